@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti bench: client-cost, mount. The cells of stories/cost.py, each engine in turn."""
+"""./nfsmulti bench: client-cost, mount and stall. The cells of their stories, in turn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import psutil
 from rich.console import Console
@@ -30,7 +30,7 @@ from nfsmulti.run.cell import command, jobs_of, run_cell
 from nfsmulti.run.place import Serving, asked
 from nfsmulti.run.plan import PlannedCell, ordered
 from nfsmulti.run.record import now_text, write_machine, write_place
-from nfsmulti.stories import cost
+from nfsmulti.stories import cost, stall
 from nfsmulti.stories.cost import Case, Timing
 from nfsmulti.stories.scenario import CellSpec
 from nfsmulti.summary import Cell, Server, Summary
@@ -39,17 +39,18 @@ from nfsmulti.texts import Bar, Table
 _out = Console(highlight=False, soft_wrap=True)
 _SEED = 1  # of the order, in which the engines of a workload follow each other
 _TRIES = 3  # of an engine whose jobs may hang
+_Case = TypeVar("_Case", bound=Case)
 
 
 # --- what a bench is told ---
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """What every bench is told."""
 
     quick: bool
-    targets: bool
+    targets: bool = False
     repeat: int | None
     results: Path | None
     case: Sequence[str] | None
@@ -62,7 +63,7 @@ class Options:
         timing = cost.QUICK if self.quick else cost.FULL
         return dataclasses.replace(timing, repeats=self.repeat or timing.repeats)
 
-    def chosen(self, cases: Sequence[Case]) -> list[Case]:
+    def chosen(self, cases: Sequence[_Case]) -> list[_Case]:
         """Choose from these cases; --list ends here."""
         found = choose(cases, self.case or [])
         if self.listed:
@@ -71,13 +72,13 @@ class Options:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _SinkOptions(Options):
     server_cpu: int | None
-    server_sleeps: bool
+    server_sleeps: bool = True
 
 
-def choose(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+def choose(cases: Sequence[_Case], patterns: Sequence[str]) -> list[_Case]:
     """Give the cases whose name is, or matches, one of `patterns`; all where there is none.
 
     Raises HarnessError for a pattern that no case matches.
@@ -144,9 +145,10 @@ def _core(cpu: int) -> str:
 class OnSink(Serving):
     """nfs-sink on a core of its own, another one for each run: it tells at its end what it did."""
 
-    def __init__(self, cores: Cores, *, sleeps: bool = False):
+    def __init__(self, cores: Cores, *, sleeps: bool = False, more: Sequence[str] = ()):
         self.enter, self._cores = ["taskset", "-c", str(cores.client)], cores
-        self._options = ["--cpus", str(cores.server), *([] if sleeps else ["--spin"])]
+        self._name = shlex.join(["nfs-sink", *more])
+        self._options = ["--cpus", str(cores.server), *([] if sleeps else ["--spin"]), *more]
         how = "sleeps between calls, and the client pays for waking it up"
         self._how = how if sleeps else "polls for calls: the client pays for no wake-ups"
 
@@ -156,7 +158,13 @@ class OnSink(Serving):
 
     def servers(self) -> list[str]:
         """Say what it is."""
-        return [f"nfs-sink, which {self._how}"]
+        return [f"{self._name}, which {self._how}"]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Say the same for a summary's place."""
+        found = {f"{side} on processor": cpu for side, cpu in self._cores._asdict().items()}
+        return {"kind": "loopback", "pool": self._name, **found}
 
     def run(self, planned: PlannedCell, folder: Path) -> Cell:
         """Run a cell; what may hang has tries."""
@@ -306,13 +314,12 @@ def client_cost(yardstick: Path | None, **given: Any) -> None:
     options = _SinkOptions(**given)
     cases = options.chosen(cost.CLIENT_COST)
     cores = choose_cores(options.client_cpu, options.server_cpu)
+    place = OnSink(cores, sleeps=options.server_sleeps)
     scratch = BUILD / "bench"
     limit = peers.yardstick(yardstick, scratch) if yardstick else None  # the peer takes minutes
     plain = any(not case.version and not case.operation for case in cases)
     peer = peers.peer_fio(_out.print) if plain else None
-    place = OnSink(cores, sleeps=options.server_sleeps)
-    about: dict[str, Any] = {"kind": "loopback", "pool": "nfs-sink"}
-    about |= {f"{side} on processor": cpu for side, cpu in cores._asdict().items()}
+    about = place.about
     if yardstick:
         about["yardstick"] = yardstick.name
     used = memory(place, scratch / "memory") / 2**20
@@ -336,3 +343,14 @@ def mount(disk: Path | None, **given: Any) -> None:
             "client on processor": cores.client,
         }
         measure("mount", options, specs, OnFiles(cores.client, folders), about)
+
+
+def stalling(**given: Any) -> None:
+    """Measure the latency of a server that stalls, by the arrival clock and by fio's rate."""
+    options = _SinkOptions(**given)
+    cases = options.chosen(stall.CASES)
+    cores = choose_cores(options.client_cpu, options.server_cpu)
+    place = OnSink(cores, sleeps=options.server_sleeps, more=stall.SINK)
+    seconds = stall.QUICK_SECONDS if options.quick else stall.SECONDS
+    specs = [stall.spec(case, seconds) for case in cases]
+    measure("stall", options, specs, place, place.about)

@@ -7,7 +7,7 @@ A story is a module here that has a SCENARIO, and a name in arguments/commands.t
 from importlib import import_module
 
 from nfsmulti.arguments import SCENARIOS as NAMES
-from nfsmulti.stories import cost, showcase
+from nfsmulti.stories import cost, showcase, stall
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -22,7 +22,7 @@ SCENARIOS: dict[str, Scenario] = {
     name: import_module(f"{__name__}.{name}").SCENARIO for name in NAMES
 }
 REPORTS = {name: scenario.report for name, scenario in SCENARIOS.items()}
-REPORTS |= {"demo": showcase.REPORT, **cost.REPORTS}
+REPORTS |= {"demo": showcase.REPORT, **cost.REPORTS, "stall": stall.REPORT}
 
 __all__ = [
     "OWN",
