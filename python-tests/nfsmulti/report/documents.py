@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What commands make of the documents: README's pictures, and the engine's options.
 
-The pictures are drawn out of the reference runs: what a pool gives, and what the client costs.
+The pictures are drawn out of the reference runs: what a pool gives, what the client costs, and what
+is reported of a server that stalls.
 Bars and their figures are ratios: times what one connection carries, and per cent of the CPU time
 that fio's nfs engine takes per operation. The ground is white, so that dark pages show it too;
 text stays legible on a phone, and in print a hatch tells the one connection apart.
@@ -24,7 +25,7 @@ from nfsmulti.paths import RESULTS, ROOT
 from nfsmulti.processes import run
 from nfsmulti.report import cells, charts
 from nfsmulti.stats import Ratio
-from nfsmulti.stories import cost
+from nfsmulti.stories import cost, stall
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table, rate_text
 
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
 
 DOCS = ROOT / "docs"
 _WIDTH = 4.2  # inches: two fit beside each other on GitHub, one on a phone
-_POOL, _COST = RESULTS / "reference/connections", RESULTS / "reference/client-cost"
+_POOL, _COST, _STALL = (
+    RESULTS / f"reference/{of}" for of in ("connections", "client-cost", "stall")
+)
 _LIMITS = "capped"  # the half of the connections scenario where each connection has a cap
 
 
 def write_pictures(folder: Path = DOCS) -> list[Path]:
-    """Draw both. Raises HarnessError where a reference run lacks what they show."""
+    """Draw all. Raises HarnessError where a reference run lacks what they show."""
     run = Summary.load(_POOL)
     if not (limits := run.place.get("fitted", {}).get(_LIMITS)):
         raise HarnessError(f"{_POOL}: no cells with a cap on each connection")
@@ -51,7 +54,11 @@ def write_pictures(folder: Path = DOCS) -> list[Path]:
     title = "CPU per operation, fio's nfs engine = 100 %\n(NFSv3, TCP, one connection; d: iodepth)"
     cost, (axes,) = charts.panels(title, [1], _WIDTH)
     _draw_cost(axes, cost_ratios())
-    return [_save(pool, folder / "pool.svg"), _save(cost, folder / "cost.svg")]
+    title = f"Latency in ms at {stall.RATE:,} I/O/s, of a server\nthat stops for 0.5 s in every 5 s"
+    waits, (axes,) = charts.panels(title, [1], _WIDTH)
+    stall.draw(axes, stall.waits_of(Summary.load(_STALL)))
+    drawn = {"pool": pool, "cost": cost, "stall": waits}
+    return [_save(figure, folder / f"{name}.svg") for name, figure in drawn.items()]
 
 
 def _save(figure: Figure, file: Path) -> Path:
