@@ -110,7 +110,7 @@ def test_processors_that_others_keep_busy_are_not_called_the_limit() -> None:
         assert re.search(said, verdict(dataclasses.replace(full, cells=beside)))
         cells = [dataclasses.replace(cell, others_busy=others) for cell in page.cells]
         text = report_of(dataclasses.replace(page, cells=cells))
-        assert ("60 % busy with other programs before every measurement" in text) is warned
+        assert ("60 % busy with other work before every cell" in text) is warned
 
 
 def test_a_full_core_is_a_limit_beside_other_programs() -> None:

@@ -156,9 +156,9 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
         )
     if part := cells.others_busy(summary.done):
         number, done = sum(map(cells.disturbed, summary.done)), len(summary.done)
-        when = "every measurement" if number == done else f"{number} of {done} cells"
+        when = "every cell" if number == done else f"{number} of {done} cells"
         found.append(
-            f"This client was {100 * part:.0f} % busy with other programs before {when}:"
+            f"This client was {100 * part:.0f} % busy with other work before {when}:"
             " rerun when idle."
         )
     else:  # which would keep processors full, too
