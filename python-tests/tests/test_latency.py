@@ -384,8 +384,8 @@ def test_equal_runs_pass_and_a_slower_server_is_found(tmp_path: Path) -> None:
 
 
 def test_runs_of_latency_are_judged_by_their_own_figures(tmp_path: Path) -> None:
-    folder = str(made_runs.saved(made_runs.latency(1), tmp_path / "a"))
-    done = call_harness("compare", folder, folder, "--judge", "cpu")
+    runs = [str(made_runs.saved(made_runs.latency(1), tmp_path / name)) for name in ("a", "b")]
+    done = call_harness("compare", *runs, "--judge", "cpu")
     assert done.status == 11
     assert "runs of latency are compared by response and load" in done.stderr
 
