@@ -336,6 +336,6 @@ def test_a_request_that_the_transport_refuses_ends(tmp_path: Path) -> None:
     sources += [engine / name for name in ("rpc/message.c", "nfs/entries.c", "conn/hold.c")]
     flags = ["-D_GNU_SOURCE", f"-I{engine}", "-o", str(program)]
     files = [str(PYTHON_TESTS / "rdma/refused.c"), *map(str, sources)]
-    run([compiler, *flags, *files], timeout=60).check()
+    run([compiler, *flags, *files, "-lm"], timeout=60).check()
     said = run([str(program)], timeout=60).check().stdout
     assert said == f"path: SEQUENCE: ERR_CHUNK given up {errno.EREMOTEIO}"
