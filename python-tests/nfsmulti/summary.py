@@ -89,8 +89,8 @@ class Arrivals:
 
     `offered` and `achieved` are I/Os per second: those that were due, and those that completed in
     time. Where the backlog grew to the end it is not `sustained`, and latencies say nothing. `full`
-    is the part of the arrivals that found the depth used up. `response` has fio's bins in ns from
-    when an I/O was due to its end, `lag` those to its sending. `spans` are where an I/O's time went
+    is the part of the arrivals that found the depth used up. `lag` has fio's bins in ns from when
+    I/O was due to its sending; those to its end are the cell's. `spans` are where its time went
     (lag, wait for a connection, rtt): mean_us of all connections, percentiles of the slowest.
     `over_time` is the mean response in us, one for every `figure_s` seconds of the cell.
     """
@@ -101,7 +101,6 @@ class Arrivals:
     due: int = 0
     dropped: int = 0
     full: float = 0.0
-    response: dict[str, int] = field(default_factory=dict)
     lag: dict[str, int] = field(default_factory=dict)
     spans: dict[str, dict[str, float]] = field(default_factory=dict)
     over_time: list[float | None] = field(default_factory=list)

@@ -364,11 +364,12 @@ def _arrived(made: Maker, cell: Cell, offered: float, peak: float, slower: float
              for name, us in (("lag", mean_us - 50), ("wait", 1.0), ("rtt", 49.0))}  # fmt: skip
     arrivals = Arrivals(
         offered, achieved, offered < peak, due=20000,
-        response={str(ns): n for ns, n in bins.items()},
         lag={"2000": 20000}, spans=spans, over_time=[mean_us, None, mean_us],
     )  # fmt: skip
     seconds: dict[str, list[float | None]] = {"p50_us": [50.0, 50.0], "p99_us": [90.0, None, 95.0]}
-    return dataclasses.replace(cell, arrivals=arrivals, read_over_time=seconds)
+    assert cell.read
+    read = dataclasses.replace(cell.read, response={str(ns): n for ns, n in bins.items()})
+    return dataclasses.replace(cell, arrivals=arrivals, read=read, read_over_time=seconds)
 
 
 def latency_factors(nconnect: int, load: Factor) -> dict[str, Factor]:

@@ -213,7 +213,7 @@ def test_arrivals_are_those_of_all_jobs() -> None:
     assert (found.offered, found.achieved, found.due, found.dropped) == (100, 96, 400, 6)
     assert not found.sustained
     assert found.full == pytest.approx(0.2)
-    assert found.response == found.lag == {"1000": 98}
+    assert found.lag == {"1000": 98}
     assert found.spans["rtt"] == {"mean_us": 6.0, "p50_us": 3.0, "p99_us": 9.0}
     assert found.spans["wait"]["mean_us"] == 2.0
 
@@ -465,7 +465,7 @@ def test_a_run_from_peak_to_page(tmp_path: Path) -> None:
         rate = int(re.findall(r"--arrival_rate=(\d+)", cell.command)[0])
         assert rate == round(part * peak.iops)
         assert cell.read
-        assert sum(cell.arrivals.response.values()) == cell.read.ops
+        assert sum(cell.read.response.values()) == cell.read.ops
         assert cell.arrivals.spans["rtt"]["mean_us"] > 0
     assert not list((folder / "cells").glob("probe-*"))
     assert "<html" in (folder / "report.html").read_text()

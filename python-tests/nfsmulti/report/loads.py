@@ -175,9 +175,17 @@ def achieved(cell: Cell) -> float | None:
 
 def told_us(found: Iterable[Cell], percent: float, what: str = "response") -> float | None:
     """Return a percentile of all I/O, of the response or the "lag", where enough took longer."""
-    bins = merged(getattr(cell.arrivals, what) for cell in found if cell.arrivals)
+    bins = merged(one for cell in found for one in _bins(cell, what))
     enough = bins.total() * (100 - percent) >= cells.BEYOND * 100 - 1e-6
     return percentile_us(bins, percent) if enough else None
+
+
+def _bins(cell: Cell, what: str) -> list[dict[str, int]]:
+    if not cell.arrivals:
+        return []
+    if what == "lag":
+        return [cell.arrivals.lag]
+    return [side.response for side in cells.sides(cell)]
 
 
 # --- the load within a limit, and the knee ---

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats, FioReport, FioResult, Latency
+from nfsmulti.fiorun import ConnectionStats, FioReport, FioResult
 from nfsmulti.paths import JOBFILES
 from nfsmulti.report import cells
 from nfsmulti.report.loads import FACTOR, PEAK
@@ -143,14 +143,15 @@ def arrivals(spec: CellSpec, result: FioResult, report: FioReport) -> Arrivals |
     each = int(spec.options.get("arrival_rate") or 0)
     if not each:
         return None
-    response, lag = _bins(report, "lat"), _bins(report, "slat")
+    lags = report.latency_bins("read", "slat") + report.latency_bins("write", "slat")
+    lag = {str(ns): count for ns, count in sorted(lags.items())}
     lines = result.arrivals
     if not lines:
         offered = float(each * len(report.jobs))
         achieved = report.iops("read") + report.iops("write")
         chance = 2 * math.sqrt(offered / spec.seconds)  # of a Poisson process, in 19 runs of 20
         held = achieved >= _HELD * offered - chance
-        return Arrivals(offered, achieved, held, response=response, lag=lag)
+        return Arrivals(offered, achieved, held, lag=lag)
     due = sum(line.due for line in lines)
     return Arrivals(
         offered=math.fsum(line.offered for line in lines),
@@ -159,15 +160,9 @@ def arrivals(spec: CellSpec, result: FioResult, report: FioReport) -> Arrivals |
         due=due,
         dropped=sum(line.dropped for line in lines),
         full=math.fsum(line.depth_used_up * line.due for line in lines) / max(due, 1),
-        response=response,
         lag=lag,
         spans=_spans(result.stats),
     )
-
-
-def _bins(report: FioReport, kind: Latency) -> dict[str, int]:
-    both = report.latency_bins("read", kind) + report.latency_bins("write", kind)
-    return {str(ns): count for ns, count in sorted(both.items())}
 
 
 def _spans(lines: Sequence[ConnectionStats]) -> dict[str, dict[str, float]]:
