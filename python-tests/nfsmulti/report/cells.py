@@ -273,11 +273,15 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
 BEYOND = 10
 
 
+def enough(ops: int, percent: float) -> bool:
+    """Tell whether so many I/Os can tell a percentile."""
+    return ops * (100 - percent) >= BEYOND * 100 - 1e-6
+
+
 def told_us(figures: Sequence[Figures | None], percent: float) -> float | None:
     """Give the same percentile where enough I/Os lie beyond it."""
     ops = sum(side.ops for side in figures if side)
-    enough = ops * (100 - percent) >= BEYOND * 100 - 1e-6
-    return latency_us(figures, percent) if enough else None
+    return latency_us(figures, percent) if enough(ops, percent) else None
 
 
 def columns(figure: Sample | None, scale: float = 1.0) -> list[str]:

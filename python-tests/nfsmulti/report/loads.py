@@ -176,8 +176,7 @@ def achieved(cell: Cell) -> float | None:
 def told_us(found: Iterable[Cell], percent: float, what: str = "response") -> float | None:
     """Return a percentile of all I/O, of the response or the "lag", where enough took longer."""
     bins = merged(one for cell in found for one in _bins(cell, what))
-    enough = bins.total() * (100 - percent) >= cells.BEYOND * 100 - 1e-6
-    return percentile_us(bins, percent) if enough else None
+    return percentile_us(bins, percent) if cells.enough(bins.total(), percent) else None
 
 
 def _bins(cell: Cell, what: str) -> list[dict[str, int]]:
