@@ -21,7 +21,7 @@ enum {
 
 struct connection {
 	int fd;
-	const struct service *service;
+	struct service *service;
 
 	uint32_t from, to;   /* bytes received and not yet used: stage[from … to) */
 	uint32_t ahead;	     /* how far to fill the stage */
@@ -33,7 +33,7 @@ struct connection {
 	uint8_t stage[STAGE];
 };
 
-struct connection *connection_open(int fd, const struct service *service)
+struct connection *connection_open(int fd, struct service *service)
 {
 	struct connection *connection = malloc(sizeof(*connection));
 
@@ -149,13 +149,26 @@ static int answer_record(struct connection *connection)
 	return 1;
 }
 
-/* Answers all whole calls at hand. */
+/* Lets the time pass that a call takes. It begins where the last one's has ended. */
+static void take_time(struct service *service)
+{
+	service->free += service->time;
+	while (clock_now() < service->free)
+		;
+}
+
+/* Answers all whole calls at hand; one, and gives 1, where each takes a time of its own. */
 static int answer_staged(struct connection *connection)
 {
 	int error = 1;
 
-	while (error > 0 && !connection->skip)
+	while (error > 0 && !connection->skip) {
 		error = answer_record(connection);
+		if (error > 0 && connection->service->time) {
+			take_time(connection->service);
+			return 1;
+		}
+	}
 	return error < 0 ? error : 0;
 }
 
@@ -171,7 +184,7 @@ int connection_serve(struct connection *connection)
 
 		if (error)
 			return error;
-		if (answered == -EAGAIN) /* there is room again */
+		if (answered == -EAGAIN || answered > 0) /* there is room again, or more at hand */
 			continue;
 		if (answered || !full)
 			return answered;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * connection.h - a client's connection: bytes in, calls answered in the order of their arrival,
- * replies out. All replies to what has arrived together leave together.
+ * replies out. All replies to what has arrived together leave together, unless each call is to take a
+ * time of its own.
  */
 #ifndef NFS_SINK_CONNECTION_H
 #define NFS_SINK_CONNECTION_H
@@ -11,7 +12,7 @@
 struct connection;
 
 /* Takes over the socket, which does not block; NULL: no memory. */
-struct connection *connection_open(int fd, const struct service *service);
+struct connection *connection_open(int fd, struct service *service);
 void connection_close(struct connection *connection);
 
 int connection_fd(const struct connection *connection);

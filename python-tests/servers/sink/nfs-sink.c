@@ -35,6 +35,7 @@ struct options {
 	uint32_t read_max, write_max;
 	uint64_t file_size;
 	uint64_t pacing; /* bytes/s of each connection; 0: no limit */
+	uint64_t time;	 /* ns that each call takes */
 	struct stall stall;
 	bool spin, count;
 };
@@ -62,6 +63,8 @@ static const char usage[] =
 	"  --pacing BYTES      the most that each connection is sent in a second, headers "
 	"included\n"
 	"                      (default: no limit)\n"
+	"  --time US           take so long for each call, one after the other (default: no\n"
+	"                      longer than it does)\n"
 	"  --stall MS:EVERY    stop answering for MS at the end of each EVERY milliseconds\n"
 	"  --spin              poll for calls and never sleep: a client on the same machine\n"
 	"                      then pays for no wake-ups, as it pays for none elsewhere\n"
@@ -137,6 +140,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 		{"wtmax", required_argument, NULL, 'w'},
 		{"file-size", required_argument, NULL, 'f'},
 		{"pacing", required_argument, NULL, 'P'},
+		{"time", required_argument, NULL, 'T'},
 		{"stall", required_argument, NULL, 'S'},
 		{"spin", no_argument, NULL, 's'},
 		{"count", no_argument, NULL, 'n'},
@@ -155,6 +159,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 		case 'w': options->write_max = number("wtmax", 512, REPLY_DATA_MAX); break;
 		case 'f': options->file_size = number("file-size", 0, INT64_MAX); break;
 		case 'P': options->pacing = number("pacing", 1000, INT64_MAX); break;
+		case 'T': options->time = number("time", 1, UINT32_MAX) * (MSEC / 1000); break;
 		case 'S': parse_stall(&options->stall, optarg); break;
 		case 's': options->spin = true; break;
 		case 'n': options->count = true; break;
@@ -290,6 +295,7 @@ static void start_workers(struct sink *sink)
 		struct worker_config config = {
 			.read_max = options->read_max,
 			.write_max = options->write_max,
+			.time = options->time,
 			.stall = options->stall,
 			.spin = options->spin,
 			.cpu = options->cpu_count ? options->cpus[i % options->cpu_count] : -1,

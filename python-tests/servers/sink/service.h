@@ -14,6 +14,8 @@
 struct service {
 	uint32_t read_max, write_max; /* rtmax and wtmax */
 	struct counts *counts;	      /* the serving thread's */
+	uint64_t time;		      /* that each call takes, ns; 0: no more than it does */
+	uint64_t free;		      /* when the thread is done with what it has begun */
 };
 
 /*

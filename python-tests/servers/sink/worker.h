@@ -26,6 +26,7 @@ struct worker {
 
 struct worker_config {
 	uint32_t read_max, write_max;
+	uint64_t time; /* ns that each call takes */
 	struct stall stall;
 	bool spin; /* poll for calls, never sleep */
 	int cpu;   /* the only processor to run on, or -1 */
