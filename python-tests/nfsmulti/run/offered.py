@@ -141,11 +141,11 @@ class Probes:
 def arrivals(spec: CellSpec, result: FioResult, report: FioReport) -> Arrivals | None:
     """Return that of a cell at a load; of other hosts, without a stats_file, by fio's rates."""
     each = int(spec.options.get("arrival_rate") or 0)
-    if not each:
+    lines = result.arrivals
+    if not each and not lines:
         return None
     lags = report.latency_bins("read", "slat") + report.latency_bins("write", "slat")
     lag = {str(ns): count for ns, count in sorted(lags.items())}
-    lines = result.arrivals
     if not lines:
         offered = float(each * len(report.jobs))
         achieved = report.iops("read") + report.iops("write")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""neighbour: readers that wait for each block, alone and beside a bulk writer; and what moves bulk.
+"""neighbour: readers, alone and beside a bulk writer; and what moves bulk.
 
-A reader has one I/O under way, as fast as the server answers or at a rate of its own. Each workload
-is a set of jobs of one jobfile, which run at once.
+A reader has one I/O under way, as fast as the server answers, or reads by a clock of its own. Each
+workload is a set of jobs of one jobfile, which run at once.
 
 Factor: workload. All others, such as a server's setting, are levels under which that is told: the
 answer lies in how they compare.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report import cells, charts, conditions, loads
 from nfsmulti.report.answer import MOST_ROWS, Answer, served
 from nfsmulti.report.story import (
     Beside,
@@ -141,7 +141,14 @@ def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Rati
     """Give a ratio of percentiles, by repeat; None where a cell read too little for that."""
     if not _sample(over, percent) or not _sample(under, percent):
         return None
-    return cells.ratio(over, under, lambda cell: cells.told_us([cell.read], percent))
+    return cells.ratio(over, under, lambda cell: _wait_us(cell, percent))
+
+
+def _wait_us(cell: Cell, percent: float) -> float | None:
+    """Give a percentile of what a reader waits; None where it read too little, or fell behind."""
+    if not cell.arrivals:
+        return cells.told_us([cell.read], percent)
+    return loads.told_us([cell], percent) if cell.arrivals.sustained else None
 
 
 def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
@@ -149,7 +156,7 @@ def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
 
     These are the slow ones: without them it would be a sample of the fast ones alone.
     """
-    values = [cells.told_us([cell.read], percent) for cell in found]
+    values = [_wait_us(cell, percent) for cell in found]
     return None if None in values else Sample.of(one / 1000 for one in values if one)
 
 
@@ -210,8 +217,10 @@ def tell(summary: Summary) -> Story:
             ),
         ],
         reading=[
-            "A reader has one I/O of 4 KiB in flight; the bulk writer has 16 of 1 MiB. Each job has"
-            f" a connection of its own{conditions.on_each(summary)}.",
+            "Readers read 4 KiB: at full speed with one read under way, or 100 times a second by a"
+            " clock of their own, whatever became of the reads before; these wait from the instant"
+            " at which a read is due, and up to 64 are under way. The bulk writer has 16 of 1 MiB."
+            f" Each job has a connection of its own{conditions.on_each(summary)}.",
             "Waits in the first table are means of the repeats' percentiles, as their ratios are."
             " Ratios are paired: each compares two cells of the same repeat, of which both have the"
             f" percentile. An interval needs {FEWEST} repeats; where it spans 1, there is no"
