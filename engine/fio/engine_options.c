@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "engine_options.h"
 
-#include "conn/connection.h"
+#include "group/connection.h"
 #include "pool/spread.h"
 
 #include "optgroup.h"

@@ -12,7 +12,7 @@
 #include "meta_job.h"
 #include "pool_paths.h"
 
-#include "conn/group.h"
+#include "group/group.h"
 #include "pool/spread.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "own_files.h"
 #include "replay.h"
 
-#include "conn/question.h"
+#include "group/question.h"
 
 static bool may_create(const struct thread_data *td)
 {

@@ -2,7 +2,7 @@
 /* layout.h - writes the part of a file that a job wants to read and that is not there yet. */
 #pragma once
 
-#include "conn/path.h"
+#include "group/path.h"
 #include "fio.h"
 
 /*

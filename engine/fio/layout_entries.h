@@ -2,8 +2,8 @@
 /* layout_entries.h - makes the entries that a metadata job needs and that are not there yet. */
 #pragma once
 
-#include "conn/meta.h"
-#include "conn/path.h"
+#include "group/meta.h"
+#include "group/path.h"
 #include "fio.h"
 
 /*

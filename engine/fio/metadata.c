@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <sys/utsname.h>
 
-#include "conn/mount_meta.h"
+#include "group/mount_meta.h"
 #include "job.h"
 #include "say.h"
 #include "util.h"

@@ -8,8 +8,8 @@
 
 #include "engine_options.h"
 
-#include "conn/meta.h"
-#include "conn/path.h"
+#include "group/meta.h"
+#include "group/path.h"
 #include "nfs/entries.h"
 #include "pool/pool.h"
 

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "conn/group.h"
+#include "group/group.h"
 #include "fio.h"
 
 struct pass {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conn/path_config.h"
+#include "group/path_config.h"
 #include "metadata.h"
 #include "open_loop.h"
 #include "pool/getaddrinfo.h"

@@ -7,8 +7,8 @@
 
 #include "engine_options.h"
 
-#include "conn/connection.h"
-#include "conn/path.h"
+#include "group/connection.h"
+#include "group/path.h"
 #include "pool/pool.h"
 
 /* Refuses what the engine cannot do for this job. 0 or a negative errno. */

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "conn/path.h"
+#include "group/path.h"
 #include "fio.h"
 
 /*

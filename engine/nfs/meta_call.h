@@ -19,11 +19,11 @@
 
 #include <errno.h>
 
-#include "conn/path.h"
+#include "group/path.h"
 #include "nfs/meta_message.h"
 #include "nfs/moved.h"
-#include "session/session.h"
-#include "session/timers.h"
+#include "client/client.h"
+#include "client/timers.h"
 
 static inline const struct path *meta_path(const struct call *call)
 {

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "conn/meta.h"
+#include "group/meta.h"
 #include "nfs/entries.h"
 #include "nfs/readdir.h"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "nfs/meta_message.h"
-#include "session/call.h"
+#include "client/call.h"
 
 struct meta_request {
 	struct request base; /* with `meta` set */

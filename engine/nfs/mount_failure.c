@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conn/path.h"
-#include "conn/probe.h"
+#include "group/path.h"
+#include "group/probe.h"
 #include "util.h"
 
 enum { RPCBIND = 111 };

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include "session/protocol.h"
+#include "client/protocol.h"
 
 /* The results of a call whose status is good. */
 struct moved {

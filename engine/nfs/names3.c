@@ -22,10 +22,10 @@
 #include <nfsc/libnfs-raw.h>
 #include <nfsc/libnfs-raw-nfs.h>
 
-#include "conn/path.h"
+#include "group/path.h"
 #include "nfs/mount_failure.h"
 #include "nfs/status.h"
-#include "session/timers.h"
+#include "client/timers.h"
 #include "wait.h"
 
 enum { NAME_ROOM = 4096 }; /* bytes of a name from the export's root, with the NUL */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "nfs/nfs4_setup.h"
-#include "session/session.h"
+#include "client/client.h"
 #include "wait.h"
 
 static const uint64_t LEAVE_TIME = SEC;

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "conn/path.h"
+#include "group/path.h"
 #include "nfs/nfs4_client.h"
 
 struct names {

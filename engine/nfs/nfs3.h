@@ -7,7 +7,7 @@
 #pragma once
 
 #include "nfs/handle.h"
-#include "rpc/xdr.h"
+#include "wire/xdr.h"
 
 #define NFS3_WRITEVERFSIZE 8
 

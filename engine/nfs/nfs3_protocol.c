@@ -13,8 +13,8 @@
 #include "nfs/nfs3.h"
 #include "nfs/nfs3_meta.h"
 #include "nfs/status.h"
-#include "rpc/message.h"
-#include "session/session.h"
+#include "wire/message.h"
+#include "client/client.h"
 
 static enum nfs3_procedure procedure_of(const struct call *call)
 {

@@ -8,7 +8,7 @@
 
 #include "nfs/handle.h"
 #include "nfs/readdir.h"
-#include "rpc/xdr.h"
+#include "wire/xdr.h"
 
 enum { NFS_V4 = 4 };
 enum nfs4_procedure { NFS4_NULL = 0, NFS4_COMPOUND = 1 };

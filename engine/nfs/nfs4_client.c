@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "nfs/nfs4_setup.h"
-#include "session/session.h"
+#include "client/client.h"
 
 enum { LEASE_PARTS = 3 }; /* an idle client renews it after a third */
 

@@ -11,11 +11,11 @@
  */
 #pragma once
 
-#include "conn/path.h"
+#include "group/path.h"
 #include "nfs/nfs4.h"
 #include "nfs/nfs4_session.h"
 #include "nfs/nfs4_template.h"
-#include "session/protocol.h"
+#include "client/protocol.h"
 
 /* A compound that carries no I/O: the protocol's own struct request. */
 struct nfs4_request {

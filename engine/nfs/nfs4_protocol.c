@@ -14,8 +14,8 @@
 #include "nfs/nfs4_client.h"
 #include "nfs/nfs4_meta.h"
 #include "nfs/status.h"
-#include "rpc/message.h"
-#include "session/session.h"
+#include "wire/message.h"
+#include "client/client.h"
 
 static struct nfs4_state *state_of(const struct call *call)
 {

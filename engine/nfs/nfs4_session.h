@@ -13,7 +13,7 @@
 #include <sys/queue.h>
 
 #include "nfs/nfs4.h"
-#include "session/call.h"
+#include "client/call.h"
 
 enum { NFS4_SLOTS_MAX = 1024 };
 

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "conn/listing.h"
-#include "rpc/xdr.h"
+#include "group/listing.h"
+#include "wire/xdr.h"
 
 enum {
 	READDIR_BYTES = 32 * 1024, /* of results, that one READDIR asks for, where they fit … */

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "conn/export.h"
+#include "group/export.h"
 
 struct tree_count {
 	uint64_t entries;

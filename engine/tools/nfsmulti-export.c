@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conn/path_config.h"
+#include "group/path_config.h"
 #include "export_tree.h"
 #include "pool/getaddrinfo.h"
 #include "stats/json_line.h"

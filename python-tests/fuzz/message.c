@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* message.c - the input is an RPC reply. */
 #include "fuzz.h"
-#include "rpc/message.h"
+#include "wire/message.h"
 
 enum { HEADER_MIN = 24 }; /* of a call that was accepted */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "rpc/record.h"
+#include "wire/record.h"
 #include "util.h"
 
 #define NOBODYS 0x80000000u

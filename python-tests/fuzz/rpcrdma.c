@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "rpc/rpcrdma.h"
+#include "wire/rpcrdma.h"
 
 /* RFC 8797: magic number and version, and thresholds in KiB less one; all else tells nothing. */
 static void check_private(const uint8_t *data, size_t size)

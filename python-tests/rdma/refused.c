@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "session/internal.h"
+#include "client/internal.h"
 
 /* --- a transport that answers nothing, and refuses the last call --- */
 

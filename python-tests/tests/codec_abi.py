@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The C interface of rpc/, nfs/ and the ledger for tests: mirrors of structures, thin wrappers."""
+"""The C interface of wire/, nfs/ and the ledger for tests: mirrors of structures, thin wrappers."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ _LEDGER = """
 #include <string.h>
 #define static
 #define inline
-#include "conn/ledger.h"
+#include "group/ledger.h"
 """
 
 

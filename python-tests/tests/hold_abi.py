@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""engine/conn/hold.h for tests: its structures, and its functions in the engine's test library."""
+"""engine/group/hold.h for tests: its structures, and its functions in the engine's test library."""
 
 from __future__ import annotations
 

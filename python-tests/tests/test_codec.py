@@ -82,8 +82,8 @@ def books(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDL
 
 
 _HEADERS = (
-    "conn/hold.h", "nfs/nfs3.h", "nfs/nfs4_template.h", "pool/pool.h", "pool/spread.h",
-    "rpc/record.h", "rpc/message.h", "rpc/rpcrdma.h",
+    "group/hold.h", "nfs/nfs3.h", "nfs/nfs4_template.h", "pool/pool.h", "pool/spread.h",
+    "wire/record.h", "wire/message.h", "wire/rpcrdma.h",
 )  # fmt: skip
 
 

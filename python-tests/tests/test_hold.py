@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The hold's bookkeeping (engine/conn/hold.h) by itself, and beside a model of two servers."""
+"""The hold's bookkeeping (engine/group/hold.h) by itself, and beside a model of two servers."""
 
 from __future__ import annotations
 

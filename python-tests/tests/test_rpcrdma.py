@@ -332,8 +332,8 @@ def test_a_request_that_the_transport_refuses_ends(tmp_path: Path) -> None:
     """
     engine, program = ROOT / "engine", tmp_path / "refused"
     compiler = shutil.which("cc") or missing(MissingError("there is no C compiler"))
-    sources = [*engine.glob("session/*.c"), *engine.glob("stats/*.c")]
-    sources += [engine / name for name in ("rpc/message.c", "nfs/entries.c", "conn/hold.c")]
+    sources = [*engine.glob("client/*.c"), *engine.glob("stats/*.c")]
+    sources += [engine / name for name in ("wire/message.c", "nfs/entries.c", "group/hold.c")]
     flags = ["-D_GNU_SOURCE", f"-I{engine}", "-o", str(program)]
     files = [str(PYTHON_TESTS / "rdma/refused.c"), *map(str, sources)]
     run([compiler, *flags, *files, "-lm"], timeout=60).check()

@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 
 #include "counts.h"
-#include "rpc/xdr.h"
+#include "wire/xdr.h"
 
 enum {
 	REPLY_HEAD_MAX = 512,

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "counts.h"
-#include "rpc/xdr.h"
+#include "wire/xdr.h"
 
 struct service {
 	uint32_t read_max, write_max; /* rtmax and wtmax */

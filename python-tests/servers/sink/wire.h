@@ -4,7 +4,7 @@
 #define NFS_SINK_WIRE_H
 
 #include "files.h"
-#include "rpc/xdr.h"
+#include "wire/xdr.h"
 
 enum { HANDLE_BYTES = 32, HANDLE_WORDS = HANDLE_BYTES / 4, SINK_MAGIC = 0x73696e6b };
 

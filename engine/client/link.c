@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "client/link.h"
+
+#include <string.h>
+
+#include "util.h"
+
+/*
+ * A SYN is repeated after 1 and 3 s, and a new connection follows a second after the last: a path
+ * that is back is noticed within 3 s, and one more where the server still has the old connection.
+ */
+static const uint64_t CONNECT_TIME = 5 * SEC;
+static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = SEC;
+
+void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms)
+{
+	*link = (struct link){.ops = ops, .terms = *terms};
+	link->terms.source_port = &link->source_port;
+}
+
+int link_open(struct link *link)
+{
+	int error = link->ops->open(&link->channel, &link->terms);
+
+	if (error)
+		return error;
+	link->deadline = clock_now() + CONNECT_TIME;
+	link->epoch++;
+	return 0;
+}
+
+int link_step(struct link *link, bool *came_up)
+{
+	uint64_t now;
+	int error;
+
+	*came_up = false;
+	if (link->up)
+		return 0;
+	now = clock_now();
+	if (!link->channel) {
+		if (now < link->retry_at)
+			return -EINPROGRESS;
+		error = link_open(link);
+		if (error)
+			return error;
+	}
+	error = link->ops->connected(link->channel);
+	if (error)
+		return error == -EINPROGRESS && now > link->deadline ? -ETIMEDOUT : error;
+	*came_up = link->up = link->was_up = true;
+	return 0;
+}
+
+void link_close(struct link *link, bool owed)
+{
+	if (link->channel)
+		link->ops->close(link->channel, owed);
+	link->channel = NULL;
+	if (link->up)
+		link->down_since = clock_now();
+	link->up = false;
+	link->epoch++;
+}
+
+void link_retry_later(struct link *link)
+{
+	link->retry_at = clock_now() + link->retry_delay;
+	link->retry_delay =
+		link->retry_delay ? min_of(2 * link->retry_delay, RETRY_LAST) : RETRY_FIRST;
+}
+
+const char *link_failure(int error)
+{
+	return link_broke_protocol(error) ? "the server's messages are broken" : strerror(-error);
+}
+
+uint64_t link_down_for(const struct link *link, uint64_t now)
+{
+	return link->up || now < link->down_since ? 0 : now - link->down_since;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * link.h - the way to the server: one channel after the other, each opened when the one before it
+ * was lost, with growing pauses, from the same address and port.
+ *
+ * A link answers what happened, and calls nobody. Nothing here blocks. Errors are negative errnos.
+ */
+#pragma once
+
+#include <errno.h>
+
+#include "transport/transport.h"
+
+struct link {
+	const struct rpc_channel_ops *ops;
+	struct rpc_terms terms;	     /* of each channel */
+	uint16_t source_port;	     /* of the latest; the next one keeps it */
+	struct rpc_channel *channel; /* NULL: none, the next is opened at retry_at */
+	bool up;		     /* it is connected */
+	bool was_up;		     /* one has been */
+	uint64_t deadline;	     /* for connecting */
+	uint64_t retry_at, retry_delay;
+	uint64_t down_since;
+	uint32_t epoch; /* changes with the channel */
+};
+
+/* terms->source_port is the link's own; what else they point to outlives the link. */
+void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms);
+
+/* Begins to connect. */
+int link_open(struct link *link);
+
+/*
+ * One step towards a connected channel. 0: it is, *came_up where that is new; -EINPROGRESS: not
+ * yet; else what failed: close() and retry_later() are to follow.
+ */
+int link_step(struct link *link, bool *came_up);
+
+/* Lets go of the channel, if there is one. `owed`: calls on it have not been answered. */
+void link_close(struct link *link, bool owed);
+
+/* Says when the next channel is opened: later each time, until link_answered(). */
+void link_retry_later(struct link *link);
+static inline void link_answered(struct link *link)
+{
+	link->retry_delay = 0;
+}
+
+/* True where a channel failed by what the server sent. */
+static inline bool link_broke_protocol(int error)
+{
+	return error == -EPROTO || error == -EBADMSG || error == -EMSGSIZE;
+}
+
+/* Why a channel failed, for people. */
+const char *link_failure(int error);
+
+/* Nanoseconds without a connected channel; 0: there is one. */
+uint64_t link_down_for(const struct link *link, uint64_t now);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * protocol.h - a version of NFS as a session speaks it: one const table each.
+ *
+ * A session knows calls, channels and time; a protocol knows what the messages say, and what a
+ * server must be told before and after. What it keeps of a path, of a session (`state` in both) and
+ * of a file is its own, and opaque to everybody else. Nothing here blocks but open_directory(),
+ * open_file(), close_file(), limits() and leave().
+ */
+#pragma once
+
+#include "group/connection.h"
+#include "wire/credentials.h"
+#include "wire/xdr.h"
+#include "client/call.h"
+
+struct names_ops;
+struct names;
+struct nfs_handle;
+struct session;
+struct session_channel;
+
+/* What is to become of a call that was answered. */
+enum verdict {
+	CALL_DONE,    /* the I/O is complete */
+	CALL_REST,    /* it moved a part: another call is to ask for the rest */
+	CALL_AGAIN,   /* it moved nothing: another call is to ask the same */
+	CALL_DELAY,   /* the server asks to wait: the same again later, as a new call */
+	CALL_LATER,   /* an earlier copy is under way: the same again later, numbered as it is */
+	CALL_RECOVER, /* state at the server is gone: after recover(), the same as a new call */
+	CALL_FAIL,    /* the I/O ends with result->error */
+};
+
+struct call_result {
+	bool whole;	/* the session's: the reply has no more bytes than there are to decode */
+	uint32_t count; /* READ, WRITE: bytes moved, never more than were asked for */
+	bool durable;	/* WRITE: at once */
+	uint8_t verifier[LEDGER_VERIFIER]; /* WRITE, COMMIT */
+
+	int error;	    /* CALL_FAIL: a positive errno, and … */
+	const char *status; /* … CALL_DELAY too: the server's word, such as "NFS3ERR_STALE" … */
+	const char *fault;  /* … or what is wrong with its reply; static strings, or NULL */
+	const char *flaw;   /* … or both: of a reply whose status counts all the same */
+	uint32_t code;	    /* CALL_RECOVER: the protocol's own, for recover() */
+};
+
+/* What a channel needs before I/O may go out over it. */
+enum preparation {
+	PREPARED,
+	PREPARE_ASK,  /* the request is to be answered, and then prepare() be called again */
+	PREPARE_WAIT, /* another channel is at work on it: to be called again after a while */
+};
+
+struct protocol {
+	const struct names_ops *names;
+	unsigned int version; /* of the RPC program */
+
+	/* A call goes out once on a channel, and again only on another (RFC 8881, 2.9.2). */
+	bool sends_once;
+
+	/* The name of what a call does: "READ", "NULL". */
+	const char *(*operation)(const struct call *call);
+
+	/* Makes and frees what it keeps of a session: 0 or -ENOMEM. Both NULL: nothing. */
+	int (*attach)(struct session *session);
+	void (*detach)(struct session *session);
+
+	/*
+	 * A channel has come up, or something was lost by recover(). *request is the session's own;
+	 * a channel has one under way at most, and forgets it when it is lost. A request that fails
+	 * costs the channel. NULL: a channel needs nothing.
+	 */
+	enum preparation (*prepare)(struct session_channel *channel, struct request **request);
+
+	/*
+	 * Before a call is sent for the first time: what the protocol numbers it by, beside its
+	 * xid. False: no number is free, and the call waits until another is answered, or the
+	 * session is to be replaced (prepared is false then). release(): it was answered, or is
+	 * given up. current(): false where the number of a call that was sent means nothing any
+	 * more. All NULL: the xid is all.
+	 */
+	bool (*acquire)(struct session *session, struct call *call);
+	void (*release)(struct session *session, struct call *call, bool answered);
+	bool (*current)(const struct session *session, const struct call *call);
+
+	/*
+	 * Writes a call's head, for its I/O from io->done on, into room for RPC_HEAD_MAX bytes. A
+	 * WRITE's data follows it. `file` is what open_file() gave, or NULL for a call that moves
+	 * no file's data. Returns where the arguments begin, behind the RPC header.
+	 */
+	const uint8_t *(*encode)(struct xdr_out *out, const struct call *call,
+				 const struct rpc_credentials *credentials, const void *file);
+
+	/*
+	 * Reads the results behind the RPC header, of a READ up to its data; of a request into the
+	 * protocol's own structure. in->bad: more bytes are needed, nothing else is valid, and the
+	 * same results are read again from their beginning; of a reply that has no more, the call
+	 * fails, with result->status where that is set.
+	 */
+	enum verdict (*decode)(struct xdr_in *in, struct call *call, struct call_result *result);
+
+	/*
+	 * Notes what a CALL_RECOVER misses: prepare() is to win it back. NULL where decode() never
+	 * asks for that. tick() is called every 100 ms; NULL: nothing is ever due.
+	 */
+	void (*recover)(struct session *session, const struct call *call,
+			const struct call_result *result);
+	void (*tick)(struct session_channel *channel, uint64_t now);
+
+	/*
+	 * Finds a directory that holds entries, or other directories; with `make` it and those
+	 * above are made where they are missing. 0, or a negative errno: names->error() says why.
+	 * Handles have up to handle_max bytes.
+	 */
+	int (*open_directory)(struct names *names, const char *name, bool make,
+			      struct nfs_handle *found);
+	uint32_t handle_max;
+
+	/*
+	 * Finds a file; no two that are open have one number. limits(): what one READ and one WRITE
+	 * of any may carry. All wait for the server, as names.h says. 0, or a negative errno:
+	 * names->error() says why. close_file(): `names` may be NULL, the server is then told
+	 * nothing.
+	 */
+	int (*open_file)(struct names *names, uint32_t number, const char *name, bool writes,
+			 void **file);
+	void (*close_file)(struct names *names, void *file);
+	const struct nfs_handle *(*handle)(const void *file);
+	int (*limits)(struct names *names, const void *file, uint32_t *read_max,
+		      uint32_t *write_max);
+
+	/* Takes leave of the server, and frees path->state. NULL: nothing is kept of a path. */
+	void (*leave)(struct path *path);
+};
+
+extern const struct protocol protocol_nfs3;
+extern const struct protocol protocol_nfs4; /* NFSv4.1 and 4.2, as path_config says */
+
+/* Bytes that the I/O of `call` still has to move. */
+static inline uint32_t call_rest(const struct call *call)
+{
+	return call->io->length - call->io->done;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * timers.h - what is due, by nfs(5): timeo, retrans, soft; and how long a silence may last.
+ * Questions only: struct session acts on the answers. Times are nanoseconds.
+ */
+#pragma once
+
+#include "group/path.h"
+#include "client/call.h"
+#include "util.h"
+
+/* The first time that a call is put off, and the longest. */
+static const uint64_t DELAY_FIRST = 100 * MSEC, DELAY_LAST = 5 * SEC;
+
+/* Times that the server asks to wait before that is told: after 3 s. */
+enum { DELAYS_QUIET = 6 };
+
+/* How long a connection may be down before that is told, or its I/O moved. */
+static const uint64_t DOWN_MAX = SEC;
+
+/*
+ * TCP's own pauses between retransmissions grow to minutes, a new connection begins with short
+ * ones: after so long without even an acknowledgement it is the better bet.
+ */
+static const uint64_t UNHEARD_MAX = 15 * SEC;
+
+/* A host that is there is heard of at least so often: rpc.h's unheard(). */
+static const uint64_t HEARD_MAX = 10 * SEC;
+
+/* nfs(5), retrans: a soft call fails after its retransmissions. */
+static inline uint64_t timer_major(const struct path_config *config)
+{
+	return config->timeo * (config->retrans + 1);
+}
+
+static inline bool timer_expired(const struct call *call, const struct path_config *config,
+				 uint64_t now)
+{
+	return config->soft && now - call->since > timer_major(config);
+}
+
+/* nfs(5), timeo: the n-th transmission is given n times timeo, at most 600 s. */
+static inline bool timer_overdue(const struct call *call, const struct path_config *config,
+				 uint64_t now)
+{
+	return now - call->last_sent > min_of(config->timeo * call->tries, 600 * SEC);
+}
+
+/* RFC 1813, 2.6: after NFS3ERR_JUKEBOX "wait some amount of time and then try the request with a
+ * new RPC transaction ID". */
+static inline uint64_t timer_delay(uint32_t delays)
+{
+	uint32_t doublings = min_of(delays, 6u);
+
+	return min_of(DELAY_FIRST << doublings, DELAY_LAST);
+}
+
+/* A server that owes replies is asked for a sign of life after so much silence, and given up after
+ * as much again. */
+static inline uint64_t timer_silence(const struct path_config *config)
+{
+	return min_of(config->timeo, 5 * SEC) / 2;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * connection.h - one connection of a job: what every transport offers, and what the connections of
+ * one job share.
+ *
+ * An I/O (struct conn_io) belongs to its owner until submit(), then to the connection until it
+ * stands in the job's list of finished ones, then to its owner again. While the connection has it,
+ * its buffer must stay valid, and unchanged for a write. No operation allocates memory per I/O.
+ *
+ * A job is one thread. Nothing here is shared between jobs, and nothing that was opened before a
+ * fork is used after it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+#include "group/hold.h"
+#include "group/ledger.h"
+#include "group/listing.h"
+#include "group/meta.h"
+#include "nfs/handle.h"
+#include "transport/transport.h"
+#include "stats/counters.h"
+#include "util.h"
+#include "wait.h"
+
+struct conn;
+struct mount_call;
+struct path;
+
+/* IO_META is one operation on one entry (group/meta.h); it moves no data. */
+enum io_op { IO_READ, IO_WRITE, IO_COMMIT, IO_META };
+
+/* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
+enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
+
+TAILQ_HEAD(io_list, conn_io);
+
+struct conn_io {
+	/* The owner's, set before submit(). */
+	enum io_op op;
+	enum io_stable stable; /* IO_WRITE */
+	bool data_only;	       /* IO_COMMIT: fdatasync will do */
+	struct ledger *ledger; /* IO_COMMIT: of the writes that it is to make durable */
+	uint32_t file;	       /* the number given to open_file() */
+	uint32_t length;
+	uint64_t offset;   /* IO_META: the entry's number; its length is 0 */
+	enum meta_op meta; /* IO_META */
+	uint8_t *buffer;
+	void *owner;
+	uint32_t charged; /* its own: the connection on whose account the bytes in flight are */
+	bool nfs_only;	  /* its buffer is not one that a mount could use */
+	bool exclusive;	  /* META_CREATE over NFSv3: as such, by two calls */
+	/* META_GETATTR, META_LOOKUP: what the entry must be; of type 0: anything. */
+	struct meta_kind expected;
+	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew. It may
+	 * be NULL itself. */
+	void (*listed)(struct conn_io *io, const char *name, uint32_t length);
+	struct io_list sharing;	  /* IO_COMMIT: others that have its result */
+	struct hold_extent *held; /* IO_WRITE: the copy in job->hold, or NULL: none is kept */
+
+	/* The result: valid in the finished list. */
+	uint32_t done; /* bytes moved: less than length on an error, or for a READ at the end of
+			  file */
+	int error;     /* 0 or a positive errno */
+	const char *status; /* the server's word for `error`, such as "NFS3ERR_STALE", or NULL */
+	struct meta_kind found; /* EILSEQ: what it is, which is not what was expected */
+
+	/* The connection's, from submit() on. */
+	struct conn *conn;
+	TAILQ_ENTRY(conn_io) link;   /* also the owner's, while it has the I/O */
+	uint64_t sent;		     /* clock_now() when it first went out; 0: not yet */
+	uint64_t last_sent;	     /* mount.c's: clock_now() when the kernel got it */
+	struct ledger_commit commit; /* IO_COMMIT; its number is the owner's to clear */
+	uint32_t sends; /* IO_META, nfs/meta_call.h's: times that a call was sent … */
+	bool looks;	/* … which looks the entry up first */
+	bool back;	/* a rename from the other name to the first; a removal of the other */
+	bool taken;	/* a removal: an earlier copy of the call may have been carried out */
+	bool walks;	/* the call is for its directory's handle */
+	/* IO_META: group/mount_meta.h's. */
+	struct mount_call *call;
+	/* Its handle, and its directory's: stale, to be looked up again; and then that was done. */
+	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale, directory;
+	/* A call that walks to its directory: */
+	struct {
+		const struct path *path; /* over this path, from the root of which … */
+		uint32_t depth;		 /* … so many names are behind: `handle` is the last's */
+	} walk;
+	struct listing listing; /* META_READDIR's */
+	/* `exclusive`: the file is made, and its attributes are to be set. */
+	bool made;
+	const struct path *made_over; /* the path whose handle of it this is */
+	struct nfs_handle handle;     /* of length 0: not known; see also `walk` */
+	/* META_OPEN, META_CREATE over NFSv4: what it has left at the server, and is to go back. */
+	struct {
+		const struct path *path; /* whose server it is; NULL: nothing */
+		bool open, delegated;	 /* by these stateids */
+		uint8_t opened[16], delegation[16];
+	} left;
+	bool closes; /* their compound has the CLOSE as well */
+};
+
+/* The first, or NULL. */
+static inline struct conn_io *io_list_take(struct io_list *list)
+{
+	struct conn_io *io = TAILQ_FIRST(list);
+
+	if (io)
+		TAILQ_REMOVE(list, io, link);
+	return io;
+}
+
+/* What the connections of one job share. The owner fills it, and keeps it until all are closed. */
+struct conn_job {
+	uint32_t io_count;   /* I/Os that are submitted at once, at most 65536 */
+	uint32_t file_count; /* open_file() takes numbers below this */
+	uint32_t conn_count; /* connections of the job; conn->number is below this */
+	struct io_list finished;
+	bool failover;		 /* a connection that does not answer hands its I/O on: dead */
+	bool health_changed;	 /* of one that is dead, or to be: failover is to look at once */
+	uint32_t alive;		 /* connections that are not dead; the last one never is */
+	uint32_t outstanding;	 /* I/Os submitted and not finished, those requeued as well */
+	struct io_list requeued; /* I/O of the dead: group.c finds it another connection */
+	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
+	bool writes;	    /* some of the I/O will be writes */
+	bool polled;	    /* connections are waited for by their poll_fd() */
+	bool punctual;	    /* waits may have to end before a slice is over, by wake_at */
+	bool direct;	    /* mounts: O_DIRECT */
+	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
+	uint64_t wake_at;  /* punctual: clock_now() when a wait ends; 0: after its slice, as ever */
+	uint64_t spin;	   /* … the last nanoseconds before that are no sleep */
+	struct hold *hold; /* copies of WRITEs that are not durable yet, or NULL */
+	/* Memory that I/O's data lies in, where known, for registration: fio's, and the hold's. */
+	struct iovec buffers[RPC_BUFFERS];
+	void *ring;	     /* mount_ring.h's: one serves all mounts of the job */
+	bool rdma;	     /* paths may be used over RDMA: never before a fork */
+	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
+	struct rdma_memory *memory;  /* group.c's: what devices may reach; NULL: no RDMA */
+	void (*ticked)(void *owner); /* every 100 ms while there is I/O; NULL: nobody asks */
+	void *owner;
+	/* One line for people, without a newline. */
+	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+};
+
+/* Nanoseconds that a wait may sleep from now on, at most a slice. */
+static inline uint64_t conn_job_slice(const struct conn_job *job)
+{
+	static const uint64_t slice = WAIT_SLICE_MS * MSEC;
+	uint64_t sleeps_until = job->wake_at - job->spin, now;
+
+	if (!job->wake_at)
+		return slice;
+	now = clock_now();
+	return sleeps_until > now ? min_of(sleeps_until - now, slice) : 0;
+}
+
+enum conn_health {
+	CONN_UNKNOWN, /* it has not answered yet, and not been silent for long either */
+	CONN_ANSWERS,
+	CONN_SILENT, /* asked and not answered, not to be connected to, or nothing but nonsense */
+};
+
+struct conn_ops {
+	/*
+	 * Begins to open a connection on `path`. 0, or a negative errno with nothing to close and
+	 * the reason logged.
+	 */
+	int (*open)(struct conn **conn, struct path *path, struct conn_job *job);
+
+	/* 0: ready for I/O, -EINPROGRESS: not yet, another negative errno: failed, and logged. */
+	int (*ready)(struct conn *conn);
+
+	/*
+	 * Makes file `file` usable by this connection; path_open_file() has found it. 0 or a
+	 * negative errno, logged. close_file() wants no I/O outstanding on it. Both NULL where a
+	 * connection needs no more than its path.
+	 */
+	int (*open_file)(struct conn *conn, uint32_t file);
+	void (*close_file)(struct conn *conn, uint32_t file);
+
+	/* Takes over an I/O. Never blocks, never fails: an error comes as the I/O's result. */
+	void (*submit)(struct conn *conn, struct conn_io *io);
+
+	/* Sends what was submitted, as far as that can be done without waiting. */
+	void (*flush)(struct conn *conn);
+
+	/*
+	 * Moves what has completed to the job's finished list. With `wait` it blocks, for 100 ms at
+	 * the most, until there is something to be done.
+	 */
+	void (*reap)(struct conn *conn, bool wait);
+
+	/* What to poll for when waiting for several connections at once; poll_fd may be -1:
+	 * nothing. */
+	int (*poll_fd)(const struct conn *conn);
+	short (*poll_events)(const struct conn *conn);
+
+	/* To be called about every 100 ms, whatever else happens: time-outs and reconnects. */
+	void (*tick)(struct conn *conn);
+
+	/* How the server does, as far as this connection can tell. */
+	enum conn_health (*health)(const struct conn *conn);
+
+	/* The other host is there, whether or not its server answers; true where nobody can tell.
+	 */
+	bool (*reachable)(const struct conn *conn);
+
+	/*
+	 * failover: gives every I/O back, into job->requeued, and goes on connecting. False where a
+	 * transport cannot take its I/O back.
+	 */
+	bool (*hand_over)(struct conn *conn);
+
+	/* Gives up every outstanding I/O with `error`; their buffers are not touched from here on.
+	 */
+	void (*abort)(struct conn *conn, int error);
+
+	/* The two ends, and what the transport did. Strings of at least CONN_NAME bytes. */
+	void (*names)(const struct conn *conn, char *local, char *remote);
+
+	/* Closes at once; outstanding I/O is gone without a result: reap or abort it first. */
+	void (*close)(struct conn *conn);
+};
+
+#define CONN_NAME 128
+
+struct conn {
+	const struct conn_ops *ops;
+	const char *transport_name; /* "tcp", "rdma", "mount" */
+	struct path *path;
+	struct conn_job *job;
+	uint32_t number;      /* within the job: the owner sets it after open() */
+	uint32_t outstanding; /* I/Os submitted and not finished */
+	uint32_t poll_epoch;  /* changes whenever poll_fd() may have */
+	bool dirty;	      /* group.c's: submitted to since the last flush */
+	bool dead;	      /* failover: gets no I/O until it answers again */
+	struct counters counters;
+	struct transport_counters transport;
+	struct latency latency;
+};
+
+/* --- for transports --- */
+
+/* submit() has taken `io`. */
+static inline void conn_began(struct conn *conn, struct conn_io *io)
+{
+	io->conn = conn;
+	conn->outstanding++;
+	conn->job->outstanding++;
+}
+
+/* `io` has its result. */
+static inline void conn_finish(struct conn *conn, struct conn_io *io)
+{
+	conn->outstanding--;
+	conn->job->outstanding--;
+	if (io->error)
+		conn->counters.errors++;
+	if (io->op == IO_WRITE && io->held)
+		hold_finished(conn->job->hold, io->held, io->error, conn->number);
+	TAILQ_INSERT_TAIL(&conn->job->finished, io, link);
+}
+
+/* Another connection is to take `io`: the job's count of outstanding ones still has it. */
+static inline void conn_requeue(struct conn *conn, struct conn_io *io)
+{
+	conn->outstanding--;
+	TAILQ_INSERT_TAIL(&conn->job->requeued, io, link);
+}
+
+/* failover: others could stand in for this connection. */
+static inline bool conn_may_retire(const struct conn *conn)
+{
+	return conn->job->failover && !conn->dead && conn->job->alive > 1;
+}
+
+extern const struct conn_ops conn_nfs;
+extern const struct conn_ops conn_mount;

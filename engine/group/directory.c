@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "group/directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util.h"
+
+int directory_open_file(int directory, const char *name, int flags)
+{
+	struct open_how how = {
+		.flags = (unsigned int)(flags | O_CLOEXEC),
+		.mode = flags & O_CREAT ? FILE_MODE : 0,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
+	long fd = syscall(SYS_openat2, directory, name, &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int directory_open(const char *path)
+{
+	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int directory_size(int directory, const char *name, uint64_t *size)
+{
+	struct stat status;
+	int fd = directory_open_file(directory, name, O_PATH);
+	int error = 0;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &status))
+		error = -errno;
+	else if (!S_ISREG(status.st_mode))
+		error = S_ISDIR(status.st_mode) ? -EISDIR : -EINVAL;
+	else
+		*size = (uint64_t)status.st_size;
+	close(fd);
+	return error;
+}
+
+/*
+ * Calls `action` with the directory that holds the name's last component: unlinkat(2) and
+ * mkdirat(2) have no RESOLVE_BENEATH of their own.
+ */
+static int in_parent(int directory, const char *name, int (*action)(int parent, const char *last))
+{
+	const char *slash = strrchr(name, '/');
+	char above[4096];
+	int parent, error;
+
+	if (!slash)
+		return action(directory, name);
+	if ((size_t)snprintf(above, sizeof(above), "%.*s", (int)(slash - name), name) >=
+	    sizeof(above))
+		return -ENAMETOOLONG;
+	parent = directory_open_file(directory, above, O_PATH | O_DIRECTORY);
+	if (parent < 0)
+		return parent;
+	error = action(parent, slash + 1);
+	close(parent);
+	return error;
+}
+
+/* No name, behind a last slash, is the parent itself. */
+static int make_directory(int parent, const char *name)
+{
+	return *name && mkdirat(parent, name, DIRECTORY_MODE) && errno != EEXIST ? -errno : 0;
+}
+
+static int make_parents(int directory, const char *name)
+{
+	char above[4096];
+
+	if ((size_t)snprintf(above, sizeof(above), "%s", name) >= sizeof(above))
+		return -ENAMETOOLONG;
+	for (char *slash = strchr(above, '/'); slash; slash = strchr(slash + 1, '/')) {
+		int error;
+
+		*slash = '\0';
+		error = in_parent(directory, above, make_directory);
+		*slash = '/';
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+int directory_find(int directory, const char *name, bool make)
+{
+	enum { NAMES = O_PATH | O_DIRECTORY };
+	int fd = directory_open_file(directory, name, NAMES), error;
+
+	if (fd != -ENOENT || !make)
+		return fd;
+	error = make_parents(directory, name) ?: in_parent(directory, name, make_directory);
+	return error ?: directory_open_file(directory, name, NAMES);
+}
+
+static int touch(int directory, const char *name, bool *created)
+{
+	int fd = directory_open_file(directory, name, O_RDWR | O_CREAT | O_EXCL);
+
+	*created = fd >= 0;
+	if (fd == -EEXIST) /* also a symbolic link that leads to nothing: that is followed */
+		fd = directory_open_file(directory, name, O_RDWR | O_CREAT);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+int directory_create(int directory, const char *name, bool *created)
+{
+	int error = touch(directory, name, created);
+
+	if (error != -ENOENT)
+		return error;
+	return make_parents(directory, name) ?: touch(directory, name, created);
+}
+
+static int remove_file(int parent, const char *name)
+{
+	return unlinkat(parent, name, 0) ? -errno : 0;
+}
+
+int directory_remove(int directory, const char *name)
+{
+	return in_parent(directory, name, remove_file);
+}
+
+int directory_drop_cache(int directory, const char *name)
+{
+	int fd = directory_open_file(directory, name, O_RDONLY);
+	int error;
+
+	if (fd < 0)
+		return fd;
+	error = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	close(fd);
+	return -error;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * durability.h - what a server's answers to WRITE and COMMIT mean for the data: they are entered
+ * into the file's ledger, and into the hold where the job has one. Pure bookkeeping, without locks:
+ * a job is one thread.
+ */
+#pragma once
+
+#include "group/connection.h"
+#include "group/path.h"
+
+/* `count` bytes of a WRITE were answered with that verifier; durable where they are so at once. */
+static inline void durability_wrote(struct conn *conn, const struct conn_io *io, uint32_t count,
+				    bool durable, const uint8_t verifier[LEDGER_VERIFIER])
+{
+	struct ledger *ledger = &conn->path->files[io->file].ledger;
+	bool changed = ledger_wrote(ledger, count, durable, verifier);
+
+	if (!io->held)
+		return;
+	if (changed)
+		conn->job->hold->lost = true;
+	if (!durable)
+		hold_wrote(conn->job->hold, io->held, ledger, verifier);
+}
+
+/* A COMMIT is sent now: it covers what has been answered so far. */
+static inline void durability_commit_begins(struct conn *conn, struct conn_io *io)
+{
+	io->commit = ledger_begin_commit(io->ledger);
+	if (conn->job->hold)
+		io->commit.clock = conn->job->hold->clock;
+}
+
+static inline void durability_committed(struct conn *conn, const struct conn_io *io,
+					const uint8_t verifier[LEDGER_VERIFIER])
+{
+	bool lost = ledger_end_commit(io->ledger, &io->commit, verifier);
+
+	if (!conn->job->hold)
+		return;
+	/* Also of an extent that was answered in full later than the COMMIT was sent. */
+	conn->job->hold->lost |= lost;
+	hold_committed(conn->job->hold, io->ledger, io->commit.clock, verifier);
+}
+
+/* It was put off, or goes to another connection: what it covers waits for another. */
+static inline void durability_commit_undone(struct conn_io *io)
+{
+	ledger_undo_commit(io->ledger, &io->commit);
+	io->commit.number = 0;
+}
+
+/* It failed. */
+static inline void durability_commit_failed(struct conn *conn, const struct conn_io *io)
+{
+	ledger_fail_commit(io->ledger, &io->commit);
+	if (conn->job->hold)
+		hold_commit_failed(conn->job->hold, io->ledger, io->commit.clock);
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "group/group.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "group/failover.h"
+#include "group/question.h"
+#include "transport/rdma_memory.h"
+#include "wait.h"
+
+enum { EVENTS = 64 };
+
+static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
+
+/* --- waiting for several at once --- */
+
+static int add_to_epoll(struct group *group, uint32_t number, int operation, short events)
+{
+	struct epoll_event event = {.events = (uint32_t)events, .data.u32 = number};
+	const struct conn *conn = group->conns[number];
+	int fd = conn->ops->poll_fd(conn);
+
+	if (fd < 0)
+		return 0;
+	if (epoll_ctl(group->epoll_fd, operation, fd, &event) && errno != EEXIST)
+		return -errno;
+	return 0;
+}
+
+/* Tells epoll what a connection wants now. A closed descriptor has left it by itself. */
+static int update_epoll(struct group *group, uint32_t number)
+{
+	const struct conn *conn = group->conns[number];
+	int operation, error;
+	short events;
+
+	if (group->epoll_fd < 0)
+		return 0;
+	events = conn->ops->poll_events(conn);
+	if (group->polled[number] == conn->poll_epoch && group->polled_events[number] == events)
+		return 0;
+	operation = group->polled[number] == conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	error = add_to_epoll(group, number, operation, events);
+	if (error)
+		return error;
+	group->polled[number] = conn->poll_epoch;
+	group->polled_events[number] = events;
+	return 0;
+}
+
+/* What epoll does not take is looked at in every tick, until it does. */
+static void look_unpolled(struct group *group, uint32_t number, int error)
+{
+	struct conn *conn = group->conns[number];
+
+	if (!group->unpolled)
+		group->job.log("%s: epoll does not take a connection: %s: its replies are seen "
+			       "up to 100 ms late",
+			       conn->path->config.label, strerror(-error));
+	group->unpolled = true;
+	conn->ops->reap(conn, false);
+}
+
+/*
+ * glibc before 2.35 does not have epoll_pwait2(2), nor Linux before 5.11: without it, what is left
+ * of a millisecond is not slept.
+ */
+static int wait_punctually(const struct group *group, struct epoll_event *events)
+{
+	uint64_t left = conn_job_slice(&group->job);
+	const struct timespec slice = {.tv_nsec = (long)left};
+	long ready = syscall(SYS_epoll_pwait2, group->epoll_fd, events, EVENTS, &slice, NULL, 0);
+
+	if (ready < 0 && errno == ENOSYS)
+		return epoll_wait(group->epoll_fd, events, EVENTS, (int)(left / MSEC));
+	return (int)ready;
+}
+
+static int wait_for_events(const struct group *group, struct epoll_event *events)
+{
+	if (group->job.wake_at)
+		return wait_punctually(group, events);
+	return epoll_wait(group->epoll_fd, events, EVENTS, WAIT_SLICE_MS);
+}
+
+static void reap_ready(struct group *group, struct conn *conn)
+{
+	conn->ops->reap(conn, false);
+	update_epoll(group, conn->number);
+}
+
+static void reap_polled(struct group *group, bool wait)
+{
+	struct epoll_event events[EVENTS];
+	int ready = wait ? wait_for_events(group, events)
+			 : epoll_wait(group->epoll_fd, events, EVENTS, 0);
+
+	for (int i = 0; i < ready; i++) {
+		struct conn *conn = group->conns[events[i].data.u32];
+
+		if (i == 0)
+			conn->transport.syscalls++; /* the wait, on the account of who ended it */
+		reap_ready(group, conn);
+	}
+}
+
+static void tick(struct group *group)
+{
+	group->last_tick = group->job.now;
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		group->conns[i]->ops->tick(group->conns[i]);
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		int error = update_epoll(group, i);
+
+		if (error)
+			look_unpolled(group, i, error);
+	}
+	group->job.health_changed = group->job.failover; /* silence is a matter of time */
+	if (group->job.ticked)
+		group->job.ticked(group->job.owner);
+}
+
+/* Finds the I/O of dead connections another one. */
+static void reissue(struct group *group)
+{
+	struct conn_io *io;
+
+	while ((io = io_list_take(&group->job.requeued))) {
+		uint32_t number;
+
+		group->job.outstanding--; /* group_submit() counts it again */
+		number = group_submit(group, io->conn->number, io);
+		group->conns[number]->counters.reissues++;
+	}
+	group_flush(group);
+}
+
+static void reap_once(struct group *group, bool wait)
+{
+	if (group->epoll_fd < 0)
+		group->conns[0]->ops->reap(group->conns[0], wait);
+	else if (!wait && group->job.conn_count == 1)
+		reap_ready(group, group->conns[0]); /* epoll could not tell more than it does */
+	else
+		reap_polled(group, wait);
+}
+
+/*
+ * Asks without sleeping for the time that the user gives to it, and in the last moments before the
+ * wait is to end. True where a completion came, or it has ended.
+ */
+static bool reap_busily(struct group *group)
+{
+	const struct conn_job *job = &group->job;
+	uint64_t until = clock_now() + job->busy_poll;
+	bool to_the_end = job->wake_at && until + job->spin >= job->wake_at;
+
+	if (to_the_end)
+		until = job->wake_at;
+	else if (!job->busy_poll)
+		return false;
+	do
+		reap_once(group, false);
+	while (TAILQ_EMPTY(&job->finished) && clock_now() < until);
+	return to_the_end || !TAILQ_EMPTY(&job->finished);
+}
+
+void group_reap(struct group *group, bool wait)
+{
+	bool busily = group->job.busy_poll || group->job.wake_at;
+
+	if (!wait || !busily || !reap_busily(group))
+		reap_once(group, wait);
+	if (TAILQ_EMPTY(&group->job.finished)) /* no reply has read the clock */
+		group->job.now = clock_now();
+	if (group->job.now - group->last_tick >= TICK)
+		tick(group);
+	if (group->job.health_changed)
+		failover_look(group);
+	if (!TAILQ_EMPTY(&group->job.requeued))
+		reissue(group);
+}
+
+/* --- submitting --- */
+
+uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *io)
+{
+	struct conn *conn = group->conns[connection];
+
+	if (conn->dead)
+		conn = failover_choose(group, connection, io);
+	if (!conn->dirty) {
+		conn->dirty = true;
+		group->dirty[group->dirty_count++] = conn;
+	}
+	conn->ops->submit(conn, io);
+	return conn->number;
+}
+
+void group_flush(struct group *group)
+{
+	if (!group->dirty_count)
+		return;
+	for (uint32_t i = 0; i < group->dirty_count; i++) {
+		struct conn *conn = group->dirty[i];
+
+		conn->dirty = false;
+		conn->ops->flush(conn);
+		update_epoll(group, conn->number);
+	}
+	group->dirty_count = 0;
+}
+
+uint32_t group_io_max(const struct group *group, enum io_op op)
+{
+	uint32_t most = UINT32_MAX;
+
+	for (uint32_t i = 0; i < group->path_count; i++) {
+		const struct path *path = group->paths[i];
+
+		if (!path->unusable)
+			most = min_of(most, op == IO_READ ? path->read_max : path->write_max);
+	}
+	return most;
+}
+
+bool group_reachable(const struct group *group)
+{
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		const struct conn *conn = group->conns[i];
+
+		if (conn->outstanding && conn->ops->reachable(conn))
+			return true;
+	}
+	return false;
+}
+
+void group_abort(struct group *group, int error)
+{
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		group->conns[i]->ops->abort(group->conns[i], error);
+}
+
+/* --- opening --- */
+
+static int open_conn(struct group *group, uint32_t number)
+{
+	struct path *path = group->paths[number % group->path_count];
+	const struct conn_ops *ops = path->config.dir ? &conn_mount : &conn_nfs;
+	int error = ops->open(&group->conns[number], path, &group->job);
+
+	if (!error)
+		group->conns[number]->number = number;
+	return error;
+}
+
+static int open_conns(struct group *group, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		int error = open_conn(group, i);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int watch_conns(struct group *group)
+{
+	if (!group->job.polled)
+		return 0;
+	group->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (group->epoll_fd < 0)
+		return -errno;
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		int error;
+
+		group->polled[i] = group->conns[i]->poll_epoch - 1; /* not known to epoll */
+		error = update_epoll(group, i);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Asks each connection that is not ready yet; *pending of them go on connecting. */
+static int ask_conns(struct group *group, struct pollfd *polls, bool *ready, uint32_t *pending)
+{
+	*pending = 0;
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		struct conn *conn = group->conns[i];
+		int error = ready[i] ? 0 : conn->ops->ready(conn);
+
+		if (error == -EINPROGRESS)
+			polls[(*pending)++] = (struct pollfd){
+				.fd = conn->ops->poll_fd(conn),
+				.events = conn->ops->poll_events(conn),
+			};
+		else if (error && !failover_do_without(group, conn))
+			return error;
+		else
+			ready[i] = true;
+	}
+	return 0;
+}
+
+static int await_conns(struct group *group, bool (*stop)(void))
+{
+	struct pollfd *polls = calloc(group->job.conn_count, sizeof(*polls));
+	bool *ready = calloc(group->job.conn_count, sizeof(*ready));
+	uint32_t pending = 0;
+	int error = polls && ready ? 0 : -ENOMEM;
+
+	while (!error) {
+		error = ask_conns(group, polls, ready, &pending);
+		if (error || !pending)
+			break;
+		error = wait_slice(polls, pending, WAIT_NO_DEADLINE, stop);
+	}
+	free(polls);
+	free(ready);
+	return error;
+}
+
+/* --- memory that RDMA devices reach --- */
+
+static bool wants_rdma(const struct group *group)
+{
+	for (uint32_t i = 0; i < group->path_count; i++)
+		if (group->paths[i]->config.rdma)
+			return group->job.rdma;
+	return false;
+}
+
+#ifdef HAVE_RDMA
+static int open_memory(struct group *group)
+{
+	if (!wants_rdma(group))
+		return 0;
+	group->job.memory = rdma_memory_new(group->job.buffers, group->job.log);
+	return group->job.memory ? 0 : -ENOMEM;
+}
+
+static void close_memory(struct group *group)
+{
+	rdma_memory_free(group->job.memory);
+	group->job.memory = NULL;
+}
+#else
+static int open_memory(struct group *group)
+{
+	return wants_rdma(group) ? -EPROTONOSUPPORT : 0;
+}
+
+static void close_memory(struct group *group)
+{
+}
+#endif
+
+/* --- all of it --- */
+
+static bool allocate(struct group *group, uint32_t count)
+{
+	group->conns = calloc(count, sizeof(*group->conns));
+	group->dirty = calloc(count, sizeof(*group->dirty));
+	group->polled = calloc(count, sizeof(*group->polled));
+	group->polled_events = calloc(count, sizeof(*group->polled_events));
+	return group->conns && group->dirty && group->polled && group->polled_events;
+}
+
+int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
+	       bool (*stop)(void))
+{
+	uint32_t count = path_count * per_path;
+	int error = -ENOMEM;
+
+	group->paths = paths;
+	group->path_count = path_count;
+	group->epoll_fd = -1;
+	TAILQ_INIT(&group->job.finished);
+	TAILQ_INIT(&group->job.requeued);
+	for (uint32_t i = 0; i < path_count; i++)
+		path_forget_troubles(paths[i]);
+	group->job.conn_count = group->job.alive = count;
+	/* Mounts share a ring: any of them waits for all. */
+	group->job.polled =
+		(count > 1 || group->job.punctual) && !path_all_mounts(paths, path_count);
+	group->job.now = clock_now();
+	if (allocate(group, count))
+		error = open_memory(group);
+	if (!error)
+		error = open_conns(group, count);
+	if (!error)
+		error = await_conns(group, stop);
+	if (!error)
+		error = watch_conns(group);
+	if (error)
+		group_close(group);
+	return error;
+}
+
+void group_close(struct group *group)
+{
+	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
+		if (group->conns[i])
+			group->conns[i]->ops->close(group->conns[i]);
+	close_memory(group);
+	if (group->epoll_fd >= 0)
+		close(group->epoll_fd);
+	free(group->conns);
+	free(group->dirty);
+	free(group->polled);
+	free(group->polled_events);
+	group->conns = NULL;
+	group->dirty = NULL;
+	group->polled = NULL;
+	group->polled_events = NULL;
+	group->epoll_fd = -1;
+}
+
+/* --- files --- */
+
+/* The last path that is left goes on waiting for its server, as with I/O. */
+static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t number,
+			const char *name)
+{
+	struct path *path = group->paths[number_of_path];
+	int error = 0;
+
+	if (!path->unusable)
+		error = path_open_file(path, number, name, group->job.writes);
+	if (error && error != -EINTR && failover_give_path_up(group, number_of_path))
+		return 0;
+	if (!question_is_left(path, error))
+		return error;
+	path->alone = true;
+	return path_open_file(path, number, name, group->job.writes);
+}
+
+int group_open_file(struct group *group, uint32_t number, const char *name)
+{
+	int error = 0;
+
+	for (uint32_t i = 0; !error && i < group->path_count; i++)
+		error = open_on_path(group, i, number, name);
+	for (uint32_t i = 0; !error && i < group->job.conn_count; i++)
+		if (group->conns[i]->ops->open_file)
+			error = group->conns[i]->ops->open_file(group->conns[i], number);
+	if (error)
+		group_close_file(group, number);
+	return error;
+}
+
+void group_close_file(struct group *group, uint32_t number)
+{
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		if (group->conns[i]->ops->close_file)
+			group->conns[i]->ops->close_file(group->conns[i], number);
+	for (uint32_t i = 0; i < group->path_count; i++)
+		path_close_file(group->paths[i], number);
+}

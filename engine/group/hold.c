@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "group/hold.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "util.h"
+
+/* --- its memory --- */
+
+int hold_init(struct hold *hold, uint64_t size)
+{
+	uint64_t extents = size / HOLD_EXTENT_BYTES + HOLD_EXTENTS_MIN;
+	/* Populated: a page fault later would be measured as the server's time. */
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	memset(hold, 0, sizeof(*hold));
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	hold->memory = memory;
+	hold->size = size;
+	hold->extent_max = extents;
+	hold->extents = calloc(extents, sizeof(*hold->extents));
+	if (hold->extents)
+		return 0;
+	hold_free(hold);
+	return -ENOMEM;
+}
+
+void hold_free(struct hold *hold)
+{
+	if (hold->memory)
+		munmap(hold->memory, hold->size);
+	free(hold->extents);
+	memset(hold, 0, sizeof(*hold));
+}
+
+/* Where `length` bytes in a row are free, or hold->size: nowhere. */
+static uint64_t place_for(const struct hold *hold, uint32_t length)
+{
+	uint64_t tail;
+
+	if (hold->first == hold->end)
+		return 0;
+	tail = hold_extent(hold, hold->first)->data - hold->memory;
+	if (hold->head <= tail) /* it has gone round */
+		return tail - hold->head >= length ? hold->head : hold->size;
+	if (hold->size - hold->head >= length)
+		return hold->head;
+	return tail >= length ? 0 : hold->size;
+}
+
+bool hold_room(const struct hold *hold, uint32_t length)
+{
+	return hold->end - hold->first < hold->extent_max && place_for(hold, length) < hold->size;
+}
+
+struct hold_extent *hold_take(struct hold *hold, uint32_t file, uint64_t offset, const void *data,
+			      uint32_t length)
+{
+	struct hold_extent *extent = hold_extent(hold, hold->end);
+
+	*extent = (struct hold_extent){
+		.data = hold->memory + place_for(hold, length),
+		.offset = offset,
+		.length = length,
+		.file = file,
+		.under_way = true,
+	};
+	memcpy(extent->data, data, length);
+	hold->head = extent->data - hold->memory + length;
+	hold->end++;
+	hold->under_way++;
+	return extent;
+}
+
+/* Lets the oldest ones go, as far as nothing is owed for them. */
+static void shed(struct hold *hold)
+{
+	while (hold->first < hold->end) {
+		const struct hold_extent *oldest = hold_extent(hold, hold->first);
+
+		if (!oldest->settled || oldest->under_way)
+			return;
+		hold->first++;
+	}
+}
+
+/* --- one extent --- */
+
+/* Its bytes are not on any ledger's account any more. */
+static void disown(struct hold_extent *extent)
+{
+	if (extent->ledger)
+		extent->ledger->held--;
+	extent->ledger = NULL;
+}
+
+/* What it takes of the hold, whose extents may run out before its memory. */
+static uint64_t room_of(const struct hold_extent *extent)
+{
+	return max_of(extent->length, (uint32_t)HOLD_EXTENT_BYTES);
+}
+
+static bool is_uncovered(const struct hold *hold, const struct hold_extent *extent)
+{
+	return !extent->settled && !extent->under_way && extent->answered > hold->covered;
+}
+
+/* The caller must call shed() afterwards. */
+static void settle(struct hold *hold, struct hold_extent *extent)
+{
+	if (is_uncovered(hold, extent))
+		hold->uncovered -= room_of(extent);
+	disown(extent);
+	extent->settled = true;
+}
+
+static void drop(struct hold *hold, struct hold_extent *extent)
+{
+	settle(hold, extent);
+	extent->dropped = true;
+}
+
+void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *ledger,
+		const uint8_t verifier[LEDGER_VERIFIER])
+{
+	if (extent->dropped)
+		return;
+	if (extent->ledger &&
+	    (extent->ledger != ledger || !ledger_same(extent->verifier, verifier)))
+		extent->torn = hold->lost = true;
+	disown(extent);
+	extent->ledger = ledger;
+	ledger->held++;
+	memcpy(extent->verifier, verifier, LEDGER_VERIFIER);
+}
+
+void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, uint32_t connection)
+{
+	hold->under_way--;
+	extent->under_way = false;
+	extent->connection = connection;
+	extent->answered = ++hold->clock;
+	if (is_uncovered(hold, extent))
+		hold->uncovered += room_of(extent);
+	if (failed && extent->again)
+		hold->lost = true;
+	else if (failed)
+		drop(hold, extent);
+	else if (!extent->ledger)
+		settle(hold, extent);
+	shed(hold);
+}
+
+uint64_t hold_begin_replay(struct hold *hold)
+{
+	uint64_t bytes = 0;
+
+	hold->lost = false;
+	hold_begin_commit(hold); /* nothing is answered any more */
+	for (uint64_t number = hold->first; number < hold->end; number++) {
+		struct hold_extent *extent = hold_extent(hold, number);
+
+		if (extent->dropped)
+			continue;
+		disown(extent);
+		extent->torn = extent->settled = false;
+		bytes += extent->length;
+	}
+	return bytes;
+}
+
+void hold_again(struct hold *hold, struct hold_extent *extent)
+{
+	extent->under_way = extent->again = true;
+	hold->under_way++;
+}
+
+/* --- what a server says of many --- */
+
+void hold_begin_commit(struct hold *hold)
+{
+	hold->covered = hold->clock;
+	hold->uncovered = 0;
+}
+
+/* Also where the rest of it is still under way. */
+static bool covers(const struct hold_extent *extent, const struct ledger *ledger, uint64_t sent)
+{
+	return extent->ledger == ledger && extent->answered <= sent;
+}
+
+void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sent,
+		    const uint8_t verifier[LEDGER_VERIFIER])
+{
+	for (uint64_t number = hold->first; number < hold->end; number++) {
+		struct hold_extent *extent = hold_extent(hold, number);
+
+		if (!covers(extent, ledger, sent))
+			continue;
+		if (extent->torn || !ledger_same(extent->verifier, verifier))
+			hold->lost = true;
+		else if (!extent->under_way)
+			settle(hold, extent);
+	}
+	shed(hold);
+}
+
+void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t sent)
+{
+	for (uint64_t number = hold->first; number < hold->end; number++) {
+		struct hold_extent *extent = hold_extent(hold, number);
+
+		if (!covers(extent, ledger, sent) || extent->under_way)
+			continue;
+		if (extent->again)
+			hold->lost = true;
+		else
+			drop(hold, extent);
+	}
+	shed(hold);
+}
+
+void hold_forget(struct hold *hold, uint32_t file)
+{
+	for (uint64_t number = hold->first; number < hold->end; number++)
+		if (hold_extent(hold, number)->file == file)
+			drop(hold, hold_extent(hold, number));
+	shed(hold);
+}
+
+void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin)
+{
+	for (uint64_t number = hold->first; number < hold->end; number++) {
+		struct hold_extent *extent = hold_extent(hold, number);
+
+		if (extent->file == file && extent->settled)
+			extent->file = twin;
+	}
+	hold_forget(hold, file);
+}

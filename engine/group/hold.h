@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hold.h - copies of what a job wrote and a server may still lose, to be written again.
+ *
+ * A log of WRITEs in the order in which the job began them, in memory of a fixed size. It is
+ * emptied from its old end alone: whatever was written over a held extent is held as well, so that
+ * writing the whole log again, in its order, leaves the file as it was. Pure bookkeeping:
+ * durability.h tells it what servers answer, fio/replay.c sends what was lost again.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "group/ledger.h"
+
+/* The log has room for one extent per HOLD_EXTENT_BYTES of its memory, and for some more. */
+#define HOLD_EXTENT_BYTES 512
+#define HOLD_EXTENTS_MIN  16
+
+/* One WRITE. It is kept until it is settled, and all older ones are. */
+struct hold_extent {
+	uint8_t *data;
+	uint64_t offset; /* in the file */
+	uint32_t length;
+	uint32_t file;
+	uint32_t connection;   /* that took it */
+	bool under_way;	       /* a WRITE of it is outstanding */
+	bool again;	       /* … or was, for the second time or later */
+	bool settled;	       /* durable, or dropped */
+	bool dropped;	       /* discarded: never written again */
+	bool torn;	       /* its parts have several verifiers: no COMMIT can settle it */
+	struct ledger *ledger; /* of its bytes that were answered UNSTABLE; NULL: there are none */
+	uint8_t verifier[LEDGER_VERIFIER]; /* of those */
+	uint64_t answered; /* the hold's clock when the WRITE was answered in full */
+};
+
+struct hold {
+	uint8_t *memory;
+	uint64_t size; /* bytes */
+	uint64_t head; /* where in memory the next extent begins, if there is room before its end */
+	struct hold_extent *extents; /* number n is extents[n mod extent_max] … */
+	uint64_t extent_max;
+	uint64_t first, end; /* … for the numbers first … end-1 */
+	uint64_t clock;	     /* counts WRITEs that were answered */
+	uint64_t under_way;  /* extents that are */
+	bool lost;	     /* a server has lost something of it, or may have */
+	uint64_t uncovered;  /* bytes answered since hold_begin_commit(), and not settled */
+	uint64_t covered;    /* the clock at hold_begin_commit() */
+};
+
+/* Memory for `size` bytes, at least 1, all of it now. 0 or -ENOMEM. */
+int hold_init(struct hold *hold, uint64_t size);
+/* A hold of zeros is nothing to free. */
+void hold_free(struct hold *hold);
+
+/* True where an extent of `length` bytes, at most hold->size, can be taken. */
+bool hold_room(const struct hold *hold, uint32_t length);
+
+/* A WRITE begins: copies its data. There is room. Never NULL. */
+struct hold_extent *hold_take(struct hold *hold, uint32_t file, uint64_t offset, const void *data,
+			      uint32_t length);
+
+/* Some of it was answered UNSTABLE, with this verifier, on that ledger's account. */
+void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *ledger,
+		const uint8_t verifier[LEDGER_VERIFIER]);
+
+/*
+ * The WRITE has ended on that connection. A WRITE that failed is dropped, since its owner sees the
+ * error. One that failed when it was written again stays, and counts as lost.
+ */
+void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, uint32_t connection);
+
+/* COMMITs of everything that is answered are sent now. */
+void hold_begin_commit(struct hold *hold);
+
+/* True where what no such COMMIT covers has half of the room: it is time for the next. */
+static inline bool hold_half_uncovered(const struct hold *hold)
+{
+	return hold->uncovered >= hold->size / 2;
+}
+
+/*
+ * A COMMIT that was sent when hold->clock was `sent` has made durable what was answered until then
+ * with its verifier; what has another is lost.
+ */
+void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sent,
+		    const uint8_t verifier[LEDGER_VERIFIER]);
+
+/* It failed: what it covers is dropped or lost, as hold_finished() says of WRITEs. */
+void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t sent);
+
+/* Drops what is held of a file. */
+void hold_forget(struct hold *hold, uint32_t file);
+
+/*
+ * The same, where `twin` is that file as well: what is durable is held for `twin`, since it is to
+ * be written again after what is older.
+ */
+void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin);
+
+/* Extent `number`, from hold->first on and below hold->end. */
+static inline struct hold_extent *hold_extent(const struct hold *hold, uint64_t number)
+{
+	return &hold->extents[number % hold->extent_max];
+}
+
+/*
+ * All of it is to be written again: what servers said of it before counts no more. Returns how many
+ * bytes. Until it is empty, nothing is taken.
+ */
+uint64_t hold_begin_replay(struct hold *hold);
+
+/* A WRITE of an extent begins once more. */
+void hold_again(struct hold *hold, struct hold_extent *extent);

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* mount.c - a connection that is a kernel mount (or any directory), driven through io_uring. */
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "group/connection.h"
+#include "group/directory.h"
+#include "group/mount_ring.h"
+#include "group/path.h"
+#include "util.h"
+
+enum {
+	SECTOR = 512, /* O_DIRECT's smallest alignment */
+	CQES = 64,
+	CANCEL_TRIES = 10, /* times 100 ms */
+};
+
+struct mount_conn {
+	struct conn base;
+	int *fds; /* per file; -1: not open */
+	struct io_list sent;
+};
+
+static const uint8_t NO_VERIFIER[LEDGER_VERIFIER]; /* a kernel keeps the server's to itself */
+
+static struct mount_conn *mount_of(struct conn *conn)
+{
+	return container_of(conn, struct mount_conn, base);
+}
+
+static struct mount_ring *ring_of(const struct conn *conn)
+{
+	return conn->job->ring;
+}
+
+/* --- submitting --- */
+
+static void prepare_data(struct io_uring_sqe *sqe, const struct conn_io *io, int fd, bool fixed)
+{
+	static const int flags[] = {
+		[IO_UNSTABLE] = 0, [IO_DATA_SYNC] = RWF_DSYNC, [IO_FILE_SYNC] = RWF_SYNC};
+	void *at = io->buffer + io->done;
+	uint32_t length = io->length - io->done;
+	uint64_t offset = io->offset + io->done;
+
+	if (io->op == IO_READ && fixed)
+		io_uring_prep_read_fixed(sqe, fd, at, length, offset, 0);
+	else if (io->op == IO_READ)
+		io_uring_prep_read(sqe, fd, at, length, offset);
+	else if (fixed)
+		io_uring_prep_write_fixed(sqe, fd, at, length, offset, 0);
+	else
+		io_uring_prep_write(sqe, fd, at, length, offset);
+	if (io->op == IO_WRITE)
+		sqe->rw_flags = flags[io->stable];
+}
+
+static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
+{
+	struct mount_conn *mount = mount_of(io->conn);
+	struct mount_ring *ring = ring_of(io->conn);
+	uint64_t tag = 0;
+	int fd = mount->fds[io->file];
+
+	if (ring->files_registered)
+		fd = (int)(io->conn->number * io->conn->job->file_count + io->file);
+	switch (io->op) {
+	case IO_READ:
+	case IO_WRITE: prepare_data(sqe, io, fd, ring->buffers_registered); break;
+	case IO_COMMIT:
+		io_uring_prep_fsync(sqe, fd, io->data_only ? IORING_FSYNC_DATASYNC : 0);
+		io->commit = ledger_begin_commit(io->ledger);
+		break;
+	case IO_META:
+		tag = mount_meta_opens(io) ? MOUNT_OPENS : 0;
+		mount_meta_prepare(sqe, io, fd);
+		break;
+	}
+	if (ring->files_registered)
+		sqe->flags |= IOSQE_FIXED_FILE;
+	io_uring_sqe_set_data(sqe, (char *)io + tag);
+}
+
+static bool put(struct mount_ring *ring, struct conn_io *io)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->ring);
+
+	if (!sqe)
+		return false;
+	prepare(sqe, io);
+	ring->asked++;
+	io->last_sent = io->conn->job->now;
+	if (!io->sent)
+		io->sent = io->last_sent;
+	TAILQ_INSERT_TAIL(&mount_of(io->conn)->sent, io, link);
+	return true;
+}
+
+static void release(struct conn *conn, struct conn_io *io)
+{
+	if (io->op == IO_META)
+		mount_meta_end(&ring_of(conn)->calls, io);
+	conn_finish(conn, io);
+}
+
+/* For an I/O of which the kernel has nothing. */
+static void finish_unsubmitted(struct conn_io *io, int error)
+{
+	io->error = error;
+	if (io->op == IO_META)
+		mount_meta_unasked(io);
+	release(io->conn, io);
+}
+
+/* What is put into a ring that was abandoned might go out later, while its owner has the buffer. */
+static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
+{
+	if (ring->abandoned)
+		finish_unsubmitted(io, EINTR);
+	else if (!TAILQ_EMPTY(&ring->waiting) || !put(ring, io))
+		TAILQ_INSERT_TAIL(&ring->waiting, io, link);
+}
+
+static void mount_submit(struct conn *conn, struct conn_io *io)
+{
+	struct mount_ring *ring = ring_of(conn);
+
+	if (!ring->buffers_tried)
+		mount_ring_register_buffers(conn->job);
+	conn_began(conn, io);
+	if (io->op == IO_META)
+		mount_meta_begin(&ring->calls, io);
+	put_or_wait(ring, io);
+}
+
+static void put_waiting(struct mount_ring *ring)
+{
+	struct conn_io *io;
+
+	while (io_uring_sq_space_left(&ring->ring) && (io = io_list_take(&ring->waiting)))
+		put(ring, io);
+}
+
+/* Submits what is in the ring, of every mount. */
+static void mount_flush(struct conn *conn)
+{
+	struct mount_ring *ring = ring_of(conn);
+
+	while (!ring->abandoned && io_uring_sq_ready(&ring->ring)) {
+		conn->transport.syscalls++;
+		if (io_uring_submit(&ring->ring) <= 0)
+			return; /* -EAGAIN, -EBUSY: again after the next reap */
+		put_waiting(ring);
+	}
+}
+
+/* --- reaping --- */
+
+static void finish(struct conn_io *io, int error)
+{
+	struct conn *conn = io->conn;
+
+	io->error = error;
+	if (error && io->op == IO_COMMIT)
+		ledger_fail_commit(io->ledger, &io->commit);
+	release(conn, io);
+}
+
+/* A read that ends off the sector grid under O_DIRECT has met the end of file, and cannot go on
+ * anyway. */
+static bool at_end(const struct conn_io *io, int moved)
+{
+	return !moved || (io->conn->job->direct && io->done % SECTOR);
+}
+
+static void moved_some(struct mount_ring *ring, struct conn_io *io, int moved)
+{
+	io->done += (uint32_t)moved;
+	if (io->done == io->length || (io->op == IO_READ && at_end(io, moved)))
+		finish(io, 0);
+	else if (!moved)
+		finish(io, EIO); /* a write that took nothing */
+	else
+		put_or_wait(ring, io);
+}
+
+static void count(struct conn_io *io, int moved)
+{
+	struct counters *counters = &io->conn->counters;
+	struct ledger *ledger = &io->conn->path->files[io->file].ledger;
+
+	histogram_add(&io->conn->latency.rtt, io->conn->job->now - io->last_sent);
+	switch (io->op) {
+	case IO_READ:
+		counters->read_ops++;
+		counters->read_bytes += (uint64_t)moved;
+		break;
+	case IO_WRITE:
+		counters->write_ops++;
+		counters->write_bytes += (uint64_t)moved;
+		ledger_wrote(ledger, (uint64_t)moved, io->stable != IO_UNSTABLE, NO_VERIFIER);
+		break;
+	case IO_COMMIT:
+		counters->commits++;
+		ledger_end_commit(io->ledger, &io->commit, NO_VERIFIER);
+		break;
+	case IO_META: break; /* meta_completed() */
+	}
+}
+
+static void meta_completed(struct mount_ring *ring, struct conn_io *io, int result)
+{
+	struct counters *counters = &io->conn->counters;
+
+	histogram_add(&io->conn->latency.rtt, io->conn->job->now - io->last_sent);
+	if (!mount_meta_answered(io, result, ring->abandoned)) {
+		put_or_wait(ring, io);
+		return;
+	}
+	counters->meta_ops += !io->error;
+	finish(io, io->error);
+}
+
+static void completed(struct mount_ring *ring, struct conn_io *io, int result)
+{
+	TAILQ_REMOVE(&mount_of(io->conn)->sent, io, link);
+	ring->asked--;
+	if (io->op == IO_META) {
+		meta_completed(ring, io, result);
+		return;
+	}
+	if (!ring->abandoned && (result == -EAGAIN || result == -EINTR)) {
+		if (io->op == IO_COMMIT)
+			ledger_undo_commit(io->ledger, &io->commit);
+		put_or_wait(ring, io);
+		return;
+	}
+	if (result < 0) {
+		finish(io, -result);
+		return;
+	}
+	count(io, result);
+	if (io->op == IO_COMMIT)
+		finish(io, 0);
+	else
+		moved_some(ring, io, result);
+}
+
+static struct conn_io *io_of(const struct io_uring_cqe *cqe)
+{
+	char *data = io_uring_cqe_get_data(cqe);
+
+	return (void *)(data - (cqe->user_data & MOUNT_OPENS));
+}
+
+/* True where there was something. */
+static bool take_ready(struct conn_job *job, struct mount_ring *ring)
+{
+	struct io_uring_cqe *cqes[CQES];
+	bool any = false;
+	unsigned int ready;
+
+	while ((ready = io_uring_peek_batch_cqe(&ring->ring, cqes, CQES))) {
+		if (!any)
+			job->now = clock_now();
+		any = true;
+		for (unsigned int i = 0; i < ready; i++)
+			if (io_of(cqes[i]))
+				completed(ring, io_of(cqes[i]), cqes[i]->res);
+		io_uring_cq_advance(&ring->ring, ready);
+	}
+	return any;
+}
+
+/* The same, deaf once the ring is abandoned. */
+static bool reap_ready(struct conn_job *job, struct mount_ring *ring)
+{
+	return !ring->abandoned && take_ready(job, ring);
+}
+
+static void wait_ready(struct conn *conn, struct mount_ring *ring)
+{
+	struct __kernel_timespec slice = {.tv_nsec = (long long)conn_job_slice(conn->job)};
+	struct io_uring_cqe *cqe;
+
+	conn->transport.syscalls++;
+	io_uring_wait_cqe_timeout(&ring->ring, &cqe, &slice);
+}
+
+static void mount_reap(struct conn *conn, bool wait)
+{
+	struct mount_ring *ring = ring_of(conn);
+
+	if (!reap_ready(conn->job, ring) && wait) {
+		wait_ready(conn, ring);
+		reap_ready(conn->job, ring);
+	}
+	put_waiting(ring);
+	if (io_uring_sq_ready(&ring->ring))
+		mount_flush(conn);
+}
+
+/* Asks the kernel to cancel everything, and takes what it says to that for a second. */
+static void cancel_ring(struct conn *conn, struct mount_ring *ring)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->ring);
+
+	if (sqe) {
+		io_uring_prep_cancel(sqe, NULL, IORING_ASYNC_CANCEL_ANY);
+		io_uring_sqe_set_data(sqe, NULL);
+		io_uring_submit(&ring->ring);
+	}
+	for (int tries = 0; ring->asked && tries < CANCEL_TRIES; tries++) {
+		wait_ready(conn, ring);
+		take_ready(conn->job, ring);
+	}
+}
+
+static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
+{
+	struct conn_io *next;
+
+	for (struct conn_io *io = TAILQ_FIRST(&ring->waiting); io; io = next) {
+		next = TAILQ_NEXT(io, link);
+		if (io->conn != conn)
+			continue;
+		TAILQ_REMOVE(&ring->waiting, io, link);
+		finish_unsubmitted(io, error);
+	}
+}
+
+/* The kernel does not tell. */
+static enum conn_health mount_health(const struct conn *conn)
+{
+	return CONN_UNKNOWN;
+}
+
+static bool mount_reachable(const struct conn *conn)
+{
+	return true;
+}
+
+/* What the kernel has of it cannot be called back while its server is silent. */
+static bool mount_hand_over(struct conn *conn)
+{
+	return false;
+}
+
+/*
+ * What a mount is doing can be cancelled, but not always, and then not taken back: a hung hard
+ * mount holds its threads in the kernel. Whoever aborts is about to leave; what the kernel says
+ * later of an I/O that its owner has again is not listened to.
+ */
+static void mount_abort(struct conn *conn, int error)
+{
+	struct mount_ring *ring = ring_of(conn);
+	struct mount_conn *mount = mount_of(conn);
+	struct conn_io *io;
+	bool first = !ring->abandoned;
+
+	ring->abandoned = true;
+	if (first && ring->asked)
+		cancel_ring(conn, ring);
+	while ((io = io_list_take(&mount->sent)))
+		finish(io, error);
+	abort_waiting(conn, ring, error);
+}
+
+/* --- opening --- */
+
+static int mount_open(struct conn **conn, struct path *path, struct conn_job *job)
+{
+	struct mount_conn *mount = calloc(1, sizeof(*mount));
+	int error = -ENOMEM;
+
+	if (!mount)
+		return error;
+	mount->base = (struct conn){
+		.ops = &conn_mount,
+		.transport_name = "mount",
+		.path = path,
+		.job = job,
+	};
+	TAILQ_INIT(&mount->sent);
+	mount->fds = malloc(job->file_count * sizeof(*mount->fds));
+	if (mount->fds)
+		error = mount_ring_take(job, path->job.entries);
+	if (error) {
+		job->log("%s: cannot set up io_uring: %s%s", path->config.label, strerror(-error),
+			 error == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)" : "");
+		free(mount->fds);
+		free(mount);
+		return error;
+	}
+	for (uint32_t i = 0; i < job->file_count; i++)
+		mount->fds[i] = -1;
+	*conn = &mount->base;
+	return 0;
+}
+
+static int mount_ready(struct conn *conn)
+{
+	return 0;
+}
+
+static void register_file(struct conn *conn, uint32_t file, int fd)
+{
+	struct mount_ring *ring = ring_of(conn);
+	unsigned int index = conn->number * conn->job->file_count + file;
+
+	if (ring->files_registered &&
+	    io_uring_register_files_update(&ring->ring, index, &fd, 1) != 1 && fd >= 0)
+		ring->files_registered = false;
+}
+
+/* Read-write where that is allowed: a read-only mount or file still serves a job that only reads.
+ */
+static int open_data(const struct conn *conn, const char *name, int flags)
+{
+	int fd = directory_open_file(conn->path->directory, name, O_RDWR | flags);
+
+	if (!conn->job->writes && (fd == -EROFS || fd == -EACCES || fd == -EPERM))
+		fd = directory_open_file(conn->path->directory, name, O_RDONLY | flags);
+	return fd;
+}
+
+static int mount_open_file(struct conn *conn, uint32_t file)
+{
+	const char *name = conn->path->files[file].name;
+	int flags = conn->job->direct ? O_DIRECT : 0, fd;
+
+	if (conn->path->job.entries)
+		fd = directory_find(conn->path->directory, name, false);
+	else
+		fd = open_data(conn, name, flags);
+	if (fd < 0) {
+		conn->job->log("%s: cannot open \"%s\": %s%s", conn->path->config.label, name,
+			       strerror(-fd),
+			       fd == -EINVAL && flags ? " (no O_DIRECT here: set direct=0)" : "");
+		return fd;
+	}
+	mount_of(conn)->fds[file] = fd;
+	register_file(conn, file, fd);
+	return 0;
+}
+
+static void mount_close_file(struct conn *conn, uint32_t file)
+{
+	int *fd = &mount_of(conn)->fds[file];
+
+	if (*fd < 0)
+		return;
+	register_file(conn, file, -1);
+	close(*fd);
+	*fd = -1;
+}
+
+static int mount_poll_fd(const struct conn *conn)
+{
+	return ring_of(conn)->ring.ring_fd;
+}
+
+static short mount_poll_events(const struct conn *conn)
+{
+	return POLLIN;
+}
+
+/* What waits in the kernel is the kernel's to give up. */
+static void mount_tick(struct conn *conn)
+{
+}
+
+static void mount_names(const struct conn *conn, char *local, char *remote)
+{
+	snprintf(local, CONN_NAME, "-");
+	snprintf(remote, CONN_NAME, "%s", conn->path->config.dir);
+}
+
+static void mount_close(struct conn *conn)
+{
+	struct mount_conn *mount = mount_of(conn);
+
+	for (uint32_t i = 0; i < conn->job->file_count; i++)
+		mount_close_file(conn, i);
+	mount_ring_leave(conn->job);
+	free(mount->fds);
+	free(mount);
+}
+
+const struct conn_ops conn_mount = {
+	.open = mount_open,
+	.ready = mount_ready,
+	.open_file = mount_open_file,
+	.close_file = mount_close_file,
+	.submit = mount_submit,
+	.flush = mount_flush,
+	.reap = mount_reap,
+	.poll_fd = mount_poll_fd,
+	.poll_events = mount_poll_events,
+	.tick = mount_tick,
+	.health = mount_health,
+	.reachable = mount_reachable,
+	.hand_over = mount_hand_over,
+	.abort = mount_abort,
+	.names = mount_names,
+	.close = mount_close,
+};

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "group/path.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "group/directory.h"
+#include "group/mount_meta.h"
+#include "group/question.h"
+#include "nfs/entries.h"
+#include "client/protocol.h"
+#include "util.h"
+
+enum { SIZE_DEFAULT_MAX = 1 << 20 }; /* nfs(5): rsize and wsize, where the user names none */
+
+void path_config_free(struct path_config *config)
+{
+	free(config->label);
+	free(config->dir);
+	free(config->address);
+	free(config->export);
+	free(config->locals);
+	memset(config, 0, sizeof(*config));
+}
+
+/* --- the name-space session --- */
+
+void path_forget_troubles(struct path *path)
+{
+	path->unusable = path->alone = path->said_stopped = false;
+	path->said_expired = path->said_delayed = false;
+	path->dead = 0;
+}
+
+void path_close_names(struct path *path)
+{
+	if (path->names)
+		path->protocol->names->close(path->names);
+	path->names = NULL;
+}
+
+void path_rest(struct path *path)
+{
+	if (!path->protocol->leave)
+		path_close_names(path);
+}
+
+/* Mounts again where the session was let go, or given up because the server did not answer. */
+int path_names_ready(struct path *path)
+{
+	const struct names_ops *ops = path->protocol->names;
+
+	if (path->names && ops->alive(path->names))
+		return 0;
+	path_close_names(path);
+	return ops->open(&path->names, path);
+}
+
+/* --- opening --- */
+
+static int open_mount(struct path *path)
+{
+	path->directory = directory_open(path->config.dir);
+	if (path->directory >= 0)
+		return 0;
+	path->job.log("%s: cannot open the mount: %s", path->config.label,
+		      strerror(-path->directory));
+	return path->directory;
+}
+
+/* Said once, by the process that all jobs come from. */
+static void say_groups(const struct path *path, uint32_t groups)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (groups > AUTH_SYS_GIDS_MAX && !atomic_flag_test_and_set(&said))
+		path->job.log("%s: of your %u groups the first %u go to the server: AUTH_SYS has "
+			      "room for no more",
+			      path->config.label, groups, AUTH_SYS_GIDS_MAX);
+}
+
+static void set_credentials(struct path *path)
+{
+	const struct path_config *config = &path->config;
+	struct auth_sys_ids *ids = &path->ids;
+	uint32_t groups = auth_sys_own_ids(ids);
+
+	if (ids->uid != config->uid || ids->gid != config->gid)
+		ids->gid_count = 0; /* somebody else's groups */
+	else
+		say_groups(path, groups);
+	ids->uid = config->uid;
+	ids->gid = config->gid;
+	auth_sys_init(&path->credentials, ids);
+}
+
+static int open_export(struct path *path)
+{
+	struct path_config *config = &path->config;
+	int error;
+
+	set_credentials(path);
+	error = path_names_ready(path);
+	if (!error && !config->nfs_port)
+		config->nfs_port = path->protocol->names->nfs_port(path->names);
+	return error;
+}
+
+/* nfs(5), rsize and wsize: the most that the path asks for, whatever the server offers. */
+static uint32_t transfer_size(uint32_t chosen)
+{
+	return min_of(chosen ?: (uint32_t)SIZE_DEFAULT_MAX, (uint32_t)PATH_IO_MAX);
+}
+
+int path_open(struct path **out, struct path_config *config, const struct path_job *job)
+{
+	struct path *path = calloc(1, sizeof(*path));
+	int error = -ENOMEM;
+
+	if (!path) {
+		path_config_free(config);
+		return error;
+	}
+	path->config = *config;
+	memset(config, 0, sizeof(*config));
+	path->config.rsize = transfer_size(path->config.rsize);
+	path->config.wsize = transfer_size(path->config.wsize);
+	path->job = *job;
+	path->protocol = path->config.minor ? &protocol_nfs4 : &protocol_nfs3;
+	path->directory = -1;
+	path->files = calloc(job->file_count, sizeof(*path->files));
+	if (path->files)
+		error = path->config.dir ? open_mount(path) : open_export(path);
+	if (error) {
+		path_close(path);
+		return error;
+	}
+	*out = path;
+	return 0;
+}
+
+void path_close(struct path *path)
+{
+	if (!path)
+		return;
+	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
+		path_close_file(path, i);
+	if (path->state) /* leaving looks at the files, where it has to connect anew */
+		path->protocol->leave(path);
+	free(path->files);
+	path_close_names(path);
+	if (path->directory >= 0)
+		close(path->directory);
+	path_config_free(&path->config);
+	free(path);
+}
+
+bool path_all_mounts(struct path *const *paths, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!paths[i]->config.dir)
+			return false;
+	return true;
+}
+
+/* --- names --- */
+
+/* The server's words, or "". */
+static const char *error_words(const struct path *path)
+{
+	return path->names ? path->protocol->names->error(path->names) : "";
+}
+
+/* Logs what went wrong with a name, in the server's words where there are some. */
+static int name_failed(struct path *path, const char *what, const char *name, int error)
+{
+	const char *words = error_words(path);
+
+	path->job.log("%s: cannot %s \"%s\": %s%s%s", path->config.label, what, name,
+		      strerror(-error), *words ? ": " : "", words);
+	return error;
+}
+
+static int ask_size(struct path *path, struct question *question)
+{
+	return path->protocol->names->size(path->names, question->name, question->size);
+}
+
+int path_size(struct path *path, const char *name, uint64_t *size)
+{
+	struct question question = {.ask = ask_size, .what = "find", .name = name, .size = size};
+	int error;
+
+	if (path->config.dir)
+		error = directory_size(path->directory, name, size);
+	else
+		error = question_ask(path, &question);
+	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
+}
+
+/* What is there after a copy whose answer was lost is what that one has created. */
+static int ask_create(struct path *path, struct question *question)
+{
+	bool *created = question->created;
+	int error = path->protocol->names->create(path->names, question->name, created);
+
+	if (!error && question->asked > 1)
+		*created = true;
+	return error;
+}
+
+int path_create(struct path *path, const char *name, bool *created)
+{
+	struct question question = {
+		.ask = ask_create, .what = "create", .name = name, .created = created};
+	int error;
+
+	if (path->config.dir)
+		error = directory_create(path->directory, name, created);
+	else
+		error = question_ask(path, &question);
+	return error ? name_failed(path, "create", name, error) : 0;
+}
+
+void path_mark_removed(struct path *path, const char *name)
+{
+	for (uint32_t i = 0; i < path->job.file_count; i++)
+		if (path->files[i].name && !strcmp(path->files[i].name, name))
+			path->files[i].removed = true;
+}
+
+/* What is gone after a copy whose answer was lost is what that one has removed. */
+static int ask_remove(struct path *path, struct question *question)
+{
+	int error = path->protocol->names->remove(path->names, question->name);
+
+	return error == -ENOENT && question->asked > 1 ? 0 : error;
+}
+
+int path_remove(struct path *path, const char *name)
+{
+	struct question question = {.ask = ask_remove, .what = "remove", .name = name};
+	int error;
+
+	if (path->config.dir)
+		error = directory_remove(path->directory, name);
+	else
+		error = question_ask(path, &question);
+	if (!error || error == -ENOENT)
+		path_mark_removed(path, name);
+	return error && error != -ENOENT ? name_failed(path, "remove", name, error) : error;
+}
+
+int path_drop_cache(struct path *path, const char *name)
+{
+	int error = path->config.dir ? directory_drop_cache(path->directory, name) : 0;
+
+	return error && error != -ENOENT ? name_failed(path, "drop the cache of", name, error) : 0;
+}
+
+/* --- directories of entries --- */
+
+static int ask_directory(struct path *path, struct question *question)
+{
+	return path->protocol->open_directory(path->names, question->name, question->make,
+					      question->handle);
+}
+
+/* entries_step. One that was made by a call whose answer was lost is found by the next. */
+static int step(void *context, const char *name, bool make, struct nfs_handle *found)
+{
+	struct question question = {
+		.ask = ask_directory,
+		.what = "open the directory",
+		.name = name,
+		.make = make,
+		.handle = found,
+	};
+
+	return question_ask(context, &question);
+}
+
+/* Where directories of the tree below `name` are looked up from again. NFSv4 needs no handle. */
+static int find_root(struct path *path, struct entries *entries, const char *name)
+{
+	const char *export = path->config.minor ? path->config.export : "";
+
+	if (asprintf(&entries->way, "%s/%s", export, name) < 0) {
+		entries->way = NULL;
+		return -ENOMEM;
+	}
+	return path->config.minor ? 0 : step(path, ".", false, &entries->root);
+}
+
+/* Opens the tree below directory `name`. */
+static int find_entries(struct path *path, struct path_file *file, const char *name)
+{
+	const struct entries_terms *terms = path->job.entries;
+	int error;
+
+	path->at_work = true; /* there may be many: the job has begun */
+	if (path->config.dir)
+		error = mount_meta_open(path->directory, name, terms, &file->entries);
+	else
+		error = entries_open(&file->entries, terms, path->protocol->handle_max, name, step,
+				     path)
+				?: find_root(path, file->entries, name);
+	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
+	return error ? name_failed(path, "open the directory", name, error) : 0;
+}
+
+/* --- files --- */
+
+static int ask_limits(struct path *path, struct question *question)
+{
+	return path->protocol->limits(path->names, *question->file, &question->limits[IO_READ],
+				      &question->limits[IO_WRITE]);
+}
+
+static int find_limits(struct path *path, struct question *file)
+{
+	uint32_t limits[] = {0, 0};
+	struct question question = {
+		.ask = ask_limits,
+		.what = "find limits of",
+		.name = file->name,
+		.file = file->file,
+		.limits = limits,
+	};
+	int error = question_ask(path, &question);
+
+	if (error) {
+		path->job.log("%s: the server does not report its transfer sizes: %s",
+			      path->config.label, error_words(path));
+		return error;
+	}
+	if (!limits[IO_READ] || !limits[IO_WRITE]) {
+		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: neither "
+			      "may be 0",
+			      path->config.label, limits[IO_READ], limits[IO_WRITE]);
+		return -EPROTO;
+	}
+	path->read_max = min_of(path->config.rsize, limits[IO_READ]);
+	path->write_max = min_of(path->config.wsize, limits[IO_WRITE]);
+	return 0;
+}
+
+static int ask_open(struct path *path, struct question *question)
+{
+	return path->protocol->open_file(path->names, question->number, question->name,
+					 question->writes, question->file);
+}
+
+static int find_file(struct path *path, uint32_t number, const char *name, bool writes)
+{
+	struct question question = {
+		.ask = ask_open,
+		.what = "open",
+		.name = name,
+		.number = number,
+		.writes = writes,
+		.file = &path->files[number].state,
+	};
+	int error = question_ask(path, &question);
+
+	if (error)
+		return name_failed(path, "open", name, error);
+	error = path->read_max ? 0 : find_limits(path, &question);
+	path->at_work = path->at_work || !error;
+	return error;
+}
+
+int path_open_file(struct path *path, uint32_t number, const char *name, bool writes)
+{
+	struct path_file *file = &path->files[number];
+	int error = 0;
+
+	path_close_file(path, number);
+	if (path->job.entries)
+		error = find_entries(path, file, name);
+	else if (path->config.dir)
+		path->read_max = path->write_max = PATH_IO_MAX;
+	else
+		error = find_file(path, number, name, writes);
+	if (error) {
+		path_close_file(path, number);
+		return error;
+	}
+	file->name = strdup(name);
+	return file->name ? 0 : -ENOMEM;
+}
+
+void path_close_file(struct path *path, uint32_t number)
+{
+	struct path_file *file = &path->files[number];
+
+	free(file->name);
+	entries_close(file->entries);
+	if (file->state)
+		path->protocol->close_file(path->names, file->state);
+	memset(file, 0, sizeof(*file));
+}
+
+bool path_same_file(const struct path *path, uint32_t a, uint32_t b)
+{
+	const struct nfs_handle *one, *other;
+
+	if (!path->files[a].state || !path->files[b].state)
+		return false;
+	one = path->protocol->handle(path->files[a].state);
+	other = path->protocol->handle(path->files[b].state);
+	return one->length == other->length && !memcmp(one->bytes, other->bytes, one->length);
+}
+
+/* --- connections --- */
+
+unsigned int path_port(const struct path *path, bool rdma)
+{
+	return rdma ? path->config.rdma_port : path->config.nfs_port;
+}
+
+struct rpc_address path_next_address(struct path *path, bool rdma)
+{
+	const struct path_config *config = &path->config;
+	struct rpc_address address = {
+		.remote = config->remote,
+		.remote_length = config->remote_length,
+		.reserved_port = !rdma, /* servers take RDMA from any: it needs privileges anyway */
+	};
+
+	rpc_set_port(&address.remote, (uint16_t)path_port(path, rdma));
+	if (config->local_count)
+		address.local = config->locals[path->connections++ % config->local_count];
+	return address;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "group/path_config.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/getaddrinfo.h"
+
+/* Reads "address+address+…" into config->locals. */
+static int parse_locals(const char *text, int family, const struct path_terms *terms,
+			struct path_config *config)
+{
+	char why[128], *list = strdup(text), *rest = list, *one;
+	int error = 0;
+
+	while (list && !error && (one = strsep(&rest, "+"))) {
+		struct sockaddr_storage address, *grown;
+		int count = pool_getaddrinfo(one, family, &address, 1, why, sizeof(why));
+
+		if (count < 1 || address.ss_family != config->remote.ss_family) {
+			terms->log("localaddr=%s: \"%s\": %s", text, one,
+				   count < 1 ? why : "of another family than the server's address");
+			error = -EINVAL;
+			break;
+		}
+		grown = realloc(config->locals, (config->local_count + 1) * sizeof(*grown));
+		if (!grown) {
+			error = -ENOMEM;
+			break;
+		}
+		config->locals = grown;
+		config->locals[config->local_count++] = address;
+	}
+	free(list);
+	return list ? error : -ENOMEM;
+}
+
+/* A path's own argument wins. */
+#define CHOOSE(path_args, flag, member) \
+	((path_args)->set & (flag) ? (path_args)->member : terms->args.member)
+
+/* NFSv4 has one port, and no MOUNT: nfs(5) ignores mountport= then. */
+static int version_terms(const struct path_terms *terms, const struct path_args *args,
+			 struct path_config *config)
+{
+	enum { NFS_PORT = 2049 };
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	unsigned int version = CHOOSE(args, ARG_VERSION, minor);
+
+	config->minor = version;
+	config->stateless = terms->stateless;
+	config->trunks = terms->trunks;
+	if (!version)
+		return 0;
+	if (config->mount_port && !atomic_flag_test_and_set(&said))
+		terms->log("mountport= is ignored: NFSv4 has no MOUNT");
+	config->nfs_port = config->nfs_port ?: NFS_PORT;
+	return 0;
+}
+
+/* Whoever wants other than nfs(5)'s defaults for a slow server means the set-up, too. */
+static uint64_t setup_time(const struct path_config *config)
+{
+	enum { TIMEO = 60, RETRANS = 2 };
+	bool told = config->timeo != TIMEO * SEC || config->retrans != RETRANS;
+
+	return told ? max_of(config->timeo * (config->retrans + 1), 5 * SEC) : 10 * SEC;
+}
+
+static void copy_terms(const struct path_terms *terms, const struct path_args *args,
+		       struct path_config *config)
+{
+	config->nfs_port = CHOOSE(args, ARG_PORT, port);
+	config->mount_port = CHOOSE(args, ARG_MOUNTPORT, mountport);
+	config->rsize = CHOOSE(args, ARG_RSIZE, rsize);
+	config->wsize = CHOOSE(args, ARG_WSIZE, wsize);
+	config->timeo = CHOOSE(args, ARG_TIMEO, timeo) * 100000000ull;
+	config->retrans = CHOOSE(args, ARG_RETRANS, retrans);
+	config->setup_time = setup_time(config);
+	config->soft = CHOOSE(args, ARG_SOFT, soft);
+	config->uid = CHOOSE(args, ARG_UID, uid);
+	config->gid = CHOOSE(args, ARG_GID, gid);
+}
+
+static int copy_address(const struct pool_path *path, struct path_config *config)
+{
+	char address[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+
+	if (getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, address,
+			sizeof(address), NULL, 0, NI_NUMERICHOST))
+		return -EINVAL;
+	config->remote = path->addr;
+	config->remote_length = path->addr_len;
+	config->address = strdup(address);
+	config->export = strdup(path->export);
+	return config->address && config->export ? 0 : -ENOMEM;
+}
+
+/* Asked before a file is laid out for nothing. */
+static bool has_rdma_device(void)
+{
+	DIR *devices = opendir("/sys/class/infiniband");
+	const struct dirent *entry;
+	bool found = false;
+
+	while (devices && !found && (entry = readdir(devices)))
+		found = entry->d_name[0] != '.';
+	if (devices)
+		closedir(devices);
+	return found;
+}
+
+/* A path over RDMA keeps its TCP port: names go there. */
+static int rdma_terms(const struct path_terms *terms, const struct pool_path *path,
+		      struct path_config *config)
+{
+	config->rdma = CHOOSE(&path->args, ARG_PROTO, proto) == PROTO_RDMA;
+	config->rdma_port = CHOOSE(&path->args, ARG_RDMAPORT, rdmaport);
+	if (!config->rdma)
+		return 0;
+#ifndef HAVE_RDMA
+	terms->log("%s: proto=rdma: the engine was built without libibverbs and librdmacm: apt-get "
+		   "install libibverbs-dev librdmacm-dev, build again; or use proto=tcp",
+		   path->label);
+	return -EPROTONOSUPPORT;
+#endif
+	if (has_rdma_device())
+		return 0;
+	terms->log(
+		"%s: proto=rdma: this machine has no RDMA device: load its driver (rdma link lists "
+		"devices), or use proto=tcp",
+		path->label);
+	return -ENODEV;
+}
+
+static int nfs_terms(const struct path_terms *terms, const struct pool_path *path,
+		     struct path_config *config)
+{
+	const char *locals = CHOOSE(&path->args, ARG_LOCALADDR, localaddr);
+	int error = copy_address(path, config);
+
+	if (error)
+		return error;
+	error = rdma_terms(terms, path, config);
+	if (error)
+		return error;
+	copy_terms(terms, &path->args, config);
+	error = version_terms(terms, &path->args, config);
+	if (error)
+		return error;
+	return locals ? parse_locals(locals, config->remote.ss_family, terms, config) : 0;
+}
+
+int path_config_make(struct path_config *config, const struct pool_path *path,
+		     const struct path_terms *terms)
+{
+	int error = 0;
+
+	memset(config, 0, sizeof(*config));
+	config->label = strdup(path->label);
+	if (path->kind == PATH_MOUNT)
+		config->dir = strdup(path->dir);
+	else
+		error = nfs_terms(terms, path, config);
+	if (!error && (!config->label || (path->kind == PATH_MOUNT && !config->dir)))
+		error = -ENOMEM;
+	if (error)
+		path_config_free(config);
+	return error;
+}

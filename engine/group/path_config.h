@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* path_config.h - what a pool says of a path, and what its user says of all, in the terms of
+ * path.h.
+ */
+#pragma once
+
+#include "group/path.h"
+#include "pool/pool.h"
+
+struct path_terms {
+	struct path_args
+		args;	/* where a path names none of its own; `set` and `family` count not */
+	bool stateless; /* path_config's */
+	bool trunks;	/* the same */
+	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+};
+
+/* `path` has its address. 0, or a negative errno with the reason logged and nothing to free. */
+int path_config_make(struct path_config *config, const struct pool_path *path,
+		     const struct path_terms *terms);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfsmulti-pool - prints the paths of a pool as JSON lines, so that scripts need no grammar of
+ * their own.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pool/getaddrinfo.h"
+
+static const char usage[] =
+	"Usage: nfsmulti-pool [--resolve] POOL|NAME\n"
+	"       nfsmulti-pool [--resolve] --file FILE\n"
+	"\n"
+	"Prints each path of a pool as one line of JSON. POOL is a comma-separated list of\n"
+	"absolute directories and URLs, nfs://HOST[:PORT]/EXPORT[?ARG=VALUE&...], as in\n"
+	"nfs://10.0.0.[1-4]/vol1?version=4.1; a line has the arguments that its path names.\n"
+	"NAME is a pool's name in NFSMULTI_POOLS or else IOTRAP_MOUNT_POOLS:\n"
+	"NAME:PATH,PATH,... NAME:PATH,...\n"
+	"\n"
+	"  --file FILE  the pool of these variables that holds the mount which FILE lies in;\n"
+	"               each line has FILE's name inside it as \"relative\"\n"
+	"  --resolve    also look up each host: one line for each address, as \"address\"\n"
+	"  --help       this text\n"
+	"  --version    the version of nfsmulti\n"
+	"\n"
+	"Exit status: 0, or 2 with the reason and its place on standard error.\n";
+
+static const char *const variables[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
+#define VARIABLES (sizeof(variables) / sizeof(*variables))
+
+struct request {
+	const char *text; /* POOL or NAME */
+	const char *file;
+	bool resolve;
+};
+
+/* What was found, and where it stands written, for a later refusal to point to. */
+struct answer {
+	struct pool pool;
+	const char *relative;
+	const char *variable; /* NULL: the command line */
+	const char *written;
+};
+
+/* Control characters would move the caret's line away from the text's. */
+static void print_with_caret(const char *text, size_t column)
+{
+	size_t shown = 1;
+
+	fputs("  ", stderr);
+	for (const char *at = text; *at; at++)
+		fputc((unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at, stderr);
+	/* A character of UTF-8 has one byte that does not begin with the bits 10. */
+	for (size_t i = 0; i + 1 < column; i++)
+		shown += ((unsigned char)text[i] & 0xc0) != 0x80;
+	fprintf(stderr, "\n  %*s\n", (int)shown, "^");
+}
+
+static void print_error(const char *variable, const char *written, const struct pool_error *err)
+{
+	fputs("nfsmulti-pool: ", stderr);
+	if (variable)
+		fprintf(stderr, "%s: ", variable);
+	if (err->column)
+		fprintf(stderr, "column %zu: ", err->column);
+	fprintf(stderr, "%s\n", err->reason);
+	if (err->column)
+		print_with_caret(written, err->column);
+}
+
+static int look_up(const struct request *request, struct answer *answer, struct pool_error *err)
+{
+	answer->written = getenv(answer->variable);
+	if (!answer->written) {
+		*err = (struct pool_error){.reason = "not set"};
+		return -ENOENT;
+	}
+	if (request->file)
+		return pool_by_file(answer->written, request->file, &answer->pool,
+				    &answer->relative, err);
+	return pool_by_name(answer->written, request->text, &answer->pool, err);
+}
+
+/* The first variable that knows the pool decides. */
+static int find_in_environment(const struct request *request, struct answer *answer)
+{
+	struct pool_error errs[VARIABLES];
+	int failed = -ENOENT;
+	size_t asked = 0;
+
+	while (asked < VARIABLES && failed == -ENOENT) {
+		answer->variable = variables[asked];
+		failed = look_up(request, answer, &errs[asked++]);
+	}
+	if (failed == -ENOENT)
+		for (size_t i = 0; i < VARIABLES; i++)
+			print_error(variables[i], "", &errs[i]);
+	else if (failed)
+		print_error(answer->variable, answer->written, &errs[asked - 1]);
+	return failed;
+}
+
+static int find(const struct request *request, struct answer *answer)
+{
+	struct pool_error err;
+	int failed;
+
+	if (request->file || pool_is_name(request->text))
+		return find_in_environment(request, answer);
+	answer->written = request->text;
+	failed = pool_parse(request->text, &answer->pool, &err);
+	if (failed)
+		print_error(NULL, answer->written, &err);
+	return failed;
+}
+
+static void print_string(const char *key, const char *text)
+{
+	printf(", \"%s\": \"", key);
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20)
+			printf("\\u%04x", (unsigned int)*text);
+		else if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else
+			putchar(*text);
+	}
+	putchar('"');
+}
+
+static void print_number(const struct path_args *args, enum path_arg bit, const char *key,
+			 unsigned int number)
+{
+	if (args->set & bit)
+		printf(", \"%s\": %u", key, number);
+}
+
+static const char *proto_word(const struct path_args *args)
+{
+	if (args->proto == PROTO_RDMA)
+		return args->family == AF_INET6 ? "rdma6" : "rdma";
+	return args->family == AF_INET6 ? "tcp6" : "tcp";
+}
+
+static const char *version_word(const struct path_args *args)
+{
+	static const char *const words[] = {"3", "4.1", "4.2"}; /* by the minor version */
+
+	return words[args->minor];
+}
+
+static void print_arguments(const struct path_args *args)
+{
+	if (args->set & ARG_VERSION)
+		print_string("version", version_word(args));
+	if (args->set & ARG_PROTO)
+		print_string("proto", proto_word(args));
+	print_number(args, ARG_PORT, "port", args->port);
+	print_number(args, ARG_MOUNTPORT, "mountport", args->mountport);
+	print_number(args, ARG_RDMAPORT, "rdmaport", args->rdmaport);
+	print_number(args, ARG_RSIZE, "rsize", args->rsize);
+	print_number(args, ARG_WSIZE, "wsize", args->wsize);
+	print_number(args, ARG_TIMEO, "timeo", args->timeo);
+	print_number(args, ARG_RETRANS, "retrans", args->retrans);
+	if (args->set & ARG_SOFT)
+		printf(", \"soft\": %s", args->soft ? "true" : "false");
+	if (args->set & ARG_LOCALADDR)
+		print_string("localaddr", args->localaddr);
+	print_number(args, ARG_UID, "uid", args->uid);
+	print_number(args, ARG_GID, "gid", args->gid);
+}
+
+static void print_address(const struct pool_path *path)
+{
+	char host[NI_MAXHOST];
+
+	if (!getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, host, sizeof(host),
+			 NULL, 0, NI_NUMERICHOST))
+		print_string("address", host);
+}
+
+static void print_path(const struct pool_path *path, const char *relative)
+{
+	printf("{\"kind\": \"%s\"", path->kind == PATH_NFS ? "nfs" : "mount");
+	print_string("label", path->label);
+	if (path->kind == PATH_MOUNT) {
+		print_string("dir", path->dir);
+	} else {
+		print_string("host", path->host);
+		print_string("export", path->export);
+		print_arguments(&path->args);
+		if (path->addr_len)
+			print_address(path);
+	}
+	if (relative)
+		print_string("relative", relative);
+	puts("}");
+}
+
+static bool parse_command_line(int argc, char **argv, struct request *request)
+{
+	static const struct option options[] = {
+		{"file", required_argument, NULL, 'f'},
+		{"resolve", no_argument, NULL, 'r'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "f:rhV", options, NULL)) != -1) {
+		switch (option) {
+		case 'f': request->file = optarg; break;
+		case 'r': request->resolve = true; break;
+		case 'h': fputs(usage, stdout); exit(0);
+		case 'V': puts("nfsmulti " NFSMULTI_VERSION); exit(0);
+		default: return false;
+		}
+	}
+	request->text = argv[optind];
+	return argc - optind == (request->file ? 0 : 1);
+}
+
+int main(int argc, char **argv)
+{
+	struct request request = {0};
+	struct answer answer = {0};
+	struct pool_error err;
+
+	if (!parse_command_line(argc, argv, &request)) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	if (find(&request, &answer))
+		return 2;
+	if (request.resolve && pool_resolve(&answer.pool, pool_getaddrinfo, &err)) {
+		print_error(answer.variable, answer.written, &err);
+		pool_free(&answer.pool);
+		return 2;
+	}
+	for (unsigned int i = 0; i < answer.pool.count; i++)
+		print_path(&answer.pool.paths[i], answer.relative);
+	pool_free(&answer.pool);
+	if (fflush(stdout)) {
+		perror("nfsmulti-pool: cannot print");
+		return 2;
+	}
+	return 0;
+}

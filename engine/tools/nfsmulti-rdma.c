@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfsmulti-rdma - prints this machine's RDMA ports as JSON lines, or what a server of NFS over RDMA
+ * says when it is connected to.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "transport/address.h"
+#include "transport/rdma_link.h"
+#include "wait.h"
+
+static const char usage[] =
+	"Usage: nfsmulti-rdma [ADDRESS PORT]\n"
+	"\n"
+	"Prints each port of this machine's RDMA devices as one line of JSON: device, port, "
+	"state,\n"
+	"link_layer, mtu (bytes). With a literal IPv4 or IPv6 ADDRESS and a PORT it connects as "
+	"the\n"
+	"engine does, and prints the device it goes by, the peer's inline thresholds (bytes,\n"
+	"RFC 8797; 1024 where it says none) and the time it took.\n"
+	"\n"
+	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
+
+enum { CONNECT_S = 10 };
+
+/* --- devices --- */
+
+static unsigned int mtu_bytes(enum ibv_mtu mtu)
+{
+	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
+static const char *link_layer(uint8_t layer)
+{
+	return layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand";
+}
+
+static void print_port(const char *device, struct ibv_context *verbs, uint8_t number)
+{
+	struct ibv_port_attr port;
+
+	if (ibv_query_port(verbs, number, &port))
+		return;
+	printf("{\"device\": \"%s\", \"port\": %u, \"state\": \"%s\", \"link_layer\": \"%s\", "
+	       "\"mtu\": %u}\n",
+	       device, number, ibv_port_state_str(port.state), link_layer(port.link_layer),
+	       mtu_bytes(port.active_mtu));
+}
+
+static int print_device(struct ibv_device *device)
+{
+	struct ibv_context *verbs = ibv_open_device(device);
+	struct ibv_device_attr attributes;
+
+	if (!verbs || ibv_query_device(verbs, &attributes)) {
+		fprintf(stderr, "nfsmulti-rdma: %s cannot be opened: %s\n",
+			ibv_get_device_name(device), strerror(errno));
+		return 1;
+	}
+	for (unsigned int port = 1; port <= attributes.phys_port_cnt; port++)
+		print_port(ibv_get_device_name(device), verbs, (uint8_t)port);
+	ibv_close_device(verbs);
+	return 0;
+}
+
+static int print_devices(void)
+{
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	int status = 0;
+
+	for (struct ibv_device **device = devices; device && *device; device++)
+		status |= print_device(*device);
+	if (devices)
+		ibv_free_device_list(devices);
+	return status;
+}
+
+/* --- a server --- */
+
+static int read_address(const char *host, const char *port, struct rpc_address *address)
+{
+	int error = rpc_address_read(host, port, &address->remote, &address->remote_length);
+
+	if (!error)
+		return 0;
+	fprintf(stderr, "nfsmulti-rdma: %s %s: %s\n", host, port, gai_strerror(error));
+	return 2;
+}
+
+/* Makes the least that a server accepts. */
+static int begin_to_connect(struct rdma_link *link, struct ibv_pd **pd)
+{
+	const struct rpcrdma_inline mine = {RPCRDMA_INLINE_MIN, RPCRDMA_INLINE_MIN};
+
+	*pd = ibv_alloc_pd(link->id->verbs);
+	if (!*pd)
+		return -errno;
+	return rdma_link_build(link, *pd, 1, 1) ?: rdma_link_connect(link, &mine);
+}
+
+static int connect_link(struct rdma_link *link, struct ibv_pd **pd)
+{
+	struct pollfd poll_fd = {.fd = link->poll_fd, .events = POLLIN};
+	uint64_t deadline = clock_now() + CONNECT_S * SEC;
+	int waited = 0;
+
+	while (!waited) {
+		int error = rdma_link_progress(link);
+
+		if (!error && link->state == RDMA_LINK_RESOLVED)
+			error = begin_to_connect(link, pd);
+		if (error || link->state == RDMA_LINK_CONNECTED)
+			return error;
+		waited = wait_slice(&poll_fd, 1, deadline, NULL);
+	}
+	return waited;
+}
+
+static int print_server(const char *host, const char *port)
+{
+	struct rpc_address address = {.local.ss_family = AF_UNSPEC};
+	struct ibv_pd *pd = NULL;
+	struct rdma_link link;
+	uint64_t begin = clock_now();
+	int error = read_address(host, port, &address);
+
+	if (error)
+		return error;
+	error = rdma_link_open(&link, &address);
+	if (!error) {
+		error = connect_link(&link, &pd);
+		if (!error)
+			printf("{\"device\": \"%s\", \"inline_send\": %u, \"inline_receive\": %u, "
+			       "\"microseconds\": %" PRIu64 "}\n",
+			       ibv_get_device_name(link.id->verbs->device), link.peers.send,
+			       link.peers.receive, (clock_now() - begin) / 1000);
+		rdma_link_close(&link);
+		if (pd)
+			ibv_dealloc_pd(pd);
+	}
+	if (error)
+		fprintf(stderr, "nfsmulti-rdma: %s port %s: %s\n", host, port, strerror(-error));
+	return error ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "--help")) {
+		fputs(usage, stdout);
+		return 0;
+	}
+	if (argc == 1)
+		return print_devices();
+	if (argc == 3 && *argv[1] != '-')
+		return print_server(argv[1], argv[2]);
+	fputs(usage, stderr);
+	return 2;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "transport/address.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+void rpc_address_text(const struct sockaddr *address, char *text, size_t size)
+{
+	bool six = address->sa_family == AF_INET6;
+	socklen_t length = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (getnameinfo(address, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		snprintf(text, size, "?");
+	else
+		snprintf(text, size, six ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,
+		     socklen_t *length)
+{
+	const struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct addrinfo *found;
+	int error = getaddrinfo(host, port, &hints, &found);
+
+	if (error)
+		return error;
+	memcpy(address, found->ai_addr, found->ai_addrlen);
+	*length = found->ai_addrlen;
+	freeaddrinfo(found);
+	return 0;
+}

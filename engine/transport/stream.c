@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "transport/stream.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "wait.h"
+
+enum {
+	MARK = 4,
+	HEADS_MAX = STREAM_CALLS_MAX * (MARK + RPC_STREAM_HEAD_MAX),
+};
+
+int stream_init(struct stream *stream, const struct rpc_terms *terms)
+{
+	stream->base.counters = terms->counters;
+	stream->heads = malloc(HEADS_MAX);
+	if (stream->heads && !record_reader_init(&stream->reader, terms->handler, terms->reply_max))
+		return 0;
+	free(stream->heads);
+	return -ENOMEM;
+}
+
+void stream_free(struct stream *stream)
+{
+	record_reader_free(&stream->reader);
+	free(stream->heads);
+}
+
+/* --- sending --- */
+
+static bool unsent(const struct stream *stream)
+{
+	return stream->first != stream->last;
+}
+
+/* A call takes at most three spans (head, bulk, pad), of which the pad joins the next head. */
+bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
+{
+	struct stream *stream = stream_of(channel);
+
+	if (!unsent(stream))
+		stream->first = stream->last = stream->heads_used = 0;
+	if (stream->last + 3 > STREAM_SPANS_MAX ||
+	    stream->heads_used + MARK + RPC_STREAM_HEAD_MAX + MARK > HEADS_MAX)
+		return false;
+	head->at = stream->heads + stream->heads_used + MARK;
+	head->end = head->at + RPC_STREAM_HEAD_MAX;
+	head->bad = false;
+	return true;
+}
+
+/* Appends bytes to be sent; those that follow the last span in memory lengthen it. */
+static void add_span(struct stream *stream, void *bytes, uint32_t length)
+{
+	struct iovec *last = unsent(stream) ? &stream->spans[stream->last - 1] : NULL;
+
+	if (last && (uint8_t *)last->iov_base + last->iov_len == bytes)
+		last->iov_len += length;
+	else
+		stream->spans[stream->last++] = (struct iovec){bytes, length};
+}
+
+uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
+		      const struct rpc_payload *data)
+{
+	struct stream *stream = stream_of(channel);
+	uint32_t length = data->incoming ? 0 : data->length, pad = xdr_pad(length);
+	uint8_t *start = stream->heads + stream->heads_used;
+	uint32_t head_length = head->at - start; /* with the mark */
+	uint32_t message = head_length - MARK + length + pad;
+	uint32_t mark = htobe32(message | RECORD_LAST_FRAGMENT);
+
+	memcpy(start, &mark, MARK);
+	add_span(stream, start, head_length);
+	stream->heads_used += head_length;
+	if (length)
+		add_span(stream, data->at, length);
+	if (pad) {
+		/* Zeros, right before the next call's head: both go as one span. */
+		memset(start + head_length, 0, pad);
+		add_span(stream, start + head_length, pad);
+		stream->heads_used += pad;
+	}
+	record_expect(&stream->reader);
+	stream->queued += MARK + message;
+	return stream->queued;
+}
+
+uint64_t stream_sent(const struct rpc_channel *channel)
+{
+	return stream_of(channel)->sent;
+}
+
+static void drop_spans(struct stream *stream, size_t length)
+{
+	stream->sent += length;
+	while (length) {
+		struct iovec *span = &stream->spans[stream->first];
+		size_t part = min_of(length, span->iov_len);
+
+		span->iov_base = (uint8_t *)span->iov_base + part;
+		span->iov_len -= part;
+		length -= part;
+		if (!span->iov_len)
+			stream->first++;
+	}
+}
+
+/* Nothing moved: for now, which is no failure, or for ever. */
+static int no_failure(ssize_t error)
+{
+	return error == -EAGAIN || error == -EINTR ? 0 : (int)error;
+}
+
+int stream_flush(struct rpc_channel *channel)
+{
+	struct stream *stream = stream_of(channel);
+
+	while (unsent(stream)) {
+		ssize_t length = stream->io->write(stream, &stream->spans[stream->first],
+						   (int)(stream->last - stream->first));
+
+		channel->counters->syscalls++;
+		if (length < 0)
+			return no_failure(length);
+		channel->counters->sends++;
+		channel->counters->bytes_sent += length;
+		drop_spans(stream, length);
+	}
+	return 0;
+}
+
+/* --- receiving --- */
+
+/* Waits until the server takes more or sends something: both may be what the other end waits for.
+ */
+static void wait_both_ways(struct stream *stream)
+{
+	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN | POLLOUT};
+
+	stream->base.counters->syscalls++;
+	poll(&poll_fd, 1, WAIT_SLICE_MS);
+}
+
+int stream_receive(struct rpc_channel *channel, bool wait)
+{
+	struct stream *stream = stream_of(channel);
+	struct iovec space[2];
+	ssize_t length;
+
+	if (wait && unsent(stream)) {
+		wait_both_ways(stream);
+		wait = false;
+	}
+	length = stream->io->read(stream, space, record_space(&stream->reader, space), wait);
+	channel->counters->syscalls++;
+	if (length < 0)
+		return no_failure(length);
+	if (!length)
+		return -ECONNRESET;
+	channel->counters->receives++;
+	channel->counters->bytes_received += length;
+	return record_took(&stream->reader, length);
+}
+
+bool stream_receiving(const struct rpc_channel *channel)
+{
+	return record_is_midway(&stream_of(channel)->reader);
+}
+
+int stream_poll_fd(const struct rpc_channel *channel)
+{
+	return stream_of(channel)->fd;
+}
+
+short stream_poll_events(const struct rpc_channel *channel)
+{
+	return unsent(stream_of(channel)) ? POLLIN | POLLOUT : POLLIN;
+}

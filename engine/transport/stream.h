@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * stream.h - what RPC channels over a connected socket share: calls gathered into as few sends as
+ * possible, with record marks (RFC 5531, 11), and replies received through a record reader.
+ *
+ * A channel embeds a struct stream and gives it the two functions that move bytes. The functions
+ * below with a struct rpc_channel are entries of its struct rpc_channel_ops, as they are.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "transport/transport.h"
+#include "wire/record.h"
+#include "util.h"
+
+enum {
+	STREAM_CALLS_MAX = 128, /* calls that one write carries at most */
+	STREAM_SPANS_MAX = 2 * STREAM_CALLS_MAX + 1,
+};
+
+struct stream;
+
+/*
+ * These return the bytes moved, or a negative errno: -EAGAIN or -EINTR where nothing can be moved
+ * for now, any other where the channel has failed. write() never waits; read() waits for
+ * WAIT_SLICE_MS at the most where it is told to, and returns 0 where the other end has closed.
+ */
+struct stream_io {
+	ssize_t (*write)(struct stream *stream, struct iovec *spans, int count);
+	ssize_t (*read)(struct stream *stream, struct iovec *space, int count, bool wait);
+};
+
+struct stream {
+	struct rpc_channel base;
+	const struct stream_io *io;
+	int fd; /* the channel's: stream_free() leaves it open */
+
+	/* Sending: spans[first … last) are yet to go, in order; heads lie in one buffer. */
+	struct iovec spans[STREAM_SPANS_MAX];
+	uint32_t first, last;
+	uint8_t *heads;
+	uint32_t heads_used;
+	uint64_t queued, sent; /* positions in the outgoing stream */
+
+	struct record_reader reader;
+};
+
+static inline struct stream *stream_of(const struct rpc_channel *channel)
+{
+	return container_of(channel, struct stream, base);
+}
+
+/* 0, or -ENOMEM with nothing to free. `io` and `fd` are the caller's to set. */
+int stream_init(struct stream *stream, const struct rpc_terms *terms);
+void stream_free(struct stream *stream);
+
+bool stream_begin(struct rpc_channel *channel, struct xdr_out *head);
+uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
+		      const struct rpc_payload *data);
+uint64_t stream_sent(const struct rpc_channel *channel);
+int stream_flush(struct rpc_channel *channel);
+int stream_receive(struct rpc_channel *channel, bool wait);
+bool stream_receiving(const struct rpc_channel *channel);
+int stream_poll_fd(const struct rpc_channel *channel);
+short stream_poll_events(const struct rpc_channel *channel);

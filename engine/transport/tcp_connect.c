@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "transport/tcp_connect.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include "util.h"
+
+static void set(int fd, int level, int option, int value)
+{
+	setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+static int new_socket(const struct rpc_address *address)
+{
+	enum { KEEPALIVE_S = 5 }; /* the other host answers at least so often: rpc.h's unheard() */
+	int fd = socket(address->remote.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S);
+	return fd;
+}
+
+/* Binds to the owner's address and a port (0: any), where there is a choice. */
+static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
+{
+	struct sockaddr_storage local = address->local;
+
+	if (local.ss_family == AF_UNSPEC && !port)
+		return 0;
+	if (local.ss_family == AF_UNSPEC)
+		local.ss_family = address->remote.ss_family;
+	if (port) /* which a connection in TIME_WAIT may have */
+		set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	rpc_set_port(&local, port);
+	return bind(fd, (struct sockaddr *)&local, address->remote_length);
+}
+
+/* A socket that connects from a port (0: any), or a negative errno. */
+static int connect_from(const struct rpc_address *address, uint16_t port)
+{
+	const struct sockaddr *remote = (const struct sockaddr *)&address->remote;
+	int fd = new_socket(address), error;
+
+	if (fd < 0)
+		return fd;
+	if (bind_to(fd, address, port))
+		error = -errno;
+	else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS)
+		return fd;
+	else /* a connection in TIME_WAIT may have the port towards this server */
+		error = errno == EADDRNOTAVAIL ? -EADDRINUSE : -errno;
+	close(fd);
+	return error;
+}
+
+/* From a port of 512 to 1023, as bindresvport(3), for both families. */
+static int connect_reserved(const struct rpc_address *address)
+{
+	enum { LOWEST = 512, PORTS = 512 };
+	unsigned int first = (unsigned int)clock_now() % PORTS;
+	int fd = -EADDRINUSE;
+
+	for (unsigned int i = 0; i < PORTS && fd == -EADDRINUSE; i++)
+		fd = connect_from(address, LOWEST + (first + i) % PORTS);
+	return fd;
+}
+
+static uint16_t port_of(int fd)
+{
+	struct sockaddr_in6 local = {0}; /* IPv4 has its port in the same place */
+	socklen_t length = sizeof(local);
+
+	return getsockname(fd, (struct sockaddr *)&local, &length) ? 0 : ntohs(local.sin6_port);
+}
+
+int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
+{
+	int fd = -EADDRNOTAVAIL;
+
+	if (source_port && *source_port)
+		fd = connect_from(address, *source_port);
+	if (fd < 0 && address->reserved_port)
+		fd = connect_reserved(address);
+	if (fd < 0)
+		fd = connect_from(address, 0);
+	if (fd >= 0 && source_port)
+		*source_port = port_of(fd);
+	return fd;
+}

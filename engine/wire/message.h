@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * message.h - ONC RPC version 2 call and reply headers (RFC 5531, 9). Encode and decode only: no
+ * socket, no state.
+ */
+#pragma once
+
+#include "wire/credentials.h"
+
+/*
+ * The call header, up to and not including the procedure's arguments: 24 bytes, and what the
+ * credentials' flavor needs.
+ */
+void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
+		     uint32_t procedure, const struct rpc_credentials *credentials);
+
+/* What a reply header says. */
+enum rpc_verdict {
+	RPC_SUCCESS,
+	RPC_PROG_UNAVAIL,
+	RPC_PROG_MISMATCH,
+	RPC_PROC_UNAVAIL,
+	RPC_GARBAGE_ARGS,
+	RPC_SYSTEM_ERR,
+	RPC_MISMATCH,	/* denied: the server speaks another version of RPC */
+	RPC_AUTH_ERROR, /* denied: `auth_stat` says why */
+	RPC_NOT_A_REPLY /* no reply at all, or values that the RFC does not know */
+};
+
+struct rpc_reply_header {
+	uint32_t xid;
+	enum rpc_verdict verdict;
+	uint32_t auth_stat;	      /* RPC_AUTH_ERROR */
+	struct rpc_verifier verifier; /* of an accepted call; its body lies in the message */
+	uint32_t low, high; /* RPC_PROG_MISMATCH, RPC_MISMATCH: the versions the server speaks */
+};
+
+/*
+ * Reads a reply header; leaves `in` at the procedure's results. in->bad means that the message goes
+ * on past the bytes at hand: the header is then not to be used.
+ */
+void rpc_decode_reply(struct xdr_in *in, struct rpc_reply_header *header);
+
+/* The errno that stands for a verdict other than RPC_SUCCESS. */
+int rpc_verdict_errno(const struct rpc_reply_header *header);
+
+/*
+ * One line for people, such as "the server denied the credentials (AUTH_TOOWEAK) …". `version` is
+ * that of the program that was called.
+ */
+void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, char *text,
+		      size_t size);

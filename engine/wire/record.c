@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "wire/record.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util.h"
+
+enum {
+	MARK = 4, /* bytes of a record mark */
+	HEAD_MAX = RPC_REPLY_HEAD_MAX,
+	LONG_HEAD = 1024,	 /* from here on it is a listing's */
+	STAGE = 128 * 1024,	 /* many small replies by one receive */
+	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
+	BULKY = 16 * 1024,	 /* replies from here on are received into place … */
+	READAHEAD_BULKY = 4096,	 /* … with the next heads only, lest their bulk be copied */
+};
+
+int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
+		       uint32_t message_max)
+{
+	memset(reader, 0, sizeof(*reader));
+	reader->handler = handler;
+	reader->message_max = message_max;
+	reader->stage = malloc(STAGE);
+	return reader->stage ? 0 : -ENOMEM;
+}
+
+void record_reader_free(struct record_reader *reader)
+{
+	free(reader->stage);
+	reader->stage = NULL;
+}
+
+static uint32_t staged(const struct record_reader *reader)
+{
+	return reader->to - reader->from;
+}
+
+void record_expect(struct record_reader *reader)
+{
+	reader->expected++;
+}
+
+/*
+ * How much to take into the stage. Taking all that is on its way would make the client wait for the
+ * server, and the server for the client, in turn. What fits into STAGE_LEAST, such as 8 READs of
+ * 4 KiB, is taken whole: halves of it cost more than the waits.
+ */
+static uint32_t readahead(const struct record_reader *reader)
+{
+	uint64_t half = (uint64_t)reader->expected * reader->reply_size / 2;
+
+	if (reader->reply_size >= BULKY)
+		return READAHEAD_BULKY;
+	return (uint32_t)min_of(max_of(half, (uint64_t)STAGE_LEAST), (uint64_t)STAGE);
+}
+
+bool record_is_midway(const struct record_reader *reader)
+{
+	return reader->in_fragment || reader->message || staged(reader);
+}
+
+/* Bytes of bulk that are the next to arrive: they are received into place. */
+static uint32_t next_bulk(const struct record_reader *reader)
+{
+	if (reader->part != RECORD_BULK || !reader->in_fragment || staged(reader))
+		return 0;
+	return min_of(reader->bulk.length - reader->bulk_done, reader->fragment);
+}
+
+/*
+ * Bytes up to the end of a head that is longer than those before bulk data: a listing, which is
+ * taken whole.
+ */
+static uint32_t rest_of_head(const struct record_reader *reader)
+{
+	if (reader->part != RECORD_HEAD || !reader->in_fragment || staged(reader) < LONG_HEAD)
+		return 0;
+	return min_of(reader->fragment, (uint32_t)HEAD_MAX) + MARK;
+}
+
+int record_space(struct record_reader *reader, struct iovec space[2])
+{
+	uint32_t bulk = next_bulk(reader);
+
+	if (reader->from) {
+		memmove(reader->stage, reader->stage + reader->from, staged(reader));
+		reader->to -= reader->from;
+		reader->from = 0;
+	}
+	if (bulk) {
+		space[0].iov_base = (uint8_t *)reader->bulk.to + reader->bulk_done;
+		space[0].iov_len = bulk;
+		space[1].iov_base = reader->stage;
+		space[1].iov_len = readahead(reader);
+		return 2;
+	}
+	/* What is staged is less than a head and a mark. */
+	space[0].iov_base = reader->stage + reader->to;
+	space[0].iov_len = max_of(readahead(reader), rest_of_head(reader)) - reader->to;
+	return 1;
+}
+
+/* Takes the mark at `at` off the stream. */
+static int open_fragment(struct record_reader *reader, uint32_t at)
+{
+	uint32_t mark, length;
+
+	memcpy(&mark, reader->stage + at, MARK);
+	mark = be32toh(mark);
+	length = mark & ~RECORD_LAST_FRAGMENT;
+	if (length > reader->message_max - reader->message)
+		return -EMSGSIZE;
+	reader->message += length;
+	reader->fragment += length;
+	reader->last = mark & RECORD_LAST_FRAGMENT;
+	reader->in_fragment = true;
+	return 0;
+}
+
+/* A head goes on in the next fragment: closes the gap that the mark between them makes. */
+static int join_fragments(struct record_reader *reader)
+{
+	uint32_t at = reader->from + reader->fragment;
+	int error = open_fragment(reader, at);
+
+	if (error)
+		return error;
+	memmove(reader->stage + at, reader->stage + at + MARK, reader->to - at - MARK);
+	reader->to -= MARK;
+	return 0;
+}
+
+/* 1: went on, 0: needs more bytes, negative errno. So do the other read_ functions. */
+static int read_head(struct record_reader *reader)
+{
+	struct rpc_reply reply = {
+		.message = reader->stage + reader->from,
+		.have = min_of(reader->fragment, staged(reader)),
+	};
+	int head;
+
+	reply.whole = reader->last && reply.have == reader->fragment;
+	reader->bulk = (struct rpc_bulk){0};
+	head = reader->handler->reply(reader->handler->context, &reply, &reader->bulk);
+	if (head < 0)
+		return head;
+	if (head) {
+		reader->from += head;
+		reader->fragment -= head;
+		reader->bulk_done = 0;
+		reader->part = RECORD_BULK;
+		return 1;
+	}
+	if (reply.whole || reply.have >= HEAD_MAX)
+		return -EBADMSG;
+	if (reply.have < reader->fragment || staged(reader) - reply.have < MARK)
+		return 0;
+	return join_fragments(reader) ?: 1;
+}
+
+static int read_bulk(struct record_reader *reader)
+{
+	uint32_t missing = reader->bulk.length - reader->bulk_done;
+	uint32_t at_hand = min_of(reader->fragment, staged(reader));
+	uint32_t length = min_of(missing, at_hand);
+
+	if (length) {
+		memcpy((uint8_t *)reader->bulk.to + reader->bulk_done, reader->stage + reader->from,
+		       length);
+		reader->from += length;
+		reader->fragment -= length;
+		reader->bulk_done += length;
+	}
+	if (reader->bulk_done == reader->bulk.length) {
+		reader->part = RECORD_REST;
+		if (reader->bulk.token)
+			reader->handler->finished(reader->handler->context, reader->bulk.token);
+		return 1;
+	}
+	if (reader->fragment)
+		return 0;
+	if (reader->last)
+		return -EBADMSG;
+	reader->in_fragment = false;
+	return 1;
+}
+
+static int read_rest(struct record_reader *reader)
+{
+	uint32_t length = min_of(reader->fragment, staged(reader));
+
+	reader->from += length;
+	reader->fragment -= length;
+	if (reader->fragment)
+		return 0;
+	reader->in_fragment = false;
+	if (reader->last) {
+		reader->reply_size = (7 * reader->reply_size + reader->message) / 8;
+		reader->expected -= reader->expected > 0;
+		reader->part = RECORD_HEAD;
+		reader->message = 0;
+	}
+	return 1;
+}
+
+static int read_part(struct record_reader *reader)
+{
+	int error;
+
+	if (!reader->in_fragment) {
+		if (staged(reader) < MARK)
+			return 0;
+		error = open_fragment(reader, reader->from);
+		reader->from += MARK;
+		if (error)
+			return error;
+	}
+	switch (reader->part) {
+	case RECORD_HEAD: return read_head(reader);
+	case RECORD_BULK: return read_bulk(reader);
+	default: return read_rest(reader);
+	}
+}
+
+int record_took(struct record_reader *reader, uint32_t length)
+{
+	uint32_t placed = min_of(length, next_bulk(reader));
+	int went_on;
+
+	reader->bulk_done += placed;
+	reader->fragment -= placed;
+	reader->to += length - placed;
+	do
+		went_on = read_part(reader);
+	while (went_on > 0);
+	return went_on;
+}

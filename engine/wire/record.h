@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * record.h - the receiving side of record marking (RFC 5531, 11): bytes of a stream in, replies
+ * out.
+ *
+ * The reader says where the next bytes belong, the caller puts them there. Heads are read ahead
+ * into a stage; bulk data that has not arrived yet goes straight to where the handler wants it, and
+ * what follows it into the stage by the same scatter. No more is read ahead than half of what is on
+ * its way, so that the client works on one half while the server works on the other. Fragments may
+ * be of any size, down to nothing. Pure: no socket. Nothing of a hostile stream makes it write
+ * outside its stage and the bulk buffers.
+ */
+#pragma once
+
+#include <sys/uio.h>
+
+#include "wire/reply.h"
+
+#define RECORD_LAST_FRAGMENT 0x80000000u /* in a mark; the rest is the fragment's length */
+
+/* What the reader is in the middle of. */
+enum record_part { RECORD_HEAD, RECORD_BULK, RECORD_REST };
+
+struct record_reader {
+	const struct rpc_handler *handler;
+	uint32_t message_max;
+
+	/* bytes received and not yet used: stage[from … to) */
+	uint8_t *stage;
+	uint32_t from, to;
+
+	/* what is on its way: how many replies, and how long they have been of late */
+	uint32_t expected, reply_size;
+
+	/* the message being read */
+	enum record_part part;
+	bool in_fragment;  /* its mark has been read */
+	bool last;	   /* it is the message's last */
+	uint32_t fragment; /* bytes of it not yet used */
+	uint32_t message;  /* bytes announced by the marks of this message */
+	struct rpc_bulk bulk;
+	uint32_t bulk_done;
+};
+
+/* 0, or -ENOMEM. handler must outlive the reader. */
+int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
+		       uint32_t message_max);
+void record_reader_free(struct record_reader *reader);
+
+/* A call has been sent: one more reply is on its way. */
+void record_expect(struct record_reader *reader);
+
+/* Where to put the next bytes; the number of entries used. Never without room. */
+int record_space(struct record_reader *reader, struct iovec space[2]);
+
+/*
+ * `length` bytes, at least 1, were put into what record_space() gave; handles every reply that is
+ * complete by them. 0, or a negative errno: -EMSGSIZE (a message longer than message_max), -EBADMSG
+ * (it ended too early, or its head never does), or what the handler returned.
+ */
+int record_took(struct record_reader *reader, uint32_t length);
+
+/* True where a reply has begun and not ended. */
+bool record_is_midway(const struct record_reader *reader);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * reply.h - how replies are handed over as they arrive: a head in memory, then where its bulk data
+ * goes. Bulk data is the one long opaque of a message: what WRITE sends and READ brings.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Bytes of the longest message head: RPC header and arguments, without bulk … */
+#define RPC_HEAD_MAX 640
+/* … and over a byte stream, where names have to go: an NFSv4 OPEN. */
+#define RPC_STREAM_HEAD_MAX 1024
+
+/* … and of the longest head of a reply: RPC header, and results without bulk, such as a listing. */
+#define RPC_REPLY_HEAD_MAX (36 * 1024)
+
+/* The beginning of a reply, as far as it has arrived. */
+struct rpc_reply {
+	const uint8_t *message; /* from the xid on */
+	uint32_t have;		/* bytes at hand */
+	bool whole;		/* there are no more than these */
+};
+
+/* Where a reply's bulk data goes. */
+struct rpc_bulk {
+	void *to;
+	uint32_t length;
+	void *token; /* handed back to finished() */
+};
+
+struct rpc_handler {
+	/*
+	 * A reply has begun. Returns the length of its head, after which the bulk data stands, with
+	 * *bulk filled (length 0, token NULL where the reply is nobody's: its rest is skipped); 0
+	 * to be called again with more bytes, unless reply->whole; or a negative errno: the server
+	 * broke the protocol, and the channel fails with it.
+	 */
+	int (*reply)(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
+	/* The bulk data is in place. Called once for each reply() that gave a token. */
+	void (*finished)(void *context, void *token);
+	/*
+	 * The transport itself refused the call `xid`, or brought its reply in a way that cannot be
+	 * used: it has no other answer. The channel goes on. Only RDMA does this.
+	 */
+	void (*refused)(void *context, uint32_t xid, int error, const char *why);
+	void *context;
+};
