@@ -2,6 +2,7 @@
 #include "client/notices.h"
 
 #include "nfs/entries.h"
+#include "nfs/meta_io.h"
 #include "client/link.h"
 #include "client/timers.h"
 
@@ -87,7 +88,7 @@ static void notice_meta(struct notices *notices, const struct call *call, const 
 	const struct path_file *file = &notices->path->files[io->file];
 	char entry[ENTRY_PATH_MAX];
 
-	entries_path(file->entries, io->offset, io->back, entry);
+	entries_path(file->entries, io->offset, io->meta->reversed, entry);
 	notice(notices, "%s of entry \"%s\" below \"%s\": %s", operation(notices, call), entry,
 	       file->name, why);
 }

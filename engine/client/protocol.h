@@ -34,6 +34,7 @@ enum verdict {
 struct call_result {
 	bool whole;	/* the session's: the reply has no more bytes than there are to decode */
 	uint32_t count; /* READ, WRITE: bytes moved, never more than were asked for */
+	bool lookup;	/* of a metadata operation: a LOOKUP before it */
 	bool durable;	/* WRITE: at once */
 	uint8_t verifier[LEDGER_VERIFIER]; /* WRITE, COMMIT */
 

@@ -58,7 +58,7 @@ static void enter(struct session_channel *channel, struct conn_io *io,
 		durability_committed(&channel->conn, io, result->verifier);
 		break;
 	case IO_META:
-		if (io->looks)
+		if (result->lookup)
 			counters->lookups++;
 		else if (channel->reply.verdict == CALL_DONE) /* a listing takes several */
 			counters->meta_ops++;

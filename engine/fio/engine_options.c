@@ -2,6 +2,7 @@
 #include "engine_options.h"
 
 #include "group/connection.h"
+#include "nfs/meta.h"
 #include "pool/spread.h"
 
 #include "optgroup.h"

@@ -12,6 +12,7 @@
 #include "job_io.h"
 #include "job_stats.h"
 #include "open_loop.h"
+#include "nfs/meta_io.h"
 #include "say.h"
 #include "util.h"
 
@@ -120,6 +121,15 @@ static bool open_load(struct job *job)
 	return job->load;
 }
 
+static bool allocate_meta(struct job *job, uint32_t ios)
+{
+	job->meta = meta_job_new(job->td, &job->paths.entries);
+	job->metas = calloc(ios, sizeof(*job->metas));
+	for (uint32_t i = 0; job->metas && i < ios; i++)
+		job->ios[i].meta = &job->metas[i];
+	return job->meta && job->metas;
+}
+
 static int allocate(struct job *job)
 {
 	const struct thread_data *td = job->td;
@@ -137,7 +147,7 @@ static int allocate(struct job *job)
 	job->done = calloc(depth, sizeof(*job->done));
 	if (!job->ios || !job->requests || !job->writes || !job->fresh || !job->done)
 		return -ENOMEM;
-	if (job_options(job)->metadata && !(job->meta = meta_job_new(td, &job->paths.entries)))
+	if (job_options(job)->metadata && !allocate_meta(job, ios))
 		return -ENOMEM;
 	job->done_size = depth;
 	if (open_loop_wanted(td) && !(job->open = open_loop_new(td)))
@@ -221,6 +231,7 @@ static void free_job(struct job *job)
 	spread_load_free(job->load);
 	free(job->used);
 	free(job->ios);
+	free(job->metas);
 	free(job->requests);
 	free(job->writes);
 	free(job->fresh);

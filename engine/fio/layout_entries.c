@@ -7,6 +7,7 @@
 
 #include "engine_options.h"
 #include "nfs/entries.h"
+#include "nfs/meta_io.h"
 #include "pass.h"
 #include "say.h"
 #include "util.h"
@@ -20,11 +21,12 @@ struct entry_layout {
 	bool renamed; /* those that have their other name alone are there, too */
 };
 
-/* `back`: by the other name. */
+/* `reversed`: by the other name. */
 static void submit(struct pass *pass, struct conn_io *io, enum meta_op op, uint64_t entry,
-		   bool back)
+		   bool reversed)
 {
-	*io = (struct conn_io){.op = IO_META, .meta = op, .offset = entry, .back = back};
+	*io->meta = (struct meta_io){.op = op, .reversed = reversed};
+	*io = (struct conn_io){.op = IO_META, .meta = io->meta, .offset = entry};
 	pass_submit(pass, io);
 }
 
@@ -38,14 +40,14 @@ static uint64_t look_up(struct pass *pass, struct conn_io *io, uint64_t entry)
 static bool goes_on(struct pass *pass, struct conn_io *io)
 {
 	const struct entry_layout *layout = container_of(pass, struct entry_layout, pass);
-	bool other = layout->renamed && !io->back;
+	bool other = layout->renamed && !io->meta->reversed;
 
-	if (io->meta == META_LOOKUP && io->error == ENOENT && !pass->error &&
+	if (io->meta->op == META_LOOKUP && io->error == ENOENT && !pass->error &&
 	    (other || layout->may_make)) {
 		submit(pass, io, other ? META_LOOKUP : layout->make, io->offset, other);
 		return true;
 	}
-	if (io->meta == layout->make && io->error == EEXIST)
+	if (io->meta->op == layout->make && io->error == EEXIST)
 		io->error = 0;
 	return false;
 }

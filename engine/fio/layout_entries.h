@@ -2,7 +2,7 @@
 /* layout_entries.h - makes the entries that a metadata job needs and that are not there yet. */
 #pragma once
 
-#include "group/meta.h"
+#include "nfs/meta.h"
 #include "group/path.h"
 #include "fio.h"
 

@@ -5,7 +5,7 @@
 
 #include "engine_options.h"
 
-#include "group/meta.h"
+#include "nfs/meta.h"
 
 struct meta_mix {
 	uint32_t weights[META_OPS]; /* 0: not in the mix */

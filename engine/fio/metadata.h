@@ -8,7 +8,7 @@
 
 #include "engine_options.h"
 
-#include "group/meta.h"
+#include "nfs/meta.h"
 #include "group/path.h"
 #include "nfs/entries.h"
 #include "pool/pool.h"

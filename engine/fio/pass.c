@@ -7,6 +7,7 @@
 
 #include "deadline.h"
 #include "engine_options.h"
+#include "nfs/meta_io.h"
 #include "say.h"
 #include "util.h"
 
@@ -18,6 +19,30 @@ enum {
 static const uint64_t TELL_EVERY = 10 * SEC;
 
 /* --- opening --- */
+
+static void free_ios(struct pass *pass)
+{
+	free(pass->ios);
+	free(pass->metas);
+}
+
+static int allocate_ios(struct pass *pass)
+{
+	uint32_t count = pass->group.job.io_count;
+
+	pass->ios = calloc(count, sizeof(*pass->ios));
+	pass->metas = calloc(count, sizeof(*pass->metas));
+	if (!pass->ios || !pass->metas) {
+		free_ios(pass);
+		return -ENOMEM;
+	}
+	TAILQ_INIT(&pass->idle);
+	for (uint32_t i = 0; i < count; i++) {
+		pass->ios[i].meta = &pass->metas[i];
+		TAILQ_INSERT_TAIL(&pass->idle, &pass->ios[i], link);
+	}
+	return 0;
+}
 
 int pass_open(struct pass *pass, struct path **paths, uint32_t path_count)
 {
@@ -31,17 +56,14 @@ int pass_open(struct pass *pass, struct path **paths, uint32_t path_count)
 		.failover = options_of(pass->td)->failover,
 		.log = say,
 	};
-	pass->ios = calloc(group->job.io_count, sizeof(*pass->ios));
-	if (!pass->ios)
-		return -ENOMEM;
-	TAILQ_INIT(&pass->idle);
-	for (uint32_t i = 0; i < group->job.io_count; i++)
-		TAILQ_INSERT_TAIL(&pass->idle, &pass->ios[i], link);
+	error = allocate_ios(pass);
+	if (error)
+		return error;
 	error = group_open(group, paths, path_count, 1, deadline_passed);
 	if (!error && (error = group_open_file(group, 0, pass->name)))
 		group_close(group);
 	if (error)
-		free(pass->ios);
+		free_ios(pass);
 	return error;
 }
 
@@ -49,7 +71,7 @@ void pass_close(struct pass *pass)
 {
 	group_close_file(&pass->group, 0);
 	group_close(&pass->group);
-	free(pass->ios);
+	free_ios(pass);
 }
 
 /* --- at work --- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "metadata.h"
+#include "nfs/meta_io.h"
 #include "open_loop.h"
 #include "say.h"
 #include "util.h"
@@ -64,13 +65,15 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	spread_cut(&job->spread[io_u->ddir == DDIR_READ ? IO_READ : IO_WRITE], io_u->offset, entry,
 		   entry, true, &request->piece);
 	request->left = 0;
-	*io = (struct conn_io){
-		.file = request->file,
-		.meta = request->meta.op,
-		.offset = request->meta.entry,
+	*io->meta = (struct meta_io){
+		.op = request->meta.op,
 		.exclusive = request->meta.op == META_CREATE && job_options(job)->meta_create,
 		.expected = metadata_expected(job->td, request->meta.op),
 	};
+	io->file = request->file;
+	io->offset = request->meta.entry;
+	io->length = 0;
+	io->nfs_only = false;
 	submit(job, request, io, request->piece.connection);
 }
 
@@ -217,7 +220,7 @@ static void trace(const struct job *job, const struct conn_io *io)
 			 open_loop_since(job->open, clock->due), clock->lag);
 	say("trace: connection %u %s \"%s\" %s %u@%" PRIu64 " = %u%s%s%s", io->conn->number,
 	    path->config.label, path->files[io->file].name,
-	    io->op == IO_META ? meta_name(io->meta) : names[io->op], io->length, io->offset,
+	    io->op == IO_META ? meta_name(io->meta->op) : names[io->op], io->length, io->offset,
 	    io->done, due, io->error ? ": " : "", io->error ? strerror(io->error) : "");
 }
 
@@ -244,7 +247,8 @@ static void note_result(struct request *request, const struct conn_io *io)
 		request->status = io->status;
 		/* Other errors of NFS are a session's, which has said why. */
 		request->told = !io->status && !io->conn->path->config.dir;
-		request->found = io->found;
+		if (io->op == IO_META)
+			request->found = io->meta->found;
 	}
 	if (io->done < io->length)
 		request->end = min_of(request->end, io->offset + io->done);

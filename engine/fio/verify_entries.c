@@ -8,6 +8,7 @@
 
 #include "engine_options.h"
 #include "nfs/entries.h"
+#include "nfs/meta_io.h"
 #include "pass.h"
 #include "say.h"
 #include "util.h"
@@ -34,7 +35,7 @@ static void range_of(const struct verification *all, uint64_t entry, uint64_t *b
 	*end = min_of(*begin + count, terms->count);
 }
 
-/* conn_io's listed(): a name that the listing of entry io->offset's directory brings. */
+/* meta_io's listed(): a name that the listing of entry io->offset's directory brings. */
 static void take_name(struct conn_io *io, const char *name, uint32_t length)
 {
 	struct verification *all = io->owner;
@@ -59,12 +60,12 @@ static uint64_t list_directory(struct pass *pass, struct conn_io *io, uint64_t e
 	struct verification *all = container_of(pass, struct verification, pass);
 	uint64_t begin, end;
 
+	*io->meta = (struct meta_io){.op = META_READDIR, .listed = take_name};
 	*io = (struct conn_io){
 		.op = IO_META,
-		.meta = META_READDIR,
+		.meta = io->meta,
 		.offset = entry,
 		.owner = all,
-		.listed = take_name,
 	};
 	pass_submit(pass, io);
 	range_of(all, entry, &begin, &end);

@@ -19,19 +19,16 @@
 
 #include "group/hold.h"
 #include "group/ledger.h"
-#include "group/listing.h"
-#include "group/meta.h"
-#include "nfs/handle.h"
 #include "transport/transport.h"
 #include "stats/counters.h"
 #include "util.h"
 #include "wait.h"
 
 struct conn;
-struct mount_call;
+struct meta_io;
 struct path;
 
-/* IO_META is one operation on one entry (group/meta.h); it moves no data. */
+/* IO_META is one operation on one entry (nfs/meta.h); it moves no data. */
 enum io_op { IO_READ, IO_WRITE, IO_COMMIT, IO_META };
 
 /* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
@@ -47,18 +44,12 @@ struct conn_io {
 	struct ledger *ledger; /* IO_COMMIT: of the writes that it is to make durable */
 	uint32_t file;	       /* the number given to open_file() */
 	uint32_t length;
-	uint64_t offset;   /* IO_META: the entry's number; its length is 0 */
-	enum meta_op meta; /* IO_META */
+	uint64_t offset;      /* IO_META: the entry's number; its length is 0 */
+	struct meta_io *meta; /* IO_META: what it does (nfs/meta_io.h) */
 	uint8_t *buffer;
 	void *owner;
 	uint32_t charged; /* its own: the connection on whose account the bytes in flight are */
 	bool nfs_only;	  /* its buffer is not one that a mount could use */
-	bool exclusive;	  /* META_CREATE over NFSv3: as such, by two calls */
-	/* META_GETATTR, META_LOOKUP: what the entry must be; of type 0: anything. */
-	struct meta_kind expected;
-	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew. It may
-	 * be NULL itself. */
-	void (*listed)(struct conn_io *io, const char *name, uint32_t length);
 	struct io_list sharing;	  /* IO_COMMIT: others that have its result */
 	struct hold_extent *held; /* IO_WRITE: the copy in job->hold, or NULL: none is kept */
 
@@ -67,7 +58,6 @@ struct conn_io {
 			  file */
 	int error;     /* 0 or a positive errno */
 	const char *status; /* the server's word for `error`, such as "NFS3ERR_STALE", or NULL */
-	struct meta_kind found; /* EILSEQ: what it is, which is not what was expected */
 
 	/* The connection's, from submit() on. */
 	struct conn *conn;
@@ -75,32 +65,6 @@ struct conn_io {
 	uint64_t sent;		     /* clock_now() when it first went out; 0: not yet */
 	uint64_t last_sent;	     /* mount.c's: clock_now() when the kernel got it */
 	struct ledger_commit commit; /* IO_COMMIT; its number is the owner's to clear */
-	uint32_t sends; /* IO_META, nfs/meta_call.h's: times that a call was sent … */
-	bool looks;	/* … which looks the entry up first */
-	bool back;	/* a rename from the other name to the first; a removal of the other */
-	bool taken;	/* a removal: an earlier copy of the call may have been carried out */
-	bool walks;	/* the call is for its directory's handle */
-	/* IO_META: group/mount_meta.h's. */
-	struct mount_call *call;
-	/* Its handle, and its directory's: stale, to be looked up again; and then that was done. */
-	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale, directory;
-	/* A call that walks to its directory: */
-	struct {
-		const struct path *path; /* over this path, from the root of which … */
-		uint32_t depth;		 /* … so many names are behind: `handle` is the last's */
-	} walk;
-	struct listing listing; /* META_READDIR's */
-	/* `exclusive`: the file is made, and its attributes are to be set. */
-	bool made;
-	const struct path *made_over; /* the path whose handle of it this is */
-	struct nfs_handle handle;     /* of length 0: not known; see also `walk` */
-	/* META_OPEN, META_CREATE over NFSv4: what it has left at the server, and is to go back. */
-	struct {
-		const struct path *path; /* whose server it is; NULL: nothing */
-		bool open, delegated;	 /* by these stateids */
-		uint8_t opened[16], delegation[16];
-	} left;
-	bool closes; /* their compound has the CLOSE as well */
 };
 
 /* The first, or NULL. */

@@ -9,6 +9,7 @@
 
 #include "group/directory.h"
 #include "group/path.h"
+#include "nfs/meta_io.h"
 #include "util.h"
 
 /* --- what the kernel has --- */
@@ -92,23 +93,23 @@ void mount_calls_free(struct mount_calls *calls)
 
 void mount_meta_begin(struct mount_calls *calls, struct conn_io *io)
 {
-	io->call = calls->idle;
-	calls->idle = io->call->next;
-	io->call->fd = -1;
-	io->looks = false;
+	io->meta->mount_call = calls->idle;
+	calls->idle = io->meta->mount_call->next;
+	io->meta->mount_call->fd = -1;
+	io->meta->looks_up = false;
 }
 
 void mount_meta_unasked(struct conn_io *io)
 {
-	if (io->call->fd >= 0)
-		close(io->call->fd);
+	if (io->meta->mount_call->fd >= 0)
+		close(io->meta->mount_call->fd);
 }
 
 void mount_meta_end(struct mount_calls *calls, struct conn_io *io)
 {
-	io->call->next = calls->idle;
-	calls->idle = io->call;
-	io->call = NULL;
+	io->meta->mount_call->next = calls->idle;
+	calls->idle = io->meta->mount_call;
+	io->meta->mount_call = NULL;
 }
 
 /* --- asking --- */
@@ -129,15 +130,15 @@ static void prepare_stat(struct io_uring_sqe *sqe, int directory, const char *na
 void mount_meta_prepare(struct io_uring_sqe *sqe, struct conn_io *io, int directory)
 {
 	enum { OPEN = O_CLOEXEC | O_NOFOLLOW };
-	struct mount_call *call = io->call;
+	struct mount_call *call = io->meta->mount_call;
 
 	if (call->fd >= 0) {
 		io_uring_prep_close(sqe, call->fd);
 		return;
 	}
-	io->sends++;
-	entries_path(entries_of(io), io->offset, io->back, call->name);
-	switch (io->meta) {
+	io->meta->sends++;
+	entries_path(entries_of(io), io->offset, io->meta->reversed, call->name);
+	switch (io->meta->op) {
 	case META_GETATTR:
 	case META_LOOKUP: prepare_stat(sqe, directory, call->name); break;
 	case META_OPEN: io_uring_prep_openat(sqe, directory, call->name, OPEN | O_RDONLY, 0); break;
@@ -150,7 +151,7 @@ void mount_meta_prepare(struct io_uring_sqe *sqe, struct conn_io *io, int direct
 		io_uring_prep_symlinkat(sqe, META_SYMLINK_TARGET, directory, call->name);
 		break;
 	case META_RENAME: /* what has the other name is replaced, as NFS's RENAME does it */
-		entries_path(entries_of(io), io->offset, !io->back, call->other);
+		entries_path(entries_of(io), io->offset, !io->meta->reversed, call->other);
 		io_uring_prep_renameat(sqe, directory, call->name, directory, call->other, 0);
 		break;
 	case META_LINK:
@@ -168,7 +169,8 @@ void mount_meta_prepare(struct io_uring_sqe *sqe, struct conn_io *io, int direct
 
 bool mount_meta_opens(const struct conn_io *io)
 {
-	return (io->meta == META_OPEN || io->meta == META_CREATE) && io->call->fd < 0;
+	return (io->meta->op == META_OPEN || io->meta->op == META_CREATE) &&
+	       io->meta->mount_call->fd < 0;
 }
 
 /* --- answers --- */
@@ -185,7 +187,7 @@ static bool opened(struct conn_io *io, int fd, bool last)
 		close(fd);
 		return over(io, 0);
 	}
-	io->call->fd = fd;
+	io->meta->mount_call->fd = fd;
 	return false;
 }
 
@@ -194,7 +196,7 @@ static bool closed(struct conn_io *io, int result)
 {
 	if (result != -ECANCELED)
 		return over(io, -result);
-	close(io->call->fd);
+	close(io->meta->mount_call->fd);
 	return over(io, 0);
 }
 
@@ -202,14 +204,14 @@ static bool closed(struct conn_io *io, int result)
  * server that is lost (failover). nfs/meta_call.h has the same for NFS. */
 static bool refused(struct conn_io *io, int error)
 {
-	bool gone = error == ENOENT && meta_takes_other(io->meta);
-	bool there = error == EEXIST && (meta_makes(io->meta) || io->meta == META_LINK);
+	bool gone = error == ENOENT && meta_takes_other(io->meta->op);
+	bool there = error == EEXIST && (meta_makes(io->meta->op) || io->meta->op == META_LINK);
 
-	if (io->sends > 1 && (gone || there))
+	if (io->meta->sends > 1 && (gone || there))
 		return over(io, 0);
-	if (gone && !io->back) {
-		io->back = true;
-		io->sends = 0;
+	if (gone && !io->meta->reversed) {
+		io->meta->reversed = true;
+		io->meta->sends = 0;
 		return false;
 	}
 	return over(io, error);
@@ -217,13 +219,13 @@ static bool refused(struct conn_io *io, int error)
 
 bool mount_meta_answered(struct conn_io *io, int result, bool last)
 {
-	if (io->call->fd >= 0)
+	if (io->meta->mount_call->fd >= 0)
 		return closed(io, result);
 	if (result >= 0)
 		return mount_meta_opens(io) ? opened(io, result, last) : over(io, 0);
 	if (last)
 		return over(io, -result);
-	if (result == -EAGAIN && io->sends == 1) /* the kernel has not begun */
-		io->sends = 0;
+	if (result == -EAGAIN && io->meta->sends == 1) /* the kernel has not begun */
+		io->meta->sends = 0;
 	return result != -EAGAIN && result != -EINTR && refused(io, -result);
 }

@@ -10,6 +10,7 @@
 
 #include "group/connection.h"
 #include "nfs/entries.h"
+#include "nfs/meta.h"
 
 /* What an operation takes of io_uring. */
 struct mount_need {

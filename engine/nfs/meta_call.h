@@ -20,6 +20,7 @@
 #include <errno.h>
 
 #include "group/path.h"
+#include "nfs/meta_io.h"
 #include "nfs/meta_message.h"
 #include "nfs/moved.h"
 #include "client/client.h"
@@ -38,17 +39,17 @@ static inline struct entries *meta_entries(const struct call *call)
 
 static inline void meta_begin_listing(struct conn_io *io)
 {
-	listing_begin_anew(&io->listing);
-	if (io->listed)
-		io->listed(io, NULL, 0);
+	listing_begin_anew(&io->meta->listing);
+	if (io->meta->listed)
+		io->meta->listed(io, NULL, 0);
 }
 
 /* A cookie is its server's own: over another path a listing begins anew. */
 static inline void meta_lists_over(struct conn_io *io, const struct path *path)
 {
-	if (io->listing.path && io->listing.path != path)
+	if (io->meta->listing.path && io->meta->listing.path != path)
 		meta_begin_listing(io);
-	io->listing.path = path;
+	io->meta->listing.path = path;
 }
 
 /* A new file's handle is its path's own. */
@@ -57,10 +58,10 @@ static inline bool meta_looks_first(const struct call *call)
 	const struct conn_io *io = call->io;
 	struct nfs_handle handle;
 
-	if (io->made)
-		return io->made_over != meta_path(call) || !io->handle.length;
-	return meta_by_handle(io->meta) &&
-	       (io->stale == HANDLE_STALE ||
+	if (io->meta->created)
+		return io->meta->created_over != meta_path(call) || !io->meta->handle.length;
+	return meta_by_handle(io->meta->op) &&
+	       (io->meta->handle_state == HANDLE_STALE ||
 		!entries_handle(meta_entries(call), io->offset, &handle));
 }
 
@@ -69,26 +70,26 @@ static inline void meta_walks_over(const struct call *call)
 {
 	struct conn_io *io = call->io;
 
-	if (io->walk.path == meta_path(call))
+	if (io->meta->way.path == meta_path(call))
 		return;
-	io->walk.path = meta_path(call);
-	io->walk.depth = 0;
-	io->handle = meta_entries(call)->root;
-	io->made_over = NULL; /* it was of a file */
+	io->meta->way.path = meta_path(call);
+	io->meta->way.depth = 0;
+	io->meta->handle = meta_entries(call)->root;
+	io->meta->created_over = NULL; /* it was of a file */
 }
 
 /* The first LOOKUP of NFSv4's way. */
 static inline bool meta_from_root(const struct call *call)
 {
-	return call->io->walks && !call->io->handle.length;
+	return call->io->meta->finds_directory && !call->io->meta->handle.length;
 }
 
 /* What it asks, or has asked. */
 static inline enum meta_op meta_asked(const struct call *call)
 {
-	if (call->io->looks)
+	if (call->io->meta->looks_up)
 		return META_LOOKUP;
-	return call->io->made ? META_SETATTR : call->io->meta;
+	return call->io->meta->created ? META_SETATTR : call->io->meta->op;
 }
 
 /* `call` is about to be sent: what it asks is decided the first time, and stays so. */
@@ -97,15 +98,16 @@ static inline void meta_begin(const struct call *call)
 	struct conn_io *io = call->io;
 
 	if (call->tries == 1) {
-		io->walks = io->directory == HANDLE_STALE;
-		if (io->walks)
+		io->meta->finds_directory = io->meta->directory_state == HANDLE_STALE;
+		if (io->meta->finds_directory)
 			meta_walks_over(call);
-		io->looks = io->walks || meta_looks_first(call);
-		if (io->meta == META_READDIR)
+		io->meta->looks_up = io->meta->finds_directory || meta_looks_first(call);
+		if (io->meta->op == META_READDIR)
 			meta_lists_over(io, meta_path(call));
 	}
-	if (!io->looks) /* a LOOKUP changes nothing, and another path may need one in between */
-		io->sends++;
+	if (!io->meta->looks_up) /* a LOOKUP changes nothing, and another path may need one in
+				    between */
+		io->meta->sends++;
 }
 
 /* What both versions say; a reply has at most `reply_max` bytes. */
@@ -118,20 +120,21 @@ static inline void meta_argue(const struct call *call, uint32_t reply_max,
 
 	*arguments = (struct meta_arguments){
 		.op = op,
-		.directory = io->walks ? &io->handle : entries_directory(entries, io->offset),
-		.listing = &io->listing,
+		.directory = io->meta->finds_directory ? &io->meta->handle
+						       : entries_directory(entries, io->offset),
+		.listing = &io->meta->listing,
 		.bytes = readdir_bytes(reply_max),
 	};
-	if (io->walks)
-		entries_way(entries, io->offset, io->walk.depth, arguments->name);
-	else if (op == META_SETATTR && io->made)
-		arguments->handle = io->handle;
+	if (io->meta->finds_directory)
+		entries_way(entries, io->offset, io->meta->way.depth, arguments->name);
+	else if (op == META_SETATTR && io->meta->created)
+		arguments->handle = io->meta->handle;
 	else if (meta_by_handle(op))
 		entries_handle(entries, io->offset, &arguments->handle);
 	else if (op != META_READDIR)
-		entries_name(entries, io->offset, io->back, arguments->name);
+		entries_name(entries, io->offset, io->meta->reversed, arguments->name);
 	if (op == META_RENAME || op == META_LINK)
-		entries_name(entries, io->offset, !io->back, arguments->other);
+		entries_name(entries, io->offset, !io->meta->reversed, arguments->other);
 }
 
 /*
@@ -140,21 +143,21 @@ static inline void meta_argue(const struct call *call, uint32_t reply_max,
  */
 static inline bool meta_sent_before(const struct call *call)
 {
-	return call->io->sends > (call->epoch ? call->tries : 1);
+	return call->io->meta->sends > (call->epoch ? call->tries : 1);
 }
 
 /* Another call is to go on with the operation. */
 static inline enum verdict meta_goes_on(struct conn_io *io, enum verdict verdict)
 {
-	io->sends = 0;
+	io->meta->sends = 0;
 	return verdict;
 }
 
 /* The server has refused a call before it began: only earlier copies may have been carried out. */
 static inline void meta_not_begun(const struct call *call)
 {
-	if (!call->io->looks && !meta_sent_before(call))
-		call->io->sends = 0;
+	if (!call->io->meta->looks_up && !meta_sent_before(call))
+		call->io->meta->sends = 0;
 }
 
 /*
@@ -173,12 +176,12 @@ static inline enum verdict meta_done(const struct call *call, const struct nfs_h
 {
 	struct conn_io *io = call->io;
 
-	if ((handle && handle->length) || meta_removes(io->meta))
+	if ((handle && handle->length) || meta_removes(io->meta->op))
 		entries_note(meta_entries(call), io->offset, handle);
-	if (!io->looks)
+	if (!io->meta->looks_up)
 		return CALL_DONE;
-	if (io->stale == HANDLE_STALE)
-		io->stale = HANDLE_RENEWED;
+	if (io->meta->handle_state == HANDLE_STALE)
+		io->meta->handle_state = HANDLE_RENEWED;
 	return CALL_REST;
 }
 
@@ -189,10 +192,10 @@ static inline enum verdict meta_walked(const struct call *call, const struct nfs
 	struct conn_io *io = call->io;
 	char next[COMPONENT_MAX];
 
-	io->handle = *found;
-	if (!entries_way(entries, io->offset, ++io->walk.depth, next)) {
+	io->meta->handle = *found;
+	if (!entries_way(entries, io->offset, ++io->meta->way.depth, next)) {
 		entries_note_directory(entries, io->offset, found);
-		io->directory = HANDLE_RENEWED;
+		io->meta->directory_state = HANDLE_RENEWED;
 	}
 	return CALL_REST;
 }
@@ -200,11 +203,11 @@ static inline enum verdict meta_walked(const struct call *call, const struct nfs
 /* True where the entry is what it must be; `kind` is what its attributes say. */
 static inline bool meta_as_expected(struct conn_io *io, const struct meta_kind *kind)
 {
-	const struct meta_kind *expected = &io->expected;
+	const struct meta_kind *expected = &io->meta->expected;
 
-	if (!expected->type || (!kind->type && io->looks)) /* NFSv3: a GETATTR follows */
+	if (!expected->type || (!kind->type && io->meta->looks_up)) /* NFSv3: a GETATTR follows */
 		return true;
-	io->found = *kind;
+	io->meta->found = *kind;
 	return kind->type == expected->type &&
 	       (kind->type == META_TYPE_DIRECTORY || kind->size == expected->size);
 }
@@ -214,8 +217,8 @@ static inline void meta_tell_names(struct conn_io *io, const struct readdir_page
 	struct xdr_in in = {page->entries, page->end, false};
 	struct readdir_entry entry;
 
-	while (io->listed && readdir_next(&in, page, &entry))
-		io->listed(io, entry.name, entry.length);
+	while (io->meta->listed && readdir_next(&in, page, &entry))
+		io->meta->listed(io, entry.name, entry.length);
 }
 
 /* A READDIR has brought a page. */
@@ -225,7 +228,7 @@ static inline enum verdict meta_listed(struct conn_io *io, const struct readdir_
 	meta_tell_names(io, page);
 	if (page->eof)
 		return CALL_DONE;
-	if (!listing_went_on(&io->listing, page->count, page->cookie, page->verifier))
+	if (!listing_went_on(&io->meta->listing, page->count, page->cookie, page->verifier))
 		return moved_fail(result, EPROTO,
 				  "the listing does not advance, and not the end of the directory "
 				  "either");
@@ -236,7 +239,8 @@ static inline enum verdict meta_listed(struct conn_io *io, const struct readdir_
 static inline enum verdict meta_answered(const struct call *call, const struct meta_result *meta,
 					 struct call_result *result)
 {
-	if (call->io->walks)
+	result->lookup = call->io->meta->looks_up;
+	if (call->io->meta->finds_directory)
 		return meta_walked(call, &meta->found);
 	if (meta_asked(call) == META_READDIR)
 		return meta_listed(call->io, &meta->page, result);
@@ -256,7 +260,7 @@ static inline enum verdict meta_lists_anew(const struct call *call, int error,
 	const struct path_config *config = &meta_path(call)->config;
 	struct conn_io *io = call->io;
 
-	if (listing_forgotten(&io->listing, clock_now(), !config->soft) > timer_major(config))
+	if (listing_forgotten(&io->meta->listing, clock_now(), !config->soft) > timer_major(config))
 		return moved_fail(result, error,
 				  "the server keeps forgetting the cookies of a listing");
 	meta_begin_listing(io);
@@ -270,15 +274,16 @@ static inline bool meta_renews(const struct call *call)
 	char first[COMPONENT_MAX];
 
 	if (meta_by_handle(meta_asked(call))) {
-		if (io->stale != HANDLE_GOOD)
+		if (io->meta->handle_state != HANDLE_GOOD)
 			return false;
-		io->stale = HANDLE_STALE;
-		io->handle.length = 0;
+		io->meta->handle_state = HANDLE_STALE;
+		io->meta->handle.length = 0;
 		return true;
 	}
-	if (io->directory != HANDLE_GOOD || !entries_way(meta_entries(call), io->offset, 0, first))
+	if (io->meta->directory_state != HANDLE_GOOD ||
+	    !entries_way(meta_entries(call), io->offset, 0, first))
 		return false;
-	io->directory = HANDLE_STALE;
+	io->meta->directory_state = HANDLE_STALE;
 	return true;
 }
 
@@ -289,28 +294,29 @@ static inline enum verdict meta_refused(const struct call *call, int error,
 	struct conn_io *io = call->io;
 	bool again = meta_sent_before(call);
 
-	if (io->walks)
+	if (io->meta->finds_directory)
 		return moved_fail(result, error,
 				  "the server does not know the handle of its directory any more, "
 				  "and does not find that directory again");
-	if (error == EEXIST && (meta_makes(io->meta) || io->meta == META_LINK) && !io->looks &&
-	    again && !io->exclusive)
+	if (error == EEXIST && (meta_makes(io->meta->op) || io->meta->op == META_LINK) &&
+	    !io->meta->looks_up && again && !io->meta->exclusive)
 		return CALL_DONE;
-	if (error == ENOENT && meta_removes(io->meta) && io->back && io->taken)
+	if (error == ENOENT && meta_removes(io->meta->op) && io->meta->reversed &&
+	    io->meta->maybe_removed)
 		return meta_done(call, NULL);
-	if (error == ENOENT && meta_removes(io->meta) && !io->back)
-		io->taken = again;
-	else if (error == ENOENT && meta_takes_other(io->meta) && again)
+	if (error == ENOENT && meta_removes(io->meta->op) && !io->meta->reversed)
+		io->meta->maybe_removed = again;
+	else if (error == ENOENT && meta_takes_other(io->meta->op) && again)
 		return meta_done(call, NULL);
-	if (error == ENOENT && meta_takes_other(io->meta) && !io->back) {
-		io->back = true;
+	if (error == ENOENT && meta_takes_other(io->meta->op) && !io->meta->reversed) {
+		io->meta->reversed = true;
 		return meta_goes_on(io, CALL_AGAIN);
 	}
 	if (error == ESTALE && meta_renews(call))
 		return again ? CALL_AGAIN : meta_goes_on(io, CALL_AGAIN);
 	/* nfs-ganesha, where a name is removed while it lists; the directory may be there. */
-	if ((error == ENOENT || error == ESTALE) && io->meta == META_READDIR &&
-	    ++io->listing.misses < LISTING_MISSES_MAX)
+	if ((error == ENOENT || error == ESTALE) && io->meta->op == META_READDIR &&
+	    ++io->meta->listing.misses < LISTING_MISSES_MAX)
 		return meta_goes_on(io, CALL_AGAIN);
 	return moved_fail(result, error, NULL);
 }

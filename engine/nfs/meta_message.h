@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "group/meta.h"
+#include "nfs/meta.h"
 #include "nfs/entries.h"
 #include "nfs/readdir.h"
 

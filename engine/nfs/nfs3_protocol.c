@@ -54,9 +54,9 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	struct meta_arguments arguments;
 
 	meta_argue(call, link->ops->head_max(link->channel), &arguments);
-	arguments.exclusive = call->io->exclusive;
+	arguments.exclusive = call->io->meta->exclusive;
 	arguments.verifier = verifier_of(meta_entries(call));
-	arguments.made = call->io->made;
+	arguments.made = call->io->meta->created;
 	nfs3_encode_meta(out, &arguments);
 }
 
@@ -103,10 +103,10 @@ static enum verdict went_on(const struct call *call, const struct nfs_handle *fo
 	struct conn_io *io = call->io;
 
 	if (meta_asked(call) == META_SETATTR)
-		return meta_done(call, &io->handle);
-	io->made = true;
-	io->made_over = meta_path(call);
-	io->handle = *found;
+		return meta_done(call, &io->meta->handle);
+	io->meta->created = true;
+	io->meta->created_over = meta_path(call);
+	io->meta->handle = *found;
 	return meta_goes_on(io, CALL_REST);
 }
 
@@ -134,8 +134,9 @@ static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct cal
 	if (in->bad)
 		return CALL_DONE;
 	if (!status)
-		return call->io->exclusive && !call->io->walks ? went_on(call, &meta.found)
-							       : meta_answered(call, &meta, result);
+		return call->io->meta->exclusive && !call->io->meta->finds_directory
+			       ? went_on(call, &meta.found)
+			       : meta_answered(call, &meta, result);
 	result->status = nfs3_status_name(status);
 	if (nfs3_asks_to_wait(status))
 		return meta_waits(call, false);

@@ -43,13 +43,13 @@ static const struct nfs4_file *file_of(const struct call *call)
 /* What the path's server keeps of it is to go back: the operation itself is done. */
 static bool gives_back(const struct call *call)
 {
-	return is_meta(call) && call->io->left.path == meta_path(call);
+	return is_meta(call) && call->io->meta->left.path == meta_path(call);
 }
 
 /* One after the other, each by a call of its own. */
 static enum nfs4_operation returning(const struct call *call)
 {
-	return call->io->left.open ? NFS4_CLOSE : NFS4_DELEGRETURN;
+	return call->io->meta->left.open ? NFS4_CLOSE : NFS4_DELEGRETURN;
 }
 
 /* It asks beside I/O: by an operation of metadata, or else by a struct nfs4_request. */
@@ -179,8 +179,8 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 		arguments.owner = owner;
 		arguments.owner_length = put_owner(owner, mine, &sequence);
 		if (call->tries == 1)
-			call->io->closes = !mine->client->closes_apart;
-		arguments.closes = call->io->closes;
+			call->io->meta->closes = !mine->client->closes_apart;
+		arguments.closes = call->io->meta->closes;
 	}
 	nfs4_put_meta(&compound, &arguments);
 }
@@ -188,7 +188,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 /* What was put into the compound of an operation that opens. */
 static bool closes(const struct call *call)
 {
-	return nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN && call->io->closes;
+	return nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN && call->io->meta->closes;
 }
 
 static void put_return(struct xdr_out *out, const struct call *call)
@@ -200,7 +200,8 @@ static void put_return(struct xdr_out *out, const struct call *call)
 	struct nfs4_compound compound;
 	char name[ENTRY_NAME_MAX];
 
-	memcpy(stateid.bytes, io->left.open ? io->left.opened : io->left.delegation,
+	memcpy(stateid.bytes,
+	       io->meta->left.open ? io->meta->left.opened : io->meta->left.delegation,
 	       sizeof(stateid.bytes));
 	entries_name(entries, io->offset, false, name);
 	begin(&compound, out, call, false, &sequence);
@@ -436,18 +437,19 @@ static enum verdict give_back(const struct call *call, const struct nfs4_meta_re
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
 	struct conn_io *io = call->io;
-	bool open =
-		nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN && (!io->closes || meta->close);
+	bool open = nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN &&
+		    (!io->meta->closes || meta->close);
 
 	if (meta->close == NFS4ERR_BAD_STATEID)
 		mine->client->closes_apart = true;
 	if (!open && !meta->opened.delegated)
 		return verdict;
-	io->left.path = meta_path(call);
-	io->left.open = open;
-	io->left.delegated = meta->opened.delegated;
-	memcpy(io->left.opened, meta->opened.stateid.bytes, sizeof(io->left.opened));
-	memcpy(io->left.delegation, meta->opened.delegation.bytes, sizeof(io->left.delegation));
+	io->meta->left.path = meta_path(call);
+	io->meta->left.open = open;
+	io->meta->left.delegated = meta->opened.delegated;
+	memcpy(io->meta->left.opened, meta->opened.stateid.bytes, sizeof(io->meta->left.opened));
+	memcpy(io->meta->left.delegation, meta->opened.delegation.bytes,
+	       sizeof(io->meta->left.delegation));
 	return CALL_REST;
 }
 
@@ -458,11 +460,11 @@ static enum verdict judge_return(struct call *call, uint32_t status, struct call
 
 	if (verdict != CALL_DONE && verdict != CALL_FAIL)
 		return verdict;
-	if (returning(call) == NFS4_CLOSE && call->io->left.delegated) {
-		call->io->left.open = false;
+	if (returning(call) == NFS4_CLOSE && call->io->meta->left.delegated) {
+		call->io->meta->left.open = false;
 		return CALL_REST;
 	}
-	call->io->left.path = NULL;
+	call->io->meta->left.path = NULL;
 	return CALL_DONE;
 }
 

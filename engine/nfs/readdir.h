@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "group/listing.h"
+#include "nfs/listing.h"
 #include "wire/xdr.h"
 
 enum {

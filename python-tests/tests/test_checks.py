@@ -103,18 +103,18 @@ _UPWARDS = {
     "client/call.c": {"group/durability.h"},
     "client/client.h": {"group/connection.h"},
     "client/internal.h": {"group/path.h"},
-    "client/notices.c": {"nfs/entries.h"},
+    "client/notices.c": {"nfs/entries.h", "nfs/meta_io.h"},
     "client/notices.h": {"group/path.h"},
     "client/protocol.h": {"group/connection.h"},
     "client/timers.h": {"group/path.h"},
     "client/verdict.c": {"group/durability.h"},
     "nfs/meta_call.h": {"group/path.h"},
-    "nfs/meta_message.h": {"group/meta.h"},
+    "nfs/meta_message.h": {"nfs/meta.h"},
     "nfs/mount_failure.c": {"group/path.h", "group/probe.h"},
     "nfs/names3.c": {"group/path.h"},
     "nfs/names4_session.h": {"group/path.h"},
     "nfs/nfs4_client.h": {"group/path.h"},
-    "nfs/readdir.h": {"group/listing.h"},
+    "nfs/readdir.h": {"nfs/listing.h"},
 }
 
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * meta_io.h - what an I/O that is a metadata operation has beside what struct conn_io has of all:
+ * its owner keeps one for each such I/O, in io->meta.
+ */
+#pragma once
+
+#include "nfs/handle.h"
+#include "nfs/listing.h"
+#include "nfs/meta.h"
+
+struct conn_io;
+struct mount_call;
+struct path;
+
+/* A handle that a call was to use. */
+enum handle_state {
+	HANDLE_GOOD,
+	HANDLE_STALE,	/* it is to be looked up again: once */
+	HANDLE_RENEWED, /* that was done */
+};
+
+struct meta_io {
+	/* The owner's, set before the I/O is submitted; all else is of zeros then. */
+	enum meta_op op;
+	bool exclusive; /* META_CREATE over NFSv3: as such, by two calls */
+	bool reversed;	/* a rename from the other name to the first; a removal of the other */
+	struct meta_kind expected; /* META_GETATTR, META_LOOKUP; of type 0: anything */
+	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew. It may
+	 * be NULL itself. */
+	void (*listed)(struct conn_io *io, const char *name, uint32_t length);
+
+	/* The result, with EILSEQ: what the entry is, which is not what was expected. */
+	struct meta_kind found;
+
+	/* nfs/meta_call.h's: the next call, or the one under way. */
+	uint32_t sends;	      /* times that a call was sent which is the operation itself */
+	bool looks_up;	      /* the call looks the entry up first */
+	bool finds_directory; /* the call is for the handle of the entry's directory */
+	bool maybe_removed;   /* an earlier copy of a removal may have been carried out */
+	enum handle_state handle_state, directory_state; /* of the entry, and of its directory */
+	struct nfs_handle handle;			 /* of length 0: not known; see `way` */
+	struct {					 /* to the entry's directory: */
+		const struct path *path; /* over this path, from the root of which */
+		uint32_t depth;		 /* so many names are behind; `handle` is the last one's */
+	} way;
+	struct listing listing; /* META_READDIR */
+
+	/* `exclusive`: the file is created, and its attributes are to be set. */
+	bool created;
+	const struct path *created_over; /* the path whose handle of it `handle` is */
+
+	/* NFSv4: what META_OPEN and META_CREATE have left at the server, to be given back. */
+	bool closes; /* their compound has the CLOSE as well */
+	struct {
+		const struct path *path; /* whose server it is; NULL: nothing */
+		bool open, delegated;	 /* by these stateids */
+		uint8_t opened[16], delegation[16];
+	} left;
+
+	struct mount_call *mount_call; /* group/mount_meta.h's */
+};
