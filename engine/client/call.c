@@ -5,13 +5,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "group/durability.h"
 #include "client/client.h"
 #include "util.h"
 
-int call_table_init(struct call_table *table, uint32_t count)
+int call_table_init(struct call_table *table, uint32_t count, uint32_t first)
 {
 	memset(table, 0, sizeof(*table));
 	table->calls = calloc(count, sizeof(*table->calls));
@@ -19,10 +17,7 @@ int call_table_init(struct call_table *table, uint32_t count)
 		return -ENOMEM;
 	while (count > 1u << table->index_bits)
 		table->index_bits++;
-	/* A random start: the server's reply cache may remember the xids of an earlier run. */
-	if (getrandom(&table->generation, sizeof(table->generation), 0) !=
-	    sizeof(table->generation))
-		table->generation = (uint32_t)clock_now();
+	table->generation = first;
 	return 0;
 }
 
@@ -34,10 +29,10 @@ void call_table_free(struct call_table *table)
 
 static void release(struct call *call, bool answered)
 {
-	struct session *session = call->channel->session;
+	struct rpc_client *rpc = call->rpc;
 
-	if (session->protocol->release)
-		session->protocol->release(session, call, answered);
+	if (rpc->protocol->release)
+		rpc->protocol->release(rpc, call, answered);
 }
 
 void call_note_sent(const struct call *call)
@@ -51,7 +46,7 @@ void call_renew(struct call *call, bool answered)
 	call_note_sent(call);
 	release(call, answered);
 	if (call->io && call->io->op == IO_COMMIT)
-		durability_commit_undone(call->io);
+		call->rpc->events->commit_undone(call->rpc, call->io);
 	call->tries = 0;
 	call->since = 0;
 	call->last_sent = 0;
@@ -59,20 +54,19 @@ void call_renew(struct call *call, bool answered)
 
 bool call_number(struct call *call)
 {
-	struct conn *conn = &call->channel->conn;
-	struct session *session = call->channel->session;
+	struct rpc_client *rpc = call->rpc;
 
-	if (call->tries && session->protocol->current && !session->protocol->current(session, call))
+	if (call->tries && rpc->protocol->current && !rpc->protocol->current(rpc, call))
 		call_renew(call, false);
 	if (call->tries) {
-		conn->counters.retransmissions++;
+		rpc->counters->retransmissions++;
 	} else {
-		if (session->protocol->acquire && !session->protocol->acquire(session, call))
+		if (rpc->protocol->acquire && !rpc->protocol->acquire(rpc, call))
 			return false;
-		call->xid = call_new_xid(&session->calls, call);
-		call->since = conn->job->now;
+		call->xid = call_new_xid(&rpc->calls, call);
+		call->since = rpc->clock->now;
 		if (call->io && call->io->op == IO_COMMIT)
-			durability_commit_begins(conn, call->io);
+			rpc->events->commit_begins(rpc, call->io);
 	}
 	call->tries++;
 	return true;
@@ -82,22 +76,23 @@ void call_drop(struct call *call, bool answered)
 {
 	if (call->tries)
 		release(call, answered);
-	call_give_back(&call->channel->session->calls, call);
+	call_give_back(&call->rpc->calls, call);
 }
 
 static void finish_io(const struct call *call, int error)
 {
-	struct conn *conn = &call->channel->conn;
+	struct rpc_client *rpc = call->rpc;
 	struct conn_io *io = call->io;
 
 	if (error && io->op == IO_COMMIT) {
 		if (!call->tries) /* nor will another be sent for what it was to cover */
-			durability_commit_begins(conn, io);
-		durability_commit_failed(conn, io);
+			rpc->events->commit_begins(rpc, io);
+		rpc->events->commit_failed(rpc, io);
 	}
 	call_note_sent(call);
 	io->error = error;
-	conn_finish(conn, io);
+	rpc->outstanding--;
+	rpc->events->finished(rpc, io);
 }
 
 void call_finish(struct call *call, bool answered, int error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * call.h - the RPC calls of a session, and the table that they are found in by their number.
+ * call.h - the RPC calls of a client, and the table that they are found in by their number.
  *
  * A call is taken when an I/O or a request is submitted and given back when that is finished; in
  * between it may be sent several times, on several channels. The xid names its place in the table,
@@ -14,13 +14,13 @@
 #include <sys/queue.h>
 
 struct conn_io;
-struct session_channel;
+struct rpc_client;
 
 /*
  * What a protocol asks beside I/O: to set a session up, or about names. It begins the protocol's
  * own structure, and belongs to whoever submits it, until `done`. Then:
  */
-struct request {
+struct rpc_request {
 	bool meta; /* set before it is submitted: a struct meta_request (nfs/meta_request.h) */
 	bool done;
 	int error;	    /* 0, or a positive errno, and … */
@@ -29,18 +29,17 @@ struct request {
 };
 
 struct call {
-	struct conn_io *io;	 /* or … */
-	struct request *request; /* … both NULL: a NULL call, which asks for a sign of life */
-	struct session_channel
-		*channel; /* it waits for, or was sent over; NULL: the call is free */
-	union {		  /* in a list of its channel, or of the free calls */
+	struct conn_io *io;	     /* or … */
+	struct rpc_request *request; /* … both NULL: a NULL call, which asks for a sign of life */
+	struct rpc_client *rpc;	     /* it waits for, or was sent over; NULL: the call is free */
+	union {			     /* in a list of its channel, or of the free calls */
 		TAILQ_ENTRY(call) link;
 		SLIST_ENTRY(call) next_free;
 	};
 	uint32_t xid;
 	uint32_t tries;	      /* transmissions of this xid; a copy under way is one more */
 	uint32_t delays;      /* times that the server has asked to wait */
-	uint64_t since;	      /* clock_now() when this xid was first sent; 0: not yet */
+	uint64_t since;	      /* when this xid was first sent; 0: not yet */
 	uint64_t last_sent;   /* when it was sent on the present channel; 0: not yet */
 	uint64_t resume_at;   /* when a delayed call goes out again */
 	uint64_t position;    /* it has left when the channel's sent() reaches this */
@@ -60,15 +59,16 @@ struct call_table {
 	uint32_t generation;
 };
 
-/* Room for `count` calls, at most 2^24; memory is used as calls are taken. 0 or -ENOMEM. */
-int call_table_init(struct call_table *table, uint32_t count);
+/* Room for `count` calls, at most 2^24, whose xids begin with generation `first`; memory is used
+ * as calls are taken. 0 or -ENOMEM. */
+int call_table_init(struct call_table *table, uint32_t count, uint32_t first);
 void call_table_free(struct call_table *table);
 
 /*
  * A call of zeros for `channel`; at most `count` may be taken at once. The one given back last is
  * the one that the processor's cache still has.
  */
-static inline struct call *call_take(struct call_table *table, struct session_channel *channel)
+static inline struct call *call_take(struct call_table *table, struct rpc_client *rpc)
 {
 	struct call *call = SLIST_FIRST(&table->free);
 
@@ -76,13 +76,13 @@ static inline struct call *call_take(struct call_table *table, struct session_ch
 		SLIST_REMOVE_HEAD(&table->free, next_free);
 	else
 		call = &table->calls[table->used++];
-	*call = (struct call){.channel = channel};
+	*call = (struct call){.rpc = rpc};
 	return call;
 }
 
 static inline void call_give_back(struct call_table *table, struct call *call)
 {
-	call->channel = NULL;
+	call->rpc = NULL;
 	SLIST_INSERT_HEAD(&table->free, call, next_free);
 }
 
@@ -93,15 +93,15 @@ static inline uint32_t call_new_xid(struct call_table *table, const struct call 
 }
 
 /* The call sent over `channel` with that number and not answered yet, or NULL. */
-static inline struct call *call_find(const struct call_table *table,
-				     const struct session_channel *channel, uint32_t xid)
+static inline struct call *call_find(const struct call_table *table, const struct rpc_client *rpc,
+				     uint32_t xid)
 {
 	uint32_t index = xid & ((1u << table->index_bits) - 1);
 	struct call *call = &table->calls[index];
 
 	if (index >= table->used)
 		return NULL;
-	return call->channel == channel && call->xid == xid && call->last_sent ? call : NULL;
+	return call->rpc == rpc && call->xid == xid && call->last_sent ? call : NULL;
 }
 
 /* --- a call that was taken; `answered`: its reply has come --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* session.c - a session's life: it is made, its channel connects, receives, ticks. */
+/* client.c - a client's life: it is made, its channel connects, receives, ticks. */
 #include "client/client.h"
 
 #include <errno.h>
@@ -8,140 +8,125 @@
 #include "client/internal.h"
 #include "wait.h"
 
-int session_init(struct session *session, struct path *path, uint32_t calls)
+int client_init(struct rpc_client *rpc)
 {
 	enum { OTHERS = 3 }; /* that ask for a sign of life, prepare a channel, or renew a lease */
-	int error;
+	int error = call_table_init(&rpc->calls, rpc->calls_max + OTHERS, rpc->first_xid);
 
-	*session = (struct session){
-		.path = path,
-		.protocol = path->protocol,
-		.credentials = &path->credentials.base,
-		.calls_max = calls,
-	};
-	error = call_table_init(&session->calls, calls + OTHERS);
-	if (!error && path->protocol->attach)
-		error = path->protocol->attach(session);
+	TAILQ_INIT(&rpc->waiting);
+	TAILQ_INIT(&rpc->sent);
+	TAILQ_INIT(&rpc->delayed);
+	if (!error && rpc->protocol->attach)
+		error = rpc->protocol->attach(rpc);
 	if (error)
-		session_free(session);
+		client_free(rpc);
 	return error;
 }
 
-void session_free(struct session *session)
+void client_free(struct rpc_client *rpc)
 {
-	if (session->state)
-		session->protocol->detach(session);
-	call_table_free(&session->calls);
+	if (rpc->state)
+		rpc->protocol->detach(rpc);
+	call_table_free(&rpc->calls);
 }
 
-int session_open_channel(struct session_channel *channel, struct session *session,
-			 const struct rpc_channel_ops *ops, struct rpc_terms *terms)
+int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops, struct rpc_terms *terms)
 {
-	channel->session = session;
-	channel->handler = (struct rpc_handler){session_reply_begins, session_reply_finished,
-						session_call_refused, channel};
-	channel->notices.path = session->path;
-	TAILQ_INIT(&channel->waiting);
-	TAILQ_INIT(&channel->sent);
-	TAILQ_INIT(&channel->delayed);
-	terms->handler = &channel->handler;
-	link_init(&channel->link, ops, terms);
-	return link_open(&channel->link);
+	rpc->handler = (struct rpc_handler){client_reply_begins, client_reply_finished,
+					    client_call_refused, rpc};
+	terms->handler = &rpc->handler;
+	link_init(&rpc->link, ops, terms, rpc->clock);
+	return link_open(&rpc->link);
 }
 
-/* One step towards a connected channel; session_ready()'s results. */
-static int connect_channel(struct session_channel *channel)
+/* One step towards a connected channel; client_ready()'s results. */
+static int connect_channel(struct rpc_client *rpc)
 {
-	struct conn *conn = &channel->conn;
-	bool again = channel->link.was_up, came_up;
+	bool again = rpc->link.was_up, came_up;
+	enum client_role role = rpc->events->role(rpc);
 	int error;
 
-	if (channel->session->path->unusable)
-		return channel->link.up ? 0 : -EINPROGRESS;
-	error = link_step(&channel->link, &came_up);
-	conn->poll_epoch = channel->link.epoch;
+	if (role == CLIENT_ABANDONED)
+		return rpc->link.up ? 0 : -EINPROGRESS;
+	error = link_step(&rpc->link, &came_up);
 	if (error || !came_up)
 		return error;
-	conn->job->now = clock_now();
-	channel->setup_error = 0;
+	clock_read(rpc->clock);
+	rpc->setup_error = 0;
 	if (again)
-		conn->counters.reconnects++;
-	if (conn->dead)
-		channel_ask(channel); /* a connection is not an answer */
+		rpc->counters->reconnects++;
+	if (role == CLIENT_REPLACED)
+		client_ask(rpc); /* a connection is not an answer */
 	else
-		channel_send(channel);
+		client_send(rpc);
 	return 0;
 }
 
-static void receive(struct conn *conn, bool wait)
+static void receive(struct rpc_client *rpc, bool wait)
 {
-	struct session_channel *channel = channel_of(conn);
-	uint64_t received = conn->transport.bytes_received;
+	const struct transport_counters *transport = rpc->link.terms.counters;
+	uint64_t received = transport->bytes_received;
 	int error;
 
-	conn->job->now = 0; /* read again by the first reply */
-	error = channel->link.ops->receive(channel->link.channel, wait);
-	if (!conn->job->now)
-		conn->job->now = clock_now();
-	if (conn->transport.bytes_received != received)
-		channel->heard = conn->job->now; /* also within a long reply */
-	if (!error && channel->reply.untimely)
+	rpc->clock->now = 0; /* read again by the first reply */
+	error = rpc->link.ops->receive(rpc->link.channel, wait);
+	if (!rpc->clock->now)
+		clock_read(rpc->clock);
+	if (transport->bytes_received != received)
+		rpc->heard = rpc->clock->now; /* also within a long reply */
+	if (!error && rpc->reply.untimely)
 		error = -ECANCELED;
-	error = error ?: channel->setup_error;
+	error = error ?: rpc->setup_error;
 	if (error)
-		channel_lose(channel, error);
-	else if (!channel->prepared)
-		channel_send(channel);
-	else if (!TAILQ_EMPTY(&channel->waiting) ||
-		 channel->link.ops->poll_events(channel->link.channel) & POLLOUT)
-		session_flush(conn);
+		client_lose(rpc, error);
+	else if (!rpc->prepared)
+		client_send(rpc);
+	else if (!TAILQ_EMPTY(&rpc->waiting) ||
+		 rpc->link.ops->poll_events(rpc->link.channel) & POLLOUT)
+		client_flush(rpc);
 }
 
-/* True where what comes before I/O is not answered: nothing is sent again here. */
-static bool unprepared_for_too_long(const struct session_channel *channel)
+uint64_t client_unprepared_for(const struct rpc_client *rpc)
 {
-	return channel->setup && channel->conn.job->now - channel->setup->last_sent >
-					 path_names_timeout(channel->session->path);
+	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
 }
 
-int session_ready(struct session_channel *channel)
+bool client_is_asked_to_wait(const struct rpc_client *rpc)
 {
-	int error = connect_channel(channel);
+	return !TAILQ_EMPTY(&rpc->delayed) || rpc->setup_at > rpc->clock->now;
+}
 
-	if (error || channel->prepared)
+int client_ready(struct rpc_client *rpc)
+{
+	int error = connect_channel(rpc);
+
+	if (error || rpc->prepared)
 		return error;
-	if (channel->link.up)
-		receive(&channel->conn, false);
-	if (!channel->link.up)
-		return channel->setup_error ?: channel->lost;
-	if (unprepared_for_too_long(channel)) {
-		notice(&channel->notices, "the server does not answer what comes before I/O: "
-					  "is it starting, or too busy?");
-		channel->setup_error = -ETIMEDOUT;
-		return -ETIMEDOUT;
-	}
-	return channel->prepared ? 0 : -EINPROGRESS;
+	if (rpc->link.up)
+		receive(rpc, false);
+	if (!rpc->link.up)
+		return rpc->setup_error ?: rpc->lost;
+	return rpc->prepared ? 0 : -EINPROGRESS;
 }
 
-void session_tick(struct conn *conn)
+void client_tick(struct rpc_client *rpc)
 {
-	struct session_channel *channel = channel_of(conn);
-	uint64_t now = conn->job->now = clock_now();
+	uint64_t now = clock_read(rpc->clock);
 	int error;
 
-	if (!channel_watch(channel, now))
+	if (!client_watch(rpc, now))
 		return;
-	error = connect_channel(channel);
+	error = connect_channel(rpc);
 	if (error && error != -EINPROGRESS)
-		channel_lose(channel, error);
-	if (!channel->prepared || !TAILQ_EMPTY(&channel->waiting))
-		channel_send(channel);
+		client_lose(rpc, error);
+	if (!rpc->prepared || !TAILQ_EMPTY(&rpc->waiting))
+		client_send(rpc);
 }
 
 /* A wait for I/O goes on with connecting meanwhile. */
-static void await_link(struct session_channel *channel, bool wait)
+static void await_link(struct rpc_client *rpc, bool wait)
 {
-	const struct link *link = &channel->link;
+	const struct link *link = &rpc->link;
 	struct pollfd poll_fd = {
 		.fd = link->channel ? link->ops->poll_fd(link->channel) : -1,
 		.events = POLLIN | POLLOUT,
@@ -150,15 +135,13 @@ static void await_link(struct session_channel *channel, bool wait)
 	if (wait)
 		poll(&poll_fd, 1, WAIT_SLICE_MS);
 	if (link->channel)
-		session_tick(&channel->conn);
+		client_tick(rpc);
 }
 
-void session_reap(struct conn *conn, bool wait)
+void client_reap(struct rpc_client *rpc, bool wait)
 {
-	struct session_channel *channel = channel_of(conn);
-
-	if (channel->link.up)
-		receive(conn, wait);
+	if (rpc->link.up)
+		receive(rpc, wait);
 	else
-		await_link(channel, wait);
+		await_link(rpc, wait);
 }

@@ -1,39 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * session.h - a session with one server, and the channels that its calls go over.
+ * client.h - the RPC client: one connection to one server, and the calls that go over it.
  *
- * An I/O or a request becomes a call, which waits until its channel takes it, then counts as sent
+ * An I/O or a request becomes a call, which waits until the channel takes it, then counts as sent
  * until its reply comes; a server that asks to wait has it delayed. When a channel is lost, what
  * was sent over it waits again, with its number, so that the server's reply cache knows the call.
  * internal.h says which file does what.
  *
- * A channel is a connection (group/connection.h), and tells its job of what is finished by
- * conn_finish(). Nothing here blocks but session_reap() with `wait`. A negative
- * errno is meant for a channel, a positive one for an I/O.
+ * It knows no path, job or export: what it is to do is set by its owner, time is its owner's clock,
+ * and what happens is told by events. Nothing here blocks but client_reap() with `wait`. A negative
+ * errno is meant for a connection, a positive one for an I/O.
  */
 #pragma once
 
-#include "group/connection.h"
-#include "wire/message.h"
+#include "clock.h"
 #include "client/call.h"
+#include "client/events.h"
+#include "client/io.h"
 #include "client/link.h"
-#include "client/notices.h"
 #include "client/protocol.h"
-#include "util.h"
-
-/* What the channels to one server share. */
-struct session {
-	struct path *path;
-	const struct protocol *protocol;
-	const struct rpc_credentials *credentials;
-	uint32_t calls_max; /* I/Os and requests at once, as it was made for */
-	struct call_table calls;
-	void *state;   /* the protocol's */
-	void *renewal; /* … the request by which its tick() keeps that alive */
-};
+#include "client/timers.h"
+#include "stats/counters.h"
+#include "wire/message.h"
 
 /* The reply that is being received, and the call that it answers. */
-struct session_reply {
+struct client_reply {
 	struct call *call; /* NULL: none */
 	struct rpc_reply_header header;
 	enum verdict verdict;
@@ -41,77 +32,111 @@ struct session_reply {
 	bool untimely; /* it answers a call that was to be sent again: the channel is to go */
 };
 
-struct session_channel {
-	struct conn conn; /* a channel is a connection of its job */
-	struct session *session;
+struct rpc_client {
+	/* The owner's, set before client_init(); it outlives the client. All else is of zeros. */
+	const struct protocol *protocol;
+	const struct rpc_credentials *credentials;
+	void *server; /* the protocol's: whose client it is, and what it keeps of that */
+	const struct rpc_timing *timing;
+	const struct client_events *events;
+	const struct client_log *log;
+	struct clock *clock;
+	struct counters *counters;
+	struct latency *latency; /* its rtt is filled */
+	uint32_t calls_max;	 /* I/Os and requests at once */
+	uint32_t first_xid; /* a random one: the server's reply cache may remember an earlier run's
+			     */
+
 	struct link link;
 	struct rpc_handler handler;
-	struct notices notices;
 
+	struct call_table calls;
 	struct call_list waiting, sent, delayed;
-	uint32_t unflushed; /* submitted since the last flush that sent */
+	uint32_t outstanding; /* I/Os submitted and not finished */
+	uint32_t unflushed;   /* submitted since the last flush that sent */
 
+	void *state;	    /* the protocol's, of this connection */
+	void *renewal;	    /* the request by which its tick() keeps that alive */
 	bool prepared;	    /* the protocol has done what comes before I/O … */
 	struct call *setup; /* … or waits for this call, which stands in no list */
 	int setup_error; /* it has failed, which was told: the channel is to go; a negative errno */
-	int lost;	 /* what the latest one was lost by; a negative errno */
+	int lost;	 /* what the latest channel was lost by; a negative errno */
 	uint64_t setup_at; /* when the next may go out: the server asks to wait */
 
-	struct session_reply reply;
+	struct client_reply reply;
 
-	uint64_t heard;	       /* clock_now() when bytes came from the server, or it was asked */
+	uint64_t heard;	       /* when bytes came from the server, or it was asked */
 	bool asked;	       /* for a sign of life, which has not come yet: … */
 	struct call *probe;    /* … by this call, the latest; NULL: there was no room for it */
 	uint64_t acknowledged; /* the link's, when it was last looked at */
 	bool answered;	       /* it has answered a call since the channel came up */
 	uint32_t broken;       /* channels in a row that were lost by what the server sent */
 	bool hopeless;	       /* there were too many of these: others are to take over */
+
+	/* What was told of this connection: the log's. */
+	struct {
+		bool in_trouble; /* calls wait for an answer that is overdue, or lost */
+		bool refused;	 /* the transport refused a call */
+		bool flaw;	 /* that a reply is not as it must be, though its status counts */
+		enum rpc_verdict rpc_error; /* the last one: once for all the calls it met */
+		const char *unprepared;	    /* the last status */
+	} told;
 };
 
-/* Calls of up to `calls` I/Os and requests at once. 0 or -ENOMEM. `path` outlives the session. */
-int session_init(struct session *session, struct path *path, uint32_t calls);
-void session_free(struct session *session);
-
-static inline struct session_channel *channel_of(struct conn *conn)
-{
-	return container_of(conn, struct session_channel, conn);
-}
-
-static inline const struct session_channel *channel_of_const(const struct conn *conn)
-{
-	return container_of(conn, const struct session_channel, conn);
-}
+/* 0 or -ENOMEM. */
+int client_init(struct rpc_client *rpc);
+void client_free(struct rpc_client *rpc);
 
 /*
- * `channel` is of zeros but for its conn; terms->handler is set here. 0, or a negative errno;
- * session_close_channel() may be called also where that failed.
+ * Begins to connect; terms->handler is set here. 0, or a negative errno; client_close() may be
+ * called also where that failed.
  */
-int session_open_channel(struct session_channel *channel, struct session *session,
-			 const struct rpc_channel_ops *ops, struct rpc_terms *terms);
+int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops, struct rpc_terms *terms);
 /* Closes it; outstanding calls end without a result. */
-void session_close_channel(struct session_channel *channel);
+void client_close(struct rpc_client *rpc);
 
 /* One step towards a channel that is connected, and prepared for I/O: 0, -EINPROGRESS, or what
- * failed; that was told where channel->setup_error is set. */
-int session_ready(struct session_channel *channel);
+ * failed; that was told where rpc->setup_error is set. */
+int client_ready(struct rpc_client *rpc);
 
-/* Takes over a request, as session_submit() does an I/O. It goes out at the next flush. */
-void session_request(struct session_channel *channel, struct request *request);
+/* Takes over an I/O, or a request: it goes out at the next flush. Never fails: an error comes as
+ * its result. */
+void client_submit(struct rpc_client *rpc, struct conn_io *io);
+void client_request(struct rpc_client *rpc, struct rpc_request *request);
 
-/* --- struct conn_ops, for a connection that is a channel --- */
+/* Sends what was submitted, as far as that can be done without waiting. */
+void client_flush(struct rpc_client *rpc);
 
-void session_submit(struct conn *conn, struct conn_io *io);
-void session_flush(struct conn *conn);
-void session_reap(struct conn *conn, bool wait);
-void session_tick(struct conn *conn);
-enum conn_health session_health(const struct conn *conn);
-bool session_reachable(const struct conn *conn);
+/* Receives what has come. With `wait` it blocks, for 100 ms at the most, until something has. */
+void client_reap(struct rpc_client *rpc, bool wait);
 
-/* The link is closed first, so that nobody touches the buffers. */
-void session_abort(struct conn *conn, int error);
+/* To be called about every 100 ms, whatever else happens: time-outs and reconnects. */
+void client_tick(struct rpc_client *rpc);
+
+/* How the server does, as far as this connection can tell. */
+enum client_health {
+	CLIENT_UNKNOWN, /* it has not answered yet, and not been silent for long either */
+	CLIENT_ANSWERS,
+	CLIENT_SILENT, /* asked and not answered, not to be connected to, or nothing but nonsense */
+};
+enum client_health client_health(const struct rpc_client *rpc);
+
+/* The other host is there, whether or not its server answers. */
+bool client_reachable(const struct rpc_client *rpc);
+
+/* Nanoseconds that the server has not answered what comes before I/O; nothing is sent again then.
+ */
+uint64_t client_unprepared_for(const struct rpc_client *rpc);
+
+/* True where the server asks to wait: it is there. */
+bool client_is_asked_to_wait(const struct rpc_client *rpc);
+
+/* Gives up every outstanding call with a positive errno. The link is closed first, so that nobody
+ * touches the buffers. */
+void client_abort(struct rpc_client *rpc, int error);
 
 /*
- * WRITEs that the server has already got it may still carry out, after those that are sent in their
- * stead.
+ * Gives every I/O back by events->given_back(), and goes on connecting. WRITEs that the server has
+ * already got it may still carry out, after those that are sent in their stead.
  */
-bool session_hand_over(struct conn *conn);
+void client_hand_over(struct rpc_client *rpc);

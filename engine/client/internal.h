@@ -1,42 +1,47 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * internal.h - what the files of client/ have of each other. Each calls only those that stand
- * above it here; session.c calls them all.
+ * above it here; client.c calls them all.
  */
 #pragma once
 
-#include "group/path.h"
 #include "client/client.h"
 
-static inline const struct path_config *config_of(const struct session_channel *channel)
+/* Others can take over. */
+static inline bool client_is_replaceable(const struct rpc_client *rpc)
 {
-	return &channel->session->path->config;
+	return rpc->events->role(rpc) == CLIENT_REPLACEABLE;
+}
+
+static inline bool client_is_replaced(const struct rpc_client *rpc)
+{
+	return rpc->events->role(rpc) == CLIENT_REPLACED;
 }
 
 /* --- loss.c --- */
 
 /* Give back the calls that stand in no list, if there are any. */
-void channel_drop_setup(struct session_channel *channel, bool answered);
-void channel_drop_probe(struct session_channel *channel);
+void client_drop_setup(struct rpc_client *rpc, bool answered);
+void client_drop_probe(struct rpc_client *rpc);
 
 /* The channel has failed, by a negative errno: its calls wait for the next one. */
-void channel_lose(struct session_channel *channel, int error);
+void client_lose(struct rpc_client *rpc, int error);
 
 /* --- reply.c and verdict.c: struct rpc_handler's functions --- */
 
-int session_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
-void session_reply_finished(void *context, void *token);
-void session_call_refused(void *context, uint32_t xid, int error, const char *why);
+int client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
+void client_reply_finished(void *context, void *token);
+void client_call_refused(void *context, uint32_t xid, int error, const char *why);
 
 /* --- send.c --- */
 
 /* Sends what waits, as far as the channel takes it; what comes before I/O first. */
-void channel_send(struct session_channel *channel);
+void client_send(struct rpc_client *rpc);
 
 /* Asks the server for a sign of life. What cannot be sent counts as not answered. */
-void channel_ask(struct session_channel *channel);
+void client_ask(struct rpc_client *rpc);
 
 /* --- watch.c --- */
 
 /* Does what is due. False: other connections are about to take over, so that nothing may go out. */
-bool channel_watch(struct session_channel *channel, uint64_t now);
+bool client_watch(struct rpc_client *rpc, uint64_t now);

@@ -12,9 +12,10 @@
 static const uint64_t CONNECT_TIME = 5 * SEC;
 static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = SEC;
 
-void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms)
+void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms,
+	       struct clock *clock)
 {
-	*link = (struct link){.ops = ops, .terms = *terms};
+	*link = (struct link){.ops = ops, .terms = *terms, .clock = clock};
 	link->terms.source_port = &link->source_port;
 }
 
@@ -24,7 +25,7 @@ int link_open(struct link *link)
 
 	if (error)
 		return error;
-	link->deadline = clock_now() + CONNECT_TIME;
+	link->deadline = link->clock->read(link->clock) + CONNECT_TIME;
 	link->epoch++;
 	return 0;
 }
@@ -37,7 +38,7 @@ int link_step(struct link *link, bool *came_up)
 	*came_up = false;
 	if (link->up)
 		return 0;
-	now = clock_now();
+	now = link->clock->read(link->clock);
 	if (!link->channel) {
 		if (now < link->retry_at)
 			return -EINPROGRESS;
@@ -58,14 +59,14 @@ void link_close(struct link *link, bool owed)
 		link->ops->close(link->channel, owed);
 	link->channel = NULL;
 	if (link->up)
-		link->down_since = clock_now();
+		link->down_since = link->clock->read(link->clock);
 	link->up = false;
 	link->epoch++;
 }
 
 void link_retry_later(struct link *link)
 {
-	link->retry_at = clock_now() + link->retry_delay;
+	link->retry_at = link->clock->read(link->clock) + link->retry_delay;
 	link->retry_delay =
 		link->retry_delay ? min_of(2 * link->retry_delay, RETRY_LAST) : RETRY_FIRST;
 }

@@ -9,11 +9,13 @@
 
 #include <errno.h>
 
+#include "clock.h"
 #include "transport/transport.h"
 
 struct link {
 	const struct rpc_channel_ops *ops;
-	struct rpc_terms terms;	     /* of each channel */
+	struct rpc_terms terms; /* of each channel */
+	struct clock *clock;
 	uint16_t source_port;	     /* of the latest; the next one keeps it */
 	struct rpc_channel *channel; /* NULL: none, the next is opened at retry_at */
 	bool up;		     /* it is connected */
@@ -24,8 +26,10 @@ struct link {
 	uint32_t epoch; /* changes with the channel */
 };
 
-/* terms->source_port is the link's own; what else they point to outlives the link. */
-void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms);
+/* terms->source_port is the link's own; what else they point to, and the clock, outlives the link.
+ */
+void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms,
+	       struct clock *clock);
 
 /* Begins to connect. */
 int link_open(struct link *link);

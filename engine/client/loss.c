@@ -8,34 +8,33 @@
 /* Channels in a row that may be lost by what the server sends, before I/O fails for it. */
 enum { BROKEN_MAX = 3 };
 
-void channel_drop_setup(struct session_channel *channel, bool answered)
+void client_drop_setup(struct rpc_client *rpc, bool answered)
 {
-	if (channel->setup)
-		call_drop(channel->setup, answered);
-	channel->setup = NULL;
+	if (rpc->setup)
+		call_drop(rpc->setup, answered);
+	rpc->setup = NULL;
 }
 
-void channel_drop_probe(struct session_channel *channel)
+void client_drop_probe(struct rpc_client *rpc)
 {
-	if (channel->probe)
-		call_drop(channel->probe, !channel->asked);
-	channel->probe = NULL;
-	channel->asked = false;
+	if (rpc->probe)
+		call_drop(rpc->probe, !rpc->asked);
+	rpc->probe = NULL;
+	rpc->asked = false;
 }
 
-void session_close_channel(struct session_channel *channel)
+void client_close(struct rpc_client *rpc)
 {
-	link_close(&channel->link, channel->conn.outstanding || channel->asked || channel->setup ||
-					   !TAILQ_EMPTY(&channel->sent));
-	channel_drop_probe(channel);
-	channel_drop_setup(channel, false);
-	channel->prepared = false;
-	channel->reply = (struct session_reply){0};
-	channel->answered = false;
-	channel->conn.poll_epoch = channel->link.epoch;
+	link_close(&rpc->link,
+		   rpc->outstanding || rpc->asked || rpc->setup || !TAILQ_EMPTY(&rpc->sent));
+	client_drop_probe(rpc);
+	client_drop_setup(rpc, false);
+	rpc->prepared = false;
+	rpc->reply = (struct client_reply){0};
+	rpc->answered = false;
 }
 
-static void fail_list(struct session_channel *channel, struct call_list *list, int error)
+static void fail_list(struct rpc_client *rpc, struct call_list *list, int error)
 {
 	struct call *call;
 
@@ -45,76 +44,74 @@ static void fail_list(struct session_channel *channel, struct call_list *list, i
 	}
 }
 
-void session_abort(struct conn *conn, int error)
+void client_abort(struct rpc_client *rpc, int error)
 {
-	struct session_channel *channel = channel_of(conn);
-
-	session_close_channel(channel);
-	fail_list(channel, &channel->sent, error);
-	fail_list(channel, &channel->waiting, error);
-	fail_list(channel, &channel->delayed, error);
+	client_close(rpc);
+	fail_list(rpc, &rpc->sent, error);
+	fail_list(rpc, &rpc->waiting, error);
+	fail_list(rpc, &rpc->delayed, error);
 }
 
 /* The server breaks the protocol again and again: others take over, or the I/O fails. */
-static void give_up(struct session_channel *channel)
+static void give_up(struct rpc_client *rpc)
 {
-	notice(&channel->notices, "the server broke the protocol %u times running: giving up",
-	       channel->broken);
-	if (conn_may_retire(&channel->conn))
-		channel->hopeless = channel->conn.job->health_changed = true;
-	else
-		session_abort(&channel->conn, EPROTO);
+	rpc->log->gave_up(rpc);
+	if (client_is_replaceable(rpc)) {
+		rpc->hopeless = true;
+		rpc->events->health_changed(rpc);
+	} else {
+		client_abort(rpc, EPROTO);
+	}
 }
 
 /* What was sent goes out first on the next channel, in its order. */
-static void wait_again(struct session_channel *channel)
+static void wait_again(struct rpc_client *rpc)
 {
 	struct call *call;
 
-	TAILQ_FOREACH (call, &channel->sent, link)
+	TAILQ_FOREACH (call, &rpc->sent, link)
 		call->last_sent = 0;
-	TAILQ_CONCAT(&channel->sent, &channel->waiting, link);
-	TAILQ_CONCAT(&channel->waiting, &channel->sent, link);
+	TAILQ_CONCAT(&rpc->sent, &rpc->waiting, link);
+	TAILQ_CONCAT(&rpc->waiting, &rpc->sent, link);
 }
 
-void channel_lose(struct session_channel *channel, int error)
+void client_lose(struct rpc_client *rpc, int error)
 {
-	bool was_up = channel->link.up;
+	bool was_up = rpc->link.up;
 
-	channel->lost = error;
-	session_close_channel(channel);
-	wait_again(channel);
-	link_retry_later(&channel->link);
-	if (was_up && !channel->conn.dead && channel->conn.outstanding)
-		notice_lost(&channel->notices, channel->conn.outstanding, error);
-	if (link_broke_protocol(error) && ++channel->broken >= BROKEN_MAX)
-		give_up(channel);
+	rpc->lost = error;
+	client_close(rpc);
+	wait_again(rpc);
+	link_retry_later(&rpc->link);
+	if (was_up && rpc->outstanding && !client_is_replaced(rpc))
+		rpc->log->lost(rpc, rpc->outstanding, error);
+	if (link_broke_protocol(error) && ++rpc->broken >= BROKEN_MAX)
+		give_up(rpc);
 }
 
-bool session_hand_over(struct conn *conn)
+void client_hand_over(struct rpc_client *rpc)
 {
-	struct session_channel *channel = channel_of(conn);
 	struct call *call;
 
-	notice_handed_over(&channel->notices);
-	session_close_channel(channel);
-	link_retry_later(&channel->link);
-	channel->broken = 0;
-	channel->hopeless = false;
-	TAILQ_CONCAT(&channel->sent, &channel->delayed, link);
-	TAILQ_CONCAT(&channel->sent, &channel->waiting, link);
-	while ((call = TAILQ_FIRST(&channel->sent))) {
+	rpc->log->handed_over(rpc);
+	client_close(rpc);
+	link_retry_later(&rpc->link);
+	rpc->broken = 0;
+	rpc->hopeless = false;
+	TAILQ_CONCAT(&rpc->sent, &rpc->delayed, link);
+	TAILQ_CONCAT(&rpc->sent, &rpc->waiting, link);
+	while ((call = TAILQ_FIRST(&rpc->sent))) {
 		struct conn_io *io = call->io;
 
-		TAILQ_REMOVE(&channel->sent, call, link);
+		TAILQ_REMOVE(&rpc->sent, call, link);
 		if (!io) {
 			call_finish(call, false, ECANCELED);
 			continue;
 		}
 		if (call->tries)
 			call_renew(call, false);
-		call_give_back(&channel->session->calls, call);
-		conn_requeue(conn, io);
+		call_give_back(&rpc->calls, call);
+		rpc->outstanding--;
+		rpc->events->given_back(rpc, io);
 	}
-	return true;
 }

@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * protocol.h - a version of NFS as a session speaks it: one const table each.
+ * protocol.h - a version of NFS as a client speaks it: one const table each.
  *
- * A session knows calls, channels and time; a protocol knows what the messages say, and what a
- * server must be told before and after. What it keeps of a path, of a session (`state` in both) and
- * of a file is its own, and opaque to everybody else. Nothing here blocks but open_directory(),
- * open_file(), close_file(), limits() and leave().
+ * A client knows calls, channels and time; a protocol knows what the messages say, and what a
+ * server must be told before and after. What it keeps of a server, of a client (`state`) and of a
+ * file is its own, and opaque to everybody else. Nothing here blocks.
  */
 #pragma once
 
-#include "group/connection.h"
+#include "client/call.h"
+#include "client/io.h"
 #include "wire/credentials.h"
 #include "wire/xdr.h"
-#include "client/call.h"
 
-struct names_ops;
-struct names;
-struct nfs_handle;
-struct session;
-struct session_channel;
+struct rpc_client;
 
 /* What is to become of a call that was answered. */
 enum verdict {
@@ -31,12 +26,14 @@ enum verdict {
 	CALL_FAIL,    /* the I/O ends with result->error */
 };
 
+enum { WRITE_VERIFIER = 8 }; /* bytes: RFC 1813, 3.3.7 */
+
 struct call_result {
-	bool whole;	/* the session's: the reply has no more bytes than there are to decode */
+	bool whole;	/* the client's: the reply has no more bytes than there are to decode */
 	uint32_t count; /* READ, WRITE: bytes moved, never more than were asked for */
 	bool lookup;	/* of a metadata operation: a LOOKUP before it */
 	bool durable;	/* WRITE: at once */
-	uint8_t verifier[LEDGER_VERIFIER]; /* WRITE, COMMIT */
+	uint8_t verifier[WRITE_VERIFIER]; /* WRITE, COMMIT */
 
 	int error;	    /* CALL_FAIL: a positive errno, and … */
 	const char *status; /* … CALL_DELAY too: the server's word, such as "NFS3ERR_STALE" … */
@@ -53,7 +50,6 @@ enum preparation {
 };
 
 struct protocol {
-	const struct names_ops *names;
 	unsigned int version; /* of the RPC program */
 
 	/* A call goes out once on a channel, and again only on another (RFC 8881, 2.9.2). */
@@ -62,16 +58,16 @@ struct protocol {
 	/* The name of what a call does: "READ", "NULL". */
 	const char *(*operation)(const struct call *call);
 
-	/* Makes and frees what it keeps of a session: 0 or -ENOMEM. Both NULL: nothing. */
-	int (*attach)(struct session *session);
-	void (*detach)(struct session *session);
+	/* Makes and frees what it keeps of a client: 0 or -ENOMEM. Both NULL: nothing. */
+	int (*attach)(struct rpc_client *rpc);
+	void (*detach)(struct rpc_client *rpc);
 
 	/*
-	 * A channel has come up, or something was lost by recover(). *request is the session's own;
-	 * a channel has one under way at most, and forgets it when it is lost. A request that fails
-	 * costs the channel. NULL: a channel needs nothing.
+	 * A channel has come up, or something was lost by recover(). *request is the protocol's
+	 * own; a client has one under way at most, and forgets it when it is lost. A request that
+	 * fails costs the channel. NULL: a channel needs nothing.
 	 */
-	enum preparation (*prepare)(struct session_channel *channel, struct request **request);
+	enum preparation (*prepare)(struct rpc_client *rpc, struct rpc_request **request);
 
 	/*
 	 * Before a call is sent for the first time: what the protocol numbers it by, beside its
@@ -80,17 +76,16 @@ struct protocol {
 	 * given up. current(): false where the number of a call that was sent means nothing any
 	 * more. All NULL: the xid is all.
 	 */
-	bool (*acquire)(struct session *session, struct call *call);
-	void (*release)(struct session *session, struct call *call, bool answered);
-	bool (*current)(const struct session *session, const struct call *call);
+	bool (*acquire)(struct rpc_client *rpc, struct call *call);
+	void (*release)(struct rpc_client *rpc, struct call *call, bool answered);
+	bool (*current)(const struct rpc_client *rpc, const struct call *call);
 
 	/*
 	 * Writes a call's head, for its I/O from io->done on, into room for RPC_HEAD_MAX bytes. A
-	 * WRITE's data follows it. `file` is what open_file() gave, or NULL for a call that moves
-	 * no file's data. Returns where the arguments begin, behind the RPC header.
+	 * WRITE's data follows it. Returns where the arguments begin, behind the RPC header.
 	 */
 	const uint8_t *(*encode)(struct xdr_out *out, const struct call *call,
-				 const struct rpc_credentials *credentials, const void *file);
+				 const struct rpc_credentials *credentials);
 
 	/*
 	 * Reads the results behind the RPC header, of a READ up to its data; of a request into the
@@ -104,38 +99,10 @@ struct protocol {
 	 * Notes what a CALL_RECOVER misses: prepare() is to win it back. NULL where decode() never
 	 * asks for that. tick() is called every 100 ms; NULL: nothing is ever due.
 	 */
-	void (*recover)(struct session *session, const struct call *call,
+	void (*recover)(struct rpc_client *rpc, const struct call *call,
 			const struct call_result *result);
-	void (*tick)(struct session_channel *channel, uint64_t now);
-
-	/*
-	 * Finds a directory that holds entries, or other directories; with `make` it and those
-	 * above are made where they are missing. 0, or a negative errno: names->error() says why.
-	 * Handles have up to handle_max bytes.
-	 */
-	int (*open_directory)(struct names *names, const char *name, bool make,
-			      struct nfs_handle *found);
-	uint32_t handle_max;
-
-	/*
-	 * Finds a file; no two that are open have one number. limits(): what one READ and one WRITE
-	 * of any may carry. All wait for the server, as names.h says. 0, or a negative errno:
-	 * names->error() says why. close_file(): `names` may be NULL, the server is then told
-	 * nothing.
-	 */
-	int (*open_file)(struct names *names, uint32_t number, const char *name, bool writes,
-			 void **file);
-	void (*close_file)(struct names *names, void *file);
-	const struct nfs_handle *(*handle)(const void *file);
-	int (*limits)(struct names *names, const void *file, uint32_t *read_max,
-		      uint32_t *write_max);
-
-	/* Takes leave of the server, and frees path->state. NULL: nothing is kept of a path. */
-	void (*leave)(struct path *path);
+	void (*tick)(struct rpc_client *rpc, uint64_t now);
 };
-
-extern const struct protocol protocol_nfs3;
-extern const struct protocol protocol_nfs4; /* NFSv4.1 and 4.2, as path_config says */
 
 /* Bytes that the I/O of `call` still has to move. */
 static inline uint32_t call_rest(const struct call *call)

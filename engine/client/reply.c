@@ -4,10 +4,10 @@
 
 #include "client/internal.h"
 
-static bool believable(const struct session *session, const struct rpc_reply_header *header,
+static bool believable(const struct rpc_client *rpc, const struct rpc_reply_header *header,
 		       struct xdr_in *in)
 {
-	const struct rpc_credentials *credentials = session->credentials;
+	const struct rpc_credentials *credentials = rpc->credentials;
 	const struct rpc_flavor *flavor = credentials->flavor;
 
 	return flavor->check(credentials, header->xid, &header->verifier) &&
@@ -15,23 +15,23 @@ static bool believable(const struct session *session, const struct rpc_reply_hea
 }
 
 /* The verdict on a reply to `call`; in->bad: more bytes are needed for it, if there are any. */
-static void judge(const struct session *session, struct xdr_in *in, struct session_reply *reply,
+static void judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply,
 		  bool whole)
 {
 	reply->result = (struct call_result){.whole = whole};
 	reply->verdict = CALL_FAIL;
 	if (reply->header.verdict != RPC_SUCCESS) {
 		reply->result.error = rpc_verdict_errno(&reply->header);
-	} else if (!believable(session, &reply->header, in)) {
+	} else if (!believable(rpc, &reply->header, in)) {
 		reply->result.error = EACCES;
 		reply->result.fault = "the reply's verifier is not one of the calls' flavor";
 	} else {
-		reply->verdict = session->protocol->decode(in, reply->call, &reply->result);
+		reply->verdict = rpc->protocol->decode(in, reply->call, &reply->result);
 	}
 }
 
 /* It is for a call that is known, and has come in full: only that call fails. */
-static void judge_too_short(struct session_reply *reply)
+static void judge_too_short(struct client_reply *reply)
 {
 	const char *status = reply->result.status;
 
@@ -47,9 +47,9 @@ static void judge_too_short(struct session_reply *reply)
  * A server cannot answer what it has not got; after a retransmission it may have the first copy,
  * and the channel is to go before the second one, whose buffer is free from now on, leaves.
  */
-static int check_order(const struct session_channel *channel, struct session_reply *reply)
+static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 {
-	const struct link *link = &channel->link;
+	const struct link *link = &rpc->link;
 
 	if (link->ops->sent(link->channel) >= reply->call->position)
 		return 0;
@@ -59,10 +59,10 @@ static int check_order(const struct session_channel *channel, struct session_rep
 	return 0;
 }
 
-int session_reply_begins(void *context, const struct rpc_reply *message, struct rpc_bulk *bulk)
+int client_reply_begins(void *context, const struct rpc_reply *message, struct rpc_bulk *bulk)
 {
-	struct session_channel *channel = context;
-	struct session_reply *reply = &channel->reply;
+	struct rpc_client *rpc = context;
+	struct client_reply *reply = &rpc->reply;
 	struct xdr_in in = {message->message, message->message + message->have, false};
 	struct conn_io *io;
 	int error;
@@ -70,21 +70,21 @@ int session_reply_begins(void *context, const struct rpc_reply *message, struct 
 	rpc_decode_reply(&in, &reply->header);
 	if (in.bad && message->have < sizeof(uint32_t))
 		return 0;
-	reply->call = call_find(&channel->session->calls, channel, reply->header.xid);
+	reply->call = call_find(&rpc->calls, rpc, reply->header.xid);
 	if (!reply->call) {
-		channel->conn.counters.stale_replies++;
+		rpc->counters->stale_replies++;
 		return (int)message->have;
 	}
 	if (in.bad)
 		return 0;
-	judge(channel->session, &in, reply, message->whole);
+	judge(rpc, &in, reply, message->whole);
 	if (in.bad && !message->whole)
 		return 0;
 	if (in.bad)
 		judge_too_short(reply);
 	if (reply->header.verdict == RPC_NOT_A_REPLY)
 		return -EPROTO;
-	error = check_order(channel, reply);
+	error = check_order(rpc, reply);
 	if (error)
 		return error;
 	bulk->token = reply->call;

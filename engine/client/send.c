@@ -8,31 +8,29 @@
 
 #include "client/internal.h"
 
-void session_submit(struct conn *conn, struct conn_io *io)
+void client_submit(struct rpc_client *rpc, struct conn_io *io)
 {
-	struct session_channel *channel = channel_of(conn);
-	struct call *call = call_take(&channel->session->calls, channel);
+	struct call *call = call_take(&rpc->calls, rpc);
 
 	call->io = io;
-	conn_began(conn, io);
-	channel->unflushed++;
-	TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+	rpc->outstanding++;
+	rpc->unflushed++;
+	TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 }
 
-void session_request(struct session_channel *channel, struct request *request)
+void client_request(struct rpc_client *rpc, struct rpc_request *request)
 {
-	struct call *call = call_take(&channel->session->calls, channel);
+	struct call *call = call_take(&rpc->calls, rpc);
 
-	*request = (struct request){.meta = request->meta};
+	*request = (struct rpc_request){.meta = request->meta};
 	call->request = request;
-	TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+	TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 }
 
 /* Encodes a call and queues it on the channel; false where its data cannot be moved. */
-static bool queue(struct session_channel *channel, struct call *call, struct xdr_out *head)
+static bool queue(struct rpc_client *rpc, struct call *call, struct xdr_out *head)
 {
-	const struct session *session = channel->session;
-	const struct rpc_flavor *flavor = session->credentials->flavor;
+	const struct rpc_flavor *flavor = rpc->credentials->flavor;
 	const struct conn_io *io = call->io;
 	struct rpc_payload data = {0};
 	const uint8_t *arguments;
@@ -43,46 +41,45 @@ static bool queue(struct session_channel *channel, struct call *call, struct xdr
 			.length = call_rest(call),
 			.incoming = io->op == IO_READ,
 		};
-	arguments = session->protocol->encode(head, call, session->credentials,
-					      io ? session->path->files[io->file].state : NULL);
-	if (flavor->wrap && !flavor->wrap(session->credentials, head, arguments, &data))
+	arguments = rpc->protocol->encode(head, call, rpc->credentials);
+	if (flavor->wrap && !flavor->wrap(rpc->credentials, head, arguments, &data))
 		return false;
-	call->position = channel->link.ops->queue(channel->link.channel, call->xid, head, &data);
-	call->last_sent = channel->conn.job->now;
+	call->position = rpc->link.ops->queue(rpc->link.channel, call->xid, head, &data);
+	call->last_sent = rpc->clock->now;
 	return call->position;
 }
 
 /* --- what comes before I/O --- */
 
 /* Sends the protocol's next request, if there is room for it. */
-static void send_setup(struct session_channel *channel, struct request *request)
+static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 {
-	struct link *link = &channel->link;
+	struct link *link = &rpc->link;
 	struct xdr_out head;
 
 	if (!link->ops->begin(link->channel, &head))
 		return;
-	channel->setup = call_take(&channel->session->calls, channel);
-	channel->setup->request = request;
-	*request = (struct request){0};
-	if (!call_number(channel->setup) || !queue(channel, channel->setup, &head))
-		channel_drop_setup(channel, false);
+	rpc->setup = call_take(&rpc->calls, rpc);
+	rpc->setup->request = request;
+	*request = (struct rpc_request){0};
+	if (!call_number(rpc->setup) || !queue(rpc, rpc->setup, &head))
+		client_drop_setup(rpc, false);
 }
 
 /* True where I/O may go out. */
-static bool prepare(struct session_channel *channel)
+static bool prepare(struct rpc_client *rpc)
 {
-	const struct protocol *protocol = channel->session->protocol;
-	struct request *request;
+	const struct protocol *protocol = rpc->protocol;
+	struct rpc_request *request;
 
-	if (!channel->prepared && !channel->setup && channel->setup_at <= channel->conn.job->now) {
-		switch (protocol->prepare ? protocol->prepare(channel, &request) : PREPARED) {
-		case PREPARED: channel->prepared = true; break;
-		case PREPARE_ASK: send_setup(channel, request); break;
+	if (!rpc->prepared && !rpc->setup && rpc->setup_at <= rpc->clock->now) {
+		switch (protocol->prepare ? protocol->prepare(rpc, &request) : PREPARED) {
+		case PREPARED: rpc->prepared = true; break;
+		case PREPARE_ASK: send_setup(rpc, request); break;
 		case PREPARE_WAIT: break;
 		}
 	}
-	return channel->prepared;
+	return rpc->prepared;
 }
 
 /* --- what waits --- */
@@ -91,41 +88,41 @@ static bool prepare(struct session_channel *channel)
  * The next call, with its number; NULL: none is free. A call whose number means nothing any more,
  * and that finds no free one, goes behind those that have theirs: they may hold them all.
  */
-static struct call *take_waiting(struct session_channel *channel)
+static struct call *take_waiting(struct rpc_client *rpc)
 {
 	struct call *call;
 	bool behind = true;
 
-	while (behind && (call = TAILQ_FIRST(&channel->waiting))) {
+	while (behind && (call = TAILQ_FIRST(&rpc->waiting))) {
 		bool had_number = call->tries;
 
 		if (call_number(call)) {
-			TAILQ_REMOVE(&channel->waiting, call, link);
+			TAILQ_REMOVE(&rpc->waiting, call, link);
 			return call;
 		}
-		behind = had_number && channel->prepared;
+		behind = had_number && rpc->prepared;
 		if (behind) {
-			TAILQ_REMOVE(&channel->waiting, call, link);
-			TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+			TAILQ_REMOVE(&rpc->waiting, call, link);
+			TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 		}
 	}
 	return NULL;
 }
 
 /* Queues what the channel takes; false: it takes nothing. */
-static bool queue_waiting(struct session_channel *channel)
+static bool queue_waiting(struct rpc_client *rpc)
 {
-	struct link *link = &channel->link;
+	struct link *link = &rpc->link;
 	struct xdr_out head;
 	struct call *call;
 	bool took = false;
 
-	if (!prepare(channel))
+	if (!prepare(rpc))
 		return false;
-	while (!TAILQ_EMPTY(&channel->waiting) && link->ops->begin(link->channel, &head) &&
-	       (call = take_waiting(channel))) {
-		if (queue(channel, call, &head))
-			TAILQ_INSERT_TAIL(&channel->sent, call, link);
+	while (!TAILQ_EMPTY(&rpc->waiting) && link->ops->begin(link->channel, &head) &&
+	       (call = take_waiting(rpc))) {
+		if (queue(rpc, call, &head))
+			TAILQ_INSERT_TAIL(&rpc->sent, call, link);
 		else
 			call_finish(call, false, EIO);
 		took = true;
@@ -133,27 +130,27 @@ static bool queue_waiting(struct session_channel *channel)
 	return took;
 }
 
-void channel_send(struct session_channel *channel)
+void client_send(struct rpc_client *rpc)
 {
-	struct link *link = &channel->link;
+	struct link *link = &rpc->link;
 	bool moved;
 
 	if (!link->up)
 		return;
-	channel->unflushed = 0;
+	rpc->unflushed = 0;
 	do {
 		uint64_t sent = link->ops->sent(link->channel);
 		int error;
 
-		moved = queue_waiting(channel);
+		moved = queue_waiting(rpc);
 		error = link->ops->flush(link->channel);
 		if (error) {
-			channel_lose(channel, error);
+			client_lose(rpc, error);
 			return;
 		}
 		moved = moved || link->ops->sent(link->channel) != sent;
 		/* Room again for the rest, unless the transport takes no more for now. */
-	} while (moved && !TAILQ_EMPTY(&channel->waiting) &&
+	} while (moved && !TAILQ_EMPTY(&rpc->waiting) &&
 		 !(link->ops->poll_events(link->channel) & POLLOUT));
 }
 
@@ -162,38 +159,36 @@ void channel_send(struct session_channel *channel)
  * there will soon be more to send, new calls are coalesced, up to a quarter of what the server has;
  * session_tick() bounds the wait where the reply stalls.
  */
-static bool better_together(const struct session_channel *channel)
+static bool better_together(const struct rpc_client *rpc)
 {
 	enum { SHARE = 4 };
-	const struct link *link = &channel->link;
+	const struct link *link = &rpc->link;
 
-	return link->up && SHARE * channel->unflushed < channel->conn.outstanding &&
+	return link->up && SHARE * rpc->unflushed < rpc->outstanding &&
 	       link->ops->receiving(link->channel);
 }
 
-void session_flush(struct conn *conn)
+void client_flush(struct rpc_client *rpc)
 {
-	struct session_channel *channel = channel_of(conn);
-
-	if (!better_together(channel))
-		channel_send(channel);
+	if (!better_together(rpc))
+		client_send(rpc);
 }
 
 /* --- a sign of life --- */
 
-void channel_ask(struct session_channel *channel)
+void client_ask(struct rpc_client *rpc)
 {
-	struct link *link = &channel->link;
+	struct link *link = &rpc->link;
 	struct xdr_out head;
 
-	channel_drop_probe(channel);
-	channel->asked = true;
-	channel->heard = channel->conn.job->now; /* the silence begins anew */
-	channel->acknowledged = link->ops->acknowledged(link->channel);
+	client_drop_probe(rpc);
+	rpc->asked = true;
+	rpc->heard = rpc->clock->now; /* the silence begins anew */
+	rpc->acknowledged = link->ops->acknowledged(link->channel);
 	if (!link->ops->begin(link->channel, &head))
 		return;
-	channel->probe = call_take(&channel->session->calls, channel);
-	if (call_number(channel->probe))
-		queue(channel, channel->probe, &head);
-	channel_send(channel);
+	rpc->probe = call_take(&rpc->calls, rpc);
+	if (call_number(rpc->probe))
+		queue(rpc, rpc->probe, &head);
+	client_send(rpc);
 }

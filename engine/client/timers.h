@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * timers.h - what is due, by nfs(5): timeo, retrans, soft; and how long a silence may last.
- * Questions only: struct session acts on the answers. Times are nanoseconds.
+ * Questions only: struct rpc_client acts on the answers. Times are nanoseconds.
  */
 #pragma once
 
-#include "group/path.h"
 #include "client/call.h"
 #include "util.h"
+
+/* What a user says of it. */
+struct rpc_timing {
+	uint64_t timeo;
+	unsigned int retrans;
+	bool soft;
+};
 
 /* The first time that a call is put off, and the longest. */
 static const uint64_t DELAY_FIRST = 100 * MSEC, DELAY_LAST = 5 * SEC;
@@ -28,22 +34,22 @@ static const uint64_t UNHEARD_MAX = 15 * SEC;
 static const uint64_t HEARD_MAX = 10 * SEC;
 
 /* nfs(5), retrans: a soft call fails after its retransmissions. */
-static inline uint64_t timer_major(const struct path_config *config)
+static inline uint64_t timer_major(const struct rpc_timing *timing)
 {
-	return config->timeo * (config->retrans + 1);
+	return timing->timeo * (timing->retrans + 1);
 }
 
-static inline bool timer_expired(const struct call *call, const struct path_config *config,
+static inline bool timer_expired(const struct call *call, const struct rpc_timing *timing,
 				 uint64_t now)
 {
-	return config->soft && now - call->since > timer_major(config);
+	return timing->soft && now - call->since > timer_major(timing);
 }
 
 /* nfs(5), timeo: the n-th transmission is given n times timeo, at most 600 s. */
-static inline bool timer_overdue(const struct call *call, const struct path_config *config,
+static inline bool timer_overdue(const struct call *call, const struct rpc_timing *timing,
 				 uint64_t now)
 {
-	return now - call->last_sent > min_of(config->timeo * call->tries, 600 * SEC);
+	return now - call->last_sent > min_of(timing->timeo * call->tries, 600 * SEC);
 }
 
 /* RFC 1813, 2.6: after NFS3ERR_JUKEBOX "wait some amount of time and then try the request with a
@@ -57,7 +63,7 @@ static inline uint64_t timer_delay(uint32_t delays)
 
 /* A server that owes replies is asked for a sign of life after so much silence, and given up after
  * as much again. */
-static inline uint64_t timer_silence(const struct path_config *config)
+static inline uint64_t timer_silence(const struct rpc_timing *timing)
 {
-	return min_of(config->timeo, 5 * SEC) / 2;
+	return min_of(timing->timeo, 5 * SEC) / 2;
 }

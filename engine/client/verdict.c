@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* verdict.c - a reply is complete: what was moved is entered, and the verdict on it carried out. */
-#include "group/durability.h"
 #include "client/internal.h"
 #include "client/timers.h"
 
 /* Tells why an I/O is to fail; of a request only whoever made it can tell. */
-static void explain(struct session_channel *channel, const struct call *call)
+static void explain(struct rpc_client *rpc, const struct call *call)
 {
-	const struct session_reply *reply = &channel->reply;
+	const struct client_reply *reply = &rpc->reply;
 
 	if (reply->header.verdict != RPC_SUCCESS)
-		notice_rpc_error(&channel->notices, call, &reply->header);
+		rpc->log->rpc_error(rpc, call);
 	else if (call->io)
-		notice_failed(&channel->notices, call, &reply->result);
+		rpc->log->failed(rpc, call);
 	if (call->io) {
 		call->io->status = reply->result.status;
 	} else {
@@ -22,11 +21,11 @@ static void explain(struct session_channel *channel, const struct call *call)
 }
 
 /* Its data is complete: the credentials' flavor may find that it is not the server's. */
-static void check_data(struct session_channel *channel, const struct call *call)
+static void check_data(struct rpc_client *rpc, const struct call *call)
 {
-	const struct rpc_credentials *credentials = channel->session->credentials;
+	const struct rpc_credentials *credentials = rpc->credentials;
 	const struct rpc_flavor *flavor = credentials->flavor;
-	struct session_reply *reply = &channel->reply;
+	struct client_reply *reply = &rpc->reply;
 	const struct conn_io *io = call->io;
 
 	if (!flavor->unwrap_data || !io || io->op != IO_READ || !reply->result.count ||
@@ -37,10 +36,9 @@ static void check_data(struct session_channel *channel, const struct call *call)
 }
 
 /* Enters what a call has moved, or made durable. */
-static void enter(struct session_channel *channel, struct conn_io *io,
-		  const struct call_result *result)
+static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_result *result)
 {
-	struct counters *counters = &channel->conn.counters;
+	struct counters *counters = rpc->counters;
 
 	switch (io->op) {
 	case IO_READ:
@@ -50,162 +48,159 @@ static void enter(struct session_channel *channel, struct conn_io *io,
 	case IO_WRITE:
 		counters->write_ops++;
 		counters->write_bytes += result->count;
-		durability_wrote(&channel->conn, io, result->count, result->durable,
-				 result->verifier);
+		rpc->events->wrote(rpc, io, result->count, result->durable, result->verifier);
 		break;
 	case IO_COMMIT:
 		counters->commits++;
-		durability_committed(&channel->conn, io, result->verifier);
+		rpc->events->committed(rpc, io, result->verifier);
 		break;
 	case IO_META:
 		if (result->lookup)
 			counters->lookups++;
-		else if (channel->reply.verdict == CALL_DONE) /* a listing takes several */
+		else if (rpc->reply.verdict == CALL_DONE) /* a listing takes several */
 			counters->meta_ops++;
 		break;
 	}
 	io->done += result->count;
 }
 
-static void delay(struct session_channel *channel, struct call *call)
+static void delay(struct rpc_client *rpc, struct call *call)
 {
 	uint64_t wait = timer_delay(call->delays);
 
 	if (++call->delays == DELAYS_QUIET)
-		notice_delayed(&channel->notices, call, &channel->reply.result);
-	call->resume_at = channel->conn.job->now + wait;
-	TAILQ_INSERT_TAIL(&channel->delayed, call, link);
+		rpc->log->delayed(rpc, call);
+	call->resume_at = rpc->clock->now + wait;
+	TAILQ_INSERT_TAIL(&rpc->delayed, call, link);
 }
 
 /*
  * A delayed call goes out again by another xid, as its own has been answered; what the protocol
  * numbers it by stays, as the server is at the first copy. Its time runs from when it may go out.
  */
-static void repeat(struct session_channel *channel, struct call *call)
+static void repeat(struct rpc_client *rpc, struct call *call)
 {
 	call_note_sent(call);
-	call->xid = call_new_xid(&channel->session->calls, call);
+	call->xid = call_new_xid(&rpc->calls, call);
 	call->tries = 1;
 	call->since = call->resume_at;
 	call->last_sent = 0;
 }
 
-static void recover(struct session_channel *channel, const struct call *call)
+static void recover(struct rpc_client *rpc, const struct call *call)
 {
-	struct session *session = channel->session;
-
-	session->protocol->recover(session, call, &channel->reply.result);
-	channel->prepared = false;
+	rpc->protocol->recover(rpc, call, &rpc->reply.result);
+	rpc->prepared = false;
 }
 
 /* The answer to what prepare() has asked. What the protocol can bear counts as done. */
-static void setup_answered(struct session_channel *channel, struct call *call)
+static void setup_answered(struct rpc_client *rpc, struct call *call)
 {
-	struct session_reply *reply = &channel->reply;
-	struct request *request = call->request;
+	struct client_reply *reply = &rpc->reply;
+	struct rpc_request *request = call->request;
 
 	switch (reply->verdict) {
 	case CALL_DONE: request->done = true; break;
 	case CALL_REST:
 	case CALL_AGAIN: break;
 	case CALL_LATER:
-	case CALL_DELAY: channel->setup_at = channel->conn.job->now + DELAY_FIRST; break;
+	case CALL_DELAY: rpc->setup_at = rpc->clock->now + DELAY_FIRST; break;
 	case CALL_RECOVER:
-		recover(channel, call);
-		channel->setup_at = channel->conn.job->now + DELAY_FIRST;
+		recover(rpc, call);
+		rpc->setup_at = rpc->clock->now + DELAY_FIRST;
 		break;
 	case CALL_FAIL:
-		explain(channel, call);
-		notice_unprepared(&channel->notices, call, reply->result.error);
-		channel->setup_error = -reply->result.error;
+		explain(rpc, call);
+		rpc->log->unprepared(rpc, call, reply->result.error);
+		rpc->setup_error = -reply->result.error;
 	}
-	channel_drop_setup(channel, true);
+	client_drop_setup(rpc, true);
 }
 
-static void answered(struct session_channel *channel, struct call *call)
+static void answered(struct rpc_client *rpc, struct call *call)
 {
-	struct session_reply *reply = &channel->reply;
+	struct client_reply *reply = &rpc->reply;
 
-	check_data(channel, call);
+	check_data(rpc, call);
 	if (reply->verdict == CALL_FAIL)
-		explain(channel, call);
+		explain(rpc, call);
 	if (call->io && (reply->verdict <= CALL_REST || reply->result.count))
-		enter(channel, call->io, &reply->result);
+		enter(rpc, call->io, &reply->result);
 	switch (reply->verdict) {
 	case CALL_DONE: call_finish(call, true, 0); break;
 	case CALL_REST:
 	case CALL_AGAIN:
 		call_renew(call, true);
-		TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 		break;
 	case CALL_RECOVER:
-		recover(channel, call); /* and then */
+		recover(rpc, call); /* and then */
 	/* fall through */
 	case CALL_DELAY:
 		call_renew(call, true);
-		delay(channel, call);
+		delay(rpc, call);
 		break;
 	case CALL_LATER:
-		delay(channel, call);
-		repeat(channel, call);
+		delay(rpc, call);
+		repeat(rpc, call);
 		break;
 	case CALL_FAIL: call_finish(call, true, reply->result.error); break;
 	}
 }
 
 /* The server is there. */
-static void note_sign(struct session_channel *channel)
+static void note_sign(struct rpc_client *rpc)
 {
-	channel->heard = channel->conn.job->now;
-	channel->asked = false;
-	channel->answered = true;
-	if (channel->conn.dead)
-		channel->conn.job->health_changed = true;
-	if (channel->prepared) /* a server that refuses what comes before I/O is given its time */
-		link_answered(&channel->link);
+	rpc->heard = rpc->clock->now;
+	if (rpc->asked || !rpc->answered)
+		rpc->events->health_changed(rpc);
+	rpc->asked = false;
+	rpc->answered = true;
+	if (rpc->prepared) /* a server that refuses what comes before I/O is given its time */
+		link_answered(&rpc->link);
 }
 
-void session_reply_finished(void *context, void *token)
+void client_reply_finished(void *context, void *token)
 {
-	struct session_channel *channel = context;
+	struct rpc_client *rpc = context;
 	struct call *call = token;
 
-	if (!channel->conn.job->now)
-		channel->conn.job->now = clock_now();
-	channel->reply.call = NULL;
-	if (call == channel->probe && channel->reply.verdict != CALL_DONE)
+	if (!rpc->clock->now)
+		clock_read(rpc->clock);
+	rpc->reply.call = NULL;
+	if (call == rpc->probe && rpc->reply.verdict != CALL_DONE)
 		return; /* somebody is there, but does not serve NFS: it counts as not answered */
-	note_sign(channel);
-	if (call == channel->probe) {
-		channel_drop_probe(channel);
+	note_sign(rpc);
+	if (call == rpc->probe) {
+		client_drop_probe(rpc);
 		return;
 	}
-	channel->broken = 0;
-	channel->hopeless = false;
-	if (channel->notices.in_trouble && channel->prepared)
-		notice_answered(&channel->notices);
-	if (call == channel->setup) {
-		setup_answered(channel, call);
+	rpc->broken = 0;
+	rpc->hopeless = false;
+	if (rpc->told.in_trouble && rpc->prepared)
+		rpc->log->answered(rpc);
+	if (call == rpc->setup) {
+		setup_answered(rpc, call);
 		return;
 	}
-	histogram_add(&channel->conn.latency.rtt, channel->heard - call->last_sent);
-	TAILQ_REMOVE(&channel->sent, call, link);
-	answered(channel, call);
+	histogram_add(&rpc->latency->rtt, rpc->heard - call->last_sent);
+	TAILQ_REMOVE(&rpc->sent, call, link);
+	answered(rpc, call);
 }
 
-void session_call_refused(void *context, uint32_t xid, int error, const char *why)
+void client_call_refused(void *context, uint32_t xid, int error, const char *why)
 {
-	struct session_channel *channel = context;
-	struct call *call = call_find(&channel->session->calls, channel, xid);
+	struct rpc_client *rpc = context;
+	struct call *call = call_find(&rpc->calls, rpc, xid);
 
-	channel->reply.call = NULL;
-	if (!call || call == channel->probe) /* a probe counts as not answered */
+	rpc->reply.call = NULL;
+	if (!call || call == rpc->probe) /* a probe counts as not answered */
 		return;
-	notice_refused(&channel->notices, call, why);
-	if (call == channel->setup) {
-		channel->setup_error = -error;
+	rpc->log->refused(rpc, call, why);
+	if (call == rpc->setup) {
+		rpc->setup_error = -error;
 		return;
 	}
-	TAILQ_REMOVE(&channel->sent, call, link);
+	TAILQ_REMOVE(&rpc->sent, call, link);
 	call_finish(call, false, error); /* it may have been carried out: its number is in doubt */
 }

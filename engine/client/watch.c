@@ -10,79 +10,76 @@
 
 /* --- silence --- */
 
-static uint64_t silence_max(const struct session_channel *channel)
+static uint64_t silence_max(const struct rpc_client *rpc)
 {
-	return timer_silence(config_of(channel));
+	return timer_silence(rpc->timing);
 }
 
 /* Long calls are no silence: a server that owes replies is asked before it is given up. */
-static void ask_if_silent(struct session_channel *channel, uint64_t now)
+static void ask_if_silent(struct rpc_client *rpc, uint64_t now)
 {
-	const struct call *oldest = channel->setup ?: TAILQ_FIRST(&channel->sent);
+	const struct call *oldest = rpc->setup ?: TAILQ_FIRST(&rpc->sent);
 
-	if (channel->link.up && oldest && !channel->asked &&
-	    now - max_of(channel->heard, oldest->last_sent) > silence_max(channel))
-		channel_ask(channel);
+	if (rpc->link.up && oldest && !rpc->asked &&
+	    now - max_of(rpc->heard, oldest->last_sent) > silence_max(rpc))
+		client_ask(rpc);
 }
 
 /*
  * A probe stands behind the data of WRITEs, or waits for room: while such data is acknowledged, and
  * the probe itself is not, the server has not been asked yet.
  */
-static void note_progress(struct session_channel *channel, uint64_t now)
+static void note_progress(struct rpc_client *rpc, uint64_t now)
 {
-	const struct link *link = &channel->link;
+	const struct link *link = &rpc->link;
 	uint64_t acknowledged = link->ops->acknowledged(link->channel);
 
-	if (acknowledged == channel->acknowledged)
+	if (acknowledged == rpc->acknowledged)
 		return;
-	channel->acknowledged = acknowledged;
-	if (!channel->probe)
-		channel_ask(channel);
-	else if (acknowledged < channel->probe->position)
-		channel->heard = now;
+	rpc->acknowledged = acknowledged;
+	if (!rpc->probe)
+		client_ask(rpc);
+	else if (acknowledged < rpc->probe->position)
+		rpc->heard = now;
 }
 
-static bool unanswered(const struct session_channel *channel, uint64_t now)
+static bool unanswered(const struct rpc_client *rpc, uint64_t now)
 {
-	return channel->asked && now - channel->heard > silence_max(channel);
+	return rpc->asked && now - rpc->heard > silence_max(rpc);
 }
 
-enum conn_health session_health(const struct conn *conn)
+enum client_health client_health(const struct rpc_client *rpc)
 {
-	const struct session_channel *channel = channel_of_const(conn);
-	uint64_t now = conn->job->now;
+	uint64_t now = rpc->clock->now;
 
-	if (channel->hopeless || unanswered(channel, now) ||
-	    link_down_for(&channel->link, now) > DOWN_MAX)
-		return CONN_SILENT;
-	return channel->answered ? CONN_ANSWERS : CONN_UNKNOWN;
+	if (rpc->hopeless || unanswered(rpc, now) || link_down_for(&rpc->link, now) > DOWN_MAX)
+		return CLIENT_SILENT;
+	return rpc->answered ? CLIENT_ANSWERS : CLIENT_UNKNOWN;
 }
 
-bool session_reachable(const struct conn *conn)
+bool client_reachable(const struct rpc_client *rpc)
 {
-	const struct link *link = &channel_of_const(conn)->link;
+	const struct link *link = &rpc->link;
 
 	return link->up && link->ops->unheard(link->channel) <= HEARD_MAX;
 }
 
 /* Where others take over, failover tells of it. */
-static void say_silent(struct session_channel *channel)
+static void say_silent(struct rpc_client *rpc)
 {
-	if (!conn_may_retire(&channel->conn))
-		notice_silent(&channel->notices);
+	if (!client_is_replaceable(rpc))
+		rpc->log->silent(rpc);
 }
 
 /*
  * True where the other host has sent nothing, not even an acknowledgement, for so long that it
  * cannot be reached. A server that is alive and does not read is not meant: its host answers.
  */
-static bool cut_off(const struct session_channel *channel, uint64_t now)
+static bool cut_off(const struct rpc_client *rpc, uint64_t now)
 {
-	const struct link *link = &channel->link;
+	const struct link *link = &rpc->link;
 
-	return (channel->setup || !TAILQ_EMPTY(&channel->sent)) &&
-	       now - channel->heard > UNHEARD_MAX &&
+	return (rpc->setup || !TAILQ_EMPTY(&rpc->sent)) && now - rpc->heard > UNHEARD_MAX &&
 	       link->ops->unheard(link->channel) > UNHEARD_MAX;
 }
 
@@ -90,26 +87,26 @@ static bool cut_off(const struct session_channel *channel, uint64_t now)
 
 /* soft: what took longer than its retransmissions fails, and so may not be in a channel any more.
  */
-static void enforce_soft(struct session_channel *channel, uint64_t now)
+static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 {
-	const struct path_config *config = config_of(channel);
+	const struct rpc_timing *timing = rpc->timing;
 	struct call *call, *next;
 
-	TAILQ_FOREACH (call, &channel->sent, link) {
-		if (!timer_expired(call, config, now))
+	TAILQ_FOREACH (call, &rpc->sent, link) {
+		if (!timer_expired(call, timing, now))
 			continue;
-		channel_lose(channel, -ETIMEDOUT);
+		client_lose(rpc, -ETIMEDOUT);
 		break;
 	}
-	for (call = TAILQ_FIRST(&channel->waiting); call; call = next) {
+	for (call = TAILQ_FIRST(&rpc->waiting); call; call = next) {
 		next = TAILQ_NEXT(call, link);
 		if (!call->since)
 			call->since =
 				now; /* not sent yet: its time runs from the first look at it */
-		if (!timer_expired(call, config, now))
+		if (!timer_expired(call, timing, now))
 			continue;
-		notice_expired(&channel->notices);
-		TAILQ_REMOVE(&channel->waiting, call, link);
+		rpc->log->expired(rpc);
+		TAILQ_REMOVE(&rpc->waiting, call, link);
 		call_finish(call, false, ETIMEDOUT);
 	}
 }
@@ -119,109 +116,108 @@ static void enforce_soft(struct session_channel *channel, uint64_t now)
  * or after a major time-out (nfs(5), retrans). One that brings bytes is trusted: the server is at
  * work on something else. A protocol that sends once on a channel does not wait for so long.
  */
-static bool wants_another(const struct session_channel *channel, const struct call *call,
-			  uint64_t now)
+static bool wants_another(const struct rpc_client *rpc, const struct call *call, uint64_t now)
 {
-	const struct path_config *config = config_of(channel);
-	bool silent = channel->heard < call->last_sent;
+	const struct rpc_timing *timing = rpc->timing;
+	bool silent = rpc->heard < call->last_sent;
 
-	if (channel->link.ops->traits & RPC_SENDS_ONCE)
+	if (rpc->link.ops->traits & RPC_SENDS_ONCE)
 		return true;
-	if (channel->session->protocol->sends_once)
-		return silent || now - call->last_sent > timer_major(config);
-	return silent && call->tries > config->retrans;
+	if (rpc->protocol->sends_once)
+		return silent || now - call->last_sent > timer_major(timing);
+	return silent && call->tries > timing->retrans;
 }
 
 /* False where its way out, or its reply's way in, is not finished yet. */
-static bool may_go_again(const struct session_channel *channel, const struct call *call)
+static bool may_go_again(const struct rpc_client *rpc, const struct call *call)
 {
-	const struct link *link = &channel->link;
+	const struct link *link = &rpc->link;
 
 	return link->ops->traits & RPC_SENDS_ONCE ||
-	       (call != channel->reply.call && link->ops->sent(link->channel) >= call->position);
+	       (call != rpc->reply.call && link->ops->sent(link->channel) >= call->position);
 }
 
-static void retransmit(struct session_channel *channel, uint64_t now)
+static void retransmit(struct rpc_client *rpc, uint64_t now)
 {
-	struct call *call = channel->setup, *next;
+	struct call *call = rpc->setup, *next;
 
-	if (call && timer_overdue(call, config_of(channel), now)) {
-		say_silent(channel);
-		channel_lose(channel, -ETIMEDOUT);
+	if (call && timer_overdue(call, rpc->timing, now)) {
+		say_silent(rpc);
+		client_lose(rpc, -ETIMEDOUT);
 		return;
 	}
 
-	for (call = TAILQ_FIRST(&channel->sent); call; call = next) {
+	for (call = TAILQ_FIRST(&rpc->sent); call; call = next) {
 		next = TAILQ_NEXT(call, link);
-		if (!timer_overdue(call, config_of(channel), now))
+		if (!timer_overdue(call, rpc->timing, now))
 			continue;
-		say_silent(channel);
-		if (!may_go_again(channel, call))
+		say_silent(rpc);
+		if (!may_go_again(rpc, call))
 			continue;
-		if (wants_another(channel, call, now)) {
-			channel_lose(channel, -ETIMEDOUT);
+		if (wants_another(rpc, call, now)) {
+			client_lose(rpc, -ETIMEDOUT);
 			return;
 		}
-		if (channel->session->protocol->sends_once)
+		if (rpc->protocol->sends_once)
 			continue;
 		call->last_sent = 0; /* until it has gone out again a reply is dropped */
-		TAILQ_REMOVE(&channel->sent, call, link);
-		TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+		TAILQ_REMOVE(&rpc->sent, call, link);
+		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 	}
 }
 
 /* Those that have a number go first: the others may wait for just that number. */
-static void resume_delayed(struct session_channel *channel, uint64_t now)
+static void resume_delayed(struct rpc_client *rpc, uint64_t now)
 {
 	struct call *call, *next;
 
-	for (call = TAILQ_FIRST(&channel->delayed); call; call = next) {
+	for (call = TAILQ_FIRST(&rpc->delayed); call; call = next) {
 		next = TAILQ_NEXT(call, link);
 		if (call->resume_at > now)
 			continue;
-		TAILQ_REMOVE(&channel->delayed, call, link);
+		TAILQ_REMOVE(&rpc->delayed, call, link);
 		if (call->tries)
-			TAILQ_INSERT_HEAD(&channel->waiting, call, link);
+			TAILQ_INSERT_HEAD(&rpc->waiting, call, link);
 		else
-			TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+			TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 	}
 }
 
 /* --- what is due --- */
 
-/* With `spare` others take over what is overdue, and tell of it. */
-static void watch_server(struct session_channel *channel, uint64_t now, bool spare)
+/* Others, where there are some, take over what is overdue, and tell of it. */
+static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role role)
 {
-	struct conn *conn = &channel->conn;
+	bool replaced = role == CLIENT_REPLACED;
 
-	if (channel->asked)
-		note_progress(channel, now);
-	if (spare)
-		ask_if_silent(channel, now);
-	if (conn->dead && unanswered(channel, now))
-		channel_lose(channel, -ETIMEDOUT);
-	if (spare)
+	if (rpc->asked)
+		note_progress(rpc, now);
+	if (role == CLIENT_REPLACEABLE)
+		ask_if_silent(rpc, now);
+	if (replaced && unanswered(rpc, now))
+		client_lose(rpc, -ETIMEDOUT);
+	if (role == CLIENT_REPLACEABLE)
 		return;
-	if (!conn->dead && conn->outstanding && link_down_for(&channel->link, now) > DOWN_MAX)
-		notice_silent(&channel->notices);
-	enforce_soft(channel, now);
+	if (!replaced && rpc->outstanding && link_down_for(&rpc->link, now) > DOWN_MAX)
+		rpc->log->silent(rpc);
+	enforce_soft(rpc, now);
 }
 
-bool channel_watch(struct session_channel *channel, uint64_t now)
+bool client_watch(struct rpc_client *rpc, uint64_t now)
 {
-	bool spare = conn_may_retire(&channel->conn);
+	enum client_role role = rpc->events->role(rpc);
 
-	watch_server(channel, now, spare);
-	if (spare && session_health(&channel->conn) == CONN_SILENT)
+	watch_server(rpc, now, role);
+	if (role == CLIENT_REPLACEABLE && client_health(rpc) == CLIENT_SILENT)
 		return false;
-	resume_delayed(channel, now);
-	if (channel->session->protocol->tick)
-		channel->session->protocol->tick(channel, now);
-	if (channel->link.up && cut_off(channel, now)) {
-		say_silent(channel);
-		channel_lose(channel, -ETIMEDOUT);
+	resume_delayed(rpc, now);
+	if (rpc->protocol->tick)
+		rpc->protocol->tick(rpc, now);
+	if (rpc->link.up && cut_off(rpc, now)) {
+		say_silent(rpc);
+		client_lose(rpc, -ETIMEDOUT);
 	}
-	if (channel->link.up)
-		retransmit(channel, now);
+	if (rpc->link.up)
+		retransmit(rpc, now);
 	return true;
 }

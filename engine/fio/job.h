@@ -84,7 +84,8 @@ struct job {
 	struct replay replay;
 
 	struct conn_io *ios;
-	struct meta_io *metas;		     /* one for each of them, or NULL: it moves data */
+	struct meta_io *metas;		     /* one for each of them; NULL: it moves data, … */
+	struct commit_io *commit_ios;	     /* … with one of these for each; else NULL */
 	struct io_list idle;		     /* ios that no request has */
 	struct io_list shared;		     /* COMMITs that were answered by another's reply */
 	struct request *requests;	     /* by io_u->index, and one of the engine's own */

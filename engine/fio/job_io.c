@@ -182,7 +182,7 @@ static void note_issued(struct job *job)
 		struct io_u *io_u = job->fresh[i];
 		struct request *request = &job->requests[io_u->index];
 
-		request->issued = job->group.job.now;
+		request->issued = job->group.job.clock.now;
 		if (timed) {
 			io_u->issue_time = now;
 			if (open)
@@ -203,7 +203,7 @@ static void send_fresh(struct job *job)
 {
 	if (!job->fresh_count && !job->group.dirty_count)
 		return;
-	job->group.job.now = clock_now();
+	clock_read(&job->group.job.clock);
 	if (job->fresh_count)
 		note_issued(job);
 	group_flush(&job->group);

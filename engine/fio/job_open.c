@@ -12,6 +12,7 @@
 #include "job_io.h"
 #include "job_stats.h"
 #include "open_loop.h"
+#include "group/commit_io.h"
 #include "nfs/meta_io.h"
 #include "say.h"
 #include "util.h"
@@ -130,6 +131,14 @@ static bool allocate_meta(struct job *job, uint32_t ios)
 	return job->meta && job->metas;
 }
 
+static bool allocate_commits(struct job *job, uint32_t ios)
+{
+	job->commit_ios = calloc(ios, sizeof(*job->commit_ios));
+	for (uint32_t i = 0; job->commit_ios && i < ios; i++)
+		job->ios[i].commit = &job->commit_ios[i];
+	return job->commit_ios;
+}
+
 static int allocate(struct job *job)
 {
 	const struct thread_data *td = job->td;
@@ -147,7 +156,7 @@ static int allocate(struct job *job)
 	job->done = calloc(depth, sizeof(*job->done));
 	if (!job->ios || !job->requests || !job->writes || !job->fresh || !job->done)
 		return -ENOMEM;
-	if (job_options(job)->metadata && !allocate_meta(job, ios))
+	if (!(job_options(job)->metadata ? allocate_meta(job, ios) : allocate_commits(job, ios)))
 		return -ENOMEM;
 	job->done_size = depth;
 	if (open_loop_wanted(td) && !(job->open = open_loop_new(td)))
@@ -232,6 +241,7 @@ static void free_job(struct job *job)
 	free(job->used);
 	free(job->ios);
 	free(job->metas);
+	free(job->commit_ios);
 	free(job->requests);
 	free(job->writes);
 	free(job->fresh);

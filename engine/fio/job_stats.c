@@ -130,9 +130,9 @@ void job_stats_live(void *owner)
 	struct job *job = owner;
 	int error;
 
-	if (job->live_failed || job->group.job.now - job->live_at < SEC)
+	if (job->live_failed || job->group.job.clock.now - job->live_at < SEC)
 		return;
-	job->live_at = job->group.job.now;
+	job->live_at = job->group.job.clock.now;
 	error = write_live(job);
 	job->live_failed = error != 0;
 	if (error)

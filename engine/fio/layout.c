@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "failure.h"
+#include "group/commit_io.h"
 #include "pass.h"
 #include "say.h"
 #include "util.h"
@@ -33,6 +34,7 @@ static uint64_t write_block(struct pass *pass, struct conn_io *io, uint64_t offs
 		.offset = offset,
 		.length = length,
 		.buffer = layout->buffers + (size_t)(io - pass->ios) * BLOCK,
+		.commit = io->commit,
 	};
 	fill_io_buffer(pass->td, io->buffer, length, length);
 	pass_submit(pass, io);
@@ -54,7 +56,8 @@ static uint64_t next_owing(const struct pass *pass, uint64_t path)
 
 static uint64_t commit_path(struct pass *pass, struct conn_io *io, uint64_t path)
 {
-	*io = (struct conn_io){.op = IO_COMMIT, .ledger = ledger_of(pass, path)};
+	*io->commit = (struct commit_io){.ledger = ledger_of(pass, path)};
+	*io = (struct conn_io){.op = IO_COMMIT, .commit = io->commit};
 	group_submit(&pass->group, (uint32_t)path, io);
 	return next_owing(pass, path + 1);
 }

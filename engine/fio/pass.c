@@ -7,6 +7,7 @@
 
 #include "deadline.h"
 #include "engine_options.h"
+#include "group/commit_io.h"
 #include "nfs/meta_io.h"
 #include "say.h"
 #include "util.h"
@@ -24,6 +25,7 @@ static void free_ios(struct pass *pass)
 {
 	free(pass->ios);
 	free(pass->metas);
+	free(pass->commits);
 }
 
 static int allocate_ios(struct pass *pass)
@@ -32,13 +34,15 @@ static int allocate_ios(struct pass *pass)
 
 	pass->ios = calloc(count, sizeof(*pass->ios));
 	pass->metas = calloc(count, sizeof(*pass->metas));
-	if (!pass->ios || !pass->metas) {
+	pass->commits = calloc(count, sizeof(*pass->commits));
+	if (!pass->ios || !pass->metas || !pass->commits) {
 		free_ios(pass);
 		return -ENOMEM;
 	}
 	TAILQ_INIT(&pass->idle);
 	for (uint32_t i = 0; i < count; i++) {
 		pass->ios[i].meta = &pass->metas[i];
+		pass->ios[i].commit = &pass->commits[i];
 		TAILQ_INSERT_TAIL(&pass->idle, &pass->ios[i], link);
 	}
 	return 0;
@@ -101,7 +105,7 @@ static void take_finished(struct pass *pass)
 
 static void tell_progress(struct pass *pass)
 {
-	uint64_t now = pass->group.job.now, span = now - pass->told_at;
+	uint64_t now = pass->group.job.clock.now, span = now - pass->told_at;
 
 	if (!pass->tells || now < pass->told_at + TELL_EVERY)
 		return;
@@ -129,7 +133,7 @@ int pass_run(struct pass *pass, pass_piece *begin, uint64_t first, uint64_t end)
 	while (more(pass) || group->job.outstanding) {
 		while (more(pass) && (io = io_list_take(&pass->idle)))
 			pass->next = begin(pass, io, pass->next);
-		group->job.now = clock_now();
+		clock_read(&group->job.clock);
 		group_flush(group);
 		group_reap(group, true);
 		if (deadline_told()) {

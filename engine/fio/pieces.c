@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "group/commit_io.h"
 #include "metadata.h"
 #include "nfs/meta_io.h"
 #include "open_loop.h"
@@ -91,8 +92,9 @@ static bool may_share(const struct path_file *file, const struct request *reques
 {
 	const struct conn_io *latest = file->commit;
 
-	return latest && !request->held_only && (request->data_only || !latest->data_only) &&
-	       ledger_covered(&file->ledger, &latest->commit);
+	return latest && !request->held_only &&
+	       (request->data_only || !latest->commit->data_only) &&
+	       ledger_covered(&file->ledger, &latest->commit->covered);
 }
 
 /* The first connections, one on each path, have the paths' numbers. */
@@ -104,17 +106,17 @@ static void submit_commit(struct job *job, struct request *request, uint32_t pat
 	if (may_share(path_file, request)) {
 		io->owner = request;
 		request->pieces++;
-		TAILQ_INSERT_TAIL(&path_file->commit->sharing, io, link);
+		TAILQ_INSERT_TAIL(&path_file->commit->commit->sharing, io, link);
 		return;
 	}
 	path_file->commit = io;
-	TAILQ_INIT(&io->sharing);
-	io->commit.number = 0;
+	TAILQ_INIT(&io->commit->sharing);
+	io->commit->covered.number = 0;
 	io->file = file;
 	io->offset = 0;
 	io->length = 0;
-	io->data_only = request->data_only;
-	io->ledger = &path_file->ledger;
+	io->commit->data_only = request->data_only;
+	io->commit->ledger = &path_file->ledger;
 	job->commits++;
 	submit(job, request, io, path);
 }
@@ -258,17 +260,19 @@ static void note_result(struct request *request, const struct conn_io *io)
 
 static void end_commit(struct job *job, struct conn_io *io)
 {
-	struct path_file *file = container_of(io->ledger, struct path_file, ledger);
+	struct path_file *file = container_of(io->commit->ledger, struct path_file, ledger);
 	struct conn_io *other;
 
 	job->commits--;
 	if (file->commit == io)
 		file->commit = NULL;
-	while ((other = io_list_take(&io->sharing))) {
+	while ((other = io_list_take(&io->commit->sharing))) {
 		void *owner = other->owner;
+		struct commit_io *commit = other->commit;
 
 		*other = *io;
 		other->owner = owner;
+		other->commit = commit;
 		TAILQ_INSERT_TAIL(&job->shared, other, link);
 	}
 }

@@ -3,9 +3,8 @@
  * connection.h - one connection of a job: what every transport offers, and what the connections of
  * one job share.
  *
- * An I/O (struct conn_io) belongs to its owner until submit(), then to the connection until it
- * stands in the job's list of finished ones, then to its owner again. While the connection has it,
- * its buffer must stay valid, and unchanged for a write. No operation allocates memory per I/O.
+ * While a connection has an I/O (client/io.h), its result is not valid; it has it until that stands
+ * in the job's list of finished ones. No operation allocates memory per I/O.
  *
  * A job is one thread. Nothing here is shared between jobs, and nothing that was opened before a
  * fork is used after it.
@@ -17,65 +16,16 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "client/client.h"
+#include "clock.h"
 #include "group/hold.h"
-#include "group/ledger.h"
 #include "transport/transport.h"
 #include "stats/counters.h"
 #include "util.h"
 #include "wait.h"
 
 struct conn;
-struct meta_io;
 struct path;
-
-/* IO_META is one operation on one entry (nfs/meta.h); it moves no data. */
-enum io_op { IO_READ, IO_WRITE, IO_COMMIT, IO_META };
-
-/* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
-enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
-
-TAILQ_HEAD(io_list, conn_io);
-
-struct conn_io {
-	/* The owner's, set before submit(). */
-	enum io_op op;
-	enum io_stable stable; /* IO_WRITE */
-	bool data_only;	       /* IO_COMMIT: fdatasync will do */
-	struct ledger *ledger; /* IO_COMMIT: of the writes that it is to make durable */
-	uint32_t file;	       /* the number given to open_file() */
-	uint32_t length;
-	uint64_t offset;      /* IO_META: the entry's number; its length is 0 */
-	struct meta_io *meta; /* IO_META: what it does (nfs/meta_io.h) */
-	uint8_t *buffer;
-	void *owner;
-	uint32_t charged; /* its own: the connection on whose account the bytes in flight are */
-	bool nfs_only;	  /* its buffer is not one that a mount could use */
-	struct io_list sharing;	  /* IO_COMMIT: others that have its result */
-	struct hold_extent *held; /* IO_WRITE: the copy in job->hold, or NULL: none is kept */
-
-	/* The result: valid in the finished list. */
-	uint32_t done; /* bytes moved: less than length on an error, or for a READ at the end of
-			  file */
-	int error;     /* 0 or a positive errno */
-	const char *status; /* the server's word for `error`, such as "NFS3ERR_STALE", or NULL */
-
-	/* The connection's, from submit() on. */
-	struct conn *conn;
-	TAILQ_ENTRY(conn_io) link;   /* also the owner's, while it has the I/O */
-	uint64_t sent;		     /* clock_now() when it first went out; 0: not yet */
-	uint64_t last_sent;	     /* mount.c's: clock_now() when the kernel got it */
-	struct ledger_commit commit; /* IO_COMMIT; its number is the owner's to clear */
-};
-
-/* The first, or NULL. */
-static inline struct conn_io *io_list_take(struct io_list *list)
-{
-	struct conn_io *io = TAILQ_FIRST(list);
-
-	if (io)
-		TAILQ_REMOVE(list, io, link);
-	return io;
-}
 
 /* What the connections of one job share. The owner fills it, and keeps it until all are closed. */
 struct conn_job {
@@ -88,14 +38,15 @@ struct conn_job {
 	uint32_t alive;		 /* connections that are not dead; the last one never is */
 	uint32_t outstanding;	 /* I/Os submitted and not finished, those requeued as well */
 	struct io_list requeued; /* I/O of the dead: group.c finds it another connection */
-	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
+	struct clock clock; /* read at the last flush or reply; read() of NULL: CLOCK_MONOTONIC */
 	bool writes;	    /* some of the I/O will be writes */
 	bool polled;	    /* connections are waited for by their poll_fd() */
 	bool punctual;	    /* waits may have to end before a slice is over, by wake_at */
 	bool direct;	    /* mounts: O_DIRECT */
 	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
-	uint64_t wake_at;  /* punctual: clock_now() when a wait ends; 0: after its slice, as ever */
-	uint64_t spin;	   /* … the last nanoseconds before that are no sleep */
+	uint64_t
+		wake_at; /* punctual: by the clock: when a wait ends; 0: after its slice, as ever */
+	uint64_t spin;	 /* … the last nanoseconds before that are no sleep */
 	struct hold *hold; /* copies of WRITEs that are not durable yet, or NULL */
 	/* Memory that I/O's data lies in, where known, for registration: fio's, and the hold's. */
 	struct iovec buffers[RPC_BUFFERS];
@@ -117,15 +68,9 @@ static inline uint64_t conn_job_slice(const struct conn_job *job)
 
 	if (!job->wake_at)
 		return slice;
-	now = clock_now();
+	now = job->clock.read(&job->clock);
 	return sleeps_until > now ? min_of(sleeps_until - now, slice) : 0;
 }
-
-enum conn_health {
-	CONN_UNKNOWN, /* it has not answered yet, and not been silent for long either */
-	CONN_ANSWERS,
-	CONN_SILENT, /* asked and not answered, not to be connected to, or nothing but nonsense */
-};
 
 struct conn_ops {
 	/*
@@ -166,7 +111,7 @@ struct conn_ops {
 	void (*tick)(struct conn *conn);
 
 	/* How the server does, as far as this connection can tell. */
-	enum conn_health (*health)(const struct conn *conn);
+	enum client_health (*health)(const struct conn *conn);
 
 	/* The other host is there, whether or not its server answers; true where nobody can tell.
 	 */
@@ -240,6 +185,9 @@ static inline bool conn_may_retire(const struct conn *conn)
 {
 	return conn->job->failover && !conn->dead && conn->job->alive > 1;
 }
+
+/* conn_nfs's: what requests go by (client_request()). */
+struct rpc_client *conn_client(struct conn *conn);
 
 extern const struct conn_ops conn_nfs;
 extern const struct conn_ops conn_mount;

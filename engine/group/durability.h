@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "group/commit_io.h"
 #include "group/connection.h"
 #include "group/path.h"
 
@@ -27,34 +28,34 @@ static inline void durability_wrote(struct conn *conn, const struct conn_io *io,
 /* A COMMIT is sent now: it covers what has been answered so far. */
 static inline void durability_commit_begins(struct conn *conn, struct conn_io *io)
 {
-	io->commit = ledger_begin_commit(io->ledger);
+	io->commit->covered = ledger_begin_commit(io->commit->ledger);
 	if (conn->job->hold)
-		io->commit.clock = conn->job->hold->clock;
+		io->commit->covered.clock = conn->job->hold->clock;
 }
 
 static inline void durability_committed(struct conn *conn, const struct conn_io *io,
 					const uint8_t verifier[LEDGER_VERIFIER])
 {
-	bool lost = ledger_end_commit(io->ledger, &io->commit, verifier);
+	bool lost = ledger_end_commit(io->commit->ledger, &io->commit->covered, verifier);
 
 	if (!conn->job->hold)
 		return;
 	/* Also of an extent that was answered in full later than the COMMIT was sent. */
 	conn->job->hold->lost |= lost;
-	hold_committed(conn->job->hold, io->ledger, io->commit.clock, verifier);
+	hold_committed(conn->job->hold, io->commit->ledger, io->commit->covered.clock, verifier);
 }
 
 /* It was put off, or goes to another connection: what it covers waits for another. */
 static inline void durability_commit_undone(struct conn_io *io)
 {
-	ledger_undo_commit(io->ledger, &io->commit);
-	io->commit.number = 0;
+	ledger_undo_commit(io->commit->ledger, &io->commit->covered);
+	io->commit->covered.number = 0;
 }
 
 /* It failed. */
 static inline void durability_commit_failed(struct conn *conn, const struct conn_io *io)
 {
-	ledger_fail_commit(io->ledger, &io->commit);
+	ledger_fail_commit(io->commit->ledger, &io->commit->covered);
 	if (conn->job->hold)
-		hold_commit_failed(conn->job->hold, io->ledger, io->commit.clock);
+		hold_commit_failed(conn->job->hold, io->commit->ledger, io->commit->covered.clock);
 }

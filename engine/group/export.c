@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "nfs/meta_request.h"
+#include "nfs/names.h"
+#include "nfs/version.h"
 #include "client/client.h"
 #include "wait.h"
 
@@ -98,10 +100,14 @@ static int await_ready(struct export *export)
 static int open_nfs(struct export *export)
 {
 	struct path *path = export->path;
-	const struct names_ops *names = path->protocol->names;
+	const struct names_ops *names = path->version->names;
 	int error;
 
-	export->job = (struct conn_job){.io_count = CALLS, .log = path->job.log};
+	export->job = (struct conn_job){
+		.io_count = CALLS,
+		.clock.read = clock_monotonic,
+		.log = path->job.log,
+	};
 	export->calls = calloc(CALLS, sizeof(*export->calls));
 	if (!export->calls)
 		return -ENOMEM;
@@ -154,7 +160,7 @@ static bool begin_next(struct export *export, const struct batch *batch, uint32_
 		};
 		if (!batch->begin(batch, &batch->items[call->item], &request->arguments))
 			continue;
-		session_request(channel_of(export->conn), &request->base);
+		client_request(conn_client(export->conn), &request->base);
 		return call->busy = true;
 	}
 	return false;
@@ -177,14 +183,6 @@ static uint32_t take_results(struct export *export, const struct batch *batch)
 	return taken;
 }
 
-/* A server that asks to wait is there: it is given the time that it wants. */
-static bool asks_to_wait(const struct export *export)
-{
-	const struct session_channel *channel = channel_of_const(export->conn);
-
-	return !TAILQ_EMPTY(&channel->delayed) || channel->setup_at > clock_now();
-}
-
 static int give_up(struct export *export, const struct batch *batch, int error)
 {
 	conn_nfs.abort(export->conn, -error);
@@ -202,7 +200,7 @@ static int run(struct export *export, const struct batch *batch)
 	uint32_t next = 0, outstanding = 0;
 
 	do {
-		export->job.now = clock_now();
+		clock_read(&export->job.clock);
 		for (uint32_t i = 0; i < CALLS && next < batch->count; i++)
 			if (!export->calls[i].busy &&
 			    begin_next(export, batch, &next, &export->calls[i]))
@@ -214,7 +212,7 @@ static int run(struct export *export, const struct batch *batch)
 		uint32_t taken = take_results(export, batch);
 
 		outstanding -= taken;
-		if (taken || asks_to_wait(export))
+		if (taken || client_is_asked_to_wait(conn_client(export->conn)))
 			deadline = clock_now() + patience;
 		if (path->job.stop())
 			return give_up(export, batch, -EINTR);

@@ -31,11 +31,11 @@ void failover_look(struct group *group)
 	group->job.health_changed = false;
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
-		enum conn_health health = conn->ops->health(conn);
+		enum client_health health = conn->ops->health(conn);
 
-		if (conn->dead && !conn->path->unusable && health == CONN_ANSWERS)
+		if (conn->dead && !conn->path->unusable && health == CLIENT_ANSWERS)
 			revive(conn);
-		else if (conn_may_retire(conn) && health == CONN_SILENT)
+		else if (conn_may_retire(conn) && health == CLIENT_SILENT)
 			retire(conn);
 	}
 }

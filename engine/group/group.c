@@ -111,7 +111,7 @@ static void reap_polled(struct group *group, bool wait)
 
 static void tick(struct group *group)
 {
-	group->last_tick = group->job.now;
+	group->last_tick = group->job.clock.now;
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		group->conns[i]->ops->tick(group->conns[i]);
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
@@ -157,7 +157,7 @@ static void reap_once(struct group *group, bool wait)
 static bool reap_busily(struct group *group)
 {
 	const struct conn_job *job = &group->job;
-	uint64_t until = clock_now() + job->busy_poll;
+	uint64_t until = job->clock.read(&job->clock) + job->busy_poll;
 	bool to_the_end = job->wake_at && until + job->spin >= job->wake_at;
 
 	if (to_the_end)
@@ -166,7 +166,7 @@ static bool reap_busily(struct group *group)
 		return false;
 	do
 		reap_once(group, false);
-	while (TAILQ_EMPTY(&job->finished) && clock_now() < until);
+	while (TAILQ_EMPTY(&job->finished) && job->clock.read(&job->clock) < until);
 	return to_the_end || !TAILQ_EMPTY(&job->finished);
 }
 
@@ -177,8 +177,8 @@ void group_reap(struct group *group, bool wait)
 	if (!wait || !busily || !reap_busily(group))
 		reap_once(group, wait);
 	if (TAILQ_EMPTY(&group->job.finished)) /* no reply has read the clock */
-		group->job.now = clock_now();
-	if (group->job.now - group->last_tick >= TICK)
+		clock_read(&group->job.clock);
+	if (group->job.clock.now - group->last_tick >= TICK)
 		tick(group);
 	if (group->job.health_changed)
 		failover_look(group);
@@ -382,6 +382,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->paths = paths;
 	group->path_count = path_count;
 	group->epoll_fd = -1;
+	group->job.clock.read = group->job.clock.read ?: clock_monotonic;
 	TAILQ_INIT(&group->job.finished);
 	TAILQ_INIT(&group->job.requeued);
 	for (uint32_t i = 0; i < path_count; i++)
@@ -390,7 +391,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	/* Mounts share a ring: any of them waits for all. */
 	group->job.polled =
 		(count > 1 || group->job.punctual) && !path_all_mounts(paths, path_count);
-	group->job.now = clock_now();
+	clock_read(&group->job.clock);
 	if (allocate(group, count))
 		error = open_memory(group);
 	if (!error)

@@ -43,7 +43,7 @@ void group_close(struct group *group);
  */
 uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *io);
 
-/* Sends what was submitted; job.now is the caller's clock_now(). Never blocks. */
+/* Sends what was submitted; the caller has read job.clock. Never blocks. */
 void group_flush(struct group *group);
 
 /* Collects completions in job.finished; with `wait` blocks for 100 ms at the most until there are

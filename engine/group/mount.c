@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "group/commit_io.h"
 #include "group/connection.h"
 #include "group/directory.h"
 #include "group/mount_ring.h"
@@ -74,8 +75,8 @@ static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 	case IO_READ:
 	case IO_WRITE: prepare_data(sqe, io, fd, ring->buffers_registered); break;
 	case IO_COMMIT:
-		io_uring_prep_fsync(sqe, fd, io->data_only ? IORING_FSYNC_DATASYNC : 0);
-		io->commit = ledger_begin_commit(io->ledger);
+		io_uring_prep_fsync(sqe, fd, io->commit->data_only ? IORING_FSYNC_DATASYNC : 0);
+		io->commit->covered = ledger_begin_commit(io->commit->ledger);
 		break;
 	case IO_META:
 		tag = mount_meta_opens(io) ? MOUNT_OPENS : 0;
@@ -95,7 +96,7 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 		return false;
 	prepare(sqe, io);
 	ring->asked++;
-	io->last_sent = io->conn->job->now;
+	io->last_sent = io->conn->job->clock.now;
 	if (!io->sent)
 		io->sent = io->last_sent;
 	TAILQ_INSERT_TAIL(&mount_of(io->conn)->sent, io, link);
@@ -168,7 +169,7 @@ static void finish(struct conn_io *io, int error)
 
 	io->error = error;
 	if (error && io->op == IO_COMMIT)
-		ledger_fail_commit(io->ledger, &io->commit);
+		ledger_fail_commit(io->commit->ledger, &io->commit->covered);
 	release(conn, io);
 }
 
@@ -195,7 +196,7 @@ static void count(struct conn_io *io, int moved)
 	struct counters *counters = &io->conn->counters;
 	struct ledger *ledger = &io->conn->path->files[io->file].ledger;
 
-	histogram_add(&io->conn->latency.rtt, io->conn->job->now - io->last_sent);
+	histogram_add(&io->conn->latency.rtt, io->conn->job->clock.now - io->last_sent);
 	switch (io->op) {
 	case IO_READ:
 		counters->read_ops++;
@@ -208,7 +209,7 @@ static void count(struct conn_io *io, int moved)
 		break;
 	case IO_COMMIT:
 		counters->commits++;
-		ledger_end_commit(io->ledger, &io->commit, NO_VERIFIER);
+		ledger_end_commit(io->commit->ledger, &io->commit->covered, NO_VERIFIER);
 		break;
 	case IO_META: break; /* meta_completed() */
 	}
@@ -218,7 +219,7 @@ static void meta_completed(struct mount_ring *ring, struct conn_io *io, int resu
 {
 	struct counters *counters = &io->conn->counters;
 
-	histogram_add(&io->conn->latency.rtt, io->conn->job->now - io->last_sent);
+	histogram_add(&io->conn->latency.rtt, io->conn->job->clock.now - io->last_sent);
 	if (!mount_meta_answered(io, result, ring->abandoned)) {
 		put_or_wait(ring, io);
 		return;
@@ -237,7 +238,7 @@ static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 	}
 	if (!ring->abandoned && (result == -EAGAIN || result == -EINTR)) {
 		if (io->op == IO_COMMIT)
-			ledger_undo_commit(io->ledger, &io->commit);
+			ledger_undo_commit(io->commit->ledger, &io->commit->covered);
 		put_or_wait(ring, io);
 		return;
 	}
@@ -268,7 +269,7 @@ static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 
 	while ((ready = io_uring_peek_batch_cqe(&ring->ring, cqes, CQES))) {
 		if (!any)
-			job->now = clock_now();
+			clock_read(&job->clock);
 		any = true;
 		for (unsigned int i = 0; i < ready; i++)
 			if (io_of(cqes[i]))
@@ -336,9 +337,9 @@ static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
 }
 
 /* The kernel does not tell. */
-static enum conn_health mount_health(const struct conn *conn)
+static enum client_health mount_health(const struct conn *conn)
 {
-	return CONN_UNKNOWN;
+	return CLIENT_UNKNOWN;
 }
 
 static bool mount_reachable(const struct conn *conn)

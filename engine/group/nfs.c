@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* nfs.c - a connection that is one channel of a session: connection.h's operations. */
+/* nfs.c - a connection that is an NFS client (client/client.h): connection.h's operations. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -7,19 +7,107 @@
 #include <string.h>
 
 #include "group/connection.h"
+#include "group/durability.h"
 #include "group/path.h"
-#include "client/client.h"
+#include "nfs/log_once.h"
+#include "nfs/version.h"
 
-/* Each has a session of its own. */
 struct nfs_conn {
-	struct session_channel channel;
-	struct session session;
+	struct conn conn;
+	struct rpc_client rpc;
 };
 
-static struct nfs_conn *nfs_of(struct conn *conn)
+static struct rpc_client *rpc_of(struct conn *conn)
 {
-	return container_of(channel_of(conn), struct nfs_conn, channel);
+	return &container_of(conn, struct nfs_conn, conn)->rpc;
 }
+
+static const struct rpc_client *rpc_of_const(const struct conn *conn)
+{
+	return &container_of(conn, const struct nfs_conn, conn)->rpc;
+}
+
+static struct conn *conn_of(struct rpc_client *rpc)
+{
+	return &container_of(rpc, struct nfs_conn, rpc)->conn;
+}
+
+static const struct conn *conn_of_const(const struct rpc_client *rpc)
+{
+	return &container_of(rpc, const struct nfs_conn, rpc)->conn;
+}
+
+struct rpc_client *conn_client(struct conn *conn)
+{
+	return rpc_of(conn);
+}
+
+/* --- what the client tells --- */
+
+static enum client_role role(const struct rpc_client *rpc)
+{
+	const struct conn *conn = conn_of_const(rpc);
+
+	if (conn->path->unusable)
+		return CLIENT_ABANDONED;
+	if (conn->dead)
+		return CLIENT_REPLACED;
+	return conn_may_retire(conn) ? CLIENT_REPLACEABLE : CLIENT_ALONE;
+}
+
+/* Of a dead one, and of one that others may replace: failover looks at once. */
+static void health_changed(struct rpc_client *rpc)
+{
+	conn_of(rpc)->job->health_changed = conn_of(rpc)->job->failover;
+}
+
+static void finished(struct rpc_client *rpc, struct conn_io *io)
+{
+	conn_finish(conn_of(rpc), io);
+}
+
+static void given_back(struct rpc_client *rpc, struct conn_io *io)
+{
+	conn_requeue(conn_of(rpc), io);
+}
+
+static void wrote(struct rpc_client *rpc, struct conn_io *io, uint32_t count, bool durable,
+		  const uint8_t *verifier)
+{
+	durability_wrote(conn_of(rpc), io, count, durable, verifier);
+}
+
+static void commit_begins(struct rpc_client *rpc, struct conn_io *io)
+{
+	durability_commit_begins(conn_of(rpc), io);
+}
+
+static void committed(struct rpc_client *rpc, struct conn_io *io, const uint8_t *verifier)
+{
+	durability_committed(conn_of(rpc), io, verifier);
+}
+
+static void commit_undone(struct rpc_client *rpc, struct conn_io *io)
+{
+	durability_commit_undone(io);
+}
+
+static void commit_failed(struct rpc_client *rpc, struct conn_io *io)
+{
+	durability_commit_failed(conn_of(rpc), io);
+}
+
+static const struct client_events events = {
+	.role = role,
+	.health_changed = health_changed,
+	.finished = finished,
+	.given_back = given_back,
+	.wrote = wrote,
+	.commit_begins = commit_begins,
+	.committed = committed,
+	.commit_undone = commit_undone,
+	.commit_failed = commit_failed,
+};
 
 /* --- opening and closing --- */
 
@@ -41,16 +129,14 @@ static bool over_rdma(const struct rpc_channel_ops *transport)
 
 static void nfs_close(struct conn *conn)
 {
-	struct nfs_conn *nfs = nfs_of(conn);
-
-	session_close_channel(&nfs->channel);
-	session_free(&nfs->session);
-	free(nfs);
+	client_close(rpc_of(conn));
+	client_free(rpc_of(conn));
+	free(container_of(conn, struct nfs_conn, conn));
 }
 
-static int open_channel(struct nfs_conn *nfs, const struct rpc_channel_ops *transport)
+static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *transport)
 {
-	struct conn *conn = &nfs->channel.conn;
+	struct conn *conn = &nfs->conn;
 	struct path *path = conn->path;
 	const struct conn_job *job = conn->job;
 	struct rpc_terms terms = {
@@ -62,7 +148,7 @@ static int open_channel(struct nfs_conn *nfs, const struct rpc_channel_ops *tran
 		.inline_max = job->inline_max,
 	};
 
-	return session_open_channel(&nfs->channel, &nfs->session, transport, &terms);
+	return client_open(&nfs->rpc, transport, &terms);
 }
 
 static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
@@ -73,18 +159,31 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 
 	if (!nfs)
 		return -ENOMEM;
-	nfs->channel.conn = (struct conn){
+	nfs->conn = (struct conn){
 		.ops = &conn_nfs,
 		.transport_name = transport->name,
 		.path = path,
 		.job = job,
 	};
-	error = session_init(&nfs->session, path, job->io_count);
+	nfs->rpc = (struct rpc_client){
+		.protocol = &path->version->protocol,
+		.credentials = &path->credentials.base,
+		.server = path,
+		.timing = &path->config.timing,
+		.events = &events,
+		.log = &log_once,
+		.clock = &job->clock,
+		.counters = &nfs->conn.counters,
+		.latency = &nfs->conn.latency,
+		.calls_max = job->io_count,
+		.first_xid = path_random(),
+	};
+	error = client_init(&nfs->rpc);
 	if (error) {
 		free(nfs);
 		return error;
 	}
-	error = open_channel(nfs, transport);
+	error = open_client(nfs, transport);
 	if (error && !job->failover) {
 		job->log("%s: cannot open a connection%s: %s%s", path->config.label,
 			 over_rdma(transport) ? " over RDMA" : "", strerror(-error),
@@ -92,50 +191,117 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 				 ? ": does this machine have an RDMA device (rdma link), "
 				   "and is rdma_ucm loaded?"
 				 : "");
-		nfs_close(&nfs->channel.conn);
+		nfs_close(&nfs->conn);
 		return error;
 	}
-	*conn = &nfs->channel.conn;
+	*conn = &nfs->conn;
 	return 0;
+}
+
+/* epoll is told of another channel. */
+static void note_channel(struct conn *conn)
+{
+	conn->poll_epoch = rpc_of(conn)->link.epoch;
+}
+
+static bool unprepared_for_too_long(const struct conn *conn)
+{
+	return client_unprepared_for(rpc_of_const(conn)) > path_names_timeout(conn->path);
 }
 
 static int nfs_ready(struct conn *conn)
 {
-	struct session_channel *channel = channel_of(conn);
-	bool rdma = over_rdma(channel->link.ops);
-	int error = session_ready(channel);
+	struct rpc_client *rpc = rpc_of(conn);
+	bool rdma = over_rdma(rpc->link.ops);
+	int error = client_ready(rpc);
 
+	note_channel(conn);
+	if (error == -EINPROGRESS && unprepared_for_too_long(conn)) {
+		log_unanswered(rpc);
+		error = rpc->setup_error = -ETIMEDOUT;
+	}
 	if (!error || error == -EINPROGRESS)
 		return error;
-	if (!channel->setup_error)
+	if (!rpc->setup_error)
 		conn->job->log("%s: cannot connect to %s %u: %s: is the NFS server running there?",
 			       conn->path->config.label, rdma ? "RDMA port" : "port",
 			       path_port(conn->path, rdma), link_failure(error));
-	session_close_channel(channel);
+	client_close(rpc);
+	note_channel(conn);
 	return error;
 }
 
 /* --- I/O --- */
 
+static void nfs_submit(struct conn *conn, struct conn_io *io)
+{
+	const struct path_file *file = &conn->path->files[io->file];
+
+	io->state = io->op == IO_META ? file->entries : file->state;
+	conn_began(conn, io);
+	client_submit(rpc_of(conn), io);
+}
+
+static void nfs_flush(struct conn *conn)
+{
+	client_flush(rpc_of(conn));
+	note_channel(conn);
+}
+
+static void nfs_reap(struct conn *conn, bool wait)
+{
+	client_reap(rpc_of(conn), wait);
+	note_channel(conn);
+}
+
 static int nfs_poll_fd(const struct conn *conn)
 {
-	const struct link *link = &channel_of_const(conn)->link;
+	const struct link *link = &rpc_of_const(conn)->link;
 
 	return link->channel ? link->ops->poll_fd(link->channel) : -1;
 }
 
 static short nfs_poll_events(const struct conn *conn)
 {
-	const struct link *link = &channel_of_const(conn)->link;
+	const struct link *link = &rpc_of_const(conn)->link;
 
 	return link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT;
 }
 
+static void nfs_tick(struct conn *conn)
+{
+	client_tick(rpc_of(conn));
+	note_channel(conn);
+}
+
 /* --- the rest --- */
+
+static enum client_health nfs_health(const struct conn *conn)
+{
+	return client_health(rpc_of_const(conn));
+}
+
+static bool nfs_reachable(const struct conn *conn)
+{
+	return client_reachable(rpc_of_const(conn));
+}
+
+static bool nfs_hand_over(struct conn *conn)
+{
+	client_hand_over(rpc_of(conn));
+	note_channel(conn);
+	return true;
+}
+
+static void nfs_abort(struct conn *conn, int error)
+{
+	client_abort(rpc_of(conn), error);
+	note_channel(conn);
+}
 
 static void nfs_names(const struct conn *conn, char *local, char *remote)
 {
-	const struct link *link = &channel_of_const(conn)->link;
+	const struct link *link = &rpc_of_const(conn)->link;
 
 	if (link->up)
 		link->ops->names(link->channel, local, remote, CONN_NAME);
@@ -146,16 +312,16 @@ static void nfs_names(const struct conn *conn, char *local, char *remote)
 const struct conn_ops conn_nfs = {
 	.open = nfs_open,
 	.ready = nfs_ready,
-	.submit = session_submit,
-	.flush = session_flush,
-	.reap = session_reap,
+	.submit = nfs_submit,
+	.flush = nfs_flush,
+	.reap = nfs_reap,
 	.poll_fd = nfs_poll_fd,
 	.poll_events = nfs_poll_events,
-	.tick = session_tick,
-	.health = session_health,
-	.reachable = session_reachable,
-	.hand_over = session_hand_over,
-	.abort = session_abort,
+	.tick = nfs_tick,
+	.health = nfs_health,
+	.reachable = nfs_reachable,
+	.hand_over = nfs_hand_over,
+	.abort = nfs_abort,
 	.names = nfs_names,
 	.close = nfs_close,
 };

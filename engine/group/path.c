@@ -11,7 +11,8 @@
 #include "group/mount_meta.h"
 #include "group/question.h"
 #include "nfs/entries.h"
-#include "client/protocol.h"
+#include "nfs/names.h"
+#include "nfs/version.h"
 #include "util.h"
 
 enum { SIZE_DEFAULT_MAX = 1 << 20 }; /* nfs(5): rsize and wsize, where the user names none */
@@ -35,23 +36,16 @@ void path_forget_troubles(struct path *path)
 	path->dead = 0;
 }
 
-void path_close_names(struct path *path)
-{
-	if (path->names)
-		path->protocol->names->close(path->names);
-	path->names = NULL;
-}
-
 void path_rest(struct path *path)
 {
-	if (!path->protocol->leave)
+	if (!path->version->leave)
 		path_close_names(path);
 }
 
 /* Mounts again where the session was let go, or given up because the server did not answer. */
 int path_names_ready(struct path *path)
 {
-	const struct names_ops *ops = path->protocol->names;
+	const struct names_ops *ops = path->version->names;
 
 	if (path->names && ops->alive(path->names))
 		return 0;
@@ -105,7 +99,7 @@ static int open_export(struct path *path)
 	set_credentials(path);
 	error = path_names_ready(path);
 	if (!error && !config->nfs_port)
-		config->nfs_port = path->protocol->names->nfs_port(path->names);
+		config->nfs_port = path->version->names->nfs_port(path->names);
 	return error;
 }
 
@@ -129,7 +123,7 @@ int path_open(struct path **out, struct path_config *config, const struct path_j
 	path->config.rsize = transfer_size(path->config.rsize);
 	path->config.wsize = transfer_size(path->config.wsize);
 	path->job = *job;
-	path->protocol = path->config.minor ? &protocol_nfs4 : &protocol_nfs3;
+	path->version = path->config.minor ? &nfs_version_4 : &nfs_version_3;
 	path->directory = -1;
 	path->files = calloc(job->file_count, sizeof(*path->files));
 	if (path->files)
@@ -149,7 +143,7 @@ void path_close(struct path *path)
 	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
 		path_close_file(path, i);
 	if (path->state) /* leaving looks at the files, where it has to connect anew */
-		path->protocol->leave(path);
+		path->version->leave(path);
 	free(path->files);
 	path_close_names(path);
 	if (path->directory >= 0)
@@ -171,7 +165,7 @@ bool path_all_mounts(struct path *const *paths, uint32_t count)
 /* The server's words, or "". */
 static const char *error_words(const struct path *path)
 {
-	return path->names ? path->protocol->names->error(path->names) : "";
+	return path->names ? path->version->names->error(path->names) : "";
 }
 
 /* Logs what went wrong with a name, in the server's words where there are some. */
@@ -186,7 +180,7 @@ static int name_failed(struct path *path, const char *what, const char *name, in
 
 static int ask_size(struct path *path, struct question *question)
 {
-	return path->protocol->names->size(path->names, question->name, question->size);
+	return path->version->names->size(path->names, question->name, question->size);
 }
 
 int path_size(struct path *path, const char *name, uint64_t *size)
@@ -205,7 +199,7 @@ int path_size(struct path *path, const char *name, uint64_t *size)
 static int ask_create(struct path *path, struct question *question)
 {
 	bool *created = question->created;
-	int error = path->protocol->names->create(path->names, question->name, created);
+	int error = path->version->names->create(path->names, question->name, created);
 
 	if (!error && question->asked > 1)
 		*created = true;
@@ -235,7 +229,7 @@ void path_mark_removed(struct path *path, const char *name)
 /* What is gone after a copy whose answer was lost is what that one has removed. */
 static int ask_remove(struct path *path, struct question *question)
 {
-	int error = path->protocol->names->remove(path->names, question->name);
+	int error = path->version->names->remove(path->names, question->name);
 
 	return error == -ENOENT && question->asked > 1 ? 0 : error;
 }
@@ -265,8 +259,8 @@ int path_drop_cache(struct path *path, const char *name)
 
 static int ask_directory(struct path *path, struct question *question)
 {
-	return path->protocol->open_directory(path->names, question->name, question->make,
-					      question->handle);
+	return path->version->open_directory(path->names, question->name, question->make,
+					     question->handle);
 }
 
 /* entries_step. One that was made by a call whose answer was lost is found by the next. */
@@ -305,7 +299,7 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 	if (path->config.dir)
 		error = mount_meta_open(path->directory, name, terms, &file->entries);
 	else
-		error = entries_open(&file->entries, terms, path->protocol->handle_max, name, step,
+		error = entries_open(&file->entries, terms, path->version->handle_max, name, step,
 				     path)
 				?: find_root(path, file->entries, name);
 	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
@@ -316,8 +310,8 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 
 static int ask_limits(struct path *path, struct question *question)
 {
-	return path->protocol->limits(path->names, *question->file, &question->limits[IO_READ],
-				      &question->limits[IO_WRITE]);
+	return path->version->limits(path->names, *question->file, &question->limits[IO_READ],
+				     &question->limits[IO_WRITE]);
 }
 
 static int find_limits(struct path *path, struct question *file)
@@ -350,8 +344,8 @@ static int find_limits(struct path *path, struct question *file)
 
 static int ask_open(struct path *path, struct question *question)
 {
-	return path->protocol->open_file(path->names, question->number, question->name,
-					 question->writes, question->file);
+	return path->version->open_file(path->names, question->number, question->name,
+					question->writes, question->file);
 }
 
 static int find_file(struct path *path, uint32_t number, const char *name, bool writes)
@@ -400,7 +394,7 @@ void path_close_file(struct path *path, uint32_t number)
 	free(file->name);
 	entries_close(file->entries);
 	if (file->state)
-		path->protocol->close_file(path->names, file->state);
+		path->version->close_file(path->names, file->state);
 	memset(file, 0, sizeof(*file));
 }
 
@@ -410,29 +404,7 @@ bool path_same_file(const struct path *path, uint32_t a, uint32_t b)
 
 	if (!path->files[a].state || !path->files[b].state)
 		return false;
-	one = path->protocol->handle(path->files[a].state);
-	other = path->protocol->handle(path->files[b].state);
+	one = path->version->handle(path->files[a].state);
+	other = path->version->handle(path->files[b].state);
 	return one->length == other->length && !memcmp(one->bytes, other->bytes, one->length);
-}
-
-/* --- connections --- */
-
-unsigned int path_port(const struct path *path, bool rdma)
-{
-	return rdma ? path->config.rdma_port : path->config.nfs_port;
-}
-
-struct rpc_address path_next_address(struct path *path, bool rdma)
-{
-	const struct path_config *config = &path->config;
-	struct rpc_address address = {
-		.remote = config->remote,
-		.remote_length = config->remote_length,
-		.reserved_port = !rdma, /* servers take RDMA from any: it needs privileges anyway */
-	};
-
-	rpc_set_port(&address.remote, (uint16_t)path_port(path, rdma));
-	if (config->local_count)
-		address.local = config->locals[path->connections++ % config->local_count];
-	return address;
 }

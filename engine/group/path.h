@@ -10,42 +10,10 @@
 #pragma once
 
 #include "group/ledger.h"
-#include "nfs/names.h"
-#include "wire/auth_sys.h"
-#include "transport/transport.h"
-#include "util.h"
+#include "nfs/path.h"
 
 struct conn_io;
 struct entries;
-struct entries_terms;
-struct protocol;
-
-enum {
-	PATH_IO_MAX = 64 << 20
-}; /* bytes of one call, whatever the user wants and the server offers */
-
-struct path_config {
-	char *label;		/* how messages name the path */
-	char *dir;		/* a kernel mount; NULL: NFS from user space, by what follows */
-	char *address, *export; /* literal address, for libnfs */
-	struct sockaddr_storage remote;
-	socklen_t remote_length;
-	struct sockaddr_storage
-		*locals; /* local addresses, bound in turn; none: the system's choice */
-	unsigned int local_count;
-	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
-	uint32_t minor;			   /* NFSv4's minor version; 0: NFSv3 */
-	bool stateless;			   /* NFSv4: files are not opened, special stateids serve */
-	bool trunks;			   /* NFSv4: one session for all connections of the job */
-	bool rdma;			   /* data goes over RDMA */
-	unsigned int rdma_port;
-	uint32_t rsize, wsize; /* bytes, if the server offers so many; path_open(): 0 is 1 MiB */
-	uint64_t timeo;	       /* nanoseconds */
-	unsigned int retrans;
-	uint64_t setup_time; /* nanoseconds: for names, before the first file is open */
-	bool soft;
-	uint32_t uid, gid;
-};
 
 struct path_file {
 	char *name; /* NULL: not open */
@@ -54,40 +22,6 @@ struct path_file {
 	struct entries *entries; /* of a directory: it has no state then, and owes nothing */
 	struct ledger ledger;
 	struct conn_io *commit; /* the latest submitted, of those that are not finished */
-};
-
-struct path_job {
-	uint32_t file_count; /* files have numbers below this */
-	/* Files are directories, with entries on these terms; NULL: they hold data. */
-	const struct entries_terms *entries;
-	bool failover;	    /* others can stand in for this path */
-	bool (*stop)(void); /* true: give up waiting */
-	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
-	void **state; /* the protocol's, of all paths of the job: NULL at first */
-};
-
-struct path {
-	struct path_config config;
-	struct path_job job;
-	const struct protocol *protocol;
-	struct auth_sys_ids ids;      /* who calls … */
-	struct auth_sys credentials;  /* … as they are sent */
-	void *state;		      /* the protocol's */
-	struct names *names;	      /* NULL: at rest, see path_rest() */
-	int directory;		      /* of a mount, or -1 */
-	uint32_t read_max, write_max; /* bytes of one READ and one WRITE, 0: not known yet */
-	struct path_file *files;
-	bool unusable;	  /* failover: it could not open a file, and is not used again */
-	bool alone;	  /* failover: nobody is left to stand in for it */
-	bool at_work;	  /* a file has been opened: names wait for the server as I/O does */
-	uint32_t retries; /* of a question about names, over other connections */
-	unsigned int connections; /* opened so far: whose turn a local address is */
-
-	/* What its connections have to say is said once for all of them: client/notices.c. */
-	bool said_stopped; /* that it has stopped answering, and not yet that it answers again */
-	bool said_expired; /* soft: that it did not answer in time, and not that it answers again */
-	bool said_delayed; /* that the server keeps asking to wait */
-	uint32_t dead;	   /* failover: so many of them are */
 };
 
 /* Takes over config's strings and array, also where it fails. */
@@ -120,35 +54,6 @@ bool path_same_file(const struct path *path, uint32_t a, uint32_t b);
 /* Nothing is known of its connections: those that a group had are closed. */
 void path_forget_troubles(struct path *path);
 
-/* failover: others can stand in for this path, as long as there are any. */
-static inline bool path_has_stand_in(const struct path *path)
-{
-	return path->job.failover && !path->alone;
-}
-
-/* Nanoseconds that a server is waited for where there is another way than to go on waiting. */
-static inline uint64_t path_detour_time(const struct path_config *config)
-{
-	return min_of(max_of(config->timeo * (config->retrans + 1), 5 * SEC), 10 * SEC);
-}
-
-/*
- * Nanoseconds that a server has for one operation on names over one connection. Before the first
- * file is open that is all: nobody wants to wait three minutes for a server that is not there. Then
- * it is a major time-out (nfs(5), retrans), which grows as often as one has passed.
- */
-static inline uint64_t path_names_timeout(const struct path *path)
-{
-	const struct path_config *config = &path->config;
-	uint64_t major = config->timeo * (config->retrans + 1);
-
-	if (!path->at_work)
-		return config->setup_time;
-	if (path_has_stand_in(path))
-		return path_detour_time(config);
-	return config->soft ? major : min_of(major * (path->retries + 1), 600 * SEC);
-}
-
 /*
  * Lets the name-space connection go until it is needed again, where that is all there is to it: a
  * protocol that takes leave of its server needs it to the end.
@@ -156,11 +61,3 @@ static inline uint64_t path_names_timeout(const struct path *path)
 void path_rest(struct path *path);
 /* Opens it where it was let go, or given up. */
 int path_names_ready(struct path *path);
-/* Lets it go at once. */
-void path_close_names(struct path *path);
-
-/* The server's port for data, over RDMA or TCP. */
-unsigned int path_port(const struct path *path, bool rdma);
-
-/* Where its next connection for data goes, and from where. */
-struct rpc_address path_next_address(struct path *path, bool rdma);

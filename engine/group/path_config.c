@@ -68,9 +68,10 @@ static int version_terms(const struct path_terms *terms, const struct path_args 
 static uint64_t setup_time(const struct path_config *config)
 {
 	enum { TIMEO = 60, RETRANS = 2 };
-	bool told = config->timeo != TIMEO * SEC || config->retrans != RETRANS;
+	bool told = config->timing.timeo != TIMEO * SEC || config->timing.retrans != RETRANS;
 
-	return told ? max_of(config->timeo * (config->retrans + 1), 5 * SEC) : 10 * SEC;
+	return told ? max_of(config->timing.timeo * (config->timing.retrans + 1), 5 * SEC)
+		    : 10 * SEC;
 }
 
 static void copy_terms(const struct path_terms *terms, const struct path_args *args,
@@ -80,10 +81,10 @@ static void copy_terms(const struct path_terms *terms, const struct path_args *a
 	config->mount_port = CHOOSE(args, ARG_MOUNTPORT, mountport);
 	config->rsize = CHOOSE(args, ARG_RSIZE, rsize);
 	config->wsize = CHOOSE(args, ARG_WSIZE, wsize);
-	config->timeo = CHOOSE(args, ARG_TIMEO, timeo) * 100000000ull;
-	config->retrans = CHOOSE(args, ARG_RETRANS, retrans);
+	config->timing.timeo = CHOOSE(args, ARG_TIMEO, timeo) * 100000000ull;
+	config->timing.retrans = CHOOSE(args, ARG_RETRANS, retrans);
 	config->setup_time = setup_time(config);
-	config->soft = CHOOSE(args, ARG_SOFT, soft);
+	config->timing.soft = CHOOSE(args, ARG_SOFT, soft);
 	config->uid = CHOOSE(args, ARG_UID, uid);
 	config->gid = CHOOSE(args, ARG_GID, gid);
 }

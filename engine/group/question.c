@@ -29,7 +29,7 @@ static bool is_lost(const struct path *path, int error)
 
 bool question_is_left(const struct path *path, int error)
 {
-	return path_has_stand_in(path) && path->at_work && !path->config.soft &&
+	return path_has_stand_in(path) && path->at_work && !path->config.timing.soft &&
 	       is_lost(path, error);
 }
 
@@ -43,8 +43,8 @@ static bool goes_on(const struct path *path, const struct question *question, ui
 		return false;
 	if (!path->at_work)
 		return question->asked && !path->retries && error != -ETIMEDOUT;
-	if (path->config.soft)
-		return lasts < timer_major(&path->config);
+	if (path->config.timing.soft)
+		return lasts < timer_major(&path->config.timing);
 	return !path_has_stand_in(path) || lasts < path_detour_time(&path->config);
 }
 

@@ -94,7 +94,8 @@ int entries_open(struct entries **out, const struct entries_terms *terms, uint32
 	if (!error) {
 		entries->terms = *terms;
 		entries->handle_max = handle_max;
-		if (!allocate(entries, count))
+		entries->top = strdup(top);
+		if (!entries->top || !allocate(entries, count))
 			error = -ENOMEM;
 	}
 	for (uint64_t i = 0; !error && i < count; i++)
@@ -115,6 +116,7 @@ void entries_close(struct entries *entries)
 	free(entries->directories);
 	free(entries->handles);
 	free(entries->way);
+	free(entries->top);
 	free(entries);
 }
 

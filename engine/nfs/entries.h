@@ -38,6 +38,7 @@ struct entries_terms {
 
 struct entries {
 	struct entries_terms terms;
+	char *top;			/* the name of the directory above all */
 	struct nfs_handle *directories; /* that hold entries, in their order */
 	uint8_t *handles;		/* of entries: one byte of length, then the handle */
 	uint32_t handle_max;		/* 0: there are no handles, of neither */

@@ -19,22 +19,22 @@
 
 #include <errno.h>
 
-#include "group/path.h"
+#include "client/client.h"
+#include "nfs/entries.h"
 #include "nfs/meta_io.h"
 #include "nfs/meta_message.h"
 #include "nfs/moved.h"
-#include "client/client.h"
-#include "client/timers.h"
+#include "nfs/path.h"
 
 static inline const struct path *meta_path(const struct call *call)
 {
-	return call->channel->session->path;
+	return call->rpc->server;
 }
 
 /* What the path knows of the entries. */
 static inline struct entries *meta_entries(const struct call *call)
 {
-	return meta_path(call)->files[call->io->file].entries;
+	return call->io->state;
 }
 
 static inline void meta_begin_listing(struct conn_io *io)
@@ -257,10 +257,11 @@ static inline enum verdict meta_answered(const struct call *call, const struct m
 static inline enum verdict meta_lists_anew(const struct call *call, int error,
 					   struct call_result *result)
 {
-	const struct path_config *config = &meta_path(call)->config;
+	const struct rpc_timing *timing = call->rpc->timing;
 	struct conn_io *io = call->io;
 
-	if (listing_forgotten(&io->meta->listing, clock_now(), !config->soft) > timer_major(config))
+	if (listing_forgotten(&io->meta->listing, call->rpc->clock->now, !timing->soft) >
+	    timer_major(timing))
 		return moved_fail(result, error,
 				  "the server keeps forgetting the cookies of a listing");
 	meta_begin_listing(io);

@@ -10,7 +10,7 @@
 #include "client/call.h"
 
 struct meta_request {
-	struct request base; /* with `meta` set */
+	struct rpc_request base; /* with `meta` set */
 	/* LOOKUP, GETATTR, ACCESS, READDIR, MKDIR, REMOVE, RMDIR or FSSTAT. */
 	struct meta_arguments arguments;
 	/* But for its page: that lies in the reply, for listed(). */

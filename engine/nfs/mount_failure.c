@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "group/path.h"
-#include "group/probe.h"
+#include "nfs/path.h"
+#include "transport/probe.h"
 #include "util.h"
 
 enum { RPCBIND = 111 };

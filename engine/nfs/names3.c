@@ -22,7 +22,7 @@
 #include <nfsc/libnfs-raw.h>
 #include <nfsc/libnfs-raw-nfs.h>
 
-#include "group/path.h"
+#include "nfs/path.h"
 #include "nfs/mount_failure.h"
 #include "nfs/status.h"
 #include "client/timers.h"

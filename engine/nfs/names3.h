@@ -11,9 +11,10 @@ extern const struct names_ops names_nfs3;
 /* Finds a file's handle. */
 int names3_lookup(struct names *names, const char *name, struct nfs_handle *handle);
 
-/* struct protocol's. */
+/* struct nfs_version's. */
 int names3_open_directory(struct names *names, const char *name, bool make,
 			  struct nfs_handle *found);
 
-/* struct protocol's: FSINFO's rtmax and wtmax, asked for by a file's handle (RFC 1813, 3.3.19). */
+/* struct nfs_version's: FSINFO's rtmax and wtmax, asked for by a file's handle (RFC 1813, 3.3.19).
+ */
 int names3_limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max);

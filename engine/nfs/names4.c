@@ -364,14 +364,15 @@ static int open_by_name(struct names *names, const char *name, struct nfs4_file 
 	if (error)
 		return error;
 	file->handle = request.found;
-	nfs4_client_file_opened(file, file->stateless ? &special : &request.opened.stateid);
+	nfs4_client_file_opened(file, file->stateless ? &special : &request.opened.stateid,
+				clock_read(&names->clock));
 	return 0;
 }
 
 int names4_open_file(struct names *names, uint32_t number, const char *name, bool writes,
 		     void **out)
 {
-	const struct nfs4_path *mine = names->path->state;
+	struct nfs4_path *mine = names->path->state;
 	struct nfs4_file *file = calloc(1, sizeof(*file));
 	int error;
 
@@ -382,11 +383,13 @@ int names4_open_file(struct names *names, uint32_t number, const char *name, boo
 	file->path = mine;
 	file->stateless = names->path->config.stateless;
 	error = open_by_name(names, name, file);
-	if (error)
+	if (error) {
 		free(file);
-	else
-		*out = file;
-	return error;
+		return error;
+	}
+	TAILQ_INSERT_TAIL(&mine->files, file, link);
+	*out = file;
+	return 0;
 }
 
 void names4_close_file(struct names *names, void *state)
@@ -399,6 +402,7 @@ void names4_close_file(struct names *names, void *state)
 		names4_tell(names, &request);
 	}
 	nfs4_client_forget_file(file->path->client, file);
+	TAILQ_REMOVE(&file->path->files, file, link);
 	free(file);
 }
 

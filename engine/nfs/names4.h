@@ -8,11 +8,11 @@
 
 extern const struct names_ops names_nfs4;
 
-/* struct protocol's. */
+/* struct nfs_version's. */
 int names4_open_directory(struct names *names, const char *name, bool make,
 			  struct nfs_handle *found);
 
-/* struct protocol's, for a struct nfs4_file. */
+/* struct nfs_version's, for a struct nfs4_file. */
 int names4_open_file(struct names *names, uint32_t number, const char *name, bool writes,
 		     void **file);
 void names4_close_file(struct names *names, void *file);

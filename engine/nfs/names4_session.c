@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "nfs/log_once.h"
 #include "nfs/nfs4_setup.h"
-#include "client/client.h"
+#include "nfs/version.h"
 #include "wait.h"
 
 static const uint64_t LEAVE_TIME = SEC;
@@ -17,22 +19,36 @@ static const uint64_t LEAVE_TIME = SEC;
 
 void names4_close(struct names *names)
 {
-	if (names->conn)
-		conn_nfs.close(names->conn);
+	client_close(&names->rpc);
+	client_free(&names->rpc);
 	free(names);
 }
 
-/* Waits until the channel is prepared. What failed has been logged, but for a time-out. */
+/* One step: 0, -EINPROGRESS, or what failed, which has been logged. */
+static int step(struct names *names)
+{
+	const struct path *path = names->path;
+	int error = client_ready(&names->rpc);
+
+	if (error && error != -EINPROGRESS && !names->rpc.setup_error)
+		path->job.log("%s: cannot connect to port %u: %s: is the NFS server running there?",
+			      path->config.label, path->config.nfs_port, link_failure(error));
+	return error;
+}
+
+/* Waits until the client is prepared. What failed has been logged. */
 static int await_ready(struct names *names)
 {
-	uint64_t deadline = clock_now() + path_names_timeout(names->path);
+	uint64_t deadline = clock_read(&names->clock) + path_names_timeout(names->path);
 	const struct path *path = names->path;
+	const struct link *link = &names->rpc.link;
 	int error, stopped = 0;
 
-	while (!stopped && (error = conn_nfs.ready(names->conn)) == -EINPROGRESS) {
+	while (!stopped && (error = step(names)) == -EINPROGRESS) {
 		struct pollfd poll_fd = {
-			.fd = conn_nfs.poll_fd(names->conn),
-			.events = conn_nfs.poll_events(names->conn),
+			.fd = link->channel ? link->ops->poll_fd(link->channel) : -1,
+			.events =
+				link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT,
 		};
 
 		stopped = wait_slice(&poll_fd, 1, deadline, path->job.stop);
@@ -44,6 +60,53 @@ static int await_ready(struct names *names)
 	return stopped ?: error;
 }
 
+/* Nobody stands in for it, and it moves no data. */
+static enum client_role role(const struct rpc_client *rpc)
+{
+	return CLIENT_ALONE;
+}
+
+static void ignore_health(struct rpc_client *rpc)
+{
+}
+
+static const struct client_events events = {.role = role, .health_changed = ignore_health};
+
+static int begin_opening(struct names *names)
+{
+	struct path *path = names->path;
+	struct rpc_terms terms = {
+		.address = path_next_address(path, false),
+		.counters = &names->transport,
+		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
+		.calls_max = NFS4_NAMES_CALLS,
+	};
+	int error;
+
+	names->clock.read = clock_monotonic;
+	names->rpc = (struct rpc_client){
+		.protocol = &path->version->protocol,
+		.credentials = &path->credentials.base,
+		.server = path,
+		.timing = &path->config.timing,
+		.events = &events,
+		.log = &log_once,
+		.clock = &names->clock,
+		.counters = &names->counters,
+		.latency = &names->latency,
+		.calls_max = NFS4_NAMES_CALLS,
+		.first_xid = path_random(),
+	};
+	error = client_init(&names->rpc);
+	if (error)
+		return error;
+	error = client_open(&names->rpc, &rpc_tcp, &terms);
+	if (error)
+		path->job.log("%s: cannot open a connection: %s", path->config.label,
+			      strerror(-error));
+	return error;
+}
+
 int names4_connect(struct names **out, struct path *path)
 {
 	struct names *names = calloc(1, sizeof(*names));
@@ -52,8 +115,7 @@ int names4_connect(struct names **out, struct path *path)
 	if (!names)
 		return -ENOMEM;
 	names->path = path;
-	names->job = (struct conn_job){.io_count = NFS4_NAMES_CALLS, .log = path->job.log};
-	error = conn_nfs.open(&names->conn, path, &names->job) ?: await_ready(names);
+	error = begin_opening(names) ?: await_ready(names);
 	if (error) {
 		names4_close(names);
 		return error;
@@ -67,7 +129,7 @@ int names4_connect(struct names **out, struct path *path)
 static int give_up(struct names *names, int error, const char *words)
 {
 	snprintf(names->error, sizeof(names->error), "%s", words);
-	conn_nfs.abort(names->conn, -error);
+	client_abort(&names->rpc, -error);
 	names->given_up =
 		error != -EINTR; /* of a server that answers, leave is taken all the same */
 	return error;
@@ -77,19 +139,13 @@ static int give_up(struct names *names, int error, const char *words)
  * When the server is given up. Once files are open the session does as it does with I/O: `hard`
  * goes on, `soft` ends, by timeo and retrans.
  */
-static uint64_t names_deadline(const struct path *path)
+static uint64_t names_deadline(struct names *names)
 {
+	const struct path *path = names->path;
+
 	if (path->at_work && !path_has_stand_in(path))
 		return WAIT_NO_DEADLINE;
-	return clock_now() + path_names_timeout(path);
-}
-
-/* A server that asks to wait is there: it is given the time that it wants. */
-static bool asks_to_wait(const struct names *names)
-{
-	const struct session_channel *channel = channel_of_const(names->conn);
-
-	return !TAILQ_EMPTY(&channel->delayed) || channel->setup_at > clock_now();
+	return clock_read(&names->clock) + path_names_timeout(path);
 }
 
 /*
@@ -99,23 +155,23 @@ static bool asks_to_wait(const struct names *names)
 static int run_until(struct names *names, struct nfs4_request *request, uint64_t deadline,
 		     bool (*stop)(void))
 {
-	struct conn *conn = names->conn;
-	const struct request *base = &request->base;
+	struct rpc_client *rpc = &names->rpc;
+	const struct rpc_request *base = &request->base;
 
 	if (names->given_up)
 		return -ENOTCONN;
-	names->job.now = clock_now(); /* nobody has looked since the last answer */
-	session_request(channel_of(conn), &request->base);
-	conn_nfs.flush(conn);
+	clock_read(&names->clock); /* nobody has looked since the last answer */
+	client_request(rpc, &request->base);
+	client_flush(rpc);
 	while (!base->done) {
 		if (stop && stop())
 			return give_up(names, -EINTR, "interrupted");
-		if (stop && asks_to_wait(names))
-			deadline = max_of(deadline, names_deadline(names->path));
-		if (clock_now() > deadline)
+		if (stop && client_is_asked_to_wait(rpc)) /* it is there, and given its time */
+			deadline = max_of(deadline, names_deadline(names));
+		if (clock_read(&names->clock) > deadline)
 			return give_up(names, -ETIMEDOUT, "the server does not answer");
-		conn_nfs.reap(conn, true);
-		conn_nfs.tick(conn);
+		client_reap(rpc, true);
+		client_tick(rpc);
 	}
 	if (base->error)
 		snprintf(names->error, sizeof(names->error), "%s%s%s", base->status ?: "",
@@ -125,7 +181,7 @@ static int run_until(struct names *names, struct nfs4_request *request, uint64_t
 
 int names4_ask(struct names *names, struct nfs4_request *request)
 {
-	return run_until(names, request, names_deadline(names->path), names->path->job.stop);
+	return run_until(names, request, names_deadline(names), names->path->job.stop);
 }
 
 /* --- leaving --- */
@@ -142,7 +198,7 @@ static bool may_ask(const struct names *names)
 void names4_tell(struct names *names, struct nfs4_request *request)
 {
 	if (may_ask(names))
-		run_until(names, request, clock_now() + LEAVE_TIME, NULL);
+		run_until(names, request, clock_read(&names->clock) + LEAVE_TIME, NULL);
 }
 
 static void destroy_session(struct names *names, const struct nfs4_session *session,
@@ -161,7 +217,7 @@ static void destroy_session(struct names *names, const struct nfs4_session *sess
 static void destroy_all(struct names *names, uint64_t deadline)
 {
 	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
-	struct nfs4_state *own = channel_of(names->conn)->session->state, *state;
+	struct nfs4_state *own = names->rpc.state, *state;
 	bool last = LIST_FIRST(&client->paths) && !LIST_NEXT(LIST_FIRST(&client->paths), link);
 	struct nfs4_session *session;
 	struct nfs4_request request;
@@ -186,7 +242,7 @@ static void destroy_all(struct names *names, uint64_t deadline)
 void names4_leave(struct path *path)
 {
 	if (may_ask(path->names))
-		destroy_all(path->names, clock_now() + LEAVE_TIME);
+		destroy_all(path->names, clock_read(&path->names->clock) + LEAVE_TIME);
 	path_close_names(path);
 	nfs4_path_free(path);
 }

@@ -6,12 +6,16 @@
  */
 #pragma once
 
-#include "group/path.h"
+#include "client/client.h"
 #include "nfs/nfs4_client.h"
+#include "nfs/path.h"
 
 struct names {
-	struct conn *conn;   /* a channel with a session of its own */
-	struct conn_job job; /* which it has for itself */
+	struct rpc_client rpc; /* with a session of its own */
+	struct clock clock;
+	struct counters counters;
+	struct transport_counters transport;
+	struct latency latency;
 	struct path *path;
 	bool given_up;
 	bool found; /* the export */
@@ -33,6 +37,7 @@ int names4_ask(struct names *names, struct nfs4_request *request);
  */
 void names4_tell(struct names *names, struct nfs4_request *request);
 
-/* struct protocol's. Destroys what the server has of the path's client; waits for a second at most.
+/* struct nfs_version's. Destroys what the server has of the path's client; waits for a second at
+ * most.
  */
 void names4_leave(struct path *path);

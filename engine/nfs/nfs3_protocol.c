@@ -13,6 +13,7 @@
 #include "nfs/nfs3.h"
 #include "nfs/nfs3_meta.h"
 #include "nfs/status.h"
+#include "nfs/version.h"
 #include "wire/message.h"
 #include "client/client.h"
 
@@ -50,7 +51,7 @@ static uint64_t verifier_of(const struct entries *entries)
 
 static void put_meta(struct xdr_out *out, const struct call *call)
 {
-	const struct link *link = &call->channel->link;
+	const struct link *link = &call->rpc->link;
 	struct meta_arguments arguments;
 
 	meta_argue(call, link->ops->head_max(link->channel), &arguments);
@@ -61,7 +62,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 }
 
 static const uint8_t *encode(struct xdr_out *out, const struct call *call,
-			     const struct rpc_credentials *credentials, const void *file)
+			     const struct rpc_credentials *credentials)
 {
 	const struct conn_io *io = call->io;
 	const uint8_t *arguments;
@@ -75,12 +76,14 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	if (!io)
 		return arguments;
 	switch (io->op) {
-	case IO_READ: nfs3_encode_read(out, file, io->offset + io->done, call_rest(call)); break;
+	case IO_READ:
+		nfs3_encode_read(out, io->state, io->offset + io->done, call_rest(call));
+		break;
 	case IO_WRITE:
-		nfs3_encode_write(out, file, io->offset + io->done, call_rest(call),
+		nfs3_encode_write(out, io->state, io->offset + io->done, call_rest(call),
 				  (enum nfs3_stable)io->stable);
 		break;
-	case IO_COMMIT: nfs3_encode_commit(out, file); break;
+	case IO_COMMIT: nfs3_encode_commit(out, io->state); break;
 	case IO_META: put_meta(out, call); break;
 	}
 	return arguments;
@@ -206,12 +209,15 @@ static const struct nfs_handle *handle_of(const void *file)
 	return file;
 }
 
-const struct protocol protocol_nfs3 = {
-	.version = NFS_V3,
+const struct nfs_version nfs_version_3 = {
+	.protocol =
+		{
+			.version = NFS_V3,
+			.operation = operation,
+			.encode = encode,
+			.decode = decode,
+		},
 	.names = &names_nfs3,
-	.operation = operation,
-	.encode = encode,
-	.decode = decode,
 	.open_file = open_file,
 	.open_directory = names3_open_directory,
 	.handle_max = NFS3_FHSIZE,

@@ -63,6 +63,7 @@ static struct nfs4_path *state_of(struct path *path)
 		free(client);
 		return NULL;
 	}
+	TAILQ_INIT(&mine->files);
 	mine->path = path;
 	mine->client = client;
 	snprintf(mine->owner, sizeof(mine->owner), "%s %u", job->owner, ++job->paths);
@@ -122,51 +123,52 @@ void nfs4_path_free(struct path *path)
 
 /* --- sessions --- */
 
-static struct nfs4_state *new_state(struct session *session)
+static struct nfs4_state *new_state(struct rpc_client *rpc)
 {
-	struct nfs4_path *mine = state_of(session->path);
+	struct nfs4_path *mine = state_of(rpc->server);
 	struct nfs4_state *state = mine ? calloc(1, sizeof(*state)) : NULL;
 
 	if (!state)
 		return NULL;
 	state->client = mine->client;
-	state->path = session->path;
-	state->session.wanted = min_of(session->calls_max, (uint32_t)NFS4_SLOTS_MAX);
+	state->path = rpc->server;
+	state->session.wanted = min_of(rpc->calls_max, (uint32_t)NFS4_SLOTS_MAX);
 	LIST_INSERT_HEAD(&mine->client->sessions, &state->session, link);
 	return state;
 }
 
-int nfs4_client_attach(struct session *session)
+int nfs4_client_attach(struct rpc_client *rpc)
 {
-	struct nfs4_path *mine = session->path->state;
-	bool shares = mine && mine->trunks && session->calls_max > NFS4_NAMES_CALLS;
+	struct path *path = rpc->server;
+	struct nfs4_path *mine = path->state;
+	bool shares = mine && mine->trunks && rpc->calls_max > NFS4_NAMES_CALLS;
 	struct nfs4_state *state = shares ? mine->client->shared : NULL;
 	struct nfs4_request *renewal = calloc(1, sizeof(*renewal));
 
 	if (renewal && !state)
-		state = new_state(session);
+		state = new_state(rpc);
 	if (!renewal || !state) {
 		free(renewal);
 		return -ENOMEM;
 	}
 	renewal->base.done = true;
-	session->renewal = renewal;
+	rpc->renewal = renewal;
 	if (shares)
 		state->client->shared = state;
 	state->users++;
-	session->state = state;
+	rpc->state = state;
 	return 0;
 }
 
 /* What the server may still know of it stays, for the leave that the client takes. */
-void nfs4_client_detach(struct session *session)
+void nfs4_client_detach(struct rpc_client *rpc)
 {
-	struct nfs4_state *state = session->state;
+	struct nfs4_state *state = rpc->state;
 	struct nfs4_client *client = state->client;
 
-	session->state = NULL;
-	free(session->renewal);
-	if (client->busy && client->busy->session == session)
+	rpc->state = NULL;
+	free(rpc->renewal);
+	if (client->busy == rpc)
 		client->busy = NULL;
 	if (--state->users)
 		return;
@@ -189,12 +191,11 @@ static struct nfs4_file *find_file(const struct nfs4_client *client,
 				   bool (*what)(struct nfs4_file *file))
 {
 	const struct nfs4_path *path;
+	struct nfs4_file *file;
 
 	LIST_FOREACH (path, &client->paths, link) {
-		for (uint32_t i = 0; i < path->path->job.file_count; i++) {
-			struct nfs4_file *file = path->path->files[i].state;
-
-			if (file && what(file))
+		TAILQ_FOREACH (file, &path->files, link) {
+			if (what(file))
 				return file;
 		}
 	}
@@ -218,10 +219,11 @@ static bool is_delegated(struct nfs4_file *file)
 	return file->delegated;
 }
 
-void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid)
+void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid,
+			     uint64_t now)
 {
 	file->stateid = *stateid;
-	file->opened_at = clock_now();
+	file->opened_at = now;
 	file->lost = false;
 	for (enum io_op op = IO_READ; op <= IO_COMMIT; op++)
 		nfs4_template_make(&file->calls[op], nfs4_io_operation(op),
@@ -377,7 +379,7 @@ static void created(struct nfs4_state *state, const struct nfs4_request *request
 	nfs4_session_begin(&state->session, ++client->epochs, &request->granted);
 }
 
-static void reopened(struct nfs4_state *state, const struct nfs4_request *request)
+static void reopened(struct nfs4_state *state, const struct nfs4_request *request, uint64_t now)
 {
 	struct nfs4_file *file = state->reopening;
 
@@ -385,7 +387,7 @@ static void reopened(struct nfs4_state *state, const struct nfs4_request *reques
 	if (!file)
 		return; /* closed meanwhile */
 	if (!request->status) {
-		nfs4_client_file_opened(file, &request->opened.stateid);
+		nfs4_client_file_opened(file, &request->opened.stateid, now);
 		file->delegated = request->opened.delegated;
 		file->delegation = request->opened.delegation;
 	} else if (request->open.claim == NFS4_CLAIM_PREVIOUS) {
@@ -404,7 +406,7 @@ static void returned(struct nfs4_state *state)
 	state->reopening = NULL;
 }
 
-static void take_answer(struct nfs4_state *state)
+static void take_answer(struct nfs4_state *state, uint64_t now)
 {
 	const struct nfs4_request *request = &state->setup;
 
@@ -412,7 +414,7 @@ static void take_answer(struct nfs4_state *state)
 	switch (request->operation) {
 	case NFS4_EXCHANGE_ID: exchanged(state, &request->exchanged); break;
 	case NFS4_CREATE_SESSION: created(state, request); break;
-	case NFS4_OPEN: reopened(state, request); break;
+	case NFS4_OPEN: reopened(state, request, now); break;
 	case NFS4_DELEGRETURN: returned(state); break;
 	case NFS4_RECLAIM_COMPLETE: state->client->complete = true; break;
 	case NFS4_DESTROY_SESSION: state->session.alive = false; break;
@@ -470,16 +472,16 @@ static bool next_request(struct nfs4_state *state)
 }
 
 /*
- * Whether it is another channel's turn. A turn that nobody drives on ends after a second: names and
+ * Whether it is another client's turn. A turn that nobody drives on ends after a second: names and
  * data are waited for apart.
  */
-static bool is_busy(const struct nfs4_client *client, const struct session_channel *channel)
+static bool is_busy(const struct nfs4_client *client, const struct rpc_client *rpc)
 {
-	const struct session_channel *busy = client->busy;
+	const struct rpc_client *busy = client->busy;
 
-	return busy && busy != channel && busy->setup &&
-	       (busy->session->state == channel->session->state ||
-		clock_now() - busy->setup->last_sent < SEC);
+	return busy && busy != rpc && busy->setup &&
+	       (busy->state == rpc->state ||
+		rpc->clock->read(rpc->clock) - busy->setup->last_sent < SEC);
 }
 
 /*
@@ -491,31 +493,31 @@ static bool is_answered(const struct nfs4_request *request)
 	return request->base.done || (request->operation == NFS4_CREATE_SESSION && request->status);
 }
 
-enum preparation nfs4_client_prepare(struct session_channel *channel, struct request **request)
+enum preparation nfs4_client_prepare(struct rpc_client *rpc, struct rpc_request **request)
 {
-	struct nfs4_state *state = channel->session->state;
+	struct nfs4_state *state = rpc->state;
 	struct nfs4_client *client = state->client;
 
-	if (is_busy(client, channel))
+	if (is_busy(client, rpc))
 		return PREPARE_WAIT;
 	if (state->asked && is_answered(&state->setup))
-		take_answer(state);
+		take_answer(state, rpc->clock->read(rpc->clock));
 	client = state->client; /* it may have joined another */
 	if (!next_request(state)) {
 		client->busy = NULL;
 		client->reclaims = false;
 		return PREPARED;
 	}
-	client->busy = channel;
+	client->busy = rpc;
 	state->asked = true;
 	*request = &state->setup.base;
 	return PREPARE_ASK;
 }
 
-void nfs4_client_recover(struct session *session, const struct call *call,
+void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 			 const struct call_result *result)
 {
-	struct nfs4_state *state = session->state;
+	struct nfs4_state *state = rpc->state;
 	struct nfs4_file *file;
 
 	switch (result->code) {
@@ -534,7 +536,7 @@ void nfs4_client_recover(struct session *session, const struct call *call,
 		break;
 	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->unbound = true; break;
 	default:
-		file = call->io ? session->path->files[call->io->file].state : NULL;
+		file = nfs4_file_of(call);
 		if (file && file->opened_at <= call->last_sent)
 			file->lost = true;
 	}
@@ -580,15 +582,15 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 
 /* Each connection of a shared session has a renewal: one that is lost keeps its own until it is
  * back. */
-void nfs4_client_tick(struct session_channel *channel, uint64_t now)
+void nfs4_client_tick(struct rpc_client *rpc, uint64_t now)
 {
-	struct nfs4_state *state = channel->session->state;
-	struct nfs4_request *renewal = channel->session->renewal;
+	struct nfs4_state *state = rpc->state;
+	struct nfs4_request *renewal = rpc->renewal;
 	uint64_t lease = state->client->lease_time * SEC;
 
-	if (!renewal->base.done || !lease || !channel->prepared ||
+	if (!renewal->base.done || !lease || !rpc->prepared ||
 	    now - state->session.used_at < lease / LEASE_PARTS)
 		return;
 	nfs4_ask(renewal, NFS4_SEQUENCE, state->client, NULL);
-	session_request(channel, &renewal->base);
+	client_request(rpc, &renewal->base);
 }

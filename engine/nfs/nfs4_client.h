@@ -11,15 +11,16 @@
  */
 #pragma once
 
-#include "group/path.h"
+#include "client/call.h"
+#include "client/protocol.h"
 #include "nfs/nfs4.h"
 #include "nfs/nfs4_session.h"
 #include "nfs/nfs4_template.h"
-#include "client/protocol.h"
+#include "nfs/path.h"
 
-/* A compound that carries no I/O: the protocol's own struct request. */
+/* A compound that carries no I/O: the protocol's own struct rpc_request. */
 struct nfs4_request {
-	struct request base;
+	struct rpc_request base;
 	enum nfs4_operation operation; /* what it is for, as people are told */
 	bool sequenced;		       /* it needs a slot */
 	bool cached; /* its reply is to be kept: it may not be carried out twice */
@@ -55,18 +56,19 @@ enum { NFS4_OWNER_MAX = 128 };
  * them ages and the first CLOSE ends (RFC 8881, 9.1.4).
  */
 struct nfs4_file {
+	TAILQ_ENTRY(nfs4_file) link; /* of its path's */
 	struct nfs_handle handle;
 	char owner[NFS4_OWNER_MAX + 16];
 	struct nfs4_stateid stateid;
 	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, made from these two */
 	enum nfs4_access access;
-	const struct nfs4_path *path;
+	struct nfs4_path *path;
 	bool stateless; /* not opened: a special stateid serves */
 	bool lost;	/* to be opened again */
 	uint32_t gone;	/* it could not be: the server's status */
 	bool delegated; /* by being opened again, against the wish: to be returned … */
 	struct nfs4_stateid delegation; /* … this one */
-	uint64_t opened_at;		/* clock_now() */
+	uint64_t opened_at;		/* by its client's clock */
 };
 
 /* What one connection has of its session, or all of them where the session is shared. */
@@ -84,7 +86,8 @@ struct nfs4_state {
 
 /* What a path's state is. */
 struct nfs4_path {
-	LIST_ENTRY(nfs4_path) link; /* of its client's */
+	LIST_ENTRY(nfs4_path) link;    /* of its client's */
+	TAILQ_HEAD(, nfs4_file) files; /* that are open */
 	struct path *path;
 	struct nfs4_client *client;
 	uint64_t server_minor;	    /* of server_owner: sessions span addresses with the same one */
@@ -112,10 +115,16 @@ struct nfs4_client {
 	uint32_t request_max, response_max;
 	uint64_t waited; /* times that a call found no slot, in sessions that have ended … */
 	uint32_t slots;	 /* … of so many slots */
-	struct session_channel *busy;  /* whose turn it is to ask */
+	struct rpc_client *busy;       /* whose turn it is to ask */
 	struct nfs4_session *creating; /* its CREATE_SESSION may have been carried out */
 	struct nfs4_state *shared;     /* trunking=session: for data */
 };
+
+/* What the path keeps of the file that a call moves data of; NULL: it moves none. */
+static inline struct nfs4_file *nfs4_file_of(const struct call *call)
+{
+	return call->io && call->io->op != IO_META ? call->io->state : NULL;
+}
 
 static inline enum nfs4_operation nfs4_io_operation(enum io_op op)
 {
@@ -152,15 +161,16 @@ int nfs4_path_check_trunking(struct nfs4_path *path);
 void nfs4_path_free(struct path *path);
 
 /* Sets the stateid, of zeros with open=none, and encodes the calls; the rest of `file` is set. */
-void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid);
+void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid,
+			     uint64_t now);
 
 /* Before `file` is freed: an OPEN of it may be under way. */
 void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file);
 
-int nfs4_client_attach(struct session *session);
-void nfs4_client_detach(struct session *session);
-enum preparation nfs4_client_prepare(struct session_channel *channel, struct request **request);
-void nfs4_client_recover(struct session *session, const struct call *call,
+int nfs4_client_attach(struct rpc_client *rpc);
+void nfs4_client_detach(struct rpc_client *rpc);
+enum preparation nfs4_client_prepare(struct rpc_client *rpc, struct rpc_request **request);
+void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 			 const struct call_result *result);
 /* An idle client renews its lease, by whichever connection can. */
-void nfs4_client_tick(struct session_channel *channel, uint64_t now);
+void nfs4_client_tick(struct rpc_client *rpc, uint64_t now);

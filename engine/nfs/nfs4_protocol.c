@@ -14,12 +14,13 @@
 #include "nfs/nfs4_client.h"
 #include "nfs/nfs4_meta.h"
 #include "nfs/status.h"
+#include "nfs/version.h"
 #include "wire/message.h"
 #include "client/client.h"
 
 static struct nfs4_state *state_of(const struct call *call)
 {
-	return call->channel->session->state;
+	return call->rpc->state;
 }
 
 static const struct nfs4_request *request_of(const struct call *call)
@@ -32,12 +33,6 @@ enum { OWNER_MAX = 160 }; /* bytes: those of struct nfs4_path's, of a session ID
 static bool is_meta(const struct call *call)
 {
 	return call->io && call->io->op == IO_META;
-}
-
-/* What the path keeps of the file that data is read from or written to; NULL: of a directory. */
-static const struct nfs4_file *file_of(const struct call *call)
-{
-	return call->channel->session->path->files[call->io->file].state;
 }
 
 /* What the path's server keeps of it is to go back: the operation itself is done. */
@@ -77,15 +72,15 @@ static const char *operation(const struct call *call)
 
 /* --- slots --- */
 
-static bool acquire(struct session *session, struct call *call)
+static bool acquire(struct rpc_client *rpc, struct call *call)
 {
-	struct nfs4_state *state = session->state;
-	uint64_t now = call->channel->conn.job->now;
+	struct nfs4_state *state = rpc->state;
+	uint64_t now = rpc->clock->now;
 
 	if (!call->io && !asks_meta(call) && (!call->request || !request_of(call)->sequenced))
 		return true;
 	if (!state->session.alive || state->session.doubtful) {
-		call->channel->prepared = false; /* the session is replaced first */
+		rpc->prepared = false; /* the session is replaced first */
 		return false;
 	}
 	if (nfs4_session_acquire(&state->session, call)) {
@@ -96,33 +91,34 @@ static bool acquire(struct session *session, struct call *call)
 	 * Calls that wait for what comes before I/O may hold them all, of several connections that
 	 * were lost: then no answer frees one, and only another session has any.
 	 */
-	if (call == call->channel->setup &&
-	    now - state->session.used_at > path_detour_time(&session->path->config))
+	if (call == rpc->setup &&
+	    now - state->session.used_at > path_detour_time(&meta_path(call)->config))
 		state->session.doubtful = state->unbound = true;
 	return false;
 }
 
-static void release(struct session *session, struct call *call, bool answered)
+static void release(struct rpc_client *rpc, struct call *call, bool answered)
 {
-	struct nfs4_state *state = session->state;
+	struct nfs4_state *state = rpc->state;
 
 	nfs4_session_release(&state->session, call, answered);
 	if (!answered && state->session.doubtful)
 		state->unbound = true; /* by its next channel, which is to destroy it */
 }
 
-static bool current(const struct session *session, const struct call *call)
+static bool current(const struct rpc_client *rpc, const struct call *call)
 {
-	const struct nfs4_state *state = session->state;
+	const struct nfs4_state *state = rpc->state;
 
 	return nfs4_session_current(&state->session, call);
 }
 
 /* --- calls --- */
 
-static void put_io(struct xdr_out *out, const struct call *call, const struct nfs4_file *file)
+static void put_io(struct xdr_out *out, const struct call *call)
 {
 	const struct conn_io *io = call->io;
+	const struct nfs4_file *file = io->state;
 	const struct nfs4_range range = {io->offset + io->done, call_rest(call), io->stable};
 	struct nfs4_sequence sequence;
 
@@ -148,7 +144,7 @@ static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 static uint32_t reply_max(const struct call *call)
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
-	const struct link *link = &call->channel->link;
+	const struct link *link = &call->rpc->link;
 	uint32_t channel = link->ops->head_max(link->channel);
 
 	return min_of(channel, mine->client->response_max ?: channel);
@@ -159,7 +155,7 @@ static void begin(struct nfs4_compound *compound, struct xdr_out *out, const str
 		  bool cached, struct nfs4_sequence *sequence)
 {
 	nfs4_session_sequence(&state_of(call)->session, call, cached, sequence);
-	nfs4_begin(compound, out, call->channel->session->path->config.minor);
+	nfs4_begin(compound, out, meta_path(call)->config.minor);
 	nfs4_put_sequence(compound, sequence);
 }
 
@@ -227,12 +223,12 @@ static void put_request(struct xdr_out *out, const struct call *call)
 	if (request->sequenced)
 		begin(&compound, out, call, request->cached, &sequence);
 	else
-		nfs4_begin(&compound, out, call->channel->session->path->config.minor);
+		nfs4_begin(&compound, out, meta_path(call)->config.minor);
 	request->put(request, &compound);
 }
 
 static const uint8_t *encode(struct xdr_out *out, const struct call *call,
-			     const struct rpc_credentials *credentials, const void *file)
+			     const struct rpc_credentials *credentials)
 {
 	bool asks = call->io || call->request;
 	const uint8_t *arguments;
@@ -245,7 +241,7 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	else if (is_meta(call))
 		put_meta(out, call);
 	else if (call->io)
-		put_io(out, call, file);
+		put_io(out, call);
 	else if (asks_meta(call))
 		put_meta_request(out, call);
 	else if (call->request)
@@ -258,7 +254,7 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 /* A file that was opened may be opened again, unless that was tried in vain. */
 static bool may_reopen(const struct call *call)
 {
-	const struct nfs4_file *file = call->io ? file_of(call) : NULL;
+	const struct nfs4_file *file = nfs4_file_of(call);
 
 	return file && !file->stateless && !file->gone;
 }
@@ -288,8 +284,8 @@ static const char *unusable(uint32_t status, bool trunks)
  */
 static enum verdict stateid_refused(struct call *call, uint32_t status, struct call_result *result)
 {
-	const struct nfs4_path *mine = call->channel->session->path->state;
-	const struct nfs4_file *file = file_of(call);
+	const struct nfs4_path *mine = meta_path(call)->state;
+	const struct nfs4_file *file = nfs4_file_of(call);
 
 	if (file->opened_at > call->last_sent)
 		return CALL_RECOVER;
@@ -321,7 +317,7 @@ static const char *remedy(uint32_t status)
 static enum verdict refused(struct call *call, uint32_t status, bool by_sequence,
 			    struct call_result *result)
 {
-	bool outdated = call->epoch && !current(call->channel->session, call);
+	bool outdated = call->epoch && !current(call->rpc, call);
 
 	result->status = nfs4_status_name(status);
 	result->code = status;
@@ -355,8 +351,8 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 	case NFS4ERR_DELEG_REVOKED:
 		if (may_reopen(call))
 			return stateid_refused(call, status, result);
-		if (call->io && file_of(call) && file_of(call)->gone) {
-			status = file_of(call)->gone;
+		if (nfs4_file_of(call) && nfs4_file_of(call)->gone) {
+			status = nfs4_file_of(call)->gone;
 			result->status = nfs4_status_name(status);
 		}
 		break;
@@ -378,7 +374,7 @@ static bool read_sequence(struct nfs4_results *results, struct call *call, uint3
 	if (results->in->bad)
 		return false;
 	call->slot_used = true;
-	if (!current(call->channel->session, call))
+	if (!current(call->rpc, call))
 		return true;
 	if (sequence.slot != call->slot || sequence.sequence != session->sequence[call->slot])
 		results->broken = true;
@@ -561,21 +557,24 @@ static const struct nfs_handle *handle_of(const void *file)
 	return &((const struct nfs4_file *)file)->handle;
 }
 
-const struct protocol protocol_nfs4 = {
+const struct nfs_version nfs_version_4 = {
+	.protocol =
+		{
+			.version = NFS_V4,
+			.sends_once = true,
+			.operation = operation,
+			.attach = nfs4_client_attach,
+			.detach = nfs4_client_detach,
+			.prepare = nfs4_client_prepare,
+			.acquire = acquire,
+			.release = release,
+			.current = current,
+			.encode = encode,
+			.decode = decode,
+			.recover = nfs4_client_recover,
+			.tick = nfs4_client_tick,
+		},
 	.names = &names_nfs4,
-	.version = NFS_V4,
-	.sends_once = true,
-	.operation = operation,
-	.attach = nfs4_client_attach,
-	.detach = nfs4_client_detach,
-	.prepare = nfs4_client_prepare,
-	.acquire = acquire,
-	.release = release,
-	.current = current,
-	.encode = encode,
-	.decode = decode,
-	.recover = nfs4_client_recover,
-	.tick = nfs4_client_tick,
 	.open_file = names4_open_file,
 	.open_directory = names4_open_directory,
 	.handle_max = NFS4_FHSIZE,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* refused.c - a session whose transport refuses what the protocol asks, as RDMA_ERROR does. */
+/* refused.c - a client whose transport refuses what the protocol asks, as RDMA_ERROR does. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "client/internal.h"
@@ -24,7 +23,7 @@ static int connected(struct rpc_channel *one)
 	return 0;
 }
 
-static short events(const struct rpc_channel *one)
+static short poll_events(const struct rpc_channel *one)
 {
 	return 0;
 }
@@ -72,7 +71,7 @@ static void end(struct rpc_channel *one, bool abort)
 static const struct rpc_channel_ops transport = {
 	.open = begin_opening,
 	.connected = connected,
-	.poll_events = events,
+	.poll_events = poll_events,
 	.begin = begin,
 	.queue = queue,
 	.sent = sent,
@@ -85,7 +84,7 @@ static const struct rpc_channel_ops transport = {
 /* --- a protocol that asks, and needs nothing before that --- */
 
 static const uint8_t *encode(struct xdr_out *out, const struct call *call,
-			     const struct rpc_credentials *credentials, const void *file)
+			     const struct rpc_credentials *credentials)
 {
 	return out->at;
 }
@@ -95,12 +94,12 @@ static const char *operation(const struct call *call)
 	return "SEQUENCE";
 }
 
-static bool acquire(struct session *session, struct call *call)
+static bool acquire(struct rpc_client *rpc, struct call *call)
 {
 	return true;
 }
 
-static void release(struct session *session, struct call *call, bool answered)
+static void release(struct rpc_client *rpc, struct call *call, bool answered)
 {
 	printf(answered ? " answered" : " given up");
 }
@@ -113,39 +112,55 @@ static const struct protocol protocol = {
 };
 static const struct rpc_flavor flavor;
 
-__attribute__((format(printf, 1, 2))) static void print(const char *format, ...)
-{
-	va_list values;
+/* --- an owner who is told --- */
 
-	va_start(values, format);
-	vprintf(format, values);
-	va_end(values);
+static enum client_role role(const struct rpc_client *rpc)
+{
+	return CLIENT_ALONE;
 }
+
+static void ignore(struct rpc_client *rpc)
+{
+}
+
+static void refused(struct rpc_client *rpc, const struct call *call, const char *why)
+{
+	printf("%s: %s", rpc->protocol->operation(call), why);
+}
+
+static const struct client_events events = {.role = role, .health_changed = ignore};
+static const struct client_log told = {.refused = refused, .answered = ignore};
 
 int main(void)
 {
-	static struct path path = {
-		.config.label = "path",
+	static struct clock clock = {.read = clock_monotonic};
+	static const struct rpc_credentials credentials = {.flavor = &flavor};
+	static const struct rpc_timing timing = {.timeo = 60 * SEC};
+	static struct counters counters;
+	static struct transport_counters transported;
+	static struct latency latency;
+	static struct rpc_client ours = {
 		.protocol = &protocol,
-		.credentials.base.flavor = &flavor,
-		.job.log = print,
+		.credentials = &credentials,
+		.timing = &timing,
+		.events = &events,
+		.log = &told,
+		.clock = &clock,
+		.counters = &counters,
+		.latency = &latency,
+		.calls_max = 1,
 	};
-	static struct conn_job job;
-	static struct session session;
-	static struct session_channel ours = {.conn = {.path = &path, .job = &job}};
-	struct request request;
+	struct rpc_request request;
 
-	TAILQ_INIT(&job.finished);
-	TAILQ_INIT(&job.requeued);
-	if (session_init(&session, &path, 1) ||
-	    session_open_channel(&ours, &session, &transport, &(struct rpc_terms){0}) ||
-	    session_ready(&ours))
+	if (client_init(&ours) ||
+	    client_open(&ours, &transport, &(struct rpc_terms){.counters = &transported}) ||
+	    client_ready(&ours))
 		return 1;
-	session_request(&ours, &request);
-	session_flush(&ours.conn);
-	session_reap(&ours.conn, false);
+	client_request(&ours, &request);
+	client_flush(&ours);
+	client_reap(&ours, false);
 	printf(" %d", request.done ? request.error : 0);
-	session_close_channel(&ours);
-	session_free(&session);
+	client_close(&ours);
+	client_free(&ours);
 	return 0;
 }

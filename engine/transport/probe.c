@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "group/probe.h"
+#include "transport/probe.h"
 
 #include <errno.h>
 #include <poll.h>

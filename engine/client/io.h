@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * io.h - a READ, a WRITE, a COMMIT, or a metadata operation on its way.
+ *
+ * An I/O belongs to its owner until it is submitted, then to the connection until that says that it
+ * is finished, then to its owner again. While the connection has it, its buffer must stay valid,
+ * and unchanged for a write.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct commit_io;
+struct conn;
+struct hold_extent;
+struct meta_io;
+
+/* IO_META is one operation on one entry (nfs/meta.h); it moves no data. */
+enum io_op { IO_READ, IO_WRITE, IO_COMMIT, IO_META };
+
+/* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
+enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
+
+TAILQ_HEAD(io_list, conn_io);
+
+struct conn_io {
+	/* The owner's, set before it is submitted. */
+	enum io_op op;
+	enum io_stable stable; /* IO_WRITE */
+	uint32_t file;	       /* the number given to open_file() */
+	uint32_t length;
+	uint64_t offset; /* IO_META: the entry's number; its length is 0 */
+	uint8_t *buffer;
+	void *owner;
+	struct meta_io *meta;	  /* IO_META: what it does (nfs/meta_io.h) */
+	struct commit_io *commit; /* IO_COMMIT: what it makes durable (group/commit_io.h) */
+	struct hold_extent *held; /* IO_WRITE: the copy in the job's hold, or NULL: none is kept */
+	uint32_t charged;	  /* the connection on whose account the bytes in flight are */
+	bool nfs_only;		  /* its buffer is not one that a mount could use */
+
+	/* The result: valid when it is finished. */
+	uint32_t done; /* bytes moved: less than length on an error, or for a READ at the end of
+			  file */
+	int error;     /* 0 or a positive errno */
+	const char *status; /* the server's word for `error`, such as "NFS3ERR_STALE", or NULL */
+
+	/* The connection's, while it has the I/O. */
+	struct conn *conn;
+	void *state;		   /* what the protocol keeps of its file */
+	TAILQ_ENTRY(conn_io) link; /* also the owner's, while it has the I/O */
+	uint64_t sent;		   /* when it first went out, by its clock; 0: not yet */
+	uint64_t last_sent;	   /* mount.c's: when the kernel got it */
+};
+
+/* The first, or NULL. */
+static inline struct conn_io *io_list_take(struct io_list *list)
+{
+	struct conn_io *io = TAILQ_FIRST(list);
+
+	if (io)
+		TAILQ_REMOVE(list, io, link);
+	return io;
+}

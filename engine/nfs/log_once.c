@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/log_once.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "nfs/entries.h"
+#include "nfs/meta_io.h"
+#include "nfs/path.h"
+
+#define tell(rpc, format, ...) \
+	(path_of(rpc)->job.log("%s: " format, path_of(rpc)->config.label, ##__VA_ARGS__))
+
+static struct path *path_of(const struct rpc_client *rpc)
+{
+	return rpc->server;
+}
+
+/* True where the path's first connection gets into trouble. */
+static bool trouble_begins(struct rpc_client *rpc)
+{
+	bool first = !rpc->told.in_trouble && !path_of(rpc)->said_stopped;
+
+	rpc->told.in_trouble = true;
+	if (first)
+		path_of(rpc)->said_stopped = true;
+	return first;
+}
+
+/* True where the path answers again. */
+static bool trouble_ends(struct rpc_client *rpc)
+{
+	bool resumed = rpc->told.in_trouble && path_of(rpc)->said_stopped;
+
+	rpc->told.in_trouble = false;
+	if (resumed)
+		path_of(rpc)->said_stopped = false;
+	return resumed;
+}
+
+static void lost(struct rpc_client *rpc, uint32_t outstanding, int error)
+{
+	if (trouble_begins(rpc))
+		tell(rpc, "connection lost with %u calls outstanding (%s): reconnecting",
+		     outstanding, link_failure(error));
+}
+
+static void silent(struct rpc_client *rpc)
+{
+	if (trouble_begins(rpc))
+		tell(rpc, "server not responding, still trying");
+}
+
+static void expired(struct rpc_client *rpc)
+{
+	const struct rpc_timing *timing = rpc->timing;
+
+	if (!path_of(rpc)->said_expired)
+		tell(rpc, "no answer within %.1f s (timeo %.1f s, retrans %u, soft)",
+		     (double)timer_major(timing) / SEC, (double)timing->timeo / SEC,
+		     timing->retrans);
+	path_of(rpc)->said_expired = true;
+}
+
+static void answered(struct rpc_client *rpc)
+{
+	path_of(rpc)->said_expired = false;
+	if (trouble_ends(rpc))
+		tell(rpc, "server OK");
+}
+
+static void handed_over(struct rpc_client *rpc)
+{
+	trouble_ends(rpc);
+}
+
+static const char *operation(const struct rpc_client *rpc, const struct call *call)
+{
+	return rpc->protocol->operation(call);
+}
+
+static void rpc_error(struct rpc_client *rpc, const struct call *call)
+{
+	const struct rpc_reply_header *reply = &rpc->reply.header;
+	char why[200];
+
+	if (rpc->told.rpc_error == reply->verdict)
+		return;
+	rpc->told.rpc_error = reply->verdict;
+	rpc_verdict_text(reply, rpc->protocol->version, why, sizeof(why));
+	tell(rpc, "%s: %s", operation(rpc, call), why);
+}
+
+/* The entry by the name that a directory shows: a mix's new ones have no other. */
+static void tell_meta(struct rpc_client *rpc, const struct call *call, const char *why)
+{
+	const struct conn_io *io = call->io;
+	const struct entries *entries = io->state;
+	char entry[ENTRY_PATH_MAX];
+
+	entries_path(entries, io->offset, io->meta->reversed, entry);
+	tell(rpc, "%s of entry \"%s\" below \"%s\": %s", operation(rpc, call), entry, entries->top,
+	     why);
+}
+
+/* A line about a request, or an I/O from where it has come to. */
+static void tell_call(struct rpc_client *rpc, const struct call *call, const char *why)
+{
+	if (!call->io)
+		tell(rpc, "%s: %s", operation(rpc, call), why);
+	else if (call->io->op == IO_META)
+		tell_meta(rpc, call, why);
+	else
+		tell(rpc, "%s of %u bytes at %llu: %s", operation(rpc, call), call_rest(call),
+		     (unsigned long long)(call->io->offset + call->io->done), why);
+}
+
+static void tell_flaw(struct rpc_client *rpc, const struct call *call,
+		      const struct call_result *result)
+{
+	char why[128];
+
+	if (rpc->told.flaw)
+		return;
+	rpc->told.flaw = true;
+	snprintf(why, sizeof(why), "%s, and %s", result->status, result->flaw);
+	tell_call(rpc, call, why);
+}
+
+static void failed(struct rpc_client *rpc, const struct call *call)
+{
+	const struct call_result *result = &rpc->reply.result;
+
+	if (result->fault)
+		tell_call(rpc, call, result->fault);
+	if (result->flaw)
+		tell_flaw(rpc, call, result);
+}
+
+static void unprepared(struct rpc_client *rpc, const struct call *call, int error)
+{
+	const struct rpc_request *request = call->request;
+	const char *why = request->fault ?: request->status;
+
+	if (!why || why == rpc->told.unprepared)
+		return; /* an RPC error has been told */
+	rpc->told.unprepared = why;
+	tell(rpc, "%s: %s: %s", operation(rpc, call), strerror(error), why);
+}
+
+static void refused(struct rpc_client *rpc, const struct call *call, const char *why)
+{
+	if (!rpc->told.refused)
+		tell_call(rpc, call, why);
+	rpc->told.refused = true;
+}
+
+static void delayed(struct rpc_client *rpc, const struct call *call)
+{
+	if (!path_of(rpc)->said_delayed)
+		tell(rpc, "%s: the server keeps asking to wait (%s): still trying",
+		     operation(rpc, call), rpc->reply.result.status);
+	path_of(rpc)->said_delayed = true;
+}
+
+static void gave_up(struct rpc_client *rpc)
+{
+	tell(rpc, "the server broke the protocol %u times running: giving up", rpc->broken);
+}
+
+void log_unanswered(struct rpc_client *rpc)
+{
+	tell(rpc, "the server does not answer what comes before I/O: is it starting, or too busy?");
+}
+
+const struct client_log log_once = {
+	.lost = lost,
+	.silent = silent,
+	.expired = expired,
+	.answered = answered,
+	.handed_over = handed_over,
+	.gave_up = gave_up,
+	.rpc_error = rpc_error,
+	.failed = failed,
+	.unprepared = unprepared,
+	.refused = refused,
+	.delayed = delayed,
+};

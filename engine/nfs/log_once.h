@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* log_once.h - what people are told of a client: once for a path, however many clients notice it.
+ */
+#pragma once
+
+#include "client/events.h"
+
+/* Of clients whose `server` is a struct path. */
+extern const struct client_log log_once;
+
+/* The server does not answer what comes before I/O: for so long that the client is given up. */
+void log_unanswered(struct rpc_client *rpc);

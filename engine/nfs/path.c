@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/path.h"
+
+#include <sys/random.h>
+
+#include "nfs/names.h"
+#include "nfs/version.h"
+
+void path_close_names(struct path *path)
+{
+	if (path->names)
+		path->version->names->close(path->names);
+	path->names = NULL;
+}
+
+unsigned int path_port(const struct path *path, bool rdma)
+{
+	return rdma ? path->config.rdma_port : path->config.nfs_port;
+}
+
+struct rpc_address path_next_address(struct path *path, bool rdma)
+{
+	const struct path_config *config = &path->config;
+	struct rpc_address address = {
+		.remote = config->remote,
+		.remote_length = config->remote_length,
+		.reserved_port = !rdma, /* servers take RDMA from any: it needs privileges anyway */
+	};
+
+	rpc_set_port(&address.remote, (uint16_t)path_port(path, rdma));
+	if (config->local_count)
+		address.local = config->locals[path->connections++ % config->local_count];
+	return address;
+}
+
+uint32_t path_random(void)
+{
+	uint32_t random;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		random = (uint32_t)clock_now();
+	return random;
+}
