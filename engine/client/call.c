@@ -56,7 +56,7 @@ bool call_number(struct call *call)
 {
 	struct rpc_client *rpc = call->rpc;
 
-	if (call->tries && rpc->protocol->current && !rpc->protocol->current(rpc, call))
+	if (call->tries && rpc->protocol->slot_valid && !rpc->protocol->slot_valid(rpc, call))
 		call_renew(call, false);
 	if (call->tries) {
 		rpc->counters->retransmissions++;

@@ -30,7 +30,7 @@ struct rpc_request {
 
 struct call {
 	struct conn_io *io;	     /* or … */
-	struct rpc_request *request; /* … both NULL: a NULL call, which asks for a sign of life */
+	struct rpc_request *request; /* … both NULL: a NULL call, which asks for a liveness probe */
 	struct rpc_client *rpc;	     /* it waits for, or was sent over; NULL: the call is free */
 	union {			     /* in a list of its channel, or of the free calls */
 		TAILQ_ENTRY(call) link;

@@ -10,7 +10,9 @@
 
 int client_init(struct rpc_client *rpc)
 {
-	enum { OTHERS = 3 }; /* that ask for a sign of life, prepare a channel, or renew a lease */
+	enum {
+		OTHERS = 3
+	}; /* that ask for a liveness probe, prepare a channel, or renew a lease */
 	int error = call_table_init(&rpc->calls, rpc->calls_max + OTHERS, rpc->first_xid);
 
 	TAILQ_INIT(&rpc->waiting);
@@ -56,7 +58,7 @@ static int connect_channel(struct rpc_client *rpc)
 	if (again)
 		rpc->counters->reconnects++;
 	if (role == CLIENT_REPLACED)
-		client_ask(rpc); /* a connection is not an answer */
+		client_probe(rpc); /* a connection is not an answer */
 	else
 		client_send(rpc);
 	return 0;
@@ -74,7 +76,7 @@ static void receive(struct rpc_client *rpc, bool wait)
 		clock_read(rpc->clock);
 	if (transport->bytes_received != received)
 		rpc->heard = rpc->clock->now; /* also within a long reply */
-	if (!error && rpc->reply.untimely)
+	if (!error && rpc->reply.premature)
 		error = -ECANCELED;
 	error = error ?: rpc->setup_error;
 	if (error)

@@ -27,9 +27,9 @@
 struct client_reply {
 	struct call *call; /* NULL: none */
 	struct rpc_reply_header header;
-	enum verdict verdict;
+	enum disposition disposition;
 	struct call_result result;
-	bool untimely; /* it answers a call that was to be sent again: the channel is to go */
+	bool premature; /* it answers a call that was to be sent again: the channel is to go */
 };
 
 struct rpc_client {
@@ -66,12 +66,12 @@ struct rpc_client {
 	struct client_reply reply;
 
 	uint64_t heard;	       /* when bytes came from the server, or it was asked */
-	bool asked;	       /* for a sign of life, which has not come yet: … */
+	bool probed;	       /* for a liveness probe, which has not come yet: … */
 	struct call *probe;    /* … by this call, the latest; NULL: there was no room for it */
 	uint64_t acknowledged; /* the link's, when it was last looked at */
 	bool answered;	       /* it has answered a call since the channel came up */
 	uint32_t broken;       /* channels in a row that were lost by what the server sent */
-	bool hopeless;	       /* there were too many of these: others are to take over */
+	bool protocol_broken;  /* there were too many of these: others are to take over */
 
 	/* What was told of this connection: the log's. */
 	struct {

@@ -16,7 +16,7 @@ struct rpc_client;
 enum client_role {
 	CLIENT_ALONE,	    /* nobody: it waits for its server as long as `hard` and `soft` say */
 	CLIENT_REPLACEABLE, /* others take over when it says that its server is silent */
-	CLIENT_REPLACED,    /* others have: it connects, and asks for a sign of life alone */
+	CLIENT_REPLACED,    /* others have: it connects, and asks for a liveness probe alone */
 	CLIENT_ABANDONED,   /* it is not used again, and does not connect */
 };
 
@@ -62,7 +62,7 @@ struct client_log {
 	/* The server breaks the protocol again and again: the client gives up. */
 	void (*gave_up)(struct rpc_client *rpc);
 
-	/* A call fails by rpc->reply: by an RPC error, or by the protocol's verdict. */
+	/* A call fails by rpc->reply: by an RPC error, or by the protocol's disposition. */
 	void (*rpc_error)(struct rpc_client *rpc, const struct call *call);
 	void (*failed)(struct rpc_client *rpc, const struct call *call);
 

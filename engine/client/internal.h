@@ -18,7 +18,7 @@ static inline bool client_is_replaced(const struct rpc_client *rpc)
 	return rpc->events->role(rpc) == CLIENT_REPLACED;
 }
 
-/* --- loss.c --- */
+/* --- disconnect.c --- */
 
 /* Give back the calls that stand in no list, if there are any. */
 void client_drop_setup(struct rpc_client *rpc, bool answered);
@@ -27,7 +27,7 @@ void client_drop_probe(struct rpc_client *rpc);
 /* The channel has failed, by a negative errno: its calls wait for the next one. */
 void client_lose(struct rpc_client *rpc, int error);
 
-/* --- reply.c and verdict.c: struct rpc_handler's functions --- */
+/* --- reply.c and disposition.c: struct rpc_handler's functions --- */
 
 int client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
 void client_reply_finished(void *context, void *token);
@@ -38,10 +38,10 @@ void client_call_refused(void *context, uint32_t xid, int error, const char *why
 /* Sends what waits, as far as the channel takes it; what comes before I/O first. */
 void client_send(struct rpc_client *rpc);
 
-/* Asks the server for a sign of life. What cannot be sent counts as not answered. */
-void client_ask(struct rpc_client *rpc);
+/* Sends a liveness probe, a NULL call. What cannot be sent counts as not answered. */
+void client_probe(struct rpc_client *rpc);
 
-/* --- watch.c --- */
+/* --- overdue.c --- */
 
 /* Does what is due. False: other connections are about to take over, so that nothing may go out. */
 bool client_watch(struct rpc_client *rpc, uint64_t now);

@@ -16,12 +16,13 @@
 struct rpc_client;
 
 /* What is to become of a call that was answered. */
-enum verdict {
-	CALL_DONE,    /* the I/O is complete */
-	CALL_REST,    /* it moved a part: another call is to ask for the rest */
-	CALL_AGAIN,   /* it moved nothing: another call is to ask the same */
-	CALL_DELAY,   /* the server asks to wait: the same again later, as a new call */
-	CALL_LATER,   /* an earlier copy is under way: the same again later, numbered as it is */
+enum disposition {
+	CALL_DONE,	      /* the I/O is complete */
+	CALL_PARTIAL,	      /* it moved a part: another call is to ask for the rest */
+	CALL_RETRY_NOW,	      /* it moved nothing: another call is to ask the same */
+	CALL_BACKOFF,	      /* the server asks to wait: the same again later, as a new call */
+	CALL_RETRY_SAME_SLOT, /* an earlier copy is under way: the same again later, numbered as it
+				 is */
 	CALL_RECOVER, /* state at the server is gone: after recover(), the same as a new call */
 	CALL_FAIL,    /* the I/O ends with result->error */
 };
@@ -36,10 +37,10 @@ struct call_result {
 	uint8_t verifier[WRITE_VERIFIER]; /* WRITE, COMMIT */
 
 	int error;	    /* CALL_FAIL: a positive errno, and … */
-	const char *status; /* … CALL_DELAY too: the server's word, such as "NFS3ERR_STALE" … */
-	const char *fault;  /* … or what is wrong with its reply; static strings, or NULL */
-	const char *flaw;   /* … or both: of a reply whose status counts all the same */
-	uint32_t code;	    /* CALL_RECOVER: the protocol's own, for recover() */
+	const char *status; /* … CALL_BACKOFF too: the server's word, such as "NFS3ERR_STALE" … */
+	const char *fault; /* … or what is wrong with its reply; static strings, or NULL */
+	const char *flaw;  /* … or both: of a reply whose status counts all the same */
+	uint32_t code;	   /* CALL_RECOVER: the protocol's own, for recover() */
 };
 
 /* What a channel needs before I/O may go out over it. */
@@ -73,12 +74,12 @@ struct protocol {
 	 * Before a call is sent for the first time: what the protocol numbers it by, beside its
 	 * xid. False: no number is free, and the call waits until another is answered, or the
 	 * session is to be replaced (prepared is false then). release(): it was answered, or is
-	 * given up. current(): false where the number of a call that was sent means nothing any
+	 * given up. slot_valid(): false where the number of a call that was sent means nothing any
 	 * more. All NULL: the xid is all.
 	 */
 	bool (*acquire)(struct rpc_client *rpc, struct call *call);
 	void (*release)(struct rpc_client *rpc, struct call *call, bool answered);
-	bool (*current)(const struct rpc_client *rpc, const struct call *call);
+	bool (*slot_valid)(const struct rpc_client *rpc, const struct call *call);
 
 	/*
 	 * Writes a call's head, for its I/O from io->done on, into room for RPC_HEAD_MAX bytes. A
@@ -93,7 +94,8 @@ struct protocol {
 	 * same results are read again from their beginning; of a reply that has no more, the call
 	 * fails, with result->status where that is set.
 	 */
-	enum verdict (*decode)(struct xdr_in *in, struct call *call, struct call_result *result);
+	enum disposition (*decode)(struct xdr_in *in, struct call *call,
+				   struct call_result *result);
 
 	/*
 	 * Notes what a CALL_RECOVER misses: prepare() is to win it back. NULL where decode() never

@@ -4,8 +4,8 @@
 
 #include "client/internal.h"
 
-static bool believable(const struct rpc_client *rpc, const struct rpc_reply_header *header,
-		       struct xdr_in *in)
+static bool verifier_ok(const struct rpc_client *rpc, const struct rpc_reply_header *header,
+			struct xdr_in *in)
 {
 	const struct rpc_credentials *credentials = rpc->credentials;
 	const struct rpc_flavor *flavor = credentials->flavor;
@@ -14,19 +14,19 @@ static bool believable(const struct rpc_client *rpc, const struct rpc_reply_head
 	       (!flavor->unwrap || flavor->unwrap(credentials, header->xid, in));
 }
 
-/* The verdict on a reply to `call`; in->bad: more bytes are needed for it, if there are any. */
+/* What a reply to `call` means; in->bad: more bytes are needed for it, if there are any. */
 static void judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply,
 		  bool whole)
 {
 	reply->result = (struct call_result){.whole = whole};
-	reply->verdict = CALL_FAIL;
+	reply->disposition = CALL_FAIL;
 	if (reply->header.verdict != RPC_SUCCESS) {
 		reply->result.error = rpc_verdict_errno(&reply->header);
-	} else if (!believable(rpc, &reply->header, in)) {
+	} else if (!verifier_ok(rpc, &reply->header, in)) {
 		reply->result.error = EACCES;
 		reply->result.fault = "the reply's verifier is not one of the calls' flavor";
 	} else {
-		reply->verdict = rpc->protocol->decode(in, reply->call, &reply->result);
+		reply->disposition = rpc->protocol->decode(in, reply->call, &reply->result);
 	}
 }
 
@@ -35,7 +35,7 @@ static void judge_too_short(struct client_reply *reply)
 {
 	const char *status = reply->result.status;
 
-	reply->verdict = CALL_FAIL;
+	reply->disposition = CALL_FAIL;
 	reply->result = (struct call_result){
 		.error = EPROTO,
 		.status = status,
@@ -55,7 +55,7 @@ static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 		return 0;
 	if (reply->call->tries == 1)
 		return -EPROTO;
-	reply->untimely = true;
+	reply->premature = true;
 	return 0;
 }
 

@@ -159,7 +159,7 @@ void client_send(struct rpc_client *rpc)
  * there will soon be more to send, new calls are coalesced, up to a quarter of what the server has;
  * session_tick() bounds the wait where the reply stalls.
  */
-static bool better_together(const struct rpc_client *rpc)
+static bool should_coalesce(const struct rpc_client *rpc)
 {
 	enum { SHARE = 4 };
 	const struct link *link = &rpc->link;
@@ -170,19 +170,19 @@ static bool better_together(const struct rpc_client *rpc)
 
 void client_flush(struct rpc_client *rpc)
 {
-	if (!better_together(rpc))
+	if (!should_coalesce(rpc))
 		client_send(rpc);
 }
 
-/* --- a sign of life --- */
+/* --- a liveness probe --- */
 
-void client_ask(struct rpc_client *rpc)
+void client_probe(struct rpc_client *rpc)
 {
 	struct link *link = &rpc->link;
 	struct xdr_out head;
 
 	client_drop_probe(rpc);
-	rpc->asked = true;
+	rpc->probed = true;
 	rpc->heard = rpc->clock->now; /* the silence begins anew */
 	rpc->acknowledged = link->ops->acknowledged(link->channel);
 	if (!link->ops->begin(link->channel, &head))

@@ -61,8 +61,8 @@ static inline uint64_t timer_delay(uint32_t delays)
 	return min_of(DELAY_FIRST << doublings, DELAY_LAST);
 }
 
-/* A server that owes replies is asked for a sign of life after so much silence, and given up after
- * as much again. */
+/* A server that owes replies is asked for a liveness probe after so much silence, and given up
+ * after as much again. */
 static inline uint64_t timer_silence(const struct rpc_timing *timing)
 {
 	return min_of(timing->timeo, 5 * SEC) / 2;

@@ -8,7 +8,7 @@
 #include "job_files.h"
 #include "job_io.h"
 #include "job_open.h"
-#include "say.h"
+#include "job_log.h"
 #include "setup.h"
 
 static struct ioengine_ops engine;
@@ -19,8 +19,8 @@ static int hook_init(struct thread_data *td)
 {
 	/* A fio whose thread_data is laid out in another way would show something else here. */
 	if (td->io_ops != &engine) {
-		say("this fio's struct thread_data is not the one the engine was built for: "
-		    "rebuild it");
+		job_log("this fio's struct thread_data is not the one the engine was built for: "
+			"rebuild it");
 		return EINVAL;
 	}
 	setup_leave();
@@ -117,10 +117,10 @@ void get_ioengine(struct ioengine_ops **ops)
 {
 	char why[ABI_WHY_MAX];
 
-	say_begin(); /* fio has opened its --output by the last job's */
-	*ops = NULL; /* fio then says "not loadable" and exits with 1 */
+	job_log_begin(); /* fio has opened its --output by the last job's */
+	*ops = NULL;	 /* fio then says "not loadable" and exits with 1 */
 	if (abi_check(why, sizeof(why)))
-		say("%s", why);
+		job_log("%s", why);
 	else
 		*ops = &engine;
 }

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "say.h"
+#include "job_log.h"
 
 const char *failure_remedy(enum io_op op, int error)
 {
@@ -57,7 +57,7 @@ void failure_say(struct job *job, const struct request *request)
 
 	if (request->told || was_told(job, request))
 		return;
-	say("%s: %s of \"%s\" at %" PRIu64 ": %s%s%s%s", request->label, names[request->op],
-	    io_u->file->file_name, (uint64_t)io_u->offset, strerror(request->error),
-	    status ? ": " : "", status ?: "", failure_remedy(request->op, request->error));
+	job_log("%s: %s of \"%s\" at %" PRIu64 ": %s%s%s%s", request->label, names[request->op],
+		io_u->file->file_name, (uint64_t)io_u->offset, strerror(request->error),
+		status ? ": " : "", status ?: "", failure_remedy(request->op, request->error));
 }

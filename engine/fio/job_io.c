@@ -11,7 +11,7 @@
 #include "open_loop.h"
 #include "pieces.h"
 #include "replay.h"
-#include "say.h"
+#include "job_log.h"
 #include "syncs.h"
 #include "util.h"
 #include "wait.h"
@@ -53,7 +53,8 @@ static const char *beyond_end(const struct thread_data *td)
 static void say_beyond_end(struct job *job, const struct io_u *io_u)
 {
 	if (!job->said_beyond_end)
-		say("\"%s\" at %llu: %s", io_u->file->file_name, io_u->offset, beyond_end(job->td));
+		job_log("\"%s\" at %llu: %s", io_u->file->file_name, io_u->offset,
+			beyond_end(job->td));
 	job->said_beyond_end = true;
 }
 
@@ -234,8 +235,8 @@ static void give_up_silence(struct job *job)
 	if (!job->gave_up) {
 		if (!deadline_io_passed(progress, !progress && group_reachable(group)))
 			return;
-		say("giving up %u calls that the server did not answer: the run is ending",
-		    group->job.outstanding);
+		job_log("giving up %u calls that the server did not answer: the run is ending",
+			group->job.outstanding);
 		job->gave_up = true;
 	}
 	group_abort(group, EINTR);
@@ -256,7 +257,7 @@ static void wait_for_the_last(struct job *job)
  * One round: out with what was queued, in with what has come. It waits where fewer than `min` I/Os
  * are complete; false where none is on its way either.
  */
-static bool turn(struct job *job, unsigned int min)
+static bool poll_once(struct job *job, unsigned int min)
 {
 	struct request *request;
 	bool wait, idle;
@@ -303,7 +304,7 @@ static bool is_due(struct job *job, const struct io_u *io_u)
 	if (job->td->cur_depth > 1)
 		return false;
 	while (!woken(job) && !job->td->terminate)
-		turn(job, 1);
+		poll_once(job, 1);
 	job->group.job.wake_at = 0;
 	return !open_loop_left(job->open, io_u);
 }
@@ -355,7 +356,7 @@ int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 	uint64_t start = timeout ? clock_now() : 0;
 
 	do {
-		if (!turn(job, min))
+		if (!poll_once(job, min))
 			return -EIO;
 	} while (job->done_count < min && !expired(timeout, start) && !woken(job));
 	job->group.job.wake_at = 0;
@@ -378,7 +379,7 @@ struct io_u *job_event(struct thread_data *td, int number)
 
 void job_drain(struct job *job)
 {
-	while (turn(job, UINT_MAX)) {
+	while (poll_once(job, UINT_MAX)) {
 	}
 	while (job->done_count) { /* fio does not collect them any more: it cannot see their errors
 				   */
@@ -395,10 +396,10 @@ int job_sync_file(struct job *job, uint32_t file)
 
 	syncs_begin(job, request, file, 1);
 	while (request_busy(request) || replay_makes_room(job)) /* that one's COMMITs name it too */
-		turn(job, UINT_MAX);
+		poll_once(job, UINT_MAX);
 	if (request->error)
-		say("\"%s\" is not durable on %s: %s%s%s%s", job_file_name(job, file),
-		    request->label, strerror(request->error), request->status ? ": " : "",
-		    request->status ?: "", failure_remedy(IO_COMMIT, request->error));
+		job_log("\"%s\" is not durable on %s: %s%s%s%s", job_file_name(job, file),
+			request->label, strerror(request->error), request->status ? ": " : "",
+			request->status ?: "", failure_remedy(IO_COMMIT, request->error));
 	return -request->error;
 }

@@ -14,7 +14,7 @@
 #include "open_loop.h"
 #include "group/commit_io.h"
 #include "nfs/meta_io.h"
-#include "say.h"
+#include "job_log.h"
 #include "util.h"
 
 enum {
@@ -94,15 +94,15 @@ static int open_hold(struct job *job)
 	if (!size || !td_write(job->td))
 		return 0;
 	if (size < block) {
-		say("hold_writes=%" PRIu64 ": a write of this job has up to %" PRIu64
-		    " bytes: give at least that, better several times as much",
-		    size, block);
+		job_log("hold_writes=%" PRIu64 ": a write of this job has up to %" PRIu64
+			" bytes: give at least that, better several times as much",
+			size, block);
 		return -EINVAL;
 	}
 	if (job->stable != IO_UNSTABLE || path_all_mounts(job->used, job->group.path_count))
 		return 0; /* nothing can be lost, or the kernel sees to it */
 	if (size > memory_of_machine() || hold_init(&job->hold, size)) {
-		say("hold_writes=%" PRIu64 ": not enough memory for it", size);
+		job_log("hold_writes=%" PRIu64 ": not enough memory for it", size);
 		return -ENOMEM;
 	}
 	job->group.job.hold = &job->hold;
@@ -180,7 +180,7 @@ static int allocate(struct job *job)
 		.spin = job_options(job)->arrival_spin * 1000ull,
 		.ticked = job_options(job)->live_file ? job_stats_live : NULL,
 		.owner = job,
-		.log = say,
+		.log = job_log,
 	};
 	return open_hold(job);
 }
@@ -249,7 +249,7 @@ static void free_job(struct job *job)
 	free(job->open);
 	meta_job_free(job->meta);
 	free(job);
-	say_job(NULL);
+	job_log_name(NULL);
 	deadline_end();
 }
 
@@ -269,7 +269,7 @@ int job_open(struct thread_data *td)
 	job->placeholder = -1;
 	job->stable = terms_stable(td);
 	job->trace = job_options(job)->trace || getenv("IOTRAP_TRACE");
-	say_job(td->o.name);
+	job_log_name(td->o.name);
 	deadline_run(td);
 	error = open_placeholder(job) ?: open_job(job);
 	if (error) {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "open_loop.h"
-#include "say.h"
+#include "job_log.h"
 #include "stats/arrivals_line.h"
 #include "stats/counters.h"
 
@@ -113,7 +113,7 @@ static void write_stats_file(const struct job *job, const char *path)
 	int error = write_lines(job, path, O_APPEND, write_all);
 
 	if (error)
-		say("cannot write stats_file=%s: %s", path, strerror(-error));
+		job_log("cannot write stats_file=%s: %s", path, strerror(-error));
 }
 
 static int write_live(const struct job *job)
@@ -136,7 +136,8 @@ void job_stats_live(void *owner)
 	error = write_live(job);
 	job->live_failed = error != 0;
 	if (error)
-		say("cannot write live_file=%s: %s", job_options(job)->live_file, strerror(-error));
+		job_log("cannot write live_file=%s: %s", job_options(job)->live_file,
+			strerror(-error));
 }
 
 static void add(struct counters *sum, const struct counters *one)
@@ -169,11 +170,11 @@ static void summarise(const struct job *job)
 		snprintf(done, sizeof(done),
 			 "%" PRIu64 " reads, %" PRIu64 " writes, %" PRIu64 " commits", sum.read_ops,
 			 sum.write_ops, sum.commits);
-	say_summary("%u connection%s on %u path%s: %s, %" PRIu64 " retransmissions, %" PRIu64
-		    " reconnects, %" PRIu64 " errors",
-		    count, count == 1 ? "" : "s", job->group.path_count,
-		    job->group.path_count == 1 ? "" : "s", done, sum.retransmissions,
-		    sum.reconnects, sum.errors);
+	job_log_summary("%u connection%s on %u path%s: %s, %" PRIu64 " retransmissions, %" PRIu64
+			" reconnects, %" PRIu64 " errors",
+			count, count == 1 ? "" : "s", job->group.path_count,
+			job->group.path_count == 1 ? "" : "s", done, sum.retransmissions,
+			sum.reconnects, sum.errors);
 }
 
 /* One line for each kind, where there are several: of one alone fio tells the same. */
@@ -190,7 +191,7 @@ static void tell_operations(const struct job *job)
 		if (!meta_mix_does(&job->meta->mix, (enum meta_op)op))
 			continue;
 		operations_tell(line, &label, &job->meta->operations[op]);
-		say_summary("%s", line);
+		job_log_summary("%s", line);
 	}
 }
 
@@ -201,7 +202,7 @@ static void tell_arrivals(const struct job *job)
 	if (!job->open)
 		return;
 	arrivals_tell(line, &job->open->arrivals);
-	say_summary("%s", line);
+	job_log_summary("%s", line);
 }
 
 /* What a mix leaves at the server. */
@@ -212,11 +213,11 @@ static void tell_left(const struct job *job)
 	if (!meta || !meta->mix.beside ||
 	    !(meta_mix_does(&meta->mix, META_CREATE) || meta_mix_does(&meta->mix, META_MKDIR)))
 		return;
-	say_summary("meta_mix: beside the job's entries %" PRIu64 " files and %" PRIu64
-		    " directories are left that it made; %" PRIu64
-		    " were made by removals that found none",
-		    meta_job_left(meta, MADE_FILES), meta_job_left(meta, MADE_DIRECTORIES),
-		    meta->made_first);
+	job_log_summary("meta_mix: beside the job's entries %" PRIu64 " files and %" PRIu64
+			" directories are left that it made; %" PRIu64
+			" were made by removals that found none",
+			meta_job_left(meta, MADE_FILES), meta_job_left(meta, MADE_DIRECTORIES),
+			meta->made_first);
 }
 
 void job_stats_report(struct job *job)

@@ -8,7 +8,7 @@
 #include "failure.h"
 #include "group/commit_io.h"
 #include "pass.h"
-#include "say.h"
+#include "job_log.h"
 #include "util.h"
 
 enum {
@@ -73,9 +73,10 @@ static bool lost(const struct pass *pass)
 
 static void say_failed(const struct pass *pass, const char *what)
 {
-	say("%s: laying out \"%s\": %s at %llu: %s%s%s%s", pass->label, pass->name, what,
-	    (unsigned long long)pass->failed_at, strerror(pass->error), pass->status ? ": " : "",
-	    pass->status ?: "", failure_remedy(IO_WRITE, pass->error));
+	job_log("%s: laying out \"%s\": %s at %llu: %s%s%s%s", pass->label, pass->name, what,
+		(unsigned long long)pass->failed_at, strerror(pass->error),
+		pass->status ? ": " : "", pass->status ?: "",
+		failure_remedy(IO_WRITE, pass->error));
 }
 
 static int write_durably(struct pass *pass, uint64_t from, uint64_t to)
@@ -91,8 +92,9 @@ static int write_durably(struct pass *pass, uint64_t from, uint64_t to)
 		say_failed(pass, what);
 	if (error || !lost(pass))
 		return error;
-	say("laying out \"%s\": the server did not keep what it had not committed: did it restart?",
-	    pass->name);
+	job_log("laying out \"%s\": the server did not keep what it had not committed: did it "
+		"restart?",
+		pass->name);
 	return -EIO;
 }
 

@@ -9,7 +9,7 @@
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
 #include "pass.h"
-#include "say.h"
+#include "job_log.h"
 #include "util.h"
 
 enum { DEPTH_MIN = 16 };
@@ -61,9 +61,9 @@ static void tell_begins(const struct entry_layout *layout, const struct entries_
 	if (count)
 		snprintf(entries, sizeof(entries), "%" PRIu64 " %s in ", count,
 			 layout->make == META_MKDIR ? "directories" : "files");
-	say("entries of \"%s\": %s%" PRIu64 " %s: looking them up%s", layout->pass.name, entries,
-	    directories, directories == 1 ? "directory" : "directories",
-	    layout->may_make ? ", and making those that are missing" : "");
+	job_log("entries of \"%s\": %s%" PRIu64 " %s: looking them up%s", layout->pass.name,
+		entries, directories, directories == 1 ? "directory" : "directories",
+		layout->may_make ? ", and making those that are missing" : "");
 }
 
 static void say_failed(const struct entry_layout *layout)
@@ -71,13 +71,13 @@ static void say_failed(const struct entry_layout *layout)
 	const struct pass *pass = &layout->pass;
 
 	if (pass->error == ENOENT && !layout->may_make)
-		say("\"%s\" lacks entry %" PRIu64 " of %" PRIu64
-		    ": %s: --readonly or allow_file_create=0 forbids making it",
-		    pass->name, pass->failed_at, pass->end, strerror(ENOENT));
+		job_log("\"%s\" lacks entry %" PRIu64 " of %" PRIu64
+			": %s: --readonly or allow_file_create=0 forbids making it",
+			pass->name, pass->failed_at, pass->end, strerror(ENOENT));
 	else
-		say("laying out entries of \"%s\": %s%s%s at entry %" PRIu64 " of %" PRIu64,
-		    pass->name, strerror(pass->error), pass->status ? ": " : "", pass->status ?: "",
-		    pass->failed_at, pass->end);
+		job_log("laying out entries of \"%s\": %s%s%s at entry %" PRIu64 " of %" PRIu64,
+			pass->name, strerror(pass->error), pass->status ? ": " : "",
+			pass->status ?: "", pass->failed_at, pass->end);
 }
 
 /* Whether an entry that has its other name alone will do. */

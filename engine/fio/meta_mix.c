@@ -7,7 +7,7 @@
 
 #include "options.h"
 
-#include "say.h"
+#include "job_log.h"
 
 enum { WEIGHT_MAX = 1000000 };
 
@@ -58,15 +58,17 @@ static int parse_item(const char *text, const char *item, struct meta_mix *mix)
 	enum meta_op op;
 
 	if (!weight)
-		say("meta_mix=%s: \"%s\": give each operation a weight, a whole number from 1 to "
-		    "%d, as in getattr:70,lookup:20,setattr:10",
-		    text, item, WEIGHT_MAX);
+		job_log("meta_mix=%s: \"%s\": give each operation a weight, a whole number from 1 "
+			"to "
+			"%d, as in getattr:70,lookup:20,setattr:10",
+			text, item, WEIGHT_MAX);
 	else if (!find(item, length, &op))
-		say("meta_mix=%s: \"%s\": an operation of a mix is getattr, lookup, access, open, "
-		    "readdir, create, remove, mkdir, rmdir or setattr",
-		    text, item);
+		job_log("meta_mix=%s: \"%s\": an operation of a mix is getattr, lookup, access, "
+			"open, "
+			"readdir, create, remove, mkdir, rmdir or setattr",
+			text, item);
 	else if (mix->weights[op])
-		say("meta_mix=%s: \"%s\": it is there twice", text, item);
+		job_log("meta_mix=%s: \"%s\": it is there twice", text, item);
 	else {
 		add(mix, op, weight);
 		return 0;
@@ -112,8 +114,8 @@ static int check_direction(const struct thread_data *td, const struct meta_mix *
 
 	if (td->o.td_ddir == needed)
 		return 0;
-	say("meta_mix=%s: its operations need rw=%s, and this job has rw=%s",
-	    options_of(td)->meta_mix, ddir_str(needed), ddir_str(td->o.td_ddir));
+	job_log("meta_mix=%s: its operations need rw=%s, and this job has rw=%s",
+		options_of(td)->meta_mix, ddir_str(needed), ddir_str(td->o.td_ddir));
 	return -EINVAL;
 }
 
@@ -127,15 +129,16 @@ static int set_share(struct thread_data *td, const struct meta_mix *mix)
 		fio_option_is_set(o, rwmix[DDIR_READ]) || fio_option_is_set(o, rwmix[DDIR_WRITE]);
 
 	if (share == 0 || share == 100) {
-		say("meta_mix=%s: %u of %u are reads, and fio mixes by whole per cent: give reads "
-		    "and writes at least one in a hundred each",
-		    text, mix->reads, sum);
+		job_log("meta_mix=%s: %u of %u are reads, and fio mixes by whole per cent: give "
+			"reads "
+			"and writes at least one in a hundred each",
+			text, mix->reads, sum);
 		return -EINVAL;
 	}
 	if (given && o->rwmix[DDIR_READ] != share) {
-		say("meta_mix=%s: its share of reads is rwmixread=%u, and this job has "
-		    "rwmixread=%u: leave that out",
-		    text, share, o->rwmix[DDIR_READ]);
+		job_log("meta_mix=%s: its share of reads is rwmixread=%u, and this job has "
+			"rwmixread=%u: leave that out",
+			text, share, o->rwmix[DDIR_READ]);
 		return -EINVAL;
 	}
 	o->rwmix[DDIR_READ] = share;
@@ -152,8 +155,9 @@ int meta_mix_check(struct thread_data *td)
 	if (error || !eo->meta_mix)
 		return error;
 	if (eo->meta_read != META_GETATTR || eo->meta_write != META_CREATE) {
-		say("meta_mix=%s: it names all operations: leave meta_read= and meta_write= out",
-		    eo->meta_mix);
+		job_log("meta_mix=%s: it names all operations: leave meta_read= and meta_write= "
+			"out",
+			eo->meta_mix);
 		return -EINVAL;
 	}
 	error = check_direction(td, &mix);

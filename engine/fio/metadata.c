@@ -10,14 +10,14 @@
 
 #include "group/mount_meta.h"
 #include "job.h"
-#include "say.h"
+#include "job_log.h"
 #include "util.h"
 
 enum { ENTRY_BYTES = 1 + NFS4_FHSIZE }; /* of an entry, on each path */
 
 static int refuse(const char *why)
 {
-	say("metadata=1: %s", why);
+	job_log("metadata=1: %s", why);
 	return -EINVAL;
 }
 
@@ -82,15 +82,16 @@ static int check_mount(const char *label, enum meta_op op, const char *when)
 	if (mount_meta_can(op, &need))
 		return 0;
 	if (!need.operation)
-		say("%s: metadata=1 over a kernel mount: io_uring has no operation for %s: use "
-		    "lookup, getattr or open, create, mkdir, symlink, rename, link, remove or "
-		    "rmdir; or give the server's URL (nfs://SERVER/EXPORT)",
-		    label, meta_name(op));
+		job_log("%s: metadata=1 over a kernel mount: io_uring has no operation for %s: use "
+			"lookup, getattr or open, create, mkdir, symlink, rename, link, remove or "
+			"rmdir; or give the server's URL (nfs://SERVER/EXPORT)",
+			label, meta_name(op));
 	else
-		say("%s: metadata=1 over a kernel mount: %s, %s, needs io_uring's %s of Linux %s, "
-		    "and this is %s: give the server's URL (nfs://SERVER/EXPORT)",
-		    label, meta_name(op), when, need.operation, need.since,
-		    uname(&system) ? "an older one" : system.release);
+		job_log("%s: metadata=1 over a kernel mount: %s, %s, needs io_uring's %s of Linux "
+			"%s, "
+			"and this is %s: give the server's URL (nfs://SERVER/EXPORT)",
+			label, meta_name(op), when, need.operation, need.since,
+			uname(&system) ? "an older one" : system.release);
 	return -EOPNOTSUPP;
 }
 
@@ -125,9 +126,10 @@ int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 	int error = mount ? meta_mix_of(td, &mix) : 0;
 
 	if (mount && eo->meta_verify) {
-		say("%s: meta_verify=1 over a kernel mount: io_uring has no operation that lists a "
-		    "directory: give the server's URL (nfs://SERVER/EXPORT)",
-		    mount->label);
+		job_log("%s: meta_verify=1 over a kernel mount: io_uring has no operation that "
+			"lists a "
+			"directory: give the server's URL (nfs://SERVER/EXPORT)",
+			mount->label);
 		return -EOPNOTSUPP;
 	}
 	return error || !mount ? error : check_operations(td, &mix, mount->label);
@@ -139,15 +141,15 @@ int metadata_check_path(const struct thread_data *td, const struct path_config *
 	struct meta_mix mix;
 
 	if (eo->metadata && eo->meta_create && (config->dir || config->minor)) {
-		say("%s: meta_create=exclusive is for NFSv3 from user space: leave it out",
-		    config->label);
+		job_log("%s: meta_create=exclusive is for NFSv3 from user space: leave it out",
+			config->label);
 		return -EINVAL;
 	}
 	if (!eo->metadata || config->dir || config->minor || meta_mix_of(td, &mix) ||
 	    !mix.weights[META_OPEN])
 		return 0;
-	say("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation", config->label,
-	    mix.beside ? "meta_mix" : "meta_read");
+	job_log("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation",
+		config->label, mix.beside ? "meta_mix" : "meta_read");
 	return -EINVAL;
 }
 
@@ -190,16 +192,17 @@ int metadata_count(const struct thread_data *td, const struct fio_file *f, const
 
 	*count = size / entry;
 	if (size % entry || f->file_offset % entry || !size) {
-		say("metadata=1: \"%s\" has %" PRIu64 " bytes at %" PRIu64
-		    ": size= and offset= must be whole numbers of entries of bs=%" PRIu64 " bytes",
-		    f->file_name, (uint64_t)f->io_size, (uint64_t)f->file_offset, entry);
+		job_log("metadata=1: \"%s\" has %" PRIu64 " bytes at %" PRIu64
+			": size= and offset= must be whole numbers of entries of bs=%" PRIu64
+			" bytes",
+			f->file_name, (uint64_t)f->io_size, (uint64_t)f->file_offset, entry);
 		return -EINVAL;
 	}
 	if (keeps_handles(pool) && *count > memory_of_machine() / ENTRY_BYTES) {
-		say("metadata=1: \"%s\" has %" PRIu64
-		    " entries, whose handles do not fit into this machine's memory: size= is their "
-		    "number times bs=%" PRIu64 " bytes",
-		    f->file_name, *count, entry);
+		job_log("metadata=1: \"%s\" has %" PRIu64 " entries, whose handles do not fit into "
+							  "this machine's memory: size= is their "
+			"number times bs=%" PRIu64 " bytes",
+			f->file_name, *count, entry);
 		return -ENOMEM;
 	}
 	return 0;
@@ -297,10 +300,10 @@ static void say_other_kind(const struct thread_data *td, const struct request *r
 
 	kind_text(&request->found, is, sizeof(is));
 	kind_text(&expected, must_be, sizeof(must_be));
-	say("%s: %s of entry %" PRIu64 " below \"%s\": it is %s and must be %s (meta_verify=1, "
-	    "meta_write=%s)",
-	    request->label, meta_name(request->meta.op), request->meta.entry,
-	    request->io_u->file->file_name, is, must_be, meta_name(options_of(td)->meta_write));
+	job_log("%s: %s of entry %" PRIu64 " below \"%s\": it is %s and must be %s (meta_verify=1, "
+		"meta_write=%s)",
+		request->label, meta_name(request->meta.op), request->meta.entry,
+		request->io_u->file->file_name, is, must_be, meta_name(options_of(td)->meta_write));
 }
 
 enum { ENTRY_SHOWN_MAX = ENTRY_PATH_MAX + 2 };
@@ -332,8 +335,8 @@ void metadata_say_failed(const struct thread_data *td, const struct request *req
 		return;
 	}
 	name_entry(entry, td, request);
-	say("%s: %s of entry %s below \"%s\": %s%s%s%s", request->label,
-	    meta_name(request->meta.op), entry, request->io_u->file->file_name,
-	    strerror(request->error), status ? ": " : "", status ?: "",
-	    remedy(td, request->meta.op, request->error));
+	job_log("%s: %s of entry %s below \"%s\": %s%s%s%s", request->label,
+		meta_name(request->meta.op), entry, request->io_u->file->file_name,
+		strerror(request->error), status ? ": " : "", status ?: "",
+		remedy(td, request->meta.op, request->error));
 }

@@ -9,7 +9,7 @@
 #include "options.h"
 
 #include "engine_options.h"
-#include "say.h"
+#include "job_log.h"
 #include "util.h"
 
 /* --- fio's clock --- */
@@ -64,13 +64,14 @@ static int check_rate(const struct thread_data *td, const struct rate *rate)
 	long long number = number_of(td, rate->text);
 
 	if (eo->arrival_rate && eo->arrival_bw) {
-		say("arrival_rate with arrival_bw: a job has one clock: give one of them");
+		job_log("arrival_rate with arrival_bw: a job has one clock: give one of them");
 		return -EINVAL;
 	}
 	if (number < 1 || number > rate->max) {
-		say("%s=%s: give the %s per second and job, of all directions together, a number "
-		    "from 1 to %lld; leave it out to send when a reply has come",
-		    rate->option, rate->text, rate->what, rate->max);
+		job_log("%s=%s: give the %s per second and job, of all directions together, a "
+			"number "
+			"from 1 to %lld; leave it out to send when a reply has come",
+			rate->option, rate->text, rate->what, rate->max);
 		return -EINVAL;
 	}
 	return 0;
@@ -125,7 +126,7 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 	for (size_t i = 0; i < ARRAY_SIZE(conflicts); i++) {
 		if (!conflicts[i].given)
 			continue;
-		say("%s with %s: %s", clock, conflicts[i].option, conflicts[i].why);
+		job_log("%s with %s: %s", clock, conflicts[i].option, conflicts[i].why);
 		return -EINVAL;
 	}
 	return 0;
@@ -143,13 +144,14 @@ static void say_missing(const struct thread_data *td, const char *clock)
 	if (td->subjob_number)
 		return;
 	if (!td->o.lat_percentiles)
-		say("%s without lat_percentiles=1: fio's percentiles are of clat, the service "
-		    "alone; those of lat begin when an I/O is due",
-		    clock);
+		job_log("%s without lat_percentiles=1: fio's percentiles are of clat, the service "
+			"alone; those of lat begin when an I/O is due",
+			clock);
 	if (logs_each_io(&td->o))
-		say("%s with a log of each I/O: fio waits for all replies whenever it makes the "
-		    "log larger: set log_entries=1048576, or log_avg_msec",
-		    clock);
+		job_log("%s with a log of each I/O: fio waits for all replies whenever it makes "
+			"the "
+			"log larger: set log_entries=1048576, or log_avg_msec",
+			clock);
 }
 
 bool open_loop_wanted(const struct thread_data *td)

@@ -9,7 +9,7 @@
 #include "engine_options.h"
 #include "group/commit_io.h"
 #include "nfs/meta_io.h"
-#include "say.h"
+#include "job_log.h"
 #include "util.h"
 
 enum {
@@ -58,7 +58,7 @@ int pass_open(struct pass *pass, struct path **paths, uint32_t path_count)
 		.file_count = 1,
 		.writes = pass->writes,
 		.failover = options_of(pass->td)->failover,
-		.log = say,
+		.log = job_log,
 	};
 	error = allocate_ios(pass);
 	if (error)
@@ -109,9 +109,9 @@ static void tell_progress(struct pass *pass)
 
 	if (!pass->tells || now < pass->told_at + TELL_EVERY)
 		return;
-	say("entries of \"%s\": %" PRIu64 " %% done, %.0f entries/s", pass->name,
-	    100 * pass->done / (pass->end - pass->first),
-	    (double)(pass->done - pass->told) * (double)SEC / (double)span);
+	job_log("entries of \"%s\": %" PRIu64 " %% done, %.0f entries/s", pass->name,
+		100 * pass->done / (pass->end - pass->first),
+		(double)(pass->done - pass->told) * (double)SEC / (double)span);
 	pass->told = pass->done;
 	pass->told_at = now;
 }

@@ -18,7 +18,7 @@ struct pass {
 	const char *name; /* of the file; it outlives the pass */
 	uint32_t depth;	  /* I/Os under way at once: from 2 to 1024, whatever it says */
 	bool writes;
-	bool tells; /* pieces are entries: say() tells each 10 seconds how many are done */
+	bool tells; /* pieces are entries: job_log() tells each 10 seconds how many are done */
 	/* An I/O has its result. True: it was submitted once more, for the same piece. False: the
 	 * piece is done, and has failed if io->error is not 0 now. NULL: it always is. */
 	bool (*goes_on)(struct pass *pass, struct conn_io *io);

@@ -9,7 +9,7 @@
 #include "metadata.h"
 #include "nfs/meta_io.h"
 #include "open_loop.h"
-#include "say.h"
+#include "job_log.h"
 #include "util.h"
 
 /* --- to the connections --- */
@@ -31,7 +31,7 @@ static inline void submit(struct job *job, struct request *request, struct conn_
 	io->status = NULL;
 	io->owner = request;
 	request->pieces++;
-	io->charged = connection; /* also where it is dead: it is to look busy, not idle */
+	io->load_conn = connection; /* also where it is dead: it is to look busy, not idle */
 	if (job->load)
 		spread_load_add(job->load, connection, load_of(io));
 	group_submit(&job->group, connection, io);
@@ -220,10 +220,10 @@ static void trace(const struct job *job, const struct conn_io *io)
 	if (clock)
 		snprintf(due, sizeof(due), " due %" PRIu64 " ns, lag %" PRIu64 " ns",
 			 open_loop_since(job->open, clock->due), clock->lag);
-	say("trace: connection %u %s \"%s\" %s %u@%" PRIu64 " = %u%s%s%s", io->conn->number,
-	    path->config.label, path->files[io->file].name,
-	    io->op == IO_META ? meta_name(io->meta->op) : names[io->op], io->length, io->offset,
-	    io->done, due, io->error ? ": " : "", io->error ? strerror(io->error) : "");
+	job_log("trace: connection %u %s \"%s\" %s %u@%" PRIu64 " = %u%s%s%s", io->conn->number,
+		path->config.label, path->files[io->file].name,
+		io->op == IO_META ? meta_name(io->meta->op) : names[io->op], io->length, io->offset,
+		io->done, due, io->error ? ": " : "", io->error ? strerror(io->error) : "");
 }
 
 /* A COMMIT may have gone out for another sync. */
@@ -298,7 +298,7 @@ struct request *pieces_take(struct job *job)
 		note_result(request, io);
 		note_latency(job, request, io);
 		if (job->load)
-			spread_load_add(job->load, io->charged, -load_of(io));
+			spread_load_add(job->load, io->load_conn, -load_of(io));
 		TAILQ_INSERT_TAIL(&job->idle, io, link);
 		request->pieces--;
 		if (!request_busy(request))

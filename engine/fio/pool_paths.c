@@ -7,7 +7,7 @@
 #include "engine_options.h"
 #include "deadline.h"
 #include "metadata.h"
-#include "say.h"
+#include "job_log.h"
 
 int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count)
 {
@@ -56,7 +56,7 @@ static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32
 		.entries = eo->metadata ? &paths->entries : NULL,
 		.failover = eo->failover && paths->pool.count > 1,
 		.stop = deadline_passed,
-		.log = say,
+		.log = job_log,
 		.state = &paths->state,
 	};
 	struct path_config config;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "pieces.h"
-#include "say.h"
+#include "job_log.h"
 
 enum {
 	/* In a row: then the server is thought never to tell the same verifier twice. */
@@ -55,9 +55,9 @@ static void begin_writes(struct job *job)
 	replay->label = path_of(job, oldest)->config.label;
 	replay->reconnects = reconnects(job);
 	if (!replay->rounds++)
-		say("%s: the server has lost what it had not committed (its write verifier "
-		    "changed): writing %" PRIu64 " bytes again",
-		    replay->label, bytes);
+		job_log("%s: the server has lost what it had not committed (its write verifier "
+			"changed): writing %" PRIu64 " bytes again",
+			replay->label, bytes);
 }
 
 static bool overlap(const struct job *job, const struct hold_extent *a, const struct hold_extent *b)
@@ -155,18 +155,19 @@ static void conclude(struct job *job)
 
 	if (error) {
 		replay->label = replay->request.label;
-		say("%s: what is held is not durable, and cannot be made so: %s: no more is "
-		    "written",
-		    replay->label, strerror(error));
+		job_log("%s: what is held is not durable, and cannot be made so: %s: no more is "
+			"written",
+			replay->label, strerror(error));
 		give_up(job, error);
 	} else if (!job->hold.lost) {
 		if (replay->rounds)
-			say("%s: all of it is durable now", replay->label);
+			job_log("%s: all of it is durable now", replay->label);
 		end(job);
 	} else if (!try_again(job)) {
-		say("%s: the write verifier changed each of %u times that data was written again, "
-		    "the last %u without a lost connection: no more is written",
-		    replay->label, replay->rounds, replay->unexplained);
+		job_log("%s: the write verifier changed each of %u times that data was written "
+			"again, "
+			"the last %u without a lost connection: no more is written",
+			replay->label, replay->rounds, replay->unexplained);
 		give_up(job, EIO);
 	}
 }

@@ -13,7 +13,7 @@
 #include "metadata.h"
 #include "own_files.h"
 #include "pool_paths.h"
-#include "say.h"
+#include "job_log.h"
 #include "verify_entries.h"
 
 #include "util.h"
@@ -56,10 +56,11 @@ static char *terms_text(struct thread_data *td)
 
 static void forget(void)
 {
-	const char *name = say_job(kept.job); /* paths may have something to say at their end */
+	const char *name =
+		job_log_name(kept.job); /* paths may have something to say at their end */
 
 	pool_paths_close(&kept.paths);
-	say_job(name);
+	job_log_name(name);
 	free(kept.terms);
 	free(kept.job);
 	kept.terms = kept.job = NULL;
@@ -79,7 +80,7 @@ void setup_leave(void)
 static void leave_all(void)
 {
 	deadline_end();
-	say_job(NULL);
+	job_log_name(NULL);
 	setup_leave();
 }
 
@@ -113,7 +114,7 @@ static void tell_ignored(const struct pool *pool)
 	if (!*words || !strcmp(words, told))
 		return;
 	memcpy(told, words, sizeof(told));
-	say("pool: ignored arguments of libnfs that mean nothing here: %s", words);
+	job_log("pool: ignored arguments of libnfs that mean nothing here: %s", words);
 }
 
 /* The paths for this job: those at hand, or new ones. Called with the lock held. */
@@ -159,7 +160,7 @@ static int with_file(struct thread_data *td, struct fio_file *f,
 
 	pthread_mutex_lock(&kept.lock);
 	deadline_setup(td);
-	say_job(td->o.name);
+	job_log_name(td->o.name);
 	error = recall(td, &task.paths);
 	if (!error) {
 		free(kept.job);
@@ -222,8 +223,8 @@ static int find_size(struct file_task *task)
 	f->real_file_size = missing_size(task->td);
 	if (task->td->o.allow_create)
 		return 0;
-	say("%s: \"%s\" does not exist, and allow_file_create=0", task->path->config.label,
-	    task->name);
+	job_log("%s: \"%s\" does not exist, and allow_file_create=0", task->path->config.label,
+		task->name);
 	return error;
 }
 
@@ -308,11 +309,13 @@ static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 		return error;
 	if (may_change(task))
 		return lay_out(task, size, wanted, false);
-	say("%s: \"%s\" has %llu of %llu bytes, and a job that only reads changes no file that is "
-	    "there: give a smaller size=, another filename=, or overwrite=1, by which the rest is "
-	    "laid out",
-	    task->path->config.label, task->name, (unsigned long long)size,
-	    (unsigned long long)wanted);
+	job_log("%s: \"%s\" has %llu of %llu bytes, and a job that only reads changes no file that "
+		"is "
+		"there: give a smaller size=, another filename=, or overwrite=1, by which the rest "
+		"is "
+		"laid out",
+		task->path->config.label, task->name, (unsigned long long)size,
+		(unsigned long long)wanted);
 	return -EINVAL;
 }
 
@@ -327,9 +330,9 @@ static int extend(struct file_task *task, uint64_t wanted)
 	if (size >= wanted)
 		return 0;
 	if (read_only) {
-		say("%s: \"%s\" has %llu of %llu bytes, and --readonly forbids laying it out",
-		    task->path->config.label, task->name, (unsigned long long)size,
-		    (unsigned long long)wanted);
+		job_log("%s: \"%s\" has %llu of %llu bytes, and --readonly forbids laying it out",
+			task->path->config.label, task->name, (unsigned long long)size,
+			(unsigned long long)wanted);
 		return -EROFS;
 	}
 	if (missing)

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "pieces.h"
-#include "say.h"
+#include "job_log.h"
 
 void syncs_write_begins(struct job *job, struct request *write)
 {
@@ -53,9 +53,10 @@ static void report_loss(struct request *sync, struct path *path, uint32_t number
 
 	if (!lost || file->removed)
 		return;
-	say("%s: %" PRIu64 " bytes of \"%s\" may be lost: the server did not keep what it had not "
-	    "committed (its write verifier changed, or COMMIT failed)",
-	    path->config.label, lost, file->name);
+	job_log("%s: %" PRIu64
+		" bytes of \"%s\" may be lost: the server did not keep what it had not "
+		"committed (its write verifier changed, or COMMIT failed)",
+		path->config.label, lost, file->name);
 	if (!sync->error) {
 		sync->error = EIO;
 		sync->label = path->config.label;

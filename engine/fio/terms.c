@@ -10,7 +10,7 @@
 #include "open_loop.h"
 #include "pool/getaddrinfo.h"
 #include "pool/spread.h"
-#include "say.h"
+#include "job_log.h"
 #include "util.h"
 
 static const unsigned long long BLOCK_MAX = 1ull << 30; /* a request counts its bytes in 32 bits */
@@ -29,36 +29,39 @@ int terms_check(struct thread_data *td)
 	const char *required = options_of(td)->require_version;
 
 	if (required && strcmp(required, NFSMULTI_VERSION)) {
-		say("require_version=%s, and the engine on this host is %s: install the same on "
-		    "every host",
-		    required, NFSMULTI_VERSION);
+		job_log("require_version=%s, and the engine on this host is %s: install the same "
+			"on "
+			"every host",
+			required, NFSMULTI_VERSION);
 		return -EINVAL;
 	}
 	if (!options_of(td)->metadata && (td_trim(td) || trims_as_it_verifies(td))) {
-		say("%s%s trims: NFSv3 and NFSv4.1 have no operation that does, and NFSv4.2's "
-		    "DEALLOCATE is not used here: use reads and writes",
-		    td_trim(td) ? "rw=" : "",
-		    td_trim(td) ? ddir_str(td->o.td_ddir) : "trim_percentage");
+		job_log("%s%s trims: NFSv3 and NFSv4.1 have no operation that does, and NFSv4.2's "
+			"DEALLOCATE is not used here: use reads and writes",
+			td_trim(td) ? "rw=" : "",
+			td_trim(td) ? ddir_str(td->o.td_ddir) : "trim_percentage");
 		return -EOPNOTSUPP;
 	}
 	if (td->o.fill_device) {
-		say("fill_device is not supported: give the size that is to be written (size=)");
+		job_log("fill_device is not supported: give the size that is to be written "
+			"(size=)");
 		return -EOPNOTSUPP;
 	}
 	if (td->o.read_iolog_chunked) {
-		say("read_iolog_chunked is not supported: fio finds files and larger blocks in the "
-		    "log while the job runs: leave it out");
+		job_log("read_iolog_chunked is not supported: fio finds files and larger blocks in "
+			"the "
+			"log while the job runs: leave it out");
 		return -EOPNOTSUPP;
 	}
 	if (td->o.pre_read) {
-		say("pre_read is not supported: fio reads local files for it: let a job before "
-		    "this "
-		    "one read them (stonewall)");
+		job_log("pre_read is not supported: fio reads local files for it: let a job before "
+			"this "
+			"one read them (stonewall)");
 		return -EOPNOTSUPP;
 	}
 	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
-		say("bs of %llu bytes: one block may have at most %llu",
-		    max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
+		job_log("bs of %llu bytes: one block may have at most %llu",
+			max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
 		return -EINVAL;
 	}
 	return open_loop_check(td) ?: metadata_check(td);
@@ -69,9 +72,9 @@ int terms_check(struct thread_data *td)
 static void say_pool(const char *what, const char *text, const struct pool_error *err)
 {
 	if (err->column)
-		say("%s: column %zu: %s, in \"%s\"", what, err->column, err->reason, text);
+		job_log("%s: column %zu: %s, in \"%s\"", what, err->column, err->reason, text);
 	else
-		say("%s: %s", what, err->reason);
+		job_log("%s: %s", what, err->reason);
 }
 
 static const char *const environments[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
@@ -97,9 +100,10 @@ static int named_pool(const char *name, struct pool *pool)
 		said = true;
 	}
 	if (!said)
-		say("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a directory "
-		    "begins with a slash, an export with nfs://",
-		    name);
+		job_log("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a "
+			"directory "
+			"begins with a slash, an export with nfs://",
+			name);
 	return -ENOENT;
 }
 
@@ -116,9 +120,9 @@ static int pool_of_file(const char *file, struct pool *pool)
 		if (error != -ENOENT)
 			return error;
 	}
-	say("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
-	    "IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
-	    file);
+	job_log("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
+		"IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
+		file);
 	return -ENOENT;
 }
 
@@ -145,8 +149,8 @@ static int check_pool_of_file(const char *file, const struct pool *first)
 	pool_free(&pool);
 	if (same)
 		return 0;
-	say("\"%s\" lies in another pool than the job's first file: give it a job of its own",
-	    file);
+	job_log("\"%s\" lies in another pool than the job's first file: give it a job of its own",
+		file);
 	return -EINVAL;
 }
 
@@ -156,7 +160,7 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 	int error;
 
 	if (!td->files_index) {
-		say("no pool: give pool=: the job has no file that could lie in one");
+		job_log("no pool: give pool=: the job has no file that could lie in one");
 		return -ENOENT;
 	}
 	error = pool_of_file(td->files[0]->file_name, pool);
@@ -199,7 +203,7 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 				pool->paths[i].args.family = AF_INET6;
 	error = pool_resolve(pool, pool_getaddrinfo, &err);
 	if (error) {
-		say("pool: %s", err.reason);
+		job_log("pool: %s", err.reason);
 		pool_free(pool);
 	}
 	return error;
@@ -211,7 +215,7 @@ int terms_name(struct fio_file *f, const struct pool *pool, const char **name)
 	int error = pool_relative_name(pool, f->file_name, name, &err);
 
 	if (error)
-		say("filename \"%s\": %s", f->file_name, err.reason);
+		job_log("filename \"%s\": %s", f->file_name, err.reason);
 	return error;
 }
 
@@ -244,13 +248,14 @@ int terms_path(struct thread_data *td, const struct pool_path *path, struct path
 			},
 		.stateless = eo->stateless,
 		.trunks = eo->trunking,
-		.log = say,
+		.log = job_log,
 	};
 
 	if (path->kind == PATH_NFS && eo->version == VERSION_40 &&
 	    !(path->args.set & ARG_VERSION)) {
-		say("version=4.0: NFSv4.0 has no sessions, which the engine's calls need: use 4.1, "
-		    "or mount the export and name the directory");
+		job_log("version=4.0: NFSv4.0 has no sessions, which the engine's calls need: use "
+			"4.1, "
+			"or mount the export and name the directory");
 		return -EPROTONOSUPPORT;
 	}
 	return path_config_make(config, path, &terms);

@@ -10,7 +10,7 @@
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
 #include "pass.h"
-#include "say.h"
+#include "job_log.h"
 #include "util.h"
 
 /* What was found of one entry. */
@@ -91,18 +91,19 @@ static void say_wrong(const struct pass *pass, const struct count *missing,
 	uint64_t count = pass->end - pass->first;
 
 	if (!twice->count)
-		say("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
-		    " missing: entry %" PRIu64 " is the first",
-		    pass->name, count, missing->count, missing->first);
+		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
+			" missing: entry %" PRIu64 " is the first",
+			pass->name, count, missing->count, missing->first);
 	else if (!missing->count)
-		say("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
-		    " there twice: entry %" PRIu64 " is the first",
-		    pass->name, count, twice->count, twice->first);
+		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
+			" there twice: entry %" PRIu64 " is the first",
+			pass->name, count, twice->count, twice->first);
 	else
-		say("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
-		    " missing: entry %" PRIu64 " is the first; %" PRIu64
-		    " there twice: entry %" PRIu64 " is the first",
-		    pass->name, count, missing->count, missing->first, twice->count, twice->first);
+		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
+			" missing: entry %" PRIu64 " is the first; %" PRIu64
+			" there twice: entry %" PRIu64 " is the first",
+			pass->name, count, missing->count, missing->first, twice->count,
+			twice->first);
 }
 
 static int judge(const struct verification *all)
@@ -134,10 +135,10 @@ static int list_and_judge(struct verification *all, uint64_t first, uint64_t end
 	if (!error)
 		return judge(all);
 	if (error != -EINTR)
-		say("meta_verify=1: listing the directory of entry %" PRIu64
-		    " below \"%s\": %s%s%s",
-		    pass->failed_at, pass->name, strerror(-error), pass->status ? ": " : "",
-		    pass->status ?: "");
+		job_log("meta_verify=1: listing the directory of entry %" PRIu64
+			" below \"%s\": %s%s%s",
+			pass->failed_at, pass->name, strerror(-error), pass->status ? ": " : "",
+			pass->status ?: "");
 	return error;
 }
 

@@ -78,7 +78,7 @@ struct hold_extent *hold_take(struct hold *hold, uint32_t file, uint64_t offset,
 }
 
 /* Lets the oldest ones go, as far as nothing is owed for them. */
-static void shed(struct hold *hold)
+static void trim_settled(struct hold *hold)
 {
 	while (hold->first < hold->end) {
 		const struct hold_extent *oldest = hold_extent(hold, hold->first);
@@ -132,7 +132,7 @@ void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *le
 		return;
 	if (extent->ledger &&
 	    (extent->ledger != ledger || !ledger_same(extent->verifier, verifier)))
-		extent->torn = hold->lost = true;
+		extent->mixed_verifiers = hold->lost = true;
 	disown(extent);
 	extent->ledger = ledger;
 	ledger->held++;
@@ -153,7 +153,7 @@ void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, u
 		drop(hold, extent);
 	else if (!extent->ledger)
 		settle(hold, extent);
-	shed(hold);
+	trim_settled(hold);
 }
 
 uint64_t hold_begin_replay(struct hold *hold)
@@ -168,7 +168,7 @@ uint64_t hold_begin_replay(struct hold *hold)
 		if (extent->dropped)
 			continue;
 		disown(extent);
-		extent->torn = extent->settled = false;
+		extent->mixed_verifiers = extent->settled = false;
 		bytes += extent->length;
 	}
 	return bytes;
@@ -202,12 +202,12 @@ void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sen
 
 		if (!covers(extent, ledger, sent))
 			continue;
-		if (extent->torn || !ledger_same(extent->verifier, verifier))
+		if (extent->mixed_verifiers || !ledger_same(extent->verifier, verifier))
 			hold->lost = true;
 		else if (!extent->under_way)
 			settle(hold, extent);
 	}
-	shed(hold);
+	trim_settled(hold);
 }
 
 void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t sent)
@@ -222,7 +222,7 @@ void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t
 		else
 			drop(hold, extent);
 	}
-	shed(hold);
+	trim_settled(hold);
 }
 
 void hold_forget(struct hold *hold, uint32_t file)
@@ -230,7 +230,7 @@ void hold_forget(struct hold *hold, uint32_t file)
 	for (uint64_t number = hold->first; number < hold->end; number++)
 		if (hold_extent(hold, number)->file == file)
 			drop(hold, hold_extent(hold, number));
-	shed(hold);
+	trim_settled(hold);
 }
 
 void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin)

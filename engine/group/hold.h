@@ -29,7 +29,7 @@ struct hold_extent {
 	bool again;	       /* … or was, for the second time or later */
 	bool settled;	       /* durable, or dropped */
 	bool dropped;	       /* discarded: never written again */
-	bool torn;	       /* its parts have several verifiers: no COMMIT can settle it */
+	bool mixed_verifiers;  /* its parts have several verifiers: no COMMIT can settle it */
 	struct ledger *ledger; /* of its bytes that were answered UNSTABLE; NULL: there are none */
 	uint8_t verifier[LEDGER_VERIFIER]; /* of those */
 	uint64_t answered; /* the hold's clock when the WRITE was answered in full */

@@ -31,14 +31,14 @@ void path_config_free(struct path_config *config)
 
 void path_forget_troubles(struct path *path)
 {
-	path->unusable = path->alone = path->said_stopped = false;
-	path->said_expired = path->said_delayed = false;
+	path->unusable = path->alone = path->stall_logged = false;
+	path->expiry_logged = path->delay_logged = false;
 	path->dead = 0;
 }
 
 void path_rest(struct path *path)
 {
-	if (!path->version->leave)
+	if (!path->version->teardown)
 		path_close_names(path);
 }
 
@@ -143,7 +143,7 @@ void path_close(struct path *path)
 	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
 		path_close_file(path, i);
 	if (path->state) /* leaving looks at the files, where it has to connect anew */
-		path->version->leave(path);
+		path->version->teardown(path);
 	free(path->files);
 	path_close_names(path);
 	if (path->directory >= 0)

@@ -20,22 +20,22 @@ static struct path *path_of(const struct rpc_client *rpc)
 /* True where the path's first connection gets into trouble. */
 static bool trouble_begins(struct rpc_client *rpc)
 {
-	bool first = !rpc->told.in_trouble && !path_of(rpc)->said_stopped;
+	bool first = !rpc->told.in_trouble && !path_of(rpc)->stall_logged;
 
 	rpc->told.in_trouble = true;
 	if (first)
-		path_of(rpc)->said_stopped = true;
+		path_of(rpc)->stall_logged = true;
 	return first;
 }
 
 /* True where the path answers again. */
 static bool trouble_ends(struct rpc_client *rpc)
 {
-	bool resumed = rpc->told.in_trouble && path_of(rpc)->said_stopped;
+	bool resumed = rpc->told.in_trouble && path_of(rpc)->stall_logged;
 
 	rpc->told.in_trouble = false;
 	if (resumed)
-		path_of(rpc)->said_stopped = false;
+		path_of(rpc)->stall_logged = false;
 	return resumed;
 }
 
@@ -56,16 +56,16 @@ static void expired(struct rpc_client *rpc)
 {
 	const struct rpc_timing *timing = rpc->timing;
 
-	if (!path_of(rpc)->said_expired)
+	if (!path_of(rpc)->expiry_logged)
 		tell(rpc, "no answer within %.1f s (timeo %.1f s, retrans %u, soft)",
 		     (double)timer_major(timing) / SEC, (double)timing->timeo / SEC,
 		     timing->retrans);
-	path_of(rpc)->said_expired = true;
+	path_of(rpc)->expiry_logged = true;
 }
 
 static void answered(struct rpc_client *rpc)
 {
-	path_of(rpc)->said_expired = false;
+	path_of(rpc)->expiry_logged = false;
 	if (trouble_ends(rpc))
 		tell(rpc, "server OK");
 }
@@ -158,10 +158,10 @@ static void refused(struct rpc_client *rpc, const struct call *call, const char 
 
 static void delayed(struct rpc_client *rpc, const struct call *call)
 {
-	if (!path_of(rpc)->said_delayed)
+	if (!path_of(rpc)->delay_logged)
 		tell(rpc, "%s: the server keeps asking to wait (%s): still trying",
 		     operation(rpc, call), rpc->reply.result.status);
-	path_of(rpc)->said_delayed = true;
+	path_of(rpc)->delay_logged = true;
 }
 
 static void gave_up(struct rpc_client *rpc)

@@ -23,7 +23,7 @@
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
 #include "nfs/meta_message.h"
-#include "nfs/moved.h"
+#include "nfs/io_result.h"
 #include "nfs/path.h"
 
 static inline const struct path *meta_path(const struct call *call)
@@ -111,8 +111,8 @@ static inline void meta_begin(const struct call *call)
 }
 
 /* What both versions say; a reply has at most `reply_max` bytes. */
-static inline void meta_argue(const struct call *call, uint32_t reply_max,
-			      struct meta_arguments *arguments)
+static inline void meta_fill_arguments(const struct call *call, uint32_t reply_max,
+				       struct meta_arguments *arguments)
 {
 	const struct entries *entries = meta_entries(call);
 	const struct conn_io *io = call->io;
@@ -147,10 +147,10 @@ static inline bool meta_sent_before(const struct call *call)
 }
 
 /* Another call is to go on with the operation. */
-static inline enum verdict meta_goes_on(struct conn_io *io, enum verdict verdict)
+static inline enum disposition meta_goes_on(struct conn_io *io, enum disposition disposition)
 {
 	io->meta->sends = 0;
-	return verdict;
+	return disposition;
 }
 
 /* The server has refused a call before it began: only earlier copies may have been carried out. */
@@ -164,15 +164,15 @@ static inline void meta_not_begun(const struct call *call)
  * The server asks to wait: what it says it has not done. `done`: it has done what the call asks
  * first, and only what follows in the compound was not.
  */
-static inline enum verdict meta_waits(const struct call *call, bool done)
+static inline enum disposition meta_waits(const struct call *call, bool done)
 {
 	if (!done)
 		meta_not_begun(call);
-	return CALL_DELAY;
+	return CALL_BACKOFF;
 }
 
 /* It was answered with success; `handle` is the entry's: NULL, or of length 0, where not told. */
-static inline enum verdict meta_done(const struct call *call, const struct nfs_handle *handle)
+static inline enum disposition meta_done(const struct call *call, const struct nfs_handle *handle)
 {
 	struct conn_io *io = call->io;
 
@@ -182,11 +182,11 @@ static inline enum verdict meta_done(const struct call *call, const struct nfs_h
 		return CALL_DONE;
 	if (io->meta->handle_state == HANDLE_STALE)
 		io->meta->handle_state = HANDLE_RENEWED;
-	return CALL_REST;
+	return CALL_PARTIAL;
 }
 
 /* A LOOKUP on the way to the directory has brought the handle of the next one, or of itself. */
-static inline enum verdict meta_walked(const struct call *call, const struct nfs_handle *found)
+static inline enum disposition meta_walked(const struct call *call, const struct nfs_handle *found)
 {
 	struct entries *entries = meta_entries(call);
 	struct conn_io *io = call->io;
@@ -197,7 +197,7 @@ static inline enum verdict meta_walked(const struct call *call, const struct nfs
 		entries_note_directory(entries, io->offset, found);
 		io->meta->directory_state = HANDLE_RENEWED;
 	}
-	return CALL_REST;
+	return CALL_PARTIAL;
 }
 
 /* True where the entry is what it must be; `kind` is what its attributes say. */
@@ -222,22 +222,23 @@ static inline void meta_tell_names(struct conn_io *io, const struct readdir_page
 }
 
 /* A READDIR has brought a page. */
-static inline enum verdict meta_listed(struct conn_io *io, const struct readdir_page *page,
-				       struct call_result *result)
+static inline enum disposition meta_listed(struct conn_io *io, const struct readdir_page *page,
+					   struct call_result *result)
 {
 	meta_tell_names(io, page);
 	if (page->eof)
 		return CALL_DONE;
 	if (!listing_went_on(&io->meta->listing, page->count, page->cookie, page->verifier))
-		return moved_fail(result, EPROTO,
-				  "the listing does not advance, and not the end of the directory "
-				  "either");
-	return meta_goes_on(io, CALL_REST);
+		return call_fail(result, EPROTO,
+				 "the listing does not advance, and not the end of the directory "
+				 "either");
+	return meta_goes_on(io, CALL_PARTIAL);
 }
 
 /* Its results are there, in full. */
-static inline enum verdict meta_answered(const struct call *call, const struct meta_result *meta,
-					 struct call_result *result)
+static inline enum disposition meta_answered(const struct call *call,
+					     const struct meta_result *meta,
+					     struct call_result *result)
 {
 	result->lookup = call->io->meta->looks_up;
 	if (call->io->meta->finds_directory)
@@ -245,7 +246,7 @@ static inline enum verdict meta_answered(const struct call *call, const struct m
 	if (meta_asked(call) == META_READDIR)
 		return meta_listed(call->io, &meta->page, result);
 	if (!meta_as_expected(call->io, &meta->kind))
-		return moved_fail(result, EILSEQ, NULL);
+		return call_fail(result, EILSEQ, NULL);
 	return meta_done(call, &meta->found);
 }
 
@@ -254,18 +255,18 @@ static inline enum verdict meta_answered(const struct call *call, const struct m
  * change the directory all the time, a hard one goes on for as long as that changes; else a major
  * time-out (nfs(5), retrans) is the limit.
  */
-static inline enum verdict meta_lists_anew(const struct call *call, int error,
-					   struct call_result *result)
+static inline enum disposition meta_restart_listing(const struct call *call, int error,
+						    struct call_result *result)
 {
 	const struct rpc_timing *timing = call->rpc->timing;
 	struct conn_io *io = call->io;
 
 	if (listing_forgotten(&io->meta->listing, call->rpc->clock->now, !timing->soft) >
 	    timer_major(timing))
-		return moved_fail(result, error,
-				  "the server keeps forgetting the cookies of a listing");
+		return call_fail(result, error,
+				 "the server keeps forgetting the cookies of a listing");
 	meta_begin_listing(io);
-	return meta_goes_on(io, CALL_AGAIN);
+	return meta_goes_on(io, CALL_RETRY_NOW);
 }
 
 /* A handle is stale. True where it is to be looked up again: once for each. */
@@ -289,16 +290,16 @@ static inline bool meta_renews(const struct call *call)
 }
 
 /* The server refused it with what is a positive errno. result->status is set. */
-static inline enum verdict meta_refused(const struct call *call, int error,
-					struct call_result *result)
+static inline enum disposition meta_refused(const struct call *call, int error,
+					    struct call_result *result)
 {
 	struct conn_io *io = call->io;
 	bool again = meta_sent_before(call);
 
 	if (io->meta->finds_directory)
-		return moved_fail(result, error,
-				  "the server does not know the handle of its directory any more, "
-				  "and does not find that directory again");
+		return call_fail(result, error,
+				 "the server does not know the handle of its directory any more, "
+				 "and does not find that directory again");
 	if (error == EEXIST && (meta_makes(io->meta->op) || io->meta->op == META_LINK) &&
 	    !io->meta->looks_up && again && !io->meta->exclusive)
 		return CALL_DONE;
@@ -311,13 +312,13 @@ static inline enum verdict meta_refused(const struct call *call, int error,
 		return meta_done(call, NULL);
 	if (error == ENOENT && meta_takes_other(io->meta->op) && !io->meta->reversed) {
 		io->meta->reversed = true;
-		return meta_goes_on(io, CALL_AGAIN);
+		return meta_goes_on(io, CALL_RETRY_NOW);
 	}
 	if (error == ESTALE && meta_renews(call))
-		return again ? CALL_AGAIN : meta_goes_on(io, CALL_AGAIN);
+		return again ? CALL_RETRY_NOW : meta_goes_on(io, CALL_RETRY_NOW);
 	/* nfs-ganesha, where a name is removed while it lists; the directory may be there. */
 	if ((error == ENOENT || error == ESTALE) && io->meta->op == META_READDIR &&
 	    ++io->meta->listing.misses < LISTING_MISSES_MAX)
-		return meta_goes_on(io, CALL_AGAIN);
-	return moved_fail(result, error, NULL);
+		return meta_goes_on(io, CALL_RETRY_NOW);
+	return call_fail(result, error, NULL);
 }

@@ -173,10 +173,10 @@ static bool is_put_off(struct names *names, uint32_t delays, int *error)
 
 	if (*error != -EAGAIN)
 		return false;
-	if (delays + 1 == DELAYS_QUIET && !path->said_delayed) {
+	if (delays + 1 == DELAYS_QUIET && !path->delay_logged) {
 		path->job.log("%s: the server keeps asking to wait (%s): still trying",
 			      path->config.label, nfs3_status_name(NFS3_STATUS_JUKEBOX));
-		path->said_delayed = true;
+		path->delay_logged = true;
 	}
 	*error = wait_until(clock_now() + timer_delay(delays), path->job.stop);
 	if (*error)

@@ -67,7 +67,7 @@ static uint32_t get(struct nfs4_request *request, struct nfs4_results *results)
 }
 
 /* What goes back has been offered, whatever the server says: it may have forgotten it. */
-static bool bears(const struct nfs4_request *request, uint32_t status)
+static bool tolerates(const struct nfs4_request *request, uint32_t status)
 {
 	return (request->operation == NFS4_CLOSE || request->operation == NFS4_DELEGRETURN) &&
 	       status != NFS4ERR_DELAY && status != NFS4ERR_GRACE;
@@ -81,7 +81,7 @@ static void prepare(struct nfs4_request *request, enum nfs4_operation operation)
 	request->cached = !looks(request);
 	request->put = put;
 	request->get = get;
-	request->bears = bears;
+	request->tolerates = tolerates;
 }
 
 static int find_export_again(struct names *names);

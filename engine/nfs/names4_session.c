@@ -239,7 +239,7 @@ static void destroy_all(struct names *names, uint64_t deadline)
 	run_until(names, &request, deadline, NULL);
 }
 
-void names4_leave(struct path *path)
+void names4_teardown(struct path *path)
 {
 	if (may_ask(path->names))
 		destroy_all(path->names, clock_read(&path->names->clock) + LEAVE_TIME);

@@ -40,4 +40,4 @@ void names4_tell(struct names *names, struct nfs4_request *request);
 /* struct nfs_version's. Destroys what the server has of the path's client; waits for a second at
  * most.
  */
-void names4_leave(struct path *path);
+void names4_teardown(struct path *path);

@@ -8,7 +8,7 @@
 
 #include "nfs/meta_call.h"
 #include "nfs/meta_request.h"
-#include "nfs/moved.h"
+#include "nfs/io_result.h"
 #include "nfs/names3.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs3_meta.h"
@@ -54,7 +54,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	const struct link *link = &call->rpc->link;
 	struct meta_arguments arguments;
 
-	meta_argue(call, link->ops->head_max(link->channel), &arguments);
+	meta_fill_arguments(call, link->ops->head_max(link->channel), &arguments);
 	arguments.exclusive = call->io->meta->exclusive;
 	arguments.verifier = verifier_of(meta_entries(call));
 	arguments.made = call->io->meta->created;
@@ -89,19 +89,19 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	return arguments;
 }
 
-static enum verdict refused(struct call_result *result, uint32_t status)
+static enum disposition refused(struct call_result *result, uint32_t status)
 {
 	result->status = nfs3_status_name(status);
 	if (nfs3_asks_to_wait(status))
-		return CALL_DELAY;
-	return moved_fail(result, nfs3_errno(status), NULL);
+		return CALL_BACKOFF;
+	return call_fail(result, nfs3_errno(status), NULL);
 }
 
 /*
  * An exclusive create sets no attributes (3.3.8): SETATTR does, by the handle that CREATE has
  * brought, or LOOKUP after it.
  */
-static enum verdict went_on(const struct call *call, const struct nfs_handle *found)
+static enum disposition went_on(const struct call *call, const struct nfs_handle *found)
 {
 	struct conn_io *io = call->io;
 
@@ -110,7 +110,7 @@ static enum verdict went_on(const struct call *call, const struct nfs_handle *fo
 	io->meta->created = true;
 	io->meta->created_over = meta_path(call);
 	io->meta->handle = *found;
-	return meta_goes_on(io, CALL_REST);
+	return meta_goes_on(io, CALL_PARTIAL);
 }
 
 /*
@@ -126,14 +126,15 @@ static bool is_sound(struct xdr_in *in, uint32_t status, bool sound, struct call
 	return true;
 }
 
-static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct call_result *result)
+static enum disposition decode_meta(struct xdr_in *in, struct call *call,
+				    struct call_result *result)
 {
 	struct meta_result meta;
 	uint32_t status = 0;
 	bool sound = nfs3_decode_meta(in, meta_asked(call), &status, &meta);
 
 	if (!is_sound(in, status, sound, result))
-		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
+		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (in->bad)
 		return CALL_DONE;
 	if (!status)
@@ -144,18 +145,19 @@ static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct cal
 	if (nfs3_asks_to_wait(status))
 		return meta_waits(call, false);
 	if (status == NFS3_STATUS_BAD_COOKIE && meta_asked(call) == META_READDIR)
-		return meta_lists_anew(call, nfs3_errno(status), result);
+		return meta_restart_listing(call, nfs3_errno(status), result);
 	return meta_refused(call, nfs3_errno(status), result);
 }
 
-static enum verdict decode_request(struct xdr_in *in, struct call *call, struct call_result *result)
+static enum disposition decode_request(struct xdr_in *in, struct call *call,
+				       struct call_result *result)
 {
 	struct meta_request *request = meta_request_of(call);
 	struct meta_result meta;
 	uint32_t status;
 
 	if (!nfs3_decode_meta(in, request->arguments.op, &status, &meta))
-		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
+		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (in->bad)
 		return CALL_DONE;
 	if (status)
@@ -164,10 +166,10 @@ static enum verdict decode_request(struct xdr_in *in, struct call *call, struct 
 	return CALL_DONE;
 }
 
-static enum verdict decode(struct xdr_in *in, struct call *call, struct call_result *result)
+static enum disposition decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
 	struct nfs3_result nfs3;
-	struct moved moved;
+	struct io_result io_result;
 	bool sound;
 
 	if (call->request)
@@ -178,11 +180,12 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 		return decode_meta(in, call, result);
 	sound = nfs3_decode(in, procedure_of(call), &nfs3);
 	if (!is_sound(in, nfs3.status, sound, result))
-		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
+		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (nfs3.status)
 		return refused(result, nfs3.status);
-	moved = (struct moved){nfs3.count, nfs3.eof, (enum io_stable)nfs3.committed, nfs3.verifier};
-	return moved_judge(call, &moved, result);
+	io_result = (struct io_result){nfs3.count, nfs3.eof, (enum io_stable)nfs3.committed,
+				       nfs3.verifier};
+	return io_result_judge(call, &io_result, result);
 }
 
 /* NFSv3 opens nothing: `number` and `writes` mean nothing to it. */

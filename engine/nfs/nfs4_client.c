@@ -285,11 +285,11 @@ static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange
 	bool confirmed = client->id == result->client && result->flags & NFS4_CONFIRMED;
 	uint32_t step = result->sequence - (client->sequence - client->ahead);
 
-	if (confirmed && !client->adrift && step > max_of(client->ahead, 1u))
+	if (confirmed && !client->sequence_unknown && step > max_of(client->ahead, 1u))
 		return;
 	client->sequence = result->sequence;
 	client->ahead = 0;
-	client->adrift = false;
+	client->sequence_unknown = false;
 }
 
 static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_result *result)
@@ -351,7 +351,7 @@ static void count_created(struct nfs4_client *client, uint32_t status, bool ours
 		client->sequence--;
 		client->ahead--;
 	} else {
-		client->adrift = true;
+		client->sequence_unknown = true;
 	}
 }
 
@@ -420,7 +420,7 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 	case NFS4_DESTROY_SESSION: state->session.alive = false; break;
 	case NFS4_BIND_CONN_TO_SESSION:
 		state->unbound = false;
-		if (request->status && !state->session.doubtful)
+		if (request->status && !state->session.needs_reset)
 			state->session.alive = false; /* else it is destroyed next */
 		break;
 	default: break;
@@ -448,7 +448,7 @@ static bool next_request(struct nfs4_state *state)
 
 	if (session->alive && state->unbound) {
 		nfs4_ask(&state->setup, NFS4_BIND_CONN_TO_SESSION, client, session);
-	} else if (session->alive && session->doubtful) {
+	} else if (session->alive && session->needs_reset) {
 		nfs4_ask(&state->setup, NFS4_DESTROY_SESSION, client, session);
 	} else if (!client->known ||
 		   (!session->alive && client->creating && client->creating != session)) {
@@ -532,7 +532,7 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 	case NFS4ERR_BAD_HIGH_SLOT:
 	case NFS4ERR_SEQ_MISORDERED:
 	case NFS4ERR_SEQ_FALSE_RETRY: /* a SEQUENCE that is refused need not bind its connection */
-		state->session.doubtful = state->unbound = true;
+		state->session.needs_reset = state->unbound = true;
 		break;
 	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->unbound = true; break;
 	default:

@@ -29,7 +29,7 @@ struct nfs4_request {
 	void (*put)(const struct nfs4_request *request, struct nfs4_compound *compound);
 	uint32_t (*get)(struct nfs4_request *request, struct nfs4_results *results);
 	/* True for a status that whoever made it deals with; NULL: it can bear none. */
-	bool (*bears)(const struct nfs4_request *request, uint32_t status);
+	bool (*tolerates)(const struct nfs4_request *request, uint32_t status);
 
 	const struct nfs4_client *client;
 	const struct nfs4_session *session;
@@ -104,12 +104,12 @@ struct nfs4_client {
 	uint64_t id;	   /* 0: not known yet */
 	uint32_t sequence; /* of the next CREATE_SESSION */
 	uint32_t ahead;	   /* … if the last so many, which gave none, have taken their numbers */
-	bool adrift;	   /* … is not that: the server is to tell it */
-	bool known;	   /* the server has given the id, and has not said that it forgot it */
-	bool reclaims;	   /* after another id: opens are reclaimed first, in the grace period */
-	bool complete;	   /* RECLAIM_COMPLETE */
-	uint32_t epochs;   /* sessions begun */
-	bool closes_apart; /* the server takes no CLOSE by the current stateid */
+	bool sequence_unknown; /* … is not that: the server is to tell it */
+	bool known;	       /* the server has given the id, and has not said that it forgot it */
+	bool reclaims;	     /* after another id: opens are reclaimed first, in the grace period */
+	bool complete;	     /* RECLAIM_COMPLETE */
+	uint32_t epochs;     /* sessions begun */
+	bool closes_apart;   /* the server takes no CLOSE by the current stateid */
 	uint32_t lease_time; /* seconds; 0: not known yet */
 	/* Bytes of the longest messages that all sessions for data take; 0: not known yet. */
 	uint32_t request_max, response_max;

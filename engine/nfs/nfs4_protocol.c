@@ -7,7 +7,7 @@
 
 #include "nfs/meta_call.h"
 #include "nfs/meta_request.h"
-#include "nfs/moved.h"
+#include "nfs/io_result.h"
 #include "nfs/names4.h"
 #include "nfs/names4_session.h"
 #include "nfs/nfs3.h"
@@ -79,7 +79,7 @@ static bool acquire(struct rpc_client *rpc, struct call *call)
 
 	if (!call->io && !asks_meta(call) && (!call->request || !request_of(call)->sequenced))
 		return true;
-	if (!state->session.alive || state->session.doubtful) {
+	if (!state->session.alive || state->session.needs_reset) {
 		rpc->prepared = false; /* the session is replaced first */
 		return false;
 	}
@@ -93,7 +93,7 @@ static bool acquire(struct rpc_client *rpc, struct call *call)
 	 */
 	if (call == rpc->setup &&
 	    now - state->session.used_at > path_detour_time(&meta_path(call)->config))
-		state->session.doubtful = state->unbound = true;
+		state->session.needs_reset = state->unbound = true;
 	return false;
 }
 
@@ -102,15 +102,15 @@ static void release(struct rpc_client *rpc, struct call *call, bool answered)
 	struct nfs4_state *state = rpc->state;
 
 	nfs4_session_release(&state->session, call, answered);
-	if (!answered && state->session.doubtful)
+	if (!answered && state->session.needs_reset)
 		state->unbound = true; /* by its next channel, which is to destroy it */
 }
 
-static bool current(const struct rpc_client *rpc, const struct call *call)
+static bool slot_valid(const struct rpc_client *rpc, const struct call *call)
 {
 	const struct nfs4_state *state = rpc->state;
 
-	return nfs4_session_current(&state->session, call);
+	return nfs4_session_slot_valid(&state->session, call);
 }
 
 /* --- calls --- */
@@ -168,7 +168,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	char owner[OWNER_MAX];
 
 	meta_begin(call);
-	meta_argue(call, reply_max(call), &arguments);
+	meta_fill_arguments(call, reply_max(call), &arguments);
 	begin(&compound, out, call, false, &sequence);
 	if (arguments.op == META_OPEN || arguments.op == META_CREATE) {
 		arguments.client = mine->client->id;
@@ -282,7 +282,8 @@ static const char *unusable(uint32_t status, bool trunks)
  * once for an I/O and session: a server that refuses what it has just given does so for ever. A
  * stateid that another connection has replaced meanwhile says nothing.
  */
-static enum verdict stateid_refused(struct call *call, uint32_t status, struct call_result *result)
+static enum disposition stateid_refused(struct call *call, uint32_t status,
+					struct call_result *result)
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
 	const struct nfs4_file *file = nfs4_file_of(call);
@@ -291,7 +292,7 @@ static enum verdict stateid_refused(struct call *call, uint32_t status, struct c
 		return CALL_RECOVER;
 	if (call->reopened == call->epoch) {
 		result->status = unusable(status, mine->trunks);
-		return moved_fail(result, nfs4_errno(status), NULL);
+		return call_fail(result, nfs4_errno(status), NULL);
 	}
 	call->reopened = call->epoch;
 	return CALL_RECOVER;
@@ -314,20 +315,20 @@ static const char *remedy(uint32_t status)
 	}
 }
 
-static enum verdict refused(struct call *call, uint32_t status, bool by_sequence,
-			    struct call_result *result)
+static enum disposition refused(struct call *call, uint32_t status, bool by_sequence,
+				struct call_result *result)
 {
-	bool outdated = call->epoch && !current(call->rpc, call);
+	bool outdated = call->epoch && !slot_valid(call->rpc, call);
 
 	result->status = nfs4_status_name(status);
 	result->code = status;
 	switch (status) {
 	case NFS4ERR_DELAY: /* by SEQUENCE: the copy that went out before is not finished */
-		return by_sequence && call->tries > 1 ? CALL_LATER : CALL_DELAY;
-	case NFS4ERR_GRACE: return CALL_DELAY;
+		return by_sequence && call->tries > 1 ? CALL_RETRY_SAME_SLOT : CALL_BACKOFF;
+	case NFS4ERR_GRACE: return CALL_BACKOFF;
 	case NFS4ERR_RETRY_UNCACHED_REP: /* it was carried out, and its reply is gone */
 		call->slot_used = true;
-		return CALL_AGAIN;
+		return CALL_RETRY_NOW;
 	case NFS4ERR_BADSESSION:
 	case NFS4ERR_DEADSESSION:
 	case NFS4ERR_BADSLOT:
@@ -336,12 +337,12 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 	case NFS4ERR_SEQ_FALSE_RETRY:
 	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
 		if (by_sequence)
-			return outdated ? CALL_AGAIN : CALL_RECOVER;
+			return outdated ? CALL_RETRY_NOW : CALL_RECOVER;
 		break;
-	case NFS4ERR_STALE_CLIENTID: return outdated ? CALL_AGAIN : CALL_RECOVER;
+	case NFS4ERR_STALE_CLIENTID: return outdated ? CALL_RETRY_NOW : CALL_RECOVER;
 	case NFS4ERR_EXPIRED:
 		if (by_sequence)
-			return outdated ? CALL_AGAIN : CALL_RECOVER;
+			return outdated ? CALL_RETRY_NOW : CALL_RECOVER;
 		result->code = NFS4ERR_BAD_STATEID;
 	/* fall through */
 	case NFS4ERR_BAD_STATEID:
@@ -358,7 +359,7 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 		break;
 	default: break;
 	}
-	return moved_fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
+	return call_fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
 }
 
 /* False where the results end with SEQUENCE's *status. */
@@ -374,7 +375,7 @@ static bool read_sequence(struct nfs4_results *results, struct call *call, uint3
 	if (results->in->bad)
 		return false;
 	call->slot_used = true;
-	if (!current(call->rpc, call))
+	if (!slot_valid(call->rpc, call))
 		return true;
 	if (sequence.slot != call->slot || sequence.sequence != session->sequence[call->slot])
 		results->broken = true;
@@ -401,13 +402,13 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 	return 0;
 }
 
-static enum verdict judge_io(const struct call *call, const struct nfs4_data_result *data,
-			     struct call_result *result)
+static enum disposition judge_io(const struct call *call, const struct nfs4_data_result *data,
+				 struct call_result *result)
 {
-	const struct moved moved = {data->count, data->eof, (enum io_stable)data->committed,
-				    data->verifier};
+	const struct io_result io_result = {data->count, data->eof, (enum io_stable)data->committed,
+					    data->verifier};
 
-	return moved_judge(call, &moved, result);
+	return io_result_judge(call, &io_result, result);
 }
 
 /* A positive errno for what is the operation's own status, 0 for what refused() is to judge. */
@@ -428,8 +429,8 @@ static int meta_errno(uint32_t status)
  * operation counts as sent: where the path is given up before these are answered, another path asks
  * again, and finds it done.
  */
-static enum verdict give_back(const struct call *call, const struct nfs4_meta_result *meta,
-			      enum verdict verdict)
+static enum disposition give_back(const struct call *call, const struct nfs4_meta_result *meta,
+				  enum disposition disposition)
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
 	struct conn_io *io = call->io;
@@ -439,54 +440,54 @@ static enum verdict give_back(const struct call *call, const struct nfs4_meta_re
 	if (meta->close == NFS4ERR_BAD_STATEID)
 		mine->client->closes_apart = true;
 	if (!open && !meta->opened.delegated)
-		return verdict;
+		return disposition;
 	io->meta->left.path = meta_path(call);
 	io->meta->left.open = open;
 	io->meta->left.delegated = meta->opened.delegated;
 	memcpy(io->meta->left.opened, meta->opened.stateid.bytes, sizeof(io->meta->left.opened));
 	memcpy(io->meta->left.delegation, meta->opened.delegation.bytes,
 	       sizeof(io->meta->left.delegation));
-	return CALL_REST;
+	return CALL_PARTIAL;
 }
 
 /* What the server does not know any more, or will not have back, is not the operation's affair. */
-static enum verdict judge_return(struct call *call, uint32_t status, struct call_result *result)
+static enum disposition judge_return(struct call *call, uint32_t status, struct call_result *result)
 {
-	enum verdict verdict = status ? refused(call, status, false, result) : CALL_DONE;
+	enum disposition disposition = status ? refused(call, status, false, result) : CALL_DONE;
 
-	if (verdict != CALL_DONE && verdict != CALL_FAIL)
-		return verdict;
+	if (disposition != CALL_DONE && disposition != CALL_FAIL)
+		return disposition;
 	if (returning(call) == NFS4_CLOSE && call->io->meta->left.delegated) {
 		call->io->meta->left.open = false;
-		return CALL_REST;
+		return CALL_PARTIAL;
 	}
 	call->io->meta->left.path = NULL;
 	return CALL_DONE;
 }
 
-static enum verdict judge_meta(struct call *call, uint32_t status,
-			       const struct nfs4_meta_result *meta, struct call_result *result)
+static enum disposition judge_meta(struct call *call, uint32_t status,
+				   const struct nfs4_meta_result *meta, struct call_result *result)
 {
 	int error = meta_errno(status);
-	enum verdict verdict;
+	enum disposition disposition;
 
 	if (!status) {
-		verdict = meta_answered(call, &meta->all, result);
-		return give_back(call, meta, verdict);
+		disposition = meta_answered(call, &meta->all, result);
+		return give_back(call, meta, disposition);
 	}
 	result->status = nfs4_status_name(status);
 	if ((status == NFS4ERR_NOT_SAME || status == NFS4ERR_BAD_COOKIE) &&
 	    meta_asked(call) == META_READDIR)
-		return meta_lists_anew(call, nfs4_errno(status), result);
+		return meta_restart_listing(call, nfs4_errno(status), result);
 	if (error)
 		return meta_refused(call, error, result);
-	verdict = refused(call, status, false, result);
-	return verdict == CALL_DELAY ? meta_waits(call, meta->carried_out) : verdict;
+	disposition = refused(call, status, false, result);
+	return disposition == CALL_BACKOFF ? meta_waits(call, meta->carried_out) : disposition;
 }
 
-static enum verdict judge_meta_request(struct call *call, uint32_t status,
-				       const struct nfs4_meta_result *meta,
-				       struct call_result *result)
+static enum disposition judge_meta_request(struct call *call, uint32_t status,
+					   const struct nfs4_meta_result *meta,
+					   struct call_result *result)
 {
 	if (status)
 		return refused(call, status, false, result);
@@ -494,19 +495,20 @@ static enum verdict judge_meta_request(struct call *call, uint32_t status,
 	return CALL_DONE;
 }
 
-static enum verdict judge_request(struct call *call, uint32_t status, struct call_result *result)
+static enum disposition judge_request(struct call *call, uint32_t status,
+				      struct call_result *result)
 {
 	struct nfs4_request *request = container_of(call->request, struct nfs4_request, base);
 
 	request->status = status;
-	if (!status || (request->bears && request->bears(request, status)))
+	if (!status || (request->tolerates && request->tolerates(request, status)))
 		return CALL_DONE;
 	if (request->operation == NFS4_CREATE_SESSION && status == NFS4ERR_SEQ_MISORDERED)
-		return CALL_DELAY; /* by another number, and not without end at full speed */
+		return CALL_BACKOFF; /* by another number, and not without end at full speed */
 	return refused(call, status, false, result);
 }
 
-static enum verdict decode(struct xdr_in *in, struct call *call, struct call_result *result)
+static enum disposition decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
 	struct nfs4_data_result data = {0};
 	struct nfs4_meta_result meta;
@@ -536,7 +538,7 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	if (in->bad)
 		return CALL_DONE;
 	if (!nfs4_results_sound(&results))
-		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
+		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (!goes_on && is_meta(call) && !gives_back(call) && call->tries == 1)
 		meta_not_begun(call);
 	if (!goes_on)
@@ -568,7 +570,7 @@ const struct nfs_version nfs_version_4 = {
 			.prepare = nfs4_client_prepare,
 			.acquire = acquire,
 			.release = release,
-			.current = current,
+			.slot_valid = slot_valid,
 			.encode = encode,
 			.decode = decode,
 			.recover = nfs4_client_recover,
@@ -581,5 +583,5 @@ const struct nfs_version nfs_version_4 = {
 	.close_file = names4_close_file,
 	.handle = handle_of,
 	.limits = names4_limits,
-	.leave = names4_leave,
+	.teardown = names4_teardown,
 };

@@ -34,7 +34,7 @@ static bool readable(const struct nfs4_results *results)
 }
 
 /* A contradiction, unless the value was not there to be read. */
-static void insist(struct nfs4_results *results, bool sound)
+static void require(struct nfs4_results *results, bool sound)
 {
 	if (!sound && !results->in->bad)
 		results->broken = true;
@@ -68,7 +68,7 @@ static bool get_bool(struct nfs4_results *results)
 {
 	uint32_t value = get_u32(results);
 
-	insist(results, value <= 1);
+	require(results, value <= 1);
 	return value;
 }
 
@@ -85,7 +85,7 @@ static uint32_t get_opaque(struct nfs4_results *results, void *to, uint32_t max)
 	uint32_t length = get_u32(results);
 	const uint8_t *bytes;
 
-	insist(results, length <= max);
+	require(results, length <= max);
 	bytes = take(results, (size_t)length + xdr_pad(length));
 	if (!bytes)
 		return 0;
@@ -112,7 +112,7 @@ static uint64_t get_bitmap(struct nfs4_results *results, bool *others)
 	uint64_t first = 0;
 
 	*others = false;
-	insist(results, words <= BITMAP_WORDS_MAX);
+	require(results, words <= BITMAP_WORDS_MAX);
 	for (uint32_t i = 0; i < words && readable(results); i++) {
 		uint64_t word = get_u32(results);
 
@@ -142,11 +142,11 @@ void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in)
 		uint32_t tag = word_at(bytes, 1);
 
 		results->status = word_at(bytes, 0);
-		insist(results, tag <= NFS4_OPAQUE_MAX);
+		require(results, tag <= NFS4_OPAQUE_MAX);
 		take(results, (size_t)tag + xdr_pad(tag));
 		results->left = get_u32(results);
 	}
-	insist(results, results->left || results->status);
+	require(results, results->left || results->status);
 	if (!readable(results))
 		*results = (struct nfs4_results){.in = in, .broken = results->broken};
 }
@@ -162,14 +162,14 @@ uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation oper
 
 	if (!results->left && results->status && readable(results))
 		return results->status;
-	insist(results, results->left);
+	require(results, results->left);
 	bytes = take(results, 2 * sizeof(uint32_t));
 	if (!bytes)
 		return 0;
 	number = word_at(bytes, 0);
 	status = word_at(bytes, 1);
-	insist(results,
-	       number == operation || (number == NFS4_ILLEGAL && status == NFS4ERR_OP_ILLEGAL));
+	require(results,
+		number == operation || (number == NFS4_ILLEGAL && status == NFS4ERR_OP_ILLEGAL));
 	results->left = status ? 0 : results->left - 1;
 	return results->broken ? 0 : status;
 }
@@ -199,7 +199,7 @@ void nfs4_get_read(struct nfs4_results *results, struct nfs4_data_result *read)
 	memset(read, 0, sizeof(*read));
 	if (!bytes)
 		return;
-	insist(results, word_at(bytes, 0) <= 1);
+	require(results, word_at(bytes, 0) <= 1);
 	if (results->broken)
 		return;
 	read->eof = word_at(bytes, 0);
@@ -213,7 +213,7 @@ void nfs4_get_write(struct nfs4_results *results, struct nfs4_data_result *write
 	memset(write, 0, sizeof(*write));
 	if (!bytes)
 		return;
-	insist(results, word_at(bytes, 1) <= STABLE_MAX);
+	require(results, word_at(bytes, 1) <= STABLE_MAX);
 	if (results->broken)
 		return;
 	write->count = word_at(bytes, 0);
@@ -233,7 +233,7 @@ void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle)
 {
 	memset(handle, 0, sizeof(*handle));
 	handle->length = get_opaque(results, handle->bytes, NFS4_FHSIZE);
-	insist(results, handle->length); /* without bytes it would mean the root */
+	require(results, handle->length); /* without bytes it would mean the root */
 }
 
 static void get_value(struct nfs4_results *results, const struct layout *layout,
@@ -278,8 +278,8 @@ static void get_values(struct nfs4_results *results, uint64_t which,
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
 		if (which >> layouts[i].number & 1)
 			get_value(results, &layouts[i], attributes);
-	insist(results, attributes->type && attributes->type <= TYPE_MAX);
-	insist(results, length == (size_t)(results->in->at - begin));
+	require(results, attributes->type && attributes->type <= TYPE_MAX);
+	require(results, length == (size_t)(results->in->at - begin));
 }
 
 /* Those that nobody has asked for: their values have no known length. */
@@ -297,7 +297,7 @@ void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *a
 	uint64_t which = get_bitmap(results, &others);
 
 	memset(attributes, 0, sizeof(*attributes));
-	insist(results, !others && !unknown_of(which) && (which & needed) == needed);
+	require(results, !others && !unknown_of(which) && (which & needed) == needed);
 	get_values(results, which, attributes);
 	attributes->told = which;
 	if (!readable(results))
@@ -322,7 +322,7 @@ static void skip_space_limit(struct nfs4_results *results)
 {
 	uint32_t by = get_u32(results);
 
-	insist(results, by == LIMIT_SIZE || by == LIMIT_BLOCKS);
+	require(results, by == LIMIT_SIZE || by == LIMIT_BLOCKS);
 	take(results, sizeof(uint64_t)); /* either one is */
 }
 
@@ -360,7 +360,7 @@ void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open)
 	case DELEGATE_READ:
 	case DELEGATE_WRITE: get_delegation(results, open, kind == DELEGATE_WRITE); break;
 	case DELEGATE_NONE_EXT: skip_why_none(results); break;
-	default: insist(results, false);
+	default: require(results, false);
 	}
 	if (!readable(results))
 		memset(open, 0, sizeof(*open));
@@ -370,7 +370,7 @@ void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page)
 {
 	memset(page, 0, sizeof(*page));
 	if (readable(results))
-		insist(results, readdir_decode(results->in, true, page));
+		require(results, readdir_decode(results->in, true, page));
 }
 
 /* --- clients and sessions --- */
@@ -379,7 +379,7 @@ static void skip_implementation(struct nfs4_results *results)
 {
 	uint32_t count = get_u32(results);
 
-	insist(results, count <= 1);
+	require(results, count <= 1);
 	if (!count || !readable(results))
 		return;
 	skip_opaque(results);				    /* domain */
@@ -395,7 +395,7 @@ void nfs4_get_exchange_id(struct nfs4_results *results, struct nfs4_exchange_res
 	exchange->client = get_u64(results);
 	exchange->sequence = get_u32(results);
 	exchange->flags = get_u32(results);
-	insist(results, get_u32(results) == PROTECT_NONE);
+	require(results, get_u32(results) == PROTECT_NONE);
 	server->minor = get_u64(results);
 	server->major_length = get_opaque(results, server->major, NFS4_OPAQUE_MAX);
 	server->scope_length = get_opaque(results, server->scope, NFS4_OPAQUE_MAX);
@@ -415,7 +415,7 @@ static void get_channel(struct nfs4_results *results, struct nfs4_channel *chann
 	channel->operations_max = get_u32(results);
 	channel->slots = get_u32(results);
 	depths = get_u32(results);
-	insist(results, depths <= 1);
+	require(results, depths <= 1);
 	if (depths)
 		get_u32(results); /* ca_rdma_ird */
 }
@@ -429,7 +429,7 @@ void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_r
 	get_u32(results); /* sequence */
 	get_u32(results); /* flags */
 	get_channel(results, &session->fore);
-	insist(results, session->fore.slots);
+	require(results, session->fore.slots);
 	get_channel(results, &back);
 	if (!readable(results))
 		memset(session, 0, sizeof(*session));
@@ -441,7 +441,7 @@ static void skip_bound(struct nfs4_results *results)
 
 	take(results, NFS4_SESSIONID);
 	bound = get_u32(results);
-	insist(results, bound == BOUND_FORE || bound == BOUND_BOTH);
+	require(results, bound == BOUND_FORE || bound == BOUND_BOTH);
 	get_bool(results); /* RDMA mode */
 }
 

@@ -10,7 +10,7 @@ void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 {
 	memcpy(session->id, granted->session, sizeof(session->id));
 	session->alive = true;
-	session->doubtful = false;
+	session->needs_reset = false;
 	session->epoch = epoch;
 	session->slots = min_of(granted->fore.slots, (uint32_t)NFS4_SLOTS_MAX);
 	session->highest = session->target = session->slots - 1;
@@ -66,7 +66,7 @@ void nfs4_session_release(struct nfs4_session *session, struct call *call, bool 
 		return;
 	/* SEQUENCE refused a retransmission: what went out before may still move the slot. */
 	if (!answered || (call->tries > 1 && !call->slot_used)) {
-		session->doubtful = true;
+		session->needs_reset = true;
 		return;
 	}
 	session->busy[call->slot / WORD] &= ~(1ull << call->slot % WORD);

@@ -21,7 +21,7 @@ struct nfs4_session {
 	LIST_ENTRY(nfs4_session) link; /* of its client's */
 	uint8_t id[NFS4_SESSIONID];
 	bool alive;		/* the server knows it, as far as can be told */
-	bool doubtful;		/* a call was given up, or the numbers differ: to be replaced */
+	bool needs_reset;	/* a call was given up, or the numbers differ: to be replaced */
 	uint32_t epoch;		/* of its id; 0: never had one. A call has that of its slot */
 	uint32_t wanted, slots; /* asked for; granted */
 	uint32_t highest;	/* slot that the server has now: what lies beyond begins anew */
@@ -48,7 +48,8 @@ void nfs4_session_sequence(const struct nfs4_session *session, const struct call
 			   struct nfs4_sequence *sequence);
 
 /* True where the call's slot, if it has one, belongs to the present session. */
-static inline bool nfs4_session_current(const struct nfs4_session *session, const struct call *call)
+static inline bool nfs4_session_slot_valid(const struct nfs4_session *session,
+					   const struct call *call)
 {
 	return !call->epoch || call->epoch == session->epoch;
 }

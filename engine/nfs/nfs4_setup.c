@@ -81,14 +81,14 @@ static uint32_t get(struct nfs4_request *request, struct nfs4_results *results)
 	return 0;
 }
 
-static bool bears(const struct nfs4_request *request, uint32_t status)
+static bool tolerates(const struct nfs4_request *request, uint32_t status)
 {
 	switch (request->operation) {
 	case NFS4_EXCHANGE_ID: return false;
 	case NFS4_CREATE_SESSION: /* the client is asked for again */
 		return status == NFS4ERR_STALE_CLIENTID;
 	case NFS4_BIND_CONN_TO_SESSION: /* a session in doubt is destroyed next in any case */
-		if (!request->session->doubtful) /* else the server may have forgotten it */
+		if (!request->session->needs_reset) /* else the server may have forgotten it */
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 		break;
 	case NFS4_OPEN: /* whatever becomes of one file, the others go on */
@@ -120,7 +120,7 @@ void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 		.sequenced = is_sequenced(operation),
 		.put = put,
 		.get = get,
-		.bears = bears,
+		.tolerates = tolerates,
 		.client = client,
 		.session = session,
 	};

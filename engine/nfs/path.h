@@ -68,10 +68,11 @@ struct path {
 	unsigned int connections; /* opened so far: whose turn a local address is */
 
 	/* What its connections have to say is said once for all of them: log_once.c. */
-	bool said_stopped; /* that it has stopped answering, and not yet that it answers again */
-	bool said_expired; /* soft: that it did not answer in time, and not that it answers again */
-	bool said_delayed; /* that the server keeps asking to wait */
-	uint32_t dead;	   /* failover: so many of them are */
+	bool stall_logged;  /* that it has stopped answering, and not yet that it answers again */
+	bool expiry_logged; /* soft: that it did not answer in time, and not that it answers again
+			     */
+	bool delay_logged;  /* that the server keeps asking to wait */
+	uint32_t dead;	    /* failover: so many of them are */
 };
 
 /* failover: others can stand in for this path, as long as there are any. */

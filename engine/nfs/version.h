@@ -39,7 +39,7 @@ struct nfs_version {
 		      uint32_t *write_max);
 
 	/* Takes leave of the server, and frees path->state. NULL: nothing is kept of a path. */
-	void (*leave)(struct path *path);
+	void (*teardown)(struct path *path);
 };
 
 extern const struct nfs_version nfs_version_3;

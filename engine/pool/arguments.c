@@ -27,7 +27,7 @@ struct argument {
 
 /* One list of arguments, and the argument in it that is being read. */
 struct reading {
-	struct cursor *list;
+	struct scanner *list;
 	struct path_args *args;
 	uint32_t words; /* bit i: known[i] was given */
 
@@ -48,9 +48,9 @@ static int set_number(struct reading *reading, uint32_t number)
 	unsigned int *field = number_field(reading);
 
 	if (reading->args->set & argument->bit && *field != number)
-		return cursor_refuse(reading->list, reading->at,
-				     "%s=%u contradicts the %u given before it: give one",
-				     argument->word, number, *field);
+		return scanner_refuse(reading->list, reading->at,
+				      "%s=%u contradicts the %u given before it: give one",
+				      argument->word, number, *field);
 	*field = number;
 	reading->args->set |= argument->bit;
 	return 0;
@@ -59,22 +59,22 @@ static int set_number(struct reading *reading, uint32_t number)
 static int read_number(struct reading *reading)
 {
 	const struct argument *argument = reading->argument;
-	struct cursor value = cursor_over(reading->value, NULL);
+	struct scanner value = scanner_over(reading->value, NULL);
 	uint32_t number;
 
-	if (!cursor_number(&value, argument->most, &number) || number < argument->least ||
-	    !cursor_done(&value))
-		return cursor_refuse(reading->list, reading->at, "%s is a number from %u to %u%s",
-				     argument->word, argument->least, argument->most,
-				     argument->unit ? argument->unit : "");
+	if (!scanner_number(&value, argument->most, &number) || number < argument->least ||
+	    !scanner_done(&value))
+		return scanner_refuse(reading->list, reading->at, "%s is a number from %u to %u%s",
+				      argument->word, argument->least, argument->most,
+				      argument->unit ? argument->unit : "");
 	return set_number(reading, number);
 }
 
-static unsigned int take_unit(struct cursor *value)
+static unsigned int take_unit(struct scanner *value)
 {
-	if (cursor_take(value, 'k') || cursor_take(value, 'K'))
+	if (scanner_take(value, 'k') || scanner_take(value, 'K'))
 		return 10;
-	if (cursor_take(value, 'm') || cursor_take(value, 'M'))
+	if (scanner_take(value, 'm') || scanner_take(value, 'M'))
 		return 20;
 	return 0;
 }
@@ -82,17 +82,17 @@ static unsigned int take_unit(struct cursor *value)
 static int read_size(struct reading *reading)
 {
 	const struct argument *argument = reading->argument;
-	struct cursor value = cursor_over(reading->value, NULL);
+	struct scanner value = scanner_over(reading->value, NULL);
 	uint32_t number;
 	unsigned int shift;
-	bool read = cursor_number(&value, argument->most, &number);
+	bool read = scanner_number(&value, argument->most, &number);
 
 	shift = take_unit(&value);
 	if (!read || number < argument->least || number > argument->most >> shift ||
-	    !cursor_done(&value))
-		return cursor_refuse(reading->list, reading->at,
-				     "%s is a size from %u to %um: bytes, or a number with k or m",
-				     argument->word, argument->least, argument->most >> 20);
+	    !scanner_done(&value))
+		return scanner_refuse(reading->list, reading->at,
+				      "%s is a size from %u to %um: bytes, or a number with k or m",
+				      argument->word, argument->least, argument->most >> 20);
 	return set_number(reading, number << shift);
 }
 
@@ -103,11 +103,11 @@ static int set_soft(struct reading *reading, bool by_one)
 	bool soft = one == by_one;
 
 	if (!one && strcmp(reading->value, "0") != 0)
-		return cursor_refuse(reading->list, reading->at, "%s stands alone, or is =1 or =0",
-				     reading->argument->word);
+		return scanner_refuse(reading->list, reading->at, "%s stands alone, or is =1 or =0",
+				      reading->argument->word);
 	if (args->set & ARG_SOFT && args->soft != soft)
-		return cursor_refuse(reading->list, reading->at,
-				     "hard and soft contradict each other: give one");
+		return scanner_refuse(reading->list, reading->at,
+				      "hard and soft contradict each other: give one");
 	args->soft = soft;
 	args->set |= ARG_SOFT;
 	return 0;
@@ -131,8 +131,8 @@ static int check_rdma(const struct reading *reading)
 	if (!(args->set & ARG_PROTO) || args->proto == PROTO_RDMA)
 		return 0;
 	if (args->set & ARG_RDMAPORT)
-		return cursor_refuse(reading->list, reading->at,
-				     "rdmaport goes with proto=rdma; TCP's port is nfsport");
+		return scanner_refuse(reading->list, reading->at,
+				      "rdmaport goes with proto=rdma; TCP's port is nfsport");
 	return 0;
 }
 
@@ -145,8 +145,8 @@ static int read_rdmaport(struct reading *reading)
 
 static int refuse_namespace(struct reading *reading)
 {
-	return cursor_refuse(reading->list, reading->at,
-			     "namespace is gone: names always go over TCP; leave it out");
+	return scanner_refuse(reading->list, reading->at,
+			      "namespace is gone: names always go over TCP; leave it out");
 }
 
 /* URLs that were written for libnfs are to be used as they are. */
@@ -177,7 +177,7 @@ static int read_proto(struct reading *reading)
 		reading->args->set |= ARG_PROTO;
 		return check_rdma(reading);
 	}
-	return cursor_refuse(reading->list, reading->at, "proto is tcp, tcp6, rdma or rdma6");
+	return scanner_refuse(reading->list, reading->at, "proto is tcp, tcp6, rdma or rdma6");
 }
 
 static int set_version(struct reading *reading, unsigned int minor)
@@ -185,9 +185,9 @@ static int set_version(struct reading *reading, unsigned int minor)
 	struct path_args *args = reading->args;
 
 	if (args->set & ARG_VERSION && args->minor != minor)
-		return cursor_refuse(reading->list, reading->at,
-				     "%s=%s contradicts the version given before it: give one",
-				     reading->argument->word, reading->value);
+		return scanner_refuse(reading->list, reading->at,
+				      "%s=%s contradicts the version given before it: give one",
+				      reading->argument->word, reading->value);
 	args->minor = minor;
 	args->set |= ARG_VERSION;
 	return 0;
@@ -204,28 +204,28 @@ static int read_version(struct reading *reading)
 		if (strcmp(reading->value, versions[i].word) == 0)
 			return set_version(reading, versions[i].minor);
 	if (strcmp(reading->value, "4") == 0 || strcmp(reading->value, "4.0") == 0)
-		return cursor_refuse(reading->list, reading->at,
-				     "%s=%s: NFSv4.0 has no sessions, which the engine's calls "
-				     "need: use 4.1, or mount the export and name the directory",
-				     reading->argument->word, reading->value);
-	return cursor_refuse(reading->list, reading->at, "%s is 3, 4.1 or 4.2",
-			     reading->argument->word);
+		return scanner_refuse(reading->list, reading->at,
+				      "%s=%s: NFSv4.0 has no sessions, which the engine's calls "
+				      "need: use 4.1, or mount the export and name the directory",
+				      reading->argument->word, reading->value);
+	return scanner_refuse(reading->list, reading->at, "%s is 3, 4.1 or 4.2",
+			      reading->argument->word);
 }
 
 static int read_localaddr(struct reading *reading)
 {
-	struct cursor value = cursor_over(reading->value, NULL);
+	struct scanner value = scanner_over(reading->value, NULL);
 	struct path_args *args = reading->args;
 
 	do {
-		struct span address = cursor_until(&value, "+");
+		struct span address = scanner_until(&value, "+");
 
 		if (!address_is_valid(address))
-			return cursor_refuse(reading->list, reading->at,
-					     "'%s' is not an address: localaddr is one IPv4 or "
-					     "IPv6 address, or several joined by '+'",
-					     QUOTE(address));
-	} while (cursor_take(&value, '+'));
+			return scanner_refuse(reading->list, reading->at,
+					      "'%s' is not an address: localaddr is one IPv4 or "
+					      "IPv6 address, or several joined by '+'",
+					      QUOTE(address));
+	} while (scanner_take(&value, '+'));
 	args->localaddr = strdup(reading->value);
 	if (!args->localaddr)
 		return pool_no_memory(reading->list->err);
@@ -275,21 +275,21 @@ static const struct argument known[] = {
 /* Options of the engine that are taken for arguments of a path: nconnect is one of mount(8). */
 static const char *const of_jobs[] = {"nconnect", "spread", "stripe_size", "trunking", "failover"};
 
-static int refuse_unknown(const struct cursor *list, struct span word)
+static int refuse_unknown(const struct scanner *list, struct span word)
 {
 	char words[160] = "";
-	struct cursor rest = *list;
-	bool given = cursor_take(&rest, '=');
-	struct span value = cursor_until(&rest, "&,");
+	struct scanner rest = *list;
+	bool given = scanner_take(&rest, '=');
+	struct span value = scanner_until(&rest, "&,");
 
 	for (size_t i = 0; i < sizeof(of_jobs) / sizeof(*of_jobs); i++)
 		if (span_is(word, of_jobs[i]))
-			return cursor_refuse(list, word.at, "a job option: --%s=%s", of_jobs[i],
-					     given ? QUOTE(value) : "VALUE");
+			return scanner_refuse(list, word.at, "a job option: --%s=%s", of_jobs[i],
+					      given ? QUOTE(value) : "VALUE");
 	for (size_t i = 0; i < KNOWN && !(known[i].bit & ARG_IGNORED); i++)
 		snprintf(words + strlen(words), sizeof(words) - strlen(words), " %s",
 			 known[i].word);
-	return cursor_refuse(list, word.at, "unknown argument '%s'; known:%s", QUOTE(word), words);
+	return scanner_refuse(list, word.at, "unknown argument '%s'; known:%s", QUOTE(word), words);
 }
 
 /* Finds the argument of that name and notes that it was given. */
@@ -302,7 +302,7 @@ static int find_argument(struct reading *reading, struct span word)
 	if (i == KNOWN)
 		return refuse_unknown(reading->list, word);
 	if (reading->words & 1U << i)
-		return cursor_refuse(reading->list, word.at, "%s is given twice", known[i].word);
+		return scanner_refuse(reading->list, word.at, "%s is given twice", known[i].word);
 	reading->words |= 1U << i;
 	reading->argument = &known[i];
 	return 0;
@@ -310,19 +310,19 @@ static int find_argument(struct reading *reading, struct span word)
 
 static int read_value(struct reading *reading)
 {
-	struct cursor *list = reading->list;
+	struct scanner *list = reading->list;
 	char *value;
 	int err;
 
-	if (!cursor_take(list, '=')) {
+	if (!scanner_take(list, '=')) {
 		reading->value = NULL;
 		if (reading->argument->bare)
 			return reading->argument->read(reading);
-		return cursor_refuse(list, reading->at, "%s needs a value: %s=...",
-				     reading->argument->word, reading->argument->word);
+		return scanner_refuse(list, reading->at, "%s needs a value: %s=...",
+				      reading->argument->word, reading->argument->word);
 	}
 	reading->at = list->at;
-	err = cursor_decode(list, cursor_until(list, "&,"), &value);
+	err = scanner_decode(list, scanner_until(list, "&,"), &value);
 	if (err)
 		return err;
 	reading->value = value;
@@ -331,24 +331,24 @@ static int read_value(struct reading *reading)
 	return err;
 }
 
-int arguments_read(struct cursor *list, struct path_args *args)
+int arguments_read(struct scanner *list, struct path_args *args)
 {
 	struct reading reading = {.list = list, .args = args};
 
 	do {
-		struct span word = cursor_until(list, "=&,");
+		struct span word = scanner_until(list, "=&,");
 		int err;
 
 		if (!span_length(word))
-			return cursor_refuse(list, word.at,
-					     "an argument is missing here: ARG=VALUE");
+			return scanner_refuse(list, word.at,
+					      "an argument is missing here: ARG=VALUE");
 		reading.at = word.at;
 		err = find_argument(&reading, word);
 		if (!err)
 			err = read_value(&reading);
 		if (err)
 			return err;
-	} while (cursor_take(list, '&'));
+	} while (scanner_take(list, '&'));
 	return 0;
 }
 

@@ -2,25 +2,25 @@
 #include <limits.h>
 
 #include "below_mount.h"
-#include "cursor.h"
+#include "scanner.h"
 
 /* The rest of `file` inside `directory`; several slashes are as good as one. */
 static const char *below(const char *directory, const char *file)
 {
-	struct cursor outer = cursor_over(directory, NULL);
-	struct cursor inner = cursor_over(file, NULL);
+	struct scanner outer = scanner_over(directory, NULL);
+	struct scanner inner = scanner_over(file, NULL);
 
-	if (cursor_peek(&inner) != '/')
+	if (scanner_peek(&inner) != '/')
 		return NULL;
 	for (;;) {
-		struct span component = cursor_component(&outer);
+		struct span component = scanner_component(&outer);
 
 		if (!span_length(component))
 			break;
-		if (!span_same(component, cursor_component(&inner)))
+		if (!span_same(component, scanner_component(&inner)))
 			return NULL;
 	}
-	cursor_while(&inner, "/");
+	scanner_while(&inner, "/");
 	return inner.at;
 }
 
@@ -48,53 +48,53 @@ const struct pool_path *pool_first_mount(const struct pool *pool)
 	return NULL;
 }
 
-static int check_name(const struct cursor *name)
+static int check_name(const struct scanner *name)
 {
-	struct cursor components = *name;
+	struct scanner components = *name;
 
 	if ((size_t)(name->end - name->at) >= PATH_MAX)
-		return cursor_refuse(name, name->at + PATH_MAX - 1,
-				     "a file name has fewer than %d bytes", PATH_MAX);
-	while (!cursor_done(&components)) {
-		struct span component = cursor_component(&components);
+		return scanner_refuse(name, name->at + PATH_MAX - 1,
+				      "a file name has fewer than %d bytes", PATH_MAX);
+	while (!scanner_done(&components)) {
+		struct span component = scanner_component(&components);
 
 		if (span_is(component, ".."))
-			return cursor_refuse(name, component.at,
-					     "'..' in a file name: write where it leads to");
+			return scanner_refuse(name, component.at,
+					      "'..' in a file name: write where it leads to");
 	}
 	return 0;
 }
 
 /* An absolute name loses the mount it lies in, or, where there are no mounts, its slashes. */
-static int strip(const struct pool *pool, struct cursor *name)
+static int strip(const struct pool *pool, struct scanner *name)
 {
 	const struct pool_path *mount = pool_first_mount(pool);
 	const char *rest = pool_below_mount(pool, name->at);
 
 	if (mount && !rest)
-		return cursor_refuse(name, name->at,
-				     "'%s' lies in none of the pool's mounts: name it relative "
-				     "to them, or below one, as %.60s",
-				     QUOTE(((struct span){name->at, name->end})), mount->dir);
+		return scanner_refuse(name, name->at,
+				      "'%s' lies in none of the pool's mounts: name it relative "
+				      "to them, or below one, as %.60s",
+				      QUOTE(((struct span){name->at, name->end})), mount->dir);
 	if (mount)
 		name->at = rest;
-	cursor_while(name, "/");
+	scanner_while(name, "/");
 	return 0;
 }
 
 int pool_relative_name(const struct pool *pool, const char *file, const char **relative,
 		       struct pool_error *err)
 {
-	struct cursor name = cursor_over(file, err);
+	struct scanner name = scanner_over(file, err);
 	int refused = check_name(&name);
 
-	if (!refused && cursor_peek(&name) == '/')
+	if (!refused && scanner_peek(&name) == '/')
 		refused = strip(pool, &name);
 	if (refused)
 		return refused;
-	if (cursor_done(&name))
-		return cursor_refuse(&name, name.at, "'%s' names no file inside the pool",
-				     QUOTE(((struct span){file, name.end})));
+	if (scanner_done(&name))
+		return scanner_refuse(&name, name.at, "'%s' names no file inside the pool",
+				      QUOTE(((struct span){file, name.end})));
 	*relative = name.at;
 	return 0;
 }

@@ -11,71 +11,71 @@ static const char white_space[] = " \t\n\v\f\r";
 
 struct entry {
 	struct span name;
-	struct cursor list; /* of paths */
+	struct scanner list; /* of paths */
 };
 
-static struct span take_name(struct cursor *cursor)
+static struct span take_name(struct scanner *scanner)
 {
 	static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 					 "0123456789_-.";
 	static const size_t letters = 52;
-	struct span none = {cursor->at, cursor->at};
+	struct span none = {scanner->at, scanner->at};
 
-	if (cursor_done(cursor) || !memchr(characters, cursor_peek(cursor), letters))
+	if (scanner_done(scanner) || !memchr(characters, scanner_peek(scanner), letters))
 		return none;
-	return cursor_while(cursor, characters);
+	return scanner_while(scanner, characters);
 }
 
 bool pool_is_name(const char *text)
 {
-	struct cursor cursor = cursor_over(text, NULL);
+	struct scanner scanner = scanner_over(text, NULL);
 
-	return span_length(take_name(&cursor)) && cursor_done(&cursor);
+	return span_length(take_name(&scanner)) && scanner_done(&scanner);
 }
 
-static struct span next_word(struct cursor *env)
+static struct span next_word(struct scanner *env)
 {
-	cursor_while(env, white_space);
-	return cursor_until(env, white_space);
+	scanner_while(env, white_space);
+	return scanner_until(env, white_space);
 }
 
-static int read_entry(const struct cursor *env, struct span word, struct entry *entry)
+static int read_entry(const struct scanner *env, struct span word, struct entry *entry)
 {
-	struct cursor cursor = cursor_within(env, word);
+	struct scanner scanner = scanner_within(env, word);
 
-	entry->name = take_name(&cursor);
-	if (!span_length(entry->name) || !cursor_take(&cursor, ':'))
-		return cursor_refuse(env, word.at,
-				     "'%s' is no pool: write NAME:PATH,PATH,... without white "
-				     "space in it; a name has letters, digits, '_', '-', '.', "
-				     "a letter first",
-				     QUOTE(word));
-	if (cursor_take_word(&cursor, "//"))
-		return cursor_refuse(env, word.at,
-				     "a pool's name is missing before this URL: NAME:%.*s://...",
-				     (int)span_length(entry->name), entry->name.at);
-	entry->list = cursor;
+	entry->name = take_name(&scanner);
+	if (!span_length(entry->name) || !scanner_take(&scanner, ':'))
+		return scanner_refuse(env, word.at,
+				      "'%s' is no pool: write NAME:PATH,PATH,... without white "
+				      "space in it; a name has letters, digits, '_', '-', '.', "
+				      "a letter first",
+				      QUOTE(word));
+	if (scanner_take_word(&scanner, "//"))
+		return scanner_refuse(env, word.at,
+				      "a pool's name is missing before this URL: NAME:%.*s://...",
+				      (int)span_length(entry->name), entry->name.at);
+	entry->list = scanner;
 	return 0;
 }
 
-static int check_repeated(const struct cursor *env, struct span name)
+static int check_repeated(const struct scanner *env, struct span name)
 {
-	struct cursor before = {.text = env->text, .at = env->text, .end = name.at};
+	struct scanner before = {.text = env->text, .at = env->text, .end = name.at};
 
 	for (;;) {
 		struct span word = next_word(&before);
-		struct cursor cursor = cursor_within(&before, word);
+		struct scanner scanner = scanner_within(&before, word);
 
 		if (!span_length(word))
 			return 0;
-		if (span_same(take_name(&cursor), name))
-			return cursor_refuse(env, name.at, "the pool '%s' is named twice",
-					     QUOTE(name));
+		if (span_same(take_name(&scanner), name))
+			return scanner_refuse(env, name.at, "the pool '%s' is named twice",
+					      QUOTE(name));
 	}
 }
 
-/* Returns 1 with the next entry, 0 behind the last, or -EINVAL with the cursor's error filled. */
-static int next_entry(struct cursor *env, struct entry *entry)
+/* Returns 1 with the next entry, 0 behind the last, or -EINVAL with the scanner's error filled. */
+static int next_entry(struct scanner *env, struct entry *entry)
 {
 	struct span word = next_word(env);
 	int err;
@@ -88,7 +88,7 @@ static int next_entry(struct cursor *env, struct entry *entry)
 	return err ? err : 1;
 }
 
-static int not_found(struct cursor env, const char *name)
+static int not_found(struct scanner env, const char *name)
 {
 	static const char more[] = " ...";
 	char names[150] = "";
@@ -110,19 +110,19 @@ static int not_found(struct cursor env, const char *name)
 
 int pool_by_name(const char *env, const char *name, struct pool *pool, struct pool_error *err)
 {
-	struct cursor cursor = cursor_over(env, err);
+	struct scanner scanner = scanner_over(env, err);
 	struct entry entry, found = {0};
 	int more;
 
 	*pool = (struct pool){0};
 	/* To the end, so that a name given twice is refused and not decided by its place. */
-	while ((more = next_entry(&cursor, &entry)) > 0)
+	while ((more = next_entry(&scanner, &entry)) > 0)
 		if (span_is(entry.name, name))
 			found = entry;
 	if (more < 0)
 		return more;
 	if (!found.name.at)
-		return not_found(cursor_over(env, err), name);
+		return not_found(scanner_over(env, err), name);
 	return list_read(&found.list, pool);
 }
 
@@ -154,7 +154,7 @@ static int consider(struct entry *entry, const char *file, struct choice *choice
 	return 0;
 }
 
-static int choose(struct cursor *env, const char *file, struct choice *choice)
+static int choose(struct scanner *env, const char *file, struct choice *choice)
 {
 	struct span name = {file, file + strlen(file)};
 	struct entry entry;
@@ -168,9 +168,9 @@ static int choose(struct cursor *env, const char *file, struct choice *choice)
 	if (more)
 		return more;
 	if (choice->rival.at)
-		return cursor_refuse(env, choice->rival.at,
-				     "'%s' and '%s' both hold the mount of '%s': name the pool",
-				     QUOTE(choice->name), QUOTE(choice->rival), QUOTE(name));
+		return scanner_refuse(env, choice->rival.at,
+				      "'%s' and '%s' both hold the mount of '%s': name the pool",
+				      QUOTE(choice->name), QUOTE(choice->rival), QUOTE(name));
 	if (choice->rest)
 		return 0;
 	pool_refuse(env->err, 0, "no pool holds a mount that '%s' lies in", QUOTE(name));
@@ -180,9 +180,9 @@ static int choose(struct cursor *env, const char *file, struct choice *choice)
 int pool_by_file(const char *env, const char *file, struct pool *pool, const char **relative,
 		 struct pool_error *err)
 {
-	struct cursor cursor = cursor_over(env, err);
+	struct scanner scanner = scanner_over(env, err);
 	struct choice choice = {0};
-	int refused = choose(&cursor, file, &choice);
+	int refused = choose(&scanner, file, &choice);
 
 	*pool = (struct pool){0};
 	if (!refused) {

@@ -2,16 +2,16 @@
 /*
  * grammar.h - the parts of a pool's text: list, host, arguments.
  *
- * Each function leaves the cursor behind what it read and returns 0, or -EINVAL or -ENOMEM with the
- * cursor's error filled.
+ * Each function leaves the scanner behind what it read and returns 0, or -EINVAL or -ENOMEM with
+ * the scanner's error filled.
  */
 #pragma once
 
-#include "cursor.h"
+#include "scanner.h"
 #include "pool.h"
 
-/* path { "," path }, to the cursor's end. *pool is empty on failure. */
-int list_read(struct cursor *list, struct pool *pool);
+/* path { "," path }, to the scanner's end. *pool is empty on failure. */
+int list_read(struct scanner *list, struct pool *pool);
 
 /* A host's text: `before`, and where it has a range, each of first … last, and `after`. */
 struct host {
@@ -21,17 +21,17 @@ struct host {
 	int digits; /* the number's least width: that of `first` as written */
 };
 
-/* Stops behind the host: at ':' or the cursor's end. */
-int host_read(struct cursor *authority, struct host *host);
+/* Stops behind the host: at ':' or the scanner's end. */
+int host_read(struct scanner *authority, struct host *host);
 unsigned int host_count(const struct host *host); /* saturates above POOL_PATHS_MAX */
 /* The host of one number of the range, for the caller to free. */
-int host_name(const struct cursor *cursor, const struct host *host, unsigned int index,
+int host_name(const struct scanner *scanner, const struct host *host, unsigned int index,
 	      char **name);
 
 /* An IPv4 address, or an IPv6 address that may end in %zone. */
 bool address_is_valid(struct span address);
 
-/* arg { "&" arg }: stops at ',' or the cursor's end. */
-int arguments_read(struct cursor *list, struct path_args *args);
+/* arg { "&" arg }: stops at ',' or the scanner's end. */
+int arguments_read(struct scanner *list, struct path_args *args);
 
 #define PORT_MAX 65535

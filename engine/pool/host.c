@@ -58,82 +58,82 @@ static bool ends_in_number(const char *name)
 }
 
 /* [first-last]; stands behind the '['. */
-static int read_range(struct cursor *authority, struct host *host)
+static int read_range(struct scanner *authority, struct host *host)
 {
 	const char *open = authority->at - 1;
 	const char *first = authority->at, *end_of_first;
-	bool read = cursor_number(authority, UINT32_MAX, &host->first);
+	bool read = scanner_number(authority, UINT32_MAX, &host->first);
 
 	end_of_first = authority->at;
-	read = read && cursor_take(authority, '-') &&
-	       cursor_number(authority, UINT32_MAX, &host->last) && cursor_take(authority, ']');
+	read = read && scanner_take(authority, '-') &&
+	       scanner_number(authority, UINT32_MAX, &host->last) && scanner_take(authority, ']');
 	if (!read)
-		return cursor_refuse(authority, open,
-				     "'[...]' holds an IPv6 address, or a range of two numbers, "
-				     "[FIRST-LAST]; for another choice of hosts, list the paths");
+		return scanner_refuse(authority, open,
+				      "'[...]' holds an IPv6 address, or a range of two numbers, "
+				      "[FIRST-LAST]; for another choice of hosts, list the paths");
 	if (host->first > host->last)
-		return cursor_refuse(authority, open, "a range counts upwards: [%u-%u]", host->last,
-				     host->first);
+		return scanner_refuse(authority, open, "a range counts upwards: [%u-%u]",
+				      host->last, host->first);
 	host->ranged = true;
 	host->digits = (int)(end_of_first - first);
 	return 0;
 }
 
 /* Stands behind the '['. */
-static int read_ipv6(struct cursor *authority, struct host *host)
+static int read_ipv6(struct scanner *authority, struct host *host)
 {
 	const char *open = authority->at - 1;
 
-	host->before = cursor_until(authority, "]");
-	if (!cursor_take(authority, ']'))
-		return cursor_refuse(authority, open, "this '[' is never closed: [IPv6]");
+	host->before = scanner_until(authority, "]");
+	if (!scanner_take(authority, ']'))
+		return scanner_refuse(authority, open, "this '[' is never closed: [IPv6]");
 	if (!address_is_valid(host->before))
-		return cursor_refuse(authority, host->before.at, "'%s' is not an IPv6 address",
-				     QUOTE(host->before));
+		return scanner_refuse(authority, host->before.at, "'%s' is not an IPv6 address",
+				      QUOTE(host->before));
 	return 0;
 }
 
-static int read_name(struct cursor *authority, struct host *host)
+static int read_name(struct scanner *authority, struct host *host)
 {
 	int err = 0;
 
-	host->before = cursor_while(authority, host_characters);
-	if (cursor_take(authority, '[')) {
+	host->before = scanner_while(authority, host_characters);
+	if (scanner_take(authority, '[')) {
 		err = read_range(authority, host);
-		host->after = cursor_while(authority, host_characters);
+		host->after = scanner_while(authority, host_characters);
 	}
 	return err;
 }
 
-static bool bracket_holds_ipv6(struct cursor ahead)
+static bool bracket_holds_ipv6(struct scanner ahead)
 {
-	if (!cursor_take(&ahead, '['))
+	if (!scanner_take(&ahead, '['))
 		return false;
-	cursor_until(&ahead, ":]");
-	return cursor_peek(&ahead) == ':';
+	scanner_until(&ahead, ":]");
+	return scanner_peek(&ahead) == ':';
 }
 
-static bool has_two_colons(struct cursor ahead)
+static bool has_two_colons(struct scanner ahead)
 {
-	cursor_until(&ahead, ":");
-	cursor_take(&ahead, ':');
-	cursor_until(&ahead, ":");
-	return cursor_peek(&ahead) == ':';
+	scanner_until(&ahead, ":");
+	scanner_take(&ahead, ':');
+	scanner_until(&ahead, ":");
+	return scanner_peek(&ahead) == ':';
 }
 
-static int read_host(struct cursor *authority, struct host *host)
+static int read_host(struct scanner *authority, struct host *host)
 {
 	if (bracket_holds_ipv6(*authority)) {
-		cursor_take(authority, '[');
+		scanner_take(authority, '[');
 		return read_ipv6(authority, host);
 	}
 	if (has_two_colons(*authority))
-		return cursor_refuse(authority, authority->at,
-				     "an IPv6 address goes in brackets: nfs://[IPv6]/EXPORT");
+		return scanner_refuse(authority, authority->at,
+				      "an IPv6 address goes in brackets: nfs://[IPv6]/EXPORT");
 	return read_name(authority, host);
 }
 
-int host_read(struct cursor *authority, struct host *host)
+int host_read(struct scanner *authority, struct host *host)
 {
 	const char *at = authority->at;
 	int err;
@@ -142,15 +142,15 @@ int host_read(struct cursor *authority, struct host *host)
 	err = read_host(authority, host);
 	if (err)
 		return err;
-	if (cursor_peek(authority) == '[')
-		return cursor_refuse(authority, authority->at,
-				     "a second '[': a host has one range; list the paths instead");
-	if (!cursor_done(authority) && cursor_peek(authority) != ':')
-		return cursor_refuse(authority, authority->at,
-				     "a host has no such character, only letters, digits, "
-				     "'-', '.' and '_'; behind it comes ':PORT' or '/EXPORT'");
+	if (scanner_peek(authority) == '[')
+		return scanner_refuse(authority, authority->at,
+				      "a second '[': a host has one range; list the paths instead");
+	if (!scanner_done(authority) && scanner_peek(authority) != ':')
+		return scanner_refuse(authority, authority->at,
+				      "a host has no such character, only letters, digits, "
+				      "'-', '.' and '_'; behind it comes ':PORT' or '/EXPORT'");
 	if (authority->at == at)
-		return cursor_refuse(authority, at, "the host is missing: nfs://HOST/EXPORT");
+		return scanner_refuse(authority, at, "the host is missing: nfs://HOST/EXPORT");
 	return 0;
 }
 
@@ -161,11 +161,11 @@ unsigned int host_count(const struct host *host)
 	return more > POOL_PATHS_MAX ? POOL_PATHS_MAX + 1 : more + 1;
 }
 
-static int check_ipv4(const struct cursor *cursor, const struct host *host, const char *name)
+static int check_ipv4(const struct scanner *scanner, const struct host *host, const char *name)
 {
 	if (strchr(name, ':') || !ends_in_number(name) || is_ipv4(name))
 		return 0;
-	return cursor_refuse(cursor, host->before.at, "'%.40s' is not an IPv4 address", name);
+	return scanner_refuse(scanner, host->before.at, "'%.40s' is not an IPv4 address", name);
 }
 
 /* RFC 6874: in a URL the zone begins with "%25". Most people write "%" alone. */
@@ -178,7 +178,8 @@ static void decode_zone(char *name)
 		memmove(zone + 1, zone + strlen(encoded), strlen(zone + strlen(encoded)) + 1);
 }
 
-int host_name(const struct cursor *cursor, const struct host *host, unsigned int index, char **name)
+int host_name(const struct scanner *scanner, const struct host *host, unsigned int index,
+	      char **name)
 {
 	int before = (int)span_length(host->before), after = (int)span_length(host->after);
 	char number[HOST_MAX + 1] = "";
@@ -192,12 +193,12 @@ int host_name(const struct cursor *cursor, const struct host *host, unsigned int
 		length = snprintf(text, sizeof(text), "%.*s%s%.*s", before, host->before.at, number,
 				  after, host->after.at);
 	if (length > HOST_MAX)
-		return cursor_refuse(cursor, host->before.at, "a host's name has at most %d bytes",
-				     HOST_MAX);
-	err = check_ipv4(cursor, host, text);
+		return scanner_refuse(scanner, host->before.at,
+				      "a host's name has at most %d bytes", HOST_MAX);
+	err = check_ipv4(scanner, host, text);
 	if (err)
 		return err;
 	decode_zone(text);
 	*name = strdup(text);
-	return *name ? 0 : pool_no_memory(cursor->err);
+	return *name ? 0 : pool_no_memory(scanner->err);
 }

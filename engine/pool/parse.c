@@ -10,36 +10,36 @@
 
 #define EXPORT_MAX 1024 /* RFC 1813, MNTPATHLEN */
 
-static int check_room(const struct cursor *list, const char *at, const struct pool *pool,
+static int check_room(const struct scanner *list, const char *at, const struct pool *pool,
 		      unsigned int more)
 {
 	if (more <= POOL_PATHS_MAX - pool->count)
 		return 0;
-	return cursor_refuse(list, at, "this makes more than %d paths, the most that a pool has",
-			     POOL_PATHS_MAX);
+	return scanner_refuse(list, at, "this makes more than %d paths, the most that a pool has",
+			      POOL_PATHS_MAX);
 }
 
-static int check_directory(const struct cursor *list, struct span raw)
+static int check_directory(const struct scanner *list, struct span raw)
 {
-	struct cursor components = cursor_within(list, raw);
+	struct scanner components = scanner_within(list, raw);
 
 	if (span_length(raw) >= PATH_MAX)
-		return cursor_refuse(list, raw.at, "a directory's name has fewer than %d bytes",
-				     PATH_MAX);
-	while (!cursor_done(&components)) {
-		struct span component = cursor_component(&components);
+		return scanner_refuse(list, raw.at, "a directory's name has fewer than %d bytes",
+				      PATH_MAX);
+	while (!scanner_done(&components)) {
+		struct span component = scanner_component(&components);
 
 		if (span_is(component, ".."))
-			return cursor_refuse(list, component.at,
-					     "'..' in a directory: write where it leads to");
+			return scanner_refuse(list, component.at,
+					      "'..' in a directory: write where it leads to");
 	}
 	return 0;
 }
 
-static int read_directory(struct cursor *list, struct pool *pool)
+static int read_directory(struct scanner *list, struct pool *pool)
 {
-	struct pool_path path = {.kind = PATH_MOUNT, .column = cursor_column(list, list->at)};
-	struct span raw = cursor_until(list, ",");
+	struct pool_path path = {.kind = PATH_MOUNT, .column = scanner_column(list, list->at)};
+	struct span raw = scanner_until(list, ",");
 	int err = check_directory(list, raw);
 
 	if (!err)
@@ -56,41 +56,42 @@ static int read_directory(struct cursor *list, struct pool *pool)
 }
 
 /* HOST[:PORT], which the export's '/' ends. */
-static int read_authority(struct cursor *list, struct host *host, struct path_args *args)
+static int read_authority(struct scanner *list, struct host *host, struct path_args *args)
 {
-	struct cursor authority = cursor_within(list, cursor_until(list, "/?,"));
+	struct scanner authority = scanner_within(list, scanner_until(list, "/?,"));
 	int err = host_read(&authority, host);
 	const char *port;
 
 	if (err)
 		return err;
-	if (cursor_take(&authority, ':')) {
+	if (scanner_take(&authority, ':')) {
 		port = authority.at;
-		if (!cursor_number(&authority, PORT_MAX, &args->port) || !args->port ||
-		    !cursor_done(&authority))
-			return cursor_refuse(list, port,
-					     "a port, a number from 1 to %d, follows 'HOST:'; "
-					     "without one it is nfs://HOST/EXPORT",
-					     PORT_MAX);
+		if (!scanner_number(&authority, PORT_MAX, &args->port) || !args->port ||
+		    !scanner_done(&authority))
+			return scanner_refuse(list, port,
+					      "a port, a number from 1 to %d, follows 'HOST:'; "
+					      "without one it is nfs://HOST/EXPORT",
+					      PORT_MAX);
 		args->set |= ARG_PORT;
 	}
 	return 0;
 }
 
-static int read_export(struct cursor *list, struct pool_path *path)
+static int read_export(struct scanner *list, struct pool_path *path)
 {
 	struct span raw;
 	int err;
 
-	if (cursor_peek(list) != '/')
-		return cursor_refuse(list, list->at,
-				     "the export is missing: nfs://HOST/EXPORT "
-				     "(or nfs://HOST/ for the server's root)");
-	raw = cursor_until(list, "?,");
-	err = cursor_decode(list, raw, &path->export);
+	if (scanner_peek(list) != '/')
+		return scanner_refuse(list, list->at,
+				      "the export is missing: nfs://HOST/EXPORT "
+				      "(or nfs://HOST/ for the server's root)");
+	raw = scanner_until(list, "?,");
+	err = scanner_decode(list, raw, &path->export);
 	if (!err && strlen(path->export) > EXPORT_MAX)
-		err = cursor_refuse(list, raw.at,
-				    "an export's name has at most %d bytes (RFC 1813)", EXPORT_MAX);
+		err = scanner_refuse(list, raw.at,
+				     "an export's name has at most %d bytes (RFC 1813)",
+				     EXPORT_MAX);
 	return err;
 }
 
@@ -110,7 +111,7 @@ static int append_host(struct pool *pool, const struct pool_path *url, char *hos
 }
 
 /* `url` has everything but the host; each host of the range becomes a path. */
-static int append_hosts(struct cursor *list, struct pool *pool, const struct pool_path *url,
+static int append_hosts(struct scanner *list, struct pool *pool, const struct pool_path *url,
 			const struct host *host)
 {
 	unsigned int count = host_count(host);
@@ -132,7 +133,7 @@ static int append_hosts(struct cursor *list, struct pool *pool, const struct poo
 }
 
 /* Stands behind "nfs://". */
-static int read_url(struct cursor *list, size_t column, struct pool *pool)
+static int read_url(struct scanner *list, size_t column, struct pool *pool)
 {
 	struct pool_path url = {.kind = PATH_NFS, .column = column};
 	struct host host;
@@ -141,7 +142,7 @@ static int read_url(struct cursor *list, size_t column, struct pool *pool)
 	err = read_authority(list, &host, &url.args);
 	if (!err)
 		err = read_export(list, &url);
-	if (!err && cursor_take(list, '?'))
+	if (!err && scanner_take(list, '?'))
 		err = arguments_read(list, &url.args);
 	if (!err)
 		err = append_hosts(list, pool, &url, &host);
@@ -150,73 +151,73 @@ static int read_url(struct cursor *list, size_t column, struct pool *pool)
 }
 
 /* Says what is wrong with a path that is neither a directory nor an nfs:// URL. */
-static int refuse_other(const struct cursor *list, struct span raw)
+static int refuse_other(const struct scanner *list, struct span raw)
 {
-	struct cursor cursor = cursor_within(list, raw);
-	struct span word = cursor_until(&cursor, ":/");
+	struct scanner scanner = scanner_within(list, raw);
+	struct span word = scanner_until(&scanner, ":/");
 	const char *quoted = QUOTE(word);
 
-	if (span_is(word, "nfs") && cursor_peek(&cursor) == ':')
-		return cursor_refuse(list, raw.at, "a URL is written nfs://HOST/EXPORT");
-	if (cursor_take_word(&cursor, "://"))
-		return cursor_refuse(list, raw.at,
-				     "unknown scheme '%s://': an NFS export is nfs://HOST/EXPORT, "
-				     "over NFSv4.1 nfs://HOST/EXPORT?version=4.1; for other file "
-				     "systems write the directory they are mounted on",
-				     quoted);
-	if (cursor_take_word(&cursor, ":/"))
-		return cursor_refuse(list, raw.at,
-				     "write nfs://%s/%s: HOST:/EXPORT is mount's syntax", quoted,
-				     QUOTE(cursor_until(&cursor, "")));
-	return cursor_refuse(list, raw.at,
-			     "'%s' is neither an absolute directory (begin it with '/') nor a URL "
-			     "(nfs://HOST/EXPORT)",
-			     QUOTE(raw));
+	if (span_is(word, "nfs") && scanner_peek(&scanner) == ':')
+		return scanner_refuse(list, raw.at, "a URL is written nfs://HOST/EXPORT");
+	if (scanner_take_word(&scanner, "://"))
+		return scanner_refuse(list, raw.at,
+				      "unknown scheme '%s://': an NFS export is nfs://HOST/EXPORT, "
+				      "over NFSv4.1 nfs://HOST/EXPORT?version=4.1; for other file "
+				      "systems write the directory they are mounted on",
+				      quoted);
+	if (scanner_take_word(&scanner, ":/"))
+		return scanner_refuse(list, raw.at,
+				      "write nfs://%s/%s: HOST:/EXPORT is mount's syntax", quoted,
+				      QUOTE(scanner_until(&scanner, "")));
+	return scanner_refuse(list, raw.at,
+			      "'%s' is neither an absolute directory (begin it with '/') nor a URL "
+			      "(nfs://HOST/EXPORT)",
+			      QUOTE(raw));
 }
 
 /* Nothing is empty, and no blank strays around a path, where it would become part of a name. */
-static int check_edges(const struct cursor *list, struct span raw)
+static int check_edges(const struct scanner *list, struct span raw)
 {
-	struct cursor blanks = cursor_within(list, raw);
+	struct scanner blanks = scanner_within(list, raw);
 
-	cursor_while(&blanks, " ");
-	if (cursor_done(&blanks))
-		return cursor_refuse(list, raw.at,
-				     "a path is missing here: write an absolute directory or "
-				     "nfs://HOST/EXPORT");
+	scanner_while(&blanks, " ");
+	if (scanner_done(&blanks))
+		return scanner_refuse(list, raw.at,
+				      "a path is missing here: write an absolute directory or "
+				      "nfs://HOST/EXPORT");
 	if (*raw.at == ' ')
-		return cursor_refuse(list, raw.at, "a blank before a path: remove it");
+		return scanner_refuse(list, raw.at, "a blank before a path: remove it");
 	if (raw.end[-1] == ' ')
-		return cursor_refuse(list, raw.end - 1, "a blank after a path: remove it");
+		return scanner_refuse(list, raw.end - 1, "a blank after a path: remove it");
 	return 0;
 }
 
-static int read_path(struct cursor *list, struct pool *pool)
+static int read_path(struct scanner *list, struct pool *pool)
 {
-	struct cursor ahead = *list;
-	struct span raw = cursor_until(&ahead, ",");
+	struct scanner ahead = *list;
+	struct span raw = scanner_until(&ahead, ",");
 	int err = check_edges(list, raw);
 
 	if (err)
 		return err;
 	if (*raw.at == '/')
 		return read_directory(list, pool);
-	if (cursor_take_word(list, "nfs://"))
-		return read_url(list, cursor_column(list, raw.at), pool);
+	if (scanner_take_word(list, "nfs://"))
+		return read_url(list, scanner_column(list, raw.at), pool);
 	return refuse_other(list, raw);
 }
 
-int list_read(struct cursor *list, struct pool *pool)
+int list_read(struct scanner *list, struct pool *pool)
 {
 	int err;
 
 	*pool = (struct pool){0};
 	for (const char *at = list->at; at < list->end; at++)
 		if (character_is_control(*at))
-			return cursor_refuse(list, at, "a control character: remove it");
+			return scanner_refuse(list, at, "a control character: remove it");
 	do {
 		err = read_path(list, pool);
-	} while (!err && cursor_take(list, ','));
+	} while (!err && scanner_take(list, ','));
 	if (err)
 		pool_free(pool);
 	return err;
@@ -224,7 +225,7 @@ int list_read(struct cursor *list, struct pool *pool)
 
 int pool_parse(const char *text, struct pool *pool, struct pool_error *err)
 {
-	struct cursor list = cursor_over(text, err);
+	struct scanner list = scanner_over(text, err);
 
 	return list_read(&list, pool);
 }

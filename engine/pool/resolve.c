@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cursor.h"
+#include "scanner.h"
 #include "pool_path.h"
 
 /* Where the addresses of one host land; as many as the largest pool can take. */

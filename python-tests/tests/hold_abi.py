@@ -20,7 +20,7 @@ class Extent(c.Structure):
 
     _fields_ = (
         ("data", c.c_void_p), *hypers("offset"), *words("length", "file", "connection"),
-        *flags("under_way", "again", "settled", "dropped", "torn"), ("ledger", c.POINTER(Ledger)),
+        *flags("under_way", "again", "settled", "dropped", "mixed_verifiers"), ("ledger", c.POINTER(Ledger)),
         ("verifier", c.c_uint8 * VERIFIER), *hypers("answered"),
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * say.h - lines for people. They go to stderr, and to the client where this fio is a server: never
- * into fio's own output, whose JSON they would spoil.
+ * job_log.h - lines for people. They go to stderr, and to the client where this fio is a server:
+ * never into fio's own output, whose JSON they would spoil.
  */
 #pragma once
 
@@ -9,15 +9,15 @@
  * Before fio forks its jobs: these end by _exit(), so that what they leave in a buffer of fio's log
  * is lost. From here on each line of the log is written when it is complete.
  */
-void say_begin(void);
+void job_log_begin(void);
 
 /* One line, without a newline; it begins with "nfsmulti: " and the job, where one was named. */
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void job_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Names this thread's job in its further lines; the string stays the caller's. NULL: none.
  * Returns what it was before. */
-const char *say_job(const char *job);
+const char *job_log_name(const char *job);
 
 /* Into fio's own log, the client's where this fio is a server, where that is for people alone; else
  * on this process's stderr. */
-void say_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void job_log_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));

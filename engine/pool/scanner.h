@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cursor.h - the one way in which this directory reads text.
+ * scanner.h - the one way in which this directory reads text.
  *
- * A cursor stands inside a text and never passes its own end, which may lie before the text's. It
+ * A scanner stands inside a text and never passes its own end, which may lie before the text's. It
  * knows where the text began, so that whatever is refused is refused with its column.
  */
 #pragma once
@@ -18,40 +18,40 @@ struct span {
 	const char *at, *end;
 };
 
-struct cursor {
+struct scanner {
 	const char *text; /* column 1 */
 	const char *at, *end;
-	struct pool_error *err; /* filled by cursor_refuse() */
+	struct pool_error *err; /* filled by scanner_refuse() */
 };
 
-struct cursor cursor_over(const char *text, struct pool_error *err);
+struct scanner scanner_over(const char *text, struct pool_error *err);
 
-/* A cursor of the same text that stands at the span's begin and stops at its end. */
-struct cursor cursor_within(const struct cursor *cursor, struct span span);
+/* A scanner of the same text that stands at the span's begin and stops at its end. */
+struct scanner scanner_within(const struct scanner *scanner, struct span span);
 
-bool cursor_done(const struct cursor *cursor);
-char cursor_peek(const struct cursor *cursor); /* '\0' at the end */
-size_t cursor_column(const struct cursor *cursor, const char *at);
+bool scanner_done(const struct scanner *scanner);
+char scanner_peek(const struct scanner *scanner); /* '\0' at the end */
+size_t scanner_column(const struct scanner *scanner, const char *at);
 
 /* Each passes over what it names, if it stands there, and says whether it did. */
-bool cursor_take(struct cursor *cursor, char character);
-bool cursor_take_word(struct cursor *cursor, const char *word);
+bool scanner_take(struct scanner *scanner, char character);
+bool scanner_take_word(struct scanner *scanner, const char *word);
 
 /* Passes over the characters that are (not) in `set`; the span may be empty. */
-struct span cursor_while(struct cursor *cursor, const char *set);
-struct span cursor_until(struct cursor *cursor, const char *set);
+struct span scanner_while(struct scanner *scanner, const char *set);
+struct span scanner_until(struct scanner *scanner, const char *set);
 
 /* The next part of a file name between slashes; empty after the last. */
-struct span cursor_component(struct cursor *cursor);
+struct span scanner_component(struct scanner *scanner);
 
 /* Passes over decimal digits; false where there are none or they say more than `most`. */
-bool cursor_number(struct cursor *cursor, uint32_t most, uint32_t *number);
+bool scanner_number(struct scanner *scanner, uint32_t most, uint32_t *number);
 
 /*
  * Replaces each %XX by the character it stands for. Returns 0 with *decoded for the caller to free,
  * -EINVAL (a broken %XX, or one that stands for a control character) or -ENOMEM, with *err filled.
  */
-int cursor_decode(const struct cursor *cursor, struct span span, char **decoded);
+int scanner_decode(const struct scanner *scanner, struct span span, char **decoded);
 
 size_t span_length(struct span span);
 bool span_same(struct span a, struct span b);
@@ -68,6 +68,6 @@ const char *span_quote(struct span span, char quoted[QUOTED_MAX]);
 int pool_refuse(struct pool_error *err, size_t column, const char *reason, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same with the column of `at`, for printf's arguments behind it. */
-#define cursor_refuse(cursor, at, ...) \
-	pool_refuse((cursor)->err, cursor_column((cursor), (at)), __VA_ARGS__)
+#define scanner_refuse(scanner, at, ...) \
+	pool_refuse((scanner)->err, scanner_column((scanner), (at)), __VA_ARGS__)
 int pool_no_memory(struct pool_error *err); /* returns -ENOMEM */

@@ -5,82 +5,82 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cursor.h"
+#include "scanner.h"
 #include "pool.h"
 
-struct cursor cursor_over(const char *text, struct pool_error *err)
+struct scanner scanner_over(const char *text, struct pool_error *err)
 {
-	return (struct cursor){.text = text, .at = text, .end = text + strlen(text), .err = err};
+	return (struct scanner){.text = text, .at = text, .end = text + strlen(text), .err = err};
 }
 
-struct cursor cursor_within(const struct cursor *cursor, struct span span)
+struct scanner scanner_within(const struct scanner *scanner, struct span span)
 {
-	return (struct cursor){
-		.text = cursor->text, .at = span.at, .end = span.end, .err = cursor->err};
+	return (struct scanner){
+		.text = scanner->text, .at = span.at, .end = span.end, .err = scanner->err};
 }
 
-bool cursor_done(const struct cursor *cursor)
+bool scanner_done(const struct scanner *scanner)
 {
-	return cursor->at == cursor->end;
+	return scanner->at == scanner->end;
 }
 
-char cursor_peek(const struct cursor *cursor)
+char scanner_peek(const struct scanner *scanner)
 {
-	return cursor_done(cursor) ? '\0' : *cursor->at;
+	return scanner_done(scanner) ? '\0' : *scanner->at;
 }
 
-size_t cursor_column(const struct cursor *cursor, const char *at)
+size_t scanner_column(const struct scanner *scanner, const char *at)
 {
-	return (size_t)(at - cursor->text) + 1;
+	return (size_t)(at - scanner->text) + 1;
 }
 
-bool cursor_take(struct cursor *cursor, char character)
+bool scanner_take(struct scanner *scanner, char character)
 {
-	if (cursor_done(cursor) || *cursor->at != character)
+	if (scanner_done(scanner) || *scanner->at != character)
 		return false;
-	cursor->at++;
+	scanner->at++;
 	return true;
 }
 
-bool cursor_take_word(struct cursor *cursor, const char *word)
+bool scanner_take_word(struct scanner *scanner, const char *word)
 {
 	size_t length = strlen(word);
 
-	if ((size_t)(cursor->end - cursor->at) < length || memcmp(cursor->at, word, length) != 0)
+	if ((size_t)(scanner->end - scanner->at) < length || memcmp(scanner->at, word, length) != 0)
 		return false;
-	cursor->at += length;
+	scanner->at += length;
 	return true;
 }
 
-static struct span take_run(struct cursor *cursor, const char *set, bool wanted)
+static struct span take_run(struct scanner *scanner, const char *set, bool wanted)
 {
-	struct span run = {cursor->at, cursor->at};
+	struct span run = {scanner->at, scanner->at};
 
-	while (run.end < cursor->end && (strchr(set, *run.end) != NULL) == wanted)
+	while (run.end < scanner->end && (strchr(set, *run.end) != NULL) == wanted)
 		run.end++;
-	cursor->at = run.end;
+	scanner->at = run.end;
 	return run;
 }
 
-struct span cursor_while(struct cursor *cursor, const char *set)
+struct span scanner_while(struct scanner *scanner, const char *set)
 {
-	return take_run(cursor, set, true);
+	return take_run(scanner, set, true);
 }
 
-struct span cursor_until(struct cursor *cursor, const char *set)
+struct span scanner_until(struct scanner *scanner, const char *set)
 {
-	return take_run(cursor, set, false);
+	return take_run(scanner, set, false);
 }
 
-struct span cursor_component(struct cursor *cursor)
+struct span scanner_component(struct scanner *scanner)
 {
-	cursor_while(cursor, "/");
-	return cursor_until(cursor, "/");
+	scanner_while(scanner, "/");
+	return scanner_until(scanner, "/");
 }
 
-bool cursor_number(struct cursor *cursor, uint32_t most, uint32_t *number)
+bool scanner_number(struct scanner *scanner, uint32_t most, uint32_t *number)
 {
-	struct span digits = cursor_while(cursor, "0123456789");
+	struct span digits = scanner_while(scanner, "0123456789");
 	uint64_t value = 0;
 
 	for (const char *digit = digits.at; digit < digits.end; digit++) {
@@ -92,50 +92,50 @@ bool cursor_number(struct cursor *cursor, uint32_t most, uint32_t *number)
 	return digits.at < digits.end;
 }
 
-static bool take_hexadecimal(struct cursor *cursor, unsigned int *value)
+static bool take_hexadecimal(struct scanner *scanner, unsigned int *value)
 {
 	static const char digits[] = "0123456789abcdef0123456789ABCDEF";
 	const char *digit;
 
-	if (cursor_done(cursor))
+	if (scanner_done(scanner))
 		return false;
-	digit = strchr(digits, *cursor->at);
+	digit = strchr(digits, *scanner->at);
 	if (!digit)
 		return false;
-	cursor->at++;
+	scanner->at++;
 	*value = *value << 4 | (unsigned int)((digit - digits) & 15);
 	return true;
 }
 
-static int decode_character(struct cursor *raw, char *character)
+static int decode_character(struct scanner *raw, char *character)
 {
 	const char *at = raw->at;
 	unsigned int value = 0;
 
-	if (!cursor_take(raw, '%')) {
+	if (!scanner_take(raw, '%')) {
 		*character = *raw->at++;
 		return 0;
 	}
 	if (!take_hexadecimal(raw, &value) || !take_hexadecimal(raw, &value))
-		return cursor_refuse(raw, at,
-				     "'%%' needs two hexadecimal digits after it; "
-				     "for the character '%%' itself write %%25");
+		return scanner_refuse(raw, at,
+				      "'%%' needs two hexadecimal digits after it; "
+				      "for the character '%%' itself write %%25");
 	*character = (char)value;
 	if (character_is_control(*character))
-		return cursor_refuse(raw, at, "%%%02X is a control character: remove it", value);
+		return scanner_refuse(raw, at, "%%%02X is a control character: remove it", value);
 	return 0;
 }
 
-int cursor_decode(const struct cursor *cursor, struct span span, char **decoded)
+int scanner_decode(const struct scanner *scanner, struct span span, char **decoded)
 {
-	struct cursor raw = cursor_within(cursor, span);
+	struct scanner raw = scanner_within(scanner, span);
 	char *out = calloc(1, span_length(span) + 1);
 	int err = 0;
 
 	*decoded = out;
 	if (!out)
-		return pool_no_memory(cursor->err);
-	while (!err && !cursor_done(&raw))
+		return pool_no_memory(scanner->err);
+	while (!err && !scanner_done(&raw))
 		err = decode_character(&raw, out++);
 	if (err) {
 		free(*decoded);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "say.h"
+#include "job_log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,13 +11,13 @@ enum { LINE = 1024 };
 static __thread const char *job_name;
 
 /* fio itself does so with its stdout alone. */
-void say_begin(void)
+void job_log_begin(void)
 {
 	if (f_out) /* a fio --server --daemonize has none */
 		setvbuf(f_out, NULL, _IOLBF, 0);
 }
 
-const char *say_job(const char *job)
+const char *job_log_name(const char *job)
 {
 	const char *before = job_name;
 
@@ -42,7 +42,7 @@ static void put_line(bool summary, const char *format, va_list args)
 		fprintf(stderr, "%s\n", line);
 }
 
-void say(const char *format, ...)
+void job_log(const char *format, ...)
 {
 	va_list args;
 
@@ -51,7 +51,7 @@ void say(const char *format, ...)
 	va_end(args);
 }
 
-void say_summary(const char *format, ...)
+void job_log_summary(const char *format, ...)
 {
 	va_list args;
 

@@ -10,13 +10,13 @@
 
 struct load_entry {
 	int64_t bytes;	/* in flight */
-	uint64_t given; /* when it was last given bytes, counted in givings */
+	uint64_t given; /* when it was last given bytes, counted in assignments */
 };
 
 struct spread_load {
 	uint32_t count;
 	uint32_t *winners; /* of the nodes */
-	uint64_t givings;
+	uint64_t assignments;
 	struct load_entry entries[];
 };
 
@@ -68,7 +68,7 @@ void spread_load_add(struct spread_load *load, uint32_t connection, int64_t byte
 {
 	load->entries[connection].bytes += bytes;
 	if (bytes > 0)
-		load->entries[connection].given = ++load->givings;
+		load->entries[connection].given = ++load->assignments;
 	for (size_t node = ((size_t)load->count + connection) / 2; node; node /= 2)
 		play(load, node);
 }

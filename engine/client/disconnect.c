@@ -18,15 +18,15 @@ void client_drop_setup(struct rpc_client *rpc, bool answered)
 void client_drop_probe(struct rpc_client *rpc)
 {
 	if (rpc->probe)
-		call_drop(rpc->probe, !rpc->asked);
+		call_drop(rpc->probe, !rpc->probed);
 	rpc->probe = NULL;
-	rpc->asked = false;
+	rpc->probed = false;
 }
 
 void client_close(struct rpc_client *rpc)
 {
 	link_close(&rpc->link,
-		   rpc->outstanding || rpc->asked || rpc->setup || !TAILQ_EMPTY(&rpc->sent));
+		   rpc->outstanding || rpc->probed || rpc->setup || !TAILQ_EMPTY(&rpc->sent));
 	client_drop_probe(rpc);
 	client_drop_setup(rpc, false);
 	rpc->prepared = false;
@@ -57,7 +57,7 @@ static void give_up(struct rpc_client *rpc)
 {
 	rpc->log->gave_up(rpc);
 	if (client_is_replaceable(rpc)) {
-		rpc->hopeless = true;
+		rpc->protocol_broken = true;
 		rpc->events->health_changed(rpc);
 	} else {
 		client_abort(rpc, EPROTO);
@@ -97,7 +97,7 @@ void client_hand_over(struct rpc_client *rpc)
 	client_close(rpc);
 	link_retry_later(&rpc->link);
 	rpc->broken = 0;
-	rpc->hopeless = false;
+	rpc->protocol_broken = false;
 	TAILQ_CONCAT(&rpc->sent, &rpc->delayed, link);
 	TAILQ_CONCAT(&rpc->sent, &rpc->waiting, link);
 	while ((call = TAILQ_FIRST(&rpc->sent))) {

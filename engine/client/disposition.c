@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* verdict.c - a reply is complete: what was moved is entered, and the verdict on it carried out. */
+/* disposition.c - a reply is complete: what it moved is entered, and what it means for its call is
+ * done. */
 #include "client/internal.h"
 #include "client/timers.h"
 
@@ -31,7 +32,7 @@ static void check_data(struct rpc_client *rpc, const struct call *call)
 	if (!flavor->unwrap_data || !io || io->op != IO_READ || !reply->result.count ||
 	    flavor->unwrap_data(credentials, call->xid, io->buffer + io->done, reply->result.count))
 		return;
-	reply->verdict = CALL_FAIL;
+	reply->disposition = CALL_FAIL;
 	reply->result = (struct call_result){.error = EBADMSG, .fault = "its data is forged"};
 }
 
@@ -57,7 +58,7 @@ static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_
 	case IO_META:
 		if (result->lookup)
 			counters->lookups++;
-		else if (rpc->reply.verdict == CALL_DONE) /* a listing takes several */
+		else if (rpc->reply.disposition == CALL_DONE) /* a listing takes several */
 			counters->meta_ops++;
 		break;
 	}
@@ -99,12 +100,12 @@ static void setup_answered(struct rpc_client *rpc, struct call *call)
 	struct client_reply *reply = &rpc->reply;
 	struct rpc_request *request = call->request;
 
-	switch (reply->verdict) {
+	switch (reply->disposition) {
 	case CALL_DONE: request->done = true; break;
-	case CALL_REST:
-	case CALL_AGAIN: break;
-	case CALL_LATER:
-	case CALL_DELAY: rpc->setup_at = rpc->clock->now + DELAY_FIRST; break;
+	case CALL_PARTIAL:
+	case CALL_RETRY_NOW: break;
+	case CALL_RETRY_SAME_SLOT:
+	case CALL_BACKOFF: rpc->setup_at = rpc->clock->now + DELAY_FIRST; break;
 	case CALL_RECOVER:
 		recover(rpc, call);
 		rpc->setup_at = rpc->clock->now + DELAY_FIRST;
@@ -122,25 +123,25 @@ static void answered(struct rpc_client *rpc, struct call *call)
 	struct client_reply *reply = &rpc->reply;
 
 	check_data(rpc, call);
-	if (reply->verdict == CALL_FAIL)
+	if (reply->disposition == CALL_FAIL)
 		explain(rpc, call);
-	if (call->io && (reply->verdict <= CALL_REST || reply->result.count))
+	if (call->io && (reply->disposition <= CALL_PARTIAL || reply->result.count))
 		enter(rpc, call->io, &reply->result);
-	switch (reply->verdict) {
+	switch (reply->disposition) {
 	case CALL_DONE: call_finish(call, true, 0); break;
-	case CALL_REST:
-	case CALL_AGAIN:
+	case CALL_PARTIAL:
+	case CALL_RETRY_NOW:
 		call_renew(call, true);
 		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 		break;
 	case CALL_RECOVER:
 		recover(rpc, call); /* and then */
 	/* fall through */
-	case CALL_DELAY:
+	case CALL_BACKOFF:
 		call_renew(call, true);
 		delay(rpc, call);
 		break;
-	case CALL_LATER:
+	case CALL_RETRY_SAME_SLOT:
 		delay(rpc, call);
 		repeat(rpc, call);
 		break;
@@ -149,12 +150,12 @@ static void answered(struct rpc_client *rpc, struct call *call)
 }
 
 /* The server is there. */
-static void note_sign(struct rpc_client *rpc)
+static void mark_alive(struct rpc_client *rpc)
 {
 	rpc->heard = rpc->clock->now;
-	if (rpc->asked || !rpc->answered)
+	if (rpc->probed || !rpc->answered)
 		rpc->events->health_changed(rpc);
-	rpc->asked = false;
+	rpc->probed = false;
 	rpc->answered = true;
 	if (rpc->prepared) /* a server that refuses what comes before I/O is given its time */
 		link_answered(&rpc->link);
@@ -168,15 +169,15 @@ void client_reply_finished(void *context, void *token)
 	if (!rpc->clock->now)
 		clock_read(rpc->clock);
 	rpc->reply.call = NULL;
-	if (call == rpc->probe && rpc->reply.verdict != CALL_DONE)
+	if (call == rpc->probe && rpc->reply.disposition != CALL_DONE)
 		return; /* somebody is there, but does not serve NFS: it counts as not answered */
-	note_sign(rpc);
+	mark_alive(rpc);
 	if (call == rpc->probe) {
 		client_drop_probe(rpc);
 		return;
 	}
 	rpc->broken = 0;
-	rpc->hopeless = false;
+	rpc->protocol_broken = false;
 	if (rpc->told.in_trouble && rpc->prepared)
 		rpc->log->answered(rpc);
 	if (call == rpc->setup) {

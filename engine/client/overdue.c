@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * watch.c - what time brings: a silent server is asked for a sign of life, overdue calls go out
+ * watch.c - what time brings: a silent server is asked for a liveness probe, overdue calls go out
  * again or fail, delayed ones have waited long enough.
  */
 #include <errno.h>
@@ -16,13 +16,13 @@ static uint64_t silence_max(const struct rpc_client *rpc)
 }
 
 /* Long calls are no silence: a server that owes replies is asked before it is given up. */
-static void ask_if_silent(struct rpc_client *rpc, uint64_t now)
+static void probe_if_silent(struct rpc_client *rpc, uint64_t now)
 {
 	const struct call *oldest = rpc->setup ?: TAILQ_FIRST(&rpc->sent);
 
-	if (rpc->link.up && oldest && !rpc->asked &&
+	if (rpc->link.up && oldest && !rpc->probed &&
 	    now - max_of(rpc->heard, oldest->last_sent) > silence_max(rpc))
-		client_ask(rpc);
+		client_probe(rpc);
 }
 
 /*
@@ -38,21 +38,22 @@ static void note_progress(struct rpc_client *rpc, uint64_t now)
 		return;
 	rpc->acknowledged = acknowledged;
 	if (!rpc->probe)
-		client_ask(rpc);
+		client_probe(rpc);
 	else if (acknowledged < rpc->probe->position)
 		rpc->heard = now;
 }
 
 static bool unanswered(const struct rpc_client *rpc, uint64_t now)
 {
-	return rpc->asked && now - rpc->heard > silence_max(rpc);
+	return rpc->probed && now - rpc->heard > silence_max(rpc);
 }
 
 enum client_health client_health(const struct rpc_client *rpc)
 {
 	uint64_t now = rpc->clock->now;
 
-	if (rpc->hopeless || unanswered(rpc, now) || link_down_for(&rpc->link, now) > DOWN_MAX)
+	if (rpc->protocol_broken || unanswered(rpc, now) ||
+	    link_down_for(&rpc->link, now) > DOWN_MAX)
 		return CLIENT_SILENT;
 	return rpc->answered ? CLIENT_ANSWERS : CLIENT_UNKNOWN;
 }
@@ -116,7 +117,7 @@ static void enforce_soft(struct rpc_client *rpc, uint64_t now)
  * or after a major time-out (nfs(5), retrans). One that brings bytes is trusted: the server is at
  * work on something else. A protocol that sends once on a channel does not wait for so long.
  */
-static bool wants_another(const struct rpc_client *rpc, const struct call *call, uint64_t now)
+static bool should_reconnect(const struct rpc_client *rpc, const struct call *call, uint64_t now)
 {
 	const struct rpc_timing *timing = rpc->timing;
 	bool silent = rpc->heard < call->last_sent;
@@ -129,7 +130,7 @@ static bool wants_another(const struct rpc_client *rpc, const struct call *call,
 }
 
 /* False where its way out, or its reply's way in, is not finished yet. */
-static bool may_go_again(const struct rpc_client *rpc, const struct call *call)
+static bool can_retransmit(const struct rpc_client *rpc, const struct call *call)
 {
 	const struct link *link = &rpc->link;
 
@@ -152,9 +153,9 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 		if (!timer_overdue(call, rpc->timing, now))
 			continue;
 		say_silent(rpc);
-		if (!may_go_again(rpc, call))
+		if (!can_retransmit(rpc, call))
 			continue;
-		if (wants_another(rpc, call, now)) {
+		if (should_reconnect(rpc, call, now)) {
 			client_lose(rpc, -ETIMEDOUT);
 			return;
 		}
@@ -190,10 +191,10 @@ static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role 
 {
 	bool replaced = role == CLIENT_REPLACED;
 
-	if (rpc->asked)
+	if (rpc->probed)
 		note_progress(rpc, now);
 	if (role == CLIENT_REPLACEABLE)
-		ask_if_silent(rpc, now);
+		probe_if_silent(rpc, now);
 	if (replaced && unanswered(rpc, now))
 		client_lose(rpc, -ETIMEDOUT);
 	if (role == CLIENT_REPLACEABLE)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * io_result.h - what becomes of an I/O that READ, WRITE or COMMIT has carried out: the same in
+ * NFSv3 and NFSv4 (RFC 1813, 3.3.6, 3.3.7, 3.3.21; RFC 8881, 18.22, 18.32, 18.3). No state.
+ */
+#pragma once
+
+#include <errno.h>
+
+#include "client/protocol.h"
+
+/* The results of a call whose status is good. */
+struct io_result {
+	uint32_t count;		  /* READ, WRITE: bytes */
+	bool eof;		  /* READ */
+	enum io_stable committed; /* WRITE */
+	const uint8_t *verifier;  /* WRITE, COMMIT: LEDGER_VERIFIER bytes, else zeros */
+};
+
+/* The I/O ends with a positive errno; `fault` as struct call_result has it. */
+static inline enum disposition call_fail(struct call_result *result, int error, const char *fault)
+{
+	result->error = error;
+	result->fault = fault;
+	return CALL_FAIL;
+}
+
+static inline enum disposition judge_read(const struct call *call,
+					  const struct io_result *io_result,
+					  struct call_result *result)
+{
+	if (io_result->count == call_rest(call) || io_result->eof)
+		return CALL_DONE;
+	if (io_result->count)
+		return CALL_PARTIAL;
+	return call_fail(result, EIO, "no data came, and not the end of file either");
+}
+
+static inline enum disposition judge_write(const struct call *call,
+					   const struct io_result *io_result,
+					   struct call_result *result)
+{
+	if (!io_result->count)
+		return call_fail(result, EIO, "the server took no data");
+	if (io_result->committed < call->io->stable)
+		return call_fail(result, EIO,
+				 "the server made it less durable than stable= asks for");
+	return io_result->count == call_rest(call) ? CALL_DONE : CALL_PARTIAL;
+}
+
+/* Fills *result for a call with an I/O. */
+static inline enum disposition io_result_judge(const struct call *call,
+					       const struct io_result *io_result,
+					       struct call_result *result)
+{
+	enum io_op op = call->io->op;
+
+	if (op != IO_COMMIT && io_result->count > call_rest(call))
+		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
+	result->count = io_result->count;
+	result->durable = io_result->committed != IO_UNSTABLE;
+	memcpy(result->verifier, io_result->verifier, sizeof(result->verifier));
+	switch (op) {
+	case IO_READ: return judge_read(call, io_result, result);
+	case IO_WRITE: return judge_write(call, io_result, result);
+	default: return CALL_DONE;
+	}
+}
