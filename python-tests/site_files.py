@@ -19,7 +19,7 @@ _OUTSIDE = (
 
 
 def outside() -> list[str]:
-    """Give the files, as paths from the project's folder; pages among them are shown as pages."""
+    """Return the files, as paths from the project's folder; pages among them are shown as pages."""
     return sorted(str(file.relative_to(ROOT)) for glob in _OUTSIDE for file in ROOT.glob(glob))
 
 

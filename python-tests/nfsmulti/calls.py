@@ -32,7 +32,7 @@ class Fixed(bytes):
 
 
 def xdr(*values: int | str | bytes) -> bytes:
-    """Give words, hypers, strings, opaques and fixed bytes in XDR (RFC 4506)."""
+    """Return words, hypers, strings, opaques and fixed bytes in XDR (RFC 4506)."""
     packer = Packer()
     for value in values:
         if isinstance(value, Fixed):

@@ -183,7 +183,7 @@ class _Run:
 
 
 def in_namespaces(workload: Workload) -> InLab:
-    """Give a lab of real servers, without root of one that keeps its files in memory."""
+    """Return a lab of real servers, without root of one that keeps its files in memory."""
     memory = machine.missing_privileges() is not None
     return InLab(LabConfig(addresses=workload.many.paths, memory=memory))
 
@@ -210,7 +210,7 @@ class Loopback(Serving):
         self._start("--pacing", str(parse_rate(limits.per_connection or "") // 8))
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the pool of the first addresses."""
+        """Return the pool of the first addresses."""
         return ",".join(sink.url for sink in self._sinks[: spec.paths])
 
     def trouble(self) -> str | None:

@@ -151,7 +151,7 @@ def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
 
 
 def _round_trip(path: PoolPath) -> float | None:
-    """Give the seconds that it takes to connect to a path's server; None where it does not."""
+    """Return the seconds that it takes to connect to a path's server; None where it does not."""
     port = path.port
     try:
         if not (port or path.minor):

@@ -81,7 +81,7 @@ def make(pool: str, directory: str) -> None:
 
 
 def listing(pool: str, directory: str = "") -> list[Entry]:
-    """Give what lies in a directory of the first path; "" is the export. Raises HarnessError."""
+    """Return what lies in a directory of the first path; "" is the export. Raises HarnessError."""
     words = [directory] if directory else []
     done = _checked(_call("list", pool, *words, seconds=_TREE_SECONDS))
     return [Entry(**line) for line in _lines(done)]
@@ -124,7 +124,7 @@ def _error(done: Completed) -> HarnessError:
 
 
 def _lines(done: Completed) -> Iterator[dict[str, Any]]:
-    """Give what it printed; bytes of names stand as U+0080 to U+00FF (json_line.h)."""
+    """Yield what it printed; bytes of names stand as U+0080 to U+00FF (json_line.h)."""
     for line in done.stdout.splitlines():
         found = json.loads(line)
         yield {

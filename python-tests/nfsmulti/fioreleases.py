@@ -53,7 +53,7 @@ def _order(version: str) -> tuple[int, ...]:
 
 
 def fetch(version: str, source: str, folder: Path) -> Path:
-    """Give the source of a release, cloned once below `folder`. Raises HarnessError."""
+    """Return the source of a release, cloned once below `folder`. Raises HarnessError."""
     tag = f"fio-{version}"
     tree = folder / tag
     if tree.exists():
@@ -128,7 +128,7 @@ _BEFORE_HEADERS = "-isystem"
 
 
 def compilations() -> list[list[str]]:
-    """Give the commands of the build folder, one for each file. Raises MissingError."""
+    """Return the commands of the build folder, one for each file. Raises MissingError."""
     file = build_dir() / "compile_commands.json"
     if not file.exists():
         raise MissingError(f"{file} is not there", "./nfsmulti build")
@@ -140,12 +140,12 @@ def compilations() -> list[list[str]]:
 
 
 def headers_of(command: Sequence[str]) -> str:
-    """Give the folder of fio's headers that a command compiles with."""
+    """Return the folder of fio's headers that a command compiles with."""
     return command[command.index(_BEFORE_HEADERS) + 1]
 
 
 def complaint(done: Completed) -> str:
-    """Give the first error of a compiler that failed, or else its last word."""
+    """Return the first error of a compiler that failed, or else its last word."""
     lines = done.stderr.strip().splitlines() or ["the compiler said nothing"]
     first = next((line for line in lines if "error:" in line), lines[-1])
     return first.replace(f"{ROOT}/", "")

@@ -61,7 +61,7 @@ class FioReport:
 
     @staticmethod
     def messages_of(output: str) -> str:
-        """Give what stands before the JSON in fio's output."""
+        """Return what stands before the JSON in fio's output."""
         return _BEGIN.split(output, maxsplit=1)[0].strip()
 
     @property
@@ -76,29 +76,29 @@ class FioReport:
         return next((job["error"] for job in self.jobs if job["error"]), 0)
 
     def seconds(self, direction: Direction) -> float:
-        """Give the longest run time of a job."""
+        """Return the longest run time of a job."""
         return float(max(job[direction]["runtime"] for job in self.jobs)) / 1000
 
     def bytes(self, direction: Direction) -> int:
-        """Give the bytes transferred."""
+        """Return the bytes transferred."""
         return sum(job[direction]["io_bytes"] for job in self.jobs)
 
     def operations(self, direction: Direction) -> int:
-        """Give the number of I/Os."""
+        """Return the number of I/Os."""
         return sum(job[direction]["total_ios"] for job in self.jobs)
 
     def bandwidth(self, direction: Direction) -> float:
-        """Give bytes per second, all jobs together, as fio's own summary has it."""
+        """Return bytes per second, all jobs together, as fio's own summary has it."""
         seconds = self.seconds(direction)
         return self.bytes(direction) / seconds if seconds else 0.0
 
     def iops(self, direction: Direction) -> float:
-        """Give I/Os per second, all jobs together."""
+        """Return I/Os per second, all jobs together."""
         seconds = self.seconds(direction)
         return self.operations(direction) / seconds if seconds else 0.0
 
     def cpu_seconds(self, *kinds: Literal["usr_cpu", "sys_cpu"]) -> float:
-        """Give the client's CPU time, user and system or one of them, all jobs together."""
+        """Return the client's CPU time, user and system or one of them, all jobs together."""
         return math.fsum(
             job[kind] / 100 * job["job_runtime"] / 1000
             for job in self.jobs
@@ -106,18 +106,18 @@ class FioReport:
         )
 
     def latency_mean(self, direction: Direction) -> float:
-        """Give the mean completion latency in ns."""
+        """Return the mean completion latency in ns."""
         latencies = [job[direction]["clat_ns"] for job in self.jobs]
         count = sum(latency["N"] for latency in latencies)
         total = sum(latency["mean"] * latency["N"] for latency in latencies)
         return float(total / max(1, count))
 
     def latency_bins(self, direction: Direction, kind: Latency = "clat") -> Counter[int]:
-        """Give the bins of a latency of all jobs, if fio kept any: ns to the number of I/Os."""
+        """Return the bins of a latency of all jobs, if fio kept any: ns to the number of I/Os."""
         return merged(job[direction][f"{kind}_ns"].get("bins", {}) for job in self.jobs)
 
     def latency_percentile(self, direction: Direction, percent: float) -> float:
-        """Give a percentile of completion latency in ns, out of the merged bins of all jobs."""
+        """Return a percentile of completion latency in ns, out of the merged bins of all jobs."""
         return float(percentile_ns(self.latency_bins(direction), percent) or 0)
 
 
@@ -261,7 +261,7 @@ class ArrivalStats(_Line):
 
 
 def shares(stats: list[ConnectionStats]) -> dict[str, float]:
-    """Give each path's part of all bytes, in the order of first use."""
+    """Return each path's part of all bytes, in the order of first use."""
     total = sum(line.bytes for line in stats) or 1
     paths = dict.fromkeys(line.path for line in stats)
     return {path: sum(line.bytes for line in stats if line.path == path) / total for path in paths}
@@ -288,7 +288,7 @@ class Engine:
 
     @classmethod
     def built(cls, folder: Path | None = None, env: Mapping[str, str] | None = None) -> Engine:
-        """Give the engine in the build folder; raises MissingError."""
+        """Return the engine in the build folder; raises MissingError."""
         return cls(built("libnfsmulti.so", folder), env or {})
 
     @property
@@ -432,7 +432,7 @@ class Fio:
 
 
 def words_of(options: Options) -> dict[str, str]:
-    """Give options as fio spells them, without those that are None."""
+    """Return options as fio spells them, without those that are None."""
     return {key: _text(value) for key, value in options.items() if value is not None}
 
 

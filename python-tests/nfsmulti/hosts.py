@@ -114,7 +114,7 @@ def refuse_dropped_engine(argv: Sequence[str]) -> None:
 
 
 def job_text(jobs: Mapping[str, Mapping[str, str]], number: int) -> str:
-    """Give the job file of the host `number`, counted from 0, with these jobs."""
+    """Return the job file of the host `number`, counted from 0, with these jobs."""
     lines = [f"; written by {COMMAND} run --hosts"]
     for name, options in jobs.items():
         own = {"unique_filename": "0", **options, **_names(options, number)}
@@ -123,12 +123,12 @@ def job_text(jobs: Mapping[str, Mapping[str, str]], number: int) -> str:
 
 
 def _seed(options: Mapping[str, str], number: int) -> dict[str, str]:
-    """Give each host a seed of its own where one is given, or arrivals would be in step."""
+    """Return each host a seed of its own where one is given, or arrivals would be in step."""
     return {"randseed": str(int(options["randseed"]) + number)} if "randseed" in options else {}
 
 
 def _names(options: Mapping[str, str], number: int) -> dict[str, str]:
-    """Give the names of the files that a host's jobs write; readers share theirs."""
+    """Return the names of the files that a host's jobs write; readers share theirs."""
     if options.get("rw", options.get("readwrite", "read")) in ("read", "randread"):
         return {}
     key = "filename" if "filename" in options else "filename_format"
@@ -160,7 +160,7 @@ class RemoteFio:
     enter: Sequence[str] = ()
 
     def command(self, folder: Path, jobs: Mapping[str, Options]) -> list[str]:
-        """Give the words that run the named jobs on all hosts, whose files go to `folder`.
+        """Return the words that run the named jobs on all hosts, whose files go to `folder`.
 
         Writes each host's job file there. Options are as fiorun.Fio.start() has them; `ioengine`
         may be another than the engine. A host's jobs begin on the path that follows the last one of

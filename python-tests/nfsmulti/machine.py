@@ -32,7 +32,7 @@ ALONE = "root of a user namespace alone"
 
 
 def versions() -> dict[str, str]:
-    """Give the version of each component by name; "not installed" where it is missing."""
+    """Return the version of each component by name; "not installed" where it is missing."""
     library = build_dir() / "libnfsmulti.so"
     return {
         "system": _system(),
@@ -55,7 +55,7 @@ def processor() -> str:
 
 
 def engine_version() -> str:
-    """Give the version of the engine in the build folder."""
+    """Return the version of the engine in the build folder."""
     return _said([str(build_dir() / "nfsmulti-pool"), "--version"], r"nfsmulti (\S+)")
 
 
@@ -77,13 +77,13 @@ def _said(argv: list[str], pattern: str) -> str:
 
 
 def _libnfs(library: Path) -> str:
-    """Give the version of the libnfs that the engine loads; its file, where no package has that."""
+    """Return the version of the engine's libnfs; its file, where no package has that."""
     found = _said(["ldd", str(library)], r"libnfs\.so\S* => (not found|.+(?= \())")
     return (_package_version(Path(found).resolve()) or found) if found[0] == "/" else found
 
 
 def _package_version(file: Path) -> str | None:
-    """Give the version of the package that holds a file, as its project counts."""
+    """Return the version of the package that holds a file, as its project counts."""
     with contextlib.suppress(MissingError, CommandError):
         owner = run(["dpkg-query", "--search", str(file)], timeout=_SECONDS).check().stdout
         show = ["dpkg-query", "--show", "--showformat=${source:Upstream-Version}"]
@@ -271,7 +271,7 @@ def device(address: str) -> tuple[str, int] | None:
 
 
 def links(addresses: Iterable[str]) -> dict[str, int]:
-    """Give the devices that lead to addresses, with their rates; none where one is not known."""
+    """Return the devices that lead to addresses, with their rates; none where one is not known."""
     found = [device(address) for address in addresses]
     return dict(filter(None, found)) if all(found) else {}
 

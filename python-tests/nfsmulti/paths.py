@@ -27,12 +27,12 @@ LABS = BUILD / "lab"
 
 
 def build_dir() -> Path:
-    """Give the folder that holds the engine: NFSMULTI_BUILD_DIR, or build/."""
+    """Return the folder that holds the engine: NFSMULTI_BUILD_DIR, or build/."""
     return Path(os.environ.get("NFSMULTI_BUILD_DIR") or BUILD).resolve()
 
 
 def built(name: str, folder: Path | None = None) -> Path:
-    """Give what the engine's build, or another in `folder`, has made; raises MissingError."""
+    """Return what the engine's build, or another in `folder`, has made; raises MissingError."""
     file = (folder or build_dir()) / name
     if not file.exists():
         raise MissingError(f"{file} is not built", "./nfsmulti build")
@@ -49,7 +49,7 @@ def needs_sources(what: str) -> None:
 
 
 def as_typed(text: str) -> str:
-    """Give what one types in a clone as it is typed here: what a package installed has names."""
+    """Return what one types in a clone as it is typed here: what a package installed has names."""
     if not _STATE:
         return text
     words = {
@@ -65,13 +65,13 @@ def as_typed(text: str) -> str:
 
 
 def shown(path: Path) -> str:
-    """Give `path` as a user would type it: relative to the working folder where it lies below."""
+    """Return `path` as a user would type it: relative to the working folder where it lies below."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def engine_as_typed() -> str:
-    """Give the engine as one types it after --ioengine=: the packages' engine has a name."""
+    """Return the engine as one types it after --ioengine=: the packages' engine has a name."""
     if _STATE and build_dir() == (ROOT / "build").resolve():
         return "nfsmulti"
     engine = shown(build_dir() / "libnfsmulti.so")

@@ -64,7 +64,7 @@ def read_pool(text: str) -> list[PoolPath]:
 
 
 def pool_lines(text: str) -> list[dict[str, Any]]:
-    """Give what nfsmulti-pool prints for each path of a pool. Raises HarnessError."""
+    """Return what nfsmulti-pool prints for each path of a pool. Raises HarnessError."""
     done = run([str(built("nfsmulti-pool")), "--resolve", text], timeout=_SECONDS)
     if done.status != 0:
         reason = done.stderr.strip() or "it did not end in time"
@@ -91,13 +91,13 @@ def ask_rdma(*words: str, seconds: float = _SECONDS) -> tuple[list[dict[str, Any
 
 
 def mount_source(url: str) -> str:
-    """Give HOST:/EXPORT of a path that is a URL."""
+    """Return HOST:/EXPORT of a path that is a URL."""
     parts = urlsplit(url)
     return f"{parts.netloc}:{unquote(parts.path)}"
 
 
 def mount_ports(url: str, options: str) -> str:
-    """Give a mount's options with the ports that the path's URL names, which win over theirs."""
+    """Return a mount's options with the ports that the path's URL names, which win over theirs."""
     own = parse_qs(urlsplit(url).query)
     words = options.split(",")
     names = {"port": "rdmaport"} if "proto=rdma" in words else {"port": "port"}
@@ -171,7 +171,7 @@ class CellMounts:
 
 
 def _address(options: str) -> str:
-    """Give the address and port that a mount's connections go to, "" where they are not told."""
+    """Return the address and port that a mount's connections go to, "" where they are not told."""
     found = [re.search(rf"(?<![a-z]){name}=([^,]+)", options) for name in ("addr", "port")]
     return ":".join(one[1] for one in found if one)
 

@@ -59,7 +59,7 @@ class CommandError(HarnessError):
 
 
 def find(program: str) -> str:
-    """Give the full path of `program`; raises MissingError naming its Debian package."""
+    """Return the full path of `program`; raises MissingError naming its Debian package."""
     found = shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if found is None:
         package = PACKAGES.get(program)
@@ -68,13 +68,13 @@ def find(program: str) -> str:
 
 
 def apt_line(packages: Sequence[str]) -> str:
-    """Give the command that installs `packages`."""
+    """Return the command that installs `packages`."""
     return f"apt-get install --no-install-recommends {' '.join(packages)}"
 
 
 @functools.cache
 def boot_id() -> str:
-    """Give the kernel's name for this boot, since start times count from it."""
+    """Return the kernel's name for this boot, since start times count from it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -112,7 +112,7 @@ class Identity:
 
 
 def _start_time(pid: int) -> int | None:
-    """Give the start of a process in clock ticks since boot; None for the dead and for zombies."""
+    """Return a process's start in clock ticks since boot; None for the dead and for zombies."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
@@ -157,7 +157,7 @@ def _tell_reaper(line: str) -> None:
 
 
 def unmarked() -> dict[str, str]:
-    """Give our environment for a program that shall outlive us and those who have started us."""
+    """Return our environment for a program that shall outlive us and those who have started us."""
     return {name: value for name, value in os.environ.items() if name != reaper.VARIABLE}
 
 

@@ -47,7 +47,7 @@ def kill_marked(marks: Collection[bytes]) -> bool:
 
 
 def _environments() -> dict[int, bytes]:
-    """Give the environments, by process id, that we may read."""
+    """Return the environments, by process id, that we may read."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

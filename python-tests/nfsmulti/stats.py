@@ -77,7 +77,7 @@ class Ratio:
 
     @classmethod
     def paired(cls, over: Sequence[float], under: Sequence[float]) -> Ratio:
-        """Give `over` : `under` of figures above 0 that were measured in blocks, one pair in each.
+        """Return `over` : `under` of figures above 0 that were measured in blocks, a pair in each.
 
         What changes from block to block changes both figures of a pair, and leaves their ratio.
         The ratio is the geometric mean of the pairs' ratios. Its interval is Student's, of the
@@ -87,7 +87,7 @@ class Ratio:
 
     @classmethod
     def of_logs(cls, logs: Sequence[float]) -> Ratio:
-        """Give the same of the logarithms of the pairs' ratios."""
+        """Return the same of the logarithms of the pairs' ratios."""
         mean, n = statistics.fmean(logs), len(logs)
         spread = statistics.stdev(logs) if n > 1 else None
         if spread is None or n < FEWEST:
@@ -96,7 +96,7 @@ class Ratio:
 
     @classmethod
     def unpaired(cls, over: Sample, under: Sample) -> Ratio:
-        """Give the ratio of figures above 0 that were measured at different times.
+        """Return the ratio of figures above 0 that were measured at different times.
 
         It is that of the geometric means. The interval is Welch's, of the logarithms, and takes
         three values on each side.
@@ -171,7 +171,7 @@ class Ratio:
 
 
 def holm(probabilities: Sequence[float]) -> list[float]:
-    """Give Holm's corrected p of each of several tests, in their order."""
+    """Return Holm's corrected p of each of several tests, in their order."""
     from statsmodels.stats.multitest import multipletests  # takes seconds to load
 
     if not probabilities:
@@ -180,7 +180,7 @@ def holm(probabilities: Sequence[float]) -> list[float]:
 
 
 def by_repeat(groups: Collection[Mapping[int, float]]) -> list[float]:
-    """Give one value per repeat of the mean over groups, of each its values by repeat.
+    """Return one value per repeat of the mean over groups, of each its values by repeat.
 
     Where a group lacks a repeat, those that have it tell by how much it differs from their own
     means, which are of the repeats that each has. So where groups have different repeats, a part of
@@ -197,7 +197,7 @@ def by_repeat(groups: Collection[Mapping[int, float]]) -> list[float]:
 
 
 def jain(shares: Collection[float]) -> float:
-    """Give Jain's index of shares: 1 where all are equal, 1/n where one has all.
+    """Return Jain's index of shares: 1 where all are equal, 1/n where one has all.
 
     R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984. Raises ValueError where nothing is shared.
     """
@@ -221,7 +221,7 @@ def merged(bins: Iterable[Mapping[str, int]]) -> Counter[int]:
 
 
 def percentile_ns(bins: Mapping[int, int], percent: float) -> int | None:
-    """Give the latency in ns that `percent` of the I/Os do not exceed; None where there are none.
+    """Return the latency in ns that `percent` of the I/Os do not exceed; None where there are none.
 
     As fio does: the first bin with which the count reaches that part of all I/Os.
     """
@@ -236,7 +236,7 @@ def percentile_ns(bins: Mapping[int, int], percent: float) -> int | None:
 
 
 def percentile_us(bins: Mapping[int, int], percent: float) -> float | None:
-    """Give the same in µs."""
+    """Return the same in µs."""
     latency = percentile_ns(bins, percent)
     return None if latency is None else latency / 1000
 
@@ -268,12 +268,12 @@ class Window:
     rate: float
 
     def bytes(self, begin: float, end: float) -> float:
-        """Give what was moved in the part of the window that lies between `begin` and `end`."""
+        """Return what was moved in the part of the window that lies between `begin` and `end`."""
         return self.rate * max(0.0, min(self.end, end) - max(self.begin, begin))
 
 
 def halves(windows: Sequence[Window], end: float) -> tuple[float, float]:
-    """Give what was moved in the two halves of the time from 0 to `end`, in seconds.
+    """Return what was moved in the two halves of the time from 0 to `end`, in seconds.
 
     Windows of several jobs may overlap: what they moved is added up.
     """

@@ -64,7 +64,7 @@ class _Part:
         return _FOLDER / f"{self.name}.xml"
 
     def command(self, arguments: Sequence[str]) -> list[str]:
-        """Give the command, with the user's own arguments."""
+        """Return the command, with the user's own arguments."""
         argv = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml")]
         return [*argv, "-m", self.marks, f"--junitxml={self.junit}", *self.words, *arguments]
 
@@ -188,7 +188,7 @@ def variant(name: str) -> Path:
 
 
 def configuring(folder: Path) -> list[str]:
-    """Give cmake's command for one more build, with the fio and the headers of the engine's."""
+    """Return cmake's command for one more build, with the fio and the headers of the engine's."""
     cache = (build_dir() / "CMakeCache.txt").read_text()
     given = re.findall(r"^(FIO_SOURCE_DIR|FIO_EXECUTABLE):\w+=(.+)$", cache, re.MULTILINE)
     options = [f"-D{name}={value}" for name, value in given]
@@ -215,7 +215,7 @@ def _outcome(part: _Part, status: int, seconds: float) -> _Outcome:
 
 
 def _sanitizer_runtime() -> str:
-    """Give the files of gcc's AddressSanitizer, and of the C++ library, whose throw it wraps."""
+    """Return the files of gcc's AddressSanitizer, and of the C++ library, whose throw it wraps."""
     names = ("libasan.so", "libstdc++.so.6")
     found = [
         run(["gcc", f"-print-file-name={name}"], timeout=_ASKED_SECONDS).check() for name in names

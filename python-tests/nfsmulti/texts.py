@@ -174,7 +174,7 @@ class Table:
         return not self.text_columns <= column < len(self.headings) - self.ending_text_columns
 
     def terminal(self) -> rich.table.Table:
-        """Give it for rich's console; rows may be added."""
+        """Return it for rich's console; rows may be added."""
         table = rich.table.Table(
             title=self.title or None,
             box=box.SIMPLE_HEAD,
@@ -191,7 +191,7 @@ class Table:
         return table
 
     def markdown(self) -> str:
-        """Give it as lines of Markdown."""
+        """Return it as lines of Markdown."""
         columns = range(len(self.headings))
         ruler = [":--" if self.holds_text(column) else "--:" for column in columns]
         lines = [map(_cell, self.headings), ruler, *(map(_cell, row) for row in self.rows)]

@@ -23,17 +23,17 @@ Members = tuple[tuple[str, Any], ...]
 
 
 def words(*names: str) -> Members:
-    """Give members of 32 bits, by their names."""
+    """Return members of 32 bits, by their names."""
     return tuple((name, c.c_uint32) for name in names)
 
 
 def hypers(*names: str) -> Members:
-    """Give members of 64 bits."""
+    """Return members of 64 bits."""
     return tuple((name, c.c_uint64) for name in names)
 
 
 def flags(*names: str) -> Members:
-    """Give members that are true or false."""
+    """Return members that are true or false."""
     return tuple((name, c.c_bool) for name in names)
 
 
@@ -71,18 +71,18 @@ class Cursor(c.Structure):
 
     @classmethod
     def over(cls, memory: Guarded) -> Self:
-        """Give a cursor over all of the memory."""
+        """Return a cursor over all of the memory."""
         return cls(memory.address, memory.address + memory.size, False)
 
     def used(self, memory: Guarded) -> int:
-        """Give how far it has come."""
+        """Return how far it has come."""
         used = int(self.at or 0) - memory.address
         assert 0 <= used <= memory.size
         return used
 
 
 def written(room: int, put: Callable[[Cursor], object]) -> bytes | None:
-    """Give what a function puts into so much room; None where it does not fit."""
+    """Return what a function puts into so much room; None where it does not fit."""
     memory = Guarded(room)
     out = Cursor.over(memory)
     put(out)
@@ -101,7 +101,7 @@ def read(data: bytes, get: Callable[[Cursor], object]) -> tuple[int, bool]:
 
 
 def text_of(size: int, put: Callable[[int, int], object]) -> str:
-    """Give the text that a function puts at an address, into so much room."""
+    """Return the text that a function puts at an address, into so much room."""
     memory = Guarded(size)
     put(memory.address, size)
     assert memory.intact
@@ -131,7 +131,7 @@ class Handle(c.Structure):
 
     @classmethod
     def of(cls, handle: bytes) -> Self:
-        """Give a file handle."""
+        """Return a file handle."""
         return cls(len(handle), (c.c_uint8 * FH4_SIZE)(*handle))
 
 

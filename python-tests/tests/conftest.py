@@ -96,7 +96,7 @@ def needs_privileges() -> None:
 
 @contextlib.contextmanager
 def started_lab(config: LabConfig) -> Iterator[Lab]:
-    """Give a lab that is taken down at the end; skip for what it lacks."""
+    """Yield a lab that is taken down at the end; skip for what it lacks."""
     lab = Lab(config)
     with or_skip():
         lab.start()
@@ -107,7 +107,7 @@ def started_lab(config: LabConfig) -> Iterator[Lab]:
 
 
 def namespaces() -> set[str]:
-    """Give the names of all network namespaces."""
+    """Return the names of all network namespaces."""
     folder = Path("/run/netns")
     return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
 
@@ -145,7 +145,7 @@ def refusal(*arguments: str) -> str:
 
 @pytest.fixture(scope="session")
 def build_dir(request: pytest.FixtureRequest) -> Path:
-    """Give the folder of the build that is tested."""
+    """Return the folder of the build that is tested."""
     if request.config.getoption("--build") == "asan":
         return variant("asan")
     return paths.build_dir()
@@ -153,7 +153,7 @@ def build_dir(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def clang_build() -> Path:
-    """Give a build by clang, warnings being errors."""
+    """Return a build by clang, warnings being errors."""
     with or_skip():
         find("clang")
     return variant("clang")
@@ -161,26 +161,26 @@ def clang_build() -> Path:
 
 @pytest.fixture(scope="session")
 def testlib(build_dir: Path) -> ctypes.CDLL:
-    """Give the engine's pure parts as a library."""
+    """Return the engine's pure parts as a library."""
     return ctypes.CDLL(str(build_dir / "libnfsmulti-test.so"))
 
 
 @pytest.fixture(scope="session")
 def pool_tool(build_dir: Path) -> Path:
-    """Give the program that prints a pool's paths as JSON lines."""
+    """Return the program that prints a pool's paths as JSON lines."""
     return build_dir / "nfsmulti-pool"
 
 
 @pytest.fixture(scope="session")
 def engine(build_dir: Path) -> Engine:
-    """Give the engine, with what fio needs in its environment to load it."""
+    """Return the engine, with what fio needs in its environment to load it."""
     env = {"LD_PRELOAD": _RUNTIME} if build_dir.name == "asan" else {}
     return Engine.built(build_dir, env)
 
 
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """Give a lab for the whole session: 4 addresses, a server each, no limits, all exports."""
+    """Yield a lab for the whole session: 4 addresses, a server each, no limits, all exports."""
     exports = (EXPORT, READ_ONLY, SQUASHED, PRIVILEGED, SMALL)
     with started_lab(LabConfig(addresses=4, ipv6=True, exports=exports)) as running:
         request.session.stash[_LAB] = running
@@ -251,14 +251,14 @@ def guest_fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 @pytest.fixture
 def fio(engine: Engine, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
-    """Give fio with the engine, in the lab's client namespace."""
+    """Return fio with the engine, in the lab's client namespace."""
     runner = Fio(engine, enter=lab.command([]), env=lab.environment)
     return FioRunner(runner, lab.pool, tmp_path, request.node)
 
 
 @pytest.fixture
 def faults(lab: Lab) -> Iterator[Faults]:
-    """Give what breaks paths of the lab; all are mended at the end."""
+    """Yield what breaks paths of the lab; all are mended at the end."""
     with or_skip():
         running = Faults(lab)
     yield running

@@ -75,7 +75,7 @@ class Place:
         return run(self.command(*words, env=env), timeout=timeout)
 
     def command(self, *words: str, env: Mapping[str, str] | None = None) -> list[str]:
-        """Give the command for fio with these very words."""
+        """Return the command for fio with these very words."""
         variables = {**self.env, **self.engine.env, **(env or {})}
         setting = [f"{key}={value}" for key, value in variables.items()]
         return [*self.enter, "env", *setting, "fio", *words]
@@ -97,7 +97,7 @@ class Place:
         return sorted(str(file.relative_to(self.files)) for file in files)
 
     def sizes(self) -> dict[str, int]:
-        """Give the size of each file there."""
+        """Return the size of each file there."""
         return {name: (self.files / name).stat().st_size for name in self.names()}
 
 
@@ -131,7 +131,7 @@ def fixture_of_places(*kinds: str) -> Callable[..., Place]:
 def place_in_lab(
     lab: Lab, engine: Engine, folder: Path, item: pytest.Item, kind: str = "nfs"
 ) -> Place:
-    """Give the lab's main export, by NFSv3 or as "nfs4" by NFSv4.1."""
+    """Return the lab's main export, by NFSv3 or as "nfs4" by NFSv4.1."""
     version = "4.1" if kind == "nfs4" else None
     paths = [lab.path(number, version=version) for number in range(lab.config.addresses)]
     fio = Fio(engine, enter=lab.command([]), env=lab.environment)
@@ -149,7 +149,7 @@ def place_in_lab(
 
 
 def place_of_directories(engine: Engine, folder: Path, item: pytest.Item) -> Place:
-    """Give a directory, with 4 names for it that stand for 4 mounts."""
+    """Return a directory, with 4 names for it that stand for 4 mounts."""
     files = folder / "files"
     files.mkdir()
     links = [folder / f"mount{number}" for number in range(PATHS)]
@@ -171,7 +171,7 @@ def place_of_directories(engine: Engine, folder: Path, item: pytest.Item) -> Pla
 
 @contextlib.contextmanager
 def in_memory(place: Place, size: str, folder: Path, item: pytest.Item) -> Iterator[Place]:
-    """Give a place of directories, its files on a small file system that nobody else sees."""
+    """Yield a place of directories, its files on a small file system that nobody else sees."""
     script = 'mount -t tmpfs -o size="$1" tmpfs "$0"; exec sleep 1000'
     namespace = ["unshare", "--mount", "--", "sh", "-ec", script, str(place.files), size]
     with Process(namespace) as holder:
@@ -195,7 +195,7 @@ def empty(folder: Path) -> None:
 
 
 def sections(**jobs: Mapping[str, Option]) -> list[str]:
-    """Give the words for several jobs, each with its own options, by name; None: a word alone."""
+    """Return the words for several jobs, each with its own options, by name; None: a word alone."""
     words = []
     for name, options in jobs.items():
         words.append(f"--name={name}")
@@ -213,13 +213,13 @@ def done(result: FioResult) -> FioReport:
 
 
 def said(result: FioResult) -> list[str]:
-    """Give the engine's own lines, without the summary that ends each job."""
+    """Return the engine's own lines, without the summary that ends each job."""
     text = result.stderr + FioReport.messages_of(result.output)
     return complaints(text)
 
 
 def complaints(text: str) -> list[str]:
-    """Give the engine's own lines out of fio's, without summaries."""
+    """Return the engine's own lines out of fio's, without summaries."""
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines if line.startswith("nfsmulti: ") and not SUMMARY.match(line)]
 
@@ -248,7 +248,7 @@ def failed_io(result: FioResult, *words: str) -> None:
 
 
 def job_of(report: FioReport, name: str) -> dict[str, Any]:
-    """Give the report's job of that name."""
+    """Return the report's job of that name."""
     (job,) = (job for job in report.jobs if job["jobname"] == name)
     return job
 
@@ -257,7 +257,7 @@ Figures = tuple[int, int, int, int]
 
 
 def figures(report: FioReport) -> dict[str, Figures]:
-    """Give each job's bytes and I/Os, read and written."""
+    """Return each job's bytes and I/Os, read and written."""
     return {
         job["jobname"]: (
             job["read"]["io_bytes"],
@@ -308,7 +308,7 @@ class Traced:
 
 
 def by_path(stats: Sequence[ConnectionStats], direction: str = "write") -> dict[str, int]:
-    """Give the operations of one direction on each path that has any."""
+    """Return the operations of one direction on each path that has any."""
     sums: dict[str, int] = {}
     for line in stats:
         operations = line.write_ops if direction == "write" else line.read_ops
@@ -341,7 +341,7 @@ def traces(process: FioProcess) -> int:
 
 
 def family(pid: int) -> list[int]:
-    """Give the processes below one: fio's jobs, each of which has a session of its own."""
+    """Return the processes below one: fio's jobs, each of which has a session of its own."""
     below = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -371,7 +371,7 @@ def anybody_names(word: str) -> bool:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Give the CPU time of a process and its family so far."""
+    """Return the CPU time of a process and its family so far."""
     seconds = 0.0
     for member in [pid, *family(pid)]:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -384,7 +384,7 @@ _OF_A_THREAD = ("comm", "wchan", "syscall")
 
 
 def stderr_of(process: FioProcess) -> str:
-    """Give what a running fio has said so far."""
+    """Return what a running fio has said so far."""
     return (process.folder / "stderr").read_text(errors="replace")
 
 

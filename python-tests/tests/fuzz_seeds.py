@@ -53,12 +53,12 @@ def _words(*values: int) -> bytes:
 
 
 def _stream(records: bytes, sizes: Sequence[int] = (255,)) -> bytes:
-    """Give a stream for record.c: the squares of 16 sizes cut it."""
+    """Return a stream for record.c: the squares of 16 sizes cut it."""
     return bytes(sizes[i % len(sizes)] for i in range(16)) + records
 
 
 def _message(head: int, bulk: int, kind: int = 0, rest: int = 0) -> bytes:
-    """Give a message for record.c: a head of 8 bytes and more, bulk data, a rest."""
+    """Return a message for record.c: a head of 8 bytes and more, bulk data, a rest."""
     return _words(head - 8, bulk | kind) + bytes(head - 8) + bytes(bulk) + bytes(rest)
 
 

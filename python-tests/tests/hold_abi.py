@@ -20,8 +20,8 @@ class Extent(c.Structure):
 
     _fields_ = (
         ("data", c.c_void_p), *hypers("offset"), *words("length", "file", "connection"),
-        *flags("under_way", "again", "settled", "dropped", "mixed_verifiers"), ("ledger", c.POINTER(Ledger)),
-        ("verifier", c.c_uint8 * VERIFIER), *hypers("answered"),
+        *flags("under_way", "again", "settled", "dropped", "mixed_verifiers"),
+        ("ledger", c.POINTER(Ledger)), ("verifier", c.c_uint8 * VERIFIER), *hypers("answered"),
     )  # fmt: skip
 
     @property
@@ -71,7 +71,7 @@ class Hold(c.Structure):
         assert bytes(self) == bytes(c.sizeof(Hold))
 
     def held(self) -> Iterator[Extent]:
-        """Give what is held, in its order."""
+        """Yield what is held, in its order."""
         number = self.first
         while number < self.end:
             yield self.extents[number % self.extent_max]

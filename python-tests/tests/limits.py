@@ -25,7 +25,7 @@ _FIGURE = "timing"
 
 @pytest.fixture
 def within(request: pytest.FixtureRequest) -> Within:
-    """Give the limit of a block in seconds, for `with`; a slower machine has more."""
+    """Return the limit of a block in seconds, for `with`; a slower machine has more."""
     assert request.node.get_closest_marker("timing"), "only tests marked `timing` have limits"
 
     return functools.partial(_within, request.node.user_properties)

@@ -60,7 +60,7 @@ class Maker:
         self.cells: list[Cell] = []
 
     def noisy(self, value: float, part: float = 0.01) -> float:
-        """Give a value that differs by about `part` of it."""
+        """Return a value that differs by about `part` of it."""
         return value * self.rng.lognormvariate(0, part)
 
     def add(
@@ -116,7 +116,7 @@ class Maker:
         self.cells.append(Cell(name, factors, 1, status, f"cells/{name}", "fio", why))
 
     def summary(self, label: str = "made") -> Summary:
-        """Give the run."""
+        """Return the run."""
         command = f"./nfsmulti run {self.scenario} --lab --repeat {self.repeats}"
         return Summary(
             self.scenario, label, "2026-11-20T17:00:00Z", "2026-11-20T17:20:00Z", False,
@@ -125,7 +125,7 @@ class Maker:
 
 
 def faster(cell: Cell, times: float) -> Cell:
-    """Give a cell with so many times its throughput."""
+    """Return a cell with so many times its throughput."""
     read, write = (
         side and dataclasses.replace(side, bytes_per_s=side.bytes_per_s * times)
         for side in (cell.read, cell.write)
@@ -142,7 +142,7 @@ def saved(summary: Summary, folder: Path) -> Path:
 
 
 def report_of(summary: Summary, environment: Mapping[str, Any] = ENVIRONMENT) -> str:
-    """Give the text of a run's report.md, its plots not drawn, with each run of blanks as one."""
+    """Return the text of a run's report.md, its plots not drawn, with each run of blanks as one."""
     contents = pages.contents(SCENARIOS[summary.scenario].report, summary, environment)
     return " ".join(pages.render(pages.TEMPLATES[pages.MARKDOWN], contents).split())
 
@@ -288,7 +288,7 @@ def connections(repeats: int = 5, slower: float = 1.0, seed: int = 1) -> Summary
 def connections_factors(
     nconnect: int, limits: str = "pool", transport: str = "tcp", version: str = "3", jobs: int = 1
 ) -> dict[str, Factor]:
-    """Give the factors of a cell of connections."""
+    """Return the factors of a cell of connections."""
     return {
         "limits": limits, "transport": transport, "version": version, "jobs": jobs,
         "nconnect": nconnect, "workload": "64k-read",
@@ -325,7 +325,7 @@ def metadata_factors(
     client: str = "engine",
     jobs: int = 1,
 ) -> dict[str, Factor]:
-    """Give the factors of a cell of metadata."""
+    """Return the factors of a cell of metadata."""
     return {
         "limits": place, "operation": operation, "version": "3", "client": client, "jobs": jobs,
         "depth": depth, "nconnect": nconnect,
@@ -354,7 +354,7 @@ def latency(
 
 
 def _arrived(made: Maker, cell: Cell, offered: float, peak: float, slower: float) -> Cell:
-    """Give a cell in which I/O arrived at a rate, with the responses of M/M/1."""
+    """Return a cell in which I/O arrived at a rate, with the responses of M/M/1."""
     achieved = cell.read.iops if cell.read else 0.0
     mean_us = 50 * slower / max(0.02, 1 - achieved / peak)
     bins: Counter[int] = Counter()
@@ -373,7 +373,7 @@ def _arrived(made: Maker, cell: Cell, offered: float, peak: float, slower: float
 
 
 def latency_factors(nconnect: int, load: Factor) -> dict[str, Factor]:
-    """Give the factors of a cell of latency."""
+    """Return the factors of a cell of latency."""
     return {
         "limits": "lab", "transport": "tcp", "version": "3", "jobs": 1, "nconnect": nconnect,
         "workload": "4k-randread", "load": load,
@@ -387,6 +387,6 @@ RUNS = {
 
 
 def every() -> Iterator[tuple[str, Summary]]:
-    """Give a run of every scenario, by name."""
+    """Yield a run of every scenario, by name."""
     for name, make in RUNS.items():
         yield name, make()

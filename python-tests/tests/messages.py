@@ -20,13 +20,13 @@ _SHELL = re.compile(r"\$\{[^}]*\}|\$\w+")
 
 
 def engine(folder: Path) -> Iterator[str]:
-    """Give the strings of C files, adjacent literals as one."""
+    """Yield the strings of C files, adjacent literals as one."""
     for file in sorted(folder.rglob("*.[ch]")):
         yield from engine_file(file)
 
 
 def engine_file(file: Path) -> Iterator[str]:
-    """Give those of one file."""
+    """Yield those of one file."""
     code = _NO_TEXT.sub("", file.read_text())
     for literal in _TEXT.finditer(code):
         parts = re.findall(rf"{_LITERAL}|PRI[a-zA-Z0-9]+", literal[0])
@@ -35,14 +35,14 @@ def engine_file(file: Path) -> Iterator[str]:
 
 
 def harness(folder: Path) -> Iterator[str]:
-    """Give the strings of Python files."""
+    """Yield the strings of Python files."""
     for file in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             yield from _texts(node)
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
-    """Give the words of a string; none of anything else."""
+    """Yield the words of a string; none of anything else."""
     if isinstance(node, ast.JoinedStr):
         parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
         yield "".join(map(str, parts))
@@ -55,7 +55,7 @@ def _name(function: ast.expr) -> str:
 
 
 def refusals(folder: Path) -> Iterator[str]:
-    """Give what the harness's errors say, where their words stand in the call."""
+    """Yield what the harness's errors say, where their words stand in the call."""
     for file in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and node.args and _name(node.func) in _ERRORS:
@@ -63,5 +63,5 @@ def refusals(folder: Path) -> Iterator[str]:
 
 
 def front_end(file: Path) -> str:
-    """Give the shell script's text."""
+    """Return the shell script's text."""
     return _SHELL.sub("…", file.read_text())

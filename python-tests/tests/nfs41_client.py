@@ -17,12 +17,12 @@ READ, WRITE = 1, 2  # share access
 
 
 def op(operation: Nfs4, *arguments: int | bytes) -> bytes:
-    """Give an operation with its arguments."""
+    """Return an operation with its arguments."""
     return xdr(operation.value, *arguments)
 
 
 def path(*names: str) -> list[bytes]:
-    """Give the operations that lead to a path."""
+    """Return the operations that lead to a path."""
     return [op(Nfs4.PUTROOTFH), *(op(Nfs4.LOOKUP, name.encode()) for name in names)]
 
 
@@ -34,7 +34,7 @@ class Reply:
     results: list[tuple[Nfs4 | int, int, Any]]
 
     def of(self, operation: Nfs4) -> Any:
-        """Give what the first such operation gave."""
+        """Return what the first such operation gave."""
         return next(given for which, _, given in self.results if which is operation)
 
 
@@ -199,24 +199,24 @@ class Held:
     stateid: bytes
 
     def read(self, offset: int, count: int) -> list[bytes]:
-        """Give the operations of a READ."""
+        """Return the operations of a READ."""
         arguments = (Fixed(self.stateid), Hyper(offset), count)
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.READ, *arguments)]
 
     def write(self, offset: int, data: bytes, stable: Stable = Stable.UNSTABLE) -> list[bytes]:
-        """Give the operations of a WRITE."""
+        """Return the operations of a WRITE."""
         arguments = (Fixed(self.stateid), Hyper(offset), stable, data)
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.WRITE, *arguments)]
 
     def commit(self) -> list[bytes]:
-        """Give the operations of a COMMIT of all."""
+        """Return the operations of a COMMIT of all."""
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.COMMIT, Hyper(0), 0)]
 
     def close(self) -> list[bytes]:
-        """Give the operations of a CLOSE."""
+        """Return the operations of a CLOSE."""
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.CLOSE, 0, Fixed(self.stateid))]
 
     def reclaim(self, client: int, access: int = READ | WRITE) -> list[bytes]:
-        """Give the operations of an OPEN that reclaims after a restart."""
+        """Return the operations of an OPEN that reclaims after a restart."""
         arguments = (0, access, 0, Hyper(client), b"o", 0, 1, 0)
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.OPEN, *arguments)]

@@ -46,7 +46,7 @@ class Stateid(c.Structure):
 
     @classmethod
     def of(cls, stateid: bytes) -> Self:
-        """Give a stateid."""
+        """Return a stateid."""
         return cls(_STATEID(*stateid))
 
 
@@ -59,7 +59,7 @@ class Sequence(c.Structure):
 
     @classmethod
     def of(cls, session: bytes, *numbers: int) -> Self:
-        """Give SEQUENCE's arguments."""
+        """Return SEQUENCE's arguments."""
         return cls(_SESSION(*session), *numbers)
 
 
@@ -184,7 +184,7 @@ class Reading(NamedTuple):
 
 
 def fields(structure: c.Structure) -> dict[str, Any]:
-    """Give a structure's members, arrays as bytes."""
+    """Return a structure's members, arrays as bytes."""
     members = {field[0]: getattr(structure, field[0]) for field in structure._fields_}
     return {name: _plain(value) for name, value in members.items()}
 
@@ -223,7 +223,7 @@ class Nfs4Library:
         declare(self.lib, f"nfs4_{name}", result, *arguments)
 
     def compound(self, minor: int, name: str, *arguments: Any, room: int) -> bytes | None:
-        """Give a compound of one operation; None where there is no room for it."""
+        """Return a compound of one operation; None where there is no room for it."""
         compound = Compound()
 
         def put(out: Cursor) -> None:
@@ -233,7 +233,7 @@ class Nfs4Library:
         return written(room, put)
 
     def template(self, operation: Op, minor: int, handle: Handle, stateid: Stateid) -> Template:
-        """Give the template of a file's READ, WRITE or COMMIT."""
+        """Return the template of a file's READ, WRITE or COMMIT."""
         template = Template()
         self.lib.nfs4_template_make(template, operation, minor, handle, stateid)
         return template
@@ -241,7 +241,7 @@ class Nfs4Library:
     def call(
         self, template: Template, sequence: Sequence, span: Range, room: int = 4096
     ) -> bytes | None:
-        """Give a call made of a template; None where there is no room for it."""
+        """Return a call made of a template; None where there is no room for it."""
         put = self.lib.nfs4_template_put
         return written(room, lambda out: put(template, out, sequence, span))
 

@@ -57,7 +57,7 @@ class SockaddrStorage(c.Structure):
     _fields_ = (("family", c.c_ushort), ("rest", c.c_ubyte * 118), ("_align", c.c_ulong))
 
     def address(self) -> str:
-        """Give the numeric address, or "" where there is none."""
+        """Return the numeric address, or "" where there is none."""
         if self.family == socket.AF_INET6:
             return socket.inet_ntop(socket.AF_INET6, bytes(self.rest[6:22]))
         if self.family == socket.AF_INET:
@@ -240,7 +240,7 @@ class PoolLibrary:
 
     @contextmanager
     def _pool(self, find: Callable[..., int], *texts: str | bytes) -> Iterator[Pool]:
-        """Give the pool that a function finds by these texts."""
+        """Yield the pool that a function finds by these texts."""
         pool, err = Pool(), PoolError()
         code = find(*map(os.fsencode, texts), pool, err)
         assert not code or not (pool.paths or pool.count), "a refused pool is not empty"
@@ -263,7 +263,7 @@ class PoolLibrary:
 
     @staticmethod
     def _inside(name: c.Array[c.c_char], rest: c.c_void_p) -> str:
-        """Give the end of `name` from `rest`, which must point into it."""
+        """Return the end of `name` from `rest`, which must point into it."""
         offset = (rest.value or 0) - c.addressof(name)
         assert 0 <= offset < len(name)
         return os.fsdecode(name.value[offset:])
@@ -300,7 +300,7 @@ class SpreadLibrary:
 
     @contextmanager
     def load(self, count: int) -> Iterator[int]:
-        """Give a struct spread_load."""
+        """Yield a struct spread_load."""
         handle = self.lib.spread_load_new(count)
         assert handle
         yield handle

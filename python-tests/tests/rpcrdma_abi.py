@@ -35,7 +35,7 @@ class CChunk(c.Structure):
 
     @classmethod
     def of(cls, segments: Iterable[Segment]) -> Self:
-        """Give a chunk of these segments."""
+        """Return a chunk of these segments."""
         listed = [CSegment(*one) for one in segments]
         return cls(len(listed), (CSegment * SEGMENTS_MAX)(*listed))
 

@@ -48,7 +48,7 @@ def staged_fio(folder: Path, number: int, does: str) -> str:
 
 
 def own_cells(name: str, scale: Scale) -> list[CellSpec]:
-    """Give what is run on a pool of one URL and one mount."""
+    """Return what is run on a pool of one URL and one mount."""
     return SCENARIOS[name].own_cells(scale, OwnPool(urls=1, mounts=1))[0]
 
 

@@ -101,7 +101,7 @@ class Client:
 
 
 def preloaded(engine: Engine, folder: Path, source: str) -> Engine:
-    """Give the engine with functions in C that stand before the C library's."""
+    """Return the engine with functions in C that stand before the C library's."""
     (folder / "before.c").write_text(source)
     words = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "before.so", "before.c"]
     run(words, timeout=60, cwd=folder).check()
@@ -123,14 +123,14 @@ def client4(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> C
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    """Give a scripted server."""
+    """Yield a scripted server."""
     with ScriptedServer() as running:
         yield running
 
 
 @pytest.fixture
 def paths() -> Iterator[ScriptedServer]:
-    """Give one with two addresses."""
+    """Yield one with two addresses."""
     with ScriptedServer(addresses=TWO_ADDRESSES) as running:
         yield running
 
@@ -220,7 +220,7 @@ def reading(hook: Hook, block: int = 4 * KIB, size: int = 64 * KIB, **options: O
 
 
 def numbered(size: int, block: int) -> bytes:
-    """Give the content that fio's verify_pattern=%o stands for: each block holds its offset."""
+    """Return the content that fio's verify_pattern=%o stands for: each block holds its offset."""
     return b"".join(struct.pack("<Q", offset) * (block // 8) for offset in range(0, size, block))
 
 

@@ -22,7 +22,7 @@ _HIDDEN = {"libibverbs.pc", "librdmacm.pc"}
 
 
 def _without_rdma(folder: Path) -> Path:
-    """Give a folder with what pkg-config knows on this machine, but for RDMA's libraries."""
+    """Return a folder with what pkg-config knows on this machine, but for RDMA's libraries."""
     asked = ["pkg-config", "--variable", "pc_path", "pkg-config"]
     for place in run(asked, timeout=_SECONDS).check().stdout.strip().split(":"):
         for package in Path(place).glob("*.pc"):

@@ -99,6 +99,7 @@ def test_servers_take_nothing_of_the_harness_but_calls() -> None:
 _LAYERS = ["tools", "fio", "group", "nfs", "client", "transport", "wire"]
 _BESIDE = {"pool", "stats"}
 
+
 def test_includes_go_down_the_layers() -> None:
     upwards = {}
     for file in (ROOT / "engine").glob("*/*.[ch]"):

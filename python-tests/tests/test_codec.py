@@ -88,7 +88,7 @@ _HEADERS = (
 
 
 def mirrors() -> Iterator[tuple[str, type[ctypes.Structure]]]:
-    """Give the tests' structures, each by what its docstring says it is."""
+    """Yield the tests' structures, each by what its docstring says it is."""
     for module in (codec_abi, hold_abi, nfs4_abi, pool_abi, rpcrdma_abi):
         for one in vars(module).values():
             if isinstance(one, type) and issubclass(one, ctypes.Structure):

@@ -62,7 +62,7 @@ def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
 
 @functools.cache
 def _equal_runs(name: str) -> list[list[Pair]]:
-    """Give pairs of runs of one thing, cell by cell."""
+    """Return pairs of runs of one thing, cell by cell."""
     make, count = made_runs.RUNS[name], {"dd": 12, "oltp": 6, "sweep": 4}[name]
     return [pairs(make(seed=2 * n), make(seed=2 * n + 1)) for n in range(1, count + 1)]
 

@@ -82,7 +82,7 @@ def _cells(rates: Sequence[float], busy_cores: float) -> list[Cell]:
 
 
 def _fsperf(one: Sequence[float], many: Sequence[float], busy_cores: float = 1.2) -> Outcome:
-    """Give fsperf with these rates, where a cap is 387 MB/s and the link 587 MB/s."""
+    """Return fsperf with these rates, where a cap is 387 MB/s and the link 587 MB/s."""
     limits = fit(1.2e9, link=_FSPERF.link, cap=_FSPERF.cap, paths=_FSPERF.connections)
     assert limits.cap == 3100e6
     sides = _cells(one, busy_cores), _cells(many, busy_cores)
@@ -261,7 +261,7 @@ def test_servers_do_not_outlive_one_that_does_not_start(monkeypatch: pytest.Monk
 
 
 def _for_all(enter: Sequence[str], folder: Path) -> tuple[str, dict[str, str]]:
-    """Give a Python and an environment with which the demo runs after the words `enter`.
+    """Return a Python and an environment with which the demo runs after the words `enter`.
 
     Where these lead to a user who cannot read this tree, they use a copy of it in `folder`.
     """

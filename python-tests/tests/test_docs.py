@@ -38,12 +38,12 @@ def test_readme_is_short() -> None:
 
 
 def _prose(page: Path) -> str:
-    """Give a page without its blocks of code."""
+    """Return a page without its blocks of code."""
     return _BLOCK.sub("", page.read_text())
 
 
 def _anchors(page: Path) -> set[str]:
-    """Give what its headings can be linked to by, as GitHub and MkDocs make it of them."""
+    """Return what its headings can be linked to by, as GitHub and MkDocs make it of them."""
     headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -87,7 +87,7 @@ _NOT_TRIED = {
 
 
 def _commands(page: Path) -> Iterator[list[str]]:
-    """Give the commands in a page's blocks and sentences, as words, without comments."""
+    """Yield the commands in a page's blocks and sentences, as words, without comments."""
     for line in re.findall(r"`((?:\./nfsmulti|fio -)[^`\n]*)`", _prose(page)):
         yield shlex.split(line)
     for kind, block in _BLOCK.findall(page.read_text()):
@@ -98,7 +98,7 @@ def _commands(page: Path) -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder in which the paths of the pages' commands exist."""
+    """Return a folder in which the paths of the pages' commands exist."""
     folder = tmp_path_factory.mktemp("commands")
     for name in ("build", "results/dd/TIME", "results/dd/LATER"):
         (folder / name).mkdir(parents=True)
@@ -246,7 +246,7 @@ _FEWEST_BLANKS = 3  # in what counts as a message
 
 
 def _listed() -> list[str]:
-    """Give the messages of the page: code in the first column of its tables."""
+    """Return the messages of the page: code in the first column of its tables."""
     rows = re.findall(r"^\| (`.*?`) \| ", _PAGE.read_text(), re.MULTILINE)
     return [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
 

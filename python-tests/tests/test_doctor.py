@@ -32,13 +32,13 @@ class Diagnosis:
     remedies: dict[str, str | None]
 
     def about(self, words: str) -> str:
-        """Give the one finding that has these words."""
+        """Return the one finding that has these words."""
         found = [finding for finding in self.findings if words in finding]
         assert len(found) == 1, (words, self.findings)
         return found[0]
 
     def remedy(self, words: str) -> str:
-        """Give the remedy of the finding that has these words."""
+        """Return the remedy of the finding that has these words."""
         return self.remedies[self.about(words)] or ""
 
 
@@ -73,7 +73,7 @@ def mount(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def diagnoses(lab: Lab, mount: Path) -> dict[str, Diagnosis]:
-    """Give what the doctor finds of each pool, by what that has to show."""
+    """Return what the doctor finds of each pool, by what that has to show."""
     pools = {
         "sound": lab.pool,
         "IPv6": lab.pool6,

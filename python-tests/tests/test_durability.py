@@ -194,7 +194,7 @@ _ADDRESSES = tuple(f"127.0.0.{number}" for number in range(1, 5))
 
 @pytest.fixture
 def four() -> Iterator[ScriptedServer]:
-    """Give one server with four addresses."""
+    """Yield one server with four addresses."""
     with ScriptedServer(addresses=_ADDRESSES) as running:
         yield running
 

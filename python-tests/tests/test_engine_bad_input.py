@@ -222,7 +222,7 @@ def test_what_does_not_answer_is_known_within_seconds(
 
 @pytest.fixture
 def small(lab: Lab) -> Iterator[Path]:
-    """Give the folder of an export with a file system of 4 MiB, empty."""
+    """Yield the folder of an export with a file system of 4 MiB, empty."""
     folder = lab.volume("small")
     empty(folder)
     yield folder
@@ -325,7 +325,7 @@ def test_interrupted_at_any_moment(place: Place) -> None:
 
 @pytest.fixture(params=["nfs", "mount"])
 def roomy(request: pytest.FixtureRequest, exported: Place, tmp_path: Path) -> Iterator[Place]:
-    """Give an export, and a directory: both in memory, so that no disk holds anything up."""
+    """Yield an export, and a directory: both in memory, so that no disk holds anything up."""
     if request.param == "nfs":
         yield exported
         return

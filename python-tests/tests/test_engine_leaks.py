@@ -114,7 +114,7 @@ class _Ending:
 
 
 def _private_dirty(pid: int) -> int:
-    """Give the bytes that are the process's own, after its fork."""
+    """Return the bytes that are the process's own, after its fork."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     (kib,) = re.findall(r"^Private_Dirty: *(\d+) kB$", text, re.MULTILINE)
     return int(kib) << 10

@@ -186,7 +186,7 @@ def test_folder_of_an_export(exported: Place) -> None:
 
 @pytest.fixture
 def hosts(lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
-    """Give fio where the name `nas` has two IPv4 addresses and one of IPv6."""
+    """Return fio where the name `nas` has two IPv4 addresses and one of IPv6."""
     file = tmp_path / "hosts"
     file.write_text("10.77.0.1 nas\n10.77.0.3 nas\nfd77::1 nas\n10.77.0.2 nas02\n10.77.0.4 nas04\n")
     script = 'mount --bind "$0" /etc/hosts; exec "$@"'
@@ -226,7 +226,7 @@ def test_reserved_source_port(exported: Place, lab: Lab) -> None:
 
 @pytest.fixture
 def folder_for_all() -> Iterator[Path]:
-    """Give a folder that every user may read."""
+    """Yield a folder that every user may read."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)

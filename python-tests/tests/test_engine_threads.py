@@ -28,7 +28,7 @@ _JOBS: dict[str, Option] = {
 
 @pytest.fixture(scope="module")
 def watched() -> Engine:
-    """Give the engine in a build with ThreadSanitizer, whose runtime must come first in fio."""
+    """Return the engine in a build with ThreadSanitizer, whose runtime must come first in fio."""
     printed = run(["gcc", "-print-file-name=libtsan.so"], timeout=20).check().stdout.strip()
     if not Path(printed).is_absolute():
         missing(MissingError("ThreadSanitizer is not installed", apt_line(["libtsan2"])))
@@ -39,7 +39,7 @@ def watched() -> Engine:
 
 @pytest.fixture
 def threads(watched: Engine, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
-    """Give fio as it runs on any kernel: the runtime knows few address layouts."""
+    """Return fio as it runs on any kernel: the runtime knows few address layouts."""
     enter = [*lab.command([]), "setarch", "--addr-no-randomize"]
     return FioRunner(Fio(watched, enter=enter), lab.pool, tmp_path, request.node)
 

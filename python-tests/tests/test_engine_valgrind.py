@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(2 * _SECONDS)]
 
 @pytest.fixture(scope="module")
 def valgrind() -> list[str]:
-    """Give the words before fio's command."""
+    """Return the words before fio's command."""
     with or_skip():
         program = find("valgrind")
     words = ["--quiet", f"--error-exitcode={_FOUND}", "--trace-children=yes", "--leak-check=full"]

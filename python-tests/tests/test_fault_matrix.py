@@ -32,7 +32,7 @@ _RDMA = {cell.id: cell for cell in _CHOSEN if cell.fault.place is Place.GUEST}
 
 
 def _cell_of(item: pytest.Item) -> str | None:
-    """Give the cell that a test of this module is about."""
+    """Return the cell that a test of this module is about."""
     params = item.callspec.params if hasattr(item, "callspec") else {}
     return params.get("cell") if item.path == Path(__file__) else None
 
@@ -56,7 +56,7 @@ def _as_expected(run: Callable[[], Outcome]) -> None:
 
 
 def _tcp() -> list[Any]:
-    """Give the cells of real servers, and those of the scripted one for the sanitizers as well."""
+    """Return the cells of real servers, and the scripted one's for the sanitizers as well."""
     return [
         pytest.param(name, marks=[pytest.mark.sanitized] * (cell.fault.place is Place.SCRIPTED))
         for name, cell in _TCP.items()

@@ -139,7 +139,7 @@ Change = Callable[[Left], object]
 
 @pytest.fixture(scope="module")
 def lefts(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
-    """Give what cells have left, by their names."""
+    """Return what cells have left, by their names."""
     folder = tmp_path_factory.mktemp("cells")
     names = (_CREATE, _STAT, _REMOVE, _FAILED, _TRIM)
     return {name: _CELLS[name].fault.run(_CELLS[name], engine, folder / name) for name in names}

@@ -31,7 +31,7 @@ _RELEASES = {
 
 @pytest.fixture
 def fios(tmp_path: Path) -> Path:
-    """Give a repository of releases: this build's headers as they are, and changed in one place."""
+    """Return a repository of releases: this build's headers, and those changed in one place."""
     with or_skip():
         find("git")
     folder = tmp_path / "fios"

@@ -67,7 +67,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def bare_machine(machine: Machine) -> Machine:
-    """Give a machine without our packages, where apt-get would be noticed."""
+    """Return a machine without our packages, where apt-get would be noticed."""
     some = "echo 'ii  gcc'; echo 'rc  fio'; echo 'ii  cmake'"
     machine.program("dpkg-query", f'{some}; [ "$*" = "-W -f \\${{Version}} dpkg" ]')
     machine.program("apt-get", "echo apt-get was run >&2; exit 9")
@@ -84,7 +84,7 @@ def test_usage_lists_every_command(machine: Machine) -> None:
 
 @pytest.fixture
 def fresh_clone(bare_machine: Machine, tmp_path: Path) -> Iterator[Machine]:
-    """Give a clone in which nothing was built yet, and nothing is after the test."""
+    """Yield a clone in which nothing was built yet, and nothing is after the test."""
     root = tmp_path / "clone"
     (root / "python-tests/nfsmulti").mkdir(parents=True)
     for name in ("nfsmulti", "CMakeLists.txt"):
@@ -195,7 +195,7 @@ def _asked_for(machine: Machine, words: str) -> str:
 
 @pytest.fixture
 def foreign_machine(tmp_path: Path) -> Machine:
-    """Give a machine without dpkg, fio and two libraries; its programs are on PATH alone."""
+    """Return a machine without dpkg, fio and two libraries; its programs are on PATH alone."""
     folder = tmp_path / "bin"
     folder.mkdir()
     lacking = {"apt-get", "dpkg-query", "fio", "ganesha.nfsd", "pkg-config", "sudo"}
@@ -333,7 +333,7 @@ def test_no_install_fetches_no_source_of_fio(machine: Machine, tmp_path: Path) -
 
 @pytest.fixture
 def used(tmp_path: Path) -> Path:
-    """Give a copy of the project's folder in which packages were installed and things made."""
+    """Return a copy of the project's folder in which packages were installed and things made."""
     root = tmp_path / "project"
     for folder in ("build/venv", "python-tests/nfsmulti/__pycache__", "results/demo"):
         (root / folder).mkdir(parents=True)
@@ -345,7 +345,7 @@ def used(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def used_machine(tmp_path: Path, used: Path) -> Machine:
-    """Give the machine of `used`, whose user is root and whose apt-get writes to apt-called."""
+    """Return the machine of `used`, whose user is root and whose apt-get writes to apt-called."""
     (tmp_path / "bin").mkdir()
     machine = Machine(tmp_path / "bin", root=used)
     machine.program("apt-get", f'echo "$*" >>{tmp_path}/apt-called')
@@ -486,7 +486,7 @@ def _with_python(root: Path) -> None:
 
 @pytest.fixture
 def installed_machine(tmp_path: Path) -> Machine:
-    """Give a machine with the package's files, called by a link, whose user's cache is `cache`."""
+    """Return a machine with the package's files, called by a link; the cache is `cache`."""
     root = tmp_path / "share"
     (root / "python-tests").mkdir(parents=True)
     (root / "python-tests/requirements-harness.txt").touch()

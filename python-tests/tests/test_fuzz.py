@@ -84,14 +84,14 @@ def _fuzz(programs: Path, name: str, running: ExitStack) -> str:
 
 
 def _fuzzed(item: pytest.Item) -> str | None:
-    """Give the decoder that a test of this module is about."""
+    """Return the decoder that a test of this module is about."""
     params = item.callspec.params if hasattr(item, "callspec") else {}
     return params.get("decoder") if item.path == Path(__file__) else None
 
 
 @pytest.fixture(scope="module")
 def fuzzers(request: pytest.FixtureRequest, clang_build: Path) -> Iterator[Mapping[str, Fuzzer]]:
-    """Give the fuzzers of the tests that are to run; as many work as there are processors."""
+    """Yield the fuzzers of the tests that are to run; as many work as there are processors."""
     resources = run([find("clang"), "-print-resource-dir"], timeout=_GRACE).check().stdout.strip()
     if not any(Path(resources).rglob("libclang_rt.fuzzer*")):
         missing(MissingError("libFuzzer is not installed", apt_line(["libclang-rt-dev"])))

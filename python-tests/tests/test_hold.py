@@ -231,7 +231,7 @@ class Server:
         return seen
 
     def verifier(self, path: int) -> bytes:
-        """Give a path's write verifier."""
+        """Return a path's write verifier."""
         return self.lives[path].to_bytes(VERIFIER)
 
     def put(self, path: int, extent: Extent) -> None:

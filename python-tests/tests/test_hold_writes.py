@@ -244,7 +244,7 @@ _INSISTENT: Options = {"soft": 1, "timeo": 5, "retrans": 20}
 
 
 def _numbered(server: ScriptedServer, *procedures: Nfs) -> list[Call]:
-    """Give the calls, each once however often it was sent, in the order of their arrival."""
+    """Return the calls, each once however often it was sent, in the order of their arrival."""
     calls: dict[int, Call] = {}
     for call in server.calls(*procedures):
         calls.setdefault(call.xid, call)
@@ -486,7 +486,7 @@ def test_a_file_that_is_closed_meanwhile_is_replayed_first(
 
 
 def _mixed(server: ScriptedServer, folder: Path) -> str:
-    """Give a pool of a server and a directory that have the same file."""
+    """Return a pool of a server and a directory that have the same file."""
     folder.mkdir()
     (folder / "f").write_bytes(bytes(128 * KIB))
     server.create("f", bytes(128 * KIB))

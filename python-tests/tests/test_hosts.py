@@ -153,14 +153,14 @@ def test_jobs_name_their_host_as_the_run_does() -> None:
 
 @pytest.fixture(scope="module")
 def many() -> Iterator[Lab]:
-    """Give a lab with four hosts."""
+    """Yield a lab with four hosts."""
     with started_lab(LabConfig(addresses=4, hosts=_HOSTS)) as lab:
         yield lab
 
 
 @pytest.fixture
 def hosts(many: Lab, engine: Engine, tmp_path: Path) -> Iterator[list[Host]]:
-    """Give the hosts, a fio --server on each."""
+    """Yield the hosts, a fio --server on each."""
     addresses = [many.network.host_address(number) for number in range(1, _HOSTS + 1)]
     some = [Host(address, address) for address in addresses]
     with contextlib.ExitStack() as servers:
@@ -297,7 +297,7 @@ except HarnessError as error:
 
 @pytest.fixture
 def sshd(many: Lab, tmp_path: Path) -> Iterator[Path]:
-    """Give a folder for PATH whose ssh may log in on the first host as root, and nowhere else."""
+    """Yield a folder for PATH whose ssh may log in on the first host as root, and nowhere else."""
     keys, home = tmp_path / "keys", pwd.getpwuid(0).pw_dir
     keys.mkdir()
     with or_skip():

@@ -65,7 +65,7 @@ def test_never_reached():
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    """Give a folder of such tests, below the root as the real ones are."""
+    """Return a folder of such tests, below the root as the real ones are."""
     if not tmp_path.is_relative_to(ROOT):
         pytest.skip("temporary folders lie elsewhere; ./nfsmulti test has them in build/")
     (tmp_path / "conftest.py").write_text(_CONFTEST)

@@ -43,7 +43,7 @@ boots = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Machine]:
-    """Give the machine; this skips where what a guest needs is missing."""
+    """Yield the machine; this skips where what a guest needs is missing."""
     with or_skip():
         yield guest.prepare()
 
@@ -182,7 +182,7 @@ class _Boot:
         (folder / "machine").touch()
 
     def monotonic(self) -> float:
-        """Give the time, in seconds."""
+        """Return the time, in seconds."""
         return self._now
 
     def wait(self, _: float) -> None:
@@ -301,7 +301,7 @@ def _command_line(pid: int) -> str:
 
 
 def _guests(pid: int) -> list[Identity]:
-    """Give the QEMUs among what a harness has started, from when they have their arguments."""
+    """Return the QEMUs among what a harness has started, from when they have their arguments."""
     found = []
     for below in family(pid):
         with contextlib.suppress(OSError):  # it has just ended

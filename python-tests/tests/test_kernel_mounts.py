@@ -44,7 +44,7 @@ Mounted = Callable[[str], contextlib.AbstractContextManager[list[Path]]]
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Mounted:
-    """Give a function that mounts the export once per address."""
+    """Yield a function that mounts the export once per address."""
 
     @contextlib.contextmanager
     def mount(options: str) -> Iterator[list[Path]]:
@@ -58,7 +58,7 @@ def mounted(tmp_path: Path) -> Mounted:
 
 
 def _mount_options(folder: Path) -> set[str]:
-    """Give the kernel's own words on a mount of NFS."""
+    """Return the kernel's own words on a mount of NFS."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields, _, system = line.partition(" - ")
         if fields.split()[4] == str(folder) and system.startswith("nfs"):

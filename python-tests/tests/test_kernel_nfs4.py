@@ -37,7 +37,7 @@ def _no_client_stays() -> Iterator[None]:
 
 
 def _clients() -> list[str]:
-    """Give the engine's clients that the server knows: a kernel mount is one of its own."""
+    """Return the engine's clients that the server knows: a kernel mount is one of its own."""
     known = [file.read_text() for file in _NFSD.glob("clients/*/info")]
     return [client for client in known if "nfsmulti" in client]
 
@@ -48,7 +48,7 @@ def _verified(size: int, **options: Option) -> dict[str, Option]:
 
 
 def _endless(**options: Option) -> dict[str, Option]:
-    """Give a job that a signal ends, and that tells of each I/O."""
+    """Return a job that a signal ends, and that tells of each I/O."""
     slow: dict[str, Option] = {"bs": "16k", "rate_iops": 50}  # others have the processor, too
     job = _verified(_MIB, time_based=1, runtime=3600, trace=1, **{**slow, **options})
     del job["verify"]

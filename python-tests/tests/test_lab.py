@@ -102,7 +102,7 @@ def test_one_instance_serves_all_addresses_and_two_labs_live_at_once(lab: Lab) -
 
 
 def _at_both_ends(lab: Lab, what: str) -> list[str]:
-    """Give what tc shows of the limits at the server's end and at the client's."""
+    """Return what tc shows of the limits at the server's end and at the client's."""
     ends = ((lab.network.server, "v0"), (lab.network.client, "v1"))
     argvs = (["tc", "-s", "-n", name, what, "show", "dev", device] for name, device in ends)
     return [run(argv, timeout=60).check().stdout for argv in argvs]

@@ -47,7 +47,7 @@ def _plan(choice: Choice, repeats: int = 2) -> list[PlannedCell]:
 
 
 def _ended(planned: PlannedCell, *, sustained: bool = True, **more: Any) -> Cell:
-    """Give a cell that has run: a peak of 10,000 IOPS, or a load that was sustained or not."""
+    """Return a cell that has run: a peak of 10,000 IOPS, or a load that was sustained or not."""
     (cell,) = made_runs.latency(1, nconnect=(1,)).cells[:1]
     assert cell.read
     came = Arrivals(1000.0, 1000.0, sustained) if planned.spec.load else None
@@ -143,7 +143,7 @@ def test_a_skipped_load_neither_waits_nor_is_run_again(tmp_path: Path) -> None:
 
 
 def _probes(waits: list[float], said: list[str]) -> tuple[offered.Probes, list[PlannedCell]]:
-    """Give probes that take so long, in µs."""
+    """Return probes that take so long, in µs."""
     ran: list[PlannedCell] = []
 
     def run(planned: PlannedCell) -> Cell:
@@ -189,7 +189,7 @@ _CONNECTION = dict.fromkeys((one.name for one in dataclasses.fields(ConnectionSt
 
 
 def _arrivals(jobs: list[dict[str, Any]], *, rate: int = 50, **slower: Any) -> Arrivals:
-    """Give what becomes of 98 I/Os in two seconds on two connections, of which one is slower."""
+    """Return what becomes of 98 I/Os in two seconds on two connections, of which one is slower."""
     side: dict[str, Any] = {"io_bytes": 4096, "total_ios": 98, "runtime": 2000}
     side |= {name: {"bins": {"1000": 98}} for name in ("slat_ns", "lat_ns")}
     none = {"io_bytes": 0, "total_ios": 0, "runtime": 0, "slat_ns": {}, "lat_ns": {}}

@@ -20,7 +20,7 @@ _ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 @pytest.fixture
 def latin1(tmp_path: Path) -> dict[str, str]:
-    """Give the environment of a locale of ISO 8859-1, made here."""
+    """Return the environment of a locale of ISO 8859-1, made here."""
     words = ["-i", "en_US", "-f", "ISO-8859-1", str(tmp_path / "latin1")]
     if run(["localedef", *words], timeout=60).status != 0:
         missing(MissingError("no ISO-8859-1 for localedef", apt_line(["locales"])))

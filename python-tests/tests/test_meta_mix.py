@@ -33,7 +33,7 @@ _PERCENTILES = ("p50_us", "p95_us", "p99_us", "p99_9_us", "p99_99_us", "max_us")
 
 
 def _by_kind(result: FioResult) -> dict[str, OperationStats]:
-    """Give the figures of a run's only job, and expect them to be sound."""
+    """Return the figures of a run's only job, and expect them to be sound."""
     done(result)
     found = {line.operation: line for line in result.operations}
     assert len(found) == len(result.operations)
@@ -128,7 +128,7 @@ _ONE_BY_ONE: dict[str, Option] = {"iodepth": 1, "trace": 1}
 
 
 def _left(result: FioResult) -> tuple[int, int, int]:
-    """Give the files and directories that a job has told it left, and what removals made."""
+    """Return the files and directories that a job has told it left, and what removals made."""
     (found,) = _LEFT.findall(result.messages)
     return int(found[0]), int(found[1]), int(found[2])
 

@@ -58,20 +58,20 @@ _VERIFY: dict[str, Option] = {**_READ, "meta_verify": 1}
 
 
 def _entries(place: Place, of: str = "tree") -> dict[str, Path]:
-    """Give what lies below the directories of a tree, by name: no name may be there twice."""
+    """Return what lies below the directories of a tree, by name: no name may be there twice."""
     found = [Path(top, name) for top, _, names in os.walk(place.files / of) for name in names]
     assert len({path.name for path in found}) == len(found)
     return {path.name: path for path in found}
 
 
 def _done(result: FioResult) -> int:
-    """Give the operations of a job that did well, whatever it has said."""
+    """Return the operations of a job that did well, whatever it has said."""
     done(result)
     return sum(line.meta_ops for line in result.stats)
 
 
 def _operations(result: FioResult) -> tuple[int, int]:
-    """Give the operations and the LOOKUPs before them."""
+    """Return the operations and the LOOKUPs before them."""
     operations = _done(result)
     assert said(result) == []
     return operations, sum(line.lookups for line in result.stats)

@@ -45,7 +45,7 @@ _READ: dict[str, Option] = {**_JOB, "rw": "randread"}
 
 
 def _operations(result: FioResult) -> int:
-    """Give the operations; a mount needs no LOOKUP before them."""
+    """Return the operations; a mount needs no LOOKUP before them."""
     done(result)
     assert said(result) == []
     assert all(line.transport == "mount" and not line.lookups for line in result.stats)

@@ -42,7 +42,7 @@ _VERIFIED: dict[str, Option] = {
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """Give a lab of this file's own: other files kill jobs, whose clients stay for a lease."""
+    """Yield a lab of this file's own: other files kill jobs, whose clients stay for a lease."""
     with started_lab(LabConfig(addresses=4, exports=(EXPORT, READ_ONLY))) as running:
         yield running
 
@@ -142,14 +142,14 @@ _LEASE = 5
 
 @pytest.fixture
 def lease_lab() -> Iterator[Lab]:
-    """Give a lab whose leases are short, with a grace period after a restart."""
+    """Yield a lab whose leases are short, with a grace period after a restart."""
     with started_lab(LabConfig(addresses=1, lease=_LEASE)) as running:
         yield running
 
 
 @pytest.fixture
 def leased(lease_lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
-    """Give its export."""
+    """Return its export."""
     return place_in_lab(lease_lab, engine, tmp_path, request.node, "nfs4")
 
 

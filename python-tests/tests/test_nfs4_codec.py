@@ -197,7 +197,7 @@ def _attributes(
     files: tuple[int, ...] = (0, 0, 0),
     **others: int,
 ) -> dict[str, Any]:
-    """Give what is read of attributes; `told` are the two words of their bitmap."""
+    """Return what is read of attributes; `told` are the two words of their bitmap."""
     arrays = {"fsid": fsid, "space": space, "files": files}
     packed = {name: struct.pack(f"{len(of)}Q", *of) for name, of in arrays.items()}
     numbers = {"lease_time": 0, "read_max": 0, "write_max": 0, "fileid": 0, **others}

@@ -59,22 +59,22 @@ def well(result: FioResult) -> None:
 
 
 def claims(server: ScriptedServer, file: str = "f") -> list[Claim | None]:
-    """Give how a file was opened, each time that it was."""
+    """Return how a file was opened, each time that it was."""
     return [call.claim for call in server.calls(Nfs4.OPEN) if call.file == file and not call.status]
 
 
 def reclaims(server: ScriptedServer) -> list[Claim | None]:
-    """Give how opens were made again."""
+    """Return how opens were made again."""
     return [claim for claim in claims(server) if claim is not Claim.NULL]
 
 
 def data_session_of(server: ScriptedServer) -> bytes:
-    """Give the session that the last WRITE came by."""
+    """Return the session that the last WRITE came by."""
     return server.calls(Nfs4.WRITE)[-1].session
 
 
 def place(call: Call) -> tuple[bytes, int | None, int]:
-    """Give slot and number of a call."""
+    """Return slot and number of a call."""
     return call.session, call.slot, call.sequence
 
 
@@ -504,7 +504,7 @@ def test_asked_to_wait(client4: Client, procedure: Procedure, status: Status4) -
 
 
 def slots_of(calls: Sequence[Call]) -> set[int | None]:
-    """Give the slots that calls came by."""
+    """Return the slots that calls came by."""
     return {call.slot for call in calls}
 
 

@@ -25,7 +25,7 @@ def _pool(*servers: ScriptedServer) -> str:
 
 
 def _data_sessions(server: ScriptedServer) -> set[bytes]:
-    """Give the sessions that READ, WRITE and COMMIT came over."""
+    """Return the sessions that READ, WRITE and COMMIT came over."""
     return {call.session for call in server.calls(*DATA4)}
 
 

@@ -58,7 +58,7 @@ def _clock(result: FioResult) -> tuple[FioReport, ArrivalStats]:
 
 
 def _dues(result: FioResult) -> list[int]:
-    """Give the instants, in order, at which I/O was due, since the clock began."""
+    """Return the instants, in order, at which I/O was due, since the clock began."""
     done(result)
     return sorted(int(due) for due, _ in _DUE.findall(result.stderr))
 

@@ -36,13 +36,13 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def package(packages: dict[str, Path]) -> Path:
-    """Give the engine's package."""
+    """Return the engine's package."""
     return packages["fio-engine-nfsmulti"]
 
 
 @pytest.fixture
 def unpacked(packages: dict[str, Path], tmp_path: Path) -> Path:
-    """Give the folder in which both packages are unpacked."""
+    """Return the folder in which both packages are unpacked."""
     for file in packages.values():
         run(["dpkg-deb", "-x", str(file), str(tmp_path / "root")], timeout=_SECONDS).check()
     return tmp_path / "root"

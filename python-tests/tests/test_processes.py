@@ -38,14 +38,14 @@ def _pid_in(folder: Path) -> int:
 
 
 def _harness(script: str, folder: Path) -> list[str]:
-    """Give the command of another harness, which runs `script` in `folder`."""
+    """Return the command of another harness, which runs `script` in `folder`."""
     begin = f"import os, signal, subprocess, sys\nos.chdir({str(folder)!r})\n"
     path = f"sys.path.insert(0, {str(PYTHON_TESTS)!r})\nfrom nfsmulti import processes\n"
     return [sys.executable, "-c", begin + path + script]
 
 
 def _starts(leaves: str) -> str:
-    """Give the script of a harness that starts a command and waits for what it leaves."""
+    """Return the script of a harness that starts a command and waits for what it leaves."""
     return f"""
 process = processes.Process(["sh", "-c", {leaves + "wait"!r}])
 while not (os.path.exists("pid") and os.path.getsize("pid")):

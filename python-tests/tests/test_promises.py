@@ -221,7 +221,7 @@ _HANGING: dict[str, Hook] = {
 
 
 def _hanging_job(name: str, **options: object) -> Options:
-    """Give the options of a job that hangs so; `runtime` ends it by itself."""
+    """Return the options of a job that hangs so; `runtime` ends it by itself."""
     endless: Options = {} if name == "COMMIT unanswered" else {"time_based": 1}
     spread: Options = {"nconnect": 2, "spread": "roundrobin"}
     # A major timeout, which `retrans` sets, is no end to it.

@@ -54,7 +54,7 @@ def _empty_export() -> Iterator[None]:
 
 @pytest.fixture
 def rdma(guest_fio: FioRunner) -> Rdma:
-    """Give a fio whose jobs use RDMA; the file is "f" where nothing else is said."""
+    """Return a fio whose jobs use RDMA; the file is "f" where nothing else is said."""
 
     def start(pool: str = _ONE, jobfile: Path | None = None, **options: Option) -> FioResult:
         file: dict[str, Option] = {} if jobfile else {"filename": "f"}
@@ -69,7 +69,7 @@ Limits = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def limits(build_dir: Path) -> Limits:
-    """Give the environment for a device with limits of faults.c."""
+    """Return the environment for a device with limits of faults.c."""
 
     def environment(**faults: int) -> dict[str, str]:
         loaded = {"LD_PRELOAD": str(build_dir / "librdma-faults.so")}

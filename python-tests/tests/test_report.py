@@ -40,7 +40,7 @@ _SUMMARIES = {name: dataclasses.replace(made, label=_LABEL) for name, made in ma
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Give the folder of a run of each scenario, with its report."""
+    """Return the folder of a run of each scenario, with its report."""
     found = {}
     for name, summary in _SUMMARIES.items():
         found[name] = made_runs.saved(summary, tmp_path_factory.mktemp(name))

@@ -43,7 +43,7 @@ def _end(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def flat() -> str:
-    """Give the report of a server that is flat from 32768 up, nothing else mattering."""
+    """Return the report of a server that is flat from 32768 up, nothing else mattering."""
     return report_of(made_runs.sweep())
 
 

@@ -51,7 +51,7 @@ _SHORT = {"NFSMULTI_CELL_SECONDS": "0.5"}
 
 @pytest.fixture
 def mount(tmp_path: Path) -> str:
-    """Give a pool that needs no server: a directory."""
+    """Return a pool that needs no server: a directory."""
     folder = tmp_path / "mount"
     folder.mkdir()
     return str(folder)
@@ -252,7 +252,7 @@ def test_lab_that_does_not_start_again_fails_the_rest(tmp_path: Path, mount: str
 
 @pytest.fixture
 def half(tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch) -> Record:
-    """Give a run of which one place, the first, does not start."""
+    """Return a run of which one place, the first, does not start."""
 
     class Half(OnPool):
         """Stands for a lab: there is none with caps."""
@@ -565,7 +565,7 @@ def _of(spec: CellSpec, client: str, streams: int) -> bool:
 
 
 def _children_named(name: str) -> list[int]:
-    """Give the children of this process that run a program; setpriv runs it in its own place."""
+    """Return the children of this process that run a program; setpriv runs it in its own place."""
     listed = run(["pgrep", "-P", str(os.getpid()), name], timeout=20).stdout
     return [int(pid) for pid in listed.split()]
 

@@ -17,13 +17,13 @@ from nfsmulti.stories import Scale
 
 
 def _report(*milliseconds: int) -> FioReport:
-    """Give the report of jobs that read for so long."""
+    """Return the report of jobs that read for so long."""
     jobs = [{"read": {"runtime": one}, "write": {"runtime": 0}} for one in milliseconds]
     return FioReport({"jobs": jobs})
 
 
 def _watch(*samples: tuple[float, float]) -> Watch:
-    """Give one that has sampled how many seconds were worked at these uptimes."""
+    """Return one that has sampled how many seconds were worked at these uptimes."""
     found = Watch(watch.local)
     found.samples = [Sample(at, round(busy * watch.TICKS), 0, 2, 0, 0) for at, busy in samples]
     return found

@@ -28,7 +28,7 @@ _SHORT = {"NFSMULTI_CELL_SECONDS": "0.3"}
 
 
 def _names() -> list[str]:
-    """Give the names of all files that bundled jobs use."""
+    """Return the names of all files that bundled jobs use."""
     found = set()
     for file in paths.JOBFILES.glob("*.fio"):
         for job, options in jobfile_jobs(file.name, []).items():
@@ -42,7 +42,7 @@ def _names() -> list[str]:
 
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
-    """Give a directory that holds files of others, of every name that bundled jobs use."""
+    """Return a directory that holds files of others, of every name that bundled jobs use."""
     folder = tmp_path / "export"
     folder.mkdir()
     _fill(folder)
@@ -55,7 +55,7 @@ def _fill(folder: Path) -> None:
 
 
 def _state(folder: Path) -> Mapping[str, str]:
-    """Give every file and directory below a folder, with a checksum of what it holds.
+    """Return every file and directory below a folder, with a checksum of what it holds.
 
     Large ones, of other tests, have a time in its place.
     """

@@ -276,7 +276,7 @@ class Wire:
 
 
 def reply(xid: int) -> bytes:
-    """Give the message that answers NULL."""
+    """Return the message that answers NULL."""
     return struct.pack(">6I", xid, 1, 0, 0, 0, 0)
 
 

@@ -57,7 +57,7 @@ def test_a_running_job_has_no_listening_socket(exported: Place, lab: Lab) -> Non
 
 @pytest.fixture
 def secrets(place: Place, tmp_path: Path) -> Iterator[list[Path]]:
-    """Give files that lie beside the job's own: on this machine, and beside the export."""
+    """Yield files that lie beside the job's own: on this machine, and beside the export."""
     secrets = [tmp_path / "secret", place.files.parent / "nfsmulti-secret"]
     for secret in secrets:
         secret.write_bytes(b"s" * _SIZE)

@@ -133,7 +133,7 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
 
 
 def _fake_fio(folder: Path, operations: list[int]) -> Callable[[CellSpec, Path], list[str]]:
-    """Give the words of a fio that has done so many, one figure to each; what it is told is kept.
+    """Return the words of a fio that has done so many, one figure to each; what it is told is kept.
 
     What follows the last has done one.
     """

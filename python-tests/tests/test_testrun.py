@@ -71,7 +71,7 @@ class Ended:
         self._parts.events.append(f"{self._name} has {number.name}")
 
     def wait(self, timeout: float | None = None) -> int:
-        """Give its exit status."""
+        """Return its exit status."""
         if timeout is None and self._name == self._parts.interrupted:
             raise KeyboardInterrupt
         self.running = False
@@ -81,7 +81,7 @@ class Ended:
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
-    """Give the parts that ./nfsmulti test runs from here on."""
+    """Return the parts that ./nfsmulti test runs from here on."""
     found = Parts()
     monkeypatch.chdir(tmp_path)  # which the command leaves
     monkeypatch.setattr(testrun, "_FOLDER", tmp_path)

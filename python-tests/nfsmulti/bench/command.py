@@ -79,7 +79,7 @@ class _SinkOptions(Options):
 
 
 def choose(cases: Sequence[_Case], patterns: Sequence[str]) -> list[_Case]:
-    """Give the cases whose name is, or matches, one of `patterns`; all where there is none.
+    """Return the cases whose name is, or matches, one of `patterns`; all where there is none.
 
     Raises HarnessError for a pattern that no case matches.
     """
@@ -153,7 +153,7 @@ class OnSink(Serving):
         self._how = how if sleeps else "polls for calls: the client pays for no wake-ups"
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the sink's path."""
+        """Return the sink's path."""
         return asked(self._sink.url, spec)
 
     def servers(self) -> list[str]:
@@ -204,11 +204,11 @@ class OnFiles(Serving):
         self.enter, self._client, self._folders = ["taskset", "-c", str(client)], client, folders
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the folder that holds the cell's file."""
+        """Return the folder that holds the cell's file."""
         return str(self._folders[spec.place])
 
     def mounts(self, spec: CellSpec) -> list[str]:
-        """Give the same."""
+        """Return the same."""
         return [self.pool(spec)]
 
     def servers(self) -> list[str]:
@@ -229,7 +229,7 @@ _TMPFS = Path("/dev/shm")
 
 @contextlib.contextmanager
 def files(disk: Path) -> Iterator[dict[str, Path]]:
-    """Give a directory on tmpfs and one below `disk`, with the file written; both go at the end."""
+    """Yield a directory on tmpfs and one below `disk`, the file written; both go at the end."""
     if not _TMPFS.is_dir():
         raise HarnessError(f"{_TMPFS} is missing, and the file in memory needs it")
     disk.mkdir(parents=True, exist_ok=True)
@@ -253,7 +253,7 @@ _SETTLED_SECONDS = 0.6  # a job that has run so long has used all that it will u
 
 
 def memory(place: OnSink, folder: Path) -> int:
-    """Give the bytes that a job of ours has beyond one of the null engine. Raises HarnessError."""
+    """Return the bytes that our job has beyond one of the null engine. Raises HarnessError."""
     ours = cost.client_cost(_MEMORY_CASE, _UNTIL_MEASURED, None, None)[0]
     alike = {name: at for name, at in ours.options.items() if name not in ("nconnect", "spread")}
     null = dataclasses.replace(ours, client="other", options={"ioengine": "null", **alike})
@@ -262,7 +262,7 @@ def memory(place: OnSink, folder: Path) -> int:
 
 
 def _private(spec: CellSpec, place: Serving, folder: Path) -> int:
-    """Give the bytes that a job has for itself and has written to."""
+    """Return the bytes that a job has for itself and has written to."""
     deadline = time.monotonic() + _START_SECONDS
     with FioProcess(command(spec, place, Engine.built(), folder), folder) as process:
         while time.monotonic() < deadline and process.running:

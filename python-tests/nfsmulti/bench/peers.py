@@ -24,7 +24,7 @@ _CONFIGURE = "--enable-libnfs"
 
 
 def peer_fio(say: Callable[[str], None]) -> Path:
-    """Give a fio of the installed version that has an `nfs` engine. Raises HarnessError.
+    """Return a fio of the installed version that has an `nfs` engine. Raises HarnessError.
 
     Where the distribution's has none it is built, once, from its source package with the
     distribution's libnfs; `say` tells of the work.

@@ -280,6 +280,6 @@ def put_files(export: Path, files: Mapping[str, bytes]) -> None:
 
 
 def files_of(export: Path) -> dict[str, bytes]:
-    """Give the files of the job in an export, by name."""
+    """Return the files of the job in an export, by name."""
     paths = [export / FILE, *(export / FILE).rglob("*")]
     return {str(path.relative_to(export)): path.read_bytes() for path in paths if path.is_file()}

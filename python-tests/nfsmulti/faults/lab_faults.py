@@ -74,7 +74,7 @@ class Faults:
             self.end(path)
 
     def _acts(self, kind: FaultKind, path: int) -> tuple[Callable[[], object], ...]:
-        """Give how a fault is begun, and how it is ended."""
+        """Return how a fault is begun, and how it is ended."""
         server, words = self._lab.server(path), self._lab.network.address_words
         rules = _DROP.format(path=path, address=self._address(path))
         return {

@@ -28,7 +28,7 @@ _TIMES_MAX = 3
 
 
 def lost_bytes(result: FioResult) -> int:
-    """Give the bytes that may be lost, as the engine says."""
+    """Return the bytes that may be lost, as the engine says."""
     return sum(map(int, _LOST.findall(result.messages)))
 
 
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def judge(cell: Cell, left: Left) -> Outcome:
-    """Give the outcome of a cell."""
+    """Return the outcome of a cell."""
     result = left.result
     return Outcome(
         cell=cell.id,
@@ -79,19 +79,19 @@ def judge(cell: Cell, left: Left) -> Outcome:
 
 
 def not_run(cell: Cell, why: str) -> Outcome:
-    """Give the outcome of a cell that came to nothing, by no fault of the engine."""
+    """Return the outcome of a cell that came to nothing, by no fault of the engine."""
     left = Left(FioResult([], None, 0.0, "", "", None, [], Path()))
     return replace(judge(cell, left), outcome="not run", complaints=[why])
 
 
 def _longest_io(report: FioReport) -> float:
-    """Give the longest that an I/O took, in seconds."""
+    """Return the longest that an I/O took, in seconds."""
     sides = [job[side] for job in report.jobs for side in ("read", "write", "trim")]
     return round(max((float(side["clat_ns"]["max"]) for side in sides), default=0.0) / 1e9, 3)
 
 
 def _fio_command(argv: Sequence[str]) -> str:
-    """Give fio's command as one would type it, without where it leaves its files."""
+    """Return fio's command as one would type it, without where it leaves its files."""
     words = argv[argv.index("fio") :] if "fio" in argv else argv
     return shlex.join(word for word in words if not word.startswith(("--output=", "--stats_file")))
 

@@ -120,7 +120,7 @@ def _answer(outcomes: Sequence[Outcome], setting: Mapping[str, str]) -> Answer:
 
 
 def _grid(outcomes: Sequence[Outcome]) -> list[list[str]]:
-    """Give a row for each fault: what came of its jobs in each mode; exceptions come first."""
+    """Return a row for each fault: what came of its jobs in each mode; exceptions come first."""
     rows = []
     for fault in dict.fromkeys(one.fault for one in outcomes):
         own = [one for one in outcomes if one.fault == fault]
@@ -129,7 +129,7 @@ def _grid(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 
 def _part(grid: Table, *, marked: bool) -> Table:
-    """Give the rows of a grid that have a mark, or those that have none."""
+    """Return the rows of a grid that have a mark, or those that have none."""
     rows = [row for row in grid.rows if any(m in one for one in row for m in _MARKS) == marked]
     return replace(grid, rows=rows)
 
@@ -151,7 +151,7 @@ def _field(outcomes: Iterable[Outcome]) -> str:
 
 
 def _shorts(outcomes: Sequence[Outcome]) -> list[str]:
-    """Give each shortcoming once, with the faults that show it, and whose promise it breaks."""
+    """Return each shortcoming once, with the faults that show it, and whose promise it breaks."""
     cases = [one for one in outcomes if one.short]
     found = []
     for short in dict.fromkeys(one.short for one in cases):

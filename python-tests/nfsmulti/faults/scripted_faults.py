@@ -131,7 +131,7 @@ class OverAgain:
         self._calls: list[int] = []
 
     def __call__(self, _: int, call: Call) -> Answer | None:
-        """Give the answer to a call."""
+        """Return the answer to a call."""
         self._calls.append(call.xid)
         finished = self._calls[:-8]  # the job has 8 under way
         if not finished:

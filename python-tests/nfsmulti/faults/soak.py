@@ -62,12 +62,12 @@ _ARGUMENTS = [
 
 
 def content(round_number: int) -> Options:
-    """Give fio's words for what stands in a file after that round."""
+    """Return fio's words for what stands in a file after that round."""
     return {"verify": "pattern", "verify_pattern": f"0x{round_number:08x}%o"}
 
 
 def wrong_at(file: Path, round_number: int, size: int) -> int | None:
-    """Give the offset of the first block that does not hold what that round wrote; None: all do."""
+    """Return the offset of the first block without what that round wrote; None: all have it."""
     with file.open("rb") as kept:
         for at in range(0, size, BLOCK):
             pattern = struct.pack(">I", round_number) + struct.pack("<Q", at)
@@ -101,7 +101,7 @@ class PathFault:
 
 
 def schedule(seed: int, number: int, seconds: float, paths: int) -> list[PathFault]:
-    """Give the faults of pass `number`, in the order of their beginnings.
+    """Return the faults of pass `number`, in the order of their beginnings.
 
     At any time at least one path has none; all are over after `seconds`. The same arguments give
     the same faults.
@@ -167,14 +167,14 @@ class Totals:
             self.troubles.append(f"{name}: fio: {how} ({result.folder})\n  {said}")
 
     def table(self) -> Table:
-        """Give them for people."""
+        """Return them for people."""
         sums = {**self.counts, "faults injected": self.faults.total(), **self.faults}
         return Table(
             ["over all passes", ""], [[name, f"{count:,}"] for name, count in sums.items()]
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Give them for a file."""
+        """Return them for a file."""
         injected = {"faults injected": self.faults.total(), "faults": self.faults}
         return {**self.counts, **injected, "troubles": self.troubles}
 
@@ -347,7 +347,7 @@ class Passes:
 
 
 def _touched(files: Sequence[Path]) -> list[int]:
-    """Give when each file was last written or read, at the server."""
+    """Return when each file was last written or read, at the server."""
     return [max(file.stat().st_mtime_ns, file.stat().st_atime_ns) for file in files]
 
 

@@ -220,7 +220,7 @@ def _report(**values: str | None) -> None:
 
 
 def choose(lab_id: str | None) -> LabState:
-    """Give the live lab `lab_id`, or the only one there is. Raises HarnessError."""
+    """Return the live lab `lab_id`, or the only one there is. Raises HarnessError."""
     labs = [state for state in live_labs() if state.ready and lab_id in (None, state.id)]
     if len(labs) == 1:
         return labs[0]

@@ -116,7 +116,7 @@ SMALL = Export("small", size="4m")
 
 @functools.cache
 def _release() -> int:
-    """Give the first number of its release."""
+    """Return the first number of its release."""
     said = run(["ganesha.nfsd", "-v"], timeout=_READY_SECONDS).check().stdout
     found = re.search(r"Release\s*=\s*V?(\d+)", said)
     return int(found[1]) if found else 0
@@ -146,7 +146,7 @@ def _configuration(
     lease: int | None,
     recovery: Path,
 ) -> str:
-    """Give the text of ganesha-config(8)."""
+    """Return the text of ganesha-config(8)."""
     fsal, protocols = ("VFS", "3, 4") if volumes else ("MEM", "4")
     blocks = [
         _EXPORT.substitute(
@@ -263,12 +263,12 @@ class Server:
         self._signal(signal.SIGCONT)
 
     def log_tail(self, begin: int, lines: int = 20) -> str:
-        """Give the last lines of its log, none from before the byte `begin`."""
+        """Return the last lines of its log, none from before the byte `begin`."""
         text = self._logged_since(begin).decode(errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
     def _complaints(self, logged: bytes) -> str:
-        """Give what it wrote besides its log, and what it complains of there."""
+        """Return what it wrote besides its log, and what it complains of there."""
         lines = [line for line in logged.splitlines() if _COMPLAINT.search(line)]
         return (self._output.read_bytes() + b"\n".join(lines)).decode(errors="replace")
 

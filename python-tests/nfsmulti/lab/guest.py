@@ -214,7 +214,7 @@ def _boot(
 
 
 def prepare(kind: Kind = Kind.QEMU) -> Machine:
-    """Give the machine, its kernel fetched at the first use. MissingError where one is missing."""
+    """Return the machine; its kernel is fetched first. MissingError where one is missing."""
     return UserMode() if kind is Kind.UML else Qemu()
 
 
@@ -260,7 +260,7 @@ class _Guest:
                 raise HarnessError(f"{why}; {self._last_words()}")
 
     def _consoles(self) -> list[Path]:
-        """Give the files that are there of what its machine prints, and of its console."""
+        """Return the files that are there of what its machine prints, and of its console."""
         return [file for name in _CONSOLES if (file := self._folder / name).exists()]
 
     def _pass_on(self) -> bool:
@@ -274,7 +274,7 @@ class _Guest:
         return any_was_there
 
     def _last_words(self) -> str:
-        """Give the end of what the machine and the guest's kernel and init.sh have said."""
+        """Return the end of what the machine and the guest's kernel and init.sh have said."""
         texts = (file.read_text(errors="replace") for file in self._consoles())
         said = "".join(text.rpartition(_FIRMWARE_ENDS)[2] for text in texts)
         lines = [line.rstrip() for line in said.splitlines() if line.strip()]
@@ -295,7 +295,7 @@ def _hold_clocks(begun: Path, ready: Path) -> None:
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    """Give a folder for one guest; those of harnesses that were killed are removed first."""
+    """Yield a folder for one guest; those of harnesses that were killed are removed first."""
     with machines.lock():
         for folder in machines.FOLDER.glob("guest-*"):
             # Its owner removes it without the lock.
@@ -313,7 +313,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _settings(machine: Machine, config: GuestConfig, shares: Mapping[str, Path]) -> str:
-    """Give the shell's text of what init.sh needs to know."""
+    """Return the shell's text of what init.sh needs to know."""
     settings = {
         "RELEASE": machine.tree.release,
         "MODULES": str(machine.tree.modules),
@@ -335,7 +335,7 @@ def _settings(machine: Machine, config: GuestConfig, shares: Mapping[str, Path])
 
 
 def _script(command: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> str:
-    """Give a shell script that runs `command` in its folder and environment."""
+    """Return a shell script that runs `command` in its folder and environment."""
     lines = [
         f"export {name}={shlex.quote(value)}"
         for name, value in variables.items()
@@ -346,7 +346,7 @@ def _script(command: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> 
 
 
 def _environment(config: GuestConfig) -> dict[str, str]:
-    """Give the variables that a command finds in the guest."""
+    """Return the variables that a command finds in the guest."""
     paths = [f"nfs://{address}{EXPORT}" for address in ADDRESSES]
     pools = {"lab": ",".join(paths), "one": paths[0]}
     if config.kind is not Kind.UML:

@@ -88,7 +88,7 @@ class KernelTree:
 
     @classmethod
     def get(cls, kind: Kind = Kind.QEMU) -> KernelTree:
-        """Give the tree, fetched at the first use.
+        """Return the tree, fetched at the first use.
 
         MissingError where it cannot be fetched, HarnessError where it is broken.
         """
@@ -113,7 +113,7 @@ class KernelTree:
         return self.folder / "lib/modules" / self.release
 
     def modules_for(self, names: Sequence[str]) -> list[Path]:
-        """Give the files of modules and of those that they need, in the order of loading."""
+        """Return the files of modules and of those that they need, in the order of loading."""
         argv = ["modprobe", "-d", str(self.folder), "-S", self.release, "--show-depends", "-a"]
         done = run([*argv, *names], timeout=_SECONDS)
         if done.status != 0:
@@ -245,7 +245,7 @@ class Machine(abc.ABC):
     def command(
         self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
     ) -> list[str]:
-        """Give the command that boots it, which runs in `folder`: the initramfs lies there.
+        """Return the command that boots it, which runs in `folder`: the initramfs lies there.
 
         Its console goes to the file `console` there, or to its output. Of the folders in `shares`
         HOST is not written. `memory` is in MiB. With `network` its eth0 reaches, as 10.0.3.15 by
@@ -254,7 +254,7 @@ class Machine(abc.ABC):
 
     @abc.abstractmethod
     def mount(self, name: str, folder: Path) -> list[str]:
-        """Give mount's words, but the last, with which the guest mounts a shared folder."""
+        """Return mount's words, but the last, with which the guest mounts a shared folder."""
 
     @abc.abstractmethod
     def described(self, cpus: int) -> str:
@@ -281,7 +281,7 @@ class Qemu(Machine):
     def command(
         self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
     ) -> list[str]:
-        """Give QEMU's command."""
+        """Return QEMU's command."""
         machine = "q35,usb=off,sata=off,smbus=off,vmport=off,graphics=off"
         argv = [_QEMU, "-machine", machine, "-accel", _accelerator(), "-cpu", "max"]
         argv += ["-smp", str(cpus), "-m", str(memory)]
@@ -351,7 +351,7 @@ class UserMode(Machine):
     def command(
         self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
     ) -> list[str]:
-        """Give the kernel's own command. It sees all of this machine's folders by hostfs."""
+        """Return the kernel's own command. It sees all of this machine's folders by hostfs."""
         del cpus, network, shares
         # Its memory is a file there.
         room = _SHM if _holds(_SHM, memory) else folder

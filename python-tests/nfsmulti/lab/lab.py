@@ -154,7 +154,7 @@ class LabState:
         return {"POOL": self.pools["lab"], "NFSMULTI_POOLS": pools}
 
     def entrance(self) -> list[str]:
-        """Give the words before a client's command where this process is: `enter`, or further.
+        """Return the words before a client's command where this process is: `enter`, or further.
 
         The lab of a user who is not root lies in a user namespace, with an own /run.
         """
@@ -196,7 +196,7 @@ class LabState:
 
 
 def live_labs() -> list[LabState]:
-    """Give the labs whose owner runs."""
+    """Return the labs whose owner runs."""
     return [state for state in _all() if state.owner.alive()]
 
 
@@ -322,20 +322,20 @@ class Lab:
         return self._url(self.servers[-1].endpoint, "fd77::1", MAIN_VOLUME)
 
     def pool_of(self, count: int, *, export: str = MAIN_VOLUME, version: str | None = None) -> str:
-        """Give the pool of the first `count` addresses; see path()."""
+        """Return the pool of the first `count` addresses; see path()."""
         paths = (self.path(number, export=export, version=version) for number in range(count))
         return ",".join(paths)
 
     def path(self, number: int, *, export: str = MAIN_VOLUME, version: str | None = None) -> str:
-        """Give the path to an export over the address `number`, from 0; `version` is 4.1 or 4.2."""
+        """Return the path to an export over address `number`, from 0; `version` is 4.1 or 4.2."""
         return self._url(self.server(number).endpoint, self._addresses()[number], export, version)
 
     def server(self, number: int) -> Server:
-        """Give the server behind the address `number`, counted from 0."""
+        """Return the server behind the address `number`, counted from 0."""
         return self.servers[0 if self.config.one_instance else number]
 
     def volume(self, name: str) -> Path:
-        """Give the folder of a file system as this machine sees it, behind the server's back."""
+        """Return the folder of a file system as this machine sees it, behind the server's back."""
         return Path(self.state.volumes[name])
 
     @property
@@ -349,11 +349,11 @@ class Lab:
         return self.state.environment
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """Give the command that runs `argv` where clients run."""
+        """Return the command that runs `argv` where clients run."""
         return [*self.state.enter, *argv]
 
     def host_command(self, number: int, argv: Sequence[str]) -> list[str]:
-        """Give the command that runs `argv` on one of the further hosts, counted from 1."""
+        """Return the command that runs `argv` on one of the further hosts, counted from 1."""
         return [*self.network.enter(self.network.host(number)), *argv]
 
     def run(

@@ -69,7 +69,7 @@ class Limits:
     def commands(
         self, device: str, direction: str, addresses: Sequence[tuple[str, str]]
     ) -> list[str]:
-        """Give lines for `tc -batch`: `direction` is src or dst, `addresses` pairs of IPv4, IPv6.
+        """Return lines for `tc -batch`: `direction` is src or dst, `addresses` pairs of IPv4, IPv6.
 
         Raises HarnessError where more is assured than the link has: tc would exceed it.
         """
@@ -108,7 +108,7 @@ class Limits:
         return lines
 
     def numbering(self, device: str) -> str:
-        """Give the text for `nft -f` that numbers the connections which send over `device`.
+        """Return the text for `nft -f` that numbers the connections which send over `device`.
 
         A packet's priority then names its class, which is what HTB asks for first.
         """
@@ -126,7 +126,7 @@ class Limits:
         return "".join(f"{line}\n" for line in lines)
 
     def _connection_classes(self, device: str) -> list[str]:
-        """Give a class to each number. Those below a link borrow from it what they use."""
+        """Return a class to each number. Those below a link borrow from it what they use."""
         cap = parse_rate(self.per_connection or "")
         rate, parent = cap, "1:"
         lines = [_ROOT.format(device)]
@@ -138,7 +138,7 @@ class Limits:
         return lines + [self._class(device, parent, flow, rate, cap) for flow in flows]
 
     def _link_class(self, device: str, link: int) -> list[str]:
-        """Give the lines for the class 1:1, which all others share."""
+        """Return the lines for the class 1:1, which all others share."""
         return [_ROOT.format(device), self._class(device, "1:", "1:1", link, link)]
 
     def _class(self, device: str, parent: str, flow: str, rate: int, ceil: int) -> str:
@@ -149,7 +149,7 @@ class Limits:
         )
 
     def _burst(self, rate: int) -> int:
-        """Give a bucket's size in bytes for `rate` in bit/s."""
+        """Return a bucket's size in bytes for `rate` in bit/s."""
         if self.burst:
             return parse_size(self.burst)
         return max(_BURST_MIN, int(rate / 8 * _BURST_SECONDS))
@@ -249,17 +249,17 @@ class Network:
         return f"nfsmulti-{self.id}-client"
 
     def host(self, number: int) -> str:
-        """Give the name of a further host's namespace; they are counted from 1."""
+        """Return the name of a further host's namespace; they are counted from 1."""
         return f"nfsmulti-{self.id}-host{number}"
 
     @staticmethod
     def host_address(number: int) -> str:
-        """Give the address of a further host."""
+        """Return the address of a further host."""
         return f"10.77.0.{number + 200}"
 
     @staticmethod
     def addresses(count: int) -> list[tuple[str, str]]:
-        """Give the server's addresses, IPv4 and IPv6 each."""
+        """Return the server's addresses, IPv4 and IPv6 each."""
         return [(f"10.77.0.{number}", f"fd77::{number:x}") for number in range(1, count + 1)]
 
     def create(self, count: int, hosts: int = 0) -> None:
@@ -317,20 +317,20 @@ class Network:
 
     @classmethod
     def address_words(cls, action: str, number: int) -> list[str]:
-        """Give the words for ip(8) that add or del the server's IPv4 address `number`, from 0."""
+        """Return the words for ip(8) that add or del the server's IPv4 address `number`, from 0."""
         ipv4, _ = cls.addresses(number + 1)[number]
         return ["addr", action, f"{ipv4}/24", "dev", _SERVER_DEVICE]
 
     @staticmethod
     def enter(name: str, root: str = "") -> list[str]:
-        """Give the words to put before a command that shall run in the namespace `name`.
+        """Return the words to put before a command that shall run in the namespace `name`.
 
         `root` leads to where its name is, if that is not here.
         """
         return ["nsenter", f"--net={root}{_NETNS / name}", "--"]
 
     def _ends(self) -> tuple[tuple[str, str, str], ...]:
-        """Give each end's namespace and device, and what tc calls the server's address there."""
+        """Return each end's namespace and device, and what tc calls the server's address there."""
         return (self.server, _SERVER_DEVICE, "src"), (self.client, _CLIENT_DEVICE, "dst")
 
     def _join(self, server_device: str, name: str) -> None:

@@ -74,7 +74,7 @@ def _fitted(table: Table, width: int) -> Table:
 
 
 def _width(table: Table, most: int | None = None) -> int:
-    """Give the columns that a table takes, where words wrap at `most`."""
+    """Return the columns that a table takes, where words wrap at `most`."""
     found = _BETWEEN * (len(table.headings) - 1)
     for at, cells_of in enumerate(zip(table.headings, *table.rows, strict=True)):
         widest = max(len(line) for cell in cells_of for line in cell.split("\n"))
@@ -104,7 +104,7 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
 
 
 def fewest(picks: Iterable[Callable[[], Sequence[Sequence[str]]]]) -> Sequence[Sequence[str]]:
-    """Give the rows of the first pick that are few enough for an answer, or the last's first."""
+    """Return the rows of the first pick that are few enough for an answer, or the last's first."""
     rows: Sequence[Sequence[str]] = ()
     for pick in picks:
         if len(rows := pick()) <= MOST_ROWS:
@@ -113,7 +113,7 @@ def fewest(picks: Iterable[Callable[[], Sequence[Sequence[str]]]]) -> Sequence[S
 
 
 def varying(headings: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int) -> Table:
-    """Give a table without the columns of words that are the same in all of its rows."""
+    """Return a table without the columns of words that are the same in all of its rows."""
     several = [at for at in range(text_columns) if len({row[at] for row in rows}) > 1]
     kept = [*(several or [0][:text_columns]), *range(text_columns, len(headings))]
     return Table(
@@ -124,7 +124,7 @@ def varying(headings: Sequence[str], rows: Sequence[Sequence[str]], text_columns
 
 
 def of_point(done: Sequence[Cell]) -> Answer | None:
-    """Give the number of a run that measured one point alone; None where it has several."""
+    """Return the number of a run that measured one point alone; None where it has several."""
     if len(cells.by_name(done)) != 1:
         return None
     metadata = "operation" in done[0].factors
@@ -146,7 +146,7 @@ def of_point(done: Sequence[Cell]) -> Answer | None:
 
 
 def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
-    """Give the run's warnings, the gravest first, and then the story's own."""
+    """Return the run's warnings, the gravest first, and then the story's own."""
     found, total = [], len(summary.cells)
     if failed := [cell for cell in summary.cells if cell.status == "failed"]:
         found.append(f"{len(failed)} of {total} cells failed and are missing{_lost(summary)}.")
@@ -363,7 +363,7 @@ def served(words: str, setting: str) -> str:
 
 
 def next_command(summary: Summary, folder: str) -> str:
-    """Give what to type after this run: the whole of a quick one, else to compare it later.
+    """Return what to type after this run: the whole of a quick one, else to compare it later.
 
     A demo is followed by a run on the user's own server.
     """

@@ -19,7 +19,7 @@ Measure = Callable[[Cell], float | None]
 
 
 def names(run: Iterable[Cell]) -> Callable[[Cell], str]:
-    """Give what names the cells of a run: by the factors in which they differ, else by all."""
+    """Return what names the cells of a run: by the factors in which they differ, else by all."""
     told = varying(run)
 
     def name(cell: Cell) -> str:
@@ -37,7 +37,7 @@ def varying(found: Iterable[Cell]) -> list[str]:
 
 
 def text(factors: Mapping[str, Factor]) -> str:
-    """Give factors as one reads them: "client capped, streams 4"."""
+    """Return factors as one reads them: "client capped, streams 4"."""
     return ", ".join(f"{name} {value}" for name, value in factors.items())
 
 
@@ -47,7 +47,7 @@ _SWITCH = {"on", "off", "yes", "no", "none", "True", "False"}
 
 
 def words(factors: Mapping[str, Factor], names: Mapping[str, str] | None = None) -> str:
-    """Give factors as a page does: "capped, 1 job, 4 connections"; `names` has levels' own."""
+    """Return factors as a page does: "capped, 1 job, 4 connections"; `names` has levels' own."""
     told, each = [], " each" if int(factors.get("jobs", 1)) > 1 else ""
     for name, level in factors.items():
         at = (names or {}).get(str(level), str(level))
@@ -65,7 +65,7 @@ def words(factors: Mapping[str, Factor], names: Mapping[str, str] | None = None)
 def by_name(
     found: Sequence[Cell], name: Callable[[Cell], str] | None = None
 ) -> dict[str, list[Cell]]:
-    """Give the cells by what names() says, or `name`, sorted: numbers in names by size."""
+    """Return the cells by what names() says, or `name`, sorted: numbers in names by size."""
     groups: dict[str, list[Cell]] = {}
     name = name or names(found)
     for cell in found:
@@ -78,12 +78,12 @@ def _by_words_and_numbers(name: str) -> list[tuple[int, str]]:
 
 
 def having(summary: Summary, **factors: Factor) -> list[Cell]:
-    """Give the cells that are done and have these values of these factors."""
+    """Return the cells that are done and have these values of these factors."""
     return [cell for cell in planned(summary, **factors) if cell.status == "done"]
 
 
 def planned(summary: Summary, **factors: Factor) -> list[Cell]:
-    """Give the same whether they are done or not."""
+    """Return the same whether they are done or not."""
     return [
         cell
         for cell in summary.cells
@@ -92,7 +92,7 @@ def planned(summary: Summary, **factors: Factor) -> list[Cell]:
 
 
 def given(cell: Cell) -> dict[str, list[str]]:
-    """Give what fio's command line says, by option: sections may give one several times."""
+    """Return what fio's command line says, by option: sections may give one several times."""
     words = itertools.dropwhile(lambda word: Path(word).name != "fio", shlex.split(cell.command))
     found: dict[str, list[str]] = {}
     for word in words:
@@ -103,12 +103,12 @@ def given(cell: Cell) -> dict[str, list[str]]:
 
 
 def levels(cells: Iterable[Cell], factor: str) -> list[Factor]:
-    """Give the values of a factor, as ordered() has them."""
+    """Return the values of a factor, as ordered() has them."""
     return ordered(cell.factors[factor] for cell in cells if factor in cell.factors)
 
 
 def ordered(levels: Iterable[Factor]) -> list[Factor]:
-    """Give each level once: numbers by size, names in the order of first use."""
+    """Return each level once: numbers by size, names in the order of first use."""
     found = list(dict.fromkeys(levels))
     if all(isinstance(value, int | float) for value in found):
         return sorted(found, key=float)
@@ -116,7 +116,7 @@ def ordered(levels: Iterable[Factor]) -> list[Factor]:
 
 
 def counts(cells: Iterable[Cell], factor: str) -> list[int]:
-    """Give the values of a factor that counts something, by size."""
+    """Return the values of a factor that counts something, by size."""
     return sorted({int(cell.factors[factor]) for cell in cells if factor in cell.factors})
 
 
@@ -130,7 +130,7 @@ _Key = frozenset[tuple[str, Factor]]
 
 
 def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Ratio | None:
-    """Give a figure's ratio, paired by repeat; None where no repeat has it on both sides.
+    """Return a figure's ratio, paired by repeat; None where no repeat has it on both sides.
 
     Cells are alike that differ only in factors of which each side has one level. Of a repeat those
     count, by their geometric mean, that are done and have the figure, above 0, and their like. In
@@ -165,7 +165,7 @@ def _key(cell: Cell, varied: Collection[str]) -> _Key:
 def _by_repeat(
     cells: Iterable[Cell], measure: Measure, varied: Collection[str]
 ) -> dict[int, dict[_Key, float]]:
-    """Give the figures of each repeat, by the factors that are varied."""
+    """Return the figures of each repeat, by the factors that are varied."""
     found: dict[int, dict[_Key, float]] = {}
     for cell in cells:
         if cell.status == "done" and (value := measure(cell)) is not None and value > 0:
@@ -174,43 +174,43 @@ def _by_repeat(
 
 
 def sides(cell: Cell) -> list[Figures]:
-    """Give the figures of the directions that a cell has moved data in."""
+    """Return the figures of the directions that a cell has moved data in."""
     return [side for side in (cell.read, cell.write) if side and side.ops]
 
 
 def bandwidth(cell: Cell) -> float | None:
-    """Give bytes per second, both directions together."""
+    """Return bytes per second, both directions together."""
     return sum(side.bytes_per_s for side in sides(cell)) or None
 
 
 def mb_per_s(cell: Cell) -> float | None:
-    """Give the same in MB/s."""
+    """Return the same in MB/s."""
     rate = bandwidth(cell)
     return rate and rate / 1e6
 
 
 def p99_us(cell: Cell) -> float | None:
-    """Give the 99th percentile of clat, both directions together, in µs."""
+    """Return the 99th percentile of clat, both directions together, in µs."""
     return percentile_of([cell], 99)
 
 
 def iops(cell: Cell) -> float | None:
-    """Give I/Os per second, both directions together."""
+    """Return I/Os per second, both directions together."""
     return sum(side.iops for side in sides(cell)) or None
 
 
 def jobs_cpu_us(cell: Cell) -> float | None:
-    """Give the CPU time of fio's jobs per I/O, in µs."""
+    """Return the CPU time of fio's jobs per I/O, in µs."""
     return cell.cpu_s / cell.ops * 1e6 if cell.ops and cell.cpu_s else None
 
 
 def machine_cpu_us(cell: Cell) -> float | None:
-    """Give the whole machine's CPU time per I/O, in µs; None where it was not taken."""
+    """Return the whole machine's CPU time per I/O, in µs; None where it was not taken."""
     return cell.machine_cpu_s / cell.ops * 1e6 if cell.ops and cell.machine_cpu_s else None
 
 
 def cpu_measure(run: Iterable[Cell]) -> Measure:
-    """Give how CPU time per I/O is taken: the machine's where any cell has it, else of fio's jobs.
+    """Return how CPU time per I/O is taken: the machine's where a cell has it, else of fio's jobs.
 
     The two are never taken together: a ratio of one to the other says nothing.
     """
@@ -229,7 +229,7 @@ def disturbed(cell: Cell) -> bool:
 
 
 def others_busy(done: Sequence[Cell]) -> float | None:
-    """Give the part of the processors that other programs had before disturbed cells.
+    """Return the part of the processors that other programs had before disturbed cells.
 
     The median of these; None where fewer than a quarter of a run's cells were disturbed.
     """
@@ -238,29 +238,29 @@ def others_busy(done: Sequence[Cell]) -> float | None:
 
 
 def processors_busy(cell: Cell) -> float | None:
-    """Give the part of all processors' time that was worked; None where it was not taken."""
+    """Return the part of all processors' time that was worked; None where it was not taken."""
     seconds = max((side.seconds for side in sides(cell)), default=0) * cell.processors
     return cell.machine_cpu_s / seconds if cell.machine_cpu_s and seconds else None
 
 
 def busiest(cell: Cell) -> float | None:
-    """Give the busiest job's part of a core, in per cent."""
+    """Return the busiest job's part of a core, in per cent."""
     return max((job.usr_percent + job.sys_percent for job in cell.jobs), default=None)
 
 
 def percentile_of(cells: Iterable[Cell], percent: float) -> float | None:
-    """Give a percentile of clat of several cells, both directions together, in µs."""
+    """Return a percentile of clat of several cells, both directions together, in µs."""
     return latency_us([side for cell in cells for side in sides(cell)], percent)
 
 
 def shares(cells: Sequence[Cell]) -> dict[str, float]:
-    """Give the part of all bytes that each path has carried, the mean of the cells."""
+    """Return the part of all bytes that each path has carried, the mean of the cells."""
     paths = dict.fromkeys(path for cell in cells for path in cell.paths)
     return {path: sum(cell.paths.get(path, 0.0) for cell in cells) / len(cells) for path in paths}
 
 
 def latency_us(figures: Sequence[Figures | None], percent: float) -> float | None:
-    """Give a percentile of clat over several repeats or directions, out of their bins together."""
+    """Return a percentile of clat of several repeats or directions, by their bins together."""
     found = [side for side in figures if side and side.ops]
     if any(not side.bins for side in found):
         # Without bins only one alone can tell, in fio's own words.
@@ -279,7 +279,7 @@ def enough(ops: int, percent: float) -> bool:
 
 
 def told_us(figures: Sequence[Figures | None], percent: float) -> float | None:
-    """Give the same percentile where enough I/Os lie beyond it."""
+    """Return the same percentile where enough I/Os lie beyond it."""
     ops = sum(side.ops for side in figures if side)
     return latency_us(figures, percent) if enough(ops, percent) else None
 

@@ -57,7 +57,7 @@ _LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
 
 
 def panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
-    """Give an empty plot whose axes are named, with their units."""
+    """Return an empty plot whose axes are named, with their units."""
     figure, (axes,) = panels(title, [1], _WIDTH)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -65,7 +65,7 @@ def panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 
 
 def panels(title: str, rows: Sequence[int], width: float) -> tuple[Figure, list[Axes]]:
-    """Give empty plots in rows of so many, each `width` inches; they share the y axis."""
+    """Return empty plots in rows of so many, each `width` inches; they share the y axis."""
     figure = _figures()(figsize=(width * max(rows), _HEIGHT * len(rows)), layout="constrained")
     grid = figure.add_gridspec(len(rows), max(rows))
     axes: list[Axes] = []
@@ -90,7 +90,7 @@ def _figures() -> type[Figure]:
 
 
 def style(number: int) -> dict[str, Any]:
-    """Give the look of line `number`: its colour, its dashes, and its marks.
+    """Return the look of line `number`: its colour, its dashes, and its marks.
 
     Every second line has larger and hollow marks: it hides none that it covers.
     """
@@ -123,7 +123,7 @@ def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Samp
 
 
 def hover(axes: Axes, x: float, y: float, words: str) -> None:
-    """Give a point words that a browser shows beneath the pointer: see svg_of()."""
+    """Return a point words that a browser shows beneath the pointer: see svg_of()."""
     axes.plot([x], [y], "o", markersize=12, alpha=0, gid=f"{_HOVER}{words}")
 
 
@@ -298,14 +298,14 @@ def _round_numbers(axis: Axis) -> None:
 
 
 def few_ticks() -> MaxNLocator:
-    """Give whole ticks that leave room for figures of several digits."""
+    """Return whole ticks that leave room for figures of several digits."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(5, integer=True)
 
 
 def highest(sample: Sample) -> float:
-    """Give the highest that is drawn of a point: a repeat, or the end of its interval."""
+    """Return the highest that is drawn of a point: a repeat, or the end of its interval."""
     return max(*sample.values, *(sample.interval or sample.values))
 
 
@@ -340,7 +340,7 @@ def write(plot: Plot, folder: Path) -> None:
 
 
 def svg_of(figure: Figure, name: str, look: Mapping[Any, Any] | None = None) -> str:
-    """Give a figure as SVG: of the same name, the same; `look` is of matplotlib.rcParams."""
+    """Return a figure as SVG: of the same name, the same; `look` is of matplotlib.rcParams."""
     import matplotlib as mpl
 
     file = io.StringIO()
@@ -350,7 +350,7 @@ def svg_of(figure: Figure, name: str, look: Mapping[Any, Any] | None = None) -> 
 
 
 def inline(plot: Plot) -> str:
-    """Give a plot as SVG that stands in a page: its ids are its own, its ink is the page's."""
+    """Return a plot as SVG that stands in a page: its ids are its own, its ink is the page's."""
     svg, name = svg_of(plot.figure, plot.name), plot.name
     text = svg[svg.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

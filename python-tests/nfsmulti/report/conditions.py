@@ -59,7 +59,7 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
 
 
 def _lengths(summary: Summary) -> list[list[str]]:
-    """Give the rule by which cells are lengthened, and which were, or did not settle by it."""
+    """Return the rule by which cells are lengthened, and which were, or did not settle by it."""
     if summary.most_times == 1:
         return []
     first = {
@@ -98,12 +98,12 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def differences(summary: Summary, words: str) -> list[str]:
-    """Give what the lab does otherwise; nothing on a user's pool, of which it is not true."""
+    """Return what the lab does otherwise; nothing on a user's pool, of which it is not true."""
     return [] if summary.place.get("kind") == "pool" else [words]
 
 
 def in_short(summary: Summary) -> str:
-    """Give the place in one line, with its limits: "lab: link 1 Gbit/s (capped)"."""
+    """Return the place in one line, with its limits: "lab: link 1 Gbit/s (capped)"."""
     place = summary.place
     where = " ".join(str(place[name]) for name in ("kind", "pool") if place.get(name))
     where = where.replace("kernel-lab", "kernel lab")
@@ -132,13 +132,13 @@ def guest(environment: Mapping[str, Any]) -> str:
 
 
 def limits(summary: Summary, place: str) -> Mapping[str, str]:
-    """Give the limits of one of the lab's places; none on a user's pool."""
+    """Return the limits of one of the lab's places; none on a user's pool."""
     found = summary.place.get("limits") or {}
     return dict(found.get(place, found))  # which are that place's own where the run has no other
 
 
 def allowed(summary: Summary, place: str) -> float | None:
-    """Give the largest gain of many paths that a place's limits allow; None without limits."""
+    """Return the largest gain of many paths that a place's limits allow; None without limits."""
     found = limits(summary, place)
     link, cap = found.get("link"), found.get("per_address") or found.get("per_mount")
     return parse_rate(link) / parse_rate(cap) if link and cap else None
@@ -152,7 +152,7 @@ def full_link(summary: Summary, place: str, rate: float) -> str:
 
 
 def fits(summary: Summary) -> dict[str, Fit]:
-    """Give at which part of the full rates places were measured, by their names."""
+    """Return at which part of the full rates places were measured, by their names."""
     return {name: Fit(**fit) for name, fit in summary.place.get("fitted", {}).items()}
 
 
@@ -188,7 +188,7 @@ def flat(data: Any, name: str = "") -> list[list[str]]:
 
 
 def on_each(summary: Summary) -> str:
-    """Give the words that follow a number of jobs where each of several hosts ran so many."""
+    """Return the words that follow a number of jobs where each of several hosts ran so many."""
     return f" on each of {summary.hosts} hosts" if summary.hosts > 1 else ""
 
 

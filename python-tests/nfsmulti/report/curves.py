@@ -59,11 +59,11 @@ class Curve:
         return sorted(count for count, found in self.cells.items() if found)
 
     def at(self, count: int) -> list[Cell]:
-        """Give the cells of a count, none where it was not measured."""
+        """Return the cells of a count, none where it was not measured."""
         return self.cells.get(count, [])
 
     def rate(self, count: int) -> Sample | None:
-        """Give what the axis measures, as bytes per second."""
+        """Return what the axis measures, as bytes per second."""
         return cells.sample(self.at(count), self.axis.measure)
 
     def text(self, count: int) -> str:
@@ -71,20 +71,20 @@ class Curve:
         return texts.mean(self.rate(count), self.axis.unit, self.axis.scale)
 
     def samples(self, measure: Measure) -> dict[int, Sample | None]:
-        """Give a figure at each count, for a plot."""
+        """Return a figure at each count, for a plot."""
         return {self.total(at): cells.sample(self.at(at), measure) for at in self.counts}
 
     def mean(self, count: int) -> float:
-        """Give the mean of that, 0 for none."""
+        """Return the mean of that, 0 for none."""
         rate = self.rate(count)
         return rate.mean if rate else 0.0
 
     def gain(self, more: int, fewer: int) -> Ratio | None:
-        """Give the rate at `more` : that at `fewer`; None where one of them was not measured."""
+        """Return the rate at `more` : that at `fewer`; None where one of them was not measured."""
         return cells.ratio(self.at(more), self.at(fewer), self.axis.measure)
 
     def connections(self, count: int) -> int | None:
-        """Give how many connections there are: of the kernel for all jobs, or of each job.
+        """Return how many connections there are: of the kernel for all jobs, or of each job.
 
         None where other hosts ran the jobs: which paths they used is not known.
         """
@@ -96,7 +96,7 @@ class Curve:
         return count * int(self.levels.get("jobs", 1)) * max(paths, 1)
 
     def total(self, count: int) -> int:
-        """Give where a count stands in a plot: all connections, where these are known."""
+        """Return where a count stands in a plot: all connections, where these are known."""
         every = self.connections(count) if self.axis.name == "nconnect" else None
         return every or count
 
@@ -112,7 +112,7 @@ class Curve:
 
 
 def curves(found: Iterable[Cell], axis: Axis) -> list[Curve]:
-    """Give a curve of each combination of the other factors, in the order of first use."""
+    """Return a curve of each combination of the other factors, in the order of first use."""
     groups: dict[tuple[tuple[str, Factor], ...], list[Cell]] = {}
     for cell in found:
         others = ((name, level) for name, level in cell.factors.items() if name != axis.name)

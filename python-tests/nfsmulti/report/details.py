@@ -23,7 +23,7 @@ _SHARES, _WAY = "share of each path, %", "reads or writes"
 
 
 def section(summary: Summary) -> Section:
-    """Give the table of every cell that is done, folded."""
+    """Return the table of every cell that is done, folded."""
     return Section("Every cell", tables=[_table(summary.done)], folded=True)
 
 
@@ -69,7 +69,7 @@ def _sides(found: Sequence[Cell], way: str) -> list[Figures]:
 
 
 def _figures(found: Sequence[Cell], way: str) -> list[str]:
-    """Give the figures of one direction; CPU time and processors are of both."""
+    """Return the figures of one direction; CPU time and processors are of both."""
     sides = _sides(found, way)
     rate = Sample.of(side.bytes_per_s for side in sides)
     waits = [cells.told_us(sides, percent) for percent in _PERCENTS]

@@ -105,7 +105,7 @@ def _draw_cost(axes: Axes, ratios: Sequence[tuple[str, Ratio]]) -> None:
 
 
 def cost_ratios() -> list[tuple[str, Ratio]]:
-    """Give our CPU per operation over fio's nfs engine's, of each case on one connection."""
+    """Return our CPU per operation over fio's nfs engine's, of each case on one connection."""
     pairs = cost.pairs_of(Summary.load(_COST))
     found = [
         (one.workload.replace(", depth ", ", d"), ratio)
@@ -187,7 +187,7 @@ def _table(options: list[Option]) -> str:
 
 
 def _details(page: str) -> dict[str, str]:
-    """Give each option's text below its heading."""
+    """Return each option's text below its heading."""
     return dict(re.findall(r"^### (\w+)\n\n(.+?)(?=\n\n#|\n*\Z)", page, re.MULTILINE | re.DOTALL))
 
 

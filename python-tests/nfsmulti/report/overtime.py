@@ -24,7 +24,7 @@ _MARKS = {"reconnect": "X", "failover": "D", "retransmission": "v", "delayed rep
 
 
 def section(summary: Summary, names: Mapping[str, str]) -> Section:
-    """Give the plots; none of a run whose cells have no such figures. `names` are of levels."""
+    """Return the plots; none of a run whose cells have no such figures. `names` are of levels."""
     found = _chosen(summary, names)
     drawn = [
         _plot("bandwidth", "MB/s", [(name, cell, _bandwidth(cell)) for name, cell in found]),
@@ -35,7 +35,7 @@ def section(summary: Summary, names: Mapping[str, str]) -> Section:
 
 
 def _chosen(summary: Summary, names: Mapping[str, str]) -> list[tuple[str, Cell]]:
-    """Give a cell of each combination, of at most so many, by the factors that tell them apart."""
+    """Return a cell of each combination, at most so many, by the factors that differ."""
     done = [cell for cell in summary.done if max(len(cell.over_time), len(_p99(cell))) >= _FEWEST]
     varied = cells.varying(done)
 

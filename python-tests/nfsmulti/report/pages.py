@@ -69,7 +69,7 @@ def save(folder: Path, **values: Any) -> None:
 
 
 def told(folder: Path, answer: Answer, after: str, grids: Sequence[Table] = ()) -> str:
-    """Give what a terminal shows of a page: the answer, where the page is, and what comes next.
+    """Return what a terminal shows of a page: the answer, where the page is, and what comes next.
 
     `grids` are shown where they fit.
     """
@@ -82,7 +82,7 @@ def told(folder: Path, answer: Answer, after: str, grids: Sequence[Table] = ()) 
 def contents(
     report: Report, summary: Summary, environment: Mapping[str, Any], *, published: bool = False
 ) -> dict[str, Any]:
-    """Give what the templates show, by name."""
+    """Return what the templates show, by name."""
     story = tell(report, summary) if summary.done else _NOTHING
     guest = conditions.guest(environment)
     answer = dataclasses.replace(
@@ -131,7 +131,7 @@ def _folded(section: Section) -> Section:
 
 
 def _published(report: Report, summary: Summary) -> list[Section]:
-    """Give the findings that were published, with the figures that they rest on."""
+    """Return the findings that were published, with the figures that they rest on."""
     tables = [findings_table(findings(report, summary)), beside_table(beside(report, summary))]
     found = [table for table in tables if table.rows]
     words = [report.publication]
@@ -152,7 +152,7 @@ def page(
     label: str = "",
     data: str = "",
 ) -> str:
-    """Give a page in HTML, which holds its plots; `data` is the name of a file beside it."""
+    """Return a page in HTML, which holds its plots; `data` is the name of a file beside it."""
     drawn = {
         plot.name: Markup(charts.inline(plot)) for section in sections for plot in section.plots
     }
@@ -227,7 +227,7 @@ def write_published(results: Path) -> Path:
 
 
 def _references(folder: Path) -> dict[str, tuple[str, Summary]]:
-    """Give the reference run of each scenario, with its folder's name.
+    """Return the reference run of each scenario, with its folder's name.
 
     Of several of one scenario, that counts whose folder has the scenario's name.
     """
@@ -254,7 +254,7 @@ def _findings_of_all(found: dict[str, tuple[str, Summary]]) -> Table:
 
 
 def nothing(scenario: str) -> Summary:
-    """Give a run of a scenario in which nothing was run."""
+    """Return a run of a scenario in which nothing was run."""
     return Summary(scenario, "", "", "", False, "", {}, [])
 
 

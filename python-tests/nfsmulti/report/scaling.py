@@ -81,7 +81,7 @@ def _enough(curve: Curve, count: int) -> bool | None:
 
 
 def _gains(curve: Curve, count: int) -> list[Ratio | None]:
-    """Give what each larger count gives, in times that of `count`."""
+    """Return what each larger count gives, in times that of `count`."""
     return [curve.gain(more, count) for more in curve.counts if more > count]
 
 
@@ -148,7 +148,7 @@ def _at(curve: Curve, count: int) -> str:
 
 
 def chosen(curve: Curve) -> int:
-    """Give the count to use: the knee, or the fewest within the limit of the best, by the means."""
+    """Return the count to use: the knee, or by the means the fewest within the best's limit."""
     found = knee(curve)
     if found.end is not End.UNTOLD:
         return found.at

@@ -191,13 +191,13 @@ def beyond(ours: Ratio | None, limit: float, *, below: bool = False) -> Judged:
 
 
 def as_wanted(judged: Judged) -> Judged:
-    """Give the verdict on what this project wants: what nobody has published is not reproduced."""
+    """Return the verdict on what this project wants: nobody has published it."""
     words = {Verdict.REPRODUCED: Verdict.MET, Verdict.NOT: Verdict.NOT_MET}
     return replace(judged, verdict=words.get(judged.verdict, judged.verdict))
 
 
 def weakest(found: Sequence[Judged]) -> Judged:
-    """Give what a finding is that takes several: not reproduced if one is not, and so on."""
+    """Return what a finding is that takes several: not reproduced if one is not, and so on."""
     places = {
         Verdict.NOT: 0, Verdict.NOT_MET: 0, Verdict.INCONCLUSIVE: 1, Verdict.NOT_MEASURED: 1,
         Verdict.NOT_TESTABLE: 2, Verdict.BY_CONSTRUCTION: 3,
@@ -225,7 +225,7 @@ def _open(ours: Ratio, limit: float) -> Judged:
 
 
 def beside(report: Report, summary: Summary) -> list[Beside]:
-    """Give the published figures beside ours, once for each combination of further factors."""
+    """Return the published figures beside ours, once for each combination of further factors."""
     return [
         replace(row, figure=named(row.figure, name))
         for name, part in parts(report.factors, summary)
@@ -234,7 +234,7 @@ def beside(report: Report, summary: Summary) -> list[Beside]:
 
 
 def findings(report: Report, summary: Summary) -> list[Finding]:
-    """Give the findings, once for each combination of further factors."""
+    """Return the findings, once for each combination of further factors."""
     return [
         replace(one, what=named(one.what, name))
         for name, part in parts(report.factors, summary)
@@ -264,7 +264,7 @@ def tell(report: Report, summary: Summary) -> Story:
 
 
 def _of_all(told: Sequence[tuple[str, Answer]], against: Section | None) -> Answer:
-    """Give one answer: what the other parts are worth against the first, and each one's own."""
+    """Return one answer: what the other parts are worth against the first, and each one's own."""
     headline = against.words[0] if against else f"{len(told)} variants; none compares."
     rows = [[name, answer.headline] for name, answer in told[:MOST_ROWS]]
     table = Table(["", "answer"], rows, text_columns=2)
@@ -290,7 +290,7 @@ def parts(known: Sequence[str] | None, summary: Summary) -> list[tuple[str, Summ
 
 
 def _values(summary: Summary, factor: str) -> list[Factor]:
-    """Give a factor's values as the user gave them, where that is known."""
+    """Return a factor's values as the user gave them, where that is known."""
     setting = summary.place.get("setting", {})
     given = {**summary.place.get("factors", {}), setting.get("name"): setting.get("values")}
     return given.get(factor) or cells.levels(summary.cells, factor)
@@ -333,7 +333,7 @@ _MEASURES = {"throughput": cells.bandwidth, "p99": cells.p99_us}
 def _against(
     known: Sequence[str], variants: Sequence[tuple[str, Sequence[Cell]]]
 ) -> Section | None:
-    """Give the ratios of all variants, each with its name, to the first.
+    """Return the ratios of all variants, each with its name, to the first.
 
     `known` are the factors that all of them have. None where no cell is done in two of them.
     """

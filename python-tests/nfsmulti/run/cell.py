@@ -210,7 +210,7 @@ def _watched(
 
 
 def jobs_of(fio: FioProcess) -> list[psutil.Process]:
-    """Give the running jobs of a fio."""
+    """Return the running jobs of a fio."""
     with contextlib.suppress(psutil.NoSuchProcess):  # where it has ended
         return psutil.Process(fio.pid).children()
     return []
@@ -236,7 +236,7 @@ def _forgiven(result: FioResult, spec: CellSpec) -> FioResult:
 
 
 def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
-    """Give the engine's system calls per operation; None where it has counted nothing."""
+    """Return the engine's system calls per operation; None where it has counted nothing."""
     ops = sum(line.read_ops + line.write_ops + line.meta_ops for line in stats)
     return sum(line.syscalls for line in stats) / ops if ops else None
 
@@ -245,7 +245,7 @@ def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
 
 
 def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> list[str]:
-    """Give the words that run a cell's fio, whose files go to `folder`.
+    """Return the words that run a cell's fio, whose files go to `folder`.
 
     Its jobs are given by their options one by one, since what stands in a jobfile wins over the
     command line. On other hosts there is neither a stats_file nor a log, and no CPU time is taken.
@@ -309,7 +309,7 @@ _US = 1000.0  # fio's latencies are ns
 
 
 def figures(report: FioReport, direction: Direction) -> Figures | None:
-    """Give what one direction did, None where it did nothing."""
+    """Return what one direction did, None where it did nothing."""
     if not report.operations(direction):
         return None
     p50, p95, p99, p999 = (
@@ -332,7 +332,7 @@ def figures(report: FioReport, direction: Direction) -> Figures | None:
 
 
 def job_rows(report: FioReport) -> list[JobRow]:
-    """Give a row for each job; its latency is that of the direction with more I/Os."""
+    """Return a row for each job; its latency is that of the direction with more I/Os."""
     return [_row(number, job) for number, job in enumerate(report.jobs)]
 
 
@@ -457,7 +457,7 @@ class Entries:
             raise HarnessError(f"to {name} its entries, fio failed: {''.join(lines[:1])}")
 
     def _operations(self, name: str) -> int:
-        """Give what a fio did, 0 where it left no report."""
+        """Return what a fio did, 0 where it left no report."""
         file = self._folder / name / "fio.json"
         report = FioReport.parse(file.read_text()) if file.exists() else None
         try:

@@ -51,7 +51,7 @@ def clean(pool: str | None, results: Path, *, everything: bool) -> None:
 
 
 def _paths_of(pool: str) -> set[str]:
-    """Give a pool's paths, without their arguments."""
+    """Return a pool's paths, without their arguments."""
     return {path.partition("?")[0] for path in split_pool(pool)}
 
 
@@ -77,7 +77,7 @@ def _removed(run: Path, left: Leftover) -> bool:
 
 
 def _directories(pool: str) -> set[str]:
-    """Give those of the export."""
+    """Return those of the export."""
     return {entry.name for entry in export.listing(pool) if entry.type == "directory"}
 
 

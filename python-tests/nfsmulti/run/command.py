@@ -136,7 +136,7 @@ def _workloads(scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _folder(words: Sequence[str], chosen: list[str]) -> Path | None:
-    """Give the folder that --resume was given."""
+    """Return the folder that --resume was given."""
     if not words:
         return None
     if len(words) > 1 or len(chosen) > 1:

@@ -31,7 +31,7 @@ _NAME = re.compile(r"nfsmulti-\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 
 def new_name() -> str:
-    """Give a directory a name that is nobody's: of this run alone, whoever else runs one."""
+    """Return a directory a name that is nobody's: of this run alone, whoever else runs one."""
     return f"nfsmulti-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
@@ -72,7 +72,7 @@ class Leftover:
 
     @classmethod
     def of(cls, run: Path) -> Self | None:
-        """Give that of the run in the folder `run`; None where it has none."""
+        """Return that of the run in the folder `run`; None where it has none."""
         try:
             return made(cls, json.loads((run / FILE).read_text()))
         except FileNotFoundError:

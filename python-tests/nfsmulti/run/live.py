@@ -70,7 +70,7 @@ class Live:
     per_s: dict[str, Counts]
 
     def rates(self, paths: Collection[str] = ()) -> Rates:
-        """Give those of some paths together, or of all."""
+        """Return those of some paths together, or of all."""
         found = Counter[str]()
         for path in paths or self.per_s:
             found.update(self.per_s[path])
@@ -99,7 +99,7 @@ class _File:
     per_s: dict[str, Counts]
 
     def next(self, at: float, paths: dict[str, Counts]) -> _File:
-        """Give what follows it."""
+        """Return what follows it."""
         per_s = {
             path: {
                 name: (count - self.paths.get(path, {}).get(name, 0)) / (at - self.at)

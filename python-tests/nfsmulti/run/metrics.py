@@ -89,7 +89,7 @@ class Metrics(Watcher, Collector):
         self._beside.note(line)
 
     def collect(self) -> Iterator[Metric]:
-        """Give what holds now, as prometheus_client asks for it."""
+        """Yield what holds now, as prometheus_client asks for it."""
         plan = self._record.plan
         run = {"scenario": plan.scenario, "label": plan.label}
         samples: dict[str, Metric] = {

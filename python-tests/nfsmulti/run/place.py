@@ -61,11 +61,11 @@ class Serving(Protocol):
         return
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the pool that a cell of client "pool" uses."""
+        """Return the pool that a cell of client "pool" uses."""
         ...
 
     def mounts(self, spec: CellSpec) -> list[str]:
-        """Give the mounts that a cell of client "mounts" or "mount" uses; HarnessError for none."""
+        """Return the mounts of a cell of client "mounts" or "mount"; HarnessError for none."""
         raise HarnessError(f"there are no mounts for {spec.mounts}")
 
     def prepare(self, files: Mapping[str, int]) -> None:
@@ -100,7 +100,7 @@ class InLab(Serving):
         self._lab.limit(limits)
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the pool of the lab's first addresses."""
+        """Return the pool of the lab's first addresses."""
         return ",".join(asked(path, spec) for path in self._lab.pool_of(spec.paths).split(","))
 
     def prepare(self, files: Mapping[str, int]) -> None:
@@ -151,19 +151,19 @@ class OnPool(Serving):
         )
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the first paths: the URLs, or mounts where it has no URL."""
+        """Return the first paths: the URLs, or mounts where it has no URL."""
         paths = self._urls or self._mounts
         return ",".join(asked(path, spec) for path in paths[: spec.paths])
 
     def as_asked(self, spec: CellSpec) -> str:
-        """Give all its paths, its URLs with the version and transport of a cell."""
+        """Return all its paths, its URLs with the version and transport of a cell."""
         words = {"version": spec.options.get("nfsvers"), "proto": spec.options.get("proto")}
         query = "&".join([spec.query, *(f"{name}={word}" for name, word in words.items() if word)])
         asking = dataclasses.replace(spec, query=query.strip("&"))
         return ",".join([*(asked(url, asking) for url in self._urls), *self._mounts])
 
     def mounts(self, spec: CellSpec) -> list[str]:
-        """Give the first of its kernel mounts, or those of its URLs that are made for the cell."""
+        """Return the first of its kernel mounts, or those made of its URLs for the cell."""
         if spec.mount_options:
             return self._mounted.make([
                 (mount_source(url), mount_ports(url, spec.mount_options))
@@ -172,12 +172,12 @@ class OnPool(Serving):
         return self._mounts[: spec.paths]
 
     def servers(self) -> list[str]:
-        """Give the paths."""
+        """Return the paths."""
         return list(self._paths)
 
 
 def split_pool(text: str) -> list[str]:
-    """Give the paths of a pool as words of the same grammar. Raises HarnessError.
+    """Return the paths of a pool as words of the same grammar. Raises HarnessError.
 
     Ranges are resolved and names of pools looked up by the engine's own parser.
     """
@@ -200,7 +200,7 @@ def _path_text(line: dict[str, Any]) -> str:
 
 
 def asked(path: str, spec: CellSpec) -> str:
-    """Give a path with a cell's arguments in the place of its own. NFSv4 has no port of MOUNT.
+    """Return a path with a cell's arguments in the place of its own. NFSv4 has no port of MOUNT.
 
     A path's arguments would win over the cell's options, which are what is compared.
     """
@@ -220,18 +220,18 @@ def speaks_nfs4(spec: CellSpec) -> bool:
 
 
 def _the_one(values: Iterable[str]) -> str:
-    """Give the value where all are the same, "" where there are none or several."""
+    """Return the value where all are the same, "" where there are none or several."""
     found = set(values)
     return found.pop() if len(found) == 1 else ""
 
 
 def _argument(url: str, name: str, default: str) -> str:
-    """Give an argument of a path."""
+    """Return an argument of a path."""
     return parse_qs(urlsplit(url).query).get(name, [default])[0]
 
 
 def nfs_version(folder: str) -> str:
-    """Give the version of NFS of the kernel mount that holds `folder`; "" where it is none."""
+    """Return the version of NFS of the kernel mount that holds `folder`; "" where it is none."""
     mounts = reversed(psutil.disk_partitions(all=True))  # of those on one point the last counts
     holding = [one for one in mounts if Path(folder).is_relative_to(one.mountpoint)]
     nearest = max(holding, key=lambda one: len(one.mountpoint), default=None)
@@ -274,15 +274,15 @@ class OnHosts(OnPool):
         self._servers.close()
 
     def pool(self, spec: CellSpec) -> str:
-        """Give as many paths as the jobs of all hosts use."""
+        """Return as many paths as the jobs of all hosts use."""
         return super().pool(self._of_all(spec))
 
     def mounts(self, spec: CellSpec) -> list[str]:
-        """Give as many mounts as the jobs of all hosts use, or the one that all are to use."""
+        """Return as many mounts as the jobs of all hosts use, or the one that all are to use."""
         return super().mounts(spec if spec.client == "mount" else self._of_all(spec))
 
     def servers(self) -> list[str]:
-        """Give the paths, and the hosts."""
+        """Return the paths, and the hosts."""
         return [*super().servers(), *(f"client {host.text}" for host in self._fio.hosts)]
 
     def _of_all(self, spec: CellSpec) -> CellSpec:
@@ -327,13 +327,13 @@ class InGuest(Serving):
         self._mounted.end()
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the pool of the server's first addresses; to NFSv4 the export is the root."""
+        """Return the pool of the server's first addresses; to NFSv4 the export is the root."""
         export = "/" if speaks_nfs4(spec) else EXPORT
         query = f"?{spec.query}" if spec.query else ""
         return ",".join(f"nfs://{address}{export}{query}" for address in ADDRESSES[: spec.paths])
 
     def mounts(self, spec: CellSpec) -> list[str]:
-        """Give the first mounts of the cell's group, or one that is made for the cell."""
+        """Return the first mounts of the cell's group, or one that is made for the cell."""
         if spec.mount_options:
             export = EXPORT if "vers=3" in spec.mount_options else "/"
             return self._mounted.make([(f"{ADDRESSES[0]}:{export}", spec.mount_options)])

@@ -76,7 +76,7 @@ class Setting:
     get: str = ""
 
     def command(self, value: Factor) -> str:
-        """Give the command that sets a value."""
+        """Return the command that sets a value."""
         return self.set.replace(f"{{{self.name}}}", str(value))
 
 
@@ -150,7 +150,7 @@ class Plan:
 
 
 def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
-    """Give each cell once for every combination of the additional `factors`.
+    """Return each cell once for every combination of the additional `factors`.
 
     Their names are options. Raises HarnessError for one that the scenario sets itself, or that
     would make another workload of what its jobfile says, or where two cells have one name.
@@ -174,7 +174,7 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
 
 
 def under(specs: Sequence[CellSpec], setting: Setting | None) -> list[CellSpec]:
-    """Give each cell once under every value of a setting. Raises HarnessError as crossed() does."""
+    """Return each cell under every value of a setting. Raises HarnessError as crossed() does."""
     if setting is None:
         return list(specs)
     name = setting.name
@@ -202,7 +202,7 @@ def _check_names(option: str, cells: Sequence[CellSpec]) -> None:
 def ordered(
     specs: Sequence[CellSpec], repeats: int, seed: int, block: str = ""
 ) -> list[PlannedCell]:
-    """Give the cells of all repeats, in an order that `seed` chooses.
+    """Return the cells of all repeats, in an order that `seed` chooses.
 
     Cells of one place follow each other; there, each repeat has all cells once, in an order of its
     own, so that what changes with time falls on all alike. Of the factor `block` each value has
@@ -230,7 +230,7 @@ def ordered(
 
 
 def warm_ups(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
-    """Give what runs before these cells and counts for nothing: each combination once, shortly.
+    """Return what runs before these cells and counts for nothing: each combination once, shortly.
 
     What is slow for the first time (caches, connections, an emulated processor's code) is so there.
     Their repeat is 0. Cells that differ in a server's setting or in load alone have one together.
@@ -245,7 +245,7 @@ def warm_ups(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
 
 
 def warmed(warm_up: PlannedCell, cells: Sequence[PlannedCell]) -> PlannedCell:
-    """Give the first of the cells that a warm-up is for."""
+    """Return the first of the cells that a warm-up is for."""
     return next(cell for cell in cells if cell.spec.factors == warm_up.spec.factors)
 
 
@@ -369,7 +369,7 @@ def _lists(question: str, name: str, cwd: Path | None) -> bool:
 
 
 def lengthened(cell: PlannedCell, times: int) -> PlannedCell:
-    """Give a cell that goes on so many times as long, or moves its data so many times."""
+    """Return a cell that goes on so many times as long, or moves its data so many times."""
     if times == 1:
         return cell
     spec = cell.spec
@@ -382,7 +382,7 @@ def lengthened(cell: PlannedCell, times: int) -> PlannedCell:
 
 
 def decided(cell: PlannedCell, plan: Plan, cells: Sequence[Cell]) -> int | None:
-    """Give how many times as long those were that it is compared with; None: none is done."""
+    """Return how many times as long those were that it is compared with; None: none is done."""
     own = _alike(plan, cell.spec.factors)
     done = (one for one in cells if one.status == "done" and _alike(plan, one.factors) == own)
     return next((one.times for one in done), None)

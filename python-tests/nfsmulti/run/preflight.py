@@ -57,7 +57,7 @@ def needs(plan: Plan) -> Needs:
 
 
 def _entries(spec: CellSpec) -> int:
-    """Give the most entries of a metadata cell."""
+    """Return the most entries of a metadata cell."""
     options = spec.options
     if spec.client == "mount":
         return int(str(options["nrfiles"])) * int(str(options["numjobs"]))
@@ -65,7 +65,7 @@ def _entries(spec: CellSpec) -> int:
 
 
 def _files(spec: CellSpec, hosts: int) -> Iterator[tuple[_File, int]]:
-    """Give each file of a cell's jobs with its bytes; each host has its own of those it writes.
+    """Yield each file of a cell's jobs with its bytes; each host has its own of those it writes.
 
     Where a job has no `filename`, each of its clones has a file.
     """
@@ -119,7 +119,7 @@ def _check_path(path: PathInfo, wanted: Needs) -> None:
 
 
 def _alike(found: list[PathInfo]) -> dict[str, dict[str, None]]:
-    """Give what paths have, in a line, with the paths that have the same."""
+    """Return what paths have, in a line, with the paths that have the same."""
     lines: dict[str, dict[str, None]] = {}
     for path in found:
         free = "room unknown"

@@ -78,7 +78,7 @@ class Record:
         return [cell for cell in self.cells if cell.status == "failed"]
 
     def fit(self, place: str) -> Fit | None:
-        """Give the limits that were fitted for a place; None where that was not done yet."""
+        """Return the limits that were fitted for a place; None where that was not done yet."""
         fitted = self._summary.place.get("fitted", {}).get(place)
         return Fit(**fitted) if fitted else None
 
@@ -98,11 +98,11 @@ class Record:
         )
 
     def cell(self, name: str) -> Cell:
-        """Give a cell by its id."""
+        """Return a cell by its id."""
         return next(cell for cell in self.cells if cell.id == name)
 
     def waiting(self, place: str | None = None) -> list[PlannedCell]:
-        """Give the cells that are still to be run, of one place or of all."""
+        """Return the cells that are still to be run, of one place or of all."""
         status = {cell.id: cell.status for cell in self.cells}
         return [
             cell
@@ -158,7 +158,7 @@ class Record:
 
 
 def waiting_cell(cell: PlannedCell) -> Cell:
-    """Give the summary's cell of one that has not run."""
+    """Return the summary's cell of one that has not run."""
     return Cell(
         id=cell.id,
         factors=cell.spec.factors,
@@ -171,13 +171,13 @@ def waiting_cell(cell: PlannedCell) -> Cell:
 
 
 def one_line(text: str) -> str:
-    """Give the first line of a message, or say that there is none."""
+    """Return the first line of a message, or say that there is none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else "nothing was said"
 
 
 def now_text() -> str:
-    """Give the time as summaries have it."""
+    """Return the time as summaries have it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -239,7 +239,7 @@ def write_place(folder: Path, name: str, place: Serving) -> None:
 
 
 def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
-    """Give each link, with the speed in Mbit/s that its driver tells; None where it has none."""
+    """Return each link, with the speed in Mbit/s that its driver tells; None where it has none."""
     speeds: dict[str, int | None] = {}  # of our own namespace; none where a driver fails to tell
     with contextlib.suppress(OSError):
         if not enter:
@@ -265,7 +265,7 @@ def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _classes(enter: Sequence[str], link: str) -> list[str]:
-    """Give a link's classes, of which a lab has one for each connection; the first of many."""
+    """Return a link's classes, of which a lab has one for each connection; the first of many."""
     lines = _said([*enter, "tc", "class", "show", "dev", link]).splitlines()
     more = len(lines) - _MOST_LINES
     return lines if more <= 0 else [*lines[:_MOST_LINES], f"and {more} more classes"]
@@ -279,7 +279,7 @@ def _engine() -> dict[str, Any]:
 
 
 def _sysctls(enter: Sequence[str]) -> dict[str, str]:
-    """Give those that there are; the network's are their namespace's own."""
+    """Return those that there are; the network's are their namespace's own."""
     names = [f"/proc/sys/{name}" for name in _SYSCTLS]
     lines = _said([*enter, "grep", "-sH", "", *names]).splitlines()
     pairs = (line.partition(":") for line in lines)

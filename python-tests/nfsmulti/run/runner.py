@@ -341,7 +341,7 @@ class Turner:
             raise HarnessError(f"{option}: --get then says {said!r}")
 
     def _value(self) -> str:
-        """Give what --get prints; several numbers, as sysctls have, are one blank apart."""
+        """Return what --get prints; several numbers, as sysctls have, are one blank apart."""
         return " ".join(_said(self._setting.get, "--get").split())
 
 
@@ -356,7 +356,7 @@ def _said(command: str, option: str) -> str:
 def _fitted(
     record: Record, name: str, published: LabConfig, engine: Engine, out: Console
 ) -> LabConfig:
-    """Give the lab of the place `name` with limits that this machine can carry.
+    """Return the lab of the place `name` with limits that this machine can carry.
 
     What it carries is measured once in a run, without limits. Raises HarnessError where that fails.
     """

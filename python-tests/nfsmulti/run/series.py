@@ -29,7 +29,7 @@ _DIRECTIONS: tuple[tuple[Direction, int], ...] = (("read", 0), ("write", 1))
 
 
 def window_ms(spec: CellSpec) -> int:
-    """Give the windows of a cell's bandwidth log, of which it then has from 8 to 1,000.
+    """Return the windows of a cell's bandwidth log, of which it then has from 8 to 1,000.
 
     fio writes them off the path of I/Os, from counters.
     """
@@ -38,14 +38,14 @@ def window_ms(spec: CellSpec) -> int:
 
 
 def figure_s(spec: CellSpec) -> int:
-    """Give the seconds that one figure of a series stands for."""
+    """Return the seconds that one figure of a series stands for."""
     jobs = int(spec.options.get("numjobs") or 1)
     most = max(spec.seconds / _MOST, spec.seconds * jobs / _MOST_HISTOGRAMS)
     return max(1, math.ceil(most))
 
 
 def options(spec: CellSpec, folder: Path) -> dict[str, Any]:
-    """Give fio's options that log into `folder`.
+    """Return fio's options that log into `folder`.
 
     A histogram costs some ns per I/O, of which the engine alone takes microseconds.
     """
@@ -67,7 +67,7 @@ class Series:
     folder: Path
 
     def windows(self) -> list[Window]:
-        """Give the windows of all jobs and directions out of fio's bandwidth logs, if any.
+        """Return the windows of all jobs and directions out of fio's bandwidth logs, if any.
 
         A line is "ms, KiB/s, direction, block size, …", one for each window, direction and job.
         Where nothing was moved fio leaves a window out; the next one is then of its nominal length.
@@ -84,7 +84,7 @@ class Series:
         return found
 
     def end(self, found: Sequence[Window], report: FioReport) -> float:
-        """Give the end of what the windows show, in s: the last one's, or after a stall the run's.
+        """Return the end of what the windows show, s: the last one's, or after a stall the run's.
 
         fio writes down neither a last window that is not whole nor one in which nothing was moved.
         """
@@ -93,7 +93,7 @@ class Series:
         return ended if ended - last > 2 * window_ms(self.spec) / 1000 else last
 
     def bandwidth(self, found: Sequence[Window], end: float) -> list[float]:
-        """Give bytes per second of all jobs and directions, for each whole figure up to `end`."""
+        """Return bytes per second of all jobs and directions, for each whole figure up to `end`."""
         step = figure_s(self.spec)
         sums = [0.0] * int((end + _NEARLY) / step)
         for window in found:
@@ -102,7 +102,7 @@ class Series:
         return [total / step for total in sums]
 
     def latency(self) -> dict[str, dict[str, list[float | None]]]:
-        """Give p50_us and p99_us of a direction that has I/O, and remove the histograms.
+        """Return p50_us and p99_us of a direction that has I/O, and remove the histograms.
 
         A line is "ms, direction, block size, a count for each bin"; those of all jobs are added up.
         """
@@ -126,7 +126,7 @@ class Series:
         }
 
     def response(self) -> list[float | None]:
-        """Give the mean response in µs for each figure, of a cell at a load.
+        """Return the mean response in µs for each figure, of a cell at a load.
 
         A line is "ms, ns, …", the mean over a window of one job.
         """
@@ -139,7 +139,7 @@ class Series:
         return [fmean(found[at]) / 1000 if found[at] else None for at in range(last + 1)]
 
     def marks(self, uptimes: Mapping[str, Sequence[float]], begin: float) -> dict[str, list[int]]:
-        """Give the figures in which something happened, from 0; `begin` is the jobs' uptime."""
+        """Return the figures in which something happened, from 0; `begin` is the jobs' uptime."""
         step = figure_s(self.spec)
         return {
             name: sorted({max(0, int((at - begin) / step)) for at in found})
@@ -147,7 +147,7 @@ class Series:
         }
 
     def _places(self, ends: Sequence[int]) -> list[int]:
-        """Give each window of a log, which ends at so many ms, its place from 0.
+        """Return each window of a log, which ends at so many ms, its place from 0.
 
         They are of a second and a bit, which adds up: what counts is the time since the one before.
         """
@@ -159,7 +159,7 @@ class Series:
 
 
 def _bin_ns(number: int) -> int:
-    """Give the latency that stands for a bin, as fio does: 64 bins to each power of 2."""
+    """Return the latency that stands for a bin, as fio does: 64 bins to each power of 2."""
     if number < 128:
         return number
     power, part = number // 64 - 1, number % 64

@@ -112,7 +112,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
 
 
 def _scenario(request: Request, name: str) -> Scenario:
-    """Give the scenario. Raises HarnessError where it cannot run as it was asked for."""
+    """Return the scenario. Raises HarnessError where it cannot run as it was asked for."""
     if not re.fullmatch(r"[\w.-]*", request.label):
         raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
     if request.directory:
@@ -201,7 +201,7 @@ def _cell_seconds() -> float | None:
 
 
 def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
-    """Give the summary's `place`: its kind, and its limits, by place where there are several."""
+    """Return the summary's `place`: its kind, and its limits, by place where there are several."""
     if plan.pool:
         hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}
         place: dict[str, Any] = {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
@@ -231,7 +231,7 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
 
 
 def _guest(place: GuestPlace, plan: Plan) -> dict[str, Any]:
-    """Give what is set in a guest beside limits, and what is not as it was published."""
+    """Return what is set in a guest beside limits, and what is not as it was published."""
     used = {cell.spec.mounts for cell in plan.cells}
     mounts = {
         name: ",".join(dict.fromkeys(",".join(mount.options) for mount in group))

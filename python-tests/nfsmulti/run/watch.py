@@ -47,7 +47,7 @@ Ask = Callable[[], str]
 
 
 def fio_options(folder: Path, jobs: int, before: str) -> dict[str, str]:
-    """Give fio's options that leave in `folder` when its jobs began, on this machine.
+    """Return fio's options that leave in `folder` when its jobs began, on this machine.
 
     With a command in `before` one of so many jobs runs it when all have come, and then they begin
     together; all end where it fails.
@@ -59,7 +59,7 @@ def fio_options(folder: Path, jobs: int, before: str) -> dict[str, str]:
 
 
 def others_busy(cpus: Collection[int] | None = None) -> float:
-    """Give the part of the processors' time that is worked while nothing of a run does."""
+    """Return the part of the processors' time that is worked while nothing of a run does."""
     before = Sample.of(local(), cpus)
     time.sleep(_QUIET_SECONDS)
     after = Sample.of(local(), cpus)
@@ -86,7 +86,7 @@ def busy_ticks(stat: str, cpus: Collection[int] | None = None) -> int:
 
 
 def window(folder: Path, report: FioReport) -> tuple[float, float] | None:
-    """Give the uptimes between which all jobs did I/O; None where that was not written down."""
+    """Return the uptimes between which all jobs did I/O; None where that was not written down."""
     file, times = folder / _BEGIN, _run_times(report)
     begins = [float(line) for line in file.read_text().split()] if file.exists() else []
     if not begins or len(begins) != len(times):
@@ -95,7 +95,7 @@ def window(folder: Path, report: FioReport) -> tuple[float, float] | None:
 
 
 def _run_times(report: FioReport) -> list[int]:
-    """Give the run time of each job in ms."""
+    """Return the run time of each job in ms."""
     return [max(job[way]["runtime"] for way in ("read", "write")) for job in report.jobs]
 
 
@@ -108,7 +108,7 @@ def local() -> str:
 
 
 def by_command(command: str) -> Ask:
-    """Give what asks by the words of a user that lead there, as "ssh nas". Raises HarnessError."""
+    """Return what asks by a user's words that lead there, as "ssh nas". Raises HarnessError."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -118,7 +118,7 @@ def by_command(command: str) -> Ask:
 
 
 def answer(argv: Sequence[str], what: str, seconds: float) -> str:
-    """Give what a command prints. Raises HarnessError, of `what`, where it fails or is late."""
+    """Return what a command prints. Raises HarnessError, of `what`, where it fails or is late."""
     done = run(argv, timeout=seconds)
     if done.status == 0:
         return done.stdout.strip()
@@ -201,7 +201,7 @@ class Watch:
             self.why = str(error).splitlines()[0]
 
     def figures(self, window: tuple[float, float] | None) -> Server | None:
-        """Give what was told between two uptimes, when all jobs did I/O, or else in all."""
+        """Return what was told between two uptimes, when all jobs did I/O, or else in all."""
         if self._ask is None or self.why:
             return None
         begin, end = window or (0.0, 0.0)
@@ -217,7 +217,7 @@ class Watch:
         )
 
     def busy_seconds(self, folder: Path, report: FioReport) -> float | None:
-        """Give the seconds that the machine's processors have worked in the jobs' run time.
+        """Return the seconds that the machine's processors have worked in the jobs' run time.
 
         Measured from the last job's begin to the first one's end, when all are at work, and brought
         to the run time. None where that is too small a part of it: not told.
@@ -233,7 +233,7 @@ class Watch:
         return (last - first) / TICKS * run_time / (end - begin)
 
     def _busy_at(self, uptime: float) -> float | None:
-        """Give what lies between the samples around a time, None where these are not there."""
+        """Return what lies between the samples around a time, None where these are not there."""
         after = bisect_left(self.samples, uptime, key=lambda sample: sample.uptime)
         if not 0 < after < len(self.samples):
             return None

@@ -95,7 +95,7 @@ def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
 def _cells_of(
     scale: Scale, place: str, proto: str, version: str, query: str, paths: int = 1
 ) -> list[CellSpec]:
-    """Give the cells of one transport and version, by the engine, and by mounts where asked for."""
+    """Return the cells of a transport and version, by the engine, and by mounts if asked for."""
     choice = scale.choice
     nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
     jobs = choice.jobs or (_QUICK_JOBS if scale.quick else _JOBS)
@@ -114,7 +114,7 @@ def _cells_of(
 
 
 def _on_mounts(cell: CellSpec, paths: int) -> CellSpec:
-    """Give a cell of kernel mounts. Over several, it is the engine that spreads each job's I/O."""
+    """Return a cell of kernel mounts. Over several, the engine spreads each job's I/O."""
     if paths == 1:
         return dataclasses.replace(cell, client="mount")
     options = {**cell.options, "spread": "roundrobin"}
@@ -122,7 +122,7 @@ def _on_mounts(cell: CellSpec, paths: int) -> CellSpec:
 
 
 def mount_options(proto: str, version: str, nconnect: int, *, locks: bool = False) -> str:
-    """Give nfs(5)'s options; the kernel chooses what a mixed pool leaves open."""
+    """Return nfs(5)'s options; the kernel chooses what a mixed pool leaves open."""
     words = [f"vers={version}"] if version != MIXED else []
     words += [f"proto={proto}"] if proto != MIXED else []
     words += ["nolock"] if version == "3" and not locks else []
@@ -131,7 +131,7 @@ def mount_options(proto: str, version: str, nconnect: int, *, locks: bool = Fals
 
 
 def _cell(workload: str, scale: Scale, levels: tuple[str, str, str, int, int]) -> CellSpec:
-    """Give a cell at the levels of all factors but the workload, which comes last."""
+    """Return a cell at the levels of all factors but the workload, which comes last."""
     seconds = scale.seconds(2, 10)
     size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES if scale.quick else _BYTES
     return CellSpec(
@@ -190,7 +190,7 @@ def tell(summary: Summary) -> Story:
 
 
 def _curves(summary: Summary) -> list[Curve]:
-    """Give the curves that were measured, in the order of places, transports, versions and jobs."""
+    """Return the measured curves, in the order of places, transports, versions and jobs."""
     found = sorted(curves.curves(summary.done, Axis()), key=_order)
     return [
         dataclasses.replace(one, link=_link(summary, str(one.levels["limits"]))) for one in found
@@ -206,7 +206,7 @@ def _order(curve: Curve) -> tuple[int, int, str, int]:
 
 
 def _link(summary: Summary, place: str) -> int | None:
-    """Give the rate of the link that a place is known to have, in bit/s."""
+    """Return the rate of the link that a place is known to have, in bit/s."""
     if links := summary.place.get("links"):
         return int(sum(links.values()))
     rate = conditions.limits(summary, place).get("link")
@@ -248,7 +248,7 @@ def _answer(drawn: list[Curve]) -> Answer:
 
 
 def _cpu(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
-    """Give whose CPU time per operation is told, and how: of fio's jobs where no more is known."""
+    """Return whose CPU time per operation is told, and how: fio's jobs' if no more is known."""
     measure = cells.cpu_measure(
         cell for curve in drawn for group in curve.cells.values() for cell in group
     )
@@ -268,7 +268,7 @@ def _name(curve: Curve, drawn: Sequence[Curve]) -> str:
 
 
 def _throughput(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
-    """Give the unit of throughput, and how it is taken: IOPS where blocks are small, else MB/s."""
+    """Return the unit of throughput, and how it is taken: IOPS of small blocks, else MB/s."""
     if not str(drawn[0].levels["workload"]).startswith("64k"):
         return "IOPS", cells.iops
     return "MB/s", cells.mb_per_s
@@ -317,7 +317,7 @@ def _latency_plot(drawn: list[Curve], suffix: str, of_jobs: str) -> Plot:
 
 
 def _lines(summary: Summary, drawn: list[Curve]) -> Section:
-    """Give what to mount with and a job for fio: of the first curve that is as good as any there.
+    """Return what to mount with and a job for fio: of the first curve that is as good as any there.
 
     There is the first place.
     """

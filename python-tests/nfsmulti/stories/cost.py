@@ -190,7 +190,7 @@ QUICK = Timing(1.0, 0.2, 3)
 def client_cost(
     case: Case, timing: Timing, peer: Path | None, yardstick: Path | None
 ) -> list[CellSpec]:
-    """Give what each engine runs for a case: ours, then those that take it.
+    """Return what each engine runs for a case: ours, then those that take it.
 
     `peer` is a fio that has the nfs engine, `yardstick` a compiled engine. {url} and {port} in an
     option are the server's.
@@ -212,7 +212,7 @@ def client_cost(
 
 
 def _ours(case: Case, timing: Timing, name: str, runs: Case) -> CellSpec:
-    """Give the engine under test: one job, striped over its connections."""
+    """Return the engine under test: one job, striped over its connections."""
     options: Options = {**_FILE}
     if runs.operation:  # an I/O's size stands for one entry
         size = _ENTRIES * parse_size(runs.bs)
@@ -224,7 +224,7 @@ def _ours(case: Case, timing: Timing, name: str, runs: Case) -> CellSpec:
 
 
 def _peer(case: Case, timing: Timing, fio: Path) -> CellSpec:
-    """Give fio's nfs engine, which has one connection to a job: as many jobs as connections."""
+    """Return fio's nfs engine, which has one connection to a job: as many jobs as connections."""
     options: Options = {
         "ioengine": "nfs",
         "nfs_url": "{url}",
@@ -237,7 +237,7 @@ def _peer(case: Case, timing: Timing, fio: Path) -> CellSpec:
 
 
 def on_mount(case: Case, timing: Timing) -> list[CellSpec]:
-    """Give what both engines run on a file."""
+    """Return what both engines run on a file."""
     options: Options = {"filename": "bench", "size": FILES["bench"]}
     options["direct"] = 1 if case.place == "disk" else None
     timing = dataclasses.replace(timing, ramp=0)  # of which the machine's CPU time knows nothing
@@ -246,7 +246,7 @@ def on_mount(case: Case, timing: Timing) -> list[CellSpec]:
 
 
 def _spec(case: Case, engine: str, timing: Timing, options: Options, **more: Any) -> CellSpec:
-    """Give a cell that keeps no log of how it went on, for that costs CPU time as well."""
+    """Return a cell that keeps no log of how it went on, for that costs CPU time as well."""
     kept = {"stats_file", "exec_prerun"} if case.place else {"stats_file"}
     own: Options = {
         "rw": case.rw,
@@ -311,12 +311,12 @@ class Pair:
         return cells.cpu_measure([*self.ours, *self.theirs])
 
     def ratio(self, figure: Figure) -> Ratio | None:
-        """Give a figure of ours as a ratio to theirs; None where no repeat has both."""
+        """Return a figure of ours as a ratio to theirs; None where no repeat has both."""
         measures = {"cpu": self.cost, "rate": cells.iops, "p50": _p50}
         return cells.ratio(self.ours, self.theirs, measures[figure])
 
     def value(self) -> float:
-        """Give the ratio of CPU time per operation, by which workloads are ranked."""
+        """Return the ratio of CPU time per operation, by which workloads are ranked."""
         ratio = self.ratio("cpu")
         return ratio.value if ratio else 0.0
 
@@ -326,7 +326,7 @@ def _p50(cell: Cell) -> float | None:
 
 
 def pairs_of(summary: Summary) -> list[Pair]:
-    """Give all that can be compared, in the order of the cases."""
+    """Return all that can be compared, in the order of the cases."""
     order = {words: at for at, words in enumerate(_CASES)}
     found = []
     for workload in cells.levels(summary.done, "workload"):

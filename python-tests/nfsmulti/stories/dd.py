@@ -108,25 +108,25 @@ _UNMEASURED = (
 
 
 def _curve(summary: Summary, client: str, direction: str) -> Curve:
-    """Give the rate of all streams together, by their number."""
+    """Return the rate of all streams together, by their number."""
     found = cells.having(summary, client=client, direction=direction)
     return Curve.along(Axis("streams"), found)
 
 
 def _client(summary: Summary, client: str) -> str:
-    """Give the client that stands beside a published one: a user's pool is both."""
+    """Return the client that stands beside a published one: a user's pool is both."""
     measured = cells.having(summary, client=client)
     return _POOL if not measured and cells.having(summary, client=_POOL) else client
 
 
 def _time(summary: Summary, rate: Sample, streams: int) -> str:
-    """Give what every stream takes for its 838,860,800 bytes at the rate of all together."""
+    """Return what every stream takes for its 838,860,800 bytes at the rate of all together."""
     seconds = f"{summary.hosts * streams * _BYTES / rate.mean:.2f} s"
     return f"{seconds} (extrapolated)" if summary.quick else seconds
 
 
 def _published_gain(summary: Summary) -> tuple[str, Ratio | None, Judged]:
-    """Give whose gain stands beside the published one, the gain, and its verdict."""
+    """Return whose gain stands beside the published one, the gain, and its verdict."""
     client = _client(summary, "capped")
     gain = _curve(summary, client, "write").gain(_STREAMS, 1)
     allowed = conditions.allowed(summary, "capped")
@@ -135,7 +135,7 @@ def _published_gain(summary: Summary) -> tuple[str, Ratio | None, Judged]:
 
 
 def beside(summary: Summary) -> list[Beside]:
-    """Give the published table beside ours."""
+    """Return the published table beside ours."""
     rows = []
     for original, direction, streams, theirs, ratio in _PUBLISHED:
         client = _client(summary, original)
@@ -152,7 +152,7 @@ def beside(summary: Summary) -> list[Beside]:
 
 
 def findings(summary: Summary) -> list[Finding]:
-    """Give the one finding: the limit is each connection's."""
+    """Return the one finding: the limit is each connection's."""
     _, gain, judged = _published_gain(summary)
     what = "five streams write more than one: the limit is per connection"
     theirs = f"{_PUBLISHED_RATIO:.2f} times (19.4 to 72 MB/s)"

@@ -83,7 +83,7 @@ class Estimate:
         return 2 * float(min(self._t.cdf(0), self._t.sf(0))) if self.freedom else 1.0
 
     def within(self, margin: float) -> float:
-        """Give the p of two one-sided tests (TOST): small where the value is within ±`margin`.
+        """Return the p of two one-sided tests (TOST): small where the value is within ±`margin`.
 
         D. Schuirmann, J. Pharmacokin. Biopharm. 15 (1987).
         """
@@ -161,7 +161,7 @@ class Model:
         return float(self._result.ssr), int(self._result.df_resid)
 
     def effects(self) -> list[Effect]:
-        """Give the ANOVA table of type II, factors first, without its residual row."""
+        """Return the ANOVA table of type II, factors first, without its residual row."""
         from scipy import stats
 
         found = []
@@ -189,23 +189,23 @@ class Model:
         return dict(zip(table.index, zip(table["sum_sq"], table["df"], strict=True), strict=True))
 
     def mean(self, levels: Mapping[str, Level]) -> Estimate:
-        """Give the mean response at levels of some factors, over all levels of the others."""
+        """Return the mean response at levels of some factors, over all levels of the others."""
         return self._estimate(self._row(levels), self._row_of_turns(levels))
 
     def difference(self, over: Mapping[str, Level], under: Mapping[str, Level]) -> Estimate:
-        """Give by how much the mean at some levels exceeds that at others."""
+        """Return by how much the mean at some levels exceeds that at others."""
         return self._estimate(
             self._row(over) - self._row(under),
             self._row_of_turns(over) - self._row_of_turns(under),
         )
 
     def _row_of_turns(self, levels: Mapping[str, Level]) -> Any:
-        """Give the part of a row that lies between turns: the mean at the level that is set."""
+        """Return the part of a row that lies between turns: the mean at the level that is set."""
         own = {name: level for name, level in levels.items() if name == self._in_turn}
         return self._row(own) if own else 0 * self._row({})
 
     def _row(self, levels: Mapping[str, Level]) -> Any:
-        """Give the parameters' parts of a mean."""
+        """Return the parameters' parts of a mean."""
         import numpy as np
 
         grid, rows = self._grid
@@ -228,7 +228,7 @@ class Model:
         return grid, np.asarray(rows)
 
     def _estimate(self, row: Any, of_turns: Any) -> Estimate:
-        """Give `row` times the parameters; `of_turns` is its part that lies between turns."""
+        """Return `row` times the parameters; `of_turns` is its part that lies between turns."""
         import numpy as np
 
         covariance = np.asarray(self._result.cov_params())
@@ -311,13 +311,13 @@ class Speed(Model):
         ]
 
     def ratio(self, over: Mapping[str, Level], under: Mapping[str, Level]) -> Ratio:
-        """Give the speed at some levels to that at others, over all levels of the other factors."""
+        """Return the ratio of speeds at two levels, over all levels of the other factors."""
         gap = self.difference(over, under)
         low, high = map(math.exp, gap.interval) if gap.interval else (None, None)
         return Ratio(math.exp(gap.value), low, high, gap.p)
 
     def alike(self, factor: str, pairs: Iterable[tuple[Level, Level]], part: float) -> float:
-        """Give the p of two one-sided tests: small where both levels of each pair are alike.
+        """Return the p of two one-sided tests: small where both levels of each pair are alike.
 
         Their speeds then differ by less than `part`.
         """
@@ -325,15 +325,15 @@ class Speed(Model):
         return max(gap.within(math.log1p(part)) for gap in gaps)
 
     def at(self, levels: Mapping[str, Level]) -> float:
-        """Give the mean speed in bytes/s at some levels, over all levels of the other factors."""
+        """Return the mean speed in bytes/s at some levels, over all levels of the other factors."""
         return math.exp(self.mean(levels).value)
 
     def means(self, factor: str) -> dict[Level, float]:
-        """Give the same at each level of a factor."""
+        """Return the same at each level of a factor."""
         return {level: self.at({factor: level}) for level in self.levels[factor]}
 
     def span(self, factor: str) -> float:
-        """Give the best level's mean as a multiple of the worst's."""
+        """Return the best level's mean as a multiple of the worst's."""
         means = self.means(factor).values()
         return max(means) / min(means)
 

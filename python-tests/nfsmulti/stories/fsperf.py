@@ -42,7 +42,7 @@ _BYTES, _GUEST_BYTES = 2 << 30, 64 << 20
 
 
 def _mounts(version: str) -> tuple[Mount, ...]:
-    """Give a mount in each of the guest's client namespaces (run/place.py)."""
+    """Return a mount in each of the guest's client namespaces (run/place.py)."""
     options = (f"vers={version}", "proto=tcp")
     return tuple(Mount(f"/mnt/v{version}-{number}", options) for number in range(1, _PATHS + 1))
 
@@ -129,7 +129,7 @@ _NFS3, _NFS4 = (718, 1100), (523, 1094)  # MB/s over one mount and over four
 
 
 def _clients(summary: Summary) -> dict[str, str]:
-    """Give all clients, published ones first, with what they are called."""
+    """Return all clients, published ones first, with what they are called."""
     measured = [str(client) for client in cells.levels(summary.done, "client")]
     return {**_CLIENTS, **{name: name for name in measured if name not in _CLIENTS}}
 
@@ -144,13 +144,13 @@ def _published_ratio(client: str) -> float:
 
 
 def _most(summary: Summary, client: str) -> int:
-    """Give the number of paths to hold against four: four, or the most there are."""
+    """Return the number of paths to hold against four: four, or the most there are."""
     counts = cells.counts(cells.having(summary, client=client), "paths")
     return _PATHS if _PATHS in counts or not counts else max(counts)
 
 
 def _curve(summary: Summary, client: str, spread: str = "roundrobin") -> Curve:
-    """Give a client's rate by the number of paths; over one every spread is the same."""
+    """Return a client's rate by the number of paths; over one every spread is the same."""
     found = [
         cell
         for cell in cells.having(summary, client=client)
@@ -160,13 +160,13 @@ def _curve(summary: Summary, client: str, spread: str = "roundrobin") -> Curve:
 
 
 def _gain(summary: Summary, client: str) -> Ratio | None:
-    """Give the rate over the most paths as a multiple of that over one."""
+    """Return the rate over the most paths as a multiple of that over one."""
     most = _most(summary, client)
     return _curve(summary, client).gain(most, 1) if most > 1 else None
 
 
 def beside(summary: Summary) -> list[Beside]:
-    """Give the published table beside ours, the kernel's clients and nfsmulti."""
+    """Return the published table beside ours, the kernel's clients and nfsmulti."""
     rows = []
     for client, words in _clients(summary).items():
         (one, many), most = _published(client), _most(summary, client)
@@ -241,7 +241,7 @@ def _judged(summary: Summary, client: str) -> Judged:
 
 
 def findings(summary: Summary) -> list[Finding]:
-    """Give the gain of several paths, for each client."""
+    """Return the gain of several paths, for each client."""
     found = []
     for client, words in _clients(summary).items():
         most = _most(summary, client)

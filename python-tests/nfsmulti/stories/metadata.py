@@ -87,7 +87,7 @@ _PLACES: dict[str, Place] = {_LAB: LabConfig(addresses=1), _GUEST: GuestPlace()}
 
 
 def size_of(entries: int) -> dict[str, Factor | None]:
-    """Give the size of a job on so many entries: 1 KiB stands for one, as in fio's logs."""
+    """Return the size of a job on so many entries: 1 KiB stands for one, as in fio's logs."""
     return {"size": f"{entries}k"}
 
 
@@ -114,7 +114,7 @@ def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
 
 
 def _cells_of(scale: Scale, place: str, version: str, query: str, paths: int = 1) -> list[CellSpec]:
-    """Give the cells of one version: of the engine, and of fio's own engines on a mount."""
+    """Return the cells of one version: of the engine, and of fio's own engines on a mount."""
     choice = scale.choice
     depths = choice.depths or (_QUICK_DEPTHS if scale.quick else _DEPTHS)
     nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
@@ -134,7 +134,7 @@ def _cells_of(scale: Scale, place: str, version: str, query: str, paths: int = 1
 
 
 def _cell(scale: Scale, levels: tuple[str, str, str, str, int, int, int]) -> CellSpec:
-    """Give a cell at the levels of all factors; of fio's own engine it is what _peer() makes."""
+    """Return a cell at the levels of all factors; of fio's own engine it is what _peer() makes."""
     place, operation, _, _, _, depth, nconnect = levels
     what, seconds = OPERATIONS[operation], scale.seconds(1, 10)
     options: dict[str, Factor | None] = {
@@ -243,7 +243,7 @@ _PEERS = (
 
 
 def _curves(summary: Summary) -> list[Curve]:
-    """Give the curves against depth and against nconnect of each place, operation and version.
+    """Return the curves against depth and against nconnect of each place, operation and version.
 
     All other levels were measured at one of these alone: the curve with the most counts is given.
     """
@@ -263,7 +263,7 @@ def _curves(summary: Summary) -> list[Curve]:
 
 
 def _headline(drawn: Sequence[Curve], pairs: _Pairs) -> str:
-    """Give the rate of each operation, of the first version, and where all stop growing."""
+    """Return the rate of each operation, of the first version, and where all stop growing."""
     first = [curve for curve in drawn if curve.levels["version"] == drawn[0].levels["version"]]
     against_depth = [curve for curve in first if curve.axis.name == "depth"]
     rates = [
@@ -304,7 +304,7 @@ class _Pair:
     nconnect: int
 
     def ratio(self, measure: cells.Measure) -> Ratio | None:
-        """Give the engine's figure in times the peer's."""
+        """Return the engine's figure in times the peer's."""
         return cells.ratio(self.ours, self.theirs, measure)
 
 
@@ -312,7 +312,7 @@ _Pairs = dict[tuple[str, Factor], _Pair]
 
 
 def _beside_peer(summary: Summary, operation: str, version: Factor) -> _Pair | None:
-    """Give the engine's cells that are compared, and those of the peer's best jobs.
+    """Return the engine's cells that are compared, and those of the peer's best jobs.
 
     Both have as few connections as were measured.
     """
@@ -332,7 +332,7 @@ def _beside_peer(summary: Summary, operation: str, version: Factor) -> _Pair | N
 
 
 def _pairs(summary: Summary) -> _Pairs:
-    """Give what was measured on a mount as well, by operation and version."""
+    """Return what was measured on a mount as well, by operation and version."""
     found = {
         (operation, version): _beside_peer(summary, operation, version)
         for version in cells.levels(summary.done, "version")

@@ -138,7 +138,7 @@ def _levels(summary: Summary) -> list[_Level]:
 
 
 def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Ratio | None:
-    """Give a ratio of percentiles, by repeat; None where a cell read too little for that."""
+    """Return a ratio of percentiles, by repeat; None where a cell read too little for that."""
     if not _sample(over, percent) or not _sample(under, percent):
         return None
     return cells.ratio(over, under, lambda cell: _wait_us(cell, percent))
@@ -152,7 +152,7 @@ def _wait_us(cell: Cell, percent: float) -> float | None:
 
 
 def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
-    """Give a percentile of each repeat in ms; None where one read too little for that.
+    """Return a percentile of each repeat in ms; None where one read too little for that.
 
     These are the slow ones: without them it would be a sample of the fast ones alone.
     """
@@ -163,7 +163,7 @@ def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
 def _told(
     levels: Sequence[_Level], sides: Callable[[_Level], tuple[list[Cell], list[Cell]]]
 ) -> tuple[float, list[_Named]]:
-    """Give the first percentile that is told under every level, or else the last; its ratios."""
+    """Return the first percentile that is told under every level, or else the last; its ratios."""
     for percent in _TOLD:
         found = [(level, _paired(*sides(level), percent)) for level in levels]
         if all(ratio for _, ratio in found):
@@ -172,7 +172,7 @@ def _told(
 
 
 def _bulk(cell: Cell) -> Figures | None:
-    """Give the side that moves bulk."""
+    """Return the side that moves bulk."""
     return cell.write or cell.read
 
 
@@ -182,7 +182,7 @@ def _rate(cell: Cell) -> float | None:
 
 
 def beside(summary: Summary) -> list[Beside]:
-    """Give what was published beside ours, under each level."""
+    """Return what was published beside ours, under each level."""
     rows = []
     for figure, theirs, workload in _PUBLISHED:
         measured = [level for level in _levels(summary) if level.of(workload)]
@@ -195,7 +195,7 @@ def beside(summary: Summary) -> list[Beside]:
 
 
 def findings(summary: Summary) -> list[Finding]:
-    """Give the one figure that every run measures, which has no ratio."""
+    """Return the one figure that every run measures, which has no ratio."""
     rates = [(level, cells.sample(level.of("writer"), _rate)) for level in _levels(summary)]
     ours = [f"{texts.mean(rate, 'MB/s', 1e6)}{level.under}" for level, rate in rates if rate]
     here = "; ".join(ours) or texts.MISSING

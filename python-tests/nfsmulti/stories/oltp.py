@@ -96,12 +96,12 @@ def _names(kinds: _Kinds) -> dict[str, str]:
 
 
 def _curves(summary: Summary) -> _Kinds:
-    """Give what each kind of connections did; one that was not measured has no counts."""
+    """Return what each kind of connections did; one that was not measured has no counts."""
     return {kind: Curve.along(_AXIS, cells.having(summary, connections=kind)) for kind in _KINDS}
 
 
 def _to_one(kinds: _Kinds, kind: str, at: int, measure: Measure) -> Ratio | None:
-    """Give a figure as a multiple of one connection's; None for one connection itself."""
+    """Return a figure as a multiple of one connection's; None for one connection itself."""
     over, under = (kinds[which].at(at) for which in (kind, "one"))
     return cells.ratio(over, under, measure) if kind != "one" else None
 
@@ -111,13 +111,13 @@ def _p50_us(found: Sequence[Cell]) -> float | None:
 
 
 def _alone(one: Curve) -> str:
-    """Give one connection's p50 of reads at its lowest concurrency."""
+    """Return one connection's p50 of reads at its lowest concurrency."""
     median = _p50_us(one.at(min(one.counts, default=0)))
     return f"{texts.number(median / 1000)} ms (p50) over NFS alone" if median else texts.MISSING
 
 
 def beside(summary: Summary) -> list[Beside]:
-    """Give what was published beside ours: costs are relative to one connection."""
+    """Return what was published beside ours: costs are relative to one connection."""
     kinds = _curves(summary)
     what = "protocol efficiency: CPU per transaction, NFS"
     rows = [Beside(what, "1.0 (the scale)", "1.0: one connection", their_ratio=1.0)]
@@ -138,7 +138,7 @@ def beside(summary: Summary) -> list[Beside]:
 
 
 def findings(summary: Summary) -> list[Finding]:
-    """Give what was published of NFS beside a SAN."""
+    """Return what was published of NFS beside a SAN."""
     what = "reads of 8 KiB take little longer over NFS than over a SAN"
     return [Finding(what, "under 0.1 ms more", _alone(_curves(summary)["one"]), _JUDGED)]
 

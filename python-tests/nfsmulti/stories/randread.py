@@ -122,13 +122,13 @@ _DIFFERS = (
 
 
 def _measured(summary: Summary) -> dict[str, list[Cell]]:
-    """Give the cells of each transport that was measured, the published one first."""
+    """Return the cells of each transport that was measured, the published one first."""
     found = {name: cells.having(summary, transport=name) for name in _TRANSPORTS}
     return {name: those for name, those in found.items() if those}
 
 
 def _told(summary: Summary) -> tuple[str, list[Cell]]:
-    """Give the transport beside the published one: that one, or the next that was run."""
+    """Return the transport beside the published one: that one, or the next that was run."""
     return next(iter(_measured(summary).items()), (_THEIRS, []))
 
 
@@ -137,7 +137,7 @@ def _rate(found: Sequence[Cell]) -> Sample | None:
 
 
 def _of_jobs(found: Sequence[Cell], figure: _Figure) -> list[Sample]:
-    """Give a figure of each job, over the repeats."""
+    """Return a figure of each job, over the repeats."""
     jobs = [job for cell in found for job in cell.jobs]
     numbers = sorted({job.number for job in jobs})
     return [Sample(tuple(figure(job) for job in jobs if job.number == at)) for at in numbers]
@@ -157,7 +157,7 @@ def _range(samples: Sequence[Sample], unit: str = "") -> str:
 
 
 def beside(summary: Summary) -> list[Beside]:
-    """Give the published rows beside those of the same transport, or of the next that was run."""
+    """Return the published rows beside those of the same transport, or of the next that was run."""
     transport, found = _told(summary)
     name = _TRANSPORTS[transport]
     what = f"bandwidth, all four jobs{conditions.on_each(summary)}: {name}"
@@ -187,7 +187,7 @@ def _total(found: Sequence[Cell]) -> str:
 
 
 def findings(summary: Summary) -> list[Finding]:
-    """Give the one figure, which has no ratio."""
+    """Return the one figure, which has no ratio."""
     _, found = _told(summary)
     what = "four jobs read a small file at random over RDMA"
     return [Finding(what, "4381 MB/s, 66.8k IOPS", _total(found), _JUDGED)]

@@ -150,7 +150,7 @@ class Scale:
     choice: Choice = Choice()
 
     def seconds(self, quick: float, full: float) -> float:
-        """Give a cell's time: `quick` or `full`, unless another was given."""
+        """Return a cell's time: `quick` or `full`, unless another was given."""
         return self.cell_seconds or (quick if self.quick else full)
 
 
@@ -177,5 +177,5 @@ class Scenario:
 
 
 def timed(seconds: float) -> dict[str, Factor | None]:
-    """Give the options for a job that goes on for so long, whatever its size."""
+    """Return the options for a job that goes on for so long, whatever its size."""
     return {"runtime": f"{round(seconds * 1000)}ms", "time_based": True}

@@ -68,7 +68,7 @@ class Workload:
         return "connection" if self.per_connection else "path"
 
     def limits(self, fit: Fit) -> Limits:
-        """Give the limits to set: a link and a cap on each address, or a cap on each connection."""
+        """Return the limits to set: a link and a cap by address, or a cap on each connection."""
         limits = fit.limits
         if self.per_connection:
             return Limits(per_connection=limits.per_address, burst=limits.burst)
@@ -141,7 +141,7 @@ ON_LOOPBACK = (
 
 
 def cell_of(workload: Workload, side: str, seconds: float) -> CellSpec:
-    """Give what runs of a side for so long."""
+    """Return what runs of a side for so long."""
     chosen = workload.one if side == "one" else workload.many
     return CellSpec(
         factors={"workload": workload.name, "side": side},
@@ -189,7 +189,7 @@ class Outcome:
 
 
 def outcomes(summary: Summary) -> list[Outcome]:
-    """Give what each workload of a demo has shown."""
+    """Return what each workload of a demo has shown."""
     found = []
     for workload in IN_LAB if summary.place["kind"] == LAB else ON_LOOPBACK:
         own = [cell for cell in summary.cells if cell.factors["workload"] == workload.name]

@@ -154,13 +154,13 @@ def _ratio(
     under: tuple[str, int],
     measure: Measure = cells.iops,
 ) -> Ratio | None:
-    """Give a figure of a mode with so many threads as a multiple of another's."""
+    """Return a figure of a mode with so many threads as a multiple of another's."""
     sides = _find(summary, workload, *over), _find(summary, workload, *under)
     return cells.ratio(*sides, measure) if over != under else None
 
 
 def _gain(summary: Summary, workload: str, other: str, threads: int) -> Ratio | None:
-    """Give concurrent I/O as a multiple of another mode's."""
+    """Return concurrent I/O as a multiple of another mode's."""
     return _ratio(summary, workload, ("concurrent", threads), (other, threads))
 
 

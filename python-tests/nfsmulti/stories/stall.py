@@ -67,7 +67,7 @@ CASES = (_CHIEF, Case(process="fixed"), _BESIDE, Case(depth=1), Case(depth=1, pr
 
 
 def spec(case: Case, seconds: float) -> CellSpec:
-    """Give what fio runs for a case: the engine by either clock, and no log that costs time."""
+    """Return what fio runs for a case: the engine by either clock, and no log that costs time."""
     process = {OURS: "arrival_process", FIOS: "rate_process"}[case.clock]
     options: dict[str, Factor | None] = {
         **dict.fromkeys(sorted(FOR_HARNESS - {"stats_file"})), **timed(seconds),
@@ -80,7 +80,7 @@ def spec(case: Case, seconds: float) -> CellSpec:
 
 
 def users_see(service_ns: int, depth: int) -> Counter[int]:
-    """Give how many I/Os take how many ns for users, if a server that answers takes `service_ns`.
+    """Return how many I/Os take how many ns for users, if a server that answers takes `service_ns`.
 
     Up to `depth` are with the server at once; further ones wait in turn. Arrivals at random meet
     the server as those with equal gaps do, which are taken here.
@@ -106,12 +106,12 @@ _TRUE = 0.05  # by which what is reported may differ from what users see
 
 
 def ms(waits: Waits, percent: float) -> float:
-    """Give a percentile in ms."""
+    """Return a percentile in ms."""
     return (percentile_ns(waits, percent) or 0) / 1e6
 
 
 def waits_of(summary: Summary) -> dict[str, Waits]:
-    """Give fio's lat of each case that was measured, and what users see at its depth, by name."""
+    """Return fio's lat of each case that was measured, and what users see at its depth, by name."""
     found: dict[str, Waits] = {}
     for case in CASES:
         if own := cells.having(summary, **case.factors):

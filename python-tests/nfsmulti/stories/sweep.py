@@ -124,7 +124,7 @@ _BEST_WRITE, _THIRTIETH_WRITE = 84.1, 82.5
 
 
 def beside(summary: Summary) -> list[Beside]:
-    """Give the published figures beside ours, once for each combination of further factors."""
+    """Return the published figures beside ours, once for each combination of further factors."""
     return [
         dataclasses.replace(row, figure=named(row.figure, levels))
         for levels, part in parts(_FACTORS, summary)
@@ -133,7 +133,7 @@ def beside(summary: Summary) -> list[Beside]:
 
 
 def _beside(summary: Summary) -> list[Beside]:
-    """Give the published figures beside ours; ratios are to buffers of 131072."""
+    """Return the published figures beside ours; ratios are to buffers of 131072."""
     reads = {size: cells.planned(summary, direction="read", buffer=size) for size, _ in _READS}
     rows = []
     for buffer, theirs in _READS:
@@ -152,7 +152,7 @@ def _beside(summary: Summary) -> list[Beside]:
 
 
 def _seconds(cell: Cell) -> float | None:
-    """Give the time of one transfer; a cell that was lengthened makes several."""
+    """Return the time of one transfer; a cell that was lengthened makes several."""
     longest = max((side.seconds for side in cells.sides(cell)), default=None)
     return longest / cell.times if longest else None
 
@@ -171,7 +171,7 @@ def _writes(summary: Summary) -> list[Beside]:
 
 
 def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
-    """Give the repeats of each combination of factors, the fastest first."""
+    """Return the repeats of each combination of factors, the fastest first."""
 
     def speed(group: list[Cell]) -> float:
         rate = cells.sample(group, cells.bandwidth)
@@ -189,7 +189,7 @@ _FULL = 0.9  # of what a lab's link carries, headers and all
 
 
 def _speeds(summary: Summary) -> tuple[dict[str, Speed], list[str]]:
-    """Give the model of each direction, and why one that was run has none."""
+    """Return the model of each direction, and why one that was run has none."""
     found, why = {}, []
     for name in ("read", "write"):
         try:
@@ -222,7 +222,7 @@ def findings(summary: Summary) -> list[Finding]:
 
 
 def _link(summary: Summary) -> float | None:
-    """Give what the lab's own link carries, in bytes/s; None on a user's pool."""
+    """Return what the lab's own link carries, in bytes/s; None on a user's pool."""
     rate = conditions.limits(summary, "1gbit").get("link")
     return parse_rate(rate) / 8 if rate else None
 
@@ -496,7 +496,7 @@ _Settings = dict[str, Factor]
 
 
 def _best_section(speeds: Sequence[Speed], of_server: str) -> Section:
-    """Give the best settings as lines to paste. Directions without a model have no say.
+    """Return the best settings as lines to paste. Directions without a model have no say.
 
     `of_server` is the factor that is the server's setting, and no option of a client.
     """
@@ -518,12 +518,12 @@ def _best_section(speeds: Sequence[Speed], of_server: str) -> Section:
 
 
 def _settings(speed: Speed) -> dict[str, list[Factor]]:
-    """Give the factors that can be chosen, with their levels."""
+    """Return the factors that can be chosen, with their levels."""
     return {name: levels for name, levels in speed.levels.items() if name != _WORK}
 
 
 def _default(speed: Speed) -> _Settings:
-    """Give the default among the levels that were run: async, hard, the largest buffer."""
+    """Return the default among the levels that were run: async, hard, the largest buffer."""
     return {
         name: next(
             (level for level in levels if level == _DEFAULTS.get(name)),

@@ -209,42 +209,42 @@ class ScriptedServer:
     # --- where it is ---
 
     def url(self, address: str | None = None, **arguments: object) -> str:
-        """Give the export's URL at an address (the first one), with further arguments."""
+        """Return the export's URL at an address (the first one), with further arguments."""
         host = address or self.addresses[0]
         words = {"nfsport": self.nfs_port, "mountport": self._mount_port, **arguments}
         return f"nfs://{_bracketed(host)}{self.export.path}?{_query(words)}"
 
     def url4(self, address: str | None = None, **arguments: object) -> str:
-        """Give the export's URL of NFSv4.1 at an address (the first one)."""
+        """Return the export's URL of NFSv4.1 at an address (the first one)."""
         host = _bracketed(address or self.addresses[0])
         words = {"version": "4.1", **arguments}
         return f"nfs://{host}:{self.nfs_port}{self.export.path}?{_query(words)}"
 
     def pool(self, **arguments: object) -> str:
-        """Give the pool of all addresses."""
+        """Return the pool of all addresses."""
         return ",".join(self.url(address, **arguments) for address in self.addresses)
 
     def pool4(self) -> str:
-        """Give the pool of all addresses, by NFSv4.1."""
+        """Return the pool of all addresses, by NFSv4.1."""
         return ",".join(self.url4(address) for address in self.addresses)
 
     # --- what it got ---
 
     def calls(self, *procedures: Procedure) -> list[Call]:
-        """Give the calls so far in the order of their arrival; of these procedures, or all."""
+        """Return the calls so far in the order of their arrival; of these procedures, or all."""
         log = self._log[:]
         return [call for call in log if call.procedure in procedures] if procedures else log
 
     def clients(self) -> list[Client]:
-        """Give the client IDs of NFSv4.1 that there are."""
+        """Return the client IDs of NFSv4.1 that there are."""
         return list(self._compounds.sessions.clients.values())
 
     def sessions(self) -> list[Session]:
-        """Give the sessions of NFSv4.1 that there are."""
+        """Return the sessions of NFSv4.1 that there are."""
         return list(self._compounds.sessions.sessions.values())
 
     def opens(self) -> list[Open]:
-        """Give what clients of NFSv4.1 have open."""
+        """Return what clients of NFSv4.1 have open."""
         return list(self._compounds.opens.all.values())
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -268,15 +268,15 @@ class ScriptedServer:
         file.current[:] = file.durable[:] = content
 
     def content(self, path: str) -> bytes:
-        """Give what a READ of a file would see; raises NfsError where there is none."""
+        """Return what a READ of a file would see; raises NfsError where there is none."""
         return bytes(as_file(self.export.files.find(path)).current)
 
     def durable(self, path: str) -> bytes:
-        """Give what of a file a restart would leave; raises NfsError where there is none."""
+        """Return what of a file a restart would leave; raises NfsError where there is none."""
         return bytes(as_file(self.export.files.find(path)).durable)
 
     def all_durable(self) -> dict[str, bytes]:
-        """Give what a restart would leave of all files, by name."""
+        """Return what a restart would leave of all files, by name."""
         return {file.path: bytes(file.durable) for file in self.export.files.files()}
 
     # --- what may happen to it ---

@@ -264,14 +264,14 @@ def _sattr3(source: Unpacker) -> Settable:
 
 
 def _bitmap4(source: Unpacker) -> frozenset[int]:
-    """Give the numbers in it."""
+    """Return the numbers in it."""
     words = source.unpack_array(source.unpack_uint)
     bits = ((32 * at + bit, word >> bit & 1) for at, word in enumerate(words) for bit in range(32))
     return frozenset(number for number, is_set in bits if is_set)
 
 
 def _fattr4(source: Unpacker) -> Settable:
-    """Give what is to be set."""
+    """Return what is to be set."""
     numbers, values = _bitmap4(source), Unpacker(source.unpack_opaque())
     if not numbers <= _SETTABLE.keys():
         raise NfsError(Status4.ATTRNOTSUPP)

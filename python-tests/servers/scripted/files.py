@@ -80,7 +80,7 @@ class File(Node):
     dirty: list[tuple[int, int]] = field(default_factory=list)
 
     def read(self, offset: int, count: int) -> bytes:
-        """Give up to `count` bytes."""
+        """Return up to `count` bytes."""
         return bytes(memoryview(self.current)[offset : offset + count])
 
     def write(self, offset: int, data: bytes, stable: Stable) -> None:
@@ -118,14 +118,14 @@ class File(Node):
 
 
 def as_directory(node: Node) -> Directory:
-    """Give a node that must be a directory."""
+    """Return a node that must be a directory."""
     if not isinstance(node, Directory):
         raise NfsError(Status.NOTDIR)
     return node
 
 
 def as_file(node: Node) -> File:
-    """Give a node that must be a regular file."""
+    """Return a node that must be a regular file."""
     if not isinstance(node, File):
         raise NfsError(Status.ISDIR)
     return node
@@ -154,7 +154,7 @@ class FileSystem:
         self._nodes[self.root.handle] = self.root
 
     def node(self, handle: bytes) -> Node:
-        """Give what a handle stands for, whether it still has a name or not."""
+        """Return what a handle stands for, whether it still has a name or not."""
         if len(handle) != _HANDLE_SIZE:
             raise NfsError(Status.BADHANDLE)
         forgotten = self.keeps is not None and handle not in (*self._kept, self.root.handle)
@@ -164,7 +164,7 @@ class FileSystem:
         return self._nodes[handle]
 
     def tell(self, node: Node) -> bytes:
-        """Give the handle of a node to a client: it is one that is kept."""
+        """Return the handle of a node to a client: it is one that is kept."""
         if self.keeps is not None:
             self._kept.pop(node.handle, None)
             self._kept[node.handle] = None
@@ -173,11 +173,11 @@ class FileSystem:
         return node.handle
 
     def directory(self, handle: bytes) -> Directory:
-        """Give the directory that a handle stands for."""
+        """Return the directory that a handle stands for."""
         return as_directory(self.node(handle))
 
     def file(self, handle: bytes) -> File:
-        """Give the regular file that a handle stands for."""
+        """Return the regular file that a handle stands for."""
         return as_file(self.node(handle))
 
     def lookup(self, directory: Directory, name: str) -> Node:
@@ -230,7 +230,7 @@ class FileSystem:
         return as_file(found)
 
     def link(self, file: File, directory: Directory, name: str) -> None:
-        """Give a file another name, which must be free; its path stays the first."""
+        """Return a file another name, which must be free; its path stays the first."""
         self._free_path(directory, name)
         directory.children[name] = file
         directory.changed = time.time()
@@ -243,7 +243,7 @@ class FileSystem:
         self._drop(directory, name)
 
     def rename(self, source: Directory, name: str, target: Directory, new_name: str) -> None:
-        """Give a file another name, which must be free."""
+        """Return a file another name, which must be free."""
         file = as_file(self.lookup(source, name))
         file.path = self._free_path(target, new_name)
         del source.children[name]
@@ -251,7 +251,7 @@ class FileSystem:
         source.changed = target.changed = time.time()
 
     def files(self) -> list[File]:
-        """Give all files."""
+        """Return all files."""
         return [node for node in list(self._nodes.values()) if isinstance(node, File)]
 
     def restart(self) -> None:
@@ -324,7 +324,7 @@ class Names:
             self._above[directory.handle] = self.root = directory
 
     def node(self, handle: bytes) -> Node:
-        """Give what a handle stands for."""
+        """Return what a handle stands for."""
         return self._above.get(handle) or self._files.node(handle)
 
     def leads(self, node: Node) -> bool:
@@ -332,7 +332,7 @@ class Names:
         return node.handle in self._above
 
     def path_of(self, arguments: Arguments, node: Node | None = None) -> str:
-        """Give the file that a call is about; `node` is NFSv4.1's current one, "?" is stale."""
+        """Return the file that a call is about; `node` is NFSv4.1's current one, "?" is stale."""
         try:
             node = self.node(arguments.handle) if arguments.handle else node
         except NfsError:

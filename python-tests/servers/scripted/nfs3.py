@@ -85,7 +85,7 @@ class Task:
     # --- MOUNT ---
 
     def _mnt(self) -> bytes:
-        """Give the export, or a directory below it."""
+        """Return the export, or a directory below it."""
         path = self._arguments.name
         below = path.removeprefix(self.export.path)
         if below == path or below[:1] not in ("", "/"):
@@ -100,11 +100,11 @@ class Task:
         return xdr(node.kind, node.mode, 1, node.uid, node.gid, *map(Hyper, longs), *times)
 
     def _post(self, node: Node) -> bytes:
-        """Give post_op_attr."""
+        """Return post_op_attr."""
         return xdr(self._flag) + (self._fattr3(node) if self._flag else b"")
 
     def _wcc(self, node: Node, before: bytes) -> bytes:
-        """Give wcc_data: what was before, and what is now."""
+        """Return wcc_data: what was before, and what is now."""
         return xdr(self._flag) + (before if self._flag else b"") + self._post(node)
 
     def _getattr(self) -> bytes:
@@ -148,7 +148,7 @@ class Task:
     # --- names ---
 
     def _directory(self) -> tuple[Directory, bytes]:
-        """Give the directory that the call is about, and what it is before it changes."""
+        """Return the directory that the call is about, and what it is before it changes."""
         directory = self._files.directory(self._arguments.handle)
         return directory, _before(directory)
 
@@ -234,19 +234,19 @@ def write(file: File, asked: Arguments, answer: Results, export: Export) -> tupl
 
 
 def verifier(answer: Results, files: FileSystem) -> Fixed:
-    """Give what WRITE and COMMIT end with."""
+    """Return what WRITE and COMMIT end with."""
     return Fixed(files.verifier if answer.verifier is None else answer.verifier)
 
 
 def _moves(asked: Arguments, answer: Results, most: int) -> int:
-    """Give the bytes that a READ or WRITE moves."""
+    """Return the bytes that a READ or WRITE moves."""
     return min(asked.count, most, asked.count if answer.limit is None else answer.limit)
 
 
 def cookie_verifier(
     directory: Directory, files: FileSystem, asked: Arguments, refusal: int
 ) -> bytes:
-    """Give that of READDIR's cookies, and refuse those of another one."""
+    """Return that of READDIR's cookies, and refuse those of another one."""
     names = "/".join(directory.children).encode() if files.verifies_cookies else b""
     now = zlib.crc32(names).to_bytes(VERIFIER_SIZE, "big")
     if asked.offset and asked.verifier != now:
@@ -262,7 +262,7 @@ def page(
     *,
     nfs4: bool = False,
 ) -> bytes:
-    """Give READDIR's results behind its attributes: cookies are places in `entries`, from 3."""
+    """Return READDIR's results behind its attributes: cookies are places in `entries`, from 3."""
     most = len(entries) if answer.limit is None else answer.limit
     room = asked.count - _PAGE_ROOM
     first = max(asked.offset - _COOKIE, 0)
@@ -281,11 +281,11 @@ def page(
 
 
 def nfstime(seconds: float) -> tuple[int, int]:
-    """Give whole seconds, and the nanoseconds."""
+    """Return whole seconds, and the nanoseconds."""
     fraction, whole = math.modf(seconds)
     return int(whole), int(fraction * 1e9)
 
 
 def _before(node: Node) -> bytes:
-    """Give wcc_attr."""
+    """Return wcc_attr."""
     return xdr(Hyper(node.size), *2 * nfstime(node.changed))

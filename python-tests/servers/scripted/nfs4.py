@@ -109,7 +109,7 @@ class Compound:
         return self.session.client
 
     def current(self) -> Node:
-        """Give what the current file handle stands for."""
+        """Return what the current file handle stands for."""
         if self.node is None:
             raise NfsError(Status4.NOFILEHANDLE)
         return self.node
@@ -119,7 +119,7 @@ class Compound:
         self.node, self.stateid = node, None
 
     def given(self, stateid: Stateid) -> Stateid:
-        """Give a stateid that is no name for the current one."""
+        """Return a stateid that is no name for the current one."""
         if stateid != CURRENT:
             return stateid
         if self.stateid is None:
@@ -368,7 +368,7 @@ class Compounds:
         return xdr(bitmap4(told), values)
 
     def _attributes(self, node: Node) -> dict[int, tuple[int | str | bytes, ...]]:
-        """Give those that clients ask for."""
+        """Return those that clients ask for."""
         export, (seconds, nanoseconds) = self._export, nfstime(node.changed)
         fsid, changed = 0 if self.names.leads(node) else FSID, (Hyper(seconds), nanoseconds)
         known: dict[int, tuple[int | str | bytes, ...]] = {
@@ -409,7 +409,7 @@ class Compounds:
         return node
 
     def _directory(self, it: Compound) -> tuple[Directory, Hyper]:
-        """Give the current directory, which is to change, and its change attribute before."""
+        """Return the current directory, which is to change, and its change attribute before."""
         return as_directory(self._changeable(it.current())), change_of(it.current())
 
     def _create(self, it: Compound) -> bytes:
@@ -462,7 +462,7 @@ class Compounds:
         return results + xdr(_READ_DELEGATION, Fixed(delegated), False, *ace)
 
     def _named(self, it: Compound) -> File:
-        """Give the file that OPEN names, which is made where it is to be."""
+        """Return the file that OPEN names, which is made where it is to be."""
         directory, asked = as_directory(it.current()), it.arguments
         if asked.creation is None:
             return as_file(self._files.lookup(directory, asked.name))
@@ -510,12 +510,12 @@ class Compounds:
 
 
 def change_of(node: Node) -> Hyper:
-    """Give changeid4: it is another one after each change."""
+    """Return changeid4: it is another one after each change."""
     return Hyper(node.changed * 1e9)
 
 
 def bitmap4(numbers: Collection[int]) -> Fixed:
-    """Give the bitmap of attributes by their numbers."""
+    """Return the bitmap of attributes by their numbers."""
     words = [0] * (max(numbers, default=-1) // 32 + 1)
     for number in numbers:
         words[number // 32] |= 1 << number % 32

@@ -290,34 +290,34 @@ class RpcCall:
 
 
 def accepted(stat: AcceptStat, results: bytes = b"") -> bytes:
-    """Give what follows xid and REPLY where the call was accepted; PROG_MISMATCH has low, high."""
+    """Return what follows xid and REPLY of an accepted call; PROG_MISMATCH has low, high."""
     if stat is AcceptStat.PROG_MISMATCH and not results:
         results = xdr(4, 4)
     return xdr(_ACCEPTED, 0, 0, stat) + results
 
 
 def denied(stat: AuthStat) -> bytes:
-    """Give what follows xid and REPLY where the caller is not let in."""
+    """Return what follows xid and REPLY where the caller is not let in."""
     return xdr(_DENIED, _AUTH_ERROR, stat)
 
 
 def rpc_mismatch(low: int, high: int) -> bytes:
-    """Give what follows xid and REPLY where the server speaks RPC versions `low` to `high`."""
+    """Return what follows xid and REPLY where the server speaks RPC versions `low` to `high`."""
     return xdr(_DENIED, _RPC_MISMATCH, low, high)
 
 
 def message(xid: int, rest: bytes, message_type: int = REPLY) -> bytes:
-    """Give a whole RPC message."""
+    """Return a whole RPC message."""
     return xdr(xid, message_type) + rest
 
 
 def mark(length: int, *, last: bool = True) -> bytes:
-    """Give a record mark (RFC 5531, 11)."""
+    """Return a record mark (RFC 5531, 11)."""
     return xdr(length | (LAST_FRAGMENT if last else 0))
 
 
 def record(data: bytes, fragments: tuple[int, ...] = ()) -> bytes:
-    """Give a record: one fragment, or fragments of the given sizes, over and over.
+    """Return a record: one fragment, or fragments of the given sizes, over and over.
 
     A size of 0 makes an empty fragment. Where none but empty ones are wanted, they come first.
     """

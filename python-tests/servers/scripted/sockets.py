@@ -230,7 +230,7 @@ class Listener:
         self._socket = self._bind(self.port)
 
     def close(self) -> None:
-        """Give the port up."""
+        """Return the port up."""
         self._close_fillers()
         if self._socket is None:
             return

@@ -82,7 +82,7 @@ class Session:
     connections: set[int] = field(default_factory=set)  # those bound to it, by number
 
     def slot(self, number: int) -> Slot:
-        """Give a slot."""
+        """Return a slot."""
         if number > self.highest:
             raise NfsError(Status4.BADSLOT)
         return self.slots.setdefault(number, Slot())
@@ -116,7 +116,7 @@ class Sessions:
     # --- client IDs ---
 
     def exchange(self, owner: bytes, verifier: bytes, user: int) -> Client:
-        """Give the client ID of an owner, which CREATE_SESSION confirms where it is new."""
+        """Return the client ID of an owner, which CREATE_SESSION confirms where it is new."""
         known = [one for one in self.clients.values() if one.owner == owner]
         confirmed = next((one for one in known if one.confirmed), None)
         if confirmed is not None and confirmed.user != user:
@@ -132,7 +132,7 @@ class Sessions:
         return client
 
     def client(self, number: int) -> Client:
-        """Give a client by its ID."""
+        """Return a client by its ID."""
         if number not in self.clients:
             raise NfsError(Status4.STALE_CLIENTID)
         return self.clients[number]
@@ -179,7 +179,7 @@ class Sessions:
         return session
 
     def session(self, number: bytes) -> Session:
-        """Give a session by its ID."""
+        """Return a session by its ID."""
         if number not in self.sessions:
             raise NfsError(Status4.BADSESSION)
         return self.sessions[number]
@@ -296,7 +296,7 @@ class Opens:
         del self.delegations[stateid.other]
 
     def find(self, stateid: Stateid, client: Client) -> Open:
-        """Give what a stateid stands for."""
+        """Return what a stateid stands for."""
         found = self.all.get(stateid.other)
         if found is None or found.client is not client or stateid.seqid > found.seqid:
             raise NfsError(Status4.BAD_STATEID)
