@@ -23,16 +23,17 @@ struct rpc_client;
 struct rpc_request {
 	bool meta; /* set before it is submitted: a struct meta_request (nfs/meta_request.h) */
 	bool done;
-	int error;	    /* 0, or a positive errno, and … */
-	const char *status; /* … the server's word for it, or NULL */
-	const char *fault;  /* … or what is wrong with its reply, or NULL */
+	int error;	    /* 0, or a positive errno */
+	const char *status; /* the server's word for the error, or NULL */
+	const char *fault;  /* what is wrong with its reply, or NULL */
 };
 
 struct call {
-	struct conn_io *io;	     /* or … */
-	struct rpc_request *request; /* … both NULL: a NULL call, which asks for a liveness probe */
-	struct rpc_client *rpc;	     /* it waits for, or was sent over; NULL: the call is free */
-	union {			     /* in a list of its channel, or of the free calls */
+	struct conn_io *io; /* NULL: it carries no I/O */
+	struct rpc_request
+		*request; /* NULL: an I/O's call, or without I/O a NULL call, the liveness probe */
+	struct rpc_client *rpc; /* whose it is; NULL: the call is free */
+	union {			/* in a list of its channel, or of the free calls */
 		TAILQ_ENTRY(call) link;
 		SLIST_ENTRY(call) next_free;
 	};

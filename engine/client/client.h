@@ -57,8 +57,8 @@ struct rpc_client {
 
 	void *state;	    /* the protocol's, of this connection */
 	void *renewal;	    /* the request by which its tick() keeps that alive */
-	bool prepared;	    /* the protocol has done what comes before I/O … */
-	struct call *setup; /* … or waits for this call, which stands in no list */
+	bool prepared;	    /* the protocol has done what comes before I/O */
+	struct call *setup; /* what comes before I/O waits for this call, which stands in no list */
 	int setup_error; /* it has failed, which was told: the channel is to go; a negative errno */
 	int lost;	 /* what the latest channel was lost by; a negative errno */
 	uint64_t setup_at; /* when the next may go out: the server asks to wait */
@@ -66,8 +66,8 @@ struct rpc_client {
 	struct client_reply reply;
 
 	uint64_t heard;	       /* when bytes came from the server, or it was asked */
-	bool probed;	       /* for a liveness probe, which has not come yet: … */
-	struct call *probe;    /* … by this call, the latest; NULL: there was no room for it */
+	bool probed;	       /* a liveness probe is not answered yet */
+	struct call *probe;    /* the latest probe; NULL: there was no room for it */
 	uint64_t acknowledged; /* the link's, when it was last looked at */
 	bool answered;	       /* it has answered a call since the channel came up */
 	uint32_t broken;       /* channels in a row that were lost by what the server sent */

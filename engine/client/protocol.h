@@ -36,11 +36,12 @@ struct call_result {
 	bool durable;	/* WRITE: at once */
 	uint8_t verifier[WRITE_VERIFIER]; /* WRITE, COMMIT */
 
-	int error;	    /* CALL_FAIL: a positive errno, and … */
-	const char *status; /* … CALL_BACKOFF too: the server's word, such as "NFS3ERR_STALE" … */
-	const char *fault; /* … or what is wrong with its reply; static strings, or NULL */
-	const char *flaw;  /* … or both: of a reply whose status counts all the same */
-	uint32_t code;	   /* CALL_RECOVER: the protocol's own, for recover() */
+	int error; /* CALL_FAIL: a positive errno */
+	const char
+		*status;   /* CALL_FAIL, CALL_BACKOFF: the server's word, such as "NFS3ERR_STALE" */
+	const char *fault; /* CALL_FAIL: what is wrong with the reply; a static string, or NULL */
+	const char *flaw; /* what is wrong with a reply whose status counts all the same, or NULL */
+	uint32_t code;	  /* CALL_RECOVER: the protocol's own, for recover() */
 };
 
 /* What a channel needs before I/O may go out over it. */

@@ -3,11 +3,13 @@
 
 #include "util.h"
 
-static const uint64_t NAMES_GRACE = 2 * SEC; /* after being told: for names, such as an unlink … */
-static const uint64_t IO_GRACE = 3 * SEC;    /* … and for I/O */
-static const uint64_t OUT_OF_REACH = 3 * SEC; /* after the runtime: no host is there … */
-static const uint64_t IO_MAX = 60 * SEC;      /* … nothing completes, though one is … */
-static const uint64_t NAMES_MAX = 60 * SEC;   /* … and for names, of a server that asks to wait */
+static const uint64_t NAMES_GRACE = 2 * SEC;  /* after being told: for names, such as an unlink */
+static const uint64_t IO_GRACE = 3 * SEC;     /* after being told: for I/O */
+static const uint64_t OUT_OF_REACH = 3 * SEC; /* after the runtime: no host is there */
+static const uint64_t IO_MAX =
+	60 * SEC; /* after the runtime: a host is there, and nothing completes */
+static const uint64_t NAMES_MAX =
+	60 * SEC; /* after the runtime: for names, of a server that asks to wait */
 
 static __thread struct {
 	struct thread_data *td;

@@ -24,22 +24,23 @@ struct request {
 	struct io_u *io_u;	   /* NULL: the engine's own */
 	TAILQ_ENTRY(request) link; /* in a struct request_list */
 	enum io_op op;
-	uint32_t file;	     /* IO_COMMIT: the first … */
-	uint32_t file_count; /* … of this many */
+	uint32_t file;	     /* IO_COMMIT: the first of file_count */
+	uint32_t file_count; /* IO_COMMIT: files, from `file` on */
 	bool data_only;	     /* fdatasync */
 	bool held_only;	     /* IO_COMMIT: leaves out what the hold has nothing of */
 
-	uint64_t offset; /* of what is not submitted yet … */
-	uint32_t left;	 /* … its bytes; IO_COMMIT: ledgers to look at; IO_META: 1, or 0 */
-	bool begun;	 /* a piece has been cut: the spread's choice is made */
+	uint64_t offset; /* of what is not submitted yet */
+	uint32_t
+		left; /* bytes not submitted yet; IO_COMMIT: ledgers to look at; IO_META: 1, or 0 */
+	bool begun;   /* a piece has been cut: the spread's choice is made */
 	struct spread_piece piece;
 	struct meta_request meta; /* IO_META */
 
 	uint32_t pieces;	/* outstanding */
 	int error;		/* the first, positive */
 	uint64_t end;		/* where the data ends: after it, a READ found the end of file */
-	const char *label;	/* the path that failed, and … */
-	const char *status;	/* … the server's word for it */
+	const char *label;	/* the path that failed */
+	const char *status;	/* the server's word for the error */
 	bool told;		/* a line has said why already */
 	struct meta_kind found; /* IO_META: as struct conn_io has it */
 
@@ -84,11 +85,11 @@ struct job {
 	struct replay replay;
 
 	struct conn_io *ios;
-	struct meta_io *metas;		     /* one for each of them; NULL: it moves data, … */
-	struct commit_io *commit_ios;	     /* … with one of these for each; else NULL */
-	struct io_list idle;		     /* ios that no request has */
-	struct io_list shared;		     /* COMMITs that were answered by another's reply */
-	struct request *requests;	     /* by io_u->index, and one of the engine's own */
+	struct meta_io *metas;	      /* one for each of ios; NULL: the job moves data */
+	struct commit_io *commit_ios; /* one for each of ios, where it moves data; else NULL */
+	struct io_list idle;	      /* ios that no request has */
+	struct io_list shared;	      /* COMMITs that were answered by another's reply */
+	struct request *requests;     /* by io_u->index, and one of the engine's own */
 	struct request_list pending[IO_OPS]; /* what is left of them waits to be submitted */
 	struct request_list syncs;	     /* wait for earlier writes */
 	uint32_t *writes;		     /* syncs.h's: under way, by file */

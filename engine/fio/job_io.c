@@ -62,11 +62,11 @@ static void complete(struct job *job, struct request *request)
 {
 	struct io_u *io_u = request->io_u;
 
-	if (request == &job->replay.request) /* replay_advance() looks at it … */
+	if (request == &job->replay.request) /* replay_advance() looks at it */
 		return;
 	if (request->op == IO_COMMIT && !syncs_end(job, request))
 		return;
-	if (!io_u) /* … and job_sync_file() at this one */
+	if (!io_u) /* a sync's: job_sync_file() looks at it */
 		return;
 	if (request->op == IO_META && !end_operation(job, request))
 		return;

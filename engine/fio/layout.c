@@ -12,8 +12,8 @@
 #include "util.h"
 
 enum {
-	DEPTH = 16,	 /* blocks under way … */
-	BLOCK = 1 << 20, /* … of at most so many bytes */
+	DEPTH = 16,	 /* blocks under way at once */
+	BLOCK = 1 << 20, /* bytes of a block, at most */
 	ALIGNMENT = 4096,
 };
 

@@ -200,7 +200,7 @@ int metadata_count(const struct thread_data *td, const struct fio_file *f, const
 	}
 	if (keeps_handles(pool) && *count > memory_of_machine() / ENTRY_BYTES) {
 		job_log("metadata=1: \"%s\" has %" PRIu64 " entries, whose handles do not fit into "
-							  "this machine's memory: size= is their "
+			"this machine's memory: size= is their "
 			"number times bs=%" PRIu64 " bytes",
 			f->file_name, *count, entry);
 		return -ENOMEM;

@@ -17,8 +17,8 @@
 
 /* Of an I/O. */
 struct open_loop_io {
-	uint64_t due; /* 0: it had no instant, and was sent at once … */
-	uint64_t lag; /* … else how much later it was sent; nanoseconds */
+	uint64_t due; /* 0: it had no instant, and was sent at once */
+	uint64_t lag; /* nanoseconds from `due` to its sending */
 };
 
 struct open_loop {

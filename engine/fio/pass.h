@@ -26,14 +26,14 @@ struct pass {
 	/* For the owner to read. */
 	struct group group;
 	struct conn_io *ios;
-	struct meta_io *metas;	   /* one for each of them … */
-	struct commit_io *commits; /* … and one of these */
-	uint64_t first, end;	   /* the pieces of this pass_run() … */
-	uint64_t next;		   /* … and the first that was not begun */
-	int error;		   /* the first, positive … */
-	const char *status;	   /* … in the server's words, or NULL … */
-	const char *label;	   /* … the path … */
-	uint64_t failed_at;	   /* … and the offset of its I/O */
+	struct meta_io *metas;	   /* one for each of ios */
+	struct commit_io *commits; /* one for each of ios */
+	uint64_t first, end;	   /* the pieces of this pass_run() */
+	uint64_t next;		   /* the first piece that was not begun */
+	int error;		   /* the first error, a positive errno */
+	const char *status;	   /* that error in the server's words, or NULL */
+	const char *label;	   /* the path that failed */
+	uint64_t failed_at;	   /* the offset of the I/O that failed */
 
 	/* private */
 	struct io_list idle;

@@ -46,7 +46,7 @@ struct conn_job {
 	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
 	uint64_t
 		wake_at; /* punctual: by the clock: when a wait ends; 0: after its slice, as ever */
-	uint64_t spin;	 /* … the last nanoseconds before that are no sleep */
+	uint64_t spin;	 /* the last nanoseconds before wake_at are no sleep */
 	struct hold *hold; /* copies of WRITEs that are not durable yet, or NULL */
 	/* Memory that I/O's data lies in, where known, for registration: fio's, and the hold's. */
 	struct iovec buffers[RPC_BUFFERS];

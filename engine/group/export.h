@@ -31,8 +31,8 @@ struct export_item {
 	struct nfs_handle handle; /* NFS; of length 0: not looked up */
 	struct meta_kind kind;	  /* of type 0: not known */
 	struct meta_identity identity;
-	int error;	    /* of the latest operation on it: a negative errno … */
-	const char *status; /* … in the server's words, or NULL */
+	int error;	    /* of the latest operation on it: a negative errno */
+	const char *status; /* that error in the server's words, or NULL */
 };
 
 struct export_items {
@@ -60,8 +60,8 @@ struct export
 	const struct export_ops *ops;
 	struct path *path;
 	struct export_dir root;
-	struct conn *conn;   /* NFS: a connection of its own … */
-	struct conn_job job; /* … which it has for itself */
+	struct conn *conn;   /* NFS: a connection of its own */
+	struct conn_job job; /* the connection's: it shares its job with no other */
 	struct export_call *calls;
 	uint32_t read_max, write_max;
 	char error[320];

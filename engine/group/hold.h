@@ -26,7 +26,7 @@ struct hold_extent {
 	uint32_t file;
 	uint32_t connection;   /* that took it */
 	bool under_way;	       /* a WRITE of it is outstanding */
-	bool again;	       /* … or was, for the second time or later */
+	bool again;	       /* it is written for the second time or later */
 	bool settled;	       /* durable, or dropped */
 	bool dropped;	       /* discarded: never written again */
 	bool mixed_verifiers;  /* its parts have several verifiers: no COMMIT can settle it */
@@ -39,9 +39,9 @@ struct hold {
 	uint8_t *memory;
 	uint64_t size; /* bytes */
 	uint64_t head; /* where in memory the next extent begins, if there is room before its end */
-	struct hold_extent *extents; /* number n is extents[n mod extent_max] … */
+	struct hold_extent *extents; /* number n is extents[n mod extent_max] */
 	uint64_t extent_max;
-	uint64_t first, end; /* … for the numbers first … end-1 */
+	uint64_t first, end; /* the numbers in use: first to end-1 */
 	uint64_t clock;	     /* counts WRITEs that were answered */
 	uint64_t under_way;  /* extents that are */
 	bool lost;	     /* a server has lost something of it, or may have */

@@ -21,8 +21,8 @@ struct ledger {
 	uint32_t held;			   /* hold.h's: extents that a COMMIT is to settle */
 	uint8_t verifier[LEDGER_VERIFIER]; /* of the unstable bytes */
 	uint64_t commits;		   /* COMMITs begun */
-	uint64_t settled; /* the latest of them that has made durable what it was to … */
-	uint8_t settled_verifier[LEDGER_VERIFIER]; /* … and was answered so */
+	uint64_t settled; /* the latest COMMIT that has made durable what it was to */
+	uint8_t settled_verifier[LEDGER_VERIFIER]; /* the verifier of that answer */
 };
 
 /* What one COMMIT under way is to make durable. */

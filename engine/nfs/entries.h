@@ -30,9 +30,9 @@ struct entries_terms {
 	uint64_t count;		/* the job's entries have numbers below this */
 	uint32_t per_directory; /* entries of a directory, and directories of one but the top's */
 	uint32_t depth;		/* levels of directories below the top one; 0: all lie in that */
-	bool shared;		/* other jobs have entries in these directories: names differ … */
-	uint32_t job;		/* … by this number */
-	bool make;		/* directories that are missing are made */
+	bool shared;  /* other jobs have entries in these directories: names differ by `job` */
+	uint32_t job; /* of this job, where `shared` */
+	bool make;    /* directories that are missing are made */
 	uint64_t run; /* 48 bits that no other run has: in names of entries beside the job's */
 };
 

@@ -23,9 +23,10 @@ struct listing {
 	uint64_t cookie; /* the last one of the server's: the next READDIR goes on behind it */
 	uint8_t verifier[LISTING_VERIFIER]; /* of the cookies */
 	uint64_t names;			    /* so far */
-	uint64_t milestone;	 /* a cookie of before: one that comes again is a circle … */
-	uint32_t pages;		 /* … of any length, if it is moved after 1, 2, 4 … READDIRs */
-	uint32_t misses;	 /* of the page that is asked for */
+	uint64_t milestone; /* an earlier cookie: one that comes again is a circle */
+	uint32_t pages;	    /* READDIRs; the milestone moves after 1, 2, 4 and so on: circles of any
+			       length are found */
+	uint32_t misses;    /* of the page that is asked for */
 	const struct path *path; /* that it is read over; NULL: not begun */
 
 	/* Where the server has forgotten its cookies: their verifier the last time, and since when

@@ -15,17 +15,17 @@ struct meta_arguments {
 	const struct nfs_handle *directory; /* that holds it */
 	char name[COMPONENT_MAX];	    /* the entry's there, where it is not named by handle */
 	char other[ENTRY_NAME_MAX];	    /* META_RENAME, META_LINK: the new one */
-	const struct listing *listing;	    /* META_READDIR: it goes on there … */
-	uint32_t bytes;			    /* … with results of at most so many */
+	const struct listing *listing;	    /* META_READDIR: where it goes on */
+	uint32_t bytes;			    /* META_READDIR: results have at most so many */
 
 	/* NFSv3 */
-	bool exclusive;	   /* META_CREATE: by a verifier … */
-	uint64_t verifier; /* … which no other create has; and without attributes */
+	bool exclusive;	   /* META_CREATE: by a verifier, without attributes */
+	uint64_t verifier; /* of `exclusive`: no other create has it */
 	bool made;	   /* META_SETATTR: of a file that was made so */
 
 	/* NFSv4: META_OPEN, META_CREATE. */
-	uint64_t client;       /* the client ID, … */
-	const void *owner;     /* … and the owner of the open: */
+	uint64_t client;       /* the client ID */
+	const void *owner;     /* of the open, owner_length bytes: */
 	uint32_t owner_length; /* calls under way at once want different ones */
 	bool closes;	       /* CLOSE is to follow */
 };

@@ -39,8 +39,8 @@ struct names {
 /* One operation. libnfs calls back within nfs_service(), or within nfs_destroy_context(). */
 struct operation {
 	int (*start)(struct names *names, struct operation *operation); /* 0: libnfs has it */
-	const char *name;		 /* what it is about: from the root … */
-	const struct nfs_handle *handle; /* … or by its handle */
+	const char *name;		 /* what it is about: from the root, or NULL */
+	const struct nfs_handle *handle; /* what it is about, by its handle */
 
 	bool done;
 	int error;		       /* negative errno, or 0 and more: success */

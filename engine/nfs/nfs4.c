@@ -199,8 +199,8 @@ void nfs4_put_symlink(struct nfs4_compound *compound, const char *name, const ch
 	xdr_put_u32(compound->out, NFS4_SYMLINK);
 	put_name(compound, target);
 	put_name(compound, name);
-	xdr_put_u32(compound->out, 0); /* attributes: words of the bitmap … */
-	xdr_put_u32(compound->out, 0); /* … and bytes */
+	xdr_put_u32(compound->out, 0); /* attributes: words of the bitmap */
+	xdr_put_u32(compound->out, 0); /* attributes: bytes */
 }
 
 void nfs4_put_remove(struct nfs4_compound *compound, const char *name)
@@ -231,8 +231,8 @@ void nfs4_put_readdir(struct nfs4_compound *compound, const struct listing *list
 	put_number(compound, NFS4_READDIR);
 	xdr_put_u64(compound->out, listing->cookie);
 	xdr_put_fixed(compound->out, listing->verifier, LISTING_VERIFIER);
-	xdr_put_u32(compound->out, bytes); /* of names and cookies, … */
-	xdr_put_u32(compound->out, bytes); /* … and of all results */
+	xdr_put_u32(compound->out, bytes); /* of names and cookies */
+	xdr_put_u32(compound->out, bytes); /* of all results */
 	xdr_put_u32(compound->out, 0);	   /* attributes: words of the bitmap */
 }
 

@@ -241,9 +241,9 @@ struct nfs4_attributes {
 	uint32_t lease_time;	      /* seconds; this and the next: 0 where not told */
 	uint64_t read_max, write_max; /* bytes */
 	uint64_t fsid[2], fileid;     /* 0 where not told */
-	uint64_t told;		      /* the bits of those that the server has told … */
-	uint64_t space[3]; /* … of these in the order of their numbers: available, … */
-	uint64_t files[3]; /* … free, total */
+	uint64_t told;		      /* bits of the attributes that the server has told */
+	uint64_t space[3];	      /* available, free, total: the order of their numbers */
+	uint64_t files[3];	      /* available, free, total */
 };
 void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes);
 

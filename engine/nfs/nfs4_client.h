@@ -66,8 +66,8 @@ struct nfs4_file {
 	bool stateless; /* not opened: a special stateid serves */
 	bool lost;	/* to be opened again */
 	uint32_t gone;	/* it could not be: the server's status */
-	bool delegated; /* by being opened again, against the wish: to be returned … */
-	struct nfs4_stateid delegation; /* … this one */
+	bool delegated; /* opening it again has brought a delegation, which is to be returned */
+	struct nfs4_stateid delegation; /* that one */
 	uint64_t opened_at;		/* by its client's clock */
 };
 
@@ -103,8 +103,8 @@ struct nfs4_client {
 	struct nfs4_server server;
 	uint64_t id;	   /* 0: not known yet */
 	uint32_t sequence; /* of the next CREATE_SESSION */
-	uint32_t ahead;	   /* … if the last so many, which gave none, have taken their numbers */
-	bool sequence_unknown; /* … is not that: the server is to tell it */
+	uint32_t ahead;	   /* CREATE_SESSIONs that gave none, and may have taken their numbers */
+	bool sequence_unknown; /* `sequence` is wrong: the server is to tell it */
 	bool known;	       /* the server has given the id, and has not said that it forgot it */
 	bool reclaims;	     /* after another id: opens are reclaimed first, in the grace period */
 	bool complete;	     /* RECLAIM_COMPLETE */
@@ -113,9 +113,9 @@ struct nfs4_client {
 	uint32_t lease_time; /* seconds; 0: not known yet */
 	/* Bytes of the longest messages that all sessions for data take; 0: not known yet. */
 	uint32_t request_max, response_max;
-	uint64_t waited; /* times that a call found no slot, in sessions that have ended … */
-	uint32_t slots;	 /* … of so many slots */
-	struct rpc_client *busy;       /* whose turn it is to ask */
+	uint64_t waited;	 /* times that a call found no slot, in sessions that have ended */
+	uint32_t slots;		 /* of those sessions */
+	struct rpc_client *busy; /* whose turn it is to ask */
 	struct nfs4_session *creating; /* its CREATE_SESSION may have been carried out */
 	struct nfs4_state *shared;     /* trunking=session: for data */
 };

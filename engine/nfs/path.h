@@ -54,8 +54,8 @@ struct path {
 	struct path_config config;
 	struct path_job job;
 	const struct nfs_version *version;
-	struct auth_sys_ids ids;      /* who calls … */
-	struct auth_sys credentials;  /* … as they are sent */
+	struct auth_sys_ids ids;      /* who calls */
+	struct auth_sys credentials;  /* `ids`, as they are sent */
 	void *state;		      /* the protocol's */
 	struct names *names;	      /* NULL: at rest, see path_rest() */
 	int directory;		      /* of a mount, or -1 */

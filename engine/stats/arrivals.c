@@ -4,8 +4,8 @@
 #include <math.h>
 
 enum {
-	SUSTAINED_SHARE = 100, /* of what was due, one part of so many may be missing … */
-	SUSTAINED_FEW = 10,    /* … or so many: they may just have been under way */
+	SUSTAINED_SHARE = 100, /* of what was due, one part of so many may be missing */
+	SUSTAINED_FEW = 10,    /* so many I/Os may be missing: they may just have been under way */
 };
 
 /* --- the schedule --- */

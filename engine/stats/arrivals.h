@@ -23,8 +23,8 @@ struct arrivals_terms {
 struct arrivals {
 	struct arrivals_terms terms;
 	uint64_t random; /* the generator's state */
-	uint64_t due;	 /* the next arrival's instant … */
-	double part;	 /* … and its part of a nanosecond: what is rounded off does not add up */
+	uint64_t due;	 /* the next arrival's instant */
+	double part;	 /* of `due`, below a nanosecond: rounding errors do not add up */
 
 	bool running;
 	uint64_t begun; /* when the present schedule, or the measurement within it, did */

@@ -11,8 +11,8 @@ struct counters {
 	uint64_t read_ops, read_bytes;	 /* answered READs and the bytes they brought */
 	uint64_t write_ops, write_bytes; /* answered WRITEs and the bytes they took */
 	uint64_t commits;		 /* answered COMMITs, or fsyncs of a mount */
-	uint64_t meta_ops;		 /* metadata operations that were done … */
-	uint64_t lookups;		 /* … and LOOKUPs that they needed before */
+	uint64_t meta_ops;		 /* metadata operations that were done */
+	uint64_t lookups;		 /* LOOKUPs that metadata operations needed before */
 	uint64_t rewritten_bytes;	 /* of write_bytes, those of held data written again */
 	uint64_t retransmissions;	 /* calls sent again, with their xid */
 	uint64_t reconnects;		 /* connections made after the first */

@@ -7,8 +7,8 @@
 #include "stats/histogram.h"
 
 struct operations {
-	uint64_t errors;	  /* those that failed, which are not in … */
-	struct histogram latency; /* … of those that were done, from submission to the end */
+	uint64_t errors;	  /* those that failed, which are not in `latency` */
+	struct histogram latency; /* of those that were done, from submission to the end */
 };
 
 /* Whose they are. */

@@ -13,8 +13,9 @@ enum {
 	LONG_HEAD = 1024,	 /* from here on it is a listing's */
 	STAGE = 128 * 1024,	 /* many small replies by one receive */
 	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
-	BULKY = 16 * 1024,	 /* replies from here on are received into place … */
-	READAHEAD_BULKY = 4096,	 /* … with the next heads only, lest their bulk be copied */
+	BULKY = 16 * 1024,	 /* bytes: longer replies are received into place */
+	READAHEAD_BULKY =
+		4096, /* bytes behind a bulky reply: heads only, lest bulk data be copied */
 };
 
 int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,

@@ -8,12 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes of the longest message head: RPC header and arguments, without bulk … */
+/* Bytes of the longest message head: RPC header and arguments, without bulk data. */
 #define RPC_HEAD_MAX 640
-/* … and over a byte stream, where names have to go: an NFSv4 OPEN. */
+/* The same over a byte stream, which carries names as well: an NFSv4 OPEN. */
 #define RPC_STREAM_HEAD_MAX 1024
 
-/* … and of the longest head of a reply: RPC header, and results without bulk, such as a listing. */
+/* Bytes of the longest head of a reply: RPC header and results without bulk data, such as a
+ * listing. */
 #define RPC_REPLY_HEAD_MAX (36 * 1024)
 
 /* The beginning of a reply, as far as it has arrived. */

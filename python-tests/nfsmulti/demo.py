@@ -26,7 +26,7 @@ from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import cells, pages
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.place import InLab, Serving
+from nfsmulti.run.place import InLab, Target
 from nfsmulti.run.plan import PlannedCell, name_of, ordered
 from nfsmulti.run.record import Meter, now_text, one_line, waiting_cell, write_machine
 from nfsmulti.stories.scenario import CellSpec
@@ -188,7 +188,7 @@ def in_namespaces(workload: Workload) -> InLab:
     return InLab(LabConfig(addresses=workload.many.paths, memory=memory))
 
 
-class Loopback(Serving):
+class Loopback(Target):
     """The benchmark's own servers on 127.0.0.1 and up, one to an address, which have every file."""
 
     def __init__(self, workload: Workload):

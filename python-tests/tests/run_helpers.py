@@ -11,7 +11,7 @@ from rich.console import Console
 from nfsmulti.fiorun import Engine
 from nfsmulti.processes import find
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.place import Serving
+from nfsmulti.run.place import Target
 from nfsmulti.run.plan import Plan, Setting, ordered, under
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS, CellSpec, OwnPool, Scale
@@ -52,7 +52,7 @@ def own_cells(name: str, scale: Scale) -> list[CellSpec]:
     return SCENARIOS[name].own_cells(scale, OwnPool(urls=1, mounts=1))[0]
 
 
-def run_one(record: Record, place: Serving) -> Cell:
+def run_one(record: Record, place: Target) -> Cell:
     """Run the only cell of a run."""
     (planned,) = record.waiting()
     return run_cell(planned, place, Engine.built(), record.folder, lambda *_: None)

@@ -37,10 +37,10 @@ from nfsmulti.report import pages
 from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import Tick, run_cell
 from nfsmulti.run.live import Live
-from nfsmulti.run.place import InGuest, InLab, OnPool, Serving
+from nfsmulti.run.place import InGuest, InLab, OnPool, Target
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.run.record import Record, Watcher, waiting_cell, write_place
-from nfsmulti.run.runner import Teller, run_in_guests
+from nfsmulti.run.runner import ProgressStream, run_in_guests
 from nfsmulti.stories import REPORTS, SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.units import parse_rate
@@ -324,7 +324,7 @@ def test_labs_limits_are_fitted_once(
                 raise HarnessError("not today")
             return super().__enter__()
 
-    def probed(planned: PlannedCell, place: Serving, engine: Engine, run: Path, tick: Tick) -> Cell:
+    def probed(planned: PlannedCell, place: Target, engine: Engine, run: Path, tick: Tick) -> Cell:
         if not planned.id.endswith("-without-limits"):
             return run_cell(planned, place, engine, run, tick)
         probes.append(planned.id)
@@ -454,15 +454,15 @@ def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
     specs = SCENARIOS["randread"].cells(Scale(True, 1))[:1]
     record = made_record(tmp_path / "run", "randread", specs)
     (cell,) = record.waiting()
-    teller = Teller(record, [cell], Listener())
+    stream = ProgressStream(record, [cell], Listener())
     now: dict[str, Any] = {"paths": {"p": {"ops": 1}}, "per_s": {}}
     ticked = json.dumps({"tick": 1.5, "now": now})
     said = f'{{"begin": "{cell.id}"}}\n{ticked}\n{{"end": "{cell.id}"}}\n'.encode()
     for byte in said[:30]:
-        teller.write(bytes([byte]))
-    assert teller.under_way == cell
-    teller.write(said[30:])
-    assert teller.under_way is None
+        stream.write(bytes([byte]))
+    assert stream.under_way == cell
+    stream.write(said[30:])
+    assert stream.under_way is None
     assert events == [f"begin {cell.id}", f"tick 1.5 {Live(**now)}", f"end {cell.id} waiting"]
 
 

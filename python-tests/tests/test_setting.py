@@ -17,7 +17,7 @@ from nfsmulti.run import runner
 from nfsmulti.run.place import InGuest
 from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under, warm_ups
 from nfsmulti.run.record import Watcher
-from nfsmulti.run.runner import Turner, run_in_place
+from nfsmulti.run.runner import SettingController, run_in_place
 from nfsmulti.stories import SCENARIOS, GuestPlace, Scale
 from nfsmulti.summary import Summary
 
@@ -102,10 +102,10 @@ def test_command_that_fails_hangs_or_does_nothing_fails_its_block(
         one = Setting("a", [8, 9], turn, f"cat {state}")
         lines: list[str] = []
         log.write_text("")
-        with Turner(one, tmp_path, lines.append) as turner:
+        with SettingController(one, tmp_path, lines.append) as controller:
             for cell in _cells(one):
                 with pytest.raises(HarnessError, match=said):
-                    turner.turn(cell)
+                    controller.turn(cell)
         assert sorted(log.read_text().split()) == ["18", "8", "9"]
         assert lines == ["a is restored to 18, as it was before"]
 
@@ -117,17 +117,17 @@ def test_get_must_print_the_value_and_nothing_else(tmp_path: Path) -> None:
         turn = f"[ {{a}} = 8 ] && echo '{said}' > {state} || echo '{{a}}' > {state}"
         one = Setting("a", [8, "4096 131072"], turn, f"cat {state}")
         eight, tabs = _cells(one)[0], _cells(one)[-1]
-        with Turner(one, tmp_path, print) as turner:
+        with SettingController(one, tmp_path, print) as controller:
             with pytest.raises(HarnessError, match="--set a=8: --get then says"):
-                turner.turn(eight)
-            turner.turn(tabs)
+                controller.turn(eight)
+            controller.turn(tabs)
         assert state.read_text() == "4096 131072\n", said
 
 
 def test_without_get_the_first_value_is_put_back(tmp_path: Path) -> None:
     log = tmp_path / "log"
     one, lines = Setting("a", [5, 6], f"echo {{a}} >> {log}"), list[str]()
-    with pytest.raises(KeyboardInterrupt), Turner(one, tmp_path, lines.append):
+    with pytest.raises(KeyboardInterrupt), SettingController(one, tmp_path, lines.append):
         raise KeyboardInterrupt
     assert log.read_text() == "5\n"
     assert lines == ["a is restored to 5, the first value: without --get its original is unknown"]
@@ -138,7 +138,7 @@ def test_run_that_was_killed_leaves_what_is_to_be_put_back(tmp_path: Path) -> No
     state.write_text("6")
     (tmp_path / "setting.before").write_text("4")
     one = Setting("a", [5, 6], f"echo {{a}} > {state}", f"cat {state}")
-    with Turner(one, tmp_path, lines.append):
+    with SettingController(one, tmp_path, lines.append):
         pass
     assert state.read_text() == "4\n"
 
@@ -149,11 +149,11 @@ def test_setting_that_cannot_be_read_or_put_back_is_said(tmp_path: Path) -> None
         ("echo '[a] b'", "cannot be restored"),
     ):
         one = Setting("a", [1], "echo {a}", get)
-        with pytest.raises(HarnessError, match=said), Turner(one, tmp_path, print):
+        with pytest.raises(HarnessError, match=said), SettingController(one, tmp_path, print):
             raise AssertionError
     one = Setting("a", [1], "exit 1 {a}")
     said = r"a is NOT restored to 1: --set a=1: `exit 1 1` failed \(1\)"
-    with pytest.raises(HarnessError, match=said), Turner(one, tmp_path, print):
+    with pytest.raises(HarnessError, match=said), SettingController(one, tmp_path, print):
         pass
 
 

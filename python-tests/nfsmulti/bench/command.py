@@ -27,7 +27,7 @@ from nfsmulti.fiorun import Engine, FioProcess
 from nfsmulti.paths import BUILD, COMMAND, RESULTS, shown, write_files
 from nfsmulti.report import pages
 from nfsmulti.run.cell import command, jobs_of, run_cell
-from nfsmulti.run.place import Serving, asked
+from nfsmulti.run.place import Target, asked
 from nfsmulti.run.plan import PlannedCell, ordered
 from nfsmulti.run.record import now_text, write_machine, write_place
 from nfsmulti.stories import cost, stall
@@ -142,7 +142,7 @@ def _core(cpu: int) -> str:
 # --- where fio runs: on a core of its own ---
 
 
-class OnSink(Serving):
+class OnSink(Target):
     """nfs-sink on a core of its own, another one for each run: it tells at its end what it did."""
 
     def __init__(self, cores: Cores, *, sleeps: bool = False, more: Sequence[str] = ()):
@@ -197,7 +197,7 @@ class OnSink(Serving):
         return dataclasses.replace(spec, options=options)
 
 
-class OnFiles(Serving):
+class OnFiles(Target):
     """A file on tmpfs, and one on a disk."""
 
     def __init__(self, client: int, folders: Mapping[str, Path]):
@@ -220,7 +220,7 @@ class OnFiles(Serving):
         return _run(planned, self, folder, self._client)
 
 
-def _run(planned: PlannedCell, place: Serving, folder: Path, client: int) -> Cell:
+def _run(planned: PlannedCell, place: Target, folder: Path, client: int) -> Cell:
     return run_cell(planned, place, Engine.built(), folder, lambda *_: None, cpus={client})
 
 
@@ -261,7 +261,7 @@ def memory(place: OnSink, folder: Path) -> int:
         return _private(ours, place, folder / "ours") - _private(null, place, folder / "null")
 
 
-def _private(spec: CellSpec, place: Serving, folder: Path) -> int:
+def _private(spec: CellSpec, place: Target, folder: Path) -> int:
     """Return the bytes that a job has for itself and has written to."""
     deadline = time.monotonic() + _START_SECONDS
     with FioProcess(command(spec, place, Engine.built(), folder), folder) as process:

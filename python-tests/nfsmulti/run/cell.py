@@ -33,7 +33,7 @@ from nfsmulti.fiorun import (
 from nfsmulti.hosts import Host
 from nfsmulti.run import live, offered, series, watch
 from nfsmulti.run.live import Live, Sampler
-from nfsmulti.run.place import Serving
+from nfsmulti.run.place import Target
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
 from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.run.watch import Watch
@@ -55,7 +55,7 @@ Tick = Callable[[float, Live | None], None]
 
 def run_cell(
     planned: PlannedCell,
-    place: Serving,
+    place: Target,
     engine: Engine,
     run: Path,
     tick: Tick,
@@ -187,7 +187,7 @@ def _most_seconds(spec: CellSpec) -> float:
 
 
 def _watched(
-    argv: list[str], sampler: Sampler, place: Serving, spec: CellSpec, tick: Tick
+    argv: list[str], sampler: Sampler, place: Target, spec: CellSpec, tick: Tick
 ) -> FioResult:
     """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
     told, limit = 0.0, _most_seconds(spec)
@@ -244,7 +244,7 @@ def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
 # --- its fio: all options of its jobfile, with those of the cell ---
 
 
-def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> list[str]:
+def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list[str]:
     """Return the words that run a cell's fio, whose files go to `folder`.
 
     Its jobs are given by their options one by one, since what stands in a jobfile wins over the

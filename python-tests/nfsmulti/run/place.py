@@ -35,7 +35,7 @@ _ALIKE = (set(VERSION_NAMES), {"hard", "soft"})
 _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
 
 
-class Serving(Protocol):
+class Target(Protocol):
     """A place that serves, from `with` until its end.
 
     `enter` are the words that lead to where clients are. `directory` holds all files of the jobs on
@@ -81,7 +81,7 @@ class Serving(Protocol):
         ...
 
 
-class InLab(Serving):
+class InLab(Target):
     """A lab of real servers on this machine, for as long as it is needed."""
 
     def __init__(self, config: LabConfig):
@@ -119,7 +119,7 @@ class InLab(Serving):
         return [f"nfs-ganesha {release} on {one.endpoint.address}" for one in self._lab.servers]
 
 
-class OnPool(Serving):
+class OnPool(Target):
     """The pool of a user, on which nothing is started and nothing taken down.
 
     `directory` is the run's own on its servers, "" as long as it has none. `server_command` are the
@@ -303,7 +303,7 @@ _SERVER, _BRIDGE = "10.77.0.1", "br0"
 _NETWORK_SECONDS = 120.0
 
 
-class InGuest(Serving):
+class InGuest(Target):
     """The guest's own server, over its addresses and its mounts, which goes with its kernel."""
 
     # In memory: several jobs append to one file, and the shared folder keeps no order among them.

@@ -25,7 +25,7 @@ from nfsmulti.paths import shown, write_json
 from nfsmulti.processes import claimed, run
 from nfsmulti.report import conditions
 from nfsmulti.run.live import Live
-from nfsmulti.run.place import Serving
+from nfsmulti.run.place import Target
 from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell, warm_ups
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Bar
@@ -223,7 +223,7 @@ def changed(folder: Path) -> str | None:
     return None
 
 
-def write_place(folder: Path, name: str, place: Serving) -> None:
+def write_place(folder: Path, name: str, place: Target) -> None:
     """Write what holds where a place's clients are: links and their limits, mounts, sysctls."""
     enter = list(place.enter)
     mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape").splitlines()

@@ -28,7 +28,7 @@ from nfsmulti.run.cell import run_cell
 from nfsmulti.run.directory import Leftover, new_name, run_directory
 from nfsmulti.run.live import Live
 from nfsmulti.run.metrics import Metrics
-from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Serving, split_pool
+from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Target, split_pool
 from nfsmulti.run.plan import (
     PLAIN,
     PlannedCell,
@@ -51,7 +51,7 @@ _PATIENCE, _SPARE_SECONDS = 5.0, 600.0
 
 
 def run_in_place(
-    record: Record, name: str, make: Callable[[], Serving], engine: Engine, watcher: Watcher
+    record: Record, name: str, make: Callable[[], Target], engine: Engine, watcher: Watcher
 ) -> None:
     """Run the waiting cells of the place `name`, which `make` gives, and again whenever it dies.
 
@@ -74,10 +74,12 @@ def run_in_place(
                 return
             first = False
             write_place(record.folder, name, place)
-            setting, turner = record.plan.setting, None
+            setting, controller = record.plan.setting, None
             if setting:
-                turner = stack.enter_context(Turner(setting, record.folder, watcher.note))
-            runs = _Runs(record, place, engine, watcher, turner)
+                controller = stack.enter_context(
+                    SettingController(setting, record.folder, watcher.note)
+                )
+            runs = _Runs(record, place, engine, watcher, controller)
             if runs.warm_up(waiting):
                 runs.until_trouble(waiting)
 
@@ -87,10 +89,10 @@ class _Runs:
     """The runs in one place, for as long as it serves."""
 
     record: Record
-    place: Serving
+    place: Target
     engine: Engine
     watcher: Watcher
-    turner: Turner | None
+    controller: SettingController | None
 
     def warm_up(self, waiting: list[PlannedCell]) -> bool:
         """Run each combination once, shortly, for nothing; False where the place serves no more.
@@ -124,8 +126,8 @@ class _Runs:
                 self.watcher.end(self.record.skip(cell, why))
                 continue
             try:
-                if self.turner:
-                    self.turner.turn(cell)
+                if self.controller:
+                    self.controller.turn(cell)
                 cell = offered.at_load(cell, self.record.cells, self.record.plan.seed)
                 probes.wait(cell)
             except HarnessError as error:
@@ -246,7 +248,7 @@ def _run_on_pool(record: Record, engine: Engine, watcher: Watcher) -> None:
     by_pool = [planned.spec for planned in plan.cells if planned.spec.client == "pool"]
     asked = place.as_asked(by_pool[0]) if by_pool else pool  # it may have no other version
     name = plan.directory or new_name()
-    make: Callable[[], Serving]
+    make: Callable[[], Target]
     with run_directory(record.folder, asked, name, wanted.bytes, keep=plan.keep):
         end = "stays" if plan.keep else "is removed at the end"
         watcher.note(f"its files go to {name}/ ({wanted.text()}), which {end}")
@@ -275,7 +277,7 @@ _SETTING_SECONDS = 30.0
 _BEFORE = "setting.before"  # while a run goes on, or was killed
 
 
-class Turner:
+class SettingController:
     """Turns a setting from `with` until its end, which puts it back and tells `say` so.
 
     To enter raises HarnessError where --get fails; to leave, where the setting could not be put
@@ -401,10 +403,10 @@ def run_in_guests(record: Record, name: str, place: GuestPlace, watcher: Watcher
     The cell under way has then failed. Raises HarnessError where a guest runs no cell.
     """
     while waiting := record.waiting(name):
-        teller = Teller(record, waiting, watcher)
-        why = _boot(record, name, place, teller, waiting)
+        stream = ProgressStream(record, waiting, watcher)
+        why = _boot(record, name, place, stream, waiting)
         record.reload()
-        if cell := teller.under_way:
+        if cell := stream.under_way:
             cell = cell if cell.repeat else warmed(cell, waiting)
             watcher.end(record.fail(cell, why))
         elif len(record.waiting(name)) == len(waiting):
@@ -412,7 +414,11 @@ def run_in_guests(record: Record, name: str, place: GuestPlace, watcher: Watcher
 
 
 def _boot(
-    record: Record, name: str, place: GuestPlace, teller: Teller, waiting: Sequence[PlannedCell]
+    record: Record,
+    name: str,
+    place: GuestPlace,
+    stream: ProgressStream,
+    waiting: Sequence[PlannedCell],
 ) -> str:
     """Run one guest; say why it ended, for the case that this was too early."""
     folder = record.folder.absolute()
@@ -433,7 +439,7 @@ def _boot(
     command = [sys.executable, "-m", "nfsmulti.run.runner", str(folder), name]
     with tempfile.TemporaryFile() as said:
         try:
-            status = run_in_guest(command, config, stdout=teller, stderr=said)
+            status = run_in_guest(command, config, stdout=stream, stderr=said)
         except MissingError:
             raise
         except HarnessError as error:
@@ -443,7 +449,7 @@ def _boot(
     return f"the harness in the guest ended with status {status}: {''.join(last)}"
 
 
-class Teller(io.BytesIO):
+class ProgressStream(io.BytesIO):
     """Takes what the harness in the guest prints (see _Lines) to a watcher."""
 
     def __init__(self, record: Record, cells: Sequence[PlannedCell], watcher: Watcher):
@@ -477,7 +483,7 @@ class Teller(io.BytesIO):
 
 
 class _Lines(Watcher):
-    """Tells the harness outside what happens in the guest: a Teller reads it."""
+    """Tells the harness outside what happens in the guest: a ProgressStream reads it."""
 
     def begin(self, cell: PlannedCell) -> None:
         self._say(begin=cell.id)
