@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfsmulti-sim - the engine's group/, nfs/, client/ and wire/ on a simulated network, server and
+ * clock, in one thread: one job for each seed.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "job.h"
+#include "util.h"
+#include "world.h"
+
+static const char usage[] =
+	"Usage: nfsmulti-sim [--seed N] [--jobs N] [--seconds N] [--failures N] [--ios N] "
+	"[--trace]\n"
+	"\n"
+	"Runs one simulated job for each seed from --seed on, until --jobs, --seconds or "
+	"--failures\n"
+	"are reached, and says how many failures they lived through. At the first job for which\n"
+	"something does not hold it says which seed that was, and the fewest I/Os that show it.\n"
+	"\n"
+	"  --seed N      the first seed (default 1)\n"
+	"  --jobs N      jobs to run (default 1000)\n"
+	"  --seconds N   for so long at the most\n"
+	"  --failures N  until so many were simulated\n"
+	"  --ios N       I/Os of a job (default 1000)\n"
+	"  --trace       print what happens\n";
+
+/* Replaces the engine's: xids are the same for the same seed. */
+uint32_t __wrap_path_random(void);
+uint32_t __wrap_path_random(void)
+{
+	return (uint32_t)world_random(&world, UINT32_MAX);
+}
+
+static const char *const failures[FAILURES] = {
+	[FAILED_CRASH] = "server restarts",
+	[FAILED_RESET] = "connections reset",
+	[FAILED_UNREACHED] = "addresses out of reach",
+	[FAILED_REPLY] = "replies lost",
+	[FAILED_CALL] = "calls lost",
+	[FAILED_DELAY] = "calls delayed",
+	[FAILED_SHORT] = "short transfers",
+};
+
+struct options {
+	uint64_t seed, jobs, seconds, failures;
+	uint32_t ios;
+	bool trace;
+};
+
+static uint64_t number(const char *text)
+{
+	char *end;
+	unsigned long long value = strtoull(text, &end, 10);
+
+	if (end == text || *end) {
+		fprintf(stderr, "nfsmulti-sim: '%s' is no number\n", text);
+		exit(2);
+	}
+	return value;
+}
+
+static void parse(struct options *options, int argc, char **argv)
+{
+	static const struct option names[] = {
+		{"seed", required_argument, NULL, 's'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"seconds", required_argument, NULL, 't'},
+		{"failures", required_argument, NULL, 'f'},
+		{"ios", required_argument, NULL, 'i'},
+		{"trace", no_argument, NULL, 'T'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "h", names, NULL)) >= 0) {
+		switch (option) {
+		case 's': options->seed = number(optarg); break;
+		case 'j': options->jobs = number(optarg); break;
+		case 't': options->seconds = number(optarg); break;
+		case 'f': options->failures = number(optarg); break;
+		case 'i': options->ios = (uint32_t)number(optarg); break;
+		case 'T': options->trace = true; break;
+		case 'h': fputs(usage, stdout); exit(0);
+		default: fputs(usage, stderr); exit(2);
+		}
+	}
+}
+
+/* The fewest I/Os with which the seed's job still fails. */
+static uint32_t shorten(uint64_t seed, uint32_t ios)
+{
+	uint32_t good = 0;
+
+	while (good + 1 < ios) {
+		uint32_t middle = good + (ios - good) / 2;
+		struct job_result result;
+
+		if (job_run(seed, middle, false, &result))
+			good = middle;
+		else
+			ios = middle;
+	}
+	return ios;
+}
+
+static int tell_failed(const struct options *options, uint64_t seed,
+		       const struct job_result *result)
+{
+	printf("seed %" PRIu64 ": %s\n", seed, result->why);
+	fflush(stdout);
+	printf("see it: nfsmulti-sim --seed %" PRIu64 " --jobs 1 --ios %u --trace\n", seed,
+	       shorten(seed, options->ios));
+	return 1;
+}
+
+static void tell_totals(uint64_t jobs, uint64_t ios, const uint64_t *totals, uint64_t all)
+{
+	printf("%" PRIu64 " jobs, %" PRIu64 " I/Os, %" PRIu64 " failures:", jobs, ios, all);
+	for (int i = 0; i < FAILURES; i++)
+		printf("%s %" PRIu64 " %s", i ? "," : "", totals[i], failures[i]);
+	putchar('\n');
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {.seed = 1, .jobs = 1000, .ios = 1000};
+	uint64_t totals[FAILURES] = {0}, all = 0, ios = 0, jobs = 0;
+	time_t begun = time(NULL);
+
+	parse(&options, argc, argv);
+	if (options.seconds || options.failures)
+		options.jobs = UINT64_MAX;
+	for (; jobs < options.jobs; jobs++) {
+		struct job_result result;
+
+		if (!job_run(options.seed + jobs, options.ios, options.trace, &result))
+			return tell_failed(&options, options.seed + jobs, &result);
+		ios += result.ios;
+		for (int i = 0; i < FAILURES; i++) {
+			totals[i] += result.failures[i];
+			all += i <= FAILED_CALL ? result.failures[i] : 0;
+		}
+		if ((options.failures && all >= options.failures) ||
+		    (options.seconds && (uint64_t)(time(NULL) - begun) >= options.seconds)) {
+			jobs++;
+			break;
+		}
+	}
+	tell_totals(jobs, ios, totals, all);
+	return 0;
+}

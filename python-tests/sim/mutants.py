@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Take lines out of the engine that matter, one after the other: nfsmulti-sim finds each.
+
+Run as a program, with the folder of a build. It ends with status 1 where one was not found within
+a minute.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A file of the engine, a text that stands there once, and what stands there instead."""
+
+    what: str
+    file: str
+    text: str
+    instead: str
+
+
+MUTANTS = [
+    Mutant(
+        "a WRITE's verifier is not compared", "group/ledger.h",
+        "bool changed = ledger->unstable && memcmp(ledger->verifier, verifier, LEDGER_VERIFIER);",
+        "bool changed = false;",
+    ),
+    Mutant(
+        "a COMMIT's verifier is not compared", "group/ledger.h",
+        "	if (!ledger_same(commit->verifier, verifier)) {\n		if (!commit->bytes",
+        "	if (false) {\n		if (!commit->bytes",
+    ),
+    Mutant(
+        "what a COMMIT that failed was to cover is forgotten", "group/ledger.h",
+        "	if (!ledger_settled(ledger, commit))\n		ledger->lost += commit->bytes;",
+        "",
+    ),
+    Mutant(
+        "what a COMMIT that was put off was to cover is forgotten", "group/ledger.h",
+        "	ledger->unstable += commit->bytes;",
+        "",
+    ),
+    Mutant(
+        "a reply's xid is not compared in full", "client/call.h",
+        "call->rpc == rpc && call->xid == xid && call->last_sent",
+        "call->rpc == rpc && call->last_sent",
+    ),
+    Mutant(
+        "xids have no generation", "client/call.h",
+        "table->generation++ << table->index_bits",
+        "table->generation << table->index_bits",
+    ),
+    Mutant(
+        "calls that were sent are not sent again after a loss", "client/disconnect.c",
+        "	TAILQ_CONCAT(&rpc->sent, &rpc->waiting, link);\n"
+        "	TAILQ_CONCAT(&rpc->waiting, &rpc->sent, link);",
+        "",
+    ),
+    Mutant(
+        "an overdue call is not sent again", "client/overdue.c",
+        "		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);\n	}\n}\n\n/* Those that have a",
+        "		TAILQ_INSERT_TAIL(&rpc->sent, call, link);\n	}\n}\n\n/* Those that have a",
+    ),
+    Mutant(
+        "a delayed call is forgotten", "client/overdue.c",
+        "		if (call->resume_at > now)\n			continue;",
+        "		continue;",
+    ),
+    Mutant(
+        "soft calls have all the time", "client/timers.h",
+        "return timing->soft && now - call->since > timer_major(timing);",
+        "return false;",
+    ),
+    Mutant(
+        "a READ's part is taken for all of it", "nfs/io_result.h",
+        "	if (io_result->count)\n		return CALL_PARTIAL;",
+        "	if (io_result->count)\n		return CALL_DONE;",
+    ),
+    Mutant(
+        "a WRITE's part is taken for all of it", "nfs/io_result.h",
+        "return io_result->count == call_rest(call) ? CALL_DONE : CALL_PARTIAL;",
+        "return CALL_DONE;",
+    ),
+    Mutant(
+        "the rest of a WRITE is sent from its beginning", "client/send.c",
+        ".at = io->buffer + io->done,",
+        ".at = io->buffer,",
+    ),
+    Mutant(
+        "a dead path keeps its I/O", "client/disconnect.c",
+        "		rpc->events->given_back(rpc, io);",
+        "",
+    ),
+]  # fmt: skip
+
+
+def _simulate(build: Path) -> str | None:
+    """Build the simulator; return what it says of a fault, or None where it finds none."""
+    subprocess.run(
+        ["cmake", "--build", build, "--target", "nfsmulti-sim", "--parallel", "2"],
+        check=True,
+        capture_output=True,
+    )
+    program = [build / "nfsmulti-sim", "--seconds", str(_SECONDS)]
+    try:
+        done = subprocess.run(
+            program, capture_output=True, text=True, timeout=2 * _SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "it does not end"
+    if not done.returncode:
+        return None
+    return (done.stdout.splitlines() or [f"it ends by signal {-done.returncode}"])[0]
+
+
+def main(build: Path) -> int:
+    """Try all; return how many were not found."""
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        source, work = Path(folder, "source"), Path(folder, "build")
+        shutil.copytree(_ROOT, source, ignore=shutil.ignore_patterns("build", "results", ".git"))
+        headers = f"-DFIO_HEADERS_DIR={build / 'fio-headers'}"
+        configure = ["cmake", "-S", source, "-B", work, headers, "-DCMAKE_BUILD_TYPE=Debug"]
+        subprocess.run(configure, check=True, capture_output=True)
+        for mutant in MUTANTS:
+            file = source / "engine" / mutant.file
+            text = file.read_text()
+            if text.count(mutant.text) != 1:
+                sys.exit(f"{mutant.file}: not once there: {mutant.text!r}")
+            file.write_text(text.replace(mutant.text, mutant.instead))
+            said = _simulate(work)
+            file.write_text(text)
+            print(f"{mutant.what}: {said or 'NOT FOUND'}", flush=True)
+            missed += not said
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(Path(sys.argv[1]).resolve()) else 0)

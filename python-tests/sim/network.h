@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * network.h - simulated connections in the place of TCP's: rpc_tcp is defined here, over the
+ * engine's own stream.c and record.c. Bytes arrive late and in pieces, connections are reset in the
+ * middle of a record, addresses are out of reach for a while.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ADDRESSES_MAX = 4 };
+
+/* A connection's end at the server. */
+struct link_end;
+
+/* What the network tells a server. */
+struct network_server {
+	/* Bytes have come. They are the callee's for the time of the call. */
+	void (*received)(struct link_end *end, const uint8_t *bytes, size_t length);
+	/* The connection is gone, and `end` with it. */
+	void (*gone)(struct link_end *end);
+};
+
+struct network_terms {
+	uint64_t latency;  /* nanoseconds, one way, at most */
+	uint64_t reset_in; /* one in so many deliveries resets the connection; 0: none does */
+};
+
+/* Addresses are numbers from 0, each with a port of its own: 1 + its number. */
+void network_begin(const struct network_terms *terms, const struct network_server *server);
+/* False: a connection is left. The world has ended. */
+bool network_end(void);
+
+/* A server listens or does not; that it stops resets its connections. */
+void network_listen(bool listens);
+/* An address is out of reach: nothing arrives over it, in neither direction, and nothing is lost
+ * but by resets. */
+void network_cut(uint32_t address, bool cut);
+/* From now on nothing fails any more, and all is fast. */
+void network_heal(void);
+
+/* Sends bytes to the client. */
+void network_send(struct link_end *end, const void *bytes, size_t length);
+
+/* What the server keeps of a connection. */
+void **network_context(struct link_end *end);

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nfs/nfs3.h"
+#include "util.h"
+#include "wire/record.h"
+#include "world.h"
+
+enum { STATUS_NOSPC = 28, STATUS_JUKEBOX = 10008 };
+enum { MARK = 4, CALL_ROOM = SERVER_FILE + 1024 };
+
+struct server server;
+
+/* What the server keeps of a connection: a call that has not come in full. */
+struct session {
+	uint8_t bytes[MARK + CALL_ROOM];
+	size_t have;
+};
+
+/* A call, as far as it is of interest. */
+struct arguments {
+	uint32_t xid, procedure, length, stable;
+	uint64_t offset;
+	const uint8_t *data;
+};
+
+/* The reply cache (RFC 1813, 4.5): what was answered is not carried out twice. */
+enum { CACHED = 4096, CACHED_ROOM = 128 };
+
+static struct cached {
+	bool valid;
+	uint32_t xid, length;
+	uint8_t bytes[CACHED_ROOM]; /* with the mark's room */
+} cache[CACHED];
+
+void server_begin(const struct server_terms *terms)
+{
+	memset(&server, 0, sizeof(server));
+	memset(cache, 0, sizeof(cache));
+	server.terms = *terms;
+	server.up = true;
+	server.verifier = world_random(&world, UINT64_MAX);
+}
+
+/* --- restarts --- */
+
+static void come_up(void *context)
+{
+	if (server.up)
+		return;
+	world_tell(&world, "server: up, verifier %016llx", (unsigned long long)server.verifier);
+	server.up = true;
+	network_listen(true);
+}
+
+static void crash(void)
+{
+	uint64_t down = 1 + world_random(&world, server.terms.down);
+
+	world_tell(&world, "server: restarts, for %.3f s", (double)down / SEC);
+	world.failures[FAILED_CRASH]++;
+	memcpy(server.memory, server.disk, sizeof(server.memory));
+	memset(cache, 0, sizeof(cache));
+	server.verifier = world_random(&world, UINT64_MAX);
+	server.up = false;
+	network_listen(false);
+	world_plan(&world, down, come_up, NULL, NULL);
+}
+
+void server_heal(void)
+{
+	server.terms.crash_in = server.terms.lose_call_in = server.terms.lose_reply_in = 0;
+	server.terms.delay_in = server.terms.short_in = server.terms.full_in = 0;
+	server.terms.service = 0;
+	come_up(NULL);
+}
+
+/* --- replies --- */
+
+struct reply {
+	struct link_end *end; /* NULL: its connection is gone */
+	struct reply *next;
+	struct xdr_out out;
+	uint8_t bytes[MARK + CALL_ROOM];
+};
+
+static struct reply *replies;
+
+static void forget_reply(void *context)
+{
+	struct reply **at = &replies;
+
+	while (*at != context)
+		at = &(*at)->next;
+	*at = (*at)->next;
+	free(context);
+}
+
+static void send_reply(void *context)
+{
+	struct reply *reply = context;
+	uint32_t length = (uint32_t)(reply->out.at - reply->bytes);
+	uint32_t mark = htobe32((length - MARK) | RECORD_LAST_FRAGMENT);
+
+	memcpy(reply->bytes, &mark, MARK);
+	if (reply->end)
+		network_send(reply->end, reply->bytes, length);
+	forget_reply(reply);
+}
+
+static struct xdr_out *begin_reply(struct link_end *end, uint32_t xid, struct reply **out)
+{
+	const uint32_t accepted[] = {htobe32(1), 0, 0, 0, 0}; /* RFC 5531, 9; AUTH_NONE */
+	struct reply *reply = malloc(sizeof(*reply));
+
+	reply->end = end;
+	reply->next = replies;
+	replies = reply;
+	reply->out =
+		(struct xdr_out){reply->bytes + MARK, reply->bytes + sizeof(reply->bytes), false};
+	xdr_put_u32(&reply->out, xid);
+	xdr_put_fixed(&reply->out, accepted, sizeof(accepted));
+	*out = reply;
+	return &reply->out;
+}
+
+/* --- the reply cache --- */
+
+static struct cached *cached_of(uint32_t xid)
+{
+	return &cache[(xid ^ xid >> 12) % CACHED];
+}
+
+/* READs change nothing: they are carried out again. */
+static void keep(const struct reply *reply, const struct arguments *call)
+{
+	struct cached *cached = cached_of(call->xid);
+	size_t length = (size_t)(reply->out.at - reply->bytes);
+
+	if (call->procedure == NFS3_READ || length > CACHED_ROOM)
+		return;
+	*cached = (struct cached){.valid = true, .xid = call->xid, .length = (uint32_t)length};
+	memcpy(cached->bytes, reply->bytes, length);
+}
+
+static bool replay(struct reply *reply, uint32_t xid)
+{
+	const struct cached *cached = cached_of(xid);
+
+	if (!cached->valid || cached->xid != xid)
+		return false;
+	memcpy(reply->bytes, cached->bytes, cached->length);
+	reply->out.at = reply->bytes + cached->length;
+	return true;
+}
+
+/* --- calls --- */
+
+/* A part of what was asked for, where that is to happen. */
+static uint32_t part_of(uint32_t length)
+{
+	if (length < 2 || !world_chance(&world, server.terms.short_in))
+		return length;
+	world.failures[FAILED_SHORT]++;
+	return 1 + (uint32_t)world_random(&world, length - 1);
+}
+
+static void answer_read(struct xdr_out *out, const struct arguments *call)
+{
+	uint32_t left = (uint32_t)(SERVER_FILE - min_of(call->offset, (uint64_t)SERVER_FILE));
+	uint32_t length = part_of(min_of(call->length, left));
+
+	xdr_put_u32(out, 0); /* no attributes */
+	xdr_put_u32(out, length);
+	xdr_put_u32(out, call->offset + length == SERVER_FILE);
+	xdr_put_opaque(out, server.memory + call->offset, length);
+}
+
+static void answer_write(struct xdr_out *out, const struct arguments *call)
+{
+	uint32_t length = part_of(call->length), stable = call->stable;
+
+	if (world_chance(&world, server.terms.eager_in))
+		stable = NFS3_FILE_SYNC;
+	memcpy(server.memory + call->offset, call->data, length);
+	if (stable != NFS3_UNSTABLE)
+		memcpy(server.disk + call->offset, call->data, length);
+	xdr_put_u64(out, 0); /* no attributes, before or after */
+	xdr_put_u32(out, length);
+	xdr_put_u32(out, stable);
+	xdr_put_fixed(out, &server.verifier, sizeof(server.verifier));
+}
+
+static void answer_commit(struct xdr_out *out)
+{
+	memcpy(server.disk, server.memory, sizeof(server.disk));
+	xdr_put_u64(out, 0);
+	xdr_put_fixed(out, &server.verifier, sizeof(server.verifier));
+}
+
+/* A status that is not 0, and the attributes that follow it. */
+static void refuse(struct xdr_out *out, const struct arguments *call, uint32_t status)
+{
+	xdr_put_u32(out, status);
+	xdr_put_u32(out, 0);
+	if (call->procedure != NFS3_READ)
+		xdr_put_u32(out, 0);
+}
+
+static void answer(struct xdr_out *out, const struct arguments *call)
+{
+	if (call->procedure == NFS3_NULL)
+		return;
+	if (world_chance(&world, server.terms.delay_in)) {
+		world.failures[FAILED_DELAY]++;
+		refuse(out, call, STATUS_JUKEBOX);
+	} else if (call->procedure == NFS3_WRITE && world_chance(&world, server.terms.full_in)) {
+		refuse(out, call, STATUS_NOSPC);
+	} else {
+		xdr_put_u32(out, 0);
+		switch (call->procedure) {
+		case NFS3_READ: answer_read(out, call); break;
+		case NFS3_WRITE: answer_write(out, call); break;
+		default: answer_commit(out); break;
+		}
+	}
+}
+
+static void read_call(struct xdr_in *in, struct arguments *call)
+{
+	call->xid = xdr_get_u32(in);
+	xdr_skip(in, 4 * 4); /* CALL, RPC's version, program and its version */
+	call->procedure = xdr_get_u32(in);
+	for (int i = 0; i < 2; i++) { /* credential and verifier */
+		xdr_get_u32(in);
+		xdr_skip(in, xdr_get_u32(in));
+	}
+	if (call->procedure == NFS3_NULL)
+		return;
+	xdr_skip(in, xdr_get_u32(in)); /* the handle */
+	call->offset = xdr_get_u64(in);
+	call->length = xdr_get_u32(in);
+	if (call->procedure == NFS3_WRITE) {
+		call->stable = xdr_get_u32(in);
+		call->data = xdr_skip(in, xdr_get_u32(in));
+	}
+}
+
+static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
+{
+	struct xdr_in in = {bytes, bytes + length, false};
+	struct arguments call = {0};
+	struct reply *reply;
+	struct xdr_out *out;
+
+	read_call(&in, &call);
+	if (in.bad || in.at != in.end) {
+		world_tell(&world, "server: a call that is none");
+		abort();
+	}
+	server.calls++;
+	world_tell(&world, "server: xid %08x %s %u@%llu", call.xid,
+		   nfs3_procedure_name((enum nfs3_procedure)call.procedure), call.length,
+		   (unsigned long long)call.offset);
+	if (world_chance(&world, server.terms.lose_call_in)) {
+		world.failures[FAILED_CALL]++;
+		return;
+	}
+	out = begin_reply(end, call.xid, &reply);
+	if (!replay(reply, call.xid)) {
+		answer(out, &call);
+		keep(reply, &call);
+	}
+	if (world_chance(&world, server.terms.lose_reply_in)) {
+		world.failures[FAILED_REPLY]++;
+		forget_reply(reply);
+	} else {
+		world_plan(&world, world_random(&world, server.terms.service + 1), send_reply,
+			   forget_reply, reply);
+	}
+	if (world_chance(&world, server.terms.crash_in))
+		crash();
+}
+
+/* --- the network's --- */
+
+static void gone(struct link_end *end)
+{
+	void **context = network_context(end);
+
+	for (struct reply *reply = replies; reply; reply = reply->next)
+		if (reply->end == end)
+			reply->end = NULL;
+	free(*context);
+	*context = NULL;
+}
+
+/* Serves the calls that are there in full. A restart takes the connection away meanwhile. */
+static void received(struct link_end *end, const uint8_t *bytes, size_t length)
+{
+	void **context = network_context(end);
+	struct session *session = *context = *context ?: calloc(1, sizeof(*session));
+	uint8_t call[CALL_ROOM];
+
+	while (length) {
+		size_t whole = MARK, part;
+
+		if (session->have >= MARK) {
+			uint32_t mark;
+
+			memcpy(&mark, session->bytes, MARK);
+			whole += be32toh(mark) & ~RECORD_LAST_FRAGMENT;
+		}
+		part = min_of(length, whole - session->have);
+		memcpy(session->bytes + session->have, bytes, part);
+		session->have += part;
+		bytes += part;
+		length -= part;
+		if (session->have < whole || whole == MARK)
+			continue;
+		memcpy(call, session->bytes + MARK, whole - MARK);
+		session->have = 0;
+		serve(end, call, whole - MARK);
+		if (!*context)
+			return;
+	}
+}
+
+const struct network_server server_network = {.received = received, .gone = gone};

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * server.h - a simulated server of NFSv3 with one file: it keeps what is durable apart from what is
+ * only in its memory, and may restart between any two calls. Calls are carried out in the order in
+ * which they arrive, and answered in any.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "network.h"
+
+enum { SERVER_FILE = 32 << 10 }; /* bytes */
+
+/* Each is one in so many calls; 0: it never happens. */
+struct server_terms {
+	uint64_t crash_in;	/* it restarts after that call */
+	uint64_t lose_call_in;	/* the call is not carried out, and not answered */
+	uint64_t lose_reply_in; /* it is carried out, and not answered */
+	uint64_t delay_in;	/* NFS3ERR_JUKEBOX */
+	uint64_t short_in;	/* a READ or WRITE moves a part */
+	uint64_t full_in;	/* a WRITE gets NFS3ERR_NOSPC */
+	uint64_t eager_in;	/* an UNSTABLE write is durable at once */
+	uint64_t service;	/* nanoseconds until the reply leaves, at most */
+	uint64_t down;		/* nanoseconds that a restart takes, at most */
+};
+
+struct server {
+	struct server_terms terms;
+	bool up;
+	uint64_t verifier; /* of this incarnation */
+	uint8_t memory[SERVER_FILE], disk[SERVER_FILE];
+	uint64_t calls;
+};
+
+extern struct server server;
+extern const struct network_server server_network;
+
+void server_begin(const struct server_terms *terms);
+/* From now on nothing fails any more, and answers are fast; a server that is down comes up. */
+void server_heal(void);
+
+/* The file's handle is this. */
+#define SERVER_HANDLE "file"
