@@ -67,8 +67,8 @@ MUTANTS = [
     ),
     Mutant(
         "an overdue call is not sent again", "client/overdue.c",
-        "		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);\n	}\n}\n\n/* Those that have a",
-        "		TAILQ_INSERT_TAIL(&rpc->sent, call, link);\n	}\n}\n\n/* Those that have a",
+        "		if (!can_retransmit(rpc, call))",
+        "		if (true)",
     ),
     Mutant(
         "a delayed call is forgotten", "client/overdue.c",

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The client on a simulated network, server and clock: python-tests/sim/, built as nfsmulti-sim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nfsmulti.processes import Completed, run
+
+_SECONDS = 900.0
+_JOBS = 3000  # about half a minute of one core; with sanitizers a tenth of them takes as long
+# What a fault of the engine, of the simulator or of its checks once failed with.
+_KEPT = (113, 175, 230, 295, 374, 4584, 11023)
+
+pytestmark = pytest.mark.timeout(_SECONDS)
+
+
+def _sim(build_dir: Path, *options: str) -> Completed:
+    return run([str(build_dir / "nfsmulti-sim"), *options], timeout=_SECONDS)
+
+
+@pytest.mark.sanitized
+def test_jobs_live_through_simulated_failures(
+    build_dir: Path, request: pytest.FixtureRequest
+) -> None:
+    slow = request.config.getoption("--build") == "asan"
+    done = _sim(build_dir, "--jobs", str(_JOBS // 3 if slow else _JOBS))
+    assert done.status == 0, done.stdout + done.stderr
+    assert "server restarts" in done.stdout
+
+
+@pytest.mark.parametrize("seed", _KEPT)
+def test_seeds_that_failed_once(build_dir: Path, seed: int) -> None:
+    done = _sim(build_dir, "--jobs", "1", "--seed", str(seed))
+    assert done.status == 0, done.stdout + done.stderr
+
+
+def test_a_seed_gives_the_same_run_each_time(build_dir: Path) -> None:
+    options = ("--jobs", "1", "--seed", "7", "--ios", "200", "--trace")
+    one, other = (_sim(build_dir, *options).check().stdout for _ in range(2))
+    assert one == other
+    assert "WRITE" in one
+
+
+def test_bad_options_are_named(build_dir: Path) -> None:
+    done = _sim(build_dir, "--seed", "x")
+    assert done.status == 2
+    assert "'x' is no number" in done.stderr
