@@ -46,6 +46,7 @@ struct call {
 	uint64_t position;    /* it has left when the channel's sent() reaches this */
 	uint32_t slot, epoch; /* the protocol's: what acquire() has given it */
 	uint32_t highest;     /* the protocol's: the highest slot in use then */
+	uint8_t stateid[16];  /* the protocol's: that it was first sent with */
 	bool slot_used;	      /* the protocol's: the server has accepted the slot's number */
 	uint32_t reopened;    /* the protocol's: the epoch its file was opened again in; 0: none */
 };

@@ -51,7 +51,9 @@ static int await_ready(struct names *names)
 				link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT,
 		};
 
-		stopped = wait_slice(&poll_fd, 1, deadline, path->job.stop);
+		stopped = clock_read(&names->clock) > deadline
+				  ? -ETIMEDOUT
+				  : wait_slice(&poll_fd, 1, WAIT_NO_DEADLINE, path->job.stop);
 	}
 	if (stopped)
 		path->job.log("%s: port %u: %s", path->config.label, path->config.nfs_port,
@@ -83,7 +85,7 @@ static int begin_opening(struct names *names)
 	};
 	int error;
 
-	names->clock.read = clock_monotonic;
+	names->clock.read = path->job.clock ?: clock_monotonic;
 	names->rpc = (struct rpc_client){
 		.protocol = &path->version->protocol,
 		.credentials = &path->credentials.base,

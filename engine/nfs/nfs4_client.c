@@ -406,14 +406,30 @@ static void returned(struct nfs4_state *state)
 	state->reopening = NULL;
 }
 
+/*
+ * An EXCHANGE_ID that was answered late, after another client had asked: the ID may have been
+ * confirmed meanwhile, and the number of the next CREATE_SESSION is another.
+ */
+static bool is_outdated(const struct nfs4_state *state)
+{
+	return state->client->known && state->client->answers != state->asked_after;
+}
+
 static void take_answer(struct nfs4_state *state, uint64_t now)
 {
 	const struct nfs4_request *request = &state->setup;
 
 	state->asked = false;
 	switch (request->operation) {
-	case NFS4_EXCHANGE_ID: exchanged(state, &request->exchanged); break;
-	case NFS4_CREATE_SESSION: created(state, request); break;
+	case NFS4_EXCHANGE_ID:
+		if (!is_outdated(state))
+			exchanged(state, &request->exchanged);
+		state->client->answers++;
+		break;
+	case NFS4_CREATE_SESSION:
+		created(state, request);
+		state->client->answers++;
+		break;
 	case NFS4_OPEN: reopened(state, request, now); break;
 	case NFS4_DELEGRETURN: returned(state); break;
 	case NFS4_RECLAIM_COMPLETE: state->client->complete = true; break;
@@ -510,6 +526,7 @@ enum preparation nfs4_client_prepare(struct rpc_client *rpc, struct rpc_request 
 	}
 	client->busy = rpc;
 	state->asked = true;
+	state->asked_after = client->answers;
 	*request = &state->setup.base;
 	return PREPARE_ASK;
 }

@@ -80,6 +80,7 @@ struct nfs4_state {
 	bool unbound;		   /* this connection is to be bound to the session */
 	struct nfs4_request setup; /* prepare()'s: the latest */
 	bool asked;
+	uint32_t asked_after;	     /* the client's `answers`, when `setup` was asked */
 	int shared;		     /* sessions granted in a row that were another's */
 	struct nfs4_file *reopening; /* by `setup`, or its delegation is returned */
 };
@@ -107,6 +108,7 @@ struct nfs4_client {
 	bool sequence_unknown; /* `sequence` is wrong: the server is to tell it */
 	bool known;	       /* the server has given the id, and has not said that it forgot it */
 	bool reclaims;	     /* after another id: opens are reclaimed first, in the grace period */
+	uint32_t answers;    /* to EXCHANGE_ID and CREATE_SESSION, that were taken */
 	bool complete;	     /* RECLAIM_COMPLETE */
 	uint32_t epochs;     /* sessions begun */
 	bool closes_apart;   /* the server takes no CLOSE by the current stateid */

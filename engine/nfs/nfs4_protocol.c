@@ -84,6 +84,12 @@ static bool acquire(struct rpc_client *rpc, struct call *call)
 		return false;
 	}
 	if (nfs4_session_acquire(&state->session, call)) {
+		const struct nfs4_file *file = nfs4_file_of(call);
+
+		/* A retry has the same bytes (RFC 8881, 2.10.6.1.3), also where the file was opened
+		 * again meanwhile. */
+		if (file)
+			memcpy(call->stateid, file->stateid.bytes, sizeof(call->stateid));
 		state->session.used_at = now;
 		return true;
 	}
@@ -119,7 +125,8 @@ static void put_io(struct xdr_out *out, const struct call *call)
 {
 	const struct conn_io *io = call->io;
 	const struct nfs4_file *file = io->state;
-	const struct nfs4_range range = {io->offset + io->done, call_rest(call), io->stable};
+	const struct nfs4_range range = {io->offset + io->done, call_rest(call), io->stable,
+					 call->stateid};
 	struct nfs4_sequence sequence;
 
 	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);

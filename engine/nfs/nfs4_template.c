@@ -38,6 +38,13 @@ static void store_sequence(uint8_t *call, const struct nfs4_sequence *sequence)
 	memcpy(call + NUMBERS_AT, numbers, sizeof(numbers));
 }
 
+/* It lies before the `tail` bytes at the end. */
+static void store_stateid(uint8_t *end, size_t tail, const uint8_t *stateid)
+{
+	if (stateid)
+		memcpy(end - tail - NFS4_STATEID, stateid, NFS4_STATEID);
+}
+
 void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out,
 		       const struct nfs4_sequence *sequence, const struct nfs4_range *range)
 {
@@ -54,9 +61,11 @@ void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out
 		const uint32_t tail[] = {high, low, length};
 
 		memcpy(end - READ_TAIL, tail, READ_TAIL);
+		store_stateid(end, READ_TAIL, range->stateid);
 	} else if (template->operation == NFS4_WRITE) {
 		const uint32_t tail[] = {high, low, htobe32(range->stable), length};
 
 		memcpy(end - WRITE_TAIL, tail, WRITE_TAIL);
+		store_stateid(end, WRITE_TAIL, range->stateid);
 	}
 }

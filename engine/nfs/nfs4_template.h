@@ -20,6 +20,7 @@ struct nfs4_template {
 struct nfs4_range {
 	uint64_t offset;
 	uint32_t length, stable;
+	const uint8_t *stateid; /* in place of that of the OPEN; NULL: that one */
 };
 
 /* A READ, WRITE or COMMIT of this file, by the state of this OPEN. */

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "client/timers.h"
+#include "clock.h"
 #include "transport/transport.h"
 #include "util.h"
 #include "wire/auth_sys.h"
@@ -48,6 +49,7 @@ struct path_job {
 	bool (*stop)(void); /* true: give up waiting */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 	void **state; /* the protocol's, of all paths of the job: NULL at first */
+	uint64_t (*clock)(const struct clock *clock); /* NULL: CLOCK_MONOTONIC */
 };
 
 struct path {

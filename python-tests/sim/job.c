@@ -10,6 +10,7 @@
 #include "group/commit_io.h"
 #include "group/group.h"
 #include "nfs/handle.h"
+#include "nfs/names.h"
 #include "nfs/version.h"
 #include "server.h"
 #include "world.h"
@@ -21,6 +22,8 @@ enum {
 	DEPTH_MAX = 32,
 	PATHS_MAX = 3,
 };
+
+static const uint64_t TICK = 100 * MSEC;
 
 /* What is known of a block. */
 struct block {
@@ -48,6 +51,8 @@ static struct {
 	struct group group;
 	struct path *paths[PATHS_MAX];
 	struct nfs_version version; /* NFSv3, without names */
+	void *state;		    /* NFSv4's */
+	bool nfs4;
 	struct block blocks[BLOCKS];
 	uint64_t lost[PATHS_MAX]; /* bytes that each path's ledger has reported lost */
 	struct job_io ios[DEPTH_MAX];
@@ -106,17 +111,36 @@ static struct path *new_path(uint32_t number, const struct rpc_timing *timing, b
 	path->config.remote_length = sizeof(*remote);
 	path->job = (struct path_job){
 		.file_count = 1, .failover = failover, .stop = never, .log = log_line};
-	path->version = &job.version;
+	path->job.state = &job.state;
+	path->job.clock = world.clock.read;
+	path->version = job.nfs4 ? &nfs_version_4 : &job.version;
+	path->config.minor = job.nfs4;
+	path->config.export = strdup("/");
+	path->config.rsize = path->config.wsize = 64 << 10;
 	auth_sys_init(&path->credentials, &path->ids);
 	path->directory = -1;
 	path->at_work = true;
 	path->files = calloc(1, sizeof(*path->files));
-	path->files[0] = (struct path_file){.name = "file", .state = &handle};
+	path->files[0] = (struct path_file){.name = "file", .state = job.nfs4 ? NULL : &handle};
 	return path;
+}
+
+/* NFSv4.1: finds the export, and opens the file. Nothing fails yet. */
+static int open_file(struct path *path)
+{
+	return path->version->names->open(&path->names, path)
+		       ?: path->version->open_file(path->names, 0, "file", true,
+						   &path->files[0].state);
 }
 
 static void free_path(struct path *path)
 {
+	if (job.nfs4 && path->files[0].state)
+		path->version->close_file(path->names, path->files[0].state);
+	if (path->state)
+		path->version->teardown(path);
+	path_close_names(path);
+	free(path->config.export);
 	free(path->config.label);
 	free(path->files);
 	free(path);
@@ -380,16 +404,17 @@ static void take_finished(void)
 /* --- the run --- */
 
 /* One round: what there is to do now, or else time passes to what happens next. */
-static void step(uint64_t until)
+static void step(void)
 {
-	uint64_t now = world.clock.now, done = job.done;
-	uint64_t next = min_of(world_next(&world), now + WAIT_SLICE_MS * MSEC);
+	uint64_t done = job.done;
 
 	group_flush(&job.group);
 	group_reap(&job.group, false);
 	take_finished();
-	if (job.done == done)
-		world_pass(&world, max_of(min_of(next, until), now));
+	if (*server4_violation)
+		violated("%s", server4_violation);
+	if (job.done == done && !network_is_readable())
+		world_pass(&world, min_of(world_next(&world), world.clock.now + TICK));
 	clock_read(&job.group.job.clock);
 }
 
@@ -413,19 +438,34 @@ static void cut_by_chance(uint64_t in)
 		   (void *)(uintptr_t)address);
 }
 
-/* At the end all is committed, until nothing is owed. */
+static bool is_committed(void)
+{
+	for (uint32_t i = 0; i < job.path_count; i++)
+		if (job.ios[i].io.error)
+			return false;
+	return true;
+}
+
+/* At the end all is committed over each path: `soft` may need more than one try. */
 static void settle(void)
 {
-	for (int round = 0; round < 8 && !*job.result->why; round++) {
+	enum { ROUNDS = 200 };
+	bool committed = false;
+
+	for (int round = 0; round < ROUNDS && !committed && !*job.result->why; round++) {
 		for (uint32_t i = 0; i < job.path_count; i++)
 			submit_commit(&job.ios[i], i);
 		while (job.outstanding && !*job.result->why)
-			step(UINT64_MAX);
+			step();
+		committed = is_committed();
 	}
+	if (!committed)
+		violated("no COMMIT succeeds, though all has healed");
 	for (uint32_t i = 0; i < BLOCKS; i++) {
 		const struct block *block = &job.blocks[i];
 
 		if (block->stamp && !block->unknown && !block->durable &&
+		    !holds(server.disk + i * BLOCK, i, block->stamp) &&
 		    lost_of(block->path) <= block->lost)
 			violated("write %llu of block %u was never made durable, nor reported lost",
 				 (unsigned long long)block->stamp, i);
@@ -440,13 +480,13 @@ static void run_ios(uint32_t ios, uint64_t cut_in)
 		cut_by_chance(cut_in);
 		for (uint64_t i = world_random(&world, job.depth); i; i--)
 			submit_any();
-		step(UINT64_MAX);
+		step();
 	}
 	job.healed_at = world.clock.now;
 	network_heal();
 	server_heal();
 	while (job.outstanding && !*job.result->why) {
-		step(UINT64_MAX);
+		step();
 		if (world.clock.now > job.healed_at + 1300 * SEC)
 			violated("%u I/Os have not ended long after all has healed",
 				 job.outstanding);
@@ -458,10 +498,9 @@ static uint64_t rarely(uint64_t most)
 	return world_random(&world, 2) ? 0 : 10 + world_random(&world, most);
 }
 
-static void begin(bool *failover, uint64_t *cut_in)
+static struct server_terms server_terms(void)
 {
-	const struct network_terms network = {1 + world_random(&world, 50 * MSEC), rarely(2000)};
-	const struct server_terms terms = {
+	return (struct server_terms){
 		.crash_in = rarely(500),
 		.lose_call_in = rarely(300),
 		.lose_reply_in = rarely(300),
@@ -471,67 +510,102 @@ static void begin(bool *failover, uint64_t *cut_in)
 		.eager_in = rarely(20),
 		.service = world_random(&world, 100 * MSEC),
 		.down = 1 + world_random(&world, 10 * SEC),
+		.nfs4 =
+			{
+				.forget_session_in = rarely(1000),
+				.forget_client_in = rarely(1000),
+				.forget_open_in = rarely(500),
+				.resize_in = rarely(100),
+			},
 	};
-	const struct rpc_timing timing = {
+}
+
+/* What the job is, and how its paths are used. */
+static void choose(struct rpc_timing *timing, const struct server_terms *terms)
+{
+	*timing = (struct rpc_timing){
 		.timeo = (1 + world_random(&world, 100)) * 100 * MSEC,
 		.retrans = (unsigned int)world_random(&world, 4),
 		.soft = !world_random(&world, 3),
 	};
-
-	network_begin(&network, &server_network);
-	server_begin(&terms);
-	*cut_in = rarely(2000);
+	job.nfs4 = world_random(&world, 2);
 	job.path_count = 1 + (uint32_t)world_random(&world, PATHS_MAX);
 	job.depth = 1 + (uint32_t)world_random(&world, DEPTH_MAX);
 	job.depth = max_of(job.depth, job.path_count);
-	job.soft = timing.soft;
-	job.full = terms.full_in;
-	job.punctual = !terms.delay_in && !terms.short_in;
+	job.soft = timing->soft;
+	job.full = terms->full_in;
+	job.punctual = !terms->delay_in && !terms->short_in && !job.nfs4;
 	job.stable = !world_random(&world, 5);
-	*failover = job.path_count > 1 && world_random(&world, 2);
 	job.version = nfs_version_3;
-	for (uint32_t i = 0; i < job.path_count; i++)
-		job.paths[i] = new_path(i, &timing, *failover);
 	job.group.job = (struct conn_job){
 		.io_count = job.depth,
 		.file_count = 1,
 		.clock.read = world.clock.read,
 		.writes = true,
-		.failover = *failover,
+		.failover = job.path_count > 1 && world_random(&world, 2),
 		.log = log_line,
 	};
 }
 
-/* group_open()'s stop(): while it waits, time passes. */
-static bool pass_time(void)
+/* Opens paths, their file and the group, while nothing fails. */
+static int open_all(const struct rpc_timing *timing)
 {
-	world_pass(&world, min_of(world_next(&world), world.clock.now + WAIT_SLICE_MS * MSEC));
-	return false;
+	const struct network_terms quiet = {MSEC, 0};
+	const struct server_terms well = {.down = 1};
+	int error = 0;
+
+	network_begin(&quiet, &server_network);
+	server_begin(&well);
+	world.creeps = true;
+	for (uint32_t i = 0; i < job.path_count; i++)
+		job.paths[i] = new_path(i, timing, job.group.job.failover);
+	for (uint32_t i = 0; !error && i < job.path_count && job.nfs4; i++)
+		error = open_file(job.paths[i]);
+	if (!error)
+		error = group_open(&job.group, job.paths, job.path_count,
+				   1 + (uint32_t)world_random(&world, 2), never);
+	world.creeps = false;
+	return error;
+}
+
+static void close_all(void)
+{
+	world.creeps = true;
+	group_close(&job.group);
+	for (uint32_t i = 0; i < job.path_count; i++)
+		free_path(job.paths[i]);
+	world.creeps = false;
 }
 
 bool job_run(uint64_t seed, uint32_t ios, bool trace, struct job_result *result)
 {
+	struct network_terms network;
+	struct server_terms terms;
+	struct rpc_timing timing;
 	uint64_t cut_in;
-	bool failover;
 
 	memset(&job, 0, sizeof(job));
 	*result = (struct job_result){0};
 	job.result = result;
 	world_begin(&world, seed, trace);
-	begin(&failover, &cut_in);
-	world_tell(&world, "seed %llu: %u paths, depth %u, %s%s%s", (unsigned long long)seed,
-		   job.path_count, job.depth, job.soft ? "soft" : "hard",
-		   failover ? ", failover" : "", job.stable ? ", FILE_SYNC" : "");
-	if (group_open(&job.group, job.paths, job.path_count, 1 + (uint32_t)world_random(&world, 2),
-		       pass_time))
-		violated("the group does not open");
+	network = (struct network_terms){1 + world_random(&world, 50 * MSEC), rarely(2000)};
+	terms = server_terms();
+	cut_in = rarely(2000);
+	choose(&timing, &terms);
+	world_tell(&world, "seed %llu: NFSv%s, %u paths, depth %u, %s%s%s",
+		   (unsigned long long)seed, job.nfs4 ? "4.1" : "3", job.path_count, job.depth,
+		   job.soft ? "soft" : "hard", job.group.job.failover ? ", failover" : "",
+		   job.stable ? ", FILE_SYNC" : "");
+	if (open_all(&timing))
+		violated("the job does not open");
+	network_fail(&network);
+	server.terms = terms;
+	server4_fail(&terms.nfs4);
 	if (!*result->why)
 		run_ios(ios, cut_in);
 	if (!*result->why)
 		settle();
-	group_close(&job.group);
-	for (uint32_t i = 0; i < job.path_count; i++)
-		free_path(job.paths[i]);
+	close_all();
 	memcpy(result->failures, world.failures, sizeof(world.failures));
 	world_end(&world);
 	if (!network_end())

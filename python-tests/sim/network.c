@@ -156,6 +156,8 @@ static void deliver(void *context)
 		end->inbox = realloc(end->inbox, end->inbox_length + delivery->length);
 		memcpy(end->inbox + end->inbox_length, delivery->bytes, delivery->length);
 		end->inbox_length += delivery->length;
+		world_tell(&world, "address %u: %zu bytes reach the client", end->address,
+			   delivery->length);
 		wake(end);
 	}
 	forget_delivery(delivery);
@@ -256,6 +258,7 @@ static void finish_connecting(void *context)
 		end->failed = -ECONNREFUSED;
 	} else {
 		end->up = true;
+		world_tell(&world, "address %u: connected", end->address);
 	}
 	wake(end);
 	release(end);
@@ -323,6 +326,7 @@ static void sim_close(struct rpc_channel *channel, bool abort)
 	struct stream *stream = stream_of(channel);
 	struct link_end *end = end_of(stream);
 
+	world_tell(&world, "address %u: the client closes", end->address);
 	leave_server(end);
 	end->lost = true;
 	end->stream = NULL;
@@ -350,6 +354,14 @@ const struct rpc_channel_ops rpc_tcp = {
 	.acknowledged = sim_acknowledged,
 	.close = sim_close,
 };
+
+bool network_is_readable(void)
+{
+	for (uint32_t i = 0; i < net.count; i++)
+		if (net.ends[i]->stream && net.ends[i]->inbox_length)
+			return true;
+	return false;
+}
 
 /* --- what fails --- */
 
@@ -379,6 +391,11 @@ void network_cut(uint32_t address, bool cut)
 	net.cut_since[address] = world.clock.now;
 	if (!cut)
 		send_held(address);
+}
+
+void network_fail(const struct network_terms *terms)
+{
+	net.terms = *terms;
 }
 
 void network_heal(void)

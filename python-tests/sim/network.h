@@ -33,6 +33,9 @@ void network_begin(const struct network_terms *terms, const struct network_serve
 /* False: a connection is left. The world has ended. */
 bool network_end(void);
 
+/* From now on it is like that. */
+void network_fail(const struct network_terms *terms);
+
 /* A server listens or does not; that it stops resets its connections. */
 void network_listen(bool listens);
 /* An address is out of reach: nothing arrives over it, in neither direction, and nothing is lost
@@ -40,6 +43,9 @@ void network_listen(bool listens);
 void network_cut(uint32_t address, bool cut);
 /* From now on nothing fails any more, and all is fast. */
 void network_heal(void);
+
+/* Bytes have reached a client that it has not read. */
+bool network_is_readable(void);
 
 /* Sends bytes to the client. */
 void network_send(struct link_end *end, const void *bytes, size_t length);

@@ -23,7 +23,7 @@ struct session {
 
 /* A call, as far as it is of interest. */
 struct arguments {
-	uint32_t xid, procedure, length, stable;
+	uint32_t xid, version, procedure, length, stable;
 	uint64_t offset;
 	const uint8_t *data;
 };
@@ -42,6 +42,7 @@ void server_begin(const struct server_terms *terms)
 	memset(&server, 0, sizeof(server));
 	memset(cache, 0, sizeof(cache));
 	server.terms = *terms;
+	server4_begin(&terms->nfs4);
 	server.up = true;
 	server.verifier = world_random(&world, UINT64_MAX);
 }
@@ -65,6 +66,7 @@ static void crash(void)
 	world.failures[FAILED_CRASH]++;
 	memcpy(server.memory, server.disk, sizeof(server.memory));
 	memset(cache, 0, sizeof(cache));
+	server4_restart();
 	server.verifier = world_random(&world, UINT64_MAX);
 	server.up = false;
 	network_listen(false);
@@ -76,6 +78,7 @@ void server_heal(void)
 	server.terms.crash_in = server.terms.lose_call_in = server.terms.lose_reply_in = 0;
 	server.terms.delay_in = server.terms.short_in = server.terms.full_in = 0;
 	server.terms.service = 0;
+	server4_heal();
 	come_up(NULL);
 }
 
@@ -85,6 +88,8 @@ struct reply {
 	struct link_end *end; /* NULL: its connection is gone */
 	struct reply *next;
 	struct xdr_out out;
+	struct server4_slot *slot; /* that it is of, or NULL */
+	uint32_t use;		   /* of the slot */
 	uint8_t bytes[MARK + CALL_ROOM];
 };
 
@@ -107,6 +112,8 @@ static void send_reply(void *context)
 	uint32_t mark = htobe32((length - MARK) | RECORD_LAST_FRAGMENT);
 
 	memcpy(reply->bytes, &mark, MARK);
+	if (reply->slot)
+		server4_end_reply(reply->slot, reply->use, reply->end);
 	if (reply->end)
 		network_send(reply->end, reply->bytes, length);
 	forget_reply(reply);
@@ -118,6 +125,7 @@ static struct xdr_out *begin_reply(struct link_end *end, uint32_t xid, struct re
 	struct reply *reply = malloc(sizeof(*reply));
 
 	reply->end = end;
+	reply->slot = NULL;
 	reply->next = replies;
 	replies = reply;
 	reply->out =
@@ -169,36 +177,52 @@ static uint32_t part_of(uint32_t length)
 	return 1 + (uint32_t)world_random(&world, length - 1);
 }
 
-static void answer_read(struct xdr_out *out, const struct arguments *call)
+void server_move(struct server_transfer *transfer)
 {
-	uint32_t left = (uint32_t)(SERVER_FILE - min_of(call->offset, (uint64_t)SERVER_FILE));
-	uint32_t length = part_of(min_of(call->length, left));
+	uint8_t *at = server.memory + min_of(transfer->offset, (uint64_t)SERVER_FILE);
+	uint32_t left = (uint32_t)(server.memory + SERVER_FILE - at);
 
-	xdr_put_u32(out, 0); /* no attributes */
-	xdr_put_u32(out, length);
-	xdr_put_u32(out, call->offset + length == SERVER_FILE);
-	xdr_put_opaque(out, server.memory + call->offset, length);
-}
-
-static void answer_write(struct xdr_out *out, const struct arguments *call)
-{
-	uint32_t length = part_of(call->length), stable = call->stable;
-
+	if (transfer->kind == SERVER_COMMIT) {
+		memcpy(server.disk, server.memory, sizeof(server.disk));
+		return;
+	}
+	transfer->length = part_of(min_of(transfer->length, left));
+	if (transfer->kind == SERVER_READ) {
+		transfer->data = at;
+		return;
+	}
 	if (world_chance(&world, server.terms.eager_in))
-		stable = NFS3_FILE_SYNC;
-	memcpy(server.memory + call->offset, call->data, length);
-	if (stable != NFS3_UNSTABLE)
-		memcpy(server.disk + call->offset, call->data, length);
-	xdr_put_u64(out, 0); /* no attributes, before or after */
-	xdr_put_u32(out, length);
-	xdr_put_u32(out, stable);
-	xdr_put_fixed(out, &server.verifier, sizeof(server.verifier));
+		transfer->stable = NFS3_FILE_SYNC;
+	memcpy(at, transfer->data, transfer->length);
+	if (transfer->stable != NFS3_UNSTABLE)
+		memcpy(server.disk + transfer->offset, transfer->data, transfer->length);
 }
 
-static void answer_commit(struct xdr_out *out)
+static void answer_transfer(struct xdr_out *out, const struct arguments *call)
 {
-	memcpy(server.disk, server.memory, sizeof(server.disk));
-	xdr_put_u64(out, 0);
+	struct server_transfer transfer = {
+		.kind = SERVER_COMMIT,
+		.offset = call->offset,
+		.length = call->length,
+		.stable = call->stable,
+		.data = call->data,
+	};
+
+	if (call->procedure != NFS3_COMMIT)
+		transfer.kind = call->procedure == NFS3_READ ? SERVER_READ : SERVER_WRITE;
+	server_move(&transfer);
+	xdr_put_u32(out, 0); /* no attributes */
+	if (transfer.kind == SERVER_READ) {
+		xdr_put_u32(out, transfer.length);
+		xdr_put_u32(out, call->offset + transfer.length == SERVER_FILE);
+		xdr_put_opaque(out, transfer.data, transfer.length);
+		return;
+	}
+	xdr_put_u32(out, 0);
+	if (transfer.kind == SERVER_WRITE) {
+		xdr_put_u32(out, transfer.length);
+		xdr_put_u32(out, transfer.stable);
+	}
 	xdr_put_fixed(out, &server.verifier, sizeof(server.verifier));
 }
 
@@ -222,24 +246,21 @@ static void answer(struct xdr_out *out, const struct arguments *call)
 		refuse(out, call, STATUS_NOSPC);
 	} else {
 		xdr_put_u32(out, 0);
-		switch (call->procedure) {
-		case NFS3_READ: answer_read(out, call); break;
-		case NFS3_WRITE: answer_write(out, call); break;
-		default: answer_commit(out); break;
-		}
+		answer_transfer(out, call);
 	}
 }
 
 static void read_call(struct xdr_in *in, struct arguments *call)
 {
 	call->xid = xdr_get_u32(in);
-	xdr_skip(in, 4 * 4); /* CALL, RPC's version, program and its version */
+	xdr_skip(in, 3 * 4); /* CALL, RPC's version, program */
+	call->version = xdr_get_u32(in);
 	call->procedure = xdr_get_u32(in);
 	for (int i = 0; i < 2; i++) { /* credential and verifier */
 		xdr_get_u32(in);
 		xdr_skip(in, xdr_get_u32(in));
 	}
-	if (call->procedure == NFS3_NULL)
+	if (call->procedure == NFS3_NULL || call->version != NFS_V3)
 		return;
 	xdr_skip(in, xdr_get_u32(in)); /* the handle */
 	call->offset = xdr_get_u64(in);
@@ -250,33 +271,58 @@ static void read_call(struct xdr_in *in, struct arguments *call)
 	}
 }
 
+/* The answer to a call of NFSv3. */
+static void serve3(struct reply *reply, const struct arguments *call)
+{
+	world_tell(&world, "server: xid %08x %s %u@%llu", call->xid,
+		   nfs3_procedure_name((enum nfs3_procedure)call->procedure), call->length,
+		   (unsigned long long)call->offset);
+	if (replay(reply, call->xid))
+		return;
+	answer(&reply->out, call);
+	keep(reply, call);
+}
+
+static void serve4(struct reply *reply, const struct arguments *call, struct xdr_in *in)
+{
+	uint8_t *results = reply->out.at;
+
+	world_tell(&world, "server: xid %08x", call->xid);
+	if (call->procedure == NFS3_NULL)
+		return;
+	server4_answer(in, &reply->out, &reply->slot);
+	if (reply->slot)
+		reply->use = server4_begin_reply(reply->slot, results,
+						 (uint32_t)(reply->out.at - results));
+}
+
 static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 {
 	struct xdr_in in = {bytes, bytes + length, false};
 	struct arguments call = {0};
 	struct reply *reply;
-	struct xdr_out *out;
 
 	read_call(&in, &call);
+	server.calls++;
+	if (world_chance(&world, server.terms.lose_call_in)) {
+		world_tell(&world, "server: xid %08x is lost", call.xid);
+		world.failures[FAILED_CALL]++;
+		return;
+	}
+	begin_reply(end, call.xid, &reply);
+	if (call.version == NFS_V3)
+		serve3(reply, &call);
+	else
+		serve4(reply, &call, &in);
 	if (in.bad || in.at != in.end) {
 		world_tell(&world, "server: a call that is none");
 		abort();
 	}
-	server.calls++;
-	world_tell(&world, "server: xid %08x %s %u@%llu", call.xid,
-		   nfs3_procedure_name((enum nfs3_procedure)call.procedure), call.length,
-		   (unsigned long long)call.offset);
-	if (world_chance(&world, server.terms.lose_call_in)) {
-		world.failures[FAILED_CALL]++;
-		return;
-	}
-	out = begin_reply(end, call.xid, &reply);
-	if (!replay(reply, call.xid)) {
-		answer(out, &call);
-		keep(reply, &call);
-	}
 	if (world_chance(&world, server.terms.lose_reply_in)) {
+		world_tell(&world, "server: the reply to xid %08x is lost", call.xid);
 		world.failures[FAILED_REPLY]++;
+		if (reply->slot)
+			server4_end_reply(reply->slot, reply->use, false);
 		forget_reply(reply);
 	} else {
 		world_plan(&world, world_random(&world, server.terms.service + 1), send_reply,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * server.h - a simulated server of NFSv3 with one file: it keeps what is durable apart from what is
- * only in its memory, and may restart between any two calls. Calls are carried out in the order in
- * which they arrive, and answered in any.
+ * server.h - a simulated server of NFSv3 and NFSv4.1 (server4.h) with one file: it keeps what is
+ * durable apart from what is only in its memory, and may restart between any two calls. Calls are
+ * carried out in the order in which they arrive, and answered in any.
  */
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "network.h"
+#include "server4.h"
 
 enum { SERVER_FILE = 32 << 10 }; /* bytes */
 
@@ -24,6 +25,7 @@ struct server_terms {
 	uint64_t eager_in;	/* an UNSTABLE write is durable at once */
 	uint64_t service;	/* nanoseconds until the reply leaves, at most */
 	uint64_t down;		/* nanoseconds that a restart takes, at most */
+	struct server4_terms nfs4;
 };
 
 struct server {
@@ -33,6 +35,17 @@ struct server {
 	uint8_t memory[SERVER_FILE], disk[SERVER_FILE];
 	uint64_t calls;
 };
+
+/* What is moved: by either version. */
+enum server_kind { SERVER_READ, SERVER_WRITE, SERVER_COMMIT };
+struct server_transfer {
+	enum server_kind kind;
+	uint64_t offset;
+	uint32_t length;     /* as it was asked for, and then as it was moved */
+	uint32_t stable;     /* SERVER_WRITE: likewise */
+	const uint8_t *data; /* to be written, or what was read */
+};
+void server_move(struct server_transfer *transfer);
 
 extern struct server server;
 extern const struct network_server server_network;

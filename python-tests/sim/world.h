@@ -39,6 +39,7 @@ struct world {
 	uint64_t planned;
 	uint64_t failures[FAILURES];
 	bool trace;
+	bool creeps; /* each reading of the clock lets a moment pass: for code that waits */
 };
 
 void world_begin(struct world *world, uint64_t seed, bool trace);

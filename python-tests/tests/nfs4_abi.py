@@ -66,7 +66,7 @@ class Sequence(c.Structure):
 class Range(c.Structure):
     """struct nfs4_range."""
 
-    _fields_ = (*hypers("offset"), *words("length", "stable"))
+    _fields_ = (*hypers("offset"), *words("length", "stable"), ("stateid", c.c_void_p))
 
 
 class Template(c.Structure):

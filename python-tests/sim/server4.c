@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "server4.h"
+
+#include <endian.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nfs/nfs4.h"
+#include "server.h"
+#include "util.h"
+#include "world.h"
+
+enum { STATUS_INVAL = 22, STATUS_NOT_SUPPORTED = 10004, STATUS_NO_GRACE = 10033 };
+enum { CONFIRMED = (int)0x80000000u };
+enum { SLOTS = 64, SESSIONS = 32, OPENS = 64, REPLY_ROOM = 512 };
+
+static const uint64_t GRACE = 2 * SEC;
+
+char server4_violation[160];
+
+struct server4_slot {
+	uint32_t sequence;
+	uint32_t use;	      /* another for each call that it ever carried */
+	unsigned int pending; /* replies to the latest call that have not left */
+	bool answered;	      /* one has */
+	uint32_t call_length; /* of the latest call: a retry is the same */
+	uint32_t call_sum;
+	bool uncached;	 /* a retry was told that they are not */
+	uint32_t length; /* of the kept results; 0: none are kept */
+	uint8_t results[REPLY_ROOM];
+};
+
+struct session {
+	bool alive;
+	uint32_t number; /* in its id */
+	uint32_t slots, target;
+	struct server4_slot slot[SLOTS];
+};
+
+static struct {
+	struct server4_terms terms;
+	uint32_t incarnation;
+	uint64_t grace_until;
+	uint64_t client; /* 0: none */
+	bool confirmed, reclaimed;
+	uint32_t sequence; /* of the next CREATE_SESSION */
+	struct session *created;
+	uint32_t sessions_made, opens_made, uses;
+	uint32_t opens[OPENS]; /* their numbers; 0: none */
+	struct session sessions[SESSIONS];
+} state;
+
+/* Of one compound. */
+struct compound {
+	struct xdr_in *in;
+	struct xdr_out *out;
+	struct session *session;
+	struct server4_slot *slot;
+	bool in_file; /* the current file handle is the file's, else the root's */
+	bool replayed;
+};
+
+__attribute__((format(printf, 1, 2))) static void violated(const char *format, ...)
+{
+	va_list values;
+
+	if (*server4_violation)
+		return;
+	va_start(values, format);
+	vsnprintf(server4_violation, sizeof(server4_violation), format, values);
+	va_end(values);
+}
+
+/* --- what is remembered --- */
+
+static void forget_client(void)
+{
+	for (int i = 0; i < SESSIONS; i++)
+		state.sessions[i].alive = false;
+	memset(state.opens, 0, sizeof(state.opens));
+	state.client = 0;
+	state.confirmed = state.reclaimed = false;
+	state.created = NULL;
+}
+
+void server4_begin(const struct server4_terms *terms)
+{
+	memset(&state, 0, sizeof(state));
+	*server4_violation = '\0';
+	state.terms = *terms;
+	state.incarnation = 1;
+}
+
+void server4_fail(const struct server4_terms *terms)
+{
+	state.terms = *terms;
+}
+
+void server4_heal(void)
+{
+	state.terms = (struct server4_terms){0};
+}
+
+void server4_restart(void)
+{
+	forget_client();
+	state.incarnation++;
+	state.grace_until = world.clock.now + GRACE;
+}
+
+static bool in_grace(void)
+{
+	return world.clock.now < state.grace_until && !state.reclaimed;
+}
+
+static void forget_by_chance(void)
+{
+	if (world_chance(&world, state.terms.forget_session_in)) {
+		world_tell(&world, "server: forgets a session");
+		state.sessions[world_random(&world, SESSIONS)].alive = false;
+	}
+	if (world_chance(&world, state.terms.forget_client_in)) {
+		world_tell(&world, "server: forgets the client");
+		forget_client();
+	}
+	if (world_chance(&world, state.terms.forget_open_in)) {
+		world_tell(&world, "server: forgets an open");
+		state.opens[world_random(&world, OPENS)] = 0;
+	}
+}
+
+/* --- clients and sessions --- */
+
+static uint32_t exchange_id(struct compound *compound)
+{
+	struct xdr_out *out = compound->out;
+
+	xdr_skip(compound->in, 8); /* the verifier: the one client never restarts */
+	xdr_skip(compound->in, xdr_get_u32(compound->in));
+	xdr_skip(compound->in, 3 * 4); /* flags, protection, implementation */
+	if (!state.client) {
+		state.client = (uint64_t)state.incarnation << 32 | (1 + state.sessions_made);
+		state.sequence = 1 + (uint32_t)world_random(&world, 1000);
+	}
+	xdr_put_u64(out, state.client);
+	xdr_put_u32(out, state.sequence);
+	xdr_put_u32(out, 0x10000u | (state.confirmed ? (uint32_t)CONFIRMED : 0));
+	xdr_put_u32(out, 0); /* SP4_NONE */
+	xdr_put_u64(out, 0);
+	xdr_put_opaque(out, "simulated", 9);
+	xdr_put_opaque(out, "simulated", 9);
+	xdr_put_u32(out, 0);
+	return 0;
+}
+
+static void put_id(struct xdr_out *out, const struct session *session)
+{
+	xdr_put_u32(out, state.incarnation);
+	xdr_put_u32(out, (uint32_t)(session - state.sessions));
+	xdr_put_u64(out, session->number);
+}
+
+static struct session *get_session(struct xdr_in *in)
+{
+	uint32_t incarnation = xdr_get_u32(in), index = xdr_get_u32(in);
+	uint64_t number = xdr_get_u64(in);
+	struct session *session = &state.sessions[index % SESSIONS];
+
+	return incarnation == state.incarnation && session->alive && session->number == number
+		       ? session
+		       : NULL;
+}
+
+static void put_channel(struct xdr_out *out, uint32_t slots)
+{
+	const uint32_t sizes[] = {0, htobe32(1 << 20), htobe32(1 << 20), htobe32(4096),
+				  htobe32(16)};
+
+	xdr_put_fixed(out, sizes, sizeof(sizes));
+	xdr_put_u32(out, slots);
+	xdr_put_u32(out, 0);
+}
+
+static uint32_t get_slots(struct xdr_in *in)
+{
+	uint32_t slots;
+
+	xdr_skip(in, 5 * 4);
+	slots = xdr_get_u32(in);
+	xdr_skip(in, 4 * xdr_get_u32(in));
+	return slots;
+}
+
+static struct session *new_session(uint32_t slots)
+{
+	for (int i = 0; i < SESSIONS; i++) {
+		struct session *session = &state.sessions[i];
+
+		if (session->alive)
+			continue;
+		memset(session, 0, sizeof(*session));
+		session->alive = true;
+		session->number = ++state.sessions_made;
+		session->slots = min_of(slots, 1 + (uint32_t)world_random(&world, SLOTS));
+		session->target = session->slots - 1;
+		return session;
+	}
+	return NULL;
+}
+
+static uint32_t create_session(struct compound *compound)
+{
+	struct xdr_in *in = compound->in;
+	uint64_t client = xdr_get_u64(in);
+	uint32_t sequence = xdr_get_u32(in), slots;
+
+	xdr_get_u32(in); /* flags */
+	slots = get_slots(in);
+	get_slots(in);
+	xdr_skip(in, 3 * 4); /* callbacks */
+	if (client != state.client)
+		return NFS4ERR_STALE_CLIENTID;
+	if (sequence == state.sequence) {
+		state.created = new_session(slots);
+		if (!state.created) {
+			violated("the client keeps %d sessions", SESSIONS);
+			return STATUS_INVAL;
+		}
+		state.sequence++;
+		state.confirmed = true;
+	} else if (sequence + 1 != state.sequence || !state.created || !state.created->alive) {
+		return NFS4ERR_SEQ_MISORDERED;
+	}
+	put_id(compound->out, state.created);
+	xdr_put_u32(compound->out, sequence);
+	xdr_put_u32(compound->out, 0);
+	put_channel(compound->out, state.created->slots);
+	put_channel(compound->out, 1);
+	return 0;
+}
+
+static uint32_t bind_conn(struct compound *compound)
+{
+	struct session *session = get_session(compound->in);
+
+	xdr_skip(compound->in, 2 * 4);
+	if (!session)
+		return NFS4ERR_BADSESSION;
+	put_id(compound->out, session);
+	xdr_put_u32(compound->out, 1); /* fore */
+	xdr_put_u32(compound->out, 0);
+	return 0;
+}
+
+static uint32_t destroy_session(struct compound *compound)
+{
+	struct session *session = get_session(compound->in);
+
+	if (!session)
+		return NFS4ERR_BADSESSION;
+	session->alive = false;
+	return 0;
+}
+
+static uint32_t sum_of(const struct xdr_in *call)
+{
+	uint32_t sum = 2166136261u;
+
+	for (const uint8_t *at = call->at; at < call->end; at++)
+		sum = (sum ^ *at) * 16777619u;
+	return sum;
+}
+
+/* The table grows or shrinks: the client is told by each SEQUENCE. */
+static void resize(struct session *session)
+{
+	if (world_chance(&world, state.terms.resize_in))
+		session->target = (uint32_t)world_random(&world, session->slots);
+}
+
+static uint32_t sequence(struct compound *compound)
+{
+	const struct xdr_in whole = *compound->in;
+	struct session *session = get_session(compound->in);
+	uint32_t number = xdr_get_u32(compound->in), index = xdr_get_u32(compound->in);
+	uint32_t length = (uint32_t)(whole.end - whole.at), sum = sum_of(&whole);
+	struct server4_slot *slot;
+
+	xdr_skip(compound->in, 2 * 4); /* highest slot in use, whether to keep the reply */
+	if (!session)
+		return NFS4ERR_BADSESSION;
+	if (index >= session->slots)
+		return NFS4ERR_BADSLOT;
+	slot = &session->slot[index];
+	compound->session = session;
+	if (number == slot->sequence) {
+		if (length != slot->call_length || sum != slot->call_sum)
+			violated("slot %u was used for two calls with number %u", index, number);
+		if (slot->pending && !slot->length)
+			return NFS4ERR_DELAY; /* the first copy has not been answered */
+		compound->slot = slot;
+		compound->replayed = slot->length;
+		slot->uncached = !slot->length;
+		return slot->length ? 0 : NFS4ERR_RETRY_UNCACHED_REP;
+	}
+	if (number != slot->sequence + 1) {
+		violated("slot %u: number %u after %u", index, number, slot->sequence);
+		return NFS4ERR_SEQ_MISORDERED;
+	}
+	if (slot->sequence && !slot->answered)
+		violated("slot %u was used twice at once: number %u is not answered", index,
+			 slot->sequence);
+	slot->sequence = number;
+	slot->use = ++state.uses;
+	slot->pending = 0;
+	slot->answered = slot->uncached = false;
+	slot->call_length = length;
+	slot->call_sum = sum;
+	slot->length = 0;
+	compound->slot = slot;
+	resize(session);
+	put_id(compound->out, session);
+	xdr_put_u32(compound->out, number);
+	xdr_put_u32(compound->out, index);
+	xdr_put_u32(compound->out, session->slots - 1);
+	xdr_put_u32(compound->out, session->target);
+	xdr_put_u32(compound->out, 0);
+	return 0;
+}
+
+/* Long results are not kept. */
+uint32_t server4_begin_reply(struct server4_slot *slot, const uint8_t *results, uint32_t length)
+{
+	if (!slot->length && !slot->uncached && length <= REPLY_ROOM) {
+		slot->length = length;
+		memcpy(slot->results, results, length);
+	}
+	slot->pending++;
+	return slot->use;
+}
+
+void server4_end_reply(struct server4_slot *slot, uint32_t number, bool left)
+{
+	if (slot->use != number)
+		return; /* the session is another by now */
+	slot->pending--;
+	slot->answered = slot->answered || left;
+}
+
+/* --- names --- */
+
+static uint32_t lookup(struct compound *compound)
+{
+	xdr_skip(compound->in, xdr_get_u32(compound->in));
+	compound->in_file = true;
+	return 0;
+}
+
+static uint32_t put_file(struct compound *compound)
+{
+	compound->in_file = xdr_get_u32(compound->in) == sizeof(SERVER_HANDLE) - 1;
+	xdr_skip(compound->in, compound->in_file ? sizeof(SERVER_HANDLE) - 1 : 1);
+	return 0;
+}
+
+static uint32_t get_handle(struct compound *compound)
+{
+	if (compound->in_file)
+		xdr_put_opaque(compound->out, SERVER_HANDLE, sizeof(SERVER_HANDLE) - 1);
+	else
+		xdr_put_opaque(compound->out, "/", 1);
+	return 0;
+}
+
+static uint32_t get_attributes(struct compound *compound)
+{
+	uint32_t words = xdr_get_u32(compound->in), asked = xdr_get_u32(compound->in);
+	const uint32_t known = 1u << NFS4_ATTR_TYPE | 1u << NFS4_ATTR_SIZE |
+			       1u << NFS4_ATTR_LEASE_TIME | 1u << NFS4_ATTR_MAXREAD |
+			       1u << NFS4_ATTR_MAXWRITE;
+	uint8_t bytes[64];
+	struct xdr_out values = {bytes, bytes + sizeof(bytes), false};
+
+	if (words > 1)
+		xdr_get_u32(compound->in);
+	asked &= known;
+	xdr_put_u32(&values, compound->in_file ? NFS4_REGULAR : NFS4_DIRECTORY);
+	xdr_put_u64(&values, SERVER_FILE);
+	if (asked & 1u << NFS4_ATTR_LEASE_TIME)
+		xdr_put_u32(&values, 90);
+	if (asked & 1u << NFS4_ATTR_MAXREAD)
+		xdr_put_u64(&values, SERVER_FILE);
+	if (asked & 1u << NFS4_ATTR_MAXWRITE)
+		xdr_put_u64(&values, SERVER_FILE);
+	xdr_put_u32(compound->out, 1);
+	xdr_put_u32(compound->out, asked);
+	xdr_put_opaque(compound->out, bytes, (uint32_t)(values.at - bytes));
+	return 0;
+}
+
+/* --- opens --- */
+
+static void put_stateid(struct xdr_out *out, uint32_t number)
+{
+	xdr_put_u32(out, 1);
+	xdr_put_u64(out, state.incarnation);
+	xdr_put_u32(out, number);
+}
+
+static uint32_t get_stateid(struct xdr_in *in)
+{
+	uint32_t seq = xdr_get_u32(in);
+	uint64_t incarnation = xdr_get_u64(in);
+	uint32_t number = xdr_get_u32(in);
+
+	if (!seq && !incarnation && !number)
+		return 0; /* of nobody's open */
+	if (incarnation != state.incarnation)
+		return NFS4ERR_STALE_STATEID;
+	for (int i = 0; i < OPENS; i++)
+		if (number && state.opens[i] == number)
+			return 0;
+	return NFS4ERR_BAD_STATEID;
+}
+
+static uint32_t open_file(struct compound *compound)
+{
+	struct xdr_in *in = compound->in;
+	uint32_t claim;
+
+	xdr_skip(in, 3 * 4 + 8);       /* sequence, access, deny, client */
+	xdr_skip(in, xdr_get_u32(in)); /* owner */
+	xdr_get_u32(in);	       /* it exists */
+	claim = xdr_get_u32(in);
+	if (claim == NFS4_CLAIM_NULL)
+		xdr_skip(in, xdr_get_u32(in));
+	if (claim == NFS4_CLAIM_PREVIOUS)
+		xdr_get_u32(in);
+	if (claim == NFS4_CLAIM_PREVIOUS && !in_grace())
+		return STATUS_NO_GRACE;
+	if (claim != NFS4_CLAIM_PREVIOUS && in_grace())
+		return NFS4ERR_GRACE;
+	compound->in_file = true;
+	state.opens_made++;
+	state.opens[state.opens_made % OPENS] = state.opens_made;
+	put_stateid(compound->out, state.opens_made);
+	xdr_put_u32(compound->out, 0); /* change_info4 */
+	xdr_put_u64(compound->out, 0);
+	xdr_put_u64(compound->out, 0);
+	xdr_put_u32(compound->out, 0); /* flags */
+	xdr_put_u32(compound->out, 0); /* attributes set */
+	xdr_put_u32(compound->out, 0); /* no delegation */
+	return 0;
+}
+
+static uint32_t close_file(struct compound *compound)
+{
+	uint32_t status;
+
+	xdr_get_u32(compound->in);
+	status = get_stateid(compound->in);
+	put_stateid(compound->out, 0);
+	return status;
+}
+
+static uint32_t reclaim_complete(struct compound *compound)
+{
+	xdr_get_u32(compound->in);
+	if (state.reclaimed)
+		return NFS4ERR_COMPLETE_ALREADY;
+	state.reclaimed = true;
+	return 0;
+}
+
+/* --- data --- */
+
+static uint32_t move_data(struct compound *compound, enum nfs4_operation operation)
+{
+	struct server_transfer transfer = {.kind = SERVER_COMMIT};
+	struct xdr_in *in = compound->in;
+	uint32_t status = 0;
+
+	if (operation != NFS4_COMMIT)
+		status = get_stateid(in);
+	transfer.offset = xdr_get_u64(in);
+	if (operation == NFS4_WRITE) {
+		transfer.kind = SERVER_WRITE;
+		transfer.stable = xdr_get_u32(in);
+	}
+	transfer.length = xdr_get_u32(in);
+	if (operation == NFS4_WRITE)
+		transfer.data = xdr_skip(in, transfer.length);
+	if (operation == NFS4_READ)
+		transfer.kind = SERVER_READ;
+	if (status || in->bad)
+		return status;
+	if (world_chance(&world, server.terms.delay_in)) {
+		world.failures[FAILED_DELAY]++;
+		return NFS4ERR_DELAY;
+	}
+	if (operation == NFS4_WRITE && world_chance(&world, server.terms.full_in))
+		return NFS4ERR_NOSPC;
+	server_move(&transfer);
+	switch (operation) {
+	case NFS4_READ:
+		xdr_put_u32(compound->out, transfer.offset + transfer.length == SERVER_FILE);
+		xdr_put_opaque(compound->out, transfer.data, transfer.length);
+		break;
+	case NFS4_WRITE:
+		xdr_put_u32(compound->out, transfer.length);
+		xdr_put_u32(compound->out, transfer.stable);
+		/* fall through */
+	default: xdr_put_fixed(compound->out, &server.verifier, sizeof(server.verifier));
+	}
+	return 0;
+}
+
+/* --- the whole --- */
+
+static uint32_t answer_operation(struct compound *compound, enum nfs4_operation operation)
+{
+	switch (operation) {
+	case NFS4_EXCHANGE_ID: return exchange_id(compound);
+	case NFS4_CREATE_SESSION: return create_session(compound);
+	case NFS4_BIND_CONN_TO_SESSION: return bind_conn(compound);
+	case NFS4_DESTROY_SESSION: return destroy_session(compound);
+	case NFS4_DESTROY_CLIENTID: xdr_get_u64(compound->in); return 0;
+	case NFS4_SEQUENCE: return sequence(compound);
+	case NFS4_RECLAIM_COMPLETE: return reclaim_complete(compound);
+	case NFS4_PUTROOTFH: compound->in_file = false; return 0;
+	case NFS4_PUTFH: return put_file(compound);
+	case NFS4_LOOKUP: return lookup(compound);
+	case NFS4_GETFH: return get_handle(compound);
+	case NFS4_GETATTR: return get_attributes(compound);
+	case NFS4_OPEN: return open_file(compound);
+	case NFS4_CLOSE: return close_file(compound);
+	case NFS4_READ:
+	case NFS4_WRITE:
+	case NFS4_COMMIT: return move_data(compound, operation);
+	default: return STATUS_NOT_SUPPORTED;
+	}
+}
+
+bool server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot **slot)
+{
+	struct compound compound = {.in = in, .out = out};
+	struct xdr_out status_at = *out, count_at;
+	uint32_t count, status = 0, i;
+
+	forget_by_chance();
+	xdr_skip(in, xdr_get_u32(in)); /* tag */
+	xdr_get_u32(in);	       /* minor version */
+	count = xdr_get_u32(in);
+	xdr_put_u32(out, 0);
+	xdr_put_u32(out, 0);
+	count_at = *out;
+	xdr_put_u32(out, 0);
+	for (i = 0; i < count && !status && !in->bad; i++) {
+		uint32_t operation = xdr_get_u32(in);
+		struct xdr_out begin = *out;
+
+		world_tell(&world, "server:   %s",
+			   nfs4_operation_name((enum nfs4_operation)operation));
+		xdr_put_u32(out, operation);
+		xdr_put_u32(out, 0);
+		status = answer_operation(&compound, (enum nfs4_operation)operation);
+		if (compound.replayed) {
+			*out = status_at;
+			xdr_put_fixed(out, compound.slot->results, compound.slot->length);
+			in->at = in->end;
+			*slot = compound.slot;
+			return true;
+		}
+		if (!status)
+			continue;
+		world_tell(&world, "server:   status %u", status);
+		*out = begin;
+		xdr_put_u32(out, operation);
+		xdr_put_u32(out, status);
+		in->at = in->end;
+	}
+	xdr_put_u32(&status_at, status);
+	xdr_put_u32(&count_at, i);
+	*slot = compound.slot;
+	return true;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * server4.h - what the simulated server is over NFSv4.1 (RFC 8881): client IDs, sessions with their
+ * slots, opens and a grace period, all of which a restart forgets.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/xdr.h"
+
+/* One in so many calls, as in struct server_terms. */
+struct server4_terms {
+	uint64_t forget_session_in; /* NFS4ERR_BADSESSION */
+	uint64_t forget_client_in;  /* the client ID has expired, with all opens */
+	uint64_t forget_open_in;    /* NFS4ERR_BAD_STATEID */
+	uint64_t resize_in;	    /* the slot table gets another size */
+};
+
+/* What a slot has to remember of the call that it carries: the owner's to give back. */
+struct server4_slot;
+
+void server4_begin(const struct server4_terms *terms);
+/* From now on it is like that, or nothing is forgotten any more. */
+void server4_fail(const struct server4_terms *terms);
+void server4_heal(void);
+void server4_restart(void);
+
+/*
+ * Answers the compound in `in` into `out`. *slot: the slot that it came over, or NULL. False: it is
+ * not answered at all.
+ */
+bool server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot **slot);
+
+/*
+ * The reply to the call that `slot` carries is there: these results; returns a number by which it
+ * is ended. Then it has left, or never does.
+ */
+uint32_t server4_begin_reply(struct server4_slot *slot, const uint8_t *results, uint32_t length);
+void server4_end_reply(struct server4_slot *slot, uint32_t number, bool left);
+
+/* What a client may never do, that was done; "": nothing. */
+extern char server4_violation[160];
