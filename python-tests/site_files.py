@@ -13,7 +13,6 @@ _OUTSIDE = (
     "packaging/kubernetes-job.yaml",
     "results/README.md",
     "results/reference/*/*.md",
-    "results/reference/*/*.html",
     "results/reference/**/*.png",
 )
 

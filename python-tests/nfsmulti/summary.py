@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import lzma
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -215,15 +216,19 @@ class Summary:
 
     @classmethod
     def load(cls, folder: Path) -> Summary:
-        """Read a run's summary. Raises HarnessError where there is none of this version."""
+        """Read a run's summary, as it is or by xz. Raises HarnessError for none of this version."""
         file = folder / FILE
+        packed = folder / f"{FILE}.xz"
         try:
-            data = json.loads(file.read_text())
+            if packed.exists() and not file.exists():
+                data = json.loads(lzma.decompress(packed.read_bytes()))
+            else:
+                data = json.loads(file.read_text())
         except FileNotFoundError:
             raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
         except OSError as error:
             raise HarnessError(f"{file}: {error.strerror}: name the folder of a run") from None
-        except ValueError as error:
+        except (ValueError, lzma.LZMAError) as error:
             raise HarnessError(f"{file}: {error}") from None
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             raise HarnessError(f"{file}: not a summary of ./nfsmulti run")

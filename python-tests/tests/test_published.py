@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import lzma
 from pathlib import Path
 
 import made_runs
@@ -13,6 +14,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS
 from nfsmulti.report import pages
 from nfsmulti.stories import SCENARIOS
+from nfsmulti.summary import FILE, Summary
 
 # Every figure of the publications, as they print it.
 _FIGURES = (
@@ -63,6 +65,16 @@ def test_reference_runs_fill_their_rows(tmp_path: Path) -> None:
     text = (tmp_path / "README.md").read_text()
     where = "lab nfs://10.77.0.[1-5]/export: link 1 Gbit/s, each address 120 Mbit/s"
     assert f"| 2026-11-20 17:00 UTC | 60 of 60 | {where} |" in text
+
+
+def test_a_reference_run_may_be_packed(tmp_path: Path) -> None:
+    folder = tmp_path / "reference" / "dd"
+    made_runs.saved(made_runs.dd(), folder)
+    plain = Summary.load(folder)
+    (folder / f"{FILE}.xz").write_bytes(lzma.compress((folder / FILE).read_bytes()))
+    (folder / FILE).unlink()
+    assert Summary.load(folder) == plain
+    assert "(reference/dd/report.md)" in pages.write_published(tmp_path).read_text()
 
 
 def test_reference_of_an_unknown_scenario_is_refused(tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def _code(text: str) -> Markup:
 
 
 def write_published(results: Path) -> Path:
-    """Write results/README.md from results/reference/*/summary.json. Raises HarnessError."""
+    """Write results/README.md from the runs in results/reference. Raises HarnessError."""
     found = _references(results / REFERENCE)
     values = {"findings": _findings_of_all(found), "runs": _runs_table(found)}
     file = results / README
@@ -232,10 +232,10 @@ def _references(folder: Path) -> dict[str, tuple[str, Summary]]:
     Of several of one scenario, that counts whose folder has the scenario's name.
     """
     found: dict[str, tuple[str, Summary]] = {}
-    for file in sorted(folder.glob(f"*/{FILE}")):
-        summary, name = Summary.load(file.parent), file.parent.name
+    for run in sorted({file.parent for file in folder.glob(f"*/{FILE}*")}):
+        summary, name = Summary.load(run), run.name
         if summary.scenario not in REPORTS:
-            raise HarnessError(f"{file}: there is no report for scenario '{summary.scenario}'")
+            raise HarnessError(f"{run}: there is no report for scenario '{summary.scenario}'")
         if name == summary.scenario or summary.scenario not in found:
             found[summary.scenario] = name, summary
     return found
