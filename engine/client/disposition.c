@@ -33,7 +33,7 @@ static void check_data(struct rpc_client *rpc, const struct call *call)
 	    flavor->unwrap_data(credentials, call->xid, io->buffer + io->done, reply->result.count))
 		return;
 	reply->disposition = CALL_FAIL;
-	reply->result = (struct call_result){.error = EBADMSG, .fault = "its data is forged"};
+	reply->result = (struct call_result){.error = EBADMSG, .fault = "integrity check failed"};
 }
 
 /* Enters what a call has moved, or made durable. */

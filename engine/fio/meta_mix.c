@@ -68,7 +68,7 @@ static int parse_item(const char *text, const char *item, struct meta_mix *mix)
 			"readdir, create, remove, mkdir, rmdir or setattr",
 			text, item);
 	else if (mix->weights[op])
-		job_log("meta_mix=%s: \"%s\": it is there twice", text, item);
+		job_log("meta_mix=%s: \"%s\": named twice", text, item);
 	else {
 		add(mix, op, weight);
 		return 0;

@@ -96,12 +96,12 @@ static void say_wrong(const struct pass *pass, const struct count *missing,
 			pass->name, count, missing->count, missing->first);
 	else if (!missing->count)
 		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
-			" there twice: entry %" PRIu64 " is the first",
+			" duplicate: entry %" PRIu64 " is the first",
 			pass->name, count, twice->count, twice->first);
 	else
 		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
 			" missing: entry %" PRIu64 " is the first; %" PRIu64
-			" there twice: entry %" PRIu64 " is the first",
+			" duplicate: entry %" PRIu64 " is the first",
 			pass->name, count, missing->count, missing->first, twice->count,
 			twice->first);
 }

@@ -481,7 +481,7 @@ def test_verify_finds_what_is_missing(place: Place) -> None:
     for number in (5, 80, 200, 255, 299):
         found[f"e{number:x}"].touch()
     twice = place.fio(**_VERIFY)
-    refused(twice, '"tree": of 300 entries 1 there twice: entry 5 is the first')
+    refused(twice, '"tree": of 300 entries 1 duplicate: entry 5 is the first')
     assert _operations(place.fio(**_VERIFY, meta_write="link"))[0] == _ENTRIES
 
 
