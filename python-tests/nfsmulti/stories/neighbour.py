@@ -100,6 +100,7 @@ _CALLED = {f"{one}{_WHERE[at]}": f"{_SHORT[one]}, {at}" for one in _SHORT for at
 _PERCENTS = (50, 99, 99.9, 99.99)
 _TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
 _DRAWN = 99
+_FELL_BEHIND = "\N{EN DASH}: readers fell behind: the server could not answer 100 IOPS of each."
 _JUDGED = untestable("a bandwidth was published and no ratio: it takes NVMe and 1024 nfsd threads")
 # What was published, in MB/s, of which workload of ours.
 _PUBLISHED = (
@@ -144,11 +145,16 @@ def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Rati
     return cells.ratio(over, under, lambda cell: _wait_us(cell, percent))
 
 
+def _fell_behind(cell: Cell) -> bool:
+    """Tell whether readers that read by a clock could not keep to it."""
+    return cell.arrivals is not None and not cell.arrivals.sustained
+
+
 def _wait_us(cell: Cell, percent: float) -> float | None:
     """Give a percentile of what a reader waits; None where it read too little, or fell behind."""
     if not cell.arrivals:
         return cells.told_us([cell.read], percent)
-    return loads.told_us([cell], percent) if cell.arrivals.sustained else None
+    return None if _fell_behind(cell) else loads.told_us([cell], percent)
 
 
 def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
@@ -163,10 +169,18 @@ def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
 def _told(
     levels: Sequence[_Level], sides: Callable[[_Level], tuple[list[Cell], list[Cell]]]
 ) -> tuple[float, list[_Named]]:
-    """Return the first percentile that is told under every level, or else the last; its ratios."""
+    """Return the first percentile that is told under every level, or else the last; its ratios.
+
+    A level under which readers fell behind has none.
+    """
+    held = [
+        level
+        for level in levels
+        if not any(map(_fell_behind, [*sides(level)[0], *sides(level)[1]]))
+    ]
     for percent in _TOLD:
         found = [(level, _paired(*sides(level), percent)) for level in levels]
-        if all(ratio for _, ratio in found):
+        if all(ratio for level, ratio in found if level in held):
             break
     return percent, found
 
@@ -271,6 +285,8 @@ def _answer(levels: Sequence[_Level]) -> Answer:
         "writer's MB/s, times alone",
     ]  # fmt: skip
     caveats = [texts.MAY_BE_ONE] if any("?" in cell for row in rows for cell in row) else []
+    if any(map(_fell_behind, (cell for level in levels for cell in level.all))):
+        caveats.insert(0, _FELL_BEHIND)
     return Answer(told, Table(headings, rows[:MOST_ROWS]), caveats)
 
 
