@@ -259,9 +259,10 @@ static inline enum disposition meta_restart_listing(const struct call *call, int
 						    struct call_result *result)
 {
 	const struct rpc_timing *timing = call->rpc->timing;
+	const struct clock *clock = call->rpc->clock;
 	struct conn_io *io = call->io;
 
-	if (listing_forgotten(&io->meta->listing, call->rpc->clock->now, !timing->soft) >
+	if (listing_forgotten(&io->meta->listing, clock->read(clock), !timing->soft) >
 	    timer_major(timing))
 		return call_fail(result, error,
 				 "the server keeps forgetting the cookies of a listing");

@@ -110,7 +110,7 @@ def _simulate(build: Path) -> str | None:
         check=True,
         capture_output=True,
     )
-    program = [build / "nfsmulti-sim", "--seconds", str(_SECONDS)]
+    program = [str(build / "nfsmulti-sim"), "--seconds", str(_SECONDS)]
     try:
         done = subprocess.run(
             program, capture_output=True, text=True, timeout=2 * _SECONDS, check=False
@@ -119,7 +119,7 @@ def _simulate(build: Path) -> str | None:
         return "it does not end"
     if not done.returncode:
         return None
-    return (done.stdout.splitlines() or [f"it ends by signal {-done.returncode}"])[0]
+    return [*done.stdout.splitlines(), f"it ends by signal {-done.returncode}"][0]
 
 
 def main(build: Path) -> int:
@@ -129,7 +129,8 @@ def main(build: Path) -> int:
         source, work = Path(folder, "source"), Path(folder, "build")
         shutil.copytree(_ROOT, source, ignore=shutil.ignore_patterns("build", "results", ".git"))
         headers = f"-DFIO_HEADERS_DIR={build / 'fio-headers'}"
-        configure = ["cmake", "-S", source, "-B", work, headers, "-DCMAKE_BUILD_TYPE=Debug"]
+        configure = ["cmake", "-S", str(source), "-B", str(work), headers]
+        configure.append("-DCMAKE_BUILD_TYPE=Debug")
         subprocess.run(configure, check=True, capture_output=True)
         for mutant in MUTANTS:
             file = source / "engine" / mutant.file

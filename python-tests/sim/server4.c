@@ -41,7 +41,7 @@ struct session {
 static struct {
 	struct server4_terms terms;
 	uint32_t incarnation;
-	uint64_t grace_until;
+	uint64_t grace_until, forgot_at;
 	uint64_t client; /* 0: none */
 	bool confirmed, reclaimed;
 	uint32_t sequence; /* of the next CREATE_SESSION */
@@ -124,7 +124,11 @@ static void forget_by_chance(void)
 		world_tell(&world, "server: forgets the client");
 		forget_client();
 	}
-	if (world_chance(&world, state.terms.forget_open_in)) {
+	/* An open that is refused right after it was made again ends the I/O: such a server has
+	 * none. */
+	if (world.clock.now > state.forgot_at + SEC &&
+	    world_chance(&world, state.terms.forget_open_in)) {
+		state.forgot_at = world.clock.now;
 		world_tell(&world, "server: forgets an open");
 		state.opens[world_random(&world, OPENS)] = 0;
 	}
