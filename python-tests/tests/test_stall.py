@@ -61,8 +61,8 @@ def _page(folder: Path, found: list[Cell]) -> str:
 def test_the_answer_is_the_three_p99(tmp_path: Path) -> None:
     found = [_cell(CASES[0], 451, 255), _cell(CASES[1], 451), _cell(CASES[2], 31, 5)]
     said = _page(tmp_path, found)
-    headline = "450 ms at p99 is what users see; fio's rate_iops says 31.0 ms, arrival_rate 451 ms."
-    assert said.startswith(headline)
+    headline = "450 ms at p99 is what users see (calculated); fio's rate_iops says 31.0 ms"
+    assert said.startswith(f"{headline}, arrival_rate 451 ms.")
     assert "is off" not in said
     text = (tmp_path / "report.md").read_text()
     rows = ["what users see, d64 | 0.050", "arrival_rate poisson d64 | 0.050", "rate_iops"]
@@ -93,7 +93,9 @@ def test_a_run_leaves_its_report(tmp_path: Path) -> None:
     """Users that ask in a stall are in the arrival clock's percentiles, whatever else went on."""
     words = ["--quick", "--repeat", "1", "--case", "* poisson d64", "--results", str(tmp_path)]
     done = call_harness("bench", "stall", *words).check()
-    assert re.search(r"^\d+ ms at p99 is what users see; fio's rate_iops says ", done.stdout)
+    assert re.search(
+        r"^\d+ ms at p99 is what users see \(calculated\); fio's rate_iops says ", done.stdout
+    )
     data = json.loads((tmp_path / "summary.json").read_text())
     assert data["place"]["pool"] == "nfs-sink --stall 500:5000"
     found = {cell["factors"]["clock"]: cell["read"] for cell in data["cells"]}

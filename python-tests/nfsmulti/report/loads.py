@@ -34,6 +34,13 @@ RULES = (
 )
 _KNEE = Slo(99, math.inf)  # of a run without a limit
 
+_TRANSPORTS = {
+    "tcp": "engine (TCP)",
+    "rdma": "engine (RDMA)",
+    "tcp-mount": "kernel mount (TCP)",
+    "rdma-mount": "kernel mount (RDMA)",
+}
+
 _Point = tuple[float, float]  # I/Os per second that were reached, and a percentile in µs
 
 
@@ -118,6 +125,11 @@ class Curve:
         return _limit(self) if self.points else None
 
     @property
+    def over_at_once(self) -> int:
+        """The repeats in which already the lowest load was over the limit."""
+        return sum(those[0][1] > self.slo.us for those in self.points.values())
+
+    @property
     def good(self) -> float:
         """The I/Os per second up to which it is good; 0 where it is not at all."""
         return self.limit.rate.mean if self.limit and self.limit.met else 0.0
@@ -161,6 +173,7 @@ def named(every: Sequence[Mapping[str, Factor]]) -> list[str]:
 def _words(name: str, level: Factor) -> str:
     plural = "" if level == 1 else "s"
     own = {
+        "transport": _TRANSPORTS.get(str(level), str(level)),
         "version": f"NFSv{level}",
         "jobs": f"{level} job{plural}",
         "nconnect": f"{level} connection{plural}",

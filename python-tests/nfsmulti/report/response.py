@@ -38,8 +38,8 @@ _READING = (
     " sending to the reply, a wait for a connection included."
 )
 _WHERE = (
-    "At the highest load within the limit, in ms, as the engine took it for each connection: means"
-    " over all connections, and percentiles of the slowest."
+    "At the highest load within the limit, or the lowest where that is over it, in ms, as the"
+    " engine took it for each connection: means of all, and percentiles of the slowest."
 )
 
 
@@ -52,7 +52,7 @@ def tell(summary: Summary) -> Story:
         answer=Answer(
             f"{groups[0][0].workload}: " * (len(groups) > 1) + _headline(groups[0]),
             _loads_table(best, short=True) if len(every) == 1 else _table(groups),
-            _doubts(every),
+            _caveats(groups, every),
         ),
         sections=[
             Section("Plots", plots=[*map(_curve_plot, groups), _parts_plot(best)]),
@@ -87,26 +87,28 @@ def _headline(group: Sequence[Curve]) -> str:
     us = f"p{slo.percent:g} is {_ms(found.us)} ms"
     if not found.met:
         return f"{slo.text} is not met at any load: {us} at {found.load} %."
-    low, high = found.share.interval or (0.0, 0.0)
-    share = f"{100 * found.share.mean:.0f} % of the peak"
-    share += f", {100 * max(low, 0):.0f} to {100 * high:.0f}" if high else ""
-    text = f"{texts.number(best.good)} IOPS ({share}) at the knee: {us}"
-    if slo.given:
-        text = f"p{slo.percent:g} stays within {slo.time} up to {texts.number(best.good)} IOPS"
-        text += f" ({share})"
     names = loads.named([one.levels for one in group])
-    worst, name = min(
-        ((one, name) for one, name in zip(group, names, strict=True) if one.good),
-        key=lambda pair: pair[0].good,
-    )
+    good = [(one, name) for one, name in zip(group, names, strict=True) if one.good]
+    worst, name = min(good, key=lambda pair: pair[0].good)
+    own = next(name for one, name in good if one is best)
+    spread = f"{_spread(found.rate)[1:-1]}; " if len(found.rate.values) > 1 else ""
+    text = f"{texts.number(best.good)} IOPS{own and f' with {own}'}"
+    text += f" ({spread}{100 * found.share.mean:.0f} % of the peak)"
+    text += f" keep p{slo.percent:g} within {slo.time}" if slo.given else f" at the knee: {us}"
     parts = [
         "the most that was sustained" if found.last else "",
-        f"with {name} up to {texts.number(worst.good)}" if worst is not best else "",
+        f"with {name} {texts.number(worst.good)}" if worst is not best else "",
         best.full,
     ]
     for part in filter(None, parts):  # as many as there is room for
         text = f"{text}; {part}" if len(f"{text} {part}".split()) <= _MOST_WORDS else text
     return f"{text}."
+
+
+def _spread(sample: Sample) -> str:
+    """Write the least and the most of the repeats in brackets; "" for one alone."""
+    few, many = min(sample.values), max(sample.values)
+    return f"({texts.number(few)} to {texts.number(many)})" if len(sample.values) > 1 else ""
 
 
 def _ms(us: float | None) -> str:
@@ -121,8 +123,8 @@ def _table(groups: Sequence[Sequence[Curve]]) -> Table:
         good, untold = (found if one.good else None), "not met" if found else MISSING
         rows.append([
             one.name,
-            texts.measured(good.rate) if good else untold,
-            texts.measured(good.share, 0.01) if good else MISSING,
+            f"{texts.number(good.rate.mean)} {_spread(good.rate)}".strip() if good else untold,
+            f"{100 * good.share.mean:.0f}" if good else MISSING,
             texts.measured(one.peak) if one.slo.given else _ms(found.us if found else None),
             "1" if one is best else texts.marked(ratio),
         ])  # fmt: skip
@@ -164,6 +166,12 @@ def _service(cell: Cell) -> float | None:
     return cells.told_us(cells.sides(cell), 99)
 
 
+def _caveats(groups: Sequence[Sequence[Curve]], every: Sequence[Curve]) -> list[str]:
+    said = _doubts(every)
+    unsure = len(every) > 1 and any("?" in row[-1] for row in _table(groups).rows)
+    return [*said, texts.MAY_BE_ONE] if unsure else said
+
+
 def _doubts(every: Sequence[Curve]) -> list[str]:
     """Warn where the generator's own lag, which is not for want of depth, is much of a response."""
     found = []
@@ -172,10 +180,20 @@ def _doubts(every: Sequence[Curve]) -> list[str]:
             held = [one for one in curve.sustained(load) if _has_depth(one)]
             lag, wait = loads.told_us(held, 50, "lag"), loads.told_us(held, 50)
             if lag and wait and lag > _DOUBTFUL * wait:
-                found.append((lag / wait, f"{load} %{curve.name and f' with {curve.name}'}"))
-    part, where = max(found, default=(0, ""))
-    said = f"The generator's own lag is up to {100 * part:.0f} % of p50 (at {where})."
-    return [said] if found else []
+                found.append((lag / wait, load))
+    part, load = max(found, default=(0.0, 0))
+    late = f"The generator's own lag is up to {100 * part:.0f} % of p50 (at {load} % of the peak)."
+    return [*_too_much(every), *([late] if found else [])]
+
+
+def _too_much(every: Sequence[Curve]) -> list[str]:
+    """Warn where the lowest load was over the limit: how far it is good is then a guess."""
+    found = [(one.over_at_once, one) for one in every if one.slo.given and one.over_at_once]
+    if not found:
+        return []
+    many, curve = max(found, key=lambda pair: pair[0])
+    those = f"{curve.loads[0]} %, in up to {many} of {len(curve.points)} repeats"
+    return [f"Over the limit already at {those}: offer less."]
 
 
 def _has_depth(cell: Cell) -> bool:
@@ -191,7 +209,9 @@ def _where(every: Sequence[Curve]) -> Section:
             for figure in ("mean_us", "p50_us", "p99_us")
         ]
         if any(samples):
-            rows.append([one.name, what, *(texts.mean(each, scale=1000) for each in samples)])
+            at = f"{one.limit.load} %" if one.limit else ""
+            name = ", ".join(filter(None, (one.name, at)))
+            rows.append([name, what, *(texts.mean(each, scale=1000) for each in samples)])
     tables = [varying(["", "span", "mean", "p50", "p99"], rows, 2)] if rows else []
     full = [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
     return Section("Where the time went", [_WHERE] if rows else [], tables, points=full)

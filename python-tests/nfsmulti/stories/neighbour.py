@@ -100,7 +100,6 @@ _CALLED = {f"{one}{_WHERE[at]}": f"{_SHORT[one]}, {at}" for one in _SHORT for at
 _PERCENTS = (50, 99, 99.9, 99.99)
 _TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
 _DRAWN = 99
-_FELL_BEHIND = "\N{EN DASH}: readers fell behind: the server could not answer 100 IOPS of each."
 _JUDGED = untestable("a bandwidth was published and no ratio: it takes NVMe and 1024 nfsd threads")
 # What was published, in MB/s, of which workload of ours.
 _PUBLISHED = (
@@ -148,6 +147,21 @@ def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Rati
 def _fell_behind(cell: Cell) -> bool:
     """Tell whether readers that read by a clock could not keep to it."""
     return cell.arrivals is not None and not cell.arrivals.sustained
+
+
+def _fell_behind_by(levels: Sequence[_Level]) -> str:
+    """Say what they reached of what was due."""
+    found = [
+        cell.arrivals
+        for level in levels
+        for cell in level.all
+        if cell.arrivals and _fell_behind(cell)
+    ]
+    least = min(found, key=lambda one: one.achieved / one.offered)
+    return (
+        f"\N{EN DASH}: readers fell behind: {least.achieved:,.0f} of {least.offered:,.0f} IOPS"
+        " were answered."
+    )
 
 
 def _wait_us(cell: Cell, percent: float) -> float | None:
@@ -264,9 +278,7 @@ def _answer(levels: Sequence[_Level]) -> Answer:
             for one in both
         }
         if not told and any(ratio for _, ratio in ratios):
-            spans = (texts.span([ratio for _, ratio in ratios]), texts.span([*kept.values()]))
-            told = f"{spans[0]} times the p{percent:g} for {name} beside a bulk writer"
-            told += f", which keeps {spans[1]} of its speed." if spans[1] else "."
+            told = _told_of(name, percent, ratios, texts.span([*kept.values()]))
         for level, ratio in ratios:
             alone, beside = (level.of(readers + end) for end in _WHERE.values())
             waits = [_sample(found, percent) for found in (alone, beside)]
@@ -286,8 +298,20 @@ def _answer(levels: Sequence[_Level]) -> Answer:
     ]  # fmt: skip
     caveats = [texts.MAY_BE_ONE] if any("?" in cell for row in rows for cell in row) else []
     if any(map(_fell_behind, (cell for level in levels for cell in level.all))):
-        caveats.insert(0, _FELL_BEHIND)
+        caveats.insert(0, _fell_behind_by(levels))
     return Answer(told, Table(headings, rows[:MOST_ROWS]), caveats)
+
+
+def _told_of(name: str, percent: float, ratios: Sequence[_Named], kept: str) -> str:
+    """Say how much longer readers wait, where that is shown."""
+    shown = [one for one in ratios if one[1] and not one[1].spans_one]
+    what = f"the p{percent:g} for {name} beside a bulk writer"
+    told = f"No measurable difference in {what}"
+    if shown:
+        told = f"{texts.span([ratio for _, ratio in shown])} times {what}"
+        if len(shown) < len(ratios):
+            told += f" with {texts.several([level.name for level, _ in shown])}"
+    return told + (f", which keeps {kept} of its speed." if kept else ".")
 
 
 def _and(words: str, level: str) -> str:

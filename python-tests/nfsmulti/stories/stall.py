@@ -145,7 +145,9 @@ def _tell(summary: Summary) -> Story:
     headline = f"Without {_CHIEF.name} and {_BESIDE.name} nothing can be compared."
     if _LINES.keys() <= found.keys():
         users, ours, fios = (f"{texts.number(ms(found[name], 99))} ms" for name in _LINES)
-        headline = f"{users} at p99 is {USERS}; fio's {FIOS} says {fios}, {OURS} {ours}."
+        headline = (
+            f"{users} at p99 is {USERS} (calculated); fio's {FIOS} says {fios}, {OURS} {ours}."
+        )
         figure, axes = charts.panel("Latency of a server that stalls", "percentile", "lat, ms")
         draw(axes, found)
         caption = "Depth 64, arrivals at random. The rarer an I/O is, the more room it has."
