@@ -67,7 +67,7 @@ int call_table_init(struct call_table *table, uint32_t count, uint32_t first);
 void call_table_free(struct call_table *table);
 
 /*
- * A call of zeros for `channel`; at most `count` may be taken at once. The one given back last is
+ * A call of zeros for `rpc`; at most `count` may be taken at once. The one given back last is
  * the one that the processor's cache still has.
  */
 static inline struct call *call_take(struct call_table *table, struct rpc_client *rpc)
@@ -88,13 +88,13 @@ static inline void call_give_back(struct call_table *table, struct call *call)
 	SLIST_INSERT_HEAD(&table->free, call, next_free);
 }
 
-/* A number that no call of this session has had for a long time. */
+/* A number that no call of this client has had for a long time. */
 static inline uint32_t call_new_xid(struct call_table *table, const struct call *call)
 {
 	return table->generation++ << table->index_bits | (uint32_t)(call - table->calls);
 }
 
-/* The call sent over `channel` with that number and not answered yet, or NULL. */
+/* The call of `rpc` that was sent with that number and not answered yet, or NULL. */
 static inline struct call *call_find(const struct call_table *table, const struct rpc_client *rpc,
 				     uint32_t xid)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* loss.c - what becomes of the calls of a channel that goes: they wait for the next one, fail, or
- * go to other connections. */
+/* disconnect.c - what becomes of the calls of a channel that goes: they wait for the next one,
+ * fail, or go to other connections. */
 #include <errno.h>
 
 #include "client/internal.h"

@@ -152,11 +152,13 @@ static void answered(struct rpc_client *rpc, struct call *call)
 /* The server is there. */
 static void mark_alive(struct rpc_client *rpc)
 {
+	bool news = rpc->probed || !rpc->answered;
+
 	rpc->heard = rpc->clock->now;
-	if (rpc->probed || !rpc->answered)
-		rpc->events->health_changed(rpc);
 	rpc->probed = false;
 	rpc->answered = true;
+	if (news)
+		rpc->events->health_changed(rpc);
 	if (rpc->prepared) /* a server that refuses what comes before I/O is given its time */
 		link_answered(&rpc->link);
 }

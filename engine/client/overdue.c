@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * watch.c - what time brings: a silent server is asked for a liveness probe, overdue calls go out
+ * overdue.c - what time brings: a silent server is asked for a liveness probe, overdue calls go out
  * again or fail, delayed ones have waited long enough.
  */
 #include <errno.h>
@@ -189,7 +189,7 @@ static void resume_delayed(struct rpc_client *rpc, uint64_t now)
 /* Others, where there are some, take over what is overdue, and tell of it. */
 static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role role)
 {
-	bool replaced = role == CLIENT_REPLACED;
+	bool replaced = role == CLIENT_REPLACED || role == CLIENT_ABANDONED;
 
 	if (rpc->probed)
 		note_progress(rpc, now);

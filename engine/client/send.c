@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * send.c - calls go out: I/O and requests, what the protocol asks before I/O, and what asks for a
- * sign of life.
+ * send.c - calls go out: I/O and requests, what the protocol asks before I/O, and the liveness
+ * probe.
  */
 #include <errno.h>
 #include <poll.h>
@@ -157,7 +157,7 @@ void client_send(struct rpc_client *rpc)
 /*
  * A send costs the client as much as receiving 64 KiB. While a reply is still coming in, so that
  * there will soon be more to send, new calls are coalesced, up to a quarter of what the server has;
- * session_tick() bounds the wait where the reply stalls.
+ * client_tick() bounds the wait where the reply stalls.
  */
 static bool should_coalesce(const struct rpc_client *rpc)
 {

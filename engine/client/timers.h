@@ -30,7 +30,7 @@ static const uint64_t DOWN_MAX = SEC;
  */
 static const uint64_t UNHEARD_MAX = 15 * SEC;
 
-/* A host that is there is heard of at least so often: rpc.h's unheard(). */
+/* A host that is there is heard of at least so often: transport.h's unheard(). */
 static const uint64_t HEARD_MAX = 10 * SEC;
 
 /* nfs(5), retrans: a soft call fails after its retransmissions. */

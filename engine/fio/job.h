@@ -42,7 +42,7 @@ struct request {
 	const char *label;	/* the path that failed */
 	const char *status;	/* the server's word for the error */
 	bool told;		/* a line has said why already */
-	struct meta_kind found; /* IO_META: as struct conn_io has it */
+	struct meta_kind found; /* IO_META: as struct meta_io has it */
 
 	uint64_t issued; /* clock_now() when it was sent, or began to wait for its connection */
 

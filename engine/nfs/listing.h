@@ -32,7 +32,7 @@ struct listing {
 	/* Where the server has forgotten its cookies: their verifier the last time, and since when
 	 * that has been so in vain: see listing_forgotten(). */
 	uint8_t forgotten[LISTING_VERIFIER];
-	uint64_t forgotten_since; /* clock_now(); 0: it has not */
+	uint64_t forgotten_since; /* by its client's clock; 0: it has not */
 };
 
 static inline void listing_begin_anew(struct listing *listing)

@@ -28,8 +28,13 @@ void names4_close(struct names *names)
 static int step(struct names *names)
 {
 	const struct path *path = names->path;
-	int error = client_ready(&names->rpc);
+	struct rpc_client *rpc = &names->rpc;
+	int error = client_ready(rpc);
 
+	if (error == -EINPROGRESS && client_unprepared_for(rpc) > path_names_timeout(path)) {
+		log_unanswered(rpc);
+		error = rpc->setup_error = -ETIMEDOUT;
+	}
 	if (error && error != -EINPROGRESS && !names->rpc.setup_error)
 		path->job.log("%s: cannot connect to port %u: %s: is the NFS server running there?",
 			      path->config.label, path->config.nfs_port, link_failure(error));

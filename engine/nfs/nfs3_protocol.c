@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs3_protocol.c - NFSv3 as a session speaks it (RFC 1813). It keeps no state at the server: any
+ * nfs3_protocol.c - NFSv3 as a client speaks it (RFC 1813). It keeps no state at the server: any
  * call may be sent again, or forgotten, and its number is its xid.
  */
 #include <errno.h>
@@ -137,6 +137,7 @@ static enum disposition decode_meta(struct xdr_in *in, struct call *call,
 		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (in->bad)
 		return CALL_DONE;
+	result->lookup = call->io->meta->looks_up;
 	if (!status)
 		return call->io->meta->exclusive && !call->io->meta->finds_directory
 			       ? went_on(call, &meta.found)

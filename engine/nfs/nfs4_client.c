@@ -422,9 +422,10 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 	state->asked = false;
 	switch (request->operation) {
 	case NFS4_EXCHANGE_ID:
-		if (!is_outdated(state))
-			exchanged(state, &request->exchanged);
+		if (is_outdated(state))
+			break;
 		state->client->answers++;
+		exchanged(state, &request->exchanged);
 		break;
 	case NFS4_CREATE_SESSION:
 		created(state, request);
@@ -554,7 +555,7 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->unbound = true; break;
 	default:
 		file = nfs4_file_of(call);
-		if (file && file->opened_at <= call->last_sent)
+		if (file && nfs4_file_is_meant(file, call))
 			file->lost = true;
 	}
 }

@@ -38,7 +38,7 @@ struct nfs4_request {
 	struct nfs4_stateid stateid;
 	struct nfs4_open open;
 	bool limits;
-	uint32_t status; /* of the server: 0, or what it refused with (see bears) */
+	uint32_t status; /* of the server: 0, or what it refused with (see tolerates) */
 	struct nfs_handle found;
 	union {
 		struct nfs4_attributes attributes;
@@ -126,6 +126,13 @@ struct nfs4_client {
 static inline struct nfs4_file *nfs4_file_of(const struct call *call)
 {
 	return call->io && call->io->op != IO_META ? call->io->state : NULL;
+}
+
+/* False where a refused stateid is not that of the latest OPEN: it says nothing of that. */
+static inline bool nfs4_file_is_meant(const struct nfs4_file *file, const struct call *call)
+{
+	return file->opened_at <= call->last_sent &&
+	       !memcmp(call->stateid, file->stateid.bytes, NFS4_STATEID);
 }
 
 static inline enum nfs4_operation nfs4_io_operation(enum io_op op)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_protocol.c - NFSv4.1 as a session speaks it (RFC 8881): READ, WRITE and COMMIT as compounds
+ * nfs4_protocol.c - NFSv4.1 as a client speaks it (RFC 8881): READ, WRITE and COMMIT as compounds
  * that begin with SEQUENCE, and what an answer means for the call.
  */
 #include <errno.h>
@@ -295,7 +295,7 @@ static enum disposition stateid_refused(struct call *call, uint32_t status,
 	const struct nfs4_path *mine = meta_path(call)->state;
 	const struct nfs4_file *file = nfs4_file_of(call);
 
-	if (file->opened_at > call->last_sent)
+	if (!nfs4_file_is_meant(file, call))
 		return CALL_RECOVER;
 	if (call->reopened == call->epoch) {
 		result->status = unusable(status, mine->trunks);

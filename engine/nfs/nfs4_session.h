@@ -27,7 +27,7 @@ struct nfs4_session {
 	uint32_t highest;	/* slot that the server has now: what lies beyond begins anew */
 	uint32_t target;	/* the highest slot that the server wants used */
 	uint64_t waited;	/* times that a call found no slot */
-	uint64_t used_at;	/* clock_now() when a call with a slot was last sent */
+	uint64_t used_at;	/* when a call with a slot was last sent */
 	uint32_t sequence[NFS4_SLOTS_MAX];
 	uint64_t busy[NFS4_SLOTS_MAX / 64];
 };

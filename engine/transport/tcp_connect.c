@@ -14,7 +14,9 @@ static void set(int fd, int level, int option, int value)
 
 static int new_socket(const struct rpc_address *address)
 {
-	enum { KEEPALIVE_S = 5 }; /* the other host answers at least so often: rpc.h's unheard() */
+	enum {
+		KEEPALIVE_S = 5
+	}; /* the other host answers at least so often: transport.h's unheard() */
 	int fd = socket(address->remote.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)

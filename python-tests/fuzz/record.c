@@ -11,6 +11,7 @@
 
 #include "fuzz.h"
 #include "wire/record.h"
+#include "wire/xdr.h"
 #include "util.h"
 
 #define NOBODYS 0x80000000u

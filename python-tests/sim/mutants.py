@@ -100,6 +100,23 @@ MUTANTS = [
         "		rpc->events->given_back(rpc, io);",
         "",
     ),
+    Mutant(
+        "NFSv4.1: a slot whose call is given up is used again", "nfs/nfs4_session.c",
+        "	if (!answered || (call->tries > 1 && !call->slot_used)) {", "	if (false) {",
+    ),
+    Mutant(
+        "NFSv4.1: a retry has the file's present stateid", "nfs/nfs4_protocol.c",
+        "					 call->stateid};", "					 NULL};",
+    ),
+    Mutant(
+        "NFSv4.1: an outdated EXCHANGE_ID counts", "nfs/nfs4_client.c",
+        "return state->client->known && state->client->answers != state->asked_after;",
+        "return false;",
+    ),
+    Mutant(
+        "NFSv4.1: a slot's number goes on where SEQUENCE was refused", "nfs/nfs4_session.c",
+        "	else if (call->slot_used)", "	else",
+    ),
 ]  # fmt: skip
 
 
