@@ -5,6 +5,7 @@
  */
 #include <getopt.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -34,6 +35,14 @@ uint32_t __wrap_path_random(void);
 uint32_t __wrap_path_random(void)
 {
 	return (uint32_t)world_random(&world, UINT32_MAX);
+}
+
+/* The same: nothing waits, as time is the world's. */
+int __real_poll(struct pollfd *polls, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout)
+{
+	return __real_poll(polls, count, 0);
 }
 
 static const char *const failures[FAILURES] = {
