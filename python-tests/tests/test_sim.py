@@ -10,7 +10,7 @@ import pytest
 from nfsmulti.processes import Completed, run
 
 _SECONDS = 900.0
-_JOBS = 1500  # some 20 seconds of one core; with sanitizers a third of them takes as long
+_JOBS = 900  # some 10 seconds of one core; with sanitizers a third of them takes as long
 # What a fault of the engine, of the simulator or of its checks once failed with.
 _KEPT = (113, 175, 230, 295, 374, 4584, 11023)
 
