@@ -3,7 +3,6 @@
 #include "client/client.h"
 
 #include <errno.h>
-#include <poll.h>
 
 #include "client/internal.h"
 #include "wait.h"
@@ -129,10 +128,7 @@ void client_tick(struct rpc_client *rpc)
 static void await_link(struct rpc_client *rpc, bool wait)
 {
 	const struct link *link = &rpc->link;
-	struct pollfd poll_fd = {
-		.fd = link->channel ? link->ops->poll_fd(link->channel) : -1,
-		.events = POLLIN | POLLOUT,
-	};
+	struct pollfd poll_fd = {.fd = link_poll_fd(link), .events = link_poll_events(link)};
 
 	if (wait)
 		poll(&poll_fd, 1, WAIT_SLICE_MS);

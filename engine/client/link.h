@@ -8,6 +8,7 @@
 #pragma once
 
 #include <errno.h>
+#include <poll.h>
 
 #include "clock.h"
 #include "transport/transport.h"
@@ -58,6 +59,17 @@ static inline bool link_broke_protocol(int error)
 
 /* Why a channel failed, for people. */
 const char *link_failure(int error);
+
+/* What to poll for; the descriptor is -1 where there is no channel. */
+static inline int link_poll_fd(const struct link *link)
+{
+	return link->channel ? link->ops->poll_fd(link->channel) : -1;
+}
+
+static inline short link_poll_events(const struct link *link)
+{
+	return link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT;
+}
 
 /* Nanoseconds without a connected channel; 0: there is one. */
 uint64_t link_down_for(const struct link *link, uint64_t now);

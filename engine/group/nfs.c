@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* nfs.c - a connection that is an NFS client (client/client.h): connection.h's operations. */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +8,7 @@
 #include "group/connection.h"
 #include "group/durability.h"
 #include "group/path.h"
-#include "nfs/log_once.h"
-#include "nfs/version.h"
+#include "nfs/path_client.h"
 
 struct nfs_conn {
 	struct conn conn;
@@ -165,19 +163,12 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 		.path = path,
 		.job = job,
 	};
-	nfs->rpc = (struct rpc_client){
-		.protocol = &path->version->protocol,
-		.credentials = &path->credentials.base,
-		.server = path,
-		.timing = &path->config.timing,
-		.events = &events,
-		.log = &log_once,
-		.clock = &job->clock,
-		.counters = &nfs->conn.counters,
-		.latency = &nfs->conn.latency,
-		.calls_max = job->io_count,
-		.first_xid = path_random(),
-	};
+	nfs->rpc = path_client(path);
+	nfs->rpc.events = &events;
+	nfs->rpc.clock = &job->clock;
+	nfs->rpc.counters = &nfs->conn.counters;
+	nfs->rpc.latency = &nfs->conn.latency;
+	nfs->rpc.calls_max = job->io_count;
 	error = client_init(&nfs->rpc);
 	if (error) {
 		free(nfs);
@@ -204,29 +195,12 @@ static void note_channel(struct conn *conn)
 	conn->poll_epoch = rpc_of(conn)->link.epoch;
 }
 
-static bool unprepared_for_too_long(const struct conn *conn)
-{
-	return client_unprepared_for(rpc_of_const(conn)) > path_names_timeout(conn->path);
-}
-
 static int nfs_ready(struct conn *conn)
 {
-	struct rpc_client *rpc = rpc_of(conn);
-	bool rdma = over_rdma(rpc->link.ops);
-	int error = client_ready(rpc);
+	int error = path_client_ready(rpc_of(conn));
 
-	note_channel(conn);
-	if (error == -EINPROGRESS && unprepared_for_too_long(conn)) {
-		log_unanswered(rpc);
-		error = rpc->setup_error = -ETIMEDOUT;
-	}
-	if (!error || error == -EINPROGRESS)
-		return error;
-	if (!rpc->setup_error)
-		conn->job->log("%s: cannot connect to %s %u: %s: is the NFS server running there?",
-			       conn->path->config.label, rdma ? "RDMA port" : "port",
-			       path_port(conn->path, rdma), link_failure(error));
-	client_close(rpc);
+	if (error && error != -EINPROGRESS)
+		client_close(rpc_of(conn));
 	note_channel(conn);
 	return error;
 }
@@ -256,16 +230,12 @@ static void nfs_reap(struct conn *conn, bool wait)
 
 static int nfs_poll_fd(const struct conn *conn)
 {
-	const struct link *link = &rpc_of_const(conn)->link;
-
-	return link->channel ? link->ops->poll_fd(link->channel) : -1;
+	return link_poll_fd(&rpc_of_const(conn)->link);
 }
 
 static short nfs_poll_events(const struct conn *conn)
 {
-	const struct link *link = &rpc_of_const(conn)->link;
-
-	return link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT;
+	return link_poll_events(&rpc_of_const(conn)->link);
 }
 
 static void nfs_tick(struct conn *conn)

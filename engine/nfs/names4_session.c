@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nfs/log_once.h"
 #include "nfs/nfs4_setup.h"
+#include "nfs/path_client.h"
 #include "nfs/version.h"
 #include "wait.h"
 
@@ -24,23 +24,6 @@ void names4_close(struct names *names)
 	free(names);
 }
 
-/* One step: 0, -EINPROGRESS, or what failed, which has been logged. */
-static int step(struct names *names)
-{
-	const struct path *path = names->path;
-	struct rpc_client *rpc = &names->rpc;
-	int error = client_ready(rpc);
-
-	if (error == -EINPROGRESS && client_unprepared_for(rpc) > path_names_timeout(path)) {
-		log_unanswered(rpc);
-		error = rpc->setup_error = -ETIMEDOUT;
-	}
-	if (error && error != -EINPROGRESS && !names->rpc.setup_error)
-		path->job.log("%s: cannot connect to port %u: %s: is the NFS server running there?",
-			      path->config.label, path->config.nfs_port, link_failure(error));
-	return error;
-}
-
 /* Waits until the client is prepared. What failed has been logged. */
 static int await_ready(struct names *names)
 {
@@ -49,11 +32,10 @@ static int await_ready(struct names *names)
 	const struct link *link = &names->rpc.link;
 	int error, stopped = 0;
 
-	while (!stopped && (error = step(names)) == -EINPROGRESS) {
+	while (!stopped && (error = path_client_ready(&names->rpc)) == -EINPROGRESS) {
 		struct pollfd poll_fd = {
-			.fd = link->channel ? link->ops->poll_fd(link->channel) : -1,
-			.events =
-				link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT,
+			.fd = link_poll_fd(link),
+			.events = link_poll_events(link),
 		};
 
 		stopped = clock_read(&names->clock) > deadline
@@ -91,19 +73,12 @@ static int begin_opening(struct names *names)
 	int error;
 
 	names->clock.read = path->job.clock ?: clock_monotonic;
-	names->rpc = (struct rpc_client){
-		.protocol = &path->version->protocol,
-		.credentials = &path->credentials.base,
-		.server = path,
-		.timing = &path->config.timing,
-		.events = &events,
-		.log = &log_once,
-		.clock = &names->clock,
-		.counters = &names->counters,
-		.latency = &names->latency,
-		.calls_max = NFS4_NAMES_CALLS,
-		.first_xid = path_random(),
-	};
+	names->rpc = path_client(path);
+	names->rpc.events = &events;
+	names->rpc.clock = &names->clock;
+	names->rpc.counters = &names->counters;
+	names->rpc.latency = &names->latency;
+	names->rpc.calls_max = NFS4_NAMES_CALLS;
 	error = client_init(&names->rpc);
 	if (error)
 		return error;

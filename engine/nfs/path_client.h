@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* path_client.h - an RPC client of a path's server: what those for I/O and for names share. */
+#pragma once
+
+#include "client/client.h"
+#include "nfs/path.h"
+
+/* One for client_init(); its events, clock, counters, latency and calls_max are to be added. */
+struct rpc_client path_client(struct path *path);
+
+/*
+ * client_ready(), and -ETIMEDOUT where the server does not answer what comes before I/O for longer
+ * than path_names_timeout(). What failed has been logged.
+ */
+int path_client_ready(struct rpc_client *rpc);
