@@ -56,26 +56,11 @@ static struct {
 	struct block blocks[BLOCKS];
 	uint64_t lost[PATHS_MAX]; /* bytes that each path's ledger has reported lost */
 	struct job_io ios[DEPTH_MAX];
-	struct job_result *result;
 	uint64_t stamp, done, healed_at;
 	uint32_t depth, path_count, outstanding;
 	bool soft, full, stable;
 	bool punctual; /* no I/O takes several calls, each of which has its time */
 } job;
-
-/* --- what does not hold --- */
-
-__attribute__((format(printf, 1, 2))) static void violated(const char *format, ...)
-{
-	va_list values;
-
-	if (*job.result->why)
-		return;
-	va_start(values, format);
-	vsnprintf(job.result->why, sizeof(job.result->why), format, values);
-	va_end(values);
-	world_tell(&world, "VIOLATED: %s", job.result->why);
-}
 
 /* --- the engine's surroundings --- */
 
@@ -87,7 +72,7 @@ static void log_line(const char *format, ...)
 	va_start(values, format);
 	vsnprintf(line, sizeof(line), format, values);
 	va_end(values);
-	world_tell(&world, "engine: %s", line);
+	world_tell("engine: %s", line);
 }
 
 static bool never(void)
@@ -213,8 +198,8 @@ static void submit(struct job_io *one, uint32_t connection)
 
 static void submit_transfer(struct job_io *one, enum io_op op)
 {
-	uint32_t count = 1 + (uint32_t)world_random(&world, IO_BLOCKS_MAX);
-	uint32_t first = (uint32_t)world_random(&world, BLOCKS - count + 1);
+	uint32_t count = 1 + (uint32_t)world_random(IO_BLOCKS_MAX);
+	uint32_t first = (uint32_t)world_random(BLOCKS - count + 1);
 
 	if (!is_free(first, count, op == IO_WRITE))
 		return;
@@ -234,7 +219,7 @@ static void submit_transfer(struct job_io *one, enum io_op op)
 		if (op == IO_WRITE)
 			fill(one->data + i * BLOCK, first + i, one->stamp);
 	}
-	submit(one, (uint32_t)world_random(&world, job.group.job.conn_count));
+	submit(one, (uint32_t)world_random(job.group.job.conn_count));
 }
 
 static void submit_commit(struct job_io *one, uint32_t path)
@@ -250,8 +235,8 @@ static void submit_any(void)
 
 	if (!one)
 		return;
-	switch (world_random(&world, 12)) {
-	case 0: submit_commit(one, (uint32_t)world_random(&world, job.path_count)); break;
+	switch (world_random(12)) {
+	case 0: submit_commit(one, (uint32_t)world_random(job.path_count)); break;
 	case 1:
 	case 2:
 	case 3:
@@ -290,10 +275,10 @@ static void check_time(const struct job_io *one)
 
 	if (job.soft && job.punctual && !job.group.job.failover &&
 	    took > timer_major(timing) + 30 * SEC)
-		violated("a soft %u took %.1f s", one->io.op, (double)took / SEC);
+		world_violated("a soft %u took %.1f s", one->io.op, (double)took / SEC);
 	if (job.healed_at && world.clock.now > job.healed_at + 1300 * SEC)
-		violated("an I/O took %.1f s after all had healed",
-			 (double)(world.clock.now - job.healed_at) / SEC);
+		world_violated("an I/O took %.1f s after all had healed",
+			       (double)(world.clock.now - job.healed_at) / SEC);
 }
 
 static void check_read(const struct job_io *one)
@@ -311,11 +296,11 @@ static void check_read(const struct job_io *one)
 			continue;
 		if (!holds(one->data + i * BLOCK, first + i, block->stamp) &&
 		    holds(server.memory + (first + i) * BLOCK, first + i, block->stamp))
-			violated("block %u was read wrongly: not as write %llu left it", first + i,
-				 (unsigned long long)block->stamp);
+			world_violated("block %u was read wrongly: not as write %llu left it",
+				       first + i, (unsigned long long)block->stamp);
 	}
 	if (!one->io.error && one->io.done != one->io.length)
-		violated("a READ of %u bytes ended after %u", one->io.length, one->io.done);
+		world_violated("a READ of %u bytes ended after %u", one->io.length, one->io.done);
 }
 
 static void check_write(const struct job_io *one)
@@ -336,11 +321,11 @@ static void check_write(const struct job_io *one)
 		block->durable = false;
 		if (!one->io.error && job.stable &&
 		    !holds(server.disk + (first + i) * BLOCK, first + i, one->stamp))
-			violated("write %llu is done, and not durable, as it was to be",
-				 (unsigned long long)one->stamp);
+			world_violated("write %llu is done, and not durable, as it was to be",
+				       (unsigned long long)one->stamp);
 	}
 	if (!one->io.error && one->io.done != one->io.length)
-		violated("a WRITE of %u bytes ended after %u", one->io.length, one->io.done);
+		world_violated("a WRITE of %u bytes ended after %u", one->io.length, one->io.done);
 }
 
 /*
@@ -364,9 +349,10 @@ static void check_commit(const struct job_io *one)
 		else if (lost_of(path) > block->lost)
 			block->unknown = true;
 		else if (!job.group.job.failover) /* else a part may be another path's to report */
-			violated("write %llu of block %u was committed: it is not durable, and no "
-				 "loss was reported",
-				 (unsigned long long)block->stamp, i);
+			world_violated(
+				"write %llu of block %u was committed: it is not durable, and no "
+				"loss was reported",
+				(unsigned long long)block->stamp, i);
 	}
 }
 
@@ -378,20 +364,19 @@ static void take_finished(void)
 		struct job_io *one = io->owner;
 
 		if (!one->busy) {
-			violated("an I/O has completed twice");
+			world_violated("an I/O has completed twice");
 			return;
 		}
 		one->busy = false;
 		job.outstanding--;
 		job.done++;
-		job.result->ios++;
 		take_losses();
-		world_tell(&world, "job: %s %u@%llu stamp %llu: %u, %s",
+		world_tell("job: %s %u@%llu stamp %llu: %u, %s",
 			   (const char *[]){"READ", "WRITE", "COMMIT", "META"}[io->op], io->length,
 			   (unsigned long long)io->offset, (unsigned long long)one->stamp, io->done,
 			   strerror(io->error));
 		if (!is_allowed(io->error))
-			violated("an I/O failed: %s", strerror(io->error));
+			world_violated("an I/O failed: %s", strerror(io->error));
 		check_time(one);
 		switch (io->op) {
 		case IO_READ: check_read(one); break;
@@ -411,10 +396,8 @@ static void step(void)
 	group_flush(&job.group);
 	group_reap(&job.group, false);
 	take_finished();
-	if (*server4_violation)
-		violated("%s", server4_violation);
 	if (job.done == done && !network_is_readable())
-		world_pass(&world, min_of(world_next(&world), world.clock.now + TICK));
+		world_pass(min_of(world_next(), world.clock.now + TICK));
 	clock_read(&job.group.job.clock);
 }
 
@@ -428,14 +411,13 @@ static void cut_one(void *context)
 
 static void cut_by_chance(uint64_t in)
 {
-	uint32_t address = (uint32_t)world_random(&world, job.path_count);
+	uint32_t address = (uint32_t)world_random(job.path_count);
 
-	if (!world_chance(&world, in))
+	if (!world_chance(in))
 		return;
 	world.failures[FAILED_UNREACHED]++;
 	network_cut(address, true);
-	world_plan(&world, world_random(&world, 20 * SEC), cut_one, NULL,
-		   (void *)(uintptr_t)address);
+	world_plan(world_random(20 * SEC), cut_one, NULL, (void *)(uintptr_t)address);
 }
 
 static bool is_committed(void)
@@ -452,23 +434,24 @@ static void settle(void)
 	enum { ROUNDS = 200 };
 	bool committed = false;
 
-	for (int round = 0; round < ROUNDS && !committed && !*job.result->why; round++) {
+	for (int round = 0; round < ROUNDS && !committed && !*world.violation; round++) {
 		for (uint32_t i = 0; i < job.path_count; i++)
 			submit_commit(&job.ios[i], i);
-		while (job.outstanding && !*job.result->why)
+		while (job.outstanding && !*world.violation)
 			step();
 		committed = is_committed();
 	}
 	if (!committed)
-		violated("no COMMIT succeeds, though all has healed");
+		world_violated("no COMMIT succeeds, though all has healed");
 	for (uint32_t i = 0; i < BLOCKS; i++) {
 		const struct block *block = &job.blocks[i];
 
 		if (block->stamp && !block->unknown && !block->durable &&
 		    !holds(server.disk + i * BLOCK, i, block->stamp) &&
 		    lost_of(block->path) <= block->lost)
-			violated("write %llu of block %u was never made durable, nor reported lost",
-				 (unsigned long long)block->stamp, i);
+			world_violated(
+				"write %llu of block %u was never made durable, nor reported lost",
+				(unsigned long long)block->stamp, i);
 	}
 }
 
@@ -476,26 +459,26 @@ static void run_ios(uint32_t ios, uint64_t cut_in)
 {
 	uint64_t ends = world.clock.now + 3600 * SEC;
 
-	while (job.done < ios && world.clock.now < ends && !*job.result->why) {
+	while (job.done < ios && world.clock.now < ends && !*world.violation) {
 		cut_by_chance(cut_in);
-		for (uint64_t i = world_random(&world, job.depth); i; i--)
+		for (uint64_t i = world_random(job.depth); i; i--)
 			submit_any();
 		step();
 	}
 	job.healed_at = world.clock.now;
 	network_heal();
 	server_heal();
-	while (job.outstanding && !*job.result->why) {
+	while (job.outstanding && !*world.violation) {
 		step();
 		if (world.clock.now > job.healed_at + 1300 * SEC)
-			violated("%u I/Os have not ended long after all has healed",
-				 job.outstanding);
+			world_violated("%u I/Os have not ended long after all has healed",
+				       job.outstanding);
 	}
 }
 
 static uint64_t rarely(uint64_t most)
 {
-	return world_random(&world, 2) ? 0 : 10 + world_random(&world, most);
+	return world_random(2) ? 0 : 10 + world_random(most);
 }
 
 static struct server_terms server_terms(void)
@@ -508,8 +491,8 @@ static struct server_terms server_terms(void)
 		.short_in = rarely(30),
 		.full_in = rarely(200),
 		.eager_in = rarely(20),
-		.service = world_random(&world, 100 * MSEC),
-		.down = 1 + world_random(&world, 10 * SEC),
+		.service = world_random(100 * MSEC),
+		.down = 1 + world_random(10 * SEC),
 		.nfs4 =
 			{
 				.forget_session_in = rarely(1000),
@@ -524,25 +507,25 @@ static struct server_terms server_terms(void)
 static void choose(struct rpc_timing *timing, const struct server_terms *terms)
 {
 	*timing = (struct rpc_timing){
-		.timeo = (1 + world_random(&world, 100)) * 100 * MSEC,
-		.retrans = (unsigned int)world_random(&world, 4),
-		.soft = !world_random(&world, 3),
+		.timeo = (1 + world_random(100)) * 100 * MSEC,
+		.retrans = (unsigned int)world_random(4),
+		.soft = !world_random(3),
 	};
-	job.nfs4 = world_random(&world, 2);
-	job.path_count = 1 + (uint32_t)world_random(&world, PATHS_MAX);
-	job.depth = 1 + (uint32_t)world_random(&world, DEPTH_MAX);
+	job.nfs4 = world_random(2);
+	job.path_count = 1 + (uint32_t)world_random(PATHS_MAX);
+	job.depth = 1 + (uint32_t)world_random(DEPTH_MAX);
 	job.depth = max_of(job.depth, job.path_count);
 	job.soft = timing->soft;
 	job.full = terms->full_in;
 	job.punctual = !terms->delay_in && !terms->short_in && !job.nfs4;
-	job.stable = !world_random(&world, 5);
+	job.stable = !world_random(5);
 	job.version = nfs_version_3;
 	job.group.job = (struct conn_job){
 		.io_count = job.depth,
 		.file_count = 1,
 		.clock.read = world.clock.read,
 		.writes = true,
-		.failover = job.path_count > 1 && world_random(&world, 2),
+		.failover = job.path_count > 1 && world_random(2),
 		.log = log_line,
 	};
 }
@@ -563,7 +546,7 @@ static int open_all(const struct rpc_timing *timing)
 		error = open_file(job.paths[i]);
 	if (!error)
 		error = group_open(&job.group, job.paths, job.path_count,
-				   1 + (uint32_t)world_random(&world, 2), never);
+				   1 + (uint32_t)world_random(2), never);
 	world.creeps = false;
 	return error;
 }
@@ -577,7 +560,7 @@ static void close_all(void)
 	world.creeps = false;
 }
 
-bool job_run(uint64_t seed, uint32_t ios, bool trace, struct job_result *result)
+uint64_t job_run(uint64_t seed, uint32_t ios, bool trace)
 {
 	struct network_terms network;
 	struct server_terms terms;
@@ -585,30 +568,25 @@ bool job_run(uint64_t seed, uint32_t ios, bool trace, struct job_result *result)
 	uint64_t cut_in;
 
 	memset(&job, 0, sizeof(job));
-	*result = (struct job_result){0};
-	job.result = result;
-	world_begin(&world, seed, trace);
-	network = (struct network_terms){1 + world_random(&world, 50 * MSEC), rarely(2000)};
+	world_begin(seed, trace);
+	network = (struct network_terms){1 + world_random(50 * MSEC), rarely(2000)};
 	terms = server_terms();
 	cut_in = rarely(2000);
 	choose(&timing, &terms);
-	world_tell(&world, "seed %llu: NFSv%s, %u paths, depth %u, %s%s%s",
-		   (unsigned long long)seed, job.nfs4 ? "4.1" : "3", job.path_count, job.depth,
-		   job.soft ? "soft" : "hard", job.group.job.failover ? ", failover" : "",
-		   job.stable ? ", FILE_SYNC" : "");
+	world_tell("seed %llu: NFSv%s, %u paths, depth %u, %s%s%s", (unsigned long long)seed,
+		   job.nfs4 ? "4.1" : "3", job.path_count, job.depth, job.soft ? "soft" : "hard",
+		   job.group.job.failover ? ", failover" : "", job.stable ? ", FILE_SYNC" : "");
 	if (open_all(&timing))
-		violated("the job does not open");
+		world_violated("the job does not open");
 	network_fail(&network);
 	server.terms = terms;
-	server4_fail(&terms.nfs4);
-	if (!*result->why)
+	if (!*world.violation)
 		run_ios(ios, cut_in);
-	if (!*result->why)
+	if (!*world.violation)
 		settle();
 	close_all();
-	memcpy(result->failures, world.failures, sizeof(world.failures));
-	world_end(&world);
+	world_end();
 	if (!network_end())
-		violated("a connection was never closed");
-	return !*result->why;
+		world_violated("a connection was never closed");
+	return job.done;
 }

@@ -9,11 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct job_result {
-	uint64_t ios;
-	uint64_t failures[8]; /* by enum failure */
-	char why[200];	      /* what does not hold; "": all does */
-};
-
-/* Runs the job of a seed. False: something does not hold. */
-bool job_run(uint64_t seed, uint32_t ios, bool trace, struct job_result *result);
+/*
+ * Runs the job of a seed; returns how many I/Os have completed. `world` has what they lived
+ * through, and what does not hold.
+ */
+uint64_t job_run(uint64_t seed, uint32_t ios, bool trace);

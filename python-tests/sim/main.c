@@ -15,13 +15,13 @@
 #include "world.h"
 
 static const char usage[] =
-	"Usage: nfsmulti-sim [--seed N] [--jobs N] [--seconds N] [--failures N] [--ios N] "
-	"[--trace]\n"
+	"Usage: nfsmulti-sim [--seed N] [--jobs N] [--seconds N] [--failures N] [--ios N]\n"
+	"                    [--trace]\n"
 	"\n"
-	"Runs one simulated job for each seed from --seed on, until --jobs, --seconds or "
-	"--failures\n"
-	"are reached, and says how many failures they lived through. At the first job for which\n"
-	"something does not hold it says which seed that was, and the fewest I/Os that show it.\n"
+	"Runs one simulated job for each seed from --seed on, until --jobs, --seconds or\n"
+	"--failures are reached, and says how many failures they lived through. At the first job\n"
+	"for which something does not hold it says which seed that was, and the fewest I/Os that\n"
+	"show it.\n"
 	"\n"
 	"  --seed N      the first seed (default 1)\n"
 	"  --jobs N      jobs to run (default 1000)\n"
@@ -34,7 +34,7 @@ static const char usage[] =
 uint32_t __wrap_path_random(void);
 uint32_t __wrap_path_random(void)
 {
-	return (uint32_t)world_random(&world, UINT32_MAX);
+	return (uint32_t)world_random(UINT32_MAX);
 }
 
 /* The same: nothing waits, as time is the world's. */
@@ -108,59 +108,78 @@ static uint32_t shorten(uint64_t seed, uint32_t ios)
 
 	while (good + 1 < ios) {
 		uint32_t middle = good + (ios - good) / 2;
-		struct job_result result;
 
-		if (job_run(seed, middle, false, &result))
-			good = middle;
-		else
+		job_run(seed, middle, false);
+		if (*world.violation)
 			ios = middle;
+		else
+			good = middle;
 	}
 	return ios;
 }
 
-static int tell_failed(const struct options *options, uint64_t seed,
-		       const struct job_result *result)
+static int tell_failed(const struct options *options, uint64_t seed)
 {
-	printf("seed %" PRIu64 ": %s\n", seed, result->why);
+	printf("seed %" PRIu64 ": %s\n", seed, world.violation);
 	fflush(stdout);
 	printf("see it: nfsmulti-sim --seed %" PRIu64 " --jobs 1 --ios %u --trace\n", seed,
 	       shorten(seed, options->ios));
 	return 1;
 }
 
-static void tell_totals(uint64_t jobs, uint64_t ios, const uint64_t *totals, uint64_t all)
+struct totals {
+	uint64_t jobs, ios, failures[FAILURES];
+};
+
+static void add(struct totals *totals, uint64_t ios)
 {
-	printf("%" PRIu64 " jobs, %" PRIu64 " I/Os, %" PRIu64 " failures:", jobs, ios, all);
+	totals->jobs++;
+	totals->ios += ios;
 	for (int i = 0; i < FAILURES; i++)
-		printf("%s %" PRIu64 " %s", i ? "," : "", totals[i], failures[i]);
+		totals->failures[i] += world.failures[i];
+}
+
+static uint64_t failures_of(const struct totals *totals)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i <= FAILED_CALL; i++)
+		sum += totals->failures[i];
+	return sum;
+}
+
+static bool is_enough(const struct options *options, const struct totals *totals, time_t begun)
+{
+	if (!options->seconds && !options->failures)
+		return totals->jobs == options->jobs;
+	return (options->failures && failures_of(totals) >= options->failures) ||
+	       (options->seconds && (uint64_t)(time(NULL) - begun) >= options->seconds);
+}
+
+static void tell(const struct totals *totals)
+{
+	printf("%" PRIu64 " jobs, %" PRIu64 " I/Os, %" PRIu64 " failures:", totals->jobs,
+	       totals->ios, failures_of(totals));
+	for (int i = 0; i < FAILURES; i++)
+		printf("%s %" PRIu64 " %s", i ? "," : "", totals->failures[i], failures[i]);
 	putchar('\n');
 }
 
 int main(int argc, char **argv)
 {
 	struct options options = {.seed = 1, .jobs = 1000, .ios = 1000};
-	uint64_t totals[FAILURES] = {0}, all = 0, ios = 0, jobs = 0;
+	struct totals totals = {0};
 	time_t begun = time(NULL);
 
 	parse(&options, argc, argv);
-	if (options.seconds || options.failures)
-		options.jobs = UINT64_MAX;
-	for (; jobs < options.jobs; jobs++) {
-		struct job_result result;
+	while (!is_enough(&options, &totals, begun)) {
+		uint64_t seed = options.seed + totals.jobs;
+		uint64_t ios = job_run(seed, options.ios, options.trace);
 
-		if (!job_run(options.seed + jobs, options.ios, options.trace, &result))
-			return tell_failed(&options, options.seed + jobs, &result);
-		ios += result.ios;
-		for (int i = 0; i < FAILURES; i++) {
-			totals[i] += result.failures[i];
-			all += i <= FAILED_CALL ? result.failures[i] : 0;
-		}
-		if ((options.failures && all >= options.failures) ||
-		    (options.seconds && (uint64_t)(time(NULL) - begun) >= options.seconds)) {
-			jobs++;
-			break;
-		}
+		if (*world.violation)
+			return tell_failed(&options, seed);
+		add(&totals, ios);
 	}
-	tell_totals(jobs, ios, totals, all);
+	tell(&totals);
 	return 0;
 }

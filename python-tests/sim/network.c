@@ -106,7 +106,7 @@ static void reset(struct link_end *end, const char *why)
 {
 	if (end->lost || end->failed)
 		return;
-	world_tell(&world, "address %u: connection reset: %s", end->address, why);
+	world_tell("address %u: connection reset: %s", end->address, why);
 	world.failures[FAILED_RESET]++;
 	end->lost = true;
 	leave_server(end);
@@ -144,7 +144,7 @@ static void deliver(void *context)
 		TAILQ_INSERT_TAIL(&net.held[end->address], delivery, link);
 		return;
 	}
-	if (!end->lost && world_chance(&world, net.terms.reset_in)) {
+	if (!end->lost && world_chance(net.terms.reset_in)) {
 		reset(end, "by chance");
 	} else if (end->lost) {
 		; /* it is gone with its connection */
@@ -156,7 +156,7 @@ static void deliver(void *context)
 		end->inbox = realloc(end->inbox, end->inbox_length + delivery->length);
 		memcpy(end->inbox + end->inbox_length, delivery->bytes, delivery->length);
 		end->inbox_length += delivery->length;
-		world_tell(&world, "address %u: %zu bytes reach the client", end->address,
+		world_tell("address %u: %zu bytes reach the client", end->address,
 			   delivery->length);
 		wake(end);
 	}
@@ -168,10 +168,10 @@ static void plan_delivery(struct delivery *delivery)
 {
 	struct link_end *end = delivery->end;
 	uint64_t *latest = delivery->to_server ? &end->arrives_there : &end->arrives_here;
-	uint64_t now = world.clock.now, after = 1 + world_random(&world, net.terms.latency);
+	uint64_t now = world.clock.now, after = 1 + world_random(net.terms.latency);
 
 	*latest = max_of(*latest, now + after);
-	world_plan(&world, *latest - now, deliver, forget_delivery, delivery);
+	world_plan(*latest - now, deliver, forget_delivery, delivery);
 }
 
 static struct delivery *new_delivery(struct link_end *end, bool to_server, size_t length)
@@ -207,7 +207,7 @@ static ssize_t sim_write(struct stream *stream, struct iovec *spans, int count)
 
 	if (end->lost)
 		return -ECONNRESET;
-	room = min_of(room, 1 + world_random(&world, PIECE));
+	room = min_of(room, 1 + world_random(PIECE));
 	if (!room)
 		return -EAGAIN;
 	delivery = new_delivery(end, true, room);
@@ -225,7 +225,7 @@ static ssize_t sim_write(struct stream *stream, struct iovec *spans, int count)
 static ssize_t sim_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
 	struct link_end *end = end_of(stream);
-	size_t most = end->inbox_length ? 1 + world_random(&world, end->inbox_length) : 0;
+	size_t most = end->inbox_length ? 1 + world_random(end->inbox_length) : 0;
 	size_t length = 0;
 	uint64_t ignored;
 
@@ -251,14 +251,14 @@ static void finish_connecting(void *context)
 
 	if (net.cut[end->address]) {
 		end->users++;
-		world_plan(&world, 200 * MSEC, finish_connecting, (void (*)(void *))release, end);
+		world_plan(200 * MSEC, finish_connecting, (void (*)(void *))release, end);
 	} else if (!end->stream) {
 		; /* it does not wait any more */
 	} else if (!net.listens) {
 		end->failed = -ECONNREFUSED;
 	} else {
 		end->up = true;
-		world_tell(&world, "address %u: connected", end->address);
+		world_tell("address %u: connected", end->address);
 	}
 	wake(end);
 	release(end);
@@ -282,7 +282,7 @@ static int sim_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 	if (net.count == ARRAY_SIZE(net.ends))
 		abort();
 	net.ends[net.count++] = end;
-	world_plan(&world, 1 + world_random(&world, net.terms.latency), finish_connecting,
+	world_plan(1 + world_random(net.terms.latency), finish_connecting,
 		   (void (*)(void *))release, end);
 	*channel = &client->stream.base;
 	return 0;
@@ -326,7 +326,7 @@ static void sim_close(struct rpc_channel *channel, bool abort)
 	struct stream *stream = stream_of(channel);
 	struct link_end *end = end_of(stream);
 
-	world_tell(&world, "address %u: the client closes", end->address);
+	world_tell("address %u: the client closes", end->address);
 	leave_server(end);
 	end->lost = true;
 	end->stream = NULL;
@@ -386,7 +386,7 @@ static void send_held(uint32_t address)
 
 void network_cut(uint32_t address, bool cut)
 {
-	world_tell(&world, "address %u: %s", address, cut ? "out of reach" : "back");
+	world_tell("address %u: %s", address, cut ? "out of reach" : "back");
 	net.cut[address] = cut;
 	net.cut_since[address] = world.clock.now;
 	if (!cut)

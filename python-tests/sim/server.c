@@ -16,7 +16,7 @@ enum { MARK = 4, CALL_ROOM = SERVER_FILE + 1024 };
 struct server server;
 
 /* What the server keeps of a connection: a call that has not come in full. */
-struct session {
+struct connection {
 	uint8_t bytes[MARK + CALL_ROOM];
 	size_t have;
 };
@@ -42,9 +42,9 @@ void server_begin(const struct server_terms *terms)
 	memset(&server, 0, sizeof(server));
 	memset(cache, 0, sizeof(cache));
 	server.terms = *terms;
-	server4_begin(&terms->nfs4);
+	server4_begin();
 	server.up = true;
-	server.verifier = world_random(&world, UINT64_MAX);
+	server.verifier = world_random(UINT64_MAX);
 }
 
 /* --- restarts --- */
@@ -53,32 +53,29 @@ static void come_up(void *context)
 {
 	if (server.up)
 		return;
-	world_tell(&world, "server: up, verifier %016llx", (unsigned long long)server.verifier);
+	world_tell("server: up, verifier %016llx", (unsigned long long)server.verifier);
 	server.up = true;
 	network_listen(true);
 }
 
 static void crash(void)
 {
-	uint64_t down = 1 + world_random(&world, server.terms.down);
+	uint64_t down = 1 + world_random(server.terms.down);
 
-	world_tell(&world, "server: restarts, for %.3f s", (double)down / SEC);
+	world_tell("server: restarts, for %.3f s", (double)down / SEC);
 	world.failures[FAILED_CRASH]++;
 	memcpy(server.memory, server.disk, sizeof(server.memory));
 	memset(cache, 0, sizeof(cache));
 	server4_restart();
-	server.verifier = world_random(&world, UINT64_MAX);
+	server.verifier = world_random(UINT64_MAX);
 	server.up = false;
 	network_listen(false);
-	world_plan(&world, down, come_up, NULL, NULL);
+	world_plan(down, come_up, NULL, NULL);
 }
 
 void server_heal(void)
 {
-	server.terms.crash_in = server.terms.lose_call_in = server.terms.lose_reply_in = 0;
-	server.terms.delay_in = server.terms.short_in = server.terms.full_in = 0;
-	server.terms.service = 0;
-	server4_heal();
+	server.terms = (struct server_terms){.eager_in = server.terms.eager_in};
 	come_up(NULL);
 }
 
@@ -119,7 +116,7 @@ static void send_reply(void *context)
 	forget_reply(reply);
 }
 
-static struct xdr_out *begin_reply(struct link_end *end, uint32_t xid, struct reply **out)
+static struct reply *begin_reply(struct link_end *end, uint32_t xid)
 {
 	const uint32_t accepted[] = {htobe32(1), 0, 0, 0, 0}; /* RFC 5531, 9; AUTH_NONE */
 	struct reply *reply = malloc(sizeof(*reply));
@@ -132,8 +129,7 @@ static struct xdr_out *begin_reply(struct link_end *end, uint32_t xid, struct re
 		(struct xdr_out){reply->bytes + MARK, reply->bytes + sizeof(reply->bytes), false};
 	xdr_put_u32(&reply->out, xid);
 	xdr_put_fixed(&reply->out, accepted, sizeof(accepted));
-	*out = reply;
-	return &reply->out;
+	return reply;
 }
 
 /* --- the reply cache --- */
@@ -171,10 +167,10 @@ static bool replay(struct reply *reply, uint32_t xid)
 /* A part of what was asked for, where that is to happen. */
 static uint32_t part_of(uint32_t length)
 {
-	if (length < 2 || !world_chance(&world, server.terms.short_in))
+	if (length < 2 || !world_chance(server.terms.short_in))
 		return length;
 	world.failures[FAILED_SHORT]++;
-	return 1 + (uint32_t)world_random(&world, length - 1);
+	return 1 + (uint32_t)world_random(length - 1);
 }
 
 void server_move(struct server_transfer *transfer)
@@ -191,7 +187,7 @@ void server_move(struct server_transfer *transfer)
 		transfer->data = at;
 		return;
 	}
-	if (world_chance(&world, server.terms.eager_in))
+	if (world_chance(server.terms.eager_in))
 		transfer->stable = NFS3_FILE_SYNC;
 	memcpy(at, transfer->data, transfer->length);
 	if (transfer->stable != NFS3_UNSTABLE)
@@ -239,10 +235,10 @@ static void answer(struct xdr_out *out, const struct arguments *call)
 {
 	if (call->procedure == NFS3_NULL)
 		return;
-	if (world_chance(&world, server.terms.delay_in)) {
+	if (world_chance(server.terms.delay_in)) {
 		world.failures[FAILED_DELAY]++;
 		refuse(out, call, STATUS_JUKEBOX);
-	} else if (call->procedure == NFS3_WRITE && world_chance(&world, server.terms.full_in)) {
+	} else if (call->procedure == NFS3_WRITE && world_chance(server.terms.full_in)) {
 		refuse(out, call, STATUS_NOSPC);
 	} else {
 		xdr_put_u32(out, 0);
@@ -274,7 +270,7 @@ static void read_call(struct xdr_in *in, struct arguments *call)
 /* The answer to a call of NFSv3. */
 static void serve3(struct reply *reply, const struct arguments *call)
 {
-	world_tell(&world, "server: xid %08x %s %u@%llu", call->xid,
+	world_tell("server: xid %08x %s %u@%llu", call->xid,
 		   nfs3_procedure_name((enum nfs3_procedure)call->procedure), call->length,
 		   (unsigned long long)call->offset);
 	if (replay(reply, call->xid))
@@ -287,7 +283,7 @@ static void serve4(struct reply *reply, const struct arguments *call, struct xdr
 {
 	uint8_t *results = reply->out.at;
 
-	world_tell(&world, "server: xid %08x", call->xid);
+	world_tell("server: xid %08x", call->xid);
 	if (call->procedure == NFS3_NULL)
 		return;
 	server4_answer(in, &reply->out, &reply->slot);
@@ -303,32 +299,30 @@ static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 	struct reply *reply;
 
 	read_call(&in, &call);
-	server.calls++;
-	if (world_chance(&world, server.terms.lose_call_in)) {
-		world_tell(&world, "server: xid %08x is lost", call.xid);
+	if (world_chance(server.terms.lose_call_in)) {
+		world_tell("server: xid %08x is lost", call.xid);
 		world.failures[FAILED_CALL]++;
 		return;
 	}
-	begin_reply(end, call.xid, &reply);
+	reply = begin_reply(end, call.xid);
 	if (call.version == NFS_V3)
 		serve3(reply, &call);
 	else
 		serve4(reply, &call, &in);
 	if (in.bad || in.at != in.end) {
-		world_tell(&world, "server: a call that is none");
+		world_tell("server: a call that is none");
 		abort();
 	}
-	if (world_chance(&world, server.terms.lose_reply_in)) {
-		world_tell(&world, "server: the reply to xid %08x is lost", call.xid);
+	if (world_chance(server.terms.lose_reply_in)) {
+		world_tell("server: the reply to xid %08x is lost", call.xid);
 		world.failures[FAILED_REPLY]++;
 		if (reply->slot)
 			server4_end_reply(reply->slot, reply->use, false);
 		forget_reply(reply);
 	} else {
-		world_plan(&world, world_random(&world, server.terms.service + 1), send_reply,
-			   forget_reply, reply);
+		world_plan(world_random(server.terms.service + 1), send_reply, forget_reply, reply);
 	}
-	if (world_chance(&world, server.terms.crash_in))
+	if (world_chance(server.terms.crash_in))
 		crash();
 }
 
@@ -349,27 +343,27 @@ static void gone(struct link_end *end)
 static void received(struct link_end *end, const uint8_t *bytes, size_t length)
 {
 	void **context = network_context(end);
-	struct session *session = *context = *context ?: calloc(1, sizeof(*session));
+	struct connection *connection = *context = *context ?: calloc(1, sizeof(*connection));
 	uint8_t call[CALL_ROOM];
 
 	while (length) {
 		size_t whole = MARK, part;
 
-		if (session->have >= MARK) {
+		if (connection->have >= MARK) {
 			uint32_t mark;
 
-			memcpy(&mark, session->bytes, MARK);
+			memcpy(&mark, connection->bytes, MARK);
 			whole += be32toh(mark) & ~RECORD_LAST_FRAGMENT;
 		}
-		part = min_of(length, whole - session->have);
-		memcpy(session->bytes + session->have, bytes, part);
-		session->have += part;
+		part = min_of(length, whole - connection->have);
+		memcpy(connection->bytes + connection->have, bytes, part);
+		connection->have += part;
 		bytes += part;
 		length -= part;
-		if (session->have < whole || whole == MARK)
+		if (connection->have < whole || whole == MARK)
 			continue;
-		memcpy(call, session->bytes + MARK, whole - MARK);
-		session->have = 0;
+		memcpy(call, connection->bytes + MARK, whole - MARK);
+		connection->have = 0;
 		serve(end, call, whole - MARK);
 		if (!*context)
 			return;

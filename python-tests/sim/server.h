@@ -29,11 +29,10 @@ struct server_terms {
 };
 
 struct server {
-	struct server_terms terms;
+	struct server_terms terms; /* may be set at any time */
 	bool up;
 	uint64_t verifier; /* of this incarnation */
 	uint8_t memory[SERVER_FILE], disk[SERVER_FILE];
-	uint64_t calls;
 };
 
 /* What is moved: by either version. */

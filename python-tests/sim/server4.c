@@ -2,8 +2,6 @@
 #include "server4.h"
 
 #include <endian.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "nfs/nfs4.h"
@@ -16,8 +14,6 @@ enum { CONFIRMED = (int)0x80000000u };
 enum { SLOTS = 64, SESSIONS = 32, OPENS = 64, REPLY_ROOM = 512 };
 
 static const uint64_t GRACE = 2 * SEC;
-
-char server4_violation[160];
 
 struct server4_slot {
 	uint32_t sequence;
@@ -39,7 +35,6 @@ struct session {
 };
 
 static struct {
-	struct server4_terms terms;
 	uint32_t incarnation;
 	uint64_t grace_until, forgot_at;
 	uint64_t client; /* 0: none */
@@ -61,17 +56,6 @@ struct compound {
 	bool replayed;
 };
 
-__attribute__((format(printf, 1, 2))) static void violated(const char *format, ...)
-{
-	va_list values;
-
-	if (*server4_violation)
-		return;
-	va_start(values, format);
-	vsnprintf(server4_violation, sizeof(server4_violation), format, values);
-	va_end(values);
-}
-
 /* --- what is remembered --- */
 
 static void forget_client(void)
@@ -84,22 +68,10 @@ static void forget_client(void)
 	state.created = NULL;
 }
 
-void server4_begin(const struct server4_terms *terms)
+void server4_begin(void)
 {
 	memset(&state, 0, sizeof(state));
-	*server4_violation = '\0';
-	state.terms = *terms;
 	state.incarnation = 1;
-}
-
-void server4_fail(const struct server4_terms *terms)
-{
-	state.terms = *terms;
-}
-
-void server4_heal(void)
-{
-	state.terms = (struct server4_terms){0};
 }
 
 void server4_restart(void)
@@ -116,21 +88,21 @@ static bool in_grace(void)
 
 static void forget_by_chance(void)
 {
-	if (world_chance(&world, state.terms.forget_session_in)) {
-		world_tell(&world, "server: forgets a session");
-		state.sessions[world_random(&world, SESSIONS)].alive = false;
+	if (world_chance(server.terms.nfs4.forget_session_in)) {
+		world_tell("server: forgets a session");
+		state.sessions[world_random(SESSIONS)].alive = false;
 	}
-	if (world_chance(&world, state.terms.forget_client_in)) {
-		world_tell(&world, "server: forgets the client");
+	if (world_chance(server.terms.nfs4.forget_client_in)) {
+		world_tell("server: forgets the client");
 		forget_client();
 	}
 	/* An open that is refused right after it was made again ends the I/O: such a server has
 	 * none. */
 	if (world.clock.now > state.forgot_at + SEC &&
-	    world_chance(&world, state.terms.forget_open_in)) {
+	    world_chance(server.terms.nfs4.forget_open_in)) {
 		state.forgot_at = world.clock.now;
-		world_tell(&world, "server: forgets an open");
-		state.opens[world_random(&world, OPENS)] = 0;
+		world_tell("server: forgets an open");
+		state.opens[world_random(OPENS)] = 0;
 	}
 }
 
@@ -145,7 +117,7 @@ static uint32_t exchange_id(struct compound *compound)
 	xdr_skip(compound->in, 3 * 4); /* flags, protection, implementation */
 	if (!state.client) {
 		state.client = (uint64_t)state.incarnation << 32 | (1 + state.sessions_made);
-		state.sequence = 1 + (uint32_t)world_random(&world, 1000);
+		state.sequence = 1 + (uint32_t)world_random(1000);
 	}
 	xdr_put_u64(out, state.client);
 	xdr_put_u32(out, state.sequence);
@@ -206,7 +178,7 @@ static struct session *new_session(uint32_t slots)
 		memset(session, 0, sizeof(*session));
 		session->alive = true;
 		session->number = ++state.sessions_made;
-		session->slots = min_of(slots, 1 + (uint32_t)world_random(&world, SLOTS));
+		session->slots = min_of(slots, 1 + (uint32_t)world_random(SLOTS));
 		session->target = session->slots - 1;
 		return session;
 	}
@@ -228,7 +200,7 @@ static uint32_t create_session(struct compound *compound)
 	if (sequence == state.sequence) {
 		state.created = new_session(slots);
 		if (!state.created) {
-			violated("the client keeps %d sessions", SESSIONS);
+			world_violated("the client keeps %d sessions", SESSIONS);
 			return STATUS_INVAL;
 		}
 		state.sequence++;
@@ -279,8 +251,8 @@ static uint32_t sum_of(const struct xdr_in *call)
 /* The table grows or shrinks: the client is told by each SEQUENCE. */
 static void resize(struct session *session)
 {
-	if (world_chance(&world, state.terms.resize_in))
-		session->target = (uint32_t)world_random(&world, session->slots);
+	if (world_chance(server.terms.nfs4.resize_in))
+		session->target = (uint32_t)world_random(session->slots);
 }
 
 static uint32_t sequence(struct compound *compound)
@@ -300,7 +272,8 @@ static uint32_t sequence(struct compound *compound)
 	compound->session = session;
 	if (number == slot->sequence) {
 		if (length != slot->call_length || sum != slot->call_sum)
-			violated("slot %u was used for two calls with number %u", index, number);
+			world_violated("slot %u was used for two calls with number %u", index,
+				       number);
 		if (slot->pending && !slot->length)
 			return NFS4ERR_DELAY; /* the first copy has not been answered */
 		compound->slot = slot;
@@ -309,12 +282,12 @@ static uint32_t sequence(struct compound *compound)
 		return slot->length ? 0 : NFS4ERR_RETRY_UNCACHED_REP;
 	}
 	if (number != slot->sequence + 1) {
-		violated("slot %u: number %u after %u", index, number, slot->sequence);
+		world_violated("slot %u: number %u after %u", index, number, slot->sequence);
 		return NFS4ERR_SEQ_MISORDERED;
 	}
 	if (slot->sequence && !slot->answered)
-		violated("slot %u was used twice at once: number %u is not answered", index,
-			 slot->sequence);
+		world_violated("slot %u was used twice at once: number %u is not answered", index,
+			       slot->sequence);
 	slot->sequence = number;
 	slot->use = ++state.uses;
 	slot->pending = 0;
@@ -499,11 +472,11 @@ static uint32_t move_data(struct compound *compound, enum nfs4_operation operati
 		transfer.kind = SERVER_READ;
 	if (status || in->bad)
 		return status;
-	if (world_chance(&world, server.terms.delay_in)) {
+	if (world_chance(server.terms.delay_in)) {
 		world.failures[FAILED_DELAY]++;
 		return NFS4ERR_DELAY;
 	}
-	if (operation == NFS4_WRITE && world_chance(&world, server.terms.full_in))
+	if (operation == NFS4_WRITE && world_chance(server.terms.full_in))
 		return NFS4ERR_NOSPC;
 	server_move(&transfer);
 	switch (operation) {
@@ -546,7 +519,7 @@ static uint32_t answer_operation(struct compound *compound, enum nfs4_operation 
 	}
 }
 
-bool server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot **slot)
+void server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot **slot)
 {
 	struct compound compound = {.in = in, .out = out};
 	struct xdr_out status_at = *out, count_at;
@@ -564,8 +537,7 @@ bool server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot 
 		uint32_t operation = xdr_get_u32(in);
 		struct xdr_out begin = *out;
 
-		world_tell(&world, "server:   %s",
-			   nfs4_operation_name((enum nfs4_operation)operation));
+		world_tell("server:   %s", nfs4_operation_name((enum nfs4_operation)operation));
 		xdr_put_u32(out, operation);
 		xdr_put_u32(out, 0);
 		status = answer_operation(&compound, (enum nfs4_operation)operation);
@@ -574,11 +546,11 @@ bool server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot 
 			xdr_put_fixed(out, compound.slot->results, compound.slot->length);
 			in->at = in->end;
 			*slot = compound.slot;
-			return true;
+			return;
 		}
 		if (!status)
 			continue;
-		world_tell(&world, "server:   status %u", status);
+		world_tell("server:   status %u", status);
 		*out = begin;
 		xdr_put_u32(out, operation);
 		xdr_put_u32(out, status);
@@ -587,5 +559,4 @@ bool server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot 
 	xdr_put_u32(&status_at, status);
 	xdr_put_u32(&count_at, i);
 	*slot = compound.slot;
-	return true;
 }

@@ -21,17 +21,11 @@ struct server4_terms {
 /* What a slot has to remember of the call that it carries: the owner's to give back. */
 struct server4_slot;
 
-void server4_begin(const struct server4_terms *terms);
-/* From now on it is like that, or nothing is forgotten any more. */
-void server4_fail(const struct server4_terms *terms);
-void server4_heal(void);
+void server4_begin(void);
 void server4_restart(void);
 
-/*
- * Answers the compound in `in` into `out`. *slot: the slot that it came over, or NULL. False: it is
- * not answered at all.
- */
-bool server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot **slot);
+/* Answers the compound in `in` into `out`. *slot: the slot that it came over, or NULL. */
+void server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot **slot);
 
 /*
  * The reply to the call that `slot` carries is there: these results; returns a number by which it
@@ -39,6 +33,3 @@ bool server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot 
  */
 uint32_t server4_begin_reply(struct server4_slot *slot, const uint8_t *results, uint32_t length);
 void server4_end_reply(struct server4_slot *slot, uint32_t number, bool left);
-
-/* What a client may never do, that was done; "": nothing. */
-extern char server4_violation[160];

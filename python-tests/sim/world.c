@@ -7,53 +7,50 @@
 
 struct world world;
 
-static uint64_t the_time;
-
 static uint64_t read_time(const struct clock *clock)
 {
 	if (world.creeps) {
 		world.creeps = false; /* what happens meanwhile reads the clock as well */
-		world_pass(&world, the_time + MSEC);
+		world_pass(world.clock.now + MSEC);
 		world.creeps = true;
 	}
-	return the_time;
+	return world.clock.now;
 }
 
-void world_begin(struct world *w, uint64_t seed, bool trace)
+void world_begin(uint64_t seed, bool trace)
 {
-	*w = (struct world){.clock.read = read_time, .seed = seed, .random = seed, .trace = trace};
-	the_time = SEC;
-	clock_read(&w->clock);
+	world = (struct world){.clock.read = read_time, .random = seed, .trace = trace};
+	world.clock.now = SEC;
 }
 
-void world_end(struct world *w)
+void world_end(void)
 {
-	for (uint32_t i = 0; i < w->count; i++)
-		if (w->events[i].forget)
-			w->events[i].forget(w->events[i].context);
-	free(w->events);
-	w->events = NULL;
-	w->count = w->room = 0;
+	for (uint32_t i = 0; i < world.count; i++)
+		if (world.events[i].forget)
+			world.events[i].forget(world.events[i].context);
+	free(world.events);
+	world.events = NULL;
+	world.count = world.room = 0;
 }
 
 /* splitmix64 (Steele, Lea and Flood, 2014). */
-static uint64_t next_random(struct world *w)
+static uint64_t next_random(void)
 {
-	uint64_t z = w->random += 0x9e3779b97f4a7c15ull;
+	uint64_t z = world.random += 0x9e3779b97f4a7c15ull;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
 	return z ^ z >> 31;
 }
 
-uint64_t world_random(struct world *w, uint64_t range)
+uint64_t world_random(uint64_t range)
 {
-	return next_random(w) % range;
+	return next_random() % range;
 }
 
-bool world_chance(struct world *w, uint64_t one_in)
+bool world_chance(uint64_t one_in)
 {
-	return one_in && !world_random(w, one_in);
+	return one_in && !world_random(one_in);
 }
 
 /* --- the heap --- */
@@ -63,75 +60,85 @@ static bool before(const struct event *a, const struct event *b)
 	return a->at != b->at ? a->at < b->at : a->number < b->number;
 }
 
-static void swap(struct world *w, uint32_t a, uint32_t b)
+static void swap(uint32_t a, uint32_t b)
 {
-	struct event kept = w->events[a];
+	struct event kept = world.events[a];
 
-	w->events[a] = w->events[b];
-	w->events[b] = kept;
+	world.events[a] = world.events[b];
+	world.events[b] = kept;
 }
 
-void world_plan(struct world *w, uint64_t after, void (*what)(void *), void (*forget)(void *),
-		void *context)
+void world_plan(uint64_t after, void (*what)(void *), void (*forget)(void *), void *context)
 {
-	uint32_t i = w->count++;
+	uint32_t i = world.count++;
 
-	if (w->count > w->room) {
-		w->room = w->room ? 2 * w->room : 64;
-		w->events = realloc(w->events, w->room * sizeof(*w->events));
-		if (!w->events)
+	if (world.count > world.room) {
+		world.room = world.room ? 2 * world.room : 64;
+		world.events = realloc(world.events, world.room * sizeof(*world.events));
+		if (!world.events)
 			abort();
 	}
-	w->events[i] = (struct event){the_time + after, w->planned++, what, forget, context};
-	for (; i && before(&w->events[i], &w->events[(i - 1) / 2]); i = (i - 1) / 2)
-		swap(w, i, (i - 1) / 2);
+	world.events[i] =
+		(struct event){world.clock.now + after, world.planned++, what, forget, context};
+	for (; i && before(&world.events[i], &world.events[(i - 1) / 2]); i = (i - 1) / 2)
+		swap(i, (i - 1) / 2);
 }
 
-static struct event take_first(struct world *w)
+static struct event take_first(void)
 {
-	struct event first = w->events[0];
+	struct event first = world.events[0];
 	uint32_t i = 0, least;
 
-	w->events[0] = w->events[--w->count];
+	world.events[0] = world.events[--world.count];
 	for (;;) {
 		least = i;
-		for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child < w->count; child++)
-			if (before(&w->events[child], &w->events[least]))
+		for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child < world.count; child++)
+			if (before(&world.events[child], &world.events[least]))
 				least = child;
 		if (least == i)
 			return first;
-		swap(w, i, least);
+		swap(i, least);
 		i = least;
 	}
 }
 
-uint64_t world_next(const struct world *w)
+uint64_t world_next(void)
 {
-	return w->count ? w->events[0].at : UINT64_MAX;
+	return world.count ? world.events[0].at : UINT64_MAX;
 }
 
-void world_pass(struct world *w, uint64_t until)
+void world_pass(uint64_t until)
 {
-	while (world_next(w) <= until) {
-		struct event event = take_first(w);
+	while (world_next() <= until) {
+		struct event event = take_first();
 
-		the_time = max_of(the_time, event.at);
-		clock_read(&w->clock);
+		world.clock.now = max_of(world.clock.now, event.at);
 		event.what(event.context);
 	}
-	the_time = max_of(the_time, until);
-	clock_read(&w->clock);
+	world.clock.now = max_of(world.clock.now, until);
 }
 
-void world_tell(struct world *w, const char *format, ...)
+void world_tell(const char *format, ...)
 {
 	va_list values;
 
-	if (!w->trace)
+	if (!world.trace)
 		return;
-	printf("%12.6f  ", (double)(the_time - SEC) / SEC);
+	printf("%12.6f  ", (double)(world.clock.now - SEC) / SEC);
 	va_start(values, format);
 	vprintf(format, values);
 	va_end(values);
 	putchar('\n');
+}
+
+void world_violated(const char *format, ...)
+{
+	va_list values;
+
+	if (*world.violation)
+		return;
+	va_start(values, format);
+	vsnprintf(world.violation, sizeof(world.violation), format, values);
+	va_end(values);
+	world_tell("VIOLATED: %s", world.violation);
 }

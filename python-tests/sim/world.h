@@ -32,37 +32,40 @@ enum failure {
 };
 
 struct world {
-	struct clock clock; /* the world's time */
-	uint64_t seed, random;
+	struct clock clock;   /* the world's time */
+	uint64_t random;      /* what the next chance is made of */
 	struct event *events; /* a heap */
 	uint32_t count, room;
 	uint64_t planned;
 	uint64_t failures[FAILURES];
+	char violation[200]; /* the first thing that does not hold; "": all does */
 	bool trace;
 	bool creeps; /* each reading of the clock lets a moment pass: for code that waits */
 };
 
-void world_begin(struct world *world, uint64_t seed, bool trace);
-void world_end(struct world *world);
+/* The one that there is, from a job's begin to the next one's. */
+extern struct world world;
+
+void world_begin(uint64_t seed, bool trace);
+void world_end(void);
 
 /* From 0 to below `range`, which is not 0. */
-uint64_t world_random(struct world *world, uint64_t range);
+uint64_t world_random(uint64_t range);
 
 /* True once in so many times; 0: never. */
-bool world_chance(struct world *world, uint64_t one_in);
+bool world_chance(uint64_t one_in);
 
 /* Plans an event `after` nanoseconds from now. */
-void world_plan(struct world *world, uint64_t after, void (*what)(void *), void (*forget)(void *),
-		void *context);
+void world_plan(uint64_t after, void (*what)(void *), void (*forget)(void *), void *context);
 
 /* The time of the next event, or UINT64_MAX. */
-uint64_t world_next(const struct world *world);
+uint64_t world_next(void);
 
 /* Lets time pass to that instant: all events until then happen. */
-void world_pass(struct world *world, uint64_t until);
+void world_pass(uint64_t until);
 
 /* A line of the trace. */
-void world_tell(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void world_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The engine's and the simulated code's world: there is one at a time. */
-extern struct world world;
+/* Something does not hold: the first such thing is kept. */
+void world_violated(const char *format, ...) __attribute__((format(printf, 1, 2)));
