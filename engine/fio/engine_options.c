@@ -393,8 +393,7 @@ struct fio_option engine_option_table[] = {
 		OPTION("live_file", STR_STORE, "Live statistics"),
 		AT(live_file),
 		.help = "Write each job's lines of connections to FILE.NUMBER, a local file, once "
-			"a "
-			"second while replies arrive, over those before",
+			"a second while replies arrive, over those before",
 	},
 	{
 		OPTION("trace", BOOL, "Trace"),

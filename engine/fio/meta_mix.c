@@ -59,13 +59,11 @@ static int parse_item(const char *text, const char *item, struct meta_mix *mix)
 
 	if (!weight)
 		job_log("meta_mix=%s: \"%s\": give each operation a weight, a whole number from 1 "
-			"to "
-			"%d, as in getattr:70,lookup:20,setattr:10",
+			"to %d, as in getattr:70,lookup:20,setattr:10",
 			text, item, WEIGHT_MAX);
 	else if (!find(item, length, &op))
 		job_log("meta_mix=%s: \"%s\": an operation of a mix is getattr, lookup, access, "
-			"open, "
-			"readdir, create, remove, mkdir, rmdir or setattr",
+			"open, readdir, create, remove, mkdir, rmdir or setattr",
 			text, item);
 	else if (mix->weights[op])
 		job_log("meta_mix=%s: \"%s\": named twice", text, item);
@@ -130,8 +128,7 @@ static int set_share(struct thread_data *td, const struct meta_mix *mix)
 
 	if (share == 0 || share == 100) {
 		job_log("meta_mix=%s: %u of %u are reads, and fio mixes by whole per cent: give "
-			"reads "
-			"and writes at least one in a hundred each",
+			"reads and writes at least one in a hundred each",
 			text, mix->reads, sum);
 		return -EINVAL;
 	}

@@ -88,8 +88,7 @@ static int check_mount(const char *label, enum meta_op op, const char *when)
 			label, meta_name(op));
 	else
 		job_log("%s: metadata=1 over a kernel mount: %s, %s, needs io_uring's %s of Linux "
-			"%s, "
-			"and this is %s: give the server's URL (nfs://SERVER/EXPORT)",
+			"%s, and this is %s: give the server's URL (nfs://SERVER/EXPORT)",
 			label, meta_name(op), when, need.operation, need.since,
 			uname(&system) ? "an older one" : system.release);
 	return -EOPNOTSUPP;
@@ -127,8 +126,7 @@ int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 
 	if (mount && eo->meta_verify) {
 		job_log("%s: meta_verify=1 over a kernel mount: io_uring has no operation that "
-			"lists a "
-			"directory: give the server's URL (nfs://SERVER/EXPORT)",
+			"lists a directory: give the server's URL (nfs://SERVER/EXPORT)",
 			mount->label);
 		return -EOPNOTSUPP;
 	}
@@ -199,9 +197,9 @@ int metadata_count(const struct thread_data *td, const struct fio_file *f, const
 		return -EINVAL;
 	}
 	if (keeps_handles(pool) && *count > memory_of_machine() / ENTRY_BYTES) {
-		job_log("metadata=1: \"%s\" has %" PRIu64 " entries, whose handles do not fit into "
-			"this machine's memory: size= is their "
-			"number times bs=%" PRIu64 " bytes",
+		job_log("metadata=1: \"%s\" has %" PRIu64
+			" entries, whose handles do not fit into this machine's memory: size= is "
+			"their number times bs=%" PRIu64 " bytes",
 			f->file_name, *count, entry);
 		return -ENOMEM;
 	}

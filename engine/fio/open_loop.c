@@ -69,8 +69,7 @@ static int check_rate(const struct thread_data *td, const struct rate *rate)
 	}
 	if (number < 1 || number > rate->max) {
 		job_log("%s=%s: give the %s per second and job, of all directions together, a "
-			"number "
-			"from 1 to %lld; leave it out to send when a reply has come",
+			"number from 1 to %lld; leave it out to send when a reply has come",
 			rate->option, rate->text, rate->what, rate->max);
 		return -EINVAL;
 	}
@@ -149,8 +148,7 @@ static void say_missing(const struct thread_data *td, const char *clock)
 			clock);
 	if (logs_each_io(&td->o))
 		job_log("%s with a log of each I/O: fio waits for all replies whenever it makes "
-			"the "
-			"log larger: set log_entries=1048576, or log_avg_msec",
+			"the log larger: set log_entries=1048576, or log_avg_msec",
 			clock);
 }
 

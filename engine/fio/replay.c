@@ -165,8 +165,7 @@ static void conclude(struct job *job)
 		end(job);
 	} else if (!try_again(job)) {
 		job_log("%s: the write verifier changed each of %u times that data was written "
-			"again, "
-			"the last %u without a lost connection: no more is written",
+			"again, the last %u without a lost connection: no more is written",
 			replay->label, replay->rounds, replay->unexplained);
 		give_up(job, EIO);
 	}

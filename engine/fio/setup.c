@@ -310,10 +310,8 @@ static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 	if (may_change(task))
 		return lay_out(task, size, wanted, false);
 	job_log("%s: \"%s\" has %llu of %llu bytes, and a job that only reads changes no file that "
-		"is "
-		"there: give a smaller size=, another filename=, or overwrite=1, by which the rest "
-		"is "
-		"laid out",
+		"is there: give a smaller size=, another filename=, or overwrite=1, by which the "
+		"rest is laid out",
 		task->path->config.label, task->name, (unsigned long long)size,
 		(unsigned long long)wanted);
 	return -EINVAL;

@@ -30,8 +30,7 @@ int terms_check(struct thread_data *td)
 
 	if (required && strcmp(required, NFSMULTI_VERSION)) {
 		job_log("require_version=%s, and the engine on this host is %s: install the same "
-			"on "
-			"every host",
+			"on every host",
 			required, NFSMULTI_VERSION);
 		return -EINVAL;
 	}
@@ -49,14 +48,12 @@ int terms_check(struct thread_data *td)
 	}
 	if (td->o.read_iolog_chunked) {
 		job_log("read_iolog_chunked is not supported: fio finds files and larger blocks in "
-			"the "
-			"log while the job runs: leave it out");
+			"the log while the job runs: leave it out");
 		return -EOPNOTSUPP;
 	}
 	if (td->o.pre_read) {
 		job_log("pre_read is not supported: fio reads local files for it: let a job before "
-			"this "
-			"one read them (stonewall)");
+			"this one read them (stonewall)");
 		return -EOPNOTSUPP;
 	}
 	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
@@ -101,8 +98,7 @@ static int named_pool(const char *name, struct pool *pool)
 	}
 	if (!said)
 		job_log("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a "
-			"directory "
-			"begins with a slash, an export with nfs://",
+			"directory begins with a slash, an export with nfs://",
 			name);
 	return -ENOENT;
 }
@@ -254,8 +250,7 @@ int terms_path(struct thread_data *td, const struct pool_path *path, struct path
 	if (path->kind == PATH_NFS && eo->version == VERSION_40 &&
 	    !(path->args.set & ARG_VERSION)) {
 		job_log("version=4.0: NFSv4.0 has no sessions, which the engine's calls need: use "
-			"4.1, "
-			"or mount the export and name the directory");
+			"4.1, or mount the export and name the directory");
 		return -EPROTONOSUPPORT;
 	}
 	return path_config_make(config, path, &terms);
