@@ -91,9 +91,9 @@ def _headline(group: Sequence[Curve]) -> str:
     good = [(one, name) for one, name in zip(group, names, strict=True) if one.good]
     worst, name = min(good, key=lambda pair: pair[0].good)
     own = next(name for one, name in good if one is best)
-    spread = f"{_spread(found.rate)[1:-1]}; " if len(found.rate.values) > 1 else ""
+    within = [_spread(found.rate), f"{100 * found.share.mean:.0f} % of the peak"]
     text = f"{texts.number(best.good)} IOPS{own and f' with {own}'}"
-    text += f" ({spread}{100 * found.share.mean:.0f} % of the peak)"
+    text += f" ({'; '.join(filter(None, within))})"
     text += f" keep p{slo.percent:g} within {slo.time}" if slo.given else f" at the knee: {us}"
     parts = [
         "the most that was sustained" if found.last else "",
@@ -106,9 +106,14 @@ def _headline(group: Sequence[Curve]) -> str:
 
 
 def _spread(sample: Sample) -> str:
-    """Write the least and the most of the repeats in brackets; "" for one alone."""
+    """Write the least and the most of the repeats; "" for one alone."""
     few, many = min(sample.values), max(sample.values)
-    return f"({texts.number(few)} to {texts.number(many)})" if len(sample.values) > 1 else ""
+    return f"{texts.number(few)} to {texts.number(many)}" if len(sample.values) > 1 else ""
+
+
+def _with_spread(sample: Sample) -> str:
+    spread = _spread(sample)
+    return texts.number(sample.mean) + (f" ({spread})" if spread else "")
 
 
 def _ms(us: float | None) -> str:
@@ -123,7 +128,7 @@ def _table(groups: Sequence[Sequence[Curve]]) -> Table:
         good, untold = (found if one.good else None), "not met" if found else MISSING
         rows.append([
             one.name,
-            f"{texts.number(good.rate.mean)} {_spread(good.rate)}".strip() if good else untold,
+            _with_spread(good.rate) if good else untold,
             f"{100 * good.share.mean:.0f}" if good else MISSING,
             texts.measured(one.peak) if one.slo.given else _ms(found.us if found else None),
             "1" if one is best else texts.marked(ratio),
