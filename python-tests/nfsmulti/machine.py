@@ -40,7 +40,7 @@ def versions() -> dict[str, str]:
         "processors": f"{os.cpu_count()} x {platform.machine()}",
         "fio": _said(["fio", "--version"], r"(fio-\S+)"),
         "nfsmulti": engine_version(),
-        "engine": str(library) if library.exists() else "not built",
+        "engine": shown(library) if library.exists() else "not built",
         "libnfs": _libnfs(library),
         "nfs-ganesha": _said(["ganesha.nfsd", "-v"], r"Release\s*=\s*V?(\S+)"),
         "python": platform.python_version(),
