@@ -8,7 +8,6 @@ and UndefinedBehaviorSanitizer, whose runtime ./nfsmulti test --full has loaded.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import io
 import itertools
 import os
@@ -19,6 +18,7 @@ from types import EllipsisType
 from typing import Any, NoReturn
 
 import pytest
+from engine_c import CData, ffi
 from hypothesis import HealthCheck, settings
 
 from nfsmulti import machine, paths
@@ -160,9 +160,9 @@ def clang_build() -> Path:
 
 
 @pytest.fixture(scope="session")
-def testlib(build_dir: Path) -> ctypes.CDLL:
+def testlib(build_dir: Path) -> CData:
     """Return the engine's pure parts as a library."""
-    return ctypes.CDLL(str(build_dir / "libnfsmulti-test.so"))
+    return ffi.dlopen(str(build_dir / "libnfsmulti-test.so"))
 
 
 @pytest.fixture(scope="session")

@@ -6,43 +6,15 @@ The clock is an argument, in nanoseconds; how fio is driven by it is in test_ope
 
 from __future__ import annotations
 
-import ctypes as c
 from itertools import pairwise
 
 import pytest
-from codec_abi import declare, flags, hypers
+from engine_c import CData, ffi, text, zeros
 from scipy import stats
 
 pytestmark = pytest.mark.sanitized
 
 _SEC = 10**9
-_BINS = (44 - 6 + 1) << 6
-
-
-class _Terms(c.Structure):
-    """struct arrivals_terms."""
-
-    _fields_ = (("rate", c.c_double), *flags("by_bytes", "fixed"), *hypers("seed"))
-
-
-class _Histogram(c.Structure):
-    """struct histogram."""
-
-    _fields_ = (*hypers("count", "sum", "max"), ("bins", c.c_uint64 * _BINS))
-
-
-class _Arrivals(c.Structure):
-    """struct arrivals."""
-
-    _fields_ = (
-        ("terms", _Terms),
-        *hypers("random", "due"),
-        ("part", c.c_double),
-        *flags("running"),
-        *hypers("begun", "since", "taken", "bytes", "freed", "crowded", "finished"),
-        ("lag", _Histogram),
-        *hypers("seen", "in_time", "span", "dropped", "late"),
-    )
 
 
 class Clock:
@@ -50,7 +22,7 @@ class Clock:
 
     def __init__(
         self,
-        lib: c.CDLL,
+        lib: CData,
         rate: float = 1000,
         *,
         fixed: bool = False,
@@ -59,15 +31,14 @@ class Clock:
         now: int = 0,
         first: int = 4096,
     ):
-        self._lib, self.state = lib, _Arrivals()
-        terms = _Terms(rate, by_bytes, fixed, seed)
-        lib.arrivals_init(c.byref(self.state), c.byref(terms))
+        self._lib, self.state = lib, zeros("arrivals")
+        terms = ffi.new("struct arrivals_terms *", [rate, by_bytes, fixed, seed])
+        lib.arrivals_init(self.state, terms)
         self.call("begin", now, first)
 
     def call(self, name: str, *values: int) -> int:
         """Call arrivals_`name`()."""
-        function = getattr(self._lib, f"arrivals_{name}")
-        return int(function(c.byref(self.state), *map(c.c_uint64, values)) or 0)
+        return int(getattr(self._lib, f"arrivals_{name}")(self.state, *values) or 0)
 
     def take(self, count: int, size: int = 4096) -> list[int]:
         """Take arrivals of `size` bytes; gives their instants."""
@@ -80,21 +51,13 @@ class Clock:
             self.call("finished", due)
 
 
-@pytest.fixture
-def lib(testlib: c.CDLL) -> c.CDLL:
-    for name in ("take", "left", "due"):
-        getattr(testlib, f"arrivals_{name}").restype = c.c_uint64
-    declare(testlib, "arrivals_sustained", c.c_bool, c.c_void_p)
-    return testlib
-
-
 # --- the schedule ---
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_one_seed_one_schedule(lib: c.CDLL, fixed: bool) -> None:
+def test_one_seed_one_schedule(testlib: CData, fixed: bool) -> None:
     first, again, other = (
-        Clock(lib, fixed=fixed, seed=seed, now=5 * _SEC).take(1000) for seed in (1, 1, 2)
+        Clock(testlib, fixed=fixed, seed=seed, now=5 * _SEC).take(1000) for seed in (1, 1, 2)
     )
     assert first == again
     assert set(first).isdisjoint(other)
@@ -102,51 +65,51 @@ def test_one_seed_one_schedule(lib: c.CDLL, fixed: bool) -> None:
     assert first[0] > 5 * _SEC
 
 
-def test_when_the_clock_is_looked_at_changes_nothing(lib: c.CDLL) -> None:
-    late = Clock(lib)
+def test_when_the_clock_is_looked_at_changes_nothing(testlib: CData) -> None:
+    late = Clock(testlib)
     late.call("look", 100 * _SEC)
     late.call("freed", 100 * _SEC)
-    assert late.take(100) == Clock(lib).take(100)
+    assert late.take(100) == Clock(testlib).take(100)
 
 
-def test_poisson_gaps_are_exponential(lib: c.CDLL) -> None:
+def test_poisson_gaps_are_exponential(testlib: CData) -> None:
     """By their distribution, and without a memory: neighbours tell nothing of each other."""
-    gaps = [b - a for a, b in pairwise(Clock(lib, 2000).take(100_000))]
+    gaps = [b - a for a, b in pairwise(Clock(testlib, 2000).take(100_000))]
     assert stats.kstest(gaps, "expon", args=(0, _SEC / 2000)).pvalue > 0.01
     assert abs(stats.pearsonr(gaps[1:], gaps[:-1])[0]) < 0.01
 
 
-def test_fixed_gaps_are_equal_and_jobs_not_in_step(lib: c.CDLL) -> None:
-    clocks = [Clock(lib, 1000, fixed=True, seed=seed) for seed in range(200)]
+def test_fixed_gaps_are_equal_and_jobs_not_in_step(testlib: CData) -> None:
+    clocks = [Clock(testlib, 1000, fixed=True, seed=seed) for seed in range(200)]
     phases = [clock.take(1)[0] for clock in clocks]
     assert stats.kstest(phases, "uniform", args=(0, _SEC / 1000)).pvalue > 0.01
     instants = clocks[0].take(1000)
     assert {b - a for a, b in pairwise(instants)} == {_SEC // 1000}
 
 
-def test_roundings_do_not_add_up(lib: c.CDLL) -> None:
+def test_roundings_do_not_add_up(testlib: CData) -> None:
     """A third of a second is no whole number of nanoseconds."""
-    instants = Clock(lib, 3, fixed=True).take(300_001)
+    instants = Clock(testlib, 3, fixed=True).take(300_001)
     assert abs(instants[-1] - instants[0] - 100_000 * _SEC) <= 1
 
 
-def test_the_gap_after_an_io_follows_its_length(lib: c.CDLL) -> None:
-    clock = Clock(lib, 1_000_000, fixed=True, by_bytes=True, first=1000)
+def test_the_gap_after_an_io_follows_its_length(testlib: CData) -> None:
+    clock = Clock(testlib, 1_000_000, fixed=True, by_bytes=True, first=1000)
     first = clock.take(1, 1000)[0]
     assert first <= 1000 * 1000
     second, third = clock.take(1, 64_000)[0], clock.take(1)[0]
     assert (second - first, third - second) == (1000 * 1000, 64_000 * 1000)
 
 
-def test_a_new_schedule_begins_one_gap_later(lib: c.CDLL) -> None:
-    clock = Clock(lib, 1000, fixed=True)
+def test_a_new_schedule_begins_one_gap_later(testlib: CData) -> None:
+    clock = Clock(testlib, 1000, fixed=True)
     clock.serve(10)
     clock.call("begin", 100 * _SEC, 4096)
     assert 100 * _SEC < clock.take(1)[0] <= 100 * _SEC + _SEC // 1000
 
 
-def test_what_is_left(lib: c.CDLL) -> None:
-    clock = Clock(lib)
+def test_what_is_left(testlib: CData) -> None:
+    clock = Clock(testlib)
     due = clock.state.due
     assert [clock.call("left", now) for now in (0, due - 1, due, due + 5)] == [due, 1, 0, 0]
 
@@ -154,14 +117,14 @@ def test_what_is_left(lib: c.CDLL) -> None:
 # --- what became of it ---
 
 
-def test_what_was_due_and_not_sent_is_dropped(lib: c.CDLL) -> None:
-    clock = Clock(lib, 1000, fixed=True)
+def test_what_was_due_and_not_sent_is_dropped(testlib: CData) -> None:
+    clock = Clock(testlib, 1000, fixed=True)
     clock.serve(100)
     assert clock.state.due < _SEC // 5
     clock.call("look", clock.state.due - 1)
     clock.call("end")
     assert (clock.state.dropped, clock.state.late, clock.call("due")) == (0, 0, 100)
-    behind = Clock(lib, 1000, fixed=True)
+    behind = Clock(testlib, 1000, fixed=True)
     behind.serve(100)
     behind.call("look", behind.state.due + 899 * _SEC // 1000)
     behind.call("end")
@@ -170,8 +133,8 @@ def test_what_was_due_and_not_sent_is_dropped(lib: c.CDLL) -> None:
     assert behind.state.span == behind.state.seen
 
 
-def test_a_backlog_of_bytes_is_counted_by_the_mean_length(lib: c.CDLL) -> None:
-    clock = Clock(lib, 1_000_000, fixed=True, by_bytes=True)
+def test_a_backlog_of_bytes_is_counted_by_the_mean_length(testlib: CData) -> None:
+    clock = Clock(testlib, 1_000_000, fixed=True, by_bytes=True)
     for size in (1000, 3000):
         clock.take(1, size)
     clock.call("look", clock.state.due + _SEC)
@@ -179,9 +142,9 @@ def test_a_backlog_of_bytes_is_counted_by_the_mean_length(lib: c.CDLL) -> None:
     assert clock.state.dropped == 1 + 500
 
 
-def test_lags_and_the_depth(lib: c.CDLL) -> None:
+def test_lags_and_the_depth(testlib: CData) -> None:
     """An arrival found the depth used up that was due before that had room again."""
-    clock = Clock(lib, 1000, fixed=True)
+    clock = Clock(testlib, 1000, fixed=True)
     first, second, third = clock.take(3)
     clock.call("sent", first, first + 7)
     assert clock.state.crowded == 0
@@ -196,9 +159,9 @@ def test_lags_and_the_depth(lib: c.CDLL) -> None:
     ("due", "in_time", "held"),
     [(10, 0, True), (11, 0, False), (2000, 1980, True), (2000, 1979, False), (100, 90, True)],
 )
-def test_a_rate_is_sustained(lib: c.CDLL, due: int, in_time: int, held: bool) -> None:
+def test_a_rate_is_sustained(testlib: CData, due: int, in_time: int, held: bool) -> None:
     """99 % had completed when the schedule was last looked at, or all but 10."""
-    clock = Clock(lib, 1000, fixed=True)
+    clock = Clock(testlib, 1000, fixed=True)
     clock.serve(in_time)
     clock.call("look", clock.state.due - 1)
     for instant in clock.take(due - in_time):
@@ -206,11 +169,11 @@ def test_a_rate_is_sustained(lib: c.CDLL, due: int, in_time: int, held: bool) ->
         clock.call("finished", instant)  # in the drain
     clock.call("end")
     assert clock.call("due") == due
-    assert bool(lib.arrivals_sustained(c.byref(clock.state))) == held
+    assert clock.call("sustained") == held
 
 
-def test_a_ramp_is_not_counted(lib: c.CDLL) -> None:
-    clock = Clock(lib, 1000, fixed=True)
+def test_a_ramp_is_not_counted(testlib: CData) -> None:
+    clock = Clock(testlib, 1000, fixed=True)
     clock.serve(100, lag=50)
     (straggler,) = clock.take(1)
     begun = straggler + 1
@@ -224,9 +187,9 @@ def test_a_ramp_is_not_counted(lib: c.CDLL) -> None:
     assert clock.state.span == 5 * _SEC
 
 
-def test_loops_add_up(lib: c.CDLL) -> None:
+def test_loops_add_up(testlib: CData) -> None:
     """Without the time between them."""
-    clock = Clock(lib, 1000, fixed=True)
+    clock = Clock(testlib, 1000, fixed=True)
     for start in (10 * _SEC, 20 * _SEC, 30 * _SEC):
         clock.serve(100)
         clock.call("look", clock.state.begun + _SEC // 10)
@@ -239,19 +202,19 @@ def test_loops_add_up(lib: c.CDLL) -> None:
 # --- how it is told ---
 
 
-def test_the_line_for_people(lib: c.CDLL) -> None:
-    line = c.create_string_buffer(512)
-    clock = Clock(lib, 1000, fixed=True)
+def test_the_line_for_people(testlib: CData) -> None:
+    line = ffi.new("char[]", 512)
+    clock = Clock(testlib, 1000, fixed=True)
     clock.serve(100, lag=5000)
     clock.call("look", _SEC // 10)
     clock.call("end")
-    lib.arrivals_tell(line, c.byref(clock.state))
-    text = line.value.decode()
-    assert text.startswith("arrivals: sustained: offered 1000.0/s, achieved 1000.0/s; 100 due")
-    assert "100 sent, 0 dropped; lag (usec): p50=5.0, p99=5.0, max=5.0, at the end=0.0" in text
-    behind = Clock(lib, 2000, fixed=True)
+    testlib.arrivals_tell(line, clock.state)
+    said = text(line)
+    assert said.startswith("arrivals: sustained: offered 1000.0/s, achieved 1000.0/s; 100 due")
+    assert "100 sent, 0 dropped; lag (usec): p50=5.0, p99=5.0, max=5.0, at the end=0.0" in said
+    behind = Clock(testlib, 2000, fixed=True)
     behind.serve(100)
     behind.call("look", _SEC)
     behind.call("end")
-    lib.arrivals_tell(line, c.byref(behind.state))
-    assert line.value.decode().startswith("arrivals: not sustained (the backlog grew to the end")
+    testlib.arrivals_tell(line, behind.state)
+    assert text(line).startswith("arrivals: not sustained (the backlog grew to the end")

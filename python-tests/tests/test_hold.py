@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
+from functools import partial
+from typing import Any, Self
 
 import pytest
-from codec_abi import Ledger
-from hold_abi import EXTENT_BYTES, EXTENTS_MIN, VERIFIER, Extent, Hold
+from engine_c import CONSTANTS, CData, ffi, zeros
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,27 +18,66 @@ _SIZE = 64  # of the file of a story, and of its hold
 _OLD, _NEW = b"verifier", b"another!"
 
 
+class Hold:
+    """A hold; it has the members of struct hold, and hold.h's functions without their first one."""
+
+    def __init__(self, lib: CData, size: int):
+        self._lib, self.state = lib, zeros("hold")
+        assert self.init(size) == 0
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(self.state, name):
+            return getattr(self.state, name)
+        return partial(getattr(self._lib, f"hold_{name}"), self.state)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.free()
+        assert not any(bytes(ffi.buffer(self.state)))
+
+    def held(self) -> Iterator[CData]:
+        """Yield what is held, in its order."""
+        number = self.first
+        while number < self.end:
+            yield self.extents + number % self.extent_max
+            number = max(number + 1, self.first)
+
+    def take(self, file: int, offset: int, data: bytes) -> CData:
+        """hold_take()."""
+        return self._lib.hold_take(self.state, file, offset, data, len(data))
+
+    def finished(self, extent: CData, *, failed: bool = False) -> None:
+        """hold_finished(), on any connection."""
+        self._lib.hold_finished(self.state, extent, failed, 0)
+
+
 @pytest.fixture
-def hold(testlib: ctypes.CDLL) -> Iterator[Hold]:
+def hold(testlib: CData) -> Iterator[Hold]:
     with Hold(testlib, 100) as made:
         yield made
 
 
-def _write(hold: Hold, data: bytes, ledger: Ledger, verifier: bytes = _OLD, file: int = 0) -> None:
+def _write(hold: Hold, data: bytes, ledger: CData, verifier: bytes = _OLD, file: int = 0) -> None:
     extent = hold.take(file, 0, data)
     hold.wrote(extent, ledger, verifier)
     hold.finished(extent)
 
 
+def _content(extent: CData) -> bytes:
+    return bytes(ffi.buffer(extent.data, extent.length))
+
+
 def _contents(hold: Hold) -> list[bytes]:
-    return [extent.content for extent in hold.held()]
+    return [_content(extent) for extent in hold.held()]
 
 
 # --- room ---
 
 
-def test_it_holds_so_many_bytes_and_so_many_writes(testlib: ctypes.CDLL, hold: Hold) -> None:
-    ledger = Ledger()
+def test_it_holds_so_many_bytes_and_so_many_writes(testlib: CData, hold: Hold) -> None:
+    ledger = zeros("ledger")
     assert hold.room(100)
     _write(hold, b"a" * 70, ledger)
     assert hold.room(30)
@@ -46,16 +85,16 @@ def test_it_holds_so_many_bytes_and_so_many_writes(testlib: ctypes.CDLL, hold: H
     _write(hold, b"b" * 30, ledger)
     assert not hold.room(1)
     with Hold(testlib, 100) as other:
-        for _ in range(EXTENTS_MIN):
+        for _ in range(CONSTANTS.HOLD_EXTENTS_MIN):
             assert other.room(1)
             _write(other, b"a", ledger)
         assert not other.room(1)
 
 
-def test_the_memory_of_what_is_durable_is_used_again(testlib: ctypes.CDLL) -> None:
+def test_the_memory_of_what_is_durable_is_used_again(testlib: CData) -> None:
     """Also round its end, where what does not fit before it goes to the beginning."""
     with Hold(testlib, 10) as hold:
-        first, second = Ledger(), Ledger()
+        first, second = zeros("ledger"), zeros("ledger")
         _write(hold, b"aaaa", first)
         _write(hold, b"bbbb", second)
         assert not hold.room(3)
@@ -72,7 +111,7 @@ def test_the_memory_of_what_is_durable_is_used_again(testlib: ctypes.CDLL) -> No
 
 
 def test_a_commit_settles_what_was_answered_before_it(hold: Hold) -> None:
-    ledger = Ledger()
+    ledger = zeros("ledger")
     _write(hold, b"a", ledger)
     sent = hold.clock
     _write(hold, b"b", ledger)
@@ -83,7 +122,7 @@ def test_a_commit_settles_what_was_answered_before_it(hold: Hold) -> None:
 
 
 def test_what_was_written_after_a_restart_is_not_lost_with_it(hold: Hold) -> None:
-    ledger = Ledger()
+    ledger = zeros("ledger")
     _write(hold, b"a", ledger)
     sent = hold.clock
     _write(hold, b"b", ledger, _NEW)
@@ -94,13 +133,13 @@ def test_what_was_written_after_a_restart_is_not_lost_with_it(hold: Hold) -> Non
 
 
 def test_a_write_whose_parts_lie_in_two_lives_is_lost(hold: Hold) -> None:
-    ledger = Ledger()
+    ledger = zeros("ledger")
     extent = hold.take(0, 0, b"ab")
     hold.wrote(extent, ledger, _OLD)
     hold.wrote(extent, ledger, _NEW)
     hold.finished(extent)
     assert hold.lost
-    hold.lost = False
+    hold.state.lost = False
     hold.committed(ledger, hold.clock, _NEW)
     assert hold.lost, "the first part is not durable"
     assert _contents(hold) == [b"ab"]
@@ -108,7 +147,7 @@ def test_a_write_whose_parts_lie_in_two_lives_is_lost(hold: Hold) -> None:
 
 def test_a_part_that_a_commit_finds_lost(hold: Hold) -> None:
     """The rest of its WRITE is still under way."""
-    ledger = Ledger()
+    ledger = zeros("ledger")
     extent = hold.take(0, 0, b"ab")
     hold.wrote(extent, ledger, _OLD)
     hold.committed(ledger, hold.clock, _NEW)
@@ -116,7 +155,7 @@ def test_a_part_that_a_commit_finds_lost(hold: Hold) -> None:
 
 
 def test_what_failed_is_not_kept(hold: Hold) -> None:
-    ledger = Ledger()
+    ledger = zeros("ledger")
     hold.finished(hold.take(0, 0, b"a"), failed=True)
     _write(hold, b"b", ledger)
     hold.commit_failed(ledger, hold.clock)
@@ -126,7 +165,7 @@ def test_what_failed_is_not_kept(hold: Hold) -> None:
 
 
 def test_what_fails_the_second_time_is_lost(hold: Hold) -> None:
-    _write(hold, b"a", Ledger())
+    _write(hold, b"a", zeros("ledger"))
     (extent,) = hold.held()
     hold.again(extent)
     hold.finished(extent, failed=True)
@@ -136,7 +175,7 @@ def test_what_fails_the_second_time_is_lost(hold: Hold) -> None:
 
 def test_what_is_newer_stays_until_it_is_written_again(hold: Hold) -> None:
     """It was durable, but the old is written over it, and is durable at once."""
-    old, new = Ledger(), Ledger()
+    old, new = zeros("ledger"), zeros("ledger")
     _write(hold, b"old", old)
     _write(hold, b"new", new)
     hold.committed(new, hold.clock, _OLD)
@@ -156,7 +195,7 @@ def test_what_is_newer_stays_until_it_is_written_again(hold: Hold) -> None:
 
 def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
     """Its memory is in use until the WRITE has ended."""
-    ledger, other = Ledger(), Ledger()
+    ledger, other = zeros("ledger"), zeros("ledger")
     extent = hold.take(0, 0, b"a")
     _write(hold, b"b", other, file=1)
     hold.forget(0)
@@ -170,9 +209,9 @@ def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
 # --- what waits for a COMMIT ---
 
 
-def test_what_is_answered_counts_until_a_commit_covers_it(testlib: ctypes.CDLL) -> None:
+def test_what_is_answered_counts_until_a_commit_covers_it(testlib: CData) -> None:
     with Hold(testlib, 8000) as hold:
-        ledger, other = Ledger(), Ledger()
+        ledger, other = zeros("ledger"), zeros("ledger")
         extent = hold.take(0, 0, b"a" * 1000)
         assert hold.uncovered == 0
         hold.wrote(extent, ledger, _OLD)
@@ -190,7 +229,7 @@ def test_what_is_answered_counts_until_a_commit_covers_it(testlib: ctypes.CDLL) 
         assert hold.uncovered == 0
 
 
-def test_what_never_needed_a_commit_does_not_count(testlib: ctypes.CDLL) -> None:
+def test_what_never_needed_a_commit_does_not_count(testlib: CData) -> None:
     with Hold(testlib, 8000) as hold:
         hold.finished(hold.take(0, 0, b"a" * 1000))
         hold.finished(hold.take(0, 0, b"a" * 1000), failed=True)
@@ -201,8 +240,8 @@ def test_what_never_needed_a_commit_does_not_count(testlib: ctypes.CDLL) -> None
 
 
 def test_small_writes_count_for_the_extents_that_they_use_up(hold: Hold) -> None:
-    _write(hold, b"a", Ledger())
-    assert hold.uncovered == EXTENT_BYTES
+    _write(hold, b"a", zeros("ledger"))
+    assert hold.uncovered == CONSTANTS.HOLD_EXTENT_BYTES
 
 
 # --- a job and its server ---
@@ -216,7 +255,7 @@ class Server:
 
     def __init__(self, hold: Hold) -> None:
         self.hold = hold
-        self.ledgers = [Ledger(), Ledger()]
+        self.ledgers = [zeros("ledger"), zeros("ledger")]
         self.lives = [0, 0]
         self.wanted = bytearray(_SIZE)
         self.writes: list[tuple[int, bool, int, bytes]] = []  # node, whether durable, offset, data
@@ -232,11 +271,11 @@ class Server:
 
     def verifier(self, path: int) -> bytes:
         """Return a path's write verifier."""
-        return self.lives[path].to_bytes(VERIFIER)
+        return self.lives[path].to_bytes(8)
 
-    def put(self, path: int, extent: Extent) -> None:
+    def put(self, path: int, extent: CData) -> None:
         """Answer a WRITE."""
-        self.writes.append((path, False, extent.offset, extent.content))
+        self.writes.append((path, False, extent.offset, _content(extent)))
         self.hold.wrote(extent, self.ledgers[path], self.verifier(path))
         self.hold.finished(extent)
 
@@ -279,7 +318,7 @@ _EVENTS = st.tuples(st.sampled_from(["restart", "commit"]), st.integers(0, 1))
 
 
 @given(story=st.lists(st.one_of(_WRITES, _WRITES, _EVENTS), max_size=30))
-def test_what_is_written_last_wins(testlib: ctypes.CDLL, story: list[tuple[str, int]]) -> None:
+def test_what_is_written_last_wins(testlib: CData, story: list[tuple[str, int]]) -> None:
     """Whatever is written over what, and lost: after the repair every byte is the newest."""
     with Hold(testlib, _SIZE) as hold:
         server = Server(hold)

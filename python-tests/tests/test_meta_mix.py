@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
 import math
@@ -11,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import pytest
-from codec_abi import hypers
+from engine_c import CData, zeros
 from engine_helpers import Place, done, fixture_of_places, refused, said
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,38 +46,26 @@ def _by_kind(result: FioResult) -> dict[str, OperationStats]:
 
 # --- figures ---
 
-_BINS = (44 - 6 + 1) << 6
-
-
-class _Histogram(ctypes.Structure):
-    """struct histogram."""
-
-    _fields_ = (*hypers("count", "sum", "max"), ("bins", ctypes.c_uint64 * _BINS))
-
 
 @pytest.mark.sanitized
 @given(values=st.lists(st.integers(0, 2**44 - 1), min_size=1), percent=st.floats(0, 100))
 def test_percentiles_are_off_by_less_than_one_per_cent(
-    testlib: ctypes.CDLL, values: Sequence[int], percent: float
+    testlib: CData, values: Sequence[int], percent: float
 ) -> None:
-    testlib.histogram_percentile.restype = ctypes.c_uint64
-    testlib.histogram_mean.restype = ctypes.c_uint64
-    histogram = _Histogram()
+    histogram = zeros("histogram")
     for value in values:
-        testlib.histogram_add(ctypes.byref(histogram), ctypes.c_uint64(value))
+        testlib.histogram_add(histogram, value)
     rank = max(1, math.ceil(percent / 100 * len(values)))
-    exact = sorted(values)[rank - 1]
-    given_ = testlib.histogram_percentile(ctypes.byref(histogram), ctypes.c_double(percent))
-    assert given_ == pytest.approx(exact, rel=0.01, abs=0)
-    assert testlib.histogram_mean(ctypes.byref(histogram)) == sum(values) // len(values)
+    told = testlib.histogram_percentile(histogram, percent)
+    assert told == pytest.approx(sorted(values)[rank - 1], rel=0.01, abs=0)
+    assert testlib.histogram_mean(histogram) == sum(values) // len(values)
 
 
-def test_no_value_is_too_large(testlib: ctypes.CDLL) -> None:
-    testlib.histogram_percentile.restype = ctypes.c_uint64
-    histogram = _Histogram()
-    testlib.histogram_add(ctypes.byref(histogram), ctypes.c_uint64(2**64 - 1))
-    assert histogram.bins[_BINS - 1] == 1
-    assert testlib.histogram_percentile(ctypes.byref(histogram), ctypes.c_double(50)) >= 2**43
+def test_no_value_is_too_large(testlib: CData) -> None:
+    histogram = zeros("histogram")
+    testlib.histogram_add(histogram, 2**64 - 1)
+    assert histogram.bins[len(histogram.bins) - 1] == 1
+    assert testlib.histogram_percentile(histogram, 50) >= 2**43
 
 
 def test_figures_of_each_kind_of_operation(place: Place) -> None:

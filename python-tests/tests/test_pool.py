@@ -4,7 +4,6 @@
 Any bytes at all are read or refused in good order by python-tests/fuzz/.
 """
 
-import ctypes
 import errno
 import ipaddress
 import json
@@ -12,23 +11,181 @@ import os
 import re
 import socket
 import subprocess
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 import pytest
+from engine_c import CONSTANTS, CData, ffi, text, value, zeros
 from hypothesis import given
 from hypothesis import strategies as st
-from pool_abi import PATHS_MAX, Argument, Path, PoolLibrary, PoolRefused
 
+PATHS_MAX = CONSTANTS.POOL_PATHS_MAX
 ENV = "e4a:/mnt/v32/,/mnt/v33/ e4b:/mnt/v42/"
 
 
+# --- pool.h, as Python has it ---
+
+Argument = int | bool | str
+_NUMBERS = (
+    "port", "mountport", "rdmaport", "rsize", "wsize", "timeo", "retrans", "soft", "uid", "gid",
+)  # fmt: skip
+_VERSIONS = ("3", "4.1", "4.2")  # by the minor version
+_PROTOCOLS = {socket.AF_UNSPEC: "", socket.AF_INET6: "6"}
+_BINARY = {0: slice(0), socket.AF_INET: slice(2, 6), socket.AF_INET6: slice(6, 22)}
+
+
+@dataclass(frozen=True)
+class Path:
+    """A struct pool_path; of the arguments only those that are set."""
+
+    kind: str
+    label: str
+    dir: str | None = None
+    host: str | None = None
+    export: str | None = None
+    args: dict[str, Argument] = field(default_factory=dict)
+    address: str = ""
+    column: int = field(default=0, compare=False)
+
+    @classmethod
+    def of(cls, path: CData) -> Self:
+        """Read one of a pool."""
+        strings = {name: getattr(path, name) for name in ("label", "dir", "host", "export")}
+        own: dict[str, Any] = {name: text(one) for name, one in strings.items() if one}
+        own |= {"args": _arguments(path.args), "address": _address(path), "column": path.column}
+        return cls(("mount", "nfs")[path.kind], **own)
+
+
+def _arguments(args: CData) -> dict[str, Argument]:
+    def is_set(name: str) -> bool:
+        return bool(args.set & getattr(CONSTANTS, f"ARG_{name.upper()}"))
+
+    found: dict[str, Argument] = {name: getattr(args, name) for name in filter(is_set, _NUMBERS)}
+    if is_set("version"):
+        found["version"] = _VERSIONS[args.minor]
+    if is_set("proto"):
+        found["proto"] = ("tcp", "rdma")[args.proto] + _PROTOCOLS[args.family]
+    if is_set("localaddr"):
+        found["localaddr"] = text(args.localaddr)
+    return found
+
+
+def _address(path: CData) -> str:
+    family = path.addr.ss_family
+    assert path.addr_len == {0: 0, socket.AF_INET: 16, socket.AF_INET6: 28}[family]
+    binary = value(path.addr.rest)[_BINARY[family]]
+    return socket.inet_ntop(family, binary) if family else ""
+
+
+class PoolRefused(Exception):  # noqa: N818 - the pool is refused; nothing went wrong
+    """A pool or a name was refused."""
+
+    def __init__(self, code: int, column: int, reason: str) -> None:
+        super().__init__(f"{errno.errorcode[code]}: column {column}: {reason}")
+        self.code, self.column, self.reason = code, column, reason
+
+
+Resolve = Callable[[str, int], list[str]]
+"""Gives the addresses of a host, or raises OSError."""
+
+
+class Pools:
+    """Calls of pool.h. A refusal is raised as PoolRefused, once it left nothing behind."""
+
+    def __init__(self, lib: CData) -> None:
+        self.lib = lib
+
+    def parse(self, text: str) -> list[Path]:
+        """pool_parse()."""
+        with self._pool(self.lib.pool_parse, text) as pool:
+            return _paths(pool)
+
+    def by_name(self, env: str, name: str) -> list[Path]:
+        """pool_by_name()."""
+        with self._pool(self.lib.pool_by_name, env, name) as pool:
+            return _paths(pool)
+
+    def by_file(self, env: str, file: str) -> tuple[list[Path], str]:
+        """pool_by_file(): the paths, and the file's name relative to them."""
+        name, rest = ffi.new("char[]", os.fsencode(file)), ffi.new("const char **")
+
+        def find(env: bytes, pool: CData, error: CData) -> int:
+            return int(self.lib.pool_by_file(env, name, pool, rest, error))
+
+        with self._pool(find, env) as pool:
+            return _paths(pool), _inside(name, rest)
+
+    def relative_name(self, pool_text: str, file: str) -> str:
+        """pool_relative_name() with a pool that is parsed first."""
+        name, rest = ffi.new("char[]", os.fsencode(file)), ffi.new("const char **")
+        with self._pool(self.lib.pool_parse, pool_text) as pool:
+            error = zeros("pool_error")
+            _check(self.lib.pool_relative_name(pool, name, rest, error), error)
+            return _inside(name, rest)
+
+    def resolve(self, pool_text: str, resolve: Resolve) -> list[Path]:
+        """pool_resolve() of a pool that is parsed first; a failure must leave it as it was."""
+
+        def call(host: CData, family: int, addrs: CData, most: int, why: CData, size: int) -> int:
+            try:
+                found = resolve(text(host), family)
+            except OSError as error:
+                said = os.fsencode(str(error.strerror))[: size - 1] + b"\0"
+                ffi.memmove(why, said, len(said))
+                return -(error.errno or errno.EIO)
+            for i, address in enumerate(found[:most]):
+                family = addrs[i].ss_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                ffi.buffer(addrs[i].rest)[_BINARY[family]] = socket.inet_pton(family, address)
+            return min(len(found), most)
+
+        with self._pool(self.lib.pool_parse, pool_text) as pool:
+            before, error = _paths(pool), zeros("pool_error")
+            code = self.lib.pool_resolve(pool, ffi.callback("pool_resolver", call), error)
+            assert not code or _paths(pool) == before
+            _check(code, error)
+            return _paths(pool)
+
+    @contextmanager
+    def _pool(self, find: Callable[..., int], *texts: str) -> Iterator[CData]:
+        """Yield the pool that a function finds by these texts."""
+        pool, error = zeros("pool"), zeros("pool_error")
+        code = find(*map(os.fsencode, texts), pool, error)
+        assert not code or not (pool.paths or pool.count), "a refused pool is not empty"
+        _check(code, error)
+        try:
+            yield pool
+        finally:
+            self.lib.pool_free(pool)
+            assert not pool.paths
+            assert not pool.count
+
+
+def _paths(pool: CData) -> list[Path]:
+    return [Path.of(path) for path in pool.paths[0 : pool.count]]
+
+
+def _check(code: int, error: CData) -> None:
+    if code:
+        reason = bytes(ffi.string(error.reason)).decode(errors="replace")
+        raise PoolRefused(-code, error.column, reason)
+
+
+def _inside(name: CData, rest: CData) -> str:
+    """Return the end of `name` from `rest`, which must point into it."""
+    assert name <= rest[0] < name + len(name)
+    return text(rest[0])
+
+
 @pytest.fixture(scope="module")
-def pools(testlib: ctypes.CDLL) -> PoolLibrary:
-    return PoolLibrary(testlib)
+def pools(testlib: CData) -> Pools:
+    return Pools(testlib)
+
+
+# --- what is read, and what is refused ---
 
 
 def mount(directory: str) -> Path:
@@ -93,11 +250,11 @@ ACCEPTED: dict[str, list[Path]] = {
 }  # fmt: skip
 
 
-def test_accepted(pools: PoolLibrary) -> None:
+def test_accepted(pools: Pools) -> None:
     assert {text: pools.parse(text) for text in ACCEPTED} == ACCEPTED
 
 
-def test_paths_know_their_column(pools: PoolLibrary) -> None:
+def test_paths_know_their_column(pools: Pools) -> None:
     paths = pools.parse("/mnt/ä,nfs://10.0.0.[1-2]/x,/mnt/b")
     assert [path.column for path in paths] == [1, 9, 9, 30]
 
@@ -211,7 +368,7 @@ def check_refused(
     assert len(os.fsencode(refused.reason)) < 239, marked
 
 
-def test_refused(pools: PoolLibrary) -> None:
+def test_refused(pools: Pools) -> None:
     for marked, words in REFUSED.items():
         check_refused(marked, words, pools.parse)
     assert "namespace" not in refusal(pools.parse, "nfs://h/x?nconnect=4").reason, "it is gone"
@@ -310,7 +467,7 @@ def written_urls(draw: st.DrawFn) -> tuple[str, list[Path]]:
 
 
 @given(st.lists(st.one_of(written_mounts(), written_urls()), min_size=1, max_size=6))
-def test_round_trip(pools: PoolLibrary, written: list[tuple[str, list[Path]]]) -> None:
+def test_round_trip(pools: Pools, written: list[tuple[str, list[Path]]]) -> None:
     text = ",".join(text for text, _paths in written)
     assert pools.parse(text) == [path for _text, paths in written for path in paths]
 
@@ -318,13 +475,16 @@ def test_round_trip(pools: PoolLibrary, written: list[tuple[str, list[Path]]]) -
 # ---- names, and pools of the environment ----
 
 
-def test_names(pools: PoolLibrary) -> None:
-    assert all(pools.is_name(text) for text in ("e4a", "a", "Z-9_.x", "nfs"))
+def test_names(testlib: CData) -> None:
+    def is_name(text: str) -> bool:
+        return bool(testlib.pool_is_name(os.fsencode(text)))
+
+    assert all(is_name(text) for text in ("e4a", "a", "Z-9_.x", "nfs"))
     others = ["", "4a", "_a", "-a", ".a", "a b", "a:", "/a", "a,b", "nfs://h/x", "ä", "aä", "a\n"]
-    assert not [text for text in others if pools.is_name(text)]
+    assert not [text for text in others if is_name(text)]
 
 
-def test_by_name(pools: PoolLibrary) -> None:
+def test_by_name(pools: Pools) -> None:
     cases: list[tuple[str, str, list[Path]]] = [
         (ENV, "e4a", [mount("/mnt/v32"), mount("/mnt/v33")]),
         (ENV, "e4b", [mount("/mnt/v42")]),
@@ -354,12 +514,12 @@ ENV_REFUSED: dict[str, Words] = {
 }
 
 
-def test_environment_refused(pools: PoolLibrary) -> None:
+def test_environment_refused(pools: Pools) -> None:
     for marked, words in ENV_REFUSED.items():
         check_refused(marked, words, lambda env: pools.by_name(env, "a"))
 
 
-def test_unknown_name_lists_the_known(pools: PoolLibrary) -> None:
+def test_unknown_name_lists_the_known(pools: Pools) -> None:
     refused = refusal(pools.by_name, ENV, "e4c")
     assert (refused.code, refused.column) == (errno.ENOENT, 0)
     assert "'e4c'" in refused.reason
@@ -368,7 +528,7 @@ def test_unknown_name_lists_the_known(pools: PoolLibrary) -> None:
 
 
 @given(st.integers(1, 200), st.integers(1, 60))
-def test_unknown_name_lists_whole_names(pools: PoolLibrary, count: int, width: int) -> None:
+def test_unknown_name_lists_whole_names(pools: Pools, count: int, width: int) -> None:
     names = [f"p{i:0{width}}" for i in range(count)]
     reason = refusal(pools.by_name, " ".join(f"{name}:/x" for name in names), "e4c").reason
     listed = reason.partition("known: ")[2].split()
@@ -378,7 +538,7 @@ def test_unknown_name_lists_whole_names(pools: PoolLibrary, count: int, width: i
     assert "e4c" in reason
 
 
-def test_by_file(pools: PoolLibrary) -> None:
+def test_by_file(pools: Pools) -> None:
     for env, file, directories, relative in (
         (ENV, "/mnt/v33/d/f", ["/mnt/v32", "/mnt/v33"], "d/f"),
         (ENV, "/mnt/v42//d//f", ["/mnt/v42"], "d//f"),
@@ -393,7 +553,7 @@ def test_by_file(pools: PoolLibrary) -> None:
         assert ([path.dir for path in paths], rest) == (directories, relative), (env, file)
 
 
-def test_by_file_refuses(pools: PoolLibrary) -> None:
+def test_by_file_refuses(pools: Pools) -> None:
     """The name; and of the environment two pools that hold the mount, or a malformed one."""
     for file, code, words in (
         ("/mnt/v320/f", errno.ENOENT, ("no pool", "'/mnt/v320/f'")),
@@ -414,7 +574,7 @@ def test_by_file_refuses(pools: PoolLibrary) -> None:
 # ---- a job's file names ----
 
 
-def test_relative_name(pools: PoolLibrary) -> None:
+def test_relative_name(pools: Pools) -> None:
     for pool, file, relative in (
         ("nfs://h/x", "f", "f"),
         ("nfs://h/x", "//d/f", "d/f"),
@@ -429,7 +589,7 @@ def test_relative_name(pools: PoolLibrary) -> None:
         assert pools.relative_name(pool, file) == relative, (pool, file)
 
 
-def test_relative_name_refused(pools: PoolLibrary) -> None:
+def test_relative_name_refused(pools: Pools) -> None:
     for pool, marked, words in (
         ("nfs://h/x", "^", ("''", "no file")),
         ("nfs://h/x", "//^", ("no file",)),
@@ -464,7 +624,7 @@ def lookup(host: str, family: int) -> list[str]:
     return HOSTS[host, family]
 
 
-def test_resolve_makes_a_path_of_each_address(pools: PoolLibrary) -> None:
+def test_resolve_makes_a_path_of_each_address(pools: Pools) -> None:
     text = "/mnt/a,nfs://two:2049/x?uid=7&localaddr=10.0.0.9,nfs://one/x,nfs://two/y?proto=tcp6"
     two = nfs("two", port=2049, uid=7, localaddr="10.0.0.9")
     found = pools.resolve(text, lookup)
@@ -480,7 +640,7 @@ def test_resolve_makes_a_path_of_each_address(pools: PoolLibrary) -> None:
     assert [path.address for path in most] == HOSTS["most", socket.AF_UNSPEC]
 
 
-def test_resolve_refused(pools: PoolLibrary) -> None:
+def test_resolve_refused(pools: Pools) -> None:
     for marked, code, words in (
         ("nfs://one/x,^nfs://nobody/x", errno.EHOSTUNREACH, ("'nobody'", "nobody of that name")),
         ("/mnt/a,^nfs://none/x", errno.EHOSTUNREACH, ("'none'", "no address")),

@@ -8,26 +8,27 @@ python-tests/fuzz/.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from conftest import missing
+from engine_c import (
+    CONSTANTS,
+    CData,
+    Guarded,
+    ffi,
+    name_of,
+    read,
+    rubbish,
+    text_of,
+    written,
+    zeros,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rpcrdma_abi import (
-    HEADER_MAX,
-    SEGMENTS_MAX,
-    VERDICTS,
-    Call,
-    CReply,
-    Inline,
-    Reply,
-    RpcRdmaLibrary,
-    Segment,
-)
 from xdrlib3 import Unpacker
 
 from nfsmulti.errors import MissingError
@@ -36,6 +37,7 @@ from nfsmulti.processes import run
 
 U32, U64 = 2**32 - 1, 2**64 - 1
 KIB = 1024
+_SEGMENTS_MAX = CONSTANTS.RPCRDMA_SEGMENTS_MAX
 FIXED = 16  # bytes of the words that all versions have
 
 
@@ -43,9 +45,77 @@ FIXED = 16  # bytes of the words that all versions have
 pytestmark = pytest.mark.timeout(method="thread")
 
 
-@pytest.fixture(scope="module")
-def rdma(testlib: ctypes.CDLL) -> RpcRdmaLibrary:
-    return RpcRdmaLibrary(testlib)
+class Segment(NamedTuple):
+    """struct rpcrdma_segment."""
+
+    handle: int
+    length: int
+    offset: int
+
+
+Segments = tuple[Segment, ...]
+
+
+class Call(NamedTuple):
+    """struct rpcrdma_call."""
+
+    xid: int
+    credits: int
+    read: Segments = ()
+    position: int = 0
+    write: Segments = ()
+
+    @property
+    def c(self) -> CData:
+        """As the engine has it."""
+        read, write = ([len(one), one] for one in (self.read, self.write))
+        values = [self.xid, self.credits, read, self.position, write]
+        return ffi.new("struct rpcrdma_call *", values)
+
+
+class Reply(NamedTuple):
+    """What a reply's header says; `rpc` is where the RPC message begins, None without one."""
+
+    verdict: str
+    xid: int = 0
+    credits: int = 0
+    write: Segments = ()
+    low: int = 0
+    high: int = 0
+    rpc: int | None = None
+
+
+class Inline(NamedTuple):
+    """struct rpcrdma_inline."""
+
+    send: int
+    receive: int
+
+
+def decode_raw(lib: CData, data: bytes) -> tuple[CData, str, int]:
+    """Decode into a structure full of rubbish; gives it, its verdict and the bytes used."""
+    reply = rubbish("rpcrdma_reply")
+    used, _ = read(data, lambda source: lib.rpcrdma_decode_reply(source, reply))
+    return reply, name_of("rpcrdma_verdict", reply.verdict).removeprefix("RPCRDMA_"), used
+
+
+def decode_reply(lib: CData, data: bytes) -> Reply:
+    """Return what is valid for its verdict."""
+    reply, verdict, used = decode_raw(lib, data)
+    if verdict == "TOO_SHORT":
+        return Reply(verdict)
+    whose = reply.xid, reply.credits
+    if verdict == "MSG":
+        listed = reply.write.segments[0 : reply.write.count]
+        segments = tuple(Segment(one.handle, one.length, one.offset) for one in listed)
+        return Reply(verdict, *whose, segments, rpc=used)
+    if verdict == "ERR_VERS":
+        return Reply(verdict, *whose, low=reply.low, high=reply.high)
+    return Reply(verdict, *whose)
+
+
+def text_of_verdict(lib: CData, reply: CData, size: int = 300) -> str:
+    return text_of(size, lambda room, size: lib.rpcrdma_verdict_text(reply, room, size))
 
 
 # --- vectors, and a second reading ---
@@ -88,7 +158,7 @@ def read_call(data: bytes) -> Call:
 # --- calls ---
 
 WORDS, HYPERS = st.integers(0, U32), st.integers(0, U64)
-_SEGMENTS = st.lists(st.builds(Segment, WORDS, WORDS, HYPERS), max_size=SEGMENTS_MAX).map(tuple)
+_SEGMENTS = st.lists(st.builds(Segment, WORDS, WORDS, HYPERS), max_size=_SEGMENTS_MAX).map(tuple)
 _ANY_CALL = st.builds(
     lambda xid, asked, read, position, write: Call(
         xid, asked, read, 4 * position if read else 0, write
@@ -102,20 +172,23 @@ _ANY_CALL = st.builds(
 
 
 @given(_ANY_CALL, st.data())
-def test_calls_are_read_as_they_were_meant(
-    rdma: RpcRdmaLibrary, call: Call, data: st.DataObject
-) -> None:
-    size = rdma.call_size(call)
-    sent = rdma.encode_call(call, size)
+def test_calls_are_read_as_they_were_meant(testlib: CData, call: Call, data: st.DataObject) -> None:
+    made = call.c
+    size = testlib.rpcrdma_call_size(made)
+
+    def put(out: CData) -> None:
+        testlib.rpcrdma_encode_call(out, made)
+
+    sent = written(size, put)
     assert sent is not None
     assert len(sent) == size
     assert read_call(sent) == call
-    assert rdma.encode_call(call, data.draw(st.integers(0, size - 1))) is None
+    assert written(data.draw(st.integers(0, size - 1)), put) is None
 
 
-def test_the_longest_call_is_known(rdma: RpcRdmaLibrary) -> None:
-    most = (Segment(1, 2, 3),) * SEGMENTS_MAX
-    assert rdma.call_size(Call(1, 1, most, 0, most)) == HEADER_MAX
+def test_the_longest_call_is_known(testlib: CData) -> None:
+    most = (Segment(1, 2, 3),) * _SEGMENTS_MAX
+    assert testlib.rpcrdma_call_size(Call(1, 1, most, 0, most).c) == CONSTANTS.RPCRDMA_HEADER_MAX
 
 
 # --- replies ---
@@ -165,15 +238,15 @@ _REPLIES: dict[str, tuple[bytes, Reply]] = {
 }  # fmt: skip
 
 
-def test_replies(rdma: RpcRdmaLibrary) -> None:
+def test_replies(testlib: CData) -> None:
     """What has been cut off is missed, unless it lies behind what is needed."""
     for name, (sent, expected) in _REPLIES.items():
-        assert rdma.decode_reply(sent) == expected, name
+        assert decode_reply(testlib, sent) == expected, name
         needed = {"MSG": (expected.rpc or 0) + 4, "ERR_VERS": 28, "ERR_CHUNK": 20}[expected.verdict]
         broken = Reply("MALFORMED", expected.xid, expected.credits)
         for length in range(len(sent)):
             cut = Reply("TOO_SHORT") if length < FIXED else broken if length < needed else expected
-            assert rdma.decode_reply(sent[:length]) == cut, (name, length)
+            assert decode_reply(testlib, sent[:length]) == cut, (name, length)
 
 
 # What is wrong, the bytes, and words of the refusal.
@@ -216,12 +289,12 @@ _REFUSED: dict[str, tuple[bytes, str]] = {
 }  # fmt: skip
 
 
-def test_refused_replies(rdma: RpcRdmaLibrary) -> None:
+def test_refused_replies(testlib: CData) -> None:
     """A refusal leaves xid and credits valid, so that its call, and no other, fails by it."""
     for name, (sent, said) in _REFUSED.items():
-        reply, _ = rdma.decode_raw(sent)
-        assert (VERDICTS[reply.verdict], reply.xid, reply.credits) == ("MALFORMED", _XID, 128), name
-        assert said in rdma.text(reply), name
+        reply, verdict, _ = decode_raw(testlib, sent)
+        assert (verdict, reply.xid, reply.credits) == ("MALFORMED", _XID, 128), name
+        assert said in text_of_verdict(testlib, reply), name
 
 
 _WORDS_OF: dict[str, tuple[int, str]] = {
@@ -233,25 +306,35 @@ _WORDS_OF: dict[str, tuple[int, str]] = {
 }
 
 
-def test_words_and_errors(rdma: RpcRdmaLibrary) -> None:
-    for number, verdict in enumerate(VERDICTS):
-        code, said = _WORDS_OF[verdict]
-        reply = CReply(verdict=number, low=2, high=U32, fault=b"an apple")
-        assert rdma.lib.rpcrdma_verdict_errno(reply) == code
-        whole = rdma.text(reply)
+def test_words_and_errors(testlib: CData) -> None:
+    fault = ffi.new("char[]", b"an apple")
+    for verdict, (code, said) in _WORDS_OF.items():
+        reply = zeros("rpcrdma_reply")
+        reply.verdict = getattr(CONSTANTS, f"RPCRDMA_{verdict}")
+        reply.low, reply.high, reply.fault = 2, U32, fault
+        assert testlib.rpcrdma_verdict_errno(reply) == code
+        whole = text_of_verdict(testlib, reply)
         assert said in whole
         for size in range(1, len(whole) + 2):
-            assert rdma.text(reply, size) == whole[: size - 1]
+            assert text_of_verdict(testlib, reply, size) == whole[: size - 1]
 
 
 # --- what a Write chunk holds ---
 
 
-def lengths(*values: int) -> tuple[Segment, ...]:
-    return tuple(Segment(i, length, i * 4096) for i, length in enumerate(values))
+def lengths(*values: int) -> CData:
+    """Return a chunk whose segments have these lengths."""
+    segments = [Segment(i, length, i * 4096) for i, length in enumerate(values)]
+    return ffi.new("struct rpcrdma_chunk *", [len(values), segments])
 
 
-_SMALL = st.lists(st.integers(0, 3), max_size=SEGMENTS_MAX)
+def bytes_written(lib: CData, offered: CData, returned: CData) -> int | None:
+    """rpcrdma_written(); None where it refuses."""
+    count = ffi.new("uint64_t *")
+    return int(count[0]) if lib.rpcrdma_written(offered, returned, count) else None
+
+
+_SMALL = st.lists(st.integers(0, 3), max_size=_SEGMENTS_MAX)
 
 
 @given(_SMALL, _SMALL)
@@ -260,7 +343,7 @@ _SMALL = st.lists(st.integers(0, 3), max_size=SEGMENTS_MAX)
 @example([512, 0, 100], [511, 0, 1])
 @example([], [0])
 def test_written_is_what_lies_at_the_front(
-    rdma: RpcRdmaLibrary, offered: list[int], returned: list[int]
+    testlib: CData, offered: list[int], returned: list[int]
 ) -> None:
     """A server that fills a chunk byte by byte says these lengths, and no others are accepted."""
     possible: dict[tuple[int, ...], int] = {(): 0}
@@ -270,25 +353,27 @@ def test_written_is_what_lies_at_the_front(
             filled.append(min(room, rest))
             rest -= filled[-1]
         possible[tuple(filled)] = count
-    assert rdma.written(lengths(*offered), lengths(*returned)) == possible.get(tuple(returned))
+    assert bytes_written(testlib, lengths(*offered), lengths(*returned)) == possible.get(
+        tuple(returned)
+    )
     for said, count in possible.items():
-        assert rdma.written(lengths(*offered), lengths(*said)) == count
+        assert bytes_written(testlib, lengths(*offered), lengths(*said)) == count
 
 
-def test_written_beyond_4_gib(rdma: RpcRdmaLibrary) -> None:
-    most = lengths(*[U32] * SEGMENTS_MAX)
-    assert rdma.written(most, most) == SEGMENTS_MAX * U32
+def test_written_beyond_4_gib(testlib: CData) -> None:
+    most = lengths(*[U32] * _SEGMENTS_MAX)
+    assert bytes_written(testlib, most, most) == _SEGMENTS_MAX * U32
 
 
 # --- credits ---
 
 
-def test_credit_window(rdma: RpcRdmaLibrary) -> None:
+def test_credit_window(testlib: CData) -> None:
     """A window of at least one, and no more than there are receives for."""
     granted = (0, 1, 7, 8, 9, U32)
-    windows = [rdma.lib.rpcrdma_credit_window(count, 8) for count in granted]
+    windows = [testlib.rpcrdma_credit_window(count, 8) for count in granted]
     assert windows == [1, 1, 7, 8, 8, 8]
-    assert [rdma.lib.rpcrdma_credit_window(count, 1) for count in (0, 5)] == [1, 1]
+    assert [testlib.rpcrdma_credit_window(count, 1) for count in (0, 5)] == [1, 1]
 
 
 # --- private data ---
@@ -301,25 +386,35 @@ _TOLD: dict[Inline, bytes] = {
 _LEAST = Inline(1024, 1024)
 
 
-def test_private_data_to_the_byte(rdma: RpcRdmaLibrary) -> None:
-    assert rdma.decode_private(None) == _LEAST
+def test_private_data_to_the_byte(testlib: CData) -> None:
+    def peers(data: bytes) -> Inline:
+        memory = Guarded(len(data), data)
+        told = testlib.rpcrdma_decode_private(memory.at, memory.size)
+        return Inline(told.send, told.receive)
+
+    assert testlib.rpcrdma_decode_private(ffi.NULL, 0).send == _LEAST.send
     for inline, sent in _TOLD.items():
-        assert rdma.encode_private(inline) == sent
+        memory = Guarded(8)
+        testlib.rpcrdma_encode_private(memory.at, ffi.new("struct rpcrdma_inline *", inline))
+        assert memory.intact
+        assert memory.content == sent
         told = Inline(inline.send // KIB * KIB, inline.receive)
-        assert rdma.decode_private(sent + bytes(48)) == told  # InfiniBand's padding
-        assert rdma.decode_private(sent[:5] + b"\xff" + sent[6:]) == told  # the peer's flags
-        assert rdma.decode_private(sent[:7]) == _LEAST
+        assert peers(sent + bytes(48)) == told  # InfiniBand's padding
+        assert peers(sent[:5] + b"\xff" + sent[6:]) == told  # the peer's flags
+        assert peers(sent[:7]) == _LEAST
 
 
-def test_effective_inline(rdma: RpcRdmaLibrary) -> None:
+def test_effective_inline(testlib: CData) -> None:
     """What one side sends is bounded by what the other receives."""
-    for mine, peers, effective in (
-        (Inline(4096, 4096), Inline(4096, 4096), Inline(4096, 4096)),
-        (Inline(4096, 8192), Inline(1024, 2048), Inline(2048, 1024)),
-        (Inline(4096, 8192), Inline(65536, 65536), Inline(4096, 8192)),
-        (Inline(4096, 8192), Inline(8192, 1024), Inline(1024, 8192)),
+    for mine, peers, send, receive in (
+        ((4096, 4096), (4096, 4096), 4096, 4096),
+        ((4096, 8192), (1024, 2048), 2048, 1024),
+        ((4096, 8192), (65536, 65536), 4096, 8192),
+        ((4096, 8192), (8192, 1024), 1024, 8192),
     ):
-        assert rdma.effective_inline(mine, peers) == effective
+        sides = (ffi.new("struct rpcrdma_inline *", side) for side in (mine, peers))
+        both = testlib.rpcrdma_effective_inline(*sides)
+        assert (both.send, both.receive) == (send, receive)
 
 
 # --- a server that refuses ---
