@@ -64,6 +64,7 @@ struct rpc_client {
 	uint64_t setup_at; /* when the next may go out: the server asks to wait */
 
 	struct client_reply reply;
+	char refusal[200]; /* RPC's own, of the latest request that met one */
 
 	uint64_t heard;	       /* when bytes came from the server, or it was asked */
 	bool probed;	       /* a liveness probe is not answered yet */

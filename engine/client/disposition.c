@@ -4,21 +4,28 @@
 #include "client/internal.h"
 #include "client/timers.h"
 
-/* Tells why an I/O is to fail; of a request only whoever made it can tell. */
-static void explain(struct rpc_client *rpc, const struct call *call)
+/* A request's owner tells, and has the words for that. */
+static void explain_request(struct rpc_client *rpc, struct rpc_request *request)
 {
-	const struct client_reply *reply = &rpc->reply;
+	const struct call_result *result = &rpc->reply.result;
 
-	if (reply->header.verdict != RPC_SUCCESS)
-		rpc->log->rpc_error(rpc, call);
-	else if (call->io)
+	request->status = result->status;
+	request->fault = result->fault;
+	if (rpc->reply.header.verdict == RPC_SUCCESS)
+		return;
+	rpc_verdict_text(&rpc->reply.header, rpc->protocol->version, rpc->refusal,
+			 sizeof(rpc->refusal));
+	request->fault = rpc->refusal;
+}
+
+/* Tells why an I/O is to fail. */
+static void explain_io(struct rpc_client *rpc, const struct call *call)
+{
+	if (rpc->reply.header.verdict == RPC_SUCCESS)
 		rpc->log->failed(rpc, call);
-	if (call->io) {
-		call->io->status = reply->result.status;
-	} else {
-		call->request->status = reply->result.status;
-		call->request->fault = reply->result.fault;
-	}
+	else
+		rpc->log->rpc_error(rpc, call);
+	call->io->status = rpc->reply.result.status;
 }
 
 /* Its data is complete: the credentials' flavor may find that it is not the server's. */
@@ -94,6 +101,16 @@ static void recover(struct rpc_client *rpc, const struct call *call)
 	rpc->prepared = false;
 }
 
+static void explain_setup(struct rpc_client *rpc, const struct call *call)
+{
+	if (rpc->reply.header.verdict != RPC_SUCCESS) {
+		rpc->log->rpc_error(rpc, call);
+		return;
+	}
+	explain_request(rpc, call->request);
+	rpc->log->unprepared(rpc, call, rpc->reply.result.error);
+}
+
 /* The answer to what prepare() has asked. What the protocol can bear counts as done. */
 static void setup_answered(struct rpc_client *rpc, struct call *call)
 {
@@ -110,10 +127,7 @@ static void setup_answered(struct rpc_client *rpc, struct call *call)
 		recover(rpc, call);
 		rpc->setup_at = rpc->clock->now + DELAY_FIRST;
 		break;
-	case CALL_FAIL:
-		explain(rpc, call);
-		rpc->log->unprepared(rpc, call, reply->result.error);
-		rpc->setup_error = -reply->result.error;
+	case CALL_FAIL: explain_setup(rpc, call); rpc->setup_error = -reply->result.error;
 	}
 	client_drop_setup(rpc, true);
 }
@@ -123,8 +137,10 @@ static void answered(struct rpc_client *rpc, struct call *call)
 	struct client_reply *reply = &rpc->reply;
 
 	check_data(rpc, call);
-	if (reply->disposition == CALL_FAIL)
-		explain(rpc, call);
+	if (reply->disposition == CALL_FAIL && call->io)
+		explain_io(rpc, call);
+	else if (reply->disposition == CALL_FAIL)
+		explain_request(rpc, call->request);
 	if (call->io && (reply->disposition <= CALL_PARTIAL || reply->result.count))
 		enter(rpc, call->io, &reply->result);
 	switch (reply->disposition) {

@@ -144,7 +144,7 @@ static void unprepared(struct rpc_client *rpc, const struct call *call, int erro
 	const char *why = request->fault ?: request->status;
 
 	if (!why || why == rpc->told.unprepared)
-		return; /* an RPC error has been told */
+		return;
 	rpc->told.unprepared = why;
 	tell(rpc, "%s: %s: %s", operation(rpc, call), strerror(error), why);
 }
