@@ -101,6 +101,7 @@ void call_finish(struct call *call, bool answered, int error)
 		finish_io(call, error);
 	} else {
 		call->request->error = error;
+		call->request->resent = call->tries > 1;
 		call->request->done = true;
 	}
 	call_drop(call, answered);

@@ -23,9 +23,10 @@ struct rpc_client;
 struct rpc_request {
 	bool meta; /* set before it is submitted: a struct meta_request (nfs/meta_request.h) */
 	bool done;
+	bool resent;	    /* an earlier copy may have been carried out */
 	int error;	    /* 0, or a positive errno */
 	const char *status; /* the server's word for the error, or NULL */
-	const char *fault;  /* what is wrong with its reply, or NULL */
+	const char *fault;  /* what is wrong with its reply, or NULL; valid as long as the client */
 };
 
 struct call {

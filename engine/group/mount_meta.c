@@ -161,6 +161,7 @@ void mount_meta_prepare(struct io_uring_sqe *sqe, struct conn_io *io, int direct
 	case META_REMOVE: io_uring_prep_unlinkat(sqe, directory, call->name, 0); break;
 	case META_RMDIR: io_uring_prep_unlinkat(sqe, directory, call->name, AT_REMOVEDIR); break;
 	case META_ACCESS:
+	case META_FSINFO:
 	case META_FSSTAT:
 	case META_READDIR:
 	case META_SETATTR: io_uring_prep_nop(sqe); break; /* never: mount_meta_can() refuses them */

@@ -38,11 +38,13 @@ void path_forget_troubles(struct path *path)
 
 void path_rest(struct path *path)
 {
-	if (!path->version->teardown)
-		path_close_names(path);
+	const struct names_ops *ops = path->version->names;
+
+	if (path->names && ops->rest)
+		ops->rest(path->names);
 }
 
-/* Mounts again where the session was let go, or given up because the server did not answer. */
+/* Anew where they were given up because the server did not answer. */
 int path_names_ready(struct path *path)
 {
 	const struct names_ops *ops = path->version->names;
@@ -93,14 +95,8 @@ static void set_credentials(struct path *path)
 
 static int open_export(struct path *path)
 {
-	struct path_config *config = &path->config;
-	int error;
-
 	set_credentials(path);
-	error = path_names_ready(path);
-	if (!error && !config->nfs_port)
-		config->nfs_port = path->version->names->nfs_port(path->names);
-	return error;
+	return path_names_ready(path);
 }
 
 /* nfs(5), rsize and wsize: the most that the path asks for, whatever the server offers. */

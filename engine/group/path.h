@@ -54,10 +54,7 @@ bool path_same_file(const struct path *path, uint32_t a, uint32_t b);
 /* Nothing is known of its connections: those that a group had are closed. */
 void path_forget_troubles(struct path *path);
 
-/*
- * Lets the name-space connection go until it is needed again, where that is all there is to it: a
- * protocol that takes leave of its server needs it to the end.
- */
+/* Lets the connection for names go until it is needed again, where the protocol can. */
 void path_rest(struct path *path);
-/* Opens it where it was let go, or given up. */
+/* Opens names anew where they were given up. */
 int path_names_ready(struct path *path);

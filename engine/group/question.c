@@ -7,14 +7,10 @@
 #include "client/timers.h"
 #include "wait.h"
 
-/*
- * True where the server may not have heard, or not answered: any other error is its answer. libnfs
- * says EINTR of a call that ends with its connection.
- */
+/* True where the server may not have heard, or not answered: any other error is its answer. */
 static bool is_lost(const struct path *path, int error)
 {
 	switch (-error) {
-	case EINTR:
 	case ENOTCONN:
 	case ECONNRESET:
 	case ECONNREFUSED:

@@ -24,6 +24,7 @@ enum meta_op {
 	META_REMOVE,  /* a file or a symbolic link, by one of its names */
 	META_RMDIR,
 	META_FSSTAT, /* of the file system that a directory lies in, by its handle */
+	META_FSINFO, /* NFSv3: what a READ and a WRITE may carry there, by a handle */
 };
 enum { META_OPS = META_RMDIR + 1 }; /* that a job may have: each is about an entry */
 
@@ -57,6 +58,11 @@ struct meta_kind {
 struct meta_identity {
 	uint64_t fsid[2]; /* NFSv3 has one number */
 	uint64_t fileid;
+};
+
+/* Bytes of one READ and of one WRITE at most. */
+struct meta_limits {
+	uint32_t read_max, write_max;
 };
 
 /* How much room a file system has for whoever asks. */
@@ -95,7 +101,7 @@ static inline bool meta_removes(enum meta_op op)
 static inline bool meta_by_handle(enum meta_op op)
 {
 	return op == META_GETATTR || op == META_ACCESS || op == META_SETATTR || op == META_LINK ||
-	       op == META_FSSTAT;
+	       op == META_FSSTAT || op == META_FSINFO;
 }
 
 /* One that does not find the entry's first name takes the other. */

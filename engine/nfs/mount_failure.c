@@ -21,7 +21,7 @@ static const char *remedy(void)
 		       : "is that the export's path, and does it allow this host?";
 }
 
-/* What libnfs gives for statuses of MOUNT (RFC 1813, 5.1.5) and of FSINFO after it. */
+/* Statuses of MOUNT (RFC 1813, 5.1.5) and of FSINFO after it. */
 static bool blames_export(const char *why)
 {
 	static const char *const statuses[] = {"MNT3ERR_NOENT", "MNT3ERR_NOTDIR", "MNT3ERR_PERM",

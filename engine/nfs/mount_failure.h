@@ -7,7 +7,7 @@
 struct path;
 
 /*
- * Logs why `path` cannot be mounted, and what to do: `error` is a negative errno, `why` libnfs's
+ * Logs why `path` cannot be mounted, and what to do: `error` is a negative errno, `why` the
  * words, `peer` the port that it was connected to, 0: to none. Connects to the ports that MOUNT
  * needs, to find out what libnfs does not tell, and waits for them up to three seconds each.
  * Returns the negative errno that says it best.

@@ -29,9 +29,8 @@ struct names_ops {
 	bool (*alive)(const struct names *names);
 	const char *(*error)(const struct names *names);
 
-	/* The port on which the server answers NFS; 0 where the connection is gone. NULL: paths are
-	 * given theirs. */
-	uint16_t (*nfs_port)(const struct names *names);
+	/* Lets its connection go until the next operation. NULL: that one keeps state. */
+	void (*rest)(struct names *names);
 
 	/* The export's root, and the bytes of one READ and one WRITE of its files. */
 	int (*root)(struct names *names, struct nfs_handle *root, uint32_t *read_max,

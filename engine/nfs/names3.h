@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* names3.h - NFSv3's name space: MOUNT, LOOKUP, CREATE, MKDIR, REMOVE, GETATTR and FSINFO. What
- * waits for the server does so as names.h says. */
+/* names3.h - NFSv3's name space: LOOKUP, CREATE, MKDIR, REMOVE, GETATTR and FSINFO. What waits for
+ * the server does so as names.h says. */
 #pragma once
 
 #include "nfs/handle.h"
@@ -8,10 +8,7 @@
 
 extern const struct names_ops names_nfs3;
 
-/* Finds a file's handle. */
-int names3_lookup(struct names *names, const char *name, struct nfs_handle *handle);
-
-/* struct nfs_version's. */
+/* struct nfs_version's; without `make` it finds files as well. */
 int names3_open_directory(struct names *names, const char *name, bool make,
 			  struct nfs_handle *found);
 

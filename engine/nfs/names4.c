@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "nfs/names4_session.h"
+#include "nfs/names4_teardown.h"
+#include "nfs/names_walk.h"
 
 /* --- one question --- */
 
@@ -93,42 +94,19 @@ static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_r
 			 !memcmp(request->handle.bytes, names->export.bytes, names->export.length);
 	int error;
 
-	if (request->name && strlen(request->name) > NFS4_NAME_MAX) {
-		snprintf(names->error, sizeof(names->error), "a name is longer than %d bytes",
-			 NFS4_NAME_MAX);
-		return -ENAMETOOLONG;
-	}
+	if (request->name && strlen(request->name) > NFS4_NAME_MAX)
+		return names_fail(names, -ENAMETOOLONG, "a name is longer than 255 bytes");
 	prepare(request, operation);
-	error = names4_ask(names, request);
+	error = names_ask(names, &request->base);
 	if (error != -ESTALE || !of_export || find_export_again(names))
 		return error;
 	request->handle = names->export;
-	return names4_ask(names, request);
-}
-
-static int fail(struct names *names, int error, const char *words)
-{
-	snprintf(names->error, sizeof(names->error), "%s", words);
-	return error;
+	return names_ask(names, &request->base);
 }
 
 /* --- walking --- */
 
-/* Splits the first component off, without any "."; NULL: there is none. */
-static char *component(char **rest)
-{
-	char *name;
-
-	do
-		name = strsep(rest, "/");
-	while (name && (!*name || !strcmp(name, ".")));
-	return name;
-}
-
-/*
- * Goes from the directory *at to `name` in it, or to itself where name is NULL: from no handle to
- * the root's. With `make` a directory that is missing is made.
- */
+/* From no handle to the root's. */
 static int descend(struct names *names, struct nfs_handle *at, const char *name, bool make)
 {
 	struct nfs4_request request = {.handle = *at, .name = name};
@@ -144,49 +122,11 @@ static int descend(struct names *names, struct nfs_handle *at, const char *name,
 	return error;
 }
 
-/*
- * Descends from *at all components of `path` but the last, which is *last, in names->room: NULL
- * where it has none; after an error the one that failed.
- */
-static int walk(struct names *names, struct nfs_handle *at, const char *path, bool make,
-		char **last)
-{
-	char *rest = *last = names->room, *next;
-	int error = 0;
-
-	if ((size_t)snprintf(names->room, sizeof(names->room), "%s", path) >= sizeof(names->room))
-		return fail(names, -ENAMETOOLONG, "the name is too long");
-	*last = component(&rest);
-	while (*last && (next = component(&rest))) {
-		error = descend(names, at, *last, make);
-		if (error)
-			break;
-		*last = next;
-	}
-	return error;
-}
-
-/* The same, and the last one too; without any it stays where it is. */
-static int walk_all(struct names *names, struct nfs_handle *at, const char *path, bool make,
-		    char **last)
-{
-	int error = walk(names, at, path, make, last);
-
-	return error || !*last ? error : descend(names, at, *last, make);
-}
-
 /* Begins a request about `name`: by the handle of its directory, and its name there. */
 static int find(struct names *names, const char *name, bool make, struct nfs4_request *request)
 {
-	char *last;
-	int error;
-
-	*request = (struct nfs4_request){.handle = names->export};
-	error = walk(names, &request->handle, name, make, &last);
-	if (!error && !last)
-		return fail(names, -EINVAL, "no name");
-	request->name = last;
-	return error;
+	*request = (struct nfs4_request){0};
+	return names_find(names, descend, name, make, &request->handle, &request->name);
 }
 
 /* No answer to a question about the export says nothing about its path. */
@@ -226,7 +166,7 @@ static int find_export(struct names *names)
 					     names->error, strerror(-error), export_hint(error));
 		return error;
 	}
-	error = walk_all(names, &names->export, config->export, false, &name);
+	error = names_walk_all(names, descend, &names->export, config->export, false, &name);
 	if (error && !went_unanswered(names, error))
 		names->path->job.log("%s: \"%s\" of the export's path: %s (%s)%s", config->label,
 				     name, names->error, strerror(-error), export_hint(error));
@@ -242,7 +182,8 @@ static int find_export_again(struct names *names)
 
 	memcpy(room, names->room, sizeof(room));
 	error = descend(names, &at, NULL, false)
-			?: walk_all(names, &at, names->path->config.export, false, &name);
+			?: names_walk_all(names, descend, &at, names->path->config.export, false,
+					  &name);
 	memcpy(names->room, room, sizeof(room));
 	if (!error)
 		names->export = at;
@@ -287,7 +228,7 @@ static int open_found(struct names *names, const char *owner, enum nfs4_access a
 
 static int open_names(struct names **out, struct path *path)
 {
-	int error = names4_connect(out, path);
+	int error = names_connect(out, path);
 
 	if (error)
 		return error;
@@ -297,35 +238,13 @@ static int open_names(struct names **out, struct path *path)
 	return error;
 }
 
-static bool alive(const struct names *names)
-{
-	return names->found && !names->given_up;
-}
-
-static const char *error_of(const struct names *names)
-{
-	return names->error;
-}
-
-static const char *no_file(enum nfs4_type type)
-{
-	return type == NFS4_SYMLINK ? "a symbolic link, which is not followed over NFSv4.1: name "
-				      "what it leads to"
-				    : "not a regular file";
-}
-
 static int size_of(struct names *names, const char *name, uint64_t *size)
 {
 	struct nfs4_request request;
 	int error = find(names, name, false, &request) ?: ask(names, NFS4_LOOKUP, &request);
 
-	if (error)
-		return error;
-	if (request.attributes.type != NFS4_REGULAR)
-		return fail(names, request.attributes.type == NFS4_DIRECTORY ? -EISDIR : -EINVAL,
-			    no_file(request.attributes.type));
-	*size = request.attributes.size;
-	return 0;
+	*size = error ? 0 : request.attributes.size;
+	return error ?: names_check_file(names, request.attributes.type);
 }
 
 static int create(struct names *names, const char *name, bool *created)
@@ -425,7 +344,7 @@ int names4_open_directory(struct names *names, const char *name, bool make,
 {
 	struct nfs_handle at = names->export;
 	char *last;
-	int error = find_lease(names) ?: walk_all(names, &at, name, make, &last);
+	int error = find_lease(names) ?: names_walk_all(names, descend, &at, name, make, &last);
 
 	if (!error)
 		*found = at;
@@ -471,9 +390,9 @@ static int find_root(struct names *names, struct nfs_handle *root, uint32_t *rea
 
 const struct names_ops names_nfs4 = {
 	.open = open_names,
-	.close = names4_close,
-	.alive = alive,
-	.error = error_of,
+	.close = names_close,
+	.alive = names_alive,
+	.error = names_error,
 	.root = find_root,
 	.size = size_of,
 	.create = create,

@@ -108,7 +108,7 @@ const char *nfs3_procedure_name(enum nfs3_procedure procedure)
 		[NFS3_WRITE] = "WRITE",	    [NFS3_CREATE] = "CREATE",	[NFS3_MKDIR] = "MKDIR",
 		[NFS3_SYMLINK] = "SYMLINK", [NFS3_REMOVE] = "REMOVE",	[NFS3_RMDIR] = "RMDIR",
 		[NFS3_RENAME] = "RENAME",   [NFS3_LINK] = "LINK",	[NFS3_READDIR] = "READDIR",
-		[NFS3_FSSTAT] = "FSSTAT",   [NFS3_COMMIT] = "COMMIT"};
+		[NFS3_FSSTAT] = "FSSTAT",   [NFS3_FSINFO] = "FSINFO",	[NFS3_COMMIT] = "COMMIT"};
 
 	return procedure < ARRAY_SIZE(names) && names[procedure] ? names[procedure] : "?";
 }

@@ -29,6 +29,7 @@ enum nfs3_procedure {
 	NFS3_LINK = 15,
 	NFS3_READDIR = 16,
 	NFS3_FSSTAT = 18,
+	NFS3_FSINFO = 19,
 	NFS3_COMMIT = 21,
 };
 

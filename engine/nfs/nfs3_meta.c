@@ -26,6 +26,7 @@ enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
 	case META_RENAME: return NFS3_RENAME;
 	case META_LINK: return NFS3_LINK;
 	case META_FSSTAT: return NFS3_FSSTAT;
+	case META_FSINFO: return NFS3_FSINFO;
 	case META_OPEN: break;
 	}
 	return NFS3_NULL;
@@ -150,6 +151,7 @@ static bool skip_attributes(struct xdr_in *in, enum meta_op op)
 	case META_LOOKUP:
 	case META_ACCESS:
 	case META_FSSTAT:
+	case META_FSINFO:
 	case META_READDIR: return nfs3_skip_attributes(in);
 	case META_LINK: return nfs3_skip_attributes(in) && nfs3_skip_wcc_data(in);
 	case META_RENAME: return nfs3_skip_wcc_data(in) && nfs3_skip_wcc_data(in);
@@ -179,6 +181,15 @@ static void get_room(struct xdr_in *in, struct meta_room *room)
 	xdr_get_u32(in); /* seconds that this stays so */
 }
 
+/* FSINFO3resok (3.3.19), behind its attributes. */
+static void get_limits(struct xdr_in *in, struct meta_limits *limits)
+{
+	limits->read_max = xdr_get_u32(in);
+	xdr_skip(in, 8); /* rtpref, rtmult */
+	limits->write_max = xdr_get_u32(in);
+	xdr_skip(in, 32); /* wtpref, wtmult, dtpref, maxfilesize, time_delta, properties */
+}
+
 static bool decode_success(struct xdr_in *in, enum meta_op op, struct meta_result *result)
 {
 	switch (op) {
@@ -199,6 +210,8 @@ static bool decode_success(struct xdr_in *in, enum meta_op op, struct meta_resul
 		result->access = xdr_get_u32(in);
 	if (op == META_FSSTAT)
 		get_room(in, &result->room);
+	if (op == META_FSINFO)
+		get_limits(in, &result->limits);
 	return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs3_meta.h - NFSv3's procedures for metadata (RFC 1813, 3.3.1 to 3.3.4, 3.3.8 to 3.3.10, 3.3.12
- * to 3.3.16, 3.3.18): arguments encoded, results decoded. No socket, no state.
+ * to 3.3.16, 3.3.18, 3.3.19): arguments encoded, results decoded. No socket, no state.
  */
 #pragma once
 

@@ -194,7 +194,7 @@ static int open_file(struct names *names, uint32_t number, const char *name, boo
 		     void **file)
 {
 	struct nfs_handle *handle = calloc(1, sizeof(*handle));
-	int error = handle ? names3_lookup(names, name, handle) : -ENOMEM;
+	int error = handle ? names3_open_directory(names, name, false, handle) : -ENOMEM;
 
 	if (error)
 		free(handle);

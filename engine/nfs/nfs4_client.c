@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "nfs/names_client.h"
 #include "nfs/nfs4_setup.h"
 #include "client/client.h"
 
@@ -141,7 +142,7 @@ int nfs4_client_attach(struct rpc_client *rpc)
 {
 	struct path *path = rpc->server;
 	struct nfs4_path *mine = path->state;
-	bool shares = mine && mine->trunks && rpc->calls_max > NFS4_NAMES_CALLS;
+	bool shares = mine && mine->trunks && rpc->calls_max > NAMES_CALLS;
 	struct nfs4_state *state = shares ? mine->client->shared : NULL;
 	struct nfs4_request *renewal = calloc(1, sizeof(*renewal));
 
@@ -174,7 +175,7 @@ void nfs4_client_detach(struct rpc_client *rpc)
 		return;
 	if (client->shared == state)
 		client->shared = NULL;
-	if (state->session.waited && state->session.wanted > NFS4_NAMES_CALLS) {
+	if (state->session.waited && state->session.wanted > NAMES_CALLS) {
 		client->waited += state->session.waited;
 		client->slots = state->session.slots;
 	}
@@ -369,7 +370,7 @@ static void created(struct nfs4_state *state, const struct nfs4_request *request
 		return;
 	}
 	state->shared = 0;
-	if (state->session.wanted > NFS4_NAMES_CALLS) {
+	if (state->session.wanted > NAMES_CALLS) {
 		const struct nfs4_channel *fore = &request->granted.fore;
 
 		client->request_max = least(client->request_max, fore->request_max);

@@ -157,9 +157,6 @@ struct nfs4_job {
 /* Bytes of a message, beside its data. */
 enum { NFS4_MESSAGE_ROOM = 1024 };
 
-/* A session for names carries one call at a time; one for data never so few. */
-enum { NFS4_NAMES_CALLS = 1 };
-
 /*
  * After a path's first session is ready: trunking=session, held against who the servers say they
  * are. 0, or -EINVAL, logged.

@@ -10,7 +10,8 @@ enum nfs4_operation nfs4_meta_operation(enum meta_op op)
 {
 	switch (op) {
 	case META_GETATTR:
-	case META_FSSTAT: return NFS4_GETATTR;
+	case META_FSSTAT:
+	case META_FSINFO: return NFS4_GETATTR;
 	case META_SETATTR: return NFS4_SETATTR;
 	case META_LOOKUP: return NFS4_LOOKUP;
 	case META_ACCESS: return NFS4_ACCESS;
@@ -53,7 +54,8 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 	nfs4_put_handle(compound, meta_by_handle(op) ? &arguments->handle : arguments->directory);
 	switch (op) {
 	case META_GETATTR:
-	case META_FSSTAT: break;
+	case META_FSSTAT:
+	case META_FSINFO: break;
 	case META_LOOKUP: nfs4_put_lookup(compound, arguments->name); break;
 	case META_ACCESS: nfs4_put_access(compound); break;
 	case META_READDIR: nfs4_put_readdir(compound, arguments->listing, arguments->bytes); break;
@@ -114,7 +116,8 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 
 	switch (op) {
 	case META_GETATTR:
-	case META_FSSTAT: return 0;
+	case META_FSSTAT:
+	case META_FSINFO: return 0;
 	case META_ACCESS: return get_access(results, result);
 	case META_READDIR: return get_readdir(results, result);
 	case META_OPEN:

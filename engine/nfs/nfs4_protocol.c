@@ -9,7 +9,7 @@
 #include "nfs/meta_request.h"
 #include "nfs/io_result.h"
 #include "nfs/names4.h"
-#include "nfs/names4_session.h"
+#include "nfs/names4_teardown.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs4_client.h"
 #include "nfs/nfs4_meta.h"

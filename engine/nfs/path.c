@@ -18,7 +18,8 @@ unsigned int path_port(const struct path *path, bool rdma)
 	return rdma ? path->config.rdma_port : path->config.nfs_port;
 }
 
-struct rpc_address path_next_address(struct path *path, bool rdma)
+/* `turn`: whose turn a local address is. */
+static struct rpc_address address_of(const struct path *path, bool rdma, unsigned int turn)
 {
 	const struct path_config *config = &path->config;
 	struct rpc_address address = {
@@ -29,8 +30,18 @@ struct rpc_address path_next_address(struct path *path, bool rdma)
 
 	rpc_set_port(&address.remote, (uint16_t)path_port(path, rdma));
 	if (config->local_count)
-		address.local = config->locals[path->connections++ % config->local_count];
+		address.local = config->locals[turn % config->local_count];
 	return address;
+}
+
+struct rpc_address path_next_address(struct path *path, bool rdma)
+{
+	return address_of(path, rdma, path->connections++);
+}
+
+struct rpc_address path_names_address(const struct path *path)
+{
+	return address_of(path, false, 0);
 }
 
 uint32_t path_random(void)

@@ -23,7 +23,7 @@ enum {
 struct path_config {
 	char *label;		/* how messages name the path */
 	char *dir;		/* a kernel mount; NULL: NFS from user space, by what follows */
-	char *address, *export; /* literal address, for libnfs */
+	char *address, *export; /* literal address, for MOUNT */
 	struct sockaddr_storage remote;
 	socklen_t remote_length;
 	struct sockaddr_storage
@@ -59,7 +59,7 @@ struct path {
 	struct auth_sys_ids ids;      /* who calls */
 	struct auth_sys credentials;  /* `ids`, as they are sent */
 	void *state;		      /* the protocol's */
-	struct names *names;	      /* NULL: at rest, see path_rest() */
+	struct names *names;	      /* NULL: not open */
 	int directory;		      /* of a mount, or -1 */
 	uint32_t read_max, write_max; /* bytes of one READ and one WRITE, 0: not known yet */
 	struct path_file *files;
@@ -112,8 +112,9 @@ void path_close_names(struct path *path);
 /* The server's port for data, over RDMA or TCP. */
 unsigned int path_port(const struct path *path, bool rdma);
 
-/* Where its next connection for data goes, and from where. */
+/* Where its next connection for data goes, and from where; and that for names. */
 struct rpc_address path_next_address(struct path *path, bool rdma);
+struct rpc_address path_names_address(const struct path *path);
 
 /* The generation of a client's first xid. */
 uint32_t path_random(void);

@@ -155,9 +155,7 @@ def test_a_path_that_is_not_there_is_told_beside_those_that_are(version: int) ->
         url = _url(server, version)
         found = export.info(f"{url.replace('/export', '/nowhere')},{url}")
     assert [bool(path.error) for path in found] == [True, False]
-    assert found[0].remedy == (
-        "name an export that the server has" if version == 4 else "let this client in on the server"
-    )
+    assert found[0].remedy == "name an export that the server has"
 
 
 def test_paths_that_were_not_asked_in_time_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -571,13 +571,12 @@ def test_entries_survive_resets(client: Client, paths: ScriptedServer, version: 
 def test_soft_ends_where_a_directory_is_not_opened(
     client: Client, server: ScriptedServer, end: Literal["close", "reset"]
 ) -> None:
-    """A connection that is lost is no denial, whichever way libnfs hears of it."""
+    """A connection that is lost is no denial, whichever way it ends."""
     server.hooks.append(on(Nfs.MKDIR, Answer(act=False, reply=False, end=end)))
     result = client(server, **{**_WRITE, "soft": 1, "timeo": 5, "retrans": 0})
     assert result.status
-    first, last = (line for line in said(result) if "cannot open the directory" in line)
-    assert first.endswith("still trying")
-    assert os.strerror(errno.ENOTCONN) in last
+    (line,) = (line for line in said(result) if "cannot open the directory" in line)
+    assert os.strerror(errno.ETIMEDOUT) in line
     server.hooks.clear()
     later = Answer(act=False, status=Status.JUKEBOX)
     lost = Answer(act=False, reply=False, end=end)
@@ -585,7 +584,7 @@ def test_soft_ends_where_a_directory_is_not_opened(
     server.hooks += [on(Nfs.MKDIR, lost, first=so_far + 3), on(Nfs.MKDIR, later, nth=so_far + 4)]
     result = client(server, **_WRITE)
     assert _done(result) == _ENTRIES
-    assert [line.split(": ")[-1] for line in said(result)] == ["still trying", "server OK"]
+    assert [line for line in said(result) if "cannot" in line] == []
 
 
 _LOST = Answer(reply=False, end="reset")  # carried out
@@ -755,7 +754,7 @@ def test_hard_does_not_wait_for_a_server_that_denies_a_directory(
 ) -> None:
     server.hooks.append(on(Nfs.MKDIR, Answer(act=False, rpc=denied(AuthStat.TOOWEAK))))
     result = client(server, **_WRITE)
-    failed(result, "the server denied the call", "reserved source port", error=errno.EACCES)
+    failed(result, "the server denied the credentials", "reserved source port", error=errno.EACCES)
 
 
 @pytest.mark.sanitized

@@ -67,7 +67,7 @@ def secrets(place: Place, tmp_path: Path) -> Iterator[list[Path]]:
 
 @pytest.mark.parametrize("rw", ["read", "write"])
 def test_a_link_does_not_lead_out(place: Place, secrets: list[Path], rw: str) -> None:
-    """A link of a mount is not followed out of it; one of an export is followed within that."""
+    """A link of a mount is not followed out of it; over NFS none is."""
     (place.files / "absolute").symlink_to(secrets[0])
     (place.files / "upwards").symlink_to(f"../{secrets[1].name}")
     for name in ("absolute", "upwards"):
@@ -75,10 +75,10 @@ def test_a_link_does_not_lead_out(place: Place, secrets: list[Path], rw: str) ->
     assert {secret.read_bytes() for secret in secrets} == {b"s" * _SIZE}
 
 
-def test_a_link_that_stays_is_followed(place: Place) -> None:
-    place.random("f", _SIZE)
-    (place.files / "link").symlink_to("f")
-    done(place.fio(**{**_JOB, "rw": "read", "filename": "link"}))
+def test_a_link_of_a_mount_that_stays_is_followed(mounted: Place) -> None:
+    mounted.random("f", _SIZE)
+    (mounted.files / "link").symlink_to("f")
+    done(mounted.fio(**{**_JOB, "rw": "read", "filename": "link"}))
 
 
 def test_a_link_that_leads_nowhere_is_left_alone(exported: Place) -> None:

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * mount3.c - libnfs is used by its asynchronous calls alone, each driven by a loop of our own: its
+ * synchronous ones cannot be given up, and a server that stops answering would hold fio for ever.
+ */
+#include "nfs/mount3.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <nfsc/libnfs.h>
+#include <nfsc/libnfs-raw.h>
+#include <nfsc/libnfs-raw-mount.h>
+
+#include "nfs/handle.h"
+#include "nfs/mount_failure.h"
+#include "nfs/nfs3.h"
+#include "nfs/path.h"
+#include "nfs/status.h"
+#include "wait.h"
+
+struct mount {
+	struct path *path;
+	uint64_t deadline;
+	struct nfs_context *nfs; /* holds `rpc`: it alone can be given an interface */
+	struct rpc_context *rpc; /* one connection: libnfs connects one no second time */
+	struct nfs_handle *root;
+
+	/* Of what was asked last. libnfs calls back within rpc_service(), or when it is destroyed.
+	 */
+	bool done;
+	int error;	 /* a negative errno, or 0 */
+	char words[256]; /* of the error */
+};
+
+static int fail(struct mount *mount, int error, const char *words)
+{
+	snprintf(mount->words, sizeof(mount->words), "%s",
+		 words && *words ? words : "no reason given");
+	return mount->error = error;
+}
+
+/* --- what libnfs calls back --- */
+
+/* What RPC itself answers instead of results (RFC 5531, 9), in libnfs's words and ours. */
+static const struct refusal {
+	const char *libnfs;
+	int error;
+	const char *words;
+} refusals[] = {
+	{"RPC Packet not accepted by the server", -EACCES,
+	 "the server denied the call: it may want a reserved source port (run as root, or export "
+	 "with \"insecure\") or other credentials than AUTH_SYS"},
+	{"Server responded: Program version mismatch", -EPROTONOSUPPORT,
+	 "the server has no NFSv3 (PROG_MISMATCH): version=4.1"},
+	{"Server responded: Program not available", -EPROTONOSUPPORT,
+	 "there is no NFSv3, or no MOUNT, on this port (PROG_UNAVAIL): version=4.1, or are "
+	 "nfsport= and mountport= right?"},
+	{"Server responded: Procedure not available", -EOPNOTSUPP,
+	 "the server lacks the procedure (PROC_UNAVAIL)"},
+	{"Server responded: Garbage arguments", -EINVAL,
+	 "the server could not read the call (GARBAGE_ARGS)"},
+	{"Server responded: System Error", -EIO, "the server ran out of something (SYSTEM_ERR)"},
+};
+
+/* `words` are libnfs's of an error, or NULL. */
+static void refuse(struct mount *mount, const char *words)
+{
+	for (size_t i = 0; words && i < ARRAY_SIZE(refusals); i++)
+		if (!strncmp(words, refusals[i].libnfs, strlen(refusals[i].libnfs))) {
+			fail(mount, refusals[i].error, refusals[i].words);
+			return;
+		}
+	fail(mount, -EIO, words);
+}
+
+static void on_done(struct rpc_context *rpc, int status, void *data, void *private)
+{
+	struct mount *mount = private;
+
+	mount->done = true;
+	if (status != RPC_STATUS_SUCCESS)
+		refuse(mount, status == RPC_STATUS_ERROR ? data : "the connection was lost");
+}
+
+/* mountstat3 has the numbers of nfsstat3 (RFC 1813, 5.1.5). */
+static void refuse_root(struct mount *mount, uint32_t status)
+{
+	const char *name = nfs3_status_name(status), *rest = strchr(name, '_');
+
+	fail(mount, -nfs3_errno(status), name);
+	if (rest)
+		snprintf(mount->words, sizeof(mount->words), "MNT3ERR%s", rest);
+}
+
+static void on_root(struct rpc_context *rpc, int status, void *data, void *private)
+{
+	const mountres3 *result = data;
+	struct mount *mount = private;
+	const fhandle3 *root;
+
+	on_done(rpc, status, data, private);
+	if (mount->error)
+		return;
+	if (result->fhs_status != MNT3_OK) {
+		refuse_root(mount, result->fhs_status);
+		return;
+	}
+	root = &result->mountres3_u.mountinfo.fhandle;
+	if (!root->fhandle3_len || root->fhandle3_len > NFS3_FHSIZE) {
+		fail(mount, -EPROTO, "the server's file handle is longer than RFC 1813 allows");
+		return;
+	}
+	mount->root->length = root->fhandle3_len;
+	memcpy(mount->root->bytes, root->fhandle3_val, root->fhandle3_len);
+}
+
+/* --- one question --- */
+
+/* With a connection libnfs ends what it carries, by an error of no refusal's. */
+static bool was_answered(const struct mount *mount)
+{
+	return mount->done && mount->error != -EIO;
+}
+
+/* Waits for what libnfs has been given: `refused` is not 0 where it did not take it. */
+static int await(struct mount *mount, bool refused)
+{
+	if (refused)
+		return fail(mount, -EIO, rpc_get_error(mount->rpc));
+	while (!mount->done) {
+		struct pollfd poll_fd = {
+			.fd = rpc_get_fd(mount->rpc),
+			.events = (short)rpc_which_events(mount->rpc),
+		};
+		int error = wait_slice(&poll_fd, 1, mount->deadline, mount->path->job.stop);
+
+		if (error)
+			return fail(mount, error,
+				    error == -EINTR ? "interrupted" : "the server does not answer");
+		if (rpc_service(mount->rpc, poll_fd.revents) < 0 && !was_answered(mount))
+			return fail(mount, -ENOTCONN, rpc_get_error(mount->rpc));
+	}
+	return mount->error;
+}
+
+static void begin(struct mount *mount)
+{
+	mount->done = false;
+	mount->error = 0;
+}
+
+/* --- connections --- */
+
+/* libnfs sends no supplementary groups by itself. */
+static int set_credentials(struct mount *mount)
+{
+	struct auth_sys_ids ids = mount->path->ids;
+	struct AUTH *auth =
+		libnfs_authunix_create(ids.machine, ids.uid, ids.gid, ids.gid_count, ids.gids);
+
+	if (!auth)
+		return fail(mount, -ENOMEM, "out of memory");
+	nfs_set_auth(mount->nfs, auth); /* which frees it in the end */
+	return 0;
+}
+
+/* libnfs knows no zone of an address (RFC 4007): sockets are bound to its interface. */
+static int bind_zone(struct mount *mount)
+{
+	const struct sockaddr_in6 *remote = (const void *)&mount->path->config.remote;
+	char interface[IF_NAMESIZE];
+
+	if (remote->sin6_family != AF_INET6 || !remote->sin6_scope_id)
+		return 0;
+	if (!if_indextoname(remote->sin6_scope_id, interface))
+		return fail(mount, -errno, strerror(errno));
+	nfs_set_interface(mount->nfs, interface);
+	return 0;
+}
+
+static void disconnect(struct mount *mount)
+{
+	if (mount->nfs)
+		nfs_destroy_context(mount->nfs);
+	mount->nfs = NULL;
+}
+
+/* Port 0: the one that the server's rpcbind has for the program. Ends with a NULL call. */
+static int connect_to(struct mount *mount, int program, int version, unsigned int port)
+{
+	const char *address = mount->path->config.address;
+	int error;
+
+	disconnect(mount);
+	mount->nfs = nfs_init_context();
+	if (!mount->nfs)
+		return fail(mount, -ENOMEM, "out of memory");
+	mount->rpc = nfs_get_rpc_context(mount->nfs);
+	nfs_set_autoreconnect(mount->nfs, 0);
+	error = set_credentials(mount) ?: bind_zone(mount);
+	if (error)
+		return error;
+	begin(mount);
+	return await(mount, port ? rpc_connect_port_async(mount->rpc, address, (int)port, program,
+							  version, on_done, mount)
+				 : rpc_connect_program_async(mount->rpc, address, program, version,
+							     on_done, mount));
+}
+
+static uint16_t peer_port(const struct mount *mount)
+{
+	struct sockaddr_in6 peer = {0}; /* IPv4 has its port in the same place */
+	socklen_t length = sizeof(peer);
+
+	if (!mount->nfs || getpeername(rpc_get_fd(mount->rpc), (struct sockaddr *)&peer, &length))
+		return 0;
+	return ntohs(peer.sin6_port);
+}
+
+/* --- the questions --- */
+
+/* libnfs 6 and later return the PDU they queued, earlier ones an error number. */
+static int find_root(struct mount *mount)
+{
+	char *export = mount->path->config.export;
+	bool refused;
+
+	begin(mount);
+#ifdef LIBNFS_API_V2
+	refused = !rpc_mount3_mnt_task(mount->rpc, on_root, export, mount);
+#else
+	refused = rpc_mount3_mnt_async(mount->rpc, on_root, export, mount);
+#endif
+	return await(mount, refused);
+}
+
+static int find_nfs_port(struct mount *mount)
+{
+	struct path_config *config = &mount->path->config;
+	int error = config->nfs_port ? 0 : connect_to(mount, NFS_PROGRAM, NFS_V3, 0);
+
+	if (!error && !config->nfs_port)
+		config->nfs_port = peer_port(mount);
+	return error;
+}
+
+/* Without UMOUNT: libnfs 4.0.0 can hang in it, and RFC 1813 (5.2.3) makes it advisory. */
+int mount3(struct path *path, struct nfs_handle *root)
+{
+	struct mount mount = {
+		.path = path,
+		.deadline = clock_now() + path_names_timeout(path),
+		.root = root,
+	};
+	int error = connect_to(&mount, MOUNT_PROGRAM, MOUNT_V3, path->config.mount_port)
+			    ?: find_root(&mount)
+			    ?: find_nfs_port(&mount);
+
+	if (error)
+		error = mount_failure_explain(path, error, mount.words, peer_port(&mount));
+	disconnect(&mount);
+	return error;
+}

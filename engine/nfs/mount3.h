@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* mount3.h - what NFSv3 leaves to other programs: the export's root by MOUNT (RFC 1813, 5), and
+ * ports by the port mapper (RFC 1833), through libnfs. */
+#pragma once
+
+struct nfs_handle;
+struct path;
+
+/*
+ * Finds the root of the path's export, and its config.nfs_port where that is 0. Waits for the
+ * server until its answer, path_names_timeout() or path_job's stop(). 0, or a negative errno,
+ * logged.
+ */
+int mount3(struct path *path, struct nfs_handle *root);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* names4_teardown.h - at the end NFSv4.1's server is told what it need not keep any longer. */
+#pragma once
+
+#include "nfs/names_client.h"
+#include "nfs/nfs4_client.h"
+
+/*
+ * names_ask(), but for a second at the most, and not at all where the path is dead while others go
+ * on. `names` may be NULL.
+ */
+void names4_tell(struct names *names, struct nfs4_request *request);
+
+/* struct nfs_version's. Destroys what the server has of the path's client; waits for a second at
+ * most. */
+void names4_teardown(struct path *path);

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/names_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nfs/path_client.h"
+#include "wait.h"
+
+/* --- opening and closing --- */
+
+void names_rest(struct names *names)
+{
+	if (!names->connects)
+		return;
+	client_close(&names->rpc);
+	client_free(&names->rpc);
+	names->connects = false;
+}
+
+void names_close(struct names *names)
+{
+	names_rest(names);
+	free(names);
+}
+
+/* Waits until the client is prepared. What failed has been logged. */
+static int await_ready(struct names *names)
+{
+	uint64_t deadline = clock_read(&names->clock) + path_names_timeout(names->path);
+	const struct path *path = names->path;
+	const struct link *link = &names->rpc.link;
+	int error, stopped = 0;
+
+	while (!stopped && (error = path_client_ready(&names->rpc)) == -EINPROGRESS) {
+		struct pollfd poll_fd = {
+			.fd = link_poll_fd(link),
+			.events = link_poll_events(link),
+		};
+
+		stopped = clock_read(&names->clock) > deadline
+				  ? -ETIMEDOUT
+				  : wait_slice(&poll_fd, 1, WAIT_NO_DEADLINE, path->job.stop);
+	}
+	if (stopped)
+		path->job.log("%s: port %u: %s", path->config.label, path->config.nfs_port,
+			      stopped == -EINTR ? "the run was stopped"
+						: "the server does not answer");
+	return stopped ?: error;
+}
+
+/* Nobody stands in for it, and it moves no data. */
+static enum client_role role(const struct rpc_client *rpc)
+{
+	return CLIENT_ALONE;
+}
+
+static void ignore_health(struct rpc_client *rpc)
+{
+}
+
+static const struct client_events events = {.role = role, .health_changed = ignore_health};
+
+static int begin_opening(struct names *names)
+{
+	struct path *path = names->path;
+	struct rpc_terms terms = {
+		.address = path_names_address(path),
+		.counters = &names->transport,
+		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
+		.calls_max = NAMES_CALLS,
+	};
+	int error;
+
+	names->clock.read = path->job.clock ?: clock_monotonic;
+	names->rpc = path_client(path);
+	names->rpc.events = &events;
+	names->rpc.clock = &names->clock;
+	names->rpc.counters = &names->counters;
+	names->rpc.latency = &names->latency;
+	names->rpc.calls_max = NAMES_CALLS;
+	error = client_init(&names->rpc);
+	if (error)
+		return error;
+	names->connects = true;
+	error = client_open(&names->rpc, &rpc_tcp, &terms);
+	if (error)
+		path->job.log("%s: cannot open a connection: %s", path->config.label,
+			      strerror(-error));
+	return error;
+}
+
+int names_connect(struct names **out, struct path *path)
+{
+	struct names *names = calloc(1, sizeof(*names));
+	int error;
+
+	if (!names)
+		return -ENOMEM;
+	names->path = path;
+	error = begin_opening(names) ?: await_ready(names);
+	if (error) {
+		names_close(names);
+		return error;
+	}
+	*out = names;
+	return 0;
+}
+
+/* --- asking --- */
+
+/* Before the first file is open a server that has gone is not waited for. */
+static bool has_gone(const struct names *names)
+{
+	const struct rpc_client *rpc = &names->rpc;
+
+	return !names->path->at_work && !rpc->link.up && rpc->lost == -ECONNREFUSED;
+}
+
+int names_fail(struct names *names, int error, const char *words)
+{
+	snprintf(names->error, sizeof(names->error), "%s", words);
+	return error;
+}
+
+static int give_up(struct names *names, int error, const char *words)
+{
+	client_abort(&names->rpc, -error);
+	names->given_up =
+		error != -EINTR; /* of a server that answers, leave is taken all the same */
+	return names_fail(names, error, words);
+}
+
+/*
+ * When the server is given up. Once files are open names do as I/O does: `hard` goes on, `soft`
+ * ends, by timeo and retrans.
+ */
+static uint64_t names_deadline(struct names *names)
+{
+	const struct path *path = names->path;
+
+	if (path->at_work && !path_has_stand_in(path))
+		return WAIT_NO_DEADLINE;
+	return clock_read(&names->clock) + path_names_timeout(path);
+}
+
+static void take_words(struct names *names, const struct rpc_request *request)
+{
+	snprintf(names->error, sizeof(names->error), "%s%s%s", request->status ?: "",
+		 request->status && request->fault ? ": " : "", request->fault ?: "");
+}
+
+int names_ask_until(struct names *names, struct rpc_request *request, uint64_t deadline,
+		    bool (*stop)(void))
+{
+	struct rpc_client *rpc = &names->rpc;
+	int error = names->connects ? 0 : begin_opening(names);
+
+	if (error || names->given_up)
+		return error ?: -ENOTCONN;
+	clock_read(&names->clock); /* nobody has looked since the last answer */
+	client_request(rpc, request);
+	client_flush(rpc);
+	while (!request->done) {
+		if (stop && stop())
+			return give_up(names, -EINTR, "interrupted");
+		if (stop && client_is_asked_to_wait(rpc)) /* it is there, and given its time */
+			deadline = max_of(deadline, names_deadline(names));
+		if (clock_read(&names->clock) > deadline)
+			return give_up(names, -ETIMEDOUT, "the server does not answer");
+		if (has_gone(names))
+			return give_up(names, -ECONNREFUSED, strerror(ECONNREFUSED));
+		client_reap(rpc, true);
+		client_tick(rpc);
+	}
+	if (request->error)
+		take_words(names, request);
+	return -request->error;
+}
+
+int names_ask(struct names *names, struct rpc_request *request)
+{
+	return names_ask_until(names, request, names_deadline(names), names->path->job.stop);
+}
+
+/* --- of struct names_ops --- */
+
+bool names_alive(const struct names *names)
+{
+	return names->found && !names->given_up;
+}
+
+const char *names_error(const struct names *names)
+{
+	return names->error;
+}
