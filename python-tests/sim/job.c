@@ -104,7 +104,6 @@ static struct path *new_path(uint32_t number, const struct rpc_timing *timing, b
 	path->config.rsize = path->config.wsize = 64 << 10;
 	auth_sys_init(&path->credentials, &path->ids);
 	path->directory = -1;
-	path->at_work = true;
 	path->files = calloc(1, sizeof(*path->files));
 	path->files[0] = (struct path_file){.name = "file", .state = job.nfs4 ? NULL : &handle};
 	return path;
@@ -328,13 +327,26 @@ static void check_write(const struct job_io *one)
 		world_violated("a WRITE of %u bytes ended after %u", one->io.length, one->io.done);
 }
 
+/* A COMMIT of the ledger was answered by a request to wait: it goes out again. */
+static bool is_put_off(const struct ledger *ledger)
+{
+	for (uint32_t i = 0; i < job.depth; i++) {
+		const struct job_io *one = &job.ios[i];
+
+		if (one->busy && one->io.op == IO_COMMIT && one->commit.ledger == ledger &&
+		    one->io.sent && !one->commit.covered.number)
+			return true;
+	}
+	return false;
+}
+
 /*
  * What was written over the COMMIT's path, and was done before it was submitted, is durable, or was
  * reported lost.
  */
 static void check_commit(const struct job_io *one)
 {
-	if (one->io.error || one->commit.ledger->committing)
+	if (one->io.error || one->commit.ledger->committing || is_put_off(one->commit.ledger))
 		return; /* what an earlier one covers, that one's answer tells */
 	for (uint32_t i = 0; i < BLOCKS; i++) {
 		struct block *block = &job.blocks[i];
@@ -499,6 +511,7 @@ static struct server_terms server_terms(void)
 				.forget_client_in = rarely(1000),
 				.forget_open_in = rarely(500),
 				.resize_in = rarely(100),
+				.busy_in = rarely(100),
 			},
 	};
 }
@@ -548,6 +561,8 @@ static int open_all(const struct rpc_timing *timing)
 		error = group_open(&job.group, job.paths, job.path_count,
 				   1 + (uint32_t)world_random(2), never);
 	world.creeps = false;
+	for (uint32_t i = 0; i < job.path_count; i++)
+		job.paths[i]->at_work = true;
 	return error;
 }
 

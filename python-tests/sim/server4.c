@@ -288,6 +288,10 @@ static uint32_t sequence(struct compound *compound)
 	if (slot->sequence && !slot->answered)
 		world_violated("slot %u was used twice at once: number %u is not answered", index,
 			       slot->sequence);
+	if (world_chance(server.terms.nfs4.busy_in)) {
+		world.failures[FAILED_DELAY]++;
+		return NFS4ERR_DELAY; /* the slot does not count that call */
+	}
 	slot->sequence = number;
 	slot->use = ++state.uses;
 	slot->pending = 0;
