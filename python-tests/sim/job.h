@@ -1,16 +1,61 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * job.h - a simulated job: random reads, writes and COMMITs over a group of connections, on random
- * terms, and what must hold whatever fails: each I/O completes once, in time; what is read is what
- * was written; what was reported durable is, and what may be lost was reported.
+ * job.h - a simulated job: fio's I/Os by the engine's fio/job_io.c, over random paths on random
+ * terms. What they do and what must hold of that is a workload's; that each completes once, in
+ * time, and with an error that the job's terms allow, is checked here.
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "fio/job.h"
+
+enum { DEPTH_MAX = 32, PATHS_MAX = 3 };
+
+/* What I/Os do: `number` is an I/O's, below the job's depth. */
+struct workload {
+	/* What it has for each job. */
+	void (*begin)(void);
+	/* Chooses what an idle I/O does, and sets its ddir, offset, buffer and length; false:
+	 * nothing now. */
+	bool (*choose)(uint32_t number, struct io_u *io_u);
+	/* It has completed. */
+	void (*ended)(uint32_t number, const struct io_u *io_u);
+	/* All has healed, and no I/O is left: the job's end. */
+	void (*settle)(void);
+};
+extern const struct workload data_workload;
+
+struct job_terms {
+	bool nfs4, soft, failover;
+	bool full;     /* writes may find no room */
+	bool punctual; /* no I/O takes several calls in turn, each of which has its time */
+	uint32_t depth, path_count, per_path;
+	uint64_t hold; /* bytes; 0: none */
+	struct rpc_timing timing;
+};
+
+/* The one that there is. */
+struct sim_job {
+	struct job_terms terms;
+	const struct workload *workload;
+	struct job engine;
+	struct thread_data td;
+	uint64_t ended;	    /* I/Os */
+	uint64_t healed_at; /* 0: things fail */
+};
+extern struct sim_job sim_job;
 
 /*
  * Runs the job of a seed; returns how many I/Os have completed. `world` has what they lived
  * through, and what does not hold.
  */
 uint64_t job_run(uint64_t seed, uint32_t ios, bool trace);
+
+/* Begins one I/O, where an idle one finds something to do. */
+void job_begin_any(void);
+
+/* Begins that idle I/O, whose io_u is set. */
+void job_begin(uint32_t number);
+struct io_u *job_io(uint32_t number);
+
+/* Goes on until no I/O is left. */
+void job_finish(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfsmulti-sim - the engine's group/, nfs/, client/ and wire/ on a simulated network, server and
- * clock, in one thread: one job for each seed.
+ * nfsmulti-sim - the engine's requests (fio/job_io.c and what it calls), group/, nfs/, client/ and
+ * wire/ on a simulated network, server and clock, in one thread: one job for each seed.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -23,17 +23,20 @@ struct connection {
 
 /* A call, as far as it is of interest. */
 struct arguments {
-	uint32_t xid, version, procedure, length, stable;
+	uint32_t xid, sum, version, procedure, length, stable;
 	uint64_t offset;
 	const uint8_t *data;
 };
 
-/* The reply cache (RFC 1813, 4.5): what was answered is not carried out twice. */
+/*
+ * The reply cache (RFC 1813, 4.5): what was answered is not carried out twice. Connections may have
+ * the same xids, so that it compares calls as well.
+ */
 enum { CACHED = 4096, CACHED_ROOM = 128 };
 
 static struct cached {
 	bool valid;
-	uint32_t xid, length;
+	uint32_t xid, sum, length;
 	uint8_t bytes[CACHED_ROOM]; /* with the mark's room */
 } cache[CACHED];
 
@@ -147,15 +150,15 @@ static void keep(const struct reply *reply, const struct arguments *call)
 
 	if (call->procedure == NFS3_READ || length > CACHED_ROOM)
 		return;
-	*cached = (struct cached){.valid = true, .xid = call->xid, .length = (uint32_t)length};
+	*cached = (struct cached){true, call->xid, call->sum, (uint32_t)length, {0}};
 	memcpy(cached->bytes, reply->bytes, length);
 }
 
-static bool replay(struct reply *reply, uint32_t xid)
+static bool replay(struct reply *reply, const struct arguments *call)
 {
-	const struct cached *cached = cached_of(xid);
+	const struct cached *cached = cached_of(call->xid);
 
-	if (!cached->valid || cached->xid != xid)
+	if (!cached->valid || cached->xid != call->xid || cached->sum != call->sum)
 		return false;
 	memcpy(reply->bytes, cached->bytes, cached->length);
 	reply->out.at = reply->bytes + cached->length;
@@ -246,8 +249,20 @@ static void answer(struct xdr_out *out, const struct arguments *call)
 	}
 }
 
+/* FNV-1a, of as much as Linux's server looks at. */
+static uint32_t sum_of(const struct xdr_in *call)
+{
+	const uint8_t *end = call->at + min_of(call->end - call->at, (ptrdiff_t)256);
+	uint32_t sum = 2166136261u;
+
+	for (const uint8_t *at = call->at; at < end; at++)
+		sum = (sum ^ *at) * 16777619u;
+	return sum;
+}
+
 static void read_call(struct xdr_in *in, struct arguments *call)
 {
+	call->sum = sum_of(in);
 	call->xid = xdr_get_u32(in);
 	xdr_skip(in, 3 * 4); /* CALL, RPC's version, program */
 	call->version = xdr_get_u32(in);
@@ -273,7 +288,7 @@ static void serve3(struct reply *reply, const struct arguments *call)
 	world_tell("server: xid %08x %s %u@%llu", call->xid,
 		   nfs3_procedure_name((enum nfs3_procedure)call->procedure), call->length,
 		   (unsigned long long)call->offset);
-	if (replay(reply, call->xid))
+	if (replay(reply, call))
 		return;
 	answer(&reply->out, call);
 	keep(reply, call);

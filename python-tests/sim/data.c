@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * data.c - reads, writes and syncs of one file: what is read is what was written, what a sync that
+ * succeeds covers is durable, at its newest value, and what may be lost was reported by one that
+ * failed. With a hold nothing is lost, but by a server that restarts again and again.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "fio/replay.h"
+#include "job.h"
+#include "server.h"
+#include "world.h"
+
+enum {
+	BLOCK = 512, /* bytes */
+	BLOCKS = SERVER_FILE / BLOCK,
+	IO_BLOCKS_MAX = 8,
+	ROUNDS_MAX = 16, /* replay.c's */
+};
+
+/* What is known of a block. */
+struct block {
+	uint64_t stamp;	    /* what was written last, and is done; 0: never */
+	uint64_t order;	    /* of that write among all I/Os that were begun */
+	uint64_t reports;   /* of losses, before it began */
+	uint64_t ended;	    /* I/Os that had, when it did */
+	bool unknown;	    /* it may hold what was written earlier: that was reported */
+	unsigned int users; /* I/Os under way on it */
+	bool writing;
+};
+
+/* What is known of an I/O: as of when it began. */
+struct data_io {
+	uint8_t data[IO_BLOCKS_MAX * BLOCK];
+	uint64_t stamp, order, reports, ended;
+	uint64_t crashes, rewritten;
+};
+
+static struct {
+	struct block blocks[BLOCKS];
+	struct data_io ios[DEPTH_MAX];
+	uint64_t stamp, order;
+	uint64_t reports; /* syncs that failed: whatever was not durable may be lost */
+	uint64_t crashes; /* of the server, before the replay */
+} data;
+
+static void begin(void)
+{
+	memset(&data, 0, sizeof(data));
+}
+
+/* --- stamps --- */
+
+/* Each word of a block says which block it is, and by which write. */
+static uint64_t word_of(uint32_t block, uint64_t stamp)
+{
+	return stamp ? stamp << 8 | block : 0;
+}
+
+static void fill(uint8_t *bytes, uint32_t block, uint64_t stamp)
+{
+	const uint64_t word = word_of(block, stamp);
+
+	for (uint32_t at = 0; at < BLOCK; at += sizeof(word))
+		memcpy(bytes + at, &word, sizeof(word));
+}
+
+static bool holds(const uint8_t *bytes, uint32_t block, uint64_t stamp)
+{
+	uint8_t wanted[BLOCK];
+
+	fill(wanted, block, stamp);
+	return !memcmp(bytes, wanted, BLOCK);
+}
+
+/* --- what is begun --- */
+
+static bool is_free(uint32_t first, uint32_t count, bool to_write)
+{
+	for (uint32_t i = first; i < first + count; i++)
+		if (data.blocks[i].writing || (to_write && data.blocks[i].users))
+			return false;
+	return true;
+}
+
+/* Bytes that were held. */
+static uint64_t rewritten(void)
+{
+	const struct group *group = &sim_job.engine.group;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		bytes += group->conns[i]->counters.rewritten_bytes;
+	return bytes;
+}
+
+static void note_begun(struct data_io *one)
+{
+	one->stamp = 0;
+	one->order = ++data.order;
+	one->reports = data.reports;
+	one->ended = sim_job.ended;
+	one->crashes = world.failures[FAILED_CRASH];
+	one->rewritten = rewritten();
+}
+
+static bool choose_transfer(struct data_io *one, struct io_u *io_u, enum fio_ddir ddir)
+{
+	uint32_t count = 1 + (uint32_t)world_random(IO_BLOCKS_MAX);
+	uint32_t first = (uint32_t)world_random(BLOCKS - count + 1);
+
+	if (!is_free(first, count, ddir == DDIR_WRITE))
+		return false;
+	note_begun(one);
+	io_u->ddir = ddir;
+	io_u->offset = (uint64_t)first * BLOCK;
+	io_u->xfer_buflen = count * BLOCK;
+	io_u->xfer_buf = one->data;
+	if (ddir == DDIR_WRITE)
+		one->stamp = ++data.stamp;
+	memset(one->data, 0xff, sizeof(one->data));
+	for (uint32_t i = 0; i < count; i++) {
+		data.blocks[first + i].users++;
+		data.blocks[first + i].writing = ddir == DDIR_WRITE;
+		if (ddir == DDIR_WRITE)
+			fill(one->data + i * BLOCK, first + i, one->stamp);
+	}
+	return true;
+}
+
+static bool choose_sync(struct data_io *one, struct io_u *io_u)
+{
+	note_begun(one);
+	io_u->ddir = world_random(2) ? DDIR_SYNC : DDIR_DATASYNC;
+	io_u->offset = io_u->xfer_buflen = 0;
+	return true;
+}
+
+static bool choose(uint32_t number, struct io_u *io_u)
+{
+	struct data_io *one = &data.ios[number];
+
+	switch (world_random(12)) {
+	case 0: return choose_sync(one, io_u);
+	case 1:
+	case 2:
+	case 3:
+	case 4:
+	case 5: return choose_transfer(one, io_u, DDIR_READ);
+	default: return choose_transfer(one, io_u, DDIR_WRITE);
+	}
+}
+
+/* --- what has ended --- */
+
+/* While held data is written again, older data may stand for newer. */
+static bool is_replayed(const struct data_io *one)
+{
+	return replay_active(&sim_job.engine) || one->rewritten != rewritten();
+}
+
+static void check_read(const struct data_io *one, const struct io_u *io_u)
+{
+	uint32_t first = (uint32_t)(io_u->offset / BLOCK);
+
+	for (uint32_t i = 0; i < io_u->xfer_buflen / BLOCK; i++) {
+		struct block *block = &data.blocks[first + i];
+
+		block->users--;
+		if (io_u->error || block->unknown || block->ended > one->ended ||
+		    one->crashes != world.failures[FAILED_CRASH] || is_replayed(one))
+			continue;
+		if (!holds(one->data + i * BLOCK, first + i, block->stamp) &&
+		    holds(server.memory + (first + i) * BLOCK, first + i, block->stamp))
+			world_violated("block %u was read wrongly: not as write %llu left it",
+				       first + i, (unsigned long long)block->stamp);
+	}
+}
+
+static void check_write(const struct data_io *one, const struct io_u *io_u)
+{
+	uint32_t first = (uint32_t)(io_u->offset / BLOCK);
+	bool durable = sim_job.engine.stable != IO_UNSTABLE && !io_u->error;
+
+	for (uint32_t i = 0; i < io_u->xfer_buflen / BLOCK; i++) {
+		struct block *block = &data.blocks[first + i];
+
+		block->users--;
+		block->writing = false;
+		block->unknown = io_u->error;
+		block->stamp = one->stamp;
+		block->order = one->order;
+		block->reports = one->reports;
+		block->ended = sim_job.ended;
+		if (durable && !holds(server.disk + (first + i) * BLOCK, first + i, one->stamp))
+			world_violated("write %llu is done, and not durable, as it was to be",
+				       (unsigned long long)one->stamp);
+	}
+}
+
+/*
+ * A sync waits for the writes before it, and makes them durable. What an earlier COMMIT covers that
+ * is under way, that one's sync tells.
+ */
+static void check_durable(uint64_t order)
+{
+	if (sim_job.engine.commits)
+		return;
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		struct block *block = &data.blocks[i];
+
+		if (!block->stamp || block->unknown || block->writing || block->order > order ||
+		    holds(server.disk + i * BLOCK, i, block->stamp))
+			continue;
+		if (data.reports > block->reports)
+			block->unknown = true;
+		else
+			world_violated("write %llu of block %u was synced: it is not durable, and "
+				       "no loss was reported",
+				       (unsigned long long)block->stamp, i);
+	}
+}
+
+/* True where what is held may be given up: such a server does not let it be made durable. */
+static bool may_break(int error)
+{
+	if (error == EIO)
+		return world.failures[FAILED_CRASH] - data.crashes >= ROUNDS_MAX;
+	return (error == ETIMEDOUT && sim_job.terms.soft) ||
+	       (error == ENOSPC && sim_job.terms.full);
+}
+
+static void check_hold(void)
+{
+	const struct hold *hold = &sim_job.engine.hold;
+	const struct replay *replay = &sim_job.engine.replay;
+	uint64_t bytes = 0;
+
+	if (replay->broken && !may_break(replay->broken))
+		world_violated("what is held was given up: %s", strerror(replay->broken));
+	if (!replay->rounds && !replay->broken)
+		data.crashes = world.failures[FAILED_CRASH];
+	for (uint64_t number = hold->first; number < hold->end; number++)
+		bytes += hold_extent(hold, number)->length;
+	if (bytes > hold->size)
+		world_violated("%llu bytes are held, of %llu", (unsigned long long)bytes,
+			       (unsigned long long)hold->size);
+}
+
+/* A sync may report a loss: a COMMIT ends with `soft` as any other call does. */
+static bool may_lose(void)
+{
+	const struct job *job = &sim_job.engine;
+
+	if (sim_job.terms.soft || job->replay.broken)
+		return true;
+	return !job->group.job.hold && world.failures[FAILED_CRASH];
+}
+
+static void check_error(const struct io_u *io_u)
+{
+	int error = (int)io_u->error;
+
+	if (!error || (error == ETIMEDOUT && sim_job.terms.soft) ||
+	    (error == ENOSPC && sim_job.terms.full) || error == sim_job.engine.replay.broken ||
+	    (error == EIO && ddir_sync(io_u->ddir) && may_lose()))
+		return;
+	world_violated("an I/O failed: %s", strerror(error));
+}
+
+static void ended(uint32_t number, const struct io_u *io_u)
+{
+	const struct data_io *one = &data.ios[number];
+
+	world_tell("job: %s %llu@%llu stamp %llu: %s", io_ddir_name(io_u->ddir), io_u->xfer_buflen,
+		   io_u->offset, (unsigned long long)one->stamp, strerror((int)io_u->error));
+	check_error(io_u);
+	if (sim_job.engine.group.job.hold)
+		check_hold();
+	if (ddir_sync(io_u->ddir)) {
+		data.reports += io_u->error != 0;
+		if (!io_u->error)
+			check_durable(one->order);
+		return;
+	}
+	if (!io_u->error && io_u->resid)
+		world_violated("%llu of %llu bytes were not moved", io_u->resid, io_u->xfer_buflen);
+	if (io_u->ddir == DDIR_READ)
+		check_read(one, io_u);
+	else
+		check_write(one, io_u);
+}
+
+/* At the end all is made durable: `soft` may need more than one try. */
+static void settle(void)
+{
+	enum { TRIES = 200 };
+	struct io_u *io_u = job_io(0);
+
+	for (int i = 0; i < TRIES && !*world.violation; i++) {
+		choose_sync(&data.ios[0], io_u);
+		job_begin(0);
+		job_finish();
+		if (io_u->error)
+			continue;
+		if (sim_job.engine.hold.first != sim_job.engine.hold.end)
+			world_violated("something is held when all is durable");
+		return;
+	}
+	world_violated("no sync succeeds, though all has healed");
+}
+
+const struct workload data_workload = {begin, choose, ended, settle};

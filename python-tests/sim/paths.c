@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "paths.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fio/job_log.h"
+#include "nfs/handle.h"
+#include "nfs/names.h"
+#include "nfs/version.h"
+#include "server.h"
+#include "world.h"
+
+static void *state; /* NFSv4's, of all paths */
+
+bool paths_stop(void)
+{
+	return false;
+}
+
+static struct path *new_path(uint32_t number, const struct job_terms *terms)
+{
+	struct path *path = calloc(1, sizeof(*path));
+	struct sockaddr_in *remote = (void *)&path->config.remote;
+	char label[16];
+
+	snprintf(label, sizeof(label), "path %u", number);
+	path->config.label = strdup(label);
+	path->config.export = strdup("/");
+	path->config.nfs_port = 1 + number;
+	path->config.timing = terms->timing;
+	path->config.setup_time = 10 * SEC;
+	path->config.minor = terms->nfs4;
+	path->config.rsize = path->config.wsize = 64 << 10;
+	path->config.remote_length = sizeof(*remote);
+	remote->sin_family = AF_INET;
+	path->job = (struct path_job){
+		.file_count = 1,
+		.failover = terms->failover,
+		.stop = paths_stop,
+		.log = job_log,
+		.state = &state,
+		.clock = world.clock.read,
+	};
+	path->version = terms->nfs4 ? &nfs_version_4 : &nfs_version_3;
+	auth_sys_init(&path->credentials, &path->ids);
+	path->directory = -1;
+	path->files = calloc(1, sizeof(*path->files));
+	path->files[0].name = strdup("file");
+	return path;
+}
+
+/* NFSv3's names go by libnfs: the handle is known. */
+static int open_file(struct path *path)
+{
+	static struct nfs_handle handle = {.length = 4, .bytes = SERVER_HANDLE};
+	struct path_file *file = &path->files[0];
+
+	if (path->version == &nfs_version_3) {
+		file->state = &handle;
+		return 0;
+	}
+	return path->version->names->open(&path->names, path)
+		       ?: path->version->open_file(path->names, 0, file->name, true, &file->state);
+}
+
+bool paths_open(struct path **paths, const struct job_terms *terms)
+{
+	int error = 0;
+
+	state = NULL;
+	for (uint32_t i = 0; i < terms->path_count; i++)
+		paths[i] = new_path(i, terms);
+	for (uint32_t i = 0; !error && i < terms->path_count; i++)
+		error = open_file(paths[i]);
+	return !error;
+}
+
+static void close_path(struct path *path)
+{
+	if (path->version != &nfs_version_3 && path->files[0].state)
+		path->version->close_file(path->names, path->files[0].state);
+	if (path->state)
+		path->version->teardown(path);
+	path_close_names(path);
+	free(path->config.export);
+	free(path->config.label);
+	free(path->files[0].name);
+	free(path->files);
+	free(path);
+}
+
+void paths_close(struct path **paths, const struct job_terms *terms)
+{
+	for (uint32_t i = 0; i < terms->path_count; i++)
+		close_path(paths[i]);
+}
