@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* call.c - the table of calls; and how a call gets its number, loses it, and ends. */
+/* call.c - the table of calls; and how a call loses its number, and ends. */
 #include "client/call.h"
 
 #include <errno.h>
@@ -50,26 +50,6 @@ void call_renew(struct call *call, bool answered)
 	call->tries = 0;
 	call->since = 0;
 	call->last_sent = 0;
-}
-
-bool call_number(struct call *call)
-{
-	struct rpc_client *rpc = call->rpc;
-
-	if (call->tries && rpc->protocol->slot_valid && !rpc->protocol->slot_valid(rpc, call))
-		call_renew(call, false);
-	if (call->tries) {
-		rpc->counters->retransmissions++;
-	} else {
-		if (rpc->protocol->acquire && !rpc->protocol->acquire(rpc, call))
-			return false;
-		call->xid = call_new_xid(&rpc->calls, call);
-		call->since = rpc->clock->now;
-		if (call->io && call->io->op == IO_COMMIT)
-			rpc->events->commit_begins(rpc, call->io);
-	}
-	call->tries++;
-	return true;
 }
 
 void call_drop(struct call *call, bool answered)

@@ -109,12 +109,6 @@ static inline struct call *call_find(const struct call_table *table, const struc
 
 /* --- a call that was taken; `answered`: its reply has come --- */
 
-/*
- * Before it goes out: gives it its number, unless it goes out again: then it keeps it. False: the
- * protocol has none free, and a number that means nothing any more is gone.
- */
-bool call_number(struct call *call);
-
 /* Its xid is to change, or it is finished: the I/O keeps when it first went out. */
 void call_note_sent(const struct call *call);
 

@@ -33,8 +33,12 @@ void client_free(struct rpc_client *rpc)
 
 int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops, struct rpc_terms *terms)
 {
-	rpc->handler = (struct rpc_handler){client_reply_begins, client_reply_finished,
-					    client_call_refused, rpc};
+	rpc->handler = (struct rpc_handler){
+		.reply = client_reply_begins,
+		.finished = client_reply_finished,
+		.refused = client_call_refused,
+		.context = rpc,
+	};
 	terms->handler = &rpc->handler;
 	link_init(&rpc->link, ops, terms, rpc->clock);
 	return link_open(&rpc->link);

@@ -27,7 +27,7 @@ void client_drop_probe(struct rpc_client *rpc);
 /* The channel has failed, by a negative errno: its calls wait for the next one. */
 void client_lose(struct rpc_client *rpc, int error);
 
-/* --- reply.c and disposition.c: struct rpc_handler's functions --- */
+/* --- reply.c: struct rpc_handler's functions --- */
 
 int client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
 void client_reply_finished(void *context, void *token);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* reply.c - reads the head of a reply: whose it is, whether to believe it, what it says. */
+/*
+ * reply.c - a reply is read: whose it is, whether to believe it, what it says. Once it is complete,
+ * what it moved is entered, and what it means for its call is done.
+ */
 #include <errno.h>
 
 #include "client/internal.h"
+#include "client/timers.h"
+
+/* --- its head --- */
 
 static bool verifier_ok(const struct rpc_client *rpc, const struct rpc_reply_header *header,
 			struct xdr_in *in)
@@ -94,4 +100,226 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 		bulk->length = reply->result.count;
 	}
 	return (int)(in.at - message->message);
+}
+
+/* --- it is complete --- */
+
+/* A request's owner tells, and has the words for that. */
+static void explain_request(struct rpc_client *rpc, struct rpc_request *request)
+{
+	const struct call_result *result = &rpc->reply.result;
+
+	request->status = result->status;
+	request->fault = result->fault;
+	if (rpc->reply.header.verdict == RPC_SUCCESS)
+		return;
+	rpc_verdict_text(&rpc->reply.header, rpc->protocol->version, rpc->refusal,
+			 sizeof(rpc->refusal));
+	request->fault = rpc->refusal;
+}
+
+/* Tells why an I/O is to fail. */
+static void explain_io(struct rpc_client *rpc, const struct call *call)
+{
+	if (rpc->reply.header.verdict == RPC_SUCCESS)
+		rpc->log->failed(rpc, call);
+	else
+		rpc->log->rpc_error(rpc, call);
+	call->io->status = rpc->reply.result.status;
+}
+
+/* Its data is complete: the credentials' flavor may find that it is not the server's. */
+static void check_data(struct rpc_client *rpc, const struct call *call)
+{
+	const struct rpc_credentials *credentials = rpc->credentials;
+	const struct rpc_flavor *flavor = credentials->flavor;
+	struct client_reply *reply = &rpc->reply;
+	const struct conn_io *io = call->io;
+
+	if (!flavor->unwrap_data || !io || io->op != IO_READ || !reply->result.count ||
+	    flavor->unwrap_data(credentials, call->xid, io->buffer + io->done, reply->result.count))
+		return;
+	reply->disposition = CALL_FAIL;
+	reply->result = (struct call_result){.error = EBADMSG, .fault = "integrity check failed"};
+}
+
+/* Enters what a call has moved, or made durable. */
+static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_result *result)
+{
+	struct counters *counters = rpc->counters;
+
+	switch (io->op) {
+	case IO_READ:
+		counters->read_ops++;
+		counters->read_bytes += result->count;
+		break;
+	case IO_WRITE:
+		counters->write_ops++;
+		counters->write_bytes += result->count;
+		rpc->events->wrote(rpc, io, result->count, result->durable, result->verifier);
+		break;
+	case IO_COMMIT:
+		counters->commits++;
+		rpc->events->committed(rpc, io, result->verifier);
+		break;
+	case IO_META:
+		if (result->lookup)
+			counters->lookups++;
+		else if (rpc->reply.disposition == CALL_DONE) /* a listing takes several */
+			counters->meta_ops++;
+		break;
+	}
+	io->done += result->count;
+}
+
+static void delay(struct rpc_client *rpc, struct call *call)
+{
+	uint64_t wait = timer_delay(call->delays);
+
+	if (++call->delays == DELAYS_QUIET)
+		rpc->log->delayed(rpc, call);
+	call->resume_at = rpc->clock->now + wait;
+	TAILQ_INSERT_TAIL(&rpc->delayed, call, link);
+}
+
+/*
+ * A delayed call goes out again by another xid, as its own has been answered; what the protocol
+ * numbers it by stays, as the server is at the first copy. Its time runs from when it may go out.
+ */
+static void repeat(struct rpc_client *rpc, struct call *call)
+{
+	call_note_sent(call);
+	call->xid = call_new_xid(&rpc->calls, call);
+	call->tries = 1;
+	call->since = call->resume_at;
+	call->last_sent = 0;
+}
+
+static void recover(struct rpc_client *rpc, const struct call *call)
+{
+	rpc->protocol->recover(rpc, call, &rpc->reply.result);
+	rpc->prepared = false;
+}
+
+static void explain_setup(struct rpc_client *rpc, const struct call *call)
+{
+	if (rpc->reply.header.verdict != RPC_SUCCESS) {
+		rpc->log->rpc_error(rpc, call);
+		return;
+	}
+	explain_request(rpc, call->request);
+	rpc->log->unprepared(rpc, call, rpc->reply.result.error);
+}
+
+/* The answer to what prepare() has asked. What the protocol can bear counts as done. */
+static void setup_answered(struct rpc_client *rpc, struct call *call)
+{
+	struct client_reply *reply = &rpc->reply;
+	struct rpc_request *request = call->request;
+
+	switch (reply->disposition) {
+	case CALL_DONE: request->done = true; break;
+	case CALL_PARTIAL:
+	case CALL_RETRY_NOW: break;
+	case CALL_RETRY_SAME_SLOT:
+	case CALL_BACKOFF: rpc->setup_at = rpc->clock->now + DELAY_FIRST; break;
+	case CALL_RECOVER:
+		recover(rpc, call);
+		rpc->setup_at = rpc->clock->now + DELAY_FIRST;
+		break;
+	case CALL_FAIL: explain_setup(rpc, call); rpc->setup_error = -reply->result.error;
+	}
+	client_drop_setup(rpc, true);
+}
+
+static void answered(struct rpc_client *rpc, struct call *call)
+{
+	struct client_reply *reply = &rpc->reply;
+
+	check_data(rpc, call);
+	if (reply->disposition == CALL_FAIL && call->io)
+		explain_io(rpc, call);
+	else if (reply->disposition == CALL_FAIL)
+		explain_request(rpc, call->request);
+	if (call->io && (reply->disposition <= CALL_PARTIAL || reply->result.count))
+		enter(rpc, call->io, &reply->result);
+	switch (reply->disposition) {
+	case CALL_DONE: call_finish(call, true, 0); break;
+	case CALL_PARTIAL:
+	case CALL_RETRY_NOW:
+		call_renew(call, true);
+		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
+		break;
+	case CALL_RECOVER:
+		recover(rpc, call); /* and then */
+	/* fall through */
+	case CALL_BACKOFF:
+		call_renew(call, true);
+		delay(rpc, call);
+		break;
+	case CALL_RETRY_SAME_SLOT:
+		delay(rpc, call);
+		repeat(rpc, call);
+		break;
+	case CALL_FAIL: call_finish(call, true, reply->result.error); break;
+	}
+}
+
+/* The server is there. */
+static void mark_alive(struct rpc_client *rpc)
+{
+	bool news = rpc->probed || !rpc->answered;
+
+	rpc->heard = rpc->clock->now;
+	rpc->probed = false;
+	rpc->answered = true;
+	if (news)
+		rpc->events->health_changed(rpc);
+	if (rpc->prepared) /* a server that refuses what comes before I/O is given its time */
+		link_answered(&rpc->link);
+}
+
+void client_reply_finished(void *context, void *token)
+{
+	struct rpc_client *rpc = context;
+	struct call *call = token;
+
+	if (!rpc->clock->now)
+		clock_read(rpc->clock);
+	rpc->reply.call = NULL;
+	if (call == rpc->probe && rpc->reply.disposition != CALL_DONE)
+		return; /* somebody is there, but does not serve NFS: it counts as not answered */
+	mark_alive(rpc);
+	if (call == rpc->probe) {
+		client_drop_probe(rpc);
+		return;
+	}
+	rpc->broken = 0;
+	rpc->protocol_broken = false;
+	if (rpc->told.in_trouble && rpc->prepared)
+		rpc->log->answered(rpc);
+	if (call == rpc->setup) {
+		setup_answered(rpc, call);
+		return;
+	}
+	histogram_add(&rpc->latency->rtt, rpc->heard - call->last_sent);
+	TAILQ_REMOVE(&rpc->sent, call, link);
+	answered(rpc, call);
+}
+
+void client_call_refused(void *context, uint32_t xid, int error, const char *why)
+{
+	struct rpc_client *rpc = context;
+	struct call *call = call_find(&rpc->calls, rpc, xid);
+
+	rpc->reply.call = NULL;
+	if (!call || call == rpc->probe) /* a probe counts as not answered */
+		return;
+	rpc->log->refused(rpc, call, why);
+	if (call == rpc->setup) {
+		rpc->setup_error = -error;
+		return;
+	}
+	TAILQ_REMOVE(&rpc->sent, call, link);
+	call_finish(call, false, error); /* it may have been carried out: its number is in doubt */
 }

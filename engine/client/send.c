@@ -27,6 +27,30 @@ void client_request(struct rpc_client *rpc, struct rpc_request *request)
 	TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 }
 
+/*
+ * Gives a call its number; one that goes out again keeps it, unless it means nothing any more: an
+ * NFSv4.1 slot of a session that is gone. False: the protocol has no slot free.
+ */
+static bool give_number(struct call *call)
+{
+	struct rpc_client *rpc = call->rpc;
+
+	if (call->tries && rpc->protocol->slot_valid && !rpc->protocol->slot_valid(rpc, call))
+		call_renew(call, false);
+	if (call->tries) {
+		rpc->counters->retransmissions++;
+	} else {
+		if (rpc->protocol->acquire && !rpc->protocol->acquire(rpc, call))
+			return false;
+		call->xid = call_new_xid(&rpc->calls, call);
+		call->since = rpc->clock->now;
+		if (call->io && call->io->op == IO_COMMIT)
+			rpc->events->commit_begins(rpc, call->io);
+	}
+	call->tries++;
+	return true;
+}
+
 /* Encodes a call and queues it on the channel; false where its data cannot be moved. */
 static bool queue(struct rpc_client *rpc, struct call *call, struct xdr_out *head)
 {
@@ -62,7 +86,7 @@ static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 	rpc->setup = call_take(&rpc->calls, rpc);
 	rpc->setup->request = request;
 	*request = (struct rpc_request){0};
-	if (!call_number(rpc->setup) || !queue(rpc, rpc->setup, &head))
+	if (!give_number(rpc->setup) || !queue(rpc, rpc->setup, &head))
 		client_drop_setup(rpc, false);
 }
 
@@ -96,7 +120,7 @@ static struct call *take_waiting(struct rpc_client *rpc)
 	while (behind && (call = TAILQ_FIRST(&rpc->waiting))) {
 		bool had_number = call->tries;
 
-		if (call_number(call)) {
+		if (give_number(call)) {
 			TAILQ_REMOVE(&rpc->waiting, call, link);
 			return call;
 		}
@@ -188,7 +212,7 @@ void client_probe(struct rpc_client *rpc)
 	if (!link->ops->begin(link->channel, &head))
 		return;
 	rpc->probe = call_take(&rpc->calls, rpc);
-	if (call_number(rpc->probe))
+	if (give_number(rpc->probe))
 		queue(rpc, rpc->probe, &head);
 	client_send(rpc);
 }

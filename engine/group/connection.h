@@ -141,11 +141,11 @@ struct conn {
 	const char *transport_name; /* "tcp", "rdma", "mount" */
 	struct path *path;
 	struct conn_job *job;
-	uint32_t number;      /* within the job: the owner sets it after open() */
-	uint32_t outstanding; /* I/Os submitted and not finished */
-	uint32_t poll_epoch;  /* changes whenever poll_fd() may have */
-	bool dirty;	      /* group.c's: submitted to since the last flush */
-	bool dead;	      /* failover: gets no I/O until it answers again */
+	uint32_t number;	    /* within the job: the owner sets it after open() */
+	uint32_t outstanding;	    /* I/Os submitted and not finished */
+	const uint32_t *poll_epoch; /* changes whenever poll_fd() may have */
+	bool dirty;		    /* group.c's: submitted to since the last flush */
+	bool dead;		    /* failover: gets no I/O until it answers again */
 	struct counters counters;
 	struct transport_counters transport;
 	struct latency latency;

@@ -42,13 +42,13 @@ static int update_epoll(struct group *group, uint32_t number)
 	if (group->epoll_fd < 0)
 		return 0;
 	events = conn->ops->poll_events(conn);
-	if (group->polled[number] == conn->poll_epoch && group->polled_events[number] == events)
+	if (group->polled[number] == *conn->poll_epoch && group->polled_events[number] == events)
 		return 0;
-	operation = group->polled[number] == conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	operation = group->polled[number] == *conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 	error = add_to_epoll(group, number, operation, events);
 	if (error)
 		return error;
-	group->polled[number] = conn->poll_epoch;
+	group->polled[number] = *conn->poll_epoch;
 	group->polled_events[number] = events;
 	return 0;
 }
@@ -280,7 +280,7 @@ static int watch_conns(struct group *group)
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		int error;
 
-		group->polled[i] = group->conns[i]->poll_epoch - 1; /* not known to epoll */
+		group->polled[i] = *group->conns[i]->poll_epoch - 1; /* not known to epoll */
 		error = update_epoll(group, i);
 		if (error)
 			return error;

@@ -377,6 +377,7 @@ static void mount_abort(struct conn *conn, int error)
 
 static int mount_open(struct conn **conn, struct path *path, struct conn_job *job)
 {
+	static const uint32_t never_changes;
 	struct mount_conn *mount = calloc(1, sizeof(*mount));
 	int error = -ENOMEM;
 
@@ -385,6 +386,7 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 	mount->base = (struct conn){
 		.ops = &conn_mount,
 		.transport_name = "mount",
+		.poll_epoch = &never_changes,
 		.path = path,
 		.job = job,
 	};

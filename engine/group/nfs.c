@@ -163,6 +163,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 		.path = path,
 		.job = job,
 	};
+	nfs->conn.poll_epoch = &nfs->rpc.link.epoch;
 	nfs->rpc = path_client(path);
 	nfs->rpc.events = &events;
 	nfs->rpc.clock = &job->clock;
@@ -189,19 +190,12 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 	return 0;
 }
 
-/* epoll is told of another channel. */
-static void note_channel(struct conn *conn)
-{
-	conn->poll_epoch = rpc_of(conn)->link.epoch;
-}
-
 static int nfs_ready(struct conn *conn)
 {
 	int error = path_client_ready(rpc_of(conn));
 
 	if (error && error != -EINPROGRESS)
 		client_close(rpc_of(conn));
-	note_channel(conn);
 	return error;
 }
 
@@ -219,13 +213,11 @@ static void nfs_submit(struct conn *conn, struct conn_io *io)
 static void nfs_flush(struct conn *conn)
 {
 	client_flush(rpc_of(conn));
-	note_channel(conn);
 }
 
 static void nfs_reap(struct conn *conn, bool wait)
 {
 	client_reap(rpc_of(conn), wait);
-	note_channel(conn);
 }
 
 static int nfs_poll_fd(const struct conn *conn)
@@ -241,7 +233,6 @@ static short nfs_poll_events(const struct conn *conn)
 static void nfs_tick(struct conn *conn)
 {
 	client_tick(rpc_of(conn));
-	note_channel(conn);
 }
 
 /* --- the rest --- */
@@ -259,14 +250,12 @@ static bool nfs_reachable(const struct conn *conn)
 static bool nfs_hand_over(struct conn *conn)
 {
 	client_hand_over(rpc_of(conn));
-	note_channel(conn);
 	return true;
 }
 
 static void nfs_abort(struct conn *conn, int error)
 {
 	client_abort(rpc_of(conn), error);
-	note_channel(conn);
 }
 
 static void nfs_names(const struct conn *conn, char *local, char *remote)

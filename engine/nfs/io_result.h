@@ -14,7 +14,7 @@ struct io_result {
 	uint32_t count;		  /* READ, WRITE: bytes */
 	bool eof;		  /* READ */
 	enum io_stable committed; /* WRITE */
-	const uint8_t *verifier;  /* WRITE, COMMIT: LEDGER_VERIFIER bytes, else zeros */
+	const uint8_t *verifier;  /* WRITE, COMMIT: WRITE_VERIFIER bytes, else zeros */
 };
 
 /* The I/O ends with a positive errno; `fault` as struct call_result has it. */
