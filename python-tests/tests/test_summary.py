@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import summary_schema
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT
 from nfsmulti.report import rows
-from nfsmulti.summary import FILE, Cell, Figures, JobRow, Summary
+from nfsmulti.summary import FILE, Arrivals, Cell, Figures, JobRow, Summary
 
 READ = Figures(10, 40960, 2.0, 5.0, 20480.0, 100.0, 90.0, 150.0, 190.0, 199.0, {"90000": 10})
 JOB = JobRow("t", 0, 20480.0, 5.0, 0.0, 0.0, 100.0, 90.0, 190.0, 3.5, 20.0)
@@ -42,6 +43,22 @@ def test_cells_are_rows_for_other_programs(tmp_path: Path) -> None:
     assert (done["write_ops"], failed["status"], failed["why"]) == ("", "failed", "no server")
     page = (ROOT / "docs/reports.md").read_text()
     assert [name for name in done if f"`{name}`" not in page] == ["factor_streams"]
+    assert not {*rows.OF_ARRIVALS, *rows.OF_WAITS} & {*done}
+
+
+def test_a_row_says_what_became_of_arrivals(tmp_path: Path) -> None:
+    bins = {"2000": 98, "70000": 2}
+    came = Arrivals(1000.5, 990.0, False, due=300, dropped=7, lag=bins)
+    sides = [dataclasses.replace(READ, response={str(us * 1000): 10}) for us in (40, 80)]
+    cell = dataclasses.replace(DONE, read=sides[0], write=sides[1], arrivals=came)
+    rows.write(dataclasses.replace(SUMMARY, cells=[cell, DONE]), tmp_path)
+    with (tmp_path / rows.FILE).open(newline="") as file:
+        there, closed = csv.DictReader(file)
+    names = [*rows.OF_ARRIVALS, *rows.OF_WAITS]
+    assert all(f"`{name}`" in (ROOT / "docs/reports.md").read_text() for name in names)
+    found = ["1000.5", "990.0", "False", "300", "7", "2.0", "70.0", "40.0", "80.0"]
+    assert [there[name] for name in names] == found
+    assert {closed[name] for name in names} == {""}
 
 
 def test_fields_of_a_later_harness_are_dropped(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import csv
 import dataclasses
 from pathlib import Path
 
-from nfsmulti.summary import Figures, Summary
+from nfsmulti.stats import merged, percentile_us
+from nfsmulti.summary import Cell, Figures, Summary
 
 FILE = "cells.csv"
 # Units stand in the names, as in summary.json; docs/reports.md says what each is.
@@ -16,15 +17,22 @@ OF_CELL = (
     "machine_cpu_s", "processors", "others_busy",
 )  # fmt: skip
 OF_DIRECTION = [one.name for one in dataclasses.fields(Figures) if one.type != "dict[str, int]"]
+OF_ARRIVALS = ("offered", "achieved", "sustained", "due", "dropped")
+OF_WAITS = tuple(f"{what}_p{at}_us" for what in ("lag", "response") for at in (50, 99))
 
 
 def write(summary: Summary, folder: Path) -> None:
-    """Write it beside summary.json. What was not measured is empty."""
+    """Write it beside summary.json. What was not measured is empty.
+
+    Columns of arrivals are there where a cell has some.
+    """
+    came = any(cell.arrivals for cell in summary.cells)
     factors = sorted({name for cell in summary.cells for name in cell.factors})
     heading = [
         *OF_CELL,
         *(f"factor_{name}" for name in factors),
         *(f"{way}_{name}" for way in ("read", "write") for name in OF_DIRECTION),
+        *(OF_ARRIVALS + OF_WAITS if came else ()),
     ]
     with (folder / FILE).open("w", newline="") as file:
         writer = csv.writer(file)
@@ -35,4 +43,17 @@ def write(summary: Summary, folder: Path) -> None:
                 *(cell.factors.get(name) for name in factors),
                 *(getattr(side, name, None) for side in (cell.read, cell.write)
                   for name in OF_DIRECTION),
+                *(_arrivals(cell) if came else ()),
             ])  # fmt: skip
+
+
+def _arrivals(cell: Cell) -> list[float | None]:
+    """Return OF_ARRIVALS, then OF_WAITS, of both directions together."""
+    if not (came := cell.arrivals):
+        return [None] * len(OF_ARRIVALS + OF_WAITS)
+    response = merged(side.response for side in (cell.read, cell.write) if side)
+    waits = merged([came.lag]), response
+    return [
+        *(getattr(came, name) for name in OF_ARRIVALS),
+        *(percentile_us(bins, percent) for bins in waits for percent in (50, 99)),
+    ]
