@@ -329,6 +329,22 @@ def test_a_limit_that_no_load_meets_says_what_the_lowest_takes() -> None:
     )
 
 
+@pytest.mark.parametrize("hosts", [[], ["a", "b"]])
+def test_where_the_time_went_is_not_told_by_hosts(hosts: list[str]) -> None:
+    run = made_runs.latency(nconnect=(1,))
+    cells = [
+        dataclasses.replace(cell, arrivals=dataclasses.replace(cell.arrivals, spans={}))
+        if cell.arrivals and hosts
+        else cell
+        for cell in run.cells
+    ]
+    run = dataclasses.replace(run, cells=cells, place={**run.place, "hosts": hosts})
+    text = report_of(run)
+    assert ("Not told by --hosts" in text, "percentiles of the slowest" in text) == (
+        bool(hosts), not hosts,
+    )  # fmt: skip
+
+
 def test_a_run_without_a_sustained_load_says_so() -> None:
     run = made_runs.latency(nconnect=(1,))
     cells = [cell for cell in run.cells if cell.factors["load"] in ("peak", 120)]

@@ -41,6 +41,7 @@ _WHERE = (
     "At the highest load within the limit, or the lowest where that is over it, in ms, as the"
     " engine took it for each connection: means of all, and percentiles of the slowest."
 )
+_ON_HOSTS = "Not told by --hosts: what the engine took for each connection stays on the hosts."
 
 
 def tell(summary: Summary) -> Story:
@@ -56,7 +57,7 @@ def tell(summary: Summary) -> Story:
         ),
         sections=[
             Section("Plots", plots=[*map(_curve_plot, groups), _parts_plot(best)]),
-            _where(every),
+            _where(every, remote=bool(summary.place.get("hosts"))),
             Section("Every load", tables=[*map(_loads_table, every)], folded=True),
         ],
         reading=[_READING, *loads.RULES],
@@ -205,7 +206,7 @@ def _has_depth(cell: Cell) -> bool:
     return bool(cell.arrivals and cell.arrivals.full < _DOUBTFUL)
 
 
-def _where(every: Sequence[Curve]) -> Section:
+def _where(every: Sequence[Curve], *, remote: bool) -> Section:
     """Lay out the spans of an I/O at the highest load within each limit, and what is full there."""
     rows = []
     for one, (span, what) in itertools.product(every, _SPANS.items()):
@@ -219,7 +220,8 @@ def _where(every: Sequence[Curve]) -> Section:
             rows.append([name, what, *(texts.mean(each, scale=1000) for each in samples)])
     tables = [varying(["", "span", "mean", "p50", "p99"], rows, 2)] if rows else []
     full = [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
-    return Section("Where the time went", [_WHERE] if rows else [], tables, points=full)
+    words = [_WHERE] if rows else [_ON_HOSTS] if remote else []
+    return Section("Where the time went", words, tables, points=full)
 
 
 def _span(span: str, figure: str, cell: Cell) -> float | None:
