@@ -214,7 +214,7 @@ def _link(summary: Summary, place: str) -> int | None:
 
 
 def _answer(drawn: list[Curve]) -> Answer:
-    """Tell where the first curve ends."""
+    """Tell where the curves end."""
     (unit, measure), (_, cost) = _throughput(drawn), _cpu(drawn)
 
     def rows(pick: Callable[[Curve], Collection[int]]) -> list[list[str]]:
@@ -244,7 +244,18 @@ def _answer(drawn: list[Curve]) -> Answer:
     least = extent(str(one.connections(one.counts[0]) or "the fewest") for one in drawn)
     times = f"times {least} connection{'' if least == '1' else 's'}"
     headings = ["", "connections", unit, times, "p99, ms", "CPU, µs/op"]
-    return Answer(scaling.verdict(drawn[0]), varying(headings, few, 1))
+    return Answer(_headline(drawn), varying(headings, few, 1))
+
+
+def _headline(drawn: Sequence[Curve]) -> str:
+    """Say where the first curve ends, and what the first of another place reaches."""
+    said = scaling.verdict(drawn[0])
+    places = {str(one.levels["limits"]): one for one in reversed(drawn)}
+    del places[str(drawn[0].levels["limits"])]
+    for place, curve in reversed(places.items()):
+        at = scaling.chosen(curve)
+        said = f"{said.removesuffix('.')}; {place} {curve.text(at)} with {curve.words(at)}."
+    return said
 
 
 def _cpu(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
