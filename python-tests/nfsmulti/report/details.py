@@ -9,13 +9,14 @@ from statistics import fmean
 from nfsmulti import texts
 from nfsmulti.report import cells
 from nfsmulti.report.story import Section
-from nfsmulti.stats import Sample, jain
+from nfsmulti.stats import Sample, jain, merged, percentile_us
 from nfsmulti.summary import Cell, Figures, Summary
 from nfsmulti.texts import MISSING, Table
 
-_PERCENTS = (50, 99, 99.9, 99.99)
+_PERCENTS, _OF_LAT = (50, 99, 99.9, 99.99), (50, 99)  # of clat, and of lat where fio kept it
 _FIGURES = (
-    "MB/s", "IOPS", "CV %", "n", *(f"p{percent:g}, ms" for percent in _PERCENTS),
+    "MB/s", "IOPS", "CV %", "n", *(f"lat p{percent}, ms" for percent in _OF_LAT),
+    *(f"p{percent:g}, ms" for percent in _PERCENTS),
     "CPU of fio's jobs, µs/op", "of the machine, µs/op", "busiest job, % of a core",
     "processors busy, %", "system calls/op", "Jain's index",
 )  # fmt: skip
@@ -73,6 +74,7 @@ def _figures(found: Sequence[Cell], way: str) -> list[str]:
     sides = _sides(found, way)
     rate = Sample.of(side.bytes_per_s for side in sides)
     waits = [cells.told_us(sides, percent) for percent in _PERCENTS]
+    lats = [_lat_us(found, way, percent) for percent in _OF_LAT]
     paths = [cell for cell in found if any(cell.paths.values())]
     if max((len(cell.paths) for cell in paths), default=0) < 2:
         paths = []
@@ -81,7 +83,7 @@ def _figures(found: Sequence[Cell], way: str) -> list[str]:
     return [
         texts.mean(rate, scale=1e6), texts.mean(Sample.of(side.iops for side in sides)),
         texts.cv(rate), texts.count(rate),
-        *(texts.number(wait and wait / 1000) for wait in waits),
+        *(texts.number(wait and wait / 1000) for wait in (*lats, *waits)),
         texts.mean(cells.sample(found, cells.jobs_cpu_us)),
         texts.mean(cells.sample(found, cells.machine_cpu_us)),
         texts.mean(cells.sample(found, cells.busiest)),
@@ -90,3 +92,11 @@ def _figures(found: Sequence[Cell], way: str) -> list[str]:
         f"{fmean(index):.4f}" if index else MISSING,
         ", ".join(shares) or MISSING,
     ]  # fmt: skip
+
+
+def _lat_us(found: Sequence[Cell], way: str, percent: float) -> float | None:
+    """Return a percentile of fio's lat; None where it kept none, or a rate was not held."""
+    if any(cell.arrivals and not cell.arrivals.sustained for cell in found):
+        return None
+    bins = merged(side.response for side in _sides(found, way))
+    return percentile_us(bins, percent) if cells.enough(bins.total(), percent) else None

@@ -191,6 +191,6 @@ _READING = [
     " them, and each is served in the measured median of clat.",
     f"{OURS} counts from the instant when an I/O was due, {FIOS} from its sending; and while"
     " iodepth is used up, it sends nothing: what should have been asked for is in no percentile.",
-    "Latency is fio's lat here, and clat (from sending to completion) in the table of every cell.",
+    "Latency is fio's lat here; the table of every cell has clat (from sending to completion) too.",
 ]
 REPORT = Report("stall", ("workload", "clock", "process", "iodepth"), _tell)
