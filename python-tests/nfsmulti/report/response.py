@@ -27,6 +27,7 @@ _MOST_LINES, _MOST_WORDS = 6, 25
 _DOUBTFUL = 0.1  # the part of p50 from which on the generator's own lag is a reason for doubt
 _ROOM = 1.5  # times the highest, and below the lowest, of a logarithmic plot
 _X = "IOPS that were reached"
+_REPEATS = f"{charts.REPEATS}, which go on where they meet the lower edge"
 _SPANS = {
     "lag": "until it is sent (lag)",
     "wait": "waiting for a connection",
@@ -256,8 +257,8 @@ def _curve_plot(group: Sequence[Curve]) -> Plot:
     points = {label: _points(curve, _response(percent)) for label, curve, percent in lines}
     _draw(axes, points, slo)
     caption = (
-        f"{title}, where that was sustained; {charts.REPEATS}. Crosses at the top are rates that"
-        " were reached where more was offered."
+        f"{title}, where that was sustained; {_REPEATS}. Crosses at the top are rates that were"
+        " reached where more was offered."
     )
     return Plot(f"response-{group[0].workload}", caption, figure)
 
@@ -275,7 +276,7 @@ def _parts_plot(curve: Curve) -> Plot:
     _draw(axes, {label: _points(curve, measure) for label, measure in measures.items()})
     caption = (
         "p99 of the response, of the service (from sending to the reply) and of the lag until then,"
-        f" which grows where iodepth is used up; {charts.REPEATS}."
+        f" which grows where iodepth is used up; {_REPEATS}."
     )
     return Plot("parts", caption, figure)
 
@@ -291,13 +292,14 @@ def _points(curve: Curve, measure: cells.Measure) -> list[tuple[float, Sample]]:
 
 
 def _draw(axes: Axes, lines: dict[str, list[tuple[float, Sample]]], slo: Slo | None = None) -> None:
-    """Draw lines, on a scale of their repeats: many an interval would reach down to 0."""
+    """Draw lines; the scale begins at their repeats, since many an interval reaches down to 0."""
     for number, (label, points) in enumerate(lines.items()):
         charts.line(axes, number, label, points)
     axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     axes.xaxis.set_major_locator(charts.few_ticks())
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    every = [one for points in lines.values() for _, sample in points for one in sample.values]
+    samples = [sample for points in lines.values() for _, sample in points]
+    every = [end for one in samples for end in (*one.values, charts.highest(one))]
     if slo and slo.given:
         axes.axhline(slo.us / 1000, color=charts.INK, linestyle=":", label=slo.text)
         every.append(slo.us / 1000)
