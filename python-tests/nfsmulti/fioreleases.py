@@ -7,6 +7,7 @@ And how the build compiles a file, which the yardstick of the benchmark asks for
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fiorun import Direction, Engine, Fio, Options
+from nfsmulti.fiorun import Direction, Engine, Fio, FioResult, Options
 from nfsmulti.paths import BUILD, ROOT, build_dir, shown
 from nfsmulti.processes import Completed, run
 from servers.scripted import ScriptedServer
@@ -29,6 +30,7 @@ _PARALLEL = f"-j{os.cpu_count()}"
 
 _JOB: Options = {"size": "4m", "iodepth": 8, "nconnect": 2, "filename": "f", "verify_state_save": 0}
 _BLOCKS = 1024  # of 4 KiB
+_CLOCK: Options = {"arrival_rate": 20000, "lat_percentiles": 1}
 
 
 def fio_releases(versions: Sequence[str], source: str) -> None:
@@ -94,10 +96,12 @@ def _run_in(tree: Path) -> str:
     fio = Fio(Engine.built(build, {"PATH": f"{tree}:{os.environ['PATH']}"}))
     with Sink() as sink:
         _check(fio, build / "read", sink.url, {"rw": "randread", "bs": "4k"})
+        late = _check(fio, build / "clock", sink.url, {"rw": "randread", "bs": "4k", **_CLOCK})
         reads = sink.stop().nfs["READ"]
+    check_clock(late)
     with ScriptedServer() as server:
         _check(fio, build / "write", server.pool(), {"rw": "write", "bs": "4k", "verify": "crc32c"})
-    return f"runs: {reads} random reads; {_BLOCKS} writes, verified"
+    return f"runs: {reads} random reads, half of them by the clock; {_BLOCKS} writes, verified"
 
 
 def _build(tree: Path, build: Path) -> None:
@@ -112,13 +116,30 @@ def _build(tree: Path, build: Path) -> None:
     run(make, timeout=_BUILD_SECONDS).check()
 
 
-def _check(fio: Fio, folder: Path, pool: str, options: Options) -> None:
+def _check(fio: Fio, folder: Path, pool: str, options: Options) -> FioResult:
     """Run a job that must do all of its I/O."""
     result = fio.run(folder, pool=pool, options={**_JOB, **options})
     direction: Direction = "write" if options["rw"] == "write" else "read"
     done = result.report.operations(direction) if result.report else 0
     if result.status != 0 or done != _BLOCKS:
         raise HarnessError(f"{result.command}: {result.messages}", f"see {shown(folder)}")
+    return result
+
+
+def check_clock(result: FioResult) -> None:
+    """See that fio took an I/O's instant for its start, and its sending for its issue.
+
+    Raises HarnessError where its latencies are none of the arrival clock's.
+    """
+    assert result.report is not None
+    read = result.report.jobs[0]["read"]
+    lag, service, response = (read[f"{kind}_ns"] for kind in ("slat", "clat", "lat"))
+    sums = math.isclose(lag["mean"] + service["mean"], response["mean"], rel_tol=1e-6)
+    if not sums or [round(lag["max"] / 1000, 3)] != [one.lag_max_us for one in result.arrivals]:
+        raise HarnessError(
+            f"{result.command}: slat is not the lag, or lat not slat and clat",
+            f"see {shown(result.folder)}",
+        )
 
 
 # --- how the build compiles the files that see fio's headers, for compiling with others like it ---

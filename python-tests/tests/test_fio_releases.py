@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from conftest import call_harness, or_skip, refusal
+from scripted_jobs import Client
 
 from nfsmulti import fioreleases
 from nfsmulti.errors import HarnessError
-from nfsmulti.fioreleases import compilations, headers_of
+from nfsmulti.fioreleases import check_clock, compilations, headers_of
 from nfsmulti.processes import find, run
+from servers.scripted import ScriptedServer
 
 
 def _git(folder: Path, *words: str) -> None:
@@ -64,3 +66,12 @@ def test_a_release_that_is_not_there(fios: Path, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"cannot clone fio-4\.0 from .*/fios: .*fio-4\.0"):
         fioreleases.fetch("4.0", str(fios), tmp_path / "trees")
     assert "'latest' is not a fio release" in refusal("fio-releases", "latest")
+
+
+def test_latencies_that_are_not_the_clocks_are_refused(
+    client: Client, server: ScriptedServer
+) -> None:
+    check_clock(client(server, rw="read", lat_percentiles=1, arrival_rate=5000))
+    closed = client(server, rw="read", lat_percentiles=1)
+    with pytest.raises(HarnessError, match=r"fio .*: slat is not the lag, or lat not slat"):
+        check_clock(closed)
