@@ -126,7 +126,6 @@ def _restarts(call: Call) -> Answer | None:
 _UNVERIFIED: Options = {"verify": None, "end_fsync": 1}
 _CASES: Mapping[str, tuple[Hook, Options]] = {
     "silent": (Silence(_SECOND, after=5), {}),
-    "keeps to its path": (Silence(_FIRST, after=5), {"spread": "job"}),
     "never back": (Silence(_SECOND, after=5), {"rate_iops": 12}),
     "back, without NFS": (_without_nfs(5), {"rate_iops": 12}),
     "back, roundrobin": (_returning(5), {"spread": "roundrobin", "rate_iops": 12}),
@@ -203,13 +202,6 @@ def test_a_path_that_shows_no_life_is_not_taken_back(runs: Outcomes, name: str) 
     lines = said(runs[name].result)
     assert sum("go to other paths" in line for line in lines) == 1
     assert not any("answers again" in line for line in lines)
-
-
-def test_a_job_that_keeps_to_its_path_leaves_it(runs: Outcomes) -> None:
-    _came_through(runs, "keeps to its path")
-    reissues = _by_path(runs["keeps to its path"].result)
-    assert reissues[_FIRST] == 0
-    assert reissues[_SECOND] > 0
 
 
 def test_a_path_that_cannot_find_the_file(runs: Outcomes) -> None:

@@ -21,14 +21,16 @@ from scripted_jobs import (
     KIB,
     MIB,
     NEVER,
+    READING,
     Case,
     Client,
+    Options,
     Outcomes,
     covers_once,
     failed,
     fixture_of_runs,
     last_of,
-    reading,
+    numbered,
     replay,
     undisturbed,
 )
@@ -38,7 +40,6 @@ from servers.scripted import (
     Answer,
     Call,
     Nfs,
-    Procedure,
     ScriptedServer,
     Stable,
     Status,
@@ -55,9 +56,6 @@ _DEPTH = 8
 
 _ENDS: dict[str, Answer] = {
     "reset with all outstanding": Answer(reply=False, end="reset"),
-    "in a mark": Answer(cut=2, end="close"),
-    "in a head": Answer(cut=50, end="reset"),
-    "before the last byte": Answer(cut=163, end="close"),
     "behind garbage": Answer(raw=mark(40) + b"\xff" * 40, end="close"),
 }
 
@@ -84,23 +82,12 @@ def test_outstanding_calls_go_out_again(ends: Outcomes, name: str) -> None:
     assert {call.connection for call in again} == {first[0].connection + 1}
 
 
-_CUTS: dict[str, tuple[int, Answer]] = {
-    "small, reset": (4 * KIB, Answer(cut=2 * KIB, end="reset")),
-    "large, closed": (64 * KIB, Answer(cut=32 * KIB, end="close")),
-    "large, in its pad": (64 * KIB - 8, Answer(cut=64 * KIB + 119, end="close")),
-}
-
-cuts = fixture_of_runs(
-    {
-        name: reading(on(Nfs.READ, answer, nth=3), block, 8 * block)
-        for name, (block, answer) in _CUTS.items()
-    }
-)
-
-
-@pytest.mark.parametrize("name", _CUTS)
-def test_loss_within_the_data_of_a_read(cuts: Outcomes, name: str) -> None:
-    server, result = cuts[name].server, cuts[name].result
+def test_loss_within_the_data_of_a_read(client: Client, server: ScriptedServer) -> None:
+    size = 512 * KIB
+    server.create("f", numbered(size, 64 * KIB))
+    server.hooks.append(on(Nfs.READ, Answer(cut=32 * KIB, end="close"), nth=3))
+    verify: Options = {"verify": "pattern", "verify_pattern": "%o"}
+    result = client(server, **READING, bs="64k", size=size, **verify)
     done(result)
     assert [line.reconnects for line in result.stats] == [1]
     calls = server.calls(Nfs.READ)
@@ -121,23 +108,16 @@ def test_a_server_that_does_not_read_for_a_while(client: Client) -> None:
 
 # --- replies that do not come ---
 
-silences = fixture_of_runs(
-    {
-        procedure.name: Case(on(procedure, NEVER, nth=1), {"timeo": 5, "verify": "crc32c"})
-        for procedure in (Nfs.READ, Nfs.WRITE, Nfs.COMMIT)
-    }
-)
 
-
-@pytest.mark.parametrize("procedure", DATA)
-def test_a_call_is_sent_again_with_its_number(silences: Outcomes, procedure: Procedure) -> None:
+def test_a_call_is_sent_again_with_its_number(client: Client, server: ScriptedServer) -> None:
     """At least the one that was not answered; where the server is late others, too."""
-    server, result = silences[procedure.name].server, silences[procedure.name].result
+    server.hooks.append(on(Nfs.WRITE, NEVER, nth=1))
+    result = client(server, timeo=5, verify="crc32c")
     done(result)
     assert sum(line.retransmissions for line in result.stats) >= 1
     assert [line.reconnects for line in result.stats] == [0]
-    lost = server.calls(procedure)[0]
-    first, again, *_ = (call for call in server.calls(procedure) if call.xid == lost.xid)
+    lost = server.calls(Nfs.WRITE)[0]
+    first, again, *_ = (call for call in server.calls(Nfs.WRITE) if call.xid == lost.xid)
     assert (first.offset, first.count) == (again.offset, again.count)
     assert first.connection == again.connection
     lines = said(result)
@@ -162,32 +142,20 @@ def test_calls_are_sent_again_after_longer_and_longer(
 
 
 _GRACE = 10013  # NFS4ERR_GRACE, which some servers say in NFSv3, too
-_PATIENCE: dict[str, tuple[Nfs, int]] = {
-    **{f"{procedure.name} JUKEBOX": (procedure, int(Status.JUKEBOX)) for procedure in BOTH},
-    "COMMIT JUKEBOX": (Nfs.COMMIT, Status.JUKEBOX),
-    "WRITE GRACE": (Nfs.WRITE, _GRACE),
-}
-
-patience = fixture_of_runs(
-    {
-        name: Case(
-            on(procedure, Answer(status=status), first=3), {"verify": "crc32c", "iodepth": 1}
-        )
-        for name, (procedure, status) in _PATIENCE.items()
-    }
-)
 
 
-@pytest.mark.parametrize("name", _PATIENCE)
-def test_what_asks_for_patience_is_asked_again_later(patience: Outcomes, name: str) -> None:
-    procedure, _ = _PATIENCE[name]
-    undisturbed(patience[name].result)
-    calls = patience[name].server.calls(procedure)
+@pytest.mark.parametrize("status", [int(Status.JUKEBOX), _GRACE])
+def test_what_asks_for_patience_is_asked_again_later(
+    client: Client, server: ScriptedServer, status: int
+) -> None:
+    server.hooks.append(on(Nfs.WRITE, Answer(status=status), first=3))
+    undisturbed(client(server, verify="crc32c", iodepth=1))
+    calls = server.calls(Nfs.WRITE)
     assert len({call.xid for call in calls}) == len(calls)
     assert len({call.offset for call in calls[:4]}) == 1
     waits = [later.time - earlier.time for earlier, later in pairwise(calls[:4])]
     assert all(wait >= least for wait, least in zip(waits, (0.1, 0.2, 0.4), strict=True))
-    assert len(calls) == (4 if procedure is Nfs.COMMIT else BLOCKS + 3)
+    assert len(calls) == BLOCKS + 3
 
 
 @pytest.mark.parametrize(("timeo", "retrans"), [(3, 1), (1, 4)])

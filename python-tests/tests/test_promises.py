@@ -738,9 +738,7 @@ _COMMIT_REPLIES: dict[str, tuple[Answer, Options]] = {
     "no such procedure": (Answer(act=False, rpc=accepted(AcceptStat.PROC_UNAVAIL)), {}),
     "half a verifier": (Answer(results=bytes(4 + 4 + 4 + 4)), {}),
     "an unknown status": (Answer(status=4711), {}),
-    "another's number": (Answer(xid=1), _SOON),
     "none": (NEVER, _SOON),
-    "an end": (Answer(reply=False, end="reset"), _SOON),
 }
 
 commits = fixture_of_runs(
