@@ -301,8 +301,10 @@ def test_a_run_on_a_directory(tmp_path: Path) -> None:
 
 def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
     """They have then not run their time, unless they hang at their end."""
-    options: cost.Options = {"ioengine": "null", "size": "1g", "time_based": 1, "runtime": 60}
-    hanging = CellSpec({"engine": "null"}, "", "", options, 0.5, client="other", patience=3.0)
+    options: cost.Options = {
+        "ioengine": "null", "size": "1g", "time_based": 1, "runtime": 60, "thinktime": "100ms",
+    }  # fmt: skip
+    hanging = CellSpec({"engine": "null"}, "", "", options, 0.5, client="other", patience=1.0)
     found = OnSink(choose_cores()).run(PlannedCell("one", 1, 1, hanging), tmp_path)
     assert found.status == "failed"
     assert (found.why or "").startswith("fio ran for 0 s only: fio: ")

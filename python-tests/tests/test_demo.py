@@ -53,7 +53,7 @@ import sys
 from pathlib import Path
 from nfsmulti import demo
 from nfsmulti.lab import lab
-demo.REPEATS, demo.FIT_SECONDS, demo.RUN_SECONDS = 1, 1.5, 0.5
+demo.REPEATS, demo.FIT_SECONDS, demo.RUN_SECONDS = 1, 0.7, 0.5
 demo.RESULTS = Path(sys.argv[1])
 lab.LABS = demo.RESULTS / "lab"
 demo.demo()
@@ -196,7 +196,7 @@ class _Nothing(Loopback):
 def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(demo, "REPEATS", 1)
     # To less than 1 MB/s, as in a stall, nothing is fitted.
-    monkeypatch.setattr(demo, "FIT_SECONDS", 1.5)
+    monkeypatch.setattr(demo, "FIT_SECONDS", 0.7)
     monkeypatch.setattr(demo, "RUN_SECONDS", 0.5)
     monkeypatch.setattr(demo, "RESULTS", folder)
 

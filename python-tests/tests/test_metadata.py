@@ -548,13 +548,13 @@ def test_verify_asks_for_what_a_session_takes(client4: Client) -> None:
 @pytest.mark.sanitized
 @both_versions
 def test_entries_survive_resets(client: Client, paths: ScriptedServer, version: int) -> None:
-    """Made, verified and removed in 40 directories, which are opened under resets as well."""
-    size = 2000
+    """Made, verified and removed in 12 directories, which are opened under resets as well."""
+    size = 600
     names = (Nfs4.LOOKUP, Nfs4.CREATE) if version == 4 else (Nfs.LOOKUP, Nfs.MKDIR)
     work = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
     pool = paths.pool4() if version == 4 else paths.pool()
-    paths.hooks += [on(one, _LOST, every=150) for one in (names[0], *work)]
-    paths.hooks += [on(one, _LOST, every=9) for one in (names[1], _READDIR[version])]
+    paths.hooks += [on(one, _LOST, every=50) for one in (names[0], *work)]
+    paths.hooks += [on(one, _LOST, every=5) for one in (names[1], _READDIR[version])]
     job: dict[str, Option] = {**_JOB, "size": size, "spread": "roundrobin", "nconnect": 2}
     for how in (
         {"rw": "write"},

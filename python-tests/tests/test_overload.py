@@ -12,7 +12,7 @@ from engine_helpers import done, empty
 from nfsmulti.fiorun import ConnectionStats, Engine, Fio, Option
 from nfsmulti.lab import Lab
 
-_JOBS, _CONNECTIONS = 256, 4
+_JOBS, _CONNECTIONS = 160, 4
 _RESERVED = 1024  # ports below this are root's
 _VERIFIED: dict[str, Option] = {"rw": "randwrite", "verify": "crc32c"}
 
@@ -22,9 +22,9 @@ def _port(line: ConnectionStats) -> int:
 
 
 def test_many_jobs_on_one_server(lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """More connections than there are reserved ports: the rest goes without.
+    """More connections than there are reserved ports (512 to 1023): the rest goes without.
 
-    One build is enough: 256 processes under a sanitizer are a test of the machine's memory.
+    One build is enough: so many processes under a sanitizer are a test of the machine's memory.
     """
     empty(lab.export_dir)
     fio = FioRunner(Fio(Engine.built(), enter=lab.command([])), lab.path(0), tmp_path, request.node)
