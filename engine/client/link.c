@@ -17,12 +17,15 @@ void link_init(struct link *link, const struct rpc_channel_ops *ops, const struc
 {
 	*link = (struct link){.ops = ops, .terms = *terms, .clock = clock};
 	link->terms.source_port = &link->source_port;
+	link->terms.why = link->why;
 }
 
 int link_open(struct link *link)
 {
-	int error = link->ops->open(&link->channel, &link->terms);
+	int error;
 
+	link->why[0] = '\0';
+	error = link->ops->open(&link->channel, &link->terms);
 	if (error)
 		return error;
 	link->deadline = link->clock->read(link->clock) + CONNECT_TIME;
@@ -71,9 +74,22 @@ void link_retry_later(struct link *link)
 		link->retry_delay ? min_of(2 * link->retry_delay, RETRY_LAST) : RETRY_FIRST;
 }
 
-const char *link_failure(int error)
+const char *link_failure(const struct link *link, int error)
 {
+	if (*link->why)
+		return link->why;
 	return link_broke_protocol(error) ? "the server's messages are broken" : strerror(-error);
+}
+
+short link_poll_events(const struct link *link)
+{
+	const struct rpc_channel_ops *ops = link->ops;
+
+	if (link->up)
+		return ops->poll_events(link->channel);
+	if (link->channel && ops->connect_events)
+		return ops->connect_events(link->channel);
+	return POLLIN | POLLOUT;
 }
 
 uint64_t link_down_for(const struct link *link, uint64_t now)

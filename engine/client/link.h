@@ -24,11 +24,12 @@ struct link {
 	uint64_t deadline;	     /* for connecting */
 	uint64_t retry_at, retry_delay;
 	uint64_t down_since;
-	uint32_t epoch; /* changes with the channel */
+	uint32_t epoch;	       /* changes with the channel */
+	char why[RPC_WHY_MAX]; /* the latest channel failed, in its own words; or empty */
 };
 
-/* terms->source_port is the link's own; what else they point to, and the clock, outlives the link.
- */
+/* terms->source_port and terms->why are the link's own; what else they point to, and the clock,
+ * outlives the link. */
 void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms,
 	       struct clock *clock);
 
@@ -57,8 +58,8 @@ static inline bool link_broke_protocol(int error)
 	return error == -EPROTO || error == -EBADMSG || error == -EMSGSIZE;
 }
 
-/* Why a channel failed, for people. */
-const char *link_failure(int error);
+/* Why the latest channel failed, for people. */
+const char *link_failure(const struct link *link, int error);
 
 /* What to poll for; the descriptor is -1 where there is no channel. */
 static inline int link_poll_fd(const struct link *link)
@@ -66,10 +67,7 @@ static inline int link_poll_fd(const struct link *link)
 	return link->channel ? link->ops->poll_fd(link->channel) : -1;
 }
 
-static inline short link_poll_events(const struct link *link)
-{
-	return link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT;
-}
+short link_poll_events(const struct link *link);
 
 /* Nanoseconds without a connected channel; 0: there is one. */
 uint64_t link_down_for(const struct link *link, uint64_t now);

@@ -43,7 +43,7 @@ static void lost(struct rpc_client *rpc, uint32_t outstanding, int error)
 {
 	if (trouble_begins(rpc))
 		tell(rpc, "connection lost with %u calls outstanding (%s): reconnecting",
-		     outstanding, link_failure(error));
+		     outstanding, link_failure(&rpc->link, error));
 }
 
 static void silent(struct rpc_client *rpc)

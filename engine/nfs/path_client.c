@@ -29,6 +29,6 @@ int path_client_ready(struct rpc_client *rpc)
 	if (error && error != -EINPROGRESS && !rpc->setup_error)
 		path->job.log("%s: cannot connect to %s %u: %s: is the NFS server running there?",
 			      path->config.label, rdma ? "RDMA port" : "port",
-			      path_port(path, rdma), link_failure(error));
+			      path_port(path, rdma), link_failure(&rpc->link, error));
 	return error;
 }

@@ -122,7 +122,6 @@ int stream_flush(struct rpc_channel *channel)
 		ssize_t length = stream->io->write(stream, &stream->spans[stream->first],
 						   (int)(stream->last - stream->first));
 
-		channel->counters->syscalls++;
 		if (length < 0)
 			return no_failure(length);
 		channel->counters->sends++;
@@ -155,7 +154,6 @@ int stream_receive(struct rpc_channel *channel, bool wait)
 		wait = false;
 	}
 	length = stream->io->read(stream, space, record_space(&stream->reader, space), wait);
-	channel->counters->syscalls++;
 	if (length < 0)
 		return no_failure(length);
 	if (!length)

@@ -22,9 +22,10 @@ enum {
 struct stream;
 
 /*
- * These return the bytes moved, or a negative errno: -EAGAIN or -EINTR where nothing can be moved
- * for now, any other where the channel has failed. write() never waits; read() waits for
- * WAIT_SLICE_MS at the most where it is told to, and returns 0 where the other end has closed.
+ * These count their system calls, and return the bytes moved, or a negative errno: -EAGAIN or
+ * -EINTR where nothing can be moved for now, any other where the channel has failed. write() never
+ * waits; read() waits for WAIT_SLICE_MS at the most where it is told to, and returns 0 where the
+ * other end has closed.
  */
 struct stream_io {
 	ssize_t (*write)(struct stream *stream, struct iovec *spans, int count);

@@ -51,6 +51,8 @@ struct rdma_memory;
 /* Places that the most part of bulk data lies in: fio's buffers, and what hold_writes keeps. */
 enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
 
+enum { RPC_WHY_MAX = 240 };
+
 /* What a channel is opened with. What it points to stays the owner's, and outlives the channel. */
 struct rpc_terms {
 	struct rpc_address address;
@@ -59,6 +61,9 @@ struct rpc_terms {
 	 * open() writes it, and tries it first where it is not 0. May be NULL.
 	 */
 	uint16_t *source_port;
+	/* RPC_WHY_MAX bytes: where a channel says why it fails, if an errno says too little. Or
+	 * NULL. */
+	char *why;
 	const struct rpc_handler *handler;
 	struct transport_counters *counters; /* so that they survive reconnects */
 	uint32_t reply_max; /* bytes: a longer reply fails the channel with -EMSGSIZE */
@@ -90,6 +95,8 @@ struct rpc_channel_ops {
 	/* What to poll for: the descriptor and POLLIN, POLLOUT. Valid until close(). */
 	int (*poll_fd)(const struct rpc_channel *channel);
 	short (*poll_events)(const struct rpc_channel *channel);
+	/* The same while it connects. NULL: both. */
+	short (*connect_events)(const struct rpc_channel *channel);
 
 	/* Bytes of the longest head of a reply that it takes, once it is connected. */
 	uint32_t (*head_max)(const struct rpc_channel *channel);
