@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A proxy that speaks RPC-with-TLS (RFC 9289) before a server that does not.
+
+with TlsProxy((address, port), certificate, key) as proxy:
+    proxy.fault = Fault.DENIED  # what the next connections meet
+    ... run a client on proxy.port ...
+    assert not proxy.clear  # nothing but the probe came in clear
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import struct
+import threading
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from pathlib import Path
+from typing import Self
+
+from nfsmulti.calls import AUTH_NONE, LAST_FRAGMENT, xdr
+
+_AUTH_TLS, _STARTTLS = 7, b"STARTTLS"
+_REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR, _REJECTEDCRED = 1, 0, 1, 1, 2
+_HEADER = struct.Struct(">10I")  # of a call without credentials
+_CHUNK = 1 << 18
+_SECONDS = 60.0
+
+
+class Fault(Enum):
+    """What a connection meets in place of TLS 1.3."""
+
+    DENIED = auto()  # the probe, as by servers that do not know its flavor
+    WITHOUT_WORD = auto()  # the probe is answered, as by NULL, without STARTTLS
+    CLOSED = auto()  # at the probe
+    SILENT = auto()  # at the probe
+    TLS_1_2 = auto()
+    CUT = auto()  # the handshake
+
+
+@dataclass
+class Handshake:
+    """What was agreed on in one."""
+
+    cipher: str
+    protocol: str | None  # by ALPN
+    subject: object  # of the client's certificate
+
+
+@dataclass
+class TlsProxy:
+    """It listens at 127.0.0.1; `clients` is the CA of the certificates that clients must show."""
+
+    to: tuple[str, int]
+    certificate: Path
+    key: Path
+    clients: Path | None = None
+    protocols: tuple[str, ...] = ("sunrpc",)
+    fault: Fault | None = None
+    clear: bytearray = field(default_factory=bytearray)  # what came so, beside probes
+    handshakes: list[Handshake] = field(default_factory=list)
+    probes: int = 0
+
+    def __enter__(self) -> Self:
+        self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join(_SECONDS)
+            assert not thread.is_alive(), "a connection does not end"
+
+    def cut(self) -> None:
+        """End all connections without close_notify."""
+        for one in tuple(self._open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _start(self, work, *arguments) -> None:  # type: ignore[no-untyped-def]
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._start(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._open.add(client)
+        with client, contextlib.suppress(OSError, EOFError):
+            try:
+                self._answer_probe(client)
+            finally:
+                self._open.discard(client)
+
+    def _answer_probe(self, client: socket.socket) -> None:
+        fault, record = self.fault, _record(client)
+        xid, *_, flavor, _, _, _ = _HEADER.unpack_from(record)
+        if flavor != _AUTH_TLS or len(record) != _HEADER.size:
+            self.clear += record
+            return
+        self.probes += 1
+        if fault is Fault.DENIED:
+            reply = xdr(xid, _REPLY, _DENIED, _AUTH_ERROR, _REJECTEDCRED)
+        elif fault is Fault.WITHOUT_WORD:
+            reply = xdr(xid, _REPLY, _ACCEPTED, AUTH_NONE, b"", 0)
+        else:
+            reply = xdr(xid, _REPLY, _ACCEPTED, AUTH_NONE, _STARTTLS, 0)
+        if fault is Fault.CLOSED:
+            return
+        if fault is not Fault.SILENT:
+            client.sendall(xdr(LAST_FRAGMENT | len(reply)) + reply)
+        if fault in (Fault.DENIED, Fault.WITHOUT_WORD, Fault.SILENT):
+            while data := client.recv(_CHUNK):
+                self.clear += data
+        elif fault is Fault.CUT:
+            client.recv(_CHUNK)
+        else:
+            self._speak_tls(client, fault)
+
+    def _speak_tls(self, client: socket.socket, fault: Fault | None) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        context.set_alpn_protocols(list(self.protocols))
+        if fault is Fault.TLS_1_2:
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+        if self.clients:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self.clients)
+        with context.wrap_socket(client, server_side=True) as secure:
+            self._open.add(secure)
+            try:
+                cipher = secure.cipher()
+                protocol, shown = secure.selected_alpn_protocol(), secure.getpeercert()
+                self.handshakes.append(
+                    Handshake(cipher[0] if cipher else "", protocol, shown and shown["subject"])
+                )
+                with socket.create_connection(self.to, timeout=_SECONDS) as server:
+                    _pump(secure, server)
+            finally:
+                self._open.discard(secure)
+
+
+def _pump(secure: ssl.SSLSocket, server: socket.socket) -> None:
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while True:
+        ready = [secure] if secure.pending() else select.select([secure, server], [], [])[0]
+        for one, other in ((secure, server), (server, secure)):
+            if one in ready:
+                data = one.recv(_CHUNK)
+                if not data:
+                    return
+                other.sendall(data)
+
+
+def _record(client: socket.socket) -> bytes:
+    """Read the first record, which is one fragment."""
+    length = int.from_bytes(_exactly(client, 4), "big") & ~LAST_FRAGMENT
+    return _exactly(client, length)
+
+
+def _exactly(client: socket.socket, count: int) -> bytes:
+    data = client.recv(count, socket.MSG_WAITALL)
+    if len(data) < count:
+        raise EOFError
+    return data

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Certificates for TLS, made by openssl: an authority's, and those that it or another one signs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from nfsmulti.processes import run
+
+_SECONDS = 60.0
+_NEW = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+NAME = "server.test"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate and its key, PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+class Certificates:
+    """Those that tests need, each made when it is first asked for."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    @cached_property
+    def authority(self) -> Pair:
+        """The one whose certificates are trusted."""
+        return self._authority("ca")
+
+    @cached_property
+    def stranger(self) -> Pair:
+        """Another authority."""
+        return self._authority("stranger")
+
+    @cached_property
+    def server(self) -> Pair:
+        """A server's, for NAME and 127.0.0.1."""
+        return self._signed("server", self.authority)
+
+    @cached_property
+    def expired(self) -> Pair:
+        """The same, of yesterday."""
+        return self._signed("expired", self.authority, days=-1)
+
+    @cached_property
+    def client(self) -> Pair:
+        """A client's."""
+        return self._signed("client", self.authority)
+
+    @cached_property
+    def foreign_client(self) -> Pair:
+        """A client's that the other authority has signed."""
+        return self._signed("foreign", self.stranger)
+
+    def _authority(self, name: str) -> Pair:
+        pair = self._pair(name)
+        where = ["-keyout", str(pair.key), "-out", str(pair.certificate)]
+        _openssl("req", "-x509", *_NEW, *where, "-days", "2", "-subj", f"/CN={name}")
+        return pair
+
+    def _signed(self, name: str, by: Pair, days: int = 2) -> Pair:
+        pair, request = self._pair(name), self._folder / f"{name}.csr"
+        names = f"subjectAltName=DNS:{NAME},IP:127.0.0.1"
+        where = ["-keyout", str(pair.key), "-out", str(request)]
+        _openssl("req", *_NEW, *where, "-subj", f"/CN={name}", "-addext", names)
+        signer = ["-CA", str(by.certificate), "-CAkey", str(by.key), "-CAcreateserial"]
+        where = ["-in", str(request), "-out", str(pair.certificate)]
+        _openssl("x509", "-req", *signer, "-copy_extensions=copy", "-days", str(days), *where)
+        return pair
+
+    def _pair(self, name: str) -> Pair:
+        return Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+
+
+def _openssl(*words: str) -> None:
+    run(["openssl", *words], timeout=_SECONDS).check()
