@@ -2,8 +2,8 @@
 #
 # Packages.cmake - what must be installed, checked together: one line names all that is missing.
 #
-# Sets the imported targets PkgConfig::LIBNFS and PkgConfig::LIBURING, and PkgConfig::RDMA with
-# RDMA_FOUND when it is present; or nfsmulti_error.
+# Sets the imported targets PkgConfig::LIBNFS and PkgConfig::LIBURING, PkgConfig::RDMA with RDMA_FOUND
+# and PkgConfig::TLS with TLS_FOUND when they are present; or nfsmulti_error.
 
 set(missing "")
 set(packages "")
@@ -24,6 +24,7 @@ if(PKG_CONFIG_FOUND)
 	pkg_check_modules(LIBNFS QUIET IMPORTED_TARGET "libnfs>=4.0")
 	pkg_check_modules(LIBURING QUIET IMPORTED_TARGET "liburing>=2.2")
 	pkg_check_modules(RDMA QUIET IMPORTED_TARGET libibverbs librdmacm)
+	pkg_check_modules(TLS QUIET IMPORTED_TARGET "gnutls>=3.7")
 else()
 	nfsmulti_missing("pkg-config" pkg-config)
 endif()

@@ -25,6 +25,7 @@ libnfs-dev       libnfs.pc                      libnfs-devel        libnfs-devel
 liburing-dev     liburing.pc                    liburing-devel      liburing-devel    liburing
 libibverbs-dev   libibverbs.pc                  rdma-core-devel     rdma-core-devel   rdma-core
 librdmacm-dev    librdmacm.pc                   rdma-core-devel     rdma-core-devel   rdma-core
+libgnutls28-dev  gnutls.pc                      gnutls-devel        libgnutls-devel   gnutls
 nfs-ganesha      ganesha.nfsd                   nfs-ganesha         nfs-ganesha       AUR/nfs-ganesha
 nfs-ganesha-vfs  /usr/lib*/ganesha/libfsalvfs*  nfs-ganesha-vfs     nfs-ganesha-vfs   AUR/nfs-ganesha
 nfs-ganesha-mem  /usr/lib*/ganesha/libfsalmem*  nfs-ganesha-mem     nfs-ganesha-mem   AUR/nfs-ganesha

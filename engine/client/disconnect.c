@@ -83,8 +83,12 @@ void client_lose(struct rpc_client *rpc, int error)
 	client_close(rpc);
 	wait_again(rpc);
 	link_retry_later(&rpc->link);
-	if (was_up && rpc->outstanding && !client_is_replaced(rpc))
-		rpc->log->lost(rpc, rpc->outstanding, error);
+	if (rpc->outstanding && !client_is_replaced(rpc)) {
+		if (was_up)
+			rpc->log->lost(rpc, rpc->outstanding, error);
+		else if (*rpc->link.why)
+			rpc->log->refused_again(rpc, error);
+	}
 	if (link_broke_protocol(error) && ++rpc->broken >= BROKEN_MAX)
 		give_up(rpc);
 }

@@ -52,6 +52,8 @@ struct client_log {
 	/* Trouble: the connection was lost with so many I/Os outstanding; the server is silent; a
 	 * `soft` I/O has had its time. */
 	void (*lost)(struct rpc_client *rpc, uint32_t outstanding, int error);
+	/* The next connection was refused, for a reason that the channel has words for. */
+	void (*refused_again)(struct rpc_client *rpc, int error);
 	void (*silent)(struct rpc_client *rpc);
 	void (*expired)(struct rpc_client *rpc);
 

@@ -3,6 +3,7 @@
 
 #include "group/connection.h"
 #include "nfs/meta.h"
+#include "pool/pool.h"
 #include "pool/spread.h"
 
 #include "optgroup.h"
@@ -223,6 +224,41 @@ struct fio_option engine_option_table[] = {
 		OPTION("localaddr", STR_STORE, "Local addresses"),
 		AT(localaddr),
 		.help = "Addresses to connect from, in turn, joined by '+'",
+	},
+	{
+		OPTION("xprtsec", STR, "Transport security"),
+		AT(xprtsec),
+		.def = "none",
+		.posval =
+			{
+				VALUE("none", XPRTSEC_NONE, "None"),
+				VALUE("tls", XPRTSEC_TLS, "TLS 1.3 (RFC 9289)"),
+				VALUE("mtls", XPRTSEC_MTLS,
+				      "TLS, with a certificate of the client's own"),
+			},
+		.help = "Security of the transport, as in nfs(5)",
+	},
+	{
+		OPTION("tls_ca", STR_STORE, "TLS: authorities"),
+		AT(tls_ca),
+		.help = "xprtsec=tls, mtls: PEM file with the authorities that sign servers' "
+			"certificates (default: those that the system trusts)",
+	},
+	{
+		OPTION("tls_cert", STR_STORE, "TLS: own certificate"),
+		AT(tls_cert),
+		.help = "xprtsec=mtls: PEM file with the client's certificate",
+	},
+	{
+		OPTION("tls_key", STR_STORE, "TLS: own key"),
+		AT(tls_key),
+		.help = "xprtsec=mtls: PEM file with the client's key (default: it is in tls_cert)",
+	},
+	{
+		OPTION("tls_name", STR_STORE, "TLS: the server's name"),
+		AT(tls_name),
+		.help = "xprtsec=tls, mtls: the name or address that the server's certificate must "
+			"have (default: the host as the pool names it)",
 	},
 	{
 		OPTION("stable", STR, "WRITE stability"),

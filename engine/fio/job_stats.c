@@ -25,6 +25,8 @@ static void write_conn(FILE *out, const struct job *job, const struct conn *conn
 		.local = local,
 		.remote = remote,
 		.transport = conn->transport_name,
+		.xprtsec = conn->path->config.dir ? NULL
+						  : pool_xprtsec_word(conn->path->config.xprtsec),
 	};
 
 	conn->ops->names(conn, local, remote);
@@ -177,6 +179,29 @@ static void summarise(const struct job *job)
 			sum.reconnects, sum.errors);
 }
 
+/* What protects the calls of those connections that are protected. */
+static void tell_tls(const struct job *job)
+{
+	const struct transport_counters *last = NULL;
+	uint64_t count = 0, time = 0, handshakes = 0;
+
+	for (uint32_t i = 0; i < job->group.job.conn_count; i++) {
+		const struct transport_counters *one = &job->group.conns[i]->transport;
+
+		if (!one->handshakes)
+			continue;
+		last = one;
+		count++;
+		time += one->handshake_time;
+		handshakes += one->handshakes;
+	}
+	if (last)
+		job_log_summary("TLS: %" PRIu64 " connection%s with %s, %" PRIu64
+				" handshakes (msec): avg=%.2f",
+				count, count == 1 ? "" : "s", last->cipher, handshakes,
+				(double)time / (double)handshakes / MSEC);
+}
+
 /* One line for each kind, where there are several: of one alone fio tells the same. */
 static void tell_operations(const struct job *job)
 {
@@ -229,6 +254,7 @@ void job_stats_report(struct job *job)
 	if (eo->stats_file)
 		write_stats_file(job, eo->stats_file);
 	summarise(job);
+	tell_tls(job);
 	tell_operations(job);
 	tell_arrivals(job);
 	tell_left(job);

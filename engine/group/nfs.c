@@ -9,6 +9,7 @@
 #include "group/durability.h"
 #include "group/path.h"
 #include "nfs/path_client.h"
+#include "nfs/path_tls.h"
 
 struct nfs_conn {
 	struct conn conn;
@@ -116,7 +117,7 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 	if (path->config.rdma && job->memory)
 		return &rpc_rdma;
 #endif
-	return &rpc_tcp;
+	return path_transport(path);
 }
 
 /* Files are laid out over TCP, also where the path's data goes over RDMA. */
@@ -144,6 +145,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.calls_max = job->io_count,
 		.memory = job->memory,
 		.inline_max = job->inline_max,
+		.tls = &path->tls_terms,
 	};
 
 	return client_open(&nfs->rpc, transport, &terms);

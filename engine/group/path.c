@@ -12,6 +12,7 @@
 #include "group/question.h"
 #include "nfs/entries.h"
 #include "nfs/names.h"
+#include "nfs/path_tls.h"
 #include "nfs/version.h"
 #include "util.h"
 
@@ -24,6 +25,10 @@ void path_config_free(struct path_config *config)
 	free(config->address);
 	free(config->export);
 	free(config->locals);
+	free(config->tls_ca);
+	free(config->tls_cert);
+	free(config->tls_key);
+	free(config->tls_name);
 	memset(config, 0, sizeof(*config));
 }
 
@@ -32,7 +37,7 @@ void path_config_free(struct path_config *config)
 void path_forget_troubles(struct path *path)
 {
 	path->unusable = path->alone = path->stall_logged = false;
-	path->expiry_logged = path->delay_logged = false;
+	path->expiry_logged = path->refusal_logged = path->delay_logged = false;
 	path->dead = 0;
 }
 
@@ -96,7 +101,7 @@ static void set_credentials(struct path *path)
 static int open_export(struct path *path)
 {
 	set_credentials(path);
-	return path_names_ready(path);
+	return path_tls_open(path) ?: path_names_ready(path);
 }
 
 /* nfs(5), rsize and wsize: the most that the path asks for, whatever the server offers. */
@@ -142,6 +147,7 @@ void path_close(struct path *path)
 		path->version->teardown(path);
 	free(path->files);
 	path_close_names(path);
+	path_tls_close(path);
 	if (path->directory >= 0)
 		close(path->directory);
 	path_config_free(&path->config);

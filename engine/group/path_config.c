@@ -77,7 +77,9 @@ static uint64_t setup_time(const struct path_config *config)
 static void copy_terms(const struct path_terms *terms, const struct path_args *args,
 		       struct path_config *config)
 {
-	config->nfs_port = CHOOSE(args, ARG_PORT, port);
+	config->rdma = CHOOSE(args, ARG_PROTO, proto) == PROTO_RDMA;
+	config->rdma_port = CHOOSE(args, ARG_RDMAPORT, rdmaport);
+	config->nfs_port = CHOOSE(args, ARG_PORT, port); /* of names, where data goes over RDMA */
 	config->mount_port = CHOOSE(args, ARG_MOUNTPORT, mountport);
 	config->rsize = CHOOSE(args, ARG_RSIZE, rsize);
 	config->wsize = CHOOSE(args, ARG_WSIZE, wsize);
@@ -117,12 +119,9 @@ static bool has_rdma_device(void)
 	return found;
 }
 
-/* A path over RDMA keeps its TCP port: names go there. */
-static int rdma_terms(const struct path_terms *terms, const struct pool_path *path,
-		      struct path_config *config)
+static int check_rdma(const struct path_terms *terms, const struct pool_path *path,
+		      const struct path_config *config)
 {
-	config->rdma = CHOOSE(&path->args, ARG_PROTO, proto) == PROTO_RDMA;
-	config->rdma_port = CHOOSE(&path->args, ARG_RDMAPORT, rdmaport);
 	if (!config->rdma)
 		return 0;
 #ifndef HAVE_RDMA
@@ -140,6 +139,76 @@ static int rdma_terms(const struct path_terms *terms, const struct pool_path *pa
 	return -ENODEV;
 }
 
+static int copy_text(const char *from, char **to)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from ? 0 : -ENOMEM;
+}
+
+/* Without a key of its own it lies beside the certificate, in one file. */
+static int copy_tls(const struct path_terms *terms, const struct pool_path *path,
+		    struct path_config *config)
+{
+	const struct path_args *args = &path->args;
+	const char *certificate = CHOOSE(args, ARG_TLS_CERT, tls_cert);
+	const char *key = CHOOSE(args, ARG_TLS_KEY, tls_key);
+	const char *name = CHOOSE(args, ARG_TLS_NAME, tls_name);
+
+	return copy_text(CHOOSE(args, ARG_TLS_CA, tls_ca), &config->tls_ca)
+		       ?: copy_text(certificate, &config->tls_cert)
+		       ?: copy_text(key ?: certificate, &config->tls_key)
+		       ?: copy_text(name ?: path->host, &config->tls_name);
+}
+
+/* Why a path cannot have the security that is asked for, and what to do; NULL: it can. */
+static const char *tls_refusal(const struct path_config *config)
+{
+#ifndef HAVE_TLS
+	return "the engine was built without GnuTLS: apt-get install libgnutls28-dev, build again; "
+	       "or use xprtsec=none";
+#endif
+	if (config->rdma)
+		return "there is no TLS over RDMA (RFC 9289): use proto=tcp, or xprtsec=none";
+	if (config->xprtsec == XPRTSEC_MTLS && !config->tls_cert)
+		return "the client's certificate is missing: give tls_cert= and tls_key=, or use "
+		       "xprtsec=tls";
+	return NULL;
+}
+
+static int tls_terms(const struct path_terms *terms, const struct pool_path *path,
+		     struct path_config *config)
+{
+	const char *refusal;
+	int error;
+
+	config->xprtsec = CHOOSE(&path->args, ARG_XPRTSEC, xprtsec);
+	if (config->xprtsec == XPRTSEC_NONE)
+		return 0;
+	error = copy_tls(terms, path, config);
+	if (error)
+		return error;
+	refusal = tls_refusal(config);
+	if (!refusal)
+		return 0;
+	terms->log("%s: xprtsec=%s: %s", path->label, pool_xprtsec_word(config->xprtsec), refusal);
+	return -EPROTONOSUPPORT;
+}
+
+/* The kernel has its own, which the mount decides. */
+static int mount_terms(const struct path_terms *terms, const struct pool_path *path,
+		       struct path_config *config)
+{
+	const char *word = pool_xprtsec_word(terms->args.xprtsec);
+
+	config->dir = strdup(path->dir);
+	if (terms->args.xprtsec == XPRTSEC_NONE)
+		return config->dir ? 0 : -ENOMEM;
+	terms->log("%s: xprtsec=%s: a kernel mount's security is its own: mount with -o "
+		   "xprtsec=%s, and give the option to other paths alone (nfs://...?xprtsec=%s)",
+		   path->label, word, word, word);
+	return -EPROTONOSUPPORT;
+}
+
 static int nfs_terms(const struct path_terms *terms, const struct pool_path *path,
 		     struct path_config *config)
 {
@@ -148,11 +217,10 @@ static int nfs_terms(const struct path_terms *terms, const struct pool_path *pat
 
 	if (error)
 		return error;
-	error = rdma_terms(terms, path, config);
-	if (error)
-		return error;
 	copy_terms(terms, &path->args, config);
-	error = version_terms(terms, &path->args, config);
+	error = version_terms(terms, &path->args, config)
+			?: tls_terms(terms, path, config)
+			?: check_rdma(terms, path, config);
 	if (error)
 		return error;
 	return locals ? parse_locals(locals, config->remote.ss_family, terms, config) : 0;
@@ -161,15 +229,15 @@ static int nfs_terms(const struct path_terms *terms, const struct pool_path *pat
 int path_config_make(struct path_config *config, const struct pool_path *path,
 		     const struct path_terms *terms)
 {
-	int error = 0;
+	int error;
 
 	memset(config, 0, sizeof(*config));
 	config->label = strdup(path->label);
 	if (path->kind == PATH_MOUNT)
-		config->dir = strdup(path->dir);
+		error = mount_terms(terms, path, config);
 	else
 		error = nfs_terms(terms, path, config);
-	if (!error && (!config->label || (path->kind == PATH_MOUNT && !config->dir)))
+	if (!error && !config->label)
 		error = -ENOMEM;
 	if (error)
 		path_config_free(config);

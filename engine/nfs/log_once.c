@@ -46,6 +46,15 @@ static void lost(struct rpc_client *rpc, uint32_t outstanding, int error)
 		     outstanding, link_failure(&rpc->link, error));
 }
 
+static void refused_again(struct rpc_client *rpc, int error)
+{
+	trouble_begins(rpc);
+	if (!path_of(rpc)->refusal_logged)
+		tell(rpc, "cannot connect again: %s: still trying",
+		     link_failure(&rpc->link, error));
+	path_of(rpc)->refusal_logged = true;
+}
+
 static void silent(struct rpc_client *rpc)
 {
 	if (trouble_begins(rpc))
@@ -65,7 +74,7 @@ static void expired(struct rpc_client *rpc)
 
 static void answered(struct rpc_client *rpc)
 {
-	path_of(rpc)->expiry_logged = false;
+	path_of(rpc)->expiry_logged = path_of(rpc)->refusal_logged = false;
 	if (trouble_ends(rpc))
 		tell(rpc, "server OK");
 }
@@ -176,6 +185,7 @@ void log_unanswered(struct rpc_client *rpc)
 
 const struct client_log log_once = {
 	.lost = lost,
+	.refused_again = refused_again,
 	.silent = silent,
 	.expired = expired,
 	.answered = answered,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "nfs/path_client.h"
+#include "nfs/path_tls.h"
 #include "wait.h"
 
 /* --- opening and closing --- */
@@ -71,6 +72,7 @@ static int begin_opening(struct names *names)
 		.counters = &names->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.calls_max = NAMES_CALLS,
+		.tls = &path->tls_terms,
 	};
 	int error;
 
@@ -85,7 +87,7 @@ static int begin_opening(struct names *names)
 	if (error)
 		return error;
 	names->connects = true;
-	error = client_open(&names->rpc, &rpc_tcp, &terms);
+	error = client_open(&names->rpc, path_transport(path), &terms);
 	if (error)
 		path->job.log("%s: cannot open a connection: %s", path->config.label,
 			      strerror(-error));

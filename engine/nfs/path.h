@@ -7,6 +7,8 @@
 
 #include "client/timers.h"
 #include "clock.h"
+#include "pool/pool.h"
+#include "transport/tls.h"
 #include "transport/transport.h"
 #include "util.h"
 #include "wire/auth_sys.h"
@@ -39,6 +41,9 @@ struct path_config {
 	struct rpc_timing timing;
 	uint64_t setup_time; /* nanoseconds: for names, before the first file is open */
 	uint32_t uid, gid;
+	enum path_xprtsec xprtsec;
+	char *tls_ca, *tls_cert, *tls_key; /* files, or NULL */
+	char *tls_name;			   /* that the server's certificate must have */
 };
 
 struct path_job {
@@ -56,8 +61,10 @@ struct path {
 	struct path_config config;
 	struct path_job job;
 	const struct nfs_version *version;
-	struct auth_sys_ids ids;      /* who calls */
-	struct auth_sys credentials;  /* `ids`, as they are sent */
+	struct auth_sys_ids ids;     /* who calls */
+	struct auth_sys credentials; /* `ids`, as they are sent */
+	struct tls_credentials *tls; /* NULL: calls go in clear */
+	struct tls_terms tls_terms;
 	void *state;		      /* the protocol's */
 	struct names *names;	      /* NULL: not open */
 	int directory;		      /* of a mount, or -1 */
@@ -70,11 +77,12 @@ struct path {
 	unsigned int connections; /* opened so far: whose turn a local address is */
 
 	/* What its connections have to say is said once for all of them: log_once.c. */
-	bool stall_logged;  /* that it has stopped answering, and not yet that it answers again */
-	bool expiry_logged; /* soft: that it did not answer in time, and not that it answers again
-			     */
-	bool delay_logged;  /* that the server keeps asking to wait */
-	uint32_t dead;	    /* failover: so many of them are */
+	bool stall_logged;   /* that it has stopped answering, and not yet that it answers again */
+	bool expiry_logged;  /* soft: that it did not answer in time, and not that it answers again
+			      */
+	bool refusal_logged; /* why it does not let us connect again, by the same rule */
+	bool delay_logged;   /* that the server keeps asking to wait */
+	uint32_t dead;	     /* failover: so many of them are */
 };
 
 /* failover: others can stand in for this path, as long as there are any. */

@@ -18,7 +18,7 @@ struct argument {
 	int (*read)(struct reading *reading);
 	bool bare; /* may stand without a value */
 
-	/* What is read by read_number() and read_size(): */
+	/* What is read by read_number(), read_size() and read_text(): */
 	enum path_arg bit;
 	size_t field; /* offset in struct path_args */
 	uint32_t least, most;
@@ -233,10 +233,49 @@ static int read_localaddr(struct reading *reading)
 	return 0;
 }
 
+const char *pool_xprtsec_word(enum path_xprtsec xprtsec)
+{
+	static const char *const words[] = {
+		[XPRTSEC_NONE] = "none",
+		[XPRTSEC_TLS] = "tls",
+		[XPRTSEC_MTLS] = "mtls",
+	};
+
+	return words[xprtsec];
+}
+
+static int read_xprtsec(struct reading *reading)
+{
+	for (enum path_xprtsec one = XPRTSEC_NONE; one <= XPRTSEC_MTLS; one++) {
+		if (strcmp(reading->value, pool_xprtsec_word(one)) != 0)
+			continue;
+		reading->args->xprtsec = one;
+		reading->args->set |= ARG_XPRTSEC;
+		return 0;
+	}
+	return scanner_refuse(reading->list, reading->at, "xprtsec is none, tls or mtls");
+}
+
+static int read_text(struct reading *reading)
+{
+	const struct argument *argument = reading->argument;
+	char **field = (char **)((char *)reading->args + argument->field);
+
+	if (!*reading->value)
+		return scanner_refuse(reading->list, reading->at, "%s needs a value: %s=...",
+				      argument->word, argument->word);
+	*field = strdup(reading->value);
+	if (!*field)
+		return pool_no_memory(reading->list->err);
+	reading->args->set |= argument->bit;
+	return 0;
+}
+
 #define NUMBER(field_, least_, most_) \
 	.field = offsetof(struct path_args, field_), .least = (least_), .most = (most_)
 #define PORT(field_)	 NUMBER(field_, 1, PORT_MAX)
 #define SIZE(field_)	 NUMBER(field_, 1, SIZE_MOST)
+#define TEXT(field_)	 .read = read_text, .field = offsetof(struct path_args, field_)
 #define ID(field_)	 NUMBER(field_, 0, ID_MOST)
 #define IGNORED(number_) .read = ignore, .bare = true, .bit = (enum path_arg)(1 << (16 + (number_)))
 
@@ -259,6 +298,11 @@ static const struct argument known[] = {
 	{"localaddr", .read = read_localaddr},
 	{"uid", .read = read_number, .bit = ARG_UID, ID(uid)},
 	{"gid", .read = read_number, .bit = ARG_GID, ID(gid)},
+	{"xprtsec", .read = read_xprtsec},
+	{"tls_ca", .bit = ARG_TLS_CA, TEXT(tls_ca)},
+	{"tls_cert", .bit = ARG_TLS_CERT, TEXT(tls_cert)},
+	{"tls_key", .bit = ARG_TLS_KEY, TEXT(tls_key)},
+	{"tls_name", .bit = ARG_TLS_NAME, TEXT(tls_name)},
 	{"auto-traverse-mounts", IGNORED(0)},
 	{"autoreconnect", IGNORED(1)},
 	{"debug", IGNORED(2)},
@@ -271,6 +315,7 @@ static const struct argument known[] = {
 };
 
 #define KNOWN (sizeof(known) / sizeof(*known))
+_Static_assert(KNOWN <= 32, "bits of words");
 
 /* Options of the engine that are taken for arguments of a path: nconnect is one of mount(8). */
 static const char *const of_jobs[] = {"nconnect", "spread", "stripe_size", "trunking", "failover"};

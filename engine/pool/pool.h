@@ -39,6 +39,9 @@ enum path_kind { PATH_MOUNT, PATH_NFS };
 
 enum path_proto { PROTO_TCP, PROTO_RDMA };
 
+/* nfs(5), xprtsec: security of the transport (RFC 9289). */
+enum path_xprtsec { XPRTSEC_NONE, XPRTSEC_TLS, XPRTSEC_MTLS };
+
 /* Which arguments a path named for itself; one that is not set is taken from the job's options. */
 enum path_arg {
 	ARG_PROTO = 1 << 0,
@@ -54,6 +57,11 @@ enum path_arg {
 	ARG_GID = 1 << 10,
 	ARG_RDMAPORT = 1 << 11,
 	ARG_VERSION = 1 << 12,
+	ARG_XPRTSEC = 1 << 13,
+	ARG_TLS_CA = 1 << 14,
+	ARG_TLS_CERT = 1 << 15,
+	ARG_TLS_KEY = 1 << 24,
+	ARG_TLS_NAME = 1 << 25,
 	ARG_IGNORED = 0xff << 16, /* a bit for each of libnfs's words that mean nothing here */
 };
 
@@ -69,6 +77,10 @@ struct path_args {
 	bool soft;
 	char *localaddr; /* one address, or several joined by "+" */
 	unsigned int uid, gid;
+	enum path_xprtsec xprtsec;
+	char *tls_ca, *tls_cert, *tls_key; /* files */
+	char *tls_name; /* that the server's certificate must have; else the host as it is written
+			 */
 };
 
 struct pool_path {
@@ -102,6 +114,9 @@ int pool_parse(const char *text, struct pool *pool, struct pool_error *err);
  */
 #define POOL_IGNORED_MAX 128
 void pool_ignored(const struct pool *pool, char *words);
+
+/* "none", "tls" or "mtls". */
+const char *pool_xprtsec_word(enum path_xprtsec xprtsec);
 
 /* The first path that is a kernel mount; NULL: there is none. */
 const struct pool_path *pool_first_mount(const struct pool *pool);

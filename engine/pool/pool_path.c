@@ -6,13 +6,23 @@
 
 #include "pool_path.h"
 
+/* The strings of a path's arguments, each of its own. */
+static char **string_of(struct path_args *args, int i)
+{
+	char **const strings[] = {&args->localaddr, &args->tls_ca,   &args->tls_cert,
+				  &args->tls_key,   &args->tls_name, NULL};
+
+	return strings[i];
+}
+
 void path_free(struct pool_path *path)
 {
 	free(path->dir);
 	free(path->host);
 	free(path->export);
 	free(path->label);
-	free(path->args.localaddr);
+	for (int i = 0; string_of(&path->args, i); i++)
+		free(*string_of(&path->args, i));
 	*path = (struct pool_path){0};
 }
 
@@ -41,7 +51,8 @@ int path_copy(const struct pool_path *from, struct pool_path *to)
 	copied &= copy_string(from->host, &to->host);
 	copied &= copy_string(from->export, &to->export);
 	copied &= copy_string(from->label, &to->label);
-	copied &= copy_string(from->args.localaddr, &to->args.localaddr);
+	for (int i = 0; string_of(&to->args, i); i++)
+		copied &= copy_string(*string_of(&to->args, i), string_of(&to->args, i));
 	if (copied)
 		return 0;
 	path_free(to);

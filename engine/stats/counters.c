@@ -13,6 +13,14 @@ static void write_rdma(FILE *out, const struct transport_counters *transport)
 	line_number(out, "registrations", transport->registrations);
 }
 
+static void write_tls(FILE *out, const struct transport_counters *transport)
+{
+	line_string(out, "cipher", transport->cipher);
+	line_number(out, "handshakes", transport->handshakes);
+	fprintf(out, "\"handshake_mean_us\": %.3f, ",
+		microseconds(transport->handshake_time) / (double)transport->handshakes);
+}
+
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
 		    const struct transport_counters *transport, const struct latency *latency)
 {
@@ -24,6 +32,10 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 	line_string(out, "local", label->local);
 	line_string(out, "remote", label->remote);
 	line_string(out, "transport", label->transport);
+	if (label->xprtsec)
+		line_string(out, "xprtsec", label->xprtsec);
+	if (transport->handshakes)
+		write_tls(out, transport);
 	line_number(out, "read_ops", counters->read_ops);
 	line_number(out, "read_bytes", counters->read_bytes);
 	line_number(out, "write_ops", counters->write_ops);

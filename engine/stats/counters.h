@@ -27,6 +27,10 @@ struct transport_counters {
 	uint64_t bytes_sent, bytes_received; /* headers and all */
 	uint64_t sends, receives;	     /* that moved bytes; RDMA: messages */
 
+	/* TLS's alone */
+	uint64_t handshakes, handshake_time; /* nanoseconds, of all of them */
+	const char *cipher;		     /* of the latest, such as "AES-256-GCM" */
+
 	/* RDMA's alone */
 	uint64_t credits;	/* granted by the latest reply */
 	uint64_t rnr_errors;	/* connections lost because the server had no Receive posted */
@@ -42,6 +46,7 @@ struct counters_label {
 	const char *path;    /* as the pool names it */
 	const char *local, *remote;
 	const char *transport; /* "tcp", "mount", "rdma", which has counters of its own */
+	const char *xprtsec;   /* nfs(5); NULL: it is the kernel's */
 };
 
 /* One JSON object, in one line that ends with a newline. */

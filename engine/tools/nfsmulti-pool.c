@@ -153,6 +153,13 @@ static const char *version_word(const struct path_args *args)
 	return words[args->minor];
 }
 
+static void print_text(const struct path_args *args, enum path_arg bit, const char *key,
+		       const char *text)
+{
+	if (args->set & bit)
+		print_string(key, text);
+}
+
 static void print_arguments(const struct path_args *args)
 {
 	if (args->set & ARG_VERSION)
@@ -168,10 +175,14 @@ static void print_arguments(const struct path_args *args)
 	print_number(args, ARG_RETRANS, "retrans", args->retrans);
 	if (args->set & ARG_SOFT)
 		printf(", \"soft\": %s", args->soft ? "true" : "false");
-	if (args->set & ARG_LOCALADDR)
-		print_string("localaddr", args->localaddr);
+	print_text(args, ARG_LOCALADDR, "localaddr", args->localaddr);
 	print_number(args, ARG_UID, "uid", args->uid);
 	print_number(args, ARG_GID, "gid", args->gid);
+	print_text(args, ARG_XPRTSEC, "xprtsec", pool_xprtsec_word(args->xprtsec));
+	print_text(args, ARG_TLS_CA, "tls_ca", args->tls_ca);
+	print_text(args, ARG_TLS_CERT, "tls_cert", args->tls_cert);
+	print_text(args, ARG_TLS_KEY, "tls_key", args->tls_key);
+	print_text(args, ARG_TLS_NAME, "tls_name", args->tls_name);
 }
 
 static void print_address(const struct pool_path *path)

@@ -47,6 +47,7 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 }
 
 struct rdma_memory;
+struct tls_terms;
 
 /* Places that the most part of bulk data lies in: fio's buffers, and what hold_writes keeps. */
 enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
@@ -61,8 +62,8 @@ struct rpc_terms {
 	 * open() writes it, and tries it first where it is not 0. May be NULL.
 	 */
 	uint16_t *source_port;
-	/* RPC_WHY_MAX bytes: where a channel says why it fails, if an errno says too little. Or
-	 * NULL. */
+	/* RPC_WHY_MAX bytes: why a channel fails, where an errno says too little. NULL: not wanted,
+	 * which TLS does not take. */
 	char *why;
 	const struct rpc_handler *handler;
 	struct transport_counters *counters; /* so that they survive reconnects */
@@ -72,6 +73,8 @@ struct rpc_terms {
 	/* RDMA's alone */
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
 	uint32_t inline_max;	    /* bytes of the longest message sent or taken without chunks */
+
+	const struct tls_terms *tls; /* TLS's alone: tls.h */
 };
 
 struct rpc_channel;
@@ -83,7 +86,7 @@ enum rpc_traits {
 };
 
 struct rpc_channel_ops {
-	const char *name; /* "tcp", "rdma" */
+	const char *name; /* "tcp", "rdma": nfs(5), proto */
 	uint32_t traits;  /* of enum rpc_traits */
 
 	/* Begins to connect. Returns 0 with *channel set, or a negative errno, nothing to close. */
@@ -159,6 +162,9 @@ struct rpc_channel {
 };
 
 extern const struct rpc_channel_ops rpc_tcp;
+#ifdef HAVE_TLS
+extern const struct rpc_channel_ops rpc_tls;
+#endif
 #ifdef HAVE_RDMA
 extern const struct rpc_channel_ops rpc_rdma;
 #endif

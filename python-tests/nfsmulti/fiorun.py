@@ -38,6 +38,7 @@ SUMMARY = re.compile(
     r"nfsmulti: .*("
     r"\d+ connections? on \d+ paths?:|"
     r"\w+: \d+ done, 0 errors|"
+    r"TLS: \d+ connections? with|"
     r"meta_mix: beside the job's entries|"
     r"arrivals: (not )?sustained|"
     r'entries of ".*": (\d+ (files|director)|\d+ % done))'
@@ -194,6 +195,12 @@ class ConnectionStats(_Line):
     lag_p99_9_us: float = 0.0
     lag_p99_99_us: float = 0.0
     lag_max_us: float = 0.0
+
+    # TLS's alone, but for the first
+    xprtsec: str = ""
+    cipher: str = ""
+    handshakes: int = 0
+    handshake_mean_us: float = 0.0
 
     # RDMA's alone
     credits: int = 0

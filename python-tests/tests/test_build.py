@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Further builds: fio's headers are there already, and RDMA's libraries may be missing."""
+"""Further builds: fio's headers are there already, and RDMA's libraries or TLS's may be missing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from nfsmulti.testrun import configuring
 pytestmark = pytest.mark.full
 
 _SECONDS = 600.0
-_HIDDEN = {"libibverbs.pc", "librdmacm.pc"}
+_HIDDEN = {"libibverbs.pc", "librdmacm.pc", "gnutls.pc"}
 
 
-def _without_rdma(folder: Path) -> Path:
-    """Return a folder with what pkg-config knows on this machine, but for RDMA's libraries."""
+def _without(folder: Path) -> Path:
+    """Return a folder with what pkg-config knows on this machine, but for these."""
     asked = ["pkg-config", "--variable", "pc_path", "pkg-config"]
     for place in run(asked, timeout=_SECONDS).check().stdout.strip().split(":"):
         for package in Path(place).glob("*.pc"):
@@ -33,22 +33,23 @@ def _without_rdma(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def engine_without_rdma(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    folder = BUILD / "no-rdma"
-    env = {"PKG_CONFIG_LIBDIR": str(_without_rdma(tmp_path_factory.mktemp("packages")))}
+def plain_engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    folder = BUILD / "plain"
+    env = {"PKG_CONFIG_LIBDIR": str(_without(tmp_path_factory.mktemp("packages")))}
     configured = run([*configuring(folder), "--fresh"], timeout=_SECONDS, env=env).check()
     assert "RDMA      no (apt-get install libibverbs-dev librdmacm-dev" in configured.stdout
+    assert "TLS       no (apt-get install libgnutls28-dev" in configured.stdout
     make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
     run([*make, "--target", "nfsmulti"], timeout=_SECONDS).check()
     return Engine.built(folder)
 
 
 @pytest.fixture
-def fio(engine_without_rdma: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
-    return FioRunner(Fio(engine_without_rdma), str(tmp_path), tmp_path, request.node)
+def fio(plain_engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+    return FioRunner(Fio(plain_engine), str(tmp_path), tmp_path, request.node)
 
 
-def test_without_rdma_the_rest_works(fio: FioRunner) -> None:
+def test_without_them_the_rest_works(fio: FioRunner) -> None:
     done(fio(rw="write", bs="4k", size="64k", filename="f"))
 
 
@@ -59,6 +60,12 @@ def test_without_rdma_a_path_over_it_is_refused(fio: FioRunner) -> None:
         "built without libibverbs and librdmacm",
         "apt-get install libibverbs-dev librdmacm-dev",
     )
+
+
+def test_without_gnutls_a_path_over_it_is_refused(fio: FioRunner) -> None:
+    pool = "nfs://127.0.0.1/x?version=4.1"
+    result = fio(pool=pool, xprtsec="tls", rw="write", size="64k", filename="f")
+    refused(result, "built without GnuTLS: apt-get install libgnutls28-dev, build again")
 
 
 def test_headers_of_fio_are_fetched_once_for_all_builds(tmp_path: Path) -> None:

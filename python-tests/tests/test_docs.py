@@ -82,7 +82,7 @@ _JOB_PAGE = DOCS / "quickstart.md"
 # What a test cannot run: it changes the machine, needs a server, or is another tool's.
 _NOT_TRIED = {
     "apt", "apt-get", "chromium", "cmake", "echo", "export", "git", "mkdocs", "modprobe", "mount",
-    "pip", "python3", "rdma", "ssh", "vserver",
+    "openssl", "pip", "python3", "rdma", "ssh", "vserver",
 }  # fmt: skip
 
 
@@ -235,7 +235,7 @@ _PAGE = DOCS / "messages.md"
 # programs beside it, and what only a programmer meets.
 _NO_MESSAGES = re.compile(
     r"Usage: |trace: |\{?\"|nfsmulti |nfsmulti-rdma: |nfsmulti-export: |… connection… on|… … … … |"
-    r"… reads, |… metadata operations, |…: … done, |meta_mix: beside |"
+    r"… reads, |… metadata operations, |…: … done, |meta_mix: beside |TLS: … conn|"
     r"arrivals: …: offered |not sustained \(the backlog | due … ns, lag |… with …: …$|"
     r"entries of \"…\": …|… … in |, and making those |"
     r"each call fits into one Send|"

@@ -33,6 +33,7 @@ Argument = int | bool | str
 _NUMBERS = (
     "port", "mountport", "rdmaport", "rsize", "wsize", "timeo", "retrans", "soft", "uid", "gid",
 )  # fmt: skip
+_TEXTS = ("localaddr", "tls_ca", "tls_cert", "tls_key", "tls_name")
 _VERSIONS = ("3", "4.1", "4.2")  # by the minor version
 _PROTOCOLS = {socket.AF_UNSPEC: "", socket.AF_INET6: "6"}
 _BINARY = {0: slice(0), socket.AF_INET: slice(2, 6), socket.AF_INET6: slice(6, 22)}
@@ -69,9 +70,9 @@ def _arguments(args: CData) -> dict[str, Argument]:
         found["version"] = _VERSIONS[args.minor]
     if is_set("proto"):
         found["proto"] = ("tcp", "rdma")[args.proto] + _PROTOCOLS[args.family]
-    if is_set("localaddr"):
-        found["localaddr"] = text(args.localaddr)
-    return found
+    if is_set("xprtsec"):
+        found["xprtsec"] = ("none", "tls", "mtls")[args.xprtsec]
+    return found | {name: text(getattr(args, name)) for name in filter(is_set, _TEXTS)}
 
 
 def _address(path: CData) -> str:
@@ -349,6 +350,8 @@ REFUSED: dict[str, Words] = {
     "nfs://h/x?gid=^root": ("gid", "number"),
     "nfs://h/x?gid=^%zz": ("two hexadecimal digits",),
     "nfs://h/x?localaddr=^10.0.0.1+": ("localaddr", "'+'"),
+    "nfs://h/x?xprtsec=^ssl": ("none, tls or mtls",),
+    "nfs://h/x?tls_ca=^": ("tls_ca needs a value",),
     "nfs://h/x?localaddr=^eth0": ("'eth0'", "localaddr"),
     "nfs://h/x?localaddr=^" + "1" * 300: ("localaddr",),
 }
@@ -386,6 +389,7 @@ IPV6 = st.builds(
     st.one_of(st.just(""), st.from_regex(r"%(?!25)[a-z0-9.]{1,15}", fullmatch=True)),
 )
 ADDRESSES = st.lists(st.one_of(IPV4, IPV6), min_size=1, max_size=3).map("+".join)
+FILES = NAMES.map("/etc/{}".format)
 PORTS, SIZES, IDS = st.integers(1, 65535), st.integers(1, 64 << 20), st.integers(0, 2**32 - 2)
 # The words for each argument, and its values.
 WRITTEN: dict[str, tuple[tuple[str, ...], st.SearchStrategy[Any]]] = {
@@ -400,6 +404,11 @@ WRITTEN: dict[str, tuple[tuple[str, ...], st.SearchStrategy[Any]]] = {
     "version": (("version", "vers", "nfsvers"), st.sampled_from(["3", "4.1", "4.2"])),
     "proto": (("proto",), st.sampled_from(["tcp", "tcp6", "rdma", "rdma6"])),
     "localaddr": (("localaddr",), ADDRESSES),
+    "xprtsec": (("xprtsec",), st.sampled_from(["none", "tls", "mtls"])),
+    "tls_ca": (("tls_ca",), FILES),
+    "tls_cert": (("tls_cert",), FILES),
+    "tls_key": (("tls_key",), FILES),
+    "tls_name": (("tls_name",), NAMES),
 }
 
 

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * tls.c - an RPC channel over TLS (RFC 9289): a stream (stream.h) on a session (tls_session.h).
+ *
+ * It is connected when TCP is, the server has answered a probe by STARTTLS, both have shaken hands,
+ * and a NULL call over TLS was answered: a server says only then that it refuses a client's
+ * certificate. No call of the owner's goes out before, so none ever goes in clear.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/stream.h"
+#include "transport/tcp_connect.h"
+#include "transport/tcp_socket.h"
+#include "transport/tls_session.h"
+#include "util.h"
+#include "wire/starttls.h"
+
+enum stage { STAGE_TCP, STAGE_PROBE, STAGE_HANDSHAKE, STAGE_NULL, STAGE_UP };
+
+enum { MARK = 4, REPLY_MAX = 512 }; /* more than any reply to NULL has, and its mark */
+
+/* A NULL call of the channel's own. */
+struct null_call {
+	uint8_t call[NULL_CALL_SIZE];
+	uint32_t sent;
+	uint8_t reply[REPLY_MAX];
+	uint32_t have;
+};
+
+struct tls {
+	struct stream stream;
+	struct tls_session session;
+	const struct tls_terms *terms;
+	enum stage stage;
+	struct null_call null;
+	uint64_t began; /* the handshake */
+	uint64_t acknowledged;
+	char *why; /* rpc_terms' */
+};
+
+static struct tls *tls_of(const struct rpc_channel *channel)
+{
+	return container_of(stream_of(channel), struct tls, stream);
+}
+
+static struct tls *tls_of_stream(struct stream *stream)
+{
+	return container_of(stream, struct tls, stream);
+}
+
+/* --- the stream's two ways --- */
+
+static ssize_t tls_write(struct stream *stream, struct iovec *spans, int count)
+{
+	return tls_session_write(&tls_of_stream(stream)->session, spans, count);
+}
+
+static ssize_t tls_read(struct stream *stream, struct iovec *space, int count, bool wait)
+{
+	return tls_session_read(&tls_of_stream(stream)->session, space, count, wait);
+}
+
+/* --- connecting --- */
+
+/* Why it is not connected yet: said where time runs out, or where the server ends it. */
+static void say_stage(struct tls *tls)
+{
+	static const char *const words[] = {
+		[STAGE_TCP] = "",
+		[STAGE_PROBE] = "no answer to the probe for TLS: does the server offer it?",
+		[STAGE_HANDSHAKE] = "the server did not finish the TLS handshake",
+		[STAGE_NULL] = "the server finished the TLS handshake, and answers no call",
+		[STAGE_UP] = "",
+	};
+
+	snprintf(tls->why, RPC_WHY_MAX, "%s", words[tls->stage]);
+}
+
+static void enter(struct tls *tls, enum stage stage)
+{
+	const struct tls_terms *terms = tls->terms;
+
+	tls->stage = stage;
+	say_stage(tls);
+	if (stage == STAGE_PROBE || stage == STAGE_NULL) {
+		tls->null = (struct null_call){0};
+		null_call_encode(tls->null.call, (uint32_t)clock_now(), terms->program,
+				 terms->version, stage == STAGE_PROBE);
+	}
+	if (stage == STAGE_HANDSHAKE)
+		tls->began = clock_now();
+}
+
+/* recv(2) and send(2), or TLS. */
+static ssize_t move_null(struct tls *tls, bool out, struct iovec *span)
+{
+	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+	ssize_t length;
+
+	if (tls->stage == STAGE_NULL)
+		return out ? tls_session_write(&tls->session, span, 1)
+			   : tls_session_read(&tls->session, span, 1, false);
+	tls->stream.base.counters->syscalls++;
+	length = out ? send(tls->stream.fd, span->iov_base, span->iov_len, flags)
+		     : recv(tls->stream.fd, span->iov_base, span->iov_len, flags);
+	return length < 0 ? -errno : length;
+}
+
+/* Bytes of the reply that are missing, as far as is known. */
+static uint32_t missing(const struct null_call *null)
+{
+	uint32_t mark;
+
+	if (null->have < MARK)
+		return MARK - null->have;
+	memcpy(&mark, null->reply, MARK);
+	return (be32toh(mark) & ~RECORD_LAST_FRAGMENT) + MARK - null->have;
+}
+
+static int receive_null(struct tls *tls)
+{
+	struct null_call *null = &tls->null;
+	uint32_t rest;
+
+	while ((rest = missing(null))) {
+		struct iovec span = {null->reply + null->have, rest};
+		ssize_t length;
+
+		if (rest > REPLY_MAX - null->have)
+			return -EPROTO;
+		length = move_null(tls, false, &span);
+		if (length <= 0)
+			return length ? (int)length : -ECONNRESET;
+		null->have += (uint32_t)length;
+	}
+	return 0;
+}
+
+/* Sends the NULL call, and receives its reply. */
+static int ask(struct tls *tls, struct rpc_reply_header *reply)
+{
+	struct null_call *null = &tls->null;
+	struct xdr_in in = {0};
+	int error;
+
+	while (null->sent < NULL_CALL_SIZE) {
+		struct iovec span = {null->call + null->sent, NULL_CALL_SIZE - null->sent};
+		ssize_t length = move_null(tls, true, &span);
+
+		if (length == -EAGAIN)
+			return -EAGAIN;
+		if (length < 0)
+			break; /* it may have said why before it closed */
+		null->sent += (uint32_t)length;
+	}
+	tls_session_look(&tls->session);
+	error = receive_null(tls);
+	if (error)
+		return error;
+	in.at = null->reply + MARK;
+	in.end = null->reply + null->have;
+	rpc_decode_reply(&in, reply);
+	return in.bad || reply->verdict == RPC_NOT_A_REPLY ? -EPROTO : 0;
+}
+
+static int probe(struct tls *tls)
+{
+	struct rpc_reply_header reply;
+	int error = ask(tls, &reply);
+
+	if (error == -ECONNRESET)
+		snprintf(
+			tls->why, RPC_WHY_MAX,
+			"the server closes the connection at the probe for TLS: turn TLS on there, "
+			"or use xprtsec=none");
+	if (error)
+		return error;
+	if (!starttls_offered(&reply)) {
+		snprintf(tls->why, RPC_WHY_MAX,
+			 "the server offers no TLS (it %s): turn TLS on there, or use xprtsec=none",
+			 reply.verdict == RPC_SUCCESS ? "answers the probe without STARTTLS"
+						      : "denies the probe");
+		return -ECONNABORTED;
+	}
+	enter(tls, STAGE_HANDSHAKE);
+	return 0;
+}
+
+static int shake_hands(struct tls *tls)
+{
+	struct transport_counters *counters = tls->stream.base.counters;
+	int error = tls_session_handshake(&tls->session);
+
+	if (error)
+		return error;
+	counters->handshakes++;
+	counters->handshake_time += clock_now() - tls->began;
+	counters->cipher = tls_session_cipher(&tls->session);
+	enter(tls, STAGE_NULL);
+	return 0;
+}
+
+static int await_answer(struct tls *tls)
+{
+	struct rpc_reply_header reply;
+	int error = ask(tls, &reply);
+
+	if (!error)
+		enter(tls, STAGE_UP);
+	return error;
+}
+
+static int connect_tcp(struct tls *tls)
+{
+	int error = tcp_socket_connected(tls->stream.fd);
+
+	if (!error)
+		enter(tls, STAGE_PROBE);
+	return error;
+}
+
+static int tls_connected(struct rpc_channel *channel)
+{
+	static int (*const steps[])(struct tls * tls) = {
+		[STAGE_TCP] = connect_tcp,
+		[STAGE_PROBE] = probe,
+		[STAGE_HANDSHAKE] = shake_hands,
+		[STAGE_NULL] = await_answer,
+	};
+	struct tls *tls = tls_of(channel);
+	int error = 0;
+
+	while (!error && tls->stage != STAGE_UP)
+		error = steps[tls->stage](tls);
+	return error == -EAGAIN || error == -EINTR ? -EINPROGRESS : error;
+}
+
+static short tls_connect_events(const struct rpc_channel *channel)
+{
+	const struct tls *tls = tls_of(channel);
+
+	if (tls->stage == STAGE_TCP || tls_session_unsent(&tls->session))
+		return POLLIN | POLLOUT;
+	return POLLIN;
+}
+
+/* --- opening and closing --- */
+
+static void free_tls(struct tls *tls)
+{
+	tls_session_free(&tls->session);
+	stream_free(&tls->stream);
+	free(tls);
+}
+
+static int open_session(struct tls *tls, const struct rpc_terms *terms)
+{
+	int fd = tcp_connect(&terms->address, terms->source_port), error;
+
+	if (fd < 0)
+		return fd;
+	tls->stream.fd = fd;
+	error = tls_session_init(&tls->session, terms->tls, fd, terms->counters, tls->why);
+	if (error)
+		tcp_socket_close(fd, true);
+	return error;
+}
+
+static int tls_open(struct rpc_channel **channel, const struct rpc_terms *terms)
+{
+	static const struct stream_io io = {tls_write, tls_read};
+	struct tls *tls = calloc(1, sizeof(*tls));
+	int error;
+
+	if (!tls || stream_init(&tls->stream, terms)) {
+		free(tls);
+		return -ENOMEM;
+	}
+	tls->stream.io = &io;
+	tls->terms = terms->tls;
+	tls->why = terms->why;
+	error = open_session(tls, terms);
+	if (error)
+		free_tls(tls);
+	else
+		*channel = &tls->stream.base;
+	return error;
+}
+
+static void tls_close(struct rpc_channel *channel, bool abort)
+{
+	struct tls *tls = tls_of(channel);
+	int fd = tls->stream.fd;
+	bool at_once = abort || tcp_socket_unacknowledged(fd);
+
+	if (tls->stage == STAGE_UP && !at_once)
+		tls_session_bye(&tls->session);
+	tcp_socket_close(fd, at_once);
+	free_tls(tls);
+}
+
+/* --- connected --- */
+
+static uint32_t tls_head_max(const struct rpc_channel *channel)
+{
+	return RPC_REPLY_HEAD_MAX;
+}
+
+static int tls_flush(struct rpc_channel *channel)
+{
+	struct tls *tls = tls_of(channel);
+
+	if (!tls_session_used_up(&tls->session))
+		return stream_flush(channel);
+	snprintf(tls->why, RPC_WHY_MAX, "its TLS keys have served for as many records as they may");
+	return -ECONNABORTED;
+}
+
+/* What TLS has taken off the socket no poll(2) tells of: all of it is read. */
+static int tls_receive(struct rpc_channel *channel, bool wait)
+{
+	struct tls *tls = tls_of(channel);
+	int error;
+
+	tls_session_look(&tls->session);
+	do {
+		error = stream_receive(channel, wait);
+		wait = false;
+	} while (!error && tls_session_pending(&tls->session));
+	return error;
+}
+
+static uint64_t tls_unheard(const struct rpc_channel *channel)
+{
+	return tcp_socket_unheard(stream_of(channel)->fd);
+}
+
+/*
+ * The socket counts ciphertext, which is more than what it stands for: never too much is said. It
+ * grows by acknowledgements alone, though what is sent may be more by its overhead.
+ */
+static uint64_t tls_acknowledged(const struct rpc_channel *channel)
+{
+	struct tls *tls = tls_of(channel);
+	uint64_t sent = tls->stream.sent;
+	uint64_t held = tcp_socket_unacknowledged(tls->stream.fd);
+
+	tls->acknowledged = max_of(tls->acknowledged, sent - min_of(sent, held));
+	return tls->acknowledged;
+}
+
+static void tls_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
+{
+	tcp_socket_names(stream_of(channel)->fd, local, remote, size);
+}
+
+const struct rpc_channel_ops rpc_tls = {
+	.name = "tcp",
+	.open = tls_open,
+	.connected = tls_connected,
+	.poll_fd = stream_poll_fd,
+	.poll_events = stream_poll_events,
+	.connect_events = tls_connect_events,
+	.head_max = tls_head_max,
+	.begin = stream_begin,
+	.queue = stream_queue,
+	.sent = stream_sent,
+	.flush = tls_flush,
+	.receive = tls_receive,
+	.receiving = stream_receiving,
+	.names = tls_names,
+	.unheard = tls_unheard,
+	.acknowledged = tls_acknowledged,
+	.close = tls_close,
+};

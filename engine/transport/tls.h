@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * tls.h - what an RPC channel with TLS (RFC 9289) is opened with. Without GnuTLS at build time
+ * (HAVE_TLS) there are no such channels.
+ *
+ * Credentials are read from files once, and serve any number of channels of one thread. They must
+ * not be used after a fork.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/* PEM files. */
+struct tls_files {
+	const char *ca; /* who signs servers' certificates; NULL: whom the system trusts */
+	const char *certificate, *key; /* the client's own; NULL: none */
+};
+
+struct tls_credentials;
+
+/* 0, or a negative errno, with the reason in words in `why`, of RPC_WHY_MAX bytes. */
+int tls_credentials_new(struct tls_credentials **credentials, const struct tls_files *files,
+			char *why);
+void tls_credentials_free(struct tls_credentials *credentials);
+
+struct tls_terms {
+	const struct tls_credentials *credentials;
+	const char *name;	   /* or address, that the server's certificate must have */
+	uint32_t program, version; /* of the NULL calls by which it probes */
+};

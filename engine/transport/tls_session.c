@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "transport/tls_session.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "stats/counters.h"
+#include "transport/tls_credentials.h"
+#include "transport/transport.h"
+#include "util.h"
+
+enum {
+	RECORD_MAX = 16384, /* plaintext of one record (RFC 8446, 5.1) */
+	RECORD_ROOM = RECORD_MAX + 512,
+	BATCH = 8, /* records that one system call sends */
+	OUT_MAX = (BATCH + 2) * RECORD_ROOM,
+	IN_MAX = 8 * RECORD_ROOM,
+};
+
+/* AES-GCM's limit is 2^24.5 records of a key (RFC 8446, 5.5). Some servers do not survive a
+ * KeyUpdate, so a connection goes instead. */
+static const uint64_t RECORDS_MAX = 1 << 24;
+
+static uint32_t length_of(const struct tls_bytes *bytes)
+{
+	return bytes->to - bytes->from;
+}
+
+/* --- what GnuTLS says --- */
+
+static void say_alert(struct tls_session *session)
+{
+	gnutls_alert_description_t alert = gnutls_alert_get(session->gnutls);
+	const char *hint = "is tls_cert= signed by an authority that it trusts?";
+
+	if (alert == GNUTLS_A_CERTIFICATE_REQUIRED)
+		hint = "it wants a client's certificate: xprtsec=mtls, tls_cert= and tls_key=";
+	if (alert == GNUTLS_A_PROTOCOL_VERSION)
+		hint = "it does not speak TLS 1.3, which RPC needs";
+	snprintf(session->why, RPC_WHY_MAX, "the server ended TLS by the alert \"%s\": %s",
+		 gnutls_alert_get_name(alert) ?: "unknown", hint);
+}
+
+static void say_certificate(struct tls_session *session)
+{
+	unsigned int status = gnutls_session_get_verify_cert_status(session->gnutls);
+	const char *what = "is not trusted: tls_ca= names the authority that signed it";
+
+	if (status & GNUTLS_CERT_UNEXPECTED_OWNER)
+		what = "is for another name: connect by one that it has, or give tls_name=";
+	else if (status & GNUTLS_CERT_EXPIRED)
+		what = "has expired: the server needs a new one";
+	else if (status & GNUTLS_CERT_NOT_ACTIVATED)
+		what = "is not valid yet: is the clock right, here and there?";
+	else if (status & GNUTLS_CERT_REVOKED)
+		what = "was revoked: the server needs a new one";
+	snprintf(session->why, RPC_WHY_MAX, "the server's certificate %s", what);
+}
+
+/* The errno of one of GnuTLS's codes. Once failed it stays so, for the reason that was first. */
+static int result_of(struct tls_session *session, ssize_t code)
+{
+	if (session->failed)
+		return session->failed;
+	if (code >= 0)
+		return 0;
+	if (!gnutls_error_is_fatal((int)code))
+		return -EAGAIN;
+	session->failed = -ECONNABORTED;
+	if (session->ended)
+		session->failed = -ECONNRESET;
+	else if (code == GNUTLS_E_FATAL_ALERT_RECEIVED)
+		say_alert(session);
+	else if (code == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
+		say_certificate(session);
+	else
+		snprintf(session->why, RPC_WHY_MAX, "%s", gnutls_strerror((int)code));
+	return session->failed;
+}
+
+/* --- the socket --- */
+
+static void receive(struct tls_session *session)
+{
+	struct tls_bytes *in = &session->in;
+	int flags = session->may_wait ? 0 : MSG_DONTWAIT;
+	ssize_t length = recv(session->fd, in->at, session->in_most, flags);
+
+	session->counters->syscalls++;
+	session->may_receive = false;
+	in->from = 0;
+	in->to = length > 0 ? (uint32_t)length : 0;
+	session->ended = !length;
+	if (length < 0 && errno != EAGAIN && errno != EINTR)
+		session->failed = -errno;
+}
+
+static ssize_t pull(gnutls_transport_ptr_t context, void *to, size_t size)
+{
+	struct tls_session *session = context;
+	struct tls_bytes *in = &session->in;
+	uint32_t length;
+
+	if (!length_of(in) && session->may_receive && !session->ended)
+		receive(session);
+	length = min_of((uint32_t)size, length_of(in));
+	if (!length && !session->ended) {
+		gnutls_transport_set_errno(session->gnutls, session->failed ? EIO : EAGAIN);
+		return -1;
+	}
+	memcpy(to, in->at + in->from, length);
+	in->from += length;
+	return length;
+}
+
+static ssize_t push(gnutls_transport_ptr_t context, const void *from, size_t size)
+{
+	struct tls_session *session = context;
+	struct tls_bytes *out = &session->out;
+
+	if (size > OUT_MAX - out->to) {
+		gnutls_transport_set_errno(session->gnutls, EAGAIN);
+		return -1;
+	}
+	memcpy(out->at + out->to, from, size);
+	out->to += (uint32_t)size;
+	return (ssize_t)size;
+}
+
+/* Sends what has been encrypted. Where that fails there may be something to read: why. */
+static int flush(struct tls_session *session)
+{
+	struct tls_bytes *out = &session->out;
+
+	while (length_of(out)) {
+		ssize_t length = send(session->fd, out->at + out->from, length_of(out),
+				      MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		session->counters->syscalls++;
+		if (length < 0)
+			return errno == EINTR ? -EAGAIN : -errno;
+		out->from += (uint32_t)length;
+	}
+	out->from = out->to = 0;
+	return 0;
+}
+
+/* --- a session --- */
+
+static int set_name(struct tls_session *session, const char *name)
+{
+	struct in6_addr address;
+
+	gnutls_session_set_verify_cert(session->gnutls, name, 0);
+	if (inet_pton(AF_INET, name, &address) == 1 || inet_pton(AF_INET6, name, &address) == 1)
+		return 0; /* RFC 6066, 3: names alone */
+	return gnutls_server_name_set(session->gnutls, GNUTLS_NAME_DNS, name, strlen(name));
+}
+
+static int set_terms(struct tls_session *session, const struct tls_terms *terms)
+{
+	static unsigned char sunrpc[] = "sunrpc"; /* RFC 9289, 8.2 */
+	const gnutls_datum_t protocol = {sunrpc, sizeof(sunrpc) - 1};
+
+	return gnutls_priority_set_direct(session->gnutls, "NORMAL:-VERS-ALL:+VERS-TLS1.3", NULL)
+		       ?: gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE,
+						 terms->credentials->x509)
+		       ?: gnutls_alpn_set_protocols(session->gnutls, &protocol, 1, 0)
+		       ?: set_name(session, terms->name);
+}
+
+int tls_session_init(struct tls_session *session, const struct tls_terms *terms, int fd,
+		     struct transport_counters *counters, char *why)
+{
+	const unsigned int flags =
+		GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_TICKETS | GNUTLS_NO_AUTO_REKEY;
+	int error;
+
+	*session = (struct tls_session){.fd = fd, .counters = counters, .why = why};
+	session->in.at = malloc(IN_MAX);
+	session->out.at = malloc(OUT_MAX);
+	session->record = malloc(RECORD_MAX);
+	if (!session->in.at || !session->out.at || !session->record)
+		return -ENOMEM;
+	error = gnutls_init(&session->gnutls, flags);
+	if (error)
+		return result_of(session, error);
+	gnutls_transport_set_ptr(session->gnutls, session);
+	gnutls_transport_set_pull_function(session->gnutls, pull);
+	gnutls_transport_set_push_function(session->gnutls, push);
+	return result_of(session, set_terms(session, terms));
+}
+
+void tls_session_free(struct tls_session *session)
+{
+	if (session->gnutls)
+		gnutls_deinit(session->gnutls);
+	free(session->in.at);
+	free(session->out.at);
+	free(session->record);
+}
+
+int tls_session_handshake(struct tls_session *session)
+{
+	int code, error;
+
+	session->in_most = IN_MAX;
+	do {
+		tls_session_look(session);
+		code = gnutls_handshake(session->gnutls);
+	} while (code == GNUTLS_E_WARNING_ALERT_RECEIVED);
+	error = result_of(session, code);
+	flush(session); /* an alert of our own as well */
+	return session->failed ?: error;
+}
+
+void tls_session_bye(struct tls_session *session)
+{
+	if (session->failed || length_of(&session->out))
+		return;
+	gnutls_bye(session->gnutls, GNUTLS_SHUT_WR);
+	flush(session);
+}
+
+/* --- sending --- */
+
+/* Spans that are being read: the first has `used` bytes less. */
+struct cursor {
+	const struct iovec *spans;
+	int count;
+	size_t used;
+};
+
+/* Takes up to `most` bytes off the first span that has any: where they are, NULL at the end. */
+static const uint8_t *take(struct cursor *cursor, size_t most, size_t *length)
+{
+	const uint8_t *bytes;
+
+	while (most && cursor->count && cursor->used == cursor->spans->iov_len) {
+		cursor->spans++;
+		cursor->count--;
+		cursor->used = 0;
+	}
+	if (!most || !cursor->count)
+		return NULL;
+	bytes = (const uint8_t *)cursor->spans->iov_base + cursor->used;
+	*length = min_of(most, cursor->spans->iov_len - cursor->used);
+	cursor->used += *length;
+	return bytes;
+}
+
+/* The bytes of the next record: in place where one span fills it, else gathered. */
+static const uint8_t *next_record(struct tls_session *session, struct cursor *cursor,
+				  size_t *length)
+{
+	size_t gathered = 0, part;
+	const uint8_t *bytes = take(cursor, RECORD_MAX, length);
+
+	if (!bytes || *length == RECORD_MAX || cursor->count == 1)
+		return bytes;
+	for (part = *length; bytes; bytes = take(cursor, RECORD_MAX - gathered, &part)) {
+		memcpy(session->record + gathered, bytes, part);
+		gathered += part;
+	}
+	*length = gathered;
+	return session->record;
+}
+
+/* In one record, or in several where the server wants them shorter (RFC 8449). */
+static int encrypt_record(struct tls_session *session, const uint8_t *bytes, size_t length)
+{
+	while (length) {
+		ssize_t done = gnutls_record_send(session->gnutls, bytes, length);
+
+		if (done < 0)
+			return result_of(session, done);
+		session->taken += (uint32_t)done;
+		bytes += done;
+		length -= (size_t)done;
+	}
+	return 0;
+}
+
+static int encrypt(struct tls_session *session, const struct iovec *spans, int count)
+{
+	struct cursor cursor = {spans, count, 0};
+	const uint8_t *bytes;
+	size_t length;
+	int error = 0;
+
+	for (int i = 0; !error && i < BATCH; i++) {
+		bytes = next_record(session, &cursor, &length);
+		if (!bytes)
+			break;
+		error = encrypt_record(session, bytes, length);
+	}
+	return error;
+}
+
+ssize_t tls_session_write(struct tls_session *session, const struct iovec *spans, int count)
+{
+	ssize_t taken;
+	int error = session->failed;
+
+	if (!error && !session->taken)
+		error = encrypt(session, spans, count);
+	error = error ?: flush(session);
+	if (error)
+		return error;
+	taken = session->taken;
+	session->taken = 0;
+	return taken;
+}
+
+/* --- receiving --- */
+
+void tls_session_look(struct tls_session *session)
+{
+	session->may_receive = true;
+}
+
+bool tls_session_pending(const struct tls_session *session)
+{
+	return length_of(&session->in) || gnutls_record_check_pending(session->gnutls);
+}
+
+/* No more is received than there is room for: what follows is left to the socket. */
+static uint32_t worth_receiving(const struct iovec *spans, int count)
+{
+	size_t room = 0;
+
+	for (int i = 0; i < count; i++)
+		room += spans[i].iov_len;
+	return (uint32_t)min_of(max_of(room, (size_t)RECORD_ROOM), (size_t)IN_MAX);
+}
+
+ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans, int count,
+			 bool wait)
+{
+	struct cursor cursor = {spans, count, 0};
+	ssize_t total = 0, length;
+	const uint8_t *to;
+	size_t room;
+	int error;
+
+	session->may_wait = wait;
+	session->in_most = worth_receiving(spans, count);
+	while ((to = take(&cursor, RECORD_MAX, &room))) {
+		length = session->failed ?: gnutls_record_recv(session->gnutls, (void *)to, room);
+		error = result_of(session, length);
+		if (error || !length)
+			return total ?: error;
+		total += length;
+		cursor.used -= room - length;
+	}
+	return total;
+}
+
+/* --- what it is --- */
+
+bool tls_session_unsent(const struct tls_session *session)
+{
+	return length_of(&session->out);
+}
+
+static bool used_up(const struct tls_session *session, unsigned int direction)
+{
+	uint64_t number;
+	uint8_t wire[8];
+
+	if (gnutls_record_get_state(session->gnutls, direction, NULL, NULL, NULL, wire))
+		return false;
+	memcpy(&number, wire, sizeof(number));
+	return be64toh(number) >= RECORDS_MAX;
+}
+
+bool tls_session_used_up(const struct tls_session *session)
+{
+	return used_up(session, 0) || used_up(session, 1);
+}
+
+const char *tls_session_cipher(const struct tls_session *session)
+{
+	return gnutls_cipher_get_name(gnutls_cipher_get(session->gnutls));
+}

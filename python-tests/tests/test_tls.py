@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""RPC-with-TLS (RFC 9289): calls go over it or not at all, and whatever refuses it has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from certificates import NAME, Certificates, Pair
+from conftest import FioRunner, started_lab
+from engine_helpers import done, refused, said
+from scripted_jobs import MIB, SECONDS, Client, preloaded, start_fio
+
+from nfsmulti.fiorun import Engine, Fio, FioResult, Option
+from nfsmulti.lab import Lab, LabConfig
+from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, on
+from servers.tls_proxy import Fault, TlsProxy
+
+# Of any size, so that records of TLS and of RPC end nowhere together.
+_VERIFIED: dict[str, Option] = {
+    "rw": "randwrite", "bsrange": "512-300k", "size": "16m", "iodepth": 16, "verify": "crc32c",
+    "nconnect": 4, "spread": "roundrobin", "verify_state_save": 0, "filename": "f",
+}  # fmt: skip
+_ALERT = "the server ended TLS by the alert"
+
+Proxied = Callable[..., AbstractContextManager[TlsProxy]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def proxy(server: ScriptedServer, made: Certificates) -> Iterator[TlsProxy]:
+    """Yield one before the scripted server."""
+    to = ("127.0.0.1", server.nfs_port)
+    with TlsProxy(to, made.server.certificate, made.server.key) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def ganesha() -> Iterator[Lab]:
+    with started_lab(LabConfig(addresses=1, local=True)) as running:
+        yield running
+
+
+def pool(proxy: TlsProxy, host: str = "127.0.0.1", **arguments: object) -> str:
+    """Return a path to the export behind a proxy, by NFSv4.1 and TLS unless it says otherwise."""
+    words = {"version": "4.1", "xprtsec": "tls", **arguments}
+    query = "&".join(f"{key}={value}" for key, value in words.items())
+    return f"nfs://{host}:{proxy.port}/export?{query}"
+
+
+def trusted(made: Certificates) -> dict[str, Option]:
+    return {"tls_ca": str(made.authority.certificate)}
+
+
+def own(pair: Pair) -> dict[str, Option]:
+    return {"tls_cert": str(pair.certificate), "tls_key": str(pair.key)}
+
+
+# --- what works ---
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize(("version", "xprtsec"), [("3", "tls"), ("4.1", "tls"), ("4.1", "mtls")])
+def test_data_is_what_was_written(
+    ganesha: Lab,
+    made: Certificates,
+    engine: Engine,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    version: str,
+    xprtsec: str,
+) -> None:
+    """A real server's; four connections and the one for names each shake hands."""
+    endpoint = ganesha.server(0).endpoint
+    clients = made.authority.certificate if xprtsec == "mtls" else None
+    with TlsProxy(
+        (endpoint.address, endpoint.nfs_port), made.server.certificate, made.server.key, clients
+    ) as proxy:
+        path = pool(proxy, version=version, xprtsec=xprtsec, mountport=endpoint.mount_port)
+        fio = FioRunner(Fio(engine), path, tmp_path, request.node)
+        result = fio(**_VERIFIED, **trusted(made), **own(made.client))
+    done(result)
+    lines = {"3": ["NFSv3's MOUNT goes in clear"], "4.1": ["mountport= is ignored"]}[version]
+    assert all(words in line for words, line in zip(lines, said(result), strict=True))
+    assert {line.xprtsec for line in result.stats} == {xprtsec}
+    assert {(line.cipher, line.handshakes) for line in result.stats} == {("AES-256-GCM", 1)}
+    assert all(line.handshake_mean_us > 0 for line in result.stats)
+    assert "TLS: 4 connections with AES-256-GCM, 4 handshakes (msec): avg=" in result.messages
+    assert {one.protocol for one in proxy.handshakes} == {"sunrpc"}
+    names = {one.subject for one in proxy.handshakes}
+    assert names == {((("commonName", "client"),),) if clients else None}
+    assert proxy.clear == b""
+    secret = made.client.key.read_text().splitlines()[1]
+    assert secret not in result.messages + result.output
+
+
+def test_nothing_lies_unseen(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+) -> None:
+    """One receive brings a whole reply of this size, of which the engine wants the head first."""
+    server.create("f", bytes(2 * MIB))
+    job: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "2m", "iodepth": 1, "timeo": 20}
+    result = client(server, pool=pool(proxy), **job, **trusted(made))
+    done(result)
+    assert said(result) == []
+
+
+def test_a_server_may_be_silent_on_its_protocol(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+) -> None:
+    """Tlshd, which serves the kernel's, has no ALPN."""
+    proxy.protocols = ("h2",)
+    done(client(server, pool=pool(proxy), **trusted(made)))
+    assert {one.protocol for one in proxy.handshakes} == {None}
+
+
+def test_a_paths_own_arguments(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+) -> None:
+    """One path in clear and one by TLS, whose server has a name of its own."""
+    secure = pool(proxy, host="localhost", tls_ca=made.authority.certificate, tls_name=NAME)
+    clear = server.url4(xprtsec="none")
+    result = client(server, pool=f"{clear},{secure}", spread="roundrobin", xprtsec="mtls")
+    done(result)
+    assert [line.xprtsec for line in result.stats] == ["none", "tls"]
+
+
+# --- what goes wrong later ---
+
+
+def test_a_cut_connection_is_replaced(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+) -> None:
+    """Without close_notify it is lost, and what was not answered goes out again."""
+    server.hooks.append(on(Nfs4.WRITE, Answer(do=lambda _: proxy.cut()), nth=20))
+    result = client(server, pool=pool(proxy), **_VERIFIED, **trusted(made))
+    done(result)
+    assert [line.reconnects for line in result.stats] == [1] * 4
+    assert [line.handshakes for line in result.stats] == [2] * 4
+
+
+def test_nothing_goes_in_clear_where_tls_has_gone(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+) -> None:
+    """A hard job waits until the server offers it again."""
+
+    def turn_off(_: ScriptedServer) -> None:
+        proxy.fault = Fault.DENIED
+        proxy.cut()
+
+    server.hooks.append(on(Nfs4.WRITE, Answer(do=turn_off), nth=5))
+    with client.start(server, pool=pool(proxy), **trusted(made)) as process:
+        server.wait_for(lambda: proxy.fault is Fault.DENIED)
+        before = proxy.probes
+        while proxy.probes < before + 3:
+            assert process.running
+        proxy.fault = None
+        result = client.finish(process)
+    done(result)
+    lost, again, well = said(result)
+    assert "connection lost" in lost
+    assert "cannot connect again: the server offers no TLS" in again
+    assert well.endswith("server OK")
+    assert proxy.clear == b""
+
+
+# Each connection's keys have served for all but so many records.
+_WORN = """\
+#include <dlfcn.h>
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { LEFT = 60 };
+typedef unsigned char *bytes;
+typedef int (*function)(void *, unsigned int, void *, void *, void *, bytes);
+
+int gnutls_record_get_state(void *of, unsigned int in, void *mac, void *iv, void *key, bytes number)
+{
+	static function own;
+	uint64_t count;
+	int error;
+
+	if (!own)
+		own = (function)dlsym(dlopen("libgnutls.so.30", RTLD_NOW), "gnutls_record_get_state");
+	error = own(of, in, mac, iv, key, number);
+	memcpy(&count, number, sizeof(count));
+	count = htobe64(be64toh(count) + (1 << 24) - LEFT);
+	memcpy(number, &count, sizeof(count));
+	return error;
+}
+"""
+
+
+def test_keys_are_not_used_for_too_long(
+    engine: Engine, server: ScriptedServer, proxy: TlsProxy, made: Certificates, tmp_path: Path
+) -> None:
+    """Before the cipher's limit another connection has others."""
+    worn = preloaded(engine, tmp_path, _WORN)
+    options = {**trusted(made), "iodepth": 1, "size": "1m", "verify": "crc32c"}
+    with start_fio(worn, tmp_path / "fio", pool(proxy), (), options) as process:
+        result = process.result(SECONDS)
+    done(result)
+    (line,) = result.stats
+    assert line.reconnects >= 4
+    assert "its TLS keys have served for as many records as they may" in said(result)[0]
+
+
+# --- what is refused ---
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Fault.DENIED, "the server offers no TLS (it denies the probe): turn TLS on there"),
+        (Fault.WITHOUT_WORD, "the server offers no TLS (it answers the probe without STARTTLS)"),
+        (Fault.CLOSED, "the server closes the connection at the probe for TLS: turn TLS on there"),
+        (Fault.SILENT, "no answer to the probe for TLS: does the server offer it?"),
+        (Fault.TLS_1_2, f'{_ALERT} "Error in protocol version": it does not speak TLS 1.3'),
+        (Fault.CUT, "the server did not finish the TLS handshake"),
+    ],
+)
+def test_a_server_without_it_is_refused(
+    client: Client,
+    server: ScriptedServer,
+    proxy: TlsProxy,
+    made: Certificates,
+    fault: Fault,
+    words: str,
+) -> None:
+    proxy.fault = fault
+    line = refused(client(server, pool=pool(proxy), **trusted(made)), words)
+    assert f"cannot connect to port {proxy.port}" in line
+    assert server.calls() == []
+    assert proxy.clear == b""
+
+
+@pytest.mark.parametrize("which", ["wrong authority", "wrong name", "wrong address", "expired"])
+def test_a_servers_certificate_is_checked(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates, which: str
+) -> None:
+    """The name is the pool's, or tls_name's."""
+    ca, name, words = made.authority, NAME, "is for another name: connect by one that it has"
+    if which == "wrong authority":
+        ca, words = made.stranger, "is not trusted: tls_ca= names the authority that signed it"
+    if which == "wrong name":
+        name = "other.test"
+    if which == "wrong address":
+        name = "127.0.0.2"
+    if which == "expired":
+        proxy.certificate, proxy.key = made.expired.certificate, made.expired.key
+        words = "has expired: the server needs a new one"
+    path = pool(proxy, tls_name=name, tls_ca=ca.certificate)
+    refused(client(server, pool=path), f"the server's certificate {words}")
+    assert server.calls() == []
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+@pytest.mark.parametrize("which", ["none", "foreign"])
+def test_a_client_whom_the_server_refuses(
+    client: Client,
+    server: ScriptedServer,
+    proxy: TlsProxy,
+    made: Certificates,
+    which: str,
+    version: str,
+) -> None:
+    """It says so after the handshake; the job ends at once all the same."""
+    proxy.clients = made.authority.certificate
+    xprtsec, words = "tls", '"Certificate is required": it wants a client\'s certificate'
+    if which == "foreign":
+        xprtsec, words = "mtls", '"CA is unknown": is tls_cert= signed by an authority'
+    path = server.url(nfsport=proxy.port, version=version, xprtsec=xprtsec)
+    result = client(server, pool=path, **trusted(made), **own(made.foreign_client))
+    assert result.status not in (0, None), result.messages
+    assert f"{_ALERT} {words}" in said(result)[-1]
+    assert len(said(result)) == 2  # the other: of MOUNT, or that there is none
+    assert [call for call in server.calls() if isinstance(call.procedure, Nfs | Nfs4)] == []
+
+
+def _refused_at_once(client: Client, server: ScriptedServer, path: str, **options: Option) -> str:
+    result: FioResult = client(server, pool=path, **options)
+    return refused(result)
+
+
+def test_what_cannot_be_combined(client: Client, server: ScriptedServer, tmp_path: Path) -> None:
+    def say(path: str, **options: Option) -> str:
+        return _refused_at_once(client, server, path, **options)
+
+    url = "nfs://127.0.0.1/x?version=4.1"
+    line = say(url, xprtsec="mtls")
+    assert "xprtsec=mtls: the client's certificate is missing: give tls_cert= and tls_key=" in line
+    line = say(url, xprtsec="tls", proto="rdma")
+    assert "there is no TLS over RDMA (RFC 9289): use proto=tcp, or xprtsec=none" in line
+    line = say(str(tmp_path), xprtsec="tls")
+    assert "a kernel mount's security is its own: mount with -o xprtsec=tls" in line
+
+
+def test_files_that_will_not_do(
+    client: Client, server: ScriptedServer, made: Certificates, tmp_path: Path
+) -> None:
+    empty, missing = tmp_path / "empty.pem", tmp_path / "missing.pem"
+    empty.touch()
+    url = "nfs://127.0.0.1/x?version=4.1&xprtsec=mtls"
+    files = {**trusted(made), **own(made.client)}
+    for option, file, words in (
+        ("tls_ca", missing, f"tls_ca={missing}: No such file or directory"),
+        ("tls_ca", empty, f"tls_ca={empty}: no certificate in PEM is in it"),
+        ("tls_cert", missing, f"tls_cert={missing}: No such file or directory"),
+        ("tls_key", tmp_path / "no", f"tls_key={tmp_path / 'no'}: No such file or directory"),
+        ("tls_key", made.server.key, "The certificate and the given key do not match"),
+    ):
+        line = _refused_at_once(client, server, url, **{**files, option: str(file)})
+        assert words in line
