@@ -41,10 +41,17 @@ void call_note_sent(const struct call *call)
 		call->io->sent = call->since;
 }
 
+static void note_resent(const struct call *call)
+{
+	if (call->request && call->tries > 1)
+		call->request->resent = true;
+}
+
 void call_renew(struct call *call, bool answered)
 {
 	call_note_sent(call);
 	release(call, answered);
+	note_resent(call);
 	if (call->io && call->io->op == IO_COMMIT)
 		call->rpc->events->commit_undone(call->rpc, call->io);
 	call->tries = 0;
@@ -81,7 +88,7 @@ void call_finish(struct call *call, bool answered, int error)
 		finish_io(call, error);
 	} else {
 		call->request->error = error;
-		call->request->resent = call->tries > 1;
+		note_resent(call);
 		call->request->done = true;
 	}
 	call_drop(call, answered);

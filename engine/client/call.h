@@ -26,7 +26,8 @@ struct rpc_request {
 	bool resent;	    /* an earlier copy may have been carried out */
 	int error;	    /* 0, or a positive errno */
 	const char *status; /* the server's word for the error, or NULL */
-	const char *fault;  /* what is wrong with its reply, or NULL; valid as long as the client */
+	const char *fault;  /* what is wrong with its reply, or NULL; valid until the client's next
+			       refusal */
 };
 
 struct call {

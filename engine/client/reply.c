@@ -104,15 +104,18 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 
 /* --- it is complete --- */
 
-/* A request's owner tells, and has the words for that. */
-static void explain_request(struct rpc_client *rpc, struct rpc_request *request)
+/* A request's owner tells, and has the words for that; of a renewal nobody asks. */
+static void explain_request(struct rpc_client *rpc, const struct call *call)
 {
+	struct rpc_request *request = call->request;
 	const struct call_result *result = &rpc->reply.result;
 
 	request->status = result->status;
 	request->fault = result->fault;
 	if (rpc->reply.header.verdict == RPC_SUCCESS)
 		return;
+	if (request == rpc->renewal)
+		rpc->log->rpc_error(rpc, call);
 	rpc_verdict_text(&rpc->reply.header, rpc->protocol->version, rpc->refusal,
 			 sizeof(rpc->refusal));
 	request->fault = rpc->refusal;
@@ -207,7 +210,7 @@ static void explain_setup(struct rpc_client *rpc, const struct call *call)
 		rpc->log->rpc_error(rpc, call);
 		return;
 	}
-	explain_request(rpc, call->request);
+	explain_request(rpc, call);
 	rpc->log->unprepared(rpc, call, rpc->reply.result.error);
 }
 
@@ -240,7 +243,7 @@ static void answered(struct rpc_client *rpc, struct call *call)
 	if (reply->disposition == CALL_FAIL && call->io)
 		explain_io(rpc, call);
 	else if (reply->disposition == CALL_FAIL)
-		explain_request(rpc, call->request);
+		explain_request(rpc, call);
 	if (call->io && (reply->disposition <= CALL_PARTIAL || reply->result.count))
 		enter(rpc, call->io, &reply->result);
 	switch (reply->disposition) {

@@ -21,9 +21,6 @@
 
 enum { LAYOUT_PATHS_MAX = 8 };
 
-/* A server may close a connection for names that was idle for so long (Linux: six minutes). */
-static const uint64_t IDLE_MAX = 60 * SEC;
-
 /* What others lay out grows within this, also where a mount's attributes are 3 s old (nfs(5)). */
 static const uint64_t STANDSTILL = 5 * SEC;
 
@@ -254,23 +251,14 @@ static void take_back(struct file_task *task)
 	deadline_setup(task->td);
 }
 
-/* Lets the connections for names go that have been idle since `begun` for too long. */
-static void rest_after(uint64_t begun, struct path **paths, uint32_t count)
-{
-	for (uint32_t i = 0; i < count && clock_now() - begun > IDLE_MAX; i++)
-		path_rest(paths[i]);
-}
-
 static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
 	int error;
 	uint32_t count = pool_paths_all(task->paths, task->td, paths, LAYOUT_PATHS_MAX, &error);
-	uint64_t begun = clock_now();
 
 	if (!error)
 		error = layout_write(task->td, paths, count, task->name, from, to);
-	rest_after(begun, paths, count);
 	if (error && created)
 		take_back(task);
 	return error;
@@ -353,7 +341,7 @@ static int make_entries(struct file_task *task)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
 	uint64_t first = task->f->file_offset / task->td->o.min_bs[DDIR_READ];
-	uint64_t entries, begun = clock_now();
+	uint64_t entries;
 	enum meta_op make;
 	bool needs = metadata_needs_entries(task->td, &make);
 	bool verify = options_of(task->td)->meta_verify;
@@ -370,7 +358,6 @@ static int make_entries(struct file_task *task)
 	else if (!error)
 		error = layout_entries(task->td, paths, count, task->name, needs ? first : 0,
 				       needs ? entries : 0, make);
-	rest_after(begun, paths, count);
 	return error;
 }
 

@@ -32,7 +32,7 @@ void path_config_free(struct path_config *config)
 	memset(config, 0, sizeof(*config));
 }
 
-/* --- the name-space session --- */
+/* --- names --- */
 
 void path_forget_troubles(struct path *path)
 {
@@ -100,7 +100,10 @@ static void set_credentials(struct path *path)
 
 static int open_export(struct path *path)
 {
+	const uint32_t half = (1 << 24) - 1; /* a server may keep it as seconds of a file's times */
+
 	set_credentials(path);
+	path->create_verifier = (uint64_t)(path_random() & half) << 32 | (path_random() & half);
 	return path_tls_open(path) ?: path_names_ready(path);
 }
 
@@ -197,13 +200,14 @@ int path_size(struct path *path, const char *name, uint64_t *size)
 	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
 }
 
-/* What is there after a copy whose answer was lost is what that one has created. */
+/* What is there after a copy whose answer was lost is what that one has created; of NFSv3 the
+ * server tells. */
 static int ask_create(struct path *path, struct question *question)
 {
 	bool *created = question->created;
 	int error = path->version->names->create(path->names, question->name, created);
 
-	if (!error && question->asked > 1)
+	if (!error && question->asked > 1 && path->config.minor)
 		*created = true;
 	return error;
 }

@@ -48,8 +48,8 @@ static int ask_once(struct path *path, struct question *question)
 {
 	int error = path_names_ready(path);
 
-	if (error)
-		return error;
+	if (error) /* an export that is not there says nothing of a file */
+		return error == -ENOENT ? -ENODEV : error;
 	question->asked++;
 	return question->ask(path, question);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * question.h - a question to a server about a name, asked again over another connection where the
- * one that it went over is lost: servers close those that were idle for long.
+ * question.h - a question to a server about a name, asked again by another client where the one
+ * that it went by was given up. (A client connects again by itself.)
  *
  * Once a file or directory of the path is open, `hard` asks until path_job's stop(), and `soft` for
  * as long as an I/O may take (nfs(5)); with failover a path that others can stand in for is given

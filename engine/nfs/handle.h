@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Bytes at most. libnfs has the first of the same value. */
+/* Bytes at most. */
 #define NFS3_FHSIZE 64
 #define NFS4_FHSIZE 128
 

@@ -113,7 +113,7 @@ static void on_root(struct rpc_context *rpc, int status, void *data, void *priva
 	}
 	root = &result->mountres3_u.mountinfo.fhandle;
 	if (!root->fhandle3_len || root->fhandle3_len > NFS3_FHSIZE) {
-		fail(mount, -EPROTO, "the server's file handle is longer than RFC 1813 allows");
+		fail(mount, -EPROTO, "the server's file handle has no length that RFC 1813 allows");
 		return;
 	}
 	mount->root->length = root->fhandle3_len;
@@ -263,7 +263,8 @@ int mount3(struct path *path, struct nfs_handle *root)
 			    ?: find_nfs_port(&mount);
 
 	if (error)
-		error = mount_failure_explain(path, error, mount.words, peer_port(&mount));
+		error = mount_failure_explain(path, error, mount.words,
+					      error == -ETIMEDOUT ? 0 : peer_port(&mount));
 	disconnect(&mount);
 	return error;
 }

@@ -60,7 +60,7 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 	return 0;
 }
 
-/* What libnfs asks rpcbind for, by the ports that it was not given. */
+/* What rpcbind is asked for, by the ports that it was not given. */
 static const char *not_registered(const struct path_config *config)
 {
 	if (config->mount_port)
@@ -75,8 +75,8 @@ static int was_stopped(const struct path *path, const char *why)
 	return -EINTR;
 }
 
-/* What to do where all ports can be reached. */
-static const char *hint(int error, const char *why)
+/* What to do where all ports can be reached; `otherwise`: where nothing is known. */
+static const char *hint(int error, const char *why, const char *otherwise)
 {
 	if (was_answered(error, why))
 		return "";
@@ -85,8 +85,27 @@ static const char *hint(int error, const char *why)
 		return ": the connection was lost: did the server restart? Some end those of hosts "
 		       "that their export list lacks";
 	case -ETIMEDOUT: return ": timeo= and retrans= give it longer";
-	default: return " (libnfs)";
+	default: return otherwise;
 	}
+}
+
+static int tell(const struct path *path, int error, const char *why, const char *otherwise)
+{
+	const char *label = path->config.label;
+
+	if (error == -EINTR)
+		return was_stopped(path, why);
+	if (blames_export(why))
+		path->job.log("%s: cannot mount: %s: %s", label, why, remedy());
+	else
+		path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error),
+			      hint(error, why, otherwise));
+	return error;
+}
+
+int mount_failure_explain_nfs(const struct path *path, int error, const char *why)
+{
+	return tell(path, error, why, "");
 }
 
 int mount_failure_explain(const struct path *path, int error, const char *why, uint16_t peer)
@@ -95,12 +114,8 @@ int mount_failure_explain(const struct path *path, int error, const char *why, u
 	unsigned int port;
 	int reason;
 
-	if (error == -EINTR)
-		return was_stopped(path, why);
-	if (blames_export(why)) {
-		path->job.log("%s: cannot mount: %s: %s", label, why, remedy());
-		return error;
-	}
+	if (error == -EINTR || blames_export(why))
+		return tell(path, error, why, "");
 	if (peer == RPCBIND) {
 		path->job.log(
 			"%s: cannot mount: the server's rpcbind gave no port for %s: does it "
@@ -112,10 +127,8 @@ int mount_failure_explain(const struct path *path, int error, const char *why, u
 	port = was_answered(error, why) ? 0 : unreachable_port(path, &reason);
 	if (port && reason == -EINTR)
 		return was_stopped(path, why);
-	if (!port) {
-		path->job.log("%s: cannot mount: %s%s", label, why, hint(error, why));
-		return error;
-	}
+	if (!port)
+		return tell(path, error, why, " (libnfs)");
 	path->job.log(
 		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
 		"right where no rpcbind answers? version=4.1 needs neither rpcbind nor MOUNT",

@@ -19,13 +19,13 @@ struct path;
 
 struct names_ops {
 	/*
-	 * Opens a session for names of `path`. Where it fails, the reason is logged, and *names may
+	 * Makes a client for names of `path`. Where it fails, the reason is logged, and *names may
 	 * be set all the same: not alive, but to be closed.
 	 */
 	int (*open)(struct names **names, struct path *path);
 	void (*close)(struct names *names);
 
-	/* False once an operation was given up: open another session. */
+	/* False once an operation was given up: open another. */
 	bool (*alive)(const struct names *names);
 	const char *(*error)(const struct names *names);
 

@@ -19,8 +19,8 @@ static bool is_export(const struct names *names, const struct nfs_handle *handle
 }
 
 /* By the directory's handle and a name in it, or by the handle alone. */
-static int ask_once(struct names *names, enum meta_op op, const struct nfs_handle *at,
-		    const char *name, struct meta_request *request)
+static int begin(struct names *names, enum meta_op op, const struct nfs_handle *at,
+		 const char *name, struct meta_request *request)
 {
 	size_t length = name ? strlen(name) + 1 : 0;
 
@@ -32,18 +32,32 @@ static int ask_once(struct names *names, enum meta_op op, const struct nfs_handl
 		return names_fail(names, -ENAMETOOLONG, "a name is longer than 255 bytes");
 	if (name)
 		memcpy(request->arguments.name, name, length);
-	return names_ask(names, &request->base);
+	return 0;
 }
 
 /* The server may have forgotten the export's handle, as any other: MOUNT gives it again, once. */
+static int put_question(struct names *names, struct meta_request *request)
+{
+	struct meta_arguments *arguments = &request->arguments;
+	int error = names_ask(names, &request->base);
+	bool resent = request->base.resent;
+
+	if ((error != -ESTALE && error != -EBADF) || !is_export(names, &arguments->handle))
+		return error;
+	error = mount3(names->path, &names->export);
+	if (error)
+		return names_fail(names, error, "the server has forgotten the export");
+	arguments->directory = &names->export;
+	arguments->handle = names->export;
+	error = names_ask(names, &request->base);
+	request->base.resent |= resent;
+	return error;
+}
+
 static int ask(struct names *names, enum meta_op op, const struct nfs_handle *at, const char *name,
 	       struct meta_request *request)
 {
-	int error = ask_once(names, op, at, name, request);
-
-	if (error != -ESTALE || !is_export(names, at) || mount3(names->path, &names->export))
-		return error;
-	return ask_once(names, op, &names->export, name, request);
+	return begin(names, op, at, name, request) ?: put_question(names, request);
 }
 
 /* --- walking --- */
@@ -62,6 +76,8 @@ static int descend(struct names *names, struct nfs_handle *at, const char *name,
 		if (!error || error == -EEXIST)
 			error = ask(names, META_LOOKUP, at, name, &request);
 	}
+	if (!error && request.result.kind.type == META_TYPE_SYMLINK)
+		return names_check_file(names, META_TYPE_SYMLINK);
 	if (!error)
 		*at = request.result.found;
 	return error;
@@ -88,7 +104,7 @@ static int check_export(struct names *names)
 	int error = find_limits(names, &names->export, &read_max, &write_max);
 
 	names->found = !error;
-	return error ? mount_failure_explain(path, error, names->error, 0) : 0;
+	return error ? mount_failure_explain_nfs(path, error, names->error) : 0;
 }
 
 static int open_names(struct names **out, struct path *path)
@@ -105,8 +121,10 @@ static int open_names(struct names **out, struct path *path)
 static int find_root(struct names *names, struct nfs_handle *root, uint32_t *read_max,
 		     uint32_t *write_max)
 {
-	*root = names->export;
-	return find_limits(names, root, read_max, write_max);
+	int error = find_limits(names, &names->export, read_max, write_max);
+
+	*root = names->export; /* which may be another one now */
+	return error;
 }
 
 /* LOOKUP need not tell what it is (RFC 1813, 3.3.3). */
@@ -128,17 +146,49 @@ static int size_of(struct names *names, const char *name, uint64_t *size)
 	return names_check_file(names, request.result.kind.type);
 }
 
-/* GUARDED (RFC 1813, 3.3.8): a file that is there already stays as it is. What is there after a
- * copy whose reply was lost is what that one has created. */
+/* An exclusive create sets no attributes (RFC 1813, 3.3.8), and need not bring the handle. */
+static int complete(struct names *names, const struct nfs_handle *directory, const char *name,
+		    struct nfs_handle file)
+{
+	struct meta_request request;
+	int error = file.length ? 0 : ask(names, META_LOOKUP, directory, name, &request);
+
+	if (error)
+		return error;
+	if (!file.length)
+		file = request.result.found;
+	error = begin(names, META_SETATTR, &file, NULL, &request);
+	request.arguments.made = true;
+	return error ?: put_question(names, &request);
+}
+
+/*
+ * Exclusive: of a file that is there already the server knows whether an earlier copy of this call
+ * has made it. Where it has no such create, GUARDED, which leaves what is there as it is.
+ */
+static int create_in(struct names *names, const struct nfs_handle *directory, const char *name)
+{
+	struct meta_request request;
+	int error = begin(names, META_CREATE, directory, name, &request);
+
+	if (error)
+		return error;
+	request.arguments.exclusive = true;
+	request.arguments.verifier = names->path->create_verifier;
+	error = put_question(names, &request);
+	if (!error)
+		return complete(names, directory, name, request.result.found);
+	return error == -EOPNOTSUPP ? ask(names, META_CREATE, directory, name, &request) : error;
+}
+
 static int create(struct names *names, const char *name, bool *created)
 {
-	struct meta_request request = {0};
 	struct nfs_handle directory;
 	const char *last;
 	int error = names_find(names, descend, name, true, &directory, &last)
-			    ?: ask(names, META_CREATE, &directory, last, &request);
+			    ?: create_in(names, &directory, last);
 
-	*created = !error || (error == -EEXIST && request.base.resent);
+	*created = !error;
 	return error == -EEXIST ? 0 : error;
 }
 

@@ -106,7 +106,7 @@ static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_r
 
 /* --- walking --- */
 
-/* From no handle to the root's. */
+/* names_descend(); without a name to *at itself: from no handle to the root's. */
 static int descend(struct names *names, struct nfs_handle *at, const char *name, bool make)
 {
 	struct nfs4_request request = {.handle = *at, .name = name};
@@ -117,6 +117,8 @@ static int descend(struct names *names, struct nfs_handle *at, const char *name,
 		if (!error || error == -EEXIST)
 			error = ask(names, NFS4_LOOKUP, &request);
 	}
+	if (!error && name && request.attributes.type == NFS4_SYMLINK)
+		return names_check_file(names, NFS4_SYMLINK);
 	if (!error)
 		*at = request.found;
 	return error;
@@ -384,8 +386,10 @@ static int find_root(struct names *names, struct nfs_handle *root, uint32_t *rea
 {
 	const struct nfs4_file file = {.handle = names->export};
 
-	*root = names->export;
-	return names4_limits(names, &file, read_max, write_max);
+	int error = names4_limits(names, &file, read_max, write_max);
+
+	*root = names->export; /* which may be another one now */
+	return error;
 }
 
 const struct names_ops names_nfs4 = {

@@ -129,6 +129,7 @@ int names_fail(struct names *names, int error, const char *words)
 
 static int give_up(struct names *names, int error, const char *words)
 {
+	names->rpc.log->handed_over(&names->rpc); /* others of the path tell of their own trouble */
 	client_abort(&names->rpc, -error);
 	names->given_up =
 		error != -EINTR; /* of a server that answers, leave is taken all the same */
@@ -154,15 +155,39 @@ static void take_words(struct names *names, const struct rpc_request *request)
 		 request->status && request->fault ? ": " : "", request->fault ?: "");
 }
 
+/* A client tells of a link that is down while it has I/O, of which there is none here. */
+static void say_silent(struct names *names, uint64_t begun)
+{
+	struct rpc_client *rpc = &names->rpc;
+
+	if (names->path->at_work && !rpc->link.up &&
+	    names->clock.now - max_of(begun, rpc->link.down_since) > DOWN_MAX)
+		rpc->log->silent(rpc);
+}
+
+/* `epoch`: the link's, when the question went out. */
+static int time_out(struct names *names, uint32_t epoch)
+{
+	const struct rpc_client *rpc = &names->rpc;
+
+	if (!names->path->at_work && rpc->link.epoch != epoch && rpc->lost)
+		return give_up(names, -ENOTCONN, link_failure(&rpc->link, rpc->lost));
+	return give_up(names, -ETIMEDOUT, "the server does not answer");
+}
+
 int names_ask_until(struct names *names, struct rpc_request *request, uint64_t deadline,
 		    bool (*stop)(void))
 {
 	struct rpc_client *rpc = &names->rpc;
-	int error = names->connects ? 0 : begin_opening(names);
+	uint64_t begun;
+	uint32_t epoch;
 
-	if (error || names->given_up)
-		return error ?: -ENOTCONN;
-	clock_read(&names->clock); /* nobody has looked since the last answer */
+	if (names->given_up)
+		return -ENOTCONN;
+	if (!names->connects && begin_opening(names) && !names->connects)
+		return names_fail(names, -ENOMEM, "out of memory");
+	begun = clock_read(&names->clock); /* nobody has looked since the last answer */
+	epoch = rpc->link.epoch;
 	client_request(rpc, request);
 	client_flush(rpc);
 	while (!request->done) {
@@ -171,7 +196,8 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 		if (stop && client_is_asked_to_wait(rpc)) /* it is there, and given its time */
 			deadline = max_of(deadline, names_deadline(names));
 		if (clock_read(&names->clock) > deadline)
-			return give_up(names, -ETIMEDOUT, "the server does not answer");
+			return time_out(names, epoch);
+		say_silent(names, begun);
 		if (has_gone(names))
 			return give_up(names, -ECONNREFUSED, strerror(ECONNREFUSED));
 		client_reap(rpc, true);

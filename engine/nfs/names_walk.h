@@ -7,10 +7,7 @@
 
 #include "nfs/names_client.h"
 
-/*
- * Goes from the directory *at to `name` in it, or to itself where name is NULL; with `make` a
- * directory that is missing is made.
- */
+/* Goes from the directory *at to `name` in it; with `make` a directory that is missing is made. */
 typedef int names_descend(struct names *names, struct nfs_handle *at, const char *name, bool make);
 
 /*

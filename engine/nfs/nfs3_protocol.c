@@ -155,9 +155,10 @@ static enum disposition decode_request(struct xdr_in *in, struct call *call,
 {
 	struct meta_request *request = meta_request_of(call);
 	struct meta_result meta;
-	uint32_t status;
+	uint32_t status = 0;
+	bool sound = nfs3_decode_meta(in, request->arguments.op, &status, &meta);
 
-	if (!nfs3_decode_meta(in, request->arguments.op, &status, &meta))
+	if (!is_sound(in, status, sound, result))
 		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (in->bad)
 		return CALL_DONE;

@@ -134,7 +134,7 @@ def test_directories_that_are_not_the_same(tmp_path: Path) -> None:
 
 @both_versions
 def test_what_a_server_does_not_tell(version: int) -> None:
-    """That is no error (libnfs wants ACCESS over NFSv3); a directory that it refuses is one."""
+    """That is no error; a directory that it refuses is one."""
     refusals = (
         on(Nfs4.ACCESS, Answer(act=False, status=Status4.NOTSUPP)),
         on(Nfs.MKDIR, Answer(act=False, status=Status.ROFS)),

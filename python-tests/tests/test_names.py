@@ -28,6 +28,7 @@ from servers.scripted import (
     Nfs4,
     Procedure,
     ScriptedServer,
+    Status,
     on,
 )
 
@@ -47,6 +48,7 @@ _LATE = Answer(delay=10.5)  # more than what a server has by default
 _LOST = Answer(reply=False, end="reset")  # carried out
 _ENDED = Answer(act=False, reply=False, end="close")
 _UNHEARD = Answer(act=False, reply=False)
+_LATER = Answer(act=False, status=Status.JUKEBOX)
 
 
 def _idle() -> Hook:
@@ -62,6 +64,11 @@ def _idle() -> Hook:
     return hook
 
 
+def _all_of(*hooks: Hook) -> Hook:
+    """Make one hook of several: the first that has an answer gives it."""
+    return lambda call: next(filter(None, (hook(call) for hook in hooks)), None)
+
+
 # --- connections that are lost ---
 
 _LOSSES: dict[str, Case] = {
@@ -73,6 +80,9 @@ _LOSSES: dict[str, Case] = {
     "LOOKUP unheard": Case(on(Nfs.LOOKUP, _ENDED, every=3), _ONE_BY_ONE, files={}),
     "CREATE lost": Case(on(Nfs.CREATE, _LOST, every=2), _ONE_BY_ONE, files={}),
     "REMOVE lost": Case(on(Nfs.REMOVE, _LOST, every=2), _ONE_BY_ONE, files={}),
+    "REMOVE lost, then put off": Case(
+        _all_of(on(Nfs.REMOVE, _LOST, nth=1), on(Nfs.REMOVE, _LATER, nth=2)), _ONE_BY_ONE, files={}
+    ),
     "REMOVE lost, soft": Case(
         on(Nfs.REMOVE, _LOST, every=2), {**_ONE_BY_ONE, "soft": 1}, files={}
     ),
@@ -90,14 +100,23 @@ def test_a_lost_connection_for_names_is_no_error(losses: Outcomes, name: str) ->
     assert not [line for line in said(result) if "cannot" in line]
 
 
+def _go_away(server: ScriptedServer) -> None:
+    server.refuse()
+    server.reset_connections()
+
+
+def test_hard_tells_of_a_server_that_goes_between_two_files(client: Client) -> None:
+    going = on(Nfs.CREATE, Answer(reply=False, do=_go_away), nth=2)
+    with ScriptedServer(going) as server, client.start(server, **_ONE_BY_ONE) as process:
+        told = process.folder / "stderr"
+        eventually(lambda: "server not responding, still trying" in told.read_text())
+        process.signal(signal.SIGTERM)
+        assert client.finish(process).status
+
+
 def test_a_server_that_goes_before_the_first_file_is_open_ends_the_job(client: Client) -> None:
     """Nothing has begun: it is asked over one more connection, which cannot be had."""
-
-    def go_away(server: ScriptedServer) -> None:
-        server.refuse()
-        server.reset_connections()
-
-    with ScriptedServer(on(Nfs.LOOKUP, Answer(reply=False, do=go_away), nth=1)) as server:
+    with ScriptedServer(on(Nfs.LOOKUP, Answer(reply=False, do=_go_away), nth=1)) as server:
         refused(client(server, rw="read", filename="r"), "cannot find", "Connection refused")
 
 
@@ -174,11 +193,11 @@ def test_hard_asks_for_a_name_until_a_signal_comes(
     assert "still trying" in result.messages
 
 
-# --- what libnfs cannot do by itself ---
+# --- odd servers ---
 
 
 def test_a_server_of_small_transfers(client: Client) -> None:
-    """Where rtmax is below 8 KiB libnfs does not mount, though it reads and writes nothing here."""
+    """An rtmax below 8 KiB is one that the data has to fit."""
     with ScriptedServer(export=Export(rtmax=4096, wtmax=2048)) as server:
         done(client(server, verify="crc32c"))
         assert {call.count for call in server.calls(Nfs.WRITE)} == {2048}
@@ -193,7 +212,7 @@ with ScriptedServer(addresses=["::"], nfs_port=2049, mount_port=2050):
 
 
 def test_a_link_local_address(client: Client, server: ScriptedServer) -> None:
-    """Its zone is nothing that libnfs knows; the server is one of a network of its own."""
+    """With its zone; the server is one of a network of its own."""
     needs_privileges()
     script = f"""\
 ip link set lo up

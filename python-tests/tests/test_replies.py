@@ -273,11 +273,7 @@ def test_odd_sizes(odd_sizes: Outcomes, block: int) -> None:
 
 
 def own_limits(rtmax: int, wtmax: int) -> Hook:
-    """Make a hook that lets FSINFO of the engine's own tell other limits than that of libnfs.
-
-    libnfs asks about the export's root while it mounts, and refuses to where it is offered less
-    than 8 KiB; the engine asks about its file.
-    """
+    """Make a hook that lets FSINFO of a file tell other limits than that of the export's root."""
 
     def hook(call: Call) -> Answer | None:
         if call.procedure is not Nfs.FSINFO or call.file == "":
