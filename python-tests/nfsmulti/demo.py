@@ -112,6 +112,7 @@ def measured(
             own = [cell for cell in planned if cell.spec.place == workload.name]
             try:
                 with make(workload) as servers:
+                    servers.cpus = OWN_CPUS
                     run = _Run(workload, servers, folder, meter)
                     fit = run.fitted()
                     servers.limit(workload.limits(fit))
@@ -172,7 +173,7 @@ class _Run:
     def _cell(self, planned: PlannedCell) -> Cell:
         self.meter.begin(planned)
         engine, tick = Engine.built(), self.meter.tick
-        cell = run_cell(planned, self.servers, engine, self.folder, tick, cpus=OWN_CPUS)
+        cell = run_cell(planned, self.servers, engine, self.folder, tick)
         self.meter.over()
         if cell.status != "done":
             raise HarnessError(f"{cell.why} ({shown(self.folder / cell.folder)})")

@@ -14,10 +14,13 @@ from engine_helpers import anybody_names, eventually
 from rich.console import Console
 
 from nfsmulti.bench import peers
-from nfsmulti.bench.command import OnFiles, OnSink, choose, choose_cores, files
+from nfsmulti.bench.command import OnFiles, OnSink, choose, choose_cores
 from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine
 from nfsmulti.report import pages
 from nfsmulti.report.story import Verdict
+from nfsmulti.run.cell import run_cell
+from nfsmulti.run.place import Target
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.stats import Ratio
 from nfsmulti.stories import cost
@@ -223,7 +226,12 @@ def _only(found: list[CellSpec], engine: str) -> PlannedCell:
 
 def _on_sink(case: Case, engine: str, folder: Path, yardstick: Path | None = None) -> Cell:
     planned = _only(cost.client_cost(case, _SHORT, None, yardstick), engine)
-    return OnSink(choose_cores()).run(planned, folder)
+    return _run(planned, OnSink(choose_cores()), folder)
+
+
+def _run(planned: PlannedCell, place: Target, folder: Path) -> Cell:
+    with place:
+        return run_cell(planned, place, Engine.built(), folder, lambda *_: None)
 
 
 @pytest.mark.parametrize("version", ["", "4.1"])
@@ -289,14 +297,13 @@ def test_a_yardstick_that_does_not_compile_ends_it(tmp_path: Path) -> None:
 
 
 def test_a_run_on_a_directory(tmp_path: Path) -> None:
-    with files(tmp_path / "disk") as folders:
-        place = OnFiles(choose_cores().client, folders)
-        for engine in (OURS, IO_URING):
-            planned = _only(cost.on_mount(_case("tmpfs randread 4k d32"), _SHORT), engine)
-            found = place.run(planned, tmp_path / engine)
-            assert found.status == "done", found.why
-            assert found.machine_cpu_s
-    assert not any(folder.exists() for folder in folders.values())
+    place = OnFiles(choose_cores().client, tmp_path / "disk")
+    for engine in (OURS, IO_URING):
+        planned = _only(cost.on_mount(_case("tmpfs randread 4k d32"), _SHORT), engine)
+        found = _run(planned, place, tmp_path / engine)
+        assert found.status == "done", found.why
+        assert found.machine_cpu_s
+    assert not Path(place.pool(planned.spec)).exists()
 
 
 def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
@@ -305,7 +312,7 @@ def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
         "ioengine": "null", "size": "1g", "time_based": 1, "runtime": 60, "thinktime": "100ms",
     }  # fmt: skip
     hanging = CellSpec({"engine": "null"}, "", "", options, 0.5, client="other", patience=1.0)
-    found = OnSink(choose_cores()).run(PlannedCell("one", 1, 1, hanging), tmp_path)
+    found = _run(PlannedCell("one", 1, 1, hanging), OnSink(choose_cores()), tmp_path)
     assert found.status == "failed"
     assert (found.why or "").startswith("fio ran for 0 s only: fio: ")
     assert "got signal=9" in (found.why or "")

@@ -18,7 +18,7 @@ from nfsmulti.fiorun import Option
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.processes import run
 from nfsmulti.run.place import InGuest
-from nfsmulti.stories import GuestPlace
+from nfsmulti.stories import CellSpec, GuestPlace
 
 pytestmark = pytest.mark.kernel_lab
 
@@ -97,7 +97,7 @@ def _asked(folder: Path, operation: str) -> int:
 def test_a_client_of_little_memory_caches_no_more_of_a_mount(tmp_path: Path) -> None:
     most = 48 << 20
     place = InGuest(GuestPlace(client_memory=most))
-    place.prepare({"cached": 2 * most})
+    place.prepare(CellSpec({}, "", "", {}, 0, files={"cached": 2 * most}))
     with mounted_at(tmp_path / "mount", "vers=3,proto=tcp") as folder, place:
         read = ["dd", f"if={folder}/cached", "of=/dev/null", "bs=1M"]
         run([*place.enter, *read], timeout=_SECONDS).check()

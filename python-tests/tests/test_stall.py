@@ -102,9 +102,8 @@ def test_a_run_leaves_its_report(tmp_path: Path) -> None:
     """Users that ask in a stall are in the arrival clock's percentiles, whatever else went on."""
     words = ["--quick", "--repeat", "1", "--case", "* poisson d64", "--results", str(tmp_path)]
     done = call_harness("bench", "stall", *words).check()
-    assert re.search(
-        r"^\d+ ms at p99 is what users see \(calculated\); fio's rate_iops says ", done.stdout
-    )
+    said = r"^\d+ ms at p99 is what users see \(calculated\); fio's rate_iops says "
+    assert re.search(said, done.stdout, re.MULTILINE)
     data = json.loads((tmp_path / "summary.json").read_text())
     assert data["place"]["pool"] == "nfs-sink --stall 500:5000"
     found = {cell["factors"]["clock"]: cell["read"] for cell in data["cells"]}

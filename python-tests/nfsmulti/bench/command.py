@@ -11,11 +11,11 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import psutil
 from rich.console import Console
@@ -26,19 +26,19 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioProcess
 from nfsmulti.paths import BUILD, COMMAND, RESULTS, shown, write_files
 from nfsmulti.report import pages
-from nfsmulti.run.cell import command, jobs_of, run_cell
+from nfsmulti.run import runner
+from nfsmulti.run.cell import command, jobs_of
 from nfsmulti.run.place import Target, asked
-from nfsmulti.run.plan import PlannedCell, ordered
-from nfsmulti.run.record import now_text, write_machine, write_place
+from nfsmulti.run.plan import Plan, ordered
+from nfsmulti.run.record import Record, now_text, write_machine
 from nfsmulti.stories import cost, stall
 from nfsmulti.stories.cost import Case, Timing
 from nfsmulti.stories.scenario import CellSpec
-from nfsmulti.summary import Cell, Server, Summary
-from nfsmulti.texts import Bar, Table
+from nfsmulti.summary import Cell, Server
+from nfsmulti.texts import Table
 
 _out = Console(highlight=False, soft_wrap=True)
 _SEED = 1  # of the order, in which the engines of a workload follow each other
-_TRIES = 3  # of an engine whose jobs may hang
 _Case = TypeVar("_Case", bound=Case)
 
 
@@ -143,18 +143,42 @@ def _core(cpu: int) -> str:
 
 
 class OnSink(Target):
-    """nfs-sink on a core of its own, another one for each run: it tells at its end what it did."""
+    """nfs-sink on a core of its own, another one for each cell: it tells at its end what it did."""
 
     def __init__(self, cores: Cores, *, sleeps: bool = False, more: Sequence[str] = ()):
-        self.enter, self._cores = ["taskset", "-c", str(cores.client)], cores
-        self._name = shlex.join(["nfs-sink", *more])
+        self.enter, self.cpus = ["taskset", "-c", str(cores.client)], {cores.client}
+        self._cores, self._name = cores, shlex.join(["nfs-sink", *more])
         self._options = ["--cpus", str(cores.server), *([] if sleeps else ["--spin"]), *more]
         how = "sleeps between calls, and the client pays for waking it up"
         self._how = how if sleeps else "polls for calls: the client pays for no wake-ups"
+        self._serving = contextlib.ExitStack()
+
+    def __exit__(self, *_: object) -> None:
+        self._serving.close()
+
+    def prepare(self, spec: CellSpec) -> CellSpec:
+        """Start another sink, and put its URL and port into the options of other engines."""
+        self._serving.close()
+        self._sink, self._spec = self._serving.enter_context(Sink(self._options)), spec
+        options = {
+            name: value.format(url=self._sink.url, port=self._sink.port)
+            if isinstance(value, str)
+            else value
+            for name, value in spec.options.items()
+        }
+        return dataclasses.replace(spec, options=options)
 
     def pool(self, spec: CellSpec) -> str:
         """Return the sink's path."""
         return asked(self._sink.url, spec)
+
+    def told(self, cell: Cell) -> Cell:
+        """Return the cell with the sink's work; a metadata operation has moved no data."""
+        busy = 100 * self._sink.stop().busy_seconds / self._spec.seconds
+        if "meta_read" in self._spec.options and cell.read:
+            read = dataclasses.replace(cell.read, bytes=0, bytes_per_s=0.0)
+            cell = dataclasses.replace(cell, read=read)
+        return dataclasses.replace(cell, server=Server(min(busy, 100.0), 1, 0, 0))
 
     def servers(self) -> list[str]:
         """Say what it is."""
@@ -166,42 +190,35 @@ class OnSink(Target):
         found = {f"{side} on processor": cpu for side, cpu in self._cores._asdict().items()}
         return {"kind": "loopback", "pool": self._name, **found}
 
-    def run(self, planned: PlannedCell, folder: Path) -> Cell:
-        """Run a cell; what may hang has tries."""
-        for _ in range(_TRIES if planned.spec.patience else 1):
-            with self.serving() as sink:
-                aimed = dataclasses.replace(planned, spec=self.aimed(planned.spec))
-                cell = _run(aimed, self, folder, self._cores.client)
-                busy = 100 * sink.stop().busy_seconds / planned.spec.seconds
-            if cell.status == "done":
-                break
-        if "meta_read" in planned.spec.options and cell.read:  # which moves no data
-            cell = dataclasses.replace(
-                cell, read=dataclasses.replace(cell.read, bytes=0, bytes_per_s=0.0)
-            )
-        return dataclasses.replace(cell, server=Server(min(busy, 100.0), 1, 0, 0))
 
-    @contextlib.contextmanager
-    def serving(self) -> Iterator[Sink]:
-        """Start a sink, and end it."""
-        with Sink(self._options) as self._sink:
-            yield self._sink
-
-    def aimed(self, spec: CellSpec) -> CellSpec:
-        """Put the sink's URL and port into the options of other engines."""
-        url, port = self._sink.url, self._sink.port
-        options = {
-            name: value.format(url=url, port=port) if isinstance(value, str) else value
-            for name, value in spec.options.items()
-        }
-        return dataclasses.replace(spec, options=options)
+_TMPFS = Path("/dev/shm")
 
 
 class OnFiles(Target):
-    """A file on tmpfs, and one on a disk."""
+    """A file on tmpfs, and one in a directory `disk`; both go at the end."""
 
-    def __init__(self, client: int, folders: Mapping[str, Path]):
-        self.enter, self._client, self._folders = ["taskset", "-c", str(client)], client, folders
+    def __init__(self, client: int, disk: Path):
+        self.enter, self.cpus, self._disk = ["taskset", "-c", str(client)], {client}, disk
+
+    def __enter__(self) -> Self:
+        if not _TMPFS.is_dir():
+            raise HarnessError(f"{_TMPFS} is missing, and the file in memory needs it")
+        self._disk.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as undo:
+            self._folders = {
+                place: Path(undo.enter_context(tempfile.TemporaryDirectory("", "nfsmulti-", where)))
+                for place, where in zip(cost.PLACES, (_TMPFS, self._disk), strict=True)
+            }
+            self._made = undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._made.close()
+
+    def prepare(self, spec: CellSpec) -> CellSpec:
+        """Write the file."""
+        write_files(self._folders[spec.place], spec.files)
+        return spec
 
     def pool(self, spec: CellSpec) -> str:
         """Return the folder that holds the cell's file."""
@@ -214,33 +231,6 @@ class OnFiles(Target):
     def servers(self) -> list[str]:
         """There is none."""
         return []
-
-    def run(self, planned: PlannedCell, folder: Path) -> Cell:
-        """Run a cell."""
-        return _run(planned, self, folder, self._client)
-
-
-def _run(planned: PlannedCell, place: Target, folder: Path, client: int) -> Cell:
-    return run_cell(planned, place, Engine.built(), folder, lambda *_: None, cpus={client})
-
-
-_TMPFS = Path("/dev/shm")
-
-
-@contextlib.contextmanager
-def files(disk: Path) -> Iterator[dict[str, Path]]:
-    """Yield a directory on tmpfs and one below `disk`, the file written; both go at the end."""
-    if not _TMPFS.is_dir():
-        raise HarnessError(f"{_TMPFS} is missing, and the file in memory needs it")
-    disk.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="nfsmulti-bench-", dir=_TMPFS) as memory,
-        tempfile.TemporaryDirectory(prefix="mount-", dir=disk) as real,
-    ):
-        found = dict(zip(cost.PLACES, (Path(memory), Path(real)), strict=True))
-        for folder in found.values():
-            write_files(folder, cost.FILES)
-        yield found
 
 
 # --- a job's memory ---
@@ -257,14 +247,15 @@ def memory(place: OnSink, folder: Path) -> int:
     ours = cost.client_cost(_MEMORY_CASE, _UNTIL_MEASURED, None, None)[0]
     alike = {name: at for name, at in ours.options.items() if name not in ("nconnect", "spread")}
     null = dataclasses.replace(ours, client="other", options={"ioengine": "null", **alike})
-    with place.serving():
+    with place:
         return _private(ours, place, folder / "ours") - _private(null, place, folder / "null")
 
 
 def _private(spec: CellSpec, place: Target, folder: Path) -> int:
     """Return the bytes that a job has for itself and has written to."""
     deadline = time.monotonic() + _START_SECONDS
-    with FioProcess(command(spec, place, Engine.built(), folder), folder) as process:
+    argv = command(place.prepare(spec), place, Engine.built(), folder)
+    with FioProcess(argv, folder) as process:
         while time.monotonic() < deadline and process.running:
             if jobs := jobs_of(process):
                 time.sleep(_SETTLED_SECONDS)
@@ -288,24 +279,24 @@ def measure(
 
     `about` is the summary's place. Ends the process with status 1 where a cell failed.
     """
+    cells = ordered(specs, options.timing.repeats, _SEED, "workload")
+    plan = Plan(
+        scenario=name,
+        label="",
+        quick=options.quick,
+        started=now_text(),
+        command=shlex.join([COMMAND, *sys.argv[1:]]),
+        seed=_SEED,
+        pool=None,
+        left_out=[],
+        cells=cells,
+    )
     folder = options.results or RESULTS / name / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    folder.mkdir(parents=True, exist_ok=True)
+    record = Record.begin(folder, plan, dict(about))
     write_machine(folder)
-    write_place(folder, name, place)
-    planned = ordered(specs, options.timing.repeats, _SEED, "workload")
-    started, done = now_text(), list[Cell]()
-    try:
-        with Bar(_out, "", len(planned)) as bar:
-            for one in planned:
-                bar.show(", ".join(map(str, one.spec.factors.values())))
-                done.append(place.run(one, folder))
-                bar.show(advance=1)
-    finally:
-        told = shlex.join([COMMAND, *sys.argv[1:]])
-        summary = Summary(name, "", started, now_text(), options.quick, told, dict(about), done)
-        summary.save(folder)
-    print(pages.write(folder))
-    if any(cell.status == "failed" for cell in done):
+    runner.carry_out(record, _out, make=lambda: place)
+    _out.print(f"\n{pages.write(folder)}", markup=False)
+    if record.failed:
         raise SystemExit(1)
 
 
@@ -335,14 +326,13 @@ def mount(disk: Path | None, **given: Any) -> None:
     options = Options(**given)
     cases = options.chosen(cost.MOUNT)
     cores, disk = choose_cores(options.client_cpu), disk or BUILD / "bench"
-    with files(disk) as folders:
-        specs = [spec for case in cases for spec in cost.on_mount(case, options.timing)]
-        about = {
-            "kind": "pool",
-            "pool": f"files on {_TMPFS} and {shown(disk)}",
-            "client on processor": cores.client,
-        }
-        measure("mount", options, specs, OnFiles(cores.client, folders), about)
+    specs = [spec for case in cases for spec in cost.on_mount(case, options.timing)]
+    about = {
+        "kind": "pool",
+        "pool": f"files on {_TMPFS} and {shown(disk)}",
+        "client on processor": cores.client,
+    }
+    measure("mount", options, specs, OnFiles(cores.client, disk), about)
 
 
 def stalling(**given: Any) -> None:

@@ -12,7 +12,7 @@ import secrets
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +53,10 @@ _SHORTEST = 0.7  # of a cell's seconds, which have a ramp in them
 Tick = Callable[[float, Live | None], None]
 
 
-def run_cell(
-    planned: PlannedCell,
-    place: Target,
-    engine: Engine,
-    run: Path,
-    tick: Tick,
-    cpus: Collection[int] | None = None,
-) -> Cell:
+def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tick: Tick) -> Cell:
     """Run a cell of the run in the folder `run`, anew if it had begun; it fails, but never raises.
 
-    What its fio leaves lies in the folder of the cell. Its `machine_cpu_s` is that of all
-    processors, or of those in `cpus` alone.
+    What its fio leaves lies in the folder of the cell.
     """
     cell = waiting_cell(planned)
     folder = (run / cell.folder).absolute()
@@ -72,24 +64,25 @@ def run_cell(
     work = place.scratch / planned.id if place.scratch else folder
     argv: list[str] = []
     try:
-        place.prepare(planned.spec.files)
-        others = None if place.remote else watch.others_busy(cpus)
-        entries = Entries(planned.spec, lambda spec, at: command(spec, place, engine, at), work)
+        asked = place.prepare(planned.spec)
+        others = None if place.remote else watch.others_busy(place.cpus)
+        entries = Entries(asked, lambda spec, at: command(spec, place, engine, at), work)
         with entries as spec:
             argv = command(spec, place, engine, work)
             sampler = Sampler(work)
-            client = Watch(watch.local, _POLL_SECONDS, cpus)
+            client = Watch(watch.local, _POLL_SECONDS, place.cpus)
             with Watch(place.ask) as server, client:
                 result = _watched(argv, sampler, place, spec, tick)
             if place.remote:
                 place.remote.check_complete(result)
             cell = measured(cell, _forgiven(result, spec), client)
         assert result.report is not None
-        came = offered.arrivals(planned.spec, result, result.report)
+        came = offered.arrivals(asked, result, result.report)
         cell = dataclasses.replace(cell, arrivals=came)
-        cell = _in_time(cell, planned.spec, sampler, result.report, place.remote is None)
+        cell = _in_time(cell, asked, sampler, result.report, place.remote is None)
         told = server.figures(watch.window(work, result.report))
         cell = dataclasses.replace(cell, others_busy=others, server=told, server_why=server.why)
+        cell = place.told(cell)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
     try:

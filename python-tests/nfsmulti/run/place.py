@@ -8,7 +8,7 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, quote, urlsplit
@@ -27,6 +27,7 @@ from nfsmulti.pool import CellMounts, mount_ports, mount_source, pool_lines
 from nfsmulti.processes import run
 from nfsmulti.run.watch import Ask, by_command, local
 from nfsmulti.stories import CellSpec, GuestPlace, OwnPool
+from nfsmulti.summary import Cell
 
 # The engine's names of one option, and two that exclude each other: a cell's take away a path's.
 VERSION_NAMES = ("version", "nfsvers")
@@ -41,8 +42,8 @@ class Target(Protocol):
     `enter` are the words that lead to where clients are. `directory` holds all files of the jobs on
     the server, "" for the export's root. `scratch` is where fio's own files go while it runs, None
     for where they stay. `remote` runs it where that is on other hosts. `ask` asks
-    the server for its processors and memory, None where that cannot be done. `remedy` says what to
-    do where no cell can be run.
+    the server for its processors and memory, None where that cannot be done. `cpus` are the
+    processors whose work counts, None for all. `remedy` says what to do where no cell can be run.
     """
 
     enter: Sequence[str] = ()
@@ -50,6 +51,7 @@ class Target(Protocol):
     scratch: Path | None = None
     remote: RemoteFio | None = None
     ask: Ask | None = None
+    cpus: Collection[int] | None = None
     remedy: str | None = None
 
     def __enter__(self) -> Self:
@@ -68,9 +70,13 @@ class Target(Protocol):
         """Return the mounts of a cell of client "mounts" or "mount"; HarnessError for none."""
         raise HarnessError(f"there are no mounts for {spec.mounts}")
 
-    def prepare(self, files: Mapping[str, int]) -> None:
-        """See to files of so many bytes, where this can be done faster than by fio."""
-        return
+    def prepare(self, spec: CellSpec) -> CellSpec:
+        """Make ready for a cell, with its files where fio is slower, and return what runs here."""
+        return spec
+
+    def told(self, cell: Cell) -> Cell:
+        """Return a cell that has just run, with what the place itself knows of it."""
+        return cell
 
     def trouble(self) -> str | None:
         """Tell why it serves no longer, None while it does, or where nobody knows."""
@@ -103,10 +109,11 @@ class InLab(Target):
         """Return the pool of the lab's first addresses."""
         return ",".join(asked(path, spec) for path in self._lab.pool_of(spec.paths).split(","))
 
-    def prepare(self, files: Mapping[str, int]) -> None:
+    def prepare(self, spec: CellSpec) -> CellSpec:
         """Write the files behind the servers' back, which no limit slows down, where they lie."""
         if not self._lab.config.memory:
-            write_files(self._lab.export_dir, files)
+            write_files(self._lab.export_dir, spec.files)
+        return spec
 
     def trouble(self) -> str | None:
         """Tell which server has died."""
@@ -339,9 +346,10 @@ class InGuest(Target):
             return self._mounted.make([(f"{ADDRESSES[0]}:{export}", spec.mount_options)])
         return [mount.folder for mount in self._place.mounts[spec.mounts]][: spec.paths]
 
-    def prepare(self, files: Mapping[str, int]) -> None:
+    def prepare(self, spec: CellSpec) -> CellSpec:
         """Write the files behind the server's back, which no limit slows down."""
-        write_files(Path(EXPORT), files)
+        write_files(Path(EXPORT), spec.files)
+        return spec
 
     def servers(self) -> list[str]:
         """Name it."""

@@ -236,7 +236,7 @@ def warm_ups(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
     Their repeat is 0. Cells that differ in a server's setting or in load alone have one together.
     """
     found: dict[str, PlannedCell] = {}
-    for cell in cells:
+    for cell in filter(lambda cell: cell.spec.warm_up, cells):
         found.setdefault(repr(dataclasses.replace(cell.spec, factors={}, load=0)), cell)
     return [
         PlannedCell(f"warm-up-{cell.id.removesuffix(f'-r{cell.repeat}')}", 0, 0, _short(cell.spec))

@@ -40,7 +40,7 @@ class Record:
     @classmethod
     def begin(cls, folder: Path, plan: Plan, place: dict[str, Any]) -> Record:
         """Make the folder of a new run, in which every cell waits; `place` is the summary's."""
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         plan.save(folder)
         summary = Summary(
             scenario=plan.scenario,
@@ -51,7 +51,7 @@ class Record:
             command=plan.command,
             place=place,
             cells=[waiting_cell(cell) for cell in plan.cells],
-            warm_up_s=WARM_UP_SECONDS,
+            warm_up_s=WARM_UP_SECONDS if warm_ups(plan.cells) else 0.0,
             most_times=plan.most_times,
         )
         summary.save(folder)

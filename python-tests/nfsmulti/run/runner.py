@@ -183,7 +183,10 @@ class _Runs:
     def _run(self, planned: PlannedCell, times: int = 1) -> Cell:
         longer = lengthened(planned, times)
         self.watcher.begin(longer)
-        cell = run_cell(longer, self.place, self.engine, self.record.folder, self.watcher.tick)
+        for _ in range(planned.spec.tries):
+            cell = run_cell(longer, self.place, self.engine, self.record.folder, self.watcher.tick)
+            if cell.status == "done":
+                break
         return dataclasses.replace(cell, times=times)
 
 
@@ -194,9 +197,15 @@ def expected(record: Record) -> float:
     return expected_seconds(left, _guests(record))
 
 
-def carry_out(record: Record, out: Console, metrics: Path | None = None) -> None:
+def carry_out(
+    record: Record,
+    out: Console,
+    metrics: Path | None = None,
+    make: Callable[[], Target] | None = None,
+) -> None:
     """Run all cells that wait or have failed before; `metrics` is the file of --metrics.
 
+    `make` gives the place of every cell, where it is none of the scenario's.
     Raises HarnessError where places did not start, after the cells of the others: what waits there
     can be resumed.
     """
@@ -211,7 +220,11 @@ def carry_out(record: Record, out: Console, metrics: Path | None = None) -> None
             watcher = Metrics(metrics, record, meter) if metrics else meter
             for name in plan.places:
                 try:
-                    if record.waiting(name):
+                    if not record.waiting(name):
+                        continue
+                    if make:
+                        run_in_place(record, name, make, Engine.built(), watcher)
+                    else:
                         _run_place(record, name, watcher, out)
                 except HarnessError as error:
                     missed.append(error)
@@ -260,7 +273,8 @@ def _run_on_pool(record: Record, engine: Engine, watcher: Watcher) -> None:
 
 
 def _guests(record: Record) -> set[str]:
-    places = SCENARIOS[record.plan.scenario].places
+    scenario = SCENARIOS.get(record.plan.scenario)  # None: a bench's
+    places = scenario.places if scenario else {}
     return {name for name, place in places.items() if isinstance(place, GuestPlace)}
 
 

@@ -165,11 +165,13 @@ _CASES = {case.words: case for case in (*CLIENT_COST, *MOUNT)}
 
 # --- what fio runs ---
 
+SINK = "nfs-sink"  # the place of all cells but those on files
 FILES = {"bench": 256 << 20}  # of `mount`
 _FILE = {"filename": "bench", "size": "1g"}  # nfs-sink has every file
 _ENTRIES = 64  # so few that nearly all calls are what is asked
 # The peer's jobs may hang at their end: after so many seconds more they never end.
 _SPARE_SECONDS, _SPARE_SECONDS_PER_CONNECTION = 3.0, 0.05
+_TRIES = 3  # for they may hang at their beginning, too
 
 Options = dict[str, Factor | None]
 
@@ -233,7 +235,9 @@ def _peer(case: Case, timing: Timing, fio: Path) -> CellSpec:
         "iodepth": case.depth // case.connections,
     }
     spare = _SPARE_SECONDS + _SPARE_SECONDS_PER_CONNECTION * case.connections
-    return _spec(case, PEER, timing, options, client="other", fio=str(fio), patience=spare)
+    return _spec(
+        case, PEER, timing, options, client="other", fio=str(fio), patience=spare, tries=_TRIES
+    )
 
 
 def on_mount(case: Case, timing: Timing) -> list[CellSpec]:
@@ -241,8 +245,9 @@ def on_mount(case: Case, timing: Timing) -> list[CellSpec]:
     options: Options = {"filename": "bench", "size": FILES["bench"]}
     options["direct"] = 1 if case.place == "disk" else None
     timing = dataclasses.replace(timing, ramp=0)  # of which the machine's CPU time knows nothing
-    theirs = _spec(case, IO_URING, timing, {**options, "ioengine": IO_URING}, client="mount")
-    return [_spec(case, OURS, timing, options), theirs]
+    words = {**options, "ioengine": IO_URING}
+    theirs = _spec(case, IO_URING, timing, words, client="mount", files=FILES)
+    return [_spec(case, OURS, timing, options, files=FILES), theirs]
 
 
 def _spec(case: Case, engine: str, timing: Timing, options: Options, **more: Any) -> CellSpec:
@@ -257,7 +262,7 @@ def _spec(case: Case, engine: str, timing: Timing, options: Options, **more: Any
     }
     return CellSpec(
         factors={"workload": case.words, "engine": engine},
-        place=case.place,
+        place=case.place or SINK,
         jobfile="",
         options={
             **dict.fromkeys(sorted(FOR_HARNESS - kept)),
@@ -266,6 +271,7 @@ def _spec(case: Case, engine: str, timing: Timing, options: Options, **more: Any
             **own,
         },
         seconds=timing.seconds + timing.ramp,
+        warm_up=False,
         **more,
     )
 

@@ -44,8 +44,9 @@ class CellSpec:
     metadata operations, which has entries of its own: see run/cell.py. `prerun` is a command of the
     shell that runs when all `numjobs` are ready for their first I/O, which then begin together;
     where it fails, so does the cell. `fio` is the program. Where there is a `patience`, jobs that
-    go on for so many seconds beyond their time are killed, and what fio then reports counts. With a
-    `load` I/O arrives by a clock: at so many per cent of what the cell without one has reached.
+    go on for so many seconds beyond their time are killed, and what fio then reports counts; a cell
+    that fails has so many `tries`. With a `load` I/O arrives by a clock: at so many per cent of
+    what the cell without one has reached. One with a `warm_up` has run before, for nothing.
     """
 
     factors: dict[str, Factor]
@@ -64,7 +65,9 @@ class CellSpec:
     prerun: str = ""
     fio: str = "fio"
     patience: float = 0.0
+    tries: int = 1
     load: int = 0
+    warm_up: bool = True
 
 
 @dataclass(frozen=True)

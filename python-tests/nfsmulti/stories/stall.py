@@ -76,7 +76,7 @@ def spec(case: Case, seconds: float) -> CellSpec:
         "randrepeat": 0,  # or all repeats would have one schedule
     }  # fmt: skip
     factors = {"workload": f"4k random reads, {RATE:,} a second", **case.factors}
-    return CellSpec(factors, "", "", options, seconds)
+    return CellSpec(factors, cost.SINK, "", options, seconds, warm_up=False)
 
 
 def users_see(service_ns: int, depth: int) -> Counter[int]:
