@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti demo: where it runs, and how: within a budget of time, limits fitted as it goes.
 
-What runs and what that shows is in stories/showcase.py; cells and summary.json are those of a run.
+What runs and what that shows is in showcase.py; cells and summary.json are those of a run.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Target
 from nfsmulti.run.plan import PlannedCell, name_of, ordered
 from nfsmulti.run.record import Meter, now_text, one_line, waiting_cell, write_machine
-from nfsmulti.stories.scenario import CellSpec
-from nfsmulti.stories.showcase import (
+from nfsmulti.scenario import CellSpec
+from nfsmulti.showcase import (
     IN_LAB,
     LAB,
     ON_LOOPBACK,

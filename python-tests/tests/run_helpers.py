@@ -14,7 +14,8 @@ from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Target
 from nfsmulti.run.plan import Plan, Setting, ordered, under
 from nfsmulti.run.record import Record
-from nfsmulti.stories import SCENARIOS, CellSpec, OwnPool, Scale
+from nfsmulti.scenario import CellSpec, OwnPool, Scale
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell
 
 QUIET = Console(quiet=True)

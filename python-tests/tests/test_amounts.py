@@ -15,7 +15,8 @@ from run_helpers import own_cells
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.run.amounts import Amounts, cached, file_bytes, server_memory
-from nfsmulti.stories import SCENARIOS, Scale
+from nfsmulti.scenario import Scale
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Factor, Summary
 from servers.scripted import ScriptedServer
 

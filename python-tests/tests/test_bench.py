@@ -13,18 +13,9 @@ from conftest import call_harness
 from engine_helpers import anybody_names, eventually
 from rich.console import Console
 
-from nfsmulti.bench import peers
+from nfsmulti.bench import cost, peers
 from nfsmulti.bench.command import OnFiles, OnSink, choose, choose_cores
-from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine
-from nfsmulti.report import pages
-from nfsmulti.report.story import Verdict
-from nfsmulti.run.cell import run_cell
-from nfsmulti.run.place import Target
-from nfsmulti.run.plan import PlannedCell
-from nfsmulti.stats import Ratio
-from nfsmulti.stories import cost
-from nfsmulti.stories.cost import (
+from nfsmulti.bench.cost import (
     CLIENT_COST,
     DATA,
     IO_URING,
@@ -38,7 +29,15 @@ from nfsmulti.stories.cost import (
     Case,
     Timing,
 )
-from nfsmulti.stories.scenario import CellSpec
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine
+from nfsmulti.report import pages
+from nfsmulti.report.story import Verdict
+from nfsmulti.run.cell import run_cell
+from nfsmulti.run.place import Target
+from nfsmulti.run.plan import PlannedCell
+from nfsmulti.scenario import CellSpec
+from nfsmulti.stats import Ratio
 from nfsmulti.summary import Cell, Figures, Server, Status, Summary
 from nfsmulti.texts import Table
 

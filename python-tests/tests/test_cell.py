@@ -13,7 +13,7 @@ from nfsmulti.report import charts, overtime
 from nfsmulti.run import series
 from nfsmulti.run.live import Sampler
 from nfsmulti.run.series import Series
-from nfsmulti.stories import CellSpec
+from nfsmulti.scenario import CellSpec
 
 
 def _logs(folder: Path, seconds: float = 8, jobs: int = 1) -> Series:

@@ -28,7 +28,7 @@ from nfsmulti.paths import JOBFILES, PYTHON_TESTS, build_dir
 from nfsmulti.processes import find, run
 from nfsmulti.report.story import Verdict
 from nfsmulti.run.plan import PlannedCell
-from nfsmulti.stories.showcase import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, trouble
+from nfsmulti.showcase import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, trouble
 from nfsmulti.summary import Cell, Figures, Summary
 
 _SECONDS, _CORES = 3.0, 2

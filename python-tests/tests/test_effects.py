@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from nfsmulti.report.effects import Estimate, Model
 from nfsmulti.stats import holm
-from nfsmulti.stories.effects import Estimate, Model
 
 # E. W. Crampton, The growth of the odontoblast of the incisor teeth (1947), as in R's ToothGrowth:
 # length by supplement and dose, ten animals each.

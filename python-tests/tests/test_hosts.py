@@ -28,7 +28,8 @@ from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, find, run
 from nfsmulti.run.cell import command, job_rows
 from nfsmulti.run.place import OnHosts
-from nfsmulti.stories import SCENARIOS, OwnPool, Scale
+from nfsmulti.scenario import OwnPool, Scale
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Summary
 
 _HOSTS = 4

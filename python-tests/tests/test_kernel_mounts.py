@@ -18,7 +18,7 @@ from nfsmulti.fiorun import Option
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.processes import run
 from nfsmulti.run.place import InGuest
-from nfsmulti.stories import CellSpec, GuestPlace
+from nfsmulti.scenario import CellSpec, GuestPlace
 
 pytestmark = pytest.mark.kernel_lab
 

@@ -27,7 +27,8 @@ from nfsmulti.run.plan import PlannedCell, ordered, warm_ups
 from nfsmulti.run.record import Watcher
 from nfsmulti.run.series import Series
 from nfsmulti.run.start import NothingToRunError, resumed
-from nfsmulti.stories import SCENARIOS, CellSpec, Choice, OwnPool, Scale
+from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Arrivals, Cell, Summary
 from nfsmulti.texts import MISSING
 from nfsmulti.units import Slo

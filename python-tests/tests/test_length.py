@@ -17,8 +17,8 @@ from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, lengthened, may_double
 from nfsmulti.run.record import Record, Watcher, waiting_cell
 from nfsmulti.run.series import Series
+from nfsmulti.scenario import CellSpec, Scale
 from nfsmulti.stats import MOST_TIMES, Window, halves, settled
-from nfsmulti.stories import CellSpec, Scale
 from nfsmulti.summary import Cell, Factor, Summary
 
 

@@ -22,7 +22,7 @@ from nfsmulti.run.live import TROUBLES, Live
 from nfsmulti.run.metrics import Metrics
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import Watcher, waiting_cell
-from nfsmulti.stories import Scale
+from nfsmulti.scenario import Scale
 from servers.scripted import Answer, Nfs, ScriptedServer, on
 
 _SECONDS = 5.0

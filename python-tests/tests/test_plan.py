@@ -22,7 +22,8 @@ from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
 from nfsmulti.run.start import Request, begun, resumed
-from nfsmulti.stories import SCENARIOS, GuestPlace, OwnPool, Scale
+from nfsmulti.scenario import GuestPlace, OwnPool, Scale
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Summary
 
 

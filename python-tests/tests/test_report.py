@@ -25,9 +25,9 @@ from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT
 from nfsmulti.processes import run
 from nfsmulti.report import charts, conditions, overtime, pages, rows
 from nfsmulti.report.answer import Answer, caveats, ran
-from nfsmulti.report.pages import write
+from nfsmulti.report.pages import REPORTS, write
 from nfsmulti.stats import Sample
-from nfsmulti.stories import REPORTS, SCENARIOS
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Factor, Figures, Server, Summary
 from nfsmulti.texts import Table
 

@@ -13,9 +13,11 @@ import made_runs
 import pytest
 from made_runs import faster, report_of
 
+from nfsmulti.report import effects
 from nfsmulti.run.plan import crossed
+from nfsmulti.scenario import Scale
 from nfsmulti.stats import holm
-from nfsmulti.stories import SCENARIOS, Scale, effects
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Factor, Summary
 
 _SWEEP = SCENARIOS["sweep"]

@@ -34,6 +34,7 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.lab.guest import inside
 from nfsmulti.processes import Completed, Process, run
 from nfsmulti.report import pages
+from nfsmulti.report.pages import REPORTS
 from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import Tick, run_cell
 from nfsmulti.run.live import Live
@@ -41,7 +42,8 @@ from nfsmulti.run.place import InGuest, InLab, OnPool, Target
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.run.record import Record, Watcher, waiting_cell, write_place
 from nfsmulti.run.runner import ProgressStream, run_in_guests
-from nfsmulti.stories import REPORTS, SCENARIOS, CellSpec, GuestPlace, Scale
+from nfsmulti.scenario import CellSpec, GuestPlace, Scale
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.units import parse_rate
 

@@ -13,7 +13,7 @@ from nfsmulti.fiorun import FioReport
 from nfsmulti.run import watch
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.watch import Sample, Watch
-from nfsmulti.stories import Scale
+from nfsmulti.scenario import Scale
 
 
 def _report(*milliseconds: int) -> FioReport:

@@ -19,7 +19,7 @@ from nfsmulti.run import watch
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import said
 from nfsmulti.run.watch import Watch
-from nfsmulti.stories import Scale
+from nfsmulti.scenario import Scale
 from nfsmulti.summary import Cell, Server, Summary
 
 _STAT = "cpu  {0} 0 0 {1} 0 0 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0 0 0\ncpu1 1 0 0 1 0 0 0 0 0 0\n"

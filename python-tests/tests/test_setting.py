@@ -18,7 +18,8 @@ from nfsmulti.run.place import InGuest
 from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under, warm_ups
 from nfsmulti.run.record import Watcher
 from nfsmulti.run.runner import SettingController, run_in_place
-from nfsmulti.stories import SCENARIOS, GuestPlace, Scale
+from nfsmulti.scenario import GuestPlace, Scale
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Summary
 
 _SECONDS = 240.0

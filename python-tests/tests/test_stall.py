@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import call_harness
 
+from nfsmulti.bench.stall import CASES, FIOS, OURS, Case, ms, spec, users_see
 from nfsmulti.report import pages
-from nfsmulti.stories.stall import CASES, FIOS, OURS, Case, ms, spec, users_see
 from nfsmulti.summary import Cell, Figures, Summary
 
 _MS = 10**6  # ns

@@ -28,7 +28,8 @@ from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, warm_ups
 from nfsmulti.run.watch import fio_options
-from nfsmulti.stories import SCENARIOS, CellSpec, Choice, OwnPool, Scale
+from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.summary import Summary
 

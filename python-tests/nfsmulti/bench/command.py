@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 import psutil
 from rich.console import Console
 
-from nfsmulti.bench import peers
+from nfsmulti.bench import cost, peers, stall
+from nfsmulti.bench.cost import Case, Timing
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioProcess
@@ -31,9 +32,7 @@ from nfsmulti.run.cell import command, jobs_of
 from nfsmulti.run.place import Target, asked
 from nfsmulti.run.plan import Plan, ordered
 from nfsmulti.run.record import Record, now_text, write_machine
-from nfsmulti.stories import cost, stall
-from nfsmulti.stories.cost import Case, Timing
-from nfsmulti.stories.scenario import CellSpec
+from nfsmulti.scenario import CellSpec
 from nfsmulti.summary import Cell, Server
 from nfsmulti.texts import Table
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nfsmulti.bench import cost, stall
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import RESULTS, ROOT
 from nfsmulti.processes import run
 from nfsmulti.report import cells, charts
 from nfsmulti.stats import Ratio
-from nfsmulti.stories import cost, stall
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table, rate_text
 

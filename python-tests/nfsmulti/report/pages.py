@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from nfsmulti import texts
+from nfsmulti import showcase, texts
+from nfsmulti.bench import cost, stall
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, needs_sources, portable, shown
 from nfsmulti.report import cells, charts, conditions, details, documents, overtime, rows
 from nfsmulti.report.answer import EMULATED, Answer, caveats, next_command, of_point, ran
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
-from nfsmulti.stories import REPORTS, SCENARIOS
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
 from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
     import jinja2
+
+# Of all that keeps runs, by the names of their folders.
+REPORTS = {name: scenario.report for name, scenario in SCENARIOS.items()}
+REPORTS |= {"demo": showcase.REPORT, **cost.REPORTS, "stall": stall.REPORT}
 
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
 TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}

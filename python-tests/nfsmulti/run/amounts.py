@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nfsmulti.errors import HarnessError
 from nfsmulti.run.plan import jobfile_jobs
 from nfsmulti.run.watch import by_command
-from nfsmulti.stories.scenario import CellSpec, timed
+from nfsmulti.scenario import CellSpec, timed
 from nfsmulti.summary import Summary
 from nfsmulti.units import parse_size, size_text
 

@@ -37,8 +37,8 @@ from nfsmulti.run.place import Target
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
 from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.run.watch import Watch
+from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import jain, settled
-from nfsmulti.stories import CellSpec
 from nfsmulti.stories.metadata import MOST, size_of
 from nfsmulti.summary import Cell, Factor, Figures, JobRow
 

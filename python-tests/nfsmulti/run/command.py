@@ -21,7 +21,8 @@ from nfsmulti.run.amounts import Amounts, cached
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.offered import job_of
 from nfsmulti.run.record import Record
-from nfsmulti.stories import SCENARIOS, Choice, GuestPlace
+from nfsmulti.scenario import Choice, GuestPlace
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.texts import duration_text

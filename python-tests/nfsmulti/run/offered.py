@@ -23,8 +23,7 @@ from nfsmulti.report import cells
 from nfsmulti.report.loads import FACTOR, PEAK
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs, name_of
 from nfsmulti.run.record import one_line
-from nfsmulti.stories import CellSpec
-from nfsmulti.stories.scenario import FOR_HARNESS
+from nfsmulti.scenario import FOR_HARNESS, CellSpec
 from nfsmulti.summary import Arrivals, Cell, Factor
 
 _SPANS = ("lag", "wait", "rtt")

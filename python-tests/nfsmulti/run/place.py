@@ -26,7 +26,7 @@ from nfsmulti.paths import COMMAND, write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, pool_lines
 from nfsmulti.processes import run
 from nfsmulti.run.watch import Ask, by_command, local
-from nfsmulti.stories import CellSpec, GuestPlace, OwnPool
+from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool
 from nfsmulti.summary import Cell
 
 # The engine's names of one option, and two that exclude each other: a cell's take away a path's.

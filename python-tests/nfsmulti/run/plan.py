@@ -21,8 +21,7 @@ from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import JOBFILES, made, write_json
 from nfsmulti.processes import run
 from nfsmulti.run.place import VERSION_NAMES
-from nfsmulti.stories import CellSpec
-from nfsmulti.stories.scenario import FOR_HARNESS, timed
+from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.summary import Cell, Factor
 
 FILE = "plan.json"

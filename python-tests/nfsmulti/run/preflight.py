@@ -15,7 +15,7 @@ from nfsmulti.export import PathInfo
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import Plan, jobfile_jobs
-from nfsmulti.stories import CellSpec
+from nfsmulti.scenario import CellSpec
 from nfsmulti.units import parse_size
 
 _READS = ("read", "randread")

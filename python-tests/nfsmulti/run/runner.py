@@ -41,7 +41,8 @@ from nfsmulti.run.plan import (
 )
 from nfsmulti.run.record import Meter, Record, Watcher, expected_seconds, waiting_cell, write_place
 from nfsmulti.run.watch import answer
-from nfsmulti.stories import OWN, SCENARIOS, GuestPlace
+from nfsmulti.scenario import OWN, GuestPlace
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Factor
 from nfsmulti.texts import duration_text
 

@@ -17,8 +17,8 @@ from statistics import fmean
 from typing import Any
 
 from nfsmulti.fiorun import Direction, FioReport
+from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import Window, percentile_us
-from nfsmulti.stories import CellSpec
 
 _BANDWIDTH, _LATENCY = "bw", "latency"
 _WINDOW_SECONDS, _FEWEST = 0.25, 8

@@ -27,8 +27,9 @@ from nfsmulti.run.offered import peaks_first
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
 from nfsmulti.run.record import Record, changed, now_text, write_machine
+from nfsmulti.scenario import CellSpec, Choice, GuestPlace, Scale, Scenario
 from nfsmulti.stats import MOST_TIMES
-from nfsmulti.stories import SCENARIOS, CellSpec, Choice, GuestPlace, Scale, Scenario
+from nfsmulti.stories import SCENARIOS
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"

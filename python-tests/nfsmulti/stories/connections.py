@@ -25,7 +25,7 @@ from nfsmulti.report import cells, charts, conditions, curves, scaling
 from nfsmulti.report.answer import Answer, extent, fewest, varying
 from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
-from nfsmulti.stories.scenario import (
+from nfsmulti.scenario import (
     FOR_HARNESS,
     OWN,
     CellSpec,

@@ -18,8 +18,8 @@ from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.curves import Axis, Curve, ends_table
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
+from nfsmulti.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Factor, Summary
 
 # --- what runs ---

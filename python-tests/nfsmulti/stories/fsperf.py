@@ -20,8 +20,7 @@ from nfsmulti.report import cells, charts, conditions, curves
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.curves import Axis, Curve, ends_table
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
-from nfsmulti.stats import Ratio
-from nfsmulti.stories.scenario import (
+from nfsmulti.scenario import (
     OWN,
     CellSpec,
     Client,
@@ -32,6 +31,7 @@ from nfsmulti.stories.scenario import (
     Scenario,
     timed,
 )
+from nfsmulti.stats import Ratio
 from nfsmulti.summary import Factor, Summary
 
 # --- what runs ---

@@ -18,8 +18,7 @@ from pathlib import Path
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import loads, response
 from nfsmulti.report.story import Report
-from nfsmulti.stories.connections import MIXED, mount_options
-from nfsmulti.stories.scenario import (
+from nfsmulti.scenario import (
     OWN,
     CellSpec,
     Choice,
@@ -30,6 +29,7 @@ from nfsmulti.stories.scenario import (
     Scenario,
     timed,
 )
+from nfsmulti.stories.connections import MIXED, mount_options
 from nfsmulti.summary import Factor
 
 _FACTORS = ("limits", "transport", "version", "jobs", "nconnect", "workload", loads.FACTOR)

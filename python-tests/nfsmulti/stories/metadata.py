@@ -31,9 +31,7 @@ from nfsmulti.report.story import (
     beyond,
     untestable,
 )
-from nfsmulti.stats import Ratio, Sample
-from nfsmulti.stories.connections import mount_options
-from nfsmulti.stories.scenario import (
+from nfsmulti.scenario import (
     OWN,
     CellSpec,
     Entries,
@@ -44,6 +42,8 @@ from nfsmulti.stories.scenario import (
     Scenario,
     timed,
 )
+from nfsmulti.stats import Ratio, Sample
+from nfsmulti.stories.connections import mount_options
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import MISSING, Table
 

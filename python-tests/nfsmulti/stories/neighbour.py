@@ -28,8 +28,8 @@ from nfsmulti.report.story import (
     parts,
     untestable,
 )
+from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.stats import FEWEST, Ratio, Sample
-from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 from nfsmulti.texts import Table
 

@@ -18,8 +18,8 @@ from nfsmulti.report.answer import Answer
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
+from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.stats import Ratio
-from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 

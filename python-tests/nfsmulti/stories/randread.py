@@ -15,8 +15,8 @@ from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
+from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.stats import Sample
-from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, JobRow, Summary
 from nfsmulti.texts import Table
 

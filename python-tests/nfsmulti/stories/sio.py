@@ -33,8 +33,8 @@ from nfsmulti.report.story import (
     untestable,
     weakest,
 )
+from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.stats import Ratio
-from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 

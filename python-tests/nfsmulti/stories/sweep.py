@@ -21,6 +21,7 @@ from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.paths import as_typed
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.answer import MOST_ROWS, Answer
+from nfsmulti.report.effects import ALIKE, SIGNIFICANT, Speed
 from nfsmulti.report.story import (
     Beside,
     Finding,
@@ -34,8 +35,7 @@ from nfsmulti.report.story import (
     parts,
     weakest,
 )
-from nfsmulti.stories.effects import ALIKE, SIGNIFICANT, Speed
-from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
+from nfsmulti.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_rate

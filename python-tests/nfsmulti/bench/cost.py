@@ -29,8 +29,8 @@ from nfsmulti.report.story import (
     as_wanted,
     beyond,
 )
+from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Ratio
-from nfsmulti.stories.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_size

@@ -15,8 +15,8 @@ from nfsmulti.lab import Fit, Limits
 from nfsmulti.report import cells, charts
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Judged, Plot, Report, Section, Story, Verdict, judge
+from nfsmulti.scenario import CellSpec, timed
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.stories.scenario import CellSpec, timed
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table, rate_text
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
+from nfsmulti.bench import cost
 from nfsmulti.report import cells, charts
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Plot, Report, Section, Story
+from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Sample, merged, percentile_ns
-from nfsmulti.stories import cost
-from nfsmulti.stories.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.summary import Factor, Summary
 from nfsmulti.texts import Table
 
