@@ -168,7 +168,6 @@ class Scenario:
     without limits to see what that carries.
     """
 
-    name: str
     places: Mapping[str, Place]
     cells: Callable[[Scale], list[CellSpec]]
     own_cells: Callable[[Scale, OwnPool], tuple[list[CellSpec], list[str]]]
@@ -177,6 +176,11 @@ class Scenario:
     quick_repeats: int = 3  # the fewest that give an interval
     lengthens: bool = True
     probes: Callable[[Scale], dict[str, CellSpec]] = field(default=lambda _: {})
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.report.name
 
 
 def timed(seconds: float) -> dict[str, Factor | None]:

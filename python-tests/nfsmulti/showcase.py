@@ -285,6 +285,7 @@ def _tell(summary: Summary) -> Story:
 
 REPORT = Report(
     "demo",
+    "demo: one connection and several",
     factors=("workload", "side"),
     tell=_tell,
 )

@@ -470,7 +470,8 @@ def test_a_build_of_another_place_is_configured_anew(
 def _with_arguments(root: Path) -> None:
     """Put there what the system's Python understands arguments by."""
     harness, copy = ROOT / "python-tests/nfsmulti", root / "python-tests/nfsmulti"
-    shutil.copytree(harness / "arguments", copy / "arguments")
+    for folder in ("arguments", "stories"):  # of the latter the files' names
+        shutil.copytree(harness / folder, copy / folder)
     for name in ("__init__.py", "paths.py", "errors.py", "units.py"):
         shutil.copy(harness / name, copy)
 

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 from collections import Counter
@@ -27,7 +28,7 @@ from rich.console import Console
 from run_helpers import HANG, QUIET, REPORT, made_record, own_cells, run_one, staged_fio
 
 from nfsmulti import paths
-from nfsmulti.arguments import COMMANDS, SHARED
+from nfsmulti.arguments import COMMANDS
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
@@ -572,6 +573,27 @@ def _children_named(name: str) -> list[int]:
     return [int(pid) for pid in listed.split()]
 
 
-def test_the_command_line_has_the_words_of_the_stories() -> None:
-    assert {*SHARED["scenario"]["SCENARIO"]["of"]} == {*SCENARIOS, "all"}
+def test_history_takes_all_that_has_pages() -> None:
     assert {*COMMANDS["history"]["options"]["SCENARIO"]["of"]} == {*REPORTS}
+
+
+_ANOTHER = """
+from nfsmulti.arguments import understand
+from nfsmulti.report.pages import REPORTS
+from nfsmulti.stories import SCENARIOS
+for command in ("run", "history"):
+    understand([command, "another"])
+print(SCENARIOS["another"].name, REPORTS["another"].title, sep=", ")
+"""
+
+
+def test_a_story_is_a_module_and_nothing_else(tmp_path: Path) -> None:
+    """A harness with one more knows it."""
+    harness = tmp_path / "nfsmulti"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(paths.ROOT / "python-tests/nfsmulti", harness, ignore=ignored)
+    text = (harness / "stories/dd.py").read_text()
+    text = text.replace('"dd"', '"another"').replace('"""dd: ', '"""another: ')
+    (harness / "stories/another.py").write_text(text)
+    done = run([sys.executable, "-c", _ANOTHER], timeout=60, env={"PYTHONPATH": str(tmp_path)})
+    assert done.check().stdout == "another, another: one stream against five\n"

@@ -16,17 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nfsmulti.arguments.parser import Parser, Table, guess
+from nfsmulti.arguments.parser import Parser, guess
 from nfsmulti.paths import COMMAND
 
+_HERE = Path(__file__).parent
 # What there is, by the command's words.
-COMMANDS: dict[str, Table] = tomllib.loads(
-    Path(__file__).with_name("commands.toml").read_text(encoding="utf-8")
-)
+COMMANDS: dict[str, Any] = tomllib.loads((_HERE / "commands.toml").read_text(encoding="utf-8"))
 SHARED = COMMANDS.pop("shared")
-SCENARIOS: tuple[str, ...] = tuple(
-    name for name in SHARED["scenario"]["SCENARIO"]["of"] if name != "all"
-)
+# Each module of stories/ is a story; importing one takes more than Python's own library.
+STORIES = sorted(file.stem for file in _HERE.with_name("stories").glob("[!_]*.py"))
+for _taker in (SHARED["scenario"], COMMANDS["history"]["options"]):
+    _names = [*STORIES, *_taker["SCENARIO"]["of"]]
+    _taker["SCENARIO"] = {"of": _names, "help": ", ".join(_names)}
 # What the front end does itself.
 _FRONT_END = ("build", "package", "uninstall")
 

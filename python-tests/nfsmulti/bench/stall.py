@@ -193,4 +193,9 @@ _READING = [
     " iodepth is used up, it sends nothing: what should have been asked for is in no percentile.",
     "Latency is fio's lat here; the table of every cell has clat (from sending to completion) too.",
 ]
-REPORT = Report("stall", ("workload", "clock", "process", "iodepth"), _tell)
+REPORT = Report(
+    "stall",
+    "Latency of a server that stalls: what users see, and what is reported",
+    ("workload", "clock", "process", "iodepth"),
+    _tell,
+)

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
@@ -25,9 +23,6 @@ from nfsmulti.texts import MISSING, Table, repeats_to_tell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-_PUBLISHED = Path(__file__).parent.with_name("stories") / "published.toml"
 
 
 @dataclass(frozen=True)
@@ -92,16 +87,18 @@ class Story:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run has to say to what was published: stories/published.toml has that, by `name`.
+    """What a run has to say to what was published.
 
-    `beside` gives all published figures, with ours where the run has them: of a run without cells
-    it gives the published ones alone. `findings` are judged, and of such a run inconclusive or not
-    testable. `tell` needs one cell that is done. `factors` are those that all know of; None: they
-    take any. `names` are what tables call levels. `over_time` chooses the cells that are drawn
-    second by second.
+    `about` is what its page is called, and what was published, in a paragraph that begins so; all
+    else there is for readers of the code. `beside` gives all published figures, with ours where the
+    run has them: of a run without cells it gives the published ones alone. `findings` are judged,
+    and of such a run inconclusive or not testable. `tell` needs one cell that is done. `factors`
+    are those that all know of; None: they take any. `names` are what tables call levels.
+    `over_time` chooses the cells that are drawn second by second.
     """
 
     name: str
+    about: str
     factors: tuple[str, ...] | None
     tell: Callable[[Summary], Story]
     beside: Callable[[Summary], list[Beside]] = field(default=lambda _: [])
@@ -112,17 +109,16 @@ class Report:
     @property
     def title(self) -> str:
         """What the page is called."""
-        return _published()[self.name]["title"]
+        return self._paragraphs[0].removesuffix(".")
 
     @property
     def publication(self) -> str:
         """Who published what; "" for nothing."""
-        return _published()[self.name].get("published", "")
+        return next((one for one in self._paragraphs if one.startswith("Published")), "")
 
-
-@functools.cache
-def _published() -> dict[str, dict[str, str]]:
-    return tomllib.loads(_PUBLISHED.read_text())
+    @property
+    def _paragraphs(self) -> list[str]:
+        return [" ".join(one.split()) for one in self.about.split("\n\n")]
 
 
 # --- whether a published finding is found again, by one rule ---

@@ -29,8 +29,6 @@ from nfsmulti.texts import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
-# What `run all` runs.
-_PUBLISHED = ["dd", "sio", "oltp", "sweep", "fsperf", "randread", "neighbour"]
 # What a user gives of a request as it is, by its names in both.
 _AS_GIVEN = (
     *("pool", "repeat", "quick", "label", "seed", "hosts"),
@@ -51,7 +49,7 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
     }
     _check(scenario, given)
     every = scenario == "all"
-    chosen = _PUBLISHED if every else [scenario]
+    chosen = _published() if every else [scenario]
     folder = given["results"]
     if "resume" in given:
         begin = functools.partial(start.resumed, folder, _folder(more, chosen))
@@ -61,6 +59,11 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
     again = f"{COMMAND} run {scenario} --resume"
     again += f" --results {shown(folder)}" if folder != RESULTS else ""
     sys.exit(_carry_out_all(records, again if every else "", given.get("metrics")))
+
+
+def _published() -> list[str]:
+    """Return the stories that repeat what was published: those with findings to repeat."""
+    return [name for name, one in SCENARIOS.items() if one.report.findings(pages.nothing(name))]
 
 
 def _check(scenario: str, given: Mapping[str, Any]) -> None:

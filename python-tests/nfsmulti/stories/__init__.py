@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The stories: what fio runs for each, how it is judged, and what is drawn of it.
 
-A story is a module here that has a SCENARIO, and a name in arguments/commands.toml.
+Each module here is one, and has a SCENARIO; its docstring begins with the title of its pages, and
+with what was published. arguments/ knows the names by those of the files.
 """
 
 from importlib import import_module
 
-from nfsmulti.arguments import SCENARIOS as NAMES
+from nfsmulti.arguments import STORIES
 from nfsmulti.scenario import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
-    name: import_module(f"{__name__}.{name}").SCENARIO for name in NAMES
+    name: import_module(f"{__name__}.{name}").SCENARIO for name in STORIES
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""connections: one workload on more and more connections, by transport, version and jobs.
+"""connections: what more of them gain, and where that stops.
 
 Nothing was published with it: it asks what more connections give on a server, and where that stops.
 In the lab a connection has a cap and four fill the link (capped), or nothing is limited and the
@@ -370,12 +370,12 @@ def _lines(summary: Summary, drawn: list[Curve]) -> Section:
 
 _REPORT = Report(
     "connections",
+    __doc__,
     factors=_FACTORS,
     tell=tell,
 )
 
 SCENARIO = Scenario(
-    "connections",
     _PLACES,
     _cells,
     _own_cells,

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""dd: one stream against several, each on a connection of its own.
+"""dd: one stream against five.
+
+Published: `dd` of 838,860,800 bytes in blocks of 8192, written and read back, from AIX and Linux
+clients to a RHEL 6.8 server over 1 Gbit/s Ethernet (NFSv3, TCP, rsize = wsize = 32768). AIX wrote
+19.4 MB/s with one stream and 72 MB/s with five at once; Linux wrote 139 MB/s and read 98.0 MB/s
+with one. The limit was per connection.
 
 capped is the story's AIX client, whose connections do not get beyond a rate of their own; uncapped
 is its Linux client, for which the link alone is the limit.
@@ -235,6 +240,7 @@ def _plot(summary: Summary, client: str) -> Plot:
 
 _REPORT = Report(
     "dd",
+    __doc__,
     factors=("client", "direction", "streams"),
     beside=beside,
     tell=tell,
@@ -242,4 +248,4 @@ _REPORT = Report(
     names=lambda _: _WHERE,
 )
 
-SCENARIO = Scenario("dd", _PLACES, _cells, _own_cells, report=_REPORT)
+SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fsperf: one reader on one path, then with its I/O spread over two to four.
+"""fsperf: one reader over four paths.
+
+Published: SAP HANA's `fsperf -t read -m throughput -f 2g -b 64k`, one process that reads a 2 GiB
+file in 64 KiB blocks asynchronously, from a NetApp FAS8060 to RHEL over 10 GbE; the volume is
+mounted from four LIFs on one port, and each I/O goes to the next mount. NFSv3: 718 MB/s over one
+mount, 1100 MB/s over four (1.53 times); NFSv4: 523 and 1094 MB/s (2.09 times).
 
 The lab has the limits of the story, 9.4 Gbit/s for the link and 6.2 Gbit/s for a connection, or as
 much of them as the machine can carry. An emulated processor is far from that: the guest has an
@@ -267,6 +272,7 @@ def _file(client: str) -> str:
 
 _REPORT = Report(
     "fsperf",
+    __doc__,
     factors=("client", "paths", "spread"),
     beside=beside,
     tell=tell,
@@ -274,4 +280,4 @@ _REPORT = Report(
     names=_clients,
 )
 
-SCENARIO = Scenario("fsperf", _PLACES, _cells, _own_cells, probes=_probes, report=_REPORT)
+SCENARIO = Scenario(_PLACES, _cells, _own_cells, probes=_probes, report=_REPORT)

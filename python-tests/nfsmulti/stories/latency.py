@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""latency: how long users wait at rising load, and how much load keeps that within a limit.
+"""latency: how long users wait, and how much load a server holds at that.
 
 Nothing was published with it. Each configuration first runs as fast as it can, its peak;
 then I/O arrives by a clock of its own, at parts of that peak in a random order. A workload is a job
@@ -121,8 +121,8 @@ def _cell(jobfile: str, scale: Scale, factors: dict[str, Factor], load: int) -> 
     )
 
 
-_REPORT = Report("latency", factors=_FACTORS, tell=response.tell, over_time=response.at_limits)
-
-SCENARIO = Scenario(
-    "latency", _PLACES, _cells, _own_cells, repeats=5, lengthens=False, report=_REPORT
+_REPORT = Report(
+    "latency", __doc__, factors=_FACTORS, tell=response.tell, over_time=response.at_limits
 )
+
+SCENARIO = Scenario(_PLACES, _cells, _own_cells, repeats=5, lengthens=False, report=_REPORT)

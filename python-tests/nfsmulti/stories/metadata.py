@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""metadata: operations on entries, against depth and against connections, beside fio's own engines.
+"""metadata: operations per second.
 
-Nothing is reproduced: it asks how many creates, stats, lookups and removes per second a server
-does, and what ends that. In the lab, on a pool, or (--mounts) in the kernel lab and on mounts of a
-pool's URLs: there fio's filecreate, filestat and filedelete make one system call at a time in each
-of 1 to 32 jobs. fio's set-up looks each file up before filestat begins: the kernel's cache is
-emptied in between, so that filestat, like the engine, asks the server for each file.
+Published, and beside ours for orientation alone: 16,000 to 17,000 mkdirs/s on nfs-ganesha (its
+issue 1220), and 15,600 creates/s of a user-space server on loopback, each on hardware of its own.
+No publication is reproduced: the run asks what this server does.
+
+How many creates, stats, lookups and removes per second, and what ends that? In the lab, on a pool,
+or (--mounts) in the kernel lab and on mounts of a pool's URLs: there fio's filecreate, filestat and
+filedelete make one system call at a time in each of 1 to 32 jobs. fio's set-up looks each file up
+before filestat begins: the kernel's cache is emptied in between, so that filestat, like the engine,
+asks the server for each file.
 
 Factors: limits (lab, guest, pool), operation, version, client (engine, filecreate, filestat,
 filedelete), jobs, depth, nconnect.
@@ -474,9 +478,10 @@ def _plots(drawn: list[Curve]) -> list[Plot]:
 
 _REPORT = Report(
     "metadata",
+    __doc__,
     factors=_FACTORS,
     tell=tell,
     findings=findings,
 )
 
-SCENARIO = Scenario("metadata", _PLACES, _cells, _own_cells, report=_REPORT, lengthens=False)
+SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT, lengthens=False)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""neighbour: readers, alone and beside a bulk writer; and what moves bulk.
+"""neighbour: readers beside a bulk writer.
+
+Published: nfsd-io-bench, with which developers of Linux's NFS server compare its ways of caching
+(linux-nfs, April 2026), on XFS on NVMe with 1024 nfsd threads and 16 jobs; client and server were
+one machine. Buffered, a sequential write gave 4844 MB/s, several writers 9636 MB/s. It also
+measures what readers lose beside a bulk writer, for which we know of no published figure.
 
 A reader has one I/O under way, as fast as the server answers, or reads by a clock of its own. Each
 workload is a set of jobs of one jobfile, which run at once.
@@ -353,6 +358,7 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
 
 _REPORT = Report(
     "neighbour",
+    __doc__,
     factors=None,
     beside=beside,
     tell=tell,
@@ -360,4 +366,4 @@ _REPORT = Report(
     names=lambda _: _CALLED,
 )
 
-SCENARIO = Scenario("neighbour", _PLACES, _cells, _own_cells, repeats=5, report=_REPORT)
+SCENARIO = Scenario(_PLACES, _cells, _own_cells, repeats=5, report=_REPORT)

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""oltp: a database's mix at rising concurrency, over one connection, a pool, and a kernel mount.
+"""oltp: a database's mix.
 
-All are one job, whose iodepth is the concurrency, so that connections alone make the difference.
+Published: Oracle 10.1 OLTP on AIX 5.3 and a NetApp FAS880 (2005), about two reads to a write in
+blocks of 8 KiB, over NFS, iSCSI and Fibre Channel: transactions, host CPU, protocol efficiency (CPU
+per transaction, NFS = 1.0) and block-read response, where 8 KiB reads took under 0.1 ms longer over
+NFS than over the SAN.
+
+Each cell is one job, whose iodepth is the concurrency: connections alone make the difference.
 
 Factors: connections (one, pool, mount), concurrency.
 """
@@ -208,6 +213,7 @@ def _plots(kinds: _Kinds, cost: Measure) -> list[Plot]:
 
 _REPORT = Report(
     "oltp",
+    __doc__,
     factors=("connections", "concurrency"),
     beside=beside,
     tell=tell,
@@ -215,4 +221,4 @@ _REPORT = Report(
     names=lambda summary: _names(_curves(summary)),
 )
 
-SCENARIO = Scenario("oltp", _PLACES, _cells, _own_cells, report=_REPORT)
+SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)

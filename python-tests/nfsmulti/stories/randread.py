@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""randread: a small file read at random by four jobs, which measures the transport.
+"""randread: NFS over RDMA, beside TCP and kernel mounts.
+
+Published: `fio --rw=randread --bs=64k --numjobs=4 --iodepth=8 --runtime=30 --size=10000000`
+(libaio, direct) on a kernel mount, `vers=4.1,rdma`, rsize = wsize = 1048576; Ubuntu 18.04, kernel
+5.4, ConnectX-3 Pro 40 GbE, 16 nfsd threads. All four jobs: 4178 MiB/s, 66.8k IOPS; 371 to 500 µs
+mean completion latency; usr 3.7 to 4.7 %, sys 24 to 36 % of a core per job.
+
+Four jobs read a small file, which the server has in memory: that measures the transport.
 
 Factor: transport (rdma-pool, rdma-pool-v4.1, tcp-pool, tcp-pool-v4.1, rdma-mount-v3,
 rdma-mount-v4.1, tcp-mount, pool).
@@ -284,6 +291,7 @@ def _cpu_plot(transports: _Transports) -> Plot:
 
 _REPORT = Report(
     "randread",
+    __doc__,
     factors=("transport",),
     beside=beside,
     tell=tell,
@@ -291,4 +299,4 @@ _REPORT = Report(
     names=lambda _: _TRANSPORTS,
 )
 
-SCENARIO = Scenario("randread", _PLACES, _cells, _own_cells, report=_REPORT)
+SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)
