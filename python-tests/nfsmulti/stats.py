@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Statistics of repeated runs: one figure's repeats, ratios, shares, percentiles, and settling.
 
-Pure functions of figures, which know no scenario; effects.py has the factorial experiments.
+Pure functions of figures, which know no scenario.
 """
 
 from __future__ import annotations
@@ -162,6 +162,10 @@ class Ratio:
             return True
         return False if self.high <= limit else None
 
+    def within(self, part: float) -> bool:
+        """Tell whether the whole interval is nearer to 1 than by this part."""
+        return all(1 / (1 + part) < end < 1 + part for end in self.ends) and bool(self.ends)
+
     @property
     def text(self) -> str:
         """The ratio with its interval: "4.86 (4.71 to 5.02)"."""
@@ -172,11 +176,12 @@ class Ratio:
 
 def holm(probabilities: Sequence[float]) -> list[float]:
     """Return Holm's corrected p of each of several tests, in their order."""
-    from statsmodels.stats.multitest import multipletests  # takes seconds to load
-
-    if not probabilities:
-        return []
-    return [float(p) for p in multipletests(probabilities, method="holm")[1]]
+    corrected: dict[int, float] = {}
+    highest = 0.0
+    for at in sorted(range(len(probabilities)), key=probabilities.__getitem__):
+        left = len(probabilities) - len(corrected)
+        corrected[at] = highest = max(highest, min(1.0, left * probabilities[at]))
+    return [corrected[at] for at in range(len(probabilities))]
 
 
 def by_repeat(groups: Collection[Mapping[int, float]]) -> list[float]:

@@ -47,7 +47,7 @@ from nfsmulti.fiorun import Engine
 open(Engine.built().library).close()
 """
 # The largest of what lies beside the packages that the demo imports.
-_NOT_IMPORTED = shutil.ignore_patterns("pandas*", "statsmodels*", "clang_*", "*mypy*", "tests")
+_NOT_IMPORTED = shutil.ignore_patterns("clang_*", "*mypy*", "tests")
 _SHORT_DEMO = """
 import sys
 from pathlib import Path

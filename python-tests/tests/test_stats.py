@@ -17,7 +17,7 @@ from scipy import stats
 from nfsmulti import texts
 from nfsmulti.report import cells
 from nfsmulti.report.story import Judged, Verdict, as_wanted, beyond, judge, weakest
-from nfsmulti.stats import Ratio, Sample, jain, merged, percentile_us
+from nfsmulti.stats import Ratio, Sample, holm, jain, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Figures
 
 _FIGURE = st.floats(min_value=1e-3, max_value=1e6)
@@ -338,3 +338,22 @@ def test_percentile_is_the_nearest_rank(latencies: list[int], percent: int) -> N
     bins = merged({str(latency): 1} for latency in latencies)
     rank = math.ceil(len(latencies) * percent / 100)
     assert percentile_us(bins, percent) == sorted(latencies)[rank - 1] / 1000
+
+
+# --- several tests at once, and likeness ---
+
+
+def test_holm() -> None:
+    # Holm (1979): 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.5 x 1, none below the one before it.
+    assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
+    assert holm([]) == []
+
+
+def test_likeness_needs_an_interval_not_only_a_small_difference() -> None:
+    for ratio, alike in (
+        (Ratio(1.01, 0.99, 1.015), True),
+        (Ratio(1.01, 0.99, 1.03), False),
+        (Ratio(0.99, 0.97, 1.01), False),
+        (Ratio(1.0), False),
+    ):
+        assert ratio.within(0.02) is alike, ratio

@@ -18,9 +18,11 @@ others that were asked for.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
@@ -28,7 +30,6 @@ from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.paths import as_typed
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.answer import MOST_ROWS, Answer
-from nfsmulti.report.effects import ALIKE, SIGNIFICANT, Speed
 from nfsmulti.report.story import (
     Beside,
     Finding,
@@ -43,6 +44,7 @@ from nfsmulti.report.story import (
     weakest,
 )
 from nfsmulti.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
+from nfsmulti.stats import FEWEST, Ratio, Sample, holm
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_rate
@@ -112,16 +114,11 @@ def _cell(place: str, factors: dict[str, Factor]) -> CellSpec:
 
 # --- what it tells ---
 
-_IN_TURN = (
-    "The setting {} changes between whole blocks of cells, so its own effect is tested between"
-    " blocks, paired by repeat, and its interactions between cells. One repeat cannot show such an"
-    " effect: p is 1 there."
-)
 _BY_CONSTRUCTION = (
     "Where all levels that are compared fill the lab's link to nine tenths or more, that they are"
     " alike is reproduced by construction: the link lets none be faster."
 )
-_LEFT_OUT = "The model of {}s leaves out {}: it needs the same levels of {} in each repeat."
+_WAYS = ("read", "write")
 _TOP = 30
 _FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
 _OURS = "ours: mean of all settings"
@@ -190,32 +187,113 @@ def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
 
 # A factor that cannot be chosen: it is the work.
 _WORK = "transfer"
+_SIGNIFICANT = 0.05
+_ALIKE = 0.02  # two settings are alike where their speeds differ by less
 _FLAT = 0.05  # a plateau's levels differ by less than that
 _KNEE = 32768
 _FULL = 0.9  # of what a lab's link carries, headers and all
 
+_Levels = Mapping[str, Factor]
 
-def _speeds(summary: Summary) -> tuple[dict[str, Speed], list[str]]:
-    """Return the model of each direction, and why one that was run has none."""
-    found, why = {}, []
-    for name in ("read", "write"):
-        try:
-            if runs := cells.having(summary, direction=name):
-                found[name] = Speed(name, runs, summary.setting)
-        except ValueError as error:
-            why.append(f"{name.capitalize()}s: none, {error}.")
-    return found, why
+
+class _Speed:
+    """One direction's speed, and what its factors are worth: `levels` has those with several."""
+
+    def __init__(self, name: str, summary: Summary):
+        self.name, self._cells = name, cells.planned(summary, direction=name)
+        self._in_turn = summary.setting  # in one order in each repeat: whole blocks of cells
+        done = [cell for cell in self._cells if cell.status == "done"]
+        every = {one: cells.levels(done, one) for one in cells.varying(done)}
+        self.levels = {one: found for one, found in every.items() if len(found) > 1}
+
+    def at(self, levels: _Levels) -> list[Cell]:
+        """Return the cells at some levels."""
+        return [cell for cell in self._cells if levels.items() <= cell.factors.items()]
+
+    def sample(self, levels: _Levels) -> Sample | None:
+        """Return the geometric mean of their bytes per second in each repeat."""
+        logs: dict[int, list[float]] = {}
+        for cell in self.at(levels):
+            if cell.status == "done" and (rate := cells.bandwidth(cell)):
+                logs.setdefault(cell.repeat, []).append(math.log(rate))
+        return Sample.of(math.exp(fmean(each)) for each in logs.values())
+
+    def mean(self, levels: _Levels) -> float:
+        """Return the mean of that, 0 for none."""
+        found = self.sample(levels)
+        return found.mean if found else 0.0
+
+    def means(self, factor: str) -> dict[Factor, float]:
+        """Return the same at each level of a factor."""
+        return {level: self.mean({factor: level}) for level in self.levels[factor]}
+
+    def ratio(self, over: _Levels, under: _Levels) -> Ratio | None:
+        """Return the speed at some levels in times that at others.
+
+        Each pair of cells of one repeat counts that differ in nothing else. Each repeat counts once
+        where no cell has its like, and for a setting of the server, since what changes from block
+        to block of its cells falls on it alone.
+        """
+        pairs = self._rates(over), self._rates(under)
+        both = [(pairs[0][key], pairs[1][key]) for key in pairs[0] if key in pairs[1]]
+        if both and over.get(self._in_turn) == under.get(self._in_turn):
+            return Ratio.paired(*zip(*both, strict=True))
+        return cells.ratio(self.at(over), self.at(under), cells.bandwidth)
+
+    def _rates(self, levels: _Levels) -> dict[tuple[object, ...], float]:
+        """Return the bytes per second of cells at some levels, by repeat and other levels."""
+        return {
+            (cell.repeat, *(at for name, at in cell.factors.items() if name not in levels)): rate
+            for cell in self.at(levels)
+            if cell.status == "done" and (rate := cells.bandwidth(cell))
+        }
+
+    def pairs(self, factor: str) -> list[Ratio]:
+        """Return the ratios of each two levels of a factor that have one."""
+        pairs = itertools.combinations(self.levels[factor], 2)
+        found = (self.ratio({factor: one}, {factor: other}) for one, other in pairs)
+        return [one for one in found if one]
+
+    def span(self, factor: str) -> float:
+        """Return by what part the best level exceeds the worst."""
+        means = self.means(factor).values()
+        return max(means) / min(means) - 1
+
+    @functools.cached_property
+    def p(self) -> dict[str, float]:
+        """The p of each factor whose levels have intervals, corrected for the number of tests."""
+        tested = {
+            name: [one.p for one in self.pairs(name) if one.p is not None] for name in self.levels
+        }
+        least = {name: min(1.0, len(found) * min(found)) for name, found in tested.items() if found}
+        return dict(zip(least, holm([*least.values()]), strict=True))
+
+    @property
+    def mattering(self) -> list[str]:
+        """The factors whose effect is shown, and large enough to care."""
+        return [one for one, p in self.p.items() if p < _SIGNIFICANT and self.span(one) >= _ALIKE]
+
+    def matters_little(self, factor: str) -> bool:
+        """Tell whether each level is shown to be like every other."""
+        found = self.pairs(factor)
+        return bool(found) and all(one.within(_ALIKE) for one in found)
+
+
+def _speeds(summary: Summary) -> list[_Speed]:
+    """Return each direction that was run under several levels of a factor."""
+    return [one for way in _WAYS if (one := _Speed(way, summary)).levels]
 
 
 def findings(summary: Summary) -> list[Finding]:
     """Judge the plateau of each direction, and that sync and mount matter little."""
-    (speeds, why_none), link = _speeds(summary), _link(summary)
+    speeds, link = {one.name: one for one in _speeds(summary)}, _link(summary)
     judged = [
         _on_link(_mattering_little(speed, factor), speed, factor, link)
         for factor in ("sync", "mount")
         for speed in speeds.values()
     ]
-    judged += [Judged(Verdict.INCONCLUSIVE, "too few runs")] * len(why_none)
+    run = [way for way in _WAYS if cells.having(summary, direction=way)]
+    judged += [Judged(Verdict.INCONCLUSIVE, "too few runs")] * (len(run) - len(speeds))
     lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
     ours = lowest.why if judged else texts.MISSING
     if judged:
@@ -234,47 +312,41 @@ def _link(summary: Summary) -> float | None:
     return parse_rate(rate) / 8 if rate else None
 
 
-def _mattering_little(speed: Speed, factor: str) -> Judged:
+def _mattering_little(speed: _Speed, factor: str) -> Judged:
     """Judge whether a factor matters little: each of its levels is within 2 % of every other."""
-    if factor not in speed.levels:
+    if factor not in speed.p:
         return Judged(Verdict.INCONCLUSIVE, "too few runs")
-    size = f"{speed.name}s: {100 * (speed.span(factor) - 1):.1f} %"
+    size = f"{speed.name}s: {100 * speed.span(factor):.1f} %"
     if speed.matters_little(factor):
-        return Judged(Verdict.REPRODUCED, f"{size}, shown to be under {100 * ALIKE:g} %")
-    (effect,) = (one for one in speed.effects() if one.factors == (factor,))
-    kind = Verdict.NOT if effect in speed.mattering else Verdict.INCONCLUSIVE
-    return Judged(kind, f"{size}, {_p_text(effect.holm)}")
+        return Judged(Verdict.REPRODUCED, f"{size}, shown to be under {100 * _ALIKE:g} %")
+    kind = Verdict.NOT if factor in speed.mattering else Verdict.INCONCLUSIVE
+    return Judged(kind, f"{size}, p {texts.p_value(speed.p[factor])}")
 
 
-def _plateau(speed: Speed | None, what: str, theirs: str, link: float | None) -> Finding:
-    """Judge whether buffers from 32768 up are alike: against that one, by two one-sided tests.
-
-    They are not where a level lies with its interval beyond what is flat.
-    """
+def _plateau(speed: _Speed | None, what: str, theirs: str, link: float | None) -> Finding:
+    """Judge whether buffers from 32768 up are alike: each lies within what is flat of that one."""
     what = f"{what} are flat for buffers from 32768 up"
     buffers = [at for at in (speed.levels if speed else {}).get("buffer", []) if int(at) >= _KNEE]
-    if not speed or _KNEE not in buffers or len(buffers) < 2:
+    knee = {"buffer": _KNEE}
+    ratios = {at: speed.ratio({"buffer": at}, knee) for at in buffers[1:]} if speed else {}
+    found = {at: one for at, one in ratios.items() if one}
+    if not speed or _KNEE not in buffers or not found:
         judged = Judged(Verdict.NOT_MEASURED, "too few runs, or buffers")
         return Finding(what, theirs, texts.MISSING, judged)
-    pairs = [(buffer, _KNEE) for buffer in buffers[1:]]
-    ratios = {at: speed.ratio({"buffer": at}, {"buffer": knee}) for at, knee in pairs}
-    p, limits = speed.alike("buffer", pairs, _FLAT), (1 + _FLAT, 1 / (1 + _FLAT))
-    far = [
-        at for at, one in ratios.items() if one.above(limits[0]) or one.above(limits[1]) is False
-    ]
+    limits = 1 + _FLAT, 1 / (1 + _FLAT)
+    far = [at for at, one in found.items() if one.above(limits[0]) or one.above(limits[1]) is False]
     judged = Judged(Verdict.INCONCLUSIVE, f"the intervals span {100 * _FLAT:g} %")
-    if p < SIGNIFICANT:
-        why = f"two one-sided tests put all within {100 * _FLAT:g} %, {_p_text(p)}"
-        judged = Judged(Verdict.REPRODUCED, why)
+    if all(one.within(_FLAT) for one in found.values()):
+        judged = Judged(Verdict.REPRODUCED, f"all intervals lie within {100 * _FLAT:g} %")
     elif far:
         judged = Judged(Verdict.NOT, f"{far[0]} differs by more than {100 * _FLAT:g} %")
-    ours = ", ".join(f"{at}: {one.text}" for at, one in ratios.items())
+    ours = ", ".join(f"{at}: {one.text}" for at, one in found.items())
     return Finding(what, theirs, ours, _on_link(judged, speed, "buffer", link, buffers))
 
 
 def _on_link(
     judged: Judged,
-    speed: Speed,
+    speed: _Speed,
     factor: str,
     link: float | None,
     compared: Collection[Factor] | None = None,
@@ -290,15 +362,9 @@ def _on_link(
     return Judged(Verdict.BY_CONSTRUCTION, why)
 
 
-def _p_text(p: float) -> str:
-    """Write a probability with its name."""
-    return f"p {texts.p_value(p)}" if p < 0.001 else f"p = {texts.p_value(p)}"
-
-
 def tell(summary: Summary) -> Story:
     """Tell which settings are the best here, and which matter at all."""
-    found, why_none = _speeds(summary)
-    speeds, of_server = [*found.values()], summary.setting
+    speeds, of_server = _speeds(summary), summary.setting
     return Story(
         answer=_answer(summary, speeds),
         sections=[
@@ -307,47 +373,37 @@ def tell(summary: Summary) -> Story:
                 plots=[plot for one in speeds for plot in _plots(one)],
                 folded=not any(one.mattering for one in speeds),
             ),
-            Section("Analysis of variance", why_none, [*map(_anova, speeds)], folded=True),
         ],
         reading=[
             "The span is by how much the best level of a setting exceeds its worst. File size, or"
             " transfer, is in MB of 2^20 bytes, as the original has it; buffer is rsize and wsize.",
             _MEASURED,
-            "The model is least squares on the logarithm of the speed, so effects are ratios."
-            " Repeats are its blocks: what changes from one to the next does not count."
-            " Partial η² is the part of the variance that a factor accounts for, without that of"
-            " all others. Two-way interactions are in the model where the runs can tell them"
-            " apart from all others.",
-            "A factor is said to matter where p, by Holm's correction, is below 0.05 and its best"
-            " level is 2 % or more above its worst; to matter little where two one-sided tests"
-            " (TOST) put each of its levels within 2 % of every other, p below 0.05. All else is"
-            " inconclusive: finding no difference shows nothing. A factor of an interaction that"
-            " matters is named only there.",
-            *([_IN_TURN.format(of_server)] if of_server else []),
-            *(
-                _LEFT_OUT.format(one.name, texts.several(one.missing), of_server)
-                for one in speeds
-                if one.missing
-            ),
-            "A plateau is shown where two one-sided tests (TOST) put every buffer from 32768 up"
-            " within 5 % of 32768, p below 0.05.",
+            "Two levels are compared by pairs of cells of one repeat that are alike otherwise: a"
+            " geometric mean of the pairs' ratios, with its interval. What changes from one repeat"
+            " to the next does not count. In a quick sweep, where no cell has its like, and for a"
+            f" setting of the server, each repeat counts once; an interval takes {FEWEST}.",
+            "A setting is said to matter where p, corrected for all pairs of levels and, by Holm,"
+            f" for all settings, is below {_SIGNIFICANT:g}, and its best level is"
+            f" {100 * _ALIKE:g} % or more above its worst; to have no effect where each level is"
+            f" within {100 * _ALIKE:g} % of every other with its whole interval. All else is"
+            " inconclusive: finding no difference shows nothing.",
+            f"A plateau is shown where every buffer from {_KNEE} up is within {100 * _FLAT:g} % of"
+            f" {_KNEE} with its whole interval.",
             *([_BY_CONSTRUCTION] if _link(summary) else []),
         ],
         ending=[_best_section(speeds, of_server)],
     )
 
 
-def _answer(summary: Summary, speeds: Sequence[Speed]) -> Answer:
+def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
     """Tell the best of each direction, and what each setting is worth."""
     names: dict[str, list[str]] = {}
-    for way in ("read", "write"):
+    for way in _WAYS:
         if ranked := _ranked(summary, way):
             rate = cells.sample(ranked[0], cells.bandwidth)
             names.setdefault(texts.mean(rate, "MB/s", 1e6), []).append(f"{way}s")
     rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
-    matter = dict.fromkeys(
-        _label(name) for one in speeds for e in one.mattering for name in e.factors
-    )
+    matter = dict.fromkeys(_label(name) for one in speeds for name in one.mattering)
     end = "too few runs to tell what matters"
     if speeds:
         end = "no setting is shown to matter"
@@ -360,7 +416,7 @@ def _answer(summary: Summary, speeds: Sequence[Speed]) -> Answer:
             rate for one in speeds for name in one.levels for rate in one.means(name).values()
         )
         full = conditions.full_link(summary, "1gbit", slowest)
-        words = f"{rates} whatever the setting (within {100 * ALIKE:g} %){full}"
+        words = f"{rates} whatever the setting (within {100 * _ALIKE:g} %){full}"
         caveats = ["A faster link may show differences."] if full else []
     headings = ["", *(f"{one.name}s" for one in speeds)]
     title = "By how much the best level is faster than the worst"
@@ -371,36 +427,16 @@ def _answer(summary: Summary, speeds: Sequence[Speed]) -> Answer:
 _CHANCE = "may be chance"
 
 
-def _worth(speed: Speed, factor: str) -> str:
+def _worth(speed: _Speed, factor: str) -> str:
     """Say by how much a factor's best level exceeds its worst, and whether that is shown."""
     if factor not in speed.levels:
         return texts.MISSING
     told = _CHANCE
-    if any(factor in effect.factors for effect in speed.mattering):
+    if factor in speed.mattering:
         told = "matters"
     elif speed.matters_little(factor):
         told = "no effect"
-    return f"{100 * (speed.span(factor) - 1):.1f} %, {told}"
-
-
-def _anova(speed: Speed) -> Table:
-    """Lay out the ANOVA table, with Holm's corrected p and what the levels differ by."""
-    rows = [
-        [
-            " x ".join(one.factors), texts.number(one.sum_squares), str(one.freedom),
-            texts.number(one.f), *map(texts.p_value, (one.p, one.holm)),
-            texts.number(one.partial_eta),
-            f"{speed.span(*one.factors):.3f}" if len(one.factors) == 1 else texts.MISSING,
-        ]
-        for one in speed.effects()
-    ]  # fmt: skip
-    squares, freedom = speed.residual
-    rows.append(["residual", texts.number(squares), str(freedom), *[texts.MISSING] * 5])
-    headings = [
-        "factor", "sum of squares", "df", "F", "p", "p (Holm)", "partial η²", "best to worst level",
-    ]  # fmt: skip
-    title = f"{speed.name.capitalize()}s: analysis of variance, type II, of log speed"
-    return Table(headings, rows, title)
+    return f"{100 * speed.span(factor):.1f} %, {told}"
 
 
 # --- its plots ---
@@ -409,22 +445,25 @@ _PANEL_WIDTH = 2.6  # inches
 _PANELS_A_ROW = 3
 
 
-_ALONE = (
-    "mean speed at each level, over all levels of the other factors, with its 95 % interval;"
-    " dotted: over all."
-)
+_ALONE = f"mean speed at each level, over all levels of the other settings; {charts.REPEATS}."
 _PAIRS = (
-    "mean speed of two factors together, with 95 % intervals. Parallel lines mean that the factors"
-    " do not change each other's effect."
+    f"mean speed of two settings together; {charts.REPEATS}. Parallel lines mean that they do not"
+    " change each other's effect."
 )
 
 
-def _plots(speed: Speed) -> list[Plot]:
-    """Draw each factor alone, and each pair whose interaction is in the model."""
+def _plots(speed: _Speed) -> list[Plot]:
+    """Draw each factor alone, and each pair of them."""
     alone, plots = [(name,) for name in speed.levels], []
     for title, groups, a_row, width, caption in (
         ("Main effects", alone, len(alone), _PANEL_WIDTH, _ALONE),
-        ("Interactions", speed.interactions, _PANELS_A_ROW, 1.25 * _PANEL_WIDTH, _PAIRS),
+        (
+            "Interactions",
+            [*itertools.combinations(speed.levels, 2)],
+            _PANELS_A_ROW,
+            1.25 * _PANEL_WIDTH,
+            _PAIRS,
+        ),
     ):
         if groups:
             rows = [min(a_row, len(groups) - start) for start in range(0, len(groups), a_row)]
@@ -438,31 +477,25 @@ def _plots(speed: Speed) -> list[Plot]:
     return plots
 
 
-def _draw(axes: Axes, speed: Speed, across: str, lines: str = "") -> None:
+def _draw(axes: Axes, speed: _Speed, across: str, lines: str = "") -> None:
     """Draw the means over the levels of a factor, a line for each level of the other, if any."""
-    import numpy as np
-
     levels = speed.levels[across]
-    places = range(len(levels))
     for number, of in enumerate(speed.levels[lines] if lines else [""]):
         fixed = {lines: of} if lines else {}
-        found = [speed.mean({**fixed, across: level}) for level in levels]
-        means = np.exp([one.value for one in found]) / 1e6
-        ends = np.exp([one.interval or (one.value, one.value) for one in found]) / 1e6
-        look = charts.style(number)
-        axes.errorbar(places, means, yerr=abs(ends.T - means), label=of or None, **look)
-        for place, mean in enumerate(means):
-            words = ", ".join(str(one) for one in (of, levels[place]) if one != "")
-            charts.hover(axes, place, mean, f"{words}: {mean:.1f} MB/s")
-    axes.set_xticks(places, [str(level) for level in levels])
+        found = [speed.sample({**fixed, across: level}) for level in levels]
+        points = [
+            (float(place), Sample(tuple(rate / 1e6 for rate in one.values)))
+            for place, one in enumerate(found)
+            if one
+        ]
+        charts.line(axes, number, str(of), points)
+    axes.set_xticks(range(len(levels)), [str(level) for level in levels])
     if max(len(str(level)) for level in levels) > 5:
         axes.tick_params(axis="x", labelsize=0.8 * charts.FONT_SIZE)
     axes.margins(x=0.2)
     axes.set_xlabel(_label(across))
     if lines:
         axes.legend(title=_label(lines), fontsize=8, title_fontsize=8, loc="lower right")
-    else:
-        axes.axhline(speed.at({}) / 1e6, color=charts.PALE, linewidth=1, linestyle=":")
 
 
 def _label(name: str) -> str:
@@ -477,7 +510,7 @@ def _label(name: str) -> str:
 
 # --- the best settings, as lines to paste, and what they are worth ---
 # One mount serves both directions: rsize is chosen for reads and wsize for writes, all else
-# together, by the geometric mean of both directions' speeds. A setting that is not shown to be
+# together, by the product of both directions' speeds. A setting whose best level is not shown to be
 # better than its default stays at the default.
 
 _DEFAULTS: dict[str, Factor] = {
@@ -495,6 +528,7 @@ _SOFT = (
     "The best mount is soft: if a server is silent for longer than timeo and retrans allow, I/O"
     " fails, and nfs(5) warns of lost data. Use hard where data matters."
 )
+_APART = "Each is shown to be better than its default; they were not measured together."
 _MEASURED = (
     "The settings were measured with nfsmulti, one request at a time. A kernel mount reads ahead"
     " and writes behind: measure there too."
@@ -502,8 +536,8 @@ _MEASURED = (
 _Settings = dict[str, Factor]
 
 
-def _best_section(speeds: Sequence[Speed], of_server: str) -> Section:
-    """Return the best settings as lines to paste. Directions without a model have no say.
+def _best_section(speeds: Sequence[_Speed], of_server: str) -> Section:
+    """Return the best settings as lines to paste. Directions that tell nothing have no say.
 
     `of_server` is the factor that is the server's setting, and no option of a client.
     """
@@ -512,24 +546,25 @@ def _best_section(speeds: Sequence[Speed], of_server: str) -> Section:
     if not judged:
         return Section(title, ["Too few runs to name any."])
     default = {one.name: _default(one) for one in judged}
-    best = _better(judged, _best(judged), default)
+    best = {one.name: {**default[one.name], **_better(one, judged)} for one in judged}
     lines = ["# the default", *_lines(default, of_server)]
     if best == default:
         return Section(title, ["No setting is shown to be better than the default."], lines=lines)
-    gains = [f"{one.ratio(best[one.name], default[one.name]).text} ({one.name}s)" for one in judged]
-    words = [f"{texts.several(gains)} times the default."]
+    gains = [(one.name, one.ratio(best[one.name], default[one.name])) for one in judged]
+    told = [f"{gain.text} ({name}s)" for name, gain in gains if gain]
+    words = [f"{texts.several(told)} times the default." if told else _APART]
     if any(settings.get("mount") == "soft" for settings in best.values()):
         words.append(_SOFT)
     lines += ["", "# the best as measured, where it is better than the default"]
     return Section(title, words, lines=[*lines, *_lines(best, of_server)])
 
 
-def _settings(speed: Speed) -> dict[str, list[Factor]]:
+def _settings(speed: _Speed) -> dict[str, list[Factor]]:
     """Return the factors that can be chosen, with their levels."""
     return {name: levels for name, levels in speed.levels.items() if name != _WORK}
 
 
-def _default(speed: Speed) -> _Settings:
+def _default(speed: _Speed) -> _Settings:
     """Return the default among the levels that were run: async, hard, the largest buffer."""
     return {
         name: next(
@@ -540,54 +575,25 @@ def _default(speed: Speed) -> _Settings:
     }
 
 
-def _best(speeds: Sequence[Speed]) -> dict[str, _Settings]:
-    """Choose what both directions share together, and a buffer for each."""
-    choices: dict[frozenset[tuple[str, Factor]], dict[str, _Settings]] = {}
-    for speed in speeds:
-        settings = _settings(speed)
-        every = [
-            dict(zip(settings, levels, strict=True))
-            for levels in itertools.product(*settings.values())
-        ]
-        for chosen in sorted(every, key=speed.at):  # the fastest buffer last
-            shared = frozenset(item for item in chosen.items() if item[0] != "buffer")
-            choices.setdefault(shared, {})[speed.name] = chosen
+def _better(speed: _Speed, every: Sequence[_Speed]) -> _Settings:
+    """Return the best level of each setting for which it is shown to be better than the default.
 
-    def worth(found: dict[str, _Settings]) -> tuple[int, float]:
-        speeds_of = [one.mean(found[one.name]).value for one in speeds if one.name in found]
-        return len(found), math.fsum(speeds_of)
-
-    return max(choices.values(), key=worth)
-
-
-def _better(
-    speeds: Sequence[Speed], best: dict[str, _Settings], default: dict[str, _Settings]
-) -> dict[str, _Settings]:
-    """Keep of the best settings those that are shown to be better than their default.
-
-    What both directions share is kept where it is better for one of them. p is corrected for
-    having looked at all combinations.
+    What all directions share is the best for all of them, and kept where one of them shows it. p is
+    corrected for having looked at all levels of all settings.
     """
-    kept: dict[str, set[str]] = {}
-    for one in speeds:
-        looked_at = math.prod(map(len, _settings(one).values())) - 1
-        ratios = {
-            name: one.ratio(best[one.name], {**best[one.name], name: value})
-            for name, value in default[one.name].items()
-        }
-        kept[one.name] = {
-            name
-            for name, ratio in ratios.items()
-            if ratio.value > 1 and looked_at * (ratio.p or 0.0) < SIGNIFICANT
-        }
-    shared = set().union(*kept.values()) - {"buffer"}
-    return {
-        way: {
-            name: value if name in kept[way] | shared else default[way][name]
-            for name, value in settings.items()
-        }
-        for way, settings in best.items()
-    }
+    found, default = {}, _default(speed)
+    for name, levels in _settings(speed).items():
+        sides = [speed] if name == "buffer" else [one for one in every if name in one.levels]
+        best = max(levels, key=lambda at: math.prod(one.mean({name: at}) for one in sides))
+        ratios = [one.ratio({name: best}, {name: default[name]}) for one in sides]
+        looked_at = sum(len(those) - 1 for those in _settings(speed).values())
+        if best != default[name] and any(
+            one.value > 1 and one.p is not None and looked_at * one.p < _SIGNIFICANT
+            for one in ratios
+            if one
+        ):
+            found[name] = best
+    return found
 
 
 def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
