@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ class Ratio:
         spread = statistics.stdev(logs) if n > 1 else None
         if spread is None or n < FEWEST:
             return cls(math.exp(mean), n=n, spread=spread)
-        return cls._with_interval(mean, spread / math.sqrt(n), n - 1, n, spread)
+        return cls._tested(mean, [logs], n, spread)
 
     @classmethod
     def unpaired(cls, over: Sample, under: Sample) -> Ratio:
@@ -105,13 +106,7 @@ class Ratio:
         log = statistics.fmean(sides[0]) - statistics.fmean(sides[1])
         if min(map(len, sides)) < FEWEST:
             return cls(math.exp(log))
-        if max(map(statistics.pstdev, sides)) < _CONSTANT:  # Welch's t is 0/0 there
-            return cls._with_interval(log, 0.0, 1.0)
-        parts = [statistics.variance(side) / len(side) for side in sides]
-        freedom = math.fsum(parts) ** 2 / math.fsum(
-            part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True)
-        )
-        return cls._with_interval(log, math.sqrt(math.fsum(parts)), freedom)
+        return cls._tested(log, sides)
 
     def pairs_to_tell(self, limit: float) -> int:
         """Estimate how many pairs would tell on which side of `limit` it lies, in 80 % of runs.
@@ -130,17 +125,29 @@ class Ratio:
         return MOST_REPEATS + 1
 
     @classmethod
-    def _with_interval(
-        cls, log: float, error: float, freedom: float, n: int = 0, spread: float | None = None
+    def _tested(
+        cls,
+        log: float,
+        sides: Sequence[Sequence[float]],
+        n: int = 0,
+        spread: float | None = None,
     ) -> Ratio:
+        """Add interval and p: Student's, of the pairs' one side, or Welch's, of two."""
         from scipy import stats  # takes a second to load
 
         value = math.exp(log)
-        if error < _CONSTANT:
+        if max(map(statistics.pstdev, sides)) < _CONSTANT:  # t is 0/0 there
             return cls(value, value, value, float(abs(log) < _CONSTANT), n, spread)
-        half = math.exp(error * float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom)))
-        p = 2 * float(stats.t.sf(abs(log) / error, freedom))
-        return cls(value, value / half, value * half, p, n, spread)
+        first, *second = sides
+        with warnings.catch_warnings():  # of one side that does not vary: the other's variance does
+            warnings.simplefilter("ignore", RuntimeWarning)
+            test = (
+                stats.ttest_ind(first, *second, equal_var=False)
+                if second
+                else stats.ttest_1samp(first, 0)
+            )
+        low, high = map(math.exp, test.confidence_interval(_CONFIDENCE))
+        return cls(value, low, high, float(test.pvalue), n, spread)
 
     @property
     def ends(self) -> tuple[float, ...]:

@@ -357,3 +357,11 @@ def test_likeness_needs_an_interval_not_only_a_small_difference() -> None:
         (Ratio(1.0), False),
     ):
         assert ratio.within(0.02) is alike, ratio
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_side_that_does_not_vary_is_no_reason_for_a_warning() -> None:
+    ratio = Ratio.unpaired(Sample((2.0, 2.0, 2.0)), Sample((1.0, 1.1, 0.9)))
+    assert ratio.low
+    assert ratio.high
+    assert ratio.low < 2.0 < ratio.high

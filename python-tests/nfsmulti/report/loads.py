@@ -167,18 +167,7 @@ def named(every: Sequence[Mapping[str, Factor]]) -> list[str]:
     """Name configurations by the levels in which they differ; "" for one alone."""
     varied = [name for name in every[0] if len({one[name] for one in every}) > 1] if every else []
     varied.sort(key=lambda name: name != "workload")
-    return [", ".join(_words(name, one[name]) for name in varied) for one in every]
-
-
-def _words(name: str, level: Factor) -> str:
-    plural = "" if level == 1 else "s"
-    own = {
-        "transport": _TRANSPORTS.get(str(level), str(level)),
-        "version": f"NFSv{level}",
-        "jobs": f"{level} job{plural}",
-        "nconnect": f"{level} connection{plural}",
-    }
-    return own.get(name) or (level if isinstance(level, str) else f"{name} {level}")
+    return [cells.words({name: one[name] for name in varied}, _TRANSPORTS) for one in every]
 
 
 def achieved(cell: Cell) -> float | None:

@@ -269,13 +269,12 @@ def _cpu(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
 
 def _name(curve: Curve, drawn: Sequence[Curve]) -> str:
     """Name a curve by the levels in which those of this run differ, one alone by its transport."""
-    words = []
-    for name, level in curve.levels.items():
-        if len({one.levels[name] for one in drawn}) > 1:
-            jobs = "1 job" if level == 1 else f"{level} jobs"
-            own = {"version": f"NFSv{level}", "jobs": jobs}
-            words.append(own.get(name, str(level)))
-    return ", ".join(words) or _NAMES.get(str(curve.levels["transport"]), "")
+    differing = {
+        name: level
+        for name, level in curve.levels.items()
+        if len({one.levels[name] for one in drawn}) > 1
+    }
+    return cells.words(differing) or _NAMES.get(str(curve.levels["transport"]), "")
 
 
 def _throughput(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
