@@ -7,7 +7,7 @@ That is the engine's own client, over whatever the pool says; the harness needs 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,13 +92,21 @@ def usage(pool: str, directory: str) -> Usage:
     return _usage(_call("usage", pool, directory, seconds=_TREE_SECONDS))
 
 
-def remove(pool: str, directory: str, mark: str = "") -> Usage:
+def remove(
+    pool: str,
+    directory: str,
+    mark: str = "",
+    *,
+    enter: Sequence[str] = (),
+    seconds: float = _TREE_SECONDS,
+) -> Usage:
     """Remove a directory and all below it; what is not there is no error.
 
-    With a `mark`, a directory that does not hold an entry of that name stays. Raises HarnessError.
+    With a `mark`, a directory that does not hold an entry of that name stays. `enter` are the words
+    that lead to where clients are. Raises HarnessError.
     """
     words = [mark] if mark else []
-    return _usage(_call("remove", pool, directory, *words, seconds=_TREE_SECONDS))
+    return _usage(_call("remove", pool, directory, *words, seconds=seconds, enter=enter))
 
 
 def _usage(done: Completed) -> Usage:
@@ -106,8 +114,8 @@ def _usage(done: Completed) -> Usage:
     return Usage(**line)
 
 
-def _call(*words: str, seconds: float) -> Completed:
-    return run([str(built("nfsmulti-export")), *words], timeout=seconds)
+def _call(*words: str, seconds: float, enter: Sequence[str] = ()) -> Completed:
+    return run([*enter, str(built("nfsmulti-export")), *words], timeout=seconds)
 
 
 def _checked(done: Completed) -> Completed:

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -15,18 +13,20 @@ import made_runs
 import pytest
 from conftest import needs_privileges, or_skip, refusal
 from made_runs import Maker, metadata_factors, report_of
-from run_helpers import QUIET
+from run_helpers import QUIET, REPORT, staged_fio
 
+from nfsmulti import export
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult
+from nfsmulti.export import Usage
+from nfsmulti.fiorun import Engine, FioReport
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find, run
 from nfsmulti.report.story import Verdict
 from nfsmulti.run import command, record, start
-from nfsmulti.run.cell import TOP, Entries
+from nfsmulti.run.cell import Entries, run_cell
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool
-from nfsmulti.run.plan import PlannedCell, warm_ups
+from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.watch import fio_options
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
@@ -108,12 +108,6 @@ def test_what_is_compared_with_a_mount_has_one_url_as_well() -> None:
     assert said == ["URLs after the first: a mount has one, and is compared with the same"]
 
 
-def test_a_warm_up_removes_all_that_was_made_for_it() -> None:
-    remove = next(cell for cell in _METADATA.cells(Scale()) if cell.entries == "removes")
-    (warm,) = warm_ups([PlannedCell("a", 1, 1, remove)])
-    assert "runtime" not in warm.spec.options  # it would leave entries
-
-
 _BOTH = "4k-randread,64k-read"
 
 
@@ -133,55 +127,8 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
 # --- the entries of a cell ---
 
 
-def _fake_fio(folder: Path, operations: list[int]) -> Callable[[CellSpec, Path], list[str]]:
-    """Return the words of a fio that has done so many, one figure to each; what it is told is kept.
-
-    What follows the last has done one.
-    """
-    counts = iter(operations)
-
-    def words(spec: CellSpec, at: Path) -> list[str]:
-        options = {name: str(value) for name, value in spec.options.items() if value is not None}
-        report = {"jobs": [{"jobname": "t", "write": {"total_ios": next(counts, 1)}}]}
-        at.mkdir(parents=True, exist_ok=True)
-        (at / "fio.json").write_text(json.dumps(report, indent=1))
-        with (folder / "said").open("a") as file:
-            file.write(json.dumps(options) + "\n")
-        return ["true"]
-
-    return words
-
-
-def _ran(folder: Path) -> list[tuple[str, ...]]:
-    lines = [json.loads(line) for line in (folder / "said").read_text().splitlines()]
-    names = ("meta_write", "filename", "size")
-    return [tuple(options[name] for name in names) for options in lines]
-
-
 def _cell(operation: str) -> CellSpec:
     return next(c for c in _METADATA.cells(Scale(True)) if c.factors["operation"] == operation)
-
-
-def test_remove_has_as_many_entries_as_were_made_in_its_time(tmp_path: Path) -> None:
-    fio = _fake_fio(tmp_path, [700, 700])
-    with Entries(_cell("remove"), fio, tmp_path) as spec:
-        assert spec.options["size"] == "700k"
-        fio(spec, tmp_path)
-    assert _ran(tmp_path) == [
-        ("create", f"{TOP}/e0", "1048576k"),
-        ("remove", f"{TOP}/e0", "700k"),
-        ("rmdir", TOP, "1k"),
-    ]
-
-
-@pytest.mark.parametrize(("operation", "done"), [("create", [30]), ("remove", [30, 29])])
-def test_what_a_cell_made_or_did_not_remove_is_removed(
-    tmp_path: Path, operation: str, done: list[int]
-) -> None:
-    fio = _fake_fio(tmp_path, done)
-    with Entries(_cell(operation), fio, tmp_path) as spec:
-        fio(spec, tmp_path)
-    assert _ran(tmp_path)[-2:] == [("remove", f"{TOP}/e0", "30k"), ("rmdir", TOP, "1k")]
 
 
 def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
@@ -192,28 +139,36 @@ def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
     mounted = next(cell for cell in peers if cell.client == "mount")
     limits: list[float] = []
 
-    def late(_: FioProcess, limit: float) -> FioResult:
-        limits.append(limit)
+    def late(*_: object, seconds: float, **__: object) -> Usage:
+        limits.append(seconds)
         raise HarnessError("late")
 
-    monkeypatch.setattr(FioProcess, "result", late)
-    fio = _fake_fio(tmp_path, [])
-    with pytest.raises(HarnessError, match="gone"), Entries(mounted, fio, tmp_path):
+    monkeypatch.setattr(export, "remove", late)
+    place, engine = OnPool(str(tmp_path)), Engine(Path())
+
+    def entries(spec: CellSpec) -> Entries:
+        return Entries(spec, place, engine, tmp_path)
+
+    with pytest.raises(HarnessError, match="gone"), entries(mounted):
         raise HarnessError("gone")
-    with pytest.raises(HarnessError, match="gone"), Entries(_cell("create"), fio, tmp_path):
+    with pytest.raises(HarnessError, match="gone"), entries(_cell("create")):
         raise HarnessError("gone")
-    with pytest.raises(HarnessError, match="late"), Entries(_cell("create"), fio, tmp_path):
+    with pytest.raises(HarnessError, match="late"), entries(_cell("create")):
         pass
     after_failure, usual = limits
     assert after_failure < usual / 5
 
 
-@pytest.mark.parametrize("report", [{}, {"jobs": 1}, {"jobs": [1]}, {"jobs": [{"write": None}]}])
-def test_json_that_is_no_report_counts_nothing(tmp_path: Path, report: dict[str, object]) -> None:
-    fio = _fake_fio(tmp_path, [])
-    with Entries(_cell("create"), fio, tmp_path):
-        (tmp_path / "fio.json").write_text(json.dumps(report, indent=1))
-    assert _ran(tmp_path) == [("rmdir", TOP, "1k")]
+@pytest.mark.parametrize("report", ["", '{\n "jobs": 1}\n', '{\n "jobs": [{"write": null}]}\n'])
+def test_entries_that_were_not_made_fail_a_cell_that_removes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str
+) -> None:
+    monkeypatch.setenv("PATH", staged_fio(tmp_path, 1, REPORT.format(said=report)))
+    cell = PlannedCell("one", 1, 1, _cell("remove"))
+    place = OnPool(str(tmp_path))
+    found = run_cell(cell, place, Engine.built(), tmp_path, lambda *_: None)
+    assert found.status == "failed"
+    assert found.why
 
 
 # --- what it tells ---
@@ -314,7 +269,7 @@ def test_run_in_the_lab_leaves_nothing_behind(
     choice = Choice((1,), versions=("4.1",), depths=(8,))
     record = start.begun(tmp_path, start.Request(repeat=1, choice=choice), "metadata")
     assert command._carry_out_all([record], "") == 0
-    assert left == [TOP]
+    assert left == []
     summary = Summary.load(record.folder)
     assert len(summary.done) == len(OPERATIONS)
     for cell in summary.done:

@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 
+from nfsmulti import export
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import (
     ConnectionStats,
@@ -66,8 +67,7 @@ def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tic
     try:
         asked = place.prepare(planned.spec)
         others = None if place.remote else watch.others_busy(place.cpus)
-        entries = Entries(asked, lambda spec, at: command(spec, place, engine, at), work)
-        with entries as spec:
+        with Entries(asked, place, engine, work) as spec:
             argv = command(spec, place, engine, work)
             sampler = Sampler(work)
             client = Watch(watch.local, _POLL_SECONDS, place.cpus)
@@ -266,8 +266,7 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
         chosen = {}
     else:
         # On other hosts mounts are a pool's directories: there is no environment to name them in.
-        pool = ",".join(place.mounts(spec)) if spec.client == "mounts" else place.pool(spec)
-        chosen = {"ioengine": engine.option, "pool": pool}
+        chosen = {"ioengine": engine.option, "pool": pool_of(spec, place)}
     if place.remote:
         options = {**chosen, **options}
         return place.remote.command(
@@ -283,6 +282,11 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
     for name, own in jobs.items():
         words += [f"--name={name}", *_words(own)]
     return [*place.enter, *setting, spec.fio, *words]
+
+
+def pool_of(spec: CellSpec, place: Target) -> str:
+    """Return the pool of a cell of ours: URLs, or the mounts that are asked for."""
+    return ",".join(place.mounts(spec)) if spec.client == "mounts" else place.pool(spec)
 
 
 def _put_below(directory: str, options: dict[str, Factor | None]) -> None:
@@ -351,32 +355,26 @@ def _row(number: int, job: dict[str, Any]) -> JobRow:
 
 
 # --- the entries of a metadata cell: what it needs is made before it, what is left is removed ---
-# By the engine they lie in `e0` below a directory of their own: to the engine that is the name of
-# an entry, too, so that an rmdir of entry 0 removes it. A cell that removes entries finds as many
-# as were made in its own time: a faster server has more to remove. fio's own engines have their
-# files in the place's directory.
+# By the engine they lie in a directory of their own. A cell that removes entries finds as many as
+# were made in its own time: a faster server has more to remove. fio's own engines have their files
+# in the place's directory.
 
 # Of this run: one that was killed has left entries where nobody else looks.
 TOP = f"nfsmulti-metadata-{secrets.token_hex(4)}"
 _ENTRIES_SECONDS, _ENTRIES_PATIENCE = 120.0, 20.0
-# After a failure, for the server may be gone; to remove takes about as long as to make did.
-_SECONDS_FAILED, _PATIENCE_FAILED = 10.0, 2.0
-
-# Gives the words of a cell's fio, whose files go to a folder.
-_Command = Callable[[CellSpec, Path], list[str]]
+_SECONDS_FAILED = 10.0  # after a failure, for the server may be gone
 
 
 class Entries:
     """Those of one cell, from `with`, which gives the cell with their names, until its end.
 
-    A cell without any is given as it is. Raises HarnessError where fio could not make or remove
-    them.
+    A cell without any is given as it is. Raises HarnessError where they could not be made or
+    removed.
     """
 
-    def __init__(self, spec: CellSpec, command: _Command, folder: Path):
-        self._spec, self._command, self._folder = spec, command, folder
-        self._seconds, self._patience = _ENTRIES_SECONDS, _ENTRIES_PATIENCE
-        self._made: int | None = None  # None: as many as the cell's own fio tells
+    def __init__(self, spec: CellSpec, place: Target, engine: Engine, folder: Path):
+        self._spec, self._place, self._engine, self._folder = spec, place, engine, folder
+        self._seconds = _ENTRIES_PATIENCE * spec.seconds + _ENTRIES_SECONDS
 
     def __enter__(self) -> CellSpec:
         spec = self._spec
@@ -384,79 +382,46 @@ class Entries:
             return spec
         if spec.client == "mount":
             return self._with(spec, filename_format=f"{TOP}.$jobnum.$filenum")
-        spec = self._spec = self._with(spec, filename=f"{TOP}/e0")
-        if spec.entries == "uses":
-            self._made = int(str(spec.options["size"]).removesuffix("k"))
+        spec = self._with(spec, filename=f"{TOP}/e0")
         if spec.entries != "removes":
             return spec
         try:
-            self._make()
+            return self._with(spec, **size_of(self._make(spec)))
         except BaseException as error:
             self.__exit__(type(error))
             raise
-        return self._with(spec, **size_of(self._made or 0))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self._spec.entries:
             return
-        if kind:
-            self._seconds, self._patience = _SECONDS_FAILED, _PATIENCE_FAILED
         # What ended the cell says more than what its entries then end in.
         with contextlib.suppress(*([HarnessError, OSError] if kind else [])):
-            self._clear()
+            self._clear(_SECONDS_FAILED if kind else self._seconds)
 
-    def _make(self) -> None:
-        """Make entries for as long as the cell is to run."""
-        time = f"{round(self._spec.seconds * 1000)}ms"
-        spec = self._with(self._spec, meta_write="create", runtime=time, **size_of(MOST))
-        try:
-            self._run("make", spec)
-        finally:
-            self._made = self._operations("make")
-        if not self._made:
-            raise HarnessError(f"no entry was made within {spec.seconds:g} s")
+    def _make(self, spec: CellSpec) -> int:
+        """Make entries for as long as the cell is to run, and return how many there are."""
+        time = f"{round(spec.seconds * 1000)}ms"
+        spec = self._with(spec, meta_write="create", runtime=time, **size_of(MOST))
+        folder = self._folder / "make"
+        with FioProcess(command(spec, self._place, self._engine, folder), folder) as process:
+            result = process.result(self._seconds)
+        if why := trouble(result):
+            raise HarnessError(f"to make its entries: {why}")
+        assert result.report
+        return result.report.operations("write")
 
-    def _clear(self) -> None:
+    def _clear(self, seconds: float) -> None:
         """Remove what is left, and the directory."""
-        if self._spec.client == "mount":
-            if (self._folder / "command").exists():  # else no fio has begun
-                words = shlex.split((self._folder / "command").read_text(errors="surrogateescape"))
-                options = dict(
-                    word.removeprefix("--").split("=", 1) for word in words if "=" in word
-                )
-                names = Path(options["directory"], options["filename_format"])
-                for file in names.parent.glob(f"{TOP}.*"):
-                    file.unlink(missing_ok=True)
-            return
-        done = self._operations("")
-        left = done if self._made is None else self._made
-        if self._spec.entries == "removes" and done == self._made:
-            left = 0
-        spec = self._with(self._spec, meta_write="rmdir", filename=TOP, runtime=None)
-        spec = self._with(spec, time_based=None, meta_read=None, rw="write", norandommap=None)
-        if left:
-            name = str(self._spec.options["filename"])
-            self._run(
-                "remove", self._with(spec, meta_write="remove", filename=name, **size_of(left))
-            )
-        self._run("rmdir", self._with(spec, **size_of(1)))
-
-    def _run(self, name: str, spec: CellSpec) -> None:
-        folder = self._folder / name
-        with FioProcess(self._command(spec, folder), folder) as process:
-            result = process.result(self._patience * spec.seconds + self._seconds)
-        if result.status != 0:
-            lines = [line for line in result.messages.splitlines() if line.startswith("nfsmulti: ")]
-            raise HarnessError(f"to {name} its entries, fio failed: {''.join(lines[:1])}")
-
-    def _operations(self, name: str) -> int:
-        """Return what a fio did, 0 where it left no report."""
-        file = self._folder / name / "fio.json"
-        report = FioReport.parse(file.read_text()) if file.exists() else None
-        try:
-            return report.operations("write") if report else 0
-        except (LookupError, TypeError, AttributeError):  # JSON, but no report
-            return 0
+        if self._spec.client != "mount":
+            directory = "/".join(filter(None, (self._place.directory, TOP)))
+            pool = pool_of(self._spec, self._place)
+            export.remove(pool, directory, enter=self._place.enter, seconds=seconds)
+        elif (self._folder / "command").exists():  # else no fio has begun
+            words = shlex.split((self._folder / "command").read_text(errors="surrogateescape"))
+            options = dict(word.removeprefix("--").split("=", 1) for word in words if "=" in word)
+            names = Path(options["directory"], options["filename_format"])
+            for file in names.parent.glob(f"{TOP}.*"):
+                file.unlink(missing_ok=True)
 
     @staticmethod
     def _with(spec: CellSpec, **options: Factor | None) -> CellSpec:

@@ -250,9 +250,7 @@ def warmed(warm_up: PlannedCell, cells: Sequence[PlannedCell]) -> PlannedCell:
 
 def _short(spec: CellSpec) -> CellSpec:
     seconds = min(spec.seconds, WARM_UP_SECONDS)
-    options = dict(spec.options)
-    if spec.entries != "removes":  # all that there are
-        options["runtime"] = f"{round(seconds * 1000)}ms"
+    options = {**spec.options, "runtime": f"{round(seconds * 1000)}ms"}
     return dataclasses.replace(spec, options=options, seconds=seconds)
 
 
