@@ -21,9 +21,9 @@ import pytest
 from browser import look
 from conftest import call_harness, refusal
 
-from nfsmulti.compare import Figure, judged, together, trials
-from nfsmulti.comparison import Exit
-from nfsmulti.pairs import Pair, pairs, why_not
+from nfsmulti.kept.compare import Figure, judged, together, trials
+from nfsmulti.kept.forms import Exit
+from nfsmulti.kept.pairs import Pair, pairs, why_not
 from nfsmulti.paths import PYTHON_TESTS, shown
 from nfsmulti.processes import Completed, Process
 from nfsmulti.report.answer import MOST_ROWS

@@ -6,7 +6,7 @@ alone, one in twenty of them would differ. So B is worse only where a test is si
 Holm's correction over all of them, and the change is larger than the threshold.
 
 pairs.py says which cells belong together, reliability.py whether the machines allow a verdict,
-comparison.py how it is written.
+forms.py how it is written.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from statistics import geometric_mean
 from typing import NoReturn
 
 from nfsmulti import kept
-from nfsmulti.comparison import SIGNIFICANT, TOGETHER, WRITERS, Comparison, Exit, Row, Side, largest
 from nfsmulti.errors import HarnessError
-from nfsmulti.pairs import Pair, lost, pairs, unmatched, why_not, without
-from nfsmulti.reliability import doubts, purposes, refuse_unknown
+from nfsmulti.kept.forms import SIGNIFICANT, TOGETHER, WRITERS, Comparison, Exit, Row, Side, largest
+from nfsmulti.kept.pairs import Pair, lost, pairs, unmatched, why_not, without
+from nfsmulti.kept.reliability import doubts, purposes, refuse_unknown
 from nfsmulti.report import cells, conditions, loads
 from nfsmulti.report.answer import ran
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm

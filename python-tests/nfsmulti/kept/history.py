@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfsmulti import kept, texts
-from nfsmulti.compare import Figure, per_repeat
-from nfsmulti.comparison import COLUMNS, SIGNIFICANT
 from nfsmulti.errors import HarnessError
-from nfsmulti.pairs import pairs, unmatched, why_not
+from nfsmulti.kept.compare import Figure, per_repeat
+from nfsmulti.kept.forms import COLUMNS, SIGNIFICANT
+from nfsmulti.kept.pairs import pairs, unmatched, why_not
 from nfsmulti.paths import COMMAND, shown
 from nfsmulti.report import cells, charts, conditions, pages
 from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, ran
