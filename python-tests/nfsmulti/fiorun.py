@@ -145,7 +145,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class ConnectionStats(_Line):
-    """What one connection of one job has done."""
+    """What one connection of one job has done, as far as the harness uses it."""
 
     job: str
     job_number: int
@@ -175,25 +175,16 @@ class ConnectionStats(_Line):
     rtt_mean_us: float
     rtt_max_us: float
 
-    # Percentiles, and other spans: of engines that tell them
+    # Of engines that tell them
     rtt_p50_us: float = 0.0
-    rtt_p95_us: float = 0.0
     rtt_p99_us: float = 0.0
-    rtt_p99_9_us: float = 0.0
-    rtt_p99_99_us: float = 0.0
     wait_mean_us: float = 0.0
     wait_p50_us: float = 0.0
-    wait_p95_us: float = 0.0
     wait_p99_us: float = 0.0
-    wait_p99_9_us: float = 0.0
-    wait_p99_99_us: float = 0.0
     wait_max_us: float = 0.0
     lag_mean_us: float = 0.0
     lag_p50_us: float = 0.0
-    lag_p95_us: float = 0.0
     lag_p99_us: float = 0.0
-    lag_p99_9_us: float = 0.0
-    lag_p99_99_us: float = 0.0
     lag_max_us: float = 0.0
 
     # TLS's alone, but for the first
@@ -257,11 +248,7 @@ class ArrivalStats(_Line):
     achieved: float
     depth_used_up: float
     lag_mean_us: float
-    lag_p50_us: float
-    lag_p95_us: float
     lag_p99_us: float
-    lag_p99_9_us: float
-    lag_p99_99_us: float
     lag_max_us: float
     lag_end_us: float
     sustained: bool

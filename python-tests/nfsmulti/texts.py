@@ -228,15 +228,13 @@ class Bar(Progress):
         done: float | None = None,
         *,
         total: float | None = None,
-        advance: float | None = None,
         beside: str = "",
     ) -> None:
-        """Say what goes on, and how much of how much is done, or how much more."""
+        """Say what goes on, and how much of how much is done."""
         self.update(
             self._task,
             description=what,
             completed=done,
             total=total,
-            advance=advance,
             beside=beside,
         )
