@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti report: report.md, report.html and plots/ of a run, and results/README.md of all."""
+"""The pages of a run: report.md, report.html and plots/; and results/README.md of all runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 from nfsmulti import showcase, texts
 from nfsmulti.bench import cost, stall
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import RESULTS, needs_sources, portable, shown
-from nfsmulti.report import cells, charts, conditions, details, documents, overtime, rows
+from nfsmulti.paths import portable, shown
+from nfsmulti.report import cells, charts, conditions, details, overtime, rows
 from nfsmulti.report.answer import EMULATED, Answer, caveats, next_command, of_point, ran
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
 from nfsmulti.stories import SCENARIOS
@@ -275,38 +275,3 @@ def _runs_table(found: dict[str, tuple[str, Summary]]) -> Table:
         for name, summary in found.values()
     ]
     return Table(["run", "started", "cells done", "where", "command"], rows, text_columns=5)
-
-
-# --- the command ---
-
-
-def report(folders: Sequence[Path], *, published: bool, picture: bool, options: bool) -> None:
-    """Write what was asked for, and print where."""
-    if not (folders or published or picture or options):
-        raise HarnessError(
-            "report: of what?",
-            "name the folder of a run, --published, --picture or --options",
-        )
-    of_all = published and not folders
-    for option, given in {"published": of_all, "picture": picture, "options": options}.items():
-        if given:
-            needs_sources(f"report --{option}")
-    for folder in folders:
-        _write_any(folder, published=published)
-        print(shown((folder / HTML).resolve()))
-    if of_all:
-        print(shown(write_published(RESULTS)))
-    if picture:
-        print(*map(shown, documents.write_pictures()), sep="\n")
-    if options:
-        print(*map(shown, documents.write_options()), sep="\n")
-
-
-def _write_any(folder: Path, *, published: bool) -> None:
-    """Write the page of a run, or of the fault matrix, which leaves results.json."""
-    from nfsmulti.faults import page as faults  # which makes its page by this module
-
-    if (folder / FILE).exists() or not (folder / faults.FILE).exists():
-        write(folder, published=published)
-    else:
-        faults.write(folder)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti report: pages of runs and of the fault matrix, and what it makes of the documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.faults import page as faults
+from nfsmulti.paths import RESULTS, needs_sources, shown
+from nfsmulti.report import documents, pages
+from nfsmulti.summary import FILE
+
+
+def report(folders: Sequence[Path], *, published: bool, picture: bool, options: bool) -> None:
+    """Write what was asked for, and print where."""
+    if not (folders or published or picture or options):
+        raise HarnessError(
+            "report: of what?",
+            "name the folder of a run, --published, --picture or --options",
+        )
+    of_all = published and not folders
+    for option, given in {"published": of_all, "picture": picture, "options": options}.items():
+        if given:
+            needs_sources(f"report --{option}")
+    for folder in folders:
+        _write_any(folder, published=published)
+        print(shown((folder / pages.HTML).resolve()))
+    if of_all:
+        print(shown(pages.write_published(RESULTS)))
+    if picture:
+        print(*map(shown, documents.write_pictures()), sep="\n")
+    if options:
+        print(*map(shown, documents.write_options()), sep="\n")
+
+
+def _write_any(folder: Path, *, published: bool) -> None:
+    """Write the page of a run, or of the fault matrix, which leaves results.json."""
+    if (folder / FILE).exists() or not (folder / faults.FILE).exists():
+        pages.write(folder, published=published)
+    else:
+        faults.write(folder)
