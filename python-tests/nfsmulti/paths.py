@@ -96,14 +96,19 @@ def write_files(folder: Path, files: Mapping[str, int]) -> None:
                 out.write(block[: min(_BLOCK, size - begin)])
 
 
-def write_json(file: Path, data: Any) -> None:
-    """Write `data` as JSON in the place of what the file held; its folder must be there.
+def write_whole(file: Path, text: str) -> None:
+    """Write a text in the place of what the file held; its folder must be there.
 
     The file is there whole or not at all, whenever we are killed.
     """
     part = file.with_name(f".{file.name}.part")
-    part.write_text(json.dumps(data, indent="\t") + "\n")
+    part.write_text(text)
     part.replace(file)
+
+
+def write_json(file: Path, data: Any) -> None:
+    """Write `data` as JSON, as write_whole() does."""
+    write_whole(file, json.dumps(data, indent="\t") + "\n")
 
 
 def made(kind: type[_Made], data: Mapping[str, Any]) -> _Made:

@@ -11,7 +11,6 @@ that fields may be added without another version.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import lzma
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import made, write_json
+from nfsmulti.paths import made, write_whole
 
 SCHEMA = "nfsmulti-summary"
 VERSION = 1
@@ -210,9 +209,11 @@ class Summary:
         return int(self.place.get("file_bytes", 0)) < int(self.place.get("server_memory", 0))
 
     def save(self, folder: Path) -> None:
-        """Write summary.json, whole or not at all."""
-        data = {"schema": SCHEMA, "version": VERSION, **dataclasses.asdict(self)}
-        write_json(folder / FILE, data)
+        """Write summary.json, whole or not at all: a line for each cell."""
+        head = {"schema": SCHEMA, "version": VERSION, **vars(self)}
+        cells = ",\n".join(json.dumps(cell, default=vars) for cell in head.pop("cells"))
+        text = f'{json.dumps(head).removesuffix("}")}, "cells": [\n{cells}\n]}}'
+        write_whole(folder / FILE, f"{text}\n")
 
     @classmethod
     def load(cls, folder: Path) -> Summary:
