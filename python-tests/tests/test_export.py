@@ -52,10 +52,6 @@ def _call(place: Place, name: str, *words: str):  # type: ignore[no-untyped-def]
     return json.loads(done.stdout)
 
 
-def _url(server: ScriptedServer, version: int) -> str:
-    return server.url4() if version == 4 else server.url()
-
-
 def test_what_paths_offer(place: Place) -> None:
     found = _call(place, "info", place.pool)
     assert [path["label"] for path in found] == list(place.labels)
@@ -141,18 +137,18 @@ def test_what_a_server_does_not_tell(version: int) -> None:
         on(Nfs4.CREATE, Answer(act=False, status=Status4.ROFS)),
     )
     with ScriptedServer(*refusals) as server:
-        (found,) = export.info(_url(server, version))
+        (found,) = export.info(server.url_of(version))
         assert found.error == ""
         assert found.bytes_available is None
         assert found.may_write is (None if version == 4 else True)
         with pytest.raises(HarnessError, match=r'make directory "run": NFS[34]ERR_ROFS'):
-            export.make(_url(server, version), "run")
+            export.make(server.url_of(version), "run")
 
 
 @both_versions
 def test_a_path_that_is_not_there_is_told_beside_those_that_are(version: int) -> None:
     with ScriptedServer() as server:
-        url = _url(server, version)
+        url = server.url_of(version)
         found = export.info(f"{url.replace('/export', '/nowhere')},{url}")
     assert [bool(path.error) for path in found] == [True, False]
     assert found[0].remedy == "name an export that the server has"
@@ -175,5 +171,5 @@ def test_a_connection_that_is_lost_while_entries_are_removed(version: int) -> No
     with ScriptedServer(on(Nfs.REMOVE, lost, nth=3), on(Nfs4.REMOVE, lost, nth=3)) as server:
         for number in range(20):
             server.create(f"run/{number}", b"1")
-        assert export.remove(_url(server, version), "run").entries >= 20
-        assert export.listing(_url(server, version)) == []
+        assert export.remove(server.url_of(version), "run").entries >= 20
+        assert export.listing(server.url_of(version)) == []

@@ -261,7 +261,7 @@ def test_calls_that_are_lost(client: Client, server: ScriptedServer, version: in
     lost = Answer(reply=False, end="reset")
     make, remove = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
     job: dict[str, Option] = {**_JOB, "tree_depth": 0, "size": 100}
-    pool = server.url4() if version == 4 else server.url()
+    pool = server.url_of(version)
     done(client(server, **{**job, "rw": "write"}, pool=pool))
     server.hooks += [on(make, lost, after=100, every=9), on(remove, lost, every=9)]
     result = client(server, **job, pool=pool, meta_mix="getattr:1,create:3,remove:2")

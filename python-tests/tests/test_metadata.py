@@ -77,10 +77,6 @@ def _operations(result: FioResult) -> tuple[int, int]:
     return operations, sum(line.lookups for line in result.stats)
 
 
-def _url(server: ScriptedServer, version: int) -> str:
-    return server.url4() if version == 4 else server.url()
-
-
 both_versions = pytest.mark.parametrize("version", [3, 4])
 
 
@@ -118,7 +114,7 @@ def test_exclusive_creates(place: Place) -> None:
 def test_a_tree_in_the_export_itself(client: Client, server: ScriptedServer, version: int) -> None:
     """A name that has no components."""
     job: dict[str, Option] = {**_WRITE, "size": 10, "filename": "."}
-    assert _operations(client(server, pool=_url(server, version), **job))[0] == 10
+    assert _operations(client(server, pool=server.url_of(version), **job))[0] == 10
 
 
 @pytest.mark.parametrize("depth", [0, 8])
@@ -308,7 +304,7 @@ def _start_list(
 ) -> FioProcess:
     """List a directory of 20 once, of which a server may give 7 to a page; NFSv3's has 2 more."""
     job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1, "number_ios": 1, **options}
-    return client.start(server, **job, pool=_url(server, version), meta_read="readdir")
+    return client.start(server, **job, pool=server.url_of(version), meta_read="readdir")
 
 
 def _list(client: Client, server: ScriptedServer, version: int, **options: Option) -> FioResult:
@@ -552,7 +548,6 @@ def test_entries_survive_resets(client: Client, paths: ScriptedServer, version: 
     size = 600
     names = (Nfs4.LOOKUP, Nfs4.CREATE) if version == 4 else (Nfs.LOOKUP, Nfs.MKDIR)
     work = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
-    pool = paths.pool4() if version == 4 else paths.pool()
     paths.hooks += [on(one, _LOST, every=50) for one in (names[0], *work)]
     paths.hooks += [on(one, _LOST, every=5) for one in (names[1], _READDIR[version])]
     job: dict[str, Option] = {**_JOB, "size": size, "spread": "roundrobin", "nconnect": 2}
@@ -561,7 +556,7 @@ def test_entries_survive_resets(client: Client, paths: ScriptedServer, version: 
         {"rw": "read", "meta_verify": 1},
         {"rw": "write", "meta_write": "remove"},
     ):
-        result = client(paths, **{**job, **how}, pool=pool)
+        result = client(paths, **{**job, **how}, pool=paths.pool_of(version))
         assert _done(result) == size
         assert sum(line.reconnects for line in result.stats)
 
@@ -625,7 +620,7 @@ def test_a_call_that_was_carried_out_is_no_error(
 ) -> None:
     """Its reply is lost; a server without a reply cache then finds the entry made, or gone."""
     before = {"rmdir": "mkdir", "mkdir": None}.get(operation, "create")
-    job: dict[str, Option] = {**_WRITE, "size": 40, "pool": _url(server, version)}
+    job: dict[str, Option] = {**_WRITE, "size": 40, "pool": server.url_of(version)}
     if before:
         done(client(server, **job, meta_write=before))
     server.hooks.append(on(procedure, _LOST, every=10))
@@ -640,7 +635,7 @@ def test_a_lost_removal_of_an_entry_with_its_other_name(
     client: Client, server: ScriptedServer, version: int
 ) -> None:
     """The first name is gone either way: the other one is to go as well, and may be gone too."""
-    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "pool": _url(server, version)}
+    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "pool": server.url_of(version)}
     for what in ("link", "remove"):
         done(client(server, **job, meta_write=what))
     remove = Nfs4.REMOVE if version == 4 else Nfs.REMOVE
@@ -776,7 +771,7 @@ def test_a_file_of_others_whose_create_is_sent_twice(
     create = Nfs4.OPEN if version == 4 else Nfs.CREATE
     server.hooks.append(on(create, _UNHEARD if first == "unheard" else _LOST, nth=6))
     job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "meta_create": how}
-    result = client(server, **job, pool=_url(server, version))
+    result = client(server, **job, pool=server.url_of(version))
     if told:
         failed(result, "create of entry 5", "it is there already", error=errno.EEXIST)
     else:
@@ -891,7 +886,7 @@ def test_a_refusal_without_what_follows_its_status(
     server.create("e0")
     job: dict[str, Option] = {**_WRITE, "size": 1, "tree_depth": 0, "filename": ".", **how}
     version = 4 if isinstance(procedure, Nfs4) else 3
-    done(client(server, **{**job, "rw": "read", "offset": 0}, pool=_url(server, version)))
+    done(client(server, **{**job, "rw": "read", "offset": 0}, pool=server.url_of(version)))
     short = Answer(results=struct.pack(">I", Status.INVAL))
 
     def hook(call: Call) -> Answer | None:
@@ -899,7 +894,7 @@ def test_a_refusal_without_what_follows_its_status(
         return short if call.procedure is procedure and about_entry else None
 
     server.hooks.append(hook)
-    result = client(server, **job, pool=_url(server, version))
+    result = client(server, **job, pool=server.url_of(version))
     failed(result, f"NFS{version}ERR_INVAL", error=errno.EINVAL)
     assert not any(line.reconnects for line in result.stats)
     if version == 3:
@@ -924,7 +919,7 @@ def test_a_server_that_forgets_handles(
 ) -> None:
     """Of entries and of directories: they are looked up again, from the root."""
     server.export.files.keeps = 100
-    job: dict[str, Option] = {**_JOB, "pool": _url(server, version)}
+    job: dict[str, Option] = {**_JOB, "pool": server.url_of(version)}
     for how in (
         {"rw": "write", "meta_create": "exclusive" if version == 3 else "guarded"},
         {"rw": "randread"},
@@ -952,7 +947,7 @@ def test_a_directory_that_is_gone(client: Client, server: ScriptedServer, versio
 
     create = Nfs4.OPEN if version == 4 else Nfs.CREATE
     server.hooks.append(on(create, Answer(do=remove), nth=70))
-    result = client(server, pool=_url(server, version), **{**_WRITE, "iodepth": 1})
+    result = client(server, pool=server.url_of(version), **{**_WRITE, "iodepth": 1})
     words = "does not find that directory again", "its directory is gone"
     failed(result, *words, error=errno.ENOENT)
 
@@ -978,7 +973,7 @@ def test_a_server_that_makes_no_more_entries(
     server.hooks.append(on(create, Answer(act=False, status=status), after=10))
     depth = 0 if "tree_depth" in words else 1
     job: dict[str, Option] = {**_WRITE, "size": 40, "tree_depth": depth}
-    result = client(server, **job, pool=_url(server, version))
+    result = client(server, **job, pool=server.url_of(version))
     failed(result, words, error=error)
     assert len(said(result)) == 1
     assert sum(line.meta_ops for line in result.stats) == 10

@@ -352,12 +352,13 @@ def test_a_signal_ends_a_job_that_opens(
 def test_a_signal_ends_a_job_that_lays_its_file_out(client: Client, version: int) -> None:
     """What is half laid out goes if the server answers soon: it does not."""
     silent = on((Nfs.WRITE, Nfs4.WRITE), Answer(reply=False, do=_fall_silent))
-    with ScriptedServer(silent) as server:
-        pool = server.pool() if version == 3 else server.pool4()
-        with client.start(server, pool=pool, exitall=1, **READING) as process:
-            server.wait_for(lambda: len(server.calls(Nfs.WRITE, Nfs4.WRITE)) > 0)
-            process.signal(signal.SIGTERM)
-            result = client.finish(process)
+    with (
+        ScriptedServer(silent) as server,
+        client.start(server, pool=server.pool_of(version), exitall=1, **READING) as process,
+    ):
+        server.wait_for(lambda: len(server.calls(Nfs.WRITE, Nfs4.WRITE)) > 0)
+        process.signal(signal.SIGTERM)
+        result = client.finish(process)
     assert result.status not in (0, None)
     assert "the server does not answer" not in result.messages
 

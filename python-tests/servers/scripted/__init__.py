@@ -228,6 +228,14 @@ class ScriptedServer:
         """Return the pool of all addresses, by NFSv4.1."""
         return ",".join(self.url4(address) for address in self.addresses)
 
+    def url_of(self, version: int) -> str:
+        """Return the export's URL of NFSv3 or, for 4, of NFSv4.1."""
+        return self.url4() if version == 4 else self.url()
+
+    def pool_of(self, version: int) -> str:
+        """Return the pool of all addresses, likewise."""
+        return self.pool4() if version == 4 else self.pool()
+
     # --- what it got ---
 
     def calls(self, *procedures: Procedure) -> list[Call]:
