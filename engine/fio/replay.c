@@ -115,7 +115,10 @@ static void end(struct job *job)
 	job->replay.request.error = 0;
 }
 
-/* What is held is lost now: the next sync, or the close, reports it. */
+/*
+ * What is held is lost now: the next sync, or the close, reports it. From now on the job is as one
+ * without a hold: what is lost, its ledgers tell.
+ */
 static void give_up(struct job *job, int error)
 {
 	struct hold *hold = &job->hold;
@@ -130,9 +133,9 @@ static void give_up(struct job *job, int error)
 				path_of(job, extent)->files[extent->file].ledger.lost +=
 					extent->length;
 		}
-		for (uint32_t file = 0; file < job->group.job.file_count; file++)
-			hold_forget(hold, file);
 	}
+	for (uint32_t file = 0; file < job->group.job.file_count; file++)
+		hold_forget(hold, file);
 	end(job);
 }
 
@@ -210,7 +213,9 @@ static void step(struct job *job)
 
 	switch (replay->stage) {
 	case REPLAY_NONE:
-		if (job->hold.lost || replay->request.error)
+		if (replay->broken)
+			job->hold.lost = false; /* there is nothing to write again */
+		else if (job->hold.lost || replay->request.error)
 			begin_drain(job);
 		else
 			make_room(job);
