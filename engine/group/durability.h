@@ -46,9 +46,12 @@ static inline void durability_committed(struct conn *conn, const struct conn_io 
 }
 
 /* It was put off, or goes to another connection: what it covers waits for another. */
-static inline void durability_commit_undone(struct conn_io *io)
+static inline void durability_commit_undone(struct conn *conn, struct conn_io *io)
 {
-	ledger_undo_commit(io->commit->ledger, &io->commit->covered);
+	bool lost = ledger_undo_commit(io->commit->ledger, &io->commit->covered);
+
+	if (conn->job->hold)
+		conn->job->hold->lost |= lost;
 	io->commit->covered.number = 0;
 }
 

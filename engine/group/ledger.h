@@ -97,18 +97,22 @@ static inline bool ledger_end_commit(struct ledger *ledger, const struct ledger_
 	return false;
 }
 
-/* It was put off: the bytes wait for another COMMIT. */
-static inline void ledger_undo_commit(struct ledger *ledger, const struct ledger_commit *commit)
+/*
+ * It was put off: the bytes wait for another COMMIT. True where later WRITEs have told meanwhile
+ * that they are lost.
+ */
+static inline bool ledger_undo_commit(struct ledger *ledger, const struct ledger_commit *commit)
 {
 	ledger->committing -= commit->bytes;
 	if (!commit->bytes || ledger_settled(ledger, commit))
-		return;
+		return false;
 	if (ledger->unstable && !ledger_same(ledger->verifier, commit->verifier)) {
 		ledger->lost += commit->bytes;
-		return;
+		return true;
 	}
 	memcpy(ledger->verifier, commit->verifier, LEDGER_VERIFIER);
 	ledger->unstable += commit->bytes;
+	return false;
 }
 
 /* It failed: unless another has made them so, whether the bytes are durable is unknown: they count

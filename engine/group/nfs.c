@@ -88,7 +88,7 @@ static void committed(struct rpc_client *rpc, struct conn_io *io, const uint8_t 
 
 static void commit_undone(struct rpc_client *rpc, struct conn_io *io)
 {
-	durability_commit_undone(io);
+	durability_commit_undone(conn_of(rpc), io);
 }
 
 static void commit_failed(struct rpc_client *rpc, struct conn_io *io)
