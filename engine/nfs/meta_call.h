@@ -180,8 +180,10 @@ static inline enum disposition meta_done(const struct call *call, const struct n
 		entries_note(meta_entries(call), io->offset, handle);
 	if (!io->meta->looks_up)
 		return CALL_DONE;
-	if (io->meta->handle_state == HANDLE_STALE)
+	if (io->meta->handle_state == HANDLE_STALE) {
 		io->meta->handle_state = HANDLE_RENEWED;
+		io->meta->renewed_over = meta_path(call);
+	}
 	return CALL_PARTIAL;
 }
 
@@ -270,20 +272,22 @@ static inline enum disposition meta_restart_listing(const struct call *call, int
 	return meta_goes_on(io, CALL_RETRY_NOW);
 }
 
-/* A handle is stale. True where it is to be looked up again: once for each. */
+/* A handle is stale. True where it is to be looked up again: once for each, over each path. */
 static inline bool meta_renews(const struct call *call)
 {
 	struct conn_io *io = call->io;
 	char first[COMPONENT_MAX];
 
 	if (meta_by_handle(meta_asked(call))) {
-		if (io->meta->handle_state != HANDLE_GOOD)
+		if (io->meta->handle_state == HANDLE_RENEWED &&
+		    io->meta->renewed_over == meta_path(call))
 			return false;
 		io->meta->handle_state = HANDLE_STALE;
 		io->meta->handle.length = 0;
 		return true;
 	}
-	if (io->meta->directory_state != HANDLE_GOOD ||
+	if ((io->meta->directory_state == HANDLE_RENEWED &&
+	     io->meta->way.path == meta_path(call)) ||
 	    !entries_way(meta_entries(call), io->offset, 0, first))
 		return false;
 	io->meta->directory_state = HANDLE_STALE;

@@ -39,8 +39,10 @@ struct meta_io {
 	bool finds_directory; /* the call is for the handle of the entry's directory */
 	bool maybe_removed;   /* an earlier copy of a removal may have been carried out */
 	enum handle_state handle_state, directory_state; /* of the entry, and of its directory */
-	struct nfs_handle handle;			 /* of length 0: not known; see `way` */
-	struct {					 /* to the entry's directory: */
+	const struct path
+		*renewed_over;	  /* the path whose handle of the entry was looked up again */
+	struct nfs_handle handle; /* of length 0: not known; see `way` */
+	struct {		  /* to the entry's directory: */
 		const struct path *path; /* over this path, from the root of which */
 		uint32_t depth;		 /* so many names are behind; `handle` is the last one's */
 	} way;
