@@ -9,6 +9,7 @@
 #include "fio/job_io.h"
 #include "fio/job_log.h"
 #include "group/commit_io.h"
+#include "nfs/meta_io.h"
 #include "paths.h"
 #include "server.h"
 #include "world.h"
@@ -55,6 +56,7 @@ static void fill_td(struct thread_data *td, uint32_t depth)
 {
 	static struct engine_options options;
 
+	options.meta_create = (unsigned int)world_random(META_CREATE_EXCLUSIVE + 1);
 	td->error = td->first_error = 0;
 	td->eo = &options;
 	td->o.iodepth = depth;
@@ -67,6 +69,7 @@ static void allocate(struct job *job, uint32_t depth, uint32_t count)
 {
 	job->ios = calloc(count, sizeof(*job->ios));
 	job->commit_ios = calloc(count, sizeof(*job->commit_ios));
+	job->metas = calloc(count, sizeof(*job->metas));
 	job->requests = calloc(depth + 1, sizeof(*job->requests));
 	job->writes = calloc(1, sizeof(*job->writes));
 	job->fresh = calloc(depth, sizeof(*job->fresh));
@@ -79,6 +82,7 @@ static void allocate(struct job *job, uint32_t depth, uint32_t count)
 	TAILQ_INIT(&job->idle);
 	for (uint32_t i = 0; i < count; i++) {
 		job->ios[i].commit = &job->commit_ios[i];
+		job->ios[i].meta = &job->metas[i];
 		TAILQ_INSERT_TAIL(&job->idle, &job->ios[i], link);
 	}
 }
@@ -89,6 +93,7 @@ static void free_engine(struct job *job)
 	spread_load_free(job->load);
 	free(job->ios);
 	free(job->commit_ios);
+	free(job->metas);
 	free(job->requests);
 	free(job->writes);
 	free(job->fresh);
@@ -97,11 +102,13 @@ static void free_engine(struct job *job)
 
 static void fill_engine(const struct job_terms *terms)
 {
+	static struct meta_job meta; /* metadata.c has what it is for */
 	struct job *job = &sim_job.engine;
 	/* Pieces wait for each other where there are fewer. */
 	uint32_t count = terms->depth * (terms->punctual ? PIECES_MAX : 2) + terms->path_count;
 
 	*job = (struct job){.td = &sim_job.td, .used = paths, .stable = IO_UNSTABLE};
+	job->meta = terms->metadata ? &meta : NULL;
 	allocate(job, terms->depth, count);
 	job->group.job = (struct conn_job){
 		.io_count = count,
@@ -120,7 +127,7 @@ static void fill_engine(const struct job_terms *terms)
 	job->fresh_max = 1 + (uint32_t)world_random(terms->depth);
 	if (terms->hold && !hold_init(&job->hold, terms->hold))
 		job->group.job.hold = &job->hold;
-	else if (!world_random(4))
+	else if (!terms->metadata && !world_random(4))
 		job->stable = IO_FILE_SYNC;
 }
 
@@ -321,23 +328,26 @@ static struct job_terms job_terms(const struct server_terms *fails)
 		.full = fails->full_in,
 	};
 
+	terms.metadata = !terms.nfs4 && !world_random(3);
+	terms.hold = terms.metadata ? 0 : terms.hold;
 	terms.timing = (struct rpc_timing){
 		.timeo = (1 + world_random(100)) * 100 * MSEC,
 		.retrans = (unsigned int)world_random(4),
 		.soft = terms.soft,
 	};
 	terms.failover = terms.path_count > 1 && world_random(2);
-	terms.punctual = !fails->delay_in && !fails->short_in && !terms.nfs4 && !terms.hold;
+	terms.punctual = !fails->delay_in && !fails->short_in && !terms.nfs4 && !terms.hold &&
+			 !terms.metadata;
 	return terms;
 }
 
 static void tell_terms(uint64_t seed, const struct job_terms *terms)
 {
-	world_tell("seed %llu: NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s",
-		   (unsigned long long)seed, terms->nfs4 ? "4.1" : "3", terms->path_count,
-		   terms->per_path, terms->depth, terms->soft ? "soft" : "hard",
-		   terms->failover ? ", failover" : "", terms->hold ? ", a hold" : "",
-		   sim_job.engine.stable ? ", FILE_SYNC" : "");
+	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s",
+		   (unsigned long long)seed, terms->metadata ? "metadata" : "data",
+		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->depth,
+		   terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
+		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "");
 }
 
 uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
@@ -351,7 +361,7 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	terms = server_terms();
 	cut_in = rarely(2000);
 	sim_job.terms = job_terms(&terms);
-	sim_job.workload = &data_workload;
+	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;
 	sim_job.ended = sim_job.healed_at = 0;
 	memset(ios, 0, sizeof(ios));
 	sim_job.workload->begin();

@@ -22,10 +22,10 @@ struct workload {
 	/* All has healed, and no I/O is left: the job's end. */
 	void (*settle)(void);
 };
-extern const struct workload data_workload;
+extern const struct workload data_workload, metadata_workload;
 
 struct job_terms {
-	bool nfs4, soft, failover;
+	bool nfs4, soft, failover, metadata;
 	bool full;     /* writes may find no room */
 	bool punctual; /* no I/O takes several calls in turn, each of which has its time */
 	uint32_t depth, path_count, per_path;

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "namespace.h"
 #include "fio/job_log.h"
+#include "nfs/entries.h"
 #include "nfs/handle.h"
 #include "nfs/names.h"
 #include "nfs/version.h"
@@ -65,6 +67,22 @@ static int open_file(struct path *path)
 		       ?: path->version->open_file(path->names, 0, file->name, true, &file->state);
 }
 
+static int find_directory(void *context, const char *name, bool make, struct nfs_handle *found)
+{
+	*found = (struct nfs_handle){.length = 3, .bytes = "dir"};
+	return 0;
+}
+
+/* The directory, which the workload metadata.c works on. */
+static int open_directory(struct path *path)
+{
+	const struct entries_terms terms = {
+		.count = NAMESPACE_ENTRIES, .per_directory = 1, .run = 1};
+
+	return entries_open(&path->files[0].entries, &terms, path->version->handle_max, "dir",
+			    find_directory, path);
+}
+
 bool paths_open(struct path **paths, const struct job_terms *terms)
 {
 	int error = 0;
@@ -73,7 +91,7 @@ bool paths_open(struct path **paths, const struct job_terms *terms)
 	for (uint32_t i = 0; i < terms->path_count; i++)
 		paths[i] = new_path(i, terms);
 	for (uint32_t i = 0; !error && i < terms->path_count; i++)
-		error = open_file(paths[i]);
+		error = terms->metadata ? open_directory(paths[i]) : open_file(paths[i]);
 	return !error;
 }
 
@@ -86,6 +104,7 @@ static void close_path(struct path *path)
 	path_close_names(path);
 	free(path->config.export);
 	free(path->config.label);
+	entries_close(path->files[0].entries);
 	free(path->files[0].name);
 	free(path->files);
 	free(path);

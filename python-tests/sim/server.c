@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "namespace.h"
+#include "metadata3.h"
 #include "nfs/nfs3.h"
 #include "util.h"
 #include "wire/record.h"
@@ -32,18 +34,22 @@ struct arguments {
  * The reply cache (RFC 1813, 4.5): what was answered is not carried out twice. Connections may have
  * the same xids, so that it compares calls as well.
  */
-enum { CACHED = 4096, CACHED_ROOM = 128 };
+enum { CACHED = 1024, CACHED_ROOM = 160 };
 
-static struct cached {
-	bool valid;
-	uint32_t xid, sum, length;
-	uint8_t bytes[CACHED_ROOM]; /* with the mark's room */
-} cache[CACHED];
+static struct {
+	uint64_t count;	       /* replies that were kept, since the server is up */
+	uint32_t xids[CACHED]; /* apart, since they are looked through */
+	struct cached {
+		uint32_t sum, length;
+		uint8_t bytes[CACHED_ROOM]; /* with the mark's room */
+	} replies[CACHED];
+} cache;
 
 void server_begin(const struct server_terms *terms)
 {
 	memset(&server, 0, sizeof(server));
-	memset(cache, 0, sizeof(cache));
+	cache.count = 0;
+	namespace_begin();
 	server.terms = *terms;
 	server4_begin();
 	server.up = true;
@@ -68,7 +74,7 @@ static void crash(void)
 	world_tell("server: restarts, for %.3f s", (double)down / SEC);
 	world.failures[FAILED_CRASH]++;
 	memcpy(server.memory, server.disk, sizeof(server.memory));
-	memset(cache, 0, sizeof(cache));
+	cache.count = 0;
 	server4_restart();
 	server.verifier = world_random(UINT64_MAX);
 	server.up = false;
@@ -137,28 +143,34 @@ static struct reply *begin_reply(struct link_end *end, uint32_t xid)
 
 /* --- the reply cache --- */
 
-static struct cached *cached_of(uint32_t xid)
-{
-	return &cache[(xid ^ xid >> 12) % CACHED];
-}
-
 /* READs change nothing: they are carried out again. */
 static void keep(const struct reply *reply, const struct arguments *call)
 {
-	struct cached *cached = cached_of(call->xid);
 	size_t length = (size_t)(reply->out.at - reply->bytes);
+	uint32_t at = cache.count % CACHED;
 
 	if (call->procedure == NFS3_READ || length > CACHED_ROOM)
 		return;
-	*cached = (struct cached){true, call->xid, call->sum, (uint32_t)length, {0}};
-	memcpy(cached->bytes, reply->bytes, length);
+	cache.count++;
+	cache.xids[at] = call->xid;
+	cache.replies[at].sum = call->sum;
+	cache.replies[at].length = (uint32_t)length;
+	memcpy(cache.replies[at].bytes, reply->bytes, length);
+}
+
+static const struct cached *find_kept(const struct arguments *call)
+{
+	for (uint32_t i = 0; i < min_of(cache.count, (uint64_t)CACHED); i++)
+		if (cache.xids[i] == call->xid && cache.replies[i].sum == call->sum)
+			return &cache.replies[i];
+	return NULL;
 }
 
 static bool replay(struct reply *reply, const struct arguments *call)
 {
-	const struct cached *cached = cached_of(call->xid);
+	const struct cached *cached = find_kept(call);
 
-	if (!cached->valid || cached->xid != call->xid || cached->sum != call->sum)
+	if (!cached)
 		return false;
 	memcpy(reply->bytes, cached->bytes, cached->length);
 	reply->out.at = reply->bytes + cached->length;
@@ -225,28 +237,45 @@ static void answer_transfer(struct xdr_out *out, const struct arguments *call)
 	xdr_put_fixed(out, &server.verifier, sizeof(server.verifier));
 }
 
-/* A status that is not 0, and the attributes that follow it. */
-static void refuse(struct xdr_out *out, const struct arguments *call, uint32_t status)
+static bool moves_data(uint32_t procedure)
 {
-	xdr_put_u32(out, status);
-	xdr_put_u32(out, 0);
-	if (call->procedure != NFS3_READ)
-		xdr_put_u32(out, 0);
+	return procedure == NFS3_READ || procedure == NFS3_WRITE || procedure == NFS3_COMMIT;
 }
 
-static void answer(struct xdr_out *out, const struct arguments *call)
+static void read_transfer(struct xdr_in *in, struct arguments *call)
 {
-	if (call->procedure == NFS3_NULL)
+	xdr_skip(in, xdr_get_u32(in)); /* the handle */
+	call->offset = xdr_get_u64(in);
+	call->length = xdr_get_u32(in);
+	if (call->procedure == NFS3_WRITE) {
+		call->stable = xdr_get_u32(in);
+		call->data = xdr_skip(in, xdr_get_u32(in));
+	}
+}
+
+static void answer(struct xdr_in *in, struct xdr_out *out, struct arguments *call)
+{
+	enum nfs3_procedure procedure = (enum nfs3_procedure)call->procedure;
+
+	if (procedure == NFS3_NULL)
 		return;
 	if (world_chance(server.terms.delay_in)) {
 		world.failures[FAILED_DELAY]++;
-		refuse(out, call, STATUS_JUKEBOX);
-	} else if (call->procedure == NFS3_WRITE && world_chance(server.terms.full_in)) {
-		refuse(out, call, STATUS_NOSPC);
-	} else {
-		xdr_put_u32(out, 0);
-		answer_transfer(out, call);
+		metadata3_refuse(procedure, out, STATUS_JUKEBOX);
+		in->at = in->end;
+		return;
 	}
+	if (!moves_data(procedure)) {
+		metadata3_answer(procedure, in, out);
+		return;
+	}
+	read_transfer(in, call);
+	if (procedure == NFS3_WRITE && world_chance(server.terms.full_in)) {
+		metadata3_refuse(procedure, out, STATUS_NOSPC);
+		return;
+	}
+	xdr_put_u32(out, 0);
+	answer_transfer(out, call);
 }
 
 /* FNV-1a, of as much as Linux's server looks at. */
@@ -271,26 +300,18 @@ static void read_call(struct xdr_in *in, struct arguments *call)
 		xdr_get_u32(in);
 		xdr_skip(in, xdr_get_u32(in));
 	}
-	if (call->procedure == NFS3_NULL || call->version != NFS_V3)
-		return;
-	xdr_skip(in, xdr_get_u32(in)); /* the handle */
-	call->offset = xdr_get_u64(in);
-	call->length = xdr_get_u32(in);
-	if (call->procedure == NFS3_WRITE) {
-		call->stable = xdr_get_u32(in);
-		call->data = xdr_skip(in, xdr_get_u32(in));
-	}
 }
 
 /* The answer to a call of NFSv3. */
-static void serve3(struct reply *reply, const struct arguments *call)
+static void serve3(struct reply *reply, struct arguments *call, struct xdr_in *in)
 {
-	world_tell("server: xid %08x %s %u@%llu", call->xid,
-		   nfs3_procedure_name((enum nfs3_procedure)call->procedure), call->length,
-		   (unsigned long long)call->offset);
-	if (replay(reply, call))
+	world_tell("server: xid %08x %s", call->xid,
+		   nfs3_procedure_name((enum nfs3_procedure)call->procedure));
+	if (replay(reply, call)) {
+		in->at = in->end;
 		return;
-	answer(&reply->out, call);
+	}
+	answer(in, &reply->out, call);
 	keep(reply, call);
 }
 
@@ -321,7 +342,7 @@ static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 	}
 	reply = begin_reply(end, call.xid);
 	if (call.version == NFS_V3)
-		serve3(reply, &call);
+		serve3(reply, &call, &in);
 	else
 		serve4(reply, &call, &in);
 	if (in.bad || in.at != in.end) {

@@ -10,8 +10,6 @@
 #include "fio/deadline.h"
 #include "fio/failure.h"
 #include "fio/job_log.h"
-#include "fio/meta_job.h"
-#include "fio/metadata.h"
 #include "fio/open_loop.h"
 #include "world.h"
 
@@ -57,10 +55,6 @@ const char *failure_remedy(enum io_op op, int error)
 	return "";
 }
 
-void metadata_say_failed(const struct thread_data *td, const struct request *request)
-{
-}
-
 /* --- no deadline --- */
 
 bool deadline_listen(struct thread_data *td)
@@ -102,26 +96,4 @@ void open_loop_collected(struct open_loop *open)
 
 void open_loop_over(struct open_loop *open)
 {
-}
-
-/* --- no entries --- */
-
-struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op)
-{
-	return (struct meta_kind){0};
-}
-
-void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)
-{
-}
-
-void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64_t now,
-		     uint64_t lag)
-{
-}
-
-bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
-		   int error)
-{
-	return false;
 }
