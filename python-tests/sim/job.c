@@ -52,14 +52,16 @@ static struct spread spread(const struct job_terms *terms)
 	};
 }
 
-static void fill_td(struct thread_data *td, uint32_t depth)
+static void fill_td(struct thread_data *td, const struct job_terms *terms)
 {
 	static struct engine_options options;
 
-	options.meta_create = (unsigned int)world_random(META_CREATE_EXCLUSIVE + 1);
+	options.meta_create = META_CREATE_GUARDED;
+	if (!terms->nfs4 && world_random(2))
+		options.meta_create = META_CREATE_EXCLUSIVE;
 	td->error = td->first_error = 0;
 	td->eo = &options;
-	td->o.iodepth = depth;
+	td->o.iodepth = terms->depth;
 	td->o.nr_files = 1;
 	td->o.disable_clat = td->o.disable_slat = td->o.disable_bw = 1;
 	td->io_ops_data = &sim_job.engine;
@@ -141,7 +143,7 @@ static bool open_all(void)
 
 	network_begin(&quiet, &server_network);
 	server_begin(&well);
-	fill_td(&sim_job.td, terms->depth);
+	fill_td(&sim_job.td, terms);
 	fill_engine(terms);
 	world.creeps = true;
 	opens = paths_open(paths, terms) &&
@@ -312,6 +314,7 @@ static struct server_terms server_terms(void)
 				.forget_open_in = rarely(500),
 				.resize_in = rarely(100),
 				.busy_in = rarely(100),
+				.closes_apart = !world_random(4),
 			},
 	};
 }
@@ -328,7 +331,7 @@ static struct job_terms job_terms(const struct server_terms *fails)
 		.full = fails->full_in,
 	};
 
-	terms.metadata = !terms.nfs4 && !world_random(3);
+	terms.metadata = !world_random(3);
 	terms.hold = terms.metadata ? 0 : terms.hold;
 	terms.timing = (struct rpc_timing){
 		.timeo = (1 + world_random(100)) * 100 * MSEC,

@@ -44,9 +44,11 @@ static uint64_t troubles(void)
 
 	for (int i = 0; i < FAILURES; i++)
 		sum += world.failures[i];
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		sum += group->conns[i]->counters.retransmissions +
-		       group->conns[i]->counters.reissues;
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		const struct counters *counters = &group->conns[i]->counters;
+
+		sum += counters->retransmissions + counters->reissues + counters->reconnects;
+	}
 	return sum;
 }
 
@@ -63,23 +65,27 @@ static enum meta_op choose_op(uint32_t entry)
 	const object_t *names = namespace[entry].names;
 	enum meta_op makes = choose_making(entry);
 
-	switch (world_random(12)) {
+	switch (world_random(13)) {
 	case 0: return META_GETATTR;
 	case 1: return META_LOOKUP;
 	case 2: return META_ACCESS;
 	case 3: return META_SETATTR;
 	case 4: return META_READDIR;
 	case 5:
+		if (makes == META_CREATE && sim_job.terms.nfs4)
+			return META_OPEN;
+		/* fall through */
+	case 6:
 		if (names[FIRST] && makes == META_CREATE)
 			return META_LINK;
 		/* fall through */
-	case 6:
 	case 7:
+	case 8:
 		if (!names[FIRST] || !names[OTHER]) /* with both it would mean something else */
 			return META_RENAME;
 		/* fall through */
-	case 8:
-	case 9: return makes == META_MKDIR ? META_RMDIR : META_REMOVE;
+	case 9:
+	case 10: return makes == META_MKDIR ? META_RMDIR : META_REMOVE;
 	default: return makes;
 	}
 }

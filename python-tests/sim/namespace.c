@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "world.h"
+
 enum { TYPES = 8 };
 
 struct namespace_entry namespace[NAMESPACE_ENTRIES];
@@ -55,6 +57,7 @@ static object_t *find(const void *name, uint32_t length, struct namespace_entry 
 	number = strtoul(text + 1, NULL, 16);
 	if (number >= NAMESPACE_ENTRIES || (*text != 'e' && *text != 'r'))
 		abort();
+	world_tell("server:     %s", text);
 	*entry = &namespace[number];
 	return &(*entry)->names[*text == 'r'];
 }

@@ -63,12 +63,16 @@ static int open_file(struct path *path)
 		file->state = &handle;
 		return 0;
 	}
-	return path->version->names->open(&path->names, path)
-		       ?: path->version->open_file(path->names, 0, file->name, true, &file->state);
+	return path->version->open_file(path->names, 0, file->name, true, &file->state);
 }
 
+/* NFSv3's is known, as the file is. */
 static int find_directory(void *context, const char *name, bool make, struct nfs_handle *found)
 {
+	struct path *path = context;
+
+	if (path->version != &nfs_version_3)
+		return path->version->open_directory(path->names, name, make, found);
 	*found = (struct nfs_handle){.length = 3, .bytes = "dir"};
 	return 0;
 }
@@ -83,6 +87,17 @@ static int open_directory(struct path *path)
 			    find_directory, path);
 }
 
+static int open_path(struct path *path, bool metadata)
+{
+	int error = 0;
+
+	if (path->version != &nfs_version_3)
+		error = path->version->names->open(&path->names, path);
+	if (error)
+		return error;
+	return metadata ? open_directory(path) : open_file(path);
+}
+
 bool paths_open(struct path **paths, const struct job_terms *terms)
 {
 	int error = 0;
@@ -91,7 +106,7 @@ bool paths_open(struct path **paths, const struct job_terms *terms)
 	for (uint32_t i = 0; i < terms->path_count; i++)
 		paths[i] = new_path(i, terms);
 	for (uint32_t i = 0; !error && i < terms->path_count; i++)
-		error = terms->metadata ? open_directory(paths[i]) : open_file(paths[i]);
+		error = open_path(paths[i], terms->metadata);
 	return !error;
 }
 

@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "metadata4.h"
 #include "nfs/nfs4.h"
 #include "server.h"
 #include "util.h"
@@ -52,7 +53,8 @@ struct compound {
 	struct xdr_out *out;
 	struct session *session;
 	struct server4_slot *slot;
-	bool in_file; /* the current file handle is the file's, else the root's */
+	struct metadata4 handles;
+	uint32_t opened; /* the current stateid; 0: none */
 	bool replayed;
 };
 
@@ -329,57 +331,6 @@ void server4_end_reply(struct server4_slot *slot, uint32_t number, bool left)
 	slot->answered = slot->answered || left;
 }
 
-/* --- names --- */
-
-static uint32_t lookup(struct compound *compound)
-{
-	xdr_skip(compound->in, xdr_get_u32(compound->in));
-	compound->in_file = true;
-	return 0;
-}
-
-static uint32_t put_file(struct compound *compound)
-{
-	compound->in_file = xdr_get_u32(compound->in) == sizeof(SERVER_HANDLE) - 1;
-	xdr_skip(compound->in, compound->in_file ? sizeof(SERVER_HANDLE) - 1 : 1);
-	return 0;
-}
-
-static uint32_t get_handle(struct compound *compound)
-{
-	if (compound->in_file)
-		xdr_put_opaque(compound->out, SERVER_HANDLE, sizeof(SERVER_HANDLE) - 1);
-	else
-		xdr_put_opaque(compound->out, "/", 1);
-	return 0;
-}
-
-static uint32_t get_attributes(struct compound *compound)
-{
-	uint32_t words = xdr_get_u32(compound->in), asked = xdr_get_u32(compound->in);
-	const uint32_t known = 1u << NFS4_ATTR_TYPE | 1u << NFS4_ATTR_SIZE |
-			       1u << NFS4_ATTR_LEASE_TIME | 1u << NFS4_ATTR_MAXREAD |
-			       1u << NFS4_ATTR_MAXWRITE;
-	uint8_t bytes[64];
-	struct xdr_out values = {bytes, bytes + sizeof(bytes), false};
-
-	if (words > 1)
-		xdr_get_u32(compound->in);
-	asked &= known;
-	xdr_put_u32(&values, compound->in_file ? NFS4_REGULAR : NFS4_DIRECTORY);
-	xdr_put_u64(&values, SERVER_FILE);
-	if (asked & 1u << NFS4_ATTR_LEASE_TIME)
-		xdr_put_u32(&values, 90);
-	if (asked & 1u << NFS4_ATTR_MAXREAD)
-		xdr_put_u64(&values, SERVER_FILE);
-	if (asked & 1u << NFS4_ATTR_MAXWRITE)
-		xdr_put_u64(&values, SERVER_FILE);
-	xdr_put_u32(compound->out, 1);
-	xdr_put_u32(compound->out, asked);
-	xdr_put_opaque(compound->out, bytes, (uint32_t)(values.at - bytes));
-	return 0;
-}
-
 /* --- opens --- */
 
 static void put_stateid(struct xdr_out *out, uint32_t number)
@@ -389,41 +340,60 @@ static void put_stateid(struct xdr_out *out, uint32_t number)
 	xdr_put_u32(out, number);
 }
 
-static uint32_t get_stateid(struct xdr_in *in)
+static uint32_t *find_open(uint32_t number)
 {
+	for (int i = 0; i < OPENS; i++)
+		if (number && state.opens[i] == number)
+			return &state.opens[i];
+	return NULL;
+}
+
+/* *open: whose it is; NULL: nobody's. */
+static uint32_t get_stateid(const struct compound *compound, uint32_t **open)
+{
+	struct xdr_in *in = compound->in;
 	uint32_t seq = xdr_get_u32(in);
 	uint64_t incarnation = xdr_get_u64(in);
 	uint32_t number = xdr_get_u32(in);
 
-	if (!seq && !incarnation && !number)
-		return 0; /* of nobody's open */
+	*open = NULL;
+	if (!incarnation && !number && (!seq || server.terms.nfs4.closes_apart))
+		return seq ? NFS4ERR_BAD_STATEID : 0;
+	if (!incarnation && !number) { /* the current one (16.2.3.1.2) */
+		incarnation = state.incarnation;
+		number = compound->opened;
+	}
 	if (incarnation != state.incarnation)
 		return NFS4ERR_STALE_STATEID;
-	for (int i = 0; i < OPENS; i++)
-		if (number && state.opens[i] == number)
-			return 0;
-	return NFS4ERR_BAD_STATEID;
+	*open = find_open(number);
+	return *open ? 0 : NFS4ERR_BAD_STATEID;
 }
 
 static uint32_t open_file(struct compound *compound)
 {
 	struct xdr_in *in = compound->in;
-	uint32_t claim;
+	uint32_t claim, create, status = 0;
 
 	xdr_skip(in, 3 * 4 + 8);       /* sequence, access, deny, client */
 	xdr_skip(in, xdr_get_u32(in)); /* owner */
-	xdr_get_u32(in);	       /* it exists */
-	claim = xdr_get_u32(in);
-	if (claim == NFS4_CLAIM_NULL)
+	create = xdr_get_u32(in);
+	if (create) {
+		xdr_get_u32(in);		   /* guarded */
+		xdr_skip(in, 4 * xdr_get_u32(in)); /* attributes */
 		xdr_skip(in, xdr_get_u32(in));
-	if (claim == NFS4_CLAIM_PREVIOUS)
-		xdr_get_u32(in);
+	}
+	claim = xdr_get_u32(in);
 	if (claim == NFS4_CLAIM_PREVIOUS && !in_grace())
 		return STATUS_NO_GRACE;
 	if (claim != NFS4_CLAIM_PREVIOUS && in_grace())
 		return NFS4ERR_GRACE;
-	compound->in_file = true;
-	state.opens_made++;
+	if (claim == NFS4_CLAIM_PREVIOUS)
+		xdr_get_u32(in);
+	if (claim == NFS4_CLAIM_NULL)
+		status = metadata4_open(&compound->handles, create, in);
+	if (status)
+		return status;
+	compound->opened = ++state.opens_made;
 	state.opens[state.opens_made % OPENS] = state.opens_made;
 	put_stateid(compound->out, state.opens_made);
 	xdr_put_u32(compound->out, 0); /* change_info4 */
@@ -437,10 +407,12 @@ static uint32_t open_file(struct compound *compound)
 
 static uint32_t close_file(struct compound *compound)
 {
-	uint32_t status;
+	uint32_t status, *open;
 
 	xdr_get_u32(compound->in);
-	status = get_stateid(compound->in);
+	status = get_stateid(compound, &open);
+	if (open)
+		*open = 0;
 	put_stateid(compound->out, 0);
 	return status;
 }
@@ -460,10 +432,10 @@ static uint32_t move_data(struct compound *compound, enum nfs4_operation operati
 {
 	struct server_transfer transfer = {.kind = SERVER_COMMIT};
 	struct xdr_in *in = compound->in;
-	uint32_t status = 0;
+	uint32_t status = 0, *open;
 
 	if (operation != NFS4_COMMIT)
-		status = get_stateid(in);
+		status = get_stateid(compound, &open);
 	transfer.offset = xdr_get_u64(in);
 	if (operation == NFS4_WRITE) {
 		transfer.kind = SERVER_WRITE;
@@ -499,8 +471,23 @@ static uint32_t move_data(struct compound *compound, enum nfs4_operation operati
 
 /* --- the whole --- */
 
+/* One of those about names asks to wait, though others before it in the compound were done. */
+static bool is_delayed(enum nfs4_operation operation)
+{
+	if (!metadata4_serves(operation) && operation != NFS4_OPEN && operation != NFS4_CLOSE)
+		return false;
+	if (!world_chance(server.terms.delay_in))
+		return false;
+	world.failures[FAILED_DELAY]++;
+	return true;
+}
+
 static uint32_t answer_operation(struct compound *compound, enum nfs4_operation operation)
 {
+	if (is_delayed(operation))
+		return NFS4ERR_DELAY;
+	if (metadata4_serves(operation))
+		return metadata4_answer(operation, &compound->handles, compound->in, compound->out);
 	switch (operation) {
 	case NFS4_EXCHANGE_ID: return exchange_id(compound);
 	case NFS4_CREATE_SESSION: return create_session(compound);
@@ -509,11 +496,6 @@ static uint32_t answer_operation(struct compound *compound, enum nfs4_operation 
 	case NFS4_DESTROY_CLIENTID: xdr_get_u64(compound->in); return 0;
 	case NFS4_SEQUENCE: return sequence(compound);
 	case NFS4_RECLAIM_COMPLETE: return reclaim_complete(compound);
-	case NFS4_PUTROOTFH: compound->in_file = false; return 0;
-	case NFS4_PUTFH: return put_file(compound);
-	case NFS4_LOOKUP: return lookup(compound);
-	case NFS4_GETFH: return get_handle(compound);
-	case NFS4_GETATTR: return get_attributes(compound);
 	case NFS4_OPEN: return open_file(compound);
 	case NFS4_CLOSE: return close_file(compound);
 	case NFS4_READ:

@@ -17,6 +17,7 @@ struct server4_terms {
 	uint64_t forget_open_in;    /* NFS4ERR_BAD_STATEID */
 	uint64_t resize_in;	    /* the slot table gets another size */
 	uint64_t busy_in;	    /* SEQUENCE gets NFS4ERR_DELAY */
+	bool closes_apart;	    /* CLOSE does not take the current stateid */
 };
 
 /* What a slot has to remember of the call that it carries: the owner's to give back. */
