@@ -134,10 +134,11 @@ static void fill_engine(const struct job_terms *terms)
 }
 
 /* Opens paths, what the workload has of them, and the group, while nothing fails. */
-static bool open_all(void)
+static bool open_all(const struct server4_terms *server4)
 {
+	const struct server_terms well = {
+		.down = 1, .nfs4 = {.binds = server4->binds, .spans = server4->spans}};
 	const struct network_terms quiet = {MSEC, 0};
-	const struct server_terms well = {.down = 1};
 	const struct job_terms *terms = &sim_job.terms;
 	bool opens;
 
@@ -315,6 +316,8 @@ static struct server_terms server_terms(void)
 				.resize_in = rarely(100),
 				.busy_in = rarely(100),
 				.closes_apart = !world_random(4),
+				.binds = world_random(2),
+				.spans = world_random(4),
 			},
 	};
 }
@@ -338,6 +341,7 @@ static struct job_terms job_terms(const struct server_terms *fails)
 		.retrans = (unsigned int)world_random(4),
 		.soft = terms.soft,
 	};
+	terms.trunks = terms.nfs4 && world_random(2);
 	terms.failover = terms.path_count > 1 && world_random(2);
 	terms.punctual = !fails->delay_in && !fails->short_in && !terms.nfs4 && !terms.hold &&
 			 !terms.metadata;
@@ -346,11 +350,12 @@ static struct job_terms job_terms(const struct server_terms *fails)
 
 static void tell_terms(uint64_t seed, const struct job_terms *terms)
 {
-	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s",
+	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s",
 		   (unsigned long long)seed, terms->metadata ? "metadata" : "data",
 		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->depth,
 		   terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
-		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "");
+		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
+		   terms->trunks ? ", one session" : "");
 }
 
 uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
@@ -368,7 +373,7 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	sim_job.ended = sim_job.healed_at = 0;
 	memset(ios, 0, sizeof(ios));
 	sim_job.workload->begin();
-	if (!open_all())
+	if (!open_all(&terms.nfs4))
 		world_violated("the job does not open");
 	tell_terms(seed, &sim_job.terms);
 	network_fail(&network);

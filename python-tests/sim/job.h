@@ -26,6 +26,7 @@ extern const struct workload data_workload, metadata_workload;
 
 struct job_terms {
 	bool nfs4, soft, failover, metadata;
+	bool trunks;   /* NFSv4.1: one session for all connections */
 	bool full;     /* writes may find no room */
 	bool punctual; /* no I/O takes several calls in turn, each of which has its time */
 	uint32_t depth, path_count, per_path;

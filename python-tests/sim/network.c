@@ -85,6 +85,11 @@ void **network_context(struct link_end *end)
 	return &end->context;
 }
 
+uint32_t network_address(const struct link_end *end)
+{
+	return end->address;
+}
+
 /* The client's descriptor is readable while there is something to be told. */
 static void wake(const struct link_end *end)
 {

@@ -52,3 +52,5 @@ void network_send(struct link_end *end, const void *bytes, size_t length);
 
 /* What the server keeps of a connection. */
 void **network_context(struct link_end *end);
+/* The address that it leads to. */
+uint32_t network_address(const struct link_end *end);

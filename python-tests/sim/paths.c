@@ -34,6 +34,7 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->config.timing = terms->timing;
 	path->config.setup_time = 10 * SEC;
 	path->config.minor = terms->nfs4;
+	path->config.trunks = terms->trunks;
 	path->config.rsize = path->config.wsize = 64 << 10;
 	path->config.remote_length = sizeof(*remote);
 	remote->sin_family = AF_INET;

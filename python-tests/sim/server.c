@@ -17,8 +17,9 @@ enum { MARK = 4, CALL_ROOM = SERVER_FILE + 1024 };
 
 struct server server;
 
-/* What the server keeps of a connection: a call that has not come in full. */
+/* What the server keeps of a connection, and of a call that has not come in full. */
 struct connection {
+	uint32_t number; /* no other has it */
 	uint8_t bytes[MARK + CALL_ROOM];
 	size_t have;
 };
@@ -84,7 +85,12 @@ static void crash(void)
 
 void server_heal(void)
 {
-	server.terms = (struct server_terms){.eager_in = server.terms.eager_in};
+	server.terms = (struct server_terms){
+		.eager_in = server.terms.eager_in,
+		.nfs4 = {.closes_apart = server.terms.nfs4.closes_apart,
+			 .binds = server.terms.nfs4.binds,
+			 .spans = server.terms.nfs4.spans},
+	};
 	come_up(NULL);
 }
 
@@ -317,12 +323,14 @@ static void serve3(struct reply *reply, struct arguments *call, struct xdr_in *i
 
 static void serve4(struct reply *reply, const struct arguments *call, struct xdr_in *in)
 {
+	const struct connection *connection = *network_context(reply->end);
+	const struct server4_connection from = {connection->number, network_address(reply->end)};
 	uint8_t *results = reply->out.at;
 
 	world_tell("server: xid %08x", call->xid);
 	if (call->procedure == NFS3_NULL)
 		return;
-	server4_answer(in, &reply->out, &reply->slot);
+	server4_answer(&from, in, &reply->out, &reply->slot);
 	if (reply->slot)
 		reply->use = server4_begin_reply(reply->slot, results,
 						 (uint32_t)(reply->out.at - results));
@@ -375,13 +383,23 @@ static void gone(struct link_end *end)
 	*context = NULL;
 }
 
+static struct connection *new_connection(void)
+{
+	static uint32_t number;
+	struct connection *connection = calloc(1, sizeof(*connection));
+
+	connection->number = ++number;
+	return connection;
+}
+
 /* Serves the calls that are there in full. A restart takes the connection away meanwhile. */
 static void received(struct link_end *end, const uint8_t *bytes, size_t length)
 {
 	void **context = network_context(end);
-	struct connection *connection = *context = *context ?: calloc(1, sizeof(*connection));
+	struct connection *connection = *context ?: new_connection();
 	uint8_t call[CALL_ROOM];
 
+	*context = connection;
 	while (length) {
 		size_t whole = MARK, part;
 

@@ -12,7 +12,7 @@
 
 enum { STATUS_INVAL = 22, STATUS_NOT_SUPPORTED = 10004, STATUS_NO_GRACE = 10033 };
 enum { CONFIRMED = (int)0x80000000u };
-enum { SLOTS = 64, SESSIONS = 32, OPENS = 64, REPLY_ROOM = 512 };
+enum { SLOTS = 64, SESSIONS = 32, OPENS = 64, BOUND = 16, REPLY_ROOM = 512 };
 
 static const uint64_t GRACE = 2 * SEC;
 
@@ -32,6 +32,7 @@ struct session {
 	bool alive;
 	uint32_t number; /* in its id */
 	uint32_t slots, target;
+	uint32_t bound[BOUND], bindings; /* the latest connections that are */
 	struct server4_slot slot[SLOTS];
 };
 
@@ -49,6 +50,7 @@ static struct {
 
 /* Of one compound. */
 struct compound {
+	const struct server4_connection *from;
 	struct xdr_in *in;
 	struct xdr_out *out;
 	struct session *session;
@@ -125,7 +127,7 @@ static uint32_t exchange_id(struct compound *compound)
 	xdr_put_u32(out, state.sequence);
 	xdr_put_u32(out, 0x10000u | (state.confirmed ? (uint32_t)CONFIRMED : 0));
 	xdr_put_u32(out, 0); /* SP4_NONE */
-	xdr_put_u64(out, 0);
+	xdr_put_u64(out, server.terms.nfs4.spans ? 0 : compound->from->address);
 	xdr_put_opaque(out, "simulated", 9);
 	xdr_put_opaque(out, "simulated", 9);
 	xdr_put_u32(out, 0);
@@ -148,6 +150,19 @@ static struct session *get_session(struct xdr_in *in)
 	return incarnation == state.incarnation && session->alive && session->number == number
 		       ? session
 		       : NULL;
+}
+
+static void bind_to(struct session *session, const struct server4_connection *from)
+{
+	session->bound[session->bindings++ % BOUND] = from->number;
+}
+
+static bool is_bound(const struct session *session, const struct server4_connection *from)
+{
+	for (int i = 0; i < BOUND; i++)
+		if (session->bound[i] == from->number)
+			return true;
+	return false;
 }
 
 static void put_channel(struct xdr_out *out, uint32_t slots)
@@ -210,6 +225,7 @@ static uint32_t create_session(struct compound *compound)
 	} else if (sequence + 1 != state.sequence || !state.created || !state.created->alive) {
 		return NFS4ERR_SEQ_MISORDERED;
 	}
+	bind_to(state.created, compound->from);
 	put_id(compound->out, state.created);
 	xdr_put_u32(compound->out, sequence);
 	xdr_put_u32(compound->out, 0);
@@ -225,6 +241,7 @@ static uint32_t bind_conn(struct compound *compound)
 	xdr_skip(compound->in, 2 * 4);
 	if (!session)
 		return NFS4ERR_BADSESSION;
+	bind_to(session, compound->from);
 	put_id(compound->out, session);
 	xdr_put_u32(compound->out, 1); /* fore */
 	xdr_put_u32(compound->out, 0);
@@ -268,6 +285,8 @@ static uint32_t sequence(struct compound *compound)
 	xdr_skip(compound->in, 2 * 4); /* highest slot in use, whether to keep the reply */
 	if (!session)
 		return NFS4ERR_BADSESSION;
+	if (server.terms.nfs4.binds && !is_bound(session, compound->from))
+		return NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
 	if (index >= session->slots)
 		return NFS4ERR_BADSLOT;
 	slot = &session->slot[index];
@@ -505,9 +524,10 @@ static uint32_t answer_operation(struct compound *compound, enum nfs4_operation 
 	}
 }
 
-void server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot **slot)
+void server4_answer(const struct server4_connection *from, struct xdr_in *in, struct xdr_out *out,
+		    struct server4_slot **slot)
 {
-	struct compound compound = {.in = in, .out = out};
+	struct compound compound = {.from = from, .in = in, .out = out};
 	struct xdr_out status_at = *out, count_at;
 	uint32_t count, status = 0, i;
 

@@ -18,6 +18,8 @@ struct server4_terms {
 	uint64_t resize_in;	    /* the slot table gets another size */
 	uint64_t busy_in;	    /* SEQUENCE gets NFS4ERR_DELAY */
 	bool closes_apart;	    /* CLOSE does not take the current stateid */
+	bool binds;		    /* SEQUENCE does not bind its connection (2.10.3.1) */
+	bool spans;		    /* sessions span addresses (2.10.5) */
 };
 
 /* What a slot has to remember of the call that it carries: the owner's to give back. */
@@ -26,8 +28,14 @@ struct server4_slot;
 void server4_begin(void);
 void server4_restart(void);
 
+/* Where a call comes from: the connection's number, and the address that it leads to. */
+struct server4_connection {
+	uint32_t number, address;
+};
+
 /* Answers the compound in `in` into `out`. *slot: the slot that it came over, or NULL. */
-void server4_answer(struct xdr_in *in, struct xdr_out *out, struct server4_slot **slot);
+void server4_answer(const struct server4_connection *from, struct xdr_in *in, struct xdr_out *out,
+		    struct server4_slot **slot);
 
 /*
  * The reply to the call that `slot` carries is there: these results; returns a number by which it
