@@ -6,10 +6,12 @@ A scenario starts, reads and writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nfsmulti.calls import RDMA_PORT
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report.story import Report
@@ -139,6 +141,33 @@ class Choice:
     loads: tuple[int, ...] = ()
     slo: str = ""
     process: str = ""
+
+
+MIXED = "mixed"  # of a pool whose URLs differ
+
+
+def ways(choice: Choice, pool: OwnPool | None = None) -> Iterator[tuple[str, str, str]]:
+    """Yield each transport and version that was chosen, and the query of URLs that asks for them.
+
+    What was not chosen is the pool's own, and not asked for; without a pool TCP and version 3.
+    """
+    own = pool or OwnPool(urls=1, mounts=0)
+    known = ("", "") if pool else (own.url_proto, own.url_version)
+    for proto, version in itertools.product(
+        choice.protocols or known[:1], choice.versions or known[1:]
+    ):
+        words = {"proto": proto, "version": version}
+        query = "&".join(f"{name}={word}" for name, word in words.items() if word)
+        yield proto or own.url_proto or MIXED, version or own.url_version or MIXED, query
+
+
+def mount_options(proto: str, version: str, nconnect: int, *, locks: bool = False) -> str:
+    """Return nfs(5)'s options of such a mount; the kernel chooses what a mixed pool leaves open."""
+    words = [f"vers={version}"] if version != MIXED else []
+    words += [f"proto={proto}"] if proto != MIXED else []
+    words += ["nolock"] if version == "3" and not locks else []
+    words += [f"port={RDMA_PORT}"] if proto == "rdma" else []
+    return ",".join([*words, f"nconnect={nconnect}"])
 
 
 @dataclass(frozen=True)

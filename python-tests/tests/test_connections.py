@@ -29,9 +29,8 @@ from nfsmulti.report.scaling import End, knee, verdict
 from nfsmulti.run import command, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
-from nfsmulti.scenario import Choice, OwnPool, Scale
+from nfsmulti.scenario import Choice, OwnPool, Scale, mount_options
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.stories.connections import mount_options
 from nfsmulti.summary import Cell, Summary
 from servers.scripted import ScriptedServer
 

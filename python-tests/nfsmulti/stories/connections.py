@@ -34,7 +34,9 @@ from nfsmulti.scenario import (
     Place,
     Scale,
     Scenario,
+    mount_options,
     timed,
+    ways,
 )
 from nfsmulti.summary import Factor, Summary
 from nfsmulti.units import parse_rate
@@ -49,7 +51,6 @@ WORKLOADS: Mapping[str, dict[str, Factor]] = {
     "8k-oltp": {"rw": "randrw", "rwmixread": 67, "bs": "8k"},
 }
 _WORKLOAD = "64k-read"
-MIXED = "mixed"  # of a pool whose URLs differ
 
 _NCONNECT, _QUICK_NCONNECT = (1, 2, 4, 8, 16), (1, 2, 4, 8)
 _JOBS, _QUICK_JOBS = (1, 4), (1,)
@@ -63,18 +64,15 @@ _PLACES: dict[str, Place] = {
     "uncapped": LabConfig(addresses=1),
     _GUEST: GuestPlace(),
 }
-_RDMA_PORT = 20049
 
 
 def _cells(scale: Scale) -> list[CellSpec]:
     choice = scale.choice
-    protocols = choice.protocols or ("tcp",)
-    kernel = choice.mounts or "rdma" in protocols
+    kernel = choice.mounts or "rdma" in choice.protocols
     places = [_GUEST] if kernel else [name for name in _PLACES if name != _GUEST]
     found = []
-    for place, version, proto in itertools.product(places, choice.versions or ("3",), protocols):
-        query = f"proto={proto}&version={version}"
-        found += _cells_of(scale, place, proto, version, query)
+    for place, way in itertools.product(places, ways(choice)):
+        found += _cells_of(scale, place, *way)
     return found
 
 
@@ -84,11 +82,8 @@ def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
         return [], ["connections need URLs in the pool: a directory has those of its mount"]
     said = ["directories: theirs are those of their mounts"] if pool.mounts else []
     found = []
-    for proto, version in itertools.product(choice.protocols or ("",), choice.versions or ("",)):
-        words = [f"proto={proto}"] if proto else []
-        words += [f"version={version}"] if version else []
-        named = proto or pool.url_proto or MIXED, version or pool.url_version or MIXED
-        found += _cells_of(scale, OWN, *named, "&".join(words), pool.urls)
+    for way in ways(choice, pool):
+        found += _cells_of(scale, OWN, *way, pool.urls)
     return found, said
 
 
@@ -119,15 +114,6 @@ def _on_mounts(cell: CellSpec, paths: int) -> CellSpec:
         return dataclasses.replace(cell, client="mount")
     options = {**cell.options, "spread": "roundrobin"}
     return dataclasses.replace(cell, client="mounts", paths=paths, options=options)
-
-
-def mount_options(proto: str, version: str, nconnect: int, *, locks: bool = False) -> str:
-    """Return nfs(5)'s options; the kernel chooses what a mixed pool leaves open."""
-    words = [f"vers={version}"] if version != MIXED else []
-    words += [f"proto={proto}"] if proto != MIXED else []
-    words += ["nolock"] if version == "3" and not locks else []
-    words += [f"port={_RDMA_PORT}"] if proto == "rdma" else []
-    return ",".join([*words, f"nconnect={nconnect}"])
 
 
 def _cell(workload: str, scale: Scale, levels: tuple[str, str, str, int, int]) -> CellSpec:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import loads, response
 from nfsmulti.report.story import Report
 from nfsmulti.scenario import (
+    MIXED,
     OWN,
     CellSpec,
     Choice,
@@ -27,9 +29,10 @@ from nfsmulti.scenario import (
     Place,
     Scale,
     Scenario,
+    mount_options,
     timed,
+    ways,
 )
-from nfsmulti.stories.connections import MIXED, mount_options
 from nfsmulti.summary import Factor
 
 _FACTORS = ("limits", "transport", "version", "jobs", "nconnect", "workload", loads.FACTOR)
@@ -44,15 +47,11 @@ _DIRECTORY = "directory"
 
 def _cells(scale: Scale) -> list[CellSpec]:
     choice = scale.choice
-    protocols = choice.protocols or ("tcp",)
-    place = _GUEST if choice.mounts or "rdma" in protocols else _LAB
-    versions = choice.versions or ("3",)
+    place = _GUEST if choice.mounts or "rdma" in choice.protocols else _LAB
     return [
         cell
-        for proto, version in itertools.product(protocols, versions)
-        for cell in _cells_of(
-            choice, scale, (place, proto, version), f"proto={proto}&version={version}"
-        )
+        for *where, query in ways(choice)
+        for cell in _cells_of(choice, scale, [place, *where], query)
     ]
 
 
@@ -60,20 +59,17 @@ def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
     choice = scale.choice
     if not pool.urls:  # the engine itself does the I/O there, too
         alone = dataclasses.replace(choice, mounts=False, nconnect=(1,))
-        where = (OWN, _DIRECTORY, pool.version or MIXED)
+        where = [OWN, _DIRECTORY, pool.version or MIXED]
         return _cells_of(alone, scale, where, "", pool.mounts), []
     said = ["directories: the load goes to URLs alone"] if pool.mounts else []
     found = []
-    for proto, version in itertools.product(choice.protocols or ("",), choice.versions or ("",)):
-        words = [f"proto={proto}"] if proto else []
-        words += [f"version={version}"] if version else []
-        where = (OWN, proto or pool.url_proto or MIXED, version or pool.url_version or MIXED)
-        found += _cells_of(choice, scale, where, "&".join(words), pool.urls)
+    for *where, query in ways(choice, pool):
+        found += _cells_of(choice, scale, [OWN, *where], query, pool.urls)
     return found, said
 
 
 def _cells_of(
-    choice: Choice, scale: Scale, where: tuple[str, str, str], query: str, paths: int = 1
+    choice: Choice, scale: Scale, where: Sequence[str], query: str, paths: int = 1
 ) -> list[CellSpec]:
     """Return the cells of one place, transport and version: of the engine, and of it on mounts."""
     place, proto, version = where

@@ -44,10 +44,11 @@ from nfsmulti.scenario import (
     Place,
     Scale,
     Scenario,
+    mount_options,
     timed,
+    ways,
 )
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.stories.connections import mount_options
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import MISSING, Table
 
@@ -97,8 +98,8 @@ def size_of(entries: int) -> dict[str, Factor | None]:
 
 def _cells(scale: Scale) -> list[CellSpec]:
     place, found = _GUEST if scale.choice.mounts else _LAB, []
-    for version in scale.choice.versions or ("3",):
-        found += _cells_of(scale, place, version, f"version={version}")
+    for _, version, query in ways(scale.choice):
+        found += _cells_of(scale, place, version, query)
     return found
 
 
@@ -110,10 +111,8 @@ def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
     if paths < pool.urls:
         said.append("URLs after the first: a mount has one, and is compared with the same")
     found = []
-    for version in scale.choice.versions or ("",):
-        known = version or pool.url_version or "mixed"
-        query = f"version={version}" if version else ""
-        found += _cells_of(scale, OWN, known, query, paths)
+    for _, version, query in ways(scale.choice, pool):
+        found += _cells_of(scale, OWN, version, query, paths)
     return found, said
 
 
