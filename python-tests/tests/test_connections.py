@@ -444,7 +444,7 @@ def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.Mon
     with or_skip():
         for program in ("ganesha.nfsd", "nft"):
             find(program)
-    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "1")
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.5")
     monkeypatch.setattr(command, "_out", QUIET)
     request = start.Request(quick=True, repeat=1, choice=Choice((1, 4)))
     record = start.begun(tmp_path, request, "connections")
