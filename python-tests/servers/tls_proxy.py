@@ -163,7 +163,14 @@ def _pump(secure: ssl.SSLSocket, server: socket.socket) -> None:
                 data = one.recv(_CHUNK)
                 if not data:
                     return
-                other.sendall(data)
+                _send_at_once(other, data)
+
+
+def _send_at_once(to: socket.socket, data: bytes) -> None:
+    """Send all, so that the records of TLS that it becomes arrive together."""
+    to.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    to.sendall(data)
+    to.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
 
 
 def _record(client: socket.socket) -> bytes:
