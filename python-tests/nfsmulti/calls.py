@@ -13,10 +13,12 @@ from typing import Self
 
 from xdrlib3 import Packer, Unpacker
 
-CALL, RPC_VERSION, AUTH_NONE, AUTH_SYS = 0, 2, 0, 1
+CALL, RPC_VERSION, AUTH_NONE, AUTH_SYS, AUTH_TLS = 0, 2, 0, 1, 7
+STARTTLS = b"STARTTLS"
 LAST_FRAGMENT = 1 << 31
 
 _TIMEOUT_SECONDS = 10.0  # a busy server may stand still for some
+_NULL, _REPLY, _ACCEPTED = 0, 1, 0
 _DENIED, _PROGRAM_MISMATCH = 1, 2
 _GROUPS_MAX = 16  # of AUTH_SYS
 _PORTMAPPER = (100000, 2, 111)
@@ -76,6 +78,13 @@ class RpcClient:
         call = xdr(*header, AUTH_SYS, self._credentials(), AUTH_NONE, b"") + arguments
         self._socket.sendall(xdr(LAST_FRAGMENT | len(call)) + call)
         return self._reply()
+
+    def offers_tls(self) -> bool:
+        """Ask whether TLS may begin (RFC 9289, 4.1); nothing else is asked over it then."""
+        header = (self._xid, CALL, RPC_VERSION, self._program, self._version, _NULL)
+        call = xdr(*header, AUTH_TLS, b"", AUTH_NONE, b"")
+        self._socket.sendall(xdr(LAST_FRAGMENT | len(call)) + call)
+        return self._record() == xdr(self._xid, _REPLY, _ACCEPTED, AUTH_NONE, STARTTLS, 0)
 
     def __enter__(self) -> Self:
         return self

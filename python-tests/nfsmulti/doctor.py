@@ -142,6 +142,8 @@ def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
     label = path.label
     if path.dir is None:
         yield _transfers(offer)
+        if not path.rdma:
+            yield _tls(path)
     if offer.may_write is False:
         yield warn(
             f"{label}: the server says that uid {path.uid} gid {path.gid} may not write there",
@@ -150,14 +152,31 @@ def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
     yield _room(offer)
 
 
+def _tls(path: PoolPath) -> Finding:
+    """Tell whether calls go over TLS, or could."""
+    if path.xprtsec != "none":
+        return ok(f"{path.label}: NFS goes over TLS (xprtsec={path.xprtsec})")
+    try:
+        with RpcClient(path.address, _port(path), calls.NFS, 4 if path.minor else 3) as client:
+            offered = client.offers_tls()
+    except _TROUBLE:
+        offered = False
+    return ok(f"{path.label}: the server {'offers TLS: xprtsec=tls' if offered else 'has no TLS'}")
+
+
+def _port(path: PoolPath) -> int:
+    """Return that of a path's NFS over TCP; OSError where the server does not tell."""
+    if path.port or path.minor:
+        return path.port or calls.NFS_PORT
+    return calls.port_of(path.address, calls.NFS, 3) or calls.NFS_PORT
+
+
 def _round_trip(path: PoolPath) -> float | None:
     """Return the seconds that it takes to connect to a path's server; None where it does not."""
-    port = path.port
     try:
-        if not (port or path.minor):
-            port = calls.port_of(path.address, calls.NFS, 3)
+        port = _port(path)
         begin = time.monotonic()
-        socket.create_connection((path.address, port or calls.NFS_PORT), _CONNECT_SECONDS).close()
+        socket.create_connection((path.address, port), _CONNECT_SECONDS).close()
         return time.monotonic() - begin
     except _TROUBLE:
         return None

@@ -39,6 +39,7 @@ class PoolPath:
     port: int = 0
     mountport: int = 0
     rdmaport: int = RDMA_PORT
+    xprtsec: str = "none"
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
 

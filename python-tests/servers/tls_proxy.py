@@ -20,9 +20,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Self
 
-from nfsmulti.calls import AUTH_NONE, LAST_FRAGMENT, xdr
+from nfsmulti.calls import AUTH_NONE, AUTH_TLS, LAST_FRAGMENT, STARTTLS, xdr
 
-_AUTH_TLS, _STARTTLS = 7, b"STARTTLS"
 _REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR, _REJECTEDCRED = 1, 0, 1, 1, 2
 _HEADER = struct.Struct(">10I")  # of a call without credentials
 _CHUNK = 1 << 18
@@ -58,6 +57,7 @@ class TlsProxy:
     key: Path
     clients: Path | None = None
     protocols: tuple[str, ...] = ("sunrpc",)
+    takes_clear: bool = False  # calls that come so go on
     fault: Fault | None = None
     clear: bytearray = field(default_factory=bytearray)  # what came so, beside probes
     handshakes: list[Handshake] = field(default_factory=list)
@@ -109,8 +109,10 @@ class TlsProxy:
     def _answer_probe(self, client: socket.socket) -> None:
         fault, record = self.fault, _record(client)
         xid, *_, flavor, _, _, _ = _HEADER.unpack_from(record)
-        if flavor != _AUTH_TLS or len(record) != _HEADER.size:
+        if flavor != AUTH_TLS or len(record) != _HEADER.size:
             self.clear += record
+            if self.takes_clear:
+                self._pump_from(client, xdr(LAST_FRAGMENT | len(record)) + record)
             return
         self.probes += 1
         if fault is Fault.DENIED:
@@ -118,7 +120,7 @@ class TlsProxy:
         elif fault is Fault.WITHOUT_WORD:
             reply = xdr(xid, _REPLY, _ACCEPTED, AUTH_NONE, b"", 0)
         else:
-            reply = xdr(xid, _REPLY, _ACCEPTED, AUTH_NONE, _STARTTLS, 0)
+            reply = xdr(xid, _REPLY, _ACCEPTED, AUTH_NONE, STARTTLS, 0)
         if fault is Fault.CLOSED:
             return
         if fault is not Fault.SILENT:
@@ -148,17 +150,22 @@ class TlsProxy:
                 self.handshakes.append(
                     Handshake(cipher[0] if cipher else "", protocol, shown and shown["subject"])
                 )
-                with socket.create_connection(self.to, timeout=_SECONDS) as server:
-                    _pump(secure, server)
+                self._pump_from(secure)
             finally:
                 self._open.discard(secure)
 
+    def _pump_from(self, client: socket.socket, received: bytes = b"") -> None:
+        with socket.create_connection(self.to, timeout=_SECONDS) as server:
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            server.sendall(received)
+            _pump(client, server)
 
-def _pump(secure: ssl.SSLSocket, server: socket.socket) -> None:
-    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+def _pump(client: socket.socket, server: socket.socket) -> None:
     while True:
-        ready = [secure] if secure.pending() else select.select([secure, server], [], [])[0]
-        for one, other in ((secure, server), (server, secure)):
+        buffered = isinstance(client, ssl.SSLSocket) and client.pending()
+        ready = [client] if buffered else select.select([client, server], [], [])[0]
+        for one, other in ((client, server), (server, client)):
             if one in ready:
                 data = one.recv(_CHUNK)
                 if not data:

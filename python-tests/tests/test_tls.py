@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from certificates import NAME, Certificates, Pair
-from conftest import FioRunner, started_lab
+from conftest import FioRunner, call_harness, started_lab
 from engine_helpers import done, refused, said
 from scripted_jobs import MIB, SECONDS, Client, preloaded, start_fio
 
@@ -132,6 +132,20 @@ def test_a_paths_own_arguments(
     result = client(server, pool=f"{clear},{secure}", spread="roundrobin", xprtsec="mtls")
     done(result)
     assert [line.xprtsec for line in result.stats] == ["none", "tls"]
+
+
+def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
+    endpoint = ganesha.server(0).endpoint
+    to = (endpoint.address, endpoint.nfs_port)
+    with TlsProxy(to, made.server.certificate, made.server.key, takes_clear=True) as proxy:
+        pools = {
+            "has no TLS": ganesha.path(0, version="4.1"),
+            "offers TLS: xprtsec=tls": pool(proxy, xprtsec="none"),
+            "NFS goes over TLS (xprtsec=tls)": pool(proxy, tls_ca=made.authority.certificate),
+        }
+        for words, path in pools.items():
+            diagnosis = call_harness("doctor", "--json", f"--pool={path}")
+            assert words in diagnosis.stdout, diagnosis.stdout
 
 
 # --- what goes wrong later ---
