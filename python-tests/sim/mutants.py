@@ -117,6 +117,38 @@ MUTANTS = [
         "NFSv4.1: a slot's number goes on where SEQUENCE was refused", "nfs/nfs4_session.c",
         "	else if (call->slot_used)", "	else",
     ),
+    Mutant(
+        "hold: what is older is let go before it is durable", "group/hold.c",
+        "		if (!oldest->settled || oldest->under_way)", "		if (oldest->under_way)",
+    ),
+    Mutant(
+        "hold: what was durable is not written again over what is older", "group/hold.c",
+        "		if (extent->dropped)\n			continue;\n		disown(extent);",
+        "		extent->dropped = extent->dropped || extent->settled;\n"
+        "		if (extent->dropped)\n			continue;\n		disown(extent);",
+    ),
+    Mutant(
+        "hold: overlapping writes are written again in any order", "fio/replay.c",
+        "		    overlaps_one_under_way(job, extent))", "		    false)",
+    ),
+    Mutant(
+        "metadata: a create that finds its own file fails", "nfs/meta_call.h",
+        "	    !io->meta->looks_up && again && !io->meta->exclusive)", "	    false)",
+    ),
+    Mutant(
+        "metadata: a rename that was carried out is turned back", "nfs/meta_call.h",
+        "	else if (error == ENOENT && meta_takes_other(io->meta->op) && again)",
+        "	else if (false)",
+    ),
+    Mutant(
+        "trunking: a connection is not bound to its session", "nfs/nfs4_client.c",
+        "	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->unbound = true; break;",
+        "	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: break;",
+    ),
+    Mutant(
+        "trunking: paths to one server are clients apart", "nfs/nfs4_client.c",
+        "				adopt(state, other);\n				return;", "				break;",
+    ),
 ]  # fmt: skip
 
 

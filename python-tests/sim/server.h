@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * server.h - a simulated server of NFSv3 and NFSv4.1 (server4.h) with one file: it keeps what is
- * durable apart from what is only in its memory, and may restart between any two calls. Calls are
- * carried out in the order in which they arrive, and answered in any.
+ * server.h - a simulated server of NFSv3 and NFSv4.1 (server4.h) with one file, of which it keeps
+ * what is durable apart from what is only in its memory, and one directory (namespace.h). It may
+ * restart between any two calls. Calls are carried out in the order in which they arrive, and
+ * answered in any.
  */
 #pragma once
 
