@@ -179,6 +179,27 @@ static int listed_pool(const char *text, struct pool *pool)
 	return error;
 }
 
+/* Files for TLS are given, and no path uses them: the job would go in clear unawares. */
+static int check_tls(const struct engine_options *eo, const struct pool *pool)
+{
+	const uint32_t files = ARG_TLS_CA | ARG_TLS_CERT | ARG_TLS_KEY | ARG_TLS_NAME;
+	bool given = eo->tls_ca || eo->tls_cert || eo->tls_key || eo->tls_name, used = false;
+
+	for (unsigned int i = 0; i < pool->count; i++) {
+		const struct path_args *args = &pool->paths[i].args;
+		bool tls = (args->set & ARG_XPRTSEC ? args->xprtsec : eo->xprtsec) != XPRTSEC_NONE;
+
+		used = used || tls;
+		given = given || (args->set & files && !tls);
+	}
+	if (!given || used)
+		return 0;
+	job_log("tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in clear: give "
+		"xprtsec=tls "
+		"or mtls too, or leave them out");
+	return -EINVAL;
+}
+
 int terms_pool(struct thread_data *td, struct pool *pool)
 {
 	const struct engine_options *eo = options_of(td);
@@ -198,10 +219,11 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 			if (!(pool->paths[i].args.set & ARG_PROTO))
 				pool->paths[i].args.family = AF_INET6;
 	error = pool_resolve(pool, pool_getaddrinfo, &err);
-	if (error) {
+	if (error)
 		job_log("pool: %s", err.reason);
+	error = error ?: check_tls(eo, pool);
+	if (error)
 		pool_free(pool);
-	}
 	return error;
 }
 

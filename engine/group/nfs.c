@@ -180,7 +180,8 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 	error = open_client(nfs, transport);
 	if (error && !job->failover) {
 		job->log("%s: cannot open a connection%s: %s%s", path->config.label,
-			 over_rdma(transport) ? " over RDMA" : "", strerror(-error),
+			 over_rdma(transport) ? " over RDMA" : "",
+			 link_failure(&nfs->rpc.link, error),
 			 over_rdma(transport)
 				 ? ": does this machine have an RDMA device (rdma link), "
 				   "and is rdma_ucm loaded?"

@@ -90,7 +90,7 @@ static int begin_opening(struct names *names)
 	error = client_open(&names->rpc, path_transport(path), &terms);
 	if (error)
 		path->job.log("%s: cannot open a connection: %s", path->config.label,
-			      strerror(-error));
+			      link_failure(&names->rpc.link, error));
 	return error;
 }
 

@@ -41,6 +41,7 @@ int path_tls_open(struct path *path)
 	say_mount(path);
 	path->tls_terms = (struct tls_terms){
 		.credentials = path->tls,
+		.mutual = own,
 		.name = config->tls_name,
 		.program = NFS_PROGRAM,
 		.version = path->version->protocol.version,
@@ -55,7 +56,7 @@ void path_tls_close(struct path *path)
 
 const struct rpc_channel_ops *path_transport(const struct path *path)
 {
-	return path->tls ? &rpc_tls : &rpc_tcp;
+	return path->config.xprtsec == XPRTSEC_NONE ? &rpc_tcp : &rpc_tls;
 }
 #else
 int path_tls_open(struct path *path)

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* PEM files. */
@@ -25,6 +26,7 @@ void tls_credentials_free(struct tls_credentials *credentials);
 
 struct tls_terms {
 	const struct tls_credentials *credentials;
+	bool mutual;		   /* the server must ask for the client's certificate */
 	const char *name;	   /* or address, that the server's certificate must have */
 	uint32_t program, version; /* of the NULL calls by which it probes */
 };

@@ -36,12 +36,23 @@ static uint32_t length_of(const struct tls_bytes *bytes)
 static void say_alert(struct tls_session *session)
 {
 	gnutls_alert_description_t alert = gnutls_alert_get(session->gnutls);
-	const char *hint = "is tls_cert= signed by an authority that it trusts?";
+	const char *hint = "its log says why";
 
-	if (alert == GNUTLS_A_CERTIFICATE_REQUIRED)
+	switch ((int)alert) {
+	case GNUTLS_A_CERTIFICATE_REQUIRED:
 		hint = "it wants a client's certificate: xprtsec=mtls, tls_cert= and tls_key=";
-	if (alert == GNUTLS_A_PROTOCOL_VERSION)
-		hint = "it does not speak TLS 1.3, which RPC needs";
+		break;
+	case GNUTLS_A_PROTOCOL_VERSION: hint = "it does not speak TLS 1.3, which RPC needs"; break;
+	case GNUTLS_A_UNKNOWN_CA:
+	case GNUTLS_A_BAD_CERTIFICATE:
+	case GNUTLS_A_UNSUPPORTED_CERTIFICATE:
+	case GNUTLS_A_CERTIFICATE_REVOKED:
+	case GNUTLS_A_CERTIFICATE_EXPIRED:
+	case GNUTLS_A_CERTIFICATE_UNKNOWN:
+	case GNUTLS_A_ACCESS_DENIED:
+		hint = "is tls_cert= signed by an authority that it trusts?";
+		break;
+	}
 	snprintf(session->why, RPC_WHY_MAX, "the server ended TLS by the alert \"%s\": %s",
 		 gnutls_alert_get_name(alert) ?: "unknown", hint);
 }
@@ -51,7 +62,11 @@ static void say_certificate(struct tls_session *session)
 	unsigned int status = gnutls_session_get_verify_cert_status(session->gnutls);
 	const char *what = "is not trusted: tls_ca= names the authority that signed it";
 
-	if (status & GNUTLS_CERT_UNEXPECTED_OWNER)
+	if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
+		what = "is signed by an algorithm too weak: the server needs a new one";
+	else if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
+		; /* of one that nobody vouches for nothing else matters */
+	else if (status & GNUTLS_CERT_UNEXPECTED_OWNER)
 		what = "is for another name: connect by one that it has, or give tls_name=";
 	else if (status & GNUTLS_CERT_EXPIRED)
 		what = "has expired: the server needs a new one";
@@ -178,10 +193,12 @@ int tls_session_init(struct tls_session *session, const struct tls_terms *terms,
 		     struct transport_counters *counters, char *why)
 {
 	const unsigned int flags =
-		GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_TICKETS | GNUTLS_NO_AUTO_REKEY;
+		GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_TICKETS | GNUTLS_NO_AUTO_REKEY |
+		GNUTLS_FORCE_CLIENT_CERT; /* whoever the server says that it trusts */
 	int error;
 
-	*session = (struct tls_session){.fd = fd, .counters = counters, .why = why};
+	*session = (struct tls_session){
+		.fd = fd, .counters = counters, .why = why, .mutual = terms->mutual};
 	session->in.at = malloc(IN_MAX);
 	session->out.at = malloc(OUT_MAX);
 	session->record = malloc(RECORD_MAX);
@@ -205,6 +222,18 @@ void tls_session_free(struct tls_session *session)
 	free(session->record);
 }
 
+/* A server that has not asked for the certificate knows nobody by it. */
+static int check_mutual(struct tls_session *session)
+{
+	if (!session->mutual || (gnutls_certificate_client_get_request_status(session->gnutls) &&
+				 gnutls_certificate_get_ours(session->gnutls)))
+		return 0;
+	snprintf(session->why, RPC_WHY_MAX,
+		 "the server asks for no client's certificate: turn mutual TLS on there, or use "
+		 "xprtsec=tls");
+	return session->failed = -ECONNABORTED;
+}
+
 int tls_session_handshake(struct tls_session *session)
 {
 	int code, error;
@@ -216,7 +245,7 @@ int tls_session_handshake(struct tls_session *session)
 	} while (code == GNUTLS_E_WARNING_ALERT_RECEIVED);
 	error = result_of(session, code);
 	flush(session); /* an alert of our own as well */
-	return session->failed ?: error;
+	return session->failed ?: error ?: check_mutual(session);
 }
 
 void tls_session_bye(struct tls_session *session)
@@ -326,7 +355,8 @@ void tls_session_look(struct tls_session *session)
 
 bool tls_session_pending(const struct tls_session *session)
 {
-	return length_of(&session->in) || gnutls_record_check_pending(session->gnutls);
+	return length_of(&session->in) || session->failed || session->closed ||
+	       gnutls_record_check_pending(session->gnutls);
 }
 
 /* No more is received than there is room for: what follows is left to the socket. */
@@ -353,6 +383,7 @@ ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans,
 	while ((to = take(&cursor, RECORD_MAX, &room))) {
 		length = session->failed ?: gnutls_record_recv(session->gnutls, (void *)to, room);
 		error = result_of(session, length);
+		session->closed = !length;
 		if (error || !length)
 			return total ?: error;
 		total += length;

@@ -38,6 +38,8 @@ struct tls_session {
 	bool may_wait;	  /* the next receive may */
 	bool may_receive; /* there may be one */
 	bool ended;	  /* the other end has closed the socket */
+	bool closed;	  /* it has said that nothing more comes */
+	bool mutual;	  /* tls_terms' */
 	int failed;	  /* by an errno, negative */
 };
 

@@ -229,6 +229,50 @@ def test_keys_are_not_used_for_too_long(
     assert "its TLS keys have served for as many records as they may" in said(result)[0]
 
 
+_SLOW_SOCKET = """
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/socket.h>
+#include <time.h>
+
+typedef ssize_t function(int, const void *, size_t, int);
+
+/* Of a batch 20000 bytes, and 20 ms later 20000 more: time for a server to answer the first. */
+ssize_t send(int fd, const void *bytes, size_t length, int flags)
+{
+	static function *own;
+	static long last;
+	struct timespec time;
+	long now;
+
+	if (!own)
+		own = (function *)dlsym(RTLD_NEXT, "send");
+	if (length <= 20000)
+		return own(fd, bytes, length, flags);
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	now = time.tv_sec * 1000 + time.tv_nsec / 1000000;
+	errno = EAGAIN;
+	if (now < last + 20)
+		return -1;
+	last = now;
+	return own(fd, bytes, 20000, flags);
+}
+"""
+
+
+def test_a_reply_before_the_rest_of_its_batch_has_left(
+    engine: Engine, server: ScriptedServer, proxy: TlsProxy, made: Certificates, tmp_path: Path
+) -> None:
+    """Calls whose ciphertext is in the socket may be answered, whatever is left of the others."""
+    slow = preloaded(engine, tmp_path, _SLOW_SOCKET)
+    job: dict[str, Option] = {"rw": "write", "bs": "4k", "iodepth": 64, "size": "1m"}
+    options = {**trusted(made), **job, "nconnect": 2, "spread": "roundrobin"}
+    with start_fio(slow, tmp_path / "fio", pool(proxy), (), options) as process:
+        result = process.result(SECONDS)
+    done(result)
+    assert [line.reconnects for line in result.stats] == [0, 0]
+
+
 # --- what is refused ---
 
 
@@ -302,6 +346,15 @@ def test_a_client_whom_the_server_refuses(
     assert [call for call in server.calls() if isinstance(call.procedure, Nfs | Nfs4)] == []
 
 
+def test_a_server_that_asks_for_no_certificate_is_none_for_mtls(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+) -> None:
+    """Nobody is to measure plain TLS and believe that it was mutual."""
+    files = {**trusted(made), **own(made.client)}
+    line = refused(client(server, pool=pool(proxy, xprtsec="mtls"), **files))
+    assert "the server asks for no client's certificate" in line
+
+
 def _refused_at_once(client: Client, server: ScriptedServer, path: str, **options: Option) -> str:
     result: FioResult = client(server, pool=path, **options)
     return refused(result)
@@ -316,6 +369,8 @@ def test_what_cannot_be_combined(client: Client, server: ScriptedServer, tmp_pat
     assert "xprtsec=mtls: the client's certificate is missing: give tls_cert= and tls_key=" in line
     line = say(url, xprtsec="tls", proto="rdma")
     assert "there is no TLS over RDMA (RFC 9289): use proto=tcp, or xprtsec=none" in line
+    line = say(url, tls_ca="ca.pem")
+    assert "mean nothing in clear: give xprtsec=tls or mtls too, or leave them out" in line
     line = say(str(tmp_path), xprtsec="tls")
     assert "a kernel mount's security is its own: mount with -o xprtsec=tls" in line
 
