@@ -70,9 +70,11 @@ class LedgerModel:
         self.end(0, -1)
 
     def undo(self, _: int) -> None:
-        """Answer the oldest by JUKEBOX."""
+        """Answer the oldest by JUKEBOX: a hold must hear of a loss that this tells."""
         if self.commits:
-            self.lib.ledger_undo_commit(self.ledger, self.commits.pop(0)[0])
+            lost = self.ledger.lost
+            told = self.lib.ledger_undo_commit(self.ledger, self.commits.pop(0)[0])
+            assert told == (self.ledger.lost > lost)
             self.early = self.early if self.commits else 0
 
     def fail(self, _: int) -> None:
