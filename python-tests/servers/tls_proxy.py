@@ -62,6 +62,7 @@ class TlsProxy:
     clear: bytearray = field(default_factory=bytearray)  # what came so, beside probes
     handshakes: list[Handshake] = field(default_factory=list)
     probes: int = 0
+    farewells: int = 0  # connections that the client ended by close_notify
 
     def __enter__(self) -> Self:
         self._open: set[socket.socket] = set()
@@ -136,13 +137,14 @@ class TlsProxy:
     def _speak_tls(self, client: socket.socket, fault: Fault | None) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, self.key)
+        context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
         context.set_alpn_protocols(list(self.protocols))
         if fault is Fault.TLS_1_2:
             context.maximum_version = ssl.TLSVersion.TLSv1_2
         if self.clients:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(self.clients)
-        with context.wrap_socket(client, server_side=True) as secure:
+        with context.wrap_socket(client, server_side=True, suppress_ragged_eofs=False) as secure:
             self._open.add(secure)
             try:
                 cipher = secure.cipher()
@@ -150,18 +152,20 @@ class TlsProxy:
                 self.handshakes.append(
                     Handshake(cipher[0] if cipher else "", protocol, shown and shown["subject"])
                 )
-                self._pump_from(secure)
+                if self._pump_from(secure):
+                    self.farewells += 1
             finally:
                 self._open.discard(secure)
 
-    def _pump_from(self, client: socket.socket, received: bytes = b"") -> None:
+    def _pump_from(self, client: socket.socket, received: bytes = b"") -> bool:
+        """Pump until one end has closed; tells whether it was the client."""
         with socket.create_connection(self.to, timeout=_SECONDS) as server:
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             server.sendall(received)
-            _pump(client, server)
+            return _pump(client, server) is client
 
 
-def _pump(client: socket.socket, server: socket.socket) -> None:
+def _pump(client: socket.socket, server: socket.socket) -> socket.socket:
     while True:
         buffered = isinstance(client, ssl.SSLSocket) and client.pending()
         ready = [client] if buffered else select.select([client, server], [], [])[0]
@@ -169,7 +173,7 @@ def _pump(client: socket.socket, server: socket.socket) -> None:
             if one in ready:
                 data = one.recv(_CHUNK)
                 if not data:
-                    return
+                    return one
                 _send_at_once(other, data)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from certificates import NAME, Certificates, Pair
 from conftest import FioRunner, call_harness, started_lab
-from engine_helpers import done, refused, said
+from engine_helpers import done, eventually, refused, said
 from scripted_jobs import MIB, SECONDS, Client, preloaded, start_fio
 
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
@@ -85,6 +85,7 @@ def test_data_is_what_was_written(
         path = pool(proxy, version=version, xprtsec=xprtsec, mountport=endpoint.mount_port)
         fio = FioRunner(Fio(engine), path, tmp_path, request.node)
         result = fio(**_VERIFIED, **trusted(made), **own(made.client))
+        eventually(lambda: proxy.farewells == len(proxy.handshakes))
     done(result)
     lines = {"3": ["NFSv3's MOUNT goes in clear"], "4.1": ["mountport= is ignored"]}[version]
     assert all(words in line for words, line in zip(lines, said(result), strict=True))
@@ -121,6 +122,14 @@ def test_a_server_may_be_silent_on_its_protocol(
     proxy.protocols = ("h2",)
     done(client(server, pool=pool(proxy), **trusted(made)))
     assert {one.protocol for one in proxy.handshakes} == {None}
+
+
+def test_one_file_may_have_certificate_and_key(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates, tmp_path: Path
+) -> None:
+    proxy.clients, both = made.authority.certificate, tmp_path / "both.pem"
+    both.write_text(made.client.certificate.read_text() + made.client.key.read_text())
+    done(client(server, pool=pool(proxy, xprtsec="mtls", tls_cert=both), **trusted(made)))
 
 
 def test_a_paths_own_arguments(
