@@ -54,7 +54,7 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	return path;
 }
 
-/* NFSv3's names go by libnfs: the handle is known. */
+/* NFSv3's names are not simulated: the handle is known. */
 static int open_file(struct path *path)
 {
 	static struct nfs_handle handle = {.length = 4, .bytes = SERVER_HANDLE};
