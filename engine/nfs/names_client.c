@@ -170,7 +170,9 @@ static int time_out(struct names *names, uint32_t epoch)
 {
 	const struct rpc_client *rpc = &names->rpc;
 
-	if (!names->path->at_work && rpc->link.epoch != epoch && rpc->lost)
+	bool ended = rpc->lost && rpc->lost != -ETIMEDOUT; /* by the other end */
+
+	if (!names->path->at_work && rpc->link.epoch != epoch && ended)
 		return give_up(names, -ENOTCONN, link_failure(&rpc->link, rpc->lost));
 	return give_up(names, -ETIMEDOUT, "the server does not answer");
 }
