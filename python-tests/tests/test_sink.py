@@ -356,7 +356,7 @@ def test_calls_take_the_time_that_is_given_one_after_the_other(build_dir: Path) 
         begun = time.monotonic()
         for _ in range(4):
             client.read(file, 0, 1)
-        assert time.monotonic() - begun > 0.2
+        assert time.monotonic() - begun > 0.15  # of 0.2: the first may begin before its call comes
         sink.stop()
 
 
