@@ -12,6 +12,7 @@
 #include "group/question.h"
 #include "nfs/entries.h"
 #include "nfs/names.h"
+#include "nfs/nfs3_meta.h"
 #include "nfs/path_tls.h"
 #include "nfs/version.h"
 #include "util.h"
@@ -100,10 +101,8 @@ static void set_credentials(struct path *path)
 
 static int open_export(struct path *path)
 {
-	const uint32_t half = (1 << 24) - 1; /* a server may keep it as seconds of a file's times */
-
 	set_credentials(path);
-	path->create_verifier = (uint64_t)(path_random() & half) << 32 | (path_random() & half);
+	path->create_verifier = nfs3_create_verifier((uint64_t)path_random() << 24 ^ path_random());
 	return path_tls_open(path) ?: path_names_ready(path);
 }
 

@@ -11,6 +11,17 @@
 /* NFS3_NULL for META_OPEN, which NFSv3 has not. */
 enum nfs3_procedure nfs3_meta_procedure(enum meta_op op);
 
+/*
+ * An exclusive create's verifier, of the lower 48 bits of a number. A server may keep it as the
+ * file's times, in two words of seconds: all of these are good ones.
+ */
+static inline uint64_t nfs3_create_verifier(uint64_t number)
+{
+	const uint64_t half = (1 << 24) - 1;
+
+	return (number >> 24 & half) << 32 | (number & half);
+}
+
 /* The arguments behind the RPC call header, at most 248 bytes with names of 32. */
 void nfs3_encode_meta(struct xdr_out *out, const struct meta_arguments *arguments);
 

@@ -38,17 +38,6 @@ static const char *operation(const struct call *call)
 	return nfs3_procedure_name(procedure_of(call));
 }
 
-/*
- * The job's own: two creates of one name are told apart since the SETATTR between them ends it. A
- * server may keep it as the file's times, in two words of seconds: all of these are good ones.
- */
-static uint64_t verifier_of(const struct entries *entries)
-{
-	const uint64_t half = (1 << 24) - 1; /* of the run's 48 bits */
-
-	return (entries->terms.run >> 24 & half) << 32 | (entries->terms.run & half);
-}
-
 static void put_meta(struct xdr_out *out, const struct call *call)
 {
 	const struct link *link = &call->rpc->link;
@@ -56,7 +45,9 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 
 	meta_fill_arguments(call, link->ops->head_max(link->channel), &arguments);
 	arguments.exclusive = call->io->meta->exclusive;
-	arguments.verifier = verifier_of(meta_entries(call));
+	/* The job's own: two creates of one name are told apart since the SETATTR between them ends
+	 * it. */
+	arguments.verifier = nfs3_create_verifier(meta_entries(call)->terms.run);
 	arguments.made = call->io->meta->created;
 	nfs3_encode_meta(out, &arguments);
 }
