@@ -195,8 +195,7 @@ static int check_tls(const struct engine_options *eo, const struct pool *pool)
 	if (!given || used)
 		return 0;
 	job_log("tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in clear: give "
-		"xprtsec=tls "
-		"or mtls too, or leave them out");
+		"xprtsec=tls or mtls too, or leave them out");
 	return -EINVAL;
 }
 
