@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "nfs/meta_request.h"
-#include "nfs/names.h"
+#include "nfs/names_client.h"
 #include "nfs/version.h"
 #include "client/client.h"
 #include "wait.h"
@@ -118,7 +118,7 @@ static int open_nfs(struct export *export)
 					       &export->write_max);
 		if (error)
 			path->job.log("%s: the export's root: %s: %s", path->config.label,
-				      path->names ? names->error(path->names) : "",
+				      path->names ? names_error(path->names) : "",
 				      strerror(-error));
 	}
 	if (error)

@@ -11,7 +11,7 @@
 #include "group/mount_meta.h"
 #include "group/question.h"
 #include "nfs/entries.h"
-#include "nfs/names.h"
+#include "nfs/names_client.h"
 #include "nfs/nfs3_meta.h"
 #include "nfs/path_tls.h"
 #include "nfs/version.h"
@@ -44,21 +44,17 @@ void path_forget_troubles(struct path *path)
 
 void path_rest(struct path *path)
 {
-	const struct names_ops *ops = path->version->names;
-
-	if (path->names && ops->rest)
-		ops->rest(path->names);
+	if (path->names && !path->version->teardown) /* which needs it to the end */
+		names_rest(path->names);
 }
 
 /* Anew where they were given up because the server did not answer. */
 int path_names_ready(struct path *path)
 {
-	const struct names_ops *ops = path->version->names;
-
-	if (path->names && ops->alive(path->names))
+	if (path->names && names_alive(path->names))
 		return 0;
 	path_close_names(path);
-	return ops->open(&path->names, path);
+	return path->version->names->open(&path->names, path);
 }
 
 /* --- opening --- */
@@ -169,7 +165,7 @@ bool path_all_mounts(struct path *const *paths, uint32_t count)
 /* The server's words, or "". */
 static const char *error_words(const struct path *path)
 {
-	return path->names ? path->version->names->error(path->names) : "";
+	return path->names ? names_error(path->names) : "";
 }
 
 /* Logs what went wrong with a name, in the server's words where there are some. */

@@ -13,7 +13,7 @@
 
 struct question {
 	/*
-	 * Asks the server over path->names: 0, or a negative errno and names->error() says why.
+	 * Asks the server over path->names: 0, or a negative errno and names_error() says why.
 	 * Where `asked` is more than 1, an earlier copy may have been carried out, and nobody
 	 * knows.
 	 */

@@ -6,7 +6,7 @@
  * open(), root(), size(), create() and remove() wait for the server, until its answer, a time-out,
  * or path_job's stop() returns true, whichever comes first; one that asks to wait is asked again,
  * for as long as it does. They return 0 or a negative errno (-ETIMEDOUT, -EINTR for stop()), and
- * then error() says why in words. Names are relative to the export.
+ * then names_error() says why in words (names_client.h). Names are relative to the export.
  */
 #pragma once
 
@@ -23,14 +23,6 @@ struct names_ops {
 	 * be set all the same: not alive, but to be closed.
 	 */
 	int (*open)(struct names **names, struct path *path);
-	void (*close)(struct names *names);
-
-	/* False once an operation was given up: open another. */
-	bool (*alive)(const struct names *names);
-	const char *(*error)(const struct names *names);
-
-	/* Lets its connection go until the next operation. NULL: that one keeps state. */
-	void (*rest)(struct names *names);
 
 	/* The export's root, and the bytes of one READ and one WRITE of its files. */
 	int (*root)(struct names *names, struct nfs_handle *root, uint32_t *read_max,

@@ -208,10 +208,6 @@ static int remove_name(struct names *names, const char *name)
 
 const struct names_ops names_nfs3 = {
 	.open = open_names,
-	.close = names_close,
-	.rest = names_rest,
-	.alive = names_alive,
-	.error = names_error,
 	.root = find_root,
 	.size = size_of,
 	.create = create,

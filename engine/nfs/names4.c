@@ -385,7 +385,6 @@ static int find_root(struct names *names, struct nfs_handle *root, uint32_t *rea
 		     uint32_t *write_max)
 {
 	const struct nfs4_file file = {.handle = names->export};
-
 	int error = names4_limits(names, &file, read_max, write_max);
 
 	*root = names->export; /* which may be another one now */
@@ -394,9 +393,6 @@ static int find_root(struct names *names, struct nfs_handle *root, uint32_t *rea
 
 const struct names_ops names_nfs4 = {
 	.open = open_names,
-	.close = names_close,
-	.alive = names_alive,
-	.error = names_error,
 	.root = find_root,
 	.size = size_of,
 	.create = create,

@@ -27,6 +27,11 @@ void names_close(struct names *names)
 	free(names);
 }
 
+bool names_alive(const struct names *names)
+{
+	return names->found && !names->given_up;
+}
+
 /* Waits until the client is prepared. What failed has been logged. */
 static int await_ready(struct names *names)
 {
@@ -169,7 +174,6 @@ static void say_silent(struct names *names, uint64_t begun)
 static int time_out(struct names *names, uint32_t epoch)
 {
 	const struct rpc_client *rpc = &names->rpc;
-
 	bool ended = rpc->lost && rpc->lost != -ETIMEDOUT; /* by the other end */
 
 	if (!names->path->at_work && rpc->link.epoch != epoch && ended)
@@ -213,13 +217,6 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 int names_ask(struct names *names, struct rpc_request *request)
 {
 	return names_ask_until(names, request, names_deadline(names), names->path->job.stop);
-}
-
-/* --- of struct names_ops --- */
-
-bool names_alive(const struct names *names)
-{
-	return names->found && !names->given_up;
 }
 
 const char *names_error(const struct names *names)

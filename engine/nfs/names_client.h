@@ -32,6 +32,9 @@ struct names {
 int names_connect(struct names **names, struct path *path);
 void names_close(struct names *names);
 
+/* False once an operation was given up, or the export was not found: open another. */
+bool names_alive(const struct names *names);
+
 /* Lets the connection go, until something is asked. */
 void names_rest(struct names *names);
 
@@ -45,7 +48,5 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 /* Returns `error`, with `words` in names->error. */
 int names_fail(struct names *names, int error, const char *words);
 
-/* --- of struct names_ops --- */
-
-bool names_alive(const struct names *names);
+/* The words of the latest error. */
 const char *names_error(const struct names *names);

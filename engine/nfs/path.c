@@ -3,13 +3,12 @@
 
 #include <sys/random.h>
 
-#include "nfs/names.h"
-#include "nfs/version.h"
+#include "nfs/names_client.h"
 
 void path_close_names(struct path *path)
 {
 	if (path->names)
-		path->version->names->close(path->names);
+		names_close(path->names);
 	path->names = NULL;
 }
 

@@ -3,7 +3,7 @@
  * version.h - a version of NFS: how a client speaks it (client/protocol.h), and how names, files
  * and directories are found by it. One const table each.
  *
- * All but handle() wait for the server, as names.h says. 0, or a negative errno: names->error()
+ * All but handle() wait for the server, as names.h says. 0, or a negative errno: names_error()
  * says why.
  */
 #pragma once
