@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * krb5_token.h - the Kerberos mechanism's per-message tokens (RFC 4121, 4.2): MIC and Wrap, for the
+ * AES encryption types of RFC 3962 and RFC 8009. Pure: keys and memory, no library of Kerberos, no
+ * KDC, nothing that blocks. No call allocates but krb5_keys_new(). Parts may be empty.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+/* Whose message it is: each side has keys of its own. */
+enum krb5_side { KRB5_INITIATOR, KRB5_ACCEPTOR };
+
+enum {
+	KRB5_MIC_MAX = 40,	/* bytes of the longest MIC token */
+	KRB5_WRAP_FRONT = 32,	/* of a Wrap token, before its plaintext: header and confounder */
+	KRB5_WRAP_BACK_MAX = 40 /* of a Wrap token, behind its plaintext, at most */
+};
+
+/* A context's key, and what is derived from it. */
+struct krb5_keys;
+
+/*
+ * `enctype` is IANA's number: 17 to 20. `acceptor_subkey`: the key is one that the acceptor has
+ * chosen, and tokens say so. 0, -ENOMEM, -EINVAL (the key's length) or -ENOTSUP (another enctype,
+ * or one that the crypto library refuses).
+ */
+int krb5_keys_new(struct krb5_keys **keys, uint32_t enctype, const uint8_t *key, uint32_t length,
+		  bool acceptor_subkey);
+/* Overwrites them; NULL is allowed. */
+void krb5_keys_free(struct krb5_keys *keys);
+
+uint32_t krb5_mic_size(const struct krb5_keys *keys);
+/* Bytes that a Wrap token is longer than its plaintext. */
+uint32_t krb5_wrap_size(const struct krb5_keys *keys);
+
+/* Writes krb5_mic_size() bytes. False: the crypto library failed. */
+bool krb5_mic(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
+	      const struct iovec *parts, int count, uint8_t *mic);
+/* True where `mic` is the token of `side` for these bytes, with whatever sequence number. */
+bool krb5_mic_ok(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts, int count,
+		 const uint8_t *mic, uint32_t length);
+
+/*
+ * Encrypts `parts`, which stay as they are, into `token`: the sum of their lengths and
+ * krb5_wrap_size() bytes. False: the crypto library failed.
+ */
+bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
+	       const struct iovec *parts, int count, uint8_t *token);
+/*
+ * Decrypts a token in place; *plain is where its plaintext begins. False where it is no token of
+ * `side` with confidentiality, or its checksum is wrong: nothing of it may be used then.
+ */
+bool krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token, uint32_t length,
+		 uint8_t **plain, uint32_t *plain_length);
