@@ -26,7 +26,17 @@ from nfsmulti.__main__ import carry_out
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.lab_faults import Faults
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
-from nfsmulti.lab import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Lab, LabConfig
+from nfsmulti.lab import (
+    EXPORT,
+    PRIVILEGED,
+    READ_ONLY,
+    SECRET,
+    SMALL,
+    SQUASHED,
+    Kerberos,
+    Lab,
+    LabConfig,
+)
 from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.testrun import variant
@@ -35,7 +45,7 @@ pytest_plugins = ("in_guest", "limits", "scripted_jobs")
 
 _HARNESS_SECONDS = 240.0
 _SUPPRESSIONS = Path(__file__).with_name("lsan.supp")
-_LAB = pytest.StashKey[Lab]()
+_LABS = pytest.StashKey[list[Lab]]()
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
 
 # ./nfsmulti test loads the sanitizers' runtime into this process, for `testlib`. The programs that
@@ -182,10 +192,30 @@ def engine(build_dir: Path) -> Engine:
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """Yield a lab for the whole session: 4 addresses, a server each, no limits, all exports."""
     exports = (EXPORT, READ_ONLY, SQUASHED, PRIVILEGED, SMALL)
-    with started_lab(LabConfig(addresses=4, ipv6=True, exports=exports)) as running:
-        request.session.stash[_LAB] = running
+    with _kept_up(LabConfig(addresses=4, ipv6=True, exports=exports), request.session) as running:
         yield running
-        del request.session.stash[_LAB]
+
+
+@pytest.fixture(scope="session")
+def kerberos(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """Yield a lab with a realm of its own, for the whole session: one server, on the loopback.
+
+    It takes all flavors; its export `secret` takes no AUTH_SYS. A client needs `environment` and,
+    for fio, `options`.
+    """
+    config = LabConfig(addresses=1, local=True, exports=(EXPORT, SECRET), kerberos=Kerberos())
+    with _kept_up(config, request.session) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def _kept_up(config: LabConfig, session: pytest.Session) -> Iterator[Lab]:
+    """Yield a lab whose servers run at the beginning of each test."""
+    labs = session.stash.setdefault(_LABS, [])
+    with started_lab(config) as running:
+        labs.append(running)
+        yield running
+        labs.remove(running)
 
 
 class FioRunner:
@@ -268,12 +298,11 @@ def faults(lab: Lab) -> Iterator[Faults]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Bring back the servers that an earlier test has stopped, and note where their logs end."""
-    lab = item.session.stash.get(_LAB, None)
-    if lab is not None:
-        for server in lab.servers:
-            server.start()
-            server.resume()
-        item.stash[_LOG_SIZES] = {server.log: server.log.stat().st_size for server in lab.servers}
+    labs = item.session.stash.get(_LABS, [])
+    for lab in labs:
+        lab.bring_back()
+    servers = [server for lab in labs for server in lab.servers]
+    item.stash[_LOG_SIZES] = {server.log: server.log.stat().st_size for server in servers}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -282,10 +311,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show what the servers have logged during a test that failed."""
     report = yield
-    lab = item.session.stash.get(_LAB, None)
-    if report.failed and lab is not None:
-        for server in lab.servers:
-            begin = item.stash.get(_LOG_SIZES, {}).get(server.log, 0)
-            if said := server.log_tail(begin=begin):
-                report.sections.append((f"nfs-ganesha {server.endpoint.address}", said))
+    labs = item.session.stash.get(_LABS, []) if report.failed else []
+    for server in (server for lab in labs for server in lab.servers):
+        begin = item.stash.get(_LOG_SIZES, {}).get(server.log, 0)
+        if said := server.log_tail(begin=begin):
+            report.sections.append((f"nfs-ganesha {server.endpoint.address}", said))
     return report

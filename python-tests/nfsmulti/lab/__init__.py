@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Labs: real NFS servers on this machine, started for a demo or a test and taken down after it."""
 
-from nfsmulti.lab.ganesha import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Export
+from nfsmulti.lab.ganesha import EXPORT, PRIVILEGED, READ_ONLY, SECRET, SMALL, SQUASHED, Export
+from nfsmulti.lab.kerberos import Kerberos
 from nfsmulti.lab.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.network import Fit, Limits, fit
 
@@ -9,11 +10,13 @@ __all__ = [
     "EXPORT",
     "PRIVILEGED",
     "READ_ONLY",
+    "SECRET",
     "SMALL",
     "SQUASHED",
     "Export",
     "Fit",
     "Instances",
+    "Kerberos",
     "Lab",
     "LabConfig",
     "Limits",

@@ -22,6 +22,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import refuse_dropped_engine
 from nfsmulti.lab import EXPORT, READ_ONLY, Instances, Lab, LabConfig, Limits
 from nfsmulti.lab.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
+from nfsmulti.lab.kerberos import Kerberos
 from nfsmulti.lab.kernels import Kind
 from nfsmulti.lab.lab import LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown
@@ -39,7 +40,14 @@ _ON_LOOPBACK = "; without namespaces also the limits of rates, and a network of 
 
 
 def _config(
-    addresses: int, instances: str, size: str | None, *, local: bool, read_only: bool, **limits: Any
+    addresses: int,
+    instances: str,
+    size: str | None,
+    sec: str | None,
+    *,
+    local: bool,
+    read_only: bool,
+    **limits: Any,
 ) -> LabConfig:
     """Return the lab, in memory where this user may not export files, and say what that lacks."""
     given = Limits(**limits)
@@ -55,6 +63,7 @@ def _config(
         size=size,
         exports=(EXPORT, READ_ONLY) if read_only else (EXPORT,),
         memory=lacking is not None,
+        kerberos=Kerberos(sec) if sec else None,
     )
 
 
@@ -149,10 +158,12 @@ def _explain(state: LabState) -> None:
     _out.print(f"[bold]lab {state.id}[/bold] {what}{holder}" + (f", dead: {dead}" if dead else ""))
     if not state.ready:
         return
-    fio, given = "fio", shlex.quote(state.pools["lab"])
+    settings = [shlex.quote(f"{name}={value}") for name, value in state.variables.items()]
+    fio, given = " ".join([*settings, "fio"]), shlex.quote(state.pools["lab"])
     if state.enter:
         fio, given = f"{COMMAND} lab exec -- fio", "lab"
-    options = f"--ioengine={engine_as_typed()} --pool={given}"
+    security = [shlex.quote(f"--{name}={value}") for name, value in state.options.items()]
+    options = " ".join([f"--ioengine={engine_as_typed()} --pool={given}", *security])
     for name, pool in state.pools.items():
         _out.print(f"  pool {name:10} {pool}", markup=False)
     for name, folder in state.volumes.items():

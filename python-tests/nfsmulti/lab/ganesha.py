@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc
 from nfsmulti.processes import Process, apt_line, run
 
 _READY = b"NFS SERVER INITIALIZED"
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
-# Without D-Bus and Kerberos, of which a lab has neither.
+# Without D-Bus, which a lab has not, and without the keys of callbacks, which need none.
 _COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|FATAL) :")
 _READY_SECONDS = 60.0
 
@@ -41,8 +42,9 @@ NFS_CORE_PARAM {
 	$tolerant
 }
 MDCACHE { Dir_Chunk = 0; }
-NFS_KRB5 { Active_krb5 = false; }
+$kerberos
 NFSv4 {
+	$idmap
 	$lease
 	$strict
 	RecoveryBackend = fs;
@@ -51,7 +53,7 @@ NFSv4 {
 	Server_Owner = "$address";
 	Server_Scope = "$address";
 }
-EXPORT_DEFAULTS { SecType = sys; Protocols = $protocols; Transports = TCP; }
+EXPORT_DEFAULTS { SecType = $sec; Protocols = $protocols; Transports = TCP; }
 $memory
 $exports
 LOG { Default_Log_Level = EVENT; }
@@ -63,6 +65,16 @@ _TOLERANT = "allow_set_io_flusher_fail = true;"
 _STRICT = "Expired_Client_Threshold = 0;"
 _SIX = 6  # the release that does both; 4 does not know these options
 
+_NO_KERBEROS = "NFS_KRB5 { Active_krb5 = false; }"
+_KERBEROS = string.Template("""\
+NFS_KRB5 {
+	Active_krb5 = true;
+	PrincipalName = nfs;
+	KeytabPath = "$keytab";
+	CCacheDir = "$folder";
+}""")
+# Else it would note each authenticator in /var/tmp.
+_NO_REPLAY_CACHE = {"KRB5RCACHENAME": "none:"}
 _MEMORY = "MEM { Inode_Size = 0x200000; }"
 _LEASE = "Lease_Lifetime = {0}; Grace_Period = {0};"
 ANY = "0.0.0.0"
@@ -75,6 +87,7 @@ EXPORT {
 	Path = "$path";
 	Pseudo = "/$name";
 	$access
+	$sec
 	Squash = $squash;
 	PrivilegedPort = $privileged;
 	MaxRead = 1048576;
@@ -92,7 +105,7 @@ class Export:
     """One export; words as in ganesha-export-config(8).
 
     Exports without a `size` show the same files. One with a size ("4m") has a file system of its
-    own, which can be filled.
+    own, which can be filled. `sec` are the flavors that it takes; without them those of the lab.
     """
 
     name: str
@@ -100,6 +113,7 @@ class Export:
     squash: str = "no_root_squash"
     privileged: bool = False
     size: str | None = None
+    sec: tuple[str, ...] = ()
 
     @property
     def volume(self) -> str:
@@ -112,6 +126,7 @@ READ_ONLY = Export("ro", access="RO")
 SQUASHED = Export("squashed", squash="root_squash")
 PRIVILEGED = Export("privileged", privileged=True)
 SMALL = Export("small", size="4m")
+SECRET = Export("secret", sec=KERBEROS_FLAVORS)
 
 
 @functools.cache
@@ -145,6 +160,7 @@ def _configuration(
     volumes: Path | None,
     lease: int | None,
     recovery: Path,
+    kdc: Kdc | None,
 ) -> str:
     """Return the text of ganesha-config(8)."""
     fsal, protocols = ("VFS", "3, 4") if volumes else ("MEM", "4")
@@ -154,6 +170,7 @@ def _configuration(
             name=export.name,
             path=(volumes or Path("/")) / export.volume,
             fsal=fsal,
+            sec=f"SecType = {', '.join(export.sec)};" if export.sec else "",
             access=(_ON_LOOPBACK if endpoint.address == ANY else _ACCESS).format(export.access),
             squash=export.squash,
             privileged=str(export.privileged).lower(),
@@ -172,6 +189,11 @@ def _configuration(
         tolerant=_TOLERANT if six else "",
         strict=_STRICT if six else "",
         recovery=recovery,
+        sec=", ".join(kdc.config.sec) if kdc else "sys",
+        kerberos=_KERBEROS.substitute(keytab=kdc.server_keytab, folder=recovery)
+        if kdc
+        else _NO_KERBEROS,
+        idmap=f'IdmapConf = "{kdc.idmap}";' if kdc else "",
         exports="\n".join(blocks),
     )
 
@@ -182,7 +204,8 @@ class Server:
     `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
     folder of the exported file systems, as it is seen from there, or None for one that keeps its
     files in memory and speaks NFSv4 alone; `folder` takes its own; `started` is told of each new
-    process. `lease` is LabConfig's. On all of the machine's addresses it serves this machine alone.
+    process. `lease` is LabConfig's, `kdc` the lab's, if it has one. On all of the machine's
+    addresses it serves this machine alone.
     """
 
     def __init__(
@@ -192,6 +215,7 @@ class Server:
         exports: Sequence[Export],
         volumes: Path | None,
         lease: int | None,
+        kdc: Kdc | None,
         folder: Path,
         enter: Sequence[str],
         started: Callable[[Process], None],
@@ -204,9 +228,10 @@ class Server:
         self.log.touch()
         file = folder / "ganesha.conf"
         file.write_text(
-            _configuration(endpoint, exports, volumes, lease, self._recovery),
+            _configuration(endpoint, exports, volumes, lease, self._recovery, kdc),
             errors="surrogateescape",
         )
+        self._env = {**kdc.environment, **_NO_REPLAY_CACHE} if kdc else {}
         files = ["-f", str(file), "-L", str(self.log), "-p", str(folder / "pid")]
         self._argv = [*enter, "ganesha.nfsd", "-F", *files]
 
@@ -232,7 +257,7 @@ class Server:
         self.kill()
         begin = self.log.stat().st_size
         with self._output.open("wb") as output:
-            self._process = Process(self._argv, stdout=output, stderr=output)
+            self._process = Process(self._argv, env=self._env, stdout=output, stderr=output)
         self._started(self._process)
         deadline = time.monotonic() + _READY_SECONDS
         while _READY not in (logged := self._logged_since(begin)) or _MISCONFIGURED in logged:

@@ -33,6 +33,7 @@ from typing import Self
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, Endpoint, Export, Server
+from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.paths import LABS, write_json
 from nfsmulti.processes import Completed, Identity, Process, find, locked, run
@@ -41,6 +42,7 @@ _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")
 _VOLUMES = Path("/run/nfsmulti")
 _PORTS = (22049, 22050)
+_KDC_PORT = 8888
 _RPCBIND_SECONDS = 60.0
 
 # Ganesha finds its file systems in /etc/mtab, which minimal systems lack, and takes no tmpfs from
@@ -76,7 +78,7 @@ class LabConfig:
     is read beyond that is not what was written.
 
     With `lease`, NFSv4's lease and the grace period after a restart last so many seconds; else
-    there is no grace period.
+    there is no grace period. With `kerberos` it has a realm of its own.
     """
 
     addresses: int = 4
@@ -89,6 +91,7 @@ class LabConfig:
     hosts: int = 0
     memory: bool = False
     lease: int | None = None
+    kerberos: Kerberos | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
@@ -129,8 +132,10 @@ class LabState:
     """One lab: `owner` is the harness process that holds it, `processes` its servers by name.
 
     `pools` maps a pool's name to its text, `volumes` a file system's name to its folder as the
-    machine sees it, `enter` are the words before a client's command. `held` tells the labs of
-    ./nfsmulti lab start, which anyone may stop, from those that belong to a running command.
+    machine sees it, `enter` are the words before a client's command, `variables` what a client
+    needs in its environment, `options` what fio's engine is to be told for the lab's security.
+    `held` tells the labs of ./nfsmulti lab start, which anyone may stop, from those that belong to
+    a running command.
     """
 
     id: str
@@ -139,6 +144,8 @@ class LabState:
     pools: dict[str, str] = field(default_factory=dict)
     volumes: dict[str, str] = field(default_factory=dict)
     enter: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
     ready: bool = False
     held: bool = False
 
@@ -149,9 +156,9 @@ class LabState:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that commands of this lab find: POOL, and NFSMULTI_POOLS with all pools."""
+        """What commands find: POOL, NFSMULTI_POOLS with all pools, and `variables`."""
         pools = " ".join(f"{name}:{pool}" for name, pool in self.pools.items())
-        return {"POOL": self.pools["lab"], "NFSMULTI_POOLS": pools}
+        return {"POOL": self.pools["lab"], "NFSMULTI_POOLS": pools, **self.variables}
 
     def entrance(self) -> list[str]:
         """Return the words before a client's command where this process is: `enter`, or further.
@@ -248,6 +255,7 @@ class Lab:
             raise HarnessError(f"lab id '{self.id}': use up to 16 small letters and digits")
         self.network = Network(self.id)
         self.servers: list[Server] = []
+        self._kdc: Kdc | None = None
         self._cleanup = contextlib.ExitStack()
         self._anchor: Process | None = None
         local, network = self.config.local, self.network
@@ -268,7 +276,8 @@ class Lab:
         nft = ["nft"] if self.config.limits.per_connection else []
         network = [] if memory and self.config.local else ["ip", "tc"]
         rpcbind = [] if memory else ["rpcbind"]
-        for program in ("ganesha.nfsd", *network, *rpcbind, *nft):
+        realm = PROGRAMS if self.config.kerberos else ()
+        for program in ("ganesha.nfsd", *network, *rpcbind, *nft, *realm):
             find(program)
         with contextlib.ExitStack() as undo:
             self._claim(undo)
@@ -279,6 +288,8 @@ class Lab:
                 self._start_rpcbind(undo)
             # Another local lab would find the same ports free until our servers listen there.
             with _port_lock() if self.config.local else contextlib.nullcontext():
+                if self.config.kerberos:
+                    self._start_kdc(self.config.kerberos, undo)
                 self._start_servers(undo)
             self._describe()
             self._cleanup = undo.pop_all()
@@ -288,6 +299,14 @@ class Lab:
         """Take everything down; a lab that does not run is no error."""
         self._cleanup.close()
         self.servers = []
+
+    def bring_back(self) -> None:
+        """Start what was stopped or killed, and let go on what was paused."""
+        if self._kdc is not None:
+            self._kdc.start()
+        for server in self.servers:
+            server.start()
+            server.resume()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -339,14 +358,25 @@ class Lab:
         return Path(self.state.volumes[name])
 
     @property
+    def kdc(self) -> Kdc:
+        """The KDC of a lab with Kerberos."""
+        assert self._kdc is not None
+        return self._kdc
+
+    @property
     def export_dir(self) -> Path:
         """The folder of the main export."""
         return self.volume(MAIN_VOLUME)
 
     @property
     def environment(self) -> dict[str, str]:
-        """POOL, and NFSMULTI_POOLS with this lab's pools by name."""
+        """POOL, NFSMULTI_POOLS with this lab's pools by name, and what Kerberos needs."""
         return self.state.environment
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of fio's engine that the lab's security asks for."""
+        return self.state.options
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """Return the command that runs `argv` where clients run."""
@@ -403,6 +433,24 @@ class Lab:
                 said = Path(log.name).read_text(errors="replace").strip()
                 raise HarnessError(f"the lab's rpcbind did not start: {said or 'it said nothing'}")
 
+    def _start_kdc(self, config: Kerberos, undo: contextlib.ExitStack) -> None:
+        address = self._addresses()[0]
+        (port,) = free_ports(address, [_KDC_PORT]) if self.config.local else [_KDC_PORT]
+        kdc = Kdc(
+            config,
+            address,
+            port,
+            hosts=self._all_addresses(),
+            folder=self.folder / "kdc",
+            enter=self._at_server,
+            started=functools.partial(self._note, "kdc"),
+        )
+        undo.callback(kdc.stop)
+        kdc.start()
+        self._kdc = kdc
+        self.state.variables |= kdc.environment
+        self.state.options |= kdc.options
+
     def _start_servers(self, undo: contextlib.ExitStack) -> None:
         """Start one server after the other: two at once would spoil each other's registration."""
         enter = self._at_server
@@ -416,6 +464,7 @@ class Lab:
                 exports=self.config.exports,
                 volumes=None if self.config.memory else _VOLUMES,
                 lease=self.config.lease,
+                kdc=self._kdc,
                 folder=self.folder / name,
                 enter=enter,
                 started=functools.partial(self._note, name),
@@ -427,16 +476,18 @@ class Lab:
     def _endpoints(self) -> list[Endpoint]:
         if self.config.local:
             addresses = [ANY] if self.config.memory else self._addresses()
-            return [Endpoint(address, *_free_ports(address)) for address in addresses]
+            return [Endpoint(address, *free_ports(address, _PORTS)) for address in addresses]
         if self.config.one_instance:
             return [Endpoint("::", *_PORTS)]
-        addresses = [*self._addresses(), *(["fd77::1"] if self.config.ipv6 else [])]
-        return [Endpoint(address, *_PORTS) for address in addresses]
+        return [Endpoint(address, *_PORTS) for address in self._all_addresses()]
 
     def _addresses(self) -> list[str]:
         if self.config.local:
             return [f"127.0.0.{number}" for number in range(1, self.config.addresses + 1)]
         return [ipv4 for ipv4, _ in self.network.addresses(self.config.addresses)]
+
+    def _all_addresses(self) -> list[str]:
+        return [*self._addresses(), *(["fd77::1"] if self.config.ipv6 else [])]
 
     def _describe(self) -> None:
         """Complete the state for those who use this lab from another process."""
@@ -465,15 +516,15 @@ class Lab:
         return f"nfs://{host}/{export}?nfsport={endpoint.nfs_port}&{more}"
 
 
-def _free_ports(address: str) -> tuple[int, int]:
-    """Find two free ports on a local address: the usual ones, or whichever the kernel offers."""
+def free_ports(address: str, usual: Sequence[int]) -> list[int]:
+    """Find free ports on a local address: the usual ones, or whichever the kernel offers."""
     with contextlib.ExitStack() as sockets:
         free = []
-        for port in _PORTS:
+        for port in usual:
             listener = sockets.enter_context(socket.socket())
             try:
                 listener.bind((address, port))
             except OSError:
                 listener.bind((address, 0))
             free.append(listener.getsockname()[1])
-        return free[0], free[1]
+        return free

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A realm of a lab's own (MIT Kerberos): its KDC, the servers' keys, and a user's.
+
+All lies in the lab's folder; no file of the system's is read or written.
+"""
+
+from __future__ import annotations
+
+import string
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.processes import Process, run
+
+REALM = "NFSMULTI.TEST"
+SERVER_NAME = "server.test"  # every server has a key by this name too, which need not resolve
+AES256_SHA1 = "aes256-cts-hmac-sha1-96"
+ENCTYPES = (
+    AES256_SHA1,
+    "aes128-cts-hmac-sha1-96",
+    "aes256-cts-hmac-sha384-192",
+    "aes128-cts-hmac-sha256-128",
+)
+KERBEROS_FLAVORS = ("krb5", "krb5i", "krb5p")
+PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")
+_SECONDS = 60.0
+_READY = b"commencing operation"
+
+# A realm's kdc stands on a line of its own: it is not found within { kdc = ... } on one line.
+_CLIENT = string.Template("""\
+[libdefaults]
+	default_realm = $realm
+	default_ccache_name = FILE:$folder/ccache
+	permitted_enctypes = $enctypes
+	ticket_lifetime = ${lifetime}s
+	udp_preference_limit = 1
+	dns_lookup_kdc = false
+	dns_lookup_realm = false
+	dns_canonicalize_hostname = false
+	rdns = false
+[realms]
+	$realm = {
+		kdc = $address:$port
+	}
+[logging]
+	kdc = FILE:$folder/kdc.log
+""")
+
+_KDC = string.Template("""\
+[kdcdefaults]
+	kdc_listen = ""
+	kdc_tcp_listen = $address:$port
+[realms]
+	$realm = {
+		database_name = $folder/principal
+		key_stash_file = $folder/stash
+		master_key_type = $first
+		supported_enctypes = $keys
+		max_life = ${lifetime}s
+	}
+""")
+
+# libnfsidmap's: without it everybody but the servers would be nobody.
+_IDMAP = string.Template("""\
+[General]
+Domain = $domain
+Local-Realms = $realm
+[Translation]
+Method = static
+GSS-Methods = static
+[Static]
+$user = root
+""")
+
+
+@dataclass(frozen=True)
+class Kerberos:
+    """What a lab with Kerberos is like.
+
+    `flavor` is what its clients shall use, `sec` are all that its exports take, in the words of
+    exports(5). `lifetime` is that of tickets in seconds, `enctypes` are those of all keys.
+    """
+
+    flavor: str = "krb5"
+    sec: tuple[str, ...] = ("sys", *KERBEROS_FLAVORS)
+    lifetime: int = 86400
+    enctypes: tuple[str, ...] = (AES256_SHA1,)
+
+
+class Kdc:
+    """The KDC of a realm, which can be stopped and started again.
+
+    `hosts` are the servers' addresses: each has a key, nfs/HOST, in `server_keytab`. `keytab` is
+    that of the user `principal`, whom servers take for root, who owns the exports' files.
+    `environment` leads Kerberos' programs and libraries here, `options` are for fio's engine.
+    `enter` and `started` are Server's.
+    """
+
+    def __init__(
+        self,
+        config: Kerberos,
+        address: str,
+        port: int,
+        *,
+        hosts: Sequence[str],
+        folder: Path,
+        enter: Sequence[str],
+        started: Callable[[Process], None],
+    ):
+        self.config = config
+        self.principal = f"alice@{REALM}"
+        self.keytab, self.server_keytab = folder / "user.keytab", folder / "server.keytab"
+        self.idmap, self._log = folder / "idmapd.conf", folder / "kdc.log"
+        self._folder, self._enter, self._started = folder, enter, started
+        self._process: Process | None = None
+        folder.mkdir()
+        self._write_files(address, port)
+        profile = {"KRB5_KDC_PROFILE": str(folder / "kdc.conf")}
+        self.environment = {
+            "KRB5_CONFIG": str(folder / "krb5.conf"),
+            "KRB5CCNAME": f"FILE:{folder / 'ccache'}",
+        }
+        self.options = {
+            "security": config.flavor,
+            "keytab": str(self.keytab),
+            "principal": self.principal,
+        }
+        self._own = {**self.environment, **profile}
+        self._make_keys(hosts)
+
+    def start(self) -> None:
+        """Start and wait until it serves. Raises HarnessError with its log where it does not."""
+        if self._process is not None and self._process.running:
+            return
+        self._log.write_bytes(b"")
+        argv = [*self._enter, "krb5kdc", "-n", "-r", REALM, "-P", str(self._folder / "pid")]
+        with (self._folder / "kdc.out").open("wb") as output:
+            self._process = Process(argv, env=self._own, stdout=output, stderr=output)
+        self._started(self._process)
+        deadline = time.monotonic() + _SECONDS
+        while _READY not in self._log.read_bytes():
+            if self._process.wait(0.01) is not None or time.monotonic() > deadline:
+                self.stop()
+                said = Path(output.name).read_bytes() + self._log.read_bytes()
+                raise HarnessError(f"the lab's KDC did not start: {said.decode(errors='replace')}")
+
+    def stop(self) -> None:
+        """End it: its port refuses connections then."""
+        if self._process is not None:
+            self._process.end()
+
+    def _write_files(self, address: str, port: int) -> None:
+        types = self.config.enctypes
+        for name, text in (("krb5.conf", _CLIENT), ("kdc.conf", _KDC), ("idmapd.conf", _IDMAP)):
+            filled = text.substitute(
+                realm=REALM,
+                domain=REALM.lower(),
+                user=self.principal,
+                folder=self._folder,
+                address=address,
+                port=port,
+                lifetime=self.config.lifetime,
+                first=types[0],
+                enctypes=" ".join(types),
+                keys=" ".join(f"{enctype}:normal" for enctype in types),
+            )
+            (self._folder / name).write_text(filled, errors="surrogateescape")
+
+    def _make_keys(self, hosts: Sequence[str]) -> None:
+        create = ["kdb5_util", "-r", REALM, "create", "-s", "-P", "nobody needs it"]
+        run(create, timeout=_SECONDS, env=self._own).check()
+        servers = [f"nfs/{host}@{REALM}" for host in (*hosts, SERVER_NAME)]
+        for principal in (*servers, self.principal):
+            self._administer("addprinc", "-randkey", principal)
+        self._administer("ktadd", "-k", str(self.server_keytab), *servers)
+        self._administer("ktadd", "-k", str(self.keytab), self.principal)
+
+    def _administer(self, *words: str) -> None:
+        run(["kadmin.local", "-r", REALM, *words], timeout=_SECONDS, env=self._own).check()
