@@ -26,12 +26,16 @@ liburing-dev     liburing.pc                    liburing-devel      liburing-dev
 libibverbs-dev   libibverbs.pc                  rdma-core-devel     rdma-core-devel   rdma-core
 librdmacm-dev    librdmacm.pc                   rdma-core-devel     rdma-core-devel   rdma-core
 libgnutls28-dev  gnutls.pc                      gnutls-devel        libgnutls-devel   gnutls
+libkrb5-dev      krb5-gssapi.pc                 krb5-devel          krb5-devel        krb5
 nfs-ganesha      ganesha.nfsd                   nfs-ganesha         nfs-ganesha       AUR/nfs-ganesha
 nfs-ganesha-vfs  /usr/lib*/ganesha/libfsalvfs*  nfs-ganesha-vfs     nfs-ganesha-vfs   AUR/nfs-ganesha
 nfs-ganesha-mem  /usr/lib*/ganesha/libfsalmem*  nfs-ganesha-mem     nfs-ganesha-mem   AUR/nfs-ganesha
 rpcbind          rpcbind                        rpcbind             rpcbind           rpcbind
 netbase          /etc/services                  setup               netcfg            iana-etc
 iproute2         tc                             iproute-tc          iproute2          iproute2
+krb5-kdc         krb5kdc                        krb5-server         krb5-server       krb5
+krb5-admin-server kadmin.local                  krb5-server         krb5-server       krb5
+krb5-user        kinit                          krb5-workstation    krb5-client       krb5
 nftables         nft                            nftables            nftables          nftables
 procps           sysctl                         procps-ng           procps            procps-ng
 git              git                            git                 git               git

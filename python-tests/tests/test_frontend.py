@@ -18,6 +18,7 @@ from nfsmulti.processes import Completed, find, run
 
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
 _MEMORY_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-mem"
+_KERBEROS_PACKAGES = "krb5-kdc krb5-admin-server krb5-user"
 _UML_PACKAGES = "nfs-common nfs-kernel-server"
 _KERNEL_PACKAGES = f"qemu-system-x86 {_UML_PACKAGES}"
 
@@ -170,6 +171,7 @@ def test_lab_packages_are_asked_for_by_the_lab(machine: Machine) -> None:
         ("lab kernel --guest qemu -- sh --guest=uml", _KERNEL_PACKAGES),
         ("lab run --per-connection=1gbit -- true", f"{_MEMORY_LAB_PACKAGES} nftables"),
         ("lab run -- sh --per-connection", _MEMORY_LAB_PACKAGES),
+        ("lab start --sec krb5p", f"{_MEMORY_LAB_PACKAGES} {_KERBEROS_PACKAGES}"),
         ("run dd --quick", _LAB_PACKAGES),
         ("run oltp --guest=uml", f"{_LAB_PACKAGES} {_UML_PACKAGES}"),
         ("run --quick fsperf", f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"),
@@ -187,7 +189,7 @@ def test_a_run_goes_on_with_the_guest_it_has_begun_in(machine: Machine, tmp_path
 
 def _asked_for(machine: Machine, words: str) -> str:
     machine.user()
-    machine.packages(all_but="nf*|qemu-*")
+    machine.packages(all_but="nf*|qemu-*|krb5-*")
     done = machine.run(*words.split())
     assert done.status == 1
     return done.stderr.rstrip("\n").split("--no-install-recommends ")[-1]
