@@ -179,24 +179,53 @@ static int listed_pool(const char *text, struct pool *pool)
 	return error;
 }
 
-/* Files for TLS are given, and no path uses them: the job would go in clear unawares. */
-static int check_tls(const struct engine_options *eo, const struct pool *pool)
+/* Options of one kind of security. */
+struct security {
+	uint32_t arguments; /* of enum path_arg */
+	bool given;	    /* as options of the job */
+	bool (*asked)(const struct engine_options *eo, const struct path_args *args);
+	const char *refusal;
+};
+
+static bool asks_for_tls(const struct engine_options *eo, const struct path_args *args)
 {
-	const uint32_t files = ARG_TLS_CA | ARG_TLS_CERT | ARG_TLS_KEY | ARG_TLS_NAME;
-	bool given = eo->tls_ca || eo->tls_cert || eo->tls_key || eo->tls_name, used = false;
+	return (args->set & ARG_XPRTSEC ? args->xprtsec : eo->xprtsec) != XPRTSEC_NONE;
+}
+
+/* What is given is used by no path, or not by the path that it is given for: the job would go
+ * without that security unawares. */
+static int check_used(const struct engine_options *eo, const struct pool *pool,
+		      const struct security *security)
+{
+	bool used = false;
 
 	for (unsigned int i = 0; i < pool->count; i++) {
-		const struct path_args *args = &pool->paths[i].args;
-		bool tls = (args->set & ARG_XPRTSEC ? args->xprtsec : eo->xprtsec) != XPRTSEC_NONE;
+		const struct pool_path *path = &pool->paths[i];
+		bool asked = security->asked(eo, &path->args);
 
-		used = used || tls;
-		given = given || (args->set & files && !tls);
+		used = used || asked;
+		if (!asked && path->args.set & security->arguments) {
+			job_log("%s: %s", path->label, security->refusal);
+			return -EINVAL;
+		}
 	}
-	if (!given || used)
+	if (!security->given || used)
 		return 0;
-	job_log("tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in clear: give "
-		"xprtsec=tls or mtls too, or leave them out");
+	job_log("%s", security->refusal);
 	return -EINVAL;
+}
+
+static int check_security(const struct engine_options *eo, const struct pool *pool)
+{
+	const struct security tls = {
+		.arguments = ARG_TLS_CA | ARG_TLS_CERT | ARG_TLS_KEY | ARG_TLS_NAME,
+		.given = eo->tls_ca || eo->tls_cert || eo->tls_key || eo->tls_name,
+		.asked = asks_for_tls,
+		.refusal = "tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in clear: give "
+			   "xprtsec=tls or mtls too, or leave them out",
+	};
+
+	return check_used(eo, pool, &tls);
 }
 
 int terms_pool(struct thread_data *td, struct pool *pool)
@@ -220,7 +249,7 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 	error = pool_resolve(pool, pool_getaddrinfo, &err);
 	if (error)
 		job_log("pool: %s", err.reason);
-	error = error ?: check_tls(eo, pool);
+	error = error ?: check_security(eo, pool);
 	if (error)
 		pool_free(pool);
 	return error;

@@ -380,6 +380,8 @@ def test_what_cannot_be_combined(client: Client, server: ScriptedServer, tmp_pat
     assert "there is no TLS over RDMA (RFC 9289): use proto=tcp, or xprtsec=none" in line
     line = say(url, tls_ca="ca.pem")
     assert "mean nothing in clear: give xprtsec=tls or mtls too, or leave them out" in line
+    line = say(f"{url}&tls_name=a&xprtsec=none,nfs://127.0.0.2/x", xprtsec="tls")
+    assert ": 127.0.0.1:/x: tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in" in line
     line = say(str(tmp_path), xprtsec="tls")
     assert "a kernel mount's security is its own: mount with -o xprtsec=tls" in line
 
