@@ -261,6 +261,44 @@ struct fio_option engine_option_table[] = {
 			"have (default: the host as the pool names it)",
 	},
 	{
+		OPTION("security", STR, "Security flavor"), /* --sec is fio's --section */
+		AT(security),
+		.def = "sys",
+		.posval =
+			{
+				VALUE("sys", SEC_SYS, "AUTH_SYS: numbers of user and groups"),
+				VALUE("krb5", SEC_KRB5, "Kerberos: who calls is proved"),
+				VALUE("krb5i", SEC_KRB5I, "Kerberos, with integrity of all data"),
+				VALUE("krb5p", SEC_KRB5P,
+				      "Kerberos, with privacy: all data is encrypted"),
+			},
+		.help = "Security flavor, nfs(5)'s sec; in a path sec=. Never --sec on the command "
+			"line: fio takes that for its own --section",
+	},
+	{
+		OPTION("principal", STR_STORE, "Kerberos: own principal"),
+		AT(principal),
+		.help = "Kerberos: the client's principal (default: the credential cache's)",
+	},
+	{
+		OPTION("keytab", STR_STORE, "Kerberos: own keys"),
+		AT(keytab),
+		.help = "Kerberos: file with the client's keys, by which tickets are got and "
+			"renewed (default: the credential cache's tickets)",
+	},
+	{
+		OPTION("ccache", STR_STORE, "Kerberos: credential cache"),
+		AT(ccache),
+		.help = "Kerberos: credential cache with the client's tickets, a file or a name "
+			"such as KEYRING:persistent:1000 (default: KRB5CCNAME, or the user's own)",
+	},
+	{
+		OPTION("server_principal", STR_STORE, "Kerberos: the server's principal"),
+		AT(server_principal),
+		.help = "Kerberos: the server's principal, nfs/HOST@REALM, or nfs@HOST (default: "
+			"nfs@ and the host as the pool names it)",
+	},
+	{
 		OPTION("stable", STR, "WRITE stability"),
 		AT(stable),
 		.def = "unstable",

@@ -28,6 +28,8 @@ struct engine_options {
 	char *localaddr;
 	unsigned int xprtsec; /* enum path_xprtsec */
 	char *tls_ca, *tls_cert, *tls_key, *tls_name;
+	unsigned int security; /* enum path_sec */
+	char *principal, *keytab, *ccache, *server_principal;
 	unsigned int stable;		 /* enum io_stable */
 	unsigned int stateless;		 /* NFSv4: files are not opened */
 	unsigned int trunking;		 /* NFSv4: one session for all connections */

@@ -16,17 +16,18 @@
 
 static void write_conn(FILE *out, const struct job *job, const struct conn *conn)
 {
+	const struct path_config *config = &conn->path->config;
 	char local[CONN_NAME], remote[CONN_NAME];
 	const struct counters_label label = {
 		.job = job->td->o.name,
 		.job_number = terms_job_number(job->td),
 		.connection = conn->number,
-		.path = conn->path->config.label,
+		.path = config->label,
 		.local = local,
 		.remote = remote,
 		.transport = conn->transport_name,
-		.xprtsec = conn->path->config.dir ? NULL
-						  : pool_xprtsec_word(conn->path->config.xprtsec),
+		.sec = config->dir ? NULL : pool_sec_word(config->sec),
+		.xprtsec = config->dir ? NULL : pool_xprtsec_word(config->xprtsec),
 	};
 
 	conn->ops->names(conn, local, remote);

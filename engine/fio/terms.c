@@ -192,6 +192,11 @@ static bool asks_for_tls(const struct engine_options *eo, const struct path_args
 	return (args->set & ARG_XPRTSEC ? args->xprtsec : eo->xprtsec) != XPRTSEC_NONE;
 }
 
+static bool asks_for_kerberos(const struct engine_options *eo, const struct path_args *args)
+{
+	return (args->set & ARG_SEC ? args->sec : eo->security) != SEC_SYS;
+}
+
 /* What is given is used by no path, or not by the path that it is given for: the job would go
  * without that security unawares. */
 static int check_used(const struct engine_options *eo, const struct pool *pool,
@@ -224,8 +229,16 @@ static int check_security(const struct engine_options *eo, const struct pool *po
 		.refusal = "tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in clear: give "
 			   "xprtsec=tls or mtls too, or leave them out",
 	};
+	const struct security kerberos = {
+		.arguments = ARG_PRINCIPAL | ARG_KEYTAB | ARG_CCACHE | ARG_SERVER_PRINCIPAL,
+		.given = eo->principal || eo->keytab || eo->ccache || eo->server_principal,
+		.asked = asks_for_kerberos,
+		.refusal =
+			"principal=, keytab=, ccache= and server_principal= are Kerberos's: give "
+			"security=krb5, krb5i or krb5p too (sec= in a path), or leave them out",
+	};
 
-	return check_used(eo, pool, &tls);
+	return check_used(eo, pool, &tls) ?: check_used(eo, pool, &kerberos);
 }
 
 int terms_pool(struct thread_data *td, struct pool *pool)
@@ -296,6 +309,11 @@ int terms_path(struct thread_data *td, const struct pool_path *path, struct path
 				.tls_cert = eo->tls_cert,
 				.tls_key = eo->tls_key,
 				.tls_name = eo->tls_name,
+				.sec = eo->security,
+				.principal = eo->principal,
+				.keytab = eo->keytab,
+				.ccache = eo->ccache,
+				.server_principal = eo->server_principal,
 			},
 		.stateless = eo->stateless,
 		.trunks = eo->trunking,

@@ -30,6 +30,10 @@ void path_config_free(struct path_config *config)
 	free(config->tls_cert);
 	free(config->tls_key);
 	free(config->tls_name);
+	free(config->principal);
+	free(config->keytab);
+	free(config->ccache);
+	free(config->server_principal);
 	memset(config, 0, sizeof(*config));
 }
 

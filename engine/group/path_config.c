@@ -4,11 +4,14 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pool/getaddrinfo.h"
 
@@ -194,19 +197,105 @@ static int tls_terms(const struct path_terms *terms, const struct pool_path *pat
 	return -EPROTONOSUPPORT;
 }
 
-/* The kernel has its own, which the mount decides. */
+static int copy_kerberos(const struct path_terms *terms, const struct pool_path *path,
+			 struct path_config *config)
+{
+	const struct path_args *args = &path->args;
+	const char *server = CHOOSE(args, ARG_SERVER_PRINCIPAL, server_principal);
+	int error = copy_text(CHOOSE(args, ARG_PRINCIPAL, principal), &config->principal)
+			    ?: copy_text(CHOOSE(args, ARG_KEYTAB, keytab), &config->keytab)
+			    ?: copy_text(CHOOSE(args, ARG_CCACHE, ccache), &config->ccache)
+			    ?: copy_text(server, &config->server_principal);
+
+	if (error || server)
+		return error;
+	if (asprintf(&config->server_principal, "nfs@%s", path->host) < 0) {
+		config->server_principal = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Only files are looked at: a keytab of another kind has its name before a colon. */
+static int check_keytab(const struct path_terms *terms, const struct pool_path *path,
+			const struct path_config *config)
+{
+	const char *name = config->keytab, *file = name;
+	int fd;
+
+	if (name && !strncmp(name, "FILE:", strlen("FILE:")))
+		file += strlen("FILE:");
+	else if (!name || (*name != '/' && strchr(name, ':')))
+		return 0;
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		close(fd);
+		return 0;
+	}
+	terms->log("%s: keytab=%s: %s: name a file that you may read, or leave it out and use "
+		   "kinit's tickets",
+		   path->label, name, strerror(errno));
+	return -EINVAL; /* ENOENT is of a job's file */
+}
+
+/* Why a path cannot have Kerberos, and what to do; NULL: it can. */
+static const char *kerberos_refusal(const struct path_config *config)
+{
+	/* RFC 8166 places no data of krb5i and krb5p directly, and krb5 is not done there. */
+	if (config->rdma)
+		return "Kerberos goes over TCP: use proto=tcp, or leave it out";
+#ifndef HAVE_GSS
+	return "the engine was built without Kerberos: apt-get install libkrb5-dev "
+	       "libgnutls28-dev, build again; or leave it out";
+#else
+	return NULL;
+#endif
+}
+
+static int kerberos_terms(const struct path_terms *terms, const struct pool_path *path,
+			  struct path_config *config)
+{
+	const char *refusal;
+	int error;
+
+	config->sec = CHOOSE(&path->args, ARG_SEC, sec);
+	if (config->sec == SEC_SYS)
+		return 0;
+	error = copy_kerberos(terms, path, config) ?: check_keytab(terms, path, config);
+	if (error)
+		return error;
+	refusal = kerberos_refusal(config);
+	if (!refusal)
+		return 0;
+	terms->log("%s: %s=%s: %s", path->label, path->args.set & ARG_SEC ? "sec" : "security",
+		   pool_sec_word(config->sec), refusal);
+	return -EPROTONOSUPPORT;
+}
+
+/* `word` is nfs(5)'s, and that of a path's arguments. */
+static int refuse_for_mount(const struct path_terms *terms, const struct pool_path *path,
+			    const char *option, const char *word, const char *value)
+{
+	terms->log("%s: %s=%s: a kernel mount's security is its own: mount with -o %s=%s, and give "
+		   "the option to other paths alone (nfs://...?%s=%s)",
+		   path->label, option, value, word, value, word, value);
+	return -EPROTONOSUPPORT;
+}
+
+/* The kernel has its own security, which the mount decides. */
 static int mount_terms(const struct path_terms *terms, const struct pool_path *path,
 		       struct path_config *config)
 {
-	const char *word = pool_xprtsec_word(terms->args.xprtsec);
+	enum path_xprtsec xprtsec = terms->args.xprtsec;
+	enum path_sec sec = terms->args.sec;
 
+	if (xprtsec != XPRTSEC_NONE)
+		return refuse_for_mount(terms, path, "xprtsec", "xprtsec",
+					pool_xprtsec_word(xprtsec));
+	if (sec != SEC_SYS)
+		return refuse_for_mount(terms, path, "security", "sec", pool_sec_word(sec));
 	config->dir = strdup(path->dir);
-	if (terms->args.xprtsec == XPRTSEC_NONE)
-		return config->dir ? 0 : -ENOMEM;
-	terms->log("%s: xprtsec=%s: a kernel mount's security is its own: mount with -o "
-		   "xprtsec=%s, and give the option to other paths alone (nfs://...?xprtsec=%s)",
-		   path->label, word, word, word);
-	return -EPROTONOSUPPORT;
+	return config->dir ? 0 : -ENOMEM;
 }
 
 static int nfs_terms(const struct path_terms *terms, const struct pool_path *path,
@@ -220,6 +309,7 @@ static int nfs_terms(const struct path_terms *terms, const struct pool_path *pat
 	copy_terms(terms, &path->args, config);
 	error = version_terms(terms, &path->args, config)
 			?: tls_terms(terms, path, config)
+			?: kerberos_terms(terms, path, config)
 			?: check_rdma(terms, path, config);
 	if (error)
 		return error;

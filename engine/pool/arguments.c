@@ -29,7 +29,7 @@ struct argument {
 struct reading {
 	struct scanner *list;
 	struct path_args *args;
-	uint32_t words; /* bit i: known[i] was given */
+	uint64_t words; /* bit i: known[i] was given */
 
 	const struct argument *argument;
 	const char *at;	   /* where its value is, or the word where it has none */
@@ -256,6 +256,30 @@ static int read_xprtsec(struct reading *reading)
 	return scanner_refuse(reading->list, reading->at, "xprtsec is none, tls or mtls");
 }
 
+const char *pool_sec_word(enum path_sec sec)
+{
+	static const char *const words[] = {
+		[SEC_SYS] = "sys",
+		[SEC_KRB5] = "krb5",
+		[SEC_KRB5I] = "krb5i",
+		[SEC_KRB5P] = "krb5p",
+	};
+
+	return words[sec];
+}
+
+static int read_sec(struct reading *reading)
+{
+	for (enum path_sec one = SEC_SYS; one <= SEC_KRB5P; one++) {
+		if (strcmp(reading->value, pool_sec_word(one)) != 0)
+			continue;
+		reading->args->sec = one;
+		reading->args->set |= ARG_SEC;
+		return 0;
+	}
+	return scanner_refuse(reading->list, reading->at, "sec is sys, krb5, krb5i or krb5p");
+}
+
 static int read_text(struct reading *reading)
 {
 	const struct argument *argument = reading->argument;
@@ -303,6 +327,11 @@ static const struct argument known[] = {
 	{"tls_cert", .bit = ARG_TLS_CERT, TEXT(tls_cert)},
 	{"tls_key", .bit = ARG_TLS_KEY, TEXT(tls_key)},
 	{"tls_name", .bit = ARG_TLS_NAME, TEXT(tls_name)},
+	{"sec", .read = read_sec},
+	{"principal", .bit = ARG_PRINCIPAL, TEXT(principal)},
+	{"keytab", .bit = ARG_KEYTAB, TEXT(keytab)},
+	{"ccache", .bit = ARG_CCACHE, TEXT(ccache)},
+	{"server_principal", .bit = ARG_SERVER_PRINCIPAL, TEXT(server_principal)},
 	{"auto-traverse-mounts", IGNORED(0)},
 	{"autoreconnect", IGNORED(1)},
 	{"debug", IGNORED(2)},
@@ -315,14 +344,14 @@ static const struct argument known[] = {
 };
 
 #define KNOWN (sizeof(known) / sizeof(*known))
-_Static_assert(KNOWN <= 32, "bits of words");
+_Static_assert(KNOWN <= 64, "bits of words");
 
 /* Options of the engine that are taken for arguments of a path: nconnect is one of mount(8). */
 static const char *const of_jobs[] = {"nconnect", "spread", "stripe_size", "trunking", "failover"};
 
 static int refuse_unknown(const struct scanner *list, struct span word)
 {
-	char words[160] = "";
+	char words[208] = "";
 	struct scanner rest = *list;
 	bool given = scanner_take(&rest, '=');
 	struct span value = scanner_until(&rest, "&,");
@@ -346,9 +375,9 @@ static int find_argument(struct reading *reading, struct span word)
 		i++;
 	if (i == KNOWN)
 		return refuse_unknown(reading->list, word);
-	if (reading->words & 1U << i)
+	if (reading->words & 1ULL << i)
 		return scanner_refuse(reading->list, word.at, "%s is given twice", known[i].word);
-	reading->words |= 1U << i;
+	reading->words |= 1ULL << i;
 	reading->argument = &known[i];
 	return 0;
 }

@@ -32,7 +32,7 @@
  */
 struct pool_error {
 	size_t column;
-	char reason[240];
+	char reason[280];
 };
 
 enum path_kind { PATH_MOUNT, PATH_NFS };
@@ -41,6 +41,9 @@ enum path_proto { PROTO_TCP, PROTO_RDMA };
 
 /* nfs(5), xprtsec: security of the transport (RFC 9289). */
 enum path_xprtsec { XPRTSEC_NONE, XPRTSEC_TLS, XPRTSEC_MTLS };
+
+/* nfs(5), sec: AUTH_SYS, or Kerberos by RPCSEC_GSS (RFC 2203): who calls, integrity, privacy. */
+enum path_sec { SEC_SYS, SEC_KRB5, SEC_KRB5I, SEC_KRB5P };
 
 /* Which arguments a path named for itself; one that is not set is taken from the job's options. */
 enum path_arg {
@@ -62,6 +65,11 @@ enum path_arg {
 	ARG_TLS_CERT = 1 << 15,
 	ARG_TLS_KEY = 1 << 24,
 	ARG_TLS_NAME = 1 << 25,
+	ARG_SEC = 1 << 26,
+	ARG_PRINCIPAL = 1 << 27,
+	ARG_KEYTAB = 1 << 28,
+	ARG_CCACHE = 1 << 29,
+	ARG_SERVER_PRINCIPAL = 1 << 30,
 	ARG_IGNORED = 0xff << 16, /* a bit for each of libnfs's words that mean nothing here */
 };
 
@@ -81,6 +89,9 @@ struct path_args {
 	char *tls_ca, *tls_cert, *tls_key; /* files */
 	char *tls_name; /* that the server's certificate must have; else the host as it is written
 			 */
+	enum path_sec sec;
+	char *principal, *keytab, *ccache; /* the client's */
+	char *server_principal;		   /* else nfs@ and the host as it is written */
 };
 
 struct pool_path {
@@ -117,6 +128,9 @@ void pool_ignored(const struct pool *pool, char *words);
 
 /* "none", "tls" or "mtls". */
 const char *pool_xprtsec_word(enum path_xprtsec xprtsec);
+
+/* "sys", "krb5", "krb5i" or "krb5p". */
+const char *pool_sec_word(enum path_sec sec);
 
 /* The first path that is a kernel mount; NULL: there is none. */
 const struct pool_path *pool_first_mount(const struct pool *pool);

@@ -9,8 +9,11 @@
 /* The strings of a path's arguments, each of its own. */
 static char **string_of(struct path_args *args, int i)
 {
-	char **const strings[] = {&args->localaddr, &args->tls_ca,   &args->tls_cert,
-				  &args->tls_key,   &args->tls_name, NULL};
+	char **const strings[] = {&args->localaddr,	   &args->tls_ca,
+				  &args->tls_cert,	   &args->tls_key,
+				  &args->tls_name,	   &args->principal,
+				  &args->keytab,	   &args->ccache,
+				  &args->server_principal, NULL};
 
 	return strings[i];
 }

@@ -32,6 +32,8 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 	line_string(out, "local", label->local);
 	line_string(out, "remote", label->remote);
 	line_string(out, "transport", label->transport);
+	if (label->sec)
+		line_string(out, "sec", label->sec);
 	if (label->xprtsec)
 		line_string(out, "xprtsec", label->xprtsec);
 	if (transport->handshakes)

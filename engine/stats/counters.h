@@ -45,8 +45,8 @@ struct counters_label {
 	uint32_t connection; /* within the job, from 0 */
 	const char *path;    /* as the pool names it */
 	const char *local, *remote;
-	const char *transport; /* "tcp", "mount", "rdma", which has counters of its own */
-	const char *xprtsec;   /* nfs(5); NULL: it is the kernel's */
+	const char *transport;	   /* "tcp", "mount", "rdma", which has counters of its own */
+	const char *sec, *xprtsec; /* nfs(5); NULL: they are the kernel's */
 };
 
 /* One JSON object, in one line that ends with a newline. */

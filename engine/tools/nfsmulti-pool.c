@@ -183,6 +183,11 @@ static void print_arguments(const struct path_args *args)
 	print_text(args, ARG_TLS_CERT, "tls_cert", args->tls_cert);
 	print_text(args, ARG_TLS_KEY, "tls_key", args->tls_key);
 	print_text(args, ARG_TLS_NAME, "tls_name", args->tls_name);
+	print_text(args, ARG_SEC, "sec", pool_sec_word(args->sec));
+	print_text(args, ARG_PRINCIPAL, "principal", args->principal);
+	print_text(args, ARG_KEYTAB, "keytab", args->keytab);
+	print_text(args, ARG_CCACHE, "ccache", args->ccache);
+	print_text(args, ARG_SERVER_PRINCIPAL, "server_principal", args->server_principal);
 }
 
 static void print_address(const struct pool_path *path)

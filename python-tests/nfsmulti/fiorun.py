@@ -187,8 +187,11 @@ class ConnectionStats(_Line):
     lag_p99_us: float = 0.0
     lag_max_us: float = 0.0
 
-    # TLS's alone, but for the first
+    # nfs(5)'s words
+    sec: str = ""
     xprtsec: str = ""
+
+    # TLS's alone
     cipher: str = ""
     handshakes: int = 0
     handshake_mean_us: float = 0.0

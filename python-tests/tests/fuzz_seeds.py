@@ -106,6 +106,8 @@ _URLS = (
     "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&soft&timeo=600&retrans=2",
     "nfs://n[08-11].lab/a%2Cb?version=3&nfsport=2049&mountport=20048&uid=0&gid=0,/mnt/a",
     "nfs://10.0.0.[1-4]/x?rsize=64k&wsize=1m&hard=0&localaddr=10.0.0.7+fe80::1%25eth0",
+    "nfs://nas.lab/x?sec=krb5p&principal=me/it@LAB&keytab=FILE:/k%2Cy&ccache=DIR:/c&xprtsec=tls",
+    "nfs://nas.lab/x?sec=sys&server_principal=nfs/nas.lab@LAB",
 )
 
 SEEDS: dict[str, tuple[bytes, ...]] = {

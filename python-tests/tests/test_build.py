@@ -68,6 +68,16 @@ def test_without_gnutls_a_path_over_it_is_refused(fio: FioRunner) -> None:
     refused(result, "built without GnuTLS: apt-get install libgnutls28-dev, build again")
 
 
+def test_without_its_libraries_a_path_with_kerberos_is_refused(fio: FioRunner) -> None:
+    pool = "nfs://127.0.0.1/x?version=4.1"
+    result = fio(pool=pool, security="krb5i", rw="write", size="64k", filename="f")
+    refused(
+        result,
+        "security=krb5i: the engine was built without Kerberos: "
+        "apt-get install libkrb5-dev libgnutls28-dev, build again; or leave it out",
+    )
+
+
 def test_headers_of_fio_are_fetched_once_for_all_builds(tmp_path: Path) -> None:
     if not (build_dir() / "fio-headers").exists():
         pytest.skip("the engine was built with -DFIO_SOURCE_DIR=")

@@ -55,9 +55,9 @@ def test_every_key_is_there_with_its_type(place: Place) -> None:
     done(result)
     lines = _lines(result)
     assert len(lines) == 8
-    xprtsec = None if place.kind == "mount" else "none"
+    security = (None, None) if place.kind == "mount" else ("sys", "none")
     for line in lines:
-        assert line.pop("xprtsec", None) == xprtsec
+        assert (line.pop("sec", None), line.pop("xprtsec", None)) == security
         assert set(line) == {*_TEXTS, *_NUMBERS, *_TIMES}
         assert 0 < line["rtt_mean_us"] <= line["rtt_max_us"]
         assert all(isinstance(line[key], str) and line[key] for key in _TEXTS)

@@ -33,8 +33,12 @@ Argument = int | bool | str
 _NUMBERS = (
     "port", "mountport", "rdmaport", "rsize", "wsize", "timeo", "retrans", "soft", "uid", "gid",
 )  # fmt: skip
-_TEXTS = ("localaddr", "tls_ca", "tls_cert", "tls_key", "tls_name")
+_TEXTS = (
+    "localaddr", "tls_ca", "tls_cert", "tls_key", "tls_name", "principal", "keytab", "ccache",
+    "server_principal",
+)  # fmt: skip
 _VERSIONS = ("3", "4.1", "4.2")  # by the minor version
+_FLAVORS = ("sys", "krb5", "krb5i", "krb5p")
 _PROTOCOLS = {socket.AF_UNSPEC: "", socket.AF_INET6: "6"}
 _BINARY = {0: slice(0), socket.AF_INET: slice(2, 6), socket.AF_INET6: slice(6, 22)}
 
@@ -72,6 +76,8 @@ def _arguments(args: CData) -> dict[str, Argument]:
         found["proto"] = ("tcp", "rdma")[args.proto] + _PROTOCOLS[args.family]
     if is_set("xprtsec"):
         found["xprtsec"] = ("none", "tls", "mtls")[args.xprtsec]
+    if is_set("sec"):
+        found["sec"] = _FLAVORS[args.sec]
     return found | {name: text(getattr(args, name)) for name in filter(is_set, _TEXTS)}
 
 
@@ -248,6 +254,14 @@ ACCEPTED: dict[str, list[Path]] = {
     "nfs://h/x?rsize=32K&wsize=64m": [nfs("h", rsize=32768, wsize=64 << 20)],
     "nfs://h/x?rsize=65536k&wsize=1M": [nfs("h", rsize=64 << 20, wsize=1 << 20)],
     "nfs://h/x?soft=1&hard=0": [nfs("h", soft=True)],
+    "nfs://h[1-2]/x?sec=krb5p&principal=me/it@LAB&keytab=FILE:/k%2Cy&ccache=KEYRING:persistent:0"
+    "&server_principal=nfs@nas.lab": [
+        nfs(
+            f"h{i}", sec="krb5p", principal="me/it@LAB", keytab="FILE:/k,y",
+            ccache="KEYRING:persistent:0", server_principal="nfs@nas.lab",
+        )
+        for i in (1, 2)
+    ],
 }  # fmt: skip
 
 
@@ -352,6 +366,11 @@ REFUSED: dict[str, Words] = {
     "nfs://h/x?localaddr=^10.0.0.1+": ("localaddr", "'+'"),
     "nfs://h/x?xprtsec=^ssl": ("none, tls or mtls",),
     "nfs://h/x?tls_ca=^": ("tls_ca needs a value",),
+    "nfs://h/x?sec=^krb": ("sec is sys, krb5, krb5i or krb5p",),
+    "nfs://h/x?sec=^": ("sys, krb5, krb5i or krb5p",),
+    "nfs://h/x?^security=krb5": ("unknown argument 'security'", " sec "),
+    "nfs://h/x?sec=krb5&^sec=sys": ("sec is given twice",),
+    "nfs://h/x?server_principal=^": ("server_principal needs a value",),
     "nfs://h/x?localaddr=^eth0": ("'eth0'", "localaddr"),
     "nfs://h/x?localaddr=^" + "1" * 300: ("localaddr",),
 }
@@ -368,7 +387,7 @@ def check_refused(
     refused = refusal(call, *args, text)
     assert (refused.code, refused.column) == (code, column), marked
     assert not [word for word in words if word not in refused.reason], marked
-    assert len(os.fsencode(refused.reason)) < 239, marked
+    assert len(os.fsencode(refused.reason)) < 279, marked
 
 
 def test_refused(pools: Pools) -> None:
@@ -409,6 +428,11 @@ WRITTEN: dict[str, tuple[tuple[str, ...], st.SearchStrategy[Any]]] = {
     "tls_cert": (("tls_cert",), FILES),
     "tls_key": (("tls_key",), FILES),
     "tls_name": (("tls_name",), NAMES),
+    "sec": (("sec",), st.sampled_from(_FLAVORS)),
+    "principal": (("principal",), NAMES),
+    "keytab": (("keytab",), FILES),
+    "ccache": (("ccache",), FILES.map("DIR:{}".format)),
+    "server_principal": (("server_principal",), NAMES.map("nfs@{}".format)),
 }
 
 

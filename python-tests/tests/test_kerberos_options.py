@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Options of Kerberos: nobody measures clear text and takes it for Kerberos, by whatever words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from engine_helpers import Place, fixture_of_places, refused, said, sections
+from scripted_jobs import Client
+
+from nfsmulti.fiorun import Option
+from servers.scripted import ScriptedServer
+
+place = fixture_of_places("mount")
+
+_URL = "nfs://127.0.0.1/x?version=4.1"
+_OPTIONS: dict[str, Option] = {
+    "principal": "me@LAB",
+    "keytab": "/etc/hostname",
+    "ccache": "KEYRING:persistent:0",
+    "server_principal": "nfs@nas.lab",
+}
+_OF_KERBEROS = "principal=, keytab=, ccache= and server_principal= are Kerberos's: give security="
+
+
+# --- fio's own --section ---
+
+
+def test_words_that_fio_refuses(place: Place) -> None:
+    """Before it knows of the engine, and what may be its --section or the engine's."""
+    engine, job = f"--ioengine={place.engine.option}", [f"--pool={place.pool}", "--name=t"]
+    done = place.raw("--security=krb5", engine, *job)
+    assert (done.status, "unrecognized option '--security=krb5'" in done.stderr) == (1, True)
+    done = place.raw(engine, "--sec=krb5", *job)
+    assert (done.status, "'--sec=krb5' is ambiguous" in done.stderr) == (1, True)
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize("word", ["krb5", "krb5i", "krb5p"])
+def test_where_it_cannot_be(
+    client: Client, server: ScriptedServer, tmp_path: Path, word: str
+) -> None:
+    line = refused(client(server, pool=_URL, security=word, proto="rdma"))
+    assert f": security={word}: Kerberos goes over TCP: use proto=tcp, or leave it out" in line
+    line = refused(client(server, pool=f"{_URL}&sec={word}&proto=rdma"))
+    assert f": sec={word}: Kerberos goes over TCP: use proto=tcp" in line
+    line = refused(client(server, pool=f"{tmp_path},{_URL}", security=word))
+    assert (
+        f"{tmp_path}: security={word}: a kernel mount's security is its own: mount with -o" in line
+    )
+    assert (
+        f" -o sec={word}, and give the option to other paths alone (nfs://...?sec={word})" in line
+    )
+
+
+@pytest.mark.parametrize("name", _OPTIONS)
+def test_options_that_nothing_uses(client: Client, server: ScriptedServer, name: str) -> None:
+    """For the job, or for a path that is without it in a pool where another has it."""
+    option = {name: _OPTIONS[name]}
+    assert f": job: {_OF_KERBEROS}" in refused(client(server, pool=_URL, **option))
+    line = refused(client(server, pool=f"{_URL}&sec=sys", security="sys", **option))
+    assert f": job: {_OF_KERBEROS}" in line
+    mixed = f"{_URL}&{name}={_OPTIONS[name]}&sec=sys,nfs://127.0.0.2/x"
+    line = refused(client(server, pool=mixed, security="krb5"))
+    assert f": 127.0.0.1:/x: {_OF_KERBEROS}" in line
+
+
+def test_a_keytab_that_cannot_be_read(
+    client: Client, server: ScriptedServer, tmp_path: Path
+) -> None:
+    missing, there = tmp_path / "missing", tmp_path / "there"
+    there.touch()
+    words = "No such file or directory: name a file that you may read, or leave it out and use"
+    for name in (str(missing), f"FILE:{missing}"):
+        line = refused(client(server, pool=_URL, security="krb5", keytab=name))
+        assert f": keytab={name}: {words} kinit's tickets" in line
+    for name in (str(there), f"FILE:{there}", "MEMORY:none"):
+        result = client(server, pool=_URL, security="krb5", keytab=name)
+        assert not [line for line in said(result) if "name a file" in line]
+
+
+# --- paths that jobs share ---
+
+
+@pytest.mark.parametrize(
+    "option", [{"security": "krb5"}, *({one: _OPTIONS[one]} for one in _OPTIONS)]
+)
+def test_jobs_with_other_options_share_no_paths(place: Place, option: dict[str, Option]) -> None:
+    """Nothing is laid out for the second by the paths of the first."""
+    jobs = sections(a={"filename": "a"}, b={"filename": "b", **option})
+    line = refused(place.fio(arguments=["--rw=read", "--size=64k", *jobs]))
+    assert line.startswith("nfsmulti: b: ")
+    assert place.names() == ["a"]
