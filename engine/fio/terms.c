@@ -2,6 +2,7 @@
 #include "terms.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,31 @@ static bool trims_as_it_verifies(const struct thread_data *td)
 	const struct thread_options *o = &td->o;
 
 	return td_write(td) && o->verify && o->do_verify && o->trim_percentage && o->trim_backlog;
+}
+
+/*
+ * Until fio knows of the engine's options it takes --sec for its own --section, without a word: the
+ * job would go without Kerberos.
+ */
+static int check_command_line(void)
+{
+	static const char mistaken[] = "--sec=krb5";
+	FILE *words = fopen("/proc/self/cmdline", "re");
+	char *word = NULL;
+	size_t size = 0;
+	int error = 0;
+
+	while (words && !error && getdelim(&word, &size, '\0', words) > 0)
+		if (!strncmp(word, mistaken, strlen(mistaken)))
+			error = -EINVAL;
+	if (error)
+		job_log("fio takes %s for its own --section, not for Kerberos: write --security=%s "
+			"behind --ioengine, or --section=%s where that is meant",
+			word, strchr(word, '=') + 1, strchr(word, '=') + 1);
+	free(word);
+	if (words)
+		fclose(words);
+	return error;
 }
 
 int terms_check(struct thread_data *td)
@@ -61,7 +87,7 @@ int terms_check(struct thread_data *td)
 			max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
 		return -EINVAL;
 	}
-	return open_loop_check(td) ?: metadata_check(td);
+	return check_command_line() ?: open_loop_check(td) ?: metadata_check(td);
 }
 
 /* --- the pool --- */

@@ -27,6 +27,19 @@ _OF_KERBEROS = "principal=, keytab=, ccache= and server_principal= are Kerberos'
 # --- fio's own --section ---
 
 
+@pytest.mark.parametrize("word", ["krb5", "krb5p"])
+def test_sec_that_fio_takes_for_its_own_is_refused(place: Place, word: str) -> None:
+    """It stands behind the job's name and before the engine's: fio runs the job."""
+    engine = f"--ioengine={place.engine.option}"
+    words = [f"--pool={place.pool}", "--rw=write", "--size=64k", "--filename=f"]
+    done = place.raw("--name=t", f"--sec={word}", engine, *words)
+    assert done.status not in (0, None)
+    remedy = f"write --security={word} behind --ioengine, or --section={word} where"
+    assert f"fio takes --sec={word} for its own --section" in done.stderr + done.stdout
+    assert remedy in done.stderr + done.stdout
+    assert place.names() == []
+
+
 def test_words_that_fio_refuses(place: Place) -> None:
     """Before it knows of the engine, and what may be its --section or the engine's."""
     engine, job = f"--ioengine={place.engine.option}", [f"--pool={place.pool}", "--name=t"]
