@@ -20,8 +20,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
@@ -225,6 +226,14 @@ class Process:
         if self._popen.returncode is None and self._exited(timeout):
             self.kill()
         return self._popen.returncode
+
+    def comes_up(self, ready: Callable[[], bool], timeout: float) -> bool:
+        """Poll until it is ready; False where it has ended before, or after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while not ready():
+            if self.wait(0.01) is not None or time.monotonic() > deadline:
+                return False
+        return True
 
     def end(self, grace: float = 3.0) -> int:
         """End the command: SIGTERM, and SIGKILL for all that is left after `grace` seconds."""

@@ -7,7 +7,6 @@ All lies in the lab's folder; no file of the system's is read or written.
 from __future__ import annotations
 
 import string
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,12 +139,10 @@ class Kdc:
         with (self._folder / "kdc.out").open("wb") as output:
             self._process = Process(argv, env=self._own, stdout=output, stderr=output)
         self._started(self._process)
-        deadline = time.monotonic() + _SECONDS
-        while _READY not in self._log.read_bytes():
-            if self._process.wait(0.01) is not None or time.monotonic() > deadline:
-                self.stop()
-                said = Path(output.name).read_bytes() + self._log.read_bytes()
-                raise HarnessError(f"the lab's KDC did not start: {said.decode(errors='replace')}")
+        if not self._process.comes_up(lambda: _READY in self._log.read_bytes(), _SECONDS):
+            self.stop()
+            said = Path(output.name).read_bytes() + self._log.read_bytes()
+            raise HarnessError(f"the lab's KDC did not start: {said.decode(errors='replace')}")
 
     def stop(self) -> None:
         """End it: its port refuses connections then."""

@@ -22,7 +22,6 @@ import re
 import secrets
 import shutil
 import socket
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -427,11 +426,9 @@ class Lab:
         )
         self._note("rpcbind", self._anchor)
         ready = Path(f"/proc/{self._anchor.pid}/root/run/rpcbind.sock")
-        deadline = time.monotonic() + _RPCBIND_SECONDS
-        while not ready.exists():
-            if self._anchor.wait(0.01) is not None or time.monotonic() > deadline:
-                said = Path(log.name).read_text(errors="replace").strip()
-                raise HarnessError(f"the lab's rpcbind did not start: {said or 'it said nothing'}")
+        if not self._anchor.comes_up(ready.exists, _RPCBIND_SECONDS):
+            said = Path(log.name).read_text(errors="replace").strip()
+            raise HarnessError(f"the lab's rpcbind did not start: {said or 'it said nothing'}")
 
     def _start_kdc(self, config: Kerberos, undo: contextlib.ExitStack) -> None:
         address = self._addresses()[0]
