@@ -48,6 +48,7 @@ PACKAGES = {
     "kvno": "krb5-user",
     "mount.nfs": "nfs-common",
     "nft": "nftables",
+    "openssl": "openssl",
     "qemu-system-x86_64": "qemu-system-x86",
     "rpc.nfsd": "nfs-kernel-server",
     "ss": "iproute2",

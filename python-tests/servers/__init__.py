@@ -2,5 +2,6 @@
 """Servers for tests and benchmarks: none is more than its clients need.
 
 sink/ is nfs-sink, in C, which costs next to nothing: for benchmarks. scripted/ answers as a test or
-a fault tells it to; it imports nfsmulti.calls alone, and what uses it is above both.
+a fault tells it to; it imports nfsmulti.calls alone, and what uses it is above both. tls_proxy.py
+puts TLS before a server that has none, for tests and for a lab.
 """

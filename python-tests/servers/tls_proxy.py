@@ -5,15 +5,20 @@ with TlsProxy((address, port), certificate, key) as proxy:
     proxy.fault = Fault.DENIED  # what the next connections meet
     ... run a client on proxy.port ...
     assert not proxy.clear  # nothing but the probe came in clear
+
+As a program it serves until it is ended, before several ports:
+python -m servers.tls_proxy CERTIFICATE KEY CLIENTS|"" ADDRESS,PORT,TO...
 """
 
 from __future__ import annotations
 
 import contextlib
 import select
+import signal
 import socket
 import ssl
 import struct
+import sys
 import threading
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -50,12 +55,13 @@ class Handshake:
 
 @dataclass
 class TlsProxy:
-    """It listens at 127.0.0.1; `clients` is the CA of the certificates that clients must show."""
+    """It listens at `at`; `clients` is the CA of the certificates that clients must show."""
 
     to: tuple[str, int]
     certificate: Path
     key: Path
     clients: Path | None = None
+    at: tuple[str, int] = ("127.0.0.1", 0)
     protocols: tuple[str, ...] = ("sunrpc",)
     takes_clear: bool = False  # calls that come so go on
     fault: Fault | None = None
@@ -67,7 +73,7 @@ class TlsProxy:
     def __enter__(self) -> Self:
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(self.at, family=_family(self.at[0]))
         self.port: int = self._listener.getsockname()[1]
         self._start(self._accept)
         return self
@@ -184,6 +190,10 @@ def _send_at_once(to: socket.socket, data: bytes) -> None:
     to.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
 
 
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
 def _record(client: socket.socket) -> bytes:
     """Read the first record, which is one fragment."""
     length = int.from_bytes(_exactly(client, 4), "big") & ~LAST_FRAGMENT
@@ -195,3 +205,23 @@ def _exactly(client: socket.socket, count: int) -> bytes:
     if len(data) < count:
         raise EOFError
     return data
+
+
+def _serve_until_ended(certificate: str, key: str, clients: str, *ways: str) -> None:
+    with contextlib.ExitStack() as proxies:
+        for address, port, to in (way.split(",") for way in ways):
+            proxies.enter_context(
+                TlsProxy(
+                    (address, int(to)),
+                    Path(certificate),
+                    Path(key),
+                    Path(clients) if clients else None,
+                    at=(address, int(port)),
+                )
+            )
+        print("listening", flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    _serve_until_ended(*sys.argv[1:])

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from certificates import NAME, Certificates, Pair
-from conftest import FioRunner, call_harness, started_lab
+from conftest import FioRunner, call_harness, or_skip, started_lab
 from engine_helpers import done, eventually, refused, said
 from scripted_jobs import MIB, SECONDS, Client, preloaded, start_fio
 
+from nfsmulti import paths
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
-from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.lab import Lab, LabConfig, commands
+from nfsmulti.lab.certificates import NAME, Certificates, Pair
+from nfsmulti.processes import run
 from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, on
 from servers.tls_proxy import Fault, TlsProxy
 
@@ -99,6 +103,24 @@ def test_data_is_what_was_written(
     assert proxy.clear == b""
     secret = made.client.key.read_text().splitlines()[1]
     assert secret not in result.messages + result.output
+
+
+@pytest.mark.parametrize("xprtsec", ["tls", "mtls"])
+def test_a_labs_printed_line_works(engine: Engine, xprtsec: str) -> None:
+    """It has the lab's certificates; its job is another here, which is over sooner."""
+    name = f"tls{os.getpid()}"
+    words = ["--id", name, "--addresses", "1", "--local", "--xprtsec", xprtsec]
+    with or_skip():
+        started = call_harness("lab", "start", *words).stdout
+    try:
+        (line,) = re.findall(r"^  try it +(.*) \S+\.fio$", started, re.MULTILINE)
+        job = "--name=t --rw=write --bs=64k --size=1m --verify=crc32c --filename=f --nfsvers="
+        for version in ("3", "4.1"):
+            script = ["sh", "-c", f"{line} {job}{version}"]
+            ran = run(script, timeout=SECONDS, cwd=paths.ROOT, env=engine.env).check()
+            assert "TLS: 1 connection with" in ran.stdout + ran.stderr
+    finally:
+        commands.stop(name, every=False)
 
 
 def test_nothing_lies_unseen(

@@ -44,6 +44,7 @@ def _config(
     instances: str,
     size: str | None,
     sec: str | None,
+    xprtsec: str,
     *,
     local: bool,
     read_only: bool,
@@ -64,6 +65,7 @@ def _config(
         exports=(EXPORT, READ_ONLY) if read_only else (EXPORT,),
         memory=lacking is not None,
         kerberos=Kerberos(sec) if sec else None,
+        xprtsec=xprtsec,
     )
 
 

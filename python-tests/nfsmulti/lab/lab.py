@@ -34,6 +34,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, Endpoint, Export, Server
 from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
 from nfsmulti.lab.network import Limits, Network
+from nfsmulti.lab.tls import Tls
 from nfsmulti.paths import LABS, write_json
 from nfsmulti.processes import Completed, Identity, Process, find, locked, run
 
@@ -42,6 +43,7 @@ _PORT_LOCK = Path("/run/nfsmulti-ports.lock")
 _VOLUMES = Path("/run/nfsmulti")
 _PORTS = (22049, 22050)
 _KDC_PORT = 8888
+_TLS_PORT = 22051
 _RPCBIND_SECONDS = 60.0
 
 # Ganesha finds its file systems in /etc/mtab, which minimal systems lack, and takes no tmpfs from
@@ -77,7 +79,8 @@ class LabConfig:
     is read beyond that is not what was written.
 
     With `lease`, NFSv4's lease and the grace period after a restart last so many seconds; else
-    there is no grace period. With `kerberos` it has a realm of its own.
+    there is no grace period. With `kerberos` it has a realm of its own. Where
+    `xprtsec` is tls or mtls, its pools lead through a proxy that speaks that.
     """
 
     addresses: int = 4
@@ -91,6 +94,7 @@ class LabConfig:
     memory: bool = False
     lease: int | None = None
     kerberos: Kerberos | None = None
+    xprtsec: str = "none"
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
@@ -255,6 +259,7 @@ class Lab:
         self.network = Network(self.id)
         self.servers: list[Server] = []
         self._kdc: Kdc | None = None
+        self._tls_ports: dict[str, int] = {}
         self._cleanup = contextlib.ExitStack()
         self._anchor: Process | None = None
         local, network = self.config.local, self.network
@@ -276,7 +281,8 @@ class Lab:
         network = [] if memory and self.config.local else ["ip", "tc"]
         rpcbind = [] if memory else ["rpcbind"]
         realm = PROGRAMS if self.config.kerberos else ()
-        for program in ("ganesha.nfsd", *network, *rpcbind, *nft, *realm):
+        tls = [] if self.config.xprtsec == "none" else ["openssl"]
+        for program in ("ganesha.nfsd", *network, *rpcbind, *nft, *realm, *tls):
             find(program)
         with contextlib.ExitStack() as undo:
             self._claim(undo)
@@ -290,6 +296,8 @@ class Lab:
                 if self.config.kerberos:
                     self._start_kdc(self.config.kerberos, undo)
                 self._start_servers(undo)
+                if tls:
+                    self._start_tls(undo)
             self._describe()
             self._cleanup = undo.pop_all()
         return self
@@ -470,6 +478,23 @@ class Lab:
             server.start()
             self.servers.append(server)
 
+    def _start_tls(self, undo: contextlib.ExitStack) -> None:
+        ports = {}
+        for number, address in enumerate(self._all_addresses()):
+            (port,) = free_ports(address, [_TLS_PORT]) if self.config.local else [_TLS_PORT]
+            ports[address] = (port, self.server(number).endpoint.nfs_port)
+        tls = Tls(
+            ports,
+            mutual=self.config.xprtsec == "mtls",
+            folder=self.folder / "tls",
+            enter=self._at_server,
+            started=functools.partial(self._note, "tls"),
+        )
+        undo.callback(tls.stop)
+        tls.start()
+        self._tls_ports = {address: port for address, (port, _) in ports.items()}
+        self.state.options |= tls.options
+
     def _endpoints(self) -> list[Endpoint]:
         if self.config.local:
             addresses = [ANY] if self.config.memory else self._addresses()
@@ -510,7 +535,8 @@ class Lab:
         host = f"[{address}]" if ":" in address else address
         version = version or ("4.1" if self.config.memory else None)
         more = f"version={version}" if version else f"mountport={endpoint.mount_port}"
-        return f"nfs://{host}/{export}?nfsport={endpoint.nfs_port}&{more}"
+        port = self._tls_ports.get(address, endpoint.nfs_port)
+        return f"nfs://{host}/{export}?nfsport={port}&{more}"
 
 
 def free_ports(address: str, usual: Sequence[int]) -> list[int]:

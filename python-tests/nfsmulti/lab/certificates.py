@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
 
 from nfsmulti.processes import run
 
 _SECONDS = 60.0
 _NEW = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-NAME = "server.test"
+_DAYS = 365
+NAME = "server.test"  # which need not resolve
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,11 @@ class Pair:
 
 
 class Certificates:
-    """Those that tests need, each made when it is first asked for."""
+    """Each is made when it is first asked for; `names` are the servers' names and addresses."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, names: Iterable[str] = (NAME, "127.0.0.1")):
         self._folder = folder
+        self._names = ",".join(f"{_kind(name)}:{name}" for name in names)
 
     @cached_property
     def authority(self) -> Pair:
@@ -40,7 +44,7 @@ class Certificates:
 
     @cached_property
     def server(self) -> Pair:
-        """A server's, for NAME and 127.0.0.1."""
+        """A server's."""
         return self._signed("server", self.authority)
 
     @cached_property
@@ -61,12 +65,12 @@ class Certificates:
     def _authority(self, name: str) -> Pair:
         pair = self._pair(name)
         where = ["-keyout", str(pair.key), "-out", str(pair.certificate)]
-        _openssl("req", "-x509", *_NEW, *where, "-days", "2", "-subj", f"/CN={name}")
+        _openssl("req", "-x509", *_NEW, *where, "-days", str(_DAYS), "-subj", f"/CN={name}")
         return pair
 
-    def _signed(self, name: str, by: Pair, days: int = 2) -> Pair:
+    def _signed(self, name: str, by: Pair, days: int = _DAYS) -> Pair:
         pair, request = self._pair(name), self._folder / f"{name}.csr"
-        names = f"subjectAltName=DNS:{NAME},IP:127.0.0.1"
+        names = f"subjectAltName={self._names}"
         where = ["-keyout", str(pair.key), "-out", str(request)]
         _openssl("req", *_NEW, *where, "-subj", f"/CN={name}", "-addext", names)
         signer = ["-CA", str(by.certificate), "-CAkey", str(by.key), "-CAcreateserial"]
@@ -76,6 +80,15 @@ class Certificates:
 
     def _pair(self, name: str) -> Pair:
         return Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+
+
+def _kind(name: str) -> str:
+    """Return the word that openssl has for a name of this kind."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return "DNS"
+    return "IP"
 
 
 def _openssl(*words: str) -> None:
