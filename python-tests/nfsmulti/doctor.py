@@ -17,11 +17,11 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from nfsmulti import calls, export, machine
+from nfsmulti import calls, export, machine, tickets
 from nfsmulti.calls import RpcClient, RpcError
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo
@@ -82,9 +82,20 @@ def _findings(pool: str | None) -> Iterator[Finding]:
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
     if trouble:
         yield _no_pool(trouble)
+    for path in _by_tickets(paths):
+        yield tickets.check(path)
     if pool is not None and paths:
         yield from _servers(pool, paths)
     yield from machine.capacity(path.address for path in paths if path.address)
+
+
+def _by_tickets(paths: Sequence[PoolPath]) -> Iterable[PoolPath]:
+    """Choose one path of those that ask for the same ticket: a host's addresses share it."""
+    kerberized = (path for path in paths if path.sec != "sys")
+    return {
+        (path.host, path.server_principal, path.principal, path.keytab, path.ccache): path
+        for path in kerberized
+    }.values()
 
 
 def _no_pool(error: HarnessError) -> Finding:

@@ -32,6 +32,7 @@ class PoolPath:
 
     label: str
     dir: str | None = None
+    host: str = ""
     address: str = ""
     export: str = ""
     version: str = "3"
@@ -40,6 +41,11 @@ class PoolPath:
     mountport: int = 0
     rdmaport: int = RDMA_PORT
     xprtsec: str = "none"
+    sec: str = "sys"
+    principal: str = ""
+    keytab: str = ""
+    ccache: str = ""
+    server_principal: str = ""
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
 

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the doctor says of Kerberos's tickets: they will do, or why not, and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import call_harness
+
+from nfsmulti import tickets
+from nfsmulti.lab import Lab
+from nfsmulti.lab.kerberos import Kdc, Kerberos
+from nfsmulti.lab.lab import free_ports
+from nfsmulti.machine import Level
+from nfsmulti.pool import PoolPath
+from nfsmulti.processes import run
+
+_OTHER = "nfs/other@NFSMULTI.TEST"
+
+
+@pytest.fixture
+def realm(kerberos: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kdc:
+    """Return the lab's KDC, which this process asks, with a cache of its own."""
+    _enter(kerberos.kdc.environment, monkeypatch)
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'ccache'}")
+    return kerberos.kdc
+
+
+def _enter(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+
+def _log_in(kdc: Kdc, *words: str) -> None:
+    run(["kinit", *words, "-k", "-t", str(kdc.keytab), kdc.principal], timeout=60).check()
+
+
+def _check(**words: Any) -> tuple[Level, str, str]:
+    """Return what is found of a path with these arguments."""
+    found = tickets.check(PoolPath("P", host="127.0.0.1", sec="krb5p", **words))
+    return found.level, found.what, found.remedy or ""
+
+
+def test_what_will_do(realm: Kdc, tmp_path: Path) -> None:
+    """By a keytab, or by tickets that are there; nothing is added to these."""
+    level, what, _ = _check(keytab=str(realm.keytab))
+    assert level is Level.OK
+    assert what.startswith("P: sec=krb5p: the ticket for nfs/127.0.0.1 lasts 23 h 5")
+    assert what.endswith(" min; its key is aes256-cts-hmac-sha1-96")
+    _log_in(realm)
+    before = (tmp_path / "ccache").read_bytes()
+    for name, shown in (("nfs@server.test", ""), ("nfs/server.test@NFSMULTI.TEST", "@NFS")):
+        level, what, _ = _check(server_principal=name)
+        assert level is Level.OK
+        assert f"nfs/server.test{shown}" in what
+    assert (tmp_path / "ccache").read_bytes() == before
+
+
+def test_what_will_not(realm: Kdc, tmp_path: Path) -> None:
+    keytab = str(realm.keytab)
+    for words, said, remedy in (
+        ({}, "No credentials cache found", "kinit USER@REALM"),
+        ({"keytab": str(tmp_path / "none")}, "not found", "that you may read"),
+        ({"keytab": keytab, "principal": "bob"}, "no suitable keys for bob@", "klist -k"),
+        ({"keytab": keytab, "server_principal": _OTHER}, f"credentials for {_OTHER}", "addprinc"),
+    ):
+        level, what, advice = _check(**words)
+        assert (level, said in what, remedy in advice) == (Level.FAIL, True, True), (what, advice)
+    realm.stop()
+    level, what, advice = _check(keytab=keytab)
+    assert (level, "is the KDC up?" in advice) == (Level.FAIL, True), what
+
+
+def test_tickets_that_end_soon(realm: Kdc) -> None:
+    _log_in(realm, "-l", "30m")
+    level, what, advice = _check()
+    assert (level, "lasts 0 h 2" in what) == (Level.WARN, True), what
+    assert "kinit before longer jobs" in advice
+
+
+def test_keys_that_are_not_aes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The KDC of another realm has them."""
+    (port,) = free_ports("127.0.0.1", [0])
+    kdc = Kdc(
+        Kerberos(enctypes=("camellia256-cts-cmac",)),
+        "127.0.0.1",
+        port,
+        hosts=["127.0.0.1"],
+        folder=tmp_path / "kdc",
+        enter=[],
+        started=lambda _: None,
+    )
+    _enter(kdc.environment, monkeypatch)
+    kdc.start()
+    try:
+        level, what, advice = _check(keytab=str(kdc.keytab))
+    finally:
+        kdc.stop()
+    assert (level, "camellia256-cts-cmac" in what) == (Level.WARN, True), what
+    assert "give the server AES keys" in advice
+
+
+def test_the_doctor_asks_once_for_each_server(kerberos: Lab, realm: Kdc) -> None:
+    more = f"&sec=krb5i&keytab={realm.keytab}"
+    pool = ",".join(kerberos.path(0, export=name) + more for name in ("export", "secret"))
+    found = json.loads(call_harness("doctor", "--json", "--pool", pool).stdout)
+    (ticket,) = (one for one in found if "the ticket for " in one["what"])
+    assert ticket["level"] == "ok"
