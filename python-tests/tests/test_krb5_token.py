@@ -66,18 +66,19 @@ class Message:
 def mic(message: Message, **fields: int) -> bytes:
     """Return the MIC token as MIT's crypto makes it."""
     flags, filler = fields.get("flags", message.flags), fields.get("filler", 0xFF)
-    header = struct.pack(">2sB5sQ", b"\4\4", flags, bytes([filler]) * 5, message.sequence)
+    kind = fields.get("kind", 0x0404)
+    header = struct.pack(">HB5sQ", kind, flags, bytes([filler]) * 5, message.sequence)
     return header + message.mit.checksum(SIGN[message.side], message.data + header)
 
 
 def wrap_header(message: Message, extra: int = 0, rotation: int = 0, **fields: int) -> bytes:
     flags, filler = fields.get("flags", message.flags | SEALED), fields.get("filler", 0xFF)
-    sequence = fields.get("sequence", message.sequence)
-    return struct.pack(">2s2B2HQ", b"\5\4", flags, filler, extra, rotation, sequence)
+    kind, sequence = fields.get("kind", 0x0504), fields.get("sequence", message.sequence)
+    return struct.pack(">H2B2HQ", kind, flags, filler, extra, rotation, sequence)
 
 
 def wrap(
-    message: Message, extra: int = 0, rotation: int = 0, copy: bytes = b"", **fields: int
+    message: Message, extra: int = 0, rotation: int = 0, *, copy: bytes = b"", **fields: int
 ) -> bytes:
     """Return a Wrap token as MIT's crypto makes it; `copy`: another header than is encrypted."""
     plain = message.data + bytes(min(extra, 100)) + (copy or wrap_header(message, extra, **fields))
@@ -115,11 +116,14 @@ class Keys:
         assert [one.content for one in memory] == parts
         return token.content
 
-    def mic_ok(self, side: int, parts: list[bytes], token: bytes) -> bool:
-        """Tell whether that is the token for these parts."""
+    def mic_ok(
+        self, side: int, parts: list[bytes], token: bytes, length: int | None = None
+    ) -> bool:
+        """Tell whether that, or so much of it, is the token for these parts."""
+        length = len(token) if length is None else length
         memory, (vector, cut_up) = Guarded(len(token), token), vector_of(parts)
         check = self._lib.krb5_mic_ok
-        said = check(self._keys, side, vector, len(parts), memory.at, len(token))
+        said = check(self._keys, side, vector, len(parts), memory.at, length)
         assert memory.content == token
         assert [one.content for one in cut_up] == parts
         return bool(said)
@@ -133,16 +137,17 @@ class Keys:
         assert [one.content for one in memory] == parts
         return token.content
 
-    def unwrap(self, side: int, token: bytes) -> bytes | None:
-        """Return the plaintext, None where the token is refused."""
+    def unwrap(self, side: int, token: bytes, length: int | None = None) -> bytes | None:
+        """Return the plaintext of a token, or of so much of it; None where that is refused."""
         memory = Guarded(len(token), token)
-        plain, length = ffi.new("uint8_t **"), ffi.new("uint32_t *")
-        said = self._lib.krb5_unwrap(self._keys, side, memory.at, len(token), plain, length)
+        room = len(token) if length is None else length
+        plain, size = ffi.new("uint8_t **"), ffi.new("uint32_t *")
+        said = self._lib.krb5_unwrap(self._keys, side, memory.at, room, plain, size)
         assert memory.intact
         if not said:
             return None
         assert plain[0] == memory.at + CONSTANTS.KRB5_WRAP_FRONT
-        return bytes(ffi.buffer(plain[0], length[0]))
+        return bytes(ffi.buffer(plain[0], size[0]))
 
 
 def vector_of(parts: list[bytes]) -> tuple[CData, list[Guarded]]:
@@ -214,21 +219,24 @@ def test_sizes(testlib: CData, enctype: int) -> None:
 
 
 @pytest.mark.parametrize("enctype", KEY_SIZES)
-def test_no_two_wraps_are_alike(testlib: CData, enctype: int) -> None:
+def test_one_key_serves_many_messages(testlib: CData, enctype: int) -> None:
+    """No two of which are alike when they are sealed."""
     message = Message(enctype)
-    keys = Keys(testlib, message)
-    assert len({keys.wrap(message, [message.data])[HEADER:] for _ in range(10)}) == 10
+    keys, header = Keys(testlib, message), wrap_header(message)
+    tokens = {keys.wrap(message, [message.data]) for _ in range(10)}
+    assert len(tokens) == 10
+    for token in tokens:
+        assert message.mit.decrypt(SEAL[INITIATOR], token[HEADER:]) == message.data + header
 
 
 # --- what is refused ---
 
 
 def spoiled(token: bytes) -> Iterator[bytes]:
-    """Yield a token with each of its bits turned over, and each of its beginnings."""
+    """Yield a token with each of its bits turned over, and with another byte."""
     for bit in range(8 * len(token)):
         yield (int.from_bytes(token) ^ 1 << bit).to_bytes(len(token))
-    for length in range(len(token)):
-        yield token[:length]
+    yield token + b"\0"
 
 
 @pytest.mark.parametrize("enctype", KEY_SIZES)
@@ -237,14 +245,26 @@ def test_spoiled_tokens(testlib: CData, enctype: int) -> None:
     message = Message(enctype)
     keys, parts = Keys(testlib, message), [message.data]
     signed, sealed = mic(message), wrap(message)
-    for token in (*spoiled(signed), signed + b"\0"):
+    for token in spoiled(signed):
         assert not keys.mic_ok(message.side, parts, token), token.hex()
         assert keys.mic_ok(message.side, parts, signed)
-    for token in (*spoiled(sealed), sealed + b"\0"):
+    for token in spoiled(sealed):
         assert keys.unwrap(message.side, token) is None, token.hex()
         assert keys.unwrap(message.side, sealed) == message.data
     for data in spoiled(message.data):
         assert not keys.mic_ok(message.side, [data], signed)
+
+
+@pytest.mark.parametrize("enctype", KEY_SIZES)
+def test_tokens_that_are_cut(testlib: CData, enctype: int) -> None:
+    """The rest lies behind them, but does not count."""
+    message = Message(enctype)
+    keys, parts = Keys(testlib, message), [message.data]
+    signed, sealed = mic(message), wrap(message)
+    for length in range(len(signed)):
+        assert not keys.mic_ok(message.side, parts, signed, length), length
+    for length in range(len(sealed)):
+        assert keys.unwrap(message.side, sealed, length) is None, length
 
 
 @pytest.mark.parametrize("enctype", KEY_SIZES)
@@ -255,11 +275,15 @@ def test_headers_that_lie(testlib: CData, enctype: int) -> None:
     for flags in (SEALED, SENT_BY_ACCEPTOR, ACCEPTOR_SUBKEY):
         assert not keys.mic_ok(message.side, parts, mic(message, flags=flags)), flags
         assert keys.unwrap(message.side, wrap(message, flags=flags ^ SEALED)) is None, flags
-    assert keys.unwrap(message.side, wrap(message, filler=0)) is None
-    assert keys.unwrap(message.side, wrap(message, extra=len(message.data) + 101)) is None
-    assert keys.unwrap(message.side, wrap(message, extra=U16)) is None
-    for fields in ({"extra": 1}, {"rotation": 1}, {"sequence": 8}):
-        assert keys.unwrap(message.side, wrap(message, copy=wrap_header(message, **fields))) is None
+    for signed in (mic(message, kind=0x0504), mic(message, filler=0)):
+        assert not keys.mic_ok(message.side, parts, signed), signed.hex()
+    for sealed in (wrap(message, kind=0x0404), wrap(message, filler=0)):
+        assert keys.unwrap(message.side, sealed) is None, sealed.hex()
+    for extra in (len(message.data) + 101, U16):
+        assert keys.unwrap(message.side, wrap(message, extra)) is None, extra
+    for copied in ({"extra": 1}, {"rotation": 1}, {"sequence": 8}):
+        token = wrap(message, copy=wrap_header(message, **copied))
+        assert keys.unwrap(message.side, token) is None, copied
 
 
 def test_flags_to_come_are_ignored(testlib: CData) -> None:
