@@ -102,6 +102,12 @@ def _results(operations: Sequence[int], *results: bytes, status: int = 0) -> byt
     return head + b"".join(results)
 
 
+def _token(choice: int, flags: int, extra: int = 0, rotation: int = 0) -> bytes:
+    """Return a Wrap token for krb5_token.c, not sealed yet; an EC of 4096 lies."""
+    outer, copy = (struct.pack(">4B2HQ", 5, 4, flags, 255, extra, rrc, 7) for rrc in (rotation, 0))
+    return bytes([choice]) + outer + bytes(16) + b"plaintext" + bytes(extra % 4096) + copy
+
+
 _URLS = (
     "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&soft&timeo=600&retrans=2",
     "nfs://n[08-11].lab/a%2Cb?version=3&nfsport=2049&mountport=20048&uid=0&gid=0,/mnt/a",
@@ -116,6 +122,14 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         b"e4a:/mnt/v32/,/mnt/v33/ e4b:/mnt/v42/\0/mnt/v33/dir/file",
         b"a:/mnt b:/mnt\0/mnt/x",
         b"lab:nfs://10.0.0.[1-2]/x\t\ne4a:/\0nobody",
+    ),
+    "krb5_token": (
+        *(bytes([choice]) + b"\4\4\0" + b"\xff" * 5 + bytes(20) for choice in range(8)),
+        *(_token(choice, 2) for choice in range(8)),
+        *(_token(16 + choice, 2 + 4 * (choice % 2)) for choice in range(8)),
+        *(_token(16 + choice, 2, extra, 40) for choice in (0, 4) for extra in (0, 7, 60, 4096)),
+        *(_token(24 + choice, 3 + 4 * (choice % 2)) for choice in range(8)),
+        *(bytes([32 + choice]) + b"\0\x99\x07a message, in two parts" for choice in range(32)),
     ),
     "message": (
         *(

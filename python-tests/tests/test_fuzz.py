@@ -35,6 +35,7 @@ from nfsmulti.processes import Process, apt_line, find, run
 # Some 15 seconds of a processor for each.
 _INPUTS = {
     "environment": 150_000,
+    "krb5_token": 800_000,
     "message": 3_000_000,
     "nfs3": 3_000_000,
     "nfs4": 3_000_000,

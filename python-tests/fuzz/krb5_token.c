@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * krb5_token.c - the input's first byte chooses keys, a side, and what the rest is: a stranger's
+ * token, what a peer that knows the key seals, or a message of our own.
+ */
+#include <endian.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "util.h"
+#include "wire/krb5_cts.h"
+#include "wire/krb5_keys.h"
+
+enum { HEADER = 16, ROTATION = 6 /* where RRC lies in it */ };
+enum kind { FOREIGN, SEALED, OWN_MIC, OWN_WRAP };
+enum { PARTS = 3 }; /* of our own message, the first of them nowhere */
+
+static const uint32_t enctypes[] = {17, 18, 19, 20};
+
+/* One set for each enctype, with and without an acceptor's key. */
+static struct krb5_keys *keys_of(uint32_t choice)
+{
+	static struct krb5_keys *made[2 * ARRAY_SIZE(enctypes)];
+	static const uint8_t key[32] = "as long as the longest key is...";
+	struct krb5_keys **keys = &made[choice % ARRAY_SIZE(made)];
+	uint32_t enctype = enctypes[choice / 2 % ARRAY_SIZE(enctypes)];
+
+	if (!*keys)
+		expect(!krb5_keys_new(keys, enctype, key, enctype % 2 ? 16 : 32, choice % 2));
+	return *keys;
+}
+
+/* True where it was taken: then the plaintext lies within. */
+static bool unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token, size_t length,
+		   uint8_t **plain, uint32_t *plain_length)
+{
+	if (!krb5_unwrap(keys, side, token, (uint32_t)length, plain, plain_length))
+		return false;
+	expect(*plain == token + KRB5_WRAP_FRONT);
+	expect(*plain_length <= length - krb5_wrap_size(keys));
+	return true;
+}
+
+/* A stranger's: without the key there is no token. */
+static void foreign(struct krb5_keys *keys, enum krb5_side side, const uint8_t *data, size_t size)
+{
+	const struct iovec parts = {(uint8_t *)data, size};
+	uint8_t *token = malloc(max_of(size, (size_t)1)), *plain;
+	uint32_t length;
+
+	memcpy(token, data, size);
+	expect(!krb5_mic_ok(keys, side, &parts, 1, token, (uint32_t)size));
+	expect(!unwrap(keys, side, token, size, &plain, &length));
+	free(token);
+}
+
+static void add_sum(struct krb5_keys *keys, enum krb5_side side, const uint8_t *plain,
+		    uint8_t *text, size_t length)
+{
+	static const uint8_t iv[CTS_BLOCK];
+	gnutls_hmac_hd_t hmac = keys->sides[side].seal;
+	uint8_t sum[KRB5_HMAC_MAX];
+
+	if (keys->enctype->sha2)
+		gnutls_hmac(hmac, iv, sizeof(iv));
+	gnutls_hmac(hmac, keys->enctype->sha2 ? text : plain, length);
+	gnutls_hmac_output(hmac, sum);
+	memcpy(text + length, sum, keys->enctype->checksum_size);
+}
+
+/* Any header, and behind it any confounder, plaintext and copy of a header, sealed in good order.
+ */
+static void sealed(struct krb5_keys *keys, enum krb5_side side, const uint8_t *data, size_t size)
+{
+	size_t length = size - HEADER, body = length + keys->enctype->checksum_size;
+	struct cts_stream stream;
+	uint8_t *text, *token, *plain;
+	uint32_t plain_length;
+	uint16_t rotation;
+
+	if (size < HEADER + 2 * CTS_BLOCK)
+		return;
+	text = malloc(body);
+	token = malloc(HEADER + body);
+	cts_begin(&stream, keys->sides[side].cipher, text);
+	cts_put(&stream, data + HEADER, length);
+	expect(cts_end(&stream));
+	add_sum(keys, side, data + HEADER, text, length);
+	memcpy(token, data, HEADER);
+	memcpy(&rotation, data + ROTATION, sizeof(rotation));
+	for (size_t i = 0; i < body; i++)
+		token[HEADER + (i + be16toh(rotation)) % body] = text[i];
+	if (unwrap(keys, side, token, HEADER + body, &plain, &plain_length))
+		expect(!memcmp(plain, data + KRB5_WRAP_FRONT, plain_length));
+	free(token);
+	free(text);
+}
+
+/* What we make is taken, and with a bit turned over it is not. */
+static void own_mic(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
+		    uint32_t bit)
+{
+	uint32_t length = krb5_mic_size(keys);
+	uint8_t *mic = malloc(length);
+
+	expect(krb5_mic(keys, side, bit, parts, PARTS, mic));
+	expect(krb5_mic_ok(keys, side, parts, PARTS, mic, length));
+	mic[bit / 8 % length] ^= 1 << bit % 8;
+	expect(!krb5_mic_ok(keys, side, parts, PARTS, mic, length));
+	free(mic);
+}
+
+static void own_wrap(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
+		     uint32_t bit)
+{
+	size_t sum = parts[1].iov_len + parts[2].iov_len, length = sum + krb5_wrap_size(keys);
+	uint8_t *token = malloc(length), *plain;
+	uint32_t plain_length;
+
+	expect(krb5_wrap(keys, side, bit, parts, PARTS, token));
+	expect(unwrap(keys, side, token, length, &plain, &plain_length) && plain_length == sum);
+	expect(!memcmp(plain, parts[1].iov_base, sum));
+	expect(krb5_wrap(keys, side, bit, parts, PARTS, token));
+	token[HEADER + bit / 8 % (length - HEADER)] ^= 1 << bit % 8;
+	expect(!unwrap(keys, side, token, length, &plain, &plain_length));
+	free(token);
+}
+
+/* Begins with which bit to turn over, and where the message is cut. */
+static void own(enum kind kind, struct krb5_keys *keys, enum krb5_side side, const uint8_t *data,
+		size_t size)
+{
+	uint8_t *bytes = (uint8_t *)data + 3;
+	struct iovec parts[PARTS] = {{NULL, 0}};
+	uint32_t bit;
+
+	if (size < 3)
+		return;
+	size -= 3;
+	bit = data[0] << 8 | data[1];
+	parts[1] = (struct iovec){bytes, min_of(size, (size_t)data[2])};
+	parts[2] = (struct iovec){bytes + parts[1].iov_len, size - parts[1].iov_len};
+	if (kind == OWN_MIC)
+		own_mic(keys, side, parts, bit);
+	else
+		own_wrap(keys, side, parts, bit);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	enum krb5_side side;
+	enum kind kind;
+	struct krb5_keys *keys;
+
+	if (!size)
+		return 0;
+	keys = keys_of(*data & 7);
+	side = *data >> 3 & 1;
+	kind = *data >> 4 & 3;
+	if (kind == FOREIGN)
+		foreign(keys, side, data + 1, size - 1);
+	else if (kind == SEALED)
+		sealed(keys, side, data + 1, size - 1);
+	else
+		own(kind, keys, side, data + 1, size - 1);
+	return 0;
+}
