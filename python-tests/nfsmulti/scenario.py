@@ -192,9 +192,8 @@ class Scenario:
 
     `own_cells` also says in a line each what it leaves out. `report` has what a run has to tell.
     `lengthens`: a cell may be lengthened; not where the size of a transfer is a factor, or how
-    many files there are changes what each costs. `probes`
-    gives the labs whose limits are fitted to the machine, each with what is run in it
-    without limits to see what that carries.
+    many files there are changes what each costs. `probes` gives the labs whose limits are fitted to
+    the machine, each with what is run in it without limits to see what that carries.
     """
 
     places: Mapping[str, Place]
