@@ -92,6 +92,7 @@ class _Session:
     def __init__(self, arguments: Sequence[str]):
         self._arguments = arguments
         self._outcomes: list[_Outcome] = []
+        self._begin = time.monotonic()
 
     def quick(self) -> None:
         """Run what needs no more than the engine, its servers and the linters."""
@@ -117,7 +118,8 @@ class _Session:
         self._run(_Part("timing", "timing and not kernel_lab"))
 
     def summary(self) -> int:
-        """Print a line for each part and the sum; give the exit status."""
+        """Print a line for each part and the sum, with the whole time; give the exit status."""
+        took = duration_text(time.monotonic() - self._begin)
         print("\nparts, with their times:")
         for outcome in self._outcomes:
             print(outcome)
@@ -130,7 +132,7 @@ class _Session:
             print("nfsmulti: no test was chosen", file=sys.stderr)
             return _NONE_CHOSEN
         failed += len(troubled)
-        print(f"tests: {passed} passed, {failed} failed, {skipped} skipped")
+        print(f"tests: {passed} passed, {failed} failed, {skipped} skipped, in {took}")
         return 1 if failed else 0
 
     def _run(self, part: _Part) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import types
 from collections.abc import Sequence
@@ -152,15 +153,16 @@ def test_marks_of_full_choose_each_test_once(parts: Parts) -> None:
 # --- outcomes ---
 
 
-def test_a_line_for_each_part_and_the_sum(parts: Parts) -> None:
+def test_a_line_for_each_part_and_the_sum(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    minutes = types.SimpleNamespace(monotonic=itertools.count(step=60.0).__next__)
+    monkeypatch.setattr(testrun, "time", minutes)  # one at each look
     parts.status["timing"] = 1
     done = call_harness("test")
     assert done.status == 1
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    assert lines[-3].startswith("tests ")
-    assert lines[-3].endswith("2 passed, 0 failed, 1 skipped")
-    assert lines[-2].endswith("1 passed, 1 failed, 1 skipped")
-    assert lines[-1] == "tests: 3 passed, 1 failed, 2 skipped"
+    assert lines[-3] == "tests 0:01:00 2 passed, 0 failed, 1 skipped"
+    assert lines[-2] == "timing 0:01:00 1 passed, 1 failed, 1 skipped"
+    assert lines[-1] == "tests: 3 passed, 1 failed, 2 skipped, in 0:05:00"
 
 
 @pytest.mark.parametrize(
