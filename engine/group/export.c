@@ -10,9 +10,9 @@
 
 #include "nfs/meta_request.h"
 #include "nfs/names_client.h"
+#include "nfs/path_client.h"
 #include "nfs/version.h"
 #include "client/client.h"
-#include "wait.h"
 
 enum { CALLS = 32 /* at once */, RESERVED_PORTS = 1024 };
 
@@ -75,28 +75,6 @@ static void close_nfs(struct export *export)
 	export->calls = NULL;
 }
 
-/* What failed has been logged, but for a time-out. */
-static int await_ready(struct export *export)
-{
-	const struct path *path = export->path;
-	struct conn *conn = export->conn;
-	uint64_t deadline = clock_now() + path_names_timeout(path);
-	int error, stopped = 0;
-
-	while (!stopped && (error = conn->ops->ready(conn)) == -EINPROGRESS) {
-		struct pollfd poll_fd = {
-			.fd = conn->ops->poll_fd(conn),
-			.events = conn->ops->poll_events(conn),
-		};
-
-		stopped = wait_slice(&poll_fd, 1, deadline, path->job.stop);
-	}
-	if (stopped)
-		path->job.log("%s: port %u: %s", path->config.label, path->config.nfs_port,
-			      stopped == -EINTR ? "interrupted" : "the server does not answer");
-	return stopped ?: error;
-}
-
 static int open_nfs(struct export *export)
 {
 	struct path *path = export->path;
@@ -111,7 +89,8 @@ static int open_nfs(struct export *export)
 	export->calls = calloc(CALLS, sizeof(*export->calls));
 	if (!export->calls)
 		return -ENOMEM;
-	error = conn_nfs.open(&export->conn, path, &export->job) ?: await_ready(export);
+	error = conn_nfs.open(&export->conn, path, &export->job)
+			?: path_client_await(conn_client(export->conn));
 	if (!error) {
 		error = path_names_ready(path)
 				?: names->root(path->names, &export->root.handle, &export->read_max,

@@ -32,31 +32,6 @@ bool names_alive(const struct names *names)
 	return names->found && !names->given_up;
 }
 
-/* Waits until the client is prepared. What failed has been logged. */
-static int await_ready(struct names *names)
-{
-	uint64_t deadline = clock_read(&names->clock) + path_names_timeout(names->path);
-	const struct path *path = names->path;
-	const struct link *link = &names->rpc.link;
-	int error, stopped = 0;
-
-	while (!stopped && (error = path_client_ready(&names->rpc)) == -EINPROGRESS) {
-		struct pollfd poll_fd = {
-			.fd = link_poll_fd(link),
-			.events = link_poll_events(link),
-		};
-
-		stopped = clock_read(&names->clock) > deadline
-				  ? -ETIMEDOUT
-				  : wait_slice(&poll_fd, 1, WAIT_NO_DEADLINE, path->job.stop);
-	}
-	if (stopped)
-		path->job.log("%s: port %u: %s", path->config.label, path->config.nfs_port,
-			      stopped == -EINTR ? "the run was stopped"
-						: "the server does not answer");
-	return stopped ?: error;
-}
-
 /* Nobody stands in for it, and it moves no data. */
 static enum client_role role(const struct rpc_client *rpc)
 {
@@ -107,7 +82,7 @@ int names_connect(struct names **out, struct path *path)
 	if (!names)
 		return -ENOMEM;
 	names->path = path;
-	error = begin_opening(names) ?: await_ready(names);
+	error = begin_opening(names) ?: path_client_await(&names->rpc);
 	if (error) {
 		names_close(names);
 		return error;

@@ -3,6 +3,7 @@
 
 #include "nfs/log_once.h"
 #include "nfs/version.h"
+#include "wait.h"
 
 struct rpc_client path_client(struct path *path)
 {
@@ -39,4 +40,27 @@ int path_client_ready(struct rpc_client *rpc)
 	if (error && error != -EINPROGRESS && !rpc->setup_error)
 		log_failure(rpc, error);
 	return error;
+}
+
+int path_client_await(struct rpc_client *rpc)
+{
+	const struct path *path = rpc->server;
+	uint64_t deadline = clock_read(rpc->clock) + path_names_timeout(path);
+	int error, stopped = 0;
+
+	while (!stopped && (error = path_client_ready(rpc)) == -EINPROGRESS) {
+		struct pollfd poll_fd = {
+			.fd = link_poll_fd(&rpc->link),
+			.events = link_poll_events(&rpc->link),
+		};
+
+		stopped = clock_read(rpc->clock) > deadline
+				  ? -ETIMEDOUT
+				  : wait_slice(&poll_fd, 1, WAIT_NO_DEADLINE, path->job.stop);
+	}
+	if (stopped)
+		path->job.log("%s: port %u: %s", path->config.label, path->config.nfs_port,
+			      stopped == -EINTR ? "the run was stopped"
+						: "the server does not answer");
+	return stopped ?: error;
 }

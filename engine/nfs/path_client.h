@@ -13,3 +13,6 @@ struct rpc_client path_client(struct path *path);
  * than path_names_timeout(). What failed has been logged.
  */
 int path_client_ready(struct rpc_client *rpc);
+
+/* Waits until it is ready: 0, or a negative errno (-EINTR: the run was stopped), logged. */
+int path_client_await(struct rpc_client *rpc);
