@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fio with the engine against scripted servers: how runs are made, and what is expected of them.
 
-Nearly all of a run's time is waiting. The runs that a table describes are made at once, a server
-for each; the tests then look at what each has left. A server is a thread of pytest and may answer
-late on a busy machine: jobs have a short timeo only where it is silence that they meet.
+Nearly all of a run's time is waiting. The runs that a table describes are made a few at a time, a
+server for each; the tests then look at what each has left. A server is a thread of pytest and may
+answer late on a busy machine: jobs have a short timeo only where it is silence that they meet.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from servers.scripted import Answer, Call, Export, Hook, Nfs, Procedure, Scripte
 
 KIB, MIB = 1 << 10, 1 << 20
 SECONDS = 90.0  # for one fio: what takes longer hangs
-AT_ONCE = 4
+_AT_ONCE = 4
 BOTH = (Nfs.READ, Nfs.WRITE)
 TWO_ADDRESSES = ("127.0.0.1", "127.0.0.2")
 NEVER = Answer(reply=False)
@@ -171,39 +170,38 @@ Outcomes = Mapping[str, Outcome]
 
 
 def fixture_of_runs(cases: Mapping[str, Case]) -> Callable[..., Outcomes]:
-    """Make a fixture that runs all cases, AT_ONCE at a time, and gives their outcomes."""
+    """Make a fixture that runs all cases, _AT_ONCE at a time, and gives their outcomes."""
 
     @pytest.fixture(scope="module")
     def outcomes(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-        found: dict[str, Outcome] = {}
-        names = iter(cases)
-        while some := list(islice(names, AT_ONCE)):
-            folder = tmp_path_factory.mktemp("runs")
-            with ExitStack() as stack:
-                running = [_begin(stack, engine, folder, cases[name]) for name in some]
-                for name, (server, process) in zip(some, running, strict=True):
-                    if during := cases[name].during:
-                        during(server, process)
-                for name, (server, process) in zip(some, running, strict=True):
-                    found[name] = Outcome(server, process.result(SECONDS))
-        return found
+        folder = tmp_path_factory.mktemp("runs")
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            runs = {
+                name: pool.submit(_run, engine, folder / str(number), case)
+                for number, (name, case) in enumerate(cases.items())
+            }
+        return {name: run.result() for name, run in runs.items()}
 
     fixture: Callable[..., Outcomes] = outcomes
     return fixture
 
 
-def _begin(
-    stack: ExitStack, engine: Engine, folder: Path, case: Case
-) -> tuple[ScriptedServer, FioProcess]:
-    export = Export(rtmax=case.rtmax, wtmax=case.wtmax)
-    room, addresses = case.receive_buffer, case.addresses
-    scripted = ScriptedServer(case.hook, export=export, addresses=addresses, receive_buffer=room)
-    server = stack.enter_context(scripted)
-    for name, content in case.files.items():
-        server.create(name, content)
-    own, pool = folder / str(server.nfs_port), server.pool(**case.url)
-    process = start_fio(engine, own, pool, case.arguments, case.options)
-    return server, stack.enter_context(process)
+def _run(engine: Engine, folder: Path, case: Case) -> Outcome:
+    """Run a case, whole in one thread: its processes end with that."""
+    scripted = ScriptedServer(
+        case.hook,
+        export=Export(rtmax=case.rtmax, wtmax=case.wtmax),
+        addresses=case.addresses,
+        receive_buffer=case.receive_buffer,
+    )
+    with scripted as server:
+        for name, content in case.files.items():
+            server.create(name, content)
+        pool = server.pool(**case.url)
+        with start_fio(engine, folder, pool, case.arguments, case.options) as process:
+            if case.during:
+                case.during(server, process)
+            return Outcome(server, process.result(SECONDS))
 
 
 def read_and_write(hook: Hook, **options: Option) -> Case:
