@@ -254,11 +254,14 @@ class FioRunner:
         env: Mapping[str, str] | None = None,
         **options: Option,
     ) -> FioProcess:
-        """Start fio and go on; use it in a `with`, so that it ends with the test."""
+        """Start fio and go on; use it in a `with`, so that it ends with the test.
+
+        It reads the time from the kernel: to calibrate its CPU clock takes most of a short run.
+        """
         return self._fio.start(
             self._folder / f"fio-{next(self._numbers)}",
             pool=self._pool if isinstance(pool, EllipsisType) else pool,
-            options=options,
+            options={"clocksource": "clock_gettime", **options},
             jobfile=jobfile,
             arguments=arguments,
             env=env,
