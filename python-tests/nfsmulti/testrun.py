@@ -201,6 +201,9 @@ def configuring(folder: Path) -> list[str]:
 def _pytest(part: _Part, arguments: Sequence[str], output: int | None) -> Process:
     part.junit.unlink(missing_ok=True)
     env = {"PYTEST_DEBUG_TEMPROOT": str(BUILD), "NFSMULTI_BUILD_DIR": str(build_dir()), **part.env}
+    # Where Python keeps no bytecode, as in many containers, each worker and each start of the
+    # harness would compile all modules anew.
+    env |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(BUILD / "pycache")}
     return Process(part.command(arguments), env=env, stdin=None, stdout=output, stderr=output)
 
 
