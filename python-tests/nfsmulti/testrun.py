@@ -26,7 +26,7 @@ _BUILD_SECONDS = 1800.0
 _LEAVING_SECONDS = 60.0
 # Most tests wait for a server's silence, so there are more workers than processors. Each has a lab
 # of five servers, so there are not many.
-_WORKERS = min(len(os.sched_getaffinity(0)), 4) + 1
+_WORKERS = min(len(os.sched_getaffinity(0)), 4) + 2
 _PARALLEL = ("-n", str(_WORKERS), "--dist", "loadscope", "--no-loadscope-reorder")
 
 # What --full tests besides the engine as users have it.
