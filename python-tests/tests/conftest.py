@@ -89,6 +89,11 @@ def missing(error: MissingError) -> NoReturn:
     pytest.skip(str(error))
 
 
+def in_full(*values: object) -> Any:
+    """Return values of a parametrized test that only --full tries: others stand for them."""
+    return pytest.param(*values, marks=pytest.mark.full)
+
+
 @contextlib.contextmanager
 def or_skip() -> Iterator[None]:
     """Skip for what turns out to be missing, or not permitted here."""

@@ -101,7 +101,7 @@ class Place:
         return {name: (self.files / name).stat().st_size for name in self.names()}
 
 
-def fixture_of_places(*kinds: str) -> Callable[..., Place]:
+def fixture_of_places(*kinds: object) -> Callable[..., Place]:
     """Make a fixture that gives an empty Place of each kind: "nfs", "nfs4", "mount"."""
 
     @pytest.fixture(params=kinds)

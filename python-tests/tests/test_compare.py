@@ -100,6 +100,7 @@ def _cell(number: int, repeat: int, rate: float) -> Cell:
     return Cell("", {"n": number}, repeat, "done", "", "", read=side)
 
 
+@pytest.mark.full
 def test_the_mean_over_cells_that_drift_together_holds_its_level() -> None:
     """Of 1,000 pairs of equal runs, its 95 % interval excludes 1 in about 50.
 

@@ -439,6 +439,7 @@ def _statuses(folder: Path) -> dict[int, str]:
     return {int(cell.factors["nconnect"]): cell.status for cell in cells}
 
 
+@pytest.mark.full
 def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_privileges()
     with or_skip():

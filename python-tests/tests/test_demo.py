@@ -333,6 +333,7 @@ def _short_demo(
     return " ".join(done.stdout.split()), found
 
 
+@pytest.mark.full
 def test_demo_of_a_user_in_namespaces_of_its_own() -> None:
     with or_skip():
         plugins("MEM")
@@ -345,6 +346,7 @@ def test_demo_of_a_user_in_namespaces_of_its_own() -> None:
     assert dd.many[0].write
 
 
+@pytest.mark.full
 def test_demo_of_a_root_without_privileges() -> None:
     """As in many containers."""
     lacking = "no CAP_SYS_ADMIN and CAP_NET_ADMIN"

@@ -248,6 +248,7 @@ def test_a_path_that_is_dead_from_the_start(client: Client, paths: ScriptedServe
     assert any(f"{_FIRST}:" in line and "cannot reach port" in line for line in said(result))
 
 
+@pytest.mark.full
 def test_a_probe_waits_for_the_data_before_it(
     engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

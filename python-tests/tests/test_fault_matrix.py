@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The fault matrix (nfsmulti/faults/matrix.txt): each cell ends as the table says.
 
-Cells run a few at a time, begun before the first test asks for one. The short form has each fault;
-all cells run by
+Cells run a few at a time, begun before the first test asks for one. The quick tests have one
+cell of each fault, --full the short form; all cells run by
 
     NFSMULTI_FAULTS=all ./nfsmulti test -k fault_matrix        or        ./nfsmulti faults
 """
@@ -57,8 +57,14 @@ def _as_expected(run: Callable[[], Outcome]) -> None:
 
 def _tcp() -> list[Any]:
     """Return the cells of real servers, and the scripted one's for the sanitizers as well."""
+    first = {(cell.fault.place, cell.fault.name): name for name, cell in reversed(_TCP.items())}
+    quick = _TCP.keys() if _ALL else first.values()
     return [
-        pytest.param(name, marks=[pytest.mark.sanitized] * (cell.fault.place is Place.SCRIPTED))
+        pytest.param(
+            name,
+            marks=[pytest.mark.sanitized] * (cell.fault.place is Place.SCRIPTED)
+            + [pytest.mark.full] * (name not in quick),
+        )
         for name, cell in _TCP.items()
     ]
 

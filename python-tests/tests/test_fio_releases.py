@@ -50,6 +50,7 @@ def fios(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_each_release_is_compiled_and_complaints_end_it(
     fios: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -239,6 +239,7 @@ def test_a_host_that_cannot_take_part_is_named(
 # --- ./nfsmulti run --hosts ---
 
 
+@pytest.mark.full
 def test_run_on_four_hosts(many: Lab, hosts: list[Host], engine: Engine, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "nfsmulti", "run", "dd", "--quick", "--repeat=1"]
     names = ",".join(host.name for host in hosts)

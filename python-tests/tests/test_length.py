@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import in_full
 from made_runs import report_of
 from run_helpers import made_record, own_cells
 
@@ -188,7 +189,7 @@ def test_cells_that_are_compared_by_a_further_factor_run_equally_long(
 
 
 @pytest.mark.parametrize(
-    "lasts", [{"runtime": "500ms", "time_based": True}, {"size": "2m", "runtime": None}]
+    "lasts", [in_full({"runtime": "500ms", "time_based": True}), {"size": "2m", "runtime": None}]
 )
 def test_real_cells_go_on_as_long_as_they_are_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasts: dict[str, Factor | None]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from conftest import in_full
 from engine_helpers import (
     Place,
     done,
@@ -45,7 +46,7 @@ from servers.scripted import (
 from servers.scripted.files import Directory, as_directory
 
 place = fixture_of_places("nfs", "nfs4")
-anywhere = fixture_of_places("nfs", "nfs4", "mount")
+anywhere = fixture_of_places("nfs", "nfs4", in_full("mount"))  # and test_metadata_mounts.py
 exported = fixture_of_places("nfs")
 
 _ENTRIES = 300
@@ -78,6 +79,8 @@ def _operations(result: FioResult) -> tuple[int, int]:
 
 
 both_versions = pytest.mark.parametrize("version", [3, 4])
+# Where the simulator loses the same calls over both.
+both_in_full = pytest.mark.parametrize("version", [in_full(3), 4])
 
 
 # --- what each operation does ---
@@ -199,6 +202,7 @@ def test_what_may_not_be_laid_out(anywhere: Place, words: list[str]) -> None:
     assert _operations(place.fio(**{**_READ, "size": 30}))[0] == len(_entries(place)) == 30
 
 
+@pytest.mark.full
 @pytest.mark.sanitized
 def test_a_layout_tells_what_it_does(client: Client, server: ScriptedServer) -> None:
     """One that lasts, because the server asks to wait, also tells how far it has come."""
@@ -350,7 +354,7 @@ def test_a_server_that_forgets_cookies(
 
 
 @pytest.mark.sanitized
-@both_versions
+@both_in_full
 def test_a_directory_that_changes_while_it_is_listed(client: Client, version: int) -> None:
     """And whose cookies then mean nothing any more: soft has a limit, hard a signal."""
     procedure, changes = _READDIR[version], [0]
@@ -423,7 +427,7 @@ def test_a_listing_that_does_not_advance(client: Client, version: int, answer: A
 # --- pools and jobs ---
 
 
-@pytest.mark.parametrize("spread", ["job", "roundrobin", "queue", "stripe"])
+@pytest.mark.parametrize("spread", [in_full("job"), "roundrobin", in_full("queue"), "stripe"])
 def test_spreads(anywhere: Place, spread: str) -> None:
     """With stripe_size=dir_entries, a directory keeps to its connection."""
     for job in (_WRITE, _READ):
@@ -435,7 +439,7 @@ def test_spreads(anywhere: Place, spread: str) -> None:
     assert len(_entries(anywhere)) == _ENTRIES
 
 
-@pytest.mark.parametrize("thread", [0, 1])
+@pytest.mark.parametrize("thread", [in_full(0), 1])
 def test_jobs_in_shared_directories(place: Place, thread: int) -> None:
     options: dict[str, Option] = {"numjobs": 3, "shared_dir": 1, "thread": thread}
     assert _operations(place.fio(**_WRITE, **options))[0] == 3 * _ENTRIES
@@ -542,7 +546,7 @@ def test_verify_asks_for_what_a_session_takes(client4: Client) -> None:
 
 
 @pytest.mark.sanitized
-@both_versions
+@both_in_full
 def test_entries_survive_resets(client: Client, paths: ScriptedServer, version: int) -> None:
     """Made, verified and removed in 12 directories, which are opened under resets as well."""
     size = 600
@@ -630,7 +634,7 @@ def test_a_call_that_was_carried_out_is_no_error(
 
 
 @pytest.mark.sanitized
-@both_versions
+@both_in_full
 def test_a_lost_removal_of_an_entry_with_its_other_name(
     client: Client, server: ScriptedServer, version: int
 ) -> None:
@@ -701,6 +705,7 @@ def test_a_server_that_takes_no_close_by_the_current_stateid(
         assert _did_well(server, Nfs4.DELEGRETURN) == 40 * delegates
 
 
+@pytest.mark.full
 @pytest.mark.sanitized
 def test_a_path_dies_before_a_delegation_goes_back(client: Client) -> None:
     """The file is created: another path finds it, which is no error.
@@ -913,7 +918,7 @@ def test_a_server_that_goes_on_behind_an_operation_that_failed(client4: Client) 
 
 
 @pytest.mark.sanitized
-@both_versions
+@both_in_full
 def test_a_server_that_forgets_handles(
     client: Client, server: ScriptedServer, version: int
 ) -> None:

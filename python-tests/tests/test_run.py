@@ -21,7 +21,7 @@ from typing import Any, Self
 import made_runs
 import psutil
 import pytest
-from conftest import call_harness, or_skip, refusal, run_harness
+from conftest import call_harness, in_full, or_skip, refusal, run_harness
 from engine_helpers import eventually
 from made_runs import report_of
 from rich.console import Console
@@ -49,7 +49,7 @@ from nfsmulti.summary import Cell, Summary
 from nfsmulti.units import parse_rate
 
 _SECONDS = 240.0
-_SHORT = {"NFSMULTI_CELL_SECONDS": "0.5"}
+_SHORT = {"NFSMULTI_CELL_SECONDS": "0.2"}
 
 
 @pytest.fixture
@@ -163,6 +163,7 @@ def test_cell_of_broken_json_fails(
     assert "\n" not in (cell.why or "")
 
 
+@pytest.mark.full
 def test_failed_cell_leaves_the_others_and_is_run_again(tmp_path: Path, mount: str) -> None:
     env = {"PATH": staged_fio(tmp_path, 4, REPORT.format(said="broken"))}  # three warm-ups before
     results = tmp_path / "results"
@@ -176,7 +177,7 @@ def test_failed_cell_leaves_the_others_and_is_run_again(tmp_path: Path, mount: s
     assert _statuses(folder) == {"done": 3}
 
 
-@pytest.mark.parametrize("warming", [False, True])
+@pytest.mark.parametrize("warming", [False, in_full(True)])
 def test_dead_server_fails_its_cell_and_the_rest_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warming: bool
 ) -> None:
@@ -360,6 +361,7 @@ def test_labs_limits_are_fitted_once(
     assert "At a third of the full rates: this machine carries" in told
 
 
+@pytest.mark.full
 def test_lab_is_measured_without_limits_before_it_has_some(tmp_path: Path) -> None:
     scale = Scale(True, 4)  # to less than 1 MB/s, as in a stall, nothing is fitted
     scenario = SCENARIOS["fsperf"]

@@ -98,6 +98,7 @@ def test_one_clock_alone_compares_nothing(tmp_path: Path) -> None:
 # --- a run ---
 
 
+@pytest.mark.full
 def test_a_run_leaves_its_report(tmp_path: Path) -> None:
     """Users that ask in a stall are in the arrival clock's percentiles, whatever else went on."""
     words = ["--quick", "--repeat", "1", "--case", "* poisson d64", "--results", str(tmp_path)]

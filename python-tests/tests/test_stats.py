@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from conftest import in_full
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -178,7 +179,7 @@ def test_a_design_with_likes_stays_one_where_those_failed() -> None:
     assert cells.ratio(over, under, cells.bandwidth) is None
 
 
-@pytest.mark.parametrize(("drift", "ever_faster"), [(0.3, False), (0.15, True)])
+@pytest.mark.parametrize(("drift", "ever_faster"), [(0.3, False), in_full(0.15, True)])
 def test_a_drift_between_blocks_does_not_hide_the_ratio(drift: float, ever_faster: bool) -> None:
     """Each of 1,000 runs has five blocks; its interval holds the true ratio in 95 % of them.
 
