@@ -27,11 +27,21 @@ void call_table_free(struct call_table *table)
 	table->calls = NULL;
 }
 
+void call_release_stamp(struct call *call)
+{
+	struct rpc_credentials *credentials = call->rpc->credentials;
+	const struct rpc_context_ops *context = credentials->flavor->context;
+
+	if (context)
+		context->release(credentials, &call->stamp);
+}
+
 static void release(struct call *call, bool answered)
 {
 	struct rpc_client *rpc = call->rpc;
 
-	if (rpc->protocol->release)
+	call_release_stamp(call);
+	if (rpc->protocol->release && !call_is_context(call))
 		rpc->protocol->release(rpc, call, answered);
 }
 

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "wire/credentials.h"
+
 struct conn_io;
 struct rpc_client;
 
@@ -40,17 +42,18 @@ struct call {
 		SLIST_ENTRY(call) next_free;
 	};
 	uint32_t xid;
-	uint32_t tries;	      /* transmissions of this xid; a copy under way is one more */
-	uint32_t delays;      /* times that the server has asked to wait */
-	uint64_t since;	      /* when this xid was first sent; 0: not yet */
-	uint64_t last_sent;   /* when it was sent on the present channel; 0: not yet */
-	uint64_t resume_at;   /* when a delayed call goes out again */
-	uint64_t position;    /* it has left when the channel's sent() reaches this */
-	uint32_t slot, epoch; /* the protocol's: what acquire() has given it */
-	uint32_t highest;     /* the protocol's: the highest slot in use then */
-	uint8_t stateid[16];  /* the protocol's: that it was first sent with */
-	bool slot_used;	      /* the protocol's: the server has accepted the slot's number */
-	uint32_t reopened;    /* the protocol's: the epoch its file was opened again in; 0: none */
+	uint32_t tries;		/* transmissions of this xid; a copy under way is one more */
+	uint32_t delays;	/* times that the server has asked to wait */
+	uint64_t since;		/* when this xid was first sent; 0: not yet */
+	uint64_t last_sent;	/* when it was sent on the present channel; 0: not yet */
+	uint64_t resume_at;	/* when a delayed call goes out again */
+	uint64_t position;	/* it has left when the channel's sent() reaches this */
+	struct rpc_stamp stamp; /* the flavor's */
+	uint32_t slot, epoch;	/* the protocol's: what acquire() has given it */
+	uint32_t highest;	/* the protocol's: the highest slot in use then */
+	uint8_t stateid[16];	/* the protocol's: that it was first sent with */
+	bool slot_used;		/* the protocol's: the server has accepted the slot's number */
+	uint32_t reopened; /* the protocol's: the epoch its file was opened again in; 0: none */
 };
 
 TAILQ_HEAD(call_list, call);
@@ -112,6 +115,9 @@ static inline struct call *call_find(const struct call_table *table, const struc
 
 /* Its xid is to change, or it is finished: the I/O keeps when it first went out. */
 void call_note_sent(const struct call *call);
+
+/* No reply to what it was stamped with is waited for. */
+void call_release_stamp(struct call *call);
 
 /* Takes the number of a call that has one; what is to be done goes on with another. */
 void call_renew(struct call *call, bool answered);

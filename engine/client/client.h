@@ -35,7 +35,7 @@ struct client_reply {
 struct rpc_client {
 	/* The owner's, set before client_init(); it outlives the client. All else is of zeros. */
 	const struct protocol *protocol;
-	const struct rpc_credentials *credentials;
+	struct rpc_credentials *credentials;
 	void *server; /* the protocol's: whose client it is, and what it keeps of that */
 	const struct rpc_timing *timing;
 	const struct client_events *events;
@@ -61,7 +61,10 @@ struct rpc_client {
 	struct call *setup; /* what comes before I/O waits for this call, which stands in no list */
 	int setup_error; /* it has failed, which was told: the channel is to go; a negative errno */
 	int lost;	 /* what the latest channel was lost by; a negative errno */
-	uint64_t setup_at; /* when the next may go out: the server asks to wait */
+	uint64_t setup_at;	    /* when the next may go out: the server asks to wait */
+	struct rpc_request context; /* it asks for the credentials' context */
+	uint64_t context_awaited;   /* since when that takes its time; 0: it does not */
+	uint64_t queued;	    /* the channel's position behind the latest call */
 
 	struct client_reply reply;
 	char refusal[200]; /* RPC's own, of the latest request that met one */
@@ -128,6 +131,18 @@ bool client_reachable(const struct rpc_client *rpc);
 /* Nanoseconds that the server has not answered what comes before I/O; nothing is sent again then.
  */
 uint64_t client_unprepared_for(const struct rpc_client *rpc);
+
+/* The same of whoever must be asked for its context before the server: a KDC. */
+uint64_t client_without_context_for(const struct rpc_client *rpc);
+
+/* True for the call that makes the credentials' context, which is none of the protocol's. */
+static inline bool call_is_context(const struct call *call)
+{
+	return call->request && call->request == &call->rpc->context;
+}
+
+/* Sends what tells the server that the client leaves. No answer is waited for. */
+void client_take_leave(struct rpc_client *rpc);
 
 /* True where the server asks to wait: it is there. */
 bool client_is_asked_to_wait(const struct rpc_client *rpc);

@@ -29,7 +29,10 @@ void client_close(struct rpc_client *rpc)
 		   rpc->outstanding || rpc->probed || rpc->setup || !TAILQ_EMPTY(&rpc->sent));
 	client_drop_probe(rpc);
 	client_drop_setup(rpc, false);
+	if (rpc->credentials->flavor->context)
+		rpc->credentials->flavor->context->lost(rpc->credentials);
 	rpc->prepared = false;
+	rpc->queued = rpc->context_awaited = 0;
 	rpc->reply = (struct client_reply){0};
 	rpc->answered = false;
 }

@@ -162,6 +162,7 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 		if (rpc->protocol->sends_once)
 			continue;
 		call->last_sent = 0; /* until it has gone out again a reply is dropped */
+		call_release_stamp(call);
 		TAILQ_REMOVE(&rpc->sent, call, link);
 		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 	}
@@ -204,6 +205,13 @@ static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role 
 	enforce_soft(rpc, now);
 }
 
+static bool context_due(const struct rpc_client *rpc, uint64_t now)
+{
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
+
+	return context && context->due(rpc->credentials, now);
+}
+
 bool client_watch(struct rpc_client *rpc, uint64_t now)
 {
 	enum client_role role = rpc->events->role(rpc);
@@ -212,6 +220,8 @@ bool client_watch(struct rpc_client *rpc, uint64_t now)
 	if (role == CLIENT_REPLACEABLE && client_health(rpc) == CLIENT_SILENT)
 		return false;
 	resume_delayed(rpc, now);
+	if (context_due(rpc, now))
+		rpc->prepared = false;
 	if (rpc->protocol->tick)
 		rpc->protocol->tick(rpc, now);
 	if (rpc->link.up && cut_off(rpc, now)) {

@@ -25,6 +25,7 @@ enum disposition {
 				 is */
 	CALL_RECOVER, /* state at the server is gone: after recover(), the same as a new call */
 	CALL_FAIL,    /* the I/O ends with result->error */
+	CALL_AUTHENTICATE, /* the client's own: the same again, by another context */
 };
 
 enum { WRITE_VERIFIER = 8 }; /* bytes: RFC 1813, 3.3.7 */
@@ -52,7 +53,7 @@ enum preparation {
 };
 
 struct protocol {
-	unsigned int version; /* of the RPC program */
+	unsigned int program, version; /* RPC's */
 
 	/* A call goes out once on a channel, and again only on another (RFC 8881, 2.9.2). */
 	bool sends_once;
@@ -86,8 +87,8 @@ struct protocol {
 	 * Writes a call's head, for its I/O from io->done on, into room for RPC_HEAD_MAX bytes. A
 	 * WRITE's data follows it. Returns where the arguments begin, behind the RPC header.
 	 */
-	const uint8_t *(*encode)(struct xdr_out *out, const struct call *call,
-				 const struct rpc_credentials *credentials);
+	uint8_t *(*encode)(struct xdr_out *out, struct call *call,
+			   struct rpc_credentials *credentials);
 
 	/*
 	 * Reads the results behind the RPC header, of a READ up to its data; of a request into the

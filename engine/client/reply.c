@@ -10,30 +10,72 @@
 
 /* --- its head --- */
 
-static bool verifier_ok(const struct rpc_client *rpc, const struct rpc_reply_header *header,
-			struct xdr_in *in)
+/* Whether a reply with success is the server's. */
+static enum rpc_belief believe(const struct rpc_client *rpc, const struct client_reply *reply)
 {
-	const struct rpc_credentials *credentials = rpc->credentials;
-	const struct rpc_flavor *flavor = credentials->flavor;
+	struct rpc_credentials *credentials = rpc->credentials;
 
-	return flavor->check(credentials, header->xid, &header->verifier) &&
-	       (!flavor->unwrap || flavor->unwrap(credentials, header->xid, in));
+	if (reply->header.verdict != RPC_SUCCESS || call_is_context(reply->call))
+		return RPC_BELIEVED;
+	return credentials->flavor->check(credentials, &reply->call->stamp,
+					  &reply->header.verifier);
 }
 
-/* What a reply to `call` means; in->bad: more bytes are needed for it, if there are any. */
-static void judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply,
-		  bool whole)
+/* True where a reply is to be taken whole: the flavor unwraps it first. */
+static bool is_wrapped(const struct rpc_client *rpc, const struct client_reply *reply)
 {
-	reply->result = (struct call_result){.whole = whole};
-	reply->disposition = CALL_FAIL;
-	if (reply->header.verdict != RPC_SUCCESS) {
-		reply->result.error = rpc_verdict_errno(&reply->header);
-	} else if (!verifier_ok(rpc, &reply->header, in)) {
+	return rpc->credentials->flavor->unwrap && reply->header.verdict == RPC_SUCCESS &&
+	       !call_is_context(reply->call);
+}
+
+/* An RPC error. Of a context that the server does not know, or not any more, another is made. */
+static enum disposition judge_verdict(const struct rpc_client *rpc, struct client_reply *reply)
+{
+	struct rpc_credentials *credentials = rpc->credentials;
+	const struct rpc_context_ops *context = credentials->flavor->context;
+
+	reply->result.error = rpc_verdict_errno(&reply->header);
+	if (context && reply->header.verdict == RPC_AUTH_ERROR && !call_is_context(reply->call) &&
+	    context->denied(credentials, &reply->call->stamp, reply->header.auth_stat))
+		return CALL_AUTHENTICATE;
+	return CALL_FAIL;
+}
+
+static enum disposition judge_context(const struct rpc_client *rpc, struct xdr_in *in,
+				      struct client_reply *reply)
+{
+	struct rpc_credentials *credentials = rpc->credentials;
+	const struct rpc_context_ops *context = credentials->flavor->context;
+
+	if (context->answered(credentials, &reply->header, in))
+		return CALL_DONE;
+	reply->result.error = EACCES;
+	reply->result.fault = context->error(credentials);
+	return CALL_FAIL;
+}
+
+/* What a reply means; in->bad: more bytes are needed for it, if there are any. */
+static enum disposition judge(const struct rpc_client *rpc, struct xdr_in *in,
+			      struct client_reply *reply, enum rpc_belief belief)
+{
+	struct rpc_credentials *credentials = rpc->credentials;
+	struct call *call = reply->call;
+
+	if (reply->header.verdict != RPC_SUCCESS)
+		return judge_verdict(rpc, reply);
+	if (call_is_context(call))
+		return judge_context(rpc, in, reply);
+	if (belief == RPC_REFUSED) {
 		reply->result.error = EACCES;
 		reply->result.fault = "the reply's verifier is not one of the calls' flavor";
-	} else {
-		reply->disposition = rpc->protocol->decode(in, reply->call, &reply->result);
+		return CALL_FAIL;
 	}
+	if (is_wrapped(rpc, reply) && !credentials->flavor->unwrap(credentials, &call->stamp, in)) {
+		reply->result.error = EBADMSG;
+		reply->result.fault = "the reply's checksum is wrong: it was changed on its way";
+		return CALL_FAIL;
+	}
+	return rpc->protocol->decode(in, call, &reply->result);
 }
 
 /* It is for a call that is known, and has come in full: only that call fails. */
@@ -70,6 +112,7 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 	struct rpc_client *rpc = context;
 	struct client_reply *reply = &rpc->reply;
 	struct xdr_in in = {message->message, message->message + message->have, false};
+	enum rpc_belief belief;
 	struct conn_io *io;
 	int error;
 
@@ -83,7 +126,16 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 	}
 	if (in.bad)
 		return 0;
-	judge(rpc, &in, reply, message->whole);
+	belief = believe(rpc, reply);
+	if (belief == RPC_NOT_ARRIVED) {
+		reply->call = NULL;
+		rpc->counters->stale_replies++;
+		return (int)message->have;
+	}
+	if (is_wrapped(rpc, reply) && !message->whole)
+		return 0;
+	reply->result = (struct call_result){.whole = message->whole};
+	reply->disposition = judge(rpc, &in, reply, belief);
 	if (in.bad && !message->whole)
 		return 0;
 	if (in.bad)
@@ -129,21 +181,6 @@ static void explain_io(struct rpc_client *rpc, const struct call *call)
 	else
 		rpc->log->rpc_error(rpc, call);
 	call->io->status = rpc->reply.result.status;
-}
-
-/* Its data is complete: the credentials' flavor may find that it is not the server's. */
-static void check_data(struct rpc_client *rpc, const struct call *call)
-{
-	const struct rpc_credentials *credentials = rpc->credentials;
-	const struct rpc_flavor *flavor = credentials->flavor;
-	struct client_reply *reply = &rpc->reply;
-	const struct conn_io *io = call->io;
-
-	if (!flavor->unwrap_data || !io || io->op != IO_READ || !reply->result.count ||
-	    flavor->unwrap_data(credentials, call->xid, io->buffer + io->done, reply->result.count))
-		return;
-	reply->disposition = CALL_FAIL;
-	reply->result = (struct call_result){.error = EBADMSG, .fault = "integrity check failed"};
 }
 
 /* Enters what a call has moved, or made durable. */
@@ -192,6 +229,7 @@ static void delay(struct rpc_client *rpc, struct call *call)
 static void repeat(struct rpc_client *rpc, struct call *call)
 {
 	call_note_sent(call);
+	call_release_stamp(call);
 	call->xid = call_new_xid(&rpc->calls, call);
 	call->tries = 1;
 	call->since = call->resume_at;
@@ -201,6 +239,18 @@ static void repeat(struct rpc_client *rpc, struct call *call)
 static void recover(struct rpc_client *rpc, const struct call *call)
 {
 	rpc->protocol->recover(rpc, call, &rpc->reply.result);
+	rpc->prepared = false;
+}
+
+/*
+ * The server knows the call's context no more, and has not carried the call out: it goes out again
+ * with its xid, once another context is made.
+ */
+static void authenticate(struct rpc_client *rpc, struct call *call)
+{
+	call_release_stamp(call);
+	call->last_sent = 0;
+	TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 	rpc->prepared = false;
 }
 
@@ -223,6 +273,7 @@ static void setup_answered(struct rpc_client *rpc, struct call *call)
 	switch (reply->disposition) {
 	case CALL_DONE: request->done = true; break;
 	case CALL_PARTIAL:
+	case CALL_AUTHENTICATE:
 	case CALL_RETRY_NOW: break;
 	case CALL_RETRY_SAME_SLOT:
 	case CALL_BACKOFF: rpc->setup_at = rpc->clock->now + DELAY_FIRST; break;
@@ -239,7 +290,6 @@ static void answered(struct rpc_client *rpc, struct call *call)
 {
 	struct client_reply *reply = &rpc->reply;
 
-	check_data(rpc, call);
 	if (reply->disposition == CALL_FAIL && call->io)
 		explain_io(rpc, call);
 	else if (reply->disposition == CALL_FAIL)
@@ -264,6 +314,7 @@ static void answered(struct rpc_client *rpc, struct call *call)
 		delay(rpc, call);
 		repeat(rpc, call);
 		break;
+	case CALL_AUTHENTICATE: authenticate(rpc, call); break;
 	case CALL_FAIL: call_finish(call, true, reply->result.error); break;
 	}
 }

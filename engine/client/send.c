@@ -35,12 +35,15 @@ static bool give_number(struct call *call)
 {
 	struct rpc_client *rpc = call->rpc;
 
-	if (call->tries && rpc->protocol->slot_valid && !rpc->protocol->slot_valid(rpc, call))
+	const struct protocol *protocol = rpc->protocol;
+	bool numbered = protocol->acquire && !call_is_context(call);
+
+	if (call->tries && numbered && protocol->slot_valid && !protocol->slot_valid(rpc, call))
 		call_renew(call, false);
 	if (call->tries) {
 		rpc->counters->retransmissions++;
 	} else {
-		if (rpc->protocol->acquire && !rpc->protocol->acquire(rpc, call))
+		if (numbered && !protocol->acquire(rpc, call))
 			return false;
 		call->xid = call_new_xid(&rpc->calls, call);
 		call->since = rpc->clock->now;
@@ -51,13 +54,24 @@ static bool give_number(struct call *call)
 	return true;
 }
 
-/* Encodes a call and queues it on the channel; false where its data cannot be moved. */
+/* Queues the call `head` on the channel; false where its data cannot be moved. */
+static bool queue_head(struct rpc_client *rpc, struct call *call, const struct xdr_out *head,
+		       const struct rpc_payload *data)
+{
+	call->position = rpc->link.ops->queue(rpc->link.channel, call->xid, head, data);
+	call->last_sent = rpc->clock->now;
+	if (call->position)
+		rpc->queued = call->position;
+	return call->position;
+}
+
+/* The same for one that is yet to be encoded. */
 static bool queue(struct rpc_client *rpc, struct call *call, struct xdr_out *head)
 {
 	const struct rpc_flavor *flavor = rpc->credentials->flavor;
 	const struct conn_io *io = call->io;
 	struct rpc_payload data = {0};
-	const uint8_t *arguments;
+	uint8_t *arguments;
 
 	if (io && (io->op == IO_READ || io->op == IO_WRITE))
 		data = (struct rpc_payload){
@@ -66,28 +80,78 @@ static bool queue(struct rpc_client *rpc, struct call *call, struct xdr_out *hea
 			.incoming = io->op == IO_READ,
 		};
 	arguments = rpc->protocol->encode(head, call, rpc->credentials);
-	if (flavor->wrap && !flavor->wrap(rpc->credentials, head, arguments, &data))
+	if (flavor->wrap && !flavor->wrap(rpc->credentials, &call->stamp, head, arguments, &data))
 		return false;
-	call->position = rpc->link.ops->queue(rpc->link.channel, call->xid, head, &data);
-	call->last_sent = rpc->clock->now;
-	return call->position;
+	return queue_head(rpc, call, head, &data);
 }
 
 /* --- what comes before I/O --- */
 
-/* Sends the protocol's next request, if there is room for it. */
+/* True where one more call may go out, if the channel has room for it. */
+static bool has_room(struct rpc_client *rpc)
+{
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
+	const struct link *link = &rpc->link;
+
+	return !context ||
+	       context->room(rpc->credentials, link->ops->sent(link->channel) >= rpc->queued);
+}
+
+/* Encodes and queues the call that makes the context. */
+static bool queue_context(struct rpc_client *rpc, struct call *call, struct xdr_out *head)
+{
+	const struct protocol *protocol = rpc->protocol;
+	const struct rpc_call_header header = {call->xid, protocol->program, protocol->version};
+	struct rpc_payload token = {0};
+
+	rpc->credentials->flavor->context->put_request(rpc->credentials, head, &header, &token);
+	return queue_head(rpc, call, head, &token);
+}
+
+/* Sends the next request, if there is room for it. */
 static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 {
 	struct link *link = &rpc->link;
+	struct call *call;
 	struct xdr_out head;
 
-	if (!link->ops->begin(link->channel, &head))
+	if (!has_room(rpc) || !link->ops->begin(link->channel, &head))
 		return;
-	rpc->setup = call_take(&rpc->calls, rpc);
-	rpc->setup->request = request;
+	rpc->setup = call = call_take(&rpc->calls, rpc);
+	call->request = request;
 	*request = (struct rpc_request){0};
-	if (!give_number(rpc->setup) || !queue(rpc, rpc->setup, &head))
+	if (!give_number(call) ||
+	    !(call_is_context(call) ? queue_context(rpc, call, &head) : queue(rpc, call, &head)))
 		client_drop_setup(rpc, false);
+}
+
+/* There is no context, and it is told: the channel is to go. */
+static void fail_context(struct rpc_client *rpc)
+{
+	const struct rpc_credentials *credentials = rpc->credentials;
+	struct call call = {.rpc = rpc, .request = &rpc->context};
+
+	rpc->context.fault = credentials->flavor->context->error(credentials);
+	rpc->setup_error = -EACCES;
+	rpc->log->unprepared(rpc, &call, EACCES);
+}
+
+/* True where the credentials have what calls need of them. */
+static bool has_context(struct rpc_client *rpc)
+{
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
+	enum rpc_context_state state =
+		context ? context->step(rpc->credentials, rpc->clock->now) : RPC_CONTEXT_READY;
+
+	if (state != RPC_CONTEXT_WAITS)
+		rpc->context_awaited = 0;
+	else if (!rpc->context_awaited)
+		rpc->context_awaited = rpc->clock->now;
+	if (state == RPC_CONTEXT_ASKS)
+		send_setup(rpc, &rpc->context);
+	if (state == RPC_CONTEXT_FAILED)
+		fail_context(rpc);
+	return state == RPC_CONTEXT_READY;
 }
 
 /* True where I/O may go out. */
@@ -96,7 +160,8 @@ static bool prepare(struct rpc_client *rpc)
 	const struct protocol *protocol = rpc->protocol;
 	struct rpc_request *request;
 
-	if (!rpc->prepared && !rpc->setup && rpc->setup_at <= rpc->clock->now) {
+	if (!rpc->prepared && !rpc->setup && rpc->setup_at <= rpc->clock->now &&
+	    !rpc->setup_error && has_context(rpc)) {
 		switch (protocol->prepare ? protocol->prepare(rpc, &request) : PREPARED) {
 		case PREPARED: rpc->prepared = true; break;
 		case PREPARE_ASK: send_setup(rpc, request); break;
@@ -143,8 +208,8 @@ static bool queue_waiting(struct rpc_client *rpc)
 
 	if (!prepare(rpc))
 		return false;
-	while (!TAILQ_EMPTY(&rpc->waiting) && link->ops->begin(link->channel, &head) &&
-	       (call = take_waiting(rpc))) {
+	while (!TAILQ_EMPTY(&rpc->waiting) && has_room(rpc) &&
+	       link->ops->begin(link->channel, &head) && (call = take_waiting(rpc))) {
 		if (queue(rpc, call, &head))
 			TAILQ_INSERT_TAIL(&rpc->sent, call, link);
 		else
@@ -167,7 +232,7 @@ void client_send(struct rpc_client *rpc)
 		int error;
 
 		moved = queue_waiting(rpc);
-		error = link->ops->flush(link->channel);
+		error = rpc->setup_error ?: link->ops->flush(link->channel);
 		if (error) {
 			client_lose(rpc, error);
 			return;
@@ -196,6 +261,28 @@ void client_flush(struct rpc_client *rpc)
 {
 	if (!should_coalesce(rpc))
 		client_send(rpc);
+}
+
+void client_take_leave(struct rpc_client *rpc)
+{
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
+	const struct protocol *protocol = rpc->protocol;
+	struct link *link = &rpc->link;
+	const struct rpc_payload none = {0};
+	struct rpc_call_header call = {
+		.program = protocol->program,
+		.version = protocol->version,
+	};
+	struct xdr_out head;
+
+	if (!context || !link->up || !TAILQ_EMPTY(&rpc->sent) ||
+	    !link->ops->begin(link->channel, &head))
+		return;
+	call.xid = call_new_xid(&rpc->calls, rpc->calls.calls);
+	if (context->put_farewell(rpc->credentials, &head, &call)) {
+		link->ops->queue(link->channel, call.xid, &head, &none);
+		link->ops->flush(link->channel);
+	}
 }
 
 /* --- a liveness probe --- */

@@ -86,6 +86,8 @@ static void handed_over(struct rpc_client *rpc)
 
 static const char *operation(const struct rpc_client *rpc, const struct call *call)
 {
+	if (call_is_context(call))
+		return "Kerberos";
 	return rpc->protocol->operation(call);
 }
 
@@ -155,7 +157,10 @@ static void unprepared(struct rpc_client *rpc, const struct call *call, int erro
 	if (!why || why == rpc->told.unprepared)
 		return;
 	rpc->told.unprepared = why;
-	tell(rpc, "%s: %s: %s", operation(rpc, call), strerror(error), why);
+	if (call_is_context(call))
+		tell(rpc, "Kerberos: %s", why);
+	else
+		tell(rpc, "%s: %s: %s", operation(rpc, call), strerror(error), why);
 }
 
 static void refused(struct rpc_client *rpc, const struct call *call, const char *why)
@@ -181,6 +186,12 @@ static void gave_up(struct rpc_client *rpc)
 void log_unanswered(struct rpc_client *rpc)
 {
 	tell(rpc, "the server does not answer what comes before I/O: is it starting, or too busy?");
+}
+
+void log_no_context(struct rpc_client *rpc)
+{
+	tell(rpc, "Kerberos: the KDC does not answer: is it up, and is krb5.conf (KRB5_CONFIG) "
+		  "right?");
 }
 
 const struct client_log log_once = {

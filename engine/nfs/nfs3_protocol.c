@@ -52,15 +52,15 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	nfs3_encode_meta(out, &arguments);
 }
 
-static const uint8_t *encode(struct xdr_out *out, const struct call *call,
-			     const struct rpc_credentials *credentials)
+static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_credentials *credentials)
 {
 	const struct conn_io *io = call->io;
-	const uint8_t *arguments;
+	uint8_t *arguments;
 
 	if (io && io->op == IO_META)
 		meta_begin(call);
-	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials);
+	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials,
+			&call->stamp);
 	arguments = out->at;
 	if (call->request)
 		nfs3_encode_meta(out, &meta_request_of(call)->arguments);
@@ -208,6 +208,7 @@ static const struct nfs_handle *handle_of(const void *file)
 const struct nfs_version nfs_version_3 = {
 	.protocol =
 		{
+			.program = NFS_PROGRAM,
 			.version = NFS_V3,
 			.operation = operation,
 			.encode = encode,

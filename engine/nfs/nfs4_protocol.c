@@ -234,14 +234,13 @@ static void put_request(struct xdr_out *out, const struct call *call)
 	request->put(request, &compound);
 }
 
-static const uint8_t *encode(struct xdr_out *out, const struct call *call,
-			     const struct rpc_credentials *credentials)
+static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_credentials *credentials)
 {
 	bool asks = call->io || call->request;
-	const uint8_t *arguments;
+	uint8_t *arguments;
 
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V4, asks ? NFS4_COMPOUND : NFS4_NULL,
-			credentials);
+			credentials, &call->stamp);
 	arguments = out->at;
 	if (gives_back(call))
 		put_return(out, call);
@@ -327,7 +326,10 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 {
 	bool outdated = call->epoch && !slot_valid(call->rpc, call);
 
-	result->status = nfs4_status_name(status);
+	result->status = status == NFS4ERR_WRONGSEC
+				 ? "NFS4ERR_WRONGSEC: the export wants other security: security= "
+				   "or xprtsec= chooses it"
+				 : nfs4_status_name(status);
 	result->code = status;
 	switch (status) {
 	case NFS4ERR_DELAY: /* by SEQUENCE: the copy that went out before is not finished */
@@ -569,6 +571,7 @@ static const struct nfs_handle *handle_of(const void *file)
 const struct nfs_version nfs_version_4 = {
 	.protocol =
 		{
+			.program = NFS_PROGRAM,
 			.version = NFS_V4,
 			.sends_once = true,
 			.operation = operation,

@@ -36,8 +36,8 @@ uint32_t auth_sys_own_ids(struct auth_sys_ids *ids)
 	return max_of(count, 0);
 }
 
-static void auth_sys_put(const struct rpc_credentials *credentials, struct xdr_out *out,
-			 const uint8_t *start)
+static void auth_sys_put(struct rpc_credentials *credentials, struct rpc_stamp *stamp,
+			 struct xdr_out *out, const uint8_t *start)
 {
 	const struct auth_sys *auth = container_of(credentials, const struct auth_sys, base);
 
@@ -45,10 +45,11 @@ static void auth_sys_put(const struct rpc_credentials *credentials, struct xdr_o
 }
 
 /* AUTH_SHORT is a hint for later calls, which may be left unused (RFC 5531, appendix A). */
-static bool auth_sys_check(const struct rpc_credentials *credentials, uint32_t xid,
-			   const struct rpc_verifier *verifier)
+static enum rpc_belief auth_sys_check(struct rpc_credentials *credentials,
+				      const struct rpc_stamp *stamp,
+				      const struct rpc_verifier *verifier)
 {
-	return verifier->flavor <= RPC_AUTH_SHORT;
+	return verifier->flavor <= RPC_AUTH_SHORT ? RPC_BELIEVED : RPC_REFUSED;
 }
 
 static const struct rpc_flavor auth_sys_flavor = {

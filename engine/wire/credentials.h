@@ -4,14 +4,17 @@
  * flavor of authentication (RFC 5531, 8.2).
  *
  * A flavor's own structure begins with a struct rpc_credentials. It belongs to whoever made it, and
- * outlives all calls that use it. Nothing here blocks or allocates.
+ * outlives all calls that use it. Nothing here blocks; nothing but context->step() allocates.
  */
 #pragma once
 
 #include "wire/xdr.h"
 
-/* RFC 5531, 8.2 */
-enum rpc_flavor_number { RPC_AUTH_NONE = 0, RPC_AUTH_SYS = 1, RPC_AUTH_SHORT = 2 };
+/* RFC 5531, 8.2; RFC 2203, 3 */
+enum rpc_flavor_number { RPC_AUTH_NONE = 0, RPC_AUTH_SYS = 1, RPC_AUTH_SHORT = 2, RPC_GSS = 6 };
+
+/* RFC 5531, 9: of a denied call, those that a context is made anew for */
+enum rpc_auth_stat { RPC_CREDENTIAL_PROBLEM = 13, RPC_CONTEXT_PROBLEM = 14 };
 
 /* A reply's verifier, where it lies in the message. */
 struct rpc_verifier {
@@ -19,32 +22,97 @@ struct rpc_verifier {
 	const uint8_t *body;
 };
 
+/*
+ * What a flavor keeps of a call, from its first transmission until release(). Zeros: nothing. Of a
+ * call that goes out again it keeps the latest numbers, since any copy may be the one answered.
+ */
+struct rpc_stamp {
+	uint32_t context;    /* the context that the numbers are of */
+	uint32_t numbers[3]; /* the latest first; 0: none */
+};
+
+/* What a reply's verifier says. */
+enum rpc_belief {
+	RPC_BELIEVED,	 /* it is the server's */
+	RPC_NOT_ARRIVED, /* it is not, and counts as if it had not come: the server's may follow */
+	RPC_REFUSED,	 /* the server's, which breaks the rules: the call fails */
+};
+
+/* Whether calls may go out. */
+enum rpc_context_state {
+	RPC_CONTEXT_READY,
+	RPC_CONTEXT_ASKS,   /* the call of put_request() is to be answered first */
+	RPC_CONTEXT_WAITS,  /* step() is to be called again after a while */
+	RPC_CONTEXT_FAILED, /* error() says why; the next step() begins anew */
+};
+
 struct rpc_credentials;
 struct rpc_payload;
+struct rpc_reply_header;
+
+/* A call's number and program, for a flavor that makes calls of its own. */
+struct rpc_call_header {
+	uint32_t xid, program, version;
+};
+
+/* A context between client and server, that calls need before they go out (RFC 2203, 5.2). */
+struct rpc_context_ops {
+	enum rpc_context_state (*step)(struct rpc_credentials *credentials, uint64_t now);
+
+	/* Writes the NULL call that makes the context, with *data behind its head. */
+	void (*put_request)(struct rpc_credentials *credentials, struct xdr_out *out,
+			    const struct rpc_call_header *call, struct rpc_payload *data);
+	/* Takes its reply, from the results on; in->bad: it is too short. False: error() says why.
+	 */
+	bool (*answered)(struct rpc_credentials *credentials, const struct rpc_reply_header *header,
+			 struct xdr_in *in);
+	const char *(*error)(const struct rpc_credentials *credentials);
+
+	/* Another one is due soon: step() is to be called, and no call to go out meanwhile. */
+	bool (*due)(const struct rpc_credentials *credentials, uint64_t now);
+
+	/* True where one more call may go out. `sent`: all of the earlier ones have left. */
+	bool (*room)(struct rpc_credentials *credentials, bool sent);
+
+	/* The call was answered, or will not be answered by what its stamp says. */
+	void (*release)(struct rpc_credentials *credentials, struct rpc_stamp *stamp);
+	/* So will none, since the connection is lost. */
+	void (*lost)(struct rpc_credentials *credentials);
+
+	/* The server denied the call: true where another context is to be made, by step(). */
+	bool (*denied)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
+		       uint32_t auth_stat);
+
+	/* Writes the call by which the server forgets the context; false: there is none. */
+	bool (*put_farewell)(struct rpc_credentials *credentials, struct xdr_out *out,
+			     const struct rpc_call_header *call);
+};
 
 struct rpc_flavor {
 	/* Writes credential and verifier behind the header that begins at `start`. */
-	void (*put)(const struct rpc_credentials *credentials, struct xdr_out *out,
-		    const uint8_t *start);
+	void (*put)(struct rpc_credentials *credentials, struct rpc_stamp *stamp,
+		    struct xdr_out *out, const uint8_t *start);
 
 	/*
 	 * Makes a call's arguments, which end at out->at, and its data what goes over the wire.
-	 * False: it cannot. This and its opposites below are NULL in a flavor without integrity or
+	 * False: it cannot. This and its opposite are NULL in a flavor without integrity or
 	 * privacy.
 	 */
-	bool (*wrap)(const struct rpc_credentials *credentials, struct xdr_out *out,
-		     const uint8_t *arguments, const struct rpc_payload *data);
+	bool (*wrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
+		     struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data);
 
-	/* False where the reply `xid` is not to be believed: asked before any of it is used. */
-	bool (*check)(const struct rpc_credentials *credentials, uint32_t xid,
-		      const struct rpc_verifier *verifier);
+	/* Asked before anything of a reply is used. */
+	enum rpc_belief (*check)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
+				 const struct rpc_verifier *verifier);
 
-	/* The opposite of wrap(), for results before they are decoded; false as for check(). */
-	bool (*unwrap)(const struct rpc_credentials *credentials, uint32_t xid, struct xdr_in *in);
+	/*
+	 * The opposite of wrap(), for all of a reply behind its header, which it may change. False:
+	 * nothing of it is to be used.
+	 */
+	bool (*unwrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
+		       struct xdr_in *in);
 
-	/* The same for bulk data, once all of it is in place and before the I/O gets it. */
-	bool (*unwrap_data)(const struct rpc_credentials *credentials, uint32_t xid, void *data,
-			    uint32_t length);
+	const struct rpc_context_ops *context; /* NULL: it needs none */
 };
 
 struct rpc_credentials {

@@ -11,9 +11,11 @@ enum { CALL = 0, REPLY = 1 };
 enum { RPC_VERSION = 2 };
 enum { MSG_ACCEPTED = 0, MSG_DENIED = 1 };
 enum { AUTH_BODY_MAX = 400 };
+enum { AUTH_TOOWEAK = 5 }; /* of auth_stat */
 
 void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
-		     uint32_t procedure, const struct rpc_credentials *credentials)
+		     uint32_t procedure, struct rpc_credentials *credentials,
+		     struct rpc_stamp *stamp)
 {
 	const uint32_t header[] = {
 		htobe32(xid),	  htobe32(CALL),    htobe32(RPC_VERSION),
@@ -22,7 +24,7 @@ void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32
 	const uint8_t *start = out->at;
 
 	xdr_put_fixed(out, header, sizeof(header));
-	credentials->flavor->put(credentials, out, start);
+	credentials->flavor->put(credentials, stamp, out, start);
 }
 
 static void decode_accepted(struct xdr_in *in, struct rpc_reply_header *header)
@@ -94,12 +96,19 @@ int rpc_verdict_errno(const struct rpc_reply_header *header)
 static const char *auth_stat_name(uint32_t stat)
 {
 	static const char *const names[] = {
-		[0] = "AUTH_OK",	  [1] = "AUTH_BADCRED",	     [2] = "AUTH_REJECTEDCRED",
-		[3] = "AUTH_BADVERF",	  [4] = "AUTH_REJECTEDVERF", [5] = "AUTH_TOOWEAK",
-		[6] = "AUTH_INVALIDRESP", [7] = "AUTH_FAILED",
+		[0] = "AUTH_OK",
+		[1] = "AUTH_BADCRED",
+		[2] = "AUTH_REJECTEDCRED",
+		[3] = "AUTH_BADVERF",
+		[4] = "AUTH_REJECTEDVERF",
+		[5] = "AUTH_TOOWEAK",
+		[6] = "AUTH_INVALIDRESP",
+		[7] = "AUTH_FAILED",
+		[RPC_CREDENTIAL_PROBLEM] = "RPCSEC_GSS_CREDPROBLEM",
+		[RPC_CONTEXT_PROBLEM] = "RPCSEC_GSS_CTXPROBLEM",
 	};
 
-	return stat < ARRAY_SIZE(names) ? names[stat] : "an unknown auth_stat";
+	return stat < ARRAY_SIZE(names) && names[stat] ? names[stat] : "an unknown auth_stat";
 }
 
 void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, char *text,
@@ -131,10 +140,16 @@ void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, c
 			 header->low, header->high);
 		break;
 	case RPC_AUTH_ERROR:
-		snprintf(text, size,
-			 "the server denied the credentials (%s): it may want a reserved source "
-			 "port (run as root, or export with \"insecure\") or Kerberos",
-			 auth_stat_name(header->auth_stat));
+		if (header->auth_stat == AUTH_TOOWEAK)
+			snprintf(text, size,
+				 "the server denied the credentials (AUTH_TOOWEAK): the export "
+				 "wants Kerberos: security=krb5, krb5i or krb5p");
+		else
+			snprintf(text, size,
+				 "the server denied the credentials (%s): it may want a reserved "
+				 "source port (run as root, or export with \"insecure\") or "
+				 "Kerberos",
+				 auth_stat_name(header->auth_stat));
 		break;
 	default: snprintf(text, size, "the reply is not an RPC reply"); break;
 	}

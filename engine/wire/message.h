@@ -9,10 +9,11 @@
 
 /*
  * The call header, up to and not including the procedure's arguments: 24 bytes, and what the
- * credentials' flavor needs.
+ * credentials' flavor needs. `stamp` is the call's; NULL where the flavor has no context.
  */
 void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
-		     uint32_t procedure, const struct rpc_credentials *credentials);
+		     uint32_t procedure, struct rpc_credentials *credentials,
+		     struct rpc_stamp *stamp);
 
 /* What a reply header says. */
 enum rpc_verdict {

@@ -15,14 +15,14 @@ static void put_empty(struct xdr_out *out, uint32_t flavor)
 	xdr_put_u32(out, 0);
 }
 
-static void put_none(const struct rpc_credentials *credentials, struct xdr_out *out,
-		     const uint8_t *start)
+static void put_none(struct rpc_credentials *credentials, struct rpc_stamp *stamp,
+		     struct xdr_out *out, const uint8_t *start)
 {
 	put_empty(out, RPC_AUTH_NONE);
 }
 
-static void put_tls(const struct rpc_credentials *credentials, struct xdr_out *out,
-		    const uint8_t *start)
+static void put_tls(struct rpc_credentials *credentials, struct rpc_stamp *stamp,
+		    struct xdr_out *out, const uint8_t *start)
 {
 	put_empty(out, AUTH_TLS);
 }
@@ -31,11 +31,11 @@ void null_call_encode(uint8_t call[NULL_CALL_SIZE], uint32_t xid, uint32_t progr
 		      uint32_t version, bool probe)
 {
 	static const struct rpc_flavor none = {.put = put_none}, tls = {.put = put_tls};
-	const struct rpc_credentials credentials = {.flavor = probe ? &tls : &none};
+	struct rpc_credentials credentials = {.flavor = probe ? &tls : &none};
 	struct xdr_out out = {.at = call, .end = call + NULL_CALL_SIZE};
 
 	xdr_put_u32(&out, RECORD_LAST_FRAGMENT | (NULL_CALL_SIZE - MARK));
-	rpc_encode_call(&out, xid, program, version, NULL_PROCEDURE, &credentials);
+	rpc_encode_call(&out, xid, program, version, NULL_PROCEDURE, &credentials, NULL);
 }
 
 bool starttls_offered(const struct rpc_reply_header *reply)

@@ -83,8 +83,7 @@ static const struct rpc_channel_ops transport = {
 
 /* --- a protocol that asks, and needs nothing before that --- */
 
-static const uint8_t *encode(struct xdr_out *out, const struct call *call,
-			     const struct rpc_credentials *credentials)
+static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_credentials *credentials)
 {
 	return out->at;
 }
@@ -134,7 +133,7 @@ static const struct client_log told = {.refused = refused, .answered = ignore};
 int main(void)
 {
 	static struct clock clock = {.read = clock_monotonic};
-	static const struct rpc_credentials credentials = {.flavor = &flavor};
+	static struct rpc_credentials credentials = {.flavor = &flavor};
 	static const struct rpc_timing timing = {.timeo = 60 * SEC};
 	static struct counters counters;
 	static struct transport_counters transported;
