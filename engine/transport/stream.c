@@ -9,14 +9,16 @@
 
 enum {
 	MARK = 4,
-	HEADS_MAX = STREAM_CALLS_MAX * (MARK + RPC_STREAM_HEAD_MAX),
+	BEHIND_DATA = 4 + RPC_TAIL_MAX, /* pad and tail */
+	HEADS_MAX = STREAM_CALLS_MAX * (MARK + RPC_STREAM_HEAD_MAX) + BEHIND_DATA,
 };
 
 int stream_init(struct stream *stream, const struct rpc_terms *terms)
 {
 	stream->base.counters = terms->counters;
 	stream->heads = malloc(HEADS_MAX);
-	if (stream->heads && !record_reader_init(&stream->reader, terms->handler, terms->reply_max))
+	if (stream->heads && !record_reader_init(&stream->reader, terms->handler, terms->reply_max,
+						 terms->head_max ?: RPC_REPLY_HEAD_MAX))
 		return 0;
 	free(stream->heads);
 	return -ENOMEM;
@@ -35,7 +37,8 @@ static bool unsent(const struct stream *stream)
 	return stream->first != stream->last;
 }
 
-/* A call takes at most three spans (head, bulk, pad), of which the pad joins the next head. */
+/* A call takes at most three spans (head, bulk, what is behind that), of which the last joins the
+ * next head. */
 bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
 {
 	struct stream *stream = stream_of(channel);
@@ -43,7 +46,7 @@ bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
 	if (!unsent(stream))
 		stream->first = stream->last = stream->heads_used = 0;
 	if (stream->last + 3 > STREAM_SPANS_MAX ||
-	    stream->heads_used + MARK + RPC_STREAM_HEAD_MAX + MARK > HEADS_MAX)
+	    stream->heads_used + MARK + RPC_STREAM_HEAD_MAX + BEHIND_DATA > HEADS_MAX)
 		return false;
 	head->at = stream->heads + stream->heads_used + MARK;
 	head->end = head->at + RPC_STREAM_HEAD_MAX;
@@ -69,7 +72,8 @@ uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xd
 	uint32_t length = data->incoming ? 0 : data->length, pad = xdr_pad(length);
 	uint8_t *start = stream->heads + stream->heads_used;
 	uint32_t head_length = head->at - start; /* with the mark */
-	uint32_t message = head_length - MARK + length + pad;
+	uint32_t behind = pad + data->tail_length;
+	uint32_t message = head_length - MARK + length + behind;
 	uint32_t mark = htobe32(message | RECORD_LAST_FRAGMENT);
 
 	memcpy(start, &mark, MARK);
@@ -77,11 +81,13 @@ uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xd
 	stream->heads_used += head_length;
 	if (length)
 		add_span(stream, data->at, length);
-	if (pad) {
-		/* Zeros, right before the next call's head: both go as one span. */
+	if (behind) {
+		/* Right before the next call's head: both go as one span. */
 		memset(start + head_length, 0, pad);
-		add_span(stream, start + head_length, pad);
-		stream->heads_used += pad;
+		if (data->tail_length)
+			memcpy(start + head_length + pad, data->tail, data->tail_length);
+		add_span(stream, start + head_length, behind);
+		stream->heads_used += behind;
 	}
 	record_expect(&stream->reader);
 	stream->queued += MARK + message;

@@ -23,13 +23,6 @@
 #include "wire/reply.h"
 #include "wire/xdr.h"
 
-/* The bulk data of one call. */
-struct rpc_payload {
-	void *at;
-	uint32_t length; /* 0: the call has none */
-	bool incoming;	 /* its reply brings it, up to so many bytes; else the call carries it */
-};
-
 struct rpc_address {
 	struct sockaddr_storage remote;
 	socklen_t remote_length;
@@ -68,6 +61,8 @@ struct rpc_terms {
 	const struct rpc_handler *handler;
 	struct transport_counters *counters; /* so that they survive reconnects */
 	uint32_t reply_max; /* bytes: a longer reply fails the channel with -EMSGSIZE */
+	/* TCP, TLS: bytes of the longest head of a reply; 0: RPC_REPLY_HEAD_MAX. */
+	uint32_t head_max;
 	uint32_t calls_max; /* that will be outstanding at once */
 
 	/* RDMA's alone */

@@ -8,8 +8,7 @@
 #include "util.h"
 
 enum {
-	MARK = 4, /* bytes of a record mark */
-	HEAD_MAX = RPC_REPLY_HEAD_MAX,
+	MARK = 4,		 /* bytes of a record mark */
 	LONG_HEAD = 1024,	 /* from here on it is a listing's */
 	STAGE = 128 * 1024,	 /* many small replies by one receive */
 	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
@@ -19,12 +18,13 @@ enum {
 };
 
 int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
-		       uint32_t message_max)
+		       uint32_t message_max, uint32_t head_max)
 {
 	memset(reader, 0, sizeof(*reader));
 	reader->handler = handler;
 	reader->message_max = message_max;
-	reader->stage = malloc(STAGE);
+	reader->head_max = head_max;
+	reader->stage = malloc(max_of((uint32_t)STAGE, head_max + 2 * MARK));
 	return reader->stage ? 0 : -ENOMEM;
 }
 
@@ -79,7 +79,7 @@ static uint32_t rest_of_head(const struct record_reader *reader)
 {
 	if (reader->part != RECORD_HEAD || !reader->in_fragment || staged(reader) < LONG_HEAD)
 		return 0;
-	return min_of(reader->fragment, (uint32_t)HEAD_MAX) + MARK;
+	return min_of(reader->fragment, reader->head_max) + MARK;
 }
 
 int record_space(struct record_reader *reader, struct iovec space[2])
@@ -155,7 +155,7 @@ static int read_head(struct record_reader *reader)
 		reader->part = RECORD_BULK;
 		return 1;
 	}
-	if (reply.whole || reply.have >= HEAD_MAX)
+	if (reply.whole || reply.have >= reader->head_max)
 		return -EBADMSG;
 	if (reply.have < reader->fragment || staged(reader) - reply.have < MARK)
 		return 0;

@@ -23,7 +23,7 @@ enum record_part { RECORD_HEAD, RECORD_BULK, RECORD_REST };
 
 struct record_reader {
 	const struct rpc_handler *handler;
-	uint32_t message_max;
+	uint32_t message_max, head_max;
 
 	/* bytes received and not yet used: stage[from … to) */
 	uint8_t *stage;
@@ -42,9 +42,12 @@ struct record_reader {
 	uint32_t bulk_done;
 };
 
-/* 0, or -ENOMEM. handler must outlive the reader. */
+/*
+ * 0, or -ENOMEM. handler must outlive the reader. A head may have up to head_max bytes: memory for
+ * as many is reserved, and used as they come.
+ */
 int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
-		       uint32_t message_max);
+		       uint32_t message_max, uint32_t head_max);
 void record_reader_free(struct record_reader *reader);
 
 /* A call has been sent: one more reply is on its way. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * reply.h - how replies are handed over as they arrive: a head in memory, then where its bulk data
- * goes. Bulk data is the one long opaque of a message: what WRITE sends and READ brings.
+ * reply.h - a call's bulk data, and how replies are handed over as they arrive: a head in memory,
+ * then where its bulk data goes. Bulk data is the one long opaque of a message: what WRITE sends
+ * and READ brings.
  */
 #pragma once
 
@@ -17,9 +18,22 @@
  * listing. */
 #define RPC_REPLY_HEAD_MAX (36 * 1024)
 
+enum { RPC_TAIL_MAX = 48 };
+
+/* The bulk data of one call. */
+struct rpc_payload {
+	void *at;
+	uint32_t length; /* 0: the call has none */
+	bool incoming;	 /* its reply brings it, up to so many bytes; else the call carries it */
+	/* Bytes behind it and its pad, such as a checksum, up to RPC_TAIL_MAX: queue() copies them.
+	 */
+	const uint8_t *tail;
+	uint32_t tail_length;
+};
+
 /* The beginning of a reply, as far as it has arrived. */
 struct rpc_reply {
-	const uint8_t *message; /* from the xid on */
+	const uint8_t *message; /* from the xid on; a flavor may decrypt it where it lies */
 	uint32_t have;		/* bytes at hand */
 	bool whole;		/* there are no more than these */
 };

@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct rpc_handler handler = {on_reply, on_finished, NULL, &receiver};
 	struct record_reader reader;
 
-	if (size < TURNS || record_reader_init(&reader, &handler, MESSAGE_MAX))
+	if (size < TURNS || record_reader_init(&reader, &handler, MESSAGE_MAX, RPC_REPLY_HEAD_MAX))
 		return 0;
 	feed(&reader, data, data + TURNS, size - TURNS);
 	record_reader_free(&reader);

@@ -55,7 +55,10 @@ class Records:
         self._callbacks = ffi.callback(reply, self._reply), ffi.callback(finished, self._finished)
         self._handler = ffi.new("struct rpc_handler *", self._callbacks)
         self._reader, self._space = zeros("record_reader"), ffi.new("struct iovec[2]")
-        assert lib.record_reader_init(self._reader, self._handler, message_max) == 0
+        assert (
+            lib.record_reader_init(self._reader, self._handler, message_max, lib.RPC_REPLY_HEAD_MAX)
+            == 0
+        )
 
     def __enter__(self) -> Self:
         return self
