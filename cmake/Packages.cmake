@@ -3,7 +3,8 @@
 # Packages.cmake - what must be installed, checked together: one line names all that is missing.
 #
 # Sets the imported targets PkgConfig::LIBNFS and PkgConfig::LIBURING, PkgConfig::RDMA with RDMA_FOUND
-# and PkgConfig::TLS with TLS_FOUND when they are present; or nfsmulti_error.
+# PkgConfig::TLS with TLS_FOUND, PkgConfig::GSS with GSS_FOUND when they are present; or
+# nfsmulti_error.
 
 set(missing "")
 set(packages "")
@@ -25,6 +26,7 @@ if(PKG_CONFIG_FOUND)
 	pkg_check_modules(LIBURING QUIET IMPORTED_TARGET "liburing>=2.2")
 	pkg_check_modules(RDMA QUIET IMPORTED_TARGET libibverbs librdmacm)
 	pkg_check_modules(TLS QUIET IMPORTED_TARGET "gnutls>=3.7")
+	pkg_check_modules(GSS QUIET IMPORTED_TARGET "krb5-gssapi>=1.18" krb5)
 else()
 	nfsmulti_missing("pkg-config" pkg-config)
 endif()
@@ -33,6 +35,11 @@ if(NOT LIBNFS_FOUND)
 endif()
 if(NOT LIBURING_FOUND)
 	nfsmulti_missing("liburing >= 2.2" liburing-dev)
+endif()
+
+# Kerberos' messages are encrypted by GnuTLS.
+if(NOT TLS_FOUND)
+	set(GSS_FOUND FALSE)
 endif()
 
 if(missing)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sys/resource.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,48 @@ static void tell_tls(const struct job *job)
 				(double)time / (double)handshakes / MSEC);
 }
 
+/* Who calls, where Kerberos shows it. */
+static void tell_kerberos(const struct job *job)
+{
+	const struct conn *last = NULL;
+	uint64_t count = 0, time = 0, contexts = 0;
+
+	for (uint32_t i = 0; i < job->group.job.conn_count; i++) {
+		const struct security_counters *one = &job->group.conns[i]->counters.security;
+
+		if (!one->contexts)
+			continue;
+		last = job->group.conns[i];
+		count++;
+		time += one->context_time;
+		contexts += one->contexts;
+	}
+	if (last)
+		job_log_summary("Kerberos: %" PRIu64 " connection%s with %s by %s, %" PRIu64
+				" contexts (msec): avg=%.2f",
+				count, count == 1 ? "" : "s", pool_sec_word(last->path->config.sec),
+				last->counters.security.enctype, contexts,
+				(double)time / (double)contexts / MSEC);
+}
+
+/* How much of the thread's work was encryption and checksums, of either. */
+static void tell_crypto(const struct job *job)
+{
+	uint64_t crypto = 0, cpu;
+	struct rusage usage;
+
+	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
+		crypto += job->group.conns[i]->transport.crypto.total +
+			  job->group.conns[i]->counters.security.crypto.total;
+	if (!crypto || getrusage(RUSAGE_THREAD, &usage))
+		return;
+	cpu = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * SEC +
+	      (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+	job_log_summary("crypto: %.0f %% of the job's CPU, %.2f s of %.2f s",
+			min_of(100.0, 100.0 * (double)crypto / (double)max_of(cpu, MSEC)),
+			(double)crypto / SEC, (double)cpu / SEC);
+}
+
 /* One line for each kind, where there are several: of one alone fio tells the same. */
 static void tell_operations(const struct job *job)
 {
@@ -256,6 +299,8 @@ void job_stats_report(struct job *job)
 		write_stats_file(job, eo->stats_file);
 	summarise(job);
 	tell_tls(job);
+	tell_kerberos(job);
+	tell_crypto(job);
 	tell_operations(job);
 	tell_arrivals(job);
 	tell_left(job);

@@ -9,6 +9,7 @@
 #include "group/durability.h"
 #include "group/path.h"
 #include "nfs/path_client.h"
+#include "nfs/path_credentials.h"
 #include "nfs/path_tls.h"
 
 struct nfs_conn {
@@ -128,8 +129,9 @@ static bool over_rdma(const struct rpc_channel_ops *transport)
 
 static void nfs_close(struct conn *conn)
 {
+	client_take_leave(rpc_of(conn));
 	client_close(rpc_of(conn));
-	client_free(rpc_of(conn));
+	path_client_free(rpc_of(conn));
 	free(container_of(conn, struct nfs_conn, conn));
 }
 
@@ -142,6 +144,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.address = path_next_address(path, over_rdma(transport)),
 		.counters = &conn->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
+		.head_max = path_head_max(path),
 		.calls_max = job->io_count,
 		.memory = job->memory,
 		.inline_max = job->inline_max,
@@ -172,7 +175,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 	nfs->rpc.counters = &nfs->conn.counters;
 	nfs->rpc.latency = &nfs->conn.latency;
 	nfs->rpc.calls_max = job->io_count;
-	error = client_init(&nfs->rpc);
+	error = path_client_init(&nfs->rpc);
 	if (error) {
 		free(nfs);
 		return error;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "nfs/path_client.h"
+#include "nfs/path_credentials.h"
 #include "nfs/path_tls.h"
 #include "wait.h"
 
@@ -16,8 +17,9 @@ void names_rest(struct names *names)
 {
 	if (!names->connects)
 		return;
+	client_take_leave(&names->rpc);
 	client_close(&names->rpc);
-	client_free(&names->rpc);
+	path_client_free(&names->rpc);
 	names->connects = false;
 }
 
@@ -51,6 +53,7 @@ static int begin_opening(struct names *names)
 		.address = path_names_address(path),
 		.counters = &names->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
+		.head_max = path_head_max(path),
 		.calls_max = NAMES_CALLS,
 		.tls = &path->tls_terms,
 	};
@@ -63,7 +66,7 @@ static int begin_opening(struct names *names)
 	names->rpc.counters = &names->counters;
 	names->rpc.latency = &names->latency;
 	names->rpc.calls_max = NAMES_CALLS;
-	error = client_init(&names->rpc);
+	error = path_client_init(&names->rpc);
 	if (error)
 		return error;
 	names->connects = true;

@@ -2,6 +2,7 @@
 #include "nfs/path_client.h"
 
 #include "nfs/log_once.h"
+#include "nfs/path_credentials.h"
 #include "nfs/version.h"
 #include "wait.h"
 
@@ -9,12 +10,29 @@ struct rpc_client path_client(struct path *path)
 {
 	return (struct rpc_client){
 		.protocol = &path->version->protocol,
-		.credentials = &path->credentials.base,
 		.server = path,
 		.timing = &path->config.timing,
 		.log = &log_once,
 		.first_xid = path_random(),
 	};
+}
+
+int path_client_init(struct rpc_client *rpc)
+{
+	int error = path_credentials_open(rpc->server, &rpc->counters->security, &rpc->credentials);
+
+	if (error)
+		return error;
+	error = client_init(rpc);
+	if (error)
+		path_credentials_close(rpc->server, rpc->credentials);
+	return error;
+}
+
+void path_client_free(struct rpc_client *rpc)
+{
+	client_free(rpc);
+	path_credentials_close(rpc->server, rpc->credentials);
 }
 
 /* In the channel's words, where it has some: they say what to do. */
@@ -33,6 +51,11 @@ int path_client_ready(struct rpc_client *rpc)
 {
 	int error = client_ready(rpc);
 
+	if (error == -EINPROGRESS &&
+	    client_without_context_for(rpc) > path_names_timeout(rpc->server)) {
+		log_no_context(rpc);
+		return rpc->setup_error = -ETIMEDOUT;
+	}
 	if (error == -EINPROGRESS && client_unprepared_for(rpc) > path_names_timeout(rpc->server)) {
 		log_unanswered(rpc);
 		return rpc->setup_error = -ETIMEDOUT;

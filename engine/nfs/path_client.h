@@ -5,8 +5,13 @@
 #include "client/client.h"
 #include "nfs/path.h"
 
-/* One for client_init(); its events, clock, counters, latency and calls_max are to be added. */
+/* One for path_client_init(); its events, clock, counters, latency and calls_max are to be added.
+ */
 struct rpc_client path_client(struct path *path);
+
+/* client_init() and client_free(), and its credentials'. */
+int path_client_init(struct rpc_client *rpc);
+void path_client_free(struct rpc_client *rpc);
 
 /*
  * client_ready(), and -ETIMEDOUT where the server does not answer what comes before I/O for longer

@@ -21,6 +21,20 @@ static void write_tls(FILE *out, const struct transport_counters *transport)
 		microseconds(transport->handshake_time) / (double)transport->handshakes);
 }
 
+static void write_kerberos(FILE *out, const struct security_counters *security)
+{
+	line_string(out, "enctype", security->enctype);
+	line_number(out, "contexts", security->contexts);
+	fprintf(out, "\"context_mean_us\": %.3f, ",
+		microseconds(security->context_time) / (double)security->contexts);
+}
+
+/* Encryption and checksums of messages, by either. */
+static void write_crypto(FILE *out, uint64_t nanoseconds)
+{
+	fprintf(out, "\"crypto_ms\": %.3f, ", microseconds(nanoseconds) / 1e3);
+}
+
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
 		    const struct transport_counters *transport, const struct latency *latency)
 {
@@ -38,6 +52,10 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 		line_string(out, "xprtsec", label->xprtsec);
 	if (transport->handshakes)
 		write_tls(out, transport);
+	if (counters->security.contexts)
+		write_kerberos(out, &counters->security);
+	if (transport->handshakes || counters->security.contexts)
+		write_crypto(out, transport->crypto.total + counters->security.crypto.total);
 	line_number(out, "read_ops", counters->read_ops);
 	line_number(out, "read_bytes", counters->read_bytes);
 	line_number(out, "write_ops", counters->write_ops);

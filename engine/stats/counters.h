@@ -6,6 +6,14 @@
 #include <stdio.h>
 
 #include "stats/latency.h"
+#include "stats/sampled_time.h"
+
+/* What Kerberos did for it. */
+struct security_counters {
+	const char *enctype; /* of the latest context, such as "aes256-cts-hmac-sha1-96" */
+	uint64_t contexts, context_time; /* nanoseconds, of all of them */
+	struct sampled_time crypto;	 /* encryption and checksums */
+};
 
 struct counters {
 	uint64_t read_ops, read_bytes;	 /* answered READs and the bytes they brought */
@@ -19,6 +27,7 @@ struct counters {
 	uint64_t reissues;		 /* calls taken over from a path that failed */
 	uint64_t stale_replies;		 /* replies to no outstanding call, dropped */
 	uint64_t errors;		 /* calls that ended in an error */
+	struct security_counters security;
 };
 
 /* What its transport did. */
@@ -30,6 +39,7 @@ struct transport_counters {
 	/* TLS's alone */
 	uint64_t handshakes, handshake_time; /* nanoseconds, of all of them */
 	const char *cipher;		     /* of the latest, such as "AES-256-GCM" */
+	struct sampled_time crypto;	     /* encryption, without handshakes */
 
 	/* RDMA's alone */
 	uint64_t credits;	/* granted by the latest reply */

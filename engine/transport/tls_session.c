@@ -104,8 +104,11 @@ static void receive(struct tls_session *session)
 {
 	struct tls_bytes *in = &session->in;
 	int flags = session->may_wait ? 0 : MSG_DONTWAIT;
-	ssize_t length = recv(session->fd, in->at, session->in_most, flags);
+	ssize_t length;
 
+	sampled_leave(&session->counters->crypto);
+	length = recv(session->fd, in->at, session->in_most, flags);
+	sampled_return(&session->counters->crypto);
 	session->counters->syscalls++;
 	session->may_receive = false;
 	in->from = 0;
@@ -322,12 +325,14 @@ static int encrypt(struct tls_session *session, const struct iovec *spans, int c
 	size_t length;
 	int error = 0;
 
+	sampled_begin(&session->counters->crypto);
 	for (int i = 0; !error && i < BATCH; i++) {
 		bytes = next_record(session, &cursor, &length);
 		if (!bytes)
 			break;
 		error = encrypt_record(session, bytes, length);
 	}
+	sampled_end(&session->counters->crypto);
 	return error;
 }
 
@@ -369,8 +374,8 @@ static uint32_t worth_receiving(const struct iovec *spans, int count)
 	return (uint32_t)min_of(max_of(room, (size_t)RECORD_ROOM), (size_t)IN_MAX);
 }
 
-ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans, int count,
-			 bool wait)
+/* Fills the spans as far as there are records for them. */
+static ssize_t decrypt(struct tls_session *session, const struct iovec *spans, int count)
 {
 	struct cursor cursor = {spans, count, 0};
 	ssize_t total = 0, length;
@@ -378,8 +383,6 @@ ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans,
 	size_t room;
 	int error;
 
-	session->may_wait = wait;
-	session->in_most = worth_receiving(spans, count);
 	while ((to = take(&cursor, RECORD_MAX, &room))) {
 		length = session->failed ?: gnutls_record_recv(session->gnutls, (void *)to, room);
 		error = result_of(session, length);
@@ -389,6 +392,19 @@ ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans,
 		total += length;
 		cursor.used -= room - length;
 	}
+	return total;
+}
+
+ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans, int count,
+			 bool wait)
+{
+	ssize_t total;
+
+	session->may_wait = wait;
+	session->in_most = worth_receiving(spans, count);
+	sampled_begin(&session->counters->crypto);
+	total = decrypt(session, spans, count);
+	sampled_end(&session->counters->crypto);
 	return total;
 }
 

@@ -196,6 +196,14 @@ class ConnectionStats(_Line):
     handshakes: int = 0
     handshake_mean_us: float = 0.0
 
+    # Kerberos's alone
+    enctype: str = ""
+    contexts: int = 0
+    context_mean_us: float = 0.0
+
+    # Of either
+    crypto_ms: float = 0.0
+
     # RDMA's alone
     credits: int = 0
     rnr_errors: int = 0

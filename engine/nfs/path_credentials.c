@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/path_credentials.h"
+
+uint32_t path_head_max(const struct path *path)
+{
+	bool wraps = path->config.sec >= SEC_KRB5I;
+
+	return RPC_REPLY_HEAD_MAX + (wraps ? path->config.rsize : 0);
+}
+
+#ifdef HAVE_GSS
+#include "transport/kerberos.h"
+#include "wire/rpcsec_gss.h"
+
+int path_credentials_open(struct path *path, struct security_counters *counters,
+			  struct rpc_credentials **credentials)
+{
+	static const enum gss_service services[] = {
+		[SEC_KRB5] = GSS_SERVICE_NONE,
+		[SEC_KRB5I] = GSS_SERVICE_INTEGRITY,
+		[SEC_KRB5P] = GSS_SERVICE_PRIVACY,
+	};
+	const struct path_config *config = &path->config;
+	const struct kerberos_terms kerberos = {
+		.principal = config->principal,
+		.keytab = config->keytab,
+		.ccache = config->ccache,
+		.server = config->server_principal,
+		.counters = counters,
+	};
+	struct rpcsec_gss_terms terms = {
+		.service = services[config->sec],
+		.counters = counters,
+		.data_max = config->wsize,
+	};
+	int error;
+
+	if (config->sec == SEC_SYS) {
+		*credentials = &path->credentials.base;
+		return 0;
+	}
+	error = kerberos_new(&terms.mechanism, &kerberos);
+	return error ?: rpcsec_gss_new(credentials, &terms);
+}
+
+void path_credentials_close(struct path *path, struct rpc_credentials *credentials)
+{
+	if (credentials && credentials != &path->credentials.base)
+		rpcsec_gss_free(credentials);
+}
+#else
+int path_credentials_open(struct path *path, struct security_counters *counters,
+			  struct rpc_credentials **credentials)
+{
+	*credentials = &path->credentials.base; /* path_config.c refuses Kerberos */
+	return 0;
+}
+
+void path_credentials_close(struct path *path, struct rpc_credentials *credentials)
+{
+}
+#endif

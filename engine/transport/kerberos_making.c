@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "transport/kerberos_making.h"
+
+#include <gssapi/gssapi_ext.h>
+#include <gssapi/gssapi_krb5.h>
+#include <krb5/krb5.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util.h"
+
+enum {
+	ERROR_MAX = 240,
+	/* With a ticket at hand a step takes 0.2 ms: it is waited for, rather than looked for at
+	 * the next tick. */
+	PATIENCE_NS = 2000000,
+};
+
+struct making {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool works, left; /* under the lock */
+
+	char *principal, *keytab, *ccache, *server;
+
+	/* The thread's while it works, the owner's else. */
+	gss_ctx_id_t context;
+	gss_buffer_desc reply, token;
+	enum making_state state;
+	char error[ERROR_MAX];
+	struct making_result result;
+};
+
+/* --- words for a failure --- */
+
+/* The library's own. */
+static void describe(OM_uint32 major, OM_uint32 minor, char *text, size_t size)
+{
+	gss_buffer_desc words = GSS_C_EMPTY_BUFFER;
+	OM_uint32 ignored, more = 0;
+
+	gss_display_status(&ignored, minor ? minor : major,
+			   minor ? GSS_C_MECH_CODE : GSS_C_GSS_CODE, GSS_C_NO_OID, &more, &words);
+	snprintf(text, size, "%.*s", (int)words.length, (const char *)words.value);
+	gss_release_buffer(&ignored, &words);
+}
+
+static const char *remedy(OM_uint32 major, OM_uint32 minor)
+{
+	switch ((krb5_error_code)minor) {
+	case KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN: return ": server_principal= names another";
+	case KRB5_KDC_UNREACH:
+	case KRB5_REALM_UNKNOWN:
+	case KRB5_REALM_CANT_RESOLVE:
+		return ": does the KDC run, and is krb5.conf (KRB5_CONFIG) right?";
+	case KRB5KRB_AP_ERR_TKT_EXPIRED: return ": run kinit, or give keytab=";
+	default: break;
+	}
+	switch (GSS_ROUTINE_ERROR(major)) {
+	case GSS_S_NO_CRED:
+	case GSS_S_CREDENTIALS_EXPIRED: return ": run kinit, or give keytab= and principal=";
+	default: return "";
+	}
+}
+
+static void fail(struct making *making, const char *what, OM_uint32 major, OM_uint32 minor)
+{
+	char words[160];
+
+	describe(major, minor, words, sizeof(words));
+	snprintf(making->error, sizeof(making->error), "%s: %s%s", what, words,
+		 remedy(major, minor));
+	making->state = MAKING_FAILED;
+}
+
+/* --- one step, in the thread --- */
+
+static gss_name_t import(const char *text, gss_OID type)
+{
+	gss_buffer_desc buffer = {strlen(text), (void *)text};
+	gss_name_t name = GSS_C_NO_NAME;
+	OM_uint32 minor;
+
+	gss_import_name(&minor, &buffer, type, &name);
+	return name;
+}
+
+/* The client's tickets: GSS_C_NO_CREDENTIAL is the library's own choice. */
+static OM_uint32 acquire(const struct making *making, gss_cred_id_t *credential, OM_uint32 *minor)
+{
+	gss_key_value_element_desc elements[2];
+	gss_key_value_set_desc store = {0, elements};
+	gss_name_t name = GSS_C_NO_NAME;
+	OM_uint32 major, ignored;
+
+	*credential = GSS_C_NO_CREDENTIAL;
+	if (making->keytab)
+		elements[store.count++] =
+			(gss_key_value_element_desc){"client_keytab", making->keytab};
+	if (making->ccache)
+		elements[store.count++] = (gss_key_value_element_desc){"ccache", making->ccache};
+	if (!store.count && !making->principal)
+		return GSS_S_COMPLETE;
+	if (making->principal)
+		name = import(making->principal, (gss_OID)GSS_KRB5_NT_PRINCIPAL_NAME);
+	major = gss_acquire_cred_from(minor, name, 0, GSS_C_NO_OID_SET, GSS_C_INITIATE, &store,
+				      credential, NULL, NULL);
+	gss_release_name(&ignored, &name);
+	return major;
+}
+
+static OM_uint32 initiate(struct making *making, gss_cred_id_t credential, OM_uint32 *lifetime,
+			  OM_uint32 *minor)
+{
+	const OM_uint32 flags = GSS_C_MUTUAL_FLAG | GSS_C_INTEG_FLAG | GSS_C_CONF_FLAG;
+	gss_OID type = strchr(making->server, '/') ? (gss_OID)GSS_KRB5_NT_PRINCIPAL_NAME
+						   : GSS_C_NT_HOSTBASED_SERVICE;
+	gss_name_t server = import(making->server, type);
+	OM_uint32 major, ignored;
+
+	major = gss_init_sec_context(minor, credential, &making->context, server,
+				     (gss_OID)gss_mech_krb5, flags, 0, GSS_C_NO_CHANNEL_BINDINGS,
+				     &making->reply, NULL, &making->token, NULL, lifetime);
+	gss_release_name(&ignored, &server);
+	return major;
+}
+
+/* --- own tokens, beside the library's --- */
+
+static const char sample[] = "both-say-the-same-of-these-bytes";
+static const struct iovec sample_part = {(void *)sample, sizeof(sample)};
+static gss_buffer_desc sample_buffer = {sizeof(sample), (void *)sample};
+
+enum {
+	FLAGS_AT = 2,
+	SEQUENCE_AT = 8,
+	ACCEPTOR_SUBKEY = 4,
+	TOKEN_HEADER = 16
+}; /* RFC 4121, 4.2.6 */
+
+static uint64_t sequence_of(const gss_buffer_desc *token)
+{
+	uint64_t sequence;
+
+	memcpy(&sequence, (const uint8_t *)token->value + SEQUENCE_AT, sizeof(sequence));
+	return be64toh(sequence);
+}
+
+/* A MIC with the same number must be the same bytes. */
+static bool mic_agrees(struct krb5_keys *keys, const gss_buffer_desc *token)
+{
+	uint8_t own[KRB5_MIC_MAX];
+
+	return token->length == krb5_mic_size(keys) &&
+	       krb5_mic(keys, KRB5_INITIATOR, sequence_of(token), &sample_part, 1, own) &&
+	       !memcmp(own, token->value, token->length);
+}
+
+/* Two wrapped messages never are: the library's must open by our keys. */
+static bool wrap_agrees(struct making *making, struct krb5_keys *keys)
+{
+	gss_buffer_desc token = GSS_C_EMPTY_BUFFER;
+	OM_uint32 minor;
+	uint32_t length;
+	uint8_t *plain;
+	bool agrees;
+
+	if (gss_wrap(&minor, making->context, 1, GSS_C_QOP_DEFAULT, &sample_buffer, NULL, &token))
+		return false;
+	agrees = krb5_unwrap(keys, KRB5_INITIATOR, token.value, token.length, &plain, &length) &&
+		 length == sizeof(sample) && !memcmp(plain, sample, length);
+	gss_release_buffer(&minor, &token);
+	return agrees;
+}
+
+static const char *enctype_name(uint32_t enctype)
+{
+	static const char *const names[] = {
+		[17] = "aes128-cts-hmac-sha1-96",
+		[18] = "aes256-cts-hmac-sha1-96",
+		[19] = "aes128-cts-hmac-sha256-128",
+		[20] = "aes256-cts-hmac-sha384-192",
+	};
+
+	return enctype < ARRAY_SIZE(names) ? names[enctype] : NULL;
+}
+
+/* Keys of our own from the context's, proven by what the library makes. */
+static bool make_keys(struct making *making, gss_buffer_set_t key, const gss_buffer_desc *token)
+{
+	struct making_result *result = &making->result;
+	const gss_buffer_desc *secret = &key->elements[0], *oid = &key->elements[1];
+	/* The last arc of the identifier is the encryption type: one byte below 128. */
+	uint32_t enctype = ((const uint8_t *)oid->value)[oid->length - 1];
+	bool subkey = ((const uint8_t *)token->value)[FLAGS_AT] & ACCEPTOR_SUBKEY;
+
+	if (krb5_keys_new(&result->keys, enctype, secret->value, secret->length, subkey)) {
+		snprintf(
+			making->error, sizeof(making->error),
+			"the context's encryption type is number %u: AES is supported alone (17 to "
+			"20): permitted_enctypes in krb5.conf chooses",
+			enctype);
+		return false;
+	}
+	result->enctype = enctype_name(enctype);
+	if (mic_agrees(result->keys, token) && wrap_agrees(making, result->keys))
+		return true;
+	snprintf(making->error, sizeof(making->error),
+		 "our tokens of %s differ from those of this system's Kerberos library",
+		 result->enctype);
+	return false;
+}
+
+static bool export_context(struct making *making)
+{
+	gss_buffer_set_t key = GSS_C_NO_BUFFER_SET;
+	gss_buffer_desc token = GSS_C_EMPTY_BUFFER;
+	OM_uint32 major, minor;
+	bool made;
+
+	major = gss_inquire_sec_context_by_oid(&minor, making->context,
+					       (gss_OID)GSS_C_INQ_SSPI_SESSION_KEY, &key);
+	if (!major)
+		major = gss_get_mic(&minor, making->context, GSS_C_QOP_DEFAULT, &sample_buffer,
+				    &token);
+	if (major || key->count < 2 || !key->elements[1].length || token.length <= TOKEN_HEADER) {
+		fail(making, "the Kerberos library does not tell the context's key", major, minor);
+		made = false;
+	} else {
+		making->result.sequence = sequence_of(&token) + 2;
+		made = make_keys(making, key, &token);
+	}
+	gss_release_buffer(&minor, &token);
+	if (key)
+		explicit_bzero(key->elements[0].value, key->elements[0].length);
+	gss_release_buffer_set(&minor, &key);
+	return made;
+}
+
+static void finish(struct making *making, OM_uint32 lifetime)
+{
+	OM_uint32 minor;
+
+	making->result.lifetime =
+		lifetime == GSS_C_INDEFINITE ? UINT64_MAX : (uint64_t)lifetime * SEC;
+	making->state = export_context(making) ? MAKING_DONE : MAKING_FAILED;
+	gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
+}
+
+static void make_step(struct making *making)
+{
+	gss_cred_id_t credential;
+	OM_uint32 major, minor = 0, ignored, lifetime = 0;
+
+	gss_release_buffer(&ignored, &making->token);
+	major = acquire(making, &credential, &minor);
+	if (GSS_ERROR(major)) {
+		fail(making, "no ticket", major, minor);
+		return;
+	}
+	major = initiate(making, credential, &lifetime, &minor);
+	gss_release_cred(&ignored, &credential);
+	if (GSS_ERROR(major))
+		fail(making, "no context", major, minor);
+	else if (major == GSS_S_COMPLETE)
+		finish(making, lifetime);
+	else
+		making->state = MAKING_HAS_TOKEN;
+}
+
+/* --- the thread --- */
+
+static void free_making(struct making *making)
+{
+	OM_uint32 minor;
+
+	gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
+	gss_release_buffer(&minor, &making->token);
+	free(making->reply.value);
+	krb5_keys_free(making->result.keys);
+	free(making->principal);
+	free(making->keytab);
+	free(making->ccache);
+	free(making->server);
+	pthread_cond_destroy(&making->changed);
+	pthread_mutex_destroy(&making->lock);
+	free(making);
+}
+
+static void *run(void *argument)
+{
+	struct making *making = argument;
+	bool left;
+
+	make_step(making);
+	pthread_mutex_lock(&making->lock);
+	making->works = false;
+	left = making->left;
+	pthread_cond_signal(&making->changed);
+	pthread_mutex_unlock(&making->lock);
+	if (left)
+		free_making(making);
+	return NULL;
+}
+
+/* Signals are the job's: the thread takes none. */
+static bool start_thread(struct making *making)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	pthread_t thread;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	making->works = true;
+	error = pthread_create(&thread, &attributes, run, making);
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return !error;
+}
+
+static void start_step(struct making *making)
+{
+	if (start_thread(making))
+		return;
+	making->works = false;
+	making->state = MAKING_FAILED;
+	snprintf(making->error, sizeof(making->error),
+		 "no thread can be started for the Kerberos library");
+}
+
+/* --- the owner --- */
+
+static char *copy(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+/* With a keytab tickets stay in this process, one cache for each client. */
+static char *ccache_for(const struct kerberos_terms *terms)
+{
+	char *ccache;
+
+	if (terms->ccache || !terms->keytab)
+		return copy(terms->ccache);
+	if (asprintf(&ccache, "MEMORY:nfsmulti %s %s", terms->principal ?: "", terms->keytab) < 0)
+		return NULL;
+	return ccache;
+}
+
+struct making *making_begin(const struct kerberos_terms *terms)
+{
+	struct making *making = calloc(1, sizeof(*making));
+	pthread_condattr_t monotonic;
+
+	if (!making)
+		return NULL;
+	pthread_mutex_init(&making->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&making->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	making->principal = copy(terms->principal);
+	making->keytab = copy(terms->keytab);
+	making->ccache = ccache_for(terms);
+	making->server = copy(terms->server);
+	start_step(making);
+	return making;
+}
+
+/* True where the thread is done, or soon was. */
+static bool is_done(struct making *making)
+{
+	struct timespec until;
+	bool done;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += PATIENCE_NS;
+	if (until.tv_nsec >= (long)SEC) {
+		until.tv_sec++;
+		until.tv_nsec -= (long)SEC;
+	}
+	pthread_mutex_lock(&making->lock);
+	if (making->works)
+		pthread_cond_timedwait(&making->changed, &making->lock, &until);
+	done = !making->works;
+	pthread_mutex_unlock(&making->lock);
+	return done;
+}
+
+enum making_state making_look(struct making *making, struct making_result *result)
+{
+	if (!is_done(making))
+		return MAKING_WORKS;
+	*result = making->result;
+	result->token = making->token.value;
+	result->length = making->token.length;
+	result->error = making->error;
+	if (making->state == MAKING_DONE)
+		making->result.keys = NULL;
+	return making->state;
+}
+
+void making_go_on(struct making *making, const uint8_t *reply, uint32_t length)
+{
+	free(making->reply.value);
+	making->reply.value = malloc(length ?: 1);
+	making->reply.length = making->reply.value ? length : 0;
+	if (making->reply.length)
+		memcpy(making->reply.value, reply, length);
+	start_step(making);
+}
+
+void making_leave(struct making *making)
+{
+	bool works;
+
+	if (!making)
+		return;
+	pthread_mutex_lock(&making->lock);
+	works = making->works;
+	making->left = true;
+	pthread_mutex_unlock(&making->lock);
+	if (!works)
+		free_making(making);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * gss_window.h - sequence numbers of one RPCSEC_GSS context, and how far they may go.
+ *
+ * A server drops a call whose number lies behind its window (RFC 2203, 5.3.3.1), some without a
+ * word and some with the connection. Its threads may take calls in any order, so the oldest that is
+ * not answered bounds the next one that is sent.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { GSS_WINDOW_MAX = 256 }; /* of ours: a larger one of the server's is not used */
+
+struct gss_window {
+	uint32_t size;	       /* the server's, at most GSS_WINDOW_MAX */
+	uint32_t oldest, next; /* numbers from `oldest` on are not all answered */
+	bool done[GSS_WINDOW_MAX];
+};
+
+static inline void gss_window_open(struct gss_window *window, uint32_t size)
+{
+	memset(window, 0, sizeof(*window));
+	window->size = size < GSS_WINDOW_MAX ? size : GSS_WINDOW_MAX;
+	window->oldest = window->next = 1;
+}
+
+/* A window of one or two takes one call at a time. */
+static inline bool gss_window_has_room(const struct gss_window *window)
+{
+	uint32_t room = window->size > 2 ? window->size - 1 : 1;
+
+	return window->next - window->oldest < room;
+}
+
+static inline bool gss_window_is_empty(const struct gss_window *window)
+{
+	return window->next == window->oldest;
+}
+
+static inline uint32_t gss_window_take(struct gss_window *window)
+{
+	window->done[window->next % GSS_WINDOW_MAX] = false;
+	return window->next++;
+}
+
+/* Nobody waits for its answer any more. A number that was given back before is ignored. */
+static inline void gss_window_give_back(struct gss_window *window, uint32_t number)
+{
+	if (number - window->oldest >= window->next - window->oldest)
+		return;
+	window->done[number % GSS_WINDOW_MAX] = true;
+	while (window->oldest != window->next && window->done[window->oldest % GSS_WINDOW_MAX])
+		window->oldest++;
+}
+
+static inline void gss_window_give_all_back(struct gss_window *window)
+{
+	window->oldest = window->next;
+}
