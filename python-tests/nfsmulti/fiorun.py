@@ -38,7 +38,7 @@ SUMMARY = re.compile(
     r"nfsmulti: .*("
     r"\d+ connections? on \d+ paths?:|"
     r"\w+: \d+ done, 0 errors|"
-    r"TLS: \d+ connections? with|"
+    r"TLS: \d+ connections? with|Kerberos: \d+ connections? with|crypto: \d+ %|"
     r"meta_mix: beside the job's entries|"
     r"arrivals: (not )?sustained|"
     r'entries of ".*": (\d+ (files|director)|\d+ % done))'
