@@ -10,24 +10,6 @@
 
 /* --- its head --- */
 
-/* Whether a reply with success is the server's. */
-static enum rpc_belief believe(const struct rpc_client *rpc, const struct client_reply *reply)
-{
-	struct rpc_credentials *credentials = rpc->credentials;
-
-	if (reply->header.verdict != RPC_SUCCESS || call_is_context(reply->call))
-		return RPC_BELIEVED;
-	return credentials->flavor->check(credentials, &reply->call->stamp,
-					  &reply->header.verifier);
-}
-
-/* True where a reply is to be taken whole: the flavor unwraps it first. */
-static bool is_wrapped(const struct rpc_client *rpc, const struct client_reply *reply)
-{
-	return rpc->credentials->flavor->unwrap && reply->header.verdict == RPC_SUCCESS &&
-	       !call_is_context(reply->call);
-}
-
 /* An RPC error. Of a context that the server does not know, or not any more, another is made. */
 static enum disposition judge_verdict(const struct rpc_client *rpc, struct client_reply *reply)
 {
@@ -41,6 +23,13 @@ static enum disposition judge_verdict(const struct rpc_client *rpc, struct clien
 	return CALL_FAIL;
 }
 
+static enum disposition fail(struct client_reply *reply, int error, const char *fault)
+{
+	reply->result.error = error;
+	reply->result.fault = fault;
+	return CALL_FAIL;
+}
+
 static enum disposition judge_context(const struct rpc_client *rpc, struct xdr_in *in,
 				      struct client_reply *reply)
 {
@@ -49,33 +38,51 @@ static enum disposition judge_context(const struct rpc_client *rpc, struct xdr_i
 
 	if (context->answered(credentials, &reply->header, in))
 		return CALL_DONE;
-	reply->result.error = EACCES;
-	reply->result.fault = context->error(credentials);
-	return CALL_FAIL;
+	return fail(reply, EACCES, context->error(credentials));
 }
 
-/* What a reply means; in->bad: more bytes are needed for it, if there are any. */
-static enum disposition judge(const struct rpc_client *rpc, struct xdr_in *in,
-			      struct client_reply *reply, enum rpc_belief belief)
+/* Results that are the server's: a flavor may have to unwrap them first, all of them at once. */
+static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_in *in,
+				      struct client_reply *reply)
 {
 	struct rpc_credentials *credentials = rpc->credentials;
-	struct call *call = reply->call;
+	const struct rpc_flavor *flavor = credentials->flavor;
 
-	if (reply->header.verdict != RPC_SUCCESS)
-		return judge_verdict(rpc, reply);
-	if (call_is_context(call))
-		return judge_context(rpc, in, reply);
-	if (belief == RPC_REFUSED) {
-		reply->result.error = EACCES;
-		reply->result.fault = "the reply's verifier is not one of the calls' flavor";
+	if (flavor->unwrap && !reply->result.whole) {
+		in->bad = true;
 		return CALL_FAIL;
 	}
-	if (is_wrapped(rpc, reply) && !credentials->flavor->unwrap(credentials, &call->stamp, in)) {
-		reply->result.error = EBADMSG;
-		reply->result.fault = "the reply's checksum is wrong: it was changed on its way";
-		return CALL_FAIL;
+	if (flavor->unwrap && !flavor->unwrap(credentials, &reply->call->stamp, in))
+		return fail(reply, EBADMSG,
+			    "the reply's checksum is wrong: it was changed on its way");
+	return rpc->protocol->decode(in, reply->call, &reply->result);
+}
+
+/*
+ * What a reply means; in->bad: more bytes are needed for it, if there are any. False: it is not the
+ * server's, and counts as if it had not come.
+ */
+static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply)
+{
+	struct rpc_credentials *credentials = rpc->credentials;
+	const struct call *call = reply->call;
+
+	if (reply->header.verdict != RPC_SUCCESS) {
+		reply->disposition = judge_verdict(rpc, reply);
+		return true;
 	}
-	return rpc->protocol->decode(in, call, &reply->result);
+	if (call_is_context(call)) {
+		reply->disposition = judge_context(rpc, in, reply);
+		return true;
+	}
+	switch (credentials->flavor->check(credentials, &call->stamp, &reply->header.verifier)) {
+	case RPC_BELIEVED: reply->disposition = judge_results(rpc, in, reply); return true;
+	case RPC_REFUSED:
+		reply->disposition =
+			fail(reply, EACCES, "the reply's verifier is not one of the calls' flavor");
+		return true;
+	default: return false;
+	}
 }
 
 /* It is for a call that is known, and has come in full: only that call fails. */
@@ -112,7 +119,6 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 	struct rpc_client *rpc = context;
 	struct client_reply *reply = &rpc->reply;
 	struct xdr_in in = {message->message, message->message + message->have, false};
-	enum rpc_belief belief;
 	struct conn_io *io;
 	int error;
 
@@ -126,16 +132,12 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 	}
 	if (in.bad)
 		return 0;
-	belief = believe(rpc, reply);
-	if (belief == RPC_NOT_ARRIVED) {
+	reply->result = (struct call_result){.whole = message->whole};
+	if (!judge(rpc, &in, reply)) {
 		reply->call = NULL;
 		rpc->counters->stale_replies++;
 		return (int)message->have;
 	}
-	if (is_wrapped(rpc, reply) && !message->whole)
-		return 0;
-	reply->result = (struct call_result){.whole = message->whole};
-	reply->disposition = judge(rpc, &in, reply, belief);
 	if (in.bad && !message->whole)
 		return 0;
 	if (in.bad)

@@ -60,8 +60,7 @@ static bool queue_head(struct rpc_client *rpc, struct call *call, const struct x
 {
 	call->position = rpc->link.ops->queue(rpc->link.channel, call->xid, head, data);
 	call->last_sent = rpc->clock->now;
-	if (call->position)
-		rpc->queued = call->position;
+	rpc->queued = call->position ?: rpc->queued;
 	return call->position;
 }
 
@@ -88,9 +87,8 @@ static bool queue(struct rpc_client *rpc, struct call *call, struct xdr_out *hea
 /* --- what comes before I/O --- */
 
 /* True where one more call may go out, if the channel has room for it. */
-static bool has_room(struct rpc_client *rpc)
+static inline bool has_room(struct rpc_client *rpc, const struct rpc_context_ops *context)
 {
-	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
 	const struct link *link = &rpc->link;
 
 	return !context ||
@@ -115,7 +113,8 @@ static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 	struct call *call;
 	struct xdr_out head;
 
-	if (!has_room(rpc) || !link->ops->begin(link->channel, &head))
+	if (!has_room(rpc, rpc->credentials->flavor->context) ||
+	    !link->ops->begin(link->channel, &head))
 		return;
 	rpc->setup = call = call_take(&rpc->calls, rpc);
 	call->request = request;
@@ -201,6 +200,7 @@ static struct call *take_waiting(struct rpc_client *rpc)
 /* Queues what the channel takes; false: it takes nothing. */
 static bool queue_waiting(struct rpc_client *rpc)
 {
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
 	struct link *link = &rpc->link;
 	struct xdr_out head;
 	struct call *call;
@@ -208,7 +208,7 @@ static bool queue_waiting(struct rpc_client *rpc)
 
 	if (!prepare(rpc))
 		return false;
-	while (!TAILQ_EMPTY(&rpc->waiting) && has_room(rpc) &&
+	while (!TAILQ_EMPTY(&rpc->waiting) && has_room(rpc, context) &&
 	       link->ops->begin(link->channel, &head) && (call = take_waiting(rpc))) {
 		if (queue(rpc, call, &head))
 			TAILQ_INSERT_TAIL(&rpc->sent, call, link);
