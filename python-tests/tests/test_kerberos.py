@@ -92,7 +92,7 @@ def test_metadata(client: Client, kerberos: Lab, version: str) -> None:
     """Listings and names are wrapped like data."""
     job: dict[str, Option] = {
         "metadata": 1, "rw": "randwrite", "meta_write": "create", "meta_read": "lookup",
-        "bs": 1, "size": 200, "iodepth": 8, "filename": "tree",
+        "bs": 1, "size": 200, "iodepth": 8, "filename": f"tree{version}",
     }  # fmt: skip
     pool = nfs(kerberos, version)
     done(client(**job, pool=pool, security="krb5p"))
