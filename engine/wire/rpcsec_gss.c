@@ -38,7 +38,7 @@ struct rpcsec_gss {
 	struct rpcsec_gss_terms terms;
 
 	enum state state;
-	uint32_t context; /* how many there have been */
+	uint32_t context; /* how many have been begun */
 	struct gss_window window;
 	uint8_t handle[HANDLE_MAX];
 	uint32_t handle_length;
@@ -361,7 +361,6 @@ static enum rpc_context_state open_context(struct rpcsec_gss *gss, uint64_t now)
 	if (!number_mic_ok(gss, gss->window_size, gss->window_mic, gss->window_mic_length))
 		return fail(gss, "the reply that ends the making of a context is not the server's");
 	gss_window_open(&gss->window, gss->window_size);
-	gss->context++;
 	set_lifetime(gss, now, gss->step.lifetime);
 	counters->contexts++;
 	counters->context_time += now - gss->began;
@@ -411,8 +410,9 @@ static enum rpc_context_state step(struct rpc_credentials *credentials, uint64_t
 	case ASKING: return RPC_CONTEXT_ASKS;
 	case MAKING: return make(gss, now);
 	case ASKED: return RPC_CONTEXT_WAITS;
-	default:
+	default: /* by the keys of the last one nothing is believed any more */
 		gss->began = now;
+		gss->context++;
 		gss->handle_length = 0;
 		mechanism->ops->begin(mechanism);
 		gss->state = MAKING;
