@@ -52,9 +52,11 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 		in->bad = true;
 		return CALL_FAIL;
 	}
-	if (flavor->unwrap && !flavor->unwrap(credentials, &reply->call->stamp, in))
+	if (flavor->unwrap && !flavor->unwrap(credentials, &reply->call->stamp, in)) {
+		in->bad = false; /* a length may have been changed */
 		return fail(reply, EBADMSG,
 			    "the reply's checksum is wrong: it was changed on its way");
+	}
 	return rpc->protocol->decode(in, reply->call, &reply->result);
 }
 
