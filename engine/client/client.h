@@ -30,6 +30,7 @@ struct client_reply {
 	enum disposition disposition;
 	struct call_result result;
 	bool premature; /* it answers a call that was to be sent again: the channel is to go */
+	bool unread;	/* it was changed on its way: the call may have been carried out, or not */
 };
 
 struct rpc_client {

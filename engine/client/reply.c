@@ -54,6 +54,7 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 	}
 	if (flavor->unwrap && !flavor->unwrap(credentials, &reply->call->stamp, in)) {
 		in->bad = false; /* a length may have been changed */
+		reply->unread = true;
 		return fail(reply, EBADMSG,
 			    "the reply's checksum is wrong: it was changed on its way");
 	}
@@ -135,6 +136,7 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 	if (in.bad)
 		return 0;
 	reply->result = (struct call_result){.whole = message->whole};
+	reply->unread = false;
 	if (!judge(rpc, &in, reply)) {
 		reply->call = NULL;
 		rpc->counters->stale_replies++;
@@ -287,7 +289,7 @@ static void setup_answered(struct rpc_client *rpc, struct call *call)
 		break;
 	case CALL_FAIL: explain_setup(rpc, call); rpc->setup_error = -reply->result.error;
 	}
-	client_drop_setup(rpc, true);
+	client_drop_setup(rpc, !reply->unread);
 }
 
 static void answered(struct rpc_client *rpc, struct call *call)
@@ -319,7 +321,7 @@ static void answered(struct rpc_client *rpc, struct call *call)
 		repeat(rpc, call);
 		break;
 	case CALL_AUTHENTICATE: authenticate(rpc, call); break;
-	case CALL_FAIL: call_finish(call, true, reply->result.error); break;
+	case CALL_FAIL: call_finish(call, !reply->unread, reply->result.error); break;
 	}
 }
 
