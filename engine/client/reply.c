@@ -250,13 +250,14 @@ static void recover(struct rpc_client *rpc, const struct call *call)
 
 /*
  * The server knows the call's context no more, and has not carried the call out: it goes out again
- * with its xid, once another context is made.
+ * with its xid, once another context is made. It goes first: the others may wait for the slot that
+ * it keeps.
  */
 static void authenticate(struct rpc_client *rpc, struct call *call)
 {
 	call_release_stamp(call);
 	call->last_sent = 0;
-	TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
+	TAILQ_INSERT_HEAD(&rpc->waiting, call, link);
 	rpc->prepared = false;
 }
 
