@@ -16,7 +16,7 @@ enum gss_procedure { GSS_DATA = 0, GSS_INIT = 1, GSS_CONTINUE = 2, GSS_DESTROY =
 
 enum {
 	HANDLE_MAX = 128,  /* bytes; servers' have up to 16 */
-	DENIALS_MAX = 3,   /* contexts in a row that the server does not know */
+	DENIALS_MAX = 3,   /* contexts in a row, over a connection, that the server does not know */
 	ARENA = 4 << 20,   /* bytes of encrypted calls that have not left */
 	PROCEDURE_AT = 20, /* in a call's header */
 };
@@ -518,13 +518,17 @@ static void release(struct rpc_credentials *credentials, struct rpc_stamp *stamp
 	*stamp = (struct rpc_stamp){0};
 }
 
-/* The context itself outlives its connections. */
+/*
+ * The context itself outlives its connections. A server that was restarted knows it no more, which
+ * says nothing of the next one.
+ */
 static void lost(struct rpc_credentials *credentials)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 
 	gss_window_give_all_back(&gss->window);
 	gss->arena_used = 0;
+	gss->denials = 0;
 	if (gss->state == ASKING || gss->state == ASKED)
 		gss->state = NO_CONTEXT;
 }
