@@ -138,6 +138,16 @@ static bool can_retransmit(const struct rpc_client *rpc, const struct call *call
 	       (call != rpc->reply.call && link->ops->sent(link->channel) >= call->position);
 }
 
+/* Its next copy waits for the room that this one takes. */
+static void leave_number(const struct call *call)
+{
+	struct rpc_credentials *credentials = call->rpc->credentials;
+	const struct rpc_context_ops *context = credentials->flavor->context;
+
+	if (context)
+		context->overdue(credentials, &call->stamp);
+}
+
 static void retransmit(struct rpc_client *rpc, uint64_t now)
 {
 	struct call *call = rpc->setup, *next;
@@ -162,7 +172,7 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 		if (rpc->protocol->sends_once)
 			continue;
 		call->last_sent = 0; /* until it has gone out again a reply is dropped */
-		call_release_stamp(call);
+		leave_number(call);
 		TAILQ_REMOVE(&rpc->sent, call, link);
 		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 	}

@@ -74,6 +74,8 @@ struct rpc_context_ops {
 	/* True where one more call may go out. `sent`: all of the earlier ones have left. */
 	bool (*room)(struct rpc_credentials *credentials, bool sent);
 
+	/* The call is to go out again: its number is not waited for, but may still be answered. */
+	void (*overdue)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp);
 	/* The call was answered, or will not be answered by what its stamp says. */
 	void (*release)(struct rpc_credentials *credentials, struct rpc_stamp *stamp);
 	/* So will none, since the connection is lost. */

@@ -509,12 +509,17 @@ static bool room(struct rpc_credentials *credentials, bool sent)
 	       (!gss->arena || gss->arena_size - gss->arena_used >= longest);
 }
 
-static void release(struct rpc_credentials *credentials, struct rpc_stamp *stamp)
+static void overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 
 	if (stamp->numbers[0] && stamp->context == gss->context)
 		gss_window_give_back(&gss->window, stamp->numbers[0]);
+}
+
+static void release(struct rpc_credentials *credentials, struct rpc_stamp *stamp)
+{
+	overdue(credentials, stamp);
 	*stamp = (struct rpc_stamp){0};
 }
 
@@ -569,6 +574,7 @@ static const struct rpc_context_ops context_ops = {
 	.error = error,
 	.due = due,
 	.room = room,
+	.overdue = overdue,
 	.release = release,
 	.lost = lost,
 	.denied = denied,
