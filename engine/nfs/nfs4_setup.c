@@ -5,6 +5,7 @@ enum {
 	NAMES_MESSAGE = 8192, /* of a session that carries no data */
 	OPERATIONS_MAX = 8,   /* of a compound */
 	FEW = 8,	      /* slots */
+	WRAPPED_ROOM = 1024,  /* of a reply with integrity or privacy: knfsd lets 800 bytes be */
 };
 
 /* --- arguments --- */
@@ -20,19 +21,21 @@ static void put_exchange_id(const struct nfs4_request *request, struct nfs4_comp
 static void put_create_session(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	const struct nfs4_path *path;
-	uint32_t rsize = 0, wsize = 0;
+	uint32_t rsize = 0, wsize = 0, reply_room = NFS4_MESSAGE_ROOM;
 	struct nfs4_channel fore;
 
 	LIST_FOREACH (path, &request->client->paths, link) {
 		rsize = max_of(rsize, path->path->config.rsize);
 		wsize = max_of(wsize, path->path->config.wsize);
+		if (path->path->config.sec >= SEC_KRB5I)
+			reply_room = NFS4_MESSAGE_ROOM + WRAPPED_ROOM;
 	}
 	fore = (struct nfs4_channel){
 		.request_max = max_of(wsize + NFS4_MESSAGE_ROOM, (uint32_t)NAMES_MESSAGE),
-		.response_max = max_of(rsize + NFS4_MESSAGE_ROOM, (uint32_t)NAMES_MESSAGE),
+		.response_max = max_of(rsize + reply_room, (uint32_t)NAMES_MESSAGE),
 		/* Servers may count slots by the room for replies that they keep: names need it,
 		 * and a session with many slots carries data. */
-		.cached_max = request->session->wanted > FEW ? 0 : NFS4_MESSAGE_ROOM,
+		.cached_max = request->session->wanted > FEW ? 0 : reply_room,
 		.operations_max = OPERATIONS_MAX,
 		.slots = request->session->wanted,
 	};
