@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* kerberos.c - the mechanism's side of the thread: what kerberos_thread.c makes, and own tokens. */
+/* kerberos.c - a mechanism whose contexts kerberos_making.c makes, and whose tokens are our own. */
 #include "transport/kerberos.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ struct kerberos {
 	struct gss_mechanism base;
 	struct kerberos_terms terms;
 	struct making *making; /* NULL: no context is being made */
-	struct krb5_keys *keys;
+	struct krb5_keys *keys, *earlier;
 	uint64_t sequence; /* of our next token */
 };
 
@@ -33,8 +33,6 @@ static void begin(struct gss_mechanism *mechanism)
 	struct kerberos *kerberos = kerberos_of(mechanism);
 
 	making_leave(kerberos->making);
-	krb5_keys_free(kerberos->keys);
-	kerberos->keys = NULL;
 	kerberos->making = making_begin(&kerberos->terms);
 }
 
@@ -51,6 +49,8 @@ static void take_context(struct kerberos *kerberos, const struct making_result *
 			 struct gss_step *step)
 {
 	step->lifetime = made->lifetime;
+	krb5_keys_free(kerberos->earlier);
+	kerberos->earlier = kerberos->keys;
 	kerberos->keys = made->keys;
 	kerberos->sequence = made->sequence;
 	kerberos->terms.counters->enctype = made->enctype;
@@ -103,18 +103,27 @@ static bool wrap(struct gss_mechanism *mechanism, const struct iovec *parts, int
 	return krb5_wrap(kerberos->keys, KRB5_INITIATOR, kerberos->sequence++, parts, count, to);
 }
 
-static bool verify(struct gss_mechanism *mechanism, const struct iovec *parts, int count,
-		   const uint8_t *token, uint32_t length)
+static struct krb5_keys *keys_of(struct gss_mechanism *mechanism, bool earlier)
 {
-	return krb5_mic_ok(kerberos_of(mechanism)->keys, KRB5_ACCEPTOR, parts, count, token,
-			   length);
+	struct kerberos *kerberos = kerberos_of(mechanism);
+
+	return earlier ? kerberos->earlier : kerberos->keys;
 }
 
-static bool unwrap(struct gss_mechanism *mechanism, uint8_t *token, uint32_t length,
+static bool verify(struct gss_mechanism *mechanism, bool earlier, const struct iovec *parts,
+		   int count, const uint8_t *token, uint32_t length)
+{
+	struct krb5_keys *keys = keys_of(mechanism, earlier);
+
+	return keys && krb5_mic_ok(keys, KRB5_ACCEPTOR, parts, count, token, length);
+}
+
+static bool unwrap(struct gss_mechanism *mechanism, bool earlier, uint8_t *token, uint32_t length,
 		   uint8_t **plain, uint32_t *plain_length)
 {
-	return krb5_unwrap(kerberos_of(mechanism)->keys, KRB5_ACCEPTOR, token, length, plain,
-			   plain_length);
+	struct krb5_keys *keys = keys_of(mechanism, earlier);
+
+	return keys && krb5_unwrap(keys, KRB5_ACCEPTOR, token, length, plain, plain_length);
 }
 
 /* --- making and ending --- */
@@ -125,6 +134,7 @@ static void end(struct gss_mechanism *mechanism)
 
 	making_leave(kerberos->making);
 	krb5_keys_free(kerberos->keys);
+	krb5_keys_free(kerberos->earlier);
 	free(kerberos);
 }
 

@@ -23,6 +23,7 @@ struct making {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool works, left; /* under the lock */
+	bool looked_at;	  /* since the step began: it is not waited for again */
 
 	char *principal, *keytab, *ccache, *server;
 
@@ -250,13 +251,31 @@ static void finish(struct making *making, OM_uint32 lifetime)
 	gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
 }
 
+/*
+ * Getting tickets empties their cache before it is filled: connections whose tickets end together
+ * go one after the other. A fork takes no thread along, so that nobody holds the lock there.
+ */
+static pthread_mutex_t tickets = PTHREAD_MUTEX_INITIALIZER;
+
+static void forget_lock(void)
+{
+	pthread_mutex_init(&tickets, NULL);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forget_lock);
+}
+
 static void make_step(struct making *making)
 {
 	gss_cred_id_t credential;
 	OM_uint32 major, minor = 0, ignored, lifetime = 0;
 
 	gss_release_buffer(&ignored, &making->token);
+	pthread_mutex_lock(&tickets);
 	major = acquire(making, &credential, &minor);
+	pthread_mutex_unlock(&tickets);
 	if (GSS_ERROR(major)) {
 		fail(making, "no ticket", major, minor);
 		return;
@@ -310,15 +329,18 @@ static void *run(void *argument)
 static bool start_thread(struct making *making)
 {
 	pthread_attr_t attributes;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	sigset_t all, before;
 	pthread_t thread;
 	int error;
 
+	pthread_once(&once, watch_forks);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	making->works = true;
+	making->looked_at = false;
 	error = pthread_create(&thread, &attributes, run, making);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -337,21 +359,28 @@ static void start_step(struct making *making)
 
 /* --- the owner --- */
 
-static char *copy(const char *text)
+/* False: out of memory. */
+static bool copy(char **to, const char *text)
 {
-	return text ? strdup(text) : NULL;
+	*to = text ? strdup(text) : NULL;
+	return *to || !text;
 }
 
-/* With a keytab tickets stay in this process, one cache for each client. */
-static char *ccache_for(const struct kerberos_terms *terms)
+/* With a keytab tickets stay in this process, one cache for each principal. */
+static bool copy_ccache(char **to, const struct kerberos_terms *terms)
 {
-	char *ccache;
-
 	if (terms->ccache || !terms->keytab)
-		return copy(terms->ccache);
-	if (asprintf(&ccache, "MEMORY:nfsmulti %s %s", terms->principal ?: "", terms->keytab) < 0)
-		return NULL;
-	return ccache;
+		return copy(to, terms->ccache);
+	if (asprintf(to, "MEMORY:nfsmulti %s %s", terms->principal ?: "", terms->keytab) >= 0)
+		return true;
+	*to = NULL;
+	return false;
+}
+
+static bool copy_terms(struct making *making, const struct kerberos_terms *terms)
+{
+	return copy(&making->principal, terms->principal) && copy(&making->keytab, terms->keytab) &&
+	       copy_ccache(&making->ccache, terms) && copy(&making->server, terms->server);
 }
 
 struct making *making_begin(const struct kerberos_terms *terms)
@@ -366,10 +395,10 @@ struct making *making_begin(const struct kerberos_terms *terms)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&making->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	making->principal = copy(terms->principal);
-	making->keytab = copy(terms->keytab);
-	making->ccache = ccache_for(terms);
-	making->server = copy(terms->server);
+	if (!copy_terms(making, terms)) {
+		free_making(making);
+		return NULL;
+	}
 	start_step(making);
 	return making;
 }
@@ -387,8 +416,9 @@ static bool is_done(struct making *making)
 		until.tv_nsec -= (long)SEC;
 	}
 	pthread_mutex_lock(&making->lock);
-	if (making->works)
+	if (making->works && !making->looked_at)
 		pthread_cond_timedwait(&making->changed, &making->lock, &until);
+	making->looked_at = true;
 	done = !making->works;
 	pthread_mutex_unlock(&making->lock);
 	return done;

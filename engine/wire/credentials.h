@@ -4,7 +4,8 @@
  * flavor of authentication (RFC 5531, 8.2).
  *
  * A flavor's own structure begins with a struct rpc_credentials. It belongs to whoever made it, and
- * outlives all calls that use it. Nothing here blocks; nothing but context->step() allocates.
+ * outlives all calls that use it. Nothing here waits for longer than 2 ms; nothing allocates but
+ * what makes a context.
  */
 #pragma once
 
@@ -68,8 +69,9 @@ struct rpc_context_ops {
 			 struct xdr_in *in);
 	const char *(*error)(const struct rpc_credentials *credentials);
 
-	/* Another one is due soon: step() is to be called, and no call to go out meanwhile. */
-	bool (*due)(const struct rpc_credentials *credentials, uint64_t now);
+	/* Another one is due: step() is to be called, and no call to go out meanwhile. To be asked
+	 * about every 100 ms. */
+	bool (*due)(struct rpc_credentials *credentials, uint64_t now);
 
 	/* True where one more call may go out. `sent`: all of the earlier ones have left. */
 	bool (*room)(struct rpc_credentials *credentials, bool sent);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * gss_mechanism.h - what RPCSEC_GSS needs of a mechanism of GSS-API (RFC 2743): tokens that make a
- * context with the server, and then tokens that protect messages. One for each client, at most one
- * context at a time.
+ * context with the server, and then tokens that protect messages. One for each client. It has a
+ * context, and the one before that, by which late replies come; and at most one in the making.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ enum { GSS_MIC_MAX = 40, GSS_WRAP_MAX = 80 };
 enum gss_progress {
 	GSS_WORKING, /* to be asked again: nothing here waits for long */
 	GSS_TOKEN,   /* `token` is to be sent to the server */
-	GSS_MADE,    /* the context is there, after a token at the last step or before */
+	GSS_MADE,    /* it is the context now, and the last one the earlier */
 	GSS_FAILED,  /* `error` says why */
 };
 
@@ -30,7 +30,7 @@ struct gss_step {
 };
 
 struct gss_mechanism_ops {
-	/* Begins another context, and forgets the last. feed(): what the server has replied. */
+	/* Begins to make the next context. feed(): what the server has replied. */
 	void (*begin)(struct gss_mechanism *mechanism);
 	void (*feed)(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t length);
 	enum gss_progress (*progress)(struct gss_mechanism *mechanism, struct gss_step *step);
@@ -45,11 +45,12 @@ struct gss_mechanism_ops {
 	bool (*wrap)(struct gss_mechanism *mechanism, const struct iovec *parts, int count,
 		     uint8_t *token);
 
-	/* False: these are not the server's. unwrap() decrypts in place. */
-	bool (*verify)(struct gss_mechanism *mechanism, const struct iovec *parts, int count,
-		       const uint8_t *mic, uint32_t length);
-	bool (*unwrap)(struct gss_mechanism *mechanism, uint8_t *token, uint32_t length,
-		       uint8_t **plain, uint32_t *plain_length);
+	/* False: these are not the server's, by the context or the earlier one. unwrap() decrypts
+	 * in place. */
+	bool (*verify)(struct gss_mechanism *mechanism, bool earlier, const struct iovec *parts,
+		       int count, const uint8_t *mic, uint32_t length);
+	bool (*unwrap)(struct gss_mechanism *mechanism, bool earlier, uint8_t *token,
+		       uint32_t length, uint8_t **plain, uint32_t *plain_length);
 
 	void (*free)(struct gss_mechanism *mechanism);
 };

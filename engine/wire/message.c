@@ -93,7 +93,7 @@ int rpc_verdict_errno(const struct rpc_reply_header *header)
 }
 
 /* RFC 5531, 9: auth_stat */
-static const char *auth_stat_name(uint32_t stat)
+const char *rpc_auth_stat_name(uint32_t stat)
 {
 	static const char *const names[] = {
 		[0] = "AUTH_OK",
@@ -143,13 +143,19 @@ void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, c
 		if (header->auth_stat == AUTH_TOOWEAK)
 			snprintf(text, size,
 				 "the server denied the credentials (AUTH_TOOWEAK): the export "
-				 "wants Kerberos: security=krb5, krb5i or krb5p");
+				 "wants other security: security= chooses krb5, krb5i or krb5p");
+		else if (header->auth_stat == RPC_CREDENTIAL_PROBLEM ||
+			 header->auth_stat == RPC_CONTEXT_PROBLEM)
+			snprintf(text, size,
+				 "the server does not know the Kerberos context that it has just "
+				 "made (%s): its log says why",
+				 rpc_auth_stat_name(header->auth_stat));
 		else
 			snprintf(text, size,
 				 "the server denied the credentials (%s): it may want a reserved "
 				 "source port (run as root, or export with \"insecure\") or "
 				 "Kerberos",
-				 auth_stat_name(header->auth_stat));
+				 rpc_auth_stat_name(header->auth_stat));
 		break;
 	default: snprintf(text, size, "the reply is not an RPC reply"); break;
 	}

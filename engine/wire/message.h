@@ -42,6 +42,9 @@ struct rpc_reply_header {
  */
 void rpc_decode_reply(struct xdr_in *in, struct rpc_reply_header *header);
 
+/* "AUTH_TOOWEAK" and the like. */
+const char *rpc_auth_stat_name(uint32_t stat);
+
 /* The errno that stands for a verdict other than RPC_SUCCESS. */
 int rpc_verdict_errno(const struct rpc_reply_header *header);
 

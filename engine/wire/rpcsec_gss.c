@@ -11,7 +11,8 @@
 #include "wire/reply.h"
 
 /* RFC 2203, 5 and 5.3.3.3 */
-enum { VERSION = 1, NUMBER_MAX = 0x7fffffff };
+/* NUMBER_MAX: 2^31, and room for what is sent until the next context is there. */
+enum { VERSION = 1, NUMBER_MAX = 0x7f000000 };
 enum gss_procedure { GSS_DATA = 0, GSS_INIT = 1, GSS_CONTINUE = 2, GSS_DESTROY = 3 };
 
 enum {
@@ -22,7 +23,7 @@ enum {
 };
 
 static const uint64_t MARGIN_MAX = 300 * SEC; /* before its end a context is replaced */
-static const uint64_t DRAIN_MAX = SEC;	      /* calls sent by the old one have so long */
+static const uint64_t RENEW_AGAIN = 10 * SEC; /* after that was in vain */
 
 enum state {
 	NO_CONTEXT,
@@ -30,19 +31,25 @@ enum state {
 	ASKING, /* its token is to be sent */
 	ASKED,
 	READY,
-	DRAINING, /* it is to be replaced */
+};
+
+struct handle {
+	uint8_t bytes[HANDLE_MAX];
+	uint32_t length;
 };
 
 struct rpcsec_gss {
 	struct rpc_credentials base;
 	struct rpcsec_gss_terms terms;
 
-	enum state state;
-	uint32_t context; /* how many have been begun */
+	enum state state; /* of the context that is being made, or of the present one */
+	bool usable;	  /* the present one, for all that is known */
+	bool renewing;	  /* the mechanism makes the next beside it */
+	bool put_off;	  /* that was in vain: not again at once */
+	uint32_t context; /* how many there have been */
 	struct gss_window window;
-	uint8_t handle[HANDLE_MAX];
-	uint32_t handle_length;
-	uint64_t began, draining; /* when */
+	struct handle handle, next_handle;
+	uint64_t began; /* when the making did */
 	uint64_t renew_at, expires;
 	uint32_t denials;
 	char error[240];
@@ -54,6 +61,7 @@ struct rpcsec_gss {
 	uint32_t window_mic_length;
 
 	uint32_t matched;	    /* the number that the latest verifier was of */
+	bool earlier;		    /* and that was by the context before the present one */
 	uint8_t tail[RPC_TAIL_MAX]; /* of the latest call */
 	uint8_t *arena;		    /* privacy: encrypted calls until they have left */
 	uint32_t arena_size, arena_used;
@@ -87,25 +95,25 @@ static bool make_mic(struct rpcsec_gss *gss, const struct iovec *parts, int coun
 	return made;
 }
 
-static bool verify_mic(struct rpcsec_gss *gss, const struct iovec *parts, int count,
+static bool verify_mic(struct rpcsec_gss *gss, bool earlier, const struct iovec *part,
 		       const uint8_t *mic, uint32_t length)
 {
 	struct gss_mechanism *mechanism = gss->terms.mechanism;
 	bool right;
 
 	sampled_begin(crypto(gss));
-	right = mechanism->ops->verify(mechanism, parts, count, mic, length);
+	right = mechanism->ops->verify(mechanism, earlier, part, 1, mic, length);
 	sampled_end(crypto(gss));
 	return right;
 }
 
-static bool number_mic_ok(struct rpcsec_gss *gss, uint32_t number, const uint8_t *mic,
+static bool number_mic_ok(struct rpcsec_gss *gss, bool earlier, uint32_t number, const uint8_t *mic,
 			  uint32_t length)
 {
 	uint32_t wire = htobe32(number);
 	const struct iovec part = {&wire, sizeof(wire)};
 
-	return verify_mic(gss, &part, 1, mic, length);
+	return verify_mic(gss, earlier, &part, mic, length);
 }
 
 /* --- credential and verifier --- */
@@ -113,13 +121,16 @@ static bool number_mic_ok(struct rpcsec_gss *gss, uint32_t number, const uint8_t
 static void put_credential(const struct rpcsec_gss *gss, struct xdr_out *out,
 			   enum gss_procedure procedure, uint32_t number)
 {
+	bool makes = procedure == GSS_INIT || procedure == GSS_CONTINUE;
+	const struct handle *handle = makes ? &gss->next_handle : &gss->handle;
+
 	xdr_put_u32(out, RPC_GSS);
-	xdr_put_u32(out, 5 * sizeof(uint32_t) + gss->handle_length + xdr_pad(gss->handle_length));
+	xdr_put_u32(out, 5 * sizeof(uint32_t) + handle->length + xdr_pad(handle->length));
 	xdr_put_u32(out, VERSION);
 	xdr_put_u32(out, procedure);
 	xdr_put_u32(out, number);
 	xdr_put_u32(out, gss->terms.service);
-	xdr_put_opaque(out, gss->handle, gss->handle_length);
+	xdr_put_opaque(out, handle->bytes, handle->length);
 }
 
 static void put_none(struct xdr_out *out)
@@ -183,10 +194,12 @@ static enum rpc_belief check(struct rpc_credentials *credentials, const struct r
 
 	if (!stamp->numbers[0])
 		return verifier->flavor <= RPC_AUTH_SHORT ? RPC_BELIEVED : RPC_NOT_ARRIVED;
-	if (stamp->context != gss->context || verifier->flavor != RPC_GSS)
+	gss->earlier = stamp->context + 1 == gss->context;
+	if ((stamp->context != gss->context && !gss->earlier) || verifier->flavor != RPC_GSS)
 		return RPC_NOT_ARRIVED;
 	for (size_t i = 0; i < ARRAY_SIZE(stamp->numbers) && stamp->numbers[i]; i++) {
-		if (!number_mic_ok(gss, stamp->numbers[i], verifier->body, verifier->length))
+		if (!number_mic_ok(gss, gss->earlier, stamp->numbers[i], verifier->body,
+				   verifier->length))
 			continue;
 		gss->matched = stamp->numbers[i];
 		gss->denials = 0;
@@ -269,7 +282,8 @@ static bool unwrap_integrity(struct rpc_credentials *credentials, const struct r
 	if (in->bad)
 		return false;
 	part = (struct iovec){(void *)body, length};
-	return verify_mic(gss, &part, 1, mic, mic_length) && take_body(gss, in, body, length);
+	return verify_mic(gss, gss->earlier, &part, mic, mic_length) &&
+	       take_body(gss, in, body, length);
 }
 
 /* --- privacy (5.3.2.3) --- */
@@ -324,18 +338,22 @@ static bool unwrap_privacy(struct rpc_credentials *credentials, const struct rpc
 	if (in->bad)
 		return false;
 	sampled_begin(crypto(gss));
-	right = mechanism->ops->unwrap(mechanism, (uint8_t *)token, length, &plain, &plain_length);
+	right = mechanism->ops->unwrap(mechanism, gss->earlier, (uint8_t *)token, length, &plain,
+				       &plain_length);
 	sampled_end(crypto(gss));
 	return right && take_body(gss, in, plain, plain_length);
 }
 
 /* --- the context --- */
 
+/* The present context serves on, where there is one. */
 static enum rpc_context_state fail(struct rpcsec_gss *gss, const char *why)
 {
 	snprintf(gss->error, sizeof(gss->error), "%s", why);
-	gss->state = NO_CONTEXT;
-	return RPC_CONTEXT_FAILED;
+	gss->renewing = false;
+	gss->put_off = true;
+	gss->state = gss->usable ? READY : NO_CONTEXT;
+	return gss->usable ? RPC_CONTEXT_READY : RPC_CONTEXT_FAILED;
 }
 
 /*
@@ -352,27 +370,38 @@ static void set_lifetime(struct rpcsec_gss *gss, uint64_t now, uint64_t lifetime
 	gss->expires = expires;
 }
 
+/* Calls that were sent by the one before are answered by that. */
 static enum rpc_context_state open_context(struct rpcsec_gss *gss, uint64_t now)
 {
 	struct security_counters *counters = gss->terms.counters;
 
-	if (!gss->handle_length)
+	gss->usable = false;
+	if (!gss->next_handle.length)
 		return fail(gss, "the server has sent no handle of a context");
-	if (!number_mic_ok(gss, gss->window_size, gss->window_mic, gss->window_mic_length))
+	if (!number_mic_ok(gss, false, gss->window_size, gss->window_mic, gss->window_mic_length))
 		return fail(gss, "the reply that ends the making of a context is not the server's");
+	gss->handle = gss->next_handle;
 	gss_window_open(&gss->window, gss->window_size);
+	gss->context++;
 	set_lifetime(gss, now, gss->step.lifetime);
 	counters->contexts++;
 	counters->context_time += now - gss->began;
+	gss->usable = true;
+	gss->renewing = gss->put_off = false;
 	gss->state = READY;
 	return RPC_CONTEXT_READY;
 }
 
-static enum rpc_context_state make(struct rpcsec_gss *gss, uint64_t now)
+static enum gss_progress progress(struct rpcsec_gss *gss)
 {
 	struct gss_mechanism *mechanism = gss->terms.mechanism;
 
-	switch (mechanism->ops->progress(mechanism, &gss->step)) {
+	return mechanism->ops->progress(mechanism, &gss->step);
+}
+
+static enum rpc_context_state make(struct rpcsec_gss *gss, uint64_t now)
+{
+	switch (progress(gss)) {
 	case GSS_WORKING: return RPC_CONTEXT_WAITS;
 	case GSS_TOKEN: gss->state = ASKING; return RPC_CONTEXT_ASKS;
 	case GSS_MADE: return open_context(gss, now);
@@ -380,44 +409,55 @@ static enum rpc_context_state make(struct rpcsec_gss *gss, uint64_t now)
 	}
 }
 
-static bool due(const struct rpc_credentials *credentials, uint64_t now)
+static void begin(struct rpcsec_gss *gss, uint64_t now)
 {
-	const struct rpcsec_gss *gss = gss_of_const(credentials);
+	struct gss_mechanism *mechanism = gss->terms.mechanism;
 
-	return gss->state == READY && (now >= gss->renew_at || gss->window.next >= NUMBER_MAX);
+	gss->began = now;
+	gss->next_handle.length = 0;
+	mechanism->ops->begin(mechanism);
 }
 
-static void drain(struct rpcsec_gss *gss, uint64_t now)
+static bool expires_soon(const struct rpcsec_gss *gss, uint64_t now)
 {
-	gss->state = DRAINING;
-	gss->draining = now;
+	return now >= gss->renew_at || gss->window.next >= NUMBER_MAX;
+}
+
+/* Calls go on by the present one until the mechanism has what is to be sent for the next. */
+static bool due(struct rpc_credentials *credentials, uint64_t now)
+{
+	struct rpcsec_gss *gss = gss_of(credentials);
+
+	if (gss->put_off)
+		gss->renew_at = max_of(gss->renew_at, now + RENEW_AGAIN);
+	gss->put_off = false;
+	if (gss->state != READY || (!gss->renewing && !expires_soon(gss, now)))
+		return false;
+	if (!gss->renewing)
+		begin(gss, now);
+	gss->renewing = true;
+	switch (progress(gss)) {
+	case GSS_WORKING: return false;
+	case GSS_TOKEN: gss->state = ASKING; return true;
+	default: fail(gss, gss->step.error); return false;
+	}
 }
 
 static enum rpc_context_state step(struct rpc_credentials *credentials, uint64_t now)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->terms.mechanism;
 
-	if (due(credentials, now))
-		drain(gss, now);
-	if (gss->state == DRAINING && !gss->draining)
-		gss->draining = now;
-	if (gss->state == DRAINING && !gss_window_is_empty(&gss->window) &&
-	    now - gss->draining < DRAIN_MAX)
-		return RPC_CONTEXT_WAITS;
 	switch (gss->state) {
 	case READY: return RPC_CONTEXT_READY;
 	case ASKING: return RPC_CONTEXT_ASKS;
-	case MAKING: return make(gss, now);
 	case ASKED: return RPC_CONTEXT_WAITS;
-	default: /* by the keys of the last one nothing is believed any more */
-		gss->began = now;
-		gss->context++;
-		gss->handle_length = 0;
-		mechanism->ops->begin(mechanism);
+	case NO_CONTEXT:
+		begin(gss, now);
 		gss->state = MAKING;
-		return make(gss, now);
+		break;
+	case MAKING: break;
 	}
+	return make(gss, now);
 }
 
 static void put_header(struct xdr_out *out, const struct rpc_call_header *call)
@@ -439,7 +479,7 @@ static void put_request(struct rpc_credentials *credentials, struct xdr_out *out
 	struct rpcsec_gss *gss = gss_of(credentials);
 
 	put_header(out, call);
-	put_credential(gss, out, gss->handle_length ? GSS_CONTINUE : GSS_INIT, 0);
+	put_credential(gss, out, gss->next_handle.length ? GSS_CONTINUE : GSS_INIT, 0);
 	put_none(out);
 	xdr_put_u32(out, gss->step.length);
 	*data = (struct rpc_payload){.at = (void *)gss->step.token, .length = gss->step.length};
@@ -482,8 +522,8 @@ static bool answered(struct rpc_credentials *credentials, const struct rpc_reply
 		fail(gss, "the server's handle or verifier is longer than any that is known");
 		return false;
 	}
-	memcpy(gss->handle, handle, handle_length);
-	gss->handle_length = handle_length;
+	memcpy(gss->next_handle.bytes, handle, handle_length);
+	gss->next_handle.length = handle_length;
 	gss->window_size = window;
 	memcpy(gss->window_mic, verifier->body, verifier->length);
 	gss->window_mic_length = verifier->length;
@@ -497,16 +537,19 @@ static const char *error(const struct rpc_credentials *credentials)
 	return gss_of_const(credentials)->error;
 }
 
+static uint32_t longest_call(const struct rpcsec_gss *gss)
+{
+	return gss->terms.data_max + RPC_STREAM_HEAD_MAX + GSS_WRAP_MAX;
+}
+
 /* Where encrypted calls wait to leave, there must be room for the longest. */
 static bool room(struct rpc_credentials *credentials, bool sent)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	uint32_t longest = gss->terms.data_max + RPC_STREAM_HEAD_MAX + GSS_WRAP_MAX;
-
 	if (sent)
 		gss->arena_used = 0;
 	return (gss->state != READY || gss_window_has_room(&gss->window)) &&
-	       (!gss->arena || gss->arena_size - gss->arena_used >= longest);
+	       (!gss->arena || gss->arena_size - gss->arena_used >= longest_call(gss));
 }
 
 static void overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
@@ -534,8 +577,11 @@ static void lost(struct rpc_credentials *credentials)
 	gss_window_give_all_back(&gss->window);
 	gss->arena_used = 0;
 	gss->denials = 0;
-	if (gss->state == ASKING || gss->state == ASKED)
-		gss->state = NO_CONTEXT;
+	if (gss->state != ASKING && gss->state != ASKED)
+		return;
+	gss->state = gss->usable ? READY : NO_CONTEXT;
+	gss->renewing = false;
+	gss->put_off = true;
 }
 
 static bool denied(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
@@ -545,11 +591,13 @@ static bool denied(struct rpc_credentials *credentials, const struct rpc_stamp *
 
 	if (auth_stat != RPC_CREDENTIAL_PROBLEM && auth_stat != RPC_CONTEXT_PROBLEM)
 		return false;
-	if (stamp->context != gss->context || gss->state != READY)
-		return true; /* another is being made */
+	if (stamp->context != gss->context || !gss->usable)
+		return true; /* there is another, or one is being made */
 	if (++gss->denials > DENIALS_MAX)
 		return false;
-	drain(gss, 0);
+	gss->usable = false;
+	if (gss->state == READY)
+		gss->state = NO_CONTEXT;
 	return true;
 }
 
@@ -559,7 +607,7 @@ static bool put_farewell(struct rpc_credentials *credentials, struct xdr_out *ou
 	struct rpcsec_gss *gss = gss_of(credentials);
 	const uint8_t *start = out->at;
 
-	if (gss->state != READY)
+	if (gss->state != READY || !gss->usable)
 		return false;
 	put_header(out, call);
 	put_credential(gss, out, GSS_DESTROY, gss_window_take(&gss->window));
@@ -623,7 +671,7 @@ int rpcsec_gss_new(struct rpc_credentials **credentials, const struct rpcsec_gss
 	gss->base.flavor = &flavors[terms->service];
 	gss->terms = *terms;
 	if (terms->service == GSS_SERVICE_PRIVACY) {
-		gss->arena_size = max_of(2 * terms->data_max, (uint32_t)ARENA);
+		gss->arena_size = max_of(2 * longest_call(gss), (uint32_t)ARENA);
 		gss->arena = malloc(gss->arena_size);
 	}
 	if (terms->service == GSS_SERVICE_PRIVACY && !gss->arena) {
