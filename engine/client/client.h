@@ -85,6 +85,7 @@ struct rpc_client {
 		bool flaw;	 /* that a reply is not as it must be, though its status counts */
 		enum rpc_verdict rpc_error; /* the last one: once for all the calls it met */
 		const char *unprepared;	    /* the last status */
+		char context[96];	    /* why there is none: the beginning of the last words */
 	} told;
 };
 
@@ -142,7 +143,8 @@ static inline bool call_is_context(const struct call *call)
 	return call->request && call->request == &call->rpc->context;
 }
 
-/* Sends what tells the server that the client leaves. No answer is waited for. */
+/* Tells the server that the client leaves, and waits for its answer, for 100 ms at the most; where
+ * it has answered within the last second. */
 void client_take_leave(struct rpc_client *rpc);
 
 /* True where the server asks to wait: it is there. */

@@ -43,6 +43,18 @@ static void note_progress(struct rpc_client *rpc, uint64_t now)
 		rpc->heard = now;
 }
 
+/* Whoever makes its context is silent. */
+static bool without_context(const struct rpc_client *rpc)
+{
+	return client_without_context_for(rpc) > silence_max(rpc);
+}
+
+/* An answer says little where calls need a context, which is yet to be made. */
+static bool is_at_work(const struct rpc_client *rpc)
+{
+	return rpc->answered && (rpc->prepared || !rpc->credentials->flavor->context);
+}
+
 static bool unanswered(const struct rpc_client *rpc, uint64_t now)
 {
 	return rpc->probed && now - rpc->heard > silence_max(rpc);
@@ -52,10 +64,10 @@ enum client_health client_health(const struct rpc_client *rpc)
 {
 	uint64_t now = rpc->clock->now;
 
-	if (rpc->protocol_broken || unanswered(rpc, now) ||
+	if (rpc->protocol_broken || unanswered(rpc, now) || without_context(rpc) ||
 	    link_down_for(&rpc->link, now) > DOWN_MAX)
 		return CLIENT_SILENT;
-	return rpc->answered ? CLIENT_ANSWERS : CLIENT_UNKNOWN;
+	return is_at_work(rpc) ? CLIENT_ANSWERS : CLIENT_UNKNOWN;
 }
 
 bool client_reachable(const struct rpc_client *rpc)

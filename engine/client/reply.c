@@ -47,6 +47,7 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 {
 	struct rpc_credentials *credentials = rpc->credentials;
 	const struct rpc_flavor *flavor = credentials->flavor;
+	enum disposition disposition;
 
 	if (flavor->unwrap && !reply->result.whole) {
 		in->bad = true;
@@ -58,7 +59,12 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 		return fail(reply, EBADMSG,
 			    "the reply's checksum is wrong: it was changed on its way");
 	}
-	return rpc->protocol->decode(in, reply->call, &reply->result);
+	disposition = rpc->protocol->decode(in, reply->call, &reply->result);
+	/* Behind the results of a READ stands its data: no checksum is taken for that. */
+	if (flavor->unwrap && reply->call->io && reply->call->io->op == IO_READ &&
+	    reply->result.count > in->end - in->at)
+		in->bad = true;
+	return disposition;
 }
 
 /*

@@ -81,6 +81,8 @@ static bool queue(struct rpc_client *rpc, struct call *call, struct xdr_out *hea
 	arguments = rpc->protocol->encode(head, call, rpc->credentials);
 	if (flavor->wrap && !flavor->wrap(rpc->credentials, &call->stamp, head, arguments, &data))
 		return false;
+	if (head->bad)
+		return false;
 	return queue_head(rpc, call, head, &data);
 }
 
@@ -263,8 +265,11 @@ void client_flush(struct rpc_client *rpc)
 		client_send(rpc);
 }
 
+/* A connection that is closed with bytes on their way is reset: the answer shows that there are
+ * none. */
 void client_take_leave(struct rpc_client *rpc)
 {
+	static const uint64_t RECENT = SEC;
 	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
 	const struct protocol *protocol = rpc->protocol;
 	struct link *link = &rpc->link;
@@ -276,12 +281,13 @@ void client_take_leave(struct rpc_client *rpc)
 	struct xdr_out head;
 
 	if (!context || !link->up || !TAILQ_EMPTY(&rpc->sent) ||
-	    !link->ops->begin(link->channel, &head))
+	    clock_read(rpc->clock) - rpc->heard > RECENT || !link->ops->begin(link->channel, &head))
 		return;
 	call.xid = call_new_xid(&rpc->calls, rpc->calls.calls);
 	if (context->put_farewell(rpc->credentials, &head, &call)) {
 		link->ops->queue(link->channel, call.xid, &head, &none);
-		link->ops->flush(link->channel);
+		if (!link->ops->flush(link->channel))
+			link->ops->receive(link->channel, true);
 	}
 }
 

@@ -75,6 +75,7 @@ static void expired(struct rpc_client *rpc)
 static void answered(struct rpc_client *rpc)
 {
 	path_of(rpc)->expiry_logged = path_of(rpc)->refusal_logged = false;
+	rpc->told.context[0] = '\0';
 	if (trouble_ends(rpc))
 		tell(rpc, "server OK");
 }
@@ -99,6 +100,11 @@ static void rpc_error(struct rpc_client *rpc, const struct call *call)
 	if (rpc->told.rpc_error == reply->verdict)
 		return;
 	rpc->told.rpc_error = reply->verdict;
+	if (call_is_context(call) && reply->verdict == RPC_AUTH_ERROR) {
+		tell(rpc, "Kerberos: the server denies it (%s): does it serve Kerberos?",
+		     rpc_auth_stat_name(reply->auth_stat));
+		return;
+	}
 	rpc_verdict_text(reply, rpc->protocol->version, why, sizeof(why));
 	tell(rpc, "%s: %s", operation(rpc, call), why);
 }
@@ -149,18 +155,27 @@ static void failed(struct rpc_client *rpc, const struct call *call)
 		tell_flaw(rpc, call, result);
 }
 
+static void no_context(struct rpc_client *rpc, const char *why)
+{
+	if (!strncmp(why, rpc->told.context, sizeof(rpc->told.context) - 1))
+		return;
+	snprintf(rpc->told.context, sizeof(rpc->told.context), "%s", why);
+	tell(rpc, "Kerberos: %s", why);
+}
+
 static void unprepared(struct rpc_client *rpc, const struct call *call, int error)
 {
 	const struct rpc_request *request = call->request;
 	const char *why = request->fault ?: request->status;
 
+	if (why && call_is_context(call)) {
+		no_context(rpc, why);
+		return;
+	}
 	if (!why || why == rpc->told.unprepared)
 		return;
 	rpc->told.unprepared = why;
-	if (call_is_context(call))
-		tell(rpc, "Kerberos: %s", why);
-	else
-		tell(rpc, "%s: %s: %s", operation(rpc, call), strerror(error), why);
+	tell(rpc, "%s: %s: %s", operation(rpc, call), strerror(error), why);
 }
 
 static void refused(struct rpc_client *rpc, const struct call *call, const char *why)

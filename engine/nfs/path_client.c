@@ -81,7 +81,9 @@ int path_client_await(struct rpc_client *rpc)
 				  ? -ETIMEDOUT
 				  : wait_slice(&poll_fd, 1, WAIT_NO_DEADLINE, path->job.stop);
 	}
-	if (stopped)
+	if (stopped == -ETIMEDOUT && client_without_context_for(rpc))
+		log_no_context(rpc);
+	else if (stopped)
 		path->job.log("%s: port %u: %s", path->config.label, path->config.nfs_port,
 			      stopped == -EINTR ? "the run was stopped"
 						: "the server does not answer");
