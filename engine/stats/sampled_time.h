@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sampled_time.h - how long small pieces of work take together, by a look at every 16th: reading
- * the clock for each would cost more than some of them.
+ * sampled_time.h - how long small pieces of work take together, by a look at every 17th: reading
+ * the clock for each would cost more than some of them. The number is a prime, since what is done
+ * comes in turns: a header, then a body.
  */
 #pragma once
 
 #include "util.h"
 
-enum { SAMPLED_EVERY = 16 };
+enum { SAMPLED_EVERY = 17 };
 
 struct sampled_time {
 	uint64_t total; /* nanoseconds, of all pieces as far as the looked at tell */
