@@ -31,14 +31,14 @@ static bool trims_as_it_verifies(const struct thread_data *td)
  */
 static int check_command_line(void)
 {
-	static const char mistaken[] = "--sec=krb5";
+	static const char mistaken[] = "-sec=krb5"; /* behind one dash or two */
 	FILE *words = fopen("/proc/self/cmdline", "re");
 	char *word = NULL;
 	size_t size = 0;
 	int error = 0;
 
 	while (words && !error && getdelim(&word, &size, '\0', words) > 0)
-		if (!strncmp(word, mistaken, strlen(mistaken)))
+		if (word[0] == '-' && !strncmp(word + (word[1] == '-'), mistaken, strlen(mistaken)))
 			error = -EINVAL;
 	if (error)
 		job_log("fio takes %s for its own --section, not for Kerberos: write --security=%s "
