@@ -13,8 +13,10 @@ from engine_helpers import done, eventually, refused, said, traces
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.lab.certificates import Certificates
 from nfsmulti.lab.ganesha import EXPORT, SECRET
 from nfsmulti.lab.kerberos import ENCTYPES, KERBEROS_FLAVORS, Kerberos
+from servers.tls_proxy import TlsProxy
 
 # Of any size, so that messages have pads, and go over several connections.
 _VERIFIED: dict[str, Option] = {
@@ -102,6 +104,20 @@ def test_one_session_for_all_connections(client: Client) -> None:
     done(client(**_VERIFIED, security="krb5i", trunking="session"))
 
 
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_within_tls(client: Client, kerberos: Lab, tmp_path: Path, version: str) -> None:
+    """Both at once: the server's principal is that of the host in the pool."""
+    endpoint, made = kerberos.server(0).endpoint, Certificates(tmp_path)
+    to = (endpoint.address, endpoint.nfs_port)
+    with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
+        words = f"version={version}&mountport={endpoint.mount_port}&xprtsec=tls&sec=krb5i"
+        pool = f"nfs://{endpoint.address}:{proxy.port}/{SECRET.name}?{words}"
+        result = client(**_VERIFIED, pool=pool, tls_ca=str(made.authority.certificate))
+    done(result)
+    assert {(line.sec, line.xprtsec) for line in result.stats} == {("krb5i", "tls")}
+    assert proxy.clear == b""
+
+
 def test_a_server_that_restarts(client: Client, kerberos: Lab) -> None:
     """It knows no context any more: others are made, and calls go out again."""
     server = kerberos.server(0)
@@ -140,7 +156,10 @@ def test_auth_sys_where_kerberos_is_wanted(client: Client, kerberos: Lab) -> Non
     nothing: dict[str, Option] = {"keytab": None, "principal": None}
     refused(client(**sys, **nothing), "NFS4ERR_WRONGSEC: the export wants other security")
     pool = nfs(kerberos, "3")
-    refused(client(**sys, **nothing, pool=pool), "the export wants other security: security= chooses krb5")
+    refused(
+        client(**sys, **nothing, pool=pool),
+        "the export wants other security: security= chooses krb5",
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner, call_harness, or_skip, started_lab
-from engine_helpers import done, eventually, refused, said
+from engine_helpers import done, eventually, refused, said, traces
 from scripted_jobs import MIB, SECONDS, Client, preloaded, start_fio
 
 from nfsmulti import paths
@@ -103,6 +103,29 @@ def test_data_is_what_was_written(
     assert proxy.clear == b""
     secret = made.client.key.read_text().splitlines()[1]
     assert secret not in result.messages + result.output
+
+
+def test_a_server_that_restarts(
+    ganesha: Lab,
+    made: Certificates,
+    engine: Engine,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """The next connections go over TLS as well, and nothing is lost."""
+    server = ganesha.server(0)
+    to = (server.endpoint.address, server.endpoint.nfs_port)
+    job = {**_VERIFIED, "bsrange": "4k-64k", "rate": ",8m", "size": "16m", "hold_writes": "64m"}
+    with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
+        fio = FioRunner(Fio(engine), pool(proxy), tmp_path, request.node)
+        with fio.start(**job, trace=1, **trusted(made)) as process:
+            eventually(lambda: traces(process) > 40)
+            server.kill()
+            server.start()
+            result = fio.finish(process)
+    done(result)
+    assert all(line.reconnects >= 1 and line.handshakes >= 2 for line in result.stats)
+    assert proxy.clear == b""
 
 
 @pytest.mark.parametrize("xprtsec", ["tls", "mtls"])
