@@ -39,7 +39,8 @@ struct tls {
 	struct null_call null;
 	uint64_t began; /* the handshake */
 	uint64_t acknowledged;
-	char *why; /* rpc_terms' */
+	enum tls_wear wear; /* at the latest flush */
+	char *why;	    /* rpc_terms' */
 };
 
 static struct tls *tls_of(const struct rpc_channel *channel)
@@ -316,11 +317,17 @@ static uint64_t tls_sent(const struct rpc_channel *channel)
 	return stream_sent(channel) + tls_of(channel)->session.taken;
 }
 
+static bool tls_begin(struct rpc_channel *channel, struct xdr_out *head)
+{
+	return tls_of(channel)->wear == TLS_FRESH && stream_begin(channel, head);
+}
+
 static int tls_flush(struct rpc_channel *channel)
 {
 	struct tls *tls = tls_of(channel);
 
-	if (!tls_session_used_up(&tls->session))
+	tls->wear = tls_session_wear(&tls->session);
+	if (tls->wear == TLS_FRESH || (tls->wear == TLS_WORN && stream_is_owed(&tls->stream)))
 		return stream_flush(channel);
 	snprintf(tls->why, RPC_WHY_MAX, "its TLS keys have served for as many records as they may");
 	return -ECONNABORTED;
@@ -372,7 +379,7 @@ const struct rpc_channel_ops rpc_tls = {
 	.poll_events = stream_poll_events,
 	.connect_events = tls_connect_events,
 	.head_max = tls_head_max,
-	.begin = stream_begin,
+	.begin = tls_begin,
 	.queue = stream_queue,
 	.sent = tls_sent,
 	.flush = tls_flush,

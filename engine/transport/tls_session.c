@@ -22,9 +22,12 @@ enum {
 	IN_MAX = 8 * RECORD_ROOM,
 };
 
-/* AES-GCM's limit is 2^24.5 records of a key (RFC 8446, 5.5). Some servers do not survive a
- * KeyUpdate, so a connection goes instead. */
-static const uint64_t RECORDS_MAX = 1 << 24;
+/*
+ * AES-GCM's limit is 2^24.5 records of a key (RFC 8446, 5.5). Some servers do not survive a
+ * KeyUpdate, so a connection goes instead: when what was asked over it is answered, or when that
+ * takes a quarter as many records again.
+ */
+static const uint64_t RECORDS_WORN = 1 << 24, RECORDS_MAX = (1 << 24) + (1 << 22);
 
 static uint32_t length_of(const struct tls_bytes *bytes)
 {
@@ -415,20 +418,22 @@ bool tls_session_unsent(const struct tls_session *session)
 	return length_of(&session->out);
 }
 
-static bool used_up(const struct tls_session *session, unsigned int direction)
+static uint64_t records(const struct tls_session *session, unsigned int direction)
 {
 	uint64_t number;
 	uint8_t wire[8];
 
 	if (gnutls_record_get_state(session->gnutls, direction, NULL, NULL, NULL, wire))
-		return false;
+		return 0;
 	memcpy(&number, wire, sizeof(number));
-	return be64toh(number) >= RECORDS_MAX;
+	return be64toh(number);
 }
 
-bool tls_session_used_up(const struct tls_session *session)
+enum tls_wear tls_session_wear(const struct tls_session *session)
 {
-	return used_up(session, 0) || used_up(session, 1);
+	uint64_t most = max_of(records(session, 0), records(session, 1));
+
+	return most >= RECORDS_MAX ? TLS_USED_UP : most >= RECORDS_WORN ? TLS_WORN : TLS_FRESH;
 }
 
 const char *tls_session_cipher(const struct tls_session *session)

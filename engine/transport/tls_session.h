@@ -73,8 +73,13 @@ ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans,
 			 bool wait);
 bool tls_session_pending(const struct tls_session *session);
 
-/* True where its keys have served for as many records as they may (RFC 8446, 5.5). */
-bool tls_session_used_up(const struct tls_session *session);
+/* How long its keys have served (RFC 8446, 5.5). */
+enum tls_wear {
+	TLS_FRESH,
+	TLS_WORN,    /* nothing new is to be asked by them */
+	TLS_USED_UP, /* nothing is to be sent */
+};
+enum tls_wear tls_session_wear(const struct tls_session *session);
 
 /* "AES-256-GCM" */
 const char *tls_session_cipher(const struct tls_session *session);
