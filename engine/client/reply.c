@@ -56,8 +56,7 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 	if (flavor->unwrap && !flavor->unwrap(credentials, &reply->call->stamp, in)) {
 		in->bad = false; /* a length may have been changed */
 		reply->unread = true;
-		return fail(reply, EBADMSG,
-			    "the reply's checksum is wrong: it was changed on its way");
+		return fail(reply, EIO, "the reply's checksum is wrong: it was changed on its way");
 	}
 	disposition = rpc->protocol->decode(in, reply->call, &reply->result);
 	/* Behind the results of a READ stands its data: no checksum is taken for that. */
