@@ -92,20 +92,29 @@ static const char *operation(const struct rpc_client *rpc, const struct call *ca
 	return rpc->protocol->operation(call);
 }
 
-static void rpc_error(struct rpc_client *rpc, const struct call *call)
+static void explain(const struct rpc_client *rpc, const struct call *call, char *why, size_t size)
 {
 	const struct rpc_reply_header *reply = &rpc->reply.header;
-	char why[200];
 
-	if (rpc->told.rpc_error == reply->verdict)
+	if (call_is_context(call) && reply->verdict == RPC_AUTH_ERROR)
+		snprintf(why, size,
+			 "the server denied the context (%s): does it serve Kerberos, and has it a "
+			 "keytab with the key of %s?",
+			 rpc_auth_stat_name(reply->auth_stat),
+			 path_of(rpc)->config.server_principal);
+	else
+		rpc_verdict_text(reply, rpc->protocol->version, why, size);
+}
+
+static void rpc_error(struct rpc_client *rpc, const struct call *call)
+{
+	enum rpc_verdict verdict = rpc->reply.header.verdict;
+	char why[400];
+
+	if (rpc->told.rpc_error == verdict)
 		return;
-	rpc->told.rpc_error = reply->verdict;
-	if (call_is_context(call) && reply->verdict == RPC_AUTH_ERROR) {
-		tell(rpc, "Kerberos: the server denies it (%s): does it serve Kerberos?",
-		     rpc_auth_stat_name(reply->auth_stat));
-		return;
-	}
-	rpc_verdict_text(reply, rpc->protocol->version, why, sizeof(why));
+	rpc->told.rpc_error = verdict;
+	explain(rpc, call, why, sizeof(why));
 	tell(rpc, "%s: %s", operation(rpc, call), why);
 }
 

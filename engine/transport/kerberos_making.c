@@ -57,6 +57,8 @@ static const char *remedy(OM_uint32 major, OM_uint32 minor)
 	case KRB5_REALM_UNKNOWN:
 	case KRB5_REALM_CANT_RESOLVE:
 		return ": does the KDC run, and is krb5.conf (KRB5_CONFIG) right?";
+	case KRB5KRB_AP_ERR_BAD_INTEGRITY:
+		return ": a key is another: is the keytab current, and this the server?";
 	case KRB5KRB_AP_ERR_TKT_EXPIRED: return ": run kinit, or give keytab=";
 	default: break;
 	}

@@ -11,7 +11,6 @@ enum { CALL = 0, REPLY = 1 };
 enum { RPC_VERSION = 2 };
 enum { MSG_ACCEPTED = 0, MSG_DENIED = 1 };
 enum { AUTH_BODY_MAX = 400 };
-enum { AUTH_TOOWEAK = 5 }; /* of auth_stat */
 
 void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
 		     uint32_t procedure, struct rpc_credentials *credentials,
@@ -93,6 +92,7 @@ int rpc_verdict_errno(const struct rpc_reply_header *header)
 }
 
 /* RFC 5531, 9: auth_stat */
+/* RFC 5531, 9: auth_stat */
 const char *rpc_auth_stat_name(uint32_t stat)
 {
 	static const char *const names[] = {
@@ -109,6 +109,22 @@ const char *rpc_auth_stat_name(uint32_t stat)
 	};
 
 	return stat < ARRAY_SIZE(names) && names[stat] ? names[stat] : "an unknown auth_stat";
+}
+
+/* A server means either by AUTH_TOOWEAK. */
+static void denial_text(uint32_t stat, char *text, size_t size)
+{
+	if (stat == RPC_CREDENTIAL_PROBLEM || stat == RPC_CONTEXT_PROBLEM)
+		snprintf(text, size,
+			 "the server does not know the Kerberos context that it has just made "
+			 "(%s): its log says why",
+			 rpc_auth_stat_name(stat));
+	else
+		snprintf(text, size,
+			 "the server denied the credentials (%s): it may want a reserved source "
+			 "port (run as root, or export with \"insecure\") or Kerberos: "
+			 "security=krb5, krb5i or krb5p",
+			 rpc_auth_stat_name(stat));
 }
 
 void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, char *text,
@@ -139,24 +155,7 @@ void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, c
 			 "the server speaks RPC versions %u to %u, not 2 (RPC_MISMATCH)",
 			 header->low, header->high);
 		break;
-	case RPC_AUTH_ERROR:
-		if (header->auth_stat == AUTH_TOOWEAK)
-			snprintf(text, size,
-				 "the server denied the credentials (AUTH_TOOWEAK): the export "
-				 "wants other security: security= chooses krb5, krb5i or krb5p");
-		else if (header->auth_stat == RPC_CREDENTIAL_PROBLEM ||
-			 header->auth_stat == RPC_CONTEXT_PROBLEM)
-			snprintf(text, size,
-				 "the server does not know the Kerberos context that it has just "
-				 "made (%s): its log says why",
-				 rpc_auth_stat_name(header->auth_stat));
-		else
-			snprintf(text, size,
-				 "the server denied the credentials (%s): it may want a reserved "
-				 "source port (run as root, or export with \"insecure\") or "
-				 "Kerberos",
-				 rpc_auth_stat_name(header->auth_stat));
-		break;
+	case RPC_AUTH_ERROR: denial_text(header->auth_stat, text, size); break;
 	default: snprintf(text, size, "the reply is not an RPC reply"); break;
 	}
 }
