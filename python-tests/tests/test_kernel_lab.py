@@ -372,6 +372,36 @@ def test_interrupted_download_leaves_no_tree(
         assert not (tmp_path / "lab/linux").exists()
 
 
+@pytest.mark.parametrize(
+    ("newest", "knows", "chosen"),
+    [
+        ("6.1.0-57", "true", "6.1.0-57"),
+        ("6.1.0-56", "true", "6.1.0-54"),
+        ("6.1.0-56", "false", "6.1.0-56"),
+    ],
+)
+def test_a_kernel_without_krb5p_is_passed_over(
+    newest: str, knows: str, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where apt still knows the one before."""
+    apt = tmp_path / "apt-cache"
+    depends = f"echo '  Depends: linux-image-{newest}-amd64'"
+    apt.write_text(f'#!/bin/sh\n[ "$1" = depends ] || exec {knows}\n{depends}\n')
+    apt.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert machine._chosen("linux-image-amd64") == f"linux-image-{chosen}-amd64"
+
+
+def test_a_kernel_without_krb5p_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the folder to delete."""
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(release="6.1.0-54-amd64"))
+    machine.need_krb5p()
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(release="6.1.0-55-amd64"))
+    words = r"(?s)krb5p is broken in Linux 6\.1\.0-55-amd64.*delete \S*kernel-lab/linux: "
+    with pytest.raises(MissingError, match=words):
+        machine.need_krb5p()
+
+
 def test_bad_mounts() -> None:
     for text, complaint in (
         ("mnt=vers=3", "--mount=mnt=vers=3: write it like "),

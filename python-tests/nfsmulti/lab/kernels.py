@@ -76,6 +76,9 @@ _PACKAGES = {
     Kind.QEMU: ("linux-image-amd64", "Debian's kernel"),
     Kind.UML: ("user-mode-linux", "Debian's user-mode kernel"),
 }
+# These answer Kerberos' krb5p with GARBAGE_ARGS, and their own mounts with it fail.
+_BAD_KRB5P = {"6.1.0-55-amd64", "6.1.0-56-amd64"}
+_GOOD_KRB5P = "linux-image-6.1.0-54-amd64"
 _UML_MODULES = Path("usr/lib/uml/modules")
 
 
@@ -122,12 +125,22 @@ class KernelTree:
         return [Path(name) for name in dict.fromkeys(found)]
 
 
+def need_krb5p() -> None:
+    """Raise MissingError in a guest whose kernel's krb5p is broken."""
+    release = os.uname().release
+    if release in _BAD_KRB5P:
+        raise MissingError(
+            f"krb5p is broken in Linux {release}",
+            f"delete {shown(FOLDER / 'linux')}: another kernel is fetched then",
+        )
+
+
 def _broken(folder: Path, what: str) -> HarnessError:
     return HarnessError(f"{shown(folder)} is broken ({what})", "delete that folder")
 
 
 def _fetch(kind: Kind, folder: Path) -> None:
-    """Unpack the newest package of a kind as `folder`: what is there is complete.
+    """Unpack a package of a kind as `folder`: what is there is complete.
 
     MissingError where it cannot be fetched, or must not be: --no-install.
     """
@@ -160,10 +173,10 @@ def _fetch(kind: Kind, folder: Path) -> None:
 
 
 def _download(package: str, meta: bool, folder: Path) -> Path:
-    """Download the newest package; where apt's lists are too old for that, renew them first."""
+    """Download the package; where apt's lists are too old for that, renew them first."""
 
     def fetch() -> None:
-        name = _newest(package) if meta else package
+        name = _chosen(package) if meta else package
         run(["apt-get", "download", name], timeout=_FETCH_SECONDS, cwd=folder).check()
 
     try:
@@ -179,13 +192,17 @@ def _download(package: str, meta: bool, folder: Path) -> Path:
     return packages[0]
 
 
-def _newest(meta: str) -> str:
-    """Name the package that `meta`, that of the newest, depends on."""
+def _chosen(meta: str) -> str:
+    """Name the package that `meta`, that of the newest, depends on, or an older one with krb5p."""
     said = run(["apt-cache", "depends", meta], timeout=_SECONDS, env={"LC_ALL": "C"}).check().stdout
     match = re.search(r"Depends: (linux-image-\S+)", said)
     if not match:
         raise CommandError(f"apt knows no {meta}; apt-get update may help")
-    return match[1]
+    newest = match[1]
+    if newest.removeprefix("linux-image-") in _BAD_KRB5P:
+        known = run(["apt-cache", "show", _GOOD_KRB5P], timeout=_SECONDS)
+        return _GOOD_KRB5P if known.status == 0 else newest
+    return newest
 
 
 def _complete(folder: Path) -> None:
