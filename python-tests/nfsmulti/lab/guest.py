@@ -34,6 +34,7 @@ from nfsmulti.processes import Process, claimed
 ADDRESSES = ("10.0.2.15", "10.0.2.16")
 ADDRESS6 = "fd02::15"
 EXPORT = "/export"
+EXPORT_OPTIONS = "rw,no_root_squash,insecure,fsid=0,no_subtree_check"
 
 
 @dataclass(frozen=True)
@@ -322,6 +323,7 @@ def _settings(machine: Machine, config: GuestConfig, shares: Mapping[str, Path])
         "ADDRESSES": " ".join(ADDRESSES),
         "ADDRESS6": ADDRESS6,
         "EXPORT": EXPORT,
+        "EXPORT_OPTIONS": EXPORT_OPTIONS,
         "RESULTS": str(config.results or ""),
     }
     lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]

@@ -6,8 +6,9 @@
 # runs the command, and turns the machine off. The root is the host's, read-only, beneath a file system
 # in memory that takes all changes. A folder is shared with the host (guest.py), which holds
 #
-#   settings    RELEASE, MODULES, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, RESULTS; mount_SHARE, which
-#               mounts what is the host's on a folder; mount_wanted, the mounts the user asked for
+#   settings    RELEASE, MODULES, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, EXPORT_OPTIONS, RESULTS;
+#               mount_SHARE, which mounts what is the host's on a folder; mount_wanted, the mounts the
+#               user asked for
 #   command     what is run, with its environment and folder
 #   begun, ready             made here: the seconds since the kernel started, by the guest's clock
 #   go                       made there, once that clock is found to be right: the command may start
@@ -100,7 +101,7 @@ mount -t nfsd nfsd /proc/fs/nfsd
 printf '\0' >/sys/module/nfsd/parameters/cltrack_prog
 mount -t rpc_pipefs sunrpc /run/rpc_pipefs
 rpcbind -w
-exportfs -o rw,no_root_squash,insecure,fsid=0,no_subtree_check "*:$EXPORT"
+exportfs -o "$EXPORT_OPTIONS" "*:$EXPORT"
 rpc.nfsd 8
 [ -z "$RDMA" ] || echo 'rdma 20049' >/proc/fs/nfsd/portlist
 echo Y >/proc/fs/nfsd/v4_end_grace
