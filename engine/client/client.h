@@ -85,7 +85,6 @@ struct rpc_client {
 		bool flaw;	 /* that a reply is not as it must be, though its status counts */
 		enum rpc_verdict rpc_error; /* the last one: once for all the calls it met */
 		const char *unprepared;	    /* the last status */
-		char context[96];	    /* why there is none: the beginning of the last words */
 	} told;
 };
 

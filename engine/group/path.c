@@ -43,6 +43,7 @@ void path_forget_troubles(struct path *path)
 {
 	path->unusable = path->alone = path->stall_logged = false;
 	path->expiry_logged = path->refusal_logged = path->delay_logged = false;
+	path->no_context[0] = '\0';
 	path->dead = 0;
 }
 

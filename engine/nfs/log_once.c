@@ -75,7 +75,7 @@ static void expired(struct rpc_client *rpc)
 static void answered(struct rpc_client *rpc)
 {
 	path_of(rpc)->expiry_logged = path_of(rpc)->refusal_logged = false;
-	rpc->told.context[0] = '\0';
+	path_of(rpc)->no_context[0] = '\0';
 	if (trouble_ends(rpc))
 		tell(rpc, "server OK");
 }
@@ -92,29 +92,42 @@ static const char *operation(const struct rpc_client *rpc, const struct call *ca
 	return rpc->protocol->operation(call);
 }
 
-static void explain(const struct rpc_client *rpc, const struct call *call, char *why, size_t size)
+static void no_context(struct rpc_client *rpc, const char *why)
 {
-	const struct rpc_reply_header *reply = &rpc->reply.header;
+	char *told = path_of(rpc)->no_context;
+	size_t size = sizeof(path_of(rpc)->no_context);
 
-	if (call_is_context(call) && reply->verdict == RPC_AUTH_ERROR)
-		snprintf(why, size,
-			 "the server denied the context (%s): does it serve Kerberos, and has it a "
-			 "keytab with the key of %s?",
-			 rpc_auth_stat_name(reply->auth_stat),
-			 path_of(rpc)->config.server_principal);
-	else
-		rpc_verdict_text(reply, rpc->protocol->version, why, size);
+	if (!strncmp(why, told, size - 1))
+		return;
+	snprintf(told, size, "%s", why);
+	tell(rpc, "Kerberos: %s", why);
+}
+
+static void context_denied(struct rpc_client *rpc)
+{
+	char why[400];
+
+	snprintf(why, sizeof(why),
+		 "the server denied the context (%s): does it serve Kerberos, and has it a keytab "
+		 "with the key of %s?",
+		 rpc_auth_stat_name(rpc->reply.header.auth_stat),
+		 path_of(rpc)->config.server_principal);
+	no_context(rpc, why);
 }
 
 static void rpc_error(struct rpc_client *rpc, const struct call *call)
 {
-	enum rpc_verdict verdict = rpc->reply.header.verdict;
-	char why[400];
+	const struct rpc_reply_header *reply = &rpc->reply.header;
+	char why[200];
 
-	if (rpc->told.rpc_error == verdict)
+	if (call_is_context(call) && reply->verdict == RPC_AUTH_ERROR) {
+		context_denied(rpc);
 		return;
-	rpc->told.rpc_error = verdict;
-	explain(rpc, call, why, sizeof(why));
+	}
+	if (rpc->told.rpc_error == reply->verdict)
+		return;
+	rpc->told.rpc_error = reply->verdict;
+	rpc_verdict_text(reply, rpc->protocol->version, why, sizeof(why));
 	tell(rpc, "%s: %s", operation(rpc, call), why);
 }
 
@@ -162,14 +175,6 @@ static void failed(struct rpc_client *rpc, const struct call *call)
 		tell_call(rpc, call, result->fault);
 	if (result->flaw)
 		tell_flaw(rpc, call, result);
-}
-
-static void no_context(struct rpc_client *rpc, const char *why)
-{
-	if (!strncmp(why, rpc->told.context, sizeof(rpc->told.context) - 1))
-		return;
-	snprintf(rpc->told.context, sizeof(rpc->told.context), "%s", why);
-	tell(rpc, "Kerberos: %s", why);
 }
 
 static void unprepared(struct rpc_client *rpc, const struct call *call, int error)

@@ -87,6 +87,7 @@ struct path {
 			      */
 	bool refusal_logged; /* why it does not let us connect again, by the same rule */
 	bool delay_logged;   /* that the server keeps asking to wait */
+	char no_context[96]; /* why there is none: the beginning of what was said last */
 	uint32_t dead;	     /* failover: so many of them are */
 };
 
