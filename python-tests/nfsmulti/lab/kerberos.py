@@ -6,6 +6,7 @@ All lies in the lab's folder; no file of the system's is read or written.
 
 from __future__ import annotations
 
+import signal
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ _CLIENT = string.Template("""\
 	default_ccache_name = FILE:$folder/ccache
 	permitted_enctypes = $enctypes
 	ticket_lifetime = ${lifetime}s
+	clockskew = $skew
 	udp_preference_limit = 1
 	dns_lookup_kdc = false
 	dns_lookup_realm = false
@@ -80,13 +82,15 @@ class Kerberos:
     """What a lab with Kerberos is like.
 
     `flavor` is what its clients shall use, `sec` are all that its exports take, in the words of
-    exports(5). `lifetime` is that of tickets in seconds, `enctypes` are those of all keys.
+    exports(5). `lifetime` is that of tickets in seconds, `enctypes` are those of all keys. Clocks
+    may differ by `skew` seconds: for so long servers take tickets that have expired.
     """
 
     flavor: str = "krb5"
     sec: tuple[str, ...] = ("sys", *KERBEROS_FLAVORS)
     lifetime: int = 86400
     enctypes: tuple[str, ...] = (AES256_SHA1,)
+    skew: int = 300
 
 
 class Kdc:
@@ -131,8 +135,12 @@ class Kdc:
         self._make_keys(hosts)
 
     def start(self) -> None:
-        """Start and wait until it serves. Raises HarnessError with its log where it does not."""
+        """Start and wait until it serves, or let go on what was paused.
+
+        Raises HarnessError with the log of one that does not serve.
+        """
         if self._process is not None and self._process.running:
+            self._process.signal(signal.SIGCONT)
             return
         self._log.write_bytes(b"")
         argv = [*self._enter, "krb5kdc", "-n", "-r", REALM, "-P", str(self._folder / "pid")]
@@ -149,6 +157,15 @@ class Kdc:
         if self._process is not None:
             self._process.end()
 
+    def pause(self) -> None:
+        """Stop it answering; start() lets it go on."""
+        if self._process is not None:
+            self._process.signal(signal.SIGSTOP)
+
+    def add(self, principal: str) -> None:
+        """Add a principal whose key is in no keytab."""
+        self._administer("addprinc", "-randkey", principal)
+
     def _write_files(self, address: str, port: int) -> None:
         types = self.config.enctypes
         for name, text in (("krb5.conf", _CLIENT), ("kdc.conf", _KDC), ("idmapd.conf", _IDMAP)):
@@ -160,6 +177,7 @@ class Kdc:
                 address=address,
                 port=port,
                 lifetime=self.config.lifetime,
+                skew=self.config.skew,
                 first=types[0],
                 enctypes=" ".join(types),
                 keys=" ".join(f"{enctype}:normal" for enctype in types),

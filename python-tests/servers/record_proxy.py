@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A proxy before an NFS server that lets a test change what single RPC records become.
+
+with RecordProxy((address, port)) as proxy:
+    fault = proxy.replies = Fault(lambda reply: reply.is_bulk, lambda reply: [flipped(reply, -1)])
+    ... run a client on proxy.port ...
+    assert fault.met
+
+A hook is given each record of its direction and returns those that go on in its place: the same
+one, a changed one, none, or several. It may also answer a call by itself (`call.answer`), or keep a
+record and send it later (`record.go_on`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from nfsmulti.calls import AUTH_NONE, LAST_FRAGMENT, xdr
+
+RPCSEC_GSS, INIT, DESTROY = 6, 1, 3
+CREDPROBLEM, CTXPROBLEM = 13, 14
+_REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR = 1, 0, 1, 1
+_BULK = 4000  # bytes: what is longer has data of I/O
+_SECONDS = 60.0
+
+
+class Connection:
+    """One of the client's, and the one to the server that it has become."""
+
+    def __init__(self, client: socket.socket, server: socket.socket):
+        self.client, self.server = client, server
+        self._sending = {client: threading.Lock(), server: threading.Lock()}
+
+    def send(self, to: socket.socket, data: bytes) -> None:
+        """Send one record, whole."""
+        with self._sending[to]:
+            to.sendall(xdr(LAST_FRAGMENT | len(data)) + data)
+
+    def cut(self) -> None:
+        """End it at both sides."""
+        for one in (self.client, self.server):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One RPC message; `call` is the one that a reply answers."""
+
+    data: bytes
+    connection: Connection
+    call: Record | None = None
+
+    def word(self, number: int) -> int:
+        """Return one of the 32-bit words it consists of."""
+        return int.from_bytes(self.data[4 * number : 4 * number + 4], "big")
+
+    @property
+    def xid(self) -> int:
+        """The number of the call."""
+        return self.word(0)
+
+    @property
+    def is_gss(self) -> bool:
+        """Whether a call has Kerberos's credentials."""
+        return self.word(6) == RPCSEC_GSS
+
+    @property
+    def gss_procedure(self) -> int | None:
+        """What a call does with its context (RFC 2203, 5): 0 is to use it; None without one."""
+        return self.word(9) if self.is_gss else None
+
+    @property
+    def gss_number(self) -> int:
+        """The sequence number of a call with Kerberos's credentials."""
+        return self.word(10)
+
+    @property
+    def is_init(self) -> bool:
+        """Whether it makes a context, or answers such a call."""
+        return (self.call or self).gss_procedure == INIT
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether it has data of I/O."""
+        return len(self.data) > _BULK
+
+    @property
+    def verifier_at(self) -> int:
+        """Where the last byte of a reply's verifier is."""
+        return 19 + self.word(4)
+
+    @property
+    def window(self) -> int:
+        """How far numbers may go, in the answer to a call that makes a context (5.2.3.1)."""
+        results = (self.verifier_at + 5) // 4
+        handle = (self.word(results) + 3) // 4
+        return self.word(results + 1 + handle + 2)
+
+    def go_on(self) -> None:
+        """Send it where it was to go."""
+        connection = self.connection
+        connection.send(connection.client if self.call else connection.server, self.data)
+
+    def answer(self, reply: bytes) -> list[bytes]:
+        """Answer a call in the server's place, with what follows the xid: nothing of it goes on."""
+        self.connection.send(self.connection.client, self.data[:4] + reply)
+        return []
+
+    def deny(self, auth_stat: int) -> list[bytes]:
+        """Answer a call MSG_DENIED."""
+        return self.answer(xdr(_REPLY, _DENIED, _AUTH_ERROR, auth_stat))
+
+    def refuse_context(self, major: int, minor: int) -> list[bytes]:
+        """Answer a call that makes a context by a status of GSS-API (RFC 2203, 5.2.3.1)."""
+        return self.answer(xdr(_REPLY, _ACCEPTED, AUTH_NONE, b"", 0, b"", major, minor, 0, b""))
+
+
+Hook = Callable[[Record], Iterable[bytes]]
+
+
+def passed(record: Record) -> list[bytes]:
+    """Let a record go on as it is."""
+    return [record.data]
+
+
+def dropped(_: Record) -> list[bytes]:
+    """Lose a record."""
+    return []
+
+
+def doubled(record: Record) -> list[bytes]:
+    """Send a record twice."""
+    return [record.data, record.data]
+
+
+def flipped(record: Record, at: int) -> list[bytes]:
+    """Change one byte of a record."""
+    data = bytearray(record.data)
+    data[at] ^= 1
+    return [bytes(data)]
+
+
+@dataclass
+class Fault:
+    """A hook that does something to the first `times` records that are meant; others pass."""
+
+    meant: Callable[[Record], bool]
+    become: Hook
+    times: int = 1
+    met: list[Record] = field(default_factory=list)
+
+    def __call__(self, record: Record) -> Iterable[bytes]:
+        """Return what becomes of a record."""
+        if len(self.met) >= self.times or not self.meant(record):
+            return passed(record)
+        self.met.append(record)
+        return self.become(record)
+
+
+@dataclass
+class RecordProxy:
+    """It listens at `address`, on `port`, while `with` lasts, and leads to a server at `to`.
+
+    One hook runs at a time. `seen` are all calls, `failures` what hooks have raised.
+    """
+
+    to: tuple[str, int]
+    address: str = "127.0.0.1"
+    calls: Hook = passed
+    replies: Hook = passed
+    seen: list[Record] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self._hooks = threading.Lock()
+        self._unanswered: dict[int, Record] = {}
+        self._failures: list[Exception] = []
+        self._connections: list[Connection] = []
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.create_server((self.address, 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join(_SECONDS)
+            assert not thread.is_alive(), "a connection does not end"
+        assert not self._failures, self._failures
+
+    def cut(self) -> None:
+        """End all connections."""
+        for connection in tuple(self._connections):
+            connection.cut()
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._start(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError), socket.create_connection(self.to) as server:
+            for one in (client, server):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(client, server)
+            self._connections.append(connection)
+            replies = threading.Thread(target=self._pump, args=(connection, server, client))
+            replies.start()
+            self._pump(connection, client, server)
+            replies.join()
+
+    def _pump(self, connection: Connection, source: socket.socket, to: socket.socket) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                for data in self._becomes(connection, source, _record(source)):
+                    connection.send(to, data)
+        connection.cut()
+
+    def _becomes(self, connection: Connection, source: socket.socket, data: bytes) -> list[bytes]:
+        with self._hooks:
+            try:
+                if source is connection.client:
+                    call = Record(data, connection)
+                    self._unanswered[call.xid] = call
+                    self.seen.append(call)
+                    return list(self.calls(call))
+                (xid,) = struct.unpack_from(">I", data)
+                return list(self.replies(Record(data, connection, self._unanswered[xid])))
+            except OSError as error:  # the hook has sent, and its connection is gone
+                raise EOFError from error
+            except Exception as error:
+                self._failures.append(error)
+                raise EOFError from error
+
+
+def _record(source: socket.socket) -> bytes:
+    data, mark = b"", 0
+    while not mark & LAST_FRAGMENT:
+        mark = int.from_bytes(_exactly(source, 4), "big")
+        data += _exactly(source, mark & ~LAST_FRAGMENT)
+    return data
+
+
+def _exactly(source: socket.socket, count: int) -> bytes:
+    data = source.recv(count, socket.MSG_WAITALL) if count else b""
+    if len(data) < count:
+        raise EOFError
+    return data

@@ -1,0 +1,467 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Faults of Kerberos (RPCSEC_GSS, RFC 2203): each is mended, or ends in one line, and in time.
+
+A proxy before a real server changes, loses, repeats, delays or answers single messages.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import FioRunner, started_lab
+from engine_helpers import done, eventually, failed_io, refused, said, stderr_of, traces
+
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.lab import EXPORT, SECRET, Kerberos, Lab, LabConfig
+from nfsmulti.processes import run
+from servers.record_proxy import (
+    CREDPROBLEM,
+    CTXPROBLEM,
+    Fault,
+    Record,
+    RecordProxy,
+    doubled,
+    dropped,
+    flipped,
+    passed,
+)
+
+BOTH = pytest.mark.parametrize("version", ["3", "4.1"])
+VERIFIED: dict[str, Option] = {
+    "rw": "randwrite", "bs": "16k", "size": "2m", "iodepth": 8, "verify": "crc32c",
+    "verify_state_save": 0, "filename": "f",
+}  # fmt: skip
+# Until it is told to end.
+GOING_ON: dict[str, Option] = {
+    "rw": "randwrite", "bs": "16k", "size": "2m", "iodepth": 8, "filename": "f", "trace": 1,
+    "rate_iops": 200, "time_based": 1, "runtime": 300, "timeo": 10,
+}  # fmt: skip
+AUTH_FAILED = 7  # what nfs-ganesha without Kerberos says
+
+
+class Client:
+    """fio as the realm's user, over the proxy."""
+
+    def __init__(self, lab: Lab, proxy: RecordProxy, fio: FioRunner, folder: Path):
+        self._lab, self._proxy, self._fio = lab, proxy, fio
+        self.kdc, self.finish = lab.kdc, fio.finish
+        # In place of a keytab.
+        self.tickets: dict[str, Option] = {
+            "ccache": f"FILE:{folder / 'ccache'}", "keytab": None, "principal": None,
+        }  # fmt: skip
+
+    def log_in(self, *words: str) -> None:
+        """Make `tickets` anew, without any for a server."""
+        user = ["-k", "-t", str(self.kdc.keytab), self.kdc.principal]
+        kinit = ["kinit", *words, "-c", str(self.tickets["ccache"]), *user]
+        run(kinit, timeout=60, env=self._lab.environment).check()
+
+    def ended(self, process: FioProcess) -> FioResult:
+        """End a job that would go on, in good order."""
+        process.signal(signal.SIGINT)
+        return self.finish(process)
+
+    def path(self, version: str = "4.1", port: int | None = None) -> str:
+        """Return the pool's path through the proxy, or another on `port`."""
+        endpoint = self._lab.server(0).endpoint
+        more = f"mountport={endpoint.mount_port}" if version == "3" else f"version={version}"
+        return f"nfs://{self._proxy.address}:{port or self._proxy.port}/{SECRET.name}?{more}"
+
+    def __call__(self, version: str = "4.1", **options: Option) -> FioResult:
+        """Run fio to its end."""
+        with self.start(version, **options) as process:
+            return self.finish(process)
+
+    def start(self, version: str = "4.1", **options: Option) -> FioProcess:
+        """Start fio and go on; use it in a `with`."""
+        words = {"pool": self.path(version), **self._lab.options, **options}
+        return self._fio.start(env=self._lab.environment, **words)
+
+
+def before(lab: Lab) -> RecordProxy:
+    """Return a proxy before the lab's server."""
+    endpoint = lab.server(0).endpoint
+    return RecordProxy((endpoint.address, endpoint.nfs_port))
+
+
+@pytest.fixture
+def proxy(kerberos: Lab) -> Iterator[RecordProxy]:
+    with before(kerberos) as running:
+        yield running
+
+
+@pytest.fixture
+def client(
+    kerberos: Lab,
+    proxy: RecordProxy,
+    engine: Engine,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Client:
+    return Client(kerberos, proxy, FioRunner(Fio(engine), "", tmp_path, request.node), tmp_path)
+
+
+def denying(auth_stat: int = CREDPROBLEM) -> Fault:
+    """Return what denies the next calls with data; none, until its `times` is set."""
+    return Fault(lambda call: call.is_bulk, lambda call: call.deny(auth_stat), times=0)
+
+
+def told(result: FioResult) -> list[str]:
+    """Return what was said beside the trace."""
+    return [line for line in said(result) if " trace: " not in line]
+
+
+def goes_on(process: FioProcess) -> None:
+    """Wait until I/O has gone on."""
+    before = traces(process)
+    eventually(lambda: traces(process) > before + 20)
+
+
+def answers_write(reply: Record) -> bool:
+    return reply.call is not None and reply.call.is_bulk
+
+
+def one_failed(result: FioResult, operation: str) -> None:
+    """Expect that one I/O has failed, for its checksum, and all others were done."""
+    assert result.report is not None
+    (job,) = result.report.jobs
+    assert job["total_err"] == 1
+    assert [line.errors for line in result.stats] == [1]
+    (line,) = said(result)
+    assert f": {operation} of 16384 bytes at " in line
+    assert line.endswith("the reply's checksum is wrong: it was changed on its way")
+
+
+def mended(result: FioResult) -> None:
+    """Expect that the data is right, and that nobody was told of an error."""
+    done(result)
+    assert sum(line.errors for line in result.stats) == 0
+
+
+# --- what was changed on its way ---
+
+
+@BOTH
+@pytest.mark.parametrize("flavor", ["krb5i", "krb5p"])
+@pytest.mark.parametrize("at", [-6000, -1], ids=["data", "checksum"])
+def test_a_forged_read(
+    client: Client, proxy: RecordProxy, flavor: str, version: str, at: int
+) -> None:
+    """That I/O fails, none of its data is used, and the job goes on where it may."""
+    done(client(version, **VERIFIED, security=flavor))
+    fault = proxy.replies = Fault(lambda reply: reply.is_bulk, lambda reply: flipped(reply, at))
+    job = {**VERIFIED, "rw": "randread"}
+    one_failed(client(version, **job, security=flavor, continue_on_error="all"), "READ")
+    assert len(fault.met) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("flavor", ["krb5i", "krb5p"])
+def test_a_forged_answer_to_a_write(
+    client: Client, proxy: RecordProxy, flavor: str, version: str
+) -> None:
+    fault = proxy.replies = Fault(answers_write, lambda reply: flipped(reply, -1))
+    job = {**VERIFIED, "verify": None}
+    one_failed(client(version, **job, security=flavor, continue_on_error="all"), "WRITE")
+    assert len(fault.met) == 1
+
+
+# --- what does not arrive ---
+
+
+def lost_reply(proxy: RecordProxy) -> Fault:
+    proxy.replies = fault = Fault(lambda reply: reply.is_bulk, dropped)
+    return fault
+
+
+def lost_call(proxy: RecordProxy) -> Fault:
+    proxy.calls = fault = Fault(lambda call: call.is_bulk, dropped)
+    return fault
+
+
+def wrong_verifier(proxy: RecordProxy) -> Fault:
+    proxy.replies = fault = Fault(
+        lambda reply: reply.is_bulk, lambda reply: flipped(reply, reply.verifier_at)
+    )
+    return fault
+
+
+@BOTH
+@pytest.mark.parametrize("broken", [lost_reply, lost_call, wrong_verifier])
+def test_a_call_that_goes_out_again(
+    client: Client, proxy: RecordProxy, broken: Callable[[RecordProxy], Fault], version: str
+) -> None:
+    """It keeps its xid and has another number; the job is right."""
+    fault = broken(proxy)
+    result = client(version, **VERIFIED, timeo=10, retrans=0 if version == "4.1" else 2)
+    mended(result)
+    (line,) = result.stats
+    (met,) = fault.met
+    first, second = [call for call in proxy.seen if call.is_gss and call.xid == met.xid]
+    assert second.gss_number > first.gss_number
+    assert line.retransmissions == 1
+    assert line.reconnects == (1 if version == "4.1" else 0)
+    assert line.stale_replies == (1 if broken is wrong_verifier else 0)
+    assert line.contexts == 1
+
+
+@BOTH
+def test_a_call_that_comes_twice(client: Client, proxy: RecordProxy, version: str) -> None:
+    """The server is silent about a number that it knows."""
+    fault = proxy.calls = Fault(lambda call: call.is_bulk, doubled, times=10)
+    result = client(version, **VERIFIED)
+    mended(result)
+    assert len(fault.met) == 10
+    assert said(result) == []
+    assert sum(line.retransmissions + line.reconnects for line in result.stats) == 0
+
+
+@BOTH
+def test_a_call_that_is_late(client: Client, proxy: RecordProxy, version: str) -> None:
+    """Others overtake it as far as the server's window goes, so that it does not fall behind."""
+    late = proxy.calls = Fault(lambda call: call.is_bulk, dropped)
+    inits = proxy.replies = Fault(lambda reply: reply.is_init, passed, times=100)
+
+    def overtakers() -> list[int]:
+        (held,) = late.met
+        calls = [call for call in proxy.seen if call.connection is held.connection]
+        return [ahead for call in calls if (ahead := call.gss_number - held.gss_number) > 0]
+
+    with client.start(version, **{**VERIFIED, "size": "8m"}) as process:
+        eventually(lambda: late.met)
+        furthest = inits.met[-1].window - 2
+        eventually(lambda: len(overtakers()) >= furthest)
+        assert max(overtakers()) == furthest
+        late.met[0].go_on()
+        result = client.finish(process)
+    mended(result)
+    assert said(result) == []
+    assert sum(line.retransmissions + line.reconnects for line in result.stats) == 0
+
+
+# --- contexts that the server does not know any more ---
+
+
+@BOTH
+@pytest.mark.parametrize("auth_stat", [CREDPROBLEM, CTXPROBLEM])
+def test_a_context_is_forgotten(
+    client: Client, proxy: RecordProxy, auth_stat: int, version: str
+) -> None:
+    """Another is made, and all calls go out again."""
+    fault = proxy.calls = denying(auth_stat)
+    fault.times = 1
+    result = client(version, **VERIFIED)
+    mended(result)
+    assert len(fault.met) == 1
+    assert [(line.contexts, line.reconnects) for line in result.stats] == [(2, 0)]
+    assert said(result) == []
+
+
+@BOTH
+def test_contexts_are_forgotten_for_ever(client: Client, proxy: RecordProxy, version: str) -> None:
+    proxy.calls = fault = denying()
+    fault.times = 1000
+    result = client(version, **VERIFIED)
+    refused(result, "does not know the Kerberos context that it has just made", "CREDPROBLEM")
+    assert [line.contexts for line in result.stats] == [4]
+
+
+# --- contexts that cannot be made ---
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (24, "is not the server's"),  # the verifier, which is a MIC of the window
+        (-164, "is not the server's"),  # the window
+        (-5, "a key is another"),  # the token
+        (57, "does not know the Kerberos context that it has just made"),  # the handle
+    ],
+)
+def test_a_forged_context(client: Client, proxy: RecordProxy, at: int, words: str) -> None:
+    proxy.replies = Fault(lambda reply: reply.is_init, lambda reply: flipped(reply, at), times=100)
+    refused(client(**VERIFIED), words)
+
+
+def test_a_refused_context(client: Client, proxy: RecordProxy) -> None:
+    """By a status of GSS-API: GSS_S_FAILURE."""
+    proxy.calls = Fault(
+        lambda call: call.is_init, lambda call: call.refuse_context(13 << 16, 7), times=9
+    )
+    refused(client(**VERIFIED), "the server refuses the ticket (GSS major status 0xd0000, minor 7)")
+
+
+def test_a_server_without_the_key(client: Client, kerberos: Lab) -> None:
+    kerberos.kdc.add("nfs/other.test")
+    result = client(**VERIFIED, server_principal="nfs@other.test")
+    refused(result, "denied the context (AUTH_REJECTEDCRED)", "with the key of nfs@other.test?")
+
+
+def test_a_server_without_kerberos(client: Client, kerberos: Lab) -> None:
+    with started_lab(LabConfig(addresses=1, local=True)) as lab:
+        pool = lab.path(0, version="4.1")
+        result = client(**VERIFIED, pool=pool, server_principal="nfs@server.test")
+    refused(result, "denied the context (AUTH_FAILED): does it serve Kerberos")
+
+
+def test_a_context_is_refused_for_a_while(client: Client, proxy: RecordProxy) -> None:
+    """With hard the job waits, says so once, and goes on."""
+    init = Fault(lambda call: call.is_init, lambda call: call.deny(AUTH_FAILED), times=0)
+    forgotten = denying()
+    proxy.calls = lambda call: init(call) if call.is_init else forgotten(call)
+    with client.start(**GOING_ON, nconnect=2, spread="roundrobin") as process:
+        eventually(lambda: traces(process) > 10)
+        init.times, forgotten.times = 4, 2
+        goes_on(process)
+        result = client.ended(process)
+    assert len(init.met) == 4
+    assert sum(line.errors for line in result.stats) == 0
+    assert len([line for line in told(result) if "denied the context" in line]) == 1
+
+
+def test_failover_from_a_server_that_refuses_tickets(
+    client: Client, proxy: RecordProxy, kerberos: Lab
+) -> None:
+    """One of two paths makes no context any more: the other has its I/O."""
+    with before(kerberos) as other:
+        init = Fault(lambda call: call.is_init, lambda call: call.deny(2), times=0)
+        forgotten = denying()
+        other.calls = lambda call: init(call) if call.is_init else forgotten(call)
+        pool = f"{client.path()},{client.path(port=other.port)}"
+        job = {**GOING_ON, "spread": "roundrobin", "failover": 1}
+        with client.start(**job, pool=pool) as process:
+            eventually(lambda: traces(process) > 10)
+            init.times, forgotten.times = 1000, 1
+            eventually(lambda: init.met)
+            goes_on(process)
+            result = client.ended(process)
+    assert sum(line.errors for line in result.stats) == 0
+    assert sum(line.reissues for line in result.stats) > 0
+
+
+# --- tickets and the KDC ---
+
+
+def test_a_ticket_that_expires(
+    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The job goes on while the server takes it, says what to do, and goes on after that."""
+    exports = (EXPORT, SECRET)
+    config = LabConfig(addresses=1, local=True, exports=exports, kerberos=Kerberos(skew=1))
+    with started_lab(config) as lab, before(lab) as proxy:
+        client = Client(lab, proxy, FioRunner(Fio(engine), "", tmp_path, request.node), tmp_path)
+        client.log_in("-l", "4s")
+        with client.start(**GOING_ON, **client.tickets) as process:
+            eventually(lambda: "run kinit" in stderr_of(process))
+            client.log_in()
+            goes_on(process)
+            result = client.ended(process)
+    assert sum(line.errors for line in result.stats) == 0
+    assert len([line for line in told(result) if "run kinit" in line]) == 1
+
+
+@pytest.fixture
+def forgotten(client: Client, proxy: RecordProxy) -> Fault:
+    """Return what makes the server forget a context, for which the KDC must be asked again."""
+    client.log_in()
+    proxy.calls = fault = denying()
+    return fault
+
+
+def without_kdc(client: Client, process: FioProcess) -> None:
+    """Take away the KDC, and the server's ticket: the job does not need them yet."""
+    eventually(lambda: traces(process) > 10)
+    client.log_in()
+    client.kdc.stop()
+    goes_on(process)
+
+
+def test_the_kdc_is_gone_for_a_while(client: Client, forgotten: Fault) -> None:
+    with client.start(**GOING_ON, **client.tickets) as process:
+        without_kdc(client, process)
+        forgotten.times = 1
+        eventually(lambda: "does the KDC run" in stderr_of(process))
+        eventually(lambda: "reconnecting" in stderr_of(process))
+        client.kdc.start()
+        goes_on(process)
+        result = client.ended(process)
+    assert [(line.contexts, line.errors) for line in result.stats] == [(2, 0)]
+    first, second, last = told(result)
+    assert "Kerberos: no context: Cannot contact any KDC" in first
+    assert "connection lost" in second
+    assert last.endswith("server OK")
+
+
+def test_soft_without_a_kdc(client: Client, forgotten: Fault) -> None:
+    with client.start(**GOING_ON, **client.tickets, soft=1, retrans=0) as process:
+        without_kdc(client, process)
+        forgotten.times = 1
+        result = client.finish(process)
+    failed_io(result, "Connection timed out", "no answer within 1.0 s", "does the KDC run")
+
+
+# The library waits for a silent KDC, and says so after half a minute.
+_PATIENT = "Cannot contact any KDC"
+
+
+def silenced(client: Client, process: FioProcess, forgotten: Fault) -> None:
+    """Let the library wait for a KDC that is silent."""
+    eventually(lambda: traces(process) > 10)
+    client.log_in()
+    client.kdc.pause()
+    forgotten.times = 1
+    eventually(lambda: forgotten.met)
+
+
+def test_soft_with_a_silent_kdc(client: Client, forgotten: Fault) -> None:
+    with client.start(**GOING_ON, **client.tickets, soft=1, retrans=0) as process:
+        silenced(client, process, forgotten)
+        result = client.finish(process)
+    failed_io(result, "Connection timed out", "no answer within 1.0 s")
+    assert _PATIENT not in result.messages
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_sigterm_with_a_silent_kdc(client: Client, forgotten: Fault, thread: int) -> None:
+    with client.start(**GOING_ON, **client.tickets, thread=thread) as process:
+        silenced(client, process, forgotten)
+        process.signal(signal.SIGTERM)
+        result = client.finish(process)
+    assert "the run is ending" in result.messages
+    assert _PATIENT not in result.messages
+
+
+def test_a_kdc_that_is_silent_for_a_while(client: Client, forgotten: Fault) -> None:
+    with client.start(**GOING_ON, **client.tickets) as process:
+        silenced(client, process, forgotten)
+        client.kdc.start()
+        goes_on(process)
+        result = client.ended(process)
+    assert [(line.contexts, line.errors) for line in result.stats] == [(2, 0)]
+    assert told(result) == []
+
+
+# --- no secret ---
+
+
+def test_no_key_is_in_what_a_run_leaves(client: Client, kerberos: Lab, tmp_path: Path) -> None:
+    """Neither the user's, nor those of the tickets."""
+    job = {**VERIFIED, "trace": 1, "security": "krb5p", "write_lat_log": str(tmp_path / "log")}
+    client.log_in()
+    cache = Path(str(client.tickets["ccache"]).removeprefix("FILE:"))
+    done(client(**job))
+    done(client(**job, **client.tickets))
+    keys = re.findall(rb"\0\x12\0\0\0\x20(.{32})", cache.read_bytes(), re.DOTALL)
+    keys += re.findall(rb"\0\x12\0\x20(.{32})", kerberos.kdc.keytab.read_bytes(), re.DOTALL)
+    assert len(keys) >= 3
+    left = [file for file in tmp_path.rglob("*") if file.is_file() and file != cache]
+    assert len(left) >= 10
+    for text in (file.read_bytes() for file in left):
+        for key in keys:
+            forms = (key, key.hex().encode(), key.hex().upper().encode(), base64.b64encode(key))
+            assert not any(form in text for form in forms)
