@@ -7,7 +7,7 @@ with TlsProxy((address, port), certificate, key) as proxy:
     assert not proxy.clear  # nothing but the probe came in clear
 
 As a program it serves until it is ended, before several ports:
-python -m servers.tls_proxy CERTIFICATE KEY CLIENTS|"" ADDRESS,PORT,TO...
+python -m servers.tls_proxy CERTIFICATE KEY CLIENTS tls|mtls|tls:mtls ADDRESS,PORT,TO...
 """
 
 from __future__ import annotations
@@ -55,12 +55,13 @@ class Handshake:
 
 @dataclass
 class TlsProxy:
-    """It listens at `at`; `clients` is the CA of the certificates that clients must show."""
+    """It listens at `at`; `clients` is the CA of the certificates that clients must or may show."""
 
     to: tuple[str, int]
     certificate: Path
     key: Path
     clients: Path | None = None
+    must: bool = True  # show one
     at: tuple[str, int] = ("127.0.0.1", 0)
     protocols: tuple[str, ...] = ("sunrpc",)
     takes_clear: bool = False  # calls that come so go on
@@ -148,7 +149,7 @@ class TlsProxy:
         if fault is Fault.TLS_1_2:
             context.maximum_version = ssl.TLSVersion.TLSv1_2
         if self.clients:
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_REQUIRED if self.must else ssl.CERT_OPTIONAL
             context.load_verify_locations(self.clients)
         with context.wrap_socket(client, server_side=True, suppress_ragged_eofs=False) as secure:
             self._open.add(secure)
@@ -207,7 +208,7 @@ def _exactly(client: socket.socket, count: int) -> bytes:
     return data
 
 
-def _serve_until_ended(certificate: str, key: str, clients: str, *ways: str) -> None:
+def _serve_until_ended(certificate: str, key: str, clients: str, takes: str, *ways: str) -> None:
     with contextlib.ExitStack() as proxies:
         for address, port, to in (way.split(",") for way in ways):
             proxies.enter_context(
@@ -215,7 +216,8 @@ def _serve_until_ended(certificate: str, key: str, clients: str, *ways: str) -> 
                     (address, int(to)),
                     Path(certificate),
                     Path(key),
-                    Path(clients) if clients else None,
+                    Path(clients) if "mtls" in takes else None,
+                    must=takes == "mtls",
                     at=(address, int(port)),
                 )
             )

@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
@@ -80,7 +80,8 @@ class LabConfig:
 
     With `lease`, NFSv4's lease and the grace period after a restart last so many seconds; else
     there is no grace period. With `kerberos` it has a realm of its own. Where
-    `xprtsec` is tls or mtls, its pools lead through a proxy that speaks that.
+    `xprtsec` is tls, mtls or tls:mtls (exports(5)), its pools lead through a proxy that speaks
+    that.
     """
 
     addresses: int = 4
@@ -347,14 +348,24 @@ class Lab:
         """The pool of the one IPv6 address."""
         return self._url(self.servers[-1].endpoint, "fd77::1", MAIN_VOLUME)
 
-    def pool_of(self, count: int, *, export: str = MAIN_VOLUME, version: str | None = None) -> str:
+    def pool_of(self, count: int, **how: Any) -> str:
         """Return the pool of the first `count` addresses; see path()."""
-        paths = (self.path(number, export=export, version=version) for number in range(count))
-        return ",".join(paths)
+        return ",".join(self.path(number, **how) for number in range(count))
 
-    def path(self, number: int, *, export: str = MAIN_VOLUME, version: str | None = None) -> str:
-        """Return the path to an export over address `number`, from 0; `version` is 4.1 or 4.2."""
-        return self._url(self.server(number).endpoint, self._addresses()[number], export, version)
+    def path(
+        self,
+        number: int,
+        *,
+        export: str = MAIN_VOLUME,
+        version: str | None = None,
+        clear: bool = False,
+    ) -> str:
+        """Return the path to an export over address `number`, from 0; `version` is 4.1 or 4.2.
+
+        In `clear` it leads past a proxy for TLS.
+        """
+        endpoint, address = self.server(number).endpoint, self._addresses()[number]
+        return self._url(endpoint, address, export, version, clear=clear)
 
     def server(self, number: int) -> Server:
         """Return the server behind the address `number`, counted from 0."""
@@ -485,7 +496,7 @@ class Lab:
             ports[address] = (port, self.server(number).endpoint.nfs_port)
         tls = Tls(
             ports,
-            mutual=self.config.xprtsec == "mtls",
+            takes=self.config.xprtsec.split(":"),
             folder=self.folder / "tls",
             enter=self._at_server,
             started=functools.partial(self._note, "tls"),
@@ -530,12 +541,18 @@ class Lab:
             self.state.write()
 
     def _url(
-        self, endpoint: Endpoint, address: str, export: str, version: str | None = None
+        self,
+        endpoint: Endpoint,
+        address: str,
+        export: str,
+        version: str | None = None,
+        *,
+        clear: bool = False,
     ) -> str:
         host = f"[{address}]" if ":" in address else address
         version = version or ("4.1" if self.config.memory else None)
         more = f"version={version}" if version else f"mountport={endpoint.mount_port}"
-        port = self._tls_ports.get(address, endpoint.nfs_port)
+        port = endpoint.nfs_port if clear else self._tls_ports.get(address, endpoint.nfs_port)
         return f"nfs://{host}/{export}?nfsport={port}&{more}"
 
 

@@ -19,15 +19,16 @@ _READY = b"listening"
 class Tls:
     """One process that listens, for each address, on the first port of `ports` before the second.
 
-    `mutual` is whether clients have to show a certificate. `options` are for fio's engine; `enter`
-    and `started` are Server's.
+    `takes` are exports(5)'s words: with mtls clients are asked for a certificate, with that alone
+    they have to show one. `options` are for fio's engine, of the last word; `enter` and `started`
+    are Server's.
     """
 
     def __init__(
         self,
         ports: Mapping[str, tuple[int, int]],
         *,
-        mutual: bool,
+        takes: Sequence[str],
         folder: Path,
         enter: Sequence[str],
         started: Callable[[Process], None],
@@ -35,13 +36,13 @@ class Tls:
         folder.mkdir()
         made = Certificates(folder, names=[NAME, *ports])
         authority = str(made.authority.certificate)
-        self.options = {"xprtsec": "mtls" if mutual else "tls", "tls_ca": authority}
-        if mutual:
+        self.options = {"xprtsec": takes[-1], "tls_ca": authority}
+        if "mtls" in takes:
             self.options |= {
                 "tls_cert": str(made.client.certificate),
                 "tls_key": str(made.client.key),
             }
-        own = [str(made.server.certificate), str(made.server.key), authority if mutual else ""]
+        own = [str(made.server.certificate), str(made.server.key), authority, ":".join(takes)]
         ways = [f"{address},{port},{to}" for address, (port, to) in ports.items()]
         self._argv = [*enter, sys.executable, "-m", "servers.tls_proxy", *own, *ways]
         self._output, self._started = folder / "proxy.out", started
