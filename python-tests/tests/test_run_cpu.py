@@ -96,3 +96,19 @@ def test_each_job_takes_the_time_as_its_io_begins_and_ends(tmp_path: Path, scena
     assert before.uptime <= min(map(float, begins))
     assert max(map(float, begins)) <= Sample.of(watch.local()).uptime
     assert not list(Path.cwd().glob("*run.txt"))
+
+
+def test_a_labs_server_is_its_processes_alone() -> None:
+    """Of none it is nothing, and of this one what the kernel counts for it."""
+    before, nobody, after = (
+        Sample.of(text) for text in (watch.local(), watch.of_processes(list)(), watch.local())
+    )
+    assert nobody.busy == 0
+    assert before.had <= nobody.had <= after.had
+    assert nobody.processors == before.processors
+    own = os.times()
+    mine = Sample.of(watch.of_processes(lambda: [os.getpid()])()).busy / watch.TICKS
+    again = os.times()
+    assert own.user + own.system - 0.05 <= mine <= again.user + again.system + 0.05
+    gone = Sample.of(watch.of_processes(lambda: [1 << 30])())
+    assert gone.busy == 0

@@ -224,11 +224,13 @@ def of_server(summary: Summary) -> Section | None:
     asked = [cell for cell in summary.done if cell.server or cell.server_why]
     if not asked:
         return None
+    kind = str(summary.place.get("kind"))
+    whose = " and of its processes alone" if kind == "lab" else ""
     words = [
-        "CPU is in per cent of all processors of the server; Dirty and Cached are peaks from its"
-        " /proc/meminfo."
+        f"CPU is in per cent of all processors of the server{whose}; Dirty and Cached are peaks"
+        " from its /proc/meminfo."
     ]
-    if summary.place.get("kind") != "pool":
+    if kind not in ("pool", "lab"):
         words.append("Client and server are one machine here: the figures cover both.")
     if untold := [cell.server_why for cell in asked if cell.server_why]:
         words.append(f"{len(untold)} of {len(asked)} cells have no figures: {untold[0]}")

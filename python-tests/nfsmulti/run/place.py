@@ -25,7 +25,7 @@ from nfsmulti.machine import versions
 from nfsmulti.paths import COMMAND, write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, pool_lines
 from nfsmulti.processes import run
-from nfsmulti.run.watch import Ask, by_command, local
+from nfsmulti.run.watch import Ask, by_command, local, of_processes
 from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool
 from nfsmulti.summary import Cell
 
@@ -96,6 +96,7 @@ class InLab(Target):
     def __enter__(self) -> Self:
         self._lab.start()
         self.enter = self._lab.command([])
+        self.ask = of_processes(lambda: [one.pid for one in self._lab.servers if one.pid])
         return self
 
     def __exit__(self, *_: object) -> None:
