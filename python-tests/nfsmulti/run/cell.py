@@ -121,6 +121,7 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
             paths=parts,
             jain=jain(parts.values()) if any(parts.values()) else None,
             calls_per_op=_calls_per_op(result.stats),
+            crypto_s=_crypto_s(result.stats, report.cpu_seconds()),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is malformed: {error!r}") from None
@@ -232,6 +233,11 @@ def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
     """Return the engine's system calls per operation; None where it has counted nothing."""
     ops = sum(line.read_ops + line.write_ops + line.meta_ops for line in stats)
     return sum(line.syscalls for line in stats) / ops if ops else None
+
+
+def _crypto_s(stats: Sequence[ConnectionStats], cpu_s: float) -> float | None:
+    """Return what the engine has sampled of crypto: too much where other programs had its core."""
+    return min(sum(line.crypto_ms for line in stats) / 1000, cpu_s) or None
 
 
 # --- its fio: all options of its jobfile, with those of the cell ---
