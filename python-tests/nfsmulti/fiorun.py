@@ -33,12 +33,13 @@ _BEGIN = re.compile(r"^\{\n", re.MULTILINE)  # of the report: an opening brace a
 Direction = Literal["read", "write", "trim"]
 Latency = Literal["slat", "clat", "lat"]
 
-# What the engine says of a job where all is well: its progress, and its summary.
+# What the engine says of a job where all is well: what it does, its progress, and its summary.
 SUMMARY = re.compile(
     r"nfsmulti: .*("
     r"\d+ connections? on \d+ paths?:|"
     r"\w+: \d+ done, 0 errors|"
     r"TLS: \d+ connections? with|Kerberos: \d+ connections? with|crypto: \d+ %|"
+    r"NFSv3's MOUNT goes |"
     r"meta_mix: beside the job's entries|"
     r"arrivals: (not )?sustained|"
     r'entries of ".*": (\d+ (files|director)|\d+ % done))'

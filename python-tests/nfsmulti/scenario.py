@@ -48,7 +48,9 @@ class CellSpec:
     where it fails, so does the cell. `fio` is the program. Where there is a `patience`, jobs that
     go on for so many seconds beyond their time are killed, and what fio then reports counts; a cell
     that fails has so many `tries`. With a `load` I/O arrives by a clock: at so many per cent of
-    what the cell without one has reached. One with a `warm_up` has run before, for nothing.
+    what the cell without one has reached. One with a `warm_up` has run before, for nothing. What a
+    server may lack is named by `optional`: where the first warm-up of such cells fails, all of them
+    are skipped, for its reason.
     """
 
     factors: dict[str, Factor]
@@ -70,6 +72,7 @@ class CellSpec:
     tries: int = 1
     load: int = 0
     warm_up: bool = True
+    optional: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,8 @@ class Choice:
     """What a user chose to measure; what is empty follows from the scenario, and where it is run.
 
     Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` are
-    metadata's, `loads` in per cent, `slo` and `process`, that of arrivals, are latency's.
+    metadata's, `loads` in per cent, `slo` and `process`, that of arrivals, are latency's, `sec` and
+    `xprtsec` security's.
     """
 
     nconnect: tuple[int, ...] = ()
@@ -141,6 +145,8 @@ class Choice:
     loads: tuple[int, ...] = ()
     slo: str = ""
     process: str = ""
+    sec: tuple[str, ...] = ()
+    xprtsec: tuple[str, ...] = ()
 
 
 MIXED = "mixed"  # of a pool whose URLs differ

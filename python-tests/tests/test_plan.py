@@ -121,7 +121,7 @@ def test_sios_file_is_twice_what_a_mounts_client_can_cache() -> None:
 
 
 def test_cells_of_a_version_get_pools_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pool_of(_lab: Lab, count: int) -> str:
+    def pool_of(_lab: Lab, count: int, **_: object) -> str:
         return ",".join(
             f"nfs://10.77.0.{n}/export?nfsport=9&mountport=8" for n in range(1, count + 1)
         )

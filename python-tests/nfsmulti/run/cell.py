@@ -257,7 +257,7 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
     if place.directory:
         for each in (options, *jobs.values()):
             _put_below(place.directory, each)
-    variables = dict(engine.env)
+    variables = {**place.variables, **engine.env}
     if spec.client == "mount":
         (mount,) = place.mounts(spec)
         # The directory before filename, or it does not count.

@@ -8,8 +8,9 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -32,6 +33,13 @@ from nfsmulti.summary import Cell
 # The engine's names of one option, and two that exclude each other: a cell's take away a path's.
 VERSION_NAMES = ("version", "nfsvers")
 _ALIKE = (set(VERSION_NAMES), {"hard", "soft"})
+# Credentials that the engine refuses beside a word of a cell's query: nothing would use them.
+_KERBEROS, _OWN_TLS = {"principal", "keytab", "ccache", "server_principal"}, {"tls_cert", "tls_key"}
+_UNUSED = {
+    "sec=sys": _KERBEROS,
+    "xprtsec=none": {"tls_ca", "tls_name", *_OWN_TLS},
+    "xprtsec=tls": _OWN_TLS,
+}
 # What nfsmulti-pool says of a path beside its arguments.
 _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
 
@@ -39,14 +47,16 @@ _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
 class Target(Protocol):
     """A place that serves, from `with` until its end.
 
-    `enter` are the words that lead to where clients are. `directory` holds all files of the jobs on
-    the server, "" for the export's root. `scratch` is where fio's own files go while it runs, None
-    for where they stay. `remote` runs it where that is on other hosts. `ask` asks
-    the server for its processors and memory, None where that cannot be done. `cpus` are the
-    processors whose work counts, None for all. `remedy` says what to do where no cell can be run.
+    `enter` are the words that lead to where clients are, `variables` their environment there.
+    `directory` holds all files of the jobs on the server, "" for the export's root. `scratch` is
+    where fio's own files go while it runs, None for where they stay. `remote` runs it where that is
+    on other hosts. `ask` asks the server for its processors and memory, None where that cannot be
+    done. `cpus` are the processors whose work counts, None for all. `remedy` says what to do where
+    no cell can be run.
     """
 
     enter: Sequence[str] = ()
+    variables: Mapping[str, str] = MappingProxyType({})
     directory: str = ""
     scratch: Path | None = None
     remote: RemoteFio | None = None
@@ -95,7 +105,7 @@ class InLab(Target):
 
     def __enter__(self) -> Self:
         self._lab.start()
-        self.enter = self._lab.command([])
+        self.enter, self.variables = self._lab.command([]), self._lab.state.variables
         self.ask = of_processes(lambda: [one.pid for one in self._lab.servers if one.pid])
         return self
 
@@ -107,8 +117,16 @@ class InLab(Target):
         self._lab.limit(limits)
 
     def pool(self, spec: CellSpec) -> str:
-        """Return the pool of the lab's first addresses."""
-        return ",".join(asked(path, spec) for path in self._lab.pool_of(spec.paths).split(","))
+        """Return the pool of the lab's first addresses, by the security that the cell asks for."""
+        clear = not re.search(r"\bxprtsec=m?tls\b", spec.query)
+        paths = self._lab.pool_of(spec.paths, clear=clear).split(",")
+        return ",".join(asked(f"{path}{self._credentials}", spec) for path in paths)
+
+    @property
+    def _credentials(self) -> str:
+        given = self._lab.options.items()
+        words = {name: value for name, value in given if name not in ("security", "xprtsec")}
+        return "".join(f"&{name}={quote(value, safe='/')}" for name, value in words.items())
 
     def prepare(self, spec: CellSpec) -> CellSpec:
         """Write the files behind the servers' back, which no limit slows down, where they lie."""
@@ -210,12 +228,14 @@ def _path_text(line: dict[str, Any]) -> str:
 def asked(path: str, spec: CellSpec) -> str:
     """Return a path with a cell's arguments in the place of its own. NFSv4 has no port of MOUNT.
 
-    A path's arguments would win over the cell's options, which are what is compared.
+    A path's arguments would win over the cell's options, which are what is compared. Of its
+    credentials those stay that the cell's security uses.
     """
     url, _, own = path.partition("?")
     words = spec.query.split("&") if spec.query else []
     gone = {word.partition("=")[0] for word in words} | spec.options.keys()
     gone = gone.union(*(names for names in _ALIKE if names & gone))
+    gone = gone.union(*(_UNUSED.get(word, ()) for word in words))
     if speaks_nfs4(spec):
         gone.add("mountport")
     words = [word for word in own.split("&") if word and word.partition("=")[0] not in gone] + words

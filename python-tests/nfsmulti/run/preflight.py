@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 
 from rich import filesize
 
@@ -27,12 +27,14 @@ _File = tuple[int, str, int]
 class Needs:
     """What a run makes at most: bytes of all its files together, and files and directories.
 
-    `certain` are those of the entries that are made however slow the server is.
+    `certain` are those of the entries that are made however slow the server is. `pool` is what the
+    servers can be reached by.
     """
 
     bytes: int
     entries: int
     certain: int
+    pool: str = ""
 
     def text(self) -> str:
         """Say it in a few words."""
@@ -82,18 +84,27 @@ def _files(spec: CellSpec, hosts: int) -> Iterator[tuple[_File, int]]:
 def check(plan: Plan, place: OnPool, say: Callable[[str], None]) -> Needs:
     """See whether the servers of a run's pool can give what it needs, and say what they have.
 
-    They are asked in each version and over each transport that cells use. Raises HarnessError, with
-    a remedy, for the first thing that is in the way.
+    They are asked in each version and over each transport that cells use; of what cells have that a
+    server may lack, the first that works is enough. Raises HarnessError, with a remedy, for the
+    first thing that is in the way.
     """
     wanted = needs(plan)
-    by_pool = (planned.spec for planned in plan.cells if planned.spec.client == "pool")
-    pools = dict.fromkeys(map(place.as_asked, by_pool)) or [plan.pool or ""]
+    by_pool = [planned.spec for planned in plan.cells if planned.spec.client == "pool"]
+    sure = dict.fromkeys(place.as_asked(spec) for spec in by_pool if not spec.optional)
+    perhaps = dict.fromkeys(place.as_asked(spec) for spec in by_pool if spec.optional)
+    pools = [*sure, *_first_that_works(perhaps)] or [plan.pool or ""]
     found = [path for pool in pools for path in export.info(pool)]
     for path in found:
         _check_path(path, wanted)
     for line, labels in _alike(found).items():
         say(f"{', '.join(labels)}: {line}")
-    return wanted
+    return replace(wanted, pool=pools[0])
+
+
+def _first_that_works(pools: Collection[str]) -> list[str]:
+    """Return the first of pools whose paths can be used; the first of all where none can."""
+    works = (pool for pool in pools if not any(path.error for path in export.info(pool)))
+    return [*itertools.islice(itertools.chain(works, pools), 1)]
 
 
 def _check_path(path: PathInfo, wanted: Needs) -> None:

@@ -11,7 +11,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -99,14 +99,20 @@ class _Runs:
         """Run each combination once, shortly, for nothing; False where the place serves no more.
 
         The cell whose warm-up ended it has then failed, and is off the list. Where a warm-up fails
-        otherwise the others go on, and the cell's own run says why. Raises HarnessError where none
-        worked.
+        otherwise the others go on, and the cell's own run says why; cells that need what the server
+        turns out to lack are skipped, and off the list. Raises HarnessError where none worked.
         """
         tried: list[Cell] = []
+        first: dict[str, Cell] = {}
         for planned in warm_ups(waiting):
+            optional = planned.spec.optional
+            if optional in first and first[optional].status != "done":
+                continue
             cell = self._run(planned)
             self.watcher.end(cell)
             tried.append(cell)
+            if optional:
+                first.setdefault(optional, cell)
             shutil.rmtree(self.record.folder / cell.folder, ignore_errors=True)
             if why := self.place.trouble():
                 failed = warmed(planned, waiting)
@@ -115,7 +121,17 @@ class _Runs:
                 return False
         if tried and all(one.status != "done" for one in tried):
             raise HarnessError(f"no cell can be run: {tried[0].why}", self.place.remedy)
+        lacking = {name: cell.why or "" for name, cell in first.items() if cell.status != "done"}
+        self._leave_out(lacking, waiting)
         return True
+
+    def _leave_out(self, lacking: Mapping[str, str], waiting: list[PlannedCell]) -> None:
+        """Skip the cells that need what the server lacks, with the reason of each."""
+        for name, why in lacking.items():
+            self.watcher.note(f"{name} is not measured: {why}")
+        for cell in [one for one in waiting if one.spec.optional in lacking]:
+            waiting.remove(cell)
+            self.record.skip(cell, lacking[cell.spec.optional])
 
     def until_trouble(self, waiting: list[PlannedCell]) -> None:
         """Run cells, and take them off the list, until there are none or the place has trouble."""
@@ -259,8 +275,7 @@ def _run_on_pool(record: Record, engine: Engine, watcher: Watcher) -> None:
         left.remove(record.folder)
     place = OnPool(pool)
     wanted = preflight.check(plan, place, watcher.note)
-    by_pool = [planned.spec for planned in plan.cells if planned.spec.client == "pool"]
-    asked = place.as_asked(by_pool[0]) if by_pool else pool  # it may have no other version
+    asked = wanted.pool  # it may have no other version, or security
     name = plan.directory or new_name()
     make: Callable[[], Target]
     with run_directory(record.folder, asked, name, wanted.bytes, keep=plan.keep):
