@@ -19,7 +19,7 @@ from typing import Any
 from nfsmulti.report import pages
 from nfsmulti.stats import percentile_us
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Arrivals, Cell, Factor, Figures, JobRow, Status, Summary
+from nfsmulti.summary import Arrivals, Cell, Factor, Figures, JobRow, Server, Status, Summary
 
 PLACE = {
     "kind": "lab",
@@ -380,10 +380,45 @@ def latency_factors(nconnect: int, load: Factor) -> dict[str, Factor]:
     }  # fmt: skip
 
 
-RUNS = {
-    run.__name__: run
-    for run in (dd, fsperf, randread, sio, oltp, sweep, neighbour, connections, metadata, latency)
-}
+def security(repeats: int = 3, slower: float = 1.0, seed: int = 1, kind: str = "lab") -> Summary:
+    """Make a run of security: krb5p costs five times sys, the server has no mtls."""
+    made = Maker("security", repeats, slower, seed)
+    costs = {"sys": 1.0, "krb5": 1.05, "krb5i": 4.0, "krb5p": 5.0, "tls": 3.5}
+    blocks = {"64k-read": 65536, "4k-randread": 4096}
+    for workload, (flavor, cost), connections in product(blocks, costs.items(), (1, 4)):
+        block = blocks[workload]
+        rate = min(block * 15e3 * connections / cost, block * 20e3)
+        factors = security_factors(flavor, workload, connections)
+        made.add(factors, read=rate, block=block, cpu_us=15 * cost, jobs=connections)
+        served = [
+            dataclasses.replace(
+                cell,
+                server=Server(made.noisy(cell.ops * 20e-6 / 4 * 50), 2, 0, 0),
+                crypto_s=made.noisy(cell.ops * 15e-6 * (cost - 1)) or None,
+            )
+            for cell in made.cells[-repeats:]
+        ]
+        made.cells[-repeats:] = served
+    why = "fio: status 1: nfsmulti: security: 10.77.0.1:/export: the server asks for no certificate"
+    made.unrun(security_factors("mtls", "64k-read", 1), "skipped", why)
+    pool = "nfs://10.77.0.1/export" if kind == "pool" else ""
+    return dataclasses.replace(made.summary(), place={"kind": kind, "pool": pool, "limits": {}})
+
+
+def security_factors(
+    flavor: str, workload: str = "64k-read", connections: int = 1, client: str = "engine"
+) -> dict[str, Factor]:
+    """Return the factors of a cell of security."""
+    return {
+        "flavor": flavor, "client": client, "workload": workload, "connections": connections,
+    }  # fmt: skip
+
+
+_EVERY = (
+    *(dd, fsperf, randread, sio, oltp, sweep, neighbour, connections, metadata, latency),
+    security,
+)
+RUNS = {run.__name__: run for run in _EVERY}
 
 
 def every() -> Iterator[tuple[str, Summary]]:

@@ -27,6 +27,7 @@ _OWN = {
     "oltp": {"depth"},
     "neighbour": {"depth", "bs"},
     "metadata": {"size", "bs", "depth"},
+    "security": {"depth"},
 }
 _GIVEN: dict[str, Any] = {"size": 64 << 20, "depth": 7, "bs": 12288}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from nfsmulti.run.directory import Leftover
 from nfsmulti.run.offered import job_of
 from nfsmulti.run.record import Record
 from nfsmulti.scenario import Choice, GuestPlace
-from nfsmulti.stories import SCENARIOS
+from nfsmulti.stories import SCENARIOS, security
 from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.texts import duration_text
@@ -35,6 +35,11 @@ _AS_GIVEN = (
     *("server_command", "directory", "keep"),
 )
 _OF_POOLS = ("hosts", "server_command", "directory", "keep")
+# Those that may run several workloads.
+_WORKLOADS: Mapping[str, Collection[str]] = {
+    "metadata": OPERATIONS,
+    "security": security.WORKLOADS,
+}
 # What says nothing of the run itself.
 _BESIDE = ("resume", "results", "metrics")
 
@@ -124,17 +129,19 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
             loads=given.get("load", ()),
             slo=given.get("slo", ""),
             process=given.get("arrival_process", ""),
+            sec=given.get("sec", ()),
+            xprtsec=given.get("xprtsec", ()),
         ),
         amounts=Amounts(**amounts),
     )
 
 
 def _workloads(scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Check --workload: one name, several operations of metadata, or job files of latency."""
+    """Check --workload: one name of connections, several of others, or job files of latency."""
     if scenario == "latency":
         return tuple(map(job_of, given))
-    known = OPERATIONS if scenario == "metadata" else WORKLOADS
-    if not {*given} <= {*known} or (len(given) > 1 and scenario != "metadata"):
+    known = _WORKLOADS.get(scenario, WORKLOADS)
+    if not {*given} <= {*known} or (len(given) > 1 and scenario not in _WORKLOADS):
         raise HarnessError(f"--workload {','.join(given)}: give {' or '.join(known)}")
     return given
 

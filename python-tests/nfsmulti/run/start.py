@@ -35,6 +35,7 @@ from nfsmulti.stories import SCENARIOS
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
 _SECONDS = 20.0
 _ENDED = ("done", "skipped")
+_HERE_ALONE = ("metadata", "security")  # where entries, or credentials, are
 # Options that a kernel mount does not take from the engine.
 _OF_URLS = {*VERSION_NAMES, "proto", "rsize", "wsize"}
 
@@ -120,8 +121,8 @@ def _scenario(request: Request, name: str) -> Scenario:
         check_name(request.directory)
     if request.pool:
         check_choice(request.choice, request.hosts)
-    if name == "metadata" and request.hosts:
-        raise HarnessError("metadata runs on this machine only: leave out --hosts")
+    if name in _HERE_ALONE and request.hosts:
+        raise HarnessError(f"{name} runs on this machine only: leave out --hosts")
     return SCENARIOS[name]
 
 

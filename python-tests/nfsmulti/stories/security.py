@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""security: what Kerberos and TLS cost.
+
+Nothing was published with it that could be repeated: vendors give a percentage for one client, and
+of several connections with Kerberos nobody says anything. Each workload runs under each flavor,
+sys in clear among them, on one connection and on several. Each has a job of its own, since a
+thread's crypto is one core's.
+
+Factors: flavor (sys, krb5, krb5i, krb5p; tls, mtls; both, as krb5p+tls), client (engine, mount),
+workload, connections.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Collection, Sequence
+
+from nfsmulti import texts
+from nfsmulti.errors import HarnessError
+from nfsmulti.lab import Kerberos, LabConfig
+from nfsmulti.report import cells, charts, curves
+from nfsmulti.report.answer import MOST_ROWS, Answer
+from nfsmulti.report.cells import Measure
+from nfsmulti.report.curves import Axis, Curve
+from nfsmulti.report.story import Plot, Report, Section, Story
+from nfsmulti.scenario import (
+    OWN,
+    CellSpec,
+    Choice,
+    OwnPool,
+    Place,
+    Scale,
+    Scenario,
+    mount_options,
+    timed,
+    ways,
+)
+from nfsmulti.stats import Ratio, Sample
+from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.texts import MISSING, Table
+
+# --- what runs ---
+
+# What each workload gives fio; its name begins with the block size.
+WORKLOADS: dict[str, dict[str, Factor]] = {
+    "4k-randread": {"rw": "randread", "bs": "4k"},
+    "64k-read": {"rw": "read", "bs": "64k"},
+    "64k-write": {"rw": "write", "bs": "64k"},
+    "1m-read": {"rw": "read", "bs": "1m"},
+}
+_QUICK_WORKLOADS = ("64k-read", "64k-write")
+_SEC, _XPRTSEC = ("sys", "krb5", "krb5i", "krb5p"), ("none", "tls", "mtls")
+_NCONNECT, _QUICK_NCONNECT = (1, 4, 8), (1, 4)
+_DEPTH = 32  # of all jobs together: connections alone make the difference
+_BYTES, _QUICK_BYTES, _TINY_BYTES = 1 << 30, 128 << 20, 16 << 20
+_FILE = "nfsmulti-security"
+_ENGINE, _MOUNT = "engine", "mount"
+_LAB = "lab"
+_PLACES: dict[str, Place] = {_LAB: LabConfig(addresses=1, kerberos=Kerberos(), xprtsec="tls:mtls")}
+
+
+def _flavors(choice: Choice) -> list[tuple[str, str]]:
+    """Return nfs(5)'s sec and xprtsec of each flavor to measure; sys in clear is the first."""
+    chosen = [*itertools.product(choice.sec or _SEC[:1], choice.xprtsec or _XPRTSEC[:1])]
+    if not (choice.sec or choice.xprtsec):
+        chosen = [*itertools.product(_SEC, _XPRTSEC[:1]), *itertools.product(_SEC[:1], _XPRTSEC)]
+    return [*dict.fromkeys([(_SEC[0], _XPRTSEC[0]), *chosen])]
+
+
+def _name(sec: str, xprtsec: str) -> str:
+    words = [word for word in (sec, xprtsec) if word not in ("sys", "none")]
+    return "+".join(words) or "sys"
+
+
+def _cells(scale: Scale) -> list[CellSpec]:
+    if scale.choice.mounts:
+        raise HarnessError(
+            "--mounts: the lab has no kernel client with Kerberos or TLS",
+            "give the --pool of a server that this machine can mount",
+        )
+    return _cells_of(scale, _LAB, "version=4.1")
+
+
+def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+    if not pool.urls:
+        return [], ["security needs URLs in the pool: a directory has that of its mount"]
+    said = ["directories: theirs is that of their mounts"] if pool.mounts else []
+    paths = 1 if scale.choice.mounts else pool.urls
+    if paths < pool.urls:
+        said.append("URLs after the first: a mount has one, and is compared with the same")
+    ((proto, version, query),) = ways(Choice(), pool)
+    mounting = functools.partial(mount_options, proto, version)
+    found = _cells_of(scale, OWN, query, paths)
+    if scale.choice.mounts:
+        found = [one for cell in found for one in (cell, _mounted(cell, mounting))]
+    return found, said
+
+
+def _cells_of(scale: Scale, place: str, query: str, paths: int = 1) -> list[CellSpec]:
+    choice, quick = scale.choice, scale.quick
+    workloads = choice.workloads or (_QUICK_WORKLOADS if quick else tuple(WORKLOADS))
+    nconnect = choice.nconnect or (_QUICK_NCONNECT if quick else _NCONNECT)
+    size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES if quick else _BYTES
+    seconds = scale.seconds(2, 5)
+    found = []
+    for security, workload, number in itertools.product(_flavors(choice), workloads, nconnect):
+        flavor, (sec, xprtsec) = _name(*security), security
+        options = {"numjobs": number, "iodepth": max(1, _DEPTH // number), "size": size}
+        cell = CellSpec(
+            factors=dict(zip(_FACTORS, (flavor, _ENGINE, workload, number), strict=True)),
+            place=place,
+            jobfile="security.fio",
+            options={**WORKLOADS[workload], **options, **timed(seconds)},
+            seconds=seconds,
+            paths=paths,
+            query=f"{query}&sec={sec}&xprtsec={xprtsec}".removeprefix("&"),
+            files={_FILE: size},
+            optional=flavor,
+        )
+        found.append(cell)
+    return found
+
+
+def _mounted(cell: CellSpec, mounting: functools.partial[str]) -> CellSpec:
+    """Return a cell on a kernel mount of the same flavor, and with as many connections."""
+    security = ",".join(cell.query.split("&")[-2:])
+    return dataclasses.replace(
+        cell,
+        factors={**cell.factors, "client": _MOUNT},
+        client="mount",
+        mount_options=f"{mounting(cell.factors['connections'])},{security}",
+        optional=f"{cell.optional}, {_MOUNT}",
+    )
+
+
+# --- what it tells ---
+
+_FACTORS = ("flavor", "client", "workload", "connections")
+_ORDER = [_name(sec, xprtsec) for xprtsec in _XPRTSEC for sec in _SEC]
+_TOLD = "64k-read"  # in the answer
+_WORDS = {
+    "4k-randread": "4 KiB read",
+    "64k-read": "64 KiB read",
+    "64k-write": "64 KiB write",
+    "1m-read": "1 MiB read",
+}
+_PROXIED = "The lab's TLS is a proxy in Python, which limits it: no rate of TLS is told."
+_BEFORE_REASON = re.compile(r"^fio: status \d+: (nfsmulti: )?(security: )?")
+_LOOPBACK = re.compile(r"//(127\.|\[::1\])")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Workload:
+    """What a run did of one workload, and how the client's CPU time per I/O is taken."""
+
+    name: str
+    found: Sequence[Cell]
+    client_us: Measure
+    proxied: bool  # what goes over TLS
+
+    @property
+    def clients(self) -> list[tuple[str, str]]:
+        """Each flavor with its client, those of the engine first; others are held to the first."""
+        every = {(str(one.factors["flavor"]), str(one.factors["client"])) for one in self.found}
+        return sorted(every, key=lambda one: (one[1] != _ENGINE, _place_of(one[0])))
+
+    @property
+    def least(self) -> int:
+        """The fewest connections."""
+        return min(cells.counts(self.found, "connections"))
+
+    @property
+    def most(self) -> int:
+        """The most."""
+        return max(cells.counts(self.found, "connections"))
+
+    @property
+    def axis(self) -> Axis:
+        """Small blocks are counted."""
+        counted = Axis("connections", cells.iops, "IOPS", 1.0)
+        return counted if self.name.startswith("4k") else Axis("connections")
+
+    def curve(self, flavor: str, client: str = _ENGINE) -> Curve:
+        """Return what a flavor did at each number of connections."""
+        levels = {"flavor": flavor, "client": client}
+        found = [one for one in self.found if levels.items() <= one.factors.items()]
+        return Curve.along(self.axis, found)
+
+    def ratio(self, flavor: str, client: str, at: int, measure: Measure) -> Ratio | None:
+        """Return a figure in times that of the first flavor by the engine; None for its own."""
+        base = self.clients[0]
+        if (flavor, client) == base:
+            return None
+        return cells.ratio(self.curve(flavor, client).at(at), self.curve(*base).at(at), measure)
+
+    def tells_rate(self, flavor: str) -> bool:
+        """Tell whether a flavor's rates are the server's."""
+        return not (self.proxied and "tls" in flavor)
+
+
+def _place_of(flavor: str) -> int:
+    return _ORDER.index(flavor)
+
+
+def _workloads(summary: Summary) -> list[_Workload]:
+    """Return what was measured, the one that the answer tells of first."""
+    lab = summary.place.get("kind") != "pool"
+    measure = _engine_us if _shared(summary) else cells.cpu_measure(summary.done)
+    names = cells.levels(summary.done, "workload")
+    return [
+        _Workload(str(name), cells.having(summary, workload=name), measure, proxied=lab)
+        for name in sorted(names, key=lambda one: one != _TOLD)
+    ]
+
+
+def _shared(summary: Summary) -> bool:
+    """Tell whether client and server are one machine."""
+    pool = str(summary.place.get("pool") or "")
+    return summary.place.get("kind") != "pool" or bool(_LOOPBACK.search(pool))
+
+
+def _engine_us(cell: Cell) -> float | None:
+    """Return the CPU time of fio's jobs per I/O; a kernel mount works beside them."""
+    return cells.jobs_cpu_us(cell) if cell.factors["client"] == _ENGINE else None
+
+
+def _crypto_us(cell: Cell) -> float | None:
+    """Return what of that the engine itself spent on encryption and checksums."""
+    return cell.crypto_s / cell.ops * 1e6 if cell.crypto_s and cell.ops else None
+
+
+def _server_us(cell: Cell) -> float | None:
+    """Return the server's CPU time per I/O in µs, where it was asked."""
+    seconds = max((side.seconds for side in cells.sides(cell)), default=0.0)
+    if not (cell.server and cell.server.cpu_percent and cell.ops):
+        return None
+    return cell.server.cpu_percent / 100 * cell.server.processors * seconds / cell.ops * 1e6
+
+
+def _s_per_gib(measure: Measure) -> Measure:
+    """Return how CPU seconds per GiB are taken of what gives µs per I/O."""
+
+    def seconds(cell: Cell) -> float | None:
+        us, moved = measure(cell), sum(side.bytes for side in cells.sides(cell))
+        return us / 1e6 * cell.ops / moved * (1 << 30) if us and moved else None
+
+    return seconds
+
+
+def tell(summary: Summary) -> Story:
+    """Tell what each flavor costs beside sys in clear, or the first that was measured."""
+    found = _workloads(summary)
+    return Story(
+        answer=_answer(found[0], lost=bool(_not_measured(summary).points)),
+        sections=[
+            Section("Every flavor", tables=[_table(one) for one in found]),
+            _not_measured(summary),
+            Section("Plots", plots=[plot for one in found for plot in _plots(one)]),
+        ],
+        reading=_reading(summary, found[0]),
+    )
+
+
+def _answer(told: _Workload, *, lost: bool) -> Answer:
+    """Tell of one workload: what a flavor costs on one connection, and reaches on the most."""
+    base, _ = told.clients[0]
+    unit = told.axis.unit
+    times = f"times {base}"
+    rows: list[list[str]] = []
+    for flavor, client in told.clients:
+        curve = told.curve(flavor, client)
+        ratio = functools.partial(told.ratio, flavor, client)
+        own = "1" if not rows else None
+        gain = ratio(told.least, told.axis.measure), ratio(told.most, told.axis.measure)
+        rates = [texts.measured(curve.rate(told.least), told.axis.scale), *map(texts.marked, gain)]
+        if not told.tells_rate(flavor):
+            rates = [MISSING] * 3
+        cost = cells.sample(curve.at(told.least), told.client_us)
+        dearer = ratio(told.least, told.client_us)
+        rows.append([
+            _words(flavor, client), rates[0], own or rates[1], texts.mean(cost),
+            own or texts.marked(dearer), own or rates[2],
+        ])  # fmt: skip
+    headings = ["", unit, times, "client CPU, µs/op", f"CPU, {times}"]
+    headings += [f"{unit} with {told.most} connections, {times}"]
+    kept = 6 if told.most > told.least else 5
+    table = Table(headings[:kept], [row[:kept] for row in rows[:MOST_ROWS]])
+    caveats = ["Flavors that the server does not offer are listed below."] if lost else []
+    caveats += [_PROXIED] if any(not told.tells_rate(one) for one, _ in told.clients) else []
+    return Answer(_headline(told), table, caveats)
+
+
+def _words(flavor: str, client: str) -> str:
+    return flavor if client == _ENGINE else f"{flavor}, kernel mount"
+
+
+def _headline(told: _Workload) -> str:
+    """Say what the dearest flavor costs, and TLS, and what the first reaches with connections."""
+    base, _ = told.clients[0]
+    costs = {
+        flavor: cost.value
+        for flavor, client in told.clients
+        if client == _ENGINE
+        if (cost := told.ratio(flavor, client, told.least, told.client_us))
+    }
+    if not costs:
+        return f"Only {base} was measured: there is nothing to compare it with."
+    dearest = max(costs, key=lambda one: costs[one])
+    what = _WORDS.get(told.name, told.name)
+    words = f"{dearest} costs {costs[dearest]:.1f} times the CPU of {base} per {what}"
+    other = next((one for one in ("tls", "krb5p") if one in costs and one != dearest), "")
+    words += f", {other.replace('tls', 'TLS')} {costs[other]:.1f} times" if other else ""
+    reached = told.ratio(dearest, _ENGINE, told.most, told.axis.measure)
+    if told.most > told.least and reached and told.tells_rate(dearest):
+        part = f"{100 * reached.value:.0f} % of {base}"
+        words += f"; with {told.most} connections {dearest} reaches {part}"
+    return f"{words}."
+
+
+def _table(told: _Workload) -> Table:
+    """Lay out what each flavor does and costs on the fewest connections."""
+    at, (base, _) = told.least, told.clients[0]
+    rows: list[list[str]] = []
+    for flavor, client in told.clients:
+        found = told.curve(flavor, client).at(at)
+        ratio = functools.partial(told.ratio, flavor, client, at)
+        own = "1" if not rows else None
+        rates = [
+            texts.mean(cells.sample(found, cells.iops)),
+            texts.mean(cells.sample(found, cells.mb_per_s)),
+            own or texts.marked(ratio(told.axis.measure)),
+        ]
+        client_cost, server_cost = (
+            [
+                texts.mean(cells.sample(found, us)),
+                own or texts.marked(ratio(us)),
+                texts.mean(cells.sample(found, _s_per_gib(us))),
+            ]
+            for us in (told.client_us, _server_us)
+        )
+        if not told.tells_rate(flavor):  # nor does the proxy's work count
+            rates = server_cost = [MISSING] * 3
+        crypto = texts.mean(cells.sample(found, _crypto_us))
+        rows.append([_words(flavor, client), *rates, *client_cost, crypto, *server_cost])
+    times = f"times {base}"
+    headings = ["", "IOPS", "MB/s", times]
+    headings += ["client CPU, µs/op", f"client, {times}", "client, s/GiB", "of it crypto, µs/op"]
+    headings += ["server CPU, µs/op", f"server, {times}", "server, s/GiB"]
+    kept = len(headings) if any(map(_server_us, told.found)) else len(headings) - 3
+    connections = f"{at} connection{'' if at == 1 else 's'}"
+    return Table(headings[:kept], [row[:kept] for row in rows], f"{told.name}, {connections}")
+
+
+def _not_measured(summary: Summary) -> Section:
+    """List what the server lacks, with the reason in the engine's words."""
+    why = {
+        _words(str(cell.factors["flavor"]), str(cell.factors["client"])): cell.why or ""
+        for cell in summary.cells
+        if cell.status == "skipped"
+    }
+    points = [f"{name}: {_BEFORE_REASON.sub('', one)}" for name, one in why.items()]
+    return Section("Not offered", points=points)
+
+
+def _plots(told: _Workload) -> list[Plot]:
+    """Draw what an operation costs on the fewest connections, and rates over connections."""
+    plots = [_cost_plot(told)]
+    named = [
+        (_words(flavor, client), told.curve(flavor, client))
+        for flavor, client in told.clients
+        if told.tells_rate(flavor)
+    ]
+    if told.most > told.least:
+        title = f"{_WORDS.get(told.name, told.name)}s over connections"
+        figure = curves.draw(named, title, told.axis.unit, _measure_of(told.axis), 3)
+        caption = f"{title}, each with a job of its own; {charts.REPEATS}."
+        plots.append(Plot(f"connections-{told.name}", caption, figure))
+    return plots
+
+
+def _measure_of(axis: Axis) -> Measure:
+    return cells.iops if axis.unit == "IOPS" else cells.mb_per_s
+
+
+def _cost_plot(told: _Workload) -> Plot:
+    flavors = [flavor for flavor, client in told.clients if client == _ENGINE]
+
+    def drawn(client: str, measure: Measure, of: Collection[str]) -> list[Sample | None]:
+        return [
+            cells.sample(told.curve(one, client).at(told.least), measure) if one in of else None
+            for one in flavors
+        ]
+
+    series = {
+        "client": drawn(_ENGINE, told.client_us, flavors),
+        "client, kernel mount": drawn(_MOUNT, told.client_us, flavors),
+        "server": drawn(_ENGINE, _server_us, [*filter(told.tells_rate, flavors)]),
+    }
+    title = f"CPU time per {_WORDS.get(told.name, told.name)}"
+    figure = charts.bars(title, "µs", flavors, {k: v for k, v in series.items() if any(v)})
+    return Plot(f"cpu-{told.name}", f"{title}; {charts.REPEATS}.", figure)
+
+
+def _reading(summary: Summary, told: _Workload) -> list[str]:
+    client = "its whole machine" if told.client_us is cells.machine_cpu_us else "fio's jobs"
+    words = [
+        f"The client's CPU time is that of {client}: the workload, TCP and crypto. Ratios are"
+        " paired by repeat.",
+        f"Each connection has a job of its own, a thread; all together have {_DEPTH} I/Os in"
+        " flight.",
+    ]
+    if any(cell.server for cell in told.found):
+        lab = summary.place.get("kind") != "pool"
+        whose = "of its processes" if lab else "of its whole machine"
+        words.append(f"The server's CPU time is that {whose}.")
+    if _shared(summary):
+        words.append(
+            "Client and server share the processors of one machine: where these are full, rates"
+            " compare the cost of both."
+        )
+    return words
+
+
+_REPORT = Report("security", __doc__, factors=_FACTORS, tell=tell)
+
+SCENARIO = Scenario(_PLACES, _cells, _own_cells, repeats=5, report=_REPORT)

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""run security: which flavors it measures, what the page says of them, and of those that lack."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import made_runs
+import pytest
+from conftest import call_harness, needs_privileges, or_skip, refusal
+from made_runs import report_of
+from run_helpers import QUIET, made_record
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.lab import Lab
+from nfsmulti.run import preflight, runner
+from nfsmulti.run.place import OnPool, asked
+from nfsmulti.run.plan import PlannedCell
+from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
+from nfsmulti.stories import SCENARIOS
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.texts import MISSING
+from servers.scripted import ScriptedServer
+
+_SECURITY = SCENARIOS["security"]
+_ONE = OwnPool(urls=1, mounts=0)
+
+
+def _own(choice: Choice, pool: OwnPool = _ONE, *, quick: bool = True) -> list[CellSpec]:
+    return _SECURITY.own_cells(Scale(quick, choice=choice), pool)[0]
+
+
+# --- what is run ---
+
+
+@pytest.mark.parametrize(
+    ("sec", "xprtsec", "flavors"),
+    [
+        ((), (), ["sys", "krb5", "krb5i", "krb5p", "tls", "mtls"]),
+        (("krb5p",), (), ["sys", "krb5p"]),
+        ((), ("tls",), ["sys", "tls"]),
+        (("sys", "krb5p"), ("none", "tls"), ["sys", "tls", "krb5p", "krb5p+tls"]),
+        (("krb5p",), ("mtls",), ["sys", "krb5p+mtls"]),
+    ],
+)
+def test_each_is_measured_beside_sys_in_clear(
+    sec: tuple[str, ...], xprtsec: tuple[str, ...], flavors: list[str]
+) -> None:
+    choice = Choice((1,), workloads=("64k-read",), sec=sec, xprtsec=xprtsec)
+    for cells in (_own(choice), _SECURITY.cells(Scale(choice=choice))):
+        assert [cell.factors["flavor"] for cell in cells] == flavors
+        assert cells[0].query.endswith("sec=sys&xprtsec=none")
+
+
+def test_a_connection_has_a_job_of_its_own_and_all_have_one_depth() -> None:
+    cells = _own(Choice((1, 4, 8), workloads=("64k-read",), sec=("sys",)))
+    assert [(c.options["numjobs"], c.options["iodepth"]) for c in cells] == [
+        (1, 32),
+        (4, 8),
+        (8, 4),
+    ]
+
+
+def test_a_path_keeps_the_credentials_that_a_flavor_uses() -> None:
+    """The engine refuses others: they would be for nothing."""
+    keys = "keytab=k&principal=a&ccache=c&server_principal=s"
+    tls, own = "tls_ca=ca&tls_name=n", "tls_cert=c&tls_key=k"
+    path = f"nfs://nas/vol1?version=4.1&{keys}&{tls}&{own}&sec=krb5"
+    every = ("none", "tls", "mtls")
+    choice = Choice((1,), workloads=("64k-read",), sec=("sys", "krb5p"), xprtsec=every)
+    found = {str(cell.factors["flavor"]): asked(path, cell) for cell in _own(choice)}
+    kept = {"sys": "", "krb5p": f"&{keys}", "tls": f"&{tls}", "mtls": f"&{tls}&{own}"}
+    kept |= {"krb5p+tls": f"&{keys}&{tls}", "krb5p+mtls": f"&{keys}&{tls}&{own}"}
+    words = {name: f"sec={'krb5p' if 'krb5p' in name else 'sys'}" for name in kept}
+    over = {name: next((w for w in ("mtls", "tls") if w in name), "none") for name in kept}
+    assert found == {
+        name: f"nfs://nas/vol1?version=4.1{own}&{words[name]}&xprtsec={over[name]}"
+        for name, own in kept.items()
+    }
+
+
+def test_a_mount_has_the_flavor_and_as_many_connections() -> None:
+    choice = Choice((4,), workloads=("64k-read",), sec=("krb5p",), xprtsec=("tls",), mounts=True)
+    cells = _own(choice, OwnPool(urls=2, mounts=0, url_version="4.1"))
+    assert [cell.client for cell in cells] == ["pool", "mount"] * 2
+    assert {cell.paths for cell in cells} == {1}
+    assert cells[3].mount_options == "vers=4.1,proto=tcp,nconnect=4,sec=krb5p,xprtsec=tls"
+    assert cells[3].optional != cells[2].optional  # a client may lack what the other has
+
+
+def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
+    for words, said in (
+        (["--workload", "8k-oltp"], "--workload 8k-oltp: give 4k-randread or 64k-read or"),
+        (["--mounts"], "--mounts: the lab has no kernel client with Kerberos or TLS"),
+        (["--pool", "nfs://127.0.0.1/a", "--hosts", "a"], "security runs on this machine only"),
+        (["--pool", str(tmp_path)], "security needs URLs in the pool"),
+        (["--resume", "--sec", "krb5"], "--sec cannot change that"),
+    ):
+        assert said in refusal("run", "security", *words)
+    for words, said in (
+        (["security", "--sec", "krb5,none"], "'krb5,none': give sys or krb5 or krb5i or krb5p"),
+        (["connections", "--xprtsec", "tls"], "--xprtsec: only for security, not for connections"),
+    ):
+        done = call_harness("run", *words)
+        assert done.status == 2
+        assert said in done.stderr
+
+
+# --- what the server lacks ---
+
+
+def _statuses(folder: Path) -> dict[str, tuple[str, str]]:
+    cells = Summary.load(folder).cells
+    return {str(cell.factors["flavor"]): (cell.status, cell.why or "") for cell in cells}
+
+
+def test_what_a_server_lacks_is_a_line_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the engine's own words; TLS is asked for once, by the first warm-up."""
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.2")
+    words = ["--nconnect=1,2", "--workload=64k-read", "--xprtsec=tls", f"--results={tmp_path}"]
+    with ScriptedServer() as server:
+        done = call_harness("run", "security", f"--pool={server.pool()}", *words)
+    assert done.status == 0, done.stdout + done.stderr
+    (folder,) = tmp_path.glob("security/*")
+    found = _statuses(folder)
+    assert found["sys"] == ("done", "")
+    assert found["tls"][0] == "skipped"
+    assert "the server offers no TLS" in found["tls"][1]
+    assert done.stdout.count("tls is not measured: ") == 1
+    (line,) = re.findall(r"^- tls: (.*)$", (folder / "report.md").read_text(), re.MULTILINE)
+    assert line.startswith("127.0.0.1:")
+    assert "the server offers no TLS" in line
+
+
+def test_the_runs_directory_is_made_by_what_the_server_has(tmp_path: Path) -> None:
+    choice = Choice((1,), workloads=("64k-read",), xprtsec=("tls",))
+    record = made_record(tmp_path / "run", "security", _own(choice)[::-1])
+    said: list[str] = []
+    with ScriptedServer() as server:
+        place = OnPool(server.pool())
+        wanted = preflight.check(record.plan, place, said.append)
+    assert wanted.pool.endswith("&sec=sys&xprtsec=none")
+    assert len(said) == 1
+    with pytest.raises(HarnessError, match="refused"):
+        preflight.check(record.plan, place, said.append)
+
+
+def test_a_server_that_has_nothing_of_it_fails_the_run(tmp_path: Path) -> None:
+    """Nothing is then marked as skipped: the run can be resumed."""
+    specs = _own(Choice((1,), workloads=("64k-read",), sec=("sys",)))
+    record = made_record(tmp_path / "run", "security", specs)
+    pool = OnPool("nfs://127.0.0.1:1/none?mountport=1")
+    with pytest.raises(HarnessError, match=r"no cell can be run: .*refused"):
+        runner.carry_out(record, QUIET, make=lambda: pool)
+    assert {cell.status for cell in record.cells} == {"waiting"}
+
+
+def test_a_later_warm_up_that_fails_leaves_the_cell_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first one had, the server offers."""
+    specs = _own(Choice((1, 2), workloads=("64k-read",), sec=("sys",)))
+    record = made_record(tmp_path / "run", "security", specs)
+    tried: list[str] = []
+
+    def run(planned: PlannedCell, *_: object) -> Cell:
+        tried.append(planned.id)
+        status, why = ("done", None) if len(tried) != 2 else ("failed", "fio: no")
+        cell = next(one for one in record.cells if one.factors == planned.spec.factors)
+        return dataclasses.replace(cell, status=status, why=why)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner, "run_cell", run)
+    with ScriptedServer() as server:
+        runner.carry_out(record, QUIET, make=lambda: OnPool(server.pool()))
+    assert len(tried) == 4
+    assert {cell.status for cell in record.cells} == {"done"}
+
+
+# --- with Kerberos ---
+
+
+def test_a_quick_run_with_kerberos(
+    kerberos: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its credentials are the pool's; the connections are of the flavors that the page names."""
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
+    for name, value in kerberos.environment.items():
+        monkeypatch.setenv(name, value)
+    own = {name: kerberos.options[name] for name in ("keytab", "principal")}
+    words = "&".join(f"{name}={quote(value)}" for name, value in own.items())
+    pool = f"{kerberos.path(0, version='4.1')}&{words}"
+    options = ["--sec=krb5,krb5p", "--workload=64k-write", "--nconnect=2", "--repeat=1"]
+    more = [f"--pool={pool}", f"--results={tmp_path}"]
+    done = call_harness("run", "security", *options, *more)
+    assert done.status == 0, done.stdout + done.stderr
+    (folder,) = tmp_path.glob("security/*")
+    cells = Summary.load(folder).done
+    assert {str(cell.factors["flavor"]) for cell in cells} == {"sys", "krb5", "krb5p"}
+    for cell in cells:
+        lines = ConnectionStats.read(folder / cell.folder / "stats.jsonl")
+        assert [line.sec for line in lines] == [cell.factors["flavor"]] * 2
+    words = r"krb5p? costs [\d.]+ times the CPU of sys per 64 KiB write"
+    assert re.search(words, (folder / "report.md").read_text())
+
+
+def test_a_lab_has_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kerberos, TLS with a certificate of the client's and without, and both; none by a detour."""
+    needs_privileges()
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
+    words = ["--sec=sys,krb5p", "--xprtsec=none,tls,mtls", "--workload=64k-read"]
+    with or_skip():
+        done = call_harness(
+            "run", "security", *words, "--nconnect=1", "--repeat=1", f"--results={tmp_path}"
+        )
+    assert done.status == 0, done.stdout + done.stderr
+    (folder,) = tmp_path.glob("security/*")
+    cells = {str(cell.factors["flavor"]): cell for cell in Summary.load(folder).done}
+    assert cells.keys() == {"sys", "krb5p", "tls", "krb5p+tls", "mtls", "krb5p+mtls"}
+    for flavor, cell in cells.items():
+        (line,) = ConnectionStats.read(folder / cell.folder / "stats.jsonl")
+        over = flavor.rpartition("+")[2]
+        assert line.sec == ("krb5p" if "krb5p" in flavor else "sys")
+        assert line.xprtsec == (over if over in ("tls", "mtls") else "none")
+        assert ("nfsport=22051" in cell.command) is (line.xprtsec != "none")
+        assert (cell.crypto_s is None) is (flavor == "sys")
+        assert (cell.crypto_s or 0) <= cell.cpu_s
+        assert cell.server
+        assert 0 < (cell.server.cpu_percent or 0) < 100
+    assert (
+        "all processors of the server and of its processes alone"
+        in (folder / "report.md").read_text()
+    )
+
+
+# --- what it tells ---
+
+
+def _page(summary: Summary) -> str:
+    return report_of(summary).replace(MISSING, "-")
+
+
+def test_the_page_of_a_lab() -> None:
+    text = _page(made_runs.security())
+    assert re.search(
+        r"## The answer krb5p costs [45]\.\d times the CPU of sys per 64 KiB read, TLS 3\.\d"
+        r" times; with 4 connections krb5p reaches 6\d % of sys\.",
+        text,
+    )
+    assert re.search(
+        r"\| krb5p \| \d+ ± \d+ \| 0\.20 [^|]+ \| 7[45]\.\d \| [45]\.\d\d [^|]+ \| 0\.[56]", text
+    )
+    assert "64k-read, 1 connection" in text
+    assert "4k-randread, 1 connection" in text
+    assert "- mtls: 10.77.0.1:/export: the server asks for no certificate" in text
+    assert "⚠ The lab's TLS is a proxy in Python" in text
+    # What went through the proxy has no rates, and no server's time, but the client's.
+    (row,) = re.findall(r"\| (tls \| - \| - \| - \| [^-]+ \| - \| - \| -) \|", text)[:1]
+    assert "3.5" in row
+
+
+def test_on_a_pool_the_rates_of_tls_are_told_and_the_machine_is_the_client() -> None:
+    text = _page(made_runs.security(kind="pool"))
+    assert "proxy in Python" not in text
+    assert "The client's CPU time is that of its whole machine" in text
+    assert re.search(r"\| tls \| \d+ ± \d+ \| 0\.2\d", text)
+    assert re.search(r"\| sys \| \d+ ± \d+ \| 1 \| 37\.\d \|", text)  # 2.5 times fio's jobs
+
+
+def test_a_mount_on_the_servers_machine_has_no_cpu_time() -> None:
+    """The machine's would be the server's, too, and fio's jobs are not all of the mount's."""
+    made = made_runs.security(kind="pool")
+    mounted = [
+        dataclasses.replace(cell, factors={**cell.factors, "client": "mount"})
+        for cell in made.cells
+        if cell.factors["flavor"] in ("sys", "krb5p")
+    ]
+    both = dataclasses.replace(made, cells=[*made.cells, *mounted])
+    assert re.search(r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| 18\d \| 5\.", _page(both))
+    here = dataclasses.replace(both, place={**made.place, "pool": "nfs://127.0.0.161/export"})
+    assert re.search(r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| - \| - \|", _page(here))
+
+
+def test_without_sys_the_first_is_what_others_are_held_to() -> None:
+    made = made_runs.security()
+    cells = [cell for cell in made.cells if cell.factors["flavor"] != "sys"]
+    text = _page(dataclasses.replace(made, cells=cells))
+    assert re.search(r"krb5p costs 4\.\d times the CPU of krb5 per 64 KiB read", text)
+    alone = [cell for cell in cells if cell.factors["flavor"] == "krb5"]
+    text = _page(dataclasses.replace(made, cells=alone))
+    assert "Only krb5 was measured" in text
