@@ -26,20 +26,20 @@ _SUM_OF_HOSTS = "All clients"  # what fio's client adds
 
 # What one of fio's own lines begins with: a host's name, from its client.
 _HOST = re.compile(r"^<[^>]*> ")
-# Lines that are no reason: of exec_prerun (see run/watch.py), and of fio's client at the beginning.
-_BESIDE = re.compile(r" : Saving output of prerun in |^hostname=")
+# Lines that are no reason: of exec_prerun (see run/watch.py), of fio's client at the beginning, and
+# of what TLS leaves in clear.
+_BESIDE = re.compile(r" : Saving output of prerun in |^hostname=|NFSv3's MOUNT goes in clear")
 _BEGIN = re.compile(r"^\{\n", re.MULTILINE)  # of the report: an opening brace alone in its line
 
 Direction = Literal["read", "write", "trim"]
 Latency = Literal["slat", "clat", "lat"]
 
-# What the engine says of a job where all is well: what it does, its progress, and its summary.
+# What the engine says of a job where all is well: its progress, and its summary.
 SUMMARY = re.compile(
     r"nfsmulti: .*("
     r"\d+ connections? on \d+ paths?:|"
     r"\w+: \d+ done, 0 errors|"
     r"TLS: \d+ connections? with|Kerberos: \d+ connections? with|crypto: \d+ %|"
-    r"NFSv3's MOUNT goes |"
     r"meta_mix: beside the job's entries|"
     r"arrivals: (not )?sustained|"
     r'entries of ".*": (\d+ (files|director)|\d+ % done))'
