@@ -107,11 +107,12 @@ static void receive(struct tls_session *session)
 {
 	struct tls_bytes *in = &session->in;
 	int flags = session->may_wait ? 0 : MSG_DONTWAIT;
+	uint64_t left;
 	ssize_t length;
 
-	sampled_leave(&session->counters->crypto);
+	left = sampled_leave(&session->counters->crypto);
 	length = recv(session->fd, in->at, session->in_most, flags);
-	sampled_return(&session->counters->crypto);
+	sampled_return(&session->counters->crypto, left);
 	session->counters->syscalls++;
 	session->may_receive = false;
 	in->from = 0;
