@@ -236,7 +236,7 @@ def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
 
 
 def _crypto_s(stats: Sequence[ConnectionStats], cpu_s: float) -> float | None:
-    """Return what the engine has sampled of crypto: too much where other programs had its core."""
+    """Return what the engine has sampled of crypto: of a short job it may come to more than all."""
     return min(sum(line.crypto_ms for line in stats) / 1000, cpu_s) or None
 
 
