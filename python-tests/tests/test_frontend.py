@@ -128,7 +128,8 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
         ("compare --judge p9", "--judge: 'p9' is none of throughput, p99, cpu: did you mean p99?"),
         (
             "run dd --mounts",
-            f"run: --mounts: only for connections, metadata and latency, not for dd: {leave}",
+            "run: --mounts: only for connections, metadata, latency and security, not for dd: "
+            + leave,
         ),
         (
             "run all --jobs=2",
