@@ -34,7 +34,6 @@ void client_request(struct rpc_client *rpc, struct rpc_request *request)
 static bool give_number(struct call *call)
 {
 	struct rpc_client *rpc = call->rpc;
-
 	const struct protocol *protocol = rpc->protocol;
 	bool numbered = protocol->acquire && !call_is_context(call);
 

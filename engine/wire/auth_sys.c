@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "util.h"
+#include "wire/message.h"
 
 /* The process's supplementary groups, as many as there are: NULL where there are none. */
 static gid_t *own_groups(int *count)
@@ -71,8 +72,7 @@ void auth_sys_init(struct auth_sys *auth, const struct auth_sys_ids *ids)
 	xdr_put_u32(&out, ids->gid_count);
 	for (uint32_t i = 0; i < ids->gid_count; i++)
 		xdr_put_u32(&out, ids->gids[i]);
-	xdr_put_u32(&out, RPC_AUTH_NONE); /* verifier */
-	xdr_put_u32(&out, 0);
+	rpc_put_empty(&out, RPC_AUTH_NONE); /* verifier */
 	auth->base.flavor = &auth_sys_flavor;
 	auth->length = out.at - auth->bytes;
 }

@@ -12,17 +12,30 @@ enum { RPC_VERSION = 2 };
 enum { MSG_ACCEPTED = 0, MSG_DENIED = 1 };
 enum { AUTH_BODY_MAX = 400 };
 
-void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
-		     uint32_t procedure, struct rpc_credentials *credentials,
-		     struct rpc_stamp *stamp)
+void rpc_encode_header(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
+		       uint32_t procedure)
 {
 	const uint32_t header[] = {
 		htobe32(xid),	  htobe32(CALL),    htobe32(RPC_VERSION),
 		htobe32(program), htobe32(version), htobe32(procedure),
 	};
-	const uint8_t *start = out->at;
 
 	xdr_put_fixed(out, header, sizeof(header));
+}
+
+void rpc_put_empty(struct xdr_out *out, uint32_t flavor)
+{
+	xdr_put_u32(out, flavor);
+	xdr_put_u32(out, 0);
+}
+
+void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
+		     uint32_t procedure, struct rpc_credentials *credentials,
+		     struct rpc_stamp *stamp)
+{
+	const uint8_t *start = out->at;
+
+	rpc_encode_header(out, xid, program, version, procedure);
 	credentials->flavor->put(credentials, stamp, out, start);
 }
 

@@ -7,9 +7,16 @@
 
 #include "wire/credentials.h"
 
+/* The first 24 bytes of a call, up to and not including its credential. */
+void rpc_encode_header(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
+		       uint32_t procedure);
+
+/* A credential or a verifier that has no body. */
+void rpc_put_empty(struct xdr_out *out, uint32_t flavor);
+
 /*
  * The call header, up to and not including the procedure's arguments: 24 bytes, and what the
- * credentials' flavor needs. `stamp` is the call's; NULL where the flavor has no context.
+ * credentials' flavor needs. `stamp` is the call's.
  */
 void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
 		     uint32_t procedure, struct rpc_credentials *credentials,

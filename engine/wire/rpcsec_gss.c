@@ -10,8 +10,8 @@
 #include "wire/message.h"
 #include "wire/reply.h"
 
-/* RFC 2203, 5 and 5.3.3.3 */
-/* NUMBER_MAX: 2^31, and room for what is sent until the next context is there. */
+/* RFC 2203, 5 and 5.3.3.3: numbers end at 2^31, and some are used until the next context is there.
+ */
 enum { VERSION = 1, NUMBER_MAX = 0x7f000000 };
 enum gss_procedure { GSS_DATA = 0, GSS_INIT = 1, GSS_CONTINUE = 2, GSS_DESTROY = 3 };
 
@@ -20,6 +20,7 @@ enum {
 	DENIALS_MAX = 3,   /* contexts in a row, over a connection, that the server does not know */
 	ARENA = 4 << 20,   /* bytes of encrypted calls that have not left */
 	PROCEDURE_AT = 20, /* in a call's header */
+	NULL_PROCEDURE = 0,
 };
 
 static const uint64_t MARGIN_MAX = 300 * SEC; /* before its end a context is replaced */
@@ -133,12 +134,6 @@ static void put_credential(const struct rpcsec_gss *gss, struct xdr_out *out,
 	xdr_put_opaque(out, handle->bytes, handle->length);
 }
 
-static void put_none(struct xdr_out *out)
-{
-	xdr_put_u32(out, RPC_AUTH_NONE);
-	xdr_put_u32(out, 0);
-}
-
 /* The verifier: a MIC of the header so far. */
 static void put_verifier(struct rpcsec_gss *gss, struct xdr_out *out, const uint8_t *start)
 {
@@ -153,13 +148,19 @@ static void put_verifier(struct rpcsec_gss *gss, struct xdr_out *out, const uint
 		out->bad = true;
 }
 
-/* The call's next number; the one before it is not waited for any more. */
+/* The call's number is not waited for any more. */
+static void give_back(struct rpcsec_gss *gss, const struct rpc_stamp *stamp)
+{
+	if (stamp->numbers[0] && stamp->context == gss->context)
+		gss_window_give_back(&gss->window, stamp->numbers[0]);
+}
+
+/* The call's next number. */
 static uint32_t stamp_next(struct rpcsec_gss *gss, struct rpc_stamp *stamp)
 {
+	give_back(gss, stamp);
 	if (stamp->context != gss->context)
 		*stamp = (struct rpc_stamp){.context = gss->context};
-	if (stamp->numbers[0])
-		gss_window_give_back(&gss->window, stamp->numbers[0]);
 	memmove(stamp->numbers + 1, stamp->numbers,
 		sizeof(stamp->numbers) - sizeof(stamp->numbers[0]));
 	return stamp->numbers[0] = gss_window_take(&gss->window);
@@ -170,7 +171,7 @@ static bool is_null(const uint8_t *start)
 	uint32_t procedure;
 
 	memcpy(&procedure, start + PROCEDURE_AT, sizeof(procedure));
-	return !procedure;
+	return be32toh(procedure) == NULL_PROCEDURE;
 }
 
 static void put(struct rpc_credentials *credentials, struct rpc_stamp *stamp, struct xdr_out *out,
@@ -179,8 +180,8 @@ static void put(struct rpc_credentials *credentials, struct rpc_stamp *stamp, st
 	struct rpcsec_gss *gss = gss_of(credentials);
 
 	if (is_null(start)) {
-		put_none(out);
-		put_none(out);
+		rpc_put_empty(out, RPC_AUTH_NONE);
+		rpc_put_empty(out, RPC_AUTH_NONE);
 		return;
 	}
 	put_credential(gss, out, GSS_DATA, stamp_next(gss, stamp));
@@ -460,16 +461,10 @@ static enum rpc_context_state step(struct rpc_credentials *credentials, uint64_t
 	return make(gss, now);
 }
 
+/* Calls of its own, of which none is stamped. */
 static void put_header(struct xdr_out *out, const struct rpc_call_header *call)
 {
-	enum { CALL = 0, RPC_VERSION = 2, NULL_PROCEDURE = 0 };
-
-	xdr_put_u32(out, call->xid);
-	xdr_put_u32(out, CALL);
-	xdr_put_u32(out, RPC_VERSION);
-	xdr_put_u32(out, call->program);
-	xdr_put_u32(out, call->version);
-	xdr_put_u32(out, NULL_PROCEDURE);
+	rpc_encode_header(out, call->xid, call->program, call->version, NULL_PROCEDURE);
 }
 
 /* A ticket may be long: the token goes behind the head. */
@@ -480,7 +475,7 @@ static void put_request(struct rpc_credentials *credentials, struct xdr_out *out
 
 	put_header(out, call);
 	put_credential(gss, out, gss->next_handle.length ? GSS_CONTINUE : GSS_INIT, 0);
-	put_none(out);
+	rpc_put_empty(out, RPC_AUTH_NONE);
 	xdr_put_u32(out, gss->step.length);
 	*data = (struct rpc_payload){.at = (void *)gss->step.token, .length = gss->step.length};
 	gss->state = ASKED;
@@ -546,6 +541,7 @@ static uint32_t longest_call(const struct rpcsec_gss *gss)
 static bool room(struct rpc_credentials *credentials, bool sent)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
+
 	if (sent)
 		gss->arena_used = 0;
 	return (gss->state != READY || gss_window_has_room(&gss->window)) &&
@@ -554,15 +550,12 @@ static bool room(struct rpc_credentials *credentials, bool sent)
 
 static void overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
 {
-	struct rpcsec_gss *gss = gss_of(credentials);
-
-	if (stamp->numbers[0] && stamp->context == gss->context)
-		gss_window_give_back(&gss->window, stamp->numbers[0]);
+	give_back(gss_of(credentials), stamp);
 }
 
 static void release(struct rpc_credentials *credentials, struct rpc_stamp *stamp)
 {
-	overdue(credentials, stamp);
+	give_back(gss_of(credentials), stamp);
 	*stamp = (struct rpc_stamp){0};
 }
 
