@@ -50,6 +50,31 @@ def xdr(*values: int | str | bytes) -> bytes:
     return packer.get_buffer()
 
 
+def marked(message: bytes) -> bytes:
+    """Return a message as a record of one fragment (RFC 5531, 11)."""
+    return xdr(LAST_FRAGMENT | len(message)) + message
+
+
+def receive_record(source: socket.socket) -> bytes:
+    """Receive one record and give its message. OSError where the connection ends before."""
+    message, last = b"", False
+    while not last:
+        mark = int.from_bytes(_receive(source, 4), "big")
+        last = bool(mark & LAST_FRAGMENT)
+        message += _receive(source, mark & ~LAST_FRAGMENT)
+    return message
+
+
+def _receive(source: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        part = source.recv(count - len(data))
+        if not part:
+            raise ConnectionResetError("the server closed the connection")
+        data += part
+    return data
+
+
 class RpcError(Exception):
     """The server answered, but did not do what was called; the message says why."""
 
@@ -76,15 +101,16 @@ class RpcClient:
         self._xid = (self._xid + 1) & 0xFFFFFFFF
         header = (self._xid, CALL, RPC_VERSION, self._program, self._version, procedure)
         call = xdr(*header, AUTH_SYS, self._credentials(), AUTH_NONE, b"") + arguments
-        self._socket.sendall(xdr(LAST_FRAGMENT | len(call)) + call)
+        self._socket.sendall(marked(call))
         return self._reply()
 
     def offers_tls(self) -> bool:
         """Ask whether TLS may begin (RFC 9289, 4.1); nothing else is asked over it then."""
         header = (self._xid, CALL, RPC_VERSION, self._program, self._version, _NULL)
         call = xdr(*header, AUTH_TLS, b"", AUTH_NONE, b"")
-        self._socket.sendall(xdr(LAST_FRAGMENT | len(call)) + call)
-        return self._record() == xdr(self._xid, _REPLY, _ACCEPTED, AUTH_NONE, STARTTLS, 0)
+        self._socket.sendall(marked(call))
+        offer = xdr(self._xid, _REPLY, _ACCEPTED, AUTH_NONE, STARTTLS, 0)
+        return receive_record(self._socket) == offer
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +124,7 @@ class RpcClient:
         return xdr(0, socket.gethostname().encode()[:255], *self._user, len(groups), *groups)
 
     def _reply(self) -> Unpacker:
-        reply = Unpacker(self._record())
+        reply = Unpacker(receive_record(self._socket))
         if reply.unpack_uint() != self._xid:
             raise RpcError("answered to another call")
         reply.unpack_uint()
@@ -113,23 +139,6 @@ class RpcClient:
         if status:
             raise RpcError(f"did not accept the call (accept status {status})")
         return reply
-
-    def _record(self) -> bytes:
-        record, last = b"", False
-        while not last:
-            mark = int.from_bytes(self._receive(4), "big")
-            last = bool(mark & LAST_FRAGMENT)
-            record += self._receive(mark & ~LAST_FRAGMENT)
-        return record
-
-    def _receive(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            part = self._socket.recv(count - len(data))
-            if not part:
-                raise ConnectionResetError("the server closed the connection")
-            data += part
-        return data
 
 
 def port_of(address: str, program: int, version: int) -> int:

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from nfsmulti.calls import AUTH_NONE, LAST_FRAGMENT, xdr
+from nfsmulti.calls import AUTH_NONE, marked, receive_record, xdr
+from servers.listening import Listening, connect
 
 RPCSEC_GSS, INIT, DESTROY = 6, 1, 3
 CREDPROBLEM, CTXPROBLEM = 13, 14
 _REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR = 1, 0, 1, 1
 _BULK = 4000  # bytes: what is longer has data of I/O
-_SECONDS = 60.0
 
 
 class Connection:
@@ -40,7 +40,7 @@ class Connection:
     def send(self, to: socket.socket, data: bytes) -> None:
         """Send one record, whole."""
         with self._sending[to]:
-            to.sendall(xdr(LAST_FRAGMENT | len(data)) + data)
+            to.sendall(marked(data))
 
     def cut(self) -> None:
         """End it at both sides."""
@@ -165,7 +165,7 @@ class Fault:
 
 
 @dataclass
-class RecordProxy:
+class RecordProxy(Listening):
     """It listens at `address`, on `port`, while `with` lasts, and leads to a server at `to`.
 
     One hook runs at a time. `seen` are all calls, `failures` what hooks have raised.
@@ -182,20 +182,11 @@ class RecordProxy:
         self._unanswered: dict[int, Record] = {}
         self._failures: list[Exception] = []
         self._connections: list[Connection] = []
-        self._threads: list[threading.Thread] = []
-        self._listener = socket.create_server((self.address, 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._start(self._accept)
+        self._listen(self.address)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.cut()
-        for thread in self._threads:
-            thread.join(_SECONDS)
-            assert not thread.is_alive(), "a connection does not end"
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
         assert not self._failures, self._failures
 
     def cut(self) -> None:
@@ -203,21 +194,8 @@ class RecordProxy:
         for connection in tuple(self._connections):
             connection.cut()
 
-    def _start(self, work: Callable[..., None], *arguments: object) -> None:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                self._start(self._serve, client)
-
     def _serve(self, client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError), socket.create_connection(self.to) as server:
-            for one in (client, server):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connect(self.to) as server:
             connection = Connection(client, server)
             self._connections.append(connection)
             replies = threading.Thread(target=self._pump, args=(connection, server, client))
@@ -228,7 +206,7 @@ class RecordProxy:
     def _pump(self, connection: Connection, source: socket.socket, to: socket.socket) -> None:
         with contextlib.suppress(OSError, EOFError):
             while True:
-                for data in self._becomes(connection, source, _record(source)):
+                for data in self._becomes(connection, source, receive_record(source)):
                     connection.send(to, data)
         connection.cut()
 
@@ -247,18 +225,3 @@ class RecordProxy:
             except Exception as error:
                 self._failures.append(error)
                 raise EOFError from error
-
-
-def _record(source: socket.socket) -> bytes:
-    data, mark = b"", 0
-    while not mark & LAST_FRAGMENT:
-        mark = int.from_bytes(_exactly(source, 4), "big")
-        data += _exactly(source, mark & ~LAST_FRAGMENT)
-    return data
-
-
-def _exactly(source: socket.socket, count: int) -> bytes:
-    data = source.recv(count, socket.MSG_WAITALL) if count else b""
-    if len(data) < count:
-        raise EOFError
-    return data

@@ -19,18 +19,17 @@ import socket
 import ssl
 import struct
 import sys
-import threading
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 from typing import Self
 
-from nfsmulti.calls import AUTH_NONE, AUTH_TLS, LAST_FRAGMENT, STARTTLS, xdr
+from nfsmulti.calls import AUTH_NONE, AUTH_TLS, STARTTLS, marked, receive_record, xdr
+from servers.listening import Listening, connect
 
 _REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR, _REJECTEDCRED = 1, 0, 1, 1, 2
 _HEADER = struct.Struct(">10I")  # of a call without credentials
 _CHUNK = 1 << 18
-_SECONDS = 60.0
 
 
 class Fault(Enum):
@@ -54,7 +53,7 @@ class Handshake:
 
 
 @dataclass
-class TlsProxy:
+class TlsProxy(Listening):
     """It listens at `at`; `clients` is the CA of the certificates that clients must or may show."""
 
     to: tuple[str, int]
@@ -73,20 +72,8 @@ class TlsProxy:
 
     def __enter__(self) -> Self:
         self._open: set[socket.socket] = set()
-        self._threads: list[threading.Thread] = []
-        self._listener = socket.create_server(self.at, family=_family(self.at[0]))
-        self.port: int = self._listener.getsockname()[1]
-        self._start(self._accept)
+        self._listen(*self.at)
         return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.cut()
-        for thread in self._threads:
-            thread.join(_SECONDS)
-            assert not thread.is_alive(), "a connection does not end"
 
     def cut(self) -> None:
         """End all connections without close_notify."""
@@ -94,33 +81,20 @@ class TlsProxy:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
-    def _start(self, work, *arguments) -> None:  # type: ignore[no-untyped-def]
-        thread = threading.Thread(target=work, args=arguments, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                self._start(self._serve, client)
-
     def _serve(self, client: socket.socket) -> None:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._open.add(client)
-        with client, contextlib.suppress(OSError, EOFError):
-            try:
-                self._answer_probe(client)
-            finally:
-                self._open.discard(client)
+        try:
+            self._answer_probe(client)
+        finally:
+            self._open.discard(client)
 
     def _answer_probe(self, client: socket.socket) -> None:
-        fault, record = self.fault, _record(client)
-        xid, *_, flavor, _, _, _ = _HEADER.unpack_from(record)
-        if flavor != AUTH_TLS or len(record) != _HEADER.size:
-            self.clear += record
+        fault, call = self.fault, receive_record(client)
+        xid, *_, flavor, _, _, _ = _HEADER.unpack_from(call)
+        if flavor != AUTH_TLS or len(call) != _HEADER.size:
+            self.clear += call
             if self.takes_clear:
-                self._pump_from(client, xdr(LAST_FRAGMENT | len(record)) + record)
+                self._pump_from(client, marked(call))
             return
         self.probes += 1
         if fault is Fault.DENIED:
@@ -132,7 +106,7 @@ class TlsProxy:
         if fault is Fault.CLOSED:
             return
         if fault is not Fault.SILENT:
-            client.sendall(xdr(LAST_FRAGMENT | len(reply)) + reply)
+            client.sendall(marked(reply))
         if fault in (Fault.DENIED, Fault.WITHOUT_WORD, Fault.SILENT):
             while data := client.recv(_CHUNK):
                 self.clear += data
@@ -166,8 +140,7 @@ class TlsProxy:
 
     def _pump_from(self, client: socket.socket, received: bytes = b"") -> bool:
         """Pump until one end has closed; tells whether it was the client."""
-        with socket.create_connection(self.to, timeout=_SECONDS) as server:
-            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connect(self.to) as server:
             server.sendall(received)
             return _pump(client, server) is client
 
@@ -189,23 +162,6 @@ def _send_at_once(to: socket.socket, data: bytes) -> None:
     to.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
     to.sendall(data)
     to.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
-
-
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
-
-
-def _record(client: socket.socket) -> bytes:
-    """Read the first record, which is one fragment."""
-    length = int.from_bytes(_exactly(client, 4), "big") & ~LAST_FRAGMENT
-    return _exactly(client, length)
-
-
-def _exactly(client: socket.socket, count: int) -> bytes:
-    data = client.recv(count, socket.MSG_WAITALL)
-    if len(data) < count:
-        raise EOFError
-    return data
 
 
 def _serve_until_ended(certificate: str, key: str, clients: str, takes: str, *ways: str) -> None:
