@@ -149,6 +149,13 @@ class Choice:
     xprtsec: tuple[str, ...] = ()
 
 
+# What workloads that several scenarios have give fio; a name begins with the block size.
+PLAIN_WORKLOADS: Mapping[str, dict[str, Factor]] = {
+    "4k-randread": {"rw": "randread", "bs": "4k"},
+    "64k-read": {"rw": "read", "bs": "64k"},
+    "64k-write": {"rw": "write", "bs": "64k"},
+}
+
 MIXED = "mixed"  # of a pool whose URLs differ
 
 

@@ -28,6 +28,7 @@ from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.scenario import (
     FOR_HARNESS,
     OWN,
+    PLAIN_WORKLOADS,
     CellSpec,
     GuestPlace,
     OwnPool,
@@ -43,11 +44,8 @@ from nfsmulti.units import parse_rate
 
 # --- what runs ---
 
-# What each workload gives fio; its name begins with the block size.
 WORKLOADS: Mapping[str, dict[str, Factor]] = {
-    "4k-randread": {"rw": "randread", "bs": "4k"},
-    "64k-read": {"rw": "read", "bs": "64k"},
-    "64k-write": {"rw": "write", "bs": "64k"},
+    **PLAIN_WORKLOADS,
     "8k-oltp": {"rw": "randrw", "rwmixread": 67, "bs": "8k"},
 }
 _WORKLOAD = "64k-read"

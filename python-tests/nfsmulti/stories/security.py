@@ -28,6 +28,7 @@ from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.scenario import (
     OWN,
+    PLAIN_WORKLOADS,
     CellSpec,
     Choice,
     OwnPool,
@@ -44,11 +45,8 @@ from nfsmulti.texts import MISSING, Table
 
 # --- what runs ---
 
-# What each workload gives fio; its name begins with the block size.
 WORKLOADS: dict[str, dict[str, Factor]] = {
-    "4k-randread": {"rw": "randread", "bs": "4k"},
-    "64k-read": {"rw": "read", "bs": "64k"},
-    "64k-write": {"rw": "write", "bs": "64k"},
+    **PLAIN_WORKLOADS,
     "1m-read": {"rw": "read", "bs": "1m"},
 }
 _QUICK_WORKLOADS = ("64k-read", "64k-write")
