@@ -41,6 +41,15 @@ endif()
 if(NOT TLS_FOUND)
 	set(GSS_FOUND FALSE)
 endif()
+# Debian's krb5 names its headers by "-isystem DIR", which CMake puts elsewhere each further time that
+# it configures: all would be built anew then.
+if(GSS_FOUND)
+	set(gss_includes ${GSS_CFLAGS})
+	list(FILTER gss_includes INCLUDE REGEX "^(-isystem|-I)?/")
+	list(TRANSFORM gss_includes REPLACE "^(-isystem|-I)" "")
+	set_target_properties(PkgConfig::GSS PROPERTIES
+		INTERFACE_COMPILE_OPTIONS "" INTERFACE_INCLUDE_DIRECTORIES "${gss_includes}")
+endif()
 
 if(missing)
 	list(JOIN missing ", " missing)
