@@ -99,6 +99,10 @@ struct protocol {
 	enum disposition (*decode)(struct xdr_in *in, struct call *call,
 				   struct call_result *result);
 
+	/* The server has denied the credentials of a call's only copy by its number, and not
+	 * carried that out. NULL: it makes no difference. */
+	void (*denied)(struct call *call);
+
 	/*
 	 * Notes what a CALL_RECOVER misses: prepare() is to win it back. NULL where decode() never
 	 * asks for that. tick() is called every 100 ms; NULL: nothing is ever due.

@@ -253,13 +253,23 @@ static void recover(struct rpc_client *rpc, const struct call *call)
 	rpc->prepared = false;
 }
 
+/* Its only copy was not carried out: it is as one that was never sent. */
+static void unsend(struct rpc_client *rpc, struct call *call)
+{
+	if (rpc->protocol->denied)
+		rpc->protocol->denied(call);
+	call_renew(call, true);
+}
+
 /*
- * The server knows the call's context no more, and has not carried the call out: it goes out again
- * with its xid, once another context is made. It goes first: the others may wait for the slot that
- * it keeps.
+ * The server knows the call's context no more, and has not carried this copy out: it goes out again
+ * once another context is made, with its xid where an earlier copy may have been carried out. It
+ * goes first: the others may wait for the slot that it keeps.
  */
 static void authenticate(struct rpc_client *rpc, struct call *call)
 {
+	if (call->tries == 1)
+		unsend(rpc, call);
 	call_release_stamp(call);
 	call->last_sent = 0;
 	TAILQ_INSERT_HEAD(&rpc->waiting, call, link);

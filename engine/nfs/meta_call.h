@@ -153,6 +153,13 @@ static inline enum disposition meta_goes_on(struct conn_io *io, enum disposition
 	return disposition;
 }
 
+/* struct protocol's: what was denied is no earlier copy. */
+static inline void meta_denied(struct call *call)
+{
+	if (call->io && call->io->op == IO_META && !call->io->meta->looks_up)
+		call->io->meta->sends--;
+}
+
 /* The server has refused a call before it began: only earlier copies may have been carried out. */
 static inline void meta_not_begun(const struct call *call)
 {

@@ -213,6 +213,7 @@ const struct nfs_version nfs_version_3 = {
 			.operation = operation,
 			.encode = encode,
 			.decode = decode,
+			.denied = meta_denied,
 		},
 	.names = &names_nfs3,
 	.open_file = open_file,

@@ -255,6 +255,13 @@ static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_creden
 	return arguments;
 }
 
+/* What gives back what is left of an operation is not that. */
+static void denied(struct call *call)
+{
+	if (!gives_back(call))
+		meta_denied(call);
+}
+
 /* --- answers --- */
 
 /* A file that was opened may be opened again, unless that was tried in vain. */
@@ -583,6 +590,7 @@ const struct nfs_version nfs_version_4 = {
 			.slot_valid = slot_valid,
 			.encode = encode,
 			.decode = decode,
+			.denied = denied,
 			.recover = nfs4_client_recover,
 			.tick = nfs4_client_tick,
 		},
