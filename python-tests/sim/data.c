@@ -226,7 +226,8 @@ static void check_durable(uint64_t order)
 static bool may_break(int error)
 {
 	if (error == EIO)
-		return world.failures[FAILED_CRASH] - data.crashes >= ROUNDS_MAX;
+		return sim_job.terms.changes ||
+		       world.failures[FAILED_CRASH] - data.crashes >= ROUNDS_MAX;
 	return (error == ETIMEDOUT && sim_job.terms.soft) ||
 	       (error == ENOSPC && sim_job.terms.full);
 }
@@ -253,7 +254,7 @@ static bool may_lose(void)
 {
 	const struct job *job = &sim_job.engine;
 
-	if (sim_job.terms.soft || job->replay.broken)
+	if (sim_job.terms.soft || sim_job.terms.changes || job->replay.broken)
 		return true;
 	return !job->group.job.hold && world.failures[FAILED_CRASH];
 }
@@ -263,7 +264,8 @@ static void check_error(const struct io_u *io_u)
 	int error = (int)io_u->error;
 
 	if (!error || (error == ETIMEDOUT && sim_job.terms.soft) ||
-	    (error == ENOSPC && sim_job.terms.full) || error == sim_job.engine.replay.broken ||
+	    (error == EIO && sim_job.terms.changes) || (error == ENOSPC && sim_job.terms.full) ||
+	    error == sim_job.engine.replay.broken ||
 	    (error == EIO && ddir_sync(io_u->ddir) && may_lose()))
 		return;
 	world_violated("an I/O failed: %s", strerror(error));

@@ -11,7 +11,9 @@
 #include "group/commit_io.h"
 #include "nfs/meta_io.h"
 #include "paths.h"
+#include "security.h"
 #include "server.h"
+#include "wire/rpcsec_gss.h"
 #include "world.h"
 
 enum { IO_MAX = 4096, PIECE_MIN = 256, PIECES_MAX = 2 * IO_MAX / PIECE_MIN + 1 };
@@ -134,10 +136,13 @@ static void fill_engine(const struct job_terms *terms)
 }
 
 /* Opens paths, what the workload has of them, and the group, while nothing fails. */
-static bool open_all(const struct server4_terms *server4)
+static bool open_all(const struct server_terms *fails)
 {
 	const struct server_terms well = {
-		.down = 1, .nfs4 = {.binds = server4->binds, .spans = server4->spans}};
+		.down = 1,
+		.nfs4 = {.binds = fails->nfs4.binds, .spans = fails->nfs4.spans},
+		.gss = contexts_heal(fails->gss),
+	};
 	const struct network_terms quiet = {MSEC, 0};
 	const struct job_terms *terms = &sim_job.terms;
 	bool opens;
@@ -286,6 +291,7 @@ static void run_ios(uint32_t count, uint64_t cut_in)
 	sim_job.healed_at = world.clock.now;
 	network_heal();
 	server_heal();
+	kdc_heal();
 	job_finish();
 	if (!*world.violation)
 		sim_job.workload->settle();
@@ -350,18 +356,25 @@ static struct job_terms job_terms(const struct server_terms *fails)
 
 static void tell_terms(uint64_t seed, const struct job_terms *terms)
 {
-	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s",
+	static const char *const services[] = {
+		[GSS_SERVICE_NONE] = ", krb5",
+		[GSS_SERVICE_INTEGRITY] = ", krb5i",
+		[GSS_SERVICE_PRIVACY] = ", krb5p",
+	};
+
+	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s%s",
 		   (unsigned long long)seed, terms->metadata ? "metadata" : "data",
 		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->depth,
 		   terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
 		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
-		   terms->trunks ? ", one session" : "");
+		   terms->trunks ? ", one session" : "", services[terms->service] ?: "");
 }
 
 uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 {
 	struct network_terms network;
 	struct server_terms terms;
+	struct security_terms security = security_choose(seed);
 	uint64_t cut_in;
 
 	world_begin(seed, trace);
@@ -369,18 +382,24 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	terms = server_terms();
 	cut_in = rarely(2000);
 	sim_job.terms = job_terms(&terms);
+	sim_job.terms.service = security.contexts.service;
+	sim_job.terms.changes = security.contexts.change_in;
+	terms.gss = security.contexts;
+	security_begin(&security.kdc);
 	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;
 	sim_job.ended = sim_job.healed_at = 0;
 	memset(ios, 0, sizeof(ios));
 	sim_job.workload->begin();
-	if (!open_all(&terms.nfs4))
+	if (!open_all(&terms))
 		world_violated("the job does not open");
 	tell_terms(seed, &sim_job.terms);
 	network_fail(&network);
 	server.terms = terms;
+	kdc.terms = security.kdc;
 	if (!*world.violation)
 		run_ios(count, cut_in);
 	close_all();
+	security_end();
 	world_end();
 	if (!network_end())
 		world_violated("a connection was never closed");

@@ -32,6 +32,8 @@ struct job_terms {
 	uint32_t depth, path_count, per_path;
 	uint64_t hold; /* bytes; 0: none */
 	struct rpc_timing timing;
+	uint32_t service; /* of enum gss_service; 0: AUTH_SYS */
+	bool changes;	  /* replies may be changed on their way */
 };
 
 /* The one that there is. */

@@ -51,6 +51,9 @@ static const char *const failures[FAILURES] = {
 	[FAILED_UNREACHED] = "addresses out of reach",
 	[FAILED_REPLY] = "replies lost",
 	[FAILED_CALL] = "calls lost",
+	[FAILED_CONTEXT] = "contexts forgotten",
+	[FAILED_CHANGED] = "replies changed",
+	[FAILED_KDC] = "KDCs away",
 	[FAILED_DELAY] = "calls delayed",
 	[FAILED_SHORT] = "short transfers",
 };
@@ -143,7 +146,7 @@ static uint64_t failures_of(const struct totals *totals)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i <= FAILED_CALL; i++)
+	for (int i = 0; i <= FAILED_KDC; i++)
 		sum += totals->failures[i];
 	return sum;
 }

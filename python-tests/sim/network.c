@@ -118,6 +118,11 @@ static void reset(struct link_end *end, const char *why)
 	wake(end);
 }
 
+void network_reset(struct link_end *end)
+{
+	reset(end, "by the server");
+}
+
 /* --- deliveries --- */
 
 static void forget_delivery(void *context)

@@ -50,6 +50,9 @@ bool network_is_readable(void);
 /* Sends bytes to the client. */
 void network_send(struct link_end *end, const void *bytes, size_t length);
 
+/* The server ends the connection, and `end` with it. */
+void network_reset(struct link_end *end);
+
 /* What the server keeps of a connection. */
 void **network_context(struct link_end *end);
 /* The address that it leads to. */

@@ -12,6 +12,7 @@
 #include "nfs/names.h"
 #include "nfs/version.h"
 #include "server.h"
+#include "wire/rpcsec_gss.h"
 #include "world.h"
 
 static void *state; /* NFSv4's, of all paths */
@@ -19,6 +20,17 @@ static void *state; /* NFSv4's, of all paths */
 bool paths_stop(void)
 {
 	return false;
+}
+
+static enum path_sec sec_of(const struct job_terms *terms)
+{
+	static const enum path_sec secs[] = {
+		[GSS_SERVICE_NONE] = SEC_KRB5,
+		[GSS_SERVICE_INTEGRITY] = SEC_KRB5I,
+		[GSS_SERVICE_PRIVACY] = SEC_KRB5P,
+	};
+
+	return terms->service ? secs[terms->service] : SEC_SYS;
 }
 
 static struct path *new_path(uint32_t number, const struct job_terms *terms)
@@ -35,6 +47,7 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->config.setup_time = 10 * SEC;
 	path->config.minor = terms->nfs4;
 	path->config.trunks = terms->trunks;
+	path->config.sec = sec_of(terms);
 	path->config.rsize = path->config.wsize = 64 << 10;
 	path->config.remote_length = sizeof(*remote);
 	remote->sin_family = AF_INET;

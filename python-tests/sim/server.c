@@ -8,12 +8,14 @@
 #include "namespace.h"
 #include "metadata3.h"
 #include "nfs/nfs3.h"
+#include "security.h"
 #include "util.h"
 #include "wire/record.h"
 #include "world.h"
 
 enum { STATUS_NOSPC = 28, STATUS_JUKEBOX = 10008 };
 enum { MARK = 4, CALL_ROOM = SERVER_FILE + 1024 };
+enum { XID = 4, REPLY_HEADER = 24 }; /* bytes of a reply, the latter up to its results */
 
 struct server server;
 
@@ -53,6 +55,7 @@ void server_begin(const struct server_terms *terms)
 	namespace_begin();
 	server.terms = *terms;
 	server4_begin();
+	contexts_begin();
 	server.up = true;
 	server.verifier = world_random(UINT64_MAX);
 }
@@ -77,6 +80,7 @@ static void crash(void)
 	memcpy(server.memory, server.disk, sizeof(server.memory));
 	cache.count = 0;
 	server4_restart();
+	contexts_restart();
 	server.verifier = world_random(UINT64_MAX);
 	server.up = false;
 	network_listen(false);
@@ -90,6 +94,7 @@ void server_heal(void)
 		.nfs4 = {.closes_apart = server.terms.nfs4.closes_apart,
 			 .binds = server.terms.nfs4.binds,
 			 .spans = server.terms.nfs4.spans},
+		.gss = contexts_heal(server.terms.gss),
 	};
 	come_up(NULL);
 }
@@ -302,6 +307,10 @@ static void read_call(struct xdr_in *in, struct arguments *call)
 	xdr_skip(in, 3 * 4); /* CALL, RPC's version, program */
 	call->version = xdr_get_u32(in);
 	call->procedure = xdr_get_u32(in);
+}
+
+static void skip_credentials(struct xdr_in *in)
+{
 	for (int i = 0; i < 2; i++) { /* credential and verifier */
 		xdr_get_u32(in);
 		xdr_skip(in, xdr_get_u32(in));
@@ -336,6 +345,60 @@ static void serve4(struct reply *reply, const struct arguments *call, struct xdr
 						 (uint32_t)(reply->out.at - results));
 }
 
+/* The answer goes out, or is lost. */
+static void end_reply(struct reply *reply, uint32_t xid)
+{
+	if (world_chance(server.terms.lose_reply_in)) {
+		world_tell("server: the reply to xid %08x is lost", xid);
+		world.failures[FAILED_REPLY]++;
+		if (reply->slot)
+			server4_end_reply(reply->slot, reply->use, false);
+		forget_reply(reply);
+	} else {
+		world_plan(world_random(server.terms.service + 1), send_reply, forget_reply, reply);
+	}
+}
+
+static void answer_nfs(struct reply *reply, struct arguments *call, struct xdr_in *in)
+{
+	if (call->version == NFS_V3)
+		serve3(reply, call, in);
+	else
+		serve4(reply, call, in);
+	if (in->bad || in->at != in->end) {
+		world_tell("server: a call that is none");
+		abort();
+	}
+}
+
+/* The same by RPCSEC_GSS. False: there is no answer, and perhaps no connection any more. */
+static bool answer_gss(struct reply *reply, struct arguments *call, const uint8_t *bytes,
+		       struct xdr_in *in)
+{
+	uint8_t *header = reply->bytes + MARK + XID, *results = reply->out.at;
+	struct link_end *end = reply->end;
+	struct contexts_call context;
+
+	reply->out.at = header;
+	switch (contexts_open(&context, bytes, in, &reply->out)) {
+	case CONTEXTS_ANSWERED: return true;
+	case CONTEXTS_DROP:
+		world_tell("server: xid %08x: number %u is behind the window", call->xid,
+			   context.number);
+		security_check_dropped(context.key, context.number);
+		forget_reply(reply);
+		if (server.terms.gss.cuts)
+			network_reset(end);
+		return false;
+	case CONTEXTS_SERVE: break;
+	}
+	reply->out.at = results;
+	call->sum = sum_of(in) ^ call->procedure; /* with another number it is the same call */
+	answer_nfs(reply, call, in);
+	contexts_seal(&context, header, results, &reply->out);
+	return true;
+}
+
 static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 {
 	struct xdr_in in = {bytes, bytes + length, false};
@@ -349,25 +412,61 @@ static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 		return;
 	}
 	reply = begin_reply(end, call.xid);
-	if (call.version == NFS_V3)
-		serve3(reply, &call, &in);
-	else
-		serve4(reply, &call, &in);
-	if (in.bad || in.at != in.end) {
-		world_tell("server: a call that is none");
-		abort();
-	}
-	if (world_chance(server.terms.lose_reply_in)) {
-		world_tell("server: the reply to xid %08x is lost", call.xid);
-		world.failures[FAILED_REPLY]++;
-		if (reply->slot)
-			server4_end_reply(reply->slot, reply->use, false);
-		forget_reply(reply);
+	if (server.terms.gss.service) {
+		if (!answer_gss(reply, &call, bytes, &in))
+			return;
 	} else {
-		world_plan(world_random(server.terms.service + 1), send_reply, forget_reply, reply);
+		skip_credentials(&in);
+		answer_nfs(reply, &call, &in);
 	}
+	end_reply(reply, call.xid);
 	if (world_chance(server.terms.crash_in))
 		crash();
+}
+
+/* --- threads --- */
+
+/* A call that waits for one. */
+struct waiting {
+	struct link_end *end; /* NULL: its connection is gone, and the call with it */
+	struct waiting *next;
+	size_t length;
+	uint8_t bytes[];
+};
+
+static struct waiting *waiting;
+
+static void forget_waiting(void *context)
+{
+	struct waiting **at = &waiting;
+
+	while (*at != context)
+		at = &(*at)->next;
+	*at = (*at)->next;
+	free(context);
+}
+
+static void take_up(void *context)
+{
+	struct waiting *one = context;
+
+	if (one->end)
+		serve(one->end, one->bytes, one->length);
+	forget_waiting(one);
+}
+
+static void wait_for_thread(struct link_end *end, const uint8_t *bytes, size_t length)
+{
+	struct waiting *one = malloc(sizeof(*one) + length);
+	uint64_t most = server.terms.service + 1;
+
+	if (world_chance(server.terms.gss.overtake_in))
+		most *= 10;
+	contexts_note_arrival(bytes, (uint32_t)length);
+	*one = (struct waiting){.end = end, .next = waiting, .length = length};
+	memcpy(one->bytes, bytes, length);
+	waiting = one;
+	world_plan(world_random(most), take_up, forget_waiting, one);
 }
 
 /* --- the network's --- */
@@ -379,6 +478,9 @@ static void gone(struct link_end *end)
 	for (struct reply *reply = replies; reply; reply = reply->next)
 		if (reply->end == end)
 			reply->end = NULL;
+	for (struct waiting *one = waiting; one; one = one->next)
+		if (one->end == end)
+			one->end = NULL;
 	free(*context);
 	*context = NULL;
 }
@@ -418,7 +520,10 @@ static void received(struct link_end *end, const uint8_t *bytes, size_t length)
 			continue;
 		memcpy(call, connection->bytes + MARK, whole - MARK);
 		connection->have = 0;
-		serve(end, call, whole - MARK);
+		if (server.terms.gss.service)
+			wait_for_thread(end, call, whole - MARK);
+		else
+			serve(end, call, whole - MARK);
 		if (!*context)
 			return;
 	}

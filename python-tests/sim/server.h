@@ -2,14 +2,15 @@
 /*
  * server.h - a simulated server of NFSv3 and NFSv4.1 (server4.h) with one file, of which it keeps
  * what is durable apart from what is only in its memory, and one directory (namespace.h). It may
- * restart between any two calls. Calls are carried out in the order in which they arrive, and
- * answered in any.
+ * restart between any two calls. Calls are carried out in the order in which they arrive, those
+ * with RPCSEC_GSS (contexts.h) in any, as by a server's threads; they are answered in any.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "contexts.h"
 #include "network.h"
 #include "server4.h"
 
@@ -27,6 +28,7 @@ struct server_terms {
 	uint64_t service;	/* nanoseconds until the reply leaves, at most */
 	uint64_t down;		/* nanoseconds that a restart takes, at most */
 	struct server4_terms nfs4;
+	struct contexts_terms gss;
 };
 
 struct server {

@@ -19,13 +19,16 @@ struct event {
 	void *context;
 };
 
-/* What a job has to live through; those up to FAILED_CALL count as failures. */
+/* What a job has to live through; those up to FAILED_KDC count as failures. */
 enum failure {
 	FAILED_CRASH,	  /* a server restarted, and lost what was not durable */
 	FAILED_RESET,	  /* a connection was reset */
 	FAILED_UNREACHED, /* an address was out of reach for a while */
 	FAILED_REPLY,	  /* a call was carried out, and never answered */
 	FAILED_CALL,	  /* a call was never carried out, nor answered */
+	FAILED_CONTEXT,	  /* a server forgot a context of RPCSEC_GSS */
+	FAILED_CHANGED,	  /* a reply was changed on its way */
+	FAILED_KDC,	  /* there were no tickets for a while */
 	FAILED_DELAY,	  /* the server asked to wait */
 	FAILED_SHORT,	  /* a READ or WRITE moved a part */
 	FAILURES,

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "mechanism.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokens.h"
+#include "util.h"
+#include "world.h"
+
+struct kdc kdc;
+
+void kdc_heal(void)
+{
+	kdc.back_at = 0;
+	kdc.terms.away_in = kdc.terms.silence = 0;
+	kdc.terms.work = MSEC;
+}
+
+static struct mechanism *mechanism_of(struct gss_mechanism *base)
+{
+	return container_of(base, struct mechanism, base);
+}
+
+/* --- making a context --- */
+
+/* Its work takes a while; then it is in that state. */
+static void work(struct mechanism *mechanism, enum mechanism_state next, uint64_t most)
+{
+	mechanism->state = WORKS;
+	mechanism->next = next;
+	mechanism->work_until = world.clock.now + world_random(most + 1);
+}
+
+static bool kdc_answers(void)
+{
+	if (world.clock.now < kdc.back_at)
+		return false;
+	if (!world_chance(kdc.terms.away_in))
+		return true;
+	world.failures[FAILED_KDC]++;
+	kdc.back_at = world.clock.now + world_random(30 * SEC);
+	world_tell("KDC: away for %.3f s", (double)(kdc.back_at - world.clock.now) / SEC);
+	return false;
+}
+
+/* False: there is none. */
+static bool get_ticket(struct mechanism *mechanism)
+{
+	uint64_t now = world.clock.now;
+	uint64_t wanted = now + (kdc.terms.keeps ? 0 : kdc.terms.lifetime / 2);
+
+	if (mechanism->ticket_end > wanted)
+		return true;
+	if (kdc_answers())
+		mechanism->ticket_end = kdc.terms.lifetime ? now + kdc.terms.lifetime : UINT64_MAX;
+	return mechanism->ticket_end > now;
+}
+
+/* Tickets are of any length. */
+static void begin(struct gss_mechanism *base)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+
+	mechanism->begins(mechanism);
+	mechanism->next_key = 0;
+	if (!get_ticket(mechanism)) {
+		work(mechanism, HAS_FAILED, kdc.terms.silence);
+		return;
+	}
+	mechanism->half = world_random(UINT64_MAX);
+	mechanism->token[0] = mechanism->ticket_end;
+	mechanism->token[1] = mechanism->half;
+	mechanism->token_length = 16 + (uint32_t)world_random(sizeof(mechanism->token) - 15);
+	work(mechanism, TELLS, kdc.terms.work);
+}
+
+static void feed(struct gss_mechanism *base, const uint8_t *reply, uint32_t length)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+	uint64_t token[2];
+
+	if (mechanism->state != WAITS_FOR_REPLY)
+		world_violated("a mechanism is given a token that it does not wait for");
+	if (mechanism->next_key) { /* the second round's: nothing is left to say */
+		work(mechanism, HAS_MADE, kdc.terms.work);
+		return;
+	}
+	if (length != sizeof(token)) {
+		work(mechanism, HAS_FAILED, 0);
+		return;
+	}
+	memcpy(token, reply, sizeof(token));
+	mechanism->next_key = token_key(mechanism->half, token[0]);
+	mechanism->token[0] = mechanism->next_key;
+	mechanism->token_length = sizeof(mechanism->token[0]);
+	work(mechanism, token[1] ? TELLS : HAS_MADE, kdc.terms.work);
+}
+
+static void take_context(struct mechanism *mechanism, struct gss_step *step)
+{
+	uint64_t now = world.clock.now;
+
+	mechanism->state = IDLE;
+	mechanism->earlier = mechanism->key;
+	mechanism->key = mechanism->next_key;
+	mechanism->made = now;
+	mechanism->lifetime = mechanism->ticket_end == UINT64_MAX
+				      ? UINT64_MAX
+				      : max_of(mechanism->ticket_end, now) - now;
+	step->lifetime = mechanism->lifetime;
+}
+
+static enum gss_progress progress(struct gss_mechanism *base, struct gss_step *step)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+
+	*step = (struct gss_step){.error = "the KDC does not answer"};
+	if (mechanism->state == WORKS && world.clock.now >= mechanism->work_until)
+		mechanism->state = mechanism->next;
+	switch (mechanism->state) {
+	case WORKS: return GSS_WORKING;
+	case TELLS:
+		mechanism->state = WAITS_FOR_REPLY;
+		step->token = (const uint8_t *)mechanism->token;
+		step->length = mechanism->token_length;
+		return GSS_TOKEN;
+	case HAS_MADE: take_context(mechanism, step); return GSS_MADE;
+	default: return GSS_FAILED;
+	}
+}
+
+/* --- messages --- */
+
+static uint64_t key_of(struct gss_mechanism *base)
+{
+	const struct mechanism *mechanism = mechanism_of(base);
+
+	if (!mechanism->key)
+		world_violated("a mechanism is asked for tokens when it has no context");
+	return mechanism->key;
+}
+
+static uint64_t server_key_of(struct gss_mechanism *base, bool earlier)
+{
+	return token_server_key(earlier ? mechanism_of(base)->earlier : key_of(base));
+}
+
+static uint32_t mic_size(const struct gss_mechanism *base)
+{
+	return TOKEN_MIC;
+}
+
+static uint32_t wrap_size(const struct gss_mechanism *base)
+{
+	return TOKEN_WRAP;
+}
+
+static bool mic(struct gss_mechanism *base, const struct iovec *parts, int count, uint8_t *to)
+{
+	token_mic(token_client_key(key_of(base)), parts, count, to);
+	return true;
+}
+
+static bool wrap(struct gss_mechanism *base, const struct iovec *parts, int count, uint8_t *to)
+{
+	token_wrap(token_client_key(key_of(base)), parts, count, to);
+	return true;
+}
+
+static bool verify(struct gss_mechanism *base, bool earlier, const struct iovec *parts, int count,
+		   const uint8_t *token, uint32_t length)
+{
+	return token_mic_ok(server_key_of(base, earlier), parts, count, token, length);
+}
+
+static bool unwrap(struct gss_mechanism *base, bool earlier, uint8_t *token, uint32_t length,
+		   uint8_t **plain, uint32_t *plain_length)
+{
+	return token_unwrap(server_key_of(base, earlier), token, length, plain, plain_length);
+}
+
+/* --- making and ending --- */
+
+static void end(struct gss_mechanism *base)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+
+	mechanism->freed(mechanism);
+	free(mechanism);
+}
+
+struct mechanism *mechanism_new(void)
+{
+	static const struct gss_mechanism_ops ops = {
+		.begin = begin,
+		.feed = feed,
+		.progress = progress,
+		.mic_size = mic_size,
+		.wrap_size = wrap_size,
+		.mic = mic,
+		.wrap = wrap,
+		.verify = verify,
+		.unwrap = unwrap,
+		.free = end,
+	};
+	struct mechanism *mechanism = calloc(1, sizeof(*mechanism));
+
+	if (mechanism)
+		mechanism->base.ops = &ops;
+	return mechanism;
+}

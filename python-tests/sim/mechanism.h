@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * mechanism.h - a mechanism of GSS-API in Kerberos' place (engine/wire/gss_mechanism.h), and its
+ * KDC, which is slow, or away for a while: tickets have an end, and contexts end with them.
+ *
+ * The client's first token says when its ticket ends, and has half of the context's key; the
+ * server's has the other half, and whether a second round follows.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/gss_mechanism.h"
+
+struct kdc_terms {
+	uint64_t lifetime; /* nanoseconds of a ticket; 0: it has no end */
+	bool keeps;	   /* a ticket is used to its end; else another is fetched in time */
+	uint64_t work;	   /* nanoseconds that a step takes, at most */
+	uint64_t away_in;  /* one in so many contexts finds no KDC, for a while; 0: none */
+	uint64_t silence;  /* nanoseconds until a KDC that is away is given up */
+};
+
+struct kdc {
+	struct kdc_terms terms; /* may be set at any time */
+	uint64_t back_at;
+};
+extern struct kdc kdc;
+
+/* From now on it is there, and fast. */
+void kdc_heal(void);
+
+/* Of the context in the making. */
+enum mechanism_state { IDLE, WORKS, TELLS, WAITS_FOR_REPLY, HAS_MADE, HAS_FAILED };
+
+struct mechanism {
+	struct gss_mechanism base;
+	enum mechanism_state state, next; /* when its work is done */
+	uint64_t work_until, ticket_end;
+	uint64_t half, next_key; /* of that one's key; 0: it is not known yet */
+	uint64_t key, earlier;	 /* of the context, and the one before; 0: there is none */
+	uint64_t made, lifetime; /* of the context */
+	uint64_t token[256];
+	uint32_t token_length;
+	void (*begins)(struct mechanism *mechanism); /* another context */
+	void (*freed)(struct mechanism *mechanism);
+};
+
+/* NULL: out of memory. */
+struct mechanism *mechanism_new(void);

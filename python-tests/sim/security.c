@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "security.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "client/client.h"
+#include "client/internal.h"
+#include "group/connection.h"
+#include "job.h"
+#include "nfs/path_credentials.h"
+#include "server.h"
+#include "tokens.h"
+#include "wire/message.h"
+#include "wire/rpcsec_gss.h"
+#include "world.h"
+
+enum { REMEMBERED = 256 };
+
+/* A client's credentials. */
+struct holder {
+	LIST_ENTRY(holder) link;
+	struct rpc_credentials *credentials;
+	struct mechanism *mechanism;
+	uint32_t latest;	   /* number of a call */
+	uint32_t xids[REMEMBERED]; /* of the latest numbers */
+	uint64_t keys[2];	   /* of the contexts that were used last, the latest first */
+	uint32_t contexts[2];	   /* the engine's numbers of these */
+	uint64_t denied;	   /* the key by which a call was */
+	uint32_t epoch;		   /* of the link, when a context was begun */
+};
+
+static LIST_HEAD(, holder) holders;
+
+/* --- the job's terms --- */
+
+/* Apart from the world's chance: jobs without Kerberos are what they would be without this. */
+static uint64_t choose(uint64_t *chance, uint64_t range)
+{
+	*chance = token_key(*chance, 0x9e3779b97f4a7c15ull);
+	return *chance % range;
+}
+
+static uint64_t rarely(uint64_t *chance, uint64_t least, uint64_t most)
+{
+	return choose(chance, 2) ? 0 : least + choose(chance, most);
+}
+
+struct security_terms security_choose(uint64_t seed)
+{
+	static const uint32_t windows[] = {1, 5, 32, 128, 256, 1024};
+	uint64_t chance = seed;
+
+	if (choose(&chance, 3))
+		return (struct security_terms){0};
+	return (struct security_terms){
+		.contexts =
+			{
+				.service = GSS_SERVICE_NONE + (uint32_t)choose(&chance, 3),
+				.window = windows[choose(&chance, ARRAY_SIZE(windows))],
+				.cuts = choose(&chance, 2),
+				.skew = choose(&chance, 2) ? 0 : choose(&chance, 300 * SEC),
+				.rounds_in = choose(&chance, 3),
+				.forget_in = rarely(&chance, 300, 2000),
+				.change_in = rarely(&chance, 50, 1000),
+				.overtake_in = rarely(&chance, 10, 100),
+			},
+		.kdc =
+			{
+				.lifetime = rarely(&chance, 20 * SEC, 200 * SEC),
+				.keeps = choose(&chance, 2),
+				.work = choose(&chance, 2) ? MSEC : choose(&chance, 3 * SEC),
+				.away_in = rarely(&chance, 1, 6),
+				.silence = choose(&chance, 2) ? 0 : 27 * SEC,
+			},
+	};
+}
+
+void security_begin(const struct kdc_terms *terms)
+{
+	kdc = (struct kdc){.terms = *terms};
+	kdc_heal();
+}
+
+void security_end(void)
+{
+	if (!LIST_EMPTY(&holders))
+		world_violated("a client keeps its credentials");
+}
+
+/* --- who calls --- */
+
+static struct holder *find_holder(const struct rpc_credentials *credentials)
+{
+	struct holder *holder;
+
+	LIST_FOREACH (holder, &holders, link)
+		if (holder->credentials == credentials)
+			return holder;
+	return NULL;
+}
+
+static struct holder *holder_of(const struct mechanism *mechanism)
+{
+	struct holder *holder;
+
+	LIST_FOREACH (holder, &holders, link)
+		if (holder->mechanism == mechanism)
+			return holder;
+	return NULL;
+}
+
+/* The client for I/O that they are of; NULL: it is one for names. */
+static const struct rpc_client *client_of(const struct holder *holder)
+{
+	const struct group *group = &sim_job.engine.group;
+
+	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
+		if (group->conns[i] && group->conns[i]->ops == &conn_nfs &&
+		    conn_client(group->conns[i])->credentials == holder->credentials)
+			return conn_client(group->conns[i]);
+	return NULL;
+}
+
+/* --- numbers and contexts --- */
+
+/* Calls `what` with each call of the holder's context that waits for its answer. */
+static void for_each_sent(const struct holder *holder,
+			  void (*what)(const struct call *call, uint32_t number), uint32_t number)
+{
+	const struct rpc_client *rpc = client_of(holder);
+	const struct call *call;
+
+	if (!rpc)
+		return;
+	if (rpc->setup && rpc->setup->stamp.context == holder->contexts[0])
+		what(rpc->setup, number);
+	TAILQ_FOREACH (call, &rpc->sent, link)
+		if (call->stamp.context == holder->contexts[0])
+			what(call, number);
+}
+
+static void check_window(const struct call *call, uint32_t number)
+{
+	uint32_t oldest = call->stamp.numbers[0], window = server.terms.gss.window;
+
+	if (oldest && number != oldest && number - oldest >= window)
+		world_violated("number %u goes out while %u is not answered, of a window of %u",
+			       number, oldest, window);
+}
+
+static void check_not_awaited(const struct call *call, uint32_t number)
+{
+	if (call->stamp.numbers[0] == number)
+		world_violated("number %u fell behind the window while it was waited for", number);
+}
+
+void security_check_dropped(uint64_t key, uint32_t number)
+{
+	struct holder *holder;
+
+	LIST_FOREACH (holder, &holders, link)
+		if (holder->mechanism->key == key)
+			for_each_sent(holder, check_not_awaited, number);
+}
+
+static void note_context(struct holder *holder, uint32_t context)
+{
+	holder->keys[1] = holder->keys[0];
+	holder->contexts[1] = holder->contexts[0];
+	holder->keys[0] = holder->mechanism->key;
+	holder->contexts[0] = context;
+	holder->latest = 0;
+}
+
+/* A call's header is written. */
+static void check_sent(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
+		       uint32_t xid)
+{
+	struct holder *holder = find_holder(credentials);
+	uint32_t number = stamp->numbers[0];
+
+	if (!holder || !number)
+		return;
+	if (stamp->context != holder->contexts[0])
+		note_context(holder, stamp->context);
+	if (number <= holder->latest)
+		world_violated("number %u is given after %u", number, holder->latest);
+	while (holder->latest < number)
+		holder->xids[++holder->latest % REMEMBERED] = 0;
+	holder->xids[number % REMEMBERED] = xid;
+	for_each_sent(holder, check_window, number);
+}
+
+/*
+ * Another context is made: the last one has to end soon, a call of it was denied, or it was never
+ * used: making it had failed, and the connection with it.
+ */
+static void context_begins(struct mechanism *mechanism)
+{
+	struct holder *holder = holder_of(mechanism);
+	const struct rpc_client *rpc = client_of(holder);
+	bool ends = world.clock.now - mechanism->made >= mechanism->lifetime / 2;
+	uint32_t epoch = rpc ? rpc->link.epoch : 0;
+
+	world_tell("client: begins a context");
+	if (mechanism->key && (ends || holder->denied == mechanism->key))
+		;
+	else if (mechanism->key && holder->keys[0] == mechanism->key)
+		world_violated("a context is replaced that is good");
+	else if (epoch && epoch == holder->epoch)
+		world_violated("a context is begun again over the same connection");
+	holder->epoch = epoch;
+}
+
+/* --- replies --- */
+
+/* The key that a call was sent by; 0: that is too long ago. */
+static uint64_t key_of(const struct holder *holder, const struct call *call)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(holder->keys); i++)
+		if (holder->contexts[i] == call->stamp.context)
+			return holder->keys[i];
+	return 0;
+}
+
+static bool is_of(uint64_t key, uint32_t number, const struct rpc_verifier *verifier)
+{
+	const uint32_t wire = htobe32(number);
+	const struct iovec part = {(void *)&wire, sizeof(wire)};
+
+	return token_mic_ok(token_server_key(key), &part, 1, verifier->body, verifier->length);
+}
+
+/* True where the server has answered one of the call's numbers. */
+static bool is_answer(const struct holder *holder, const struct call *call,
+		      const struct rpc_verifier *verifier)
+{
+	const uint32_t *numbers = call->stamp.numbers;
+	uint64_t key = key_of(holder, call);
+
+	for (size_t i = 0; key && i < ARRAY_SIZE(call->stamp.numbers) && numbers[i]; i++)
+		if (is_of(key, numbers[i], verifier))
+			return true;
+	return false;
+}
+
+/* The same of an earlier copy: of the two before the latest, as the engine promises. */
+static bool is_answer_to_copy(const struct holder *holder, const struct call *call,
+			      const struct rpc_verifier *verifier)
+{
+	uint32_t copies = 0;
+
+	if (call->stamp.context != holder->contexts[0])
+		return false;
+	for (uint32_t i = 0; i < min_of(holder->latest, (uint32_t)REMEMBERED) && copies < 3; i++) {
+		uint32_t number = holder->latest - i;
+
+		if (holder->xids[number % REMEMBERED] != call->xid)
+			continue;
+		copies++;
+		if (is_of(holder->keys[0], number, verifier))
+			return true;
+	}
+	return false;
+}
+
+/* The mechanism has the key that a call was sent by. */
+static bool is_known(const struct holder *holder, const struct call *call)
+{
+	uint64_t key = key_of(holder, call);
+
+	return key && (key == holder->mechanism->key || key == holder->mechanism->earlier);
+}
+
+/* A reply was taken for a call's, or thrown away. */
+static void check_reply(const struct rpc_client *rpc, const struct rpc_reply *message, bool taken)
+{
+	struct holder *holder = find_holder(rpc->credentials);
+	const struct call *call;
+	struct rpc_reply_header header;
+	struct xdr_in in = {message->message, message->message + message->have, false};
+
+	rpc_decode_reply(&in, &header);
+	call = call_find(&rpc->calls, rpc, header.xid);
+	if (holder && header.verdict == RPC_AUTH_ERROR)
+		holder->denied = holder->mechanism->key;
+	if (!holder || !call || call_is_context(call) || header.verdict != RPC_SUCCESS ||
+	    call == rpc->probe || in.bad)
+		return;
+	if (taken && !is_answer(holder, call, &header.verifier))
+		world_violated("a call with number %u was answered by another reply",
+			       call->stamp.numbers[0]);
+	if (!taken && is_known(holder, call) &&
+	    (is_answer(holder, call, &header.verifier) ||
+	     is_answer_to_copy(holder, call, &header.verifier)))
+		world_violated("an answer to number %u, or an earlier one, was thrown away",
+			       call->stamp.numbers[0]);
+}
+
+/* --- in the engine's place --- */
+
+static void forget_holder(struct mechanism *mechanism)
+{
+	struct holder *holder = holder_of(mechanism);
+
+	LIST_REMOVE(holder, link);
+	free(holder);
+}
+
+int __real_path_credentials_open(struct path *path, struct security_counters *counters,
+				 struct rpc_credentials **credentials);
+int __wrap_path_credentials_open(struct path *path, struct security_counters *counters,
+				 struct rpc_credentials **credentials);
+int __wrap_path_credentials_open(struct path *path, struct security_counters *counters,
+				 struct rpc_credentials **credentials)
+{
+	struct rpcsec_gss_terms terms = {
+		.service = sim_job.terms.service,
+		.counters = counters,
+		.data_max = path->config.wsize,
+	};
+	struct holder *holder;
+
+	if (!terms.service)
+		return __real_path_credentials_open(path, counters, credentials);
+	holder = calloc(1, sizeof(*holder));
+	if (!holder || !(holder->mechanism = mechanism_new()))
+		abort();
+	holder->mechanism->begins = context_begins;
+	holder->mechanism->freed = forget_holder;
+	LIST_INSERT_HEAD(&holders, holder, link);
+	terms.mechanism = &holder->mechanism->base;
+	if (rpcsec_gss_new(credentials, &terms))
+		abort();
+	holder->credentials = *credentials;
+	return 0;
+}
+
+void __wrap_path_credentials_close(struct path *path, struct rpc_credentials *credentials);
+void __wrap_path_credentials_close(struct path *path, struct rpc_credentials *credentials)
+{
+	if (find_holder(credentials))
+		rpcsec_gss_free(credentials);
+}
+
+void __real_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
+			    uint32_t procedure, struct rpc_credentials *credentials,
+			    struct rpc_stamp *stamp);
+void __wrap_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
+			    uint32_t procedure, struct rpc_credentials *credentials,
+			    struct rpc_stamp *stamp);
+void __wrap_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
+			    uint32_t procedure, struct rpc_credentials *credentials,
+			    struct rpc_stamp *stamp)
+{
+	__real_rpc_encode_call(out, xid, program, version, procedure, credentials, stamp);
+	check_sent(credentials, stamp, xid);
+}
+
+int __real_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
+int __wrap_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
+int __wrap_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk)
+{
+	int head = __real_client_reply_begins(context, reply, bulk);
+
+	if (head > 0)
+		check_reply(context, reply, bulk->token);
+	return head;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * security.h - a simulated job's Kerberos: the engine's RPCSEC_GSS for each client, by the
+ * mechanism in mechanism.h. What it promises is checked for each number, context and reply.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "contexts.h"
+#include "mechanism.h"
+
+/* Chosen by a seed for its job, which has none in two of three. */
+struct security_terms {
+	struct contexts_terms contexts;
+	struct kdc_terms kdc;
+};
+struct security_terms security_choose(uint64_t seed);
+
+void security_begin(const struct kdc_terms *terms);
+/* All clients are gone: they have given back what was theirs. */
+void security_end(void);
+
+/* The server has dropped that number, as it lies behind the window of the context with that key. */
+void security_check_dropped(uint64_t key, uint32_t number);
