@@ -149,6 +149,28 @@ MUTANTS = [
         "trunking: paths to one server are clients apart", "nfs/nfs4_client.c",
         "				adopt(state, other);\n				return;", "				break;",
     ),
+    Mutant(
+        "Kerberos: the window is not asked", "wire/gss_window.h",
+        "	return window->next - window->oldest < room;", "	return room;",
+    ),
+    Mutant(
+        "Kerberos: an overdue call keeps its number", "client/overdue.c",
+        "		leave_number(call);", "",
+    ),
+    Mutant(
+        "Kerberos: answers by the context before are not believed", "wire/rpcsec_gss.c",
+        "	gss->earlier = stamp->context + 1 == gss->context;", "	gss->earlier = false;",
+    ),
+    Mutant(
+        "Kerberos: a call of a context that is gone fails", "client/reply.c",
+        "		return CALL_AUTHENTICATE;", "		return CALL_FAIL;",
+    ),
+    Mutant(
+        "Kerberos: a reply's verifier is not compared", "wire/rpcsec_gss.c",
+        "		if (!number_mic_ok(gss, gss->earlier, stamp->numbers[i], verifier->body,\n"
+        "				   verifier->length))\n			continue;",
+        "",
+    ),
 ]  # fmt: skip
 
 
