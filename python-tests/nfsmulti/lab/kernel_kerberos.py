@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.guest import ADDRESSES, EXPORT, EXPORT_OPTIONS
+from nfsmulti.lab.guest import ADDRESSES, EXPORT, EXPORT_OPTIONS, Mount
 from nfsmulti.lab.kerberos import SERVER_NAME, Kdc, Kerberos
 from nfsmulti.processes import Process, run
 
@@ -36,14 +36,33 @@ def kernel_kerberos(config: Kerberos, folder: Path) -> Iterator[Kdc]:
         kdc.start()
         undo.enter_context(_running(*_SERVER, kdc))
         argv, opened = _CLIENT
-        undo.enter_context(_running([*argv, str(kdc.server_keytab)], opened, kdc))
+        gssd = undo.enter_context(_running([*argv, str(kdc.server_keytab)], opened, kdc))
         undo.callback(_export, "sys")
         _export(":".join(config.sec))
+        undo.enter_context(_kept_mount(gssd, config.sec[0], folder / "mount"))
         yield kdc
 
 
 @contextlib.contextmanager
-def _running(argv: list[str], opened: str, kdc: Kdc) -> Iterator[None]:
+def _kept_mount(gssd: Process, flavor: str, folder: Path) -> Iterator[None]:
+    """Keep one mount, so that others with Kerberos come up at once.
+
+    For each mount the kernel makes pipes of two formats. rpc.gssd takes the older one, which does
+    not work any more, where it looks between the making of the two; the kernel refuses that one
+    only while the newer is in use.
+    """
+    folder.mkdir()
+    mount = Mount.parse(f"{folder}=vers=3,sec={flavor}").command
+    if not gssd.comes_up(lambda: run(mount, timeout=_SECONDS).status == 0, _SECONDS):
+        raise HarnessError(f"the guest's kernel does not mount with sec={flavor}")
+    try:
+        yield
+    finally:
+        run(["umount", "-l", str(folder)], timeout=_SECONDS)
+
+
+@contextlib.contextmanager
+def _running(argv: list[str], opened: str, kdc: Kdc) -> Iterator[Process]:
     env = {"KRB5_KTNAME": str(kdc.server_keytab), "KRB5RCACHENAME": "none:", **kdc.environment}
     with Process(argv, env=env) as process:
         files = Path(f"/proc/{process.pid}/fd")
@@ -55,7 +74,7 @@ def _running(argv: list[str], opened: str, kdc: Kdc) -> Iterator[None]:
 
         if not process.comes_up(serves, _SECONDS):
             raise HarnessError(f"the guest's {argv[0]} did not start")
-        yield
+        yield process
 
 
 def _export(sec: str) -> None:
