@@ -309,8 +309,11 @@ def _headline(told: _Workload) -> str:
     dearest = max(costs, key=lambda one: costs[one])
     what = _WORDS.get(told.name, told.name)
     words = f"{dearest} costs {costs[dearest]:.1f} times the CPU of {base} per {what}"
+    server = told.ratio(dearest, _ENGINE, told.least, _server_us)
+    if server and told.tells_rate(dearest):
+        words += f" (server: {server.value:.1f})"
     other = next((one for one in ("tls", "krb5p") if one in costs and one != dearest), "")
-    words += f", {other.replace('tls', 'TLS')} {costs[other]:.1f} times" if other else ""
+    words += f", {other.replace('tls', 'TLS')} {costs[other]:.1f}" if other else ""
     reached = told.ratio(dearest, _ENGINE, told.most, told.axis.measure)
     if told.most > told.least and reached and told.tells_rate(dearest):
         part = f"{100 * reached.value:.0f} % of {base}"
