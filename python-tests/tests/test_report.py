@@ -74,13 +74,13 @@ _REFERENCES = sorted({file.parent for file in (RESULTS / "reference").glob("*/su
 
 @pytest.mark.parametrize("folder", _REFERENCES, ids=lambda folder: folder.name)
 def test_answers_can_be_read_in_ten_seconds(folder: Path) -> None:
-    """A reference run's: the number first, few words, and then what they rest on."""
+    """A reference run's: the number soon, few words, and then what they rest on."""
     summary, environment = Summary.load(folder), conditions.load(folder)
     told = pages.contents(REPORTS[summary.scenario], summary, environment, published=True)
     answer, sections = told["answer"], told["sections"]
     words = answer.headline.split()
     assert len(words) <= 25
-    assert words[0][0].isdigit() or words[:3] == ["No", "measurable", "difference"]
+    assert any(word[0].isdigit() for word in words[:3]) or words[0] == "No"
     assert 1 <= len(answer.table.rows) <= 10
     assert len(answer.table.headings) <= 6
     assert "±" in str(answer.table.rows) or folder.name == "sweep"
