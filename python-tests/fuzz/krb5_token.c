@@ -3,32 +3,10 @@
  * krb5_token.c - the input's first byte chooses keys, a side, and what the rest is: a stranger's
  * token, what a peer that knows the key seals, or a message of our own.
  */
-#include <endian.h>
-#include <string.h>
+#include "krb5_peer.h"
 
-#include "fuzz.h"
-#include "util.h"
-#include "wire/krb5_cts.h"
-#include "wire/krb5_keys.h"
-
-enum { HEADER = 16, ROTATION = 6 /* where RRC lies in it */ };
 enum kind { FOREIGN, SEALED, OWN_MIC, OWN_WRAP };
 enum { PARTS = 3 }; /* of our own message, the first of them nowhere */
-
-static const uint32_t enctypes[] = {17, 18, 19, 20};
-
-/* One set for each enctype, with and without an acceptor's key. */
-static struct krb5_keys *keys_of(uint32_t choice)
-{
-	static struct krb5_keys *made[2 * ARRAY_SIZE(enctypes)];
-	static const uint8_t key[32] = "as long as the longest key is...";
-	struct krb5_keys **keys = &made[choice % ARRAY_SIZE(made)];
-	uint32_t enctype = enctypes[choice / 2 % ARRAY_SIZE(enctypes)];
-
-	if (!*keys)
-		expect(!krb5_keys_new(keys, enctype, key, enctype % 2 ? 16 : 32, choice % 2));
-	return *keys;
-}
 
 /* True where it was taken: then the plaintext lies within. */
 static bool unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token, size_t length,
@@ -54,46 +32,18 @@ static void foreign(struct krb5_keys *keys, enum krb5_side side, const uint8_t *
 	free(token);
 }
 
-static void add_sum(struct krb5_keys *keys, enum krb5_side side, const uint8_t *plain,
-		    uint8_t *text, size_t length)
-{
-	static const uint8_t iv[CTS_BLOCK];
-	gnutls_hmac_hd_t hmac = keys->sides[side].seal;
-	uint8_t sum[KRB5_HMAC_MAX];
-
-	if (keys->enctype->sha2)
-		gnutls_hmac(hmac, iv, sizeof(iv));
-	gnutls_hmac(hmac, keys->enctype->sha2 ? text : plain, length);
-	gnutls_hmac_output(hmac, sum);
-	memcpy(text + length, sum, keys->enctype->checksum_size);
-}
-
-/* Any header, and behind it any confounder, plaintext and copy of a header, sealed in good order.
- */
+/* In good order, whatever its header says. */
 static void sealed(struct krb5_keys *keys, enum krb5_side side, const uint8_t *data, size_t size)
 {
-	size_t length = size - HEADER, body = length + keys->enctype->checksum_size;
-	struct cts_stream stream;
-	uint8_t *text, *token, *plain;
-	uint32_t plain_length;
-	uint16_t rotation;
+	uint8_t *token, *plain;
+	uint32_t length, plain_length;
 
-	if (size < HEADER + 2 * CTS_BLOCK)
+	if (size < PEER_HEADER + 2 * CTS_BLOCK)
 		return;
-	text = malloc(body);
-	token = malloc(HEADER + body);
-	cts_begin(&stream, keys->sides[side].cipher, text);
-	cts_put(&stream, data + HEADER, length);
-	expect(cts_end(&stream));
-	add_sum(keys, side, data + HEADER, text, length);
-	memcpy(token, data, HEADER);
-	memcpy(&rotation, data + ROTATION, sizeof(rotation));
-	for (size_t i = 0; i < body; i++)
-		token[HEADER + (i + be16toh(rotation)) % body] = text[i];
-	if (unwrap(keys, side, token, HEADER + body, &plain, &plain_length))
+	token = peer_seal(keys, side, data, size, &length);
+	if (unwrap(keys, side, token, length, &plain, &plain_length))
 		expect(!memcmp(plain, data + KRB5_WRAP_FRONT, plain_length));
 	free(token);
-	free(text);
 }
 
 /* What we make is taken, and with a bit turned over it is not. */
@@ -121,7 +71,7 @@ static void own_wrap(struct krb5_keys *keys, enum krb5_side side, const struct i
 	expect(unwrap(keys, side, token, length, &plain, &plain_length) && plain_length == sum);
 	expect(!memcmp(plain, parts[1].iov_base, sum));
 	expect(krb5_wrap(keys, side, bit, parts, PARTS, token));
-	token[HEADER + bit / 8 % (length - HEADER)] ^= 1 << bit % 8;
+	token[PEER_HEADER + bit / 8 % (length - PEER_HEADER)] ^= 1 << bit % 8;
 	expect(!unwrap(keys, side, token, length, &plain, &plain_length));
 	free(token);
 }
@@ -154,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	keys = keys_of(*data & 7);
+	keys = peer_keys(*data & 7);
 	side = *data >> 3 & 1;
 	kind = *data >> 4 & 3;
 	if (kind == FOREIGN)

@@ -108,6 +108,54 @@ def _token(choice: int, flags: int, extra: int = 0, rotation: int = 0) -> bytes:
     return bytes([choice]) + outer + bytes(16) + b"plaintext" + bytes(extra % 4096) + copy
 
 
+# RPCSEC_GSS: what happens to the client of fuzz/rpcsec_gss.c, by the places in its list of events.
+_MAKE, _SEND, _RECEIVE, _OVERDUE, _RELEASE, _DENY, _LOSE, _WAIT = (bytes([i]) for i in range(8))
+
+
+def _some(text: bytes) -> bytes:
+    return bytes([len(text)]) + text
+
+
+def _init(window: int = 5, handle: bytes = b"ctx1", major: int = 1, token: bytes = b"") -> bytes:
+    """Return what makes a context, or a further round, up to the reply; the window by its place."""
+    proved, fields, minor = 1, 1, 0
+    reply = bytes([window, proved, fields]) + _some(handle) + bytes([major, minor]) + _some(token)
+    return _MAKE + _MAKE + reply + _MAKE
+
+
+def _send(call: int) -> bytes:
+    return _SEND + bytes([call, 8, 0, 1])
+
+
+def _receive(
+    call: int, *, number: int = 0, form: int = 3, extra: int = 0, rotation: int = 0
+) -> bytes:
+    """Return a reply to a call, whose verifier is of its latest number or an earlier one."""
+    proved = 1
+    sealed = bytes([extra]) + rotation.to_bytes(2)
+    return _RECEIVE + bytes([call, number, proved, form]) + _some(b"results of a call") + sealed
+
+
+_FOREIGN_REPLY = _RECEIVE + bytes([0, 0, 0, 6]) + _some(bytes(28)) + bytes([3, 0, 0, 0, 0])
+_ENDS_SOON = _init(token=b"\0\1")  # after 10 s
+_RENEWAL = _WAIT + b"\x08" + _ENDS_SOON
+_CLIENTS = (
+    *(_init() + _send(0) + _receive(0, form=form) for form in range(4)),
+    _init() + _send(0) + _FOREIGN_REPLY + _receive(0, extra=7, rotation=300),
+    _init() + _send(0) + _OVERDUE + b"\0" + _send(0) + _receive(0, number=1),
+    _init(token=b"\2") + _MAKE + _init() + _send(0) + _RELEASE + b"\0",
+    _ENDS_SOON + _send(0) + _RENEWAL + _send(1) + _receive(0) + _receive(1),
+    _ENDS_SOON + _send(0) + _RENEWAL + _RENEWAL + _receive(0),
+    _init() + _send(2) + _DENY + b"\1\2" + _init() + _send(2) + _receive(2) + _LOSE + _send(1),
+    _init(window=1) + _send(0) + _send(1) + _receive(0) + _send(1),
+    *(_init(window=window) for window in range(10)),
+    _init(handle=bytes(129)),
+    _init(handle=b""),
+    _init(major=128),
+    _init(token=b"\3"),
+    _MAKE + _MAKE + bytes([5, 1, 0]) + _some(_words(4) + b"ctx1" + _words(0, 0, 32, 0)) + _MAKE,
+)
+
 _URLS = (
     "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&soft&timeo=600&retrans=2",
     "nfs://n[08-11].lab/a%2Cb?version=3&nfsport=2049&mountport=20048&uid=0&gid=0,/mnt/a",
@@ -210,4 +258,5 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         *_KNFSD.values(),
         _KNFSD_PRIVATE,
     ),
+    "rpcsec_gss": (*(bytes([choice]) + client for choice in range(12) for client in _CLIENTS),),
 }

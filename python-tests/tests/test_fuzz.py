@@ -42,6 +42,7 @@ _INPUTS = {
     "pool": 30_000,
     "record": 20_000,
     "rpcrdma": 1_500_000,
+    "rpcsec_gss": 40_000,
 }
 _WANTED = int(os.environ.get("NFSMULTI_FUZZ_SECONDS") or 0)
 _SECONDS = _WANTED or 300  # a slow machine tries fewer
