@@ -10,17 +10,27 @@
 
 /* --- its head --- */
 
-/* An RPC error. Of a context that the server does not know, or not any more, another is made. */
-static enum disposition judge_verdict(const struct rpc_client *rpc, struct client_reply *reply)
+static enum disposition fail_by_verdict(struct client_reply *reply)
+{
+	reply->result.error = rpc_verdict_errno(&reply->header);
+	return CALL_FAIL;
+}
+
+/*
+ * The server has not looked at the call, since it does not know its context, or not any more: it
+ * goes out again by another one. Where that would be in vain, the call fails.
+ */
+static enum disposition judge_denial(const struct rpc_client *rpc, struct client_reply *reply,
+				     uint32_t auth_stat)
 {
 	struct rpc_credentials *credentials = rpc->credentials;
 	const struct rpc_context_ops *context = credentials->flavor->context;
+	struct call *call = reply->call;
 
-	reply->result.error = rpc_verdict_errno(&reply->header);
-	if (context && reply->header.verdict == RPC_AUTH_ERROR && !call_is_context(reply->call) &&
-	    context->denied(credentials, &reply->call->stamp, reply->header.auth_stat))
-		return CALL_AUTHENTICATE;
-	return CALL_FAIL;
+	if (!context || call_is_context(call) ||
+	    !context->denied(credentials, &call->stamp, auth_stat))
+		return fail_by_verdict(reply);
+	return CALL_AUTHENTICATE;
 }
 
 static enum disposition fail(struct client_reply *reply, int error, const char *fault)
@@ -66,30 +76,58 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 	return disposition;
 }
 
+static enum disposition judge_verdict(const struct rpc_client *rpc, struct xdr_in *in,
+				      struct client_reply *reply)
+{
+	switch (reply->header.verdict) {
+	case RPC_SUCCESS:
+		return call_is_context(reply->call) ? judge_context(rpc, in, reply)
+						    : judge_results(rpc, in, reply);
+	case RPC_AUTH_ERROR: return judge_denial(rpc, reply, reply->header.auth_stat);
+	default: return fail_by_verdict(reply);
+	}
+}
+
+/* An accepted reply shows that it is the server's, also where it is an error (RFC 2203, 5.3.3.2),
+ * unless it makes the context that it would be shown by. */
+static enum rpc_belief believe(const struct rpc_client *rpc, const struct client_reply *reply)
+{
+	struct rpc_credentials *credentials = rpc->credentials;
+
+	if (!rpc_is_accepted(&reply->header) || call_is_context(reply->call))
+		return RPC_BELIEVED;
+	return credentials->flavor->check(credentials, &reply->call->stamp,
+					  &reply->header.verifier);
+}
+
+/*
+ * nfs-ganesha looks at program, version and procedure before it looks at credentials, and answers
+ * such an error without a verifier. A denial has none either, and is told by anybody as easily: the
+ * error counts as one, and the server has its say when it is asked for another context.
+ */
+static bool is_before_credentials(const struct rpc_reply_header *header)
+{
+	return header->verdict >= RPC_PROG_UNAVAIL && header->verdict <= RPC_PROC_UNAVAIL &&
+	       header->verifier.flavor == RPC_AUTH_NONE;
+}
+
 /*
  * What a reply means; in->bad: more bytes are needed for it, if there are any. False: it is not the
  * server's, and counts as if it had not come.
  */
 static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply)
 {
-	struct rpc_credentials *credentials = rpc->credentials;
-	const struct call *call = reply->call;
-
-	if (reply->header.verdict != RPC_SUCCESS) {
-		reply->disposition = judge_verdict(rpc, reply);
-		return true;
-	}
-	if (call_is_context(call)) {
-		reply->disposition = judge_context(rpc, in, reply);
-		return true;
-	}
-	switch (credentials->flavor->check(credentials, &call->stamp, &reply->header.verifier)) {
-	case RPC_BELIEVED: reply->disposition = judge_results(rpc, in, reply); return true;
+	switch (believe(rpc, reply)) {
+	case RPC_BELIEVED: reply->disposition = judge_verdict(rpc, in, reply); return true;
 	case RPC_REFUSED:
 		reply->disposition =
 			fail(reply, EACCES, "the reply's verifier is not one of the calls' flavor");
 		return true;
-	default: return false;
+	default:
+		if (!is_before_credentials(&reply->header))
+			return false;
+		reply->disposition = judge_denial(rpc, reply, RPC_CREDENTIAL_PROBLEM);
+		return true;
 	}
 }
 

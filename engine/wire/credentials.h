@@ -105,7 +105,7 @@ struct rpc_flavor {
 	bool (*wrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		     struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data);
 
-	/* Asked before anything of a reply is used. */
+	/* Asked before anything of an accepted reply is used, whether or not it is an error. */
 	enum rpc_belief (*check)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 				 const struct rpc_verifier *verifier);
 

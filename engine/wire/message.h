@@ -43,6 +43,12 @@ struct rpc_reply_header {
 	uint32_t low, high; /* RPC_PROG_MISMATCH, RPC_MISMATCH: the versions the server speaks */
 };
 
+/* The server has taken the call: the reply has a verifier. */
+static inline bool rpc_is_accepted(const struct rpc_reply_header *header)
+{
+	return header->verdict <= RPC_SYSTEM_ERR;
+}
+
 /*
  * Reads a reply header; leaves `in` at the procedure's results. in->bad means that the message goes
  * on past the bytes at hand: the header is then not to be used.

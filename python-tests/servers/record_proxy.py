@@ -26,6 +26,7 @@ from servers.listening import Listening, connect
 
 RPCSEC_GSS, INIT, DESTROY = 6, 1, 3
 CREDPROBLEM, CTXPROBLEM = 13, 14
+GARBAGE_ARGS, SYSTEM_ERR = 4, 5
 _REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR = 1, 0, 1, 1
 _BULK = 4000  # bytes: what is longer has data of I/O
 
@@ -116,6 +117,10 @@ class Record:
     def deny(self, auth_stat: int) -> list[bytes]:
         """Answer a call MSG_DENIED."""
         return self.answer(xdr(_REPLY, _DENIED, _AUTH_ERROR, auth_stat))
+
+    def fail(self, accept_stat: int) -> list[bytes]:
+        """Answer a call by an RPC error, MSG_ACCEPTED, that has no verifier."""
+        return self.answer(xdr(_REPLY, _ACCEPTED, AUTH_NONE, b"", accept_stat))
 
     def refuse_context(self, major: int, minor: int) -> list[bytes]:
         """Answer a call that makes a context by a status of GSS-API (RFC 2203, 5.2.3.1)."""

@@ -163,7 +163,7 @@ MUTANTS = [
     ),
     Mutant(
         "Kerberos: a call of a context that is gone fails", "client/reply.c",
-        "		return CALL_AUTHENTICATE;", "		return CALL_FAIL;",
+        "	return CALL_AUTHENTICATE;", "	return CALL_FAIL;",
     ),
     Mutant(
         "Kerberos: a reply's verifier is not compared", "wire/rpcsec_gss.c",

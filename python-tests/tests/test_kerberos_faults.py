@@ -22,6 +22,8 @@ from nfsmulti.processes import run
 from servers.record_proxy import (
     CREDPROBLEM,
     CTXPROBLEM,
+    GARBAGE_ARGS,
+    SYSTEM_ERR,
     Fault,
     Record,
     RecordProxy,
@@ -268,6 +270,67 @@ def test_contexts_are_forgotten_for_ever(client: Client, proxy: RecordProxy, ver
     fault.times = 1000
     result = client(version, **VERIFIED)
     refused(result, "does not know the Kerberos context that it has just made", "CREDPROBLEM")
+    assert [line.contexts for line in result.stats] == [4]
+
+
+# --- RPC errors ---
+
+
+@BOTH
+@pytest.mark.parametrize("accept_stat", [GARBAGE_ARGS, SYSTEM_ERR])
+def test_an_rpc_error_that_is_not_the_servers(
+    client: Client, proxy: RecordProxy, accept_stat: int, version: str
+) -> None:
+    """It counts as not arrived; the server's own reply follows."""
+    fault = proxy.calls = Fault(
+        lambda call: call.is_bulk, lambda call: call.fail(accept_stat) + passed(call)
+    )
+    result = client(version, **VERIFIED)
+    mended(result)
+    assert len(fault.met) == 1
+    assert said(result) == []
+    (line,) = result.stats
+    assert (line.stale_replies, line.retransmissions, line.contexts) == (1, 0, 1)
+
+
+@BOTH
+@pytest.mark.parametrize("flavor", ["krb5i", "krb5p"])
+def test_a_call_that_was_changed(
+    client: Client, proxy: RecordProxy, flavor: str, version: str
+) -> None:
+    """The server cannot read it, and shows that it is the server who says so: that I/O fails."""
+    proxy.calls = Fault(lambda call: call.is_bulk, lambda call: flipped(call, -1))
+    job = {**VERIFIED, "verify": None, "continue_on_error": "all"}
+    result = client(version, **job, security=flavor)
+    assert [line.errors for line in result.stats] == [1]
+    (line,) = said(result)
+    assert line.endswith("the server could not read the call (GARBAGE_ARGS)")
+
+
+def unknown_procedure(proxy: RecordProxy, times: int) -> Fault:
+    """Let the next calls with data ask for a procedure that no server has."""
+    proxy.calls = fault = Fault(lambda call: call.is_bulk, lambda call: flipped(call, 20), times)
+    return fault
+
+
+@BOTH
+def test_an_rpc_error_without_verifier(client: Client, proxy: RecordProxy, version: str) -> None:
+    """Such as nfs-ganesha's before it looks at credentials: it counts as a denial."""
+    fault = unknown_procedure(proxy, times=1)
+    result = client(version, **VERIFIED)
+    mended(result)
+    assert len(fault.met) == 1
+    assert [(line.contexts, line.reconnects) for line in result.stats] == [(2, 0)]
+    assert said(result) == []
+
+
+@BOTH
+def test_rpc_errors_without_verifier_for_ever(
+    client: Client, proxy: RecordProxy, version: str
+) -> None:
+    unknown_procedure(proxy, times=1000)
+    result = client(version, **VERIFIED)
+    refused(result, "the server lacks the procedure (PROC_UNAVAIL)")
     assert [line.contexts for line in result.stats] == [4]
 
 
