@@ -44,6 +44,7 @@ struct call {
 	uint32_t xid;
 	uint32_t tries;		/* transmissions of this xid; a copy under way is one more */
 	uint32_t delays;	/* times that the server has asked to wait */
+	uint32_t denials;	/* contexts in a row, over this channel, that it was denied by */
 	uint64_t since;		/* when this xid was first sent; 0: not yet */
 	uint64_t last_sent;	/* when it was sent on the present channel; 0: not yet */
 	uint64_t resume_at;	/* when a delayed call goes out again */

@@ -67,15 +67,18 @@ static void give_up(struct rpc_client *rpc)
 	}
 }
 
-/* What was sent goes out first on the next channel, in its order. */
+/* What was sent goes out first on the next channel, in its order. A server that was restarted has
+ * forgotten contexts, which says nothing of the next ones. */
 static void wait_again(struct rpc_client *rpc)
 {
 	struct call *call;
 
-	TAILQ_FOREACH (call, &rpc->sent, link)
-		call->last_sent = 0;
 	TAILQ_CONCAT(&rpc->sent, &rpc->waiting, link);
 	TAILQ_CONCAT(&rpc->waiting, &rpc->sent, link);
+	TAILQ_FOREACH (call, &rpc->waiting, link) {
+		call->last_sent = 0;
+		call->denials = 0;
+	}
 }
 
 void client_lose(struct rpc_client *rpc, int error)

@@ -8,6 +8,9 @@
 #include "client/internal.h"
 #include "client/timers.h"
 
+/* Contexts that one call may cost, while others are served by each of them. */
+enum { DENIALS_MAX = 8 };
+
 /* --- its head --- */
 
 static enum disposition fail_by_verdict(struct client_reply *reply)
@@ -25,9 +28,9 @@ static enum disposition judge_denial(const struct rpc_client *rpc, struct client
 {
 	struct rpc_credentials *credentials = rpc->credentials;
 	const struct rpc_context_ops *context = credentials->flavor->context;
-	struct call *call = reply->call;
+	const struct call *call = reply->call;
 
-	if (!context || call_is_context(call) ||
+	if (!context || call_is_context(call) || call->denials == DENIALS_MAX ||
 	    !context->denied(credentials, &call->stamp, auth_stat))
 		return fail_by_verdict(reply);
 	return CALL_AUTHENTICATE;
@@ -59,6 +62,7 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 	const struct rpc_flavor *flavor = credentials->flavor;
 	enum disposition disposition;
 
+	reply->call->denials = 0;
 	if (flavor->unwrap && !reply->result.whole) {
 		in->bad = true;
 		return CALL_FAIL;
@@ -309,6 +313,7 @@ static void authenticate(struct rpc_client *rpc, struct call *call)
 	if (call->tries == 1)
 		unsend(rpc, call);
 	call_release_stamp(call);
+	call->denials++;
 	call->last_sent = 0;
 	TAILQ_INSERT_HEAD(&rpc->waiting, call, link);
 	rpc->prepared = false;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -271,6 +272,20 @@ def test_contexts_are_forgotten_for_ever(client: Client, proxy: RecordProxy, ver
     result = client(version, **VERIFIED)
     refused(result, "does not know the Kerberos context that it has just made", "CREDPROBLEM")
     assert [line.contexts for line in result.stats] == [4]
+
+
+@BOTH
+def test_a_call_is_denied_for_ever(client: Client, proxy: RecordProxy, version: str) -> None:
+    """It fails after eight contexts, though by each of them others are served."""
+    done(client(version, **VERIFIED))
+    proxy.calls = fault = denying()
+    fault.times = 1000
+    reads: dict[str, Option] = {
+        "rw": "randrw", "rwmixread": 95, "verify": None, "time_based": 1, "runtime": 60,
+    }  # fmt: skip
+    result = client(version, **{**VERIFIED, **reads})
+    failed_io(result, "does not know the Kerberos context", "CREDPROBLEM")
+    assert max(Counter(call.data[-16384:] for call in fault.met).values()) == 1 + 8
 
 
 # --- RPC errors ---
