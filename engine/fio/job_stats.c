@@ -204,27 +204,27 @@ static void tell_tls(const struct job *job)
 				(double)time / (double)handshakes / MSEC);
 }
 
-/* Who calls, where Kerberos shows it. */
-static void tell_kerberos(const struct job *job)
+/* Who calls, on those connections where Kerberos shows it by this flavor. */
+static void tell_kerberos(const struct job *job, enum path_sec sec)
 {
-	const struct conn *last = NULL;
+	const char *enctype = NULL;
 	uint64_t count = 0, time = 0, contexts = 0;
 
 	for (uint32_t i = 0; i < job->group.job.conn_count; i++) {
-		const struct security_counters *one = &job->group.conns[i]->counters.security;
+		const struct conn *conn = job->group.conns[i];
+		const struct security_counters *one = &conn->counters.security;
 
-		if (!one->contexts)
+		if (!one->contexts || conn->path->config.sec != sec)
 			continue;
-		last = job->group.conns[i];
+		enctype = one->enctype;
 		count++;
 		time += one->context_time;
 		contexts += one->contexts;
 	}
-	if (last)
+	if (enctype)
 		job_log_summary("Kerberos: %" PRIu64 " connection%s with %s by %s, %" PRIu64
 				" contexts (msec): avg=%.2f",
-				count, count == 1 ? "" : "s", pool_sec_word(last->path->config.sec),
-				last->counters.security.enctype, contexts,
+				count, count == 1 ? "" : "s", pool_sec_word(sec), enctype, contexts,
 				(double)time / (double)contexts / MSEC);
 }
 
@@ -299,7 +299,8 @@ void job_stats_report(struct job *job)
 		write_stats_file(job, eo->stats_file);
 	summarise(job);
 	tell_tls(job);
-	tell_kerberos(job);
+	for (enum path_sec sec = SEC_KRB5; sec <= SEC_KRB5P; sec++)
+		tell_kerberos(job, sec);
 	tell_crypto(job);
 	tell_operations(job);
 	tell_arrivals(job);

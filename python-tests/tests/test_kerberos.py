@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +90,15 @@ def test_each_encryption_type(
         result = Client(lab, engine, tmp_path, request.node)(**_VERIFIED, security="krb5p")
     done(result)
     assert {line.enctype for line in result.stats} == {enctype}
+
+
+def test_flavors_of_a_mixed_pool(client: Client, kerberos: Lab) -> None:
+    """Each connection is told of by its own, in a line for each flavor."""
+    paths = [f"{nfs(kerberos, '4.1')}&sec={flavor}" for flavor in ("krb5", "krb5p", "krb5p")]
+    result = client(**{**_VERIFIED, "nconnect": 1}, pool=",".join(paths))
+    done(result)
+    told = re.findall(r"Kerberos: (.*) by", result.messages)
+    assert told == ["1 connection with krb5", "2 connections with krb5p"]
 
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
