@@ -344,12 +344,26 @@ enum contexts_fate contexts_open(struct contexts_call *call, const uint8_t *star
 	return answer_step(&credential, in, out);
 }
 
-/* In the verifier, or in what the service protects. */
-static void change_by_chance(uint8_t *header, const uint8_t *results, const struct xdr_out *out)
+/* An RPC error in its place, of somebody who has no key, or does as if. */
+static void forge_error(uint8_t *header, struct xdr_out *out)
+{
+	enum { GARBAGE_ARGS = 4, NOBODYS_KEY = 1 };
+	const uint32_t stat = htobe32(GARBAGE_ARGS + (uint32_t)world_random(2));
+
+	world.failures[FAILED_CHANGED]++;
+	out->at = header;
+	put_accepted(out, world_random(2) ? NOBODYS_KEY : 0, 0);
+	memcpy(out->at - sizeof(stat), &stat, sizeof(stat));
+}
+
+/* In the verifier, or in what the service protects; or all of it. */
+static void change_by_chance(uint8_t *header, const uint8_t *results, struct xdr_out *out)
 {
 	if (!world_chance(server.terms.gss.change_in))
 		return;
-	if (server.terms.gss.service == GSS_SERVICE_NONE || world_random(2))
+	if (!world_random(3))
+		forge_error(header, out);
+	else if (server.terms.gss.service == GSS_SERVICE_NONE || world_random(2))
 		change_byte(header + MIC_AT, TOKEN_MIC);
 	else
 		change_byte((uint8_t *)results, (size_t)(out->at - results));

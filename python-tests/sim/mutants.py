@@ -163,13 +163,18 @@ MUTANTS = [
     ),
     Mutant(
         "Kerberos: a call of a context that is gone fails", "client/reply.c",
-        "	return CALL_AUTHENTICATE;", "	return CALL_FAIL;",
+        "	return CALL_AUTHENTICATE;", "	return fail_by_verdict(reply);",
     ),
     Mutant(
         "Kerberos: a reply's verifier is not compared", "wire/rpcsec_gss.c",
         "		if (!number_mic_ok(gss, gss->earlier, stamp->numbers[i], verifier->body,\n"
         "				   verifier->length))\n			continue;",
         "",
+    ),
+    Mutant(
+        "Kerberos: the verifier of an RPC error is not compared", "client/reply.c",
+        "	if (!rpc_is_accepted(&reply->header) ||",
+        "	if (reply->header.verdict != RPC_SUCCESS ||",
     ),
 ]  # fmt: skip
 
