@@ -107,6 +107,26 @@ static bool queue_context(struct rpc_client *rpc, struct call *call, struct xdr_
 	return queue_head(rpc, call, head, &token);
 }
 
+/* There is no context, and it is told: the channel is to go. */
+static void fail_context(struct rpc_client *rpc, int error, const char *why)
+{
+	struct call call = {.rpc = rpc, .request = &rpc->context};
+
+	rpc->context.fault = why;
+	rpc->setup_error = -error;
+	rpc->log->unprepared(rpc, &call, error);
+}
+
+/* The request is not on its way. */
+static void fail_setup(struct rpc_client *rpc)
+{
+	bool context = call_is_context(rpc->setup);
+
+	client_drop_setup(rpc, false);
+	if (context)
+		fail_context(rpc, EMSGSIZE, rpc->link.why);
+}
+
 /* Sends the next request, if there is room for it. */
 static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 {
@@ -122,18 +142,7 @@ static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 	*request = (struct rpc_request){0};
 	if (!give_number(call) ||
 	    !(call_is_context(call) ? queue_context(rpc, call, &head) : queue(rpc, call, &head)))
-		client_drop_setup(rpc, false);
-}
-
-/* There is no context, and it is told: the channel is to go. */
-static void fail_context(struct rpc_client *rpc)
-{
-	const struct rpc_credentials *credentials = rpc->credentials;
-	struct call call = {.rpc = rpc, .request = &rpc->context};
-
-	rpc->context.fault = credentials->flavor->context->error(credentials);
-	rpc->setup_error = -EACCES;
-	rpc->log->unprepared(rpc, &call, EACCES);
+		fail_setup(rpc);
 }
 
 /* True where the credentials have what calls need of them. */
@@ -150,7 +159,7 @@ static bool has_context(struct rpc_client *rpc)
 	if (state == RPC_CONTEXT_ASKS)
 		send_setup(rpc, &rpc->context);
 	if (state == RPC_CONTEXT_FAILED)
-		fail_context(rpc);
+		fail_context(rpc, EACCES, context->error(rpc->credentials));
 	return state == RPC_CONTEXT_READY;
 }
 

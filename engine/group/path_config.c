@@ -241,9 +241,9 @@ static int check_keytab(const struct path_terms *terms, const struct pool_path *
 /* Why a path cannot have Kerberos, and what to do; NULL: it can. */
 static const char *kerberos_refusal(const struct path_config *config)
 {
-	/* RFC 8166 places no data of krb5i and krb5p directly, and krb5 is not done there. */
-	if (config->rdma)
-		return "Kerberos goes over TCP: use proto=tcp, or leave it out";
+	if (config->rdma && config->sec != SEC_KRB5)
+		return "over RDMA there is krb5 alone: krb5i and krb5p protect data, which RDMA "
+		       "moves apart from its message (RFC 8166, 8.2.2): use krb5, or proto=tcp";
 #ifndef HAVE_GSS
 	return "the engine was built without Kerberos: apt-get install libkrb5-dev "
 	       "libgnutls28-dev, build again; or leave it out";

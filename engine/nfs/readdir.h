@@ -10,7 +10,8 @@
 
 enum {
 	READDIR_BYTES = 32 * 1024, /* of results, that one READDIR asks for where they fit */
-	READDIR_ROOM = 128, /* bytes for headers and what a compound has before the results */
+	READDIR_ROOM = 176, /* bytes for headers, Kerberos's, too, and what a compound has before
+			       the results */
 	READDIR_BYTES_MIN = 512,
 	READDIR_NAME_MAX = 1024, /* bytes, ours: no file system has longer names */
 };

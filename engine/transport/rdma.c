@@ -7,7 +7,9 @@
  * replies. How many calls may be outstanding the server says by its credits.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -264,6 +266,17 @@ static uint32_t put_inline(uint8_t *at, const struct rpc_payload *data)
 	return data->length + pad;
 }
 
+/* It may go in no other way than with its message. */
+static uint32_t refuse_long(const struct rdma *rdma, uint64_t bytes)
+{
+	if (rdma->terms.why)
+		snprintf(rdma->terms.why, RPC_WHY_MAX,
+			 "a message of %" PRIu64 " bytes does not fit into one RDMA Send of %u: "
+			 "raise inline=, and the server's own threshold",
+			 bytes, rdma->agreed.send);
+	return 0;
+}
+
 /* Decides how the data of a call goes. Returns the RPC message's length in the Send, 0: cannot. */
 static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8_t *message,
 			   uint32_t length, const struct rpc_payload *data)
@@ -279,6 +292,8 @@ static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8
 	}
 	if (bytes + length <= rdma->agreed.send)
 		return length + put_inline(message + length, data);
+	if (data->stays_inline)
+		return refuse_long(rdma, bytes + length);
 	header->position = length;
 	return name_memory(rdma, data, &header->read) ? 0 : length;
 }
@@ -405,10 +420,12 @@ static int deliver(struct rdma *rdma, uint32_t xid, const struct rdma_call *call
 
 	if (head <= 0)
 		return head ?: -EBADMSG;
+	if (!bulk.token) /* nobody's, or not the server's: it counts as not come */
+		return 0;
 	if (!take_data(call, &bulk, written, reply.message + head, reply.have - head))
 		handler->refused(handler->context, xid, EPROTO,
 				 "the reply's data is not where it says");
-	else if (bulk.token)
+	else
 		handler->finished(handler->context, bulk.token);
 	return 0;
 }

@@ -25,6 +25,7 @@ struct rpc_payload {
 	void *at;
 	uint32_t length; /* 0: the call has none */
 	bool incoming;	 /* its reply brings it, up to so many bytes; else the call carries it */
+	bool stays_inline; /* no device moves it: it is not DDP-eligible (RFC 8166, 3.1) */
 	/* Bytes behind it and its pad, such as a checksum, up to RPC_TAIL_MAX: queue() copies them.
 	 */
 	const uint8_t *tail;

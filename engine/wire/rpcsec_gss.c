@@ -477,7 +477,11 @@ static void put_request(struct rpc_credentials *credentials, struct xdr_out *out
 	put_credential(gss, out, gss->next_handle.length ? GSS_CONTINUE : GSS_INIT, 0);
 	rpc_put_empty(out, RPC_AUTH_NONE);
 	xdr_put_u32(out, gss->step.length);
-	*data = (struct rpc_payload){.at = (void *)gss->step.token, .length = gss->step.length};
+	*data = (struct rpc_payload){
+		.at = (void *)gss->step.token,
+		.length = gss->step.length,
+		.stays_inline = true,
+	};
 	gss->state = ASKED;
 }
 

@@ -52,14 +52,19 @@ def test_words_that_fio_refuses(place: Place) -> None:
 # --- what is refused ---
 
 
+@pytest.mark.parametrize("word", ["krb5i", "krb5p"])
+def test_where_rdma_cannot_have_it(client: Client, server: ScriptedServer, word: str) -> None:
+    line = refused(client(server, pool=_URL, security=word, proto="rdma"))
+    assert f": security={word}: over RDMA there is krb5 alone: krb5i and krb5p protect" in line
+    line = refused(client(server, pool=f"{_URL}&sec={word}&proto=rdma"))
+    assert f": sec={word}: over RDMA there is krb5 alone: " in line
+    assert line.endswith(" use krb5, or proto=tcp")
+
+
 @pytest.mark.parametrize("word", ["krb5", "krb5i", "krb5p"])
-def test_where_it_cannot_be(
+def test_where_mounts_cannot_have_it(
     client: Client, server: ScriptedServer, tmp_path: Path, word: str
 ) -> None:
-    line = refused(client(server, pool=_URL, security=word, proto="rdma"))
-    assert f": security={word}: Kerberos goes over TCP: use proto=tcp, or leave it out" in line
-    line = refused(client(server, pool=f"{_URL}&sec={word}&proto=rdma"))
-    assert f": sec={word}: Kerberos goes over TCP: use proto=tcp" in line
     line = refused(client(server, pool=f"{tmp_path},{_URL}", security=word))
     assert (
         f"{tmp_path}: security={word}: a kernel mount's security is its own: mount with -o" in line

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner, or_skip
-from engine_helpers import done, eventually, mounted_at, traces
+from engine_helpers import done, eventually, mounted_at, refused, traces
 
 from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
@@ -74,10 +74,30 @@ def test_data_is_what_was_written(version: str, user: User, tmp_path: Path) -> N
         assert (folder / _FILE.name).read_bytes() == _FILE.read_bytes()
 
 
-def test_contexts_that_the_server_forgets(user: User) -> None:
+@pytest.mark.parametrize("version", _URLS)
+def test_data_over_rdma(version: str, user: User) -> None:
+    """With its message or apart from it; calls and replies show who sends them."""
+    with user.start(version, "krb5", proto="rdma") as process:
+        result = user.finish(process, _SECONDS)
+    done(result)
+    told = {(line.transport, line.sec, line.contexts) for line in result.stats}
+    assert told == {("rdma", "krb5", 1)}
+    assert {(line.reconnects, line.stale_replies) for line in result.stats} == {(0, 0)}
+
+
+def test_a_token_that_no_send_has_room_for(user: User, kdc: Kdc) -> None:
+    """It is not moved by RDMA, as data is: a server would not look for it there."""
+    kdc.add(name := f"a-user-{'x' * 150}", kdc.keytab)
+    with user.start("4.1", "krb5", proto="rdma", inline=1024, principal=name) as process:
+        line = refused(user.finish(process, _SECONDS), "does not fit into one RDMA Send of 1024")
+    assert line.endswith("raise inline=, and the server's own threshold")
+
+
+@pytest.mark.parametrize(("flavor", "proto"), [("krb5p", "tcp"), ("krb5", "rdma")])
+def test_contexts_that_the_server_forgets(user: User, flavor: str, proto: str) -> None:
     """It denies calls with them: others are made, and the calls are sent again."""
     job: dict[str, Option] = {"bsrange": "4k-8k", "size": "1m", "rate_iops": 50, "trace": 1}
-    with user.start("4.1", "krb5p", **job) as process:
+    with user.start("4.1", flavor, proto=proto, **job) as process:
         eventually(lambda: traces(process) > 32, _SECONDS)
         _FLUSH_CONTEXTS.write_text("1\n")
         result = user.finish(process, _SECONDS)

@@ -162,9 +162,11 @@ class Kdc:
         if self._process is not None:
             self._process.signal(signal.SIGSTOP)
 
-    def add(self, principal: str) -> None:
-        """Add a principal whose key is in no keytab."""
+    def add(self, principal: str, keytab: Path | None = None) -> None:
+        """Add a principal, whose key is in `keytab` alone."""
         self._administer("addprinc", "-randkey", principal)
+        if keytab:
+            self._administer("ktadd", "-k", str(keytab), principal)
 
     def _write_files(self, address: str, port: int) -> None:
         types = self.config.enctypes
