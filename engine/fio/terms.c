@@ -25,25 +25,41 @@ static bool trims_as_it_verifies(const struct thread_data *td)
 	return td_write(td) && o->verify && o->do_verify && o->trim_percentage && o->trim_backlog;
 }
 
+/* What `word` gives for --sec, or is, `awaited` behind --sec alone; else "". */
+static const char *value_of_sec(const char *word, bool awaited)
+{
+	static const char option[] = "-sec="; /* behind one dash or two */
+	const char *name = word[0] == '-' ? word + (word[1] == '-') : "";
+
+	if (awaited)
+		return word;
+	return strncmp(name, option, strlen(option)) != 0 ? "" : name + strlen(option);
+}
+
 /*
  * Until fio knows of the engine's options it takes --sec for its own --section, without a word: the
  * job would go without Kerberos.
  */
 static int check_command_line(void)
 {
-	static const char mistaken[] = "-sec=krb5"; /* behind one dash or two */
+	static const char mistaken[] = "krb5";
 	FILE *words = fopen("/proc/self/cmdline", "re");
+	bool awaited = false;
 	char *word = NULL;
 	size_t size = 0;
 	int error = 0;
 
-	while (words && !error && getdelim(&word, &size, '\0', words) > 0)
-		if (word[0] == '-' && !strncmp(word + (word[1] == '-'), mistaken, strlen(mistaken)))
-			error = -EINVAL;
-	if (error)
-		job_log("fio takes %s for its own --section, not for Kerberos: write --security=%s "
-			"behind --ioengine, or --section=%s where that is meant",
-			word, strchr(word, '=') + 1, strchr(word, '=') + 1);
+	while (words && !error && getdelim(&word, &size, '\0', words) > 0) {
+		const char *value = value_of_sec(word, awaited);
+
+		awaited = !strcmp(word, "-sec") || !strcmp(word, "--sec");
+		if (strncmp(value, mistaken, strlen(mistaken)) != 0)
+			continue;
+		job_log("fio takes --sec=%s for its own --section, not for Kerberos: write "
+			"--security=%s behind --ioengine, or --section=%s where that is meant",
+			value, value, value);
+		error = -EINVAL;
+	}
 	free(word);
 	if (words)
 		fclose(words);

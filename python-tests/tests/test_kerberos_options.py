@@ -27,12 +27,12 @@ _OF_KERBEROS = "principal=, keytab=, ccache= and server_principal= are Kerberos'
 # --- fio's own --section ---
 
 
-@pytest.mark.parametrize("word", ["krb5", "krb5p"])
-def test_sec_that_fio_takes_for_its_own_is_refused(place: Place, word: str) -> None:
+@pytest.mark.parametrize("words", [["--sec=krb5"], ["-sec=krb5p"], ["--sec", "krb5i"]])
+def test_sec_that_fio_takes_for_its_own_is_refused(place: Place, words: list[str]) -> None:
     """It stands behind the job's name and before the engine's: fio runs the job."""
-    engine = f"--ioengine={place.engine.option}"
-    words = [f"--pool={place.pool}", "--rw=write", "--size=64k", "--filename=f"]
-    done = place.raw("--name=t", f"--sec={word}", engine, *words)
+    engine, word = f"--ioengine={place.engine.option}", words[-1].partition("=")[2] or words[-1]
+    job = [f"--pool={place.pool}", "--rw=write", "--size=64k", "--filename=f"]
+    done = place.raw("--name=t", *words, engine, *job)
     assert done.status not in (0, None)
     remedy = f"write --security={word} behind --ioengine, or --section={word} where"
     assert f"fio takes --sec={word} for its own --section" in done.stderr + done.stdout
