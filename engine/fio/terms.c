@@ -106,6 +106,48 @@ int terms_check(struct thread_data *td)
 	return check_command_line() ?: open_loop_check(td) ?: metadata_check(td);
 }
 
+/* --- what the user says of all paths --- */
+
+static enum path_proto proto_of(const struct engine_options *eo)
+{
+	return eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6 ? PROTO_RDMA : PROTO_TCP;
+}
+
+static struct path_terms terms_of(const struct engine_options *eo)
+{
+	return (struct path_terms){
+		.args =
+			{
+				.minor = eo->version,
+				.proto = proto_of(eo),
+				.port = eo->port,
+				.mountport = eo->mountport,
+				.rdmaport = eo->rdmaport,
+				.rsize = eo->rsize,
+				.wsize = eo->wsize,
+				.timeo = eo->timeo,
+				.retrans = eo->retrans,
+				.soft = eo->soft,
+				.localaddr = eo->localaddr,
+				.uid = geteuid(),
+				.gid = getegid(),
+				.xprtsec = eo->xprtsec,
+				.tls_ca = eo->tls_ca,
+				.tls_cert = eo->tls_cert,
+				.tls_key = eo->tls_key,
+				.tls_name = eo->tls_name,
+				.sec = eo->security,
+				.principal = eo->principal,
+				.keytab = eo->keytab,
+				.ccache = eo->ccache,
+				.server_principal = eo->server_principal,
+			},
+		.stateless = eo->stateless,
+		.trunks = eo->trunking,
+		.log = job_log,
+	};
+}
+
 /* --- the pool --- */
 
 static void say_pool(const char *what, const char *text, const struct pool_error *err)
@@ -221,71 +263,10 @@ static int listed_pool(const char *text, struct pool *pool)
 	return error;
 }
 
-/* Options of one kind of security. */
-struct security {
-	uint32_t arguments; /* of enum path_arg */
-	bool given;	    /* as options of the job */
-	bool (*asked)(const struct engine_options *eo, const struct path_args *args);
-	const char *refusal;
-};
-
-static bool asks_for_tls(const struct engine_options *eo, const struct path_args *args)
-{
-	return (args->set & ARG_XPRTSEC ? args->xprtsec : eo->xprtsec) != XPRTSEC_NONE;
-}
-
-static bool asks_for_kerberos(const struct engine_options *eo, const struct path_args *args)
-{
-	return (args->set & ARG_SEC ? args->sec : eo->security) != SEC_SYS;
-}
-
-/* What is given is used by no path, or not by the path that it is given for: the job would go
- * without that security unawares. */
-static int check_used(const struct engine_options *eo, const struct pool *pool,
-		      const struct security *security)
-{
-	bool used = false;
-
-	for (unsigned int i = 0; i < pool->count; i++) {
-		const struct pool_path *path = &pool->paths[i];
-		bool asked = security->asked(eo, &path->args);
-
-		used = used || asked;
-		if (!asked && path->args.set & security->arguments) {
-			job_log("%s: %s", path->label, security->refusal);
-			return -EINVAL;
-		}
-	}
-	if (!security->given || used)
-		return 0;
-	job_log("%s", security->refusal);
-	return -EINVAL;
-}
-
-static int check_security(const struct engine_options *eo, const struct pool *pool)
-{
-	const struct security tls = {
-		.arguments = ARG_TLS_CA | ARG_TLS_CERT | ARG_TLS_KEY | ARG_TLS_NAME,
-		.given = eo->tls_ca || eo->tls_cert || eo->tls_key || eo->tls_name,
-		.asked = asks_for_tls,
-		.refusal = "tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in clear: give "
-			   "xprtsec=tls or mtls too, or leave them out",
-	};
-	const struct security kerberos = {
-		.arguments = ARG_PRINCIPAL | ARG_KEYTAB | ARG_CCACHE | ARG_SERVER_PRINCIPAL,
-		.given = eo->principal || eo->keytab || eo->ccache || eo->server_principal,
-		.asked = asks_for_kerberos,
-		.refusal =
-			"principal=, keytab=, ccache= and server_principal= are Kerberos's: give "
-			"security=krb5, krb5i or krb5p too (sec= in a path), or leave them out",
-	};
-
-	return check_used(eo, pool, &tls) ?: check_used(eo, pool, &kerberos);
-}
-
 int terms_pool(struct thread_data *td, struct pool *pool)
 {
 	const struct engine_options *eo = options_of(td);
+	const struct path_terms terms = terms_of(eo);
 	struct pool_error err;
 	int error;
 
@@ -304,7 +285,7 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 	error = pool_resolve(pool, pool_getaddrinfo, &err);
 	if (error)
 		job_log("pool: %s", err.reason);
-	error = error ?: check_security(eo, pool);
+	error = error ?: path_config_check(&terms, pool);
 	if (error)
 		pool_free(pool);
 	return error;
@@ -322,45 +303,10 @@ int terms_name(struct fio_file *f, const struct pool *pool, const char **name)
 
 /* --- one path --- */
 
-static enum path_proto proto_of(const struct engine_options *eo)
-{
-	return eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6 ? PROTO_RDMA : PROTO_TCP;
-}
-
 int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config)
 {
 	const struct engine_options *eo = options_of(td);
-	const struct path_terms terms = {
-		.args =
-			{
-				.minor = eo->version,
-				.proto = proto_of(eo),
-				.port = eo->port,
-				.mountport = eo->mountport,
-				.rdmaport = eo->rdmaport,
-				.rsize = eo->rsize,
-				.wsize = eo->wsize,
-				.timeo = eo->timeo,
-				.retrans = eo->retrans,
-				.soft = eo->soft,
-				.localaddr = eo->localaddr,
-				.uid = geteuid(),
-				.gid = getegid(),
-				.xprtsec = eo->xprtsec,
-				.tls_ca = eo->tls_ca,
-				.tls_cert = eo->tls_cert,
-				.tls_key = eo->tls_key,
-				.tls_name = eo->tls_name,
-				.sec = eo->security,
-				.principal = eo->principal,
-				.keytab = eo->keytab,
-				.ccache = eo->ccache,
-				.server_principal = eo->server_principal,
-			},
-		.stateless = eo->stateless,
-		.trunks = eo->trunking,
-		.log = job_log,
-	};
+	const struct path_terms terms = terms_of(eo);
 
 	if (path->kind == PATH_NFS && eo->version == VERSION_40 &&
 	    !(path->args.set & ARG_VERSION)) {

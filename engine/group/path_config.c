@@ -333,3 +333,66 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 		path_config_free(config);
 	return error;
 }
+
+/* --- options that nothing uses --- */
+
+/* Options of one kind of security. */
+struct security {
+	uint32_t arguments; /* of enum path_arg */
+	bool given;	    /* for all paths */
+	bool (*asked)(const struct path_terms *terms, const struct path_args *args);
+	const char *refusal;
+};
+
+static bool asks_for_tls(const struct path_terms *terms, const struct path_args *args)
+{
+	return CHOOSE(args, ARG_XPRTSEC, xprtsec) != XPRTSEC_NONE;
+}
+
+static bool asks_for_kerberos(const struct path_terms *terms, const struct path_args *args)
+{
+	return CHOOSE(args, ARG_SEC, sec) != SEC_SYS;
+}
+
+static int check_used(const struct path_terms *terms, const struct pool *pool,
+		      const struct security *security)
+{
+	bool used = false;
+
+	for (unsigned int i = 0; i < pool->count; i++) {
+		const struct pool_path *path = &pool->paths[i];
+		bool asked = security->asked(terms, &path->args);
+
+		used = used || asked;
+		if (!asked && path->args.set & security->arguments) {
+			terms->log("%s: %s", path->label, security->refusal);
+			return -EINVAL;
+		}
+	}
+	if (!security->given || used)
+		return 0;
+	terms->log("%s", security->refusal);
+	return -EINVAL;
+}
+
+int path_config_check(const struct path_terms *terms, const struct pool *pool)
+{
+	const struct path_args *args = &terms->args;
+	const struct security tls = {
+		.arguments = ARG_TLS_CA | ARG_TLS_CERT | ARG_TLS_KEY | ARG_TLS_NAME,
+		.given = args->tls_ca || args->tls_cert || args->tls_key || args->tls_name,
+		.asked = asks_for_tls,
+		.refusal = "tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in clear: give "
+			   "xprtsec=tls or mtls too, or leave them out",
+	};
+	const struct security kerberos = {
+		.arguments = ARG_PRINCIPAL | ARG_KEYTAB | ARG_CCACHE | ARG_SERVER_PRINCIPAL,
+		.given = args->principal || args->keytab || args->ccache || args->server_principal,
+		.asked = asks_for_kerberos,
+		.refusal =
+			"principal=, keytab=, ccache= and server_principal= are Kerberos's: give "
+			"security=krb5, krb5i or krb5p too (sec= in a path), or leave them out",
+	};
+
+	return check_used(terms, pool, &tls) ?: check_used(terms, pool, &kerberos);
+}

@@ -18,3 +18,9 @@ struct path_terms {
 /* `path` has its address. 0, or a negative errno with the reason logged and nothing to free. */
 int path_config_make(struct path_config *config, const struct pool_path *path,
 		     const struct path_terms *terms);
+
+/*
+ * Refuses options of TLS or Kerberos that no path uses, or not the path that they are given for: it
+ * would go without that security unawares. 0, or -EINVAL, logged.
+ */
+int path_config_check(const struct path_terms *terms, const struct pool *pool);

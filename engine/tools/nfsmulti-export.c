@@ -99,10 +99,10 @@ static int read_pool(const char *text, struct pool *pool)
 	return error;
 }
 
-static int open_path(struct run *run, unsigned int number)
+/* The defaults of the engine's options. */
+static struct path_terms default_terms(void)
 {
-	const struct path_terms terms = {
-		/* The defaults of the engine's options. */
+	return (struct path_terms){
 		.args = {.rdmaport = 20049,
 			 .timeo = 600,
 			 .retrans = 2,
@@ -110,6 +110,11 @@ static int open_path(struct run *run, unsigned int number)
 			 .gid = getegid()},
 		.log = say,
 	};
+}
+
+static int open_path(struct run *run, unsigned int number)
+{
+	const struct path_terms terms = default_terms();
 	const struct path_job job = {
 		.file_count = 1, .stop = stop, .log = say, .state = &run->state};
 	struct path_config config;
@@ -135,7 +140,9 @@ static void close_path(struct run *run, unsigned int number)
 
 static int begin(struct run *run, const char *text)
 {
-	if (read_pool(text, &run->pool))
+	const struct path_terms terms = default_terms();
+
+	if (read_pool(text, &run->pool) || path_config_check(&terms, &run->pool))
 		return 1;
 	run->paths = calloc(run->pool.count, sizeof(*run->paths));
 	run->exports = calloc(run->pool.count, sizeof(*run->exports));

@@ -102,6 +102,14 @@ def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "mine").is_dir()
 
 
+@pytest.mark.parametrize("words", ["keytab=/k&sec=sys", "server_principal=nfs@x", "tls_ca=/ca.pem"])
+def test_security_that_nothing_uses(words: str) -> None:
+    """As a job refuses it: what was asked in clear would say nothing of it."""
+    refusal = "127.0.0.1:/x: .* (are Kerberos's|mean nothing in clear): give "
+    with pytest.raises(HarnessError, match=refusal):
+        export.info(f"nfs://127.0.0.2/x,nfs://127.0.0.1/x?{words}")
+
+
 @pytest.mark.parametrize("version", [None, "4.1"])
 def test_paths_that_lead_to_different_files(lab: Lab, version: str | None) -> None:
     """Found out though the other has a directory of that name, too."""
