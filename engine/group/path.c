@@ -100,11 +100,17 @@ static void set_credentials(struct path *path)
 	auth_sys_init(&path->credentials, ids);
 }
 
-static int open_export(struct path *path)
+/* What clients of an export need, before the server is asked. */
+static int set_security(struct path *path)
 {
 	set_credentials(path);
+	return path_tls_open(path);
+}
+
+static int open_export(struct path *path)
+{
 	path->create_verifier = nfs3_create_verifier((uint64_t)path_random() << 24 ^ path_random());
-	return path_tls_open(path) ?: path_names_ready(path);
+	return set_security(path) ?: path_names_ready(path);
 }
 
 /* nfs(5), rsize and wsize: the most that the path asks for, whatever the server offers. */
@@ -113,14 +119,14 @@ static uint32_t transfer_size(uint32_t chosen)
 	return min_of(chosen ?: (uint32_t)SIZE_DEFAULT_MAX, (uint32_t)PATH_IO_MAX);
 }
 
-int path_open(struct path **out, struct path_config *config, const struct path_job *job)
+/* Takes over config's strings and array; NULL: out of memory. */
+static struct path *make_path(struct path_config *config, const struct path_job *job)
 {
 	struct path *path = calloc(1, sizeof(*path));
-	int error = -ENOMEM;
 
 	if (!path) {
 		path_config_free(config);
-		return error;
+		return NULL;
 	}
 	path->config = *config;
 	memset(config, 0, sizeof(*config));
@@ -131,13 +137,37 @@ int path_open(struct path **out, struct path_config *config, const struct path_j
 	path->directory = -1;
 	path->files = calloc(job->file_count, sizeof(*path->files));
 	if (path->files)
-		error = path->config.dir ? open_mount(path) : open_export(path);
+		return path;
+	path_close(path);
+	return NULL;
+}
+
+int path_open(struct path **out, struct path_config *config, const struct path_job *job)
+{
+	struct path *path = make_path(config, job);
+	int error;
+
+	if (!path)
+		return -ENOMEM;
+	error = path->config.dir ? open_mount(path) : open_export(path);
 	if (error) {
 		path_close(path);
 		return error;
 	}
 	*out = path;
 	return 0;
+}
+
+int path_flavors(struct path_config *config, const struct path_job *job, struct flavors *flavors)
+{
+	struct path *path = make_path(config, job);
+	int error;
+
+	if (!path)
+		return -ENOMEM;
+	error = set_security(path) ?: path->version->names->flavors(&path->names, path, flavors);
+	path_close(path);
+	return error;
 }
 
 void path_close(struct path *path)

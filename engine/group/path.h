@@ -14,6 +14,7 @@
 
 struct conn_io;
 struct entries;
+struct flavors;
 
 struct path_file {
 	char *name; /* NULL: not open */
@@ -28,6 +29,12 @@ struct path_file {
 int path_open(struct path **path, struct path_config *config, const struct path_job *job);
 void path_close(struct path *path);
 void path_config_free(struct path_config *config);
+
+/*
+ * Asks which security flavors the export takes, by config->sec, which need not be one of them;
+ * `flavors` begins with zeros. Takes over config's strings and array. Not of a kernel mount.
+ */
+int path_flavors(struct path_config *config, const struct path_job *job, struct flavors *flavors);
 
 /* True where each of them is a kernel mount. */
 bool path_all_mounts(struct path *const *paths, uint32_t count);

@@ -17,6 +17,7 @@
 #include <nfsc/libnfs-raw.h>
 #include <nfsc/libnfs-raw-mount.h>
 
+#include "nfs/flavors.h"
 #include "nfs/handle.h"
 #include "nfs/mount_failure.h"
 #include "nfs/nfs3.h"
@@ -30,6 +31,7 @@ struct mount {
 	struct nfs_context *nfs; /* holds `rpc`: it alone can be given an interface */
 	struct rpc_context *rpc; /* one connection: libnfs connects one no second time */
 	struct nfs_handle *root;
+	struct flavors *flavors; /* or NULL */
 
 	/* Of what was asked last. libnfs calls back within rpc_service(), or when it is destroyed.
 	 */
@@ -102,6 +104,7 @@ static void on_root(struct rpc_context *rpc, int status, void *data, void *priva
 {
 	const mountres3 *result = data;
 	struct mount *mount = private;
+	const mountres3_ok *found;
 	const fhandle3 *root;
 
 	on_done(rpc, status, data, private);
@@ -111,13 +114,16 @@ static void on_root(struct rpc_context *rpc, int status, void *data, void *priva
 		refuse_root(mount, result->fhs_status);
 		return;
 	}
-	root = &result->mountres3_u.mountinfo.fhandle;
+	found = &result->mountres3_u.mountinfo;
+	root = &found->fhandle;
 	if (!root->fhandle3_len || root->fhandle3_len > NFS3_FHSIZE) {
 		fail(mount, -EPROTO, "the server's file handle has no length that RFC 1813 allows");
 		return;
 	}
 	mount->root->length = root->fhandle3_len;
 	memcpy(mount->root->bytes, root->fhandle3_val, root->fhandle3_len);
+	for (unsigned int i = 0; mount->flavors && i < found->auth_flavors.auth_flavors_len; i++)
+		flavors_add(mount->flavors, (uint32_t)found->auth_flavors.auth_flavors_val[i]);
 }
 
 /* --- one question --- */
@@ -251,12 +257,13 @@ static int find_nfs_port(struct mount *mount)
 }
 
 /* Without UMOUNT: libnfs 4.0.0 can hang in it, and RFC 1813 (5.2.3) makes it advisory. */
-int mount3(struct path *path, struct nfs_handle *root)
+int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors)
 {
 	struct mount mount = {
 		.path = path,
 		.deadline = clock_now() + path_names_timeout(path),
 		.root = root,
+		.flavors = flavors,
 	};
 	int error = connect_to(&mount, MOUNT_PROGRAM, MOUNT_V3, path->config.mount_port)
 			    ?: find_root(&mount)

@@ -3,12 +3,13 @@
  * ports by the port mapper (RFC 1833), through libnfs. */
 #pragma once
 
+struct flavors;
 struct nfs_handle;
 struct path;
 
 /*
- * Finds the root of the path's export, and its config.nfs_port where that is 0. Waits for the
- * server until its answer, path_names_timeout() or path_job's stop(). 0, or a negative errno,
- * logged.
+ * Finds the root of the path's export, and config.nfs_port where that is 0; `flavors`, which begins
+ * with zeros, gets those that the export takes, NULL: they are not wanted. Waits for the server
+ * until its answer, path_names_timeout() or path_job's stop(). 0, or a negative errno, logged.
  */
-int mount3(struct path *path, struct nfs_handle *root);
+int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors);

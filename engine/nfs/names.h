@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct flavors;
 struct names;
 struct nfs_handle;
 struct path;
@@ -23,6 +24,12 @@ struct names_ops {
 	 * be set all the same: not alive, but to be closed.
 	 */
 	int (*open)(struct names **names, struct path *path);
+
+	/*
+	 * Asks which security flavors the export takes, without entering it: the path's own need
+	 * not be one of them. `flavors` begins with zeros; *names is as open() leaves it.
+	 */
+	int (*flavors)(struct names **names, struct path *path, struct flavors *flavors);
 
 	/* The export's root, and the bytes of one READ and one WRITE of its files. */
 	int (*root)(struct names *names, struct nfs_handle *root, uint32_t *read_max,

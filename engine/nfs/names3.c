@@ -44,7 +44,7 @@ static int put_question(struct names *names, struct meta_request *request)
 
 	if ((error != -ESTALE && error != -EBADF) || !is_export(names, &arguments->handle))
 		return error;
-	error = mount3(names->path, &names->export);
+	error = mount3(names->path, &names->export, NULL);
 	if (error)
 		return names_fail(names, error, "the server has forgotten the export");
 	arguments->directory = &names->export;
@@ -110,12 +110,19 @@ static int check_export(struct names *names)
 static int open_names(struct names **out, struct path *path)
 {
 	struct nfs_handle export;
-	int error = mount3(path, &export) ?: names_connect(out, path);
+	int error = mount3(path, &export, NULL) ?: names_connect(out, path);
 
 	if (error)
 		return error;
 	(*out)->export = export;
 	return check_export(*out);
+}
+
+static int find_flavors(struct names **out, struct path *path, struct flavors *flavors)
+{
+	struct nfs_handle export;
+
+	return mount3(path, &export, flavors);
 }
 
 static int find_root(struct names *names, struct nfs_handle *root, uint32_t *read_max,
@@ -208,6 +215,7 @@ static int remove_name(struct names *names, const char *name)
 
 const struct names_ops names_nfs3 = {
 	.open = open_names,
+	.flavors = find_flavors,
 	.root = find_root,
 	.size = size_of,
 	.create = create,

@@ -17,6 +17,11 @@ static bool looks(const struct nfs4_request *request)
 	return request->operation == NFS4_LOOKUP || request->operation == NFS4_GETATTR;
 }
 
+static bool asks_flavors(const struct nfs4_request *request)
+{
+	return request->operation == NFS4_SECINFO || request->operation == NFS4_SECINFO_NO_NAME;
+}
+
 static bool leads_to_handle(const struct nfs4_request *request)
 {
 	return looks(request) || request->operation == NFS4_OPEN;
@@ -28,6 +33,8 @@ static void put(const struct nfs4_request *request, struct nfs4_compound *compou
 	nfs4_put_handle(compound, &request->handle);
 	switch (request->operation) {
 	case NFS4_LOOKUP: nfs4_put_lookup(compound, request->name); break;
+	case NFS4_SECINFO:
+	case NFS4_SECINFO_NO_NAME: nfs4_put_secinfo(compound, request->name); break;
 	case NFS4_OPEN: nfs4_put_open(compound, &request->open); break;
 	case NFS4_CLOSE: nfs4_put_close(compound, &request->stateid); break;
 	case NFS4_DELEGRETURN: nfs4_put_delegreturn(compound, &request->stateid); break;
@@ -51,6 +58,10 @@ static uint32_t get(struct nfs4_request *request, struct nfs4_results *results)
 		status = nfs4_next_result(results, NFS4_OPEN);
 		if (!status)
 			nfs4_get_open(results, &request->opened);
+	} else if (!status && asks_flavors(request)) {
+		status = nfs4_next_result(results, request->operation);
+		if (!status)
+			nfs4_get_secinfo(results, &request->flavors);
 	} else if (!status && request->operation != NFS4_GETATTR) {
 		status = nfs4_skip_result(results, request->operation);
 	}
@@ -79,7 +90,7 @@ static void prepare(struct nfs4_request *request, enum nfs4_operation operation)
 {
 	request->operation = operation;
 	request->sequenced = true;
-	request->cached = !looks(request);
+	request->cached = !looks(request) && !asks_flavors(request);
 	request->put = put;
 	request->get = get;
 	request->tolerates = tolerates;
@@ -155,24 +166,30 @@ static const char *export_hint(int error)
 	}
 }
 
-/* Walks to the export, and says which part of its path is wrong. */
+/* Says which part of the export's path is wrong; NULL: the server's root. */
+static int export_failed(const struct names *names, const char *name, int error)
+{
+	const struct path *path = names->path;
+
+	if (went_unanswered(names, error))
+		return error;
+	if (name)
+		path->job.log("%s: \"%s\" of the export's path: %s (%s)%s", path->config.label,
+			      name, names->error, strerror(-error), export_hint(error));
+	else
+		path->job.log("%s: the server's root: %s (%s)%s", path->config.label, names->error,
+			      strerror(-error), export_hint(error));
+	return error;
+}
+
 static int find_export(struct names *names)
 {
-	const struct path_config *config = &names->path->config;
-	char *name;
-	int error = descend(names, &names->export, NULL, false);
+	char *name = NULL;
+	int error = descend(names, &names->export, NULL, false)
+			    ?: names_walk_all(names, descend, &names->export,
+					      names->path->config.export, false, &name);
 
-	if (error) {
-		if (!went_unanswered(names, error))
-			names->path->job.log("%s: the server's root: %s (%s)%s", config->label,
-					     names->error, strerror(-error), export_hint(error));
-		return error;
-	}
-	error = names_walk_all(names, descend, &names->export, config->export, false, &name);
-	if (error && !went_unanswered(names, error))
-		names->path->job.log("%s: \"%s\" of the export's path: %s (%s)%s", config->label,
-				     name, names->error, strerror(-error), export_hint(error));
-	return error;
+	return error ? export_failed(names, name, error) : 0;
 }
 
 /* names->room has what is asked about meanwhile. */
@@ -238,6 +255,28 @@ static int open_names(struct names **out, struct path *path)
 	error = nfs4_path_check_trunking(path->state) ?: find_export(*out);
 	(*out)->found = !error;
 	return error;
+}
+
+/* The directory above is asked, or the root of itself: that goes by a flavor that the export does
+ * not take, too (RFC 8881, 2.6.3.1). */
+static int find_flavors(struct names **out, struct path *path, struct flavors *flavors)
+{
+	struct nfs4_request request = {0};
+	struct names *names;
+	char *name = NULL;
+	int error = names_connect(out, path);
+
+	if (error)
+		return error;
+	names = *out;
+	error = names_walk(names, descend, &request.handle, path->config.export, false, &name);
+	request.name = name;
+	if (!error)
+		error = ask(names, name ? NFS4_SECINFO : NFS4_SECINFO_NO_NAME, &request);
+	if (error)
+		return export_failed(names, name, error);
+	*flavors = request.flavors;
+	return 0;
 }
 
 static int size_of(struct names *names, const char *name, uint64_t *size)
@@ -393,6 +432,7 @@ static int find_root(struct names *names, struct nfs_handle *root, uint32_t *rea
 
 const struct names_ops names_nfs4 = {
 	.open = open_names,
+	.flavors = find_flavors,
 	.root = find_root,
 	.size = size_of,
 	.create = create,

@@ -13,6 +13,7 @@ enum { MODE_WORD = 33 / 32, MODE_BIT = 33 % 32 };	    /* 5.8.2.15 */
 enum { MTIME_SET_WORD = 54 / 32, MTIME_SET_BIT = 54 % 32 }; /* 5.8.2.42 */
 enum { SET_TO_SERVER_TIME = 0 };			    /* 3.2: time_how4 */
 enum { ACCESS_ALL = 0x3f };				    /* 18.1.1 */
+enum { SECINFO_CURRENT_FH = 0 };			    /* 18.45.1 */
 
 #define ATTRIBUTE(name) (1ull << NFS4_ATTR_##name)
 #define OF_FILE		(ATTRIBUTE(TYPE) | ATTRIBUTE(SIZE))
@@ -126,6 +127,15 @@ void nfs4_put_lookup(struct nfs4_compound *compound, const char *name)
 {
 	put_number(compound, NFS4_LOOKUP);
 	put_name(compound, name);
+}
+
+void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name)
+{
+	put_number(compound, name ? NFS4_SECINFO : NFS4_SECINFO_NO_NAME);
+	if (name)
+		put_name(compound, name);
+	else
+		xdr_put_u32(compound->out, SECINFO_CURRENT_FH);
 }
 
 void nfs4_put_getfh(struct nfs4_compound *compound)
@@ -349,12 +359,14 @@ const char *nfs4_operation_name(enum nfs4_operation operation)
 	case NFS4_REMOVE: return "REMOVE";
 	case NFS4_RENAME: return "RENAME";
 	case NFS4_SAVEFH: return "SAVEFH";
+	case NFS4_SECINFO: return "SECINFO";
 	case NFS4_SETATTR: return "SETATTR";
 	case NFS4_WRITE: return "WRITE";
 	case NFS4_BIND_CONN_TO_SESSION: return "BIND_CONN_TO_SESSION";
 	case NFS4_EXCHANGE_ID: return "EXCHANGE_ID";
 	case NFS4_CREATE_SESSION: return "CREATE_SESSION";
 	case NFS4_DESTROY_SESSION: return "DESTROY_SESSION";
+	case NFS4_SECINFO_NO_NAME: return "SECINFO_NO_NAME";
 	case NFS4_SEQUENCE: return "SEQUENCE";
 	case NFS4_DESTROY_CLIENTID: return "DESTROY_CLIENTID";
 	case NFS4_RECLAIM_COMPLETE: return "RECLAIM_COMPLETE";

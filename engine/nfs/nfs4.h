@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "nfs/flavors.h"
 #include "nfs/handle.h"
 #include "nfs/readdir.h"
 #include "wire/xdr.h"
@@ -40,12 +41,14 @@ enum nfs4_operation {
 	NFS4_REMOVE = 28,
 	NFS4_RENAME = 29,
 	NFS4_SAVEFH = 32,
+	NFS4_SECINFO = 33,
 	NFS4_SETATTR = 34,
 	NFS4_WRITE = 38,
 	NFS4_BIND_CONN_TO_SESSION = 41,
 	NFS4_EXCHANGE_ID = 42,
 	NFS4_CREATE_SESSION = 43,
 	NFS4_DESTROY_SESSION = 44,
+	NFS4_SECINFO_NO_NAME = 52,
 	NFS4_SEQUENCE = 53,
 	NFS4_DESTROY_CLIENTID = 57,
 	NFS4_RECLAIM_COMPLETE = 58,
@@ -84,6 +87,9 @@ void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequenc
 
 /* 18.19; the root, 18.21, for a handle of length 0. */
 void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs_handle *handle);
+/* 18.29: of `name` in the current directory; 18.45, for NULL: of that itself. Neither leaves a
+ * current handle. */
+void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name);
 /* 18.13, 18.8 */
 void nfs4_put_lookup(struct nfs4_compound *compound, const char *name);
 void nfs4_put_getfh(struct nfs4_compound *compound);
@@ -232,6 +238,8 @@ struct nfs4_sequence_result {
 void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result *sequence);
 
 void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
+
+void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
 
 enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
 /* Of all that was asked for, what is looked at. */

@@ -43,6 +43,7 @@ struct nfs4_request {
 	union {
 		struct nfs4_attributes attributes;
 		struct nfs4_open_result opened;
+		struct flavors flavors;
 		struct nfs4_exchange_result exchanged;
 		struct nfs4_session_result granted;
 	};

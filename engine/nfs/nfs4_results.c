@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/nfs4.h"
 #include "util.h"
+#include "wire/credentials.h"
 
 enum { SEQUENCE_WORDS = 5, CHANGE_INFO = 20, STABLE_MAX = 2, TYPE_MAX = 9 };
 enum { BITMAP_WORDS_MAX = 8 };		 /* ours: RFC 8881 has attributes in three */
+enum { FLAVORS_MAX = 64 };		 /* ours, of SECINFO */
 enum { BOUND_FORE = 1, BOUND_BOTH = 3 }; /* 18.34.2 */
 enum { PROTECT_NONE = 0 };		 /* 18.35.2: SP4_NONE */
 
@@ -234,6 +236,31 @@ void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle)
 	memset(handle, 0, sizeof(*handle));
 	handle->length = get_opaque(results, handle->bytes, NFS4_FHSIZE);
 	require(results, handle->length); /* without bytes it would mean the root */
+}
+
+/* secinfo4, as flavors_add() takes it. */
+static uint32_t get_flavor(struct nfs4_results *results)
+{
+	uint32_t flavor = get_u32(results), length;
+	uint8_t oid[NFS4_OPAQUE_MAX];
+
+	if (flavor != RPC_GSS)
+		return flavor;
+	length = get_opaque(results, oid, sizeof(oid));
+	get_u32(results); /* quality of protection */
+	return flavors_pseudo(oid, length, get_u32(results));
+}
+
+void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors)
+{
+	uint32_t count = get_u32(results);
+
+	memset(flavors, 0, sizeof(*flavors));
+	require(results, count <= FLAVORS_MAX);
+	for (uint32_t i = 0; i < count && readable(results); i++)
+		flavors_add(flavors, get_flavor(results));
+	if (!readable(results))
+		memset(flavors, 0, sizeof(*flavors));
 }
 
 static void get_value(struct nfs4_results *results, const struct layout *layout,

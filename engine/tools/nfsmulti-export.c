@@ -14,6 +14,7 @@
 
 #include "group/path_config.h"
 #include "export_tree.h"
+#include "nfs/flavors.h"
 #include "pool/getaddrinfo.h"
 #include "stats/json_line.h"
 
@@ -27,8 +28,9 @@ static const char usage[] =
 	"Asks the paths of a pool (as nfsmulti-pool reads it) by the engine's own client, and\n"
 	"prints lines of JSON. DIR is relative to the export or mount.\n"
 	"\n"
-	"  info    each path: version, bytes of one READ and WRITE, room, rights, identity; or\n"
-	"          \"error\" and \"remedy\", and exit status 1\n"
+	"  info    each path: version, bytes of one READ and WRITE, room, rights, identity, or\n"
+	"          \"error\" and \"remedy\", and exit status 1; and the security flavors that its\n"
+	"          export takes, or \"flavors_error\"\n"
 	"  make    one new directory, which must not be there, and must be seen over each path\n"
 	"  list    what lies in a directory, over the first path that is there\n"
 	"  usage   entries and bytes below a directory\n"
@@ -242,11 +244,20 @@ static bool may_reserve_port(void)
 	return !error;
 }
 
+static bool is_unreachable(int error)
+{
+	return error == -ECONNREFUSED || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
+	       error == -ENETUNREACH;
+}
+
 static const char *remedy_for(const struct pool_path *path, int error)
 {
 	if (path->kind == PATH_MOUNT)
 		return error == -EACCES ? "run as a user who may use the directory"
 					: "mount the export there";
+	if (is_unreachable(error))
+		return "is the server up, does its firewall let the port through, and is it the "
+		       "right one (nfsport=, mountport=)?";
 	switch (error) {
 	case -EACCES:
 	case -EPERM:
@@ -261,12 +272,6 @@ static const char *remedy_for(const struct pool_path *path, int error)
 					    "export with \"insecure\" (nfs-ganesha: "
 					    "PrivilegedPort = false)";
 	case -EPROTONOSUPPORT: return "choose another version=, or enable this one on the server";
-	case -ECONNREFUSED:
-	case -ETIMEDOUT:
-	case -EHOSTUNREACH:
-	case -ENETUNREACH:
-		return "is the server up, does its firewall let the port through, and is it the "
-		       "right one (nfsport=, mountport=)?";
 	default: return "";
 	}
 }
@@ -278,6 +283,63 @@ static const char *without_label(const char *text, const char *label)
 
 	return !strncmp(text, label, length) && !strncmp(text + length, ": ", 2) ? text + length + 2
 										 : text;
+}
+
+/* `sec`: by which the server is asked. */
+static int ask_flavors(struct run *run, unsigned int number, enum path_sec sec,
+		       struct flavors *flavors)
+{
+	const struct path_terms terms = default_terms();
+	void *state = NULL; /* another client's: its calls may be another principal's */
+	const struct path_job job = {.file_count = 1, .stop = stop, .log = say, .state = &state};
+	struct path_config config;
+	int error = path_config_make(&config, &run->pool.paths[number], &terms);
+
+	if (error)
+		return error;
+	config.sec = sec;
+	return path_flavors(&config, &job, flavors);
+}
+
+static void put_flavors(const struct flavors *flavors)
+{
+	const char *separator = "";
+
+	printf("\"flavors\": [");
+	for (enum path_sec sec = SEC_SYS; sec <= SEC_KRB5P; sec++)
+		if (flavors->known & 1u << sec) {
+			printf("%s\"%s\"", separator, pool_sec_word(sec));
+			separator = ", ";
+		}
+	if (flavors->none)
+		printf("%s\"none\"", separator);
+	printf("], ");
+}
+
+/*
+ * By AUTH_SYS, which needs no ticket; by the path's own flavor where the server does not take that.
+ * `error`: what the path has failed by; one that does not answer is not asked again, unless it may
+ * be the KDC that does not.
+ */
+static void tell_flavors(struct run *run, unsigned int number, int error)
+{
+	const struct pool_path *path = &run->pool.paths[number];
+	struct flavors flavors = {0};
+
+	if (path->kind == PATH_MOUNT || (is_unreachable(error) && path->args.sec == SEC_SYS))
+		return;
+	*said = '\0';
+	error = ask_flavors(run, number, SEC_SYS, &flavors);
+	if ((error == -EACCES || error == -EPERM) && path->args.sec != SEC_SYS)
+		error = ask_flavors(run, number, path->args.sec, &flavors);
+	if (!error && !flavors.known && !flavors.none) {
+		say("the server lists none that jobs have");
+		error = -ENOENT;
+	}
+	if (error)
+		line_string(stdout, "flavors_error", without_label(said, path->label));
+	else
+		put_flavors(&flavors);
 }
 
 static int tell_path(struct run *run, unsigned int number)
@@ -301,9 +363,10 @@ static int tell_path(struct run *run, unsigned int number)
 	} else {
 		put_facts(export, &facts);
 	}
+	close_path(run, number);
+	tell_flavors(run, number, error);
 	printf("\"errno\": %d}\n", -error);
 	fflush(stdout);
-	close_path(run, number);
 	return error;
 }
 

@@ -18,6 +18,7 @@ union body {
 	struct nfs4_open_result open;
 	struct nfs4_exchange_result exchange;
 	struct nfs4_session_result session;
+	struct flavors flavors;
 	struct readdir_page page;
 };
 
@@ -34,7 +35,7 @@ static const enum nfs4_operation operations[] = {
 	NFS4_LOOKUP,	     NFS4_ACCESS,
 	NFS4_SAVEFH,	     NFS4_RENAME,
 	NFS4_SETATTR,	     NFS4_READDIR,
-	NFS4_LINK,
+	NFS4_LINK,	     NFS4_SECINFO,
 };
 
 /* That nfs4.h has a structure for. */
@@ -50,6 +51,7 @@ static bool has_body(enum nfs4_operation operation)
 	case NFS4_OPEN:
 	case NFS4_EXCHANGE_ID:
 	case NFS4_CREATE_SESSION:
+	case NFS4_SECINFO:
 	case NFS4_READDIR: return true;
 	default: return false;
 	}
@@ -77,6 +79,7 @@ static size_t get_body(struct nfs4_results *results, enum nfs4_operation operati
 	case NFS4_CREATE_SESSION:
 		nfs4_get_create_session(results, &body->session);
 		return sizeof(body->session);
+	case NFS4_SECINFO: nfs4_get_secinfo(results, &body->flavors); return sizeof(body->flavors);
 	case NFS4_READDIR: nfs4_get_readdir(results, &body->page); return sizeof(body->page);
 	default: return 0;
 	}

@@ -13,7 +13,7 @@ from typing import Self
 
 from xdrlib3 import Packer, Unpacker
 
-CALL, RPC_VERSION, AUTH_NONE, AUTH_SYS, AUTH_TLS = 0, 2, 0, 1, 7
+CALL, RPC_VERSION, AUTH_NONE, AUTH_SYS, RPCSEC_GSS, AUTH_TLS = 0, 2, 0, 1, 6, 7
 STARTTLS = b"STARTTLS"
 LAST_FRAGMENT = 1 << 31
 

@@ -38,6 +38,8 @@ class PathInfo:
     may_read: bool | None = None
     may_write: bool | None = None
     reserved_port: bool = False
+    flavors: Sequence[str] = ()  # of security, that the export takes: nfs(5)'s, and "none"
+    flavors_error: str = ""  # why they are not known
     error: str = ""
     remedy: str = ""
     errno: int = 0

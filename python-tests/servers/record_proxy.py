@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from nfsmulti.calls import AUTH_NONE, marked, receive_record, xdr
+from nfsmulti.calls import AUTH_NONE, RPCSEC_GSS, marked, receive_record, xdr
 from servers.listening import Listening, connect
 
-RPCSEC_GSS, INIT, DESTROY = 6, 1, 3
-CREDPROBLEM, CTXPROBLEM = 13, 14
+INIT, DESTROY = 1, 3
+TOOWEAK, CREDPROBLEM, CTXPROBLEM = 5, 13, 14
 GARBAGE_ARGS, SYSTEM_ERR = 4, 5
 _REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR = 1, 0, 1, 1
 _BULK = 4000  # bytes: what is longer has data of I/O

@@ -85,6 +85,7 @@ _READDIR3 = (
 _READDIR4 = _words(1, 0, 3, 2) + b"e4\0\0" + _words(0, 0, 1, 0, 4, 2) + b"r5\0\0" + _words(1, 0, 0)
 _CHANGE = _words(1, 0, 2, 0, 3)
 _ID = b"stateid 16 bytes"
+_KERBEROS = bytes.fromhex("2a864886f712010202000000")
 _ACE = _words(0, 0, 1, 6) + b"OWNER@\0\0"
 _DELEGATIONS = (
     _words(0),
@@ -225,6 +226,7 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         ),
         _results((19,), _words(26, 0) + b"verifier" + _READDIR4 + _words(0, 1)),
         _results((19,), _words(26, 10027), status=10027),
+        _results((1, 21), _PUTFH, _words(33, 0, 2, 1, 6, 9) + _KERBEROS + _words(0, 3)),
         _results((8, 10), _words(4, 0) + _ID, _words(28, 0) + _CHANGE),
         _results((9, 5), _words(6, 0) + _CHANGE + _words(2, 0, 2), _words(10, 0, 4) + b"here"),
         _results((11,), _words(42, 0, 1, 2, 1, 0x80010000, 0) + _SERVER + _words(0)),

@@ -83,6 +83,8 @@ _OPERATIONS: dict[str, tuple[tuple[Any, ...], bytes]] = {
         _open(2, False, 4),
         words(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + words(0) + words(4),
     ),
+    "SECINFO": (("secinfo", _NAME), words(33) + opaque(b"name")),
+    "SECINFO_NO_NAME": (("secinfo", ffi.NULL), words(52, 0)),
     "EXCHANGE_ID": (
         ("exchange_id", _VERIFIER, _OWNER, len(_OWNER)),
         words(42) + _VERIFIER + opaque(_OWNER) + words(0x10000, 0, 0),
@@ -180,6 +182,7 @@ _STAT_VALUES = (
     + words(0o644, 1) + opaque(b"root@lab") + opaque(b"0") + hyper(0) + hyper(512) + _TIMES
 )  # fmt: skip
 _OTHER = b"delegation's id."
+_KERBEROS = bytes.fromhex("2a864886f712010202")  # 1.2.840.113554.1.2.2
 _NO_BOOL = (2, U32)
 _NAMES = {"major": b"major", "scope": b"scope 8."}
 _SERVER = words(0) + hyper(5) + opaque(_NAMES["major"]) + opaque(_NAMES["scope"])
@@ -272,6 +275,19 @@ _BODIES: dict[str, Body] = {
             _ROOM[0] | _ROOM[1] << 32, type=2, size=0, files=(1, 2, 3), space=(4, 5, 6)
         ),
     ),
+    "SECINFO": Body(
+        Op.SECINFO,
+        words(5, 6) + opaque(_KERBEROS) + words(0, 3, 1, 77, 6) + opaque(_KERBEROS) + words(0, 1)
+        + words(6) + opaque(_KERBEROS[:-1]) + words(0, 2),
+        {"known": 1 << 0 | 1 << 1 | 1 << 3, "none": False},
+        {0: (65, U32), 8: (_OPAQUE_MAX + 1, U32)},
+    ),
+    "SECINFO_NO_NAME": Body(
+        Op.SECINFO_NO_NAME,
+        words(4, 0, 6) + opaque(_KERBEROS) + words(1, 2, 6) + opaque(_KERBEROS) + words(0, 4)
+        + words(6) + opaque(_KERBEROS) + words(0, 0),
+        {"known": 1 << 2, "none": True},
+    ),
     "READ": Body(
         Op.READ, words(1, U32), _NOTHING_READ | {"count": U32, "eof": True}, {0: _NO_BOOL}
     ),
@@ -342,6 +358,8 @@ _GETTERS = {
     Op.SEQUENCE: ("sequence", "nfs4_sequence_result"),
     Op.GETFH: ("handle", "nfs_handle"),
     Op.GETATTR: ("attributes", "nfs4_attributes"),
+    Op.SECINFO: ("secinfo", "flavors"),
+    Op.SECINFO_NO_NAME: ("secinfo", "flavors"),
     Op.READ: ("read", "nfs4_data_result"),
     Op.WRITE: ("write", "nfs4_data_result"),
     Op.COMMIT: ("commit", "nfs4_data_result"),

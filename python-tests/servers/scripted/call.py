@@ -214,6 +214,8 @@ _LAYOUTS: dict[Procedure, str] = {
     Nfs4.READ: "stateid4 stateid, uhyper offset, uint count",
     Nfs4.READDIR: "uhyper offset, verifier verifier, uint, uint count, bitmap4 wanted",
     Nfs4.REMOVE: "string name",
+    Nfs4.SECINFO: "string name",
+    Nfs4.SECINFO_NO_NAME: "uint kind",
     Nfs4.SETATTR: "stateid4 stateid, fattr4 settable",
     Nfs4.WRITE: "stateid4 stateid, uhyper offset, stable_how stable, opaque data",
     Nfs4.BIND_CONN_TO_SESSION: "sessionid4 session, uint kind, bool",

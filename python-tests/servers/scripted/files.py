@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from nfsmulti.calls import AUTH_SYS
 from servers.scripted.call import Arguments, Creation, Settable
 from servers.scripted.protocol import (
     VERIFIER_SIZE,
@@ -292,9 +293,13 @@ class FileSystem:
 
 @dataclass
 class Export:
-    """What the server offers: its export, the limits of one READ and WRITE, and its files."""
+    """What the server offers: its export, the limits of one READ and WRITE, and its files.
+
+    `flavors` are the pseudo flavors of security (RFC 2623) that it says it takes.
+    """
 
     path: str = "/export"
+    flavors: tuple[int, ...] = (AUTH_SYS,)
     rtmax: int = 1 << 20
     wtmax: int = 1 << 20
     files: FileSystem = field(default_factory=FileSystem)

@@ -7,7 +7,7 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 
-from nfsmulti.calls import AUTH_SYS, Fixed, Hyper, xdr
+from nfsmulti.calls import Fixed, Hyper, xdr
 from servers.scripted.call import Arguments, Results
 from servers.scripted.files import Directory, Export, File, FileSystem, Node, as_directory, as_file
 from servers.scripted.protocol import (
@@ -90,7 +90,8 @@ class Task:
         below = path.removeprefix(self.export.path)
         if below == path or below[:1] not in ("", "/"):
             raise NfsError(Status.NOENT)
-        return xdr(as_directory(self._files.find(below)).handle, 1, AUTH_SYS)
+        root, flavors = as_directory(self._files.find(below)), self.export.flavors
+        return xdr(root.handle, len(flavors), *flavors)
 
     # --- attributes ---
 

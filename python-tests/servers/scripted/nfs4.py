@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, field
 
 from xdrlib3 import Unpacker
 
-from nfsmulti.calls import Fixed, Hyper, xdr
+from nfsmulti.calls import RPCSEC_GSS, Fixed, Hyper, xdr
 from servers.scripted.call import Arguments, Call, Channel, Results, Stateid, decode
 from servers.scripted.files import (
     DIRECTORY,
@@ -57,6 +57,8 @@ from servers.scripted.state4 import (
     Terms,
 )
 
+_KERBEROS = bytes.fromhex("2a864886f712010202")  # 1.2.840.113554.1.2.2
+_BEFORE_KRB5 = 390002  # the pseudo flavors of krb5 to krb5p have the service as well
 _OPERATIONS = {one.value: one for one in Nfs4 if one.value >= FIRST_OPERATION}
 _ALONE = {
     Nfs4.EXCHANGE_ID,
@@ -356,6 +358,21 @@ class Compounds:
     def _lookup(self, it: Compound) -> None:
         it.go(self._files.lookup(as_directory(it.current()), it.arguments.name))
 
+    def _secinfo(self, it: Compound) -> bytes:
+        self._files.lookup(as_directory(it.current()), it.arguments.name)
+        return self._flavors(it)
+
+    def _secinfo_no_name(self, it: Compound) -> bytes:
+        it.current()
+        if it.arguments.kind:
+            raise NfsError(Status4.NOTSUPP)  # of the directory above
+        return self._flavors(it)
+
+    def _flavors(self, it: Compound) -> bytes:
+        it.node = it.stateid = None
+        flavors = self._export.flavors
+        return xdr(len(flavors)) + b"".join(_secinfo4(flavor) for flavor in flavors)
+
     def _access(self, it: Compound) -> bytes:
         it.current()
         supported = granted = it.arguments.count & ACCESS_ALL
@@ -528,6 +545,12 @@ def _stateid4(stateid: Stateid) -> bytes:
 
 def _change_info4(before: int, node: Node) -> bytes:
     return xdr(True, Hyper(before), change_of(node))
+
+
+def _secinfo4(flavor: int) -> bytes:
+    if flavor <= _BEFORE_KRB5:
+        return xdr(flavor)
+    return xdr(RPCSEC_GSS, _KERBEROS, 0, flavor - _BEFORE_KRB5)
 
 
 def _channel_attrs4(channel: Channel) -> bytes:
