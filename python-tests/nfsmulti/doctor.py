@@ -36,6 +36,11 @@ _CONNECT_SECONDS = 5.0
 _SMALL_TRANSFER = 32768
 _LITTLE_ROOM = 4 << 30  # bytes: runs lay out files of up to 2 GiB
 
+_OTHER_FLAVOR = (
+    "name one that it takes by sec= in the path (security= of a job), or let the export take this"
+    " one, too (sec= of exports(5), SecType of nfs-ganesha)"
+)
+
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
@@ -80,6 +85,8 @@ def _findings(pool: str | None) -> Iterator[Finding]:
             trouble = error
     yield _processors()
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
+    if any(path.xprtsec != "none" for path in paths):
+        yield machine.kernel_tls()
     if trouble:
         yield _no_pool(trouble)
     for path in _by_tickets(paths):
@@ -136,6 +143,7 @@ def _servers(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
             )
         else:
             yield from _offer(path, offer)
+        yield from _security(path, offer)
         if path.rdma:
             yield from rdma(path)
     yield from buffers(round_trips)
@@ -153,8 +161,6 @@ def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
     label = path.label
     if path.dir is None:
         yield _transfers(offer)
-        if not path.rdma:
-            yield _tls(path)
     if offer.may_write is False:
         yield warn(
             f"{label}: the server says that uid {path.uid} gid {path.gid} may not write there",
@@ -163,16 +169,38 @@ def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
     yield _room(offer)
 
 
-def _tls(path: PoolPath) -> Finding:
-    """Tell whether calls go over TLS, or could."""
+def _security(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
+    """Tell which security an export takes, and whether the path's is among it."""
+    taken = " ".join(offer.flavors)
+    if _lacks_own(path, offer):
+        what = f"{path.label}: takes {taken}, not the pool's {path.sec}{_tls(path)}"
+        yield fail(what, _OTHER_FLAVOR)
+    elif taken:
+        yield ok(f"{path.label}: takes {taken}{_tls(path)}")
+    elif offer.flavors_error not in ("", offer.error):
+        untold = f"which security flavors it takes was not told ({offer.flavors_error})"
+        yield ok(f"{path.label}: {untold}{_tls(path)}")
+
+
+def _lacks_own(path: PoolPath, offer: PathInfo) -> bool:
+    """Whether an export does not take the flavor of its path; AUTH_NONE stands for any."""
+    return bool(offer.flavors) and not {path.sec, "none"} & set(offer.flavors)
+
+
+def _tls(path: PoolPath) -> str:
+    """Tell whether calls go over TLS, or could; it is not offered by a server that hangs up."""
+    if path.rdma:
+        return ""
     if path.xprtsec != "none":
-        return ok(f"{path.label}: NFS goes over TLS (xprtsec={path.xprtsec})")
+        return f", over TLS (xprtsec={path.xprtsec})"
     try:
         with RpcClient(path.address, _port(path), calls.NFS, 4 if path.minor else 3) as client:
             offered = client.offers_tls()
-    except _TROUBLE:
+    except (ConnectionResetError, EOFError):
         offered = False
-    return ok(f"{path.label}: the server {'offers TLS: xprtsec=tls' if offered else 'has no TLS'}")
+    except (RpcError, OSError) as error:
+        return f"; not asked for TLS ({error})"
+    return ", and TLS (xprtsec=tls)" if offered else "; no TLS"
 
 
 def _port(path: PoolPath) -> int:
@@ -202,6 +230,8 @@ def _remedy(path: PoolPath, offer: PathInfo, reached: bool) -> str:
             "its port accepts connections and stays silent: does NFS listen there (rpcinfo -p"
             " HOST)? If so its server hangs: see its log"
         )
+    if _lacks_own(path, offer):
+        return "see which security flavors it takes, below"
     listed = _exports(path) if reached and not path.minor else []
     if listed and path.export not in listed:
         return f"the server exports {', '.join(listed)}"

@@ -221,6 +221,16 @@ def rdma_devices(*, wanted: bool) -> Iterator[Finding]:
         )
 
 
+# --- TLS ---
+
+
+def kernel_tls() -> Finding:
+    """Tell whether the kernel has TLS for sockets (kTLS); it loads the module when root asks."""
+    offered = _SYSCTL / "tcp_available_ulp"
+    loaded = offered.exists() and "tls" in offered.read_text().split()
+    return ok(f"the kernel's TLS (kTLS) {'is loaded' if loaded else 'is not loaded: modprobe tls'}")
+
+
 # --- TCP buffers and links ---
 
 

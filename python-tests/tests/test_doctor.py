@@ -314,6 +314,17 @@ def test_busy_processors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         assert line in call_harness("doctor").stdout
 
 
+def test_the_kernels_tls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its list has what is loaded; a kernel without any has no list."""
+    monkeypatch.setattr(machine, "_SYSCTL", tmp_path)
+    for listed, words in ((None, "is not"), ("espintcp mptcp", "is not"), ("espintcp tls", "is")):
+        if listed is not None:
+            (tmp_path / "tcp_available_ulp").write_text(f"{listed}\n")
+        found = machine.kernel_tls()
+        assert f"(kTLS) {words} loaded" in found.what
+        assert found.level is Level.OK
+
+
 def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = {"a": ("eth0", 10**10), "b": ("eth1", 10**9), "c": None}
     monkeypatch.setattr(machine, "device", devices.get)

@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
+from conftest import call_harness
 
 from nfsmulti import export
-from servers.scripted import Export, Nfs4, ScriptedServer
+from nfsmulti.lab import EXPORT, SECRET, Lab
+from nfsmulti.lab.kerberos import KERBEROS_FLAVORS
+from servers.record_proxy import TOOWEAK, Record, RecordProxy, passed
+from servers.scripted import Answer, Export, Nfs4, ScriptedServer, Status4, on
 
 _NONE, _SYS, _KRB5, _KRB5P, _UNKNOWN = 0, 1, 390003, 390005, 390009  # pseudo flavors
+
+_both_versions = pytest.mark.parametrize("version", [None, "4.1"])
 
 
 # --- what servers list ---
@@ -42,3 +51,89 @@ def test_a_server_that_is_not_asked_in_vain() -> None:
         (found,) = export.info(server.url4())
     assert found.error
     assert (found.flavors, found.flavors_error) == ((), "")
+
+
+# --- what the doctor says ---
+
+
+def _doctor(pool: str) -> tuple[int | None, list[str], str]:
+    """Return its status, what it says of the security of a path, and the remedies there."""
+    done = call_harness("doctor", "--json", "--pool", pool)
+    words = (": takes ", "security flavors", "cannot be used")
+    found = [one for one in json.loads(done.stdout) if any(word in one["what"] for word in words)]
+    lines = [f"{one['level']} {one['what'].partition(': ')[2]}" for one in found]
+    return done.status, lines, " ".join(filter(None, (one["remedy"] for one in found)))
+
+
+@pytest.fixture
+def realm(kerberos: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
+    """Return the lab with Kerberos, in whose realm this process is, with a cache of its own."""
+    for name, value in kerberos.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'ccache'}")
+    return kerberos
+
+
+def _path(lab: Lab, name: str, version: str | None, flavor: str) -> str:
+    return f"{lab.path(0, export=name, version=version)}&{_words(lab, flavor)}"
+
+
+def _words(lab: Lab, flavor: str) -> str:
+    """Return a path's arguments for a flavor."""
+    more = "" if flavor == "sys" else f"&keytab={lab.kdc.keytab}&principal={lab.kdc.principal}"
+    return f"sec={flavor}{more}"
+
+
+@_both_versions
+def test_a_flavor_that_the_export_takes(realm: Lab, version: str | None) -> None:
+    kerberos = " ".join(KERBEROS_FLAVORS)
+    status, said, _ = _doctor(_path(realm, EXPORT.name, version, "sys"))
+    assert (status, said) == (0, [f"ok takes sys {kerberos}; no TLS"])
+    status, said, _ = _doctor(_path(realm, SECRET.name, version, "krb5i"))
+    assert (status, said) == (0, [f"ok takes {kerberos}; no TLS"])
+
+
+@_both_versions
+def test_a_flavor_that_it_does_not_take(realm: Lab, version: str | None) -> None:
+    """It is asked by AUTH_SYS all the same, of which it serves nothing else."""
+    status, (refused, takes), remedies = _doctor(_path(realm, SECRET.name, version, "sys"))
+    assert status == 1
+    assert refused.startswith("fail cannot be used: ")
+    assert takes == f"fail takes {' '.join(KERBEROS_FLAVORS)}, not the pool's sys; no TLS"
+    assert "see which security flavors it takes, below" in remedies
+    assert "name one that it takes by sec= in the path" in remedies
+
+
+def test_a_server_that_answers_no_auth_sys(realm: Lab) -> None:
+    """It is asked by the path's own flavor; of a path without another nothing is guessed."""
+    endpoint = realm.server(0).endpoint
+
+    def demanding(call: Record) -> list[bytes]:
+        return passed(call) if call.is_gss else call.deny(TOOWEAK)
+
+    with RecordProxy((endpoint.address, endpoint.nfs_port), calls=demanding) as proxy:
+        path = f"nfs://{proxy.address}:{proxy.port}/{SECRET.name}?version=4.1"
+        _, said, _ = _doctor(f"{path}&{_words(realm, 'krb5p')}")
+        status, refused, _ = _doctor(path)
+    assert said == [f"ok takes {' '.join(KERBEROS_FLAVORS)}; no TLS"]
+    assert status == 1
+    (line,) = refused
+    assert line.startswith("fail cannot be used: ")
+    assert "AUTH_TOOWEAK" in line
+
+
+def test_what_could_not_be_asked() -> None:
+    """SECINFO is refused, and all else is well: no failure."""
+    with ScriptedServer(on(Nfs4.SECINFO, Answer(act=False, status=Status4.NOTSUPP))) as server:
+        status, (line,), _ = _doctor(server.url4())
+    assert status == 0
+    assert line.startswith("ok which security flavors it takes was not told (")
+    assert "NFS4ERR_NOTSUPP" in line
+    assert line.endswith("; no TLS")
+
+
+def test_a_ticket_that_is_missing_hides_nothing(realm: Lab) -> None:
+    """The export is asked without one."""
+    status, said, _ = _doctor(f"{realm.path(0, export=SECRET.name, version='4.1')}&sec=krb5")
+    assert status == 1
+    assert said[-1] == f"ok takes {' '.join(KERBEROS_FLAVORS)}; no TLS"

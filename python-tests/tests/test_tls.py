@@ -193,13 +193,14 @@ def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
     to = (endpoint.address, endpoint.nfs_port)
     with TlsProxy(to, made.server.certificate, made.server.key, takes_clear=True) as proxy:
         pools = {
-            "has no TLS": ganesha.path(0, version="4.1"),
-            "offers TLS: xprtsec=tls": pool(proxy, xprtsec="none"),
-            "NFS goes over TLS (xprtsec=tls)": pool(proxy, tls_ca=made.authority.certificate),
+            "takes sys; no TLS": ganesha.path(0, version="4.1"),
+            "takes sys, and TLS (xprtsec=tls)": pool(proxy, xprtsec="none"),
+            "takes sys, over TLS (xprtsec=tls)": pool(proxy, tls_ca=made.authority.certificate),
         }
         for words, path in pools.items():
             diagnosis = call_harness("doctor", "--json", f"--pool={path}")
             assert words in diagnosis.stdout, diagnosis.stdout
+            assert ("(kTLS) is" in diagnosis.stdout) == ("over TLS" in words)
 
 
 # --- what goes wrong later ---
