@@ -31,6 +31,7 @@ struct client_reply {
 	struct call_result result;
 	bool premature; /* it answers a call that was to be sent again: the channel is to go */
 	bool unread;	/* it was changed on its way: the call may have been carried out, or not */
+	const uint8_t *cut; /* where its data was, which is in place; NULL: it is not */
 };
 
 struct rpc_client {

@@ -55,6 +55,9 @@ enum preparation {
 struct protocol {
 	unsigned int program, version; /* RPC's */
 
+	/* Bytes of a READ's results before its data, where that is all that was asked for. */
+	uint32_t read_head;
+
 	/* A call goes out once on a channel, and again only on another (RFC 8881, 2.9.2). */
 	bool sends_once;
 

@@ -54,6 +54,38 @@ static enum disposition judge_context(const struct rpc_client *rpc, struct xdr_i
 	return fail(reply, EACCES, context->error(credentials));
 }
 
+static bool is_read(const struct call *call)
+{
+	return call->io && call->io->op == IO_READ;
+}
+
+/* Where the data belongs that a READ is to bring. */
+static struct iovec place_of(const struct call *call)
+{
+	return (struct iovec){call->io->buffer + call->io->done, call_rest(call)};
+}
+
+static bool unwrap(struct rpc_credentials *credentials, const struct client_reply *reply,
+		   struct xdr_in *in)
+{
+	const struct rpc_flavor *flavor = credentials->flavor;
+	const struct rpc_stamp *stamp = &reply->call->stamp;
+	struct iovec data;
+
+	if (!reply->cut)
+		return flavor->unwrap(credentials, stamp, in);
+	data = place_of(reply->call);
+	return flavor->unwrap_around(credentials, stamp, in, &data, reply->cut);
+}
+
+/* Bytes of data behind results that were read. */
+static size_t data_behind(const struct client_reply *reply, const struct xdr_in *in)
+{
+	if (!reply->cut)
+		return in->end - in->at;
+	return in->at == in->end ? place_of(reply->call).iov_len : 0;
+}
+
 /* Results that are the server's: a flavor may have to unwrap them first, all of them at once. */
 static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_in *in,
 				      struct client_reply *reply)
@@ -67,15 +99,14 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 		in->bad = true;
 		return CALL_FAIL;
 	}
-	if (flavor->unwrap && !flavor->unwrap(credentials, &reply->call->stamp, in)) {
+	if (flavor->unwrap && !unwrap(credentials, reply, in)) {
 		in->bad = false; /* a length may have been changed */
 		reply->unread = true;
 		return fail(reply, EIO, "the reply's checksum is wrong: it was changed on its way");
 	}
 	disposition = rpc->protocol->decode(in, reply->call, &reply->result);
 	/* Behind the results of a READ stands its data: no checksum is taken for that. */
-	if (flavor->unwrap && reply->call->io && reply->call->io->op == IO_READ &&
-	    reply->result.count > in->end - in->at)
+	if (flavor->unwrap && is_read(reply->call) && reply->result.count > data_behind(reply, in))
 		in->bad = true;
 	return disposition;
 }
@@ -164,12 +195,37 @@ static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 	return 0;
 }
 
+/*
+ * The reply is to be unwrapped, and is not there yet. One that brings all that a READ asks for is
+ * known by its length, and where in it the data begins: that is received where it belongs, and
+ * judged with the rest. Any other one is taken as it comes. Returns what client_reply_begins()
+ * does.
+ */
+static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *message,
+			  const uint8_t *results, struct rpc_bulk *bulk)
+{
+	struct rpc_credentials *credentials = rpc->credentials;
+	const struct xdr_in in = {results, message->message + message->have, false};
+	uint32_t header = results - message->message, head = rpc->protocol->read_head, lead;
+	struct call *call = rpc->reply.call;
+	struct iovec data;
+
+	if (!credentials->flavor->lead || !message->length || !is_read(call))
+		return 0;
+	data = place_of(call);
+	lead = credentials->flavor->lead(credentials, &call->stamp, in, message->length - header,
+					 head + data.iov_len + xdr_pad(data.iov_len));
+	if (!lead || header + lead + head > message->have)
+		return 0;
+	*bulk = (struct rpc_bulk){data.iov_base, data.iov_len, call, true};
+	return (int)(header + lead + head);
+}
+
 int client_reply_begins(void *context, const struct rpc_reply *message, struct rpc_bulk *bulk)
 {
 	struct rpc_client *rpc = context;
 	struct client_reply *reply = &rpc->reply;
 	struct xdr_in in = {message->message, message->message + message->have, false};
-	struct conn_io *io;
 	int error;
 
 	rpc_decode_reply(&in, &reply->header);
@@ -184,13 +240,14 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 		return 0;
 	reply->result = (struct call_result){.whole = message->whole};
 	reply->unread = false;
+	reply->cut = message->cut ? message->message + message->cut : NULL;
 	if (!judge(rpc, &in, reply)) {
 		reply->call = NULL;
 		rpc->counters->stale_replies++;
 		return (int)message->have;
 	}
 	if (in.bad && !message->whole)
-		return 0;
+		return begin_in_place(rpc, message, in.at, bulk);
 	if (in.bad)
 		judge_too_short(reply);
 	if (reply->header.verdict == RPC_NOT_A_REPLY)
@@ -199,9 +256,8 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 	if (error)
 		return error;
 	bulk->token = reply->call;
-	io = reply->call->io;
-	if (io && io->op == IO_READ) {
-		bulk->to = io->buffer + io->done;
+	if (is_read(reply->call)) {
+		bulk->to = place_of(reply->call).iov_base;
 		bulk->length = reply->result.count;
 	}
 	return (int)(in.at - message->message);

@@ -65,6 +65,9 @@ bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct nfs3_r
 
 enum { NFS3_FATTR_SIZE = 84 };
 
+/* READ3resok with attributes, up to its data: status, flag, attributes, count, EOF, length. */
+enum { NFS3_READ_HEAD = 2 * 4 + NFS3_FATTR_SIZE + 3 * 4 };
+
 /* False: they contradict themselves. */
 bool nfs3_skip_attributes(struct xdr_in *in);
 bool nfs3_skip_wcc_data(struct xdr_in *in);

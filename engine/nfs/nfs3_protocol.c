@@ -210,6 +210,7 @@ const struct nfs_version nfs_version_3 = {
 		{
 			.program = NFS_PROGRAM,
 			.version = NFS_V3,
+			.read_head = NFS3_READ_HEAD,
 			.operation = operation,
 			.encode = encode,
 			.decode = decode,

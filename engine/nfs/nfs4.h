@@ -20,6 +20,8 @@ enum {
 	NFS4_VERIFIER = 8,
 	NFS4_OPAQUE_MAX = 1024, /* RFC 8881, 3.1: NFS4_OPAQUE_LIMIT */
 	NFS4_NAME_MAX = 255,	/* ours */
+	/* Of SEQUENCE, PUTFH and READ, up to its data: status, tag and count; three results. */
+	NFS4_READ_HEAD = 3 * 4 + (2 * 4 + NFS4_SESSIONID + 5 * 4) + 2 * 4 + 4 * 4,
 };
 
 /* RFC 8881, 18 */

@@ -580,6 +580,7 @@ const struct nfs_version nfs_version_4 = {
 		{
 			.program = NFS_PROGRAM,
 			.version = NFS_V4,
+			.read_head = NFS4_READ_HEAD,
 			.sends_once = true,
 			.operation = operation,
 			.attach = nfs4_client_attach,

@@ -409,12 +409,21 @@ static bool take_data(const struct rdma_call *call, const struct rpc_bulk *bulk,
 	return true;
 }
 
+static struct rpc_reply whole_reply(const struct xdr_in *message)
+{
+	return (struct rpc_reply){
+		.message = message->at,
+		.have = (uint32_t)(message->end - message->at),
+		.whole = true,
+	};
+}
+
 /* Hands over a reply that is as it should be, as far as the transport can tell. */
 static int deliver(struct rdma *rdma, uint32_t xid, const struct rdma_call *call,
 		   const struct xdr_in *message, uint64_t written)
 {
 	const struct rpc_handler *handler = rdma->terms.handler;
-	struct rpc_reply reply = {message->at, (uint32_t)(message->end - message->at), true};
+	const struct rpc_reply reply = whole_reply(message);
 	struct rpc_bulk bulk = {0};
 	int head = handler->reply(handler->context, &reply, &bulk);
 
@@ -443,7 +452,7 @@ static void refuse(struct rdma *rdma, const struct rpcrdma_reply *reply)
 static int disown(struct rdma *rdma, const struct rpcrdma_reply *header, const struct xdr_in *in)
 {
 	const struct rpc_handler *handler = rdma->terms.handler;
-	struct rpc_reply reply = {in->at, (uint32_t)(in->end - in->at), true};
+	const struct rpc_reply reply = whole_reply(in);
 	struct rpc_bulk bulk = {0};
 
 	if (header->verdict == RPCRDMA_MSG)

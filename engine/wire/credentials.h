@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include <sys/uio.h>
+
 #include "wire/xdr.h"
 
 /* RFC 5531, 8.2; RFC 2203, 3 */
@@ -99,7 +101,7 @@ struct rpc_flavor {
 
 	/*
 	 * Makes a call's arguments, which end at out->at, and its data what goes over the wire.
-	 * False: it cannot. This and its opposite are NULL in a flavor without integrity or
+	 * False: it cannot. This and its opposites are NULL in a flavor without integrity or
 	 * privacy.
 	 */
 	bool (*wrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
@@ -115,6 +117,19 @@ struct rpc_flavor {
 	 */
 	bool (*unwrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		       struct xdr_in *in);
+
+	/*
+	 * For a READ's data to be received where it belongs, before all of its reply is there: the
+	 * bytes that are wrapped around the results in front. The reply has `length` bytes behind
+	 * its header, of which `in` has the first. 0: its results are not `results` bytes, or that
+	 * cannot be told yet.
+	 */
+	uint32_t (*lead)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
+			 struct xdr_in in, uint32_t length, uint32_t results);
+	/* unwrap() for such a reply: *in is without its data, which stood right before `behind`.
+	 * *in is left with the results before that. */
+	bool (*unwrap_around)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
+			      struct xdr_in *in, const struct iovec *data, const uint8_t *behind);
 
 	const struct rpc_context_ops *context; /* NULL: it needs none */
 };

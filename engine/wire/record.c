@@ -84,21 +84,21 @@ static uint32_t rest_of_head(const struct record_reader *reader)
 
 int record_space(struct record_reader *reader, struct iovec space[2])
 {
-	uint32_t bulk = next_bulk(reader);
+	uint32_t bulk = next_bulk(reader), used = reader->from - reader->kept;
 
-	if (reader->from) {
-		memmove(reader->stage, reader->stage + reader->from, staged(reader));
-		reader->to -= reader->from;
-		reader->from = 0;
+	if (used) {
+		reader->from -= used;
+		reader->to -= used;
+		memmove(reader->stage, reader->stage + used, reader->to);
 	}
 	if (bulk) {
 		space[0].iov_base = (uint8_t *)reader->bulk.to + reader->bulk_done;
 		space[0].iov_len = bulk;
-		space[1].iov_base = reader->stage;
-		space[1].iov_len = readahead(reader);
+		space[1].iov_base = reader->stage + reader->to;
+		space[1].iov_len = readahead(reader) - reader->to;
 		return 2;
 	}
-	/* What is staged is less than a head and a mark. */
+	/* What is staged is less than a head, a tail and a mark. */
 	space[0].iov_base = reader->stage + reader->to;
 	space[0].iov_len = max_of(readahead(reader), rest_of_head(reader)) - reader->to;
 	return 1;
@@ -140,6 +140,7 @@ static int read_head(struct record_reader *reader)
 	struct rpc_reply reply = {
 		.message = reader->stage + reader->from,
 		.have = min_of(reader->fragment, staged(reader)),
+		.length = reader->last ? reader->fragment : 0,
 	};
 	int head;
 
@@ -151,6 +152,7 @@ static int read_head(struct record_reader *reader)
 	if (head) {
 		reader->from += head;
 		reader->fragment -= head;
+		reader->kept = reader->bulk.again ? head : 0;
 		reader->bulk_done = 0;
 		reader->part = RECORD_BULK;
 		return 1;
@@ -162,20 +164,53 @@ static int read_head(struct record_reader *reader)
 	return join_fragments(reader) ?: 1;
 }
 
+/* Bulk data that came with the head. A head that is kept follows what is left. */
+static void copy_bulk(struct record_reader *reader, uint32_t length)
+{
+	uint8_t *at = reader->stage + reader->from;
+
+	memcpy((uint8_t *)reader->bulk.to + reader->bulk_done, at, length);
+	if (reader->kept)
+		memmove(at + length - reader->kept, at - reader->kept, reader->kept);
+	reader->from += length;
+	reader->fragment -= length;
+	reader->bulk_done += length;
+}
+
+/* The bulk data is in place: what was before it is handed over again, with what is behind it. */
+static int read_again(struct record_reader *reader)
+{
+	const uint32_t length = reader->kept + reader->fragment;
+	const struct rpc_reply reply = {
+		.message = reader->stage + reader->from - reader->kept,
+		.have = length,
+		.whole = true,
+		.length = length,
+		.cut = reader->kept,
+	};
+	int head;
+
+	if (staged(reader) < reader->fragment)
+		return 0;
+	reader->kept = 0;
+	reader->bulk = (struct rpc_bulk){0};
+	head = reader->handler->reply(reader->handler->context, &reply, &reader->bulk);
+	return head ?: -EBADMSG;
+}
+
 static int read_bulk(struct record_reader *reader)
 {
 	uint32_t missing = reader->bulk.length - reader->bulk_done;
 	uint32_t at_hand = min_of(reader->fragment, staged(reader));
 	uint32_t length = min_of(missing, at_hand);
 
-	if (length) {
-		memcpy((uint8_t *)reader->bulk.to + reader->bulk_done, reader->stage + reader->from,
-		       length);
-		reader->from += length;
-		reader->fragment -= length;
-		reader->bulk_done += length;
-	}
+	if (length)
+		copy_bulk(reader, length);
 	if (reader->bulk_done == reader->bulk.length) {
+		int whole = reader->kept ? read_again(reader) : 1;
+
+		if (whole <= 0)
+			return whole;
 		reader->part = RECORD_REST;
 		if (reader->bulk.token)
 			reader->handler->finished(reader->handler->context, reader->bulk.token);

@@ -40,6 +40,7 @@ struct record_reader {
 	uint32_t message;  /* bytes announced by the marks of this message */
 	struct rpc_bulk bulk;
 	uint32_t bulk_done;
+	uint32_t kept; /* bytes before `from`: the head, which is to be handed over again */
 };
 
 /*

@@ -37,6 +37,10 @@ struct rpc_reply {
 	const uint8_t *message; /* from the xid on; a flavor may decrypt it where it lies */
 	uint32_t have;		/* bytes at hand */
 	bool whole;		/* there are no more than these */
+	uint32_t length;	/* of all of it; 0: it is not known */
+	/* Not 0: it is handed over again, without its bulk data, which stood behind so many bytes
+	 * and is in place. */
+	uint32_t cut;
 };
 
 /* Where a reply's bulk data goes. */
@@ -44,6 +48,12 @@ struct rpc_bulk {
 	void *to;
 	uint32_t length;
 	void *token; /* handed back to finished() */
+	/*
+	 * Once the data is in place, reply() is called again with all but that, for the token; it
+	 * cannot ask for more bytes then. Only of a reply whose length is known; without the data
+	 * it has at most RPC_STREAM_HEAD_MAX bytes.
+	 */
+	bool again;
 };
 
 struct rpc_handler {

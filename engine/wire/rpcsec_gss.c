@@ -96,14 +96,14 @@ static bool make_mic(struct rpcsec_gss *gss, const struct iovec *parts, int coun
 	return made;
 }
 
-static bool verify_mic(struct rpcsec_gss *gss, bool earlier, const struct iovec *part,
+static bool verify_mic(struct rpcsec_gss *gss, bool earlier, const struct iovec *parts, int count,
 		       const uint8_t *mic, uint32_t length)
 {
 	struct gss_mechanism *mechanism = gss->terms.mechanism;
 	bool right;
 
 	sampled_begin(crypto(gss));
-	right = mechanism->ops->verify(mechanism, earlier, part, 1, mic, length);
+	right = mechanism->ops->verify(mechanism, earlier, parts, count, mic, length);
 	sampled_end(crypto(gss));
 	return right;
 }
@@ -114,7 +114,7 @@ static bool number_mic_ok(struct rpcsec_gss *gss, bool earlier, uint32_t number,
 	uint32_t wire = htobe32(number);
 	const struct iovec part = {&wire, sizeof(wire)};
 
-	return verify_mic(gss, earlier, &part, mic, length);
+	return verify_mic(gss, earlier, &part, 1, mic, length);
 }
 
 /* --- credential and verifier --- */
@@ -211,6 +211,8 @@ static enum rpc_belief check(struct rpc_credentials *credentials, const struct r
 
 /* --- integrity (5.3.2.2) --- */
 
+enum { LENGTH = 4, NUMBER = 4 };
+
 static uint32_t carried(const struct rpc_payload *data)
 {
 	return data->incoming ? 0 : data->length;
@@ -232,7 +234,6 @@ static bool make_way(const struct rpc_stamp *stamp, struct xdr_out *out, uint8_t
 static bool wrap_integrity(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			   struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data)
 {
-	enum { LENGTH = 4, NUMBER = 4 };
 	struct rpcsec_gss *gss = gss_of(credentials);
 	uint32_t bytes = carried(data),
 		 mic = gss->terms.mechanism->ops->mic_size(gss->terms.mechanism);
@@ -283,8 +284,39 @@ static bool unwrap_integrity(struct rpc_credentials *credentials, const struct r
 	if (in->bad)
 		return false;
 	part = (struct iovec){(void *)body, length};
-	return verify_mic(gss, gss->earlier, &part, mic, mic_length) &&
+	return verify_mic(gss, gss->earlier, &part, 1, mic, mic_length) &&
 	       take_body(gss, in, body, length);
+}
+
+static uint32_t lead_integrity(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
+			       struct xdr_in in, uint32_t length, uint32_t results)
+{
+	struct rpcsec_gss *gss = gss_of(credentials);
+	uint32_t mic = gss->terms.mechanism->ops->mic_size(gss->terms.mechanism);
+
+	if (stamp->context != gss->context || length != LENGTH + NUMBER + results + LENGTH + mic ||
+	    xdr_get_u32(&in) != NUMBER + results)
+		return 0;
+	return LENGTH + NUMBER;
+}
+
+static bool unwrap_integrity_around(struct rpc_credentials *credentials,
+				    const struct rpc_stamp *stamp, struct xdr_in *in,
+				    const struct iovec *data, const uint8_t *behind)
+{
+	struct rpcsec_gss *gss = gss_of(credentials);
+	const uint8_t *body = in->at + LENGTH, *mic;
+	const struct iovec parts[] = {
+		{(void *)body, behind - body},
+		*data,
+		{(void *)behind, xdr_pad(data->iov_len)},
+	};
+	struct xdr_in tail = {behind + parts[2].iov_len, in->end, false};
+	uint32_t mic_length = xdr_get_u32(&tail);
+
+	mic = xdr_skip(&tail, mic_length);
+	return !tail.bad && verify_mic(gss, gss->earlier, parts, 3, mic, mic_length) &&
+	       take_body(gss, in, body, parts[0].iov_len);
 }
 
 /* --- privacy (5.3.2.3) --- */
@@ -636,6 +668,8 @@ static const struct rpc_flavor flavors[] = {
 			.check = check,
 			.wrap = wrap_integrity,
 			.unwrap = unwrap_integrity,
+			.lead = lead_integrity,
+			.unwrap_around = unwrap_integrity_around,
 			.context = &context_ops,
 		},
 	[GSS_SERVICE_PRIVACY] =

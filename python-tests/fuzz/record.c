@@ -4,7 +4,7 @@
  *
  * It begins with 16 bytes, whose squares are in turn the sizes of the receives; the stream follows.
  * A message begins with two words: the length of its head beyond them, and that of its bulk data,
- * with the flags NOBODYS and BROKEN.
+ * with the flags NOBODYS, BROKEN and AGAIN.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,6 +16,7 @@
 
 #define NOBODYS 0x80000000u
 #define BROKEN	0x40000000u
+#define AGAIN	0x20000000u
 
 enum {
 	TURNS = 16,
@@ -30,12 +31,23 @@ struct receiver {
 	uint8_t *bulk;
 };
 
+/* Without its data it is short enough to be handed over again. */
+static bool is_short(const struct rpc_reply *reply, uint32_t head, uint32_t data)
+{
+	return reply->length >= head + data && reply->length - data <= RPC_STREAM_HEAD_MAX;
+}
+
 static int on_reply(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk)
 {
 	struct receiver *receiver = context;
 	struct xdr_in in = {reply->message, reply->message + reply->have, false};
 	uint32_t head = WORDS + (xdr_get_u32(&in) & HEAD_MASK), length = xdr_get_u32(&in);
 
+	if (reply->cut) {
+		expect(reply->cut == head && reply->whole);
+		bulk->token = receiver->bulk;
+		return (int)reply->have;
+	}
 	expect(!receiver->bulk);
 	if (in.bad)
 		return 0;
@@ -47,6 +59,7 @@ static int on_reply(void *context, const struct rpc_reply *reply, struct rpc_bul
 		return 0;
 	bulk->length = length & BULK_MASK;
 	bulk->to = bulk->token = receiver->bulk = malloc(max_of(bulk->length, 1u));
+	bulk->again = length & AGAIN && is_short(reply, head, bulk->length);
 	return (int)head;
 }
 

@@ -324,7 +324,55 @@ static uint32_t any_number(struct client *client, const struct sent *call)
 	return choice < 3 ? call->stamp.numbers[choice] : next(client);
 }
 
-/* What is believed is the server's, and what is unwrapped is what was wrapped. */
+static void expect_same(const struct xdr_in *in, struct iovec bytes)
+{
+	expect((size_t)(in->end - in->at) == bytes.iov_len);
+	expect(!memcmp(in->at, bytes.iov_base, bytes.iov_len));
+}
+
+/* The same results, whose second half is data that was received apart. They are as long as `plain`,
+ * as far as the client can tell. */
+static void unwrap_around(struct client *client, const struct sent *call, const struct xdr_in *all,
+			  uint32_t lead, struct iovec plain, bool whole)
+{
+	const struct rpc_flavor *flavor = client->credentials->flavor;
+	size_t length = plain.iov_len / 8 * 4, front = plain.iov_len - length;
+	size_t rest = (size_t)(all->end - all->at) - lead - plain.iov_len;
+	struct iovec data = {malloc(length), length}, before = {plain.iov_base, front};
+	uint8_t *block = malloc(lead + front + rest), *behind = block + lead + front;
+	struct xdr_in in = {block, behind + rest, false};
+
+	memcpy(block, all->at, lead + front);
+	memcpy(data.iov_base, all->at + lead + front, length);
+	memcpy(behind, all->end - rest, rest);
+	expect(flavor->unwrap_around(client->credentials, &call->stamp, &in, &data, behind) ==
+	       whole);
+	if (whole) {
+		expect_same(&in, before);
+		expect(!memcmp(data.iov_base, (uint8_t *)plain.iov_base + front, length));
+	}
+	free(block);
+	free(data.iov_base);
+}
+
+/* What is unwrapped is what was wrapped. */
+static void unwrap(struct client *client, const struct sent *call, struct xdr_in *in,
+		   struct iovec plain, bool whole)
+{
+	const struct rpc_flavor *flavor = client->credentials->flavor;
+	uint32_t length = (uint32_t)(in->end - in->at), lead = 0;
+
+	if (flavor->lead)
+		lead = flavor->lead(client->credentials, &call->stamp, *in, length,
+				    (uint32_t)plain.iov_len);
+	if (lead)
+		unwrap_around(client, call, in, lead, plain, whole);
+	expect(flavor->unwrap(client->credentials, &call->stamp, in) == whole);
+	if (whole)
+		expect_same(in, plain);
+}
+
+/* What is believed is the server's. */
 static void receive(struct client *client)
 {
 	const struct rpc_flavor *flavor = client->credentials->flavor;
@@ -347,11 +395,8 @@ static void receive(struct client *client)
 	believed =
 		flavor->check(client->credentials, &call->stamp, &header.verifier) == RPC_BELIEVED;
 	expect(believed == right);
-	if (believed && flavor->unwrap) {
-		expect(flavor->unwrap(client->credentials, &call->stamp, &in) == whole);
-		expect(!whole || ((size_t)(in.end - in.at) == plain.iov_len &&
-				  !memcmp(in.at, plain.iov_base, plain.iov_len)));
-	}
+	if (believed && flavor->unwrap)
+		unwrap(client, call, &in, plain, whole);
 	if (believed)
 		forget(client, call);
 	free(block);

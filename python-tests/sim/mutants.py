@@ -176,6 +176,11 @@ MUTANTS = [
         "	if (!rpc_is_accepted(&reply->header) ||",
         "	if (reply->header.verdict != RPC_SUCCESS ||",
     ),
+    Mutant(
+        "Kerberos: data that is in place is not verified", "wire/rpcsec_gss.c",
+        "	return !tail.bad && verify_mic(gss, gss->earlier, parts, 3, mic, mic_length) &&",
+        "	return !tail.bad &&",
+    ),
 ]  # fmt: skip
 
 

@@ -45,7 +45,7 @@ _KNFSD_PRIVATE = bytes.fromhex("f6ab0e1801000303") + bytes(188)
 _XID = 0x01020304
 _ATTRIBUTES, _NO_ATTRIBUTES = struct.pack(">I84x", 1), bytes(4)
 _BEFORE = struct.pack(">I24x", 1)
-_NOBODYS, _BROKEN = 1 << 31, 1 << 30
+_NOBODYS, _BROKEN, _AGAIN = 1 << 31, 1 << 30, 1 << 29
 
 
 def _words(*values: int) -> bytes:
@@ -65,6 +65,7 @@ def _message(head: int, bulk: int, kind: int = 0, rest: int = 0) -> bytes:
 _RECORDS = (
     record(_message(128, 4096)) + record(_message(60, 0)),
     record(_message(128, 20000, rest=3)) * 2,
+    record(_message(128, 20000, _AGAIN, rest=40)) * 2 + record(_message(8, 0, _AGAIN)),
     record(_message(40, 300), (8, 0, 33)) + record(_message(8, 1), (1,)),
     record(_message(200, 50, _NOBODYS)) + record(_message(8, 8)),
     record(_message(8, 8)) + record(_message(8, 0, _BROKEN)),

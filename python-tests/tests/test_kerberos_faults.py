@@ -129,14 +129,14 @@ def answers_write(reply: Record) -> bool:
     return reply.call is not None and reply.call.is_bulk
 
 
-def one_failed(result: FioResult, operation: str) -> None:
-    """Expect that one I/O has failed, for its checksum, and all others were done."""
+def one_failed(result: FioResult, operation: str, size: int = 16) -> None:
+    """Expect that one I/O of so many KiB has failed, for its checksum, and the others were done."""
     assert result.report is not None
     (job,) = result.report.jobs
     assert job["total_err"] == 1
     assert [line.errors for line in result.stats] == [1]
     (line,) = said(result)
-    assert f": {operation} of 16384 bytes at " in line
+    assert f": {operation} of {size << 10} bytes at " in line
     assert line.endswith("the reply's checksum is wrong: it was changed on its way")
 
 
@@ -152,14 +152,19 @@ def mended(result: FioResult) -> None:
 @BOTH
 @pytest.mark.parametrize("flavor", ["krb5i", "krb5p"])
 @pytest.mark.parametrize("at", [-6000, -1], ids=["data", "checksum"])
+@pytest.mark.parametrize("size", [16, 512])
 def test_a_forged_read(
-    client: Client, proxy: RecordProxy, flavor: str, version: str, at: int
+    client: Client, proxy: RecordProxy, flavor: str, version: str, size: int, at: int
 ) -> None:
-    """That I/O fails, none of its data is used, and the job goes on where it may."""
-    done(client(version, **VERIFIED, security=flavor))
+    """That I/O fails, none of its data is used, and the job goes on where it may.
+
+    A large READ's data is received where it belongs before it can be verified.
+    """
+    verified = {**VERIFIED, "bs": f"{size}k"}
+    done(client(version, **verified, security=flavor))
     fault = proxy.replies = Fault(lambda reply: reply.is_bulk, lambda reply: flipped(reply, at))
-    job = {**VERIFIED, "rw": "randread"}
-    one_failed(client(version, **job, security=flavor, continue_on_error="all"), "READ")
+    job = {**verified, "rw": "randread", "continue_on_error": "all"}
+    one_failed(client(version, **job, security=flavor), "READ", size)
     assert len(fault.met) == 1
 
 

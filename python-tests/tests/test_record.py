@@ -28,10 +28,14 @@ _STAGE = 128 << 10
 
 @dataclass
 class Seen:
-    """One reply as a handler saw it; `bulk` is where its data went."""
+    """One reply as a handler saw it; `bulk` is where its data went.
+
+    `again` is all but the data, where the reply was handed over again.
+    """
 
     head: bytes
     bulk: Guarded | None = None
+    again: bytes | None = None
     finished: int = 0
 
 
@@ -110,17 +114,30 @@ class Records:
         if reply.have > _STAGE:
             self._failure = AssertionError(f"{reply.have} bytes at hand")
             return -errno.EFAULT
-        wish = _wish(bytes(ffi.buffer(reply.message, reply.have)))
+        message = bytes(ffi.buffer(reply.message, reply.have))
+        if reply.cut:
+            return self._again(message, reply, bulk)
+        wish = _wish(message)
         if wish is None:
             return 0
-        head, length = wish
-        seen = Seen(bytes(ffi.buffer(reply.message, head)))
+        head, length, again = wish
+        seen = Seen(message[:head])
         self.seen.append(seen)
         if length >= 0:
             seen.bulk = Guarded(length)
             bulk.to, bulk.length = seen.bulk.at, length
             bulk.token = ffi.cast("void *", len(self.seen))
+            bulk.again = again and reply.length > 0
         return head
+
+    def _again(self, message: bytes, reply: CData, bulk: CData) -> int:
+        seen = self.seen[-1]
+        if not reply.whole or reply.cut != len(seen.head) or seen.again is not None:
+            self._failure = AssertionError("a reply is handed over again that is not there")
+        seen.again = message
+        if not struct.unpack_from(">2I", message)[1] & _REFUSED_AGAIN:
+            bulk.token = ffi.cast("void *", len(self.seen))
+        return len(message)
 
     def _finished(self, _context: CData, token: CData) -> None:
         if token != ffi.cast("void *", len(self.seen)):
@@ -130,7 +147,7 @@ class Records:
 
 # --- what it reads ---
 
-_NOBODY = 2**32 - 1
+_NOBODY, _AGAIN, _REFUSED_AGAIN = 2**32 - 1, 2**31, 2**30
 _HEAD_MIN, _HEAD_MAX = 8, 1000
 _MESSAGE_MAX = 300_000
 _ANY_BULK = st.one_of(
@@ -143,12 +160,17 @@ _SIZES = st.lists(
 
 @dataclass(frozen=True)
 class Message:
-    """What a stream carries here: a head that tells its own and the bulk's length, data, a rest."""
+    """What a stream carries here: a head that tells its own and the bulk's length, data, a rest.
+
+    The head also tells whether it is wanted again with the rest, and whether it is nobody's then.
+    """
 
     head: bytes
     bulk: bytes
     rest: bytes
     nobodys: bool
+    again: bool = False
+    refused: bool = False
 
     @property
     def whole(self) -> bytes:
@@ -161,23 +183,31 @@ def messages(draw: st.DrawFn) -> Message:
     noise = random.Random(draw(st.integers(0, 1000)))
     nobodys = draw(st.integers(0, 4)) == 0
     head, bulk = draw(st.integers(_HEAD_MIN, _HEAD_MAX)), draw(_ANY_BULK)
-    lengths = struct.pack(">2I", head, _NOBODY if nobodys else bulk)
+    again, refused = draw(st.booleans()), draw(st.booleans())
+    flags = _AGAIN * again | _REFUSED_AGAIN * refused
+    lengths = struct.pack(">2I", head, _NOBODY if nobodys else bulk | flags)
     return Message(
         head=lengths + noise.randbytes(head - len(lengths)),
         bulk=noise.randbytes(bulk),
         rest=noise.randbytes(draw(st.integers(0, 10))),
         nobodys=nobodys,
+        again=again,
+        refused=refused,
     )
 
 
-def _wish(head: bytes) -> tuple[int, int] | None:
-    """Read a message's own lengths, of its head and its bulk data; None: more bytes are needed."""
+def _wish(head: bytes) -> tuple[int, int, bool] | None:
+    """Read a message's own lengths, of its head and its bulk data, and whether it is wanted again.
+
+    None: more bytes are needed.
+    """
     if len(head) < _HEAD_MIN:
         return None
     length, bulk = struct.unpack_from(">2I", head)
     if bulk == _NOBODY:
-        return len(head), -1
-    return (length, bulk) if len(head) >= length else None
+        return len(head), -1, False
+    again = bulk & _AGAIN > 0
+    return (length, bulk % _REFUSED_AGAIN, again) if len(head) >= length else None
 
 
 @given(st.lists(st.tuples(messages(), _SIZES), min_size=1, max_size=5), _SIZES)
@@ -186,12 +216,15 @@ def _wish(head: bytes) -> tuple[int, int] | None:
 def test_records_in_any_parts(
     testlib: CData, sent: list[tuple[Message, list[int]]], parts: list[int]
 ) -> None:
-    """However the records are cut into fragments and received: every reply, all data in place."""
+    """However the records are cut into fragments and received: every reply, all data in place.
+
+    Of a reply that is wanted again, the rest comes with its head, once the data is in place.
+    """
     stream = b"".join(record(one.whole, thrifty(fragments)) for one, fragments in sent)
     with Records(testlib, _MESSAGE_MAX) as records:
         records.feed(stream, thrifty(parts) or [len(stream)])
         assert len(records.seen) == len(sent)
-        for seen, (one, _) in zip(records.seen, sent, strict=True):
+        for seen, (one, fragments) in zip(records.seen, sent, strict=True):
             if one.nobodys:
                 assert seen.bulk is None
                 assert one.whole.startswith(seen.head)
@@ -199,7 +232,11 @@ def test_records_in_any_parts(
             else:
                 assert seen.bulk is not None
                 assert (seen.head, seen.bulk.content) == (one.head, one.bulk)
-                assert seen.finished == 1
+                if one.again and not fragments:
+                    assert seen.again == one.head + one.rest
+                else:
+                    assert seen.again in (None, one.head + one.rest)
+                assert seen.finished == (0 if seen.again and one.refused else 1)
 
 
 def thrifty(sizes: Sequence[int]) -> tuple[int, ...]:
