@@ -126,6 +126,14 @@ static bool unwrap(struct gss_mechanism *mechanism, bool earlier, uint8_t *token
 	return keys && krb5_unwrap(keys, KRB5_ACCEPTOR, token, length, plain, plain_length);
 }
 
+static bool unwrap_parts(struct gss_mechanism *mechanism, bool earlier, const struct iovec *parts,
+			 int count)
+{
+	struct krb5_keys *keys = keys_of(mechanism, earlier);
+
+	return keys && krb5_unwrap_parts(keys, KRB5_ACCEPTOR, parts, count);
+}
+
 /* --- making and ending --- */
 
 static void end(struct gss_mechanism *mechanism)
@@ -150,6 +158,8 @@ int kerberos_new(struct gss_mechanism **mechanism, const struct kerberos_terms *
 		.wrap = wrap,
 		.verify = verify,
 		.unwrap = unwrap,
+		.wrap_front = krb5_wrap_front,
+		.unwrap_parts = unwrap_parts,
 		.free = end,
 	};
 	struct kerberos *kerberos = calloc(1, sizeof(*kerberos));

@@ -52,6 +52,14 @@ struct gss_mechanism_ops {
 	bool (*unwrap)(struct gss_mechanism *mechanism, bool earlier, uint8_t *token,
 		       uint32_t length, uint8_t **plain, uint32_t *plain_length);
 
+	/* Of a token of which so many bytes are there: those before its plaintext, where that is as
+	 * long as wrap_size() lets it be, and in order. 0: it is not, or cannot be told. */
+	uint32_t (*wrap_front)(const uint8_t *token, uint32_t have);
+	/* unwrap() of such a token in parts, three at most, which stay where they are. The last one
+	 * has all that is behind the plaintext. */
+	bool (*unwrap_parts)(struct gss_mechanism *mechanism, bool earlier,
+			     const struct iovec *parts, int count);
+
 	void (*free)(struct gss_mechanism *mechanism);
 };
 

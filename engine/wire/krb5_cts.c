@@ -76,12 +76,94 @@ bool cts_end(struct cts_stream *stream)
 
 /* --- decryption --- */
 
-bool cts_decrypt(gnutls_cipher_hd_t cipher, uint8_t *text, size_t length)
-{
-	size_t rest = (length - 1) % CTS_BLOCK + 1, front = length - CTS_BLOCK - rest;
-	uint8_t *swapped = text + front, *stolen = swapped + CTS_BLOCK;
-	uint8_t last[CTS_BLOCK], before[CTS_BLOCK];
+/* A place in parts. */
+struct place {
+	const struct iovec *part;
+	size_t offset;
+};
 
+static uint8_t *at(const struct place *place)
+{
+	return (uint8_t *)place->part->iov_base + place->offset;
+}
+
+/* Bytes that lie together there, at most `most`. */
+static size_t together(struct place *place, size_t most)
+{
+	while (place->offset == place->part->iov_len)
+		*place = (struct place){place->part + 1, 0};
+	return min_of(most, place->part->iov_len - place->offset);
+}
+
+static void skip(struct place *place, size_t length)
+{
+	while (length) {
+		size_t piece = together(place, length);
+
+		place->offset += piece;
+		length -= piece;
+	}
+}
+
+static void copy_out(struct place place, uint8_t *to, size_t length)
+{
+	while (length) {
+		size_t piece = together(&place, length);
+
+		to = mempcpy(to, at(&place), piece);
+		place.offset += piece;
+		length -= piece;
+	}
+}
+
+static void copy_in(struct place place, const uint8_t *from, size_t length)
+{
+	while (length) {
+		size_t piece = together(&place, length);
+
+		memcpy(at(&place), from, piece);
+		from += piece;
+		place.offset += piece;
+		length -= piece;
+	}
+}
+
+/* Whole blocks: as many at once as lie together, and those that lie in two parts one by one. */
+static bool decrypt_blocks(gnutls_cipher_hd_t cipher, struct place *place, size_t length)
+{
+	bool decrypted = true;
+
+	while (length && decrypted) {
+		size_t blocks = together(place, length) / CTS_BLOCK * CTS_BLOCK;
+		uint8_t block[CTS_BLOCK];
+
+		if (blocks) {
+			decrypted = !gnutls_cipher_decrypt(cipher, at(place), blocks);
+		} else {
+			blocks = CTS_BLOCK;
+			copy_out(*place, block, blocks);
+			decrypted = !gnutls_cipher_decrypt(cipher, block, blocks);
+			copy_in(*place, block, blocks);
+		}
+		skip(place, blocks);
+		length -= blocks;
+	}
+	return decrypted;
+}
+
+bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count)
+{
+	struct place begin = {parts, 0}, end = begin;
+	uint8_t swapped[2 * CTS_BLOCK], *stolen = swapped + CTS_BLOCK;
+	uint8_t last[CTS_BLOCK], before[CTS_BLOCK];
+	size_t length = 0, rest, front;
+
+	for (int i = 0; i < count; i++)
+		length += parts[i].iov_len;
+	rest = (length - 1) % CTS_BLOCK + 1;
+	front = length - CTS_BLOCK - rest;
+	skip(&end, front);
+	copy_out(end, swapped, CTS_BLOCK + rest);
 	start_iv(cipher);
 	if (gnutls_cipher_decrypt2(cipher, swapped, CTS_BLOCK, last, sizeof(last)))
 		return false;
@@ -91,6 +173,9 @@ bool cts_decrypt(gnutls_cipher_hd_t cipher, uint8_t *text, size_t length)
 	for (size_t i = 0; i < rest; i++)
 		stolen[i] ^= last[i];
 	start_iv(cipher);
-	return (!front || !gnutls_cipher_decrypt(cipher, text, front)) &&
-	       !gnutls_cipher_decrypt2(cipher, before, sizeof(before), swapped, CTS_BLOCK);
+	if (!decrypt_blocks(cipher, &begin, front) ||
+	    gnutls_cipher_decrypt2(cipher, before, sizeof(before), swapped, CTS_BLOCK))
+		return false;
+	copy_in(end, swapped, CTS_BLOCK + rest);
+	return true;
 }

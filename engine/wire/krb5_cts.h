@@ -8,6 +8,7 @@
 #include <gnutls/crypto.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 enum { CTS_BLOCK = 16 };
 
@@ -27,5 +28,5 @@ void cts_put(struct cts_stream *stream, const void *bytes, size_t length);
  */
 bool cts_end(struct cts_stream *stream);
 
-/* In place, two blocks at least. False: the crypto library failed. */
-bool cts_decrypt(gnutls_cipher_hd_t cipher, uint8_t *text, size_t length);
+/* In place, two blocks at least, however they lie in parts. False: the crypto library failed. */
+bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count);

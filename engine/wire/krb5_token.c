@@ -61,13 +61,17 @@ static bool sum_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int coun
 }
 
 /* Of what is encrypted (RFC 3962), or of IV and ciphertext (RFC 8009). */
-static bool sum_text(const struct krb5_keys *keys, enum krb5_side side, const uint8_t *bytes,
-		     size_t length, uint8_t sum[KRB5_HMAC_MAX])
+static bool sum_text(const struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
+		     int count, uint8_t sum[KRB5_HMAC_MAX])
 {
 	static uint8_t iv[CTS_BLOCK];
 	const struct iovec front = {iv, sizeof(iv)};
+	gnutls_hmac_hd_t hmac = keys->sides[side].seal;
+	bool begun = add_parts(hmac, &front, keys->enctype->sha2);
+	bool added = add_parts(hmac, parts, count);
 
-	return sum_parts(keys->sides[side].seal, &front, keys->enctype->sha2, bytes, length, sum);
+	gnutls_hmac_output(hmac, sum);
+	return begun && added;
 }
 
 /* --- MIC --- */
@@ -140,6 +144,7 @@ bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 	};
 	uint8_t *text = token + HEADER, confounder[CONFOUNDER], sum[KRB5_HMAC_MAX];
 	struct cts_stream stream;
+	struct iovec sealed;
 	bool encrypted, summed;
 
 	if (gnutls_rnd(GNUTLS_RND_NONCE, confounder, sizeof(confounder)))
@@ -150,7 +155,8 @@ bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 		cts_put(&stream, parts[i].iov_base, parts[i].iov_len);
 	cts_put(&stream, &header, HEADER);
 	encrypted = cts_end(&stream);
-	summed = keys->enctype->sha2 ? sum_text(keys, side, text, stream.at - text, sum)
+	sealed = (struct iovec){text, stream.at - text};
+	summed = keys->enctype->sha2 ? sum_text(keys, side, &sealed, 1, sum)
 				     : sum_plain(own->seal, confounder, parts, count, &header, sum);
 	memcpy(token, &header, HEADER);
 	memcpy(stream.at, sum, keys->enctype->checksum_size);
@@ -179,46 +185,75 @@ static void rotate_left(uint8_t *bytes, size_t length, size_t count)
 	reverse(bytes, length);
 }
 
-/* True where the checksum behind these bytes is theirs. */
-static bool sum_ok(const struct krb5_keys *keys, enum krb5_side side, const uint8_t *text,
-		   size_t length)
+/* Where the last of these parts ends. */
+static uint8_t *end_of(const struct iovec *parts, int count)
+{
+	return (uint8_t *)parts[count - 1].iov_base + parts[count - 1].iov_len;
+}
+
+/* True where the checksum behind these parts is theirs. */
+static bool sum_ok(const struct krb5_keys *keys, enum krb5_side side, const struct iovec *text,
+		   int count)
 {
 	uint8_t sum[KRB5_HMAC_MAX];
 
-	return sum_text(keys, side, text, length, sum) &&
-	       !gnutls_memcmp(sum, text + length, keys->enctype->checksum_size);
+	return sum_text(keys, side, text, count, sum) &&
+	       !gnutls_memcmp(sum, end_of(text, count), keys->enctype->checksum_size);
 }
 
-static bool open_text(const struct krb5_keys *keys, enum krb5_side side, uint8_t *text,
-		      size_t length)
+/* Decrypts, and compares with the checksum. The last part has at least the header's copy. */
+static bool open_text(const struct krb5_keys *keys, enum krb5_side side, const struct iovec *text,
+		      int count, const struct header *header)
 {
 	gnutls_cipher_hd_t cipher = keys->sides[side].cipher;
+	bool opened = keys->enctype->sha2
+			      ? sum_ok(keys, side, text, count) && cts_decrypt(cipher, text, count)
+			      : cts_decrypt(cipher, text, count) && sum_ok(keys, side, text, count);
 
-	if (keys->enctype->sha2)
-		return sum_ok(keys, side, text, length) && cts_decrypt(cipher, text, length);
-	return cts_decrypt(cipher, text, length) && sum_ok(keys, side, text, length);
+	return opened && !memcmp(end_of(text, count) - HEADER, header, HEADER);
 }
 
 bool krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token, uint32_t length,
 		 uint8_t **plain, uint32_t *plain_length)
 {
-	uint32_t sum_size = keys->enctype->checksum_size, text_length, extra;
-	uint8_t *text = token + HEADER;
+	uint32_t size = krb5_wrap_size(keys), extra;
+	struct iovec text = {token + HEADER, length - HEADER - keys->enctype->checksum_size};
 	struct header header;
 
-	if (length < krb5_wrap_size(keys))
+	if (length < size)
 		return false;
 	memcpy(&header, token, HEADER);
 	if (!header_ok(&header, wrap_id, SEALED | flags_of(keys, side)))
 		return false;
-	rotate_left(text, length - HEADER, be16toh(header.right_rotation));
-	text_length = length - HEADER - sum_size;
-	if (!open_text(keys, side, text, text_length))
-		return false;
+	rotate_left(text.iov_base, length - HEADER, be16toh(header.right_rotation));
 	header.right_rotation = 0; /* as it was encrypted */
 	extra = be16toh(header.extra_count);
-	*plain = text + CONFOUNDER;
-	*plain_length = text_length - CONFOUNDER - HEADER - extra;
-	return extra <= text_length - CONFOUNDER - HEADER &&
-	       !memcmp(text + text_length - HEADER, &header, HEADER);
+	*plain = token + KRB5_WRAP_FRONT;
+	*plain_length = length - size - extra;
+	return open_text(keys, side, &text, 1, &header) && extra <= length - size;
+}
+
+uint32_t krb5_wrap_front(const uint8_t *token, uint32_t have)
+{
+	struct header header;
+
+	if (have < HEADER)
+		return 0;
+	memcpy(&header, token, HEADER);
+	return header.extra_count || header.right_rotation ? 0 : KRB5_WRAP_FRONT;
+}
+
+bool krb5_unwrap_parts(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
+		       int count)
+{
+	struct iovec text[KRB5_PARTS_MAX];
+	struct header header;
+
+	memcpy(text, parts, count * sizeof(*parts));
+	memcpy(&header, text[0].iov_base, HEADER);
+	text[0].iov_base = (uint8_t *)text[0].iov_base + HEADER;
+	text[0].iov_len -= HEADER;
+	text[count - 1].iov_len -= keys->enctype->checksum_size;
+	return header_ok(&header, wrap_id, SEALED | flags_of(keys, side)) &&
+	       open_text(keys, side, text, count, &header);
 }

@@ -14,9 +14,10 @@
 enum krb5_side { KRB5_INITIATOR, KRB5_ACCEPTOR };
 
 enum {
-	KRB5_MIC_MAX = 40,	/* bytes of the longest MIC token */
-	KRB5_WRAP_FRONT = 32,	/* of a Wrap token, before its plaintext: header and confounder */
-	KRB5_WRAP_BACK_MAX = 40 /* of a Wrap token, behind its plaintext, at most */
+	KRB5_MIC_MAX = 40,	 /* bytes of the longest MIC token */
+	KRB5_WRAP_FRONT = 32,	 /* of a Wrap token, before its plaintext: header and confounder */
+	KRB5_WRAP_BACK_MAX = 40, /* of a Wrap token, behind its plaintext, at most */
+	KRB5_PARTS_MAX = 3
 };
 
 /* A context's key, and what is derived from it. */
@@ -55,3 +56,13 @@ bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
  */
 bool krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token, uint32_t length,
 		 uint8_t **plain, uint32_t *plain_length);
+
+/* KRB5_WRAP_FRONT, where a token that begins so is neither rotated nor has filler; else, or where
+ * that is not there yet, 0. */
+uint32_t krb5_wrap_front(const uint8_t *token, uint32_t have);
+/*
+ * krb5_unwrap() of such a token in parts, KRB5_PARTS_MAX at most. What is before and behind the
+ * plaintext lies in the first and in the last one.
+ */
+bool krb5_unwrap_parts(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
+		       int count);

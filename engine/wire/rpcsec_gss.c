@@ -377,6 +377,41 @@ static bool unwrap_privacy(struct rpc_credentials *credentials, const struct rpc
 	return right && take_body(gss, in, plain, plain_length);
 }
 
+static uint32_t lead_privacy(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
+			     struct xdr_in in, uint32_t length, uint32_t results)
+{
+	struct rpcsec_gss *gss = gss_of(credentials);
+	const struct gss_mechanism_ops *ops = gss->terms.mechanism->ops;
+	uint32_t token = xdr_get_u32(&in), front;
+
+	if (stamp->context != gss->context || length != LENGTH + token ||
+	    token != NUMBER + results + ops->wrap_size(gss->terms.mechanism))
+		return 0;
+	front = ops->wrap_front(in.at, in.end - in.at);
+	return front ? LENGTH + front + NUMBER : 0;
+}
+
+static bool unwrap_privacy_around(struct rpc_credentials *credentials,
+				  const struct rpc_stamp *stamp, struct xdr_in *in,
+				  const struct iovec *data, const uint8_t *behind)
+{
+	struct rpcsec_gss *gss = gss_of(credentials);
+	struct gss_mechanism *mechanism = gss->terms.mechanism;
+	const uint8_t *token = in->at + LENGTH;
+	const struct iovec parts[] = {
+		{(void *)token, behind - token},
+		*data,
+		{(void *)behind, in->end - behind},
+	};
+	const uint8_t *plain = token + mechanism->ops->wrap_front(token, parts[0].iov_len);
+	bool right;
+
+	sampled_begin(crypto(gss));
+	right = mechanism->ops->unwrap_parts(mechanism, gss->earlier, parts, 3);
+	sampled_end(crypto(gss));
+	return right && take_body(gss, in, plain, behind - plain);
+}
+
 /* --- the context --- */
 
 /* The present context serves on, where there is one. */
@@ -678,6 +713,8 @@ static const struct rpc_flavor flavors[] = {
 			.check = check,
 			.wrap = wrap_privacy,
 			.unwrap = unwrap_privacy,
+			.lead = lead_privacy,
+			.unwrap_around = unwrap_privacy_around,
 			.context = &context_ops,
 		},
 };

@@ -109,6 +109,15 @@ static inline bool mechanism_unwrap(struct gss_mechanism *base, bool earlier, ui
 				plain, plain_length);
 }
 
+static inline bool mechanism_unwrap_parts(struct gss_mechanism *base, bool earlier,
+					  const struct iovec *parts, int count)
+{
+	uint32_t n = mechanism_of(base)->made - earlier;
+
+	return n && krb5_unwrap_parts(mechanism_keys(mechanism_of(base), n), KRB5_ACCEPTOR, parts,
+				      count);
+}
+
 /* It belongs to whoever has made it. */
 static inline void mechanism_free(struct gss_mechanism *base)
 {
@@ -124,6 +133,8 @@ static const struct gss_mechanism_ops mechanism_ops = {
 	.wrap = mechanism_wrap,
 	.verify = mechanism_verify,
 	.unwrap = mechanism_unwrap,
+	.wrap_front = krb5_wrap_front,
+	.unwrap_parts = mechanism_unwrap_parts,
 	.free = mechanism_free,
 };
 

@@ -60,6 +60,26 @@ static void own_mic(struct krb5_keys *keys, enum krb5_side side, const struct io
 	free(mic);
 }
 
+/* The same token in parts: its plaintext stays where it is. */
+static void own_wrap_in_parts(struct krb5_keys *keys, enum krb5_side side,
+			      const struct iovec *parts, uint32_t sequence)
+{
+	size_t sum = parts[1].iov_len + parts[2].iov_len, length = sum + krb5_wrap_size(keys);
+	uint8_t *token = malloc(length), *cut = token + KRB5_WRAP_FRONT + parts[1].iov_len;
+	const struct iovec cut_up[] = {
+		{token, KRB5_WRAP_FRONT + parts[1].iov_len},
+		{cut, parts[2].iov_len / 2},
+		{cut + parts[2].iov_len / 2,
+		 length - sum - KRB5_WRAP_FRONT + (parts[2].iov_len + 1) / 2},
+	};
+
+	expect(krb5_wrap(keys, side, sequence, parts, PARTS, token));
+	expect(krb5_wrap_front(token, (uint32_t)length) == KRB5_WRAP_FRONT);
+	expect(krb5_unwrap_parts(keys, side, cut_up, PARTS));
+	expect(!memcmp(token + KRB5_WRAP_FRONT, parts[1].iov_base, sum));
+	free(token);
+}
+
 static void own_wrap(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
 		     uint32_t bit)
 {
@@ -74,6 +94,7 @@ static void own_wrap(struct krb5_keys *keys, enum krb5_side side, const struct i
 	token[PEER_HEADER + bit / 8 % (length - PEER_HEADER)] ^= 1 << bit % 8;
 	expect(!unwrap(keys, side, token, length, &plain, &plain_length));
 	free(token);
+	own_wrap_in_parts(keys, side, parts, bit);
 }
 
 /* Begins with which bit to turn over, and where the message is cut. */

@@ -180,6 +180,17 @@ static bool unwrap(struct gss_mechanism *base, bool earlier, uint8_t *token, uin
 	return token_unwrap(server_key_of(base, earlier), token, length, plain, plain_length);
 }
 
+static uint32_t wrap_front(const uint8_t *token, uint32_t have)
+{
+	return TOKEN_WRAP;
+}
+
+static bool unwrap_parts(struct gss_mechanism *base, bool earlier, const struct iovec *parts,
+			 int count)
+{
+	return token_unwrap_parts(server_key_of(base, earlier), parts, count);
+}
+
 /* --- making and ending --- */
 
 static void end(struct gss_mechanism *base)
@@ -202,6 +213,8 @@ struct mechanism *mechanism_new(void)
 		.wrap = wrap,
 		.verify = verify,
 		.unwrap = unwrap,
+		.wrap_front = wrap_front,
+		.unwrap_parts = unwrap_parts,
 		.free = end,
 	};
 	struct mechanism *mechanism = calloc(1, sizeof(*mechanism));

@@ -50,16 +50,19 @@ bool token_mic_ok(uint64_t key, const struct iovec *parts, int count, const uint
 	return length == TOKEN_MIC && !memcmp(mic, &sum, TOKEN_MIC);
 }
 
-/* Encrypts and decrypts. */
-static void cipher(uint64_t key, uint8_t *text, uint32_t length)
+/* Encrypts and decrypts, however the bytes lie in parts. */
+static void cipher(uint64_t key, const struct iovec *parts, int count)
 {
-	for (uint32_t at = 0; at < length; at += sizeof(key)) {
-		uint32_t part = length - at < sizeof(key) ? length - at : sizeof(key);
-		uint64_t word = 0, stream = mix(key + at);
+	uint64_t stream = 0, length = 0;
 
-		memcpy(&word, text + at, part);
-		word ^= stream;
-		memcpy(text + at, &word, part);
+	for (int i = 0; i < count; i++) {
+		uint8_t *at = parts[i].iov_base, *end = at + parts[i].iov_len;
+
+		for (; at < end; at++) {
+			if (length % sizeof(stream) == 0)
+				stream = mix(key + length);
+			*at ^= (uint8_t)(stream >> 8 * (length++ % sizeof(stream)));
+		}
 	}
 }
 
@@ -67,26 +70,37 @@ static void cipher(uint64_t key, uint8_t *text, uint32_t length)
 void token_wrap(uint64_t key, const struct iovec *parts, int count, uint8_t *token)
 {
 	uint64_t sum = sum_of(key, parts, count);
-	uint8_t *text = token + TOKEN_WRAP;
+	uint8_t *end = token + TOKEN_WRAP;
+	struct iovec text = {end, 0};
 
 	memcpy(token, &sum, sizeof(sum));
 	for (int i = 0; i < count; i++)
-		text = mempcpy(text, parts[i].iov_base, parts[i].iov_len);
-	cipher(key ^ sum, token + TOKEN_WRAP, (uint32_t)(text - token) - TOKEN_WRAP);
+		end = mempcpy(end, parts[i].iov_base, parts[i].iov_len);
+	text.iov_len = (size_t)(end - token) - TOKEN_WRAP;
+	cipher(key ^ sum, &text, 1);
+}
+
+bool token_unwrap_parts(uint64_t key, const struct iovec *parts, int count)
+{
+	struct iovec text[3];
+	uint64_t sum;
+
+	memcpy(text, parts, (size_t)count * sizeof(*parts));
+	memcpy(&sum, text[0].iov_base, sizeof(sum));
+	text[0].iov_base = (uint8_t *)text[0].iov_base + TOKEN_WRAP;
+	text[0].iov_len -= TOKEN_WRAP;
+	cipher(key ^ sum, text, count);
+	return sum == sum_of(key, text, count);
 }
 
 bool token_unwrap(uint64_t key, uint8_t *token, uint32_t length, uint8_t **plain,
 		  uint32_t *plain_length)
 {
-	struct iovec text;
-	uint64_t sum;
+	const struct iovec part = {token, length};
 
 	if (length < TOKEN_WRAP)
 		return false;
-	memcpy(&sum, token, sizeof(sum));
-	text = (struct iovec){token + TOKEN_WRAP, length - TOKEN_WRAP};
-	cipher(key ^ sum, text.iov_base, (uint32_t)text.iov_len);
-	*plain = text.iov_base;
-	*plain_length = (uint32_t)text.iov_len;
-	return sum == sum_of(key, &text, 1);
+	*plain = token + TOKEN_WRAP;
+	*plain_length = length - TOKEN_WRAP;
+	return token_unwrap_parts(key, &part, 1);
 }

@@ -31,3 +31,5 @@ bool token_mic_ok(uint64_t key, const struct iovec *parts, int count, const uint
 void token_wrap(uint64_t key, const struct iovec *parts, int count, uint8_t *token);
 bool token_unwrap(uint64_t key, uint8_t *token, uint32_t length, uint8_t **plain,
 		  uint32_t *plain_length);
+/* The same of a token in three parts at most; the first has more than TOKEN_WRAP bytes. */
+bool token_unwrap_parts(uint64_t key, const struct iovec *parts, int count);

@@ -149,6 +149,19 @@ class Keys:
         assert plain[0] == memory.at + CONSTANTS.KRB5_WRAP_FRONT
         return bytes(ffi.buffer(plain[0], size[0]))
 
+    def front(self, token: bytes, have: int | None = None) -> int:
+        """Return how much of a token is before its plaintext, where it is plainly sealed."""
+        memory = Guarded(len(token), token)
+        return int(self._lib.krb5_wrap_front(memory.at, len(token) if have is None else have))
+
+    def unwrap_parts(self, side: int, parts: list[bytes]) -> bytes | None:
+        """Return the plaintext of a token in parts, where it lies in them."""
+        vector, memory = vector_of(parts)
+        said = self._lib.krb5_unwrap_parts(self._keys, side, vector, len(parts))
+        assert all(part.intact for part in memory)
+        front, back = CONSTANTS.KRB5_WRAP_FRONT, self.sizes[1] - CONSTANTS.KRB5_WRAP_FRONT
+        return b"".join(part.content for part in memory)[front:-back] if said else None
+
 
 def vector_of(parts: list[bytes]) -> tuple[CData, list[Guarded]]:
     """Return them as struct iovec, an empty one at NULL, and their memory."""
@@ -207,6 +220,35 @@ def test_what_mit_wrapped_is_read(
     keys = Keys(testlib, message)
     assert keys.unwrap(message.side, wrap(message, extra, rotation)) == message.data
     assert keys.unwrap(1 - message.side, wrap(message, extra, rotation)) is None
+
+
+@given(messages(), st.data())
+def test_what_mit_wrapped_is_read_in_parts(
+    testlib: CData, message: Message, draw: st.DataObject
+) -> None:
+    """However its plaintext is cut; with a bit turned over it is not."""
+    keys, token = Keys(testlib, message), wrap(message)
+    place = st.integers(front := keys.front(token), front + len(message.data))
+    places = sorted(draw.draw(st.tuples(place, place)))
+
+    def unwrap(token: bytes, side: int = message.side) -> bytes | None:
+        parts = [token[a:b] for a, b in pairwise([0, *places, len(token)])]
+        return keys.unwrap_parts(side, parts)
+
+    assert unwrap(token) == message.data
+    assert unwrap(token, 1 - message.side) is None
+    bit = draw.draw(st.integers(0, 8 * len(token) - 1))
+    assert unwrap((int.from_bytes(token) ^ 1 << bit).to_bytes(len(token))) is None
+
+
+@given(messages(), *[st.integers(0, 1) | st.integers(0, U16)] * 2)
+def test_tokens_whose_plaintext_is_not_in_order(
+    testlib: CData, message: Message, extra: int, rotation: int
+) -> None:
+    """Their header says so, once it is there."""
+    keys, token = Keys(testlib, message), wrap_header(message, extra, rotation)
+    expected = 0 if extra or rotation else CONSTANTS.KRB5_WRAP_FRONT
+    assert [keys.front(token, have) for have in range(HEADER + 1)] == [0] * HEADER + [expected]
 
 
 @pytest.mark.parametrize("enctype", KEY_SIZES)
