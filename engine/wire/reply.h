@@ -23,8 +23,8 @@ enum { RPC_TAIL_MAX = 48 };
 /* The bulk data of one call. */
 struct rpc_payload {
 	void *at;
-	uint32_t length; /* 0: the call has none */
-	bool incoming;	 /* its reply brings it, up to so many bytes; else the call carries it */
+	uint32_t length;   /* 0: the call has none */
+	bool incoming;	   /* its reply brings it, up to so many bytes; else the call carries it */
 	bool stays_inline; /* no device moves it: it is not DDP-eligible (RFC 8166, 3.1) */
 	/* Bytes behind it and its pad, such as a checksum, up to RPC_TAIL_MAX: queue() copies them.
 	 */
