@@ -11,6 +11,7 @@
 
 #include "stats/counters.h"
 #include "transport/tls_credentials.h"
+#include "transport/tls_why.h"
 #include "transport/transport.h"
 #include "util.h"
 
@@ -36,50 +37,6 @@ static uint32_t length_of(const struct tls_bytes *bytes)
 
 /* --- what GnuTLS says --- */
 
-static void say_alert(struct tls_session *session)
-{
-	gnutls_alert_description_t alert = gnutls_alert_get(session->gnutls);
-	const char *hint = "its log says why";
-
-	switch ((int)alert) {
-	case GNUTLS_A_CERTIFICATE_REQUIRED:
-		hint = "it wants a client's certificate: xprtsec=mtls, tls_cert= and tls_key=";
-		break;
-	case GNUTLS_A_PROTOCOL_VERSION: hint = "it does not speak TLS 1.3, which RPC needs"; break;
-	case GNUTLS_A_UNKNOWN_CA:
-	case GNUTLS_A_BAD_CERTIFICATE:
-	case GNUTLS_A_UNSUPPORTED_CERTIFICATE:
-	case GNUTLS_A_CERTIFICATE_REVOKED:
-	case GNUTLS_A_CERTIFICATE_EXPIRED:
-	case GNUTLS_A_CERTIFICATE_UNKNOWN:
-	case GNUTLS_A_ACCESS_DENIED:
-		hint = "is tls_cert= signed by an authority that it trusts?";
-		break;
-	}
-	snprintf(session->why, RPC_WHY_MAX, "the server ended TLS by the alert \"%s\": %s",
-		 gnutls_alert_get_name(alert) ?: "unknown", hint);
-}
-
-static void say_certificate(struct tls_session *session)
-{
-	unsigned int status = gnutls_session_get_verify_cert_status(session->gnutls);
-	const char *what = "is not trusted: tls_ca= names the authority that signed it";
-
-	if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
-		what = "is signed by an algorithm too weak: the server needs a new one";
-	else if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
-		; /* of one that nobody vouches for nothing else matters */
-	else if (status & GNUTLS_CERT_UNEXPECTED_OWNER)
-		what = "is for another name: connect by one that it has, or give tls_name=";
-	else if (status & GNUTLS_CERT_EXPIRED)
-		what = "has expired: the server needs a new one";
-	else if (status & GNUTLS_CERT_NOT_ACTIVATED)
-		what = "is not valid yet: is the clock right, here and there?";
-	else if (status & GNUTLS_CERT_REVOKED)
-		what = "was revoked: the server needs a new one";
-	snprintf(session->why, RPC_WHY_MAX, "the server's certificate %s", what);
-}
-
 /* The errno of one of GnuTLS's codes. Once failed it stays so, for the reason that was first. */
 static int result_of(struct tls_session *session, ssize_t code)
 {
@@ -93,9 +50,10 @@ static int result_of(struct tls_session *session, ssize_t code)
 	if (session->ended)
 		session->failed = -ECONNRESET;
 	else if (code == GNUTLS_E_FATAL_ALERT_RECEIVED)
-		say_alert(session);
+		tls_why_alert(session->why, gnutls_alert_get(session->gnutls));
 	else if (code == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
-		say_certificate(session);
+		tls_why_certificate(session->why,
+				    gnutls_session_get_verify_cert_status(session->gnutls));
 	else
 		snprintf(session->why, RPC_WHY_MAX, "%s", gnutls_strerror((int)code));
 	return session->failed;

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "transport/tls_why.h"
+
+#include <stdio.h>
+
+#include "transport/transport.h"
+
+void tls_why_alert(char *why, gnutls_alert_description_t alert)
+{
+	const char *hint = "its log says why";
+
+	switch ((int)alert) {
+	case GNUTLS_A_CERTIFICATE_REQUIRED:
+		hint = "it wants a client's certificate: xprtsec=mtls, tls_cert= and tls_key=";
+		break;
+	case GNUTLS_A_PROTOCOL_VERSION: hint = "it does not speak TLS 1.3, which RPC needs"; break;
+	case GNUTLS_A_UNKNOWN_CA:
+	case GNUTLS_A_BAD_CERTIFICATE:
+	case GNUTLS_A_UNSUPPORTED_CERTIFICATE:
+	case GNUTLS_A_CERTIFICATE_REVOKED:
+	case GNUTLS_A_CERTIFICATE_EXPIRED:
+	case GNUTLS_A_CERTIFICATE_UNKNOWN:
+	case GNUTLS_A_ACCESS_DENIED:
+		hint = "is tls_cert= signed by an authority that it trusts?";
+		break;
+	}
+	snprintf(why, RPC_WHY_MAX, "the server ended TLS by the alert \"%s\": %s",
+		 gnutls_alert_get_name(alert) ?: "unknown", hint);
+}
+
+void tls_why_certificate(char *why, unsigned int status)
+{
+	const char *what = "is not trusted: tls_ca= names the authority that signed it";
+
+	if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
+		what = "is signed by an algorithm too weak: the server needs a new one";
+	else if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
+		; /* of one that nobody vouches for nothing else matters */
+	else if (status & GNUTLS_CERT_UNEXPECTED_OWNER)
+		what = "is for another name: connect by one that it has, or give tls_name=";
+	else if (status & GNUTLS_CERT_EXPIRED)
+		what = "has expired: the server needs a new one";
+	else if (status & GNUTLS_CERT_NOT_ACTIVATED)
+		what = "is not valid yet: is the clock right, here and there?";
+	else if (status & GNUTLS_CERT_REVOKED)
+		what = "was revoked: the server needs a new one";
+	snprintf(why, RPC_WHY_MAX, "the server's certificate %s", what);
+}

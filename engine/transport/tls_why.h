@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* tls_why.h - why TLS has failed, and what to do, in `why` of RPC_WHY_MAX bytes. */
+#pragma once
+
+#include <gnutls/gnutls.h>
+
+/* The server has ended it by an alert (RFC 8446, 6). */
+void tls_why_alert(char *why, gnutls_alert_description_t alert);
+
+/* Its certificate was not taken: gnutls_session_get_verify_cert_status(). */
+void tls_why_certificate(char *why, unsigned int status);
