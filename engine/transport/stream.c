@@ -30,6 +30,35 @@ void stream_free(struct stream *stream)
 	free(stream->heads);
 }
 
+/* --- the socket --- */
+
+/* One span, which is what any number of READs make, costs less by the plainer call. */
+ssize_t stream_send(struct stream *stream, struct iovec *spans, int count)
+{
+	const struct msghdr message = {.msg_iov = spans, .msg_iovlen = (size_t)count};
+	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+	ssize_t length;
+
+	stream->base.counters->syscalls++;
+	length = count == 1 ? send(stream->fd, spans->iov_base, spans->iov_len, flags)
+			    : sendmsg(stream->fd, &message, flags);
+
+	return length < 0 ? -errno : length;
+}
+
+ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool wait)
+{
+	struct msghdr message = {.msg_iov = space, .msg_iovlen = (size_t)count};
+	const int flags = wait ? 0 : MSG_DONTWAIT;
+	ssize_t length;
+
+	stream->base.counters->syscalls++;
+	length = count == 1 ? recv(stream->fd, space->iov_base, space->iov_len, flags)
+			    : recvmsg(stream->fd, &message, flags);
+
+	return length < 0 ? -errno : length;
+}
+
 /* --- sending --- */
 
 static bool unsent(const struct stream *stream)

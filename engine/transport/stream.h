@@ -32,6 +32,10 @@ struct stream_io {
 	ssize_t (*read)(struct stream *stream, struct iovec *space, int count, bool wait);
 };
 
+/* A stream_io: the socket's bytes as they are. */
+ssize_t stream_send(struct stream *stream, struct iovec *spans, int count);
+ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool wait);
+
 struct stream {
 	struct rpc_channel base;
 	const struct stream_io *io;

@@ -7,36 +7,9 @@
 #include "transport/tcp_connect.h"
 #include "transport/tcp_socket.h"
 
-/* One span, which is what any number of READs make, costs less by the plainer call. */
-static ssize_t tcp_write(struct stream *stream, struct iovec *spans, int count)
-{
-	const struct msghdr message = {.msg_iov = spans, .msg_iovlen = (size_t)count};
-	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
-	ssize_t length;
-
-	stream->base.counters->syscalls++;
-	length = count == 1 ? send(stream->fd, spans->iov_base, spans->iov_len, flags)
-			    : sendmsg(stream->fd, &message, flags);
-
-	return length < 0 ? -errno : length;
-}
-
-static ssize_t tcp_read(struct stream *stream, struct iovec *space, int count, bool wait)
-{
-	struct msghdr message = {.msg_iov = space, .msg_iovlen = (size_t)count};
-	const int flags = wait ? 0 : MSG_DONTWAIT;
-	ssize_t length;
-
-	stream->base.counters->syscalls++;
-	length = count == 1 ? recv(stream->fd, space->iov_base, space->iov_len, flags)
-			    : recvmsg(stream->fd, &message, flags);
-
-	return length < 0 ? -errno : length;
-}
-
 static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 {
-	static const struct stream_io io = {tcp_write, tcp_read};
+	static const struct stream_io io = {stream_send, stream_recv};
 	struct stream *tcp = calloc(1, sizeof(*tcp));
 	int error = -ENOMEM;
 

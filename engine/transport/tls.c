@@ -96,19 +96,13 @@ static void enter(struct tls *tls, enum stage stage)
 		tls->began = clock_now();
 }
 
-/* recv(2) and send(2), or TLS. */
+/* The probe goes in clear. */
 static ssize_t move_null(struct tls *tls, bool out, struct iovec *span)
 {
-	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
-	ssize_t length;
+	static const struct stream_io clear = {stream_send, stream_recv};
+	const struct stream_io *io = tls->stage == STAGE_NULL ? tls->stream.io : &clear;
 
-	if (tls->stage == STAGE_NULL)
-		return out ? tls_session_write(&tls->session, span, 1)
-			   : tls_session_read(&tls->session, span, 1, false);
-	tls->stream.base.counters->syscalls++;
-	length = out ? send(tls->stream.fd, span->iov_base, span->iov_len, flags)
-		     : recv(tls->stream.fd, span->iov_base, span->iov_len, flags);
-	return length < 0 ? -errno : length;
+	return out ? io->write(&tls->stream, span, 1) : io->read(&tls->stream, span, 1, false);
 }
 
 /* Bytes of the reply that are missing, as far as is known. */
