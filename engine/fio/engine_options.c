@@ -5,6 +5,7 @@
 #include "nfs/meta.h"
 #include "pool/pool.h"
 #include "pool/spread.h"
+#include "transport/tls.h"
 
 #include "optgroup.h"
 
@@ -259,6 +260,18 @@ struct fio_option engine_option_table[] = {
 		AT(tls_name),
 		.help = "xprtsec=tls, mtls: the name or address that the server's certificate must "
 			"have (default: the host as the pool names it)",
+	},
+	{
+		OPTION("ktls", STR, "TLS by the kernel"),
+		AT(ktls),
+		.def = "auto",
+		.posval =
+			{
+				VALUE("auto", KTLS_AUTO, "By the kernel where it can"),
+				VALUE("1", KTLS_ON, "By the kernel, or not at all"),
+				VALUE("0", KTLS_OFF, "By GnuTLS"),
+			},
+		.help = "xprtsec=tls, mtls: who encrypts and decrypts",
 	},
 	{
 		OPTION("security", STR, "Security flavor"), /* --sec is fio's --section */

@@ -28,6 +28,7 @@ struct engine_options {
 	char *localaddr;
 	unsigned int xprtsec; /* enum path_xprtsec */
 	char *tls_ca, *tls_cert, *tls_key, *tls_name;
+	unsigned int ktls;     /* enum tls_ktls */
 	unsigned int security; /* enum path_sec */
 	char *principal, *keytab, *ccache, *server_principal;
 	unsigned int stable;		 /* enum io_stable */

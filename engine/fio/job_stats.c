@@ -185,7 +185,7 @@ static void summarise(const struct job *job)
 static void tell_tls(const struct job *job)
 {
 	const struct transport_counters *last = NULL;
-	uint64_t count = 0, time = 0, handshakes = 0;
+	uint64_t count = 0, ktls = 0, time = 0, handshakes = 0;
 
 	for (uint32_t i = 0; i < job->group.job.conn_count; i++) {
 		const struct transport_counters *one = &job->group.conns[i]->transport;
@@ -194,13 +194,14 @@ static void tell_tls(const struct job *job)
 			continue;
 		last = one;
 		count++;
+		ktls += one->ktls;
 		time += one->handshake_time;
 		handshakes += one->handshakes;
 	}
 	if (last)
 		job_log_summary("TLS: %" PRIu64 " connection%s with %s, %" PRIu64
-				" handshakes (msec): avg=%.2f",
-				count, count == 1 ? "" : "s", last->cipher, handshakes,
+				" by kTLS, %" PRIu64 " handshakes (msec): avg=%.2f",
+				count, count == 1 ? "" : "s", last->cipher, ktls, handshakes,
 				(double)time / (double)handshakes / MSEC);
 }
 

@@ -142,6 +142,7 @@ static struct path_terms terms_of(const struct engine_options *eo)
 				.ccache = eo->ccache,
 				.server_principal = eo->server_principal,
 			},
+		.ktls = eo->ktls,
 		.stateless = eo->stateless,
 		.trunks = eo->trunking,
 		.log = job_log,

@@ -185,6 +185,7 @@ static int tls_terms(const struct path_terms *terms, const struct pool_path *pat
 	int error;
 
 	config->xprtsec = CHOOSE(&path->args, ARG_XPRTSEC, xprtsec);
+	config->ktls = terms->ktls;
 	if (config->xprtsec == XPRTSEC_NONE)
 		return 0;
 	error = copy_tls(terms, path, config);
@@ -380,10 +381,11 @@ int path_config_check(const struct path_terms *terms, const struct pool *pool)
 	const struct path_args *args = &terms->args;
 	const struct security tls = {
 		.arguments = ARG_TLS_CA | ARG_TLS_CERT | ARG_TLS_KEY | ARG_TLS_NAME,
-		.given = args->tls_ca || args->tls_cert || args->tls_key || args->tls_name,
+		.given = args->tls_ca || args->tls_cert || args->tls_key || args->tls_name ||
+			 terms->ktls,
 		.asked = asks_for_tls,
-		.refusal = "tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in clear: give "
-			   "xprtsec=tls or mtls too, or leave them out",
+		.refusal = "tls_ca=, tls_cert=, tls_key=, tls_name= and ktls= mean nothing in "
+			   "clear: give xprtsec=tls or mtls too, or leave them out",
 	};
 	const struct security kerberos = {
 		.arguments = ARG_PRINCIPAL | ARG_KEYTAB | ARG_CCACHE | ARG_SERVER_PRINCIPAL,

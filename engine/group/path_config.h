@@ -9,9 +9,11 @@
 
 struct path_terms {
 	struct path_args
-		args;	/* where a path names none of its own; `set` and `family` count not */
-	bool stateless; /* path_config's */
-	bool trunks;	/* the same */
+		args; /* where a path names none of its own; `set` and `family` count not */
+	/* path_config's: */
+	enum tls_ktls ktls;
+	bool stateless;
+	bool trunks;
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 

@@ -44,6 +44,7 @@ struct path_config {
 	enum path_xprtsec xprtsec;
 	char *tls_ca, *tls_cert, *tls_key; /* files, or NULL */
 	char *tls_name;			   /* that the server's certificate must have */
+	enum tls_ktls ktls;
 	enum path_sec sec;
 	/* sec=krb5 and the like: the client's, or NULL for what its library takes */
 	char *principal, *keytab, *ccache;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/path_tls.h"
 
+#include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "nfs/nfs3.h"
 #include "nfs/version.h"
@@ -18,6 +20,15 @@ static void say_mount(const struct path *path)
 			      path->config.label, pool_xprtsec_word(path->config.xprtsec));
 }
 
+static int check_kernel(const struct path_config *config, char *why)
+{
+	if (config->ktls != KTLS_ON || ktls_there())
+		return 0;
+	snprintf(why, RPC_WHY_MAX,
+		 "ktls=1: this kernel has no TLS: modprobe tls, or leave ktls= out");
+	return -EPROTONOSUPPORT;
+}
+
 int path_tls_open(struct path *path)
 {
 	const struct path_config *config = &path->config;
@@ -32,7 +43,7 @@ int path_tls_open(struct path *path)
 
 	if (config->xprtsec == XPRTSEC_NONE)
 		return 0;
-	error = tls_credentials_new(&path->tls, &files, why);
+	error = check_kernel(config, why) ?: tls_credentials_new(&path->tls, &files, why);
 	if (error) {
 		path->job.log("%s: xprtsec=%s: %s", config->label,
 			      pool_xprtsec_word(config->xprtsec), why);
@@ -41,6 +52,7 @@ int path_tls_open(struct path *path)
 	say_mount(path);
 	path->tls_terms = (struct tls_terms){
 		.credentials = path->tls,
+		.ktls = config->ktls,
 		.mutual = own,
 		.name = config->tls_name,
 		.program = NFS_PROGRAM,

@@ -16,6 +16,7 @@ static void write_rdma(FILE *out, const struct transport_counters *transport)
 static void write_tls(FILE *out, const struct transport_counters *transport)
 {
 	line_string(out, "cipher", transport->cipher);
+	line_number(out, "ktls", transport->ktls);
 	line_number(out, "handshakes", transport->handshakes);
 	fprintf(out, "\"handshake_mean_us\": %.3f, ",
 		microseconds(transport->handshake_time) / (double)transport->handshakes);
@@ -29,10 +30,14 @@ static void write_kerberos(FILE *out, const struct security_counters *security)
 		microseconds(security->context_time) / (double)security->contexts);
 }
 
-/* Encryption and checksums of messages, by either. */
-static void write_crypto(FILE *out, uint64_t nanoseconds)
+/* Encryption and checksums of messages, by either. What the kernel encrypts is within its calls. */
+static void write_crypto(FILE *out, const struct counters *counters,
+			 const struct transport_counters *transport)
 {
-	fprintf(out, "\"crypto_ms\": %.3f, ", microseconds(nanoseconds) / 1e3);
+	uint64_t total = transport->crypto.total + counters->security.crypto.total;
+
+	if (counters->security.contexts || (transport->handshakes && !transport->ktls))
+		fprintf(out, "\"crypto_ms\": %.3f, ", microseconds(total) / 1e3);
 }
 
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
@@ -54,8 +59,7 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 		write_tls(out, transport);
 	if (counters->security.contexts)
 		write_kerberos(out, &counters->security);
-	if (transport->handshakes || counters->security.contexts)
-		write_crypto(out, transport->crypto.total + counters->security.crypto.total);
+	write_crypto(out, counters, transport);
 	line_number(out, "read_ops", counters->read_ops);
 	line_number(out, "read_bytes", counters->read_bytes);
 	line_number(out, "write_ops", counters->write_ops);

@@ -2,6 +2,7 @@
 /* counters.h - what one connection has done, and its line in the stats file. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -39,6 +40,7 @@ struct transport_counters {
 	/* TLS's alone */
 	uint64_t handshakes, handshake_time; /* nanoseconds, of all of them */
 	const char *cipher;		     /* of the latest, such as "AES-256-GCM" */
+	bool ktls;			     /* the kernel has the latest's keys */
 	struct sampled_time crypto;	     /* encryption, without handshakes */
 
 	/* RDMA's alone */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/ktls.h"
 #include "transport/stream.h"
 #include "transport/tcp_connect.h"
 #include "transport/tcp_socket.h"
@@ -63,6 +64,15 @@ static ssize_t tls_write(struct stream *stream, struct iovec *spans, int count)
 static ssize_t tls_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
 	return tls_session_read(&tls_of_stream(stream)->session, space, count, wait);
+}
+
+/* By the kernel, whose socket says by an error that there is something beside data. */
+static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, bool wait)
+{
+	ssize_t length = stream_recv(stream, space, count, wait);
+
+	return length < 0 ? ktls_judge(stream->fd, (int)length, tls_of_stream(stream)->why)
+			  : length;
 }
 
 /* --- connecting --- */
@@ -185,6 +195,25 @@ static int probe(struct tls *tls)
 	return 0;
 }
 
+/* Before anything else is received: the kernel is to decrypt it. */
+static int enter_kernel(struct tls *tls)
+{
+	static const struct stream_io io = {stream_send, ktls_read};
+	const enum tls_ktls ktls = tls->terms->ktls;
+	int error = ktls == KTLS_OFF ? -ENOTSUP : tls_session_to_kernel(&tls->session);
+
+	tls->stream.base.counters->ktls = !error;
+	if (!error)
+		tls->stream.io = &io;
+	else if (error == -ENOTCONN || (error == -ENOTSUP && ktls != KTLS_ON))
+		error = 0; /* GnuTLS finds out why a server has closed */
+	else
+		snprintf(tls->why, RPC_WHY_MAX,
+			 "the kernel does not take the keys of %s: use ktls=0",
+			 tls_session_cipher(&tls->session));
+	return error;
+}
+
 static int shake_hands(struct tls *tls)
 {
 	struct transport_counters *counters = tls->stream.base.counters;
@@ -195,8 +224,10 @@ static int shake_hands(struct tls *tls)
 	counters->handshakes++;
 	counters->handshake_time += clock_now() - tls->began;
 	counters->cipher = tls_session_cipher(&tls->session);
-	enter(tls, STAGE_NULL);
-	return 0;
+	error = enter_kernel(tls);
+	if (!error)
+		enter(tls, STAGE_NULL);
+	return error;
 }
 
 static int await_answer(struct tls *tls)
@@ -347,8 +378,9 @@ static uint64_t tls_unheard(const struct rpc_channel *channel)
 }
 
 /*
- * The socket counts ciphertext, which is more than what it stands for: never too much is said. It
- * grows by acknowledgements alone, though what is sent may be more by its overhead.
+ * The socket counts ciphertext, which is more than what it stands for: never too much is said, but
+ * for a record that kTLS holds back. It grows by acknowledgements alone, though what is sent may be
+ * more by its overhead.
  */
 static uint64_t tls_acknowledged(const struct rpc_channel *channel)
 {

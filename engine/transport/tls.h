@@ -24,8 +24,15 @@ int tls_credentials_new(struct tls_credentials **credentials, const struct tls_f
 			char *why);
 void tls_credentials_free(struct tls_credentials *credentials);
 
+/* Who encrypts, once hands are shaken: the kernel where it can, only the kernel, only GnuTLS. */
+enum tls_ktls { KTLS_AUTO, KTLS_ON, KTLS_OFF };
+
+/* This kernel has TLS. For root it loads its module, where there is one. */
+bool ktls_there(void);
+
 struct tls_terms {
 	const struct tls_credentials *credentials;
+	enum tls_ktls ktls;
 	bool mutual;		   /* the server must ask for the client's certificate */
 	const char *name;	   /* or address, that the server's certificate must have */
 	uint32_t program, version; /* of the NULL calls by which it probes */

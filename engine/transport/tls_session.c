@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "stats/counters.h"
+#include "transport/ktls.h"
 #include "transport/tls_credentials.h"
 #include "transport/tls_why.h"
 #include "transport/transport.h"
@@ -29,6 +30,9 @@ enum {
  * takes a quarter as many records again.
  */
 static const uint64_t RECORDS_WORN = 1 << 24, RECORDS_MAX = (1 << 24) + (1 << 22);
+
+/* The kernel tells its records by system calls: once for so many bytes, and so at most as many. */
+static const uint64_t ASKED_EVERY = 1 << 18;
 
 static uint32_t length_of(const struct tls_bytes *bytes)
 {
@@ -213,8 +217,23 @@ int tls_session_handshake(struct tls_session *session)
 	return session->failed ?: error ?: check_mutual(session);
 }
 
+/* What has been received beyond the handshake the kernel would miss. */
+int tls_session_to_kernel(struct tls_session *session)
+{
+	int error = -ENOTSUP;
+
+	if (!tls_session_pending(session) && !tls_session_unsent(session))
+		error = ktls_begin(session->fd, session->gnutls);
+	session->in_kernel = !error;
+	return error;
+}
+
 void tls_session_bye(struct tls_session *session)
 {
+	if (session->in_kernel) {
+		ktls_bye(session->fd);
+		return;
+	}
 	if (session->failed || length_of(&session->out))
 		return;
 	gnutls_bye(session->gnutls, GNUTLS_SHUT_WR);
@@ -388,9 +407,21 @@ static uint64_t records(const struct tls_session *session, unsigned int directio
 	return be64toh(number);
 }
 
-enum tls_wear tls_session_wear(const struct tls_session *session)
+static uint64_t kernel_records(struct tls_session *session)
 {
-	uint64_t most = max_of(records(session, 0), records(session, 1));
+	uint64_t moved = session->counters->bytes_sent + session->counters->bytes_received;
+
+	if (moved >= session->ask_at) {
+		session->records = ktls_records(session->fd, session->gnutls);
+		session->ask_at = moved + ASKED_EVERY;
+	}
+	return session->records;
+}
+
+enum tls_wear tls_session_wear(struct tls_session *session)
+{
+	uint64_t most = session->in_kernel ? kernel_records(session)
+					   : max_of(records(session, 0), records(session, 1));
 
 	return most >= RECORDS_MAX ? TLS_USED_UP : most >= RECORDS_WORN ? TLS_WORN : TLS_FRESH;
 }

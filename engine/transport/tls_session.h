@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tls_session.h - TLS 1.3 on a connected socket, by GnuTLS: a handshake, then bytes both ways.
+ * tls_session.h - TLS 1.3 on a connected socket, by GnuTLS: a handshake, then bytes both ways,
+ * which may be the kernel's to encrypt (ktls.h).
  *
  * Nothing waits but tls_session_read() where it is told to. Ciphertext lies in two buffers of our
  * own, so that one system call moves many records. Functions return 0 or a count, or a negative
@@ -40,7 +41,11 @@ struct tls_session {
 	bool ended;	  /* the other end has closed the socket */
 	bool closed;	  /* it has said that nothing more comes */
 	bool mutual;	  /* tls_terms' */
+	bool in_kernel;	  /* it has the keys, and moves all bytes */
 	int failed;	  /* by an errno, negative */
+
+	/* The kernel's records, and how many bytes its counters have when it is asked again. */
+	uint64_t records, ask_at;
 };
 
 /* 0, or a negative errno: it is to be freed all the same. What it is given outlives it. */
@@ -50,6 +55,13 @@ void tls_session_free(struct tls_session *session);
 
 /* One step of the handshake. */
 int tls_session_handshake(struct tls_session *session);
+
+/*
+ * Hands the session to the kernel, right after the handshake. 0: the socket itself takes and gives
+ * bytes in clear from here on, and tls_session_write() and tls_session_read() are not to be used.
+ * -ENOTSUP, -ENOTCONN: they are, as ktls_begin() has it. Another negative errno: it has failed.
+ */
+int tls_session_to_kernel(struct tls_session *session);
 
 /* Says that nothing more is sent, as far as that goes out at once. */
 void tls_session_bye(struct tls_session *session);
@@ -79,7 +91,7 @@ enum tls_wear {
 	TLS_WORN,    /* nothing new is to be asked by them */
 	TLS_USED_UP, /* nothing is to be sent */
 };
-enum tls_wear tls_session_wear(const struct tls_session *session);
+enum tls_wear tls_session_wear(struct tls_session *session);
 
 /* "AES-256-GCM" */
 const char *tls_session_cipher(const struct tls_session *session);

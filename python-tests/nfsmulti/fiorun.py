@@ -194,6 +194,7 @@ class ConnectionStats(_Line):
 
     # TLS's alone
     cipher: str = ""
+    ktls: int = 0
     handshakes: int = 0
     handshake_mean_us: float = 0.0
 

@@ -12,13 +12,17 @@ python -m servers.tls_proxy CERTIFICATE KEY CLIENTS tls|mtls|tls:mtls ADDRESS,PO
 
 from __future__ import annotations
 
+import _ssl
 import contextlib
+import ctypes
+import os
 import select
 import signal
 import socket
 import ssl
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
@@ -52,6 +56,38 @@ class Handshake:
     subject: object  # of the client's certificate
 
 
+# --- what is no data ---
+
+_OPENSSL = ctypes.CDLL(_ssl.__file__)
+
+
+def _by_openssl(function: str, client: ssl.SSLSocket, *arguments: int) -> None:
+    """Call a function of OpenSSL's that Python does not have; the next data brings its effect."""
+    # CPython's object of a connection is its own head, a reference to the socket, and OpenSSL's.
+    one: object = client._sslobj  # type: ignore[attr-defined]
+    at = id(one) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
+    called = getattr(_OPENSSL, function)(ctypes.c_void_p.from_address(at), *arguments)
+    assert called == 1
+
+
+def send_ticket(client: ssl.SSLSocket) -> None:
+    """Send a session ticket."""
+    _by_openssl("SSL_new_session_ticket", client)
+
+
+def update_keys(client: ssl.SSLSocket) -> None:
+    """Send a KeyUpdate, and what follows with other keys."""
+    _by_openssl("SSL_key_update", client, 0)
+
+
+def forge(client: ssl.SSLSocket) -> None:
+    """Send a record that nobody has encrypted."""
+    os.write(client.fileno(), b"\x17\x03\x03\x00\x20" + bytes(32))
+
+
+# --- the proxy ---
+
+
 @dataclass
 class TlsProxy(Listening):
     """It listens at `at`; `clients` is the CA of the certificates that clients must or may show."""
@@ -65,6 +101,7 @@ class TlsProxy(Listening):
     protocols: tuple[str, ...] = ("sunrpc",)
     takes_clear: bool = False  # calls that come so go on
     fault: Fault | None = None
+    say: Callable[[ssl.SSLSocket], None] | None = None  # once to each client, before data
     clear: bytearray = field(default_factory=bytearray)  # what came so, beside probes
     handshakes: list[Handshake] = field(default_factory=list)
     probes: int = 0
@@ -142,19 +179,27 @@ class TlsProxy(Listening):
         """Pump until one end has closed; tells whether it was the client."""
         with connect(self.to) as server:
             server.sendall(received)
-            return _pump(client, server) is client
+            return self._pump(client, server) is client
 
+    def _pump(self, client: socket.socket, server: socket.socket) -> socket.socket:
+        said = self.say
+        while True:
+            buffered = isinstance(client, ssl.SSLSocket) and client.pending()
+            ready = [client] if buffered else select.select([client, server], [], [])[0]
+            for one, other in ((client, server), (server, client)):
+                if one in ready:
+                    data = one.recv(_CHUNK)
+                    if not data:
+                        return one
+                    if one is server and self.say is not said:
+                        said = self._say_to(client)
+                    _send_at_once(other, data)
 
-def _pump(client: socket.socket, server: socket.socket) -> socket.socket:
-    while True:
-        buffered = isinstance(client, ssl.SSLSocket) and client.pending()
-        ready = [client] if buffered else select.select([client, server], [], [])[0]
-        for one, other in ((client, server), (server, client)):
-            if one in ready:
-                data = one.recv(_CHUNK)
-                if not data:
-                    return one
-                _send_at_once(other, data)
+    def _say_to(self, client: socket.socket) -> Callable[[ssl.SSLSocket], None] | None:
+        say = self.say
+        if say and isinstance(client, ssl.SSLSocket):
+            say(client)
+        return say
 
 
 def _send_at_once(to: socket.socket, data: bytes) -> None:

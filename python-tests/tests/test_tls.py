@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,12 +17,13 @@ from engine_helpers import done, eventually, refused, said, traces
 from scripted_jobs import MIB, SECONDS, Client, preloaded, start_fio
 
 from nfsmulti import paths
-from nfsmulti.fiorun import Engine, Fio, FioResult, Option
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import Lab, LabConfig, commands
 from nfsmulti.lab.certificates import NAME, Certificates, Pair
+from nfsmulti.lab.guest import ADDRESSES, EXPORT, inside
 from nfsmulti.processes import run
 from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, on
-from servers.tls_proxy import Fault, TlsProxy
+from servers.tls_proxy import Fault, TlsProxy, forge, send_ticket, update_keys
 
 # Of any size, so that records of TLS and of RPC end nowhere together.
 _VERIFIED: dict[str, Option] = {
@@ -37,6 +40,24 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
+# linux/tls.h, and bytes that stand for keys and the like of either cipher
+_SOL_TLS, _TCP_ULP, _TLS_RX, _TLS_1_3 = 282, 31, 2, 0x304
+_AES_GCM_256, _CHACHA20_POLY1305, _NO_KEYS = 52, 54, bytes(52)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _modules() -> None:
+    """Have the guest's kernel load them: emulated, it needs longer than a connection may take."""
+    if not inside():
+        return
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for cipher in (_AES_GCM_256, _CHACHA20_POLY1305):
+            with socket.create_connection(server.getsockname()) as client:
+                client.setsockopt(socket.IPPROTO_TCP, _TCP_ULP, b"tls\0")
+                info = struct.pack("=HH", _TLS_1_3, cipher)
+                client.setsockopt(_SOL_TLS, _TLS_RX, info + _NO_KEYS)
+
+
 @pytest.fixture
 def proxy(server: ScriptedServer, made: Certificates) -> Iterator[TlsProxy]:
     """Yield one before the scripted server."""
@@ -51,15 +72,18 @@ def ganesha() -> Iterator[Lab]:
         yield running
 
 
-def pool(proxy: TlsProxy, host: str = "127.0.0.1", **arguments: object) -> str:
+def pool(
+    proxy: TlsProxy, host: str = "127.0.0.1", export: str = "/export", **arguments: object
+) -> str:
     """Return a path to the export behind a proxy, by NFSv4.1 and TLS unless it says otherwise."""
     words = {"version": "4.1", "xprtsec": "tls", **arguments}
     query = "&".join(f"{key}={value}" for key, value in words.items())
-    return f"nfs://{host}:{proxy.port}/export?{query}"
+    return f"nfs://{host}:{proxy.port}{export}?{query}"
 
 
-def trusted(made: Certificates) -> dict[str, Option]:
-    return {"tls_ca": str(made.authority.certificate)}
+def trusted(made: Certificates, ktls: Option = 0) -> dict[str, Option]:
+    """By GnuTLS unless it says otherwise, whatever this machine's kernel has."""
+    return {"tls_ca": str(made.authority.certificate), "ktls": ktls}
 
 
 def own(pair: Pair) -> dict[str, Option]:
@@ -96,7 +120,8 @@ def test_data_is_what_was_written(
     assert {line.xprtsec for line in result.stats} == {xprtsec}
     assert {(line.cipher, line.handshakes) for line in result.stats} == {("AES-256-GCM", 1)}
     assert all(line.handshake_mean_us > 0 for line in result.stats)
-    assert "TLS: 4 connections with AES-256-GCM, 4 handshakes (msec): avg=" in result.messages
+    words = "TLS: 4 connections with AES-256-GCM, 0 by kTLS, 4 handshakes (msec): avg="
+    assert words in result.messages
     assert {one.protocol for one in proxy.handshakes} == {"sunrpc"}
     names = {one.subject for one in proxy.handshakes}
     assert names == {((("commonName", "client"),),) if clients else None}
@@ -270,12 +295,60 @@ int gnutls_record_get_state(void *of, unsigned int in, void *mac, void *iv, void
 """
 
 
+# The kernel is asked of their number, the last eight bytes of what it tells, now and then.
+_WORN_IN_KERNEL = """\
+#include <dlfcn.h>
+#include <endian.h>
+#include <linux/tls.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { LEFT = 10 };
+typedef int function(int, int, int, void *, socklen_t *);
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+	static function *own;
+	uint64_t count;
+	uint8_t *at;
+	int error;
+
+	if (!own)
+		own = (function *)dlsym(RTLD_NEXT, "getsockopt");
+	error = own(fd, level, name, value, length);
+	if (error || level != SOL_TLS)
+		return error;
+	at = (uint8_t *)value + *length - sizeof(count);
+	memcpy(&count, at, sizeof(count));
+	count = htobe64(be64toh(count) + (1 << 24) - LEFT);
+	memcpy(at, &count, sizeof(count));
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ktls", "source", "bs"),
+    [
+        (0, _WORN, "4k"),
+        pytest.param(1, _WORN_IN_KERNEL, "64k", marks=pytest.mark.kernel_lab),
+    ],
+    ids=["gnutls", "ktls"],
+)
 def test_keys_are_not_used_for_too_long(
-    engine: Engine, server: ScriptedServer, proxy: TlsProxy, made: Certificates, tmp_path: Path
+    engine: Engine,
+    server: ScriptedServer,
+    proxy: TlsProxy,
+    made: Certificates,
+    tmp_path: Path,
+    ktls: int,
+    source: str,
+    bs: str,
 ) -> None:
     """Before the cipher's limit another connection has others."""
-    worn = preloaded(engine, tmp_path, _WORN)
-    options = {**trusted(made), "iodepth": 4, "size": "1m", "verify": "crc32c"}
+    worn = preloaded(engine, tmp_path, source)
+    options = {**trusted(made, ktls), "iodepth": 4, "bs": bs, "size": "1m", "verify": "crc32c"}
     with start_fio(worn, tmp_path / "fio", pool(proxy), (), options) as process:
         result = process.result(SECONDS)
     done(result)
@@ -327,6 +400,136 @@ def test_a_reply_before_the_rest_of_its_batch_has_left(
         result = process.result(SECONDS)
     done(result)
     assert [line.reconnects for line in result.stats] == [0, 0]
+
+
+# --- what is no data ---
+
+
+def _goes_on(process: FioProcess) -> None:
+    """Wait until each connection has done something more."""
+    before = traces(process)
+    eventually(lambda: traces(process) > before + 8, SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("ktls", "reconnects"),
+    [(0, 1), pytest.param(1, 2, marks=pytest.mark.kernel_lab)],
+    ids=["gnutls", "ktls"],
+)
+def test_records_that_are_no_data(
+    client: Client,
+    server: ScriptedServer,
+    proxy: TlsProxy,
+    made: Certificates,
+    ktls: int,
+    reconnects: int,
+) -> None:
+    """A ticket is skipped. Other keys GnuTLS goes on with; kTLS connects anew, as for a forgery."""
+    job: dict[str, Option] = {
+        "rw": "write", "bs": "4k", "size": "128k", "iodepth": 4, "verify": "crc32c", "trace": 1,
+        "rate_iops": 100, "nconnect": 2, "spread": "roundrobin",
+    }  # fmt: skip
+    with client.start(server, pool=pool(proxy), **job, **trusted(made, ktls)) as process:
+        for say in (send_ticket, update_keys, forge):
+            _goes_on(process)
+            proxy.say = say
+        result = client.finish(process)
+    done(result)
+    assert [line.reconnects for line in result.stats] == [reconnects] * 2
+    assert {line.ktls for line in result.stats} == {ktls}
+    assert "(Decryption has failed.): reconnecting" in result.messages
+    words = "the server goes on with other TLS keys, which kTLS does not: ktls=0 does"
+    assert (words in result.messages) == (ktls == 1)
+
+
+# --- by the kernel ---
+
+
+@pytest.mark.kernel_lab
+@pytest.mark.parametrize(
+    ("version", "cipher"),
+    [("3", "AES-128-GCM"), ("4.1", "AES-256-GCM"), ("4.1", "CHACHA20-POLY1305")],
+)
+def test_the_kernel_encrypts(
+    made: Certificates, guest_fio: FioRunner, tmp_path: Path, version: str, cipher: str
+) -> None:
+    """What was written is read again from the guest's own server, with each cipher."""
+    others = {"AES-128-GCM", "AES-256-GCM", "CHACHA20-POLY1305"} - {cipher}
+    priorities = tmp_path / "gnutls"
+    lines = ["[overrides]", *(f"tls-disabled-cipher = {other.lower()}" for other in others)]
+    priorities.write_text("\n".join(lines) + "\n")
+    env = {"GNUTLS_SYSTEM_PRIORITY_FILE": str(priorities)}
+    job = {**_VERIFIED, "size": "2m", **trusted(made, "auto")}
+    with TlsProxy((ADDRESSES[0], 2049), made.server.certificate, made.server.key) as proxy:
+        export = EXPORT if version == "3" else "/"
+        path = pool(proxy, export=export, version=version)
+        result = guest_fio(pool=path, timeout=SECONDS, env=env, **job)
+        eventually(lambda: proxy.farewells == len(proxy.handshakes))
+    done(result)
+    assert {(line.cipher, line.ktls, line.reconnects) for line in result.stats} == {(cipher, 1, 0)}
+    assert f"TLS: 4 connections with {cipher}, 4 by kTLS, 4 handshakes" in result.messages
+    assert "crypto: " not in result.messages  # it is within the system calls
+    assert proxy.clear == b""
+
+
+@pytest.mark.kernel_lab
+def test_the_kernel_brings_alerts(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+) -> None:
+    proxy.clients = made.authority.certificate
+    words = f'{_ALERT} "Certificate is required": it wants a client\'s certificate'
+    refused(client(server, pool=pool(proxy), **trusted(made, 1)), words)
+
+
+_KERNEL = """\
+#include <dlfcn.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+typedef int function(int, int, int, const void *, socklen_t);
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+	struct sockaddr_storage peer;
+	socklen_t size = sizeof(peer);
+
+	if (level == IPPROTO_TCP && name == TCP_ULP && HAS_TLS)
+		return getpeername(fd, (struct sockaddr *)&peer, &size);
+	if ((level == IPPROTO_TCP && name == TCP_ULP) || level == SOL_TLS) {
+		errno = level == SOL_TLS ? EINVAL : ENOENT;
+		return -1;
+	}
+	return ((function *)dlsym(RTLD_NEXT, "setsockopt"))(fd, level, name, value, length);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("has_tls", "words"),
+    [
+        (0, "ktls=1: this kernel has no TLS: modprobe tls, or leave ktls= out"),
+        (1, "the kernel does not take the keys of AES-256-GCM: use ktls=0"),
+    ],
+)
+def test_where_the_kernel_cannot(
+    engine: Engine,
+    server: ScriptedServer,
+    proxy: TlsProxy,
+    made: Certificates,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    has_tls: int,
+    words: str,
+) -> None:
+    """GnuTLS encrypts, unless the kernel is asked to. Such a kernel stands before the real one."""
+    kernel = preloaded(engine, tmp_path, f"#define HAS_TLS {has_tls}\n{_KERNEL}")
+    client = Client(kernel, tmp_path, request.node, ScriptedServer.pool)
+    result = client(server, pool=pool(proxy), **trusted(made, "auto"))
+    done(result)
+    assert [line.ktls for line in result.stats] == [0]
+    refused(client(server, pool=pool(proxy), **trusted(made, 1)), words)
 
 
 # --- what is refused ---
@@ -425,10 +628,13 @@ def test_what_cannot_be_combined(client: Client, server: ScriptedServer, tmp_pat
     assert "xprtsec=mtls: the client's certificate is missing: give tls_cert= and tls_key=" in line
     line = say(url, xprtsec="tls", proto="rdma")
     assert "there is no TLS over RDMA (RFC 9289): use proto=tcp, or xprtsec=none" in line
+    assert "mean nothing in clear: give xprtsec=" in say(url, ktls=1)
     line = say(url, tls_ca="ca.pem")
     assert "mean nothing in clear: give xprtsec=tls or mtls too, or leave them out" in line
     line = say(f"{url}&tls_name=a&xprtsec=none,nfs://127.0.0.2/x", xprtsec="tls")
-    assert ": 127.0.0.1:/x: tls_ca=, tls_cert=, tls_key= and tls_name= mean nothing in" in line
+    assert (
+        ": 127.0.0.1:/x: tls_ca=, tls_cert=, tls_key=, tls_name= and ktls= mean nothing in" in line
+    )
     line = say(str(tmp_path), xprtsec="tls")
     assert "a kernel mount's security is its own: mount with -o xprtsec=tls" in line
 

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "transport/ktls.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <linux/tls.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "transport/tls.h"
+#include "transport/tls_why.h"
+#include "transport/transport.h"
+#include "util.h"
+
+/* RFC 8446, 5.1 */
+enum { RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_MAX = 16384 };
+
+/* --- keys --- */
+
+/* linux/tls.h has a structure for each cipher, of parts of so many bytes. */
+struct cipher {
+	gnutls_cipher_algorithm_t gnutls;
+	uint16_t kernel;
+	uint8_t iv, key, salt;
+};
+
+#define CIPHER(gnutls_, kernel_)                                                             \
+	{                                                                                    \
+		gnutls_, kernel_, kernel_##_IV_SIZE, kernel_##_KEY_SIZE, kernel_##_SALT_SIZE \
+	}
+
+static const struct cipher ciphers[] = {
+	CIPHER(GNUTLS_CIPHER_AES_128_GCM, TLS_CIPHER_AES_GCM_128),
+	CIPHER(GNUTLS_CIPHER_AES_256_GCM, TLS_CIPHER_AES_GCM_256),
+	CIPHER(GNUTLS_CIPHER_CHACHA20_POLY1305, TLS_CIPHER_CHACHA20_POLY1305),
+};
+
+enum { NUMBER = 8, KEYS_MAX = 64 };
+
+static const struct cipher *cipher_of(gnutls_session_t session)
+{
+	for (size_t i = 0; i < sizeof(ciphers) / sizeof(*ciphers); i++)
+		if (ciphers[i].gnutls == gnutls_cipher_get(session))
+			return &ciphers[i];
+	return NULL;
+}
+
+/* Such a structure, whose parts follow each other without gaps. */
+struct keys {
+	uint8_t bytes[KEYS_MAX];
+	socklen_t length;
+};
+
+static void append(struct keys *keys, const void *part, size_t length)
+{
+	memcpy(keys->bytes + keys->length, part, length);
+	keys->length += (socklen_t)length;
+}
+
+/* Those of TLS_TX or TLS_RX. */
+static int give_keys(int fd, gnutls_session_t session, const struct cipher *cipher, int direction)
+{
+	const struct tls_crypto_info info = {TLS_1_3_VERSION, cipher->kernel};
+	struct keys keys = {.length = 0};
+	gnutls_datum_t mac, iv, key;
+	uint8_t number[NUMBER];
+	int error;
+
+	if (gnutls_record_get_state(session, direction == TLS_RX, &mac, &iv, &key, number) ||
+	    iv.size != cipher->salt + cipher->iv || key.size != cipher->key)
+		return -ENOTSUP;
+	append(&keys, &info, sizeof(info));
+	append(&keys, iv.data + cipher->salt, cipher->iv);
+	append(&keys, key.data, cipher->key);
+	append(&keys, iv.data, cipher->salt);
+	append(&keys, number, NUMBER);
+	error = setsockopt(fd, SOL_TLS, direction, keys.bytes, keys.length) ? -errno : 0;
+	explicit_bzero(&keys, sizeof(keys));
+	return error;
+}
+
+/* A connected socket takes TLS as its upper layer; another one tells so whether there is any. */
+static int add_layer(int fd)
+{
+	static const char name[] = "tls";
+
+	return setsockopt(fd, IPPROTO_TCP, TCP_ULP, name, sizeof(name)) ? -errno : 0;
+}
+
+bool ktls_there(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool there = add_layer(fd) == -ENOTCONN;
+
+	if (fd >= 0)
+		close(fd);
+	return there;
+}
+
+/* A kernel takes the keys of a cipher for both directions or for neither. */
+int ktls_begin(int fd, gnutls_session_t session)
+{
+	const struct cipher *cipher = cipher_of(session);
+	const int no_pad = 1;
+	int error = cipher ? add_layer(fd) : -ENOTSUP;
+
+	if (error || give_keys(fd, session, cipher, TLS_RX))
+		return error == -ENOTCONN ? error : -ENOTSUP;
+	if (give_keys(fd, session, cipher, TLS_TX))
+		return -ECONNABORTED;
+	/* Servers seldom pad: it decrypts straight into the place of the data, and again where one
+	 * does. */
+	setsockopt(fd, SOL_TLS, TLS_RX_EXPECT_NO_PAD, &no_pad, sizeof(no_pad));
+	return 0;
+}
+
+uint64_t ktls_records(int fd, gnutls_session_t session)
+{
+	const struct cipher *cipher = cipher_of(session);
+	const uint32_t before =
+		sizeof(struct tls_crypto_info) + cipher->iv + cipher->key + cipher->salt;
+	uint64_t most = 0, number;
+
+	for (int direction = TLS_TX; direction <= TLS_RX; direction++) {
+		struct keys keys = {.length = before + NUMBER};
+
+		if (getsockopt(fd, SOL_TLS, direction, keys.bytes, &keys.length))
+			continue;
+		memcpy(&number, keys.bytes + before, NUMBER);
+		explicit_bzero(&keys, sizeof(keys));
+		most = max_of(most, be64toh(number));
+	}
+	return most;
+}
+
+/* --- records of other types than data --- */
+
+/* A message of one record, whose type lies beside it. */
+struct record {
+	struct msghdr message;
+	struct iovec span;
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(1)];
+	} beside;
+};
+
+static void record_init(struct record *record, void *bytes, size_t length)
+{
+	*record = (struct record){.span = {bytes, length}};
+	record->message.msg_iov = &record->span;
+	record->message.msg_iovlen = 1;
+	record->message.msg_control = &record->beside;
+	record->message.msg_controllen = sizeof(record->beside);
+}
+
+static int judge_alert(const uint8_t *alert, size_t length, char *why)
+{
+	enum { ALERT = 2 }; /* level, description */
+
+	if (length < ALERT)
+		return -EPROTO;
+	if (alert[1] == GNUTLS_A_CLOSE_NOTIFY)
+		return 0;
+	tls_why_alert(why, alert[1]);
+	return -ECONNABORTED;
+}
+
+/* Session tickets, which nobody uses, are all that a server may send beside data. */
+static int judge_handshake(const uint8_t *at, size_t length, char *why)
+{
+	enum { HEADER = 4 }; /* type, length in three bytes */
+
+	while (length >= HEADER && at[0] == GNUTLS_HANDSHAKE_NEW_SESSION_TICKET) {
+		size_t size = HEADER + (size_t)(at[1] << 16 | at[2] << 8 | at[3]);
+
+		size = min_of(size, length);
+		at += size;
+		length -= size;
+	}
+	if (!length)
+		return -EAGAIN;
+	if (at[0] != GNUTLS_HANDSHAKE_KEY_UPDATE)
+		return -EPROTO;
+	snprintf(why, RPC_WHY_MAX,
+		 "the server goes on with other TLS keys, which kTLS does not: ktls=0 does");
+	return -ECONNABORTED;
+}
+
+static int judge_record(int fd, char *why)
+{
+	uint8_t bytes[RECORD_MAX];
+	struct record record;
+	const struct cmsghdr *type;
+	ssize_t length;
+
+	record_init(&record, bytes, sizeof(bytes));
+	length = recvmsg(fd, &record.message, MSG_DONTWAIT);
+	if (length < 0)
+		return -errno;
+	type = CMSG_FIRSTHDR(&record.message);
+	if (!type || type->cmsg_level != SOL_TLS || type->cmsg_type != TLS_GET_RECORD_TYPE)
+		return -EPROTO;
+	switch (*CMSG_DATA(type)) {
+	case RECORD_ALERT: return judge_alert(bytes, (size_t)length, why);
+	case RECORD_HANDSHAKE: return judge_handshake(bytes, (size_t)length, why);
+	default: return -EPROTO;
+	}
+}
+
+int ktls_judge(int fd, int error, char *why)
+{
+	switch (error) {
+	case -EIO: return judge_record(fd, why);
+	case -EBADMSG:
+		snprintf(why, RPC_WHY_MAX, "%s", gnutls_strerror(GNUTLS_E_DECRYPTION_FAILED));
+		return -ECONNABORTED;
+	default: return error;
+	}
+}
+
+void ktls_bye(int fd)
+{
+	uint8_t alert[] = {GNUTLS_AL_WARNING, GNUTLS_A_CLOSE_NOTIFY};
+	struct record record;
+
+	record_init(&record, alert, sizeof(alert));
+	record.beside.header = (struct cmsghdr){CMSG_LEN(1), SOL_TLS, TLS_SET_RECORD_TYPE};
+	*CMSG_DATA(&record.beside.header) = RECORD_ALERT;
+	sendmsg(fd, &record.message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
