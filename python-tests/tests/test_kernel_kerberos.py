@@ -15,7 +15,6 @@ from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc, Kerberos
 from nfsmulti.lab.kernel_kerberos import kernel_kerberos
-from nfsmulti.lab.kernels import need_krb5p
 
 pytestmark = pytest.mark.kernel_lab
 
@@ -37,7 +36,6 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
     """Yield the KDC of the realm whose users alone may enter the export."""
     folder = tmp_path_factory.mktemp("realm") / "kdc"
     with or_skip():
-        need_krb5p()
         realm = kernel_kerberos(Kerberos(sec=KERBEROS_FLAVORS), folder)
     with realm as running:
         yield running

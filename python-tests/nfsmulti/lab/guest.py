@@ -3,7 +3,7 @@
 
 It shows what a machine without these cannot: kernel mounts over TCP and RDMA, and a server that
 speaks both. The guest sees the machine's whole file system and can change nothing of it. Its kernel
-is Debian's own under QEMU, or Debian's user-mode kernel, which has no RDMA (kernels.py).
+is Debian 13's under QEMU, or Debian's user-mode kernel, which has no RDMA (kernels.py).
 """
 
 from __future__ import annotations
@@ -178,6 +178,7 @@ def run_in_guest(
     streams = (stdout or sys.stdout.buffer, stderr or sys.stderr.buffer)
     variables = {**os.environ, **_environment(config), **(env or {})}
     variables[_DESCRIBED] = machine.described(config.cpus)
+    variables["PATH"] = f"{machine.tree.programs}:{variables.get('PATH', os.defpath)}"
     script = _script(command, cwd or Path.cwd(), variables)
     for _ in range(_BOOTS - 1):
         try:
@@ -318,6 +319,7 @@ def _settings(machine: Machine, config: GuestConfig, shares: Mapping[str, Path])
     settings = {
         "RELEASE": machine.tree.release,
         "MODULES": str(machine.tree.modules),
+        "PROGRAMS": str(machine.tree.programs),
         "RDMA": "yes" if machine.rdma else "",
         "NETWORK": "yes" if config.network else "",
         "ADDRESSES": " ".join(ADDRESSES),

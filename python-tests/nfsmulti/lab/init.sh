@@ -6,9 +6,9 @@
 # runs the command, and turns the machine off. The root is the host's, read-only, beneath a file system
 # in memory that takes all changes. A folder is shared with the host (guest.py), which holds
 #
-#   settings    RELEASE, MODULES, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, EXPORT_OPTIONS, RESULTS;
-#               mount_SHARE, which mounts what is the host's on a folder; mount_wanted, the mounts the
-#               user asked for
+#   settings    RELEASE, MODULES, PROGRAMS, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, EXPORT_OPTIONS,
+#               RESULTS; mount_SHARE, which mounts what is the host's on a folder; mount_wanted, the
+#               mounts the user asked for
 #   command     what is run, with its environment and folder
 #   begun, ready             made here: the seconds since the kernel started, by the guest's clock
 #   go                       made there, once that clock is found to be right: the command may start
@@ -45,11 +45,11 @@ if [ "$0" = /init ]; then
 fi
 
 trap 'busybox poweroff -f' EXIT
-PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-export PATH
 share=/run/nfsmulti
 # shellcheck disable=SC1091
 . $share/settings
+PATH=$PROGRAMS:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
 cat /proc/uptime >$share/begun
 
 # What a distribution's boot would have done.

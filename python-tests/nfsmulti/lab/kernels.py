@@ -7,7 +7,6 @@ The kernels are unpacked below build/, and not installed.
 from __future__ import annotations
 
 import abc
-import contextlib
 import lzma
 import os
 import platform
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.lab import debian13
 from nfsmulti.paths import BUILD, COMMAND, shown
 from nfsmulti.processes import CommandError, find, locked, run
 
@@ -71,14 +71,18 @@ def lock() -> AbstractContextManager[None]:
 
 # --- Debian's packages ---
 
-# QEMU's is not the cloud kernel: that lacks rdma_rxe and 9p. It depends on the newest of its kind.
+# QEMU's kernel is Debian 13's: Debian 12's has no RPC-with-TLS, and of the newest ones krb5p is
+# broken. It is not the cloud kernel, which lacks rdma_rxe and 9p.
 _PACKAGES = {
-    Kind.QEMU: ("linux-image-amd64", "Debian's kernel"),
-    Kind.UML: ("user-mode-linux", "Debian's user-mode kernel"),
+    Kind.QEMU: (
+        ("linux-image-amd64", "ktls-utils", "nfs-kernel-server", "zstd"),
+        "Debian 13's kernel",
+    ),
+    Kind.UML: (("user-mode-linux",), "Debian's user-mode kernel"),
 }
-# These answer Kerberos' krb5p with GARBAGE_ARGS, and their own mounts with it fail.
-_BAD_KRB5P = {"6.1.0-55-amd64", "6.1.0-56-amd64"}
-_GOOD_KRB5P = "linux-image-6.1.0-54-amd64"
+# What is used of Debian 13's programs: those for RPC-with-TLS, and what unpacks the kernel. All
+# others of the guest's are this machine's.
+_USED = ("usr/sbin/exportfs", "usr/sbin/rpc.mountd", "usr/sbin/tlshd", "usr/bin/zstd")
 _UML_MODULES = Path("usr/lib/uml/modules")
 
 
@@ -95,7 +99,7 @@ class KernelTree:
 
         MissingError where it cannot be fetched, HarnessError where it is broken.
         """
-        folder = FOLDER / ("uml" if kind is Kind.UML else "linux")
+        folder = FOLDER / ("uml" if kind is Kind.UML else "debian13")
         with lock():
             if not folder.exists():
                 _fetch(kind, folder)
@@ -106,14 +110,18 @@ class KernelTree:
 
     @property
     def image(self) -> Path:
-        """QEMU's kernel, uncompressed where it could be."""
-        plain = self.folder / "boot" / f"vmlinux-{self.release}"
-        return plain if plain.exists() else self.folder / "boot" / f"vmlinuz-{self.release}"
+        """QEMU's kernel, uncompressed."""
+        return self.folder / "boot" / f"vmlinux-{self.release}"
 
     @property
     def modules(self) -> Path:
         """The folder of its modules."""
         return self.folder / "lib/modules" / self.release
+
+    @property
+    def programs(self) -> Path:
+        """The folder of programs, if there are any, that the guest finds before this machine's."""
+        return self.folder / "programs"
 
     def modules_for(self, names: Sequence[str]) -> list[Path]:
         """Return the files of modules and of those that they need, in the order of loading."""
@@ -125,16 +133,6 @@ class KernelTree:
         return [Path(name) for name in dict.fromkeys(found)]
 
 
-def need_krb5p() -> None:
-    """Raise MissingError in a guest whose kernel's krb5p is broken."""
-    release = os.uname().release
-    if release in _BAD_KRB5P:
-        raise MissingError(
-            f"krb5p is broken in Linux {release}",
-            f"delete {shown(FOLDER / 'linux')}: another kernel is fetched then",
-        )
-
-
 def _broken(folder: Path, what: str) -> HarnessError:
     return HarnessError(f"{shown(folder)} is broken ({what})", "delete that folder")
 
@@ -144,7 +142,7 @@ def _fetch(kind: Kind, folder: Path) -> None:
 
     MissingError where it cannot be fetched, or must not be: --no-install.
     """
-    package, what = _PACKAGES[kind]
+    packages, what = _PACKAGES[kind]
     if os.environ.get("NFSMULTI_NO_INSTALL") == "1":
         raise MissingError(
             f"{what} is not here, and --no-install keeps apt from fetching it",
@@ -159,8 +157,8 @@ def _fetch(kind: Kind, folder: Path) -> None:
     try:
         download = partial / "download"
         download.mkdir(parents=True)
-        file = _download(package, kind is Kind.QEMU, download)
-        run(["dpkg", "-x", str(file), str(partial)], timeout=_FETCH_SECONDS).check()
+        for file in _download(kind, packages, download):
+            run(["dpkg", "-x", str(file), str(partial)], timeout=_FETCH_SECONDS).check()
         shutil.rmtree(download)
         _complete(partial)
     except CommandError as error:
@@ -172,12 +170,15 @@ def _fetch(kind: Kind, folder: Path) -> None:
     partial.rename(folder)
 
 
-def _download(package: str, meta: bool, folder: Path) -> Path:
-    """Download the package; where apt's lists are too old for that, renew them first."""
+def _download(kind: Kind, packages: Sequence[str], folder: Path) -> list[Path]:
+    """Download the packages; where apt's lists are too old for that, renew them first."""
 
     def fetch() -> None:
-        name = _chosen(package) if meta else package
-        run(["apt-get", "download", name], timeout=_FETCH_SECONDS, cwd=folder).check()
+        if kind is Kind.QEMU:
+            debian13.download(packages, folder)
+        else:
+            words = ["apt-get", "download", *packages]
+            run(words, timeout=_FETCH_SECONDS, cwd=folder).check()
 
     try:
         fetch()
@@ -186,23 +187,10 @@ def _download(package: str, meta: bool, folder: Path) -> Path:
             raise
         run(["apt-get", "update"], timeout=_FETCH_SECONDS).check()
         fetch()
-    packages = list(folder.glob("*.deb"))
-    if not packages:
-        raise CommandError("apt-get download left no package")
-    return packages[0]
-
-
-def _chosen(meta: str) -> str:
-    """Name the package that `meta`, that of the newest, depends on, or an older one with krb5p."""
-    said = run(["apt-cache", "depends", meta], timeout=_SECONDS, env={"LC_ALL": "C"}).check().stdout
-    match = re.search(r"Depends: (linux-image-\S+)", said)
-    if not match:
-        raise CommandError(f"apt knows no {meta}; apt-get update may help")
-    newest = match[1]
-    if newest.removeprefix("linux-image-") in _BAD_KRB5P:
-        known = run(["apt-cache", "show", _GOOD_KRB5P], timeout=_SECONDS)
-        return _GOOD_KRB5P if known.status == 0 else newest
-    return newest
+    files = list(folder.rglob("*.deb"))
+    if not files:
+        raise CommandError("apt-get left no package")
+    return files
 
 
 def _complete(folder: Path) -> None:
@@ -216,21 +204,24 @@ def _complete(folder: Path) -> None:
     for modules in (lib / "modules").iterdir():
         run(["depmod", "-b", str(folder), modules.name], timeout=_SECONDS).check()
     for image in (folder / "boot").glob("vmlinuz-*"):
-        _uncompress(image)
+        debian13.make_runnable(_USED, folder / "programs")
+        _uncompress(image, folder / "programs/zstd")
 
 
-def _uncompress(file: Path) -> None:
+def _uncompress(file: Path, zstd: Path) -> None:
     """Take the kernel out of its bzImage, which an emulated processor would need seconds for.
 
-    Where it lies is told by the header that Documentation/arch/x86/boot.rst describes.
+    Where it lies is told by the header that Documentation/arch/x86/boot.rst describes. Behind it
+    stands how long it is uncompressed, in four bytes.
     """
     image = file.read_bytes()
     sectors = image[0x1F1]
     offset, length = struct.unpack_from("<II", image, 0x248)
     begin = (sectors + 1) * 512 + offset
-    with contextlib.suppress(lzma.LZMAError):  # compressed otherwise: the guest does it
-        plain = lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(image[begin : begin + length])
-        file.with_name(file.name.replace("vmlinuz", "vmlinux")).write_bytes(plain)
+    packed = file.with_suffix(".zst")
+    packed.write_bytes(image[begin : begin + length - 4])
+    plain = file.with_name(file.name.replace("vmlinuz", "vmlinux"))
+    run([str(zstd), "-dq", "--rm", "-o", str(plain), str(packed)], timeout=_SECONDS).check()
 
 
 # --- the machines ---
@@ -283,12 +274,12 @@ _QEMU = "qemu-system-x86_64"
 _GROUPS = "cgroup.memory=nosocket"
 _KERNEL_WORDS = (
     "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on"
-    f" tsc=reliable no_timer_check audit=0 {_GROUPS}"
+    f" tsc=reliable no_timer_check audit=0 init_on_alloc=0 {_GROUPS}"
 )
 
 
 class Qemu(Machine):
-    """Debian's own kernel under QEMU."""
+    """Debian 13's kernel under QEMU."""
 
     rdma = True
 
