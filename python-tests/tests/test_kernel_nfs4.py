@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from conftest import FioRunner
 from engine_helpers import by_path, done, eventually, mounted_at, refused, said, traces
 
 from nfsmulti.fiorun import FioResult, Option
+from nfsmulti.lab import kernel_server
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.processes import run
 from servers.scripted import Nfs4
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.kernel_lab
 
 _SECONDS = 240.0  # for whatever does not hang, on a slow machine too
 _KIB, _MIB = 1 << 10, 1 << 20
-_NFSD = Path("/proc/fs/nfsd")
 # The export is the root of the server's pseudo file system (fsid=0).
 _PATHS = [f"nfs://{address}/?version=4.1" for address in ADDRESSES]
 _ONE, _BOTH = _PATHS[0], ",".join(_PATHS)
@@ -38,7 +37,7 @@ def _no_client_stays() -> Iterator[None]:
 
 def _clients() -> list[str]:
     """Return the engine's clients that the server knows: a kernel mount is one of its own."""
-    known = [file.read_text() for file in _NFSD.glob("clients/*/info")]
+    known = [file.read_text() for file in kernel_server.NFSD.glob("clients/*/info")]
     return [client for client in known if "nfsmulti" in client]
 
 
@@ -163,33 +162,12 @@ def test_a_failed_job_takes_leave(guest_fio: FioRunner) -> None:
     assert result.status not in (0, None)
 
 
-_PORTS = _NFSD / "portlist"
-_LISTENS = "rdma 20049"
-_GRACE = _NFSD / "v4_end_grace"
-
-
-def _start_the_server() -> None:
-    """As the guest's boot does. A grace period begins."""
-    run(["rpc.nfsd", "8"], timeout=_SECONDS).check()
-    if _LISTENS not in _PORTS.read_text().splitlines():
-        _PORTS.write_text(_LISTENS)
-
-
-def _end_grace() -> None:
-    """End the server's grace period, if there is one: kernels differ in what they say then."""
-    try:
-        _GRACE.write_text("Y")
-    except OSError as error:
-        if error.errno != errno.EBUSY:
-            raise
-
-
 @pytest.fixture
 def mended() -> Iterator[None]:
     """See to it that the server runs, and that its grace period is over."""
     yield
-    _start_the_server()
-    _end_grace()
+    kernel_server.start()
+    kernel_server.end_grace()
 
 
 @pytest.mark.usefixtures("mended")
@@ -209,17 +187,17 @@ def test_a_server_that_restarts(protocol: str, reclaims: bool, guest_fio: FioRun
     with guest_fio.start(pool=_BOTH, **job, **slow) as process:
         eventually(lambda: traces(process) > 32, _SECONDS)
         process.signal(signal.SIGSTOP)
-        run(["rpc.nfsd", "0"], timeout=_SECONDS).check()
-        _start_the_server()
+        kernel_server.stop()
+        kernel_server.start()
         if not reclaims:
-            _end_grace()
+            kernel_server.end_grace()
         process.signal(signal.SIGCONT)
         if reclaims:
             eventually(lambda: traces(process) >= size // (16 * _KIB), _SECONDS)
             tried = _done_by_the_server(Nfs4.OPEN)
             eventually(lambda: _done_by_the_server(Nfs4.OPEN) > tried + 6, _SECONDS)
             assert process.running
-            _end_grace()
+            kernel_server.end_grace()
         result = guest_fio.finish(process, _SECONDS)
     report = done(result)
     assert (report.bytes("write"), report.bytes("read")) == (size, size)

@@ -5,23 +5,41 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.guest import ADDRESSES, EXPORT, EXPORT_OPTIONS, Mount
+from nfsmulti.lab.guest import ADDRESSES, Mount
 from nfsmulti.lab.kerberos import SERVER_NAME, Kdc, Kerberos
-from nfsmulti.processes import Process, run
+from nfsmulti.lab.kernel_server import NFSD, exported, running
+from nfsmulti.processes import Process, find, run
 
 _SECONDS = 60.0
 _KDC = ("127.0.0.160", 88)
+# The second is what the kernel would look for itself, at the first context.
+_MODULES = ("rpcsec_gss_krb5", "cts")
 # What each has open once it serves: the kernel does not wait for one that comes later.
 _SERVER = (["rpc.svcgssd", "-f", "-n"], "/auth.rpcsec.init/channel")
 _CLIENT = (["rpc.gssd", "-f", "-k"], "/run/rpc_pipefs/gssd/")
+# A thread of the server waits 5 s for a context, but 1 s where no other is idle; then it closes the
+# connection. So there are more threads than connections that come at once.
+_THREADS = "24"
+
+_LOADER = Path("/proc/sys/kernel/modprobe")
+# For each context the kernel asks five times for Kerberos' module, which it has. An emulated
+# processor needs a second for that.
+_NOT_AGAIN = """\
+#!{busybox} sh
+case $3 in
+rpc-auth-gss-*) ;;
+*) exec {loader} "$@" ;;
+esac
+"""
 
 
 @contextlib.contextmanager
 def kernel_kerberos(config: Kerberos, folder: Path) -> Iterator[Kdc]:
-    """Yield the KDC of a realm; the guest's export takes `config.sec` alone meanwhile.
+    """Yield the KDC of a realm that the guest's server and mounts belong to meanwhile.
 
     Mounts with sec= use the server's own key, and are nobody to the server.
     """
@@ -30,17 +48,35 @@ def kernel_kerberos(config: Kerberos, folder: Path) -> Iterator[Kdc]:
     # rpc.gssd takes a server's name from its address.
     with Path("/etc/hosts").open("a") as hosts:
         hosts.write(f"{ADDRESSES[0]} {SERVER_NAME}\n")
-    run(["modprobe", "rpcsec_gss_krb5"], timeout=_SECONDS).check()
+    run(["modprobe", "-a", *_MODULES], timeout=_SECONDS).check()
     with contextlib.ExitStack() as undo:
+        undo.enter_context(_written(NFSD / "threads", _THREADS))
+        undo.enter_context(_written(_LOADER, str(_loads_once(folder / "modprobe"))))
         undo.callback(kdc.stop)
         kdc.start()
         undo.enter_context(_running(*_SERVER, kdc))
         argv, opened = _CLIENT
         gssd = undo.enter_context(_running([*argv, str(kdc.server_keytab)], opened, kdc))
-        undo.callback(_export, "sys")
-        _export(":".join(config.sec))
         undo.enter_context(_kept_mount(gssd, config.sec[0], folder / "mount"))
         yield kdc
+
+
+def _loads_once(program: Path) -> Path:
+    loader = _LOADER.read_text().strip()
+    program.write_text(_NOT_AGAIN.format(busybox=find("busybox"), loader=loader))
+    program.chmod(0o755)
+    return program
+
+
+@contextlib.contextmanager
+def _written(setting: Path, value: str) -> Iterator[None]:
+    """Change a setting of the kernel, for a time."""
+    before = setting.read_text()
+    setting.write_text(value)
+    try:
+        yield
+    finally:
+        setting.write_text(before)
 
 
 @contextlib.contextmanager
@@ -53,30 +89,22 @@ def _kept_mount(gssd: Process, flavor: str, folder: Path) -> Iterator[None]:
     """
     folder.mkdir()
     mount = Mount.parse(f"{folder}=vers=3,sec={flavor}").command
-    if not gssd.comes_up(lambda: run(mount, timeout=_SECONDS).status == 0, _SECONDS):
-        raise HarnessError(f"the guest's kernel does not mount with sec={flavor}")
+    with exported(f"sec={flavor}"):
+        if not gssd.comes_up(lambda: run(mount, timeout=_SECONDS).status == 0, _SECONDS):
+            raise HarnessError(f"the guest's kernel does not mount with sec={flavor}")
     try:
         yield
     finally:
         run(["umount", "-l", str(folder)], timeout=_SECONDS)
 
 
-@contextlib.contextmanager
-def _running(argv: list[str], opened: str, kdc: Kdc) -> Iterator[Process]:
+def _running(argv: list[str], opened: str, kdc: Kdc) -> AbstractContextManager[Process]:
     env = {"KRB5_KTNAME": str(kdc.server_keytab), "KRB5RCACHENAME": "none:", **kdc.environment}
-    with Process(argv, env=env) as process:
+
+    def serves(process: Process) -> bool:
         files = Path(f"/proc/{process.pid}/fd")
+        with contextlib.suppress(FileNotFoundError):  # it has just been closed
+            return any(opened in str(file.readlink()) for file in files.iterdir())
+        return False
 
-        def serves() -> bool:
-            with contextlib.suppress(FileNotFoundError):  # it has just been closed
-                return any(opened in str(file.readlink()) for file in files.iterdir())
-            return False
-
-        if not process.comes_up(serves, _SECONDS):
-            raise HarnessError(f"the guest's {argv[0]} did not start")
-        yield process
-
-
-def _export(sec: str) -> None:
-    words = ["exportfs", "-o", f"{EXPORT_OPTIONS},sec={sec}", f"*:{EXPORT}"]
-    run(words, timeout=_SECONDS).check()
+    return running(argv, serves, env)

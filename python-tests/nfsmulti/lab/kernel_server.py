@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The kernel's NFS server in the guest: what its export takes, its programs, and its restarts."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.lab.guest import EXPORT, EXPORT_OPTIONS
+from nfsmulti.processes import Process, run
+
+NFSD = Path("/proc/fs/nfsd")
+_SECONDS = 60.0
+_PORTS, _GRACE = NFSD / "portlist", NFSD / "v4_end_grace"
+_RDMA = "rdma 20049"
+
+
+@contextlib.contextmanager
+def exported(options: str) -> Iterator[None]:
+    """Add exports(5)'s `options` to those of the export, and take them away at the end."""
+    _export(options)
+    try:
+        yield
+    finally:
+        _export("sec=sys")
+
+
+def _export(options: str) -> None:
+    words = ["exportfs", "-o", f"{EXPORT_OPTIONS},{options}", f"*:{EXPORT}"]
+    run(words, timeout=_SECONDS).check()
+
+
+@contextlib.contextmanager
+def running(
+    argv: Sequence[str], serves: Callable[[Process], bool], env: Mapping[str, str] | None = None
+) -> Iterator[Process]:
+    """Yield a program of the server's, which runs beside it, from when it serves."""
+    with Process(argv, env=env) as process:
+        if not process.comes_up(lambda: serves(process), _SECONDS):
+            raise HarnessError(f"the guest's {argv[0]} did not start")
+        yield process
+
+
+def stop() -> None:
+    """Stop the server: all connections end, and what was not committed is as good as lost."""
+    run(["rpc.nfsd", "0"], timeout=_SECONDS).check()
+
+
+def start() -> None:
+    """Start it as the guest's boot does, if it does not run. A grace period begins."""
+    run(["rpc.nfsd", "8"], timeout=_SECONDS).check()
+    if _RDMA not in _PORTS.read_text().splitlines():
+        _PORTS.write_text(_RDMA)
+
+
+def end_grace() -> None:
+    """End its grace period, if there is one: kernels differ in what they say then."""
+    try:
+        _GRACE.write_text("Y")
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise

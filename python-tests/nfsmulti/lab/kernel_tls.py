@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""TLS for the kernel's own NFS: tlshd in the guest, for its server and its mounts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from nfsmulti.lab.certificates import NAME, Certificates, Pair
+from nfsmulti.lab.guest import ADDRESSES
+from nfsmulti.lab.kernel_server import running
+from nfsmulti.processes import Process, run
+
+_SECONDS = 60.0
+_GENERIC = 16  # the protocol of netlink by which the kernel asks for handshakes
+_PIDS = 1 << 22  # above them libnl numbers a process's sockets
+
+
+@contextlib.contextmanager
+def kernel_tls(folder: Path) -> Iterator[Certificates]:
+    """Yield the certificates of the guest's server, and of clients, as its mounts are."""
+    made = Certificates(folder, names=[NAME, *ADDRESSES])
+    settings = folder / "tlshd.conf"
+    sides = {"client": made.client, "server": made.server}
+    settings.write_text("".join(_side(name, pair, made) for name, pair in sides.items()))
+    run(["modprobe", "tls"], timeout=_SECONDS).check()
+    with running(["tlshd", "--stderr", "--config", str(settings)], _listens):
+        yield made
+
+
+def _side(name: str, pair: Pair, made: Certificates) -> str:
+    """Return what tlshd.conf(5) has of one side."""
+    files = {
+        "truststore": made.authority.certificate,
+        "certificate": pair.certificate,
+        "private_key": pair.key,
+    }
+    lines = [f"x509.{word} = {file}" for word, file in files.items()]
+    return "\n".join([f"[authenticate.{name}]", *lines, ""])
+
+
+def _listens(process: Process) -> bool:
+    """Tell whether it has joined a group: a kernel that finds none there refuses the connection."""
+    _, *sockets = Path("/proc/net/netlink").read_text().splitlines()
+    for _, protocol, port, groups, *_ in map(str.split, sockets):
+        if int(protocol) == _GENERIC and int(port) % _PIDS == process.pid and int(groups, 16):
+            return True
+    return False
