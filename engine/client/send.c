@@ -134,7 +134,7 @@ static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 	struct call *call;
 	struct xdr_out head;
 
-	if (!has_room(rpc, rpc->credentials->flavor->context) ||
+	if ((request != &rpc->context && !has_room(rpc, rpc->credentials->flavor->context)) ||
 	    !link->ops->begin(link->channel, &head))
 		return;
 	rpc->setup = call = call_take(&rpc->calls, rpc);
@@ -152,7 +152,8 @@ static bool has_context(struct rpc_client *rpc)
 	enum rpc_context_state state =
 		context ? context->step(rpc->credentials, rpc->clock->now) : RPC_CONTEXT_READY;
 
-	if (state != RPC_CONTEXT_WAITS)
+	rpc->context_asked = state == RPC_CONTEXT_ASKED;
+	if (state != RPC_CONTEXT_WAITS && !rpc->context_asked)
 		rpc->context_awaited = 0;
 	else if (!rpc->context_awaited)
 		rpc->context_awaited = rpc->clock->now;

@@ -312,6 +312,18 @@ struct fio_option engine_option_table[] = {
 			"nfs@ and the host as the pool names it)",
 	},
 	{
+		OPTION("gss_context", STR, "Kerberos: contexts"),
+		AT(gss_context),
+		.def = "connection",
+		.posval =
+			{
+				VALUE("connection", 0, "One for each connection"),
+				VALUE("job", 1, "One for all connections of the job on a path"),
+			},
+		.help = "Kerberos: what shares a context (RFC 2203, 5.2), its numbers and its "
+			"window",
+	},
+	{
 		OPTION("stable", STR, "WRITE stability"),
 		AT(stable),
 		.def = "unstable",

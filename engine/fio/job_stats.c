@@ -215,7 +215,7 @@ static void tell_kerberos(const struct job *job, enum path_sec sec)
 		const struct conn *conn = job->group.conns[i];
 		const struct security_counters *one = &conn->counters.security;
 
-		if (!one->contexts || conn->path->config.sec != sec)
+		if (!one->enctype || conn->path->config.sec != sec)
 			continue;
 		enctype = one->enctype;
 		count++;
@@ -224,9 +224,10 @@ static void tell_kerberos(const struct job *job, enum path_sec sec)
 	}
 	if (enctype)
 		job_log_summary("Kerberos: %" PRIu64 " connection%s with %s by %s, %" PRIu64
-				" contexts (msec): avg=%.2f",
+				" context%s (msec): avg=%.2f",
 				count, count == 1 ? "" : "s", pool_sec_word(sec), enctype, contexts,
-				(double)time / (double)contexts / MSEC);
+				contexts == 1 ? "" : "s",
+				(double)time / (double)max_of(contexts, (uint64_t)1) / MSEC);
 }
 
 /* How much of the thread's work was encryption and checksums, of either. */

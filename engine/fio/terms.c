@@ -145,6 +145,7 @@ static struct path_terms terms_of(const struct engine_options *eo)
 		.ktls = eo->ktls,
 		.stateless = eo->stateless,
 		.trunks = eo->trunking,
+		.shares_context = eo->gss_context,
 		.log = job_log,
 	};
 }

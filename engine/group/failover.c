@@ -28,7 +28,6 @@ static void revive(struct conn *conn)
 
 void failover_look(struct group *group)
 {
-	group->job.health_changed = false;
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
 		enum client_health health = conn->ops->health(conn);

@@ -120,7 +120,8 @@ static void tick(struct group *group)
 		if (error)
 			look_unpolled(group, i, error);
 	}
-	group->job.health_changed = group->job.failover; /* silence is a matter of time */
+	if (group->job.failover)
+		group->job.news = true; /* silence is a matter of time */
 	if (group->job.ticked)
 		group->job.ticked(group->job.owner);
 }
@@ -138,6 +139,27 @@ static void reissue(struct group *group)
 		group->conns[number]->counters.reissues++;
 	}
 	group_flush(group);
+}
+
+/* A connection's replies may make room for calls of others. */
+static void send_by_shared_contexts(struct group *group)
+{
+	for (uint32_t i = 0; i < group->path_count; i++) {
+		struct conn *conn;
+
+		while ((conn = conn_next_with_room(group->paths[i]))) {
+			conn->ops->flush(conn);
+			update_epoll(group, conn->number);
+		}
+	}
+}
+
+static void look(struct group *group)
+{
+	group->job.news = false;
+	if (group->job.failover)
+		failover_look(group);
+	send_by_shared_contexts(group);
 }
 
 static void reap_once(struct group *group, bool wait)
@@ -180,8 +202,8 @@ void group_reap(struct group *group, bool wait)
 		clock_read(&group->job.clock);
 	if (group->job.clock.now - group->last_tick >= TICK)
 		tick(group);
-	if (group->job.health_changed)
-		failover_look(group);
+	if (group->job.news)
+		look(group);
 	if (!TAILQ_EMPTY(&group->job.requeued))
 		reissue(group);
 }

@@ -11,6 +11,7 @@
 #include "nfs/path_client.h"
 #include "nfs/path_credentials.h"
 #include "nfs/path_tls.h"
+#include "wire/gss_context.h"
 
 struct nfs_conn {
 	struct conn conn;
@@ -58,7 +59,22 @@ static enum client_role role(const struct rpc_client *rpc)
 /* Of a dead one, and of one that others may replace: failover looks at once. */
 static void health_changed(struct rpc_client *rpc)
 {
-	conn_of(rpc)->job->health_changed = conn_of(rpc)->job->failover;
+	struct conn_job *job = conn_of(rpc)->job;
+
+	job->news = job->news || job->failover;
+}
+
+/* They are looked for at once. */
+static void context_has_room(struct rpc_client *rpc)
+{
+	conn_of(rpc)->job->news = true;
+}
+
+struct conn *conn_next_with_room(const struct path *path)
+{
+	struct rpc_client *rpc = path->context ? gss_context_next(path->context) : NULL;
+
+	return rpc ? conn_of(rpc) : NULL;
 }
 
 static void finished(struct rpc_client *rpc, struct conn_io *io)
@@ -100,6 +116,7 @@ static void commit_failed(struct rpc_client *rpc, struct conn_io *io)
 static const struct client_events events = {
 	.role = role,
 	.health_changed = health_changed,
+	.context_has_room = context_has_room,
 	.finished = finished,
 	.given_back = given_back,
 	.wrote = wrote,

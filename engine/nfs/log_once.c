@@ -219,6 +219,10 @@ void log_unanswered(struct rpc_client *rpc)
 
 void log_no_context(struct rpc_client *rpc)
 {
+	if (rpc->context_asked) {
+		log_unanswered(rpc);
+		return;
+	}
 	tell(rpc, "Kerberos: the KDC does not answer: is it up, and is krb5.conf (KRB5_CONFIG) "
 		  "right?");
 }

@@ -19,20 +19,20 @@ struct rpc_client path_client(struct path *path)
 
 int path_client_init(struct rpc_client *rpc)
 {
-	int error = path_credentials_open(rpc->server, &rpc->counters->security, &rpc->credentials);
+	int error = path_credentials_open(rpc);
 
 	if (error)
 		return error;
 	error = client_init(rpc);
 	if (error)
-		path_credentials_close(rpc->server, rpc->credentials);
+		path_credentials_close(rpc);
 	return error;
 }
 
 void path_client_free(struct rpc_client *rpc)
 {
 	client_free(rpc);
-	path_credentials_close(rpc->server, rpc->credentials);
+	path_credentials_close(rpc);
 }
 
 /* In the channel's words, where it has some: they say what to do. */

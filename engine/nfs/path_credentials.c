@@ -8,55 +8,78 @@ uint32_t path_head_max(const struct path *path)
 	return RPC_REPLY_HEAD_MAX + (wraps ? path->config.rsize : 0);
 }
 
+/* Names are asked while nobody looks after those that move data: they share nothing. */
+struct gss_context **path_shared_context(const struct rpc_client *rpc)
+{
+	struct path *path = rpc->server;
+
+	return path->config.shares_context && rpc->events->context_has_room ? &path->context : NULL;
+}
+
 #ifdef HAVE_GSS
 #include "transport/kerberos.h"
 #include "wire/rpcsec_gss.h"
 
-int path_credentials_open(struct path *path, struct security_counters *counters,
-			  struct rpc_credentials **credentials)
+/* A struct rpcsec_gss_terms's. */
+static void room(void *owner)
+{
+	struct rpc_client *rpc = owner;
+
+	rpc->events->context_has_room(rpc);
+}
+
+int path_credentials_open(struct rpc_client *rpc)
 {
 	static const enum gss_service services[] = {
 		[SEC_KRB5] = GSS_SERVICE_NONE,
 		[SEC_KRB5I] = GSS_SERVICE_INTEGRITY,
 		[SEC_KRB5P] = GSS_SERVICE_PRIVACY,
 	};
+	struct path *path = rpc->server;
 	const struct path_config *config = &path->config;
 	const struct kerberos_terms kerberos = {
 		.principal = config->principal,
 		.keytab = config->keytab,
 		.ccache = config->ccache,
 		.server = config->server_principal,
-		.counters = counters,
 	};
 	struct rpcsec_gss_terms terms = {
 		.service = services[config->sec],
-		.counters = counters,
+		.counters = &rpc->counters->security,
 		.data_max = config->wsize,
+		.shared = path_shared_context(rpc),
+		.room = room,
+		.owner = rpc,
 	};
-	int error;
+	bool makes = !terms.shared || !*terms.shared;
+	int error = 0;
 
 	if (config->sec == SEC_SYS) {
-		*credentials = &path->credentials.base;
+		rpc->credentials = &path->credentials.base;
 		return 0;
 	}
-	error = kerberos_new(&terms.mechanism, &kerberos);
-	return error ?: rpcsec_gss_new(credentials, &terms);
+	if (makes)
+		error = kerberos_new(&terms.mechanism, &kerberos);
+	return error ?: rpcsec_gss_new(&rpc->credentials, &terms);
 }
 
-void path_credentials_close(struct path *path, struct rpc_credentials *credentials)
+void path_credentials_close(struct rpc_client *rpc)
 {
-	if (credentials && credentials != &path->credentials.base)
-		rpcsec_gss_free(credentials);
+	const struct path *path = rpc->server;
+
+	if (rpc->credentials && rpc->credentials != &path->credentials.base)
+		rpcsec_gss_free(rpc->credentials);
 }
 #else
-int path_credentials_open(struct path *path, struct security_counters *counters,
-			  struct rpc_credentials **credentials)
+int path_credentials_open(struct rpc_client *rpc)
 {
-	*credentials = &path->credentials.base; /* path_config.c refuses Kerberos */
+	struct path *path = rpc->server;
+
+	rpc->credentials = &path->credentials.base; /* path_config.c refuses Kerberos */
 	return 0;
 }
 
-void path_credentials_close(struct path *path, struct rpc_credentials *credentials)
+void path_credentials_close(struct rpc_client *rpc)
 {
 }
 #endif

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * path_credentials.h - who calls over a path, by sec=: AUTH_SYS, the same for all its clients, or
- * Kerberos, whose contexts are each client's own.
+ * Kerberos, with a context for each client, or one for all that move data: gss_context=.
  */
 #pragma once
 
+#include "client/client.h"
 #include "nfs/path.h"
 
-/* 0 or -ENOMEM. `counters` are the client's. */
-int path_credentials_open(struct path *path, struct security_counters *counters,
-			  struct rpc_credentials **credentials);
-void path_credentials_close(struct path *path, struct rpc_credentials *credentials);
+/* Sets rpc->credentials: 0 or -ENOMEM. Its events and counters are there. */
+int path_credentials_open(struct rpc_client *rpc);
+void path_credentials_close(struct rpc_client *rpc);
+
+/* Where the context stands that the client shares; NULL: it has one of its own, or needs none. */
+struct gss_context **path_shared_context(const struct rpc_client *rpc);
 
 /* Bytes of the longest head of a reply: the whole of it, where it is to be verified first. */
 uint32_t path_head_max(const struct path *path);

@@ -347,8 +347,8 @@ static const struct argument known[] = {
 _Static_assert(KNOWN <= 64, "bits of words");
 
 /* Options of the engine that are taken for arguments of a path: nconnect is one of mount(8). */
-static const char *const of_jobs[] = {"nconnect", "spread",   "stripe_size",
-				      "trunking", "failover", "ktls"};
+static const char *const of_jobs[] = {"nconnect", "spread", "stripe_size", "trunking",
+				      "failover", "ktls",   "gss_context"};
 
 static int refuse_unknown(const struct scanner *list, struct span word)
 {

@@ -27,7 +27,9 @@ static void write_kerberos(FILE *out, const struct security_counters *security)
 	line_string(out, "enctype", security->enctype);
 	line_number(out, "contexts", security->contexts);
 	fprintf(out, "\"context_mean_us\": %.3f, ",
-		microseconds(security->context_time) / (double)security->contexts);
+		security->contexts
+			? microseconds(security->context_time) / (double)security->contexts
+			: 0.0);
 }
 
 /* Encryption and checksums of messages, by either. What the kernel encrypts is within its calls. */
@@ -36,7 +38,7 @@ static void write_crypto(FILE *out, const struct counters *counters,
 {
 	uint64_t total = transport->crypto.total + counters->security.crypto.total;
 
-	if (counters->security.contexts || (transport->handshakes && !transport->ktls))
+	if (counters->security.enctype || (transport->handshakes && !transport->ktls))
 		fprintf(out, "\"crypto_ms\": %.3f, ", microseconds(total) / 1e3);
 }
 
@@ -57,7 +59,7 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 		line_string(out, "xprtsec", label->xprtsec);
 	if (transport->handshakes)
 		write_tls(out, transport);
-	if (counters->security.contexts)
+	if (counters->security.enctype)
 		write_kerberos(out, &counters->security);
 	write_crypto(out, counters, transport);
 	line_number(out, "read_ops", counters->read_ops);

@@ -11,8 +11,9 @@
 
 /* What Kerberos did for it. */
 struct security_counters {
-	const char *enctype; /* of the latest context, such as "aes256-cts-hmac-sha1-96" */
-	uint64_t contexts, context_time; /* nanoseconds, of all of them */
+	/* Of the latest context, such as "aes256-cts-hmac-sha1-96"; NULL: it had none. */
+	const char *enctype;
+	uint64_t contexts, context_time; /* that it has made; nanoseconds, of all of them */
 	struct sampled_time crypto;	 /* encryption and checksums */
 };
 

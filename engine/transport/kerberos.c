@@ -49,11 +49,11 @@ static void take_context(struct kerberos *kerberos, const struct making_result *
 			 struct gss_step *step)
 {
 	step->lifetime = made->lifetime;
+	step->enctype = made->enctype;
 	krb5_keys_free(kerberos->earlier);
 	kerberos->earlier = kerberos->keys;
 	kerberos->keys = made->keys;
 	kerberos->sequence = made->sequence;
-	kerberos->terms.counters->enctype = made->enctype;
 	making_leave(kerberos->making);
 	kerberos->making = NULL;
 }

@@ -9,7 +9,6 @@
  */
 #pragma once
 
-#include "stats/counters.h"
 #include "wire/gss_mechanism.h"
 
 /* Strings are the owner's, and outlive the mechanism. NULL: the library's default. */
@@ -18,7 +17,6 @@ struct kerberos_terms {
 	const char *keytab;    /* a file with its key */
 	const char *ccache;    /* where tickets are; with a keytab, by default, in memory */
 	const char *server;    /* nfs/host@REALM, or nfs@host; never NULL */
-	struct security_counters *counters; /* the owner's; enctype is set */
 };
 
 /* 0 or -ENOMEM. */

@@ -45,6 +45,7 @@ enum rpc_belief {
 enum rpc_context_state {
 	RPC_CONTEXT_READY,
 	RPC_CONTEXT_ASKS,   /* the call of put_request() is to be answered first */
+	RPC_CONTEXT_ASKED,  /* so is another's, who shares it: step() again after a while */
 	RPC_CONTEXT_WAITS,  /* step() is to be called again after a while */
 	RPC_CONTEXT_FAILED, /* error() says why; the next step() begins anew */
 };
@@ -71,7 +72,7 @@ struct rpc_context_ops {
 			 struct xdr_in *in);
 	const char *(*error)(const struct rpc_credentials *credentials);
 
-	/* Another one is due: step() is to be called, and no call to go out meanwhile. To be asked
+	/* One is to be made: step() is to be called, and no call to go out meanwhile. To be asked
 	 * about every 100 ms. */
 	bool (*due)(struct rpc_credentials *credentials, uint64_t now);
 

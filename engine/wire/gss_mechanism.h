@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * gss_mechanism.h - what RPCSEC_GSS needs of a mechanism of GSS-API (RFC 2743): tokens that make a
- * context with the server, and then tokens that protect messages. One for each client. It has a
- * context, and the one before that, by which late replies come; and at most one in the making.
+ * context with the server, and then tokens that protect messages. One for each client, or for those
+ * that share a context. It has that, and the one before, by which late replies come; and at most
+ * one in the making.
  */
 #pragma once
 
@@ -21,16 +22,20 @@ enum gss_progress {
 	GSS_FAILED,  /* `error` says why */
 };
 
-/* Where the making of a context stands: the mechanism's memory, valid until the next function. */
+/* Where the making of a context stands: the mechanism's memory, valid until the next function that
+ * makes one. */
 struct gss_step {
 	const uint8_t *token;
 	uint32_t length;
 	const char *error;
-	uint64_t lifetime; /* GSS_MADE: nanoseconds that the context is good for */
+
+	/* GSS_MADE */
+	uint64_t lifetime;   /* nanoseconds that the context is good for */
+	const char *enctype; /* static, such as "aes256-cts-hmac-sha1-96" */
 };
 
 struct gss_mechanism_ops {
-	/* Begins to make the next context. feed(): what the server has replied. */
+	/* Makes the next context, from begin() on. feed(): what the server has replied. */
 	void (*begin)(struct gss_mechanism *mechanism);
 	void (*feed)(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t length);
 	enum gss_progress (*progress)(struct gss_mechanism *mechanism, struct gss_step *step);

@@ -9,15 +9,16 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 enum { GSS_WINDOW_MAX = 256 }; /* of ours: a larger one of the server's is not used */
 
 struct gss_window {
-	uint32_t size;	       /* the server's, at most GSS_WINDOW_MAX */
-	uint32_t oldest, next; /* numbers from `oldest` on are not all answered */
-	bool done[GSS_WINDOW_MAX];
+	uint32_t size;			     /* the server's, at most GSS_WINDOW_MAX */
+	uint32_t oldest, next;		     /* numbers from `oldest` on are not all answered */
+	const void *holders[GSS_WINDOW_MAX]; /* who waits for the answer; NULL: nobody */
 };
 
 static inline void gss_window_open(struct gss_window *window, uint32_t size)
@@ -35,15 +36,16 @@ static inline bool gss_window_has_room(const struct gss_window *window)
 	return window->next - window->oldest < room;
 }
 
-static inline bool gss_window_is_empty(const struct gss_window *window)
+static inline uint32_t gss_window_take(struct gss_window *window, const void *holder)
 {
-	return window->next == window->oldest;
+	window->holders[window->next % GSS_WINDOW_MAX] = holder;
+	return window->next++;
 }
 
-static inline uint32_t gss_window_take(struct gss_window *window)
+static inline void gss_window_move_on(struct gss_window *window)
 {
-	window->done[window->next % GSS_WINDOW_MAX] = false;
-	return window->next++;
+	while (window->oldest != window->next && !window->holders[window->oldest % GSS_WINDOW_MAX])
+		window->oldest++;
 }
 
 /* Nobody waits for its answer any more. A number that was given back before is ignored. */
@@ -51,12 +53,15 @@ static inline void gss_window_give_back(struct gss_window *window, uint32_t numb
 {
 	if (number - window->oldest >= window->next - window->oldest)
 		return;
-	window->done[number % GSS_WINDOW_MAX] = true;
-	while (window->oldest != window->next && window->done[window->oldest % GSS_WINDOW_MAX])
-		window->oldest++;
+	window->holders[number % GSS_WINDOW_MAX] = NULL;
+	gss_window_move_on(window);
 }
 
-static inline void gss_window_give_all_back(struct gss_window *window)
+/* The holder waits for none. */
+static inline void gss_window_give_all_back(struct gss_window *window, const void *holder)
 {
-	window->oldest = window->next;
+	for (uint32_t number = window->oldest; number != window->next; number++)
+		if (window->holders[number % GSS_WINDOW_MAX] == holder)
+			window->holders[number % GSS_WINDOW_MAX] = NULL;
+	gss_window_move_on(window);
 }

@@ -2,64 +2,28 @@
 #include "wire/rpcsec_gss.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "util.h"
-#include "wire/gss_window.h"
+#include "wire/gss_context.h"
 #include "wire/message.h"
 #include "wire/reply.h"
 
-/* RFC 2203, 5 and 5.3.3.3: numbers end at 2^31, and some are used until the next context is there.
- */
-enum { VERSION = 1, NUMBER_MAX = 0x7f000000 };
+/* RFC 2203, 5 */
+enum { VERSION = 1 };
 enum gss_procedure { GSS_DATA = 0, GSS_INIT = 1, GSS_CONTINUE = 2, GSS_DESTROY = 3 };
 
 enum {
-	HANDLE_MAX = 128,  /* bytes; servers' have up to 16 */
-	DENIALS_MAX = 3,   /* contexts in a row, over a connection, that the server does not know */
 	ARENA = 4 << 20,   /* bytes of encrypted calls that have not left */
 	PROCEDURE_AT = 20, /* in a call's header */
 	NULL_PROCEDURE = 0,
 };
 
-static const uint64_t MARGIN_MAX = 300 * SEC; /* before its end a context is replaced */
-static const uint64_t RENEW_AGAIN = 10 * SEC; /* after that was in vain */
-
-enum state {
-	NO_CONTEXT,
-	MAKING, /* the mechanism is at work */
-	ASKING, /* its token is to be sent */
-	ASKED,
-	READY,
-};
-
-struct handle {
-	uint8_t bytes[HANDLE_MAX];
-	uint32_t length;
-};
-
 struct rpcsec_gss {
 	struct rpc_credentials base;
 	struct rpcsec_gss_terms terms;
-
-	enum state state; /* of the context that is being made, or of the present one */
-	bool usable;	  /* the present one, for all that is known */
-	bool renewing;	  /* the mechanism makes the next beside it */
-	bool put_off;	  /* that was in vain: not again at once */
-	uint32_t context; /* how many there have been */
-	struct gss_window window;
-	struct handle handle, next_handle;
-	uint64_t began; /* when the making did */
-	uint64_t renew_at, expires;
-	uint32_t denials;
-	char error[240];
-	struct gss_step step; /* the mechanism's latest */
-
-	/* The reply to INIT: its verifier is looked at once there are keys. */
-	uint32_t window_size;
-	uint8_t window_mic[GSS_MIC_MAX];
-	uint32_t window_mic_length;
+	struct gss_context *context;
+	struct gss_user user;
 
 	uint32_t matched;	    /* the number that the latest verifier was of */
 	bool earlier;		    /* and that was by the context before the present one */
@@ -87,7 +51,7 @@ static struct sampled_time *crypto(struct rpcsec_gss *gss)
 
 static bool make_mic(struct rpcsec_gss *gss, const struct iovec *parts, int count, uint8_t *mic)
 {
-	struct gss_mechanism *mechanism = gss->terms.mechanism;
+	struct gss_mechanism *mechanism = gss->context->mechanism;
 	bool made;
 
 	sampled_begin(crypto(gss));
@@ -99,7 +63,7 @@ static bool make_mic(struct rpcsec_gss *gss, const struct iovec *parts, int coun
 static bool verify_mic(struct rpcsec_gss *gss, bool earlier, const struct iovec *parts, int count,
 		       const uint8_t *mic, uint32_t length)
 {
-	struct gss_mechanism *mechanism = gss->terms.mechanism;
+	struct gss_mechanism *mechanism = gss->context->mechanism;
 	bool right;
 
 	sampled_begin(crypto(gss));
@@ -123,7 +87,8 @@ static void put_credential(const struct rpcsec_gss *gss, struct xdr_out *out,
 			   enum gss_procedure procedure, uint32_t number)
 {
 	bool makes = procedure == GSS_INIT || procedure == GSS_CONTINUE;
-	const struct handle *handle = makes ? &gss->next_handle : &gss->handle;
+	const struct gss_handle *handle =
+		makes ? &gss->context->next_handle : &gss->context->handle;
 
 	xdr_put_u32(out, RPC_GSS);
 	xdr_put_u32(out, 5 * sizeof(uint32_t) + handle->length + xdr_pad(handle->length));
@@ -138,7 +103,7 @@ static void put_credential(const struct rpcsec_gss *gss, struct xdr_out *out,
 static void put_verifier(struct rpcsec_gss *gss, struct xdr_out *out, const uint8_t *start)
 {
 	const struct iovec header = {(void *)start, out->at - start};
-	uint32_t length = gss->terms.mechanism->ops->mic_size(gss->terms.mechanism);
+	uint32_t length = gss->context->mechanism->ops->mic_size(gss->context->mechanism);
 	uint8_t *mic;
 
 	xdr_put_u32(out, RPC_GSS);
@@ -146,24 +111,6 @@ static void put_verifier(struct rpcsec_gss *gss, struct xdr_out *out, const uint
 	mic = xdr_room(out, length);
 	if (mic && !make_mic(gss, &header, 1, mic))
 		out->bad = true;
-}
-
-/* The call's number is not waited for any more. */
-static void give_back(struct rpcsec_gss *gss, const struct rpc_stamp *stamp)
-{
-	if (stamp->numbers[0] && stamp->context == gss->context)
-		gss_window_give_back(&gss->window, stamp->numbers[0]);
-}
-
-/* The call's next number. */
-static uint32_t stamp_next(struct rpcsec_gss *gss, struct rpc_stamp *stamp)
-{
-	give_back(gss, stamp);
-	if (stamp->context != gss->context)
-		*stamp = (struct rpc_stamp){.context = gss->context};
-	memmove(stamp->numbers + 1, stamp->numbers,
-		sizeof(stamp->numbers) - sizeof(stamp->numbers[0]));
-	return stamp->numbers[0] = gss_window_take(&gss->window);
 }
 
 static bool is_null(const uint8_t *start)
@@ -184,7 +131,7 @@ static void put(struct rpc_credentials *credentials, struct rpc_stamp *stamp, st
 		rpc_put_empty(out, RPC_AUTH_NONE);
 		return;
 	}
-	put_credential(gss, out, GSS_DATA, stamp_next(gss, stamp));
+	put_credential(gss, out, GSS_DATA, gss_context_stamp(gss->context, &gss->user, stamp));
 	put_verifier(gss, out, start);
 }
 
@@ -195,15 +142,16 @@ static enum rpc_belief check(struct rpc_credentials *credentials, const struct r
 
 	if (!stamp->numbers[0])
 		return verifier->flavor <= RPC_AUTH_SHORT ? RPC_BELIEVED : RPC_NOT_ARRIVED;
-	gss->earlier = stamp->context + 1 == gss->context;
-	if ((stamp->context != gss->context && !gss->earlier) || verifier->flavor != RPC_GSS)
+	gss->earlier = stamp->context + 1 == gss->context->number;
+	if ((stamp->context != gss->context->number && !gss->earlier) ||
+	    verifier->flavor != RPC_GSS)
 		return RPC_NOT_ARRIVED;
 	for (size_t i = 0; i < ARRAY_SIZE(stamp->numbers) && stamp->numbers[i]; i++) {
 		if (!number_mic_ok(gss, gss->earlier, stamp->numbers[i], verifier->body,
 				   verifier->length))
 			continue;
 		gss->matched = stamp->numbers[i];
-		gss->denials = 0;
+		gss->context->denials = 0;
 		return RPC_BELIEVED;
 	}
 	return RPC_NOT_ARRIVED;
@@ -236,7 +184,7 @@ static bool wrap_integrity(struct rpc_credentials *credentials, const struct rpc
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 	uint32_t bytes = carried(data),
-		 mic = gss->terms.mechanism->ops->mic_size(gss->terms.mechanism);
+		 mic = gss->context->mechanism->ops->mic_size(gss->context->mechanism);
 	struct xdr_out length = {arguments, arguments + LENGTH, false};
 	struct xdr_out tail = {gss->tail, gss->tail + sizeof(gss->tail), false};
 	struct iovec body[3];
@@ -292,9 +240,10 @@ static uint32_t lead_integrity(struct rpc_credentials *credentials, const struct
 			       struct xdr_in in, uint32_t length, uint32_t results)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	uint32_t mic = gss->terms.mechanism->ops->mic_size(gss->terms.mechanism);
+	uint32_t mic = gss->context->mechanism->ops->mic_size(gss->context->mechanism);
 
-	if (stamp->context != gss->context || length != LENGTH + NUMBER + results + LENGTH + mic ||
+	if (stamp->context != gss->context->number ||
+	    length != LENGTH + NUMBER + results + LENGTH + mic ||
 	    xdr_get_u32(&in) != NUMBER + results)
 		return 0;
 	return LENGTH + NUMBER;
@@ -326,7 +275,7 @@ static bool wrap_privacy(struct rpc_credentials *credentials, const struct rpc_s
 			 struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->terms.mechanism;
+	struct gss_mechanism *mechanism = gss->context->mechanism;
 	uint32_t number = htobe32(stamp->numbers[0]), bytes = carried(data), total;
 	uint8_t *token = gss->arena + gss->arena_used;
 	const struct iovec parts[] = {
@@ -358,7 +307,7 @@ static bool unwrap_privacy(struct rpc_credentials *credentials, const struct rpc
 			   struct xdr_in *in)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->terms.mechanism;
+	struct gss_mechanism *mechanism = gss->context->mechanism;
 	uint32_t length, plain_length;
 	const uint8_t *token;
 	uint8_t *plain;
@@ -381,11 +330,11 @@ static uint32_t lead_privacy(struct rpc_credentials *credentials, const struct r
 			     struct xdr_in in, uint32_t length, uint32_t results)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	const struct gss_mechanism_ops *ops = gss->terms.mechanism->ops;
+	const struct gss_mechanism_ops *ops = gss->context->mechanism->ops;
 	uint32_t token = xdr_get_u32(&in), front;
 
-	if (stamp->context != gss->context || length != LENGTH + token ||
-	    token != NUMBER + results + ops->wrap_size(gss->terms.mechanism))
+	if (stamp->context != gss->context->number || length != LENGTH + token ||
+	    token != NUMBER + results + ops->wrap_size(gss->context->mechanism))
 		return 0;
 	front = ops->wrap_front(in.at, in.end - in.at);
 	return front ? LENGTH + front + NUMBER : 0;
@@ -396,7 +345,7 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 				  const struct iovec *data, const uint8_t *behind)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->terms.mechanism;
+	struct gss_mechanism *mechanism = gss->context->mechanism;
 	const uint8_t *token = in->at + LENGTH;
 	const struct iovec parts[] = {
 		{(void *)token, behind - token},
@@ -414,118 +363,16 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 
 /* --- the context --- */
 
-/* The present context serves on, where there is one. */
-static enum rpc_context_state fail(struct rpcsec_gss *gss, const char *why)
-{
-	snprintf(gss->error, sizeof(gss->error), "%s", why);
-	gss->renewing = false;
-	gss->put_off = true;
-	gss->state = gss->usable ? READY : NO_CONTEXT;
-	return gss->usable ? RPC_CONTEXT_READY : RPC_CONTEXT_FAILED;
-}
-
-/*
- * When it is replaced: some time before its end, if the next one can last longer. Where the last
- * could not, the server says when it has had enough.
- */
-static void set_lifetime(struct rpcsec_gss *gss, uint64_t now, uint64_t lifetime)
-{
-	uint64_t expires = lifetime > UINT64_MAX - now ? UINT64_MAX : now + lifetime;
-	bool longer = expires > gss->expires && expires - gss->expires > SEC;
-
-	gss->renew_at = longer && expires < UINT64_MAX ? expires - min_of(lifetime / 4, MARGIN_MAX)
-						       : UINT64_MAX;
-	gss->expires = expires;
-}
-
-/* Calls that were sent by the one before are answered by that. */
-static enum rpc_context_state open_context(struct rpcsec_gss *gss, uint64_t now)
-{
-	struct security_counters *counters = gss->terms.counters;
-
-	gss->usable = false;
-	if (!gss->next_handle.length)
-		return fail(gss, "the server has sent no handle of a context");
-	if (!number_mic_ok(gss, false, gss->window_size, gss->window_mic, gss->window_mic_length))
-		return fail(gss, "the reply that ends the making of a context is not the server's");
-	gss->handle = gss->next_handle;
-	gss_window_open(&gss->window, gss->window_size);
-	gss->context++;
-	set_lifetime(gss, now, gss->step.lifetime);
-	counters->contexts++;
-	counters->context_time += now - gss->began;
-	gss->usable = true;
-	gss->renewing = gss->put_off = false;
-	gss->state = READY;
-	return RPC_CONTEXT_READY;
-}
-
-static enum gss_progress progress(struct rpcsec_gss *gss)
-{
-	struct gss_mechanism *mechanism = gss->terms.mechanism;
-
-	return mechanism->ops->progress(mechanism, &gss->step);
-}
-
-static enum rpc_context_state make(struct rpcsec_gss *gss, uint64_t now)
-{
-	switch (progress(gss)) {
-	case GSS_WORKING: return RPC_CONTEXT_WAITS;
-	case GSS_TOKEN: gss->state = ASKING; return RPC_CONTEXT_ASKS;
-	case GSS_MADE: return open_context(gss, now);
-	default: return fail(gss, gss->step.error);
-	}
-}
-
-static void begin(struct rpcsec_gss *gss, uint64_t now)
-{
-	struct gss_mechanism *mechanism = gss->terms.mechanism;
-
-	gss->began = now;
-	gss->next_handle.length = 0;
-	mechanism->ops->begin(mechanism);
-}
-
-static bool expires_soon(const struct rpcsec_gss *gss, uint64_t now)
-{
-	return now >= gss->renew_at || gss->window.next >= NUMBER_MAX;
-}
-
-/* Calls go on by the present one until the mechanism has what is to be sent for the next. */
 static bool due(struct rpc_credentials *credentials, uint64_t now)
 {
-	struct rpcsec_gss *gss = gss_of(credentials);
-
-	if (gss->put_off)
-		gss->renew_at = max_of(gss->renew_at, now + RENEW_AGAIN);
-	gss->put_off = false;
-	if (gss->state != READY || (!gss->renewing && !expires_soon(gss, now)))
-		return false;
-	if (!gss->renewing)
-		begin(gss, now);
-	gss->renewing = true;
-	switch (progress(gss)) {
-	case GSS_WORKING: return false;
-	case GSS_TOKEN: gss->state = ASKING; return true;
-	default: fail(gss, gss->step.error); return false;
-	}
+	return gss_context_due(gss_of(credentials)->context, now);
 }
 
 static enum rpc_context_state step(struct rpc_credentials *credentials, uint64_t now)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 
-	switch (gss->state) {
-	case READY: return RPC_CONTEXT_READY;
-	case ASKING: return RPC_CONTEXT_ASKS;
-	case ASKED: return RPC_CONTEXT_WAITS;
-	case NO_CONTEXT:
-		begin(gss, now);
-		gss->state = MAKING;
-		break;
-	case MAKING: break;
-	}
-	return make(gss, now);
+	return gss_context_step(gss->context, &gss->user, now);
 }
 
 /* Calls of its own, of which none is stamped. */
@@ -539,68 +386,29 @@ static void put_request(struct rpc_credentials *credentials, struct xdr_out *out
 			const struct rpc_call_header *call, struct rpc_payload *data)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
+	struct gss_context *context = gss->context;
 
 	put_header(out, call);
-	put_credential(gss, out, gss->next_handle.length ? GSS_CONTINUE : GSS_INIT, 0);
+	put_credential(gss, out, context->next_handle.length ? GSS_CONTINUE : GSS_INIT, 0);
 	rpc_put_empty(out, RPC_AUTH_NONE);
-	xdr_put_u32(out, gss->step.length);
+	xdr_put_u32(out, context->step.length);
 	*data = (struct rpc_payload){
-		.at = (void *)gss->step.token,
-		.length = gss->step.length,
+		.at = (void *)context->step.token,
+		.length = context->step.length,
 		.stays_inline = true,
 	};
-	gss->state = ASKED;
-}
-
-/* RFC 2743, 1.2.1.1: the calling and routine errors are the upper half. */
-static bool refused(struct rpcsec_gss *gss, uint32_t major, uint32_t minor)
-{
-	enum { CONTINUE_NEEDED = 1 };
-
-	if (major <= CONTINUE_NEEDED)
-		return false;
-	snprintf(gss->error, sizeof(gss->error),
-		 "the server refuses the ticket (GSS major status %#x, minor %u): has it a keytab "
-		 "with this key, and do the clocks agree?",
-		 major, minor);
-	return true;
+	gss_context_asked(context, &gss->user);
 }
 
 static bool answered(struct rpc_credentials *credentials, const struct rpc_reply_header *header,
 		     struct xdr_in *in)
 {
-	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->terms.mechanism;
-	const struct rpc_verifier *verifier = &header->verifier;
-	uint32_t handle_length = xdr_get_u32(in), major, minor, window, length;
-	const uint8_t *handle = xdr_skip(in, handle_length), *token;
-
-	major = xdr_get_u32(in);
-	minor = xdr_get_u32(in);
-	window = xdr_get_u32(in);
-	length = xdr_get_u32(in);
-	token = xdr_skip(in, length);
-	if (in->bad)
-		return true;
-	if (refused(gss, major, minor))
-		return false;
-	if (handle_length > HANDLE_MAX || verifier->length > GSS_MIC_MAX) {
-		fail(gss, "the server's handle or verifier is longer than any that is known");
-		return false;
-	}
-	memcpy(gss->next_handle.bytes, handle, handle_length);
-	gss->next_handle.length = handle_length;
-	gss->window_size = window;
-	memcpy(gss->window_mic, verifier->body, verifier->length);
-	gss->window_mic_length = verifier->length;
-	mechanism->ops->feed(mechanism, token, length);
-	gss->state = MAKING;
-	return true;
+	return gss_context_answered(gss_of(credentials)->context, header, in);
 }
 
 static const char *error(const struct rpc_credentials *credentials)
 {
-	return gss_of_const(credentials)->error;
+	return gss_of_const(credentials)->context->error;
 }
 
 static uint32_t longest_call(const struct rpcsec_gss *gss)
@@ -615,66 +423,47 @@ static bool room(struct rpc_credentials *credentials, bool sent)
 
 	if (sent)
 		gss->arena_used = 0;
-	return (gss->state != READY || gss_window_has_room(&gss->window)) &&
-	       (!gss->arena || gss->arena_size - gss->arena_used >= longest_call(gss));
+	return (!gss->arena || gss->arena_size - gss->arena_used >= longest_call(gss)) &&
+	       gss_context_room(gss->context, &gss->user);
 }
 
 static void overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
 {
-	give_back(gss_of(credentials), stamp);
+	gss_context_give_back(gss_of(credentials)->context, stamp);
 }
 
 static void release(struct rpc_credentials *credentials, struct rpc_stamp *stamp)
 {
-	give_back(gss_of(credentials), stamp);
+	gss_context_give_back(gss_of(credentials)->context, stamp);
 	*stamp = (struct rpc_stamp){0};
 }
 
-/*
- * The context itself outlives its connections. A server that was restarted knows it no more, which
- * says nothing of the next one.
- */
 static void lost(struct rpc_credentials *credentials)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 
-	gss_window_give_all_back(&gss->window);
 	gss->arena_used = 0;
-	gss->denials = 0;
-	if (gss->state != ASKING && gss->state != ASKED)
-		return;
-	gss->state = gss->usable ? READY : NO_CONTEXT;
-	gss->renewing = false;
-	gss->put_off = true;
+	gss_context_lost(gss->context, &gss->user);
 }
 
 static bool denied(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		   uint32_t auth_stat)
 {
-	struct rpcsec_gss *gss = gss_of(credentials);
-
-	if (auth_stat != RPC_CREDENTIAL_PROBLEM && auth_stat != RPC_CONTEXT_PROBLEM)
-		return false;
-	if (stamp->context != gss->context || !gss->usable)
-		return true; /* there is another, or one is being made */
-	if (++gss->denials > DENIALS_MAX)
-		return false;
-	gss->usable = false;
-	if (gss->state == READY)
-		gss->state = NO_CONTEXT;
-	return true;
+	return gss_context_denied(gss_of(credentials)->context, stamp, auth_stat);
 }
 
+/* Others may go on with it. */
 static bool put_farewell(struct rpc_credentials *credentials, struct xdr_out *out,
 			 const struct rpc_call_header *call)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
+	struct gss_context *context = gss->context;
 	const uint8_t *start = out->at;
 
-	if (gss->state != READY || !gss->usable)
+	if (context->state != GSS_READY || !context->usable || context->users > 1)
 		return false;
 	put_header(out, call);
-	put_credential(gss, out, GSS_DESTROY, gss_window_take(&gss->window));
+	put_credential(gss, out, GSS_DESTROY, gss_window_take(&context->window, &gss->user));
 	put_verifier(gss, out, start);
 	return !out->bad;
 }
@@ -723,26 +512,42 @@ void rpcsec_gss_free(struct rpc_credentials *credentials)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 
-	gss->terms.mechanism->ops->free(gss->terms.mechanism);
+	gss_context_lost(gss->context, &gss->user);
+	gss_context_leave(gss->context);
 	free(gss->arena);
 	free(gss);
 }
 
+static int open_arena(struct rpcsec_gss *gss)
+{
+	if (gss->terms.service != GSS_SERVICE_PRIVACY)
+		return 0;
+	gss->arena_size = max_of(2 * longest_call(gss), (uint32_t)ARENA);
+	gss->arena = malloc(gss->arena_size);
+	return gss->arena ? 0 : -ENOMEM;
+}
+
 int rpcsec_gss_new(struct rpc_credentials **credentials, const struct rpcsec_gss_terms *terms)
 {
-	struct rpcsec_gss *gss = calloc(1, sizeof(*gss));
+	struct gss_context *context;
+	struct rpcsec_gss *gss;
 
+	if (gss_context_join(&context, terms->mechanism, terms->shared))
+		return -ENOMEM;
+	gss = calloc(1, sizeof(*gss));
 	if (!gss) {
-		terms->mechanism->ops->free(terms->mechanism);
+		gss_context_leave(context);
 		return -ENOMEM;
 	}
 	gss->base.flavor = &flavors[terms->service];
 	gss->terms = *terms;
-	if (terms->service == GSS_SERVICE_PRIVACY) {
-		gss->arena_size = max_of(2 * longest_call(gss), (uint32_t)ARENA);
-		gss->arena = malloc(gss->arena_size);
-	}
-	if (terms->service == GSS_SERVICE_PRIVACY && !gss->arena) {
+	gss->context = context;
+	gss->user = (struct gss_user){
+		.counters = terms->counters,
+		.room = terms->room,
+		.owner = terms->owner,
+	};
+	if (open_arena(gss)) {
 		rpcsec_gss_free(&gss->base);
 		return -ENOMEM;
 	}

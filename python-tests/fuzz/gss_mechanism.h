@@ -58,7 +58,12 @@ static inline enum gss_progress mechanism_progress(struct gss_mechanism *base,
 	struct mechanism *mechanism = mechanism_of(base);
 	enum gss_progress progress = mechanism->progress;
 
-	*step = (struct gss_step){token, sizeof(token), "no ticket", mechanism->lifetime};
+	*step = (struct gss_step){
+		.token = token,
+		.length = sizeof(token),
+		.error = "no ticket",
+		.lifetime = mechanism->lifetime,
+	};
 	if (progress == GSS_WORKING)
 		mechanism->progress = GSS_MADE;
 	if (progress == GSS_MADE) {

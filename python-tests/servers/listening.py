@@ -26,18 +26,27 @@ class Listening(ABC):
         """Serve one connection, in a thread of its own: OSError ends it."""
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self.refuse()
         self.cut()
         for thread in self._threads:
             thread.join(_SECONDS)
             assert not thread.is_alive(), "a connection does not end"
 
     def _listen(self, address: str, port: int = 0) -> None:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._threads: list[threading.Thread] = []
-        self._listener = socket.create_server((address, port), family=family)
+        self._listens_at, self.port = address, port
+        self.accept()
+
+    def refuse(self) -> None:
+        """Take no more connections, until accept()."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def accept(self) -> None:
+        """Take connections, on the same port as ever."""
+        family = socket.AF_INET6 if ":" in self._listens_at else socket.AF_INET
+        self._listener = socket.create_server((self._listens_at, self.port), family=family)
         self.port = self._listener.getsockname()[1]
         self._start(self._accept)
 

@@ -362,12 +362,13 @@ static void tell_terms(uint64_t seed, const struct job_terms *terms)
 		[GSS_SERVICE_PRIVACY] = ", krb5p",
 	};
 
-	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s%s",
+	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s%s%s",
 		   (unsigned long long)seed, terms->metadata ? "metadata" : "data",
 		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->depth,
 		   terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
 		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
-		   terms->trunks ? ", one session" : "", services[terms->service] ?: "");
+		   terms->trunks ? ", one session" : "", services[terms->service] ?: "",
+		   terms->shares ? ", one context" : "");
 }
 
 uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
@@ -384,6 +385,7 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	sim_job.terms = job_terms(&terms);
 	sim_job.terms.service = security.contexts.service;
 	sim_job.terms.changes = security.contexts.change_in;
+	sim_job.terms.shares = security.contexts.shared;
 	terms.gss = security.contexts;
 	security_begin(&security.kdc);
 	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;

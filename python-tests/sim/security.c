@@ -19,20 +19,26 @@
 
 enum { REMEMBERED = 256 };
 
-/* A client's credentials. */
+/* Who has contexts: a client, or those that share them. */
 struct holder {
 	LIST_ENTRY(holder) link;
-	struct rpc_credentials *credentials;
 	struct mechanism *mechanism;
 	uint32_t latest;	   /* number of a call */
 	uint32_t xids[REMEMBERED]; /* of the latest numbers */
 	uint64_t keys[2];	   /* of the contexts that were used last, the latest first */
 	uint32_t contexts[2];	   /* the engine's numbers of these */
 	uint64_t denied;	   /* the key by which a call was */
-	uint32_t epoch;		   /* of the link, when a context was begun */
+	uint32_t epoch;		   /* of the links, when a context was begun */
+};
+
+struct member {
+	LIST_ENTRY(member) link;
+	struct holder *holder;
+	const struct rpc_client *rpc;
 };
 
 static LIST_HEAD(, holder) holders;
+static LIST_HEAD(, member) members;
 
 /* --- the job's terms --- */
 
@@ -51,11 +57,12 @@ static uint64_t rarely(uint64_t *chance, uint64_t least, uint64_t most)
 struct security_terms security_choose(uint64_t seed)
 {
 	static const uint32_t windows[] = {1, 5, 32, 128, 256, 1024};
+	struct security_terms terms;
 	uint64_t chance = seed;
 
 	if (choose(&chance, 3))
 		return (struct security_terms){0};
-	return (struct security_terms){
+	terms = (struct security_terms){
 		.contexts =
 			{
 				.service = GSS_SERVICE_NONE + (uint32_t)choose(&chance, 3),
@@ -76,6 +83,8 @@ struct security_terms security_choose(uint64_t seed)
 				.silence = choose(&chance, 2) ? 0 : 27 * SEC,
 			},
 	};
+	terms.contexts.shared = choose(&chance, 2);
+	return terms;
 }
 
 void security_begin(const struct kdc_terms *terms)
@@ -86,19 +95,21 @@ void security_begin(const struct kdc_terms *terms)
 
 void security_end(void)
 {
-	if (!LIST_EMPTY(&holders))
+	if (!LIST_EMPTY(&members))
 		world_violated("a client keeps its credentials");
+	if (!LIST_EMPTY(&holders))
+		world_violated("a context outlives its clients");
 }
 
 /* --- who calls --- */
 
 static struct holder *find_holder(const struct rpc_credentials *credentials)
 {
-	struct holder *holder;
+	const struct member *member;
 
-	LIST_FOREACH (holder, &holders, link)
-		if (holder->credentials == credentials)
-			return holder;
+	LIST_FOREACH (member, &members, link)
+		if (member->rpc->credentials == credentials)
+			return member->holder;
 	return NULL;
 }
 
@@ -112,16 +123,10 @@ static struct holder *holder_of(const struct mechanism *mechanism)
 	return NULL;
 }
 
-/* The client for I/O that they are of; NULL: it is one for names. */
-static const struct rpc_client *client_of(const struct holder *holder)
+/* A client for I/O: others are for names. */
+static bool moves_data(const struct member *member)
 {
-	const struct group *group = &sim_job.engine.group;
-
-	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
-		if (group->conns[i] && group->conns[i]->ops == &conn_nfs &&
-		    conn_client(group->conns[i])->credentials == holder->credentials)
-			return conn_client(group->conns[i]);
-	return NULL;
+	return member->rpc->events->context_has_room;
 }
 
 /* --- numbers and contexts --- */
@@ -130,16 +135,20 @@ static const struct rpc_client *client_of(const struct holder *holder)
 static void for_each_sent(const struct holder *holder,
 			  void (*what)(const struct call *call, uint32_t number), uint32_t number)
 {
-	const struct rpc_client *rpc = client_of(holder);
+	const struct member *member;
 	const struct call *call;
 
-	if (!rpc)
-		return;
-	if (rpc->setup && rpc->setup->stamp.context == holder->contexts[0])
-		what(rpc->setup, number);
-	TAILQ_FOREACH (call, &rpc->sent, link)
-		if (call->stamp.context == holder->contexts[0])
-			what(call, number);
+	LIST_FOREACH (member, &members, link) {
+		const struct rpc_client *rpc = member->rpc;
+
+		if (member->holder != holder || !moves_data(member))
+			continue;
+		if (rpc->setup && rpc->setup->stamp.context == holder->contexts[0])
+			what(rpc->setup, number);
+		TAILQ_FOREACH (call, &rpc->sent, link)
+			if (call->stamp.context == holder->contexts[0])
+				what(call, number);
+	}
 }
 
 static void check_window(const struct call *call, uint32_t number)
@@ -194,6 +203,18 @@ static void check_sent(struct rpc_credentials *credentials, const struct rpc_sta
 	for_each_sent(holder, check_window, number);
 }
 
+/* Of all links of the holder's clients: it changes when one of them is lost. */
+static uint32_t epoch_of(const struct holder *holder)
+{
+	const struct member *member;
+	uint32_t epoch = 0;
+
+	LIST_FOREACH (member, &members, link)
+		if (member->holder == holder && moves_data(member))
+			epoch += member->rpc->link.epoch;
+	return epoch;
+}
+
 /*
  * Another context is made: the last one has to end soon, a call of it was denied, or it was never
  * used: making it had failed, and the connection with it.
@@ -201,9 +222,8 @@ static void check_sent(struct rpc_credentials *credentials, const struct rpc_sta
 static void context_begins(struct mechanism *mechanism)
 {
 	struct holder *holder = holder_of(mechanism);
-	const struct rpc_client *rpc = client_of(holder);
 	bool ends = world.clock.now - mechanism->made >= mechanism->lifetime / 2;
-	uint32_t epoch = rpc ? rpc->link.epoch : 0;
+	uint32_t epoch = epoch_of(holder);
 
 	world_tell("client: begins a context");
 	if (mechanism->key && (ends || holder->denied == mechanism->key))
@@ -310,40 +330,82 @@ static void forget_holder(struct mechanism *mechanism)
 	free(holder);
 }
 
-int __real_path_credentials_open(struct path *path, struct security_counters *counters,
-				 struct rpc_credentials **credentials);
-int __wrap_path_credentials_open(struct path *path, struct security_counters *counters,
-				 struct rpc_credentials **credentials);
-int __wrap_path_credentials_open(struct path *path, struct security_counters *counters,
-				 struct rpc_credentials **credentials)
+static struct holder *new_holder(void)
 {
-	struct rpcsec_gss_terms terms = {
-		.service = sim_job.terms.service,
-		.counters = counters,
-		.data_max = path->config.wsize,
-	};
-	struct holder *holder;
+	struct holder *holder = calloc(1, sizeof(*holder));
 
-	if (!terms.service)
-		return __real_path_credentials_open(path, counters, credentials);
-	holder = calloc(1, sizeof(*holder));
 	if (!holder || !(holder->mechanism = mechanism_new()))
 		abort();
 	holder->mechanism->begins = context_begins;
 	holder->mechanism->freed = forget_holder;
 	LIST_INSERT_HEAD(&holders, holder, link);
-	terms.mechanism = &holder->mechanism->base;
-	if (rpcsec_gss_new(credentials, &terms))
+	return holder;
+}
+
+/* Of those that share the client's context; NULL: it is the first. */
+static struct holder *shared_holder(const struct rpc_client *rpc)
+{
+	struct gss_context **shared = path_shared_context(rpc);
+	const struct member *member;
+
+	LIST_FOREACH (member, &members, link)
+		if (shared && *shared && path_shared_context(member->rpc) == shared)
+			return member->holder;
+	return NULL;
+}
+
+static void room(void *owner)
+{
+	struct rpc_client *rpc = owner;
+
+	rpc->events->context_has_room(rpc);
+}
+
+int __real_path_credentials_open(struct rpc_client *rpc);
+int __wrap_path_credentials_open(struct rpc_client *rpc);
+int __wrap_path_credentials_open(struct rpc_client *rpc)
+{
+	const struct path *path = rpc->server;
+	struct rpcsec_gss_terms terms = {
+		.service = sim_job.terms.service,
+		.counters = &rpc->counters->security,
+		.data_max = path->config.wsize,
+		.shared = path_shared_context(rpc),
+		.room = room,
+		.owner = rpc,
+	};
+	struct holder *holder = shared_holder(rpc);
+	struct member *member;
+
+	if (!terms.service)
+		return __real_path_credentials_open(rpc);
+	member = calloc(1, sizeof(*member));
+	if (!member)
 		abort();
-	holder->credentials = *credentials;
+	if (!holder) {
+		holder = new_holder();
+		terms.mechanism = &holder->mechanism->base;
+	}
+	*member = (struct member){.holder = holder, .rpc = rpc};
+	LIST_INSERT_HEAD(&members, member, link);
+	if (rpcsec_gss_new(&rpc->credentials, &terms))
+		abort();
 	return 0;
 }
 
-void __wrap_path_credentials_close(struct path *path, struct rpc_credentials *credentials);
-void __wrap_path_credentials_close(struct path *path, struct rpc_credentials *credentials)
+void __wrap_path_credentials_close(struct rpc_client *rpc);
+void __wrap_path_credentials_close(struct rpc_client *rpc)
 {
-	if (find_holder(credentials))
-		rpcsec_gss_free(credentials);
+	struct member *member;
+
+	LIST_FOREACH (member, &members, link)
+		if (member->rpc == rpc)
+			break;
+	if (!member)
+		return;
+	rpcsec_gss_free(rpc->credentials);
+	LIST_REMOVE(member, link);
+	free(member);
 }
 
 void __real_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * security.h - a simulated job's Kerberos: the engine's RPCSEC_GSS for each client, by the
- * mechanism in mechanism.h. What it promises is checked for each number, context and reply.
+ * security.h - a simulated job's Kerberos: the engine's RPCSEC_GSS for each client, or for those
+ * that share a context, by the mechanism in mechanism.h. What it promises is checked for each
+ * number, context and reply.
  */
 #pragma once
 

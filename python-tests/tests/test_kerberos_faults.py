@@ -44,6 +44,9 @@ GOING_ON: dict[str, Option] = {
     "rw": "randwrite", "bs": "16k", "size": "2m", "iodepth": 8, "filename": "f", "trace": 1,
     "rate_iops": 200, "time_based": 1, "runtime": 300, "timeo": 10,
 }  # fmt: skip
+ALONE: dict[str, Option] = {}
+SHARED: dict[str, Option] = {"nconnect": 4, "spread": "roundrobin", "gss_context": "job"}
+CONTEXTS = pytest.mark.parametrize("context", [ALONE, SHARED], ids=["connection", "job"])
 AUTH_FAILED = 7  # what nfs-ganesha without Kerberos says
 
 
@@ -230,17 +233,20 @@ def test_a_call_that_comes_twice(client: Client, proxy: RecordProxy, version: st
 
 
 @BOTH
-def test_a_call_that_is_late(client: Client, proxy: RecordProxy, version: str) -> None:
+@CONTEXTS
+def test_a_call_that_is_late(
+    client: Client, proxy: RecordProxy, context: dict[str, Option], version: str
+) -> None:
     """Others overtake it as far as the server's window goes, so that it does not fall behind."""
     late = proxy.calls = Fault(lambda call: call.is_bulk, dropped)
     inits = proxy.replies = Fault(lambda reply: reply.is_init, passed, times=100)
 
     def overtakers() -> list[int]:
         (held,) = late.met
-        calls = [call for call in proxy.seen if call.connection is held.connection]
+        calls = [call for call in proxy.seen if call.gss_handle == held.gss_handle]
         return [ahead for call in calls if (ahead := call.gss_number - held.gss_number) > 0]
 
-    with client.start(version, **{**VERIFIED, "size": "8m"}) as process:
+    with client.start(version, **{**VERIFIED, "size": "8m"}, **context) as process:
         eventually(lambda: late.met)
         furthest = inits.met[-1].window - 2
         eventually(lambda: len(overtakers()) >= furthest)
@@ -252,21 +258,43 @@ def test_a_call_that_is_late(client: Client, proxy: RecordProxy, version: str) -
     assert sum(line.retransmissions + line.reconnects for line in result.stats) == 0
 
 
+@BOTH
+def test_a_lost_connection_holds_no_numbers(
+    client: Client, proxy: RecordProxy, version: str
+) -> None:
+    """Of a context that it shares: the others would wait for its calls until it is back."""
+    lost = proxy.calls = Fault(lambda call: call.is_bulk, dropped)
+    job = {**GOING_ON, **SHARED, "spread": "queue", "timeo": 600, "rate_iops": None}
+    with client.start(version, **job) as process:
+        eventually(lambda: lost.met)
+        proxy.refuse()
+        lost.met[0].connection.cut()
+        for _ in range(4):  # more than a window
+            goes_on(process)
+        proxy.accept()
+        result = client.ended(process)
+    assert sum(line.errors for line in result.stats) == 0
+    assert sum(line.contexts for line in result.stats) == 1
+    assert sum(line.reconnects for line in result.stats) == 1
+
+
 # --- contexts that the server does not know any more ---
 
 
 @BOTH
+@CONTEXTS
 @pytest.mark.parametrize("auth_stat", [CREDPROBLEM, CTXPROBLEM])
 def test_a_context_is_forgotten(
-    client: Client, proxy: RecordProxy, auth_stat: int, version: str
+    client: Client, proxy: RecordProxy, auth_stat: int, context: dict[str, Option], version: str
 ) -> None:
-    """Another is made, and all calls go out again."""
+    """Another is made, by one of those that share it, and all calls go out again."""
     fault = proxy.calls = denying(auth_stat)
     fault.times = 1
-    result = client(version, **VERIFIED)
+    result = client(version, **VERIFIED, **context)
     mended(result)
     assert len(fault.met) == 1
-    assert [(line.contexts, line.reconnects) for line in result.stats] == [(2, 0)]
+    assert sum(line.contexts for line in result.stats) == 2
+    assert sum(line.reconnects for line in result.stats) == 0
     assert said(result) == []
 
 
