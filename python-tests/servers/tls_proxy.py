@@ -58,15 +58,14 @@ class Handshake:
 
 # --- what is no data ---
 
-_OPENSSL = ctypes.CDLL(_ssl.__file__)
-
 
 def _by_openssl(function: str, client: ssl.SSLSocket, *arguments: int) -> None:
     """Call a function of OpenSSL's that Python does not have; the next data brings its effect."""
     # CPython's object of a connection is its own head, a reference to the socket, and OpenSSL's.
     one: object = client._sslobj  # type: ignore[attr-defined]
     at = id(one) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
-    called = getattr(_OPENSSL, function)(ctypes.c_void_p.from_address(at), *arguments)
+    openssl = ctypes.CDLL(_ssl.__file__)  # a Python that has it built in has no such file
+    called = getattr(openssl, function)(ctypes.c_void_p.from_address(at), *arguments)
     assert called == 1
 
 

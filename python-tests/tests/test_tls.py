@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -211,6 +212,11 @@ def test_a_paths_own_arguments(
     result = client(server, pool=f"{clear},{secure}", spread="roundrobin", xprtsec="mtls")
     done(result)
     assert [line.xprtsec for line in result.stats] == ["none", "tls"]
+
+
+def test_a_python_whose_openssl_is_no_file_runs_the_labs_proxy() -> None:
+    argv = [sys.executable, "-c", "import _ssl; del _ssl.__file__; import servers.tls_proxy"]
+    run(argv, timeout=60, env={"PYTHONPATH": str(paths.PYTHON_TESTS)}).check()
 
 
 def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
