@@ -25,7 +25,7 @@ from conftest import or_skip, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab import guest
+from nfsmulti.lab import guest, kernel_server
 from nfsmulti.lab import kernels as machine
 from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
 from nfsmulti.lab.kernels import KernelTree, Kind, Machine
@@ -378,6 +378,23 @@ def test_interrupted_download_leaves_no_tree(
         with pytest.raises(MissingError, match=rf"(?s)kernel could not be fetched: .*{remedy}"):
             KernelTree.get()
         assert not (tmp_path / "lab/debian13").exists()
+
+
+def test_a_restarted_server_has_as_many_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("_THREADS", "24\n"), ("_PORTS", "rdma 20049\n")):
+        (tmp_path / name).write_text(text)
+        monkeypatch.setattr(kernel_server, name, tmp_path / name)
+    ran: list[list[str]] = []
+
+    def run(argv: list[str], **_: object) -> Completed:
+        ran.append(argv)
+        return Completed(argv, 0, "", "")
+
+    monkeypatch.setattr(kernel_server, "run", run)
+    kernel_server.start(kernel_server.stop())
+    assert ran == [["rpc.nfsd", "0"], ["rpc.nfsd", "24"]]
 
 
 def test_bad_mounts() -> None:

@@ -161,9 +161,9 @@ def test_a_server_that_restarts(version: str, security: str, user: User) -> None
     with exported(security), user.start(version, security, **job) as process:
         eventually(lambda: traces(process) > 32, _SECONDS)
         process.signal(signal.SIGSTOP)
-        kernel_server.stop()
+        threads = kernel_server.stop()
         _FLUSH_CONTEXTS.write_text("1\n")
-        kernel_server.start()
+        kernel_server.start(threads)
         kernel_server.end_grace()
         process.signal(signal.SIGCONT)
         result = user.finish(process, _SECONDS)

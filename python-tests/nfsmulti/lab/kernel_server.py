@@ -14,7 +14,7 @@ from nfsmulti.processes import Process, run
 
 NFSD = Path("/proc/fs/nfsd")
 _SECONDS = 60.0
-_PORTS, _GRACE = NFSD / "portlist", NFSD / "v4_end_grace"
+_THREADS, _PORTS, _GRACE = NFSD / "threads", NFSD / "portlist", NFSD / "v4_end_grace"
 _RDMA = "rdma 20049"
 
 
@@ -44,14 +44,19 @@ def running(
         yield process
 
 
-def stop() -> None:
-    """Stop the server: all connections end, and what was not committed is as good as lost."""
+def stop() -> int:
+    """Stop the server: all connections end, and what was not committed is as good as lost.
+
+    Return how many threads it had.
+    """
+    threads = int(_THREADS.read_text())
     run(["rpc.nfsd", "0"], timeout=_SECONDS).check()
+    return threads
 
 
-def start() -> None:
+def start(threads: int = 8) -> None:
     """Start it as the guest's boot does, if it does not run. A grace period begins."""
-    run(["rpc.nfsd", "8"], timeout=_SECONDS).check()
+    run(["rpc.nfsd", str(threads)], timeout=_SECONDS).check()
     if _RDMA not in _PORTS.read_text().splitlines():
         _PORTS.write_text(_RDMA)
 
