@@ -193,13 +193,15 @@ def _tls(path: PoolPath) -> str:
         return ""
     if path.xprtsec != "none":
         return f", over TLS (xprtsec={path.xprtsec})"
+    untold = "not asked for TLS"
     try:
         with RpcClient(path.address, _port(path), calls.NFS, 4 if path.minor else 3) as client:
+            untold = "no answer to the probe for TLS"
             offered = client.offers_tls()
     except (ConnectionResetError, EOFError):
         offered = False
     except (RpcError, OSError) as error:
-        return f"; not asked for TLS ({error})"
+        return f"; {untold} ({error})"
     return ", and TLS (xprtsec=tls)" if offered else "; no TLS"
 
 

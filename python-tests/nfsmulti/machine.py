@@ -8,12 +8,14 @@ is what TCP's buffers must hold for its round trip, and what the links carry.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import os
 import platform
 import re
 import resource
+import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -224,11 +226,19 @@ def rdma_devices(*, wanted: bool) -> Iterator[Finding]:
 # --- TLS ---
 
 
+_TCP_ULP = 31  # linux/tcp.h
+
+
 def kernel_tls() -> Finding:
-    """Tell whether the kernel has TLS for sockets (kTLS); it loads the module when root asks."""
-    offered = _SYSCTL / "tcp_available_ulp"
-    loaded = offered.exists() and "tls" in offered.read_text().split()
-    return ok(f"the kernel's TLS (kTLS) {'is loaded' if loaded else 'is not loaded: modprobe tls'}")
+    """Tell whether the kernel has TLS for sockets (kTLS), by asking: for root it loads it then."""
+    try:
+        with socket.socket() as unconnected:
+            unconnected.setsockopt(socket.IPPROTO_TCP, _TCP_ULP, b"tls")
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            return ok("the kernel offers TLS for sockets (kTLS)")
+    otherwise = "" if os.geteuid() == 0 else ", unless root loads it: modprobe tls"
+    return ok(f"the kernel offers no TLS for sockets (kTLS): GnuTLS encrypts{otherwise}")
 
 
 # --- TCP buffers and links ---

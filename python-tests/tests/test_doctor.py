@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -314,15 +315,28 @@ def test_busy_processors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         assert line in call_harness("doctor").stdout
 
 
-def test_the_kernels_tls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its list has what is loaded; a kernel without any has no list."""
-    monkeypatch.setattr(machine, "_SYSCTL", tmp_path)
-    for listed, words in ((None, "is not"), ("espintcp mptcp", "is not"), ("espintcp tls", "is")):
-        if listed is not None:
-            (tmp_path / "tcp_available_ulp").write_text(f"{listed}\n")
-        found = machine.kernel_tls()
-        assert f"(kTLS) {words} loaded" in found.what
-        assert found.level is Level.OK
+@pytest.mark.parametrize(
+    ("answer", "uid", "words"),
+    [
+        (errno.ENOTCONN, 1000, "the kernel offers TLS for sockets (kTLS)"),
+        (errno.ENOENT, 0, "the kernel offers no TLS for sockets (kTLS): GnuTLS encrypts"),
+        (errno.ENOENT, 1000, "(kTLS): GnuTLS encrypts, unless root loads it: modprobe tls"),
+    ],
+)
+def test_the_kernels_tls(
+    monkeypatch: pytest.MonkeyPatch, answer: int, uid: int, words: str
+) -> None:
+    """For root the kernel would have loaded it: then there is none."""
+
+    class Unconnected(socket.socket):
+        def setsockopt(self, *_: object) -> None:
+            raise OSError(answer, "")
+
+    monkeypatch.setattr("socket.socket", Unconnected)
+    monkeypatch.setattr("os.geteuid", lambda: uid)
+    found = machine.kernel_tls()
+    assert found.what.endswith(words)
+    assert found.level is Level.OK
 
 
 def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
