@@ -380,6 +380,38 @@ def test_interrupted_download_leaves_no_tree(
         assert not (tmp_path / "lab/debian13").exists()
 
 
+def test_a_fetched_kernel_takes_the_place_of_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NFSMULTI_NO_INSTALL", "0")
+    monkeypatch.setattr(machine, "FOLDER", tmp_path)
+    monkeypatch.setattr(machine, "_download", lambda *_: [])
+    monkeypatch.setattr(machine, "_complete", lambda _: None)
+    (tmp_path / "linux/boot").mkdir(parents=True)
+    machine._fetch(Kind.QEMU, tmp_path / "debian13")
+    assert [file.name for file in tmp_path.iterdir()] == ["debian13"]
+
+
+def test_each_image_is_uncompressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "usr/lib/modules").mkdir(parents=True)
+    (tmp_path / "boot").mkdir()
+    images = {tmp_path / f"boot/vmlinuz-{release}" for release in "12"}
+    for image in images:
+        image.touch()
+    uncompressed: list[Path] = []
+    monkeypatch.setattr(machine, "_uncompress", lambda image, _: uncompressed.append(image))
+    machine._complete(tmp_path)
+    assert set(uncompressed) == images
+
+
+def test_a_kernel_that_is_packed_otherwise(tmp_path: Path) -> None:
+    """That is no trouble of the network's."""
+    (image := tmp_path / "vmlinuz-7").write_bytes(bytes(1024))
+    said = r"^vmlinuz-7 is not packed by zstd, .*\n  --guest uml has another$"
+    with pytest.raises(HarnessError, match=said):
+        machine._uncompress(image, tmp_path / "zstd")
+
+
 def test_a_restarted_server_has_as_many_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ _PACKAGES = {
 # What is used of Debian 13's programs: those for RPC-with-TLS, and what unpacks the kernel. All
 # others of the guest's are this machine's.
 _USED = ("usr/sbin/exportfs", "usr/sbin/rpc.mountd", "usr/sbin/tlshd", "usr/bin/zstd")
+_ZSTD = bytes.fromhex("28b52ffd")  # RFC 8878, 3.1.1
 _UML_MODULES = Path("usr/lib/uml/modules")
 
 
@@ -168,6 +169,7 @@ def _fetch(kind: Kind, folder: Path) -> None:
             f" {COMMAND} lab kernel --guest {kind} -- true",
         ) from None
     partial.rename(folder)
+    shutil.rmtree(FOLDER / "linux", ignore_errors=True)  # Debian 12's, which earlier versions had
 
 
 def _download(kind: Kind, packages: Sequence[str], folder: Path) -> list[Path]:
@@ -203,8 +205,9 @@ def _complete(folder: Path) -> None:
         lib.symlink_to("usr/lib")
     for modules in (lib / "modules").iterdir():
         run(["depmod", "-b", str(folder), modules.name], timeout=_SECONDS).check()
-    for image in (folder / "boot").glob("vmlinuz-*"):
+    if images := list((folder / "boot").glob("vmlinuz-*")):
         debian13.make_runnable(_USED, folder / "programs")
+    for image in images:
         _uncompress(image, folder / "programs/zstd")
 
 
@@ -218,8 +221,13 @@ def _uncompress(file: Path, zstd: Path) -> None:
     sectors = image[0x1F1]
     offset, length = struct.unpack_from("<II", image, 0x248)
     begin = (sectors + 1) * 512 + offset
+    content = image[begin : begin + length - 4]
+    if not content.startswith(_ZSTD):
+        raise HarnessError(
+            f"{file.name} is not packed by zstd, as the lab takes it", "--guest uml has another"
+        )
     packed = file.with_suffix(".zst")
-    packed.write_bytes(image[begin : begin + length - 4])
+    packed.write_bytes(content)
     plain = file.with_name(file.name.replace("vmlinuz", "vmlinux"))
     run([str(zstd), "-dq", "--rm", "-o", str(plain), str(packed)], timeout=_SECONDS).check()
 
