@@ -118,9 +118,10 @@ class Cell:
     same machine, but neither fio's start nor its end; `processors` is how many that are, 0 where
     that was not written down, and `others_busy` the part of their time that was worked right before
     fio was started, which is other programs' work. `calls_per_op` are the engine's system calls,
-    `crypto_s` its part of `cpu_s` that was Kerberos's and TLS's encryption and checksums. `paths`
-    gives each path's part of all bytes, `jain` Jain's index of these. `over_time` holds bytes per
-    second of all jobs together, one figure for every `figure_s` seconds; `read_over_time` and
+    `crypto_s` its part of `cpu_s` that was Kerberos's and TLS's encryption and checksums; `tls` has
+    the cipher, and who encrypts: "AES-256-GCM, by GnuTLS" or "by the kernel (kTLS)". `paths` gives
+    each path's part of all bytes, `jain` Jain's index of these. `over_time` holds bytes per second
+    of all jobs together, one figure for every `figure_s` seconds; `read_over_time` and
     `write_over_time` likewise the clat's p50_us and p99_us; `marks` the figures, from 0, in which
     there were reconnects, failovers, retransmissions or delayed replies. `server` is what the
     server told, None where nobody asked, or where `server_why` says in a line why there is no
@@ -145,6 +146,7 @@ class Cell:
     others_busy: float | None = None
     calls_per_op: float | None = None
     crypto_s: float | None = None
+    tls: str = ""
     usr_percent: float = 0.0
     sys_percent: float = 0.0
     jobs: list[JobRow] = field(default_factory=list)

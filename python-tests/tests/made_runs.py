@@ -395,6 +395,7 @@ def security(repeats: int = 3, slower: float = 1.0, seed: int = 1, kind: str = "
                 cell,
                 server=Server(made.noisy(cell.ops * 20e-6 / 4 * 50), 2, 0, 0),
                 crypto_s=made.noisy(cell.ops * 15e-6 * (cost - 1)) or None,
+                tls="AES-256-GCM, by GnuTLS" if flavor == "tls" else "",
             )
             for cell in made.cells[-repeats:]
         ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import made_runs
 import pytest
 
 from nfsmulti.report import charts, overtime
-from nfsmulti.run import series
+from nfsmulti.run import cell, series
 from nfsmulti.run.live import Sampler
 from nfsmulti.run.series import Series
 from nfsmulti.scenario import CellSpec
@@ -120,3 +122,11 @@ def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:
     ).plots
     assert "Of reads alone where a job also writes." in drawn[1].caption
     assert overtime.section(made_runs.dd(1), {}).plots == []
+
+
+def test_a_cell_has_each_cipher_and_who_encrypts() -> None:
+    lines: list[Any] = [
+        SimpleNamespace(cipher=cipher, ktls=ktls) for cipher, ktls in (("A", 1), ("A", 0), ("", 0))
+    ]
+    assert cell._tls(lines) == "A, by GnuTLS; A, by the kernel (kTLS)"
+    assert cell._tls(lines[2:]) == ""

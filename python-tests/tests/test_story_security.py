@@ -19,7 +19,7 @@ from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.lab import Lab
 from nfsmulti.run import preflight, runner
 from nfsmulti.run.place import OnPool, asked
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.plan import PlannedCell, crossed
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Summary
@@ -54,6 +54,14 @@ def test_each_is_measured_beside_sys_in_clear(
     for cells in (_own(choice), _SECURITY.cells(Scale(choice=choice))):
         assert [cell.factors["flavor"] for cell in cells] == flavors
         assert cells[0].query.endswith("sec=sys&xprtsec=none")
+
+
+def test_who_encrypts_is_a_factor_with_a_baseline_in_clear() -> None:
+    """Which the engine would refuse with it."""
+    choice = Choice((1,), workloads=("64k-read",), xprtsec=("tls",))
+    cells = crossed(_own(choice), {"ktls": (0, 1)})
+    found = [(c.factors["flavor"], c.factors["ktls"], c.options.get("ktls")) for c in cells]
+    assert found == [("sys", 0, None), ("sys", 1, None), ("tls", 0, 0), ("tls", 1, 1)]
 
 
 def test_a_connection_has_a_job_of_its_own_and_all_have_one_depth() -> None:
@@ -228,7 +236,8 @@ def test_a_lab_has_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert line.sec == ("krb5p" if "krb5p" in flavor else "sys")
         assert line.xprtsec == (over if over in ("tls", "mtls") else "none")
         assert ("nfsport=22051" in cell.command) is (line.xprtsec != "none")
-        assert (cell.crypto_s is None) is (flavor == "sys")
+        assert (cell.crypto_s is not None) is ("krb5" in flavor or "GnuTLS" in cell.tls)
+        assert (cell.tls == "") is (line.xprtsec == "none")
         assert (cell.crypto_s or 0) <= cell.cpu_s
         assert cell.server
         assert 0 < (cell.server.cpu_percent or 0) < 100
@@ -262,6 +271,17 @@ def test_the_page_of_a_lab() -> None:
     # What went through the proxy has no rates, and no server's time, but the client's.
     (row,) = re.findall(r"\| (tls \| - \| - \| - \| [^-]+ \| - \| - \| -) \|", text)[:1]
     assert "3.5" in row
+
+
+def test_the_page_tells_who_encrypts() -> None:
+    made = made_runs.security()
+    assert " TLS: AES-256-GCM, by GnuTLS. " in _page(made)
+    cells = [
+        dataclasses.replace(cell, tls=cell.tls.replace("GnuTLS", "the kernel (kTLS)"))
+        for cell in made.cells
+    ]
+    words = "TLS: AES-256-GCM, by the kernel (kTLS); its work is in the jobs' system calls"
+    assert words in _page(dataclasses.replace(made, cells=cells))
 
 
 def test_on_a_pool_the_rates_of_tls_are_told_and_the_machine_is_the_client() -> None:

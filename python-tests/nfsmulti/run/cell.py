@@ -122,6 +122,7 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
             jain=jain(parts.values()) if any(parts.values()) else None,
             calls_per_op=_calls_per_op(result.stats),
             crypto_s=_crypto_s(result.stats, report.cpu_seconds()),
+            tls=_tls(result.stats),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is malformed: {error!r}") from None
@@ -238,6 +239,12 @@ def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
 def _crypto_s(stats: Sequence[ConnectionStats], cpu_s: float) -> float | None:
     """Return what the engine has sampled of crypto: of a short job it may come to more than all."""
     return min(sum(line.crypto_ms for line in stats) / 1000, cpu_s) or None
+
+
+def _tls(stats: Sequence[ConnectionStats]) -> str:
+    """Name each cipher, and who encrypts by it."""
+    who = ("by GnuTLS", "by the kernel (kTLS)")
+    return "; ".join(sorted({f"{one.cipher}, {who[one.ktls]}" for one in stats if one.cipher}))
 
 
 # --- its fio: all options of its jobfile, with those of the cell ---

@@ -163,13 +163,23 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
         dataclasses.replace(
             spec,
             factors={**spec.factors, **extra},
-            options={**spec.options, **{_ON_COMMAND_LINE.get(k, k): v for k, v in extra.items()}},
+            options={**spec.options, **_options(spec, extra)},
         )
         for spec in specs
         for extra in extras
     ]
     _check_names("--factors", cells)
     return cells
+
+
+def _options(spec: CellSpec, extra: Mapping[str, Factor]) -> dict[str, Factor]:
+    """Return what a cell is given for further factors: `ktls` is refused in clear."""
+    clear = "xprtsec=none" in spec.query
+    return {
+        _ON_COMMAND_LINE.get(name, name): value
+        for name, value in extra.items()
+        if not (clear and name == "ktls")
+    }
 
 
 def under(specs: Sequence[CellSpec], setting: Setting | None) -> list[CellSpec]:

@@ -254,7 +254,7 @@ def tell(summary: Summary) -> Story:
     return Story(
         answer=_answer(found[0], lost=bool(_not_measured(summary).points)),
         sections=[
-            Section("Every flavor", tables=[_table(one) for one in found]),
+            Section("Every flavor", words=_tls(summary), tables=[_table(one) for one in found]),
             _not_measured(summary),
             Section("Plots", plots=[plot for one in found for plot in _plots(one)]),
         ],
@@ -353,6 +353,13 @@ def _table(told: _Workload) -> Table:
     kept = len(headings) if any(map(_server_us, told.found)) else len(headings) - 3
     connections = f"{at} connection{'' if at == 1 else 's'}"
     return Table(headings[:kept], [row[:kept] for row in rows], f"{told.name}, {connections}")
+
+
+def _tls(summary: Summary) -> list[str]:
+    """Say by which cipher calls went over TLS, and who encrypted."""
+    beside = "; its work is in the jobs' system calls, and not in what is told of crypto"
+    found = sorted({cell.tls for cell in summary.done if cell.tls})
+    return [f"TLS: {one}{beside if 'kTLS' in one else ''}." for one in found]
 
 
 def _not_measured(summary: Summary) -> Section:
