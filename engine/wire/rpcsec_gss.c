@@ -544,7 +544,7 @@ int rpcsec_gss_new(struct rpc_credentials **credentials, const struct rpcsec_gss
 	gss->context = context;
 	gss->user = (struct gss_user){
 		.counters = terms->counters,
-		.room = terms->room,
+		.room = terms->shared ? terms->room : NULL,
 		.owner = terms->owner,
 	};
 	if (open_arena(gss)) {

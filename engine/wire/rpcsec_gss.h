@@ -31,7 +31,8 @@ struct rpcsec_gss_terms {
 	 * the last. NULL: it is these credentials' alone, and so are the others.
 	 */
 	struct gss_context **shared;
-	void (*room)(void *owner); /* some of them may go on: gss_context_next() tells which */
+	/* Where it is shared: some of them may go on, and gss_context_next() tells which. */
+	void (*room)(void *owner);
 	void *owner;
 };
 

@@ -358,7 +358,10 @@ static void room(void *owner)
 {
 	struct rpc_client *rpc = owner;
 
-	rpc->events->context_has_room(rpc);
+	if (!path_shared_context(rpc))
+		world_violated("a client that shares no context is told of room in it");
+	else
+		rpc->events->context_has_room(rpc);
 }
 
 int __real_path_credentials_open(struct rpc_client *rpc);
