@@ -209,29 +209,33 @@ static void resume_delayed(struct rpc_client *rpc, uint64_t now)
 
 /* --- what is due --- */
 
+static bool is_replaced(enum client_role role)
+{
+	return role == CLIENT_REPLACED || role == CLIENT_ABANDONED;
+}
+
 /* Others, where there are some, take over what is overdue, and tell of it. */
 static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role role)
 {
-	bool replaced = role == CLIENT_REPLACED || role == CLIENT_ABANDONED;
-
 	if (rpc->probed)
 		note_progress(rpc, now);
 	if (role == CLIENT_REPLACEABLE)
 		probe_if_silent(rpc, now);
-	if (replaced && unanswered(rpc, now))
+	if (is_replaced(role) && unanswered(rpc, now))
 		client_lose(rpc, -ETIMEDOUT);
 	if (role == CLIENT_REPLACEABLE)
 		return;
-	if (!replaced && rpc->outstanding && link_down_for(&rpc->link, now) > DOWN_MAX)
+	if (!is_replaced(role) && rpc->outstanding && link_down_for(&rpc->link, now) > DOWN_MAX)
 		rpc->log->silent(rpc);
 	enforce_soft(rpc, now);
 }
 
-static bool context_due(const struct rpc_client *rpc, uint64_t now)
+/* Only of whoever can ask the server for it: others that share the context may be able to. */
+static bool context_due(const struct rpc_client *rpc, uint64_t now, enum client_role role)
 {
 	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
 
-	return context && context->due(rpc->credentials, now);
+	return context && rpc->link.up && !is_replaced(role) && context->due(rpc->credentials, now);
 }
 
 bool client_watch(struct rpc_client *rpc, uint64_t now)
@@ -242,7 +246,7 @@ bool client_watch(struct rpc_client *rpc, uint64_t now)
 	if (role == CLIENT_REPLACEABLE && client_health(rpc) == CLIENT_SILENT)
 		return false;
 	resume_delayed(rpc, now);
-	if (context_due(rpc, now))
+	if (context_due(rpc, now, role))
 		rpc->prepared = false;
 	if (rpc->protocol->tick)
 		rpc->protocol->tick(rpc, now);

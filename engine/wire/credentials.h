@@ -73,7 +73,7 @@ struct rpc_context_ops {
 	const char *(*error)(const struct rpc_credentials *credentials);
 
 	/* One is to be made: step() is to be called, and no call to go out meanwhile. To be asked
-	 * about every 100 ms. */
+	 * about every 100 ms, while the connection is up. */
 	bool (*due)(struct rpc_credentials *credentials, uint64_t now);
 
 	/* True where one more call may go out. `sent`: all of the earlier ones have left. */

@@ -163,11 +163,18 @@ static enum gss_progress progress(struct gss_context *context)
 	return mechanism->ops->progress(mechanism, &context->step);
 }
 
+/* The user is to send the token. */
+static void take_on(struct gss_context *context, const struct gss_user *user)
+{
+	context->state = GSS_ASKING;
+	context->asker = user;
+}
+
 static enum rpc_context_state make(struct gss_context *context, struct gss_user *user, uint64_t now)
 {
 	switch (progress(context)) {
 	case GSS_WORKING: return RPC_CONTEXT_WAITS;
-	case GSS_TOKEN: context->state = GSS_ASKING; return RPC_CONTEXT_ASKS;
+	case GSS_TOKEN: take_on(context, user); return RPC_CONTEXT_ASKS;
 	case GSS_MADE: return open_context(context, user, now);
 	default: return fail(context, context->step.error);
 	}
@@ -189,7 +196,7 @@ static bool expires_soon(const struct gss_context *context, uint64_t now)
 
 /* Calls go on by the present one until the mechanism has what is to be sent for the next. What one
  * user has begun, another may have to end. */
-bool gss_context_due(struct gss_context *context, uint64_t now)
+bool gss_context_due(struct gss_context *context, const struct gss_user *user, uint64_t now)
 {
 	tell_of_room(context);
 	if (context->put_off)
@@ -204,7 +211,7 @@ bool gss_context_due(struct gss_context *context, uint64_t now)
 	context->renewing = true;
 	switch (progress(context)) {
 	case GSS_WORKING: return false;
-	case GSS_TOKEN: context->state = GSS_ASKING; return true;
+	case GSS_TOKEN: take_on(context, user); return true;
 	default: fail(context, context->step.error); return false;
 	}
 }
@@ -297,7 +304,7 @@ void gss_context_lost(struct gss_context *context, struct gss_user *user)
 	wait_no_more(context, user);
 	gss_window_give_all_back(&context->window, user);
 	context->denials = 0;
-	if (context->state == GSS_ASKING || (context->state == GSS_ASKED && context->asker == user))
+	if ((context->state == GSS_ASKING || context->state == GSS_ASKED) && context->asker == user)
 		ask_no_more(context);
 	tell_of_room(context);
 }

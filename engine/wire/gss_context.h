@@ -46,7 +46,7 @@ struct gss_context {
 	uint32_t users;
 	TAILQ_HEAD(gss_users, gss_user) waiting; /* for room, the first one first */
 	const struct gss_user *turn;		 /* may go before those */
-	const struct gss_user *asker;		 /* GSS_ASKED: whose call is to be answered */
+	const struct gss_user *asker;		 /* GSS_ASKING, GSS_ASKED: whose call it is */
 
 	enum gss_state state; /* of the one that is being made, or of the present one */
 	bool usable;	      /* the present one, for all that is known */
@@ -82,7 +82,7 @@ enum rpc_context_state gss_context_step(struct gss_context *context, struct gss_
 					uint64_t now);
 bool gss_context_answered(struct gss_context *context, const struct rpc_reply_header *header,
 			  struct xdr_in *in);
-bool gss_context_due(struct gss_context *context, uint64_t now);
+bool gss_context_due(struct gss_context *context, const struct gss_user *user, uint64_t now);
 bool gss_context_room(struct gss_context *context, struct gss_user *user);
 void gss_context_lost(struct gss_context *context, struct gss_user *user);
 bool gss_context_denied(struct gss_context *context, const struct rpc_stamp *stamp,

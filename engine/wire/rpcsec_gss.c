@@ -365,7 +365,9 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 
 static bool due(struct rpc_credentials *credentials, uint64_t now)
 {
-	return gss_context_due(gss_of(credentials)->context, now);
+	struct rpcsec_gss *gss = gss_of(credentials);
+
+	return gss_context_due(gss->context, &gss->user, now);
 }
 
 static enum rpc_context_state step(struct rpc_credentials *credentials, uint64_t now)

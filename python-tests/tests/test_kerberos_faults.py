@@ -476,6 +476,28 @@ def test_a_ticket_that_expires(
     assert len([line for line in told(result) if "run kinit" in line]) == 1
 
 
+def test_a_lost_connection_renews_no_context(
+    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Of those that share it, one that is connected does."""
+    exports = (EXPORT, SECRET)
+    config = LabConfig(addresses=1, local=True, exports=exports, kerberos=Kerberos(lifetime=12))
+    with started_lab(config) as lab, before(lab) as proxy:
+        client = Client(lab, proxy, FioRunner(Fio(engine), "", tmp_path, request.node), tmp_path)
+        inits = proxy.replies = Fault(lambda reply: reply.is_init, passed, times=100)
+        with client.start(**GOING_ON, **{**SHARED, "spread": "queue"}) as process:
+            eventually(lambda: traces(process) > 10)
+            first = next(call for call in proxy.seen if call.is_bulk)
+            made = len(inits.met)
+            proxy.refuse()
+            first.connection.cut()
+            eventually(lambda: len(inits.met) > made)
+            proxy.accept()
+            goes_on(process)
+            result = client.ended(process)
+    assert sum(line.errors for line in result.stats) == 0
+
+
 @pytest.fixture
 def forgotten(client: Client, proxy: RecordProxy) -> Fault:
     """Return what makes the server forget a context, for which the KDC must be asked again."""
