@@ -15,13 +15,24 @@ static uint64_t silence_max(const struct rpc_client *rpc)
 	return timer_silence(rpc->timing);
 }
 
-/* Long calls are no silence: a server that owes replies is asked before it is given up. */
-static void probe_if_silent(struct rpc_client *rpc, uint64_t now)
+/* Since when the server owes what it owes longest; 0: nothing. A shared context that another client
+ * has asked for counts from when this one began to wait. */
+static uint64_t owes_since(const struct rpc_client *rpc)
 {
 	const struct call *oldest = rpc->setup ?: TAILQ_FIRST(&rpc->sent);
 
-	if (rpc->link.up && oldest && !rpc->probed &&
-	    now - max_of(rpc->heard, oldest->last_sent) > silence_max(rpc))
+	if (oldest)
+		return oldest->last_sent;
+	return rpc->context_asked ? rpc->context_awaited : 0;
+}
+
+/* Long calls are no silence: a server that owes replies is asked before it is given up. */
+static void probe_if_silent(struct rpc_client *rpc, uint64_t now)
+{
+	uint64_t since = owes_since(rpc);
+
+	if (rpc->link.up && since && !rpc->probed &&
+	    now - max_of(rpc->heard, since) > silence_max(rpc))
 		client_probe(rpc);
 }
 
@@ -43,10 +54,10 @@ static void note_progress(struct rpc_client *rpc, uint64_t now)
 		rpc->heard = now;
 }
 
-/* Whoever makes its context is silent. */
+/* A KDC is silent. Whether a server is that is to answer another client, a liveness probe shows. */
 static bool without_context(const struct rpc_client *rpc)
 {
-	return client_without_context_for(rpc) > silence_max(rpc);
+	return !rpc->context_asked && client_without_context_for(rpc) > silence_max(rpc);
 }
 
 /* An answer says little where calls need a context, which is yet to be made. */

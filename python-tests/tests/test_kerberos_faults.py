@@ -10,7 +10,7 @@ import base64
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from servers.record_proxy import (
     CTXPROBLEM,
     GARBAGE_ARGS,
     SYSTEM_ERR,
+    Connection,
     Fault,
     Record,
     RecordProxy,
@@ -453,6 +454,27 @@ def test_failover_from_a_server_that_refuses_tickets(
             result = client.ended(process)
     assert sum(line.errors for line in result.stats) == 0
     assert sum(line.reissues for line in result.stats) > 0
+
+
+def test_failover_from_the_one_that_asks_for_a_context(client: Client, proxy: RecordProxy) -> None:
+    """The server is silent to that one: those that share the context, and wait for it, are well."""
+    forgotten = denying()
+    silent: list[Connection] = []
+
+    def become(call: Record) -> Iterable[bytes]:
+        if call.is_init and forgotten.met and not silent:
+            silent.append(call.connection)
+        return dropped(call) if call.connection in silent else forgotten(call)
+
+    proxy.calls = become
+    with client.start(**{**GOING_ON, **SHARED, "failover": 1, "timeo": 30}) as process:
+        eventually(lambda: traces(process) > 10)
+        forgotten.times = 1
+        eventually(lambda: "answers again" in stderr_of(process))
+        goes_on(process)
+        result = client.ended(process)
+    assert sum(line.errors for line in result.stats) == 0
+    assert sorted(line.reconnects for line in result.stats) == [0, 0, 0, 1]
 
 
 # --- tickets and the KDC ---
