@@ -66,7 +66,7 @@ struct rpc_client {
 	uint64_t setup_at;	    /* when the next may go out: the server asks to wait */
 	struct rpc_request context; /* it asks for the credentials' context */
 	uint64_t context_awaited;   /* since when that takes its time; 0: it does not */
-	bool context_asked;	    /* as the server does: another client has asked it */
+	bool context_asked;	    /* the server is to answer another client, which shares it */
 	uint64_t queued;	    /* the channel's position behind the latest call */
 
 	struct client_reply reply;

@@ -48,7 +48,7 @@ static void tell_of_room(const struct gss_context *context)
 		first->room(first->owner);
 }
 
-/* Those that wait go before it. */
+/* Users that wait for room go first, but for the one whose turn it is. */
 bool gss_context_room(struct gss_context *context, struct gss_user *user)
 {
 	const struct gss_user *first = TAILQ_FIRST(&context->waiting);
@@ -194,8 +194,8 @@ static bool expires_soon(const struct gss_context *context, uint64_t now)
 	return now >= context->renew_at || context->window.next >= NUMBER_MAX;
 }
 
-/* Calls go on by the present one until the mechanism has what is to be sent for the next. What one
- * user has begun, another may have to end. */
+/* Calls go on by the present one until the mechanism has what is to be sent for the next. Where
+ * there is none, each user is to go on with the making: the one that began it may be lost. */
 bool gss_context_due(struct gss_context *context, const struct gss_user *user, uint64_t now)
 {
 	tell_of_room(context);

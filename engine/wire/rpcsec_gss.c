@@ -454,7 +454,7 @@ static bool denied(struct rpc_credentials *credentials, const struct rpc_stamp *
 	return gss_context_denied(gss_of(credentials)->context, stamp, auth_stat);
 }
 
-/* Others may go on with it. */
+/* The last user alone says it: where there are others, they may go on with the context. */
 static bool put_farewell(struct rpc_credentials *credentials, struct xdr_out *out,
 			 const struct rpc_call_header *call)
 {
