@@ -80,7 +80,8 @@ def test_answers_can_be_read_in_ten_seconds(folder: Path) -> None:
     answer, sections = told["answer"], told["sections"]
     words = answer.headline.split()
     assert len(words) <= 25
-    assert any(word[0].isdigit() for word in words[:3]) or words[0] == "No"
+    nothing = words[:3] == ["No", "measurable", "difference"]
+    assert nothing or any(word[0].isdigit() for word in words[:3])
     assert 1 <= len(answer.table.rows) <= 10
     assert len(answer.table.headings) <= 6
     assert "±" in str(answer.table.rows) or folder.name == "sweep"
