@@ -13,12 +13,12 @@ void tls_why_alert(char *why, gnutls_alert_description_t alert)
 	case GNUTLS_A_CERTIFICATE_REQUIRED:
 		hint = "it wants a client's certificate: xprtsec=mtls, tls_cert= and tls_key=";
 		break;
+	case GNUTLS_A_CERTIFICATE_EXPIRED: hint = "tls_cert= has expired: get a new one"; break;
 	case GNUTLS_A_PROTOCOL_VERSION: hint = "it does not speak TLS 1.3, which RPC needs"; break;
 	case GNUTLS_A_UNKNOWN_CA:
 	case GNUTLS_A_BAD_CERTIFICATE:
 	case GNUTLS_A_UNSUPPORTED_CERTIFICATE:
 	case GNUTLS_A_CERTIFICATE_REVOKED:
-	case GNUTLS_A_CERTIFICATE_EXPIRED:
 	case GNUTLS_A_CERTIFICATE_UNKNOWN:
 	case GNUTLS_A_ACCESS_DENIED:
 		hint = "is tls_cert= signed by an authority that it trusts?";

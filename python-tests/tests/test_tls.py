@@ -589,7 +589,7 @@ def test_a_servers_certificate_is_checked(
 
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
-@pytest.mark.parametrize("which", ["none", "foreign"])
+@pytest.mark.parametrize("which", ["none", "foreign", "expired"])
 def test_a_client_whom_the_server_refuses(
     client: Client,
     server: ScriptedServer,
@@ -600,11 +600,14 @@ def test_a_client_whom_the_server_refuses(
 ) -> None:
     """It says so after the handshake; the job ends at once all the same."""
     proxy.clients = made.authority.certificate
-    xprtsec, words = "tls", '"Certificate is required": it wants a client\'s certificate'
-    if which == "foreign":
-        xprtsec, words = "mtls", '"CA is unknown": is tls_cert= signed by an authority'
+    xprtsec, shown = "mtls", made.foreign_client
+    words = '"CA is unknown": is tls_cert= signed by an authority'
+    if which == "none":
+        xprtsec, words = "tls", '"Certificate is required": it wants a client\'s certificate'
+    if which == "expired":
+        shown, words = made.expired, '"Certificate is expired": tls_cert= has expired'
     path = server.url(nfsport=proxy.port, version=version, xprtsec=xprtsec)
-    result = client(server, pool=path, **trusted(made), **own(made.foreign_client))
+    result = client(server, pool=path, **trusted(made), **own(shown))
     assert result.status not in (0, None), result.messages
     assert f"{_ALERT} {words}" in said(result)[-1]
     assert len(said(result)) == 2  # the other: of MOUNT, or that there is none

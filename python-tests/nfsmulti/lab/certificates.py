@@ -49,7 +49,7 @@ class Certificates:
 
     @cached_property
     def expired(self) -> Pair:
-        """The same, of yesterday."""
+        """One of yesterday, for either side."""
         return self._signed("expired", self.authority, days=-1)
 
     @cached_property
