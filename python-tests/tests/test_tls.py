@@ -473,6 +473,7 @@ def test_the_kernel_encrypts(
         export = EXPORT if version == "3" else "/"
         path = pool(proxy, export=export, version=version)
         result = guest_fio(pool=path, timeout=SECONDS, env=env, **job)
+        (Path(EXPORT) / "f").unlink(missing_ok=True)
         eventually(lambda: proxy.farewells == len(proxy.handshakes))
     done(result)
     assert {(line.cipher, line.ktls, line.reconnects) for line in result.stats} == {(cipher, 1, 0)}
