@@ -36,6 +36,7 @@ from nfsmulti.lab import (
     Kerberos,
     Lab,
     LabConfig,
+    kernel_server,
 )
 from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
@@ -285,6 +286,14 @@ class FioRunner:
 def guest_fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
     """Run fio in the guest itself; the pool is the test's to name."""
     return FioRunner(Fio(engine), "", tmp_path, request.node)
+
+
+@pytest.fixture
+def server_mended() -> Iterator[None]:
+    """See to it that the guest's server runs, and that its grace period is over."""
+    yield
+    kernel_server.start()
+    kernel_server.end_grace()
 
 
 @pytest.fixture

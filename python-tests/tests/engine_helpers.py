@@ -212,6 +212,13 @@ def done(result: FioResult) -> FioReport:
     return result.report
 
 
+def stopped_well(result: FioResult) -> FioReport:
+    """Expect that a job has no error, though a signal has ended it, and give the report."""
+    assert result.report is not None, result.messages
+    assert result.report.error == 0, result.messages
+    return result.report
+
+
 def said(result: FioResult) -> list[str]:
     """Return the engine's own lines, without the summary that ends each job."""
     text = result.stderr + FioReport.messages_of(result.output)
@@ -338,6 +345,19 @@ def catches(pid: int, number: int) -> bool:
 def traces(process: FioProcess) -> int:
     """Count what a running fio with trace=1 has done so far."""
     return (process.folder / "stderr").read_bytes().count(b" trace: connection ")
+
+
+def all_go_on(process: FioProcess, connections: int, depth: int, seconds: float = 60) -> None:
+    """Wait until each connection of a job with trace=1 has done more than was in flight."""
+
+    def each_has_done() -> list[int]:
+        told = (process.folder / "stderr").read_bytes()
+        return [told.count(b" trace: connection %d " % number) for number in range(connections)]
+
+    enough = [done + depth for done in each_has_done()]
+    eventually(
+        lambda: all(now > then for now, then in zip(each_has_done(), enough, strict=True)), seconds
+    )
 
 
 def family(pid: int) -> list[int]:

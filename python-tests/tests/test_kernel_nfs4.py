@@ -9,9 +9,18 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import by_path, done, eventually, mounted_at, refused, said, traces
+from engine_helpers import (
+    by_path,
+    done,
+    eventually,
+    mounted_at,
+    refused,
+    said,
+    stopped_well,
+    traces,
+)
 
-from nfsmulti.fiorun import FioResult, Option
+from nfsmulti.fiorun import Option
 from nfsmulti.lab import kernel_server
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.processes import run
@@ -52,11 +61,6 @@ def _endless(**options: Option) -> dict[str, Option]:
     job = _verified(_MIB, time_based=1, runtime=3600, trace=1, **{**slow, **options})
     del job["verify"]
     return job
-
-
-def _stopped_well(result: FioResult) -> None:
-    assert result.report is not None, result.messages
-    assert result.report.error == 0, result.messages
 
 
 # --- data ---
@@ -141,7 +145,7 @@ def test_slots(depth: int, in_flight: int, guest_fio: FioRunner) -> None:
         eventually(lambda: traces(process) > done_before + depth, _SECONDS)
         process.signal(signal.SIGINT)
         result = guest_fio.finish(process, _SECONDS)
-    _stopped_well(result)
+    stopped_well(result)
     assert any("grants a session 160 slots" in line for line in said(result)) == (depth > in_flight)
 
 
@@ -154,7 +158,7 @@ def test_an_interrupted_job_takes_leave(protocol: str, guest_fio: FioRunner) -> 
         eventually(lambda: traces(process) > 16, _SECONDS)
         assert _clients()
         process.signal(signal.SIGINT)
-        _stopped_well(guest_fio.finish(process, _SECONDS))
+        stopped_well(guest_fio.finish(process, _SECONDS))
 
 
 def test_a_failed_job_takes_leave(guest_fio: FioRunner) -> None:
@@ -162,15 +166,7 @@ def test_a_failed_job_takes_leave(guest_fio: FioRunner) -> None:
     assert result.status not in (0, None)
 
 
-@pytest.fixture
-def mended() -> Iterator[None]:
-    """See to it that the server runs, and that its grace period is over."""
-    yield
-    kernel_server.start()
-    kernel_server.end_grace()
-
-
-@pytest.mark.usefixtures("mended")
+@pytest.mark.usefixtures("server_mended")
 @pytest.mark.parametrize(
     ("protocol", "reclaims"), [("tcp", True), ("rdma", False)], ids=["tcp-grace", "rdma-no-grace"]
 )

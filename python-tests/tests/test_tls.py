@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import struct
 import sys
@@ -14,11 +15,19 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner, call_harness, or_skip, started_lab
-from engine_helpers import done, eventually, refused, said, traces
-from scripted_jobs import MIB, SECONDS, Client, preloaded, start_fio
+from engine_helpers import (
+    all_go_on,
+    done,
+    eventually,
+    refused,
+    said,
+    stopped_well,
+    traces,
+)
+from scripted_jobs import KIB, MIB, SECONDS, Client, numbered, preloaded, start_fio
 
 from nfsmulti import paths
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Lab, LabConfig, commands
 from nfsmulti.lab.certificates import NAME, Certificates, Pair
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, inside
@@ -414,12 +423,6 @@ def test_a_reply_before_the_rest_of_its_batch_has_left(
 # --- what is no data ---
 
 
-def _goes_on(process: FioProcess) -> None:
-    """Wait until each connection has done something more."""
-    before = traces(process)
-    eventually(lambda: traces(process) > before + 8, SECONDS)
-
-
 @pytest.mark.parametrize(
     ("ktls", "reconnects"),
     [(0, 1), pytest.param(1, 2, marks=pytest.mark.kernel_lab)],
@@ -434,16 +437,20 @@ def test_records_that_are_no_data(
     reconnects: int,
 ) -> None:
     """A ticket is skipped. Other keys GnuTLS goes on with; kTLS connects anew, as for a forgery."""
+    server.create("f", numbered(16 * MIB, 4 * KIB))
     job: dict[str, Option] = {
-        "rw": "write", "bs": "4k", "size": "128k", "iodepth": 4, "verify": "crc32c", "trace": 1,
-        "rate_iops": 100, "nconnect": 2, "spread": "roundrobin",
+        "rw": "read", "bs": "4k", "size": "16m", "iodepth": 4, "rate_iops": 100, "trace": 1,
+        "verify": "pattern", "verify_pattern": "%o",
+        "nconnect": 2, "spread": "roundrobin",
     }  # fmt: skip
     with client.start(server, pool=pool(proxy), **job, **trusted(made, ktls)) as process:
+        all_go_on(process, connections=2, depth=4)
         for say in (send_ticket, update_keys, forge):
-            _goes_on(process)
             proxy.say = say
+            all_go_on(process, connections=2, depth=4)
+        process.signal(signal.SIGINT)
         result = client.finish(process)
-    done(result)
+    stopped_well(result)
     assert [line.reconnects for line in result.stats] == [reconnects] * 2
     assert {line.ktls for line in result.stats} == {ktls}
     assert "(Decryption has failed.): reconnecting" in result.messages
