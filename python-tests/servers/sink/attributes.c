@@ -7,11 +7,12 @@ enum { WORDS = 2, LEASE_SECONDS = 90 };
 
 static uint64_t supported(void)
 {
-	return attribute(FATTR4_SUPPORTED_ATTRS) | attribute(FATTR4_TYPE) |
-	       attribute(FATTR4_FH_EXPIRE_TYPE) | attribute(FATTR4_CHANGE) |
-	       attribute(FATTR4_SIZE) | attribute(FATTR4_FSID) | attribute(FATTR4_LEASE_TIME) |
-	       attribute(FATTR4_FILEID) | attribute(FATTR4_MAXREAD) | attribute(FATTR4_MAXWRITE) |
-	       attribute(FATTR4_MODE);
+	return attribute(NFS4_ATTR_SUPPORTED_ATTRS) | attribute(NFS4_ATTR_TYPE) |
+	       attribute(NFS4_ATTR_FH_EXPIRE_TYPE) | attribute(NFS4_ATTR_CHANGE) |
+	       attribute(NFS4_ATTR_SIZE) | attribute(NFS4_ATTR_FSID) |
+	       attribute(NFS4_ATTR_LEASE_TIME) | attribute(NFS4_ATTR_FILEID) |
+	       attribute(NFS4_ATTR_MAXREAD) | attribute(NFS4_ATTR_MAXWRITE) |
+	       attribute(NFS4_ATTR_MODE);
 }
 
 uint64_t attributes_get_set(struct xdr_in *in)
@@ -44,29 +45,29 @@ static void put_values(const struct service *service, struct xdr_out *out, uint3
 	bool directory = files_is_directory(file);
 	uint64_t size = directory ? 4096 : files_size(file);
 
-	if (set & attribute(FATTR4_SUPPORTED_ATTRS))
+	if (set & attribute(NFS4_ATTR_SUPPORTED_ATTRS))
 		attributes_put_set(out, supported());
-	if (set & attribute(FATTR4_TYPE))
-		xdr_put_u32(out, directory ? NF4DIR : NF4REG);
-	if (set & attribute(FATTR4_FH_EXPIRE_TYPE))
+	if (set & attribute(NFS4_ATTR_TYPE))
+		xdr_put_u32(out, directory ? NFS4_DIRECTORY : NFS4_REGULAR);
+	if (set & attribute(NFS4_ATTR_FH_EXPIRE_TYPE))
 		xdr_put_u32(out, FH4_PERSISTENT);
-	if (set & attribute(FATTR4_CHANGE))
+	if (set & attribute(NFS4_ATTR_CHANGE))
 		xdr_put_u64(out, size);
-	if (set & attribute(FATTR4_SIZE))
+	if (set & attribute(NFS4_ATTR_SIZE))
 		xdr_put_u64(out, size);
-	if (set & attribute(FATTR4_FSID)) {
+	if (set & attribute(NFS4_ATTR_FSID)) {
 		xdr_put_u64(out, 1);
 		xdr_put_u64(out, 0);
 	}
-	if (set & attribute(FATTR4_LEASE_TIME))
+	if (set & attribute(NFS4_ATTR_LEASE_TIME))
 		xdr_put_u32(out, LEASE_SECONDS);
-	if (set & attribute(FATTR4_FILEID))
+	if (set & attribute(NFS4_ATTR_FILEID))
 		xdr_put_u64(out, file + 1);
-	if (set & attribute(FATTR4_MAXREAD))
+	if (set & attribute(NFS4_ATTR_MAXREAD))
 		xdr_put_u64(out, service->read_max);
-	if (set & attribute(FATTR4_MAXWRITE))
+	if (set & attribute(NFS4_ATTR_MAXWRITE))
 		xdr_put_u64(out, service->write_max);
-	if (set & attribute(FATTR4_MODE))
+	if (set & attribute(NFS4_ATTR_MODE))
 		xdr_put_u32(out, directory ? 0777 : 0666);
 }
 
@@ -82,9 +83,9 @@ void attributes_put(const struct service *service, struct xdr_out *out, uint32_t
 	xdr_put_u32(&length, out->at - length.at - 4);
 }
 
-enum nfs4_status attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size)
+uint32_t attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size)
 {
-	uint64_t known = attribute(FATTR4_SIZE) | attribute(FATTR4_MODE);
+	uint64_t known = attribute(NFS4_ATTR_SIZE) | attribute(NFS4_ATTR_MODE);
 	struct xdr_in values;
 	uint32_t length;
 
@@ -94,7 +95,7 @@ enum nfs4_status attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size
 	xdr_skip(in, length);
 	if (*set & ~known)
 		return NFS4ERR_ATTRNOTSUPP;
-	if (*set & attribute(FATTR4_SIZE))
+	if (*set & attribute(NFS4_ATTR_SIZE))
 		*size = xdr_get_u64(&values);
 	return NFS4_OK;
 }

@@ -3,8 +3,7 @@
  * attributes.h - NFSv4.1's attributes (RFC 8881, 5): those that clients of the sink ask for. A set
  * of them is a number here, whose bit N is attribute N.
  */
-#ifndef NFS_SINK_ATTRIBUTES_H
-#define NFS_SINK_ATTRIBUTES_H
+#pragma once
 
 #include "nfs4.h"
 #include "service.h"
@@ -18,11 +17,9 @@ void attributes_put(const struct service *service, struct xdr_out *out, uint32_t
 		    uint64_t asked);
 
 /* What a client sets, of which only the size means anything here; OK, or ATTRNOTSUPP. */
-enum nfs4_status attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size);
+uint32_t attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size);
 
-static inline uint64_t attribute(enum nfs4_attribute number)
+static inline uint64_t attribute(uint32_t number)
 {
 	return 1ull << number;
 }
-
-#endif

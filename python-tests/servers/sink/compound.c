@@ -64,7 +64,7 @@ static uint64_t client_number(const uint8_t *bytes, size_t length)
 	return (uint64_t)sessions_instance() << 32 | hash;
 }
 
-static enum nfs4_status do_exchange_id(struct compound *compound)
+static uint32_t do_exchange_id(struct compound *compound)
 {
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
@@ -97,7 +97,7 @@ static void copy_channel(struct xdr_in *in, struct xdr_out *out, struct xdr_out 
 	xdr_put_u32(out, 0);
 }
 
-static enum nfs4_status do_create_session(struct compound *compound)
+static uint32_t do_create_session(struct compound *compound)
 {
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out, id_at = *out, slots_at, unused;
@@ -121,7 +121,7 @@ static enum nfs4_status do_create_session(struct compound *compound)
 }
 
 /* SEQUENCE is served on any connection. Calls go to the server alone. */
-static enum nfs4_status do_bind_connection(struct compound *compound)
+static uint32_t do_bind_connection(struct compound *compound)
 {
 	struct session_id id = get_session_id(compound->in);
 	uint32_t direction = xdr_get_u32(compound->in);
@@ -135,14 +135,14 @@ static enum nfs4_status do_bind_connection(struct compound *compound)
 	return sessions_find(id);
 }
 
-static enum nfs4_status do_destroy_session(struct compound *compound)
+static uint32_t do_destroy_session(struct compound *compound)
 {
 	struct session_id id = get_session_id(compound->in);
 
 	return compound->in->bad ? NFS4_OK : sessions_destroy(id);
 }
 
-static enum nfs4_status do_destroy_client(struct compound *compound)
+static uint32_t do_destroy_client(struct compound *compound)
 {
 	uint64_t client = xdr_get_u64(compound->in);
 
@@ -151,14 +151,14 @@ static enum nfs4_status do_destroy_client(struct compound *compound)
 	return sessions_of(client) ? NFS4ERR_CLIENTID_BUSY : NFS4_OK;
 }
 
-static enum nfs4_status do_sequence(struct compound *compound)
+static uint32_t do_sequence(struct compound *compound)
 {
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
 	struct session_id id = get_session_id(in);
 	uint32_t sequence = xdr_get_u32(in);
 	uint32_t slot = xdr_get_u32(in), slots = 1;
-	enum nfs4_status status;
+	uint32_t status;
 
 	xdr_get_u32(in); /* the highest slot in use */
 	xdr_get_u32(in); /* whether to keep the reply */
@@ -172,7 +172,7 @@ static enum nfs4_status do_sequence(struct compound *compound)
 	return status;
 }
 
-static enum nfs4_status do_reclaim_complete(struct compound *compound)
+static uint32_t do_reclaim_complete(struct compound *compound)
 {
 	xdr_get_u32(compound->in);
 	return NFS4_OK;
@@ -180,25 +180,25 @@ static enum nfs4_status do_reclaim_complete(struct compound *compound)
 
 /* --- file handles and names --- */
 
-static enum nfs4_status do_put_root(struct compound *compound)
+static uint32_t do_put_root(struct compound *compound)
 {
 	compound->file = FILE_ROOT;
 	return NFS4_OK;
 }
 
-static enum nfs4_status do_put_handle(struct compound *compound)
+static uint32_t do_put_handle(struct compound *compound)
 {
 	return get_handle(compound->in, &compound->file) ? NFS4_OK : NFS4ERR_STALE;
 }
 
-static enum nfs4_status do_get_handle(struct compound *compound)
+static uint32_t do_get_handle(struct compound *compound)
 {
 	put_handle(compound->out, compound->file);
 	return NFS4_OK;
 }
 
 /* Looked up or created by name, or not. */
-static enum nfs4_status move_to(struct compound *compound, int file)
+static uint32_t move_to(struct compound *compound, int file)
 {
 	if (file < 0)
 		return NFS4ERR_NOSPC;
@@ -206,7 +206,7 @@ static enum nfs4_status move_to(struct compound *compound, int file)
 	return NFS4_OK;
 }
 
-static enum nfs4_status do_lookup(struct compound *compound)
+static uint32_t do_lookup(struct compound *compound)
 {
 	static const char export[] = {'e', 'x', 'p', 'o', 'r', 't'};
 	const char *name;
@@ -228,15 +228,15 @@ static void put_change(struct xdr_out *out)
 	xdr_put_u64(out, 0);
 }
 
-static enum nfs4_status do_create(struct compound *compound)
+static uint32_t do_create(struct compound *compound)
 {
 	uint32_t type = xdr_get_u32(compound->in), length;
-	enum nfs4_status status;
+	uint32_t status;
 	uint64_t set, size;
 	const char *name;
 	bool made;
 
-	if (type != NF4DIR)
+	if (type != NFS4_DIRECTORY)
 		return NFS4ERR_BADTYPE;
 	if (!get_name(compound->in, &name, &length))
 		return NFS4ERR_INVAL;
@@ -249,7 +249,7 @@ static enum nfs4_status do_create(struct compound *compound)
 	return status || made ? status : NFS4ERR_EXIST;
 }
 
-static enum nfs4_status do_remove(struct compound *compound)
+static uint32_t do_remove(struct compound *compound)
 {
 	const char *name;
 	uint32_t length;
@@ -263,7 +263,7 @@ static enum nfs4_status do_remove(struct compound *compound)
 
 /* --- attributes --- */
 
-static enum nfs4_status do_get_attributes(struct compound *compound)
+static uint32_t do_get_attributes(struct compound *compound)
 {
 	uint64_t asked = attributes_get_set(compound->in);
 
@@ -271,16 +271,16 @@ static enum nfs4_status do_get_attributes(struct compound *compound)
 	return NFS4_OK;
 }
 
-static enum nfs4_status do_set_attributes(struct compound *compound)
+static uint32_t do_set_attributes(struct compound *compound)
 {
-	enum nfs4_status status;
+	uint32_t status;
 	uint64_t set, size;
 
 	xdr_skip(compound->in, STATEID_BYTES);
 	status = attributes_get(compound->in, &set, &size);
 	if (status || compound->in->bad)
 		return status;
-	if (set & attribute(FATTR4_SIZE))
+	if (set & attribute(NFS4_ATTR_SIZE))
 		files_set_size(compound->file, size);
 	attributes_put_set(compound->out, set);
 	return NFS4_OK;
@@ -314,7 +314,7 @@ struct how {
 	uint64_t set, size;
 };
 
-static enum nfs4_status get_how(struct xdr_in *in, struct how *how)
+static uint32_t get_how(struct xdr_in *in, struct how *how)
 {
 	uint32_t mode;
 
@@ -328,7 +328,7 @@ static enum nfs4_status get_how(struct xdr_in *in, struct how *how)
 	return mode == EXCLUSIVE4 ? NFS4_OK : attributes_get(in, &how->set, &how->size);
 }
 
-static enum nfs4_status open_name(struct compound *compound, const struct how *how)
+static uint32_t open_name(struct compound *compound, const struct how *how)
 {
 	uint32_t directory = compound->file, length;
 	const char *name;
@@ -342,28 +342,28 @@ static enum nfs4_status open_name(struct compound *compound, const struct how *h
 	file = files_create(directory, name, length, false, &made);
 	if (file >= 0 && !made && how->guarded)
 		return NFS4ERR_EXIST;
-	if (file >= 0 && how->set & attribute(FATTR4_SIZE))
+	if (file >= 0 && how->set & attribute(NFS4_ATTR_SIZE))
 		files_set_size((uint32_t)file, how->size);
 	return move_to(compound, file);
 }
 
 /* The file that is open is then the current one. */
-static enum nfs4_status open_claimed(struct compound *compound, const struct how *how)
+static uint32_t open_claimed(struct compound *compound, const struct how *how)
 {
 	switch (xdr_get_u32(compound->in)) {
-	case CLAIM_NULL: return open_name(compound, how);
-	case CLAIM_PREVIOUS: xdr_get_u32(compound->in); return NFS4_OK; /* delegation */
-	case CLAIM_FH: return NFS4_OK;
+	case NFS4_CLAIM_NULL: return open_name(compound, how);
+	case NFS4_CLAIM_PREVIOUS: xdr_get_u32(compound->in); return NFS4_OK; /* delegation */
+	case NFS4_CLAIM_FH: return NFS4_OK;
 	default: return NFS4ERR_NOTSUPP;
 	}
 }
 
-static enum nfs4_status do_open(struct compound *compound)
+static uint32_t do_open(struct compound *compound)
 {
 	enum { SEQUENCE_ACCESS_DENY_CLIENT = 4 + 4 + 4 + 8 };
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
-	enum nfs4_status status;
+	uint32_t status;
 	struct how how;
 
 	xdr_skip(in, SEQUENCE_ACCESS_DENY_CLIENT);
@@ -382,7 +382,7 @@ static enum nfs4_status do_open(struct compound *compound)
 }
 
 /* Its stateid is of no more use: the RFC's value for that. */
-static enum nfs4_status do_close(struct compound *compound)
+static uint32_t do_close(struct compound *compound)
 {
 	xdr_get_u32(compound->in); /* sequence */
 	xdr_put_u32(compound->out, UINT32_MAX);
@@ -393,7 +393,7 @@ static enum nfs4_status do_close(struct compound *compound)
 
 /* --- data --- */
 
-static enum nfs4_status do_read(struct compound *compound)
+static uint32_t do_read(struct compound *compound)
 {
 	struct xdr_out *out = compound->out;
 	bool open = get_stateid(compound->in);
@@ -415,7 +415,7 @@ static enum nfs4_status do_read(struct compound *compound)
 }
 
 /* Up to its data, which is not waited for. The stability asked for is the one promised. */
-static enum nfs4_status do_write(struct compound *compound)
+static uint32_t do_write(struct compound *compound)
 {
 	struct xdr_out *out = compound->out;
 	bool open = get_stateid(compound->in);
@@ -437,7 +437,7 @@ static enum nfs4_status do_write(struct compound *compound)
 	return NFS4_OK;
 }
 
-static enum nfs4_status do_commit(struct compound *compound)
+static uint32_t do_commit(struct compound *compound)
 {
 	xdr_get_u64(compound->in); /* offset */
 	xdr_get_u32(compound->in); /* count */
@@ -448,91 +448,66 @@ static enum nfs4_status do_commit(struct compound *compound)
 /* --- operations --- */
 
 enum rules {
-	SERVED = 1 << 0,
-	FIRST = 1 << 1,	    /* needs no SEQUENCE before it, but is then alone */
-	ALONE = 1 << 2,	    /* not behind SEQUENCE */
-	OF_FILE = 1 << 3,   /* needs a current file handle */
-	WITH_DATA = 1 << 4, /* the last one */
+	FIRST = 1 << 0,	    /* needs no SEQUENCE before it, but is then alone */
+	ALONE = 1 << 1,	    /* not behind SEQUENCE */
+	OF_FILE = 1 << 2,   /* needs a current file handle */
+	WITH_DATA = 1 << 3, /* the last one */
 };
 
-static const uint8_t rules[OP_LAST + 1] = {
-	[OP_CLOSE] = SERVED | OF_FILE,
-	[OP_COMMIT] = SERVED | OF_FILE,
-	[OP_CREATE] = SERVED | OF_FILE,
-	[OP_GETATTR] = SERVED | OF_FILE,
-	[OP_GETFH] = SERVED | OF_FILE,
-	[OP_LOOKUP] = SERVED | OF_FILE,
-	[OP_OPEN] = SERVED | OF_FILE,
-	[OP_PUTFH] = SERVED,
-	[OP_PUTROOTFH] = SERVED,
-	[OP_READ] = SERVED | OF_FILE | WITH_DATA,
-	[OP_REMOVE] = SERVED | OF_FILE,
-	[OP_SETATTR] = SERVED | OF_FILE,
-	[OP_WRITE] = SERVED | OF_FILE | WITH_DATA,
-	[OP_BIND_CONN_TO_SESSION] = SERVED | FIRST | ALONE,
-	[OP_EXCHANGE_ID] = SERVED | FIRST | ALONE,
-	[OP_CREATE_SESSION] = SERVED | FIRST | ALONE,
-	[OP_DESTROY_SESSION] = SERVED | FIRST,
-	[OP_SEQUENCE] = SERVED | FIRST,
-	[OP_DESTROY_CLIENTID] = SERVED | FIRST,
-	[OP_RECLAIM_COMPLETE] = SERVED,
+static const struct {
+	uint32_t (*serve)(struct compound *compound); /* NULL: it is not served */
+	uint8_t rules;
+} operations[NFS4_LAST + 1] = {
+	[NFS4_CLOSE] = {do_close, OF_FILE},
+	[NFS4_COMMIT] = {do_commit, OF_FILE},
+	[NFS4_CREATE] = {do_create, OF_FILE},
+	[NFS4_GETATTR] = {do_get_attributes, OF_FILE},
+	[NFS4_GETFH] = {do_get_handle, OF_FILE},
+	[NFS4_LOOKUP] = {do_lookup, OF_FILE},
+	[NFS4_OPEN] = {do_open, OF_FILE},
+	[NFS4_PUTFH] = {do_put_handle, 0},
+	[NFS4_PUTROOTFH] = {do_put_root, 0},
+	[NFS4_READ] = {do_read, OF_FILE | WITH_DATA},
+	[NFS4_REMOVE] = {do_remove, OF_FILE},
+	[NFS4_SETATTR] = {do_set_attributes, OF_FILE},
+	[NFS4_WRITE] = {do_write, OF_FILE | WITH_DATA},
+	[NFS4_BIND_CONN_TO_SESSION] = {do_bind_connection, FIRST | ALONE},
+	[NFS4_EXCHANGE_ID] = {do_exchange_id, FIRST | ALONE},
+	[NFS4_CREATE_SESSION] = {do_create_session, FIRST | ALONE},
+	[NFS4_DESTROY_SESSION] = {do_destroy_session, FIRST},
+	[NFS4_SEQUENCE] = {do_sequence, FIRST},
+	[NFS4_DESTROY_CLIENTID] = {do_destroy_client, FIRST},
+	[NFS4_RECLAIM_COMPLETE] = {do_reclaim_complete, 0},
 };
 
 /* Whether the operation may be where it is: number `index` of `count`. */
-static enum nfs4_status check(const struct compound *compound, uint32_t operation, uint32_t index,
-			      uint32_t count)
+static uint32_t check(const struct compound *compound, uint32_t operation, uint32_t index,
+		      uint32_t count)
 {
-	uint8_t rule = rules[operation];
+	uint8_t rule = operations[operation].rules;
 
 	if (!index && !(rule & FIRST))
 		return NFS4ERR_OP_NOT_IN_SESSION;
-	if (!(rule & SERVED))
+	if (!operations[operation].serve)
 		return NFS4ERR_NOTSUPP;
-	if (index && operation == OP_SEQUENCE)
+	if (index && operation == NFS4_SEQUENCE)
 		return NFS4ERR_SEQUENCE_POS;
-	if (index ? rule & ALONE : operation != OP_SEQUENCE && count > 1)
+	if (index ? rule & ALONE : operation != NFS4_SEQUENCE && count > 1)
 		return NFS4ERR_NOT_ONLY_OP;
 	if (rule & OF_FILE && compound->file == NO_FILE)
 		return NFS4ERR_NOFILEHANDLE;
 	return rule & WITH_DATA && index + 1 < count ? NFS4ERR_NOTSUPP : NFS4_OK;
 }
 
-static enum nfs4_status serve_operation(struct compound *compound, uint32_t operation)
-{
-	switch ((enum nfs4_operation)operation) {
-	case OP_CLOSE: return do_close(compound);
-	case OP_COMMIT: return do_commit(compound);
-	case OP_CREATE: return do_create(compound);
-	case OP_GETATTR: return do_get_attributes(compound);
-	case OP_GETFH: return do_get_handle(compound);
-	case OP_LOOKUP: return do_lookup(compound);
-	case OP_OPEN: return do_open(compound);
-	case OP_PUTFH: return do_put_handle(compound);
-	case OP_PUTROOTFH: return do_put_root(compound);
-	case OP_READ: return do_read(compound);
-	case OP_REMOVE: return do_remove(compound);
-	case OP_SETATTR: return do_set_attributes(compound);
-	case OP_WRITE: return do_write(compound);
-	case OP_BIND_CONN_TO_SESSION: return do_bind_connection(compound);
-	case OP_EXCHANGE_ID: return do_exchange_id(compound);
-	case OP_CREATE_SESSION: return do_create_session(compound);
-	case OP_DESTROY_SESSION: return do_destroy_session(compound);
-	case OP_SEQUENCE: return do_sequence(compound);
-	case OP_DESTROY_CLIENTID: return do_destroy_client(compound);
-	case OP_RECLAIM_COMPLETE: return do_reclaim_complete(compound);
-	default: return NFS4ERR_NOTSUPP;
-	}
-}
-
 /* Reads the operation number `index` of `count`, and writes its result. */
-static enum nfs4_status answer_operation(struct compound *compound, uint32_t index, uint32_t count)
+static uint32_t answer_operation(struct compound *compound, uint32_t index, uint32_t count)
 {
 	struct xdr_out *out = compound->out, status_at;
 	uint32_t operation = xdr_get_u32(compound->in);
-	bool legal = operation >= OP_FIRST && operation <= OP_LAST;
-	enum nfs4_status status;
+	bool legal = operation >= NFS4_FIRST && operation <= NFS4_LAST;
+	uint32_t status;
 
-	xdr_put_u32(out, legal ? operation : OP_ILLEGAL);
+	xdr_put_u32(out, legal ? operation : NFS4_ILLEGAL);
 	status_at = *out;
 	xdr_put_u32(out, NFS4_OK);
 	if (out->end - out->at < RESULT_MAX)
@@ -540,13 +515,13 @@ static enum nfs4_status answer_operation(struct compound *compound, uint32_t ind
 	else
 		status = legal ? check(compound, operation, index, count) : NFS4ERR_OP_ILLEGAL;
 	if (!status)
-		status = serve_operation(compound, operation);
+		status = operations[operation].serve(compound);
 	if (!status && !compound->in->bad) {
 		compound->service->counts->nfs4[operation]++;
 	} else {
 		*out = status_at;
 		xdr_put_u32(out, status);
-		if (operation == OP_SETATTR)
+		if (operation == NFS4_SETATTR)
 			attributes_put_set(out, 0); /* nothing was set */
 	}
 	return status;
@@ -564,13 +539,13 @@ static bool is_write(struct xdr_in in)
 
 	xdr_skip(&in, xdr_get_u32(&in)); /* tag */
 	xdr_skip(&in, 8);		 /* minor version, number of operations */
-	if (xdr_get_u32(&in) != OP_SEQUENCE)
+	if (xdr_get_u32(&in) != NFS4_SEQUENCE)
 		return false;
 	xdr_skip(&in, SEQUENCE_BYTES);
-	if (xdr_get_u32(&in) != OP_PUTFH)
+	if (xdr_get_u32(&in) != NFS4_PUTFH)
 		return false;
 	xdr_skip(&in, xdr_get_u32(&in));
-	if (xdr_get_u32(&in) != OP_WRITE)
+	if (xdr_get_u32(&in) != NFS4_WRITE)
 		return false;
 	xdr_skip(&in, WRITE_BYTES);
 	return !in.bad;
@@ -594,7 +569,7 @@ void compound_serve(const struct service *service, struct xdr_in *in, bool whole
 {
 	struct compound compound = {service, in, out, data, NO_FILE};
 	struct xdr_out status_at = *out, count_at;
-	enum nfs4_status status = NFS4_OK;
+	uint32_t status = NFS4_OK;
 	uint32_t minor, count, i = 0;
 
 	if (!whole && !is_write(*in)) {

@@ -6,8 +6,7 @@
  * Nothing may follow READ and WRITE, whose data is not looked at. WRITE is served before its data
  * has come if only SEQUENCE and PUTFH precede it; any other call is served once all of it is here.
  */
-#ifndef NFS_SINK_COMPOUND_H
-#define NFS_SINK_COMPOUND_H
+#pragma once
 
 #include "service.h"
 
@@ -17,5 +16,3 @@ void compound_init(const char *owner);
 /* `in`: a COMPOUND's arguments, `whole` if to their end. The rest is service_answer()'s. */
 void compound_serve(const struct service *service, struct xdr_in *in, bool whole,
 		    struct xdr_out *out, uint32_t *data);
-
-#endif

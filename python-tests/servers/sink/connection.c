@@ -90,7 +90,6 @@ static ssize_t receive(struct connection *connection, bool *full)
 		       : connection->ahead - connection->to;
 	length = recv(connection->fd, connection->stage + connection->to, want,
 		      MSG_DONTWAIT | (discard ? MSG_TRUNC : 0));
-	connection->service->counts->system_calls++;
 	if (length <= 0)
 		return length ? (errno == EAGAIN ? 0 : -errno) : -ECONNRESET;
 	*full = length == want;
@@ -178,8 +177,7 @@ int connection_serve(struct connection *connection)
 
 	for (;;) {
 		int answered = answer_staged(connection);
-		int error = replies_send(&connection->replies, connection->fd,
-					 connection->service->counts);
+		int error = replies_send(&connection->replies, connection->fd);
 		ssize_t length;
 
 		if (error)

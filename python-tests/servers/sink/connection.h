@@ -4,8 +4,7 @@
  * replies out. All replies to what has arrived together leave together, unless each call is to take
  * a time of its own.
  */
-#ifndef NFS_SINK_CONNECTION_H
-#define NFS_SINK_CONNECTION_H
+#pragma once
 
 #include "service.h"
 
@@ -23,5 +22,3 @@ int connection_fd(const struct connection *connection);
  * says is not NFS).
  */
 int connection_serve(struct connection *connection);
-
-#endif

@@ -3,8 +3,7 @@
  * counts.h - what the sink was asked to do. One structure to a thread, written by that thread
  * alone; the sum may be taken at any time.
  */
-#ifndef NFS_SINK_COUNTS_H
-#define NFS_SINK_COUNTS_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -17,14 +16,11 @@ struct counts {
 	uint64_t mount[MOUNT_PROCEDURES];
 	uint64_t read_bytes, write_bytes; /* of file data */
 	uint64_t connections;		  /* accepted so far */
-	uint64_t system_calls;		  /* of the threads that serve, without polls in vain */
 	uint64_t stalls;		  /* in which a call came */
 	uint64_t busy;			  /* ns that these have served, and not waited */
 } __attribute__((aligned(64)));
 
 void counts_add(struct counts *sum, const struct counts *one);
 
-/* One line of JSON, with the process's own CPU seconds. */
+/* One line of JSON. */
 void counts_print(const struct counts *sum, FILE *out);
-
-#endif

@@ -5,8 +5,7 @@
  * A file is its number, 0 being the export's root. Any name that is looked up exists, so that read
  * jobs need no layout; FILE_ANY is there from the start. Safe for use by several threads.
  */
-#ifndef NFS_SINK_FILES_H
-#define NFS_SINK_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ uint64_t files_size(uint32_t file);
 void files_set_size(uint32_t file, uint64_t size);
 /* Data was written up to `end`. */
 void files_grow(uint32_t file, uint64_t end);
-
-#endif

@@ -7,13 +7,11 @@
  * measured too: it halves the copies and doubles the time, for client and server.) Nothing here
  * blocks.
  */
-#ifndef NFS_SINK_REPLIES_H
-#define NFS_SINK_REPLIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/uio.h>
 
-#include "counts.h"
 #include "wire/xdr.h"
 
 enum {
@@ -42,6 +40,4 @@ bool replies_begin(struct replies *replies, struct xdr_out *head);
 void replies_add(struct replies *replies, const struct xdr_out *head, uint32_t data);
 
 /* Sends. 0: all is gone, -EAGAIN: the client takes no more now, another negative errno: failed. */
-int replies_send(struct replies *replies, int fd, struct counts *counts);
-
-#endif
+int replies_send(struct replies *replies, int fd);

@@ -3,31 +3,14 @@
 
 #include "compound.h"
 #include "files.h"
+#include "nfs/nfs3.h"
 #include "nfs4.h"
 #include "util.h"
 #include "wire.h"
 
 enum { CALL = 0, REPLY = 1, RPC_VERSION = 2, MSG_ACCEPTED = 0 };
 enum { SUCCESS = 0, PROG_UNAVAIL = 1, PROG_MISMATCH = 2, PROC_UNAVAIL = 3 };
-enum { PROGRAM_NFS = 100003, PROGRAM_MOUNT = 100005, VERSION = 3 };
-
-enum nfs_procedure {
-	NFS_NULL = 0,
-	NFS_GETATTR = 1,
-	NFS_SETATTR = 2,
-	NFS_LOOKUP = 3,
-	NFS_ACCESS = 4,
-	NFS_READ = 6,
-	NFS_WRITE = 7,
-	NFS_CREATE = 8,
-	NFS_MKDIR = 9,
-	NFS_REMOVE = 12,
-	NFS_RMDIR = 13,
-	NFS_FSSTAT = 18,
-	NFS_FSINFO = 19,
-	NFS_PATHCONF = 20,
-	NFS_COMMIT = 21,
-};
+enum { PROGRAM_MOUNT = 100005, NFS3_PATHCONF = 20 };
 
 enum mount_procedure { MOUNT_NULL = 0, MOUNT_MNT = 1, MOUNT_UMNT = 3, MOUNT_EXPORT = 5 };
 
@@ -117,53 +100,53 @@ static void put_error(struct xdr_out *out, uint32_t status, int words)
 		xdr_put_u32(out, 0);
 }
 
-/* --- NFS: each reads its arguments and, unless these are incomplete, writes its results --- */
+/* --- NFS: each reads its arguments behind the handle and, unless these are incomplete, writes its
+ * results --- */
 
-static void do_getattr(struct xdr_in *in, struct xdr_out *out)
+struct nfs_call {
+	const struct service *service;
+	struct xdr_in *in;
+	struct xdr_out *out;
+	uint32_t file;	/* that it is about */
+	uint32_t *data; /* READ: bytes that follow its results */
+};
+
+static void do_getattr(const struct nfs_call *call)
 {
-	uint32_t file;
-
-	if (!get_handle(in, &file)) {
-		put_error(out, NFS3ERR_BADHANDLE, 0);
-		return;
-	}
-	xdr_put_u32(out, NFS3_OK);
-	put_attributes(out, file);
+	xdr_put_u32(call->out, NFS3_OK);
+	put_attributes(call->out, call->file);
 }
 
-static void do_setattr(struct xdr_in *in, struct xdr_out *out)
+static void do_setattr(const struct nfs_call *call)
 {
-	uint32_t file;
-	bool ours = get_handle(in, &file), has_size;
+	struct xdr_in *in = call->in;
 	uint64_t size;
+	bool has_size;
 
 	get_new_attributes(in, &has_size, &size);
 	if (xdr_get_u32(in)) /* guard: a change time, which never changes here */
 		xdr_get_u64(in);
 	if (in->bad)
 		return;
-	if (!ours) {
-		put_error(out, NFS3ERR_BADHANDLE, 2);
-		return;
-	}
 	if (has_size)
-		files_set_size(file, size);
-	xdr_put_u32(out, NFS3_OK);
-	put_no_wcc(out);
+		files_set_size(call->file, size);
+	xdr_put_u32(call->out, NFS3_OK);
+	put_no_wcc(call->out);
 }
 
-static void do_lookup(struct xdr_in *in, struct xdr_out *out)
+static void do_lookup(const struct nfs_call *call)
 {
-	uint32_t directory, length;
-	bool ours = get_handle(in, &directory);
+	struct xdr_out *out = call->out;
 	const char *name;
+	uint32_t length;
 	int file;
 
-	if (!get_name(in, &name, &length) || !ours) {
-		put_error(out, NFS3ERR_BADHANDLE, 1);
+	if (!get_name(call->in, &name, &length)) {
+		put_error(out, NFS3ERR_INVAL, 1);
 		return;
 	}
-	file = length == 1 && *name == '.' ? (int)directory : files_lookup(directory, name, length);
+	file = length == 1 && *name == '.' ? (int)call->file
+					   : files_lookup(call->file, name, length);
 	if (file < 0) {
 		put_error(out, NFS3ERR_NOSPC, 1);
 		return;
@@ -174,77 +157,61 @@ static void do_lookup(struct xdr_in *in, struct xdr_out *out)
 	put_no_attributes(out); /* of the directory */
 }
 
-static void do_access(struct xdr_in *in, struct xdr_out *out)
+static void do_access(const struct nfs_call *call)
 {
-	uint32_t file;
-	bool ours = get_handle(in, &file);
-	uint32_t wanted = xdr_get_u32(in);
-
-	if (!ours) {
-		put_error(out, NFS3ERR_BADHANDLE, 1);
-		return;
-	}
-	xdr_put_u32(out, NFS3_OK);
-	put_no_attributes(out);
-	xdr_put_u32(out, wanted);
+	xdr_put_u32(call->out, NFS3_OK);
+	put_no_attributes(call->out);
+	xdr_put_u32(call->out, xdr_get_u32(call->in));
 }
 
-static void do_read(const struct service *service, struct xdr_in *in, struct xdr_out *out,
-		    uint32_t *data)
+static void do_read(const struct nfs_call *call)
 {
-	uint32_t file, count;
-	bool ours = get_handle(in, &file);
-	uint64_t offset = xdr_get_u64(in), size, rest;
+	const struct service *service = call->service;
+	uint64_t offset = xdr_get_u64(call->in), size = files_size(call->file);
+	uint64_t rest = offset < size ? size - offset : 0;
+	uint32_t count = min_of(xdr_get_u32(call->in), service->read_max);
 
-	count = xdr_get_u32(in);
-	if (in->bad)
+	if (call->in->bad)
 		return;
-	if (!ours) {
-		put_error(out, NFS3ERR_BADHANDLE, 1);
-		return;
-	}
-	size = files_size(file);
-	rest = offset < size ? size - offset : 0;
-	count = min_of(count, service->read_max);
 	count = (uint32_t)min_of(rest, (uint64_t)count);
 	service->counts->read_bytes += count;
-	xdr_put_u32(out, NFS3_OK);
-	put_post_attributes(out, file); /* as Linux and Ganesha do */
-	xdr_put_u32(out, count);
-	xdr_put_u32(out, count == rest);
-	xdr_put_u32(out, count);
-	*data = count;
+	xdr_put_u32(call->out, NFS3_OK);
+	put_post_attributes(call->out, call->file); /* as Linux and Ganesha do */
+	xdr_put_u32(call->out, count);
+	xdr_put_u32(call->out, count == rest);
+	xdr_put_u32(call->out, count);
+	*call->data = count;
 }
 
 /* Up to its data, which is not waited for. The stability asked for is the one promised. */
-static void do_write(const struct service *service, struct xdr_in *in, struct xdr_out *out)
+static void do_write(const struct nfs_call *call)
 {
-	uint32_t file;
-	bool ours = get_handle(in, &file);
-	uint64_t offset = xdr_get_u64(in);
-	uint32_t count = xdr_get_u32(in);
-	uint32_t stable = xdr_get_u32(in);
-	uint32_t length = xdr_get_u32(in);
+	uint64_t offset = xdr_get_u64(call->in);
+	uint32_t count = xdr_get_u32(call->in);
+	uint32_t stable = xdr_get_u32(call->in);
+	uint32_t length = xdr_get_u32(call->in);
 
-	if (in->bad)
+	if (call->in->bad)
 		return;
-	if (!ours || length != count || length > service->write_max) {
-		put_error(out, ours ? NFS3ERR_INVAL : NFS3ERR_BADHANDLE, 2);
+	if (length != count || length > call->service->write_max) {
+		put_error(call->out, NFS3ERR_INVAL, 2);
 		return;
 	}
-	files_grow(file, offset + length);
-	service->counts->write_bytes += length;
-	xdr_put_u32(out, NFS3_OK);
-	put_no_wcc(out);
-	xdr_put_u32(out, count);
-	xdr_put_u32(out, stable);
-	xdr_put_u64(out, WRITE_VERIFIER);
+	files_grow(call->file, offset + length);
+	call->service->counts->write_bytes += length;
+	xdr_put_u32(call->out, NFS3_OK);
+	put_no_wcc(call->out);
+	xdr_put_u32(call->out, count);
+	xdr_put_u32(call->out, stable);
+	xdr_put_u64(call->out, WRITE_VERIFIER);
 }
 
-static void do_create(struct xdr_in *in, struct xdr_out *out, bool is_directory)
+static void make(const struct nfs_call *call, bool is_directory)
 {
-	uint32_t directory, length, how = CREATE_GUARDED;
-	bool ours = get_handle(in, &directory), has_size = false, made;
+	struct xdr_in *in = call->in;
+	struct xdr_out *out = call->out;
+	uint32_t length, how = CREATE_GUARDED;
+	bool has_size = false, made;
 	uint64_t size = 0;
 	const char *name;
 	bool named = get_name(in, &name, &length);
@@ -258,11 +225,11 @@ static void do_create(struct xdr_in *in, struct xdr_out *out, bool is_directory)
 		get_new_attributes(in, &has_size, &size);
 	if (in->bad)
 		return;
-	if (!ours || !named) {
-		put_error(out, NFS3ERR_BADHANDLE, 2);
+	if (!named) {
+		put_error(out, NFS3ERR_INVAL, 2);
 		return;
 	}
-	file = files_create(directory, name, length, is_directory, &made);
+	file = files_create(call->file, name, length, is_directory, &made);
 	if (file < 0 || (!made && how == CREATE_GUARDED)) {
 		put_error(out, file < 0 ? NFS3ERR_NOSPC : NFS3ERR_EXIST, 2);
 		return;
@@ -276,52 +243,54 @@ static void do_create(struct xdr_in *in, struct xdr_out *out, bool is_directory)
 	put_no_wcc(out);
 }
 
-static void do_remove(struct xdr_in *in, struct xdr_out *out)
+static void do_create(const struct nfs_call *call)
 {
-	uint32_t directory, length;
-	bool ours = get_handle(in, &directory);
-	const char *name;
+	make(call, false);
+}
 
-	if (!get_name(in, &name, &length) || !ours) {
-		put_error(out, NFS3ERR_BADHANDLE, 2);
+static void do_mkdir(const struct nfs_call *call)
+{
+	make(call, true);
+}
+
+static void do_remove(const struct nfs_call *call)
+{
+	const char *name;
+	uint32_t length;
+
+	if (!get_name(call->in, &name, &length)) {
+		put_error(call->out, NFS3ERR_INVAL, 2);
 		return;
 	}
-	files_remove(directory, name, length);
-	xdr_put_u32(out, NFS3_OK);
-	put_no_wcc(out);
+	files_remove(call->file, name, length);
+	xdr_put_u32(call->out, NFS3_OK);
+	put_no_wcc(call->out);
 }
 
-/* FSSTAT, FSINFO and PATHCONF take a handle alone. */
-static bool begin_about(struct xdr_in *in, struct xdr_out *out)
+static void begin_about(const struct nfs_call *call)
 {
-	uint32_t file;
-
-	if (!get_handle(in, &file)) {
-		put_error(out, NFS3ERR_BADHANDLE, 1);
-		return false;
-	}
-	xdr_put_u32(out, NFS3_OK);
-	put_post_attributes(out, file);
-	return true;
+	xdr_put_u32(call->out, NFS3_OK);
+	put_post_attributes(call->out, call->file);
 }
 
-static void do_fsstat(struct xdr_in *in, struct xdr_out *out)
+static void do_fsstat(const struct nfs_call *call)
 {
 	enum { SPACES = 3, FILE_COUNTS = 3 };
 
-	if (!begin_about(in, out))
-		return;
+	begin_about(call);
 	for (int i = 0; i < SPACES; i++)
-		xdr_put_u64(out, SPACE);
+		xdr_put_u64(call->out, SPACE);
 	for (int i = 0; i < FILE_COUNTS; i++)
-		xdr_put_u64(out, FILES_MAX);
-	xdr_put_u32(out, 0); /* how long this is true */
+		xdr_put_u64(call->out, FILES_MAX);
+	xdr_put_u32(call->out, 0); /* how long this is true */
 }
 
-static void do_fsinfo(const struct service *service, struct xdr_in *in, struct xdr_out *out)
+static void do_fsinfo(const struct nfs_call *call)
 {
-	if (!begin_about(in, out))
-		return;
+	const struct service *service = call->service;
+	struct xdr_out *out = call->out;
+
+	begin_about(call);
 	xdr_put_u32(out, service->read_max);
 	xdr_put_u32(out, service->read_max);
 	xdr_put_u32(out, 4096);
@@ -335,56 +304,51 @@ static void do_fsinfo(const struct service *service, struct xdr_in *in, struct x
 	xdr_put_u32(out, FSINFO_PROPERTIES);
 }
 
-static void do_pathconf(struct xdr_in *in, struct xdr_out *out)
+static void do_pathconf(const struct nfs_call *call)
 {
-	if (!begin_about(in, out))
-		return;
-	xdr_put_u32(out, 1); /* links */
-	xdr_put_u32(out, FILE_NAME_MAX);
-	xdr_put_u32(out, true);	 /* longer names are refused */
-	xdr_put_u32(out, true);	 /* chown is restricted */
-	xdr_put_u32(out, false); /* case matters … */
-	xdr_put_u32(out, true);	 /* … and is kept */
+	begin_about(call);
+	xdr_put_u32(call->out, 1); /* links */
+	xdr_put_u32(call->out, FILE_NAME_MAX);
+	xdr_put_u32(call->out, true);  /* longer names are refused */
+	xdr_put_u32(call->out, true);  /* chown is restricted */
+	xdr_put_u32(call->out, false); /* case matters … */
+	xdr_put_u32(call->out, true);  /* … and is kept */
 }
 
-static void do_commit(struct xdr_in *in, struct xdr_out *out)
+static void do_commit(const struct nfs_call *call)
 {
-	uint32_t file;
-	bool ours = get_handle(in, &file);
-
-	xdr_get_u64(in); /* offset */
-	xdr_get_u32(in); /* count */
-	if (!ours) {
-		put_error(out, NFS3ERR_BADHANDLE, 2);
-		return;
-	}
-	xdr_put_u32(out, NFS3_OK);
-	put_no_wcc(out);
-	xdr_put_u64(out, WRITE_VERIFIER);
+	xdr_get_u64(call->in); /* offset */
+	xdr_get_u32(call->in); /* count */
+	xdr_put_u32(call->out, NFS3_OK);
+	put_no_wcc(call->out);
+	xdr_put_u64(call->out, WRITE_VERIFIER);
 }
+
+static const struct {
+	void (*serve)(const struct nfs_call *call); /* NULL: it is not served */
+	int words; /* of "no attributes" that an error has behind it */
+} procedures[NFS3_COMMIT + 1] = {
+	[NFS3_GETATTR] = {do_getattr, 0},   [NFS3_SETATTR] = {do_setattr, 2},
+	[NFS3_LOOKUP] = {do_lookup, 1},	    [NFS3_ACCESS] = {do_access, 1},
+	[NFS3_READ] = {do_read, 1},	    [NFS3_WRITE] = {do_write, 2},
+	[NFS3_CREATE] = {do_create, 2},	    [NFS3_MKDIR] = {do_mkdir, 2},
+	[NFS3_REMOVE] = {do_remove, 2},	    [NFS3_RMDIR] = {do_remove, 2},
+	[NFS3_FSSTAT] = {do_fsstat, 1},	    [NFS3_FSINFO] = {do_fsinfo, 1},
+	[NFS3_PATHCONF] = {do_pathconf, 1}, [NFS3_COMMIT] = {do_commit, 2},
+};
 
 /* An accept_stat. */
 static uint32_t serve_nfs(const struct service *service, uint32_t procedure, struct xdr_in *in,
 			  struct xdr_out *out, uint32_t *data)
 {
-	switch ((enum nfs_procedure)procedure) {
-	case NFS_NULL: break;
-	case NFS_GETATTR: do_getattr(in, out); break;
-	case NFS_SETATTR: do_setattr(in, out); break;
-	case NFS_LOOKUP: do_lookup(in, out); break;
-	case NFS_ACCESS: do_access(in, out); break;
-	case NFS_READ: do_read(service, in, out, data); break;
-	case NFS_WRITE: do_write(service, in, out); break;
-	case NFS_CREATE: do_create(in, out, false); break;
-	case NFS_MKDIR: do_create(in, out, true); break;
-	case NFS_REMOVE:
-	case NFS_RMDIR: do_remove(in, out); break;
-	case NFS_FSSTAT: do_fsstat(in, out); break;
-	case NFS_FSINFO: do_fsinfo(service, in, out); break;
-	case NFS_PATHCONF: do_pathconf(in, out); break;
-	case NFS_COMMIT: do_commit(in, out); break;
-	default: return PROC_UNAVAIL;
-	}
+	struct nfs_call call = {.service = service, .in = in, .out = out, .data = data};
+
+	if (procedure > NFS3_COMMIT || (procedure && !procedures[procedure].serve))
+		return PROC_UNAVAIL;
+	if (procedure && !get_handle(in, &call.file))
+		put_error(out, NFS3ERR_BADHANDLE, procedures[procedure].words);
+	else if (procedure)
+		procedures[procedure].serve(&call);
 	if (!in->bad)
 		service->counts->nfs[procedure]++;
 	return SUCCESS;
@@ -444,13 +408,13 @@ static uint32_t serve(const struct service *service, uint32_t program, struct xd
 
 	skip_auth(in);
 	skip_auth(in);
-	if (program != PROGRAM_NFS && program != PROGRAM_MOUNT)
+	if (program != NFS_PROGRAM && program != PROGRAM_MOUNT)
 		return PROG_UNAVAIL;
-	if (program == PROGRAM_NFS && version == NFS4_VERSION)
+	if (program == NFS_PROGRAM && version == NFS_V4)
 		return serve_nfs4(service, procedure, in, whole, out, data);
-	if (version != VERSION)
+	if (version != NFS_V3)
 		return PROG_MISMATCH;
-	if (program == PROGRAM_NFS)
+	if (program == NFS_PROGRAM)
 		return serve_nfs(service, procedure, in, out, data);
 	return serve_mount(service, procedure, in, out);
 }
@@ -472,8 +436,8 @@ bool service_answer(const struct service *service, struct xdr_in *call, bool who
 	*head = start;
 	put_accepted(head, xid, status);
 	if (status == PROG_MISMATCH) {
-		xdr_put_u32(head, VERSION);
-		xdr_put_u32(head, program == PROGRAM_NFS ? NFS4_VERSION : VERSION);
+		xdr_put_u32(head, NFS_V3);
+		xdr_put_u32(head, program == NFS_PROGRAM ? NFS_V4 : NFS_V3);
 	}
 	return true;
 }

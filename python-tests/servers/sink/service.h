@@ -3,8 +3,7 @@
  * service.h - the programs that the sink serves, NFS versions 3 (RFC 1813) and 4 (compound.h) and
  * MOUNT version 3, one call at a time: a call's head in memory in, a reply's head out.
  */
-#ifndef NFS_SINK_SERVICE_H
-#define NFS_SINK_SERVICE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ struct service {
  */
 bool service_answer(const struct service *service, struct xdr_in *call, bool whole,
 		    struct xdr_out *head, uint32_t *data);
-
-#endif

@@ -61,12 +61,12 @@ static struct session *find(struct session_id id)
 	return id.instance == instance && id.serial && id.serial == serial ? session : NULL;
 }
 
-enum nfs4_status sessions_find(struct session_id id)
+uint32_t sessions_find(struct session_id id)
 {
 	return find(id) ? NFS4_OK : NFS4ERR_BADSESSION;
 }
 
-enum nfs4_status sessions_destroy(struct session_id id)
+uint32_t sessions_destroy(struct session_id id)
 {
 	struct session *session;
 
@@ -93,8 +93,7 @@ bool sessions_of(uint64_t client)
  * Load and store, without a locked instruction: a slot has one call at a time, and two threads that
  * serve one call twice do no harm here.
  */
-enum nfs4_status sessions_step(struct session_id id, uint32_t slot, uint32_t sequence,
-			       uint32_t *slots)
+uint32_t sessions_step(struct session_id id, uint32_t slot, uint32_t sequence, uint32_t *slots)
 {
 	struct session *session = find(id);
 	uint32_t last;

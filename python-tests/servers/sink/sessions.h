@@ -6,8 +6,7 @@
  * Safe for use by several threads, since a session may span connections. The latest SESSIONS_MAX
  * sessions are known, so that clients which vanish leave nothing that has to be cleared away.
  */
-#ifndef NFS_SINK_SESSIONS_H
-#define NFS_SINK_SESSIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,15 +30,12 @@ uint32_t sessions_instance(void);
 struct session_id sessions_create(uint64_t client, uint32_t slots, uint32_t *granted);
 
 /* OK or BADSESSION. */
-enum nfs4_status sessions_destroy(struct session_id id);
-enum nfs4_status sessions_find(struct session_id id);
+uint32_t sessions_destroy(struct session_id id);
+uint32_t sessions_find(struct session_id id);
 
 /* Whether the client has any. */
 bool sessions_of(uint64_t client);
 
 /* SEQUENCE: OK, and *slots is how many there are; or BADSESSION, BADSLOT, RETRY_UNCACHED_REP,
  * SEQ_MISORDERED. */
-enum nfs4_status sessions_step(struct session_id id, uint32_t slot, uint32_t sequence,
-			       uint32_t *slots);
-
-#endif
+uint32_t sessions_step(struct session_id id, uint32_t slot, uint32_t sequence, uint32_t *slots);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* wire.h - handles, names and the write verifier as both versions of NFS carry them. */
-#ifndef NFS_SINK_WIRE_H
-#define NFS_SINK_WIRE_H
+#pragma once
 
 #include "files.h"
 #include "wire/xdr.h"
@@ -50,5 +49,3 @@ static inline bool get_name(struct xdr_in *in, const char **name, uint32_t *leng
 	xdr_skip(in, *length);
 	return !in->bad && *length && *length <= FILE_NAME_MAX;
 }
-
-#endif

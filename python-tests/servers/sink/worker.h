@@ -2,8 +2,7 @@
 /*
  * worker.h - a thread that serves the connections given to it.
  */
-#ifndef NFS_SINK_WORKER_H
-#define NFS_SINK_WORKER_H
+#pragma once
 
 #include <pthread.h>
 
@@ -37,5 +36,3 @@ int worker_start(struct worker *worker, const struct worker_config *config);
 
 /* Hands a connected socket to the thread. Closed at once where that is not possible. */
 void worker_give(struct worker *worker, int fd);
-
-#endif
