@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 import socket
 import struct
@@ -11,7 +12,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import nfs3_client
 import pytest
 from engine_helpers import eventually
 from nfs41_client import Client41, Held, Reply, op
@@ -25,7 +25,8 @@ from nfsmulti.processes import run
 from servers.scripted import Nfs4, Stable, Status4, mark
 
 _ADDRESS = "127.0.0.1"
-_LOOKUP, _READ, _WRITE, _COMMIT = 3, 6, 7, 21
+_MNT = 1
+_LOOKUP, _READ, _WRITE, _CREATE, _REMOVE, _FSINFO, _COMMIT = 3, 6, 7, 8, 12, 19, 21
 _TIB = 1 << 40
 _ATTRIBUTES = 84  # bytes of them
 _SECONDS = 60.0
@@ -49,12 +50,30 @@ class _Client:
     def __init__(self, sink: Sink):
         self.rpc = RpcClient(_ADDRESS, sink.port, calls.NFS, 3)
         with RpcClient(_ADDRESS, sink.port, calls.MOUNT, 3) as mount:
-            self.root = nfs3_client.mount(mount, "/export")
+            reply = mount.call(_MNT, xdr("/export"))
+        assert reply.unpack_uint() == 0
+        self.root = bytes(reply.unpack_opaque())
 
     def lookup(self, name: str) -> bytes:
         reply = self.rpc.call(_LOOKUP, xdr(self.root, name.encode()))
         assert reply.unpack_uint() == 0
         return bytes(reply.unpack_opaque())
+
+    def create(self, name: str) -> int:
+        """Return the status of a CREATE of what must not be there."""
+        guarded, mode = 1, (1, 0o600, 0, 0, 0, 0, 0)
+        return int(self.rpc.call(_CREATE, xdr(self.root, name, guarded, *mode)).unpack_uint())
+
+    def remove(self, name: str) -> int:
+        """Return the status of a REMOVE."""
+        return int(self.rpc.call(_REMOVE, xdr(self.root, name)).unpack_uint())
+
+    def limits(self) -> tuple[int, int]:
+        """Return rtmax and wtmax, as FSINFO tells them."""
+        reply = self.rpc.call(_FSINFO, xdr(self.root))
+        reply.unpack_fopaque(4 + 4 + _ATTRIBUTES)  # status, and that they are there
+        rtmax, _, _, wtmax = (reply.unpack_uint() for _ in range(4))
+        return rtmax, wtmax
 
     def read(self, file: bytes, offset: int, count: int) -> tuple[bytes, bool]:
         reply = self._call(_READ, file, offset, count)
@@ -117,7 +136,7 @@ def test_transfer_sizes_are_what_was_asked_for(
     options = ["--rtmax", "65536", "--wtmax", "32768"]
     with Sink(options, folder=build_dir) as sink:
         client = _Client(sink)
-        assert nfs3_client.fsinfo(client.rpc, client.root) == nfs3_client.FsInfo(65536, 32768)
+        assert client.limits() == (65536, 32768)
         for rw in ("read", "write"):
             _run(engine, sink, tmp_path / rw, rw=rw, bs="1m", size="4m")
         counts = sink.stop()
@@ -164,9 +183,8 @@ def test_writes_are_counted_and_grow_the_file(sink: Sink) -> None:
 def test_names(sink: Sink) -> None:
     client = _Client(sink)
     assert client.lookup("a") == client.lookup("a") != client.lookup("b")
-    nfs3_client.create_and_remove(client.rpc, client.root, "new")
-    with pytest.raises(nfs3_client.Nfs3Error, match="EEXIST"):
-        nfs3_client.create_and_remove(client.rpc, client.root, "a")
+    assert client.create("new") == client.remove("new") == 0
+    assert client.create("a") == errno.EEXIST
 
 
 def test_what_it_does_not_serve(sink: Sink) -> None:
