@@ -26,7 +26,7 @@ from scripted_jobs import (
 from nfsmulti.fiorun import Engine, Fio, FioResult
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.processes import run as run_command
-from servers.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status
+from servers.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -118,11 +118,7 @@ def _finds_nothing(call: Call) -> Answer | None:
     return Answer(status=Status.IO) if lost else None
 
 
-def _restarts(call: Call) -> Answer | None:
-    first_commit = call.procedure is Nfs.COMMIT and call.nth == 1
-    return Answer(do=ScriptedServer.new_verifier) if first_commit else None
-
-
+_FORGETS = on(Nfs.COMMIT, Answer(do=ScriptedServer.new_verifier), nth=1)
 _UNVERIFIED: Options = {"verify": None, "end_fsync": 1}
 _CASES: Mapping[str, tuple[Hook, Options]] = {
     "silent": (Silence(_SECOND, after=5), {}),
@@ -135,7 +131,7 @@ _CASES: Mapping[str, tuple[Hook, Options]] = {
     "finds nothing": (_finds_nothing, {}),
     "soft": (Silence(_SECOND, after=5), {"soft": 1, "retrans": 0}),
     "committed by another": (Silence(_SECOND, after=16), _UNVERIFIED),
-    "lost": (first_of(_restarts, Silence(_SECOND, after=16)), _UNVERIFIED),
+    "lost": (first_of(_FORGETS, Silence(_SECOND, after=16)), _UNVERIFIED),
     "all silent, soft": (
         first_of(*(Silence(address, after=5) for address in TWO_ADDRESSES)),
         {"soft": 1, "retrans": 0, "timeo": 10, "verify": None},

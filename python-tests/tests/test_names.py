@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from conftest import needs_privileges
 from engine_helpers import done, eventually, refused, said
-from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcomes, fixture_of_runs
+from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcomes, first_of, fixture_of_runs, go
 
 from nfsmulti.fiorun import Option
 from nfsmulti.processes import Process, run
@@ -64,11 +64,6 @@ def _idle() -> Hook:
     return hook
 
 
-def _all_of(*hooks: Hook) -> Hook:
-    """Make one hook of several: the first that has an answer gives it."""
-    return lambda call: next(filter(None, (hook(call) for hook in hooks)), None)
-
-
 # --- connections that are lost ---
 
 _LOSSES: dict[str, Case] = {
@@ -81,7 +76,7 @@ _LOSSES: dict[str, Case] = {
     "CREATE lost": Case(on(Nfs.CREATE, _LOST, every=2), _ONE_BY_ONE, files={}),
     "REMOVE lost": Case(on(Nfs.REMOVE, _LOST, every=2), _ONE_BY_ONE, files={}),
     "REMOVE lost, then put off": Case(
-        _all_of(on(Nfs.REMOVE, _LOST, nth=1), on(Nfs.REMOVE, _LATER, nth=2)), _ONE_BY_ONE, files={}
+        first_of(on(Nfs.REMOVE, _LOST, nth=1), on(Nfs.REMOVE, _LATER, nth=2)), _ONE_BY_ONE, files={}
     ),
     "REMOVE lost, soft": Case(
         on(Nfs.REMOVE, _LOST, every=2), {**_ONE_BY_ONE, "soft": 1}, files={}
@@ -100,13 +95,8 @@ def test_a_lost_connection_for_names_is_no_error(losses: Outcomes, name: str) ->
     assert not [line for line in said(result) if "cannot" in line]
 
 
-def _go_away(server: ScriptedServer) -> None:
-    server.refuse()
-    server.reset_connections()
-
-
 def test_hard_tells_of_a_server_that_goes_between_two_files(client: Client) -> None:
-    going = on(Nfs.CREATE, Answer(reply=False, do=_go_away), nth=2)
+    going = on(Nfs.CREATE, Answer(reply=False, do=go), nth=2)
     with ScriptedServer(going) as server, client.start(server, **_ONE_BY_ONE) as process:
         told = process.folder / "stderr"
         eventually(lambda: "server not responding, still trying" in told.read_text())
@@ -116,7 +106,7 @@ def test_hard_tells_of_a_server_that_goes_between_two_files(client: Client) -> N
 
 def test_a_server_that_goes_before_the_first_file_is_open_ends_the_job(client: Client) -> None:
     """Nothing has begun: it is asked over one more connection, which cannot be had."""
-    with ScriptedServer(on(Nfs.LOOKUP, Answer(reply=False, do=_go_away), nth=1)) as server:
+    with ScriptedServer(on(Nfs.LOOKUP, Answer(reply=False, do=go), nth=1)) as server:
         refused(client(server, rw="read", filename="r"), "cannot find", "Connection refused")
 
 
