@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* names3.c - what NFSv3 is asked about names: each question is a metadata operation of its own. */
-#include "nfs/names3.h"
-
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nfs/meta_request.h"
 #include "nfs/mount3.h"
 #include "nfs/mount_failure.h"
 #include "nfs/names_walk.h"
+#include "nfs/version.h"
 
 /* --- one question --- */
 
@@ -213,7 +213,7 @@ static int remove_name(struct names *names, const char *name)
 	return error == -ENOENT && request.base.resent ? 0 : error;
 }
 
-const struct names_ops names_nfs3 = {
+static const struct names_ops names_ops = {
 	.open = open_names,
 	.flavors = find_flavors,
 	.root = find_root,
@@ -224,7 +224,8 @@ const struct names_ops names_nfs3 = {
 
 /* --- struct nfs_version --- */
 
-int names3_open_directory(struct names *names, const char *name, bool make,
+/* Without `make` it finds files as well. */
+static int open_directory(struct names *names, const char *name, bool make,
 			  struct nfs_handle *found)
 {
 	char *last;
@@ -233,7 +234,43 @@ int names3_open_directory(struct names *names, const char *name, bool make,
 	return names_walk_all(names, descend, found, name, make, &last);
 }
 
-int names3_limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max)
+/* NFSv3 opens nothing: `number` and `writes` mean nothing to it. */
+static int open_file(struct names *names, uint32_t number, const char *name, bool writes,
+		     void **file)
+{
+	struct nfs_handle *handle = calloc(1, sizeof(*handle));
+	int error = handle ? open_directory(names, name, false, handle) : -ENOMEM;
+
+	if (error)
+		free(handle);
+	else
+		*file = handle;
+	return error;
+}
+
+static void close_file(struct names *names, void *file)
+{
+	free(file);
+}
+
+static const struct nfs_handle *handle_of(const void *file)
+{
+	return file;
+}
+
+/* FSINFO's rtmax and wtmax, asked for by a file's handle (RFC 1813, 3.3.19). */
+static int limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max)
 {
 	return find_limits(names, file, read_max, write_max);
 }
+
+const struct nfs_version nfs_version_3 = {
+	.protocol = &nfs3_protocol,
+	.names = &names_ops,
+	.open_file = open_file,
+	.open_directory = open_directory,
+	.handle_max = NFS3_FHSIZE,
+	.close_file = close_file,
+	.handle = handle_of,
+	.limits = limits,
+};

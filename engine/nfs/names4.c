@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* names4.c - what NFSv4.1 is asked about names and files: each as a compound of its own. */
-#include "nfs/names4.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "nfs/names4_teardown.h"
 #include "nfs/names_walk.h"
+#include "nfs/version.h"
 
 /* --- one question --- */
 
@@ -329,7 +328,7 @@ static int open_by_name(struct names *names, const char *name, struct nfs4_file 
 	return 0;
 }
 
-int names4_open_file(struct names *names, uint32_t number, const char *name, bool writes,
+static int open_file(struct names *names, uint32_t number, const char *name, bool writes,
 		     void **out)
 {
 	struct nfs4_path *mine = names->path->state;
@@ -352,7 +351,7 @@ int names4_open_file(struct names *names, uint32_t number, const char *name, boo
 	return 0;
 }
 
-void names4_close_file(struct names *names, void *state)
+static void close_file(struct names *names, void *state)
 {
 	struct nfs4_file *file = state;
 	struct nfs4_request request = {.handle = file->handle, .stateid = file->stateid};
@@ -380,7 +379,7 @@ static int find_lease(struct names *names)
 	return error;
 }
 
-int names4_open_directory(struct names *names, const char *name, bool make,
+static int open_directory(struct names *names, const char *name, bool make,
 			  struct nfs_handle *found)
 {
 	struct nfs_handle at = names->export;
@@ -403,7 +402,8 @@ static uint32_t fitting(uint64_t offered, uint32_t message)
 	return (uint32_t)min_of(offered, (uint64_t)room);
 }
 
-int names4_limits(struct names *names, const void *state, uint32_t *read_max, uint32_t *write_max)
+static int find_limits(struct names *names, const void *state, uint32_t *read_max,
+		       uint32_t *write_max)
 {
 	const struct nfs4_file *file = state;
 	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
@@ -424,17 +424,36 @@ static int find_root(struct names *names, struct nfs_handle *root, uint32_t *rea
 		     uint32_t *write_max)
 {
 	const struct nfs4_file file = {.handle = names->export};
-	int error = names4_limits(names, &file, read_max, write_max);
+	int error = find_limits(names, &file, read_max, write_max);
 
 	*root = names->export; /* which may be another one now */
 	return error;
 }
 
-const struct names_ops names_nfs4 = {
+static const struct names_ops names_ops = {
 	.open = open_names,
 	.flavors = find_flavors,
 	.root = find_root,
 	.size = size_of,
 	.create = create,
 	.remove = remove_name,
+};
+
+/* --- struct nfs_version --- */
+
+static const struct nfs_handle *handle_of(const void *file)
+{
+	return &((const struct nfs4_file *)file)->handle;
+}
+
+const struct nfs_version nfs_version_4 = {
+	.protocol = &nfs4_protocol,
+	.names = &names_ops,
+	.open_file = open_file,
+	.open_directory = open_directory,
+	.handle_max = NFS4_FHSIZE,
+	.close_file = close_file,
+	.handle = handle_of,
+	.limits = find_limits,
+	.teardown = names4_teardown,
 };

@@ -4,12 +4,10 @@
  * call may be sent again, or forgotten, and its number is its xid.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "nfs/meta_call.h"
 #include "nfs/meta_request.h"
 #include "nfs/io_result.h"
-#include "nfs/names3.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs3_meta.h"
 #include "nfs/status.h"
@@ -181,46 +179,12 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	return io_result_judge(call, &io_result, result);
 }
 
-/* NFSv3 opens nothing: `number` and `writes` mean nothing to it. */
-static int open_file(struct names *names, uint32_t number, const char *name, bool writes,
-		     void **file)
-{
-	struct nfs_handle *handle = calloc(1, sizeof(*handle));
-	int error = handle ? names3_open_directory(names, name, false, handle) : -ENOMEM;
-
-	if (error)
-		free(handle);
-	else
-		*file = handle;
-	return error;
-}
-
-static void close_file(struct names *names, void *file)
-{
-	free(file);
-}
-
-static const struct nfs_handle *handle_of(const void *file)
-{
-	return file;
-}
-
-const struct nfs_version nfs_version_3 = {
-	.protocol =
-		{
-			.program = NFS_PROGRAM,
-			.version = NFS_V3,
-			.read_head = NFS3_READ_HEAD,
-			.operation = operation,
-			.encode = encode,
-			.decode = decode,
-			.denied = meta_denied,
-		},
-	.names = &names_nfs3,
-	.open_file = open_file,
-	.open_directory = names3_open_directory,
-	.handle_max = NFS3_FHSIZE,
-	.close_file = close_file,
-	.handle = handle_of,
-	.limits = names3_limits,
+const struct protocol nfs3_protocol = {
+	.program = NFS_PROGRAM,
+	.version = NFS_V3,
+	.read_head = NFS3_READ_HEAD,
+	.operation = operation,
+	.encode = encode,
+	.decode = decode,
+	.denied = meta_denied,
 };

@@ -8,8 +8,6 @@
 #include "nfs/meta_call.h"
 #include "nfs/meta_request.h"
 #include "nfs/io_result.h"
-#include "nfs/names4.h"
-#include "nfs/names4_teardown.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs4_client.h"
 #include "nfs/nfs4_meta.h"
@@ -570,37 +568,21 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	return status ? refused(call, status, false, result) : judge_io(call, &data, result);
 }
 
-static const struct nfs_handle *handle_of(const void *file)
-{
-	return &((const struct nfs4_file *)file)->handle;
-}
-
-const struct nfs_version nfs_version_4 = {
-	.protocol =
-		{
-			.program = NFS_PROGRAM,
-			.version = NFS_V4,
-			.read_head = NFS4_READ_HEAD,
-			.sends_once = true,
-			.operation = operation,
-			.attach = nfs4_client_attach,
-			.detach = nfs4_client_detach,
-			.prepare = nfs4_client_prepare,
-			.acquire = acquire,
-			.release = release,
-			.slot_valid = slot_valid,
-			.encode = encode,
-			.decode = decode,
-			.denied = denied,
-			.recover = nfs4_client_recover,
-			.tick = nfs4_client_tick,
-		},
-	.names = &names_nfs4,
-	.open_file = names4_open_file,
-	.open_directory = names4_open_directory,
-	.handle_max = NFS4_FHSIZE,
-	.close_file = names4_close_file,
-	.handle = handle_of,
-	.limits = names4_limits,
-	.teardown = names4_teardown,
+const struct protocol nfs4_protocol = {
+	.program = NFS_PROGRAM,
+	.version = NFS_V4,
+	.read_head = NFS4_READ_HEAD,
+	.sends_once = true,
+	.operation = operation,
+	.attach = nfs4_client_attach,
+	.detach = nfs4_client_detach,
+	.prepare = nfs4_client_prepare,
+	.acquire = acquire,
+	.release = release,
+	.slot_valid = slot_valid,
+	.encode = encode,
+	.decode = decode,
+	.denied = denied,
+	.recover = nfs4_client_recover,
+	.tick = nfs4_client_tick,
 };

@@ -9,7 +9,7 @@
 struct rpc_client path_client(struct path *path)
 {
 	return (struct rpc_client){
-		.protocol = &path->version->protocol,
+		.protocol = path->version->protocol,
 		.server = path,
 		.timing = &path->config.timing,
 		.log = &log_once,

@@ -56,7 +56,7 @@ int path_tls_open(struct path *path)
 		.mutual = own,
 		.name = config->tls_name,
 		.program = NFS_PROGRAM,
-		.version = path->version->protocol.version,
+		.version = path->version->protocol->version,
 	};
 	return 0;
 }

@@ -16,7 +16,7 @@ struct nfs_handle;
 struct path;
 
 struct nfs_version {
-	struct protocol protocol;
+	const struct protocol *protocol;
 	const struct names_ops *names;
 
 	/*
@@ -42,5 +42,10 @@ struct nfs_version {
 	void (*teardown)(struct path *path);
 };
 
+/* How a client speaks them: nfs3_protocol.c, nfs4_protocol.c. */
+extern const struct protocol nfs3_protocol;
+extern const struct protocol nfs4_protocol;
+
+/* With their names: names3.c, names4.c. */
 extern const struct nfs_version nfs_version_3;
 extern const struct nfs_version nfs_version_4; /* NFSv4.1 and 4.2, as path_config says */
