@@ -42,7 +42,7 @@ struct nfs_version {
 	void (*teardown)(struct path *path);
 };
 
-/* How a client speaks them: nfs3_protocol.c, nfs4_protocol.c. */
+/* How a client speaks them: nfs3.c, nfs4_protocol.c. */
 extern const struct protocol nfs3_protocol;
 extern const struct protocol nfs4_protocol;
 
