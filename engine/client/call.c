@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* call.c - the table of calls; and how a call loses its number, and ends. */
+/*
+ * call.c - the table of calls, and what becomes of one: how it loses its number, and ends. Once its
+ * reply is complete, what that moved is entered, and what it means for the call is done.
+ */
 #include "client/call.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
+#include "client/internal.h"
+#include "client/timers.h"
 #include "util.h"
+
+/* --- the table --- */
 
 int call_table_init(struct call_table *table, uint32_t count, uint32_t first)
 {
@@ -26,6 +32,8 @@ void call_table_free(struct call_table *table)
 	free(table->calls);
 	table->calls = NULL;
 }
+
+/* --- a call loses its number, and ends --- */
 
 void call_release_stamp(struct call *call)
 {
@@ -102,4 +110,255 @@ void call_finish(struct call *call, bool answered, int error)
 		call->request->done = true;
 	}
 	call_drop(call, answered);
+}
+
+void client_drop_setup(struct rpc_client *rpc, bool answered)
+{
+	if (rpc->setup)
+		call_drop(rpc->setup, answered);
+	rpc->setup = NULL;
+}
+
+void client_drop_probe(struct rpc_client *rpc)
+{
+	if (rpc->probe)
+		call_drop(rpc->probe, !rpc->probed);
+	rpc->probe = NULL;
+	rpc->probed = false;
+}
+
+/* --- its reply is complete --- */
+
+/* A request's owner tells, and has the words for that; of a renewal nobody asks. */
+static void explain_request(struct rpc_client *rpc, const struct call *call)
+{
+	struct rpc_request *request = call->request;
+	const struct call_result *result = &rpc->reply.result;
+
+	request->status = result->status;
+	request->fault = result->fault;
+	if (rpc->reply.header.verdict == RPC_SUCCESS)
+		return;
+	if (request == rpc->renewal)
+		rpc->log->rpc_error(rpc, call);
+	rpc_verdict_text(&rpc->reply.header, rpc->protocol->version, rpc->refusal,
+			 sizeof(rpc->refusal));
+	request->fault = rpc->refusal;
+}
+
+/* Tells why an I/O is to fail. */
+static void explain_io(struct rpc_client *rpc, const struct call *call)
+{
+	if (rpc->reply.header.verdict == RPC_SUCCESS)
+		rpc->log->failed(rpc, call);
+	else
+		rpc->log->rpc_error(rpc, call);
+	call->io->status = rpc->reply.result.status;
+}
+
+/* Enters what a call has moved, or made durable. */
+static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_result *result)
+{
+	struct counters *counters = rpc->counters;
+
+	switch (io->op) {
+	case IO_READ:
+		counters->read_ops++;
+		counters->read_bytes += result->count;
+		break;
+	case IO_WRITE:
+		counters->write_ops++;
+		counters->write_bytes += result->count;
+		rpc->events->wrote(rpc, io, result->count, result->durable, result->verifier);
+		break;
+	case IO_COMMIT:
+		counters->commits++;
+		rpc->events->committed(rpc, io, result->verifier);
+		break;
+	case IO_META:
+		if (result->lookup)
+			counters->lookups++;
+		else if (rpc->reply.disposition == CALL_DONE) /* a listing takes several */
+			counters->meta_ops++;
+		break;
+	}
+	io->done += result->count;
+}
+
+static void delay(struct rpc_client *rpc, struct call *call)
+{
+	uint64_t wait = timer_delay(call->delays);
+
+	if (++call->delays == DELAYS_QUIET)
+		rpc->log->delayed(rpc, call);
+	call->resume_at = rpc->clock->now + wait;
+	TAILQ_INSERT_TAIL(&rpc->delayed, call, link);
+}
+
+/*
+ * A delayed call goes out again by another xid, as its own has been answered; what the protocol
+ * numbers it by stays, as the server is at the first copy. Its time runs from when it may go out.
+ */
+static void repeat(struct rpc_client *rpc, struct call *call)
+{
+	call_note_sent(call);
+	call_release_stamp(call);
+	call->xid = call_new_xid(&rpc->calls, call);
+	call->tries = 1;
+	call->since = call->resume_at;
+	call->last_sent = 0;
+}
+
+static void recover(struct rpc_client *rpc, const struct call *call)
+{
+	rpc->protocol->recover(rpc, call, &rpc->reply.result);
+	rpc->prepared = false;
+}
+
+/* Its only copy was not carried out: it is as one that was never sent. */
+static void unsend(struct rpc_client *rpc, struct call *call)
+{
+	if (rpc->protocol->denied)
+		rpc->protocol->denied(call);
+	call_renew(call, true);
+}
+
+/*
+ * The server knows the call's context no more, and has not carried this copy out: it goes out again
+ * once another context is made, with its xid where an earlier copy may have been carried out. It
+ * goes first: the others may wait for the slot that it keeps.
+ */
+static void authenticate(struct rpc_client *rpc, struct call *call)
+{
+	if (call->tries == 1)
+		unsend(rpc, call);
+	call_release_stamp(call);
+	call->denials++;
+	call->last_sent = 0;
+	TAILQ_INSERT_HEAD(&rpc->waiting, call, link);
+	rpc->prepared = false;
+}
+
+static void explain_setup(struct rpc_client *rpc, const struct call *call)
+{
+	if (rpc->reply.header.verdict != RPC_SUCCESS) {
+		rpc->log->rpc_error(rpc, call);
+		return;
+	}
+	explain_request(rpc, call);
+	rpc->log->unprepared(rpc, call, rpc->reply.result.error);
+}
+
+/* The answer to what prepare() has asked. What the protocol can bear counts as done. */
+static void setup_answered(struct rpc_client *rpc, struct call *call)
+{
+	struct client_reply *reply = &rpc->reply;
+	struct rpc_request *request = call->request;
+
+	switch (reply->disposition) {
+	case CALL_DONE: request->done = true; break;
+	case CALL_PARTIAL:
+	case CALL_AUTHENTICATE:
+	case CALL_RETRY_NOW: break;
+	case CALL_RETRY_SAME_SLOT:
+	case CALL_BACKOFF: rpc->setup_at = rpc->clock->now + DELAY_FIRST; break;
+	case CALL_RECOVER:
+		recover(rpc, call);
+		rpc->setup_at = rpc->clock->now + DELAY_FIRST;
+		break;
+	case CALL_FAIL: explain_setup(rpc, call); rpc->setup_error = -reply->result.error;
+	}
+	client_drop_setup(rpc, !reply->unread);
+}
+
+static void answered(struct rpc_client *rpc, struct call *call)
+{
+	struct client_reply *reply = &rpc->reply;
+
+	if (reply->disposition == CALL_FAIL && call->io)
+		explain_io(rpc, call);
+	else if (reply->disposition == CALL_FAIL)
+		explain_request(rpc, call);
+	if (call->io && (reply->disposition <= CALL_PARTIAL || reply->result.count))
+		enter(rpc, call->io, &reply->result);
+	switch (reply->disposition) {
+	case CALL_DONE: call_finish(call, true, 0); break;
+	case CALL_PARTIAL:
+	case CALL_RETRY_NOW:
+		call_renew(call, true);
+		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
+		break;
+	case CALL_RECOVER:
+		recover(rpc, call); /* and then */
+	/* fall through */
+	case CALL_BACKOFF:
+		call_renew(call, true);
+		delay(rpc, call);
+		break;
+	case CALL_RETRY_SAME_SLOT:
+		delay(rpc, call);
+		repeat(rpc, call);
+		break;
+	case CALL_AUTHENTICATE: authenticate(rpc, call); break;
+	case CALL_FAIL: call_finish(call, !reply->unread, reply->result.error); break;
+	}
+}
+
+/* The server is there. */
+static void mark_alive(struct rpc_client *rpc)
+{
+	bool news = rpc->probed || !rpc->answered;
+
+	rpc->heard = rpc->clock->now;
+	rpc->probed = false;
+	rpc->answered = true;
+	if (news)
+		rpc->events->health_changed(rpc);
+	if (rpc->prepared) /* a server that refuses what comes before I/O is given its time */
+		link_answered(&rpc->link);
+}
+
+void client_reply_finished(void *context, void *token)
+{
+	struct rpc_client *rpc = context;
+	struct call *call = token;
+
+	if (!rpc->clock->now)
+		clock_read(rpc->clock);
+	rpc->reply.call = NULL;
+	if (call == rpc->probe && rpc->reply.disposition != CALL_DONE)
+		return; /* somebody is there, but does not serve NFS: it counts as not answered */
+	mark_alive(rpc);
+	if (call == rpc->probe) {
+		client_drop_probe(rpc);
+		return;
+	}
+	rpc->broken = 0;
+	rpc->protocol_broken = false;
+	if (rpc->told.in_trouble && rpc->prepared)
+		rpc->log->answered(rpc);
+	if (call == rpc->setup) {
+		setup_answered(rpc, call);
+		return;
+	}
+	histogram_add(&rpc->latency->rtt, rpc->heard - call->last_sent);
+	TAILQ_REMOVE(&rpc->sent, call, link);
+	answered(rpc, call);
+}
+
+void client_call_refused(void *context, uint32_t xid, int error, const char *why)
+{
+	struct rpc_client *rpc = context;
+	struct call *call = call_find(&rpc->calls, rpc, xid);
+
+	rpc->reply.call = NULL;
+	if (!call || call == rpc->probe) /* a probe counts as not answered */
+		return;
+	rpc->log->refused(rpc, call, why);
+	if (call == rpc->setup) {
+		rpc->setup_error = -error;
+		return;
+	}
+	TAILQ_REMOVE(&rpc->sent, call, link);
+	call_finish(call, false, error); /* it may have been carried out: its number is in doubt */
 }

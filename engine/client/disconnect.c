@@ -8,21 +8,6 @@
 /* Channels in a row that may be lost by what the server sends, before I/O fails for it. */
 enum { BROKEN_MAX = 3 };
 
-void client_drop_setup(struct rpc_client *rpc, bool answered)
-{
-	if (rpc->setup)
-		call_drop(rpc->setup, answered);
-	rpc->setup = NULL;
-}
-
-void client_drop_probe(struct rpc_client *rpc)
-{
-	if (rpc->probe)
-		call_drop(rpc->probe, !rpc->probed);
-	rpc->probe = NULL;
-	rpc->probed = false;
-}
-
 void client_close(struct rpc_client *rpc)
 {
 	link_close(&rpc->link,

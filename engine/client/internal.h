@@ -18,20 +18,25 @@ static inline bool client_is_replaced(const struct rpc_client *rpc)
 	return rpc->events->role(rpc) == CLIENT_REPLACED;
 }
 
-/* --- disconnect.c --- */
+/* --- call.c: call.h's, and --- */
 
 /* Give back the calls that stand in no list, if there are any. */
 void client_drop_setup(struct rpc_client *rpc, bool answered);
 void client_drop_probe(struct rpc_client *rpc);
 
+/* struct rpc_handler's. */
+void client_reply_finished(void *context, void *token);
+void client_call_refused(void *context, uint32_t xid, int error, const char *why);
+
+/* --- disconnect.c --- */
+
 /* The channel has failed, by a negative errno: its calls wait for the next one. */
 void client_lose(struct rpc_client *rpc, int error);
 
-/* --- reply.c: struct rpc_handler's functions --- */
+/* --- reply.c --- */
 
+/* struct rpc_handler's. */
 int client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
-void client_reply_finished(void *context, void *token);
-void client_call_refused(void *context, uint32_t xid, int error, const char *why);
 
 /* --- send.c --- */
 
