@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* client.c - a client's life: it is made, its channel connects, receives, ticks. */
+/* client.c - a client's life: it is made, its channel connects, ticks. */
 #include "client/client.h"
 
 #include <errno.h>
@@ -67,30 +67,6 @@ static int connect_channel(struct rpc_client *rpc)
 	return 0;
 }
 
-static void receive(struct rpc_client *rpc, bool wait)
-{
-	const struct transport_counters *transport = rpc->link.terms.counters;
-	uint64_t received = transport->bytes_received;
-	int error;
-
-	rpc->clock->now = 0; /* read again by the first reply */
-	error = rpc->link.ops->receive(rpc->link.channel, wait);
-	if (!rpc->clock->now)
-		clock_read(rpc->clock);
-	if (transport->bytes_received != received)
-		rpc->heard = rpc->clock->now; /* also within a long reply */
-	if (!error && rpc->reply.premature)
-		error = -ECANCELED;
-	error = error ?: rpc->setup_error;
-	if (error)
-		client_lose(rpc, error);
-	else if (!rpc->prepared)
-		client_send(rpc);
-	else if (!TAILQ_EMPTY(&rpc->waiting) ||
-		 rpc->link.ops->poll_events(rpc->link.channel) & POLLOUT)
-		client_flush(rpc);
-}
-
 uint64_t client_unprepared_for(const struct rpc_client *rpc)
 {
 	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
@@ -113,7 +89,7 @@ int client_ready(struct rpc_client *rpc)
 	if (error || rpc->prepared)
 		return error;
 	if (rpc->link.up)
-		receive(rpc, false);
+		client_receive(rpc, false);
 	if (!rpc->link.up)
 		return rpc->setup_error ?: rpc->lost;
 	return rpc->prepared ? 0 : -EINPROGRESS;
@@ -133,8 +109,7 @@ void client_tick(struct rpc_client *rpc)
 		client_send(rpc);
 }
 
-/* A wait for I/O goes on with connecting meanwhile. */
-static void await_link(struct rpc_client *rpc, bool wait)
+void client_await_link(struct rpc_client *rpc, bool wait)
 {
 	const struct link *link = &rpc->link;
 	struct pollfd poll_fd = {.fd = link_poll_fd(link), .events = link_poll_events(link)};
@@ -143,12 +118,4 @@ static void await_link(struct rpc_client *rpc, bool wait)
 		poll(&poll_fd, 1, WAIT_SLICE_MS);
 	if (link->channel)
 		client_tick(rpc);
-}
-
-void client_reap(struct rpc_client *rpc, bool wait)
-{
-	if (rpc->link.up)
-		receive(rpc, wait);
-	else
-		await_link(rpc, wait);
 }

@@ -114,8 +114,18 @@ void client_request(struct rpc_client *rpc, struct rpc_request *request);
 /* Sends what was submitted, as far as that can be done without waiting. */
 void client_flush(struct rpc_client *rpc);
 
+/* client_reap()'s: the channel is up, and receives; or it is not, and goes on with connecting. */
+void client_receive(struct rpc_client *rpc, bool wait);
+void client_await_link(struct rpc_client *rpc, bool wait);
+
 /* Receives what has come. With `wait` it blocks, for 100 ms at the most, until something has. */
-void client_reap(struct rpc_client *rpc, bool wait);
+static inline void client_reap(struct rpc_client *rpc, bool wait)
+{
+	if (rpc->link.up)
+		client_receive(rpc, wait);
+	else
+		client_await_link(rpc, wait);
+}
 
 /* To be called about every 100 ms, whatever else happens: time-outs and reconnects. */
 void client_tick(struct rpc_client *rpc);

@@ -33,11 +33,6 @@ void client_call_refused(void *context, uint32_t xid, int error, const char *why
 /* The channel has failed, by a negative errno: its calls wait for the next one. */
 void client_lose(struct rpc_client *rpc, int error);
 
-/* --- reply.c --- */
-
-/* struct rpc_handler's. */
-int client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
-
 /* --- send.c --- */
 
 /* Sends what waits, as far as the channel takes it; what comes before I/O first. */
@@ -45,6 +40,11 @@ void client_send(struct rpc_client *rpc);
 
 /* Sends a liveness probe, a NULL call. What cannot be sent counts as not answered. */
 void client_probe(struct rpc_client *rpc);
+
+/* --- reply.c --- */
+
+/* struct rpc_handler's. */
+int client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
 
 /* --- overdue.c --- */
 

@@ -1,11 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* reply.c - a reply is read: whose it is, whether to believe it, what it says. */
+/* reply.c - replies are received and read: whose each is, whether to believe it, what it says. */
 #include <errno.h>
 
 #include "client/internal.h"
 
 /* Contexts that one call may cost, while others are served by each of them. */
 enum { DENIALS_MAX = 8 };
+
+void client_receive(struct rpc_client *rpc, bool wait)
+{
+	const struct transport_counters *transport = rpc->link.terms.counters;
+	uint64_t received = transport->bytes_received;
+	int error;
+
+	rpc->clock->now = 0; /* read again by the first reply */
+	error = rpc->link.ops->receive(rpc->link.channel, wait);
+	if (!rpc->clock->now)
+		clock_read(rpc->clock);
+	if (transport->bytes_received != received)
+		rpc->heard = rpc->clock->now; /* also within a long reply */
+	if (!error && rpc->reply.premature)
+		error = -ECANCELED;
+	error = error ?: rpc->setup_error;
+	if (error)
+		client_lose(rpc, error);
+	else if (!rpc->prepared)
+		client_send(rpc);
+	else if (!TAILQ_EMPTY(&rpc->waiting) ||
+		 rpc->link.ops->poll_events(rpc->link.channel) & POLLOUT)
+		client_flush(rpc);
+}
+
+/* --- one reply --- */
 
 static enum disposition fail_by_verdict(struct client_reply *reply)
 {
