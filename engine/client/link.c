@@ -81,17 +81,6 @@ const char *link_failure(const struct link *link, int error)
 	return link_broke_protocol(error) ? "the server's messages are broken" : strerror(-error);
 }
 
-short link_poll_events(const struct link *link)
-{
-	const struct rpc_channel_ops *ops = link->ops;
-
-	if (link->up)
-		return ops->poll_events(link->channel);
-	if (link->channel && ops->connect_events)
-		return ops->connect_events(link->channel);
-	return POLLIN | POLLOUT;
-}
-
 uint64_t link_down_for(const struct link *link, uint64_t now)
 {
 	return link->up || now < link->down_since ? 0 : now - link->down_since;

@@ -67,7 +67,16 @@ static inline int link_poll_fd(const struct link *link)
 	return link->channel ? link->ops->poll_fd(link->channel) : -1;
 }
 
-short link_poll_events(const struct link *link);
+static inline short link_poll_events(const struct link *link)
+{
+	const struct rpc_channel_ops *ops = link->ops;
+
+	if (link->up)
+		return ops->poll_events(link->channel);
+	if (link->channel && ops->connect_events)
+		return ops->connect_events(link->channel);
+	return POLLIN | POLLOUT;
+}
 
 /* Nanoseconds without a connected channel; 0: there is one. */
 uint64_t link_down_for(const struct link *link, uint64_t now);

@@ -39,11 +39,6 @@ static uint32_t staged(const struct record_reader *reader)
 	return reader->to - reader->from;
 }
 
-void record_expect(struct record_reader *reader)
-{
-	reader->expected++;
-}
-
 /*
  * How much to take into the stage. Taking all that is on its way would make the client wait for the
  * server, and the server for the client, in turn. What fits into STAGE_LEAST, such as 8 READs of
@@ -56,11 +51,6 @@ static uint32_t readahead(const struct record_reader *reader)
 	if (reader->reply_size >= BULKY)
 		return READAHEAD_BULKY;
 	return (uint32_t)min_of(max_of(half, (uint64_t)STAGE_LEAST), (uint64_t)STAGE);
-}
-
-bool record_is_midway(const struct record_reader *reader)
-{
-	return reader->in_fragment || reader->message || staged(reader);
 }
 
 /* Bytes of bulk that are the next to arrive: they are received into place. */

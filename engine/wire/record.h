@@ -52,7 +52,10 @@ int record_reader_init(struct record_reader *reader, const struct rpc_handler *h
 void record_reader_free(struct record_reader *reader);
 
 /* A call has been sent: one more reply is on its way. */
-void record_expect(struct record_reader *reader);
+static inline void record_expect(struct record_reader *reader)
+{
+	reader->expected++;
+}
 
 /* Where to put the next bytes; the number of entries used. Never without room. */
 int record_space(struct record_reader *reader, struct iovec space[2]);
@@ -65,4 +68,7 @@ int record_space(struct record_reader *reader, struct iovec space[2]);
 int record_took(struct record_reader *reader, uint32_t length);
 
 /* True where a reply has begun and not ended. */
-bool record_is_midway(const struct record_reader *reader);
+static inline bool record_is_midway(const struct record_reader *reader)
+{
+	return reader->in_fragment || reader->message || reader->from != reader->to;
+}

@@ -79,8 +79,7 @@ class Records:
 
     def room_for(self, expected: int) -> int:
         """How much is received at once while so many replies are on their way."""
-        while self._reader.expected < expected:
-            self._lib.record_expect(self._reader)
+        self._reader.expected = max(self._reader.expected, expected)
         assert self._lib.record_space(self._reader, self._space) == 1
         return int(self._space[0].iov_len)
 
