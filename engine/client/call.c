@@ -35,7 +35,8 @@ void call_table_free(struct call_table *table)
 
 /* --- a call loses its number, and ends --- */
 
-void call_release_stamp(struct call *call)
+/* No reply to what it was stamped with is waited for. */
+static void release_stamp(struct call *call)
 {
 	struct rpc_credentials *credentials = call->rpc->credentials;
 	const struct rpc_context_ops *context = credentials->flavor->context;
@@ -48,15 +49,9 @@ static void release(struct call *call, bool answered)
 {
 	struct rpc_client *rpc = call->rpc;
 
-	call_release_stamp(call);
+	release_stamp(call);
 	if (rpc->protocol->release && !call_is_context(call))
 		rpc->protocol->release(rpc, call, answered);
-}
-
-void call_note_sent(const struct call *call)
-{
-	if (call->io && !call->io->sent)
-		call->io->sent = call->since;
 }
 
 static void note_resent(const struct call *call)
@@ -67,7 +62,6 @@ static void note_resent(const struct call *call)
 
 void call_renew(struct call *call, bool answered)
 {
-	call_note_sent(call);
 	release(call, answered);
 	note_resent(call);
 	if (call->io && call->io->op == IO_COMMIT)
@@ -94,7 +88,6 @@ static void finish_io(const struct call *call, int error)
 			rpc->events->commit_begins(rpc, io);
 		rpc->events->commit_failed(rpc, io);
 	}
-	call_note_sent(call);
 	io->error = error;
 	rpc->outstanding--;
 	rpc->events->finished(rpc, io);
@@ -201,8 +194,7 @@ static void delay(struct rpc_client *rpc, struct call *call)
  */
 static void repeat(struct rpc_client *rpc, struct call *call)
 {
-	call_note_sent(call);
-	call_release_stamp(call);
+	release_stamp(call);
 	call->xid = call_new_xid(&rpc->calls, call);
 	call->tries = 1;
 	call->since = call->resume_at;
@@ -232,7 +224,7 @@ static void authenticate(struct rpc_client *rpc, struct call *call)
 {
 	if (call->tries == 1)
 		unsend(rpc, call);
-	call_release_stamp(call);
+	release_stamp(call);
 	call->denials++;
 	call->last_sent = 0;
 	TAILQ_INSERT_HEAD(&rpc->waiting, call, link);

@@ -114,12 +114,6 @@ static inline struct call *call_find(const struct call_table *table, const struc
 
 /* --- a call that was taken; `answered`: its reply has come --- */
 
-/* Its xid is to change, or it is finished: the I/O keeps when it first went out. */
-void call_note_sent(const struct call *call);
-
-/* No reply to what it was stamped with is waited for. */
-void call_release_stamp(struct call *call);
-
 /* Takes the number of a call that has one; what is to be done goes on with another. */
 void call_renew(struct call *call, bool answered);
 

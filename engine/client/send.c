@@ -35,6 +35,7 @@ static bool give_number(struct call *call)
 {
 	struct rpc_client *rpc = call->rpc;
 	const struct protocol *protocol = rpc->protocol;
+	struct conn_io *io = call->io;
 	bool numbered = protocol->acquire && !call_is_context(call);
 
 	if (call->tries && numbered && protocol->slot_valid && !protocol->slot_valid(rpc, call))
@@ -46,8 +47,10 @@ static bool give_number(struct call *call)
 			return false;
 		call->xid = call_new_xid(&rpc->calls, call);
 		call->since = rpc->clock->now;
-		if (call->io && call->io->op == IO_COMMIT)
-			rpc->events->commit_begins(rpc, call->io);
+		if (io && !io->sent)
+			io->sent = call->since;
+		if (io && io->op == IO_COMMIT)
+			rpc->events->commit_begins(rpc, io);
 	}
 	call->tries++;
 	return true;
