@@ -174,8 +174,8 @@ static bool prepare(struct rpc_client *rpc)
 	const struct protocol *protocol = rpc->protocol;
 	struct rpc_request *request;
 
-	if (!rpc->prepared && !rpc->setup && rpc->setup_at <= rpc->clock->now &&
-	    !rpc->setup_error && has_context(rpc)) {
+	if (!rpc->setup && rpc->setup_at <= rpc->clock->now && !rpc->setup_error &&
+	    has_context(rpc)) {
 		switch (protocol->prepare ? protocol->prepare(rpc, &request) : PREPARED) {
 		case PREPARED: rpc->prepared = true; break;
 		case PREPARE_ASK: send_setup(rpc, request); break;
@@ -221,7 +221,7 @@ static bool queue_waiting(struct rpc_client *rpc)
 	struct call *call;
 	bool took = false;
 
-	if (!prepare(rpc))
+	if (!rpc->prepared && !prepare(rpc))
 		return false;
 	while (!TAILQ_EMPTY(&rpc->waiting) && has_room(rpc, context) &&
 	       link->ops->begin(link->channel, &head) && (call = take_waiting(rpc))) {
