@@ -18,24 +18,14 @@ struct nfs_conn {
 	struct rpc_client rpc;
 };
 
-static struct rpc_client *rpc_of(struct conn *conn)
+static struct rpc_client *rpc_of(const struct conn *conn)
 {
 	return &container_of(conn, struct nfs_conn, conn)->rpc;
 }
 
-static const struct rpc_client *rpc_of_const(const struct conn *conn)
-{
-	return &container_of(conn, const struct nfs_conn, conn)->rpc;
-}
-
-static struct conn *conn_of(struct rpc_client *rpc)
+static struct conn *conn_of(const struct rpc_client *rpc)
 {
 	return &container_of(rpc, struct nfs_conn, rpc)->conn;
-}
-
-static const struct conn *conn_of_const(const struct rpc_client *rpc)
-{
-	return &container_of(rpc, const struct nfs_conn, rpc)->conn;
 }
 
 struct rpc_client *conn_client(struct conn *conn)
@@ -47,7 +37,7 @@ struct rpc_client *conn_client(struct conn *conn)
 
 static enum client_role role(const struct rpc_client *rpc)
 {
-	const struct conn *conn = conn_of_const(rpc);
+	const struct conn *conn = conn_of(rpc);
 
 	if (conn->path->unusable)
 		return CLIENT_ABANDONED;
@@ -245,12 +235,12 @@ static void nfs_reap(struct conn *conn, bool wait)
 
 static int nfs_poll_fd(const struct conn *conn)
 {
-	return link_poll_fd(&rpc_of_const(conn)->link);
+	return link_poll_fd(&rpc_of(conn)->link);
 }
 
 static short nfs_poll_events(const struct conn *conn)
 {
-	return link_poll_events(&rpc_of_const(conn)->link);
+	return link_poll_events(&rpc_of(conn)->link);
 }
 
 static void nfs_tick(struct conn *conn)
@@ -262,12 +252,12 @@ static void nfs_tick(struct conn *conn)
 
 static enum client_health nfs_health(const struct conn *conn)
 {
-	return client_health(rpc_of_const(conn));
+	return client_health(rpc_of(conn));
 }
 
 static bool nfs_reachable(const struct conn *conn)
 {
-	return client_reachable(rpc_of_const(conn));
+	return client_reachable(rpc_of(conn));
 }
 
 static bool nfs_hand_over(struct conn *conn)
@@ -283,7 +273,7 @@ static void nfs_abort(struct conn *conn, int error)
 
 static void nfs_names(const struct conn *conn, char *local, char *remote)
 {
-	const struct link *link = &rpc_of_const(conn)->link;
+	const struct link *link = &rpc_of(conn)->link;
 
 	if (link->up)
 		link->ops->names(link->channel, local, remote, CONN_NAME);
