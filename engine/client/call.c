@@ -78,25 +78,26 @@ void call_drop(struct call *call, bool answered)
 	call_give_back(&call->rpc->calls, call);
 }
 
-static void finish_io(const struct call *call, int error)
+static void fail_commit(const struct call *call)
 {
 	struct rpc_client *rpc = call->rpc;
-	struct conn_io *io = call->io;
 
-	if (error && io->op == IO_COMMIT) {
-		if (!call->tries) /* nor will another be sent for what it was to cover */
-			rpc->events->commit_begins(rpc, io);
-		rpc->events->commit_failed(rpc, io);
-	}
-	io->error = error;
-	rpc->outstanding--;
-	rpc->events->finished(rpc, io);
+	if (!call->tries) /* nor will another be sent for what it was to cover */
+		rpc->events->commit_begins(rpc, call->io);
+	rpc->events->commit_failed(rpc, call->io);
 }
 
 void call_finish(struct call *call, bool answered, int error)
 {
-	if (call->io) {
-		finish_io(call, error);
+	struct rpc_client *rpc = call->rpc;
+	struct conn_io *io = call->io;
+
+	if (error && io && io->op == IO_COMMIT)
+		fail_commit(call);
+	if (io) {
+		io->error = error;
+		rpc->outstanding--;
+		rpc->events->finished(rpc, io);
 	} else {
 		call->request->error = error;
 		note_resent(call);
