@@ -15,7 +15,6 @@ from engine_helpers import (
     done,
     ends,
     eventually,
-    failed_io,
     family,
     fixture_of_places,
     job_of,
@@ -85,20 +84,7 @@ def test_a_reader_needs_a_size_or_a_file(exported: Place) -> None:
 # --- 5. fsync, fdatasync, end_fsync and sync=1 are unhandled: test_engine_sync.py ---
 
 
-# --- 6. the end of a file; verify, sizes, layout, large blocks: test_engine_io.py and _files.py ---
-
-
-def test_reading_past_the_end_of_a_file_is_an_error(place: Place) -> None:
-    """read_iolog asks for what is not there."""
-    place.random("f", 8192)
-    log = place.cwd.parent / "log"
-    log.write_text("fio version 2 iolog\nf add\nf open\nf read 65536 4096\nf close\n")
-    failed_io(place.fio(read_iolog=str(log)), "beyond the end of file")
-    # A block that the end cuts is short: as with fio's synchronous engines, it is counted so far.
-    place.random("f", 10_000)
-    log.write_text("fio version 2 iolog\nf add\nf open\nf read 8192 4096\nf close\n")
-    result = place.fio(read_iolog=str(log))
-    assert sum(line.read_bytes for line in result.stats) == 10_000 - 8192
+# --- 6. the end of a file: test_replies.py; verify, sizes, layout: test_engine_io.py, _files.py ---
 
 
 # --- 7. waiting; threads: test_engine_io.py; files and connections: _files.py and _spread.py ---

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine_helpers import Place, Traced, done, fixture_of_places, job_of, psync, sections
+from engine_helpers import Place, done, fixture_of_places, job_of, psync, sections
 
 from nfsmulti.fiorun import Option
 
@@ -63,25 +63,6 @@ def test_every_path_commits_what_it_wrote(exported: Place) -> None:
     done(result)
     assert [line.write_ops for line in result.stats] == [8] * 8
     assert [line.commits for line in result.stats] == [4] * 4 + [0] * 4
-
-
-def test_a_sync_waits_for_the_writes_before_it(mounted: Place) -> None:
-    """At depth 16 fio does not drain: it queues the sync behind 4 writes that nobody has sent yet.
-
-    They owe a COMMIT all the same. Each sync takes one place of 16 until its COMMIT is done: with
-    32 of them, writes follow the first COMMIT, and owe another.
-    """
-    result = mounted.fio(
-        rw="write", bs="4k", size="512k", filename="f", iodepth=16, fsync=4, trace=1
-    )
-    done(result)
-    traced = Traced.read(result.stderr)
-    operations = [line.operation for line in traced]
-    assert operations.count("WRITE") == 128
-    first = operations.index("COMMIT")
-    assert {line.offset for line in traced[:first]} >= {0, 4096, 8192, 12288}
-    assert "WRITE" in operations[first:]
-    assert operations[-1] == "COMMIT"
 
 
 def test_fsync_on_close_of_files_that_are_closed_under_way(mounted: Place) -> None:

@@ -76,21 +76,6 @@ def _contents(hold: Hold) -> list[bytes]:
 # --- room ---
 
 
-def test_it_holds_so_many_bytes_and_so_many_writes(testlib: CData, hold: Hold) -> None:
-    ledger = zeros("ledger")
-    assert hold.room(100)
-    _write(hold, b"a" * 70, ledger)
-    assert hold.room(30)
-    assert not hold.room(31)
-    _write(hold, b"b" * 30, ledger)
-    assert not hold.room(1)
-    with Hold(testlib, 100) as other:
-        for _ in range(CONSTANTS.HOLD_EXTENTS_MIN):
-            assert other.room(1)
-            _write(other, b"a", ledger)
-        assert not other.room(1)
-
-
 def test_the_memory_of_what_is_durable_is_used_again(testlib: CData) -> None:
     """Also round its end, where what does not fit before it goes to the beginning."""
     with Hold(testlib, 10) as hold:
@@ -108,17 +93,6 @@ def test_the_memory_of_what_is_durable_is_used_again(testlib: CData) -> None:
 
 
 # --- what is settled, and what is lost ---
-
-
-def test_a_commit_settles_what_was_answered_before_it(hold: Hold) -> None:
-    ledger = zeros("ledger")
-    _write(hold, b"a", ledger)
-    sent = hold.clock
-    _write(hold, b"b", ledger)
-    hold.committed(ledger, sent, _OLD)
-    assert _contents(hold) == [b"b"]
-    assert ledger.held == 1
-    assert not hold.lost
 
 
 def test_what_was_written_after_a_restart_is_not_lost_with_it(hold: Hold) -> None:
@@ -173,26 +147,6 @@ def test_what_fails_the_second_time_is_lost(hold: Hold) -> None:
     assert _contents(hold) == [b"a"]
 
 
-def test_what_is_newer_stays_until_it_is_written_again(hold: Hold) -> None:
-    """It was durable, but the old is written over it, and is durable at once."""
-    old, new = zeros("ledger"), zeros("ledger")
-    _write(hold, b"old", old)
-    _write(hold, b"new", new)
-    hold.committed(new, hold.clock, _OLD)
-    hold.committed(old, hold.clock, _NEW)
-    assert hold.lost
-    assert hold.begin_replay() == 6
-    assert not hold.lost
-    first, second = hold.held()
-    hold.again(first)
-    hold.finished(first)
-    assert _contents(hold) == [b"new"]
-    hold.again(second)
-    hold.finished(second)
-    assert _contents(hold) == []
-    assert (old.held, new.held) == (0, 0)
-
-
 def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
     """Its memory is in use until the WRITE has ended."""
     ledger, other = zeros("ledger"), zeros("ledger")
@@ -207,36 +161,6 @@ def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
 
 
 # --- what waits for a COMMIT ---
-
-
-def test_what_is_answered_counts_until_a_commit_covers_it(testlib: CData) -> None:
-    with Hold(testlib, 8000) as hold:
-        ledger, other = zeros("ledger"), zeros("ledger")
-        extent = hold.take(0, 0, b"a" * 1000)
-        assert hold.uncovered == 0
-        hold.wrote(extent, ledger, _OLD)
-        hold.finished(extent)
-        _write(hold, b"a" * 1000, other)
-        assert hold.uncovered == 2000
-        hold.committed(other, hold.clock, _OLD)  # a sync of one file
-        assert hold.uncovered == 1000
-        hold.begin_commit()
-        assert hold.uncovered == 0
-        _write(hold, b"a" * 1000, ledger)
-        hold.committed(ledger, 2, _OLD)
-        assert hold.uncovered == 1000
-        hold.forget(0)
-        assert hold.uncovered == 0
-
-
-def test_what_never_needed_a_commit_does_not_count(testlib: CData) -> None:
-    with Hold(testlib, 8000) as hold:
-        hold.finished(hold.take(0, 0, b"a" * 1000))
-        hold.finished(hold.take(0, 0, b"a" * 1000), failed=True)
-        extent = hold.take(0, 0, b"a" * 1000)
-        hold.forget(0)
-        hold.finished(extent)
-        assert hold.uncovered == 0
 
 
 def test_small_writes_count_for_the_extents_that_they_use_up(hold: Hold) -> None:

@@ -7,7 +7,7 @@ What lies elsewhere:
 - durability: test_durability.py; with a hold of what was written: test_hold_writes.py;
 - short counts, and replies that contradict themselves: test_replies.py;
 - statuses and refusals: test_refusals.py;
-- reading beyond the end of a file: test_engine_defects.py.
+- reading beyond the end of a file: test_engine_files.py, and in parts: test_replies.py.
 """
 
 from __future__ import annotations
