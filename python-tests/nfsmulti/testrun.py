@@ -19,6 +19,7 @@ from nfsmulti.paths import BUILD, ROOT, build_dir
 from nfsmulti.processes import Process, locked, run
 from nfsmulti.texts import duration_text
 
+_TESTS = ROOT / "python-tests/tests"
 _FOLDER = BUILD / "test"  # logs and JUnit files of the last run, by part
 _NONE_CHOSEN = 5  # pytest's exit status where the options choose no test
 _ASKED_SECONDS = 20.0
@@ -98,7 +99,7 @@ class _Session:
         """Run what needs no more than the engine, its servers and the linters."""
         rest = "not full and not kernel_lab"
         self._run(_Part("tests", f"{rest} and not timing", _PARALLEL))
-        self._run(_Part("timing", f"{rest} and timing"))
+        self._run(_Part("timing", f"{rest} and timing", self._files("timing")))
 
     def everything(self) -> None:
         """Run all there is. The guest, which has one processor, starts first and runs beside.
@@ -106,7 +107,7 @@ class _Session:
         Where the user has given options, few tests may be chosen: no variant is built before them,
         and fixtures build those that are needed.
         """
-        with self._beside(_Part("guest", "kernel_lab")):
+        with self._beside(_Part("guest", "kernel_lab", self._files("kernel_lab"))):
             for name in () if self._arguments else _VARIANTS:
                 self._build(name)
             self._run(_Part("tests", "not kernel_lab and not timing", _PARALLEL))
@@ -115,7 +116,7 @@ class _Session:
             env = {"LD_PRELOAD": _sanitizer_runtime(), "ASAN_OPTIONS": "detect_leaks=0"}
             marks = "sanitized and not kernel_lab and not timing"
             self._run(_Part("sanitizers", marks, words, env))
-        self._run(_Part("timing", "timing and not kernel_lab"))
+        self._run(_Part("timing", "timing and not kernel_lab", self._files("timing")))
 
     def summary(self) -> int:
         """Print a line for each part and the sum, with the whole time; give the exit status."""
@@ -134,6 +135,14 @@ class _Session:
         failed += len(troubled)
         print(f"tests: {passed} passed, {failed} failed, {skipped} skipped, in {took}")
         return 1 if failed else 0
+
+    def _files(self, mark: str) -> list[str]:
+        """Name the files that have tests with a mark: to load all of them takes some seconds.
+
+        The user's options may name files themselves.
+        """
+        files = [] if self._arguments else sorted(_TESTS.glob("test_*.py"))
+        return [str(file) for file in files if f"mark.{mark}" in file.read_text()]
 
     def _run(self, part: _Part) -> None:
         """Run a part to its end; what it prints is shown as it comes."""
@@ -216,6 +225,7 @@ def _outcome(part: _Part, status: int, seconds: float) -> _Outcome:
     count = {key: int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")}
     failed = count["failures"] + count["errors"]
     passed = count["tests"] - failed - count["skipped"]
+    seconds = float(suite.get("time", seconds))  # beside others it may have ended long before
     return _Outcome(part.name, seconds, passed, failed, count["skipped"])
 
 

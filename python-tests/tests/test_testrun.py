@@ -132,6 +132,20 @@ def test_full_with_options_leaves_builds_to_the_tests_that_need_them(parts: Part
     assert list(parts.run) == ["guest", "tests", "sanitizers", "timing"]
 
 
+def _files(command: list[str]) -> set[str]:
+    return {Path(word).name for word in command if word.endswith(".py")}
+
+
+def test_parts_of_few_tests_load_their_files_alone(parts: Parts) -> None:
+    """All that have their mark; the user's options may name others."""
+    assert call_harness("test", "--full").status == 0
+    assert _files(parts.run["timing"]) == {"test_engine_bad_input.py", "test_promises.py"}
+    assert {"test_rdma.py", "test_tls.py"} <= _files(parts.run["guest"])
+    assert "test_sim.py" not in _files(parts.run["guest"])
+    assert call_harness("test", "--full", "-k", "pool").status == 0
+    assert not any(map(_files, parts.run.values()))
+
+
 def test_an_interrupt_lets_each_part_that_runs_end_itself(parts: Parts) -> None:
     parts.interrupted = "tests"
     with pytest.raises(KeyboardInterrupt):
@@ -191,6 +205,13 @@ def test_tests_that_are_skipped_were_chosen(parts: Parts) -> None:
     parts.status["tests"] = 5
     done = call_harness("test", "-k", "nosuch")
     assert (done.status, done.stderr) == (5, "nfsmulti: no test was chosen\n")
+
+
+def test_what_runs_beside_has_its_own_time(parts: Parts, tmp_path: Path) -> None:
+    """It may have ended long before what it ran beside."""
+    suite = '<testsuites><testsuite tests="1" failures="0" errors="0" skipped="0" time="61"/>'
+    (tmp_path / "guest.xml").write_text(f"{suite}</testsuites>")
+    assert testrun._outcome(_Part("guest", "kernel_lab"), 0, 600.0).seconds == 61
 
 
 def test_outcomes_of_a_real_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
