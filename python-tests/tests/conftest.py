@@ -189,9 +189,10 @@ def pool_tool(build_dir: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def engine(build_dir: Path) -> Engine:
-    """Return the engine, with what fio needs in its environment to load it."""
-    env = {"LD_PRELOAD": _RUNTIME} if build_dir.name == "asan" else {}
-    return Engine.built(build_dir, env)
+    """Return the engine, with what fio needs in its environment to load it, and to start soon."""
+    libraries = [_RUNTIME] if build_dir.name == "asan" else []
+    libraries.append(str(build_dir / "libquick-start.so"))
+    return Engine.built(build_dir, {"LD_PRELOAD": " ".join(libraries)})
 
 
 @pytest.fixture(scope="session")
