@@ -331,12 +331,14 @@ def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
     )
 
 
-def write(plot: Plot, folder: Path) -> None:
-    """Write a plot as PNG and SVG."""
+def write(plot: Plot, folder: Path) -> str:
+    """Write a plot as PNG and SVG; gives the SVG."""
     folder.mkdir(exist_ok=True)
     plot.figure.savefig(folder / f"{plot.name}.png", dpi=150)
     plot.figure.set_layout_engine("none")  # which has done its work
-    (folder / f"{plot.name}.svg").write_text(svg_of(plot.figure, plot.name))
+    svg = svg_of(plot.figure, plot.name)
+    (folder / f"{plot.name}.svg").write_text(svg)
+    return svg
 
 
 def svg_of(figure: Figure, name: str, look: Mapping[Any, Any] | None = None) -> str:
@@ -349,9 +351,8 @@ def svg_of(figure: Figure, name: str, look: Mapping[Any, Any] | None = None) -> 
     return re.sub(rf'<g id="{_HOVER}([^"]*)">', r"<g><title>\1</title>", file.getvalue())
 
 
-def inline(plot: Plot) -> str:
-    """Return a plot as SVG that stands in a page: its ids are its own, its ink is the page's."""
-    svg, name = svg_of(plot.figure, plot.name), plot.name
+def inline(name: str, svg: str) -> str:
+    """Return a plot's SVG as it stands in a page: its ids are its own, its ink is the page's."""
     text = svg[svg.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)

@@ -66,10 +66,12 @@ def write(folder: Path, *, published: bool = False) -> str:
 def save(folder: Path, **values: Any) -> None:
     """Write a page in both forms, and its plots beside it; page() names what it is made of."""
     values = {"label": "", **values, "sections": list(filter(_holds_anything, values["sections"]))}
-    for section in values["sections"]:
-        for plot in section.plots:
-            charts.write(plot, folder / PLOTS)
-    for file, text in ((MARKDOWN, render(TEMPLATES[MARKDOWN], values)), (HTML, page(**values))):
+    plots = [plot for section in values["sections"] for plot in section.plots]
+    svgs = {plot.name: charts.write(plot, folder / PLOTS) for plot in plots}
+    for file, text in (
+        (MARKDOWN, render(TEMPLATES[MARKDOWN], values)),
+        (HTML, page(**values, svgs=svgs)),
+    ):
         (folder / file).write_text(portable(text), errors="surrogateescape")
 
 
@@ -156,11 +158,16 @@ def page(
     *,
     label: str = "",
     data: str = "",
+    svgs: Mapping[str, str] | None = None,
 ) -> str:
-    """Return a page in HTML, which holds its plots; `data` is the name of a file beside it."""
-    drawn = {
-        plot.name: Markup(charts.inline(plot)) for section in sections for plot in section.plots
-    }
+    """Return a page in HTML, which holds its plots; `data` is the name of a file beside it.
+
+    `svgs` are its plots by name, where they have been drawn.
+    """
+    if svgs is None:
+        plots = [plot for section in sections for plot in section.plots]
+        svgs = {plot.name: charts.svg_of(plot.figure, plot.name) for plot in plots}
+    drawn = {name: Markup(charts.inline(name, svg)) for name, svg in svgs.items()}
     values = {"title": title, "about": about, "answer": answer, "sections": sections}
     return render(TEMPLATES[HTML], {**values, "label": label, "data": data, "drawn": drawn})
 
