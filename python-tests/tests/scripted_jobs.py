@@ -24,7 +24,7 @@ from servers.scripted import Answer, Call, Export, Hook, Nfs, Procedure, Scripte
 
 KIB, MIB = 1 << 10, 1 << 20
 SECONDS = 90.0  # for one fio: what takes longer hangs
-_AT_ONCE = 4
+_AT_ONCE = 8
 BOTH = (Nfs.READ, Nfs.WRITE)
 TWO_ADDRESSES = ("127.0.0.1", "127.0.0.2")
 NEVER = Answer(reply=False)
