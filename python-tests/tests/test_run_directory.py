@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from conftest import in_full, run_harness
+from conftest import call_harness, in_full, run_harness
 from engine_helpers import eventually
 from run_helpers import HANG, staged_fio
 
@@ -151,7 +151,8 @@ def test_paths_to_different_files_are_refused(tmp_path: Path, lab: Lab, version:
 def test_directory_that_is_there_is_refused(tmp_path: Path, export: Path) -> None:
     (export / "mine").mkdir()
     before = _state(export)
-    done = _run(tmp_path / "results", "dd", f"--pool={export}", "--directory=mine")
+    words = (f"--pool={export}", "--directory=mine", f"--results={tmp_path / 'results'}")
+    done = call_harness("run", "dd", "--quick", *words)
     assert done.status == 1
     assert re.search(r"nfsmulti: .*mine.* is there already", done.stderr), done.stderr
     assert "report" not in done.stdout
@@ -169,10 +170,10 @@ def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None
     assert re.fullmatch(rf"kept/ stays on the server \(\d.*B\); remove it with: {clean}", last)
     other = export / "nfsmulti-20260101T000000Z-0123abcd"  # of another machine, it may be
     other.mkdir()
-    cleaned = run_harness("clean", f"--pool={export}", "--results", str(results))
+    cleaned = call_harness("clean", f"--pool={export}", "--results", str(results))
     assert re.search(r"^kept/ is removed \(7 entries, ", cleaned.stdout), cleaned.stdout
     assert f"{other.name}/ stays: " in cleaned.stdout
-    cleaned = run_harness("clean", f"--pool={export}", "--results", str(results), "--all")
+    cleaned = call_harness("clean", f"--pool={export}", "--results", str(results), "--all")
     assert f"{other.name}/ is removed" in cleaned.stdout
     assert _state(export) == before
 
@@ -186,7 +187,7 @@ def test_directory_that_somebody_made_in_its_place_stays(tmp_path: Path, export:
     (export / "kept").mkdir()
     (export / "kept/mine").write_text("mine")
     before = _state(export)
-    done = run_harness("clean", "--results", str(tmp_path / "results"))
+    done = call_harness("clean", "--results", str(tmp_path / "results"))
     assert done.status == 1
     assert "NOT removed: " in done.stdout
     assert '"kept" is not the directory that was made' in done.stdout
@@ -213,7 +214,7 @@ def test_server_that_has_gone_keeps_what_the_last_line_names(tmp_path: Path, exp
         r"nfsmulti-\S+/ stays on the server \(up to \d.*\); remove it with: \S+ clean .*", last
     )
     assert (run_folder / FILE).exists()
-    assert run_harness("clean", "--results", str(results)).status == 1
+    assert call_harness("clean", "--results", str(results)).status == 1
     away.rename(export)
-    assert run_harness("clean", "--results", str(results)).status == 0
+    assert call_harness("clean", "--results", str(results)).status == 0
     assert _state(export) == before
