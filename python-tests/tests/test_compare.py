@@ -26,8 +26,20 @@ from nfsmulti.kept.forms import Exit
 from nfsmulti.kept.pairs import Pair, pairs, why_not
 from nfsmulti.paths import PYTHON_TESTS, shown
 from nfsmulti.processes import Completed, Process
+from nfsmulti.report import charts
 from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.summary import Cell, Figures, Status, Summary
+
+
+@pytest.fixture
+def drawn() -> None:
+    """Have the plots drawn, which takes half of what a comparison does: others leave them blank."""
+
+
+@pytest.fixture(autouse=True)
+def _blank(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(charts, "svg_of", lambda *_: "<svg></svg>")
 
 
 def _compare(tmp_path: Path, a: Summary, b: Summary, *options: str) -> Completed:
@@ -45,6 +57,7 @@ def _only(summary: Summary, streams: int) -> Summary:
     return dataclasses.replace(summary, cells=kept)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
     done = _compare(tmp_path, made_runs.dd(), made_runs.dd())
     assert done.status == 0
@@ -476,6 +489,7 @@ def test_junit_has_a_word_for_each_verdict(tmp_path: Path) -> None:
         assert suite.find("testcase[@name='verdict']") is not None
 
 
+@pytest.mark.usefixtures("drawn")
 def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
     """Seven runs: the fourth is on a busy machine, the sixth and all after it have lost a fifth.
 
