@@ -66,7 +66,7 @@ def test_fio_over_the_pool(fio: FioRunner) -> None:
 
 def _short(jobfile: Path, size: str, folder: Path) -> Path:
     """Return a job file with less to do."""
-    text = jobfile.read_text().replace("runtime=30", "runtime=1")
+    text = jobfile.read_text().replace("runtime=30", "runtime=200ms")
     short = folder / jobfile.name
     short.write_text(re.sub("^size=.*", f"size={size}", text, flags=re.MULTILINE))
     return short

@@ -164,12 +164,12 @@ def test_contexts_are_renewed(
     """Before their tickets expire, and without a call that fails."""
     job: dict[str, Option] = {
         "rw": "randrw", "bs": "8k", "size": "8m", "iodepth": 8, "rate_iops": 100,
-        "time_based": 1, "runtime": 20, "filename": "f",
+        "time_based": 1, "runtime": 10, "filename": "f",
     }  # fmt: skip
     shared: dict[str, Option] = {
         **job, "nconnect": 4, "spread": "roundrobin", "gss_context": "job", "filename": "g",
     }  # fmt: skip
-    lifetime = 12
+    lifetime = 8
     with realm(Kerberos(lifetime=lifetime)) as lab:
         client = Client(lab, engine, tmp_path, request.node)
         begin = time.monotonic()

@@ -503,7 +503,7 @@ def test_a_lost_connection_renews_no_context(
 ) -> None:
     """Of those that share it, one that is connected does."""
     exports = (EXPORT, SECRET)
-    config = LabConfig(addresses=1, local=True, exports=exports, kerberos=Kerberos(lifetime=12))
+    config = LabConfig(addresses=1, local=True, exports=exports, kerberos=Kerberos(lifetime=8))
     with started_lab(config) as lab, before(lab) as proxy:
         client = Client(lab, proxy, FioRunner(Fio(engine), "", tmp_path, request.node), tmp_path)
         inits = proxy.replies = Fault(lambda reply: reply.is_init, passed, times=100)

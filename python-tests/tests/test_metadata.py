@@ -226,7 +226,7 @@ def test_a_layout_tells_what_it_does(client: Client, server: ScriptedServer) -> 
 
 def test_handles_are_looked_up_once(place: Place) -> None:
     """As long as the job runs; two at once of one entry might both look it up."""
-    job: dict[str, Option] = {**_READ, "iodepth": 1, "time_based": 1, "runtime": 2}
+    job: dict[str, Option] = {**_READ, "iodepth": 1, "time_based": 1, "runtime": 1}
     operations, lookups = _operations(place.fio(**job))
     assert lookups == min(operations, _ENTRIES)
 
@@ -285,7 +285,7 @@ def test_open_is_nfsv4s_alone(place: Place) -> None:
     if place.kind == "nfs4":
         assert _operations(result) == (_ENTRIES, 0)
         many: dict[str, Option] = {"size": 2, "nconnect": 2, "spread": "roundrobin"}
-        job = {**_READ, **many, "meta_read": "open", "time_based": 1, "runtime": 2}
+        job = {**_READ, **many, "meta_read": "open", "io_size": 100}
         assert _operations(place.fio(**job))[1] == 0  # of one entry at once
     else:
         refused(result, "meta_read=open", "NFSv3 has no OPEN", "version=4.1")

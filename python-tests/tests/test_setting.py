@@ -67,16 +67,16 @@ def test_setting_is_turned_for_each_block_and_put_back(tmp_path: Path) -> None:
     state.write_text("7\n")
     turn = f"echo {{mode}} >> {log}; [ {{mode}} != 1 ] || exit 3; echo {{mode}} > {state}"
     done = run_harness(
-        *("run", "neighbour", "--pool", str(pool), "--quick", "--repeat", "2"),
+        *("run", "neighbour", "--pool", str(pool), "--quick", "--repeat", "1"),
         *("--setting", "mode=0,1", "--set", turn, "--get", f"cat {state}"),
         *("--results", str(tmp_path / "results")),
-        env={"NFSMULTI_CELL_SECONDS": "0.5"},
+        env={"NFSMULTI_CELL_SECONDS": "0.2"},
         timeout=_SECONDS,
     )
     assert done.status == 1
     assert "mode is restored to 7, as it was before" in done.stdout
     assert state.read_text() == "7\n"
-    assert sorted(log.read_text().split()) == ["0", "0", "1", "1", "7"]
+    assert sorted(log.read_text().split()) == ["0", "1", "7"]
     (folder,) = (tmp_path / "results/neighbour").iterdir()
     assert not (folder / "setting.before").exists()
     for cell in Summary.load(folder).cells:

@@ -131,7 +131,8 @@ def test_what_a_server_lacks_is_a_line_and_no_failure(
 ) -> None:
     """In the engine's own words; TLS is asked for once, by the first warm-up."""
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.2")
-    words = ["--nconnect=1,2", "--workload=64k-read", "--xprtsec=tls", f"--results={tmp_path}"]
+    words = ["--nconnect=1,2", "--workload=64k-read", "--xprtsec=tls", "--repeat=1"]
+    words += [f"--results={tmp_path}"]
     with ScriptedServer() as server:
         done = call_harness("run", "security", f"--pool={server.pool()}", *words)
     assert done.status == 0, done.stdout + done.stderr
