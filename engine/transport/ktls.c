@@ -106,10 +106,15 @@ int ktls_begin(int fd, gnutls_session_t session)
 {
 	const struct cipher *cipher = cipher_of(session);
 	const int no_pad = 1;
-	int error = cipher ? add_layer(fd) : -ENOTSUP;
+	int error;
 
+	if (!cipher)
+		return -ENOTSUP;
+	error = add_layer(fd);
+	if (error == -ENOTCONN)
+		return -ENOTCONN;
 	if (error || give_keys(fd, session, cipher, TLS_RX))
-		return error == -ENOTCONN ? error : -ENOTSUP;
+		return -ENOTSUP;
 	if (give_keys(fd, session, cipher, TLS_TX))
 		return -ECONNABORTED;
 	/* Servers seldom pad: it decrypts straight into the place of the data, and again where one
