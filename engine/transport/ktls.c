@@ -208,6 +208,8 @@ static int judge_record(int fd, char *why)
 	if (length < 0)
 		return -errno;
 	type = CMSG_FIRSTHDR(&record.message);
+	if (!length && !type)
+		return 0; /* the server has closed since */
 	if (!type || type->cmsg_level != SOL_TLS || type->cmsg_type != TLS_GET_RECORD_TYPE)
 		return -EPROTO;
 	switch (*CMSG_DATA(type)) {
