@@ -31,8 +31,11 @@ enum {
  */
 static const uint64_t RECORDS_WORN = 1 << 24, RECORDS_MAX = (1 << 24) + (1 << 22);
 
-/* The kernel tells its records by system calls: once for so many bytes, and so at most as many. */
-static const uint64_t ASKED_EVERY = 1 << 18;
+/*
+ * The kernel tells its records by system calls, and its keys along with them: it is asked when as
+ * many bytes have been moved as there may be records until RECORDS_WORN, or as these at the least.
+ */
+static const uint64_t ASKED_AFTER = 1 << 18;
 
 static uint32_t length_of(const struct tls_bytes *bytes)
 {
@@ -413,7 +416,9 @@ static uint64_t kernel_records(struct tls_session *session)
 
 	if (moved >= session->ask_at) {
 		session->records = ktls_records(session->fd, session->gnutls);
-		session->ask_at = moved + ASKED_EVERY;
+		session->ask_at = moved + ASKED_AFTER;
+		if (session->records + ASKED_AFTER < RECORDS_WORN)
+			session->ask_at = moved + RECORDS_WORN - session->records;
 	}
 	return session->records;
 }
