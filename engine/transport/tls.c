@@ -195,6 +195,21 @@ static int probe(struct tls *tls)
 	return 0;
 }
 
+/* GnuTLS says what the server has said too early, if that ends the session. */
+static int refuse_early(struct tls *tls)
+{
+	uint8_t byte;
+	struct iovec span = {&byte, sizeof(byte)};
+	ssize_t length = tls_session_read(&tls->session, &span, 1, false);
+
+	if (length < 0 && length != -EAGAIN)
+		return (int)length;
+	snprintf(tls->why, RPC_WHY_MAX,
+		 "the server sends more along with its handshake, which the kernel would miss: use "
+		 "ktls=0");
+	return -ENOTSUP;
+}
+
 /* Before anything else is received: the kernel is to decrypt it. */
 static int enter_kernel(struct tls *tls)
 {
@@ -205,8 +220,12 @@ static int enter_kernel(struct tls *tls)
 	tls->stream.base.counters->ktls = !error;
 	if (!error)
 		tls->stream.io = &io;
-	else if (error == -ENOTCONN || (error == -ENOTSUP && ktls != KTLS_ON))
-		error = 0; /* GnuTLS finds out why a server has closed */
+	else if (error == -ENOTCONN)
+		error = 0; /* GnuTLS finds out why the server has closed */
+	else if ((error == -ENOTSUP || error == -EBUSY) && ktls != KTLS_ON)
+		error = 0;
+	else if (error == -EBUSY)
+		error = refuse_early(tls);
 	else
 		snprintf(tls->why, RPC_WHY_MAX,
 			 "the kernel does not take the keys of %s: use ktls=0",

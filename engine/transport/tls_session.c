@@ -225,7 +225,9 @@ int tls_session_to_kernel(struct tls_session *session)
 {
 	int error = -ENOTSUP;
 
-	if (!tls_session_pending(session) && !tls_session_unsent(session))
+	if (tls_session_pending(session))
+		return -EBUSY;
+	if (!tls_session_unsent(session))
 		error = ktls_begin(session->fd, session->gnutls);
 	session->in_kernel = !error;
 	return error;

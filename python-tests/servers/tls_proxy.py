@@ -79,9 +79,12 @@ def update_keys(client: ssl.SSLSocket) -> None:
     _by_openssl("SSL_key_update", client, 0)
 
 
+FORGED = b"\x17\x03\x03\x00\x20" + bytes(32)  # a record that nobody has encrypted
+
+
 def forge(client: ssl.SSLSocket) -> None:
-    """Send a record that nobody has encrypted."""
-    os.write(client.fileno(), b"\x17\x03\x03\x00\x20" + bytes(32))
+    """Send such a record."""
+    os.write(client.fileno(), FORGED)
 
 
 # --- the proxy ---
@@ -100,6 +103,7 @@ class TlsProxy(Listening):
     protocols: tuple[str, ...] = ("sunrpc",)
     takes_clear: bool = False  # calls that come so go on
     fault: Fault | None = None
+    early: bytes = b""  # sent along with the handshake; nothing else is then
     say: Callable[[ssl.SSLSocket], None] | None = None  # once to each client, before data
     clear: bytearray = field(default_factory=bytearray)  # what came so, beside probes
     handshakes: list[Handshake] = field(default_factory=list)
@@ -161,6 +165,9 @@ class TlsProxy(Listening):
         if self.clients:
             context.verify_mode = ssl.CERT_REQUIRED if self.must else ssl.CERT_OPTIONAL
             context.load_verify_locations(self.clients)
+        if self.early:
+            self._speak_early(client, context)
+            return
         with context.wrap_socket(client, server_side=True, suppress_ragged_eofs=False) as secure:
             self._open.add(secure)
             try:
@@ -173,6 +180,15 @@ class TlsProxy(Listening):
                     self.farewells += 1
             finally:
                 self._open.discard(secure)
+
+    def _speak_early(self, client: socket.socket, context: ssl.SSLContext) -> None:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        incoming.write(client.recv(_CHUNK))
+        with contextlib.suppress(ssl.SSLWantReadError):
+            context.wrap_bio(incoming, outgoing, server_side=True).do_handshake()
+        client.sendall(outgoing.read() + self.early)
+        while client.recv(_CHUNK):
+            pass
 
     def _pump_from(self, client: socket.socket, received: bytes = b"") -> bool:
         """Pump until one end has closed; tells whether it was the client."""

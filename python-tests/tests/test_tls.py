@@ -33,7 +33,7 @@ from nfsmulti.lab.certificates import NAME, Certificates, Pair
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, inside
 from nfsmulti.processes import run
 from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, on
-from servers.tls_proxy import Fault, TlsProxy, forge, send_ticket, update_keys
+from servers.tls_proxy import FORGED, Fault, TlsProxy, forge, send_ticket, update_keys
 
 # Of any size, so that records of TLS and of RPC end nowhere together.
 _VERIFIED: dict[str, Option] = {
@@ -546,6 +546,31 @@ def test_where_the_kernel_cannot(
     result = client(server, pool=pool(proxy), **trusted(made, "auto"))
     done(result)
     assert [line.ktls for line in result.stats] == [0]
+    refused(client(server, pool=pool(proxy), **trusted(made, 1)), words)
+
+
+@pytest.mark.parametrize(
+    ("early", "words"),
+    [
+        (FORGED, "Decryption has failed."),
+        (FORGED[:3], "the server sends more along with its handshake, which the kernel would miss"),
+    ],
+    ids=["whole", "part"],
+)
+def test_a_record_along_with_the_handshake(
+    engine: Engine,
+    server: ScriptedServer,
+    proxy: TlsProxy,
+    made: Certificates,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    early: bytes,
+    words: str,
+) -> None:
+    """The kernel cannot have it. GnuTLS says what is wrong with it, if anything is."""
+    kernel = preloaded(engine, tmp_path, f"#define HAS_TLS 1\n{_KERNEL}")
+    client = Client(kernel, tmp_path, request.node, ScriptedServer.pool)
+    proxy.early = early
     refused(client(server, pool=pool(proxy), **trusted(made, 1)), words)
 
 
