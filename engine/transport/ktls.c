@@ -176,7 +176,7 @@ static int judge_alert(const uint8_t *alert, size_t length, char *why)
 }
 
 /* Session tickets, which nobody uses, are all that a server may send beside data. */
-static int judge_handshake(const uint8_t *at, size_t length, char *why)
+static int judge_handshake(const uint8_t *at, size_t length)
 {
 	enum { HEADER = 4 }; /* type, length in three bytes */
 
@@ -189,11 +189,7 @@ static int judge_handshake(const uint8_t *at, size_t length, char *why)
 	}
 	if (!length)
 		return -EAGAIN;
-	if (at[0] != GNUTLS_HANDSHAKE_KEY_UPDATE)
-		return -EPROTO;
-	snprintf(why, RPC_WHY_MAX,
-		 "the server goes on with other TLS keys, which kTLS does not: ktls=0 does");
-	return -ECONNABORTED;
+	return at[0] == GNUTLS_HANDSHAKE_KEY_UPDATE ? -EKEYEXPIRED : -EPROTO;
 }
 
 static int judge_record(int fd, char *why)
@@ -214,7 +210,7 @@ static int judge_record(int fd, char *why)
 		return -EPROTO;
 	switch (*CMSG_DATA(type)) {
 	case RECORD_ALERT: return judge_alert(bytes, (size_t)length, why);
-	case RECORD_HANDSHAKE: return judge_handshake(bytes, (size_t)length, why);
+	case RECORD_HANDSHAKE: return judge_handshake(bytes, (size_t)length);
 	default: return -EPROTO;
 	}
 }

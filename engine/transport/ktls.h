@@ -21,7 +21,8 @@ int ktls_begin(int fd, gnutls_session_t session);
 
 /*
  * What a recv(2) means that has failed by `error`, negative. 0: nothing more comes; -EAGAIN: it was
- * nothing that matters; any other errno: the connection has failed, with `why` filled where there
+ * nothing that matters; -EKEYEXPIRED: the server goes on with other keys (KeyUpdate), which the
+ * kernel does not take; any other errno: the connection has failed, with `why` filled where there
  * is more to say.
  */
 int ktls_judge(int fd, int error, char *why);

@@ -35,7 +35,7 @@ struct null_call {
 struct tls {
 	struct stream stream;
 	struct tls_session session;
-	const struct tls_terms *terms;
+	struct tls_terms *terms;
 	enum stage stage;
 	struct null_call null;
 	uint64_t began; /* the handshake */
@@ -66,13 +66,25 @@ static ssize_t tls_read(struct stream *stream, struct iovec *space, int count, b
 	return tls_session_read(&tls_of_stream(stream)->session, space, count, wait);
 }
 
+/* A server that changes its keys once does so again. */
+static int leave_kernel(struct tls *tls)
+{
+	tls->terms->rekeyed = true;
+	snprintf(tls->why, RPC_WHY_MAX,
+		 "the server goes on with other TLS keys, which kTLS does not: %s",
+		 tls->terms->ktls == KTLS_ON ? "ktls=0 does" : "GnuTLS encrypts from now on");
+	return -ECONNABORTED;
+}
+
 /* By the kernel, whose socket says by an error that there is something beside data. */
 static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
+	struct tls *tls = tls_of_stream(stream);
 	ssize_t length = stream_recv(stream, space, count, wait);
 
-	return length < 0 ? ktls_judge(stream->fd, (int)length, tls_of_stream(stream)->why)
-			  : length;
+	if (length < 0)
+		length = ktls_judge(stream->fd, (int)length, tls->why);
+	return length == -EKEYEXPIRED ? leave_kernel(tls) : length;
 }
 
 /* --- connecting --- */
@@ -215,7 +227,8 @@ static int enter_kernel(struct tls *tls)
 {
 	static const struct stream_io io = {stream_send, ktls_read};
 	const enum tls_ktls ktls = tls->terms->ktls;
-	int error = ktls == KTLS_OFF ? -ENOTSUP : tls_session_to_kernel(&tls->session);
+	const bool never = ktls == KTLS_OFF || (ktls == KTLS_AUTO && tls->terms->rekeyed);
+	int error = never ? -ENOTSUP : tls_session_to_kernel(&tls->session);
 
 	tls->stream.base.counters->ktls = !error;
 	if (!error)

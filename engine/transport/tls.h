@@ -33,7 +33,8 @@ bool ktls_there(void);
 struct tls_terms {
 	const struct tls_credentials *credentials;
 	enum tls_ktls ktls;
-	bool mutual;		   /* the server must ask for the client's certificate */
+	bool rekeyed; /* set by a channel whose keys the server changed: KTLS_AUTO is GnuTLS now */
+	bool mutual;  /* the server must ask for the client's certificate */
 	const char *name;	   /* or address, that the server's certificate must have */
 	uint32_t program, version; /* of the NULL calls by which it probes */
 };

@@ -69,7 +69,7 @@ struct rpc_terms {
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
 	uint32_t inline_max;	    /* bytes of the longest message sent or taken without chunks */
 
-	const struct tls_terms *tls; /* TLS's alone: tls.h */
+	struct tls_terms *tls; /* TLS's alone: tls.h */
 };
 
 struct rpc_channel;
