@@ -239,10 +239,6 @@ static int enter_kernel(struct tls *tls)
 		error = 0;
 	else if (error == -EBUSY)
 		error = refuse_early(tls);
-	else
-		snprintf(tls->why, RPC_WHY_MAX,
-			 "the kernel does not take the keys of %s: use ktls=0",
-			 tls_session_cipher(&tls->session));
 	return error;
 }
 

@@ -137,6 +137,26 @@ static int flush(struct tls_session *session)
 	return 0;
 }
 
+/* --- the server's extensions --- */
+
+/* GnuTLS keeps to the limit, and has no function that tells it. */
+static int hear_extension(void *context, unsigned int type, const unsigned char *data,
+			  unsigned int size)
+{
+	enum { RECORD_SIZE_LIMIT = 28 }; /* RFC 8449: with a byte for the type */
+	struct tls_session *session = context;
+
+	if (type == RECORD_SIZE_LIMIT && size == sizeof(uint16_t))
+		session->limited = (data[0] << 8 | data[1]) <= RECORD_MAX;
+	return 0;
+}
+
+static int hear_extensions(gnutls_session_t gnutls, unsigned int type, unsigned int when,
+			   unsigned int incoming, const gnutls_datum_t *message)
+{
+	return gnutls_ext_raw_parse(gnutls_session_get_ptr(gnutls), hear_extension, message, 0);
+}
+
 /* --- a session --- */
 
 static int set_name(struct tls_session *session, const char *name)
@@ -182,6 +202,9 @@ int tls_session_init(struct tls_session *session, const struct tls_terms *terms,
 	gnutls_transport_set_ptr(session->gnutls, session);
 	gnutls_transport_set_pull_function(session->gnutls, pull);
 	gnutls_transport_set_push_function(session->gnutls, push);
+	gnutls_session_set_ptr(session->gnutls, session);
+	gnutls_handshake_set_hook_function(session->gnutls, GNUTLS_HANDSHAKE_ENCRYPTED_EXTENSIONS,
+					   GNUTLS_HOOK_PRE, hear_extensions);
 	return result_of(session, set_terms(session, terms));
 }
 
@@ -227,8 +250,17 @@ int tls_session_to_kernel(struct tls_session *session)
 
 	if (tls_session_pending(session))
 		return -EBUSY;
+	if (session->limited) {
+		snprintf(session->why, RPC_WHY_MAX,
+			 "the server takes shorter TLS records than the kernel makes: use ktls=0");
+		return -ENOTSUP;
+	}
 	if (!tls_session_unsent(session))
 		error = ktls_begin(session->fd, session->gnutls);
+	if (error)
+		snprintf(session->why, RPC_WHY_MAX,
+			 "the kernel does not take the keys of %s: use ktls=0",
+			 tls_session_cipher(session));
 	session->in_kernel = !error;
 	return error;
 }

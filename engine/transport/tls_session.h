@@ -41,6 +41,7 @@ struct tls_session {
 	bool ended;	  /* the other end has closed the socket */
 	bool closed;	  /* it has said that nothing more comes */
 	bool mutual;	  /* tls_terms' */
+	bool limited;	  /* the other end takes records shorter than the longest (RFC 8449) */
 	bool in_kernel;	  /* it has the keys, and moves all bytes */
 	int failed;	  /* by an errno, negative */
 

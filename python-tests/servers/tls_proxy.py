@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from nfsmulti.calls import AUTH_NONE, AUTH_TLS, STARTTLS, marked, receive_record, xdr
 from servers.listening import Listening, connect
@@ -87,6 +87,35 @@ def forge(client: ssl.SSLSocket) -> None:
     os.write(client.fileno(), FORGED)
 
 
+_RECORD_SIZE_LIMIT = ctypes.create_string_buffer(struct.pack(">H", 4097), 2)
+
+
+def _add_limit(_ssl: int, _type: int, _in: int, at: Any, length: Any, *_: int) -> int:
+    at[0], length[0] = ctypes.addressof(_RECORD_SIZE_LIMIT), 2
+    return 1
+
+
+_ADD_LIMIT = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_uint,
+    ctypes.c_uint,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.POINTER(ctypes.c_size_t),
+    *[ctypes.c_void_p] * 4,
+)(_add_limit)
+
+
+def _limit_records(context: ssl.SSLContext) -> None:
+    """Tell clients that records must be short (RFC 8449), which OpenSSL never does."""
+    record_size_limit, in_hello, in_encrypted_extensions = 28, 0x80, 0x400
+    # CPython's object of a context is its own head, and OpenSSL's.
+    at = ctypes.c_void_p.from_address(id(context) + object.__basicsize__)
+    where = in_hello | in_encrypted_extensions
+    function = ctypes.CDLL(_ssl.__file__).SSL_CTX_add_custom_ext
+    assert function(at, record_size_limit, where, _ADD_LIMIT, None, None, None, None) == 1
+
+
 # --- the proxy ---
 
 
@@ -103,6 +132,7 @@ class TlsProxy(Listening):
     protocols: tuple[str, ...] = ("sunrpc",)
     takes_clear: bool = False  # calls that come so go on
     fault: Fault | None = None
+    short_records: bool = False  # it takes no others
     early: bytes = b""  # sent along with the handshake; nothing else is then
     say: Callable[[ssl.SSLSocket], None] | None = None  # once to each client, before data
     clear: bytearray = field(default_factory=bytearray)  # what came so, beside probes
@@ -165,6 +195,8 @@ class TlsProxy(Listening):
         if self.clients:
             context.verify_mode = ssl.CERT_REQUIRED if self.must else ssl.CERT_OPTIONAL
             context.load_verify_locations(self.clients)
+        if self.short_records:
+            _limit_records(context)
         if self.early:
             self._speak_early(client, context)
             return

@@ -559,27 +559,35 @@ def test_where_the_kernel_cannot(
 
 
 @pytest.mark.parametrize(
-    ("early", "words"),
+    ("faulty", "words"),
     [
-        (FORGED, "Decryption has failed."),
-        (FORGED[:3], "the server sends more along with its handshake, which the kernel would miss"),
+        ({"early": FORGED}, "Decryption has failed."),
+        (
+            {"early": FORGED[:3]},
+            "the server sends more along with its handshake, which the kernel would miss: use",
+        ),
+        (
+            {"short_records": True},
+            "the server takes shorter TLS records than the kernel makes: use ktls=0",
+        ),
     ],
-    ids=["whole", "part"],
+    ids=["record", "part", "limit"],
 )
-def test_a_record_along_with_the_handshake(
+def test_a_server_that_the_kernel_is_not_for(
     engine: Engine,
     server: ScriptedServer,
     proxy: TlsProxy,
     made: Certificates,
     tmp_path: Path,
     request: pytest.FixtureRequest,
-    early: bytes,
+    faulty: dict[str, object],
     words: str,
 ) -> None:
-    """The kernel cannot have it. GnuTLS says what is wrong with it, if anything is."""
+    """It sends a record too early, of which GnuTLS may say more, or wants them shorter."""
     kernel = preloaded(engine, tmp_path, f"#define HAS_TLS 1\n{_KERNEL}")
     client = Client(kernel, tmp_path, request.node, ScriptedServer.pool)
-    proxy.early = early
+    for name, value in faulty.items():
+        setattr(proxy, name, value)
     refused(client(server, pool=pool(proxy), **trusted(made, 1)), words)
 
 
