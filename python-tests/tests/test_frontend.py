@@ -168,6 +168,7 @@ def test_lab_packages_are_asked_for_by_the_lab(machine: Machine) -> None:
     for words, packages in (
         ("lab status", _MEMORY_LAB_PACKAGES),
         ("lab kernel -- true", _KERNEL_PACKAGES),
+        ("lab kernel --sec krb5p -- true", f"{_KERNEL_PACKAGES} {_KERBEROS_PACKAGES}"),
         ("lab kernel --guest uml -- true", _UML_PACKAGES),
         ("lab kernel --guest qemu -- sh --guest=uml", _KERNEL_PACKAGES),
         ("lab run --per-connection=1gbit -- true", f"{_MEMORY_LAB_PACKAGES} nftables"),

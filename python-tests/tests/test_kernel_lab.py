@@ -25,7 +25,7 @@ from conftest import or_skip, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab import guest, kernel_server
+from nfsmulti.lab import guest, kernel_security, kernel_server
 from nfsmulti.lab import kernels as machine
 from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
 from nfsmulti.lab.kernels import KernelTree, Kind, Machine
@@ -138,6 +138,7 @@ def test_user_mode_kernel_keeps_the_same_contract(tmp_path: Path) -> None:
         ({**_OF_UML, "cpus": 2}, "--cpus=2: a user-mode kernel has one processor"),
         ({**_OF_UML, "mounts": (_RDMA,)}, "user-mode kernel has no RDMA to mount by"),
         ({**_OF_UML, "network": True}, "user-mode kernel has no --network"),
+        ({**_OF_UML, "sec": "krb5"}, "--sec and --xprtsec are for QEMU's guest"),
     ],
 )
 def test_bad_machines(options: dict[str, Any], complaint: str) -> None:
@@ -249,6 +250,45 @@ def test_a_wrong_clock_has_a_remedy(
     with pytest.raises(HarnessError, match=rf"^{what}\n  .*--guest uml$"):
         run_in_guest(["true"], GuestConfig())
     assert re.fullmatch(rf"(nfsmulti: {what}: booting it again\n){{2}}", capsys.readouterr().err)
+
+
+def test_security_is_set_up_around_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its programs are; what of these is missing is named before a boot."""
+    scripts: list[str] = []
+    kernel = SimpleNamespace(described=str, tree=SimpleNamespace(programs="/programs"))
+    monkeypatch.setattr(guest, "prepare", lambda _: kernel)
+    monkeypatch.setattr(guest, "_boot", lambda _, script, *__: scripts.append(script))
+    monkeypatch.setattr(guest, "find", str)
+    run_in_guest(["true"], GuestConfig(sec="krb5p", xprtsec="tls"))
+    assert scripts[0].endswith(" -m nfsmulti.lab.kernel_security krb5p tls true\n")
+    monkeypatch.undo()
+    monkeypatch.setattr(guest, "prepare", lambda _: kernel)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    for config, package in (
+        (GuestConfig(sec="krb5"), "krb5-kdc"),
+        (GuestConfig(xprtsec="tls"), "openssl"),
+    ):
+        with pytest.raises(MissingError, match=rf"is not installed\n.* {package}$"):
+            run_in_guest(["true"], config)
+
+
+def test_a_command_has_mounts_pools_and_its_own_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NFSMULTI_POOLS", "lab:a one:b mounts:/m")
+    monkeypatch.setattr(kernel_security, "end_politely", lambda: None)
+    monkeypatch.setattr(kernel_security, "exported", contextlib.nullcontext)
+    monkeypatch.setattr(kernel_security, "_KEYS", str(tmp_path))
+    monkeypatch.setattr(kernel_security, "_MOUNTING", ["touch", str(tmp_path / "mounted")])
+    script = f'ls {tmp_path}/mounted; echo "$POOL"; echo "$NFSMULTI_POOLS"; kill -TERM $$'
+    monkeypatch.setattr("sys.argv", ["", "sys", "none", "sh", "-c", script])
+    with pytest.raises(SystemExit) as ended:
+        kernel_security._main()
+    assert ended.value.code == 128 + signal.SIGTERM
+    one, other = (f"nfs://{host}/?version=4.1&sec=sys&xprtsec=none" for host in guest.ADDRESSES)
+    pools = f"lab:{one},{other} one:{one} mounts:/m"
+    assert capfd.readouterr().out.splitlines() == [f"{tmp_path}/mounted", f"{one},{other}", pools]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mounted"]
 
 
 @boots

@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from conftest import FioRunner, or_skip
@@ -15,12 +16,11 @@ from engine_helpers import done, eventually, mounted_at, refused, traces
 
 from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.lab import kernel_server
-from nfsmulti.lab.certificates import Certificates
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
-from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc, Kerberos
-from nfsmulti.lab.kernel_kerberos import kernel_kerberos
+from nfsmulti.lab.kerberos import KERBEROS_FLAVORS
+from nfsmulti.lab.kernel_security import secured
 from nfsmulti.lab.kernel_server import exported
-from nfsmulti.lab.kernel_tls import kernel_tls
+from nfsmulti.processes import run
 
 pytestmark = pytest.mark.kernel_lab
 
@@ -38,57 +38,63 @@ _FLUSH_CONTEXTS = Path("/proc/net/rpc/auth.rpcsec.context/flush")
 
 
 @pytest.fixture(scope="module")
-def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
-    """Yield the KDC of the realm of the server and of the user."""
-    folder = tmp_path_factory.mktemp("realm") / "kdc"
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """Yield what a command finds that `lab kernel --sec krb5p --xprtsec mtls` runs."""
     with contextlib.ExitStack() as undo:
         with or_skip():
-            realm = undo.enter_context(kernel_kerberos(Kerberos(sec=KERBEROS_FLAVORS), folder))
-        yield realm
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certificates]:
-    """Yield the certificates of the server and of the user."""
-    with contextlib.ExitStack() as undo:
-        with or_skip():
-            certificates = undo.enter_context(kernel_tls(tmp_path_factory.mktemp("tls")))
-        yield certificates
+            folder = tmp_path_factory.mktemp("secured")
+            environment = undo.enter_context(secured("krb5p", "mtls", folder))
+        yield environment
 
 
 class User:
     """Who has a key and a certificate, and runs fio."""
 
-    def __init__(self, kdc: Kdc, made: Certificates, fio: FioRunner):
-        self._kdc, self._fio, self.finish = kdc, fio, fio.finish
-        self._tls: dict[str, Option] = {
-            "tls_ca": str(made.authority.certificate),
-            "tls_cert": str(made.client.certificate),
-            "tls_key": str(made.client.key),
-        }
+    def __init__(self, found: Mapping[str, str], fio: FioRunner):
+        self._found, self._fio, self.finish = found, fio, fio.finish
+        given = dict(parse_qsl(urlsplit(found["POOL"].split(",")[0]).query))
+        self._tls = {name: word for name, word in given.items() if name.startswith("tls_")}
+        self._kerberos = {name: given[name] for name in ("keytab", "principal")}
 
     def start(self, version: str, *securities: str, **options: Option) -> FioProcess:
         """Start fio with four connections of each security; use it in a `with`."""
         paths = [f"{_URLS[version]}?version={version}&{words}" for words in securities]
         pool = ",".join(paths)
-        own = {
-            **(self._kdc.options if "krb5" in pool else {}),
+        own: dict[str, Option] = {
+            **(self._kerberos if "krb5" in pool else {}),
             **(self._tls if "tls" in pool else {}),
         }
-        return self._fio.start(
-            pool=pool, env=self._kdc.environment, **{**_VERIFIED, **own, **options}
-        )
+        return self.start_on(pool, **{**own, **options})
+
+    def administer(self, *words: str) -> None:
+        """Change the realm."""
+        run(["kadmin.local", *words], timeout=_SECONDS, env=self._found).check()
+
+    def start_on(self, pool: str, **options: Option) -> FioProcess:
+        """Start it on a pool that has all it needs."""
+        return self._fio.start(pool=pool, env=self._found, **{**_VERIFIED, **options})
 
 
 @pytest.fixture
-def user(kdc: Kdc, made: Certificates, guest_fio: FioRunner) -> Iterator[User]:
-    yield User(kdc, made, guest_fio)
+def user(found: Mapping[str, str], guest_fio: FioRunner) -> Iterator[User]:
+    yield User(found, guest_fio)
     _FILE.unlink(missing_ok=True)
 
 
 def _a_mount_reads_it(folder: Path, options: str) -> None:
     with mounted_at(folder, options):
         assert (folder / _FILE.name).read_bytes() == _FILE.read_bytes()
+
+
+def test_what_a_command_of_lab_kernel_finds(user: User, tmp_path: Path) -> None:
+    """A pool that asks for the flavors that were given; a mount with them may write, too."""
+    with user.start_on("one", size="2m") as process:
+        result = user.finish(process, _SECONDS)
+    done(result)
+    assert {(line.sec, line.xprtsec) for line in result.stats} == {("krb5p", "mtls")}
+    with mounted_at(tmp_path / "mount", "vers=4.1,sec=krb5p,xprtsec=mtls") as folder:
+        (folder / _FILE.name).write_bytes(b"by the mount")
+    assert _FILE.read_bytes() == b"by the mount"
 
 
 @pytest.mark.parametrize("version", _URLS)
@@ -115,20 +121,23 @@ def test_krb5_over_rdma(version: str, user: User) -> None:
     assert {(line.reconnects, line.stale_replies) for line in result.stats} == {(0, 0)}
 
 
-def test_a_token_that_no_send_has_room_for(user: User, kdc: Kdc) -> None:
+def test_a_token_that_no_send_has_room_for(user: User, tmp_path: Path) -> None:
     """It is not moved by RDMA, as data is: a server would not look for it there."""
-    kdc.add(name := f"a-user-{'x' * 150}", kdc.keytab)
-    job: dict[str, Option] = {"proto": "rdma", "inline": 1024, "principal": name}
+    name, keytab = f"a-user-{'x' * 150}", str(tmp_path / "keytab")
+    user.administer("addprinc", "-randkey", name)
+    user.administer("ktadd", "-k", keytab, name)
+    job: dict[str, Option] = {"proto": "rdma", "inline": 1024, "principal": name, "keytab": keytab}
     with exported("sec=krb5"), user.start("4.1", "sec=krb5", **job) as process:
         line = refused(user.finish(process, _SECONDS), "does not fit into one RDMA Send of 1024")
     assert line.endswith("raise inline=, and the server's own threshold")
 
 
-@pytest.mark.parametrize("version", _URLS)
 @pytest.mark.parametrize(
-    ("sec", "xprtsec"),
-    [("sys", "tls"), ("sys", "mtls"), ("krb5p", "tls")],
-    ids=["tls", "mtls", "krb5p-tls"],
+    ("version", "sec", "xprtsec"),
+    [
+        *((version, "sys", word) for version in _URLS for word in ("tls", "mtls")),
+        ("3", "krb5p", "tls"),
+    ],
 )
 def test_tls(version: str, sec: str, xprtsec: str, user: User, tmp_path: Path) -> None:
     """So they are over TLS, where the server takes nothing less, and Kerberos within it."""

@@ -62,6 +62,14 @@ class Certificates:
         """A client's that the other authority has signed."""
         return self._signed("foreign", self.stranger)
 
+    def options(self, xprtsec: str) -> dict[str, str]:
+        """Return what fio's engine is told of a client's, who has one of its own for mtls."""
+        trusted = {"xprtsec": xprtsec, "tls_ca": str(self.authority.certificate)}
+        if xprtsec != "mtls":
+            return trusted
+        own = {"tls_cert": str(self.client.certificate), "tls_key": str(self.client.key)}
+        return {**trusted, **own}
+
     def _authority(self, name: str) -> Pair:
         pair = self._pair(name)
         where = ["-keyout", str(pair.key), "-out", str(pair.certificate)]

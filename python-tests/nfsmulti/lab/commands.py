@@ -125,6 +125,8 @@ def kernel(
     guest: str | None,
     cpus: int,
     memory: int,
+    sec: str | None,
+    xprtsec: str,
     *,
     network: bool,
 ) -> None:
@@ -137,6 +139,8 @@ def kernel(
         mounts=tuple(Mount.parse(text) for text in mount or []),
         results=results.absolute() if results else None,
         network=network,
+        sec=sec or "sys",
+        xprtsec=xprtsec,
         timeout=math.inf if timeout is None else timeout,
     )
     try:

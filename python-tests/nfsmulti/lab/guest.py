@@ -25,8 +25,9 @@ from typing import IO, Self
 from nfsmulti import calls
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import kernels as machines
+from nfsmulti.lab.kerberos import PROGRAMS
 from nfsmulti.lab.kernels import HOST, Kind, Machine, Qemu, UserMode, write_initramfs
-from nfsmulti.processes import Process, claimed
+from nfsmulti.processes import Process, claimed, find
 
 # --- kernel mounts of the guest's own server ---
 
@@ -116,7 +117,8 @@ class GuestConfig:
 
     `timeout` limits how long the command takes, `silence` how long it may write nothing.
     `results` is a folder of the host that the guest may write. With `network` it reaches what this
-    process does; a server on this machine's loopback has the address 10.0.3.2 there. Emulated
+    process does; a server on this machine's loopback has the address 10.0.3.2 there. With `sec` or
+    `xprtsec` its own server has Kerberos or TLS, and kernel_security.py makes the mounts. Emulated
     processors wait for each other all the time: where the host has not one to spare for each, a
     second makes all slower.
     """
@@ -127,6 +129,8 @@ class GuestConfig:
     mounts: tuple[Mount, ...] = ()
     results: Path | None = None
     network: bool = False
+    sec: str = "sys"
+    xprtsec: str = "none"
     timeout: float = math.inf
     silence: float = math.inf
 
@@ -138,6 +142,13 @@ class GuestConfig:
             raise HarnessError("--guest uml: Debian's user-mode kernel has no RDMA to mount by")
         if self.kind is Kind.UML and self.network:
             raise HarnessError("--guest uml: Debian's user-mode kernel has no --network")
+        if self.kind is Kind.UML and self.secured:
+            raise HarnessError("--guest uml: --sec and --xprtsec are for QEMU's guest")
+
+    @property
+    def secured(self) -> bool:
+        """Whether its server has Kerberos or TLS."""
+        return (self.sec, self.xprtsec) != ("sys", "none")
 
 
 def inside() -> bool:
@@ -175,6 +186,8 @@ def run_in_guest(
     fails.
     """
     machine = prepare(config.kind)
+    if config.secured:
+        command = _secured(command, config)
     streams = (stdout or sys.stdout.buffer, stderr or sys.stderr.buffer)
     variables = {**os.environ, **_environment(config), **(env or {})}
     variables[_DESCRIBED] = machine.described(config.cpus)
@@ -213,6 +226,14 @@ def _boot(
         ):
             guest = _Guest(folder, process, list(zip((out, err), to, strict=True)))
             return guest.follow(config.timeout, config.silence)
+
+
+def _secured(command: Sequence[str], config: GuestConfig) -> list[str]:
+    kerberos = (*PROGRAMS, "rpc.svcgssd", "rpc.gssd") if config.sec != "sys" else ()
+    for program in (*kerberos, *(["openssl"] if config.xprtsec != "none" else [])):
+        find(program)
+    inside = [sys.executable, "-m", "nfsmulti.lab.kernel_security", config.sec, config.xprtsec]
+    return [*inside, *command]
 
 
 def prepare(kind: Kind = Kind.QEMU) -> Machine:
@@ -327,6 +348,7 @@ def _settings(machine: Machine, config: GuestConfig, shares: Mapping[str, Path])
         "EXPORT": EXPORT,
         "EXPORT_OPTIONS": EXPORT_OPTIONS,
         "RESULTS": str(config.results or ""),
+        "SECURED": "yes" if config.secured else "",
     }
     lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
     for name, folder in shares.items():

@@ -7,8 +7,8 @@
 # in memory that takes all changes. A folder is shared with the host (guest.py), which holds
 #
 #   settings    RELEASE, MODULES, PROGRAMS, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, EXPORT_OPTIONS,
-#               RESULTS; mount_SHARE, which mounts what is the host's on a folder; mount_wanted, the
-#               mounts the user asked for
+#               RESULTS, SECURED; mount_SHARE, which mounts what is the host's on a folder; mount_wanted,
+#               the mounts the user asked for, which `command` makes itself where there is SECURED
 #   command     what is run, with its environment and folder
 #   begun, ready             made here: the seconds since the kernel started, by the guest's clock
 #   go                       made there, once that clock is found to be right: the command may start
@@ -107,7 +107,7 @@ rpc.nfsd 8
 echo Y >/proc/fs/nfsd/v4_end_grace
 rpc.mountd
 
-mount_wanted
+[ -n "$SECURED" ] || mount_wanted
 
 cat /proc/uptime >$share/ready.new
 mv $share/ready.new $share/ready

@@ -64,7 +64,7 @@ _KDC = string.Template("""\
 	}
 """)
 
-# libnfsidmap's: without it everybody but the servers would be nobody.
+# libnfsidmap's: who is root. To nfs-ganesha the servers are so without it; others are nobody.
 _IDMAP = string.Template("""\
 [General]
 Domain = $domain
@@ -73,7 +73,7 @@ Local-Realms = $realm
 Method = static
 GSS-Methods = static
 [Static]
-$user = root
+$roots
 """)
 
 
@@ -98,8 +98,8 @@ class Kdc:
 
     `hosts` are the servers' addresses: each has a key, nfs/HOST, in `server_keytab`. `keytab` is
     that of the user `principal`, whom servers take for root, who owns the exports' files.
-    `environment` leads Kerberos' programs and libraries here, `options` are for fio's engine.
-    `enter` and `started` are Server's.
+    `environment` leads Kerberos' programs and libraries here, `admin` kadmin.local, too.
+    `options` are for fio's engine, `enter` and `started` are Server's.
     """
 
     def __init__(
@@ -120,8 +120,8 @@ class Kdc:
         self._folder, self._enter, self._started = folder, enter, started
         self._process: Process | None = None
         folder.mkdir()
-        self._write_files(address, port)
-        profile = {"KRB5_KDC_PROFILE": str(folder / "kdc.conf")}
+        servers = [f"nfs/{host}@{REALM}" for host in (*hosts, SERVER_NAME)]
+        self._write_files(address, port, [self.principal, *servers])
         self.environment = {
             "KRB5_CONFIG": str(folder / "krb5.conf"),
             "KRB5CCNAME": f"FILE:{folder / 'ccache'}",
@@ -131,8 +131,9 @@ class Kdc:
             "keytab": str(self.keytab),
             "principal": self.principal,
         }
-        self._own = {**self.environment, **profile}
-        self._make_keys(hosts)
+        profile = {"KRB5_KDC_PROFILE": str(folder / "kdc.conf")}
+        self.admin = {**self.environment, **profile}
+        self._make_keys(servers)
 
     def start(self) -> None:
         """Start and wait until it serves, or let go on what was paused.
@@ -145,7 +146,7 @@ class Kdc:
         self._log.write_bytes(b"")
         argv = [*self._enter, "krb5kdc", "-n", "-r", REALM, "-P", str(self._folder / "pid")]
         with (self._folder / "kdc.out").open("wb") as output:
-            self._process = Process(argv, env=self._own, stdout=output, stderr=output)
+            self._process = Process(argv, env=self.admin, stdout=output, stderr=output)
         self._started(self._process)
         if not self._process.comes_up(lambda: _READY in self._log.read_bytes(), _SECONDS):
             self.stop()
@@ -168,13 +169,13 @@ class Kdc:
         if keytab:
             self._administer("ktadd", "-k", str(keytab), principal)
 
-    def _write_files(self, address: str, port: int) -> None:
+    def _write_files(self, address: str, port: int, roots: Sequence[str]) -> None:
         types = self.config.enctypes
         for name, text in (("krb5.conf", _CLIENT), ("kdc.conf", _KDC), ("idmapd.conf", _IDMAP)):
             filled = text.substitute(
                 realm=REALM,
                 domain=REALM.lower(),
-                user=self.principal,
+                roots="\n".join(f"{principal} = root" for principal in roots),
                 folder=self._folder,
                 address=address,
                 port=port,
@@ -186,14 +187,13 @@ class Kdc:
             )
             (self._folder / name).write_text(filled, errors="surrogateescape")
 
-    def _make_keys(self, hosts: Sequence[str]) -> None:
+    def _make_keys(self, servers: Sequence[str]) -> None:
         create = ["kdb5_util", "-r", REALM, "create", "-s", "-P", "nobody needs it"]
-        run(create, timeout=_SECONDS, env=self._own).check()
-        servers = [f"nfs/{host}@{REALM}" for host in (*hosts, SERVER_NAME)]
+        run(create, timeout=_SECONDS, env=self.admin).check()
         for principal in (*servers, self.principal):
             self._administer("addprinc", "-randkey", principal)
         self._administer("ktadd", "-k", str(self.server_keytab), *servers)
         self._administer("ktadd", "-k", str(self.keytab), self.principal)
 
     def _administer(self, *words: str) -> None:
-        run(["kadmin.local", "-r", REALM, *words], timeout=_SECONDS, env=self._own).check()
+        run(["kadmin.local", "-r", REALM, *words], timeout=_SECONDS, env=self.admin).check()

@@ -41,13 +41,13 @@ esac
 def kernel_kerberos(config: Kerberos, folder: Path) -> Iterator[Kdc]:
     """Yield the KDC of a realm that the guest's server and mounts belong to meanwhile.
 
-    Mounts with sec= use the server's own key, and are nobody to the server.
+    Mounts with sec= use the server's own key, and are root to the server.
     """
     kdc = Kdc(config, *_KDC, hosts=ADDRESSES, folder=folder, enter=(), started=lambda _: None)
     Path("/etc/idmapd.conf").write_bytes(kdc.idmap.read_bytes())
     # rpc.gssd takes a server's name from its address.
     with Path("/etc/hosts").open("a") as hosts:
-        hosts.write(f"{ADDRESSES[0]} {SERVER_NAME}\n")
+        hosts.writelines(f"{address} {SERVER_NAME}\n" for address in ADDRESSES)
     run(["modprobe", "-a", *_MODULES], timeout=_SECONDS).check()
     with contextlib.ExitStack() as undo:
         undo.enter_context(_written(NFSD / "threads", _THREADS))
@@ -57,7 +57,7 @@ def kernel_kerberos(config: Kerberos, folder: Path) -> Iterator[Kdc]:
         undo.enter_context(_running(*_SERVER, kdc))
         argv, opened = _CLIENT
         gssd = undo.enter_context(_running([*argv, str(kdc.server_keytab)], opened, kdc))
-        undo.enter_context(_kept_mount(gssd, config.sec[0], folder / "mount"))
+        undo.enter_context(_kept_mount(gssd, config.flavor, folder / "mount"))
         yield kdc
 
 
@@ -85,10 +85,11 @@ def _kept_mount(gssd: Process, flavor: str, folder: Path) -> Iterator[None]:
 
     For each mount the kernel makes pipes of two formats. rpc.gssd takes the older one, which does
     not work any more, where it looks between the making of the two; the kernel refuses that one
-    only while the newer is in use.
+    only while the newer is in use. It leads to the last address: others have connections of their
+    own to the first.
     """
     folder.mkdir()
-    mount = Mount.parse(f"{folder}=vers=3,sec={flavor}").command
+    mount = Mount(str(folder), ("vers=3", f"sec={flavor}"), ADDRESSES[-1]).command
     with exported(f"sec={flavor}"):
         if not gssd.comes_up(lambda: run(mount, timeout=_SECONDS).status == 0, _SECONDS):
             raise HarnessError(f"the guest's kernel does not mount with sec={flavor}")

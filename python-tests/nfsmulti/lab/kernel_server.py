@@ -18,18 +18,23 @@ _THREADS, _PORTS, _GRACE = NFSD / "threads", NFSD / "portlist", NFSD / "v4_end_g
 _RDMA = "rdma 20049"
 
 
+_exported = ["sec=sys"]
+
+
 @contextlib.contextmanager
 def exported(options: str) -> Iterator[None]:
-    """Add exports(5)'s `options` to those of the export, and take them away at the end."""
-    _export(options)
+    """Add exports(5)'s `options` to the export's own; those before come back at the end."""
+    _exported.append(options)
     try:
+        _export()
         yield
     finally:
-        _export("sec=sys")
+        _exported.pop()
+        _export()
 
 
-def _export(options: str) -> None:
-    words = ["exportfs", "-o", f"{EXPORT_OPTIONS},{options}", f"*:{EXPORT}"]
+def _export() -> None:
+    words = ["exportfs", "-o", f"{EXPORT_OPTIONS},{_exported[-1]}", f"*:{EXPORT}"]
     run(words, timeout=_SECONDS).check()
 
 

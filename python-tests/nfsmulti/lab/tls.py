@@ -35,14 +35,9 @@ class Tls:
     ):
         folder.mkdir()
         made = Certificates(folder, names=[NAME, *ports])
-        authority = str(made.authority.certificate)
-        self.options = {"xprtsec": takes[-1], "tls_ca": authority}
-        if "mtls" in takes:
-            self.options |= {
-                "tls_cert": str(made.client.certificate),
-                "tls_key": str(made.client.key),
-            }
-        own = [str(made.server.certificate), str(made.server.key), authority, ":".join(takes)]
+        self.options = made.options(takes[-1])
+        files = (made.server.certificate, made.server.key, made.authority.certificate)
+        own = [*map(str, files), ":".join(takes)]
         ways = [f"{address},{port},{to}" for address, (port, to) in ports.items()]
         self._argv = [*enter, sys.executable, "-m", "servers.tls_proxy", *own, *ways]
         self._output, self._started = folder / "proxy.out", started
