@@ -24,7 +24,7 @@ from typing import Self
 from nfsmulti.calls import AUTH_NONE, RPCSEC_GSS, marked, receive_record, xdr
 from servers.listening import Listening, connect
 
-INIT, DESTROY = 1, 3
+INIT = 1
 TOOWEAK, CREDPROBLEM, CTXPROBLEM = 5, 13, 14
 GARBAGE_ARGS, SYSTEM_ERR = 4, 5
 _REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR = 1, 0, 1, 1

@@ -26,7 +26,7 @@ from scripted_jobs import (
 from nfsmulti.fiorun import Engine, Fio, FioResult
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.processes import run as run_command
-from servers.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status, on
+from servers.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -113,11 +113,6 @@ def _slow(call: Call) -> Answer | None:
     return Answer(delay=6.0) if slow else None
 
 
-def _finds_nothing(call: Call) -> Answer | None:
-    lost = call.procedure is Nfs.LOOKUP and call.server[0] == _SECOND
-    return Answer(status=Status.IO) if lost else None
-
-
 _FORGETS = on(Nfs.COMMIT, Answer(do=ScriptedServer.new_verifier), nth=1)
 _UNVERIFIED: Options = {"verify": None, "end_fsync": 1}
 _CASES: Mapping[str, tuple[Hook, Options]] = {
@@ -128,7 +123,6 @@ _CASES: Mapping[str, tuple[Hook, Options]] = {
     "back, queue": (_returning(5), {"spread": "queue", "rate_iops": 12}),
     "back, stripe": (_returning(5), {"rate_iops": 12}),
     "slow": (_slow, {"timeo": 50}),
-    "finds nothing": (_finds_nothing, {}),
     "soft": (Silence(_SECOND, after=5), {"soft": 1, "retrans": 0}),
     "committed by another": (Silence(_SECOND, after=16), _UNVERIFIED),
     "lost": (first_of(_FORGETS, Silence(_SECOND, after=16)), _UNVERIFIED),
@@ -198,11 +192,6 @@ def test_a_path_that_shows_no_life_is_not_taken_back(runs: Outcomes, name: str) 
     lines = said(runs[name].result)
     assert sum("go to other paths" in line for line in lines) == 1
     assert not any("answers again" in line for line in lines)
-
-
-def test_a_path_that_cannot_find_the_file(runs: Outcomes) -> None:
-    server = _came_through(runs, "finds nothing")
-    assert {call.server[0] for call in server.calls(Nfs.WRITE)} == {_FIRST}
 
 
 def test_soft_fails_nothing_while_another_path_lives(runs: Outcomes) -> None:

@@ -7,9 +7,9 @@ import errno
 
 import pytest
 from engine_helpers import done, said
-from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options, failed
+from scripted_jobs import TWO_ADDRESSES, Client, Options, failed
 
-from servers.scripted import DATA4, Answer, Call, Nfs4, ScriptedServer, Status4, Terms, on
+from servers.scripted import DATA4, Answer, Call, Nfs4, ScriptedServer, Status4, Terms
 
 pytestmark = pytest.mark.sanitized
 
@@ -132,16 +132,6 @@ def test_calls_beyond_the_slots_wait_and_that_is_told(client: Client) -> None:
         assert len(waited) == 2, "the job, and before it the lay-out"
         assert all(line.startswith("nfsmulti: job: ") for line in waited)
         assert {call.slot for call in server.calls(Nfs4.SEQUENCE)} == {0, 1}
-
-
-def test_a_session_in_doubt_is_replaced_and_destroyed(client: Client) -> None:
-    """Soft gives a WRITE up, and with it the slot that it was sent with."""
-    with ScriptedServer(on(Nfs4.WRITE, NEVER, nth=3)) as server:
-        terms: Options = {"soft": 1, "timeo": 10, "retrans": 0, "continue_on_error": "all"}
-        result = client(server, pool=_pool(server), iodepth=1, **terms)
-        assert len(_data_sessions(server)) == 2, result.messages
-        assert not server.sessions()
-        assert not server.clients()
 
 
 def test_an_open_that_no_slot_is_left_for_gets_another_session(client: Client) -> None:
