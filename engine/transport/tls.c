@@ -22,16 +22,6 @@
 
 enum stage { STAGE_TCP, STAGE_PROBE, STAGE_HANDSHAKE, STAGE_NULL, STAGE_UP };
 
-enum { MARK = 4, REPLY_MAX = 512 }; /* more than any reply to NULL has, and its mark */
-
-/* A NULL call of the channel's own. */
-struct null_call {
-	uint8_t call[NULL_CALL_SIZE];
-	uint32_t sent;
-	uint8_t reply[REPLY_MAX];
-	uint32_t have;
-};
-
 struct tls {
 	struct stream stream;
 	struct tls_session session;
@@ -109,11 +99,9 @@ static void enter(struct tls *tls, enum stage stage)
 
 	tls->stage = stage;
 	say_stage(tls);
-	if (stage == STAGE_PROBE || stage == STAGE_NULL) {
-		tls->null = (struct null_call){0};
-		null_call_encode(tls->null.call, (uint32_t)clock_now(), terms->program,
-				 terms->version, stage == STAGE_PROBE);
-	}
+	if (stage == STAGE_PROBE || stage == STAGE_NULL)
+		null_call_init(&tls->null, (uint32_t)clock_now(), terms->program, terms->version,
+			       stage == STAGE_PROBE);
 	if (stage == STAGE_HANDSHAKE)
 		tls->began = clock_now();
 }
@@ -127,41 +115,26 @@ static ssize_t move_null(struct tls *tls, bool out, struct iovec *span)
 	return out ? io->write(&tls->stream, span, 1) : io->read(&tls->stream, span, 1, false);
 }
 
-/* Bytes of the reply that are missing, as far as is known. */
-static uint32_t missing(const struct null_call *null)
-{
-	uint32_t mark;
-
-	if (null->have < MARK)
-		return MARK - null->have;
-	memcpy(&mark, null->reply, MARK);
-	return (be32toh(mark) & ~RECORD_LAST_FRAGMENT) + MARK - null->have;
-}
-
 static int receive_null(struct tls *tls)
 {
 	struct null_call *null = &tls->null;
-	uint32_t rest;
+	struct iovec space;
+	int error;
 
-	while ((rest = missing(null))) {
-		struct iovec span = {null->reply + null->have, rest};
-		ssize_t length;
+	while (!(error = null_call_space(null, &space)) && space.iov_len) {
+		ssize_t length = move_null(tls, false, &space);
 
-		if (rest > REPLY_MAX - null->have)
-			return -EPROTO;
-		length = move_null(tls, false, &span);
 		if (length <= 0)
 			return length ? (int)length : -ECONNRESET;
 		null->have += (uint32_t)length;
 	}
-	return 0;
+	return error;
 }
 
 /* Sends the NULL call, and receives its reply. */
 static int ask(struct tls *tls, struct rpc_reply_header *reply)
 {
 	struct null_call *null = &tls->null;
-	struct xdr_in in = {0};
 	int error;
 
 	while (null->sent < NULL_CALL_SIZE) {
@@ -176,12 +149,7 @@ static int ask(struct tls *tls, struct rpc_reply_header *reply)
 	}
 	tls_session_look(&tls->session);
 	error = receive_null(tls);
-	if (error)
-		return error;
-	in.at = null->reply + MARK;
-	in.end = null->reply + null->have;
-	rpc_decode_reply(&in, reply);
-	return in.bad || reply->verdict == RPC_NOT_A_REPLY ? -EPROTO : 0;
+	return error ?: null_call_decode(null, reply);
 }
 
 static int probe(struct tls *tls)

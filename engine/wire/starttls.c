@@ -1,20 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "wire/starttls.h"
 
+#include <errno.h>
+
 #include "wire/record.h"
 
 enum { MARK = 4, AUTH_TLS = 7, NULL_PROCEDURE = 0 };
 static const uint8_t word[] = {'S', 'T', 'A', 'R', 'T', 'T', 'L', 'S'};
 
-void null_call_encode(uint8_t call[NULL_CALL_SIZE], uint32_t xid, uint32_t program,
-		      uint32_t version, bool probe)
+void null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint32_t version,
+		    bool probe)
 {
-	struct xdr_out out = {.at = call, .end = call + NULL_CALL_SIZE};
+	struct xdr_out out = {.at = null->call, .end = null->call + NULL_CALL_SIZE};
 
+	null->sent = null->have = 0;
 	xdr_put_u32(&out, RECORD_LAST_FRAGMENT | (NULL_CALL_SIZE - MARK));
 	rpc_encode_header(&out, xid, program, version, NULL_PROCEDURE);
 	rpc_put_empty(&out, probe ? AUTH_TLS : RPC_AUTH_NONE);
 	rpc_put_empty(&out, RPC_AUTH_NONE);
+}
+
+int null_call_space(struct null_call *null, struct iovec *space)
+{
+	uint32_t length = MARK, mark;
+
+	if (null->have >= MARK) {
+		memcpy(&mark, null->reply, MARK);
+		length += be32toh(mark) & ~RECORD_LAST_FRAGMENT;
+	}
+	if (length > NULL_REPLY_MAX)
+		return -EPROTO;
+	*space = (struct iovec){null->reply + null->have, length - null->have};
+	return 0;
+}
+
+int null_call_decode(const struct null_call *null, struct rpc_reply_header *reply)
+{
+	struct xdr_in in = {null->reply + MARK, null->reply + null->have, false};
+
+	rpc_decode_reply(&in, reply);
+	return in.bad || reply->verdict == RPC_NOT_A_REPLY ? -EPROTO : 0;
 }
 
 bool starttls_offered(const struct rpc_reply_header *reply)

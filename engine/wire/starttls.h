@@ -6,13 +6,31 @@
  */
 #pragma once
 
+#include <sys/uio.h>
+
 #include "wire/message.h"
 
-enum { NULL_CALL_SIZE = 44 }; /* with its record mark */
+enum { NULL_CALL_SIZE = 44, NULL_REPLY_MAX = 512 }; /* with their record marks */
 
-/* A record with a NULL call; `probe`: the one that asks for TLS. */
-void null_call_encode(uint8_t call[NULL_CALL_SIZE], uint32_t xid, uint32_t program,
-		      uint32_t version, bool probe);
+struct null_call {
+	uint8_t call[NULL_CALL_SIZE];
+	uint32_t sent;
+	uint8_t reply[NULL_REPLY_MAX];
+	uint32_t have;
+};
+
+/* None of it has been sent; `probe`: it is the one that asks for TLS. */
+void null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint32_t version,
+		    bool probe);
+
+/*
+ * Where the rest of the reply belongs, as far as is known, of which null->have is there; empty:
+ * there is no rest. 0, or -EPROTO: it is longer than a reply to NULL can be.
+ */
+int null_call_space(struct null_call *null, struct iovec *space);
+
+/* Reads a reply that is there. 0, or -EPROTO: it is none. */
+int null_call_decode(const struct null_call *null, struct rpc_reply_header *reply);
 
 /* True where the reply to a probe says that TLS may begin. */
 bool starttls_offered(const struct rpc_reply_header *reply);
