@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from nfsmulti.calls import AUTH_NONE, STARTTLS, xdr
 from servers.scripted.protocol import (
     AcceptStat,
     AuthStat,
@@ -158,6 +159,17 @@ _CLIENTS = (
     _MAKE + _MAKE + bytes([5, 1, 0]) + _some(_words(4) + b"ctx1" + _words(0, 0, 32, 0)) + _MAKE,
 )
 
+# TLS: how fuzz/tls.c is to read what follows.
+_PROBE, _RECORD, _WITHOUT_TYPE, _OTHER_LEVEL, _OTHER_KIND, _NONE = range(6)
+_ALERT, _HANDSHAKE = 21, 22
+_TICKET, _KEY_UPDATE = _words(4 << 24 | 9) + bytes(9), _words(24 << 24 | 1) + b"\0"
+_OFFER = record(message(_XID, xdr(0, AUTH_NONE, STARTTLS, 0)))
+
+
+def _said(form: int, choice: int, what: bytes = b"") -> bytes:
+    return bytes([form, choice]) + what
+
+
 _URLS = (
     "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&soft&timeo=600&retrans=2",
     "nfs://n[08-11].lab/a%2Cb?version=3&nfsport=2049&mountport=20048&uid=0&gid=0,/mnt/a",
@@ -262,4 +274,29 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         _KNFSD_PRIVATE,
     ),
     "rpcsec_gss": (*(bytes([choice]) + client for choice in range(12) for client in _CLIENTS),),
+    "tls": (
+        *(_said(_PROBE, part, _OFFER) for part in (1, 7, 255)),
+        _said(_PROBE, 255, _OFFER[:-2]),
+        _said(_PROBE, 255, record(message(_XID, accepted(AcceptStat.SUCCESS)))),
+        _said(_PROBE, 255, record(message(_XID, denied(AuthStat.TOOWEAK)))),
+        *(_said(_PROBE, 255, mark(length) + bytes(512)) for length in (0, 508, 509, 0x7FFFFFFF)),
+        *(_said(_RECORD, _ALERT, alert) for alert in (b"\1\0", b"\2\x74", b"\2\xff", b"\2", b"")),
+        *(
+            _said(_RECORD, _HANDSHAKE, messages)
+            for messages in (
+                b"",
+                _TICKET,
+                _TICKET * 2 + _KEY_UPDATE,
+                _TICKET[:-1],
+                _TICKET + _TICKET[:3],
+                _words(4 << 24 | 0xFFFFFF),
+                _KEY_UPDATE,
+                _words(1 << 24),
+            )
+        ),
+        _said(_RECORD, 23, b"data"),
+        *(_said(form, _HANDSHAKE, _TICKET) for form in (_WITHOUT_TYPE, _OTHER_LEVEL, _OTHER_KIND)),
+        _said(_WITHOUT_TYPE, _ALERT),
+        _said(_NONE, _HANDSHAKE),
+    ),
 }

@@ -43,6 +43,7 @@ _INPUTS = {
     "record": 20_000,
     "rpcrdma": 1_500_000,
     "rpcsec_gss": 40_000,
+    "tls": 1_000_000,
 }
 _WANTED = int(os.environ.get("NFSMULTI_FUZZ_SECONDS") or 0)
 _SECONDS = _WANTED or 300  # a slow machine tries fewer

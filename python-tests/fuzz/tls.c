@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * tls.c - the input is what a server says before TLS, and within it beside data. Its first byte
+ * chooses: the reply to the probe, in parts of up to as many bytes as the second one says; or a
+ * record whose type that is, as the kernel hands it over, in one of these forms.
+ */
+#include <errno.h>
+#include <linux/tls.h>
+#include <sanitizer/asan_interface.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "fuzz.h"
+#include "transport/ktls.h"
+#include "transport/transport.h"
+#include "util.h"
+#include "wire/starttls.h"
+
+enum form { PROBE, RECORD, WITHOUT_TYPE, OTHER_LEVEL, OTHER_KIND, NONE, FORMS };
+enum { CHOICE = 2, ALERT = 21, HANDSHAKE = 22 };
+
+static struct record {
+	enum form form;
+	uint8_t type;
+	const uint8_t *bytes;
+	size_t length;
+	uint8_t *behind; /* it, where it was received to: */
+	size_t room;	 /* that nobody is to read */
+} record;
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+	const struct iovec *space = message->msg_iov;
+	struct cmsghdr *beside = CMSG_FIRSTHDR(message);
+
+	if (record.form == NONE) {
+		errno = EAGAIN;
+		return -1;
+	}
+	record.length = min_of(record.length, space->iov_len);
+	record.behind = mempcpy(space->iov_base, record.bytes, record.length);
+	record.room = space->iov_len - record.length;
+	ASAN_POISON_MEMORY_REGION(record.behind, record.room);
+	beside->cmsg_len = CMSG_LEN(1);
+	beside->cmsg_level = record.form == OTHER_LEVEL ? SOL_SOCKET : SOL_TLS;
+	beside->cmsg_type = record.form == OTHER_KIND ? TLS_SET_RECORD_TYPE : TLS_GET_RECORD_TYPE;
+	*CMSG_DATA(beside) = record.type;
+	if (record.form == WITHOUT_TYPE)
+		message->msg_controllen = 0;
+	return (ssize_t)record.length;
+}
+
+static bool is(uint8_t type)
+{
+	return record.form == RECORD && record.type == type;
+}
+
+static void read_record(void)
+{
+	char why[RPC_WHY_MAX] = "";
+	int meaning = ktls_judge(-1, -EIO, why);
+
+	ASAN_UNPOISON_MEMORY_REGION(record.behind, record.room);
+	expect(!*why == (meaning != -ECONNABORTED));
+	if (record.form == WITHOUT_TYPE)
+		expect(!meaning == !record.length); /* the end of the stream */
+	switch (meaning) {
+	case 0:
+		expect(is(ALERT) ? record.bytes[1] == GNUTLS_A_CLOSE_NOTIFY
+				 : record.form == WITHOUT_TYPE && !record.length);
+		break;
+	case -EAGAIN:
+		expect(record.form == NONE || is(HANDSHAKE));
+		expect(!record.length || record.form == NONE ||
+		       record.bytes[0] == GNUTLS_HANDSHAKE_NEW_SESSION_TICKET);
+		break;
+	case -EKEYEXPIRED:
+		expect(is(HANDSHAKE));
+		expect(memchr(record.bytes, GNUTLS_HANDSHAKE_KEY_UPDATE, record.length));
+		break;
+	case -ECONNABORTED: expect(is(ALERT) && record.bytes[1] != GNUTLS_A_CLOSE_NOTIFY); break;
+	default: expect(meaning == -EPROTO);
+	}
+}
+
+/* Receives as much of it as there is; 0: all. */
+static int receive(struct null_call *null, const uint8_t *data, size_t size, uint8_t part)
+{
+	struct iovec space;
+	int error;
+
+	while (!(error = null_call_space(null, &space)) && space.iov_len) {
+		size_t length = min_of(space.iov_len, size);
+
+		length = min_of(length, (size_t)part);
+		expect(space.iov_base == null->reply + null->have);
+		expect(space.iov_len <= NULL_REPLY_MAX - null->have);
+		if (!length)
+			return -EAGAIN;
+		memcpy(space.iov_base, data, length);
+		null->have += (uint32_t)length;
+		data += length;
+		size -= length;
+	}
+	return error;
+}
+
+static void read_reply(const uint8_t *data, size_t size, uint8_t part)
+{
+	struct null_call *null = malloc(sizeof(*null));
+	struct rpc_reply_header reply;
+
+	null_call_init(null, 0, 100003, 4, true);
+	if (!receive(null, data, size, part) && !null_call_decode(null, &reply) &&
+	    starttls_offered(&reply))
+		expect(memmem(null->reply, null->have, "STARTTLS", strlen("STARTTLS")));
+	free(null);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size < CHOICE)
+		return 0;
+	record = (struct record){
+		.form = data[0] % FORMS,
+		.type = data[1],
+		.bytes = data + CHOICE,
+		.length = size - CHOICE,
+	};
+	if (record.form == PROBE)
+		read_reply(record.bytes, record.length, data[1]);
+	else
+		read_record();
+	return 0;
+}
