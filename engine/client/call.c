@@ -250,8 +250,8 @@ static void setup_answered(struct rpc_client *rpc, struct call *call)
 
 	switch (reply->disposition) {
 	case CALL_DONE: request->done = true; break;
+	case CALL_AUTHENTICATE: rpc->setup_denials++; break;
 	case CALL_PARTIAL:
-	case CALL_AUTHENTICATE:
 	case CALL_RETRY_NOW: break;
 	case CALL_RETRY_SAME_SLOT:
 	case CALL_BACKOFF: rpc->setup_at = rpc->clock->now + DELAY_FIRST; break;

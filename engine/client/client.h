@@ -63,7 +63,8 @@ struct rpc_client {
 	struct call *setup; /* what comes before I/O waits for this call, which stands in no list */
 	int setup_error; /* it has failed, which was told: the channel is to go; a negative errno */
 	int lost;	 /* what the latest channel was lost by; a negative errno */
-	uint64_t setup_at;	    /* when the next may go out: the server asks to wait */
+	uint32_t setup_denials; /* contexts in a row, over this channel, that it was denied by */
+	uint64_t setup_at;	/* when the next may go out: the server asks to wait */
 	struct rpc_request context; /* it asks for the credentials' context */
 	uint64_t context_awaited;   /* since when that takes its time; 0: it does not */
 	bool context_asked;	    /* the server is to answer another client, which shares it */

@@ -17,6 +17,7 @@ void client_close(struct rpc_client *rpc)
 	if (rpc->credentials->flavor->context)
 		rpc->credentials->flavor->context->lost(rpc->credentials);
 	rpc->prepared = false;
+	rpc->setup_denials = 0;
 	rpc->queued = rpc->context_awaited = 0;
 	rpc->reply = (struct client_reply){0};
 	rpc->answered = false;

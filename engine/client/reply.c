@@ -4,7 +4,7 @@
 
 #include "client/internal.h"
 
-/* Contexts that one call may cost, while others are served by each of them. */
+/* Contexts that one call may cost, or what comes before I/O, while others are served by each. */
 enum { DENIALS_MAX = 8 };
 
 void client_receive(struct rpc_client *rpc, bool wait)
@@ -49,8 +49,9 @@ static enum disposition judge_denial(const struct rpc_client *rpc, struct client
 	struct rpc_credentials *credentials = rpc->credentials;
 	const struct rpc_context_ops *context = credentials->flavor->context;
 	const struct call *call = reply->call;
+	uint32_t denials = call == rpc->setup ? rpc->setup_denials : call->denials;
 
-	if (!context || call_is_context(call) || call->denials == DENIALS_MAX ||
+	if (!context || call_is_context(call) || denials == DENIALS_MAX ||
 	    !context->denied(credentials, &call->stamp, auth_stat))
 		return fail_by_verdict(reply);
 	return CALL_AUTHENTICATE;

@@ -177,7 +177,10 @@ static bool prepare(struct rpc_client *rpc)
 	if (!rpc->setup && rpc->setup_at <= rpc->clock->now && !rpc->setup_error &&
 	    has_context(rpc)) {
 		switch (protocol->prepare ? protocol->prepare(rpc, &request) : PREPARED) {
-		case PREPARED: rpc->prepared = true; break;
+		case PREPARED:
+			rpc->prepared = true;
+			rpc->setup_denials = 0;
+			break;
 		case PREPARE_ASK: send_setup(rpc, request); break;
 		case PREPARE_WAIT: break;
 		}

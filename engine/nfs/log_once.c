@@ -8,6 +8,7 @@
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
 #include "nfs/path.h"
+#include "nfs/path_credentials.h"
 
 #define tell(rpc, format, ...) \
 	(path_of(rpc)->job.log("%s: " format, path_of(rpc)->config.label, ##__VA_ARGS__))
@@ -115,6 +116,22 @@ static void context_denied(struct rpc_client *rpc)
 	no_context(rpc, why);
 }
 
+static bool is_unknown_context(const struct rpc_reply_header *reply)
+{
+	return reply->verdict == RPC_AUTH_ERROR && (reply->auth_stat == RPC_CREDENTIAL_PROBLEM ||
+						    reply->auth_stat == RPC_CONTEXT_PROBLEM);
+}
+
+/* Several servers at one address may not know each other's contexts. */
+static const char *remedy(const struct rpc_client *rpc)
+{
+	struct gss_context **shared = path_shared_context(rpc);
+
+	return shared && *shared && is_unknown_context(&rpc->reply.header)
+		       ? "; or try gss_context=connection"
+		       : "";
+}
+
 static void rpc_error(struct rpc_client *rpc, const struct call *call)
 {
 	const struct rpc_reply_header *reply = &rpc->reply.header;
@@ -128,7 +145,7 @@ static void rpc_error(struct rpc_client *rpc, const struct call *call)
 		return;
 	rpc->told.rpc_error = reply->verdict;
 	rpc_verdict_text(reply, rpc->protocol->version, why, sizeof(why));
-	tell(rpc, "%s: %s", operation(rpc, call), why);
+	tell(rpc, "%s: %s%s", operation(rpc, call), why, remedy(rpc));
 }
 
 /* The entry by the name that a directory shows: a mix's new ones have no other. */

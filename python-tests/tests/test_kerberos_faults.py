@@ -17,6 +17,7 @@ import pytest
 from conftest import FioRunner, started_lab
 from engine_helpers import done, eventually, failed_io, refused, said, stderr_of, traces
 
+from nfsmulti.calls import xdr
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, SECRET, Kerberos, Lab, LabConfig
 from nfsmulti.processes import run
@@ -34,6 +35,7 @@ from servers.record_proxy import (
     flipped,
     passed,
 )
+from servers.scripted import Nfs4, Status4
 
 BOTH = pytest.mark.parametrize("version", ["3", "4.1"])
 VERIFIED: dict[str, Option] = {
@@ -320,6 +322,41 @@ def test_a_call_is_denied_for_ever(client: Client, proxy: RecordProxy, version: 
     result = client(version, **{**VERIFIED, **reads})
     failed_io(result, "does not know the Kerberos context", "CREDPROBLEM")
     assert max(Counter(call.data[-16384:] for call in fault.met).values()) == 1 + 8
+
+
+def without_session(reply: Record) -> list[bytes]:
+    """Return a reply whose results are others, which krb5 does not protect."""
+    results = reply.verifier_at + 5
+    compound = xdr(Status4.BADSESSION, b"", 1, Nfs4.SEQUENCE.value, Status4.BADSESSION)
+    return [reply.data[:results] + compound]
+
+
+def test_what_comes_before_io_is_denied_for_ever(client: Client, proxy: RecordProxy) -> None:
+    """A connection that needs a session ends after eight contexts, which others are served by."""
+
+    def of_another(reply: Record) -> bool:
+        first = next(call for call in proxy.seen if call.is_bulk)
+        return answers_write(reply) and reply.connection is not first.connection
+
+    lost = proxy.replies = Fault(of_another, without_session, times=0)
+    denied = proxy.calls = Fault(
+        lambda call: (
+            bool(lost.met)
+            and call.connection is lost.met[0].connection
+            and call.gss_procedure == 0
+            and not call.is_bulk
+        ),
+        lambda call: call.deny(CREDPROBLEM),
+        times=1000,
+    )
+    with client.start(**{**GOING_ON, **SHARED, "spread": "queue", "rate_iops": None}) as process:
+        eventually(lambda: traces(process) > 10)
+        lost.times = 1
+        eventually(lambda: "; or try gss_context=connection" in stderr_of(process))
+        goes_on(process)
+        result = client.ended(process)
+    assert len(denied.met) <= 1 + 8
+    assert sum(line.errors for line in result.stats) == 0
 
 
 # --- RPC errors ---
