@@ -221,13 +221,15 @@ enum rpc_context_state gss_context_step(struct gss_context *context, struct gss_
 {
 	enum rpc_context_state state = RPC_CONTEXT_READY;
 
+	if (context->state == GSS_NONE) {
+		begin(context, now);
+		context->state = GSS_MAKING;
+	}
 	switch (context->state) {
-	case GSS_READY: break;
 	case GSS_ASKING: return RPC_CONTEXT_ASKS;
 	case GSS_ASKED: return RPC_CONTEXT_ASKED;
-	case GSS_NONE: begin(context, now); context->state = GSS_MAKING;
-	/* fall through */
 	case GSS_MAKING: state = make(context, user, now); break;
+	default: break;
 	}
 	if (state == RPC_CONTEXT_READY)
 		user->counters->enctype = context->enctype;
