@@ -203,13 +203,22 @@ static const char *error_words(const struct path *path)
 	return path->names ? names_error(path->names) : "";
 }
 
+/* NFSv3 has no status of its own for calls that should come over TLS. */
+static const char *name_remedy(const struct path *path, const char *words)
+{
+	return path->config.xprtsec == XPRTSEC_NONE && !strcmp(words, "NFS3ERR_ACCES")
+		       ? ": may this user do that, over this export? One that wants TLS says the "
+			 "same: xprtsec=tls"
+		       : "";
+}
+
 /* Logs what went wrong with a name, in the server's words where there are some. */
 static int name_failed(struct path *path, const char *what, const char *name, int error)
 {
 	const char *words = error_words(path);
 
-	path->job.log("%s: cannot %s \"%s\": %s%s%s", path->config.label, what, name,
-		      strerror(-error), *words ? ": " : "", words);
+	path->job.log("%s: cannot %s \"%s\": %s%s%s%s", path->config.label, what, name,
+		      strerror(-error), *words ? ": " : "", words, name_remedy(path, words));
 	return error;
 }
 

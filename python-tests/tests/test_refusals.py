@@ -247,6 +247,7 @@ _HOSTILE_NAMES: dict[str, tuple[Procedure, Answer, *tuple[str, ...]]] = {
     "MOUNT: not there": (Mount.NULL, _NO_PROGRAM, "no MOUNT, on this port", "version=4.1"),
     "MNT: another RPC": (Mount.MNT, Answer(rpc=rpc_mismatch(3, 4))),
     "MNT: a record of 2 GiB": (Mount.MNT, Answer(raw=mark(2**31 - 1) + bytes(4096))),
+    "LOOKUP: not for you": (Nfs.LOOKUP, Answer(status=Status.ACCES), "_ACCES: ", "xprtsec=tls"),
     "LOOKUP: garbage": (Nfs.LOOKUP, Answer(raw=random.Random(1).randbytes(5000))),
     "LOOKUP: half a reply": (Nfs.LOOKUP, Answer(cut=20, end="close")),
     "FSINFO: no results": (Nfs.FSINFO, Answer(results=b"")),
