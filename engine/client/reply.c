@@ -217,10 +217,10 @@ static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 }
 
 /*
- * The reply is to be unwrapped, and is not there yet. One that brings all that a READ asks for is
- * known by its length, and where in it the data begins: that is received where it belongs, and
- * judged with the rest. Any other one is taken as it comes. Returns what client_reply_begins()
- * does.
+ * More bytes are needed. Where the flavor has lead(), the reply is to be unwrapped: one that brings
+ * all that a READ asks for is known by its length, and where in it the data begins: that is
+ * received where it belongs, and judged with the rest. Any other one is taken as it comes. Returns
+ * what client_reply_begins() does.
  */
 static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *message,
 			  const uint8_t *results, struct rpc_bulk *bulk)

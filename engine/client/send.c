@@ -67,7 +67,7 @@ static bool queue_head(struct rpc_client *rpc, struct call *call, const struct x
 }
 
 /* The same for one that is yet to be encoded. */
-static bool queue(struct rpc_client *rpc, struct call *call, struct xdr_out *head)
+static bool encode_and_queue(struct rpc_client *rpc, struct call *call, struct xdr_out *head)
 {
 	const struct rpc_flavor *flavor = rpc->credentials->flavor;
 	const struct conn_io *io = call->io;
@@ -143,8 +143,8 @@ static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 	rpc->setup = call = call_take(&rpc->calls, rpc);
 	call->request = request;
 	*request = (struct rpc_request){0};
-	if (!give_number(call) ||
-	    !(call_is_context(call) ? queue_context(rpc, call, &head) : queue(rpc, call, &head)))
+	if (!give_number(call) || !(call_is_context(call) ? queue_context(rpc, call, &head)
+							  : encode_and_queue(rpc, call, &head)))
 		fail_setup(rpc);
 }
 
@@ -228,7 +228,7 @@ static bool queue_waiting(struct rpc_client *rpc)
 		return false;
 	while (!TAILQ_EMPTY(&rpc->waiting) && has_room(rpc, context) &&
 	       link->ops->begin(link->channel, &head) && (call = take_waiting(rpc))) {
-		if (queue(rpc, call, &head))
+		if (encode_and_queue(rpc, call, &head))
 			TAILQ_INSERT_TAIL(&rpc->sent, call, link);
 		else
 			call_finish(call, false, EIO);
@@ -322,6 +322,6 @@ void client_probe(struct rpc_client *rpc)
 		return;
 	rpc->probe = call_take(&rpc->calls, rpc);
 	if (give_number(rpc->probe))
-		queue(rpc, rpc->probe, &head);
+		encode_and_queue(rpc, rpc->probe, &head);
 	client_send(rpc);
 }

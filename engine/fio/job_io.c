@@ -309,8 +309,8 @@ static bool is_due(struct job *job, const struct io_u *io_u)
 	return !open_loop_left(job->open, io_u);
 }
 
-/* The I/O goes out, with those that are queued beside it. */
-static enum fio_q_status begin(struct job *job, struct io_u *io_u)
+/* It becomes pieces, which wait for job_commit() or job_getevents(). */
+static enum fio_q_status begin_io(struct job *job, struct io_u *io_u)
 {
 	struct request *request = &job->requests[io_u->index];
 
@@ -338,7 +338,7 @@ enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 			return FIO_Q_BUSY;
 		open_loop_take(job->open, io_u);
 	}
-	return begin(job, io_u);
+	return begin_io(job, io_u);
 }
 
 /* --- fio's getevents() and event() --- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * job_io.h - fio's way of doing I/O: queue, commit, getevents, event. A READ becomes pieces in
- * job_queue() and leaves in job_getevents(), which also takes the replies in; pieces.c is all that
- * lies between that and the connections.
+ * job_queue() and leaves in job_commit() or in job_getevents(), which also takes the replies in;
+ * pieces.c is all that lies between that and the connections.
  */
 #pragma once
 
