@@ -307,6 +307,14 @@ def test_a_mount_on_the_servers_machine_has_no_cpu_time() -> None:
     assert re.search(r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| - \| - \|", _page(here))
 
 
+def test_a_guests_own_server_is_told_from_its_client() -> None:
+    made = made_runs.security(kind="pool")
+    text = _page(dataclasses.replace(made, place={**made.place, "apart": True}))
+    assert re.search(r"\| sys \| \d+ ± \d+ \| 1 \| 17\.\d \|", text)  # of 37, the server has 20
+    assert "The client's CPU time is that of its machine but for the server" in text
+    assert "The server's CPU time is that of its processes" in text
+
+
 def test_without_sys_the_first_is_what_others_are_held_to() -> None:
     made = made_runs.security()
     cells = [cell for cell in made.cells if cell.factors["flavor"] != "sys"]

@@ -225,7 +225,7 @@ def of_server(summary: Summary) -> Section | None:
     if not asked:
         return None
     kind = str(summary.place.get("kind"))
-    whose = " and of its processes alone" if kind == "lab" else ""
+    whose = " and of its processes alone" if kind == "lab" or summary.place.get("apart") else ""
     words = [
         f"CPU is in per cent of all processors of the server{whose}; Dirty and Cached are peaks"
         " from its /proc/meminfo."

@@ -70,8 +70,8 @@ def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tic
         with Entries(asked, place, engine, work) as spec:
             argv = command(spec, place, engine, work)
             sampler = Sampler(work)
-            client = Watch(watch.local, _POLL_SECONDS, place.cpus)
-            with Watch(place.ask) as server, client:
+            client = Watch(place.client, _POLL_SECONDS, place.cpus)
+            with Watch(place.ask, place.interval) as server, client:
                 result = _watched(argv, sampler, place, spec, tick)
             if place.remote:
                 place.remote.check_complete(result)

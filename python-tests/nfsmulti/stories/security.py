@@ -207,6 +207,8 @@ def _workloads(summary: Summary) -> list[_Workload]:
     """Return what was measured, the one that the answer tells of first."""
     lab = summary.place.get("kind") != "pool"
     measure = _engine_us if _shared(summary) else cells.cpu_measure(summary.done)
+    if summary.place.get("apart"):
+        measure = _rest_us
     names = cells.levels(summary.done, "workload")
     return [
         _Workload(str(name), cells.having(summary, workload=name), measure, proxied=lab)
@@ -216,13 +218,19 @@ def _workloads(summary: Summary) -> list[_Workload]:
 
 def _shared(summary: Summary) -> bool:
     """Tell whether client and server are one machine."""
-    pool = str(summary.place.get("pool") or "")
-    return summary.place.get("kind") != "pool" or bool(_LOOPBACK.search(pool))
+    place, pool = summary.place, str(summary.place.get("pool") or "")
+    return place.get("kind") != "pool" or "apart" in place or bool(_LOOPBACK.search(pool))
 
 
 def _engine_us(cell: Cell) -> float | None:
     """Return the CPU time of fio's jobs per I/O; a kernel mount works beside them."""
     return cells.jobs_cpu_us(cell) if cell.factors["client"] == _ENGINE else None
+
+
+def _rest_us(cell: Cell) -> float | None:
+    """Return the machine's CPU time per I/O but for its server's, where that is told apart."""
+    machine, server = cells.machine_cpu_us(cell), _server_us(cell)
+    return machine - server if machine and server else None
 
 
 def _crypto_us(cell: Cell) -> float | None:
@@ -413,7 +421,11 @@ def _cost_plot(told: _Workload) -> Plot:
 
 
 def _reading(summary: Summary, told: _Workload) -> list[str]:
-    client = "its whole machine" if told.client_us is cells.machine_cpu_us else "fio's jobs"
+    machines: dict[Measure, str] = {
+        cells.machine_cpu_us: "its whole machine",
+        _rest_us: "its machine but for the server",
+    }
+    client = machines.get(told.client_us, "fio's jobs")
     words = [
         f"The client's CPU time is that of {client}: the workload, TCP and crypto. Ratios are"
         " paired by repeat.",
@@ -421,9 +433,9 @@ def _reading(summary: Summary, told: _Workload) -> list[str]:
         " flight.",
     ]
     if any(cell.server for cell in told.found):
-        lab = summary.place.get("kind") != "pool"
-        whose = "of its processes" if lab else "of its whole machine"
-        words.append(f"The server's CPU time is that {whose}.")
+        alone = summary.place.get("kind") != "pool" or "apart" in summary.place
+        whose = "processes" if alone else "whole machine"
+        words.append(f"The server's CPU time is that of its {whose}.")
     if _shared(summary):
         words.append(
             "Client and server share the processors of one machine: where these are full, rates"
