@@ -6,6 +6,7 @@ Pure functions of figures, which know no scenario.
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 import warnings
@@ -54,10 +55,16 @@ class Sample:
         """The mean's 95 % interval by Student's t; None where there are too few values."""
         if self.n < FEWEST:
             return None
-        from scipy import stats  # takes a second to load
-
-        half = float(stats.sem(self.values) * stats.t.ppf(0.975, self.n - 1))
+        half = _student(self.n - 1) * statistics.stdev(self.values) / math.sqrt(self.n)
         return self.mean - half, self.mean + half
+
+
+@functools.cache
+def _student(freedom: int) -> float:
+    """Return how many standard errors of a mean reach to an end of its interval."""
+    from scipy import stats  # takes a second to load
+
+    return float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom))
 
 
 @dataclass(frozen=True)
@@ -119,8 +126,7 @@ class Ratio:
 
         effect = abs(math.log(self.value / limit)) / self.spread
         for n in range(max(FEWEST, self.n + 1), MOST_REPEATS + 1):
-            t = stats.t.ppf((1 + _CONFIDENCE) / 2, n - 1)
-            if stats.nct.sf(t, n - 1, effect * math.sqrt(n)) >= _POWER:
+            if stats.nct.sf(_student(n - 1), n - 1, effect * math.sqrt(n)) >= _POWER:
                 return n
         return MOST_REPEATS + 1
 
