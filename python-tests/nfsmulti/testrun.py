@@ -25,9 +25,9 @@ _NONE_CHOSEN = 5  # pytest's exit status where the options choose no test
 _ASKED_SECONDS = 20.0
 _BUILD_SECONDS = 1800.0
 _LEAVING_SECONDS = 60.0
-# Most tests wait for a server's silence, so there are more workers than processors. Each has a lab
-# of five servers, so there are not many.
-_WORKERS = min(len(os.sched_getaffinity(0)), 4) + 2
+# Two thirds of their time tests wait for a server's silence or for fio, so there are more workers
+# than processors. Each has a lab of five servers, so there are not many.
+_WORKERS = min(len(os.sched_getaffinity(0)), 4) + 3
 _PARALLEL = ("-n", str(_WORKERS), "--dist", "loadscope", "--no-loadscope-reorder")
 
 # What --full tests besides the engine as users have it.
