@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner, started_lab
+from conftest import FioRunner, in_full, started_lab
 from engine_helpers import done, eventually, failed_io, refused, said, stderr_of, traces
 
 from nfsmulti.calls import xdr
@@ -157,7 +157,7 @@ def mended(result: FioResult) -> None:
 
 @BOTH
 @pytest.mark.parametrize("flavor", ["krb5i", "krb5p"])
-@pytest.mark.parametrize("at", [-6000, -1], ids=["data", "checksum"])
+@pytest.mark.parametrize("at", [-6000, in_full(-1)], ids=["data", "checksum"])
 @pytest.mark.parametrize("size", [16, 512])
 def test_a_forged_read(
     client: Client, proxy: RecordProxy, flavor: str, version: str, size: int, at: int
