@@ -32,7 +32,7 @@ _URLS = {
     version: f"nfs://{ADDRESSES[0]}{EXPORT if version == '3' else '/'}" for version in ("3", "4.1")
 }
 _VERIFIED: dict[str, Option] = {
-    "rw": "randwrite", "bsrange": "512-100k", "size": "4m", "iodepth": 16, "verify": "crc32c",
+    "rw": "randwrite", "bsrange": "512-100k", "size": "1m", "iodepth": 16, "verify": "crc32c",
     "nconnect": 4, "spread": "roundrobin", "verify_state_save": 0, "filename": _FILE.name,
 }  # fmt: skip
 _FLUSH_CONTEXTS = Path("/proc/net/rpc/auth.rpcsec.context/flush")
@@ -147,7 +147,7 @@ def test_a_token_that_no_send_has_room_for(user: User, tmp_path: Path) -> None:
 def test_tls(version: str, sec: str, xprtsec: str, user: User, tmp_path: Path) -> None:
     """So they are over TLS, where the server takes nothing less, and Kerberos within it."""
     with exported(f"sec={sec},xprtsec={xprtsec}"):
-        with user.start(version, f"sec={sec}&xprtsec={xprtsec}", size="2m") as process:
+        with user.start(version, f"sec={sec}&xprtsec={xprtsec}") as process:
             result = user.finish(process, _SECONDS)
         done(result)
         assert {(line.sec, line.xprtsec) for line in result.stats} == {(sec, xprtsec)}
