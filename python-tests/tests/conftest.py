@@ -284,6 +284,12 @@ class FioRunner:
 
 
 @pytest.fixture
+def local_fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+    """Run fio in no lab's namespaces; the pool is the test's to name."""
+    return FioRunner(Fio(engine), "", tmp_path, request.node)
+
+
+@pytest.fixture
 def guest_fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
     """Run fio in the guest itself; the pool is the test's to name."""
     return FioRunner(Fio(engine), "", tmp_path, request.node)

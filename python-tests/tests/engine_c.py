@@ -92,13 +92,11 @@ class Guarded:
 
     @property
     def intact(self) -> bool:
-        """Whether nothing was written outside."""
         whole = bytes(ffi.buffer(self._memory))
         return whole.startswith(_CANARY) and whole.endswith(_CANARY + b"\0")
 
     @property
     def content(self) -> bytes:
-        """What is in it."""
         return bytes(ffi.buffer(self.at, self.size))
 
     def cursor(self, kind: str) -> CData:

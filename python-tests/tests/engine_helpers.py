@@ -65,7 +65,6 @@ class Place:
 
     @property
     def pool(self) -> str:
-        """The pool of all paths."""
         return ",".join(self.paths)
 
     def raw(
@@ -92,12 +91,10 @@ class Place:
         return self.write(name, os.urandom(size))
 
     def names(self) -> list[str]:
-        """Name all files there."""
         files = (file for file in self.files.rglob("*") if file.is_file())
         return sorted(str(file.relative_to(self.files)) for file in files)
 
     def sizes(self) -> dict[str, int]:
-        """Return the size of each file there."""
         return {name: (self.files / name).stat().st_size for name in self.names()}
 
 

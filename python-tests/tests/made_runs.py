@@ -116,7 +116,6 @@ class Maker:
         self.cells.append(Cell(name, factors, 1, status, f"cells/{name}", "fio", why))
 
     def summary(self, label: str = "made") -> Summary:
-        """Return the run."""
         command = f"./nfsmulti run {self.scenario} --lab --repeat {self.repeats}"
         return Summary(
             self.scenario, label, "2026-11-20T17:00:00Z", "2026-11-20T17:20:00Z", False,

@@ -100,7 +100,6 @@ class MitKey:
         return bytes(_ffi.buffer(room, output.ciphertext.length))
 
     def decrypt(self, usage: int, ciphertext: bytes) -> bytes:
-        """Undo encrypt()."""
         room, text = _ffi.new("char[]", len(ciphertext)), _ffi.new("char[]", ciphertext)
         source = _ffi.new("krb5_enc_data *", [0, self._enctype, 0, [0, len(ciphertext), text]])
         output = _ffi.new("krb5_data *", [0, len(ciphertext), room])

@@ -121,7 +121,6 @@ class Client41:
         self._rpc = RpcClient("127.0.0.1", self.port, NFS, VERSION)
 
     def compound(self, *operations: bytes, minor: int = 1) -> Reply:
-        """Send operations as they are."""
         call = xdr(b"tag!", minor, len(operations)) + b"".join(operations)
         source = self._rpc.call(COMPOUND, call)
         status = source.unpack_uint()
@@ -199,21 +198,17 @@ class Held:
     stateid: bytes
 
     def read(self, offset: int, count: int) -> list[bytes]:
-        """Return the operations of a READ."""
         arguments = (Fixed(self.stateid), Hyper(offset), count)
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.READ, *arguments)]
 
     def write(self, offset: int, data: bytes, stable: Stable = Stable.UNSTABLE) -> list[bytes]:
-        """Return the operations of a WRITE."""
         arguments = (Fixed(self.stateid), Hyper(offset), stable, data)
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.WRITE, *arguments)]
 
     def commit(self) -> list[bytes]:
-        """Return the operations of a COMMIT of all."""
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.COMMIT, Hyper(0), 0)]
 
     def close(self) -> list[bytes]:
-        """Return the operations of a CLOSE."""
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.CLOSE, 0, Fixed(self.stateid))]
 
     def reclaim(self, client: int, access: int = READ | WRITE) -> list[bytes]:

@@ -37,7 +37,6 @@ class Clock:
         self.call("begin", now, first)
 
     def call(self, name: str, *values: int) -> int:
-        """Call arrivals_`name`()."""
         return int(getattr(self._lib, f"arrivals_{name}")(self.state, *values) or 0)
 
     def take(self, count: int, size: int = 4096) -> list[int]:

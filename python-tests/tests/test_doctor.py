@@ -33,13 +33,11 @@ class Diagnosis:
     remedies: dict[str, str | None]
 
     def about(self, words: str) -> str:
-        """Return the one finding that has these words."""
         found = [finding for finding in self.findings if words in finding]
         assert len(found) == 1, (words, self.findings)
         return found[0]
 
     def remedy(self, words: str) -> str:
-        """Return the remedy of the finding that has these words."""
         return self.remedies[self.about(words)] or ""
 
 

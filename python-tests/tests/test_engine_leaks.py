@@ -14,7 +14,7 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import Place, ends, eventually, family, fixture_of_places
 
-from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
+from nfsmulti.fiorun import Engine, FioProcess, Option
 from servers.scripted import Answer, Call, Nfs, ScriptedServer
 
 pytestmark = pytest.mark.sanitized
@@ -120,16 +120,14 @@ def _private_dirty(pid: int) -> int:
     return int(kib) << 10
 
 
-def test_a_thousand_reconnects(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_thousand_reconnects(local_fio: FioRunner, engine: Engine) -> None:
     """Many connections at once, since each is opened again with the next tick only."""
     nconnect = 16
     ending = _Ending()
     with ScriptedServer(ending) as server:
         server.create("f", bytes(1 << 20))
-        fio = FioRunner(Fio(engine), server.pool(), tmp_path, request.node)
-        with fio.start(iodepth=32, nconnect=nconnect, spread="queue", **_READING) as process:
+        terms: dict[str, Option] = {"iodepth": 32, "nconnect": nconnect, "spread": "queue"}
+        with local_fio.start(pool=server.pool(), **terms, **_READING) as process:
             server.wait_for(lambda: ending.connections >= 100, 60)
             (job,) = family(process.pid)
             descriptors, memory = _descriptors(job), _private_dirty(job)
@@ -137,7 +135,7 @@ def test_a_thousand_reconnects(
             more, larger = _descriptors(job), _private_dirty(job)
             process.signal(signal.SIGTERM)
             ends(process)
-            result = fio.finish(process)
+            result = local_fio.finish(process)
     assert sum(line.reconnects for line in result.stats) > 900
     assert more <= descriptors + nconnect  # as many as are up just now
     assert bool(engine.env) or larger - memory < 128 << 10

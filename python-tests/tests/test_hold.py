@@ -38,18 +38,15 @@ class Hold:
         assert not any(bytes(ffi.buffer(self.state)))
 
     def held(self) -> Iterator[CData]:
-        """Yield what is held, in its order."""
         number = self.first
         while number < self.end:
             yield self.extents + number % self.extent_max
             number = max(number + 1, self.first)
 
     def take(self, file: int, offset: int, data: bytes) -> CData:
-        """hold_take()."""
         return self._lib.hold_take(self.state, file, offset, data, len(data))
 
     def finished(self, extent: CData, *, failed: bool = False) -> None:
-        """hold_finished(), on any connection."""
         self._lib.hold_finished(self.state, extent, failed, 0)
 
 
@@ -194,11 +191,9 @@ class Server:
         return seen
 
     def verifier(self, path: int) -> bytes:
-        """Return a path's write verifier."""
         return self.lives[path].to_bytes(8)
 
     def put(self, path: int, extent: CData) -> None:
-        """Answer a WRITE."""
         self.writes.append((path, False, extent.offset, _content(extent)))
         self.hold.wrote(extent, self.ledgers[path], self.verifier(path))
         self.hold.finished(extent)

@@ -41,7 +41,6 @@ class Client:
         return self._fio(env=self._lab.environment, **{**self._lab.options, **options})
 
     def start(self, **options: Option) -> FioProcess:
-        """Start fio and go on; use it in a `with`."""
         return self._fio.start(env=self._lab.environment, **{**self._lab.options, **options})
 
 

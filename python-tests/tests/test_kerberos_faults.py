@@ -11,6 +11,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from conftest import FioRunner, in_full, started_lab
 from engine_helpers import done, eventually, failed_io, refused, said, stderr_of, traces
 
 from nfsmulti.calls import xdr
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.fiorun import FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, SECRET, Kerberos, Lab, LabConfig
 from nfsmulti.processes import run
 from servers.record_proxy import (
@@ -57,7 +58,7 @@ class Client:
     """fio as the realm's user, over the proxy."""
 
     def __init__(self, lab: Lab, proxy: RecordProxy, fio: FioRunner, folder: Path):
-        self._lab, self._proxy, self._fio = lab, proxy, fio
+        self._lab, self.proxy, self._fio = lab, proxy, fio
         self.kdc, self.finish = lab.kdc, fio.finish
         # In place of a keytab.
         self.tickets: dict[str, Option] = {
@@ -79,7 +80,7 @@ class Client:
         """Return the pool's path through the proxy, or another on `port`."""
         endpoint = self._lab.server(0).endpoint
         more = f"mountport={endpoint.mount_port}" if version == "3" else f"version={version}"
-        return f"nfs://{self._proxy.address}:{port or self._proxy.port}/{SECRET.name}?{more}"
+        return f"nfs://{self.proxy.address}:{port or self.proxy.port}/{SECRET.name}?{more}"
 
     def __call__(self, version: str = "4.1", **options: Option) -> FioResult:
         """Run fio to its end."""
@@ -105,14 +106,16 @@ def proxy(kerberos: Lab) -> Iterator[RecordProxy]:
 
 
 @pytest.fixture
-def client(
-    kerberos: Lab,
-    proxy: RecordProxy,
-    engine: Engine,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> Client:
-    return Client(kerberos, proxy, FioRunner(Fio(engine), "", tmp_path, request.node), tmp_path)
+def client(kerberos: Lab, proxy: RecordProxy, local_fio: FioRunner, tmp_path: Path) -> Client:
+    return Client(kerberos, proxy, local_fio, tmp_path)
+
+
+@contextmanager
+def client_of(realm: Kerberos, fio: FioRunner, folder: Path) -> Iterator[Client]:
+    """Start a lab with a realm of its own."""
+    config = LabConfig(addresses=1, local=True, exports=(EXPORT, SECRET), kerberos=realm)
+    with started_lab(config) as lab, before(lab) as proxy:
+        yield Client(lab, proxy, fio, folder)
 
 
 def denying(auth_stat: int = CREDPROBLEM) -> Fault:
@@ -517,14 +520,9 @@ def test_failover_from_the_one_that_asks_for_a_context(client: Client, proxy: Re
 # --- tickets and the KDC ---
 
 
-def test_a_ticket_that_expires(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_ticket_that_expires(local_fio: FioRunner, tmp_path: Path) -> None:
     """The job goes on while the server takes it, says what to do, and goes on after that."""
-    exports = (EXPORT, SECRET)
-    config = LabConfig(addresses=1, local=True, exports=exports, kerberos=Kerberos(skew=1))
-    with started_lab(config) as lab, before(lab) as proxy:
-        client = Client(lab, proxy, FioRunner(Fio(engine), "", tmp_path, request.node), tmp_path)
+    with client_of(Kerberos(skew=1), local_fio, tmp_path) as client:
         client.log_in("-l", "4s")
         with client.start(**GOING_ON, **client.tickets) as process:
             eventually(lambda: "run kinit" in stderr_of(process))
@@ -535,14 +533,10 @@ def test_a_ticket_that_expires(
     assert len([line for line in told(result) if "run kinit" in line]) == 1
 
 
-def test_a_lost_connection_renews_no_context(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_lost_connection_renews_no_context(local_fio: FioRunner, tmp_path: Path) -> None:
     """Of those that share it, one that is connected does."""
-    exports = (EXPORT, SECRET)
-    config = LabConfig(addresses=1, local=True, exports=exports, kerberos=Kerberos(lifetime=8))
-    with started_lab(config) as lab, before(lab) as proxy:
-        client = Client(lab, proxy, FioRunner(Fio(engine), "", tmp_path, request.node), tmp_path)
+    with client_of(Kerberos(lifetime=8), local_fio, tmp_path) as client:
+        proxy = client.proxy
         inits = proxy.replies = Fault(lambda reply: reply.is_init, passed, times=100)
         with client.start(**GOING_ON, **{**SHARED, "spread": "queue"}) as process:
             eventually(lambda: traces(process) > 10)

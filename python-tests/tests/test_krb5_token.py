@@ -108,7 +108,6 @@ class Keys:
         return self._lib.krb5_mic_size(self._keys), self._lib.krb5_wrap_size(self._keys)
 
     def mic(self, message: Message, parts: list[bytes]) -> bytes:
-        """Return the token for these parts."""
         token, (vector, memory) = Guarded(self.sizes[0]), vector_of(parts)
         make, sequence = self._lib.krb5_mic, message.sequence
         assert make(self._keys, message.side, sequence, vector, len(parts), token.at)
@@ -119,7 +118,6 @@ class Keys:
     def mic_ok(
         self, side: int, parts: list[bytes], token: bytes, length: int | None = None
     ) -> bool:
-        """Tell whether that, or so much of it, is the token for these parts."""
         length = len(token) if length is None else length
         memory, (vector, cut_up) = Guarded(len(token), token), vector_of(parts)
         check = self._lib.krb5_mic_ok
@@ -129,7 +127,6 @@ class Keys:
         return bool(said)
 
     def wrap(self, message: Message, parts: list[bytes]) -> bytes:
-        """Return the token with these parts."""
         token, (vector, memory) = Guarded(self.sizes[1] + len(message.data)), vector_of(parts)
         make, sequence = self._lib.krb5_wrap, message.sequence
         assert make(self._keys, message.side, sequence, vector, len(parts), token.at)

@@ -31,11 +31,9 @@ class LedgerModel:
 
     @property
     def verifier(self) -> bytes:
-        """The server's write verifier."""
         return self.life.to_bytes(8)
 
     def write(self, count: int) -> None:
-        """WRITE, UNSTABLE."""
         self.lib.ledger_wrote(self.ledger, count, False, self.verifier)
         self.volatile += count
         if self.commits:
@@ -53,7 +51,6 @@ class LedgerModel:
         self.commits = [(commit, 0) for commit, _ in self.commits]
 
     def begin(self, _: int) -> None:
-        """Send a COMMIT."""
         commit = ffi.new("struct ledger_commit *", self.lib.ledger_begin_commit(self.ledger))
         self.commits.append((commit, self.volatile))
 

@@ -381,7 +381,6 @@ class Reading(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        """nfs4_results_sound(), of a whole reply."""
         return not self.more and not self.broken and not self.left
 
     @property

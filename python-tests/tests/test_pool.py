@@ -58,7 +58,6 @@ class Path:
 
     @classmethod
     def of(cls, path: CData) -> Self:
-        """Read one of a pool."""
         strings = {name: getattr(path, name) for name in ("label", "dir", "host", "export")}
         own: dict[str, Any] = {name: text(one) for name, one in strings.items() if one}
         own |= {"args": _arguments(path.args), "address": _address(path), "column": path.column}
@@ -107,7 +106,6 @@ class Pools:
         self.lib = lib
 
     def parse(self, text: str) -> list[Path]:
-        """pool_parse()."""
         with self._pool(self.lib.pool_parse, text) as pool:
             return _paths(pool)
 

@@ -14,7 +14,7 @@ import pytest
 from conftest import FioRunner, call_harness, or_skip
 from engine_helpers import done, refused
 
-from nfsmulti.fiorun import Engine, Fio
+from nfsmulti.fiorun import Option
 from nfsmulti.lab import Lab, commands
 from nfsmulti.lab.kerberos import ENCTYPES, PROGRAMS, Kdc, Kerberos
 from nfsmulti.lab.lab import LabState, free_ports
@@ -82,18 +82,13 @@ def test_a_kdc_stops_and_starts(kerberos: Lab) -> None:
     ("version", "words"), [(None, "(AUTH_TOOWEAK)"), ("4.1", "NFS4ERR_WRONGSEC")]
 )
 def test_an_export_may_take_kerberos_alone(
-    kerberos: Lab,
-    engine: Engine,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    version: str | None,
-    words: str,
+    kerberos: Lab, local_fio: FioRunner, version: str | None, words: str
 ) -> None:
     """The others take AUTH_SYS beside it."""
-    fio = FioRunner(Fio(engine), kerberos.path(0, version=version), tmp_path, request.node)
-    done(fio(rw="write", bs="4k", size="64k", filename="f"))
+    job: dict[str, Option] = {"rw": "write", "bs": "4k", "size": "64k", "filename": "f"}
+    done(local_fio(pool=kerberos.path(0, version=version), **job))
     secret = kerberos.path(0, export="secret", version=version)
-    refused(fio(pool=secret, rw="write", bs="4k", size="64k", filename="f"), words)
+    refused(local_fio(pool=secret, **job), words)
 
 
 @pytest.mark.usefixtures("kerberos")

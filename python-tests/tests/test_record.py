@@ -173,7 +173,6 @@ class Message:
 
     @property
     def whole(self) -> bytes:
-        """The message as it is sent."""
         return self.head + self.bulk + self.rest
 
 

@@ -60,12 +60,10 @@ class _Client:
         return bytes(reply.unpack_opaque())
 
     def create(self, name: str) -> int:
-        """Return the status of a CREATE of what must not be there."""
         guarded, mode = 1, (1, 0o600, 0, 0, 0, 0, 0)
         return int(self.rpc.call(_CREATE, xdr(self.root, name, guarded, *mode)).unpack_uint())
 
     def remove(self, name: str) -> int:
-        """Return the status of a REMOVE."""
         return int(self.rpc.call(_REMOVE, xdr(self.root, name)).unpack_uint())
 
     def limits(self) -> tuple[int, int]:

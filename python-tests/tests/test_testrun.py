@@ -37,7 +37,6 @@ class Parts:
         self.events: list[str] = []
 
     def start(self, part: _Part, arguments: Sequence[str], _output: int | None = None) -> Ended:
-        """Begin a part."""
         self.events.append(f"{part.name} begins")
         self.run[part.name] = part.command(arguments)
         self.env[part.name] = dict(part.env)
@@ -47,7 +46,6 @@ class Parts:
         return Ended(self, part.name, status)
 
     def build(self, name: str) -> Path:
-        """Build a variant."""
         self.events.append(f"{name} is built")
         if self.status.get(name):
             raise HarnessError("no such compiler")
@@ -68,11 +66,9 @@ class Ended:
         pass
 
     def signal(self, number: signal.Signals) -> None:
-        """Note a signal."""
         self._parts.events.append(f"{self._name} has {number.name}")
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return its exit status."""
         if timeout is None and self._name == self._parts.interrupted:
             raise KeyboardInterrupt
         self.running = False
