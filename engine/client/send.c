@@ -237,6 +237,15 @@ static bool queue_waiting(struct rpc_client *rpc)
 	return took;
 }
 
+/* The channel takes nothing more, and no answer is awaited over it. */
+static bool is_spent(const struct rpc_client *rpc)
+{
+	const struct link *link = &rpc->link;
+
+	return link->ops->spent && TAILQ_EMPTY(&rpc->sent) && !rpc->setup &&
+	       link->ops->spent(link->channel);
+}
+
 void client_send(struct rpc_client *rpc)
 {
 	struct link *link = &rpc->link;
@@ -251,6 +260,8 @@ void client_send(struct rpc_client *rpc)
 
 		moved = queue_waiting(rpc);
 		error = rpc->setup_error ?: link->ops->flush(link->channel);
+		if (!error && is_spent(rpc))
+			error = -ECONNABORTED;
 		if (error) {
 			client_lose(rpc, error);
 			return;

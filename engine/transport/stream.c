@@ -66,11 +66,6 @@ static bool unsent(const struct stream *stream)
 	return stream->first != stream->last;
 }
 
-bool stream_is_owed(const struct stream *stream)
-{
-	return unsent(stream) || stream->reader.expected;
-}
-
 /* A call takes at most three spans (head, bulk, what is behind that), of which the last joins the
  * next head. */
 bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)

@@ -60,9 +60,6 @@ static inline struct stream *stream_of(const struct rpc_channel *channel)
 int stream_init(struct stream *stream, const struct rpc_terms *terms);
 void stream_free(struct stream *stream);
 
-/* Replies are on their way, or calls. */
-bool stream_is_owed(const struct stream *stream);
-
 bool stream_begin(struct rpc_channel *channel, struct xdr_out *head);
 uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
 		      const struct rpc_payload *data);

@@ -343,14 +343,24 @@ static bool tls_begin(struct rpc_channel *channel, struct xdr_out *head)
 	return tls_of(channel)->wear == TLS_FRESH && stream_begin(channel, head);
 }
 
+static bool tls_spent(const struct rpc_channel *channel)
+{
+	const struct tls *tls = tls_of(channel);
+
+	if (tls->wear == TLS_FRESH)
+		return false;
+	snprintf(tls->why, RPC_WHY_MAX, "its TLS keys have served for as many records as they may");
+	return true;
+}
+
 static int tls_flush(struct rpc_channel *channel)
 {
 	struct tls *tls = tls_of(channel);
 
 	tls->wear = tls_session_wear(&tls->session);
-	if (tls->wear == TLS_FRESH || (tls->wear == TLS_WORN && stream_is_owed(&tls->stream)))
+	if (tls->wear != TLS_USED_UP)
 		return stream_flush(channel);
-	snprintf(tls->why, RPC_WHY_MAX, "its TLS keys have served for as many records as they may");
+	tls_spent(channel);
 	return -ECONNABORTED;
 }
 
@@ -405,6 +415,7 @@ const struct rpc_channel_ops rpc_tls = {
 	.queue = stream_queue,
 	.sent = tls_sent,
 	.flush = tls_flush,
+	.spent = tls_spent,
 	.receive = tls_receive,
 	.receiving = stream_receiving,
 	.names = tls_names,

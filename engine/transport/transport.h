@@ -119,6 +119,12 @@ struct rpc_channel_ops {
 	int (*flush)(struct rpc_channel *channel);
 
 	/*
+	 * True where it takes no more calls, and never will: it is to go once nothing is awaited
+	 * over it. The reason is in terms->why then. NULL: it always does.
+	 */
+	bool (*spent)(const struct rpc_channel *channel);
+
+	/*
 	 * Handles what has arrived, by the handler's functions. With `wait` it blocks, for 100 ms
 	 * at the most, until something has. 0, or a negative errno: failed (-ECONNRESET where the
 	 * server closed it).
