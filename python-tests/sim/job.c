@@ -143,7 +143,7 @@ static bool open_all(const struct server_terms *fails)
 		.nfs4 = {.binds = fails->nfs4.binds, .spans = fails->nfs4.spans},
 		.gss = contexts_heal(fails->gss),
 	};
-	const struct network_terms quiet = {MSEC, 0};
+	const struct network_terms quiet = {.latency = MSEC};
 	const struct job_terms *terms = &sim_job.terms;
 	bool opens;
 
@@ -244,7 +244,7 @@ static void step(void)
 
 	for (int i = 0; i < ended; i++)
 		take_one(job_event(&sim_job.td, i));
-	if (ended <= 0 && !network_is_readable())
+	if (ended <= 0 && !network_is_read())
 		world_pass(min_of(world_next(), world.clock.now + TICK));
 	clock_read(&sim_job.engine.group.job.clock);
 }
@@ -379,7 +379,7 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	uint64_t cut_in;
 
 	world_begin(seed, trace);
-	network = (struct network_terms){1 + world_random(50 * MSEC), rarely(2000)};
+	network = (struct network_terms){1 + world_random(50 * MSEC), rarely(2000), 0};
 	terms = server_terms();
 	cut_in = rarely(2000);
 	sim_job.terms = job_terms(&terms);

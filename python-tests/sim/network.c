@@ -10,34 +10,32 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "transport/stream.h"
+#include "transport/tcp_connect.h"
+#include "transport/tcp_socket.h"
 #include "world.h"
 
 /*
- * A connection: its client's end is a stream, its server's end is this. It lives as long as either
- * end or a delivery knows it.
+ * A connection: its client's end is a descriptor, its server's end is this. It lives as long as
+ * either end or a delivery knows it.
  */
 struct link_end {
-	struct stream *stream; /* NULL: the client has closed it */
+	int fd; /* -1: the client has closed it */
 	uint32_t address;
 	unsigned int users;
 	bool up;    /* the server has accepted it */
 	bool lost;  /* it was reset: the client is told when it has read what came before */
+	bool ended; /* the server has closed it: the same */
+	bool told;  /* the client has read that */
 	int failed; /* connecting has: a negative errno */
 	void *context;
 
 	uint8_t *inbox; /* bytes that have reached the client */
 	size_t inbox_length;
 	uint64_t arrives_there, arrives_here; /* the latest deliveries: they keep their order */
-	uint64_t delivered;		      /* bytes that have reached the server */
+	uint64_t sent, delivered;	      /* bytes, by the client, and to the server */
 };
 
-struct client_stream {
-	struct stream stream;
-	struct link_end *end;
-};
-
-/* Bytes on their way. */
+/* Bytes on their way; none: the end of the stream. */
 struct delivery {
 	TAILQ_ENTRY(delivery) link; /* of those that are held up */
 	struct link_end *end;
@@ -57,6 +55,7 @@ static struct {
 	struct deliveries held[ADDRESSES_MAX]; /* in their order, until the address is back */
 	struct link_end *ends[256];
 	uint32_t count;
+	bool reads; /* a client has, of late */
 } net;
 
 void network_begin(const struct network_terms *terms, const struct network_server *server)
@@ -95,7 +94,7 @@ static void wake(const struct link_end *end)
 {
 	const uint64_t one = 1;
 
-	if (end->stream && write(end->stream->fd, &one, sizeof(one)) < 0)
+	if (end->fd >= 0 && write(end->fd, &one, sizeof(one)) < 0)
 		abort();
 }
 
@@ -166,6 +165,7 @@ static void deliver(void *context)
 		end->inbox = realloc(end->inbox, end->inbox_length + delivery->length);
 		memcpy(end->inbox + end->inbox_length, delivery->bytes, delivery->length);
 		end->inbox_length += delivery->length;
+		end->ended = !delivery->length;
 		world_tell("address %u: %zu bytes reach the client", end->address,
 			   delivery->length);
 		wake(end);
@@ -201,58 +201,110 @@ void network_send(struct link_end *end, const void *bytes, size_t length)
 	plan_delivery(delivery);
 }
 
-/* --- the client's end --- */
-
-static struct link_end *end_of(const struct stream *stream)
+void network_finish(struct link_end *end)
 {
-	return container_of(stream, const struct client_stream, stream)->end;
+	world_tell("address %u: the server closes", end->address);
+	plan_delivery(new_delivery(end, false, 0));
+	leave_server(end);
 }
 
-static ssize_t sim_write(struct stream *stream, struct iovec *spans, int count)
+/* --- the client's end: a socket --- */
+
+static struct link_end *end_of(int fd)
 {
-	enum { WINDOW = 256 << 10, PIECE = 64 << 10 };
-	struct link_end *end = end_of(stream);
-	size_t room = WINDOW - min_of(stream->sent - end->delivered, (uint64_t)WINDOW), length = 0;
+	for (uint32_t i = 0; i < net.count; i++)
+		if (net.ends[i]->fd == fd)
+			return net.ends[i];
+	abort();
+}
+
+/* As a system call has it. */
+static ssize_t result_of(ssize_t result)
+{
+	if (result >= 0)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+static ssize_t take(struct link_end *end, const struct iovec *spans, size_t count)
+{
+	enum { PIECE = 64 << 10 };
+	uint64_t window = net.terms.window ?: 256 << 10;
+	size_t room = window - min_of(end->sent - end->delivered, window), length = 0;
 	struct delivery *delivery;
 
+	if (end->told)
+		world_violated("a client goes on over a connection that has ended");
 	if (end->lost)
 		return -ECONNRESET;
 	room = min_of(room, 1 + world_random(PIECE));
 	if (!room)
 		return -EAGAIN;
 	delivery = new_delivery(end, true, room);
-	for (int i = 0; i < count && length < room; i++) {
+	for (size_t i = 0; i < count && length < room; i++) {
 		size_t part = min_of(spans[i].iov_len, room - length);
 
 		memcpy(delivery->bytes + length, spans[i].iov_base, part);
 		length += part;
 	}
 	delivery->length = length;
+	end->sent += length;
 	plan_delivery(delivery);
 	return (ssize_t)length;
 }
 
-static ssize_t sim_read(struct stream *stream, struct iovec *space, int count, bool wait)
+static ssize_t give(struct link_end *end, const struct iovec *space, size_t count)
 {
-	struct link_end *end = end_of(stream);
 	size_t most = end->inbox_length ? 1 + world_random(end->inbox_length) : 0;
 	size_t length = 0;
 	uint64_t ignored;
 
-	if (!most)
-		return end->lost ? -ECONNRESET : -EAGAIN;
-	for (int i = 0; i < count && length < most; i++) {
+	if (!most) {
+		end->told = end->ended;
+		return end->lost ? -ECONNRESET : end->ended ? 0 : -EAGAIN;
+	}
+	for (size_t i = 0; i < count && length < most; i++) {
 		size_t part = min_of(space[i].iov_len, most - length);
 
 		memcpy(space[i].iov_base, end->inbox + length, part);
 		length += part;
 	}
+	net.reads = true;
 	end->inbox_length -= length;
 	memmove(end->inbox, end->inbox + length, end->inbox_length);
-	if (!end->inbox_length && !end->lost && read(stream->fd, &ignored, sizeof(ignored)) < 0 &&
-	    errno != EAGAIN)
+	if (!end->inbox_length && !end->lost && !end->ended &&
+	    read(end->fd, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
 		abort();
 	return (ssize_t)length;
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	return result_of(take(end_of(fd), message->msg_iov, message->msg_iovlen));
+}
+
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
+{
+	const struct iovec span = {(void *)bytes, length};
+
+	return result_of(take(end_of(fd), &span, 1));
+}
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+	return result_of(give(end_of(fd), message->msg_iov, message->msg_iovlen));
+}
+
+ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
+ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
+{
+	const struct iovec space = {bytes, length};
+
+	return result_of(give(end_of(fd), &space, 1));
 }
 
 static void finish_connecting(void *context)
@@ -262,7 +314,7 @@ static void finish_connecting(void *context)
 	if (net.cut[end->address]) {
 		end->users++;
 		world_plan(200 * MSEC, finish_connecting, (void (*)(void *))release, end);
-	} else if (!end->stream) {
+	} else if (end->fd < 0) {
 		; /* it does not wait any more */
 	} else if (!net.listens) {
 		end->failed = -ECONNREFUSED;
@@ -274,101 +326,71 @@ static void finish_connecting(void *context)
 	release(end);
 }
 
-static int sim_open(struct rpc_channel **channel, const struct rpc_terms *terms)
+int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
 {
-	static const struct stream_io io = {sim_write, sim_read};
-	const struct sockaddr_in *remote = (const void *)&terms->address.remote;
-	struct client_stream *client = calloc(1, sizeof(*client));
+	const struct sockaddr_in *remote = (const void *)&address->remote;
 	struct link_end *end = calloc(1, sizeof(*end));
 
-	if (!client || !end || stream_init(&client->stream, terms))
+	if (!end || net.count == ARRAY_SIZE(net.ends))
 		abort();
-	client->stream.io = &io;
-	client->stream.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	client->end = end;
-	end->stream = &client->stream;
+	end->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	end->address = ntohs(remote->sin_port) - 1u;
-	end->users = 2; /* the stream, and the event */
-	if (net.count == ARRAY_SIZE(net.ends))
-		abort();
+	end->users = 2; /* the client, and the event */
 	net.ends[net.count++] = end;
 	world_plan(1 + world_random(net.terms.latency), finish_connecting,
 		   (void (*)(void *))release, end);
-	*channel = &client->stream.base;
-	return 0;
+	return end->fd;
 }
 
-static int sim_connected(struct rpc_channel *channel)
+int tcp_socket_connected(int fd)
 {
-	const struct link_end *end = end_of(stream_of(channel));
+	const struct link_end *end = end_of(fd);
 
 	if (end->lost)
 		return -ECONNRESET;
 	return end->failed ?: end->up ? 0 : -EINPROGRESS;
 }
 
-static uint64_t sim_unheard(const struct rpc_channel *channel)
+uint64_t tcp_socket_unheard(int fd)
 {
-	const struct link_end *end = end_of(stream_of(channel));
+	const struct link_end *end = end_of(fd);
 
 	return net.cut[end->address] ? world.clock.now - net.cut_since[end->address] : 0;
 }
 
-static uint64_t sim_acknowledged(const struct rpc_channel *channel)
+uint64_t tcp_socket_unacknowledged(int fd)
 {
-	return end_of(stream_of(channel))->delivered;
+	const struct link_end *end = end_of(fd);
+
+	return end->sent - end->delivered;
 }
 
-static uint32_t sim_head_max(const struct rpc_channel *channel)
-{
-	return RPC_REPLY_HEAD_MAX;
-}
-
-static void sim_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
+void tcp_socket_names(int fd, char *local, char *remote, size_t size)
 {
 	snprintf(local, size, "-");
-	snprintf(remote, size, "address %u", end_of(stream_of(channel))->address);
+	snprintf(remote, size, "address %u", end_of(fd)->address);
 }
 
 /* What is on its way does not arrive any more: the server knows of the reset at once. */
-static void sim_close(struct rpc_channel *channel, bool abort)
+void tcp_socket_close(int fd, bool at_once)
 {
-	struct stream *stream = stream_of(channel);
-	struct link_end *end = end_of(stream);
+	struct link_end *end = end_of(fd);
 
 	world_tell("address %u: the client closes", end->address);
 	leave_server(end);
 	end->lost = true;
-	end->stream = NULL;
+	end->fd = -1;
 	release(end);
-	close(stream->fd);
-	stream_free(stream);
-	free(container_of(stream, struct client_stream, stream));
+	close(fd);
 }
 
-const struct rpc_channel_ops rpc_tcp = {
-	.name = "tcp",
-	.open = sim_open,
-	.connected = sim_connected,
-	.poll_fd = stream_poll_fd,
-	.poll_events = stream_poll_events,
-	.head_max = sim_head_max,
-	.begin = stream_begin,
-	.queue = stream_queue,
-	.sent = stream_sent,
-	.flush = stream_flush,
-	.receive = stream_receive,
-	.receiving = stream_receiving,
-	.names = sim_names,
-	.unheard = sim_unheard,
-	.acknowledged = sim_acknowledged,
-	.close = sim_close,
-};
-
-bool network_is_readable(void)
+bool network_is_read(void)
 {
+	bool reads = net.reads;
+
+	net.reads = false;
 	for (uint32_t i = 0; i < net.count; i++)
-		if (net.ends[i]->stream && net.ends[i]->inbox_length)
+		if (reads && net.ends[i]->fd >= 0 && net.ends[i]->inbox_length)
 			return true;
 	return false;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * network.h - simulated connections in the place of TCP's: rpc_tcp is defined here, over the
- * engine's own stream.c and record.c. Bytes arrive late and in pieces, connections are reset in the
- * middle of a record, addresses are out of reach for a while.
+ * network.h - simulated sockets in the place of TCP's: send(2) and its like, and the functions of
+ * the engine's tcp_connect.h and tcp_socket.h, are defined here, below its own channels. Bytes
+ * arrive late and in pieces, connections are reset in the middle of a record, addresses are out of
+ * reach for a while.
  */
 #pragma once
 
@@ -26,6 +27,7 @@ struct network_server {
 struct network_terms {
 	uint64_t latency;  /* nanoseconds, one way, at most */
 	uint64_t reset_in; /* one in so many deliveries resets the connection; 0: none does */
+	uint64_t window;   /* bytes on their way to the server, at most; 0: 256 KiB */
 };
 
 /* Addresses are numbers from 0, each with a port of its own: 1 + its number. */
@@ -44,14 +46,16 @@ void network_cut(uint32_t address, bool cut);
 /* From now on nothing fails any more, and all is fast. */
 void network_heal(void);
 
-/* Bytes have reached a client that it has not read. */
-bool network_is_readable(void);
+/* A client has read since this was asked last, and there is more. */
+bool network_is_read(void);
 
 /* Sends bytes to the client. */
 void network_send(struct link_end *end, const void *bytes, size_t length);
 
 /* The server ends the connection, and `end` with it. */
 void network_reset(struct link_end *end);
+/* The same, once the client has read what was sent. */
+void network_finish(struct link_end *end);
 
 /* What the server keeps of a connection. */
 void **network_context(struct link_end *end);
