@@ -13,6 +13,7 @@
 #include "paths.h"
 #include "security.h"
 #include "server.h"
+#include "tls_server.h"
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 
@@ -147,7 +148,7 @@ static bool open_all(const struct server_terms *fails)
 	const struct job_terms *terms = &sim_job.terms;
 	bool opens;
 
-	network_begin(&quiet, &server_network);
+	network_begin(&quiet, &tls_network);
 	server_begin(&well);
 	fill_td(&sim_job.td, terms);
 	fill_engine(terms);
@@ -291,6 +292,7 @@ static void run_ios(uint32_t count, uint64_t cut_in)
 	sim_job.healed_at = world.clock.now;
 	network_heal();
 	server_heal();
+	tls_server_heal();
 	kdc_heal();
 	job_finish();
 	if (!*world.violation)
@@ -369,13 +371,15 @@ static void tell_terms(uint64_t seed, const struct job_terms *terms)
 		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
 		   terms->trunks ? ", one session" : "", services[terms->service] ?: "",
 		   terms->shares ? ", one context" : "");
+	if (terms->tls)
+		world_tell("TLS over paths %#x%s", terms->tls, terms->mutual ? ", mutual" : "");
 }
 
 uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 {
 	struct network_terms network;
 	struct server_terms terms;
-	struct security_terms security = security_choose(seed);
+	struct security_terms security;
 	uint64_t cut_in;
 
 	world_begin(seed, trace);
@@ -383,10 +387,15 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	terms = server_terms();
 	cut_in = rarely(2000);
 	sim_job.terms = job_terms(&terms);
+	security = security_choose(seed, sim_job.terms.path_count);
 	sim_job.terms.service = security.contexts.service;
 	sim_job.terms.changes = security.contexts.change_in;
 	sim_job.terms.shares = security.contexts.shared;
 	terms.gss = security.contexts;
+	network.window = security.tls.window;
+	sim_job.terms.tls = security.tls.paths;
+	sim_job.terms.mutual = security.tls.mutual;
+	tls_server_begin(&security.tls);
 	security_begin(&security.kdc);
 	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;
 	sim_job.ended = sim_job.healed_at = 0;
@@ -398,6 +407,7 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	network_fail(&network);
 	server.terms = terms;
 	kdc.terms = security.kdc;
+	tls_server_fail(&security.tls);
 	if (!*world.violation)
 		run_ios(count, cut_in);
 	close_all();

@@ -186,6 +186,33 @@ MUTANTS = [
         "	return !tail.bad && verify_mic(gss, gss->earlier, parts, 3, mic, mic_length) &&",
         "	return !tail.bad &&",
     ),
+    Mutant(
+        "TLS: where STARTTLS is not offered, calls go in clear", "transport/tls.c",
+        "		return -ECONNABORTED;\n	}\n	enter(tls, STAGE_HANDSHAKE);",
+        "		static const struct stream_io clear = {stream_send, stream_recv};\n"
+        "		tls->stream.io = &clear;\n		enter(tls, STAGE_UP);\n"
+        "		return 0;\n	}\n	enter(tls, STAGE_HANDSHAKE);",
+    ),
+    Mutant(
+        "TLS: the server's certificate is not verified", "transport/tls_session.c",
+        "	gnutls_session_set_verify_cert(session->gnutls, name, 0);\n", "",
+    ),
+    Mutant(
+        "TLS: a server need not ask for the client's certificate", "transport/tls_session.c",
+        "	if (!session->mutual ||", "	if (true ||",
+    ),
+    Mutant(
+        "TLS: the end of a connection is not noticed", "transport/tls_session.c",
+        "	if (!length && !session->ended) {", "	if (!length) {",
+    ),
+    Mutant(
+        "TLS: keys serve for ever", "transport/tls_session.c",
+        "	return most >= RECORDS_MAX ?", "	return TLS_FRESH;\n	return most >= RECORDS_MAX ?",
+    ),
+    Mutant(
+        "TLS: what is encrypted is encrypted again", "transport/tls_session.c",
+        "	if (!error && !session->taken)", "	if (!error)",
+    ),
 ]  # fmt: skip
 
 

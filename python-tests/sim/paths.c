@@ -10,6 +10,7 @@
 #include "nfs/entries.h"
 #include "nfs/handle.h"
 #include "nfs/names.h"
+#include "nfs/path_tls.h"
 #include "nfs/version.h"
 #include "server.h"
 #include "wire/rpcsec_gss.h"
@@ -33,6 +34,15 @@ static enum path_sec sec_of(const struct job_terms *terms)
 	return terms->service ? secs[terms->service] : SEC_SYS;
 }
 
+static void set_tls(struct path_config *config, const struct job_terms *terms)
+{
+	static char name[] = "server";
+
+	config->xprtsec = terms->mutual ? XPRTSEC_MTLS : XPRTSEC_TLS;
+	config->ktls = KTLS_OFF;
+	config->tls_name = name;
+}
+
 static struct path *new_path(uint32_t number, const struct job_terms *terms)
 {
 	struct path *path = calloc(1, sizeof(*path));
@@ -51,6 +61,8 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->config.shares_context = terms->shares;
 	path->config.rsize = path->config.wsize = 64 << 10;
 	path->config.remote_length = sizeof(*remote);
+	if (terms->tls >> number & 1)
+		set_tls(&path->config, terms);
 	remote->sin_family = AF_INET;
 	path->job = (struct path_job){
 		.file_count = 1,
@@ -65,6 +77,8 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->directory = -1;
 	path->files = calloc(1, sizeof(*path->files));
 	path->files[0].name = strdup("file");
+	if (path_tls_open(path))
+		abort();
 	return path;
 }
 
@@ -132,6 +146,7 @@ static void close_path(struct path *path)
 	if (path->state)
 		path->version->teardown(path);
 	path_close_names(path);
+	path_tls_close(path);
 	free(path->config.export);
 	free(path->config.label);
 	entries_close(path->files[0].entries);

@@ -42,7 +42,7 @@ static LIST_HEAD(, member) members;
 
 /* --- the job's terms --- */
 
-/* Apart from the world's chance: jobs without Kerberos are what they would be without this. */
+/* Apart from the world's chance: jobs without it are what they would be without this. */
 static uint64_t choose(uint64_t *chance, uint64_t range)
 {
 	*chance = token_key(*chance, 0x9e3779b97f4a7c15ull);
@@ -54,15 +54,38 @@ static uint64_t rarely(uint64_t *chance, uint64_t least, uint64_t most)
 	return choose(chance, 2) ? 0 : least + choose(chance, most);
 }
 
-struct security_terms security_choose(uint64_t seed)
+static struct tls_faults choose_tls(uint64_t chance, uint32_t path_count)
+{
+	struct tls_faults faults = {0};
+
+#ifdef HAVE_TLS
+	if (choose(&chance, 5))
+		return faults;
+	faults = (struct tls_faults){
+		.paths = 1 + (uint32_t)choose(&chance, (1u << path_count) - 1),
+		.mutual = choose(&chance, 2),
+		.window = rarely(&chance, 512, 8 << 10),
+		.worn = rarely(&chance, 50, 500),
+		.turn_in = rarely(&chance, 5, 50),
+		.shake_in = rarely(&chance, 3, 20),
+		.forge_in = rarely(&chance, 50, 1000),
+		.end_in = rarely(&chance, 50, 1000),
+		.update_in = rarely(&chance, 1, 50),
+	};
+#endif
+	return faults;
+}
+
+struct security_terms security_choose(uint64_t seed, uint32_t path_count)
 {
 	static const uint32_t windows[] = {1, 5, 32, 128, 256, 1024};
-	struct security_terms terms;
+	struct security_terms terms = {.tls = choose_tls(~seed, path_count)};
 	uint64_t chance = seed;
 
 	if (choose(&chance, 3))
-		return (struct security_terms){0};
+		return terms;
 	terms = (struct security_terms){
+		.tls = terms.tls,
 		.contexts =
 			{
 				.service = GSS_SERVICE_NONE + (uint32_t)choose(&chance, 3),

@@ -2,7 +2,7 @@
 /*
  * security.h - a simulated job's Kerberos: the engine's RPCSEC_GSS for each client, or for those
  * that share a context, by the mechanism in mechanism.h. What it promises is checked for each
- * number, context and reply.
+ * number, context and reply. TLS, which is tls_server.h's, is chosen here as well.
  */
 #pragma once
 
@@ -11,13 +11,16 @@
 
 #include "contexts.h"
 #include "mechanism.h"
+#include "tls_server.h"
 
-/* Chosen by a seed for its job, which has none in two of three. */
+/* Chosen by a seed for its job, which has no Kerberos in two of three, and no TLS in four of five.
+ */
 struct security_terms {
 	struct contexts_terms contexts;
 	struct kdc_terms kdc;
+	struct tls_faults tls;
 };
-struct security_terms security_choose(uint64_t seed);
+struct security_terms security_choose(uint64_t seed, uint32_t path_count);
 
 void security_begin(const struct kdc_terms *terms);
 /* All clients are gone: they have given back what was theirs. */

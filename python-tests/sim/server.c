@@ -9,6 +9,7 @@
 #include "metadata3.h"
 #include "nfs/nfs3.h"
 #include "security.h"
+#include "tls_server.h"
 #include "util.h"
 #include "wire/record.h"
 #include "world.h"
@@ -81,6 +82,7 @@ static void crash(void)
 	cache.count = 0;
 	server4_restart();
 	contexts_restart();
+	tls_server_restart();
 	server.verifier = world_random(UINT64_MAX);
 	server.up = false;
 	network_listen(false);
@@ -132,7 +134,7 @@ static void send_reply(void *context)
 	if (reply->slot)
 		server4_end_reply(reply->slot, reply->use, reply->end);
 	if (reply->end)
-		network_send(reply->end, reply->bytes, length);
+		tls_server_send(reply->end, reply->bytes, length);
 	forget_reply(reply);
 }
 
