@@ -180,9 +180,11 @@ class ConnectionStats(_Line):
     rtt_p50_us: float = 0.0
     rtt_p99_us: float = 0.0
     wait_mean_us: float = 0.0
+    wait_p50_us: float = 0.0
     wait_p99_us: float = 0.0
     wait_max_us: float = 0.0
     lag_mean_us: float = 0.0
+    lag_p50_us: float = 0.0
     lag_p99_us: float = 0.0
     lag_max_us: float = 0.0
 
