@@ -218,3 +218,15 @@ def test_verifiers_are_kept_per_path(client: Client, four: ScriptedServer) -> No
 
     four.hooks.append(own_verifier)
     undisturbed(client(four, spread="roundrobin", fsync=4))
+
+
+def test_a_loss_names_its_path(client: Client, four: ScriptedServer) -> None:
+    def forget(call: Call) -> Answer | None:
+        lost = call.procedure is Nfs.COMMIT and call.server[0] == "127.0.0.3"
+        return Answer(verifier=b"another!") if lost else None
+
+    four.hooks.append(forget)
+    result = client(four, spread="roundrobin")
+    lost = f'127.0.0.3:{four.nfs_port}:/export: 16384 bytes of "f" may be lost'
+    failed(result, lost, error=errno.EIO)
+    assert result.messages.count("may be lost") == 1
