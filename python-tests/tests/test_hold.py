@@ -220,6 +220,7 @@ class Server:
 
     def settle(self) -> None:
         """COMMIT on both nodes, and write again until nothing is lost."""
+        self.hold.begin_commit()
         for path in (0, 1):
             self.commit(path)
         while self.hold.lost:
