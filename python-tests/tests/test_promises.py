@@ -528,7 +528,7 @@ _HALF = r"""
 #include <errno.h>
 #include <liburing.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <time.h>
 
 static int cancelled;
 
@@ -552,7 +552,7 @@ int io_uring_submit(struct io_uring *ring)
 int io_uring_wait_cqe_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
                               struct __kernel_timespec *slice)
 {
-    usleep(100000);
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     return -ETIME;
 }
 
