@@ -54,6 +54,8 @@ class User:
     def __init__(self, found: Mapping[str, str], fio: FioRunner):
         self._found, self._fio, self.finish = found, fio, fio.finish
         given = dict(parse_qsl(urlsplit(found["POOL"].split(",")[0]).query))
+        profile = Path(given["keytab"]).with_name("kdc.conf")
+        self._administrator = {**found, "KRB5_KDC_PROFILE": str(profile)}
         self._tls = {name: word for name, word in given.items() if name.startswith("tls_")}
         self._kerberos = {name: given[name] for name in ("keytab", "principal")}
 
@@ -69,7 +71,7 @@ class User:
 
     def administer(self, *words: str) -> None:
         """Change the realm."""
-        run(["kadmin.local", *words], timeout=_SECONDS, env=self._found).check()
+        run(["kadmin.local", *words], timeout=_SECONDS, env=self._administrator).check()
 
     def start_on(self, pool: str, **options: Option) -> FioProcess:
         """Start it on a pool that has all it needs."""
@@ -87,13 +89,13 @@ def _a_mount_reads_it(folder: Path, options: str) -> None:
         assert (folder / _FILE.name).read_bytes() == _FILE.read_bytes()
 
 
-def test_what_a_command_of_lab_kernel_finds(user: User, tmp_path: Path) -> None:
-    """A pool that asks for the flavors that were given; a mount with them may write, too."""
 def _worked(stat: Path) -> int:
     """Return the microseconds that a cgroup's cpu.stat tells: a short run is less than a tick."""
     return int(stat.read_text().split()[1])
 
 
+def test_what_a_command_of_lab_kernel_finds(user: User, tmp_path: Path) -> None:
+    """A pool that asks for the flavors that were given; a mount with them may write, too."""
     stat = kernel_server.cpu_stat()
     before = _worked(stat)
     with user.start_on("one", size="2m") as process:

@@ -39,7 +39,7 @@ def secured(sec: str, xprtsec: str, folder: Path) -> Iterator[dict[str, str]]:
         if sec != "sys":
             kdc = undo.enter_context(kernel_kerberos(Kerberos(sec), folder / "kdc"))
             asked |= {"keytab": str(kdc.keytab), "principal": kdc.principal}
-            variables = kdc.admin
+            variables = kdc.environment
             takes += KERBEROS_FLAVORS
         if xprtsec != "none":
             (folder / "tls").mkdir()
