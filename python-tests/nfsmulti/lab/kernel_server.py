@@ -79,8 +79,9 @@ def cpu_stat() -> Path:
     group = _CGROUPS / "nfsd"
     group.mkdir(exist_ok=True)
     for process in psutil.process_iter(["name"]):
-        if process.name() == "nfsd":
-            (group / "cgroup.procs").write_text(str(process.pid))
+        if process.info["name"] == "nfsd":
+            with contextlib.suppress(ProcessLookupError):  # it may have ended
+                (group / "cgroup.procs").write_text(str(process.pid))
     return group / "cpu.stat"
 
 
