@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ from run_helpers import made_record, own_cells, run_one
 
 from nfsmulti.fiorun import FioReport
 from nfsmulti.lab import guest, kernel_server
-from nfsmulti.run import watch
+from nfsmulti.run import start, watch
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.watch import Sample, Watch
 from nfsmulti.scenario import Scale
+from nfsmulti.stories import SCENARIOS
 
 
 def _report(*milliseconds: int) -> FioReport:
@@ -133,10 +135,21 @@ def test_a_guests_own_server_is_asked_by_its_cgroup(
     monkeypatch.setattr(guest, "inside", lambda: True)
     assert not OnPool(other).apart
     assert not OnPool(own, "ssh nas").apart
+    assert OnPool("nfs://[fd02::15]/").apart
     with OnPool(own) as place:
         assert place.ask
         assert Sample.of(place.ask()).busy / watch.TICKS == 2.5
         assert place.client is not watch.local
+
+
+def test_hosts_that_run_the_jobs_are_not_where_it_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest, "inside", lambda: True)
+    dd = SCENARIOS["dd"]
+    plan = replace(made_record(tmp_path, "dd", dd.cells(Scale())).plan, pool="nfs://10.0.2.15/")
+    assert start._place(dd, plan)["apart"]
+    assert "apart" not in start._place(dd, replace(plan, hosts="a"))
 
 
 def test_a_cgroups_work_and_all_work_by_the_clock(

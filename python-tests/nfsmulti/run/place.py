@@ -20,7 +20,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
 from nfsmulti.lab import Lab, LabConfig, Limits, guest, kernel_server
-from nfsmulti.lab.guest import ADDRESSES, EXPORT, Mount
+from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT, Mount
 from nfsmulti.lab.network import Network, batch
 from nfsmulti.machine import versions
 from nfsmulti.paths import COMMAND, write_files
@@ -177,7 +177,8 @@ class OnPool(Target):
     def apart(self) -> bool:
         """Whether its server works on this machine, and is told apart: the guest's own."""
         hosts = {urlsplit(url).hostname for url in self._urls}
-        return not self.ask and guest.inside() and bool(hosts) and hosts <= {*ADDRESSES}
+        own = {*ADDRESSES, ADDRESS6}
+        return not self.ask and guest.inside() and bool(hosts) and hosts <= own
 
     @property
     def offers(self) -> OwnPool:
