@@ -481,6 +481,25 @@ def test_bad_mounts() -> None:
             Mount.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "complaint"),
+    [
+        ("vers=4.1,sec=krb5p", {"xprtsec": "tls"}, "sec=krb5p needs --sec"),
+        ("vers=3,sec=sys,xprtsec=mtls", {"sec": "krb5"}, "xprtsec=mtls needs --xprtsec"),
+        ("sec=krb5,address=fd02::15", {"sec": "krb5"}, "sec=krb5 has no key for fd02::15"),
+        ("xprtsec=tls,address=fd02::15", {"xprtsec": "tls"}, "xprtsec=tls has no key for fd02::15"),
+    ],
+)
+def test_mounts_ask_for_what_the_server_has(
+    text: str, options: dict[str, Any], complaint: str
+) -> None:
+    mount = Mount.parse(f"/mnt/a={text}")
+    with pytest.raises(HarnessError, match=f"^--mount=/mnt/a: {complaint}$"):
+        GuestConfig(mounts=(mount,), **options)
+    clear = Mount.parse("/mnt/a=sec=sys,xprtsec=none,address=fd02::15")
+    assert GuestConfig(mounts=(clear,), **options).mounts == (clear,)
+
+
 def test_refusal_of_an_option() -> None:
     done = _lab(f"--results={__file__}", "--", "true")
     assert done.status == 1

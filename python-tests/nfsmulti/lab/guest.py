@@ -144,6 +144,20 @@ class GuestConfig:
             raise HarnessError("--guest uml: Debian's user-mode kernel has no --network")
         if self.kind is Kind.UML and self.secured:
             raise HarnessError("--guest uml: --sec and --xprtsec are for QEMU's guest")
+        for mount in self.mounts:
+            self._check_security(mount)
+
+    def _check_security(self, mount: Mount) -> None:
+        """Refuse a mount whose flavor this server does not have, or not at its address."""
+        has = {"sec": self.sec != "sys", "xprtsec": self.xprtsec != "none"}
+        for word in mount.options:
+            name, _, flavor = word.partition("=")
+            if name not in has or flavor in ("sys", "none"):
+                continue
+            if not has[name]:
+                raise HarnessError(f"--mount={mount.folder}: {word} needs --{name}")
+            if mount.address == ADDRESS6:
+                raise HarnessError(f"--mount={mount.folder}: {word} has no key for {ADDRESS6}")
 
     @property
     def secured(self) -> bool:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kerberos and TLS in the guest while a command runs there: `python -m` this SEC XPRTSEC COMMAND.
 
-Its server takes all flavors, and programs of its own serve mounts. Keys lie in the guest's memory.
+Its server takes sys, and all flavors of what is asked for, for which programs of its own serve
+mounts. Keys lie in the guest's memory.
 """
 
 from __future__ import annotations
