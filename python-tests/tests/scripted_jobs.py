@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fio with the engine against scripted servers: how runs are made, and what is expected of them.
 
-Nearly all of a run's time is waiting. The runs that a table describes are made a few at a time, a
-server for each; the tests then look at what each has left. A server is a thread of pytest and may
-answer late on a busy machine: jobs have a short timeo only where it is silence that they meet.
+Nearly all of a run's time is waiting, and little is a processor's: so the runs that a table
+describes are made eight at a time, a server for each; the tests then look at what each has left. A
+server is a thread of pytest and may answer late on a busy machine: jobs have a short timeo only
+where it is silence that they meet.
 """
 
 from __future__ import annotations
