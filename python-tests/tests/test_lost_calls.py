@@ -174,9 +174,10 @@ def test_soft_gives_up(client: Client, server: ScriptedServer, timeo: int, retra
 def test_patience_asked_for_is_no_silence(client: Client, server: ScriptedServer) -> None:
     """A soft mount gives up a server that does not answer, not one that says: later.
 
-    It does so for 3.1 s in all, where 3 s of silence would be too long.
+    It does so for 3.1 s in all, where 3 s of silence would be too long, and then takes its time.
     """
     server.hooks.append(on(Nfs.WRITE, Answer(status=Status.JUKEBOX), first=5))
+    server.hooks.append(on(Nfs.WRITE, Answer(delay=0.5), nth=6))
     undisturbed(client(server, timeo=30, retrans=0, soft=1, iodepth=1))
 
 
