@@ -194,6 +194,10 @@ MUTANTS = [
         "		return 0;\n	}\n	enter(tls, STAGE_HANDSHAKE);",
     ),
     Mutant(
+        "TLS: hands are not shaken", "transport/tls.c",
+        "	enter(tls, STAGE_HANDSHAKE);", "	enter(tls, STAGE_NULL);",
+    ),
+    Mutant(
         "TLS: the server's certificate is not verified", "transport/tls_session.c",
         "	gnutls_session_set_verify_cert(session->gnutls, name, 0);\n", "",
     ),

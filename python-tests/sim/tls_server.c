@@ -179,6 +179,13 @@ static void answer_probe(struct tls_end *one, uint32_t xid)
 	one->stage = GREETED;
 }
 
+/* NULL, with an empty AUTH_TLS and no verifier (RFC 9289, 4.1). */
+static bool is_probe(const uint32_t *words)
+{
+	return words[0] == htobe32(RECORD_LAST_FRAGMENT | (NULL_CALL_SIZE - MARK)) && !words[6] &&
+	       words[7] == htobe32(AUTH_TLS) && !words[8] && !words[9] && !words[10];
+}
+
 /* All that comes in clear; returns how much of it was taken. */
 static size_t take_clear(struct tls_end *one, const uint8_t *bytes, size_t length)
 {
@@ -192,8 +199,7 @@ static size_t take_clear(struct tls_end *one, const uint8_t *bytes, size_t lengt
 		return part;
 	incoming->have = 0;
 	memcpy(words, incoming->bytes, sizeof(words));
-	if (words[0] != htobe32(RECORD_LAST_FRAGMENT | (NULL_CALL_SIZE - MARK)) || words[6] ||
-	    words[7] != htobe32(AUTH_TLS))
+	if (!is_probe(words))
 		world_violated("a call goes in clear to address %u, which is to be over TLS",
 			       network_address(one->end));
 	turn_by_chance();
@@ -258,6 +264,8 @@ static void take_record(struct tls_end *one)
 		finish_handshake(one, &finished);
 		return;
 	case TLS_DATA:
+		if (one->stage != SHAKEN)
+			world_violated("a call comes before hands are shaken");
 		if (tls.faults.mutual && !one->hello.asks)
 			world_violated("a call goes to a server that asks for no certificate");
 		server_network.received(one->end, record.bytes, record.length);
