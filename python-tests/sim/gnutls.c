@@ -28,7 +28,7 @@ struct gnutls_session_int {
 
 	struct tls_hello hello; /* the client's, and then the server's */
 	struct tls_finished finished;
-	bool greeted, verifies, over;
+	bool greeted, verifies, forced, over;
 	unsigned int status; /* of the server's certificate */
 	struct tls_keys in, out;
 	struct tls_incoming incoming;
@@ -40,7 +40,10 @@ struct gnutls_session_int {
 int gnutls_init(gnutls_session_t *session, unsigned int flags)
 {
 	*session = calloc(1, sizeof(**session));
-	return *session ? 0 : GNUTLS_E_MEMORY_ERROR;
+	if (!*session)
+		return GNUTLS_E_MEMORY_ERROR;
+	(*session)->forced = flags & GNUTLS_FORCE_CLIENT_CERT;
+	return 0;
 }
 
 void gnutls_deinit(gnutls_session_t session)
@@ -176,7 +179,8 @@ int gnutls_handshake(gnutls_session_t session)
 	session->out = (struct tls_keys){token_client_key(key), 0};
 	if (session->hello.wrong && session->verifies)
 		return refuse(session);
-	session->finished.certificate = session->hello.asks;
+	/* The server says that it trusts somebody else. */
+	session->finished.certificate = session->hello.asks && session->forced;
 	return put(session, TLS_FINISHED, &session->finished, sizeof(session->finished));
 }
 
@@ -266,7 +270,7 @@ const gnutls_datum_t *gnutls_certificate_get_ours(gnutls_session_t session)
 {
 	static const gnutls_datum_t certificate;
 
-	return &certificate;
+	return session->finished.certificate ? &certificate : NULL;
 }
 
 gnutls_cipher_algorithm_t gnutls_cipher_get(gnutls_session_t session)

@@ -206,6 +206,11 @@ MUTANTS = [
         "	if (!session->mutual ||", "	if (true ||",
     ),
     Mutant(
+        "TLS: the client's certificate goes only to a server that trusts its authority",
+        "transport/tls_session.c",
+        " |\n		GNUTLS_FORCE_CLIENT_CERT;", ";",
+    ),
+    Mutant(
         "TLS: the end of a connection is not noticed", "transport/tls_session.c",
         "	if (!length && !session->ended) {", "	if (!length) {",
     ),
