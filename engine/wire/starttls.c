@@ -5,7 +5,7 @@
 
 #include "wire/record.h"
 
-enum { MARK = 4, AUTH_TLS = 7, NULL_PROCEDURE = 0 };
+enum { MARK = 4, XID = 4, AUTH_TLS = 7, NULL_PROCEDURE = 0 };
 static const uint8_t word[] = {'S', 'T', 'A', 'R', 'T', 'T', 'L', 'S'};
 
 void null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint32_t version,
@@ -26,10 +26,11 @@ int null_call_space(struct null_call *null, struct iovec *space)
 
 	if (null->have >= MARK) {
 		memcpy(&mark, null->reply, MARK);
-		length += be32toh(mark) & ~RECORD_LAST_FRAGMENT;
+		mark = be32toh(mark) ^ RECORD_LAST_FRAGMENT; /* not the last: too long */
+		if (mark > NULL_REPLY_MAX - MARK)
+			return -EPROTO;
+		length += mark;
 	}
-	if (length > NULL_REPLY_MAX)
-		return -EPROTO;
 	*space = (struct iovec){null->reply + null->have, length - null->have};
 	return 0;
 }
@@ -37,9 +38,12 @@ int null_call_space(struct null_call *null, struct iovec *space)
 int null_call_decode(const struct null_call *null, struct rpc_reply_header *reply)
 {
 	struct xdr_in in = {null->reply + MARK, null->reply + null->have, false};
+	const uint8_t *xid = null->call + MARK;
 
 	rpc_decode_reply(&in, reply);
-	return in.bad || reply->verdict == RPC_NOT_A_REPLY ? -EPROTO : 0;
+	if (in.bad || reply->verdict == RPC_NOT_A_REPLY || memcmp(xid, null->reply + MARK, XID))
+		return -EPROTO;
+	return 0;
 }
 
 bool starttls_offered(const struct rpc_reply_header *reply)

@@ -25,11 +25,11 @@ void null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint
 
 /*
  * Where the rest of the reply belongs, as far as is known, of which null->have is there; empty:
- * there is no rest. 0, or -EPROTO: it is longer than a reply to NULL can be.
+ * there is no rest. 0, or -EPROTO: it is longer than a reply to NULL can be, or in fragments.
  */
 int null_call_space(struct null_call *null, struct iovec *space);
 
-/* Reads a reply that is there. 0, or -EPROTO: it is none. */
+/* Reads a reply that is there. 0, or -EPROTO: it is none, or none to this call. */
 int null_call_decode(const struct null_call *null, struct rpc_reply_header *reply);
 
 /* True where the reply to a probe says that TLS may begin. */

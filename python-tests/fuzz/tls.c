@@ -17,6 +17,7 @@
 #include "wire/starttls.h"
 
 enum form { PROBE, RECORD, WITHOUT_TYPE, OTHER_LEVEL, OTHER_KIND, NONE, FORMS };
+enum { MARK = 4, XID = 0x01020304 };
 enum { CHOICE = 2, ALERT = 21, HANDSHAKE = 22 };
 
 static struct record {
@@ -111,10 +112,13 @@ static void read_reply(const uint8_t *data, size_t size, uint8_t part)
 	struct null_call *null = malloc(sizeof(*null));
 	struct rpc_reply_header reply;
 
-	null_call_init(null, 0, 100003, 4, true);
+	null_call_init(null, XID, 100003, 4, true);
 	if (!receive(null, data, size, part) && !null_call_decode(null, &reply) &&
-	    starttls_offered(&reply))
+	    starttls_offered(&reply)) {
+		expect(*null->reply == 0x80); /* the last fragment, and a short one */
+		expect(!memcmp(null->reply + MARK, null->call + MARK, MARK));
 		expect(memmem(null->reply, null->have, "STARTTLS", strlen("STARTTLS")));
+	}
 	free(null);
 }
 

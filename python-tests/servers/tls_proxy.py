@@ -43,6 +43,8 @@ class Fault(Enum):
     WITHOUT_WORD = auto()  # the probe is answered, as by NULL, without STARTTLS
     CLOSED = auto()  # at the probe
     SILENT = auto()  # at the probe
+    OTHER_XID = auto()  # in the answer to the probe
+    FRAGMENT = auto()  # that answer is not the last one of its record
     TLS_1_2 = auto()
     CUT = auto()  # the handshake
 
@@ -167,6 +169,8 @@ class TlsProxy(Listening):
                 self._pump_from(client, marked(call))
             return
         self.probes += 1
+        if fault is Fault.OTHER_XID:
+            xid ^= 1
         if fault is Fault.DENIED:
             reply = xdr(xid, _REPLY, _DENIED, _AUTH_ERROR, _REJECTEDCRED)
         elif fault is Fault.WITHOUT_WORD:
@@ -175,7 +179,9 @@ class TlsProxy(Listening):
             reply = xdr(xid, _REPLY, _ACCEPTED, AUTH_NONE, STARTTLS, 0)
         if fault is Fault.CLOSED:
             return
-        if fault is not Fault.SILENT:
+        if fault is Fault.FRAGMENT:
+            client.sendall(xdr(len(reply)) + reply)
+        elif fault is not Fault.SILENT:
             client.sendall(marked(reply))
         if fault in (Fault.DENIED, Fault.WITHOUT_WORD, Fault.SILENT):
             while data := client.recv(_CHUNK):

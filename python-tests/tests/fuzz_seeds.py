@@ -277,6 +277,7 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     "tls": (
         *(_said(_PROBE, part, _OFFER) for part in (1, 7, 255)),
         _said(_PROBE, 255, _OFFER[:-2]),
+        _said(_PROBE, 255, b"\0" + _OFFER[1:]),
         _said(_PROBE, 255, record(message(_XID, accepted(AcceptStat.SUCCESS)))),
         _said(_PROBE, 255, record(message(_XID, denied(AuthStat.TOOWEAK)))),
         *(_said(_PROBE, 255, mark(length) + bytes(512)) for length in (0, 508, 509, 0x7FFFFFFF)),

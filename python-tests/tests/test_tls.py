@@ -602,6 +602,8 @@ def test_a_server_that_the_kernel_is_not_for(
         (Fault.WITHOUT_WORD, "the server offers no TLS (it answers the probe without STARTTLS)"),
         (Fault.CLOSED, "the server closes the connection at the probe for TLS: turn TLS on there"),
         (Fault.SILENT, "no answer to the probe for TLS: does the server offer it?"),
+        (Fault.OTHER_XID, "no answer to the probe for TLS: does the server offer it?"),
+        (Fault.FRAGMENT, "no answer to the probe for TLS: does the server offer it?"),
         (Fault.TLS_1_2, f'{_ALERT} "Error in protocol version": it does not speak TLS 1.3'),
         (Fault.CUT, "the server did not finish the TLS handshake"),
     ],
