@@ -8,8 +8,8 @@
  * internal.h says which file does what.
  *
  * It knows no path, job or export: what it is to do is set by its owner, time is its owner's clock,
- * and what happens is told by events. Nothing here blocks but client_reap() with `wait`. A negative
- * errno is meant for a connection, a positive one for an I/O.
+ * and what happens is told by events. Nothing here blocks but client_reap() with `wait`, and
+ * client_take_leave(). A negative errno is meant for a connection, a positive one for an I/O.
  */
 #pragma once
 
@@ -63,8 +63,9 @@ struct rpc_client {
 	struct call *setup; /* what comes before I/O waits for this call, which stands in no list */
 	int setup_error; /* it has failed, which was told: the channel is to go; a negative errno */
 	int lost;	 /* what the latest channel was lost by; a negative errno */
-	uint32_t setup_denials; /* contexts in a row, over this channel, that it was denied by */
-	uint64_t setup_at;	/* when the next may go out: the server asks to wait */
+	/* Contexts that it was denied by, over this channel, since that was last prepared. */
+	uint32_t setup_denials;
+	uint64_t setup_at;	    /* when the next may go out: the server asks to wait */
 	struct rpc_request context; /* it asks for the credentials' context */
 	uint64_t context_awaited;   /* since when that takes its time; 0: it does not */
 	bool context_asked;	    /* the server is to answer another client, which shares it */
@@ -115,7 +116,8 @@ void client_request(struct rpc_client *rpc, struct rpc_request *request);
 /* Sends what was submitted, as far as that can be done without waiting. */
 void client_flush(struct rpc_client *rpc);
 
-/* client_reap()'s: the channel is up, and receives; or it is not, and goes on with connecting. */
+/* client_reap()'s halves, for nobody else, with `wait` as it has it: where the channel is up, and
+ * where it is not. */
 void client_receive(struct rpc_client *rpc, bool wait);
 void client_await_link(struct rpc_client *rpc, bool wait);
 

@@ -4,7 +4,7 @@
 
 #include "client/internal.h"
 
-/* Contexts that one call may cost, or what comes before I/O, while others are served by each. */
+/* Contexts that one call may cost, or all that comes before I/O, while each serves others. */
 enum { DENIALS_MAX = 8 };
 
 void client_receive(struct rpc_client *rpc, bool wait)

@@ -30,6 +30,7 @@ enum tls_ktls { KTLS_AUTO, KTLS_ON, KTLS_OFF };
 /* This kernel has TLS. For root it loads its module, where there is one. */
 bool ktls_there(void);
 
+/* Shared by the channels of one path, in one thread; `rekeyed` alone is theirs to write. */
 struct tls_terms {
 	const struct tls_credentials *credentials;
 	enum tls_ktls ktls;

@@ -32,8 +32,9 @@ enum {
 static const uint64_t RECORDS_WORN = 1 << 24, RECORDS_MAX = (1 << 24) + (1 << 22);
 
 /*
- * The kernel tells its records by system calls, and its keys along with them: it is asked when as
- * many bytes have been moved as there may be records until RECORDS_WORN, or as these at the least.
+ * The kernel tells its records by system calls, and its keys along with them. A record has a byte
+ * at least: it is asked again when as many bytes have been moved as records are left until
+ * RECORDS_WORN; near the end, after so many bytes.
  */
 static const uint64_t ASKED_AFTER = 1 << 18;
 

@@ -102,7 +102,7 @@ struct rpc_channel_ops {
 	/*
 	 * Room for one call's head, of RPC_HEAD_MAX bytes at least; false where the channel holds
 	 * as much unsent as it can: flush() first; or where the server takes no more calls for now:
-	 * receive() first.
+	 * receive() first; or where it is spent(): never again.
 	 */
 	bool (*begin)(struct rpc_channel *channel, struct xdr_out *head);
 
@@ -119,8 +119,8 @@ struct rpc_channel_ops {
 	int (*flush)(struct rpc_channel *channel);
 
 	/*
-	 * True where it takes no more calls, and never will: it is to go once nothing is awaited
-	 * over it. The reason is in terms->why then. NULL: it always does.
+	 * True where it takes no more calls, and never will, with the reason in terms->why: the
+	 * owner closes it once no answer is awaited over it. NULL: it never comes to that.
 	 */
 	bool (*spent)(const struct rpc_channel *channel);
 

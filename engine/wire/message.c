@@ -105,7 +105,6 @@ int rpc_verdict_errno(const struct rpc_reply_header *header)
 }
 
 /* RFC 5531, 9: auth_stat */
-/* RFC 5531, 9: auth_stat */
 const char *rpc_auth_stat_name(uint32_t stat)
 {
 	static const char *const names[] = {
