@@ -9,6 +9,7 @@
 #include "nfs/meta_io.h"
 #include "nfs/path.h"
 #include "nfs/path_credentials.h"
+#include "wire/gss_context.h"
 
 #define tell(rpc, format, ...) \
 	(path_of(rpc)->job.log("%s: " format, path_of(rpc)->config.label, ##__VA_ARGS__))
@@ -127,7 +128,7 @@ static const char *remedy(const struct rpc_client *rpc)
 {
 	struct gss_context **shared = path_shared_context(rpc);
 
-	return shared && *shared && is_unknown_context(&rpc->reply.header)
+	return shared && *shared && (*shared)->users > 1 && is_unknown_context(&rpc->reply.header)
 		       ? "; or try gss_context=connection"
 		       : "";
 }

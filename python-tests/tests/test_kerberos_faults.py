@@ -308,8 +308,9 @@ def test_a_context_is_forgotten(
 def test_contexts_are_forgotten_for_ever(client: Client, proxy: RecordProxy, version: str) -> None:
     proxy.calls = fault = denying()
     fault.times = 1000
-    result = client(version, **VERIFIED)
+    result = client(version, **VERIFIED, gss_context="job")
     refused(result, "does not know the Kerberos context that it has just made", "CREDPROBLEM")
+    assert "gss_context=" not in result.messages  # the only connection shares it with nobody
     assert [line.contexts for line in result.stats] == [4]
 
 
