@@ -181,6 +181,8 @@ static int refuse_early(struct tls *tls)
 	struct iovec span = {&byte, sizeof(byte)};
 	ssize_t length = tls_session_read(&tls->session, &span, 1, false);
 
+	if (!length)
+		return 0; /* it has closed: so the first call finds */
 	if (length < 0 && length != -EAGAIN)
 		return (int)length;
 	snprintf(tls->why, RPC_WHY_MAX,
@@ -342,13 +344,18 @@ static bool tls_begin(struct rpc_channel *channel, struct xdr_out *head)
 	return tls_of(channel)->wear == TLS_FRESH && stream_begin(channel, head);
 }
 
+static void say_worn(const struct tls *tls)
+{
+	snprintf(tls->why, RPC_WHY_MAX, "its TLS keys have served for as many records as they may");
+}
+
 static bool tls_spent(const struct rpc_channel *channel)
 {
 	const struct tls *tls = tls_of(channel);
 
 	if (tls->wear == TLS_FRESH)
 		return false;
-	snprintf(tls->why, RPC_WHY_MAX, "its TLS keys have served for as many records as they may");
+	say_worn(tls);
 	return true;
 }
 
@@ -359,7 +366,7 @@ static int tls_flush(struct rpc_channel *channel)
 	tls->wear = tls_session_wear(&tls->session);
 	if (tls->wear != TLS_USED_UP)
 		return stream_flush(channel);
-	tls_spent(channel);
+	say_worn(tls);
 	return -ECONNABORTED;
 }
 

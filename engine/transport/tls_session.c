@@ -244,20 +244,28 @@ int tls_session_handshake(struct tls_session *session)
 	return session->failed ?: error ?: check_mutual(session);
 }
 
-/* What has been received beyond the handshake the kernel would miss. */
+/* Why the kernel is not to go on; NULL: it may. */
+static const char *unfit_for_kernel(const struct tls_session *session)
+{
+	if (session->limited)
+		return "the server takes shorter TLS records than the kernel makes: use ktls=0";
+	if (tls_session_unsent(session))
+		return "the end of the TLS handshake has not left yet: use ktls=0";
+	return NULL;
+}
+
 int tls_session_to_kernel(struct tls_session *session)
 {
-	int error = -ENOTSUP;
+	const char *unfit = unfit_for_kernel(session);
+	int error;
 
-	if (tls_session_pending(session))
+	if (tls_session_pending(session)) /* what the kernel would miss */
 		return -EBUSY;
-	if (session->limited) {
-		snprintf(session->why, RPC_WHY_MAX,
-			 "the server takes shorter TLS records than the kernel makes: use ktls=0");
+	if (unfit) {
+		snprintf(session->why, RPC_WHY_MAX, "%s", unfit);
 		return -ENOTSUP;
 	}
-	if (!tls_session_unsent(session))
-		error = ktls_begin(session->fd, session->gnutls);
+	error = ktls_begin(session->fd, session->gnutls);
 	if (error)
 		snprintf(session->why, RPC_WHY_MAX,
 			 "the kernel does not take the keys of %s: use ktls=0",

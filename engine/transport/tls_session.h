@@ -60,8 +60,8 @@ int tls_session_handshake(struct tls_session *session);
 /*
  * Hands the session to the kernel, right after the handshake. 0: the socket itself takes and gives
  * bytes in clear from here on, and tls_session_write() and tls_session_read() are not to be used.
- * -ENOTSUP, -ENOTCONN: they are, as ktls_begin() has it; -EBUSY: they are, and there is something
- * to read already. Another negative errno: it has failed.
+ * -ENOTSUP, with `why` filled, and -ENOTCONN: they are, as ktls_begin() has it; -EBUSY: they are,
+ * and there is something to read already. Another negative errno: it has failed.
  */
 int tls_session_to_kernel(struct tls_session *session);
 

@@ -558,20 +558,50 @@ def test_where_the_kernel_cannot(
     refused(client(server, pool=pool(proxy), **trusted(made, 1)), words)
 
 
+# GnuTLS, where the record after the handshake is close_notify.
+_CLOSE_NOTIFY = """
+ssize_t gnutls_record_recv(void *session, void *bytes, size_t length)
+{
+	return 0;
+}
+"""
+# It takes the probe and ClientHello.
+_FULL_SOCKET = """
+ssize_t send(int fd, const void *bytes, size_t length, int flags)
+{
+	static int sent;
+
+	if (sent++ < 2)
+		return ((ssize_t (*)(int, const void *, size_t, int))dlsym(RTLD_NEXT, "send"))(
+			fd, bytes, length, flags);
+	errno = EAGAIN;
+	return -1;
+}
+"""
+
+
 @pytest.mark.parametrize(
-    ("faulty", "words"),
+    ("faulty", "before", "words"),
     [
-        ({"early": FORGED}, "Decryption has failed."),
+        ({"early": FORGED}, "", "Decryption has failed."),
         (
             {"early": FORGED[:3]},
+            "",
             "the server sends more along with its handshake, which the kernel would miss: use",
         ),
         (
+            {"early": FORGED[:3]},
+            _CLOSE_NOTIFY,
+            "the server finished the TLS handshake, and answers no call",
+        ),
+        (
             {"short_records": True},
+            "",
             "the server takes shorter TLS records than the kernel makes: use ktls=0",
         ),
+        ({}, _FULL_SOCKET, "the end of the TLS handshake has not left yet: use ktls=0"),
     ],
-    ids=["record", "part", "limit"],
+    ids=["record", "part", "end", "limit", "unsent"],
 )
 def test_a_server_that_the_kernel_is_not_for(
     engine: Engine,
@@ -581,10 +611,11 @@ def test_a_server_that_the_kernel_is_not_for(
     tmp_path: Path,
     request: pytest.FixtureRequest,
     faulty: dict[str, object],
+    before: str,
     words: str,
 ) -> None:
-    """It sends a record too early, of which GnuTLS may say more, or wants them shorter."""
-    kernel = preloaded(engine, tmp_path, f"#define HAS_TLS 1\n{_KERNEL}")
+    """It sends a record too early, of which GnuTLS may say more, wants them shorter, or is busy."""
+    kernel = preloaded(engine, tmp_path, f"#define HAS_TLS 1\n{_KERNEL}{before}")
     client = Client(kernel, tmp_path, request.node, ScriptedServer.pool)
     for name, value in faulty.items():
         setattr(proxy, name, value)
