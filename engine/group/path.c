@@ -206,7 +206,8 @@ static const char *error_words(const struct path *path)
 /* NFSv3 has no status of its own for calls that should come over TLS. */
 static const char *name_remedy(const struct path *path, const char *words)
 {
-	return path->config.xprtsec == XPRTSEC_NONE && !strcmp(words, "NFS3ERR_ACCES")
+	return path->config.xprtsec == XPRTSEC_NONE && !path->config.rdma &&
+			       !strcmp(words, "NFS3ERR_ACCES")
 		       ? ": may this user do that, over this export? One that wants TLS says the "
 			 "same: xprtsec=tls"
 		       : "";

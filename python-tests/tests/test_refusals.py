@@ -272,6 +272,28 @@ def test_hostile_replies_about_names(hostile_names: Outcomes, name: str) -> None
     assert not server.calls(*DATA)
 
 
+_RDMA_DEVICE = """
+#include <dirent.h>
+#include <dlfcn.h>
+#include <string.h>
+
+DIR *opendir(const char *path)
+{
+	DIR *(*own)(const char *) = (DIR *(*)(const char *))dlsym(RTLD_NEXT, "opendir");
+
+	return own(strcmp(path, "/sys/class/infiniband") ? path : "/sys/class/net");
+}
+"""
+
+
+def test_tls_is_no_remedy_over_rdma(engine: Engine, server: ScriptedServer, tmp_path: Path) -> None:
+    server.hooks.append(on(Nfs.LOOKUP, Answer(status=Status.ACCES)))
+    folder, engine = tmp_path / "fio", preloaded(engine, tmp_path, _RDMA_DEVICE)
+    with start_fio(engine, folder, server.pool(), (), {"proto": "rdma"}) as process:
+        line = refused(process.result(SECONDS))
+    assert line.endswith("NFS3ERR_ACCES")
+
+
 # --- who calls, and from where ---
 
 
