@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/path_client.h"
 
+#include <errno.h>
+
 #include "nfs/log_once.h"
 #include "nfs/path_credentials.h"
 #include "nfs/version.h"
@@ -51,6 +53,10 @@ int path_client_ready(struct rpc_client *rpc)
 {
 	int error = client_ready(rpc);
 
+	if (error == -EKEYEXPIRED) {
+		client_close(rpc); /* the next step opens the next channel */
+		return -EINPROGRESS;
+	}
 	if (error == -EINPROGRESS &&
 	    client_without_context_for(rpc) > path_names_timeout(rpc->server)) {
 		log_no_context(rpc);

@@ -62,7 +62,7 @@ static int leave_kernel(struct tls *tls)
 	snprintf(tls->why, RPC_WHY_MAX,
 		 "the server goes on with other TLS keys, which kTLS does not: %s",
 		 tls->terms->ktls == KTLS_ON ? "ktls=0 does" : "GnuTLS encrypts from now on");
-	return -ECONNABORTED;
+	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
 }
 
 /* By the kernel, whose socket says by an error that there is something beside data. */

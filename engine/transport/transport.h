@@ -87,7 +87,10 @@ struct rpc_channel_ops {
 	/* Begins to connect. Returns 0 with *channel set, or a negative errno, nothing to close. */
 	int (*open)(struct rpc_channel **channel, const struct rpc_terms *terms);
 
-	/* 0: connected, -EINPROGRESS: not yet, another negative errno: failed. */
+	/*
+	 * 0: connected, -EINPROGRESS: not yet, another negative errno: failed. -EKEYEXPIRED, also
+	 * of receive(): failed by what the next channel takes.
+	 */
 	int (*connected)(struct rpc_channel *channel);
 
 	/* What to poll for: the descriptor and POLLIN, POLLOUT. Valid until close(). */

@@ -622,6 +622,80 @@ def test_a_server_that_the_kernel_is_not_for(
     refused(client(server, pool=pool(proxy), **trusted(made, 1)), words)
 
 
+# It takes the first keys; the server changes them at once.
+_REKEYED = """\
+#include <dlfcn.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+enum { SOL_TLS_ = 282, GET_RECORD_TYPE = 2, HANDSHAKE = 22, KEY_UPDATE = 24 };
+static int rekeyed = -1;
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+	typedef int function(int, int, int, const void *, socklen_t);
+	struct sockaddr_storage peer;
+	socklen_t size = sizeof(peer);
+
+	if (level == IPPROTO_TCP && name == TCP_ULP)
+		return getpeername(fd, (struct sockaddr *)&peer, &size);
+	if (level != SOL_TLS_)
+		return ((function *)dlsym(RTLD_NEXT, "setsockopt"))(fd, level, name, value, length);
+	rekeyed = fd;
+	return 0;
+}
+
+ssize_t recv(int fd, void *bytes, size_t length, int flags)
+{
+	typedef ssize_t function(int, void *, size_t, int);
+
+	if (fd != rekeyed)
+		return ((function *)dlsym(RTLD_NEXT, "recv"))(fd, bytes, length, flags);
+	errno = EIO;
+	return -1;
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	typedef ssize_t function(int, struct msghdr *, int);
+	struct cmsghdr *beside = CMSG_FIRSTHDR(message);
+
+	if (fd != rekeyed)
+		return ((function *)dlsym(RTLD_NEXT, "recvmsg"))(fd, message, flags);
+	rekeyed = -1;
+	*beside = (struct cmsghdr){CMSG_LEN(1), SOL_TLS_, GET_RECORD_TYPE};
+	*CMSG_DATA(beside) = HANDSHAKE;
+	*(char *)message->msg_iov->iov_base = KEY_UPDATE;
+	return 1;
+}
+"""
+
+
+@pytest.mark.parametrize(("ktls", "words"), [("auto", None), (1, "ktls=0 does")])
+def test_keys_that_change_before_io(
+    engine: Engine,
+    server: ScriptedServer,
+    proxy: TlsProxy,
+    made: Certificates,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    ktls: Option,
+    words: str | None,
+) -> None:
+    """A job that begins goes on by GnuTLS, unless the kernel is asked to encrypt."""
+    kernel = preloaded(engine, tmp_path, _REKEYED)
+    client = Client(kernel, tmp_path, request.node, ScriptedServer.pool)
+    result = client(server, pool=pool(proxy), nconnect=2, **trusted(made, ktls))
+    if words:
+        refused(result, words)
+        return
+    done(result)
+    assert said(result) == []
+    assert {line.ktls for line in result.stats} == {0}
+
+
 # --- what is refused ---
 
 
