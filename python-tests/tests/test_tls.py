@@ -696,6 +696,23 @@ def test_keys_that_change_before_io(
     assert {line.ktls for line in result.stats} == {0}
 
 
+@pytest.mark.kernel_lab
+def test_keys_that_change_among_what_comes_before_io(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+) -> None:
+    """The same where the kernel has brought replies already."""
+
+    def update(_: ScriptedServer) -> None:
+        proxy.say = update_keys
+
+    server.hooks.append(on(Nfs4.EXCHANGE_ID, Answer(do=update)))
+    result = client(server, pool=pool(proxy), **trusted(made, "auto"))
+    done(result)
+    assert said(result) == []
+    lost = server.calls(Nfs4.EXCHANGE_ID)[0].connection
+    assert lost not in {call.connection for call in server.calls(Nfs4.CREATE_SESSION)}
+
+
 # --- what is refused ---
 
 
