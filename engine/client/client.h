@@ -59,16 +59,16 @@ struct rpc_client {
 
 	void *state;	    /* the protocol's, of this connection */
 	void *renewal;	    /* the request by which its tick() keeps that alive */
-	bool prepared;	    /* the protocol has done what comes before I/O */
 	struct call *setup; /* what comes before I/O waits for this call, which stands in no list */
 	int setup_error; /* it has failed, which was told: the channel is to go; a negative errno */
 	int lost;	 /* what the latest channel was lost by; a negative errno */
 	/* Contexts that it was denied by, over this channel, since that was last prepared. */
 	uint32_t setup_denials;
-	uint64_t setup_at;	    /* when the next may go out: the server asks to wait */
+	bool prepared;	    /* the protocol has done what comes before I/O */
+	bool context_asked; /* the server is to answer another client, which shares the context */
+	uint64_t setup_at;  /* when the next may go out: the server asks to wait */
 	struct rpc_request context; /* it asks for the credentials' context */
 	uint64_t context_awaited;   /* since when that takes its time; 0: it does not */
-	bool context_asked;	    /* the server is to answer another client, which shares it */
 	uint64_t queued;	    /* the channel's position behind the latest call */
 
 	struct client_reply reply;

@@ -202,9 +202,8 @@ static int enter_kernel(struct tls *tls)
 	tls->stream.base.counters->ktls = !error;
 	if (!error)
 		tls->stream.io = &io;
-	else if (error == -ENOTCONN)
-		error = 0; /* GnuTLS finds out why the server has closed */
-	else if ((error == -ENOTSUP || error == -EBUSY) && ktls != KTLS_ON)
+	/* Where the server has closed, GnuTLS finds out why. */
+	else if (error == -ENOTCONN || ((error == -ENOTSUP || error == -EBUSY) && ktls != KTLS_ON))
 		error = 0;
 	else if (error == -EBUSY)
 		error = refuse_early(tls);

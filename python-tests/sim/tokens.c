@@ -75,7 +75,8 @@ void token_wrap(uint64_t key, const struct iovec *parts, int count, uint8_t *tok
 
 	memcpy(token, &sum, sizeof(sum));
 	for (int i = 0; i < count; i++)
-		end = mempcpy(end, parts[i].iov_base, parts[i].iov_len);
+		if (parts[i].iov_len)
+			end = mempcpy(end, parts[i].iov_base, parts[i].iov_len);
 	text.iov_len = (size_t)(end - token) - TOKEN_WRAP;
 	cipher(key ^ sum, &text, 1);
 }
