@@ -144,6 +144,18 @@ bool network_end(void)
 	return !net.count;
 }
 
+static void reach_client(struct link_end *end, const struct delivery *delivery)
+{
+	end->ended = !delivery->length;
+	if (!end->ended) {
+		end->inbox = realloc(end->inbox, end->inbox_length + delivery->length);
+		memcpy(end->inbox + end->inbox_length, delivery->bytes, delivery->length);
+		end->inbox_length += delivery->length;
+	}
+	world_tell("address %u: %zu bytes reach the client", end->address, delivery->length);
+	wake(end);
+}
+
 static void deliver(void *context)
 {
 	struct delivery *delivery = context;
@@ -162,13 +174,7 @@ static void deliver(void *context)
 		if (end->up)
 			net.server->received(end, delivery->bytes, delivery->length);
 	} else {
-		end->inbox = realloc(end->inbox, end->inbox_length + delivery->length);
-		memcpy(end->inbox + end->inbox_length, delivery->bytes, delivery->length);
-		end->inbox_length += delivery->length;
-		end->ended = !delivery->length;
-		world_tell("address %u: %zu bytes reach the client", end->address,
-			   delivery->length);
-		wake(end);
+		reach_client(end, delivery);
 	}
 	forget_delivery(delivery);
 }
