@@ -200,8 +200,9 @@ static void tell_tls(const struct job *job)
 	}
 	if (last)
 		job_log_summary("TLS: %" PRIu64 " connection%s with %s, %" PRIu64
-				" by kTLS, %" PRIu64 " handshakes (msec): avg=%.2f",
+				" by kTLS, %" PRIu64 " handshake%s (msec): avg=%.2f",
 				count, count == 1 ? "" : "s", last->cipher, ktls, handshakes,
+				handshakes == 1 ? "" : "s",
 				(double)time / (double)handshakes / MSEC);
 }
 
