@@ -116,8 +116,8 @@ void client_request(struct rpc_client *rpc, struct rpc_request *request);
 /* Sends what was submitted, as far as that can be done without waiting. */
 void client_flush(struct rpc_client *rpc);
 
-/* client_reap()'s halves, for nobody else, with `wait` as it has it: where the channel is up, and
- * where it is not. */
+/* client_reap()'s halves, for nobody outside client/, with `wait` as it has it: where the channel
+ * is up, and where it is not. */
 void client_receive(struct rpc_client *rpc, bool wait);
 void client_await_link(struct rpc_client *rpc, bool wait);
 

@@ -21,7 +21,7 @@ struct tls_faults {
 	uint64_t update_in; /* a ticket, or other keys, before a reply */
 };
 
-/* Nothing fails yet; tls_fail() follows. */
+/* Nothing fails yet; tls_server_fail() follows. */
 void tls_server_begin(const struct tls_faults *faults);
 void tls_server_fail(const struct tls_faults *faults);
 void tls_server_heal(void);
