@@ -117,18 +117,14 @@ static void context_denied(struct rpc_client *rpc)
 	no_context(rpc, why);
 }
 
-static bool is_unknown_context(const struct rpc_reply_header *reply)
-{
-	return reply->verdict == RPC_AUTH_ERROR && (reply->auth_stat == RPC_CREDENTIAL_PROBLEM ||
-						    reply->auth_stat == RPC_CONTEXT_PROBLEM);
-}
-
 /* Several servers at one address may not know each other's contexts. */
 static const char *remedy(const struct rpc_client *rpc)
 {
+	const struct rpc_reply_header *reply = &rpc->reply.header;
 	struct gss_context **shared = path_shared_context(rpc);
 
-	return shared && *shared && (*shared)->users > 1 && is_unknown_context(&rpc->reply.header)
+	return shared && *shared && (*shared)->users > 1 && reply->verdict == RPC_AUTH_ERROR &&
+			       rpc_denies_context(reply->auth_stat)
 		       ? "; or try gss_context=connection"
 		       : "";
 }

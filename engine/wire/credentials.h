@@ -16,8 +16,14 @@
 /* RFC 5531, 8.2; RFC 2203, 3 */
 enum rpc_flavor_number { RPC_AUTH_NONE = 0, RPC_AUTH_SYS = 1, RPC_AUTH_SHORT = 2, RPC_GSS = 6 };
 
-/* RFC 5531, 9: of a denied call, those that a context is made anew for */
+/* RFC 5531, 9: of a denied call */
 enum rpc_auth_stat { RPC_CREDENTIAL_PROBLEM = 13, RPC_CONTEXT_PROBLEM = 14 };
+
+/* The server does not know the call's context: another is to be made. */
+static inline bool rpc_denies_context(uint32_t auth_stat)
+{
+	return auth_stat == RPC_CREDENTIAL_PROBLEM || auth_stat == RPC_CONTEXT_PROBLEM;
+}
 
 /* A reply's verifier, where it lies in the message. */
 struct rpc_verifier {

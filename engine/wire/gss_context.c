@@ -314,7 +314,7 @@ void gss_context_lost(struct gss_context *context, struct gss_user *user)
 bool gss_context_denied(struct gss_context *context, const struct rpc_stamp *stamp,
 			uint32_t auth_stat)
 {
-	if (auth_stat != RPC_CREDENTIAL_PROBLEM && auth_stat != RPC_CONTEXT_PROBLEM)
+	if (!rpc_denies_context(auth_stat))
 		return false;
 	if (stamp->context != context->number || !context->usable)
 		return true; /* there is another, or one is being made */

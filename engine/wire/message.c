@@ -126,7 +126,7 @@ const char *rpc_auth_stat_name(uint32_t stat)
 /* A server means either by AUTH_TOOWEAK. */
 static void denial_text(uint32_t stat, char *text, size_t size)
 {
-	if (stat == RPC_CREDENTIAL_PROBLEM || stat == RPC_CONTEXT_PROBLEM)
+	if (rpc_denies_context(stat))
 		snprintf(text, size,
 			 "the server does not know the Kerberos context that it has just made "
 			 "(%s): its log says why",
