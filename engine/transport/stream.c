@@ -8,9 +8,8 @@
 #include "wait.h"
 
 enum {
-	MARK = 4,
 	BEHIND_DATA = 4 + RPC_TAIL_MAX, /* pad and tail */
-	HEADS_MAX = STREAM_CALLS_MAX * (MARK + RPC_STREAM_HEAD_MAX) + BEHIND_DATA,
+	HEADS_MAX = STREAM_CALLS_MAX * (RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX) + BEHIND_DATA,
 };
 
 int stream_init(struct stream *stream, const struct rpc_terms *terms)
@@ -75,9 +74,9 @@ bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
 	if (!unsent(stream))
 		stream->first = stream->last = stream->heads_used = 0;
 	if (stream->last + 3 > STREAM_SPANS_MAX ||
-	    stream->heads_used + MARK + RPC_STREAM_HEAD_MAX + BEHIND_DATA > HEADS_MAX)
+	    stream->heads_used + RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX + BEHIND_DATA > HEADS_MAX)
 		return false;
-	head->at = stream->heads + stream->heads_used + MARK;
+	head->at = stream->heads + stream->heads_used + RECORD_MARK_SIZE;
 	head->end = head->at + RPC_STREAM_HEAD_MAX;
 	head->bad = false;
 	return true;
@@ -102,10 +101,10 @@ uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xd
 	uint8_t *start = stream->heads + stream->heads_used;
 	uint32_t head_length = head->at - start; /* with the mark */
 	uint32_t behind = pad + data->tail_length;
-	uint32_t message = head_length - MARK + length + behind;
+	uint32_t message = head_length - RECORD_MARK_SIZE + length + behind;
 	uint32_t mark = htobe32(message | RECORD_LAST_FRAGMENT);
 
-	memcpy(start, &mark, MARK);
+	memcpy(start, &mark, RECORD_MARK_SIZE);
 	add_span(stream, start, head_length);
 	stream->heads_used += head_length;
 	if (length)
@@ -119,7 +118,7 @@ uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xd
 		stream->heads_used += behind;
 	}
 	record_expect(&stream->reader);
-	stream->queued += MARK + message;
+	stream->queued += RECORD_MARK_SIZE + message;
 	return stream->queued;
 }
 

@@ -8,7 +8,6 @@
 #include "util.h"
 
 enum {
-	MARK = 4,		 /* bytes of a record mark */
 	LONG_HEAD = 1024,	 /* from here on it is a listing's */
 	STAGE = 128 * 1024,	 /* many small replies by one receive */
 	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
@@ -24,7 +23,7 @@ int record_reader_init(struct record_reader *reader, const struct rpc_handler *h
 	reader->handler = handler;
 	reader->message_max = message_max;
 	reader->head_max = head_max;
-	reader->stage = malloc(max_of((uint32_t)STAGE, head_max + 2 * MARK));
+	reader->stage = malloc(max_of((uint32_t)STAGE, head_max + 2 * RECORD_MARK_SIZE));
 	return reader->stage ? 0 : -ENOMEM;
 }
 
@@ -69,7 +68,7 @@ static uint32_t rest_of_head(const struct record_reader *reader)
 {
 	if (reader->part != RECORD_HEAD || !reader->in_fragment || staged(reader) < LONG_HEAD)
 		return 0;
-	return min_of(reader->fragment, reader->head_max) + MARK;
+	return min_of(reader->fragment, reader->head_max) + RECORD_MARK_SIZE;
 }
 
 int record_space(struct record_reader *reader, struct iovec space[2])
@@ -99,7 +98,7 @@ static int open_fragment(struct record_reader *reader, uint32_t at)
 {
 	uint32_t mark, length;
 
-	memcpy(&mark, reader->stage + at, MARK);
+	memcpy(&mark, reader->stage + at, RECORD_MARK_SIZE);
 	mark = be32toh(mark);
 	length = mark & ~RECORD_LAST_FRAGMENT;
 	if (length > reader->message_max - reader->message)
@@ -119,8 +118,9 @@ static int join_fragments(struct record_reader *reader)
 
 	if (error)
 		return error;
-	memmove(reader->stage + at, reader->stage + at + MARK, reader->to - at - MARK);
-	reader->to -= MARK;
+	memmove(reader->stage + at, reader->stage + at + RECORD_MARK_SIZE,
+		reader->to - at - RECORD_MARK_SIZE);
+	reader->to -= RECORD_MARK_SIZE;
 	return 0;
 }
 
@@ -149,7 +149,7 @@ static int read_head(struct record_reader *reader)
 	}
 	if (reply.whole || reply.have >= reader->head_max)
 		return -EBADMSG;
-	if (reply.have < reader->fragment || staged(reader) - reply.have < MARK)
+	if (reply.have < reader->fragment || staged(reader) - reply.have < RECORD_MARK_SIZE)
 		return 0;
 	return join_fragments(reader) ?: 1;
 }
@@ -237,10 +237,10 @@ static int read_part(struct record_reader *reader)
 	int error;
 
 	if (!reader->in_fragment) {
-		if (staged(reader) < MARK)
+		if (staged(reader) < RECORD_MARK_SIZE)
 			return 0;
 		error = open_fragment(reader, reader->from);
-		reader->from += MARK;
+		reader->from += RECORD_MARK_SIZE;
 		if (error)
 			return error;
 	}

@@ -16,6 +16,7 @@
 
 #include "wire/reply.h"
 
+enum { RECORD_MARK_SIZE = 4 };
 #define RECORD_LAST_FRAGMENT 0x80000000u /* in a mark; the rest is the fragment's length */
 
 /* What the reader is in the middle of. */

@@ -15,7 +15,7 @@
 #include "world.h"
 
 enum { STATUS_NOSPC = 28, STATUS_JUKEBOX = 10008 };
-enum { MARK = 4, CALL_ROOM = SERVER_FILE + 1024 };
+enum { CALL_ROOM = SERVER_FILE + 1024 };
 enum { XID = 4, REPLY_HEADER = 24 }; /* bytes of a reply, the latter up to its results */
 
 struct server server;
@@ -23,7 +23,7 @@ struct server server;
 /* What the server keeps of a connection, and of a call that has not come in full. */
 struct connection {
 	uint32_t number; /* no other has it */
-	uint8_t bytes[MARK + CALL_ROOM];
+	uint8_t bytes[RECORD_MARK_SIZE + CALL_ROOM];
 	size_t have;
 };
 
@@ -109,7 +109,7 @@ struct reply {
 	struct xdr_out out;
 	struct server4_slot *slot; /* that it is of, or NULL */
 	uint32_t use;		   /* of the slot */
-	uint8_t bytes[MARK + CALL_ROOM];
+	uint8_t bytes[RECORD_MARK_SIZE + CALL_ROOM];
 };
 
 static struct reply *replies;
@@ -128,9 +128,9 @@ static void send_reply(void *context)
 {
 	struct reply *reply = context;
 	uint32_t length = (uint32_t)(reply->out.at - reply->bytes);
-	uint32_t mark = htobe32((length - MARK) | RECORD_LAST_FRAGMENT);
+	uint32_t mark = htobe32((length - RECORD_MARK_SIZE) | RECORD_LAST_FRAGMENT);
 
-	memcpy(reply->bytes, &mark, MARK);
+	memcpy(reply->bytes, &mark, RECORD_MARK_SIZE);
 	if (reply->slot)
 		server4_end_reply(reply->slot, reply->use, reply->end);
 	if (reply->end)
@@ -147,8 +147,8 @@ static struct reply *begin_reply(struct link_end *end, uint32_t xid)
 	reply->slot = NULL;
 	reply->next = replies;
 	replies = reply;
-	reply->out =
-		(struct xdr_out){reply->bytes + MARK, reply->bytes + sizeof(reply->bytes), false};
+	reply->out = (struct xdr_out){reply->bytes + RECORD_MARK_SIZE,
+				      reply->bytes + sizeof(reply->bytes), false};
 	xdr_put_u32(&reply->out, xid);
 	xdr_put_fixed(&reply->out, accepted, sizeof(accepted));
 	return reply;
@@ -377,7 +377,7 @@ static void answer_nfs(struct reply *reply, struct arguments *call, struct xdr_i
 static bool answer_gss(struct reply *reply, struct arguments *call, const uint8_t *bytes,
 		       struct xdr_in *in)
 {
-	uint8_t *header = reply->bytes + MARK + XID, *results = reply->out.at;
+	uint8_t *header = reply->bytes + RECORD_MARK_SIZE + XID, *results = reply->out.at;
 	struct link_end *end = reply->end;
 	struct contexts_call context;
 
@@ -505,12 +505,12 @@ static void received(struct link_end *end, const uint8_t *bytes, size_t length)
 
 	*context = connection;
 	while (length) {
-		size_t whole = MARK, part;
+		size_t whole = RECORD_MARK_SIZE, part;
 
-		if (connection->have >= MARK) {
+		if (connection->have >= RECORD_MARK_SIZE) {
 			uint32_t mark;
 
-			memcpy(&mark, connection->bytes, MARK);
+			memcpy(&mark, connection->bytes, RECORD_MARK_SIZE);
 			whole += be32toh(mark) & ~RECORD_LAST_FRAGMENT;
 		}
 		part = min_of(length, whole - connection->have);
@@ -518,14 +518,14 @@ static void received(struct link_end *end, const uint8_t *bytes, size_t length)
 		connection->have += part;
 		bytes += part;
 		length -= part;
-		if (connection->have < whole || whole == MARK)
+		if (connection->have < whole || whole == RECORD_MARK_SIZE)
 			continue;
-		memcpy(call, connection->bytes + MARK, whole - MARK);
+		memcpy(call, connection->bytes + RECORD_MARK_SIZE, whole - RECORD_MARK_SIZE);
 		connection->have = 0;
 		if (server.terms.gss.service)
-			wait_for_thread(end, call, whole - MARK);
+			wait_for_thread(end, call, whole - RECORD_MARK_SIZE);
 		else
-			serve(end, call, whole - MARK);
+			serve(end, call, whole - RECORD_MARK_SIZE);
 		if (!*context)
 			return;
 	}

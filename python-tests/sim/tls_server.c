@@ -12,7 +12,7 @@
 #include "wire/starttls.h"
 #include "world.h"
 
-enum { MARK = 4, AUTH_TLS = 7 };
+enum { AUTH_TLS = 7 };
 
 /* A connection over TLS. */
 struct tls_end {
@@ -182,8 +182,8 @@ static void answer_probe(struct tls_end *one, uint32_t xid)
 /* NULL, with an empty AUTH_TLS and no verifier (RFC 9289, 4.1). */
 static bool is_probe(const uint32_t *words)
 {
-	return words[0] == htobe32(RECORD_LAST_FRAGMENT | (NULL_CALL_SIZE - MARK)) && !words[6] &&
-	       words[7] == htobe32(AUTH_TLS) && !words[8] && !words[9] && !words[10];
+	return words[0] == htobe32(RECORD_LAST_FRAGMENT | (NULL_CALL_SIZE - RECORD_MARK_SIZE)) &&
+	       !words[6] && words[7] == htobe32(AUTH_TLS) && !words[8] && !words[9] && !words[10];
 }
 
 /* All that comes in clear; returns how much of it was taken. */
