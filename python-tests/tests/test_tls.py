@@ -532,6 +532,19 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 """
 
 
+@pytest.fixture
+def on_kernel(
+    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> Callable[[str], Client]:
+    """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
+
+    def client_on(source: str) -> Client:
+        kernel = preloaded(engine, tmp_path, source)
+        return Client(kernel, tmp_path, request.node, ScriptedServer.pool)
+
+    return client_on
+
+
 @pytest.mark.parametrize(
     ("has_tls", "words"),
     [
@@ -540,18 +553,15 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
     ],
 )
 def test_where_the_kernel_cannot(
-    engine: Engine,
+    on_kernel: Callable[[str], Client],
     server: ScriptedServer,
     proxy: TlsProxy,
     made: Certificates,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
     has_tls: int,
     words: str,
 ) -> None:
     """GnuTLS encrypts, unless the kernel is asked to. Such a kernel stands before the real one."""
-    kernel = preloaded(engine, tmp_path, f"#define HAS_TLS {has_tls}\n{_KERNEL}")
-    client = Client(kernel, tmp_path, request.node, ScriptedServer.pool)
+    client = on_kernel(f"#define HAS_TLS {has_tls}\n{_KERNEL}")
     result = client(server, pool=pool(proxy), **trusted(made, "auto"))
     done(result)
     assert [line.ktls for line in result.stats] == [0]
@@ -604,19 +614,16 @@ ssize_t send(int fd, const void *bytes, size_t length, int flags)
     ids=["record", "part", "end", "limit", "unsent"],
 )
 def test_a_server_that_the_kernel_is_not_for(
-    engine: Engine,
+    on_kernel: Callable[[str], Client],
     server: ScriptedServer,
     proxy: TlsProxy,
     made: Certificates,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
     faulty: dict[str, object],
     before: str,
     words: str,
 ) -> None:
     """It sends a record too early, of which GnuTLS may say more, wants them shorter, or is busy."""
-    kernel = preloaded(engine, tmp_path, f"#define HAS_TLS 1\n{_KERNEL}{before}")
-    client = Client(kernel, tmp_path, request.node, ScriptedServer.pool)
+    client = on_kernel(f"#define HAS_TLS 1\n{_KERNEL}{before}")
     for name, value in faulty.items():
         setattr(proxy, name, value)
     refused(client(server, pool=pool(proxy), **trusted(made, 1)), words)
@@ -675,18 +682,15 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 
 @pytest.mark.parametrize(("ktls", "words"), [("auto", None), (1, "ktls=0 does")])
 def test_keys_that_change_before_io(
-    engine: Engine,
+    on_kernel: Callable[[str], Client],
     server: ScriptedServer,
     proxy: TlsProxy,
     made: Certificates,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
     ktls: Option,
     words: str | None,
 ) -> None:
     """A job that begins goes on by GnuTLS, unless the kernel is asked to encrypt."""
-    kernel = preloaded(engine, tmp_path, _REKEYED)
-    client = Client(kernel, tmp_path, request.node, ScriptedServer.pool)
+    client = on_kernel(_REKEYED)
     result = client(server, pool=pool(proxy), nconnect=2, **trusted(made, ktls))
     if words:
         refused(result, words)
