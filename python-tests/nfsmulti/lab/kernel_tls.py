@@ -7,8 +7,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from nfsmulti.errors import HarnessError
 from nfsmulti.lab.certificates import NAME, Certificates, Pair
-from nfsmulti.lab.guest import ADDRESSES
+from nfsmulti.lab.guest import ADDRESSES, Mount
 from nfsmulti.lab.kernel_server import running
 from nfsmulti.processes import Process, run
 
@@ -25,7 +26,8 @@ def kernel_tls(folder: Path) -> Iterator[Certificates]:
     sides = {"client": made.client, "server": made.server}
     settings.write_text("".join(_side(name, pair, made) for name, pair in sides.items()))
     run(["modprobe", "tls"], timeout=_SECONDS).check()
-    with running(["tlshd", "--stderr", "--config", str(settings)], _listens):
+    with running(["tlshd", "--stderr", "--config", str(settings)], _listens) as tlshd:
+        _mount_once(tlshd, folder / "mount")
         yield made
 
 
@@ -38,6 +40,18 @@ def _side(name: str, pair: Pair, made: Certificates) -> str:
     }
     lines = [f"x509.{word} = {file}" for word, file in files.items()]
     return "\n".join([f"[authenticate.{name}]", *lines, ""])
+
+
+def _mount_once(tlshd: Process, folder: Path) -> None:
+    """Let the kernel load what its first handshake needs, which takes an emulated processor long.
+
+    Its server closes a connection whose handshake takes more than 5 s.
+    """
+    folder.mkdir()
+    mount = Mount(str(folder), ("vers=4.1", "xprtsec=mtls"), ADDRESSES[-1]).command
+    if not tlshd.comes_up(lambda: run(mount, timeout=_SECONDS).status == 0, _SECONDS):
+        raise HarnessError("the guest's kernel does not mount with xprtsec=mtls")
+    run(["umount", str(folder)], timeout=_SECONDS).check()
 
 
 def _listens(process: Process) -> bool:
