@@ -226,16 +226,17 @@ static void trace(const struct job *job, const struct conn_io *io)
 		io->done, due, io->error ? ": " : "", io->error ? strerror(io->error) : "");
 }
 
-/* A COMMIT may have gone out for another sync. */
+/* A COMMIT may have gone out for another sync. What was never sent has waited to its end. */
 static void note_latency(const struct job *job, const struct request *request,
 			 const struct conn_io *io)
 {
 	struct latency *latency = &io->conn->latency;
 	const struct open_loop_io *clock;
+	uint64_t until = io->sent ?: job->group.job.clock.now;
 
-	if (!io->sent || !request->issued || request->op == IO_COMMIT)
+	if (!request->issued || request->op == IO_COMMIT)
 		return;
-	latency_waited(latency, io->sent > request->issued ? io->sent - request->issued : 0);
+	latency_waited(latency, until > request->issued ? until - request->issued : 0);
 	clock = scheduled(job, io);
 	if (clock)
 		histogram_add(&latency->lag, clock->lag);

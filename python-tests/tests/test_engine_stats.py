@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 from collections import Counter
 from pathlib import Path
@@ -20,7 +21,7 @@ from engine_helpers import (
     said,
     sections,
 )
-from scripted_jobs import Client
+from scripted_jobs import Client, go
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats, FioResult, OperationStats, Option
@@ -161,6 +162,18 @@ def test_waiting_for_a_slot_is_told_apart(client4: Client) -> None:
     assert line.wait_max_us > (blocks - 1) * seconds * 1e6
     assert line.rtt_p50_us > seconds * 1e6
     assert line.rtt_mean_us < line.wait_mean_us
+
+
+def test_what_is_never_sent_has_waited_to_its_end(client: Client, server: ScriptedServer) -> None:
+    """There is no connection, and `soft` ends it."""
+    server.create("f", bytes(64 << 10))
+    server.hooks.append(on(Nfs.READ, Answer(reply=False, do=go), after=4))
+    soft: dict[str, Option] = {"soft": 1, "timeo": 5, "retrans": 0}
+    result = client(server, rw="read", ignore_error=errno.ETIMEDOUT, **soft)
+    assert result.report is not None, result.messages
+    (line,) = result.stats
+    assert line.errors > len(server.calls(Nfs.READ)) - line.read_ops
+    assert line.wait_max_us > 500_000
 
 
 def test_nothing_waits_where_there_is_room(client: Client, server: ScriptedServer) -> None:
