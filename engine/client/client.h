@@ -86,6 +86,7 @@ struct rpc_client {
 	struct {
 		bool in_trouble; /* calls wait for an answer that is overdue, or lost */
 		bool refused;	 /* the transport refused a call */
+		bool unverified; /* an RPC error that nothing shows to be the server's */
 		bool flaw;	 /* that a reply is not as it must be, though its status counts */
 		enum rpc_verdict rpc_error; /* the last one: once for all the calls it met */
 		const char *unprepared;	    /* the last status */

@@ -68,6 +68,9 @@ struct client_log {
 	/* The server breaks the protocol again and again: the client gives up. */
 	void (*gave_up)(struct rpc_client *rpc);
 
+	/* An RPC error that nothing shows to be the server's: it counts as not arrived. */
+	void (*unverified)(struct rpc_client *rpc, const struct call *call);
+
 	/* A call fails by rpc->reply: by an RPC error, or by the protocol's disposition. */
 	void (*rpc_error)(struct rpc_client *rpc, const struct call *call);
 	void (*failed)(struct rpc_client *rpc, const struct call *call);

@@ -156,6 +156,11 @@ static enum rpc_belief believe(const struct rpc_client *rpc, const struct client
 					  &reply->header.verifier);
 }
 
+static bool is_unverified_error(const struct rpc_reply_header *header)
+{
+	return header->verdict != RPC_SUCCESS && header->verifier.flavor == RPC_AUTH_NONE;
+}
+
 /*
  * nfs-ganesha looks at program, version and procedure before it looks at credentials, and answers
  * such an error without a verifier. A denial has none either, and is told by anybody as easily: the
@@ -163,8 +168,8 @@ static enum rpc_belief believe(const struct rpc_client *rpc, const struct client
  */
 static bool is_before_credentials(const struct rpc_reply_header *header)
 {
-	return header->verdict >= RPC_PROG_UNAVAIL && header->verdict <= RPC_PROC_UNAVAIL &&
-	       header->verifier.flavor == RPC_AUTH_NONE;
+	return is_unverified_error(header) && header->verdict >= RPC_PROG_UNAVAIL &&
+	       header->verdict <= RPC_PROC_UNAVAIL;
 }
 
 /*
@@ -242,6 +247,14 @@ static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *
 	return (int)(header + lead + head);
 }
 
+/* It counts as if it had not come. */
+static int ignore(struct rpc_client *rpc, const struct rpc_reply *message)
+{
+	rpc->reply.call = NULL;
+	rpc->counters->stale_replies++;
+	return (int)message->have;
+}
+
 int client_reply_begins(void *context, const struct rpc_reply *message, struct rpc_bulk *bulk)
 {
 	struct rpc_client *rpc = context;
@@ -253,19 +266,17 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 	if (in.bad && message->have < sizeof(uint32_t))
 		return 0;
 	reply->call = call_find(&rpc->calls, rpc, reply->header.xid);
-	if (!reply->call) {
-		rpc->counters->stale_replies++;
-		return (int)message->have;
-	}
+	if (!reply->call)
+		return ignore(rpc, message);
 	if (in.bad)
 		return 0;
 	reply->result = (struct call_result){.whole = message->whole};
 	reply->unread = false;
 	reply->cut = message->cut ? message->message + message->cut : NULL;
 	if (!judge(rpc, &in, reply)) {
-		reply->call = NULL;
-		rpc->counters->stale_replies++;
-		return (int)message->have;
+		if (is_unverified_error(&reply->header))
+			rpc->log->unverified(rpc, reply->call);
+		return ignore(rpc, message);
 	}
 	if (in.bad && !message->whole)
 		return begin_in_place(rpc, message, in.at, bulk);

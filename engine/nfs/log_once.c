@@ -129,10 +129,24 @@ static const char *remedy(const struct rpc_client *rpc)
 		       : "";
 }
 
+static void tell_verdict(struct rpc_client *rpc, const struct call *call, const char *more)
+{
+	char why[200];
+
+	rpc_verdict_text(&rpc->reply.header, rpc->protocol->version, why, sizeof(why));
+	tell(rpc, "%s: %s%s", operation(rpc, call), why, more);
+}
+
+static void unverified(struct rpc_client *rpc, const struct call *call)
+{
+	if (!rpc->told.unverified)
+		tell_verdict(rpc, call, ", without a verifier: that counts as no reply");
+	rpc->told.unverified = true;
+}
+
 static void rpc_error(struct rpc_client *rpc, const struct call *call)
 {
 	const struct rpc_reply_header *reply = &rpc->reply.header;
-	char why[200];
 
 	if (call_is_context(call) && reply->verdict == RPC_AUTH_ERROR) {
 		context_denied(rpc);
@@ -141,8 +155,7 @@ static void rpc_error(struct rpc_client *rpc, const struct call *call)
 	if (rpc->told.rpc_error == reply->verdict)
 		return;
 	rpc->told.rpc_error = reply->verdict;
-	rpc_verdict_text(reply, rpc->protocol->version, why, sizeof(why));
-	tell(rpc, "%s: %s%s", operation(rpc, call), why, remedy(rpc));
+	tell_verdict(rpc, call, remedy(rpc));
 }
 
 /* The entry by the name that a directory shows: a mix's new ones have no other. */
@@ -249,6 +262,7 @@ const struct client_log log_once = {
 	.answered = answered,
 	.handed_over = handed_over,
 	.gave_up = gave_up,
+	.unverified = unverified,
 	.rpc_error = rpc_error,
 	.failed = failed,
 	.unprepared = unprepared,
