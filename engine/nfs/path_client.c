@@ -37,7 +37,16 @@ void path_client_free(struct rpc_client *rpc)
 	path_credentials_close(rpc);
 }
 
-/* In the channel's words, where it has some: they say what to do. */
+/* A channel's own words say what to do. */
+static const char *remedy(const struct rpc_client *rpc, int error)
+{
+	if (*rpc->link.why)
+		return "";
+	return error == -ECONNRESET || error == -EPIPE
+		       ? ": the server closes the connection: its log says why"
+		       : ": is the NFS server running there?";
+}
+
 static void log_failure(const struct rpc_client *rpc, int error)
 {
 	const struct path *path = rpc->server;
@@ -45,8 +54,7 @@ static void log_failure(const struct rpc_client *rpc, int error)
 
 	path->job.log("%s: cannot connect to %s %u: %s%s", path->config.label,
 		      rdma ? "RDMA port" : "port", path_port(path, rdma),
-		      link_failure(&rpc->link, error),
-		      *rpc->link.why ? "" : ": is the NFS server running there?");
+		      link_failure(&rpc->link, error), remedy(rpc, error));
 }
 
 int path_client_ready(struct rpc_client *rpc)

@@ -334,6 +334,13 @@ def test_local_addresses_are_bound_in_turn(client: Client, server: ScriptedServe
     assert [line.local.split(":")[0] for line in result.stats] == expected
 
 
+def test_a_connection_that_the_server_closes(client4: Client, server: ScriptedServer) -> None:
+    server.hooks.append(on(Nfs4.EXCHANGE_ID, Answer(reply=False, end="close")))
+    line = refused(client4(server))
+    assert f"cannot connect to port {server.nfs_port}: Connection reset by peer" in line
+    assert line.endswith(": the server closes the connection: its log says why")
+
+
 _UNREACHABLE = """
 #include <errno.h>
 #include <sys/socket.h>
