@@ -29,7 +29,7 @@ def pytest_configure():
     in_guest.run_in_guest = run_in_guest
 """
 _TESTS = """
-import os, pytest
+import os, pytest, signal, subprocess
 
 pytestmark = pytest.mark.kernel_lab
 inside = "NFSMULTI_LAB_EXPORT" in os.environ
@@ -52,6 +52,19 @@ def test_skipped():
 
 def test_broken_afterwards(broken):
     pass
+
+made = []
+
+@pytest.fixture(scope="module")
+def number():
+    made.append(len(made))
+    return made[-1]
+
+def test_standstill(number):
+    if number == 0:
+        subprocess.Popen(["sh", "-c", f"sleep 3; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+    assert number == 1
 
 def test_crash(capfd):
     with capfd.disabled():
@@ -96,6 +109,14 @@ def test_outcomes_and_words_come_back(host: Path) -> None:
     assert "SKIPPED [1]" in done.stdout
     for words in ("for a reason", "quite wrong", "said before", "assert (1 + 1) == 3"):
         assert words in done.stdout
+
+
+def test_what_fails_while_the_guest_stands_still_runs_again(host: Path) -> None:
+    """With other fixtures, once it goes on; what else fails does not."""
+    done = _pytest(host, "standstill", "wrong")
+    assert "2 passed" in done.stdout
+    assert "1 failed" in done.stdout
+    assert done.stdout.count("it failed while the guest stood still for ") == 1
 
 
 def test_a_crash_in_the_guest_fails_what_did_not_end(host: Path) -> None:
