@@ -190,7 +190,7 @@ def test_nothing_lies_unseen(
     """A receive brings a whole reply of this size, of which the engine wants the head first."""
     server.create("f", bytes(2 * MIB))
     job: dict[str, Option] = {
-        "rw": "read", "bs": "16k", "size": "2m", "iodepth": 1, "timeo": 20,
+        "rw": "read", "bs": "16k", "size": "2m", "iodepth": 1, "timeo": 100,
         "nconnect": 2, "spread": "roundrobin",
     }  # fmt: skip
     result = client(server, pool=pool(proxy), **job, **trusted(made))
