@@ -11,7 +11,6 @@ import dataclasses
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self
@@ -23,7 +22,7 @@ from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, LabConfig, Limits, fit
-from nfsmulti.paths import COMMAND, RESULTS, shown
+from nfsmulti.paths import COMMAND, RESULTS, run_folder, shown
 from nfsmulti.report import cells, pages
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Target
@@ -72,7 +71,7 @@ _ON_LOOPBACK = (
 def demo() -> None:
     """Measure each workload on one connection and on several, and print the answer."""
     out = Console(highlight=False)
-    folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    folder = run_folder(RESULTS / "demo")
     lacking, namespaces = machine.missing_privileges(), machine.may_make_namespaces()
     said = (_IN_MEMORY if namespaces else _ON_LOOPBACK) if lacking else _IN_LAB
     out.print(said.format(lacking=lacking), end="\n\n")

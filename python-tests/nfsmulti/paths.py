@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,6 +82,21 @@ def engine_as_typed() -> str:
 def portable(text: str) -> str:
     """Take this machine's folder out of the paths in a text."""
     return text.replace(f"{ROOT}/", "")
+
+
+def run_folder(below: Path, label: str = "") -> Path:
+    """Make the folder of a run that begins now; its name is the time, and the label.
+
+    Of two that begin in one second the later has the first second that is free.
+    """
+    below.mkdir(parents=True, exist_ok=True)
+    ending, at = f"-{label}" if label else "", datetime.now(UTC)
+    while True:
+        with contextlib.suppress(FileExistsError):
+            folder = below / f"{at:%Y%m%dT%H%M%SZ}{ending}"
+            folder.mkdir()
+            return folder
+        at += timedelta(seconds=1)
 
 
 def write_files(folder: Path, files: Mapping[str, int]) -> None:

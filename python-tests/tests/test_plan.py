@@ -151,6 +151,13 @@ def test_cells_of_a_version_get_pools_of_it(monkeypatch: pytest.MonkeyPatch) -> 
     assert not any(cell.query for cell in own)
 
 
+def test_runs_that_begin_in_one_second_have_a_folder_each(tmp_path: Path) -> None:
+    runs = [begun(tmp_path, Request(quick=True, label="a"), "dd") for _ in range(3)]
+    names = {run.folder.name for run in runs}
+    assert len(names) == 3
+    assert all(re.fullmatch(r"\d{8}T\d{6}Z-a", name) for name in names)
+
+
 def test_newest_run_is_found_past_a_broken_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

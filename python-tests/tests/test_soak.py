@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner, call_harness, in_full, missing, namespaces, run_harness
+from conftest import FioRunner, call_harness, in_full, missing, namespaces, refusal, run_harness
 from engine_helpers import done, empty, eventually, family, running, traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -241,3 +241,16 @@ def test_soak_that_cannot_go_on_leaves_what_it_found(
     left = json.loads((tmp_path / "soak.json").read_text())
     assert left["seed"] == 3
     assert left["troubles"] == ["ended early: no space"]
+
+
+def test_soaks_that_begin_in_one_second_have_a_folder_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise HarnessError("no lab")
+
+    monkeypatch.setattr("nfsmulti.faults.soak.RESULTS", tmp_path)
+    monkeypatch.setattr("nfsmulti.faults.soak.Lab", fail)
+    for _ in range(3):
+        assert refusal("soak") == "no lab"
+    assert len([*tmp_path.glob("soak/*/soak.json")]) == 3

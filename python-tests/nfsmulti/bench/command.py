@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -25,7 +24,7 @@ from nfsmulti.bench.cost import Case, Timing
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioProcess
-from nfsmulti.paths import BUILD, COMMAND, RESULTS, shown, write_files
+from nfsmulti.paths import BUILD, COMMAND, RESULTS, run_folder, shown, write_files
 from nfsmulti.report import pages
 from nfsmulti.run import runner
 from nfsmulti.run.cell import command, jobs_of
@@ -290,7 +289,7 @@ def measure(
         left_out=[],
         cells=cells,
     )
-    folder = options.results or RESULTS / name / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    folder = options.results or run_folder(RESULTS / name)
     record = Record.begin(folder, plan, dict(about))
     write_machine(folder)
     runner.carry_out(record, _out, make=lambda: place)

@@ -28,7 +28,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.lab import guest
 from nfsmulti.lab.kernels import KernelTree
 from nfsmulti.machine import versions
-from nfsmulti.paths import BUILD, RESULTS, portable, shown
+from nfsmulti.paths import BUILD, RESULTS, portable, run_folder, shown
 
 # --- cells under way ---
 
@@ -98,7 +98,7 @@ def faults(
         return
     begun = datetime.now(UTC)
     out = Console(highlight=False, soft_wrap=True)
-    folder = results or RESULTS / "faults" / f"{begun:%Y%m%dT%H%M%SZ}"
+    folder = results or run_folder(RESULTS / "faults")
     if (folder / page.FILE).exists():
         raise HarnessError(f"{shown(folder)} holds the report of a run", "name another --results")
     found: list[Outcome] = []

@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -27,7 +26,7 @@ from nfsmulti.faults.outcome import lost_bytes
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
-from nfsmulti.paths import RESULTS, shown, write_json
+from nfsmulti.paths import RESULTS, run_folder, shown, write_json
 from nfsmulti.texts import Bar, Table
 
 # --- what is written and read back: by jobs with failover over all spreads, and by one without ---
@@ -372,7 +371,7 @@ def soak(
         raise HarnessError("--entries makes each entry once: leave out --minutes and --seed")
     minutes, seed = minutes or _MINUTES, _SEED if seed is None else seed
     out = Console(highlight=False)
-    folder = (results or RESULTS / "soak" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}").absolute()
+    folder = (results or run_folder(RESULTS / "soak")).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise HarnessError(f"{shown(folder)} is not empty", "name another --results")

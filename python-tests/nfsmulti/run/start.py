@@ -9,7 +9,6 @@ import re
 import secrets
 import sys
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.kernels import Kind
 from nfsmulti.machine import Level, links, rdma_devices
+from nfsmulti.paths import run_folder
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
 from nfsmulti.run.amounts import Amounts, file_bytes, server_memory
@@ -99,17 +99,13 @@ def begun(results: Path, request: Request, name: str) -> Record:
         directory=request.directory,
         keep=request.keep,
     )
-    at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    run = results / name / (f"{at}-{request.label}" if request.label else at)
-    if run.exists():
-        raise HarnessError(f"{run} exists already", "wait a second, or give a --label")
     factors = {name: list(values) for name, values in request.factors.items()}
     setting = dataclasses.asdict(plan.setting) if plan.setting else {}
     chosen = {"factors": factors, "setting": setting, "server_command": plan.server_command}
     chosen |= {"amounts": request.amounts.given, "slo": request.choice.slo}
     place = _place(scenario, plan) | {name: value for name, value in chosen.items() if value}
-    record = Record.begin(run, plan, place)
-    write_machine(run)
+    record = Record.begin(run_folder(results / name, request.label), plan, place)
+    write_machine(record.folder)
     return record
 
 
