@@ -8,6 +8,7 @@ tells it from all others (see reaper.py). Output goes to files, so nobody waits 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import functools
@@ -150,13 +151,15 @@ def _ends(handle: int, timeout: float | None) -> bool:
 @functools.cache
 def _reaper() -> subprocess.Popen[bytes]:
     """Start the program that ends what we started when we can no longer do it (see reaper.py)."""
-    return subprocess.Popen(
+    program = subprocess.Popen(
         [sys.executable, "-I", "-S", reaper.__file__],
         bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
+    atexit.register(program.communicate)  # its input ends, and so does it
+    return program
 
 
 def _tell_reaper(line: str) -> None:

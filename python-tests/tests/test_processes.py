@@ -125,6 +125,13 @@ os.kill(processes._reaper().pid, signal.SIGKILL)
     _await_end(_pid_in(tmp_path))
 
 
+def test_a_harness_outlives_its_reaper(tmp_path: Path) -> None:
+    command = _harness("processes.run(['true'], timeout=60)", tmp_path)
+    command[1:1] = ["-W", "error"]  # Python warns of what is left
+    done = run(command, timeout=60).check()
+    assert done.stderr == ""
+
+
 def test_identity_spares_a_later_process_of_the_same_number() -> None:
     with Process(["sleep", "1000"]) as process:
         identity = Identity.of(process.pid)
