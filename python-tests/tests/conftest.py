@@ -160,11 +160,15 @@ def refusal(*arguments: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def build_dir(request: pytest.FixtureRequest) -> Path:
+def sanitized(pytestconfig: pytest.Config) -> bool:
+    """Tell whether the build that is tested has AddressSanitizer."""
+    return bool(pytestconfig.getoption("--build") == "asan")
+
+
+@pytest.fixture(scope="session")
+def build_dir(sanitized: bool) -> Path:
     """Return the folder of the build that is tested."""
-    if request.config.getoption("--build") == "asan":
-        return variant("asan")
-    return paths.build_dir()
+    return variant("asan") if sanitized else paths.build_dir()
 
 
 @pytest.fixture(scope="session")
@@ -188,9 +192,9 @@ def pool_tool(build_dir: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def engine(build_dir: Path) -> Engine:
+def engine(build_dir: Path, sanitized: bool) -> Engine:
     """Return the engine, with what fio needs in its environment to load it, and to start soon."""
-    libraries = [_RUNTIME] if build_dir.name == "asan" else []
+    libraries = [_RUNTIME] if sanitized else []
     libraries.append(str(build_dir / "libquick-start.so"))
     return Engine.built(build_dir, {"LD_PRELOAD": " ".join(libraries)})
 

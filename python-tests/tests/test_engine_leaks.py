@@ -14,7 +14,7 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import Place, ends, eventually, family, fixture_of_places
 
-from nfsmulti.fiorun import Engine, FioProcess, Option
+from nfsmulti.fiorun import FioProcess, Option
 from servers.scripted import Answer, Call, Nfs, ScriptedServer
 
 pytestmark = pytest.mark.sanitized
@@ -62,12 +62,12 @@ def _samples(process: FioProcess, count: int) -> tuple[list[int], list[int]]:
     return descriptors, memory
 
 
-def _is_flat(engine: Engine, memory: list[int], most: int = 1 << 20) -> bool:
+def _is_flat(sanitized: bool, memory: list[int], most: int = 1 << 20) -> bool:
     """Tell whether memory stays as it is; a sanitizer keeps what was freed, and finds leaks."""
-    return engine.library.parent.name == "asan" or memory[-1] - memory[0] < most
+    return sanitized or memory[-1] - memory[0] < most
 
 
-def test_a_job_that_opens_and_closes_files_all_the_time(place: Place) -> None:
+def test_a_job_that_opens_and_closes_files_all_the_time(place: Place, sanitized: bool) -> None:
     with place.fio.start(**_OPENING) as process:
         eventually(lambda: _operations(process) > 2000)
         descriptors, memory = _samples(process, 6)
@@ -76,10 +76,10 @@ def test_a_job_that_opens_and_closes_files_all_the_time(place: Place) -> None:
         place.fio.finish(process)
     assert max(descriptors) - min(descriptors) <= 10  # files that are open just now
     assert max(descriptors) < 100
-    assert _is_flat(place.engine, memory)
+    assert _is_flat(sanitized, memory)
 
 
-def test_loops_unlink_and_syncs(exported: Place) -> None:
+def test_loops_unlink_and_syncs(exported: Place, sanitized: bool) -> None:
     with exported.fio.start(
         rw="write",
         bs="4k",
@@ -98,7 +98,7 @@ def test_loops_unlink_and_syncs(exported: Place) -> None:
         ends(process)
         exported.fio.finish(process)
     assert max(descriptors) - min(descriptors) <= 20
-    assert _is_flat(exported.engine, memory)
+    assert _is_flat(sanitized, memory)
 
 
 class _Ending:
@@ -120,7 +120,7 @@ def _private_dirty(pid: int) -> int:
     return int(kib) << 10
 
 
-def test_a_thousand_reconnects(local_fio: FioRunner, engine: Engine) -> None:
+def test_a_thousand_reconnects(local_fio: FioRunner, sanitized: bool) -> None:
     """Many connections at once, since each is opened again with the next tick only."""
     nconnect = 16
     ending = _Ending()
@@ -138,7 +138,7 @@ def test_a_thousand_reconnects(local_fio: FioRunner, engine: Engine) -> None:
             result = local_fio.finish(process)
     assert sum(line.reconnects for line in result.stats) > 900
     assert more <= descriptors + nconnect  # as many as are up just now
-    assert _is_flat(engine, [memory, larger], 128 << 10)
+    assert _is_flat(sanitized, [memory, larger], 128 << 10)
 
 
 def test_name_space_connections_are_let_go(exported: Place) -> None:

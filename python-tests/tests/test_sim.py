@@ -26,11 +26,8 @@ def _sim(build_dir: Path, *options: str) -> Completed:
 
 
 @pytest.mark.sanitized
-def test_jobs_live_through_simulated_failures(
-    build_dir: Path, request: pytest.FixtureRequest
-) -> None:
-    slow = request.config.getoption("--build") == "asan"
-    done = _sim(build_dir, "--jobs", str(_JOBS // 3 if slow else _JOBS))
+def test_jobs_live_through_simulated_failures(build_dir: Path, sanitized: bool) -> None:
+    done = _sim(build_dir, "--jobs", str(_JOBS // 3 if sanitized else _JOBS))
     assert done.status == 0, done.stdout + done.stderr
     assert "server restarts" in done.stdout
 
