@@ -471,6 +471,25 @@ def test_a_restarted_server_has_as_many_threads(
     assert ran == [["rpc.nfsd", "0"], ["rpc.nfsd", "24"]]
 
 
+def test_what_the_servers_programs_say_is_not_the_commands(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is told where one does not start."""
+
+    def serves(_: Process) -> bool:
+        return bool((tmp_path / "sh.log").read_text())
+
+    with kernel_server.running(["sh", "-c", "echo a >&2; exec sleep 1000"], serves, tmp_path):
+        pass
+    said = "^the guest's sh did not start; sh said:\n  b$"
+    with (
+        pytest.raises(HarnessError, match=said),
+        kernel_server.running(["sh", "-c", "echo b >&2"], lambda _: False, tmp_path),
+    ):
+        pass
+    assert capfd.readouterr() == ("", "")
+
+
 def test_bad_mounts() -> None:
     for text, complaint in (
         ("mnt=vers=3", "--mount=mnt=vers=3: write it like "),

@@ -20,7 +20,7 @@ from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS
 from nfsmulti.lab.kernel_security import secured
 from nfsmulti.lab.kernel_server import exported
-from nfsmulti.processes import run
+from nfsmulti.processes import Process, run
 from nfsmulti.run.watch import Sample, by_clock
 
 pytestmark = pytest.mark.kernel_lab
@@ -45,6 +45,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str
         with or_skip():
             folder = tmp_path_factory.mktemp("secured")
             environment = undo.enter_context(secured("krb5p", "mtls", folder))
+        # What the programs say belongs to the test that runs.
+        logs = map(str, folder.rglob("*.log"))
+        undo.enter_context(Process(["tail", "-q", "-n0", "-F", *logs]))
         yield environment
 
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from nfsmulti.errors import HarnessError
 from nfsmulti.lab.guest import ADDRESSES, Mount
 from nfsmulti.lab.kerberos import SERVER_NAME, Kdc, Kerberos
-from nfsmulti.lab.kernel_server import NFSD, exported, running
+from nfsmulti.lab.kernel_server import NFSD, Program, exported, running
 from nfsmulti.processes import Process, find, run
 
 _SECONDS = 60.0
@@ -54,9 +53,9 @@ def kernel_kerberos(config: Kerberos, folder: Path) -> Iterator[Kdc]:
         undo.enter_context(_written(_LOADER, str(_loads_once(folder / "modprobe"))))
         undo.callback(kdc.stop)
         kdc.start()
-        undo.enter_context(_running(*_SERVER, kdc))
+        undo.enter_context(_running(*_SERVER, kdc, folder))
         argv, opened = _CLIENT
-        gssd = undo.enter_context(_running([*argv, str(kdc.server_keytab)], opened, kdc))
+        gssd = undo.enter_context(_running([*argv, str(kdc.server_keytab)], opened, kdc, folder))
         undo.enter_context(_kept_mount(gssd, config.flavor, folder / "mount"))
         yield kdc
 
@@ -80,7 +79,7 @@ def _written(setting: Path, value: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _kept_mount(gssd: Process, flavor: str, folder: Path) -> Iterator[None]:
+def _kept_mount(gssd: Program, flavor: str, folder: Path) -> Iterator[None]:
     """Keep one mount, so that others with Kerberos come up at once.
 
     For each mount the kernel makes pipes of two formats. rpc.gssd takes the older one, which does
@@ -91,15 +90,19 @@ def _kept_mount(gssd: Process, flavor: str, folder: Path) -> Iterator[None]:
     folder.mkdir()
     mount = Mount(str(folder), ("vers=3", f"sec={flavor}"), ADDRESSES[-1]).command
     with exported(f"sec={flavor}"):
-        if not gssd.comes_up(lambda: run(mount, timeout=_SECONDS).status == 0, _SECONDS):
-            raise HarnessError(f"the guest's kernel does not mount with sec={flavor}")
+        gssd.until(
+            lambda: run(mount, timeout=_SECONDS).status == 0,
+            f"the guest's kernel does not mount with sec={flavor}",
+        )
     try:
         yield
     finally:
         run(["umount", "-l", str(folder)], timeout=_SECONDS)
 
 
-def _running(argv: list[str], opened: str, kdc: Kdc) -> AbstractContextManager[Process]:
+def _running(
+    argv: list[str], opened: str, kdc: Kdc, folder: Path
+) -> AbstractContextManager[Program]:
     env = {"KRB5_KTNAME": str(kdc.server_keytab), "KRB5RCACHENAME": "none:", **kdc.environment}
 
     def serves(process: Process) -> bool:
@@ -108,4 +111,4 @@ def _running(argv: list[str], opened: str, kdc: Kdc) -> AbstractContextManager[P
             return any(opened in str(file.readlink()) for file in files.iterdir())
         return False
 
-    return running(argv, serves, env)
+    return running(argv, serves, folder, env)

@@ -19,6 +19,7 @@ _SECONDS = 60.0
 _THREADS, _PORTS, _GRACE = NFSD / "threads", NFSD / "portlist", NFSD / "v4_end_grace"
 _RDMA = "rdma 20049"
 _CGROUPS = Path("/sys/fs/cgroup")
+_LINES = 8
 
 
 _exported = ["sec=sys"]
@@ -41,15 +42,33 @@ def _export() -> None:
     run(words, timeout=_SECONDS).check()
 
 
+class Program(Process):
+    """A program of the server's, which runs beside it; what it says is in NAME.log in `folder`."""
+
+    def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None):
+        self._log = folder / f"{argv[0]}.log"
+        with self._log.open("wb") as log:
+            super().__init__(argv, env=env, stdout=log, stderr=log)
+
+    def until(self, ready: Callable[[], bool], otherwise: str) -> None:
+        """Wait until it is ready. Raises HarnessError with the end of what it has said."""
+        if not self.comes_up(ready, _SECONDS):
+            said = self._log.read_text(errors="replace").splitlines()[-_LINES:]
+            lines = [f"{otherwise}; {self.argv[0]} said:", *(said or ["nothing"])]
+            raise HarnessError("\n  ".join(lines))
+
+
 @contextlib.contextmanager
 def running(
-    argv: Sequence[str], serves: Callable[[Process], bool], env: Mapping[str, str] | None = None
-) -> Iterator[Process]:
-    """Yield a program of the server's, which runs beside it, from when it serves."""
-    with Process(argv, env=env) as process:
-        if not process.comes_up(lambda: serves(process), _SECONDS):
-            raise HarnessError(f"the guest's {argv[0]} did not start")
-        yield process
+    argv: Sequence[str],
+    serves: Callable[[Process], bool],
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Program]:
+    """Yield such a program from when it serves."""
+    with Program(argv, folder, env) as program:
+        program.until(lambda: serves(program), f"the guest's {argv[0]} did not start")
+        yield program
 
 
 def stop() -> int:

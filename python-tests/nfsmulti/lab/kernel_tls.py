@@ -7,10 +7,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from nfsmulti.errors import HarnessError
 from nfsmulti.lab.certificates import NAME, Certificates, Pair
 from nfsmulti.lab.guest import ADDRESSES, Mount
-from nfsmulti.lab.kernel_server import running
+from nfsmulti.lab.kernel_server import Program, running
 from nfsmulti.processes import Process, run
 
 _SECONDS = 60.0
@@ -26,7 +25,7 @@ def kernel_tls(folder: Path) -> Iterator[Certificates]:
     sides = {"client": made.client, "server": made.server}
     settings.write_text("".join(_side(name, pair, made) for name, pair in sides.items()))
     run(["modprobe", "tls"], timeout=_SECONDS).check()
-    with running(["tlshd", "--stderr", "--config", str(settings)], _listens) as tlshd:
+    with running(["tlshd", "--stderr", "--config", str(settings)], _listens, folder) as tlshd:
         _mount_once(tlshd, folder / "mount")
         yield made
 
@@ -42,15 +41,17 @@ def _side(name: str, pair: Pair, made: Certificates) -> str:
     return "\n".join([f"[authenticate.{name}]", *lines, ""])
 
 
-def _mount_once(tlshd: Process, folder: Path) -> None:
+def _mount_once(tlshd: Program, folder: Path) -> None:
     """Let the kernel load what its first handshake needs, which takes an emulated processor long.
 
     Its server closes a connection whose handshake takes more than 5 s.
     """
     folder.mkdir()
     mount = Mount(str(folder), ("vers=4.1", "xprtsec=mtls"), ADDRESSES[-1]).command
-    if not tlshd.comes_up(lambda: run(mount, timeout=_SECONDS).status == 0, _SECONDS):
-        raise HarnessError("the guest's kernel does not mount with xprtsec=mtls")
+    tlshd.until(
+        lambda: run(mount, timeout=_SECONDS).status == 0,
+        "the guest's kernel does not mount with xprtsec=mtls",
+    )
     run(["umount", str(folder)], timeout=_SECONDS).check()
 
 
