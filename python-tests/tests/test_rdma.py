@@ -26,6 +26,7 @@ from engine_helpers import (
 
 from nfsmulti import doctor
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.lab import kernel_server
 from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT
 from nfsmulti.machine import Level, rdma_devices
 from nfsmulti.paths import ROOT
@@ -39,8 +40,6 @@ _KIB, _MIB = 1 << 10, 1 << 20
 _ONE = f"nfs://{ADDRESSES[0]}{EXPORT}"
 _BOTH = ",".join(f"nfs://{address}{EXPORT}" for address in ADDRESSES)
 _SIX = f"nfs://[{ADDRESS6}]{EXPORT}"
-_PORTS = Path("/proc/fs/nfsd/portlist")
-_LISTENS = "rdma 20049"
 
 Rdma = Callable[..., FioResult]
 
@@ -82,12 +81,8 @@ def _verified(size: int, **options: Option) -> dict[str, Option]:
     return {"rw": "randwrite", "verify": "crc32c", "size": size, **options}
 
 
-def _listening() -> bool:
-    return _LISTENS in _PORTS.read_text().splitlines()
-
-
 @pytest.fixture
-def mended() -> Iterator[None]:
+def mended(server_mended: None) -> Iterator[None]:
     """See to it that addresses, device and server are as they were, whatever a test did.
 
     The device is made anew: what is sent while its link is down breaks rdma_rxe for good.
@@ -100,9 +95,6 @@ def mended() -> Iterator[None]:
     run(["ip", "address", "replace", f"{ADDRESS6}/64", "dev", "dummy0", "nodad"], timeout=_SECONDS)
     run(_DELETE, timeout=_SECONDS)
     run(_ADD, timeout=_SECONDS).check()
-    run(["rpc.nfsd", "8"], timeout=_SECONDS).check()
-    if not _listening():
-        _PORTS.write_text(_LISTENS)
 
 
 _DELETE = ["rdma", "link", "delete", "rxe0"]
@@ -385,9 +377,8 @@ def test_a_server_that_goes_and_comes_back(guest_fio: FioRunner) -> None:
     Its threads go, and with them all connections; they come with another write verifier.
     """
     with _under_way(guest_fio, hold_writes="256m") as process:
-        run(["rpc.nfsd", "0"], timeout=_SECONDS).check()
-        run(["rpc.nfsd", "8"], timeout=_SECONDS).check()
-        _PORTS.write_text(_LISTENS)
+        kernel_server.stop()
+        kernel_server.start()
         eventually(lambda: "all of it is durable now" in stderr_of(process), _SECONDS)
         process.signal(signal.SIGINT)
         result = guest_fio.finish(process, _SECONDS)
@@ -402,7 +393,7 @@ def test_a_server_that_goes_and_comes_back(guest_fio: FioRunner) -> None:
 @pytest.mark.usefixtures("mended")
 def test_a_server_that_goes_does_not_hold_fio(guest_fio: FioRunner) -> None:
     with _under_way(guest_fio) as process:
-        run(["rpc.nfsd", "0"], timeout=_SECONDS).check()
+        kernel_server.stop()
         process.signal(signal.SIGTERM)
         result = guest_fio.finish(process, _SECONDS)
     assert result.status not in (0, None)
