@@ -42,7 +42,7 @@ from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.testrun import variant
 
-pytest_plugins = ("in_guest", "limits", "scripted_jobs")
+pytest_plugins = ("in_guest", "limits", "scripted_jobs", "standstill")
 
 _HARNESS_SECONDS = 240.0
 _SUPPRESSIONS = Path(__file__).with_name("lsan.supp")

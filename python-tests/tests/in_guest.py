@@ -4,27 +4,19 @@
 On the host each stands for the test of its name in the guest: the first of them boots it, and
 each then gives the outcome and the words that its own has had there. In the guest they are tests
 like others, whose reports are written to a file for the host.
-
-A guest that the host lets stand still for some seconds tells nothing of the product: Linux's server
-ends a TLS handshake or a Kerberos context after 5 s. So a test that fails then runs again.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 import tempfile
-import threading
-import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from _pytest.runner import runtestprotocol
 from conftest import missing
 
 from nfsmulti.errors import HarnessError, MissingError
@@ -35,15 +27,11 @@ _REPORTS = "NFSMULTI_GUEST_REPORTS"
 # Each test has a limit of its own in the guest. This one lies between two, for a guest that hangs.
 _SILENCE = 900.0
 _LINES = 30
-_TRIES = 3
-# Between two looks at the clock. A busy guest is late by some tenths of a second.
-_STANDSTILL, _LOOK = 2.0, 0.1
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if inside() and _REPORTS in os.environ:
         config.pluginmanager.register(_Reporter(config, Path(os.environ[_REPORTS])))
-        config.pluginmanager.register(_Again())
 
 
 @pytest.hookimpl(trylast=True)
@@ -65,42 +53,6 @@ class _Reporter:
         hook = self._config.hook.pytest_report_to_serializable
         with self._file.open("a") as lines:
             lines.write(json.dumps(hook(config=self._config, report=report)) + "\n")
-
-
-class _Again:
-    """Runs a test again, with other fixtures, that has failed while the guest stood still."""
-
-    def __init__(self) -> None:
-        self._standstill, self._seen = 0.0, time.monotonic()
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def _watch(self) -> None:
-        while True:
-            self._look()
-            time.sleep(_LOOK)
-
-    def _look(self) -> float:
-        """Return the longest time between two looks."""
-        now = time.monotonic()
-        self._standstill, self._seen = max(self._standstill, now - self._seen), now
-        return self._standstill
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        for again in reversed(range(_TRIES)):
-            self._look()
-            self._standstill = 0.0
-            reports = runtestprotocol(item, log=False, nextitem=nextitem)
-            failed = any(report.failed for report in reports)
-            if not (again and failed and self._look() > _STANDSTILL):
-                break
-            with contextlib.suppress(Exception):  # as the test, it may have met the standstill
-                item.session._setupstate.teardown_exact(None)
-            words = f"it failed while the guest stood still for {self._standstill:.1f} s"
-            item.user_properties.append(("again", words))
-        for report in reports:
-            item.ihook.pytest_runtest_logreport(report=report)
-        return True
 
 
 @dataclass
@@ -133,8 +85,8 @@ class _InGuest(pytest.Item):
     def runtest(self) -> None:
         run = self.session.stash[_RUN]
         reports = run.reports.get(self.nodeid, [])
-        for _, words in reports[-1].user_properties if reports else ():
-            warnings.warn(str(words), stacklevel=2)
+        if reports:
+            self.user_properties += reports[-1].user_properties
         for report in reports:
             if report.failed:
                 said = "".join(f"\n--- {name} ---\n{text}" for name, text in report.sections)
