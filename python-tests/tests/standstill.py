@@ -7,16 +7,17 @@ then, and nobody could answer. Linux's server ends a TLS handshake after 5 s, fo
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 
 import pytest
 from _pytest.runner import runtestprotocol
 
-_TRIES, _AGAIN = 3, "again"
+_MORE, _AGAIN = 2, "again"
 # Between two looks at the clock. A busy machine is late by some tenths of a second.
 _STANDSTILL, _LOOK = 2.0, 0.1
+# What takes longer hangs by itself. Three tries end before in_guest takes the guest to hang.
+_HANG = 240.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,31 +25,39 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print which tests have run again."""
-    for outcome in ("passed", "failed", "skipped"):
-        for report in terminalreporter.getreports(outcome):
-            for name, words in report.user_properties:
-                if name == _AGAIN and report.when == "call":
-                    terminalreporter.write_line(f"{report.nodeid}: {words}")
+    """Print which tests have run again, and why."""
+    told = {
+        f"{report.nodeid}: {words}": None
+        for outcome in ("passed", "failed", "skipped", "error")
+        for report in terminalreporter.getreports(outcome)
+        for name, words in report.user_properties
+        if name == _AGAIN
+    }
+    for line in told:
+        terminalreporter.write_line(line)
 
 
 class _Again:
-    """Runs it again, up to three times in all, with fixtures made anew."""
+    """Runs a test again, up to twice, with all fixtures made anew."""
 
     def __init__(self) -> None:
-        self._standstill, self._seen = 0.0, time.monotonic()
+        self._lock = threading.Lock()
+        self._longest, self._seen = 0.0, time.monotonic()
+        self._module: pytest.Module | None = None
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         while True:
-            self._look()
+            self._standstill()
             time.sleep(_LOOK)
 
-    def _look(self) -> float:
-        """Return the longest time between two looks."""
-        now = time.monotonic()
-        self._standstill, self._seen = max(self._standstill, now - self._seen), now
-        return self._standstill
+    def _standstill(self, *, forget: bool = False) -> float:
+        """Return the longest time between two looks, since it was forgotten last."""
+        with self._lock:
+            now = time.monotonic()
+            longest = max(self._longest, now - self._seen)
+            self._longest, self._seen = 0.0 if forget else longest, now
+            return longest
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
@@ -59,15 +68,37 @@ class _Again:
         return True
 
     def _run(self, item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-        for again in reversed(range(_TRIES)):
-            self._look()
-            self._standstill = 0.0
-            reports = runtestprotocol(item, log=False, nextitem=nextitem)
-            failed = any(report.failed for report in reports)
-            if not (again and failed and self._look() > _STANDSTILL):
+        module = item.getparent(pytest.Module)
+        if module is not self._module:  # within one, a fixture's standstill counts for all tests
+            self._module = module
+            self._standstill(forget=True)
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        for _ in range(_MORE):
+            failed = next((report for report in reports if report.failed), None)
+            took = sum(report.duration for report in reports)
+            stands_for_another = not isinstance(item, pytest.Function)  # that ran in the guest
+            if not failed or stands_for_another or took > _HANG:
                 break
-            with contextlib.suppress(Exception):  # as the test, it may have met the standstill
-                item.session._setupstate.teardown_exact(None)
-            words = f"it failed while the machine stood still for {self._standstill:.1f} s"
-            item.user_properties.append((_AGAIN, words))
+            standstill = self._standstill(forget=True)
+            if standstill <= _STANDSTILL:
+                break
+            _make_anew(item, failed, standstill)
+            again = runtestprotocol(item, log=False, nextitem=nextitem)
+            if any(report.skipped for report in again):
+                break  # that would hide the failure
+            reports = again
         return reports
+
+
+def _make_anew(item: pytest.Item, failed: pytest.TestReport, standstill: float) -> None:
+    """End all fixtures. What has failed stands in the next try's report."""
+    lines = failed.longreprtext.splitlines()
+    why = next((line[1:].strip() for line in lines if line.startswith("E ")), "")
+    words = f"it failed while the machine stood still for {standstill:.1f} s: {why}"
+    try:
+        item.session._setupstate.teardown_exact(None)
+    except (Exception, pytest.fail.Exception, BaseExceptionGroup) as error:
+        words += f"; and its fixtures ended with {error!r}"
+    own = [(name, said) for name, said in item.user_properties if name == _AGAIN]
+    item.user_properties[:] = [*own, (_AGAIN, words)]
+    item._report_sections[:] = [("call", "the try before", failed.longreprtext)]

@@ -58,13 +58,20 @@ made = []
 @pytest.fixture(scope="module")
 def number():
     made.append(len(made))
-    return made[-1]
-
-def test_standstill(number):
-    if number == 0:
+    if len(made) == 1:
         subprocess.Popen(["sh", "-c", f"sleep 3; kill -CONT {os.getpid()}"])
         os.kill(os.getpid(), signal.SIGSTOP)
-    assert number == 1
+    return made[-1]
+
+def test_before(number):
+    pass
+
+def test_standstill(number):
+    assert number == 1, "too early"
+
+def test_skipped_then(number):
+    assert number == 1, "too early"
+    pytest.skip("nothing lacked before")
 
 def test_crash(capfd):
     with capfd.disabled():
@@ -112,12 +119,19 @@ def test_outcomes_and_words_come_back(host: Path) -> None:
 
 
 def test_what_fails_while_the_machine_stands_still_runs_again(host: Path) -> None:
-    """With other fixtures, once it goes on; what else fails does not."""
-    done = _pytest(host, "standstill", "wrong")
-    assert "2 passed" in done.stdout
+    """So does one whose fixture met it in a test before. What else fails does not."""
+    done = _pytest(host, "before", "standstill", "wrong")
+    assert "3 passed" in done.stdout
     assert "1 failed" in done.stdout
     (told,) = (line for line in done.stdout.splitlines() if "stood still" in line)
     assert "test_standstill: it failed while the machine stood still for" in told
+    assert told.endswith("too early")
+
+
+def test_a_skip_afterwards_hides_no_failure(host: Path) -> None:
+    done = _pytest(host, "skipped_then")
+    assert "1 failed" in done.stdout
+    assert "too early" in done.stdout
 
 
 def test_a_crash_in_the_guest_fails_what_did_not_end(host: Path) -> None:
