@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from nfsmulti.lab.guest import ADDRESSES, Mount
+from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.lab.kerberos import SERVER_NAME, Kdc, Kerberos
 from nfsmulti.lab.kernel_server import NFSD, Program, exported, running
 from nfsmulti.processes import Process, find, run
@@ -87,13 +87,8 @@ def _kept_mount(gssd: Program, flavor: str, folder: Path) -> Iterator[None]:
     only while the newer is in use. It leads to the last address: others have connections of their
     own to the first.
     """
-    folder.mkdir()
-    mount = Mount(str(folder), ("vers=3", f"sec={flavor}"), ADDRESSES[-1]).command
     with exported(f"sec={flavor}"):
-        gssd.until(
-            lambda: run(mount, timeout=_SECONDS).status == 0,
-            f"the guest's kernel does not mount with sec={flavor}",
-        )
+        gssd.mount(folder, "vers=3", f"sec={flavor}")
     try:
         yield
     finally:

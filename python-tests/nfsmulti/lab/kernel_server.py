@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.guest import EXPORT, EXPORT_OPTIONS
+from nfsmulti.lab.guest import ADDRESSES, EXPORT, EXPORT_OPTIONS, Mount
 from nfsmulti.processes import Process, run
 
 NFSD = Path("/proc/fs/nfsd")
@@ -43,7 +43,7 @@ def _export() -> None:
 
 
 class Program(Process):
-    """A program of the server's, which runs beside it; what it says is in NAME.log in `folder`."""
+    """A program that the kernel's NFS needs beside it; what it says is in NAME.log in `folder`."""
 
     def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None):
         self._log = folder / f"{argv[0]}.log"
@@ -57,6 +57,18 @@ class Program(Process):
             lines = [f"{otherwise}; {self.argv[0]} said:", *(said or ["nothing"])]
             raise HarnessError("\n  ".join(lines))
 
+    def mount(self, folder: Path, *options: str) -> None:
+        """Make the folder, and mount the export there, by the last address, with its help.
+
+        Raises HarnessError where that does not come up.
+        """
+        folder.mkdir()
+        words = Mount(str(folder), options, ADDRESSES[-1]).command
+        self.until(
+            lambda: run(words, timeout=_SECONDS).status == 0,
+            f"the guest's kernel does not mount with {options[-1]}",
+        )
+
 
 @contextlib.contextmanager
 def running(
@@ -65,7 +77,7 @@ def running(
     folder: Path,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Program]:
-    """Yield such a program from when it serves."""
+    """Run such a program until the end of the `with`; it is yielded once it serves."""
     with Program(argv, folder, env) as program:
         program.until(lambda: serves(program), f"the guest's {argv[0]} did not start")
         yield program

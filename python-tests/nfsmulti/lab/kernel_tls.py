@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nfsmulti.lab.certificates import NAME, Certificates, Pair
-from nfsmulti.lab.guest import ADDRESSES, Mount
+from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.lab.kernel_server import Program, running
 from nfsmulti.processes import Process, run
 
@@ -46,12 +46,7 @@ def _mount_once(tlshd: Program, folder: Path) -> None:
 
     Its server closes a connection whose handshake takes more than 5 s.
     """
-    folder.mkdir()
-    mount = Mount(str(folder), ("vers=4.1", "xprtsec=mtls"), ADDRESSES[-1]).command
-    tlshd.until(
-        lambda: run(mount, timeout=_SECONDS).status == 0,
-        "the guest's kernel does not mount with xprtsec=mtls",
-    )
+    tlshd.mount(folder, "vers=4.1", "xprtsec=mtls")
     run(["umount", str(folder)], timeout=_SECONDS).check()
 
 
