@@ -68,7 +68,7 @@ struct client_log {
 	/* The server breaks the protocol again and again: the client gives up. */
 	void (*gave_up)(struct rpc_client *rpc);
 
-	/* An RPC error that nothing shows to be the server's: it counts as not arrived. */
+	/* rpc->reply is an RPC error that nothing shows to be the server's: `call` still waits. */
 	void (*unverified)(struct rpc_client *rpc, const struct call *call);
 
 	/* A call fails by rpc->reply: by an RPC error, or by the protocol's disposition. */

@@ -247,7 +247,7 @@ static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *
 	return (int)(header + lead + head);
 }
 
-/* It counts as if it had not come. */
+/* Drops a reply that answers no call of ours: counted, and nothing else. */
 static int ignore(struct rpc_client *rpc, const struct rpc_reply *message)
 {
 	rpc->reply.call = NULL;

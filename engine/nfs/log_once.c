@@ -140,7 +140,8 @@ static void tell_verdict(struct rpc_client *rpc, const struct call *call, const 
 static void unverified(struct rpc_client *rpc, const struct call *call)
 {
 	if (!rpc->told.unverified)
-		tell_verdict(rpc, call, ", without a verifier: that counts as no reply");
+		tell_verdict(rpc, call,
+			     ", without a verifier: it counts as no reply; see the server's log");
 	rpc->told.unverified = true;
 }
 

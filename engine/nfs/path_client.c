@@ -40,9 +40,11 @@ void path_client_free(struct rpc_client *rpc)
 /* A channel's own words say what to do. */
 static const char *remedy(const struct rpc_client *rpc, int error)
 {
+	bool rdma = rpc->link.ops->traits & RPC_MOVES_DATA;
+
 	if (*rpc->link.why)
 		return "";
-	return error == -ECONNRESET || error == -EPIPE
+	return !rdma && (error == -ECONNRESET || error == -EPIPE)
 		       ? ": the server closes the connection: its log says why"
 		       : ": is the NFS server running there?";
 }

@@ -9,8 +9,8 @@
 /* The spans of an I/O, one after the other. */
 struct latency {
 	struct histogram lag; /* from the instant at which it was due; only under arrival_rate= */
-	struct histogram
-		wait; /* in the job for its connection: slots, credits, the hold, a socket */
+	/* In the job for its connection: slots, credits, the hold, a socket; or until it failed. */
+	struct histogram wait;
 	struct histogram rtt; /* of each call: on the wire and at the server */
 };
 

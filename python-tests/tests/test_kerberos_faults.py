@@ -378,7 +378,7 @@ def test_an_rpc_error_that_is_not_the_servers(
     mended(result)
     assert len(fault.met) == 2
     (message,) = said(result)
-    assert message.endswith("), without a verifier: that counts as no reply")
+    assert message.endswith("), without a verifier: it counts as no reply; see the server's log")
     (line,) = result.stats
     assert (line.stale_replies, line.retransmissions, line.contexts) == (2, 0, 1)
 
