@@ -122,6 +122,8 @@ def measured(
                 limits[workload.name] = workload.limits(fit).rates
                 fitted[workload.name] = dataclasses.asdict(fit)
             except MissingError:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()  # nothing was measured
                 raise
             except (HarnessError, OSError) as error:
                 why = one_line(str(error))

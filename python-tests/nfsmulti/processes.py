@@ -158,14 +158,14 @@ def _reaper() -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    atexit.register(program.communicate)  # its input ends, and so does it
+    atexit.register(program.communicate)  # its input ends; it ends with the last that we have left
     return program
 
 
 def _tell_reaper(line: str) -> None:
     pipe = _reaper().stdin
     assert pipe is not None
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(BrokenPipeError, ValueError):  # it has ended, or we are about to
         pipe.write(f"{line}\n".encode())
 
 

@@ -64,7 +64,8 @@ def _main() -> None:
     for line in sys.stdin.buffer:
         change = marks.add if line[:1] == b"+" else marks.discard
         change(line[1:].strip())
-    for _ in range(2):  # in the first, one may have forked and ended before it was seen
+    # In the first round one may have forked, and have ended before it was seen.
+    for _ in range(2 if marks else 0):
         kill_marked(marks)
 
 
