@@ -306,11 +306,19 @@ def test_a_run_on_a_directory(tmp_path: Path) -> None:
 
 
 def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
-    """They have then not run their time, unless they hang at their end."""
+    """They have then not run their time, unless they hang at their end.
+
+    What fio needs to start is not theirs: killed then, they hang fio itself.
+    """
+    slow = tmp_path / "slow-fio"
+    slow.write_text('#!/bin/sh\nsleep 2\nexec fio "$@"\n')
+    slow.chmod(0o755)
     options: cost.Options = {
         "ioengine": "null", "size": "1g", "time_based": 1, "runtime": 60, "thinktime": "100ms",
     }  # fmt: skip
-    hanging = CellSpec({"engine": "null"}, "", "", options, 0.5, client="other", patience=1.0)
+    hanging = CellSpec(
+        {"engine": "null"}, "", "", options, 0.5, client="other", fio=str(slow), patience=1.0
+    )
     found = _run(PlannedCell("one", 1, 1, hanging), OnSink(choose_cores()), tmp_path)
     assert found.status == "failed"
     assert (found.why or "").startswith("fio ran for 0 s only: fio: ")

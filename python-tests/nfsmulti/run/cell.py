@@ -195,7 +195,7 @@ def _watched(
                 told = passed
             if why := place.trouble():
                 raise HarnessError(why)
-            if spec.patience and passed > spec.seconds + spec.patience:
+            if spec.patience and _overdue(sampler.folder, spec):
                 _kill(jobs_of(process))  # fio itself then ends, and reports what they had done
             if passed > limit:
                 raise HarnessError(f"fio did not end within {limit:.0f} s")
@@ -209,6 +209,15 @@ def jobs_of(fio: FioProcess) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):  # where it has ended
         return psutil.Process(fio.pid).children()
     return []
+
+
+def _overdue(folder: Path, spec: CellSpec) -> bool:
+    """Tell whether its jobs have outrun their time and the cell's patience.
+
+    Both count from their first I/O. A job that is killed before is one that fio still holds at its
+    start; fio waits for it for ever at its end, in pthread_cond_destroy().
+    """
+    return watch.seconds_of_io(folder) > spec.seconds + spec.patience
 
 
 def _kill(jobs: Sequence[psutil.Process]) -> None:

@@ -87,11 +87,26 @@ def busy_ticks(stat: str, cpus: Collection[int] | None = None) -> int:
 
 def window(folder: Path, report: FioReport) -> tuple[float, float] | None:
     """Return the uptimes between which all jobs did I/O; None where that was not written down."""
-    file, times = folder / _BEGIN, _run_times(report)
-    begins = [float(line) for line in file.read_text().split()] if file.exists() else []
+    begins, times = _begins(folder), _run_times(report)
     if not begins or len(begins) != len(times):
         return None
     return max(begins), min(begins) + min(times) / 1000
+
+
+def seconds_of_io(folder: Path) -> float:
+    """Return how long ago the first job began its I/O, 0 where none has."""
+    begins = _begins(folder)
+    return _uptime() - min(begins) if begins else 0.0
+
+
+def _begins(folder: Path) -> list[float]:
+    """Return the uptimes at which jobs began, as far as that was written down."""
+    file = folder / _BEGIN
+    return [float(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def _uptime() -> float:
+    return float(_UPTIME.read_text().split()[0])
 
 
 def _run_times(report: FioReport) -> list[int]:
@@ -128,7 +143,7 @@ def by_clock(stat: Path | None = None) -> Ask:
     def ask() -> str:
         text = local()
         idle = sum(map(int, text.split("\n", 1)[0].split()[4:6]))
-        had = round(float(_UPTIME.read_text().split()[0]) * TICKS * processors())
+        had = round(_uptime() * TICKS * processors())
         worked = int(stat.read_text().split()[1]) * TICKS // 1_000_000 if stat else had - idle
         return _counting(text, worked, had)
 
@@ -192,7 +207,7 @@ class Sample:
     @classmethod
     def of(cls, text: str, cpus: Collection[int] | None = None) -> Sample:
         """Read both files. Raises HarnessError."""
-        uptime = float(_UPTIME.read_text().split()[0])
+        uptime = _uptime()
         lines = {words[0]: words for line in text.splitlines() if (words := line.split())}
         processors = sum(name.startswith("cpu") and name != "cpu" for name in lines)
         try:
