@@ -46,11 +46,11 @@ class CellSpec:
     metadata operations, which has entries of its own: see run/cell.py. `prerun` is a command of the
     shell that runs when all `numjobs` are ready for their first I/O, which then begin together;
     where it fails, so does the cell. `fio` is the program. Where there is a `patience`, jobs that
-    do I/O for so many seconds beyond their time are killed, and what fio then reports counts; a cell
-    that fails has so many `tries`. With a `load` I/O arrives by a clock: at so many per cent of
-    what the cell without one has reached. One with a `warm_up` has run before, for nothing. What a
-    server may lack is named by `optional`: where the first warm-up of such cells fails, all of them
-    are skipped, for its reason.
+    do I/O for so many seconds beyond their time are killed, and what fio then reports counts; a
+    cell that fails has so many `tries`. With a `load` I/O arrives by a clock: at so many per cent
+    of what the cell without one has reached. One with a `warm_up` has run before, for nothing. What
+    a server may lack is named by `optional`: where the first warm-up of such cells fails, all of
+    them are skipped, for its reason.
     """
 
     factors: dict[str, Factor]
