@@ -199,16 +199,20 @@ class Process:
         # With close_fds, a start would close its copy of the reaper's pipe before the mark can be
         # seen: if we were killed then, the reaper would look too early. The exec closes our files
         # too, since Python opens them with O_CLOEXEC.
-        self._popen = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "--", program, *argv[1:]],
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=cwd,
-            env={**os.environ, **(env or {}), reaper.VARIABLE: marks},
-            start_new_session=True,
-            close_fds=False,
-        )
+        try:
+            self._popen = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", program, *argv[1:]],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=cwd,
+                env={**os.environ, **(env or {}), reaper.VARIABLE: marks},
+                start_new_session=True,
+                close_fds=False,
+            )
+        except BaseException:  # of a signal, too, by which time the command may run
+            self._kill_marked()
+            raise
 
     @property
     def pid(self) -> int:
@@ -257,9 +261,12 @@ class Process:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             self._popen.wait()
-            if reaper.kill_marked([self._mark.encode()]):
-                _tell_reaper(f"-{self._mark}")
+            self._kill_marked()
         return self._popen.returncode
+
+    def _kill_marked(self) -> None:
+        if reaper.kill_marked([self._mark.encode()]):
+            _tell_reaper(f"-{self._mark}")
 
     def _exited(self, timeout: float | None) -> bool:
         """Wait for the end without reaping, so that the group's number stays ours."""

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engine_helpers import eventually, running
@@ -85,6 +86,24 @@ def test_stopped_and_deaf_commands_are_ended(tmp_path: Path) -> None:
         stat = Path(f"/proc/{process.pid}/stat")
         eventually(lambda: ") T " in stat.read_text())
         assert process.end(grace=0.3) == -signal.SIGKILL
+
+
+def test_a_signal_ends_what_is_just_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its exception comes out of a start whose command runs, and which nobody can end by name."""
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            eventually(lambda: (tmp_path / "pid").exists())
+            raise SystemExit(128 + signal.SIGTERM)
+
+    run(["true"], timeout=60)  # so that the reaper is there
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(SystemExit):
+        Process(["sh", "-c", _LEAVES_A_CHILD + "wait"], cwd=tmp_path)
+    _await_end(_pid_in(tmp_path))
 
 
 @leaving
