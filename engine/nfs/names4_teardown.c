@@ -3,7 +3,23 @@
 
 #include "nfs/nfs4_setup.h"
 
-static const uint64_t LEAVE_TIME = SEC;
+/*
+ * Until when one answer is waited for, since leave is taken. A job that was told to end has given
+ * the server its time before.
+ */
+static uint64_t answer_deadline(struct names *names, uint64_t since)
+{
+	static const uint64_t each = 2500 * MSEC, all = 10 * SEC, late = SEC;
+
+	if (names->path->job.stop())
+		return since + late;
+	return min_of(clock_read(&names->clock) + each, since + all);
+}
+
+static void ask(struct names *names, struct nfs4_request *request, uint64_t since)
+{
+	names_ask_until(names, &request->base, answer_deadline(names, since), NULL);
+}
 
 /*
  * A path that is dead is not asked while others go on; at the end the server may well answer what
@@ -17,24 +33,22 @@ static bool may_ask(const struct names *names)
 void names4_tell(struct names *names, struct nfs4_request *request)
 {
 	if (may_ask(names))
-		names_ask_until(names, &request->base, clock_read(&names->clock) + LEAVE_TIME,
-				NULL);
+		ask(names, request, clock_read(&names->clock));
 }
 
-static void destroy_session(struct names *names, const struct nfs4_session *session,
-			    uint64_t deadline)
+static void destroy_session(struct names *names, const struct nfs4_session *session, uint64_t since)
 {
 	const struct nfs4_path *mine = names->path->state;
 	struct nfs4_request request;
 
 	nfs4_ask(&request, NFS4_BIND_CONN_TO_SESSION, mine->client, session);
-	names_ask_until(names, &request.base, deadline, NULL);
+	ask(names, &request, since);
 	nfs4_ask(&request, NFS4_DESTROY_SESSION, mine->client, session);
-	names_ask_until(names, &request.base, deadline, NULL);
+	ask(names, &request, since);
 }
 
 /* The session that asks goes last: its channel goes on without it. */
-static void destroy_all(struct names *names, uint64_t deadline)
+static void destroy_all(struct names *names, uint64_t since)
 {
 	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
 	struct nfs4_state *own = names->rpc.state, *state;
@@ -47,22 +61,22 @@ static void destroy_all(struct names *names, uint64_t deadline)
 		state = container_of(session, struct nfs4_state, session);
 		if (state != own && session->alive &&
 		    (last || !state->path || state->path == names->path)) {
-			destroy_session(names, session, deadline);
+			destroy_session(names, session, since);
 			session->alive = false;
 		}
 	}
-	destroy_session(names, &own->session, deadline);
+	destroy_session(names, &own->session, since);
 	own->session.alive = false;
 	if (!last)
 		return;
 	nfs4_ask(&request, NFS4_DESTROY_CLIENTID, client, NULL);
-	names_ask_until(names, &request.base, deadline, NULL);
+	ask(names, &request, since);
 }
 
 void names4_teardown(struct path *path)
 {
 	if (may_ask(path->names))
-		destroy_all(path->names, clock_read(&path->names->clock) + LEAVE_TIME);
+		destroy_all(path->names, clock_read(&path->names->clock));
 	path_close_names(path);
 	nfs4_path_free(path);
 }

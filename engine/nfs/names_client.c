@@ -96,12 +96,12 @@ int names_connect(struct names **out, struct path *path)
 
 /* --- asking --- */
 
-/* Before the first file is open a server that has gone is not waited for. */
-static bool has_gone(const struct names *names)
+/* Before the first file is open, and at the end, a server that has gone is not waited for. */
+static bool has_gone(const struct names *names, bool at_end)
 {
 	const struct rpc_client *rpc = &names->rpc;
 
-	return !names->path->at_work && !rpc->link.up && rpc->lost == -ECONNREFUSED;
+	return (!names->path->at_work || at_end) && !rpc->link.up && rpc->lost == -ECONNREFUSED;
 }
 
 int names_fail(struct names *names, int error, const char *words)
@@ -182,7 +182,7 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 		if (clock_read(&names->clock) > deadline)
 			return time_out(names, epoch);
 		say_silent(names, begun);
-		if (has_gone(names))
+		if (has_gone(names, !stop))
 			return give_up(names, -ECONNREFUSED, strerror(ECONNREFUSED));
 		client_reap(rpc, true);
 		client_tick(rpc);

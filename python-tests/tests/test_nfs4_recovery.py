@@ -567,6 +567,14 @@ def test_a_failed_job_leaves_nothing(client4: Client) -> None:
         keeps_nothing(server)
 
 
+def test_a_slow_server_is_told_all_the_same(client4: Client) -> None:
+    """Each answer has its time, however many there are."""
+    last = (Nfs4.CLOSE, Nfs4.BIND_CONN_TO_SESSION, Nfs4.DESTROY_SESSION, Nfs4.DESTROY_CLIENTID)
+    with ScriptedServer(on(last, Answer(delay=0.3))) as server:
+        done(client4(server, nconnect=2, **VERIFIED))
+        keeps_nothing(server)
+
+
 # --- hard, soft, failover ---
 
 
