@@ -27,6 +27,7 @@ class Listening(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.refuse()
+        self._keeper.close()
         self.cut()
         for thread in self._threads:
             thread.join(_SECONDS)
@@ -34,7 +35,12 @@ class Listening(ABC):
 
     def _listen(self, address: str, port: int = 0) -> None:
         self._threads: list[threading.Thread] = []
-        self._listens_at, self.port = address, port
+        self._family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        # It keeps the port while nobody listens there.
+        self._keeper = socket.socket(self._family)
+        self._keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._keeper.bind((address, port))
+        self.port = self._keeper.getsockname()[1]
         self.accept()
 
     def refuse(self) -> None:
@@ -45,9 +51,8 @@ class Listening(ABC):
 
     def accept(self) -> None:
         """Take connections, on the same port as ever."""
-        family = socket.AF_INET6 if ":" in self._listens_at else socket.AF_INET
-        self._listener = socket.create_server((self._listens_at, self.port), family=family)
-        self.port = self._listener.getsockname()[1]
+        at = self._keeper.getsockname()[:2]
+        self._listener = socket.create_server(at, family=self._family)
         self._start(self._accept)
 
     def _start(self, work: Callable[..., None], *arguments: object) -> None:

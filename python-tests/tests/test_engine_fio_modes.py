@@ -14,6 +14,7 @@ from pathlib import Path
 from engine_helpers import Place, complaints, done, eventually, figures, fixture_of_places, sections
 
 from nfsmulti.fiorun import ArrivalStats, ConnectionStats, Option
+from nfsmulti.lab.lab import free_ports
 from nfsmulti.processes import Process, run
 
 exported = fixture_of_places("nfs")
@@ -52,12 +53,13 @@ def _listens(server: Process, port: int) -> bool:
 def _servers(place: Place, folder: Path) -> Iterator[list[str]]:
     """Run two fio servers where the place's clients run; gives a client's words for each."""
     with contextlib.ExitStack() as stack:
-        for port in _PORTS:
+        ports = free_ports("127.0.0.1", _PORTS)
+        for port in ports:
             log = stack.enter_context((folder / f"server-{port}").open("wb"))
             command = place.command(f"--server=ip:127.0.0.1,{port}")
             server = stack.enter_context(Process(command, stdout=log, stderr=log))
             eventually(partial(_listens, server, port))
-        yield [f"--client=ip:127.0.0.1,{port}" for port in _PORTS]
+        yield [f"--client=ip:127.0.0.1,{port}" for port in ports]
 
 
 def _job_file(place: Place, folder: Path, name: str, *options: str) -> Path:

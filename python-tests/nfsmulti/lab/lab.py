@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import json
 import os
+import random
 import re
 import secrets
 import shutil
@@ -44,6 +46,8 @@ _VOLUMES = Path("/run/nfsmulti")
 _PORTS = (22049, 22050)
 _KDC_PORT = 8888
 _TLS_PORT = 22051
+_UNPRIVILEGED = 1024
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _RPCBIND_SECONDS = 60.0
 
 # Ganesha finds its file systems in /etc/mtab, which minimal systems lack, and takes no tmpfs from
@@ -557,14 +561,28 @@ class Lab:
 
 
 def free_ports(address: str, usual: Sequence[int]) -> list[int]:
-    """Find free ports on a local address: the usual ones, or whichever the kernel offers."""
+    """Find free ports on a local address: the usual ones (0: none is), or others.
+
+    The others are none of those that the kernel gives to whoever asks for any: it would give them
+    away before a server has started, and while one is down.
+    """
+    beyond = int(_EPHEMERAL.read_text().split()[0])
+    others = range(max(beyond // 2, _UNPRIVILEGED), max(beyond, 2 * _UNPRIVILEGED))
     with contextlib.ExitStack() as sockets:
         free = []
         for port in usual:
             listener = sockets.enter_context(socket.socket())
-            try:
-                listener.bind((address, port))
-            except OSError:
-                listener.bind((address, 0))
-            free.append(listener.getsockname()[1])
+            while not port or not _binds(listener, address, port):
+                port = random.choice(others)
+            free.append(port)
         return free
+
+
+def _binds(one: socket.socket, address: str, port: int) -> bool:
+    try:
+        one.bind((address, port))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return False
+        raise
+    return True
