@@ -46,7 +46,7 @@ VERIFIED: dict[str, Option] = {
 # Until it is told to end.
 GOING_ON: dict[str, Option] = {
     "rw": "randwrite", "bs": "16k", "size": "2m", "iodepth": 8, "filename": "f", "trace": 1,
-    "rate_iops": 200, "time_based": 1, "runtime": 300, "timeo": 10,
+    "rate_iops": 200, "time_based": 1, "runtime": 300,
 }  # fmt: skip
 ALONE: dict[str, Option] = {}
 SHARED: dict[str, Option] = {"nconnect": 4, "spread": "roundrobin", "gss_context": "job"}
@@ -213,17 +213,20 @@ def wrong_verifier(proxy: RecordProxy) -> Fault:
 def test_a_call_that_goes_out_again(
     client: Client, proxy: RecordProxy, broken: Callable[[RecordProxy], Fault], version: str
 ) -> None:
-    """It keeps its xid and has another number; the job is right."""
+    """It keeps its xid and has another number; the job is right.
+
+    So do others that the server is late with.
+    """
     fault = broken(proxy)
     result = client(version, **VERIFIED, timeo=10, retrans=0 if version == "4.1" else 2)
     mended(result)
     (line,) = result.stats
     (met,) = fault.met
-    first, second = [call for call in proxy.seen if call.is_gss and call.xid == met.xid]
+    first, second, *_ = [call for call in proxy.seen if call.is_gss and call.xid == met.xid]
     assert second.gss_number > first.gss_number
-    assert line.retransmissions == 1
-    assert line.reconnects == (1 if version == "4.1" else 0)
-    assert line.stale_replies == (1 if broken is wrong_verifier else 0)
+    assert line.retransmissions >= 1
+    assert (line.reconnects > 0) == (version == "4.1")
+    assert line.stale_replies >= (1 if broken is wrong_verifier else 0)
     assert line.contexts == 1
 
 
@@ -524,8 +527,12 @@ def test_failover_from_the_one_that_asks_for_a_context(client: Client, proxy: Re
 def test_a_ticket_that_expires(local_fio: FioRunner, tmp_path: Path) -> None:
     """The job goes on while the server takes it, says what to do, and goes on after that."""
     with client_of(Kerberos(skew=1), local_fio, tmp_path) as client:
-        client.log_in("-l", "4s")
+        client.log_in()
+        client.proxy.calls = forgotten = denying()
         with client.start(**GOING_ON, **client.tickets) as process:
+            eventually(lambda: traces(process) > 10)
+            client.log_in("-l", "4s")
+            forgotten.times = 1
             eventually(lambda: "run kinit" in stderr_of(process))
             client.log_in()
             goes_on(process)
@@ -585,11 +592,11 @@ def test_the_kdc_is_gone_for_a_while(client: Client, forgotten: Fault) -> None:
 
 
 def test_soft_without_a_kdc(client: Client, forgotten: Fault) -> None:
-    with client.start(**GOING_ON, **client.tickets, soft=1, retrans=0) as process:
+    with client.start(**GOING_ON, **client.tickets, soft=1, timeo=30, retrans=0) as process:
         without_kdc(client, process)
         forgotten.times = 1
         result = client.finish(process)
-    failed_io(result, "Connection timed out", "no answer within 1.0 s", "does the KDC run")
+    failed_io(result, "Connection timed out", "no answer within 3.0 s", "does the KDC run")
 
 
 # The library waits for a silent KDC, and says so after half a minute.
@@ -606,10 +613,10 @@ def silenced(client: Client, process: FioProcess, forgotten: Fault) -> None:
 
 
 def test_soft_with_a_silent_kdc(client: Client, forgotten: Fault) -> None:
-    with client.start(**GOING_ON, **client.tickets, soft=1, retrans=0) as process:
+    with client.start(**GOING_ON, **client.tickets, soft=1, timeo=30, retrans=0) as process:
         silenced(client, process, forgotten)
         result = client.finish(process)
-    failed_io(result, "Connection timed out", "no answer within 1.0 s")
+    failed_io(result, "Connection timed out", "no answer within 3.0 s")
     assert _PATIENT not in result.messages
 
 
