@@ -348,7 +348,7 @@ def test_a_server_that_forgets_cookies(
     with ScriptedServer(forgets, on(procedure, _PAGE)) as server:
         listed.append(_list(client, server, version, **how))
         assert _operations(listed[0]) == (1, 0)
-        result = _list(client, server, version, timeo=5, retrans=1, **how)
+        result = _list(client, server, version, timeo=15, retrans=1, **how)
         name = "NFS4ERR_NOT_SAME" if version == 4 else "NFS3ERR_BAD_COOKIE"
         failed(result, name, "keeps forgetting the cookies", error=errno.EIO)
 
@@ -375,10 +375,10 @@ def test_a_directory_that_changes_while_it_is_listed(client: Client, version: in
         assert _operations(_list(client, server, version)) == (1, 0)
         assert changes == [29]
         last = 1 << 30
-        result = _list(client, server, version, timeo=5, retrans=1, soft=1)
+        result = _list(client, server, version, timeo=15, retrans=1, soft=1)
         failed(result, "keeps forgetting the cookies", error=errno.EIO)
         before = len(server.calls(procedure))
-        with _start_list(client, server, version, timeo=5, retrans=1) as process:
+        with _start_list(client, server, version, timeo=15, retrans=1) as process:
             eventually(lambda: len(server.calls(procedure)) > before + 50)
             process.signal(signal.SIGINT)
             assert client.finish(process).status is not None
