@@ -236,8 +236,8 @@ class OnFiles(Target):
 _MEMORY_CASE = Case("randread", "4k", 128, connections=4)
 _MEMORY_TARGET = 2 << 20
 _UNTIL_MEASURED = Timing(60.0, 0.0, 1)  # it is ended once it was measured
-_START_SECONDS = 10.0
-_SETTLED_SECONDS = 0.6  # a job that has run so long has used all that it will use
+_START_SECONDS = 60.0
+_SETTLED_CPU_S = 0.3  # a job that has worked for so long has used all that it will use
 
 
 def memory(place: OnSink, folder: Path) -> int:
@@ -255,11 +255,12 @@ def _private(spec: CellSpec, place: Target, folder: Path) -> int:
     argv = command(place.prepare(spec), place, Engine.built(), folder)
     with FioProcess(argv, folder) as process:
         while time.monotonic() < deadline and process.running:
-            if jobs := jobs_of(process):
-                time.sleep(_SETTLED_SECONDS)
+            for job in jobs_of(process):
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    return sum(mapping.private_dirty for mapping in jobs[0].memory_maps())
-            time.sleep(0.02)
+                    times = job.cpu_times()
+                    if times.user + times.system > _SETTLED_CPU_S:
+                        return sum(mapping.private_dirty for mapping in job.memory_maps())
+            process.wait(0.02)
     raise HarnessError("no job ran whose memory could be measured")
 
 
