@@ -19,6 +19,7 @@
 #include "util.h"
 #include "wire/starttls.h"
 
+enum { CLOSED_MAX = 16 }; /* more than connections that one stall of a server may hit */
 enum stage { STAGE_TCP, STAGE_PROBE, STAGE_HANDSHAKE, STAGE_NULL, STAGE_UP };
 
 struct tls {
@@ -226,13 +227,21 @@ static int shake_hands(struct tls *tls)
 	return error;
 }
 
+/*
+ * Linux's server closes a connection whose handshake takes it longer than 5 s, which a busy one may
+ * need once: the next connection is tried.
+ */
 static int await_answer(struct tls *tls)
 {
 	struct rpc_reply_header reply;
 	int error = ask(tls, &reply);
 
-	if (!error)
+	if (error == -ECONNRESET && tls->terms->closed++ < CLOSED_MAX)
+		return -EKEYEXPIRED;
+	if (!error) {
 		enter(tls, STAGE_UP);
+		tls->terms->closed = 0;
+	}
 	return error;
 }
 

@@ -136,6 +136,7 @@ class TlsProxy(Listening):
     fault: Fault | None = None
     short_records: bool = False  # it takes no others
     early: bytes = b""  # sent along with the handshake; nothing else is then
+    closes: int = 0  # so many connections right after the handshake
     say: Callable[[ssl.SSLSocket], None] | None = None  # once to each client, before data
     clear: bytearray = field(default_factory=bytearray)  # what came so, beside probes
     handshakes: list[Handshake] = field(default_factory=list)
@@ -214,7 +215,9 @@ class TlsProxy(Listening):
                 self.handshakes.append(
                     Handshake(cipher[0] if cipher else "", protocol, shown and shown["subject"])
                 )
-                if self._pump_from(secure):
+                if self.closes:
+                    self.closes -= 1
+                elif self._pump_from(secure):
                     self.farewells += 1
             finally:
                 self._open.discard(secure)

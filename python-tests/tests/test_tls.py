@@ -749,6 +749,17 @@ def test_a_server_without_it_is_refused(
     assert proxy.clear == b""
 
 
+def test_a_server_that_closes_after_the_handshake_is_tried_again(
+    client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+) -> None:
+    """As Linux's does where it was slow; one that always closes is told."""
+    proxy.closes = 3
+    done(client(server, pool=pool(proxy), **trusted(made)))
+    proxy.closes = 1000
+    words = "the server finished the TLS handshake, and answers no call"
+    refused(client(server, pool=pool(proxy), **trusted(made)), words)
+
+
 @pytest.mark.parametrize("which", ["wrong authority", "wrong name", "wrong address", "expired"])
 def test_a_servers_certificate_is_checked(
     client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates, which: str
