@@ -7,12 +7,13 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.processes import claimed
 
 _Made = TypeVar("_Made")
 _BLOCK = 1 << 20
@@ -97,6 +98,22 @@ def run_folder(below: Path, label: str = "") -> Path:
             folder.mkdir()
             return folder
         at += timedelta(seconds=1)
+
+
+@contextlib.contextmanager
+def own_folder(given: Path | None, below: Path) -> Iterator[Path]:
+    """Yield the folder that one run fills until the end: `given`, or a new one in `below`.
+
+    Raises HarnessError where it is not empty, or another run has it.
+    """
+    folder = (given or run_folder(below)).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    with claimed(folder) as mine:
+        if not mine or any(folder.iterdir()):
+            raise HarnessError(
+                f"{shown(folder)} is not empty, or another run has it", "name another --results"
+            )
+        yield folder
 
 
 def write_files(folder: Path, files: Mapping[str, int]) -> None:

@@ -28,7 +28,8 @@ from nfsmulti.faults.outcome import discrepancies
 from nfsmulti.faults.page import FILE, read, write
 from nfsmulti.fiorun import Engine
 from nfsmulti.machine import versions
-from nfsmulti.paths import ROOT
+from nfsmulti.paths import ROOT, shown
+from nfsmulti.processes import claimed
 
 _CELLS = {cell.id: cell for cell in CELLS}
 _NAME = "STALE, read, hard, tcp"
@@ -60,11 +61,18 @@ def test_the_reference_page_is_a_grid_of_faults(tmp_path: Path) -> None:
     assert (tmp_path / "report.md").read_text().count("write: EIO, lost") > 1
 
 
-def test_a_run_is_not_written_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [("faults", "--only", "STALE read"), ("soak",), ("bench", "mount", "--quick")],
+    ids=lambda words: words[0],
+)
+def test_a_folder_has_one_run(tmp_path: Path, words: tuple[str, ...]) -> None:
+    refused = f"{shown(tmp_path)} is not empty, or another run has it\n  name another --results"
+    with claimed(tmp_path):
+        assert refusal(*words, "--results", str(tmp_path)) == refused
     (tmp_path / FILE).write_text("of another run")
-    words = ("faults", "--only", "STALE read", "--results", str(tmp_path))
-    assert "name another --results" in refusal(*words)
-    assert (tmp_path / FILE).read_text() == "of another run"
+    assert refusal(*words, "--results", str(tmp_path)) == refused
+    assert [file.name for file in tmp_path.iterdir()] == [FILE]
 
 
 @pytest.mark.parametrize("error", [HarnessError("it died"), MissingError("no guest")])

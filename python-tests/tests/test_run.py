@@ -558,12 +558,16 @@ def test_cell_whose_files_cannot_be_kept_fails(
 
 def test_two_runs_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
     record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 0.2)))
+    other = Record.resume(record.folder)
     with (
         record.claimed(),
         pytest.raises(HarnessError, match="is being run by another process"),
-        Record.resume(record.folder).claimed(),
+        other.claimed(),
     ):
         pass
+    record.skip(record.plan.cells[0], "it is done")
+    with other.claimed():
+        assert other.cells[0].why == "it is done"
 
 
 def _of(spec: CellSpec, client: str, streams: int) -> bool:

@@ -24,7 +24,7 @@ from nfsmulti.bench.cost import Case, Timing
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioProcess
-from nfsmulti.paths import BUILD, COMMAND, RESULTS, run_folder, shown, write_files
+from nfsmulti.paths import BUILD, COMMAND, RESULTS, own_folder, shown, write_files
 from nfsmulti.report import pages
 from nfsmulti.run import runner
 from nfsmulti.run.cell import command, jobs_of
@@ -290,10 +290,10 @@ def measure(
         left_out=[],
         cells=cells,
     )
-    folder = options.results or run_folder(RESULTS / name)
-    record = Record.begin(folder, plan, dict(about))
-    write_machine(folder)
-    runner.carry_out(record, _out, make=lambda: place)
+    with own_folder(options.results, RESULTS / name) as folder:
+        record = Record.begin(folder, plan, dict(about))
+        write_machine(folder)
+        runner.carry_out(record, _out, make=lambda: place)
     _out.print(f"\n{pages.write(folder)}", markup=False)
     if record.failed:
         raise SystemExit(1)

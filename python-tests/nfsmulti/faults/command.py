@@ -28,7 +28,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.lab import guest
 from nfsmulti.lab.kernels import KernelTree
 from nfsmulti.machine import versions
-from nfsmulti.paths import BUILD, RESULTS, portable, run_folder, shown
+from nfsmulti.paths import BUILD, RESULTS, own_folder, portable
 
 # --- cells under way ---
 
@@ -71,7 +71,6 @@ def under_way(
 
 def write(folder: Path, begun: datetime, setting: Mapping[str, str], found: list[Outcome]) -> None:
     """Write results.json."""
-    folder.mkdir(parents=True, exist_ok=True)
     values = {
         "begun": begun.isoformat(timespec="seconds"),
         "setting": setting,
@@ -98,18 +97,16 @@ def faults(
         return
     begun = datetime.now(UTC)
     out = Console(highlight=False, soft_wrap=True)
-    folder = results or run_folder(RESULTS / "faults")
-    if (folder / page.FILE).exists():
-        raise HarnessError(f"{shown(folder)} holds the report of a run", "name another --results")
     found: list[Outcome] = []
-    try:
-        _run(cells, only, brief, out, found)
-    finally:
-        names = {one.cell for one in found}
-        found += [not_run(cell, "it was not reached") for cell in cells if cell.id not in names]
-        write(folder, begun, _setting(found), found)
-        if not guest.inside():
-            print(page.write(folder))
+    with own_folder(results, RESULTS / "faults") as folder:
+        try:
+            _run(cells, only, brief, out, found)
+        finally:
+            names = {one.cell for one in found}
+            found += [not_run(cell, "it was not reached") for cell in cells if cell.id not in names]
+            write(folder, begun, _setting(found), found)
+            if not guest.inside():
+                print(page.write(folder))
     if not guest.inside():
         sys.exit(not all(one.met for one in found))
 

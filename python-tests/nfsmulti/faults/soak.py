@@ -26,7 +26,7 @@ from nfsmulti.faults.outcome import lost_bytes
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
-from nfsmulti.paths import RESULTS, run_folder, shown, write_json
+from nfsmulti.paths import RESULTS, own_folder, shown, write_json
 from nfsmulti.texts import Bar, Table
 
 # --- what is written and read back: by jobs with failover over all spreads, and by one without ---
@@ -371,31 +371,28 @@ def soak(
         raise HarnessError("--entries makes each entry once: leave out --minutes and --seed")
     minutes, seed = minutes or _MINUTES, _SEED if seed is None else seed
     out = Console(highlight=False)
-    folder = (results or run_folder(RESULTS / "soak")).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise HarnessError(f"{shown(folder)} is not empty", "name another --results")
     totals, begin = Totals(), time.monotonic()
-    try:
-        config = LabConfig(paths, instances=Instances.ONE if entries else Instances.PER_ADDRESS)
-        with Bar(out, "starting the lab", None) as bar, Lab(config) as lab:
-            fio = Fio(Engine.built(), enter=lab.command([]))
-            pool = lab.pool_of(paths, version=None if nfsvers == "3" else nfsvers)
-            passes = Passes(lab, pool, fio, folder, totals, bar)
-            if entries:
-                passes.on_entries(entries)
-            else:
-                passes.on_data(minutes, seed, _PASS_SECONDS)
-    except KeyboardInterrupt:
-        totals.troubles.append("interrupted")
-    except (SystemExit, HarnessError) as stop:
-        totals.troubles.append(f"ended early: {stop}")
-        raise
-    finally:
-        seconds = time.monotonic() - begin
-        length = {"entries": entries} if entries else {"minutes": minutes, "seed": seed}
-        choice = {**length, "nfsvers": nfsvers, "paths": paths, "seconds": round(seconds, 1)}
-        write_json(folder / "soak.json", {"versions": versions(), **choice, **totals.as_dict()})
+    with own_folder(results, RESULTS / "soak") as folder:
+        try:
+            config = LabConfig(paths, instances=Instances.ONE if entries else Instances.PER_ADDRESS)
+            with Bar(out, "starting the lab", None) as bar, Lab(config) as lab:
+                fio = Fio(Engine.built(), enter=lab.command([]))
+                pool = lab.pool_of(paths, version=None if nfsvers == "3" else nfsvers)
+                passes = Passes(lab, pool, fio, folder, totals, bar)
+                if entries:
+                    passes.on_entries(entries)
+                else:
+                    passes.on_data(minutes, seed, _PASS_SECONDS)
+        except KeyboardInterrupt:
+            totals.troubles.append("interrupted")
+        except (SystemExit, HarnessError) as stop:
+            totals.troubles.append(f"ended early: {stop}")
+            raise
+        finally:
+            seconds = time.monotonic() - begin
+            length = {"entries": entries} if entries else {"minutes": minutes, "seed": seed}
+            choice = {**length, "nfsvers": nfsvers, "paths": paths, "seconds": round(seconds, 1)}
+            write_json(folder / "soak.json", {"versions": versions(), **choice, **totals.as_dict()})
     out.print(totals.table().terminal())
     for trouble in totals.troubles:
         out.print(trouble, markup=False, soft_wrap=True)

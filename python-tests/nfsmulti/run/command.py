@@ -176,7 +176,11 @@ def _carry_out_all(records: list[Record], again: str, metrics: Path | None = Non
     status = 0
     for record in records:
         try:
-            status = max(status, _one(record, metrics), _say_leftover(record))
+            with record.claimed():
+                status = max(status, _one(record, metrics), _say_leftover(record))
+        except HarnessError as error:
+            print(f"nfsmulti: {error}", file=sys.stderr)
+            status = 1
         except (KeyboardInterrupt, SystemExit) as stop:
             _out.print(f"stopped; continue with: {again or _resume_line(record)}", markup=False)
             _say_leftover(record)

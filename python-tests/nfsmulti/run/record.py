@@ -146,10 +146,14 @@ class Record:
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keep others from running the same; raises HarnessError where somebody does."""
+        """Keep others from running the same, and read again what they have written till then.
+
+        Raises HarnessError where another process runs it.
+        """
         with claimed(self.folder) as mine:
             if not mine:
                 raise HarnessError(f"{shown(self.folder)} is being run by another process")
+            self.reload()
             yield
 
     def _save(self, summary: Summary) -> None:

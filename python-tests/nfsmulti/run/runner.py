@@ -222,33 +222,31 @@ def carry_out(
 ) -> None:
     """Run all cells that wait or have failed before; `metrics` is the file of --metrics.
 
-    `make` gives the place of every cell, where it is none of the scenario's.
+    Its folder is claimed. `make` gives the place of every cell, where it is none of the scenario's.
     Raises HarnessError where places did not start, after the cells of the others: what waits there
     can be resumed.
     """
     missed: list[HarnessError] = []
     plan = record.plan
-    with record.claimed():
-        seconds = duration_text(expected(record))
-        record.retry()
-        left = record.waiting()
-        out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
-        with Meter(out, left, len(plan.cells), _guests(record)) as meter:
-            watcher = Metrics(metrics, record, meter) if metrics else meter
-            for name in plan.places:
-                try:
-                    if not record.waiting(name):
-                        continue
-                    if make:
-                        run_in_place(record, name, make, Engine.built(), watcher)
-                    else:
-                        _run_place(record, name, watcher, out)
-                except HarnessError as error:
-                    missed.append(error)
-        if not missed:
-            record.end()
+    seconds = duration_text(expected(record))
+    record.retry()
+    left = record.waiting()
+    out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
+    with Meter(out, left, len(plan.cells), _guests(record)) as meter:
+        watcher = Metrics(metrics, record, meter) if metrics else meter
+        for name in plan.places:
+            try:
+                if not record.waiting(name):
+                    continue
+                if make:
+                    run_in_place(record, name, make, Engine.built(), watcher)
+                else:
+                    _run_place(record, name, watcher, out)
+            except HarnessError as error:
+                missed.append(error)
     if missed:
         raise missed[0] if len(missed) == 1 else HarnessError("; ".join(map(str, missed)))
+    record.end()
 
 
 def _run_place(record: Record, name: str, watcher: Watcher, out: Console) -> None:
