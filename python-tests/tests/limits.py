@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from reported import show
 
 Within = Callable[[float], contextlib.AbstractContextManager[None]]
 
@@ -45,11 +46,7 @@ def _within(figures: list[tuple[str, object]], seconds: float) -> Iterator[None]
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what each of them took."""
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.getreports(outcome):
-            for name, figure in report.user_properties:
-                if name == _FIGURE:
-                    terminalreporter.write_line(f"{report.nodeid}: {figure}")
+    show(_FIGURE, terminalreporter)
 
 
 def _slowness() -> float:

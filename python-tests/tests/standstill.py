@@ -12,6 +12,7 @@ import time
 
 import pytest
 from _pytest.runner import runtestprotocol
+from reported import show
 
 _MORE, _AGAIN = 2, "again"
 # Between two looks at the clock. A busy machine is late by some tenths of a second.
@@ -26,15 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print which tests have run again, and why."""
-    told = {
-        f"{report.nodeid}: {words}": None
-        for outcome in ("passed", "failed", "skipped", "error")
-        for report in terminalreporter.getreports(outcome)
-        for name, words in report.user_properties
-        if name == _AGAIN
-    }
-    for line in told:
-        terminalreporter.write_line(line)
+    show(_AGAIN, terminalreporter)
 
 
 class _Again:
