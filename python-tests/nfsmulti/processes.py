@@ -324,6 +324,12 @@ def run(
         return Completed(list(argv), status, _text(stdout), _text(stderr))
 
 
+def last_words(text: str, who: str = "it", lines: int = 8) -> str:
+    """Return the end of what a program has said, below "it said:", as an error tells it."""
+    said = [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+    return "\n  ".join([f"{who} said:", *said] if said else [f"{who} said nothing"])
+
+
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode(errors="surrogateescape")

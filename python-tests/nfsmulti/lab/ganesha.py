@@ -14,13 +14,14 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc
-from nfsmulti.processes import Process, apt_line, run
+from nfsmulti.processes import Process, apt_line, last_words, run
 
 _READY = b"NFS SERVER INITIALIZED"
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
 # Without D-Bus, which a lab has not, and without the keys of callbacks, which need none.
 _COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|FATAL) :")
 _READY_SECONDS = 60.0
+_TAIL = 20  # lines of its log
 
 # NFSv3 needs an rpcbind to register with: the lab has its own where it serves that.
 # Attr_Expiration_Time and Dir_Chunk are 0, because tests change files behind the server's back.
@@ -264,10 +265,10 @@ class Server:
             ended = self._process.wait(0.02) is not None
             if ended or _MISCONFIGURED in logged or time.monotonic() > deadline:
                 self.kill()
-                raise HarnessError(
-                    f"nfs-ganesha on {self.endpoint.address} did not start; it said:\n"
-                    + (self._complaints(self._logged_since(begin)) or self.log_tail(begin, 8))
-                )
+                logged = self._logged_since(begin)
+                text = (self._complaints(logged) or logged).decode(errors="replace")
+                said = last_words(text, lines=_TAIL)
+                raise HarnessError(f"nfs-ganesha on {self.endpoint.address} did not start; {said}")
 
     def stop(self) -> None:
         """End it with SIGTERM, as an administrator would."""
@@ -287,15 +288,15 @@ class Server:
         """Let it answer again."""
         self._signal(signal.SIGCONT)
 
-    def log_tail(self, begin: int, lines: int = 20) -> str:
+    def log_tail(self, begin: int) -> str:
         """Return the last lines of its log, none from before the byte `begin`."""
         text = self._logged_since(begin).decode(errors="replace")
-        return "\n".join(text.splitlines()[-lines:])
+        return "\n".join(text.splitlines()[-_TAIL:])
 
-    def _complaints(self, logged: bytes) -> str:
+    def _complaints(self, logged: bytes) -> bytes:
         """Return what it wrote besides its log, and what it complains of there."""
         lines = [line for line in logged.splitlines() if _COMPLAINT.search(line)]
-        return (self._output.read_bytes() + b"\n".join(lines)).decode(errors="replace")
+        return self._output.read_bytes() + b"\n".join(lines)
 
     def _signal(self, number: signal.Signals) -> None:
         if not self._process or not self.running:

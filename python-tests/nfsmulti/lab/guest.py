@@ -27,7 +27,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import kernels as machines
 from nfsmulti.lab.kerberos import PROGRAMS
 from nfsmulti.lab.kernels import HOST, Kind, Machine, Qemu, UserMode, write_initramfs
-from nfsmulti.processes import Process, claimed, find
+from nfsmulti.processes import Process, claimed, find, last_words
 
 # --- kernel mounts of the guest's own server ---
 
@@ -314,9 +314,8 @@ class _Guest:
         """Return the end of what the machine and the guest's kernel and init.sh have said."""
         texts = (file.read_text(errors="replace") for file in self._consoles())
         said = "".join(text.rpartition(_FIRMWARE_ENDS)[2] for text in texts)
-        lines = [line.rstrip() for line in said.splitlines() if line.strip()]
-        lines = [line for line in lines if _FAREWELL not in line][-_CONSOLE_LINES:]
-        return "\n  ".join(["it said:", *lines] if lines else ["it said nothing"])
+        lines = [line for line in said.splitlines() if _FAREWELL not in line]
+        return last_words("\n".join(lines), lines=_CONSOLE_LINES)
 
 
 def _hold_clocks(begun: Path, ready: Path) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.processes import Process, run
+from nfsmulti.processes import Process, last_words, run
 
 REALM = "NFSMULTI.TEST"
 SERVER_NAME = "server.test"  # every server has a key by this name too, which need not resolve
@@ -150,8 +150,9 @@ class Kdc:
         self._started(self._process)
         if not self._process.comes_up(lambda: _READY in self._log.read_bytes(), _SECONDS):
             self.stop()
-            said = Path(output.name).read_bytes() + self._log.read_bytes()
-            raise HarnessError(f"the lab's KDC did not start: {said.decode(errors='replace')}")
+            logs = (Path(output.name), self._log)
+            said = last_words("\n".join(file.read_text(errors="replace") for file in logs))
+            raise HarnessError(f"the lab's KDC did not start; {said}")
 
     def stop(self) -> None:
         """End it: its port refuses connections then."""

@@ -12,14 +12,13 @@ import psutil
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, EXPORT_OPTIONS, Mount
-from nfsmulti.processes import Process, run
+from nfsmulti.processes import Process, last_words, run
 
 NFSD = Path("/proc/fs/nfsd")
 _SECONDS = 60.0
 _THREADS, _PORTS, _GRACE = NFSD / "threads", NFSD / "portlist", NFSD / "v4_end_grace"
 _RDMA = "rdma 20049"
 _CGROUPS = Path("/sys/fs/cgroup")
-_LINES = 8
 
 
 _exported = ["sec=sys"]
@@ -53,9 +52,8 @@ class Program(Process):
     def until(self, ready: Callable[[], bool], otherwise: str) -> None:
         """Wait until it is ready. Raises HarnessError with the end of what it has said."""
         if not self.comes_up(ready, _SECONDS):
-            said = self._log.read_text(errors="replace").splitlines()[-_LINES:]
-            lines = [f"{otherwise}; {self.argv[0]} said:", *(said or ["nothing"])]
-            raise HarnessError("\n  ".join(lines))
+            said = last_words(self._log.read_text(errors="replace"), self.argv[0])
+            raise HarnessError(f"{otherwise}; {said}")
 
     def mount(self, folder: Path, *options: str) -> None:
         """Make the folder, and mount the export there, by the last address, with its help.

@@ -38,7 +38,7 @@ from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.lab.tls import Tls
 from nfsmulti.paths import LABS, write_json
-from nfsmulti.processes import Completed, Identity, Process, find, locked, run
+from nfsmulti.processes import Completed, Identity, Process, find, last_words, locked, run
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")
@@ -450,8 +450,8 @@ class Lab:
         self._note("rpcbind", self._anchor)
         ready = Path(f"/proc/{self._anchor.pid}/root/run/rpcbind.sock")
         if not self._anchor.comes_up(ready.exists, _RPCBIND_SECONDS):
-            said = Path(log.name).read_text(errors="replace").strip()
-            raise HarnessError(f"the lab's rpcbind did not start: {said or 'it said nothing'}")
+            said = last_words(Path(log.name).read_text(errors="replace"))
+            raise HarnessError(f"the lab's rpcbind did not start; {said}")
 
     def _start_kdc(self, config: Kerberos, undo: contextlib.ExitStack) -> None:
         address = self._addresses()[0]

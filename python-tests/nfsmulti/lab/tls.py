@@ -10,7 +10,7 @@ from pathlib import Path
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.certificates import NAME, Certificates
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Process
+from nfsmulti.processes import Process, last_words
 
 _SECONDS = 60.0
 _READY = b"listening"
@@ -51,8 +51,8 @@ class Tls:
         self._started(self._process)
         if not self._process.comes_up(lambda: _READY in self._output.read_bytes(), _SECONDS):
             self.stop()
-            said = self._output.read_text(errors="replace").strip()
-            raise HarnessError(f"the lab's TLS proxy did not start: {said or 'it said nothing'}")
+            said = last_words(self._output.read_text(errors="replace"))
+            raise HarnessError(f"the lab's TLS proxy did not start; {said}")
 
     def stop(self) -> None:
         """End it, and all connections through it."""
