@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -488,6 +488,25 @@ def test_what_the_servers_programs_say_is_not_the_commands(
     ):
         pass
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_mount_that_does_not_come_up_is_told_in_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside those of the program that helps it."""
+
+    def denied(argv: Sequence[str], *, timeout: float) -> Completed:
+        return Completed([*argv], 32, "", "mount.nfs: access denied\n")
+
+    monkeypatch.setattr(kernel_server, "run", denied)
+    monkeypatch.setattr(kernel_server, "_SECONDS", 0.0)
+    with (
+        kernel_server.Program(["sh", "-c", "exec sleep 1000"], tmp_path) as helper,
+        pytest.raises(HarnessError) as failed,
+    ):
+        helper.mount(tmp_path / "mount", "vers=3", "sec=krb5")
+    said = "mount said:\n  mount.nfs: access denied; sh said nothing"
+    assert str(failed.value) == f"the guest's kernel does not mount with sec=krb5; {said}"
 
 
 def test_bad_mounts() -> None:

@@ -52,20 +52,29 @@ class Program(Process):
     def until(self, ready: Callable[[], bool], otherwise: str) -> None:
         """Wait until it is ready. Raises HarnessError with the end of what it has said."""
         if not self.comes_up(ready, _SECONDS):
-            said = last_words(self._log.read_text(errors="replace"), self.argv[0])
-            raise HarnessError(f"{otherwise}; {said}")
+            raise self._failed(otherwise)
 
     def mount(self, folder: Path, *options: str) -> None:
         """Make the folder, and mount the export there, by the last address, with its help.
 
-        Raises HarnessError where that does not come up.
+        Raises HarnessError where that does not come up, with what both have said.
         """
         folder.mkdir()
         words = Mount(str(folder), options, ADDRESSES[-1]).command
-        self.until(
-            lambda: run(words, timeout=_SECONDS).status == 0,
-            f"the guest's kernel does not mount with {options[-1]}",
-        )
+        said = ""
+
+        def mounts() -> bool:
+            nonlocal said
+            done = run(words, timeout=_SECONDS)
+            said = last_words(done.stderr, words[0])
+            return done.status == 0
+
+        if not self.comes_up(mounts, _SECONDS):
+            raise self._failed(f"the guest's kernel does not mount with {options[-1]}; {said}")
+
+    def _failed(self, what: str) -> HarnessError:
+        said = last_words(self._log.read_text(errors="replace"), self.argv[0])
+        return HarnessError(f"{what}; {said}")
 
 
 @contextlib.contextmanager
