@@ -38,10 +38,8 @@ void path_client_free(struct rpc_client *rpc)
 }
 
 /* A channel's own words say what to do. */
-static const char *remedy(const struct rpc_client *rpc, int error)
+static const char *remedy(const struct rpc_client *rpc, bool rdma, int error)
 {
-	bool rdma = rpc->link.ops->traits & RPC_MOVES_DATA;
-
 	if (*rpc->link.why)
 		return "";
 	return !rdma && (error == -ECONNRESET || error == -EPIPE)
@@ -56,7 +54,7 @@ static void log_failure(const struct rpc_client *rpc, int error)
 
 	path->job.log("%s: cannot connect to %s %u: %s%s", path->config.label,
 		      rdma ? "RDMA port" : "port", path_port(path, rdma),
-		      link_failure(&rpc->link, error), remedy(rpc, error));
+		      link_failure(&rpc->link, error), remedy(rpc, rdma, error));
 }
 
 int path_client_ready(struct rpc_client *rpc)
