@@ -204,10 +204,13 @@ static const char *error_words(const struct path *path)
 }
 
 /* NFSv3 has no status of its own for calls that should come over TLS. */
-static const char *name_remedy(const struct path *path, const char *words)
+static const char *name_remedy(const struct path *path, int error)
 {
-	return path->config.xprtsec == XPRTSEC_NONE && !path->config.rdma &&
-			       !strcmp(words, "NFS3ERR_ACCES")
+	const struct path_config *config = &path->config;
+	bool may_want_tls = config->xprtsec == XPRTSEC_NONE && !config->rdma && !config->minor;
+
+	return may_want_tls && error == -EACCES && path->names &&
+			       names_answer(path->names) == ANSWER_STATUS
 		       ? ": may this user do that, over this export? One that wants TLS says the "
 			 "same: xprtsec=tls"
 		       : "";
@@ -219,7 +222,7 @@ static int name_failed(struct path *path, const char *what, const char *name, in
 	const char *words = error_words(path);
 
 	path->job.log("%s: cannot %s \"%s\": %s%s%s%s", path->config.label, what, name,
-		      strerror(-error), *words ? ": " : "", words, name_remedy(path, words));
+		      strerror(-error), *words ? ": " : "", words, name_remedy(path, error));
 	return error;
 }
 

@@ -36,14 +36,16 @@ struct mount {
 	/* Of what was asked last. libnfs calls back within rpc_service(), or when it is destroyed.
 	 */
 	bool done;
-	int error;	 /* a negative errno, or 0 */
-	char words[256]; /* of the error */
+	int error;	    /* a negative errno, or 0 */
+	enum answer answer; /* who says so */
+	char words[256];    /* in these words */
 };
 
 static int fail(struct mount *mount, int error, const char *words)
 {
 	snprintf(mount->words, sizeof(mount->words), "%s",
 		 words && *words ? words : "no reason given");
+	mount->answer = ANSWER_NONE;
 	return mount->error = error;
 }
 
@@ -76,6 +78,7 @@ static void refuse(struct mount *mount, const char *words)
 	for (size_t i = 0; words && i < ARRAY_SIZE(refusals); i++)
 		if (!strncmp(words, refusals[i].libnfs, strlen(refusals[i].libnfs))) {
 			fail(mount, refusals[i].error, refusals[i].words);
+			mount->answer = ANSWER_RPC;
 			return;
 		}
 	fail(mount, -EIO, words);
@@ -96,6 +99,7 @@ static void refuse_root(struct mount *mount, uint32_t status)
 	const char *name = nfs3_status_name(status), *rest = strchr(name, '_');
 
 	fail(mount, -nfs3_errno(status), name);
+	mount->answer = ANSWER_STATUS;
 	if (rest)
 		snprintf(mount->words, sizeof(mount->words), "MNT3ERR%s", rest);
 }
@@ -131,7 +135,7 @@ static void on_root(struct rpc_context *rpc, int status, void *data, void *priva
 /* With a connection libnfs ends what it carries, by an error of no refusal's. */
 static bool was_answered(const struct mount *mount)
 {
-	return mount->done && mount->error != -EIO;
+	return mount->done && (mount->answer || mount->error != -EIO);
 }
 
 /* Waits for what libnfs has been given: `refused` is not 0 where it did not take it. */
@@ -270,7 +274,7 @@ int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors)
 			    ?: find_nfs_port(&mount);
 
 	if (error)
-		error = mount_failure_explain(path, error, mount.words,
+		error = mount_failure_explain(path, error, mount.answer, mount.words,
 					      error == -ETIMEDOUT ? 0 : peer_port(&mount));
 	disconnect(&mount);
 	return error;

@@ -21,23 +21,12 @@ static const char *remedy(void)
 		       : "is that the export's path, and does it allow this host?";
 }
 
-/* Statuses of MOUNT (RFC 1813, 5.1.5) and of FSINFO after it. */
-static bool blames_export(const char *why)
+/* By a status of MOUNT (RFC 1813, 5.1.5), or of FSINFO after it. */
+static bool blames_export(int error, enum answer answer)
 {
-	static const char *const statuses[] = {"MNT3ERR_NOENT", "MNT3ERR_NOTDIR", "MNT3ERR_PERM",
-					       "MNT3ERR_ACCES", "NFS3ERR_PERM",	  "NFS3ERR_ACCES"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)
-		if (strstr(why, statuses[i]))
-			return true;
-	return false;
-}
-
-/* By RPC, MOUNT or NFS. */
-static bool was_answered(int error, const char *why)
-{
-	return error == -EACCES || error == -EPROTONOSUPPORT || error == -EOPNOTSUPP ||
-	       strstr(why, "MNT3ERR_") || strstr(why, "NFS3ERR_");
+	if (answer != ANSWER_STATUS)
+		return false;
+	return error == -ENOENT || error == -ENOTDIR || error == -EPERM || error == -EACCES;
 }
 
 /* The first port that cannot be reached, with its negative errno, or 0 where all answer. */
@@ -76,9 +65,9 @@ static int was_stopped(const struct path *path, const char *why)
 }
 
 /* What to do where all ports can be reached; `otherwise`: where nothing is known. */
-static const char *hint(int error, const char *why, const char *otherwise)
+static const char *hint(int error, enum answer answer, const char *otherwise)
 {
-	if (was_answered(error, why))
+	if (answer)
 		return "";
 	switch (error) {
 	case -ENOTCONN:
@@ -89,33 +78,36 @@ static const char *hint(int error, const char *why, const char *otherwise)
 	}
 }
 
-static int tell(const struct path *path, int error, const char *why, const char *otherwise)
+static int tell(const struct path *path, int error, enum answer answer, const char *why,
+		const char *otherwise)
 {
 	const char *label = path->config.label;
 
 	if (error == -EINTR)
 		return was_stopped(path, why);
-	if (blames_export(why))
+	if (blames_export(error, answer))
 		path->job.log("%s: cannot mount: %s: %s", label, why, remedy());
 	else
 		path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error),
-			      hint(error, why, otherwise));
+			      hint(error, answer, otherwise));
 	return error;
 }
 
-int mount_failure_explain_nfs(const struct path *path, int error, const char *why)
+int mount_failure_explain_nfs(const struct path *path, int error, enum answer answer,
+			      const char *why)
 {
-	return tell(path, error, why, "");
+	return tell(path, error, answer, why, "");
 }
 
-int mount_failure_explain(const struct path *path, int error, const char *why, uint16_t peer)
+int mount_failure_explain(const struct path *path, int error, enum answer answer, const char *why,
+			  uint16_t peer)
 {
 	const char *label = path->config.label;
 	unsigned int port;
 	int reason;
 
-	if (error == -EINTR || blames_export(why))
-		return tell(path, error, why, "");
+	if (error == -EINTR || blames_export(error, answer))
+		return tell(path, error, answer, why, "");
 	if (peer == RPCBIND) {
 		path->job.log(
 			"%s: cannot mount: the server's rpcbind gave no port for %s: does it "
@@ -124,11 +116,11 @@ int mount_failure_explain(const struct path *path, int error, const char *why, u
 			label, not_registered(&path->config));
 		return -ECONNREFUSED; /* as where nothing listens: a restart ends that */
 	}
-	port = was_answered(error, why) ? 0 : unreachable_port(path, &reason);
+	port = answer ? 0 : unreachable_port(path, &reason);
 	if (port && reason == -EINTR)
 		return was_stopped(path, why);
 	if (!port)
-		return tell(path, error, why, " (libnfs)");
+		return tell(path, error, answer, why, " (libnfs)");
 	path->job.log(
 		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
 		"right where no rpcbind answers? version=4.1 needs neither rpcbind nor MOUNT",

@@ -104,7 +104,7 @@ static int check_export(struct names *names)
 	int error = find_limits(names, &names->export, &read_max, &write_max);
 
 	names->found = !error;
-	return error ? mount_failure_explain_nfs(path, error, names->error) : 0;
+	return error ? mount_failure_explain_nfs(path, error, names->answer, names->error) : 0;
 }
 
 static int open_names(struct names **out, struct path *path)

@@ -106,6 +106,7 @@ static bool has_gone(const struct names *names, bool at_end)
 
 int names_fail(struct names *names, int error, const char *words)
 {
+	names->answer = ANSWER_NONE;
 	snprintf(names->error, sizeof(names->error), "%s", words);
 	return error;
 }
@@ -134,6 +135,7 @@ static uint64_t names_deadline(struct names *names)
 
 static void take_words(struct names *names, const struct rpc_request *request)
 {
+	names->answer = request->status ? ANSWER_STATUS : ANSWER_NONE;
 	snprintf(names->error, sizeof(names->error), "%s%s%s", request->status ?: "",
 		 request->status && request->fault ? ": " : "", request->fault ?: "");
 }
@@ -200,4 +202,9 @@ int names_ask(struct names *names, struct rpc_request *request)
 const char *names_error(const struct names *names)
 {
 	return names->error;
+}
+
+enum answer names_answer(const struct names *names)
+{
+	return names->answer;
 }

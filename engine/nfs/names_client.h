@@ -10,6 +10,7 @@
 #include "nfs/handle.h"
 #include "nfs/names.h"
 #include "nfs/path.h"
+#include "nfs/status.h"
 
 enum { NAMES_CALLS = 1 };
 
@@ -25,6 +26,7 @@ struct names {
 	bool found;		  /* the export */
 	struct nfs_handle export; /* its root */
 	char room[4096];	  /* names_walk.h's: a path that is cut up */
+	enum answer answer;	  /* who said the latest error, in the words of `error` */
 	char error[256];
 };
 
@@ -48,5 +50,6 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 /* Returns `error`, with `words` in names->error. */
 int names_fail(struct names *names, int error, const char *words);
 
-/* The words of the latest error. */
+/* The words of the latest error, and who said it. */
 const char *names_error(const struct names *names);
+enum answer names_answer(const struct names *names);

@@ -5,6 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Who says that something failed: the same errno may be anybody's. */
+enum answer {
+	ANSWER_NONE,   /* nobody that could be understood */
+	ANSWER_RPC,    /* the server's RPC, instead of results (RFC 5531, 9) */
+	ANSWER_STATUS, /* NFS, or MOUNT */
+};
+
 /* The values that are treated by themselves. */
 enum nfs3_special {
 	NFS3_STATUS_BAD_COOKIE = 10003,
