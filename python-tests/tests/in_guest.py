@@ -24,8 +24,8 @@ from nfsmulti.lab.guest import GuestConfig, inside, run_in_guest
 from nfsmulti.paths import BUILD, ROOT
 
 _REPORTS = "NFSMULTI_GUEST_REPORTS"
-# Each test has a limit of its own in the guest. This one lies between two, for a guest that hangs.
-_SILENCE = 900.0
+# Of what a test may take: a guest that says nothing of one, nor of another try, for longer hangs.
+_SILENCE = 1.5
 _LINES = 30
 
 
@@ -122,7 +122,7 @@ def _run(config: pytest.Config, tests: Sequence[str]) -> _Run:
         try:
             status = run_in_guest(
                 [sys.executable, "-m", "pytest", *words, *tests],
-                GuestConfig(results=folder, silence=_SILENCE),
+                GuestConfig(results=folder, silence=_SILENCE * float(config.getini("timeout"))),
                 stdout=output,
                 stderr=output,
                 cwd=ROOT,

@@ -17,7 +17,7 @@ from reported import show
 _MORE, _AGAIN = 2, "again"
 # Between two looks at the clock. A busy machine is late by some tenths of a second.
 _STANDSTILL, _LOOK = 2.0, 0.1
-# What takes longer hangs by itself. Three tries end before in_guest takes the guest to hang.
+# What takes longer hangs by itself.
 _HANG = 240.0
 
 
@@ -76,6 +76,8 @@ class _Again:
             if standstill <= _STANDSTILL:
                 break
             _make_anew(item, failed, standstill)
+            if terminal := item.config.pluginmanager.get_plugin("terminalreporter"):
+                terminal.write_line(f"{item.nodeid} runs again")  # in_guest hears that
             again = runtestprotocol(item, log=False, nextitem=nextitem)
             if any(report.skipped for report in again):
                 break  # that would hide the failure

@@ -120,9 +120,10 @@ def test_outcomes_and_words_come_back(host: Path) -> None:
 
 def test_what_fails_while_the_machine_stands_still_runs_again(host: Path) -> None:
     """So does one whose fixture met it in a test before. What else fails does not."""
-    done = _pytest(host, "before", "standstill", "wrong")
+    done = _pytest(host, "before", "standstill", "wrong", "crash")
     assert "3 passed" in done.stdout
-    assert "1 failed" in done.stdout
+    assert "2 failed" in done.stdout
+    assert "::test_standstill runs again\n" in done.stdout  # the guest said so, before it crashed
     (told,) = (line for line in done.stdout.splitlines() if "stood still" in line)
     assert "test_standstill: it failed while the machine stood still for" in told
     assert told.endswith("too early")
