@@ -176,23 +176,26 @@ static int judge_alert(const uint8_t *alert, size_t length, char *why)
 }
 
 /* Session tickets, which nobody uses, are all that a server may send beside data. */
-static int judge_handshake(const uint8_t *at, size_t length)
+static int judge_handshake(const uint8_t *at, size_t length, uint32_t *ticket)
 {
 	enum { HEADER = 4 }; /* type, length in three bytes */
 
-	while (length >= HEADER && at[0] == GNUTLS_HANDSHAKE_NEW_SESSION_TICKET) {
-		size_t size = HEADER + (size_t)(at[1] << 16 | at[2] << 8 | at[3]);
+	for (;;) {
+		uint32_t size = min_of(*ticket, (uint32_t)length);
 
-		size = min_of(size, length);
 		at += size;
 		length -= size;
+		*ticket -= size;
+		if (length < HEADER || at[0] != GNUTLS_HANDSHAKE_NEW_SESSION_TICKET)
+			break;
+		*ticket = HEADER + (uint32_t)(at[1] << 16 | at[2] << 8 | at[3]);
 	}
 	if (!length)
 		return -EAGAIN;
 	return at[0] == GNUTLS_HANDSHAKE_KEY_UPDATE ? -EKEYEXPIRED : -EPROTO;
 }
 
-static int judge_record(int fd, char *why)
+static int judge_record(int fd, uint32_t *ticket, char *why)
 {
 	uint8_t bytes[RECORD_MAX];
 	struct record record;
@@ -210,15 +213,15 @@ static int judge_record(int fd, char *why)
 		return -EPROTO;
 	switch (*CMSG_DATA(type)) {
 	case RECORD_ALERT: return judge_alert(bytes, (size_t)length, why);
-	case RECORD_HANDSHAKE: return judge_handshake(bytes, (size_t)length);
+	case RECORD_HANDSHAKE: return judge_handshake(bytes, (size_t)length, ticket);
 	default: return -EPROTO;
 	}
 }
 
-int ktls_judge(int fd, int error, char *why)
+int ktls_judge(int fd, int error, uint32_t *ticket, char *why)
 {
 	switch (error) {
-	case -EIO: return judge_record(fd, why);
+	case -EIO: return judge_record(fd, ticket, why);
 	case -EBADMSG:
 		snprintf(why, RPC_WHY_MAX, "%s", gnutls_strerror(GNUTLS_E_DECRYPTION_FAILED));
 		return -ECONNABORTED;

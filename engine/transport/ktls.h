@@ -23,9 +23,10 @@ int ktls_begin(int fd, gnutls_session_t session);
  * What a recv(2) means that has failed by `error`, negative. 0: nothing more comes; -EAGAIN: it was
  * nothing that matters; -EKEYEXPIRED: the server goes on with other keys (KeyUpdate), which the
  * kernel does not take; any other errno: the connection has failed, with `why` filled where there
- * is more to say.
+ * is more to say. *ticket is this function's own, 0 at the beginning: the bytes that are still to
+ * come of a session ticket, which may take several records.
  */
-int ktls_judge(int fd, int error, char *why);
+int ktls_judge(int fd, int error, uint32_t *ticket, char *why);
 
 /* Says that nothing more is sent, as far as that goes out at once. */
 void ktls_bye(int fd);

@@ -73,7 +73,7 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 	ssize_t length = stream_recv(stream, space, count, wait);
 
 	if (length < 0)
-		length = ktls_judge(stream->fd, (int)length, tls->why);
+		length = ktls_judge(stream->fd, (int)length, &tls->session.ticket, tls->why);
 	return length == -EKEYEXPIRED ? leave_kernel(tls) : length;
 }
 

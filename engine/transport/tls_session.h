@@ -43,6 +43,7 @@ struct tls_session {
 	bool mutual;	  /* tls_terms' */
 	bool limited;	  /* the other end takes records shorter than the longest (RFC 8449) */
 	bool in_kernel;	  /* it has the keys, and moves all bytes */
+	uint32_t ticket;  /* ktls_judge()'s */
 	int failed;	  /* by an errno, negative */
 
 	/* The kernel's records, and how many bytes its counters have when it is asked again. */

@@ -60,9 +60,11 @@ static bool is(uint8_t type)
 static void read_record(void)
 {
 	char why[RPC_WHY_MAX] = "";
-	int meaning = ktls_judge(-1, -EIO, why);
+	uint32_t ticket = 0;
+	int meaning = ktls_judge(-1, -EIO, &ticket, why);
 
 	ASAN_UNPOISON_MEMORY_REGION(record.behind, record.room);
+	expect(!ticket || meaning == -EAGAIN);
 	expect(!*why == (meaning != -ECONNABORTED));
 	if (record.form == WITHOUT_TYPE)
 		expect(!meaning == !record.length); /* the end of the stream */

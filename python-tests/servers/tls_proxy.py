@@ -61,24 +61,40 @@ class Handshake:
 # --- what is no data ---
 
 
-def _by_openssl(function: str, client: ssl.SSLSocket, *arguments: int) -> None:
-    """Call a function of OpenSSL's that Python does not have; the next data brings its effect."""
+def _openssl(client: ssl.SSLSocket) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
+    """Return OpenSSL, for what Python does not have of it, and its own object of a connection."""
     # CPython's object of a connection is its own head, a reference to the socket, and OpenSSL's.
     one: object = client._sslobj  # type: ignore[attr-defined]
     at = id(one) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
-    openssl = ctypes.CDLL(_ssl.__file__)  # a Python that has it built in has no such file
-    called = getattr(openssl, function)(ctypes.c_void_p.from_address(at), *arguments)
-    assert called == 1
+    library = ctypes.CDLL(_ssl.__file__)  # a Python that has it built in has no such file
+    return library, ctypes.c_void_p.from_address(at)
 
 
 def send_ticket(client: ssl.SSLSocket) -> None:
-    """Send a session ticket."""
-    _by_openssl("SSL_new_session_ticket", client)
+    """Send a session ticket along with the next data."""
+    openssl, connection = _openssl(client)
+    assert openssl.SSL_new_session_ticket(connection) == 1
+
+
+def send_long_ticket(client: ssl.SSLSocket) -> None:
+    """Send one that takes several records, as long as records are short."""
+    openssl, connection = _openssl(client)
+    openssl.SSL_get_session.restype = ctypes.c_void_p
+    session = ctypes.c_void_p(openssl.SSL_get_session(connection))
+    data = bytes(_LONG)
+    assert openssl.SSL_SESSION_set1_ticket_appdata(session, data, ctypes.c_size_t(_LONG)) == 1
+    assert openssl.SSL_ctrl(connection, _SET_MAX_SEND_FRAGMENT, ctypes.c_long(_SHORT), None) == 1
+    send_ticket(client)
+
+
+_SET_MAX_SEND_FRAGMENT = 52
+_SHORT, _LONG = 512, 1200
 
 
 def update_keys(client: ssl.SSLSocket) -> None:
-    """Send a KeyUpdate, and what follows with other keys."""
-    _by_openssl("SSL_key_update", client, 0)
+    """Send a KeyUpdate along with the next data, and what follows with other keys."""
+    openssl, connection = _openssl(client)
+    assert openssl.SSL_key_update(connection, 0) == 1
 
 
 FORGED = b"\x17\x03\x03\x00\x20" + bytes(32)  # a record that nobody has encrypted

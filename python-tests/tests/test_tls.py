@@ -33,7 +33,15 @@ from nfsmulti.lab.certificates import NAME, Certificates, Pair
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, inside
 from nfsmulti.processes import run
 from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, on
-from servers.tls_proxy import FORGED, Fault, TlsProxy, forge, send_ticket, update_keys
+from servers.tls_proxy import (
+    FORGED,
+    Fault,
+    TlsProxy,
+    forge,
+    send_long_ticket,
+    send_ticket,
+    update_keys,
+)
 
 # Of any size, so that records of TLS and of RPC end nowhere together.
 _VERIFIED: dict[str, Option] = {
@@ -441,7 +449,7 @@ def test_records_that_are_no_data(
     reconnects: int,
     words: str | None,
 ) -> None:
-    """A ticket is skipped. Other keys GnuTLS goes on with; kTLS connects anew, as for a forgery.
+    """Tickets are skipped. Other keys GnuTLS goes on with; kTLS connects anew, as for a forgery.
 
     By default it does so once, and then by GnuTLS.
     """
@@ -453,7 +461,7 @@ def test_records_that_are_no_data(
     }  # fmt: skip
     with client.start(server, pool=pool(proxy), **job, **trusted(made, ktls)) as process:
         all_go_on(process, connections=2, depth=4)
-        for say in (update_keys, send_ticket, update_keys, forge):
+        for say in (update_keys, send_ticket, send_long_ticket, update_keys, forge):
             proxy.say = say
             all_go_on(process, connections=2, depth=4)
         process.signal(signal.SIGINT)
@@ -629,16 +637,17 @@ def test_a_server_that_the_kernel_is_not_for(
     refused(client(server, pool=pool(proxy), **trusted(made, 1)), words)
 
 
-# It takes the first keys; the server changes them at once.
+# It takes the first keys; the server sends a ticket in two records, and changes the keys at once.
 _REKEYED = """\
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/socket.h>
 
-enum { SOL_TLS_ = 282, GET_RECORD_TYPE = 2, HANDSHAKE = 22, KEY_UPDATE = 24 };
-static int rekeyed = -1;
+enum { SOL_TLS_ = 282, GET_RECORD_TYPE = 2, HANDSHAKE = 22, TICKET = 4, KEY_UPDATE = 24 };
+static int rekeyed = -1, brought;
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
@@ -651,6 +660,7 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 	if (level != SOL_TLS_)
 		return ((function *)dlsym(RTLD_NEXT, "setsockopt"))(fd, level, name, value, length);
 	rekeyed = fd;
+	brought = 0;
 	return 0;
 }
 
@@ -667,15 +677,17 @@ ssize_t recv(int fd, void *bytes, size_t length, int flags)
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
 	typedef ssize_t function(int, struct msghdr *, int);
+	static const char parts[][6] = {{TICKET, 0, 0, 7, 1, 2}, {3, 4, 5, 6, 7, KEY_UPDATE}};
 	struct cmsghdr *beside = CMSG_FIRSTHDR(message);
 
 	if (fd != rekeyed)
 		return ((function *)dlsym(RTLD_NEXT, "recvmsg"))(fd, message, flags);
-	rekeyed = -1;
 	*beside = (struct cmsghdr){CMSG_LEN(1), SOL_TLS_, GET_RECORD_TYPE};
 	*CMSG_DATA(beside) = HANDSHAKE;
-	*(char *)message->msg_iov->iov_base = KEY_UPDATE;
-	return 1;
+	memcpy(message->msg_iov->iov_base, parts[brought], sizeof(*parts));
+	if (++brought == 2)
+		rekeyed = -1;
+	return sizeof(*parts);
 }
 """
 
