@@ -38,9 +38,10 @@ static const char usage[] =
 	"With\n"
 	"          MARK only where the directory holds a MARK, by which its maker knows it\n"
 	"\n"
-	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
+	"Exit status: 0, 1 with the reason on standard error, 2 for a wrong command line, or 3\n"
+	"as 1, where paths do not lead to the same files.\n";
 
-enum { RESERVED_PORTS = 1024 };
+enum { RESERVED_PORTS = 1024, DIFFERENT_FILES = 3 };
 
 /* --- what goes on --- */
 
@@ -451,7 +452,7 @@ static int check_seen(struct run *run, const char *name)
 			    "one and is not there over the other: check addresses and export "
 			    "names of the pool",
 			    label_of(run, 0), label_of(run, i), name);
-			return 1;
+			return DIFFERENT_FILES;
 		}
 	}
 	return 0;
@@ -460,7 +461,7 @@ static int check_seen(struct run *run, const char *name)
 static int make(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
-	int error;
+	int error, status;
 
 	if (open_all(run) || check_absent(run, name))
 		return 1;
@@ -469,7 +470,8 @@ static int make(struct run *run, const char *name)
 		return refuse_existing(run, 0, name);
 	if (error)
 		return failed(run, 0);
-	if (!check_seen(run, name)) {
+	status = check_seen(run, name);
+	if (!status) {
 		putchar('{');
 		line_string(stdout, "made", name);
 		printf("\"paths\": %u}\n", run->pool.count);
@@ -478,7 +480,7 @@ static int make(struct run *run, const char *name)
 	interrupted = 0; /* what was made is taken back, unless another signal comes */
 	if (tree_remove(&run->exports[0], name, &count))
 		failed(run, 0);
-	return 1;
+	return status;
 }
 
 static const char *type_word(uint32_t type)

@@ -288,10 +288,10 @@ def _files(pool: str, paths: Sequence[PoolPath], offers: Sequence[PathInfo]) -> 
     name = f".nfsmulti-doctor-{secrets.token_hex(4)}"
     try:
         export.make(pool, name)
+    except export.DifferentFilesError as error:
+        yield fail(error.what, "a pool's paths must lead to one file system")
+        return
     except HarnessError as error:
-        if export.DIFFERENT in error.what:
-            yield fail(error.what, "a pool's paths must lead to one file system")
-            return
         what = f"{error.what}; only jobs that read existing files work"
         yield warn(what, _PERMISSIONS)
         yield from _compare(offers)

@@ -18,7 +18,11 @@ from nfsmulti.processes import Completed, run
 _SECONDS, _TREE_SECONDS = 120.0, 3600.0
 _INFO_SECONDS = 3600.0  # paths are asked one after the other, each until it is given up
 _NAME = "nfsmulti-export: "
-DIFFERENT = "do not lead to the same files"  # of make()'s error
+_DIFFERENT_FILES = 3  # an exit status
+
+
+class DifferentFilesError(HarnessError):
+    """The paths of a pool do not lead to the same files."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ def info(pool: str) -> list[PathInfo]:
 def make(pool: str, directory: str) -> None:
     """Make a new directory, and see that each path of the pool leads to it.
 
-    Raises HarnessError, with nothing left behind, also where it is there already.
+    Raises HarnessError, with nothing left behind, also where it is there already;
+    DifferentFilesError where one does not.
     """
     _checked(_call("make", pool, directory, seconds=_SECONDS))
 
@@ -130,7 +135,8 @@ def _error(done: Completed) -> HarnessError:
     if done.status is None:
         return HarnessError("nfsmulti-export did not end in time", "does the server answer?")
     said = done.stderr.strip().splitlines() or [f"nfsmulti-export: exit status {done.status}"]
-    return HarnessError(said[-1].removeprefix(_NAME))
+    kind = DifferentFilesError if done.status == _DIFFERENT_FILES else HarnessError
+    return kind(said[-1].removeprefix(_NAME))
 
 
 def _lines(done: Completed) -> Iterator[dict[str, Any]]:

@@ -131,7 +131,8 @@ def test_directories_that_are_not_the_same(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     (second / "run").mkdir(parents=True)
     first.mkdir()
-    with pytest.raises(HarnessError, match=f"{first} and {second} do not lead to the same files"):
+    words = f"{first} and {second} do not lead to the same files"
+    with pytest.raises(export.DifferentFilesError, match=words):
         export.make(f"{first},{second}", "run")
     assert list(first.iterdir()) == []
 
