@@ -46,6 +46,15 @@ static void ignore_health(struct rpc_client *rpc)
 
 static const struct client_events events = {.role = role, .health_changed = ignore_health};
 
+/* Before the first file is open it is the deadline that ends a question. */
+static void set_timing(struct names *names)
+{
+	const struct path *path = names->path;
+
+	names->timing = path->config.timing;
+	names->timing.soft = names->timing.soft && path->at_work;
+}
+
 static int begin_opening(struct names *names)
 {
 	struct path *path = names->path;
@@ -63,6 +72,8 @@ static int begin_opening(struct names *names)
 	names->rpc = path_client(path);
 	names->rpc.events = &events;
 	names->rpc.clock = &names->clock;
+	names->rpc.timing = &names->timing;
+	set_timing(names);
 	names->rpc.counters = &names->counters;
 	names->rpc.latency = &names->latency;
 	names->rpc.calls_max = NAMES_CALLS;
@@ -172,6 +183,7 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 		return -ENOTCONN;
 	if (!names->connects && begin_opening(names) && !names->connects)
 		return names_fail(names, -ENOMEM, "out of memory");
+	set_timing(names);
 	begun = clock_read(&names->clock); /* nobody has looked since the last answer */
 	epoch = rpc->link.epoch;
 	client_request(rpc, request);

@@ -16,6 +16,7 @@ enum { NAMES_CALLS = 1 };
 
 struct names {
 	struct rpc_client rpc;
+	struct rpc_timing timing;
 	struct clock clock;
 	struct counters counters;
 	struct transport_counters transport;

@@ -146,6 +146,9 @@ _STALLS: dict[str, Case] = {
         _silent(Nfs.LOOKUP, first=2), {**_ALL_SILENT, "rw": "read"}, files=_THERE,
         addresses=TWO_ADDRESSES,
     ),
+    "the first LOOKUP, soft": Case(
+        on(Nfs.LOOKUP, Answer(delay=2.5), nth=1), {"soft": 1, "timeo": 20, "retrans": 0}
+    ),
     "LOOKUP": Case(_silent(Nfs.LOOKUP, first=2), _SHORT),
     "REMOVE": Case(_silent(Nfs.REMOVE, first=2), _SHORT),
     "OPEN": Case(_silent(Nfs4.OPEN, first=4), _SHORT, url=_V4),
