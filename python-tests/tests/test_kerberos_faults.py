@@ -511,7 +511,7 @@ def test_failover_from_the_one_that_asks_for_a_context(client: Client, proxy: Re
         return dropped(call) if call.connection in silent else forgotten(call)
 
     proxy.calls = become
-    with client.start(**{**GOING_ON, **SHARED, "failover": 1, "timeo": 30}) as process:
+    with client.start(**GOING_ON, **SHARED, failover=1) as process:
         eventually(lambda: traces(process) > 10)
         forgotten.times = 1
         eventually(lambda: "answers again" in stderr_of(process))
