@@ -619,7 +619,7 @@ def test_soft_waits_for_a_server_that_is_still_at_a_call(client4: Client) -> Non
             return Answer(status=Status4.DELAY) if len(copies) <= delays else None
 
         server.hooks.append(is_at_work)
-        done(client4(server, timeo=3, retrans=6, soft=1, iodepth=1, **VERIFIED))
+        done(client4(server, timeo=3, retrans=9, soft=1, iodepth=1, **VERIFIED))
         assert len(copies) >= delays + 2
         assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 1
         keeps_nothing(server)
@@ -629,7 +629,7 @@ def test_time_runs_from_when_a_call_is_sent(client4: Client) -> None:
     """Also that of names, which rest for longer than a soft call may take, and are then asked."""
     late = Answer(delay=0.3)
     with ScriptedServer(on((Nfs4.WRITE, Nfs4.CLOSE), late)) as server:
-        result = client4(server, timeo=20, retrans=0, soft=1, iodepth=1)
+        result = client4(server, timeo=30, retrans=0, soft=1, iodepth=1)
         done(result)
         assert said(result) == []
         keeps_nothing(server)
