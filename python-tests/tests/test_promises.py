@@ -641,7 +641,7 @@ def test_names_are_asked_for_again(client: Client) -> None:
 def test_names_that_are_put_off_for_ever(client: Client, procedure: Nfs) -> None:
     """That is told once, and a signal ends it. The export is asked about by FSINFO."""
     with ScriptedServer(on(procedure, Answer(status=Status.JUKEBOX))) as server:
-        with client.start(server, **READING, soft=1, timeo=1, retrans=0) as process:
+        with client.start(server, **READING, soft=1, timeo=30, retrans=0) as process:
             _end_once_it_says("keeps asking to wait (NFS3ERR_JUKEBOX)")(server, process)
             result = client.finish(process)
         assert result.status not in (0, None)
