@@ -35,12 +35,13 @@ static int add_to_epoll(struct group *group, uint32_t number, int operation, sho
 /* Tells epoll what a connection wants now. A closed descriptor has left it by itself. */
 static int update_epoll(struct group *group, uint32_t number)
 {
-	const struct conn *conn = group->conns[number];
+	const struct conn *conn;
 	int operation, error;
 	short events;
 
 	if (group->epoll_fd < 0)
 		return 0;
+	conn = group->conns[number];
 	events = conn->ops->poll_events(conn);
 	if (group->polled[number] == *conn->poll_epoch && group->polled_events[number] == events)
 		return 0;
