@@ -106,9 +106,8 @@ static void refuse_writes(struct job *job)
 	}
 }
 
-static void submit_kind(struct job *job, enum io_op op)
+static void submit_kind(struct job *job, struct request_list *list)
 {
-	struct request_list *list = &job->pending[op];
 	struct request *request;
 
 	while ((request = TAILQ_FIRST(list)) && pieces_submit(job, request)) {
@@ -122,16 +121,22 @@ static void submit_kind(struct job *job, enum io_op op)
  * comes first. */
 static void submit_pending(struct job *job)
 {
+	struct request_list *pending = job->pending;
+
 	if (job->group.job.hold)
 		replay_advance(job);
 	if (job->replay.broken)
 		refuse_writes(job);
 	if (!replay_active(job)) {
-		submit_kind(job, IO_COMMIT);
-		submit_kind(job, IO_WRITE);
+		if (!TAILQ_EMPTY(&pending[IO_COMMIT]))
+			submit_kind(job, &pending[IO_COMMIT]);
+		if (!TAILQ_EMPTY(&pending[IO_WRITE]))
+			submit_kind(job, &pending[IO_WRITE]);
 	}
-	submit_kind(job, IO_READ);
-	submit_kind(job, IO_META);
+	if (!TAILQ_EMPTY(&pending[IO_READ]))
+		submit_kind(job, &pending[IO_READ]);
+	if (!TAILQ_EMPTY(&pending[IO_META]))
+		submit_kind(job, &pending[IO_META]);
 }
 
 /* --- an I/O of fio's begins --- */
@@ -309,11 +314,16 @@ static bool is_due(struct job *job, const struct io_u *io_u)
 	return !open_loop_left(job->open, io_u);
 }
 
-/* It becomes pieces, which wait for job_commit() or job_getevents(). */
-static enum fio_q_status begin_io(struct job *job, struct io_u *io_u)
+enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 {
+	struct job *job = job_of(td);
 	struct request *request = &job->requests[io_u->index];
 
+	if (job->open) {
+		if (open_loop_schedules(io_u) && !is_due(job, io_u))
+			return FIO_Q_BUSY;
+		open_loop_take(job->open, io_u);
+	}
 	if (io_u->ddir == DDIR_READ || io_u->ddir == DDIR_WRITE ||
 	    (io_u->ddir == DDIR_TRIM && job->meta)) {
 		begin_transfer(job, request, io_u);
@@ -327,18 +337,6 @@ static enum fio_q_status begin_io(struct job *job, struct io_u *io_u)
 	job->fresh[job->fresh_count++] = io_u;
 	submit_pending(job);
 	return FIO_Q_QUEUED;
-}
-
-enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
-{
-	struct job *job = job_of(td);
-
-	if (job->open) {
-		if (open_loop_schedules(io_u) && !is_due(job, io_u))
-			return FIO_Q_BUSY;
-		open_loop_take(job->open, io_u);
-	}
-	return begin_io(job, io_u);
 }
 
 /* --- fio's getevents() and event() --- */
