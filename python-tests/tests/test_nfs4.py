@@ -94,7 +94,7 @@ def test_blocks_are_cut(exported: Place) -> None:
 
 def test_a_path_that_dies_and_returns(exported: Place, lab: Lab, faults: Faults) -> None:
     """Its server is killed: the others write what it had not committed, and it is used again."""
-    job: dict[str, Option] = {"failover": 1, "hold_writes": "32m", "rate": "400k,1m"}
+    job: dict[str, Option] = {"failover": 1, "hold_writes": "32m", "rate": ",400k"}
     with exported.fio.start(
         spread="roundrobin", filename="f", timeo=20, trace=1, **job, **_VERIFIED
     ) as process:
