@@ -21,8 +21,9 @@ from nfsmulti import machine
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
+from nfsmulti.folders import run_folder
 from nfsmulti.lab import Fit, LabConfig, Limits, fit
-from nfsmulti.paths import COMMAND, RESULTS, run_folder, shown
+from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import cells, pages
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Target

@@ -7,13 +7,11 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.processes import claimed
 
 _Made = TypeVar("_Made")
 _BLOCK = 1 << 20
@@ -83,37 +81,6 @@ def engine_as_typed() -> str:
 def portable(text: str) -> str:
     """Take this machine's folder out of the paths in a text."""
     return text.replace(f"{ROOT}/", "")
-
-
-def run_folder(below: Path, label: str = "") -> Path:
-    """Make the folder of a run that begins now; its name is the time, and the label.
-
-    Of two that begin in one second the later has the first second that is free.
-    """
-    below.mkdir(parents=True, exist_ok=True)
-    ending, at = f"-{label}" if label else "", datetime.now(UTC)
-    while True:
-        with contextlib.suppress(FileExistsError):
-            folder = below / f"{at:%Y%m%dT%H%M%SZ}{ending}"
-            folder.mkdir()
-            return folder
-        at += timedelta(seconds=1)
-
-
-@contextlib.contextmanager
-def own_folder(given: Path | None, below: Path) -> Iterator[Path]:
-    """Yield the folder that one run fills until the end: `given`, or a new one in `below`.
-
-    Raises HarnessError where it is not empty, or another run has it.
-    """
-    folder = (given or run_folder(below)).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    with claimed(folder) as mine:
-        if not mine or any(folder.iterdir()):
-            raise HarnessError(
-                f"{shown(folder)} is not empty, or another run has it", "name another --results"
-            )
-        yield folder
 
 
 def write_files(folder: Path, files: Mapping[str, int]) -> None:

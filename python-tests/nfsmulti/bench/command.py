@@ -24,7 +24,8 @@ from nfsmulti.bench.cost import Case, Timing
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioProcess
-from nfsmulti.paths import BUILD, COMMAND, RESULTS, own_folder, shown, write_files
+from nfsmulti.folders import own_folder
+from nfsmulti.paths import BUILD, COMMAND, RESULTS, shown, write_files
 from nfsmulti.report import pages
 from nfsmulti.run import runner
 from nfsmulti.run.cell import command, jobs_of
@@ -236,7 +237,7 @@ class OnFiles(Target):
 _MEMORY_CASE = Case("randread", "4k", 128, connections=4)
 _MEMORY_TARGET = 2 << 20
 _UNTIL_MEASURED = Timing(60.0, 0.0, 1)  # it is ended once it was measured
-_START_SECONDS = 60.0
+_MEASURE_SECONDS = 60.0
 _SETTLED_CPU_S = 0.3  # a job that has worked for so long has used all that it will use
 
 
@@ -251,7 +252,7 @@ def memory(place: OnSink, folder: Path) -> int:
 
 def _private(spec: CellSpec, place: Target, folder: Path) -> int:
     """Return the bytes that a job has for itself and has written to."""
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + _MEASURE_SECONDS
     argv = command(place.prepare(spec), place, Engine.built(), folder)
     with FioProcess(argv, folder) as process:
         while time.monotonic() < deadline and process.running:

@@ -25,10 +25,11 @@ from nfsmulti.faults.job import Cell, Place
 from nfsmulti.faults.matrix import CELLS
 from nfsmulti.faults.outcome import Outcome, judge, not_run
 from nfsmulti.fiorun import Engine
+from nfsmulti.folders import own_folder
 from nfsmulti.lab import guest
 from nfsmulti.lab.kernels import KernelTree
 from nfsmulti.machine import versions
-from nfsmulti.paths import BUILD, RESULTS, own_folder, portable
+from nfsmulti.paths import BUILD, RESULTS, portable
 
 # --- cells under way ---
 

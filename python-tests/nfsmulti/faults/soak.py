@@ -24,9 +24,10 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.faults.lab_faults import FaultKind, Faults
 from nfsmulti.faults.outcome import lost_bytes
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
+from nfsmulti.folders import own_folder
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
-from nfsmulti.paths import RESULTS, own_folder, shown, write_json
+from nfsmulti.paths import RESULTS, shown, write_json
 from nfsmulti.texts import Bar, Table
 
 # --- what is written and read back: by jobs with failover over all spreads, and by one without ---

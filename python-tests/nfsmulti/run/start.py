@@ -14,11 +14,11 @@ from typing import Any
 
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError
+from nfsmulti.folders import run_folder
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.kernels import Kind
 from nfsmulti.machine import Level, links, rdma_devices
-from nfsmulti.paths import run_folder
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
 from nfsmulti.run.amounts import Amounts, file_bytes, server_memory
