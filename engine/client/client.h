@@ -61,7 +61,8 @@ struct rpc_client {
 	void *renewal;	    /* the request by which its tick() keeps that alive */
 	struct call *setup; /* what comes before I/O waits for this call, which stands in no list */
 	int setup_error; /* it has failed, which was told: the channel is to go; a negative errno */
-	int lost;	 /* what the latest channel was lost by; a negative errno */
+	uint32_t setup_channels; /* failed in a row, by what the next may take, before I/O */
+	int lost;		 /* what the latest channel was lost by; a negative errno */
 	/* Contexts that it was denied by, over this channel, since that was last prepared. */
 	uint32_t setup_denials;
 	bool prepared;	    /* the protocol has done what comes before I/O */

@@ -8,6 +8,8 @@
 #include "nfs/version.h"
 #include "wait.h"
 
+enum { CHANNELS_MAX = 5 }; /* in a row that fail by what the next one may take */
+
 struct rpc_client path_client(struct path *path)
 {
 	return (struct rpc_client){
@@ -62,9 +64,14 @@ int path_client_ready(struct rpc_client *rpc)
 	int error = client_ready(rpc);
 
 	if (error == -EKEYEXPIRED) {
-		client_close(rpc); /* the next step opens the next channel */
-		return -EINPROGRESS;
+		if (++rpc->setup_channels < CHANNELS_MAX) {
+			client_close(rpc); /* the next step opens the next channel */
+			return -EINPROGRESS;
+		}
+		error = -ECONNRESET;
 	}
+	if (!error)
+		rpc->setup_channels = 0;
 	if (error == -EINPROGRESS &&
 	    client_without_context_for(rpc) > path_names_timeout(rpc->server)) {
 		log_no_context(rpc);

@@ -19,7 +19,6 @@
 #include "util.h"
 #include "wire/starttls.h"
 
-enum { CLOSED_MAX = 16 }; /* more than connections that one stall of a server may hit */
 enum stage { STAGE_TCP, STAGE_PROBE, STAGE_HANDSHAKE, STAGE_NULL, STAGE_UP };
 
 struct tls {
@@ -227,21 +226,13 @@ static int shake_hands(struct tls *tls)
 	return error;
 }
 
-/*
- * Linux's server closes a connection whose handshake takes it longer than 5 s, which a busy one may
- * need once: the next connection is tried.
- */
 static int await_answer(struct tls *tls)
 {
 	struct rpc_reply_header reply;
 	int error = ask(tls, &reply);
 
-	if (error == -ECONNRESET && tls->terms->closed++ < CLOSED_MAX)
-		return -EKEYEXPIRED;
-	if (!error) {
+	if (!error)
 		enter(tls, STAGE_UP);
-		tls->terms->closed = 0;
-	}
 	return error;
 }
 
@@ -267,7 +258,12 @@ static int tls_connected(struct rpc_channel *channel)
 
 	while (!error && tls->stage != STAGE_UP)
 		error = steps[tls->stage](tls);
-	return error == -EAGAIN || error == -EINTR ? -EINPROGRESS : error;
+	if (error == -EAGAIN || error == -EINTR)
+		return -EINPROGRESS;
+	/* Linux's server closes without a word where a handshake takes it longer than 5 s. */
+	if (tls->stage >= STAGE_HANDSHAKE && (error == -ECONNRESET || error == -EPIPE))
+		return -EKEYEXPIRED;
+	return error;
 }
 
 static short tls_connect_events(const struct rpc_channel *channel)
@@ -419,6 +415,7 @@ static void tls_names(const struct rpc_channel *channel, char *local, char *remo
 
 const struct rpc_channel_ops rpc_tls = {
 	.name = "tcp",
+	.traits = RPC_SHAKES_HANDS,
 	.open = tls_open,
 	.connected = tls_connected,
 	.poll_fd = stream_poll_fd,

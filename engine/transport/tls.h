@@ -30,13 +30,12 @@ enum tls_ktls { KTLS_AUTO, KTLS_ON, KTLS_OFF };
 /* This kernel has TLS. For root it loads its module, where there is one. */
 bool ktls_there(void);
 
-/* Shared by the channels of one path, in one thread, which write `rekeyed` and `closed`. */
+/* Shared by the channels of one path, in one thread; `rekeyed` alone is theirs to write. */
 struct tls_terms {
 	const struct tls_credentials *credentials;
 	enum tls_ktls ktls;
 	bool rekeyed; /* set by a channel whose keys the server changed: KTLS_AUTO is GnuTLS now */
-	uint32_t closed;  /* channels in a row that the server closed right after the handshake */
-	bool mutual;	  /* the server must ask for the client's certificate */
-	const char *name; /* or address, that the server's certificate must have */
+	bool mutual;  /* the server must ask for the client's certificate */
+	const char *name;	   /* or address, that the server's certificate must have */
 	uint32_t program, version; /* of the NULL calls by which it probes */
 };

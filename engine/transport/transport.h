@@ -76,8 +76,9 @@ struct rpc_channel;
 
 /* What a channel is. */
 enum rpc_traits {
-	RPC_MOVES_DATA = 1 << 0, /* its devices move bulk data, from and to registered memory */
-	RPC_SENDS_ONCE = 1 << 1, /* to send a call again, another channel must be opened */
+	RPC_MOVES_DATA = 1 << 0,   /* its devices move bulk data, from and to registered memory */
+	RPC_SHAKES_HANDS = 1 << 2, /* the server itself works, and may take its time, to connect */
+	RPC_SENDS_ONCE = 1 << 1,   /* to send a call again, another channel must be opened */
 };
 
 struct rpc_channel_ops {
@@ -89,7 +90,7 @@ struct rpc_channel_ops {
 
 	/*
 	 * 0: connected, -EINPROGRESS: not yet, another negative errno: failed. -EKEYEXPIRED, also
-	 * of receive(): failed by what the next channel takes.
+	 * of receive(): failed by what the next channel may take.
 	 */
 	int (*connected)(struct rpc_channel *channel);
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import _ssl
 import contextlib
 import ctypes
+import itertools
 import os
 import select
 import signal
@@ -22,7 +23,7 @@ import socket
 import ssl
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
@@ -152,7 +153,7 @@ class TlsProxy(Listening):
     fault: Fault | None = None
     short_records: bool = False  # it takes no others
     early: bytes = b""  # sent along with the handshake; nothing else is then
-    closes: int = 0  # so many connections right after the handshake
+    closes: Container[int] = ()  # connections by their handshake's number, right after it
     say: Callable[[ssl.SSLSocket], None] | None = None  # once to each client, before data
     clear: bytearray = field(default_factory=bytearray)  # what came so, beside probes
     handshakes: list[Handshake] = field(default_factory=list)
@@ -161,6 +162,7 @@ class TlsProxy(Listening):
 
     def __enter__(self) -> Self:
         self._open: set[socket.socket] = set()
+        self._numbers = itertools.count()
         self._listen(*self.at)
         return self
 
@@ -231,9 +233,9 @@ class TlsProxy(Listening):
                 self.handshakes.append(
                     Handshake(cipher[0] if cipher else "", protocol, shown and shown["subject"])
                 )
-                if self.closes:
-                    self.closes -= 1
-                elif self._pump_from(secure):
+                if next(self._numbers) in self.closes:
+                    return
+                if self._pump_from(secure):
                     self.farewells += 1
             finally:
                 self._open.discard(secure)
