@@ -5,14 +5,13 @@
 
 /*
  * Until when one answer is waited for, since leave is taken. A job that was told to end has given
- * the server its time before.
+ * the server its time before, and ends soon, however many paths are silent.
  */
 static uint64_t answer_deadline(struct names *names, uint64_t since)
 {
-	static const uint64_t each = 2500 * MSEC, all = 10 * SEC, late = SEC;
+	bool late = names->path->job.stop();
+	uint64_t each = late ? 500 * MSEC : 2500 * MSEC, all = late ? 2 * SEC : 10 * SEC;
 
-	if (names->path->job.stop())
-		return since + late;
 	return min_of(clock_read(&names->clock) + each, since + all);
 }
 

@@ -6,11 +6,13 @@
 #include "nfs/nfs4_client.h"
 
 /*
- * names_ask(), but for 2.5 s at the most, 1 s where the job was to end 2 s ago, and not at all
+ * names_ask(), but for 2.5 s at the most, 0.5 s where the job was to end 2 s ago, and not at all
  * where the path is dead while others go on, or the server is gone. `names` may be NULL.
  */
 void names4_tell(struct names *names, struct nfs4_request *request);
 
-/* struct nfs_version's. Destroys what the server has of the path's client; waits as long for each
- * answer, for 10 s in all, and for none after one that did not come. */
+/*
+ * struct nfs_version's. Destroys what the server has of the path's client. Waits as long as
+ * names4_tell() for each answer, 10 s and 2 s in all, and for none after one that did not come.
+ */
 void names4_teardown(struct path *path);

@@ -107,12 +107,13 @@ int names_connect(struct names **out, struct path *path)
 
 /* --- asking --- */
 
-/* Before the first file is open, and at the end, a server that has gone is not waited for. */
-static bool has_gone(const struct names *names, bool at_end)
+/* Before the first file is open, and where nothing depends on the answer, as at a CLOSE, a server
+ * that has gone is not waited for. */
+static bool has_gone(const struct names *names, bool needless)
 {
 	const struct rpc_client *rpc = &names->rpc;
 
-	return (!names->path->at_work || at_end) && !rpc->link.up && rpc->lost == -ECONNREFUSED;
+	return (!names->path->at_work || needless) && !rpc->link.up && rpc->lost == -ECONNREFUSED;
 }
 
 int names_fail(struct names *names, int error, const char *words)

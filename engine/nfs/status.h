@@ -7,7 +7,7 @@
 
 /* Who says that something failed: the same errno may be anybody's. */
 enum answer {
-	ANSWER_NONE,   /* nobody that could be understood */
+	ANSWER_NONE,   /* nobody that could be understood; of names, RPC too */
 	ANSWER_RPC,    /* the server's RPC, instead of results (RFC 5531, 9) */
 	ANSWER_STATUS, /* NFS, or MOUNT */
 };
