@@ -38,8 +38,8 @@ static const char usage[] =
 	"With\n"
 	"          MARK only where the directory holds a MARK, by which its maker knows it\n"
 	"\n"
-	"Exit status: 0, 1 with the reason on standard error, 2 for a wrong command line, or 3\n"
-	"as 1, where paths do not lead to the same files.\n";
+	"Exit status: 0, 1 with the reason on standard error, 2 for a wrong command line; 3 with\n"
+	"the reason, where paths do not lead to the same files.\n";
 
 enum { RESERVED_PORTS = 1024, DIFFERENT_FILES = 3 };
 
@@ -478,9 +478,7 @@ static int make(struct run *run, const char *name)
 		return 0;
 	}
 	interrupted = 0; /* what was made is taken back, unless another signal comes */
-	if (tree_remove(&run->exports[0], name, &count))
-		failed(run, 0);
-	return status;
+	return tree_remove(&run->exports[0], name, &count) ? failed(run, 0) : status;
 }
 
 static const char *type_word(uint32_t type)
