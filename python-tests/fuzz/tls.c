@@ -2,7 +2,8 @@
 /*
  * tls.c - the input is what a server says before TLS, and within it beside data. Its first byte
  * chooses: the reply to the probe, in parts of up to as many bytes as the second one says; or a
- * record whose type that is, as the kernel hands it over, in one of these forms.
+ * record whose type that is, as the kernel hands it over, in one of these forms, and how many bytes
+ * of a session ticket are still to come.
  */
 #include <errno.h>
 #include <linux/tls.h>
@@ -25,6 +26,7 @@ static struct record {
 	uint8_t type;
 	const uint8_t *bytes;
 	size_t length;
+	uint32_t ticket; /* bytes of it that are still to come */
 	uint8_t *behind; /* it, where it was received to: */
 	size_t room;	 /* that nobody is to read */
 } record;
@@ -60,11 +62,11 @@ static bool is(uint8_t type)
 static void read_record(void)
 {
 	char why[RPC_WHY_MAX] = "";
-	uint32_t ticket = 0;
+	uint32_t ticket = record.ticket;
 	int meaning = ktls_judge(-1, -EIO, &ticket, why);
 
 	ASAN_UNPOISON_MEMORY_REGION(record.behind, record.room);
-	expect(!ticket || meaning == -EAGAIN);
+	expect(!ticket || meaning == -EAGAIN || ticket == record.ticket);
 	expect(!*why == (meaning != -ECONNABORTED));
 	if (record.form == WITHOUT_TYPE)
 		expect(!meaning == !record.length); /* the end of the stream */
@@ -75,8 +77,8 @@ static void read_record(void)
 		break;
 	case -EAGAIN:
 		expect(record.form == NONE || is(HANDSHAKE));
-		expect(!record.length || record.form == NONE ||
-		       record.bytes[0] == GNUTLS_HANDSHAKE_NEW_SESSION_TICKET);
+		expect(record.length <= record.ticket || record.form == NONE ||
+		       record.bytes[record.ticket] == GNUTLS_HANDSHAKE_NEW_SESSION_TICKET);
 		break;
 	case -EKEYEXPIRED:
 		expect(is(HANDSHAKE));
@@ -133,6 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.type = data[1],
 		.bytes = data + CHOICE,
 		.length = size - CHOICE,
+		.ticket = data[0] / FORMS,
 	};
 	if (record.form == PROBE)
 		read_reply(record.bytes, record.length, data[1]);
