@@ -266,7 +266,7 @@ class Server:
             if ended or _MISCONFIGURED in logged or time.monotonic() > deadline:
                 self.kill()
                 logged = self._logged_since(begin)
-                text = (self._complaints(logged) or logged).decode(errors="replace")
+                text = (self._complaints(logged).strip() or logged).decode(errors="replace")
                 said = last_words(text, lines=_TAIL)
                 raise HarnessError(f"nfs-ganesha on {self.endpoint.address} did not start; {said}")
 

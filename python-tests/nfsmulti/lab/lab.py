@@ -563,11 +563,11 @@ class Lab:
 def free_ports(address: str, usual: Sequence[int]) -> list[int]:
     """Find free ports on a local address: the usual ones (0: none is), or others.
 
-    The others are none of those that the kernel gives to whoever asks for any: it would give them
-    away before a server has started, and while one is down.
+    The others are below those that the kernel gives to whoever asks for any, where it leaves
+    room: it would give them away before a server has started, and while one is down.
     """
-    beyond = int(_EPHEMERAL.read_text().split()[0])
-    others = range(max(beyond // 2, _UNPRIVILEGED), max(beyond, 2 * _UNPRIVILEGED))
+    first = int(_EPHEMERAL.read_text().split()[0])
+    others = range(max(first // 2, _UNPRIVILEGED), max(first, 2 * _UNPRIVILEGED))
     with contextlib.ExitStack() as sockets:
         free = []
         for port in usual:

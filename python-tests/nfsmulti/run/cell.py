@@ -63,6 +63,7 @@ def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tic
     folder = (run / cell.folder).absolute()
     shutil.rmtree(folder, ignore_errors=True)
     work = place.scratch / planned.id if place.scratch else folder
+    shutil.rmtree(work, ignore_errors=True)
     argv: list[str] = []
     try:
         asked = place.prepare(planned.spec)
@@ -212,7 +213,7 @@ def jobs_of(fio: FioProcess) -> list[psutil.Process]:
 
 
 def _overdue(folder: Path, spec: CellSpec) -> bool:
-    """Tell whether its jobs have outrun their time and the cell's patience.
+    """Tell whether the cell's jobs have outrun their time and the cell's patience.
 
     Both count from their first I/O. A job that is killed before is one that fio still holds at its
     start; fio waits for it for ever at its end, in pthread_cond_destroy().

@@ -175,9 +175,9 @@ def waiting_cell(cell: PlannedCell) -> Cell:
 
 
 def one_line(text: str) -> str:
-    """Return the first line of a message, or say that there is none."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else "nothing was said"
+    """Return the first line of a message, with the last where that follows a colon."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["nothing was said"]
+    return f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") and lines[1:] else lines[0]
 
 
 def now_text() -> str:
