@@ -5,6 +5,7 @@
 
 static const uint64_t NAMES_GRACE = 2 * SEC;  /* after being told: for names, such as an unlink */
 static const uint64_t IO_GRACE = 3 * SEC;     /* after being told: for I/O */
+static const uint64_t END_GRACE = 4 * SEC;    /* after being told: for telling the server */
 static const uint64_t OUT_OF_REACH = 3 * SEC; /* after the runtime: no host is there */
 static const uint64_t IO_MAX =
 	60 * SEC; /* after the runtime: a host is there, and nothing completes */
@@ -45,7 +46,10 @@ void deadline_clear_up(struct thread_data *td)
 
 void deadline_end(void)
 {
+	uint64_t told_at = here.told_at;
+
 	begin(NULL, false);
+	here.told_at = told_at;
 }
 
 /* Other jobs, or steadystate, may end it: fio does not tell that from a signal. */
@@ -84,6 +88,11 @@ bool deadline_passed(void)
 	if (deadline_told())
 		return here.setup || clock_now() - here.told_at > NAMES_GRACE;
 	return here.td && lasts(deadline_set(here.td), &here.names_since, clock_now(), NAMES_MAX);
+}
+
+bool deadline_over(void)
+{
+	return deadline_told() && clock_now() - here.told_at > END_GRACE;
 }
 
 bool deadline_listen(struct thread_data *td)

@@ -16,7 +16,7 @@ void deadline_setup(struct thread_data *td);
 void deadline_run(struct thread_data *td);
 /* It clears up after setting up: where the job is to end, names have their time for that. */
 void deadline_clear_up(struct thread_data *td);
-/* It works for no job: there is no deadline. */
+/* It works for no job: a deadline is left only where the last one was told to end. */
 void deadline_end(void);
 
 /* A signal told the job to end, as far as fio tells. */
@@ -24,6 +24,9 @@ bool deadline_told(void);
 
 /* It was, some time ago, or its end for another reason is long ago: names are given up. */
 bool deadline_passed(void);
+
+/* It was told, and there is no time left for the server to be told of its end. */
+bool deadline_over(void);
 
 /* fio sets the epoch when the job is open: its runtime begins then. */
 static inline bool deadline_begun(const struct thread_data *td)

@@ -56,6 +56,7 @@ static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32
 		.entries = eo->metadata ? &paths->entries : NULL,
 		.failover = eo->failover && paths->pool.count > 1,
 		.stop = deadline_passed,
+		.over = deadline_over,
 		.log = job_log,
 		.state = &paths->state,
 	};

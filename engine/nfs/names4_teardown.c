@@ -5,7 +5,7 @@
 
 /*
  * Until when one answer is waited for, since leave is taken. A job that was told to end has given
- * the server its time before, and ends soon, however many paths are silent.
+ * the server its time before; nfsmulti-export, which was, has not.
  */
 static uint64_t answer_deadline(struct names *names, uint64_t since)
 {
@@ -15,9 +15,16 @@ static uint64_t answer_deadline(struct names *names, uint64_t since)
 	return min_of(clock_read(&names->clock) + each, since + all);
 }
 
+/* However many paths are silent, and however many files are to be closed. */
+static bool is_over(const struct names *names)
+{
+	return names->path->job.over && names->path->job.over();
+}
+
 static void ask(struct names *names, struct nfs4_request *request, uint64_t since)
 {
-	names_ask_until(names, &request->base, answer_deadline(names, since), NULL);
+	if (!is_over(names))
+		names_ask_until(names, &request->base, answer_deadline(names, since), NULL);
 }
 
 /*

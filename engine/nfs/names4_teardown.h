@@ -7,7 +7,8 @@
 
 /*
  * names_ask(), but for 2.5 s at the most, 0.5 s where the job was to end 2 s ago, and not at all
- * where the path is dead while others go on, or the server is gone. `names` may be NULL.
+ * where the path is dead while others go on, the server is gone, or the job is over. `names` may be
+ * NULL.
  */
 void names4_tell(struct names *names, struct nfs4_request *request);
 

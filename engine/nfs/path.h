@@ -59,6 +59,7 @@ struct path_job {
 	const struct entries_terms *entries;
 	bool failover;	    /* others can stand in for this path */
 	bool (*stop)(void); /* true: give up waiting */
+	bool (*over)(void); /* true: not even tell the server of the end. NULL: never */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 	void **state; /* the protocol's, of all paths of the job: NULL at first */
 	uint64_t (*clock)(const struct clock *clock); /* NULL: CLOCK_MONOTONIC */

@@ -51,6 +51,7 @@ from nfsmulti.faults.outcome import lost_bytes
 from nfsmulti.fiorun import Engine, FioProcess
 from servers.scripted import (
     DATA,
+    DATA4,
     AcceptStat,
     Answer,
     Call,
@@ -329,6 +330,23 @@ def test_signals_end_hard_jobs_within_5_seconds(client: Client, within: Within) 
             for _, process in running:
                 process.wait(SECONDS)
         assert not {client.finish(process).status for _, process in running} & {0, None}
+
+
+@pytest.mark.timing
+def test_a_signal_ends_a_job_of_many_silent_paths_within_5_seconds(
+    client: Client, within: Within
+) -> None:
+    """NFSv4.1 has sessions to end over each of them."""
+    addresses = [f"127.0.0.{number}" for number in range(1, 9)]
+    silent = on(DATA4, Answer(reply=False, do=_fall_silent), after=4)
+    with ScriptedServer(silent, addresses=addresses) as server:
+        options = _hanging_job("silent", filename="f", runtime=60, nconnect=1)
+        with client.start(server, pool=server.pool(version="4.1"), **options) as process:
+            eventually(lambda: len(server.hooks) > 1)
+            process.signal(signal.SIGTERM)
+            with within(5.0):
+                process.wait(SECONDS)
+            assert client.finish(process).status not in (0, None)
 
 
 @pytest.mark.parametrize("more", [{}, {"exitall": 1}], ids=["alone", "exitall"])
