@@ -7,7 +7,8 @@
 
 /*
  * A SYN is repeated after 1 and 3 s, and a new connection follows a second after the last: a path
- * that is back is noticed within 3 s, and one more where the server still has the old connection.
+ * that is back is noticed within 3 s, by TLS 4 s, and one more where the server still has the old
+ * connection.
  */
 static const uint64_t CONNECT_TIME = 5 * SEC;
 /* Linux's server gives up a handshake after 5 s, which begin later than ours. */
@@ -82,6 +83,8 @@ const char *link_failure(const struct link *link, int error)
 {
 	if (*link->why)
 		return link->why;
+	if (error == -EKEYEXPIRED)
+		error = -ECONNRESET; /* as people know it */
 	return link_broke_protocol(error) ? "the server's messages are broken" : strerror(-error);
 }
 

@@ -104,6 +104,8 @@ int path_client_await(struct rpc_client *rpc)
 	}
 	if (stopped == -ETIMEDOUT && client_without_context_for(rpc))
 		log_no_context(rpc);
+	else if (stopped == -ETIMEDOUT && *rpc->link.why)
+		log_failure(rpc, stopped);
 	else if (stopped)
 		path->job.log("%s: port %u: %s", path->config.label, path->config.nfs_port,
 			      stopped == -EINTR ? "the run was stopped"

@@ -14,7 +14,8 @@ int path_client_init(struct rpc_client *rpc);
 void path_client_free(struct rpc_client *rpc);
 
 /*
- * client_ready(), and -ETIMEDOUT where the server does not answer what comes before I/O for longer
+ * client_ready(), by up to five channels where the next may take what the one before failed by;
+ * and -ETIMEDOUT where the server does not answer what comes before I/O for longer
  * than path_names_timeout(). What failed has been logged.
  */
 int path_client_ready(struct rpc_client *rpc);

@@ -77,8 +77,8 @@ struct rpc_channel;
 /* What a channel is. */
 enum rpc_traits {
 	RPC_MOVES_DATA = 1 << 0,   /* its devices move bulk data, from and to registered memory */
-	RPC_SHAKES_HANDS = 1 << 2, /* the server itself works, and may take its time, to connect */
 	RPC_SENDS_ONCE = 1 << 1,   /* to send a call again, another channel must be opened */
+	RPC_SHAKES_HANDS = 1 << 2, /* the server itself works, and may take its time, to connect */
 };
 
 struct rpc_channel_ops {

@@ -759,6 +759,7 @@ def test_a_server_without_it_is_refused(
     assert f"cannot connect to port {proxy.port}" in line
     assert server.calls() == []
     assert proxy.clear == b""
+    assert proxy.probes == (5 if fault is Fault.CUT else 1)
 
 
 def test_a_server_that_closes_after_the_handshake_is_tried_again(
