@@ -461,6 +461,7 @@ static int check_seen(struct run *run, const char *name)
 static int make(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
+	char why[sizeof(said)];
 	int error, status;
 
 	if (open_all(run) || check_absent(run, name))
@@ -478,7 +479,12 @@ static int make(struct run *run, const char *name)
 		return 0;
 	}
 	interrupted = 0; /* what was made is taken back, unless another signal comes */
-	return tree_remove(&run->exports[0], name, &count) ? failed(run, 0) : status;
+	snprintf(why, sizeof(why), "%s", said);
+	if (tree_remove(&run->exports[0], name, &count)) {
+		failed(run, 0);
+		say("%s", why); /* the last line is the reason */
+	}
+	return status;
 }
 
 static const char *type_word(uint32_t type)
