@@ -17,6 +17,7 @@ from engine_helpers import done, eventually, refused, said
 from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcomes, first_of, fixture_of_runs, go
 
 from nfsmulti.fiorun import Option
+from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, run
 from servers.scripted import (
     Answer,
@@ -212,7 +213,8 @@ ip link set lo up
 ip address add fe80::1/64 dev lo
 exec {sys.executable} -c '{_SERVE}'
 """
-    with Process(["unshare", "--net", "--", "sh", "-ec", script]) as network:
+    path = {"PYTHONPATH": str(PYTHON_TESTS)}
+    with Process(["unshare", "--net", "--", "sh", "-ec", script], env=path) as network:
         enter = ["nsenter", f"--target={network.pid}", "--net", "--"]
         eventually(lambda: ":2050" in run([*enter, "ss", "-Hltn"], timeout=60).stdout)
         for zone in ("%lo", "%25lo"):
