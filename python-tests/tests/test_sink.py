@@ -366,13 +366,13 @@ def test_stalls_again_and_again(build_dir: Path) -> None:
 
 
 def test_calls_take_the_time_that_is_given_one_after_the_other(build_dir: Path) -> None:
+    begun = time.monotonic()  # time that the sink itself loses is caught up, from its start on
     with Sink(["--time", "50000"], folder=build_dir) as sink:
         client = _Client(sink)
         file = client.lookup("a")
-        begun = time.monotonic()
         for _ in range(4):
             client.read(file, 0, 1)
-        assert time.monotonic() - begun > 0.15  # of 0.2: the first may begin before its call comes
+        assert time.monotonic() - begun >= 0.25
         sink.stop()
 
 
