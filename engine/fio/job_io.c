@@ -106,7 +106,7 @@ static void refuse_writes(struct job *job)
 	}
 }
 
-static void submit_kind(struct job *job, struct request_list *list)
+static void submit_all(struct job *job, struct request_list *list)
 {
 	struct request *request;
 
@@ -117,26 +117,27 @@ static void submit_kind(struct job *job, struct request_list *list)
 	}
 }
 
+/* Most lists are empty at most calls: that costs no call of a function. */
+static void submit_kind(struct job *job, enum io_op kind)
+{
+	if (!TAILQ_EMPTY(&job->pending[kind]))
+		submit_all(job, &job->pending[kind]);
+}
+
 /* Each kind in its order: a WRITE that waits for room in the hold holds no READ up. What makes room
  * comes first. */
 static void submit_pending(struct job *job)
 {
-	struct request_list *pending = job->pending;
-
 	if (job->group.job.hold)
 		replay_advance(job);
 	if (job->replay.broken)
 		refuse_writes(job);
 	if (!replay_active(job)) {
-		if (!TAILQ_EMPTY(&pending[IO_COMMIT]))
-			submit_kind(job, &pending[IO_COMMIT]);
-		if (!TAILQ_EMPTY(&pending[IO_WRITE]))
-			submit_kind(job, &pending[IO_WRITE]);
+		submit_kind(job, IO_COMMIT);
+		submit_kind(job, IO_WRITE);
 	}
-	if (!TAILQ_EMPTY(&pending[IO_READ]))
-		submit_kind(job, &pending[IO_READ]);
-	if (!TAILQ_EMPTY(&pending[IO_META]))
-		submit_kind(job, &pending[IO_META]);
+	submit_kind(job, IO_READ);
+	submit_kind(job, IO_META);
 }
 
 /* --- an I/O of fio's begins --- */
