@@ -74,6 +74,7 @@ class _Again:
                 break
             standstill = self._standstill(forget=True)
             if standstill <= _STANDSTILL:
+                failed.sections.append(("machine", f"late by {standstill:.1f} s at most"))
                 break
             _make_anew(item, failed, standstill)
             if terminal := item.config.pluginmanager.get_plugin("terminalreporter"):
