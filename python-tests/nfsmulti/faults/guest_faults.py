@@ -98,7 +98,7 @@ class GuestFault(Fault):
             begin()
             job.process.signal(signal.SIGCONT)
             if self.seconds is not None:
-                job.process.wait(self.seconds)
+                job.meets(self.seconds)
                 end()
             left = job.finish()
         left.files = files_of(export)

@@ -86,13 +86,15 @@ class Expected:
     failed  fio ends with `error` (an errno) in its report and a status that is not 0
     held    the job waits for as long as one likes, and SIGINT ends it
 
-    `says` are patterns for the engine's lines; `moves`: calls were taken over by other paths;
-    `loses`: the engine tells of bytes that may be lost (None: it may, or may not, which is a matter
-    of time). `short` says how far that is from what was promised.
+    `first` is a pattern for what the engine says while the fault lasts ("": nothing that is sure),
+    `says` are those for its other lines; `moves`: calls were taken over by other paths; `loses`:
+    the engine tells of bytes that may be lost (None: it may, or may not, which is a matter of
+    time). `short` says how far that is from what was promised.
     """
 
     how: Literal["done", "failed", "held"]
     error: int = 0
+    first: str = ""
     says: tuple[str, ...] = ()
     moves: bool = False
     loses: bool | None = False
@@ -248,11 +250,16 @@ class RunningJob:
         """Wait until some of its calls have been answered (trace=1): the fault comes now."""
         self._until_said(" trace: connection ", _CALLS_BEFORE)
 
+    def meets(self, seconds: float) -> None:
+        """Let the fault last so long, and until the job has met it, which may stand still."""
+        self.process.wait(seconds)
+        self._until_said(self._cell.expected.first)
+
     def finish(self) -> Left:
         """Wait for the end; send SIGINT where it is held, once it has said so and waits on."""
         signalled, expected = False, self._cell.expected
         if expected.how == "held":
-            self._until_said(expected.says[0])
+            self._until_said(expected.first)
             self.process.wait(_HOLD_SECONDS)
             if signalled := self.process.running:
                 self.process.signal(signal.SIGINT)

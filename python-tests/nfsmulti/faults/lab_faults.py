@@ -147,7 +147,7 @@ class LabFault(Fault):
             faults.begin(self.kind, _VICTIM)
             if self.seconds is None:
                 return
-            job.process.wait(self.seconds)
+            job.meets(self.seconds)
             if self.kind is FaultKind.KILL:
                 _await_second_after(started)
             faults.end(_VICTIM)

@@ -24,13 +24,13 @@ _FAULTS: Mapping[tuple[Place, str], Fault] = {
 _SILENT = "server not responding, still trying"
 _STOPS = f"connection lost with|{_SILENT}"
 _MENDED = ("bytes again", "all of it is durable now")
-_HELD = Expected("held", says=(_STOPS, "giving up"))
-_MOVED = Expected("done", says=("does not answer",), moves=True)
+_HELD = Expected("held", first=_STOPS, says=("giving up",))
+_MOVED = Expected("done", first="does not answer", moves=True)
 _LOST = Expected("failed", errno.EIO, says=("bytes of",), loses=True)
 _WORDS: Mapping[str, Expected] = {
     "done": Expected("done"),
-    "again": Expected("done", says=(_STOPS, "server OK")),
-    "silent": Expected("done", says=(_SILENT, "server OK")),
+    "again": Expected("done", first=_STOPS, says=("server OK",)),
+    "silent": Expected("done", first=_SILENT, says=("server OK",)),
     "without it": Expected("done", says=("cannot reach port",)),
     "mended": Expected("done", says=_MENDED),
     "moved": _MOVED,
@@ -40,7 +40,7 @@ _WORDS: Mapping[str, Expected] = {
         " eight seconds, where `timeo` promises half a second",
     ),
     "held": _HELD,
-    "held silent": replace(_HELD, says=(_SILENT, "giving up")),
+    "held silent": replace(_HELD, first=_SILENT),
     "no way back": replace(
         _HELD,
         short="the link came back, but rdma_rxe of Linux 6.1 makes no new connection after a send"
@@ -48,7 +48,7 @@ _WORDS: Mapping[str, Expected] = {
     ),
     "lost": _LOST,
     "not mended": replace(_LOST, says=("the write verifier changed each of 3 times",)),
-    "timed out": Expected("failed", errno.ETIMEDOUT),
+    "timed out": Expected("failed", errno.ETIMEDOUT, first="no answer within"),
     "unreachable": Expected("failed", errno.ECONNREFUSED, says=("cannot reach port",)),
     "gave up": Expected("failed", errno.EPROTO, says=("the server broke the protocol 3 times",)),
     "refuted": Expected("failed", errno.EPROTO, says=("contradicts the call or itself",)),

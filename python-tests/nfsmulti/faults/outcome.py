@@ -117,7 +117,7 @@ def _complaints(cell: Cell, left: Left) -> Iterator[str]:
     if outcome != expected.text:
         yield f"{outcome}, where {expected.text} was expected"
     tells_once = cell.mode is Mode.HARD and expected.how == "done"
-    for words in expected.says:
+    for words in filter(None, (expected.first, *expected.says)):
         times = len(re.findall(words, said))
         if not times:
             yield f"it did not say: {words}"
