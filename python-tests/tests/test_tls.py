@@ -456,7 +456,7 @@ def test_records_that_are_no_data(
     server.create("f", numbered(16 * MIB, 4 * KIB))
     job: dict[str, Option] = {
         "rw": "read", "bs": "4k", "size": "16m", "iodepth": 4, "rate_iops": 100, "trace": 1,
-        "verify": "pattern", "verify_pattern": "%o",
+        "verify": "pattern", "verify_pattern": "%o", "time_based": 1, "runtime": 3600,
         "nconnect": 2, "spread": "roundrobin",
     }  # fmt: skip
     with client.start(server, pool=pool(proxy), **job, **trusted(made, ktls)) as process:
