@@ -357,6 +357,45 @@ def all_go_on(process: FioProcess, connections: int, depth: int, seconds: float 
     )
 
 
+def written_in_pass(process: FioProcess) -> int:
+    """Count what a job with trace=1 that writes and verifies in turn has written since it read."""
+    return stderr_of(process).rpartition('" READ ')[2].count('" WRITE ')
+
+
+def verified(process: FioProcess) -> int:
+    """Count what such a job has read again."""
+    return stderr_of(process).count('" READ ')
+
+
+def amid_writes(process: FioProcess, blocks: int) -> bool:
+    """Tell whether such a job has writes that are not durable.
+
+    It writes `blocks`, and then a COMMIT, in each turn: in the first half it is far from that, and
+    from opening its file again, which a signal would interrupt.
+    """
+    return 0 < written_in_pass(process) <= blocks // 2
+
+
+@contextlib.contextmanager
+def held_amid_writes(process: FioProcess, blocks: int, seconds: float = 60) -> Iterator[None]:
+    """Hold such a job, of one process (thread=1), while it has writes that are not durable."""
+
+    def is_held() -> bool:
+        if amid_writes(process, blocks):
+            process.signal(signal.SIGSTOP)
+            eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+            if amid_writes(process, blocks):
+                return True
+            process.signal(signal.SIGCONT)  # we were late
+        return False
+
+    eventually(is_held, seconds)
+    try:
+        yield
+    finally:
+        process.signal(signal.SIGCONT)
+
+
 def family(pid: int) -> list[int]:
     """Return the processes below one: fio's jobs, each of which has a session of its own."""
     below = []

@@ -12,9 +12,20 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from conftest import FioRunner, or_skip
-from engine_helpers import done, eventually, mounted_at, refused, traces
+from engine_helpers import (
+    all_go_on,
+    amid_writes,
+    done,
+    eventually,
+    held_amid_writes,
+    mounted_at,
+    refused,
+    stopped_well,
+    traces,
+    verified,
+)
 
-from nfsmulti.fiorun import FioProcess, Option
+from nfsmulti.fiorun import FioProcess, FioResult, Option
 from nfsmulti.lab import kernel_server
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS
@@ -166,18 +177,34 @@ def test_tls(version: str, sec: str, xprtsec: str, user: User, tmp_path: Path) -
         _a_mount_reads_it(tmp_path / "mount", f"vers={version},sec={sec},xprtsec={xprtsec}")
 
 
-_SLOW: dict[str, Option] = {"bsrange": "4k-8k", "size": "1m", "rate_iops": 50, "trace": 1}
+# It writes and verifies in turn until a signal ends it, however late the test is.
+_BLOCKS = 64
+_ENDLESS: dict[str, Option] = {
+    "bsrange": None, "bs": "8k", "size": _BLOCKS << 13, "rate_iops": 50, "trace": 1,
+    "time_based": 1, "runtime": 3600, "thread": 1,
+}  # fmt: skip
+
+
+def _goes_on(user: User, process: FioProcess) -> FioResult:
+    """Expect each connection to go on, and what is written to be read again; end the job."""
+    before = verified(process)
+    all_go_on(process, connections=4, depth=16, seconds=_SECONDS)
+    eventually(lambda: verified(process) >= before + _BLOCKS, _SECONDS)
+    eventually(lambda: amid_writes(process, _BLOCKS), _SECONDS)
+    process.signal(signal.SIGINT)
+    result = user.finish(process, _SECONDS)
+    stopped_well(result)
+    return result
 
 
 @pytest.mark.parametrize(("flavor", "proto"), [("krb5p", "tcp"), ("krb5", "rdma")])
 def test_contexts_that_the_server_forgets(user: User, flavor: str, proto: str) -> None:
     """It denies calls with them: others are made, and the calls are sent again."""
     security = f"sec={flavor}"
-    with exported(security), user.start("4.1", security, proto=proto, **_SLOW) as process:
+    with exported(security), user.start("4.1", security, proto=proto, **_ENDLESS) as process:
         eventually(lambda: traces(process) > 32, _SECONDS)
         _FLUSH_CONTEXTS.write_text("1\n")
-        result = user.finish(process, _SECONDS)
-    done(result)
+        result = _goes_on(user, process)
     assert all(line.contexts >= 2 for line in result.stats)  # a slow server may want another
 
 
@@ -185,17 +212,14 @@ def test_contexts_that_the_server_forgets(user: User, flavor: str, proto: str) -
 @pytest.mark.parametrize(("version", "security"), [("4.1", "sec=krb5p"), ("3", "xprtsec=tls")])
 def test_a_server_that_restarts(version: str, security: str, user: User) -> None:
     """It knows no context any more, and has lost what was not committed: that is written again."""
-    job: dict[str, Option] = {**_SLOW, "thread": 1, "hold_writes": "64m"}
+    job: dict[str, Option] = {**_ENDLESS, "hold_writes": "64m"}
     with exported(security), user.start(version, security, **job) as process:
-        eventually(lambda: traces(process) > 32, _SECONDS)
-        process.signal(signal.SIGSTOP)
-        threads = kernel_server.stop()
-        _FLUSH_CONTEXTS.write_text("1\n")
-        kernel_server.start(threads)
-        kernel_server.end_grace()
-        process.signal(signal.SIGCONT)
-        result = user.finish(process, _SECONDS)
-    done(result)
+        with held_amid_writes(process, _BLOCKS, _SECONDS):
+            threads = kernel_server.stop()
+            _FLUSH_CONTEXTS.write_text("1\n")
+            kernel_server.start(threads)
+            kernel_server.end_grace()
+        result = _goes_on(user, process)
     assert all(line.reconnects for line in result.stats)
     assert all(line.contexts + line.handshakes > 1 for line in result.stats)
     assert sum(line.rewritten_bytes for line in result.stats) > 0
