@@ -87,7 +87,11 @@ def _end_once_it_says(words: str) -> Callable[[ScriptedServer, FioProcess], None
 
 
 class _SilentUntilAllAreNew:
-    """A hook: the second address answers no I/O until so many new connections have asked."""
+    """A hook: the second address answers no I/O until so many connections have asked anew.
+
+    One is known by its port, which those that replace it have, too: a connection may be replaced
+    twice before another has had its first call.
+    """
 
     def __init__(self, connections: int):
         self._connections, self._old, self._new = connections, set[int](), set[int]()
@@ -99,7 +103,7 @@ class _SilentUntilAllAreNew:
         if call.procedure in DATA:
             self._old.add(call.connection)
         elif self._old and call.connection not in self._old:
-            self._new.add(call.connection)
+            self._new.add(call.client[1])
         silent = self._old and len(self._new) < self._connections
         return Answer(act=False, reply=False) if silent else None
 
