@@ -32,10 +32,15 @@ def _await_end(pid: int) -> None:
     eventually(lambda: not running(pid))
 
 
-def _pid_in(folder: Path) -> int:
+def _has_pid(folder: Path) -> bool:
+    """Whether a command's number is there: the file is made before it is written."""
     file = folder / "pid"
-    eventually(lambda: file.exists() and file.read_text())
-    return int(file.read_text())
+    return file.exists() and file.stat().st_size > 0
+
+
+def _pid_in(folder: Path) -> int:
+    eventually(lambda: _has_pid(folder))
+    return int((folder / "pid").read_text())
 
 
 def _harness(script: str, folder: Path) -> list[str]:
@@ -70,7 +75,7 @@ def test_timeout_ends_the_command_and_its_children(leaves: str, tmp_path: Path) 
     for timeout in (0.3, 3, 30):
         done = run(["sh", "-c", leaves + "wait"], timeout=timeout, cwd=tmp_path)
         assert done.status is None
-        if (tmp_path / "pid").exists():  # else it has not come that far
+        if _has_pid(tmp_path):  # else it has not come that far
             break
     _await_end(_pid_in(tmp_path))
 
@@ -96,7 +101,7 @@ def test_a_signal_ends_what_is_just_starting(
     class Interrupted(subprocess.Popen[bytes]):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            eventually(lambda: (tmp_path / "pid").exists())
+            eventually(lambda: _has_pid(tmp_path))
             raise SystemExit(128 + signal.SIGTERM)
 
     run(["true"], timeout=60)  # so that the reaper is there
