@@ -63,7 +63,7 @@ def test_a_run_tells_what_its_paths_met(tmp_path: Path) -> None:
     """Connections are reset on the way."""
     specs = own_cells("oltp", Scale(True, _SECONDS))[:1]
     record = made_record(tmp_path / "run", "oltp", specs)
-    reset = on(Nfs.READ, Answer(reply=False, end="reset"), every=100)
+    reset = on(Nfs.READ, Answer(reply=False, end="reset"), every=20)
     metrics = Metrics(file := tmp_path / "nfsmulti.prom", record, Watcher())
     with ScriptedServer(reset) as server:
         runner.run_in_place(record, "pool", lambda: OnPool(server.pool()), Engine.built(), metrics)
