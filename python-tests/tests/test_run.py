@@ -255,6 +255,16 @@ def test_lab_that_does_not_start_again_fails_the_rest(tmp_path: Path, mount: str
     assert record.cells[1].why == "pool did not start again: no such luck"
 
 
+def test_a_file_that_an_earlier_cell_left_shorter_is_laid_out(tmp_path: Path, mount: str) -> None:
+    """A cell of writes that did not come far in its time."""
+    file = Path(mount) / "nfsmulti-dd.0"
+    file.write_bytes(bytes(8192))
+    specs = [spec for spec in own_cells("dd", Scale(True, 0.2)) if spec.files.keys() == {file.name}]
+    cell = run_one(made_record(tmp_path / "run", "dd", specs), OnPool(mount))
+    assert cell.status == "done", cell.why
+    assert file.stat().st_size == 1 << 20
+
+
 @pytest.fixture
 def half(tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch) -> Record:
     """Return a run of which one place, the first, does not start."""

@@ -12,7 +12,7 @@ import secrets
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from nfsmulti.stories.metadata import MOST, size_of
 from nfsmulti.summary import Cell, Factor, Figures, JobRow
 
 _POOL_NAME = "mounts"
+_READS = ("read", "randread")
 _POLL_SECONDS = 0.1
 # A fio may take so many times what it is expected to, and so much longer: a server of the user may
 # be a tenth as fast as the story's, and fio lays out files first, at so many bytes per second.
@@ -260,6 +261,11 @@ def _tls(stats: Sequence[ConnectionStats]) -> str:
 # --- its fio: all options of its jobfile, with those of the cell ---
 
 
+def _only_read(options: Mapping[str, object], jobs: Mapping[str, Mapping[str, object]]) -> bool:
+    """Tell whether no job of a cell writes; the options of all win."""
+    return all(options.get("rw", own.get("rw")) in _READS for own in jobs.values())
+
+
 def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list[str]:
     """Return the words that run a cell's fio, whose files go to `folder`.
 
@@ -271,6 +277,10 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
         name: {key: value for key, value in own.items() if key not in spec.options}
         for name, own in jobfile_jobs(spec.jobfile, spec.jobs).items()
     }
+    if spec.files and not place.remote and _only_read(options, jobs):
+        # Of a file that a cell of writes left shorter, at the end of its time, the rest is laid
+        # out. Other hosts wait for each other at that, and name apart what they write.
+        options.setdefault("overwrite", 1)
     if place.directory:
         for each in (options, *jobs.values()):
             _put_below(place.directory, each)
