@@ -29,7 +29,10 @@ _HOST = re.compile(r"^<[^>]*> ")
 # Lines that are no reason: of exec_prerun (see run/watch.py), of fio's client at the beginning, and
 # of what TLS leaves in clear.
 _BESIDE = re.compile(r" : Saving output of prerun in |^hostname=|NFSv3's MOUNT goes in clear")
-_BEGIN = re.compile(r"^\{\n", re.MULTILINE)  # of the report: an opening brace alone in its line
+# fio leaves a complaint's line open where its helper takes a signal: fio had been stopped before.
+_OPEN_LINE = r"(?<=in helper thread failed: Interrupted system call)"
+# Of the report: an opening brace alone in its line.
+_BEGIN = re.compile(rf"(?:^|{_OPEN_LINE})\{{\n", re.MULTILINE)
 
 Direction = Literal["read", "write", "trim"]
 Latency = Literal["slat", "clat", "lat"]

@@ -42,6 +42,9 @@ def test_report_after_messages_and_without_one() -> None:
     assert report is not None
     assert report.jobs == []
     assert FioReport.messages_of(output) == "engine: {something}"
+    complaint = "fio: select() call in helper thread failed: Interrupted system call"
+    assert FioReport.parse(f'{complaint}{{\n "jobs": []\n}}') == report
+    assert FioReport.messages_of(f"{complaint}{{\n}}") == complaint
     assert FioReport.parse("fio: refused") is None
     assert FioReport.parse('{\n "jobs": [') is None
 
