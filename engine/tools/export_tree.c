@@ -251,6 +251,14 @@ int tree_usage(struct export *export, const char *name, struct tree_count *count
 static int empty(struct export *export, const struct export_dir *dir, unsigned int depth,
 		 struct tree_count *count);
 
+/* Takes a name out of a page. */
+static void leave_out(struct export_items *items, const char *name)
+{
+	for (uint32_t i = 0; i < items->count; i++)
+		if (!strcmp(items->items[i].name, name))
+			items->items[i--] = items->items[--items->count];
+}
+
 /* Removes a page of a directory; *removed: how many of its items. */
 static int remove_page(struct export *export, const struct export_dir *dir,
 		       const struct export_items *items, unsigned int depth,
@@ -274,11 +282,13 @@ static int remove_page(struct export *export, const struct export_dir *dir,
 }
 
 /*
+ * Removes all that lies in a directory but `spared`, a name or NULL.
+ *
  * Where names were removed the listing begins anew: a server's cookies may mean something else
  * then. Names that are listed though they are gone end no listing, and begin none.
  */
-static int empty(struct export *export, const struct export_dir *dir, unsigned int depth,
-		 struct tree_count *count)
+static int empty_but(struct export *export, const struct export_dir *dir, unsigned int depth,
+		     const char *spared, struct tree_count *count)
 {
 	struct export_listing listing = {0};
 	struct export_items items;
@@ -290,6 +300,8 @@ static int empty(struct export *export, const struct export_dir *dir, unsigned i
 		error = next_page(export, dir, &listing, &items);
 		if (error)
 			break;
+		if (spared)
+			leave_out(&items, spared);
 		error = remove_page(export, dir, &items, depth, count, &removed);
 		export_items_free(&items);
 		if (removed) {
@@ -301,7 +313,34 @@ static int empty(struct export *export, const struct export_dir *dir, unsigned i
 	return error;
 }
 
-int tree_remove(struct export *export, const char *name, struct tree_count *count)
+static int empty(struct export *export, const struct export_dir *dir, unsigned int depth,
+		 struct tree_count *count)
+{
+	return empty_but(export, dir, depth, NULL, count);
+}
+
+/* Leaves the mark alone in a directory that has it: a removal that ends early can be repeated. */
+static int empty_marked(struct export *export, const struct export_dir *parent,
+			const struct export_item *item, char *mark, struct tree_count *count)
+{
+	struct export_item found;
+	struct export_dir dir;
+	int error = export->ops->enter(export, parent, item, &dir);
+
+	if (error)
+		return error;
+	error = look_at(export, &dir, mark, &found);
+	if (error && error != -ENOENT)
+		export_fail(export, "find", mark, error, found.status);
+	else if (error || found.kind.type != META_TYPE_DIRECTORY) /* no link, and no file */
+		error = TREE_UNMARKED;
+	else
+		error = empty_but(export, &dir, 1, mark, count);
+	export->ops->leave(&dir);
+	return error;
+}
+
+int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count)
 {
 	char copy[NAME_ROOM], *last;
 	struct export_items one = {.count = 1};
@@ -320,8 +359,12 @@ int tree_remove(struct export *export, const char *name, struct tree_count *coun
 					 : export_fail(export, "find", name, error, item.status);
 	else if (item.kind.type != META_TYPE_DIRECTORY)
 		error = export_fail(export, "remove", name, -ENOTDIR, NULL);
+	else if (mark && !*mark)
+		error = export->ops->remove(export, &dir, &item, 1, true)
+				?: check(export, "remove", &one);
 	else
-		error = remove_page(export, &dir, &one, 0, count, &removed);
+		error = (mark ? empty_marked(export, &dir, &item, mark, count) : 0)
+				?: remove_page(export, &dir, &one, 0, count, &removed);
 	leave(export, &dir);
 	return error;
 }

@@ -9,6 +9,8 @@
 
 #include "group/export.h"
 
+enum { TREE_UNMARKED = 1 };
+
 struct tree_count {
 	uint64_t entries;
 	uint64_t bytes; /* of regular files */
@@ -30,5 +32,11 @@ int tree_list(struct export *export, const char *name,
 /* Counts what lies below directory `name`. */
 int tree_usage(struct export *export, const char *name, struct tree_count *count);
 
-/* Removes directory `name` and all below it; counts what was removed, `name` as well. */
-int tree_remove(struct export *export, const char *name, struct tree_count *count);
+/*
+ * Removes directory `name` and all below it; counts what was removed, `name` as well.
+ *
+ * With a `mark` only where `name` holds a directory of that name, which goes last, with `name`
+ * itself: TREE_UNMARKED (without words) where it holds none, and nothing is removed. "": only where
+ * `name` is empty. NULL: whatever it holds, and whoever has made it.
+ */
+int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count);

@@ -23,7 +23,9 @@ static const char usage[] =
 	"       nfsmulti-export make POOL DIR\n"
 	"       nfsmulti-export list POOL [DIR]\n"
 	"       nfsmulti-export usage POOL DIR\n"
-	"       nfsmulti-export remove POOL DIR [MARK]\n"
+	"       nfsmulti-export remove POOL DIR MARK\n"
+	"       nfsmulti-export remove-empty POOL DIR\n"
+	"       nfsmulti-export remove-unmarked POOL DIR\n"
 	"\n"
 	"Asks the paths of a pool (as nfsmulti-pool reads it) by the engine's own client, and\n"
 	"prints lines of JSON. DIR is relative to the export or mount.\n"
@@ -34,14 +36,15 @@ static const char usage[] =
 	"  make    one new directory, which must not be there, and must be seen over each path\n"
 	"  list    what lies in a directory, over the first path that is there\n"
 	"  usage   entries and bytes below a directory\n"
-	"  remove  a directory and all below it: what was removed. Nothing there is no error. "
-	"With\n"
-	"          MARK only where the directory holds a MARK, by which its maker knows it\n"
+	"  remove  a directory and all below it: what was removed. Nothing there is no error.\n"
+	"          Only where DIR holds a directory MARK, whose name is its maker's secret:\n"
+	"          it goes last. remove-empty removes an empty DIR, and remove-unmarked any\n"
+	"          DIR, with all that anybody has in it\n"
 	"\n"
 	"Exit status: 0, 1 with the reason on standard error, 2 for a wrong command line; 3 with\n"
-	"the reason, where paths do not lead to the same files.\n";
+	"the reason, where paths do not lead to the same files, and 4, where there is no MARK.\n";
 
-enum { RESERVED_PORTS = 1024, DIFFERENT_FILES = 3 };
+enum { RESERVED_PORTS = 1024, DIFFERENT_FILES = 3, NO_MARK = 4 };
 
 /* --- what goes on --- */
 
@@ -77,7 +80,7 @@ struct run {
 	struct path **paths;
 	struct export *exports;
 	void *state; /* the protocol's */
-	const char *mark;
+	char *mark;
 };
 
 static int read_pool(const char *text, struct pool *pool)
@@ -480,7 +483,7 @@ static int make(struct run *run, const char *name)
 	}
 	interrupted = 0; /* what was made is taken back, unless another signal comes */
 	snprintf(why, sizeof(why), "%s", said);
-	if (tree_remove(&run->exports[0], name, &count)) {
+	if (tree_remove(&run->exports[0], name, "", &count)) {
 		failed(run, 0);
 		say("%s", why); /* the last line is the reason */
 	}
@@ -530,40 +533,36 @@ static int tell_usage(struct run *run, const char *name)
 	return 0;
 }
 
-/* Refuses a directory that is there and has no mark. */
-static int check_mark(const struct run *run, const char *name)
-{
-	struct export_item found;
-	char *mark;
-	int error;
-
-	error = tree_find(&run->exports[0], name, &found);
-	if (error)
-		return error == -ENOENT ? 0 : failed(run, 0);
-	if (asprintf(&mark, "%s/%s", name, run->mark) < 0) {
-		say("out of memory");
-		return -ENOMEM;
-	}
-	error = tree_find(&run->exports[0], mark, &found);
-	free(mark);
-	if (error == -ENOENT)
-		say("%s: \"%s\" is not the directory that was made, for it has no \"%s\": it stays",
-		    label_of(run, 0), name, run->mark);
-	else if (error)
-		failed(run, 0);
-	return error;
-}
-
-static int remove_tree(struct run *run, const char *name)
+static int remove_by(struct run *run, const char *name, char *mark)
 {
 	struct tree_count count = {0};
 	int error;
 
-	if (open_path(run, 0) || (run->mark && check_mark(run, name)))
+	if (open_path(run, 0))
 		return 1;
-	error = tree_remove(&run->exports[0], name, &count);
+	error = tree_remove(&run->exports[0], name, mark, &count);
 	tell_count(&count);
-	return error ? failed(run, 0) : 0;
+	if (error != TREE_UNMARKED)
+		return error ? failed(run, 0) : 0;
+	say("%s: \"%s\" is not the directory that was made, for it has no directory \"%s\": it "
+	    "stays",
+	    label_of(run, 0), name, mark);
+	return NO_MARK;
+}
+
+static int remove_marked(struct run *run, const char *name)
+{
+	return remove_by(run, name, run->mark);
+}
+
+static int remove_empty(struct run *run, const char *name)
+{
+	return remove_by(run, name, "");
+}
+
+static int remove_unmarked(struct run *run, const char *name)
+{
+	return remove_by(run, name, NULL);
 }
 
 /* --- the command line --- */
@@ -573,8 +572,13 @@ static const struct command {
 	int (*work)(struct run *run, const char *name);
 	int names_min, names_max;
 } commands[] = {
-	{"info", info, 0, 0},	     {"make", make, 1, 1},	    {"list", list, 0, 1},
-	{"usage", tell_usage, 1, 1}, {"remove", remove_tree, 1, 2},
+	{"info", info, 0, 0},
+	{"make", make, 1, 1},
+	{"list", list, 0, 1},
+	{"usage", tell_usage, 1, 1},
+	{"remove", remove_marked, 2, 2},
+	{"remove-empty", remove_empty, 1, 1},
+	{"remove-unmarked", remove_unmarked, 1, 1},
 };
 
 static const struct command *find_command(int argc, char **argv)
@@ -615,6 +619,10 @@ int main(int argc, char **argv)
 	if (*name ? !tree_name_is_sound(name) : command->names_min) {
 		say("\"%s\": DIR is relative to the export, without \".\", \"..\" and empty parts",
 		    name);
+		return 2;
+	}
+	if (run.mark && (!tree_name_is_sound(run.mark) || strchr(run.mark, '/'))) {
+		say("\"%s\": MARK is the name of a directory in DIR", run.mark);
 		return 2;
 	}
 	take_signals();

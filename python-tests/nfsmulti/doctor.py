@@ -297,7 +297,7 @@ def _files(pool: str, paths: Sequence[PoolPath], offers: Sequence[PathInfo]) -> 
         yield from _compare(offers)
         return
     try:
-        export.remove(pool, name)
+        export.remove_empty(pool, name)
     except HarnessError as error:
         yield fail(f'{error.what}: "{name}" stays', "remove it by hand; check the server's log")
     first = paths[0]

@@ -18,11 +18,18 @@ from nfsmulti.processes import Completed, run
 _SECONDS, _TREE_SECONDS = 120.0, 3600.0
 _INFO_SECONDS = 3600.0  # paths are asked one after the other, each until it is given up
 _NAME = "nfsmulti-export: "
-_DIFFERENT_FILES = 3  # an exit status
+_DIFFERENT_FILES, _NO_MARK = 3, 4  # exit statuses
 
 
 class DifferentFilesError(HarnessError):
     """The paths of a pool do not lead to the same files."""
+
+
+class UnmarkedError(HarnessError):
+    """A directory does not hold the mark of who has made it."""
+
+
+_KINDS = {_DIFFERENT_FILES: DifferentFilesError, _NO_MARK: UnmarkedError}
 
 
 @dataclass(frozen=True)
@@ -99,21 +106,27 @@ def usage(pool: str, directory: str) -> Usage:
     return _usage(_call("usage", pool, directory, seconds=_TREE_SECONDS))
 
 
-def remove(
-    pool: str,
-    directory: str,
-    mark: str = "",
-    *,
-    enter: Sequence[str] = (),
-    seconds: float = _TREE_SECONDS,
-) -> Usage:
+def remove(pool: str, directory: str, mark: str) -> Usage:
     """Remove a directory and all below it; what is not there is no error.
 
-    With a `mark`, a directory that does not hold an entry of that name stays. `enter` are the words
-    that lead to where clients are. Raises HarnessError.
+    Raises UnmarkedError where it holds no directory `mark`, which goes last, and HarnessError.
     """
-    words = [mark] if mark else []
-    return _usage(_call("remove", pool, directory, *words, seconds=seconds, enter=enter))
+    return _usage(_call("remove", pool, directory, mark, seconds=_TREE_SECONDS))
+
+
+def remove_empty(pool: str, directory: str) -> None:
+    """Remove an empty directory; what is not there is no error. Raises HarnessError."""
+    _checked(_call("remove-empty", pool, directory, seconds=_SECONDS))
+
+
+def remove_unmarked(
+    pool: str, directory: str, *, enter: Sequence[str] = (), seconds: float = _TREE_SECONDS
+) -> Usage:
+    """Remove a directory that the caller knows to be ours, with all that anybody has in it.
+
+    `enter` are the words that lead to where clients are. Raises HarnessError.
+    """
+    return _usage(_call("remove-unmarked", pool, directory, seconds=seconds, enter=enter))
 
 
 def _usage(done: Completed) -> Usage:
@@ -135,8 +148,7 @@ def _error(done: Completed) -> HarnessError:
     if done.status is None:
         return HarnessError("nfsmulti-export did not end in time", "does the server answer?")
     said = done.stderr.strip().splitlines() or [f"nfsmulti-export: exit status {done.status}"]
-    kind = DifferentFilesError if done.status == _DIFFERENT_FILES else HarnessError
-    return kind(said[-1].removeprefix(_NAME))
+    return _KINDS.get(done.status, HarnessError)(said[-1].removeprefix(_NAME))
 
 
 def _lines(done: Completed) -> Iterator[dict[str, Any]]:

@@ -75,6 +75,7 @@ def test_a_directory_from_its_making_to_its_removal(place: Place) -> None:
     (place.files / "run" / "a" / "b").mkdir(parents=True)
     (place.files / "run" / "a" / "b" / "n\xe4me").write_bytes(b"123")
     (place.files / "run" / "link").symlink_to("../foreign")
+    (place.files / "run" / "entry").write_bytes(b"")
     (place.files / "run" / "a" / "up").symlink_to("..")
     assert {one["name"]: one["type"] for one in _call(place, "listing", place.pool)} == {
         "foreign": "directory",
@@ -82,13 +83,18 @@ def test_a_directory_from_its_making_to_its_removal(place: Place) -> None:
     }
     (named,) = _call(place, "listing", place.pool, "run/a/b")
     assert named == {"name": "n\xe4me", "type": "file", "size": 3}
-    assert _call(place, "usage", place.pool, "run") == [{"entries": 1505, "bytes": 3003}]
+    assert _call(place, "usage", place.pool, "run") == [{"entries": 1506, "bytes": 3003}]
     with pytest.raises(RefusedError, match='"run" is there already, and is not ours'):
         _call(place, "make", place.pool, "run")
     with pytest.raises(RefusedError, match='"link": Not a directory'):
-        _call(place, "remove", place.pool, "run/link/theirs")
-    assert _call(place, "remove", place.pool, "run") == [{"entries": 1506, "bytes": 3003}]
-    assert _call(place, "remove", place.pool, "run") == [{"entries": 0, "bytes": 0}]
+        _call(place, "remove_unmarked", place.pool, "run/link/theirs")
+    with pytest.raises(RefusedError, match=r"remove .*run.*not empty"):
+        _call(place, "remove_empty", place.pool, "run")
+    for mark in ("mark", "link", "entry"):  # none, a link to a directory, a file
+        with pytest.raises(RefusedError, match=f'it has no directory "{mark}": it stays'):
+            _call(place, "remove", place.pool, "run", mark)
+    assert _call(place, "remove", place.pool, "run", "a") == [{"entries": 1507, "bytes": 3003}]
+    assert _call(place, "remove", place.pool, "run", "a") == [{"entries": 0, "bytes": 0}]
     assert [path.name for path in place.files.iterdir()] == ["foreign"]
     assert (place.files / "foreign" / "theirs").read_bytes() == b"theirs"
 
@@ -96,7 +102,7 @@ def test_a_directory_from_its_making_to_its_removal(place: Place) -> None:
 @pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", ".", "a/..", "../a", "./a"])
 def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
     (tmp_path / "mine").mkdir()
-    for work in (export.remove, export.make):
+    for work in (export.remove_unmarked, export.remove_empty, export.make):
         with pytest.raises(HarnessError, match="relative to the export"):
             work(str(tmp_path / "mine"), name)
     assert (tmp_path / "mine").is_dir()
@@ -180,5 +186,21 @@ def test_a_connection_that_is_lost_while_entries_are_removed(version: int) -> No
     with ScriptedServer(on(Nfs.REMOVE, lost, nth=3), on(Nfs4.REMOVE, lost, nth=3)) as server:
         for number in range(20):
             server.create(f"run/{number}", b"1")
-        assert export.remove(server.url_of(version), "run").entries >= 20
+        assert export.remove_unmarked(server.url_of(version), "run").entries >= 20
         assert export.listing(server.url_of(version)) == []
+
+
+@both_versions
+def test_the_mark_goes_last(version: int) -> None:
+    """A removal that failed half-way can be repeated, also where the mark is listed first."""
+    denied = Answer(act=False, status=Status.ACCES if version == 3 else Status4.ACCESS)
+    with ScriptedServer(on(Nfs.REMOVE, denied, nth=3), on(Nfs4.REMOVE, denied, nth=3)) as server:
+        for number in range(20):
+            server.create(f"run/{number}", b"1")
+        url = server.url_of(version)
+        export.make(url, "run/0mark")
+        with pytest.raises(HarnessError, match=r"remove .*ACCES"):
+            export.remove(url, "run", "0mark")
+        assert "0mark" in {one.name for one in export.listing(url, "run")}
+        export.remove(url, "run", "0mark")
+        assert export.listing(url) == []

@@ -205,6 +205,11 @@ def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
         record = made_record(tmp_path / name, name, scenario.cells(Scale(True)))
         assert Plan.load(record.folder) == record.plan
         assert Record.resume(record.folder).waiting() == record.plan.cells
+    for bad in ("..", "../../../home", "/home", ""):  # --resume removes what a cell has left
+        cell = dataclasses.replace(record.plan.cells[0], id=bad)
+        dataclasses.replace(record.plan, cells=[cell]).save(tmp_path / "dd")
+        with pytest.raises(HarnessError, match="is no name of a cell"):
+            Plan.load(tmp_path / "dd")
     (tmp_path / "dd" / "plan.json").write_text("{}")
     with pytest.raises(HarnessError, match=r"plan\.json cannot be read"):
         Plan.load(tmp_path / "dd")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import signal
@@ -17,6 +18,7 @@ from engine_helpers import eventually
 from run_helpers import HANG, staged_fio
 
 from nfsmulti import paths
+from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
 from nfsmulti.processes import Completed, Process, run
 from nfsmulti.run.directory import FILE, run_directory
@@ -173,8 +175,93 @@ def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None
     cleaned = call_harness("clean", f"--pool={export}", "--results", str(results))
     assert re.search(r"^kept/ is removed \(7 entries, ", cleaned.stdout), cleaned.stdout
     assert f"{other.name}/ stays: " in cleaned.stdout
-    cleaned = call_harness("clean", f"--pool={export}", "--results", str(results), "--all")
+    every = ("clean", f"--pool={export}", "--results", str(results), "--all")
+    for typed in ([], ["nfsmulti-20260101T000000Z-0123abce"]):
+        assert call_harness(*every, *typed).status == 1
+    for name in ("mine", f"{other.name}/../mine", f"./{other.name}"):
+        with pytest.raises(HarnessError, match="runs make up no such name"):
+            call_harness(*every, name)
+    assert other.is_dir()
+    cleaned = call_harness(*every, other.name)
     assert f"{other.name}/ is removed" in cleaned.stdout
+    assert _state(export) == before
+
+
+_MARK = "nfsmulti-mark-0123456789abcdef0123456789abcdef"
+_NOTE = {"directory": "home", "mark": _MARK, "bytes": 0, "counted": False}
+_CRAFTED: dict[str, tuple[object, str]] = {
+    "no mark": ({**_NOTE, "mark": ""}, "its mark is not of the form"),
+    "a name that is there": ({**_NOTE, "mark": "alice"}, "its mark is not of the form"),
+    "0.6.0": ({**_NOTE, "mark": "nfsmulti-20260101T000000Z-0123abcd"}, "its mark is not"),
+    "below": ({**_NOTE, "mark": f"alice/{_MARK}"}, "its mark is not of the form"),
+    "newline": ({**_NOTE, "mark": f"{_MARK}\n"}, "its mark is not of the form"),
+    "number": ({**_NOTE, "mark": 5}, "its mark is of the type int"),
+    "list": ({**_NOTE, "directory": ["home"]}, "its directory is of the type list"),
+    "root": ({**_NOTE, "directory": ""}, "its directory is no path below"),
+    "up": ({**_NOTE, "directory": "a/../home"}, "its directory is no path below"),
+    "slash": ({**_NOTE, "directory": "home/"}, "its directory is no path below"),
+    "absolute": ({**_NOTE, "directory": "/home"}, "its directory is no path below"),
+    "pool": ({**_NOTE, "pool": "nfs://\u001b]0;/x"}, "its pool is no text of a pool"),
+    "half a character": ({**_NOTE, "pool": "/\ud800"}, "its pool is no text of a pool"),
+    "no bytes": ({**_NOTE, "bytes": -1}, "its bytes are none"),
+    "an array": ([_NOTE], "cannot be read"),
+    "none there": (_NOTE, '"home" is not the directory that was made'),
+    "a file": (_NOTE, '"home" is not the directory that was made'),
+    "a link": (_NOTE, '"home" is not the directory that was made'),
+    "a run's name": ({**_NOTE, "directory": "nfsmulti-20260101T000000Z-0123abcd"}, "is not the"),
+}
+
+
+@pytest.mark.parametrize("name", _CRAFTED)
+def test_a_note_is_no_proof(tmp_path: Path, export: Path, name: str) -> None:
+    """Whoever hands on a folder of results can write a note."""
+    note, why = _CRAFTED[name]
+    folder = tmp_path / "results/dd/run"
+    folder.mkdir(parents=True)
+    (export / "home/alice").mkdir(parents=True)
+    (export / "home/file").write_text("mine")
+    (export / "nfsmulti-20260101T000000Z-0123abcd").mkdir()
+    if name == "a file":
+        (export / "home" / _MARK).write_text("")
+    elif name == "a link":
+        (export / "home" / _MARK).symlink_to("alice")
+    if isinstance(note, dict):
+        note = {"pool": str(export), **note}
+    (folder / FILE).write_text(json.dumps(note))
+    before = _state(export)
+    for _ in range(2):  # removed by nothing that the first has done
+        done = call_harness("clean", "--results", str(tmp_path / "results"))
+        assert done.status == 1, done.stdout
+        (line,) = done.stdout.splitlines()
+        assert why in line
+        assert _state(export) == before
+
+
+def test_a_note_that_is_a_link_is_refused(tmp_path: Path, export: Path) -> None:
+    """The run that it leads to may be going on."""
+    live, other = tmp_path / "live", tmp_path / "results/dd/run"
+    for folder in (live, other):
+        folder.mkdir(parents=True)
+    with run_directory(live, str(export), "kept", 0, keep=True):
+        (other / FILE).symlink_to(live / FILE)
+        done = call_harness("clean", "--results", str(tmp_path / "results"))
+        assert done.status == 1
+        assert "a link, which no run makes" in done.stdout
+        assert (export / "kept").is_dir()
+
+
+def test_a_removal_that_ended_early_is_finished(tmp_path: Path, export: Path) -> None:
+    """The mark goes last: it is there after all else has gone."""
+    folder = tmp_path / "results/dd/run"
+    folder.mkdir(parents=True)
+    before = _state(export)
+    with run_directory(folder, str(export), "kept", 0, keep=True):
+        (export / "kept/file").write_text("ours")
+    (mark,) = (one for one in (export / "kept").iterdir() if one.is_dir())
+    assert re.fullmatch(r"nfsmulti-mark-[0-9a-f]{32}", mark.name)
+    (export / "kept/file").unlink()
+    done = call_harness("clean", "--results", str(tmp_path / "results"))
+    assert done.status == 0, done.stdout
     assert _state(export) == before
 
 

@@ -143,7 +143,7 @@ def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
         limits.append(seconds)
         raise HarnessError("late")
 
-    monkeypatch.setattr(export, "remove", late)
+    monkeypatch.setattr(export, "remove_unmarked", late)
     place, engine = OnPool(str(tmp_path)), Engine(Path())
 
     def entries(spec: CellSpec) -> Entries:

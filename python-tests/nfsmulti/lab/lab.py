@@ -189,7 +189,7 @@ class LabState:
     def read(cls, folder: Path) -> LabState | None:
         """Read the state of the lab in `folder`; None where there is none (any more)."""
         try:
-            values = json.loads((folder / _FILE).read_text())
+            values = json.loads((folder / _FILE).read_text()) | {"id": folder.name}
             values["owner"] = Identity(**values["owner"])
             values["processes"] = {
                 name: Identity(**process) for name, process in values["processes"].items()

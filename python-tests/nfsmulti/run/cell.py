@@ -448,7 +448,7 @@ class Entries:
         if self._spec.client != "mount":
             directory = "/".join(filter(None, (self._place.directory, TOP)))
             pool = pool_of(self._spec, self._place)
-            export.remove(pool, directory, enter=self._place.enter, seconds=seconds)
+            export.remove_unmarked(pool, directory, enter=self._place.enter, seconds=seconds)
         elif (self._folder / "command").exists():  # else no fio has begun
             words = shlex.split((self._folder / "command").read_text(errors="surrogateescape"))
             options = dict(word.removeprefix("--").split("=", 1) for word in words if "=" in word)

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from rich import filesize
@@ -11,7 +14,7 @@ from rich.console import Console
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import shown
+from nfsmulti.paths import COMMAND, shown
 from nfsmulti.processes import claimed
 from nfsmulti.run.directory import FILE, Leftover, is_name
 from nfsmulti.run.place import split_pool
@@ -19,35 +22,50 @@ from nfsmulti.run.place import split_pool
 _out = Console(highlight=False, soft_wrap=True)
 
 
-def clean(pool: str | None, results: Path, *, everything: bool) -> None:
-    """Remove what the runs that are kept here have left, and of --pool the rest."""
+def clean(pool: str | None, results: Path, names: Sequence[str], *, everything: bool) -> None:
+    """Remove what the runs that are kept here have left; with --all only `names`, on --pool.
+
+    What is named goes whoever has made it: only that has no proof on the server.
+    """
     if everything and pool is None:
         raise HarnessError("--all needs the --pool where it is to look")
-    paths = None if pool is None else _paths_of(pool)
-    there = set() if pool is None else _directories(pool)
+    if names and not everything:
+        raise HarnessError(f"clean {names[0]}: names are for --all", "clean --pool=POOL --all NAME")
+    if others := [name for name in names if not is_name(name)]:
+        raise HarnessError(
+            f"clean --all {others[0]}: runs make up no such name, as nfsmulti-TIME-RANDOM is",
+            "remove it by hand if it is yours",
+        )
+    there = _directories(pool) if pool else set()
     known: set[str] = set()
     failed = False
     for file in sorted(results.glob(f"*/*/{FILE}")):
         try:
-            left = Leftover.of(file.parent)
-            if left is None or not (
-                paths is None or left.directory in there or paths & _paths_of(left.pool)
-            ):
-                continue
+            left = _noted(file.parent, pool, there)
         except HarnessError as error:
-            _out.print(str(error), markup=False)
-            failed = True
+            if not names:
+                _out.print(str(error), markup=False)
+                failed = True
             continue
-        known.add(left.directory)
-        failed |= not _removed(file.parent, left)
-    if pool is not None:
-        others = {name for name in there if is_name(name)} - known
-        known |= others
-        for name in sorted(others):
-            failed |= not _removed_other(pool, name, everything)
-    if not known:
+        if left and (not names or left.directory in names):
+            known.add(left.directory)
+            failed |= not _removed(file.parent, left, names)
+    for name in sorted({*(names or filter(is_name, there))} - known):
+        known.add(name)
+        failed |= not _removed_other(pool or "", name, names, everything)
+    if not known and not failed:
         _out.print("no run has left anything" + ("" if pool else f" (in {shown(results)})"))
     sys.exit(failed)
+
+
+def _noted(run: Path, pool: str | None, there: Collection[str]) -> Leftover | None:
+    """Return what the run in the folder `run` has left, on --pool where one is given."""
+    left = Leftover.of(run)
+    if left is None or pool is None:
+        return left
+    if left.directory in there or _paths_of(pool) & _paths_of(left.pool):
+        return dataclasses.replace(left, pool=pool)
+    return None
 
 
 def _paths_of(pool: str) -> set[str]:
@@ -55,14 +73,14 @@ def _paths_of(pool: str) -> set[str]:
     return {path.partition("?")[0] for path in split_pool(pool)}
 
 
-def _removed(run: Path, left: Leftover) -> bool:
+def _removed(run: Path, left: Leftover, names: Collection[str]) -> bool:
     """Remove what a run has left, unless it is going on; tells whether it is gone."""
     with claimed(run) as idle:
         if not idle:
             _out.print(f"{left.directory}/ stays: its run is going on ({shown(run)})")
             return True
         try:
-            gone = left.remove(run)
+            gone = left.remove(run, unmarked=left.directory in names)
         except HarnessError as error:
             _say_kept(left.directory, error)
             return False
@@ -81,26 +99,34 @@ def _directories(pool: str) -> set[str]:
     return {entry.name for entry in export.listing(pool) if entry.type == "directory"}
 
 
-def _removed_other(pool: str, name: str, really: bool) -> bool:
-    """Remove, or only name, what looks like a run's and is of none that is kept here."""
-    if not really:
+def _removed_other(pool: str, name: str, names: Collection[str], everything: bool) -> bool:
+    """Remove, where it is named, or only tell what looks like a run's and is of none kept here."""
+    if name not in names:
+        command = f"{COMMAND} clean --pool={shlex.quote(pool)} --all {name}"
         _out.print(
             f"{name}/ stays: its run is not kept here, and may be going on elsewhere;"
-            " --all removes it, too"
+            f" if it is yours: {command}",
+            markup=False,
         )
-        return True
+        return not everything
     try:
-        _say_removed(name, export.remove(pool, name))
+        gone = export.remove_unmarked(pool, name)
     except HarnessError as error:
         _say_kept(name, error)
         return False
+    if not gone.entries:
+        _out.print(f"{name}/ is not there")
+        return False
+    _say_removed(name, gone)
     return True
 
 
 def _say_kept(directory: str, error: HarnessError) -> None:
-    _out.print(f"{directory}/ is NOT removed: {error}", markup=False)
+    unknown = isinstance(error, export.UnmarkedError) and is_name(directory)
+    hint = f"; if it is yours: clean --pool=POOL --all {directory}" if unknown else ""
+    _out.print(f"{directory}/ is NOT removed: {error}{hint}", markup=False)
 
 
 def _say_removed(directory: str, gone: export.Usage) -> None:
-    much = f"{gone.entries:,} entries, {filesize.decimal(gone.bytes)}"
-    _out.print(f"{directory}/ is removed ({much})", markup=False)
+    much = f"{gone.entries:,} {'entry' if gone.entries == 1 else 'entries'}"
+    _out.print(f"{directory}/ is removed ({much}, {filesize.decimal(gone.bytes)})", markup=False)

@@ -3,7 +3,8 @@
 
 A run makes it, which fails where the name is taken, so that nothing in it is anybody else's, and
 removes it at its end. While it is there, `directory.json` in the run's folder says so: a run that
-was killed is found by that.
+was killed is found by that. That file proves nothing: whoever hands on a folder may write one. The
+proof lies on the server: in the directory is another, empty one, whose name is the run's secret.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import re
 import secrets
 import shlex
@@ -28,6 +30,9 @@ from nfsmulti.paths import COMMAND, RESULTS, made, shown, write_json
 
 FILE = "directory.json"
 _NAME = re.compile(r"nfsmulti-\d{8}T\d{6}Z-[0-9a-f]{8}")
+_MARK = re.compile(r"nfsmulti-mark-[0-9a-f]{32}")
+_POOL = re.compile(r"[^\0-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]+")  # what an argument can be
+_NOTE_BYTES = 1 << 16
 
 
 def new_name() -> str:
@@ -40,10 +45,15 @@ def is_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name))
 
 
+def _is_below(name: str) -> bool:
+    """Tell whether `name` is a path below an export that fio can name."""
+    parts = name.split("/")
+    return bool(re.fullmatch(r"[\w./+@=-]+", name)) and not {"", ".", ".."} & {*parts}
+
+
 def check_name(name: str) -> None:
     """Raise HarnessError where `name` is no directory below an export that fio can name."""
-    parts = name.split("/")
-    if any(part in ("", ".", "..") for part in parts) or not re.fullmatch(r"[\w./+@=-]+", name):
+    if not _is_below(name):
         raise HarnessError(
             f"--directory '{name}': not a path below the export",
             "name a directory that is not there yet, such as tests/nfsmulti-1",
@@ -59,9 +69,8 @@ def check_name(name: str) -> None:
 class Leftover:
     """A directory that a run has made and not removed yet.
 
-    `mark` is the name of a directory in it, which tells it from another that somebody has made in
-    its place since; "" where its own name is nobody else's. `bytes` are those that it holds, or may
-    hold at most where `counted` is false.
+    `mark` is the name of a directory in it, which none has that somebody else has made, there or in
+    its place. `bytes` are those that it holds, or may hold at most where `counted` is false.
     """
 
     pool: str
@@ -72,24 +81,58 @@ class Leftover:
 
     @classmethod
     def of(cls, run: Path) -> Self | None:
-        """Return that of the run in the folder `run`; None where it has none."""
+        """Return that of the run in the folder `run`; None where it has none.
+
+        Raises HarnessError where what is there is not what a run writes. A link is not: it may lead
+        to the note of a run that is going on.
+        """
+        file = run / FILE
+        if file.is_symlink():
+            raise HarnessError(f"{shown(file)}: a link, which no run makes: nothing is removed")
         try:
-            return made(cls, json.loads((run / FILE).read_text()))
+            with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as handle:
+                note = made(cls, json.loads(handle.read(_NOTE_BYTES)))
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
-            raise HarnessError(f"{run / FILE} cannot be read: {error!r}") from None
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise HarnessError(f"{shown(file)} cannot be read: {error!r}") from None
+        if why := note.refusal():
+            raise HarnessError(
+                f"{shown(file)}: {why}: nothing is removed. If an earlier version wrote it, remove"
+                " the directory by clean --pool=POOL --all NAME or by hand, and this file"
+            )
+        return note
+
+    def refusal(self) -> str | None:
+        """Say what no run writes, of what was read from a file."""
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            if type(value).__name__ != one.type:
+                return f"its {one.name} is of the type {type(value).__name__}"
+        if not 0 <= self.bytes < 1 << 63:
+            return "its bytes are none that a server has"
+        if not _POOL.fullmatch(self.pool):
+            return "its pool is no text of a pool"
+        if not _is_below(self.directory):
+            return "its directory is no path below an export"
+        if not _MARK.fullmatch(self.mark):
+            return "its mark is not of the form that runs make up"
+        return None
 
     def save(self, run: Path) -> None:
         """Write it to the folder of its run."""
         write_json(run / FILE, dataclasses.asdict(self))
 
-    def remove(self, run: Path) -> export.Usage | None:
+    def remove(self, run: Path, *, unmarked: bool = False) -> export.Usage | None:
         """Remove it from the server, and the note of it. Raises HarnessError.
 
         None: it is not there, and stays noted, for another server or folder may be mounted now.
+        With `unmarked` it goes whoever has made it.
         """
-        gone = export.remove(self.pool, self.directory, self.mark)
+        if unmarked:
+            gone = export.remove_unmarked(self.pool, self.directory)
+        else:
+            gone = export.remove(self.pool, self.directory, self.mark)
         if not gone.entries:
             return None
         (run / FILE).unlink(missing_ok=True)
@@ -111,16 +154,9 @@ def run_directory(run: Path, pool: str, name: str, most_bytes: int, *, keep: boo
     do not lead to the same files. What is to be kept stays noted with its size, what cannot be
     removed with `most_bytes`.
     """
-    noted = Leftover(pool, name, "" if is_name(name) else new_name(), most_bytes)
-    if not noted.mark:
-        noted.save(run)  # before it is there: one that is killed from here on is found
-    try:
-        _make(noted)
-    except HarnessError:
-        (run / FILE).unlink(missing_ok=True)
-        raise
-    if noted.mark:
-        noted.save(run)
+    noted = Leftover(pool, name, f"nfsmulti-mark-{secrets.token_hex(16)}", most_bytes)
+    noted.save(run)  # before it is there: one that is killed from here on is found
+    _make(noted, run)
     try:
         yield name
     finally:
@@ -132,11 +168,16 @@ def run_directory(run: Path, pool: str, name: str, most_bytes: int, *, keep: boo
                 noted.remove(run)
 
 
-def _make(noted: Leftover) -> None:
-    export.make(noted.pool, noted.directory)
-    if noted.mark:
-        try:
-            export.make(noted.pool, f"{noted.directory}/{noted.mark}")
-        except HarnessError:
-            export.remove(noted.pool, noted.directory)
-            raise
+def _make(noted: Leftover, run: Path) -> None:
+    try:
+        export.make(noted.pool, noted.directory)
+    except HarnessError:
+        (run / FILE).unlink(missing_ok=True)
+        raise
+    try:
+        export.make(noted.pool, f"{noted.directory}/{noted.mark}")
+    except BaseException:  # of a signal, too: without its mark nobody knows the directory
+        with contextlib.suppress(HarnessError):
+            export.remove_empty(noted.pool, noted.directory)
+            (run / FILE).unlink(missing_ok=True)
+        raise

@@ -130,6 +130,8 @@ class Plan:
                 PlannedCell(**{**cell, "spec": made(CellSpec, cell["spec"])})
                 for cell in data.pop("cells")
             ]
+            if bad := [one.id for one in cells if "/" in one.id or one.id in ("", ".", "..")]:
+                raise HarnessError(f"{file}: {bad[0]!r} is no name of a cell")
             probes = {name: made(CellSpec, spec) for name, spec in data.pop("probes", {}).items()}
             setting = Setting(**found) if (found := data.pop("setting", None)) else None
             further = tuple(data.pop("further", ()))
