@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <gnutls/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ enum {
 	BATCH = 8, /* records that one system call sends */
 	OUT_MAX = (BATCH + 2) * RECORD_ROOM,
 	IN_MAX = 8 * RECORD_ROOM,
+	DNS_NAME_ROOM = 256, /* a name has 253 characters at most (RFC 1035) */
 };
 
 /*
@@ -62,6 +64,10 @@ static int result_of(struct tls_session *session, ssize_t code)
 	else if (code == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
 		tls_why_certificate(session->why,
 				    gnutls_session_get_verify_cert_status(session->gnutls));
+	else if (code == GNUTLS_E_KEY_USAGE_VIOLATION)
+		snprintf(session->why, RPC_WHY_MAX,
+			 "the server's certificate may not sign (its keyUsage lacks "
+			 "digitalSignature): the server needs a new one");
 	else
 		snprintf(session->why, RPC_WHY_MAX, "%s", gnutls_strerror((int)code));
 	return session->failed;
@@ -160,12 +166,27 @@ static int hear_extensions(gnutls_session_t gnutls, unsigned int type, unsigned 
 
 /* --- a session --- */
 
+/* Bytes of the address that `name` is; 0: it is a name. */
+static unsigned int read_address(const char *name, struct in6_addr *address)
+{
+	if (inet_pton(AF_INET, name, address) == 1)
+		return sizeof(struct in_addr);
+	return inet_pton(AF_INET6, name, address) == 1 ? sizeof(*address) : 0;
+}
+
+/* GnuTLS checks what a certificate is for only where it is asked to, and takes an address for a DNS
+ * name unless it is given as an address. */
 static int set_name(struct tls_session *session, const char *name)
 {
-	struct in6_addr address;
+	unsigned int size = read_address(name, &session->address);
+	void *wanted = size ? (void *)&session->address : (void *)name;
 
-	gnutls_session_set_verify_cert(session->gnutls, name, 0);
-	if (inet_pton(AF_INET, name, &address) == 1 || inet_pton(AF_INET6, name, &address) == 1)
+	session->wanted[0] = (gnutls_typed_vdata_st){
+		size ? GNUTLS_DT_IP_ADDRESS : GNUTLS_DT_DNS_HOSTNAME, wanted, size};
+	session->wanted[1] = (gnutls_typed_vdata_st){GNUTLS_DT_KEY_PURPOSE_OID,
+						     (void *)GNUTLS_KP_TLS_WWW_SERVER, 0};
+	gnutls_session_set_verify_cert2(session->gnutls, session->wanted, 2, 0);
+	if (size)
 		return 0; /* RFC 6066, 3: names alone */
 	return gnutls_server_name_set(session->gnutls, GNUTLS_NAME_DNS, name, strlen(name));
 }
@@ -175,7 +196,7 @@ static int set_terms(struct tls_session *session, const struct tls_terms *terms)
 	static unsigned char sunrpc[] = "sunrpc"; /* RFC 9289, 8.2 */
 	const gnutls_datum_t protocol = {sunrpc, sizeof(sunrpc) - 1};
 
-	return gnutls_priority_set_direct(session->gnutls, "NORMAL:-VERS-ALL:+VERS-TLS1.3", NULL)
+	return gnutls_priority_set_direct(session->gnutls, "NORMAL:-VERS-ALL:+VERS-TLS1.3:%PROFILE_MEDIUM", NULL)
 		       ?: gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE,
 						 terms->credentials->x509)
 		       ?: gnutls_alpn_set_protocols(session->gnutls, &protocol, 1, 0)
@@ -218,6 +239,45 @@ void tls_session_free(struct tls_session *session)
 	free(session->record);
 }
 
+static bool has_dns_name(gnutls_x509_crt_t certificate)
+{
+	int kind = 0;
+
+	for (unsigned int i = 0; kind != GNUTLS_SAN_DNSNAME; i++) {
+		char name[DNS_NAME_ROOM];
+		size_t size = sizeof(name);
+
+		kind = gnutls_x509_crt_get_subject_alt_name(certificate, i, name, &size, NULL);
+		if (kind == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+			return false;
+	}
+	return true;
+}
+
+/* Where a certificate has no DNS name, GnuTLS takes its subject for one; RFC 9525 (2) does not. */
+static int check_named(struct tls_session *session)
+{
+	gnutls_x509_crt_t certificate;
+	const gnutls_datum_t *chain;
+	unsigned int count;
+	bool named;
+
+	if (session->wanted[0].type != GNUTLS_DT_DNS_HOSTNAME)
+		return 0;
+	chain = gnutls_certificate_get_peers(session->gnutls, &count);
+	if (gnutls_x509_crt_init(&certificate))
+		return session->failed = -ENOMEM;
+	named = !gnutls_x509_crt_import(certificate, chain, GNUTLS_X509_FMT_DER) &&
+		has_dns_name(certificate);
+	gnutls_x509_crt_deinit(certificate);
+	if (named)
+		return 0;
+	snprintf(session->why, RPC_WHY_MAX,
+		 "the server's certificate has no DNS name in its subjectAltName, and its subject "
+		 "does not count: the server needs a new one");
+	return session->failed = -ECONNABORTED;
+}
+
 /* A server that has not asked for the certificate knows nobody by it. */
 static int check_mutual(struct tls_session *session)
 {
@@ -241,7 +301,7 @@ int tls_session_handshake(struct tls_session *session)
 	} while (code == GNUTLS_E_WARNING_ALERT_RECEIVED);
 	error = result_of(session, code);
 	flush(session); /* an alert of our own as well */
-	return session->failed ?: error ?: check_mutual(session);
+	return session->failed ?: error ?: check_named(session) ?: check_mutual(session);
 }
 
 /* Why the kernel is not to go on; NULL: it may. */

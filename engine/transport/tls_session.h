@@ -11,6 +11,7 @@
 #pragma once
 
 #include <gnutls/gnutls.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -30,6 +31,9 @@ struct tls_session {
 	int fd;
 	struct transport_counters *counters;
 	char *why; /* RPC_WHY_MAX bytes */
+
+	struct in6_addr address;	 /* that the server's certificate must have */
+	gnutls_typed_vdata_st wanted[2]; /* of that certificate: GnuTLS keeps no copy */
 
 	struct tls_bytes in, out; /* ciphertext */
 	uint8_t *record;	  /* where the spans of one record are gathered */

@@ -15,9 +15,11 @@ void tls_why_alert(char *why, gnutls_alert_description_t alert)
 		break;
 	case GNUTLS_A_CERTIFICATE_EXPIRED: hint = "tls_cert= has expired: get a new one"; break;
 	case GNUTLS_A_PROTOCOL_VERSION: hint = "it does not speak TLS 1.3, which RPC needs"; break;
+	case GNUTLS_A_UNSUPPORTED_CERTIFICATE:
+		hint = "is tls_cert= one for clients (extendedKeyUsage with clientAuth)?";
+		break;
 	case GNUTLS_A_UNKNOWN_CA:
 	case GNUTLS_A_BAD_CERTIFICATE:
-	case GNUTLS_A_UNSUPPORTED_CERTIFICATE:
 	case GNUTLS_A_CERTIFICATE_REVOKED:
 	case GNUTLS_A_CERTIFICATE_UNKNOWN:
 	case GNUTLS_A_ACCESS_DENIED:
@@ -36,6 +38,12 @@ void tls_why_certificate(char *why, unsigned int status)
 		what = "is signed by an algorithm too weak: the server needs a new one";
 	else if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
 		; /* of one that nobody vouches for nothing else matters */
+	else if (status & (GNUTLS_CERT_SIGNER_NOT_CA | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE))
+		what = "is signed by one that may not sign it (basicConstraints, keyUsage or "
+		       "nameConstraints): the server needs a new one";
+	else if (status & GNUTLS_CERT_PURPOSE_MISMATCH)
+		what = "is not for servers (its extendedKeyUsage lacks serverAuth): the server "
+		       "needs a new one";
 	else if (status & GNUTLS_CERT_UNEXPECTED_OWNER)
 		what = "is for another name: connect by one that it has, or give tls_name=";
 	else if (status & GNUTLS_CERT_EXPIRED)

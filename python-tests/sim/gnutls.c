@@ -94,7 +94,8 @@ int gnutls_server_name_set(gnutls_session_t session, gnutls_server_name_type_t t
 	return 0;
 }
 
-void gnutls_session_set_verify_cert(gnutls_session_t session, const char *name, unsigned int flags)
+void gnutls_session_set_verify_cert2(gnutls_session_t session, gnutls_typed_vdata_st *wanted,
+				     unsigned int count, unsigned int flags)
 {
 	session->verifies = true;
 }

@@ -793,8 +793,84 @@ def test_a_servers_certificate_is_checked(
     assert server.calls() == []
 
 
+_NAMELESS = "has no DNS name in its subjectAltName, and its subject does not count"
+_PURPOSE = "is not for servers (its extendedKeyUsage lacks serverAuth): the server needs a new one"
+_OTHER_NAME = "is for another name: connect by one that it has"
+_UNSIGNED = "may not sign (its keyUsage lacks digitalSignature): the server needs a new one"
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize(
+    ("name", "extensions", "words"),
+    [
+        (NAME, [f"subjectAltName=DNS:{NAME}", "extendedKeyUsage=clientAuth"], _PURPOSE),
+        (NAME, [f"subjectAltName=DNS:{NAME}", "extendedKeyUsage=codeSigning"], _PURPOSE),
+        ("127.0.0.1", ["subjectAltName=IP:127.0.0.1", "extendedKeyUsage=clientAuth"], _PURPOSE),
+        (NAME, [f"subjectAltName=DNS:{NAME}", "keyUsage=keyEncipherment"], _UNSIGNED),
+        (NAME, [], _NAMELESS),
+        (NAME, ["subjectAltName=IP:127.0.0.1"], _OTHER_NAME),
+        (NAME, [f"subjectAltName=email:a@{NAME}"], _NAMELESS),
+        (NAME, ["subjectAltName=DNS:other.test"], _OTHER_NAME),
+        ("127.0.0.1", [], _OTHER_NAME),
+        ("127.0.0.1", ["subjectAltName=DNS:127.0.0.1"], _OTHER_NAME),
+        (NAME, [f"subjectAltName=DNS:{NAME}", "extendedKeyUsage=serverAuth,clientAuth"], None),
+        (NAME, [f"subjectAltName=email:a@b,DNS:{'x' * 63}.test,DNS:{NAME}"], None),
+        ("a.lab.test", ["subjectAltName=DNS:*.lab.test"], None),
+    ],
+)
+def test_a_certificate_is_a_servers_and_has_its_name(
+    client: Client,
+    server: ScriptedServer,
+    proxy: TlsProxy,
+    made: Certificates,
+    name: str,
+    extensions: list[str],
+    words: str | None,
+) -> None:
+    """Its subject, which is the name here, counts for nothing (RFC 9525)."""
+    shown = made.other(name, *extensions)
+    proxy.certificate, proxy.key = shown.certificate, shown.key
+    result = client(server, pool=pool(proxy, tls_name=name), **trusted(made))
+    if words is None:
+        done(result)
+    else:
+        refused(result, f"the server's certificate {words}")
+        assert server.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("issuer", "words"),
+    [
+        (["basicConstraints=CA:TRUE"], None),
+        (["basicConstraints=CA:FALSE"], "is signed by one that may not sign it"),
+        (["basicConstraints=CA:TRUE", "keyUsage=digitalSignature"], "is signed by one that may"),
+        (["basicConstraints=CA:TRUE", "nameConstraints=permitted;DNS:a.test"], "is signed by one"),
+        (["basicConstraints=CA:TRUE", "extendedKeyUsage=clientAuth"], _PURPOSE),
+    ],
+)
+def test_who_has_signed_a_certificate_may_do_so(
+    client: Client,
+    server: ScriptedServer,
+    proxy: TlsProxy,
+    made: Certificates,
+    tmp_path: Path,
+    issuer: list[str],
+    words: str | None,
+) -> None:
+    between = made.other("between", *issuer)
+    shown = made.other(NAME, f"subjectAltName=DNS:{NAME}", by=between)
+    proxy.certificate, proxy.key = tmp_path / "chain.pem", shown.key
+    chain = [one.certificate.read_text() for one in (shown, between)]
+    proxy.certificate.write_text("".join(chain))
+    result = client(server, pool=pool(proxy, tls_name=NAME), **trusted(made))
+    if words is None:
+        done(result)
+    else:
+        refused(result, f"the server's certificate {words}")
+
+
 @pytest.mark.parametrize("version", ["3", "4.1"])
-@pytest.mark.parametrize("which", ["none", "foreign", "expired"])
+@pytest.mark.parametrize("which", ["none", "foreign", "expired", "of a server"])
 def test_a_client_whom_the_server_refuses(
     client: Client,
     server: ScriptedServer,
@@ -811,6 +887,9 @@ def test_a_client_whom_the_server_refuses(
         xprtsec, words = "tls", '"Certificate is required": it wants a client\'s certificate'
     if which == "expired":
         shown, words = made.expired, '"Certificate is expired": tls_cert= has expired'
+    if which == "of a server":
+        shown = made.other("served", "extendedKeyUsage=serverAuth")
+        words = '"Certificate is not supported": is tls_cert= one for clients'
     path = server.url(nfsport=proxy.port, version=version, xprtsec=xprtsec)
     result = client(server, pool=path, **trusted(made), **own(shown))
     assert result.status not in (0, None), result.messages

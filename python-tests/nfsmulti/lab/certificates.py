@@ -30,7 +30,7 @@ class Certificates:
 
     def __init__(self, folder: Path, names: Iterable[str] = (NAME, "127.0.0.1")):
         self._folder = folder
-        self._names = ",".join(f"{_kind(name)}:{name}" for name in names)
+        self._names = "subjectAltName=" + ",".join(f"{_kind(name)}:{name}" for name in names)
 
     @cached_property
     def authority(self) -> Pair:
@@ -62,6 +62,10 @@ class Certificates:
         """A client's that the other authority has signed."""
         return self._signed("foreign", self.stranger)
 
+    def other(self, subject: str, *extensions: str, by: Pair | None = None) -> Pair:
+        """Return a new one with no others than these extensions, by the authority or another."""
+        return self._signed(subject, by or self.authority, extensions=extensions)
+
     def options(self, xprtsec: str) -> dict[str, str]:
         """Return what fio's engine is told of a client's, who has one of its own for mtls."""
         trusted = {"xprtsec": xprtsec, "tls_ca": str(self.authority.certificate)}
@@ -76,11 +80,14 @@ class Certificates:
         _openssl("req", "-x509", *_NEW, *where, "-days", str(_DAYS), "-subj", f"/CN={name}")
         return pair
 
-    def _signed(self, name: str, by: Pair, days: int = _DAYS) -> Pair:
+    def _signed(
+        self, name: str, by: Pair, days: int = _DAYS, extensions: Iterable[str] | None = None
+    ) -> Pair:
         pair, request = self._pair(name), self._folder / f"{name}.csr"
-        names = f"subjectAltName={self._names}"
+        added = [self._names] if extensions is None else extensions
+        words = [word for one in added for word in ("-addext", one)]
         where = ["-keyout", str(pair.key), "-out", str(request)]
-        _openssl("req", *_NEW, *where, "-subj", f"/CN={name}", "-addext", names)
+        _openssl("req", *_NEW, *where, "-subj", f"/CN={name}", *words)
         signer = ["-CA", str(by.certificate), "-CAkey", str(by.key), "-CAcreateserial"]
         where = ["-in", str(request), "-out", str(pair.certificate)]
         _openssl("x509", "-req", *signer, "-copy_extensions=copy", "-days", str(days), *where)
