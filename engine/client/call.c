@@ -6,6 +6,7 @@
 #include "client/call.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,13 +180,25 @@ static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_
 	io->done += result->count;
 }
 
+/* Returns when a call goes out again that was put off so many *times. */
+static uint64_t put_off(struct rpc_client *rpc, const struct call *call, uint32_t *times,
+			uint64_t wait_max)
+{
+	uint64_t until = rpc->clock->now + min_of(timer_delay(*times), wait_max);
+
+	if (++*times == DELAYS_QUIET)
+		rpc->log->delayed(rpc, call);
+	snprintf(rpc->refusal_words, sizeof(rpc->refusal_words), "%s: %s",
+		 rpc->protocol->operation(call), rpc->reply.result.status);
+	rpc->put_off_until = until;
+	if (client_reply_asks_to_wait(&rpc->reply))
+		rpc->wait_asked_until = until;
+	return until;
+}
+
 static void delay(struct rpc_client *rpc, struct call *call)
 {
-	uint64_t wait = timer_delay(call->delays);
-
-	if (++call->delays == DELAYS_QUIET)
-		rpc->log->delayed(rpc, call);
-	call->resume_at = rpc->clock->now + wait;
+	call->resume_at = put_off(rpc, call, &call->delays, DELAY_LAST);
 	TAILQ_INSERT_TAIL(&rpc->delayed, call, link);
 }
 
@@ -242,23 +255,37 @@ static void explain_setup(struct rpc_client *rpc, const struct call *call)
 	rpc->log->unprepared(rpc, call, rpc->reply.result.error);
 }
 
-/* The answer to what prepare() has asked. What the protocol can bear counts as done. */
+static void put_setup_off(struct rpc_client *rpc, struct call *call)
+{
+	if (!rpc->setup_refusals)
+		rpc->setup_since = rpc->clock->now;
+	rpc->setup_at = put_off(rpc, call, &rpc->setup_refusals, SETUP_DELAY_LAST);
+}
+
+/*
+ * The answer to what prepare() has asked. What the protocol can bear counts as done; a server that
+ * goes on refusing what it has just offered is asked ever more slowly.
+ */
 static void setup_answered(struct rpc_client *rpc, struct call *call)
 {
 	struct client_reply *reply = &rpc->reply;
 	struct rpc_request *request = call->request;
 
 	switch (reply->disposition) {
-	case CALL_DONE: request->done = true; break;
-	case CALL_AUTHENTICATE: rpc->setup_denials++; break;
-	case CALL_PARTIAL:
-	case CALL_RETRY_NOW: break;
-	case CALL_RETRY_SAME_SLOT:
-	case CALL_BACKOFF: rpc->setup_at = rpc->clock->now + DELAY_FIRST; break;
-	case CALL_RECOVER:
-		recover(rpc, call);
-		rpc->setup_at = rpc->clock->now + DELAY_FIRST;
+	case CALL_DONE:
+		request->done = true;
+		if (call->epoch) /* there is a session */
+			rpc->setup_refusals = 0;
 		break;
+	case CALL_AUTHENTICATE: rpc->setup_denials++; break;
+	case CALL_RECOVER:
+		recover(rpc, call); /* and then */
+	/* fall through */
+	case CALL_PARTIAL:
+	case CALL_RETRY_NOW:
+	case CALL_RETRY_SAME_SLOT:
+	case CALL_RETRY_LATER:
+	case CALL_BACKOFF: put_setup_off(rpc, call); break;
 	case CALL_FAIL: explain_setup(rpc, call); rpc->setup_error = -reply->result.error;
 	}
 	client_drop_setup(rpc, !reply->unread);
@@ -284,6 +311,7 @@ static void answered(struct rpc_client *rpc, struct call *call)
 	case CALL_RECOVER:
 		recover(rpc, call); /* and then */
 	/* fall through */
+	case CALL_RETRY_LATER:
 	case CALL_BACKOFF:
 		call_renew(call, true);
 		delay(rpc, call);

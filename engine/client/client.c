@@ -79,7 +79,12 @@ uint64_t client_without_context_for(const struct rpc_client *rpc)
 
 bool client_is_asked_to_wait(const struct rpc_client *rpc)
 {
-	return !TAILQ_EMPTY(&rpc->delayed) || rpc->setup_at > rpc->clock->now;
+	return rpc->wait_asked_until > rpc->clock->now;
+}
+
+const char *client_refusal(const struct rpc_client *rpc)
+{
+	return rpc->clock->now < rpc->put_off_until + SEC ? rpc->refusal_words : NULL;
 }
 
 int client_ready(struct rpc_client *rpc)

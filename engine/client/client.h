@@ -34,6 +34,11 @@ struct client_reply {
 	const uint8_t *cut; /* where its data was, which is in place; NULL: it is not */
 };
 
+static inline bool client_reply_asks_to_wait(const struct client_reply *reply)
+{
+	return reply->disposition == CALL_BACKOFF || reply->disposition == CALL_RETRY_SAME_SLOT;
+}
+
 struct rpc_client {
 	/* The owner's, set before client_init(); it outlives the client. All else is of zeros. */
 	const struct protocol *protocol;
@@ -67,7 +72,12 @@ struct rpc_client {
 	uint32_t setup_denials;
 	bool prepared;	    /* the protocol has done what comes before I/O */
 	bool context_asked; /* the server is to answer another client, which shares the context */
-	uint64_t setup_at;  /* when the next may go out: the server asks to wait */
+	uint64_t setup_at;  /* when the next may go out: the server has refused the last */
+	uint32_t setup_refusals;    /* of those, in a row */
+	uint64_t setup_since;	    /* the first of them */
+	char refusal_words[80];	    /* of the latest call that was put off: see client_refusal() */
+	uint64_t put_off_until;	    /* that call */
+	uint64_t wait_asked_until;  /* the latest one whose server has asked to wait */
 	struct rpc_request context; /* it asks for the credentials' context */
 	uint64_t context_awaited;   /* since when that takes its time; 0: it does not */
 	uint64_t queued;	    /* the channel's position behind the latest call */
@@ -162,6 +172,10 @@ static inline bool call_is_context(const struct call *call)
 /* Tells the server that the client leaves, and waits for its answer, for 100 ms at the most; where
  * it has answered within the last second. */
 void client_take_leave(struct rpc_client *rpc);
+
+/* What the server answers again and again, as "CREATE_SESSION: NFS4ERR_STALE_CLIENTID"; NULL: it
+ * does not, or not any more. */
+const char *client_refusal(const struct rpc_client *rpc);
 
 /* True where the server asks to wait: it is there. */
 bool client_is_asked_to_wait(const struct rpc_client *rpc);

@@ -81,6 +81,7 @@ struct client_log {
 	/* The transport could not carry it. */
 	void (*refused)(struct rpc_client *rpc, const struct call *call, const char *why);
 
-	/* The server asks to wait again and again: rpc->reply.result says by which status. */
+	/* The server asks to wait, or refuses the call, again and again: rpc->reply.result says by
+	 * which status. */
 	void (*delayed)(struct rpc_client *rpc, const struct call *call);
 };

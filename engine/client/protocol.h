@@ -21,6 +21,7 @@ enum disposition {
 	CALL_PARTIAL,	      /* it moved a part: another call is to ask for the rest */
 	CALL_RETRY_NOW,	      /* it moved nothing: another call is to ask the same */
 	CALL_BACKOFF,	      /* the server asks to wait: the same again later, as a new call */
+	CALL_RETRY_LATER,     /* it refuses, and may not the next time: the same, as a new call */
 	CALL_RETRY_SAME_SLOT, /* an earlier copy is under way: the same again later, numbered as it
 				 is */
 	CALL_RECOVER, /* state at the server is gone: after recover(), the same as a new call */
@@ -37,10 +38,10 @@ struct call_result {
 	bool durable;	/* WRITE: at once */
 	uint8_t verifier[WRITE_VERIFIER]; /* WRITE, COMMIT */
 
-	int error; /* CALL_FAIL: a positive errno */
-	const char
-		*status;   /* CALL_FAIL, CALL_BACKOFF: the server's word, such as "NFS3ERR_STALE" */
-	const char *fault; /* CALL_FAIL: what is wrong with the reply; a static string, or NULL */
+	int error;	    /* CALL_FAIL: a positive errno */
+	const char *status; /* CALL_FAIL, and what is put off: the server's word, such as
+			       "NFS3ERR_STALE" */
+	const char *fault;  /* CALL_FAIL: what is wrong with the reply; a static string, or NULL */
 	const char *flaw; /* what is wrong with a reply whose status counts all the same, or NULL */
 	uint32_t code;	  /* CALL_RECOVER: the protocol's own, for recover() */
 };

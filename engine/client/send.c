@@ -179,7 +179,7 @@ static bool prepare(struct rpc_client *rpc)
 		switch (protocol->prepare ? protocol->prepare(rpc, &request) : PREPARED) {
 		case PREPARED:
 			rpc->prepared = true;
-			rpc->setup_denials = 0;
+			rpc->setup_denials = rpc->setup_refusals = 0;
 			break;
 		case PREPARE_ASK: send_setup(rpc, request); break;
 		case PREPARE_WAIT: break;

@@ -18,7 +18,10 @@ struct rpc_timing {
 /* The first time that a call is put off, and the longest. */
 static const uint64_t DELAY_FIRST = 100 * MSEC, DELAY_LAST = 5 * SEC;
 
-/* Times that the server asks to wait before that is told: after 3 s. */
+/* What comes before I/O is not put off for longer: all calls wait for it. */
+static const uint64_t SETUP_DELAY_LAST = SEC;
+
+/* Times that a call is put off before that is told: after 3 s. */
 enum { DELAYS_QUIET = 6 };
 
 /* How long a connection may be down before that is told, or its I/O moved. */

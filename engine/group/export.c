@@ -164,10 +164,12 @@ static uint32_t take_results(struct export *export, const struct batch *batch)
 
 static int give_up(struct export *export, const struct batch *batch, int error)
 {
+	const char *refusal = client_refusal(conn_client(export->conn));
+
 	conn_nfs.abort(export->conn, -error);
 	take_results(export, batch);
 	snprintf(export->error, sizeof(export->error), "%s",
-		 error == -EINTR ? "interrupted" : "the server does not answer");
+		 error == -EINTR ? "interrupted" : refusal ?: "the server does not answer");
 	return error;
 }
 

@@ -43,16 +43,20 @@ static inline void listing_begin_anew(struct listing *listing)
 	*listing = begun;
 }
 
+/* Another verifier than the last time that cookies were forgotten: somebody changes the directory.
+ */
+static inline bool listing_changed(const struct listing *listing)
+{
+	return memcmp(listing->verifier, listing->forgotten, LISTING_VERIFIER);
+}
+
 /*
- * The server has forgotten its cookies. Returns for how long it has, in nanoseconds. Another
- * verifier than the last time says that somebody changes the directory: `patient`, the time begins
- * anew with each change.
+ * The server has forgotten its cookies. Returns for how long it has, in nanoseconds: `patient`, the
+ * time begins anew where the directory has changed.
  */
 static inline uint64_t listing_forgotten(struct listing *listing, uint64_t now, bool patient)
 {
-	bool changed = memcmp(listing->verifier, listing->forgotten, LISTING_VERIFIER);
-
-	if (!listing->forgotten_since || (changed && patient))
+	if (!listing->forgotten_since || (patient && listing_changed(listing)))
 		listing->forgotten_since = now;
 	memcpy(listing->forgotten, listing->verifier, LISTING_VERIFIER);
 	return now - listing->forgotten_since;

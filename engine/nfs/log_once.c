@@ -230,8 +230,9 @@ static void refused(struct rpc_client *rpc, const struct call *call, const char 
 static void delayed(struct rpc_client *rpc, const struct call *call)
 {
 	if (!path_of(rpc)->delay_logged)
-		tell(rpc, "%s: the server keeps asking to wait (%s): still trying",
-		     operation(rpc, call), rpc->reply.result.status);
+		tell(rpc, "%s: the server keeps %s (%s): still trying", operation(rpc, call),
+		     client_reply_asks_to_wait(&rpc->reply) ? "asking to wait" : "refusing it",
+		     rpc->reply.result.status);
 	path_of(rpc)->delay_logged = true;
 }
 
@@ -243,6 +244,12 @@ static void gave_up(struct rpc_client *rpc)
 void log_unanswered(struct rpc_client *rpc)
 {
 	tell(rpc, "the server does not answer what comes before I/O: is it starting, or too busy?");
+}
+
+void log_refused(struct rpc_client *rpc)
+{
+	tell(rpc, "%s, %u times in a row: the server offers no session", rpc->refusal_words,
+	     rpc->setup_refusals);
 }
 
 void log_no_context(struct rpc_client *rpc)

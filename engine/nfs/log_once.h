@@ -11,5 +11,8 @@ extern const struct client_log log_once;
 /* The server does not answer what comes before I/O: for so long that the client is given up. */
 void log_unanswered(struct rpc_client *rpc);
 
+/* It has refused that again and again, for as long. */
+void log_refused(struct rpc_client *rpc);
+
 /* Nor does the KDC, without which it has no context. */
 void log_no_context(struct rpc_client *rpc);

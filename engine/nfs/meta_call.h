@@ -270,13 +270,14 @@ static inline enum disposition meta_restart_listing(const struct call *call, int
 	const struct rpc_timing *timing = call->rpc->timing;
 	const struct clock *clock = call->rpc->clock;
 	struct conn_io *io = call->io;
+	bool changed = listing_changed(&io->meta->listing);
 
 	if (listing_forgotten(&io->meta->listing, clock->read(clock), !timing->soft) >
 	    timer_major(timing))
 		return call_fail(result, error,
 				 "the server keeps forgetting the cookies of a listing");
 	meta_begin_listing(io);
-	return meta_goes_on(io, CALL_RETRY_NOW);
+	return meta_goes_on(io, changed ? CALL_RETRY_NOW : CALL_RETRY_LATER);
 }
 
 /* A handle is stale. True where it is to be looked up again: once for each, over each path. */

@@ -170,7 +170,7 @@ static int time_out(struct names *names, uint32_t epoch)
 
 	if (!names->path->at_work && rpc->link.epoch != epoch && ended)
 		return give_up(names, -ENOTCONN, link_failure(&rpc->link, rpc->lost));
-	return give_up(names, -ETIMEDOUT, "the server does not answer");
+	return give_up(names, -ETIMEDOUT, client_refusal(rpc) ?: "the server does not answer");
 }
 
 int names_ask_until(struct names *names, struct rpc_request *request, uint64_t deadline,

@@ -283,7 +283,8 @@ static void adopt(struct nfs4_state *state, struct nfs4_client *client)
  */
 static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange_result *result)
 {
-	bool confirmed = client->id == result->client && result->flags & NFS4_CONFIRMED;
+	bool confirmed =
+		client->named && client->id == result->client && result->flags & NFS4_CONFIRMED;
 	uint32_t step = result->sequence - (client->sequence - client->ahead);
 
 	if (confirmed && !client->sequence_unknown && step > max_of(client->ahead, 1u))
@@ -298,21 +299,21 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 	struct nfs4_client *client = state->client, *other;
 
 	((struct nfs4_path *)state->path->state)->server_minor = result->server.minor;
-	if (!client->id)
+	if (!client->named)
 		LIST_FOREACH (other, &client->job->clients, link) {
-			if (other->id && other->id == result->client &&
+			if (other->named && other->id == result->client &&
 			    same_server(&other->server, &result->server)) {
 				adopt(state, other);
 				return;
 			}
 		}
 	/* Restarted within a second, a server may give the same ID again, unconfirmed. */
-	if (client->id && (result->client != client->id || !(result->flags & NFS4_CONFIRMED)))
+	if (client->named && (result->client != client->id || !(result->flags & NFS4_CONFIRMED)))
 		lose_state(client);
 	take_sequence(client, result);
 	client->server = result->server;
 	client->id = result->client;
-	client->known = true;
+	client->named = client->known = true;
 	client->creating = NULL;
 }
 

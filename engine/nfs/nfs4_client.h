@@ -103,7 +103,8 @@ struct nfs4_client {
 	LIST_HEAD(, nfs4_path) paths;
 	LIST_HEAD(, nfs4_session) sessions; /* in use, and those that the server may know */
 	struct nfs4_server server;
-	uint64_t id;	   /* 0: not known yet */
+	uint64_t id;	   /* any number, 0 as well (RFC 8881, 3.3): see `named` */
+	bool named;	   /* the server has given it */
 	uint32_t sequence; /* of the next CREATE_SESSION */
 	uint32_t ahead;	   /* CREATE_SESSIONs that gave none, and may have taken their numbers */
 	bool sequence_unknown; /* `sequence` is wrong: the server is to tell it */

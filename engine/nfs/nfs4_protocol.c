@@ -342,7 +342,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 	case NFS4ERR_GRACE: return CALL_BACKOFF;
 	case NFS4ERR_RETRY_UNCACHED_REP: /* it was carried out, and its reply is gone */
 		call->slot_used = true;
-		return CALL_RETRY_NOW;
+		return call->tries > 1 ? CALL_RETRY_NOW : CALL_RETRY_LATER;
 	case NFS4ERR_BADSESSION:
 	case NFS4ERR_DEADSESSION:
 	case NFS4ERR_BADSLOT:
@@ -517,8 +517,10 @@ static enum disposition judge_request(struct call *call, uint32_t status,
 	request->status = status;
 	if (!status || (request->tolerates && request->tolerates(request, status)))
 		return CALL_DONE;
-	if (request->operation == NFS4_CREATE_SESSION && status == NFS4ERR_SEQ_MISORDERED)
-		return CALL_BACKOFF; /* by another number, and not without end at full speed */
+	result->status = nfs4_status_name(status);
+	if (request->operation == NFS4_CREATE_SESSION &&
+	    (status == NFS4ERR_SEQ_MISORDERED || status == NFS4ERR_STALE_CLIENTID))
+		return CALL_RETRY_LATER; /* by another number, or as another client */
 	return refused(call, status, false, result);
 }
 

@@ -87,9 +87,8 @@ static uint32_t get(struct nfs4_request *request, struct nfs4_results *results)
 static bool tolerates(const struct nfs4_request *request, uint32_t status)
 {
 	switch (request->operation) {
-	case NFS4_EXCHANGE_ID: return false;
-	case NFS4_CREATE_SESSION: /* the client is asked for again */
-		return status == NFS4ERR_STALE_CLIENTID;
+	case NFS4_EXCHANGE_ID:
+	case NFS4_CREATE_SESSION: return false;
 	case NFS4_BIND_CONN_TO_SESSION: /* a session in doubt is destroyed next in any case */
 		if (!request->session->needs_reset) /* else the server may have forgotten it */
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;

@@ -81,6 +81,11 @@ int path_client_ready(struct rpc_client *rpc)
 		log_unanswered(rpc);
 		return rpc->setup_error = -ETIMEDOUT;
 	}
+	if (error == -EINPROGRESS && rpc->setup_refusals &&
+	    rpc->clock->now - rpc->setup_since > path_names_timeout(rpc->server)) {
+		log_refused(rpc);
+		return rpc->setup_error = -ETIMEDOUT;
+	}
 	if (error && error != -EINPROGRESS && !rpc->setup_error)
 		log_failure(rpc, error);
 	return error;
@@ -104,6 +109,8 @@ int path_client_await(struct rpc_client *rpc)
 	}
 	if (stopped == -ETIMEDOUT && client_without_context_for(rpc))
 		log_no_context(rpc);
+	else if (stopped == -ETIMEDOUT && rpc->setup_refusals)
+		log_refused(rpc);
 	else if (stopped == -ETIMEDOUT && *rpc->link.why)
 		log_failure(rpc, stopped);
 	else if (stopped)

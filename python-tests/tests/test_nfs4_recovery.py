@@ -19,11 +19,15 @@ from scripted_jobs import (
     KIB,
     READING,
     TWO_ADDRESSES,
+    Case,
     Client,
+    Outcomes,
     failed,
+    fixture_of_runs,
     last_of,
 )
 
+from nfsmulti.calls import Hyper, xdr
 from nfsmulti.fiorun import FioResult, Option
 from servers.scripted import (
     DATA4,
@@ -556,6 +560,87 @@ def test_a_port_that_answers_in_another_protocol(client4: Client) -> None:
 def test_a_server_that_refuses_a_session(client4: Client, status: Status4, word: str) -> None:
     with ScriptedServer(on(Nfs4.CREATE_SESSION, Answer(status=status))) as server:
         refused(client4(server), "CREATE_SESSION", f"NFS4ERR_{status.name}", word)
+
+
+_ID_ZERO = Answer(act=False, results=xdr(0, Hyper(0), 1, 0x10000, 0, Hyper(0), b"a", b"a", 0))
+
+
+def _refuse(procedure: Procedure, status: Status4) -> Hook:
+    return on(procedure, Answer(act=procedure is Nfs4.CREATE_SESSION, status=status))
+
+
+def _from_data(hook: Hook) -> Hook:
+    """Begin with the session for data: what names ask before is answered."""
+    begun = list[Call]()
+
+    def later(call: Call) -> Answer | None:
+        if call.procedure is Nfs4.CREATE_SESSION and call.nth == DATA_SESSION:
+            begun.append(call)
+        return hook(call) if begun else None
+
+    return later
+
+
+_REFUSED: dict[str, Hook] = {
+    "CREATE_SESSION: NFS4ERR_STALE_CLIENTID": on(Nfs4.EXCHANGE_ID, _ID_ZERO),
+    **{
+        f"{one.name}: NFS4ERR_{status.name}": _refuse(one, status)
+        for one, status in (
+            (Nfs4.CREATE_SESSION, Status4.SEQ_MISORDERED),
+            (Nfs4.CREATE_SESSION, Status4.DELAY),
+            (Nfs4.RECLAIM_COMPLETE, Status4.STALE_CLIENTID),
+        )
+    },
+}  # fmt: skip
+_REFUSED_DATA: dict[str, Hook] = {
+    " times in a row: the server offers no session": _refuse(
+        Nfs4.CREATE_SESSION, Status4.STALE_CLIENTID),
+    **{
+        f"the server keeps refusing it (NFS4ERR_{status.name})": _refuse(Nfs4.SEQUENCE, status)
+        for status in (
+            Status4.BADSESSION,
+            Status4.DEADSESSION,
+            Status4.BADSLOT,
+            Status4.SEQ_MISORDERED,
+            Status4.SEQ_FALSE_RETRY,
+            Status4.CONN_NOT_BOUND_TO_SESSION,
+            Status4.STALE_CLIENTID,
+            Status4.RETRY_UNCACHED_REP,
+        )
+    },
+}  # fmt: skip
+_SOFT: dict[str, Option] = {"timeo": 10, "retrans": 0, "soft": 1}
+refusals = fixture_of_runs(
+    {
+        words: Case(hook, _SOFT, url={"version": "4.1"})
+        for words, hook in {
+            **_REFUSED,
+            **{words: _from_data(hook) for words, hook in _REFUSED_DATA.items()},
+        }.items()
+    }
+)
+
+
+@pytest.mark.parametrize("words", [*_REFUSED, *_REFUSED_DATA])
+def test_what_is_refused_for_ever_is_asked_ever_more_slowly(refusals: Outcomes, words: str) -> None:
+    """By some dozens of calls, and not by some ten thousand; the job tells what was refused."""
+    outcome = refusals[words]
+    assert outcome.result.status not in (0, None), outcome.result.messages
+    calls = Counter(call.procedure for call in outcome.server.calls())
+    assert calls.total() < 400, calls
+    assert words in outcome.result.messages
+
+
+def test_a_client_id_may_be_zero(client4: Client) -> None:
+    """It is a number as any other (RFC 8881, 3.3): both paths are one client by it."""
+    asked = dict[bool, Counter[Procedure]]()
+    for zero in (False, True):
+        with ScriptedServer(addresses=TWO_ADDRESSES, terms=Terms(zero_id=zero)) as server:
+            well(client4(server, nconnect=2, spread="roundrobin", **VERIFIED))
+            keeps_nothing(server)
+            setup = (Nfs4.EXCHANGE_ID, Nfs4.CREATE_SESSION, Nfs4.DESTROY_CLIENTID)
+            asked[zero] = Counter(one.procedure for one in server.calls() if one.procedure in setup)
+    assert asked[True] == asked[False]
 
 
 # --- the end ---
