@@ -222,17 +222,13 @@ static int check_keytab(const struct path_terms *terms, const struct pool_path *
 			const struct path_config *config)
 {
 	const char *name = config->keytab, *file = name;
-	int fd;
 
 	if (name && !strncmp(name, "FILE:", strlen("FILE:")))
 		file += strlen("FILE:");
 	else if (!name || (*name != '/' && strchr(name, ':')))
 		return 0;
-	fd = open(file, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		close(fd);
+	if (!faccessat(AT_FDCWD, file, R_OK, AT_EACCESS))
 		return 0;
-	}
 	terms->log("%s: keytab=%s: %s: name a file that you may read, or leave it out and use "
 		   "kinit's tickets",
 		   path->label, name, strerror(errno));

@@ -28,7 +28,7 @@ struct names {
 	struct nfs_handle export; /* its root */
 	char room[4096];	  /* names_walk.h's: a path that is cut up */
 	enum answer answer;	  /* who said the latest error, in the words of `error` */
-	char error[256];
+	char error[420];
 };
 
 /* Waits until the client is ready. What failed has been logged, and there is nothing to close. */

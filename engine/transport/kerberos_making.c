@@ -13,7 +13,8 @@
 #include "util.h"
 
 enum {
-	ERROR_MAX = 240,
+	ERROR_MAX = 400,
+	WORDS_MAX = 240,
 	/* With a ticket at hand a step takes 0.2 ms: it is waited for, rather than looked for at
 	 * the next tick. */
 	PATIENCE_NS = 2000000,
@@ -49,34 +50,93 @@ static void describe(OM_uint32 major, OM_uint32 minor, char *text, size_t size)
 	gss_release_buffer(&ignored, &words);
 }
 
-static const char *remedy(OM_uint32 major, OM_uint32 minor)
+static bool no_ticket(OM_uint32 major, OM_uint32 minor)
+{
+	return GSS_ROUTINE_ERROR(major) == GSS_S_NO_CRED ||
+	       GSS_ROUTINE_ERROR(major) == GSS_S_CREDENTIALS_EXPIRED ||
+	       (krb5_error_code)minor == KRB5KRB_AP_ERR_TKT_EXPIRED;
+}
+
+static const char *remedy(const struct making *making, OM_uint32 major, OM_uint32 minor)
 {
 	switch ((krb5_error_code)minor) {
 	case KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN: return ": server_principal= names another";
+	case KRB5KDC_ERR_C_PRINCIPAL_UNKNOWN: return ": principal= names another";
+	case KRB5_PARSE_MALFORMED:
+		return ": write principal=USER@REALM, and server_principal=nfs@HOST or "
+		       "nfs/HOST@REALM";
 	case KRB5_KDC_UNREACH:
 	case KRB5_REALM_UNKNOWN:
 	case KRB5_REALM_CANT_RESOLVE:
 		return ": does the KDC run, and is krb5.conf (KRB5_CONFIG) right?";
+	case KRB5_CONFIG_BADFORMAT:
+	case KRB5_CONFIG_CANTOPEN: return ": mend krb5.conf, or name another by KRB5_CONFIG";
+	case KRB5KDC_ERR_PREAUTH_FAILED:
 	case KRB5KRB_AP_ERR_BAD_INTEGRITY:
 		return ": a key is another: is the keytab current, and this the server?";
-	case KRB5KRB_AP_ERR_TKT_EXPIRED: return ": run kinit, or give keytab=";
+	case KRB5KRB_AP_ERR_SKEW:
+	case KRB5KRB_AP_ERR_TKT_NYV:
+	case KRB5_KDCREP_SKEW:
+		return ": set the clocks here, at the KDC and at the server: they may differ by "
+		       "300 s (clockskew in krb5.conf)";
+	case KRB5_CC_FORMAT:
+	case KRB5_CCACHE_BADVNO:
+	case KRB5_CC_UNKNOWN_TYPE:
+	case KRB5_FCC_PERM:
+	case KRB5_KCM_NO_SERVER:
+		return ": run kinit, or name another cache by ccache= or KRB5CCNAME";
 	default: break;
 	}
-	switch (GSS_ROUTINE_ERROR(major)) {
-	case GSS_S_NO_CRED:
-	case GSS_S_CREDENTIALS_EXPIRED: return ": run kinit, or give keytab= and principal=";
-	default: return "";
-	}
+	if (making->keytab || !no_ticket(major, minor))
+		return "";
+	return making->principal ? ": run kinit as that principal, or give keytab="
+				 : ": run kinit, or give keytab= and principal=";
 }
 
 static void fail(struct making *making, const char *what, OM_uint32 major, OM_uint32 minor)
 {
-	char words[160];
+	const char *cache = making->ccache, *file = cache ? strchr(cache, ':') : NULL;
+	char words[WORDS_MAX];
 
-	describe(major, minor, words, sizeof(words));
-	snprintf(making->error, sizeof(making->error), "%s: %s%s", what, words,
-		 remedy(major, minor));
 	making->state = MAKING_FAILED;
+	describe(major, minor, words, sizeof(words));
+	if (!cache || making->keytab || !no_ticket(major, minor) ||
+	    strstr(words, file ? file + 1 : cache))
+		cache = NULL;
+	snprintf(making->error, sizeof(making->error), "%s: %s%s%s%s%s", what, words,
+		 cache ? " (cache: " : "", cache ?: "", cache ? ")" : "",
+		 remedy(making, major, minor));
+}
+
+/* Tells of a keytab that lacks the principal's key, or any. */
+static void fail_keytab(struct making *making)
+{
+	krb5_principal principal = NULL;
+	krb5_keytab keytab = NULL;
+	krb5_keytab_entry entry;
+	krb5_context context;
+	krb5_error_code error;
+	const char *words;
+
+	if (krb5_init_context(&context))
+		return;
+	error = krb5_parse_name(context, making->principal ?: "any@any", &principal)
+			?: krb5_kt_resolve(context, making->keytab, &keytab)
+			?: krb5_kt_get_entry(context, keytab, principal, 0, 0, &entry);
+	if (!error)
+		krb5_free_keytab_entry_contents(context, &entry);
+	else if (error == KRB5_KT_NOTFOUND && !making->principal)
+		error = krb5_kt_have_content(context, keytab);
+	words = krb5_get_error_message(context, error);
+	if (error && principal)
+		snprintf(making->error, sizeof(making->error),
+			 "no ticket: keytab=%s: %s: klist -k lists a keytab's principals",
+			 making->keytab, words);
+	krb5_free_error_message(context, words);
+	if (keytab)
+		krb5_kt_close(context, keytab);
+	krb5_free_principal(context, principal);
+	krb5_free_context(context);
 }
 
 /* --- one step, in the thread --- */
@@ -91,8 +151,41 @@ static gss_name_t import(const char *text, gss_OID type)
 	return name;
 }
 
-/* The client's tickets: GSS_C_NO_CREDENTIAL is the library's own choice. */
-static OM_uint32 acquire(const struct making *making, gss_cred_id_t *credential, OM_uint32 *minor)
+/*
+ * The name of the cache that the library would choose for this server. It may not do so by itself:
+ * MIT's 1.20.1 crashes on a default cache that it cannot read.
+ */
+static char *choose_cache(const char *server)
+{
+	krb5_principal service = NULL, client = NULL;
+	const char *host = strchr(server, '@');
+	krb5_ccache cache = NULL;
+	krb5_context context;
+	char *name = NULL, *copy;
+
+	if (krb5_init_context(&context))
+		return NULL; /* as will the library's next call, which tells why */
+	if (strchr(server, '/'))
+		krb5_parse_name(context, server, &service);
+	else
+		krb5_sname_to_principal(context, host ? host + 1 : server, "nfs", KRB5_NT_SRV_HST,
+					&service);
+	if (!service || krb5_cc_select(context, service, &cache, &client) || !cache)
+		krb5_cc_default(context, &cache);
+	if (cache) {
+		krb5_cc_get_full_name(context, cache, &name);
+		krb5_cc_close(context, cache);
+	}
+	copy = strdup(name ?: krb5_cc_default_name(context));
+	krb5_free_string(context, name);
+	krb5_free_principal(context, client);
+	krb5_free_principal(context, service);
+	krb5_free_context(context);
+	return copy;
+}
+
+/* The client's tickets. */
+static OM_uint32 acquire(struct making *making, gss_cred_id_t *credential, OM_uint32 *minor)
 {
 	gss_key_value_element_desc elements[2];
 	gss_key_value_set_desc store = {0, elements};
@@ -100,19 +193,23 @@ static OM_uint32 acquire(const struct making *making, gss_cred_id_t *credential,
 	OM_uint32 major, ignored;
 
 	*credential = GSS_C_NO_CREDENTIAL;
+	if (!making->ccache && !making->principal)
+		making->ccache = choose_cache(making->server);
 	if (making->keytab)
 		elements[store.count++] =
 			(gss_key_value_element_desc){"client_keytab", making->keytab};
 	if (making->ccache)
 		elements[store.count++] = (gss_key_value_element_desc){"ccache", making->ccache};
-	if (!store.count && !making->principal)
-		return GSS_S_COMPLETE;
 	if (making->principal)
 		name = import(making->principal, (gss_OID)GSS_KRB5_NT_PRINCIPAL_NAME);
 	major = gss_acquire_cred_from(minor, name, 0, GSS_C_NO_OID_SET, GSS_C_INITIATE, &store,
 				      credential, NULL, NULL);
 	gss_release_name(&ignored, &name);
-	return major;
+	if (!GSS_ERROR(major) || making->ccache)
+		return major;
+	/* The library tells that no cache has the principal, and not of one that it cannot read. */
+	making->ccache = choose_cache(making->server);
+	return making->ccache ? acquire(making, credential, minor) : major;
 }
 
 static OM_uint32 initiate(struct making *making, gss_cred_id_t credential, OM_uint32 *lifetime,
@@ -280,6 +377,8 @@ static void make_step(struct making *making)
 	pthread_mutex_unlock(&tickets);
 	if (GSS_ERROR(major)) {
 		fail(making, "no ticket", major, minor);
+		if (making->keytab && no_ticket(major, minor))
+			fail_keytab(making);
 		return;
 	}
 	major = initiate(making, credential, &lifetime, &minor);

@@ -251,7 +251,7 @@ static bool refused(struct gss_context *context, uint32_t major, uint32_t minor)
 		return false;
 	snprintf(context->error, sizeof(context->error),
 		 "the server refuses the ticket (GSS major status %#x, minor %u): has it a keytab "
-		 "with this key, and do the clocks agree?",
+		 "with this key, and do the clocks agree (within 300 s, clockskew in krb5.conf)?",
 		 major, minor);
 	return true;
 }

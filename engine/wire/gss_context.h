@@ -58,7 +58,7 @@ struct gss_context {
 	uint64_t began; /* when the making did */
 	uint64_t renew_at, expires;
 	uint32_t denials; /* contexts in a row that the server does not know */
-	char error[240];
+	char error[400];
 	struct gss_step step; /* the mechanism's latest */
 	const char *enctype;  /* of the present one */
 

@@ -24,6 +24,15 @@ _AES = re.compile(r"aes(128|256)-cts-hmac-sha")
 _TICKET = re.compile(r"\S+ \S+  (\S+ \S+)  (\S+?)@?\n.*?Etype \(skey, tkt\): (\S+),", re.DOTALL)
 
 _NO_KDC = "is the KDC up? KRB5_CONFIG (default: /etc/krb5.conf) names it"
+# By Kerberos's words, whichever program says them.
+_BY_WORDS = {
+    "contact any KDC": _NO_KDC,
+    "find KDC": _NO_KDC,
+    "onfiguration file": "mend krb5.conf, or name another by KRB5_CONFIG",
+    "lock skew": "set the clocks here and at the KDC: clockskew in krb5.conf (300 s) is the limit",
+    "key table format": "give a keytab: klist -k lists its principals",
+    "KCM": "name another cache by ccache= or KRB5CCNAME",
+}
 _LOG_IN = "kinit USER@REALM, or give keytab= and principal= in the path"
 _READ_KEYTAB = "name a file that you may read"
 _IN_KEYTAB = "name one of the keytab's principals by principal=: klist -k lists them"
@@ -119,4 +128,5 @@ def _run(
     if done.status == 0:
         return done.stdout
     said = (done.stderr.strip().splitlines() or [silence])[-1]
-    raise _RefusedError(said, _NO_KDC if "contact any KDC" in said else remedy)
+    of_words = (remedy for words, remedy in _BY_WORDS.items() if words in said)
+    raise _RefusedError(said, next(of_words, remedy))

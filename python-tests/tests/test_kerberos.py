@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from conftest import FioRunner, started_lab
 from engine_helpers import done, eventually, refused, said, traces
+from scripted_jobs import preloaded
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.certificates import Certificates
 from nfsmulti.lab.ganesha import EXPORT, SECRET
-from nfsmulti.lab.kerberos import ENCTYPES, KERBEROS_FLAVORS, Kerberos
+from nfsmulti.lab.kerberos import ENCTYPES, KERBEROS_FLAVORS, REALM, Kerberos
+from nfsmulti.processes import run
 from servers.tls_proxy import TlsProxy
 
 # Of any size, so that messages have pads, and go over several connections.
@@ -26,6 +28,21 @@ _VERIFIED: dict[str, Option] = {
     "verify": "crc32c", "nconnect": 4, "spread": "roundrobin", "verify_state_save": 0,
     "filename": "f",
 }  # fmt: skip
+_SMALL: dict[str, Option] = {"rw": "write", "size": "64k", "filename": "f"}
+_TICKETS: dict[str, Option] = {"keytab": None}  # kinit's, and no keys
+_AHEAD = """\
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+int gettimeofday(struct timeval *now, void *zone)
+{
+	int error = (int)syscall(SYS_gettimeofday, now, zone);
+
+	now->tv_sec += 3600;
+	return error;
+}
+"""
 
 
 class Client:
@@ -34,14 +51,15 @@ class Client:
     def __init__(self, lab: Lab, engine: Engine, folder: Path, item: pytest.Item):
         path = lab.path(0, version="4.1", export=SECRET.name)
         self._lab, self._fio = lab, FioRunner(Fio(engine), path, folder, item)
+        self.environment = dict(lab.environment)
         self.finish = self._fio.finish
 
     def __call__(self, **options: Option) -> FioResult:
         """Run fio to its end."""
-        return self._fio(env=self._lab.environment, **{**self._lab.options, **options})
+        return self._fio(env=self.environment, **{**self._lab.options, **options})
 
     def start(self, **options: Option) -> FioProcess:
-        return self._fio.start(env=self._lab.environment, **{**self._lab.options, **options})
+        return self._fio.start(env=self.environment, **{**self._lab.options, **options})
 
 
 @pytest.fixture
@@ -197,13 +215,97 @@ def test_auth_sys_where_kerberos_is_wanted(client: Client, kerberos: Lab) -> Non
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"keytab": None, "principal": None}, "run kinit, or give keytab="),
-        ({"principal": "nobody"}, "run kinit, or give keytab="),
+        ({**_TICKETS, "principal": None}, "run kinit, or give keytab= and principal="),
+        (_TICKETS, "run kinit as that principal, or give keytab="),
+        ({"principal": "nobody"}, "No key table entry found for nobody@"),
+        ({"principal": "a@b@c"}, "write principal=USER@REALM"),
         ({"server_principal": "nfs@elsewhere"}, "server_principal= names another"),
     ],
 )
 def test_without_a_ticket(client: Client, options: dict[str, Option], words: str) -> None:
-    refused(client(rw="write", size="64k", filename="f", **options), "Kerberos: no ", words)
+    refused(client(**_SMALL, **options), "Kerberos: no ", words)
+
+
+# A cache of FILE's, or its name; what the library says, and the engine.
+_CACHES: dict[str, tuple[bytes | str | None, str, str]] = {
+    "missing": (None, "No credentials cache found (cache: FILE:", "run kinit"),
+    "empty": (b"", "Bad format in credentials cache", "run kinit"),
+    "garbage": (b"no cache\n", "format version number", "run kinit"),
+    "cut": (b"\x05\x04\x00\x0c", "Bad format", "run kinit"),
+    "directory": ("FILE:/", "Bad format", "run kinit"),
+    "no directory": ("DIR:/nowhere", "No credentials cache found (cache: DIR:", "run kinit"),
+    "service": ("KCM:", "No KCM server found", "or name another cache by ccache= or KRB5CCNAME"),
+    "kind": ("BOGUS:x", "Unknown credential cache type", "or name another cache by"),
+}
+
+
+@pytest.mark.parametrize("principal", [None, "alice"])
+@pytest.mark.parametrize("name", _CACHES)
+def test_a_cache_without_tickets(
+    client: Client, tmp_path: Path, name: str, principal: str | None
+) -> None:
+    """The default one is told of as one that is given: MIT's library crashes on some by itself."""
+    content, said_of_it, remedy = _CACHES[name]
+    if isinstance(content, bytes):
+        (tmp_path / "cache").write_bytes(content)
+    cache = content if isinstance(content, str) else f"FILE:{tmp_path / 'cache'}"
+    for default in (True, False):
+        if default:
+            client.environment["KRB5CCNAME"] = cache
+        options = {**_TICKETS, "principal": principal, "ccache": None if default else cache}
+        refused(client(**_SMALL, **options), "Kerberos: no ticket: ", said_of_it, remedy)
+
+
+@pytest.mark.parametrize("principal", [None, "alice"])
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"no keytab\n", "Unsupported key table"), (b"\5\2", "empty")]
+)
+def test_a_keytab_that_is_none(
+    client: Client, tmp_path: Path, content: bytes, words: str, principal: str | None
+) -> None:
+    """It is named, and nobody is asked to give one."""
+    (tmp_path / "keytab").write_bytes(content)
+    result = client(**_SMALL, keytab=str(tmp_path / "keytab"), principal=principal)
+    words = words if words[0].isupper() or not principal else "No key table entry found for alice@"
+    refused(result, f"Kerberos: no ticket: keytab={tmp_path / 'keytab'}: ", words, "klist -k")
+    assert "kinit" not in result.messages
+
+
+def test_a_configuration_that_cannot_be_read(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "krb5.conf").write_text("[libdefaults\n")
+    client.environment["KRB5_CONFIG"] = str(tmp_path / "krb5.conf")
+    for options in ({}, {**_TICKETS, "principal": None}):
+        refused(client(**_SMALL, **options), "Improper format", "mend krb5.conf, or name another")
+
+
+def test_the_cache_that_fits_the_server(client: Client, kerberos: Lab, tmp_path: Path) -> None:
+    """Of several the library chooses by the server's realm, whatever the first is like."""
+    caches = f"DIR:{tmp_path}"
+    client.environment["KRB5CCNAME"] = caches
+    kinit = ["kinit", "-k", "-t", str(kerberos.kdc.keytab), kerberos.kdc.principal]
+    run(kinit, timeout=60, env=client.environment).check()
+    (tmp_path / "primary").write_text("tkt0\n")
+    (tmp_path / "tkt0").touch()
+    server = f"nfs/{kerberos.server(0).endpoint.address}@{REALM}"
+    done(client(**_SMALL, **_TICKETS, principal=None, server_principal=server))
+
+
+@pytest.mark.parametrize("service", [False, True])
+def test_clocks_that_differ(
+    engine: Engine, kerberos: Lab, tmp_path: Path, request: pytest.FixtureRequest, service: bool
+) -> None:
+    """The KDC notices, or with a ticket at hand the server, which does not say so."""
+    cache = f"FILE:{tmp_path / 'cache'}"
+    environment = {**kerberos.environment, "KRB5CCNAME": cache}
+    kinit = ["kinit", "-k", "-t", str(kerberos.kdc.keytab), kerberos.kdc.principal]
+    run(kinit, timeout=60, env=environment).check()
+    if service:
+        name = ["kvno", "-S", "nfs", kerberos.server(0).endpoint.address]
+        run(name, timeout=60, env=environment).check()
+    client = Client(kerberos, preloaded(engine, tmp_path, _AHEAD), tmp_path, request.node)
+    result = client(**_SMALL, **_TICKETS, principal=None, ccache=cache)
+    words = "do the clocks agree" if service else "set the clocks here, at the KDC and at the"
+    refused(result, words, "300 s", "clockskew in krb5.conf")
 
 
 def test_without_a_kdc(client: Client, kerberos: Lab) -> None:

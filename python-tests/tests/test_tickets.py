@@ -62,8 +62,11 @@ def test_what_will_do(realm: Kdc, tmp_path: Path) -> None:
 
 def test_what_will_not(realm: Kdc, tmp_path: Path) -> None:
     keytab = str(realm.keytab)
+    (tmp_path / "no keytab").write_text("no keytab\n")
     for words, said, remedy in (
         ({}, "No credentials cache found", "kinit USER@REALM"),
+        ({"ccache": "KCM:"}, "KCM server", "name another cache"),
+        ({"keytab": str(tmp_path / "no keytab")}, "table format", "give a keytab"),
         ({"keytab": str(tmp_path / "none")}, "not found", "that you may read"),
         ({"keytab": keytab, "principal": "bob"}, "no suitable keys for bob@", "klist -k"),
         ({"keytab": keytab, "server_principal": _OTHER}, f"credentials for {_OTHER}", "addprinc"),
