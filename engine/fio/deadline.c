@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "deadline.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
 #include "util.h"
 
 static const uint64_t NAMES_GRACE = 2 * SEC;  /* after being told: for names, such as an unlink */
@@ -21,6 +25,64 @@ static __thread struct {
 	uint64_t names_since; /* when the first names after its end were asked for; 0: none were */
 } here;
 
+/* --- fio, whose child a job may be --- */
+
+static pid_t forker; /* who forked this process, or it itself since it has forked */
+static struct thread_data *process_job; /* of a process, which has no other */
+static volatile sig_atomic_t orphaned;
+
+bool deadline_orphaned(void)
+{
+	return orphaned;
+}
+
+/*
+ * From now on `number` comes to this process when fio ends, even if it has ended already. It comes
+ * with the end of the thread that forked: fio's main one, which ends with the process, but maybe
+ * before the others do, so that getppid(2) does not tell yet.
+ */
+static void end_with_fio(int number)
+{
+	prctl(PR_SET_PDEATHSIG, number);
+	if (forker && forker != getpid() && forker != getppid())
+		raise(number);
+}
+
+/* Fio's handler of SIGTERM would format a line: it may interrupt malloc(3), and wait for it. */
+static void on_end_of_fio(int number)
+{
+	orphaned = process_job->terminate = true;
+}
+
+static void end_job_with_fio(struct thread_data *td)
+{
+	const struct sigaction action = {.sa_handler = on_end_of_fio, .sa_flags = SA_RESTART};
+
+	process_job = td;
+	sigaction(SIGRTMAX, &action, NULL);
+	end_with_fio(SIGRTMAX);
+}
+
+static void note_forker(void)
+{
+	forker = getpid();
+}
+
+/* Until fio lets its jobs begin they wait for it in a way that nothing else ends, and have nothing
+ * to lose. A server's child is no job: it forks them. */
+static void begin_as_child(void)
+{
+	if (!is_backend)
+		end_with_fio(SIGKILL);
+}
+
+__attribute__((constructor)) static void look_at_forks(void)
+{
+	pthread_atfork(note_forker, NULL, begin_as_child);
+}
+
+/* --- the job of this thread --- */
+
 static void begin(struct thread_data *td, bool setup)
 {
 	memset(&here, 0, sizeof(here));
@@ -36,6 +98,8 @@ void deadline_setup(struct thread_data *td)
 void deadline_run(struct thread_data *td)
 {
 	begin(td, false);
+	if (!td->o.use_thread)
+		end_job_with_fio(td);
 }
 
 void deadline_clear_up(struct thread_data *td)
@@ -68,7 +132,7 @@ bool deadline_told(void)
 {
 	if (!here.td || here.told_at)
 		return here.told_at;
-	if (here.td->terminate && (here.setup || !may_end_by_itself(here.td)))
+	if (here.td->terminate && (here.setup || !may_end_by_itself(here.td) || orphaned))
 		here.told_at = clock_now();
 	return here.told_at;
 }

@@ -6,6 +6,8 @@
  * both cases. After a signal it ends soon, whatever the server does. After its runtime it lets what
  * is under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. So does a
  * job that exitall, exitall_on_error or steadystate may end, a signal or not.
+ *
+ * A job that is a process ends with its fio, for whatever reason that went: as by SIGTERM.
  */
 #pragma once
 
@@ -27,6 +29,9 @@ bool deadline_passed(void);
 
 /* It was told, and there is no time left for the server to be told of its end. */
 bool deadline_over(void);
+
+/* This process is a job's whose fio has ended: it was told to end for that. */
+bool deadline_orphaned(void);
 
 /* fio sets the epoch when the job is open: its runtime begins then. */
 static inline bool deadline_begun(const struct thread_data *td)

@@ -289,6 +289,9 @@ void job_close(struct job *job)
 {
 	if (!job)
 		return;
+	if (deadline_orphaned())
+		job_log("fio itself has ended, killed or out of memory: this job ends as by "
+			"SIGTERM");
 	job_drain(job);
 	job_close_left_open(job);
 	job_stats_report(job);
