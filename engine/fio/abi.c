@@ -113,6 +113,8 @@ static const struct expected expected[] = {
 	{"write_iolog", 1, OFF(write_iolog_file)},
 	{"read_iolog", 1, OFF(read_iolog_file)},
 	{"read_iolog_chunked", 1, OFF(read_iolog_chunked)},
+	{"replay_no_stall", 1, OFF(no_stall)},
+	{"lockfile", 1, OFF(file_lock_mode)},
 	{"zero_buffers", 1, OFF(zero_buffers)},
 	{"refill_buffers", 1, OFF(refill_buffers)},
 	{"group_reporting", 1, OFF(group_reporting)},

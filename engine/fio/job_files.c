@@ -88,6 +88,7 @@ int job_open_file(struct job *job, struct fio_file *f)
 	const char *name;
 	int error = terms_name(f, &job->paths.pool, &name);
 
+	job_settle_file(job, f->fileno);
 	if (!error && job_options(job)->metadata)
 		error = metadata_count(job->td, f, &job->paths.pool, &job->paths.entries.count);
 	else if (!error)
@@ -156,6 +157,7 @@ static int close_file(struct job *job, uint32_t file)
 int job_close_file(struct job *job, struct fio_file *f)
 {
 	f->fd = -1;
+	job_settle_file(job, f->fileno);
 	return close_file(job, f->fileno);
 }
 
@@ -164,6 +166,7 @@ int job_unlink(struct job *job, struct fio_file *f)
 	const char *name;
 	int error = terms_name(f, &job->paths.pool, &name);
 
+	job_settle_file(job, f->fileno);
 	if (!error)
 		error = by_any_path(job, path_remove, name);
 	if (error && error != -ENOENT)
@@ -178,6 +181,7 @@ int job_invalidate(struct job *job, struct fio_file *f)
 {
 	const char *name;
 
+	job_settle_file(job, f->fileno);
 	return terms_name(f, &job->paths.pool, &name) ?: drop_caches(job, name);
 }
 

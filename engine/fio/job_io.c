@@ -216,17 +216,6 @@ static void send_fresh(struct job *job)
 	group_flush(&job->group);
 }
 
-/* --- fio's commit() --- */
-
-int job_commit(struct thread_data *td)
-{
-	struct job *job = job_of(td);
-
-	if (job->fresh_count >= job->fresh_max)
-		send_fresh(job);
-	return 0;
-}
-
 /* --- a round of I/O --- */
 
 /*
@@ -283,6 +272,28 @@ static bool poll_once(struct job *job, unsigned int min)
 	while ((request = pieces_take(job)))
 		complete(job, request);
 	return true;
+}
+
+/* --- fio's commit() --- */
+
+/* Waits for room, for earlier writes, or for a connection. */
+static bool unsent(const struct job *job)
+{
+	for (int op = 0; op < IO_OPS; op++)
+		if (!TAILQ_EMPTY(&job->pending[op]))
+			return true;
+	return !TAILQ_EMPTY(&job->syncs) || group_unsent(&job->group);
+}
+
+int job_commit(struct thread_data *td)
+{
+	struct job *job = job_of(td);
+
+	if (job->fresh_count >= job->fresh_max)
+		send_fresh(job);
+	while (job->fio_sleeps && unsent(job) && !deadline_set(td) && poll_once(job, UINT_MAX)) {
+	}
+	return 0;
 }
 
 /* --- fio's queue() --- */
@@ -386,6 +397,25 @@ void job_drain(struct job *job)
 
 		if (io_u->error)
 			td_verror(job->td, io_u->error, "an I/O in flight at the end");
+	}
+}
+
+static bool under_way(const struct job *job, uint32_t file)
+{
+	for (uint32_t i = 0; i < job->done_size; i++) {
+		const struct request *request = &job->requests[i];
+
+		if (request_busy(request) && file >= request->file &&
+		    file < request->file + max_of(request->file_count, 1u))
+			return true;
+	}
+	return false;
+}
+
+void job_settle_file(struct job *job, uint32_t file)
+{
+	send_fresh(job);
+	while (under_way(job, file) && poll_once(job, UINT_MAX)) {
 	}
 }
 

@@ -13,7 +13,10 @@
 /* Nothing is sent yet. */
 enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u);
 
-/* After each I/O that fio queues: sends what should not wait for getevents(). 0. */
+/*
+ * After each I/O that fio queues: sends what should not wait for getevents(). Where fio may sleep
+ * next, it blocks until that has left: a sync leaves when earlier writes are done. 0.
+ */
 int job_commit(struct thread_data *td);
 
 /*
@@ -34,6 +37,12 @@ struct io_u *job_event(struct thread_data *td, int number);
  * its I/O in flight. What fails then fails the job. fio's buffers may go afterwards.
  */
 void job_drain(struct job *job);
+
+/*
+ * Sends what fio has queued, before names are worked on, and waits for what is under way on one
+ * file: at the end of a log fio closes and removes files, too, with I/O in flight.
+ */
+void job_settle_file(struct job *job, uint32_t file);
 
 /* Makes one file durable and waits for that. 0 or a negative errno, logged. */
 int job_sync_file(struct job *job, uint32_t file);

@@ -139,6 +139,16 @@ static bool allocate_commits(struct job *job, uint32_t ios)
 	return job->commit_ios;
 }
 
+/*
+ * fio waits for the times of a log, its share of a flow or the lock of a file without asking for
+ * completions; before its other sleeps (rates, thinktime, flow_sleep) it asks for all.
+ */
+static bool fio_sleeps(const struct thread_options *o)
+{
+	return (o->read_iolog_file && !o->no_stall) || o->flow ||
+	       o->file_lock_mode != FILE_LOCK_NONE;
+}
+
 static int allocate(struct job *job)
 {
 	const struct thread_data *td = job->td;
@@ -164,6 +174,9 @@ static int allocate(struct job *job)
 	job->fresh_max = job->open ? min_of(depth, (uint32_t)FRESH_LATE) : depth;
 	if (path_all_mounts(job->used, job->group.path_count))
 		job->fresh_max = min_of(job->fresh_max, max_of(depth / FRESH_SHARE, 1u));
+	job->fio_sleeps = fio_sleeps(&td->o);
+	if (job->fio_sleeps)
+		job->fresh_max = 1;
 	TAILQ_INIT(&job->idle);
 	for (uint32_t i = 0; i < ios; i++)
 		TAILQ_INSERT_TAIL(&job->idle, &job->ios[i], link);

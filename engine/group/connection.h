@@ -98,6 +98,10 @@ struct conn_ops {
 	/* Sends what was submitted, as far as that can be done without waiting. */
 	void (*flush)(struct conn *conn);
 
+	/* Some of what was flushed has not left yet; reap() goes on with it. NULL: that cannot be.
+	 */
+	bool (*unsent)(const struct conn *conn);
+
 	/*
 	 * Moves what has completed to the job's finished list. With `wait` it blocks, for 100 ms at
 	 * the most, until there is something to be done.

@@ -239,6 +239,14 @@ void group_flush(struct group *group)
 	group->dirty_count = 0;
 }
 
+bool group_unsent(const struct group *group)
+{
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		if (group->conns[i]->ops->unsent && group->conns[i]->ops->unsent(group->conns[i]))
+			return true;
+	return false;
+}
+
 uint32_t group_io_max(const struct group *group, enum io_op op)
 {
 	uint32_t most = UINT32_MAX;

@@ -46,6 +46,9 @@ uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *
 /* Sends what was submitted; the caller has read job.clock. Never blocks. */
 void group_flush(struct group *group);
 
+/* Some of what was flushed has not left yet; group_reap() goes on with it. */
+bool group_unsent(const struct group *group);
+
 /* Collects completions in job.finished; with `wait` blocks for 100 ms at the most until there are
  * some. */
 void group_reap(struct group *group, bool wait);

@@ -228,6 +228,14 @@ static void nfs_flush(struct conn *conn)
 	client_flush(rpc_of(conn));
 }
 
+static bool nfs_unsent(const struct conn *conn)
+{
+	const struct rpc_client *rpc = rpc_of(conn);
+
+	return !TAILQ_EMPTY(&rpc->waiting) ||
+	       (rpc->link.up && link_poll_events(&rpc->link) & POLLOUT);
+}
+
 static void nfs_reap(struct conn *conn, bool wait)
 {
 	client_reap(rpc_of(conn), wait);
@@ -286,6 +294,7 @@ const struct conn_ops conn_nfs = {
 	.ready = nfs_ready,
 	.submit = nfs_submit,
 	.flush = nfs_flush,
+	.unsent = nfs_unsent,
 	.reap = nfs_reap,
 	.poll_fd = nfs_poll_fd,
 	.poll_events = nfs_poll_events,

@@ -8,12 +8,16 @@ do is in test_replies.py, and so is data that fails its verification.
 from __future__ import annotations
 
 import os
+import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from engine_helpers import (
     Place,
     done,
+    ends,
+    eventually,
     failed_io,
     figures,
     fixture_of_places,
@@ -22,9 +26,10 @@ from engine_helpers import (
     refused,
     sections,
 )
-from scripted_jobs import replay
+from scripted_jobs import Client, Options, replay, replay_files, undisturbed
 
 from nfsmulti.fiorun import Option
+from servers.scripted import Answer, Nfs, Nfs4, Procedure, ScriptedServer, Terms, on
 
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
@@ -199,6 +204,96 @@ def test_batches(exported: Place) -> None:
     words = ["--rw=randread", "--bs=4k", "--size=1m", "--iodepth=16", *jobs]
     report = done(exported.fio(arguments=words))
     assert [job["read"]["total_ios"] for job in report.jobs] == [256] * 4
+
+
+# --- what fio does while I/O is queued ---
+
+_HOUR = 3600_000_000  # in a log, which has microseconds
+
+# What a log does before its next entry an hour later, the job's options, and the calls that the
+# server has until then.
+_SLEEPS: dict[str, tuple[list[str], Options, dict[Procedure, int]]] = {
+    "a read": (["f read 0 4096"], {}, {Nfs.READ: 1}),
+    "connections": (
+        [f"f read {offset} 4096" for offset in range(0, 16384, 4096)],
+        {"nconnect": 4, "spread": "roundrobin"},
+        {Nfs.READ: 4},
+    ),
+    "no room": (["f write 0 8388608"], {"wsize": "64k", "iodepth": 2}, {Nfs.WRITE: 128}),
+    "a sync": (["f write 0 4096", "f sync 0 0"], {}, {Nfs.WRITE: 1, Nfs.COMMIT: 1}),
+    "a hold": (
+        ["f write 0 8192", "f write 8192 8192"],
+        {"hold_writes": "8k", "bs": "8k"},
+        {Nfs.WRITE: 2, Nfs.COMMIT: 1},
+    ),
+    "slots": (["f read 0 4096", "f read 4096 4096"], {}, {Nfs4.READ: 2}),
+}  # fmt: skip
+
+
+def _log(folder: Path, *entries: str | int) -> Options:
+    """Write a log with times: numbers are the microseconds since its beginning, from then on."""
+    log, now, lines = folder / "log", 0, ["fio version 3 iolog"]
+    for entry in entries:
+        if isinstance(entry, int):
+            now = entry
+        else:
+            lines.append(f"{now} {entry}")
+    log.write_text("\n".join([*lines, ""]))
+    return {"read_iolog": str(log), "rw": "randrw"}
+
+
+@pytest.mark.parametrize("case", _SLEEPS)
+def test_all_has_left_before_fio_sleeps(client: Client, tmp_path: Path, case: str) -> None:
+    """By fio 3.33, which asks for no completions until its log goes on."""
+    entries, options, wanted = _SLEEPS[case]
+    log = _log(tmp_path, "f add", 1, "f open", *entries, _HOUR, "f read 0 4096", "f close")
+    with ScriptedServer(terms=Terms(slots=1), receive_buffer=64 << 10) as server:
+        server.create("f", bytes(8 << 20))
+        pool = server.pool4() if case == "slots" else None
+
+        def calls() -> Counter[Procedure]:
+            return Counter(call.procedure for call in server.calls(*wanted))
+
+        with client.start(server, pool=pool, **{**options, **log}) as process:
+            eventually(lambda: calls() == wanted)
+            process.signal(signal.SIGINT)
+            ends(process)
+
+
+@pytest.mark.parametrize("depth", [1, 8, 64])
+def test_a_log_takes_its_time(place: Place, tmp_path: Path, depth: int) -> None:
+    """Ten reads in 0.5 s; at its end fio leaves I/O in flight, and closes and removes files."""
+    steps = [step for at in range(1, 11) for step in (at * 50_000, f"{'fg'[at % 2]} read 0 4096")]
+    add: list[str | int] = ["f add", "g add", 1, "f open", "g open"]
+    for name in "fg":
+        place.random(name, 4096)
+    log = _log(tmp_path, *add, *steps, "f close", "g close")
+    result = place.fio(iodepth=depth, unlink=1, **log)
+    (job,) = done(result).jobs
+    assert job["job_runtime"] >= 450
+    assert sum(line.read_ops for line in result.stats) == 10
+    assert place.names() == []
+
+
+def test_a_log_closes_and_opens_files_between(place: Place, tmp_path: Path) -> None:
+    steps = ["f open", "f write 0 4096", "f close"]
+    files = [step.replace("f ", f"{name} ") for name in "fghf" for step in steps]
+    log = replay_files(tmp_path, list("fgh"), *files)
+    result = place.fio(iodepth=4, nconnect=2, spread="roundrobin", **log)
+    done(result)
+    assert sum(line.write_ops for line in result.stats) == 4
+    assert place.sizes() == dict.fromkeys("fgh", 4096)
+
+
+def test_io_has_left_before_another_file_is_opened(client: Client, server: ScriptedServer) -> None:
+    """The READ of the first is not kept back while the LOOKUP of the second is not answered."""
+    server.hooks.append(on(Nfs.LOOKUP, Answer(delay=0.3)))
+    for name in "fg":
+        server.create(name, bytes(4096))
+    undisturbed(client(server, filename="f:g", size="8k", rw="read"))
+    answered = server.calls(Nfs.LOOKUP)[-1].answered
+    assert answered is not None
+    assert server.calls(Nfs.READ)[0].time < answered
 
 
 # --- time ---
