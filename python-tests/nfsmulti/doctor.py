@@ -9,15 +9,15 @@ export, what there is.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import re
 import secrets
 import socket
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 
@@ -33,6 +33,8 @@ from nfsmulti.run.watch import others_busy, processors
 
 _TROUBLE = (RpcError, OSError, EOFError)
 _CONNECT_SECONDS = 5.0
+_CONNECTIONS, _LOOKS = 5, 3  # measured for one verdict: of a server's distance, of a busy machine
+_MIN_RTT = slice(148, 152)  # tcpi_min_rtt in µs (linux/tcp.h)
 _SMALL_TRANSFER = 32768
 _LITTLE_ROOM = 4 << 30  # bytes: runs lay out files of up to 2 GiB
 
@@ -83,7 +85,8 @@ def _findings(pool: str | None) -> Iterator[Finding]:
             paths = read_pool(pool)
         except HarnessError as error:
             trouble = error
-    yield _processors()
+    busy = _busy()
+    yield _processors(busy)
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
     if any(path.xprtsec != "none" for path in paths):
         yield machine.kernel_tls()
@@ -92,7 +95,7 @@ def _findings(pool: str | None) -> Iterator[Finding]:
     for path in _by_tickets(paths):
         yield tickets.check(path)
     if pool is not None and paths:
-        yield from _servers(pool, paths)
+        yield from _servers(pool, paths, busy)
     yield from machine.capacity(path.address for path in paths if path.address)
 
 
@@ -114,8 +117,15 @@ def _no_pool(error: HarnessError) -> Finding:
     )
 
 
-def _processors() -> Finding:
-    busy = others_busy()
+def _busy() -> float:
+    """Return the part of the processors' time that others work: several looks in a row, or none."""
+    for _ in range(_LOOKS):
+        if (busy := others_busy()) < DISTURBED:
+            break
+    return busy
+
+
+def _processors(busy: float) -> Finding:
     what = f"{processors()} processors, {busy:.0%} busy now"
     if busy < DISTURBED:
         return ok(what)
@@ -125,8 +135,11 @@ def _processors() -> Finding:
 # --- the paths of a pool ---
 
 
-def _servers(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
-    """Check each path, then whether files can be made, and all lead to the same ones."""
+def _servers(pool: str, paths: Sequence[PoolPath], busy: float) -> Iterator[Finding]:
+    """Check each path, then whether files can be made, and all lead to the same ones.
+
+    `busy` is the part of the processors' time that others worked when the doctor began.
+    """
     try:
         offers = export.info(pool)
     except HarnessError as error:
@@ -146,7 +159,7 @@ def _servers(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
         yield from _security(path, offer)
         if path.rdma:
             yield from rdma(path)
-    yield from buffers(round_trips)
+    yield from _buffers(round_trips, busy)
     if not any(offer.error for offer in offers):
         yield from _files(pool, paths, offers)
     elif len(offers) > 1:
@@ -213,14 +226,29 @@ def _port(path: PoolPath) -> int:
 
 
 def _round_trip(path: PoolPath) -> float | None:
-    """Return the seconds that it takes to connect to a path's server; None where it does not."""
-    try:
+    """Return the seconds to a path's server and back; None where it does not connect.
+
+    The least that the kernel measured over several connections, to which it does not matter when
+    this process gets a processor; 2^32 µs where it measured nothing.
+    """
+    found: list[float] = []
+    with contextlib.suppress(*_TROUBLE):
         port = _port(path)
-        begin = time.monotonic()
-        socket.create_connection((path.address, port), _CONNECT_SECONDS).close()
-        return time.monotonic() - begin
-    except _TROUBLE:
-        return None
+        for _ in range(_CONNECTIONS):
+            with socket.create_connection((path.address, port), _CONNECT_SECONDS) as connection:
+                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _MIN_RTT.stop)
+                found.append(int.from_bytes(info[_MIN_RTT], sys.byteorder) / 1e6)
+    return min(found, default=None)
+
+
+def _buffers(round_trips: Mapping[str, float], busy: float) -> Iterator[Finding]:
+    """Judge the buffers; not for the worse on a busy machine, where each round trip is too long."""
+    measured = {one: took for one, took in round_trips.items() if took <= _CONNECT_SECONDS}
+    found = list(buffers(measured))
+    if any(one.remedy for one in found) and max(busy, others_busy()) >= DISTURBED:
+        yield ok("TCP buffers: not judged: the machine is busy")
+    else:
+        yield from found
 
 
 def _remedy(path: PoolPath, offer: PathInfo, reached: bool) -> str:

@@ -4,21 +4,25 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import call_harness
 
-from nfsmulti import machine
+from nfsmulti import doctor, machine
 from nfsmulti.calls import NFS, RpcClient
 from nfsmulti.lab import Lab
 from nfsmulti.machine import Level
 from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.pool import read_pool
+from nfsmulti.report.cells import DISTURBED
 from servers.scripted import SOUND, AcceptStat, Answer, Nfs4, ScriptedServer, Terms, accepted, on
 
 _PORTS = "nfsport=22049&mountport=22050"
@@ -279,6 +283,59 @@ def test_small_socket_buffers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert small.remedy == "sysctl -w net.ipv4.tcp_rmem='4096 16384 2500000'"
     (large,) = machine.buffers({"10.0.0.1": 0.00001})
     assert large.level is Level.OK
+
+
+def test_a_round_trip_is_the_least_of_several_by_the_kernels_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What else a busy machine does falls on this process, and on some connections."""
+    microseconds = iter((49_000, 700, 120, 800, 49_000))
+
+    class Measured(socket.socket):
+        def getsockopt(self, *words: Any) -> Any:
+            if words[:2] != (socket.IPPROTO_TCP, socket.TCP_INFO):
+                return super().getsockopt(*words)
+            info: Any = super().getsockopt(*words)
+            return info[:148] + next(microseconds).to_bytes(4, sys.byteorder)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        (path,) = read_pool(f"nfs://127.0.0.1:{listening.getsockname()[1]}/export?version=4.1")
+        own = doctor._round_trip(path)
+        assert own is not None
+        assert 0 < own <= 5  # no other number of TCP_INFO
+        monkeypatch.setattr("socket.socket", Measured)
+        assert doctor._round_trip(path) == 120e-6
+        assert not [*microseconds]
+    assert doctor._round_trip(path) is None
+
+
+@pytest.mark.parametrize(("before", "after"), [(DISTURBED, 0.0), (0.0, DISTURBED), (0.0, 0.0)])
+def test_a_busy_machine_gets_no_remedy_for_its_buffers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: float, after: float
+) -> None:
+    """Busy when the doctor begins, or only when it has connected."""
+    for name in ("tcp_rmem", "tcp_wmem"):
+        (tmp_path / name).write_text("1\t1\t1\n")
+    monkeypatch.setattr(machine, "_SYSCTL", tmp_path)
+    looks = itertools.chain([before] * (3 if before else 1), itertools.repeat(after))
+    monkeypatch.setattr(doctor, "others_busy", lambda: next(looks))
+    with ScriptedServer() as server:
+        said = call_harness("doctor", "--pool", server.url4()).stdout
+    busy = bool(before or after)
+    assert ("ok    TCP buffers: not judged: the machine is busy\n" in said) == busy
+    assert ("sysctl -w" not in said) == busy
+
+
+def test_what_the_kernel_did_not_measure_is_not_judged() -> None:
+    assert not [*doctor._buffers({"127.0.0.1": (2**32 - 1) / 1e6}, 0.0)]
+
+
+def test_a_machine_is_busy_only_if_it_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for looks, told in (((0.9, 0.0), 0.0), ((0.9, 0.8, 0.7), 0.7), ((0.09,), 0.09)):
+        left = iter(looks)
+        monkeypatch.setattr(doctor, "others_busy", lambda left=left: next(left))
+        assert doctor._busy() == told
+        assert not [*left]
 
 
 def test_a_port_that_accepts_and_stays_silent() -> None:
