@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import re
 import secrets
 import socket
 import sys
@@ -109,12 +108,8 @@ def _by_tickets(paths: Sequence[PoolPath]) -> Iterable[PoolPath]:
 
 
 def _no_pool(error: HarnessError) -> Finding:
-    """Say why a pool cannot be read; a name that leads nowhere is not the grammar's fault."""
-    name = re.search(r"cannot resolve '([^']*)'", error.what)
-    looked_up = f"getent ahosts {name[1]}" if name else ""
-    return fail(
-        f"--pool: {error.what}", error.remedy or looked_up or "docs/pools.md has the grammar"
-    )
+    """Say why a pool cannot be read, or asked."""
+    return fail(f"--pool: {error.what}", error.remedy or "")
 
 
 def _busy() -> float:
@@ -150,10 +145,8 @@ def _servers(pool: str, paths: Sequence[PoolPath], busy: float) -> Iterator[Find
         if path.dir is None and (seconds := _round_trip(path)) is not None:
             round_trips[path.address] = seconds
         if offer.error:
-            reached = path.address in round_trips
-            yield fail(
-                f"{path.label}: cannot be used: {offer.error}", _remedy(path, offer, reached)
-            )
+            found = unusable(path, offer, reached=path.address in round_trips)
+            yield fail(found.what, found.remedy or "")
         else:
             yield from _offer(path, offer)
         yield from _security(path, offer)
@@ -251,8 +244,27 @@ def _buffers(round_trips: Mapping[str, float], busy: float) -> Iterator[Finding]
         yield from found
 
 
+def usable(pool: str) -> list[PathInfo]:
+    """Ask each path of a pool, as export.info() does.
+
+    Raises HarnessError, with the doctor's remedy, for the first that cannot be used.
+    """
+    offers = export.info(pool)
+    for path, offer in zip(read_pool(pool), offers, strict=True):
+        if offer.error:
+            reached = path.dir is None and _round_trip(path) is not None
+            raise unusable(path, offer, reached=reached)
+    return offers
+
+
+def unusable(path: PoolPath, offer: PathInfo, *, reached: bool) -> HarnessError:
+    """Say why a path cannot be used; `reached`: its port accepts connections."""
+    what = f"{path.label}: cannot be used: {offer.error}"
+    return HarnessError(what, _remedy(path, offer, reached))
+
+
 def _remedy(path: PoolPath, offer: PathInfo, reached: bool) -> str:
-    """Say what to do about a path that cannot be used; `reached`: its port accepts connections."""
+    """Say what to do about a path that cannot be used."""
     if "&" in path.export:
         return f"'?' begins a URL's arguments, '&' the next: the export is {path.export} here"
     if reached and offer.errno == errno.ETIMEDOUT:
@@ -261,7 +273,7 @@ def _remedy(path: PoolPath, offer: PathInfo, reached: bool) -> str:
             " HOST)? If so its server hangs: see its log"
         )
     if _lacks_own(path, offer):
-        return "see which security flavors it takes, below"
+        return f"it takes {' '.join(offer.flavors)}: {_OTHER_FLAVOR}"
     listed = _exports(path) if reached and not path.minor else []
     if listed and path.export not in listed:
         return f"the server exports {', '.join(listed)}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import built, made
+from nfsmulti.pool import GRAMMAR
 from nfsmulti.processes import Completed, run
 
 _SECONDS, _TREE_SECONDS = 120.0, 3600.0
@@ -81,7 +82,8 @@ def info(pool: str) -> list[PathInfo]:
     done = _call("info", pool, seconds=_INFO_SECONDS)
     found = [made(PathInfo, line) for line in _lines(done)]
     if done.status is None or (done.status != 0 and not any(path.error for path in found)):
-        raise _error(done)
+        error = _error(done)
+        raise HarnessError(error.what, error.remedy or GRAMMAR)
     return found
 
 

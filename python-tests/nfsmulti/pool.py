@@ -21,6 +21,7 @@ from nfsmulti.paths import build_dir, built, made
 from nfsmulti.processes import run
 
 _SECONDS, _MOUNT_SECONDS = 30.0, 60.0
+GRAMMAR = "docs/pools.md has the grammar"  # a remedy
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,16 @@ def read_pool(text: str) -> list[PoolPath]:
 
 
 def pool_lines(text: str) -> list[dict[str, Any]]:
-    """Return what nfsmulti-pool prints for each path of a pool. Raises HarnessError."""
+    """Return what nfsmulti-pool prints for each path of a pool. Raises HarnessError.
+
+    A name that leads nowhere is not the grammar's fault.
+    """
     done = run([str(built("nfsmulti-pool")), "--resolve", text], timeout=_SECONDS)
     if done.status != 0:
         reason = done.stderr.strip() or "it did not end in time"
-        raise HarnessError(reason.removeprefix("nfsmulti-pool: "))
+        name = re.search(r"cannot resolve '([^']*)'", reason)
+        remedy = f"getent ahosts {name[1]}" if name else GRAMMAR
+        raise HarnessError(reason.removeprefix("nfsmulti-pool: "), remedy)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from nfsmulti.fiorun import Engine
 from nfsmulti.processes import find
+from nfsmulti.run import start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Target
 from nfsmulti.run.plan import Plan, Setting, ordered, under
@@ -57,6 +58,11 @@ def run_one(record: Record, place: Target) -> Cell:
     """Run the only cell of a run."""
     (planned,) = record.waiting()
     return run_cell(planned, place, Engine.built(), record.folder, lambda *_: None)
+
+
+def begun(results: Path, request: start.Request, name: str) -> Record:
+    """Begin a run of a scenario, without a look at its pool."""
+    return start.begin(results, *start.planned(request, name))
 
 
 def made_record(

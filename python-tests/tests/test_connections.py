@@ -15,7 +15,7 @@ import made_runs
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal
 from made_runs import Maker, connections_factors, report_of
-from run_helpers import QUIET
+from run_helpers import QUIET, begun
 
 from nfsmulti import machine, paths
 from nfsmulti.errors import HarnessError
@@ -448,7 +448,7 @@ def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.5")
     monkeypatch.setattr(command, "_out", QUIET)
     request = start.Request(quick=True, repeat=1, choice=Choice((1, 4)))
-    record = start.begun(tmp_path, request, "connections")
+    record = begun(tmp_path, request, "connections")
     assert command._carry_out_all([record], "") == 0
     summary = Summary.load(record.folder)
     assert {(c.factors["limits"], c.factors["nconnect"]) for c in summary.done} == {

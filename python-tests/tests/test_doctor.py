@@ -75,9 +75,9 @@ def mount(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def diagnoses(lab: Lab, mount: Path) -> dict[str, Diagnosis]:
-    """Return what the doctor finds of each pool, by what that has to show."""
-    pools = {
+def pools(lab: Lab, mount: Path) -> dict[str, str]:
+    """Return pools, by what each has to show."""
+    return {
         "sound": lab.pool,
         "IPv6": lab.pool6,
         "read-only": lab.path(0, export="ro"),
@@ -109,6 +109,11 @@ def diagnoses(lab: Lab, mount: Path) -> dict[str, Diagnosis]:
         "NFSv4.1's own port": "nfs://10.77.0.1/export?version=4.1",
         "NFSv4.1 and MOUNT": f"nfs://10.77.0.1/export?version=4.1&{_PORTS}",
     }
+
+
+@pytest.fixture(scope="module")
+def diagnoses(lab: Lab, pools: dict[str, str]) -> dict[str, Diagnosis]:
+    """Return what the doctor finds of each pool."""
     return dict(zip(pools, _examine(lab, *pools.values()), strict=True))
 
 
@@ -189,6 +194,34 @@ def test_what_is_wrong_with_a_pool(diagnoses: dict[str, Diagnosis], mount: Path)
         assert remedy in found.remedy(words), pool
         assert found.status == status, pool
     assert diagnoses["one directory"].about(f"{mount}: uid 0 gid 0 may create").startswith("ok")
+
+
+_MISTYPED = (
+    *("unknown name", "malformed", "no question mark", "directories"),
+    *("wrong export", "wrong export 4.1", "refused port", "keytab in clear"),
+)
+_RUN = """\
+import json, sys
+from conftest import refusal
+results, *pools = sys.argv[1:]
+for number, pool in enumerate(pools):
+    scenario = "all" if number % 2 else "connections"
+    print(json.dumps(refusal("run", scenario, "--quick", "--results", results, "--pool", pool)))
+"""
+
+
+def test_a_run_says_the_same_of_a_mistyped_pool_and_writes_nothing(
+    diagnoses: dict[str, Diagnosis], pools: dict[str, str], lab: Lab, tmp_path: Path
+) -> None:
+    chosen = [pools[name] for name in _MISTYPED]
+    argv = [sys.executable, "-c", _RUN, str(tmp_path / "results"), *chosen]
+    env = {"PYTHONPATH": f"{PYTHON_TESTS}:{PYTHON_TESTS}/tests"}
+    done = lab.run(argv, env=env, timeout=240).check()
+    for name, line in zip(_MISTYPED, done.stdout.splitlines(), strict=True):
+        found = next(one for one in diagnoses[name].findings if one.startswith("fail "))
+        what = found.removeprefix("fail ").removeprefix("--pool: ")
+        assert json.loads(line) == f"{what}\n  {diagnoses[name].remedies[found]}", name
+    assert not (tmp_path / "results").exists()
 
 
 def test_reserved_port(diagnoses: dict[str, Diagnosis], lab: Lab) -> None:

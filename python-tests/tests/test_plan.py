@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_helpers import made_record, own_cells
+from run_helpers import begun, made_record, own_cells
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
@@ -21,7 +21,7 @@ from nfsmulti.paths import JOBFILES
 from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
-from nfsmulti.run.start import Request, begun, resumed
+from nfsmulti.run.start import Request, resumed
 from nfsmulti.scenario import GuestPlace, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Summary

@@ -25,7 +25,7 @@ from conftest import call_harness, in_full, or_skip, refusal, run_harness
 from engine_helpers import eventually
 from made_runs import report_of
 from rich.console import Console
-from run_helpers import HANG, QUIET, REPORT, made_record, own_cells, run_one, staged_fio
+from run_helpers import HANG, QUIET, REPORT, begun, made_record, own_cells, run_one, staged_fio
 
 from nfsmulti import paths
 from nfsmulti.arguments import COMMANDS
@@ -349,7 +349,7 @@ def test_labs_limits_are_fitted_once(
     monkeypatch.setattr(runner, "InLab", Made)
     monkeypatch.setattr(runner, "run_cell", probed)
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.2")
-    folder = start.begun(tmp_path, start.Request(quick=True, repeat=1), "fsperf").folder
+    folder = begun(tmp_path, start.Request(quick=True, repeat=1), "fsperf").folder
     plan = Plan.load(folder)
     chosen = {"client": "nfs3", "paths": 1}  # a directory takes no version=
     lab_cells = [cell for cell in plan.cells if chosen.items() <= cell.spec.factors.items()][:1]
@@ -516,7 +516,7 @@ def test_cell_that_moved_data_the_other_way_fails(tmp_path: Path, mount: str, rw
 
 def test_run_goes_on_with_the_engine_it_began_with(tmp_path: Path, mount: str) -> None:
     request = start.Request(pool=mount, quick=True, repeat=1)
-    folder = start.begun(tmp_path, request, "randread").folder
+    folder = begun(tmp_path, request, "randread").folder
     start.resumed(tmp_path, folder, "randread")
     file = folder / "environment.json"
     then = json.loads(file.read_text())
@@ -544,10 +544,10 @@ def test_link_whose_driver_fails_has_no_speed(
 
 def test_command_of_a_run_gives_its_order_again(tmp_path: Path, mount: str) -> None:
     asked = start.Request(pool=mount, quick=True, command="./nfsmulti run dd")
-    plan = start.begun(tmp_path, asked, "dd").plan
+    plan = begun(tmp_path, asked, "dd").plan
     assert plan.command == f"./nfsmulti run dd --seed {plan.seed}"
     given = dataclasses.replace(asked, seed=7, command="./nfsmulti run dd --seed 7", label="b")
-    assert start.begun(tmp_path, given, "dd").plan.command == given.command
+    assert begun(tmp_path, given, "dd").plan.command == given.command
 
 
 def test_cell_whose_files_cannot_be_kept_fails(

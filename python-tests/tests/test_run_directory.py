@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 from conftest import call_harness, in_full, run_harness
 from engine_helpers import eventually
-from run_helpers import HANG, staged_fio
+from run_helpers import HANG, begun, staged_fio
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
 from nfsmulti.processes import Completed, Process, run
-from nfsmulti.run.directory import FILE, run_directory
+from nfsmulti.run import start
+from nfsmulti.run.directory import FILE, Leftover, new_name, run_directory
 from nfsmulti.run.plan import jobfile_jobs
 
 _SECONDS = 240.0
@@ -118,7 +119,7 @@ def test_run_changes_no_file_of_a_server(
 _REFUSED = {
     "read-only": (["ro"], "this user may make none there"),
     "no room": (["small"], "the run needs .* are free"),
-    "no export": (["none"], "/none: .*(MNT3ERR_ACCES|NFS4ERR_NOENT)"),
+    "no export": (["none"], "/none: cannot be used: .*(MNT3ERR_ACCES|NFS4ERR_NOENT)"),
 }
 
 
@@ -136,7 +137,7 @@ def test_run_that_cannot_be_is_refused_before_its_first_cell(
     assert done.status == 1, done.stdout + done.stderr
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("nfsmulti: "))
     assert re.search(why, line), line
-    assert "report" not in done.stdout
+    assert not (tmp_path / "results").exists()
     assert (_state(lab.volume("export")), _state(lab.volume("small"))) == before
 
 
@@ -148,6 +149,22 @@ def test_paths_to_different_files_are_refused(tmp_path: Path, lab: Lab, version:
     assert re.search(r"10\.77\.0\.1:22049:/export and 10\S+/small do not lead to the", done.stderr)
     assert not list(lab.volume("small").glob("nfsmulti-*"))
     assert not list(lab.export_dir.glob("nfsmulti-2*"))
+
+
+def test_a_run_whose_pool_has_gone_stays_to_be_resumed(tmp_path: Path, export: Path) -> None:
+    """The doctor's words come first, although an earlier try has left a directory there."""
+    request = start.Request(pool=str(export), quick=True, repeat=1)
+    folder = begun(tmp_path / "results", request, "dd").folder
+    Leftover(str(export), new_name(), "", 0).save(folder)
+    before = _state(folder)
+    export.rename(tmp_path / "away")
+    done = run_harness("run", "dd", "--resume", "--results", str(tmp_path / "results"))
+    assert done.status == 1
+    said = rf"nfsmulti: {export}: cannot be used: .*\n  .*mount the export there"
+    assert re.search(said, done.stderr), done.stderr
+    again = f"cells were not run; continue with: ./nfsmulti run dd --resume {paths.shown(folder)}\n"
+    assert again in done.stdout
+    assert _state(folder) == before
 
 
 def test_directory_that_is_there_is_refused(tmp_path: Path, export: Path) -> None:

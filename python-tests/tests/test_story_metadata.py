@@ -13,7 +13,7 @@ import made_runs
 import pytest
 from conftest import needs_privileges, or_skip, refusal
 from made_runs import Maker, metadata_factors, report_of
-from run_helpers import QUIET, REPORT, staged_fio
+from run_helpers import QUIET, REPORT, begun, staged_fio
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
@@ -267,7 +267,7 @@ def test_run_in_the_lab_leaves_nothing_behind(
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
     monkeypatch.setattr(command, "_out", QUIET)
     choice = Choice((1,), versions=("4.1",), depths=(8,))
-    record = start.begun(tmp_path, start.Request(repeat=1, choice=choice), "metadata")
+    record = begun(tmp_path, start.Request(repeat=1, choice=choice), "metadata")
     assert command._carry_out_all([record], "") == 0
     assert left == []
     summary = Summary.load(record.folder)

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 
@@ -16,10 +16,11 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
-from nfsmulti.run import plan, runner, start
+from nfsmulti.run import plan, preflight, runner, start
 from nfsmulti.run.amounts import Amounts, cached
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.offered import job_of
+from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import Record
 from nfsmulti.scenario import Choice, GuestPlace
 from nfsmulti.stories import SCENARIOS, security
@@ -29,6 +30,7 @@ from nfsmulti.texts import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
+_Begun = TypeVar("_Begun")
 # What a user gives of a request as it is, by its names in both.
 _AS_GIVEN = (
     *("pool", "repeat", "quick", "label", "seed", "hosts"),
@@ -57,10 +59,14 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
     chosen = _published() if every else [scenario]
     folder = given["results"]
     if "resume" in given:
-        begin = functools.partial(start.resumed, folder, _folder(more, chosen))
+        records = _all_of(chosen, functools.partial(start.resumed, folder, _folder(more, chosen)))
     else:
-        begin = functools.partial(start.begun, folder, _request(scenario, more, given))
-    records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
+        plan_one = functools.partial(start.planned, _request(scenario, more, given))
+        plans = _all_of(chosen, plan_one)
+        for one, _ in plans:
+            if one.pool:
+                preflight.check(one, OnPool(one.pool), lambda *_: None)  # the run says it again
+        records = [start.begin(folder, *one) for one in plans]
     again = f"{COMMAND} run {scenario} --resume"
     again += f" --results {shown(folder)}" if folder != RESULTS else ""
     sys.exit(_carry_out_all(records, again if every else "", given.get("metrics")))
@@ -155,17 +161,19 @@ def _folder(words: Sequence[str], chosen: list[str]) -> Path | None:
     return Path(words[0])
 
 
-def _begin_all(names: list[str], begin: Callable[[str], Record]) -> list[Record]:
-    """Begin the runs that are possible; says of the others why they are not."""
-    records = []
+def _all_of(names: list[str], begin: Callable[[str], _Begun]) -> list[_Begun]:
+    """Plan, or resume, the runs that are possible; says of the others why they are not."""
+    found = []
     for name in names:
         try:
-            records.append(begin(name))
+            found.append(begin(name))
         except start.NothingToRunError as error:
+            if len(names) == 1:
+                raise
             _out.print(f"left out: {error.what}", markup=False)
-    if not records:
+    if not found:
         raise HarnessError("nothing is left to run")
-    return records
+    return found
 
 
 def _carry_out_all(records: list[Record], again: str, metrics: Path | None = None) -> int:

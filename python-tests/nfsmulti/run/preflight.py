@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from rich import filesize
 
-from nfsmulti import export
+from nfsmulti import doctor, export
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo
 from nfsmulti.hosts import parse_hosts
@@ -84,21 +84,28 @@ def _files(spec: CellSpec, hosts: int) -> Iterator[tuple[_File, int]]:
 def check(plan: Plan, place: OnPool, say: Callable[[str], None]) -> Needs:
     """See whether the servers of a run's pool can give what it needs, and say what they have.
 
-    They are asked in each version and over each transport that cells use; of what cells have that a
-    server may lack, the first that works is enough. Raises HarnessError, with a remedy, for the
-    first thing that is in the way.
+    Raises HarnessError, with a remedy, for the first thing that is in the way.
     """
     wanted = needs(plan)
-    by_pool = [planned.spec for planned in plan.cells if planned.spec.client == "pool"]
-    sure = dict.fromkeys(place.as_asked(spec) for spec in by_pool if not spec.optional)
-    perhaps = dict.fromkeys(place.as_asked(spec) for spec in by_pool if spec.optional)
-    pools = [*sure, *_first_that_works(perhaps)] or [plan.pool or ""]
-    found = [path for pool in pools for path in export.info(pool)]
+    pool, found = reach(plan, place)
     for path in found:
         _check_path(path, wanted)
     for line, labels in _alike(found).items():
         say(f"{', '.join(labels)}: {line}")
-    return replace(wanted, pool=pools[0])
+    return replace(wanted, pool=pool)
+
+
+def reach(plan: Plan, place: OnPool) -> tuple[str, list[PathInfo]]:
+    """Ask a run's pool, in each version and over each transport that cells use.
+
+    Of what cells have that a server may lack, the first that works is enough. Gives the pool as it
+    was asked first, and what is on each path. Raises HarnessError, in the doctor's words.
+    """
+    by_pool = [planned.spec for planned in plan.cells if planned.spec.client == "pool"]
+    sure = dict.fromkeys(place.as_asked(spec) for spec in by_pool if not spec.optional)
+    perhaps = dict.fromkeys(place.as_asked(spec) for spec in by_pool if spec.optional)
+    pools = [*sure, *_first_that_works(perhaps)] or [plan.pool or ""]
+    return pools[0], [path for pool in pools for path in doctor.usable(pool)]
 
 
 def _first_that_works(pools: Collection[str]) -> list[str]:
@@ -108,8 +115,6 @@ def _first_that_works(pools: Collection[str]) -> list[str]:
 
 
 def _check_path(path: PathInfo, wanted: Needs) -> None:
-    if path.error:
-        raise HarnessError(f"{path.label}: {path.error}", path.remedy)
     if path.may_write is False:
         raise HarnessError(
             f"{path.label}: a run makes files, and this user may make none there",

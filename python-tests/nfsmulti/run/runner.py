@@ -269,9 +269,10 @@ def _run_on_pool(record: Record, engine: Engine, watcher: Watcher) -> None:
     pool, command = plan.pool or "", plan.server_command
     if "/" not in pool:  # a name, which the environment may forget
         pool = ",".join(split_pool(pool))
-    if left := Leftover.of(record.folder):  # of an earlier try, whose files take room
-        left.remove(record.folder)
     place = OnPool(pool)
+    if left := Leftover.of(record.folder):  # of an earlier try, whose files take room
+        preflight.reach(plan, place)  # in better words than a removal's
+        left.remove(record.folder)
     wanted = preflight.check(plan, place, watcher.note)
     asked = wanted.pool  # it may have no other version, or security
     name = plan.directory or new_name()

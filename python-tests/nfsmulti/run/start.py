@@ -65,8 +65,11 @@ class NothingToRunError(HarnessError):
     """A scenario has no cells that can be run, or none that are left."""
 
 
-def begun(results: Path, request: Request, name: str) -> Record:
-    """Plan a run of the scenario `name`, below `results`. Raises HarnessError."""
+def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
+    """Plan a run of the scenario `name`, and write nothing; gives its summary's place, too.
+
+    Raises HarnessError.
+    """
     scenario = _scenario(request, name)
     scale = Scale(request.quick, _cell_seconds(), request.choice)
     specs, left_out = _specs(scenario, request, scale)
@@ -103,8 +106,12 @@ def begun(results: Path, request: Request, name: str) -> Record:
     setting = dataclasses.asdict(plan.setting) if plan.setting else {}
     chosen = {"factors": factors, "setting": setting, "server_command": plan.server_command}
     chosen |= {"amounts": request.amounts.given, "slo": request.choice.slo}
-    place = _place(scenario, plan) | {name: value for name, value in chosen.items() if value}
-    record = Record.begin(run_folder(results / name, request.label), plan, place)
+    return plan, _place(scenario, plan) | {name: one for name, one in chosen.items() if one}
+
+
+def begin(results: Path, plan: Plan, place: dict[str, Any]) -> Record:
+    """Begin a run that was planned, below `results`."""
+    record = Record.begin(run_folder(results / plan.scenario, plan.label), plan, place)
     write_machine(record.folder)
     return record
 
