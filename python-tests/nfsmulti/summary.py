@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -162,6 +164,35 @@ class Cell:
     times: int = 1
     settled: bool | None = None
     arrivals: Arrivals | None = None
+
+    @property
+    def connections(self) -> int | None:
+        """All of its connections to the server: jobs x the paths of each x nconnect (options.md).
+
+        Kernel mounts have theirs for all jobs together: mounts x nconnect (nfs(5)). None where that
+        is not known: of other hosts' jobs, and of mounts that the run did not make itself.
+        """
+        if any(job.host for job in self.jobs):
+            return None
+        given = dict(
+            re.findall(r"--(nconnect|numjobs|spread|failover|directory|pool)=(\S+)", self.command)
+        )
+        at: dict[str, Factor] = {**given, **self.factors}
+        paths, each = max(len(self.paths), 1), str(at.get("nconnect", ""))
+        if self._mounted(at):
+            each = each or str(at.get("connections", ""))
+            own = each.isdecimal() and at.get("transport") != "directory"
+            return paths * int(each) if own else None
+        jobs = max(1, len(self.jobs), *(int(at.get(name, 1)) for name in ("jobs", "numjobs")))
+        one = at.get("spread", "job") == "job" and str(at.get("failover", 0)) == "0"
+        return jobs * (1 if one else paths) * int(each or 1)
+
+    def _mounted(self, at: Mapping[str, Factor]) -> bool:
+        """Tell whether the client is the kernel's, by levels of factors and options."""
+        kinds = [str(at.get(name, "")) for name in ("client", "transport", "connections")]
+        named = any(re.search("mount|directory|^file", kind) for kind in kinds)
+        below = any(path.startswith("/") for path in self.paths)
+        return named or below or ("directory" in at and "pool" not in at)
 
     @property
     def ops(self) -> int:

@@ -97,10 +97,11 @@ class Maker:
                 for number in range(jobs)
             ]  # fmt: skip
             name = "-".join(str(value) for value in factors.values())
+            over = " --spread=roundrobin" if "nconnect" in factors else ""
             self.cells.append(
                 Cell(
                     f"{name}-{repeat}", dict(factors), repeat, "done", f"cells/{name}-{repeat}",
-                    f"fio --name=t --output={name}", seconds=4.0,
+                    f"fio --name=t --output={name}{over}", seconds=4.0,
                     read=sides.get("read"), write=sides.get("write"),
                     cpu_s=self.noisy(cpu_us) * ops / 1e6,
                     machine_cpu_s=self.noisy(2.5 * cpu_us) * ops / 1e6, processors=processors,

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
+import math
 import os
 import re
 import shlex
@@ -15,6 +18,7 @@ import made_runs
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal
 from made_runs import Maker, connections_factors, report_of
+from rich.console import Console
 from run_helpers import QUIET, begun
 
 from nfsmulti import machine, paths
@@ -23,12 +27,15 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.machine import fail
 from nfsmulti.pool import CellMounts, mount_ports, mount_source
 from nfsmulti.processes import find, run
-from nfsmulti.report import scaling
+from nfsmulti.report import cells as cells_of
+from nfsmulti.report import overtime, rows, scaling
 from nfsmulti.report.curves import Curve
 from nfsmulti.report.scaling import End, knee, verdict
-from nfsmulti.run import command, start
+from nfsmulti.run import command, record, start
 from nfsmulti.run.cell import command as command_of
+from nfsmulti.run.live import Live
 from nfsmulti.run.place import OnPool, asked
+from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import Choice, OwnPool, Scale, mount_options
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Summary
@@ -154,8 +161,78 @@ def test_a_dip_does_not_rule_out_fewer_connections() -> None:
 def test_connections_are_those_of_all_jobs_and_paths() -> None:
     curve = _curve({1: 1e9, 2: 1e9}, jobs=4)
     assert curve.words(2) == "8 connections"
-    mount = dataclasses.replace(curve, levels={**curve.levels, "transport": "tcp-mount"})
-    assert mount.words(2) == "2 connections"
+    for mounts, count in (((), 2), (("/m/1", "/m/2"), 4)):
+        mounted = [
+            dataclasses.replace(
+                cell, factors={**cell.factors, "transport": "tcp-mount"},
+                paths=dict.fromkeys(mounts, 0.5),
+            )
+            for cell in curve.cells[2]
+        ]  # fmt: skip
+        assert Curve(curve.levels, {2: mounted}).words(2) == f"{count} connections"
+
+
+_COUNTED = re.compile(r"\b(\d+)(?: capped)? connections?\b")
+
+
+@pytest.mark.parametrize("paths", [1, 4])
+@pytest.mark.parametrize("name", ["connections", "metadata", "latency", "security"])
+def test_a_cell_has_one_number_of_connections_everywhere(
+    tmp_path: Path, name: str, paths: int
+) -> None:
+    """All connections of its jobs together, wherever a number is called that."""
+    parts = {f"10.77.0.{path}": 1 / paths for path in range(1, paths + 1)}
+    run = made_runs.RUNS[name]()
+    cells = [
+        dataclasses.replace(
+            cell,
+            # A job of security has one path, as spread=job has it; the others spread theirs.
+            paths=parts if name != "security" else dict.fromkeys([*parts][: len(cell.jobs)], 1.0),
+            over_time=[1e6, 1e6, 1e6],
+        )
+        for cell in run.cells
+    ]
+    run = dataclasses.replace(run, cells=cells)
+    made = {
+        cell.id: int(cell.factors.get("connections", 0))
+        or paths * int(cell.factors["nconnect"]) * int(cell.factors["jobs"])
+        for cell in run.done
+    }
+    every = set(map(str, made.values()))
+    assert len(every) > 1
+
+    folder = made_runs.saved(run, tmp_path / name / "20261120T170000Z")
+    rows.write(run, folder)
+    with (folder / rows.FILE).open() as file:
+        told = {row["id"]: row["connections"] for row in csv.DictReader(file)}
+    assert {id_: told[id_] for id_ in made} == {id_: str(count) for id_, count in made.items()}
+
+    for cell in run.done:
+        assert record.said(cell).startswith(f"{made[cell.id]} connection")
+    chosen = Choice(nconnect=(1, 4), jobs=(1, 4))
+    for spec in SCENARIOS[name].own_cells(Scale(True, choice=chosen), OwnPool(paths, 0))[0]:
+        levels = {key: int(spec.factors.get(key, 1)) for key in ("connections", "nconnect", "jobs")}
+        planned = math.prod(levels.values()) * (paths if name != "security" else 1)
+        one = cells_of.words({"connections": planned})
+        assert record.planned_connections(PlannedCell("a", 1, 1, spec)) == one
+        meter = record.Meter(Console(file=io.StringIO()), [], 1, set())
+        meter.begin(PlannedCell("a", 1, 1, spec))
+        meter.tick(1.0, Live({}, {}))
+        assert meter.tasks[0].fields["beside"].startswith(f"{one} ")
+
+    texts = [report_of(run)]
+    slower = dataclasses.replace(run, cells=[made_runs.faster(cell, 0.9) for cell in run.cells])
+    other = made_runs.saved(slower, tmp_path / name / "20261121T170000Z")
+    for written in ("text", "markdown", "junit"):
+        done = call_harness("compare", str(folder), str(other), "--format", written)
+        texts.append(done.stdout)
+    texts.append((other / "compare.html").read_text())
+    texts.append(call_harness("history", name, "--results", str(tmp_path)).stdout)
+    plots = overtime.section(run, {}).plots
+    labels = [text.get_text() for plot in plots for text in plot.figure.legends[0].get_texts()]
+    assert any(_COUNTED.search(label) for label in labels)
+    for text in [*texts, *labels]:
+        assert set(_COUNTED.findall(text)) <= every, text
 
 
 # --- the report ---
@@ -183,7 +260,7 @@ def test_other_transports_and_failed_counts_are_told() -> None:
             made.add(factors, read=rate * count / 4, block=65536, cpu_us=cost, paths=parts)
     urls = "nfs://10.0.0.1/vol%201?port=9,nfs://10.0.0.2/vol%201"
     words = (
-        f"env A=b fio --ioengine=external:/e.so '--pool={urls}' --nconnect=4 --output=o --name=t"
+        f"env A=b fio --ioengine=external:/e.so '--pool={urls}' --nconnect=4 --spread=roundrobin"
     )
     made.cells = [dataclasses.replace(cell, command=words) for cell in made.cells]
     made.unrun(connections_factors(16), "failed", "cannot connect: too many")
@@ -191,7 +268,7 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     text = report_of(dataclasses.replace(made.summary(), place=place))
     assert re.search(r"\d MB/s with 8 connections, .* times that of 2 connections: still", text)
     assert re.search(r"\| rdma \| 8 \| 9\d\d ± ", text)
-    assert re.search(r"\| tcp-mount \| 4 \| 4\d\d ± ", text)
+    assert re.search(r"\| tcp-mount \| 8 \| 4\d\d ± ", text)
     assert text.count("⚠") == 1
     assert "⚠ 1 of 31 cells failed and are missing: all with nconnect 16." in text
     assert "cannot connect: too many" in text
@@ -199,7 +276,7 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     assert (
         "mount -t nfs -o vers=3,proto=tcp,nconnect=4,port=9 '10.0.0.1:/vol 1' /mnt/1"
         " mount -t nfs -o vers=3,proto=tcp,nconnect=4 '10.0.0.2:/vol 1' /mnt/2 [connections]"
-        f" ioengine=external:/e.so pool={urls} nconnect=4 ```"
+        f" ioengine=external:/e.so pool={urls} nconnect=4 spread=roundrobin ```"
     ) in text
 
 
@@ -226,7 +303,7 @@ def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> N
     ]
     place = {"kind": "pool", "pool": "nas", "limits": {}, "hosts": ["a", "b"]}
     text = report_of(dataclasses.replace(made.summary(), place=place))
-    assert "MB/s with 1 connection per job and path; more gain nothing" in text
+    assert "MB/s with nconnect 1; more gain nothing" in text
     assert "The job for fio is `cells/" in text
     lines = "mount -t nfs -o vers=3,proto=tcp,nconnect=1 SERVER:/EXPORT /mnt"
     assert f"host1.fio`. ``` {lines} ```" in text

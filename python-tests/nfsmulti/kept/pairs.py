@@ -48,7 +48,7 @@ def lost(a: Summary, b: Summary) -> list[str]:
         _groups([cell for cell in one.cells if cell.status == "failed"]) for one in (a, b)
     )
     return [
-        f"{named(found[0])}: {len(found)} of its {len(of_b[name])} repeats failed in B"
+        f"{named(done[name][0])}: {len(found)} of its {len(of_b[name])} repeats failed in B"
         for name, found in now.items()
         if name in done and len(found) > len(before.get(name, []))
     ]
@@ -147,7 +147,6 @@ def _naming(a: Summary, b: Summary) -> Callable[[Cell], str]:
     varied = cells.varying([*a.cells, *b.cells])
 
     def named(cell: Cell) -> str:
-        levels = {name: cell.factors[name] for name in varied if name in cell.factors}
-        return cells.words(levels) or "the only cell"
+        return cells.words(cells.told(cell, varied)) or "the only cell"
 
     return named

@@ -41,25 +41,39 @@ def text(factors: Mapping[str, Factor]) -> str:
     return ", ".join(f"{name} {value}" for name, value in factors.items())
 
 
-_COUNTED = {"jobs": "job", "nconnect": "connection", "streams": "stream", "paths": "path"}
+def told(cell: Cell, names: Iterable[str]) -> dict[str, Factor]:
+    """Return a cell's levels of these factors; instead of nconnect all connections, where known."""
+    found: dict[str, Factor] = {}
+    for name in (name for name in names if name in cell.factors):
+        level = cell.factors[name]
+        counts = cell.connections is not None and name in ("nconnect", "connections")
+        if counts and not isinstance(level, str):
+            level, kept = cell.connections or level, level
+            if "connections" in found:  # both are factors: only both tell one cell from another
+                found["nconnect"] = kept
+            name = "connections"
+        found[name] = level
+    return found
+
+
+_COUNTED = {"jobs": "job", "connections": "connection", "streams": "stream", "paths": "path"}
 # Of a factor with such levels its name says what they mean.
 _SWITCH = {"on", "off", "yes", "no", "none", "True", "False"}
 
 
 def words(factors: Mapping[str, Factor], names: Mapping[str, str] | None = None) -> str:
     """Return factors as a page does: "capped, 1 job, 4 connections"; `names` has levels' own."""
-    told, each = [], " each" if int(factors.get("jobs", 1)) > 1 else ""
+    found = []
     for name, level in factors.items():
         at = (names or {}).get(str(level), str(level))
-        if name in _COUNTED:
-            of_each = each if name == "nconnect" else ""
-            told.append(f"{at} {_COUNTED[name]}{'' if at == '1' else 's'}{of_each}")
+        if name in _COUNTED and at.isdecimal():
+            found.append(f"{at} {_COUNTED[name]}{'' if at == '1' else 's'}")
         elif name == "version":
-            told.append(f"NFSv{at}")
+            found.append(f"NFSv{at}")
         else:
             is_word = re.search("[A-Za-z]", at) and at not in _SWITCH
-            told.append(at if is_word else f"{name} {at}")
-    return ", ".join(told)
+            found.append(at if is_word else f"{name} {at}")
+    return ", ".join(found)
 
 
 def by_name(

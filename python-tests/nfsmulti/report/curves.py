@@ -84,30 +84,21 @@ class Curve:
         return cells.ratio(self.at(more), self.at(fewer), self.axis.measure)
 
     def connections(self, count: int) -> int | None:
-        """Return how many connections there are: of the kernel for all jobs, or of each job.
-
-        None where other hosts ran the jobs: which paths they used is not known.
-        """
-        if any(job.host for cell in self.cells[count] for job in cell.jobs):
-            return None
-        if str(self.levels.get("transport")).endswith("-mount"):
-            return count
-        paths = max((len(cell.paths) for cell in self.cells[count]), default=1)
-        return count * int(self.levels.get("jobs", 1)) * max(paths, 1)
+        """Return how many connections there are at a count; None where that is not known."""
+        found = [cell.connections for cell in self.cells[count]]
+        return None if None in found else max(filter(None, found), default=None)
 
     def total(self, count: int) -> int:
         """Return where a count stands in a plot: all connections, where these are known."""
-        every = self.connections(count) if self.axis.name == "nconnect" else None
+        every = self.connections(count) if self.axis.label == "connections" else None
         return every or count
 
     def words(self, count: int) -> str:
         """Name a count by all connections that it makes: "8 connections", "depth 32"."""
-        if self.axis.name != "nconnect":
-            return f"{self.axis.name} {count}"
-        every = self.connections(count)
-        capped = "capped " if self.levels.get("limits") == "capped" else ""
+        every = self.connections(count) if self.axis.label == "connections" else None
         if every is None:
-            return f"{count} {capped}connection{'' if count == 1 else 's'} per job and path"
+            return f"{self.axis.name} {count}"
+        capped = "capped " if self.levels.get("limits") == "capped" else ""
         return f"{every} {capped}connection{'' if every == 1 else 's'}"
 
 

@@ -33,6 +33,8 @@ def _table(done: Sequence[Cell]) -> Table:
     factors = cells.varying(done)
     words = [name for name in factors if not _counts(done, name)]
     counts = [name for name in factors if name not in words]
+    if all(cell.connections for cell in done):
+        counts = [*dict.fromkeys(name for cell in done for name in cells.told(cell, counts))]
     headings = [*words, _WAY, *counts, *_FIGURES, _SHARES]
     rows = [
         [*_levels(found[0], words), way, *_levels(found[0], counts), *_figures(found, way)]
@@ -56,7 +58,8 @@ def _table(done: Sequence[Cell]) -> Table:
 
 
 def _levels(cell: Cell, factors: Sequence[str]) -> list[str]:
-    return [str(cell.factors.get(name, MISSING)) for name in factors]
+    told = {**cell.factors, **cells.told(cell, cell.factors)}
+    return [str(told.get(name, MISSING)) for name in factors]
 
 
 def _counts(done: Sequence[Cell], factor: str) -> bool:

@@ -80,6 +80,11 @@ class Curve:
         return str(self.levels.get("workload", ""))
 
     @property
+    def first(self) -> Cell:
+        """One of its cells, which names it."""
+        return next(iter(self.cells.values()))[0]
+
+    @property
     def loads(self) -> list[int]:
         """Each load that was offered, by size."""
         return sorted(load for load in self.cells if load)
@@ -155,7 +160,7 @@ def curves(summary: Summary) -> list[Curve]:
         found.setdefault(levels, {}).setdefault(0 if load == PEAK else int(load), []).append(cell)
     every = sorted(found, key=_order)
     slo = Slo.parse(summary.place["slo"]) if summary.place.get("slo") else _KNEE
-    names = named([dict(levels) for levels in every])
+    names = named([next(iter(found[levels].values()))[0] for levels in every])
     return [Curve(dict(one), found[one], slo, name) for one, name in zip(every, names, strict=True)]
 
 
@@ -163,11 +168,11 @@ def _order(levels: tuple[tuple[str, Factor], ...]) -> tuple[str, list[tuple[bool
     return str(dict(levels).get("workload")), [(isinstance(at, str), at) for _, at in levels]
 
 
-def named(every: Sequence[Mapping[str, Factor]]) -> list[str]:
-    """Name configurations by the levels in which they differ; "" for one alone."""
-    varied = [name for name in every[0] if len({one[name] for one in every}) > 1] if every else []
+def named(every: Sequence[Cell]) -> list[str]:
+    """Name configurations, a cell of each, by what they differ in; "" for one alone."""
+    varied = [name for name in cells.varying(every) if name != FACTOR]
     varied.sort(key=lambda name: name != "workload")
-    return [cells.words({name: one[name] for name in varied}, _TRANSPORTS) for one in every]
+    return [cells.words(cells.told(one, varied), _TRANSPORTS) for one in every]
 
 
 def achieved(cell: Cell) -> float | None:

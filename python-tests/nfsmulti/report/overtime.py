@@ -40,8 +40,8 @@ def _chosen(summary: Summary, names: Mapping[str, str]) -> list[tuple[str, Cell]
     varied = cells.varying(done)
 
     def label(cell: Cell) -> str:
-        levels = {name: cell.factors[name] for name in varied if name in cell.factors}
-        return served(cells.words(levels, names), summary.setting) or "all jobs"
+        told = cells.words(cells.told(cell, varied), names)
+        return served(told, summary.setting) or "all jobs"
 
     groups = cells.by_name(done, label)
     shown = [(name, max(found, key=_troubles)) for name, found in groups.items()]

@@ -89,7 +89,7 @@ def _headline(group: Sequence[Curve]) -> str:
     us = f"p{slo.percent:g} is {_ms(found.us)} ms"
     if not found.met:
         return f"{slo.text} is not met at any load: {us} at {found.load} %."
-    names = loads.named([one.levels for one in group])
+    names = loads.named([one.first for one in group])
     good = [(one, name) for one, name in zip(group, names, strict=True) if one.good]
     worst, name = min(good, key=lambda pair: pair[0].good)
     own = next(name for one, name in good if one is best)
@@ -234,7 +234,7 @@ def _span(span: str, figure: str, cell: Cell) -> float | None:
 
 def _curve_plot(group: Sequence[Curve]) -> Plot:
     """Draw a workload's curves: several percentiles of one, of several the one that counts."""
-    slo, names = group[0].slo, loads.named([one.levels for one in group])
+    slo, names = group[0].slo, loads.named([one.first for one in group])
     lines = [
         (f"p{slo.percent:g}, {name}", curve, slo.percent)
         for name, curve in zip(names, group, strict=True)

@@ -14,7 +14,7 @@ FILE = "cells.csv"
 # Units stand in the names, as in summary.json; docs/reports.md says what each is.
 OF_CELL = (
     "id", "repeat", "order", "status", "why", "times", "settled", "seconds", "cpu_s",
-    "machine_cpu_s", "processors", "others_busy",
+    "machine_cpu_s", "processors", "others_busy", "connections",
 )  # fmt: skip
 OF_DIRECTION = [one.name for one in dataclasses.fields(Figures) if one.type != "dict[str, int]"]
 OF_ARRIVALS = ("offered", "achieved", "sustained", "due", "dropped")

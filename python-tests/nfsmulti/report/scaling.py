@@ -134,7 +134,7 @@ def verdict(curve: Curve) -> str:
         return f"{reached}, {words}: still rising{full and f'; {why}'}."
     gain = curve.gain(found.at, found.since)
     if gain is None or not gain.spans_one:
-        return f"{reached}; {found.since} to {curve.words(found.at)} may be enough."
+        return f"{reached}; {curve.total(found.since)} to {curve.words(found.at)} may be enough."
     rates = [curve.mean(count) / curve.axis.scale for count in (found.since, found.at)]
     spread = " to ".join(map(texts.number, sorted(rates)))
     return (

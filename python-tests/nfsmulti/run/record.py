@@ -23,10 +23,10 @@ from nfsmulti.lab import Fit, Limits, guest
 from nfsmulti.machine import processor, versions
 from nfsmulti.paths import shown, write_json
 from nfsmulti.processes import claimed, run
-from nfsmulti.report import conditions
+from nfsmulti.report import cells, conditions
 from nfsmulti.run.live import Live
 from nfsmulti.run.place import Target
-from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell, warm_ups
+from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell, jobfile_jobs, warm_ups
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Bar
 
@@ -334,12 +334,14 @@ class Meter(Bar, Watcher):
         self._total, self._guests = total, guests
         self._bandwidths: deque[float] = deque(maxlen=_SPARKS)
         self._seconds, self._done, self._place = 0.0, 0.0, f"{total}"
+        self._connections = ""
 
     def begin(self, cell: PlannedCell) -> None:
         """Show which cell runs."""
         self._seconds = _seconds_of(cell, self._guests)
         self._place = f"{cell.order}/{self._total}"
         self._bandwidths.clear()
+        self._connections = planned_connections(cell)
         self.show(f"{self._place} {cell.id}")
 
     def tick(self, seconds: float, now: Live | None) -> None:
@@ -348,7 +350,7 @@ class Meter(Bar, Watcher):
             self._bandwidths.append(now.rates().bytes_per_s)
         self.show(
             done=self._done + min(seconds, self._seconds),
-            beside=now.text(self._bandwidths) if now else "",
+            beside=f"{self._connections} {now.text(self._bandwidths)}".strip() if now else "",
         )
 
     def end(self, cell: Cell) -> None:
@@ -368,11 +370,31 @@ class Meter(Bar, Watcher):
         self.console.print(f"  {line}", markup=False)
 
 
+def planned_connections(cell: PlannedCell) -> str:
+    """Say how many connections a cell will make: see connections_of()."""
+    spec = cell.spec
+    jobs = jobfile_jobs(spec.jobfile, spec.jobs).values()
+    options = {**next(iter(jobs)), **spec.options}
+    numbers = [int(options.get("numjobs") or own.get("numjobs") or 1) for own in jobs]
+    command = [f"--{name}={level}" for name, level in {**options, "numjobs": sum(numbers)}.items()]
+    below = "/" if spec.client in ("mount", "mounts") else ""
+    paths = {f"{below}{number}": 0.0 for number in range(spec.paths)}
+    found = dataclasses.replace(waiting_cell(cell), command=" ".join(command), paths=paths)
+    return connections_of(found)
+
+
+def connections_of(cell: Cell) -> str:
+    """Say how many connections a cell has, of a run that varies them; "" where that is unknown."""
+    varied = {"nconnect", "connections"} & cell.factors.keys()
+    return cells.words({"connections": cell.connections}) if varied and cell.connections else ""
+
+
 def said(cell: Cell) -> str:
     """Say in a few words what became of a cell."""
     if cell.status in ("failed", "skipped"):
         return f"{cell.status.upper()}: {cell.why}"
-    sides = [
+    sides = [connections_of(cell)] if connections_of(cell) else []
+    sides += [
         f"{name} {side.bytes_per_s / 1e6:.1f} MB/s, {side.iops:,.0f} IOPS"
         if "operation" not in cell.factors
         else f"{side.iops:,.0f} operations/s"  # of metadata: they move no data

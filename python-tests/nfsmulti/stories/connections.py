@@ -210,7 +210,7 @@ def _answer(drawn: list[Curve]) -> Answer:
                 connections = curve.connections(count)
                 p99 = cells.percentile_of(those, 99)
                 found.append([
-                    _name(curve, drawn), str(connections or f"{count} each"),
+                    _name(curve, drawn), str(connections or f"nconnect {count}"),
                     texts.measured(cells.sample(those, measure)),
                     "1" if count == lowest else texts.times(curve.gain(count, lowest)),
                     texts.number(p99 and p99 / 1000), texts.mean(cells.sample(those, cost)),

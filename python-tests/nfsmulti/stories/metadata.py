@@ -419,7 +419,7 @@ def _depth_table(drawn: Sequence[Curve]) -> Table:
         rows.append(row)
     headings = ["op/s", *(f"{depth} in flight" for depth in depths)]
     if wide:
-        last, first = (max(c.counts[at] for c in wide.values()) for at in (-1, 0))
+        last, first = (max(c.total(c.counts[at]) for c in wide.values()) for at in (-1, 0))
         headings.append(f"{last} connections, times {first}")
     return Table(headings, rows[:MOST_ROWS])
 
@@ -470,7 +470,7 @@ def _plots(drawn: list[Curve]) -> list[Plot]:
                 title = f"{what}, NFSv{version}"
                 file = what.partition(",")[0].lower().replace(" ", "-")
                 name = f"{file}-{axis}-v{version.replace('.', '')}"
-                caption = f"{title}, against {axis}; {charts.REPEATS}."
+                caption = f"{title}, against {named[0][1].axis.label}; {charts.REPEATS}."
                 plots.append(Plot(name, caption, curves.draw(named, title, unit, measure)))
     return plots
 

@@ -95,8 +95,8 @@ _Kinds = dict[str, Curve]
 def _names(kinds: _Kinds) -> dict[str, str]:
     """Name each kind, with how many connections several are where a command tells."""
     for cell in itertools.chain(*kinds["pool"].cells.values()):
-        if each := cells.given(cell).get("nconnect"):
-            return {**_KINDS, "pool": f"{int(each[0]) * max(1, len(cell.paths))} connections"}
+        if (every := cell.connections) and every > 1:
+            return {**_KINDS, "pool": f"{every} connections"}
     return _KINDS
 
 

@@ -175,6 +175,10 @@ class _Workload:
         """The most."""
         return max(cells.counts(self.found, "connections"))
 
+    def connections(self, at: int) -> str:
+        """Return how many connections there are at a level of that factor, in words."""
+        return self.curve(*self.clients[0]).words(at)
+
     @property
     def axis(self) -> Axis:
         """Small blocks are counted."""
@@ -291,7 +295,7 @@ def _answer(told: _Workload, *, lost: bool) -> Answer:
             own or texts.marked(dearer), own or rates[2],
         ])  # fmt: skip
     headings = ["", unit, times, "client CPU, µs/op", f"CPU, {times}"]
-    headings += [f"{unit} with {told.most} connections, {times}"]
+    headings += [f"{unit} with {told.connections(told.most)}, {times}"]
     kept = 6 if told.most > told.least else 5
     table = Table(headings[:kept], [row[:kept] for row in rows[:MOST_ROWS]])
     caveats = ["Flavors that the server does not offer are listed below."] if lost else []
@@ -325,7 +329,7 @@ def _headline(told: _Workload) -> str:
     reached = told.ratio(dearest, _ENGINE, told.most, told.axis.measure)
     if told.most > told.least and reached and told.tells_rate(dearest):
         part = f"{100 * reached.value:.0f} % of {base}"
-        words += f"; with {told.most} connections {dearest} reaches {part}"
+        words += f"; with {told.connections(told.most)} {dearest} reaches {part}"
     return f"{words}."
 
 
@@ -359,8 +363,8 @@ def _table(told: _Workload) -> Table:
     headings += ["client CPU, µs/op", f"client, {times}", "client, s/GiB", "of it crypto, µs/op"]
     headings += ["server CPU, µs/op", f"server, {times}", "server, s/GiB"]
     kept = len(headings) if any(map(_server_us, told.found)) else len(headings) - 3
-    connections = f"{at} connection{'' if at == 1 else 's'}"
-    return Table(headings[:kept], [row[:kept] for row in rows], f"{told.name}, {connections}")
+    title = f"{told.name}, {told.connections(at)}"
+    return Table(headings[:kept], [row[:kept] for row in rows], title)
 
 
 def _tls(summary: Summary) -> list[str]:
