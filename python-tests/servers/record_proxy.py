@@ -40,8 +40,12 @@ class Connection:
 
     def send(self, to: socket.socket, data: bytes) -> None:
         """Send one record, whole."""
+        self.send_stream(to, marked(data))
+
+    def send_stream(self, to: socket.socket, data: bytes) -> None:
+        """Send bytes that bring their own record marks, right or wrong."""
         with self._sending[to]:
-            to.sendall(marked(data))
+            to.sendall(data)
 
     def cut(self) -> None:
         """End it at both sides."""
