@@ -208,7 +208,9 @@ def test_a_cell_has_one_number_of_connections_everywhere(
     assert {id_: told[id_] for id_ in made} == {id_: str(count) for id_, count in made.items()}
 
     for cell in run.done:
-        assert record.said(cell).startswith(f"{made[cell.id]} connection")
+        out = io.StringIO()
+        record.Meter(Console(file=out, width=200), [], 1, set()).end(cell)
+        assert f"{cell.id}, {made[cell.id]} connection" in out.getvalue()
     chosen = Choice(nconnect=(1, 4), jobs=(1, 4))
     for spec in SCENARIOS[name].own_cells(Scale(True, choice=chosen), OwnPool(paths, 0))[0]:
         levels = {key: int(spec.factors.get(key, 1)) for key in ("connections", "nconnect", "jobs")}

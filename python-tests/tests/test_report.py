@@ -495,7 +495,9 @@ def test_sio_explains_a_dip_beside_its_plot(processors: int, why: str) -> None:
 def test_oltp_is_relative_to_one_connection() -> None:
     made = made_runs.oltp()
     cells = [
-        dataclasses.replace(cell, command="fio --nconnect=4", paths={"a": 0.5, "b": 0.5})
+        dataclasses.replace(
+            cell, command="fio --nconnect=4 --spread=roundrobin", paths={"a": 0.5, "b": 0.5}
+        )
         for cell in made.cells
     ]
     text = report_of(dataclasses.replace(made, cells=cells))

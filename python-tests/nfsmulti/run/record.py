@@ -357,7 +357,8 @@ class Meter(Bar, Watcher):
         """Print what the cell has found, which of a warm-up does not count."""
         self.over()
         if cell.repeat:
-            self.console.print(f"{self._place:>7} {cell.id}: {said(cell)}", markup=False)
+            name = ", ".join(filter(None, (cell.id, connections_of(cell))))
+            self.console.print(f"{self._place:>7} {name}: {said(cell)}", markup=False)
 
     def over(self) -> None:
         """Move to where the cell should end, without a line for it."""
@@ -393,8 +394,7 @@ def said(cell: Cell) -> str:
     """Say in a few words what became of a cell."""
     if cell.status in ("failed", "skipped"):
         return f"{cell.status.upper()}: {cell.why}"
-    sides = [connections_of(cell)] if connections_of(cell) else []
-    sides += [
+    sides = [
         f"{name} {side.bytes_per_s / 1e6:.1f} MB/s, {side.iops:,.0f} IOPS"
         if "operation" not in cell.factors
         else f"{side.iops:,.0f} operations/s"  # of metadata: they move no data
