@@ -44,6 +44,11 @@ class Sample:
         return statistics.fmean(self.values)
 
     @property
+    def median(self) -> float:
+        """The value in the middle; of an even number the lower of the two."""
+        return statistics.median_low(self.values)
+
+    @property
     def cv_percent(self) -> float | None:
         """The coefficient of variation, s / mean; None for one value alone, or where all are 0."""
         if self.n < 2 or not self.mean:

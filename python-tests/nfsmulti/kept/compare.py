@@ -125,8 +125,8 @@ def at_loads(a: Summary, b: Summary, limit: float, *, tested: bool = True) -> li
     """Return what two runs of latency are compared by, the loads within the limit last."""
     plain = [
         Row(
-            name, Figure.LOAD if unit == "IOPS" else Figure.RESPONSE, unit, of_a.mean, of_b.mean,
-            Ratio.unpaired(of_b, of_a),
+            name, Figure.LOAD if unit == "IOPS" else Figure.RESPONSE, unit,
+            of_a.median, of_b.median, Ratio.unpaired(of_b, of_a),
         )
         for name, unit, of_a, of_b in loads.compared(a, b)
     ]  # fmt: skip

@@ -30,8 +30,8 @@ MOST_ROWS, MOST_CAVEATS = 10, 3
 # Columns of a heading, and of a row's name, where a table is wider than the terminal.
 _NARROW, _NAME = 11, 20
 _BETWEEN = 3  # columns
-_ENDS = r" \(([\d.,]+ to [\d.,]+)\)$"  # of an interval
-_INTERVAL = r"\s(± [\d.,]+|\(?[\d.,]+ to [\d.,]+\)?)$"
+_ENDS = r" \(((?:repeats )?[\d.,]+ to [\d.,]+)\)$"  # of an interval
+_INTERVAL = r"(?<!^repeats)\s(± [\d.,]+|\(?(repeats )?[\d.,]+ to [\d.,]+\)?)$"
 
 
 @dataclass(frozen=True)

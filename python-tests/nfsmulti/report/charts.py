@@ -106,20 +106,27 @@ def style(number: int) -> dict[str, Any]:
     }
 
 
-def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Sample]]) -> None:
-    """Draw a line through means, each repeat a dot, with 95 % intervals from three repeats on."""
+def line(
+    axes: Axes,
+    number: int,
+    label: str,
+    points: Sequence[tuple[float, Sample]],
+    *,
+    medians: bool = False,
+) -> None:
+    """Draw a line through means, each repeat a dot, with 95 % intervals from three repeats on.
+
+    A line through `medians` has no intervals.
+    """
     look = style(number)
     every = max(1, len(points) // _MOST_MARKS)
-    axes.errorbar(
-        [x for x, _ in points],
-        [one.mean for _, one in points],
-        label=label,
-        markevery=every,
-        **look,
-    )
-    for x, one in points:
-        hover(axes, x, one.mean, f"{label}: {texts.measured(one)}")
-    _repeats(axes, points, look["color"])
+    middles = [one.median if medians else one.mean for _, one in points]
+    axes.errorbar([x for x, _ in points], middles, label=label, markevery=every, **look)
+    for (x, one), middle in zip(points, middles, strict=True):
+        hover(
+            axes, x, middle, f"{label}: {texts.number(middle) if medians else texts.measured(one)}"
+        )
+    _repeats(axes, points, look["color"], intervals=not medians)
 
 
 def hover(axes: Axes, x: float, y: float, words: str) -> None:
@@ -168,17 +175,19 @@ def _write_numbers(axes: Axes, points: Mapping[int, tuple[float, float]], side: 
         )  # fmt: skip
 
 
-def _repeats(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) -> None:
+def _repeats(
+    axes: Axes, points: Sequence[tuple[float, Sample]], colour: str, *, intervals: bool = True
+) -> None:
     """Draw each of several repeats as a dot, and 95 % intervals, where there are any, from 0 on."""
     dots = [(x, value) for x, one in points if one.n > 1 for value in one.values]
     axes.plot(
         [x for x, _ in dots], [y for _, y in dots], ".", color=colour, alpha=0.6, markersize=5
     )
     found = [(x, one.mean, one.interval) for x, one in points if one.interval]
-    if found:  # what has none has no caps either
-        xs, means, intervals = zip(*found, strict=True)
-        lows = [mean - max(low, 0) for mean, (low, _) in zip(means, intervals, strict=True)]
-        highs = [high - mean for mean, (_, high) in zip(means, intervals, strict=True)]
+    if found and intervals:  # what has none has no caps either
+        xs, means, ends = zip(*found, strict=True)
+        lows = [mean - max(low, 0) for mean, (low, _) in zip(means, ends, strict=True)]
+        highs = [high - mean for mean, (_, high) in zip(means, ends, strict=True)]
         axes.errorbar(xs, means, yerr=[lows, highs], fmt="none", ecolor=colour, capsize=3)
 
 

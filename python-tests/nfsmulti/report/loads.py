@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-import statistics
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,11 +26,14 @@ RULES = (
     "A load is sustained where 99 % of the I/O that was due had completed when the time was over,"
     " in most of its repeats. Of others the rate that was reached is drawn, and no percentile.",
     "The load within a limit is where the response first crosses it, in each repeat, on the line"
-    " between two measured loads (its logarithm against load); the interval is over the repeats."
-    " Configurations are compared at the lower of their two loads; below the lowest that was"
-    " offered the response is taken to be as long as there.",
+    " between two measured loads (its logarithm against load). The figure is the median of the"
+    " repeats (of an even number the lower one in the middle), as is each percentile in a table;"
+    " where repeats differ more than threefold there is none. Configurations are compared at the"
+    " lower of their two loads; below the lowest that was offered the response is taken to be as"
+    " long as there.",
     "The knee is the load with the highest power: the rate divided by its p99 (Kleinrock 1979).",
 )
+_APART = 3.0  # times: repeats that differ more have no figure together
 _KNEE = Slo(99, math.inf)  # of a run without a limit
 
 _TRANSPORTS = {
@@ -48,17 +50,21 @@ _Point = tuple[float, float]  # I/Os per second that were reached, and a percent
 class Limit:
     """The load up to which a curve is good: by a limit, or its knee.
 
-    `rate` is in I/Os per second, `share` its part of the peak; both by repeat. `met` is false where
-    the lowest load already takes too long, and `last` true where the highest that was sustained
-    does not; `load` is the highest that was offered within it, `us` the percentile there.
+    `rate` is in I/Os per second, by repeat. `met` is false where the lowest load already takes too
+    long, and `last` true where the highest that was sustained does not; `load` is the highest that
+    was offered within it, `us` the percentile there. All are medians of the repeats.
     """
 
     rate: Sample
-    share: Sample
     met: bool
     last: bool
     load: int
     us: float
+
+    @property
+    def told(self) -> bool:
+        """Whether there is a figure: the repeats differ threefold at most."""
+        return max(self.rate.values) <= _APART * min(self.rate.values)
 
 
 @dataclass(frozen=True)
@@ -136,8 +142,8 @@ class Curve:
 
     @property
     def good(self) -> float:
-        """The I/Os per second up to which it is good; 0 where it is not at all."""
-        return self.limit.rate.mean if self.limit and self.limit.met else 0.0
+        """The I/Os per second up to which it is good; 0 where it is not at all, or none is told."""
+        return self.limit.rate.median if self.limit and self.limit.met and self.limit.told else 0.0
 
     @property
     def held(self) -> list[Cell]:
@@ -200,20 +206,21 @@ def _bins(cell: Cell, what: str) -> list[dict[str, int]]:
 def _limit(curve: Curve) -> Limit:
     us, points = curve.slo.us, curve.points
     rates = [_crossing(one, us) if curve.slo.given else _knee(one) for one in points.values()]
-    rate = Sample(tuple(rates))
-    peaks = {cell.repeat: cells.iops(cell) for cell in curve.cells.get(0, [])}
-    usual = curve.peak.mean if curve.peak else math.nan
-    shares = [one / (peaks.get(repeat) or usual) for repeat, one in zip(points, rates, strict=True)]
-    loads = {load: reached.mean for load in curve.loads if (reached := curve.rate(load))}
-    within = [load for load in loads if loads[load] <= 1.01 * rate.mean]
+    rate, lowest, highest = (
+        Sample(tuple(rates)),
+        *(Sample(tuple(one[at][1] for one in points.values())).median for at in (0, -1)),
+    )
+    loads = {load: reached.median for load in curve.loads if (reached := curve.rate(load))}
+    waits = {load: _middle_us(curve, load) for load in loads}
+    within = [load for load in loads if loads[load] <= rate.median and waits[load] <= us]
     load = max(within, default=min(loads))
-    there = cells.sample(curve.sustained(load), lambda cell: told_us([cell], curve.slo.percent))
-    lowest = statistics.median(one[0][1] for one in points.values())
-    highest = statistics.median(one[-1][1] for one in points.values())
-    return Limit(
-        rate, Sample(tuple(shares)), lowest <= us, curve.slo.given and highest <= us, load,
-        there.mean if there else lowest,
-    )  # fmt: skip
+    last = curve.slo.given and highest <= us
+    return Limit(rate, lowest <= us, last, load, waits[load] if waits[load] < math.inf else lowest)
+
+
+def _middle_us(curve: Curve, load: int) -> float:
+    found = cells.sample(curve.sustained(load), lambda cell: told_us([cell], curve.slo.percent))
+    return found.median if found else math.inf
 
 
 def _crossing(points: Sequence[_Point], us: float) -> float:
@@ -254,6 +261,14 @@ def against(curve: Curve, first: Curve, rate: float) -> Ratio | None:
     return Ratio.paired([over[n] for n in both], [under[n] for n in both]) if both else None
 
 
+def gain(over: Curve, under: Curve) -> Ratio | None:
+    """Return how far a curve is good in times that of another, paired by repeat."""
+    a, b = (dict(zip(c.points, c.limit.rate.values, strict=True)) if c.limit else {}
+            for c in (over, under))  # fmt: skip
+    both = sorted(a.keys() & b.keys())
+    return Ratio.paired([a[n] for n in both], [b[n] for n in both]) if both else None
+
+
 def compared(a: Summary, b: Summary) -> Iterator[tuple[str, str, Sample, Sample]]:
     """Yield what two runs are compared by: its name, "ms" or "IOPS", and both sides.
 
@@ -278,6 +293,6 @@ def compared(a: Summary, b: Summary) -> Iterator[tuple[str, str, Sample, Sample]
             )
             name = ", ".join(filter(None, (one.name, f"at {texts.number(mean)} IOPS")))
             yield name, "ms", of_a, of_b
-        if one.limit and other.limit:
+        if one.limit and other.limit and one.limit.told and other.limit.told:
             held = one.slo.text if one.slo.given else "at the knee"
             yield one.name or held, "IOPS", one.limit.rate, other.limit.rate

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 _PERCENTS = (50, 99, 99.9)
 _MOST_LINES, _MOST_WORDS = 6, 25
 _DOUBTFUL = 0.1  # the part of p50 from which on the generator's own lag is a reason for doubt
+_APART = "repeats differ more than threefold"
+_POOLED = "*: all repeats together, since one has too few I/Os"
 _ROOM = 1.5  # times the highest, and below the lowest, of a logarithmic plot
 _X = "IOPS that were reached"
-_REPEATS = f"{charts.REPEATS}, which go on where they meet the lower edge"
+_REPEATS = "lines go through the medians of the repeats, which are dots"
 _SPANS = {
     "lag": "until it is sent (lag)",
     "wait": "waiting for a connection",
@@ -72,7 +74,7 @@ def at_limits(summary: Summary) -> Summary:
 
 
 def _best(group: Sequence[Curve]) -> Curve:
-    return max(group, key=lambda one: one.good)
+    return max(group, key=lambda one: (one.good, bool(one.limit and one.limit.met)))
 
 
 # --- the answer ---
@@ -89,33 +91,47 @@ def _headline(group: Sequence[Curve]) -> str:
     us = f"p{slo.percent:g} is {_ms(found.us)} ms"
     if not found.met:
         return f"{slo.text} is not met at any load: {us} at {found.load} %."
-    names = loads.named([one.first for one in group])
-    good = [(one, name) for one, name in zip(group, names, strict=True) if one.good]
-    worst, name = min(good, key=lambda pair: pair[0].good)
-    own = next(name for one, name in good if one is best)
-    within = [_spread(found.rate), f"{100 * found.share.mean:.0f} % of the peak"]
-    text = f"{texts.number(best.good)} IOPS{own and f' with {own}'}"
-    text += f" ({'; '.join(filter(None, within))})"
-    text += f" keep p{slo.percent:g} within {slo.time}" if slo.given else f" at the knee: {us}"
-    parts = [
-        "the most that was sustained" if found.last else "",
-        f"with {name} {texts.number(worst.good)}" if worst is not best else "",
-        best.full,
-    ]
-    for part in filter(None, parts):  # as many as there is room for
-        text = f"{text}; {part}" if len(f"{text} {part}".split()) <= _MOST_WORDS else text
+    peak = f"{texts.number(best.peak.median)}" if best.peak else ""
+    if not found.told:
+        does = f"keep p{slo.percent:g} within {slo.time}" if slo.given else "are at the knee"
+        said = f"No one figure: {_spread(found.rate)} IOPS {does}, {_APART}"
+        return f"{said}; the peak is {peak}." if peak else f"{said}."
+    names = dict(zip(map(id, group), loads.named([one.first for one in group]), strict=True))
+    own = names[id(best)]
+    head = f"{texts.number(best.good)} IOPS{own and f' with {own}'}"
+    tail = f" keep p{slo.percent:g} within {slo.time}" if slo.given else f" at the knee: {us}"
+    worst = min((one for one in group if one.good), key=lambda one: one.good)
+    gain = loads.gain(best, worst) if worst is not best else None
+    other = f"with {names[id(worst)]} {texts.number(worst.good)}" if gain else ""
+    other += ": no measurable difference" if gain and gain.spans_one else ""
+    share = peak and f"{_share(best)} % of the peak, {peak}"
+    if _words(head, _spread(found.rate), share, tail, other) > _MOST_WORDS:
+        share = ""  # which the table has
+    within = "; ".join(filter(None, (_spread(found.rate), share)))
+    text = f"{head}{within and f' ({within})'}{tail}"
+    last = "the most that was sustained" if found.last else ""
+    for part in filter(None, (other, last, best.full)):  # as many as there is room for
+        text = f"{text}; {part}" if _words(text, part) <= _MOST_WORDS else text
     return f"{text}."
+
+
+def _words(*parts: str) -> int:
+    return len(" ".join(parts).split())
 
 
 def _spread(sample: Sample) -> str:
     """Write the least and the most of the repeats; "" for one alone."""
     few, many = min(sample.values), max(sample.values)
-    return f"{texts.number(few)} to {texts.number(many)}" if len(sample.values) > 1 else ""
+    return f"repeats {texts.number(few)} to {texts.number(many)}" if sample.n > 1 else ""
 
 
 def _with_spread(sample: Sample) -> str:
     spread = _spread(sample)
-    return texts.number(sample.mean) + (f" ({spread})" if spread else "")
+    return texts.number(sample.median) + (f" ({spread})" if spread else "")
+
+
+def _share(curve: Curve) -> str:
+    return f"{100 * curve.good / curve.peak.median:.0f}" if curve.good and curve.peak else MISSING
 
 
 def _ms(us: float | None) -> str:
@@ -127,13 +143,13 @@ def _table(groups: Sequence[Sequence[Curve]]) -> Table:
     rows = []
     for one, best in [(one, _best(group)) for group in groups for one in group][:MOST_ROWS]:
         found, ratio = one.limit, loads.against(one, best, min(one.good, best.good))
-        good, untold = (found if one.good else None), "not met" if found else MISSING
+        rate = "not met" if found and not found.met else MISSING
+        us, peak = _ms(found.us if found else None), _with_spread(one.peak) if one.peak else MISSING
+        if found and found.met:
+            rate = _with_spread(found.rate) if found.told else _spread(found.rate)
         rows.append([
-            one.name,
-            _with_spread(good.rate) if good else untold,
-            f"{100 * good.share.mean:.0f}" if good else MISSING,
-            texts.measured(one.peak) if one.slo.given else _ms(found.us if found else None),
-            "1" if one is best else texts.marked(ratio),
+            one.name, rate, _share(one), peak if one.slo.given else us,
+            "1" if one is best and one.good else texts.marked(ratio),
         ])  # fmt: skip
     slo = groups[0][0].slo
     headings = [
@@ -151,7 +167,8 @@ def _loads_table(curve: Curve, *, short: bool = False) -> Table:
     picks = [[_row(curve, at, percents) for at in pick] for pick in (curve.loads, near, near[::2])]
     rows = fewest(functools.partial(list, pick) for pick in picks) if short else picks[0]
     headings = ["offered, %", "IOPS", *(f"p{one:g}, ms" for one in percents), "service p99, ms"]
-    return Table(headings, rows, title=curve.name)
+    pooled = _POOLED if any(cell.endswith("*") for row in rows for cell in row) else ""
+    return Table(headings, rows, title="; ".join(filter(None, (curve.name, pooled))))
 
 
 def _row(curve: Curve, load: int, percents: Sequence[float]) -> list[str]:
@@ -160,17 +177,30 @@ def _row(curve: Curve, load: int, percents: Sequence[float]) -> list[str]:
     if not held:
         rate = cells.sample(curve.lost(load), loads.achieved)
         return [f"{load}, not sustained", texts.measured(rate), *[MISSING] * (len(percents) + 1)]
-    waits = [cells.sample(held, _response(percent)) for percent in percents]
-    told = [texts.mean(one, scale=1000) for one in (*waits, cells.sample(held, _service))]
-    return [str(load), texts.measured(curve.rate(load)), *told]
+    waits = [_told(held, functools.partial(loads.told_us, percent=one)) for one in percents]
+    return [str(load), texts.measured(curve.rate(load)), *waits, _told(held, _service_us)]
+
+
+def _told(held: Sequence[Cell], us: Callable[[Sequence[Cell]], float | None]) -> str:
+    """Write the median of the repeats; where one has too few I/Os that of all together, marked."""
+    each = [us([cell]) for cell in held]
+    if values := [one for one in each if one is not None]:
+        return (
+            _ms(Sample(tuple(values)).median) if len(values) == len(each) else f"{_ms(us(held))}*"
+        )
+    return _ms(us(held)) + ("*" if us(held) else "")
 
 
 def _response(percent: float) -> cells.Measure:
     return lambda cell: loads.told_us([cell], percent)
 
 
+def _service_us(held: Sequence[Cell]) -> float | None:
+    return cells.told_us([side for cell in held for side in cells.sides(cell)], 99)
+
+
 def _service(cell: Cell) -> float | None:
-    return cells.told_us(cells.sides(cell), 99)
+    return _service_us([cell])
 
 
 def _caveats(groups: Sequence[Sequence[Curve]], every: Sequence[Curve]) -> list[str]:
@@ -185,12 +215,18 @@ def _doubts(every: Sequence[Curve]) -> list[str]:
     for curve in every:
         for load in curve.loads:
             held = [one for one in curve.sustained(load) if _has_depth(one)]
-            lag, wait = loads.told_us(held, 50, "lag"), loads.told_us(held, 50)
-            if lag and wait and lag > _DOUBTFUL * wait:
-                found.append((lag / wait, load))
+            lag, wait = (cells.sample(held, one) for one in (_lag_us, _response(50)))
+            if lag and wait and lag.median > _DOUBTFUL * wait.median:
+                found.append((lag.median / wait.median, load))
     part, load = max(found, default=(0.0, 0))
     late = f"The generator's own lag is up to {100 * part:.0f} % of p50 (at {load} % of the peak)."
-    return [*_too_much(every), *([late] if found else [])]
+    apart = [one.name or "The run" for one in every if one.limit and one.limit.met and not one.good]
+    untold = f"{texts.several(apart)}: no figure, since {_APART}."
+    return [*([untold] if apart else []), *_too_much(every), *([late] if found else [])]
+
+
+def _lag_us(cell: Cell) -> float | None:
+    return loads.told_us([cell], 50, "lag")
 
 
 def _too_much(every: Sequence[Curve]) -> list[str]:
@@ -285,21 +321,21 @@ def _points(curve: Curve, measure: cells.Measure) -> list[tuple[float, Sample]]:
     """Return a figure in ms by the rate that was reached, where a load was sustained."""
     found = ((curve.rate(at), cells.sample(curve.sustained(at), measure)) for at in curve.loads)
     return [
-        (rate.mean, Sample(tuple(us / 1000 for us in wait.values)))
+        (rate.median, Sample(tuple(us / 1000 for us in wait.values)))
         for rate, wait in found
         if rate and wait
     ]
 
 
 def _draw(axes: Axes, lines: dict[str, list[tuple[float, Sample]]], slo: Slo | None = None) -> None:
-    """Draw lines; the scale begins at their repeats, since many an interval reaches down to 0."""
+    """Draw lines; the scale holds all repeats."""
     for number, (label, points) in enumerate(lines.items()):
-        charts.line(axes, number, label, points)
+        charts.line(axes, number, label, points, medians=True)
     axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     axes.xaxis.set_major_locator(charts.few_ticks())
     axes.xaxis.set_major_formatter("{x:,.0f}")
     samples = [sample for points in lines.values() for _, sample in points]
-    every = [end for one in samples for end in (*one.values, charts.highest(one))]
+    every = [value for one in samples for value in one.values]
     if slo and slo.given:
         axes.axhline(slo.us / 1000, color=charts.INK, linestyle=":", label=slo.text)
         every.append(slo.us / 1000)
