@@ -523,6 +523,37 @@ def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
         assert f"Left out: {left_out}" in page
 
 
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize(
+    ("busy", "said"),
+    [
+        ((1, 1, 1), "No verdict: all 3 runs were on a busy machine."),
+        ((1,), "No verdict: the only run was on a busy machine."),
+        ((1, 0, 1), r"[\d,]+ MB/s (the geometric mean over 10 cells, 1 to 16 connections): only one"
+                    " run counts, which nothing is held against yet."),
+        ((0, 0, 1), r"[\d,]+ MB/s; none of 2 runs is shown to have changed it (the geometric mean"
+                    " over 10 cells, 1 to 16 connections)."),
+    ],
+)  # fmt: skip
+def test_no_headline_is_of_runs_that_count_for_nothing(
+    tmp_path: Path, busy: tuple[int, ...], said: str
+) -> None:
+    for day, one in enumerate(busy, start=1):
+        run = made_runs.connections(3, seed=day)
+        folder = tmp_path / "connections" / f"202611{day:02}T170000Z"
+        made_runs.saved(_busy(run, 0.9) if one else run, folder)
+    done = call_harness("history", "connections", "--results", str(tmp_path))
+    first = " ".join(done.stdout.split("\n\n")[0].split())
+    assert re.fullmatch(said.replace("(", r"\(").replace(")", r"\)"), first), first
+    note = call_harness("baseline", "set", str(folder), "--results", str(tmp_path)).stdout
+    assert ("It was on a busy machine: no comparison with it is a verdict." in note) == busy[-1]
+    if len(busy) == 3:
+        call_harness("compare", str(folder.with_name("20261101T170000Z")), str(folder))
+        page = " ".join((folder / "compare.html").read_text().split())
+        assert "No verdict: other programs kept the machine of " in page
+        assert "times A's throughput" not in page
+
+
 @pytest.mark.parametrize(
     ("word", "near"), [("connection", ": did you mean connections?"), ("*", "")]
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, shown
+from nfsmulti.report import cells
 from nfsmulti.summary import FILE, Summary
 
 _BASELINE = "baseline"
@@ -73,6 +74,8 @@ def set_baseline(folder: Path, results: Path) -> None:
     file = results / run.scenario / _BASELINE
     write(file, os.path.relpath(folder.resolve(), file.parent.resolve()) + "\n")
     print(f"The baseline of {run.scenario} is {shown_run(folder)}.")
+    if cells.others_busy(run.done):
+        print("It was on a busy machine: no comparison with it is a verdict. Rerun it when idle.")
 
 
 def show_baseline(results: Path) -> None:

@@ -155,8 +155,10 @@ class Comparison:
         return Answer(self._headline(), table, caveats[:MOST_CAVEATS], self.ran)
 
     def _headline(self) -> str:
-        """Name the largest loss, or how all cells together have changed."""
-        said = "unreliable" if self.doubts else self.verdict[-1].partition(":")[0]
+        """Name the largest loss, or how all cells together have changed; no doubted figure."""
+        if self.doubts:
+            return f"No verdict: {self.doubts[0].partition(': rerun')[0]}."
+        said = self.verdict[-1].partition(":")[0]
         worse = [one for one in self.rows if one.says == "worse"]
         if not self.rows or (self.end is Exit.WORSE and not worse):
             return f"{self.verdict[-1].partition(': ')[2]}."

@@ -71,7 +71,7 @@ def history(scenario: str, results: Path) -> None:
     rows = [one.words for one in reversed(points)]
     table = Table(headings, rows, ending_text_columns=1, text_wraps=True)
     answer = Answer(
-        _headline(points, unit),
+        _headline(points, unit, _mean_of(newest)),
         dataclasses.replace(table, rows=rows[:MOST_ROWS]),
         _caveats(points, left_out),
         ran(newest, conditions.load(folder)),
@@ -105,13 +105,28 @@ def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:
     return points
 
 
-def _headline(points: Sequence[Point], unit: str) -> str:
-    counting = [one for one in points if one.says != "busy"] or points
-    now = f"{texts.number(counting[-1].sample.mean)} {unit}"
+def _headline(points: Sequence[Point], unit: str, mean_of: str) -> str:
+    """Say what the newest run that counts has reached, and which run changed that."""
+    counting = [one for one in points if one.says != "busy"]
+    if not counting:
+        these = "the only run was" if len(points) == 1 else f"all {len(points)} runs were"
+        return f"No verdict: {these} on a busy machine."
+    now, number = f"{texts.number(counting[-1].sample.mean)} {unit}", len(counting)
     if changes := [(one.name, one.ratio) for one in points if one.says == "change" and one.ratio]:
         name, ratio = changes[-1]
-        return f"{now} since {name}, {ratio.value:.2f} times the level before."
-    return f"{now}; none of {len(points)} runs is shown to have changed it."
+        return f"{now} since {name}, {ratio.value:.2f} times the level before{mean_of}."
+    if number == 1:
+        return f"{now}{mean_of}: only one run counts, which nothing is held against yet."
+    return f"{now}; none of {number} runs is shown to have changed it{mean_of}."
+
+
+def _mean_of(run: Summary) -> str:
+    """Say what a run's figure is the mean of, "" where that is one cell."""
+    number = len(cells.by_name(run.done))
+    counts = sorted({cell.connections or 0 for cell in run.done})
+    several = counts[0] and len(counts) > 1
+    over = f", {counts[0]} to {counts[-1]} connections" if several else ""
+    return f" (the geometric mean over {number} cells{over})" if number > 1 else ""
 
 
 def _caveats(points: Sequence[Point], left_out: Sequence[str]) -> list[str]:
