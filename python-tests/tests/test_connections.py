@@ -452,6 +452,33 @@ def test_lines_to_paste_mount_each_url_where_mounts_of_all_are_the_best() -> Non
     ]
 
 
+def test_lines_to_paste_follow_from_the_answer_and_name_no_file_of_a_run() -> None:
+    """No difference between 4 and 16: the fewest of these are pasted, and the page says why."""
+    made = Maker("connections", 3)
+    for count, rate in {1: 100e6, 4: 480e6, 8: 500e6, 16: 560e6, 32: 500e6}.items():
+        made.add(connections_factors(count), read=rate, block=65536, noise=0.1)
+    words = "fio --ioengine=external:e.so --pool=nfs://10.0.0.1/v --overwrite=1"
+    file = "nfsmulti-0a1b2c3d/nfsmulti-connections"
+    cells = [
+        dataclasses.replace(
+            cell,
+            command=f"{words} --nconnect={cell.factors['nconnect']} --filename={file}",
+        )
+        for cell in made.cells
+    ]
+    place = {"kind": "pool", "pool": "nfs://10.0.0.1/v", "limits": {}}
+    run = dataclasses.replace(made.summary(), cells=cells, place=place)
+    story = _CONNECTIONS.report.tell(run)
+    said = "No measurable difference between 4 connections and 16 connections"
+    assert story.answer.headline.startswith(said), story.answer.headline
+    (section,) = story.ending
+    assert section.words[0].startswith(
+        "For 4 connections, the fewest that are not shown to be worse; a kernel mount has 16 at"
+    )
+    assert {"nconnect=4", "filename=connections"} <= set(section.lines)
+    assert not [line for line in section.lines if "nfsmulti-" in line or "overwrite" in line]
+
+
 def test_lines_to_paste_have_nothing_of_the_run_s_folder(tmp_path: Path) -> None:
     pool = OnPool("nfs://10.0.0.1/v")
     (spec, *_), _ = _CONNECTIONS.own_cells(Scale(True), pool.offers)

@@ -132,8 +132,7 @@ def verdict(curve: Curve) -> str:
         assert gain
         words = f"{gain.value:.2f} times that of {curve.words(curve.counts[-2])}"
         return f"{reached}, {words}: still rising{full and f'; {why}'}."
-    gain = curve.gain(found.at, found.since)
-    if gain is None or not gain.spans_one:
+    if not alike(curve):
         return f"{reached}; {curve.total(found.since)} to {curve.words(found.at)} may be enough."
     rates = [curve.mean(count) / curve.axis.scale for count in (found.since, found.at)]
     spread = " to ".join(map(texts.number, sorted(rates)))
@@ -148,9 +147,21 @@ def _at(curve: Curve, count: int) -> str:
 
 
 def chosen(curve: Curve) -> int:
-    """Return the count to use: the knee, or by the means the fewest within the best's limit."""
+    """Return the count to use: the knee, or the fewest that are not shown to be worse.
+
+    Without intervals it is, by the means, the fewest within the best's limit.
+    """
     found = knee(curve)
     if found.end is not End.UNTOLD:
         return found.at
+    if alike(curve):
+        return found.since
     best = max(map(curve.mean, curve.counts))
     return next(count for count in curve.counts if curve.mean(count) * GAIN >= best)
+
+
+def alike(curve: Curve) -> bool:
+    """Whether no difference is measurable between the counts of which one may be the knee."""
+    found = knee(curve)
+    gain = curve.gain(found.at, found.since)
+    return found.end is End.UNTOLD and bool(gain and gain.spans_one)

@@ -150,8 +150,8 @@ _NAMES = {
 }
 _KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
 _MOST_LINES = 6  # in one plot
-# Of fio's command line, what is not pasted.
-_OURS = FOR_HARNESS | {"output", "output-format", "name"}
+# Of fio's command line, what is not pasted: `overwrite` is for files of the run's own.
+_OURS = FOR_HARNESS | {"output", "output-format", "name", "overwrite"}
 _SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
 
 
@@ -336,15 +336,19 @@ def _lines(summary: Summary, drawn: list[Curve]) -> Section:
     if "pool" in given:
         given["pool"] = pool
     elif given.get("ioengine", "").startswith("external:"):  # over several mounts
-        given |= {"pool": ",".join(folders), "filename": PurePath(given["filename"]).name}
+        given["pool"] = ",".join(folders)
     else:
         given["directory"] = _MOUNT
+    if "filename" in given:  # not the run's, nor in its directory, which goes with it
+        given["filename"] = PurePath(given["filename"]).name.removeprefix("nfsmulti-")
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
     mounts = [
         f"mount -t nfs -o {mount_ports(url, options)} {shlex.quote(mount_source(url))} {folder}"
         for url, folder in zip(urls, folders, strict=True)
     ]
-    words = f"For {best.words(at)}; a kernel mount has {_KERNELS_MOST} at most."
+    fewest_alike = ", the fewest that are not shown to be worse" if scaling.alike(best) else ""
+    words = f"For {best.words(at)}{fewest_alike}; a kernel mount has {_KERNELS_MOST} at most."
+    words += " Choose a `filename` of your own."
     if summary.place.get("hosts"):
         file = f"`{best.cells[at][0].folder}/host1.fio`"
         return Section("Lines to paste", [f"{words} The job for fio is {file}."], lines=mounts)
