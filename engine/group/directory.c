@@ -12,16 +12,27 @@
 
 #include "util.h"
 
-int directory_open_file(int directory, const char *name, int flags)
+static int open_beneath(int directory, const char *name, int flags, uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = (unsigned int)(flags | O_CLOEXEC),
 		.mode = flags & O_CREAT ? FILE_MODE : 0,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | resolve,
 	};
 	long fd = syscall(SYS_openat2, directory, name, &how, sizeof(how));
 
 	return fd < 0 ? -errno : (int)fd;
+}
+
+int directory_open_file(int directory, const char *name, int flags)
+{
+	return open_beneath(directory, name, flags, 0);
+}
+
+int directory_enter(int directory, const char *name, bool across)
+{
+	return open_beneath(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW,
+			    across ? 0 : RESOLVE_NO_XDEV);
 }
 
 int directory_open(const char *path)

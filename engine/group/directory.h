@@ -15,6 +15,12 @@ int directory_open(const char *path);
 /* Opens a file with open(2)'s flags: a descriptor, or a negative errno. */
 int directory_open_file(int directory, const char *name, int flags);
 
+/*
+ * A descriptor of a directory in it, for names alone; -ELOOP or -ENOTDIR where it is a link. Only
+ * `across` mounts: else -EXDEV, also where one mounts the same file system.
+ */
+int directory_enter(int directory, const char *name, bool across);
+
 /* The size of a regular file; -EISDIR or -EINVAL for anything else. */
 int directory_size(int directory, const char *name, uint64_t *size);
 

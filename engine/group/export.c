@@ -353,10 +353,6 @@ static int list_nfs(struct export *export, const struct export_dir *dir,
 		       : error;
 }
 
-static void end_list_nfs(struct export_listing *listing)
-{
-}
-
 static bool ask_by_name(const struct batch *batch, struct export_item *item,
 			struct meta_arguments *arguments)
 {
@@ -461,7 +457,7 @@ static int make_nfs(struct export *export, const struct export_dir *dir, const c
 }
 
 static int enter_nfs(struct export *export, const struct export_dir *dir,
-		     const struct export_item *item, struct export_dir *child)
+		     const struct export_item *item, bool across, struct export_dir *child)
 {
 	*child = (struct export_dir){.handle = item->handle, .fd = -1};
 	return 0;
@@ -471,15 +467,21 @@ static void leave_nfs(struct export_dir *dir)
 {
 }
 
+static int back_nfs(struct export *export, const struct export_dir *child,
+		    const struct meta_identity *identity, struct export_dir *dir)
+{
+	return 0;
+}
+
 const struct export_ops export_nfs = {
 	.open = open_nfs,
 	.close = close_nfs,
 	.facts = find_facts,
 	.list = list_nfs,
-	.list_end = end_list_nfs,
 	.look = look_nfs,
 	.remove = remove_nfs,
 	.make = make_nfs,
 	.enter = enter_nfs,
 	.leave = leave_nfs,
+	.back = back_nfs,
 };

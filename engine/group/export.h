@@ -48,10 +48,10 @@ struct export_facts {
 	struct meta_room room;
 };
 
-/* How far the listing of a directory has come; of zeros: at its beginning. */
+/* How far the listing of a directory has come; of zeros: at its beginning. It holds nothing. */
 struct export_listing {
 	struct listing nfs;
-	void *mount; /* DIR */
+	long mount; /* telldir(3) */
 	bool end;
 };
 
@@ -83,7 +83,6 @@ struct export_ops {
 	 * are the caller's then, for export_items_free(). */
 	int (*list)(struct export *export, const struct export_dir *dir,
 		    struct export_listing *listing, struct export_items *items);
-	void (*list_end)(struct export_listing *listing);
 
 	/* Finds what each item is, also where others fail: items[i].error. */
 	int (*look)(struct export *export, const struct export_dir *dir, struct export_item *items,
@@ -96,10 +95,15 @@ struct export_ops {
 	/* A new directory; -EEXIST where its name is taken. */
 	int (*make)(struct export *export, const struct export_dir *dir, const char *name);
 
-	/* The directory that an item is, which was looked up; to be left. */
+	/* The directory that an item is, which was looked up; to be left. Only `across` mounts,
+	 * else -EXDEV, without words; an item's identity tells another file system. */
 	int (*enter)(struct export *export, const struct export_dir *dir,
-		     const struct export_item *item, struct export_dir *child);
+		     const struct export_item *item, bool across, struct export_dir *child);
+	/* Lets a descriptor go; export_dir->fd is -1 then. */
 	void (*leave)(struct export_dir *dir);
+	/* From `child` back to `dir`, which may have been left and is `identity`. */
+	int (*back)(struct export *export, const struct export_dir *child,
+		    const struct meta_identity *identity, struct export_dir *dir);
 };
 
 extern const struct export_ops export_nfs;

@@ -59,58 +59,67 @@ static int find_facts(struct export *export, struct export_facts *facts)
 
 /* --- names --- */
 
-static void end_list(struct export_listing *listing)
-{
-	if (listing->mount)
-		closedir(listing->mount);
-	listing->mount = NULL;
-}
-
-static int begin_list(const struct export_dir *dir, struct export_listing *listing)
-{
-	int fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	listing->mount = fdopendir(fd);
-	if (listing->mount)
-		return 0;
-	close(fd);
-	return -ENOMEM;
-}
-
 static bool is_dots(const char *name)
 {
 	return !strcmp(name, ".") || !strcmp(name, "..");
 }
 
-static int take_names(struct export_listing *listing, struct export_items *items)
+/* The next names, one behind the other, and how many bytes they take. */
+static int read_names(DIR *stream, struct export_items *items, size_t *bytes)
 {
 	char *at = items->names;
 	const struct dirent *entry;
 
 	errno = 0;
-	while (items->count < PAGE_NAMES && (entry = readdir(listing->mount))) {
+	while (items->count < PAGE_NAMES && (entry = readdir(stream))) {
 		if (is_dots(entry->d_name))
 			continue;
-		items->items[items->count++].name = at;
+		items->count++;
 		at = stpcpy(at, entry->d_name) + 1;
 	}
+	*bytes = (size_t)(at - items->names);
+	return items->count < PAGE_NAMES ? -errno : 0;
+}
+
+/* Opened for each page: what goes down a deep tree holds no descriptor of a listing. */
+static int take_names(const struct export_dir *dir, struct export_listing *listing,
+		      struct export_items *items)
+{
+	int fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error;
+	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+	size_t bytes;
+
+	if (!stream) {
+		error = -errno;
+		if (fd >= 0)
+			close(fd);
+		return error;
+	}
+	if (listing->mount)
+		seekdir(stream, listing->mount);
+	error = read_names(stream, items, &bytes);
+	listing->mount = telldir(stream);
 	listing->end = items->count < PAGE_NAMES;
-	return listing->end ? -errno : 0;
+	closedir(stream);
+	items->names = realloc(items->names, bytes ?: 1) ?: items->names; /* it shrinks */
+	return error;
 }
 
 static int list_mounted(struct export *export, const struct export_dir *dir,
 			struct export_listing *listing, struct export_items *items)
 {
-	int error = listing->mount ? 0 : begin_list(dir, listing);
+	char *at;
+	int error = -ENOMEM;
 
-	items->items = calloc(PAGE_NAMES, sizeof(*items->items));
 	items->names = malloc(PAGE_NAMES * (EXPORT_NAME_MAX + 1));
-	if (!items->items || !items->names)
+	if (items->names)
+		error = take_names(dir, listing, items);
+	items->items = calloc(items->count ?: 1, sizeof(*items->items));
+	if (!items->items)
 		error = -ENOMEM;
-	else if (listing->mount)
-		error = take_names(listing, items);
+	at = items->names;
+	for (uint32_t i = 0; !error && i < items->count; i++, at += strlen(at) + 1)
+		items->items[i].name = at;
 	if (error)
 		export_items_free(items);
 	return error ? export_fail(export, "list", "the directory", error, NULL) : 0;
@@ -172,18 +181,38 @@ static int make_mounted(struct export *export, const struct export_dir *dir, con
 }
 
 static int enter_mounted(struct export *export, const struct export_dir *dir,
-			 const struct export_item *item, struct export_dir *child)
+			 const struct export_item *item, bool across, struct export_dir *child)
 {
-	enum { INTO = O_PATH | O_DIRECTORY | O_NOFOLLOW };
-
-	child->fd = directory_open_file(dir->fd, item->name, INTO);
-	return child->fd < 0 ? export_fail(export, "open directory", item->name, child->fd, NULL)
-			     : 0;
+	child->fd = directory_enter(dir->fd, item->name, across);
+	if (child->fd >= 0 || child->fd == -EXDEV)
+		return min_of(child->fd, 0);
+	return export_fail(export, "open directory", item->name, child->fd, NULL);
 }
 
 static void leave_mounted(struct export_dir *dir)
 {
-	close(dir->fd);
+	if (dir->fd >= 0)
+		close(dir->fd);
+	dir->fd = -1;
+}
+
+/* What has been moved has another directory above it: nothing goes on there. */
+static int back_mounted(struct export *export, const struct export_dir *child,
+			const struct meta_identity *identity, struct export_dir *dir)
+{
+	struct stat status;
+	int error;
+
+	if (dir->fd >= 0)
+		return 0;
+	dir->fd = openat(child->fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir->fd < 0 || fstat(dir->fd, &status))
+		error = -errno;
+	else
+		error = status.st_dev == identity->fsid[0] && status.st_ino == identity->fileid
+				? 0
+				: -ESTALE;
+	return error ? export_fail(export, "go back to", "the directory above", error, NULL) : 0;
 }
 
 const struct export_ops export_mount = {
@@ -191,10 +220,10 @@ const struct export_ops export_mount = {
 	.close = close_mounted,
 	.facts = find_facts,
 	.list = list_mounted,
-	.list_end = end_list,
 	.look = look_mounted,
 	.remove = remove_mounted,
 	.make = make_mounted,
 	.enter = enter_mounted,
 	.leave = leave_mounted,
+	.back = back_mounted,
 };

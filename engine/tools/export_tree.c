@@ -8,7 +8,11 @@
 
 #include "util.h"
 
-enum { DEPTH_MAX = 128, NAME_ROOM = 4096 };
+enum {
+	NAME_ROOM = 4096,
+	OPEN_LEVELS_MAX = 64, /* of a mount, that have a descriptor at a time */
+	LEFT_MAX = 1000,      /* entries that stay before a removal ends */
+};
 
 /* --- names --- */
 
@@ -52,7 +56,7 @@ static int descend(struct export *export, struct export_dir *dir, char *name)
 	if (!error && item.kind.type != META_TYPE_DIRECTORY)
 		error = -ENOTDIR;
 	if (!error)
-		error = export->ops->enter(export, dir, &item, &child);
+		error = export->ops->enter(export, dir, &item, true, &child);
 	leave(export, dir);
 	if (error)
 		return export_fail(export, "find directory", name, error, item.status);
@@ -161,12 +165,40 @@ int tree_list(struct export *export, const char *name, void (*each)(const struct
 		if (!error)
 			export_items_free(&items);
 	}
-	export->ops->list_end(&listing);
 	leave(export, &dir);
 	return error;
 }
 
 /* --- all that lies below one --- */
+
+/* A directory on the way down: its page, of which those before `next` have been looked into. */
+struct level {
+	struct export_dir dir;
+	struct meta_identity identity;
+	struct export_listing listing;
+	struct export_items items;
+	uint32_t next;
+	char **left; /* names that stay, and are not tried again */
+	uint32_t left_count;
+};
+
+/* Through all that lies below a directory, as deep as memory allows: what lies deepest first. */
+struct walk {
+	struct export *export;
+	struct tree_count *count;
+	bool removes;
+	char *mark;	      /* NULL: the directory needs none */
+	struct level *levels; /* the first has the directory itself for its page */
+	unsigned int depth;
+	uint32_t left; /* entries that stay */
+	int left_error;
+	char left_words[sizeof(((struct export *)NULL)->error)]; /* of the first */
+};
+
+static struct level *lowest(const struct walk *walk)
+{
+	return &walk->levels[walk->depth - 1];
+}
 
 static void count_item(const struct export_item *item, struct tree_count *count)
 {
@@ -175,196 +207,297 @@ static void count_item(const struct export_item *item, struct tree_count *count)
 		count->bytes += item->kind.size;
 }
 
-/* The first that failed, but for what is gone already. */
-static int check(struct export *export, const char *what, const struct export_items *items)
+/* By its path from the directory, where that is short. */
+static int fail_in_walk(struct walk *walk, const char *what, const struct export_item *item,
+			int error)
 {
-	for (uint32_t i = 0; i < items->count; i++) {
-		const struct export_item *item = &items->items[i];
+	char path[100];
+	size_t used = 0;
 
-		if (item->error && item->error != -ENOENT)
-			return export_fail(export, what, item->name, item->error, item->status);
+	for (unsigned int i = 0; i + 1 < walk->depth && used < sizeof(path); i++)
+		used += (size_t)snprintf(
+			path + used, sizeof(path) - used, "%s/",
+			walk->levels[i].items.items[walk->levels[i].next - 1].name);
+	if (used < sizeof(path))
+		used += (size_t)snprintf(path + used, sizeof(path) - used, "%s", item->name);
+	return export_fail(walk->export, what, used < sizeof(path) ? path : item->name, error,
+			   item->status);
+}
+
+/* Leaves an item of a level where it is, and goes on; `error`: why, 0 where that has been told. */
+static int leave_item(struct walk *walk, struct level *level, const char *what,
+		      struct export_item *item, int error)
+{
+	char **grown = reallocarray(level->left, level->left_count + 1, sizeof(*level->left));
+
+	if (!grown)
+		return -ENOMEM;
+	level->left = grown;
+	level->left[level->left_count] = strdup(item->name);
+	if (!level->left[level->left_count])
+		return -ENOMEM;
+	level->left_count++;
+	if (error == -EXDEV)
+		item->status = "another file system: unmount it, or remove it by hand";
+	if (error && !walk->left++) {
+		walk->left_error = fail_in_walk(walk, what, item, error);
+		memcpy(walk->left_words, walk->export->error, sizeof(walk->left_words));
+	}
+	item->error = error ?: -ENOTEMPTY;
+	return walk->left < LEFT_MAX ? 0 : walk->left_error;
+}
+
+static bool is_left(const struct level *level, const char *name)
+{
+	for (uint32_t i = 0; i < level->left_count; i++)
+		if (!strcmp(level->left[i], name))
+			return true;
+	return false;
+}
+
+static bool is_mark(const struct walk *walk, const char *name)
+{
+	return walk->mark && walk->depth == 2 && !strcmp(name, walk->mark);
+}
+
+static int take_item(struct walk *walk, struct level *level, struct export_item *item)
+{
+	if (is_left(level, item->name))
+		*item = (struct export_item){.name = item->name, .error = -ENOENT};
+	else if (item->error && item->error != -ENOENT)
+		return walk->removes ? leave_item(walk, level, "find", item, item->error)
+				     : fail_in_walk(walk, "find", item, item->error);
+	else if (!item->error && !walk->removes)
+		count_item(item, walk->count);
+	return 0;
+}
+
+static int take_page(struct walk *walk)
+{
+	struct level *level = lowest(walk);
+	int error = next_page(walk->export, &level->dir, &level->listing, &level->items);
+
+	level->next = 0;
+	for (uint32_t i = 0; !error && i < level->items.count; i++)
+		error = take_item(walk, level, &level->items.items[i]);
+	return error;
+}
+
+/* *removed: the item has gone. What is gone already may be what an earlier copy of the call has
+ * removed. */
+static int end_item(struct walk *walk, struct level *level, struct export_item *item, bool *removed)
+{
+	if (item->error && item->error != -ENOENT)
+		return is_left(level, item->name)
+			       ? 0
+			       : leave_item(walk, level, "remove", item, item->error);
+	if (!item->error || item->kind.type) {
+		count_item(item, walk->count);
+		*removed = true;
 	}
 	return 0;
 }
 
-typedef int tree_work(struct export *export, const struct export_dir *dir, unsigned int depth,
-		      struct tree_count *count);
-
-/* Does `work` in each directory of the items. */
-static int into_directories(struct export *export, const struct export_dir *dir,
-			    const struct export_items *items, unsigned int depth, tree_work *work,
-			    struct tree_count *count)
+/*
+ * Removes what is left of a page. Where names were removed the listing begins anew: a server's
+ * cookies may mean something else then. Names that are listed though they are gone end no listing,
+ * and begin none.
+ */
+static int end_page(struct walk *walk)
 {
+	const struct export_ops *ops = walk->export->ops;
+	struct level *level = lowest(walk);
+	struct export_items *items = &level->items;
+	bool removed = false;
 	int error = 0;
 
-	for (uint32_t i = 0; !error && i < items->count; i++) {
-		const struct export_item *item = &items->items[i];
-		struct export_dir child;
-
-		if (item->error || item->kind.type != META_TYPE_DIRECTORY)
-			continue;
-		if (depth >= DEPTH_MAX)
-			return export_fail(export, "go into directory", item->name, -ELOOP, NULL);
-		error = export->ops->enter(export, dir, item, &child);
-		if (error)
-			return error;
-		error = work(export, &child, depth + 1, count);
-		export->ops->leave(&child);
+	for (uint32_t i = 0; i < items->count; i++)
+		if (is_mark(walk, items->items[i].name)) /* it goes last */
+			items->items[i] =
+				(struct export_item){.name = walk->mark, .error = -ENOENT};
+	if (walk->removes)
+		error = ops->remove(walk->export, &level->dir, items->items, items->count, false)
+				?: ops->remove(walk->export, &level->dir, items->items,
+					       items->count, true);
+	for (uint32_t i = 0; walk->removes && !error && i < items->count; i++)
+		error = end_item(walk, level, &items->items[i], &removed);
+	if (walk->depth == 1) {
+		*items = (struct export_items){0};
+		return error;
 	}
+	if (removed)
+		level->listing = (struct export_listing){0};
+	export_items_free(items);
 	return error;
 }
 
-static int count_below(struct export *export, const struct export_dir *dir, unsigned int depth,
-		       struct tree_count *count)
+/* A link or a file does not count. */
+static int check_mark(struct walk *walk)
 {
-	struct export_listing listing = {0};
-	struct export_items items;
+	struct export_item found;
+	int error = look_at(walk->export, &lowest(walk)->dir, walk->mark, &found);
+
+	if (error && error != -ENOENT)
+		return export_fail(walk->export, "find", walk->mark, error, found.status);
+	return error || found.kind.type != META_TYPE_DIRECTORY ? TREE_UNMARKED : 0;
+}
+
+static int remove_mark(struct walk *walk)
+{
+	struct export_item mark = {.name = walk->mark, .kind.type = META_TYPE_DIRECTORY};
+	int error = walk->export->ops->remove(walk->export, &lowest(walk)->dir, &mark, 1, true);
+
+	if (!error && mark.error && mark.error != -ENOENT)
+		return leave_item(walk, lowest(walk), "remove", &mark, mark.error);
+	count_item(&mark, walk->count);
+	return error;
+}
+
+static int enter(struct walk *walk, const struct export_item *item, struct export_dir *dir)
+{
+	const struct meta_identity *own = &walk->levels[0].identity;
+
+	if (memcmp(item->identity.fsid, own->fsid, sizeof(own->fsid)) != 0)
+		return -EXDEV;
+	return walk->export->ops->enter(walk->export, &lowest(walk)->dir, item, false, dir);
+}
+
+/* Goes into a directory of the lowest page, unless it is of another file system. */
+static int go_down(struct walk *walk, struct export_item *item)
+{
+	struct level *grown, below = {.identity = item->identity};
+	int error = enter(walk, item, &below.dir);
+
+	if (error)
+		return walk->removes	 ? leave_item(walk, lowest(walk), "go into", item, error)
+		       : error == -EXDEV ? 0
+					 : error;
+	grown = reallocarray(walk->levels, walk->depth + 1, sizeof(*walk->levels));
+	if (!grown) {
+		walk->export->ops->leave(&below.dir);
+		return -ENOMEM;
+	}
+	walk->levels = grown;
+	if (walk->depth > OPEN_LEVELS_MAX)
+		walk->export->ops->leave(&lowest(walk)->dir);
+	walk->levels[walk->depth++] = below;
+	return walk->mark && walk->depth == 2 ? check_mark(walk) : 0;
+}
+
+static void drop_level(struct walk *walk)
+{
+	struct level *level = lowest(walk);
+
+	while (level->left_count)
+		free(level->left[--level->left_count]);
+	free(level->left);
+	if (--walk->depth) { /* the first one's is the caller's */
+		walk->export->ops->leave(&level->dir);
+		export_items_free(&level->items);
+	}
+}
+
+/* Where something stays in a directory, that stays, and so does its mark. */
+static int go_up(struct walk *walk)
+{
+	struct level *level = lowest(walk), *above = level - 1;
+	bool stays = level->left_count;
 	int error = 0;
 
-	while (!error && !listing.end) {
-		error = next_page(export, dir, &listing, &items);
-		if (error)
-			break;
-		error = check(export, "find", &items);
-		for (uint32_t i = 0; i < items.count; i++)
-			if (!items.items[i].error)
-				count_item(&items.items[i], count);
-		error = error ?: into_directories(export, dir, &items, depth, count_below, count);
-		export_items_free(&items);
+	if (walk->mark && walk->depth == 2 && !stays) {
+		error = remove_mark(walk);
+		stays = level->left_count;
 	}
-	export->ops->list_end(&listing);
+	if (!error && walk->depth > 1)
+		error = walk->export->ops->back(walk->export, &level->dir, &above->identity,
+						&above->dir);
+	drop_level(walk);
+	if (!error && walk->depth && stays)
+		error = leave_item(walk, above, "", &above->items.items[above->next - 1], 0);
+	return error;
+}
+
+/* The next directory of the lowest page; NULL: there is none. */
+static struct export_item *next_directory(const struct walk *walk)
+{
+	struct level *level = lowest(walk);
+
+	while (level->next < level->items.count) {
+		struct export_item *item = &level->items.items[level->next++];
+
+		if (!item->error && item->kind.type == META_TYPE_DIRECTORY)
+			return item;
+	}
+	return NULL;
+}
+
+static int go_through(struct walk *walk)
+{
+	int error = 0;
+
+	while (walk->depth && !error) {
+		struct export_item *item = next_directory(walk);
+
+		if (item)
+			error = go_down(walk, item);
+		else if (lowest(walk)->items.items)
+			error = end_page(walk);
+		else if (!lowest(walk)->listing.end)
+			error = take_page(walk);
+		else
+			error = go_up(walk);
+	}
+	if (error == -ENOMEM)
+		export_fail(walk->export, "remember", "what lies there", error, NULL);
+	while (walk->depth)
+		drop_level(walk);
+	if (!error && walk->left)
+		snprintf(walk->export->error, sizeof(walk->export->error),
+			 walk->left > 1 ? "%.280s: %u entries stay" : "%s", walk->left_words,
+			 walk->left);
+	return error ?: walk->left_error;
+}
+
+/* Through directory `name`; one that is not there is no error of a removal. */
+static int walk_through(struct walk *walk, const char *name)
+{
+	char copy[NAME_ROOM], *last;
+	struct level first = {.listing.end = true, .next = walk->mark && !*walk->mark};
+	struct export_item item;
+	int error = open_parent(walk->export, name, copy, &first.dir, &last);
+
+	if (error)
+		return error;
+	error = look_at(walk->export, &first.dir, last, &item);
+	if (!error && item.kind.type != META_TYPE_DIRECTORY)
+		error = -ENOTDIR;
+	first.identity = item.identity;
+	first.items = (struct export_items){.items = &item, .count = 1};
+	walk->levels = malloc(sizeof(first));
+	if (!error && walk->levels) {
+		walk->levels[walk->depth++] = first;
+		error = go_through(walk);
+	} else if (walk->removes && error == -ENOENT) {
+		error = 0;
+	} else {
+		error = export_fail(walk->export, walk->removes ? "remove" : "find", name,
+				    error ?: -ENOMEM, item.status);
+	}
+	free(walk->levels);
+	leave(walk->export, &first.dir);
 	return error;
 }
 
 int tree_usage(struct export *export, const char *name, struct tree_count *count)
 {
-	struct export_dir dir;
-	int error = open_dir(export, name, &dir);
+	struct walk walk = {.export = export, .count = count};
 
-	if (error)
-		return error;
-	error = count_below(export, &dir, 0, count);
-	leave(export, &dir);
-	return error;
-}
-
-static int empty(struct export *export, const struct export_dir *dir, unsigned int depth,
-		 struct tree_count *count);
-
-/* Takes a name out of a page. */
-static void leave_out(struct export_items *items, const char *name)
-{
-	for (uint32_t i = 0; i < items->count; i++)
-		if (!strcmp(items->items[i].name, name))
-			items->items[i--] = items->items[--items->count];
-}
-
-/* Removes a page of a directory; *removed: how many of its items. */
-static int remove_page(struct export *export, const struct export_dir *dir,
-		       const struct export_items *items, unsigned int depth,
-		       struct tree_count *count, uint32_t *removed)
-{
-	int error = check(export, "find", items);
-
-	error = error ?: into_directories(export, dir, items, depth, empty, count);
-	error = error ?: export->ops->remove(export, dir, items->items, items->count, false);
-	error = error ?: export->ops->remove(export, dir, items->items, items->count, true);
-	for (uint32_t i = 0; !error && i < items->count; i++) {
-		const struct export_item *item = &items->items[i];
-
-		/* What is gone may be what an earlier copy of the call has removed. */
-		if (item->error && (item->error != -ENOENT || !item->kind.type))
-			continue;
-		count_item(item, count);
-		++*removed;
-	}
-	return error ?: check(export, "remove", items);
-}
-
-/*
- * Removes all that lies in a directory but `spared`, a name or NULL.
- *
- * Where names were removed the listing begins anew: a server's cookies may mean something else
- * then. Names that are listed though they are gone end no listing, and begin none.
- */
-static int empty_but(struct export *export, const struct export_dir *dir, unsigned int depth,
-		     const char *spared, struct tree_count *count)
-{
-	struct export_listing listing = {0};
-	struct export_items items;
-	int error = 0;
-
-	while (!error && !listing.end) {
-		uint32_t removed = 0;
-
-		error = next_page(export, dir, &listing, &items);
-		if (error)
-			break;
-		if (spared)
-			leave_out(&items, spared);
-		error = remove_page(export, dir, &items, depth, count, &removed);
-		export_items_free(&items);
-		if (removed) {
-			export->ops->list_end(&listing);
-			listing = (struct export_listing){0};
-		}
-	}
-	export->ops->list_end(&listing);
-	return error;
-}
-
-static int empty(struct export *export, const struct export_dir *dir, unsigned int depth,
-		 struct tree_count *count)
-{
-	return empty_but(export, dir, depth, NULL, count);
-}
-
-/* Leaves the mark alone in a directory that has it: a removal that ends early can be repeated. */
-static int empty_marked(struct export *export, const struct export_dir *parent,
-			const struct export_item *item, char *mark, struct tree_count *count)
-{
-	struct export_item found;
-	struct export_dir dir;
-	int error = export->ops->enter(export, parent, item, &dir);
-
-	if (error)
-		return error;
-	error = look_at(export, &dir, mark, &found);
-	if (error && error != -ENOENT)
-		export_fail(export, "find", mark, error, found.status);
-	else if (error || found.kind.type != META_TYPE_DIRECTORY) /* no link, and no file */
-		error = TREE_UNMARKED;
-	else
-		error = empty_but(export, &dir, 1, mark, count);
-	export->ops->leave(&dir);
-	return error;
+	return walk_through(&walk, name);
 }
 
 int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count)
 {
-	char copy[NAME_ROOM], *last;
-	struct export_items one = {.count = 1};
-	struct export_item item;
-	struct export_dir dir;
-	uint32_t removed = 0;
-	int error;
+	struct walk walk = {.export = export, .count = count, .removes = true, .mark = mark};
 
-	error = open_parent(export, name, copy, &dir, &last);
-	if (error)
-		return error;
-	error = look_at(export, &dir, last, &item);
-	one.items = &item;
-	if (error)
-		error = error == -ENOENT ? 0
-					 : export_fail(export, "find", name, error, item.status);
-	else if (item.kind.type != META_TYPE_DIRECTORY)
-		error = export_fail(export, "remove", name, -ENOTDIR, NULL);
-	else if (mark && !*mark)
-		error = export->ops->remove(export, &dir, &item, 1, true)
-				?: check(export, "remove", &one);
-	else
-		error = (mark ? empty_marked(export, &dir, &item, mark, count) : 0)
-				?: remove_page(export, &dir, &one, 0, count, &removed);
-	leave(export, &dir);
-	return error;
+	return walk_through(&walk, name);
 }

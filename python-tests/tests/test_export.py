@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from engine_helpers import Place, empty, fixture_of_places
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
-from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.paths import PYTHON_TESTS, built
 from nfsmulti.processes import run
 from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, on
 
@@ -141,6 +142,70 @@ def test_directories_that_are_not_the_same(tmp_path: Path) -> None:
     with pytest.raises(export.DifferentFilesError, match=words):
         export.make(f"{first},{second}", "run")
     assert list(first.iterdir()) == []
+
+
+_DEEP = 1500  # levels
+
+
+def test_a_directory_is_as_deep_as_it_may_be(place: Place) -> None:
+    """Counted and removed with few descriptors, whatever lies below: a mount needs some."""
+    above = os.open(place.files, os.O_PATH)
+    for name in ["run", *["deep"] * _DEEP]:
+        os.mkdir(name, dir_fd=above)
+        below = os.open(name, os.O_PATH, dir_fd=above)
+        os.close(above)
+        above = below
+    os.mknod("file", dir_fd=above)
+    os.close(above)
+    limited = [*place.enter, "prlimit", "--nofile=100:100", str(built("nfsmulti-export"))]
+    for word, entries in (("usage", _DEEP + 1), ("remove-unmarked", _DEEP + 2)):
+        done = run([*limited, word, place.pool, "run"], timeout=300, env=place.env)
+        assert json.loads(done.stdout)["entries"] == entries, done.stderr
+    assert list(place.files.iterdir()) == []
+
+
+def test_a_removal_ends_at_a_mount(tmp_path: Path) -> None:
+    """Also of the same file system; all else goes, and what it lies in stays with its mark."""
+    theirs, away = tmp_path / "theirs", tmp_path / "away"
+    for folder in (theirs, away / "run/mark", away / "run/a/bound", away / "run/b/other"):
+        folder.mkdir(parents=True)
+    for file in (theirs / "file", away / "run/a/file", away / "run/b/file"):
+        file.write_text("1")
+    script = """\
+mount --bind theirs away/run/a/bound
+mount -t tmpfs none away/run/b/other
+echo 1 >away/run/b/other/file
+"$1" usage "$PWD/away" run
+! "$1" remove "$PWD/away" run mark
+grep -q 1 away/run/b/other/file
+umount away/run/a/bound away/run/b/other
+"$1" remove "$PWD/away" run mark
+"""
+    argv = ["unshare", "--mount", "--", "sh", "-ec", script, "sh", str(built("nfsmulti-export"))]
+    done = run(argv, timeout=60, cwd=tmp_path)
+    assert done.status == 0, done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["entries"] for one in said] == [7, 2, 6]
+    (line,) = done.stderr.splitlines()
+    other = r"another file system: unmount it, or remove it by hand \(.*\): 2 entries stay"
+    assert re.search(rf'away: go into "run/(a/bound|b/other)": {other}', line)
+    assert (theirs / "file").read_text() == "1"
+    assert list(away.iterdir()) == []
+
+
+@both_versions
+def test_a_removal_ends_at_another_file_system(version: int) -> None:
+    with ScriptedServer() as server:
+        for name in ("run/0/file", "run/a/other/file", "run/z"):
+            server.create(name, b"12")
+        server.export.files.find("run/a/other").fsid += 1
+        url = server.url_of(version)
+        export.make(url, "run/mark")
+        assert export.usage(url, "run") == export.Usage(entries=6, bytes=4)
+        with pytest.raises(HarnessError, match='go into "run/a/other": another file system'):
+            export.remove(url, "run", "mark")
+        assert {one.name for one in export.listing(url, "run")} == {"a", "mark"}
+        assert server.content("run/a/other/file") == b"12"
 
 
 @both_versions

@@ -26,11 +26,15 @@ from servers.scripted.protocol import (
 
 REGULAR, DIRECTORY = 1, 2
 _HANDLE_SIZE = 32
+_FSID = 0x6E66736D
 
 
 @dataclass(eq=False)
 class Node:
-    """A file or directory. `path` is its name from the export's root, with "" for the root."""
+    """A file or directory. `path` is its name from the export's root, with "" for the root.
+
+    One with another `fsid` is of another file system.
+    """
 
     fileid: int
     path: str
@@ -39,6 +43,7 @@ class Node:
     gid: int
     exclusive: bytes = b""  # the verifier that it was created with, until its attributes are set
     changed: float = field(default_factory=time.time)
+    fsid: int = _FSID
 
     @property
     def kind(self) -> int:

@@ -23,7 +23,6 @@ from servers.scripted.protocol import (
 )
 
 ACCESS_ALL = 0x3F
-FSID = 0x6E66736D
 _HOMOGENEOUS_AND_CANSETTIME = 0x18
 FILE_SIZE_MAX = 1 << 62
 _PAGE_ROOM, _ENTRY_ROOM = 128, 32  # bytes of READDIR's results, and of one entry in them
@@ -96,7 +95,7 @@ class Task:
     # --- attributes ---
 
     def _fattr3(self, node: Node) -> bytes:
-        longs = (node.size, node.size, 0, FSID, node.fileid)
+        longs = (node.size, node.size, 0, node.fsid, node.fileid)
         times = 3 * nfstime(node.changed)
         return xdr(node.kind, node.mode, 1, node.uid, node.gid, *map(Hyper, longs), *times)
 

@@ -24,7 +24,6 @@ from servers.scripted.files import (
 )
 from servers.scripted.nfs3 import (
     ACCESS_ALL,
-    FSID,
     cookie_verifier,
     nfstime,
     page,
@@ -387,7 +386,7 @@ class Compounds:
     def _attributes(self, node: Node) -> dict[int, tuple[int | str | bytes, ...]]:
         """Return those that clients ask for."""
         export, (seconds, nanoseconds) = self._export, nfstime(node.changed)
-        fsid, changed = 0 if self.names.leads(node) else FSID, (Hyper(seconds), nanoseconds)
+        fsid, changed = 0 if self.names.leads(node) else node.fsid, (Hyper(seconds), nanoseconds)
         known: dict[int, tuple[int | str | bytes, ...]] = {
             Attribute.TYPE: (node.kind,),
             Attribute.CHANGE: (change_of(node),),
