@@ -277,8 +277,8 @@ static bool skip_name(const struct readdir_entry *entry)
 struct page_taker {
 	struct export_items *items;
 	struct export_listing *listing;
-	bool stuck;  /* it does not advance */
-	bool failed; /* no memory */
+	const char *stuck; /* why the listing does not go on; NULL: it does */
+	bool failed;	   /* no memory */
 };
 
 static void take_names(struct page_taker *taker, const struct readdir_page *page)
@@ -312,7 +312,7 @@ static void take_page(struct meta_request *request, const struct readdir_page *p
 		listing->end = true;
 	else
 		taker->stuck =
-			!listing_went_on(&listing->nfs, page->count, page->cookie, page->verifier);
+			listing_stuck(&listing->nfs, page->count, page->cookie, page->verifier);
 }
 
 static bool ask_page(const struct batch *batch, struct export_item *item,
@@ -344,8 +344,10 @@ static int list_nfs(struct export *export, const struct export_dir *dir,
 
 	if (!error && taker.failed)
 		error = -ENOMEM;
-	if (!error && taker.stuck)
+	if (!error && taker.stuck) {
 		error = -EPROTO;
+		item.status = taker.stuck;
+	}
 	if (error)
 		export_items_free(items);
 	return error && error != -EINTR && error != -ETIMEDOUT

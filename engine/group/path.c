@@ -380,14 +380,12 @@ static int find_limits(struct path *path, struct question *file)
 			      path->config.label, error_words(path));
 		return error;
 	}
-	if (!limits[IO_READ] || !limits[IO_WRITE]) {
-		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: neither "
-			      "may be 0",
+	if (!limits[IO_READ] || !limits[IO_WRITE])
+		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: 0 sets no "
+			      "limit here, as in Linux; rsize= and wsize= do",
 			      path->config.label, limits[IO_READ], limits[IO_WRITE]);
-		return -EPROTO;
-	}
-	path->read_max = min_of(path->config.rsize, limits[IO_READ]);
-	path->write_max = min_of(path->config.wsize, limits[IO_WRITE]);
+	path->read_max = min_of(path->config.rsize, limits[IO_READ] ?: UINT32_MAX);
+	path->write_max = min_of(path->config.wsize, limits[IO_WRITE] ?: UINT32_MAX);
 	return 0;
 }
 

@@ -12,7 +12,8 @@
 
 enum {
 	LISTING_VERIFIER = 8,
-	LISTING_MISSES_MAX = 16,     /* times that the server misses a name of a page */
+	LISTING_MISSES_MAX = 16, /* times that the server misses a name of a page */
+	LISTING_EMPTY_MAX = 8,
 	LISTING_NAMES_MAX = 1 << 28, /* of a directory, ours: a listing ends */
 };
 
@@ -27,6 +28,7 @@ struct listing {
 	uint32_t pages;	    /* READDIRs; the milestone moves after 1, 2, 4 and so on: circles of any
 			       length are found */
 	uint32_t misses;    /* of the page that is asked for */
+	uint32_t empty;	    /* pages without a name, in a row */
 	const struct path *path; /* that it is read over; NULL: not begun */
 
 	/* Where the server has forgotten its cookies: their verifier the last time, and since when
@@ -62,12 +64,21 @@ static inline uint64_t listing_forgotten(struct listing *listing, uint64_t now, 
 	return now - listing->forgotten_since;
 }
 
-/* A READDIR has brought so many names, the last with `cookie`. False: this does not end. */
-static inline bool listing_went_on(struct listing *listing, uint32_t names, uint64_t cookie,
-				   const uint8_t verifier[LISTING_VERIFIER])
+/*
+ * A READDIR has brought so many names, the last with `cookie`, and not the end. NULL, or why this
+ * does not end. Servers send pages without a name where all of a block's are removed: the same
+ * READDIR follows.
+ */
+static inline const char *listing_stuck(struct listing *listing, uint32_t names, uint64_t cookie,
+					const uint8_t verifier[LISTING_VERIFIER])
 {
-	if (!names || cookie == listing->cookie || (listing->pages && cookie == listing->milestone))
-		return false;
+	if (!names && ++listing->empty < LISTING_EMPTY_MAX)
+		return NULL;
+	if (!names)
+		return "8 pages in a row have no name, and are not the end of the directory either";
+	if (cookie == listing->cookie || (listing->pages && cookie == listing->milestone))
+		return "the listing does not advance, and not the end of the directory either";
+	listing->empty = 0;
 	listing->cookie = cookie;
 	memcpy(listing->verifier, verifier, LISTING_VERIFIER);
 	listing->names += names;
@@ -75,5 +86,5 @@ static inline bool listing_went_on(struct listing *listing, uint32_t names, uint
 	listing->misses = 0;
 	if (!(listing->pages & (listing->pages - 1)))
 		listing->milestone = cookie;
-	return listing->names <= LISTING_NAMES_MAX;
+	return listing->names > LISTING_NAMES_MAX ? "the directory has no end" : NULL;
 }

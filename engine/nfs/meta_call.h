@@ -234,14 +234,13 @@ static inline void meta_tell_names(struct conn_io *io, const struct readdir_page
 static inline enum disposition meta_listed(struct conn_io *io, const struct readdir_page *page,
 					   struct call_result *result)
 {
+	const char *stuck;
+
 	meta_tell_names(io, page);
 	if (page->eof)
 		return CALL_DONE;
-	if (!listing_went_on(&io->meta->listing, page->count, page->cookie, page->verifier))
-		return call_fail(result, EPROTO,
-				 "the listing does not advance, and not the end of the directory "
-				 "either");
-	return meta_goes_on(io, CALL_PARTIAL);
+	stuck = listing_stuck(&io->meta->listing, page->count, page->cookie, page->verifier);
+	return stuck ? call_fail(result, EPROTO, stuck) : meta_goes_on(io, CALL_PARTIAL);
 }
 
 /* Its results are there, in full. */

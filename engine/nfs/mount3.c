@@ -126,6 +126,8 @@ static void on_root(struct rpc_context *rpc, int status, void *data, void *priva
 	}
 	mount->root->length = root->fhandle3_len;
 	memcpy(mount->root->bytes, root->fhandle3_val, root->fhandle3_len);
+	if (mount->flavors && !found->auth_flavors.auth_flavors_len)
+		flavors_add(mount->flavors, RPC_AUTH_SYS); /* as Linux takes an empty list */
 	for (unsigned int i = 0; mount->flavors && i < found->auth_flavors.auth_flavors_len; i++)
 		flavors_add(mount->flavors, (uint32_t)found->auth_flavors.auth_flavors_val[i]);
 }

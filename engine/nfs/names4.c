@@ -393,13 +393,14 @@ static int open_directory(struct names *names, const char *name, bool make,
 
 /* --- limits --- */
 
-/* What a message of `message` bytes carries, of what the server offers; 0: not known. */
+/* What a message of `message` bytes, or 0: not known, carries of what the server offers, or 0: it
+ * need not tell that (RFC 8881, 5.6). */
 static uint32_t fitting(uint64_t offered, uint32_t message)
 {
 	uint32_t room =
 		message ? message - min_of(message, (uint32_t)NFS4_MESSAGE_ROOM) : UINT32_MAX;
 
-	return (uint32_t)min_of(offered, (uint64_t)room);
+	return (uint32_t)min_of(offered ?: UINT64_MAX, (uint64_t)room);
 }
 
 static int find_limits(struct names *names, const void *state, uint32_t *read_max,

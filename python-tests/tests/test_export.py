@@ -17,7 +17,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS, built
 from nfsmulti.processes import run
-from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, on
+from servers.scripted import Answer, Export, Nfs, Nfs4, ScriptedServer, Status, Status4, on
 
 place = fixture_of_places("nfs", "nfs4", "mount")
 
@@ -242,6 +242,27 @@ def test_paths_that_were_not_asked_in_time_are_an_error(monkeypatch: pytest.Monk
         silent.stall()
         with pytest.raises(HarnessError, match="did not end in time"):
             export.info(f"{gone.url()},{silent.url()}")
+
+
+@both_versions
+def test_pages_without_a_name(version: int) -> None:
+    """As Linux bears them, where eight do not follow each other."""
+    procedure, empty = (Nfs.READDIR, Nfs4.READDIR)[version == 4], Answer(limit=0, eof=0)
+    late = on(procedure, Answer(limit=5), every=8)
+    with ScriptedServer(late, on(procedure, empty)) as server:
+        for number in range(12):
+            server.create(f"run/{number}", b"1")
+        assert len(export.listing(server.url_of(version), "run")) == 12
+        assert export.remove_unmarked(server.url_of(version), "run").entries >= 12
+        server.hooks[:] = [on(procedure, empty)]
+        with pytest.raises(HarnessError, match="8 pages in a row have no name"):
+            export.listing(server.url_of(version))
+
+
+def test_a_server_that_lists_no_flavors_takes_sys() -> None:
+    with ScriptedServer(export=Export(flavors=())) as server:
+        (found,) = export.info(server.url())
+    assert (found.flavors, found.flavors_error) == (["sys"], "")
 
 
 @both_versions

@@ -301,6 +301,7 @@ def test_readdir_lists_the_directory_of_its_entry(place: Place) -> None:
 
 _READDIR: dict[int, Procedure] = {3: Nfs.READDIR, 4: Nfs4.READDIR}
 _PAGE = Answer(limit=7)
+_EMPTY = Answer(limit=0, eof=0)
 
 
 def _start_list(
@@ -416,12 +417,35 @@ def test_names_are_removed_on_every_page(client: Client) -> None:
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize(
-    "answer", [Answer(limit=7, length=9), Answer(limit=7, length=0), Answer(limit=0, eof=0)]
+    ("answer", "words"),
+    [
+        (Answer(limit=7, length=9), "the listing does not advance"),
+        (Answer(limit=7, length=0), "the listing does not advance"),
+        (_EMPTY, "8 pages in a row have no name"),
+    ],
 )
 @both_versions
-def test_a_listing_that_does_not_advance(client: Client, version: int, answer: Answer) -> None:
+def test_a_listing_that_does_not_advance(
+    client: Client, version: int, answer: Answer, words: str
+) -> None:
     with ScriptedServer(on(_READDIR[version], answer)) as server:
-        failed(_list(client, server, version), "does not advance", error=errno.EPROTO)
+        failed(_list(client, server, version), words, error=errno.EPROTO)
+
+
+@pytest.mark.sanitized
+@both_versions
+def test_pages_without_a_name(client: Client, version: int) -> None:
+    """Seven at the beginning and seven after each page that has names: the same is asked again."""
+    procedure = _READDIR[version]
+
+    def hook(call: Call) -> Answer | None:
+        return (_PAGE if call.nth % 8 == 0 else _EMPTY) if call.procedure is procedure else None
+
+    with ScriptedServer(hook) as server:
+        assert _done(_list(client, server, version)) == 1
+        asked = [call.offset for call in server.calls(procedure)]
+        assert len(asked) % 8 == 0
+        assert asked == sorted(8 * asked[::8])
 
 
 # --- pools and jobs ---

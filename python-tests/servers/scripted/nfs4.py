@@ -406,6 +406,8 @@ class Compounds:
             Attribute.TIME_METADATA: changed,
             Attribute.TIME_MODIFY: changed,
         }
+        if not self.terms.tells_limits:
+            del known[Attribute.MAXREAD], known[Attribute.MAXWRITE]
         set_only = (Attribute.TIME_ACCESS_SET, Attribute.TIME_MODIFY_SET)
         known[Attribute.SUPPORTED_ATTRS] = (bitmap4((0, *known, *set_only)),)
         return known

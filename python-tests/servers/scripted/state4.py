@@ -41,6 +41,7 @@ class Terms:
     next_session: int | None = None  # EXCHANGE_ID's eir_sequenceid once confirmed; None: the next
     goes_on: bool = False  # whether a compound goes on behind an operation that failed
     current_stateid: bool = True  # whether that of OPEN may be named by those behind it
+    tells_limits: bool = True  # whether there are maxread and maxwrite
     zero_id: bool = False  # whether a client has the ID 0; at most one is there then
     delegates: bool = False  # OPEN gives a delegation of reads, whatever was wished
     minor_ids: dict[str, int] = field(default_factory=dict)  # server_owner's, by address; else 0
