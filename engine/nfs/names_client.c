@@ -167,10 +167,12 @@ static int time_out(struct names *names, uint32_t epoch)
 {
 	const struct rpc_client *rpc = &names->rpc;
 	bool ended = rpc->lost && rpc->lost != -ETIMEDOUT; /* by the other end */
+	const char *refusal = client_refusal(rpc);
 
 	if (!names->path->at_work && rpc->link.epoch != epoch && ended)
 		return give_up(names, -ENOTCONN, link_failure(&rpc->link, rpc->lost));
-	return give_up(names, -ETIMEDOUT, client_refusal(rpc) ?: "the server does not answer");
+	return give_up(names, refusal && !names->path->at_work ? -EREMOTEIO : -ETIMEDOUT,
+		       refusal ?: "the server does not answer");
 }
 
 int names_ask_until(struct names *names, struct rpc_request *request, uint64_t deadline,

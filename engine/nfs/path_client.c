@@ -59,6 +59,15 @@ static void log_failure(const struct rpc_client *rpc, int error)
 		      link_failure(&rpc->link, error), remedy(rpc, rdma, error));
 }
 
+/* The server is there, and has answered: before a job begins that is no time-out. */
+static int refused(struct rpc_client *rpc)
+{
+	const struct path *path = rpc->server;
+
+	log_refused(rpc);
+	return rpc->setup_error = path->at_work ? -ETIMEDOUT : -EREMOTEIO;
+}
+
 int path_client_ready(struct rpc_client *rpc)
 {
 	int error = client_ready(rpc);
@@ -82,10 +91,8 @@ int path_client_ready(struct rpc_client *rpc)
 		return rpc->setup_error = -ETIMEDOUT;
 	}
 	if (error == -EINPROGRESS && rpc->setup_refusals &&
-	    rpc->clock->now - rpc->setup_since > path_names_timeout(rpc->server)) {
-		log_refused(rpc);
-		return rpc->setup_error = -ETIMEDOUT;
-	}
+	    rpc->clock->now - rpc->setup_since > path_names_timeout(rpc->server))
+		return refused(rpc);
 	if (error && error != -EINPROGRESS && !rpc->setup_error)
 		log_failure(rpc, error);
 	return error;
@@ -110,7 +117,7 @@ int path_client_await(struct rpc_client *rpc)
 	if (stopped == -ETIMEDOUT && client_without_context_for(rpc))
 		log_no_context(rpc);
 	else if (stopped == -ETIMEDOUT && rpc->setup_refusals)
-		log_refused(rpc);
+		stopped = refused(rpc);
 	else if (stopped == -ETIMEDOUT && *rpc->link.why)
 		log_failure(rpc, stopped);
 	else if (stopped)

@@ -159,8 +159,8 @@ static int probe(struct tls *tls)
 	if (error == -ECONNRESET)
 		snprintf(
 			tls->why, RPC_WHY_MAX,
-			"the server closes the connection at the probe for TLS: turn TLS on there, "
-			"or use xprtsec=none");
+			"the server closes the connection at the probe for TLS: is it starting, or "
+			"has it no TLS? Its log says why");
 	if (error)
 		return error;
 	if (!starttls_offered(&reply)) {

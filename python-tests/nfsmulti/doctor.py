@@ -194,7 +194,7 @@ def _lacks_own(path: PoolPath, offer: PathInfo) -> bool:
 
 
 def _tls(path: PoolPath) -> str:
-    """Tell whether calls go over TLS, or could; it is not offered by a server that hangs up."""
+    """Tell whether calls go over TLS, or could."""
     if path.rdma:
         return ""
     if path.xprtsec != "none":
@@ -205,7 +205,7 @@ def _tls(path: PoolPath) -> str:
             untold = "no answer to the probe for TLS"
             offered = client.offers_tls()
     except (ConnectionResetError, EOFError):
-        offered = False
+        return f"; {untold} (it closes the connection)"
     except (RpcError, OSError) as error:
         return f"; {untold} ({error})"
     return ", and TLS (xprtsec=tls)" if offered else "; no TLS"

@@ -669,6 +669,18 @@ def _of(made: made_runs.Maker, reads: int) -> Figures:
 # --- conditions ---
 
 
+@pytest.mark.parametrize("kind", ["pool", "kernel-lab", "loopback", "demo", "lab"])
+def test_the_version_of_a_server_is_told_of_a_labs_own_alone(kind: str) -> None:
+    """What is installed here says nothing of a server elsewhere."""
+    environment = {"machine": {"fio": "fio-3.33", "nfs-ganesha": "4.3"}}
+    place = {"kind": kind, "pool": "nfs-sink"} if kind != "demo" else {"kind": "loopback"}
+    run = dataclasses.replace(made_runs.dd(), place=place)
+    told = {row[1] for row in conditions.table(run, environment).rows if row[0] == "machine"}
+    assert told == {"fio", "nfs-ganesha"} - (
+        {"nfs-ganesha"} if kind not in ("demo", "lab") else set()
+    )
+
+
 def test_conditions_are_one_line_each() -> None:
     environment = {
         "machine": {"engine": f"{ROOT}/build/libnfsmulti.so", "label": None},

@@ -145,6 +145,9 @@ def test_what_a_server_lacks_is_a_line_and_no_failure(
     (line,) = re.findall(r"^- tls: (.*)$", (folder / "report.md").read_text(), re.MULTILINE)
     assert line.startswith("127.0.0.1:")
     assert "the server offers no TLS" in line
+    page = (folder / "report.md").read_text()
+    assert "Flavors that were not measured are listed below, with the reason." in page
+    assert "not offer" not in page  # a client without a ticket lacks it itself
 
 
 def test_the_runs_directory_is_made_by_what_the_server_has(tmp_path: Path) -> None:

@@ -252,6 +252,9 @@ def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
             diagnosis = call_harness("doctor", "--json", f"--pool={path}")
             assert words in diagnosis.stdout, diagnosis.stdout
             assert ("(kTLS)" in diagnosis.stdout) == ("over TLS" in words)
+        proxy.fault = Fault.CLOSED  # it may be starting
+        diagnosis = call_harness("doctor", "--json", f"--pool={pool(proxy, xprtsec='none')}")
+        assert "no answer to the probe for TLS (it closes the connection)" in diagnosis.stdout
 
 
 # --- what goes wrong later ---
@@ -738,7 +741,7 @@ def test_keys_that_change_among_what_comes_before_io(
     [
         (Fault.DENIED, "the server offers no TLS (it denies the probe): turn TLS on there"),
         (Fault.WITHOUT_WORD, "the server offers no TLS (it answers the probe without STARTTLS)"),
-        (Fault.CLOSED, "the server closes the connection at the probe for TLS: turn TLS on there"),
+        (Fault.CLOSED, "the server closes the connection at the probe for TLS: is it starting, or"),
         (Fault.SILENT, "no answer to the probe for TLS: does the server offer it?"),
         (Fault.OTHER_XID, "no answer to the probe for TLS: does the server offer it?"),
         (Fault.FRAGMENT, "no answer to the probe for TLS: does the server offer it?"),

@@ -244,8 +244,7 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
     machine = environment.get("machine") or {}
     kind = str(summary.place.get("kind"))
     server = re.sub(r"\?[^,]*", "", str(summary.place.get("pool") or ""))
-    in_lab = "lab" in kind.split() or " lab exec " in summary.command
-    if in_lab and machine.get("nfs-ganesha"):
+    if cells.in_lab(summary) and machine.get("nfs-ganesha"):
         server = f"nfs-ganesha {machine['nfs-ganesha']} in the lab"
     elif kind == "kernel-lab":
         server = "the kernel's nfsd in the lab"

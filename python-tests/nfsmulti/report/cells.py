@@ -18,6 +18,12 @@ from nfsmulti.summary import Cell, Factor, Figures, Summary
 Measure = Callable[[Cell], float | None]
 
 
+def in_lab(summary: Summary) -> bool:
+    """Whether a lab's own servers were measured: this machine's package is what they run."""
+    kind = str(summary.place.get("kind")).split()
+    return "lab" in kind or " lab exec " in summary.command
+
+
 def names(run: Iterable[Cell]) -> Callable[[Cell], str]:
     """Return what names the cells of a run: by the factors in which they differ, else by all."""
     told = varying(run)

@@ -52,10 +52,21 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     place.pop("fitted", None)  # bare numbers, of which the sentence tells what `limits` do not
     rows += [["place", *row] for row in flat(place)]
     rows += [["place", f"rates {name}", fit.text()] for name, fit in fits(summary).items()]
-    rows += [[name, *row] for name, part in environment.items() for row in flat(part)]
+    rows += [
+        [name, *row]
+        for name, part in environment.items()
+        for row in flat(part)
+        if (name, row[0]) != ("machine", "nfs-ganesha") or _of_own_server(summary)
+    ]
     if not environment:
         rows.append(["environment", FILE, "missing"])
     return Table(["of", "what", "value"], rows, text_columns=3)
+
+
+def _of_own_server(summary: Summary) -> bool:
+    """Whether this machine's package served: in a lab, and in a demo without one (no sink)."""
+    demo = summary.place.get("kind") == "loopback" and "pool" not in summary.place
+    return cells.in_lab(summary) or demo
 
 
 def _lengths(summary: Summary) -> list[list[str]]:

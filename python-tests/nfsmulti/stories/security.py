@@ -298,7 +298,7 @@ def _answer(told: _Workload, *, lost: bool) -> Answer:
     headings += [f"{unit} with {told.connections(told.most)}, {times}"]
     kept = 6 if told.most > told.least else 5
     table = Table(headings[:kept], [row[:kept] for row in rows[:MOST_ROWS]])
-    caveats = ["Flavors that the server does not offer are listed below."] if lost else []
+    caveats = ["Flavors that were not measured are listed below, with the reason."] if lost else []
     caveats += [_PROXIED] if any(not told.tells_rate(one) for one, _ in told.clients) else []
     return Answer(_headline(told), table, caveats)
 
@@ -375,14 +375,14 @@ def _tls(summary: Summary) -> list[str]:
 
 
 def _not_measured(summary: Summary) -> Section:
-    """List what the server lacks, with the reason in the engine's words."""
+    """List what the server lacks, or this client, with the reason in the engine's words."""
     why = {
         _words(str(cell.factors["flavor"]), str(cell.factors["client"])): cell.why or ""
         for cell in summary.cells
         if cell.status == "skipped"
     }
     points = [f"{name}: {_BEFORE_REASON.sub('', one)}" for name, one in why.items()]
-    return Section("Not offered", points=points)
+    return Section("Not measured", points=points)
 
 
 def _plots(told: _Workload) -> list[Plot]:
