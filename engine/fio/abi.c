@@ -81,6 +81,7 @@ static const struct expected expected[] = {
 	{"verify", 1, OFF(verify)},
 	{"do_verify", 1, OFF(do_verify)},
 	{"verify_only", 1, OFF(verify_only)},
+	{"verify_state_load", 1, OFF(verify_state)},
 	{"trim_percentage", 1, OFF(trim_percentage)},
 	{"trim_backlog", 1, OFF(trim_backlog)},
 	{"thinktime", 1, OFF(thinktime)},

@@ -135,6 +135,12 @@ static inline const struct engine_options *job_options(const struct job *job)
 	return options_of(job->td);
 }
 
+/* Whether it verifies what another job has written, and writes nothing: fio's dry run is no I/O. */
+static inline bool job_verifies(const struct thread_data *td)
+{
+	return td->o.verify && (td->o.verify_only || !td_write(td));
+}
+
 /* The name of an open file, or NULL: it is not open. */
 const char *job_file_name(const struct job *job, uint32_t file);
 

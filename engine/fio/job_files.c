@@ -12,7 +12,7 @@
 
 static bool may_create(const struct thread_data *td)
 {
-	return td_write(td) && td->o.allow_create && !read_only;
+	return td_write(td) && !job_verifies(td) && td->o.allow_create && !read_only;
 }
 
 /* With failover by the first path that can, ENOENT being an answer. */

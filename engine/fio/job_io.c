@@ -47,6 +47,9 @@ static const char *beyond_end(const struct thread_data *td)
 		       "file has";
 	if (td->o.create_on_open)
 		return "a READ beyond the end of file: create_on_open=1 lays no file out";
+	if (job_verifies(td))
+		return "a READ beyond the end of file: less was written than this job verifies: "
+		       "was the write interrupted? Give its size=, or verify_state_load=1";
 	return "a READ beyond the end of file: did another program truncate it during the run?";
 }
 

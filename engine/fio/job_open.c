@@ -183,7 +183,7 @@ static int allocate(struct job *job)
 	job->group.job = (struct conn_job){
 		.io_count = ios,
 		.file_count = td->o.nr_files,
-		.writes = td_write(td),
+		.writes = td_write(td) && !job_verifies(td),
 		.direct = td->o.odirect,
 		.failover = job_options(job)->failover,
 		.rdma = true,

@@ -311,6 +311,14 @@ static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 	return -EINVAL;
 }
 
+/* What is to be verified stays as it was left, even if that is nothing: a file that is missing is
+ * laid out alone where a job before this one may be about to write it. */
+static bool is_evidence(const struct thread_data *td, bool missing)
+{
+	return job_verifies(td) && !td->o.create_only &&
+	       (!missing || td->o.verify_only || td->o.verify_state);
+}
+
 static int extend(struct file_task *task, uint64_t wanted)
 {
 	uint64_t size = 0;
@@ -319,7 +327,7 @@ static int extend(struct file_task *task, uint64_t wanted)
 
 	if (error && !missing)
 		return error;
-	if (size >= wanted)
+	if (size >= wanted || is_evidence(task->td, missing))
 		return 0;
 	if (read_only) {
 		job_log("%s: \"%s\" has %llu of %llu bytes, and --readonly forbids laying it out",

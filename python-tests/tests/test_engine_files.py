@@ -112,6 +112,52 @@ def test_reading_jobs_change_no_file_that_is_there(place: Place, rw: str) -> Non
     assert place.sizes()["missing"] == _MIB
 
 
+_STATE: dict[str, Option] = {"verify_state_load": 1}
+_DRY: dict[str, Option] = {"verify_only": 1}
+_VERIFYING: dict[str, dict[str, Option]] = {
+    "reads": {"rw": "read"}, "reads by the state": {"rw": "read", **_STATE},
+    "no writes": {"rw": "write", **_DRY},
+    "no writes by the state": {"rw": "write", **_DRY, **_STATE},
+    "overwrites": {"rw": "write", **_DRY, "overwrite": 1}, "mixes": {"rw": "randrw", **_DRY},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _VERIFYING)
+def test_what_is_verified_stays_as_it_was(place: Place, name: str) -> None:
+    """A write that was interrupted leaves less than its size: that is read, and nothing added."""
+    job: dict[str, Option] = {"bs": "64k", "size": "1m", "verify": "crc32c", "filename": "f"}
+    done(place.fio(rw="write", io_size="256k", do_verify=0, verify_state_save=1, **job))
+    before, options = (place.files / "f").read_bytes(), _VERIFYING[name]
+    assert len(before) == 256 << 10
+    result = place.fio(**job, **{"verify_state_save": 0, **options})
+    if "verify_state_load" in options:
+        assert done(result).bytes("read") == 256 << 10
+    elif name != "mixes":  # which verifies what it has not written: fio's mix is another then
+        failed_io(result, "a READ beyond the end of file: less was written than this job verifies")
+        assert result.report is not None
+        assert result.report.bytes("read") == 256 << 10
+    assert (place.files / "f").read_bytes() == before
+
+
+def test_nothing_is_made_to_be_verified(place: Place) -> None:
+    """But by jobs that verify what an earlier one of the same run writes."""
+    job: dict[str, Option] = {"bs": "64k", "size": "1m", "verify": "crc32c"}
+    for name in ("no writes", "reads by the state"):
+        refused(place.fio(filename="f", **job, **_VERIFYING[name]), "No such file or directory")
+    assert place.names() == []
+    jobs = sections(w={"rw": "write", "do_verify": 0}, r={"rw": "read", "stonewall": 1})
+    report = done(place.fio(filename="f", verify_state_save=0, **job, arguments=jobs))
+    assert report.bytes("read") == _MIB
+
+
+def test_verifying_needs_no_right_to_write(export: Place, lab: Lab) -> None:
+    """NFSv4.1 opens for reading."""
+    job: dict[str, Option] = {"bs": "64k", "size": "1m", "verify": "crc32c", "filename": "f"}
+    done(export.fio(rw="write", do_verify=0, verify_state_save=0, **job))
+    pool = lab.pool_of(1, export="ro", version="4.1" if export.kind == "nfs4" else None)
+    assert done(export.fio(pool=pool, rw="write", verify_only=1, **job)).bytes("read") == _MIB
+
+
 def test_short_file_is_extended_and_its_content_kept(place: Place) -> None:
     """Where overwrite=1 says so."""
     before = place.random("f", 1_234_567)
