@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "util.h"
@@ -61,15 +63,53 @@ static int connect_from(const struct rpc_address *address, uint16_t port)
 	return error;
 }
 
+/* --- reserved ports --- */
+
+enum { PAIRS = 256, EXHAUSTED_S = 10, SECOND_BITS = 24 };
+
+/*
+ * Pairs of addresses between which no reserved port was left: a hash of the pair, and below it the
+ * second when that was found. Pairs whose hashes share a place take turns. The processes that fio
+ * forks share it.
+ */
+static _Atomic uint64_t our_pairs[PAIRS], *exhausted = our_pairs;
+
+__attribute__((constructor)) static void share_with_forks(void)
+{
+	void *shared = mmap(NULL, sizeof(our_pairs), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (shared != MAP_FAILED)
+		exhausted = shared;
+}
+
+/* FNV-1a */
+static uint64_t hash_of(const struct rpc_address *address)
+{
+	const uint8_t *ends[] = {(const void *)&address->local, (const void *)&address->remote};
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (size_t end = 0; end < ARRAY_SIZE(ends); end++)
+		for (socklen_t i = 0; i < address->remote_length; i++)
+			hash = (hash ^ ends[end][i]) * 0x100000001b3;
+	return hash >> SECOND_BITS;
+}
+
 /* From a port of 512 to 1023, as bindresvport(3), for both families. */
 static int connect_reserved(const struct rpc_address *address)
 {
 	enum { LOWEST = 512, PORTS = 512 };
-	unsigned int first = (unsigned int)clock_now() % PORTS;
+	uint64_t now = clock_now(), hash = hash_of(address);
+	uint64_t mark = hash << SECOND_BITS | (now / SEC & ((1u << SECOND_BITS) - 1));
+	_Atomic uint64_t *found = &exhausted[hash % PAIRS];
 	int fd = -EADDRINUSE;
 
+	if (mark - *found < EXHAUSTED_S) /* of this pair, a short time ago */
+		return fd;
 	for (unsigned int i = 0; i < PORTS && fd == -EADDRINUSE; i++)
-		fd = connect_from(address, LOWEST + (first + i) % PORTS);
+		fd = connect_from(address, LOWEST + (unsigned int)(now + i) % PORTS);
+	if (fd == -EADDRINUSE)
+		*found = mark;
 	return fd;
 }
 

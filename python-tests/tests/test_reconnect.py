@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from conftest import needs_privileges
 from engine_helpers import done, said
-from scripted_jobs import KIB, NEVER, SECONDS, Client, preloaded, start_fio
+from scripted_jobs import KIB, NEVER, SECONDS, Client, Options, preloaded, start_fio
 
 from nfsmulti.fiorun import Engine
-from servers.scripted import DATA, Answer, Call, Nfs, ScriptedServer, on
+from servers.scripted import DATA, DATA4, Answer, Call, Nfs, ScriptedServer, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -121,3 +122,63 @@ def test_a_connection_that_epoll_does_not_take(
     done(result)
     words = "epoll does not take a connection: No space left"
     assert sum(words in line for line in said(result)) == 1
+
+
+# --- what a process remembers ---
+
+
+# A machine whose reserved ports are all taken, for as many tries as are told; and then it is later.
+_TAKEN = """\
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_int *tries;
+
+__attribute__((constructor)) static void share(void)
+{
+	tries = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+int bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+	unsigned int port = ntohs(((const struct sockaddr_in *)address)->sin_port);
+
+	if (port >= 512 && port < 1024 && ++*tries <= TRIES) {
+		errno = EADDRINUSE;
+		return -1;
+	}
+	return (int)syscall(SYS_bind, fd, address, length);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int error = (int)syscall(SYS_clock_gettime, clock, now);
+
+	if (tries && *tries >= TRIES)
+		now->tv_sec += LATER;
+	return error;
+}
+"""
+
+
+@pytest.mark.parametrize(("later", "reserved"), [(0, False), (20, True)])
+@pytest.mark.parametrize("thread", [0, 1])
+def test_reserved_ports_that_are_taken_are_not_tried_by_each_connection(
+    engine: Engine, server: ScriptedServer, tmp_path: Path, thread: int, later: int, reserved: bool
+) -> None:
+    """The first one tries all 512; the others of all jobs look again some seconds later."""
+    needs_privileges()
+    source = _TAKEN.replace("TRIES", "512").replace("LATER", str(later))
+    taken, folder = preloaded(engine, tmp_path, source), tmp_path / "fio"
+    options: Options = {"nconnect": 4, "spread": "roundrobin", "numjobs": 4, "thread": thread}
+    with start_fio(taken, folder, server.pool4(), (), options) as process:
+        done(process.result(SECONDS))
+    calls = server.calls(*DATA4)
+    assert len({call.connection for call in calls}) == 16
+    assert {call.client[1] < 1024 for call in calls} == {reserved}
