@@ -87,10 +87,23 @@ const char *client_refusal(const struct rpc_client *rpc)
 	return rpc->clock->now < rpc->put_off_until + SEC ? rpc->refusal_words : NULL;
 }
 
+/* What is awaited is given the time that we did not run. */
+static void forgive_our_absence(struct rpc_client *rpc)
+{
+	uint64_t now = clock_read(rpc->clock), away = time_away(&rpc->looked, now);
+
+	if (rpc->setup)
+		rpc->setup->last_sent = min_of(rpc->setup->last_sent + away, now);
+	if (rpc->context_awaited)
+		rpc->context_awaited = min_of(rpc->context_awaited + away, now);
+}
+
 int client_ready(struct rpc_client *rpc)
 {
-	int error = connect_channel(rpc);
+	int error;
 
+	forgive_our_absence(rpc);
+	error = connect_channel(rpc);
 	if (error || rpc->prepared)
 		return error;
 	if (rpc->link.up)

@@ -80,6 +80,7 @@ struct rpc_client {
 	uint64_t wait_asked_until;  /* the latest one whose server has asked to wait */
 	struct rpc_request context; /* it asks for the credentials' context */
 	uint64_t context_awaited;   /* since when that takes its time; 0: it does not */
+	uint64_t looked;	    /* time_away()'s, of client_ready() */
 	uint64_t queued;	    /* the channel's position behind the latest call */
 
 	struct client_reply reply;

@@ -31,9 +31,9 @@ int link_open(struct link *link)
 	error = link->ops->open(&link->channel, &link->terms);
 	if (error)
 		return error;
-	link->deadline = link->clock->read(link->clock) + CONNECT_TIME;
+	link->connecting = patience_begin(link->clock->read(link->clock), CONNECT_TIME);
 	if (link->ops->traits & RPC_SHAKES_HANDS)
-		link->deadline += HANDSHAKE_TIME;
+		link->connecting.deadline += HANDSHAKE_TIME;
 	link->epoch++;
 	return 0;
 }
@@ -55,8 +55,10 @@ int link_step(struct link *link, bool *came_up)
 			return error;
 	}
 	error = link->ops->connected(link->channel);
+	if (error == -EINPROGRESS && patience_over(&link->connecting, now))
+		return -ETIMEDOUT;
 	if (error)
-		return error == -EINPROGRESS && now > link->deadline ? -ETIMEDOUT : error;
+		return error;
 	*came_up = link->up = link->was_up = true;
 	return 0;
 }

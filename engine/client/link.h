@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "transport/transport.h"
+#include "wait.h"
 
 struct link {
 	const struct rpc_channel_ops *ops;
@@ -21,7 +22,7 @@ struct link {
 	struct rpc_channel *channel; /* NULL: none, the next is opened at retry_at */
 	bool up;		     /* it is connected */
 	bool was_up;		     /* one has been */
-	uint64_t deadline;	     /* for connecting */
+	struct patience connecting;
 	uint64_t retry_at, retry_delay;
 	uint64_t down_since;
 	uint32_t epoch;	       /* changes with the channel */

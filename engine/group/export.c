@@ -177,7 +177,8 @@ static int give_up(struct export *export, const struct batch *batch, int error)
 static int run(struct export *export, const struct batch *batch)
 {
 	const struct path *path = export->path;
-	uint64_t patience = path_names_timeout(path), deadline = clock_now() + patience;
+	uint64_t time = path_names_timeout(path);
+	struct patience patience = patience_begin(clock_now(), time);
 	uint32_t next = 0, outstanding = 0;
 
 	do {
@@ -194,10 +195,10 @@ static int run(struct export *export, const struct batch *batch)
 
 		outstanding -= taken;
 		if (taken || client_is_asked_to_wait(conn_client(export->conn)))
-			deadline = clock_now() + patience;
+			patience = patience_begin(clock_now(), time);
 		if (path->job.stop())
 			return give_up(export, batch, -EINTR);
-		if (clock_now() > deadline)
+		if (patience_over(&patience, clock_now()))
 			return give_up(export, batch, -ETIMEDOUT);
 	} while (outstanding || next < batch->count);
 	return 0;

@@ -351,7 +351,7 @@ static int await_conns(struct group *group, bool (*stop)(void))
 		error = ask_conns(group, polls, ready, &pending);
 		if (error || !pending)
 			break;
-		error = wait_slice(polls, pending, WAIT_NO_DEADLINE, stop);
+		error = wait_slice(polls, pending, NULL, stop);
 	}
 	free(polls);
 	free(ready);

@@ -27,7 +27,7 @@
 
 struct mount {
 	struct path *path;
-	uint64_t deadline;
+	struct patience patience;
 	struct nfs_context *nfs; /* holds `rpc`: it alone can be given an interface */
 	struct rpc_context *rpc; /* one connection: libnfs connects one no second time */
 	struct nfs_handle *root;
@@ -150,7 +150,7 @@ static int await(struct mount *mount, bool refused)
 			.fd = rpc_get_fd(mount->rpc),
 			.events = (short)rpc_which_events(mount->rpc),
 		};
-		int error = wait_slice(&poll_fd, 1, mount->deadline, mount->path->job.stop);
+		int error = wait_slice(&poll_fd, 1, &mount->patience, mount->path->job.stop);
 
 		if (error)
 			return fail(mount, error,
@@ -267,7 +267,7 @@ int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors)
 {
 	struct mount mount = {
 		.path = path,
-		.deadline = clock_now() + path_names_timeout(path),
+		.patience = patience_begin(clock_now(), path_names_timeout(path)),
 		.root = root,
 		.flavors = flavors,
 	};

@@ -179,6 +179,7 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 		    bool (*stop)(void))
 {
 	struct rpc_client *rpc = &names->rpc;
+	struct patience patience;
 	uint64_t begun;
 	uint32_t epoch;
 
@@ -188,6 +189,7 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 		return names_fail(names, -ENOMEM, "out of memory");
 	set_timing(names);
 	begun = clock_read(&names->clock); /* nobody has looked since the last answer */
+	patience = (struct patience){.deadline = deadline, .looked = begun};
 	epoch = rpc->link.epoch;
 	client_request(rpc, request);
 	client_flush(rpc);
@@ -195,8 +197,8 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 		if (stop && stop())
 			return give_up(names, -EINTR, "interrupted");
 		if (stop && client_is_asked_to_wait(rpc)) /* it is there, and given its time */
-			deadline = max_of(deadline, names_deadline(names));
-		if (clock_read(&names->clock) > deadline)
+			patience.deadline = max_of(patience.deadline, names_deadline(names));
+		if (patience_over(&patience, clock_read(&names->clock)))
 			return time_out(names, epoch);
 		say_silent(names, begun);
 		if (has_gone(names, !stop))

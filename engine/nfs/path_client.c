@@ -101,7 +101,7 @@ int path_client_ready(struct rpc_client *rpc)
 int path_client_await(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
-	uint64_t deadline = clock_read(rpc->clock) + path_names_timeout(path);
+	struct patience patience = patience_begin(clock_read(rpc->clock), path_names_timeout(path));
 	int error, stopped = 0;
 
 	while (!stopped && (error = path_client_ready(rpc)) == -EINPROGRESS) {
@@ -110,9 +110,9 @@ int path_client_await(struct rpc_client *rpc)
 			.events = link_poll_events(&rpc->link),
 		};
 
-		stopped = clock_read(rpc->clock) > deadline
+		stopped = patience_over(&patience, clock_read(rpc->clock))
 				  ? -ETIMEDOUT
-				  : wait_slice(&poll_fd, 1, WAIT_NO_DEADLINE, path->job.stop);
+				  : wait_slice(&poll_fd, 1, NULL, path->job.stop);
 	}
 	if (stopped == -ETIMEDOUT && client_without_context_for(rpc))
 		log_no_context(rpc);

@@ -105,7 +105,7 @@ static int begin_to_connect(struct rdma_link *link, struct ibv_pd **pd)
 static int connect_link(struct rdma_link *link, struct ibv_pd **pd)
 {
 	struct pollfd poll_fd = {.fd = link->poll_fd, .events = POLLIN};
-	uint64_t deadline = clock_now() + CONNECT_S * SEC;
+	struct patience patience = patience_begin(clock_now(), CONNECT_S * SEC);
 	int waited = 0;
 
 	while (!waited) {
@@ -115,7 +115,7 @@ static int connect_link(struct rdma_link *link, struct ibv_pd **pd)
 			error = begin_to_connect(link, pd);
 		if (error || link->state == RDMA_LINK_CONNECTED)
 			return error;
-		waited = wait_slice(&poll_fd, 1, deadline, NULL);
+		waited = wait_slice(&poll_fd, 1, &patience, NULL);
 	}
 	return waited;
 }

@@ -15,11 +15,11 @@ static int no_reply(void *context, const struct rpc_reply *reply, struct rpc_bul
 static int await(struct rpc_channel *channel, uint64_t timeout, bool (*stop)(void))
 {
 	struct pollfd poll_fd = {.fd = rpc_tcp.poll_fd(channel), .events = POLLOUT};
-	uint64_t deadline = clock_now() + timeout;
+	struct patience patience = patience_begin(clock_now(), timeout);
 	int error, waited = 0;
 
 	while (!waited && (error = rpc_tcp.connected(channel)) == -EINPROGRESS)
-		waited = wait_slice(&poll_fd, 1, deadline, stop);
+		waited = wait_slice(&poll_fd, 1, &patience, stop);
 	return waited ?: error;
 }
 

@@ -182,3 +182,48 @@ def test_reserved_ports_that_are_taken_are_not_tried_by_each_connection(
     calls = server.calls(*DATA4)
     assert len({call.connection for call in calls}) == 16
     assert {call.client[1] < 1024 for call in calls} == {reserved}
+
+
+# A client that is not run for 20 s, in the nth wait for something.
+_STANDS_STILL = """\
+#include <poll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static long still;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int error = (int)syscall(SYS_clock_gettime, clock, now);
+
+	now->tv_sec += still;
+	return error;
+}
+
+int poll(struct pollfd *polls, nfds_t count, int timeout)
+{
+	static int waits;
+
+	if (timeout == 100 && ++waits == NTH) {
+		still = 20;
+		for (nfds_t i = 0; i < count; i++)
+			polls[i].revents = 0;
+		return 0;
+	}
+	return (int)syscall(SYS_poll, polls, count, timeout);
+}
+"""
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_a_slow_client_is_no_silent_server(
+    engine: Engine, server: ScriptedServer, tmp_path: Path, version: int, nth: int
+) -> None:
+    """For whom it has ten seconds: MOUNT, names, connections that open."""
+    still = preloaded(engine, tmp_path, _STANDS_STILL.replace("NTH", str(nth)))
+    with start_fio(still, tmp_path / "fio", server.pool_of(version), (), {}) as process:
+        result = process.result(SECONDS)
+    done(result)
+    assert said(result) == []
