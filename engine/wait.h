@@ -19,7 +19,7 @@ struct patience {
 
 static inline struct patience patience_begin(uint64_t now, uint64_t time)
 {
-	return (struct patience){.deadline = now + time, .looked = now};
+	return (struct patience){now + time, now};
 }
 
 /*

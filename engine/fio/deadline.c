@@ -54,15 +54,6 @@ static void on_end_of_fio(int number)
 	orphaned = process_job->terminate = true;
 }
 
-static void end_job_with_fio(struct thread_data *td)
-{
-	const struct sigaction action = {.sa_handler = on_end_of_fio, .sa_flags = SA_RESTART};
-
-	process_job = td;
-	sigaction(SIGRTMAX, &action, NULL);
-	end_with_fio(SIGRTMAX);
-}
-
 static void note_forker(void)
 {
 	forker = getpid();
@@ -98,8 +89,11 @@ void deadline_setup(struct thread_data *td)
 void deadline_run(struct thread_data *td)
 {
 	begin(td, false);
-	if (!td->o.use_thread)
-		end_job_with_fio(td);
+	if (td->o.use_thread)
+		return;
+	process_job = td;
+	signal(SIGRTMAX, on_end_of_fio);
+	end_with_fio(SIGRTMAX);
 }
 
 void deadline_clear_up(struct thread_data *td)

@@ -224,7 +224,8 @@ struct fio_option engine_option_table[] = {
 	{
 		OPTION("localaddr", STR_STORE, "Local addresses"),
 		AT(localaddr),
-		.help = "Addresses to connect from, in turn, joined by '+'",
+		.help = "Addresses to connect from, in turn, joined by '+'. NFSv3's MOUNT and "
+			"rpcbind, and KDCs, are asked from the system's choice",
 	},
 	{
 		OPTION("xprtsec", STR, "Transport security"),

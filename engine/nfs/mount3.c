@@ -9,7 +9,9 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -263,7 +265,7 @@ static int find_nfs_port(struct mount *mount)
 }
 
 /* Without UMOUNT: libnfs 4.0.0 can hang in it, and RFC 1813 (5.2.3) makes it advisory. */
-int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors)
+static int ask(struct path *path, struct nfs_handle *root, struct flavors *flavors)
 {
 	struct mount mount = {
 		.path = path,
@@ -280,4 +282,88 @@ int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors)
 					      error == -ETIMEDOUT ? 0 : peer_port(&mount));
 	disconnect(&mount);
 	return error;
+}
+
+/* --- answers --- */
+
+struct known {
+	struct known *next;
+	char *question;
+	unsigned int nfs_port;
+	struct nfs_handle root;
+	atomic_bool refused; /* by the server, since */
+};
+
+/* fio asks before it forks its jobs, or makes their threads. Only the head changes: no lock, which
+ * a fork might find held. */
+static _Atomic(struct known *) all_known;
+
+/* All that the answer may depend on; NULL: no memory. */
+static char *question_of(const struct path *path)
+{
+	const struct path_config *config = &path->config;
+	const struct sockaddr_in6 *remote = (const void *)&config->remote; /* IPv4: of no zone */
+	char *text;
+
+	if (asprintf(&text, "%s%%%u,%u,%u,%u,%u,%s", config->address, remote->sin6_scope_id,
+		     config->mount_port, config->nfs_port, path->ids.uid, path->ids.gid,
+		     config->export) < 0)
+		return NULL;
+	return text;
+}
+
+static struct known *find_known(const char *question)
+{
+	struct known *known = all_known;
+
+	while (known && (known->refused || strcmp(known->question, question)))
+		known = known->next;
+	return known;
+}
+
+/* Takes over `question`. */
+static void keep(char *question, const struct path *path, const struct nfs_handle *root)
+{
+	struct known *known = malloc(sizeof(*known));
+
+	if (!known) {
+		free(question);
+		return;
+	}
+	*known = (struct known){
+		.next = all_known,
+		.question = question,
+		.nfs_port = path->config.nfs_port,
+		.root = *root,
+	};
+	while (!atomic_compare_exchange_weak(&all_known, &known->next, known)) {
+	}
+}
+
+int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors)
+{
+	char *question = flavors ? NULL : question_of(path);
+	const struct known *known = question ? find_known(question) : NULL;
+	int error = 0;
+
+	path->mount_known = known;
+	if (known) {
+		*root = known->root;
+		path->config.nfs_port = known->nfs_port;
+	} else {
+		error = ask(path, root, flavors);
+	}
+	if (known || error)
+		free(question);
+	else if (question)
+		keep(question, path, root);
+	return error;
+}
+
+void mount3_refused(const struct nfs_handle *root)
+{
+	for (struct known *known = all_known; known; known = known->next)
+		if (known->root.length == root->length &&
+		    !memcmp(known->root.bytes, root->bytes, root->length))
+			known->refused = true;
 }

@@ -11,5 +11,11 @@ struct path;
  * Finds the root of the path's export, and config.nfs_port where that is 0; `flavors`, which begins
  * with zeros, gets those that the export takes, NULL: they are not wanted. Waits for the server
  * until its answer, path_names_timeout() or path_job's stop(). 0, or a negative errno, logged.
+ *
+ * Without `flavors` each question is asked once: all paths of the process have its answer, and
+ * those of processes that it forks later. Any thread may ask.
  */
 int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors);
+
+/* The server does not know this root any more, or its port is gone: it is asked anew. */
+void mount3_refused(const struct nfs_handle *root);

@@ -21,6 +21,14 @@ static const char *remedy(void)
 		       : "is that the export's path, and does it allow this host?";
 }
 
+static const char *source(const struct path *path)
+{
+	return path->config.local_count
+		       ? ". MOUNT does not come from localaddr, but from the address that the "
+			 "system chooses: is that one allowed?"
+		       : "";
+}
+
 /* By a status of MOUNT (RFC 1813, 5.1.5), or of FSINFO after it. */
 static bool blames_export(int error, enum answer answer)
 {
@@ -64,11 +72,12 @@ static int was_stopped(const struct path *path, const char *why)
 	return -EINTR;
 }
 
-/* What to do where all ports can be reached; `otherwise`: where nothing is known. */
+/* What to do where all ports can be reached; `otherwise`: where nothing is known, or the server
+ * has answered. */
 static const char *hint(int error, enum answer answer, const char *otherwise)
 {
 	if (answer)
-		return "";
+		return otherwise;
 	switch (error) {
 	case -ENOTCONN:
 		return ": the connection was lost: did the server restart? Some end those of hosts "
@@ -86,7 +95,7 @@ static int tell(const struct path *path, int error, enum answer answer, const ch
 	if (error == -EINTR)
 		return was_stopped(path, why);
 	if (blames_export(error, answer))
-		path->job.log("%s: cannot mount: %s: %s", label, why, remedy());
+		path->job.log("%s: cannot mount: %s: %s%s", label, why, remedy(), otherwise);
 	else
 		path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error),
 			      hint(error, answer, otherwise));
@@ -107,7 +116,7 @@ int mount_failure_explain(const struct path *path, int error, enum answer answer
 	int reason;
 
 	if (error == -EINTR || blames_export(error, answer))
-		return tell(path, error, answer, why, "");
+		return tell(path, error, answer, why, source(path));
 	if (peer == RPCBIND) {
 		path->job.log(
 			"%s: cannot mount: the server's rpcbind gave no port for %s: does it "
@@ -120,7 +129,7 @@ int mount_failure_explain(const struct path *path, int error, enum answer answer
 	if (port && reason == -EINTR)
 		return was_stopped(path, why);
 	if (!port)
-		return tell(path, error, answer, why, " (libnfs)");
+		return tell(path, error, answer, why, answer ? source(path) : " (libnfs)");
 	path->job.log(
 		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
 		"right where no rpcbind answers? version=4.1 needs neither rpcbind nor MOUNT",

@@ -44,6 +44,7 @@ static int put_question(struct names *names, struct meta_request *request)
 
 	if ((error != -ESTALE && error != -EBADF) || !is_export(names, &arguments->handle))
 		return error;
+	mount3_refused(&names->export);
 	error = mount3(names->path, &names->export, NULL);
 	if (error)
 		return names_fail(names, error, "the server has forgotten the export");
@@ -109,9 +110,15 @@ static int check_export(struct names *names)
 
 static int open_names(struct names **out, struct path *path)
 {
+	bool port_asked = !path->config.nfs_port;
 	struct nfs_handle export;
 	int error = mount3(path, &export, NULL) ?: names_connect(out, path);
 
+	if (error == -ECONNREFUSED && path->mount_known && port_asked) { /* an earlier server's */
+		mount3_refused(&export);
+		path->config.nfs_port = 0;
+		error = mount3(path, &export, NULL) ?: names_connect(out, path);
+	}
 	if (error)
 		return error;
 	(*out)->export = export;

@@ -79,9 +79,10 @@ struct path {
 	int directory;		      /* of a mount, or -1 */
 	uint32_t read_max, write_max; /* bytes of one READ and one WRITE, 0: not known yet */
 	struct path_file *files;
-	bool unusable; /* failover: it could not open a file, and is not used again */
-	bool alone;    /* failover: nobody is left to stand in for it */
-	bool at_work;  /* a file has been opened: names wait for the server as I/O does */
+	bool unusable;	  /* failover: it could not open a file, and is not used again */
+	bool alone;	  /* failover: nobody is left to stand in for it */
+	bool at_work;	  /* a file has been opened: names wait for the server as I/O does */
+	bool mount_known; /* NFSv3: MOUNT has not been asked for it: an earlier answer served */
 	uint64_t create_verifier; /* NFSv3: of files that are created exclusively */
 	uint32_t retries;	  /* of a question about names, over other connections */
 	unsigned int connections; /* opened so far: whose turn a local address is */

@@ -361,9 +361,10 @@ def test_a_signal_ends_a_job_that_opens(
 
     It gives up 2 s after the signal: 8 s before MOUNT would give up by itself and say so.
     """
-    server.hooks.append(on(Mount.MNT, NEVER, after=1))  # fio asks for sizes before the job opens
-    with client.start(server, runtime=1, clocksource="clock_gettime", **more) as process:
-        server.wait_for(lambda: len(server.calls(Mount.MNT)) > 1)
+    server.hooks.append(on(Mount.MNT, NEVER))
+    alone: Options = {"create_serialize": 0}  # else fio asks before the job opens
+    with client.start(server, runtime=1, clocksource="clock_gettime", **alone, **more) as process:
+        server.wait_for(lambda: bool(server.calls(Mount.MNT)))
         process.signal(signal.SIGTERM)
         result = client.finish(process)
     assert result.status not in (0, None)

@@ -8,11 +8,11 @@ from typing import Literal
 
 import pytest
 from conftest import needs_privileges
-from engine_helpers import done, said
+from engine_helpers import done, refused, said
 from scripted_jobs import KIB, NEVER, SECONDS, Client, Options, preloaded, start_fio
 
 from nfsmulti.fiorun import Engine
-from servers.scripted import DATA, DATA4, Answer, Call, Nfs, ScriptedServer, on
+from servers.scripted import DATA, DATA4, Answer, Call, Mount, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -125,6 +125,30 @@ def test_a_connection_that_epoll_does_not_take(
 
 
 # --- what a process remembers ---
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_all_jobs_share_one_answer_of_mount(
+    client: Client, server: ScriptedServer, thread: int
+) -> None:
+    done(client(server, numjobs=8, thread=thread))
+    assert len(server.calls(Mount.MNT)) == 1
+
+
+def test_mount_is_asked_anew_where_its_answer_is_stale(
+    client: Client, server: ScriptedServer
+) -> None:
+    """The job asks for the limits of the root that fio has got before it."""
+    server.hooks.append(on(Nfs.FSINFO, Answer(status=Status.STALE), nth=2))
+    done(client(server))
+    assert len(server.calls(Mount.MNT)) == 2
+
+
+def test_localaddr_is_not_mounts(client: Client, server: ScriptedServer) -> None:
+    """Of which the line tells where MOUNT is refused."""
+    server.hooks.append(on(Mount.MNT, Answer(status=Status.ACCES)))
+    assert "localaddr" in refused(client(server, pool=server.pool(localaddr="127.0.0.8")))
+    assert "localaddr" not in refused(client(server))
 
 
 # A machine whose reserved ports are all taken, for as many tries as are told; and then it is later.
