@@ -297,7 +297,7 @@ void job_stats_report(struct job *job)
 	const struct engine_options *eo = job->td->eo;
 
 	if (job->open)
-		arrivals_end(&job->open->arrivals);
+		open_loop_end(job->open);
 	if (eo->stats_file)
 		write_stats_file(job, eo->stats_file);
 	summarise(job);

@@ -8,6 +8,7 @@
 
 #include "options.h"
 
+#include "deadline.h"
 #include "engine_options.h"
 #include "job_log.h"
 #include "util.h"
@@ -246,7 +247,7 @@ void open_loop_finished(struct open_loop *open, const struct io_u *io_u)
 	const struct open_loop_io *io = &open->ios[io_u->index];
 
 	if (io->due)
-		arrivals_finished(&open->arrivals, io->due);
+		arrivals_finished(&open->arrivals, io->due, fio_now());
 }
 
 void open_loop_collected(struct open_loop *open)
@@ -267,4 +268,12 @@ void open_loop_over(struct open_loop *open)
 	if (!open->over)
 		arrivals_look(&open->arrivals, min_of(fio_now(), end_of_runtime(open->td)));
 	open->over = true;
+}
+
+/* fio sets td->terminate also where a further loop finds nothing to do. */
+void open_loop_end(struct open_loop *open)
+{
+	if (deadline_runtime_over(open->td))
+		open_loop_over(open);
+	arrivals_end(&open->arrivals, open->over);
 }

@@ -66,6 +66,9 @@ void open_loop_collected(struct open_loop *open);
 /* The job is to end: from now on nothing is due. */
 void open_loop_over(struct open_loop *open);
 
+/* Nothing is under way any more: arrivals_end(). */
+void open_loop_end(struct open_loop *open);
+
 /* Nanoseconds from the beginning of the job's first schedule to an instant. */
 static inline uint64_t open_loop_since(const struct open_loop *open, uint64_t due)
 {

@@ -3,9 +3,11 @@
 
 #include <math.h>
 
+static const double GROWTH = 0.01; /* nanoseconds of response in each of the schedule */
+
 enum {
-	SUSTAINED_SHARE = 100, /* of what was due, one part of so many may be missing */
-	SUSTAINED_FEW = 10,    /* so many I/Os may be missing: they may just have been under way */
+	FEWEST = 8,    /* I/Os that tell a trend */
+	LATE_PART = 10 /* of the schedule, that what was dropped may have waited */
 };
 
 /* --- the schedule --- */
@@ -46,8 +48,9 @@ static void begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes)
 	double share = arrivals->terms.fixed ? draw(arrivals) : exponential(arrivals);
 
 	arrivals->running = true;
-	arrivals->begun = arrivals->seen = arrivals->due = now;
+	arrivals->begun = arrivals->seen = arrivals->due = arrivals->last = now;
 	arrivals->part = 0;
+	arrivals->trend = (struct arrivals_trend){0};
 	advance(arrivals, share * mean_gap(arrivals, bytes));
 }
 
@@ -89,14 +92,16 @@ void arrivals_init(struct arrivals *arrivals, const struct arrivals_terms *terms
 
 void arrivals_begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes)
 {
-	arrivals_end(arrivals);
+	arrivals_end(arrivals, false);
 	begin(arrivals, now, bytes);
 }
 
 void arrivals_measure(struct arrivals *arrivals, uint64_t now)
 {
-	arrivals->begun = arrivals->since = now;
-	arrivals->span = arrivals->dropped = 0;
+	arrivals->begun = arrivals->since = arrivals->seen = arrivals->last = now;
+	arrivals->span = arrivals->scheduled = arrivals->dropped = 0;
+	arrivals->grew = false;
+	arrivals->trend = (struct arrivals_trend){0};
 	arrivals->crowded = arrivals->finished = 0;
 	arrivals->lag = (struct histogram){0};
 }
@@ -120,19 +125,50 @@ void arrivals_sent(struct arrivals *arrivals, uint64_t due, uint64_t now)
 	arrivals->crowded += due <= arrivals->freed;
 }
 
-void arrivals_finished(struct arrivals *arrivals, uint64_t due)
+void arrivals_finished(struct arrivals *arrivals, uint64_t due, uint64_t now)
 {
-	arrivals->finished += due >= arrivals->since;
+	double at = (double)due - (double)arrivals->begun, response = (double)(now - due);
+	struct arrivals_trend *trend = &arrivals->trend;
+
+	if (due < arrivals->since)
+		return;
+	arrivals->finished++;
+	arrivals->last = now;
+	trend->count += 1;
+	trend->at += at;
+	trend->at_squared += at * at;
+	trend->response += response;
+	trend->product += at * response;
 }
 
-void arrivals_end(struct arrivals *arrivals)
+/* By the slope of the line of least squares. */
+static bool responses_grew(const struct arrivals_trend *trend)
 {
+	double n = trend->count, spread = n * trend->at_squared - trend->at * trend->at;
+
+	if (n < FEWEST)
+		return false;
+	return n * trend->product - trend->at * trend->response >
+	       spread * (GROWTH + 2 / sqrt(n / 2));
+}
+
+void arrivals_end(struct arrivals *arrivals, bool cut)
+{
+	uint64_t dropped = cut ? backlog(arrivals) : 0;
+
 	if (!arrivals->running)
 		return;
+	if (!cut) {
+		arrivals->in_time = arrivals->finished;
+		arrivals->seen = arrivals->last;
+	}
 	if (arrivals->seen > arrivals->begun)
 		arrivals->span += arrivals->seen - arrivals->begun;
-	arrivals->late = arrivals->seen > arrivals->due ? arrivals->seen - arrivals->due : 0;
-	arrivals->dropped += backlog(arrivals);
+	arrivals->scheduled += (cut ? arrivals->seen : arrivals->due) - arrivals->begun;
+	arrivals->late = dropped ? arrivals->seen - arrivals->due : 0;
+	arrivals->dropped += dropped;
+	arrivals->grew = arrivals->grew || responses_grew(&arrivals->trend) ||
+			 arrivals->late > (arrivals->seen - arrivals->begun) / LATE_PART;
 	arrivals->running = false;
 }
 
@@ -143,8 +179,5 @@ uint64_t arrivals_due(const struct arrivals *arrivals)
 
 bool arrivals_sustained(const struct arrivals *arrivals)
 {
-	uint64_t due = arrivals_due(arrivals);
-
-	return arrivals->in_time + SUSTAINED_FEW >= due ||
-	       arrivals->in_time >= due - due / SUSTAINED_SHARE;
+	return !arrivals->grew;
 }

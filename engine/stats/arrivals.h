@@ -34,13 +34,22 @@ struct arrivals {
 	uint64_t freed;		/* when the depth, used up until then, had room again */
 	uint64_t crowded;	/* arrivals sent that had found the depth used up */
 	uint64_t finished;	/* arrivals that have completed */
+	uint64_t last;		/* when the latest of them did */
 	struct histogram lag;	/* from an arrival's instant to its sending */
 	uint64_t seen, in_time; /* the clock when it was last looked at, and `finished` then */
 
+	/* Sums over what has completed of the present schedule: instants, in nanoseconds since
+	 * `begun`, and responses. */
+	struct arrivals_trend {
+		double count, at, at_squared, response, product;
+	} trend;
+
 	/* Of the schedules that have ended. */
-	uint64_t span;	  /* nanoseconds */
-	uint64_t dropped; /* arrivals that were due by the end and never sent */
-	uint64_t late;	  /* how long the oldest of these had waited; of the latest schedule */
+	uint64_t span;	    /* nanoseconds until the last of what is counted as in time */
+	uint64_t scheduled; /* nanoseconds that had instants */
+	uint64_t dropped;   /* arrivals that were due by the end and never sent */
+	uint64_t late;	    /* how long the oldest of these had waited; of the latest schedule */
+	bool grew;	    /* the responses of one of them did: arrivals_sustained() */
 };
 
 void arrivals_init(struct arrivals *arrivals, const struct arrivals_terms *terms);
@@ -66,12 +75,16 @@ uint64_t arrivals_take(struct arrivals *arrivals, uint64_t bytes);
 /* The depth was used up, and has room again. */
 void arrivals_freed(struct arrivals *arrivals, uint64_t now);
 
-/* The arrival of `due` was sent, at `now`; it has completed. */
+/* The arrival of `due` was sent, or has completed, at `now`. */
 void arrivals_sent(struct arrivals *arrivals, uint64_t due, uint64_t now);
-void arrivals_finished(struct arrivals *arrivals, uint64_t due);
+void arrivals_finished(struct arrivals *arrivals, uint64_t due, uint64_t now);
 
-/* The last schedule has ended, when it was last looked at. */
-void arrivals_end(struct arrivals *arrivals);
+/*
+ * The last schedule has ended, and all that was sent has completed. `cut`: it ended when it was
+ * last looked at, and what was due and not sent is dropped; else with its last arrival, and nothing
+ * is.
+ */
+void arrivals_end(struct arrivals *arrivals, bool cut);
 
 /* --- after arrivals_end() --- */
 
@@ -79,6 +92,8 @@ void arrivals_end(struct arrivals *arrivals);
 uint64_t arrivals_due(const struct arrivals *arrivals);
 
 /*
- * The rate was held: of what was due, 99 % had completed when the schedule ended, or all but a few.
+ * Responses, from an instant to completion, did not grow: in no schedule by more than 1 % of the
+ * time that passed and chance, which is 2/sqrt(n), n being half of the I/Os; nor had what was
+ * dropped waited for more than a tenth of the schedule.
  */
 bool arrivals_sustained(const struct arrivals *arrivals);

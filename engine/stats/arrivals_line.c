@@ -4,9 +4,19 @@
 #include "stats/json_line.h"
 #include "stats/latency.h"
 
-static double per_second(const struct arrivals *arrivals, uint64_t count)
+static double per_second(uint64_t count, uint64_t nanoseconds)
 {
-	return arrivals->span ? (double)count * 1e9 / (double)arrivals->span : 0;
+	return nanoseconds ? (double)count * 1e9 / (double)nanoseconds : 0;
+}
+
+static double offered(const struct arrivals *arrivals)
+{
+	return per_second(arrivals_due(arrivals), arrivals->scheduled);
+}
+
+static double achieved(const struct arrivals *arrivals)
+{
+	return per_second(arrivals->in_time, arrivals->span);
 }
 
 /* Of those that were sent. */
@@ -29,8 +39,7 @@ void arrivals_write(FILE *out, const struct arrivals_label *label, const struct 
 	line_number(out, "dropped", arrivals->dropped);
 	line_number(out, "in_time", arrivals->in_time);
 	fprintf(out, "\"seconds\": %.6f, \"offered\": %.3f, \"achieved\": %.3f, ",
-		(double)arrivals->span / 1e9, per_second(arrivals, arrivals_due(arrivals)),
-		per_second(arrivals, arrivals->in_time));
+		(double)arrivals->span / 1e9, offered(arrivals), achieved(arrivals));
 	fprintf(out, "\"depth_used_up\": %.6f, ", crowded_share(arrivals));
 	latency_write(out, "lag_", &arrivals->lag);
 	fputs(", ", out);
@@ -49,9 +58,8 @@ void arrivals_tell(char line[ARRIVALS_LINE], const struct arrivals *arrivals)
 		 "found iodepth used up",
 		 arrivals_sustained(arrivals)
 			 ? "sustained"
-			 : "not sustained (the backlog grew to the end: percentiles say nothing)",
-		 per_second(arrivals, arrivals_due(arrivals)),
-		 per_second(arrivals, arrivals->in_time), arrivals_due(arrivals), lag->count,
+			 : "not sustained (responses grew all the time: percentiles say nothing)",
+		 offered(arrivals), achieved(arrivals), arrivals_due(arrivals), lag->count,
 		 arrivals->dropped, microseconds(histogram_percentile(lag, 50)),
 		 microseconds(histogram_percentile(lag, 99)), microseconds(lag->max),
 		 microseconds(arrivals->late), 100 * crowded_share(arrivals));

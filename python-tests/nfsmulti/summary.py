@@ -90,7 +90,7 @@ class Arrivals:
     """What became of I/O that arrived by a clock of its own, all jobs together.
 
     `offered` and `achieved` are I/Os per second: those that were due, and those that completed in
-    time. Where the backlog grew to the end it is not `sustained`, and latencies say nothing. `full`
+    time. Where responses grew all the time it is not `sustained`, and latencies say nothing. `full`
     is the part of the arrivals that found the depth used up. `lag` has fio's bins in ns from when
     I/O was due to its sending; those to its end are the cell's. `spans` are where its time went
     (lag, wait for a connection, rtt): mean_us of all connections, percentiles of the slowest.

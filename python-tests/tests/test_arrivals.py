@@ -6,6 +6,8 @@ The clock is an argument, in nanoseconds; how fio is driven by it is in test_ope
 
 from __future__ import annotations
 
+import heapq
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -39,6 +41,10 @@ class Clock:
     def call(self, name: str, *values: int) -> int:
         return int(getattr(self._lib, f"arrivals_{name}")(self.state, *values) or 0)
 
+    def end(self, *, cut: bool = True) -> None:
+        """End the schedule where it was last looked at, or with its last arrival."""
+        self.call("end", cut)
+
     def take(self, count: int, size: int = 4096) -> list[int]:
         """Take arrivals of `size` bytes; gives their instants."""
         return [self.call("take", size) for _ in range(count)]
@@ -47,7 +53,7 @@ class Clock:
         """Take arrivals that are sent `lag` after they were due, and complete."""
         for due in self.take(count):
             self.call("sent", due, due + lag)
-            self.call("finished", due)
+            self.call("finished", due, due + lag)
 
 
 # --- the schedule ---
@@ -121,12 +127,12 @@ def test_what_was_due_and_not_sent_is_dropped(testlib: CData) -> None:
     clock.serve(100)
     assert clock.state.due < _SEC // 5
     clock.call("look", clock.state.due - 1)
-    clock.call("end")
+    clock.end()
     assert (clock.state.dropped, clock.state.late, clock.call("due")) == (0, 0, 100)
     behind = Clock(testlib, 1000, fixed=True)
     behind.serve(100)
     behind.call("look", behind.state.due + 899 * _SEC // 1000)
-    behind.call("end")
+    behind.end()
     assert (behind.state.dropped, behind.call("due")) == (900, 1000)
     assert behind.state.late == 899 * _SEC // 1000
     assert behind.state.span == behind.state.seen
@@ -137,7 +143,7 @@ def test_a_backlog_of_bytes_is_counted_by_the_mean_length(testlib: CData) -> Non
     for size in (1000, 3000):
         clock.take(1, size)
     clock.call("look", clock.state.due + _SEC)
-    clock.call("end")
+    clock.end()
     assert clock.state.dropped == 1 + 500
 
 
@@ -154,21 +160,112 @@ def test_lags_and_the_depth(testlib: CData) -> None:
     assert (clock.state.lag.count, clock.state.lag.sum, clock.state.lag.max) == (3, 16, 9)
 
 
-@pytest.mark.parametrize(
-    ("due", "in_time", "held"),
-    [(10, 0, True), (11, 0, False), (2000, 1980, True), (2000, 1979, False), (100, 90, True)],
-)
-def test_a_rate_is_sustained(testlib: CData, due: int, in_time: int, held: bool) -> None:
-    """99 % had completed when the schedule was last looked at, or all but 10."""
+_SECOND = 1000  # arrivals, unless a case has another rate
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A server of the tests: `at_once` calls at a time, each in so many seconds, with stalls."""
+
+    takes: float
+    at_once: int = 1
+    depth: int = 10**9  # the client's
+    stalls: tuple[tuple[float, float], ...] = ()  # from and until, in seconds
+
+    def run(self, clock: Clock, seconds: float = 1e9, count: float = 1e9) -> None:
+        """Serve what is due until the runtime ends, or so many."""
+        busy: list[int] = [0] * self.at_once  # until when, each
+        done: list[int] = []
+        end = int(min(seconds * _SEC, 2**62))
+        while len(done) < count:
+            sent = max(clock.state.due, done[-self.depth] if len(done) >= self.depth else 0)
+            if sent > end:
+                break
+            (due,) = clock.take(1)
+            begun = max(sent, heapq.heappop(busy))
+            for first, last in self.stalls:
+                if first * _SEC <= begun < last * _SEC:
+                    begun = int(last * _SEC)
+            heapq.heappush(busy, begun + int(self.takes * _SEC))
+            done.append(begun + int(self.takes * _SEC))
+            clock.call("sent", due, sent)
+            clock.call("finished", due, done[-1])
+        clock.call("look", min(end, 2**62) if seconds < 1e9 else clock.state.last)
+        clock.end(cut=seconds < 1e9)
+
+
+# The server, the rate, how long the job is, and whether the rate was sustained.
+_LOADS: dict[str, tuple[_Server, float, dict[str, float], bool]] = {
+    "slow": (_Server(0.2, 1000, 64), 100, {"seconds": 10}, True),
+    "slow, and short": (_Server(0.2, 1000, 64), 100, {"seconds": 0.5}, True),
+    "slow, one a second": (_Server(0.2, 1000, 64), 1, {"seconds": 10}, True),
+    "slow, and too little depth": (_Server(0.2, 1000, 8), 100, {"seconds": 10}, False),
+    "busy": (_Server(0.0008), _SECOND, {"seconds": 20}, True),
+    "at 1.2 times": (_Server(0.0012), _SECOND, {"seconds": 20}, False),
+    "at 1.2 times, 1 s": (_Server(0.0012), _SECOND, {"seconds": 1}, False),
+    "at 1.2 times, depth 1": (_Server(0.0012, depth=1), _SECOND, {"seconds": 20}, False),
+    "at 1.1 times": (_Server(0.0011), _SECOND, {"seconds": 20}, False),
+    "at 100 times": (_Server(0.1, depth=8), _SECOND, {"seconds": 20}, False),
+    "far too much": (_Server(0.5, depth=1), 1_000_000, {"seconds": 2}, False),
+    "a stall": (_Server(0.0002, stalls=((9, 9.5),)), _SECOND, {"seconds": 20}, True),
+    "a stall at the end": (_Server(0.0002, stalls=((19.5, 20.2),)), _SECOND, {"seconds": 20}, True),
+    "a stall, and depth 1": (
+        _Server(0.0002, depth=1, stalls=((19.5, 20.2),)), _SECOND, {"seconds": 20}, True,
+    ),
+    "stalls": (
+        _Server(0.0002, depth=32, stalls=tuple((at, at + 0.5) for at in range(2, 60, 5))),
+        2000, {"seconds": 20}, True,
+    ),
+    "silent from the middle": (
+        _Server(0.0002, depth=1, stalls=((10, 25),)), _SECOND, {"seconds": 20}, False,
+    ),
+    "so many": (_Server(0.0002), _SECOND, {"count": 5000}, True),
+    "so many, slow": (_Server(0.2, 1000, 64), 100, {"count": 500}, True),
+    "so many, at 1.2 times": (_Server(0.0012), _SECOND, {"count": 5000}, False),
+    "all at once": (_Server(0.02, depth=1), 10_000_000, {"count": 16}, False),
+    "one": (_Server(0.02), _SECOND, {"count": 1}, True),
+    "none": (_Server(0.02), 0.001, {"seconds": 1}, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("case", _LOADS)
+def test_a_rate_is_sustained_where_responses_do_not_grow(
+    testlib: CData, case: str, fixed: bool
+) -> None:
+    server, rate, length, held = _LOADS[case]
+    for seed in (1, 2):
+        clock = Clock(testlib, rate, fixed=fixed, seed=seed)
+        server.run(clock, **length)
+        assert clock.call("sustained") == held
+        if "count" in length:
+            assert clock.state.dropped == clock.state.late == 0
+
+
+def test_each_loop_counts(testlib: CData) -> None:
+    """What grows in each and begins anew with the next has grown."""
     clock = Clock(testlib, 1000, fixed=True)
-    clock.serve(in_time)
-    clock.call("look", clock.state.due - 1)
-    for instant in clock.take(due - in_time):
-        clock.call("sent", instant, instant)
-        clock.call("finished", instant)  # in the drain
-    clock.call("end")
-    assert clock.call("due") == due
-    assert clock.call("sustained") == held
+    for start in (100, 200, 300, 400):
+        for number, due in enumerate(clock.take(500)):
+            clock.call("sent", due, due + number * 200_000)
+            clock.call("finished", due, due + number * 200_000)
+        clock.call("begin", start * _SEC, 4096)
+    assert not clock.call("sustained")
+
+
+def test_a_schedule_ends_with_its_job(testlib: CData) -> None:
+    """What it had left is not due, and the rate is what it was, however long the job took."""
+    clock = Clock(testlib, 1000, fixed=True)
+    (first, *_, last) = dues = clock.take(100)
+    for due in dues:
+        clock.call("look", 5 * _SEC)
+        clock.call("sent", due, 5 * _SEC)
+        clock.call("finished", due, 10 * _SEC)
+    clock.end(cut=False)
+    assert (clock.state.dropped, clock.state.late, clock.call("due")) == (0, 0, 100)
+    assert clock.state.scheduled == last + _SEC // 1000
+    assert (clock.state.span, clock.state.in_time) == (10 * _SEC, 100)
+    assert first < last
 
 
 def test_a_ramp_is_not_counted(testlib: CData) -> None:
@@ -178,24 +275,23 @@ def test_a_ramp_is_not_counted(testlib: CData) -> None:
     begun = straggler + 1
     clock.call("measure", begun)
     clock.call("sent", straggler, straggler + 9000)
-    clock.call("finished", straggler)
+    clock.call("finished", straggler, straggler + 9000)
     clock.serve(10, lag=3)
     clock.call("look", begun + 5 * _SEC)
-    clock.call("end")
+    clock.end()
     assert (clock.state.lag.count, clock.state.lag.max, clock.state.finished) == (10, 3, 10)
     assert clock.state.span == 5 * _SEC
 
 
 def test_loops_add_up(testlib: CData) -> None:
-    """Without the time between them."""
+    """Without the time between them: each ends with its last arrival."""
     clock = Clock(testlib, 1000, fixed=True)
     for start in (10 * _SEC, 20 * _SEC, 30 * _SEC):
         clock.serve(100)
-        clock.call("look", clock.state.begun + _SEC // 10)
         clock.call("begin", start, 4096)
-    clock.call("end")
+    clock.end(cut=False)
     assert clock.call("due") == 300
-    assert clock.state.span == 3 * _SEC // 10
+    assert 0.29 * _SEC < clock.state.span < clock.state.scheduled < 0.31 * _SEC
 
 
 # --- how it is told ---
@@ -206,14 +302,12 @@ def test_the_line_for_people(testlib: CData) -> None:
     clock = Clock(testlib, 1000, fixed=True)
     clock.serve(100, lag=5000)
     clock.call("look", _SEC // 10)
-    clock.call("end")
+    clock.end()
     testlib.arrivals_tell(line, clock.state)
     said = text(line)
     assert said.startswith("arrivals: sustained: offered 1000.0/s, achieved 1000.0/s; 100 due")
     assert "100 sent, 0 dropped; lag (usec): p50=5.0, p99=5.0, max=5.0, at the end=0.0" in said
     behind = Clock(testlib, 2000, fixed=True)
-    behind.serve(100)
-    behind.call("look", _SEC)
-    behind.call("end")
+    _Server(0.001).run(behind, 1)
     testlib.arrivals_tell(line, behind.state)
-    assert text(line).startswith("arrivals: not sustained (the backlog grew to the end")
+    assert text(line).startswith("arrivals: not sustained (responses grew all the time")

@@ -236,7 +236,7 @@ _NO_MESSAGES = re.compile(
     r"Usage: |trace: |\{?\"|nfsmulti |nfsmulti-rdma: |nfsmulti-export: |… connection… on|… … … … |"
     r"… reads, |… metadata operations, |…: … done, |meta_mix: beside |TLS: … conn|"
     r"Kerberos: … conn|crypto: … … of|"
-    r"arrivals: …: offered |not sustained \(the backlog | due … ns, lag |… with …: …$|"
+    r"arrivals: …: offered |not sustained \(responses | due … ns, lag |… with …: …$|"
     r"entries of \"…\": …|… … in |, and making those |"
     r"each call fits into one Send|"
     r"…: column …| \(tenths of a second\)|…: port …: …|"

@@ -103,6 +103,15 @@ def test_latency_begins_when_an_io_is_due(client: Client, server: ScriptedServer
     assert line.wait_max_us < line.lag_max_us
 
 
+def test_a_slow_server_sustains(client: Client, server: ScriptedServer) -> None:
+    """Nothing is late, and as many as ever are under way when the runtime ends."""
+    server.hooks.append(on(Nfs.READ, Answer(delay=0.5)))
+    timed: Options = {"time_based": 1, "runtime": 2, "iodepth": 64, "arrival_rate": 30}
+    _, clock = _clock(client(server, **_SCRIPTED, **timed))
+    assert clock.due - clock.in_time > 10
+    assert clock.sustained
+
+
 def test_no_reply_is_waited_for(client: Client, server: ScriptedServer) -> None:
     """All others are sent before the first is answered; fio's rate_iops would wait for that."""
     server.hooks.append(on(Nfs.READ, Answer(delay=3), nth=1))
@@ -209,8 +218,11 @@ def test_a_signal_ends_a_wait(mounted: Place, thread: int) -> None:
     [({"number_ios": 11}, 11), ({"io_size": "40k"}, 10), ({"loops": 2, "number_ios": 11}, 22)],
 )
 def test_what_ends_a_job(mounted: Place, limit: Options, operations: int) -> None:
-    report, clock = _clock(mounted.fio(**_job(), **limit))
+    """Its schedule ends with it: nothing was to follow, though all is late."""
+    report, clock = _clock(mounted.fio(**_job(arrival_rate=_AT_ONCE), **limit))
     assert clock.sent == report.operations("read") == operations
+    assert (clock.due, clock.in_time, clock.dropped) == (operations, operations, 0)
+    assert clock.offered > clock.achieved
 
 
 def test_a_ramp_is_in_no_figure(mounted: Place) -> None:

@@ -23,8 +23,9 @@ from nfsmulti.units import Slo
 
 FACTOR, PEAK = "load", "peak"  # per cent of the peak, or that itself
 RULES = (
-    "A load is sustained where 99 % of the I/O that was due had completed when the time was over,"
-    " in most of its repeats. Of others the rate that was reached is drawn, and no percentile.",
+    "A load is sustained where responses did not grow while it lasted, by the engine's verdict on"
+    " each job, in most of its repeats. Of others the rate that was reached is drawn, and no"
+    " percentile.",
     "The load within a limit is where the response first crosses it, in each repeat, on the line"
     " between two measured loads (its logarithm against load). The figure is the median of the"
     " repeats (of an even number the lower one in the middle), as is each percentile in a table;"

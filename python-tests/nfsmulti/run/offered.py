@@ -27,7 +27,7 @@ from nfsmulti.scenario import FOR_HARNESS, CellSpec
 from nfsmulti.summary import Arrivals, Cell, Factor
 
 _SPANS = ("lag", "wait", "rtt")
-_HELD = 0.99  # of what was offered, by which a load is sustained (the engine's own rule)
+_HELD = 0.99  # of what was offered: of other hosts, whose stats_file is not here
 # A probe: so many I/Os one after the other, within so long. Half as slow again as the fastest is
 # what a server does that still writes back, or answers what was asked before.
 _PROBE: Mapping[str, Factor | None] = {
