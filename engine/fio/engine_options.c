@@ -486,8 +486,8 @@ struct fio_option engine_option_table[] = {
 	{
 		OPTION("stats_file", STR_STORE, "Statistics file"),
 		AT(stats_file),
-		.help = "Append one JSON line per connection, per kind of metadata operation and "
-			"per arrival clock, at the end of the job",
+		.help = "Append one JSON line per connection, per kind of metadata operation, "
+			"per arrival clock and per line that the job told, at its end",
 	},
 	{
 		OPTION("live_file", STR_STORE, "Live statistics"),

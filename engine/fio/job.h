@@ -109,7 +109,7 @@ struct job {
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;
 	uint32_t fresh_max; /* this many are sent before fio asks for completions */
-	bool fio_sleeps;    /* with I/O queued: commit() returns when that has left */
+	bool fio_sleeps;    /* with I/O queued, which is then sent at once */
 	struct io_u **done; /* a ring of iodepth entries, complete and not yet taken by fio */
 	uint32_t done_first, done_count, done_size;
 

@@ -288,13 +288,31 @@ static bool unsent(const struct job *job)
 	return !TAILQ_EMPTY(&job->syncs) || group_unsent(&job->group);
 }
 
+/* Before the next I/O, as far as a log tells. */
+static bool fio_sleeps_next(const struct thread_data *td)
+{
+	const struct flist_head *log = &td->io_log_list;
+
+	for (const struct flist_head *at = log->next; at != log; at = at->next) {
+		const struct io_piece *next = flist_entry(at, struct io_piece, list);
+
+		if (next->delay || next->ddir == DDIR_WAIT)
+			return true;
+		if (next->ddir != DDIR_INVAL) /* else a file is opened or closed */
+			return false;
+	}
+	return !td->o.read_iolog_file;
+}
+
 int job_commit(struct thread_data *td)
 {
 	struct job *job = job_of(td);
 
 	if (job->fresh_count >= job->fresh_max)
 		send_fresh(job);
-	while (job->fio_sleeps && unsent(job) && !deadline_set(td) && poll_once(job, UINT_MAX)) {
+	if (!job->fio_sleeps || !fio_sleeps_next(td))
+		return 0;
+	while (unsent(job) && !deadline_set(td) && poll_once(job, UINT_MAX)) {
 	}
 	return 0;
 }

@@ -2,13 +2,60 @@
 #include "job_log.h"
 
 #include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "fio.h"
 
-enum { LINE = 1024 };
+#include "stats/json_line.h"
+
+enum { LINE = 1024, KEPT_MAX = 1000 };
 
 static __thread const char *job_name;
+
+/* What job_log_write() writes; `out` NULL: nothing is kept. */
+static __thread struct {
+	FILE *out;
+	char *text;
+	size_t size;
+	uint32_t job_number, lines;
+} kept;
+
+static void drop_kept(void)
+{
+	if (kept.out)
+		fclose(kept.out);
+	free(kept.text);
+	memset(&kept, 0, sizeof(kept));
+}
+
+void job_log_keep(uint32_t job_number)
+{
+	drop_kept();
+	kept.out = open_memstream(&kept.text, &kept.size);
+	kept.job_number = job_number;
+}
+
+static void keep(const char *line)
+{
+	if (!kept.out || kept.lines++ >= KEPT_MAX)
+		return;
+	fputc('{', kept.out);
+	line_string(kept.out, "kind", "message");
+	line_string(kept.out, "job", job_name ?: "");
+	line_number(kept.out, "job_number", kept.job_number);
+	line_string(kept.out, "text", line);
+	fseek(kept.out, -2, SEEK_CUR); /* no comma behind the last member */
+	fputs("}\n", kept.out);
+}
+
+void job_log_write(FILE *out)
+{
+	if (!kept.out)
+		return;
+	fflush(kept.out);
+	fwrite(kept.text, 1, kept.size, out);
+}
 
 /* fio itself does so with its stdout alone. */
 void job_log_begin(void)
@@ -22,6 +69,8 @@ const char *job_log_name(const char *job)
 	const char *before = job_name;
 
 	job_name = job;
+	if (!job)
+		drop_kept();
 	return before;
 }
 
@@ -34,6 +83,8 @@ static void put_line(bool summary, const char *format, va_list args)
 
 	if (used < LINE)
 		vsnprintf(line + used, (size_t)(LINE - used), format, args);
+	if (used < LINE && strncmp(format, "trace: ", strlen("trace: ")) != 0)
+		keep(line + used);
 	if (summary && output_format == FIO_OUTPUT_NORMAL)
 		log_info("%s\n", line);
 	else if (!summary && is_backend)

@@ -5,6 +5,9 @@
  */
 #pragma once
 
+#include <stdint.h>
+#include <stdio.h>
+
 /*
  * Before fio forks its jobs: these end by _exit(), so that what they leave in a buffer of fio's log
  * is lost. From here on each line of the log is written when it is complete.
@@ -17,6 +20,15 @@ void job_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Names this thread's job in its further lines; the string stays the caller's. NULL: none.
  * Returns what it was before. */
 const char *job_log_name(const char *job);
+
+/*
+ * Keeps this thread's lines from now on, but for those of trace=1 and what comes behind the first
+ * thousand, for job_log_write(); until job_log_name(NULL). Without memory it keeps none.
+ */
+void job_log_keep(uint32_t job_number);
+
+/* Writes the kept lines as JSON objects. */
+void job_log_write(FILE *out);
 
 /* Into fio's own log, the client's where this fio is a server, where that is for people alone; else
  * on this process's stderr. */

@@ -283,6 +283,8 @@ int job_open(struct thread_data *td)
 	job->stable = terms_stable(td);
 	job->trace = job_options(job)->trace || getenv("IOTRAP_TRACE");
 	job_log_name(td->o.name);
+	if (job_options(job)->stats_file)
+		job_log_keep(terms_job_number(td));
 	deadline_run(td);
 	error = open_placeholder(job) ?: open_job(job);
 	if (error) {

@@ -92,6 +92,7 @@ static void write_all(FILE *out, const struct job *job)
 	write_conns(out, job);
 	write_operations(out, job);
 	write_arrivals(out, job);
+	job_log_write(out);
 }
 
 /* The lines that `put` makes; `flags` are open(2)'s. 0 or a negative errno. */
@@ -298,8 +299,6 @@ void job_stats_report(struct job *job)
 
 	if (job->open)
 		open_loop_end(job->open);
-	if (eo->stats_file)
-		write_stats_file(job, eo->stats_file);
 	summarise(job);
 	tell_tls(job);
 	for (enum path_sec sec = SEC_KRB5; sec <= SEC_KRB5P; sec++)
@@ -308,4 +307,6 @@ void job_stats_report(struct job *job)
 	tell_operations(job);
 	tell_arrivals(job);
 	tell_left(job);
+	if (eo->stats_file) /* the last: it has what was told */
+		write_stats_file(job, eo->stats_file);
 }

@@ -7,10 +7,12 @@ import contextlib
 import dataclasses
 import errno
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from engine_helpers import (
     Place,
     Traced,
@@ -48,7 +50,35 @@ def _lines(result: FioResult) -> list[dict[str, Any]]:
     """Read the stats file line by line: JSON objects, each on its own."""
     text = (result.folder / "stats.jsonl").read_text()
     assert text.endswith("}\n")
-    return [json.loads(line) for line in text.splitlines()]
+    lines = [json.loads(line) for line in text.splitlines()]
+    return [line for line in lines if line.get("kind") != "message"]
+
+
+_LOSES: dict[str, Option] = {"rw": "write", "fsync": 4, "bs": "4k", "size": "64k"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "1 connection on 1 path: "),
+        ({"arrival_rate": 10_000, "trace": 1}, "arrivals: "),
+        ({"arrival_rate": 10_000}, "arrival_rate without lat_percentiles=1"),
+        (_LOSES, 'bytes of "f" may be lost: '),
+    ],
+)
+def test_what_people_are_told_programs_are_too(
+    client: Client, server: ScriptedServer, options: dict[str, Option], words: str
+) -> None:
+    """A JSON for programs has no lines of the engine, and none reach fio's client with one."""
+    server.create("f", bytes(65536))
+    server.hooks.append(on(Nfs.COMMIT, Answer(verifier=b"restarts"), nth=1))
+    result = client(server, **{"rw": "read", **options})
+    told = re.findall(r"^nfsmulti: job: (?!trace: )(.*)$", result.messages, re.MULTILINE)
+    lines = [json.loads(line) for line in (result.folder / "stats.jsonl").open()]
+    messages = [line for line in lines if line.get("kind") == "message"]
+    assert [line["text"] for line in messages] == told
+    assert any(words in line for line in told)
+    assert {(line["job"], line["job_number"]) for line in messages} == {("job", 0)}
 
 
 def test_every_key_is_there_with_its_type(place: Place) -> None:
@@ -209,7 +239,7 @@ def test_lines_are_added_to_those_of_earlier_runs(mounted: Place, tmp_path: Path
         words = [f"--name={name}", "--rw=read", "--bs=16k", "--size=64k", "--filename=f"]
         done(mounted.fio(stats_file=str(file), arguments=words, numjobs=4))
     jobs = Counter(json.loads(line)["job"] for line in file.read_text().splitlines())
-    assert jobs == {"one": 4, "two": 4}
+    assert jobs == {"one": 8, "two": 8}  # a line each of the connection and of what was told
 
 
 def test_names_of_all_kinds_stay_json(mounted: Place) -> None:
