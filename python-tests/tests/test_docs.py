@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import messages
@@ -15,11 +16,15 @@ import pytest
 from conftest import call_harness
 
 import site_files
+from nfsmulti import texts
 from nfsmulti.arguments import COMMANDS, STORIES, understand
+from nfsmulti.bench import stall
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import documents
+from nfsmulti.report import cells, documents
+from nfsmulti.stories import SCENARIOS, security
+from nfsmulti.summary import Cell, Summary
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
@@ -219,12 +224,149 @@ def test_the_verdict_quoted_is_the_reference_runs() -> None:
     assert " ".join(quote.replace("> ", " ").split()) in " ".join(report.split())
 
 
-def test_readme_gives_the_range_of_cpu_per_operation() -> None:
-    ratios = [ratio.value for _, ratio in documents.cost_ratios()]
-    text = (ROOT / "README.md").read_text()
+def _run(name: str) -> Summary:
+    return Summary.load(ROOT / "results/reference" / name)
+
+
+def _headline(name: str) -> str:
+    """Return how the answer of a reference run begins, made from its kept figures."""
+    return SCENARIOS[name].report.tell(_run(name)).answer.headline
+
+
+def _capped() -> dict[int, list[Cell]]:
+    """Return the capped cells of one job, by their connections."""
+    found = cells.having(_run("connections"), limits="capped", jobs=1)
+    return {int(cell.connections or 0): [c for c in found if c.connections == cell.connections]
+            for cell in sorted(found, key=lambda one: one.connections or 0)}  # fmt: skip
+
+
+def _row(count: int) -> str:
+    """Return a row of README's text: MB/s, times one connection, p99 and CPU."""
+    every = _capped()
+    gain = cells.ratio(every[count], every[1], cells.bandwidth)
+    p99, cpu = (
+        cells.percentile_of(every[count], 99), cells.sample(every[count], cells.machine_cpu_us)
+    )  # fmt: skip
+    assert gain
+    assert p99
+    times = "1" if count == 1 else f"{gain.value:.2f}"
+    rate = texts.mean(cells.sample(every[count], cells.mb_per_s))
+    return " ".join([str(count), rate, times, texts.number(p99 / 1000), texts.mean(cpu)])
+
+
+def _gains() -> str:
+    every = _capped()
+    gains = [cells.ratio(of, every[1], cells.bandwidth) for of in every.values()]
+    told = texts.several([f"{gain.value:.1f}" for gain in gains if gain])
+    return f"{told} times with {texts.several([*map(str, every)])} connections"
+
+
+def _range(scale: int, places: int) -> str:
+    ratios = [scale * ratio.value for _, ratio in documents.cost_ratios()]
     assert len(ratios) == 10
-    assert f"| {min(ratios):.2f} to {max(ratios):.2f} | 1 |" in text
-    assert f"{100 * min(ratios):.0f} to {100 * max(ratios):.0f} %" in text
+    return f"{min(ratios):.{places}f} to {max(ratios):.{places}f}"
+
+
+def _p99_ms(line: str) -> str:
+    names = {label: name for name, label in stall._LINES.items()}
+    wait = stall.ms(stall.waits_of(_run("stall"))[names[line]], 99)
+    return f"{wait:.0f}" if wait >= 1 else f"{wait:.2f}"
+
+
+def _dearer(flavor: str, workload: str = "64k-read", *, server: bool = False) -> str:
+    """Return what a flavor takes in times the CPU of sys, as the tables have it."""
+    (told,) = (one for one in security._workloads(_run("security")) if one.name == workload)
+    if server and not told.tells_rate(flavor):
+        return ""
+    measure = security._server_us if server else told.client_us
+    return texts.marked(told.ratio(flavor, "engine", told.least, measure)).rstrip("?")
+
+
+def _dear(flavor: str) -> str:
+    asked = [(one, False) for one in ("64k-read", "64k-write", "1m-read", "4k-randread")]
+    every = (_dearer(flavor, one, server=of) for one, of in [*asked, ("64k-read", True)])
+    return " | ".join(every).strip()
+
+
+def _lookups(jobs: int) -> str:
+    found = cells.having(_run("metadata"), operation="lookup", client="filestat", jobs=jobs)
+    return texts.mean(cells.sample(found, cells.iops))
+
+
+# What is quoted, with a group for each figure, and how each is made from the run's kept figures.
+_RATIO = r"([\d.]+ \([\d.]+ to [\d.]+\))"
+_QUOTED: list[tuple[str, str, Sequence[Callable[[], str]]]] = [
+    ("README.md", r"```text\n(.*)\n", [lambda: _headline("connections").split("; uncapped")[0]]),
+    *(
+        ("README.md", rf"capped, 1 job +({count} .*)\n", [functools.partial(_row, count)])
+        for count in (1, 4, 16)
+    ),
+    ("README.md", r"each of which is capped: (.*);", [_gains]),
+    ("README.md", r"([\d]+ to [\d]+) %\.\]", [lambda: _range(100, 0)]),
+    ("docs/client-cost.md", r"([\d]+ to [\d]+) % of what", [lambda: _range(100, 0)]),
+    ("README.md", r"workloads \| (.*) \| 1 \| not compared", [lambda: _range(1, 2)]),
+    (
+        "README.md", r"capped at ([\d.]+ Gbit/s)\n",
+        [lambda: texts.rate_text(_run("connections").place["fitted"]["capped"]["cap"])],
+    ),
+    ("README.md", r"users see, (.*) ms at p99", [lambda: _p99_ms("what users see")]),
+    ("README.md", r"reports (0.*) ms\.\]", [lambda: _p99_ms("rate_iops")]),
+    (
+        "README.md", r"every five wait (.*) ms at p99; fio's `rate_iops` says (.*) ms",
+        [lambda: _p99_ms("what users see"), lambda: _p99_ms("rate_iops")],
+    ),
+    ("README.md", rf"krb5p takes {_RATIO} times", [lambda: _dearer("krb5p")]),
+    (
+        "docs/security.md", rf"{_RATIO} times the CPU with krb5i, {_RATIO} .*\n.* {_RATIO} times",
+        [functools.partial(_dearer, flavor) for flavor in ("krb5i", "krb5p", "tls")],
+    ),
+    *(
+        ("docs/security.md", rf"\n\| {flavor} \| (.*) \|\n", [functools.partial(_dear, flavor)])
+        for flavor in ("krb5", "krb5i", "krb5p", "tls", "mtls")
+    ),
+    *(
+        ("docs/scenarios.md", rf"\n\*(.*{word}.*)\*\n", [functools.partial(_headline, name)])
+        for name, word in (("security", "krb5p costs"), ("latency", "keep p99"))
+    ),
+    (
+        "docs/scenarios.md", r"looked up (\d+) files .*\n.* 625 each did (\d+)",
+        [lambda: _lookups(1), lambda: _lookups(32)],
+    ),
+]  # fmt: skip
+# Of README's figures those that are ours to show: what fio is given and the limits are none.
+_FIGURE = re.compile(
+    r"(?<![\w.,])\d[\d.,]* ?(?:times|%|MB/s|IOPS|ms|Gbit/s|µs)(?!\w)|"
+    r"(?:one|two|three|four|five|six|seven|eight|nine|ten) (?:times|seconds)"
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "pattern", "made"),
+    _QUOTED,
+    ids=[f"{page}-{pattern:.30}" for page, pattern, _ in _QUOTED],
+)
+def test_a_figure_that_is_quoted_is_the_reference_runs(
+    page: str, pattern: str, made: list[Callable[[], str]]
+) -> None:
+    found = re.search(pattern, (ROOT / page).read_text())
+    assert found, pattern
+    quoted = [" ".join(one.split()).rstrip(" |") for one in found.groups()]
+    assert quoted == [one().rstrip(" |") for one in made]
+
+
+def test_readme_quotes_no_figure_without_its_data() -> None:
+    text = (ROOT / "README.md").read_text()
+    held = [found.span() for page, pattern, _ in _QUOTED if page == "README.md"
+            for found in re.finditer(pattern, text)]  # fmt: skip
+    asked = r"How much load at 1 ms|stall\.svg|within"
+    alone = [
+        line
+        for figure in _FIGURE.finditer(text)
+        for line in [text[text.rfind("\n", 0, figure.start()) + 1 : figure.end()]]
+        if not any(begin <= figure.start() < end for begin, end in held)
+        if not re.search(asked, line)
+    ]
+    assert alone == []
 
 
 # --- messages ---
