@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import lzma
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -179,20 +178,15 @@ class Cell:
         )
         at: dict[str, Factor] = {**given, **self.factors}
         paths, each = max(len(self.paths), 1), str(at.get("nconnect", ""))
-        if self._mounted(at):
+        kinds = [str(at.get(name, "")) for name in ("client", "transport", "connections")]
+        below = "directory" in at and "pool" not in at
+        if below or re.search(r"'(/|file)|mount|'directory'", f"{kinds} {[*self.paths]}"):
             each = each or str(at.get("connections", ""))
             own = each.isdecimal() and at.get("transport") != "directory"
             return paths * int(each) if own else None
         jobs = max(1, len(self.jobs), *(int(at.get(name, 1)) for name in ("jobs", "numjobs")))
         one = at.get("spread", "job") == "job" and str(at.get("failover", 0)) == "0"
         return jobs * (1 if one else paths) * int(each or 1)
-
-    def _mounted(self, at: Mapping[str, Factor]) -> bool:
-        """Tell whether the client is the kernel's, by levels of factors and options."""
-        kinds = [str(at.get(name, "")) for name in ("client", "transport", "connections")]
-        named = any(re.search("mount|directory|^file", kind) for kind in kinds)
-        below = any(path.startswith("/") for path in self.paths)
-        return named or below or ("directory" in at and "pool" not in at)
 
     @property
     def ops(self) -> int:

@@ -12,7 +12,7 @@ import functools
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nfsmulti import texts
 from nfsmulti.report import cells, scaling
@@ -85,11 +85,6 @@ class Curve:
     def workload(self) -> str:
         """What it does."""
         return str(self.levels.get("workload", ""))
-
-    @property
-    def first(self) -> Cell:
-        """One of its cells, which names it."""
-        return next(iter(self.cells.values()))[0]
 
     @property
     def loads(self) -> list[int]:
@@ -167,19 +162,20 @@ def curves(summary: Summary) -> list[Curve]:
         found.setdefault(levels, {}).setdefault(0 if load == PEAK else int(load), []).append(cell)
     every = sorted(found, key=_order)
     slo = Slo.parse(summary.place["slo"]) if summary.place.get("slo") else _KNEE
-    names = named([next(iter(found[levels].values()))[0] for levels in every])
-    return [Curve(dict(one), found[one], slo, name) for one, name in zip(every, names, strict=True)]
+    drawn = [Curve(dict(one), found[one], slo) for one in every]
+    return [replace(one, name=name) for one, name in zip(drawn, named(drawn), strict=True)]
 
 
 def _order(levels: tuple[tuple[str, Factor], ...]) -> tuple[str, list[tuple[bool, Factor]]]:
     return str(dict(levels).get("workload")), [(isinstance(at, str), at) for _, at in levels]
 
 
-def named(every: Sequence[Cell]) -> list[str]:
-    """Name configurations, a cell of each, by what they differ in; "" for one alone."""
-    varied = [name for name in cells.varying(every) if name != FACTOR]
+def named(every: Sequence[Curve]) -> list[str]:
+    """Name configurations by what they differ in; "" for one alone."""
+    firsts = [next(iter(one.cells.values()))[0] for one in every]
+    varied = [name for name in cells.varying(firsts) if name != FACTOR]
     varied.sort(key=lambda name: name != "workload")
-    return [cells.words(cells.told(one, varied), _TRANSPORTS) for one in every]
+    return [cells.words(cells.told(one, varied), _TRANSPORTS) for one in firsts]
 
 
 def achieved(cell: Cell) -> float | None:
@@ -207,9 +203,9 @@ def _bins(cell: Cell, what: str) -> list[dict[str, int]]:
 def _limit(curve: Curve) -> Limit:
     us, points = curve.slo.us, curve.points
     rates = [_crossing(one, us) if curve.slo.given else _knee(one) for one in points.values()]
-    rate, lowest, highest = (
-        Sample(tuple(rates)),
-        *(Sample(tuple(one[at][1] for one in points.values())).median for at in (0, -1)),
+    rate = Sample(tuple(rates))
+    lowest, highest = (
+        Sample(tuple(one[at][1] for one in points.values())).median for at in (0, -1)
     )
     loads = {load: reached.median for load in curve.loads if (reached := curve.rate(load))}
     waits = {load: _middle_us(curve, load) for load in loads}

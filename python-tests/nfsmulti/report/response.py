@@ -91,12 +91,12 @@ def _headline(group: Sequence[Curve]) -> str:
     us = f"p{slo.percent:g} is {_ms(found.us)} ms"
     if not found.met:
         return f"{slo.text} is not met at any load: {us} at {found.load} %."
-    peak = f"{texts.number(best.peak.median)}" if best.peak else ""
+    peak = texts.number(best.peak.median) if best.peak else ""
     if not found.told:
         does = f"keep p{slo.percent:g} within {slo.time}" if slo.given else "are at the knee"
         said = f"No one figure: {_spread(found.rate)} IOPS {does}, {_APART}"
-        return f"{said}; the peak is {peak}." if peak else f"{said}."
-    names = dict(zip(map(id, group), loads.named([one.first for one in group]), strict=True))
+        return f"{said}{peak and f'; the peak is {peak}'}."
+    names = dict(zip(map(id, group), loads.named(group), strict=True))
     own = names[id(best)]
     head = f"{texts.number(best.good)} IOPS{own and f' with {own}'}"
     tail = f" keep p{slo.percent:g} within {slo.time}" if slo.given else f" at the knee: {us}"
@@ -183,16 +183,14 @@ def _row(curve: Curve, load: int, percents: Sequence[float]) -> list[str]:
 
 def _told(held: Sequence[Cell], us: Callable[[Sequence[Cell]], float | None]) -> str:
     """Write the median of the repeats; where one has too few I/Os that of all together, marked."""
-    each = [us([cell]) for cell in held]
-    if values := [one for one in each if one is not None]:
-        return (
-            _ms(Sample(tuple(values)).median) if len(values) == len(each) else f"{_ms(us(held))}*"
-        )
-    return _ms(us(held)) + ("*" if us(held) else "")
+    each = cells.sample(held, lambda cell: us([cell]))
+    if each and each.n == len(held):
+        return _ms(each.median)
+    return f"{_ms(pooled)}*" if (pooled := us(held)) else MISSING
 
 
-def _response(percent: float) -> cells.Measure:
-    return lambda cell: loads.told_us([cell], percent)
+def _response(percent: float, what: str = "response") -> cells.Measure:
+    return lambda cell: loads.told_us([cell], percent, what)
 
 
 def _service_us(held: Sequence[Cell]) -> float | None:
@@ -215,7 +213,7 @@ def _doubts(every: Sequence[Curve]) -> list[str]:
     for curve in every:
         for load in curve.loads:
             held = [one for one in curve.sustained(load) if _has_depth(one)]
-            lag, wait = (cells.sample(held, one) for one in (_lag_us, _response(50)))
+            lag, wait = (cells.sample(held, _response(50, what)) for what in ("lag", "response"))
             if lag and wait and lag.median > _DOUBTFUL * wait.median:
                 found.append((lag.median / wait.median, load))
     part, load = max(found, default=(0.0, 0))
@@ -223,10 +221,6 @@ def _doubts(every: Sequence[Curve]) -> list[str]:
     apart = [one.name or "The run" for one in every if one.limit and one.limit.met and not one.good]
     untold = f"{texts.several(apart)}: no figure, since {_APART}."
     return [*([untold] if apart else []), *_too_much(every), *([late] if found else [])]
-
-
-def _lag_us(cell: Cell) -> float | None:
-    return loads.told_us([cell], 50, "lag")
 
 
 def _too_much(every: Sequence[Curve]) -> list[str]:
@@ -270,7 +264,7 @@ def _span(span: str, figure: str, cell: Cell) -> float | None:
 
 def _curve_plot(group: Sequence[Curve]) -> Plot:
     """Draw a workload's curves: several percentiles of one, of several the one that counts."""
-    slo, names = group[0].slo, loads.named([one.first for one in group])
+    slo, names = group[0].slo, loads.named(group)
     lines = [
         (f"p{slo.percent:g}, {name}", curve, slo.percent)
         for name, curve in zip(names, group, strict=True)
@@ -304,7 +298,7 @@ def _parts_plot(curve: Curve) -> Plot:
     measures: dict[str, cells.Measure] = {
         "response": _response(99),
         "service": _service,
-        _SPANS["lag"]: lambda cell: loads.told_us([cell], 99, "lag"),
+        _SPANS["lag"]: _response(99, "lag"),
     }
     figure, axes = charts.panel(
         f"Response, service and lag{curve.name and f': {curve.name}'}", _X, "p99, ms"
