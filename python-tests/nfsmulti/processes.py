@@ -340,10 +340,17 @@ def _text(file: IO[bytes]) -> str:
 
 @contextlib.contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Wait until no other process has locked a file, which is made, and keep others waiting."""
+    """Wait until no other process has locked a file, which is made, and keep others waiting.
+
+    Whoever must wait is told so on stderr.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"nfsmulti: waiting for another process, which has {file}", file=sys.stderr)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

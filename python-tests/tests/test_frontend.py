@@ -3,23 +3,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from engine_helpers import eventually
 
 from nfsmulti.arguments import COMMANDS
 from nfsmulti.paths import ROOT, write_json
-from nfsmulti.processes import Completed, find, run
+from nfsmulti.processes import Completed, Process, find, run
 
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
 _MEMORY_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-mem"
 _KERBEROS_PACKAGES = "krb5-kdc krb5-admin-server krb5-user"
 _UML_PACKAGES = "nfs-common nfs-kernel-server"
+_SECONDS = 240.0
 _KERNEL_PACKAGES = f"qemu-system-x86 {_UML_PACKAGES}"
 
 
@@ -58,7 +62,7 @@ class Machine:
         argv = [str(self._root / "nfsmulti"), *arguments]
         if stderr:
             argv = ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", *argv]
-        return run(argv, timeout=240, env=variables)
+        return run(argv, timeout=_SECONDS, env=variables)
 
 
 @pytest.fixture
@@ -404,6 +408,58 @@ def test_who_waited_for_an_uninstall_takes_the_new_lock(used_machine: Machine, u
     done = used_machine.run("build")
     assert uninstalled.exists()
     assert done.stdout == ".lock\n", done.stderr
+
+
+def _waiting(machine: Machine, used: Path, said: Path) -> Process:
+    """Start a front end that waits for another one, and has said so."""
+    argv = ["env", "--default-signal=INT", str(used / "nfsmulti"), "build", "--no-install"]
+    with said.open("wb") as err:
+        process = Process(argv, env={"PATH": machine.path, "NFSMULTI_BUILD_DIR": ""}, stderr=err)
+    eventually(lambda: "waiting" in said.read_text(), _SECONDS)
+    return process
+
+
+def test_who_waits_is_told_for_whom_and_ends_by_a_signal(
+    used_machine: Machine, used: Path, tmp_path: Path
+) -> None:
+    used_machine.packages()
+    began, go = tmp_path / "began", tmp_path / "go"
+    used_machine.program(
+        "cmake", f"touch {began}; while [ ! -e {go} ]; do sleep 0.05; done; exit 7"
+    )
+    argv = [str(used / "nfsmulti"), "build", "--no-install", "-DX=1"]
+    variables = {"PATH": used_machine.path, "NFSMULTI_BUILD_DIR": ""}
+    said = tmp_path / "said"
+    with Process(argv, env=variables) as holder:
+        eventually(began.exists, _SECONDS)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with _waiting(used_machine, used, said) as process:
+                process.signal(number)
+                assert process.wait(_SECONDS) == 128 + number
+            line = f"waiting for another ./nfsmulti (process {holder.pid}: build -DX=1)"
+            assert said.read_text() == f"nfsmulti: {line}\n"
+        with _waiting(used_machine, used, said) as process:
+            go.touch()
+            assert (holder.wait(_SECONDS), process.wait(_SECONDS)) == (7, 7)
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
+def test_what_stands_in_a_lock_reaches_no_terminal(
+    used_machine: Machine, used: Path, tmp_path: Path, shell: str
+) -> None:
+    used_machine.packages()
+    used_machine.program("cmake", "exit 7")
+    text = (used / "nfsmulti").read_text()
+    (used / "nfsmulti").write_text(text.replace("#!/bin/sh", f"#!/usr/bin/env -S {shell}", 1))
+    said = tmp_path / "said"
+    lock = used / "build/.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        lock.write_bytes(b"process 1: \x1b]0;a\x07b\xff\n\x1b[2J")
+        process = _waiting(used_machine, used, said)
+    with process:
+        assert process.wait(_SECONDS) == 7
+    assert said.read_text() == "nfsmulti: waiting for another ./nfsmulti (process 1: ]0;ab)\n"
 
 
 def test_uninstall_has_no_options(used_machine: Machine, used: Path) -> None:
