@@ -78,6 +78,13 @@ def test_without_its_libraries_a_path_with_kerberos_is_refused(fio: FioRunner) -
     )
 
 
+def test_the_engines_target_makes_what_asks_servers_too(plain_engine: Engine) -> None:
+    """And nothing that tests alone need."""
+    there = {file.name for file in plain_engine.library.parent.iterdir()}
+    assert {"libnfsmulti.so", "nfsmulti-pool", "nfsmulti-export"} <= there
+    assert not {"nfsmulti-sim", "nfs-sink", "libnfsmulti-test.so"} & there
+
+
 def test_headers_of_fio_are_fetched_once_for_all_builds(tmp_path: Path) -> None:
     if not (build_dir() / "fio-headers").exists():
         pytest.skip("the engine was built with -DFIO_SOURCE_DIR=")

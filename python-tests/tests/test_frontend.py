@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -462,6 +463,43 @@ def test_what_stands_in_a_lock_reaches_no_terminal(
     assert said.read_text() == "nfsmulti: waiting for another ./nfsmulti (process 1: ]0;ab)\n"
 
 
+def test_a_command_builds_what_it_needs_and_tells_how_far_it_is(
+    used_machine: Machine, used: Path, tmp_path: Path
+) -> None:
+    used_machine.packages()
+    _with_python(used)
+    _with_arguments(used)
+    (used / "build/Makefile").touch()
+    parts = [f"[{part:3}%] Building C object" for part in (1, 25, 30, 60, 99)]
+    parts += ["[abc%] Building", "[100%] Built target x"]
+    called = tmp_path / "called"
+    lines = shlex.join(parts)
+    used_machine.program(
+        "cmake", f'echo "$*" >>{called}; printf "%s\\n" {lines}; exit ${{STATUS:-0}}'
+    )
+    expected = "".join(f"nfsmulti: building the engine: {part} %\n" for part in (25, 60, 99))
+    for words, targets in (
+        ("doctor", " --target nfsmulti"),
+        ("run dd --lab", " --target nfsmulti"),
+        ("bench stall", " --target nfsmulti nfs-sink"),
+        ("soak", " --target nfsmulti nfs-sink"),
+        ("test", ""),
+    ):
+        done = used_machine.run(*words.split(), "--no-install", env={"CI": ""})
+        assert (done.status, done.stdout) == (0, f"-m nfsmulti {words}\n"), done.stderr
+        assert done.stderr.endswith(expected), words
+        assert re.search(rf"--parallel \d+{targets}\n$", called.read_text()), words
+    failed = used_machine.run("doctor", "--no-install", env={"STATUS": "2"})
+    assert failed.status == 1
+    assert failed.stderr.endswith("nfsmulti: the engine did not build; see build/build.log\n")
+    ours, theirs = os.openpty()
+    argv = ["sh", "-c", f'exec "$@" 2>{os.ttyname(theirs)}', "sh", str(used / "nfsmulti"), "doctor"]
+    run(argv, timeout=_SECONDS, env={"PATH": used_machine.path, "NFSMULTI_BUILD_DIR": ""}).check()
+    assert os.read(ours, 4096).decode().count("\rnfsmulti: building the engine: ") == 5
+    for end in (ours, theirs):
+        os.close(end)
+
+
 def test_uninstall_has_no_options(used_machine: Machine, used: Path) -> None:
     done = used_machine.run("uninstall", "--all")
     assert done.status == 2
@@ -505,7 +543,7 @@ def test_a_build_of_another_place_is_configured_anew(
     """Else the Makefiles of a copy build what they were made for; those below build/, too."""
     (used / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(nfsmulti NONE)\n"
-        "file(WRITE ${CMAKE_BINARY_DIR}/told ${FIO_EXECUTABLE})\n"
+        "file(WRITE ${CMAKE_BINARY_DIR}/told ${FIO_EXECUTABLE})\nadd_custom_target(nfsmulti)\n"
     )
     _with_python(used)
     _with_arguments(used)
