@@ -162,14 +162,30 @@ static uint32_t take_results(struct export *export, const struct batch *batch)
 	return taken;
 }
 
-static int give_up(struct export *export, const struct batch *batch, int error)
+/* The name that the first call under way is about; "": of none. */
+static const char *name_under_way(const struct export *export)
+{
+	for (uint32_t i = 0; i < CALLS; i++)
+		if (export->calls[i].busy)
+			return export->calls[i].request.arguments.name;
+	return "";
+}
+
+/* `waited`: for all that a server that asks to wait is given. */
+static int give_up(struct export *export, const struct batch *batch, int error, bool waited)
 {
 	const char *refusal = client_refusal(conn_client(export->conn));
 
+	if (waited)
+		snprintf(export->error, sizeof(export->error),
+			 "\"%.100s\": %s: the server has asked to wait for too long",
+			 name_under_way(export),
+			 conn_client(export->conn)->reply.result.status ?: "");
+	else
+		snprintf(export->error, sizeof(export->error), "%s",
+			 error == -EINTR ? "interrupted" : refusal ?: "the server does not answer");
 	conn_nfs.abort(export->conn, -error);
 	take_results(export, batch);
-	snprintf(export->error, sizeof(export->error), "%s",
-		 error == -EINTR ? "interrupted" : refusal ?: "the server does not answer");
 	return error;
 }
 
@@ -177,8 +193,8 @@ static int give_up(struct export *export, const struct batch *batch, int error)
 static int run(struct export *export, const struct batch *batch)
 {
 	const struct path *path = export->path;
-	uint64_t time = path_names_timeout(path);
-	struct patience patience = patience_begin(clock_now(), time);
+	uint64_t time = path_names_timeout(path), taken_at = clock_now(), last;
+	struct patience patience = patience_begin(taken_at, time);
 	uint32_t next = 0, outstanding = 0;
 
 	do {
@@ -194,12 +210,17 @@ static int run(struct export *export, const struct batch *batch)
 		uint32_t taken = take_results(export, batch);
 
 		outstanding -= taken;
-		if (taken || client_is_asked_to_wait(conn_client(export->conn)))
+		if (taken)
+			taken_at = clock_now();
+		last = taken_at + path_wait_max(path);
+		if (taken || client_is_asked_to_wait(conn_client(export->conn))) {
 			patience = patience_begin(clock_now(), time);
+			patience.deadline = min_of(patience.deadline, last);
+		}
 		if (path->job.stop())
-			return give_up(export, batch, -EINTR);
+			return give_up(export, batch, -EINTR, false);
 		if (patience_over(&patience, clock_now()))
-			return give_up(export, batch, -ETIMEDOUT);
+			return give_up(export, batch, -ETIMEDOUT, clock_now() > last);
 	} while (outstanding || next < batch->count);
 	return 0;
 }

@@ -145,6 +145,21 @@ static uint64_t names_deadline(struct names *names)
 	return clock_read(&names->clock) + path_names_timeout(path);
 }
 
+/* The same for one that asks to wait since `begun`. */
+static uint64_t waited_deadline(struct names *names, uint64_t begun)
+{
+	uint64_t deadline = names_deadline(names);
+
+	return names->path->at_work ? deadline
+				    : min_of(deadline, begun + path_wait_max(names->path));
+}
+
+static bool has_waited(const struct names *names, uint64_t begun)
+{
+	return !names->path->at_work && client_is_asked_to_wait(&names->rpc) &&
+	       names->clock.now > begun + path_wait_max(names->path);
+}
+
 static void take_words(struct names *names, const struct rpc_request *request)
 {
 	names->answer = request->status ? ANSWER_STATUS : ANSWER_NONE;
@@ -197,9 +212,13 @@ int names_ask_until(struct names *names, struct rpc_request *request, uint64_t d
 		if (stop && stop())
 			return give_up(names, -EINTR, "interrupted");
 		if (stop && client_is_asked_to_wait(rpc)) /* it is there, and given its time */
-			patience.deadline = max_of(patience.deadline, names_deadline(names));
+			patience.deadline =
+				max_of(patience.deadline, waited_deadline(names, begun));
 		if (patience_over(&patience, clock_read(&names->clock)))
-			return time_out(names, epoch);
+			return has_waited(names, begun)
+				       ? give_up(names, -ETIMEDOUT,
+						 "the server has asked to wait for too long")
+				       : time_out(names, epoch);
 		say_silent(names, begun);
 		if (has_gone(names, !stop))
 			return give_up(names, -ECONNREFUSED, strerror(ECONNREFUSED));

@@ -126,6 +126,15 @@ static inline uint64_t path_names_timeout(const struct path *path)
 	return config->timing.soft ? major : min_of(major * (path->retries + 1), 600 * SEC);
 }
 
+/*
+ * Nanoseconds that it may ask to wait with one such operation, again and again, before the first
+ * file is open: by default 2 minutes, which is longer than a grace period.
+ */
+static inline uint64_t path_wait_max(const struct path *path)
+{
+	return 12 * path->config.setup_time;
+}
+
 /* Lets it go at once. */
 void path_close_names(struct path *path);
 

@@ -36,7 +36,8 @@ static const char usage[] =
 	"  make    one new directory, which must not be there, and must be seen over each path\n"
 	"  list    what lies in a directory, over the first path that is there\n"
 	"  usage   entries and bytes below a directory\n"
-	"  remove  a directory and all below it: what was removed. Nothing there is no error.\n"
+	"  remove  a directory and all below it: what was removed, each second, and at the\n"
+	"          end. Nothing there is no error.\n"
 	"          Only where DIR holds a directory MARK, whose name is its maker's secret:\n"
 	"          it goes last. remove-empty removes an empty DIR, and remove-unmarked any\n"
 	"          DIR, with all that anybody has in it\n"
@@ -49,16 +50,32 @@ enum { RESERVED_PORTS = 1024, DIFFERENT_FILES = 3, NO_MARK = 4 };
 /* --- what goes on --- */
 
 static volatile sig_atomic_t interrupted;
-static char said[512]; /* the latest that the engine has logged */
-static bool quiet;     /* it is not to be printed */
+static char said[512];			 /* the latest that the engine has logged */
+static bool quiet;			 /* it is not to be printed */
+static const struct tree_count *removed; /* NULL: nothing is */
+static uint64_t told_at;
 
 static void interrupt(int number)
 {
 	interrupted = 1;
 }
 
+static void tell_count(const struct tree_count *count)
+{
+	printf("{\"entries\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n", count->entries,
+	       count->bytes);
+}
+
+/* Tells each second how far a removal has come. */
 static bool stop(void)
 {
+	uint64_t now = clock_now();
+
+	if (removed && now - told_at > SEC) {
+		tell_count(removed);
+		fflush(stdout);
+		told_at = now;
+	}
 	return interrupted;
 }
 
@@ -508,12 +525,6 @@ static void tell_item(const struct export_item *item)
 	printf("\"size\": %" PRIu64 "}\n", item->kind.size);
 }
 
-static void tell_count(const struct tree_count *count)
-{
-	printf("{\"entries\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n", count->entries,
-	       count->bytes);
-}
-
 static int list(struct run *run, const char *name)
 {
 	if (open_path(run, 0))
@@ -540,7 +551,10 @@ static int remove_by(struct run *run, const char *name, char *mark)
 
 	if (open_path(run, 0))
 		return 1;
+	removed = &count;
+	told_at = clock_now();
 	error = tree_remove(&run->exports[0], name, mark, &count);
+	removed = NULL;
 	tell_count(&count);
 	if (error != TREE_UNMARKED)
 		return error ? failed(run, 0) : 0;

@@ -7,7 +7,7 @@ That is the engine's own client, over whatever the pool says; the harness needs 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,9 @@ class Usage:
     bytes: int
 
 
+_Tell = Callable[[Usage], None]  # what has gone so far
+
+
 def info(pool: str) -> list[PathInfo]:
     """Ask each path of a pool (its text or name); one that cannot be used has an error.
 
@@ -108,12 +111,13 @@ def usage(pool: str, directory: str) -> Usage:
     return _usage(_call("usage", pool, directory, seconds=_TREE_SECONDS))
 
 
-def remove(pool: str, directory: str, mark: str) -> Usage:
+def remove(pool: str, directory: str, mark: str, tell: _Tell | None = None) -> Usage:
     """Remove a directory and all below it; what is not there is no error.
 
-    Raises UnmarkedError where it holds no directory `mark`, which goes last, and HarnessError.
+    `tell` is told each second what has gone. Raises UnmarkedError where it holds no directory
+    `mark`, which goes last, and HarnessError.
     """
-    return _usage(_call("remove", pool, directory, mark, seconds=_TREE_SECONDS))
+    return _usage(_call("remove", pool, directory, mark, seconds=_TREE_SECONDS, tell=tell))
 
 
 def remove_empty(pool: str, directory: str) -> None:
@@ -122,22 +126,36 @@ def remove_empty(pool: str, directory: str) -> None:
 
 
 def remove_unmarked(
-    pool: str, directory: str, *, enter: Sequence[str] = (), seconds: float = _TREE_SECONDS
+    pool: str,
+    directory: str,
+    *,
+    enter: Sequence[str] = (),
+    seconds: float = _TREE_SECONDS,
+    tell: _Tell | None = None,
 ) -> Usage:
     """Remove a directory that the caller knows to be ours, with all that anybody has in it.
 
     `enter` are the words that lead to where clients are. Raises HarnessError.
     """
-    return _usage(_call("remove-unmarked", pool, directory, seconds=seconds, enter=enter))
+    words = ("remove-unmarked", pool, directory)
+    return _usage(_call(*words, seconds=seconds, enter=enter, tell=tell))
 
 
 def _usage(done: Completed) -> Usage:
-    (line,) = _lines(_checked(done))
+    *_, line = _lines(_checked(done))
     return Usage(**line)
 
 
-def _call(*words: str, seconds: float, enter: Sequence[str] = ()) -> Completed:
-    return run([*enter, str(built("nfsmulti-export")), *words], timeout=seconds)
+def _call(
+    *words: str, seconds: float, enter: Sequence[str] = (), tell: _Tell | None = None
+) -> Completed:
+    def each_second(said: str) -> None:
+        whole, _, _ = said.rpartition("\n")
+        if tell and whole:
+            tell(Usage(**json.loads(whole.splitlines()[-1])))
+
+    argv = [*enter, str(built("nfsmulti-export")), *words]
+    return run(argv, timeout=seconds, each_second=each_second)
 
 
 def _checked(done: Completed) -> Completed:

@@ -63,6 +63,7 @@ PACKAGES = {
 
 
 _KILL_SECONDS = 5.0
+_TOLD_BYTES = 1 << 20
 
 
 class CommandError(HarnessError):
@@ -310,8 +311,13 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     stdin: str = "",
+    each_second: Callable[[str], None] = lambda _: None,
 ) -> Completed:
-    """Run a command for at most `timeout` seconds, then end it and everything it started."""
+    """Run a command for at most `timeout` seconds, then end it and everything it started.
+
+    `each_second` is told what it has printed so far.
+    """
+    deadline = time.monotonic() + timeout
     with (
         tempfile.TemporaryFile() as source,
         tempfile.TemporaryFile() as stdout,
@@ -320,7 +326,10 @@ def run(
         source.write(stdin.encode())
         source.seek(0)
         with Process(argv, env=env, cwd=cwd, stdin=source, stdout=stdout, stderr=stderr) as process:
-            status = process.wait(timeout)
+            while (status := process.wait(min(1.0, deadline - time.monotonic()))) is None:
+                if time.monotonic() >= deadline:
+                    break
+                each_second(os.pread(stdout.fileno(), _TOLD_BYTES, 0).decode(errors="replace"))
         return Completed(list(argv), status, _text(stdout), _text(stderr))
 
 

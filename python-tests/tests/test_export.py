@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from nfsmulti import export
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS, built
-from nfsmulti.processes import run
+from nfsmulti.processes import Completed, run
 from servers.scripted import Answer, Export, Nfs, Nfs4, ScriptedServer, Status, Status4, on
 
 place = fixture_of_places("nfs", "nfs4", "mount")
@@ -290,3 +291,28 @@ def test_the_mark_goes_last(version: int) -> None:
         assert "0mark" in {one.name for one in export.listing(url, "run")}
         export.remove(url, "run", "0mark")
         assert export.listing(url) == []
+
+
+def _wait_for_ever(version: int, word: str, *procedures: Nfs | Nfs4) -> Completed:
+    """Call the program at a server that has it wait, on a clock that is 12 times as fast."""
+    wait = Answer(act=False, status=Status.JUKEBOX if version == 3 else Status4.DELAY)
+    env = {"LD_PRELOAD": str(built("libquick-start.so")), "NFSMULTI_TEST_CLOCK": "12"}
+    with ScriptedServer(*(on(one, wait) for one in procedures)) as server:
+        server.create("run/stuck", b"1")
+        words = [word, server.url_of(version), *(["run"] if word != "info" else [])]
+        return run([str(built("nfsmulti-export")), *words], timeout=120, env=env)
+
+
+def test_a_server_that_asks_to_wait_for_ever() -> None:
+    """It is given up, by the name and the server's word; how far a removal has come is told."""
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(_wait_for_ever, 3, "remove-unmarked", Nfs.REMOVE)
+        second = threads.submit(_wait_for_ever, 4, "remove-unmarked", Nfs4.REMOVE)
+        third = threads.submit(_wait_for_ever, 3, "info", Nfs.FSINFO)
+    said = "the server has asked to wait for too long"
+    for done, word in ((first.result(), "NFS3ERR_JUKEBOX"), (second.result(), "NFS4ERR_DELAY")):
+        assert done.status == 1
+        assert done.stderr.splitlines()[-1].endswith(f'"stuck": {word}: {said}'), done.stderr
+        assert json.loads(done.stdout.splitlines()[0]) == {"entries": 0, "bytes": 0}
+    (told,) = third.result().stdout.splitlines()
+    assert said in json.loads(told)["error"], told

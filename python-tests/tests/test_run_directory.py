@@ -21,9 +21,10 @@ from nfsmulti import paths
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
 from nfsmulti.processes import Completed, Process, run
-from nfsmulti.run import start
+from nfsmulti.run import directory, start
 from nfsmulti.run.directory import FILE, Leftover, new_name, run_directory
 from nfsmulti.run.plan import jobfile_jobs
+from servers.scripted import Answer, Nfs, ScriptedServer, Status, on
 
 _SECONDS = 240.0
 _LARGE = 1 << 20
@@ -296,6 +297,19 @@ def test_directory_that_somebody_made_in_its_place_stays(tmp_path: Path, export:
     assert "NOT removed: " in done.stdout
     assert '"kept" is not the directory that was made' in done.stdout
     assert _state(export) == before
+
+
+def test_a_long_removal_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(directory, "_FIRST", 1)  # after so many seconds
+    wait = Answer(act=False, status=Status.JUKEBOX)  # for 3 s
+    with (
+        ScriptedServer(on(Nfs.REMOVE, wait, first=5)) as server,
+        run_directory(tmp_path, server.url(), "kept", 0, keep=False),
+    ):
+        server.create("kept/file", b"ours")
+    assert capsys.readouterr().out == "removing kept/: 0 entries so far\n"
 
 
 def test_server_that_has_gone_keeps_what_the_last_line_names(tmp_path: Path, export: Path) -> None:

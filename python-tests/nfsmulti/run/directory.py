@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import re
 import secrets
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
 from rich import filesize
+from rich.console import Console
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
@@ -33,6 +35,7 @@ _NAME = re.compile(r"nfsmulti-\d{8}T\d{6}Z-[0-9a-f]{8}")
 _MARK = re.compile(r"nfsmulti-mark-[0-9a-f]{32}")
 _POOL = re.compile(r"[^\0-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]+")  # what an argument can be
 _NOTE_BYTES = 1 << 16
+_FIRST, _EVERY = 5, 60  # seconds of a removal that are told
 
 
 def new_name() -> str:
@@ -129,10 +132,11 @@ class Leftover:
         None: it is not there, and stays noted, for another server or folder may be mounted now.
         With `unmarked` it goes whoever has made it.
         """
-        if unmarked:
-            gone = export.remove_unmarked(self.pool, self.directory)
-        else:
-            gone = export.remove(self.pool, self.directory, self.mark)
+        with _progress(self.directory) as tell:
+            if unmarked:
+                gone = export.remove_unmarked(self.pool, self.directory, tell=tell)
+            else:
+                gone = export.remove(self.pool, self.directory, self.mark, tell)
         if not gone.entries:
             return None
         (run / FILE).unlink(missing_ok=True)
@@ -144,6 +148,21 @@ class Leftover:
         given = "" if results == RESULTS else f" --results {shown(results)}"
         clean = f"{COMMAND} clean --pool={shlex.quote(self.pool)}{given}"
         return f"{self.directory}/ stays on the server ({much}); remove it with: {clean}"
+
+
+@contextlib.contextmanager
+def _progress(directory: str) -> Iterator[Callable[[export.Usage], None]]:
+    """Show on a terminal how a removal goes on; elsewhere say it after some seconds, and then."""
+    out, calls = Console(highlight=False, soft_wrap=True), itertools.count(1)
+    with out.status(f"removing {directory}/") as status:
+
+        def tell(gone: export.Usage) -> None:
+            text = f"removing {directory}/: {gone.entries:,} entries so far"
+            status.update(text)
+            if not out.is_terminal and next(calls) % _EVERY == _FIRST:
+                out.print(text)
+
+        yield tell
 
 
 @contextlib.contextmanager
