@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fio.h"
+#include "stats/plain_text.h"
 
+#include "fio.h"
 #include "stats/json_line.h"
 
-enum { LINE = 1024, KEPT_MAX = 1000 };
+enum { KEPT_MAX = 1000 };
 
 static __thread const char *job_name;
 
@@ -77,20 +78,21 @@ const char *job_log_name(const char *job)
 /* One write: lines of several jobs do not mix. */
 static void put_line(bool summary, const char *format, va_list args)
 {
-	char line[LINE];
-	int used = job_name ? snprintf(line, LINE, "nfsmulti: %s: ", job_name)
-			    : snprintf(line, LINE, "nfsmulti: ");
+	char line[PLAIN_LINE], room[PLAIN_ROOM];
+	int used = job_name ? snprintf(line, sizeof(line), "nfsmulti: %s: ", job_name)
+			    : snprintf(line, sizeof(line), "nfsmulti: ");
 
-	if (used < LINE)
-		vsnprintf(line + used, (size_t)(LINE - used), format, args);
-	if (used < LINE && strncmp(format, "trace: ", strlen("trace: ")) != 0)
+	if (used < PLAIN_LINE)
+		vsnprintf(line + used, (size_t)(PLAIN_LINE - used), format, args);
+	if (used < PLAIN_LINE && strncmp(format, "trace: ", strlen("trace: ")) != 0)
 		keep(line + used);
+	plain_text(line, room);
 	if (summary && output_format == FIO_OUTPUT_NORMAL)
-		log_info("%s\n", line);
+		log_info("%s\n", room);
 	else if (!summary && is_backend)
-		log_err("%s\n", line);
+		log_err("%s\n", room);
 	else
-		fprintf(stderr, "%s\n", line);
+		fprintf(stderr, "%s\n", room);
 }
 
 void job_log(const char *format, ...)

@@ -17,6 +17,7 @@
 #include "nfs/flavors.h"
 #include "pool/getaddrinfo.h"
 #include "stats/json_line.h"
+#include "stats/plain_text.h"
 
 static const char usage[] =
 	"Usage: nfsmulti-export info POOL\n"
@@ -87,7 +88,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 	vsnprintf(said, sizeof(said), format, list);
 	va_end(list);
 	if (!quiet)
-		fprintf(stderr, "nfsmulti-export: %s\n", said);
+		plain_print(stderr, "nfsmulti-export: %s", said);
 }
 
 /* --- the pool --- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "pool/getaddrinfo.h"
+#include "stats/plain_text.h"
 
 static const char usage[] =
 	"Usage: nfsmulti-pool [--resolve] POOL|NAME\n"
@@ -46,17 +47,19 @@ struct answer {
 	const char *written;
 };
 
-/* Control characters would move the caret's line away from the text's. */
+/* What may not be shown is a blank, which the caret's line is counted by. */
 static void print_with_caret(const char *text, size_t column)
 {
 	size_t shown = 1;
 
 	fputs("  ", stderr);
-	for (const char *at = text; *at; at++)
-		fputc((unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at, stderr);
-	/* A character of UTF-8 has one byte that does not begin with the bits 10. */
-	for (size_t i = 0; i + 1 < column; i++)
-		shown += ((unsigned char)text[i] & 0xc0) != 0x80;
+	for (const char *at = text; *at;) {
+		unsigned int length = plain_bytes((const unsigned char *)at);
+
+		fprintf(stderr, "%.*s", length ? (int)length : 1, length ? at : " ");
+		at += length ?: 1;
+		shown += (size_t)(at - text) < column;
+	}
 	fprintf(stderr, "\n  %*s\n", (int)shown, "^");
 }
 
@@ -67,7 +70,7 @@ static void print_error(const char *variable, const char *written, const struct 
 		fprintf(stderr, "%s: ", variable);
 	if (err->column)
 		fprintf(stderr, "column %zu: ", err->column);
-	fprintf(stderr, "%s\n", err->reason);
+	plain_print(stderr, "%s", err->reason);
 	if (err->column)
 		print_with_caret(written, err->column);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stats/plain_text.h"
 #include "transport/address.h"
 #include "transport/rdma_link.h"
 #include "wait.h"
@@ -57,8 +58,8 @@ static int print_device(struct ibv_device *device)
 	struct ibv_device_attr attributes;
 
 	if (!verbs || ibv_query_device(verbs, &attributes)) {
-		fprintf(stderr, "nfsmulti-rdma: %s cannot be opened: %s\n",
-			ibv_get_device_name(device), strerror(errno));
+		plain_print(stderr, "nfsmulti-rdma: %s cannot be opened: %s",
+			    ibv_get_device_name(device), strerror(errno));
 		return 1;
 	}
 	for (unsigned int port = 1; port <= attributes.phys_port_cnt; port++)
@@ -87,7 +88,7 @@ static int read_address(const char *host, const char *port, struct rpc_address *
 
 	if (!error)
 		return 0;
-	fprintf(stderr, "nfsmulti-rdma: %s %s: %s\n", host, port, gai_strerror(error));
+	plain_print(stderr, "nfsmulti-rdma: %s %s: %s", host, port, gai_strerror(error));
 	return 2;
 }
 
@@ -143,7 +144,7 @@ static int print_server(const char *host, const char *port)
 			ibv_dealloc_pd(pd);
 	}
 	if (error)
-		fprintf(stderr, "nfsmulti-rdma: %s port %s: %s\n", host, port, strerror(-error));
+		plain_print(stderr, "nfsmulti-rdma: %s port %s: %s", host, port, strerror(-error));
 	return error ? 1 : 0;
 }
 

@@ -76,7 +76,7 @@ def pool_lines(text: str) -> list[dict[str, Any]]:
 
     A name that leads nowhere is not the grammar's fault.
     """
-    done = run([str(built("nfsmulti-pool")), "--resolve", text], timeout=_SECONDS)
+    done = run([str(built("nfsmulti-pool")), "--resolve", "--", text], timeout=_SECONDS)
     if done.status != 0:
         reason = done.stderr.strip() or "it did not end in time"
         name = re.search(r"cannot resolve '([^']*)'", reason)

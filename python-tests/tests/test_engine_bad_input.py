@@ -90,6 +90,10 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
     "a file that is a folder": ({"filename": "folder"}, ['"folder"', "Is a directory"]),
     "a folder that is a file": ({"filename": "file/f"}, ['"file/f"', "Not a directory"]),
     "a name that is too long": ({"filename": "n" * 256}, ["nnn", "File name too long"]),
+    "a name that would speak to the terminal": (
+        {"filename": "\x1b[31m\x07\u202e\u00e4" + "n" * 256},
+        ["\"\\x1b[31m\\x07\\xe2\\x80\\xae\u00e4nnn", "File name too long"],
+    ),
     "wrong path within the pseudo file system": (
         {"pool": f"nfs://10.77.0.1/export/no/such?{_V41}"},
         ["10.77.0.1:22049:/export/no/such", '"no" of the export\'s path', "NFS4ERR_NOENT"],

@@ -110,6 +110,25 @@ def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "mine").is_dir()
 
 
+_NAMES = {
+    b"a name, \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80": "a name, \u00e4\u20ac\U0001f600",
+    b"\x1b]0;title\x07\x7f\n": r"\x1b]0;title\x07\x7f\x0a",
+    b"\x9b31m \xc2\x9b31m": r"\x9b31m \xc2\x9b31m",
+    b"\xe2\x80\xae \xe2\x81\xa6 \xd8\x9c": r"\xe2\x80\xae \xe2\x81\xa6 \xd8\x9c",
+    b"\xc0\xaf \xed\xa0\x80 \xf8\x80\x80\x80 \xf4\x90\x80\x80": r"\xc0\xaf \xed\xa0\x80"
+    r" \xf8\x80\x80\x80 \xf4\x90\x80\x80",
+    b"cut \xe2\x82": r"cut \xe2\x82",
+}
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_name_does_not_speak_to_the_terminal(tmp_path: Path, name: bytes) -> None:
+    """Control characters, what is no UTF-8, and what turns text round are told as bytes."""
+    with pytest.raises(HarnessError) as caught:
+        export.make(str(tmp_path), os.fsdecode(name) + "/x")
+    assert f'find directory "{_NAMES[name]}": ' in str(caught.value)
+
+
 @pytest.mark.parametrize("words", ["keytab=/k&sec=sys", "server_principal=nfs@x", "tls_ca=/ca.pem"])
 def test_security_that_nothing_uses(words: str) -> None:
     """As a job refuses it: what was asked in clear would say nothing of it."""
