@@ -346,7 +346,7 @@ _FIGURE = re.compile(
     ids=[f"{page}-{pattern:.30}" for page, pattern, _ in _QUOTED],
 )
 def test_a_figure_that_is_quoted_is_the_reference_runs(
-    page: str, pattern: str, made: list[Callable[[], str]]
+    page: str, pattern: str, made: Sequence[Callable[[], str]]
 ) -> None:
     found = re.search(pattern, (ROOT / page).read_text())
     assert found, pattern

@@ -18,6 +18,7 @@ from run_helpers import made_record
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ArrivalStats, ConnectionStats, Engine, FioReport, FioResult
 from nfsmulti.hosts import RemoteFio, parse_hosts
+from nfsmulti.paths import ROOT
 from nfsmulti.report import loads
 from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.run import offered, runner
@@ -353,6 +354,17 @@ def test_the_answer_and_its_table_are_medians_of_the_repeats(load: int, said: st
     for row in rows:
         iops = float(row[1].partition(" ")[0].replace(",", ""))
         assert (float(row[at]) <= 3) or iops > good, row
+
+
+def test_what_the_table_has_below_the_answer_is_within_the_limit() -> None:
+    """Repeats whose peaks differ reach other rates at one load: of the reference runs as well."""
+    folders = [ROOT / "results/reference" / name for name in ("latency", "latency-kernel")]
+    for curve in [one for folder in folders for one in loads.curves(Summary.load(folder))]:
+        waits = curve.by_repeat(lambda cell: loads.told_us([cell], 99))
+        rates = {load: rate.median for load in waits if (rate := curve.rate(load))}
+        assert curve.limit
+        below = [load for load in waits if rates[load] <= curve.limit.rate.median]
+        assert [load for load in below if waits[load].median > curve.slo.us] == []
 
 
 def test_configurations_that_repeats_do_not_tell_apart_have_no_difference() -> None:

@@ -183,8 +183,8 @@ def _repeats(
     axes.plot(
         [x for x, _ in dots], [y for _, y in dots], ".", color=colour, alpha=0.6, markersize=5
     )
-    found = [(x, one.mean, one.interval) for x, one in points if one.interval]
-    if found and intervals:  # what has none has no caps either
+    found = [(x, one.mean, one.interval) for x, one in points if intervals and one.interval]
+    if found:  # what has none has no caps either
         xs, means, ends = zip(*found, strict=True)
         lows = [mean - max(low, 0) for mean, (low, _) in zip(means, ends, strict=True)]
         highs = [high - mean for mean, (_, high) in zip(means, ends, strict=True)]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from nfsmulti import texts
 from nfsmulti.report import cells, scaling
+from nfsmulti.report.cells import Measure
 from nfsmulti.report.curves import Curve as Counted
 from nfsmulti.stats import Ratio, Sample, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Summary
@@ -28,10 +29,10 @@ RULES = (
     " percentile.",
     "The load within a limit is where the response first crosses it, in each repeat, on the line"
     " between two measured loads (its logarithm against load). The figure is the median of the"
-    " repeats (of an even number the lower one in the middle), as is each percentile in a table;"
-    " where repeats differ more than threefold there is none. Configurations are compared at the"
-    " lower of their two loads; below the lowest that was offered the response is taken to be as"
-    " long as there.",
+    " repeats (of an even number the lower one in the middle), as is each percentile in a table,"
+    " of all repeats at one rate; where repeats differ more than threefold there is none."
+    " Configurations are compared at the lower of their two loads; below the lowest that was"
+    " offered the response is taken to be as long as there.",
     "The knee is the load with the highest power: the rate divided by its p99 (Kleinrock 1979).",
 )
 _APART = 3.0  # times: repeats that differ more have no figure together
@@ -114,12 +115,29 @@ class Curve:
     @functools.cached_property
     def points(self) -> dict[int, list[_Point]]:
         """Each repeat's sustained points, by rate; those with too few I/Os are left out."""
+        return self._points(lambda cell: told_us([cell], self.slo.percent))
+
+    def _points(self, measure: Measure) -> dict[int, list[_Point]]:
         found: dict[int, list[_Point]] = {}
         for cell in (one for load in self.loads for one in self.sustained(load)):
-            rate, wait = achieved(cell), told_us([cell], self.slo.percent)
+            rate, wait = achieved(cell), measure(cell)
             if rate and wait:
                 found.setdefault(cell.repeat, []).append((rate, wait))
         return {repeat: sorted(those) for repeat, those in found.items()}
+
+    def by_repeat(self, measure: Measure) -> dict[int, Sample]:
+        """Return a figure of each repeat at the median rate of each load, inf beyond its highest.
+
+        Repeats reach other rates at a load, which is a part of their own peaks: each tells by the
+        line between its loads. So the medians of crossings and of these figures are of one curve.
+        """
+        lines = self._points(measure).values()
+        rates = {load: rate.median for load in self.loads if (rate := self.rate(load))}
+        return {
+            load: Sample(tuple(_at(one, rate) or math.inf for one in lines))
+            for load, rate in rates.items()
+            if lines
+        }
 
     def at(self, rate: float) -> dict[int, float]:
         """Return the percentile at a rate by repeat, in µs, for those that sustained as much."""
@@ -207,17 +225,11 @@ def _limit(curve: Curve) -> Limit:
     lowest, highest = (
         Sample(tuple(one[at][1] for one in points.values())).median for at in (0, -1)
     )
-    loads = {load: reached.median for load in curve.loads if (reached := curve.rate(load))}
-    waits = {load: _middle_us(curve, load) for load in loads}
-    within = [load for load in loads if loads[load] <= rate.median and waits[load] <= us]
-    load = max(within, default=min(loads))
+    waits = curve.by_repeat(lambda cell: told_us([cell], curve.slo.percent))
+    loads = {load: reached.median for load in waits if (reached := curve.rate(load))}
+    load = max((one for one in loads if loads[one] <= rate.median), default=min(loads))
     last = curve.slo.given and highest <= us
-    return Limit(rate, lowest <= us, last, load, waits[load] if waits[load] < math.inf else lowest)
-
-
-def _middle_us(curve: Curve, load: int) -> float:
-    found = cells.sample(curve.sustained(load), lambda cell: told_us([cell], curve.slo.percent))
-    return found.median if found else math.inf
+    return Limit(rate, lowest <= us, last, load, waits[load].median)
 
 
 def _crossing(points: Sequence[_Point], us: float) -> float:

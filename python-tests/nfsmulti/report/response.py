@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _PERCENTS = (50, 99, 99.9)
 _MOST_LINES, _MOST_WORDS = 6, 25
 _DOUBTFUL = 0.1  # the part of p50 from which on the generator's own lag is a reason for doubt
+_Us = Callable[[Sequence[Cell]], float | None]
 _APART = "repeats differ more than threefold"
 _POOLED = "*: all repeats together, since one has too few I/Os"
 _ROOM = 1.5  # times the highest, and below the lowest, of a logarithmic plot
@@ -164,29 +166,36 @@ def _loads_table(curve: Curve, *, short: bool = False) -> Table:
     percents = sorted({*_PERCENTS, curve.slo.percent})[-len(_PERCENTS) :]
     lost = [load for load in curve.loads if not curve.sustained(load)]
     near = [load for load in curve.loads if load <= min(lost, default=load)]
-    picks = [[_row(curve, at, percents) for at in pick] for pick in (curve.loads, near, near[::2])]
+    whose: dict[str, _Us] = {
+        f"p{at:g}, ms": functools.partial(loads.told_us, percent=at) for at in percents
+    }
+    columns = [_column(curve, us) for us in (*whose.values(), _service_us)]
+    picks = [[_row(curve, at, columns) for at in pick] for pick in (curve.loads, near, near[::2])]
     rows = fewest(functools.partial(list, pick) for pick in picks) if short else picks[0]
-    headings = ["offered, %", "IOPS", *(f"p{one:g}, ms" for one in percents), "service p99, ms"]
     pooled = _POOLED if any(cell.endswith("*") for row in rows for cell in row) else ""
-    return Table(headings, rows, title="; ".join(filter(None, (curve.name, pooled))))
+    title = "; ".join(filter(None, (curve.name, pooled)))
+    return Table(["offered, %", "IOPS", *whose, "service p99, ms"], rows, title=title)
 
 
-def _row(curve: Curve, load: int, percents: Sequence[float]) -> list[str]:
+def _row(curve: Curve, load: int, columns: Sequence[dict[int, str]]) -> list[str]:
     """Write a load; one that was not sustained has no percentiles."""
-    held = curve.sustained(load)
-    if not held:
-        rate = cells.sample(curve.lost(load), loads.achieved)
-        return [f"{load}, not sustained", texts.measured(rate), *[MISSING] * (len(percents) + 1)]
-    waits = [_told(held, functools.partial(loads.told_us, percent=one)) for one in percents]
-    return [str(load), texts.measured(curve.rate(load)), *waits, _told(held, _service_us)]
+    if not (rate := curve.rate(load)):
+        reached = cells.sample(curve.lost(load), loads.achieved)
+        return [f"{load}, not sustained", texts.measured(reached), *[MISSING] * len(columns)]
+    return [str(load), texts.number(rate.median), *(column[load] for column in columns)]
 
 
-def _told(held: Sequence[Cell], us: Callable[[Sequence[Cell]], float | None]) -> str:
-    """Write the median of the repeats; where one has too few I/Os that of all together, marked."""
-    each = cells.sample(held, lambda cell: us([cell]))
-    if each and each.n == len(held):
-        return _ms(each.median)
-    return f"{_ms(pooled)}*" if (pooled := us(held)) else MISSING
+def _column(curve: Curve, us: _Us) -> dict[int, str]:
+    """Write medians of the repeats; where one has too few I/Os that of all together, marked."""
+    each = curve.by_repeat(lambda cell: us([cell]))
+    found = {}
+    for load in curve.loads:
+        held = curve.sustained(load)
+        pooled = us(held) if load not in each or None in [us([cell]) for cell in held] else None
+        found[load] = (
+            f"{_ms(pooled)}*" if pooled else _ms(each[load].median if load in each else None)
+        )
+    return found
 
 
 def _response(percent: float, what: str = "response") -> cells.Measure:
@@ -313,11 +322,10 @@ def _parts_plot(curve: Curve) -> Plot:
 
 def _points(curve: Curve, measure: cells.Measure) -> list[tuple[float, Sample]]:
     """Return a figure in ms by the rate that was reached, where a load was sustained."""
-    found = ((curve.rate(at), cells.sample(curve.sustained(at), measure)) for at in curve.loads)
     return [
         (rate.median, Sample(tuple(us / 1000 for us in wait.values)))
-        for rate, wait in found
-        if rate and wait
+        for load, wait in curve.by_repeat(measure).items()
+        if (rate := curve.rate(load)) and wait.median < math.inf
     ]
 
 
@@ -329,7 +337,7 @@ def _draw(axes: Axes, lines: dict[str, list[tuple[float, Sample]]], slo: Slo | N
     axes.xaxis.set_major_locator(charts.few_ticks())
     axes.xaxis.set_major_formatter("{x:,.0f}")
     samples = [sample for points in lines.values() for _, sample in points]
-    every = [value for one in samples for value in one.values]
+    every = [value for one in samples for value in one.values if value < math.inf]
     if slo and slo.given:
         axes.axhline(slo.us / 1000, color=charts.INK, linestyle=":", label=slo.text)
         every.append(slo.us / 1000)
