@@ -296,6 +296,24 @@ def test_tests_go_on_without_the_labs_packages(machine: Machine) -> None:
     assert "was run" not in done.stderr
 
 
+def test_a_run_says_first_that_it_is_in_a_lab(bare_machine: Machine) -> None:
+    for words, minutes in (
+        ("run connections", 19),
+        ("run --quick connections", 2),
+        ("run all --seed=1", 297),
+        ("run dd --lab", None),
+        ("run dd --pool=nfs://127.0.0.1/a", None),
+        ("run dd --resume", None),
+        ("history dd", None),
+    ):
+        done = bare_machine.run(*words.split(), "--no-install")
+        first, *_ = done.stderr.splitlines()
+        told = f"starts a lab on this machine, for about {minutes} minutes"
+        assert (told in first) == bool(minutes), words
+        assert ("--pool=nfs://SERVER/EXPORT" in done.stderr) == bool(minutes), words
+        assert done.status == 1
+
+
 @pytest.mark.parametrize("user", [True, False])
 def test_a_demo_says_first_what_it_will_be(bare_machine: Machine, *, user: bool) -> None:
     bare_machine.program("id", f"echo {1000 if user else 0}")

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from run_helpers import begun, made_record, own_cells
 
+from nfsmulti.arguments import MINUTES
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import JOBFILES
+from nfsmulti.run import command
 from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
@@ -249,6 +251,20 @@ def test_guest_is_as_published_or_says_what_differs(tmp_path: Path) -> None:
     assert any("MTU of 1500" in line for line in place["differs"])
     assert any("128 MiB of memory" in line for line in place["differs"])
     assert "differs" not in _place(tmp_path, "dd")
+
+
+def test_minutes_that_are_told_of_a_lab_are_those_of_the_plan() -> None:
+    minutes = {name: [0.0, 0.0] for name in SCENARIOS}
+    for name, scenario in SCENARIOS.items():
+        guests = {n for n, place in scenario.places.items() if isinstance(place, GuestPlace)}
+        for quick, repeats in ((False, scenario.repeats), (True, scenario.quick_repeats)):
+            cells = ordered(scenario.cells(Scale(quick)), repeats, seed=1)
+            minutes[name][quick] = expected_seconds(cells, guests) / 60
+    together = zip(*(minutes[name] for name in command._published()), strict=True)
+    minutes["all"] = [sum(one) for one in together]
+    assert minutes.keys() == MINUTES.keys()
+    for name, told in MINUTES.items():
+        assert told == pytest.approx(minutes[name], rel=0.05, abs=0.6), name
 
 
 def test_quick_run_of_all_stories_takes_no_more_than_an_hour() -> None:

@@ -22,7 +22,7 @@ from nfsmulti.paths import COMMAND
 _HERE = Path(__file__).parent
 # What there is, by the command's words.
 COMMANDS: dict[str, Any] = tomllib.loads((_HERE / "commands.toml").read_text(encoding="utf-8"))
-SHARED = COMMANDS.pop("shared")
+SHARED, MINUTES = COMMANDS.pop("shared"), COMMANDS.pop("minutes")
 # Each module of stories/ is a story; importing one takes more than Python's own library.
 STORIES = sorted(file.stem for file in _HERE.with_name("stories").glob("[!_]*.py"))
 for _taker in (SHARED["scenario"], COMMANDS["history"]["options"]):
@@ -30,6 +30,8 @@ for _taker in (SHARED["scenario"], COMMANDS["history"]["options"]):
     _taker["SCENARIO"] = {"of": _names, "help": ", ".join(_names)}
 # What the front end does itself.
 _FRONT_END = ("build", "package", "uninstall")
+# What says where a run is, or was begun: without them it is in a lab.
+_NO_DEFAULT = ("pool", "lab", "resume")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,19 @@ def understand(words: Sequence[str]) -> Understood:
     table = COMMANDS[name]
     values = Parser(name, table, SHARED).understood(words[2 if inner else 1 :])
     return Understood(table["call"], values)
+
+
+def told_first(understood: Understood) -> str:
+    """Return what is said of a command line before anything is made for it; "" where nothing is."""
+    given = understood.values
+    if understood.function != COMMANDS["run"]["call"] or any(map(given.get, _NO_DEFAULT)):
+        return ""
+    name = given["scenario"]
+    return (
+        f"nfsmulti: run {name} starts a lab on this machine, for about"
+        f" {MINUTES[name][given['quick']]} minutes if no other option changes that; to run on a"
+        " server of yours: --pool=nfs://SERVER/EXPORT"
+    )
 
 
 def _group(name: str, word: str, inner: Sequence[str]) -> None:

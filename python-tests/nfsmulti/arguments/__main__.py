@@ -3,7 +3,8 @@
 
 import sys
 
-from nfsmulti.arguments import understand
+from nfsmulti.arguments import told_first, understand
 
-understand(sys.argv[1:])
+if line := told_first(understand(sys.argv[1:])):
+    print(line, file=sys.stderr)
 sys.exit(10)
