@@ -56,8 +56,17 @@ static int read_own(gnutls_certificate_credentials_t x509, const struct tls_file
 						     GNUTLS_X509_FMT_PEM);
 	if (error >= 0)
 		return 0;
-	snprintf(why, RPC_WHY_MAX, "tls_cert=%s, tls_key=%s: %s", files->certificate, files->key,
-		 gnutls_strerror(error));
+	if (error == GNUTLS_E_DECRYPTION_FAILED)
+		snprintf(why, RPC_WHY_MAX,
+			 "tls_key=%s: the key is encrypted: write it without its passphrase "
+			 "(openssl pkey -in FILE -out PLAIN) and give that, readable by you alone",
+			 files->key);
+	else
+		snprintf(why, RPC_WHY_MAX, "tls_cert=%s, tls_key=%s: %s%s", files->certificate,
+			 files->key, gnutls_strerror(error),
+			 error == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE
+				 ? " No key in PEM is in tls_key="
+				 : "");
 	return -EINVAL;
 }
 

@@ -70,6 +70,8 @@ static int result_of(struct tls_session *session, ssize_t code)
 			 "digitalSignature): the server needs a new one");
 	else
 		snprintf(session->why, RPC_WHY_MAX, "%s", gnutls_strerror((int)code));
+	if (code == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
+		tls_why_names(session->why, session->gnutls);
 	return session->failed;
 }
 

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "transport/tls_why.h"
 
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <gnutls/x509.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "transport/transport.h"
+
+enum {
+	NAME_ROOM = 256,
+	NAMES_TOLD = 3, /* of 40 bytes each: RPC_WHY_MAX has room for no more */
+};
 
 void tls_why_alert(char *why, gnutls_alert_description_t alert)
 {
@@ -53,4 +62,48 @@ void tls_why_certificate(char *why, unsigned int status)
 	else if (status & GNUTLS_CERT_REVOKED)
 		what = "was revoked: the server needs a new one";
 	snprintf(why, RPC_WHY_MAX, "the server's certificate %s", what);
+}
+
+/* One name as text, what is not printable as "?"; false: there is none at `place`. */
+static bool name_at(gnutls_x509_crt_t certificate, unsigned int place, char *text, size_t size)
+{
+	char name[NAME_ROOM] = "";
+	size_t length = sizeof(name);
+	int kind = gnutls_x509_crt_get_subject_alt_name(certificate, place, name, &length, NULL);
+
+	if (kind == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+		return false;
+	if (kind == GNUTLS_SAN_IPADDRESS)
+		inet_ntop(length == 4 ? AF_INET : AF_INET6, name, text, (socklen_t)size);
+	else
+		snprintf(text, size, "%s", kind < 0 ? "?" : name);
+	for (; *text; text++)
+		if (!isprint((unsigned char)*text))
+			*text = '?';
+	return true;
+}
+
+static void append(char *why, const char *before, const char *text)
+{
+	size_t length = strlen(why);
+
+	snprintf(why + length, RPC_WHY_MAX - length, "%s%.40s", before, text);
+}
+
+void tls_why_names(char *why, gnutls_session_t session)
+{
+	unsigned int count, status = gnutls_session_get_verify_cert_status(session), i = 0;
+	const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
+	char name[NAME_ROOM];
+	gnutls_x509_crt_t certificate;
+
+	if (!(status & GNUTLS_CERT_UNEXPECTED_OWNER) || status & GNUTLS_CERT_SIGNER_NOT_FOUND ||
+	    gnutls_x509_crt_init(&certificate))
+		return;
+	if (!gnutls_x509_crt_import(certificate, chain, GNUTLS_X509_FMT_DER))
+		for (; i < NAMES_TOLD && name_at(certificate, i, name, sizeof(name)); i++)
+			append(why, i ? ", " : " (its names: ", name);
+	if (i)
+		append(why, i < NAMES_TOLD ? "" : ", ...", ")");
+	gnutls_x509_crt_deinit(certificate);
 }

@@ -9,3 +9,6 @@ void tls_why_alert(char *why, gnutls_alert_description_t alert);
 
 /* Its certificate was not taken: gnutls_session_get_verify_cert_status(). */
 void tls_why_certificate(char *why, unsigned int status);
+
+/* Adds to that the names which the certificate has, where it is for others than the server's. */
+void tls_why_names(char *why, gnutls_session_t session);

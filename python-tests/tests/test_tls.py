@@ -792,7 +792,8 @@ def test_a_servers_certificate_is_checked(
         proxy.certificate, proxy.key = made.expired.certificate, made.expired.key
         words = "has expired: the server needs a new one"
     path = pool(proxy, tls_name=name, tls_ca=ca.certificate)
-    refused(client(server, pool=path), f"the server's certificate {words}")
+    line = refused(client(server, pool=path), f"the server's certificate {words}")
+    assert ("(its names: server.test, 127.0.0.1)" in line) == ("another name" in words)
     assert server.calls() == []
 
 
@@ -872,6 +873,17 @@ def test_who_has_signed_a_certificate_may_do_so(
         refused(result, f"the server's certificate {words}")
 
 
+def test_a_certificates_names_are_told_in_short(
+    client: Client, server: ScriptedServer, tmp_path: Path
+) -> None:
+    """Three of any number, and nothing that a terminal would obey."""
+    made = Certificates(tmp_path, ["a\x1b]0;b\x07", 99 * "c", *(f"{n}.test" for n in range(99))])
+    to = ("127.0.0.1", server.nfs_port)
+    with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
+        line = refused(client(server, pool=pool(proxy), **trusted(made)))
+    assert line.endswith(f" (its names: a?]0;b?, {40 * 'c'}, 0.test, ...)")
+
+
 @pytest.mark.parametrize("version", ["3", "4.1"])
 @pytest.mark.parametrize("which", ["none", "foreign", "expired", "of a server"])
 def test_a_client_whom_the_server_refuses(
@@ -940,6 +952,9 @@ def test_files_that_will_not_do(
 ) -> None:
     empty, missing = tmp_path / "empty.pem", tmp_path / "missing.pem"
     empty.touch()
+    encrypted = tmp_path / "encrypted.key"
+    into = ["-in", str(made.client.key), "-out", str(encrypted), "-aes256", "-passout", "pass:x"]
+    run(["openssl", "pkey", *into], timeout=60).check()
     url = "nfs://127.0.0.1/x?version=4.1&xprtsec=mtls"
     files = {**trusted(made), **own(made.client)}
     for option, file, words in (
@@ -948,6 +963,8 @@ def test_files_that_will_not_do(
         ("tls_cert", missing, f"tls_cert={missing}: No such file or directory"),
         ("tls_key", tmp_path / "no", f"tls_key={tmp_path / 'no'}: No such file or directory"),
         ("tls_key", made.server.key, "The certificate and the given key do not match"),
+        ("tls_key", empty, "No key in PEM is in tls_key="),
+        ("tls_key", encrypted, f"tls_key={encrypted}: the key is encrypted: write it without"),
     ):
         line = _refused_at_once(client, server, url, **{**files, option: str(file)})
         assert words in line
