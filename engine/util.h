@@ -2,8 +2,11 @@
 /* util.h - the few things that every layer uses. */
 #pragma once
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,4 +47,24 @@ static inline uint64_t clock_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * SEC + (uint64_t)now.tv_nsec;
+}
+
+/* ": " and what to do about a positive errno, whatever failed by it, or "". A thread has one. */
+static inline const char *errno_remedy(int error)
+{
+	static _Thread_local char text[80];
+	struct rlimit limit = {0};
+
+	switch (error) {
+	case ENOSPC: return ": the file system is full: make room there, or use a smaller size=";
+	case EDQUOT: return ": the user's quota is used up: raise it, or use a smaller size=";
+	case EROFS: return ": the export is read-only: allow writing there, or only read (rw=read)";
+	case ENFILE: return ": this machine has no more: raise fs.file-max (sysctl)";
+	case EMFILE:
+		getrlimit(RLIMIT_NOFILE, &limit);
+		snprintf(text, sizeof(text), ": a process may have %llu: raise ulimit -n",
+			 (unsigned long long)limit.rlim_cur);
+		return text;
+	default: return "";
+	}
 }

@@ -6,14 +6,12 @@
 #include <string.h>
 
 #include "job_log.h"
+#include "util.h"
 
 const char *failure_remedy(enum io_op op, int error)
 {
 	switch (error) {
-	case ENOSPC: return ": the file system is full: make room there, or use a smaller size=";
-	case EDQUOT: return ": the user's quota is used up: raise it, or use a smaller size=";
 	case EFBIG: return ": the server takes no larger file: use a smaller size=";
-	case EROFS: return ": the export is read-only: allow writing there, or only read (rw=read)";
 	case EACCES:
 	case EPERM:
 		return op == IO_READ ? ": may this user read that file, over this export?"
@@ -23,7 +21,7 @@ const char *failure_remedy(enum io_op op, int error)
 	case EBADF:
 		return ": the server does not know the file any more: was it removed, or the "
 		       "export changed, during the run?";
-	default: return "";
+	default: return errno_remedy(error);
 	}
 }
 

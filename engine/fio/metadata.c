@@ -265,14 +265,13 @@ static const char *remedy(const struct thread_data *td, enum meta_op op, int err
 			       ? ": the directory holds no more: use a smaller dir_entries="
 			       : ": the directory holds no more: use tree_depth=1, which divides "
 				 "it";
-	case EMFILE: return ": a mount opens iodepth files at once: raise ulimit -n";
 	case EACCES:
 	case EROFS: return ": may this user do that here, and over this export?";
 	case EOPNOTSUPP:
 		if (op == META_CREATE && options_of(td)->meta_create == META_CREATE_EXCLUSIVE)
 			return ": the server has no exclusive create: use meta_create=guarded";
 		return "";
-	default: return "";
+	default: return errno_remedy(error);
 	}
 }
 

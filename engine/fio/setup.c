@@ -32,6 +32,7 @@ static struct {
 	pthread_mutex_t lock; /* thread=1 with create_serialize=0 comes here from several threads */
 	char *terms;	      /* of what job, as text */
 	char *job;	      /* the name of the last that used them */
+	int error;	      /* why there are no paths, which was said: fio asks for all jobs */
 	struct pool_paths paths;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -124,24 +125,20 @@ static void tell_ignored(const struct pool *pool)
 static int recall(struct thread_data *td, struct pool_paths **paths)
 {
 	char *terms = terms_text(td);
-	int error;
 
 	if (!terms)
 		return -ENOMEM;
 	*paths = &kept.paths;
 	if (kept.terms && !strcmp(kept.terms, terms)) {
 		free(terms);
-		return 0;
+		return kept.error;
 	}
 	forget();
-	error = pool_paths_init(&kept.paths, td, 1);
-	if (error) {
-		free(terms);
-		return error;
-	}
+	kept.error = pool_paths_init(&kept.paths, td, 1);
 	kept.terms = terms;
-	tell_ignored(&kept.paths.pool);
-	return 0;
+	if (!kept.error)
+		tell_ignored(&kept.paths.pool);
+	return kept.error;
 }
 
 /* --- what is done with one file --- */

@@ -396,7 +396,8 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 		error = mount_ring_take(job, path->job.entries);
 	if (error) {
 		job->log("%s: cannot set up io_uring: %s%s", path->config.label, strerror(-error),
-			 error == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)" : "");
+			 error == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)"
+					 : errno_remedy(-error));
 		free(mount->fds);
 		free(mount);
 		return error;
@@ -445,7 +446,8 @@ static int mount_open_file(struct conn *conn, uint32_t file)
 	if (fd < 0) {
 		conn->job->log("%s: cannot open \"%s\": %s%s", conn->path->config.label, name,
 			       strerror(-fd),
-			       fd == -EINVAL && flags ? " (no O_DIRECT here: set direct=0)" : "");
+			       fd == -EINVAL && flags ? " (no O_DIRECT here: set direct=0)"
+						      : errno_remedy(-fd));
 		return fd;
 	}
 	mount_of(conn)->fds[file] = fd;

@@ -195,7 +195,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 			 over_rdma(transport)
 				 ? ": does this machine have an RDMA device (rdma link), "
 				   "and is rdma_ucm loaded?"
-				 : "");
+				 : errno_remedy(-error));
 		nfs_close(&nfs->conn);
 		return error;
 	}

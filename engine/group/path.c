@@ -69,8 +69,8 @@ static int open_mount(struct path *path)
 	path->directory = directory_open(path->config.dir);
 	if (path->directory >= 0)
 		return 0;
-	path->job.log("%s: cannot open the mount: %s", path->config.label,
-		      strerror(-path->directory));
+	path->job.log("%s: cannot open the mount: %s%s", path->config.label,
+		      strerror(-path->directory), errno_remedy(-path->directory));
 	return path->directory;
 }
 
@@ -213,7 +213,7 @@ static const char *name_remedy(const struct path *path, int error)
 			       names_answer(path->names) == ANSWER_STATUS
 		       ? ": may this user do that, over this export? One that wants TLS says the "
 			 "same: xprtsec=tls"
-		       : "";
+		       : errno_remedy(-error);
 }
 
 /* Logs what went wrong with a name, in the server's words where there are some. */

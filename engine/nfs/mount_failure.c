@@ -130,6 +130,8 @@ int mount_failure_explain(const struct path *path, int error, enum answer answer
 		return was_stopped(path, why);
 	if (!port)
 		return tell(path, error, answer, why, answer ? source(path) : " (libnfs)");
+	if (*errno_remedy(-reason)) /* it is this machine's */
+		return tell(path, reason, answer, "", errno_remedy(-reason));
 	path->job.log(
 		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
 		"right where no rpcbind answers? version=4.1 needs neither rpcbind nor MOUNT",

@@ -83,8 +83,8 @@ static int begin_opening(struct names *names)
 	names->connects = true;
 	error = client_open(&names->rpc, path_transport(path), &terms);
 	if (error)
-		path->job.log("%s: cannot open a connection: %s", path->config.label,
-			      link_failure(&names->rpc.link, error));
+		path->job.log("%s: cannot open a connection: %s%s", path->config.label,
+			      link_failure(&names->rpc.link, error), errno_remedy(-error));
 	return error;
 }
 

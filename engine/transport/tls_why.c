@@ -64,46 +64,32 @@ void tls_why_certificate(char *why, unsigned int status)
 	snprintf(why, RPC_WHY_MAX, "the server's certificate %s", what);
 }
 
-/* One name as text, what is not printable as "?"; false: there is none at `place`. */
-static bool name_at(gnutls_x509_crt_t certificate, unsigned int place, char *text, size_t size)
-{
-	char name[NAME_ROOM] = "";
-	size_t length = sizeof(name);
-	int kind = gnutls_x509_crt_get_subject_alt_name(certificate, place, name, &length, NULL);
-
-	if (kind == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
-		return false;
-	if (kind == GNUTLS_SAN_IPADDRESS)
-		inet_ntop(length == 4 ? AF_INET : AF_INET6, name, text, (socklen_t)size);
-	else
-		snprintf(text, size, "%s", kind < 0 ? "?" : name);
-	for (; *text; text++)
-		if (!isprint((unsigned char)*text))
-			*text = '?';
-	return true;
-}
-
-static void append(char *why, const char *before, const char *text)
-{
-	size_t length = strlen(why);
-
-	snprintf(why + length, RPC_WHY_MAX - length, "%s%.40s", before, text);
-}
-
 void tls_why_names(char *why, gnutls_session_t session)
 {
-	unsigned int count, status = gnutls_session_get_verify_cert_status(session), i = 0;
+	unsigned int count, status = gnutls_session_get_verify_cert_status(session);
 	const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
-	char name[NAME_ROOM];
+	char name[NAME_ROOM + 1], address[INET6_ADDRSTRLEN];
 	gnutls_x509_crt_t certificate;
+	int kind = 0;
 
 	if (!(status & GNUTLS_CERT_UNEXPECTED_OWNER) || status & GNUTLS_CERT_SIGNER_NOT_FOUND ||
 	    gnutls_x509_crt_init(&certificate))
 		return;
-	if (!gnutls_x509_crt_import(certificate, chain, GNUTLS_X509_FMT_DER))
-		for (; i < NAMES_TOLD && name_at(certificate, i, name, sizeof(name)); i++)
-			append(why, i ? ", " : " (its names: ", name);
-	if (i)
-		append(why, i < NAMES_TOLD ? "" : ", ...", ")");
+	gnutls_x509_crt_import(certificate, chain, GNUTLS_X509_FMT_DER);
+	for (unsigned int i = 0; i < NAMES_TOLD && kind >= 0; i++) {
+		size_t size = NAME_ROOM, length = strlen(why);
+
+		kind = gnutls_x509_crt_get_subject_alt_name(certificate, i, name, &size, NULL);
+		name[size < NAME_ROOM ? size : 0] = '\0';
+		if (kind == GNUTLS_SAN_IPADDRESS)
+			inet_ntop(size == 4 ? AF_INET : AF_INET6, name, address, sizeof(address));
+		if (kind >= 0)
+			snprintf(why + length, RPC_WHY_MAX - length, "%s%.40s",
+				 i ? ", " : ": it has ",
+				 kind == GNUTLS_SAN_IPADDRESS ? address : name);
+	}
 	gnutls_x509_crt_deinit(certificate);
+	for (; *why; why++)
+		if (!isprint((unsigned char)*why))
+			*why = '?';
 }

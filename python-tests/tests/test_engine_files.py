@@ -355,7 +355,7 @@ def test_read_job_on_a_read_only_export(export: Place, lab: Lab) -> None:
     expect(result, status, "/ro", "Read-only file system")
     for rw in ("read", "write"):
         result = export.fio(pool=pool, rw=rw, bs="4k", size="64k", filename="missing")
-        refused(result, '"missing"', "Read-only file system")
+        refused(result, '"missing"', "Read-only file system", "the export is read-only: allow")
     assert export.names() == ["f"]
 
 
@@ -370,8 +370,18 @@ def test_read_job_on_a_read_only_mount(
     assert done(fio(rw="randread", bs="4k", filename="f")).bytes("read") == 65536
     assert fio(rw="write", bs="4k", filename="f").status == 1
     for rw in ("read", "write"):
-        refused(fio(rw=rw, bs="4k", size="64k", filename="missing"), "Read-only file system")
+        result = fio(rw=rw, bs="4k", size="64k", filename="missing")
+        refused(result, "Read-only file system", "the export is read-only: allow writing there")
     assert mounted.names() == ["f"]
+
+
+def test_no_more_open_files(
+    place: Place, lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    few = Fio(engine, [*lab.command([]), "prlimit", "--nofile=16", "--"])
+    fio = FioRunner(few, place.pool, tmp_path / "few", request.node)
+    result = fio(rw="write", bs="4k", size="64k", filename="f", nconnect=16)
+    refused(result, "Too many open files: a process may have 16: raise ulimit -n")
 
 
 def test_users_and_permissions(exported: Place, lab: Lab) -> None:

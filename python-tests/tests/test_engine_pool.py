@@ -117,6 +117,15 @@ def test_without_any_pool(mounted: Place, tmp_path: Path) -> None:
         refused(mounted.fio(pool=None, **none, **_JOB), "no pool: give pool=: the job has no file")
 
 
+@pytest.mark.parametrize("thread", [0, 1])
+def test_a_bad_pool_is_told_once(mounted: Place, thread: int) -> None:
+    """Not by each job, whatever its name."""
+    jobs = sections(a={"filename": "f"}, b={"numjobs": 8})
+    words = ["--rw=write", "--size=64k", *jobs]
+    line = refused(mounted.fio(pool="nfs://127.0.0.1", thread=thread, arguments=words))
+    assert line.startswith("nfsmulti: a: pool: column 16: the export is missing")
+
+
 def test_broken_variable_is_refused_with_the_place(mounted: Place) -> None:
     env = {"IOTRAP_MOUNT_POOLS": "b:/tmp b:/var"}
     result = mounted.fio(pool="b", env=env, filename="f", **_JOB)

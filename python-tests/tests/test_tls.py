@@ -793,7 +793,7 @@ def test_a_servers_certificate_is_checked(
         words = "has expired: the server needs a new one"
     path = pool(proxy, tls_name=name, tls_ca=ca.certificate)
     line = refused(client(server, pool=path), f"the server's certificate {words}")
-    assert ("(its names: server.test, 127.0.0.1)" in line) == ("another name" in words)
+    assert (line.endswith(": it has server.test, 127.0.0.1")) == ("another name" in words)
     assert server.calls() == []
 
 
@@ -881,7 +881,7 @@ def test_a_certificates_names_are_told_in_short(
     to = ("127.0.0.1", server.nfs_port)
     with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
         line = refused(client(server, pool=pool(proxy), **trusted(made)))
-    assert line.endswith(f" (its names: a?]0;b?, {40 * 'c'}, 0.test, ...)")
+    assert line.endswith(f": it has a?]0;b?, {40 * 'c'}, 0.test")
 
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
