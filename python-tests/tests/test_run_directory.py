@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -50,6 +51,7 @@ def export(tmp_path: Path) -> Path:
     folder = tmp_path / "export"
     folder.mkdir()
     _fill(folder)
+    _make_foreign(folder / "foreign")
     return folder
 
 
@@ -59,7 +61,7 @@ def _fill(folder: Path) -> None:
 
 
 def _state(folder: Path) -> Mapping[str, str]:
-    """Return every file and directory below a folder, with a checksum of what it holds.
+    """Return what lies below a folder, with its kind, its links, its time and what it holds.
 
     Large ones, of other tests, have a time in its place.
     """
@@ -67,11 +69,36 @@ def _state(folder: Path) -> Mapping[str, str]:
 
 
 def _content(path: Path) -> str:
-    if not path.is_file():
-        return "directory"
-    if path.stat().st_size > _LARGE:
-        return str(path.stat().st_mtime_ns)
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    facts = path.lstat()
+    told = f"{facts.st_mode:o} {facts.st_nlink} {facts.st_uid} {facts.st_mtime_ns} "
+    if path.is_symlink():
+        return told + str(path.readlink())
+    if not path.is_file() or facts.st_size > _LARGE:
+        return told
+    return told + hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# As a run, a mark, a job or doctor names what it makes; and what a terminal or a shell would read.
+_ODD = [b"nfsmulti-19700101T000000Z-0123abcd", b"nfsmulti-mark-0123456789abcdef0123456789abcdef"]
+_ODD += [b"nfsmulti-metadata-0123abcd", b".nfsmulti-doctor-0123abcd", b"-rf", b"*", b" ", b"\xff"]
+_ODD += [b"new\nline", b"\x1b]0;title\x07", b"n" * 255]
+
+
+def _make_foreign(folder: Path) -> None:
+    """Make files of others of every kind."""
+    folder.mkdir()
+    (folder / "file").write_text("mine")
+    (folder / "hard").hardlink_to(folder / "file")
+    os.mkfifo(folder / "fifo")
+    for name, target in (("link", "file"), ("up", ".."), ("nowhere", "gone"), ("root", "/")):
+        (folder / name).symlink_to(target)
+    for number, odd in enumerate(folder / os.fsdecode(name) for name in _ODD):
+        if number % 2:
+            odd.write_text("mine")
+        else:
+            (odd / "inner").mkdir(parents=True)
+            (odd / "inner/file").write_text("mine")
+    folder.joinpath(*["deep"] * 200).mkdir(parents=True)
 
 
 def _run(results: Path, *words: str, env: Mapping[str, str] | None = None) -> Completed:
@@ -93,6 +120,41 @@ def _run_in_lab(lab: Lab, results: Path, *words: str) -> Completed:
     argv = lab.command([sys.executable, "-m", "nfsmulti", "run", *words, "--quick"])
     argv += ["--results", str(results)]
     return run(argv, timeout=_SECONDS, env={**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS)})
+
+
+@pytest.mark.parametrize("version", ["mount", "3", "4.1"])
+def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
+    tmp_path: Path, lab: Lab, version: str
+) -> None:
+    """The run's directory has links to what others have, which go with it, and alone."""
+    export = tmp_path / "export" if version == "mount" else lab.export_dir
+    pool = str(export) if version == "mount" else lab.path(0, version=version)
+    enter = [] if version == "mount" else lab.command([])
+    export.mkdir(exist_ok=True)
+    foreign, results = export / "foreign", tmp_path / "results"
+    _make_foreign(foreign)
+    try:
+        before = _state(foreign)
+        harness = [*enter, sys.executable, "-m", "nfsmulti"]
+        where = [f"--pool={pool}", f"--results={results}"]
+        env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS)}
+        slow = {**env, "PATH": staged_fio(tmp_path, 4, HANG)}
+        with Process([*harness, "run", "dd", "--quick", *where], env=slow) as process:
+            eventually((tmp_path / "bin/fio.4").exists, _SECONDS)
+            process.signal(signal.SIGKILL)
+            assert process.wait(_SECONDS) == -signal.SIGKILL
+        assert _state(foreign) == before
+        (left,) = export.glob("nfsmulti-2*")
+        (left / "hard").hardlink_to(foreign / "file")
+        (left / "link").symlink_to("../foreign")
+        (left / "deep/up").parent.mkdir()
+        (left / "deep/up").symlink_to("../../foreign", target_is_directory=True)
+        for words in (where, [*where, "--all"]):
+            run([*harness, "clean", *words], timeout=_SECONDS, env=env).check()
+            assert not left.exists()
+        assert _state(foreign) == before
+    finally:
+        shutil.rmtree(foreign)
 
 
 @pytest.mark.parametrize(
