@@ -17,15 +17,14 @@ import pytest
 from engine_helpers import eventually
 
 from nfsmulti.arguments import COMMANDS
-from nfsmulti.paths import ROOT, write_json
+from nfsmulti.paths import ROOT
 from nfsmulti.processes import Completed, Process, find, run
 
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
 _MEMORY_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-mem"
 _KERBEROS_PACKAGES = "krb5-kdc krb5-admin-server krb5-user"
-_UML_PACKAGES = "nfs-common nfs-kernel-server"
 _SECONDS = 240.0
-_KERNEL_PACKAGES = f"qemu-system-x86 {_UML_PACKAGES}"
+_KERNEL_PACKAGES = "qemu-system-x86 nfs-common nfs-kernel-server"
 
 
 class Machine:
@@ -119,6 +118,10 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
         ("pakage", "there is no command 'pakage': did you mean package?"),
         ("lab strat", "lab has no command 'strat': did you mean start?"),
         ("run conections", "did you mean connections?"),
+        (
+            "lab kernel --guest=uml -- true",
+            "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out",
+        ),
         ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),
         ("run dd --repeat=no", "run: --repeat: 'no' is not a whole number from 1 on"),
         (
@@ -174,24 +177,13 @@ def test_lab_packages_are_asked_for_by_the_lab(machine: Machine) -> None:
         ("lab status", _MEMORY_LAB_PACKAGES),
         ("lab kernel -- true", _KERNEL_PACKAGES),
         ("lab kernel --sec krb5p -- true", f"{_KERNEL_PACKAGES} {_KERBEROS_PACKAGES}"),
-        ("lab kernel --guest uml -- true", _UML_PACKAGES),
-        ("lab kernel --guest qemu -- sh --guest=uml", _KERNEL_PACKAGES),
         ("lab run --per-connection=1gbit -- true", f"{_MEMORY_LAB_PACKAGES} nftables"),
         ("lab run -- sh --per-connection", _MEMORY_LAB_PACKAGES),
         ("lab start --sec krb5p", f"{_MEMORY_LAB_PACKAGES} {_KERBEROS_PACKAGES}"),
         ("run dd --quick", _LAB_PACKAGES),
-        ("run oltp --guest=uml", f"{_LAB_PACKAGES} {_UML_PACKAGES}"),
         ("run --quick fsperf", f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"),
     ):
         assert _asked_for(machine, words) == packages, words
-
-
-def test_a_run_goes_on_with_the_guest_it_has_begun_in(machine: Machine, tmp_path: Path) -> None:
-    words = f"run oltp --resume {tmp_path}"
-    write_json(tmp_path / "plan.json", {"guest": "qemu"})
-    assert _asked_for(machine, words) == f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"
-    write_json(tmp_path / "plan.json", {"guest": "uml"})
-    assert _asked_for(machine, words) == f"{_LAB_PACKAGES} {_UML_PACKAGES}"
 
 
 def _asked_for(machine: Machine, words: str) -> str:

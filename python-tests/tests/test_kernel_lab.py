@@ -28,13 +28,12 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import guest, kernel_security, kernel_server
 from nfsmulti.lab import kernels as machine
 from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
-from nfsmulti.lab.kernels import KernelTree, Kind, Machine
+from nfsmulti.lab.kernels import KernelTree, Machine
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process
 
 _SECONDS = 600.0  # for a boot, on a slow machine too
 
-_OF_UML: dict[str, Any] = {"kind": Kind.UML}
 _RDMA = Mount("/m", ("proto=rdma",))
 
 pytestmark = pytest.mark.timeout(2 * _SECONDS)
@@ -108,44 +107,6 @@ def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(MissingError, match=r"(?s)busybox is not .* busybox-static$"):
         guest.prepare()
-
-
-@boots
-@pytest.mark.skipif(
-    not (machine.FOLDER / "uml").exists(), reason="no kernel: --guest uml was not used here"
-)
-def test_user_mode_kernel_keeps_the_same_contract(tmp_path: Path) -> None:
-    """Status, output, results, and O_DIRECT by a mount, whose data are right; no other change."""
-    (tmp_path / "before").write_text("host's")
-    script = """
-        echo err >&2; cat before; echo guest >before; cat before; uname -m; nproc
-        head -c 1048576 /dev/urandom >data
-        dd if=data of=/mnt/a/file bs=64k oflag=direct status=none
-        dd if=/mnt/a/file bs=64k iflag=direct status=none | cmp - data && echo same
-        echo "$NFSMULTI_LAB_GUEST" >"$NFSMULTI_LAB_OUT/file"
-        kill -TERM $$
-    """
-    options = ["--guest=uml", "--results=results, all", "--mount=/mnt/a=vers=3,proto=tcp"]
-    done = _lab(*options, "--", "sh", "-c", script, cwd=tmp_path)
-    assert done.stderr.splitlines() == ["err", "Terminated"]
-    assert done.stdout.splitlines() == ["host'sguest", "x86_64", "1", "same"]
-    assert done.status == 128 + signal.SIGTERM
-    assert (tmp_path / "before").read_text() == "host's"
-    assert "user-mode kernel" in (tmp_path / "results, all/file").read_text()
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({**_OF_UML, "cpus": 2}, "--cpus=2: a user-mode kernel has one processor"),
-        ({**_OF_UML, "mounts": (_RDMA,)}, "user-mode kernel has no RDMA to mount by"),
-        ({**_OF_UML, "network": True}, "user-mode kernel has no --network"),
-        ({**_OF_UML, "sec": "krb5"}, "--sec and --xprtsec are for QEMU's guest"),
-    ],
-)
-def test_bad_machines(options: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(HarnessError, match=complaint):
-        GuestConfig(**options)
 
 
 def _share(folder: Path, ready: str = "20.00") -> Path:
@@ -246,10 +207,10 @@ def test_a_wrong_clock_has_a_remedy(
         return 0
 
     kernel = SimpleNamespace(described=str, tree=SimpleNamespace(programs="/programs"))
-    monkeypatch.setattr(guest, "prepare", lambda _: kernel)
+    monkeypatch.setattr(guest, "prepare", lambda: kernel)
     monkeypatch.setattr(guest, "_boot", boot)
     what = r"the guest's clock counts 30\.0 s in 10\.0 s"
-    with pytest.raises(HarnessError, match=rf"^{what}\n  .*--guest uml$"):
+    with pytest.raises(HarnessError, match=rf"^{what}\n  try again"):
         run_in_guest(["true"], GuestConfig())
     assert re.fullmatch(rf"(nfsmulti: {what}: booting it again\n){{2}}", capsys.readouterr().err)
 
@@ -258,13 +219,13 @@ def test_security_is_set_up_around_the_command(monkeypatch: pytest.MonkeyPatch) 
     """Where its programs are; what of these is missing is named before a boot."""
     scripts: list[str] = []
     kernel = SimpleNamespace(described=str, tree=SimpleNamespace(programs="/programs"))
-    monkeypatch.setattr(guest, "prepare", lambda _: kernel)
+    monkeypatch.setattr(guest, "prepare", lambda: kernel)
     monkeypatch.setattr(guest, "_boot", lambda _, script, *__: scripts.append(script))
     monkeypatch.setattr(guest, "find", str)
     run_in_guest(["true"], GuestConfig(sec="krb5p", xprtsec="tls"))
     assert scripts[0].endswith(" -m nfsmulti.lab.kernel_security krb5p tls true\n")
     monkeypatch.undo()
-    monkeypatch.setattr(guest, "prepare", lambda _: kernel)
+    monkeypatch.setattr(guest, "prepare", lambda: kernel)
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     for config, package in (
         (GuestConfig(sec="krb5"), "krb5-kdc"),
@@ -416,7 +377,7 @@ def test_interrupted_download_leaves_no_tree(
     monkeypatch.setattr(machine, "FOLDER", tmp_path / "lab")
     for _ in range(2):
         # A lab has no way to Debian's packages.
-        remedy = r"outside of it, by \S*nfsmulti lab kernel --guest qemu -- true$"
+        remedy = r"outside of it, by \S*nfsmulti lab kernel -- true$"
         with pytest.raises(MissingError, match=rf"(?s)kernel could not be fetched: .*{remedy}"):
             KernelTree.get()
         assert not (tmp_path / "lab/debian13").exists()
@@ -430,7 +391,7 @@ def test_a_fetched_kernel_takes_the_place_of_an_earlier_one(
     monkeypatch.setattr(machine, "_download", lambda *_: [])
     monkeypatch.setattr(machine, "_complete", lambda _: None)
     (tmp_path / "linux/boot").mkdir(parents=True)
-    machine._fetch(Kind.QEMU, tmp_path / "debian13")
+    machine._fetch(tmp_path / "debian13")
     assert [file.name for file in tmp_path.iterdir()] == ["debian13"]
 
 
@@ -449,7 +410,7 @@ def test_each_image_is_uncompressed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_kernel_that_is_packed_otherwise(tmp_path: Path) -> None:
     """That is no trouble of the network's."""
     (image := tmp_path / "vmlinuz-7").write_bytes(bytes(1024))
-    said = r"^vmlinuz-7 is not packed by zstd, .*\n  --guest uml has another$"
+    said = r"^vmlinuz-7 is not packed by zstd, as the lab takes it$"
     with pytest.raises(HarnessError, match=said):
         machine._uncompress(image, tmp_path / "zstd")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -17,8 +18,7 @@ from nfsmulti.arguments import MINUTES
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES
-from nfsmulti.lab.kernels import Kind
-from nfsmulti.paths import JOBFILES
+from nfsmulti.paths import JOBFILES, write_json
 from nfsmulti.run import command
 from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
@@ -67,13 +67,12 @@ def test_what_a_mount_decides_is_no_factor_of_directories(tmp_path: Path) -> Non
         begun(tmp_path, request, "neighbour")
 
 
-def test_a_user_mode_kernel_leaves_out_what_needs_rdma(tmp_path: Path) -> None:
-    record = begun(tmp_path, Request(quick=True, guest=Kind.UML), "randread")
-    plan = Plan.load(record.folder)
-    assert plan.guest is Kind.UML
-    transports = {cell.spec.factors["transport"] for cell in plan.cells}
-    assert transports == {"tcp-pool", "tcp-pool-v4.1", "tcp-mount"}
-    assert plan.left_out == ["cells over RDMA: Debian's user-mode kernel (--guest uml) has none"]
+def test_a_run_in_a_guest_that_is_gone_is_not_continued(tmp_path: Path) -> None:
+    record = begun(tmp_path, Request(quick=True), "randread")
+    plan = record.folder / "plan.json"
+    write_json(plan, {**json.loads(plan.read_text()), "guest": "uml"})
+    with pytest.raises(HarnessError, match="--guest is gone since"):
+        Plan.load(record.folder)
 
 
 def test_a_factor_wins_over_the_arguments_of_a_users_path() -> None:

@@ -495,7 +495,6 @@ def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
         (["dd", "--resume"], "holds no unfinished run"),
         (["dd", "--resume", "--quick", "--seed=1"], "--quick, --seed cannot change that"),
         (["dd", "--resume", "--seed=0"], "--seed cannot change that"),
-        (["oltp", "--resume", "--guest=qemu"], "--guest cannot change that"),
         (["dd", "--resume", "--pool", mount, "--hosts=a"], "--pool, --hosts cannot change that"),
         (["dd", "--resume", "--repeat=2", "--factors=iodepth=1"], "--repeat, --factors cannot"),
         (["all", "--resume", str(tmp_path)], "name its scenario and its folder"),

@@ -18,6 +18,9 @@ from nfsmulti.units import Slo, parse_rate, parse_seconds, parse_size
 # A command, a section or an argument of commands.toml.
 Table = Mapping[str, Any]
 
+# Options that there were, and what to do instead.
+GONE = {"--guest": "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out"}
+
 
 def guess(word: str, known: Iterable[str]) -> str:
     """Return the question that ends a message about a mistyped word, or ""."""
@@ -129,7 +132,7 @@ class Parser(argparse.ArgumentParser):
         for word in words:
             name = word.partition("=")[0]
             if name.startswith("-") and not name[1:].isdecimal() and name not in known:
-                self.error(f"there is no option {name}{guess(name, known)}")
+                self.error(GONE.get(name) or f"there is no option {name}{guess(name, known)}")
 
 
 # --- what an option's value is ---

@@ -23,7 +23,6 @@ from nfsmulti.hosts import refuse_dropped_engine
 from nfsmulti.lab import EXPORT, READ_ONLY, Instances, Lab, LabConfig, Limits
 from nfsmulti.lab.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
 from nfsmulti.lab.kerberos import Kerberos
-from nfsmulti.lab.kernels import Kind
 from nfsmulti.lab.lab import LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown
 from nfsmulti.processes import Process, end_politely, unmarked
@@ -122,7 +121,6 @@ def kernel(
     mount: Sequence[str] | None,
     results: Path | None,
     timeout: float | None,
-    guest: str | None,
     cpus: int,
     memory: int,
     sec: str | None,
@@ -133,7 +131,6 @@ def kernel(
     """Run a command in the guest. Ends with its status, or 124 after the time-out."""
     refuse_dropped_engine(command)
     config = GuestConfig(
-        kind=Kind(guest or Kind.QEMU),
         cpus=cpus,
         memory=memory,
         mounts=tuple(Mount.parse(text) for text in mount or []),

@@ -3,7 +3,7 @@
 
 It shows what a machine without these cannot: kernel mounts over TCP and RDMA, and a server that
 speaks both. The guest sees the machine's whole file system and can change nothing of it. Its kernel
-is Debian 13's under QEMU, or Debian's user-mode kernel, which has no RDMA (kernels.py).
+is Debian 13's under QEMU (kernels.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nfsmulti import calls
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import kernels as machines
 from nfsmulti.lab.kerberos import PROGRAMS
-from nfsmulti.lab.kernels import HOST, Kind, Machine, Qemu, UserMode, write_initramfs
+from nfsmulti.lab.kernels import HOST, Machine, write_initramfs
 from nfsmulti.processes import Process, claimed, find, last_words
 
 # --- kernel mounts of the guest's own server ---
@@ -113,7 +113,7 @@ _DESCRIBED = "NFSMULTI_LAB_GUEST"
 
 @dataclass(frozen=True)
 class GuestConfig:
-    """A guest: kind, processors, memory in MiB, mounts of its server, limits on its command in s.
+    """A guest: processors, memory in MiB, mounts of its server, limits on its command in s.
 
     `timeout` limits how long the command takes, `silence` how long it may write nothing.
     `results` is a folder of the host that the guest may write. With `network` it reaches what this
@@ -123,7 +123,6 @@ class GuestConfig:
     second makes all slower.
     """
 
-    kind: Kind = Kind.QEMU
     cpus: int = 1
     memory: int = 2048
     mounts: tuple[Mount, ...] = ()
@@ -136,14 +135,6 @@ class GuestConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
-        if self.kind is Kind.UML and self.cpus != 1:
-            raise HarnessError(f"--cpus={self.cpus}: a user-mode kernel has one processor")
-        if self.kind is Kind.UML and any(mount.rdma for mount in self.mounts):
-            raise HarnessError("--guest uml: Debian's user-mode kernel has no RDMA to mount by")
-        if self.kind is Kind.UML and self.network:
-            raise HarnessError("--guest uml: Debian's user-mode kernel has no --network")
-        if self.kind is Kind.UML and self.secured:
-            raise HarnessError("--guest uml: --sec and --xprtsec are for QEMU's guest")
         for mount in self.mounts:
             self._check_security(mount)
 
@@ -199,7 +190,7 @@ def run_in_guest(
     MissingError where a component is not installed, GuestTimeoutError, HarnessError where the guest
     fails.
     """
-    machine = prepare(config.kind)
+    machine = prepare()
     if config.secured:
         command = _secured(command, config)
     streams = (stdout or sys.stdout.buffer, stderr or sys.stderr.buffer)
@@ -250,9 +241,9 @@ def _secured(command: Sequence[str], config: GuestConfig) -> list[str]:
     return [*inside, *command]
 
 
-def prepare(kind: Kind = Kind.QEMU) -> Machine:
+def prepare() -> Machine:
     """Return the machine; its kernel is fetched first. MissingError where one is missing."""
-    return UserMode() if kind is Kind.UML else Qemu()
+    return Machine()
 
 
 class _Guest:
@@ -325,7 +316,7 @@ def _hold_clocks(begun: Path, ready: Path) -> None:
     if not ours / _CLOCK_OFF < last - first < ours * _CLOCK_OFF:
         raise _ClockError(
             f"the guest's clock counts {last - first:.1f} s in {ours:.1f} s",
-            "try again when the machine has less to do, or --guest uml",
+            "try again when the machine has less to do",
         )
 
 
@@ -354,7 +345,6 @@ def _settings(machine: Machine, config: GuestConfig, shares: Mapping[str, Path])
         "RELEASE": machine.tree.release,
         "MODULES": str(machine.tree.modules),
         "PROGRAMS": str(machine.tree.programs),
-        "RDMA": "yes" if machine.rdma else "",
         "NETWORK": "yes" if config.network else "",
         "ADDRESSES": " ".join(ADDRESSES),
         "ADDRESS6": ADDRESS6,
@@ -364,8 +354,8 @@ def _settings(machine: Machine, config: GuestConfig, shares: Mapping[str, Path])
         "SECURED": "yes" if config.secured else "",
     }
     lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
-    for name, folder in shares.items():
-        words = shlex.join(machine.mount(name, folder))
+    for name in shares:
+        words = shlex.join(machine.mount(name))
         lines.append(f'mount_{name}() {{ busybox mount {words} "$1"; }}')
     lines += ["mount_wanted() {", ":"]
     for mount in config.mounts:
@@ -388,8 +378,7 @@ def _environment(config: GuestConfig) -> dict[str, str]:
     """Return the variables that a command finds in the guest."""
     paths = [f"nfs://{address}{EXPORT}" for address in ADDRESSES]
     pools = {"lab": ",".join(paths), "one": paths[0]}
-    if config.kind is not Kind.UML:
-        pools["rdma"] = ",".join(f"{path}?proto=rdma" for path in paths)
+    pools["rdma"] = ",".join(f"{path}?proto=rdma" for path in paths)
     if config.mounts:
         pools["mounts"] = ",".join(mount.folder for mount in config.mounts)
     variables = {

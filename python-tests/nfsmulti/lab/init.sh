@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # pid 1 of the guest. As /init of the initramfs, in busybox's sh, it loads what the root needs, mounts
-# it, and goes on there: it brings up an RDMA device, where there is one, and the kernel's NFS server,
+# it, and goes on there: it brings up an RDMA device and the kernel's NFS server,
 # runs the command, and turns the machine off. The root is the host's, read-only, beneath a file system
 # in memory that takes all changes. A folder is shared with the host (guest.py), which holds
 #
-#   settings    RELEASE, MODULES, PROGRAMS, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, EXPORT_OPTIONS,
+#   settings    RELEASE, MODULES, PROGRAMS, NETWORK, ADDRESSES, ADDRESS6, EXPORT, EXPORT_OPTIONS,
 #               RESULTS, SECURED; mount_SHARE, which mounts what is the host's on a folder; mount_wanted,
 #               the mounts the user asked for, which `command` makes itself where there is SECURED
 #   command     what is run, with its environment and folder
@@ -71,7 +71,7 @@ if ! [ -e "/lib/modules/$RELEASE" ]; then
 	ln -s "$MODULES" "/lib/modules/$RELEASE"
 fi
 modprobe -a ipv6 dummy nfsd nfsv3 nfsv4
-[ -z "$RDMA" ] || modprobe -a rdma_rxe rdma_ucm ib_uverbs rpcrdma
+modprobe -a rdma_rxe rdma_ucm ib_uverbs rpcrdma
 
 # rdma_rxe finds no route on lo, so addresses of their own device stand for a server's.
 ip link set lo up
@@ -88,7 +88,7 @@ if [ -n "$NETWORK" ]; then
 	ip address add 10.0.3.15/24 dev eth0
 	ip route add default via 10.0.3.2
 fi
-[ -z "$RDMA" ] || rdma link add rxe0 type rxe netdev dummy0
+rdma link add rxe0 type rxe netdev dummy0
 
 # Threads before RDMA's port, or RDMA mounts hang.
 mkdir -p "$EXPORT"
@@ -103,7 +103,7 @@ mount -t rpc_pipefs sunrpc /run/rpc_pipefs
 rpcbind -w
 exportfs -o "$EXPORT_OPTIONS" "*:$EXPORT"
 rpc.nfsd 8
-[ -z "$RDMA" ] || echo 'rdma 20049' >/proc/fs/nfsd/portlist
+echo 'rdma 20049' >/proc/fs/nfsd/portlist
 echo Y >/proc/fs/nfsd/v4_end_grace
 rpc.mountd
 

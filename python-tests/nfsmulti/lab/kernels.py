@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest is made of: a kernel of Debian's, under QEMU or as a process, and an initramfs.
+"""What a guest is made of: Debian 13's kernel under QEMU, and an initramfs.
 
-The kernels are unpacked below build/, and not installed.
+The kernel is unpacked below build/, and not installed.
 """
 
 from __future__ import annotations
 
-import abc
 import lzma
 import os
 import platform
@@ -17,9 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import debian13
@@ -32,13 +29,6 @@ _FETCH_SECONDS = 900.0
 
 # The share that is this machine's root, which no guest may write.
 HOST = "host"
-
-
-class Kind(StrEnum):
-    """The guests that there are: Debian's kernel under QEMU, a user-mode kernel."""
-
-    QEMU = "qemu"
-    UML = "uml"
 
 
 def write_initramfs(file: Path, modules: Sequence[Path], share: Path) -> None:
@@ -73,18 +63,12 @@ def lock() -> AbstractContextManager[None]:
 
 # QEMU's kernel is Debian 13's: Debian 12's has no RPC-with-TLS, and of the newest ones krb5p is
 # broken. It is not the cloud kernel, which lacks rdma_rxe and 9p.
-_PACKAGES = {
-    Kind.QEMU: (
-        ("linux-image-amd64", "ktls-utils", "nfs-kernel-server", "zstd"),
-        "Debian 13's kernel",
-    ),
-    Kind.UML: (("user-mode-linux",), "Debian's user-mode kernel"),
-}
+_PACKAGES = ("linux-image-amd64", "ktls-utils", "nfs-kernel-server", "zstd")
+_WHAT = "Debian 13's kernel"
 # What is used of Debian 13's programs: those for RPC-with-TLS, and what unpacks the kernel. All
 # others of the guest's are this machine's.
 _USED = ("usr/sbin/exportfs", "usr/sbin/rpc.mountd", "usr/sbin/tlshd", "usr/bin/zstd")
 _ZSTD = bytes.fromhex("28b52ffd")  # RFC 8878, 3.1.1
-_UML_MODULES = Path("usr/lib/uml/modules")
 
 
 @dataclass(frozen=True)
@@ -95,15 +79,15 @@ class KernelTree:
     release: str
 
     @classmethod
-    def get(cls, kind: Kind = Kind.QEMU) -> KernelTree:
+    def get(cls) -> KernelTree:
         """Return the tree, fetched at the first use.
 
         MissingError where it cannot be fetched, HarnessError where it is broken.
         """
-        folder = FOLDER / ("uml" if kind is Kind.UML else "debian13")
+        folder = FOLDER / "debian13"
         with lock():
             if not folder.exists():
-                _fetch(kind, folder)
+                _fetch(folder)
         releases = [one.name for one in (folder / "lib/modules").glob("*/")]
         if len(releases) != 1:
             raise _broken(folder, "its modules")
@@ -138,19 +122,18 @@ def _broken(folder: Path, what: str) -> HarnessError:
     return HarnessError(f"{shown(folder)} is broken ({what})", "delete that folder")
 
 
-def _fetch(kind: Kind, folder: Path) -> None:
-    """Unpack a package of a kind as `folder`: what is there is complete.
+def _fetch(folder: Path) -> None:
+    """Unpack the packages as `folder`: what is there is complete.
 
     MissingError where it cannot be fetched, or must not be: --no-install.
     """
-    packages, what = _PACKAGES[kind]
     if os.environ.get("NFSMULTI_NO_INSTALL") == "1":
         raise MissingError(
-            f"{what} is not here, and --no-install keeps apt from fetching it",
+            f"{_WHAT} is not here, and --no-install keeps apt from fetching it",
             "leave out --no-install",
         )
     print(
-        f"nfsmulti: apt-get fetches {what}, for the guest, to {shown(folder)} (once)",
+        f"nfsmulti: apt-get fetches {_WHAT}, for the guest, to {shown(folder)} (once)",
         file=sys.stderr,
     )
     partial = folder.with_name(f"{folder.name}.new")
@@ -158,37 +141,29 @@ def _fetch(kind: Kind, folder: Path) -> None:
     try:
         download = partial / "download"
         download.mkdir(parents=True)
-        for file in _download(kind, packages, download):
+        for file in _download(download):
             run(["dpkg", "-x", str(file), str(partial)], timeout=_FETCH_SECONDS).check()
         shutil.rmtree(download)
         _complete(partial)
     except CommandError as error:
         raise MissingError(
-            f"{what} could not be fetched: {error}",
+            f"{_WHAT} could not be fetched: {error}",
             "where there is no way out, as in a lab: fetch it before, outside of it, by"
-            f" {COMMAND} lab kernel --guest {kind} -- true",
+            f" {COMMAND} lab kernel -- true",
         ) from None
     partial.rename(folder)
     shutil.rmtree(FOLDER / "linux", ignore_errors=True)  # Debian 12's, which earlier versions had
 
 
-def _download(kind: Kind, packages: Sequence[str], folder: Path) -> list[Path]:
+def _download(folder: Path) -> list[Path]:
     """Download the packages; where apt's lists are too old for that, renew them first."""
-
-    def fetch() -> None:
-        if kind is Kind.QEMU:
-            debian13.download(packages, folder)
-        else:
-            words = ["apt-get", "download", *packages]
-            run(words, timeout=_FETCH_SECONDS, cwd=folder).check()
-
     try:
-        fetch()
+        debian13.download(_PACKAGES, folder)
     except CommandError:
         if os.geteuid() != 0:
             raise
         run(["apt-get", "update"], timeout=_FETCH_SECONDS).check()
-        fetch()
+        debian13.download(_PACKAGES, folder)
     files = list(folder.rglob("*.deb"))
     if not files:
         raise CommandError("apt-get left no package")
@@ -198,10 +173,7 @@ def _download(kind: Kind, packages: Sequence[str], folder: Path) -> list[Path]:
 def _complete(folder: Path) -> None:
     """See that modprobe finds modules in a package's files, and QEMU a kernel that boots fast."""
     lib = folder / "lib"
-    if (folder / _UML_MODULES).exists():
-        lib.mkdir()
-        (lib / "modules").symlink_to(".." / _UML_MODULES)
-    elif not lib.exists():
+    if not lib.exists():
         lib.symlink_to("usr/lib")
     for modules in (lib / "modules").iterdir():
         run(["depmod", "-b", str(folder), modules.name], timeout=_SECONDS).check()
@@ -223,58 +195,18 @@ def _uncompress(file: Path, zstd: Path) -> None:
     begin = (sectors + 1) * 512 + offset
     content = image[begin : begin + length - 4]
     if not content.startswith(_ZSTD):
-        raise HarnessError(
-            f"{file.name} is not packed by zstd, as the lab takes it", "--guest uml has another"
-        )
+        raise HarnessError(f"{file.name} is not packed by zstd, as the lab takes it")
     packed = file.with_suffix(".zst")
     packed.write_bytes(content)
     plain = file.with_name(file.name.replace("vmlinuz", "vmlinux"))
     run([str(zstd), "-dq", "--rm", "-o", str(plain), str(packed)], timeout=_SECONDS).check()
 
 
-# --- the machines ---
+# --- the machine ---
 
 # What prepares a guest, and what it runs itself.
+_ROOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 _PROGRAMS = ("busybox", "cpio", "depmod", "mount.nfs", "rpc.nfsd", "rpcbind", "ip")
-
-
-class Machine(abc.ABC):
-    """A kernel and its machine. To make one fetches the kernel, at the first use.
-
-    `rdma` tells whether it has RDMA. `root_modules` are those modules of the kernel that its root
-    needs, in the order of loading. MissingError where something is missing.
-    """
-
-    rdma: ClassVar[bool]
-
-    def __init__(self, kind: Kind, programs: Sequence[str], root_modules: Sequence[str]):
-        if platform.machine() != "x86_64":
-            raise MissingError(
-                f"the kernel lab is made for x86_64, and this is {platform.machine()}"
-            )
-        for program in (*_PROGRAMS, *programs):
-            find(program)
-        self.tree = KernelTree.get(kind)
-        self.root_modules = self.tree.modules_for(root_modules)
-
-    @abc.abstractmethod
-    def command(
-        self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
-    ) -> list[str]:
-        """Return the command that boots it, which runs in `folder`: the initramfs lies there.
-
-        Its console goes to the file `console` there, or to its output. Of the folders in `shares`
-        HOST is not written. `memory` is in MiB. With `network` its eth0 reaches, as 10.0.3.15 by
-        way of 10.0.3.2, what a program of this machine reaches from where it is started.
-        """
-
-    @abc.abstractmethod
-    def mount(self, name: str, folder: Path) -> list[str]:
-        """Return mount's words, but the last, with which the guest mounts a shared folder."""
-
-    @abc.abstractmethod
-    def described(self, cpus: int) -> str:
-        """Say in a line what it is, for the reader of a report."""
 
 
 _QEMU = "qemu-system-x86_64"
@@ -286,18 +218,32 @@ _KERNEL_WORDS = (
 )
 
 
-class Qemu(Machine):
-    """Debian 13's kernel under QEMU."""
+class Machine:
+    """Debian 13's kernel under QEMU. To make one fetches the kernel, at the first use.
 
-    rdma = True
+    `root_modules` are those modules of the kernel that its root needs, in the order of loading.
+    MissingError where something is missing.
+    """
 
     def __init__(self) -> None:
-        super().__init__(Kind.QEMU, [_QEMU], ["virtio_pci", "9pnet_virtio", "9p", "overlay"])
+        if platform.machine() != "x86_64":
+            raise MissingError(
+                f"the kernel lab is made for x86_64, and this is {platform.machine()}"
+            )
+        for program in (*_PROGRAMS, _QEMU):
+            find(program)
+        self.tree = KernelTree.get()
+        self.root_modules = self.tree.modules_for(_ROOT_MODULES)
 
     def command(
         self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
     ) -> list[str]:
-        """Return QEMU's command."""
+        """Return QEMU's command, which runs in `folder`: the initramfs lies there.
+
+        Its console goes to the file `console` there, or to its output. Of the folders in `shares`
+        HOST is not written. `memory` is in MiB. With `network` its eth0 reaches, as 10.0.3.15 by
+        way of 10.0.3.2, what a program of this machine reaches from where it is started.
+        """
         machine = "q35,usb=off,sata=off,smbus=off,vmport=off,graphics=off"
         argv = [_QEMU, "-machine", machine, "-accel", _accelerator(), "-cpu", "max"]
         argv += ["-smp", str(cpus), "-m", str(memory)]
@@ -316,16 +262,15 @@ class Qemu(Machine):
             argv += ["-device", f"virtio-9p-pci,fsdev={name},mount_tag={name}"]
         return argv
 
-    def mount(self, name: str, folder: Path) -> list[str]:
-        """Mount it by 9p."""
-        del folder
+    def mount(self, name: str) -> list[str]:
+        """Return mount's words, but the last, with which the guest mounts a shared folder."""
         options = "trans=virtio,version=9p2000.L,msize=262144"
         if name == HOST:
             options = f"ro,cache=loose,{options}"
         return ["-t", "9p", "-o", options, name]
 
     def described(self, cpus: int) -> str:
-        """Name the accelerator."""
+        """Say in a line what it is, for the reader of a report: it names the accelerator."""
         how = "KVM" if _accelerator() == "kvm" else "emulated by QEMU, without KVM"
         return f"virtual machine, {how}; processors: {cpus}"
 
@@ -340,59 +285,3 @@ def _accelerator() -> str:
     if flags & {"svm", "vmx"} and os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "kvm"
     return "tcg,thread=multi,tb-size=512"
-
-
-_PTRACE = Path(__file__).with_name("uml-ptrace.c")
-_SHM = Path("/dev/shm")
-
-
-class UserMode(Machine):
-    """A kernel that is a process: Debian's user-mode Linux."""
-
-    rdma = False
-
-    def __init__(self) -> None:
-        super().__init__(Kind.UML, ["gcc"], ["hostfs", "overlay"])
-        self._library = library = self.tree.folder / "uml-ptrace.so"
-        with lock():
-            if not library.exists() or library.stat().st_mtime < _PTRACE.stat().st_mtime:
-                words = ["-O2", "-Wall", "-shared", "-fPIC", "-o", str(library), str(_PTRACE)]
-                run(["gcc", *words], timeout=_SECONDS).check()
-        if set(str(library)) & set(" :"):
-            raise HarnessError(
-                f"--guest uml: {library}: a blank or colon in its path, where LD_PRELOAD ends",
-                "move this folder",
-            )
-
-    def command(
-        self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
-    ) -> list[str]:
-        """Return the kernel's own command. It sees all of this machine's folders by hostfs."""
-        del cpus, network, shares
-        # Its memory is a file there.
-        room = _SHM if _holds(_SHM, memory) else folder
-        return [
-            *("env", f"TMPDIR={room}", f"LD_PRELOAD={self._library}"),
-            *(str(self.tree.folder / "usr/bin/linux.uml"), f"mem={memory}M", "initrd=initramfs"),
-            *("uml_dir=.", "umid=uml", "con=null", "con0=null,fd:1", "ssl=null"),
-            *("quiet", "panic=-1", "random.trust_cpu=on", _GROUPS),
-        ]
-
-    def mount(self, name: str, folder: Path) -> list[str]:
-        """Mount it by hostfs; what is written is at once in the host's files."""
-        return ["-t", "hostfs", "-o", f"{'ro' if name == HOST else 'sync'},{folder}", name]
-
-    def described(self, cpus: int) -> str:
-        """Say what differs from a machine."""
-        return (
-            f"user-mode kernel, not emulated; processors: {cpus}; system calls are dear in it,"
-            " which favours who makes few"
-        )
-
-
-def _holds(folder: Path, memory: int) -> bool:
-    """Tell whether a folder in memory has room for so many MiB, and code may run there."""
-    if not folder.is_dir():
-        return False
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize >= memory << 20 and not found.f_flag & os.ST_NOEXEC

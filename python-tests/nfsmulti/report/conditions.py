@@ -118,7 +118,6 @@ def in_short(summary: Summary) -> str:
     place = summary.place
     where = " ".join(str(place[name]) for name in ("kind", "pool") if place.get(name))
     where = where.replace("kernel-lab", "kernel lab")
-    where += f" --guest {guest}" if (guest := place.get("guest", "qemu")) != "qemu" else ""
     limits = place.get("limits") or {}
     each = limits if any(isinstance(one, dict) for one in limits.values()) else {"": limits}
     parts = [f"{_rates(one)}{f' ({name})' if name else ''}" for name, one in each.items() if one]

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import plan, preflight, runner, start
@@ -22,7 +21,7 @@ from nfsmulti.run.directory import Leftover
 from nfsmulti.run.offered import job_of
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import Record
-from nfsmulti.scenario import Choice, GuestPlace
+from nfsmulti.scenario import Choice
 from nfsmulti.stories import SCENARIOS, security
 from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
@@ -86,12 +85,6 @@ def _check(scenario: str, given: Mapping[str, Any]) -> None:
             raise HarnessError(f"{_named(name)} needs a --pool: it is for servers of yours")
     if scenario == "all" and given.keys() >= {"directory", "keep"}:
         raise HarnessError("--directory with --keep is of one run, and all are several")
-    if given.keys() >= {"guest", "pool"}:
-        raise HarnessError("--guest is for the kernel lab, and --pool runs on your own servers")
-    if "guest" in given and scenario != "all":
-        places = SCENARIOS[scenario].places.values()
-        if not any(isinstance(place, GuestPlace) for place in places):
-            raise HarnessError(f"--guest: no cell of {scenario} is in the kernel lab")
     if "resume" in given and (words := _named(*(one for one in given if one not in _BESIDE))):
         raise HarnessError(  # its plan says what it is
             f"--resume continues a run as it began: {words} cannot change that",
@@ -122,7 +115,6 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
         **{name: given[name] for name in _AS_GIVEN if name in given},
         factors=plan.parse_factors([*given.get("factors", ()), *more]),
         command=shlex.join([COMMAND, *sys.argv[1:]]),
-        guest=Kind(given.get("guest", Kind.QEMU)),
         setting=plan.parse_setting(setting, command, get),
         choice=Choice(
             nconnect=given.get("nconnect", ()),

@@ -17,7 +17,6 @@ from urllib.parse import parse_qs
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import JOBFILES, made, write_json
 from nfsmulti.processes import run
 from nfsmulti.run.place import VERSION_NAMES
@@ -90,7 +89,7 @@ class Plan:
     running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
     limits are set, to fit these to the machine. A cell may be lengthened to `most_times` its length
     (see below); cells that differ in no factor but the `further` ones, which the user has added
-    to compare their values, run equally long. `guest` is what runs the places of the kernel lab.
+    to compare their values, run equally long.
     `directory` is the run's own on the pool, which `keep` leaves there.
     """
 
@@ -109,7 +108,6 @@ class Plan:
     server_command: str = ""
     most_times: int = 1
     further: tuple[str, ...] = ()
-    guest: Kind = Kind.QEMU
     directory: str = ""
     keep: bool = False
 
@@ -135,10 +133,9 @@ class Plan:
             probes = {name: made(CellSpec, spec) for name, spec in data.pop("probes", {}).items()}
             setting = Setting(**found) if (found := data.pop("setting", None)) else None
             further = tuple(data.pop("further", ()))
-            guest = Kind(data.pop("guest", Kind.QEMU))
-            return cls(
-                **data, cells=cells, probes=probes, setting=setting, further=further, guest=guest
-            )
+            if data.pop("guest", "qemu") != "qemu":  # version 0.6.0 had another
+                raise HarnessError(f"{file}: --guest is gone since 0.7.0: start the run anew")
+            return cls(**data, cells=cells, probes=probes, setting=setting, further=further)
         except FileNotFoundError:
             raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:

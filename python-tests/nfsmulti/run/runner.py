@@ -21,7 +21,6 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
-from nfsmulti.lab.kernels import Kind
 from nfsmulti.processes import end_politely
 from nfsmulti.run import offered, preflight
 from nfsmulti.run.cell import run_cell
@@ -451,15 +450,8 @@ def _boot(
 ) -> str:
     """Run one guest; say why it ended, for the case that this was too early."""
     folder = record.folder.absolute()
-    kind = record.plan.guest
-    mounts = [
-        mount
-        for group in place.mounts.values()
-        for mount in group
-        if not (mount.rdma and kind is Kind.UML)
-    ]
+    mounts = [mount for group in place.mounts.values() for mount in group]
     config = GuestConfig(
-        kind=kind,
         # Where links are limited, the mounts need these links first: place.py makes both.
         mounts=() if place.limits else tuple(mounts),
         results=folder,

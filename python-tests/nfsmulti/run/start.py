@@ -17,7 +17,6 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.folders import run_folder
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
-from nfsmulti.lab.kernels import Kind
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
@@ -54,7 +53,6 @@ class Request:
     hosts: str = ""
     setting: Setting | None = None
     server_command: str = ""
-    guest: Kind = Kind.QEMU
     choice: Choice = field(default_factory=Choice)
     directory: str = ""
     keep: bool = False
@@ -96,7 +94,6 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
         probes={name: spec for name, spec in scenario.probes(scale).items() if name in places},
         setting=request.setting,
         server_command=request.server_command,
-        guest=request.guest,
         most_times=MOST_TIMES if lengthens else 1,
         further=(*request.factors, *([block] if block else ())),
         directory=request.directory,
@@ -181,20 +178,7 @@ def _specs(scenario: Scenario, request: Request, scale: Scale) -> tuple[list[Cel
             f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}"
         )
     specs = crossed(request.amounts.of(specs), request.factors)
-    if request.guest is Kind.UML and any(_by_rdma(spec, scenario) for spec in specs):
-        left_out.append("cells over RDMA: Debian's user-mode kernel (--guest uml) has none")
-        specs = [spec for spec in specs if not _by_rdma(spec, scenario)]
     return specs, left_out
-
-
-def _by_rdma(spec: CellSpec, scenario: Scenario) -> bool:
-    """Tell whether a cell needs RDMA in the guest."""
-    place = scenario.places[spec.place]
-    if not isinstance(place, GuestPlace):
-        return False
-    words = f"{spec.query},{spec.mount_options},proto={spec.options.get('proto')}"
-    mounts = place.mounts.get(spec.mounts, ())
-    return "proto=rdma" in words or any(mount.rdma for mount in mounts)
 
 
 def _cell_seconds() -> float | None:
@@ -246,7 +230,6 @@ def _guest(place: GuestPlace, plan: Plan) -> dict[str, Any]:
         if name in used
     }
     facts = {
-        "guest": str(plan.guest),
         "mounts": mounts,
         "nfsd_threads": place.threads,
         "differs": list(place.differs),
