@@ -545,7 +545,7 @@ static int tell_usage(struct run *run, const char *name)
 	return 0;
 }
 
-static int remove_by(struct run *run, const char *name, char *mark)
+static int remove_tree(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
 	int error;
@@ -554,30 +554,15 @@ static int remove_by(struct run *run, const char *name, char *mark)
 		return 1;
 	removed = &count;
 	told_at = clock_now();
-	error = tree_remove(&run->exports[0], name, mark, &count);
+	error = tree_remove(&run->exports[0], name, run->mark, &count);
 	removed = NULL;
 	tell_count(&count);
 	if (error != TREE_UNMARKED)
 		return error ? failed(run, 0) : 0;
 	say("%s: \"%s\" is not the directory that was made, for it has no directory \"%s\": it "
 	    "stays",
-	    label_of(run, 0), name, mark);
+	    label_of(run, 0), name, run->mark);
 	return NO_MARK;
-}
-
-static int remove_marked(struct run *run, const char *name)
-{
-	return remove_by(run, name, run->mark);
-}
-
-static int remove_empty(struct run *run, const char *name)
-{
-	return remove_by(run, name, "");
-}
-
-static int remove_unmarked(struct run *run, const char *name)
-{
-	return remove_by(run, name, NULL);
 }
 
 /* --- the command line --- */
@@ -586,14 +571,15 @@ static const struct command {
 	const char *word;
 	int (*work)(struct run *run, const char *name);
 	int names_min, names_max;
+	char *mark; /* tree_remove()'s, where the command line has none */
 } commands[] = {
-	{"info", info, 0, 0},
-	{"make", make, 1, 1},
-	{"list", list, 0, 1},
-	{"usage", tell_usage, 1, 1},
-	{"remove", remove_marked, 2, 2},
-	{"remove-empty", remove_empty, 1, 1},
-	{"remove-unmarked", remove_unmarked, 1, 1},
+	{"info", info, 0, 0, NULL},
+	{"make", make, 1, 1, NULL},
+	{"list", list, 0, 1, NULL},
+	{"usage", tell_usage, 1, 1, NULL},
+	{"remove", remove_tree, 2, 2, NULL},
+	{"remove-empty", remove_tree, 1, 1, ""},
+	{"remove-unmarked", remove_tree, 1, 1, NULL},
 };
 
 static const struct command *find_command(int argc, char **argv)
@@ -620,7 +606,7 @@ int main(int argc, char **argv)
 {
 	const struct command *command = find_command(argc, argv);
 	const char *name = argc > 3 ? argv[3] : "";
-	struct run run = {.mark = argc > 4 ? argv[4] : NULL};
+	struct run run = {.mark = argc > 4 ? argv[4] : command ? command->mark : NULL};
 	int status;
 
 	if (argc == 2 && !strcmp(argv[1], "--help")) {
@@ -636,7 +622,7 @@ int main(int argc, char **argv)
 		    name);
 		return 2;
 	}
-	if (run.mark && (!tree_name_is_sound(run.mark) || strchr(run.mark, '/'))) {
+	if (argc > 4 && (!tree_name_is_sound(run.mark) || strchr(run.mark, '/'))) {
 		say("\"%s\": MARK is the name of a directory in DIR", run.mark);
 		return 2;
 	}

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from rich import filesize
 from rich.console import Console
@@ -52,6 +52,15 @@ def _is_below(name: str) -> bool:
     """Tell whether `name` is a path below an export that fio can name."""
     parts = name.split("/")
     return bool(re.fullmatch(r"[\w./+@=-]+", name)) and not {"", ".", ".."} & {*parts}
+
+
+_SOUND: dict[str, Callable[[Any], object]] = {
+    "pool": _POOL.fullmatch,
+    "directory": _is_below,
+    "mark": _MARK.fullmatch,
+    "bytes": lambda value: 0 <= value < 1 << 63,
+    "counted": lambda _: True,
+}
 
 
 def check_name(name: str) -> None:
@@ -99,28 +108,15 @@ class Leftover:
             return None
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise HarnessError(f"{shown(file)} cannot be read: {error!r}") from None
-        if why := note.refusal():
-            raise HarnessError(
-                f"{shown(file)}: {why}: nothing is removed. If an earlier version wrote it, remove"
-                " the directory by clean --pool=POOL --all NAME or by hand, and this file"
-            )
+        for one in dataclasses.fields(cls):
+            value = getattr(note, one.name)
+            if type(value).__name__ != one.type or not _SOUND[one.name](value):
+                raise HarnessError(
+                    f"{shown(file)}: its {one.name} is none that a run writes: nothing is removed."
+                    " If an earlier version wrote it, remove the directory by clean --pool=POOL"
+                    " --all NAME or by hand, and this file"
+                )
         return note
-
-    def refusal(self) -> str | None:
-        """Say what no run writes, of what was read from a file."""
-        for one in dataclasses.fields(self):
-            value = getattr(self, one.name)
-            if type(value).__name__ != one.type:
-                return f"its {one.name} is of the type {type(value).__name__}"
-        if not 0 <= self.bytes < 1 << 63:
-            return "its bytes are none that a server has"
-        if not _POOL.fullmatch(self.pool):
-            return "its pool is no text of a pool"
-        if not _is_below(self.directory):
-            return "its directory is no path below an export"
-        if not _MARK.fullmatch(self.mark):
-            return "its mark is not of the form that runs make up"
-        return None
 
     def save(self, run: Path) -> None:
         """Write it to the folder of its run."""
