@@ -173,19 +173,19 @@ class Cell:
         """
         if any(job.host for job in self.jobs):
             return None
-        given = dict(
-            re.findall(r"--(nconnect|numjobs|spread|failover|directory|pool)=(\S+)", self.command)
-        )
-        at: dict[str, Factor] = {**given, **self.factors}
+        options = r"--(nconnect|numjobs|spread\w*|failover|directory|pool)=(\S+)"
+        at: dict[str, Factor] = {**dict(re.findall(options, self.command)), **self.factors}
         paths, each = max(len(self.paths), 1), str(at.get("nconnect", ""))
-        kinds = [str(at.get(name, "")) for name in ("client", "transport", "connections")]
-        below = "directory" in at and "pool" not in at
-        if below or re.search(r"'(/|file)|mount|'directory'", f"{kinds} {[*self.paths]}"):
+        kinds = " ".join(str(at.get(name)) for name in ("client", "transport", "connections"))
+        below = "pool" not in at and "directory" in at
+        below = below or any(path.startswith("/") for path in self.paths)
+        if below or re.search(r"mount|\bdirectory|\bfile", kinds):
             each = each or str(at.get("connections", ""))
             own = each.isdecimal() and at.get("transport") != "directory"
             return paths * int(each) if own else None
         jobs = max(1, len(self.jobs), *(int(at.get(name, 1)) for name in ("jobs", "numjobs")))
-        one = at.get("spread", "job") == "job" and str(at.get("failover", 0)) == "0"
+        spreads = {at.get(name, "job") for name in ("spread", "spread_reads", "spread_writes")}
+        one = spreads == {"job"} and str(at.get("failover", 0)) in ("0", "False")
         return jobs * (1 if one else paths) * int(each or 1)
 
     @property

@@ -172,6 +172,27 @@ def test_connections_are_those_of_all_jobs_and_paths() -> None:
         assert Curve(curve.levels, {2: mounted}).words(2) == f"{count} connections"
 
 
+@pytest.mark.parametrize(
+    ("words", "paths", "count"),
+    [
+        ("--pool=p --nconnect=2 --numjobs=4", ("fileserver:/a", "fileserver:/b"), 8),
+        ("--pool=p --nconnect=2 --numjobs=4 --spread=stripe", ("a:/v", "b:/v"), 16),
+        ("--pool=p --nconnect=2 --failover=1", ("a:/v", "b:/v"), 4),
+        ("--pool=p --spread_reads=queue", ("a:/v", "b:/v", "c:/v"), 3),
+        ("--ioengine=nfs --numjobs=3", (), 3),
+        ("--ioengine=libaio --directory=/mnt", (), None),
+        ("--pool=/m/a,/m/b --spread=stripe", ("/m/a", "/m/b"), None),
+    ],
+)
+def test_connections_follow_from_how_jobs_use_their_paths(
+    words: str, paths: tuple[str, ...], count: int | None
+) -> None:
+    cell = made_runs.connections().cells[0]
+    parts = dict.fromkeys(paths, 0.5)
+    found = dataclasses.replace(cell, factors={}, jobs=[], paths=parts, command=f"fio {words}")
+    assert found.connections == count
+
+
 _COUNTED = re.compile(r"\b(\d+)(?: capped)? connections?\b")
 
 

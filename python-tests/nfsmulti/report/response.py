@@ -206,10 +206,6 @@ def _service_us(held: Sequence[Cell]) -> float | None:
     return cells.told_us([side for cell in held for side in cells.sides(cell)], 99)
 
 
-def _service(cell: Cell) -> float | None:
-    return _service_us([cell])
-
-
 def _caveats(groups: Sequence[Sequence[Curve]], every: Sequence[Curve]) -> list[str]:
     said = _doubts(every)
     unsure = len(every) > 1 and any("?" in row[-1] for row in _table(groups).rows)
@@ -306,7 +302,7 @@ def _parts_plot(curve: Curve) -> Plot:
     """Draw what the response is made of."""
     measures: dict[str, cells.Measure] = {
         "response": _response(99),
-        "service": _service,
+        "service": lambda cell: _service_us([cell]),
         _SPANS["lag"]: _response(99, "lag"),
     }
     figure, axes = charts.panel(

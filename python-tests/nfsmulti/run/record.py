@@ -375,9 +375,9 @@ def planned_connections(cell: PlannedCell) -> str:
     """Say how many connections a cell will make: see connections_of()."""
     spec = cell.spec
     jobs = jobfile_jobs(spec.jobfile, spec.jobs).values()
-    options = {**next(iter(jobs)), **spec.options}
-    numbers = [int(options.get("numjobs") or own.get("numjobs") or 1) for own in jobs]
-    command = [f"--{name}={level}" for name, level in {**options, "numjobs": sum(numbers)}.items()]
+    number = sum(int({**own, **spec.options}.get("numjobs") or 1) for own in jobs)
+    options = {**next(iter(jobs)), **spec.options, "numjobs": number}
+    command = [f"--{name}={level}" for name, level in options.items() if level is not None]
     below = "/" if spec.client in ("mount", "mounts") else ""
     paths = {f"{below}{number}": 0.0 for number in range(spec.paths)}
     found = dataclasses.replace(waiting_cell(cell), command=" ".join(command), paths=paths)
