@@ -93,7 +93,7 @@ def _headline(group: Sequence[Curve]) -> str:
     us = f"p{slo.percent:g} is {_ms(found.us)} ms"
     if not found.met:
         return f"{slo.text} is not met at any load: {us} at {found.load} %."
-    peak = texts.number(best.peak.median) if best.peak else ""
+    peak = texts.number(best.peak.mean) if best.peak else ""
     if not found.told:
         does = f"keep p{slo.percent:g} within {slo.time}" if slo.given else "are at the knee"
         said = f"No one figure: {_spread(found.rate)} IOPS {does}, {_APART}"
@@ -133,7 +133,7 @@ def _with_spread(sample: Sample) -> str:
 
 
 def _share(curve: Curve) -> str:
-    return f"{100 * curve.good / curve.peak.median:.0f}" if curve.good and curve.peak else MISSING
+    return f"{100 * curve.good / curve.peak.mean:.0f}" if curve.good and curve.peak else MISSING
 
 
 def _ms(us: float | None) -> str:
@@ -146,11 +146,11 @@ def _table(groups: Sequence[Sequence[Curve]]) -> Table:
     for one, best in [(one, _best(group)) for group in groups for one in group][:MOST_ROWS]:
         found, ratio = one.limit, loads.against(one, best, min(one.good, best.good))
         rate = "not met" if found and not found.met else MISSING
-        us, peak = _ms(found.us if found else None), _with_spread(one.peak) if one.peak else MISSING
+        us = _ms(found.us if found else None)
         if found and found.met:
             rate = _with_spread(found.rate) if found.told else _spread(found.rate)
         rows.append([
-            one.name, rate, _share(one), peak if one.slo.given else us,
+            one.name, rate, _share(one), texts.measured(one.peak) if one.slo.given else us,
             "1" if one is best and one.good else texts.marked(ratio),
         ])  # fmt: skip
     slo = groups[0][0].slo
@@ -224,7 +224,8 @@ def _doubts(every: Sequence[Curve]) -> list[str]:
     part, load = max(found, default=(0.0, 0))
     late = f"The generator's own lag is up to {100 * part:.0f} % of p50 (at {load} % of the peak)."
     apart = [one.name or "The run" for one in every if one.limit and one.limit.met and not one.good]
-    untold = f"{texts.several(apart)}: no figure, since {_APART}."
+    whose = "".join(apart) if len(apart) < 2 else f"{len(apart)} of {len(every)} configurations"
+    untold = f"{whose}: no figure, since {_APART}."
     return [*([untold] if apart else []), *_too_much(every), *([late] if found else [])]
 
 
