@@ -18,6 +18,7 @@ from nfsmulti.arguments import understand
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import as_typed
 from nfsmulti.processes import end_politely
+from nfsmulti.terminal import guard
 
 _STDOUT = 1
 
@@ -58,6 +59,7 @@ def main() -> None:
     """Run one command. Exit status: 0, the command's own, 1 for an error, 2 for bad usage."""
     end_politely()
     _print_in_the_locale()
+    guard()
     try:
         carry_out(sys.argv[1:])
     except HarnessError as error:

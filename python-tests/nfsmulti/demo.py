@@ -40,7 +40,7 @@ from nfsmulti.showcase import (
     cell_of,
 )
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.texts import rate_text
+from nfsmulti.texts import Screen, rate_text
 from nfsmulti.units import parse_rate
 
 # What a fio runs for. In all: 3 workloads x 2 sides x (FIT + REPEATS x RUN), with what it takes to
@@ -71,7 +71,7 @@ _ON_LOOPBACK = (
 
 def demo() -> None:
     """Measure each workload on one connection and on several, and print the answer."""
-    out = Console(highlight=False)
+    out = Screen()
     folder = run_folder(RESULTS / "demo")
     lacking, namespaces = machine.missing_privileges(), machine.may_make_namespaces()
     said = (_IN_MEMORY if namespaces else _ON_LOOPBACK) if lacking else _IN_LAB
@@ -84,7 +84,7 @@ def demo() -> None:
     summary = measured(out, folder, workloads, make, place)
     summary.save(folder)
     write_machine(folder)
-    out.print(f"\n{pages.write(folder)}", soft_wrap=True, markup=False)
+    out.print(f"\n{pages.write(folder)}", soft_wrap=True)
     if any(cell.status == "failed" for cell in summary.cells):
         raise SystemExit(1)
 
@@ -128,7 +128,7 @@ def measured(
                 raise
             except (HarnessError, OSError) as error:
                 why = one_line(str(error))
-                out.print(f"{workload.name} was not measured: {why}", markup=False)
+                out.print(f"{workload.name} was not measured: {why}")
                 done = [dataclasses.replace(waiting_cell(own[0]), status="failed", why=why)]
             found += done
     place = {**place, "limits": limits, "fitted": fitted}

@@ -18,8 +18,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rich.console import Console
-
 from nfsmulti import calls, export, machine, tickets
 from nfsmulti.calls import RpcClient, RpcError
 from nfsmulti.errors import HarnessError
@@ -29,6 +27,7 @@ from nfsmulti.paths import as_typed
 from nfsmulti.pool import PoolPath, ask_rdma, read_pool
 from nfsmulti.report.cells import DISTURBED
 from nfsmulti.run.watch import others_busy, processors
+from nfsmulti.texts import Screen
 
 _TROUBLE = (RpcError, OSError, EOFError)
 _CONNECT_SECONDS = 5.0
@@ -47,17 +46,17 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 def doctor(pool: str | None, *, as_json: bool) -> None:
     """Print every finding with its remedy."""
-    out = Console(highlight=False, soft_wrap=True)
+    out = Screen(soft_wrap=True)
     findings: list[Finding] = []
     for found in _findings(pool):
         remedy = found.remedy and as_typed(found.remedy)
         finding = Finding(found.level, as_typed(found.what), remedy)
         findings.append(finding)
         if not as_json:
-            out.print(f"[{_STYLES[finding.level]}]{finding.level:4}[/]  ", end="")
-            out.print(finding.what, markup=False)
+            out.print(f"{finding.level:4}  ", style=_STYLES[finding.level], end="")
+            out.print(finding.what)
             if finding.remedy:
-                out.print(f"      → {finding.remedy}", markup=False)
+                out.print(f"      → {finding.remedy}")
     if as_json:
         print(json.dumps([vars(finding) for finding in findings], indent="\t"))
     else:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nfsmulti import typed
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import built, made
+from nfsmulti.paths import built
 from nfsmulti.pool import GRAMMAR
 from nfsmulti.processes import Completed, run
 
@@ -83,7 +84,7 @@ def info(pool: str) -> list[PathInfo]:
     Raises HarnessError where the pool cannot be read, or not all of its paths were asked in time.
     """
     done = _call("info", pool, seconds=_INFO_SECONDS)
-    found = [made(PathInfo, line) for line in _lines(done)]
+    found = [typed.read(PathInfo, line) for line in _lines(done)]
     if done.status is None or (done.status != 0 and not any(path.error for path in found)):
         error = _error(done)
         raise HarnessError(error.what, error.remedy or GRAMMAR)

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from nfsmulti.errors import HarnessError
-from nfsmulti.paths import built, made
+from nfsmulti import typed
+from nfsmulti.paths import built, shown
 from nfsmulti.processes import Process
 from nfsmulti.stats import merged, percentile_ns
 
@@ -136,14 +136,12 @@ class _Line:
     def read(cls, file: Path) -> list[Self]:
         """Read a file's lines of this kind, empty where absent. HarnessError for a broken line."""
         found = []
-        lines = file.read_text(errors="surrogateescape").splitlines() if file.exists() else []
+        lines = typed.read_text(file, "surrogateescape").splitlines() if file.exists() else []
         for number, line in enumerate(lines, start=1):
-            try:
-                values = json.loads(line)
-                if values.get("kind") == cls.kind:
-                    found.append(made(cls, values))
-            except (ValueError, TypeError, AttributeError) as error:  # the last: no object
-                raise HarnessError(f"{file}, line {number}: {error!r}: {line}") from None
+            where = f"{shown(file)}, line {number}: "
+            values = typed.read(dict[str, Any], typed.parse(line, where), where)
+            if values.get("kind") == cls.kind:
+                found.append(typed.read(cls, values, where))
         return found
 
 

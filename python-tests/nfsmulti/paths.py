@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.terminal import visible
 
-_Made = TypeVar("_Made")
 _BLOCK = 1 << 20
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_TESTS = ROOT / "python-tests"
@@ -67,7 +66,7 @@ def as_typed(text: str) -> str:
 def shown(path: Path) -> str:
     """Return `path` as a user would type it: relative to the working folder where it lies below."""
     here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    return visible(str(path.relative_to(here) if path.is_relative_to(here) else path), line=True)
 
 
 def engine_as_typed() -> str:
@@ -96,22 +95,54 @@ def write_files(folder: Path, files: Mapping[str, int]) -> None:
                 out.write(block[: min(_BLOCK, size - begin)])
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Write a text in the place of what the file held; its folder must be there.
+def write_whole(file: Path, text: str | bytes, within: Path | None = None) -> None:
+    """Write a file anew: a link in its place is replaced, and what that leads to stays.
 
-    The file is there whole or not at all, whenever we are killed.
+    It is there whole or not at all, whenever we are killed. Its folder must be there; `within` one
+    that may be a stranger's, it is made, and no link below that is followed. Raises HarnessError.
     """
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(text)
-    part.replace(file)
+    data = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
+    folder = _opened(file.parent, within or file.parent)
+    part = f".{file.name}.{os.getpid()}.part"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(part, flags, 0o666, dir_fd=folder), "wb") as out:
+            out.write(data)
+        os.rename(part, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(part, dir_fd=folder)
+        raise HarnessError(f"{shown(file)}: {error.strerror}") from None
+    finally:
+        os.close(folder)
+
+
+def _opened(folder: Path, within: Path) -> int:
+    """Return a handle of a folder, as write_whole() says."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    at, inner = within, folder.parts[len(within.parts) :]
+    if not folder.is_relative_to(within) or ".." in inner:
+        raise HarnessError(f"{shown(folder)} does not lie in {shown(within)}")
+    try:
+        if inner:
+            within.mkdir(parents=True, exist_ok=True)
+        handle = os.open(within, flags)
+        for name in inner:
+            at, outer = at / name, handle
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=outer)
+                handle = os.open(name, flags | os.O_NOFOLLOW, dir_fd=outer)
+            finally:
+                os.close(outer)
+    except OSError as error:
+        link = " (a link is not followed)" if at.is_symlink() and at != within else ""
+        raise HarnessError(f"{shown(at)}: {error.strerror}{link}") from None
+    return handle
 
 
 def write_json(file: Path, data: Any) -> None:
     """Write `data` as JSON, as write_whole() does."""
     write_whole(file, json.dumps(data, indent="\t") + "\n")
-
-
-def made(kind: type[_Made], data: Mapping[str, Any]) -> _Made:
-    """Make a dataclass of an object of JSON; fields that it does not know are dropped."""
-    known = {one.name for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in data.items() if name in known})

@@ -15,9 +15,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import psutil
 
+from nfsmulti import typed
 from nfsmulti.calls import RDMA_PORT
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import build_dir, built, made
+from nfsmulti.paths import build_dir, built
 from nfsmulti.processes import run
 
 _SECONDS, _MOUNT_SECONDS = 30.0, 60.0
@@ -68,7 +69,7 @@ class PoolPath:
 
 def read_pool(text: str) -> list[PoolPath]:
     """Read a pool, or its name; each address of a host is a path. Raises HarnessError."""
-    return [made(PoolPath, line) for line in pool_lines(text)]
+    return [typed.read(PoolPath, line) for line in pool_lines(text)]
 
 
 def pool_lines(text: str) -> list[dict[str, Any]]:

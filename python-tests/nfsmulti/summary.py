@@ -12,14 +12,14 @@ that fields may be added without another version.
 from __future__ import annotations
 
 import json
-import lzma
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from nfsmulti import typed
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import made, write_whole
+from nfsmulti.paths import shown, write_whole
 
 SCHEMA = "nfsmulti-summary"
 VERSION = 1
@@ -247,36 +247,19 @@ class Summary:
     @classmethod
     def load(cls, folder: Path) -> Summary:
         """Read a run's summary, as it is or by xz. Raises HarnessError for none of this version."""
-        file = folder / FILE
-        packed = folder / f"{FILE}.xz"
+        file, packed = folder / FILE, folder / f"{FILE}.xz"
+        if folder.is_file():
+            raise HarnessError(f"{shown(folder)}: Not a directory: name the folder of a run")
         try:
-            if packed.exists() and not file.exists():
-                data = json.loads(lzma.decompress(packed.read_bytes()))
-            else:
-                data = json.loads(file.read_text())
+            file = packed if packed.exists() and not file.exists() else file
+            data = typed.load(file)
         except FileNotFoundError:
-            raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
-        except OSError as error:
-            raise HarnessError(f"{file}: {error.strerror}: name the folder of a run") from None
-        except (ValueError, lzma.LZMAError) as error:
-            raise HarnessError(f"{file}: {error}") from None
+            raise HarnessError(f"{shown(folder)}: no {FILE}: not the folder of a run") from None
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-            raise HarnessError(f"{file}: not a summary of ./nfsmulti run")
+            raise HarnessError(f"{shown(file)}: not a summary of ./nfsmulti run")
         if data.get("version") != VERSION:
             raise HarnessError(
-                f"{file}: version {data.get('version')}, and this harness reads {VERSION}:"
-                " use the harness that wrote it"
+                f"{shown(file)}: version {data.get('version')!r:.40}, and this harness reads"
+                f" {VERSION}: use the harness that wrote it"
             )
-        try:
-            cells = [_cell(cell) for cell in data.pop("cells")]
-            return made(cls, {**data, "cells": cells})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise HarnessError(f"{file}: {error!r}") from None
-
-
-def _cell(data: dict[str, Any]) -> Cell:
-    sides = {side: made(Figures, data[side]) for side in ("read", "write") if data.get(side)}
-    jobs = [made(JobRow, job) for job in data.get("jobs", [])]
-    server = made(Server, data["server"]) if data.get("server") else None
-    arrivals = made(Arrivals, data["arrivals"]) if data.get("arrivals") else None
-    return made(Cell, {**data, **sides, "jobs": jobs, "server": server, "arrivals": arrivals})
+        return typed.read(cls, data, f"{shown(file)}: ")

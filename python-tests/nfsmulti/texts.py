@@ -6,16 +6,21 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import rich.table
+from markupsafe import Markup
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
+from rich.text import Text
 
 from nfsmulti.stats import MOST_REPEATS, Ratio, Sample
+from nfsmulti.terminal import visible
 
 MISSING = "\N{EN DASH}"
 
@@ -150,6 +155,14 @@ def several(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def command_words(command: str) -> list[str]:
+    """Return the words of a command that a file tells, as they stand where a quote is open."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
 # --- tables, in a terminal and as Markdown ---
 
 
@@ -194,16 +207,54 @@ class Table:
         """Return it as lines of Markdown."""
         columns = range(len(self.headings))
         ruler = [":--" if self.holds_text(column) else "--:" for column in columns]
-        lines = [map(_cell, self.headings), ruler, *(map(_cell, row) for row in self.rows)]
+        lines = [map(markdown, self.headings), ruler, *(map(markdown, row) for row in self.rows)]
         text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-        return f"**{self.title}**\n\n{text}" if self.title else text
+        return f"**{markdown(self.title)}**\n\n{text}" if self.title else text
 
-    def _styled(self, cell: str) -> str:
-        return f"[{self.styles[cell]}]{cell}[/]" if cell in self.styles else cell
+    def _styled(self, cell: str) -> str | Text:
+        return Text(cell, self.styles[cell]) if cell in self.styles else cell
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+class Screen(Console):
+    """What a terminal shows: each text as it stands, and visible() where that would be obeyed."""
+
+    def __init__(self, **options: Any):
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text as it is printed, alone or in a table."""
+        return super().render_str(visible(text), **options)
+
+
+# --- Markdown ---
+
+_CODE = re.compile("(`[^`]+`)")
+# What begins a tag, an entity, a link or emphasis, and what ends a cell of a table.
+_MARKS = re.compile(
+    r"[\\`|]|\](?=[\[(:])|(?<![\w(])\*|\*(?=[^\s),;])|~(?=~)|<(?=\S)|&(?=#?\w+;)|\b_|_\b|^([#>=]|[*+-](?=[\s+-]))"
+)
+
+
+def markdown(text: str) -> str:
+    """Return a text as one line of Markdown, in which code alone is marked: by backquotes."""
+    if isinstance(text, Markup):
+        return text
+    parts = _CODE.split(" ".join(text.split()))
+    return "".join(
+        part.replace("|", "\\|") if at % 2 else _MARKS.sub(_unmarked, part)
+        for at, part in enumerate(parts)
+    )
+
+
+def _unmarked(found: re.Match[str]) -> str:
+    return {"<": "&lt;", "&": "&amp;"}.get(found[0], f"\\{found[0]}")
+
+
+def fenced(lines: Sequence[str]) -> str:
+    """Return lines as a block of code, whose fence is longer than any in them."""
+    text = "\n".join(lines)
+    fence = "`" * max([3, *(1 + len(one) for one in re.findall("`+", text))])
+    return f"{fence}\n{text}\n{fence}"
 
 
 _BAR = 10
@@ -214,10 +265,10 @@ class Bar(Progress):
 
     def __init__(self, out: Console, what: str, total: float | None):
         columns = (
-            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(_BAR),
             TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[beside]}", table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[beside]}", markup=False, table_column=Column(no_wrap=True)),
         )
         super().__init__(*columns, console=out, transient=True, disable=not out.is_terminal)
         self._task = self.add_task(what, total=total, beside="")
@@ -233,8 +284,8 @@ class Bar(Progress):
         """Say what goes on, and how much of how much is done."""
         self.update(
             self._task,
-            description=what,
+            description=what and visible(what),
             completed=done,
             total=total,
-            beside=beside,
+            beside=visible(beside),
         )

@@ -41,7 +41,7 @@ def test_a_run_leaves_a_page_with_a_grid(tmp_path: Path) -> None:
     assert "0 of 3 jobs hid a loss." in done.stdout
     assert re.search(r"STALE +ESTALE +ESTALE +ESTALE$", done.stdout, re.MULTILINE)
     assert "| STALE | ESTALE | ESTALE | ESTALE |" in (tmp_path / "report.md").read_text()
-    assert [one.outcome for one in read(tmp_path)[0]] == ["failed ESTALE"] * 3
+    assert [one.outcome for one in read(tmp_path).cells] == ["failed ESTALE"] * 3
     assert json.loads((tmp_path / FILE).read_text())["setting"]["fio"].startswith("fio-")
 
 
@@ -89,7 +89,7 @@ def test_a_guest_that_fails_leaves_what_was_found_here(
     with pytest.raises((HarnessError, SystemExit)) as end:
         command.faults(results=tmp_path)
     assert getattr(end.value, "code", 1) in (1, True)
-    assert [one.outcome for one in read(tmp_path)[0]] == ["failed ESTALE", "not run"]
+    assert [one.outcome for one in read(tmp_path).cells] == ["failed ESTALE", "not run"]
     assert "1 of 2 jobs ended as expected" in (tmp_path / "report.md").read_text()
 
 

@@ -51,7 +51,12 @@ def test_report_after_messages_and_without_one() -> None:
 
 def test_broken_stats_line_is_named(tmp_path: Path) -> None:
     file = tmp_path / "stats.jsonl"
-    for line, why in (('{"job": "a"}', "job_number"), ("{", "JSON"), ("5", "int"), ("[]", "list")):
+    whole = (
+        ('{"job": "a"}', "job_number"),
+        ("{", "JSON"),
+        *((one, "object") for one in ("5", "[]")),
+    )
+    for line, why in whole:
         file.write_text(line + "\n")
         with pytest.raises(HarnessError, match=rf"stats\.jsonl, line 1: .*{why}"):
             ConnectionStats.read(file)

@@ -81,7 +81,7 @@ def test_what_is_not_a_summary_is_refused(tmp_path: Path) -> None:
         "[]": "not a summary",
         '{"schema": "nfsmulti-summary", "version": 2}': "version 2",
         '{"schema": "nfsmulti-summary", "version": 1}': "cells",
-        '{"schema": "nfsmulti-summary", "version": 1, "cells": [1]}': "int",
+        '{"schema": "nfsmulti-summary", "version": 1, "cells": [1]}': "[0]: 1 is not an object",
     }
     assert "not the folder of a run" in _refusal(tmp_path)
     for text, said in texts.items():

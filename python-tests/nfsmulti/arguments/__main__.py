@@ -4,7 +4,9 @@
 import sys
 
 from nfsmulti.arguments import told_first, understand
+from nfsmulti.terminal import guard
 
+guard()
 if line := told_first(understand(sys.argv[1:])):
     print(line, file=sys.stderr)
 sys.exit(10)

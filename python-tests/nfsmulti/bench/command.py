@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 import psutil
-from rich.console import Console
 
 from nfsmulti.bench import cost, peers, stall
 from nfsmulti.bench.cost import Case, Timing
@@ -34,9 +33,9 @@ from nfsmulti.run.plan import Plan, ordered
 from nfsmulti.run.record import Record, now_text, write_machine
 from nfsmulti.scenario import CellSpec
 from nfsmulti.summary import Cell, Server
-from nfsmulti.texts import Table
+from nfsmulti.texts import Screen, Table
 
-_out = Console(highlight=False, soft_wrap=True)
+_out = Screen(soft_wrap=True)
 _SEED = 1  # of the order, in which the engines of a workload follow each other
 _Case = TypeVar("_Case", bound=Case)
 
@@ -295,7 +294,7 @@ def measure(
         record = Record.begin(folder, plan, dict(about))
         write_machine(folder)
         runner.carry_out(record, _out, make=lambda: place)
-    _out.print(f"\n{pages.write(folder)}", markup=False)
+    _out.print(f"\n{pages.write(folder)}")
     if record.failed:
         raise SystemExit(1)
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from nfsmulti import typed
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import built, made
+from nfsmulti.paths import built
 from nfsmulti.processes import Process
 
 _SECONDS = 60.0
@@ -76,7 +77,7 @@ class Sink:
     def stop(self) -> SinkCounts:
         """End it, and give what it counted, which it cannot tell where it has to be killed."""
         self._process.end(_SECONDS)
-        return made(SinkCounts, self._line())
+        return typed.read(SinkCounts, self._line())
 
     def _line(self) -> dict[str, Any]:
         """Read a line of JSON. Raises HarnessError where none comes."""

@@ -17,8 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
-
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import page
 from nfsmulti.faults.job import Cell, Place
@@ -29,7 +27,8 @@ from nfsmulti.folders import own_folder
 from nfsmulti.lab import guest
 from nfsmulti.lab.kernels import KernelTree
 from nfsmulti.machine import versions
-from nfsmulti.paths import BUILD, RESULTS, portable
+from nfsmulti.paths import BUILD, RESULTS, portable, write_whole
+from nfsmulti.texts import Screen
 
 # --- cells under way ---
 
@@ -78,7 +77,7 @@ def write(folder: Path, begun: datetime, setting: Mapping[str, str], found: list
         "cells": [dataclasses.asdict(one) for one in found],
     }
     text = json.dumps(values, indent="\t", ensure_ascii=False)
-    (folder / page.FILE).write_text(portable(text) + "\n", errors="surrogateescape")
+    write_whole(folder / page.FILE, portable(text) + "\n")
 
 
 # --- the command ---
@@ -97,7 +96,7 @@ def faults(
             print(f"{cell.id}: {cell.expected.text}")
         return
     begun = datetime.now(UTC)
-    out = Console(highlight=False, soft_wrap=True)
+    out = Screen(soft_wrap=True)
     found: list[Outcome] = []
     with own_folder(results, RESULTS / "faults") as folder:
         try:
@@ -138,7 +137,7 @@ def _choose(only: str, brief: bool) -> list[Cell]:
     return cells
 
 
-def _run(cells: Sequence[Cell], only: str, brief: bool, out: Console, found: list[Outcome]) -> None:
+def _run(cells: Sequence[Cell], only: str, brief: bool, out: Screen, found: list[Outcome]) -> None:
     """Run the cells of this machine, and then boot the guest for its own; add to `found`."""
     here = [cell for cell in cells if (cell.fault.place is Place.GUEST) == guest.inside()]
     there = [cell for cell in cells if cell not in here]
@@ -155,7 +154,7 @@ def _run(cells: Sequence[Cell], only: str, brief: bool, out: Console, found: lis
         try:
             _run_in_guest(["--only", only, *(["--brief"] if brief else [])], found)
         except MissingError as error:
-            out.print(f"without the kernel lab's cells: {error}", markup=False)
+            out.print(f"without the kernel lab's cells: {error}")
             found += [not_run(cell, error.what) for cell in there]
 
 
@@ -167,6 +166,6 @@ def _run_in_guest(words: Sequence[str], found: list[Outcome]) -> None:
             config = guest.GuestConfig(results=Path(name), timeout=_GUEST_SECONDS)
             status = guest.run_in_guest(command, config)
         finally:
-            found += (left := page.read(Path(name))[0])
+            found += (left := page.read(Path(name)).cells)
     if status or not left:
         raise HarnessError(f"the guest's cells ended with status {status}, and {len(left)} ran")

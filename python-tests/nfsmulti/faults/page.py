@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from nfsmulti import texts
+from nfsmulti import texts, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.job import Mode, Place
 from nfsmulti.faults.outcome import Outcome
-from nfsmulti.paths import COMMAND, made, shown
+from nfsmulti.paths import COMMAND, shown
 from nfsmulti.report import pages
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Section
@@ -45,19 +43,30 @@ _HOW = (
 )
 
 
-def read(folder: Path) -> tuple[list[Outcome], dict[str, Any]]:
-    """Read what a run has written, outcomes and all; none where it has not got so far."""
+@dataclass(frozen=True)
+class Left:
+    """What a run has written."""
+
+    cells: list[Outcome] = field(default_factory=list)
+    setting: dict[str, str] = field(default_factory=dict)
+    begun: str = ""
+
+
+def read(folder: Path) -> Left:
+    """Read what a run has written; nothing where it has not got so far."""
     file = folder / FILE
-    values = json.loads(file.read_text()) if file.exists() else {"cells": []}
-    if "cells" not in values:
+    if not file.exists():
+        return Left()
+    data = typed.load(file)
+    if not isinstance(data, dict) or "cells" not in data:
         raise HarnessError(f"{shown(file)}: not of this version of nfsmulti", "measure again")
-    return [made(Outcome, one) for one in values["cells"]], values
+    return typed.read(Left, data, f"{shown(file)}: ")
 
 
 def write(folder: Path) -> str:
     """Write the page beside results.json, and give what a terminal shows of it."""
-    outcomes, values = read(folder)
-    setting = values["setting"]
+    left = read(folder)
+    outcomes, setting = left.cells, left.setting
     answer = _answer(outcomes, setting)
     grids = [
         Table(
@@ -84,7 +93,7 @@ def write(folder: Path) -> str:
             folded=True,
         ),
     ]
-    about = f"Fault matrix, {texts.moment(values['begun'])}."
+    about = f"Fault matrix, {texts.moment(left.begun)}."
     pages.save(folder, title=_TITLE, about=about, answer=answer, sections=sections, data=FILE)
     told = pages.told(folder, answer, f"{COMMAND} soak", grids)
     return "\n".join([*(f"NOT AS EXPECTED: {one}" for one in wrong), told])
@@ -115,7 +124,7 @@ def _answer(outcomes: Sequence[Outcome], setting: Mapping[str, str]) -> Answer:
         Table(headings, rows),
         _shorts(outcomes),
         f"{faults} faults, {works} kinds of work, {len(rows)} modes; {'; '.join(places)};"
-        f" nfsmulti {setting['nfsmulti']}, {setting['fio']}.",
+        f" nfsmulti {setting.get('nfsmulti')}, {setting.get('fio')}.",
     )
 
 

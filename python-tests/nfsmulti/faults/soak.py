@@ -18,8 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.lab_faults import FaultKind, Faults
 from nfsmulti.faults.outcome import lost_bytes
@@ -28,7 +26,7 @@ from nfsmulti.folders import own_folder
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
-from nfsmulti.texts import Bar, Table
+from nfsmulti.texts import Bar, Screen, Table
 
 # --- what is written and read back: by jobs with failover over all spreads, and by one without ---
 # Why it is asked for as it is:
@@ -371,7 +369,7 @@ def soak(
     if entries and (minutes, seed) != (None, None):
         raise HarnessError("--entries makes each entry once: leave out --minutes and --seed")
     minutes, seed = minutes or _MINUTES, _SEED if seed is None else seed
-    out = Console(highlight=False)
+    out = Screen()
     totals, begin = Totals(), time.monotonic()
     with own_folder(results, RESULTS / "soak") as folder:
         try:
@@ -396,7 +394,7 @@ def soak(
             write_json(folder / "soak.json", {"versions": versions(), **choice, **totals.as_dict()})
     out.print(totals.table().terminal())
     for trouble in totals.troubles:
-        out.print(trouble, markup=False, soft_wrap=True)
+        out.print(trouble, soft_wrap=True)
     right = "entry was made, found and removed once" if entries else "byte is what was written"
     wrong = f"NOT every {'entry' if entries else 'byte'} is accounted for"
     found = f"every {right}" if totals.good else wrong

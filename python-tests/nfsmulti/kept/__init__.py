@@ -10,24 +10,15 @@ import os
 import re
 from pathlib import Path
 
-from nfsmulti import texts
+from nfsmulti import texts, typed
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import COMMAND, shown
+from nfsmulti.paths import COMMAND, shown, write_whole
 from nfsmulti.report import cells
 from nfsmulti.summary import FILE, Summary
 
 _BASELINE = "baseline"
 # With which the name of a run's folder begins; a label may follow.
 _TIME = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ-?")
-
-
-def write(file: Path, text: str) -> None:
-    """Write a file beside runs, whose names may be of any bytes. Raises HarnessError."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, errors="surrogateescape")
-    except OSError as error:
-        raise HarnessError(f"{shown(file)}: {error.strerror}") from None
 
 
 def runs(results: Path, scenario: str = "*") -> list[Path]:
@@ -55,7 +46,7 @@ def baseline(results: Path, scenario: str) -> Path:
     remedy = f"{COMMAND} baseline set DIR"
     if not file.exists():
         raise HarnessError(f"{scenario} has no baseline: choose one with {remedy}")
-    folder = Path(os.path.normpath(file.parent / file.read_text(errors="surrogateescape").strip()))
+    folder = Path(os.path.normpath(file.parent / typed.read_text(file, "surrogateescape").strip()))
     if not (folder / FILE).exists():
         raise HarnessError(f"{shown(folder)}, the baseline, is gone: choose one with {remedy}")
     return folder
@@ -72,7 +63,7 @@ def set_baseline(folder: Path, results: Path) -> None:
     if not run.done:
         raise HarnessError(f"{shown(folder)}: no cell of this run is done", "choose another run")
     file = results / run.scenario / _BASELINE
-    write(file, os.path.relpath(folder.resolve(), file.parent.resolve()) + "\n")
+    write_whole(file, os.path.relpath(folder.resolve(), file.parent.resolve()) + "\n", results)
     print(f"The baseline of {run.scenario} is {shown_run(folder)}.")
     if cells.others_busy(run.done):
         print("It was on a busy machine: no comparison with it is a verdict. Rerun it when idle.")

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import NoReturn
 
-from nfsmulti import kept
+from nfsmulti import kept, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.kept.forms import SIGNIFICANT, TOGETHER, WRITERS, Comparison, Exit, Row, Side, largest
 from nfsmulti.kept.pairs import Pair, lost, pairs, unmatched, why_not, without
@@ -204,39 +204,43 @@ def compare(
         refuse_unknown(allow, environments)
     except HarnessError as error:
         _refuse(str(error), written)
-    if reason := why_not(a, b):
-        _refuse(reason, written, b.scenario)
-    tested = tolerance is None
-    limit = (threshold if tolerance is None else tolerance) / 100
-    if judge and a.scenario == "latency":
-        _refuse("--judge: runs of latency are compared by response and load", written, a.scenario)
-    if a.scenario == "latency":
-        rows = at_loads(a, b, limit, tested=tested)
-    else:
-        figures = [Figure(name) for name in judge or [Figure.THROUGHPUT]]
-        rows = trials(pairs(a, b), figures, limit, tested=tested)
-    if not rows:
-        _refuse("no load was sustained in both", written, b.scenario)
-    end, lines = judged(rows, limit, tested=tested)
-    why: list[str] = []
-    if gone := lost(a, b):
-        before = lines if end is Exit.WORSE else []
-        if len(gone) > _NAMED:
-            gone = [*gone[:_NAMED], f"{len(gone)} cells failed more often in B than in A"]
-        end, lines = Exit.WORSE, [*before, *(f"worse: {line}" for line in gone)]
-    elif end is not Exit.NOT_COMPARABLE:
-        why = doubts((a, b), environments, allow)
-    notes = purposes((a, b), environments)
-    if alone := unmatched(a, b):
-        notes.append(f"{alone} combinations of factors ran in only one of the two runs.")
-    first, second = (
-        Side(kept.shown_run(folder), run.label, run.started)
-        for folder, run in zip(folders, (a, b), strict=True)
-    )
-    what = ran(b, environments[1])
-    found = Comparison(a.scenario, first, second, rows, limit, notes, why, end, lines, what)
-    found.write_page(folders[1])
-    print(WRITERS[written](found))
+    with typed.understood(folders[1]):
+        if reason := why_not(a, b):
+            _refuse(reason, written, b.scenario)
+        tested = tolerance is None
+        limit = (threshold if tolerance is None else tolerance) / 100
+        if judge and a.scenario == "latency":
+            _refuse(
+                "--judge: runs of latency are compared by response and load", written, a.scenario
+            )
+        if a.scenario == "latency":
+            rows = at_loads(a, b, limit, tested=tested)
+        else:
+            figures = [Figure(name) for name in judge or [Figure.THROUGHPUT]]
+            rows = trials(pairs(a, b), figures, limit, tested=tested)
+        if not rows:
+            _refuse("no load was sustained in both", written, b.scenario)
+        end, lines = judged(rows, limit, tested=tested)
+        why: list[str] = []
+        if gone := lost(a, b):
+            before = lines if end is Exit.WORSE else []
+            if len(gone) > _NAMED:
+                gone = [*gone[:_NAMED], f"{len(gone)} cells failed more often in B than in A"]
+            end, lines = Exit.WORSE, [*before, *(f"worse: {line}" for line in gone)]
+        elif end is not Exit.NOT_COMPARABLE:
+            why = doubts((a, b), environments, allow)
+        notes = purposes((a, b), environments)
+        if alone := unmatched(a, b):
+            notes.append(f"{alone} combinations of factors ran in only one of the two runs.")
+        first, second = (
+            Side(kept.shown_run(folder), run.label, run.started)
+            for folder, run in zip(folders, (a, b), strict=True)
+        )
+        what = ran(b, environments[1])
+        found = Comparison(a.scenario, first, second, rows, limit, notes, why, end, lines, what)
+        found.write_page(folders[1])
+        text = WRITERS[written](found)
+    print(text)
     sys.exit(found.exit)
 
 

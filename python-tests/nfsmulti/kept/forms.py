@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 
-from nfsmulti import kept, texts
+from nfsmulti import texts
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import shown
+from nfsmulti.paths import shown, write_whole
 from nfsmulti.report import charts, pages
 from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, wrapped
 from nfsmulti.report.story import Plot, Section
 from nfsmulti.stats import Ratio
+from nfsmulti.terminal import visible
 from nfsmulti.texts import Table
 
 SIGNIFICANT = 0.05
@@ -187,7 +188,7 @@ class Comparison:
         title, about = f"compare: {self.scenario}", f"A: {self.a.text}. B: {self.b.text}."
         page = pages.page(title, about, self.answer([*self.doubts, *self.notes]), sections)
         try:
-            kept.write(folder / PAGE, page)
+            write_whole(folder / PAGE, page)
         except HarnessError as error:
             print(f"nfsmulti: no page: {error}", file=sys.stderr)
 
@@ -210,8 +211,8 @@ def _table(rows: Sequence[Row]) -> Table:
 # --- the forms ---
 
 
-def _sides(found: Comparison, newline: str = "\n") -> str:
-    return f"A: {found.a.text}{newline}B: {found.b.text}"
+def _sides(found: Comparison) -> str:
+    return f"A: {found.a.text}\nB: {found.b.text}"
 
 
 def _text(found: Comparison) -> str:
@@ -221,10 +222,11 @@ def _text(found: Comparison) -> str:
 
 
 def _markdown(found: Comparison) -> str:
-    points = "".join(f"- {line}\n" for line in (*found.notes, *found.lines))
+    points = "".join(f"- {texts.markdown(line)}\n" for line in (*found.notes, *found.lines))
     title = ": ".join(filter(None, (found.scenario, found.word)))
-    figures = [_sides(found, "  \n"), _table(found.rows).markdown().rstrip()] if found.a.run else []
-    return "\n\n".join([f"**{title}**", *figures, points])
+    sides = "  \n".join(map(texts.markdown, _sides(found).splitlines()))
+    figures = [sides, _table(found.rows).markdown().rstrip()] if found.a.run else []
+    return "\n\n".join([f"**{texts.markdown(title)}**", *figures, points])
 
 
 def _json(found: Comparison) -> str:
@@ -257,7 +259,7 @@ def _junit(found: Comparison) -> str:
     for count, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(count, str(len(suite.findall(f"*/{kind}"))))
     ET.indent(suite)
-    return ET.tostring(suite, encoding="unicode", xml_declaration=True)
+    return visible(ET.tostring(suite, encoding="unicode", xml_declaration=True))
 
 
 WRITERS: Mapping[str, Callable[[Comparison], str]] = {

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nfsmulti import kept, texts
+from nfsmulti import kept, texts, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.kept.compare import Figure, per_repeat
 from nfsmulti.kept.forms import COLUMNS, SIGNIFICANT
 from nfsmulti.kept.pairs import pairs, unmatched, why_not
-from nfsmulti.paths import COMMAND, shown
+from nfsmulti.paths import COMMAND, shown, write_whole
 from nfsmulti.report import cells, charts, conditions, pages
 from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, ran
 from nfsmulti.report.story import Plot, Section
@@ -59,6 +59,11 @@ class Point:
 
 def history(scenario: str, results: Path) -> None:
     """Print the answer, and write the page beside the runs."""
+    with typed.understood(results / scenario):
+        _history(scenario, results)
+
+
+def _history(scenario: str, results: Path) -> None:
     runs, left_out = _alike(kept.runs(results, scenario))
     if not runs:
         words = scenario if scenario == "demo" else f"run {scenario}"
@@ -83,7 +88,7 @@ def history(scenario: str, results: Path) -> None:
     about = f"{len(points)} runs, from {points[0].name} to {points[-1].name}."
     print(answer.terminal(COLUMNS))
     page = results / scenario / PAGE
-    kept.write(page, pages.page(f"history: {scenario}", about, answer, sections))
+    write_whole(page, pages.page(f"history: {scenario}", about, answer, sections), results)
     print(f"\n{shown(page)}")
 
 

@@ -17,7 +17,6 @@ import contextlib
 import dataclasses
 import errno
 import functools
-import json
 import os
 import random
 import re
@@ -31,7 +30,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from nfsmulti import machine
+from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, Endpoint, Export, Server
 from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
@@ -189,18 +188,12 @@ class LabState:
     def read(cls, folder: Path) -> LabState | None:
         """Read the state of the lab in `folder`; None where there is none (any more)."""
         try:
-            values = json.loads((folder / _FILE).read_text()) | {"id": folder.name}
-            values["owner"] = Identity(**values["owner"])
-            values["processes"] = {
-                name: Identity(**process) for name, process in values["processes"].items()
-            }
-            return cls(**values)
+            state = typed.load_as(cls, folder / _FILE)
+            return dataclasses.replace(state, id=folder.name)
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise HarnessError(
-                f"{folder / _FILE} cannot be read: {error}", "delete that folder"
-            ) from None
+        except HarnessError as error:
+            raise HarnessError(error.what, "delete that folder") from None
 
     def remove(self) -> None:
         """Remove what the lab left; its processes only where they are still the same ones."""

@@ -17,13 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rich.console import Console
-
 from nfsmulti import texts
 from nfsmulti.paths import COMMAND
 from nfsmulti.report import cells
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.texts import Table
+from nfsmulti.texts import Screen, Table
 from nfsmulti.units import parse_size, size_text
 
 MOST_ROWS, MOST_CAVEATS = 10, 3
@@ -53,7 +51,7 @@ class Answer:
 
 def _drawn(table: Table, width: int) -> str:
     table = _fitted(replace(table, text_wraps=True), width)
-    out = Console(file=io.StringIO(), width=width, highlight=False, markup=False)
+    out = Screen(file=io.StringIO(), width=width)
     out.print(table.terminal())
     assert isinstance(out.file, io.StringIO)
     lines = out.file.getvalue().strip("\n").splitlines()
@@ -368,7 +366,7 @@ def next_command(summary: Summary, folder: str) -> str:
     """
     if summary.scenario == "demo":
         return f"{COMMAND} run connections --quick --pool=nfs://SERVER/EXPORT"
-    words = [word for word in shlex.split(summary.command) if word != "--quick"]
+    words = [word for word in texts.command_words(summary.command) if word != "--quick"]
     if summary.quick and words:
         return re.sub(r" --seed \d+| --results[= ]\S+", "", shlex.join(words))
     return f"{COMMAND} compare {folder} LATER"

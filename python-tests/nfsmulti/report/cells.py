@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import shlex
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -113,7 +112,9 @@ def planned(summary: Summary, **factors: Factor) -> list[Cell]:
 
 def given(cell: Cell) -> dict[str, list[str]]:
     """Return what fio's command line says, by option: sections may give one several times."""
-    words = itertools.dropwhile(lambda word: Path(word).name != "fio", shlex.split(cell.command))
+    words = itertools.dropwhile(
+        lambda word: Path(word).name != "fio", texts.command_words(cell.command)
+    )
     found: dict[str, list[str]] = {}
     for word in words:
         if word.startswith("--"):

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfsmulti import texts
+from nfsmulti.paths import write_whole
 from nfsmulti.report.story import Plot
 from nfsmulti.stats import Ratio, Sample
+from nfsmulti.terminal import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +53,7 @@ _LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
     "legend.frameon": False,
     "svg.fonttype": "path",
     "text.color": INK,
+    "text.parse_math": False,  # a name may hold dollars
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -340,13 +343,14 @@ def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
     )
 
 
-def write(plot: Plot, folder: Path) -> str:
-    """Write a plot as PNG and SVG; gives the SVG."""
-    folder.mkdir(exist_ok=True)
-    plot.figure.savefig(folder / f"{plot.name}.png", dpi=150)
+def write(plot: Plot, folder: Path, within: Path) -> str:
+    """Write a plot as PNG and SVG, as write_whole() does; gives the SVG."""
+    drawn = io.BytesIO()
+    plot.figure.savefig(drawn, format="png", dpi=150)
+    write_whole(folder / f"{plot.name}.png", drawn.getvalue(), within)
     plot.figure.set_layout_engine("none")  # which has done its work
     svg = svg_of(plot.figure, plot.name)
-    (folder / f"{plot.name}.svg").write_text(svg)
+    write_whole(folder / f"{plot.name}.svg", svg, within)
     return svg
 
 
@@ -357,7 +361,7 @@ def svg_of(figure: Figure, name: str, look: Mapping[Any, Any] | None = None) -> 
     file = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name, **(look or {})}):
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return re.sub(rf'<g id="{_HOVER}([^"]*)">', r"<g><title>\1</title>", file.getvalue())
+    return re.sub(rf'<g id="{_HOVER}([^"]*)">', r"<g><title>\1</title>", visible(file.getvalue()))
 
 
 def inline(name: str, svg: str) -> str:

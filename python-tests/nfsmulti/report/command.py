@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from nfsmulti import typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults import page as faults
 from nfsmulti.paths import RESULTS, needs_sources, shown
@@ -37,7 +38,8 @@ def report(folders: Sequence[Path], *, published: bool, picture: bool, options: 
 
 def _write_any(folder: Path, *, published: bool) -> None:
     """Write the page of a run, or of the fault matrix, which leaves results.json."""
-    if (folder / FILE).exists() or not (folder / faults.FILE).exists():
-        pages.write(folder, published=published)
-    else:
-        faults.write(folder)
+    with typed.understood(folder):
+        if (folder / FILE).exists() or not (folder / faults.FILE).exists():
+            pages.write(folder, published=published)
+        else:
+            faults.write(folder)

@@ -6,14 +6,12 @@ And what each host did meanwhile (`run --hosts`), and the server, where it was a
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nfsmulti import texts
-from nfsmulti.errors import HarnessError
+from nfsmulti import texts, typed
 from nfsmulti.lab import Fit
 from nfsmulti.paths import ROOT
 from nfsmulti.report import cells
@@ -96,16 +94,10 @@ def _few(names: list[str], total: int) -> str:
 
 def load(folder: Path) -> dict[str, Any]:
     """Read a run's environment.json; empty where there is none."""
-    file = folder / FILE
     try:
-        data = json.loads(file.read_text())
+        return typed.load_as(dict[str, Any], folder / FILE)
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise HarnessError(f"{file}: {error}") from None
-    if not isinstance(data, dict):
-        raise HarnessError(f"{file}: not an object")
-    return data
 
 
 def differences(summary: Summary, words: str) -> list[str]:

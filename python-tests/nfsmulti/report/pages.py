@@ -15,12 +15,13 @@ from markupsafe import Markup, escape
 from nfsmulti import showcase, texts
 from nfsmulti.bench import cost, stall
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import portable, shown
+from nfsmulti.paths import portable, shown, write_whole
 from nfsmulti.report import cells, charts, conditions, details, overtime, rows
 from nfsmulti.report.answer import EMULATED, Answer, caveats, next_command, of_point, ran
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
+from nfsmulti.terminal import visible
 from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
@@ -67,12 +68,12 @@ def save(folder: Path, **values: Any) -> None:
     """Write a page in both forms, and its plots beside it; page() names what it is made of."""
     values = {"label": "", **values, "sections": list(filter(_holds_anything, values["sections"]))}
     plots = [plot for section in values["sections"] for plot in section.plots]
-    svgs = {plot.name: charts.write(plot, folder / PLOTS) for plot in plots}
+    svgs = {plot.name: charts.write(plot, folder / PLOTS, folder) for plot in plots}
     for file, text in (
         (MARKDOWN, render(TEMPLATES[MARKDOWN], values)),
         (HTML, page(**values, svgs=svgs)),
     ):
-        (folder / file).write_text(portable(text), errors="surrogateescape")
+        write_whole(folder / file, portable(text))
 
 
 def told(folder: Path, answer: Answer, after: str, grids: Sequence[Table] = ()) -> str:
@@ -147,7 +148,7 @@ def _published(report: Report, summary: Summary) -> list[Section]:
 
 def render(template: str, values: Mapping[str, Any]) -> str:
     """Fill in one of the templates."""
-    return _environment().get_template(template).render(values).rstrip() + "\n"
+    return visible(_environment().get_template(template).render(values)).rstrip() + "\n"
 
 
 def page(
@@ -214,7 +215,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["code"] = _code
+    environment.filters |= {"code": _code, "md": texts.markdown, "fenced": texts.fenced}
     return environment
 
 
@@ -234,7 +235,7 @@ def write_published(results: Path) -> Path:
     found = _references(results / REFERENCE)
     values = {"findings": _findings_of_all(found), "runs": _runs_table(found)}
     file = results / README
-    file.write_text(render("published.md.j2", values))
+    write_whole(file, render("published.md.j2", values))
     return file
 
 
@@ -258,11 +259,15 @@ def _findings_of_all(found: dict[str, tuple[str, Summary]]) -> Table:
     rows = []
     for scenario in SCENARIOS.values():
         name, summary = found.get(scenario.name, ("", nothing(scenario.name)))
-        where = f"[{scenario.name}]({REFERENCE}/{name}/{MARKDOWN})" if name else scenario.name
+        where = _link(name, scenario.name) if name else scenario.name
         ours = findings_table(findings(scenario.report, summary))
         rows += [[where, *row] for row in ours.rows]
     headings = ["report", *_FINDING]
     return Table(headings, rows, text_columns=len(headings))
+
+
+def _link(name: str, words: str) -> Markup:
+    return Markup(f"[{words}]({REFERENCE}/{name}/{MARKDOWN})")
 
 
 def nothing(scenario: str) -> Summary:
@@ -273,7 +278,7 @@ def nothing(scenario: str) -> Summary:
 def _runs_table(found: dict[str, tuple[str, Summary]]) -> Table:
     rows = [
         [
-            f"[{name}]({REFERENCE}/{name}/{MARKDOWN})",
+            _link(name, name),
             texts.moment(summary.started),
             f"{len(summary.done)} of {len(summary.cells)}",
             conditions.in_short(summary) + (", quick" if summary.quick else ""),

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
+import io
 from pathlib import Path
 
+from nfsmulti.paths import write_whole
 from nfsmulti.stats import merged, percentile_us
 from nfsmulti.summary import Cell, Figures, Summary
+from nfsmulti.terminal import visible
 
 FILE = "cells.csv"
 # Units stand in the names, as in summary.json; docs/reports.md says what each is.
@@ -34,17 +38,30 @@ def write(summary: Summary, folder: Path) -> None:
         *(f"{way}_{name}" for way in ("read", "write") for name in OF_DIRECTION),
         *(OF_ARRIVALS + OF_WAITS if came else ()),
     ]
-    with (folder / FILE).open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(heading)
-        for cell in summary.cells:
-            writer.writerow([
-                *(getattr(cell, name) for name in OF_CELL),
-                *(cell.factors.get(name) for name in factors),
-                *(getattr(side, name, None) for side in (cell.read, cell.write)
-                  for name in OF_DIRECTION),
-                *(_arrivals(cell) if came else ()),
-            ])  # fmt: skip
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(heading)
+    for cell in summary.cells:
+        row = [
+            *(getattr(cell, name) for name in OF_CELL),
+            *(cell.factors.get(name) for name in factors),
+            *(getattr(side, name, None) for side in (cell.read, cell.write)
+              for name in OF_DIRECTION),
+            *(_arrivals(cell) if came else ()),
+        ]  # fmt: skip
+        writer.writerow(map(_no_formula, row))
+    write_whole(folder / FILE, text.getvalue())
+
+
+def _no_formula(value: object) -> object:
+    """Return what a spreadsheet shows and does not carry out: "-1.5" is a number, "=A1" a text."""
+    if not isinstance(value, str):
+        return value
+    text = visible(value)
+    with contextlib.suppress(ValueError):
+        float(text)
+        return text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
 
 
 def _arrivals(cell: Cell) -> list[float | None]:

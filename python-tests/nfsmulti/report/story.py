@@ -58,6 +58,10 @@ class Plot:
     figure: Figure
     wide: bool = False
 
+    def __post_init__(self) -> None:
+        """Make a file's name of what may be levels of factors."""
+        object.__setattr__(self, "name", re.sub(r"[^\w.-]", "-", self.name))
+
 
 @dataclass(frozen=True)
 class Section:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from rich import filesize
-from rich.console import Console
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
@@ -18,8 +17,9 @@ from nfsmulti.paths import COMMAND, shown
 from nfsmulti.processes import claimed
 from nfsmulti.run.directory import FILE, Leftover, is_name
 from nfsmulti.run.place import split_pool
+from nfsmulti.texts import Screen
 
-_out = Console(highlight=False, soft_wrap=True)
+_out = Screen(soft_wrap=True)
 
 
 def clean(pool: str | None, results: Path, names: Sequence[str], *, everything: bool) -> None:
@@ -44,7 +44,7 @@ def clean(pool: str | None, results: Path, names: Sequence[str], *, everything: 
             left = _noted(file.parent, pool, there)
         except HarnessError as error:
             if not names:
-                _out.print(str(error), markup=False)
+                _out.print(str(error))
                 failed = True
             continue
         if left and (not names or left.directory in names):
@@ -106,7 +106,6 @@ def _removed_other(pool: str, name: str, names: Collection[str], everything: boo
         _out.print(
             f"{name}/ stays: its run is not kept here, and may be going on elsewhere;"
             f" if it is yours: {command}",
-            markup=False,
         )
         return not everything
     try:
@@ -124,9 +123,9 @@ def _removed_other(pool: str, name: str, names: Collection[str], everything: boo
 def _say_kept(directory: str, error: HarnessError) -> None:
     unknown = isinstance(error, export.UnmarkedError) and is_name(directory)
     hint = f"; if it is yours: clean --pool=POOL --all {directory}" if unknown else ""
-    _out.print(f"{directory}/ is NOT removed: {error}{hint}", markup=False)
+    _out.print(f"{directory}/ is NOT removed: {error}{hint}")
 
 
 def _say_removed(directory: str, gone: export.Usage) -> None:
     much = f"{gone.entries:,} {'entry' if gone.entries == 1 else 'entries'}"
-    _out.print(f"{directory}/ is removed ({much}, {filesize.decimal(gone.bytes)})", markup=False)
+    _out.print(f"{directory}/ is removed ({much}, {filesize.decimal(gone.bytes)})")

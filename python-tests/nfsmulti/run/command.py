@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console
-
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
@@ -25,9 +23,9 @@ from nfsmulti.scenario import Choice
 from nfsmulti.stories import SCENARIOS, security
 from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
-from nfsmulti.texts import duration_text
+from nfsmulti.texts import Screen, duration_text
 
-_out = Console(highlight=False, soft_wrap=True)
+_out = Screen(soft_wrap=True)
 _INTERRUPTED = 130
 _Begun = TypeVar("_Begun")
 # What a user gives of a request as it is, by its names in both.
@@ -162,7 +160,7 @@ def _all_of(names: list[str], begin: Callable[[str], _Begun]) -> list[_Begun]:
         except start.NothingToRunError as error:
             if len(names) == 1:
                 raise
-            _out.print(f"left out: {error.what}", markup=False)
+            _out.print(f"left out: {error.what}")
     if not found:
         raise HarnessError("nothing is left to run")
     return found
@@ -182,7 +180,7 @@ def _carry_out_all(records: list[Record], again: str, metrics: Path | None = Non
             print(f"nfsmulti: {error}", file=sys.stderr)
             status = 1
         except (KeyboardInterrupt, SystemExit) as stop:
-            _out.print(f"stopped; continue with: {again or _resume_line(record)}", markup=False)
+            _out.print(f"stopped; continue with: {again or _resume_line(record)}")
             _say_leftover(record)
             code = _INTERRUPTED if isinstance(stop, KeyboardInterrupt) else stop.code
             raise SystemExit(code) from None
@@ -191,11 +189,11 @@ def _carry_out_all(records: list[Record], again: str, metrics: Path | None = Non
 
 def _one(record: Record, metrics: Path | None) -> int:
     """Carry out a run and say how it went; gives its exit status."""
-    _out.print(f"[bold]{record.plan.scenario}[/bold]: {shown(record.folder)}")
+    _out.print(f"{record.plan.scenario}: {shown(record.folder)}")
     for line in record.plan.left_out:
-        _out.print(f"  left out: {line}", markup=False)
+        _out.print(f"  left out: {line}")
     if line := cached([cell.spec for cell in record.plan.cells], record.summary):
-        _out.print(f"  {line}", markup=False)
+        _out.print(f"  {line}")
     status = 0
     try:
         runner.carry_out(record, _out, metrics)
@@ -206,7 +204,7 @@ def _one(record: Record, metrics: Path | None) -> int:
         status = max(status, _reported(record))
     again = _resume_line(record)
     if left := len(record.waiting()):
-        _out.print(f"{left} cells were not run; continue with: {again}", markup=False)
+        _out.print(f"{left} cells were not run; continue with: {again}")
     if failed := len(record.failed):
         _out.print(
             f"{failed} of {len(record.cells)} cells failed; run them again with: {again}",
@@ -219,7 +217,7 @@ def _say_leftover(record: Record) -> int:
     """Say what the run has left on its servers; gives 1 where it was to leave nothing."""
     left = Leftover.of(record.folder)
     if left:
-        _out.print(left.text(record.folder.parent.parent), markup=False)
+        _out.print(left.text(record.folder.parent.parent))
     return int(left is not None and not record.plan.keep)
 
 
@@ -230,9 +228,9 @@ def _reported(record: Record) -> int:
         answer = pages.write(record.folder)
     except Exception as error:  # whatever it is: the figures are safe, and other runs wait
         print(f"nfsmulti: {folder}: no report: {error!r}", file=sys.stderr)
-        _out.print(f"{folder} holds summary.json, each fio's output", markup=False)
+        _out.print(f"{folder} holds summary.json, each fio's output")
         return 1
-    _out.print(f"\n{answer}", markup=False)
+    _out.print(f"\n{answer}")
     return 0
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import json
-import os
 import re
 import secrets
 import shlex
@@ -24,17 +22,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from rich import filesize
-from rich.console import Console
 
-from nfsmulti import export
+from nfsmulti import export, typed
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import COMMAND, RESULTS, made, shown, write_json
+from nfsmulti.paths import COMMAND, RESULTS, shown, write_json
+from nfsmulti.texts import Screen
 
 FILE = "directory.json"
 _NAME = re.compile(r"nfsmulti-\d{8}T\d{6}Z-[0-9a-f]{8}")
 _MARK = re.compile(r"nfsmulti-mark-[0-9a-f]{32}")
 _POOL = re.compile(r"[^\0-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]+")  # what an argument can be
-_NOTE_BYTES = 1 << 16
 _FIRST, _EVERY = 5, 60  # seconds of a removal that are told
 
 
@@ -102,15 +99,11 @@ class Leftover:
         if file.is_symlink():
             raise HarnessError(f"{shown(file)}: a link, which no run makes: nothing is removed")
         try:
-            with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as handle:
-                note = made(cls, json.loads(handle.read(_NOTE_BYTES)))
+            note = typed.load_as(cls, file)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise HarnessError(f"{shown(file)} cannot be read: {error!r}") from None
         for one in dataclasses.fields(cls):
-            value = getattr(note, one.name)
-            if type(value).__name__ != one.type or not _SOUND[one.name](value):
+            if not _SOUND[one.name](getattr(note, one.name)):
                 raise HarnessError(
                     f"{shown(file)}: its {one.name} is none that a run writes: nothing is removed."
                     " If an earlier version wrote it, remove the directory by clean --pool=POOL"
@@ -149,7 +142,7 @@ class Leftover:
 @contextlib.contextmanager
 def _progress(directory: str) -> Iterator[Callable[[export.Usage], None]]:
     """Show on a terminal how a removal goes on; elsewhere say it after some seconds, and then."""
-    out, calls = Console(highlight=False, soft_wrap=True), itertools.count(1)
+    out, calls = Screen(soft_wrap=True), itertools.count(1)
     with out.status(f"removing {directory}/") as status:
 
         def tell(gone: export.Usage) -> None:

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.paths import write_whole
 from nfsmulti.report import cells
 from nfsmulti.run.live import TROUBLES, Counts, Live, added, totals
 from nfsmulti.run.plan import PlannedCell
@@ -56,9 +57,9 @@ class Metrics(Watcher, Collector):
         if file.suffix != ".prom":
             raise HarnessError(f"--metrics {file}: node-exporter reads files named *.prom alone")
         try:
-            write_to_textfile(str(file), self._registry)
-        except OSError as error:
-            raise HarnessError(f"--metrics {file}: {error.strerror}") from None
+            self._save()
+        except HarnessError as error:
+            raise HarnessError(f"--metrics {error.what}") from None
 
     def begin(self, cell: PlannedCell) -> None:
         """Tell which cell is under way; one that was cut short to run longer is not told of."""
@@ -126,5 +127,8 @@ class Metrics(Watcher, Collector):
 
     def _write(self, seconds: float, now: Live | None) -> None:
         self._seconds, self._now = seconds, now
-        with contextlib.suppress(OSError):
-            write_to_textfile(str(self._file), self._registry)
+        with contextlib.suppress(HarnessError):
+            self._save()
+
+    def _save(self) -> None:
+        write_whole(self._file, generate_latest(self._registry))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import configparser
 import dataclasses
 import itertools
-import json
 import random
 import re
 from collections import Counter
@@ -15,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs
 
+from nfsmulti import typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.paths import JOBFILES, made, write_json
+from nfsmulti.paths import JOBFILES, shown, write_json
 from nfsmulti.processes import run
 from nfsmulti.run.place import VERSION_NAMES
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
@@ -121,25 +121,18 @@ class Plan:
         """Read the plan of a run. Raises HarnessError where there is none that can be followed."""
         file = folder / FILE
         try:
-            data = json.loads(file.read_text())
-            if (version := data.pop("version")) != _VERSION:
-                raise HarnessError(f"{file}: version {version}, and this harness knows {_VERSION}")
-            cells = [
-                PlannedCell(**{**cell, "spec": made(CellSpec, cell["spec"])})
-                for cell in data.pop("cells")
-            ]
-            if bad := [one.id for one in cells if "/" in one.id or one.id in ("", ".", "..")]:
-                raise HarnessError(f"{file}: {bad[0]!r} is no name of a cell")
-            probes = {name: made(CellSpec, spec) for name, spec in data.pop("probes", {}).items()}
-            setting = Setting(**found) if (found := data.pop("setting", None)) else None
-            further = tuple(data.pop("further", ()))
-            if data.pop("guest", "qemu") != "qemu":  # version 0.6.0 had another
-                raise HarnessError(f"{file}: --guest is gone since 0.7.0: start the run anew")
-            return cls(**data, cells=cells, probes=probes, setting=setting, further=further)
+            data = typed.load(file)
         except FileNotFoundError:
-            raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise HarnessError(f"{file} cannot be read: {error!r}") from None
+            raise HarnessError(f"{shown(folder)}: no {FILE}: not the folder of a run") from None
+        if not isinstance(data, dict) or data.get("version") != _VERSION:
+            raise HarnessError(f"{shown(file)} cannot be read: no plan of version {_VERSION}")
+        if data.pop("guest", "qemu") != "qemu":  # version 0.6.0 had another
+            raise HarnessError(f"{shown(file)}: --guest is gone since 0.7.0: start the run anew")
+        plan = typed.read(cls, data, f"{shown(file)}: ")
+        for cell in plan.cells:
+            if {"/", "\0"} & {*cell.id} or cell.id in ("", ".", ".."):
+                raise HarnessError(f"{shown(file)}: {cell.id!r:.40} names no folder of a cell")
+        return plan
 
     @property
     def places(self) -> list[str]:

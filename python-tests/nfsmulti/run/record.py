@@ -59,7 +59,14 @@ class Record:
 
     @classmethod
     def resume(cls, folder: Path) -> Record:
-        """Take up a run where it stopped. Raises HarnessError where there is none."""
+        """Take up a run where it stopped. Raises HarnessError where there is none.
+
+        What lies in its cells' folders is removed, and written: none may lead elsewhere.
+        """
+        cells = folder / "cells"
+        for one in (cells, *cells.glob("*")):
+            if one.is_symlink():
+                raise HarnessError(f"{shown(one)} is a link, and a run's own are none: remove it")
         return cls(folder, Plan.load(folder), Summary.load(folder))
 
     @property
@@ -358,7 +365,7 @@ class Meter(Bar, Watcher):
         self.over()
         if cell.repeat:
             name = ", ".join(filter(None, (cell.id, connections_of(cell))))
-            self.console.print(f"{self._place:>7} {name}: {said(cell)}", markup=False)
+            self.console.print(f"{self._place:>7} {name}: {said(cell)}")
 
     def over(self) -> None:
         """Move to where the cell should end, without a line for it."""
@@ -368,7 +375,7 @@ class Meter(Bar, Watcher):
 
     def note(self, line: str) -> None:
         """Print it."""
-        self.console.print(f"  {line}", markup=False)
+        self.console.print(f"  {line}")
 
 
 def planned_connections(cell: PlannedCell) -> str:

@@ -17,10 +17,12 @@ from typing import Any, Self
 
 from rich.console import Console
 
+from nfsmulti import typed
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
+from nfsmulti.paths import write_whole
 from nfsmulti.processes import end_politely
 from nfsmulti.run import offered, preflight
 from nfsmulti.run.cell import run_cell
@@ -329,8 +331,8 @@ class SettingController:
                     f"--get {self._setting.get}: it printed {before!r}, which cannot be restored",
                     "give a command that prints only the value",
                 )
-            self._file.write_text(before)
-        self._before = self._file.read_text()
+            write_whole(self._file, before)
+        self._before = typed.read_text(self._file)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -400,7 +402,7 @@ def _fitted(
     if known is None:
         record.set_fit(name, found, limits)
     rates = ", ".join(" ".join(rate) for rate in limits.rates.items())
-    out.print(f"  {name}: {found.text()} Limits: {rates}", markup=False)
+    out.print(f"  {name}: {found.text()} Limits: {rates}")
     return dataclasses.replace(published, limits=limits)
 
 

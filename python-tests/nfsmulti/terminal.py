@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What stands in others' text, and a terminal or a page would obey: it is shown instead."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, TextIO, cast
+
+# Control characters (C1 also as bytes that are no UTF-8), line separators, and what turns the
+# direction of writing.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udc9f]"
+)
+_OF_LINES = re.compile("[\t\n]")
+
+
+def visible(text: str, *, line: bool = False) -> str:
+    r"""Return a text with such characters as Python writes them: \x1b, \u202e.
+
+    In a `line`, so are tabs and newlines.
+    """
+    text = _OBEYED.sub(_escaped, text)
+    return _OF_LINES.sub(_escaped, text) if line else text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+class _Guarded:
+    """A stream on which all is visible; rich's consoles, which colour, write beside it."""
+
+    def __init__(self, stream: TextIO):
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        self.rich_proxied_file.write(visible(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+def guard() -> None:
+    """Have print() and tracebacks write visible text alone."""
+    sys.stdout, sys.stderr = (cast(TextIO, _Guarded(one)) for one in (sys.stdout, sys.stderr))
