@@ -6,18 +6,16 @@ from __future__ import annotations
 import json
 import math
 import os
-import pickle
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from nfsmulti import machine
+from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import refuse_dropped_engine
 from nfsmulti.lab import EXPORT, READ_ONLY, Instances, Lab, LabConfig, Limits
@@ -26,8 +24,9 @@ from nfsmulti.lab.kerberos import Kerberos
 from nfsmulti.lab.lab import LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown
 from nfsmulti.processes import Process, end_politely, unmarked
+from nfsmulti.texts import Screen
 
-_out = Console(highlight=False, soft_wrap=True)
+_out = Screen(soft_wrap=True)
 
 _TIMEOUT_STATUS = 124  # as timeout(1)
 
@@ -158,7 +157,7 @@ def _explain(state: LabState) -> None:
     dead = [name for name, process in state.processes.items() if not process.alive()]
     holder = "" if state.held else f", of process {state.owner.pid}"
     what = "is up" if state.ready else "is starting"
-    _out.print(f"[bold]lab {state.id}[/bold] {what}{holder}" + (f", dead: {dead}" if dead else ""))
+    _out.print(f"lab {state.id} {what}{holder}" + (f", dead: {dead}" if dead else ""))
     if not state.ready:
         return
     settings = [shlex.quote(f"{name}={value}") for name, value in state.variables.items()]
@@ -168,14 +167,14 @@ def _explain(state: LabState) -> None:
     security = [shlex.quote(f"--{name}={value}") for name, value in state.options.items()]
     options = " ".join([f"--ioengine={engine_as_typed()} --pool={given}", *security])
     for name, pool in state.pools.items():
-        _out.print(f"  pool {name:10} {pool}", markup=False)
+        _out.print(f"  pool {name:10} {pool}")
     for name, folder in state.volumes.items():
-        _out.print(f"  files {name:9} {folder}", markup=False)
-    _out.print(f"  try it          {fio} {options} {shown(JOBFILES / 'fsperf.fio')}", markup=False)
+        _out.print(f"  files {name:9} {folder}")
+    _out.print(f"  try it          {fio} {options} {shown(JOBFILES / 'fsperf.fio')}")
     if state.enter:
-        _out.print(f"  or any tool     {shlex.join(state.entrance())} COMMAND", markup=False)
+        _out.print(f"  or any tool     {shlex.join(state.entrance())} COMMAND")
     if state.held:
-        _out.print(f"  stop it         {COMMAND} lab stop --id {state.id}", markup=False)
+        _out.print(f"  stop it         {COMMAND} lab stop --id {state.id}")
 
 
 # --- labs that outlive the command which started them: a process in the background holds each ---
@@ -183,9 +182,17 @@ def _explain(state: LabState) -> None:
 _STOP_SECONDS = 20.0
 
 
+@dataclass(frozen=True)
+class _Held:
+    """What the process in the background is to hold."""
+
+    config: LabConfig
+    lab_id: str | None
+
+
 def hold(config: LabConfig, lab_id: str | None) -> LabState:
     """Start a lab that stays until it is stopped. Raises HarnessError where it does not start."""
-    wanted = pickle.dumps((config, lab_id)).hex()
+    wanted = json.dumps(_Held(config, lab_id), default=vars)
     # A program of its own: a fork would keep the marks of those who have started us.
     holder = subprocess.Popen(
         [sys.executable, "-m", __name__, wanted],
@@ -215,9 +222,9 @@ def hold(config: LabConfig, lab_id: str | None) -> LabState:
 def _held() -> None:
     """Hold a lab until SIGTERM. Our argument says which, our output how it started."""
     end_politely()
-    config, lab_id = pickle.loads(bytes.fromhex(sys.argv[1]))
+    wanted = typed.read(_Held, json.loads(sys.argv[1]))
     try:
-        with Lab(config, lab_id=lab_id, held=True) as lab:
+        with Lab(wanted.config, lab_id=wanted.lab_id, held=True) as lab:
             _report(id=lab.id)
             while True:
                 signal.pause()
