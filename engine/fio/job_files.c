@@ -181,7 +181,6 @@ int job_invalidate(struct job *job, struct fio_file *f)
 {
 	const char *name;
 
-	job_settle_file(job, f->fileno);
 	return terms_name(f, &job->paths.pool, &name) ?: drop_caches(job, name);
 }
 

@@ -10,7 +10,7 @@
 #include "fio.h"
 #include "stats/json_line.h"
 
-enum { KEPT_MAX = 1000 };
+enum { KEPT_MAX = 100 };
 
 static __thread const char *job_name;
 
