@@ -580,7 +580,7 @@ def _with_arguments(root: Path) -> None:
     harness, copy = ROOT / "python-tests/nfsmulti", root / "python-tests/nfsmulti"
     for folder in ("arguments", "stories"):  # of the latter the files' names
         shutil.copytree(harness / folder, copy / folder)
-    for name in ("__init__.py", "paths.py", "errors.py", "units.py"):
+    for name in ("__init__.py", "paths.py", "errors.py", "terminal.py", "units.py"):
         shutil.copy(harness / name, copy)
 
 
