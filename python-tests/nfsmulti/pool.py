@@ -82,7 +82,7 @@ def pool_lines(text: str) -> list[dict[str, Any]]:
         reason = done.stderr.strip() or "it did not end in time"
         name = re.search(r"cannot resolve '([^']*)'", reason)
         remedy = f"getent ahosts {name[1]}" if name else GRAMMAR
-        raise HarnessError(reason.removeprefix("nfsmulti-pool: "), remedy)
+        raise HarnessError(reason.replace("nfsmulti-pool: ", ""), remedy)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -124,6 +124,8 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
         ),
         ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),
         ("run dd --repeat=no", "run: --repeat: 'no' is not a whole number from 1 on"),
+        ("run dd --pool=", "run: --pool: there is nothing behind it"),
+        ("clean --pool=", "clean: --pool: there is nothing behind it"),
         (
             "run dd --depth 0",
             "--depth: '0': give numbers from 1 to 65536, each once, such as 1,4,8",

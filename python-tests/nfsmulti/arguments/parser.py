@@ -221,6 +221,15 @@ def number(
     return read
 
 
+def _some() -> Callable[[str], str]:
+    def read(word: str) -> str:
+        if not word:  # as of a variable that is not set: "none" would mean something else
+            raise argparse.ArgumentTypeError("there is nothing behind it")
+        return word
+
+    return read
+
+
 def _path() -> Callable[[str], Path]:
     return Path
 
@@ -234,6 +243,7 @@ def _runs() -> Callable[[str], Path]:
 KINDS: Mapping[str, Callable[..., Callable[[str], Any]]] = {
     **dict.fromkeys(("DIR", "FILE", "FILE.c", "RUN"), _path),
     **dict.fromkeys(("N", "MB"), number),
+    "POOL": _some,
     "RUNS": _runs,
     "CPU": functools.partial(number, 0),
     **dict.fromkeys(("PERCENT", "SECONDS"), functools.partial(number, least=0, kind=float)),
