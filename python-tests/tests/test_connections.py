@@ -281,7 +281,7 @@ def test_other_transports_and_failed_counts_are_told() -> None:
             factors = connections_factors(count, transport=transport)
             parts = {"10.0.0.1": 0.6, "10.0.0.2": 0.4}
             made.add(factors, read=rate * count / 4, block=65536, cpu_us=cost, paths=parts)
-    urls = "nfs://10.0.0.1/vol%201?port=9,nfs://10.0.0.2/vol%201"
+    urls = "nfs://10.0.0.1/vol%201?port=9;id,nfs://10.0.0.2/vol%201"
     words = (
         f"env A=b fio --ioengine=external:/e.so '--pool={urls}' --nconnect=4 --spread=roundrobin"
     )
@@ -297,7 +297,7 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     assert "cannot connect: too many" in text
     assert "| 60.0, 40.0 |" in text
     assert (
-        "mount -t nfs -o vers=3,proto=tcp,nconnect=4,port=9 '10.0.0.1:/vol 1' /mnt/1"
+        "mount -t nfs -o 'vers=3,proto=tcp,nconnect=4,port=9;id' '10.0.0.1:/vol 1' /mnt/1"
         " mount -t nfs -o vers=3,proto=tcp,nconnect=4 '10.0.0.2:/vol 1' /mnt/2 [connections]"
         f" ioengine=external:/e.so pool={urls} nconnect=4 spread=roundrobin ```"
     ) in text

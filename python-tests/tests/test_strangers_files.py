@@ -230,6 +230,7 @@ def test_a_page_shows_others_text_and_does_not_obey_it(tmp_path: Path) -> None:
     data |= {"label": _LABEL, "command": f"run dd ``` {_ESC}\n```\n# h\n````"}
     data["cells"][0] |= {"id": "=1+1", "why": "-1.5"}
     data["cells"][1] |= {"id": "@x", "why": "+x"}
+    data["cells"][2] |= {"id": " =1", "factors": {**data["cells"][2]["factors"], _ESC: "x"}}
     (folder / FILE).write_text(json.dumps(data))
     call_harness("report", str(folder)).check()
     text = (folder / "report.md").read_text()
@@ -246,6 +247,8 @@ def test_a_page_shows_others_text_and_does_not_obey_it(tmp_path: Path) -> None:
     assert "\n'@x," in lines
     assert ",-1.5," in lines
     assert ",'+x," in lines
+    assert "\n' =1," in lines
+    assert "\x1b" not in lines
 
 
 @pytest.mark.parametrize("words", [("compare", "{}", "{}/x"), ("report", "{}"), ("history", "{}")])

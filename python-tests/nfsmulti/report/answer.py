@@ -369,4 +369,4 @@ def next_command(summary: Summary, folder: str) -> str:
     words = [word for word in texts.command_words(summary.command) if word != "--quick"]
     if summary.quick and words:
         return re.sub(r" --seed \d+| --results[= ]\S+", "", shlex.join(words))
-    return f"{COMMAND} compare {folder} LATER"
+    return f"{COMMAND} compare {shlex.quote(folder)} LATER"

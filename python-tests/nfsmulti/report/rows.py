@@ -40,7 +40,7 @@ def write(summary: Summary, folder: Path) -> None:
     ]
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(heading)
+    writer.writerow(map(_no_formula, heading))
     for cell in summary.cells:
         row = [
             *(getattr(cell, name) for name in OF_CELL),
@@ -61,7 +61,7 @@ def _no_formula(value: object) -> object:
     with contextlib.suppress(ValueError):
         float(text)
         return text
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
 
 
 def _arrivals(cell: Cell) -> list[float | None]:

@@ -87,7 +87,7 @@ def _removed(run: Path, left: Leftover, names: Collection[str]) -> bool:
     if gone is None:
         _out.print(
             f"{left.directory}/ is not there: is that export mounted, and is it the same server?"
-            f" If it was removed by hand: rm {shown(run / FILE)}"
+            f" If it was removed by hand: rm {shlex.quote(shown(run / FILE))}"
         )
         return False
     _say_removed(left.directory, gone)

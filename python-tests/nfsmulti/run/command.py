@@ -65,7 +65,7 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
                 preflight.check(one, OnPool(one.pool), lambda *_: None)  # the run says it again
         records = [start.begin(folder, *one) for one in plans]
     again = f"{COMMAND} run {scenario} --resume"
-    again += f" --results {shown(folder)}" if folder != RESULTS else ""
+    again += f" --results {shlex.quote(shown(folder))}" if folder != RESULTS else ""
     sys.exit(_carry_out_all(records, again if every else "", given.get("metrics")))
 
 
@@ -235,4 +235,5 @@ def _reported(record: Record) -> int:
 
 
 def _resume_line(record: Record) -> str:
-    return f"{COMMAND} run {record.plan.scenario} --resume {shown(record.folder)}"
+    folder = shlex.quote(shown(record.folder))
+    return f"{COMMAND} run {record.plan.scenario} --resume {folder}"

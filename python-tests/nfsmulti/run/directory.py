@@ -134,7 +134,7 @@ class Leftover:
     def text(self, results: Path) -> str:
         """Say in a line what stays, and how it is removed."""
         much = f"{'' if self.counted else 'up to '}{filesize.decimal(self.bytes)}"
-        given = "" if results == RESULTS else f" --results {shown(results)}"
+        given = "" if results == RESULTS else f" --results {shlex.quote(shown(results))}"
         clean = f"{COMMAND} clean --pool={shlex.quote(self.pool)}{given}"
         return f"{self.directory}/ stays on the server ({much}); remove it with: {clean}"
 

@@ -153,6 +153,7 @@ _MOST_LINES = 6  # in one plot
 # Of fio's command line, what is not pasted: `overwrite` is for files of the run's own.
 _OURS = FOR_HARNESS | {"output", "output-format", "name", "overwrite"}
 _SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
+_MOUNT_BY = ("mount", "-t", "nfs", "-o")
 
 
 def tell(summary: Summary) -> Story:
@@ -343,7 +344,7 @@ def _lines(summary: Summary, drawn: list[Curve]) -> Section:
         given["filename"] = PurePath(given["filename"]).name.removeprefix("nfsmulti-")
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
     mounts = [
-        f"mount -t nfs -o {mount_ports(url, options)} {shlex.quote(mount_source(url))} {folder}"
+        shlex.join([*_MOUNT_BY, mount_ports(url, options), mount_source(url), folder])
         for url, folder in zip(urls, folders, strict=True)
     ]
     fewest_alike = ", the fewest that are not shown to be worse" if scaling.alike(best) else ""

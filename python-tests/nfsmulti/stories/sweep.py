@@ -21,6 +21,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -623,9 +624,9 @@ def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
     server = [f"# on the server: {of_server}={shared[of_server]}"] if of_server in shared else []
     return [
         *server,
-        f"mount -t nfs -o {','.join(mount)} SERVER:/EXPORT /mnt",
+        f"mount -t nfs -o {shlex.quote(','.join(mount))} SERVER:/EXPORT /mnt",
         as_typed("fio --ioengine=external:./build/libnfsmulti.so --pool=nfs://SERVER/EXPORT")
-        + f" {' '.join(engine)} JOBFILE",
+        + f" {shlex.join(engine)} JOBFILE",
     ]
 
 
