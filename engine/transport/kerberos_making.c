@@ -161,6 +161,7 @@ static char *choose_cache(const char *server)
 	const char *host = strchr(server, '@');
 	krb5_ccache cache = NULL;
 	krb5_context context;
+	const char *chosen;
 	char *name = NULL, *copy;
 
 	if (krb5_init_context(&context))
@@ -176,7 +177,8 @@ static char *choose_cache(const char *server)
 		krb5_cc_get_full_name(context, cache, &name);
 		krb5_cc_close(context, cache);
 	}
-	copy = strdup(name ?: krb5_cc_default_name(context));
+	chosen = name ?: krb5_cc_default_name(context); /* NULL: krb5.conf has no sound one */
+	copy = chosen ? strdup(chosen) : NULL;
 	krb5_free_string(context, name);
 	krb5_free_principal(context, client);
 	krb5_free_principal(context, service);

@@ -278,6 +278,19 @@ def test_a_configuration_that_cannot_be_read(client: Client, tmp_path: Path) -> 
         refused(client(**_SMALL, **options), "Improper format", "mend krb5.conf, or name another")
 
 
+def test_a_default_cache_with_an_unsound_name(
+    client: Client, kerberos: Lab, tmp_path: Path
+) -> None:
+    """It is what krb5.conf makes of it, and the library has no name at all."""
+    text = Path(client.environment["KRB5_CONFIG"]).read_text()
+    default = "[libdefaults]\ndefault_ccache_name = FILE:/tmp/%{nosuch}\n"
+    (tmp_path / "krb5.conf").write_text(text.replace("[libdefaults]", default, 1))
+    client.environment["KRB5_CONFIG"] = str(tmp_path / "krb5.conf")
+    client.environment.pop("KRB5CCNAME", None)
+    for principal in (None, "alice"):
+        refused(client(**_SMALL, **{**_TICKETS, "principal": principal}), "run kinit")
+
+
 def test_the_cache_that_fits_the_server(client: Client, kerberos: Lab, tmp_path: Path) -> None:
     """Of several the library chooses by the server's realm, whatever the first is like."""
     caches = f"DIR:{tmp_path}"
