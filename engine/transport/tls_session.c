@@ -241,19 +241,18 @@ void tls_session_free(struct tls_session *session)
 	free(session->record);
 }
 
+/* As GnuTLS looks for one: a name that is too long ends that, and the subject counts. */
 static bool has_dns_name(gnutls_x509_crt_t certificate)
 {
 	int kind = 0;
 
-	for (unsigned int i = 0; kind != GNUTLS_SAN_DNSNAME; i++) {
+	for (unsigned int i = 0; kind >= 0 && kind != GNUTLS_SAN_DNSNAME; i++) {
 		char name[DNS_NAME_ROOM];
 		size_t size = sizeof(name);
 
 		kind = gnutls_x509_crt_get_subject_alt_name(certificate, i, name, &size, NULL);
-		if (kind == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
-			return false;
 	}
-	return true;
+	return kind == GNUTLS_SAN_DNSNAME;
 }
 
 /* Where a certificate has no DNS name, GnuTLS takes its subject for one; RFC 9525 (2) does not. */

@@ -814,6 +814,7 @@ _UNSIGNED = "may not sign (its keyUsage lacks digitalSignature): the server need
         (NAME, [], _NAMELESS),
         (NAME, ["subjectAltName=IP:127.0.0.1"], _OTHER_NAME),
         (NAME, [f"subjectAltName=email:a@{NAME}"], _NAMELESS),
+        (NAME, [f"subjectAltName=URI:x:{'x' * 300},DNS:other.test"], _NAMELESS),
         (NAME, ["subjectAltName=DNS:other.test"], _OTHER_NAME),
         ("127.0.0.1", [], _OTHER_NAME),
         ("127.0.0.1", ["subjectAltName=DNS:127.0.0.1"], _OTHER_NAME),
