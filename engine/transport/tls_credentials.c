@@ -61,12 +61,11 @@ static int read_own(gnutls_certificate_credentials_t x509, const struct tls_file
 			 "tls_key=%s: the key is encrypted: write it without its passphrase "
 			 "(openssl pkey -in FILE -out PLAIN) and give that, readable by you alone",
 			 files->key);
+	else if (error == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+		snprintf(why, RPC_WHY_MAX, "tls_key=%s: no key in PEM is in it", files->key);
 	else
-		snprintf(why, RPC_WHY_MAX, "tls_cert=%s, tls_key=%s: %s%s", files->certificate,
-			 files->key, gnutls_strerror(error),
-			 error == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE
-				 ? " No key in PEM is in tls_key="
-				 : "");
+		snprintf(why, RPC_WHY_MAX, "tls_cert=%s, tls_key=%s: %s", files->certificate,
+			 files->key, gnutls_strerror(error));
 	return -EINVAL;
 }
 

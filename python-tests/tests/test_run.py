@@ -524,7 +524,7 @@ def test_run_goes_on_with_the_engine_it_began_with(tmp_path: Path, mount: str) -
     with pytest.raises(HarnessError, match="began with another engine: 0123, here it is"):
         start.resumed(tmp_path, folder, "randread")
     file.write_text("{")
-    with pytest.raises(HarnessError, match=r"environment\.json: Expecting"):
+    with pytest.raises(HarnessError, match=r"environment\.json: no JSON: Expecting"):
         start.resumed(tmp_path, folder, "randread")
 
 

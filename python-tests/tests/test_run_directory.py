@@ -218,7 +218,7 @@ def test_a_run_whose_pool_has_gone_stays_to_be_resumed(tmp_path: Path, export: P
     """The doctor's words come first, although an earlier try has left a directory there."""
     request = start.Request(pool=str(export), quick=True, repeat=1)
     folder = begun(tmp_path / "results", request, "dd").folder
-    Leftover(str(export), new_name(), "", 0).save(folder)
+    Leftover(str(export), new_name(), _MARK, 0).save(folder)
     before = _state(folder)
     export.rename(tmp_path / "away")
     done = run_harness("run", "dd", "--resume", "--results", str(tmp_path / "results"))
@@ -278,8 +278,8 @@ _CRAFTED: dict[str, tuple[object, str]] = {
     ),
     "below": ({**_NOTE, "mark": f"alice/{_MARK}"}, "its mark is none that a run writes"),
     "newline": ({**_NOTE, "mark": f"{_MARK}\n"}, "its mark is none that a run writes"),
-    "number": ({**_NOTE, "mark": 5}, "its mark is none that a run writes"),
-    "list": ({**_NOTE, "directory": ["home"]}, "its directory is none that"),
+    "number": ({**_NOTE, "mark": 5}, ".mark: 5 is not a text"),
+    "list": ({**_NOTE, "directory": ["home"]}, ".directory: ['home'] is not a text"),
     "root": ({**_NOTE, "directory": ""}, "its directory is none that"),
     "up": ({**_NOTE, "directory": "a/../home"}, "its directory is none that"),
     "slash": ({**_NOTE, "directory": "home/"}, "its directory is none that"),
@@ -287,7 +287,7 @@ _CRAFTED: dict[str, tuple[object, str]] = {
     "pool": ({**_NOTE, "pool": "nfs://\u001b]0;/x"}, "its pool is none that"),
     "half a character": ({**_NOTE, "pool": "/\ud800"}, "its pool is none that"),
     "no bytes": ({**_NOTE, "bytes": -1}, "its bytes is none that"),
-    "an array": ([_NOTE], "cannot be read"),
+    "an array": ([_NOTE], "is not an object"),
     "none there": (_NOTE, '"home" is not the directory that was made'),
     "a file": (_NOTE, '"home" is not the directory that was made'),
     "a link": (_NOTE, '"home" is not the directory that was made'),

@@ -964,7 +964,7 @@ def test_files_that_will_not_do(
         ("tls_cert", missing, f"tls_cert={missing}: No such file or directory"),
         ("tls_key", tmp_path / "no", f"tls_key={tmp_path / 'no'}: No such file or directory"),
         ("tls_key", made.server.key, "The certificate and the given key do not match"),
-        ("tls_key", empty, "No key in PEM is in tls_key="),
+        ("tls_key", empty, f"tls_key={empty}: no key in PEM is in it"),
         ("tls_key", encrypted, f"tls_key={encrypted}: the key is encrypted: write it without"),
     ):
         line = _refused_at_once(client, server, url, **{**files, option: str(file)})

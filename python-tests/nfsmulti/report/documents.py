@@ -183,7 +183,8 @@ def _table(options: list[Option]) -> str:
         name = f"`{one.name}`" + (f", `{one.alias}`" if one.alias else "")
         values = "<br>".join(f"`{word}` {what}".strip() for word, what in one.values)
         rows.append([name, values or "-", one.default or "-", one.help])
-    return Table(["option", "values", "default", "what it is"], rows, text_columns=4).markdown()
+    table = Table(["option", "values", "default", "what it is"], rows, text_columns=4)
+    return table.markdown().replace("&lt;br>", "<br>")  # the breaks are ours
 
 
 def _details(page: str) -> dict[str, str]:
