@@ -70,9 +70,8 @@ struct rpc_client {
 	int lost;		 /* what the latest channel was lost by; a negative errno */
 	/* Contexts that it was denied by, over this channel, since that was last prepared. */
 	uint32_t setup_denials;
-	bool prepared;	    /* the protocol has done what comes before I/O */
-	bool context_asked; /* the server is to answer another client, which shares the context */
-	uint64_t setup_at;  /* when the next may go out: the server has refused the last */
+	bool prepared;		    /* the protocol has done what comes before I/O */
+	uint64_t setup_at;	    /* when the next may go out: the server has refused the last */
 	uint32_t setup_refusals;    /* of those, in a row */
 	uint64_t setup_since;	    /* the first of them */
 	char refusal_words[80];	    /* of the latest call that was put off: see client_refusal() */

@@ -26,10 +26,6 @@ struct client_events {
 	/* client_health() may have changed: it is to be asked at once. */
 	void (*health_changed)(struct rpc_client *rpc);
 
-	/* Its credentials share a context: some of those that waited may go on. NULL: the client's
-	 * shares nothing. */
-	void (*context_has_room)(struct rpc_client *rpc);
-
 	/* It has its result, and is its owner's again. */
 	void (*finished)(struct rpc_client *rpc, struct conn_io *io);
 

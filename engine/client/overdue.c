@@ -15,15 +15,12 @@ static uint64_t silence_max(const struct rpc_client *rpc)
 	return timer_silence(rpc->timing);
 }
 
-/* Since when the server owes what it owes longest; 0: nothing. A shared context that another client
- * has asked for counts from when this one began to wait. */
+/* Since when the server owes what it owes longest; 0: nothing. */
 static uint64_t owes_since(const struct rpc_client *rpc)
 {
 	const struct call *oldest = rpc->setup ?: TAILQ_FIRST(&rpc->sent);
 
-	if (oldest)
-		return oldest->last_sent;
-	return rpc->context_asked ? rpc->context_awaited : 0;
+	return oldest ? oldest->last_sent : 0;
 }
 
 /* Long calls are no silence: a server that owes replies is asked before it is given up. */
@@ -54,10 +51,10 @@ static void note_progress(struct rpc_client *rpc, uint64_t now)
 		rpc->heard = now;
 }
 
-/* A KDC is silent. Whether a server is that is to answer another client, a liveness probe shows. */
+/* A KDC is silent. */
 static bool without_context(const struct rpc_client *rpc)
 {
-	return !rpc->context_asked && client_without_context_for(rpc) > silence_max(rpc);
+	return client_without_context_for(rpc) > silence_max(rpc);
 }
 
 /* An answer says little where calls need a context, which is yet to be made. */
@@ -241,7 +238,7 @@ static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role 
 	enforce_soft(rpc, now);
 }
 
-/* Only of whoever can ask the server for it: others that share the context may be able to. */
+/* Only of whoever can ask the server for it. */
 static bool context_due(const struct rpc_client *rpc, uint64_t now, enum client_role role)
 {
 	const struct rpc_context_ops *context = rpc->credentials->flavor->context;

@@ -154,13 +154,11 @@ static bool has_context(struct rpc_client *rpc)
 	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
 	enum rpc_context_state state =
 		context ? context->step(rpc->credentials, rpc->clock->now) : RPC_CONTEXT_READY;
-	bool asked = state == RPC_CONTEXT_ASKED;
 
-	if (state != RPC_CONTEXT_WAITS && !asked)
+	if (state != RPC_CONTEXT_WAITS)
 		rpc->context_awaited = 0;
-	else if (!rpc->context_awaited || asked != rpc->context_asked)
+	else if (!rpc->context_awaited)
 		rpc->context_awaited = rpc->clock->now;
-	rpc->context_asked = asked;
 	if (state == RPC_CONTEXT_ASKS)
 		send_setup(rpc, &rpc->context);
 	if (state == RPC_CONTEXT_FAILED)

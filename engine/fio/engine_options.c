@@ -319,9 +319,9 @@ struct fio_option engine_option_table[] = {
 		.posval =
 			{
 				VALUE("connection", 0, "One for each connection"),
-				VALUE("job", 1, "One for all connections of the job on a path"),
+				VALUE("job", 1, "Gone since 0.7.0"),
 			},
-		.help = "Kerberos: what shares a context (RFC 2203, 5.2), its numbers and its "
+		.help = "Kerberos: what has a context (RFC 2203, 5.2), with its numbers and its "
 			"window",
 	},
 	{

@@ -31,7 +31,7 @@ struct engine_options {
 	unsigned int ktls;     /* enum tls_ktls */
 	unsigned int security; /* enum path_sec */
 	char *principal, *keytab, *ccache, *server_principal;
-	unsigned int gss_context;	 /* one for all connections of a path */
+	unsigned int gss_context;	 /* 1: what terms_check() refuses */
 	unsigned int stable;		 /* enum io_stable */
 	unsigned int stateless;		 /* NFSv4: files are not opened */
 	unsigned int trunking;		 /* NFSv4: one session for all connections */

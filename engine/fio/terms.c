@@ -10,6 +10,7 @@
 #include "metadata.h"
 #include "open_loop.h"
 #include "pool/getaddrinfo.h"
+#include "pool/pool.h"
 #include "pool/spread.h"
 #include "job_log.h"
 #include "util.h"
@@ -103,6 +104,10 @@ int terms_check(struct thread_data *td)
 			max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
 		return -EINVAL;
 	}
+	if (options_of(td)->gss_context) {
+		job_log("%s", gss_context_gone);
+		return -EINVAL;
+	}
 	return check_command_line() ?: open_loop_check(td) ?: metadata_check(td);
 }
 
@@ -145,7 +150,6 @@ static struct path_terms terms_of(const struct engine_options *eo)
 		.ktls = eo->ktls,
 		.stateless = eo->stateless,
 		.trunks = eo->trunking,
-		.shares_context = eo->gss_context,
 		.log = job_log,
 	};
 }

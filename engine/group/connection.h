@@ -33,10 +33,8 @@ struct conn_job {
 	uint32_t file_count; /* open_file() takes numbers below this */
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
 	struct io_list finished;
-	bool failover; /* a connection that does not answer hands its I/O on: dead */
-	/* Failover is to look at once at one that is dead, or to be; or some of those that share a
-	 * context may send again. */
-	bool news;
+	bool failover;		 /* a connection that does not answer hands its I/O on: dead */
+	bool news;		 /* failover is to look at once at one that is dead, or to be */
 	uint32_t alive;		 /* connections that are not dead; the last one never is */
 	uint32_t outstanding;	 /* I/Os submitted and not finished, those requeued as well */
 	struct io_list requeued; /* I/O of the dead: group.c finds it another connection */
@@ -194,12 +192,6 @@ static inline bool conn_may_retire(const struct conn *conn)
 
 /* conn_nfs's: what requests go by (client_request()). */
 struct rpc_client *conn_client(struct conn *conn);
-
-/*
- * conn_nfs's: of a path's connections that share a context, the next that waits for room there, and
- * is to be flushed; NULL: none does, or there is no room. To be asked again after that.
- */
-struct conn *conn_next_with_room(const struct path *path);
 
 extern const struct conn_ops conn_nfs;
 extern const struct conn_ops conn_mount;

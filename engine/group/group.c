@@ -142,25 +142,11 @@ static void reissue(struct group *group)
 	group_flush(group);
 }
 
-/* A connection's replies may make room for calls of others. */
-static void send_by_shared_contexts(struct group *group)
-{
-	for (uint32_t i = 0; i < group->path_count; i++) {
-		struct conn *conn;
-
-		while ((conn = conn_next_with_room(group->paths[i]))) {
-			conn->ops->flush(conn);
-			update_epoll(group, conn->number);
-		}
-	}
-}
-
 static void look(struct group *group)
 {
 	group->job.news = false;
 	if (group->job.failover)
 		failover_look(group);
-	send_by_shared_contexts(group);
 }
 
 static void reap_once(struct group *group, bool wait)

@@ -11,7 +11,6 @@
 #include "nfs/path_client.h"
 #include "nfs/path_credentials.h"
 #include "nfs/path_tls.h"
-#include "wire/gss_context.h"
 
 struct nfs_conn {
 	struct conn conn;
@@ -54,19 +53,6 @@ static void health_changed(struct rpc_client *rpc)
 	job->news = job->news || job->failover;
 }
 
-/* They are looked for at once. */
-static void context_has_room(struct rpc_client *rpc)
-{
-	conn_of(rpc)->job->news = true;
-}
-
-struct conn *conn_next_with_room(const struct path *path)
-{
-	struct rpc_client *rpc = path->context ? gss_context_next(path->context) : NULL;
-
-	return rpc ? conn_of(rpc) : NULL;
-}
-
 static void finished(struct rpc_client *rpc, struct conn_io *io)
 {
 	conn_finish(conn_of(rpc), io);
@@ -106,7 +92,6 @@ static void commit_failed(struct rpc_client *rpc, struct conn_io *io)
 static const struct client_events events = {
 	.role = role,
 	.health_changed = health_changed,
-	.context_has_room = context_has_room,
 	.finished = finished,
 	.given_back = given_back,
 	.wrote = wrote,

@@ -256,7 +256,6 @@ static int kerberos_terms(const struct path_terms *terms, const struct pool_path
 	int error;
 
 	config->sec = CHOOSE(&path->args, ARG_SEC, sec);
-	config->shares_context = terms->shares_context;
 	if (config->sec == SEC_SYS)
 		return 0;
 	error = copy_kerberos(terms, path, config) ?: check_keytab(terms, path, config);

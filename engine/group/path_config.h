@@ -14,7 +14,6 @@ struct path_terms {
 	enum tls_ktls ktls;
 	bool stateless;
 	bool trunks;
-	bool shares_context;
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 

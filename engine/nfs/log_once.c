@@ -9,7 +9,6 @@
 #include "nfs/meta_io.h"
 #include "nfs/path.h"
 #include "nfs/path_credentials.h"
-#include "wire/gss_context.h"
 
 #define tell(rpc, format, ...) \
 	(path_of(rpc)->job.log("%s: " format, path_of(rpc)->config.label, ##__VA_ARGS__))
@@ -117,18 +116,6 @@ static void context_denied(struct rpc_client *rpc)
 	no_context(rpc, why);
 }
 
-/* Several servers at one address may not know each other's contexts. */
-static const char *remedy(const struct rpc_client *rpc)
-{
-	const struct rpc_reply_header *reply = &rpc->reply.header;
-	struct gss_context **shared = path_shared_context(rpc);
-
-	return shared && *shared && (*shared)->users > 1 && reply->verdict == RPC_AUTH_ERROR &&
-			       rpc_denies_context(reply->auth_stat)
-		       ? "; or try gss_context=connection"
-		       : "";
-}
-
 static void tell_verdict(struct rpc_client *rpc, const struct call *call, const char *more)
 {
 	char why[200];
@@ -156,7 +143,7 @@ static void rpc_error(struct rpc_client *rpc, const struct call *call)
 	if (rpc->told.rpc_error == reply->verdict)
 		return;
 	rpc->told.rpc_error = reply->verdict;
-	tell_verdict(rpc, call, remedy(rpc));
+	tell_verdict(rpc, call, "");
 }
 
 /* The entry by the name that a directory shows: a mix's new ones have no other. */
@@ -254,10 +241,6 @@ void log_refused(struct rpc_client *rpc)
 
 void log_no_context(struct rpc_client *rpc)
 {
-	if (rpc->context_asked) {
-		log_unanswered(rpc);
-		return;
-	}
 	tell(rpc, "Kerberos: the KDC does not answer: is it up, and is krb5.conf (KRB5_CONFIG) "
 		  "right?");
 }

@@ -14,7 +14,6 @@
 #include "wire/auth_sys.h"
 
 struct entries_terms;
-struct gss_context;
 struct names;
 struct nfs_version;
 struct path_file;
@@ -50,7 +49,6 @@ struct path_config {
 	/* sec=krb5 and the like: the client's, or NULL for what its library takes */
 	char *principal, *keytab, *ccache;
 	char *server_principal; /* "nfs/HOST@REALM", or "nfs@HOST" */
-	bool shares_context;	/* one for all connections of the job */
 };
 
 struct path_job {
@@ -71,7 +69,6 @@ struct path {
 	const struct nfs_version *version;
 	struct auth_sys_ids ids;     /* who calls */
 	struct auth_sys credentials; /* `ids`, as they are sent */
-	struct gss_context *context; /* that its connections share, or NULL */
 	struct tls_credentials *tls; /* NULL: calls go in clear */
 	struct tls_terms tls_terms;
 	void *state;		      /* the protocol's */

@@ -8,25 +8,9 @@ uint32_t path_head_max(const struct path *path)
 	return RPC_REPLY_HEAD_MAX + (wraps ? path->config.rsize : 0);
 }
 
-/* Names are asked while nobody looks after those that move data: they share nothing. */
-struct gss_context **path_shared_context(const struct rpc_client *rpc)
-{
-	struct path *path = rpc->server;
-
-	return path->config.shares_context && rpc->events->context_has_room ? &path->context : NULL;
-}
-
 #ifdef HAVE_GSS
 #include "transport/kerberos.h"
 #include "wire/rpcsec_gss.h"
-
-/* A struct rpcsec_gss_terms's. */
-static void room(void *owner)
-{
-	struct rpc_client *rpc = owner;
-
-	rpc->events->context_has_room(rpc);
-}
 
 int path_credentials_open(struct rpc_client *rpc)
 {
@@ -47,19 +31,14 @@ int path_credentials_open(struct rpc_client *rpc)
 		.service = services[config->sec],
 		.counters = &rpc->counters->security,
 		.data_max = config->wsize,
-		.shared = path_shared_context(rpc),
-		.room = room,
-		.owner = rpc,
 	};
-	bool makes = !terms.shared || !*terms.shared;
-	int error = 0;
+	int error;
 
 	if (config->sec == SEC_SYS) {
 		rpc->credentials = &path->credentials.base;
 		return 0;
 	}
-	if (makes)
-		error = kerberos_new(&terms.mechanism, &kerberos);
+	error = kerberos_new(&terms.mechanism, &kerberos);
 	return error ?: rpcsec_gss_new(&rpc->credentials, &terms);
 }
 

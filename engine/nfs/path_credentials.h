@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * path_credentials.h - who calls over a path, by sec=: AUTH_SYS, the same for all its clients, or
- * Kerberos, with a context for each client, or one for all that move data: gss_context=.
+ * Kerberos, with a context for each client.
  */
 #pragma once
 
@@ -11,9 +11,6 @@
 /* Sets rpc->credentials: 0 or -ENOMEM. Its events and counters are there. */
 int path_credentials_open(struct rpc_client *rpc);
 void path_credentials_close(struct rpc_client *rpc);
-
-/* Where the context stands that the client shares; NULL: it has one of its own, or needs none. */
-struct gss_context **path_shared_context(const struct rpc_client *rpc);
 
 /* Bytes of the longest head of a reply: the whole of it, where it is to be verified first. */
 uint32_t path_head_max(const struct path *path);

@@ -346,6 +346,10 @@ static const struct argument known[] = {
 #define KNOWN (sizeof(known) / sizeof(*known))
 _Static_assert(KNOWN <= 64, "bits of words");
 
+const char gss_context_gone[] =
+	"gss_context=job is gone since 0.7.0: each connection has a context "
+	"of its own, so leave it out";
+
 /* Options of the engine that are taken for arguments of a path: nconnect is one of mount(8). */
 static const char *const of_jobs[] = {"nconnect", "spread", "stripe_size", "trunking",
 				      "failover", "ktls",   "gss_context"};
@@ -357,6 +361,8 @@ static int refuse_unknown(const struct scanner *list, struct span word)
 	bool given = scanner_take(&rest, '=');
 	struct span value = scanner_until(&rest, "&,");
 
+	if (span_is(word, "gss_context") && given && span_is(value, "job"))
+		return scanner_refuse(list, word.at, "%s", gss_context_gone);
 	for (size_t i = 0; i < sizeof(of_jobs) / sizeof(*of_jobs); i++)
 		if (span_is(word, of_jobs[i]))
 			return scanner_refuse(list, word.at, "a job option: --%s=%s", of_jobs[i],

@@ -26,6 +26,9 @@
 
 #define POOL_PATHS_MAX 1024
 
+/* Why gss_context=job is refused, of a job and of a path. */
+extern const char gss_context_gone[];
+
 /*
  * Where and why a text was refused. `column` counts bytes from 1, and may be one past the text,
  * where something is missing; it is 0 where no place in the text is at fault. `reason` is one line.

@@ -51,7 +51,6 @@ enum rpc_belief {
 enum rpc_context_state {
 	RPC_CONTEXT_READY,
 	RPC_CONTEXT_ASKS,   /* the call of put_request() is to be answered first */
-	RPC_CONTEXT_ASKED,  /* the call of another user is to be answered: step() again later */
 	RPC_CONTEXT_WAITS,  /* step() is to be called again after a while */
 	RPC_CONTEXT_FAILED, /* error() says why; the next step() begins anew */
 };

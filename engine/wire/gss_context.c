@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "wire/gss_context.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "util.h"
 #include "wire/message.h"
@@ -16,82 +14,40 @@ enum { DENIALS_MAX = 3 }; /* contexts in a row that the server does not know */
 static const uint64_t MARGIN_MAX = 300 * SEC; /* before its end a context is replaced */
 static const uint64_t RENEW_AGAIN = 10 * SEC; /* after that was in vain */
 
-/* --- who waits for room --- */
-
-static void wait_for_room(struct gss_context *context, struct gss_user *user)
+static struct gss_context *context_of(struct rpc_credentials *credentials)
 {
-	if (!user->room || user->waits)
-		return;
-	TAILQ_INSERT_TAIL(&context->waiting, user, link);
-	user->waits = true;
-}
-
-static void wait_no_more(struct gss_context *context, struct gss_user *user)
-{
-	if (user->waits)
-		TAILQ_REMOVE(&context->waiting, user, link);
-	user->waits = false;
-	if (context->turn == user)
-		context->turn = NULL;
-}
-
-static bool has_room(const struct gss_context *context)
-{
-	return context->usable && gss_window_has_room(&context->window);
-}
-
-static void tell_of_room(const struct gss_context *context)
-{
-	const struct gss_user *first = TAILQ_FIRST(&context->waiting);
-
-	if (first && has_room(context))
-		first->room(first->owner);
-}
-
-/* Users that wait for room go first, but for the one whose turn it is. */
-bool gss_context_room(struct gss_context *context, struct gss_user *user)
-{
-	const struct gss_user *first = TAILQ_FIRST(&context->waiting);
-
-	if (has_room(context) && (!first || first == user || context->turn == user)) {
-		wait_no_more(context, user);
-		return true;
-	}
-	wait_for_room(context, user);
-	return false;
-}
-
-void *gss_context_next(struct gss_context *context)
-{
-	struct gss_user *user = TAILQ_FIRST(&context->waiting);
-
-	context->turn = NULL;
-	if (!user || !has_room(context))
-		return NULL;
-	wait_no_more(context, user);
-	context->turn = user;
-	return user->owner;
+	return container_of(credentials, struct gss_context, base);
 }
 
 /* --- numbers --- */
 
-void gss_context_give_back(struct gss_context *context, const struct rpc_stamp *stamp)
+bool gss_context_has_room(const struct gss_context *context)
 {
-	if (!stamp->numbers[0] || stamp->context != context->number)
-		return;
-	gss_window_give_back(&context->window, stamp->numbers[0]);
-	tell_of_room(context);
+	return context->usable && gss_window_has_room(&context->window);
 }
 
-uint32_t gss_context_stamp(struct gss_context *context, const struct gss_user *user,
-			   struct rpc_stamp *stamp)
+void gss_context_overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
 {
-	gss_context_give_back(context, stamp);
+	struct gss_context *context = context_of(credentials);
+
+	if (stamp->numbers[0] && stamp->context == context->number)
+		gss_window_give_back(&context->window, stamp->numbers[0]);
+}
+
+void gss_context_release(struct rpc_credentials *credentials, struct rpc_stamp *stamp)
+{
+	gss_context_overdue(credentials, stamp);
+	*stamp = (struct rpc_stamp){0};
+}
+
+uint32_t gss_context_stamp(struct gss_context *context, struct rpc_stamp *stamp)
+{
+	gss_context_overdue(&context->base, stamp);
 	if (stamp->context != context->number)
 		*stamp = (struct rpc_stamp){.context = context->number};
 	memmove(stamp->numbers + 1, stamp->numbers,
 		sizeof(stamp->numbers) - sizeof(stamp->numbers[0]));
-	return stamp->numbers[0] = gss_window_take(&context->window, user);
+	return stamp->numbers[0] = gss_window_take(&context->window);
 }
 
 /* --- making it --- */
@@ -133,8 +89,7 @@ static bool is_the_servers(const struct gss_context *context)
 }
 
 /* Calls that were sent by the one before are answered by that. */
-static enum rpc_context_state open_context(struct gss_context *context, struct gss_user *user,
-					   uint64_t now)
+static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
 {
 	context->usable = false;
 	if (!context->next_handle.length)
@@ -147,12 +102,11 @@ static enum rpc_context_state open_context(struct gss_context *context, struct g
 	context->number++;
 	set_lifetime(context, now, context->step.lifetime);
 	context->enctype = context->step.enctype;
-	user->counters->contexts++;
-	user->counters->context_time += now - context->began;
+	context->counters->contexts++;
+	context->counters->context_time += now - context->began;
 	context->usable = true;
 	context->renewing = context->put_off = false;
 	context->state = GSS_READY;
-	tell_of_room(context);
 	return RPC_CONTEXT_READY;
 }
 
@@ -163,19 +117,12 @@ static enum gss_progress progress(struct gss_context *context)
 	return mechanism->ops->progress(mechanism, &context->step);
 }
 
-/* The user is to send the token. */
-static void take_on(struct gss_context *context, const struct gss_user *user)
-{
-	context->state = GSS_ASKING;
-	context->asker = user;
-}
-
-static enum rpc_context_state make(struct gss_context *context, struct gss_user *user, uint64_t now)
+static enum rpc_context_state make(struct gss_context *context, uint64_t now)
 {
 	switch (progress(context)) {
 	case GSS_WORKING: return RPC_CONTEXT_WAITS;
-	case GSS_TOKEN: take_on(context, user); return RPC_CONTEXT_ASKS;
-	case GSS_MADE: return open_context(context, user, now);
+	case GSS_TOKEN: context->state = GSS_ASKING; return RPC_CONTEXT_ASKS;
+	case GSS_MADE: return open_context(context, now);
 	default: return fail(context, context->step.error);
 	}
 }
@@ -194,11 +141,11 @@ static bool expires_soon(const struct gss_context *context, uint64_t now)
 	return now >= context->renew_at || context->window.next >= NUMBER_MAX;
 }
 
-/* Calls go on by the present one until the mechanism has what is to be sent for the next. Where
- * there is none, each user is to go on with the making: the one that began it may be lost. */
-bool gss_context_due(struct gss_context *context, const struct gss_user *user, uint64_t now)
+/* Calls go on by the present one until the mechanism has what is to be sent for the next. */
+bool gss_context_due(struct rpc_credentials *credentials, uint64_t now)
 {
-	tell_of_room(context);
+	struct gss_context *context = context_of(credentials);
+
 	if (context->put_off)
 		context->renew_at = max_of(context->renew_at, now + RENEW_AGAIN);
 	context->put_off = false;
@@ -211,14 +158,14 @@ bool gss_context_due(struct gss_context *context, const struct gss_user *user, u
 	context->renewing = true;
 	switch (progress(context)) {
 	case GSS_WORKING: return false;
-	case GSS_TOKEN: take_on(context, user); return true;
+	case GSS_TOKEN: context->state = GSS_ASKING; return true;
 	default: fail(context, context->step.error); return false;
 	}
 }
 
-enum rpc_context_state gss_context_step(struct gss_context *context, struct gss_user *user,
-					uint64_t now)
+enum rpc_context_state gss_context_step(struct rpc_credentials *credentials, uint64_t now)
 {
+	struct gss_context *context = context_of(credentials);
 	enum rpc_context_state state = RPC_CONTEXT_READY;
 
 	if (context->state == GSS_NONE) {
@@ -227,19 +174,17 @@ enum rpc_context_state gss_context_step(struct gss_context *context, struct gss_
 	}
 	switch (context->state) {
 	case GSS_ASKING: return RPC_CONTEXT_ASKS;
-	case GSS_ASKED: return RPC_CONTEXT_ASKED;
-	case GSS_MAKING: state = make(context, user, now); break;
+	case GSS_MAKING: state = make(context, now); break;
 	default: break;
 	}
 	if (state == RPC_CONTEXT_READY)
-		user->counters->enctype = context->enctype;
+		context->counters->enctype = context->enctype;
 	return state;
 }
 
-void gss_context_asked(struct gss_context *context, const struct gss_user *user)
+const char *gss_context_error(const struct rpc_credentials *credentials)
 {
-	context->state = GSS_ASKED;
-	context->asker = user;
+	return container_of(credentials, const struct gss_context, base)->error;
 }
 
 /* RFC 2743, 1.2.1.1: the calling and routine errors are the upper half. */
@@ -256,9 +201,10 @@ static bool refused(struct gss_context *context, uint32_t major, uint32_t minor)
 	return true;
 }
 
-bool gss_context_answered(struct gss_context *context, const struct rpc_reply_header *header,
-			  struct xdr_in *in)
+bool gss_context_answered(struct rpc_credentials *credentials,
+			  const struct rpc_reply_header *header, struct xdr_in *in)
 {
+	struct gss_context *context = context_of(credentials);
 	struct gss_mechanism *mechanism = context->mechanism;
 	const struct rpc_verifier *verifier = &header->verifier;
 	uint32_t handle_length = xdr_get_u32(in), major, minor, window, length;
@@ -298,22 +244,24 @@ static void ask_no_more(struct gss_context *context)
 }
 
 /*
- * The context itself outlives its connections. A server that was restarted knows it no more, which
+ * The context itself outlives its connection. A server that was restarted knows it no more, which
  * says nothing of the next one.
  */
-void gss_context_lost(struct gss_context *context, struct gss_user *user)
+void gss_context_lost(struct rpc_credentials *credentials)
 {
-	wait_no_more(context, user);
-	gss_window_give_all_back(&context->window, user);
+	struct gss_context *context = context_of(credentials);
+
+	gss_window_give_all_back(&context->window);
 	context->denials = 0;
-	if ((context->state == GSS_ASKING || context->state == GSS_ASKED) && context->asker == user)
+	if (context->state == GSS_ASKING)
 		ask_no_more(context);
-	tell_of_room(context);
 }
 
-bool gss_context_denied(struct gss_context *context, const struct rpc_stamp *stamp,
+bool gss_context_denied(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			uint32_t auth_stat)
 {
+	struct gss_context *context = context_of(credentials);
+
 	if (!rpc_denies_context(auth_stat))
 		return false;
 	if (stamp->context != context->number || !context->usable)
@@ -324,46 +272,4 @@ bool gss_context_denied(struct gss_context *context, const struct rpc_stamp *sta
 	if (context->state == GSS_READY)
 		context->state = GSS_NONE;
 	return true;
-}
-
-/* --- its users --- */
-
-static struct gss_context *new_context(struct gss_mechanism *mechanism)
-{
-	struct gss_context *context = calloc(1, sizeof(*context));
-
-	if (!context) {
-		mechanism->ops->free(mechanism);
-		return NULL;
-	}
-	context->mechanism = mechanism;
-	TAILQ_INIT(&context->waiting);
-	return context;
-}
-
-int gss_context_join(struct gss_context **out, struct gss_mechanism *mechanism,
-		     struct gss_context **shared)
-{
-	struct gss_context *context = shared ? *shared : NULL;
-
-	if (!context)
-		context = new_context(mechanism);
-	if (!context)
-		return -ENOMEM;
-	context->shared = shared;
-	if (shared)
-		*shared = context;
-	context->users++;
-	*out = context;
-	return 0;
-}
-
-void gss_context_leave(struct gss_context *context)
-{
-	if (--context->users)
-		return;
-	if (context->shared)
-		*context->shared = NULL;
-	context->mechanism->ops->free(context->mechanism);
-	free(context);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * gss_mechanism.h - what RPCSEC_GSS needs of a mechanism of GSS-API (RFC 2743): tokens that make a
- * context with the server, and then tokens that protect messages. One for each client, or for those
- * that share a context. It has that, and the one before, by which late replies come; and at most
- * one in the making.
+ * context with the server, and then tokens that protect messages. One for each client. It has the
+ * present context, and the one before, by which late replies come; and at most one in the making.
  */
 #pragma once
 

@@ -16,9 +16,9 @@
 enum { GSS_WINDOW_MAX = 256 }; /* of ours: a larger one of the server's is not used */
 
 struct gss_window {
-	uint32_t size;			     /* the server's, at most GSS_WINDOW_MAX */
-	uint32_t oldest, next;		     /* numbers from `oldest` on are not all answered */
-	const void *holders[GSS_WINDOW_MAX]; /* who waits for the answer; NULL: nobody */
+	uint32_t size;		      /* the server's, at most GSS_WINDOW_MAX */
+	uint32_t oldest, next;	      /* numbers from `oldest` on are not all answered */
+	bool awaited[GSS_WINDOW_MAX]; /* whose answer somebody waits for */
 };
 
 static inline void gss_window_open(struct gss_window *window, uint32_t size)
@@ -36,16 +36,10 @@ static inline bool gss_window_has_room(const struct gss_window *window)
 	return window->next - window->oldest < room;
 }
 
-static inline uint32_t gss_window_take(struct gss_window *window, const void *holder)
+static inline uint32_t gss_window_take(struct gss_window *window)
 {
-	window->holders[window->next % GSS_WINDOW_MAX] = holder;
+	window->awaited[window->next % GSS_WINDOW_MAX] = true;
 	return window->next++;
-}
-
-static inline void gss_window_move_on(struct gss_window *window)
-{
-	while (window->oldest != window->next && !window->holders[window->oldest % GSS_WINDOW_MAX])
-		window->oldest++;
 }
 
 /* Nobody waits for its answer any more. A number that was given back before is ignored. */
@@ -53,15 +47,13 @@ static inline void gss_window_give_back(struct gss_window *window, uint32_t numb
 {
 	if (number - window->oldest >= window->next - window->oldest)
 		return;
-	window->holders[number % GSS_WINDOW_MAX] = NULL;
-	gss_window_move_on(window);
+	window->awaited[number % GSS_WINDOW_MAX] = false;
+	while (window->oldest != window->next && !window->awaited[window->oldest % GSS_WINDOW_MAX])
+		window->oldest++;
 }
 
-/* The holder waits for none. */
-static inline void gss_window_give_all_back(struct gss_window *window, const void *holder)
+/* Nobody waits for any. */
+static inline void gss_window_give_all_back(struct gss_window *window)
 {
-	for (uint32_t number = window->oldest; number != window->next; number++)
-		if (window->holders[number % GSS_WINDOW_MAX] == holder)
-			window->holders[number % GSS_WINDOW_MAX] = NULL;
-	gss_window_move_on(window);
+	window->oldest = window->next;
 }

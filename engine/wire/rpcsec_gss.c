@@ -20,10 +20,8 @@ enum {
 };
 
 struct rpcsec_gss {
-	struct rpc_credentials base;
+	struct gss_context context;
 	struct rpcsec_gss_terms terms;
-	struct gss_context *context;
-	struct gss_user user;
 
 	uint32_t matched;	    /* the number that the latest verifier was of */
 	bool earlier;		    /* and that was by the context before the present one */
@@ -34,12 +32,7 @@ struct rpcsec_gss {
 
 static struct rpcsec_gss *gss_of(struct rpc_credentials *credentials)
 {
-	return container_of(credentials, struct rpcsec_gss, base);
-}
-
-static const struct rpcsec_gss *gss_of_const(const struct rpc_credentials *credentials)
-{
-	return container_of(credentials, const struct rpcsec_gss, base);
+	return container_of(credentials, struct rpcsec_gss, context.base);
 }
 
 /* --- the mechanism's work, and what it costs --- */
@@ -51,7 +44,7 @@ static struct sampled_time *crypto(struct rpcsec_gss *gss)
 
 static bool make_mic(struct rpcsec_gss *gss, const struct iovec *parts, int count, uint8_t *mic)
 {
-	struct gss_mechanism *mechanism = gss->context->mechanism;
+	struct gss_mechanism *mechanism = gss->context.mechanism;
 	bool made;
 
 	sampled_begin(crypto(gss));
@@ -63,7 +56,7 @@ static bool make_mic(struct rpcsec_gss *gss, const struct iovec *parts, int coun
 static bool verify_mic(struct rpcsec_gss *gss, bool earlier, const struct iovec *parts, int count,
 		       const uint8_t *mic, uint32_t length)
 {
-	struct gss_mechanism *mechanism = gss->context->mechanism;
+	struct gss_mechanism *mechanism = gss->context.mechanism;
 	bool right;
 
 	sampled_begin(crypto(gss));
@@ -87,8 +80,7 @@ static void put_credential(const struct rpcsec_gss *gss, struct xdr_out *out,
 			   enum gss_procedure procedure, uint32_t number)
 {
 	bool makes = procedure == GSS_INIT || procedure == GSS_CONTINUE;
-	const struct gss_handle *handle =
-		makes ? &gss->context->next_handle : &gss->context->handle;
+	const struct gss_handle *handle = makes ? &gss->context.next_handle : &gss->context.handle;
 
 	xdr_put_u32(out, RPC_GSS);
 	xdr_put_u32(out, 5 * sizeof(uint32_t) + handle->length + xdr_pad(handle->length));
@@ -103,7 +95,7 @@ static void put_credential(const struct rpcsec_gss *gss, struct xdr_out *out,
 static void put_verifier(struct rpcsec_gss *gss, struct xdr_out *out, const uint8_t *start)
 {
 	const struct iovec header = {(void *)start, out->at - start};
-	uint32_t length = gss->context->mechanism->ops->mic_size(gss->context->mechanism);
+	uint32_t length = gss->context.mechanism->ops->mic_size(gss->context.mechanism);
 	uint8_t *mic;
 
 	xdr_put_u32(out, RPC_GSS);
@@ -131,7 +123,7 @@ static void put(struct rpc_credentials *credentials, struct rpc_stamp *stamp, st
 		rpc_put_empty(out, RPC_AUTH_NONE);
 		return;
 	}
-	put_credential(gss, out, GSS_DATA, gss_context_stamp(gss->context, &gss->user, stamp));
+	put_credential(gss, out, GSS_DATA, gss_context_stamp(&gss->context, stamp));
 	put_verifier(gss, out, start);
 }
 
@@ -142,16 +134,15 @@ static enum rpc_belief check(struct rpc_credentials *credentials, const struct r
 
 	if (!stamp->numbers[0])
 		return verifier->flavor <= RPC_AUTH_SHORT ? RPC_BELIEVED : RPC_NOT_ARRIVED;
-	gss->earlier = stamp->context + 1 == gss->context->number;
-	if ((stamp->context != gss->context->number && !gss->earlier) ||
-	    verifier->flavor != RPC_GSS)
+	gss->earlier = stamp->context + 1 == gss->context.number;
+	if ((stamp->context != gss->context.number && !gss->earlier) || verifier->flavor != RPC_GSS)
 		return RPC_NOT_ARRIVED;
 	for (size_t i = 0; i < ARRAY_SIZE(stamp->numbers) && stamp->numbers[i]; i++) {
 		if (!number_mic_ok(gss, gss->earlier, stamp->numbers[i], verifier->body,
 				   verifier->length))
 			continue;
 		gss->matched = stamp->numbers[i];
-		gss->context->denials = 0;
+		gss->context.denials = 0;
 		return RPC_BELIEVED;
 	}
 	return RPC_NOT_ARRIVED;
@@ -184,7 +175,7 @@ static bool wrap_integrity(struct rpc_credentials *credentials, const struct rpc
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 	uint32_t bytes = carried(data),
-		 mic = gss->context->mechanism->ops->mic_size(gss->context->mechanism);
+		 mic = gss->context.mechanism->ops->mic_size(gss->context.mechanism);
 	struct xdr_out length = {arguments, arguments + LENGTH, false};
 	struct xdr_out tail = {gss->tail, gss->tail + sizeof(gss->tail), false};
 	struct iovec body[3];
@@ -240,9 +231,9 @@ static uint32_t lead_integrity(struct rpc_credentials *credentials, const struct
 			       struct xdr_in in, uint32_t length, uint32_t results)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	uint32_t mic = gss->context->mechanism->ops->mic_size(gss->context->mechanism);
+	uint32_t mic = gss->context.mechanism->ops->mic_size(gss->context.mechanism);
 
-	if (stamp->context != gss->context->number ||
+	if (stamp->context != gss->context.number ||
 	    length != LENGTH + NUMBER + results + LENGTH + mic ||
 	    xdr_get_u32(&in) != NUMBER + results)
 		return 0;
@@ -275,7 +266,7 @@ static bool wrap_privacy(struct rpc_credentials *credentials, const struct rpc_s
 			 struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->context->mechanism;
+	struct gss_mechanism *mechanism = gss->context.mechanism;
 	uint32_t number = htobe32(stamp->numbers[0]), bytes = carried(data), total;
 	uint8_t *token = gss->arena + gss->arena_used;
 	const struct iovec parts[] = {
@@ -307,7 +298,7 @@ static bool unwrap_privacy(struct rpc_credentials *credentials, const struct rpc
 			   struct xdr_in *in)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->context->mechanism;
+	struct gss_mechanism *mechanism = gss->context.mechanism;
 	uint32_t length, plain_length;
 	const uint8_t *token;
 	uint8_t *plain;
@@ -330,11 +321,11 @@ static uint32_t lead_privacy(struct rpc_credentials *credentials, const struct r
 			     struct xdr_in in, uint32_t length, uint32_t results)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	const struct gss_mechanism_ops *ops = gss->context->mechanism->ops;
+	const struct gss_mechanism_ops *ops = gss->context.mechanism->ops;
 	uint32_t token = xdr_get_u32(&in), front;
 
-	if (stamp->context != gss->context->number || length != LENGTH + token ||
-	    token != NUMBER + results + ops->wrap_size(gss->context->mechanism))
+	if (stamp->context != gss->context.number || length != LENGTH + token ||
+	    token != NUMBER + results + ops->wrap_size(gss->context.mechanism))
 		return 0;
 	front = ops->wrap_front(in.at, in.end - in.at);
 	return front ? LENGTH + front + NUMBER : 0;
@@ -345,7 +336,7 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 				  const struct iovec *data, const uint8_t *behind)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->context->mechanism;
+	struct gss_mechanism *mechanism = gss->context.mechanism;
 	const uint8_t *token = in->at + LENGTH;
 	const struct iovec parts[] = {
 		{(void *)token, behind - token},
@@ -363,20 +354,6 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 
 /* --- the context --- */
 
-static bool due(struct rpc_credentials *credentials, uint64_t now)
-{
-	struct rpcsec_gss *gss = gss_of(credentials);
-
-	return gss_context_due(gss->context, &gss->user, now);
-}
-
-static enum rpc_context_state step(struct rpc_credentials *credentials, uint64_t now)
-{
-	struct rpcsec_gss *gss = gss_of(credentials);
-
-	return gss_context_step(gss->context, &gss->user, now);
-}
-
 /* Calls of its own, of which none is stamped. */
 static void put_header(struct xdr_out *out, const struct rpc_call_header *call)
 {
@@ -388,7 +365,7 @@ static void put_request(struct rpc_credentials *credentials, struct xdr_out *out
 			const struct rpc_call_header *call, struct rpc_payload *data)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_context *context = gss->context;
+	struct gss_context *context = &gss->context;
 
 	put_header(out, call);
 	put_credential(gss, out, context->next_handle.length ? GSS_CONTINUE : GSS_INIT, 0);
@@ -399,18 +376,6 @@ static void put_request(struct rpc_credentials *credentials, struct xdr_out *out
 		.length = context->step.length,
 		.stays_inline = true,
 	};
-	gss_context_asked(context, &gss->user);
-}
-
-static bool answered(struct rpc_credentials *credentials, const struct rpc_reply_header *header,
-		     struct xdr_in *in)
-{
-	return gss_context_answered(gss_of(credentials)->context, header, in);
-}
-
-static const char *error(const struct rpc_credentials *credentials)
-{
-	return gss_of_const(credentials)->context->error;
 }
 
 static uint32_t longest_call(const struct rpcsec_gss *gss)
@@ -426,18 +391,7 @@ static bool room(struct rpc_credentials *credentials, bool sent)
 	if (sent)
 		gss->arena_used = 0;
 	return (!gss->arena || gss->arena_size - gss->arena_used >= longest_call(gss)) &&
-	       gss_context_room(gss->context, &gss->user);
-}
-
-static void overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
-{
-	gss_context_give_back(gss_of(credentials)->context, stamp);
-}
-
-static void release(struct rpc_credentials *credentials, struct rpc_stamp *stamp)
-{
-	gss_context_give_back(gss_of(credentials)->context, stamp);
-	*stamp = (struct rpc_stamp){0};
+	       gss_context_has_room(&gss->context);
 }
 
 static void lost(struct rpc_credentials *credentials)
@@ -445,42 +399,35 @@ static void lost(struct rpc_credentials *credentials)
 	struct rpcsec_gss *gss = gss_of(credentials);
 
 	gss->arena_used = 0;
-	gss_context_lost(gss->context, &gss->user);
+	gss_context_lost(credentials);
 }
 
-static bool denied(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
-		   uint32_t auth_stat)
-{
-	return gss_context_denied(gss_of(credentials)->context, stamp, auth_stat);
-}
-
-/* The last user alone says it: where there are others, they may go on with the context. */
 static bool put_farewell(struct rpc_credentials *credentials, struct xdr_out *out,
 			 const struct rpc_call_header *call)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_context *context = gss->context;
+	struct gss_context *context = &gss->context;
 	const uint8_t *start = out->at;
 
-	if (context->state != GSS_READY || !context->usable || context->users > 1)
+	if (context->state != GSS_READY || !context->usable)
 		return false;
 	put_header(out, call);
-	put_credential(gss, out, GSS_DESTROY, gss_window_take(&context->window, &gss->user));
+	put_credential(gss, out, GSS_DESTROY, gss_window_take(&context->window));
 	put_verifier(gss, out, start);
 	return !out->bad;
 }
 
 static const struct rpc_context_ops context_ops = {
-	.step = step,
+	.step = gss_context_step,
 	.put_request = put_request,
-	.answered = answered,
-	.error = error,
-	.due = due,
+	.answered = gss_context_answered,
+	.error = gss_context_error,
+	.due = gss_context_due,
 	.room = room,
-	.overdue = overdue,
-	.release = release,
+	.overdue = gss_context_overdue,
+	.release = gss_context_release,
 	.lost = lost,
-	.denied = denied,
+	.denied = gss_context_denied,
 	.put_farewell = put_farewell,
 };
 
@@ -514,8 +461,7 @@ void rpcsec_gss_free(struct rpc_credentials *credentials)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 
-	gss_context_lost(gss->context, &gss->user);
-	gss_context_leave(gss->context);
+	gss->context.mechanism->ops->free(gss->context.mechanism);
 	free(gss->arena);
 	free(gss);
 }
@@ -531,28 +477,22 @@ static int open_arena(struct rpcsec_gss *gss)
 
 int rpcsec_gss_new(struct rpc_credentials **credentials, const struct rpcsec_gss_terms *terms)
 {
-	struct gss_context *context;
-	struct rpcsec_gss *gss;
+	struct rpcsec_gss *gss = calloc(1, sizeof(*gss));
 
-	if (gss_context_join(&context, terms->mechanism, terms->shared))
-		return -ENOMEM;
-	gss = calloc(1, sizeof(*gss));
 	if (!gss) {
-		gss_context_leave(context);
+		terms->mechanism->ops->free(terms->mechanism);
 		return -ENOMEM;
 	}
-	gss->base.flavor = &flavors[terms->service];
-	gss->terms = *terms;
-	gss->context = context;
-	gss->user = (struct gss_user){
+	gss->context = (struct gss_context){
+		.base.flavor = &flavors[terms->service],
+		.mechanism = terms->mechanism,
 		.counters = terms->counters,
-		.room = terms->shared ? terms->room : NULL,
-		.owner = terms->owner,
 	};
+	gss->terms = *terms;
 	if (open_arena(gss)) {
-		rpcsec_gss_free(&gss->base);
+		rpcsec_gss_free(&gss->context.base);
 		return -ENOMEM;
 	}
-	*credentials = &gss->base;
+	*credentials = &gss->context.base;
 	return 0;
 }

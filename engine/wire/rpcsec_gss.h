@@ -2,7 +2,7 @@
 /*
  * rpcsec_gss.h - RPCSEC_GSS version 1 (RFC 2203): calls that show who sends them, with integrity or
  * privacy of arguments, results and data, by any mechanism of GSS-API. One for each client, with a
- * context (gss_context.h) of its own, or one that several share.
+ * context (gss_context.h) of its own.
  *
  * NULL calls go without credentials. A context that the server has forgotten, or that expires soon,
  * is replaced once the calls that were sent with it are answered.
@@ -13,27 +13,14 @@
 #include "wire/credentials.h"
 #include "wire/gss_mechanism.h"
 
-struct gss_context;
-
 /* RFC 2203, 5.3.1 */
 enum gss_service { GSS_SERVICE_NONE = 1, GSS_SERVICE_INTEGRITY = 2, GSS_SERVICE_PRIVACY = 3 };
 
 struct rpcsec_gss_terms {
 	enum gss_service service;
-	/* Of the context, and freed with it, also where new() fails. NULL where *shared is there.
-	 */
-	struct gss_mechanism *mechanism;
+	struct gss_mechanism *mechanism;    /* freed with the credentials, also where new() fails */
 	struct security_counters *counters; /* the owner's; it outlives the credentials */
 	uint32_t data_max;		    /* bytes of data that a call carries at most */
-
-	/*
-	 * Where the context stands that several share: made by the first of them, NULL again after
-	 * the last. NULL: it is these credentials' alone, and so are the others.
-	 */
-	struct gss_context **shared;
-	/* Where it is shared: some of them may go on, and gss_context_next() tells which. */
-	void (*room)(void *owner);
-	void *owner;
 };
 
 /* 0 or -ENOMEM. */

@@ -259,7 +259,6 @@ static void make(struct client *client)
 	switch (context_of(client)->step(client->credentials, client->now)) {
 	case RPC_CONTEXT_READY: client->prepared = true; break;
 	case RPC_CONTEXT_ASKS: ask(client); break;
-	case RPC_CONTEXT_ASKED: expect(false); break; /* nobody shares it */
 	case RPC_CONTEXT_WAITS: break;
 	case RPC_CONTEXT_FAILED: expect_reason(client); lose(client);
 	}

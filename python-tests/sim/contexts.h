@@ -21,7 +21,6 @@ struct contexts_terms {
 	uint64_t forget_in;   /* a context is forgotten */
 	uint64_t change_in;   /* a byte of a reply is another when it arrives */
 	uint64_t overtake_in; /* a call waits for its thread ten times as long as others */
-	bool shared;	      /* by the connections of a path, whose calls come in any order */
 };
 
 /* The same, where nothing fails. */
@@ -30,8 +29,7 @@ struct contexts_terms contexts_heal(struct contexts_terms terms);
 void contexts_begin(void);
 void contexts_restart(void);
 
-/* A call, from the xid on, has come in: the numbers of a context come in their order, where it is
- * not shared. */
+/* A call, from the xid on, has come in: the numbers of a context come in their order. */
 void contexts_note_arrival(const uint8_t *bytes, uint32_t length);
 
 /* What becomes of a call. */

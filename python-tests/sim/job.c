@@ -364,13 +364,12 @@ static void tell_terms(uint64_t seed, const struct job_terms *terms)
 		[GSS_SERVICE_PRIVACY] = ", krb5p",
 	};
 
-	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s%s%s",
+	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s%s",
 		   (unsigned long long)seed, terms->metadata ? "metadata" : "data",
 		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->depth,
 		   terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
 		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
-		   terms->trunks ? ", one session" : "", services[terms->service] ?: "",
-		   terms->shares ? ", one context" : "");
+		   terms->trunks ? ", one session" : "", services[terms->service] ?: "");
 	if (terms->tls)
 		world_tell("TLS over paths %#x%s", terms->tls, terms->mutual ? ", mutual" : "");
 }
@@ -390,7 +389,6 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	security = security_choose(seed, sim_job.terms.path_count);
 	sim_job.terms.service = security.contexts.service;
 	sim_job.terms.changes = security.contexts.change_in;
-	sim_job.terms.shares = security.contexts.shared;
 	terms.gss = security.contexts;
 	network.window = security.tls.window;
 	sim_job.terms.tls = security.tls.paths;

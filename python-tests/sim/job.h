@@ -34,7 +34,6 @@ struct job_terms {
 	struct rpc_timing timing;
 	uint32_t service; /* of enum gss_service; 0: AUTH_SYS */
 	bool changes;	  /* replies may be changed on their way */
-	bool shares;	  /* connections of a path have one context */
 	uint32_t tls;	  /* a bit for each path that is over TLS */
 	bool mutual;
 };

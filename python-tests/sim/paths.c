@@ -58,7 +58,6 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->config.minor = terms->nfs4;
 	path->config.trunks = terms->trunks;
 	path->config.sec = sec_of(terms);
-	path->config.shares_context = terms->shares;
 	path->config.rsize = path->config.wsize = 64 << 10;
 	path->config.remote_length = sizeof(*remote);
 	if (terms->tls >> number & 1)

@@ -19,26 +19,20 @@
 
 enum { REMEMBERED = 256 };
 
-/* Who has contexts: a client, or those that share them. */
+/* A client that has contexts. */
 struct holder {
 	LIST_ENTRY(holder) link;
+	const struct rpc_client *rpc;
 	struct mechanism *mechanism;
 	uint32_t latest;	   /* number of a call */
 	uint32_t xids[REMEMBERED]; /* of the latest numbers */
 	uint64_t keys[2];	   /* of the contexts that were used last, the latest first */
 	uint32_t contexts[2];	   /* the engine's numbers of these */
 	uint64_t denied;	   /* the key by which a call was */
-	uint32_t epoch;		   /* of the links, when a context was begun */
-};
-
-struct member {
-	LIST_ENTRY(member) link;
-	struct holder *holder;
-	const struct rpc_client *rpc;
+	uint32_t epoch;		   /* of its link, when a context was begun */
 };
 
 static LIST_HEAD(, holder) holders;
-static LIST_HEAD(, member) members;
 
 /* --- the job's terms --- */
 
@@ -106,7 +100,6 @@ struct security_terms security_choose(uint64_t seed, uint32_t path_count)
 				.silence = choose(&chance, 2) ? 0 : 27 * SEC,
 			},
 	};
-	terms.contexts.shared = choose(&chance, 2);
 	return terms;
 }
 
@@ -118,21 +111,19 @@ void security_begin(const struct kdc_terms *terms)
 
 void security_end(void)
 {
-	if (!LIST_EMPTY(&members))
-		world_violated("a client keeps its credentials");
 	if (!LIST_EMPTY(&holders))
-		world_violated("a context outlives its clients");
+		world_violated("a client keeps its credentials, or a context outlives it");
 }
 
 /* --- who calls --- */
 
 static struct holder *find_holder(const struct rpc_credentials *credentials)
 {
-	const struct member *member;
+	struct holder *holder;
 
-	LIST_FOREACH (member, &members, link)
-		if (member->rpc->credentials == credentials)
-			return member->holder;
+	LIST_FOREACH (holder, &holders, link)
+		if (holder->rpc->credentials == credentials)
+			return holder;
 	return NULL;
 }
 
@@ -147,9 +138,9 @@ static struct holder *holder_of(const struct mechanism *mechanism)
 }
 
 /* A client for I/O: others are for names. */
-static bool moves_data(const struct member *member)
+static bool moves_data(const struct holder *holder)
 {
-	return member->rpc->events->context_has_room;
+	return holder->rpc->events->finished;
 }
 
 /* --- numbers and contexts --- */
@@ -158,20 +149,16 @@ static bool moves_data(const struct member *member)
 static void for_each_sent(const struct holder *holder,
 			  void (*what)(const struct call *call, uint32_t number), uint32_t number)
 {
-	const struct member *member;
+	const struct rpc_client *rpc = holder->rpc;
 	const struct call *call;
 
-	LIST_FOREACH (member, &members, link) {
-		const struct rpc_client *rpc = member->rpc;
-
-		if (member->holder != holder || !moves_data(member))
-			continue;
-		if (rpc->setup && rpc->setup->stamp.context == holder->contexts[0])
-			what(rpc->setup, number);
-		TAILQ_FOREACH (call, &rpc->sent, link)
-			if (call->stamp.context == holder->contexts[0])
-				what(call, number);
-	}
+	if (!moves_data(holder))
+		return;
+	if (rpc->setup && rpc->setup->stamp.context == holder->contexts[0])
+		what(rpc->setup, number);
+	TAILQ_FOREACH (call, &rpc->sent, link)
+		if (call->stamp.context == holder->contexts[0])
+			what(call, number);
 }
 
 static void check_window(const struct call *call, uint32_t number)
@@ -226,18 +213,6 @@ static void check_sent(struct rpc_credentials *credentials, const struct rpc_sta
 	for_each_sent(holder, check_window, number);
 }
 
-/* Of all links of the holder's clients: it changes when one of them is lost. */
-static uint32_t epoch_of(const struct holder *holder)
-{
-	const struct member *member;
-	uint32_t epoch = 0;
-
-	LIST_FOREACH (member, &members, link)
-		if (member->holder == holder && moves_data(member))
-			epoch += member->rpc->link.epoch;
-	return epoch;
-}
-
 /*
  * Another context is made: the last one has to end soon, a call of it was denied, or it was never
  * used: making it had failed, and the connection with it.
@@ -246,7 +221,7 @@ static void context_begins(struct mechanism *mechanism)
 {
 	struct holder *holder = holder_of(mechanism);
 	bool ends = world.clock.now - mechanism->made >= mechanism->lifetime / 2;
-	uint32_t epoch = epoch_of(holder);
+	uint32_t epoch = moves_data(holder) ? holder->rpc->link.epoch : 0;
 
 	world_tell("client: begins a context");
 	if (mechanism->key && (ends || holder->denied == mechanism->key))
@@ -353,38 +328,17 @@ static void forget_holder(struct mechanism *mechanism)
 	free(holder);
 }
 
-static struct holder *new_holder(void)
+static struct holder *new_holder(const struct rpc_client *rpc)
 {
 	struct holder *holder = calloc(1, sizeof(*holder));
 
 	if (!holder || !(holder->mechanism = mechanism_new()))
 		abort();
+	holder->rpc = rpc;
 	holder->mechanism->begins = context_begins;
 	holder->mechanism->freed = forget_holder;
 	LIST_INSERT_HEAD(&holders, holder, link);
 	return holder;
-}
-
-/* Of those that share the client's context; NULL: it is the first. */
-static struct holder *shared_holder(const struct rpc_client *rpc)
-{
-	struct gss_context **shared = path_shared_context(rpc);
-	const struct member *member;
-
-	LIST_FOREACH (member, &members, link)
-		if (shared && *shared && path_shared_context(member->rpc) == shared)
-			return member->holder;
-	return NULL;
-}
-
-static void room(void *owner)
-{
-	struct rpc_client *rpc = owner;
-
-	if (!path_shared_context(rpc))
-		world_violated("a client that shares no context is told of room in it");
-	else
-		rpc->events->context_has_room(rpc);
 }
 
 int __real_path_credentials_open(struct rpc_client *rpc);
@@ -396,24 +350,11 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 		.service = sim_job.terms.service,
 		.counters = &rpc->counters->security,
 		.data_max = path->config.wsize,
-		.shared = path_shared_context(rpc),
-		.room = room,
-		.owner = rpc,
 	};
-	struct holder *holder = shared_holder(rpc);
-	struct member *member;
 
 	if (!terms.service)
 		return __real_path_credentials_open(rpc);
-	member = calloc(1, sizeof(*member));
-	if (!member)
-		abort();
-	if (!holder) {
-		holder = new_holder();
-		terms.mechanism = &holder->mechanism->base;
-	}
-	*member = (struct member){.holder = holder, .rpc = rpc};
-	LIST_INSERT_HEAD(&members, member, link);
+	terms.mechanism = &new_holder(rpc)->mechanism->base;
 	if (rpcsec_gss_new(&rpc->credentials, &terms))
 		abort();
 	return 0;
@@ -422,16 +363,8 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 void __wrap_path_credentials_close(struct rpc_client *rpc);
 void __wrap_path_credentials_close(struct rpc_client *rpc)
 {
-	struct member *member;
-
-	LIST_FOREACH (member, &members, link)
-		if (member->rpc == rpc)
-			break;
-	if (!member)
-		return;
-	rpcsec_gss_free(rpc->credentials);
-	LIST_REMOVE(member, link);
-	free(member);
+	if (find_holder(rpc->credentials))
+		rpcsec_gss_free(rpc->credentials);
 }
 
 void __real_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * security.h - a simulated job's Kerberos: the engine's RPCSEC_GSS for each client, or for those
- * that share a context, by the mechanism in mechanism.h. What it promises is checked for each
- * number, context and reply. TLS, which is tls_server.h's, is chosen here as well.
+ * security.h - a simulated job's Kerberos: the engine's RPCSEC_GSS for each client, by the
+ * mechanism in mechanism.h. What it promises is checked for each number, context and reply. TLS,
+ * which is tls_server.h's, is chosen here as well.
  */
 #pragma once
 

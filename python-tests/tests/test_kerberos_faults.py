@@ -10,7 +10,7 @@ import base64
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,6 @@ from servers.record_proxy import (
     CTXPROBLEM,
     GARBAGE_ARGS,
     SYSTEM_ERR,
-    Connection,
     Fault,
     Record,
     RecordProxy,
@@ -48,9 +47,6 @@ GOING_ON: dict[str, Option] = {
     "rw": "randwrite", "bs": "16k", "size": "2m", "iodepth": 8, "filename": "f", "trace": 1,
     "rate_iops": 200, "time_based": 1, "runtime": 300,
 }  # fmt: skip
-ALONE: dict[str, Option] = {}
-SHARED: dict[str, Option] = {"nconnect": 4, "spread": "roundrobin", "gss_context": "job"}
-CONTEXTS = pytest.mark.parametrize("context", [ALONE, SHARED], ids=["connection", "job"])
 AUTH_FAILED = 7  # what nfs-ganesha without Kerberos says
 
 
@@ -242,10 +238,7 @@ def test_a_call_that_comes_twice(client: Client, proxy: RecordProxy, version: st
 
 
 @BOTH
-@CONTEXTS
-def test_a_call_that_is_late(
-    client: Client, proxy: RecordProxy, context: dict[str, Option], version: str
-) -> None:
+def test_a_call_that_is_late(client: Client, proxy: RecordProxy, version: str) -> None:
     """Others overtake it as far as the server's window goes, so that it does not fall behind."""
     late = proxy.calls = Fault(lambda call: call.is_bulk, dropped)
     inits = proxy.replies = Fault(lambda reply: reply.is_init, passed, times=100)
@@ -255,7 +248,7 @@ def test_a_call_that_is_late(
         calls = [call for call in proxy.seen if call.gss_handle == held.gss_handle]
         return [ahead for call in calls if (ahead := call.gss_number - held.gss_number) > 0]
 
-    with client.start(version, **{**VERIFIED, "size": "8m"}, **context) as process:
+    with client.start(version, **{**VERIFIED, "size": "8m"}) as process:
         eventually(lambda: late.met)
         furthest = inits.met[-1].window - 2
         eventually(lambda: len(overtakers()) >= furthest)
@@ -267,39 +260,18 @@ def test_a_call_that_is_late(
     assert sum(line.retransmissions + line.reconnects for line in result.stats) == 0
 
 
-@BOTH
-def test_a_lost_connection_holds_no_numbers(
-    client: Client, proxy: RecordProxy, version: str
-) -> None:
-    """Of a context that it shares: the others would wait for its calls until it is back."""
-    lost = proxy.calls = Fault(lambda call: call.is_bulk, dropped)
-    job = {**GOING_ON, **SHARED, "spread": "queue", "timeo": 600, "rate_iops": None}
-    with client.start(version, **job) as process:
-        eventually(lambda: lost.met)
-        proxy.refuse()
-        lost.met[0].connection.cut()
-        for _ in range(4):  # more than a window
-            goes_on(process)
-        proxy.accept()
-        result = client.ended(process)
-    assert sum(line.errors for line in result.stats) == 0
-    assert sum(line.contexts for line in result.stats) == 1
-    assert sum(line.reconnects for line in result.stats) == 1
-
-
 # --- contexts that the server does not know any more ---
 
 
 @BOTH
-@CONTEXTS
 @pytest.mark.parametrize("auth_stat", [CREDPROBLEM, CTXPROBLEM])
 def test_a_context_is_forgotten(
-    client: Client, proxy: RecordProxy, auth_stat: int, context: dict[str, Option], version: str
+    client: Client, proxy: RecordProxy, auth_stat: int, version: str
 ) -> None:
-    """Another is made, by one of those that share it, and all calls go out again."""
+    """Another is made, and all calls go out again."""
     fault = proxy.calls = denying(auth_stat)
     fault.times = 1
-    result = client(version, **VERIFIED, **context)
+    result = client(version, **VERIFIED)
     mended(result)
     assert len(fault.met) == 1
     assert sum(line.contexts for line in result.stats) == 2
@@ -311,9 +283,8 @@ def test_a_context_is_forgotten(
 def test_contexts_are_forgotten_for_ever(client: Client, proxy: RecordProxy, version: str) -> None:
     proxy.calls = fault = denying()
     fault.times = 1000
-    result = client(version, **VERIFIED, gss_context="job")
+    result = client(version, **VERIFIED)
     refused(result, "does not know the Kerberos context that it has just made", "CREDPROBLEM")
-    assert "gss_context=" not in result.messages  # the only connection shares it with nobody
     assert [line.contexts for line in result.stats] == [4]
 
 
@@ -339,7 +310,7 @@ def without_session(reply: Record) -> list[bytes]:
 
 
 def test_what_comes_before_io_is_denied_for_ever(client: Client, proxy: RecordProxy) -> None:
-    """A connection that needs a session ends after eight contexts, which others are served by."""
+    """A connection that needs a session: it ends, and the others serve on."""
 
     def of_another(reply: Record) -> bool:
         first = next(call for call in proxy.seen if call.is_bulk)
@@ -356,10 +327,11 @@ def test_what_comes_before_io_is_denied_for_ever(client: Client, proxy: RecordPr
         lambda call: call.deny(CREDPROBLEM),
         times=1000,
     )
-    with client.start(**{**GOING_ON, **SHARED, "spread": "queue", "rate_iops": None}) as process:
+    job = {**GOING_ON, "nconnect": 4, "spread": "queue", "rate_iops": None}
+    with client.start(**job) as process:
         eventually(lambda: traces(process) > 10)
         lost.times = 1
-        eventually(lambda: "; or try gss_context=connection" in stderr_of(process))
+        eventually(lambda: "that it has just made" in stderr_of(process))
         goes_on(process)
         assert "io_u error" not in stderr_of(process)  # calls that wait when the run ends fail
     assert len(denied.met) <= 1 + 8
@@ -500,27 +472,6 @@ def test_failover_from_a_server_that_refuses_tickets(
     assert sum(line.reissues for line in result.stats) > 0
 
 
-def test_failover_from_the_one_that_asks_for_a_context(client: Client, proxy: RecordProxy) -> None:
-    """The server is silent to that one: those that share the context, and wait for it, are well."""
-    forgotten = denying()
-    silent: list[Connection] = []
-
-    def become(call: Record) -> Iterable[bytes]:
-        if call.is_init and forgotten.met and not silent:
-            silent.append(call.connection)
-        return dropped(call) if call.connection in silent else forgotten(call)
-
-    proxy.calls = become
-    with client.start(**GOING_ON, **SHARED, failover=1) as process:
-        eventually(lambda: traces(process) > 10)
-        forgotten.times = 1
-        eventually(lambda: "answers again" in stderr_of(process))
-        goes_on(process)
-        result = client.ended(process)
-    assert sum(line.errors for line in result.stats) == 0
-    assert sorted(line.reconnects for line in result.stats) == [0, 0, 0, 1]
-
-
 # --- tickets and the KDC ---
 
 
@@ -539,24 +490,6 @@ def test_a_ticket_that_expires(local_fio: FioRunner, tmp_path: Path) -> None:
             result = client.ended(process)
     assert sum(line.errors for line in result.stats) == 0
     assert len([line for line in told(result) if "run kinit" in line]) == 1
-
-
-def test_a_lost_connection_renews_no_context(local_fio: FioRunner, tmp_path: Path) -> None:
-    """Of those that share it, one that is connected does."""
-    with client_of(Kerberos(lifetime=8), local_fio, tmp_path) as client:
-        proxy = client.proxy
-        inits = proxy.replies = Fault(lambda reply: reply.is_init, passed, times=100)
-        with client.start(**GOING_ON, **{**SHARED, "spread": "queue"}) as process:
-            eventually(lambda: traces(process) > 10)
-            first = next(call for call in proxy.seen if call.is_bulk)
-            made = len(inits.met)
-            proxy.refuse()
-            first.connection.cut()
-            eventually(lambda: len(inits.met) > made)
-            proxy.accept()
-            goes_on(process)
-            result = client.ended(process)
-    assert sum(line.errors for line in result.stats) == 0
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from engine_helpers import Place, fixture_of_places, refused, said, sections
+from engine_helpers import Place, done, fixture_of_places, refused, said, sections
 from scripted_jobs import Client
 
 from nfsmulti.fiorun import Option
@@ -84,6 +84,17 @@ def test_options_that_nothing_uses(client: Client, server: ScriptedServer, name:
     mixed = f"{_URL}&{name}={_OPTIONS[name]}&sec=sys,nfs://127.0.0.2/x"
     line = refused(client(server, pool=mixed, security="krb5"))
     assert f": 127.0.0.1:/x: {_OF_KERBEROS}" in line
+
+
+def test_a_context_that_connections_share(
+    client: Client, server: ScriptedServer, place: Place
+) -> None:
+    """It is gone, of a job and of a path; what happens anyway may be written down."""
+    gone = "gss_context=job is gone since 0.7.0: each connection has a context of its own, so leave"
+    assert f": {gone} it out" in refused(client(server, pool=_URL, gss_context="job"))
+    assert f": {gone} it out" in refused(client(server, pool=f"{_URL}&gss_context=job"))
+    jobs = sections(a={"filename": "a", "gss_context": "connection"})
+    done(place.fio(arguments=["--rw=write", "--size=64k", *jobs]))
 
 
 def test_a_keytab_that_cannot_be_read(
