@@ -246,7 +246,7 @@ def test_a_cell_has_one_number_of_connections_everywhere(
     texts = [report_of(run)]
     slower = dataclasses.replace(run, cells=[made_runs.faster(cell, 0.9) for cell in run.cells])
     other = made_runs.saved(slower, tmp_path / name / "20261121T170000Z")
-    for written in ("text", "markdown", "junit"):
+    for written in ("text", "markdown"):
         done = call_harness("compare", str(folder), str(other), "--format", written)
         texts.append(done.stdout)
     texts.append((other / "compare.html").read_text())

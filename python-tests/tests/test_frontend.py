@@ -122,6 +122,8 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
             "lab kernel --guest=uml -- true",
             "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out",
         ),
+        ("compare --format junit", "--format junit is gone since 0.7.0: use --format json"),
+        ("compare --format=junit", "--format junit is gone since 0.7.0: use --format json"),
         ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),
         ("run dd --repeat=no", "run: --repeat: 'no' is not a whole number from 1 on"),
         ("run dd --pool=", "run: --pool: there is nothing behind it"),

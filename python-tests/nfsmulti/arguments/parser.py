@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import functools
+import itertools
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +19,11 @@ from nfsmulti.units import Slo, parse_rate, parse_seconds, parse_size
 # A command, a section or an argument of commands.toml.
 Table = Mapping[str, Any]
 
-# Options that there were, and what to do instead.
-GONE = {"--guest": "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out"}
+# Options, and values of such, that there were, and what to do instead.
+GONE = {
+    "--guest": "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out",
+    "--format junit": "--format junit is gone since 0.7.0: use --format json",
+}
 
 
 def guess(word: str, known: Iterable[str]) -> str:
@@ -129,10 +133,12 @@ class Parser(argparse.ArgumentParser):
     def _refuse_unknown(self, words: Sequence[str]) -> None:
         """Refuse a mistyped option before its value is taken for something else."""
         known = self._option_string_actions
-        for word in words:
-            name = word.partition("=")[0]
+        for word, following in itertools.pairwise([*words, ""]):
+            name, _, value = word.partition("=")
             if name.startswith("-") and not name[1:].isdecimal() and name not in known:
                 self.error(GONE.get(name) or f"there is no option {name}{guess(name, known)}")
+            if gone := GONE.get(f"{name} {value or following}"):
+                self.error(gone)
 
 
 # --- what an option's value is ---

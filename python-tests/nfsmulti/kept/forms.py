@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -22,7 +21,6 @@ from nfsmulti.report import charts, pages
 from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, wrapped
 from nfsmulti.report.story import Plot, Section
 from nfsmulti.stats import Ratio
-from nfsmulti.terminal import visible
 from nfsmulti.texts import Table
 
 SIGNIFICANT = 0.05
@@ -45,9 +43,6 @@ class Exit(IntEnum):
     WORSE = 10
     NOT_COMPARABLE = 11
     UNRELIABLE = 12
-
-
-_JUNIT = {Exit.WORSE: "failure", Exit.NOT_COMPARABLE: "error", Exit.UNRELIABLE: "skipped"}
 
 
 @dataclass(frozen=True)
@@ -245,26 +240,8 @@ def _json(found: Comparison) -> str:
     return json.dumps(data, indent="\t")
 
 
-def _junit(found: Comparison) -> str:
-    """Return a test for each row, and one for the verdict, whose names are the same in each run."""
-    suite = ET.Element("testsuite", name=f"nfsmulti compare {found.scenario}".rstrip())
-    for row in found.rows:
-        case = ET.SubElement(suite, "testcase", classname=row.figure, name=row.cell)
-        if row.says == "worse" and found.exit is Exit.WORSE:
-            ET.SubElement(case, "failure", message=row.ratio.text)
-    case = ET.SubElement(suite, "testcase", classname="verdict", name="verdict")
-    if kind := _JUNIT.get(found.exit):
-        ET.SubElement(case, kind, message="; ".join(found.lines))
-    suite.set("tests", str(len(suite)))
-    for count, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(count, str(len(suite.findall(f"*/{kind}"))))
-    ET.indent(suite)
-    return visible(ET.tostring(suite, encoding="unicode", xml_declaration=True))
-
-
 WRITERS: Mapping[str, Callable[[Comparison], str]] = {
     "text": _text,
     "json": _json,
-    "junit": _junit,
     "markdown": _markdown,
 }
