@@ -8,35 +8,23 @@ number of runs, and beyond 5 %. A run on a busy machine neither changes a level 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nfsmulti import kept, texts, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.kept.compare import Figure, per_repeat
 from nfsmulti.kept.forms import COLUMNS, SIGNIFICANT
 from nfsmulti.kept.pairs import pairs, unmatched, why_not
-from nfsmulti.paths import COMMAND, shown, write_whole
-from nfsmulti.report import cells, charts, conditions, pages
-from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, ran
-from nfsmulti.report.story import Plot, Section
+from nfsmulti.paths import COMMAND, shown
+from nfsmulti.report import cells, conditions
+from nfsmulti.report.answer import Answer, ran
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plotted
-
-PAGE = "history.html"
 _LEAST = 0.05
-_TICKS = 10  # names below a plot
-_CAPTION = (
-    "Each run's geometric mean over its cells; dots are repeats. Dotted lines are changes, with the"
-    " ratio to the level before; crosses are runs on a busy machine, which count for nothing."
-)
 
 
 @dataclass(frozen=True)
@@ -58,7 +46,7 @@ class Point:
 
 
 def history(scenario: str, results: Path) -> None:
-    """Print the answer, and write the page beside the runs."""
+    """Print the answer, whose table and caveats name every run: nothing else does."""
     with typed.understood(results / scenario):
         _history(scenario, results)
 
@@ -74,22 +62,13 @@ def _history(scenario: str, results: Path) -> None:
     unit = Figure.THROUGHPUT.unit(newest.done[0])
     headings = [scenario, unit, "level before = 1", ""]
     rows = [one.words for one in reversed(points)]
-    table = Table(headings, rows, ending_text_columns=1, text_wraps=True)
     answer = Answer(
         _headline(points, unit, _mean_of(newest)),
-        dataclasses.replace(table, rows=rows[:MOST_ROWS]),
-        _caveats(points, left_out),
+        Table(headings, rows, ending_text_columns=1, text_wraps=True),
+        [*_disturbed(points[-1]), *left_out],
         ran(newest, conditions.load(folder)),
     )
-    sections = [
-        Section("Over time", plots=[Plot("history", _CAPTION, _drawn(points, unit))]),
-        Section("All runs", tables=[table], points=left_out, folded=True),
-    ]
-    about = f"{len(points)} runs, from {points[0].name} to {points[-1].name}."
     print(answer.terminal(COLUMNS))
-    page = results / scenario / PAGE
-    write_whole(page, pages.page(f"history: {scenario}", about, answer, sections), results)
-    print(f"\n{shown(page)}")
 
 
 def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:
@@ -134,12 +113,10 @@ def _mean_of(run: Summary) -> str:
     return f" (the geometric mean over {number} cells{over})" if number > 1 else ""
 
 
-def _caveats(points: Sequence[Point], left_out: Sequence[str]) -> list[str]:
-    """Name the runs that the headline is not of; many are counted."""
-    name, says = points[-1].name, points[-1].says
-    disturbed = [f"The newest run, {name}, was on a busy machine."] if says == "busy" else []
-    many = len(left_out) >= MOST_CAVEATS
-    return [*disturbed, *([f"{len(left_out)} runs are left out."] if many else left_out)]
+def _disturbed(newest: Point) -> list[str]:
+    """Say so where the headline is not of the newest run."""
+    busy = newest.says == "busy"
+    return [f"The newest run, {newest.name}, was on a busy machine."] if busy else []
 
 
 def _differs(ratio: Ratio, tests: int) -> bool:
@@ -174,23 +151,3 @@ def _why(newest: Summary, run: Summary) -> str | None:
         return why
     missing = unmatched(newest, run)
     return f"{missing} combinations of factors differ from the newest run's" if missing else None
-
-
-def _drawn(points: Sequence[Point], unit: str) -> Plotted:
-    figure, axes = charts.panel("", "", unit)
-    counting = [(at, one.sample) for at, one in enumerate(points) if one.says != "busy"]
-    charts.line(axes, 0, unit, counting)
-    for at, one in enumerate(points):
-        if one.says == "busy":
-            axes.plot([at], [one.sample.mean], "x", color=charts.PALE)
-            charts.hover(axes, at, one.sample.mean, f"{one.name}: busy")
-        elif one.says and one.ratio:
-            axes.axvline(at, color=charts.INK, linestyle=":")
-            axes.annotate(
-                f" {one.ratio.value:.2f}", (at, 0), xytext=(2, 4), textcoords="offset points"
-            )
-    charts.from_zero(axes)
-    step = -(-len(points) // _TICKS)
-    ticks = range(0, len(points), step)
-    axes.set_xticks(ticks, [points[at].name for at in ticks], rotation=30, ha="right", fontsize=8)
-    return figure
