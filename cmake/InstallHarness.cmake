@@ -11,7 +11,6 @@ set(share "${CMAKE_INSTALL_DATADIR}/nfsmulti")
 set(libexec "${CMAKE_INSTALL_LIBEXECDIR}/nfsmulti")
 
 install(PROGRAMS nfsmulti DESTINATION "${share}")
-install(PROGRAMS packaging/elsewhere.sh DESTINATION "${share}/packaging")
 install(PROGRAMS cmake/fio-headers.sh DESTINATION "${share}/cmake")
 install(FILES python-tests/requirements-harness.txt DESTINATION "${share}/python-tests")
 set(executable
