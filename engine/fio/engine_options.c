@@ -426,19 +426,8 @@ struct fio_option engine_option_table[] = {
 			"rmdir where that is given",
 	},
 	{
-		OPTION("meta_create", STR, "How files are created"),
-		AT(meta_create),
-		.def = "guarded",
-		.posval =
-			{
-				VALUE("guarded", META_CREATE_GUARDED,
-				      "One call; a file that is there when the call has to be "
-				      "sent again is taken for its own"),
-				VALUE("exclusive", META_CREATE_EXCLUSIVE,
-				      "CREATE with a verifier, by which the server knows the "
-				      "file again, and SETATTR"),
-			},
-		.help = "metadata=1 over NFSv3: how create makes a file",
+		OPTION("meta_create", UNSUPPORTED, "How files are created"),
+		.help = "it is gone since 0.7.0: each create is GUARDED; leave it out",
 	},
 	{
 		OPTION("meta_mix", STR_STORE, "Mix of operations"),

@@ -42,7 +42,6 @@ struct engine_options {
 	unsigned int arrival_spin;	 /* microseconds */
 	unsigned int metadata;
 	unsigned int meta_read, meta_write; /* enum meta_op */
-	unsigned int meta_create;	    /* enum meta_create */
 	char *meta_mix;
 	unsigned int meta_verify;
 	unsigned int dir_entries, tree_depth, shared_dir;
@@ -53,7 +52,6 @@ struct engine_options {
 
 enum { VERSION_40 = 40 }; /* which is refused */
 enum arrival_process { ARRIVAL_POISSON, ARRIVAL_FIXED };
-enum meta_create { META_CREATE_GUARDED, META_CREATE_EXCLUSIVE };
 enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
 
 extern struct fio_option engine_option_table[];

@@ -138,11 +138,6 @@ int metadata_check_path(const struct thread_data *td, const struct path_config *
 	const struct engine_options *eo = options_of(td);
 	struct meta_mix mix;
 
-	if (eo->metadata && eo->meta_create && (config->dir || config->minor)) {
-		job_log("%s: meta_create=exclusive is for NFSv3 from user space: leave it out",
-			config->label);
-		return -EINVAL;
-	}
 	if (!eo->metadata || config->dir || config->minor || meta_mix_of(td, &mix) ||
 	    !mix.weights[META_OPEN])
 		return 0;
@@ -267,10 +262,6 @@ static const char *remedy(const struct thread_data *td, enum meta_op op, int err
 				 "it";
 	case EACCES:
 	case EROFS: return ": may this user do that here, and over this export?";
-	case EOPNOTSUPP:
-		if (op == META_CREATE && options_of(td)->meta_create == META_CREATE_EXCLUSIVE)
-			return ": the server has no exclusive create: use meta_create=guarded";
-		return "";
 	default: return errno_remedy(error);
 	}
 }

@@ -68,7 +68,6 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	request->left = 0;
 	*io->meta = (struct meta_io){
 		.op = request->meta.op,
-		.exclusive = request->meta.op == META_CREATE && job_options(job)->meta_create,
 		.expected = metadata_expected(job->td, request->meta.op),
 	};
 	io->file = request->file;

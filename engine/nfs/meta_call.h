@@ -11,9 +11,6 @@
  *
  * A call that went out more than once may have been carried out the first time: then what it was to
  * make is there, and what it was to remove is not.
- *
- * Of an exclusive create the server tells that itself: its own file is no error. It sets no
- * attributes, so that a SETATTR follows; NFSv3 alone has it here.
  */
 #pragma once
 
@@ -52,14 +49,11 @@ static inline void meta_lists_over(struct conn_io *io, const struct path *path)
 	io->meta->listing.path = path;
 }
 
-/* A new file's handle is its path's own. */
 static inline bool meta_looks_first(const struct call *call)
 {
 	const struct conn_io *io = call->io;
 	struct nfs_handle handle;
 
-	if (io->meta->created)
-		return io->meta->created_over != meta_path(call) || !io->meta->handle.length;
 	return meta_by_handle(io->meta->op) &&
 	       (io->meta->handle_state == HANDLE_STALE ||
 		!entries_handle(meta_entries(call), io->offset, &handle));
@@ -75,7 +69,6 @@ static inline void meta_walks_over(const struct call *call)
 	io->meta->way.path = meta_path(call);
 	io->meta->way.depth = 0;
 	io->meta->handle = meta_entries(call)->root;
-	io->meta->created_over = NULL; /* it was of a file */
 }
 
 /* The first LOOKUP of NFSv4's way. */
@@ -87,9 +80,7 @@ static inline bool meta_from_root(const struct call *call)
 /* What it asks, or has asked. */
 static inline enum meta_op meta_asked(const struct call *call)
 {
-	if (call->io->meta->looks_up)
-		return META_LOOKUP;
-	return call->io->meta->created ? META_SETATTR : call->io->meta->op;
+	return call->io->meta->looks_up ? META_LOOKUP : call->io->meta->op;
 }
 
 /* `call` is about to be sent: what it asks is decided the first time, and stays so. */
@@ -127,8 +118,6 @@ static inline void meta_fill_arguments(const struct call *call, uint32_t reply_m
 	};
 	if (io->meta->finds_directory)
 		entries_way(entries, io->offset, io->meta->way.depth, arguments->name);
-	else if (op == META_SETATTR && io->meta->created)
-		arguments->handle = io->meta->handle;
 	else if (meta_by_handle(op))
 		entries_handle(entries, io->offset, &arguments->handle);
 	else if (op != META_READDIR)
@@ -313,7 +302,7 @@ static inline enum disposition meta_refused(const struct call *call, int error,
 				 "the server does not know the handle of its directory any more, "
 				 "and does not find that directory again");
 	if (error == EEXIST && (meta_makes(io->meta->op) || io->meta->op == META_LINK) &&
-	    !io->meta->looks_up && again && !io->meta->exclusive)
+	    !io->meta->looks_up && again)
 		return CALL_DONE;
 	if (error == ENOENT && meta_removes(io->meta->op) && io->meta->reversed &&
 	    io->meta->maybe_removed)

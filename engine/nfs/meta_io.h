@@ -23,8 +23,7 @@ enum handle_state {
 struct meta_io {
 	/* The owner's, set before the I/O is submitted; all else is of zeros then. */
 	enum meta_op op;
-	bool exclusive; /* META_CREATE over NFSv3: as such, by two calls */
-	bool reversed;	/* a rename from the other name to the first; a removal of the other */
+	bool reversed; /* a rename from the other name to the first; a removal of the other */
 	struct meta_kind expected; /* META_GETATTR, META_LOOKUP; of type 0: anything */
 	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew. It may
 	 * be NULL itself. */
@@ -47,10 +46,6 @@ struct meta_io {
 		uint32_t depth;		 /* so many names are behind; `handle` is the last one's */
 	} way;
 	struct listing listing; /* META_READDIR */
-
-	/* `exclusive`: the file is created, and its attributes are to be set. */
-	bool created;
-	const struct path *created_over; /* the path whose handle of it `handle` is */
 
 	/* NFSv4: what META_OPEN and META_CREATE have left at the server, to be given back. */
 	bool closes; /* their compound has the CLOSE as well */

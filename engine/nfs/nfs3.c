@@ -156,11 +156,6 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	struct meta_arguments arguments;
 
 	meta_fill_arguments(call, link->ops->head_max(link->channel), &arguments);
-	arguments.exclusive = call->io->meta->exclusive;
-	/* The job's own: two creates of one name are told apart since the SETATTR between them ends
-	 * it. */
-	arguments.verifier = nfs3_create_verifier(meta_entries(call)->terms.run);
-	arguments.made = call->io->meta->created;
 	nfs3_encode_meta(out, &arguments);
 }
 
@@ -203,22 +198,6 @@ static enum disposition refused(struct call_result *result, uint32_t status)
 }
 
 /*
- * An exclusive create sets no attributes (3.3.8): SETATTR does, by the handle that CREATE has
- * brought, or LOOKUP after it.
- */
-static enum disposition went_on(const struct call *call, const struct nfs_handle *found)
-{
-	struct conn_io *io = call->io;
-
-	if (meta_asked(call) == META_SETATTR)
-		return meta_done(call, &io->meta->handle);
-	io->meta->created = true;
-	io->meta->created_over = meta_path(call);
-	io->meta->handle = *found;
-	return meta_goes_on(io, CALL_PARTIAL);
-}
-
-/*
  * Behind a status that is not 0 there is nothing but attributes, which nobody wants: it counts
  * however these are. `sound` is nfs3_decode()'s.
  */
@@ -244,9 +223,7 @@ static enum disposition decode_meta(struct xdr_in *in, struct call *call,
 		return CALL_DONE;
 	result->lookup = call->io->meta->looks_up;
 	if (!status)
-		return call->io->meta->exclusive && !call->io->meta->finds_directory
-			       ? went_on(call, &meta.found)
-			       : meta_answered(call, &meta, result);
+		return meta_answered(call, &meta, result);
 	result->status = nfs3_status_name(status);
 	if (nfs3_asks_to_wait(status))
 		return meta_waits(call, false);

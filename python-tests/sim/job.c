@@ -59,9 +59,8 @@ static void fill_td(struct thread_data *td, const struct job_terms *terms)
 {
 	static struct engine_options options;
 
-	options.meta_create = META_CREATE_GUARDED;
-	if (!terms->nfs4 && world_random(2))
-		options.meta_create = META_CREATE_EXCLUSIVE;
+	if (!terms->nfs4)
+		world_random(2); /* seeds that are kept count it */
 	td->error = td->first_error = 0;
 	td->eo = &options;
 	td->o.iodepth = terms->depth;

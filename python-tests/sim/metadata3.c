@@ -7,7 +7,7 @@
 #include "namespace.h"
 #include "world.h"
 
-enum { STATUS_STALE = 70, EXCLUSIVE = 2, PAGE_MAX = 16 };
+enum { STATUS_STALE = 70, PAGE_MAX = 16 };
 
 static const uint8_t *get_name(struct xdr_in *in, uint32_t *length)
 {
@@ -91,8 +91,6 @@ static void answer_by_handle(enum nfs3_procedure procedure, object_t object, str
 		put_none(procedure, out);
 	if (procedure == NFS3_ACCESS)
 		xdr_put_u32(out, 0x3f);
-	if (procedure == NFS3_SETATTR)
-		namespace_set_attributes(object);
 }
 
 /* --- by name --- */
@@ -124,14 +122,11 @@ static uint32_t make(enum nfs3_procedure procedure, struct xdr_in *in, object_t 
 		[NFS3_MKDIR] = META_TYPE_DIRECTORY,
 		[NFS3_SYMLINK] = META_TYPE_SYMLINK,
 	};
-	uint64_t verifier = 0;
 	uint32_t length;
 	const uint8_t *name = get_name(in, &length);
 
-	if (procedure == NFS3_CREATE && xdr_get_u32(in) == EXCLUSIVE)
-		verifier = xdr_get_u64(in);
 	in->at = in->end;
-	return namespace_make(name, length, types[procedure], verifier, made);
+	return namespace_make(name, length, types[procedure], made);
 }
 
 static uint32_t change(enum nfs3_procedure procedure, struct xdr_in *in, object_t *found)

@@ -143,7 +143,7 @@ static uint32_t create(struct metadata4 *handles, struct xdr_in *in, struct xdr_
 		get_name(in, &length);
 	name = get_name(in, &length);
 	skip_attributes(in);
-	status = namespace_make(name, length, type, 0, &handles->current);
+	status = namespace_make(name, length, type, &handles->current);
 	put_change(out);
 	xdr_put_u32(out, 0); /* attributes that were set */
 	return status;
@@ -160,7 +160,7 @@ uint32_t metadata4_open(struct metadata4 *handles, bool create_it, struct xdr_in
 	}
 	if (!create_it)
 		return namespace_lookup(name, length, &handles->current);
-	return namespace_make(name, length, META_TYPE_FILE, 0, &handles->current);
+	return namespace_make(name, length, META_TYPE_FILE, &handles->current);
 }
 
 static uint32_t remove_name(struct xdr_in *in, struct xdr_out *out)

@@ -134,7 +134,7 @@ MUTANTS = [
     ),
     Mutant(
         "metadata: a create that finds its own file fails", "nfs/meta_call.h",
-        "	    !io->meta->looks_up && again && !io->meta->exclusive)", "	    false)",
+        "	    !io->meta->looks_up && again)", "	    false)",
     ),
     Mutant(
         "metadata: a rename that was carried out is turned back", "nfs/meta_call.h",

@@ -11,13 +11,11 @@
 enum { TYPES = 8 };
 
 struct namespace_entry namespace[NAMESPACE_ENTRIES];
-static uint64_t verifiers[NAMESPACE_ENTRIES]; /* of the first name's object; 0: none */
-static uint64_t made;			      /* objects */
+static uint64_t made; /* objects */
 
 void namespace_begin(void)
 {
 	memset(namespace, 0, sizeof(namespace));
-	memset(verifiers, 0, sizeof(verifiers));
 	made = 0;
 }
 
@@ -76,19 +74,14 @@ uint32_t namespace_lookup(const void *name, uint32_t length, object_t *found)
 	return *found ? 0 : ENOENT;
 }
 
-uint32_t namespace_make(const void *name, uint32_t length, enum meta_type type, uint64_t verifier,
-			object_t *object)
+uint32_t namespace_make(const void *name, uint32_t length, enum meta_type type, object_t *object)
 {
 	struct namespace_entry *entry;
 	object_t *at = find(name, length, &entry);
-	uint64_t *kept = &verifiers[entry - namespace];
 
-	if (*at && !(verifier && *kept == verifier))
+	if (*at)
 		return EEXIST;
-	if (!*at) {
-		set(at, ++made * TYPES + type, entry);
-		*kept = verifier;
-	}
+	set(at, ++made * TYPES + type, entry);
 	*object = *at;
 	return 0;
 }
@@ -129,11 +122,4 @@ uint32_t namespace_link(object_t object, const void *name, uint32_t length)
 		return EEXIST;
 	set(at, object, entry);
 	return 0;
-}
-
-void namespace_set_attributes(object_t object)
-{
-	for (uint32_t i = 0; i < NAMESPACE_ENTRIES; i++)
-		if (namespace[i].names[0] == object)
-			verifiers[i] = 0;
 }

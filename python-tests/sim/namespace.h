@@ -31,12 +31,8 @@ bool namespace_list(uint64_t number, char name[16]);
 
 /* Each returns 0 or an nfsstat3, which nfsstat4 has as well (EEXIST, ENOENT); names are bytes. */
 uint32_t namespace_lookup(const void *name, uint32_t length, object_t *found);
-/* `verifier`: of an exclusive create, which finds its own file again; 0: of none. */
-uint32_t namespace_make(const void *name, uint32_t length, enum meta_type type, uint64_t verifier,
-			object_t *made);
+uint32_t namespace_make(const void *name, uint32_t length, enum meta_type type, object_t *made);
 uint32_t namespace_remove(const void *name, uint32_t length);
 uint32_t namespace_rename(const void *from, uint32_t from_length, const void *to,
 			  uint32_t to_length);
 uint32_t namespace_link(object_t object, const void *name, uint32_t length);
-/* An exclusive create's verifier is forgotten. */
-void namespace_set_attributes(object_t object);

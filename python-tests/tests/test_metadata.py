@@ -43,7 +43,7 @@ from servers.scripted import (
     denied,
     on,
 )
-from servers.scripted.files import Directory, as_directory
+from servers.scripted.files import as_directory
 
 place = fixture_of_places("nfs", "nfs4")
 anywhere = fixture_of_places("nfs", "nfs4", in_full("mount"))  # and test_metadata_mounts.py
@@ -94,23 +94,13 @@ def test_entries_are_created_in_directories(anywhere: Place) -> None:
     assert all(path.is_file() and path.stat().st_mode & 0o777 == 0o644 for path in found.values())
 
 
-def test_exclusive_creates(place: Place) -> None:
-    """The mode is the same, and no time is left of less than 2^24 s, as the verifier's words."""
-    result = place.fio(**_WRITE, meta_create="exclusive")
-    if place.kind == "nfs4":
-        refused(result, "meta_create=exclusive is for NFSv3", "leave it out")
-        return
-    assert _operations(result) == (_ENTRIES, 0)
-    for path in _entries(place).values():
-        status = path.stat()
-        assert status.st_mode & 0o777 == 0o644
-        assert min(status.st_mtime, status.st_atime) > 1 << 24
-    for how in ("guarded", "exclusive"):
-        again = place.fio(**_WRITE, meta_create=how)
-        failed_io(again, "File exists")
-        (line,) = said(again)
-        assert "create of entry" in line
-        assert "meta_write=remove" in line
+def test_creates_of_what_is_there(place: Place) -> None:
+    done(place.fio(**_WRITE))
+    again = place.fio(**_WRITE)
+    failed_io(again, "File exists")
+    (line,) = said(again)
+    assert "create of entry" in line
+    assert "meta_write=remove" in line
 
 
 @both_versions
@@ -757,16 +747,13 @@ def test_a_path_dies_before_a_delegation_goes_back(client: Client) -> None:
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize(
-    ("operation", "procedure", "more"),
-    [("link", Nfs.LINK, {}), ("create", Nfs.CREATE, {"meta_create": "exclusive"})],
-)
+@pytest.mark.parametrize(("operation", "procedure"), [("link", Nfs.LINK), ("create", Nfs.CREATE)])
 def test_a_call_that_a_lost_path_carried_out(
-    client: Client, operation: str, procedure: Nfs, more: dict[str, Option]
+    client: Client, operation: str, procedure: Nfs
 ) -> None:
     """The other path may look the entry up first, and finds what the call has made."""
     with ScriptedServer(_dies_at(procedure, act=True), addresses=TWO_ADDRESSES) as server:
-        job: dict[str, Option] = {**_WRITE, "size": 40, "failover": 1, "timeo": 5, **more}
+        job: dict[str, Option] = {**_WRITE, "size": 40, "failover": 1, "timeo": 5}
         result = client(server, **job, meta_write=operation, spread="roundrobin")
         assert _done(result) == 40
         assert sum(line.reissues for line in result.stats) > 0
@@ -783,67 +770,22 @@ def test_hard_does_not_wait_for_a_server_that_denies_a_directory(
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize(
-    ("version", "how", "first", "told"),
-    [
-        (3, "guarded", "unheard", False),
-        (3, "exclusive", "unheard", True),
-        (3, "exclusive", "lost", True),
-        (4, "guarded", "unheard", True),
-        (4, "guarded", "lost", False),
-    ],
+    ("version", "first", "told"),
+    [(3, "unheard", False), (4, "unheard", True), (4, "lost", False)],
 )
 def test_a_file_of_others_whose_create_is_sent_twice(
-    client: Client, server: ScriptedServer, version: int, how: str, first: str, told: bool
+    client: Client, server: ScriptedServer, version: int, first: str, told: bool
 ) -> None:
-    """Where the first copy was not heard NFSv4.1's slot tells so; NFSv3 takes a verifier."""
+    """Where the first copy was not heard NFSv4.1's slot tells so."""
     server.create("tree/d0/e5")
     create = Nfs4.OPEN if version == 4 else Nfs.CREATE
     server.hooks.append(on(create, _UNHEARD if first == "unheard" else _LOST, nth=6))
-    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "meta_create": how}
+    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1}
     result = client(server, **job, pool=server.url_of(version))
     if told:
         failed(result, "create of entry 5", "it is there already", error=errno.EEXIST)
     else:
         done(result)
-
-
-@pytest.mark.sanitized
-def test_an_exclusive_create_that_was_carried_out(client: Client, server: ScriptedServer) -> None:
-    """Whichever of its two replies is lost; the two calls are one operation."""
-    server.hooks += [on(Nfs.CREATE, _LOST, every=10), on(Nfs.SETATTR, _LOST, every=7)]
-    assert _done(client(server, **{**_WRITE, "size": 40}, meta_create="exclusive")) == 40
-    found = server.export.files.find("tree/d0")
-    assert isinstance(found, Directory)
-    assert [node.mode for node in found.children.values()] == [0o644] * 40
-    assert len(server.calls(Nfs.CREATE)) >= 44  # those that were lost came again
-
-
-@pytest.mark.sanitized
-def test_an_exclusive_create_that_brings_no_handle(client: Client, server: ScriptedServer) -> None:
-    """RFC 1813, 3.3.8: obj is optional."""
-    server.hooks.append(on(Nfs.CREATE, Answer(results=bytes(20))))
-    result = client(server, **{**_WRITE, "size": 40}, meta_create="exclusive")
-    assert _operations(result) == (40, 40)
-    assert len(server.calls(Nfs.SETATTR)) == 40
-
-
-def test_a_server_without_exclusive_creates(client: Client, server: ScriptedServer) -> None:
-    """RFC 1813, 3.3.8, lets it have none."""
-    server.hooks.append(on(Nfs.CREATE, Answer(status=Status.NOTSUPP)))
-    result = client(server, **_WRITE, meta_create="exclusive")
-    failed(result, "NFS3ERR_NOTSUPP", "use meta_create=guarded", error=errno.EOPNOTSUPP)
-    assert len(said(result)) == 1
-
-
-@pytest.mark.sanitized
-def test_a_path_dies_before_a_new_file_has_its_attributes(client: Client) -> None:
-    """Another one looks it up: its handles may be others."""
-    with ScriptedServer(_dies_at(Nfs.SETATTR), addresses=TWO_ADDRESSES) as server:
-        job: dict[str, Option] = {**_WRITE, "size": 40, "failover": 1, "timeo": 5}
-        result = client(server, **job, spread="roundrobin", meta_create="exclusive")
-        assert _done(result) == 40
-        assert sum(line.reissues for line in result.stats) > 0
-        assert sum(line.lookups for line in result.stats) > 0
 
 
 @pytest.mark.sanitized
@@ -872,22 +814,13 @@ def test_an_entry_that_is_there_is_an_error_after_a_refusal(
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize(
-    ("how", "procedure", "usual"),
-    [
-        ({"rw": "randread"}, Nfs.GETATTR, 40),
-        ({"rw": "write", "meta_create": "exclusive"}, Nfs.SETATTR, 0),
-    ],
-)
-def test_a_handle_that_is_stale_is_looked_up_again(
-    client: Client, server: ScriptedServer, how: dict[str, Option], procedure: Nfs, usual: int
-) -> None:
+def test_a_handle_that_is_stale_is_looked_up_again(client: Client, server: ScriptedServer) -> None:
     stale = Answer(act=False, status=Status.STALE)
-    server.hooks.append(on(procedure, stale, after=20, every=7))
-    result = client(server, **{**_JOB, "size": 40, "iodepth": 1, **how})
+    server.hooks.append(on(Nfs.GETATTR, stale, after=20, every=7))
+    result = client(server, **{**_JOB, "size": 40, "iodepth": 1}, rw="randread")
     operations, lookups = _operations(result)
     assert operations == 40
-    assert lookups > usual
+    assert lookups > 40
 
 
 @pytest.mark.sanitized
@@ -950,7 +883,7 @@ def test_a_server_that_forgets_handles(
     server.export.files.keeps = 100
     job: dict[str, Option] = {**_JOB, "pool": server.url_of(version)}
     for how in (
-        {"rw": "write", "meta_create": "exclusive" if version == 3 else "guarded"},
+        {"rw": "write"},
         {"rw": "randread"},
         {"rw": "randread", "meta_read": "readdir"},
         {"rw": "randwrite", "meta_write": "setattr"},
