@@ -178,6 +178,7 @@ struct level {
 	struct export_listing listing;
 	struct export_items items;
 	uint32_t next;
+	char *gone;  /* the last that was removed of the page before */
 	char **left; /* names that stay, and are not tried again */
 	uint32_t left_count;
 };
@@ -262,13 +263,17 @@ static bool is_mark(const struct walk *walk, const char *name)
 
 static int take_item(struct walk *walk, struct level *level, struct export_item *item)
 {
-	if (is_left(level, item->name))
+	if (is_left(level, item->name)) {
 		*item = (struct export_item){.name = item->name, .error = -ENOENT};
-	else if (item->error && item->error != -ENOENT)
+	} else if (!item->error && level->gone && !strcmp(item->name, level->gone)) {
+		item->status = "it was removed, and is there again";
+		return leave_item(walk, level, "remove", item, -EEXIST);
+	} else if (item->error && item->error != -ENOENT) {
 		return walk->removes ? leave_item(walk, level, "find", item, item->error)
 				     : fail_in_walk(walk, "find", item, item->error);
-	else if (!item->error && !walk->removes)
+	} else if (!item->error && !walk->removes) {
 		count_item(item, walk->count);
+	}
 	return 0;
 }
 
@@ -283,19 +288,19 @@ static int take_page(struct walk *walk)
 	return error;
 }
 
-/* *removed: the item has gone. What is gone already may be what an earlier copy of the call has
- * removed. */
-static int end_item(struct walk *walk, struct level *level, struct export_item *item, bool *removed)
+/* What is gone already may be what an earlier copy of the call has removed. */
+static int end_item(struct walk *walk, struct level *level, struct export_item *item)
 {
 	if (item->error && item->error != -ENOENT)
 		return is_left(level, item->name)
 			       ? 0
 			       : leave_item(walk, level, "remove", item, item->error);
-	if (!item->error || item->kind.type) {
-		count_item(item, walk->count);
-		*removed = true;
-	}
-	return 0;
+	if (item->error && !item->kind.type)
+		return 0;
+	count_item(item, walk->count);
+	free(level->gone);
+	level->gone = strdup(item->name);
+	return level->gone ? 0 : -ENOMEM;
 }
 
 /*
@@ -308,9 +313,10 @@ static int end_page(struct walk *walk)
 	const struct export_ops *ops = walk->export->ops;
 	struct level *level = lowest(walk);
 	struct export_items *items = &level->items;
-	bool removed = false;
 	int error = 0;
 
+	free(level->gone);
+	level->gone = NULL;
 	for (uint32_t i = 0; i < items->count; i++)
 		if (is_mark(walk, items->items[i].name)) /* it goes last */
 			items->items[i] =
@@ -320,12 +326,12 @@ static int end_page(struct walk *walk)
 				?: ops->remove(walk->export, &level->dir, items->items,
 					       items->count, true);
 	for (uint32_t i = 0; walk->removes && !error && i < items->count; i++)
-		error = end_item(walk, level, &items->items[i], &removed);
+		error = end_item(walk, level, &items->items[i]);
 	if (walk->depth == 1) {
 		*items = (struct export_items){0};
 		return error;
 	}
-	if (removed)
+	if (level->gone)
 		level->listing = (struct export_listing){0};
 	export_items_free(items);
 	return error;
@@ -391,6 +397,7 @@ static void drop_level(struct walk *walk)
 	while (level->left_count)
 		free(level->left[--level->left_count]);
 	free(level->left);
+	free(level->gone);
 	if (--walk->depth) { /* the first one's is the caller's */
 		walk->export->ops->leave(&level->dir);
 		export_items_free(&level->items);

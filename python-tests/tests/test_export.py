@@ -299,6 +299,18 @@ def test_a_connection_that_is_lost_while_entries_are_removed(version: int) -> No
 
 
 @both_versions
+def test_a_server_that_only_says_that_it_removes(version: int) -> None:
+    """What it lists again stays, and is named: the removal does not go on for ever."""
+    says = Answer(act=False, results=bytes(12 if version == 3 else 24))
+    with ScriptedServer(on((Nfs.REMOVE, Nfs4.REMOVE), says)) as server:
+        for number in range(3):
+            server.create(f"run/{number}", b"1")
+        words = r'remove "run/.": it was removed, and is there again .*: 3 entries stay'
+        with pytest.raises(HarnessError, match=words):
+            export.remove_unmarked(server.url_of(version), "run")
+
+
+@both_versions
 def test_the_mark_goes_last(version: int) -> None:
     """A removal that failed half-way can be repeated, also where the mark is listed first."""
     denied = Answer(act=False, status=Status.ACCES if version == 3 else Status4.ACCESS)
