@@ -162,13 +162,13 @@ static uint32_t take_results(struct export *export, const struct batch *batch)
 	return taken;
 }
 
-/* The name that the first call under way is about; "": of none. */
+/* What the first call under way is about. */
 static const char *name_under_way(const struct export *export)
 {
 	for (uint32_t i = 0; i < CALLS; i++)
-		if (export->calls[i].busy)
+		if (export->calls[i].busy && *export->calls[i].request.arguments.name)
 			return export->calls[i].request.arguments.name;
-	return "";
+	return "the directory";
 }
 
 /* `waited`: for all that a server that asks to wait is given. */

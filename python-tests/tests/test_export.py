@@ -342,10 +342,13 @@ def test_a_server_that_asks_to_wait_for_ever() -> None:
         first = threads.submit(_wait_for_ever, 3, "remove-unmarked", Nfs.REMOVE)
         second = threads.submit(_wait_for_ever, 4, "remove-unmarked", Nfs4.REMOVE)
         third = threads.submit(_wait_for_ever, 3, "info", Nfs.FSINFO)
+        fourth = threads.submit(_wait_for_ever, 3, "usage", Nfs.READDIR)
     said = "the server has asked to wait for too long"
     for done, word in ((first.result(), "NFS3ERR_JUKEBOX"), (second.result(), "NFS4ERR_DELAY")):
         assert done.status == 1
         assert done.stderr.splitlines()[-1].endswith(f'"stuck": {word}: {said}'), done.stderr
         assert json.loads(done.stdout.splitlines()[0]) == {"entries": 0, "bytes": 0}
+    words = f'"the directory": NFS3ERR_JUKEBOX: {said}'
+    assert fourth.result().stderr.splitlines()[-1].endswith(words), fourth.result().stderr
     (told,) = third.result().stdout.splitlines()
     assert said in json.loads(told)["error"], told
