@@ -7,10 +7,11 @@ import re
 import sys
 from typing import Any, TextIO, cast
 
-# Control characters (C1 also as bytes that are no UTF-8), line separators, and what turns the
-# direction of writing.
+# Control characters (C1 also as bytes that are no UTF-8), line separators, what turns the direction
+# of writing, and halves of characters, which no encoding can write.
 _OBEYED = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udc9f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ud800-\udc9f\udd00-\udfff]"
 )
 _OF_LINES = re.compile("[\t\n]")
 

@@ -10,7 +10,6 @@ import json
 import lzma
 import math
 import os
-import re
 import stat
 import types
 from collections.abc import Iterator, Sequence
@@ -27,8 +26,6 @@ _MOST_MIB = 128  # of a file, unpacked: forty times those of the largest referen
 _DEEPEST = 16  # of objects in objects whose members nobody knows
 _TOO_DEEP = "too many objects or lists in each other"
 _DIGITS = 20
-# A half of a pair, of which bytes in names are none: no encoding can write it.
-_LONE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _WORDS = {type(None): "null", bool: "true or false", int: "an integer", float: "a number"}
 _WORDS |= {str: "a text", list: "a list", tuple: "a list", dict: "an object"}
 _FIGURES: dict[Any, set[type]] = {int: {int}, float: {int, float}}
@@ -75,13 +72,7 @@ def load(file: Path) -> Any:
 def parse(text: str, where: str) -> Any:
     """Return what is JSON, without NaN and the like. Raises HarnessError, which `where` begins."""
     try:
-        return json.loads(
-            text,
-            parse_constant=_number,
-            parse_float=_number,
-            parse_int=_integer,
-            object_pairs_hook=_each_once,
-        )
+        return json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_integer)
     except RecursionError:
         raise HarnessError(f"{where}{_TOO_DEEP}") from None
     except ValueError as error:
@@ -98,15 +89,6 @@ def _integer(word: str) -> int:
     if len(word) > _DIGITS:
         raise ValueError(f"{word[:_DIGITS]}… is too large a number")
     return int(word)
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r:.40} stands twice in an object")
-    return found
 
 
 def load_as(kind: type[_Kind], file: Path) -> _Kind:
@@ -140,8 +122,6 @@ def _read(kind: Any, data: Any, where: str, deep: int) -> Any:
             return kind(data) if of is not Literal else inner[inner.index(data)]
         except ValueError:
             raise _wrong(where, f"{data!r:.40} is unknown") from None
-    if type(data) is str and _LONE.search(data):
-        raise _wrong(where, f"{data!r:.40} has half a character")
     if of in (list, dict) and isinstance(data, of) and inner[-1] in _FIGURES:
         values = data.values() if isinstance(data, dict) else data
         if {*map(type, values)} <= _FIGURES[inner[-1]] and min(values, default=0) >= 0:
@@ -151,9 +131,7 @@ def _read(kind: Any, data: Any, where: str, deep: int) -> Any:
         return tuple(found) if of is tuple else found
     if of is dict and isinstance(data, dict):
         return {
-            _read(str, name, where, deep): _read(
-                inner[1], one, f"{where}.{visible(name, line=True):.40}", deep - 1
-            )
+            name: _read(inner[1], one, f"{where}.{visible(name, line=True):.40}", deep - 1)
             for name, one in data.items()
         }
     if type(data) is kind or type(data) in _FIGURES.get(kind, ()):

@@ -16,6 +16,7 @@ from typing import Any
 import made_runs
 import pytest
 from conftest import call_harness
+from run_helpers import made_record
 
 from nfsmulti import kept, typed
 from nfsmulti.errors import HarnessError
@@ -27,6 +28,7 @@ from nfsmulti.report import conditions, pages, rows
 from nfsmulti.run.directory import FILE as NOTE
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.record import Record
+from nfsmulti.scenario import CellSpec
 from nfsmulti.summary import FILE, Summary
 
 _ESC = "\x1b]0;gone\x07"
@@ -77,8 +79,6 @@ _BROKEN = {
     "a text": (_changed('"repeat": 1', '"repeat": "x"'), ".repeat: 'x' is not an integer"),
     "no text": (_changed('"id": "', '"id": [], "_": "'), ".id: [] is not a text"),
     "an unknown word": (_changed('"done"', '"gone"'), ".status: 'gone' is unknown"),
-    "twice": (_changed('"repeat": 1', '"repeat": 1, "repeat": 2'), "'repeat' stands twice"),
-    "half a character": (_changed('"id": "', '"id": "\\ud800'), "has half a character"),
     "a member less": (_changed('"ops": ', '"oops": '), ".cells[0].write: it lacks ops"),
 }
 
@@ -207,6 +207,24 @@ def test_a_run_whose_cells_lie_elsewhere_is_not_resumed(tmp_path: Path) -> None:
         Record.resume(tmp_path / "run")
 
 
+def test_a_plan_that_fits_nothing_here_is_not_resumed(tmp_path: Path) -> None:
+    made_record(tmp_path, "dd", [CellSpec({}, "lab", "dd-read.fio", {}, 1)])
+    plan = tmp_path / "plan.json"
+    whole = plan.read_text()
+    _changed('"id": "', '"id": "x')(plan)
+    with pytest.raises(HarnessError, match="name other cells"):
+        Record.resume(tmp_path)
+    plan.write_text(whole.replace("dd-read.fio", "../x"))
+    with pytest.raises(HarnessError, match=r"there is no job file '\.\./x'"):
+        Record.resume(tmp_path)
+
+
+@pytest.mark.parametrize("word", ["a\0b", "\ud800"])
+def test_what_no_command_can_be_given_is_told(word: str) -> None:
+    with pytest.raises(HarnessError, match="true cannot be given such words"):
+        run(["true", word], timeout=60)
+
+
 def test_a_file_is_replaced_whole_or_stays(tmp_path: Path) -> None:
     file = tmp_path / "file"
     write_whole(file, "first")
@@ -220,7 +238,7 @@ def test_a_file_is_replaced_whole_or_stays(tmp_path: Path) -> None:
 # --- what is shown ---
 
 
-_LABEL = f"<script>x</script> [a](javascript:b) ![c](d) **e** `|f` {_ESC}\u202e\n# g"
+_LABEL = f"<script>x</script> [a](javascript:b) ![c](d) **e** `|f` {_ESC}\u202e\ud800\n# g"
 
 
 def test_a_page_shows_others_text_and_does_not_obey_it(tmp_path: Path) -> None:
@@ -236,7 +254,7 @@ def test_a_page_shows_others_text_and_does_not_obey_it(tmp_path: Path) -> None:
     text = (folder / "report.md").read_text()
     label = (
         r"&lt;script>x&lt;/script> [a\](javascript:b) ![c\](d) \*\*e\*\* `\|f`"
-        r" \x1b]0;gone\x07\u202e # g**, "
+        r" \x1b]0;gone\x07\u202e\ud800 # g**, "
     )
     assert f"**{label}" in text
     assert not {"\x1b", "\x07", "\u202e"} & {*text}
