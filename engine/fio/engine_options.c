@@ -399,9 +399,7 @@ struct fio_option engine_option_table[] = {
 				VALUE("getattr", META_GETATTR, "GETATTR, by the entry's handle"),
 				VALUE("lookup", META_LOOKUP, "LOOKUP, by its name"),
 				VALUE("access", META_ACCESS, "ACCESS, by its handle"),
-				VALUE("open", META_OPEN,
-				      "NFSv4: OPEN and CLOSE; a kernel mount: open(2) and "
-				      "close(2)"),
+				VALUE("open", META_OPEN, "NFSv4: OPEN and CLOSE"),
 				VALUE("readdir", META_READDIR, "READDIR of its whole directory"),
 			},
 		.help = "metadata=1: what a read does with its entry",

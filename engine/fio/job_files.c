@@ -90,7 +90,7 @@ int job_open_file(struct job *job, struct fio_file *f)
 
 	job_settle_file(job, f->fileno);
 	if (!error && job_options(job)->metadata)
-		error = metadata_count(job->td, f, &job->paths.pool, &job->paths.entries.count);
+		error = metadata_count(job->td, f, &job->paths.entries.count);
 	else if (!error)
 		error = create_missing(job, name);
 	if (!error)

@@ -6,9 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/utsname.h>
 
-#include "group/mount_meta.h"
 #include "job.h"
 #include "job_log.h"
 #include "util.h"
@@ -73,64 +71,17 @@ int metadata_check(struct thread_data *td)
 	return meta_mix_check(td);
 }
 
-/* `when`: in the job, or before it. */
-static int check_mount(const char *label, enum meta_op op, const char *when)
-{
-	struct mount_need need;
-	struct utsname system;
-
-	if (mount_meta_can(op, &need))
-		return 0;
-	if (!need.operation)
-		job_log("%s: metadata=1 over a kernel mount: io_uring has no operation for %s: use "
-			"lookup, getattr or open, create, mkdir, symlink, rename, link, remove or "
-			"rmdir; or give the server's URL (nfs://SERVER/EXPORT)",
-			label, meta_name(op));
-	else
-		job_log("%s: metadata=1 over a kernel mount: %s, %s, needs io_uring's %s of Linux "
-			"%s, and this is %s: give the server's URL (nfs://SERVER/EXPORT)",
-			label, meta_name(op), when, need.operation, need.since,
-			uname(&system) ? "an older one" : system.release);
-	return -EOPNOTSUPP;
-}
-
-static bool layout_does(const struct thread_data *td, enum meta_op op)
-{
-	enum meta_op make;
-
-	if (!metadata_needs_entries(td, &make))
-		return false;
-	return op == META_LOOKUP || (op == make && td->o.allow_create && !read_only);
-}
-
-static int check_operations(const struct thread_data *td, const struct meta_mix *mix,
-			    const char *label)
-{
-	int error = 0;
-
-	for (int op = 0; !error && op < META_OPS; op++) {
-		if (meta_mix_does(mix, (enum meta_op)op))
-			error = check_mount(label, (enum meta_op)op, "in the job");
-		else if (layout_does(td, (enum meta_op)op))
-			error = check_mount(label, (enum meta_op)op, "before the job");
-	}
-	return error;
-}
-
 int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 {
-	const struct engine_options *eo = options_of(td);
-	const struct pool_path *mount = eo->metadata ? pool_first_mount(pool) : NULL;
-	struct meta_mix mix;
-	int error = mount ? meta_mix_of(td, &mix) : 0;
+	const struct pool_path *mount = options_of(td)->metadata ? pool_first_mount(pool) : NULL;
 
-	if (mount && eo->meta_verify) {
-		job_log("%s: meta_verify=1 over a kernel mount: io_uring has no operation that "
-			"lists a directory: give the server's URL (nfs://SERVER/EXPORT)",
-			mount->label);
-		return -EOPNOTSUPP;
-	}
-	return error || !mount ? error : check_operations(td, &mix, mount->label);
+	if (!mount)
+		return 0;
+	job_log("%s: metadata=1 on a kernel mount is gone since 0.7.0: use fio's filecreate, "
+		"filestat and filedelete engines there, or give the server's URL "
+		"(nfs://SERVER/EXPORT)",
+		mount->label);
+	return -EOPNOTSUPP;
 }
 
 int metadata_check_path(const struct thread_data *td, const struct path_config *config)
@@ -138,8 +89,7 @@ int metadata_check_path(const struct thread_data *td, const struct path_config *
 	const struct engine_options *eo = options_of(td);
 	struct meta_mix mix;
 
-	if (!eo->metadata || config->dir || config->minor || meta_mix_of(td, &mix) ||
-	    !mix.weights[META_OPEN])
+	if (!eo->metadata || config->minor || meta_mix_of(td, &mix) || !mix.weights[META_OPEN])
 		return 0;
 	job_log("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation",
 		config->label, mix.beside ? "meta_mix" : "meta_read");
@@ -170,16 +120,7 @@ void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
 	};
 }
 
-static bool keeps_handles(const struct pool *pool)
-{
-	for (unsigned int i = 0; i < pool->count; i++)
-		if (pool->paths[i].kind != PATH_MOUNT)
-			return true;
-	return false;
-}
-
-int metadata_count(const struct thread_data *td, const struct fio_file *f, const struct pool *pool,
-		   uint64_t *count)
+int metadata_count(const struct thread_data *td, const struct fio_file *f, uint64_t *count)
 {
 	uint64_t size = f->file_offset + f->io_size, entry = td->o.min_bs[DDIR_READ];
 
@@ -191,7 +132,7 @@ int metadata_count(const struct thread_data *td, const struct fio_file *f, const
 			f->file_name, (uint64_t)f->io_size, (uint64_t)f->file_offset, entry);
 		return -EINVAL;
 	}
-	if (keeps_handles(pool) && *count > memory_of_machine() / ENTRY_BYTES) {
+	if (*count > memory_of_machine() / ENTRY_BYTES) {
 		job_log("metadata=1: \"%s\" has %" PRIu64
 			" entries, whose handles do not fit into this machine's memory: size= is "
 			"their number times bs=%" PRIu64 " bytes",

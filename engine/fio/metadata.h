@@ -23,8 +23,7 @@ void metadata_terms(const struct thread_data *td, struct entries_terms *terms);
 
 /* The entries that a file needs: those up to the end of the job's part of it. 0 or a negative
  * errno, logged. */
-int metadata_count(const struct thread_data *td, const struct fio_file *f, const struct pool *pool,
-		   uint64_t *count);
+int metadata_count(const struct thread_data *td, const struct fio_file *f, uint64_t *count);
 
 /* What the entry of an operation must be, of type 0: anything. */
 struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op);

@@ -353,7 +353,7 @@ static int make_entries(struct file_task *task)
 	bool needs = metadata_needs_entries(task->td, &make);
 	bool verify = options_of(task->td)->meta_verify;
 	uint32_t count;
-	int error = metadata_count(task->td, task->f, &task->paths->pool, &entries);
+	int error = metadata_count(task->td, task->f, &entries);
 
 	if (error)
 		return error;

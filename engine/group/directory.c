@@ -107,17 +107,6 @@ static int make_parents(int directory, const char *name)
 	return 0;
 }
 
-int directory_find(int directory, const char *name, bool make)
-{
-	enum { NAMES = O_PATH | O_DIRECTORY };
-	int fd = directory_open_file(directory, name, NAMES), error;
-
-	if (fd != -ENOENT || !make)
-		return fd;
-	error = make_parents(directory, name) ?: in_parent(directory, name, make_directory);
-	return error ?: directory_open_file(directory, name, NAMES);
-}
-
 static int touch(int directory, const char *name, bool *created)
 {
 	int fd = directory_open_file(directory, name, O_RDWR | O_CREAT | O_EXCL);

@@ -30,12 +30,6 @@ int directory_size(int directory, const char *name, uint64_t *size);
  */
 int directory_create(int directory, const char *name, bool *created);
 
-/*
- * A descriptor of a directory below, for names alone, or a negative errno (-ENOTDIR). With `make`
- * it and those above it are made where they are missing.
- */
-int directory_find(int directory, const char *name, bool make);
-
 int directory_remove(int directory, const char *name);
 
 /* posix_fadvise(2), POSIX_FADV_DONTNEED over the whole file. */

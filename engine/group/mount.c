@@ -66,7 +66,6 @@ static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 {
 	struct mount_conn *mount = mount_of(io->conn);
 	struct mount_ring *ring = ring_of(io->conn);
-	uint64_t tag = 0;
 	int fd = mount->fds[io->file];
 
 	if (ring->files_registered)
@@ -78,14 +77,11 @@ static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 		io_uring_prep_fsync(sqe, fd, io->commit->data_only ? IORING_FSYNC_DATASYNC : 0);
 		io->commit->covered = ledger_begin_commit(io->commit->ledger);
 		break;
-	case IO_META:
-		tag = mount_meta_opens(io) ? MOUNT_OPENS : 0;
-		mount_meta_prepare(sqe, io, fd);
-		break;
+	case IO_META: io_uring_prep_nop(sqe); break; /* never: a job of metadata has no mounts */
 	}
 	if (ring->files_registered)
 		sqe->flags |= IOSQE_FIXED_FILE;
-	io_uring_sqe_set_data(sqe, (char *)io + tag);
+	io_uring_sqe_set_data(sqe, io);
 }
 
 static bool put(struct mount_ring *ring, struct conn_io *io)
@@ -103,20 +99,11 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	return true;
 }
 
-static void release(struct conn *conn, struct conn_io *io)
-{
-	if (io->op == IO_META)
-		mount_meta_end(&ring_of(conn)->calls, io);
-	conn_finish(conn, io);
-}
-
 /* For an I/O of which the kernel has nothing. */
 static void finish_unsubmitted(struct conn_io *io, int error)
 {
 	io->error = error;
-	if (io->op == IO_META)
-		mount_meta_unasked(io);
-	release(io->conn, io);
+	conn_finish(io->conn, io);
 }
 
 /* What is put into a ring that was abandoned might go out later, while its owner has the buffer. */
@@ -135,8 +122,6 @@ static void mount_submit(struct conn *conn, struct conn_io *io)
 	if (!ring->buffers_tried)
 		mount_ring_register_buffers(conn->job);
 	conn_began(conn, io);
-	if (io->op == IO_META)
-		mount_meta_begin(&ring->calls, io);
 	put_or_wait(ring, io);
 }
 
@@ -165,12 +150,10 @@ static void mount_flush(struct conn *conn)
 
 static void finish(struct conn_io *io, int error)
 {
-	struct conn *conn = io->conn;
-
 	io->error = error;
 	if (error && io->op == IO_COMMIT)
 		ledger_fail_commit(io->commit->ledger, &io->commit->covered);
-	release(conn, io);
+	conn_finish(io->conn, io);
 }
 
 /* A read that ends off the sector grid under O_DIRECT has met the end of file, and cannot go on
@@ -211,31 +194,14 @@ static void count(struct conn_io *io, int moved)
 		counters->commits++;
 		ledger_end_commit(io->commit->ledger, &io->commit->covered, NO_VERIFIER);
 		break;
-	case IO_META: break; /* meta_completed() */
+	case IO_META: break;
 	}
-}
-
-static void meta_completed(struct mount_ring *ring, struct conn_io *io, int result)
-{
-	struct counters *counters = &io->conn->counters;
-
-	histogram_add(&io->conn->latency.rtt, io->conn->job->clock.now - io->last_sent);
-	if (!mount_meta_answered(io, result, ring->abandoned)) {
-		put_or_wait(ring, io);
-		return;
-	}
-	counters->meta_ops += !io->error;
-	finish(io, io->error);
 }
 
 static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 {
 	TAILQ_REMOVE(&mount_of(io->conn)->sent, io, link);
 	ring->asked--;
-	if (io->op == IO_META) {
-		meta_completed(ring, io, result);
-		return;
-	}
 	if (!ring->abandoned && (result == -EAGAIN || result == -EINTR)) {
 		if (io->op == IO_COMMIT)
 			ledger_undo_commit(io->commit->ledger, &io->commit->covered);
@@ -253,13 +219,6 @@ static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 		moved_some(ring, io, result);
 }
 
-static struct conn_io *io_of(const struct io_uring_cqe *cqe)
-{
-	char *data = io_uring_cqe_get_data(cqe);
-
-	return (void *)(data - (cqe->user_data & MOUNT_OPENS));
-}
-
 /* True where there was something. */
 static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 {
@@ -272,8 +231,8 @@ static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 			clock_read(&job->clock);
 		any = true;
 		for (unsigned int i = 0; i < ready; i++)
-			if (io_of(cqes[i]))
-				completed(ring, io_of(cqes[i]), cqes[i]->res);
+			if (io_uring_cqe_get_data(cqes[i]))
+				completed(ring, io_uring_cqe_get_data(cqes[i]), cqes[i]->res);
 		io_uring_cq_advance(&ring->ring, ready);
 	}
 	return any;
@@ -393,7 +352,7 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 	TAILQ_INIT(&mount->sent);
 	mount->fds = malloc(job->file_count * sizeof(*mount->fds));
 	if (mount->fds)
-		error = mount_ring_take(job, path->job.entries);
+		error = mount_ring_take(job);
 	if (error) {
 		job->log("%s: cannot set up io_uring: %s%s", path->config.label, strerror(-error),
 			 error == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)"
@@ -437,12 +396,9 @@ static int open_data(const struct conn *conn, const char *name, int flags)
 static int mount_open_file(struct conn *conn, uint32_t file)
 {
 	const char *name = conn->path->files[file].name;
-	int flags = conn->job->direct ? O_DIRECT : 0, fd;
+	int flags = conn->job->direct ? O_DIRECT : 0;
+	int fd = open_data(conn, name, flags);
 
-	if (conn->path->job.entries)
-		fd = directory_find(conn->path->directory, name, false);
-	else
-		fd = open_data(conn, name, flags);
 	if (fd < 0) {
 		conn->job->log("%s: cannot open \"%s\": %s%s", conn->path->config.label, name,
 			       strerror(-fd),

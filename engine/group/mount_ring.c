@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "util.h"
 
@@ -29,20 +28,7 @@ static int init_ring(struct mount_ring *ring, const struct conn_job *job)
 	return error;
 }
 
-/*
- * Names are worked on by threads of the kernel, one for each operation that waits. By itself it
- * starts four for each processor (io_uring_register_iowq_max_workers(3)), and iodepth would be no
- * more than that. Before Linux 5.15 it cannot be changed.
- */
-static int prepare_for_metadata(struct mount_ring *ring, const struct conn_job *job)
-{
-	unsigned int workers[2] = {job->io_count, 0 /* of the other kind: as it is */};
-
-	io_uring_register_iowq_max_workers(&ring->ring, workers);
-	return mount_calls_init(&ring->calls, job->io_count);
-}
-
-static int make_ring(struct conn_job *job, bool metadata)
+static int make_ring(struct conn_job *job)
 {
 	struct mount_ring *ring = calloc(1, sizeof(*ring));
 	int error = ring ? init_ring(ring, job) : -ENOMEM;
@@ -53,47 +39,27 @@ static int make_ring(struct conn_job *job, bool metadata)
 	}
 	job->ring = ring;
 	TAILQ_INIT(&ring->waiting);
-	if (metadata)
-		return prepare_for_metadata(ring, job);
 	ring->files_registered =
 		!io_uring_register_files_sparse(&ring->ring, job->conn_count * job->file_count);
 	return 0;
-}
-
-/* What was opened after nobody waited for it any more. */
-static void close_late(struct mount_ring *ring)
-{
-	struct io_uring_cqe *cqe;
-
-	while (!io_uring_peek_cqe(&ring->ring, &cqe)) {
-		if (cqe->user_data & MOUNT_OPENS && cqe->res >= 0)
-			close(cqe->res);
-		io_uring_cqe_seen(&ring->ring, cqe);
-	}
 }
 
 static void free_ring(struct conn_job *job)
 {
 	struct mount_ring *ring = job->ring;
 
-	if (ring->abandoned)
-		close_late(ring);
 	io_uring_queue_exit(&ring->ring);
-	mount_calls_free(&ring->calls);
 	free(ring);
 	job->ring = NULL;
 }
 
-int mount_ring_take(struct conn_job *job, bool metadata)
+int mount_ring_take(struct conn_job *job)
 {
-	struct mount_ring *ring;
-	int error = job->ring ? 0 : make_ring(job, metadata);
+	int error = job->ring ? 0 : make_ring(job);
+	struct mount_ring *ring = job->ring;
 
-	ring = job->ring;
 	if (!error)
 		ring->users++;
-	else if (ring)
-		free_ring(job);
 	return error;
 }
 

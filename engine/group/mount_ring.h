@@ -9,10 +9,6 @@
 #include <liburing.h>
 
 #include "group/connection.h"
-#include "group/mount_meta.h"
-
-/* In the user_data of what is asked, beside the I/O's address: its result is a descriptor. */
-#define MOUNT_OPENS 1ull
 
 struct mount_ring {
 	struct io_uring ring;
@@ -22,14 +18,10 @@ struct mount_ring {
 	struct io_list waiting; /* no room in the ring */
 	uint32_t asked;		/* of the kernel, and not answered */
 	bool abandoned; /* the kernel may have I/O that was given up: it is not listened to */
-	struct mount_calls calls; /* metadata=1 */
 };
 
-/*
- * Makes the job's ring for the first mount, for metadata operations or for data: 0 or a negative
- * errno. The last that leaves frees it.
- */
-int mount_ring_take(struct conn_job *job, bool metadata);
+/* Makes the job's ring for the first mount: 0 or a negative errno. The last to leave frees it. */
+int mount_ring_take(struct conn_job *job);
 void mount_ring_leave(struct conn_job *job);
 
 /*

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "group/directory.h"
-#include "group/mount_meta.h"
 #include "group/question.h"
 #include "nfs/entries.h"
 #include "nfs/names_client.h"
@@ -345,12 +344,8 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 	int error;
 
 	path->at_work = true; /* there may be many: the job has begun */
-	if (path->config.dir)
-		error = mount_meta_open(path->directory, name, terms, &file->entries);
-	else
-		error = entries_open(&file->entries, terms, path->version->handle_max, name, step,
-				     path)
-				?: find_root(path, file->entries, name);
+	error = entries_open(&file->entries, terms, path->version->handle_max, name, step, path)
+			?: find_root(path, file->entries, name);
 	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
 	return error ? name_failed(path, "open the directory", name, error) : 0;
 }

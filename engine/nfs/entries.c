@@ -74,8 +74,6 @@ static int step_down(const struct entries_terms *terms, const char *top, uint64_
 
 static bool allocate(struct entries *entries, uint64_t directories)
 {
-	if (!entries->handle_max)
-		return true;
 	entries->directories = calloc(directories, sizeof(*entries->directories));
 	entries->handles = calloc(entries->terms.count ?: 1, 1 + entries->handle_max);
 	return entries->directories && entries->handles;
@@ -86,7 +84,6 @@ int entries_open(struct entries **out, const struct entries_terms *terms, uint32
 {
 	struct entries *entries = calloc(1, sizeof(*entries));
 	uint64_t count = entries_directories(terms);
-	struct nfs_handle forgotten;
 	int error = entries ? 0 : -ENOMEM;
 
 	if (!error && strlen(top) + 1 > PATH_MAX_BYTES)
@@ -99,8 +96,7 @@ int entries_open(struct entries **out, const struct entries_terms *terms, uint32
 			error = -ENOMEM;
 	}
 	for (uint64_t i = 0; !error && i < count; i++)
-		error = step_down(terms, top, i, step, context,
-				  handle_max ? &entries->directories[i] : &forgotten);
+		error = step_down(terms, top, i, step, context, &entries->directories[i]);
 	if (error) {
 		entries_close(entries);
 		return error;

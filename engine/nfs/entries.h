@@ -41,7 +41,7 @@ struct entries {
 	char *top;			/* the name of the directory above all */
 	struct nfs_handle *directories; /* that hold entries, in their order */
 	uint8_t *handles;		/* of entries: one byte of length, then the handle */
-	uint32_t handle_max;		/* 0: there are no handles, of neither */
+	uint32_t handle_max;
 
 	/* Where directories are looked up from again, whose handles the server has forgotten. */
 	struct nfs_handle root; /* of length 0: the root of NFSv4's pseudo file system */
@@ -56,7 +56,7 @@ typedef int entries_step(void *context, const char *name, bool make, struct nfs_
 
 /*
  * Opens the tree below directory `top`, by one step for each directory. Handles have up to
- * `handle_max` bytes; 0: none is kept. 0 or a negative errno: step()'s, -ENOMEM, or -ENAMETOOLONG.
+ * `handle_max` bytes. 0 or a negative errno: step()'s, -ENOMEM, or -ENAMETOOLONG.
  */
 int entries_open(struct entries **entries, const struct entries_terms *terms, uint32_t handle_max,
 		 const char *top, entries_step *step, void *context);

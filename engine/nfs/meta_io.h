@@ -10,7 +10,6 @@
 #include "nfs/meta.h"
 
 struct conn_io;
-struct mount_call;
 struct path;
 
 /* A handle that a call was to use. */
@@ -54,6 +53,4 @@ struct meta_io {
 		bool open, delegated;	 /* by these stateids */
 		uint8_t opened[16], delegation[16];
 	} left;
-
-	struct mount_call *mount_call; /* group/mount_meta.h's */
 };

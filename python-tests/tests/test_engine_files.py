@@ -239,9 +239,11 @@ def test_folders_of_a_name_are_made(place: Place) -> None:
 def test_a_name_says_nothing_by_a_second_slash_or_a_dot(place: Place, name: str) -> None:
     for rw in ("write", "read"):
         done(place.fio(rw=rw, bs="64k", size="64k", filename=name))
-    done(place.fio(rw="write", bs=1, size=2, filename=f"{name}d/", metadata=1, tree_depth=0))
-    assert place.names()[0] == "a/b"
-    assert len(place.names()) == 3
+    assert place.names() == ["a/b"]
+    if place.kind != "mount":
+        done(place.fio(rw="write", bs=1, size=2, filename=f"{name}d/", metadata=1, tree_depth=0))
+        assert place.names()[0] == "a/b"
+        assert len(place.names()) == 3
 
 
 def test_names_with_blanks_and_other_letters(exported: Place) -> None:

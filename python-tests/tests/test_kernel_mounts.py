@@ -86,14 +86,6 @@ def test_stripes_over_two_mounts_are_read_back(
         (folders[0] / "f").unlink()
 
 
-def _asked(folder: Path, operation: str) -> int:
-    """Count the calls of one kind that a mount has sent: proc(5), mountstats."""
-    text = Path("/proc/self/mountstats").read_text()
-    (mount,) = (part for part in text.split("\ndevice ") if f" mounted on {folder} " in part)
-    (line,) = (line.split() for line in mount.splitlines() if line.strip().startswith(operation))
-    return int(line[1])
-
-
 def test_a_client_of_little_memory_caches_no_more_of_a_mount(tmp_path: Path) -> None:
     most = 48 << 20
     place = InGuest(GuestPlace(client_memory=most))
@@ -105,28 +97,6 @@ def test_a_client_of_little_memory_caches_no_more_of_a_mount(tmp_path: Path) -> 
     found = re.search(r"^file (\d+)$", stat, re.MULTILINE)
     assert found
     assert most / 2 < int(found[1]) <= most
-
-
-@pytest.mark.parametrize("version", ["3", "4.2"])
-def test_metadata_through_a_mount(version: str, tmp_path: Path, guest_fio: FioRunner) -> None:
-    """Without caches every stat(2) reaches the server."""
-    entries = 200
-    options = f"vers={version},proto=tcp,actimeo=0,lookupcache=none"
-    with mounted_at(tmp_path / "mount", options) as folder:
-        job: dict[str, Option] = {"metadata": 1, "bs": 1, "size": entries, "iodepth": 32}
-        for rw, operation in (("write", "create"), ("randread", "lookup"), ("write", "remove")):
-            which = "meta_read" if rw == "randread" else "meta_write"
-            job |= {"dir_entries": 100, "filename": "tree", "rw": rw, which: operation}
-            result = guest_fio(pool=str(folder), timeout=_SECONDS, **job)
-            done(result)
-            assert [line.meta_ops for line in result.stats] == [entries]
-            left = [path for path in (Path(EXPORT) / "tree").rglob("*") if path.is_file()]
-            assert len(left) == (0 if operation == "remove" else entries)
-        assert _asked(folder, "LOOKUP:") >= entries
-        assert _asked(folder, "REMOVE:") == entries
-        for path in (folder / "tree").iterdir():
-            path.rmdir()
-        (folder / "tree").rmdir()
 
 
 @pytest.mark.parametrize("protocol", _URLS)

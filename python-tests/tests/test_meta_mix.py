@@ -20,7 +20,6 @@ from nfsmulti.fiorun import FioResult, OperationStats, Option
 from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, on
 
 place = fixture_of_places("nfs", "nfs4")
-anywhere = fixture_of_places("nfs", "nfs4", "mount")
 nfs = fixture_of_places("nfs")
 
 _ENTRIES = 200
@@ -172,18 +171,18 @@ def test_the_same_seed_draws_the_same_operations(place: Place) -> None:
 
 @pytest.mark.parametrize(("make", "remove"), [("create", "remove"), ("mkdir", "rmdir")])
 def test_what_is_not_there_is_made_before_it_is_removed(
-    anywhere: Place, make: str, remove: str
+    place: Place, make: str, remove: str
 ) -> None:
     """One at a time, every removal finds nothing: its I/O is two operations."""
     job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 60}
-    result = anywhere.fio(**job, meta_mix=f"{remove}:1")
+    result = place.fio(**job, meta_mix=f"{remove}:1")
     found = _by_kind(result)
     assert {name: line.ops for name, line in found.items()} == {make: 60, remove: 60}
     assert _left(result) == (0, 0, 60)
-    assert _names(anywhere) == ([], [])
-    result = anywhere.fio(**job, meta_mix=f"{make}:1")
+    assert _names(place) == ([], [])
+    result = place.fio(**job, meta_mix=f"{make}:1")
     assert _by_kind(result)[make].ops == 60
-    own, beside = _names(anywhere)
+    own, beside = _names(place)
     assert own == []
     assert len(beside) == 60 == sum(_left(result))
 

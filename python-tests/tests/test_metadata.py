@@ -46,8 +46,8 @@ from servers.scripted import (
 from servers.scripted.files import as_directory
 
 place = fixture_of_places("nfs", "nfs4")
-anywhere = fixture_of_places("nfs", "nfs4", in_full("mount"))  # and test_metadata_mounts.py
 exported = fixture_of_places("nfs")
+mounted = fixture_of_places("mount")
 
 _ENTRIES = 300
 _JOB: dict[str, Option] = {
@@ -86,9 +86,9 @@ both_in_full = pytest.mark.parametrize("version", [in_full(3), 4])
 # --- what each operation does ---
 
 
-def test_entries_are_created_in_directories(anywhere: Place) -> None:
-    assert _operations(anywhere.fio(**_WRITE)) == (_ENTRIES, 0)
-    found = _entries(anywhere)
+def test_entries_are_created_in_directories(place: Place) -> None:
+    assert _operations(place.fio(**_WRITE)) == (_ENTRIES, 0)
+    found = _entries(place)
     assert set(found) == {f"e{number:x}" for number in range(_ENTRIES)}
     assert all(path.parent.name == f"d{int(name[1:], 16) // 50:x}" for name, path in found.items())
     assert all(path.is_file() and path.stat().st_mode & 0o777 == 0o644 for path in found.values())
@@ -111,9 +111,9 @@ def test_a_tree_in_the_export_itself(client: Client, server: ScriptedServer, ver
 
 
 @pytest.mark.parametrize("depth", [0, 8])
-def test_depth_of_the_tree(anywhere: Place, depth: int) -> None:
+def test_depth_of_the_tree(place: Place, depth: int) -> None:
     """None, and the longest way there is, with two of a kind in a directory."""
-    place, tree = anywhere, anywhere.files / "tree"
+    tree = place.files / "tree"
     assert _done(place.fio(**{**_WRITE, "tree_depth": depth, "dir_entries": 2})) == _ENTRIES
     found = _entries(place)
     assert len(found) == _ENTRIES
@@ -131,8 +131,8 @@ def test_depth_of_the_tree(anywhere: Place, depth: int) -> None:
         ("symlink", {"meta_write": "remove"}),
     ],
 )
-def test_other_kinds_of_entries(anywhere: Place, kind: str, removal: dict[str, Option]) -> None:
-    size, place = 40, anywhere
+def test_other_kinds_of_entries(place: Place, kind: str, removal: dict[str, Option]) -> None:
+    size = 40
     assert _operations(place.fio(**{**_WRITE, "size": size, "meta_write": kind}))[0] == size
     found = list((place.files / "tree" / "d0").iterdir())
     assert len(found) == size
@@ -182,8 +182,7 @@ def test_a_layout_makes_the_entries_of_its_job_alone(place: Place) -> None:
 
 
 @pytest.mark.parametrize("words", [["--readonly"], ["--allow_file_create=0"]])
-def test_what_may_not_be_laid_out(anywhere: Place, words: list[str]) -> None:
-    place = anywhere
+def test_what_may_not_be_laid_out(place: Place, words: list[str]) -> None:
     done(place.fio(**{**_WRITE, "size": 20}))
     done(place.fio(arguments=[*words, "--name=j"], **{**_READ, "size": 20}))
     result = place.fio(arguments=[*words, "--name=j"], **{**_READ, "size": 30})
@@ -229,23 +228,22 @@ def test_setattr_sets_the_time_of_modification(place: Place) -> None:
     assert all(path.stat().st_mtime > 1 for path in _entries(place).values())
 
 
-def test_a_second_rename_gives_the_first_names_back(anywhere: Place) -> None:
-    done(anywhere.fio(**_WRITE))
-    first = set(_entries(anywhere))
-    done(anywhere.fio(meta_write="rename", **_WRITE))
-    other = set(_entries(anywhere))
-    assert len(other) == len(first)
-    assert not other & first
-    done(anywhere.fio(meta_write="rename", **_WRITE))
-    assert set(_entries(anywhere)) == first
-
-
-def test_link_gives_a_second_name(anywhere: Place) -> None:
-    """A removal takes the first name, and where that is gone the other."""
-    place, lookups = anywhere, 0 if anywhere.kind == "mount" else _ENTRIES
+def test_a_second_rename_gives_the_first_names_back(place: Place) -> None:
     done(place.fio(**_WRITE))
     first = set(_entries(place))
-    assert _operations(place.fio(meta_write="link", **_WRITE)) == (_ENTRIES, lookups)
+    done(place.fio(meta_write="rename", **_WRITE))
+    other = set(_entries(place))
+    assert len(other) == len(first)
+    assert not other & first
+    done(place.fio(meta_write="rename", **_WRITE))
+    assert set(_entries(place)) == first
+
+
+def test_link_gives_a_second_name(place: Place) -> None:
+    """A removal takes the first name, and where that is gone the other."""
+    done(place.fio(**_WRITE))
+    first = set(_entries(place))
+    assert _operations(place.fio(meta_write="link", **_WRITE)) == (_ENTRIES, _ENTRIES)
     found = _entries(place)
     assert set(found) == first | {"r" + name[1:] for name in first}
     assert all(path.stat().st_nlink == 2 for path in found.values())
@@ -259,15 +257,15 @@ def test_link_gives_a_second_name(anywhere: Place) -> None:
 
 
 @pytest.mark.parametrize("how", [{"meta_write": "remove"}, {"rw": "trim"}, {"rw": "randtrim"}])
-def test_remove_leaves_nothing(anywhere: Place, how: dict[str, Option]) -> None:
+def test_remove_leaves_nothing(place: Place, how: dict[str, Option]) -> None:
     """Of entries that have their other name alone as well."""
-    done(anywhere.fio(**_WRITE))
-    done(anywhere.fio(**{**_WRITE, "size": 20, "meta_write": "rename"}))
-    result = anywhere.fio(**{**_WRITE, **how})
+    done(place.fio(**_WRITE))
+    done(place.fio(**{**_WRITE, "size": 20, "meta_write": "rename"}))
+    result = place.fio(**{**_WRITE, **how})
     assert _operations(result) == (_ENTRIES, 0)
     (job,) = done(result).jobs
     assert job["trim" if "rw" in how else "write"]["total_ios"] == _ENTRIES
-    assert _entries(anywhere) == {}
+    assert _entries(place) == {}
 
 
 def test_open_is_nfsv4s_alone(place: Place) -> None:
@@ -441,16 +439,25 @@ def test_pages_without_a_name(client: Client, version: int) -> None:
 # --- pools and jobs ---
 
 
+@pytest.mark.parametrize("option", [_WRITE, _READ, _VERIFY], ids=["write", "read", "verify"])
+@pytest.mark.parametrize("url", ["", ",nfs://127.0.0.1/export"], ids=["alone", "beside a URL"])
+def test_a_kernel_mount_is_refused(mounted: Place, option: dict[str, Option], url: str) -> None:
+    """Nobody asks the server of the URL, which is not there."""
+    result = mounted.fio(**option, pool=mounted.paths[0] + url)
+    refused(result, f"{mounted.paths[0]}: ", "gone since 0.7.0", "fio's filecreate, filestat and")
+    assert list(mounted.files.iterdir()) == []
+
+
 @pytest.mark.parametrize("spread", [in_full("job"), "roundrobin", in_full("queue"), "stripe"])
-def test_spreads(anywhere: Place, spread: str) -> None:
+def test_spreads(place: Place, spread: str) -> None:
     """With stripe_size=dir_entries, a directory keeps to its connection."""
     for job in (_WRITE, _READ):
-        result = anywhere.fio(**{**job, "spread": spread, "nconnect": 2, "stripe_size": 50})
+        result = place.fio(**{**job, "spread": spread, "nconnect": 2, "stripe_size": 50})
         assert _operations(result)[0] == _ENTRIES
         used = [line for line in result.stats if line.meta_ops]
         expected = {"job": 2, "stripe": min(8, _ENTRIES // 50)}
         assert len(used) == expected.get(spread, 8)
-    assert len(_entries(anywhere)) == _ENTRIES
+    assert len(_entries(place)) == _ENTRIES
 
 
 @pytest.mark.parametrize("thread", [in_full(0), 1])

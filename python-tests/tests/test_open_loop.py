@@ -32,6 +32,7 @@ from servers.scripted import Answer, Nfs, ScriptedServer, on
 
 place = fixture_of_places("nfs", "nfs4", "mount")
 mounted = fixture_of_places("mount")
+exported = fixture_of_places("nfs", "nfs4")
 
 _BLOCKS = 64
 _AT_ONCE = 10_000_000  # a second: all of a small job is due within microseconds
@@ -282,10 +283,10 @@ def test_logs(mounted: Place, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def tree(place: Place) -> Place:
+def tree(exported: Place) -> Place:
     job: Options = {"metadata": 1, "bs": 1, "size": 200, "filename": "tree", "dir_entries": 50}
-    done(place.fio(**job, rw="write", iodepth=16))
-    return place
+    done(exported.fio(**job, rw="write", iodepth=16))
+    return exported
 
 
 @pytest.mark.sanitized
