@@ -211,8 +211,10 @@ class Process:
                 start_new_session=True,
                 close_fds=False,
             )
-        except BaseException:  # of a signal, too, by which time the command may run
+        except BaseException as error:  # of a signal, too, by which time the command may run
             self._kill_marked()
+            if isinstance(error, ValueError):  # a NUL, or half a character
+                raise HarnessError(f"{argv[0]} cannot be given such words: {error}") from None
             raise
 
     @property

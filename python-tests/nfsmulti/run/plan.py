@@ -134,7 +134,9 @@ class Plan:
         plan = typed.read(cls, data, f"{shown(file)}: ")
         for cell in plan.cells:
             if {"/", "\0"} & {*cell.id} or cell.id in ("", ".", ".."):
-                raise HarnessError(f"{shown(file)}: {cell.id!r:.40} names no folder of a cell")
+                raise HarnessError(f"{shown(file)}: {cell.id!r:.40} is no name of a cell")
+            if not (JOBFILES / (job := cell.spec.jobfile)).exists():
+                raise HarnessError(f"{shown(file)}: there is no job file {job!r:.40}")
         return plan
 
     @property

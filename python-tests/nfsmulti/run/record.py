@@ -67,7 +67,10 @@ class Record:
         for one in (cells, *cells.glob("*")):
             if one.is_symlink():
                 raise HarnessError(f"{shown(one)} is a link, and a run's own are none: remove it")
-        return cls(folder, Plan.load(folder), Summary.load(folder))
+        plan, summary = Plan.load(folder), Summary.load(folder)
+        if [cell.id for cell in plan.cells] != [cell.id for cell in summary.cells]:
+            raise HarnessError(f"{shown(folder)}: its plan and its summary name other cells")
+        return cls(folder, plan, summary)
 
     @property
     def cells(self) -> list[Cell]:
