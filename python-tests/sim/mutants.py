@@ -196,7 +196,7 @@ MUTANTS = [
     ),
     Mutant(
         "TLS: the server's certificate is not verified", "transport/tls_session.c",
-        "	gnutls_session_set_verify_cert(session->gnutls, name, 0);\n", "",
+        "	gnutls_session_set_verify_cert2(session->gnutls, session->wanted, 2, 0);\n", "",
     ),
     Mutant(
         "TLS: a server need not ask for the client's certificate", "transport/tls_session.c",

@@ -213,7 +213,7 @@ def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
     for bad in ("..", "../../../home", "/home", ""):  # --resume removes what a cell has left
         cell = dataclasses.replace(record.plan.cells[0], id=bad)
         dataclasses.replace(record.plan, cells=[cell]).save(tmp_path / "dd")
-        with pytest.raises(HarnessError, match="names no folder of a cell"):
+        with pytest.raises(HarnessError, match="is no name of a cell"):
             Plan.load(tmp_path / "dd")
     (tmp_path / "dd" / "plan.json").write_text("{}")
     with pytest.raises(HarnessError, match=r"plan\.json cannot be read"):

@@ -22,7 +22,7 @@ from nfsmulti import kept, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.kept.compare import Figure, trials
 from nfsmulti.kept.pairs import pairs
-from nfsmulti.paths import PYTHON_TESTS, write_whole
+from nfsmulti.paths import PYTHON_TESTS, shown, write_whole
 from nfsmulti.processes import run
 from nfsmulti.report import conditions, pages, rows
 from nfsmulti.run.directory import FILE as NOTE
@@ -91,7 +91,7 @@ def test_a_broken_summary_is_refused_with_its_place(what: str, tmp_path: Path) -
     with pytest.raises(HarnessError) as refused:
         Summary.load(tmp_path)
     assert said in refused.value.what
-    assert refused.value.what.startswith(f"{tmp_path / FILE}")
+    assert refused.value.what.startswith(shown(tmp_path / FILE))
     assert len(refused.value.what.splitlines()) == 1
 
 
