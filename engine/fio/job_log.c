@@ -10,7 +10,7 @@
 #include "fio.h"
 #include "stats/json_line.h"
 
-enum { KEPT_MAX = 100 };
+enum { KEPT_MAX = 32 };
 
 static __thread const char *job_name;
 
@@ -84,7 +84,7 @@ static void put_line(bool summary, const char *format, va_list args)
 
 	if (used < PLAIN_LINE)
 		vsnprintf(line + used, (size_t)(PLAIN_LINE - used), format, args);
-	if (used < PLAIN_LINE && strncmp(format, "trace: ", strlen("trace: ")) != 0)
+	if (used < PLAIN_LINE && strncmp(line + used, "trace: ", strlen("trace: ")) != 0)
 		keep(line + used);
 	plain_text(line, room);
 	if (summary && output_format == FIO_OUTPUT_NORMAL)

@@ -23,7 +23,7 @@ const char *job_log_name(const char *job);
 
 /*
  * Keeps this thread's lines from now on, but for those of trace=1 and what comes behind the first
- * hundred, for job_log_write(); until job_log_name(NULL). Without memory it keeps none.
+ * 32, for job_log_write(); until job_log_name(NULL). Without memory it keeps none.
  */
 void job_log_keep(uint32_t job_number);
 

@@ -286,7 +286,7 @@ _CRAFTED: dict[str, tuple[object, str]] = {
     "absolute": ({**_NOTE, "directory": "/home"}, "its directory is none that"),
     "pool": ({**_NOTE, "pool": "nfs://\u001b]0;/x"}, "its pool is none that"),
     "half a character": ({**_NOTE, "pool": "/\ud800"}, "its pool is none that"),
-    "no bytes": ({**_NOTE, "bytes": -1}, "its bytes is none that"),
+    "no bytes": ({**_NOTE, "bytes": -1}, ".bytes: -1 is below 0"),
     "an array": ([_NOTE], "is not an object"),
     "none there": (_NOTE, '"home" is not the directory that was made'),
     "a file": (_NOTE, '"home" is not the directory that was made'),

@@ -167,7 +167,8 @@ class Record:
             yield
 
     def _save(self, summary: Summary) -> None:
-        summary.save(self.folder)
+        if summary != self._summary:
+            summary.save(self.folder)
         self._summary = summary
 
 
