@@ -44,7 +44,8 @@ _READING = (
 )
 _WHERE = (
     "At the highest load within the limit, or the lowest where that is over it, in ms, as the"
-    " engine took it for each connection: means of all, and percentiles of the slowest."
+    " engine took it for each connection: means of all, and percentiles of the slowest"
+    " connection in any repeat, which may be over the limit."
 )
 _ON_HOSTS = "Not told by --hosts: what the engine took for each connection stays on the hosts."
 
