@@ -154,10 +154,10 @@ static uint64_t waited_deadline(struct names *names, uint64_t begun)
 				    : min_of(deadline, begun + path_wait_max(names->path));
 }
 
+/* Nothing but being asked to wait brings a question so far, whether or not one is out just now. */
 static bool has_waited(const struct names *names, uint64_t begun)
 {
-	return !names->path->at_work && client_is_asked_to_wait(&names->rpc) &&
-	       names->clock.now > begun + path_wait_max(names->path);
+	return !names->path->at_work && names->clock.now > begun + path_wait_max(names->path);
 }
 
 static void take_words(struct names *names, const struct rpc_request *request)
