@@ -40,13 +40,18 @@ static inline uint64_t memory_of_machine(void)
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+static inline uint64_t nanoseconds_of(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * SEC + (uint64_t)time->tv_nsec;
+}
+
 /* Monotonic nanoseconds. */
 static inline uint64_t clock_now(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SEC + (uint64_t)now.tv_nsec;
+	return nanoseconds_of(&now);
 }
 
 /* ": " and what to do about a positive errno, whatever failed by it, or "". A thread has one. */

@@ -376,8 +376,7 @@ enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 
 static bool expired(const struct timespec *timeout, uint64_t start)
 {
-	return timeout &&
-	       clock_now() - start >= (uint64_t)timeout->tv_sec * SEC + (uint64_t)timeout->tv_nsec;
+	return timeout && clock_now() - start >= nanoseconds_of(timeout);
 }
 
 int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,

@@ -15,17 +15,12 @@
 
 /* --- fio's clock --- */
 
-static uint64_t nanoseconds(const struct timespec *time)
-{
-	return (uint64_t)time->tv_sec * SEC + (uint64_t)time->tv_nsec;
-}
-
 static uint64_t fio_now(void)
 {
 	struct timespec now;
 
 	fio_gettime(&now, NULL);
-	return nanoseconds(&now);
+	return nanoseconds_of(&now);
 }
 
 /* --- the rate --- */
@@ -197,11 +192,11 @@ struct open_loop *open_loop_new(const struct thread_data *td)
  */
 static void follow_fio(struct open_loop *open, uint64_t now, uint64_t bytes)
 {
-	uint64_t started = nanoseconds(&open->td->start);
+	uint64_t started = nanoseconds_of(&open->td->start);
 
 	if (started == open->started)
 		return;
-	if (open->origin && started == nanoseconds(&open->td->epoch))
+	if (open->origin && started == nanoseconds_of(&open->td->epoch))
 		arrivals_measure(&open->arrivals, started);
 	else
 		arrivals_begin(&open->arrivals, now, bytes);
@@ -233,7 +228,7 @@ void open_loop_take(struct open_loop *open, const struct io_u *io_u)
 void open_loop_sent(struct open_loop *open, struct io_u *io_u)
 {
 	struct open_loop_io *io = &open->ios[io_u->index];
-	uint64_t sent = nanoseconds(&io_u->issue_time);
+	uint64_t sent = nanoseconds_of(&io_u->issue_time);
 
 	if (!io->due)
 		return;
@@ -260,7 +255,7 @@ void open_loop_collected(struct open_loop *open)
 /* The job is told of its end somewhat later than that is. */
 static uint64_t end_of_runtime(const struct thread_data *td)
 {
-	return td->o.timeout ? nanoseconds(&td->epoch) + td->o.timeout * 1000 : UINT64_MAX;
+	return td->o.timeout ? nanoseconds_of(&td->epoch) + td->o.timeout * 1000 : UINT64_MAX;
 }
 
 void open_loop_over(struct open_loop *open)

@@ -24,7 +24,7 @@ static inline uint64_t thread_time(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * SEC + (uint64_t)now.tv_nsec;
+	return nanoseconds_of(&now);
 }
 
 static inline void sampled_begin(struct sampled_time *time)
