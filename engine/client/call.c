@@ -12,6 +12,7 @@
 
 #include "client/internal.h"
 #include "client/timers.h"
+#include "stats/response.h"
 #include "util.h"
 
 /* --- the table --- */
@@ -339,13 +340,25 @@ static void mark_alive(struct rpc_client *rpc)
 		link_answered(&rpc->link);
 }
 
+/* Of the first reply that a receive brings, and of all others. */
+static void take_time(struct rpc_client *rpc)
+{
+	struct timespec now;
+
+	clock_read(rpc->clock);
+	if (!rpc->latency->response)
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	response_received(rpc->latency->response, rpc->link.channel->stamp, nanoseconds_of(&now));
+}
+
 void client_reply_finished(void *context, void *token)
 {
 	struct rpc_client *rpc = context;
 	struct call *call = token;
 
 	if (!rpc->clock->now)
-		clock_read(rpc->clock);
+		take_time(rpc);
 	rpc->reply.call = NULL;
 	if (call == rpc->probe && rpc->reply.disposition != CALL_DONE)
 		return; /* somebody is there, but does not serve NFS: it counts as not answered */
@@ -363,6 +376,8 @@ void client_reply_finished(void *context, void *token)
 		return;
 	}
 	histogram_add(&rpc->latency->rtt, rpc->heard - call->last_sent);
+	if (rpc->latency->response)
+		response_add(rpc->latency->response, rpc->heard - call->last_sent);
 	TAILQ_REMOVE(&rpc->sent, call, link);
 	answered(rpc, call);
 }

@@ -49,7 +49,7 @@ struct rpc_client {
 	const struct client_log *log;
 	struct clock *clock;
 	struct counters *counters;
-	struct latency *latency; /* its rtt is filled */
+	struct latency *latency; /* its rtt is filled, and response */
 	uint32_t calls_max;	 /* I/Os and requests at once */
 	uint32_t first_xid; /* a random one: the server's reply cache may remember an earlier run's
 			     */

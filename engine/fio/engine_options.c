@@ -384,6 +384,13 @@ struct fio_option engine_option_table[] = {
 		.help = "Microseconds before each arrival that are polled and not slept",
 	},
 	{
+		OPTION("rx_timestamps", BOOL, "Kernel's receive stamps"),
+		AT(rx_timestamps),
+		.def = "0",
+		.help = "Split the time from a call's sending to its reply by the kernel's receive "
+			"stamps: service is the network's and the server's, wake-up this client's",
+	},
+	{
 		OPTION("metadata", BOOL, "Metadata operations"),
 		AT(metadata),
 		.def = "0",

@@ -40,6 +40,7 @@ struct engine_options {
 	char *arrival_rate, *arrival_bw; /* per second, I/Os or bytes, as open_loop.c reads it */
 	unsigned int arrival_process;	 /* enum arrival_process */
 	unsigned int arrival_spin;	 /* microseconds */
+	unsigned int rx_timestamps;
 	unsigned int metadata;
 	unsigned int meta_read, meta_write; /* enum meta_op */
 	char *meta_mix;

@@ -101,10 +101,11 @@ struct job {
 	 */
 	int placeholder;
 
-	struct open_loop *open; /* open_loop.h's; NULL: I/O is sent when fio asks for it */
-	struct meta_job *meta;	/* NULL: the job moves data */
-	uint64_t live_at;	/* job_stats.h's: when live_file was written */
-	bool live_failed;	/* that was not possible, and is not tried again */
+	struct open_loop *open;	   /* open_loop.h's; NULL: I/O is sent when fio asks for it */
+	struct meta_job *meta;	   /* NULL: the job moves data */
+	struct response *response; /* job_stats.h's: the job's, at its end; or NULL */
+	uint64_t live_at;	   /* job_stats.h's: when live_file was written */
+	bool live_failed;	   /* that was not possible, and is not tried again */
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;

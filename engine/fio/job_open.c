@@ -191,6 +191,7 @@ static int allocate(struct job *job)
 		.busy_poll = job_options(job)->busy_poll * 1000ull,
 		.punctual = job->open,
 		.spin = job_options(job)->arrival_spin * 1000ull,
+		.stamps = job_options(job)->rx_timestamps,
 		.ticked = job_options(job)->live_file ? job_stats_live : NULL,
 		.owner = job,
 		.log = job_log,
@@ -260,6 +261,7 @@ static void free_job(struct job *job)
 	free(job->fresh);
 	free(job->done);
 	free(job->open);
+	free(job->response);
 	meta_job_free(job->meta);
 	free(job);
 	job_log_name(NULL);

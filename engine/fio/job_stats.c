@@ -14,6 +14,7 @@
 #include "job_log.h"
 #include "stats/arrivals_line.h"
 #include "stats/counters.h"
+#include "stats/response.h"
 
 static void write_conn(FILE *out, const struct job *job, const struct conn *conn)
 {
@@ -92,6 +93,8 @@ static void write_all(FILE *out, const struct job *job)
 	write_conns(out, job);
 	write_operations(out, job);
 	write_arrivals(out, job);
+	if (job->response)
+		response_write(out, job->td->o.name, terms_job_number(job->td), job->response);
 	job_log_write(out);
 }
 
@@ -278,6 +281,20 @@ static void tell_arrivals(const struct job *job)
 	job_log_summary("%s", line);
 }
 
+/* Of all connections together. */
+static void tell_response(struct job *job)
+{
+	char line[RESPONSE_LINE];
+
+	job->response = job->group.job.stamps ? calloc(1, sizeof(*job->response)) : NULL;
+	if (!job->response)
+		return;
+	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
+		response_join(job->response, &job->group.conns[i]->latency);
+	response_tell(line, job->response);
+	job_log_summary("%s", line);
+}
+
 /* What a mix leaves at the server. */
 static void tell_left(const struct job *job)
 {
@@ -306,6 +323,7 @@ void job_stats_report(struct job *job)
 	tell_crypto(job);
 	tell_operations(job);
 	tell_arrivals(job);
+	tell_response(job);
 	tell_left(job);
 	if (eo->stats_file) /* the last: it has what was told */
 		write_stats_file(job, eo->stats_file);

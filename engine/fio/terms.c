@@ -150,6 +150,7 @@ static struct path_terms terms_of(const struct engine_options *eo)
 		.ktls = eo->ktls,
 		.stateless = eo->stateless,
 		.trunks = eo->trunking,
+		.stamps = eo->rx_timestamps,
 		.log = job_log,
 	};
 }

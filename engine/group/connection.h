@@ -43,6 +43,7 @@ struct conn_job {
 	bool polled;	    /* connections are waited for by their poll_fd() */
 	bool punctual;	    /* waits may have to end before a slice is over, by wake_at */
 	bool direct;	    /* mounts: O_DIRECT */
+	bool stamps;	    /* responses are told in parts: paths are over TCP in clear */
 	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
 	uint64_t
 		wake_at; /* punctual: by the clock: when a wait ends; 0: after its slice, as ever */

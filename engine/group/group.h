@@ -29,8 +29,8 @@ struct group {
  * Opens `per_path` connections on each of the paths, whose order they follow in turn, and waits
  * until all are ready (with failover: until each is ready or dead). The caller has set in
  * group->job what is not zero of io_count, file_count, writes, direct, rdma, inline_max, failover,
- * busy_poll, punctual, spin, hold, ticked and log; buffers may follow until the first I/O. The
- * paths stay the caller's. 0, or a negative errno with the reason logged and nothing left open.
+ * busy_poll, punctual, spin, stamps, hold, ticked and log; buffers may follow until the first I/O.
+ * The paths stay the caller's. 0, or a negative errno with the reason logged and nothing left open.
  * `stop` gives up with -EINTR.
  */
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,

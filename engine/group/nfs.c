@@ -11,10 +11,12 @@
 #include "nfs/path_client.h"
 #include "nfs/path_credentials.h"
 #include "nfs/path_tls.h"
+#include "stats/response.h"
 
 struct nfs_conn {
 	struct conn conn;
 	struct rpc_client rpc;
+	struct response response[]; /* one, where the job has stamps; else none */
 };
 
 static struct rpc_client *rpc_of(const struct conn *conn)
@@ -138,6 +140,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),
 		.calls_max = job->io_count,
+		.stamps = job->stamps,
 		.memory = job->memory,
 		.inline_max = job->inline_max,
 		.tls = &path->tls_terms,
@@ -149,7 +152,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 {
 	const struct rpc_channel_ops *transport = transport_for(path, job);
-	struct nfs_conn *nfs = calloc(1, sizeof(*nfs));
+	struct nfs_conn *nfs = calloc(1, sizeof(*nfs) + job->stamps * sizeof(struct response));
 	int error;
 
 	if (!nfs)
@@ -159,6 +162,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 		.transport_name = transport->name,
 		.path = path,
 		.job = job,
+		.latency.response = job->stamps ? nfs->response : NULL,
 	};
 	nfs->conn.poll_epoch = &nfs->rpc.link.epoch;
 	nfs->rpc = path_client(path);

@@ -372,6 +372,22 @@ static int check_used(const struct path_terms *terms, const struct pool *pool,
 	return -EINVAL;
 }
 
+static int check_stamps(const struct path_terms *terms, const struct pool *pool)
+{
+	for (unsigned int i = 0; terms->stamps && i < pool->count; i++) {
+		const struct pool_path *path = &pool->paths[i];
+		bool rdma = CHOOSE(&path->args, ARG_PROTO, proto) == PROTO_RDMA;
+
+		if (path->kind == PATH_NFS && !rdma && !asks_for_tls(terms, &path->args))
+			continue;
+		terms->log("%s: rx_timestamps=1: the kernel tells when a reply came over TCP in "
+			   "clear alone, not over RDMA or TLS, nor of a mount: leave it out",
+			   path->label);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int path_config_check(const struct path_terms *terms, const struct pool *pool)
 {
 	const struct path_args *args = &terms->args;
@@ -392,5 +408,6 @@ int path_config_check(const struct path_terms *terms, const struct pool *pool)
 			"security=krb5, krb5i or krb5p too (sec= in a path), or leave them out",
 	};
 
-	return check_used(terms, pool, &tls) ?: check_used(terms, pool, &kerberos);
+	return check_used(terms, pool, &tls)
+		       ?: check_used(terms, pool, &kerberos) ?: check_stamps(terms, pool);
 }

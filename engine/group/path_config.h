@@ -14,6 +14,7 @@ struct path_terms {
 	enum tls_ktls ktls;
 	bool stateless;
 	bool trunks;
+	bool stamps; /* replies are to have the kernel's stamps */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 
@@ -23,6 +24,7 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 
 /*
  * Refuses options of TLS or Kerberos that no path uses, or not the path that they are given for: it
- * would go without that security unawares. 0, or -EINVAL, logged.
+ * would go without that security unawares; and stamps of paths that have none. 0, or -EINVAL,
+ * logged.
  */
 int path_config_check(const struct path_terms *terms, const struct pool *pool);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stats/json_line.h"
+#include "stats/response.h"
 
 static void write_rdma(FILE *out, const struct transport_counters *transport)
 {
@@ -89,5 +90,11 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 	latency_write(out, "wait_", &latency->wait);
 	fputs(", ", out);
 	latency_write(out, "rtt_", &latency->rtt);
+	if (latency->response) {
+		fputs(", ", out);
+		latency_write(out, "service_", &latency->response->service);
+		fputs(", ", out);
+		latency_write(out, "wake_up_", &latency->response->wake_up);
+	}
 	fputs("}\n", out);
 }

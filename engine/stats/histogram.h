@@ -42,6 +42,12 @@ inline void histogram_add(struct histogram *histogram, uint64_t value)
 	histogram->bins[histogram_bin(value)]++;
 }
 
+/* The middle of a bin's values. */
+uint64_t histogram_value(uint32_t bin);
+
+/* Adds what one has counted to another. */
+void histogram_join(struct histogram *sum, const struct histogram *one);
+
 /* 0 where nothing was counted; `percent` from 0 to 100. */
 uint64_t histogram_mean(const struct histogram *histogram);
 uint64_t histogram_percentile(const struct histogram *histogram, double percent);

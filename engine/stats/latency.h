@@ -6,12 +6,15 @@
 
 #include "stats/histogram.h"
 
+struct response;
+
 /* The spans of an I/O, one after the other. */
 struct latency {
 	struct histogram lag; /* from the instant at which it was due; only under arrival_rate= */
 	/* In the job for its connection: slots, credits, the hold, a socket; or until it failed. */
 	struct histogram wait;
-	struct histogram rtt; /* of each call: on the wire and at the server */
+	struct histogram rtt;	   /* of each call: on the wire and at the server */
+	struct response *response; /* rtt's parts; NULL: without rx_timestamps= */
 };
 
 /* Most I/O waits for nothing, and that is counted for each. */

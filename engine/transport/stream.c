@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "wait.h"
 
@@ -47,15 +48,28 @@ ssize_t stream_send(struct stream *stream, struct iovec *spans, int count)
 
 ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool wait)
 {
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
 	struct msghdr message = {.msg_iov = space, .msg_iovlen = (size_t)count};
 	const int flags = wait ? 0 : MSG_DONTWAIT;
+	struct timespec stamp = {0};
+	const struct cmsghdr *first;
 	ssize_t length;
 
 	stream->base.counters->syscalls++;
-	length = count == 1 ? recv(stream->fd, space->iov_base, space->iov_len, flags)
-			    : recvmsg(stream->fd, &message, flags);
-
-	return length < 0 ? -errno : length;
+	if (stream->stamps) {
+		message.msg_control = control;
+		message.msg_controllen = sizeof(control);
+	}
+	length = count == 1 && !stream->stamps
+			 ? recv(stream->fd, space->iov_base, space->iov_len, flags)
+			 : recvmsg(stream->fd, &message, flags);
+	if (length < 0)
+		return -errno;
+	first = CMSG_FIRSTHDR(&message);
+	if (first) /* the stamp: nothing else was asked for */
+		memcpy(&stamp, CMSG_DATA(first), sizeof(stamp));
+	stream->base.stamp = nanoseconds_of(&stamp);
+	return length;
 }
 
 /* --- sending --- */

@@ -39,7 +39,8 @@ ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool 
 struct stream {
 	struct rpc_channel base;
 	const struct stream_io *io;
-	int fd; /* the channel's: stream_free() leaves it open */
+	int fd;	     /* the channel's: stream_free() leaves it open */
+	bool stamps; /* it has SO_TIMESTAMPNS */
 
 	/* Sending: spans[first … last) are yet to go, in order; heads lie in one buffer. */
 	struct iovec spans[STREAM_SPANS_MAX];

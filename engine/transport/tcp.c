@@ -10,6 +10,7 @@
 static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 {
 	static const struct stream_io io = {stream_send, stream_recv};
+	const int on = 1;
 	struct stream *tcp = calloc(1, sizeof(*tcp));
 	int error = -ENOMEM;
 
@@ -19,6 +20,8 @@ static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 	tcp->fd = error = tcp_connect(&terms->address, terms->source_port);
 	if (error < 0)
 		goto err_socket;
+	tcp->stamps =
+		terms->stamps && !setsockopt(tcp->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	*channel = &tcp->base;
 	return 0;
 

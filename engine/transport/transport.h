@@ -64,6 +64,7 @@ struct rpc_terms {
 	/* TCP, TLS: bytes of the longest head of a reply; 0: RPC_REPLY_HEAD_MAX. */
 	uint32_t head_max;
 	uint32_t calls_max; /* that will be outstanding at once */
+	bool stamps;	    /* TCP: rpc_channel's stamp is wanted */
 
 	/* RDMA's alone */
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
@@ -164,6 +165,14 @@ struct rpc_channel_ops {
 
 struct rpc_channel {
 	struct transport_counters *counters; /* the owner's */
+	/*
+	 * CLOCK_REALTIME, nanoseconds: when the kernel had what receive() handles; 0: not known.
+	 * One stamp serves all that it brings: that of the last segment of which it took bytes (man
+	 * 7 socket, SO_TIMESTAMPNS; Linux, tcp_recvmsg_locked()). A segment that waits takes the
+	 * stamp of the next one that is merged into it (tcp_try_coalesce()), so a reply may have
+	 * been there earlier, never later.
+	 */
+	uint64_t stamp;
 };
 
 extern const struct rpc_channel_ops rpc_tcp;

@@ -45,6 +45,7 @@ SUMMARY = re.compile(
     r"TLS: \d+ connections? with|Kerberos: \d+ connections? with|crypto: \d+ %|"
     r"meta_mix: beside the job's entries|"
     r"arrivals: (not )?sustained|"
+    r"response: service p99 |"
     r'entries of ".*": (\d+ (files|director)|\d+ % done))'
 )
 
