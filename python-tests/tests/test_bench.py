@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -20,8 +21,10 @@ from nfsmulti.bench.cost import (
     DATA,
     IO_URING,
     MOUNT,
+    OTHER,
     OURS,
     PEER,
+    SCAN,
     SINGLE,
     V3,
     YARDSTICK,
@@ -35,7 +38,7 @@ from nfsmulti.report import pages
 from nfsmulti.report.story import Verdict
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Target
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.plan import PlannedCell, ordered
 from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import Ratio
 from nfsmulti.summary import Cell, Figures, Server, Status, Summary
@@ -63,7 +66,7 @@ def test_targets_hold_the_whole_interval() -> None:
 
 
 def test_no_two_cases_have_one_name() -> None:
-    for cases in (CLIENT_COST, MOUNT):
+    for cases in ((*CLIENT_COST, *SCAN), MOUNT):
         assert len({case.name for case in cases}) == len({case.words for case in cases})
         assert len({case.name for case in cases}) == len(cases)
 
@@ -81,7 +84,7 @@ def test_choice_of_cases() -> None:
 
 
 def _case(name: str) -> Case:
-    return next(case for case in (*CLIENT_COST, *MOUNT) if case.name == name)
+    return next(case for case in (*CLIENT_COST, *SCAN, *MOUNT) if case.name == name)
 
 
 def _engines(name: str, yardstick: Path | None = Path("y.so")) -> dict[str, CellSpec]:
@@ -108,6 +111,32 @@ def test_who_is_held_beside_our_engine_in_which_case() -> None:
         DATA: None,
     }
     assert entries[OURS].options["size"] == 262144
+
+
+def test_two_builds_run_the_same_in_pairs_but_for_the_options_of_one() -> None:
+    """With a yardstick, but with no other engine; which is first in a pair is drawn."""
+    found = [
+        spec
+        for case in (_case("randread 4k d32"), _case("randread 4k d256 c64"))
+        for spec in cost.client_cost(
+            case, cost.QUICK, None, None, Path("/old.so"), {"timeo": "300", "nconnect": "2"}
+        )
+    ]
+    assert [spec.factors["engine"] for spec in found] == [OURS, OTHER, OURS, OTHER]
+    for ours, other in zip(found[::2], found[1::2], strict=True):
+        more = dict(ours.options.items() - other.options.items())
+        assert more == {"timeo": "300", "nconnect": "2"}
+        assert other.options.keys() - ours.options.keys() == {"ioengine"}
+        assert other.options["ioengine"] == "external:/old.so"
+        factors, options = ours.factors, ours.options
+        assert dataclasses.replace(other, factors=factors, options=options) == ours
+    cells = ordered(found, 9, 1, "workload")
+    pairs = [*zip(cells[::2], cells[1::2], strict=True)]
+    for one, next_one in pairs:
+        assert one.spec.factors["workload"] == next_one.spec.factors["workload"]
+        assert one.repeat == next_one.repeat
+    first = [one.spec.factors["engine"] for one, _ in pairs]
+    assert 4 < first.count(OURS) < 14
 
 
 # --- its page ---
@@ -171,6 +200,24 @@ def test_the_answer_is_a_ratio_and_targets_are_for_those_who_ask(tmp_path: Path)
     row = "| 4k random reads, depth 32 | fio nfs | {} | {} | {} | {} |"
     assert row.format("system calls", "0.100", "≤ 0.2", "met") in text
     assert row.format("IOPS", "1.00 (1.00 to 1.00)", "≥ 2.6", "not met") in text
+
+
+def test_of_two_builds_the_median_of_the_pairs_tells(tmp_path: Path) -> None:
+    """Each pair ran at a time of its own, and one was disturbed: 0.5 times what the other takes."""
+    case = _case("randread 4k d64")
+    took = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8)
+    found = []
+    for at, cpu in enumerate(took, 1):
+        other = dataclasses.replace(_cell(case, PEER, 1), repeat=at, cpu_s=cpu)
+        other = dataclasses.replace(other, id=f"o{at}", factors={**other.factors, "engine": OTHER})
+        part = 9.0 if at == 5 else 0.46 + at / 100
+        ours = dataclasses.replace(_cell(case, OURS, 1), repeat=at, cpu_s=cpu * part, id=f"{at}")
+        found += [other, ours]
+    said = _page(tmp_path, found)
+    assert said.startswith("52 % of the CPU per operation of the other engine, 4k random reads")
+    text = (tmp_path / "report.md").read_text()
+    row = "| 4k random reads, depth 64 | other engine | 0.52 (0.48 to 0.55) | 1.00 (1.00 to 1.00) |"
+    assert f"{row} 1.00 (1.00 to 1.00) |" in text
 
 
 def test_a_run_that_failed_is_left_out_and_told(tmp_path: Path) -> None:
@@ -293,6 +340,40 @@ def test_a_yardstick_that_does_not_compile_ends_it(tmp_path: Path) -> None:
     why = r"y\.c does not compile: .*y\.c:2:\d+: error: .*y.* undeclared"
     assert re.search(why, caught.value.what)
     assert "\n" not in caught.value.what
+
+
+def test_what_is_no_build_for_this_fio_ends_it(tmp_path: Path) -> None:
+    """Before anything runs; so does an option that the engine lacks."""
+    (tmp_path / "no.so").write_text("no library\n")
+    content = Engine.built().library.read_bytes()
+    (tmp_path / "old.so").write_bytes(re.sub(rb"\0fio-3\.\d", b"\0fio-2.9", content))
+    results = tmp_path / "results"
+    for words, why in (
+        (["--engine", str(tmp_path / "missing.so")], "missing.so: there is no such file"),
+        (["--engine", str(tmp_path / "no.so")], "no.so: fio does not find nfsmulti's engine in it"),
+        (["--engine", str(tmp_path / "old.so")], "old.so: built for fio-2.9"),
+        (["--option", "timeoo=3"], "--option timeoo=3: no option of the engine"),
+        (["--option", "pool=nfs://nas/e"], "--option pool=nfs://nas/e: no option of the engine"),
+        (["--option", "timeo"], "--option timeo: write NAME=VALUE"),
+    ):
+        with pytest.raises(HarnessError) as caught:
+            call_harness("bench", "client-cost", "--results", str(results), *words)
+        assert why in caught.value.what
+        assert "\n" not in caught.value.what
+    assert not results.exists()
+
+
+def test_two_builds_run_side_by_side(tmp_path: Path) -> None:
+    """One has an option that the other's command lacks."""
+    words = ["--quick", "--repeat", "1", "--case", "read 16k d16", "--results", str(tmp_path)]
+    call_harness("bench", "client-cost", *words, "--option", "timeo=300").check()
+    cells = json.loads((tmp_path / "summary.json").read_text())["cells"]
+    assert {
+        cell["factors"]["engine"]: (cell["status"], "--timeo=300" in cell["command"])
+        for cell in cells
+    } == {OURS: ("done", True), OTHER: ("done", False)}
+    text = (tmp_path / "report.md").read_text()
+    assert "options of nfsmulti alone: timeo=300." in text
 
 
 def test_a_run_on_a_directory(tmp_path: Path) -> None:

@@ -57,6 +57,15 @@ def test_paired_ratio_is_of_pairs() -> None:
     assert Ratio.paired([2, 1, 4], [2, 1, 4]).p == 1
 
 
+def test_the_median_of_pairs_lies_between_two_of_them() -> None:
+    """Of nine between the second and the eighth, which a pair that was disturbed does not move."""
+    logs = [math.log(at) for at in (0.91, 9.0, 0.95, 0.93, 0.90, 0.97, 0.10, 0.94, 0.96)]
+    ratio = Ratio.median_of_logs(logs)
+    assert (ratio.text, ratio.n, ratio.spans_one) == ("0.94 (0.90 to 0.97)", 9, False)
+    assert Ratio.median_of_logs(logs[:6]).text == "0.94 (0.90 to 9.00)"
+    assert Ratio.median_of_logs(logs[:5]).text == "0.93"
+
+
 def test_paired_interval_is_students() -> None:
     # Logs 0, ln 2, ln 4: mean ln 2, standard error ln 2 / √3, t(0.975, 2) = 4.302653.
     ratio = Ratio.paired([1, 2, 4], [1, 1, 1])

@@ -299,24 +299,41 @@ def measure(
         raise SystemExit(1)
 
 
-def client_cost(yardstick: Path | None, **given: Any) -> None:
-    """Measure beside fio's own nfs engine, run by run."""
+def client_cost(
+    yardstick: Path | None, engine: Path | None, option: Sequence[str] | None, **given: Any
+) -> None:
+    """Measure beside fio's own nfs engine, or another build of ours, run by run."""
     options = _SinkOptions(**given)
-    cases = options.chosen(cost.CLIENT_COST)
+    builds = bool(engine or option)
+    if builds:
+        pairs = cost.QUICK_PAIRS if options.quick else cost.PAIRS
+        options = dataclasses.replace(options, repeat=options.repeat or pairs)
+    more = cost.SCAN if builds or options.case or options.listed else ()
+    cases = options.chosen((*cost.CLIENT_COST, *more))
+    own = peers.own_options(option or [])
+    other = peers.other_build(engine or Engine.built().library) if builds else None
     cores = choose_cores(options.client_cpu, options.server_cpu)
     place = OnSink(cores, sleeps=options.server_sleeps)
     scratch = BUILD / "bench"
     limit = peers.yardstick(yardstick, scratch) if yardstick else None  # the peer takes minutes
-    plain = any(not case.version and not case.operation for case in cases)
+    plain = not builds and any(not case.version and not case.operation for case in cases)
     peer = peers.peer_fio(_out.print) if plain else None
     about = place.about
     if yardstick:
         about["yardstick"] = yardstick.name
-    used = memory(place, scratch / "memory") / 2**20
-    about[
-        f"a job's memory beyond fio's own and its buffers (target: {_MEMORY_TARGET >> 20} MiB)"
-    ] = f"{used:.2f} MiB"
-    specs = [spec for case in cases for spec in cost.client_cost(case, options.timing, peer, limit)]
+    if other:
+        told = zip(cost.ABOUT, (shown(other), ", ".join(option or [])), strict=True)
+        about |= {name: what for name, what in told if what}
+    else:
+        used = memory(place, scratch / "memory") / 2**20
+        about[
+            f"a job's memory beyond fio's own and its buffers (target: {_MEMORY_TARGET >> 20} MiB)"
+        ] = f"{used:.2f} MiB"
+    specs = [
+        spec
+        for case in cases
+        for spec in cost.client_cost(case, options.timing, peer, limit, other, own)
+    ]
     measure("client-cost", options, specs, place, about)
 
 

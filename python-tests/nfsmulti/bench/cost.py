@@ -37,9 +37,10 @@ from nfsmulti.units import parse_size
 
 # --- what is measured, and what is asked of it ---
 
-# What engines are called. The last three are the engine under test itself, otherwise than in the
-# case.
+# What engines are called. OTHER is another build of ours, or ours without some options. SINGLE, V3
+# and DATA are the engine under test itself, otherwise than in the case.
 OURS, PEER, YARDSTICK, IO_URING = "nfsmulti", "fio nfs", "plain sockets", "io_uring"
+OTHER = "other engine"
 SINGLE, V3, DATA = "one connection", "NFSv3", "READ"
 # Ratios of CPU time per operation, of operations per second and of latency; or our own system calls
 # per operation.
@@ -148,6 +149,18 @@ CLIENT_COST = (
     Case("read", "64k", 8, version="4.1"),
     Case("randread", "4k", 32, bars=_METADATA_BARS, operation="getattr"),
 )
+# What two builds of our engine are compared on as well: which depths and sizes gain, which lose.
+SCAN = (
+    *(
+        Case("randread", bs, depth)
+        for bs in ("4k", "8k", "16k")
+        for depth in (8, 16, 32, 64, 128)
+        if (bs, depth) not in (("4k", 8), ("4k", 32), ("4k", 128))
+    ),
+    Case("read", "16k", 16),
+    Case("read", "64k", 32),
+    Case("read", "1m", 32),
+)
 PLACES = ("tmpfs", "disk")
 _MOUNT_BARS = (Bar("cpu", 1.03, IO_URING), Bar("rate", 0.97, IO_URING))
 MOUNT = tuple(
@@ -161,7 +174,7 @@ MOUNT = tuple(
         ("write", "1m", 8),
     )
 )
-_CASES = {case.words: case for case in (*CLIENT_COST, *MOUNT)}
+_CASES = {case.words: case for case in (*CLIENT_COST, *SCAN, *MOUNT)}
 
 # --- what fio runs ---
 
@@ -187,23 +200,35 @@ class Timing:
 
 FULL = Timing(5.0, 0.5, 5)
 QUICK = Timing(1.0, 0.2, 3)
+# Repeats of two builds of our engine: six pairs are the fewest with an interval of their median.
+PAIRS, QUICK_PAIRS = 9, 6
 
 
 def client_cost(
-    case: Case, timing: Timing, peer: Path | None, yardstick: Path | None
+    case: Case,
+    timing: Timing,
+    peer: Path | None,
+    yardstick: Path | None,
+    other: Path | None = None,
+    own: Mapping[str, str] | None = None,
 ) -> list[CellSpec]:
     """Return what each engine runs for a case: ours, then those that take it.
 
     `peer` is a fio that has the nfs engine, `yardstick` a compiled engine. {url} and {port} in an
-    option are the server's.
+    option are the server's. `other` is another build of ours, and then the only one beside it but
+    the yardstick; `own` are options that ours alone gets.
     """
-    found = [_ours(case, timing, OURS, case)]
+    found = [_ours(case, timing, OURS, case, own)]
+    if other:
+        found.append(_ours(case, timing, OTHER, case, {"ioengine": f"external:{other}"}))
     plain = not case.version and not case.operation
     if peer and plain:
         found.append(_peer(case, timing, peer))
     if yardstick and plain and case.connections == 1:
         words: Options = {"ioengine": f"external:{yardstick}", "port": "{port}", "size": "1g"}
         found.append(_spec(case, YARDSTICK, timing, words, client="other"))
+    if other:
+        return found
     if any(bar.beside == SINGLE for bar in case.bars):
         found.append(_ours(case, timing, SINGLE, dataclasses.replace(case, connections=1)))
     if case.version:
@@ -213,7 +238,9 @@ def client_cost(
     return found
 
 
-def _ours(case: Case, timing: Timing, name: str, runs: Case) -> CellSpec:
+def _ours(
+    case: Case, timing: Timing, name: str, runs: Case, more: Mapping[str, str] | None = None
+) -> CellSpec:
     """Return the engine under test: one job, striped over its connections."""
     options: Options = {**_FILE}
     if runs.operation:  # an I/O's size stands for one entry
@@ -222,7 +249,7 @@ def _ours(case: Case, timing: Timing, name: str, runs: Case) -> CellSpec:
     if runs.connections > 1:
         options |= {"spread": "stripe", "nconnect": runs.connections}
     query = f"version={runs.version}" if runs.version else ""
-    return _spec(case, name, timing, options, query=query)
+    return _spec(case, name, timing, {**options, **(more or {})}, query=query)
 
 
 def _peer(case: Case, timing: Timing, fio: Path) -> CellSpec:
@@ -284,6 +311,7 @@ _PER_END = MOST_ROWS // 2
 RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
 _WHOSE = {
     PEER: "fio's nfs engine",
+    OTHER: "the other engine",
     IO_URING: "fio's io_uring engine",
     SINGLE: "one connection's",
     V3: "NFSv3's",
@@ -319,7 +347,8 @@ class Pair:
     def ratio(self, figure: Figure) -> Ratio | None:
         """Return a figure of ours as a ratio to theirs; None where no repeat has both."""
         measures = {"cpu": self.cost, "rate": cells.iops, "p50": _p50}
-        return cells.ratio(self.ours, self.theirs, measures[figure])
+        of_logs = Ratio.median_of_logs if self.beside == OTHER else Ratio.of_logs
+        return cells.ratio(self.ours, self.theirs, measures[figure], of_logs)
 
     def value(self) -> float:
         """Return the ratio of CPU time per operation, by which workloads are ranked."""
@@ -347,7 +376,7 @@ def pairs_of(summary: Summary) -> list[Pair]:
 
 
 def _rank(engine: str) -> int:
-    known = (PEER, IO_URING, YARDSTICK, SINGLE, V3, DATA)
+    known = (PEER, OTHER, IO_URING, YARDSTICK, SINGLE, V3, DATA)
     return known.index(engine) if engine in known else len(known)
 
 
@@ -364,6 +393,8 @@ def _tell(summary: Summary) -> Story:
         Section("The command of each engine", lines=[*first.values()], folded=True),
     ]
     caveats = [_SINK] if summary.scenario == "client-cost" else []
+    about = [f"{name}: {summary.place[name]}" for name in ABOUT if name in summary.place]
+    caveats += [f"{'; '.join(about)}."] if about else []
     if full := sum(one.is_full for one in held):
         caveats.append(
             f"The server's core was full in {full} of {len(held)} workloads ({_MARK}): it limits"
@@ -393,13 +424,17 @@ def _answer_table(pairs: Sequence[Pair], held: Sequence[Pair]) -> Table:
         pairs = [*pairs[:_PER_END], *pairs[-_PER_END:]]
     its = "the other" if len({one.beside for one in pairs}) > 1 else pairs[0].beside
     headings = ["", "beside", "CPU ratio", "nfsmulti, µs/op", f"{its}, µs/op", "IOPS ratio"]
+    builds = held[0].beside == OTHER
+    headings[-2:] = ["IOPS ratio", "p50 ratio"] if builds else headings[-2:]
     rows = [
         [
             one.marked,
             one.beside,
             texts.times(one.ratio("cpu")),
-            *(texts.measured(cells.sample(side, one.cost)) for side in (one.ours, one.theirs)),
+            texts.measured(cells.sample(one.ours, one.cost)),
+            *([] if builds else [texts.measured(cells.sample(one.theirs, one.cost))]),
             texts.times(one.ratio("rate")),
+            *([texts.times(one.ratio("p50"))] if builds else []),
         ]
         for one in pairs
     ]
@@ -467,6 +502,8 @@ def _held_against(bar: Bar, pair: Pair) -> list[str]:
 
 
 _RATIO = "A ratio is nfsmulti's figure ÷ the other engine's, run by run, with its 95 % interval."
+# What a run's place has of two builds of our engine.
+ABOUT = ("other engine", "options of nfsmulti alone")
 _SINK = "nfs-sink is no real server: it answers from memory and keeps nothing."
 _READING = {
     "client-cost": [
@@ -475,6 +512,8 @@ _READING = {
         " its core: near 100 % it is the limit, and not the client.",
         f"“{SINGLE}”, “{V3}” and “{DATA}” are nfsmulti itself: on one connection at the same depth;"
         " over NFSv3 beside NFSv4.1, which fio's nfs engine lacks; and reading beside GETATTR.",
+        f"A ratio to the “{OTHER}” is the median of the pairs' ratios. Its interval reaches from"
+        " one of them to another: of nine from the second to the eighth (96 %). It needs six.",
         f"“{YARDSTICK}” is the yardstick, the engine that --yardstick names: the least that plain"
         " sockets need for the same calls. It is a limit, not a client: one connection, headers"
         " encoded once, and no names, checks, retransmission, reconnecting or COMMIT.",

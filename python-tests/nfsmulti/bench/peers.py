@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The engines that are built to be measured beside ours: fio's own nfs engine, and a yardstick."""
+"""The engines that are measured beside ours: fio's own nfs engine, a yardstick, another build."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreleases import CONFIG, compilations, complaint, headers_of
 from nfsmulti.paths import BUILD, ROOT, needs_sources, shown
 from nfsmulti.processes import find, run
+from nfsmulti.run.plan import of_engine
+from nfsmulti.scenario import FOR_HARNESS
 
 _ASK_SECONDS = 20.0
 _FETCH_SECONDS = 300.0
@@ -49,6 +51,38 @@ def peer_fio(say: Callable[[str], None]) -> Path:
         raise HarnessError("fio's nfs engine needs libnfs", "apt-get install libnfs-dev")
     run(["make", f"-j{os.cpu_count()}", "fio"], timeout=_BUILD_SECONDS, cwd=tree).check()
     return tree / "fio"
+
+
+def other_build(file: Path) -> Path:
+    """Return the whole path of another build of our engine. Raises HarnessError where it is none.
+
+    fio itself is asked, whose version an engine is built for.
+    """
+    what = "there is no such file"
+    if file.is_file():
+        asked = [find("fio"), f"--enghelp=./{file.name},stats_file"]
+        said = run(asked, timeout=_ASK_SECONDS, cwd=file.parent)
+        if said.status == 0 and re.search(r"^\s*stats_file: ", said.stdout, re.MULTILINE):
+            return file.absolute()
+        why = re.search(r"^nfsmulti: (.*?)(;|$)", said.stderr, re.MULTILINE)
+        what = why[1] if why else "fio does not find nfsmulti's engine in it"
+    raise HarnessError(f"--engine {shown(file)}: {what}", "name the libnfsmulti.so of a build")
+
+
+def own_options(words: Sequence[str]) -> dict[str, str]:
+    """Read --option NAME=VALUE. Raises HarnessError where the build's engine has no such one."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not re.fullmatch(r"\w+", name) or name in found:
+            raise HarnessError(f"--option {word}: write NAME=VALUE, each name once")
+        if name in FOR_HARNESS | {"pool"} or not of_engine(name):
+            raise HarnessError(
+                f"--option {word}: no option of the engine that a bench can set",
+                "fio --enghelp=./build/libnfsmulti.so lists them",
+            )
+        found[name] = value
+    return found
 
 
 def _has_engine(fio: Path) -> bool:

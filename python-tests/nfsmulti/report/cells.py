@@ -150,7 +150,12 @@ def sample(cells: Iterable[Cell], measure: Measure) -> Sample | None:
 _Key = frozenset[tuple[str, Factor]]
 
 
-def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Ratio | None:
+def ratio(
+    over: Iterable[Cell],
+    under: Iterable[Cell],
+    measure: Measure,
+    of_logs: Callable[[Sequence[float]], Ratio] = Ratio.of_logs,
+) -> Ratio | None:
     """Return a figure's ratio, paired by repeat; None where no repeat has it on both sides.
 
     Cells are alike that differ only in factors of which each side has one level. Of a repeat those
@@ -176,7 +181,7 @@ def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Rati
         one, other = (block[repeat] for block in blocks)
         for key in one.keys() & other.keys():
             logs.setdefault(key, {})[repeat] = math.log(one[key] / other[key])
-    return Ratio.of_logs(by_repeat(logs.values())) if logs else None
+    return of_logs(by_repeat(logs.values())) if logs else None
 
 
 def _key(cell: Cell, varied: Collection[str]) -> _Key:
