@@ -269,6 +269,24 @@ class ArrivalStats(_Line):
     sustained: bool
 
 
+@dataclass(frozen=True)
+class ResponseStats(_Line):
+    """One job's replies, whose time is split by the kernel's receive stamps; bins are as fio's.
+
+    Service ends and wake-up begins when the kernel had the reply. A stamp is that of a whole
+    receive, of `shared_stamps` replies not their own.
+    """
+
+    kind = "response"
+    job: str
+    job_number: int
+    replies: int
+    shared_stamps: int
+    service_bins: dict[str, int]
+    wake_up_bins: dict[str, int]
+    lag_bins: dict[str, int] = field(default_factory=dict)
+
+
 def shares(stats: list[ConnectionStats]) -> dict[str, float]:
     """Return each path's part of all bytes, in the order of first use."""
     total = sum(line.bytes for line in stats) or 1
@@ -323,6 +341,7 @@ class FioResult:
     folder: Path
     operations: list[OperationStats] = field(default_factory=list)
     arrivals: list[ArrivalStats] = field(default_factory=list)
+    responses: list[ResponseStats] = field(default_factory=list)
 
     @property
     def command(self) -> str:
@@ -375,6 +394,7 @@ class FioProcess(Process):
             folder=self.folder,
             operations=OperationStats.read(self.folder / "stats.jsonl"),
             arrivals=ArrivalStats.read(self.folder / "stats.jsonl"),
+            responses=ResponseStats.read(self.folder / "stats.jsonl"),
         )
 
     def _read(self, name: str) -> str:

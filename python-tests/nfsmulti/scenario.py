@@ -23,6 +23,10 @@ FOR_HARNESS = frozenset({
     "write_bw_log", "write_lat_log", "log_avg_msec", "write_hist_log", "log_hist_msec",
 })  # fmt: skip
 
+# The engine's option by which the kernel tells when it has a reply. A cell asks for it, and gets it
+# where that can be told.
+STAMPS = "rx_timestamps"
+
 # Whose NFS client a cell uses: the engine's own, on a pool; the kernel's, by the engine on mounts
 # that IOTRAP_MOUNT_POOLS names, or by one of fio's own engines on a single mount; "other": that of
 # the engine that the cell's options choose.

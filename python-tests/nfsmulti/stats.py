@@ -278,6 +278,12 @@ def percentile_us(bins: Mapping[int, int], percent: float) -> float | None:
     return None if latency is None else latency / 1000
 
 
+def mean_us(bins: Mapping[int, int]) -> float | None:
+    """Return the mean of the bins in µs; None where there are none."""
+    total = sum(bins.values())
+    return sum(ns * count for ns, count in bins.items()) / total / 1000 if total else None
+
+
 # --- whether a cell ran for long enough ---
 # Its figure is the mean rate over its time. Where that is too short for a ramp to fade or for ups
 # and downs to cancel out, the mean of its first half differs from that of its second.

@@ -108,6 +108,22 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
+class Parts:
+    """What responses are made of by the kernel's receive stamps (rx_timestamps=1), of all jobs.
+
+    fio's bins in ns: `lag` from when I/O was due to its sending, of a cell at a load alone;
+    `service` until this client's kernel had the reply, the network's and the server's; `wake_up`
+    until the job took it, this client's. `shared` is the part of the replies whose stamp is that of
+    several in one receive: their service is an upper bound.
+    """
+
+    lag: dict[str, int] = field(default_factory=dict)
+    service: dict[str, int] = field(default_factory=dict)
+    wake_up: dict[str, int] = field(default_factory=dict)
+    shared: float = 0.0
+
+
+@dataclass(frozen=True)
 class Cell:
     """One cell. `status` is "waiting" until it ran; `why` says in one line why it failed.
 
@@ -128,6 +144,7 @@ class Cell:
     server told, None where nobody asked, or where `server_why` says in a line why there is no
     answer. It ran `times` its planned length (or moved its data so many times), and `settled` tells
     whether its two halves agreed (see stats.py), None where nothing was written down of that.
+    `parts` are those of its responses, where the kernel stamped replies.
     """
 
     id: str
@@ -163,6 +180,7 @@ class Cell:
     times: int = 1
     settled: bool | None = None
     arrivals: Arrivals | None = None
+    parts: Parts | None = None
 
     @property
     def connections(self) -> int | None:

@@ -19,7 +19,7 @@ from typing import Any
 from nfsmulti.report import pages
 from nfsmulti.stats import percentile_us
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Arrivals, Cell, Factor, Figures, JobRow, Server, Status, Summary
+from nfsmulti.summary import Arrivals, Cell, Factor, Figures, JobRow, Parts, Server, Status, Summary
 
 PLACE = {
     "kind": "lab",
@@ -369,7 +369,10 @@ def _arrived(made: Maker, cell: Cell, offered: float, peak: float, slower: float
     seconds: dict[str, list[float | None]] = {"p50_us": [50.0, 50.0], "p99_us": [90.0, None, 95.0]}
     assert cell.read
     read = dataclasses.replace(cell.read, response={str(ns): n for ns, n in bins.items()})
-    return dataclasses.replace(cell, arrivals=arrivals, read=read, read_over_time=seconds)
+    parts = Parts({"2000": 20000}, {"2100000": 20000}, {"40000": 19000, "42000": 1000}, 0.25)
+    return dataclasses.replace(
+        cell, arrivals=arrivals, read=read, read_over_time=seconds, parts=parts
+    )
 
 
 def latency_factors(nconnect: int, load: Factor) -> dict[str, Factor]:

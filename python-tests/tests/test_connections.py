@@ -38,7 +38,7 @@ from nfsmulti.run.place import OnPool, asked
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import Choice, OwnPool, Scale, mount_options
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Cell, Parts, Summary
 from servers.scripted import ScriptedServer
 
 _CONNECTIONS = SCENARIOS["connections"]
@@ -118,6 +118,22 @@ def test_processors_that_others_keep_busy_are_not_called_the_limit() -> None:
         cells = [dataclasses.replace(cell, others_busy=others) for cell in page.cells]
         text = report_of(dataclasses.replace(page, cells=cells))
         assert ("60 % busy with other work before every cell" in text) is warned
+
+
+def test_a_client_that_is_the_limit_shows_its_wake_up() -> None:
+    """And so does one that other programs keep busy."""
+    parts = Parts({}, {"2000000": 100}, {"40000": 98, "3500000": 2})
+    full = _curve(_FLAT, cpu_us=114)
+    cells = {
+        count: [dataclasses.replace(cell, parts=parts) for cell in found]
+        for count, found in full.cells.items()
+    }
+    said = verdict(dataclasses.replace(full, cells=cells))
+    assert re.search(r"processors are \d+ % busy \(wake-up p99 3\.50 ms\)\.", said)
+    page = made_runs.connections()
+    busy = [dataclasses.replace(cell, others_busy=0.6, parts=parts) for cell in page.cells]
+    text = report_of(dataclasses.replace(page, cells=busy))
+    assert "60 % busy with other work before every cell (wake-up p99 3.50 ms): rerun" in text
 
 
 def test_a_full_core_is_a_limit_beside_other_programs() -> None:

@@ -13,15 +13,24 @@ import made_runs
 import pytest
 from conftest import call_harness, refusal
 from made_runs import latency_factors, report_of
+from matplotlib.figure import Figure
 from run_helpers import made_record
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ArrivalStats, ConnectionStats, Engine, FioReport, FioResult
+from nfsmulti.fiorun import (
+    ArrivalStats,
+    ConnectionStats,
+    Engine,
+    FioReport,
+    FioResult,
+    ResponseStats,
+)
 from nfsmulti.hosts import RemoteFio, parse_hosts
 from nfsmulti.paths import ROOT
 from nfsmulti.report import loads
 from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.run import offered, runner
+from nfsmulti.run.cell import _parts as _told
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, ordered, warm_ups
@@ -30,7 +39,7 @@ from nfsmulti.run.series import Series
 from nfsmulti.run.start import NothingToRunError, resumed
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Arrivals, Cell, Summary
+from nfsmulti.summary import Arrivals, Cell, Parts, Summary
 from nfsmulti.texts import MISSING
 from nfsmulti.units import Slo
 from servers.scripted import ScriptedServer
@@ -244,6 +253,41 @@ def test_the_response_over_time_is_of_fios_averages(tmp_path: Path) -> None:
     assert f"--write_lat_log={tmp_path / 'latency'}" in words
 
 
+def test_the_parts_of_a_response_are_those_of_all_jobs(tmp_path: Path) -> None:
+    """By their bins; of three replies in four a stamp is their own."""
+    line = '{"kind": "response", "job": "t", "job_number": %d, "replies": %d, "shared_stamps": %d, '
+    line += '"clamped_stamps": 0, "service_p99_us": 9.0, "service_bins": {%s}, "wake_up_bins": {%s}'
+    file = tmp_path / "stats.jsonl"
+    file.write_text(
+        line % (0, 6, 2, '"2000": 5, "9000": 1', '"100": 6')
+        + ', "lag_bins": {"50": 6}}\n'
+        + line % (1, 2, 0, '"10000": 1, "2000": 1', '"300": 2')
+        + "}\n"
+    )
+    parts = _told(ResponseStats.read(file))
+    assert parts == Parts({"50": 6}, {"2000": 6, "9000": 1, "10000": 1}, {"100": 6, "300": 2}, 0.25)
+    assert list(parts.service) == ["2000", "9000", "10000"]
+    assert _told([]) is None
+
+
+def test_stamps_are_asked_for_where_the_kernel_has_them(tmp_path: Path) -> None:
+    """Over TCP in clear; not over RDMA or TLS, nor of mounts or other hosts."""
+    spec = _specs(Choice())[0]
+    for pool, options, stamped in (
+        ("nfs://127.0.0.1/a", {}, True),
+        ("nfs://127.0.0.1/a?proto=rdma", {}, False),
+        ("nfs://127.0.0.1/a,nfs://127.0.0.2/a?xprtsec=tls", {}, False),
+        ("nfs://127.0.0.1/a", {"xprtsec": "mtls"}, False),
+    ):
+        asked = dataclasses.replace(spec, options={**spec.options, **options}, paths=2)
+        place = OnPool(pool)
+        place._urls = pool.split(",")  # so that nothing is asked
+        words = command_of(asked, place, Engine(Path("e.so")), tmp_path)
+        assert ("--rx_timestamps=1" in words) is stamped, pool
+    place._urls, place._mounts = [], ["/mnt"]
+    assert "--rx_timestamps=1" not in command_of(spec, place, Engine(Path("e.so")), tmp_path)
+
+
 # --- how far a configuration is good ---
 
 
@@ -426,6 +470,38 @@ def test_where_the_time_went_is_not_told_by_hosts(hosts: list[str]) -> None:
     )  # fmt: skip
 
 
+def test_the_page_says_whose_latency_it_is() -> None:
+    """By the kernel's stamps; a run without any has bands of lag and service."""
+    run = made_runs.latency(nconnect=(1,))
+    text = report_of(run)
+    whose = "service p99 2.10 ms, wake-up p99 0.0420 ms: this client adds 1.9 % of the mean"
+    assert f"60 %: {whose}; 25 % of the replies share a stamp: service is an upper bound." in text
+    bands = {text.get_text() for text in _parts(run).legends[0].get_texts()}
+    assert bands == {"lag", "service", "wake-up"}
+    unstamped = dataclasses.replace(
+        run, cells=[dataclasses.replace(cell, parts=None) for cell in run.cells]
+    )
+    assert "wake-up" not in report_of(unstamped)
+    late = [dataclasses.replace(cell, parts=Parts({}, {"900000": 1}, {"100001": 1}))
+            for cell in run.cells]  # fmt: skip
+    text = report_of(dataclasses.replace(run, cells=late))
+    assert "⚠ Not the server's alone: service p99 0.900 ms, wake-up p99 0.100 ms: this cl" in text
+    bands = {text.get_text() for text in _parts(unstamped).legends[0].get_texts()}
+    assert bands == {"lag", "service"}
+
+
+def test_bands_lie_upon_each_other() -> None:
+    """2 µs of lag, 2,100 of service and 40 of wake-up, in ms."""
+    axes = _parts(made_runs.latency(nconnect=(1,), slo="p99:1s")).axes[0]
+    tops = [band.get_paths()[0].get_extents().y1 for band in axes.collections]
+    assert tops == pytest.approx([0.002, 2.102, 2.1421])
+
+
+def _parts(run: Summary) -> Figure:
+    story = SCENARIOS["latency"].report.tell(run)
+    return next(plot.figure for one in story.sections for plot in one.plots if plot.name == "parts")
+
+
 def test_a_run_without_a_sustained_load_says_so() -> None:
     run = made_runs.latency(nconnect=(1,))
     cells = [cell for cell in run.cells if cell.factors["load"] in ("peak", 120)]
@@ -565,5 +641,8 @@ def test_a_run_from_peak_to_page(tmp_path: Path) -> None:
         assert cell.read
         assert sum(cell.read.response.values()) == cell.read.ops
         assert cell.arrivals.spans["rtt"]["mean_us"] > 0
+        assert cell.parts
+        ends = [sum(bins.values()) for bins in (cell.parts.service, cell.parts.wake_up)]
+        assert ends[0] == ends[1] >= cell.read.ops
     assert not list((folder / "cells").glob("probe-*"))
     assert "<html" in (folder / "report.html").read_text()

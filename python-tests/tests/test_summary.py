@@ -14,7 +14,7 @@ import summary_schema
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT, shown
 from nfsmulti.report import rows
-from nfsmulti.summary import FILE, Arrivals, Cell, Figures, JobRow, Summary
+from nfsmulti.summary import FILE, Arrivals, Cell, Figures, JobRow, Parts, Summary
 
 READ = Figures(10, 40960, 2.0, 5.0, 20480.0, 100.0, 90.0, 150.0, 190.0, 199.0, {"90000": 10})
 JOB = JobRow("t", 0, 20480.0, 5.0, 0.0, 0.0, 100.0, 90.0, 190.0, 3.5, 20.0)
@@ -43,7 +43,7 @@ def test_cells_are_rows_for_other_programs(tmp_path: Path) -> None:
     assert (done["write_ops"], failed["status"], failed["why"]) == ("", "failed", "no server")
     page = (ROOT / "docs/reports.md").read_text()
     assert [name for name in done if f"`{name}`" not in page] == ["factor_streams"]
-    assert not {*rows.OF_ARRIVALS, *rows.OF_WAITS} & {*done}
+    assert not {*rows.OF_ARRIVALS, *rows.OF_WAITS, *rows.OF_PARTS} & {*done}
 
 
 def test_a_row_says_what_became_of_arrivals(tmp_path: Path) -> None:
@@ -59,6 +59,17 @@ def test_a_row_says_what_became_of_arrivals(tmp_path: Path) -> None:
     found = ["1000.5", "990.0", "False", "300", "7", "2.0", "70.0", "40.0", "80.0"]
     assert [there[name] for name in names] == found
     assert {closed[name] for name in names} == {""}
+
+
+def test_a_row_has_service_and_wake_up_where_the_kernel_stamped_replies(tmp_path: Path) -> None:
+    parts = Parts({}, {"2000": 98, "70000": 2}, {"100": 60, "300": 40})
+    cells = [dataclasses.replace(DONE, parts=parts), DONE]
+    rows.write(dataclasses.replace(SUMMARY, cells=cells), tmp_path)
+    with (tmp_path / rows.FILE).open(newline="") as file:
+        there, none = csv.DictReader(file)
+    assert all(f"`{name}`" in (ROOT / "docs/reports.md").read_text() for name in rows.OF_PARTS)
+    assert [there[name] for name in rows.OF_PARTS] == ["2.0", "70.0", "0.1", "0.3"]
+    assert {none[name] for name in rows.OF_PARTS} == {""}
 
 
 def test_fields_of_a_later_harness_are_dropped(tmp_path: Path) -> None:

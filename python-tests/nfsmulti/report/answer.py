@@ -153,8 +153,9 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
             f"Interrupted: {waiting} of {total} cells have not run; `--resume` continues it."
         )
     if part := cells.others_busy(summary.done):
-        number, done = sum(map(cells.disturbed, summary.done)), len(summary.done)
-        when = "every cell" if number == done else f"{number} of {done} cells"
+        busy, done = [*filter(cells.disturbed, summary.done)], len(summary.done)
+        when = "every cell" if len(busy) == done else f"{len(busy)} of {done} cells"
+        when += f" ({late})" if (late := cells.wake_up(busy)) else ""
         found.append(
             f"This client was {100 * part:.0f} % busy with other work before {when}:"
             " rerun when idle."
@@ -177,16 +178,17 @@ def _full(summary: Summary, *, emulated: bool) -> list[str]:
     """Say whose processors were full, in how many cells; a lab's client and server share them."""
     done, lab = summary.done, "lab" in str(summary.place.get("kind"))
     served = [one.server for one in done if one.server and not lab]
+    here = [cell for cell in done if (cells.processors_busy(cell) or 0) >= _FULL]
+    own = cells.wake_up(here)
     full = {
-        "Client and server shared" if lab else "The client had": [
-            cell.processors for cell in done if (cells.processors_busy(cell) or 0) >= _FULL
-        ],
+        "Client and server shared" if lab else "The client had": [one.processors for one in here],
         "The server had": [s.processors for s in served if (s.cpu_percent or 0) >= 100 * _FULL],
     }
     return [
         f"{who} {'one' if each[0] == 1 else each[0]}{' emulated' * emulated}"
         f" processor{'' if each[0] == 1 else 's'}, full"
         + (f" in {n} of {len(done)} cells" if 2 * n < len(done) else ": ratios compare CPU cost")
+        + (f" ({own})" if own and not who.startswith("The server") else "")
         + "."
         for who, each in full.items()
         if (n := len(each)) and n >= _FULL_RUN * len(done)

@@ -7,11 +7,12 @@ import itertools
 import math
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti import texts
-from nfsmulti.stats import Ratio, Sample, by_repeat, merged, percentile_us
+from nfsmulti.stats import Ratio, Sample, by_repeat, mean_us, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 
 Measure = Callable[[Cell], float | None]
@@ -293,6 +294,39 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
         own = {50: "p50_us", 95: "p95_us", 99: "p99_us", 99.9: "p999_us"}.get(percent)
         return getattr(found[0], own) if own and len(found) == 1 else None
     return percentile_us(merged(side.bins for side in found), percent)
+
+
+# --- whose a response is, where the kernel stamped replies ---
+
+
+def parts(found: Iterable[Cell]) -> dict[str, Counter[int]]:
+    """Return the bins of lag, service and wake-up of cells together; {} unless all have them."""
+    told = [cell.parts for cell in found]
+    if not told or not all(told):
+        return {}
+    return {
+        name: merged(getattr(one, name) for one in told) for name in ("lag", "service", "wake_up")
+    }
+
+
+def wake_up(found: Iterable[Cell]) -> str:
+    """Say what this client itself adds to replies: "wake-up p99 0.04 ms"; "" where none knows."""
+    us = percentile_us(parts(found).get("wake_up", {}), 99)
+    return "" if us is None else f"wake-up p99 {texts.number(us / 1000)} ms"
+
+
+def added(found: Iterable[Cell]) -> float:
+    """Return the part of the mean from sending to taking a reply that is wake-up; 0 for unknown."""
+    means = {name: mean_us(bins) or 0.0 for name, bins in parts(found).items() if name != "lag"}
+    return means.get("wake_up", 0.0) / (sum(means.values()) or 1.0)
+
+
+def whose(found: Sequence[Cell]) -> str:
+    """Say whose the replies' time is, as the engine's last lines do; "" where none knows."""
+    if not (own := wake_up(found)):
+        return ""
+    p99 = texts.number((percentile_us(parts(found)["service"], 99) or 0) / 1000)
+    return f"service p99 {p99} ms, {own}: this client adds {100 * added(found):.2g} % of the mean"
 
 
 # I/Os that must have taken longer, for a percentile to be told.

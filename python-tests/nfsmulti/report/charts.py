@@ -132,6 +132,19 @@ def line(
     _repeats(axes, points, look["color"], intervals=not medians)
 
 
+def bands(axes: Axes, xs: Sequence[float], named: Mapping[str, Sequence[float]]) -> None:
+    """Draw what adds up, each in a band upon those before it, over rising `xs`."""
+    looks = [COLOURS[number % len(COLOURS)] for number in range(len(named))]
+    drawn = axes.stackplot(xs, *named.values(), labels=[*named], colors=looks, alpha=0.75)
+    for band, hatch in zip(drawn, ("", "//", ".."), strict=False):
+        band.set(hatch=hatch, edgecolor="white")
+    tops = [0.0] * len(xs)
+    for label, values in named.items():
+        tops = [*map(sum, zip(tops, values, strict=True))]
+        for x, value, top in zip(xs, values, tops, strict=True):
+            hover(axes, x, top, f"{label}: {texts.number(value)}")
+
+
 def hover(axes: Axes, x: float, y: float, words: str) -> None:
     """Return a point words that a browser shows beneath the pointer: see svg_of()."""
     axes.plot([x], [y], "o", markersize=12, alpha=0, gid=f"{_HOVER}{words}")

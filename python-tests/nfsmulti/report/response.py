@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from nfsmulti.report import cells, charts, loads
 from nfsmulti.report.answer import MOST_ROWS, Answer, fewest, varying
 from nfsmulti.report.loads import Curve
 from nfsmulti.report.story import Plot, Section, Story
-from nfsmulti.stats import Sample
+from nfsmulti.stats import Sample, mean_us, merged, percentile_us
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import MISSING, Table
 from nfsmulti.units import Slo
@@ -29,6 +30,7 @@ _DOUBTFUL = 0.1  # the part of p50 from which on the generator's own lag is a re
 _Us = Callable[[Sequence[Cell]], float | None]
 _APART = "repeats differ more than threefold"
 _POOLED = "*: all repeats together, since one has too few I/Os"
+_ABOVE = 3  # times the response within the limit: bands, which need a scale from 0, end there
 _ROOM = 1.5  # times the highest, and below the lowest, of a logarithmic plot
 _X = "IOPS that were reached"
 _REPEATS = "lines go through the medians of the repeats, which are dots"
@@ -37,6 +39,11 @@ _SPANS = {
     "wait": "waiting for a connection",
     "rtt": "on the wire and at the server",
 }
+_BANDS = {"lag": "lag", "service": "service", "wake_up": "wake-up"}
+_SPLIT = (
+    "The kernel's receive stamps split it further: service then ends when this client's kernel has"
+    " the reply (network and server), and wake-up when the job takes it (this client)."
+)
 _READING = (
     "Response is what a user waits: from the instant at which an I/O should have begun, whatever"
     " became of those before it, to its end. It is the generator's lag and the service: from"
@@ -62,11 +69,11 @@ def tell(summary: Summary) -> Story:
             _caveats(groups, every),
         ),
         sections=[
-            Section("Plots", plots=[*map(_curve_plot, groups), _parts_plot(best)]),
+            Section("Plots", plots=[*map(_curve_plot, groups), *_parts_plot(best)]),
             _where(every, remote=bool(summary.place.get("hosts"))),
             Section("Every load", tables=[*map(_loads_table, every)], folded=True),
         ],
-        reading=[_READING, *loads.RULES],
+        reading=[_READING, *([_SPLIT] if cells.parts(best.held) else []), *loads.RULES],
     )
 
 
@@ -204,6 +211,8 @@ def _response(percent: float, what: str = "response") -> cells.Measure:
 
 
 def _service_us(held: Sequence[Cell]) -> float | None:
+    if bins := cells.parts(held).get("service"):
+        return percentile_us(bins, 99) if cells.enough(bins.total(), 99) else None
     return cells.told_us([side for cell in held for side in cells.sides(cell)], 99)
 
 
@@ -214,7 +223,7 @@ def _caveats(groups: Sequence[Sequence[Curve]], every: Sequence[Curve]) -> list[
 
 
 def _doubts(every: Sequence[Curve]) -> list[str]:
-    """Warn where the generator's own lag, which is not for want of depth, is much of a response."""
+    """Warn where much is this client's: its lag, but for want of depth, or its wake-up."""
     found = []
     for curve in every:
         for load in curve.loads:
@@ -227,7 +236,10 @@ def _doubts(every: Sequence[Curve]) -> list[str]:
     apart = [one.name or "The run" for one in every if one.limit and one.limit.met and not one.good]
     whose = "".join(apart) if len(apart) < 2 else f"{len(apart)} of {len(every)} configurations"
     untold = f"{whose}: no figure, since {_APART}."
-    return [*([untold] if apart else []), *_too_much(every), *([late] if found else [])]
+    own = max(every, key=lambda one: cells.added(one.held)).held
+    client = f"Not the server's alone: {cells.whose(own)}."
+    said = [late] * bool(found) + [client] * (cells.added(own) > _DOUBTFUL)
+    return [*([untold] if apart else []), *_too_much(every), *said]
 
 
 def _too_much(every: Sequence[Curve]) -> list[str]:
@@ -259,7 +271,18 @@ def _where(every: Sequence[Curve], *, remote: bool) -> Section:
     tables = [varying(["", "span", "mean", "p50", "p99"], rows, 2)] if rows else []
     full = [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
     words = [_WHERE] if rows else [_ON_HOSTS] if remote else []
+    words += filter(None, map(_whose, every))
     return Section("Where the time went", words, tables, points=full)
+
+
+def _whose(curve: Curve) -> str:
+    """Say whose the latency within the limit is, and what stamps cannot tell apart."""
+    said, told = cells.whose(curve.held), [one.parts.shared for one in curve.held if one.parts]
+    if not said or not curve.limit:
+        return ""
+    shared = 100 * statistics.fmean(told)
+    bound = f"; {shared:.0f} % of the replies share a stamp: service is an upper bound"
+    return f"{curve.name}{curve.name and ', '}{curve.limit.load} %: {said}{bound * (shared > 10)}."
 
 
 def _span(span: str, figure: str, cell: Cell) -> float | None:
@@ -300,22 +323,38 @@ def _curve_plot(group: Sequence[Curve]) -> Plot:
     return Plot(f"response-{group[0].workload}", caption, figure)
 
 
-def _parts_plot(curve: Curve) -> Plot:
-    """Draw what the response is made of."""
-    measures: dict[str, cells.Measure] = {
-        "response": _response(99),
-        "service": lambda cell: _service_us([cell]),
-        _SPANS["lag"]: _response(99, "lag"),
+def _parts_plot(curve: Curve) -> list[Plot]:
+    """Draw what the mean response is made of; without stamps service ends with the I/O."""
+    made = {load: _means(curve.sustained(load)) for load in curve.loads}
+    points = sorted((rate.median, load) for load in made if (rate := curve.rate(load)))
+    if len(points) < 2 or not curve.limit:
+        return []
+    bands = {
+        band: [made[load].get(part, 0.0) / 1000 for _, load in points]
+        for part, band in _BANDS.items()
     }
-    figure, axes = charts.panel(
-        f"Response, service and lag{curve.name and f': {curve.name}'}", _X, "p99, ms"
-    )
-    _draw(axes, {label: _points(curve, measure) for label, measure in measures.items()})
+    title = f"What the response is made of{curve.name and f': {curve.name}'}"
+    figure, axes = charts.panel(title, _X, "mean, ms")
+    drawn = {name: band for name, band in bands.items() if any(band)}
+    charts.bands(axes, [rate for rate, _ in points], drawn)
+    charts.from_origin(axes)
+    within = _ABOVE * sum(made[curve.limit.load].values()) / 1000
+    axes.set_ylim(top=min(within, axes.get_ylim()[1]))
+    charts.legend(axes, columns=3)
     caption = (
-        "p99 of the response, of the service (from sending to the reply) and of the lag until then,"
-        f" which grows where iodepth is used up; {_REPEATS}."
+        f"{title}, up to {_ABOVE} times the response within the limit. Means of all repeats"
+        " together, since percentiles do not add up."
     )
-    return Plot("parts", caption, figure)
+    return [Plot("parts", caption, figure)]
+
+
+def _means(held: Sequence[Cell]) -> dict[str, float]:
+    """Return the means of lag, service and wake-up in µs; without stamps of the first two."""
+    bins = cells.parts(held) or {
+        "lag": merged(one.arrivals.lag for one in held if one.arrivals),
+        "service": merged(side.bins for one in held for side in cells.sides(one)),
+    }
+    return {name: us for name, one in bins.items() if (us := mean_us(one)) is not None}
 
 
 def _points(curve: Curve, measure: cells.Measure) -> list[tuple[float, Sample]]:

@@ -23,13 +23,15 @@ OF_CELL = (
 OF_DIRECTION = [one.name for one in dataclasses.fields(Figures) if one.type != "dict[str, int]"]
 OF_ARRIVALS = ("offered", "achieved", "sustained", "due", "dropped")
 OF_WAITS = tuple(f"{what}_p{at}_us" for what in ("lag", "response") for at in (50, 99))
+OF_PARTS = tuple(f"{what}_p{at}_us" for what in ("service", "wake_up") for at in (50, 99))
 
 
 def write(summary: Summary, folder: Path) -> None:
     """Write it beside summary.json. What was not measured is empty.
 
-    Columns of arrivals are there where a cell has some.
+    Columns of arrivals, and of the parts of a response, are there where a cell has some.
     """
+    parts = any(cell.parts for cell in summary.cells)
     came = any(cell.arrivals for cell in summary.cells)
     factors = sorted({name for cell in summary.cells for name in cell.factors})
     heading = [
@@ -37,6 +39,7 @@ def write(summary: Summary, folder: Path) -> None:
         *(f"factor_{name}" for name in factors),
         *(f"{way}_{name}" for way in ("read", "write") for name in OF_DIRECTION),
         *(OF_ARRIVALS + OF_WAITS if came else ()),
+        *(OF_PARTS if parts else ()),
     ]
     text = io.StringIO()
     writer = csv.writer(text)
@@ -48,6 +51,7 @@ def write(summary: Summary, folder: Path) -> None:
             *(getattr(side, name, None) for side in (cell.read, cell.write)
               for name in OF_DIRECTION),
             *(_arrivals(cell) if came else ()),
+            *(_parts(cell) if parts else ()),
         ]  # fmt: skip
         writer.writerow(map(_no_formula, row))
     write_whole(folder / FILE, text.getvalue())
@@ -74,3 +78,9 @@ def _arrivals(cell: Cell) -> list[float | None]:
         *(getattr(came, name) for name in OF_ARRIVALS),
         *(percentile_us(bins, percent) for bins in waits for percent in (50, 99)),
     ]
+
+
+def _parts(cell: Cell) -> list[float | None]:
+    """Return OF_PARTS."""
+    bins = (cell.parts.service, cell.parts.wake_up) if cell.parts else ({}, {})
+    return [percentile_us(merged([one]), percent) for one in bins for percent in (50, 99)]

@@ -99,7 +99,8 @@ def limit(curve: Curve, count: int) -> str:
         for measure in (cells.processors_busy, lambda cell: cell.others_busy)
     )
     if busy >= _BUSY and others < cells.DISTURBED:
-        return f"this client's processors are {_part(busy)} busy"
+        own = cells.wake_up(found)
+        return f"this client's processors are {_part(busy)} busy{own and f' ({own})'}"
     told = [cell.server.cpu_percent for cell in found if cell.server]
     server = _mean(percent / 100 for percent in told if percent is not None)
     if server >= _BUSY:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import secrets
 import shlex
 import shutil
@@ -28,6 +29,7 @@ from nfsmulti.fiorun import (
     FioReport,
     FioResult,
     Options,
+    ResponseStats,
     shares,
     words_of,
 )
@@ -38,10 +40,10 @@ from nfsmulti.run.place import Target
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
 from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.run.watch import Watch
-from nfsmulti.scenario import CellSpec
-from nfsmulti.stats import jain, settled
+from nfsmulti.scenario import STAMPS, CellSpec
+from nfsmulti.stats import jain, merged, settled
 from nfsmulti.stories.metadata import MOST, size_of
-from nfsmulti.summary import Cell, Factor, Figures, JobRow
+from nfsmulti.summary import Cell, Factor, Figures, JobRow, Parts
 
 _POOL_NAME = "mounts"
 _READS = ("read", "randread")
@@ -125,6 +127,7 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
             calls_per_op=_calls_per_op(result.stats),
             crypto_s=_crypto_s(result.stats, report.cpu_seconds()),
             tls=_tls(result.stats),
+            parts=_parts(result.responses),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is malformed: {error!r}") from None
@@ -258,6 +261,20 @@ def _tls(stats: Sequence[ConnectionStats]) -> str:
     return "; ".join(sorted({f"{one.cipher}, {who[one.ktls]}" for one in stats if one.cipher}))
 
 
+def _parts(lines: Sequence[ResponseStats]) -> Parts | None:
+    """Put together what stamps told of all jobs' replies; None where they told nothing."""
+    if not (replies := sum(line.replies for line in lines)):
+        return None
+    lag, service, wake_up = (
+        {
+            str(ns): count
+            for ns, count in sorted(merged(getattr(one, name) for one in lines).items())
+        }
+        for name in ("lag_bins", "service_bins", "wake_up_bins")
+    )
+    return Parts(lag, service, wake_up, sum(line.shared_stamps for line in lines) / replies)
+
+
 # --- its fio: all options of its jobfile, with those of the cell ---
 
 
@@ -300,6 +317,8 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
     else:
         # On other hosts mounts are a pool's directories: there is no environment to name them in.
         chosen = {"ioengine": engine.option, "pool": pool_of(spec, place)}
+    if place.remote or not _stamps(str(chosen.get("pool", "")), options, *jobs.values()):
+        options.pop(STAMPS, None)
     if place.remote:
         options = {**chosen, **options}
         return place.remote.command(
@@ -315,6 +334,13 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
     for name, own in jobs.items():
         words += [f"--name={name}", *_words(own)]
     return [*place.enter, *setting, spec.fio, *words]
+
+
+def _stamps(pool: str, *options: Mapping[str, Factor | None]) -> bool:
+    """Tell whether the kernel stamps all replies: over TCP in clear alone, to our own client."""
+    asked = [pool, *(f"{name}={value}" for each in options for name, value in each.items())]
+    other = re.search(r"\b(proto=rdma|xprtsec=m?tls)\b", " ".join(asked))
+    return not other and all(path.startswith("nfs://") for path in pool.split(","))
 
 
 def pool_of(spec: CellSpec, place: Target) -> str:

@@ -29,6 +29,7 @@ from nfsmulti.scenario import (
     FOR_HARNESS,
     OWN,
     PLAIN_WORKLOADS,
+    STAMPS,
     CellSpec,
     GuestPlace,
     OwnPool,
@@ -118,11 +119,12 @@ def _cell(workload: str, scale: Scale, levels: tuple[str, str, str, int, int]) -
     """Return a cell at the levels of all factors but the workload, which comes last."""
     seconds = scale.seconds(2, 10)
     size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES if scale.quick else _BYTES
+    options = {**WORKLOADS[workload], STAMPS: 1}
     return CellSpec(
         factors=dict(zip(_FACTORS, (*levels, workload), strict=True)),
         place=levels[0],
         jobfile="connections.fio",
-        options={**WORKLOADS[workload], "numjobs": levels[3], "size": size, **timed(seconds)},
+        options={**options, "numjobs": levels[3], "size": size, **timed(seconds)},
         seconds=seconds,
         files={"nfsmulti-connections": size},
     )
@@ -151,7 +153,7 @@ _NAMES = {
 _KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
 _MOST_LINES = 6  # in one plot
 # Of fio's command line, what is not pasted: `overwrite` is for files of the run's own.
-_OURS = FOR_HARNESS | {"output", "output-format", "name", "overwrite"}
+_OURS = FOR_HARNESS | {STAMPS, "output", "output-format", "name", "overwrite"}
 _SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
 _MOUNT_BY = ("mount", "-t", "nfs", "-o")
 

@@ -22,6 +22,7 @@ from nfsmulti.report.story import Report
 from nfsmulti.scenario import (
     MIXED,
     OWN,
+    STAMPS,
     CellSpec,
     Choice,
     GuestPlace,
@@ -102,6 +103,7 @@ def _cell(jobfile: str, scale: Scale, factors: dict[str, Factor], load: int) -> 
     own = Path(jobfile).is_absolute() or factors["workload"] == _METADATA
     options: dict[str, Factor | None] = {
         "numjobs": factors["jobs"], "nconnect": factors["nconnect"], "spread": "roundrobin",
+        STAMPS: 1,
         **({} if own else {"size": size}),
         **({"arrival_process": process} if process else {}),
         **timed(seconds),
