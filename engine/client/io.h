@@ -40,6 +40,7 @@ struct conn_io {
 	struct hold_extent *held; /* IO_WRITE: the copy in the job's hold, or NULL: none is kept */
 	uint32_t load_conn;	  /* the connection on whose account the bytes in flight are */
 	bool nfs_only;		  /* its buffer is not one that a mount could use */
+	bool unwanted;		  /* IO_READ: nobody looks at the data, which may go nowhere */
 
 	/* The result: valid when it is finished. */
 	uint32_t done; /* bytes moved: less than length on an error, or for a READ at the end of

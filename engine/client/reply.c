@@ -80,6 +80,12 @@ static bool is_read(const struct call *call)
 	return call->io && call->io->op == IO_READ;
 }
 
+/* Nobody looks at the data that a READ is to bring, and its channel need not put it anywhere. */
+static bool is_dropped(const struct rpc_client *rpc, const struct call *call)
+{
+	return call->io->unwanted && rpc->link.ops->traits & RPC_DROPS_DATA;
+}
+
 /* Where the data belongs that a READ is to bring. */
 static struct iovec place_of(const struct call *call)
 {
@@ -289,7 +295,7 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 		return error;
 	bulk->token = reply->call;
 	if (is_read(reply->call)) {
-		bulk->to = place_of(reply->call).iov_base;
+		bulk->to = is_dropped(rpc, reply->call) ? NULL : place_of(reply->call).iov_base;
 		bulk->length = reply->result.count;
 	}
 	return (int)(in.at - message->message);

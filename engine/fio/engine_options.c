@@ -345,6 +345,13 @@ struct fio_option engine_option_table[] = {
 			"the kernel does the same",
 	},
 	{
+		OPTION("discard", BOOL, "Discard what is read"),
+		AT(discard),
+		.def = "0",
+		.help = "Payload of READs of 32 KiB and more is dropped in the kernel and not "
+			"copied to fio. Over TCP, for jobs that verify nothing",
+	},
+	{
 		OPTION("busy_poll", INT, "Busy polling"),
 		AT(busy_poll),
 		.maxval = 1000000,

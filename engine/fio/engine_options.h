@@ -36,6 +36,7 @@ struct engine_options {
 	unsigned int stateless;		 /* NFSv4: files are not opened */
 	unsigned int trunking;		 /* NFSv4: one session for all connections */
 	unsigned long long hold_writes;	 /* bytes; 0: none */
+	unsigned int discard;		 /* READ payload is dropped in the kernel */
 	unsigned int busy_poll;		 /* microseconds */
 	char *arrival_rate, *arrival_bw; /* per second, I/Os or bytes, as open_loop.c reads it */
 	unsigned int arrival_process;	 /* enum arrival_process */

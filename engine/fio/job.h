@@ -100,6 +100,7 @@ struct job {
 	 * itself when it closes a file under way. The file's COMMITs follow in job_close_file().
 	 */
 	int placeholder;
+	uint32_t discard_min; /* discard: bytes of a READ whose data is dropped; UINT32_MAX: none */
 
 	struct open_loop *open;	   /* open_loop.h's; NULL: I/O is sent when fio asks for it */
 	struct meta_job *meta;	   /* NULL: the job moves data */

@@ -23,6 +23,7 @@ enum {
 	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
 	FRESH_SHARE = 8,      /* mounts: a disk idles while more than this part is kept back */
 	FRESH_LATE = 32,      /* of an arrival clock: what is late already waits for no more */
+	DISCARD_MIN = 32768,  /* bytes of a READ: less costs a system call more than it saves */
 };
 
 /* --- the spread --- */
@@ -283,6 +284,7 @@ int job_open(struct thread_data *td)
 	job->group.epoll_fd = -1;
 	job->placeholder = -1;
 	job->stable = terms_stable(td);
+	job->discard_min = job_options(job)->discard ? DISCARD_MIN : UINT32_MAX;
 	job->trace = job_options(job)->trace || getenv("IOTRAP_TRACE");
 	job_log_name(td->o.name);
 	if (job_options(job)->stats_file)

@@ -185,6 +185,21 @@ static void summarise(const struct job *job)
 			sum.reconnects, sum.errors);
 }
 
+/* discard=1: what never reached fio's buffers. */
+static void tell_discarded(const struct job *job)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
+		bytes += job->group.conns[i]->transport.bytes_discarded;
+	if (bytes)
+		job_log_summary("discard=1: READ payload was dropped in the kernel, not copied: "
+				"%.2f GiB",
+				(double)bytes / (1 << 30));
+	else if (job_options(job)->discard && td_read(job->td) && !job->meta)
+		job_log_summary("discard=1: nothing was dropped: READs below 32 KiB are copied");
+}
+
 /* What protects the calls of those connections that are protected. */
 static void tell_tls(const struct job *job)
 {
@@ -317,6 +332,7 @@ void job_stats_report(struct job *job)
 	if (job->open)
 		open_loop_end(job->open);
 	summarise(job);
+	tell_discarded(job);
 	tell_tls(job);
 	for (enum path_sec sec = SEC_KRB5; sec <= SEC_KRB5P; sec++)
 		tell_kerberos(job, sec);

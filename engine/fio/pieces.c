@@ -52,6 +52,7 @@ static void submit_transfer(struct job *job, struct request *request, struct con
 	io->buffer = (uint8_t *)request->io_u->xfer_buf + (piece->offset - request->io_u->offset);
 	io->held = NULL;
 	io->nfs_only = false;
+	io->unwanted = io->length >= job->discard_min;
 	if (request->op == IO_WRITE && job->group.job.hold)
 		io->held = hold_take(&job->hold, io->file, io->offset, io->buffer, io->length);
 	submit(job, request, io, piece->connection);

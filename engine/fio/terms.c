@@ -104,6 +104,11 @@ int terms_check(struct thread_data *td)
 			max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
 		return -EINVAL;
 	}
+	if (options_of(td)->discard && td->o.verify) {
+		job_log("discard=1 drops what is read, which verify= is to look at: leave one of "
+			"them out");
+		return -EINVAL;
+	}
 	if (options_of(td)->gss_context) {
 		job_log("%s", gss_context_gone);
 		return -EINVAL;
@@ -151,6 +156,7 @@ static struct path_terms terms_of(const struct engine_options *eo)
 		.stateless = eo->stateless,
 		.trunks = eo->trunking,
 		.stamps = eo->rx_timestamps,
+		.discards = eo->discard,
 		.log = job_log,
 	};
 }

@@ -388,6 +388,36 @@ static int check_stamps(const struct path_terms *terms, const struct pool *pool)
 	return 0;
 }
 
+/* Why a path's data cannot be dropped in the kernel, and what to do; NULL: it can. */
+static const char *discard_refusal(const struct path_terms *terms, const struct pool_path *path)
+{
+	const struct path_args *args = &path->args;
+
+	if (path->kind == PATH_MOUNT)
+		return "a kernel mount copies all that is read: name its export (nfs://...)";
+	if (CHOOSE(args, ARG_PROTO, proto) == PROTO_RDMA)
+		return "RDMA copies nothing: use proto=tcp";
+	if (CHOOSE(args, ARG_XPRTSEC, xprtsec) != XPRTSEC_NONE)
+		return "TLS must see all that is read, to decrypt it: use xprtsec=none";
+	if (CHOOSE(args, ARG_SEC, sec) > SEC_KRB5)
+		return "krb5i and krb5p must see all that is read, to check it: use krb5 or sys";
+	return NULL;
+}
+
+static int check_discard(const struct path_terms *terms, const struct pool *pool)
+{
+	for (unsigned int i = 0; terms->discards && i < pool->count; i++) {
+		const char *refusal = discard_refusal(terms, &pool->paths[i]);
+
+		if (!refusal)
+			continue;
+		terms->log("%s: discard=1: %s, or leave discard=1 out", pool->paths[i].label,
+			   refusal);
+		return -EPROTONOSUPPORT;
+	}
+	return 0;
+}
+
 int path_config_check(const struct path_terms *terms, const struct pool *pool)
 {
 	const struct path_args *args = &terms->args;
@@ -409,5 +439,7 @@ int path_config_check(const struct path_terms *terms, const struct pool *pool)
 	};
 
 	return check_used(terms, pool, &tls)
-		       ?: check_used(terms, pool, &kerberos) ?: check_stamps(terms, pool);
+		       ?: check_used(terms, pool, &kerberos)
+		       ?: check_stamps(terms, pool)
+		       ?: check_discard(terms, pool);
 }

@@ -14,7 +14,8 @@ struct path_terms {
 	enum tls_ktls ktls;
 	bool stateless;
 	bool trunks;
-	bool stamps; /* replies are to have the kernel's stamps */
+	bool stamps;   /* replies are to have the kernel's stamps */
+	bool discards; /* data of READs need not be moved */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 
@@ -24,7 +25,7 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 
 /*
  * Refuses options of TLS or Kerberos that no path uses, or not the path that they are given for: it
- * would go without that security unawares; and stamps of paths that have none. 0, or -EINVAL,
- * logged.
+ * would go without that security unawares; stamps of paths that have none; and `discards` on paths
+ * whose data must be moved. 0, or a negative errno, logged.
  */
 int path_config_check(const struct path_terms *terms, const struct pool *pool);

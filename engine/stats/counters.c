@@ -74,6 +74,7 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 	line_number(out, "syscalls", transport->syscalls);
 	line_number(out, "bytes_sent", transport->bytes_sent);
 	line_number(out, "bytes_received", transport->bytes_received);
+	line_number(out, "discarded_bytes", transport->bytes_discarded);
 	line_number(out, "sends", transport->sends);
 	line_number(out, "receives", transport->receives);
 	if (!strcmp(label->transport, "rdma"))

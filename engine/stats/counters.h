@@ -36,6 +36,7 @@ struct counters {
 struct transport_counters {
 	uint64_t syscalls;
 	uint64_t bytes_sent, bytes_received; /* headers and all */
+	uint64_t bytes_discarded;	     /* of those received: the kernel dropped them */
 	uint64_t sends, receives;	     /* that moved bytes; RDMA: messages */
 
 	/* TLS's alone */

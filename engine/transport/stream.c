@@ -50,9 +50,10 @@ ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool 
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
 	struct msghdr message = {.msg_iov = space, .msg_iovlen = (size_t)count};
-	const int flags = wait ? 0 : MSG_DONTWAIT;
 	struct timespec stamp = {0};
 	const struct cmsghdr *first;
+	const int drop = space->iov_base ? 0 : MSG_TRUNC; /* tcp(7): nothing is copied */
+	const int flags = drop | (wait ? 0 : MSG_DONTWAIT);
 	ssize_t length;
 
 	stream->base.counters->syscalls++;
@@ -191,24 +192,40 @@ static void wait_both_ways(struct stream *stream)
 	poll(&poll_fd, 1, WAIT_SLICE_MS);
 }
 
+/* *behind: all that was to be dropped is, and what follows it may have come. */
+static int receive_once(struct stream *stream, bool wait, bool *behind)
+{
+	struct transport_counters *counters = stream->base.counters;
+	struct iovec space[2];
+	int count = record_space(&stream->reader, space);
+	ssize_t length = stream->io->read(stream, space, count, wait);
+
+	*behind = false;
+	if (length < 0)
+		return no_failure(length);
+	if (!length)
+		return -ECONNRESET;
+	counters->receives++;
+	counters->bytes_received += length;
+	if (!space[0].iov_base) {
+		counters->bytes_discarded += length;
+		*behind = (size_t)length == space[0].iov_len;
+	}
+	return record_took(&stream->reader, length);
+}
+
 int stream_receive(struct rpc_channel *channel, bool wait)
 {
 	struct stream *stream = stream_of(channel);
-	struct iovec space[2];
-	ssize_t length;
+	bool behind;
+	int error;
 
 	if (wait && unsent(stream)) {
 		wait_both_ways(stream);
 		wait = false;
 	}
-	length = stream->io->read(stream, space, record_space(&stream->reader, space), wait);
-	if (length < 0)
-		return no_failure(length);
-	if (!length)
-		return -ECONNRESET;
-	channel->counters->receives++;
-	channel->counters->bytes_received += length;
-	return record_took(&stream->reader, length);
+	error = receive_once(stream, wait, &behind);
+	return error || !behind ? error : receive_once(stream, false, &behind);
 }
 
 bool stream_receiving(const struct rpc_channel *channel)

@@ -25,7 +25,8 @@ struct stream;
  * These count their system calls, and return the bytes moved, or a negative errno: -EAGAIN or
  * -EINTR where nothing can be moved for now, any other where the channel has failed. write() never
  * waits; read() waits for WAIT_SLICE_MS at the most where it is told to, and returns 0 where the
- * other end has closed.
+ * other end has closed. A space at NULL only channels of RPC_DROPS_DATA meet: its bytes are
+ * dropped.
  */
 struct stream_io {
 	ssize_t (*write)(struct stream *stream, struct iovec *spans, int count);

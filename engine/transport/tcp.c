@@ -70,6 +70,7 @@ static void tcp_close(struct rpc_channel *channel, bool abort)
 
 const struct rpc_channel_ops rpc_tcp = {
 	.name = "tcp",
+	.traits = RPC_DROPS_DATA,
 	.open = tcp_open,
 	.connected = tcp_connected,
 	.poll_fd = stream_poll_fd,

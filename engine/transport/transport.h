@@ -80,6 +80,7 @@ enum rpc_traits {
 	RPC_MOVES_DATA = 1 << 0,   /* its devices move bulk data, from and to registered memory */
 	RPC_SENDS_ONCE = 1 << 1,   /* to send a call again, another channel must be opened */
 	RPC_SHAKES_HANDS = 1 << 2, /* the server itself works, and may take its time, to connect */
+	RPC_DROPS_DATA = 1 << 3,   /* bulk data may go nowhere: rpc_bulk's `to` may be NULL */
 };
 
 struct rpc_channel_ops {

@@ -80,6 +80,10 @@ int record_space(struct record_reader *reader, struct iovec space[2])
 		reader->to -= used;
 		memmove(reader->stage, reader->stage + used, reader->to);
 	}
+	if (bulk && !reader->bulk.to) {
+		space[0] = (struct iovec){NULL, bulk};
+		return 1;
+	}
 	if (bulk) {
 		space[0].iov_base = (uint8_t *)reader->bulk.to + reader->bulk_done;
 		space[0].iov_len = bulk;
@@ -159,7 +163,8 @@ static void copy_bulk(struct record_reader *reader, uint32_t length)
 {
 	uint8_t *at = reader->stage + reader->from;
 
-	memcpy((uint8_t *)reader->bulk.to + reader->bulk_done, at, length);
+	if (reader->bulk.to)
+		memcpy((uint8_t *)reader->bulk.to + reader->bulk_done, at, length);
 	if (reader->kept)
 		memmove(at + length - reader->kept, at - reader->kept, reader->kept);
 	reader->from += length;

@@ -4,11 +4,11 @@
  * out.
  *
  * The reader says where the next bytes belong, the caller puts them there. Heads are read ahead
- * into a stage; bulk data that has not arrived yet goes straight to where the handler wants it, and
- * what follows it into the stage by the same scatter. No more is read ahead than half of what is on
- * its way, so that the client works on one half while the server works on the other. Fragments may
- * be of any size, down to nothing. Pure: no socket. Nothing of a hostile stream makes it write
- * outside its stage and the bulk buffers.
+ * into a stage; bulk data that has not arrived yet goes straight to where the handler wants it, or
+ * nowhere, and what follows it into the stage by the same scatter. No more is read ahead than half
+ * of what is on its way, so that the client works on one half while the server works on the other.
+ * Fragments may be of any size, down to nothing. Pure: no socket. Nothing of a hostile stream makes
+ * it write outside its stage and the bulk buffers.
  */
 #pragma once
 
@@ -58,7 +58,10 @@ static inline void record_expect(struct record_reader *reader)
 	reader->expected++;
 }
 
-/* Where to put the next bytes; the number of entries used. Never without room. */
+/*
+ * Where to put the next bytes; the number of entries used. Never without room. With space[0] at
+ * NULL, which is then the only one, so many bytes are nobody's: the caller drops up to all of them.
+ */
 int record_space(struct record_reader *reader, struct iovec space[2]);
 
 /*

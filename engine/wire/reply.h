@@ -45,7 +45,7 @@ struct rpc_reply {
 
 /* Where a reply's bulk data goes. */
 struct rpc_bulk {
-	void *to;
+	void *to; /* NULL: nobody wants it, and it goes nowhere */
 	uint32_t length;
 	void *token; /* handed back to finished() */
 	/*

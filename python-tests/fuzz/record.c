@@ -4,7 +4,8 @@
  *
  * It begins with 16 bytes, whose squares are in turn the sizes of the receives; the stream follows.
  * A message begins with two words: the length of its head beyond them, and that of its bulk data,
- * with the flags NOBODYS, BROKEN and AGAIN.
+ * with the flags NOBODYS, BROKEN, AGAIN and DROPPED. The stream is read twice, dropping and keeping
+ * what is DROPPED: all else is the same.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #define NOBODYS 0x80000000u
 #define BROKEN	0x40000000u
 #define AGAIN	0x20000000u
+#define DROPPED 0x10000000u
 
 enum {
 	TURNS = 16,
@@ -26,10 +28,18 @@ enum {
 	MESSAGE_MAX = 40000,
 };
 
-/* The message between on_reply() and on_finished(). */
+/* `bulk` is of the message between on_reply() and on_finished(). */
 struct receiver {
+	bool drops;
 	uint8_t *bulk;
+	uint64_t seen; /* a hash of what it was handed */
 };
+
+static void note(struct receiver *receiver, const uint8_t *bytes, uint32_t length)
+{
+	while (length--)
+		receiver->seen = (receiver->seen ^ *bytes++) * 0x100000001b3;
+}
 
 /* Without its data it is short enough to be handed over again. */
 static bool is_short(const struct rpc_reply *reply, uint32_t head, uint32_t data)
@@ -45,6 +55,7 @@ static int on_reply(void *context, const struct rpc_reply *reply, struct rpc_bul
 
 	if (reply->cut) {
 		expect(reply->cut == head && reply->whole);
+		note(receiver, reply->message, reply->have);
 		bulk->token = receiver->bulk;
 		return (int)reply->have;
 	}
@@ -58,7 +69,9 @@ static int on_reply(void *context, const struct rpc_reply *reply, struct rpc_bul
 	if (head > reply->have)
 		return 0;
 	bulk->length = length & BULK_MASK;
-	bulk->to = bulk->token = receiver->bulk = malloc(max_of(bulk->length, 1u));
+	bulk->token = receiver->bulk = malloc(max_of(bulk->length, 1u));
+	bulk->to = receiver->drops && length & DROPPED ? NULL : receiver->bulk;
+	note(receiver, reply->message, head);
 	bulk->again = length & AGAIN && is_short(reply, head, bulk->length);
 	return (int)head;
 }
@@ -68,6 +81,7 @@ static void on_finished(void *context, void *token)
 	struct receiver *receiver = context;
 
 	expect(token && token == receiver->bulk);
+	receiver->seen++;
 	free(receiver->bulk);
 	receiver->bulk = NULL;
 }
@@ -84,38 +98,50 @@ static uint32_t receive(struct record_reader *reader, const uint8_t *data, uint3
 	for (int i = 0; i < count; i++) {
 		uint32_t part = min_of((size_t)(length - taken), space[i].iov_len);
 
-		memcpy(space[i].iov_base, data + taken, part);
+		if (space[i].iov_base)
+			memcpy(space[i].iov_base, data + taken, part);
 		taken += part;
 	}
 	return taken;
 }
 
-static void feed(struct record_reader *reader, const uint8_t *sizes, const uint8_t *data,
-		 uint32_t length)
+/* What it ended with. */
+static int feed(struct record_reader *reader, const uint8_t *sizes, const uint8_t *data,
+		uint32_t length)
 {
 	for (uint32_t turn = 0; length; turn++) {
 		uint32_t size = 1 + (uint32_t)sizes[turn % TURNS] * sizes[turn % TURNS];
 		uint32_t taken = receive(reader, data, min_of(size, length));
+		int error;
 
 		if (size % 2)
 			record_expect(reader);
-		if (record_took(reader, taken))
-			return;
+		error = record_took(reader, taken);
+		if (error)
+			return error;
 		data += taken;
 		length -= taken;
 	}
+	return 0;
+}
+
+/* A hash of what is seen of it, and of its end. */
+static uint64_t read_stream(const uint8_t *data, uint32_t size, bool drops)
+{
+	struct receiver receiver = {.drops = drops, .seen = 1};
+	const struct rpc_handler handler = {on_reply, on_finished, NULL, &receiver};
+	struct record_reader reader;
+
+	expect(!record_reader_init(&reader, &handler, MESSAGE_MAX, RPC_REPLY_HEAD_MAX));
+	receiver.seen ^= (uint64_t)feed(&reader, data, data + TURNS, size - TURNS);
+	record_reader_free(&reader);
+	free(receiver.bulk);
+	return receiver.seen;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct receiver receiver = {NULL};
-	const struct rpc_handler handler = {on_reply, on_finished, NULL, &receiver};
-	struct record_reader reader;
-
-	if (size < TURNS || record_reader_init(&reader, &handler, MESSAGE_MAX, RPC_REPLY_HEAD_MAX))
-		return 0;
-	feed(&reader, data, data + TURNS, size - TURNS);
-	record_reader_free(&reader);
-	free(receiver.bulk);
+	if (size >= TURNS)
+		expect(read_stream(data, size, true) == read_stream(data, size, false));
 	return 0;
 }

@@ -43,7 +43,7 @@ SUMMARY = re.compile(
     r"\d+ connections? on \d+ paths?:|"
     r"\w+: \d+ done, 0 errors|"
     r"TLS: \d+ connections? with|Kerberos: \d+ connections? with|crypto: \d+ %|"
-    r"meta_mix: beside the job's entries|"
+    r"meta_mix: beside the job's entries|discard=1: (READ payload|nothing) was dropped|"
     r"arrivals: (not )?sustained|"
     r"response: service p99 |"
     r'entries of ".*": (\d+ (files|director)|\d+ % done))'
@@ -179,6 +179,7 @@ class ConnectionStats(_Line):
     rtt_max_us: float
 
     # Of engines that tell them
+    discarded_bytes: int = 0
     rtt_p50_us: float = 0.0
     rtt_p99_us: float = 0.0
     wait_mean_us: float = 0.0

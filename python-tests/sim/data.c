@@ -17,6 +17,7 @@ enum {
 	BLOCKS = SERVER_FILE / BLOCK,
 	IO_BLOCKS_MAX = 8,
 	ROUNDS_MAX = 16, /* replay.c's */
+	UNREAD = 0xff,	 /* bytes of a buffer before a READ, which no stamp has */
 };
 
 /* What is known of a block. */
@@ -119,7 +120,7 @@ static bool choose_transfer(struct data_io *one, struct io_u *io_u, enum fio_ddi
 	io_u->xfer_buf = one->data;
 	if (ddir == DDIR_WRITE)
 		one->stamp = ++data.stamp;
-	memset(one->data, 0xff, sizeof(one->data));
+	memset(one->data, UNREAD, sizeof(one->data));
 	for (uint32_t i = 0; i < count; i++) {
 		data.blocks[first + i].users++;
 		data.blocks[first + i].writing = ddir == DDIR_WRITE;
@@ -163,12 +164,16 @@ static bool is_replayed(const struct data_io *one)
 static void check_read(const struct data_io *one, const struct io_u *io_u)
 {
 	uint32_t first = (uint32_t)(io_u->offset / BLOCK);
+	bool discards = sim_job.terms.discards;
 
+	for (size_t i = 0; discards && i < sizeof(one->data); i++)
+		if (one->data[i] != UNREAD)
+			world_violated("what is discarded was put into the job's buffer");
 	for (uint32_t i = 0; i < io_u->xfer_buflen / BLOCK; i++) {
 		struct block *block = &data.blocks[first + i];
 
 		block->users--;
-		if (io_u->error || block->unknown || block->ended > one->ended ||
+		if (discards || io_u->error || block->unknown || block->ended > one->ended ||
 		    one->crashes != world.failures[FAILED_CRASH] || is_replayed(one))
 			continue;
 		if (!holds(one->data + i * BLOCK, first + i, block->stamp) &&

@@ -111,7 +111,12 @@ static void fill_engine(const struct job_terms *terms)
 	/* Pieces wait for each other where there are fewer. */
 	uint32_t count = terms->depth * (terms->punctual ? PIECES_MAX : 2) + terms->path_count;
 
-	*job = (struct job){.td = &sim_job.td, .used = paths, .stable = IO_UNSTABLE};
+	*job = (struct job){
+		.td = &sim_job.td,
+		.used = paths,
+		.stable = IO_UNSTABLE,
+		.discard_min = terms->discards ? 1 : UINT32_MAX,
+	};
 	job->meta = terms->metadata ? &meta : NULL;
 	allocate(job, terms->depth, count);
 	job->group.job = (struct conn_job){
@@ -363,12 +368,13 @@ static void tell_terms(uint64_t seed, const struct job_terms *terms)
 		[GSS_SERVICE_PRIVACY] = ", krb5p",
 	};
 
-	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s%s",
+	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s%s%s",
 		   (unsigned long long)seed, terms->metadata ? "metadata" : "data",
 		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->depth,
 		   terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
 		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
-		   terms->trunks ? ", one session" : "", services[terms->service] ?: "");
+		   terms->trunks ? ", one session" : "", services[terms->service] ?: "",
+		   terms->discards ? ", discarding" : "");
 	if (terms->tls)
 		world_tell("TLS over paths %#x%s", terms->tls, terms->mutual ? ", mutual" : "");
 }
@@ -392,6 +398,9 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	network.window = security.tls.window;
 	sim_job.terms.tls = security.tls.paths;
 	sim_job.terms.mutual = security.tls.mutual;
+	/* As the options allow it; one in five, of seeds that are kept for nothing else. */
+	sim_job.terms.discards = !sim_job.terms.metadata && !sim_job.terms.tls &&
+				 sim_job.terms.service <= GSS_SERVICE_NONE && (seed + 5) % 10 < 2;
 	tls_server_begin(&security.tls);
 	security_begin(&security.kdc);
 	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;

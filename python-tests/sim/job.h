@@ -36,6 +36,7 @@ struct job_terms {
 	bool changes;	  /* replies may be changed on their way */
 	uint32_t tls;	  /* a bit for each path that is over TLS */
 	bool mutual;
+	bool discards; /* what is read goes nowhere */
 };
 
 /* The one that there is. */

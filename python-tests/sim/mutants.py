@@ -184,6 +184,10 @@ MUTANTS = [
         "	return !tail.bad &&",
     ),
     Mutant(
+        "discard: what follows the data is dropped with it", "wire/record.c",
+        "(struct iovec){NULL, bulk}", "(struct iovec){NULL, bulk + 4}",
+    ),
+    Mutant(
         "TLS: where STARTTLS is not offered, calls go in clear", "transport/tls.c",
         "		return -ECONNABORTED;\n	}\n	enter(tls, STAGE_HANDSHAKE);",
         "		static const struct stream_io clear = {stream_send, stream_recv};\n"

@@ -46,7 +46,7 @@ _KNFSD_PRIVATE = bytes.fromhex("f6ab0e1801000303") + bytes(188)
 _XID = 0x01020304
 _ATTRIBUTES, _NO_ATTRIBUTES = struct.pack(">I84x", 1), bytes(4)
 _BEFORE = struct.pack(">I24x", 1)
-_NOBODYS, _BROKEN, _AGAIN = 1 << 31, 1 << 30, 1 << 29
+_NOBODYS, _BROKEN, _AGAIN, _DROPPED = 1 << 31, 1 << 30, 1 << 29, 1 << 28
 
 
 def _words(*values: int) -> bytes:
@@ -68,6 +68,7 @@ _RECORDS = (
     record(_message(128, 20000, rest=3)) * 2,
     record(_message(128, 20000, _AGAIN, rest=40)) * 2 + record(_message(8, 0, _AGAIN)),
     record(_message(40, 300), (8, 0, 33)) + record(_message(8, 1), (1,)),
+    record(_message(128, 20000, _DROPPED, rest=3), (9000,)) * 2 + record(_message(8, 3)),
     record(_message(200, 50, _NOBODYS)) + record(_message(8, 8)),
     record(_message(8, 8)) + record(_message(8, 0, _BROKEN)),
     record(_message(128, 20000)) + record(_message(39000, 0)),  # a head longer than any

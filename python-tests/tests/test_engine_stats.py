@@ -39,8 +39,9 @@ _READ: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "64k", "filename"
 _TEXTS = ["job", "path", "local", "remote", "transport"]
 _NUMBERS = [
     "job_number", "connection", "read_ops", "read_bytes", "write_ops", "write_bytes", "commits",
-    "meta_ops", "lookups", "rewritten_bytes", "syscalls", "bytes_sent", "bytes_received", "sends",
-    "receives", "retransmissions", "reconnects", "reissues", "stale_replies", "errors",
+    "meta_ops", "lookups", "rewritten_bytes", "syscalls", "bytes_sent", "bytes_received",
+    "discarded_bytes", "sends", "receives", "retransmissions", "reconnects", "reissues",
+    "stale_replies", "errors",
 ]  # fmt: skip
 _OF_LATENCIES = ["mean", "p50", "p95", "p99", "p99_9", "p99_99", "max"]
 _TIMES = [f"{span}_{figure}_us" for span in ("wait", "rtt") for figure in _OF_LATENCIES]

@@ -28,7 +28,7 @@ _STAGE = 128 << 10
 
 @dataclass
 class Seen:
-    """One reply as a handler saw it; `bulk` is where its data went.
+    """One reply as a handler saw it; `bulk` is where its data went, of zeros if it was dropped.
 
     `again` is all but the data, where the reply was handed over again.
     """
@@ -90,10 +90,13 @@ class Records:
         assert self._space[0].iov_len > 0
         taken = 0
         for one in self._space[0:count]:
-            self._check_place(ffi.cast("uint8_t *", one.iov_base), one.iov_len)
             part = data[taken : taken + one.iov_len]
-            ffi.memmove(one.iov_base, part, len(part))
             taken += len(part)
+            if one.iov_base == ffi.NULL:
+                assert count == 1
+                continue
+            self._check_place(ffi.cast("uint8_t *", one.iov_base), one.iov_len)
+            ffi.memmove(one.iov_base, part, len(part))
         error = self._lib.record_took(self._reader, taken)
         if self._failure:
             raise self._failure
@@ -119,12 +122,12 @@ class Records:
         wish = _wish(message)
         if wish is None:
             return 0
-        head, length, again = wish
+        head, length, again, dropped = wish
         seen = Seen(message[:head])
         self.seen.append(seen)
         if length >= 0:
             seen.bulk = Guarded(length)
-            bulk.to, bulk.length = seen.bulk.at, length
+            bulk.to, bulk.length = ffi.NULL if dropped else seen.bulk.at, length
             bulk.token = ffi.cast("void *", len(self.seen))
             bulk.again = again and reply.length > 0
         return head
@@ -146,7 +149,7 @@ class Records:
 
 # --- what it reads ---
 
-_NOBODY, _AGAIN, _REFUSED_AGAIN = 2**32 - 1, 2**31, 2**30
+_NOBODY, _AGAIN, _REFUSED_AGAIN, _DROPPED = 2**32 - 1, 2**31, 2**30, 2**29
 _HEAD_MIN, _HEAD_MAX = 8, 1000
 _MESSAGE_MAX = 300_000
 _ANY_BULK = st.one_of(
@@ -161,7 +164,8 @@ _SIZES = st.lists(
 class Message:
     """What a stream carries here: a head that tells its own and the bulk's length, data, a rest.
 
-    The head also tells whether it is wanted again with the rest, and whether it is nobody's then.
+    The head also tells whether it is wanted again with the rest, and whether it is nobody's then;
+    and whether the data is to be dropped.
     """
 
     head: bytes
@@ -170,6 +174,7 @@ class Message:
     nobodys: bool
     again: bool = False
     refused: bool = False
+    dropped: bool = False
 
     @property
     def whole(self) -> bytes:
@@ -181,8 +186,8 @@ def messages(draw: st.DrawFn) -> Message:
     noise = random.Random(draw(st.integers(0, 1000)))
     nobodys = draw(st.integers(0, 4)) == 0
     head, bulk = draw(st.integers(_HEAD_MIN, _HEAD_MAX)), draw(_ANY_BULK)
-    again, refused = draw(st.booleans()), draw(st.booleans())
-    flags = _AGAIN * again | _REFUSED_AGAIN * refused
+    again, refused, dropped = (draw(st.booleans()) for _ in range(3))
+    flags = _AGAIN * again | _REFUSED_AGAIN * refused | _DROPPED * dropped
     lengths = struct.pack(">2I", head, _NOBODY if nobodys else bulk | flags)
     return Message(
         head=lengths + noise.randbytes(head - len(lengths)),
@@ -191,21 +196,22 @@ def messages(draw: st.DrawFn) -> Message:
         nobodys=nobodys,
         again=again,
         refused=refused,
+        dropped=dropped,
     )
 
 
-def _wish(head: bytes) -> tuple[int, int, bool] | None:
-    """Read a message's own lengths, of its head and its bulk data, and whether it is wanted again.
+def _wish(head: bytes) -> tuple[int, int, bool, bool] | None:
+    """Read a message's own lengths, of its head and its bulk data, and what is to be done with it.
 
-    None: more bytes are needed.
+    Whether it is wanted again, and whether its data is dropped. None: more bytes are needed.
     """
     if len(head) < _HEAD_MIN:
         return None
     length, bulk = struct.unpack_from(">2I", head)
     if bulk == _NOBODY:
-        return len(head), -1, False
-    again = bulk & _AGAIN > 0
-    return (length, bulk % _REFUSED_AGAIN, again) if len(head) >= length else None
+        return len(head), -1, False, False
+    again, dropped = bulk & _AGAIN > 0, bulk & _DROPPED > 0
+    return (length, bulk % _DROPPED, again, dropped) if len(head) >= length else None
 
 
 @given(st.lists(st.tuples(messages(), _SIZES), min_size=1, max_size=5), _SIZES)
@@ -216,7 +222,8 @@ def test_records_in_any_parts(
 ) -> None:
     """However the records are cut into fragments and received: every reply, all data in place.
 
-    Of a reply that is wanted again, the rest comes with its head, once the data is in place.
+    What is dropped is written nowhere. Of a reply that is wanted again, the rest comes with its
+    head, once the data is in place.
     """
     stream = b"".join(record(one.whole, thrifty(fragments)) for one, fragments in sent)
     with Records(testlib, _MESSAGE_MAX) as records:
@@ -229,7 +236,8 @@ def test_records_in_any_parts(
                 assert seen.finished == 0
             else:
                 assert seen.bulk is not None
-                assert (seen.head, seen.bulk.content) == (one.head, one.bulk)
+                kept = bytes(len(one.bulk)) if one.dropped else one.bulk
+                assert (seen.head, seen.bulk.content) == (one.head, kept)
                 if one.again and not fragments:
                     assert seen.again == one.head + one.rest
                 else:
@@ -255,7 +263,7 @@ def test_half_of_what_is_expected_is_received_at_once(testlib: CData) -> None:
         assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
 
 
-_SHORT = struct.pack(">2I", 8, 100)
+_SHORT, _SHORT_DROPPED = struct.pack(">2I", 8, 100), struct.pack(">2I", 8, _DROPPED | 100)
 _REFUSED: dict[str, tuple[bytes, int, int]] = {
     "longer than the most": (mark(1001), 1000, errno.EMSGSIZE),
     "2 GiB": (mark(2**31 - 1) + bytes(100), 2**31 - 2, errno.EMSGSIZE),
@@ -279,6 +287,9 @@ _REFUSED: dict[str, tuple[bytes, int, int]] = {
     "less data than told": (mark(50) + _SHORT + bytes(42), 1000, errno.EBADMSG),
     "less data than told, in fragments": (
         record(_SHORT + bytes(99), (30,)), 1000, errno.EBADMSG,
+    ),
+    "less data to drop than told": (
+        record(_SHORT_DROPPED + bytes(99), (30,)) + record(_SHORT), 1000, errno.EBADMSG,
     ),
     "no data at all": (mark(8) + _SHORT, 1000, errno.EBADMSG),
 }  # fmt: skip
