@@ -303,7 +303,8 @@ def capacity(addresses: Iterable[str]) -> Iterator[Finding]:
         names = " and ".join(f"{name}: {rate_text(rate)}" for name, rate in rates.items())
         yield ok(
             f"the links to the servers ({names}) carry {sum(rates.values()) / 8e6:,.0f} MB/s at"
-            " most; ./nfsmulti run connections finds what limits throughput before that"
+            " most; ./nfsmulti run connections finds what limits throughput before that: where a"
+            " core is full and reads have 32 KiB or more, discard=1 spares it the copying"
         )
     elif found:
         yield ok(

@@ -136,7 +136,7 @@ class Choice:
 
     Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` are
     metadata's, `loads` in per cent, `slo` and `process`, that of arrivals, are latency's, `sec` and
-    `xprtsec` security's.
+    `xprtsec` security's, `discard` connections'.
     """
 
     nconnect: tuple[int, ...] = ()
@@ -151,6 +151,7 @@ class Choice:
     process: str = ""
     sec: tuple[str, ...] = ()
     xprtsec: tuple[str, ...] = ()
+    discard: bool = False
 
 
 # What workloads that several scenarios have give fio; a name begins with the block size.

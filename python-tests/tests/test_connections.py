@@ -145,6 +145,17 @@ def test_a_full_core_is_a_limit_beside_other_programs() -> None:
     assert "one core is full" in verdict(dataclasses.replace(curve, cells=cells))
 
 
+def test_page_says_whether_a_client_that_discards_is_the_limit() -> None:
+    for core, words, said in (
+        (97, "", "A core is full: with `--discard` (over TCP in clear) it need not copy"),
+        (97, "--discard", "was read (discard=1): the client copied nothing. ⚠ Even so a job keeps"),
+        (40, "--discard", "No core was full: this client is not the limit."),
+    ):
+        made = [cell for found in _curve(_FLAT, core=core).cells.values() for cell in found]
+        page = dataclasses.replace(made_runs.connections(), cells=made, command=f"run {words}")
+        assert said in report_of(page)
+
+
 def test_noise_says_what_is_known() -> None:
     for noise in (0.08, 0.3):
         noisy = _curve({1: 300e6, 4: 1100e6, 8: 1110e6}, noise=noise)
@@ -394,6 +405,8 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.M
     for words, said in (
         (["--workload", "create"], "--workload create: give 4k-randread or 64k-read or"),
         ([*pool, "--proto", "rdma"], "--proto rdma: no RDMA device"),
+        (["--discard", "--mounts"], "--discard with --mounts: the kernel can drop long READs"),
+        (["--discard", "--pool", "nfs://127.0.0.1/a?sec=krb5i"], "--discard with krb5i: "),
         ([*pool, "--mounts"], "--mounts: mounting needs root (not root)"),
         ([*pool, "--mounts", "--hosts", "a"], "leave out --hosts"),
         (["--pool", str(tmp_path)], "connections need URLs in the pool"),

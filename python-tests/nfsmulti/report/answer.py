@@ -162,11 +162,19 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
         )
     else:  # which would keep processors full, too
         found += _full(summary, emulated=EMULATED in guest)
+    if discards(summary):
+        found.append("The kernel dropped what was read (discard=1): the client copied nothing.")
     if EMULATED in guest:
         own = [one.replace("in the guest", "in an emulated guest") for one in own]
         if not any(re.search("emulated (guest|processor)", one) for one in (*found, *own)):
             found.append("The guest was emulated (no KVM): its ratios tell more than its rates.")
     return list(dict.fromkeys([*found, *own]))[:MOST_CAVEATS]
+
+
+def discards(summary: Summary) -> bool:
+    """Whether some of the cells read with discard=1; hosts have their options in files."""
+    given = (cells.given(cell).get("discard", ()) for cell in summary.done)
+    return "--discard" in summary.command.split() or any("1" in one for one in given)
 
 
 _FULL = 0.95  # of processors' time, from which on they are the limit

@@ -17,9 +17,10 @@ from nfsmulti import texts
 from nfsmulti.report import cells
 from nfsmulti.report.curves import Curve
 from nfsmulti.stats import Ratio
+from nfsmulti.summary import Cell
 
 GAIN = 1.1  # what more connections must give to count
-_FULL = 0.9  # the part at which a link or a core is called full
+FULL = 0.9  # the part at which a link or a core is called full
 # The same of all processors: client and server on them also wait for each other.
 _BUSY = 0.85
 
@@ -92,7 +93,7 @@ def limit(curve: Curve, count: int) -> str:
     """
     found = curve.cells[max(curve.counts[curve.counts.index(count) :], key=curve.mean)]
     fullest = _mean(max((s.bytes_per_s for s in cells.sides(cell)), default=0) for cell in found)
-    if curve.link and 8 * fullest / curve.link >= _FULL:
+    if curve.link and 8 * fullest / curve.link >= FULL:
         return "the link is full"
     busy, others = (
         _mean(part for cell in found if (part := measure(cell)) is not None)
@@ -105,8 +106,13 @@ def limit(curve: Curve, count: int) -> str:
     server = _mean(percent / 100 for percent in told if percent is not None)
     if server >= _BUSY:
         return f"the server's processors are {_part(server)} busy"
-    core = _mean((cells.busiest(cell) or 0) / 100 for cell in found)
-    return f"one core is full: a job keeps it {_part(core)} busy" if core >= _FULL else ""
+    busiest = core(found)
+    return f"one core is full: a job keeps it {_part(busiest)} busy" if busiest >= FULL else ""
+
+
+def core(found: Iterable[Cell]) -> float:
+    """Return which part of a core the busiest job takes."""
+    return _mean((cells.busiest(cell) or 0) / 100 for cell in found)
 
 
 def _mean(parts: Iterable[float]) -> float:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, RESULTS, shown
+from nfsmulti.pool import read_pool
 from nfsmulti.report import pages
 from nfsmulti.run import plan, preflight, runner, start
 from nfsmulti.run.amounts import Amounts, cached
@@ -81,12 +82,32 @@ def _check(scenario: str, given: Mapping[str, Any]) -> None:
     for name in _OF_POOLS:
         if name in given and not given.keys() & {"pool", "resume"}:
             raise HarnessError(f"{_named(name)} needs a --pool: it is for servers of yours")
+    if "discard" in given:
+        _check_discard(given)
     if scenario == "all" and given.keys() >= {"directory", "keep"}:
         raise HarnessError("--directory with --keep is of one run, and all are several")
     if "resume" in given and (words := _named(*(one for one in given if one not in _BESIDE))):
         raise HarnessError(  # its plan says what it is
             f"--resume continues a run as it began: {words} cannot change that",
             f"leave out {words}, or start another run without --resume",
+        )
+
+
+# Where no READ is long, or its data must be moved: words of options and paths.
+_NO_DISCARD = {"--mounts", "rdma", "rdma6", "tls", "mtls", "krb5i", "krb5p", *WORKLOADS}
+_NO_DISCARD -= {"64k-read"}
+
+
+def _check_discard(given: Mapping[str, Any]) -> None:
+    """Raise HarnessError where the kernel has nothing to drop, or cannot."""
+    asked = [*given.get("proto", ()), *given.get("workload", ())]
+    asked += ["--mounts"] if "mounts" in given else []
+    for path in read_pool(given["pool"]) if "pool" in given else ():
+        asked += [path.proto, path.xprtsec, path.sec]
+    if found := [word for word in asked if word in _NO_DISCARD]:
+        raise HarnessError(
+            f"--discard with {found[0]}: the kernel can drop long READs over TCP alone",
+            "use --workload=64k-read over proto=tcp in clear, with sec=sys or krb5",
         )
 
 
@@ -120,6 +141,7 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
             versions=given.get("version", ()),
             jobs=given.get("jobs", ()),
             mounts="mounts" in given,
+            discard="discard" in given,
             workloads=_workloads(scenario, given.get("workload", ())),
             depths=depths,
             loads=given.get("load", ()),

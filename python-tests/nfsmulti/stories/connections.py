@@ -22,7 +22,7 @@ from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
 from nfsmulti.report import cells, charts, conditions, curves, scaling
-from nfsmulti.report.answer import Answer, extent, fewest, varying
+from nfsmulti.report.answer import Answer, discards, extent, fewest, varying
 from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.scenario import (
@@ -98,6 +98,7 @@ def _cells_of(
     for each, number in itertools.product(jobs, nconnect):
         cell = _cell(workload, scale, (place, proto, version, each, number))
         options = {**cell.options, "nconnect": number, "spread": "roundrobin"}
+        options |= {"discard": 1} if choice.discard else {}
         found.append(dataclasses.replace(cell, query=query, paths=paths, options=options))
         if choice.mounts:
             factors = {**cell.factors, "transport": f"{proto}-mount"}
@@ -162,7 +163,7 @@ def tell(summary: Summary) -> Story:
     """Tell where each curve ends, and what the transports, versions and jobs differ in."""
     drawn = _curves(summary)
     return Story(
-        answer=_answer(drawn),
+        answer=dataclasses.replace(_answer(drawn), caveats=_of_client(drawn[0], summary)),
         sections=[Section("Plots", plots=_plots(drawn))],
         reading=[
             scaling.RULE,
@@ -243,6 +244,20 @@ def _headline(drawn: Sequence[Curve]) -> str:
         at = scaling.chosen(curve)
         said = f"{said.removesuffix('.')}; {place} {curve.text(at)} with {curve.words(at)}."
     return said
+
+
+def _of_client(curve: Curve, summary: Summary) -> list[str]:
+    """Say whether a client that discards is the limit, and what shows whether another one is."""
+    at = scaling.chosen(curve)
+    core = scaling.core(curve.cells[at])
+    if discards(summary):
+        if core < scaling.FULL:
+            full = "this client's processors" in scaling.limit(curve, at)
+            return [] if full else ["No core was full: this client is not the limit."]
+        return [f"Even so a job keeps its core {100 * core:.0f} % busy: more jobs may reach more."]
+    if core < scaling.FULL or {"tcp", _WORKLOAD} - {*curve.levels.values()}:
+        return []
+    return ["A core is full: with `--discard` (over TCP in clear) it need not copy what is read."]
 
 
 def _cpu(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
