@@ -244,6 +244,15 @@ static bool is_spent(const struct rpc_client *rpc)
 	       link->ops->spent(link->channel);
 }
 
+static int flush(struct rpc_client *rpc)
+{
+	const struct rpc_flavor *flavor = rpc->credentials->flavor;
+
+	if (flavor->wrap_end && !flavor->wrap_end(rpc->credentials))
+		return -EIO;
+	return rpc->link.ops->flush(rpc->link.channel);
+}
+
 void client_send(struct rpc_client *rpc)
 {
 	struct link *link = &rpc->link;
@@ -257,7 +266,7 @@ void client_send(struct rpc_client *rpc)
 		int error;
 
 		moved = queue_waiting(rpc);
-		error = rpc->setup_error ?: link->ops->flush(link->channel);
+		error = rpc->setup_error ?: flush(rpc);
 		if (!error && is_spent(rpc))
 			error = -ECONNABORTED;
 		if (error) {

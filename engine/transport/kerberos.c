@@ -50,6 +50,7 @@ static void take_context(struct kerberos *kerberos, const struct making_result *
 {
 	step->lifetime = made->lifetime;
 	step->enctype = made->enctype;
+	krb5_wrap_end(kerberos->keys);
 	krb5_keys_free(kerberos->earlier);
 	kerberos->earlier = kerberos->keys;
 	kerberos->keys = made->keys;
@@ -101,6 +102,11 @@ static bool wrap(struct gss_mechanism *mechanism, const struct iovec *parts, int
 	struct kerberos *kerberos = kerberos_of(mechanism);
 
 	return krb5_wrap(kerberos->keys, KRB5_INITIATOR, kerberos->sequence++, parts, count, to);
+}
+
+static bool wrap_end(struct gss_mechanism *mechanism)
+{
+	return krb5_wrap_end(kerberos_of(mechanism)->keys);
 }
 
 static struct krb5_keys *keys_of(struct gss_mechanism *mechanism, bool earlier)
@@ -156,6 +162,7 @@ int kerberos_new(struct gss_mechanism **mechanism, const struct kerberos_terms *
 		.wrap_size = wrap_size,
 		.mic = mic,
 		.wrap = wrap,
+		.wrap_end = wrap_end,
 		.verify = verify,
 		.unwrap = unwrap,
 		.wrap_front = krb5_wrap_front,

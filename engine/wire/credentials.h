@@ -112,6 +112,8 @@ struct rpc_flavor {
 	 */
 	bool (*wrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		     struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data);
+	/* Before anything that was wrapped leaves. False: it cannot. May be NULL. */
+	bool (*wrap_end)(struct rpc_credentials *credentials);
 
 	/* Asked before anything of an accepted reply is used, whether or not it is an error. */
 	enum rpc_belief (*check)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,

@@ -48,6 +48,9 @@ struct gss_mechanism_ops {
 		    uint8_t *mic);
 	bool (*wrap)(struct gss_mechanism *mechanism, const struct iovec *parts, int count,
 		     uint8_t *token);
+	/* What wrap() may leave to be done for several messages together: their parts and tokens
+	 * stay where they are until then. NULL: nothing. */
+	bool (*wrap_end)(struct gss_mechanism *mechanism);
 
 	/* False: these are not the server's, by the context or the earlier one. unwrap() decrypts
 	 * in place. */

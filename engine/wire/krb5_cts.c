@@ -14,10 +14,31 @@ static void start_iv(gnutls_cipher_hd_t cipher)
 
 /* --- encryption --- */
 
-static void encrypt(struct cts_stream *stream, const uint8_t *blocks, size_t length)
+/* Whole blocks. */
+static void encrypt(struct cts_stream *stream, const uint8_t *blocks, size_t length, uint8_t *to)
 {
-	if (length && gnutls_cipher_encrypt2(stream->cipher, blocks, length, stream->at, length))
+	if (length && gnutls_cipher_encrypt2(stream->keys.cipher, blocks, length, to, length))
 		stream->failed = true;
+}
+
+static void sum(struct cts_stream *stream, const uint8_t *bytes, size_t length)
+{
+	if (stream->keys.hmac && length && gnutls_hmac(stream->keys.hmac, bytes, length))
+		stream->failed = true;
+}
+
+/* In one pass they are left for the next turn, perhaps with another stream's. */
+static void take_chunks(struct cts_stream *stream, const uint8_t *chunks, size_t length)
+{
+	if (stream->keys.one_pass) {
+		one_pass_run(&stream->pass, NULL);
+		stream->pass.from = chunks;
+		stream->pass.to = stream->at;
+		stream->pass.left = length;
+	} else {
+		encrypt(stream, chunks, length, stream->at);
+		sum(stream, chunks, length);
+	}
 	stream->at += length;
 }
 
@@ -27,16 +48,19 @@ static void keep(struct cts_stream *stream, const uint8_t *bytes, size_t length)
 	stream->length += length;
 }
 
-void cts_begin(struct cts_stream *stream, gnutls_cipher_hd_t cipher, uint8_t *to)
+void cts_begin(struct cts_stream *stream, struct cts_keys keys, uint8_t *to)
 {
-	*stream = (struct cts_stream){.cipher = cipher, .at = to};
-	start_iv(cipher);
+	*stream = (struct cts_stream){.keys = keys, .at = to};
+	if (keys.one_pass)
+		one_pass_begin(&stream->pass, keys.one_pass);
+	else
+		start_iv(keys.cipher);
 }
 
+/* The last chunk is kept until more comes, since its end is not encrypted like the rest. */
 void cts_put(struct cts_stream *stream, const void *bytes, size_t length)
 {
-	size_t missing = stream->length ? CTS_BLOCK - stream->length : 0;
-	size_t first = min_of(missing, length), whole;
+	size_t first = min_of(sizeof(stream->kept) - stream->length, length), whole;
 	const uint8_t *rest = bytes;
 
 	if (!length)
@@ -44,33 +68,42 @@ void cts_put(struct cts_stream *stream, const void *bytes, size_t length)
 	keep(stream, rest, first);
 	rest += first;
 	length -= first;
-	if (stream->length == CTS_BLOCK) {
-		encrypt(stream, stream->kept, CTS_BLOCK);
-		stream->length = 0;
-	}
-	whole = length / CTS_BLOCK * CTS_BLOCK;
-	encrypt(stream, rest, whole);
+	if (!length)
+		return;
+	take_chunks(stream, stream->kept, sizeof(stream->kept));
+	stream->length = 0;
+	whole = (length - 1) / sizeof(stream->kept) * sizeof(stream->kept);
+	take_chunks(stream, rest, whole);
 	keep(stream, rest + whole, length - whole);
 }
 
-/* The last block has been encrypted where the one before belongs, if none is kept. */
-bool cts_end(struct cts_stream *stream)
+/* Of what is kept; GnuTLS is to encrypt the last blocks. */
+static void end_sum(struct cts_stream *stream, uint8_t *hmac)
 {
-	uint8_t last[CTS_BLOCK] = {0}, *before;
-	uint32_t length = stream->length ?: CTS_BLOCK;
-
-	if (stream->length) {
-		memcpy(last, stream->kept, length);
-		if (gnutls_cipher_encrypt(stream->cipher, last, sizeof(last)))
-			stream->failed = true;
-	} else {
-		stream->at -= CTS_BLOCK;
-		memcpy(last, stream->at, sizeof(last));
+	if (stream->keys.one_pass) {
+		one_pass_run(&stream->pass, NULL);
+		one_pass_sum(&stream->pass, stream->kept, stream->length, hmac);
+		gnutls_cipher_set_iv(stream->keys.cipher, stream->pass.chain, CTS_BLOCK);
+	} else if (stream->keys.hmac) {
+		sum(stream, stream->kept, stream->length);
+		gnutls_hmac_output(stream->keys.hmac, hmac);
 	}
+}
+
+bool cts_end(struct cts_stream *stream, uint8_t *hmac)
+{
+	size_t whole = (stream->length - 1) / CTS_BLOCK * CTS_BLOCK, rest = stream->length - whole;
+	uint8_t last[CTS_BLOCK] = {0}, *before;
+
+	end_sum(stream, hmac);
+	encrypt(stream, stream->kept, whole, stream->at);
+	stream->at += whole;
+	memcpy(last, stream->kept + whole, rest);
+	encrypt(stream, last, sizeof(last), last);
 	before = stream->at - CTS_BLOCK;
-	memcpy(stream->at, before, length);
+	memcpy(stream->at, before, rest);
 	memcpy(before, last, sizeof(last));
-	stream->at += length;
+	stream->at += rest;
 	return !stream->failed;
 }
 

@@ -10,23 +10,34 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "wire/krb5_one_pass.h"
+
 enum { CTS_BLOCK = 16 };
 
-/* Encrypts bytes as they come: whole blocks straight from where they are, others are kept. */
-struct cts_stream {
+/* What encrypts a message, and makes the HMAC of its plaintext. */
+struct cts_keys {
 	gnutls_cipher_hd_t cipher;
+	gnutls_hmac_hd_t hmac;		      /* NULL: no HMAC */
+	const struct one_pass_keys *one_pass; /* of both; NULL: GnuTLS does all the work */
+};
+
+/* Takes bytes as they come: whole chunks straight from where they are, others are kept. */
+struct cts_stream {
+	struct cts_keys keys;
+	struct one_pass pass;
 	uint8_t *at; /* where the next ciphertext belongs */
-	uint8_t kept[CTS_BLOCK];
+	uint8_t kept[ONE_PASS_CHUNK];
 	uint32_t length; /* of what is kept */
 	bool failed;
 };
 
-/* Nothing else uses the cipher until cts_end(). */
-void cts_begin(struct cts_stream *stream, gnutls_cipher_hd_t cipher, uint8_t *to);
+/* Without `one_pass` nothing else uses the keys until cts_end(). With it the bytes of cts_put()
+ * stay as they are until then, and the pass of two streams may be run before. */
+void cts_begin(struct cts_stream *stream, struct cts_keys keys, uint8_t *to);
 void cts_put(struct cts_stream *stream, const void *bytes, size_t length);
-/* After two blocks at least. stream->at is the ciphertext's end; false: the crypto library failed.
- */
-bool cts_end(struct cts_stream *stream);
+/* After two blocks at least. stream->at is the ciphertext's end, and `hmac` is written where keys
+ * for one are there; false: the crypto library failed. */
+bool cts_end(struct cts_stream *stream, uint8_t *hmac);
 
 /* In place, two blocks at least, however they lie in parts. False: the crypto library failed. */
 bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count);

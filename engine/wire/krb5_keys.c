@@ -144,12 +144,31 @@ static int cipher_new(gnutls_cipher_hd_t *cipher, const struct krb5_enctype *enc
 	return error;
 }
 
+/* Left out where it cannot be had. */
+static int one_pass_new(struct one_pass_keys **one_pass, const struct krb5_enctype *enctype,
+			const gnutls_datum_t *base, uint32_t usage)
+{
+	uint8_t bytes[2][KEY_MAX];
+	gnutls_datum_t cipher = {.data = bytes[0]}, hmac = {.data = bytes[1]};
+	int error;
+
+	if (enctype->hmac != GNUTLS_MAC_SHA1)
+		return 0;
+	error = derive(enctype, base, usage, ENCRYPTION, &cipher)
+			?: derive(enctype, base, usage, INTEGRITY, &hmac);
+	if (!error)
+		*one_pass = one_pass_keys_new(&cipher, &hmac);
+	gnutls_memset(bytes, 0, sizeof(bytes));
+	return error;
+}
+
 static int side_init(struct krb5_side_keys *side, const struct krb5_enctype *enctype,
 		     const gnutls_datum_t *base, const struct usages *usage)
 {
 	return hmac_new(&side->sign, enctype, base, usage->sign, CHECKSUM)
 		       ?: hmac_new(&side->seal, enctype, base, usage->seal, INTEGRITY)
-		       ?: cipher_new(&side->cipher, enctype, base, usage->seal);
+		       ?: cipher_new(&side->cipher, enctype, base, usage->seal)
+		       ?: one_pass_new(&side->one_pass, enctype, base, usage->seal);
 }
 
 static const struct krb5_enctype *enctype_of(uint32_t number)
@@ -202,6 +221,8 @@ void krb5_keys_free(struct krb5_keys *keys)
 			gnutls_hmac_deinit(side->seal, NULL);
 		if (side->cipher)
 			gnutls_cipher_deinit(side->cipher);
+		one_pass_keys_free(side->one_pass);
 	}
+	gnutls_memset(keys, 0, sizeof(*keys)); /* what is left of a message */
 	free(keys);
 }

@@ -7,6 +7,7 @@
 
 #include <gnutls/crypto.h>
 
+#include "wire/krb5_cts.h"
 #include "wire/krb5_token.h"
 
 enum {
@@ -30,10 +31,14 @@ struct krb5_side_keys {
 	gnutls_hmac_hd_t sign;	   /* Kc of usage "sign": MIC tokens */
 	gnutls_hmac_hd_t seal;	   /* Ki of usage "seal": Wrap tokens */
 	gnutls_cipher_hd_t cipher; /* Ke of the same */
+	/* Ke and Ki, where the processor has instructions for SHA-1; NULL: GnuTLS wraps. */
+	struct one_pass_keys *one_pass;
 };
 
 struct krb5_keys {
 	const struct krb5_enctype *enctype;
 	bool acceptor_subkey;
 	struct krb5_side_keys sides[KRB5_SIDES];
+	struct cts_stream waiting; /* the message of krb5_wrap(), where one waits */
+	bool waits;
 };

@@ -122,45 +122,64 @@ uint32_t krb5_wrap_size(const struct krb5_keys *keys)
 	return KRB5_WRAP_FRONT + HEADER + keys->enctype->checksum_size;
 }
 
-/* Of what is encrypted (RFC 3962). */
-static bool sum_plain(gnutls_hmac_hd_t hmac, const uint8_t confounder[CONFOUNDER],
-		      const struct iovec *parts, int count, const struct header *header,
-		      uint8_t sum[KRB5_HMAC_MAX])
+/* The stream of the text that begins there ends, and its checksum comes behind it. */
+static bool end_text(const struct krb5_keys *keys, enum krb5_side side, struct cts_stream *stream,
+		     uint8_t *text)
 {
-	bool begun = !gnutls_hmac(hmac, confounder, CONFOUNDER);
+	uint8_t sum[KRB5_HMAC_MAX];
+	bool made = cts_end(stream, sum);
 
-	return sum_parts(hmac, parts, count, header, HEADER, sum) && begun;
+	if (keys->enctype->sha2) {
+		const struct iovec sealed = {text, stream->at - text};
+
+		made = sum_text(keys, side, &sealed, 1, sum) && made;
+	}
+	memcpy(stream->at, sum, keys->enctype->checksum_size);
+	return made;
 }
 
 bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 	       const struct iovec *parts, int count, uint8_t *token)
 {
 	const struct krb5_side_keys *own = &keys->sides[side];
+	const struct cts_keys with = {
+		.cipher = own->cipher,
+		.hmac = keys->enctype->sha2 ? NULL : own->seal,
+		.one_pass = own->one_pass,
+	};
 	const struct header header = {
 		.id = {wrap_id[0], wrap_id[1]},
 		.flags = SEALED | flags_of(keys, side),
 		.filler = FILLER,
 		.sequence = htobe64(sequence),
 	};
-	uint8_t *text = token + HEADER, confounder[CONFOUNDER], sum[KRB5_HMAC_MAX];
+	uint8_t confounder[CONFOUNDER];
 	struct cts_stream stream;
-	struct iovec sealed;
-	bool encrypted, summed;
 
 	if (gnutls_rnd(GNUTLS_RND_NONCE, confounder, sizeof(confounder)))
 		return false;
-	cts_begin(&stream, own->cipher, text);
+	memcpy(token, &header, HEADER);
+	cts_begin(&stream, with, token + HEADER);
 	cts_put(&stream, confounder, sizeof(confounder));
 	for (int i = 0; i < count; i++)
 		cts_put(&stream, parts[i].iov_base, parts[i].iov_len);
 	cts_put(&stream, &header, HEADER);
-	encrypted = cts_end(&stream);
-	sealed = (struct iovec){text, stream.at - text};
-	summed = keys->enctype->sha2 ? sum_text(keys, side, &sealed, 1, sum)
-				     : sum_plain(own->seal, confounder, parts, count, &header, sum);
-	memcpy(token, &header, HEADER);
-	memcpy(stream.at, sum, keys->enctype->checksum_size);
-	return encrypted && summed;
+	if (own->one_pass && !keys->waits) {
+		keys->waiting = stream;
+		keys->waits = true;
+		return true;
+	}
+	if (keys->waits)
+		one_pass_run(&stream.pass, &keys->waiting.pass);
+	return end_text(keys, side, &stream, token + HEADER) && krb5_wrap_end(keys);
+}
+
+bool krb5_wrap_end(struct krb5_keys *keys)
+{
+	if (!keys || !keys->waits)
+		return true;
+	keys->waits = false;
+	return end_text(keys, KRB5_INITIATOR, &keys->waiting, NULL);
 }
 
 /* --- Unwrap --- */

@@ -46,10 +46,13 @@ bool krb5_mic_ok(struct krb5_keys *keys, enum krb5_side side, const struct iovec
 
 /*
  * Encrypts `parts`, which stay as they are, into `token`: the sum of their lengths and
- * krb5_wrap_size() bytes. False: the crypto library failed.
+ * krb5_wrap_size() bytes. It may do so together with the side's next message: parts and token are
+ * to stay where they are until krb5_wrap_end(). False: the crypto library failed.
  */
 bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 	       const struct iovec *parts, int count, uint8_t *token);
+/* False: as above. NULL is allowed. */
+bool krb5_wrap_end(struct krb5_keys *keys);
 /*
  * Decrypts a token in place; *plain is where its plaintext begins. False where it is no token of
  * `side` with confidentiality, or its checksum is wrong: nothing of it may be used then.

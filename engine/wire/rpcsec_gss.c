@@ -261,32 +261,48 @@ static bool unwrap_integrity_around(struct rpc_credentials *credentials,
 
 /* --- privacy (5.3.2.3) --- */
 
-/* All of it is encrypted into the arena, from where it leaves. */
+static bool wrap_end(struct rpc_credentials *credentials)
+{
+	struct rpcsec_gss *gss = gss_of(credentials);
+	struct gss_mechanism *mechanism = gss->context.mechanism;
+	bool made;
+
+	if (!gss->arena_used || !mechanism->ops->wrap_end)
+		return true;
+	sampled_begin(crypto(gss));
+	made = mechanism->ops->wrap_end(mechanism);
+	sampled_end(crypto(gss));
+	return made;
+}
+
+/* All of it is encrypted into the arena, from where it leaves; the arguments stand before it until
+ * wrap_end(). */
 static bool wrap_privacy(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			 struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 	struct gss_mechanism *mechanism = gss->context.mechanism;
-	uint32_t number = htobe32(stamp->numbers[0]), bytes = carried(data), total;
-	uint8_t *token = gss->arena + gss->arena_used;
+	uint32_t bytes = carried(data), front = NUMBER + (out->at - arguments), total;
+	uint8_t *kept = gss->arena + gss->arena_used, *token = kept + front;
 	const struct iovec parts[] = {
-		{&number, sizeof(number)},
-		{arguments, out->at - arguments},
+		{kept, front},
 		{data->at, bytes},
 		{(void *)"\0\0\0", xdr_pad(bytes)},
 	};
+	struct xdr_out number = {kept, kept + NUMBER, false};
 	bool made;
 
 	if (!stamp->numbers[0])
 		return true;
-	total = sizeof(number) + parts[1].iov_len + bytes + xdr_pad(bytes) +
-		mechanism->ops->wrap_size(mechanism);
-	if (total > gss->arena_size - gss->arena_used)
+	total = front + bytes + xdr_pad(bytes) + mechanism->ops->wrap_size(mechanism);
+	if (front + total > gss->arena_size - gss->arena_used)
 		return false;
+	xdr_put_u32(&number, stamp->numbers[0]);
+	memcpy(number.at, arguments, front - NUMBER);
 	sampled_begin(crypto(gss));
-	made = mechanism->ops->wrap(mechanism, parts, bytes ? 4 : 2, token);
+	made = mechanism->ops->wrap(mechanism, parts, bytes ? 3 : 1, token);
 	sampled_end(crypto(gss));
-	gss->arena_used += total;
+	gss->arena_used += front + total;
 	out->at = arguments;
 	xdr_put_u32(out, total);
 	*data = (struct rpc_payload){.at = token, .length = total};
@@ -380,7 +396,14 @@ static void put_request(struct rpc_credentials *credentials, struct xdr_out *out
 
 static uint32_t longest_call(const struct rpcsec_gss *gss)
 {
-	return gss->terms.data_max + RPC_STREAM_HEAD_MAX + GSS_WRAP_MAX;
+	return gss->terms.data_max + 2 * RPC_STREAM_HEAD_MAX + GSS_WRAP_MAX;
+}
+
+/* No encrypted call waits to leave. */
+static void clear_arena(struct rpcsec_gss *gss)
+{
+	wrap_end(&gss->context.base);
+	gss->arena_used = 0;
 }
 
 /* Where encrypted calls wait to leave, there must be room for the longest. */
@@ -389,7 +412,7 @@ static bool room(struct rpc_credentials *credentials, bool sent)
 	struct rpcsec_gss *gss = gss_of(credentials);
 
 	if (sent)
-		gss->arena_used = 0;
+		clear_arena(gss);
 	return (!gss->arena || gss->arena_size - gss->arena_used >= longest_call(gss)) &&
 	       gss_context_has_room(&gss->context);
 }
@@ -398,7 +421,7 @@ static void lost(struct rpc_credentials *credentials)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 
-	gss->arena_used = 0;
+	clear_arena(gss);
 	gss_context_lost(credentials);
 }
 
@@ -450,6 +473,7 @@ static const struct rpc_flavor flavors[] = {
 			.put = put,
 			.check = check,
 			.wrap = wrap_privacy,
+			.wrap_end = wrap_end,
 			.unwrap = unwrap_privacy,
 			.lead = lead_privacy,
 			.unwrap_around = unwrap_privacy_around,

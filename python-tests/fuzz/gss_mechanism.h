@@ -105,6 +105,11 @@ static inline bool mechanism_verify(struct gss_mechanism *base, bool earlier,
 				mic, length);
 }
 
+static inline bool mechanism_wrap_end(struct gss_mechanism *base)
+{
+	return krb5_wrap_end(mechanism_present(base));
+}
+
 static inline bool mechanism_unwrap(struct gss_mechanism *base, bool earlier, uint8_t *token,
 				    uint32_t length, uint8_t **plain, uint32_t *plain_length)
 {
@@ -136,6 +141,7 @@ static const struct gss_mechanism_ops mechanism_ops = {
 	.wrap_size = mechanism_wrap_size,
 	.mic = mechanism_mic,
 	.wrap = mechanism_wrap,
+	.wrap_end = mechanism_wrap_end,
 	.verify = mechanism_verify,
 	.unwrap = mechanism_unwrap,
 	.wrap_front = krb5_wrap_front,

@@ -52,12 +52,13 @@ static inline uint8_t *peer_seal(struct krb5_keys *keys, enum krb5_side side, co
 {
 	size_t length = size - PEER_HEADER, body = length + keys->enctype->checksum_size;
 	uint8_t *text = malloc(body), *token = malloc(PEER_HEADER + body);
+	const struct cts_keys with = {.cipher = keys->sides[side].cipher};
 	struct cts_stream stream;
 	uint16_t rotation;
 
-	cts_begin(&stream, keys->sides[side].cipher, text);
+	cts_begin(&stream, with, text);
 	cts_put(&stream, data + PEER_HEADER, length);
-	expect(cts_end(&stream));
+	expect(cts_end(&stream, NULL));
 	peer_add_sum(keys, side, data + PEER_HEADER, text, length);
 	memcpy(token, data, PEER_HEADER);
 	memcpy(&rotation, data + PEER_ROTATION, sizeof(rotation));
@@ -66,6 +67,28 @@ static inline uint8_t *peer_seal(struct krb5_keys *keys, enum krb5_side side, co
 	free(text);
 	*token_length = (uint32_t)(PEER_HEADER + body);
 	return token;
+}
+
+/* True where a token that GnuTLS makes of the same message is the same, and opens to these parts.
+ */
+static inline bool peer_agrees(struct krb5_keys *keys, enum krb5_side side, const uint8_t *token,
+			       uint32_t length, const struct iovec *parts, int count)
+{
+	uint8_t *opened = malloc(length), *plain, *again;
+	uint32_t plain_length, again_length;
+	bool agrees;
+
+	memcpy(opened, token, length);
+	agrees = krb5_unwrap(keys, side, opened, length, &plain, &plain_length);
+	for (int i = 0; agrees && i < count; i++) {
+		agrees = !parts[i].iov_len || !memcmp(plain, parts[i].iov_base, parts[i].iov_len);
+		plain += parts[i].iov_len;
+	}
+	again = peer_seal(keys, side, opened, length - keys->enctype->checksum_size, &again_length);
+	agrees = agrees && again_length == length && !memcmp(again, token, length);
+	free(again);
+	free(opened);
+	return agrees;
 }
 
 #endif

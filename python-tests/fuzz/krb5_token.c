@@ -73,7 +73,7 @@ static void own_wrap_in_parts(struct krb5_keys *keys, enum krb5_side side,
 		 length - sum - KRB5_WRAP_FRONT + (parts[2].iov_len + 1) / 2},
 	};
 
-	expect(krb5_wrap(keys, side, sequence, parts, PARTS, token));
+	expect(krb5_wrap(keys, side, sequence, parts, PARTS, token) && krb5_wrap_end(keys));
 	expect(krb5_wrap_front(token, (uint32_t)length) == KRB5_WRAP_FRONT);
 	expect(krb5_unwrap_parts(keys, side, cut_up, PARTS));
 	expect(!memcmp(token + KRB5_WRAP_FRONT, parts[1].iov_base, sum));
@@ -87,10 +87,11 @@ static void own_wrap(struct krb5_keys *keys, enum krb5_side side, const struct i
 	uint8_t *token = malloc(length), *plain;
 	uint32_t plain_length;
 
-	expect(krb5_wrap(keys, side, bit, parts, PARTS, token));
+	expect(krb5_wrap(keys, side, bit, parts, PARTS, token) && krb5_wrap_end(keys));
+	expect(peer_agrees(keys, side, token, (uint32_t)length, parts, PARTS));
 	expect(unwrap(keys, side, token, length, &plain, &plain_length) && plain_length == sum);
 	expect(!memcmp(plain, parts[1].iov_base, sum));
-	expect(krb5_wrap(keys, side, bit, parts, PARTS, token));
+	expect(krb5_wrap(keys, side, bit, parts, PARTS, token) && krb5_wrap_end(keys));
 	token[PEER_HEADER + bit / 8 % (length - PEER_HEADER)] ^= 1 << bit % 8;
 	expect(!unwrap(keys, side, token, length, &plain, &plain_length));
 	free(token);

@@ -297,6 +297,7 @@ static void send_call(struct client *client)
 	xdr_put_fixed(&out, "arguments of it", 16);
 	expect(!flavor->wrap ||
 	       flavor->wrap(client->credentials, &call->stamp, &out, arguments, &data));
+	expect(!flavor->wrap_end || flavor->wrap_end(client->credentials));
 	expect(!out.bad && call->stamp.numbers[0] > call->stamp.numbers[1]);
 	check_window(client, call);
 	call->made = client->mechanism.made;

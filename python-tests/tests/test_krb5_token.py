@@ -8,6 +8,7 @@ Any bytes at all are refused in good order by python-tests/fuzz/.
 from __future__ import annotations
 
 import errno
+import os
 import random
 import struct
 from collections.abc import Iterator
@@ -87,6 +88,10 @@ def wrap(
     return wrap_header(message, extra, rotation, **fields) + text[turn:] + text[:turn]
 
 
+ffi.cdef("int krb5_wraps_agree(uint32_t, bool, const struct iovec *, int);")
+_BYTES = ffi.new("uint8_t[]", random.Random(0).randbytes((1 << 20) + 128))
+
+
 class Keys:
     """The engine's, from a message's key."""
 
@@ -111,6 +116,7 @@ class Keys:
         token, (vector, memory) = Guarded(self.sizes[0]), vector_of(parts)
         make, sequence = self._lib.krb5_mic, message.sequence
         assert make(self._keys, message.side, sequence, vector, len(parts), token.at)
+        assert self._lib.krb5_wrap_end(self._keys)
         assert token.intact
         assert [one.content for one in memory] == parts
         return token.content
@@ -130,6 +136,7 @@ class Keys:
         token, (vector, memory) = Guarded(self.sizes[1] + len(message.data)), vector_of(parts)
         make, sequence = self._lib.krb5_wrap, message.sequence
         assert make(self._keys, message.side, sequence, vector, len(parts), token.at)
+        assert self._lib.krb5_wrap_end(self._keys)
         assert token.intact
         assert [one.content for one in memory] == parts
         return token.content
@@ -266,6 +273,44 @@ def test_one_key_serves_many_messages(testlib: CData, enctype: int) -> None:
     assert len(tokens) == 10
     for token in tokens:
         assert message.mit.decrypt(SEAL[INITIATOR], token[HEADER:]) == message.data + header
+
+
+# --- in one pass, and by GnuTLS ---
+
+_MOST = 1 << 20
+_TRIES = int(os.environ.get("NFSMULTI_KRB5_MESSAGES") or 200)  # of random lengths
+
+
+def _agree(lib: CData, enctype: int, lengths: list[int], *, one_pass: bool, seed: int) -> bool:
+    """Wrap messages together, each at an address and in three parts by chance."""
+    chance, vector = random.Random(seed), []
+    for length in lengths:
+        a, b = sorted(chance.choices(range(length + 1), k=2))
+        at = _BYTES + chance.randrange(64)
+        vector += [(at, a), (at + a, b - a), (at + b, length - b)]
+    parts = ffi.new("struct iovec[]", vector)
+    agree: int = lib.krb5_wraps_agree(2 * (enctype - 17), one_pass, parts, len(lengths))
+    if agree < 0:
+        pytest.skip("the processor has no instructions for AES and SHA")
+    return agree == 1
+
+
+@pytest.mark.parametrize(
+    ("enctype", "one_pass"), [(17, True), (18, True), *((enctype, False) for enctype in KEY_SIZES)]
+)
+def test_wraps_are_gnutls(testlib: CData, enctype: int, *, one_pass: bool) -> None:
+    """One to four at once, of each length to 4 KiB and of others up to 1 MiB.
+
+    NFSMULTI_KRB5_MESSAGES=1000000 tries more.
+    """
+    Keys(testlib, Message(enctype))
+    chance = random.Random(enctype)
+    for length in range(4097):
+        lengths = [length, *chance.choices(range(4097), k=length % 4)]
+        assert _agree(testlib, enctype, lengths, one_pass=one_pass, seed=length), lengths
+    for seed in range(_TRIES):
+        lengths = [int(_MOST ** chance.random()) + chance.randrange(64) for _ in range(2)]
+        assert _agree(testlib, enctype, lengths, one_pass=one_pass, seed=seed), lengths
 
 
 # --- what is refused ---
