@@ -398,6 +398,14 @@ struct fio_option engine_option_table[] = {
 			"stamps: service is the network's and the server's, wake-up this client's",
 	},
 	{
+		OPTION("arrival_batch", INT, "Arrivals sent together"),
+		AT(arrival_batch),
+		.maxval = 1000,
+		.def = "0",
+		.help = "Microseconds that an I/O which is due waits for others, to be sent with "
+			"them; replies wait as long, at most twice",
+	},
+	{
 		OPTION("metadata", BOOL, "Metadata operations"),
 		AT(metadata),
 		.def = "0",

@@ -42,6 +42,7 @@ struct engine_options {
 	unsigned int arrival_process;	 /* enum arrival_process */
 	unsigned int arrival_spin;	 /* microseconds */
 	unsigned int rx_timestamps;
+	unsigned int arrival_batch; /* microseconds */
 	unsigned int metadata;
 	unsigned int meta_read, meta_write; /* enum meta_op */
 	char *meta_mix;

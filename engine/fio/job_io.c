@@ -327,6 +327,11 @@ static bool woken(const struct job *job)
 	return wake_at && clock_now() >= wake_at;
 }
 
+static uint64_t batch_time(const struct job *job)
+{
+	return job_options(job)->arrival_batch * 1000ull;
+}
+
 /*
  * False: fio keeps the I/O, asks for completions, and comes back to it. With nothing else under way
  * it does not ask, but comes back at once: then the wait is here. Either is for a slice at the
@@ -338,7 +343,7 @@ static bool is_due(struct job *job, const struct io_u *io_u)
 
 	if (!left)
 		return true;
-	job->group.job.wake_at = clock_now() + min_of(left, WAIT_SLICE_MS * MSEC);
+	job->group.job.wake_at = clock_now() + min_of(left + batch_time(job), WAIT_SLICE_MS * MSEC);
 	if (job->td->cur_depth > 1)
 		return false;
 	while (!woken(job) && !job->td->terminate)
@@ -379,12 +384,27 @@ static bool expired(const struct timespec *timeout, uint64_t start)
 	return timeout && clock_now() - start >= nanoseconds_of(timeout);
 }
 
+/* arrival_batch=: replies are left until the I/O that was turned away is due, where that is soon.
+ */
+static void rest(struct job *job)
+{
+	uint64_t wake_at = job->group.job.wake_at;
+	const struct timespec until = {(time_t)(wake_at / SEC), (long)(wake_at % SEC)};
+
+	if (wake_at - clock_now() > 2 * batch_time(job))
+		return;
+	send_fresh(job);
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
 int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 		  const struct timespec *timeout)
 {
 	struct job *job = job_of(td);
 	uint64_t start = timeout ? clock_now() : 0;
 
+	if (batch_time(job) && job->group.job.wake_at)
+		rest(job);
 	do {
 		if (!poll_once(job, min))
 			return -EIO;

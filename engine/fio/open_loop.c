@@ -155,8 +155,15 @@ bool open_loop_wanted(const struct thread_data *td)
 
 int open_loop_check(const struct thread_data *td)
 {
+	const struct engine_options *eo = td->eo;
 	const struct rate rate = rate_of(td);
 
+	if (eo->arrival_batch && !(rate.text && eo->rx_timestamps)) {
+		job_log("arrival_batch=%u: give arrival_rate= or arrival_bw=, and rx_timestamps=1, "
+			"which tells what waits; or leave it out",
+			eo->arrival_batch);
+		return -EINVAL;
+	}
 	if (!rate.text)
 		return 0;
 	return check_rate(td, &rate) ?: check_conflicts(td, rate.option);

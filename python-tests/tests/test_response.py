@@ -123,3 +123,17 @@ def test_what_people_read(testlib: CData) -> None:
         "response: service p99 0.979 ms, wake-up p99 0.020 ms: this client adds 2.0 % of the mean "
         "(service is an upper bound: one stamp in 5.0 replies)"
     )
+
+
+def test_what_is_due_waits_for_others(client: Client, server: ScriptedServer) -> None:
+    """None is sent before its batch, with nothing under way or something; and the lag tells."""
+    server.hooks.append(on(Nfs.READ, Answer(delay=0.2)))
+    clock: Options = {"arrival_rate": 20, "arrival_process": "fixed", "lat_percentiles": 1}
+    response = _response(client(server, **_READS, **clock, number_ios=2, arrival_batch=1000))
+    assert response["lag_mean_us"] >= 1000
+
+
+def test_a_batch_needs_a_clock_and_stamps(client: Client, server: ScriptedServer) -> None:
+    for without in ("arrival_rate", "rx_timestamps"):
+        options: Options = {**_READS, "arrival_rate": 1000, "arrival_batch": 20, without: None}
+        refused(client(server, **options), "arrival_batch=20: give arrival_rate= or arrival_bw=")
