@@ -497,6 +497,20 @@ def test_bands_lie_upon_each_other() -> None:
     assert tops == pytest.approx([0.002, 2.102, 2.1421])
 
 
+def test_a_disturbed_repeat_does_not_move_the_bands() -> None:
+    """As in the tables, medians of three repeats count."""
+    run = made_runs.latency(nconnect=(1,), slo="p99:1s")
+    late = Parts({"90000000": 20000}, {"2100000": 20000}, {"40000": 20000})
+    cells = [
+        dataclasses.replace(cell, parts=late)
+        if (cell.repeat, cell.factors["load"]) == (2, 40)
+        else cell
+        for cell in run.cells
+    ]
+    axes = _parts(dataclasses.replace(run, cells=cells)).axes[0]
+    assert axes.collections[0].get_paths()[0].get_extents().y1 == pytest.approx(0.002)
+
+
 def _parts(run: Summary) -> Figure:
     story = SCENARIOS["latency"].report.tell(run)
     return next(plot.figure for one in story.sections for plot in one.plots if plot.name == "parts")

@@ -37,7 +37,7 @@ _REPEATS = "lines go through the medians of the repeats, which are dots"
 _SPANS = {
     "lag": "until it is sent (lag)",
     "wait": "waiting for a connection",
-    "rtt": "on the wire and at the server",
+    "rtt": "from sending to the reply",
 }
 _BANDS = {"lag": "lag", "service": "service", "wake_up": "wake-up"}
 _SPLIT = (
@@ -269,10 +269,10 @@ def _where(every: Sequence[Curve], *, remote: bool) -> Section:
             name = ", ".join(filter(None, (one.name, at)))
             rows.append([name, what, *(texts.mean(each, scale=1000) for each in samples)])
     tables = [varying(["", "span", "mean", "p50", "p99"], rows, 2)] if rows else []
-    full = [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
+    points = [*filter(None, map(_whose, every))]
+    points += [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
     words = [_WHERE] if rows else [_ON_HOSTS] if remote else []
-    words += filter(None, map(_whose, every))
-    return Section("Where the time went", words, tables, points=full)
+    return Section("Where the time went", words, tables, points=points)
 
 
 def _whose(curve: Curve) -> str:
@@ -325,36 +325,38 @@ def _curve_plot(group: Sequence[Curve]) -> Plot:
 
 def _parts_plot(curve: Curve) -> list[Plot]:
     """Draw what the mean response is made of; without stamps service ends with the I/O."""
-    made = {load: _means(curve.sustained(load)) for load in curve.loads}
-    points = sorted((rate.median, load) for load in made if (rate := curve.rate(load)))
-    if len(points) < 2 or not curve.limit:
-        return []
-    bands = {
-        band: [made[load].get(part, 0.0) / 1000 for _, load in points]
+    found = {
+        band: {rate: sample.median for rate, sample in _points(curve, _mean(part))}
         for part, band in _BANDS.items()
     }
+    rates = sorted(found["service"])
+    if len(rates) < 2:
+        return []
     title = f"What the response is made of{curve.name and f': {curve.name}'}"
     figure, axes = charts.panel(title, _X, "mean, ms")
-    drawn = {name: band for name, band in bands.items() if any(band)}
-    charts.bands(axes, [rate for rate, _ in points], drawn)
+    bands = {band: [at.get(rate, 0.0) for rate in rates] for band, at in found.items() if at}
+    charts.bands(axes, rates, bands)
     charts.from_origin(axes)
-    within = _ABOVE * sum(made[curve.limit.load].values()) / 1000
-    axes.set_ylim(top=min(within, axes.get_ylim()[1]))
+    held = curve.rate(curve.limit.load) if curve.limit else None
+    if within := sum(at.get(held.median, 0.0) for at in found.values()) if held else 0.0:
+        axes.set_ylim(top=min(_ABOVE * within, axes.get_ylim()[1]))
     charts.legend(axes, columns=3)
     caption = (
-        f"{title}, up to {_ABOVE} times the response within the limit. Means of all repeats"
-        " together, since percentiles do not add up."
+        f"{title}, up to {_ABOVE} times the response within the limit: means, since percentiles do"
+        " not add up; medians of the repeats."
     )
     return [Plot("parts", caption, figure)]
 
 
-def _means(held: Sequence[Cell]) -> dict[str, float]:
-    """Return the means of lag, service and wake-up in µs; without stamps of the first two."""
-    bins = cells.parts(held) or {
-        "lag": merged(one.arrivals.lag for one in held if one.arrivals),
-        "service": merged(side.bins for one in held for side in cells.sides(one)),
-    }
-    return {name: us for name, one in bins.items() if (us := mean_us(one)) is not None}
+def _mean(part: str) -> cells.Measure:
+    def mean(cell: Cell) -> float | None:
+        bins = cells.parts([cell]) or {
+            "lag": merged([cell.arrivals.lag] if cell.arrivals else []),
+            "service": merged(side.bins for side in cells.sides(cell)),
+        }
+        return mean_us(bins.get(part, {}))
+
+    return mean
 
 
 def _points(curve: Curve, measure: cells.Measure) -> list[tuple[float, Sample]]:
