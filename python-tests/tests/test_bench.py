@@ -373,7 +373,7 @@ def test_two_builds_run_side_by_side(tmp_path: Path) -> None:
         for cell in cells
     } == {OURS: ("done", True), OTHER: ("done", False)}
     text = (tmp_path / "report.md").read_text()
-    assert "options of nfsmulti alone: timeo=300." in text
+    assert " the same build without timeo=300, 16k reads" in text
 
 
 def test_a_run_on_a_directory(tmp_path: Path) -> None:

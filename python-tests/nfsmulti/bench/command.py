@@ -322,8 +322,8 @@ def client_cost(
     if yardstick:
         about["yardstick"] = yardstick.name
     if other:
-        told = zip(cost.ABOUT, (shown(other), ", ".join(option or [])), strict=True)
-        about |= {name: what for name, what in told if what}
+        which = shown(engine) if engine else "the same build"
+        about[cost.OTHER] = which + (f" without {', '.join(option)}" if option else "")
     else:
         used = memory(place, scratch / "memory") / 2**20
         about[

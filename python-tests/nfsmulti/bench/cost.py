@@ -37,8 +37,9 @@ from nfsmulti.units import parse_size
 
 # --- what is measured, and what is asked of it ---
 
-# What engines are called. OTHER is another build of ours, or ours without some options. SINGLE, V3
-# and DATA are the engine under test itself, otherwise than in the case.
+# What engines are called. OTHER is another build of ours, or ours without some options: a run's
+# place says which. SINGLE, V3 and DATA are the engine under test itself, otherwise than in the
+# case.
 OURS, PEER, YARDSTICK, IO_URING = "nfsmulti", "fio nfs", "plain sockets", "io_uring"
 OTHER = "other engine"
 SINGLE, V3, DATA = "one connection", "NFSv3", "READ"
@@ -393,25 +394,26 @@ def _tell(summary: Summary) -> Story:
         Section("The command of each engine", lines=[*first.values()], folded=True),
     ]
     caveats = [_SINK] if summary.scenario == "client-cost" else []
-    about = [f"{name}: {summary.place[name]}" for name in ABOUT if name in summary.place]
-    caveats += [f"{'; '.join(about)}."] if about else []
     if full := sum(one.is_full for one in held):
         caveats.append(
             f"The server's core was full in {full} of {len(held)} workloads ({_MARK}): it limits"
             " their IOPS."
         )
-    answer = Answer(_headline(held), _answer_table(pairs, held), caveats)
+    whose = str(summary.place.get(chief) or _WHOSE.get(chief, chief))
+    answer = Answer(_headline(held, whose), _answer_table(pairs, held), caveats)
     return Story(answer, sections, _READING[summary.scenario])
 
 
-def _headline(held: Sequence[Pair]) -> str:
+def _headline(held: Sequence[Pair], whose: str) -> str:
     values = sorted(100 * one.value() for one in held)
     found = " to ".join(dict.fromkeys(f"{one:.0f}" for one in (values[0], values[-1])))
-    whose, what = _WHOSE.get(held[0].beside, held[0].beside), held[0].workload
+    ratios = [one.ratio("cpu") for one in held]
+    same = sum(bool(one and one.spans_one) for one in ratios)
+    what, unsure = held[0].workload, "; no measurable difference"
     if len(held) > 1:
         whose = f"{whose} (median {statistics.median(values):.0f} %)"
-        what = f"{len(held)} workloads"
-    return f"{found} % of the CPU per operation of {whose}, {what}."
+        what, unsure = f"{len(held)} workloads", f"; {same} without a measurable difference"
+    return f"{found} % of the CPU per operation of {whose}, {what}{unsure if same else ''}."
 
 
 def _answer_table(pairs: Sequence[Pair], held: Sequence[Pair]) -> Table:
@@ -424,20 +426,21 @@ def _answer_table(pairs: Sequence[Pair], held: Sequence[Pair]) -> Table:
         pairs = [*pairs[:_PER_END], *pairs[-_PER_END:]]
     its = "the other" if len({one.beside for one in pairs}) > 1 else pairs[0].beside
     headings = ["", "beside", "CPU ratio", "nfsmulti, µs/op", f"{its}, µs/op", "IOPS ratio"]
-    builds = held[0].beside == OTHER
-    headings[-2:] = ["IOPS ratio", "p50 ratio"] if builds else headings[-2:]
     rows = [
         [
             one.marked,
             one.beside,
             texts.times(one.ratio("cpu")),
-            texts.measured(cells.sample(one.ours, one.cost)),
-            *([] if builds else [texts.measured(cells.sample(one.theirs, one.cost))]),
+            *(texts.measured(cells.sample(side, one.cost)) for side in (one.ours, one.theirs)),
             texts.times(one.ratio("rate")),
-            *([texts.times(one.ratio("p50"))] if builds else []),
         ]
         for one in pairs
     ]
+    if held[0].beside == OTHER:  # an interval of a median has no middle
+        headings[-3:] = ["nfsmulti, µs/op", "IOPS ratio", "p50 ratio"]
+        for row, one in zip(rows, pairs, strict=True):
+            cpu, rate, p50 = (texts.ratio(one.ratio(figure)) for figure in RATIOS)
+            row[2:] = [cpu, row[3], rate, p50]
     return dataclasses.replace(varying(headings, rows, 2), title=title)
 
 
@@ -502,8 +505,6 @@ def _held_against(bar: Bar, pair: Pair) -> list[str]:
 
 
 _RATIO = "A ratio is nfsmulti's figure ÷ the other engine's, run by run, with its 95 % interval."
-# What a run's place has of two builds of our engine.
-ABOUT = ("other engine", "options of nfsmulti alone")
 _SINK = "nfs-sink is no real server: it answers from memory and keeps nothing."
 _READING = {
     "client-cost": [
@@ -512,8 +513,9 @@ _READING = {
         " its core: near 100 % it is the limit, and not the client.",
         f"“{SINGLE}”, “{V3}” and “{DATA}” are nfsmulti itself: on one connection at the same depth;"
         " over NFSv3 beside NFSv4.1, which fio's nfs engine lacks; and reading beside GETATTR.",
-        f"A ratio to the “{OTHER}” is the median of the pairs' ratios. Its interval reaches from"
-        " one of them to another: of nine from the second to the eighth (96 %). It needs six.",
+        f"A ratio to the “{OTHER}” is the median of the pairs' ratios. Its interval goes from one"
+        " pair's ratio to another's, by size: of nine from the second to the eighth (96 %), of six"
+        " from the first to the last (97 %). Fewer pairs have none.",
         f"“{YARDSTICK}” is the yardstick, the engine that --yardstick names: the least that plain"
         " sockets need for the same calls. It is a limit, not a client: one connection, headers"
         " encoded once, and no names, checks, retransmission, reconnecting or COMMIT.",
@@ -529,7 +531,7 @@ _READING = {
 }
 _FACTORS = ("workload", "engine")
 _TITLES = {
-    "client-cost": "CPU per operation beside fio's nfs engine",
+    "client-cost": "CPU per operation beside another engine",
     "mount": "CPU per operation beside fio's io_uring engine, on one file",
 }
 REPORTS = {name: Report(name, title, _FACTORS, _tell) for name, title in _TITLES.items()}
