@@ -148,8 +148,12 @@ def test_a_full_core_is_a_limit_beside_other_programs() -> None:
 def test_page_says_whether_a_client_that_discards_is_the_limit() -> None:
     for core, words, said in (
         (97, "", "A core is full: with `--discard` (over TCP in clear) it need not copy"),
-        (97, "--discard", "was read (discard=1): the client copied nothing. ⚠ Even so a job keeps"),
-        (40, "--discard", "No core was full: this client is not the limit."),
+        (
+            97,
+            "--discard",
+            "and more brought. ⚠ Even so the busiest job takes 97 % of its core: more jobs",
+        ),
+        (40, "--discard", "This client is not the limit: the busiest job takes 40 % of its core."),
     ):
         made = [cell for found in _curve(_FLAT, core=core).cells.values() for cell in found]
         page = dataclasses.replace(made_runs.connections(), cells=made, command=f"run {words}")

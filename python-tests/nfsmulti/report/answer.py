@@ -152,6 +152,8 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
         found.append(
             f"Interrupted: {waiting} of {total} cells have not run; `--resume` continues it."
         )
+    if discards(summary):
+        found.append("discard=1: the kernel dropped what READs of 32 KiB and more brought.")
     if part := cells.others_busy(summary.done):
         busy, done = [*filter(cells.disturbed, summary.done)], len(summary.done)
         when = "every cell" if len(busy) == done else f"{len(busy)} of {done} cells"
@@ -162,8 +164,6 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
         )
     else:  # which would keep processors full, too
         found += _full(summary, emulated=EMULATED in guest)
-    if discards(summary):
-        found.append("The kernel dropped what was read (discard=1): the client copied nothing.")
     if EMULATED in guest:
         own = [one.replace("in the guest", "in an emulated guest") for one in own]
         if not any(re.search("emulated (guest|processor)", one) for one in (*found, *own)):
@@ -172,9 +172,11 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
 
 
 def discards(summary: Summary) -> bool:
-    """Whether some of the cells read with discard=1; hosts have their options in files."""
-    given = (cells.given(cell).get("discard", ()) for cell in summary.done)
-    return "--discard" in summary.command.split() or any("1" in one for one in given)
+    """Whether all cells read with discard=1; hosts have their options in files."""
+    given = [cells.given(cell).get("discard", ()) for cell in summary.done]
+    return "--discard" in summary.command.split() or (
+        given != [] and all("1" in one for one in given)
+    )
 
 
 _FULL = 0.95  # of processors' time, from which on they are the limit

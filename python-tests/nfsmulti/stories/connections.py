@@ -163,7 +163,7 @@ def tell(summary: Summary) -> Story:
     """Tell where each curve ends, and what the transports, versions and jobs differ in."""
     drawn = _curves(summary)
     return Story(
-        answer=dataclasses.replace(_answer(drawn), caveats=_of_client(drawn[0], summary)),
+        answer=dataclasses.replace(_answer(drawn), caveats=_of_client(drawn, summary)),
         sections=[Section("Plots", plots=_plots(drawn))],
         reading=[
             scaling.RULE,
@@ -246,18 +246,19 @@ def _headline(drawn: Sequence[Curve]) -> str:
     return said
 
 
-def _of_client(curve: Curve, summary: Summary) -> list[str]:
+def _of_client(drawn: Sequence[Curve], summary: Summary) -> list[str]:
     """Say whether a client that discards is the limit, and what shows whether another one is."""
-    at = scaling.chosen(curve)
-    core = scaling.core(curve.cells[at])
-    if discards(summary):
-        if core < scaling.FULL:
-            full = "this client's processors" in scaling.limit(curve, at)
-            return [] if full else ["No core was full: this client is not the limit."]
-        return [f"Even so a job keeps its core {100 * core:.0f} % busy: more jobs may reach more."]
-    if core < scaling.FULL or {"tcp", _WORKLOAD} - {*curve.levels.values()}:
-        return []
-    return ["A core is full: with `--discard` (over TCP in clear) it need not copy what is read."]
+    reads = [one for one in drawn if {"tcp", _WORKLOAD} <= {*one.levels.values()}]
+    chosen = [one.cells[scaling.chosen(one)] for one in reads]
+    core = max(map(scaling.core, chosen), default=0.0)
+    if not discards(summary):
+        said = "A core is full: with `--discard` (over TCP in clear) it need not copy what is read."
+        return [said] * (core >= scaling.FULL)
+    busy = f"the busiest job takes {100 * core:.0f} % of its core"
+    if core >= scaling.FULL:
+        return [f"Even so {busy}: more jobs may reach more."]
+    shared = any("this client" in scaling.limit(one, scaling.chosen(one)) for one in reads)
+    return [] if shared else [f"This client is not the limit: {busy}."]
 
 
 def _cpu(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
