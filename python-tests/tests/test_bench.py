@@ -352,8 +352,8 @@ def test_what_is_no_build_for_this_fio_ends_it(tmp_path: Path) -> None:
         (["--engine", str(tmp_path / "missing.so")], "missing.so: there is no such file"),
         (["--engine", str(tmp_path / "no.so")], "no.so: fio does not find nfsmulti's engine in it"),
         (["--engine", str(tmp_path / "old.so")], "old.so: built for fio-2.9"),
-        (["--option", "timeoo=3"], "--option timeoo=3: no option of the engine"),
-        (["--option", "pool=nfs://nas/e"], "--option pool=nfs://nas/e: no option of the engine"),
+        (["--option", "timeoo=3"], "--option timeoo=3: write NAME=VALUE, of the engine's options"),
+        (["--option", "pool=nfs://nas/e"], "--option pool=nfs://nas/e: write NAME=VALUE"),
         (["--option", "timeo"], "--option timeo: write NAME=VALUE"),
     ):
         with pytest.raises(HarnessError) as caught:

@@ -301,12 +301,10 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
 
 def parts(found: Iterable[Cell]) -> dict[str, Counter[int]]:
     """Return the bins of lag, service and wake-up of cells together; {} unless all have them."""
-    told = [cell.parts for cell in found]
-    if not told or not all(told):
+    told, names = [cell.parts for cell in found], ("lag", "service", "wake_up")
+    if not told or None in told:
         return {}
-    return {
-        name: merged(getattr(one, name) for one in told) for name in ("lag", "service", "wake_up")
-    }
+    return {name: merged(getattr(one, name) for one in told) for name in names}
 
 
 def wake_up(found: Iterable[Cell]) -> str:
@@ -315,18 +313,19 @@ def wake_up(found: Iterable[Cell]) -> str:
     return "" if us is None else f"wake-up p99 {texts.number(us / 1000)} ms"
 
 
-def added(found: Iterable[Cell]) -> float:
-    """Return the part of the mean from sending to taking a reply that is wake-up; 0 for unknown."""
-    means = {name: mean_us(bins) or 0.0 for name, bins in parts(found).items() if name != "lag"}
-    return means.get("wake_up", 0.0) / (sum(means.values()) or 1.0)
+def whose(found: Sequence[Cell]) -> tuple[float, str]:
+    """Return this client's part of the mean from sending to taking a reply, and words of it.
 
-
-def whose(found: Sequence[Cell]) -> str:
-    """Say whose the replies' time is, as the engine's last lines do; "" where none knows."""
-    if not (own := wake_up(found)):
-        return ""
-    p99 = texts.number((percentile_us(parts(found)["service"], 99) or 0) / 1000)
-    return f"service p99 {p99} ms, {own}: this client adds {100 * added(found):.2g} % of the mean"
+    They are those of the engine's last lines; 0 and "" where no stamps tell.
+    """
+    bins = parts(found)
+    if not (late := wake_up(found)):
+        return 0.0, ""
+    service, own = (mean_us(bins[name]) or 0.0 for name in ("service", "wake_up"))
+    added = own / (service + own or 1.0)
+    p99 = texts.number((percentile_us(bins["service"], 99) or 0) / 1000)
+    said = f"service p99 {p99} ms, {late}: this client adds {100 * added:.2g} % of the"
+    return added, f"{said} mean"
 
 
 # I/Os that must have taken longer, for a percentile to be told.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import math
 import re
 import textwrap
@@ -138,10 +139,8 @@ def bands(axes: Axes, xs: Sequence[float], named: Mapping[str, Sequence[float]])
     drawn = axes.stackplot(xs, *named.values(), labels=[*named], colors=looks, alpha=0.75)
     for band, hatch in zip(drawn, ("", "//", ".."), strict=False):
         band.set(hatch=hatch, edgecolor="white")
-    tops = [0.0] * len(xs)
-    for label, values in named.items():
-        tops = [*map(sum, zip(tops, values, strict=True))]
-        for x, value, top in zip(xs, values, tops, strict=True):
+    for x, *values in zip(xs, *named.values(), strict=True):
+        for label, value, top in zip(named, values, itertools.accumulate(values), strict=True):
             hover(axes, x, top, f"{label}: {texts.number(value)}")
 
 

@@ -236,9 +236,9 @@ def _doubts(every: Sequence[Curve]) -> list[str]:
     apart = [one.name or "The run" for one in every if one.limit and one.limit.met and not one.good]
     whose = "".join(apart) if len(apart) < 2 else f"{len(apart)} of {len(every)} configurations"
     untold = f"{whose}: no figure, since {_APART}."
-    own = max(every, key=lambda one: cells.added(one.held)).held
-    client = f"Not the server's alone: {cells.whose(own)}."
-    said = [late] * bool(found) + [client] * (cells.added(own) > _DOUBTFUL)
+    own, words = max(cells.whose(one.held) for one in every)
+    client = f"Not the server's alone: {words}."
+    said = [late] * bool(found) + [client] * (own > _DOUBTFUL)
     return [*([untold] if apart else []), *_too_much(every), *said]
 
 
@@ -277,10 +277,10 @@ def _where(every: Sequence[Curve], *, remote: bool) -> Section:
 
 def _whose(curve: Curve) -> str:
     """Say whose the latency within the limit is, and what stamps cannot tell apart."""
-    said, told = cells.whose(curve.held), [one.parts.shared for one in curve.held if one.parts]
+    _, said = cells.whose(curve.held)
     if not said or not curve.limit:
         return ""
-    shared = 100 * statistics.fmean(told)
+    shared = 100 * statistics.fmean(one.parts.shared for one in curve.held if one.parts)
     bound = f"; {shared:.0f} % of the replies share a stamp: service is an upper bound"
     return f"{curve.name}{curve.name and ', '}{curve.limit.load} %: {said}{bound * (shared > 10)}."
 

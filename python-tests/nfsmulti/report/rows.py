@@ -51,7 +51,8 @@ def write(summary: Summary, folder: Path) -> None:
             *(getattr(side, name, None) for side in (cell.read, cell.write)
               for name in OF_DIRECTION),
             *(_arrivals(cell) if came else ()),
-            *(_parts(cell) if parts else ()),
+            *(percentile_us(merged([getattr(cell.parts, what, {})]), percent)
+              for what in ("service", "wake_up") for percent in (50, 99) if parts),
         ]  # fmt: skip
         writer.writerow(map(_no_formula, row))
     write_whole(folder / FILE, text.getvalue())
@@ -78,9 +79,3 @@ def _arrivals(cell: Cell) -> list[float | None]:
         *(getattr(came, name) for name in OF_ARRIVALS),
         *(percentile_us(bins, percent) for bins in waits for percent in (50, 99)),
     ]
-
-
-def _parts(cell: Cell) -> list[float | None]:
-    """Return OF_PARTS."""
-    bins = (cell.parts.service, cell.parts.wake_up) if cell.parts else ({}, {})
-    return [percentile_us(merged([one]), percent) for one in bins for percent in (50, 99)]

@@ -266,10 +266,7 @@ def _parts(lines: Sequence[ResponseStats]) -> Parts | None:
     if not (replies := sum(line.replies for line in lines)):
         return None
     lag, service, wake_up = (
-        {
-            str(ns): count
-            for ns, count in sorted(merged(getattr(one, name) for one in lines).items())
-        }
+        {str(ns): many for ns, many in sorted(merged(getattr(one, name) for one in lines).items())}
         for name in ("lag_bins", "service_bins", "wake_up_bins")
     )
     return Parts(lag, service, wake_up, sum(line.shared_stamps for line in lines) / replies)

@@ -93,18 +93,13 @@ def _check(scenario: str, given: Mapping[str, Any]) -> None:
         )
 
 
-# Where no READ is long, or its data must be moved: words of options and paths.
-_NO_DISCARD = {"--mounts", "rdma", "rdma6", "tls", "mtls", "krb5i", "krb5p", *WORKLOADS}
-_NO_DISCARD -= {"64k-read"}
-
-
 def _check_discard(given: Mapping[str, Any]) -> None:
     """Raise HarnessError where the kernel has nothing to drop, or cannot."""
-    asked = [*given.get("proto", ()), *given.get("workload", ())]
-    asked += ["--mounts"] if "mounts" in given else []
+    asked = {*given.get("proto", ()), *given.get("workload", ())}
+    asked |= {"--mounts"} if "mounts" in given else set()
     for path in read_pool(given["pool"]) if "pool" in given else ():
-        asked += [path.proto, path.xprtsec, path.sec]
-    if found := [word for word in asked if word in _NO_DISCARD]:
+        asked |= {path.proto, path.xprtsec, path.sec}
+    if found := sorted(asked - {"64k-read", "tcp", "tcp6", "none", "sys", "krb5"}):
         raise HarnessError(
             f"--discard with {found[0]}: the kernel can drop long READs over TCP alone",
             "use --workload=64k-read over proto=tcp in clear, with sec=sys or krb5",
