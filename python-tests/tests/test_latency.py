@@ -497,6 +497,27 @@ def test_bands_lie_upon_each_other() -> None:
     assert tops == pytest.approx([0.002, 2.102, 2.1421])
 
 
+def test_a_knee_is_told_of_the_load_that_it_is_at() -> None:
+    """Of three repeats one has its knee, 11,980 IOPS, at another load, and their median is 11,990.
+
+    That is below the median rate of the load where the others have theirs, by chance alone.
+    """
+    run = made_runs.latency(nconnect=(1,), slo="")
+    rates = {(1, 40): 8000.0, (1, 60): 12000.0, (2, 40): 8000.0, (2, 60): 11990.0,
+             (3, 40): 11980.0, (3, 60): 18000.0}  # fmt: skip
+    cells = []
+    for cell in run.cells:
+        rate = rates.get((cell.repeat, int(cell.factors["load"])) if cell.arrivals else (0, 0))
+        if cell.arrivals and cell.read and rate:
+            slow = 90_000_000 if rate == 18000 else 100_000
+            read = dataclasses.replace(cell.read, response={str(slow): 20000})
+            arrivals = dataclasses.replace(cell.arrivals, achieved=rate)
+            cells.append(dataclasses.replace(cell, read=read, arrivals=arrivals))
+    (curve,) = loads.curves(dataclasses.replace(run, cells=cells))
+    assert curve.limit
+    assert (curve.limit.rate.median, curve.limit.load) == (11990.0, 60)
+
+
 def test_a_disturbed_repeat_does_not_move_the_bands() -> None:
     """As in the tables, medians of three repeats count."""
     run = made_runs.latency(nconnect=(1,), slo="p99:1s")

@@ -316,16 +316,18 @@ def wake_up(found: Iterable[Cell]) -> str:
 def whose(found: Sequence[Cell]) -> tuple[float, str]:
     """Return this client's part of the mean from sending to taking a reply, and words of it.
 
-    They are those of the engine's last lines; 0 and "" where no stamps tell.
+    They are those of the engine's last lines, medians of the cells; 0 and "" where no stamps tell.
     """
-    bins = parts(found)
-    if not (late := wake_up(found)):
+    if not (each := [bins for cell in found if (bins := parts([cell]))]):
         return 0.0, ""
-    service, own = (mean_us(bins[name]) or 0.0 for name in ("service", "wake_up"))
-    added = own / (service + own or 1.0)
-    p99 = texts.number((percentile_us(bins["service"], 99) or 0) / 1000)
-    said = f"service p99 {p99} ms, {late}: this client adds {100 * added:.2g} % of the"
-    return added, f"{said} mean"
+    means = [[mean_us(bins[name]) or 0.0 for name in ("service", "wake_up")] for bins in each]
+    added = statistics.median(own / (service + own or 1.0) for service, own in means)
+    said = (
+        f"{word} p99 {texts.number(statistics.median(us) / 1000)} ms"
+        for name, word in (("service", "service"), ("wake_up", "wake-up"))
+        if (us := [percentile_us(bins[name], 99) or 0.0 for bins in each])
+    )
+    return added, f"{', '.join(said)}: this client adds {100 * added:.2g} % of the mean"
 
 
 # I/Os that must have taken longer, for a percentile to be told.

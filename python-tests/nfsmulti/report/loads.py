@@ -54,7 +54,8 @@ class Limit:
 
     `rate` is in I/Os per second, by repeat. `met` is false where the lowest load already takes too
     long, and `last` true where the highest that was sustained does not; `load` is the highest that
-    was offered within it, `us` the percentile there. All are medians of the repeats.
+    was offered within it, or the nearest to a knee, `us` the percentile there. All are medians of
+    the repeats.
     """
 
     rate: Sample
@@ -228,6 +229,8 @@ def _limit(curve: Curve) -> Limit:
     waits = curve.by_repeat(lambda cell: told_us([cell], curve.slo.percent))
     loads = {load: reached.median for load in waits if (reached := curve.rate(load))}
     load = max((one for one in loads if loads[one] <= rate.median), default=min(loads))
+    if not curve.slo.given:  # of measured rates the median of repeats, which is not that of a load
+        load = min(loads, key=lambda one: abs(loads[one] - rate.median))
     last = curve.slo.given and highest <= us
     return Limit(rate, lowest <= us, last, load, waits[load].median)
 

@@ -51,8 +51,8 @@ _READING = (
 )
 _WHERE = (
     "At the highest load within the limit, or the lowest where that is over it, in ms, as the"
-    " engine took it for each connection: means of all, and percentiles of the slowest"
-    " connection in any repeat, which may be over the limit."
+    " engine took it for each connection: the mean of all, and percentiles of the slowest"
+    " connection, which may be over the limit. All are medians of the repeats."
 )
 _ON_HOSTS = "Not told by --hosts: what the engine took for each connection stays on the hosts."
 
@@ -267,7 +267,7 @@ def _where(every: Sequence[Curve], *, remote: bool) -> Section:
         if any(samples):
             at = f"{one.limit.load} %" if one.limit else ""
             name = ", ".join(filter(None, (one.name, at)))
-            rows.append([name, what, *(texts.mean(each, scale=1000) for each in samples)])
+            rows.append([name, what, *(_ms(each.median if each else None) for each in samples)])
     tables = [varying(["", "span", "mean", "p50", "p99"], rows, 2)] if rows else []
     points = [*filter(None, map(_whose, every))]
     points += [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
