@@ -88,6 +88,7 @@ def _findings(pool: str | None) -> Iterator[Finding]:
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
     if any(path.xprtsec != "none" for path in paths):
         yield machine.kernel_tls()
+        yield from machine.cipher()
     if trouble:
         yield _no_pool(trouble)
     for path in _by_tickets(paths):

@@ -427,6 +427,29 @@ def test_the_kernels_tls(
     assert found.level is Level.OK
 
 
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (
+            "+H:16384\n+F:25:AES-256-GCM:4606967808.00",
+            ["4.3 GiB/s a core; TLS takes about 0.23 s of CPU per GiB for that alone"],
+        ),
+        ("speed: Unknown option: -seconds", []),
+        (None, []),  # there is no such program
+    ],
+)
+def test_what_the_cipher_of_tls_takes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str | None, told: list[str]
+) -> None:
+    if says:
+        (tmp_path / "openssl").write_text(f"#!/bin/sh\necho '{says}'\n")
+        (tmp_path / "openssl").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    else:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    assert [one.what.partition(": ")[2] for one in machine.cipher()] == told
+
+
 def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = {"a": ("eth0", 10**10), "b": ("eth1", 10**9), "c": None}
     monkeypatch.setattr(machine, "device", devices.get)
