@@ -36,7 +36,7 @@ static struct {
 	struct pool_paths paths;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* All that decides where the paths lead, as one string. */
+/* All that decides where the paths lead, and whether they are refused, as one string. */
 static char *terms_text(struct thread_data *td)
 {
 	const struct engine_options *eo = td->eo;
@@ -45,7 +45,7 @@ static char *terms_text(struct thread_data *td)
 	if (asprintf(
 		    &text,
 		    "%s %s %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %s %u %s %s %s %s "
-		    "%u %u %s %s %s %s %u",
+		    "%u %u %s %s %s %s %u %u",
 		    eo->pool ?: "", eo->pool ? "" : td->files[0]->file_name, eo->failover,
 		    eo->proto, eo->port, eo->mountport, eo->rdmaport, eo->rsize, eo->wsize,
 		    eo->timeo, eo->retrans, eo->soft, eo->version, eo->stateless, eo->trunking,
@@ -53,7 +53,7 @@ static char *terms_text(struct thread_data *td)
 		    eo->shared_dir ? td->subjob_number : 0, eo->localaddr ?: "", eo->xprtsec,
 		    eo->tls_ca ?: "", eo->tls_cert ?: "", eo->tls_key ?: "", eo->tls_name ?: "",
 		    eo->ktls, eo->security, eo->principal ?: "", eo->keytab ?: "", eo->ccache ?: "",
-		    eo->server_principal ?: "", eo->rx_timestamps) < 0)
+		    eo->server_principal ?: "", eo->rx_timestamps, eo->discard) < 0)
 		return NULL;
 	return text;
 }

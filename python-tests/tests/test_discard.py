@@ -5,11 +5,24 @@ from __future__ import annotations
 
 import errno
 import struct
+from pathlib import Path
 
 import pytest
 from engine_helpers import Place, done, fixture_of_places, job_of, refused, sections
-from scripted_jobs import KIB, MIB, Case, Client, Options, Outcomes, failed, fixture_of_runs
+from scripted_jobs import (
+    KIB,
+    MIB,
+    SECONDS,
+    Case,
+    Client,
+    Options,
+    Outcomes,
+    failed,
+    fixture_of_runs,
+    start_fio,
+)
 
+from nfsmulti.fiorun import Engine
 from servers.scripted import Answer, Hook, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized
@@ -78,3 +91,12 @@ def test_it_is_refused_before_a_server_is_asked(client: Client, server: Scripted
     for more, options, words in refusals:
         refused(client(server, pool=server.pool() + more, rw="read", discard=1, **options), words)
     assert server.calls() == []
+
+
+def test_a_later_job_is_refused_before_its_file_is_laid_out(engine: Engine, tmp_path: Path) -> None:
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    jobs = sections(plain={"filename": "a"}, dropping={"filename": "b", "discard": 1})
+    with start_fio(engine, tmp_path / "fio", str(mount), jobs, {"rw": "read"}) as process:
+        refused(process.result(SECONDS), "dropping: ", "a kernel mount copies all that is read")
+    assert [file.name for file in mount.iterdir()] == ["a"]
