@@ -397,7 +397,7 @@ static const char *discard_refusal(const struct path_terms *terms, const struct 
 		return "a kernel mount copies all that is read: name its export (nfs://...)";
 	if (CHOOSE(args, ARG_PROTO, proto) == PROTO_RDMA)
 		return "RDMA copies nothing: use proto=tcp";
-	if (CHOOSE(args, ARG_XPRTSEC, xprtsec) != XPRTSEC_NONE)
+	if (asks_for_tls(terms, args))
 		return "TLS must see all that is read, to decrypt it: use xprtsec=none";
 	if (CHOOSE(args, ARG_SEC, sec) > SEC_KRB5)
 		return "krb5i and krb5p must see all that is read, to check it: use krb5 or sys";
