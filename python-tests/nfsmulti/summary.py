@@ -124,6 +124,16 @@ class Parts:
 
 
 @dataclass(frozen=True)
+class MountCalls:
+    """READ or WRITE calls of kernel mounts: until they were sent, were answered, and ended."""
+
+    calls: int
+    lag_mean_us: float
+    service_mean_us: float
+    wake_up_mean_us: float
+
+
+@dataclass(frozen=True)
 class Cell:
     """One cell. `status` is "waiting" until it ran; `why` says in one line why it failed.
 
@@ -144,7 +154,7 @@ class Cell:
     server told, None where nobody asked, or where `server_why` says in a line why there is no
     answer. It ran `times` its planned length (or moved its data so many times), and `settled` tells
     whether its two halves agreed (see stats.py), None where nothing was written down of that.
-    `parts` are those of its responses, where the kernel stamped replies.
+    `parts` are of its responses, where the kernel stamped replies; `mount_calls` by read and write.
     """
 
     id: str
@@ -181,6 +191,7 @@ class Cell:
     settled: bool | None = None
     arrivals: Arrivals | None = None
     parts: Parts | None = None
+    mount_calls: dict[str, MountCalls] = field(default_factory=dict)
 
     @property
     def connections(self) -> int | None:

@@ -296,21 +296,36 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
     return percentile_us(merged(side.bins for side in found), percent)
 
 
-# --- whose a response is, where the kernel stamped replies ---
+# --- whose a response is, where the kernel stamped replies, or counted calls of mounts ---
+
+PARTS = ("lag", "service", "wake_up")
 
 
 def parts(found: Iterable[Cell]) -> dict[str, Counter[int]]:
     """Return the bins of lag, service and wake-up of cells together; {} unless all have them."""
-    told, names = [cell.parts for cell in found], ("lag", "service", "wake_up")
+    told = [cell.parts for cell in found]
     if not told or None in told:
         return {}
-    return {name: merged(getattr(one, name) for one in told) for name in names}
+    return {name: merged(getattr(one, name) for one in told) for name in PARTS}
 
 
-def wake_up(found: Iterable[Cell]) -> str:
+def wake_up(found: Collection[Cell]) -> str:
     """Say what this client itself adds to replies: "wake-up p99 0.04 ms"; "" where none knows."""
     us = percentile_us(parts(found).get("wake_up", {}), 99)
-    return "" if us is None else f"wake-up p99 {texts.number(us / 1000)} ms"
+    return mounted(found) if us is None else f"wake-up p99 {texts.number(us / 1000)} ms"
+
+
+def mounted(found: Collection[Cell]) -> str:
+    """Say how long mounts' calls took, "READ mean: lag 0.1 ms, …"; "" unless all cells know."""
+    said = []
+    for way in ("read", "write"):
+        told = [cell.mount_calls[way] for cell in found if way in cell.mount_calls]
+        if told and len(told) == len(found):
+            each = {name: [getattr(one, f"{name}_mean_us") for one in told] for name in PARTS}
+            ms = {name: texts.number(statistics.median(us) / 1000) for name, us in each.items()}
+            words = ", ".join(f"{name.replace('_', '-')} {at} ms" for name, at in ms.items())
+            said.append(f"{way.upper()} mean: {words}")
+    return "; ".join(said)
 
 
 def whose(found: Sequence[Cell]) -> tuple[float, str]:

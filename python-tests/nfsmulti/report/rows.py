@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nfsmulti.paths import write_whole
 from nfsmulti.stats import merged, percentile_us
-from nfsmulti.summary import Cell, Figures, Summary
+from nfsmulti.summary import Cell, Figures, MountCalls, Summary
 from nfsmulti.terminal import visible
 
 FILE = "cells.csv"
@@ -23,6 +23,7 @@ OF_CELL = (
 OF_DIRECTION = [one.name for one in dataclasses.fields(Figures) if one.type != "dict[str, int]"]
 OF_ARRIVALS = ("offered", "achieved", "sustained", "due", "dropped")
 OF_WAITS = tuple(f"{what}_p{at}_us" for what in ("lag", "response") for at in (50, 99))
+OF_MOUNTS = [one.name for one in dataclasses.fields(MountCalls)]
 OF_PARTS = tuple(f"{what}_p{at}_us" for what in ("service", "wake_up") for at in (50, 99))
 
 
@@ -31,6 +32,8 @@ def write(summary: Summary, folder: Path) -> None:
 
     Columns of arrivals, and of the parts of a response, are there where a cell has some.
     """
+    mounts = [(way, name) for way in ("read", "write") for name in OF_MOUNTS
+              if any(cell.mount_calls for cell in summary.cells)]  # fmt: skip
     parts = any(cell.parts for cell in summary.cells)
     came = any(cell.arrivals for cell in summary.cells)
     factors = sorted({name for cell in summary.cells for name in cell.factors})
@@ -40,6 +43,7 @@ def write(summary: Summary, folder: Path) -> None:
         *(f"{way}_{name}" for way in ("read", "write") for name in OF_DIRECTION),
         *(OF_ARRIVALS + OF_WAITS if came else ()),
         *(OF_PARTS if parts else ()),
+        *(f"{way}_{name}" for way, name in mounts),
     ]
     text = io.StringIO()
     writer = csv.writer(text)
@@ -53,6 +57,7 @@ def write(summary: Summary, folder: Path) -> None:
             *(_arrivals(cell) if came else ()),
             *(percentile_us(merged([getattr(cell.parts, what, {})]), percent)
               for what in ("service", "wake_up") for percent in (50, 99) if parts),
+            *(getattr(cell.mount_calls.get(way), name, None) for way, name in mounts),
         ]  # fmt: skip
         writer.writerow(map(_no_formula, row))
     write_whole(folder / FILE, text.getvalue())

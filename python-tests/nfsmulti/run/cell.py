@@ -34,7 +34,7 @@ from nfsmulti.fiorun import (
     words_of,
 )
 from nfsmulti.hosts import Host
-from nfsmulti.run import live, offered, series, watch
+from nfsmulti.run import live, mountstats, offered, series, watch
 from nfsmulti.run.live import Live, Sampler
 from nfsmulti.run.place import Target
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
@@ -74,11 +74,14 @@ def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tic
         with Entries(asked, place, engine, work) as spec:
             argv = command(spec, place, engine, work)
             sampler = Sampler(work)
+            mounts = [] if place.remote else mountstats.folders(argv)
+            before = mountstats.sums(mounts)
             client = Watch(place.client, _POLL_SECONDS, place.cpus)
             with Watch(place.ask, place.interval) as server, client:
                 result = _watched(argv, sampler, place, spec, tick)
             if place.remote:
                 place.remote.check_complete(result)
+            after = mountstats.sums(mounts)
             cell = measured(cell, _forgiven(result, spec), client)
         assert result.report is not None
         came = offered.arrivals(asked, result, result.report)
@@ -86,6 +89,7 @@ def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tic
         cell = _in_time(cell, asked, sampler, result.report, place.remote is None)
         told = server.figures(watch.window(work, result.report))
         cell = dataclasses.replace(cell, others_busy=others, server=told, server_why=server.why)
+        cell = dataclasses.replace(cell, mount_calls=mountstats.means(before, after))
         cell = place.told(cell)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))

@@ -164,7 +164,7 @@ def tell(summary: Summary) -> Story:
     drawn = _curves(summary)
     return Story(
         answer=dataclasses.replace(_answer(drawn), caveats=_of_client(drawn, summary)),
-        sections=[Section("Plots", plots=_plots(drawn))],
+        sections=[Section("Plots", plots=_plots(drawn)), *_calls(drawn)],
         reading=[
             scaling.RULE,
             "nconnect is the number of connections that each job has on each path; a kernel mount"
@@ -259,6 +259,14 @@ def _of_client(drawn: Sequence[Curve], summary: Summary) -> list[str]:
         return [f"Even so {busy}: more jobs may reach more."]
     shared = any("this client" in scaling.limit(one, scaling.chosen(one)) for one in reads)
     return [] if shared else [f"This client is not the limit: {busy}."]
+
+
+def _calls(drawn: Sequence[Curve]) -> list[Section]:
+    """Say where mounts' calls spent their time, each curve with the connections that are chosen."""
+    told = {_name(one, drawn): cells.mounted(one.cells[scaling.chosen(one)]) for one in drawn}
+    points = [f"{name}: {said}." for name, said in told.items() if said]
+    words = "By /proc/self/mountstats, which has no percentiles: see docs/arrivals.md."
+    return [Section("Calls of the mounts", [words], points=points)] * bool(points)
 
 
 def _cpu(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
