@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,12 @@ class PoolPath:
 def read_pool(text: str) -> list[PoolPath]:
     """Read a pool, or its name; each address of a host is a path. Raises HarnessError."""
     return [typed.read(PoolPath, line) for line in pool_lines(text)]
+
+
+def not_in_clear(paths: Iterable[PoolPath], *asked: str) -> list[str]:
+    """Return what of paths, and words asked beside them, is not TCP in clear: "rdma", "tls"."""
+    words = {*asked}.union(*({path.dir or path.proto, path.xprtsec} for path in paths))
+    return sorted(words - {"tcp", "tcp6", "none"})
 
 
 def pool_lines(text: str) -> list[dict[str, Any]]:

@@ -276,6 +276,7 @@ def test_stamps_are_asked_for_where_the_kernel_has_them(tmp_path: Path) -> None:
     for pool, options, stamped in (
         ("nfs://127.0.0.1/a", {}, True),
         ("nfs://127.0.0.1/a?proto=rdma", {}, False),
+        ("nfs://[::1]/a?proto=rdma6", {}, False),
         ("nfs://127.0.0.1/a,nfs://127.0.0.2/a?xprtsec=tls", {}, False),
         ("nfs://127.0.0.1/a", {"xprtsec": "mtls"}, False),
     ):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 import secrets
 import shlex
 import shutil
@@ -34,6 +33,7 @@ from nfsmulti.fiorun import (
     words_of,
 )
 from nfsmulti.hosts import Host
+from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.run import live, mountstats, offered, series, watch
 from nfsmulti.run.live import Live, Sampler
 from nfsmulti.run.place import Target
@@ -318,8 +318,8 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
     else:
         # On other hosts mounts are a pool's directories: there is no environment to name them in.
         chosen = {"ioengine": engine.option, "pool": pool_of(spec, place)}
-    if place.remote or not _stamps(str(chosen.get("pool", "")), options, *jobs.values()):
-        options.pop(STAMPS, None)
+    if STAMPS in options and (place.remote or not _stamps(chosen, options, *jobs.values())):
+        del options[STAMPS]
     if place.remote:
         options = {**chosen, **options}
         return place.remote.command(
@@ -337,11 +337,10 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
     return [*place.enter, *setting, spec.fio, *words]
 
 
-def _stamps(pool: str, *options: Mapping[str, Factor | None]) -> bool:
+def _stamps(chosen: Mapping[str, Any], *options: Mapping[str, Factor | None]) -> bool:
     """Tell whether the kernel stamps all replies: over TCP in clear alone, to our own client."""
-    asked = [pool, *(f"{name}={value}" for each in options for name, value in each.items())]
-    other = re.search(r"\b(proto=rdma|xprtsec=m?tls)\b", " ".join(asked))
-    return not other and all(path.startswith("nfs://") for path in pool.split(","))
+    asked = [str(each.get(name) or "none") for each in options for name in ("proto", "xprtsec")]
+    return "pool" in chosen and not not_in_clear(read_pool(chosen["pool"]), *asked)
 
 
 def pool_of(spec: CellSpec, place: Target) -> str:

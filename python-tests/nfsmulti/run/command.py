@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, RESULTS, shown
-from nfsmulti.pool import read_pool
+from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.report import pages
 from nfsmulti.run import plan, preflight, runner, start
 from nfsmulti.run.amounts import Amounts, cached
@@ -95,11 +95,10 @@ def _check(scenario: str, given: Mapping[str, Any]) -> None:
 
 def _check_discard(given: Mapping[str, Any]) -> None:
     """Raise HarnessError where the kernel has nothing to drop, or cannot."""
-    asked = {*given.get("proto", ()), *given.get("workload", ())}
-    asked |= {"--mounts"} if "mounts" in given else set()
-    for path in read_pool(given["pool"]) if "pool" in given else ():
-        asked |= {path.proto, path.xprtsec, path.sec}
-    if found := sorted(asked - {"64k-read", "tcp", "tcp6", "none", "sys", "krb5"}):
+    paths = read_pool(given["pool"]) if "pool" in given else []
+    asked = [*given.get("proto", ()), *(["--mounts"] if "mounts" in given else [])]
+    others = {*given.get("workload", ()), *(path.sec for path in paths)}
+    if found := not_in_clear(paths, *asked) + sorted(others - {"64k-read", "sys", "krb5"}):
         raise HarnessError(
             f"--discard with {found[0]}: the kernel can drop long READs over TCP alone",
             "use --workload=64k-read over proto=tcp in clear, with sec=sys or krb5",
