@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -355,6 +356,7 @@ def test_what_is_no_build_for_this_fio_ends_it(tmp_path: Path) -> None:
         (["--option", "timeoo=3"], "--option timeoo=3: write NAME=VALUE, of the engine's options"),
         (["--option", "pool=nfs://nas/e"], "--option pool=nfs://nas/e: write NAME=VALUE"),
         (["--option", "timeo"], "--option timeo: write NAME=VALUE"),
+        (["--targets", "--option", "timeo=3"], "--targets with --engine or --option: "),
     ):
         with pytest.raises(HarnessError) as caught:
             call_harness("bench", "client-cost", "--results", str(results), *words)
@@ -374,6 +376,7 @@ def test_two_builds_run_side_by_side(tmp_path: Path) -> None:
     } == {OURS: ("done", True), OTHER: ("done", False)}
     text = (tmp_path / "report.md").read_text()
     assert " the same build without timeo=300, 16k reads" in text
+    assert hashlib.sha256(Engine.built().library.read_bytes()).hexdigest()[:12] in text
 
 
 def test_a_run_on_a_directory(tmp_path: Path) -> None:

@@ -305,6 +305,11 @@ def client_cost(
     """Measure beside fio's own nfs engine, or another build of ours, run by run."""
     options = _SinkOptions(**given)
     builds = bool(engine or option)
+    if builds and options.targets:
+        raise HarnessError(
+            "--targets with --engine or --option: the targets are beside fio's own nfs engine",
+            "leave out --targets",
+        )
     if builds:
         pairs = cost.QUICK_PAIRS if options.quick else cost.PAIRS
         options = dataclasses.replace(options, repeat=options.repeat or pairs)
@@ -322,7 +327,8 @@ def client_cost(
     if yardstick:
         about["yardstick"] = yardstick.name
     if other:
-        which = shown(engine) if engine else "the same build"
+        about[cost.OURS] = peers.fingerprint(Engine.built().library)
+        which = f"{shown(engine)} ({peers.fingerprint(other)})" if engine else "the same build"
         about[cost.OTHER] = which + (f" without {', '.join(option)}" if option else "")
     else:
         used = memory(place, scratch / "memory") / 2**20

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -67,6 +68,11 @@ def other_build(file: Path) -> Path:
         why = re.search(r"^nfsmulti: (.*?)(;|$)", said.stderr, re.MULTILINE)
         what = why[1] if why else "fio does not find nfsmulti's engine in it"
     raise HarnessError(f"--engine {shown(file)}: {what}", "name the libnfsmulti.so of a build")
+
+
+def fingerprint(build: Path) -> str:
+    """Tell a build from others, as "sha256 2c26b46b68ff"."""
+    return f"sha256 {hashlib.sha256(build.read_bytes()).hexdigest()[:12]}"
 
 
 def own_options(words: Sequence[str]) -> dict[str, str]:
