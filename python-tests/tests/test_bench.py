@@ -356,6 +356,7 @@ def test_what_is_no_build_for_this_fio_ends_it(tmp_path: Path) -> None:
         (["--option", "timeoo=3"], "--option timeoo=3: write NAME=VALUE, of the engine's options"),
         (["--option", "pool=nfs://nas/e"], "--option pool=nfs://nas/e: write NAME=VALUE"),
         (["--option", "timeo"], "--option timeo: write NAME=VALUE"),
+        (["--option", "discard=2"], "--option discard=2: fio refuses this value"),
         (["--targets", "--option", "timeo=3"], "--targets with --engine or --option: "),
     ):
         with pytest.raises(HarnessError) as caught:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreleases import CONFIG, compilations, complaint, headers_of
+from nfsmulti.fiorun import Engine
 from nfsmulti.paths import BUILD, ROOT, needs_sources, shown
 from nfsmulti.processes import find, run
 from nfsmulti.run.plan import of_engine
@@ -76,7 +77,7 @@ def fingerprint(build: Path) -> str:
 
 
 def own_options(words: Sequence[str]) -> dict[str, str]:
-    """Read --option NAME=VALUE. Raises HarnessError where the build's engine has no such one."""
+    """Read --option NAME=VALUE. Raises HarnessError for what the build's engine does not take."""
     found = dict(word.split("=", 1) for word in words if re.match(r"\w+=", word))
     for word in words:
         name = word.partition("=")[0]
@@ -85,6 +86,15 @@ def own_options(words: Sequence[str]) -> dict[str, str]:
                 f"--option {word}: write NAME=VALUE, of the engine's options that a bench can set",
                 "fio --enghelp=./build/libnfsmulti.so lists them",
             )
+    given = [f"--{name}={value}" for name, value in found.items()]
+    parse = [find("fio"), "--parse-only", "--name=t", f"--ioengine={Engine.built().option}", *given]
+    said = run(parse, timeout=_ASK_SECONDS)
+    if said.status:
+        refused = re.search(r"failed parsing (.*)", said.stderr + said.stdout)
+        raise HarnessError(
+            f"--option {refused[1] if refused else ' '.join(words)}: fio refuses this value",
+            "fio --enghelp=./build/libnfsmulti.so,NAME says what an option takes",
+        )
     return found
 
 
