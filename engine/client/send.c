@@ -281,15 +281,14 @@ void client_send(struct rpc_client *rpc)
 
 /*
  * A send costs the client as much as receiving 64 KiB. While a reply is still coming in, so that
- * there will soon be more to send, new calls are coalesced, up to a quarter of what the server has;
- * client_tick() bounds the wait where the reply stalls.
+ * there will soon be more to send, new calls are coalesced, up to a quarter of what the server has,
+ * or an eighth where it has starved; client_tick() bounds the wait where the reply stalls.
  */
 static bool should_coalesce(const struct rpc_client *rpc)
 {
-	enum { SHARE = 4 };
 	const struct link *link = &rpc->link;
 
-	return link->up && SHARE * rpc->unflushed < rpc->outstanding &&
+	return link->up && (link->channel->starved ? 8 : 4) * rpc->unflushed < rpc->outstanding &&
 	       link->ops->receiving(link->channel);
 }
 

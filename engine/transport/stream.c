@@ -16,6 +16,7 @@ enum {
 int stream_init(struct stream *stream, const struct rpc_terms *terms)
 {
 	stream->base.counters = terms->counters;
+	portion_init(&stream->portion);
 	stream->heads = malloc(HEADS_MAX);
 	if (stream->heads && !record_reader_init(&stream->reader, terms->handler, terms->reply_max,
 						 terms->head_max ?: RPC_REPLY_HEAD_MAX))
@@ -214,6 +215,15 @@ static int receive_once(struct stream *stream, bool wait, bool *behind)
 	return record_took(&stream->reader, length);
 }
 
+static void weigh_portion(struct stream *stream)
+{
+	const struct portion_sample sample = portion_sample(stream->base.counters->bytes_received);
+
+	portion_weigh(&stream->portion, &sample);
+	stream->reader.portion = stream->portion.part;
+	stream->base.starved = stream->portion.part > PORTION_HALF;
+}
+
 int stream_receive(struct rpc_channel *channel, bool wait)
 {
 	struct stream *stream = stream_of(channel);
@@ -224,6 +234,8 @@ int stream_receive(struct rpc_channel *channel, bool wait)
 		wait_both_ways(stream);
 		wait = false;
 	}
+	if (record_takes_portion(&stream->reader) && portion_due(&stream->portion))
+		weigh_portion(stream);
 	error = receive_once(stream, wait, &behind);
 	return error || !behind ? error : receive_once(stream, false, &behind);
 }

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "transport/portion.h"
 #include "transport/transport.h"
 #include "wire/record.h"
 #include "util.h"
@@ -51,6 +52,7 @@ struct stream {
 	uint64_t queued, sent; /* positions in the outgoing stream */
 
 	struct record_reader reader;
+	struct portion portion;
 };
 
 static inline struct stream *stream_of(const struct rpc_channel *channel)

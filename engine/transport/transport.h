@@ -166,6 +166,7 @@ struct rpc_channel_ops {
 
 struct rpc_channel {
 	struct transport_counters *counters; /* the owner's */
+	bool starved; /* the server has waited for this client: a few calls are to go at a time */
 	/*
 	 * CLOCK_REALTIME, nanoseconds: when the kernel had what receive() handles; 0: not known.
 	 * One stamp serves all that it brings: that of the last segment of which it took bytes (man

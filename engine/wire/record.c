@@ -11,6 +11,7 @@ enum {
 	LONG_HEAD = 1024,	 /* from here on it is a listing's */
 	STAGE = 128 * 1024,	 /* many small replies by one receive */
 	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
+	PART_LEAST = 8 * 1024,	 /* the same for less than half of what is on its way */
 	BULKY = 16 * 1024,	 /* bytes: longer replies are received into place */
 	READAHEAD_BULKY =
 		4096, /* bytes behind a bulky reply: heads only, lest bulk data be copied */
@@ -23,6 +24,7 @@ int record_reader_init(struct record_reader *reader, const struct rpc_handler *h
 	reader->handler = handler;
 	reader->message_max = message_max;
 	reader->head_max = head_max;
+	reader->portion = 2;
 	reader->stage = malloc(max_of((uint32_t)STAGE, head_max + 2 * RECORD_MARK_SIZE));
 	return reader->stage ? 0 : -ENOMEM;
 }
@@ -38,6 +40,16 @@ static uint32_t staged(const struct record_reader *reader)
 	return reader->to - reader->from;
 }
 
+static uint64_t on_its_way(const struct record_reader *reader)
+{
+	return (uint64_t)reader->expected * reader->reply_size;
+}
+
+bool record_takes_portion(const struct record_reader *reader)
+{
+	return reader->reply_size < BULKY && on_its_way(reader) > 2 * STAGE_LEAST;
+}
+
 /*
  * How much to take into the stage. Taking all that is on its way would make the client wait for the
  * server, and the server for the client, in turn. What fits into STAGE_LEAST, such as 8 READs of
@@ -45,11 +57,12 @@ static uint32_t staged(const struct record_reader *reader)
  */
 static uint32_t readahead(const struct record_reader *reader)
 {
-	uint64_t half = (uint64_t)reader->expected * reader->reply_size / 2;
+	uint64_t part = on_its_way(reader) / reader->portion;
+	uint64_t least = reader->portion > 2 ? PART_LEAST : STAGE_LEAST;
 
 	if (reader->reply_size >= BULKY)
 		return READAHEAD_BULKY;
-	return (uint32_t)min_of(max_of(half, (uint64_t)STAGE_LEAST), (uint64_t)STAGE);
+	return (uint32_t)min_of(max_of(part, least), (uint64_t)STAGE);
 }
 
 /* Bytes of bulk that are the next to arrive: they are received into place. */

@@ -5,8 +5,8 @@
  *
  * The reader says where the next bytes belong, the caller puts them there. Heads are read ahead
  * into a stage; bulk data that has not arrived yet goes straight to where the handler wants it, or
- * nowhere, and what follows it into the stage by the same scatter. No more is read ahead than half
- * of what is on its way, so that the client works on one half while the server works on the other.
+ * nowhere, and what follows it into the stage by the same scatter. No more is read ahead than a
+ * part of what is on its way, so that the client works on it while the server works on the rest.
  * Fragments may be of any size, down to nothing. Pure: no socket. Nothing of a hostile stream makes
  * it write outside its stage and the bulk buffers.
  */
@@ -32,6 +32,7 @@ struct record_reader {
 
 	/* what is on its way: how many replies, and how long they have been of late */
 	uint32_t expected, reply_size;
+	uint32_t portion; /* 1/portion of that is read ahead: the owner's, 2 to begin with */
 
 	/* the message being read */
 	enum record_part part;
@@ -70,6 +71,9 @@ int record_space(struct record_reader *reader, struct iovec space[2]);
  * (it ended too early, or its head never does), or what the handler returned.
  */
 int record_took(struct record_reader *reader, uint32_t length);
+
+/* True where `portion` decides how much is read ahead. */
+bool record_takes_portion(const struct record_reader *reader);
 
 /* True where a reply has begun and not ended. */
 static inline bool record_is_midway(const struct record_reader *reader)

@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "transport/portion.h"
 #include "transport/tcp_connect.h"
 #include "transport/tcp_socket.h"
 #include "world.h"
@@ -314,6 +315,13 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
 	if (!bytes != !!(flags & MSG_TRUNC)) /* tcp(7): what is taken goes nowhere */
 		world_violated("a client receives into its memory by MSG_TRUNC, or nowhere");
 	return result_of(give(end_of(fd), &space, 1));
+}
+
+/* A client that always sleeps, so that all portions are tried. */
+struct portion_sample __wrap_portion_sample(uint64_t bytes);
+struct portion_sample __wrap_portion_sample(uint64_t bytes)
+{
+	return (struct portion_sample){world.clock.now, bytes, bytes};
 }
 
 static void finish_connecting(void *context)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * portion.h - how much one receive takes of the small replies that are on their way: a half, a
+ * quarter or an eighth.
+ *
+ * Half is the cheapest, as long as the server has work meanwhile. A server that sleeps and wakes up
+ * for each batch has none: it waits for this client, and this client for it. No size is right for
+ * all windows, so this finds it by trying: where this thread sleeps although much is on its way, a
+ * smaller portion is tried, and kept where it brings a tenth more; for the time of HOLD receives,
+ * then it begins anew with half. Pure but for portion_sample().
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PORTION_HALF = 2, PORTION_LEAST = 8 };
+
+struct portion_sample {
+	uint64_t now;	/* nanoseconds */
+	uint64_t bytes; /* received so far */
+	uint64_t slept; /* times that this thread gave its processor away to wait */
+};
+
+struct portion {
+	uint32_t part;		  /* one receive takes 1/part */
+	uint32_t receives, until; /* since the latest sample, and how many to the next one */
+	enum { PORTION_SETTLES, PORTION_IS_TRIED, PORTION_HOLDS } phase;
+	struct portion_sample since;
+	double before; /* bytes a nanosecond with the part before */
+};
+
+void portion_init(struct portion *portion);
+
+/* To be asked for each receive: true where portion_weigh() is wanted. */
+static inline bool portion_due(struct portion *portion)
+{
+	return ++portion->receives >= portion->until;
+}
+
+void portion_weigh(struct portion *portion, const struct portion_sample *sample);
+
+/* The calling thread's, with the bytes given. */
+struct portion_sample portion_sample(uint64_t bytes);
