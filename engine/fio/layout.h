@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* layout.h - writes the part of a file that a job wants to read and that is not there yet. */
+/* layout.h - makes what a job needs and is not there yet: the part of a file that it wants to read,
+ * or the entries of a metadata job. */
 #pragma once
 
 #include "group/path.h"
+#include "nfs/meta.h"
 #include "fio.h"
 
 /*
@@ -11,3 +13,13 @@
  */
 int layout_write(struct thread_data *td, struct path **paths, uint32_t path_count, const char *name,
 		 uint64_t from, uint64_t to);
+
+/*
+ * Makes the directories that are missing, looks the entries from `first` to before `end` below
+ * directory `name` up, and makes those that are missing by `make`, over all the given paths at
+ * once, as many at a time as the job has I/O in flight. The paths' terms say where they lie, and
+ * whether any may be made: where not, a missing one is -ENOENT. 0 or a negative errno, logged
+ * (-EINTR: the run was stopped).
+ */
+int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
+		   const char *name, uint64_t first, uint64_t end, enum meta_op make);

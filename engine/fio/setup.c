@@ -9,7 +9,6 @@
 #include "deadline.h"
 #include "job.h"
 #include "layout.h"
-#include "layout_entries.h"
 #include "metadata.h"
 #include "own_files.h"
 #include "pool_paths.h"

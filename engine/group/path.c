@@ -11,7 +11,7 @@
 #include "group/question.h"
 #include "nfs/entries.h"
 #include "nfs/names_client.h"
-#include "nfs/nfs3_meta.h"
+#include "nfs/nfs3.h"
 #include "nfs/path_tls.h"
 #include "nfs/version.h"
 #include "util.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs3.h - the three procedures of the data path, READ, WRITE and COMMIT (RFC 1813, 3.3.6, 3.3.7
- * and 3.3.21): arguments encoded, results decoded. No socket, no state. Those for metadata are
- * nfs3_meta.h's.
+ * nfs3.h - NFSv3's procedures (RFC 1813, 3.3): READ, WRITE and COMMIT, which are the data path, and
+ * those for metadata. Arguments encoded, results decoded. No socket, no state.
  */
 #pragma once
 
-#include "nfs/handle.h"
+#include "nfs/meta_message.h"
 #include "wire/xdr.h"
 
 #define NFS3_WRITEVERFSIZE 8
@@ -73,3 +72,29 @@ bool nfs3_skip_attributes(struct xdr_in *in);
 bool nfs3_skip_wcc_data(struct xdr_in *in);
 
 const char *nfs3_procedure_name(enum nfs3_procedure procedure);
+
+/* --- metadata --- */
+
+/* NFS3_NULL for META_OPEN, which NFSv3 has not. */
+enum nfs3_procedure nfs3_meta_procedure(enum meta_op op);
+
+/*
+ * An exclusive create's verifier, of the lower 48 bits of a number. A server may keep it as the
+ * file's times, in two words of seconds: all of these are good ones.
+ */
+static inline uint64_t nfs3_create_verifier(uint64_t number)
+{
+	const uint64_t half = (1 << 24) - 1;
+
+	return (number >> 24 & half) << 32 | (number & half);
+}
+
+/* The arguments behind the RPC call header, at most 248 bytes with names of 32. */
+void nfs3_encode_meta(struct xdr_out *out, const struct meta_arguments *arguments);
+
+/*
+ * Reads the results behind the RPC reply header: nfsstat3 into *status. in->bad: more bytes are
+ * needed. False: the results contradict themselves.
+ */
+bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, uint32_t *status,
+		      struct meta_result *result);

@@ -2,7 +2,6 @@
 /* nfs3.c - the input's first byte chooses a procedure; the rest are its results. */
 #include "fuzz.h"
 #include "nfs/nfs3.h"
-#include "nfs/nfs3_meta.h"
 #include "nfs/status.h"
 #include "page.h"
 #include "util.h"

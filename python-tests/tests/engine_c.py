@@ -41,8 +41,9 @@ def _declarations() -> str:
     seen: set[str] = set()
     text = _SYSTEM + "".join(_with_included(header, seen) for header in _HEADERS)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL).replace("\\\n", "")
-    text = re.sub(r"^#(include|pragma).*", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^#define (\w+)\s+(.*)$", r"enum { \1 = \2 };", text, flags=re.MULTILINE)
+    number = re.compile(r'^#define (\w+)\s+((?!UINT64_MAX|").*)$', re.MULTILINE)
+    text = number.sub(r"enum { \1 = \2 };", text)
+    text = re.sub(r"^#.*", "", text, flags=re.MULTILINE)
     body = re.compile(r"^(?:static )?inline ([^;{}]*)\n\{\n.*?^\}", re.MULTILINE | re.DOTALL)
     return body.sub(r"\1;", text)
 
