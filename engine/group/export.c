@@ -24,14 +24,6 @@ struct export_call {
 
 /* --- opening and closing --- */
 
-int export_fail(struct export *export, const char *what, const char *name, int error,
-		const char *status)
-{
-	snprintf(export->error, sizeof(export->error), "%s \"%.100s\": %s%s%s%s", what, name,
-		 status ?: "", status ? " (" : "", strerror(-error), status ? ")" : "");
-	return error;
-}
-
 int export_open(struct export *export, struct path *path)
 {
 	*export = (struct export){
@@ -45,13 +37,6 @@ int export_open(struct export *export, struct path *path)
 void export_close(struct export *export)
 {
 	export->ops->close(export);
-}
-
-void export_items_free(struct export_items *items)
-{
-	free(items->items);
-	free(items->names);
-	*items = (struct export_items){0};
 }
 
 bool export_reserved_port(const struct export *export)
