@@ -52,15 +52,6 @@ void path_rest(struct path *path)
 		names_rest(path->names);
 }
 
-/* Anew where they were given up because the server did not answer. */
-int path_names_ready(struct path *path)
-{
-	if (path->names && names_alive(path->names))
-		return 0;
-	path_close_names(path);
-	return path->version->names->open(&path->names, path);
-}
-
 /* --- opening --- */
 
 static int open_mount(struct path *path)

@@ -63,5 +63,3 @@ void path_forget_troubles(struct path *path);
 
 /* Lets the connection for names go until it is needed again, where the protocol can. */
 void path_rest(struct path *path);
-/* Opens names anew where they were given up. */
-int path_names_ready(struct path *path);

@@ -9,6 +9,7 @@
 #include "nfs/path_client.h"
 #include "nfs/path_credentials.h"
 #include "nfs/path_tls.h"
+#include "nfs/version.h"
 #include "wait.h"
 
 /* --- opening and closing --- */
@@ -29,9 +30,19 @@ void names_close(struct names *names)
 	free(names);
 }
 
-bool names_alive(const struct names *names)
+int path_names_ready(struct path *path)
 {
-	return names->found && !names->given_up;
+	if (path->names && path->names->found && !path->names->given_up)
+		return 0;
+	path_close_names(path);
+	return path->version->names->open(&path->names, path);
+}
+
+void path_close_names(struct path *path)
+{
+	if (path->names)
+		names_close(path->names);
+	path->names = NULL;
 }
 
 /* Nobody stands in for it, and it moves no data. */

@@ -35,8 +35,10 @@ struct names {
 int names_connect(struct names **names, struct path *path);
 void names_close(struct names *names);
 
-/* False once an operation was given up, or the export was not found: open another. */
-bool names_alive(const struct names *names);
+/* A path's: opened, and anew where they were given up or found no export. */
+int path_names_ready(struct path *path);
+/* Lets them go at once. */
+void path_close_names(struct path *path);
 
 /* Lets the connection go, until something is asked. */
 void names_rest(struct names *names);

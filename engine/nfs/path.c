@@ -3,14 +3,7 @@
 
 #include <sys/random.h>
 
-#include "nfs/names_client.h"
-
-void path_close_names(struct path *path)
-{
-	if (path->names)
-		names_close(path->names);
-	path->names = NULL;
-}
+#include "clock.h"
 
 unsigned int path_port(const struct path *path, bool rdma)
 {

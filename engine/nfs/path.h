@@ -132,9 +132,6 @@ static inline uint64_t path_wait_max(const struct path *path)
 	return 12 * path->config.setup_time;
 }
 
-/* Lets it go at once. */
-void path_close_names(struct path *path);
-
 /* The server's port for data, over RDMA or TCP. */
 unsigned int path_port(const struct path *path, bool rdma);
 

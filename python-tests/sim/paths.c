@@ -9,7 +9,7 @@
 #include "fio/job_log.h"
 #include "nfs/entries.h"
 #include "nfs/handle.h"
-#include "nfs/names.h"
+#include "nfs/names_client.h"
 #include "nfs/path_tls.h"
 #include "nfs/version.h"
 #include "server.h"
