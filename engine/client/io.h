@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "terms/choices.h"
+
 struct commit_io;
 struct conn;
 struct hold_extent;
@@ -20,9 +22,6 @@ struct meta_io;
 
 /* IO_META is one operation on one entry (nfs/meta.h); it moves no data. */
 enum io_op { IO_READ, IO_WRITE, IO_COMMIT, IO_META };
-
-/* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
-enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
 
 TAILQ_HEAD(io_list, conn_io);
 

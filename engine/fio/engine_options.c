@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "engine_options.h"
 
-#include "group/connection.h"
-#include "nfs/meta.h"
-#include "pool/pool.h"
-#include "pool/spread.h"
-#include "transport/tls.h"
-
 #include "optgroup.h"
 
 /* nfs(5): the later of the two words counts. */

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "fio.h"
+#include "terms/choices.h"
 
 /* spread_reads and spread_writes: one more than enum spread_policy, 0: as spread says. */
 enum { SPREAD_AS_SPREAD = 0 };
@@ -54,8 +55,6 @@ struct engine_options {
 };
 
 enum { VERSION_40 = 40 }; /* which is refused */
-enum arrival_process { ARRIVAL_POISSON, ARRIVAL_FIXED };
-enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
 
 extern struct fio_option engine_option_table[];
 

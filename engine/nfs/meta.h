@@ -8,24 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* RFC 1813, 3.3, and RFC 8881, 18, have a procedure or an operation for each. */
-enum meta_op {
-	META_GETATTR, /* by the entry's handle */
-	META_LOOKUP,  /* by its name; with attributes, as stat(2) needs them */
-	META_ACCESS,  /* by its handle */
-	META_OPEN,    /* NFSv4: OPEN for reading, and CLOSE */
-	META_READDIR, /* of the directory that holds it, from its beginning to its end */
-	META_CREATE,  /* a regular file; one that is there already is EEXIST */
-	META_MKDIR,
-	META_SYMLINK,
-	META_SETATTR, /* of its time of modification, to the server's clock */
-	META_RENAME,  /* to its other name, or back from that */
-	META_LINK,    /* its other name as well */
-	META_REMOVE,  /* a file or a symbolic link, by one of its names */
-	META_RMDIR,
-	META_FSSTAT, /* of the file system that a directory lies in, by its handle */
-	META_FSINFO, /* NFSv3: what a READ and a WRITE may carry there, by a handle */
-};
+#include "terms/choices.h"
+
 enum { META_OPS = META_RMDIR + 1 }; /* that a job may have: each is about an entry */
 
 /* The name of the option's value: "getattr". */

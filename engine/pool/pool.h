@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
+#include "terms/choices.h"
+
 #define POOL_PATHS_MAX 1024
 
 /* Why gss_context=job is refused, of a job and of a path. */
@@ -41,12 +43,6 @@ struct pool_error {
 enum path_kind { PATH_MOUNT, PATH_NFS };
 
 enum path_proto { PROTO_TCP, PROTO_RDMA };
-
-/* nfs(5), xprtsec: security of the transport (RFC 9289). */
-enum path_xprtsec { XPRTSEC_NONE, XPRTSEC_TLS, XPRTSEC_MTLS };
-
-/* nfs(5), sec: AUTH_SYS, or Kerberos by RPCSEC_GSS (RFC 2203): who calls, integrity, privacy. */
-enum path_sec { SEC_SYS, SEC_KRB5, SEC_KRB5I, SEC_KRB5P };
 
 /* Which arguments a path named for itself; one that is not set is taken from the job's options. */
 enum path_arg {

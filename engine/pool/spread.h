@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum spread_policy { SPREAD_JOB, SPREAD_ROUNDROBIN, SPREAD_QUEUE, SPREAD_STRIPE };
+#include "terms/choices.h"
 
 /* A run of bytes that goes over one connection. */
 struct spread_piece {

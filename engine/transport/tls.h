@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "terms/choices.h"
+
 /* PEM files. */
 struct tls_files {
 	const char *ca; /* who signs servers' certificates; NULL: whom the system trusts */
@@ -23,9 +25,6 @@ struct tls_credentials;
 int tls_credentials_new(struct tls_credentials **credentials, const struct tls_files *files,
 			char *why);
 void tls_credentials_free(struct tls_credentials *credentials);
-
-/* Who encrypts, once hands are shaken: the kernel where it can, only the kernel, only GnuTLS. */
-enum tls_ktls { KTLS_AUTO, KTLS_ON, KTLS_OFF };
 
 /* This kernel has TLS. For root it loads its module, where there is one. */
 bool ktls_there(void);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* choices.h - what a user chooses by a word, for whoever acts on it. */
+#pragma once
+
+/* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
+enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
+
+/* nfs(5), proto. */
+enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
+
+/* nfs(5), xprtsec: security of the transport (RFC 9289). */
+enum path_xprtsec { XPRTSEC_NONE, XPRTSEC_TLS, XPRTSEC_MTLS };
+
+/* nfs(5), sec: AUTH_SYS, or Kerberos by RPCSEC_GSS (RFC 2203): who calls, integrity, privacy. */
+enum path_sec { SEC_SYS, SEC_KRB5, SEC_KRB5I, SEC_KRB5P };
+
+/* Who encrypts, once hands are shaken: the kernel where it can, only the kernel, only GnuTLS. */
+enum tls_ktls { KTLS_AUTO, KTLS_ON, KTLS_OFF };
+
+enum spread_policy { SPREAD_JOB, SPREAD_ROUNDROBIN, SPREAD_QUEUE, SPREAD_STRIPE };
+enum arrival_process { ARRIVAL_POISSON, ARRIVAL_FIXED };
+
+/* RFC 1813, 3.3, and RFC 8881, 18, have a procedure or an operation for each. */
+enum meta_op {
+	META_GETATTR, /* by the entry's handle */
+	META_LOOKUP,  /* by its name; with attributes, as stat(2) needs them */
+	META_ACCESS,  /* by its handle */
+	META_OPEN,    /* NFSv4: OPEN for reading, and CLOSE */
+	META_READDIR, /* of the directory that holds it, from its beginning to its end */
+	META_CREATE,  /* a regular file; one that is there already is EEXIST */
+	META_MKDIR,
+	META_SYMLINK,
+	META_SETATTR, /* of its time of modification, to the server's clock */
+	META_RENAME,  /* to its other name, or back from that */
+	META_LINK,    /* its other name as well */
+	META_REMOVE,  /* a file or a symbolic link, by one of its names */
+	META_RMDIR,
+	META_FSSTAT, /* of the file system that a directory lies in, by its handle */
+	META_FSINFO, /* NFSv3: what a READ and a WRITE may carry there, by a handle */
+};
