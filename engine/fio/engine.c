@@ -106,7 +106,7 @@ static struct ioengine_ops engine = {
 	.invalidate = hook_invalidate,
 	.get_file_size = setup_file_size,
 	.prepopulate_file = setup_prepopulate,
-	.option_struct_size = sizeof(struct engine_options),
+	.option_struct_size = sizeof(struct terms),
 	.options = engine_option_table,
 };
 

@@ -132,7 +132,7 @@ static inline struct job *job_of(const struct thread_data *td)
 	return td->io_ops_data;
 }
 
-static inline const struct engine_options *job_options(const struct job *job)
+static inline const struct terms *job_options(const struct job *job)
 {
 	return options_of(job->td);
 }

@@ -28,12 +28,12 @@ enum {
 
 /* --- the spread --- */
 
-static enum spread_policy policy_of(const struct engine_options *eo, unsigned int own)
+static enum spread_policy policy_of(const struct terms *eo, unsigned int own)
 {
 	return own == SPREAD_AS_SPREAD ? eo->spread : own - 1;
 }
 
-static bool keeps_to_a_path(const struct engine_options *eo)
+static bool keeps_to_a_path(const struct terms *eo)
 {
 	return policy_of(eo, eo->spread_reads) == SPREAD_JOB &&
 	       policy_of(eo, eo->spread_writes) == SPREAD_JOB;
@@ -48,7 +48,7 @@ static uint32_t largest_block(const struct thread_data *td)
  */
 static struct spread make_spread(struct job *job, unsigned int own)
 {
-	const struct engine_options *eo = job_options(job);
+	const struct terms *eo = job_options(job);
 	uint32_t all = job->group.path_count;
 	struct spread spread = {
 		.policy = policy_of(eo, own),
@@ -74,7 +74,7 @@ static struct spread make_spread(struct job *job, unsigned int own)
  */
 static uint32_t count_ios(const struct job *job)
 {
-	const struct engine_options *eo = job_options(job);
+	const struct terms *eo = job_options(job);
 	uint32_t block = largest_block(job->td), depth = job->td->o.iodepth;
 	uint32_t reads =
 		spread_pieces_max(&job->spread[IO_READ], block, eo->rsize ?: (uint32_t)CALL_GUESS);
@@ -89,7 +89,7 @@ static uint32_t count_ios(const struct job *job)
 /* Makes the hold that the job's options ask for. */
 static int open_hold(struct job *job)
 {
-	const struct engine_options *eo = job->td->eo;
+	const struct terms *eo = job->td->eo;
 	uint64_t block = job->td->o.max_bs[DDIR_WRITE], size = eo->hold_writes;
 
 	if (!size || !td_write(job->td))
@@ -114,7 +114,7 @@ static int open_hold(struct job *job)
 /* The bytes in flight, where a spread asks for them. */
 static bool open_load(struct job *job)
 {
-	const struct engine_options *eo = job_options(job);
+	const struct terms *eo = job_options(job);
 
 	if (policy_of(eo, eo->spread_reads) != SPREAD_QUEUE &&
 	    policy_of(eo, eo->spread_writes) != SPREAD_QUEUE)
@@ -205,7 +205,7 @@ static int allocate(struct job *job)
 /* The paths that this job opens connections on: its own alone, or all. */
 static int open_paths(struct job *job)
 {
-	const struct engine_options *eo = job_options(job);
+	const struct terms *eo = job_options(job);
 	bool one = keeps_to_a_path(eo) && !eo->failover;
 	uint32_t count = one ? 1 : job->paths.pool.count;
 	int error;

@@ -327,7 +327,7 @@ static void tell_left(const struct job *job)
 
 void job_stats_report(struct job *job)
 {
-	const struct engine_options *eo = job->td->eo;
+	const struct terms *eo = job->td->eo;
 
 	if (job->open)
 		open_loop_end(job->open);

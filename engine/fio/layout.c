@@ -196,7 +196,7 @@ static void say_entries_failed(const struct entry_layout *layout)
 /* Whether an entry that has its other name alone will do. */
 static bool takes_other(const struct thread_data *td)
 {
-	const struct engine_options *eo = options_of(td);
+	const struct terms *eo = options_of(td);
 
 	return !eo->meta_mix && (td_trim(td) || (td_write(td) && meta_takes_other(eo->meta_write)));
 }

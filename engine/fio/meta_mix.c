@@ -88,7 +88,7 @@ static int parse(const char *text, struct meta_mix *mix)
 
 int meta_mix_of(const struct thread_data *td, struct meta_mix *mix)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 
 	*mix = (struct meta_mix){.beside = eo->meta_mix};
 	if (eo->meta_mix)
@@ -145,7 +145,7 @@ static int set_share(struct thread_data *td, const struct meta_mix *mix)
 
 int meta_mix_check(struct thread_data *td)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 	struct meta_mix mix;
 	int error = meta_mix_of(td, &mix);
 

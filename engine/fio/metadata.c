@@ -32,7 +32,7 @@ static bool one_block_size(const struct thread_data *td)
 
 int metadata_check(struct thread_data *td)
 {
-	const struct engine_options *eo = options_of(td);
+	const struct terms *eo = options_of(td);
 
 	if (!eo->metadata && (eo->meta_verify || eo->meta_mix))
 		return refuse("meta_verify= and meta_mix= are for such jobs alone: set it, or "
@@ -86,7 +86,7 @@ int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 
 int metadata_check_path(const struct thread_data *td, const struct path_config *config)
 {
-	const struct engine_options *eo = options_of(td);
+	const struct terms *eo = options_of(td);
 	struct meta_mix mix;
 
 	if (!eo->metadata || config->minor || meta_mix_of(td, &mix) || !mix.weights[META_OPEN])
@@ -108,7 +108,7 @@ static uint64_t random_run(void)
 
 void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
 {
-	const struct engine_options *eo = options_of(td);
+	const struct terms *eo = options_of(td);
 
 	*terms = (struct entries_terms){
 		.per_directory = eo->dir_entries,

@@ -33,7 +33,7 @@ struct rate {
 
 static struct rate rate_of(const struct thread_data *td)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 
 	if (eo->arrival_rate)
 		return (struct rate){"arrival_rate", eo->arrival_rate, "I/Os", 10000000};
@@ -56,7 +56,7 @@ static long long number_of(const struct thread_data *td, const char *text)
 
 static int check_rate(const struct thread_data *td, const struct rate *rate)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 	long long number = number_of(td, rate->text);
 
 	if (eo->arrival_rate && eo->arrival_bw) {
@@ -155,7 +155,7 @@ bool open_loop_wanted(const struct thread_data *td)
 
 int open_loop_check(const struct thread_data *td)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 	const struct rate rate = rate_of(td);
 
 	if (eo->arrival_batch && !(rate.text && eo->rx_timestamps)) {
@@ -173,7 +173,7 @@ int open_loop_check(const struct thread_data *td)
 
 struct open_loop *open_loop_new(const struct thread_data *td)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 	const struct rate rate = rate_of(td);
 	const struct arrivals_terms terms = {
 		.rate = (double)number_of(td, rate.text),

@@ -50,7 +50,7 @@ void pool_paths_close(struct pool_paths *paths)
 static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
 			int *error)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 	const struct path_job job = {
 		.file_count = paths->file_count,
 		.entries = eo->metadata ? &paths->entries : NULL,
@@ -80,7 +80,7 @@ static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32
 uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct path **all,
 			uint32_t max, int *error)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 	uint32_t count = min(paths->pool.count, max), found = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -98,7 +98,7 @@ uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct
 
 struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, int *error)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 	uint32_t count = paths->pool.count, own = terms_path_of_job(td, count);
 	struct path *path = get(paths, td, own, error);
 

@@ -38,7 +38,7 @@ static struct {
 /* All that decides where the paths lead, and whether they are refused, as one string. */
 static char *terms_text(struct thread_data *td)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 	char *text;
 
 	if (asprintf(

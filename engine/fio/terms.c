@@ -118,12 +118,12 @@ int terms_check(struct thread_data *td)
 
 /* --- what the user says of all paths --- */
 
-static enum path_proto proto_of(const struct engine_options *eo)
+static enum path_proto proto_of(const struct terms *eo)
 {
 	return eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6 ? PROTO_RDMA : PROTO_TCP;
 }
 
-static struct path_terms terms_of(const struct engine_options *eo)
+static struct path_terms terms_of(const struct terms *eo)
 {
 	return (struct path_terms){
 		.args =
@@ -278,7 +278,7 @@ static int listed_pool(const char *text, struct pool *pool)
 
 int terms_pool(struct thread_data *td, struct pool *pool)
 {
-	const struct engine_options *eo = options_of(td);
+	const struct terms *eo = options_of(td);
 	const struct path_terms terms = terms_of(eo);
 	struct pool_error err;
 	int error;
@@ -318,7 +318,7 @@ int terms_name(struct fio_file *f, const struct pool *pool, const char **name)
 
 int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config)
 {
-	const struct engine_options *eo = options_of(td);
+	const struct terms *eo = options_of(td);
 	const struct path_terms terms = terms_of(eo);
 
 	if (path->kind == PATH_NFS && eo->version == VERSION_40 &&
@@ -339,7 +339,7 @@ uint32_t terms_job_number(const struct thread_data *td)
 
 uint32_t terms_path_of_job(const struct thread_data *td, uint32_t count)
 {
-	const struct engine_options *eo = td->eo;
+	const struct terms *eo = td->eo;
 
 	return spread_path_of_job(terms_job_number(td) + eo->first_path, count);
 }

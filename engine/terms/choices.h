@@ -5,6 +5,8 @@
 /* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
 enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
 
+enum { VERSION_40 = 40 }; /* of NFS, which is refused */
+
 /* nfs(5), proto. */
 enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
 
@@ -18,6 +20,10 @@ enum path_sec { SEC_SYS, SEC_KRB5, SEC_KRB5I, SEC_KRB5P };
 enum tls_ktls { KTLS_AUTO, KTLS_ON, KTLS_OFF };
 
 enum spread_policy { SPREAD_JOB, SPREAD_ROUNDROBIN, SPREAD_QUEUE, SPREAD_STRIPE };
+
+/* spread_reads and spread_writes: one more than enum spread_policy, 0: as spread says. */
+enum { SPREAD_AS_SPREAD = 0 };
+
 enum arrival_process { ARRIVAL_POISSON, ARRIVAL_FIXED };
 
 /* RFC 1813, 3.3, and RFC 8881, 18, have a procedure or an operation for each. */

@@ -57,7 +57,7 @@ static struct spread spread(const struct job_terms *terms)
 
 static void fill_td(struct thread_data *td, const struct job_terms *terms)
 {
-	static struct engine_options options;
+	static struct terms options;
 
 	if (!terms->nfs4)
 		world_random(2); /* seeds that are kept count it */

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* table.c - all terms, a row for each. docs/options.md and nfsmulti(7) have the same order. */
+#include "terms/terms.h"
+
+/* Does not compile where the member is of another type. */
+#define AT(member, type)                       \
+	.at = offsetof(struct terms, member) + \
+	      0 * _Generic(&((struct terms *)0)->member, type * : 0)
+
+#define NUMBER(name, member, from, to) \
+	.word = (name), .kind = TERM_NUMBER, AT(member, unsigned int), .least = (from), .most = (to)
+#define SIZE(name, member)   .word = (name), .kind = TERM_SIZE, AT(member, unsigned int)
+#define BYTES(name, member)  .word = (name), .kind = TERM_BYTES, AT(member, unsigned long long)
+#define CHOICE(name, member) .word = (name), .kind = TERM_CHOICE, AT(member, unsigned int)
+#define SWITCH(name, member) .word = (name), .kind = TERM_SWITCH, AT(member, unsigned int)
+#define FLAG(name, member, sets) \
+	.word = (name), .kind = TERM_FLAG, AT(member, unsigned int), .least = (sets)
+#define TEXT(name, member) .word = (name), .kind = TERM_TEXT, AT(member, char *)
+#define GONE(name)	   .word = (name), .kind = TERM_GONE, .at = SIZE_MAX
+
+#define SPREAD_VALUES(base)                                                            \
+	{                                                                              \
+		{"job", (base) + SPREAD_JOB, "One path per job"},                      \
+			{"roundrobin", (base) + SPREAD_ROUNDROBIN,                     \
+			 "The next connection for each I/O"},                          \
+			{"queue", (base) + SPREAD_QUEUE,                               \
+			 "The connection with the fewest bytes in flight"},            \
+			{"stripe", (base) + SPREAD_STRIPE, "By offset (stripe_size)"}, \
+	}
+
+const struct term terms_table[] = {
+	{TEXT("pool", pool),
+	 .help = "Paths to the same files: nfs://HOST[:PORT]/EXPORT[?ARG=VALUE&...] or "
+		 "/DIRECTORY, separated by commas; or a pool's name in NFSMULTI_POOLS or "
+		 "IOTRAP_MOUNT_POOLS"},
+	{NUMBER("nconnect", nconnect, 1, 256), .preset = "1",
+	 .help = "Connections that a job opens on each path"},
+	{NUMBER("first_path", first_path, 0, 65535), .preset = "0",
+	 .help = "spread=job: the path of the first job, counted from 0, so that jobs on "
+		 "several hosts begin on different ones"},
+	{CHOICE("spread", spread), .preset = "job", .values = SPREAD_VALUES(0),
+	 .help = "How a job's I/O is spread over its connections"},
+	{CHOICE("spread_reads", spread_reads), .values = SPREAD_VALUES(1),
+	 .help = "As spread, for reads only"},
+	{CHOICE("spread_writes", spread_writes), .values = SPREAD_VALUES(1),
+	 .help = "As spread, for writes only"},
+	{BYTES("stripe_size", stripe_size),
+	 .help = "Bytes per stripe, for spread=stripe (default: the job's largest block "
+		 "size)"},
+	{CHOICE("version", version),
+	 .alias = "nfsvers", /* --version is fio's own on its command line */
+	 .preset = "3",
+	 .values = {{"3", 0, "NFSv3"},
+		    {"4.1", 1, "NFSv4.1, with sessions"},
+		    {"4.2", 2, "NFSv4.2: the same operations"},
+		    {"4.0", VERSION_40, "Not supported"},
+		    {"4", VERSION_40, "Not supported"}},
+	 .help = "Version of NFS, as in nfs(5); on the command line --nfsvers, or version= "
+		 "in a path"},
+	{CHOICE("trunking", trunking), .preset = "clientid",
+	 .values = {{"clientid", 0, "A session for each connection, one client ID"},
+		    {"session", 1, "One session over all connections of the job"}},
+	 .help = "NFSv4: what a job's connections share (RFC 8881, 2.10.5)"},
+	{CHOICE("open", stateless), .preset = "file",
+	 .values = {{"file", 0, "OPEN, as applications do"},
+		    {"none", 1, "No OPEN: I/O uses special stateids"}},
+	 .help = "NFSv4: how files are opened. NFSv3 has no OPEN and ignores it"},
+	{CHOICE("proto", proto), .preset = "tcp",
+	 .values = {{"tcp", MOUNT_TCP, "TCP"},
+		    {"tcp6", MOUNT_TCP6, "TCP over IPv6"},
+		    {"rdma", MOUNT_RDMA, "RDMA"},
+		    {"rdma6", MOUNT_RDMA6, "RDMA over IPv6"}},
+	 .help = "Transport, as in nfs(5)"},
+	{NUMBER("port", port, 1, 65535),
+	 .help = "The server's NFS port (default: as its rpcbind says; NFSv4: 2049)"},
+	{NUMBER("mountport", mountport, 1, 65535),
+	 .help = "The server's MOUNT port (default: as its rpcbind says). NFSv4 has no "
+		 "MOUNT and ignores it"},
+	{NUMBER("rdmaport", rdmaport, 1, 65535), .preset = "20049",
+	 .help = "The server's port for NFS over RDMA"},
+	{GONE("namespace"), .help = "it is gone: names always go over TCP; leave it out"},
+	{NUMBER("inline", inline_max, 1024, 65536), .preset = "4096",
+	 .help = "RDMA: bytes of the longest message sent without chunks, either way "
+		 "(the server's own threshold may be smaller)"},
+	{SIZE("rsize", rsize),
+	 .help = "Maximum bytes that one READ asks for (default: the server's maximum, at "
+		 "most 1m)"},
+	{SIZE("wsize", wsize),
+	 .help = "Maximum bytes that one WRITE carries (default: the server's maximum, at "
+		 "most 1m)"},
+	{NUMBER("timeo", timeo, 1, 6000), .preset = "600",
+	 .help = "Tenths of a second to wait for a reply before the call is sent again "
+		 "(NFSv4: over another connection)"},
+	{NUMBER("retrans", retrans, 0, 1000), .preset = "2",
+	 .help = "Times a call is sent again before hard reconnects and soft gives up"},
+	{FLAG("hard", soft, 0),
+	 .help = "Retry for ever when the server does not answer (the default)"},
+	{FLAG("soft", soft, 1),
+	 .help = "Fail an I/O with ETIMEDOUT when retrans retransmissions brought no reply"},
+	{SWITCH("failover", failover), .preset = "0",
+	 .help = "Reissue the I/O of a path that does not answer on the others, until it "
+		 "answers again"},
+	{TEXT("localaddr", localaddr),
+	 .help = "Addresses to connect from, in turn, joined by '+'. NFSv3's MOUNT and "
+		 "rpcbind, and KDCs, are asked from the system's choice"},
+	{CHOICE("xprtsec", xprtsec), .preset = "none",
+	 .values = {{"none", XPRTSEC_NONE, "None"},
+		    {"tls", XPRTSEC_TLS, "TLS 1.3 (RFC 9289)"},
+		    {"mtls", XPRTSEC_MTLS, "TLS, with a certificate of the client's own"}},
+	 .help = "Security of the transport, as in nfs(5)"},
+	{TEXT("tls_ca", tls_ca),
+	 .help = "xprtsec=tls, mtls: PEM file with the authorities that sign servers' "
+		 "certificates (default: those that the system trusts)"},
+	{TEXT("tls_cert", tls_cert),
+	 .help = "xprtsec=mtls: PEM file with the client's certificate"},
+	{TEXT("tls_key", tls_key),
+	 .help = "xprtsec=mtls: PEM file with the client's key (default: it is in tls_cert)"},
+	{TEXT("tls_name", tls_name),
+	 .help = "xprtsec=tls, mtls: the name or address that the server's certificate must "
+		 "have (default: the host as the pool names it)"},
+	{CHOICE("ktls", ktls), .preset = "auto",
+	 .values = {{"auto", KTLS_AUTO, "By the kernel where it can"},
+		    {"1", KTLS_ON, "By the kernel, or not at all"},
+		    {"0", KTLS_OFF, "By GnuTLS"}},
+	 .help = "xprtsec=tls, mtls: who encrypts and decrypts"},
+	{CHOICE("security", security), .preset = "sys",
+	 .values = {{"sys", SEC_SYS, "AUTH_SYS: numbers of user and groups"},
+		    {"krb5", SEC_KRB5, "Kerberos: who calls is proved"},
+		    {"krb5i", SEC_KRB5I, "Kerberos, with integrity of all data"},
+		    {"krb5p", SEC_KRB5P, "Kerberos, with privacy: all data is encrypted"}},
+	 .help = "Security flavor, nfs(5)'s sec; in a path sec=. Never --sec on the command "
+		 "line: fio takes that for its own --section"},
+	{TEXT("principal", principal),
+	 .help = "Kerberos: the client's principal (default: the credential cache's)"},
+	{TEXT("keytab", keytab),
+	 .help = "Kerberos: file with the client's keys, by which tickets are got and "
+		 "renewed (default: the credential cache's tickets)"},
+	{TEXT("ccache", ccache),
+	 .help = "Kerberos: credential cache with the client's tickets, a file or a name "
+		 "such as KEYRING:persistent:1000 (default: KRB5CCNAME, or the user's own)"},
+	{TEXT("server_principal", server_principal),
+	 .help = "Kerberos: the server's principal, nfs/HOST@REALM, or nfs@HOST (default: "
+		 "nfs@ and the host as the pool names it)"},
+	{CHOICE("gss_context", gss_context), .preset = "connection",
+	 .values = {{"connection", 0, "One for each connection"}, {"job", 1, "Gone since 0.7.0"}},
+	 .help = "Kerberos: what has a context (RFC 2203, 5.2), with its numbers and its "
+		 "window"},
+	{CHOICE("stable", stable), .preset = "unstable",
+	 .values = {{"unstable", IO_UNSTABLE, "Durable at the next COMMIT"},
+		    {"data_sync", IO_DATA_SYNC, "Data durable at once"},
+		    {"file_sync", IO_FILE_SYNC, "All durable at once"}},
+	 .help = "How WRITE asks (RFC 1813, stable_how); sync=1 means file_sync"},
+	{BYTES("hold_writes", hold_writes), .preset = "0",
+	 .help = "Bytes of uncommitted data that a job keeps, to write it again if a server "
+		 "restarts; COMMITs begin at half of that. Kernel mounts ignore it: "
+		 "the kernel does the same"},
+	{SWITCH("discard", discard), .preset = "0",
+	 .help = "Payload of READs of 32 KiB and more is dropped in the kernel and not "
+		 "copied to fio. Over TCP, for jobs that verify nothing"},
+	{NUMBER("busy_poll", busy_poll, 0, 1000000), .preset = "0",
+	 .help = "Microseconds to poll for replies before each wait"},
+	{TEXT("arrival_rate", arrival_rate),
+	 .help = "I/Os per second and job, by a clock that waits for no reply: latency "
+		 "begins when an I/O is due (default: none, the next I/O follows a reply)"},
+	{TEXT("arrival_bw", arrival_bw),
+	 .help = "Instead of arrival_rate, bytes per second and job: the gap after an I/O "
+		 "is in proportion to its length"},
+	{CHOICE("arrival_process", arrival_process), .preset = "poisson",
+	 .values = {{"poisson", ARRIVAL_POISSON, "At random, as of many independent users"},
+		    {"fixed", ARRIVAL_FIXED, "Equal gaps"}},
+	 .help = "How arrivals follow each other; randseed and the job's number decide the "
+		 "schedule"},
+	{NUMBER("arrival_spin", arrival_spin, 0, 1000000), .preset = "20",
+	 .help = "Microseconds before each arrival that are polled and not slept"},
+	{SWITCH("rx_timestamps", rx_timestamps), .preset = "0",
+	 .help = "Split the time from a call's sending to its reply by the kernel's receive "
+		 "stamps: service is the network's and the server's, wake-up this client's"},
+	{NUMBER("arrival_batch", arrival_batch, 0, 1000), .preset = "0",
+	 .help = "Microseconds that an I/O which is due waits for others, to be sent with "
+		 "them; replies wait as long, at most twice"},
+	{SWITCH("metadata", metadata), .preset = "0",
+	 .help = "Each I/O is one operation on one entry of a directory, the job's file: "
+		 "the entry's number is offset / bs"},
+	{CHOICE("meta_read", meta_read), .preset = "getattr",
+	 .values = {{"getattr", META_GETATTR, "GETATTR, by the entry's handle"},
+		    {"lookup", META_LOOKUP, "LOOKUP, by its name"},
+		    {"access", META_ACCESS, "ACCESS, by its handle"},
+		    {"open", META_OPEN, "NFSv4: OPEN and CLOSE"},
+		    {"readdir", META_READDIR, "READDIR of its whole directory"}},
+	 .help = "metadata=1: what a read does with its entry"},
+	{CHOICE("meta_write", meta_write), .preset = "create",
+	 .values = {{"create", META_CREATE, "Creates a regular file"},
+		    {"mkdir", META_MKDIR, "Creates a directory"},
+		    {"symlink", META_SYMLINK, "Creates a symbolic link"},
+		    {"setattr", META_SETATTR, "Sets the time of modification"},
+		    {"rename", META_RENAME,
+		     "Gives the entry its other name, or the first one back"},
+		    {"link", META_LINK, "LINK: its other name as well"},
+		    {"remove", META_REMOVE, "Removes a file or symbolic link"},
+		    {"rmdir", META_RMDIR, "Removes a directory"}},
+	 .help = "metadata=1: what a write does with its entry; a trim removes, by "
+		 "rmdir where that is given"},
+	{GONE("meta_create"),
+	 .help = "it is gone since 0.7.0: each create is GUARDED; leave it out"},
+	{TEXT("meta_mix", meta_mix),
+	 .help = "metadata=1: operations by weight, instead of meta_read and meta_write, as "
+		 "in getattr:70,lookup:20,readdir:5,create:3,remove:2, with rw=randrw. "
+		 "The engine sets rwmixread from the weights, in whole per cent"},
+	{SWITCH("meta_verify", meta_verify), .preset = "0",
+	 .help = "metadata=1, jobs that read: check by READDIR, before the job begins, that "
+		 "no entry is missing or there twice, and then that each is what "
+		 "meta_write= makes"},
+	{NUMBER("dir_entries", dir_entries, 2, 0), .preset = "1000",
+	 .help = "metadata=1: entries of one directory"},
+	{NUMBER("tree_depth", tree_depth, 0, 8), .preset = "1",
+	 .help = "metadata=1: levels of directories below the job's; 0: all entries lie in "
+		 "that one"},
+	{SWITCH("shared_dir", shared_dir), .preset = "0",
+	 .help = "metadata=1: jobs with the same file name share its directories, each with "
+		 "entries of its own (default: they work on the same entries)"},
+	{TEXT("require_version", require_version),
+	 .help = "Refuse to run unless the engine is of this version: for jobs that are "
+		 "sent to other hosts"},
+	{TEXT("stats_file", stats_file),
+	 .help = "Append one JSON line per connection, per kind of metadata operation, "
+		 "per arrival clock and per line that the job told, at its end"},
+	{TEXT("live_file", live_file),
+	 .help = "Write each job's lines of connections to FILE.NUMBER, a local file, once "
+		 "a second while replies arrive, over those before"},
+	{SWITCH("trace", trace), .preset = "0",
+	 .help = "Print one line per operation on stderr (also by the environment's "
+		 "IOTRAP_TRACE)"},
+	{.word = NULL},
+};
