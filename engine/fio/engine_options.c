@@ -3,9 +3,7 @@
 
 #include "optgroup.h"
 
-enum { OPTIONS_MAX = 64 };
-
-struct fio_option engine_option_table[OPTIONS_MAX + 1];
+struct fio_option engine_option_table[TERMS_MAX];
 
 /* nfs(5): the later of the two words counts. */
 static int set_hard(void *data, int *value)
@@ -21,10 +19,11 @@ static int set_soft(void *data, int *value)
 }
 
 static const enum fio_opt_type types[] = {
-	[TERM_NUMBER] = FIO_OPT_INT,	 [TERM_SIZE] = FIO_OPT_INT,
-	[TERM_BYTES] = FIO_OPT_STR_VAL,	 [TERM_CHOICE] = FIO_OPT_STR,
-	[TERM_SWITCH] = FIO_OPT_BOOL,	 [TERM_FLAG] = FIO_OPT_STR_SET,
-	[TERM_TEXT] = FIO_OPT_STR_STORE, [TERM_GONE] = FIO_OPT_UNSUPPORTED,
+	[TERM_NUMBER] = FIO_OPT_INT,	   [TERM_SIZE] = FIO_OPT_INT,
+	[TERM_BYTES] = FIO_OPT_STR_VAL,	   [TERM_CHOICE] = FIO_OPT_STR,
+	[TERM_SWITCH] = FIO_OPT_BOOL,	   [TERM_FLAG] = FIO_OPT_STR_SET,
+	[TERM_TEXT] = FIO_OPT_STR_STORE,   [TERM_ADDRESSES] = FIO_OPT_STR_STORE,
+	[TERM_GONE] = FIO_OPT_UNSUPPORTED,
 };
 
 static void make(struct fio_option *option, const struct term *term)
@@ -59,5 +58,7 @@ __attribute__((constructor)) static void make_all(void)
 {
 	struct fio_option *option = engine_option_table;
 
-	for_each_term(term) make(option++, term);
+	for_each_term (term)
+		if (term->help)
+			make(option++, term);
 }

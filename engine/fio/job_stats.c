@@ -28,8 +28,10 @@ static void write_conn(FILE *out, const struct job *job, const struct conn *conn
 		.local = local,
 		.remote = remote,
 		.transport = conn->transport_name,
-		.sec = config->dir ? NULL : pool_sec_word(config->sec),
-		.xprtsec = config->dir ? NULL : pool_xprtsec_word(config->xprtsec),
+		.sec = config->dir ? NULL
+				   : term_value(TERM(security), config->terms.security)->word,
+		.xprtsec =
+			config->dir ? NULL : term_value(TERM(xprtsec), config->terms.xprtsec)->word,
 	};
 
 	conn->ops->names(conn, local, remote);
@@ -235,7 +237,7 @@ static void tell_kerberos(const struct job *job, enum path_sec sec)
 		const struct conn *conn = job->group.conns[i];
 		const struct security_counters *one = &conn->counters.security;
 
-		if (!one->enctype || conn->path->config.sec != sec)
+		if (!one->enctype || conn->path->config.terms.security != sec)
 			continue;
 		enctype = one->enctype;
 		count++;
@@ -245,8 +247,8 @@ static void tell_kerberos(const struct job *job, enum path_sec sec)
 	if (enctype)
 		job_log_summary("Kerberos: %" PRIu64 " connection%s with %s by %s, %" PRIu64
 				" context%s (msec): avg=%.2f",
-				count, count == 1 ? "" : "s", pool_sec_word(sec), enctype, contexts,
-				contexts == 1 ? "" : "s",
+				count, count == 1 ? "" : "s", term_value(TERM(security), sec)->word,
+				enctype, contexts, contexts == 1 ? "" : "s",
 				(double)time / (double)max_of(contexts, (uint64_t)1) / MSEC);
 }
 

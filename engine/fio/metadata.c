@@ -89,7 +89,8 @@ int metadata_check_path(const struct thread_data *td, const struct path_config *
 	const struct terms *eo = options_of(td);
 	struct meta_mix mix;
 
-	if (!eo->metadata || config->minor || meta_mix_of(td, &mix) || !mix.weights[META_OPEN])
+	if (!eo->metadata || config->terms.version || meta_mix_of(td, &mix) ||
+	    !mix.weights[META_OPEN])
 		return 0;
 	job_log("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation",
 		config->label, mix.beside ? "meta_mix" : "meta_read");

@@ -67,6 +67,17 @@ static int check_command_line(void)
 	return error;
 }
 
+/* A value that fio has, and the engine has not. */
+static bool refused(const struct term *term, const struct terms *terms)
+{
+	const struct term_value *value = term_value(term, *term_number(term, terms));
+
+	if (!term_refuses(term, value))
+		return false;
+	job_log("%s=%s%s", term->word, value->word, term->refusal);
+	return true;
+}
+
 int terms_check(struct thread_data *td)
 {
 	const char *required = options_of(td)->require_version;
@@ -109,56 +120,9 @@ int terms_check(struct thread_data *td)
 			"them out");
 		return -EINVAL;
 	}
-	if (options_of(td)->gss_context) {
-		job_log("%s", gss_context_gone);
+	if (refused(TERM(gss_context), options_of(td)))
 		return -EINVAL;
-	}
 	return check_command_line() ?: open_loop_check(td) ?: metadata_check(td);
-}
-
-/* --- what the user says of all paths --- */
-
-static enum path_proto proto_of(const struct terms *eo)
-{
-	return eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6 ? PROTO_RDMA : PROTO_TCP;
-}
-
-static struct path_terms terms_of(const struct terms *eo)
-{
-	return (struct path_terms){
-		.args =
-			{
-				.minor = eo->version,
-				.proto = proto_of(eo),
-				.port = eo->port,
-				.mountport = eo->mountport,
-				.rdmaport = eo->rdmaport,
-				.rsize = eo->rsize,
-				.wsize = eo->wsize,
-				.timeo = eo->timeo,
-				.retrans = eo->retrans,
-				.soft = eo->soft,
-				.localaddr = eo->localaddr,
-				.uid = geteuid(),
-				.gid = getegid(),
-				.xprtsec = eo->xprtsec,
-				.tls_ca = eo->tls_ca,
-				.tls_cert = eo->tls_cert,
-				.tls_key = eo->tls_key,
-				.tls_name = eo->tls_name,
-				.sec = eo->security,
-				.principal = eo->principal,
-				.keytab = eo->keytab,
-				.ccache = eo->ccache,
-				.server_principal = eo->server_principal,
-			},
-		.ktls = eo->ktls,
-		.stateless = eo->stateless,
-		.trunks = eo->trunking,
-		.stamps = eo->rx_timestamps,
-		.discards = eo->discard,
-		.log = job_log,
-	};
 }
 
 /* --- the pool --- */
@@ -279,7 +243,6 @@ static int listed_pool(const char *text, struct pool *pool)
 int terms_pool(struct thread_data *td, struct pool *pool)
 {
 	const struct terms *eo = options_of(td);
-	const struct path_terms terms = terms_of(eo);
 	struct pool_error err;
 	int error;
 
@@ -291,14 +254,13 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 		error = listed_pool(eo->pool, pool);
 	if (error)
 		return error;
-	if (eo->proto == MOUNT_TCP6 || eo->proto == MOUNT_RDMA6)
-		for (unsigned int i = 0; i < pool->count; i++)
-			if (!(pool->paths[i].args.set & ARG_PROTO))
-				pool->paths[i].args.family = AF_INET6;
+	for (unsigned int i = 0; i < pool->count; i++) /* for its family */
+		if (!term_given(TERM(proto), &pool->paths[i].terms))
+			pool->paths[i].terms.proto = eo->proto;
 	error = pool_resolve(pool, pool_getaddrinfo, &err);
 	if (error)
 		job_log("pool: %s", err.reason);
-	error = error ?: path_config_check(&terms, pool);
+	error = error ?: path_config_check(eo, pool, job_log);
 	if (error)
 		pool_free(pool);
 	return error;
@@ -319,15 +281,11 @@ int terms_name(struct fio_file *f, const struct pool *pool, const char **name)
 int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config)
 {
 	const struct terms *eo = options_of(td);
-	const struct path_terms terms = terms_of(eo);
 
-	if (path->kind == PATH_NFS && eo->version == VERSION_40 &&
-	    !(path->args.set & ARG_VERSION)) {
-		job_log("version=4.0: NFSv4.0 has no sessions, which the engine's calls need: use "
-			"4.1, or mount the export and name the directory");
+	if (path->kind == PATH_NFS && !term_given(TERM(version), &path->terms) &&
+	    refused(TERM(version), eo))
 		return -EPROTONOSUPPORT;
-	}
-	return path_config_make(config, path, &terms);
+	return path_config_make(config, path, eo, job_log);
 }
 
 /* --- the job --- */

@@ -25,14 +25,7 @@ void path_config_free(struct path_config *config)
 	free(config->address);
 	free(config->export);
 	free(config->locals);
-	free(config->tls_ca);
-	free(config->tls_cert);
-	free(config->tls_key);
-	free(config->tls_name);
-	free(config->principal);
-	free(config->keytab);
-	free(config->ccache);
-	free(config->server_principal);
+	terms_free(&config->terms);
 	memset(config, 0, sizeof(*config));
 }
 
@@ -123,7 +116,7 @@ static struct path *make_path(struct path_config *config, const struct path_job 
 	path->config.rsize = transfer_size(path->config.rsize);
 	path->config.wsize = transfer_size(path->config.wsize);
 	path->job = *job;
-	path->version = path->config.minor ? &nfs_version_4 : &nfs_version_3;
+	path->version = path->config.terms.version ? &nfs_version_4 : &nfs_version_3;
 	path->directory = -1;
 	path->files = calloc(job->file_count, sizeof(*path->files));
 	if (path->files)
@@ -197,7 +190,8 @@ static const char *error_words(const struct path *path)
 static const char *name_remedy(const struct path *path, int error)
 {
 	const struct path_config *config = &path->config;
-	bool may_want_tls = config->xprtsec == XPRTSEC_NONE && !config->rdma && !config->minor;
+	bool may_want_tls =
+		config->terms.xprtsec == XPRTSEC_NONE && !config->rdma && !config->terms.version;
 
 	return may_want_tls && error == -EACCES && path->names &&
 			       names_answer(path->names) == ANSWER_STATUS
@@ -240,7 +234,7 @@ static int ask_create(struct path *path, struct question *question)
 	bool *created = question->created;
 	int error = path->version->names->create(path->names, question->name, created);
 
-	if (!error && question->asked > 1 && path->config.minor)
+	if (!error && question->asked > 1 && path->config.terms.version)
 		*created = true;
 	return error;
 }
@@ -319,13 +313,13 @@ static int step(void *context, const char *name, bool make, struct nfs_handle *f
 /* Where directories of the tree below `name` are looked up from again. NFSv4 needs no handle. */
 static int find_root(struct path *path, struct entries *entries, const char *name)
 {
-	const char *export = path->config.minor ? path->config.export : "";
+	const char *export = path->config.terms.version ? path->config.export : "";
 
 	if (asprintf(&entries->way, "%s/%s", export, name) < 0) {
 		entries->way = NULL;
 		return -ENOMEM;
 	}
-	return path->config.minor ? 0 : step(path, ".", false, &entries->root);
+	return path->config.terms.version ? 0 : step(path, ".", false, &entries->root);
 }
 
 /* Opens the tree below directory `name`. */

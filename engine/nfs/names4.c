@@ -340,7 +340,7 @@ static int open_file(struct names *names, uint32_t number, const char *name, boo
 	snprintf(file->owner, sizeof(file->owner), "%s %u", mine->owner, number);
 	file->access = writes ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ;
 	file->path = mine;
-	file->stateless = names->path->config.stateless;
+	file->stateless = names->path->config.terms.stateless;
 	error = open_by_name(names, name, file);
 	if (error) {
 		free(file);

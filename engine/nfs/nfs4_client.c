@@ -228,7 +228,7 @@ void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *
 	file->lost = false;
 	for (enum io_op op = IO_READ; op <= IO_COMMIT; op++)
 		nfs4_template_make(&file->calls[op], nfs4_io_operation(op),
-				   file->path->path->config.minor, &file->handle, stateid);
+				   file->path->path->config.terms.version, &file->handle, stateid);
 }
 
 void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file)
@@ -582,7 +582,7 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 	const struct path *path = mine->path;
 	const struct nfs4_path *first = first_path(mine->client->job);
 
-	if (!path->config.trunks)
+	if (!path->config.terms.trunking)
 		return 0;
 	if (!same_server(&mine->client->server, &first->client->server)) {
 		path->job.log("%s: trunking=session: this is another server than %s leads to "

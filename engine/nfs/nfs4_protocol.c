@@ -160,7 +160,7 @@ static void begin(struct nfs4_compound *compound, struct xdr_out *out, const str
 		  bool cached, struct nfs4_sequence *sequence)
 {
 	nfs4_session_sequence(&state_of(call)->session, call, cached, sequence);
-	nfs4_begin(compound, out, meta_path(call)->config.minor);
+	nfs4_begin(compound, out, meta_path(call)->config.terms.version);
 	nfs4_put_sequence(compound, sequence);
 }
 
@@ -228,7 +228,7 @@ static void put_request(struct xdr_out *out, const struct call *call)
 	if (request->sequenced)
 		begin(&compound, out, call, request->cached, &sequence);
 	else
-		nfs4_begin(&compound, out, meta_path(call)->config.minor);
+		nfs4_begin(&compound, out, meta_path(call)->config.terms.version);
 	request->put(request, &compound);
 }
 

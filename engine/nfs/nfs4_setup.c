@@ -27,7 +27,7 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 	LIST_FOREACH (path, &request->client->paths, link) {
 		rsize = max_of(rsize, path->path->config.rsize);
 		wsize = max_of(wsize, path->path->config.wsize);
-		if (path->path->config.sec >= SEC_KRB5I)
+		if (path->path->config.terms.security >= SEC_KRB5I)
 			reply_room = NFS4_MESSAGE_ROOM + WRAPPED_ROOM;
 	}
 	fore = (struct nfs4_channel){

@@ -7,7 +7,7 @@
 
 unsigned int path_port(const struct path *path, bool rdma)
 {
-	return rdma ? path->config.rdma_port : path->config.nfs_port;
+	return rdma ? path->config.terms.rdmaport : path->config.nfs_port;
 }
 
 /* `turn`: whose turn a local address is. */

@@ -23,6 +23,7 @@ enum {
 }; /* bytes of one call, whatever the user wants and the server offers */
 
 struct path_config {
+	struct terms terms;	/* its own, and its job's for the rest; its strings are its own */
 	char *label;		/* how messages name the path */
 	char *dir;		/* a kernel mount; NULL: NFS from user space, by what follows */
 	char *address, *export; /* literal address, for MOUNT */
@@ -32,23 +33,11 @@ struct path_config {
 		*locals; /* local addresses, bound in turn; none: the system's choice */
 	unsigned int local_count;
 	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
-	uint32_t minor;			   /* NFSv4's minor version; 0: NFSv3 */
-	bool stateless;			   /* NFSv4: files are not opened, special stateids serve */
-	bool trunks;			   /* NFSv4: one session for all connections of the job */
 	bool rdma;			   /* data goes over RDMA */
-	unsigned int rdma_port;
 	uint32_t rsize, wsize; /* bytes, if the server offers so many; path_open(): 0 is 1 MiB */
 	struct rpc_timing timing;
 	uint64_t setup_time; /* nanoseconds: for names, before the first file is open */
 	uint32_t uid, gid;
-	enum path_xprtsec xprtsec;
-	char *tls_ca, *tls_cert, *tls_key; /* files, or NULL */
-	char *tls_name;			   /* that the server's certificate must have */
-	enum tls_ktls ktls;
-	enum path_sec sec;
-	/* sec=krb5 and the like: the client's, or NULL for what its library takes */
-	char *principal, *keytab, *ccache;
-	char *server_principal; /* "nfs/HOST@REALM", or "nfs@HOST" */
 };
 
 struct path_job {

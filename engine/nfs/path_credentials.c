@@ -3,7 +3,7 @@
 
 uint32_t path_head_max(const struct path *path)
 {
-	bool wraps = path->config.sec >= SEC_KRB5I;
+	bool wraps = path->config.terms.security >= SEC_KRB5I;
 
 	return RPC_REPLY_HEAD_MAX + (wraps ? path->config.rsize : 0);
 }
@@ -22,19 +22,19 @@ int path_credentials_open(struct rpc_client *rpc)
 	struct path *path = rpc->server;
 	const struct path_config *config = &path->config;
 	const struct kerberos_terms kerberos = {
-		.principal = config->principal,
-		.keytab = config->keytab,
-		.ccache = config->ccache,
-		.server = config->server_principal,
+		.principal = config->terms.principal,
+		.keytab = config->terms.keytab,
+		.ccache = config->terms.ccache,
+		.server = config->terms.server_principal,
 	};
 	struct rpcsec_gss_terms terms = {
-		.service = services[config->sec],
+		.service = services[config->terms.security],
 		.counters = &rpc->counters->security,
 		.data_max = config->wsize,
 	};
 	int error;
 
-	if (config->sec == SEC_SYS) {
+	if (config->terms.security == SEC_SYS) {
 		rpc->credentials = &path->credentials.base;
 		return 0;
 	}

@@ -32,6 +32,6 @@ int host_name(const struct scanner *scanner, const struct host *host, unsigned i
 bool address_is_valid(struct span address);
 
 /* arg { "&" arg }: stops at ',' or the scanner's end. */
-int arguments_read(struct scanner *list, struct path_args *args);
+int arguments_read(struct scanner *list, struct pool_path *path);
 
 #define PORT_MAX 65535

@@ -56,7 +56,7 @@ static int read_directory(struct scanner *list, struct pool *pool)
 }
 
 /* HOST[:PORT], which the export's '/' ends. */
-static int read_authority(struct scanner *list, struct host *host, struct path_args *args)
+static int read_authority(struct scanner *list, struct host *host, struct terms *terms)
 {
 	struct scanner authority = scanner_within(list, scanner_until(list, "/?,"));
 	int err = host_read(&authority, host);
@@ -66,13 +66,13 @@ static int read_authority(struct scanner *list, struct host *host, struct path_a
 		return err;
 	if (scanner_take(&authority, ':')) {
 		port = authority.at;
-		if (!scanner_number(&authority, PORT_MAX, &args->port) || !args->port ||
+		if (!scanner_number(&authority, PORT_MAX, &terms->port) || !terms->port ||
 		    !scanner_done(&authority))
 			return scanner_refuse(list, port,
 					      "a port, a number from 1 to %d, follows 'HOST:'; "
 					      "without one it is nfs://HOST/EXPORT",
 					      PORT_MAX);
-		args->set |= ARG_PORT;
+		term_give(TERM(port), terms);
 	}
 	return 0;
 }
@@ -139,11 +139,11 @@ static int read_url(struct scanner *list, size_t column, struct pool *pool)
 	struct host host;
 	int err;
 
-	err = read_authority(list, &host, &url.args);
+	err = read_authority(list, &host, &url.terms);
 	if (!err)
 		err = read_export(list, &url);
 	if (!err && scanner_take(list, '?'))
-		err = arguments_read(list, &url.args);
+		err = arguments_read(list, &url);
 	if (!err)
 		err = append_hosts(list, pool, &url, &host);
 	path_free(&url);

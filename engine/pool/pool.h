@@ -9,7 +9,7 @@
  *	       | "nfs://" host [ ":" port ] "/" export [ "?" arg { "&" arg } ]
  *	host  := name | IPv4 | "[" IPv6 [ ( "%25" | "%" ) zone ] "]"
  *	       | a name or IPv4 address that holds one range "[" first "-" last "]"
- *	arg   := word [ "=" value ]               (the words: the table in arguments.c)
+ *	arg   := word [ "=" value ]               (the words: terms/table.c)
  *
  * "%2C" and the like stand for a character in exports and values; a directory is taken as it is
  * written. Nothing may be empty, hold a control character or begin or end with a blank.
@@ -24,12 +24,9 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#include "terms/choices.h"
+#include "terms/terms.h"
 
 #define POOL_PATHS_MAX 1024
-
-/* Why gss_context=job is refused, of a job and of a path. */
-extern const char gss_context_gone[];
 
 /*
  * Where and why a text was refused. `column` counts bytes from 1, and may be one past the text,
@@ -42,63 +39,13 @@ struct pool_error {
 
 enum path_kind { PATH_MOUNT, PATH_NFS };
 
-enum path_proto { PROTO_TCP, PROTO_RDMA };
-
-/* Which arguments a path named for itself; one that is not set is taken from the job's options. */
-enum path_arg {
-	ARG_PROTO = 1 << 0,
-	ARG_PORT = 1 << 1, /* nfsport=, port=, or HOST:PORT: of NFS over TCP */
-	ARG_MOUNTPORT = 1 << 2,
-	ARG_RSIZE = 1 << 3,
-	ARG_WSIZE = 1 << 4,
-	ARG_TIMEO = 1 << 5,
-	ARG_RETRANS = 1 << 6,
-	ARG_SOFT = 1 << 7, /* hard or soft */
-	ARG_LOCALADDR = 1 << 8,
-	ARG_UID = 1 << 9,
-	ARG_GID = 1 << 10,
-	ARG_RDMAPORT = 1 << 11,
-	ARG_VERSION = 1 << 12,
-	ARG_XPRTSEC = 1 << 13,
-	ARG_TLS_CA = 1 << 14,
-	ARG_TLS_CERT = 1 << 15,
-	ARG_TLS_KEY = 1 << 24,
-	ARG_TLS_NAME = 1 << 25,
-	ARG_SEC = 1 << 26,
-	ARG_PRINCIPAL = 1 << 27,
-	ARG_KEYTAB = 1 << 28,
-	ARG_CCACHE = 1 << 29,
-	ARG_SERVER_PRINCIPAL = 1 << 30,
-	ARG_IGNORED = 0xff << 16, /* a bit for each of libnfs's words that mean nothing here */
-};
-
-/* Words and units are nfs(5)'s and libnfs's (timeo: tenths of a second; sizes: bytes, to 64m). */
-struct path_args {
-	unsigned int set;   /* of enum path_arg */
-	unsigned int minor; /* NFSv4's minor version, 1 or 2; 0: NFSv3 */
-	enum path_proto proto;
-	int family; /* AF_UNSPEC; AF_INET6 for proto=tcp6 and rdma6 */
-	unsigned int port, mountport, rdmaport;
-	unsigned int rsize, wsize;
-	unsigned int timeo, retrans;
-	bool soft;
-	char *localaddr; /* one address, or several joined by "+" */
-	unsigned int uid, gid;
-	enum path_xprtsec xprtsec;
-	char *tls_ca, *tls_cert, *tls_key; /* files */
-	char *tls_name; /* that the server's certificate must have; else the host as it is written
-			 */
-	enum path_sec sec;
-	char *principal, *keytab, *ccache; /* the client's */
-	char *server_principal;		   /* else nfs@ and the host as it is written */
-};
-
 struct pool_path {
 	enum path_kind kind;
 	char *dir;    /* PATH_MOUNT: absolute, no trailing slash unless it is "/" */
 	char *host;   /* PATH_NFS: as written, no brackets, range expanded; connect to `addr` */
 	char *export; /* PATH_NFS: begins with "/" */
-	struct path_args args;
+	struct terms terms;	      /* PATH_NFS: what it names for itself */
+	unsigned int ignored;	      /* words of libnfs's URLs that mean nothing here */
 	struct sockaddr_storage addr; /* PATH_NFS: valid after pool_resolve(); port 0 */
 	socklen_t addr_len;	      /* 0 until then */
 	/*
@@ -124,12 +71,6 @@ int pool_parse(const char *text, struct pool *pool, struct pool_error *err);
  */
 #define POOL_IGNORED_MAX 128
 void pool_ignored(const struct pool *pool, char *words);
-
-/* "none", "tls" or "mtls". */
-const char *pool_xprtsec_word(enum path_xprtsec xprtsec);
-
-/* "sys", "krb5", "krb5i" or "krb5p". */
-const char *pool_sec_word(enum path_sec sec);
 
 /* The first path that is a kernel mount; NULL: there is none. */
 const struct pool_path *pool_first_mount(const struct pool *pool);

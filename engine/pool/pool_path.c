@@ -6,26 +6,13 @@
 
 #include "pool_path.h"
 
-/* The strings of a path's arguments, each of its own. */
-static char **string_of(struct path_args *args, int i)
-{
-	char **const strings[] = {&args->localaddr,	   &args->tls_ca,
-				  &args->tls_cert,	   &args->tls_key,
-				  &args->tls_name,	   &args->principal,
-				  &args->keytab,	   &args->ccache,
-				  &args->server_principal, NULL};
-
-	return strings[i];
-}
-
 void path_free(struct pool_path *path)
 {
 	free(path->dir);
 	free(path->host);
 	free(path->export);
 	free(path->label);
-	for (int i = 0; string_of(&path->args, i); i++)
-		free(*string_of(&path->args, i));
+	terms_free(&path->terms);
 	*path = (struct pool_path){0};
 }
 
@@ -54,8 +41,7 @@ int path_copy(const struct pool_path *from, struct pool_path *to)
 	copied &= copy_string(from->host, &to->host);
 	copied &= copy_string(from->export, &to->export);
 	copied &= copy_string(from->label, &to->label);
-	for (int i = 0; string_of(&to->args, i); i++)
-		copied &= copy_string(*string_of(&to->args, i), string_of(&to->args, i));
+	copied &= terms_copy(&to->terms, &from->terms);
 	if (copied)
 		return 0;
 	path_free(to);
@@ -71,8 +57,8 @@ static char *nfs_label(const struct pool_path *path, const char *host)
 
 	if (!label)
 		return NULL;
-	if (path->args.set & ARG_PORT)
-		snprintf(port, sizeof(port), ":%u", path->args.port);
+	if (term_given(TERM(port), &path->terms))
+		snprintf(port, sizeof(port), ":%u", path->terms.port);
 	snprintf(label, size, ipv6 ? "[%s]%s:%s" : "%s%s:%s", host, port, path->export);
 	return label;
 }

@@ -22,9 +22,10 @@ static socklen_t length_of(const struct sockaddr_storage *addr)
 static int ask(const struct pool_path *path, pool_resolver resolve, struct answer *answer,
 	       struct pool_error *err)
 {
+	bool ipv6 = path->terms.proto == MOUNT_TCP6 || path->terms.proto == MOUNT_RDMA6;
 	char why[128] = "it has no address";
-	int count = resolve(path->host, path->args.family, answer->addrs, POOL_PATHS_MAX, why,
-			    sizeof(why));
+	int count = resolve(path->host, ipv6 ? AF_INET6 : AF_UNSPEC, answer->addrs, POOL_PATHS_MAX,
+			    why, sizeof(why));
 
 	if (count == -ENOMEM)
 		return pool_no_memory(err);

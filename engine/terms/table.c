@@ -9,14 +9,17 @@
 
 #define NUMBER(name, member, from, to) \
 	.word = (name), .kind = TERM_NUMBER, AT(member, unsigned int), .least = (from), .most = (to)
-#define SIZE(name, member)   .word = (name), .kind = TERM_SIZE, AT(member, unsigned int)
+/* In a path to 64m: more than servers offer, and iodepth times that still fits into memory. */
+#define SIZE(name, member) \
+	.word = (name), .kind = TERM_SIZE, AT(member, unsigned int), .least = 1, .most = 64u << 20
 #define BYTES(name, member)  .word = (name), .kind = TERM_BYTES, AT(member, unsigned long long)
 #define CHOICE(name, member) .word = (name), .kind = TERM_CHOICE, AT(member, unsigned int)
 #define SWITCH(name, member) .word = (name), .kind = TERM_SWITCH, AT(member, unsigned int)
 #define FLAG(name, member, sets) \
 	.word = (name), .kind = TERM_FLAG, AT(member, unsigned int), .least = (sets)
-#define TEXT(name, member) .word = (name), .kind = TERM_TEXT, AT(member, char *)
-#define GONE(name)	   .word = (name), .kind = TERM_GONE, .at = SIZE_MAX
+#define ADDRESSES(name, member) .word = (name), .kind = TERM_ADDRESSES, AT(member, char *)
+#define TEXT(name, member)	.word = (name), .kind = TERM_TEXT, AT(member, char *)
+#define GONE(name)		.word = (name), .kind = TERM_GONE, .at = SIZE_MAX
 
 #define SPREAD_VALUES(base)                                                            \
 	{                                                                              \
@@ -49,12 +52,15 @@ const struct term terms_table[] = {
 		 "size)"},
 	{CHOICE("version", version),
 	 .alias = "nfsvers", /* --version is fio's own on its command line */
-	 .preset = "3",
+	 .in_path = "version vers nfsvers", .preset = "3",
 	 .values = {{"3", 0, "NFSv3"},
 		    {"4.1", 1, "NFSv4.1, with sessions"},
 		    {"4.2", 2, "NFSv4.2: the same operations"},
 		    {"4.0", VERSION_40, "Not supported"},
 		    {"4", VERSION_40, "Not supported"}},
+	 .refused = VERSION_40,
+	 .refusal = ": NFSv4.0 has no sessions, which the engine's calls need: use 4.1, or mount "
+		    "the export and name the directory",
 	 .help = "Version of NFS, as in nfs(5); on the command line --nfsvers, or version= "
 		 "in a path"},
 	{CHOICE("trunking", trunking), .preset = "clientid",
@@ -65,84 +71,93 @@ const struct term terms_table[] = {
 	 .values = {{"file", 0, "OPEN, as applications do"},
 		    {"none", 1, "No OPEN: I/O uses special stateids"}},
 	 .help = "NFSv4: how files are opened. NFSv3 has no OPEN and ignores it"},
-	{CHOICE("proto", proto), .preset = "tcp",
+	{CHOICE("proto", proto), .in_path = "proto", .preset = "tcp",
 	 .values = {{"tcp", MOUNT_TCP, "TCP"},
 		    {"tcp6", MOUNT_TCP6, "TCP over IPv6"},
 		    {"rdma", MOUNT_RDMA, "RDMA"},
 		    {"rdma6", MOUNT_RDMA6, "RDMA over IPv6"}},
 	 .help = "Transport, as in nfs(5)"},
-	{NUMBER("port", port, 1, 65535),
+	{NUMBER("port", port, 1, 65535), .in_path = "port nfsport",
 	 .help = "The server's NFS port (default: as its rpcbind says; NFSv4: 2049)"},
-	{NUMBER("mountport", mountport, 1, 65535),
+	{NUMBER("mountport", mountport, 1, 65535), .in_path = "mountport",
 	 .help = "The server's MOUNT port (default: as its rpcbind says). NFSv4 has no "
 		 "MOUNT and ignores it"},
-	{NUMBER("rdmaport", rdmaport, 1, 65535), .preset = "20049",
+	{NUMBER("rdmaport", rdmaport, 1, 65535), .in_path = "rdmaport", .preset = "20049",
 	 .help = "The server's port for NFS over RDMA"},
-	{GONE("namespace"), .help = "it is gone: names always go over TCP; leave it out"},
+	{GONE("namespace"), .in_path = "namespace",
+	 .help = "it is gone: names always go over TCP; leave it out"},
 	{NUMBER("inline", inline_max, 1024, 65536), .preset = "4096",
 	 .help = "RDMA: bytes of the longest message sent without chunks, either way "
 		 "(the server's own threshold may be smaller)"},
-	{SIZE("rsize", rsize),
+	{SIZE("rsize", rsize), .in_path = "rsize",
 	 .help = "Maximum bytes that one READ asks for (default: the server's maximum, at "
 		 "most 1m)"},
-	{SIZE("wsize", wsize),
+	{SIZE("wsize", wsize), .in_path = "wsize",
 	 .help = "Maximum bytes that one WRITE carries (default: the server's maximum, at "
 		 "most 1m)"},
-	{NUMBER("timeo", timeo, 1, 6000), .preset = "600",
+	{NUMBER("timeo", timeo, 1, 6000), .in_path = "timeo", .unit = " (tenths of a second)",
+	 .preset = "600",
 	 .help = "Tenths of a second to wait for a reply before the call is sent again "
 		 "(NFSv4: over another connection)"},
-	{NUMBER("retrans", retrans, 0, 1000), .preset = "2",
+	{NUMBER("retrans", retrans, 0, 1000), .in_path = "retrans", .preset = "2",
 	 .help = "Times a call is sent again before hard reconnects and soft gives up"},
-	{FLAG("hard", soft, 0),
+	{FLAG("hard", soft, 0), .in_path = "hard",
 	 .help = "Retry for ever when the server does not answer (the default)"},
-	{FLAG("soft", soft, 1),
+	{FLAG("soft", soft, 1), .in_path = "soft",
 	 .help = "Fail an I/O with ETIMEDOUT when retrans retransmissions brought no reply"},
 	{SWITCH("failover", failover), .preset = "0",
 	 .help = "Reissue the I/O of a path that does not answer on the others, until it "
 		 "answers again"},
-	{TEXT("localaddr", localaddr),
+	{ADDRESSES("localaddr", localaddr), .in_path = "localaddr",
 	 .help = "Addresses to connect from, in turn, joined by '+'. NFSv3's MOUNT and "
 		 "rpcbind, and KDCs, are asked from the system's choice"},
-	{CHOICE("xprtsec", xprtsec), .preset = "none",
+	{NUMBER("uid", uid, 0, UINT32_MAX - 1), /* (uid_t)-1 says "no user" */
+	 .in_path = "uid"},
+	{NUMBER("gid", gid, 0, UINT32_MAX - 1), .in_path = "gid"},
+	{CHOICE("xprtsec", xprtsec), .in_path = "xprtsec", .preset = "none",
 	 .values = {{"none", XPRTSEC_NONE, "None"},
 		    {"tls", XPRTSEC_TLS, "TLS 1.3 (RFC 9289)"},
 		    {"mtls", XPRTSEC_MTLS, "TLS, with a certificate of the client's own"}},
 	 .help = "Security of the transport, as in nfs(5)"},
-	{TEXT("tls_ca", tls_ca),
+	{TEXT("tls_ca", tls_ca), .in_path = "tls_ca", .needs = NEEDS_TLS,
 	 .help = "xprtsec=tls, mtls: PEM file with the authorities that sign servers' "
 		 "certificates (default: those that the system trusts)"},
-	{TEXT("tls_cert", tls_cert),
+	{TEXT("tls_cert", tls_cert), .in_path = "tls_cert", .needs = NEEDS_TLS,
 	 .help = "xprtsec=mtls: PEM file with the client's certificate"},
-	{TEXT("tls_key", tls_key),
+	{TEXT("tls_key", tls_key), .in_path = "tls_key", .needs = NEEDS_TLS,
 	 .help = "xprtsec=mtls: PEM file with the client's key (default: it is in tls_cert)"},
-	{TEXT("tls_name", tls_name),
+	{TEXT("tls_name", tls_name), .in_path = "tls_name", .needs = NEEDS_TLS,
 	 .help = "xprtsec=tls, mtls: the name or address that the server's certificate must "
 		 "have (default: the host as the pool names it)"},
-	{CHOICE("ktls", ktls), .preset = "auto",
+	{CHOICE("ktls", ktls), .needs = NEEDS_TLS, .preset = "auto",
 	 .values = {{"auto", KTLS_AUTO, "By the kernel where it can"},
 		    {"1", KTLS_ON, "By the kernel, or not at all"},
 		    {"0", KTLS_OFF, "By GnuTLS"}},
 	 .help = "xprtsec=tls, mtls: who encrypts and decrypts"},
-	{CHOICE("security", security), .preset = "sys",
+	{CHOICE("security", security), .in_path = "sec", .preset = "sys",
 	 .values = {{"sys", SEC_SYS, "AUTH_SYS: numbers of user and groups"},
 		    {"krb5", SEC_KRB5, "Kerberos: who calls is proved"},
 		    {"krb5i", SEC_KRB5I, "Kerberos, with integrity of all data"},
 		    {"krb5p", SEC_KRB5P, "Kerberos, with privacy: all data is encrypted"}},
 	 .help = "Security flavor, nfs(5)'s sec; in a path sec=. Never --sec on the command "
 		 "line: fio takes that for its own --section"},
-	{TEXT("principal", principal),
+	{TEXT("principal", principal), .in_path = "principal", .needs = NEEDS_KERBEROS,
 	 .help = "Kerberos: the client's principal (default: the credential cache's)"},
-	{TEXT("keytab", keytab),
+	{TEXT("keytab", keytab), .in_path = "keytab", .needs = NEEDS_KERBEROS,
 	 .help = "Kerberos: file with the client's keys, by which tickets are got and "
 		 "renewed (default: the credential cache's tickets)"},
-	{TEXT("ccache", ccache),
+	{TEXT("ccache", ccache), .in_path = "ccache", .needs = NEEDS_KERBEROS,
 	 .help = "Kerberos: credential cache with the client's tickets, a file or a name "
 		 "such as KEYRING:persistent:1000 (default: KRB5CCNAME, or the user's own)"},
-	{TEXT("server_principal", server_principal),
+	{TEXT("server_principal", server_principal), .in_path = "server_principal",
+	 .needs = NEEDS_KERBEROS,
 	 .help = "Kerberos: the server's principal, nfs/HOST@REALM, or nfs@HOST (default: "
 		 "nfs@ and the host as the pool names it)"},
 	{CHOICE("gss_context", gss_context), .preset = "connection",
 	 .values = {{"connection", 0, "One for each connection"}, {"job", 1, "Gone since 0.7.0"}},
+	 .refused = 1,
+	 .refusal = " is gone since 0.7.0: each connection has a context of its own, so leave it "
+		    "out",
 	 .help = "Kerberos: what has a context (RFC 2203, 5.2), with its numbers and its "
 		 "window"},
 	{CHOICE("stable", stable), .preset = "unstable",
@@ -232,3 +247,5 @@ const struct term terms_table[] = {
 		 "IOTRAP_TRACE)"},
 	{.word = NULL},
 };
+
+_Static_assert(sizeof(terms_table) / sizeof(*terms_table) <= TERMS_MAX, "room for `given`");

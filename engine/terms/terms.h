@@ -3,17 +3,22 @@
  * terms.h - what a user may say of a job and of its paths: a member of struct terms for each
  * option, and a row of terms_table that says all the rest about it.
  *
- * From the row follows fio's table of options, and from that docs/options.md and nfsmulti(7). To
- * add an option: a member, a row, and what it does.
+ * From the row follow fio's table of options, the arguments of a path in a pool, the JSON of
+ * nfsmulti-pool, what a path takes from its job, docs/options.md and nfsmulti(7). To add an option:
+ * a member, a row, and what it does.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "terms/choices.h"
 
-/* As fio stores them. */
+enum { TERMS_MAX = 80 }; /* rows of terms_table */
+
+/* As fio stores a job's; a path's own begin with zeros. */
 struct terms {
 	void *pad; /* fio keeps the thread_data here */
 	char *pool;
@@ -31,7 +36,8 @@ struct terms {
 	unsigned int retrans;
 	unsigned int soft;
 	unsigned int failover;
-	char *localaddr;		   /* one address, or several joined by "+" */
+	char *localaddr; /* one address, or several joined by "+" */
+	unsigned int uid, gid;
 	unsigned int xprtsec;		   /* enum path_xprtsec */
 	char *tls_ca, *tls_cert, *tls_key; /* files */
 	char *tls_name;			   /* NULL: the host as it is written */
@@ -59,18 +65,24 @@ struct terms {
 	char *require_version;
 	char *stats_file, *live_file;
 	unsigned int trace;
+
+	bool given[TERMS_MAX]; /* by its row: a path names it for itself */
 };
 
 enum term_kind {
-	TERM_NUMBER, /* unsigned int, from `least` to `most`; without a preset also 0 */
-	TERM_SIZE,   /* unsigned int, of bytes */
-	TERM_BYTES,  /* unsigned long long */
-	TERM_CHOICE, /* unsigned int, one of `values` */
-	TERM_SWITCH, /* unsigned int, 0 or 1 */
-	TERM_FLAG,   /* sets an unsigned int to `least`, 0 or 1; WORD=0 to the other */
-	TERM_TEXT,   /* char * */
-	TERM_GONE,   /* refused with `help`: there was such an option */
+	TERM_NUMBER,	/* unsigned int, from `least` to `most`; a job's without preset also 0 */
+	TERM_SIZE,	/* the same, of bytes; in a path k and m may follow it */
+	TERM_BYTES,	/* unsigned long long: a job's alone */
+	TERM_CHOICE,	/* unsigned int, one of `values` */
+	TERM_SWITCH,	/* unsigned int, 0 or 1: a job's alone */
+	TERM_FLAG,	/* sets an unsigned int to `least`, 0 or 1; WORD=0 to the other */
+	TERM_TEXT,	/* char * */
+	TERM_ADDRESSES, /* char *: literal addresses, joined by '+' */
+	TERM_GONE,	/* refused with `help`: there was such an option */
 };
+
+/* What a term is for: without it, it means nothing. */
+enum term_needs { NEEDS_NOTHING, NEEDS_TLS, NEEDS_KERBEROS };
 
 enum { TERM_VALUES_MAX = 10 };
 
@@ -79,15 +91,82 @@ struct term {
 	enum term_kind kind;
 	size_t at; /* of its member */
 	uint32_t least, most;
-	const char *alias;
+	const char *alias; /* of the option */
+	const char
+		*in_path;   /* words of a path's argument, the first is told; NULL: a job's alone */
+	const char *unit;   /* for messages */
 	const char *preset; /* where a job says nothing; without one: 0 or NULL */
+	enum term_needs needs;
+	unsigned int refused; /* a choice's value that is, by `refusal` behind "WORD=VALUE" */
+	const char *refusal;
 	struct term_value {
 		const char *word;
 		unsigned int value;
 		const char *help;
 	} values[TERM_VALUES_MAX];
-	const char *help; /* fio's, and docs/options.md's */
+	const char *help; /* fio's, and docs/options.md's; NULL: a path's alone */
 };
 
 extern const struct term terms_table[];
 #define for_each_term(term) for (const struct term *term = terms_table; (term)->word; (term)++)
+
+/* The row of a member: TERM(port). */
+#define TERM(member) term_at(offsetof(struct terms, member))
+const struct term *term_at(size_t at);
+
+/* A path names this for itself: term_given(TERM(port), &path->terms). */
+static inline bool term_given(const struct term *term, const struct terms *terms)
+{
+	return terms->given[term - terms_table];
+}
+void term_give(const struct term *term, struct terms *terms);
+
+/* Where `terms` have one. */
+static inline unsigned int *term_number(const struct term *term, const struct terms *terms)
+{
+	return (unsigned int *)((char *)terms + term->at);
+}
+
+static inline char **term_string(const struct term *term, const struct terms *terms)
+{
+	return (char **)((char *)terms + term->at);
+}
+
+static inline bool term_is_text(const struct term *term)
+{
+	return term->kind == TERM_TEXT || term->kind == TERM_ADDRESSES;
+}
+
+/* One of a choice's: term_value(TERM(security), SEC_KRB5P)->word is "krb5p". */
+const struct term_value *term_value(const struct term *term, unsigned int number);
+
+static inline bool term_refuses(const struct term *term, const struct term_value *value)
+{
+	return term->refusal && value->value == term->refused;
+}
+
+/* What `terms` have, as text; in `room` where it is a number. "": nothing. */
+enum { TERM_ROOM = 24 };
+const char *term_text(const struct term *term, const struct terms *terms, char room[TERM_ROOM]);
+
+static inline bool terms_over_rdma(const struct terms *terms)
+{
+	return terms->proto == MOUNT_RDMA || terms->proto == MOUNT_RDMA6;
+}
+
+/* A job's that says nothing. */
+void terms_init(struct terms *terms);
+
+/* Copies strings, too. terms_free() frees also what is left where it fails for want of memory. */
+bool terms_copy(struct terms *to, const struct terms *from);
+void terms_free(struct terms *terms);
+
+/* What a path has: its own, and its job's for the rest. Strings stay theirs. */
+struct terms terms_over(const struct terms *path, const struct terms *job);
+
+/* A job or a path says something that needs it. */
+bool terms_need(const struct terms *terms, enum term_needs needs);
+
+/* Those that a path names for itself, as members of a JSON object: `, "port": 2049`. */
+void terms_print(FILE *out, const struct terms *path);
+void terms_print_string(FILE *out, const char *key, const char *text);

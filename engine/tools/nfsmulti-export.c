@@ -123,27 +123,16 @@ static int read_pool(const char *text, struct pool *pool)
 	return error;
 }
 
-/* The defaults of the engine's options. */
-static struct path_terms default_terms(void)
-{
-	return (struct path_terms){
-		.args = {.rdmaport = 20049,
-			 .timeo = 600,
-			 .retrans = 2,
-			 .uid = geteuid(),
-			 .gid = getegid()},
-		.log = say,
-	};
-}
-
 static int open_path(struct run *run, unsigned int number)
 {
-	const struct path_terms terms = default_terms();
+	struct terms terms;
 	const struct path_job job = {
 		.file_count = 1, .stop = stop, .log = say, .state = &run->state};
 	struct path_config config;
-	int error = path_config_make(&config, &run->pool.paths[number], &terms);
+	int error;
 
+	terms_init(&terms);
+	error = path_config_make(&config, &run->pool.paths[number], &terms, say);
 	if (!error)
 		error = path_open(&run->paths[number], &config, &job);
 	if (!error && (error = export_open(&run->exports[number], run->paths[number]))) {
@@ -164,9 +153,10 @@ static void close_path(struct run *run, unsigned int number)
 
 static int begin(struct run *run, const char *text)
 {
-	const struct path_terms terms = default_terms();
+	struct terms terms;
 
-	if (read_pool(text, &run->pool) || path_config_check(&terms, &run->pool))
+	terms_init(&terms);
+	if (read_pool(text, &run->pool) || path_config_check(&terms, &run->pool, say))
 		return 1;
 	run->paths = calloc(run->pool.count, sizeof(*run->paths));
 	run->exports = calloc(run->pool.count, sizeof(*run->exports));
@@ -198,18 +188,16 @@ static int failed(const struct run *run, unsigned int number)
 
 static const char *version_of(const struct pool_path *path)
 {
-	static const char *const words[] = {"3", "4.1", "4.2"}; /* by the minor version */
-
 	if (path->kind == PATH_MOUNT)
 		return "mount";
-	return words[path->args.set & ARG_VERSION ? path->args.minor : 0];
+	return term_value(TERM(version), path->terms.version)->word;
 }
 
 static const char *proto_of(const struct pool_path *path)
 {
 	if (path->kind == PATH_MOUNT)
 		return "mount";
-	return path->args.set & ARG_PROTO && path->args.proto == PROTO_RDMA ? "rdma" : "tcp";
+	return terms_over_rdma(&path->terms) ? "rdma" : "tcp";
 }
 
 /* `total` is of its kind: a server that has no such number says 0. */
@@ -311,15 +299,17 @@ static const char *without_label(const char *text, const char *label)
 static int ask_flavors(struct run *run, unsigned int number, enum path_sec sec,
 		       struct flavors *flavors)
 {
-	const struct path_terms terms = default_terms();
+	struct terms terms;
 	void *state = NULL; /* another client's: its calls may be another principal's */
 	const struct path_job job = {.file_count = 1, .stop = stop, .log = say, .state = &state};
 	struct path_config config;
-	int error = path_config_make(&config, &run->pool.paths[number], &terms);
+	int error;
 
+	terms_init(&terms);
+	error = path_config_make(&config, &run->pool.paths[number], &terms, say);
 	if (error)
 		return error;
-	config.sec = sec;
+	config.terms.security = sec;
 	return path_flavors(&config, &job, flavors);
 }
 
@@ -330,7 +320,7 @@ static void put_flavors(const struct flavors *flavors)
 	printf("\"flavors\": [");
 	for (enum path_sec sec = SEC_SYS; sec <= SEC_KRB5P; sec++)
 		if (flavors->known & 1u << sec) {
-			printf("%s\"%s\"", separator, pool_sec_word(sec));
+			printf("%s\"%s\"", separator, term_value(TERM(security), sec)->word);
 			separator = ", ";
 		}
 	if (flavors->none)
@@ -348,12 +338,12 @@ static void tell_flavors(struct run *run, unsigned int number, int error)
 	const struct pool_path *path = &run->pool.paths[number];
 	struct flavors flavors = {0};
 
-	if (path->kind == PATH_MOUNT || (is_unreachable(error) && path->args.sec == SEC_SYS))
+	if (path->kind == PATH_MOUNT || (is_unreachable(error) && path->terms.security == SEC_SYS))
 		return;
 	*said = '\0';
 	error = ask_flavors(run, number, SEC_SYS, &flavors);
-	if ((error == -EACCES || error == -EPERM) && path->args.sec != SEC_SYS)
-		error = ask_flavors(run, number, path->args.sec, &flavors);
+	if ((error == -EACCES || error == -EPERM) && path->terms.security != SEC_SYS)
+		error = ask_flavors(run, number, path->terms.security, &flavors);
 	if (!error && !flavors.known && !flavors.none) {
 		say("the server lists none that jobs have");
 		error = -ENOENT;

@@ -121,102 +121,30 @@ static int find(const struct request *request, struct answer *answer)
 	return failed;
 }
 
-static void print_string(const char *key, const char *text)
-{
-	printf(", \"%s\": \"", key);
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20)
-			printf("\\u%04x", (unsigned int)*text);
-		else if (*text == '"' || *text == '\\')
-			printf("\\%c", *text);
-		else
-			putchar(*text);
-	}
-	putchar('"');
-}
-
-static void print_number(const struct path_args *args, enum path_arg bit, const char *key,
-			 unsigned int number)
-{
-	if (args->set & bit)
-		printf(", \"%s\": %u", key, number);
-}
-
-static const char *proto_word(const struct path_args *args)
-{
-	if (args->proto == PROTO_RDMA)
-		return args->family == AF_INET6 ? "rdma6" : "rdma";
-	return args->family == AF_INET6 ? "tcp6" : "tcp";
-}
-
-static const char *version_word(const struct path_args *args)
-{
-	static const char *const words[] = {"3", "4.1", "4.2"}; /* by the minor version */
-
-	return words[args->minor];
-}
-
-static void print_text(const struct path_args *args, enum path_arg bit, const char *key,
-		       const char *text)
-{
-	if (args->set & bit)
-		print_string(key, text);
-}
-
-static void print_arguments(const struct path_args *args)
-{
-	if (args->set & ARG_VERSION)
-		print_string("version", version_word(args));
-	if (args->set & ARG_PROTO)
-		print_string("proto", proto_word(args));
-	print_number(args, ARG_PORT, "port", args->port);
-	print_number(args, ARG_MOUNTPORT, "mountport", args->mountport);
-	print_number(args, ARG_RDMAPORT, "rdmaport", args->rdmaport);
-	print_number(args, ARG_RSIZE, "rsize", args->rsize);
-	print_number(args, ARG_WSIZE, "wsize", args->wsize);
-	print_number(args, ARG_TIMEO, "timeo", args->timeo);
-	print_number(args, ARG_RETRANS, "retrans", args->retrans);
-	if (args->set & ARG_SOFT)
-		printf(", \"soft\": %s", args->soft ? "true" : "false");
-	print_text(args, ARG_LOCALADDR, "localaddr", args->localaddr);
-	print_number(args, ARG_UID, "uid", args->uid);
-	print_number(args, ARG_GID, "gid", args->gid);
-	print_text(args, ARG_XPRTSEC, "xprtsec", pool_xprtsec_word(args->xprtsec));
-	print_text(args, ARG_TLS_CA, "tls_ca", args->tls_ca);
-	print_text(args, ARG_TLS_CERT, "tls_cert", args->tls_cert);
-	print_text(args, ARG_TLS_KEY, "tls_key", args->tls_key);
-	print_text(args, ARG_TLS_NAME, "tls_name", args->tls_name);
-	print_text(args, ARG_SEC, "sec", pool_sec_word(args->sec));
-	print_text(args, ARG_PRINCIPAL, "principal", args->principal);
-	print_text(args, ARG_KEYTAB, "keytab", args->keytab);
-	print_text(args, ARG_CCACHE, "ccache", args->ccache);
-	print_text(args, ARG_SERVER_PRINCIPAL, "server_principal", args->server_principal);
-}
-
 static void print_address(const struct pool_path *path)
 {
 	char host[NI_MAXHOST];
 
 	if (!getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, host, sizeof(host),
 			 NULL, 0, NI_NUMERICHOST))
-		print_string("address", host);
+		terms_print_string(stdout, "address", host);
 }
 
 static void print_path(const struct pool_path *path, const char *relative)
 {
 	printf("{\"kind\": \"%s\"", path->kind == PATH_NFS ? "nfs" : "mount");
-	print_string("label", path->label);
+	terms_print_string(stdout, "label", path->label);
 	if (path->kind == PATH_MOUNT) {
-		print_string("dir", path->dir);
+		terms_print_string(stdout, "dir", path->dir);
 	} else {
-		print_string("host", path->host);
-		print_string("export", path->export);
-		print_arguments(&path->args);
+		terms_print_string(stdout, "host", path->host);
+		terms_print_string(stdout, "export", path->export);
+		terms_print(stdout, &path->terms);
 		if (path->addr_len)
 			print_address(path);
 	}
 	if (relative)
-		print_string("relative", relative);
+		terms_print_string(stdout, "relative", relative);
 	puts("}");
 }
 

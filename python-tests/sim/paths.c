@@ -38,9 +38,9 @@ static void set_tls(struct path_config *config, const struct job_terms *terms)
 {
 	static char name[] = "192.0.2.1"; /* no certificate is there to look for a DNS name in */
 
-	config->xprtsec = terms->mutual ? XPRTSEC_MTLS : XPRTSEC_TLS;
-	config->ktls = KTLS_OFF;
-	config->tls_name = name;
+	config->terms.xprtsec = terms->mutual ? XPRTSEC_MTLS : XPRTSEC_TLS;
+	config->terms.ktls = KTLS_OFF;
+	config->terms.tls_name = name;
 }
 
 static struct path *new_path(uint32_t number, const struct job_terms *terms)
@@ -55,9 +55,9 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->config.nfs_port = 1 + number;
 	path->config.timing = terms->timing;
 	path->config.setup_time = 10 * SEC;
-	path->config.minor = terms->nfs4;
-	path->config.trunks = terms->trunks;
-	path->config.sec = sec_of(terms);
+	path->config.terms.version = terms->nfs4;
+	path->config.terms.trunking = terms->trunks;
+	path->config.terms.security = sec_of(terms);
 	path->config.rsize = path->config.wsize = 64 << 10;
 	path->config.remote_length = sizeof(*remote);
 	if (terms->tls >> number & 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import count, takewhile
 from typing import Any
 
 from cffi import FFI
@@ -81,6 +82,12 @@ def value(data: CData) -> Any:
     if kind.kind == "struct":
         return {name: value(getattr(data, name)) for name, _ in kind.fields}
     return bytes(ffi.buffer(data))
+
+
+def terms_rows(lib: CData) -> list[CData]:
+    """Return the rows of terms_table."""
+    rows = takewhile(lambda term: term.word, (lib.terms_table[i] for i in count()))
+    return list(rows)
 
 
 class Guarded:

@@ -14,6 +14,7 @@ from pathlib import Path
 import messages
 import pytest
 from conftest import call_harness
+from engine_c import CData, terms_rows, text, zeros
 
 import site_files
 from nfsmulti import texts
@@ -393,17 +394,32 @@ def _listed() -> list[str]:
     return [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
 
 
-def test_listed_messages_are_in_the_sources() -> None:
+def _composed(lib: CData) -> Iterator[str]:
+    """Yield what the engine says of a choice by its row of terms_table."""
+    for term in terms_rows(lib):
+        word = text(term.in_path or term.word).split()[0]
+        values = [value for value in term.values if value.word]
+        if term.refusal:
+            refused = next(text(one.word) for one in values if one.value == term.refused)
+            yield f"{word}={refused}{text(term.refusal)}"
+        if term.in_path and values:
+            pool, error = zeros("pool"), zeros("pool_error")
+            lib.pool_parse(f"nfs://h/x?{word}=?".encode(), pool, error)
+            yield text(error.reason)
+
+
+def test_listed_messages_are_in_the_sources(testlib: CData) -> None:
     printed = [*messages.engine(ROOT / "engine"), *messages.harness(PYTHON_TESTS / "nfsmulti")]
-    printed.append(messages.front_end(ROOT / "nfsmulti"))
+    printed += [messages.front_end(ROOT / "nfsmulti"), *_composed(testlib)]
     assert [said for said in _listed() if not any(said in text for text in printed)] == []
 
 
-def test_the_engines_messages_are_listed() -> None:
+def test_the_engines_messages_are_listed(testlib: CData) -> None:
     """A new message of the engine: give it a row in docs/messages.md."""
     options = set(messages.engine_file(ROOT / "engine/terms/table.c"))
     found = {text for text in messages.engine(ROOT / "engine") if text.count(" ") >= _FEWEST_BLANKS}
     found = {text for text in found - options if not _NO_MESSAGES.match(text)}
+    found |= set(_composed(testlib))
     listed = _listed()
     assert [text for text in sorted(found) if not any(said in text for said in listed)] == []
 

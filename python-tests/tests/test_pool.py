@@ -19,7 +19,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import pytest
-from engine_c import CONSTANTS, CData, ffi, text, value, zeros
+from engine_c import CONSTANTS, CData, ffi, terms_rows, text, value, zeros
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,16 +30,6 @@ ENV = "e4a:/mnt/v32/,/mnt/v33/ e4b:/mnt/v42/"
 # --- pool.h, as Python has it ---
 
 Argument = int | bool | str
-_NUMBERS = (
-    "port", "mountport", "rdmaport", "rsize", "wsize", "timeo", "retrans", "soft", "uid", "gid",
-)  # fmt: skip
-_TEXTS = (
-    "localaddr", "tls_ca", "tls_cert", "tls_key", "tls_name", "principal", "keytab", "ccache",
-    "server_principal",
-)  # fmt: skip
-_VERSIONS = ("3", "4.1", "4.2")  # by the minor version
-_FLAVORS = ("sys", "krb5", "krb5i", "krb5p")
-_PROTOCOLS = {socket.AF_UNSPEC: "", socket.AF_INET6: "6"}
 _BINARY = {0: slice(0), socket.AF_INET: slice(2, 6), socket.AF_INET6: slice(6, 22)}
 
 
@@ -57,27 +47,30 @@ class Path:
     column: int = field(default=0, compare=False)
 
     @classmethod
-    def of(cls, path: CData) -> Self:
+    def of(cls, lib: CData, path: CData) -> Self:
         strings = {name: getattr(path, name) for name in ("label", "dir", "host", "export")}
         own: dict[str, Any] = {name: text(one) for name, one in strings.items() if one}
-        own |= {"args": _arguments(path.args), "address": _address(path), "column": path.column}
+        own |= {"args": _arguments(lib, path.terms), "address": _address(path)}
+        own |= {"column": path.column}
         return cls(("mount", "nfs")[path.kind], **own)
 
 
-def _arguments(args: CData) -> dict[str, Argument]:
-    def is_set(name: str) -> bool:
-        return bool(args.set & getattr(CONSTANTS, f"ARG_{name.upper()}"))
+def _arguments(lib: CData, terms: CData) -> dict[str, Argument]:
+    rows = [term for term, given in zip(terms_rows(lib), terms.given, strict=False) if given]
+    return dict(_argument(term, ffi.addressof(terms)) for term in rows)
 
-    found: dict[str, Argument] = {name: getattr(args, name) for name in filter(is_set, _NUMBERS)}
-    if is_set("version"):
-        found["version"] = _VERSIONS[args.minor]
-    if is_set("proto"):
-        found["proto"] = ("tcp", "rdma")[args.proto] + _PROTOCOLS[args.family]
-    if is_set("xprtsec"):
-        found["xprtsec"] = ("none", "tls", "mtls")[args.xprtsec]
-    if is_set("sec"):
-        found["sec"] = _FLAVORS[args.sec]
-    return found | {name: text(getattr(args, name)) for name in filter(is_set, _TEXTS)}
+
+def _argument(term: CData, terms: CData) -> tuple[str, Argument]:
+    word = text(term.in_path).split()[0]
+    at = ffi.cast("char *", terms) + term.at
+    if term.kind in {CONSTANTS.TERM_TEXT, CONSTANTS.TERM_ADDRESSES}:
+        return word, text(ffi.cast("char **", at)[0])
+    number = int(ffi.cast("unsigned int *", at)[0])
+    if term.kind == CONSTANTS.TERM_FLAG:
+        return "soft", bool(number)
+    if term.kind == CONSTANTS.TERM_CHOICE:
+        return word, next(text(one.word) for one in term.values if one.value == number)
+    return word, number
 
 
 def _address(path: CData) -> str:
@@ -107,12 +100,12 @@ class Pools:
 
     def parse(self, text: str) -> list[Path]:
         with self._pool(self.lib.pool_parse, text) as pool:
-            return _paths(pool)
+            return _paths(self.lib, pool)
 
     def by_name(self, env: str, name: str) -> list[Path]:
         """pool_by_name()."""
         with self._pool(self.lib.pool_by_name, env, name) as pool:
-            return _paths(pool)
+            return _paths(self.lib, pool)
 
     def by_file(self, env: str, file: str) -> tuple[list[Path], str]:
         """pool_by_file(): the paths, and the file's name relative to them."""
@@ -122,7 +115,7 @@ class Pools:
             return int(self.lib.pool_by_file(env, name, pool, rest, error))
 
         with self._pool(find, env) as pool:
-            return _paths(pool), _inside(name, rest)
+            return _paths(self.lib, pool), _inside(name, rest)
 
     def relative_name(self, pool_text: str, file: str) -> str:
         """pool_relative_name() with a pool that is parsed first."""
@@ -148,11 +141,11 @@ class Pools:
             return min(len(found), most)
 
         with self._pool(self.lib.pool_parse, pool_text) as pool:
-            before, error = _paths(pool), zeros("pool_error")
+            before, error = _paths(self.lib, pool), zeros("pool_error")
             code = self.lib.pool_resolve(pool, ffi.callback("pool_resolver", call), error)
-            assert not code or _paths(pool) == before
+            assert not code or _paths(self.lib, pool) == before
             _check(code, error)
-            return _paths(pool)
+            return _paths(self.lib, pool)
 
     @contextmanager
     def _pool(self, find: Callable[..., int], *texts: str) -> Iterator[CData]:
@@ -169,8 +162,8 @@ class Pools:
             assert not pool.count
 
 
-def _paths(pool: CData) -> list[Path]:
-    return [Path.of(path) for path in pool.paths[0 : pool.count]]
+def _paths(lib: CData, pool: CData) -> list[Path]:
+    return [Path.of(lib, path) for path in pool.paths[0 : pool.count]]
 
 
 def _check(code: int, error: CData) -> None:
@@ -348,7 +341,7 @@ REFUSED: dict[str, Words] = {
     "nfs://h/x?proto=^udp": ("tcp, tcp6, rdma or rdma6",),
     "nfs://h/x?proto=tcp&rdmaport=^1": ("rdmaport", "proto=rdma", "nfsport"),
     "nfs://h/x?rdmaport=1&proto=^tcp6": ("rdmaport", "proto=rdma"),
-    "nfs://h/x?proto=rdma&namespace=^rdma": ("namespace is gone", "names always go over TCP"),
+    "nfs://h/x?proto=rdma&namespace=^rdma": ("namespace: it is gone", "names always go over TCP"),
     "nfs://h/x?rsize=^0": ("rsize", "1 to 64m"),
     "nfs://h/x?wsize=^65537k": ("wsize", "1 to 64m"),
     "nfs://h/x?wsize=^4194304k": ("1 to 64m",),
@@ -426,7 +419,7 @@ WRITTEN: dict[str, tuple[tuple[str, ...], st.SearchStrategy[Any]]] = {
     "tls_cert": (("tls_cert",), FILES),
     "tls_key": (("tls_key",), FILES),
     "tls_name": (("tls_name",), NAMES),
-    "sec": (("sec",), st.sampled_from(_FLAVORS)),
+    "sec": (("sec",), st.sampled_from(["sys", "krb5", "krb5i", "krb5p"])),
     "principal": (("principal",), NAMES),
     "keytab": (("keytab",), FILES),
     "ccache": (("ccache",), FILES.map("DIR:{}".format)),
