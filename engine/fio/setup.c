@@ -35,25 +35,17 @@ static struct {
 	struct pool_paths paths;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* All that decides where the paths lead, and whether they are refused, as one string. */
+/* Jobs with the same share the paths. NULL: no memory. */
 static char *terms_text(struct thread_data *td)
 {
-	const struct terms *eo = td->eo;
-	char *text;
+	const struct terms *terms = options_of(td);
+	char *key = terms_key(terms), *text = NULL;
 
-	if (asprintf(
-		    &text,
-		    "%s %s %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %s %u %s %s %s %s "
-		    "%u %u %s %s %s %s %u %u",
-		    eo->pool ?: "", eo->pool ? "" : td->files[0]->file_name, eo->failover,
-		    eo->proto, eo->port, eo->mountport, eo->rdmaport, eo->rsize, eo->wsize,
-		    eo->timeo, eo->retrans, eo->soft, eo->version, eo->stateless, eo->trunking,
-		    eo->metadata, eo->dir_entries, eo->tree_depth, eo->shared_dir,
-		    eo->shared_dir ? td->subjob_number : 0, eo->localaddr ?: "", eo->xprtsec,
-		    eo->tls_ca ?: "", eo->tls_cert ?: "", eo->tls_key ?: "", eo->tls_name ?: "",
-		    eo->ktls, eo->security, eo->principal ?: "", eo->keytab ?: "", eo->ccache ?: "",
-		    eo->server_principal ?: "", eo->rx_timestamps, eo->discard) < 0)
-		return NULL;
+	if (key && asprintf(&text, "%s\n%s\n%u\n%s", terms->pool ?: "",
+			    terms->pool ? "" : td->files[0]->file_name,
+			    terms->shared_dir ? td->subjob_number : 0, key) < 0)
+		text = NULL;
+	free(key);
 	return text;
 }
 

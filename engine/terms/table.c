@@ -63,11 +63,11 @@ const struct term terms_table[] = {
 		    "the export and name the directory",
 	 .help = "Version of NFS, as in nfs(5); on the command line --nfsvers, or version= "
 		 "in a path"},
-	{CHOICE("trunking", trunking), .preset = "clientid",
+	{CHOICE("trunking", trunking), .shared = true, .preset = "clientid",
 	 .values = {{"clientid", 0, "A session for each connection, one client ID"},
 		    {"session", 1, "One session over all connections of the job"}},
 	 .help = "NFSv4: what a job's connections share (RFC 8881, 2.10.5)"},
-	{CHOICE("open", stateless), .preset = "file",
+	{CHOICE("open", stateless), .shared = true, .preset = "file",
 	 .values = {{"file", 0, "OPEN, as applications do"},
 		    {"none", 1, "No OPEN: I/O uses special stateids"}},
 	 .help = "NFSv4: how files are opened. NFSv3 has no OPEN and ignores it"},
@@ -105,7 +105,7 @@ const struct term terms_table[] = {
 	 .help = "Retry for ever when the server does not answer (the default)"},
 	{FLAG("soft", soft, 1), .in_path = "soft",
 	 .help = "Fail an I/O with ETIMEDOUT when retrans retransmissions brought no reply"},
-	{SWITCH("failover", failover), .preset = "0",
+	{SWITCH("failover", failover), .shared = true, .preset = "0",
 	 .help = "Reissue the I/O of a path that does not answer on the others, until it "
 		 "answers again"},
 	{ADDRESSES("localaddr", localaddr), .in_path = "localaddr",
@@ -129,7 +129,7 @@ const struct term terms_table[] = {
 	{TEXT("tls_name", tls_name), .in_path = "tls_name", .needs = NEEDS_TLS,
 	 .help = "xprtsec=tls, mtls: the name or address that the server's certificate must "
 		 "have (default: the host as the pool names it)"},
-	{CHOICE("ktls", ktls), .needs = NEEDS_TLS, .preset = "auto",
+	{CHOICE("ktls", ktls), .shared = true, .needs = NEEDS_TLS, .preset = "auto",
 	 .values = {{"auto", KTLS_AUTO, "By the kernel where it can"},
 		    {"1", KTLS_ON, "By the kernel, or not at all"},
 		    {"0", KTLS_OFF, "By GnuTLS"}},
@@ -169,7 +169,7 @@ const struct term terms_table[] = {
 	 .help = "Bytes of uncommitted data that a job keeps, to write it again if a server "
 		 "restarts; COMMITs begin at half of that. Kernel mounts ignore it: "
 		 "the kernel does the same"},
-	{SWITCH("discard", discard), .preset = "0",
+	{SWITCH("discard", discard), .shared = true, .preset = "0",
 	 .help = "Payload of READs of 32 KiB and more is dropped in the kernel and not "
 		 "copied to fio. Over TCP, for jobs that verify nothing"},
 	{NUMBER("busy_poll", busy_poll, 0, 1000000), .preset = "0",
@@ -187,13 +187,13 @@ const struct term terms_table[] = {
 		 "schedule"},
 	{NUMBER("arrival_spin", arrival_spin, 0, 1000000), .preset = "20",
 	 .help = "Microseconds before each arrival that are polled and not slept"},
-	{SWITCH("rx_timestamps", rx_timestamps), .preset = "0",
+	{SWITCH("rx_timestamps", rx_timestamps), .shared = true, .preset = "0",
 	 .help = "Split the time from a call's sending to its reply by the kernel's receive "
 		 "stamps: service is the network's and the server's, wake-up this client's"},
 	{NUMBER("arrival_batch", arrival_batch, 0, 1000), .preset = "0",
 	 .help = "Microseconds that an I/O which is due waits for others, to be sent with "
 		 "them; replies wait as long, at most twice"},
-	{SWITCH("metadata", metadata), .preset = "0",
+	{SWITCH("metadata", metadata), .shared = true, .preset = "0",
 	 .help = "Each I/O is one operation on one entry of a directory, the job's file: "
 		 "the entry's number is offset / bs"},
 	{CHOICE("meta_read", meta_read), .preset = "getattr",
@@ -225,12 +225,12 @@ const struct term terms_table[] = {
 	 .help = "metadata=1, jobs that read: check by READDIR, before the job begins, that "
 		 "no entry is missing or there twice, and then that each is what "
 		 "meta_write= makes"},
-	{NUMBER("dir_entries", dir_entries, 2, 0), .preset = "1000",
+	{NUMBER("dir_entries", dir_entries, 2, 0), .shared = true, .preset = "1000",
 	 .help = "metadata=1: entries of one directory"},
-	{NUMBER("tree_depth", tree_depth, 0, 8), .preset = "1",
+	{NUMBER("tree_depth", tree_depth, 0, 8), .shared = true, .preset = "1",
 	 .help = "metadata=1: levels of directories below the job's; 0: all entries lie in "
 		 "that one"},
-	{SWITCH("shared_dir", shared_dir), .preset = "0",
+	{SWITCH("shared_dir", shared_dir), .shared = true, .preset = "0",
 	 .help = "metadata=1: jobs with the same file name share its directories, each with "
 		 "entries of its own (default: they work on the same entries)"},
 	{TEXT("require_version", require_version),

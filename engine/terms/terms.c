@@ -87,6 +87,23 @@ struct terms terms_over(const struct terms *path, const struct terms *job)
 
 /* --- telling --- */
 
+char *terms_key(const struct terms *job)
+{
+	char room[TERM_ROOM], *key = NULL;
+	size_t size;
+	FILE *out = open_memstream(&key, &size);
+
+	if (!out)
+		return NULL;
+	for_each_term (term)
+		if (term->shared || (term->in_path && term->kind != TERM_GONE))
+			fprintf(out, "%s\n", term_text(term, job, room));
+	if (!fclose(out))
+		return key;
+	free(key);
+	return NULL;
+}
+
 void terms_print_string(FILE *out, const char *key, const char *text)
 {
 	fprintf(out, ", \"%s\": \"", key);

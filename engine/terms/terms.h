@@ -4,8 +4,8 @@
  * option, and a row of terms_table that says all the rest about it.
  *
  * From the row follow fio's table of options, the arguments of a path in a pool, the JSON of
- * nfsmulti-pool, what a path takes from its job, docs/options.md and nfsmulti(7). To add an option:
- * a member, a row, and what it does.
+ * nfsmulti-pool, what a path takes from its job, which jobs share paths, docs/options.md and
+ * nfsmulti(7). To add an option: a member, a row, and what it does.
  */
 #pragma once
 
@@ -96,6 +96,7 @@ struct term {
 		*in_path;   /* words of a path's argument, the first is told; NULL: a job's alone */
 	const char *unit;   /* for messages */
 	const char *preset; /* where a job says nothing; without one: 0 or NULL */
+	bool shared;	    /* a job's alone, and jobs that share paths have the same */
 	enum term_needs needs;
 	unsigned int refused; /* a choice's value that is, by `refusal` behind "WORD=VALUE" */
 	const char *refusal;
@@ -163,6 +164,10 @@ void terms_free(struct terms *terms);
 
 /* What a path has: its own, and its job's for the rest. Strings stay theirs. */
 struct terms terms_over(const struct terms *path, const struct terms *job);
+
+/* What decides where a job's paths lead, and whether they are refused, as one string for the caller
+ * to free. NULL: no memory. */
+char *terms_key(const struct terms *job);
 
 /* A job or a path says something that needs it. */
 bool terms_need(const struct terms *terms, enum term_needs needs);
