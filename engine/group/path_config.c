@@ -323,46 +323,33 @@ static int check_used(const struct terms *job, const struct pool *pool, const st
 	return -EINVAL;
 }
 
-static int check_stamps(const struct terms *job, const struct pool *pool, path_log *log)
-{
-	for (unsigned int i = 0; job->rx_timestamps && i < pool->count; i++) {
-		const struct pool_path *path = &pool->paths[i];
-		const struct terms terms = terms_over(&path->terms, job);
-
-		if (path->kind == PATH_NFS && !terms_over_rdma(&terms) && !has_tls(&terms))
-			continue;
-		log("%s: rx_timestamps=1: the kernel tells when a reply came over TCP in "
-		    "clear alone, not over RDMA or TLS, nor of a mount: leave it out",
-		    path->label);
-		return -EINVAL;
-	}
-	return 0;
-}
-
-/* Why a path's data cannot be dropped in the kernel, and what to do; NULL: it can. */
-static const char *discard_refusal(const struct terms *job, const struct pool_path *path)
+/* Why a path has not what is of TCP in clear alone, and what to do; NULL: it has. */
+static const char *clear_refusal(const struct term *term, const struct terms *job,
+				 const struct pool_path *path)
 {
 	const struct terms terms = terms_over(&path->terms, job);
 
 	if (path->kind == PATH_MOUNT)
-		return "a kernel mount copies all that is read: name its export (nfs://...)";
+		return "name the mount's export (nfs://...)";
 	if (terms_over_rdma(&terms))
-		return "RDMA copies nothing: use proto=tcp";
+		return "use proto=tcp";
 	if (has_tls(&terms))
-		return "TLS must see all that is read, to decrypt it: use xprtsec=none";
-	if (terms.security > SEC_KRB5)
+		return "use xprtsec=none";
+	if (term == TERM(discard) && terms.security > SEC_KRB5)
 		return "krb5i and krb5p must see all that is read, to check it: use krb5 or sys";
 	return NULL;
 }
 
-static int check_discard(const struct terms *job, const struct pool *pool, path_log *log)
+static int check_clear(const struct terms *job, const struct pool *pool, const struct term *term,
+		       path_log *log)
 {
-	for (unsigned int i = 0; job->discard && i < pool->count; i++) {
-		const char *refusal = discard_refusal(job, &pool->paths[i]);
+	for (unsigned int i = 0; *term_number(term, job) && i < pool->count; i++) {
+		const char *refusal = clear_refusal(term, job, &pool->paths[i]);
 
 		if (!refusal)
 			continue;
-		log("%s: discard=1: %s, or leave discard=1 out", pool->paths[i].label, refusal);
+		log("%s: %s=1 is for TCP in clear: %s, or leave %s=1 out", pool->paths[i].label,
+		    term->word, refusal, term->word);
 		return -EPROTONOSUPPORT;
 	}
 	return 0;
@@ -379,8 +366,10 @@ int path_config_check(const struct terms *job, const struct pool *pool, path_log
 		"principal=, keytab=, ccache= and server_principal= are Kerberos's: give "
 		"security=krb5, krb5i or krb5p too (sec= in a path), or leave them out"};
 
-	return check_used(job, pool, &tls, log)
-		       ?: check_used(job, pool, &kerberos, log)
-		       ?: check_stamps(job, pool, log)
-		       ?: check_discard(job, pool, log);
+	int error = check_used(job, pool, &tls, log) ?: check_used(job, pool, &kerberos, log);
+
+	for_each_term (term)
+		if (!error && term->needs == NEEDS_CLEAR)
+			error = check_clear(job, pool, term, log);
+	return error;
 }

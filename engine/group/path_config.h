@@ -15,7 +15,7 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 
 /*
  * Refuses options of TLS or Kerberos that no path uses, or not the path that they are given for: it
- * would go without that security unawares; stamps of paths that have none; and discard=1 on paths
- * whose data must be moved. 0, or a negative errno, logged.
+ * would go without that security unawares; and those of TCP in clear alone on other paths. 0, or
+ * a negative errno, logged.
  */
 int path_config_check(const struct terms *job, const struct pool *pool, path_log *log);

@@ -169,7 +169,7 @@ const struct term terms_table[] = {
 	 .help = "Bytes of uncommitted data that a job keeps, to write it again if a server "
 		 "restarts; COMMITs begin at half of that. Kernel mounts ignore it: "
 		 "the kernel does the same"},
-	{SWITCH("discard", discard), .shared = true, .preset = "0",
+	{SWITCH("discard", discard), .shared = true, .needs = NEEDS_CLEAR, .preset = "0",
 	 .help = "Payload of READs of 32 KiB and more is dropped in the kernel and not "
 		 "copied to fio. Over TCP, for jobs that verify nothing"},
 	{NUMBER("busy_poll", busy_poll, 0, 1000000), .preset = "0",
@@ -187,7 +187,8 @@ const struct term terms_table[] = {
 		 "schedule"},
 	{NUMBER("arrival_spin", arrival_spin, 0, 1000000), .preset = "20",
 	 .help = "Microseconds before each arrival that are polled and not slept"},
-	{SWITCH("rx_timestamps", rx_timestamps), .shared = true, .preset = "0",
+	{SWITCH("rx_timestamps", rx_timestamps), .shared = true, .needs = NEEDS_CLEAR,
+	 .preset = "0",
 	 .help = "Split the time from a call's sending to its reply by the kernel's receive "
 		 "stamps: service is the network's and the server's, wake-up this client's"},
 	{NUMBER("arrival_batch", arrival_batch, 0, 1000), .preset = "0",

@@ -82,7 +82,7 @@ enum term_kind {
 };
 
 /* What a term is for: without it, it means nothing. */
-enum term_needs { NEEDS_NOTHING, NEEDS_TLS, NEEDS_KERBEROS };
+enum term_needs { NEEDS_NOTHING, NEEDS_TLS, NEEDS_KERBEROS, NEEDS_CLEAR /* TCP without TLS */ };
 
 enum { TERM_VALUES_MAX = 10 };
 

@@ -83,7 +83,7 @@ def test_it_comes_and_fails_as_what_is_copied(reads: Outcomes, name: str) -> Non
 def test_it_is_refused_before_a_server_is_asked(client: Client, server: ScriptedServer) -> None:
     refusals: tuple[tuple[str, Options, str], ...] = (
         ("", {"verify": "crc32c"}, "verify= is to look at: leave one of them out"),
-        (",/tmp", {}, "a kernel mount copies all that is read"),
+        (",/tmp", {}, "discard=1 is for TCP in clear: name the mount's export (nfs://...)"),
         ("", {"proto": "rdma"}, "use proto=tcp, or leave discard=1 out"),
         ("&xprtsec=tls", {}, "use xprtsec=none, or leave discard=1 out"),
         ("", {"security": "krb5p"}, "use krb5 or sys, or leave discard=1 out"),
@@ -98,5 +98,5 @@ def test_a_later_job_is_refused_before_its_file_is_laid_out(engine: Engine, tmp_
     mount.mkdir()
     jobs = sections(plain={"filename": "a"}, dropping={"filename": "b", "discard": 1})
     with start_fio(engine, tmp_path / "fio", str(mount), jobs, {"rw": "read"}) as process:
-        refused(process.result(SECONDS), "dropping: ", "a kernel mount copies all that is read")
+        refused(process.result(SECONDS), "dropping: ", "name the mount's export (nfs://...)")
     assert [file.name for file in mount.iterdir()] == ["a"]
