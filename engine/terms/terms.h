@@ -88,24 +88,24 @@ enum { TERM_VALUES_MAX = 10 };
 
 struct term {
 	const char *word; /* the option's */
+	const char *alias;
+	const char *help; /* fio's, and docs/options.md's; NULL: a path's alone */
+	size_t at;	  /* of its member */
 	enum term_kind kind;
-	size_t at; /* of its member */
 	uint32_t least, most;
-	const char *alias; /* of the option */
-	const char
-		*in_path;   /* words of a path's argument, the first is told; NULL: a job's alone */
+	enum term_needs needs;
+	/* Words of a path's argument; the first is told. NULL: a job's alone. */
+	const char *in_path;
 	const char *unit;   /* for messages */
 	const char *preset; /* where a job says nothing; without one: 0 or NULL */
-	bool shared;	    /* a job's alone, and jobs that share paths have the same */
-	enum term_needs needs;
-	unsigned int refused; /* a choice's value that is, by `refusal` behind "WORD=VALUE" */
-	const char *refusal;
 	struct term_value {
 		const char *word;
 		unsigned int value;
 		const char *help;
 	} values[TERM_VALUES_MAX];
-	const char *help; /* fio's, and docs/options.md's; NULL: a path's alone */
+	const char *refusal;  /* of one value, said behind "WORD=VALUE" */
+	unsigned int refused; /* that value */
+	bool shared;	      /* a job's alone, and jobs that share paths have the same */
 };
 
 extern const struct term terms_table[];
