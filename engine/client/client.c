@@ -67,16 +67,6 @@ static int connect_channel(struct rpc_client *rpc)
 	return 0;
 }
 
-uint64_t client_unprepared_for(const struct rpc_client *rpc)
-{
-	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
-}
-
-uint64_t client_without_context_for(const struct rpc_client *rpc)
-{
-	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;
-}
-
 bool client_is_asked_to_wait(const struct rpc_client *rpc)
 {
 	return rpc->wait_asked_until > rpc->clock->now;

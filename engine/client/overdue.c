@@ -51,6 +51,16 @@ static void note_progress(struct rpc_client *rpc, uint64_t now)
 		rpc->heard = now;
 }
 
+uint64_t client_unprepared_for(const struct rpc_client *rpc)
+{
+	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
+}
+
+uint64_t client_without_context_for(const struct rpc_client *rpc)
+{
+	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;
+}
+
 /* A KDC is silent. */
 static bool without_context(const struct rpc_client *rpc)
 {

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 from conftest import or_skip
 
-from nfsmulti.paths import ROOT
+from nfsmulti.paths import BUILD, ROOT
 from nfsmulti.processes import find, run
 
 _SECONDS = 3600.0  # clang-tidy takes minutes of two idle processors
@@ -109,6 +111,35 @@ def test_includes_go_down_the_layers() -> None:
         if up := {name for name, folder in included if folder not in {*below, *_BESIDE}}:
             upwards[f"{layer}/{file.name}"] = up
     assert not upwards
+
+
+def _objects() -> dict[str, Path]:
+    """Return the engine's objects by their source, as the build made them."""
+    commands = json.loads((BUILD / "compile_commands.json").read_text())
+    return {
+        str(source.relative_to(ROOT)): Path(
+            command["directory"], *re.findall(r" -o (\S+)", command["command"])
+        )
+        for command in commands
+        if (source := Path(command["file"])).is_relative_to(ROOT / "engine")
+    }
+
+
+def test_no_two_object_files_call_each_other() -> None:
+    """Neither two nor a circle of more: each file can be read, and tested, below its callers."""
+    defines: dict[str, str] = {}
+    uses: dict[str, set[str]] = {}
+    for source, object_file in _objects().items():
+        listed = run([find("nm"), "-P", str(object_file)], timeout=_SECONDS).check().stdout
+        symbols = [line.split()[:2] for line in listed.splitlines()]
+        defines |= {name: source for name, kind in symbols if kind in set("TDBRVW")}
+        uses[source] = {name for name, kind in symbols if kind == "U"}
+    calls = {
+        source: {defines[name] for name in names & defines.keys()} - {source}
+        for source, names in uses.items()
+    }
+    assert calls["engine/client/client.c"]
+    TopologicalSorter(calls).prepare()  # CycleError names the files
 
 
 def test_every_file_names_its_licence() -> None:
