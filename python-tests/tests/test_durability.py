@@ -7,6 +7,7 @@ import errno
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from engine_helpers import said
@@ -23,6 +24,7 @@ from scripted_jobs import (
     failed,
     fixture_of_runs,
     go,
+    replay_files,
     soundly,
     undisturbed,
     verifiers_at_random,
@@ -170,6 +172,31 @@ def test_a_sync_waits_for_the_writes_before_it(client: Client, server: ScriptedS
     for write in server.calls(Nfs.WRITE)[:12]:
         assert write.answered is not None
         assert write.answered < commit.time
+
+
+def test_a_sync_waits_for_its_own_file_alone(
+    client: Client, server: ScriptedServer, tmp_path: Path
+) -> None:
+    """A write of b that ends is not the one of a that is awaited; c's is awaited by nobody."""
+
+    def late(call: Call) -> Answer | None:
+        if call.procedure is Nfs.WRITE and (call.file, call.offset) == ("a", 4 * KIB):
+            return Answer(delay=0.2)
+        return Answer(hold=2) if call.file == "c" or call.procedure is Nfs.COMMIT else None
+
+    server.hooks.append(late)
+    opened = [f"{name} open" for name in "abc"]
+    writes = ["a write 0 4096", "a write 4096 4096", "b write 0 4096", "c write 0 4096"]
+    log = replay_files(tmp_path, "abc", *opened, *writes, "a sync 0 0", "a close")
+    undisturbed(client(server, iodepth=16, **log))
+    first = server.calls(Nfs.COMMIT)[0]
+    assert first.file == "a"
+    for write in (write for write in server.calls(Nfs.WRITE) if write.file == "a"):
+        assert write.answered is not None
+        assert write.answered < first.time
+    (of_c,) = (write for write in server.calls(Nfs.WRITE) if write.file == "c")
+    assert of_c.answered is not None
+    assert of_c.answered > first.time
 
 
 # --- several paths ---

@@ -80,6 +80,14 @@ def test_pieces_max_is_what_the_worst_offset_needs(
     assert testlib.spread_pieces_max(spread, length, max_length) == max(needed)
 
 
+def test_stripes_beyond_32_bits_take_turns(testlib: CData) -> None:
+    """2^32 stripes are no multiple of three connections."""
+    spread = spread_of("STRIPE", first=7, step=1, count=3, stripe_size=4096)
+    offset = (2**32 - 2) * 4096
+    connections = [one for _, _, one in cut(testlib, spread, offset, 5 * 4096, 5 * 4096)]
+    assert connections == [9, 7, 8, 9, 7]
+
+
 def test_pieces_max_does_not_overflow(testlib: CData) -> None:
     one_byte_stripes = spread_of("STRIPE", count=2, stripe_size=1)
     huge_stripes = spread_of("STRIPE", count=2, stripe_size=2**64 - 1)
