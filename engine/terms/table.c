@@ -19,7 +19,7 @@
 	.word = (name), .kind = TERM_FLAG, AT(member, unsigned int), .least = (sets)
 #define ADDRESSES(name, member) .word = (name), .kind = TERM_ADDRESSES, AT(member, char *)
 #define TEXT(name, member)	.word = (name), .kind = TERM_TEXT, AT(member, char *)
-#define GONE(name)		.word = (name), .kind = TERM_GONE, .at = SIZE_MAX
+#define GONE(name)		.word = (name), .kind = TERM_GONE, .at = sizeof(struct terms)
 
 #define SPREAD_VALUES(base)                                                            \
 	{                                                                              \

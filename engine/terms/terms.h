@@ -90,7 +90,7 @@ struct term {
 	const char *word; /* the option's */
 	const char *alias;
 	const char *help; /* fio's, and docs/options.md's; NULL: a path's alone */
-	size_t at;	  /* of its member */
+	size_t at;	  /* of its member; behind the last one where it has none */
 	enum term_kind kind;
 	uint32_t least, most;
 	enum term_needs needs;
@@ -138,7 +138,7 @@ static inline bool term_is_text(const struct term *term)
 	return term->kind == TERM_TEXT || term->kind == TERM_ADDRESSES;
 }
 
-/* One of a choice's: term_value(TERM(security), SEC_KRB5P)->word is "krb5p". */
+/* One of a choice's, which has it: term_value(TERM(security), SEC_KRB5P)->word is "krb5p". */
 const struct term_value *term_value(const struct term *term, unsigned int number);
 
 static inline bool term_refuses(const struct term *term, const struct term_value *value)
@@ -155,7 +155,7 @@ static inline bool terms_over_rdma(const struct terms *terms)
 	return terms->proto == MOUNT_RDMA || terms->proto == MOUNT_RDMA6;
 }
 
-/* A job's that says nothing. */
+/* A job's that says nothing: numbers have their preset, choices are 0. */
 void terms_init(struct terms *terms);
 
 /* Copies strings, too. terms_free() frees also what is left where it fails for want of memory. */

@@ -221,21 +221,22 @@ static void weigh_portion(struct stream *stream)
 
 	portion_weigh(&stream->portion, &sample);
 	stream->reader.portion = stream->portion.part;
-	stream->base.starved = stream->portion.part > PORTION_HALF;
 }
 
 int stream_receive(struct rpc_channel *channel, bool wait)
 {
 	struct stream *stream = stream_of(channel);
-	bool behind;
+	bool behind, much;
 	int error;
 
 	if (wait && unsent(stream)) {
 		wait_both_ways(stream);
 		wait = false;
 	}
-	if (record_takes_portion(&stream->reader) && portion_due(&stream->portion))
+	much = record_takes_portion(&stream->reader);
+	if (much && portion_due(&stream->portion))
 		weigh_portion(stream);
+	stream->base.starved = much && stream->portion.part > PORTION_HALF;
 	error = receive_once(stream, wait, &behind);
 	return error || !behind ? error : receive_once(stream, false, &behind);
 }

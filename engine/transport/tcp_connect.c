@@ -14,19 +14,6 @@ static void set(int fd, int level, int option, int value)
 	setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/*
- * The kernel's autotuning makes this room in some runs and not in others, which then meet windows
- * of zero: READs of 64 KiB stay at half their IOPS. SO_RCVLOWAT gives it from the start, as far as
- * net.ipv4.tcp_rmem allows, and autotuning goes on (tcp_set_rcvlowat()); SO_RCVBUF would end it.
- */
-static void widen_window(int fd)
-{
-	enum { WIDE = 1000000 }; /* bytes */
-
-	set(fd, SOL_SOCKET, SO_RCVLOWAT, WIDE);
-	set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
-}
-
 static int new_socket(const struct rpc_address *address)
 {
 	enum {
@@ -36,7 +23,6 @@ static int new_socket(const struct rpc_address *address)
 
 	if (fd < 0)
 		return -errno;
-	widen_window(fd);
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
@@ -59,6 +45,20 @@ static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
 	return bind(fd, (struct sockaddr *)&local, address->remote_length);
 }
 
+/*
+ * The kernel's autotuning makes this room in some runs and not in others, which then meet windows
+ * of zero: READs of 64 KiB stay at half their IOPS. SO_RCVLOWAT gives it from the start, as far as
+ * net.ipv4.tcp_rmem allows, and autotuning goes on (tcp_set_rcvlowat()); SO_RCVBUF would end it.
+ * Once the SYN is on its way, lest older kernels offer no more for good.
+ */
+static void widen_window(int fd)
+{
+	enum { WIDE = 1000000 }; /* bytes */
+
+	set(fd, SOL_SOCKET, SO_RCVLOWAT, WIDE);
+	set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+}
+
 /* A socket that connects from a port (0: any), or a negative errno. */
 static int connect_from(const struct rpc_address *address, uint16_t port)
 {
@@ -67,12 +67,14 @@ static int connect_from(const struct rpc_address *address, uint16_t port)
 
 	if (fd < 0)
 		return fd;
-	if (bind_to(fd, address, port))
+	if (bind_to(fd, address, port)) {
 		error = -errno;
-	else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS)
+	} else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS) {
+		widen_window(fd);
 		return fd;
-	else /* a connection in TIME_WAIT may have the port towards this server */
+	} else { /* a connection in TIME_WAIT may have the port towards this server */
 		error = errno == EADDRNOTAVAIL ? -EADDRINUSE : -errno;
+	}
 	close(fd);
 	return error;
 }

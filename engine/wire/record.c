@@ -47,7 +47,9 @@ static uint64_t on_its_way(const struct record_reader *reader)
 
 bool record_takes_portion(const struct record_reader *reader)
 {
-	return reader->reply_size < BULKY && on_its_way(reader) > 2 * STAGE_LEAST;
+	const uint64_t least = reader->portion > 2 ? STAGE_LEAST : 2 * STAGE_LEAST;
+
+	return reader->reply_size < BULKY && on_its_way(reader) > least;
 }
 
 /*
@@ -57,8 +59,9 @@ bool record_takes_portion(const struct record_reader *reader)
  */
 static uint32_t readahead(const struct record_reader *reader)
 {
-	uint64_t part = on_its_way(reader) / reader->portion;
-	uint64_t least = reader->portion > 2 ? PART_LEAST : STAGE_LEAST;
+	bool smaller = reader->portion > 2 && record_takes_portion(reader);
+	uint64_t part = on_its_way(reader) / (smaller ? reader->portion : 2);
+	uint64_t least = smaller ? PART_LEAST : STAGE_LEAST;
 
 	if (reader->reply_size >= BULKY)
 		return READAHEAD_BULKY;
