@@ -6,7 +6,6 @@
 
 #include "nfs/meta_request.h"
 #include "nfs/mount3.h"
-#include "nfs/mount_failure.h"
 #include "nfs/names_walk.h"
 #include "nfs/version.h"
 
@@ -105,7 +104,7 @@ static int check_export(struct names *names)
 	int error = find_limits(names, &names->export, &read_max, &write_max);
 
 	names->found = !error;
-	return error ? mount_failure_explain_nfs(path, error, names->answer, names->error) : 0;
+	return error ? mount3_explain(path, error, names->answer, names->error) : 0;
 }
 
 static int open_names(struct names **out, struct path *path)

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "nfs/names4_teardown.h"
 #include "nfs/names_walk.h"
+#include "nfs/nfs4_client.h"
+#include "nfs/nfs4_setup.h"
 #include "nfs/version.h"
 
 /* --- one question --- */
@@ -307,6 +308,52 @@ static int remove_name(struct names *names, const char *name)
 	return find(names, name, false, &request) ?: ask(names, NFS4_REMOVE, &request);
 }
 
+/* --- what the server need not keep any longer --- */
+
+/*
+ * Until when one answer is waited for, since leave is taken. A job that was told to end has given
+ * the server its time before; nfsmulti-export, which was, has not.
+ */
+static uint64_t answer_deadline(struct names *names, uint64_t since)
+{
+	bool late = names->path->job.stop();
+	uint64_t each = late ? 500 * MSEC : 2500 * MSEC, all = late ? 2 * SEC : 10 * SEC;
+
+	return min_of(clock_read(&names->clock) + each, since + all);
+}
+
+/* However many paths are silent, and however many files are to be closed. */
+static bool is_over(const struct names *names)
+{
+	return names->path->job.over && names->path->job.over();
+}
+
+static void tell(struct names *names, struct nfs4_request *request, uint64_t since)
+{
+	if (!is_over(names))
+		names_ask_until(names, &request->base, answer_deadline(names, since), NULL);
+}
+
+/*
+ * A path that is dead is not asked while others go on; at the end the server may well answer what
+ * belongs to no data. What it does not hear of ends with its lease.
+ */
+static bool may_ask(const struct names *names)
+{
+	return names && !names->given_up && (!names->path->dead || names->path->job.stop());
+}
+
+/*
+ * Tells what needs no answer: it is waited for 2.5 s at the most, 0.5 s where the job was to end 2
+ * s ago, and not at all where the path is dead while others go on, the server is gone, or the job
+ * is over. `names` may be NULL.
+ */
+static void tell_at_close(struct names *names, struct nfs4_request *request)
+{
+	if (may_ask(names))
+		tell(names, request, clock_read(&names->clock));
+}
+
 /* --- files --- */
 
 /* Finds and opens it; a special stateid stands for a file that is not opened. */
@@ -358,7 +405,7 @@ static void close_file(struct names *names, void *state)
 
 	if (!file->stateless && !file->lost && !file->gone) {
 		prepare(&request, NFS4_CLOSE);
-		names4_tell(names, &request);
+		tell_at_close(names, &request);
 	}
 	nfs4_client_forget_file(file->path->client, file);
 	TAILQ_REMOVE(&file->path->files, file, link);
@@ -440,6 +487,55 @@ static const struct names_ops names_ops = {
 	.remove = remove_name,
 };
 
+/* --- the end --- */
+
+static void destroy_session(struct names *names, const struct nfs4_session *session, uint64_t since)
+{
+	const struct nfs4_path *mine = names->path->state;
+	struct nfs4_request request;
+
+	nfs4_ask(&request, NFS4_BIND_CONN_TO_SESSION, mine->client, session);
+	tell(names, &request, since);
+	nfs4_ask(&request, NFS4_DESTROY_SESSION, mine->client, session);
+	tell(names, &request, since);
+}
+
+/* The session that asks goes last: its channel goes on without it. */
+static void destroy_all(struct names *names, uint64_t since)
+{
+	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
+	struct nfs4_state *own = names->rpc.state, *state;
+	bool last = LIST_FIRST(&client->paths) && !LIST_NEXT(LIST_FIRST(&client->paths), link);
+	struct nfs4_session *session;
+	struct nfs4_request request;
+
+	client->lease_time = 0; /* not renewed any more */
+	LIST_FOREACH (session, &client->sessions, link) {
+		state = container_of(session, struct nfs4_state, session);
+		if (state != own && session->alive &&
+		    (last || !state->path || state->path == names->path)) {
+			destroy_session(names, session, since);
+			session->alive = false;
+		}
+	}
+	destroy_session(names, &own->session, since);
+	own->session.alive = false;
+	if (!last)
+		return;
+	nfs4_ask(&request, NFS4_DESTROY_CLIENTID, client, NULL);
+	tell(names, &request, since);
+}
+
+/* Destroys what the server has of the path's client: 10 s and 2 s in all, and nothing after an
+ * answer that did not come. */
+static void teardown(struct path *path)
+{
+	if (may_ask(path->names))
+		destroy_all(path->names, clock_read(&path->names->clock));
+	path_close_names(path);
+	nfs4_path_free(path);
+}
+
 /* --- struct nfs_version --- */
 
 static const struct nfs_handle *handle_of(const void *file)
@@ -456,5 +552,5 @@ const struct nfs_version nfs_version_4 = {
 	.close_file = close_file,
 	.handle = handle_of,
 	.limits = find_limits,
-	.teardown = names4_teardown,
+	.teardown = teardown,
 };
