@@ -51,6 +51,7 @@ struct rpc_client {
 	struct counters *counters;
 	struct latency *latency; /* its rtt is filled, and response */
 	uint32_t calls_max;	 /* I/Os and requests at once */
+	bool names;		 /* it moves no data */
 	uint32_t first_xid; /* a random one: the server's reply cache may remember an earlier run's
 			     */
 

@@ -12,10 +12,7 @@
 #include "job_log.h"
 #include "util.h"
 
-enum {
-	DEPTH_MIN = 2, /* NFSv4.1 takes a session of one call for one for names */
-	DEPTH_MAX = 1024,
-};
+enum { DEPTH_MAX = 1024 };
 
 static const uint64_t TELL_EVERY = 10 * SEC;
 
@@ -54,7 +51,7 @@ int pass_open(struct pass *pass, struct path **paths, uint32_t path_count)
 	int error;
 
 	group->job = (struct conn_job){
-		.io_count = min_of(max_of(pass->depth, (uint32_t)DEPTH_MIN), (uint32_t)DEPTH_MAX),
+		.io_count = min_of(pass->depth, (uint32_t)DEPTH_MAX),
 		.file_count = 1,
 		.writes = pass->writes,
 		.failover = options_of(pass->td)->failover,

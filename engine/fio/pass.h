@@ -16,7 +16,7 @@ struct pass {
 	/* The owner's, set before pass_open(); all else is of zeros then. */
 	struct thread_data *td;
 	const char *name; /* of the file; it outlives the pass */
-	uint32_t depth;	  /* I/Os under way at once: from 2 to 1024, whatever it says */
+	uint32_t depth;	  /* I/Os under way at once: 1024 at the most, whatever it says */
 	bool writes;
 	bool tells; /* pieces are entries: job_log() tells each 10 seconds how many are done */
 	/* An I/O has its result. True: it was submitted once more, for the same piece. False: the

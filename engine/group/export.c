@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "nfs/meta_request.h"
-#include "nfs/names_client.h"
+#include "nfs/names.h"
 #include "nfs/path_client.h"
 #include "nfs/version.h"
 #include "client/client.h"
@@ -63,7 +63,6 @@ static void close_nfs(struct export *export)
 static int open_nfs(struct export *export)
 {
 	struct path *path = export->path;
-	const struct names_ops *names = path->version->names;
 	int error;
 
 	export->job = (struct conn_job){
@@ -77,16 +76,15 @@ static int open_nfs(struct export *export)
 	error = conn_nfs.open(&export->conn, path, &export->job)
 			?: path_client_await(conn_client(export->conn));
 	if (!error) {
-		error = path_names_ready(path)
-				?: names->root(path->names, &export->root.handle, &export->read_max,
-					       &export->write_max);
+		error = path_names_ready(path) ?: names_limits(path->names, NULL, &export->limits);
 		if (error)
 			path->job.log("%s: the export's root: %s: %s", path->config.label,
-				      path->names ? names_error(path->names) : "",
-				      strerror(-error));
+				      path->names ? path->names->error : "", strerror(-error));
 	}
 	if (error)
 		close_nfs(export);
+	else
+		export->root.handle = path->names->export;
 	return error;
 }
 
@@ -247,8 +245,8 @@ static int find_facts(struct export *export, struct export_facts *facts)
 	int error = 0;
 
 	*facts = (struct export_facts){
-		.read_max = min_of(export->read_max, config->rsize),
-		.write_max = min_of(export->write_max, config->wsize),
+		.read_max = min_of(export->limits.read_max, config->rsize),
+		.write_max = min_of(export->limits.write_max, config->wsize),
 		.access = META_ACCESS_UNTOLD,
 		.room = {META_UNTOLD, META_UNTOLD, META_UNTOLD, META_UNTOLD, META_UNTOLD,
 			 META_UNTOLD},

@@ -63,7 +63,7 @@ struct export
 	struct conn *conn;   /* NFS: a connection of its own */
 	struct conn_job job; /* the connection's: it shares its job with no other */
 	struct export_call *calls;
-	uint32_t read_max, write_max;
+	struct meta_limits limits;
 	char error[320];
 };
 

@@ -10,7 +10,7 @@
 #include "group/directory.h"
 #include "group/question.h"
 #include "nfs/entries.h"
-#include "nfs/names_client.h"
+#include "nfs/names.h"
 #include "nfs/nfs3.h"
 #include "nfs/path_tls.h"
 #include "nfs/version.h"
@@ -148,7 +148,7 @@ int path_flavors(struct path_config *config, const struct path_job *job, struct 
 
 	if (!path)
 		return -ENOMEM;
-	error = set_security(path) ?: path->version->names->flavors(&path->names, path, flavors);
+	error = set_security(path) ?: path->version->flavors(&path->names, path, flavors);
 	path_close(path);
 	return error;
 }
@@ -183,7 +183,7 @@ bool path_all_mounts(struct path *const *paths, uint32_t count)
 /* The server's words, or "". */
 static const char *error_words(const struct path *path)
 {
-	return path->names ? names_error(path->names) : "";
+	return path->names ? path->names->error : "";
 }
 
 /* NFSv3 has no status of its own for calls that should come over TLS. */
@@ -194,7 +194,7 @@ static const char *name_remedy(const struct path *path, int error)
 		config->terms.xprtsec == XPRTSEC_NONE && !config->rdma && !config->terms.version;
 
 	return may_want_tls && error == -EACCES && path->names &&
-			       names_answer(path->names) == ANSWER_STATUS
+			       path->names->answer == ANSWER_STATUS
 		       ? ": may this user do that, over this export? One that wants TLS says the "
 			 "same: xprtsec=tls"
 		       : errno_remedy(-error);
@@ -212,7 +212,7 @@ static int name_failed(struct path *path, const char *what, const char *name, in
 
 static int ask_size(struct path *path, struct question *question)
 {
-	return path->version->names->size(path->names, question->name, question->size);
+	return names_size(path->names, question->name, question->size);
 }
 
 int path_size(struct path *path, const char *name, uint64_t *size)
@@ -227,16 +227,9 @@ int path_size(struct path *path, const char *name, uint64_t *size)
 	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
 }
 
-/* What is there after a copy whose answer was lost is what that one has created; of NFSv3 the
- * server tells. */
 static int ask_create(struct path *path, struct question *question)
 {
-	bool *created = question->created;
-	int error = path->version->names->create(path->names, question->name, created);
-
-	if (!error && question->asked > 1 && path->config.terms.version)
-		*created = true;
-	return error;
+	return names_create(path->names, question->name, question->asked > 1, question->created);
 }
 
 int path_create(struct path *path, const char *name, bool *created)
@@ -259,12 +252,9 @@ void path_mark_removed(struct path *path, const char *name)
 			path->files[i].removed = true;
 }
 
-/* What is gone after a copy whose answer was lost is what that one has removed. */
 static int ask_remove(struct path *path, struct question *question)
 {
-	int error = path->version->names->remove(path->names, question->name);
-
-	return error == -ENOENT && question->asked > 1 ? 0 : error;
+	return names_remove(path->names, question->name, question->asked > 1);
 }
 
 int path_remove(struct path *path, const char *name)
@@ -292,8 +282,7 @@ int path_drop_cache(struct path *path, const char *name)
 
 static int ask_directory(struct path *path, struct question *question)
 {
-	return path->version->open_directory(path->names, question->name, question->make,
-					     question->handle);
+	return names_directory(path->names, question->name, question->make, question->handle);
 }
 
 /* entries_step. One that was made by a call whose answer was lost is found by the next. */
@@ -339,19 +328,18 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 
 static int ask_limits(struct path *path, struct question *question)
 {
-	return path->version->limits(path->names, *question->file, &question->limits[IO_READ],
-				     &question->limits[IO_WRITE]);
+	return names_limits(path->names, path->version->handle(*question->file), question->limits);
 }
 
 static int find_limits(struct path *path, struct question *file)
 {
-	uint32_t limits[] = {0, 0};
+	struct meta_limits limits = {0};
 	struct question question = {
 		.ask = ask_limits,
 		.what = "find limits of",
 		.name = file->name,
 		.file = file->file,
-		.limits = limits,
+		.limits = &limits,
 	};
 	int error = question_ask(path, &question);
 
@@ -360,12 +348,12 @@ static int find_limits(struct path *path, struct question *file)
 			      path->config.label, error_words(path));
 		return error;
 	}
-	if (!limits[IO_READ] || !limits[IO_WRITE])
+	if (!limits.read_max || !limits.write_max)
 		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: 0 sets no "
 			      "limit here, as in Linux; rsize= and wsize= do",
-			      path->config.label, limits[IO_READ], limits[IO_WRITE]);
-	path->read_max = min_of(path->config.rsize, limits[IO_READ] ?: UINT32_MAX);
-	path->write_max = min_of(path->config.wsize, limits[IO_WRITE] ?: UINT32_MAX);
+			      path->config.label, limits.read_max, limits.write_max);
+	path->read_max = min_of(path->config.rsize, limits.read_max ?: UINT32_MAX);
+	path->write_max = min_of(path->config.wsize, limits.write_max ?: UINT32_MAX);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/timers.h"
-#include "nfs/names_client.h"
+#include "nfs/names.h"
 #include "wait.h"
 
 /* True where the server may not have heard, or not answered: any other error is its answer. */

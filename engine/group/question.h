@@ -13,7 +13,7 @@
 
 struct question {
 	/*
-	 * Asks the server over path->names: 0, or a negative errno and names_error() says why.
+	 * Asks the server over path->names: 0, or a negative errno and names->error says why.
 	 * Where `asked` is more than 1, an earlier copy may have been carried out, and nobody
 	 * knows.
 	 */
@@ -29,7 +29,7 @@ struct question {
 	bool *created;
 	void **file;
 	struct nfs_handle *handle;
-	uint32_t *limits; /* of a READ, and of a WRITE */
+	struct meta_limits *limits;
 };
 
 /* Returns ask()'s last result, or that of connecting. What is asked again and for long is told. */

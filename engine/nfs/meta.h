@@ -47,6 +47,7 @@ struct meta_identity {
 /* Bytes of one READ and of one WRITE at most. */
 struct meta_limits {
 	uint32_t read_max, write_max;
+	uint32_t lease_time; /* NFSv4: seconds */
 };
 
 /* How much room a file system has for whoever asks. */
@@ -78,6 +79,13 @@ static inline bool meta_makes(enum meta_op op)
 static inline bool meta_removes(enum meta_op op)
 {
 	return op == META_REMOVE || op == META_RMDIR;
+}
+
+/* It may not be carried out twice. */
+static inline bool meta_changes(enum meta_op op)
+{
+	return meta_makes(op) || meta_removes(op) || op == META_SETATTR || op == META_RENAME ||
+	       op == META_LINK;
 }
 
 /* It names the entry by its handle, which must have been looked up; all others but those of

@@ -37,5 +37,5 @@ struct meta_result {
 	struct meta_identity identity; /* GETATTR */
 	uint32_t access;	       /* ACCESS: of enum meta_access */
 	struct meta_room room;	       /* FSSTAT */
-	struct meta_limits limits;     /* FSINFO */
+	struct meta_limits limits;     /* FSINFO, ROOT */
 };

@@ -11,8 +11,8 @@
 
 struct meta_request {
 	struct rpc_request base; /* with `meta` set */
-	/* LOOKUP, GETATTR, ACCESS, READDIR, MKDIR, REMOVE, RMDIR or FSSTAT; over NFSv3 CREATE,
-	 * SETATTR and FSINFO too. */
+	/* LOOKUP, GETATTR, ACCESS, READDIR, MKDIR, REMOVE, RMDIR, FSSTAT or FSINFO; over NFSv3
+	 * CREATE and SETATTR too, over NFSv4 ROOT. */
 	struct meta_arguments arguments;
 	/* But for its page: that lies in the reply, for listed(). */
 	struct meta_result result;

@@ -1,47 +1,141 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * names.h - the name space of one export, over TCP, whatever READ, WRITE and COMMIT go over: one
- * table for each version of NFS.
+ * names.h - what is asked by name or handle: of one export, over a TCP connection of its own,
+ * whatever READ, WRITE and COMMIT go over; up to NAMES_CALLS questions are under way at once. The
+ * same for NFSv3 and NFSv4.1: a question is a struct meta_request.
  *
- * open(), root(), size(), create() and remove() wait for the server, until its answer, a time-out,
- * or path_job's stop() returns true, whichever comes first; one that asks to wait is asked again,
- * for as long as it does. They return 0 or a negative errno (-ETIMEDOUT, -EINTR for stop()), and
- * then names_error() says why in words (names_client.h). Names are relative to the export.
+ * All functions wait: for the answer, a time-out (path_names_timeout()), or path_job's stop(),
+ * whichever comes first; a server that asks to wait is asked again, before the first file is open
+ * for path_wait_max(). They return 0 or a negative errno, with words in names->error. -EINTR is
+ * stop()'s; after -ETIMEDOUT, -ENOTCONN, -ECONNREFUSED and -EREMOTEIO the server was given up, and
+ * nothing is asked over this connection any more; any other is the server's answer.
+ *
+ * Names are relative to the export, "a/b/c"; empty components and "." are left out, and no symbolic
+ * link is followed.
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "client/client.h"
+#include "nfs/meta_message.h"
+#include "nfs/path.h"
+#include "nfs/status.h"
 
-struct flavors;
-struct names;
-struct nfs_handle;
-struct path;
+struct meta_request;
 
-struct names_ops {
-	/*
-	 * Makes a client for names of `path`. Where it fails, the reason is logged, and *names may
-	 * be set all the same: not alive, but to be closed.
-	 */
-	int (*open)(struct names **names, struct path *path);
+enum { NAMES_CALLS = 32 };
 
-	/*
-	 * Asks which security flavors the export takes, without entering it: the path's own need
-	 * not be one of them. `flavors` begins with zeros; *names is as open() leaves it.
-	 */
-	int (*flavors)(struct names **names, struct path *path, struct flavors *flavors);
+/* --- a connection for names --- */
 
-	/* The export's root, and the bytes of one READ and one WRITE of its files. */
-	int (*root)(struct names *names, struct nfs_handle *root, uint32_t *read_max,
-		    uint32_t *write_max);
-
-	/* The size of a regular file; -EISDIR or -EINVAL for anything else. */
-	int (*size)(struct names *names, const char *name, uint64_t *size);
-
-	/*
-	 * Creates an empty file and the directories above it; what exists, a symbolic link too, is
-	 * left as it is, and then *created is false.
-	 */
-	int (*create)(struct names *names, const char *name, bool *created);
-	int (*remove)(struct names *names, const char *name);
+struct names {
+	struct rpc_client rpc;
+	struct rpc_timing timing;
+	struct clock clock;
+	struct counters counters;
+	struct transport_counters transport;
+	struct latency latency;
+	struct path *path;
+	bool connects;		  /* it has a client: else the next question makes one */
+	bool given_up;		  /* the server did not answer: nothing is asked any more */
+	bool found;		  /* the export */
+	struct nfs_handle export; /* its root */
+	char room[4096];	  /* a path that is cut up */
+	enum answer answer;	  /* who said the latest error, in the words of `error` */
+	char error[420];
 };
+
+/* Waits until the client is ready. What failed has been logged, and there is nothing to close. */
+int names_connect(struct names **names, struct path *path);
+
+/* A path's: opened, and anew where they were given up or found no export. */
+int path_names_ready(struct path *path);
+/* Lets them go at once. */
+void path_close_names(struct path *path);
+
+/* Lets the connection go, until something is asked. */
+void names_rest(struct names *names);
+
+/* Returns `error`, with `words` in names->error. */
+int names_fail(struct names *names, int error, const char *words);
+
+/* --- questions --- */
+
+/* One name in a directory, or what a handle means, and what has become of the latest question. */
+struct names_item {
+	char *name;		  /* NULL: the batch's directory itself is meant */
+	struct nfs_handle handle; /* of length 0: not looked up */
+	struct meta_kind kind;	  /* of type 0: not known */
+	struct meta_identity identity;
+	int error;	    /* a negative errno */
+	const char *status; /* that error in the server's words, or NULL */
+	bool resent;	    /* an earlier copy may have been carried out */
+};
+
+/* The same operation on many items. What may be NULL says so. */
+struct names_batch {
+	enum meta_op op;
+	const struct nfs_handle *directory;
+	struct names_item *items;
+	uint32_t count;
+	bool (*wants)(const struct names_item *item); /* NULL: all */
+	/* What the arguments have beside directory and name, and a result beside what an item
+	 * keeps. Or NULL. */
+	void (*fill)(struct meta_arguments *arguments, void *context);
+	void (*take)(const struct meta_result *result, void *context);
+	void (*listed)(struct meta_request *request, const struct readdir_page *page);
+	void *context;
+};
+
+/* 0 where all were answered: an error is its item's. A server that has gone is waited for, and each
+ * answer gives the next its time. */
+int names_run(struct names *names, const struct names_batch *batch);
+
+/*
+ * One question: the item's error. Before the first file is open a server that has gone is not
+ * waited for. The export's handle is found again, once, where the server has forgotten it.
+ */
+int names_ask(struct names *names, struct names_batch *batch, struct names_item *item);
+/* One that needs nothing but directory and item. */
+int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle *directory,
+		   struct names_item *item);
+
+/* `error` is that of a question about `asked`. 0: that was the export, which has been found again;
+ * else the error that there is to return. */
+int names_find_again(struct names *names, const struct nfs_handle *asked, int error);
+
+/* A request of the protocol's own; until `deadline`: without stop() there is no time to give the
+ * server, and one that has gone is not waited for. */
+int names_request(struct names *names, struct rpc_request *request);
+int names_request_until(struct names *names, struct rpc_request *request, uint64_t deadline,
+			bool (*stop)(void));
+
+/* --- walking --- */
+
+/* Goes from *at all components of `path` but the last, which is *last, in names->room (NULL: it has
+ * none; after an error the one that failed). With `make` directories that are missing are made. */
+int names_walk(struct names *names, struct nfs_handle *at, const char *path, bool make,
+	       char **last);
+/* The same, and the last one too; without any it stays where it is. */
+int names_walk_all(struct names *names, struct nfs_handle *at, const char *path, bool make,
+		   char **last);
+/* From the export to the directory that holds `name`, and its name there. -EINVAL: it has none. */
+int names_find(struct names *names, const char *name, bool make, struct nfs_handle *directory,
+	       char **last);
+
+/* --- what users ask --- */
+
+/* The size of a regular file; -EISDIR or -EINVAL for anything else. */
+int names_size(struct names *names, const char *name, uint64_t *size);
+
+/*
+ * Creates an empty file and the directories above it; what exists, a symbolic link too, is left as
+ * it is, and then *created is false. What an earlier copy of the call has made counts as created,
+ * and what one has removed as removed: `again`, the caller has asked before and not heard.
+ */
+int names_create(struct names *names, const char *name, bool again, bool *created);
+int names_remove(struct names *names, const char *name, bool again);
+
+/* A directory, or without `make` a file as well; with it what is missing is made. */
+int names_directory(struct names *names, const char *name, bool make, struct nfs_handle *found);
+
+/* What one READ and one WRITE of the file `handle` may carry; NULL: of the export's files. */
+int names_limits(struct names *names, const struct nfs_handle *handle, struct meta_limits *limits);

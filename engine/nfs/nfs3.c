@@ -149,7 +149,8 @@ enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
 	case META_LINK: return NFS3_LINK;
 	case META_FSSTAT: return NFS3_FSSTAT;
 	case META_FSINFO: return NFS3_FSINFO;
-	case META_OPEN: break;
+	case META_OPEN:
+	case META_ROOT: break;
 	}
 	return NFS3_NULL;
 }

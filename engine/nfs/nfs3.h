@@ -75,7 +75,7 @@ const char *nfs3_procedure_name(enum nfs3_procedure procedure);
 
 /* --- metadata --- */
 
-/* NFS3_NULL for META_OPEN, which NFSv3 has not. */
+/* NFS3_NULL for META_OPEN and META_ROOT, which NFSv3 has not. */
 enum nfs3_procedure nfs3_meta_procedure(enum meta_op op);
 
 /*

@@ -125,8 +125,8 @@ enum nfs4_attribute {
 
 /* 18.7 */
 enum nfs4_getattr {
-	NFS4_GETATTR_FILE,   /* type and size */
-	NFS4_GETATTR_LIMITS, /* also the lease, and what one READ and one WRITE may carry */
+	NFS4_GETATTR_LIMITS, /* type and size, the lease, and what one READ and one WRITE may carry
+			      */
 	NFS4_GETATTR_STAT,   /* what stat(2) tells, and a client keeps */
 	NFS4_GETATTR_ROOM,   /* how much there is in the file system */
 };

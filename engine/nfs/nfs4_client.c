@@ -7,11 +7,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "nfs/names_client.h"
 #include "nfs/nfs4_setup.h"
 #include "client/client.h"
 
 enum { LEASE_PARTS = 3 }; /* an idle client renews it after a third */
+enum { NAMES_SLOTS = 8 }; /* whose replies servers keep */
 
 /* --- a job's clients --- */
 
@@ -133,7 +133,9 @@ static struct nfs4_state *new_state(struct rpc_client *rpc)
 		return NULL;
 	state->client = mine->client;
 	state->path = rpc->server;
-	state->session.wanted = min_of(rpc->calls_max, (uint32_t)NFS4_SLOTS_MAX);
+	state->session.names = rpc->names;
+	state->session.wanted =
+		min_of(rpc->calls_max, (uint32_t)(rpc->names ? NAMES_SLOTS : NFS4_SLOTS_MAX));
 	LIST_INSERT_HEAD(&mine->client->sessions, &state->session, link);
 	return state;
 }
@@ -142,7 +144,7 @@ int nfs4_client_attach(struct rpc_client *rpc)
 {
 	struct path *path = rpc->server;
 	struct nfs4_path *mine = path->state;
-	bool shares = mine && mine->trunks && rpc->calls_max > NAMES_CALLS;
+	bool shares = mine && mine->trunks && !rpc->names;
 	struct nfs4_state *state = shares ? mine->client->shared : NULL;
 	struct nfs4_request *renewal = calloc(1, sizeof(*renewal));
 
@@ -175,7 +177,7 @@ void nfs4_client_detach(struct rpc_client *rpc)
 		return;
 	if (client->shared == state)
 		client->shared = NULL;
-	if (state->session.waited && state->session.wanted > NAMES_CALLS) {
+	if (state->session.waited && !rpc->names) {
 		client->waited += state->session.waited;
 		client->slots = state->session.slots;
 	}
@@ -371,7 +373,7 @@ static void created(struct nfs4_state *state, const struct nfs4_request *request
 		return;
 	}
 	state->shared = 0;
-	if (state->session.wanted > NAMES_CALLS) {
+	if (!state->session.names) {
 		const struct nfs4_channel *fore = &request->granted.fore;
 
 		client->request_max = least(client->request_max, fore->request_max);

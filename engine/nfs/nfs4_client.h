@@ -37,11 +37,9 @@ struct nfs4_request {
 	const char *name;
 	struct nfs4_stateid stateid;
 	struct nfs4_open open;
-	bool limits;
 	uint32_t status; /* of the server: 0, or what it refused with (see tolerates) */
 	struct nfs_handle found;
 	union {
-		struct nfs4_attributes attributes;
 		struct nfs4_open_result opened;
 		struct flavors flavors;
 		struct nfs4_exchange_result exchanged;

@@ -11,7 +11,8 @@ enum nfs4_operation nfs4_meta_operation(enum meta_op op)
 	switch (op) {
 	case META_GETATTR:
 	case META_FSSTAT:
-	case META_FSINFO: return NFS4_GETATTR;
+	case META_FSINFO:
+	case META_ROOT: return NFS4_GETATTR;
 	case META_SETATTR: return NFS4_SETATTR;
 	case META_LOOKUP: return NFS4_LOOKUP;
 	case META_ACCESS: return NFS4_ACCESS;
@@ -26,6 +27,19 @@ enum nfs4_operation nfs4_meta_operation(enum meta_op op)
 	case META_LINK: return NFS4_LINK;
 	}
 	return NFS4_ILLEGAL;
+}
+
+/* GETFH of what it leads to stands behind it, */
+static bool brings_handle(enum meta_op op)
+{
+	return op == META_LOOKUP || op == META_ROOT || meta_makes(op);
+}
+
+/* and GETATTR behind that. */
+static bool brings_attributes(enum meta_op op)
+{
+	return op == META_LOOKUP || op == META_GETATTR || op == META_FSSTAT || op == META_FSINFO ||
+	       op == META_ROOT;
 }
 
 /* --- arguments --- */
@@ -55,7 +69,8 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 	switch (op) {
 	case META_GETATTR:
 	case META_FSSTAT:
-	case META_FSINFO: break;
+	case META_FSINFO:
+	case META_ROOT: break;
 	case META_LOOKUP: nfs4_put_lookup(compound, arguments->name); break;
 	case META_ACCESS: nfs4_put_access(compound); break;
 	case META_READDIR: nfs4_put_readdir(compound, arguments->listing, arguments->bytes); break;
@@ -69,12 +84,14 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 	case META_REMOVE:
 	case META_RMDIR: nfs4_put_remove(compound, arguments->name); break;
 	}
-	if (op == META_LOOKUP || meta_makes(op))
+	if (brings_handle(op))
 		nfs4_put_getfh(compound);
 	if (op == META_LOOKUP || op == META_GETATTR)
 		nfs4_put_getattr(compound, NFS4_GETATTR_STAT);
 	if (op == META_FSSTAT)
 		nfs4_put_getattr(compound, NFS4_GETATTR_ROOM);
+	if (op == META_FSINFO || op == META_ROOT)
+		nfs4_put_getattr(compound, NFS4_GETATTR_LIMITS);
 	if (arguments->closes)
 		nfs4_put_close(compound, &CURRENT_STATEID);
 }
@@ -117,7 +134,8 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	switch (op) {
 	case META_GETATTR:
 	case META_FSSTAT:
-	case META_FSINFO: return 0;
+	case META_FSINFO:
+	case META_ROOT: return 0;
 	case META_ACCESS: return get_access(results, result);
 	case META_READDIR: return get_readdir(results, result);
 	case META_OPEN:
@@ -147,6 +165,11 @@ static uint32_t get_attributes(struct nfs4_results *results, struct meta_result 
 	nfs4_get_attributes(results, &found);
 	result->kind = (struct meta_kind){found.type, found.size};
 	result->identity = (struct meta_identity){{found.fsid[0], found.fsid[1]}, found.fileid};
+	result->limits = (struct meta_limits){
+		.read_max = (uint32_t)min_of(found.read_max, (uint64_t)UINT32_MAX),
+		.write_max = (uint32_t)min_of(found.write_max, (uint64_t)UINT32_MAX),
+		.lease_time = found.lease_time,
+	};
 	result->room = (struct meta_room){
 		.bytes_available = told(&found, NFS4_ATTR_SPACE_AVAIL, found.space[0]),
 		.bytes_free = told(&found, NFS4_ATTR_SPACE_FREE, found.space[1]),
@@ -167,12 +190,12 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 	status = nfs4_next_result(results, root ? NFS4_PUTROOTFH : NFS4_PUTFH)
 			 ?: get_operation(results, op, result);
 	result->carried_out = !status;
-	if (!status && (op == META_LOOKUP || meta_makes(op))) {
+	if (!status && brings_handle(op)) {
 		status = nfs4_next_result(results, NFS4_GETFH);
 		if (!status)
 			nfs4_get_handle(results, &result->all.found);
 	}
-	if (!status && (op == META_LOOKUP || op == META_GETATTR || op == META_FSSTAT))
+	if (!status && brings_attributes(op))
 		status = get_attributes(results, &result->all);
 	if (!status && closes)
 		result->close = nfs4_skip_result(results, NFS4_CLOSE);

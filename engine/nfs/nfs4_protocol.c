@@ -212,11 +212,13 @@ static void put_return(struct xdr_out *out, const struct call *call)
 
 static void put_meta_request(struct xdr_out *out, const struct call *call)
 {
+	const struct meta_arguments *arguments = &meta_request_of(call)->arguments;
 	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
 
-	begin(&compound, out, call, false, &sequence);
-	nfs4_put_meta(&compound, &meta_request_of(call)->arguments);
+	begin(&compound, out, call, state_of(call)->session.names && meta_changes(arguments->op),
+	      &sequence);
+	nfs4_put_meta(&compound, arguments);
 }
 
 static void put_request(struct xdr_out *out, const struct call *call)
@@ -524,6 +526,16 @@ static enum disposition judge_request(struct call *call, uint32_t status,
 	return refused(call, status, false, result);
 }
 
+static uint32_t get_meta_request(struct nfs4_results *results,
+				 const struct meta_arguments *arguments,
+				 struct nfs4_meta_result *meta)
+{
+	bool by_handle = meta_by_handle(arguments->op);
+	const struct nfs_handle *at = by_handle ? &arguments->handle : arguments->directory;
+
+	return nfs4_get_meta(results, arguments->op, !at->length, false, meta);
+}
+
 static enum disposition decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
 	struct nfs4_data_result data = {0};
@@ -544,8 +556,7 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	else if (goes_on && call->io)
 		status = read_io(&results, call, &data);
 	else if (goes_on && asks_meta(call))
-		status = nfs4_get_meta(&results, meta_request_of(call)->arguments.op, false, false,
-				       &meta);
+		status = get_meta_request(&results, &meta_request_of(call)->arguments, &meta);
 	else if (goes_on)
 		status = request_of(call)->get(
 			container_of(call->request, struct nfs4_request, base), &results);

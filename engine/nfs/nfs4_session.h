@@ -24,6 +24,7 @@ struct nfs4_session {
 	bool needs_reset;	/* a call was given up, or the numbers differ: to be replaced */
 	uint32_t epoch;		/* of its id; 0: never had one. A call has that of its slot */
 	uint32_t wanted, slots; /* asked for; granted */
+	bool names;		/* it moves no data, and what it changes is to be kept */
 	uint32_t highest;	/* slot that the server has now: what lies beyond begins anew */
 	uint32_t target;	/* the highest slot that the server wants used */
 	uint64_t waited;	/* times that a call found no slot */

@@ -4,7 +4,6 @@
 enum {
 	NAMES_MESSAGE = 8192, /* of a session that carries no data */
 	OPERATIONS_MAX = 8,   /* of a compound */
-	FEW = 8,	      /* slots */
 	WRAPPED_ROOM = 1024,  /* of a reply with integrity or privacy: knfsd lets 800 bytes be */
 };
 
@@ -33,9 +32,8 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 	fore = (struct nfs4_channel){
 		.request_max = max_of(wsize + NFS4_MESSAGE_ROOM, (uint32_t)NAMES_MESSAGE),
 		.response_max = max_of(rsize + reply_room, (uint32_t)NAMES_MESSAGE),
-		/* Servers may count slots by the room for replies that they keep: names need it,
-		 * and a session with many slots carries data. */
-		.cached_max = request->session->wanted > FEW ? 0 : reply_room,
+		/* Servers may count slots by the room for replies that they keep: names need it. */
+		.cached_max = request->session->names ? reply_room : 0,
 		.operations_max = OPERATIONS_MAX,
 		.slots = request->session->wanted,
 	};

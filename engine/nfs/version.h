@@ -1,42 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * version.h - a version of NFS: how a client speaks it (client/protocol.h), and how names, files
- * and directories are found by it. One const table each.
- *
- * All but handle() wait for the server, as names.h says. 0, or a negative errno: names_error()
- * says why.
+ * version.h - a version of NFS: how a client speaks it (client/protocol.h), and what differs in how
+ * names and files are found by it. One const table each. What waits does so as names.h says.
  */
 #pragma once
 
 #include "client/protocol.h"
 
+struct flavors;
+struct meta_limits;
 struct names;
-struct names_ops;
 struct nfs_handle;
 struct path;
 
 struct nfs_version {
 	const struct protocol *protocol;
-	const struct names_ops *names;
+	uint32_t handle_max; /* bytes */
 
 	/*
-	 * Finds a directory that holds entries, or other directories; with `make` it and those
-	 * above are made where they are missing. Handles have up to handle_max bytes.
+	 * Makes a client for names, and finds the export. Where it fails, the reason is logged, and
+	 * *names may be set all the same: not `found`, but to be closed.
 	 */
-	int (*open_directory)(struct names *names, const char *name, bool make,
-			      struct nfs_handle *found);
-	uint32_t handle_max;
-
+	int (*open_names)(struct names **names, struct path *path);
+	/* The server has forgotten the export's handle: names->export is to be another one. */
+	int (*find_export)(struct names *names);
 	/*
-	 * Finds a file; no two that are open have one number. limits(): what one READ and one WRITE
-	 * of any may carry. close_file(): `names` may be NULL, the server is then told nothing.
+	 * Asks which security flavors the export takes, without entering it: the path's own need
+	 * not be one of them. `flavors` begins with zeros; *names is as open_names() leaves it.
 	 */
+	int (*flavors)(struct names **names, struct path *path, struct flavors *flavors);
+
+	/* Creates an empty file; -EEXIST where there is something that no earlier copy made. */
+	int (*create)(struct names *names, const struct nfs_handle *directory, const char *name);
+	/* From what the server offers to what messages carry. NULL: the same. */
+	void (*fit_limits)(const struct names *names, struct meta_limits *limits);
+
+	/* Finds a file; no two that are open have one number. close_file(): `names` may be NULL,
+	 * the server is then told nothing. */
 	int (*open_file)(struct names *names, uint32_t number, const char *name, bool writes,
 			 void **file);
 	void (*close_file)(struct names *names, void *file);
 	const struct nfs_handle *(*handle)(const void *file);
-	int (*limits)(struct names *names, const void *file, uint32_t *read_max,
-		      uint32_t *write_max);
 
 	/* Takes leave of the server, and frees path->state. NULL: nothing is kept of a path. */
 	void (*teardown)(struct path *path);

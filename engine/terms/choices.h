@@ -42,5 +42,6 @@ enum meta_op {
 	META_REMOVE,  /* a file or a symbolic link, by one of its names */
 	META_RMDIR,
 	META_FSSTAT, /* of the file system that a directory lies in, by its handle */
-	META_FSINFO, /* NFSv3: what a READ and a WRITE may carry there, by a handle */
+	META_FSINFO, /* what a READ and a WRITE may carry there, by a handle */
+	META_ROOT,   /* NFSv4: the server's root, which has no handle; with the same */
 };

@@ -9,7 +9,7 @@
 #include "fio/job_log.h"
 #include "nfs/entries.h"
 #include "nfs/handle.h"
-#include "nfs/names_client.h"
+#include "nfs/names.h"
 #include "nfs/path_tls.h"
 #include "nfs/version.h"
 #include "server.h"
@@ -100,7 +100,7 @@ static int find_directory(void *context, const char *name, bool make, struct nfs
 	struct path *path = context;
 
 	if (path->version != &nfs_version_3)
-		return path->version->open_directory(path->names, name, make, found);
+		return names_directory(path->names, name, make, found);
 	*found = (struct nfs_handle){.length = 3, .bytes = "dir"};
 	return 0;
 }
@@ -120,7 +120,7 @@ static int open_path(struct path *path, bool metadata)
 	int error = 0;
 
 	if (path->version != &nfs_version_3)
-		error = path->version->names->open(&path->names, path);
+		error = path->version->open_names(&path->names, path);
 	if (error)
 		return error;
 	return metadata ? open_directory(path) : open_file(path);

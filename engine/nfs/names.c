@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nfs/meta_request.h"
+#include "nfs/path_client.h"
+#include "nfs/path_credentials.h"
+#include "nfs/path_tls.h"
+#include "nfs/version.h"
+#include "wait.h"
+
+/* --- opening and closing --- */
+
+void names_rest(struct names *names)
+{
+	if (!names->connects)
+		return;
+	client_take_leave(&names->rpc);
+	client_close(&names->rpc);
+	path_client_free(&names->rpc);
+	names->connects = false;
+}
+
+static void close_names(struct names *names)
+{
+	names_rest(names);
+	free(names);
+}
+
+int path_names_ready(struct path *path)
+{
+	if (path->names && path->names->found && !path->names->given_up)
+		return 0;
+	path_close_names(path);
+	return path->version->open_names(&path->names, path);
+}
+
+void path_close_names(struct path *path)
+{
+	if (path->names)
+		close_names(path->names);
+	path->names = NULL;
+}
+
+/* Nobody stands in for it, and it moves no data. */
+static enum client_role role(const struct rpc_client *rpc)
+{
+	return CLIENT_ALONE;
+}
+
+static void ignore_health(struct rpc_client *rpc)
+{
+}
+
+static const struct client_events events = {.role = role, .health_changed = ignore_health};
+
+/* Before the first file is open it is the deadline that ends a question. */
+static void set_timing(struct names *names)
+{
+	const struct path *path = names->path;
+
+	names->timing = path->config.timing;
+	names->timing.soft = names->timing.soft && path->at_work;
+}
+
+static int begin_opening(struct names *names)
+{
+	struct path *path = names->path;
+	struct rpc_terms terms = {
+		.address = path_names_address(path),
+		.counters = &names->transport,
+		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
+		.head_max = path_head_max(path),
+		.calls_max = NAMES_CALLS,
+		.tls = &path->tls_terms,
+	};
+	int error;
+
+	names->clock.read = path->job.clock ?: clock_monotonic;
+	names->rpc = path_client(path);
+	names->rpc.events = &events;
+	names->rpc.clock = &names->clock;
+	names->rpc.timing = &names->timing;
+	set_timing(names);
+	names->rpc.counters = &names->counters;
+	names->rpc.latency = &names->latency;
+	names->rpc.calls_max = NAMES_CALLS;
+	names->rpc.names = true;
+	error = path_client_init(&names->rpc);
+	if (error)
+		return error;
+	names->connects = true;
+	error = client_open(&names->rpc, path_transport(path), &terms);
+	if (error)
+		path->job.log("%s: cannot open a connection: %s%s", path->config.label,
+			      link_failure(&names->rpc.link, error), errno_remedy(-error));
+	return error;
+}
+
+int names_connect(struct names **out, struct path *path)
+{
+	struct names *names = calloc(1, sizeof(*names));
+	int error;
+
+	if (!names)
+		return -ENOMEM;
+	names->path = path;
+	error = begin_opening(names) ?: path_client_await(&names->rpc);
+	if (error) {
+		close_names(names);
+		return error;
+	}
+	*out = names;
+	return 0;
+}
+
+/* --- asking --- */
+
+int names_fail(struct names *names, int error, const char *words)
+{
+	names->answer = ANSWER_NONE;
+	snprintf(names->error, sizeof(names->error), "%s", words);
+	return error;
+}
+
+static int give_up(struct names *names, int error, const char *words)
+{
+	names->rpc.log->handed_over(&names->rpc); /* others of the path tell of their own trouble */
+	client_abort(&names->rpc, -error);
+	names->given_up =
+		error != -EINTR; /* of a server that answers, leave is taken all the same */
+	return names_fail(names, error, words);
+}
+
+/*
+ * When the server is given up. Once files are open names do as I/O does: `hard` goes on, `soft`
+ * ends, by timeo and retrans.
+ */
+static uint64_t names_deadline(struct names *names)
+{
+	const struct path *path = names->path;
+
+	if (path->at_work && !path_has_stand_in(path))
+		return WAIT_NO_DEADLINE;
+	return clock_read(&names->clock) + path_names_timeout(path);
+}
+
+/* The same for one that asks to wait since `begun`. */
+static uint64_t waited_deadline(struct names *names, uint64_t begun)
+{
+	uint64_t deadline = names_deadline(names);
+
+	return names->path->at_work ? deadline
+				    : min_of(deadline, begun + path_wait_max(names->path));
+}
+
+/* Nothing but being asked to wait brings a question so far, whether or not one is out just now. */
+static bool has_waited(const struct names *names, uint64_t begun)
+{
+	return !names->path->at_work && names->clock.now > begun + path_wait_max(names->path);
+}
+
+static void take_words(struct names *names, const struct rpc_request *request)
+{
+	names->answer = request->status ? ANSWER_STATUS : ANSWER_NONE;
+	snprintf(names->error, sizeof(names->error), "%s%s%s", request->status ?: "",
+		 request->status && request->fault ? ": " : "", request->fault ?: "");
+}
+
+/* A client tells of a link that is down while it has I/O, of which there is none here. */
+static void say_silent(struct names *names, uint64_t begun)
+{
+	struct rpc_client *rpc = &names->rpc;
+
+	if (names->path->at_work && !rpc->link.up &&
+	    names->clock.now - max_of(begun, rpc->link.down_since) > DOWN_MAX)
+		rpc->log->silent(rpc);
+}
+
+/* `epoch`: the link's, when the question went out. */
+static int time_out(struct names *names, uint32_t epoch)
+{
+	const struct rpc_client *rpc = &names->rpc;
+	bool ended = rpc->lost && rpc->lost != -ETIMEDOUT; /* by the other end */
+	const char *refusal = client_refusal(rpc);
+
+	if (!names->path->at_work && rpc->link.epoch != epoch && ended)
+		return give_up(names, -ENOTCONN, link_failure(&rpc->link, rpc->lost));
+	return give_up(names, refusal && !names->path->at_work ? -EREMOTEIO : -ETIMEDOUT,
+		       refusal ?: "the server does not answer");
+}
+
+/* --- waiting --- */
+
+static const char waited[] = "the server has asked to wait for too long";
+
+struct waiting {
+	struct patience patience;
+	bool (*stop)(void); /* NULL: nothing depends on the answer, as at a CLOSE */
+	bool patient;	    /* a server that has gone is waited for */
+	uint64_t begun;	    /* or since when nothing was answered */
+	uint32_t epoch;	    /* the link's then */
+};
+
+static int begin_waiting(struct names *names, uint64_t deadline, struct waiting *waiting)
+{
+	if (names->given_up)
+		return -ENOTCONN;
+	if (!names->connects && begin_opening(names) && !names->connects)
+		return names_fail(names, -ENOMEM, "out of memory");
+	set_timing(names);
+	waiting->begun = clock_read(&names->clock); /* nobody has looked since the last answer */
+	waiting->patience = (struct patience){.deadline = deadline, .looked = waiting->begun};
+	waiting->epoch = names->rpc.link.epoch;
+	waiting->patient = waiting->patient || (names->path->at_work && waiting->stop);
+	return 0;
+}
+
+/* The one place that waits for a server, whatever it is asked about names: 0 to look again. */
+static int await(struct names *names, struct waiting *waiting)
+{
+	struct rpc_client *rpc = &names->rpc;
+
+	client_flush(rpc);
+	if (waiting->stop && waiting->stop())
+		return give_up(names, -EINTR, "interrupted");
+	if (waiting->stop && client_is_asked_to_wait(rpc)) /* it is there, and given its time */
+		waiting->patience.deadline =
+			max_of(waiting->patience.deadline, waited_deadline(names, waiting->begun));
+	if (patience_over(&waiting->patience, clock_read(&names->clock)))
+		return has_waited(names, waiting->begun) ? give_up(names, -ETIMEDOUT, waited)
+							 : time_out(names, waiting->epoch);
+	say_silent(names, waiting->begun);
+	if (!waiting->patient && !rpc->link.up && rpc->lost == -ECONNREFUSED)
+		return give_up(names, -ECONNREFUSED, strerror(ECONNREFUSED));
+	client_reap(rpc, true);
+	client_tick(rpc);
+	return 0;
+}
+
+int names_request_until(struct names *names, struct rpc_request *request, uint64_t deadline,
+			bool (*stop)(void))
+{
+	struct waiting waiting = {.stop = stop};
+	int error = begin_waiting(names, deadline, &waiting);
+
+	if (error)
+		return error;
+	client_request(&names->rpc, request);
+	while (!error && !request->done)
+		error = await(names, &waiting);
+	if (error)
+		return error;
+	if (request->error)
+		take_words(names, request);
+	return -request->error;
+}
+
+int names_request(struct names *names, struct rpc_request *request)
+{
+	return names_request_until(names, request, names_deadline(names), names->path->job.stop);
+}
+
+/* --- many questions --- */
+
+struct names_call {
+	struct meta_request request;
+	struct names_item *item; /* NULL: it is free */
+};
+
+struct many {
+	const struct names_batch *batch;
+	uint32_t next, outstanding, taken; /* of its items */
+	struct names_call calls[NAMES_CALLS];
+};
+
+/* False: there is nothing to ask of it. */
+static bool ask(struct names *names, const struct names_batch *batch, struct names_item *item,
+		struct meta_request *request)
+{
+	size_t length = item->name ? strlen(item->name) + 1 : 0;
+
+	if (batch->wants && !batch->wants(item))
+		return false;
+	item->error = 0;
+	item->status = NULL;
+	if (length > sizeof(request->arguments.name)) {
+		item->error = names_fail(names, -ENAMETOOLONG, "a name is longer than 255 bytes");
+		return false;
+	}
+	*request = (struct meta_request){
+		.base.meta = true,
+		.listed = batch->listed,
+		.arguments = {.op = batch->op,
+			      .directory = batch->directory,
+			      .handle = item->handle.length ? item->handle : *batch->directory},
+	};
+	memcpy(request->arguments.name, item->name ?: "", length);
+	if (batch->fill)
+		batch->fill(&request->arguments, batch->context);
+	client_request(&names->rpc, &request->base);
+	return true;
+}
+
+static void take_result(const struct names_batch *batch, struct names_item *item,
+			const struct meta_result *result)
+{
+	if (result->found.length)
+		item->handle = result->found;
+	if (result->kind.type) {
+		item->kind = result->kind;
+		item->identity = result->identity;
+	}
+	if (batch->take)
+		batch->take(result, batch->context);
+}
+
+static void take(struct names *names, const struct names_batch *batch, struct names_call *call)
+{
+	const struct rpc_request *base = &call->request.base;
+	struct names_item *item = call->item;
+
+	call->item = NULL;
+	item->error = -base->error;
+	item->status = base->status ?: base->fault;
+	item->resent |= base->resent;
+	if (base->error)
+		take_words(names, base);
+	else
+		take_result(batch, item, &call->request.result);
+}
+
+/* Takes what has been answered, and asks what is next. False: all is done. */
+static bool go_on(struct names *names, struct many *many)
+{
+	const struct names_batch *batch = many->batch;
+
+	many->taken = 0;
+	for (uint32_t i = 0; i < NAMES_CALLS; i++) {
+		struct names_call *call = &many->calls[i];
+
+		if (call->item && call->request.base.done) {
+			take(names, batch, call);
+			many->outstanding--;
+			many->taken++;
+		}
+		while (!call->item && many->next < batch->count) {
+			struct names_item *item = &batch->items[many->next++];
+
+			if (!ask(names, batch, item, &call->request))
+				continue;
+			call->item = item;
+			many->outstanding++;
+		}
+	}
+	return many->outstanding;
+}
+
+/* By what the first question under way is about. */
+static void say_waited(struct names *names, const struct many *many, const char *status)
+{
+	const struct names_call *call = many->calls;
+
+	while (!call->item)
+		call++;
+	snprintf(names->error, sizeof(names->error), "\"%.100s\": %s: %s",
+		 call->item->name ?: "the directory", status ?: "", waited);
+}
+
+/* `patient`: a server that has gone is waited for. */
+static int run(struct names *names, const struct names_batch *batch, bool patient)
+{
+	struct waiting waiting = {.stop = names->path->job.stop, .patient = patient};
+	struct many many = {.batch = batch};
+	int error = begin_waiting(names, names_deadline(names), &waiting);
+
+	while (!error && go_on(names, &many)) {
+		if (many.taken)
+			error = begin_waiting(names, names_deadline(names), &waiting);
+		error = error ?: await(names, &waiting);
+	}
+	if (error == -ETIMEDOUT && has_waited(names, waiting.begun))
+		say_waited(names, &many, names->rpc.reply.result.status);
+	return error;
+}
+
+int names_run(struct names *names, const struct names_batch *batch)
+{
+	return run(names, batch, true);
+}
+
+int names_find_again(struct names *names, const struct nfs_handle *asked, int error)
+{
+	int again;
+
+	if ((error != -ESTALE && error != -EBADF) || !asked->length ||
+	    asked->length != names->export.length ||
+	    memcmp(asked->bytes, names->export.bytes, asked->length) != 0)
+		return error;
+	again = names->path->version->find_export(names);
+	if (again == -ENOENT) /* says nothing of what was asked for */
+		again = names_fail(names, error, "the server has forgotten the export");
+	return again;
+}
+
+int names_ask(struct names *names, struct names_batch *batch, struct names_item *item)
+{
+	int error;
+
+	batch->items = item;
+	batch->count = 1;
+	error = run(names, batch, false) ?: item->error;
+	if (!error || (error = names_find_again(names, batch->directory, error)))
+		return error;
+	batch->directory = &names->export;
+	return run(names, batch, false) ?: item->error;
+}
+
+int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle *directory,
+		   struct names_item *item)
+{
+	struct names_batch batch = {.op = op, .directory = directory};
+
+	return names_ask(names, &batch, item);
+}
+
+/* --- walking --- */
+
+/* -EISDIR or -EINVAL for what is no regular file: its ftype3 or nfs_ftype4. */
+static int check_file(struct names *names, uint32_t type)
+{
+	if (type == META_TYPE_FILE)
+		return 0;
+	return names_fail(names, type == META_TYPE_DIRECTORY ? -EISDIR : -EINVAL,
+			  type == META_TYPE_SYMLINK
+				  ? "a symbolic link, which is not followed over NFS: name what it "
+				    "leads to"
+				  : "not a regular file");
+}
+
+/* Splits the first component off, without any "."; NULL: there is none. */
+static char *component(char **rest)
+{
+	char *name;
+
+	do
+		name = strsep(rest, "/");
+	while (name && (!*name || !strcmp(name, ".")));
+	return name;
+}
+
+/*
+ * Goes from the directory *at to `name` in it. With `make` one that is missing is made; it is
+ * looked for first, as a server may refuse MKDIR for want of permission before it finds that out.
+ */
+static int descend(struct names *names, struct nfs_handle *at, char *name, bool make)
+{
+	struct names_item item = {.name = name};
+	int error = names_ask_name(names, META_LOOKUP, at, &item);
+
+	if (error == -ENOENT && make) {
+		error = names_ask_name(names, META_MKDIR, at, &item);
+		if (!error || error == -EEXIST)
+			error = names_ask_name(names, META_LOOKUP, at, &item);
+	}
+	if (!error && item.kind.type == META_TYPE_SYMLINK)
+		return check_file(names, META_TYPE_SYMLINK);
+	if (!error)
+		*at = item.handle;
+	return error;
+}
+
+int names_walk(struct names *names, struct nfs_handle *at, const char *path, bool make, char **last)
+{
+	char *rest = *last = names->room, *next;
+	int error = 0;
+
+	if ((size_t)snprintf(names->room, sizeof(names->room), "%s", path) >= sizeof(names->room))
+		return names_fail(names, -ENAMETOOLONG, "the name is too long");
+	*last = component(&rest);
+	while (*last && (next = component(&rest))) {
+		error = descend(names, at, *last, make);
+		if (error)
+			break;
+		*last = next;
+	}
+	return error;
+}
+
+int names_walk_all(struct names *names, struct nfs_handle *at, const char *path, bool make,
+		   char **last)
+{
+	int error = names_walk(names, at, path, make, last);
+
+	return error || !*last ? error : descend(names, at, *last, make);
+}
+
+int names_find(struct names *names, const char *name, bool make, struct nfs_handle *directory,
+	       char **last)
+{
+	int error;
+
+	*directory = names->export;
+	error = names_walk(names, directory, name, make, last);
+	return error || *last ? error : names_fail(names, -EINVAL, "no name");
+}
+
+/* --- what users ask --- */
+
+/* LOOKUP need not tell what it is (RFC 1813, 3.3.3). */
+int names_size(struct names *names, const char *name, uint64_t *size)
+{
+	struct names_item item = {0};
+	struct nfs_handle directory;
+	int error = names_find(names, name, false, &directory, &item.name)
+			    ?: names_ask_name(names, META_LOOKUP, &directory, &item);
+
+	if (!error && !item.kind.type)
+		error = names_ask_name(names, META_GETATTR, &item.handle, &item);
+	*size = item.kind.size;
+	return error ?: check_file(names, item.kind.type);
+}
+
+int names_create(struct names *names, const char *name, bool again, bool *created)
+{
+	struct nfs_handle directory;
+	char *last;
+	int error = names_find(names, name, true, &directory, &last)
+			    ?: names->path->version->create(names, &directory, last);
+
+	/* Of NFSv3 the server tells whether an earlier copy has made it. */
+	*created = !error || (error == -EEXIST && again && names->path->config.terms.version);
+	return error == -EEXIST ? 0 : error;
+}
+
+int names_remove(struct names *names, const char *name, bool again)
+{
+	struct names_item item = {0};
+	struct nfs_handle directory;
+	int error = names_find(names, name, false, &directory, &item.name)
+			    ?: names_ask_name(names, META_REMOVE, &directory, &item);
+
+	return error == -ENOENT && (item.resent || again) ? 0 : error;
+}
+
+int names_directory(struct names *names, const char *name, bool make, struct nfs_handle *found)
+{
+	char *last;
+
+	*found = names->export;
+	return names_walk_all(names, found, name, make, &last);
+}
+
+static void take_limits(const struct meta_result *result, void *context)
+{
+	*(struct meta_limits *)context = result->limits;
+}
+
+int names_limits(struct names *names, const struct nfs_handle *handle, struct meta_limits *limits)
+{
+	struct names_item item = {0};
+	struct names_batch batch = {
+		.op = META_FSINFO,
+		.directory = handle ?: &names->export,
+		.take = take_limits,
+		.context = limits,
+	};
+
+	int error = names_ask(names, &batch, &item);
+
+	if (!error && names->path->version->fit_limits)
+		names->path->version->fit_limits(names, limits);
+	return error;
+}
