@@ -196,12 +196,11 @@ static int time_out(struct names *names, uint32_t epoch)
 
 /* --- waiting --- */
 
-static const char waited[] = "the server has asked to wait for too long";
-
 struct waiting {
 	struct patience patience;
 	bool (*stop)(void); /* NULL: nothing depends on the answer, as at a CLOSE */
 	bool patient;	    /* a server that has gone is waited for */
+	const char *about;  /* the name that is asked for, or NULL */
 	uint64_t begun;	    /* or since when nothing was answered */
 	uint32_t epoch;	    /* the link's then */
 };
@@ -220,6 +219,18 @@ static int begin_waiting(struct names *names, uint64_t deadline, struct waiting 
 	return 0;
 }
 
+/* For all the time that it is given the server has asked to wait. */
+static int give_up_waiting(struct names *names, const char *about)
+{
+	const char *status = names->rpc.reply.result.status;
+	char words[200];
+
+	snprintf(words, sizeof(words), "%s%.100s%s%s%sthe server has asked to wait for too long",
+		 about ? "\"" : "", about ?: "", about ? "\": " : "", status ?: "",
+		 status ? ": " : "");
+	return give_up(names, -ETIMEDOUT, words);
+}
+
 /* The one place that waits for a server, whatever it is asked about names: 0 to look again. */
 static int await(struct names *names, struct waiting *waiting)
 {
@@ -232,7 +243,7 @@ static int await(struct names *names, struct waiting *waiting)
 		waiting->patience.deadline =
 			max_of(waiting->patience.deadline, waited_deadline(names, waiting->begun));
 	if (patience_over(&waiting->patience, clock_read(&names->clock)))
-		return has_waited(names, waiting->begun) ? give_up(names, -ETIMEDOUT, waited)
+		return has_waited(names, waiting->begun) ? give_up_waiting(names, waiting->about)
 							 : time_out(names, waiting->epoch);
 	say_silent(names, waiting->begun);
 	if (!waiting->patient && !rpc->link.up && rpc->lost == -ECONNREFUSED)
@@ -335,11 +346,12 @@ static void take(struct names *names, const struct names_batch *batch, struct na
 }
 
 /* Takes what has been answered, and asks what is next. False: all is done. */
-static bool go_on(struct names *names, struct many *many)
+static bool go_on(struct names *names, struct many *many, struct waiting *waiting)
 {
 	const struct names_batch *batch = many->batch;
 
 	many->taken = 0;
+	waiting->about = NULL;
 	for (uint32_t i = 0; i < NAMES_CALLS; i++) {
 		struct names_call *call = &many->calls[i];
 
@@ -356,19 +368,10 @@ static bool go_on(struct names *names, struct many *many)
 			call->item = item;
 			many->outstanding++;
 		}
+		if (call->item && !waiting->about)
+			waiting->about = call->item->name ?: "the directory";
 	}
 	return many->outstanding;
-}
-
-/* By what the first question under way is about. */
-static void say_waited(struct names *names, const struct many *many, const char *status)
-{
-	const struct names_call *call = many->calls;
-
-	while (!call->item)
-		call++;
-	snprintf(names->error, sizeof(names->error), "\"%.100s\": %s: %s",
-		 call->item->name ?: "the directory", status ?: "", waited);
 }
 
 /* `patient`: a server that has gone is waited for. */
@@ -378,13 +381,11 @@ static int run(struct names *names, const struct names_batch *batch, bool patien
 	struct many many = {.batch = batch};
 	int error = begin_waiting(names, names_deadline(names), &waiting);
 
-	while (!error && go_on(names, &many)) {
+	while (!error && go_on(names, &many, &waiting)) {
 		if (many.taken)
 			error = begin_waiting(names, names_deadline(names), &waiting);
 		error = error ?: await(names, &waiting);
 	}
-	if (error == -ETIMEDOUT && has_waited(names, waiting.begun))
-		say_waited(names, &many, names->rpc.reply.result.status);
 	return error;
 }
 

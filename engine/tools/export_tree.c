@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "export_tree.h"
+#include "export.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ bool tree_name_is_sound(const char *name)
 		return false;
 	for (;; name += length + 1) {
 		length = strcspn(name, "/");
-		if (!length || length > EXPORT_NAME_MAX || (length == 1 && *name == '.') ||
+		if (!length || length > COMPONENT_MAX - 1 || (length == 1 && *name == '.') ||
 		    (length == 2 && !memcmp(name, "..", 2)))
 			return false;
 		if (!name[length])
@@ -35,28 +35,28 @@ bool tree_name_is_sound(const char *name)
 static void leave(struct export *export, struct export_dir *dir)
 {
 	if (dir->fd != export->root.fd)
-		export->ops->leave(dir);
+		export_leave(dir);
 }
 
 /* Finds one name in a directory. */
 static int look_at(struct export *export, const struct export_dir *dir, char *name,
-		   struct export_item *found)
+		   struct names_item *found)
 {
-	*found = (struct export_item){.name = name};
-	return export->ops->look(export, dir, found, 1) ?: found->error;
+	*found = (struct names_item){.name = name};
+	return export_look(export, dir, found, 1) ?: found->error;
 }
 
 /* Goes from `dir`, which is left, into what `name` is there. */
 static int descend(struct export *export, struct export_dir *dir, char *name)
 {
-	struct export_item item;
+	struct names_item item;
 	struct export_dir child;
 	int error = look_at(export, dir, name, &item);
 
 	if (!error && item.kind.type != META_TYPE_DIRECTORY)
 		error = -ENOTDIR;
 	if (!error)
-		error = export->ops->enter(export, dir, &item, true, &child);
+		error = export_enter(export, dir, &item, true, &child);
 	leave(export, dir);
 	if (error)
 		return export_fail(export, "find directory", name, error, item.status);
@@ -99,7 +99,7 @@ static int open_dir(struct export *export, const char *name, struct export_dir *
 	return error ?: descend(export, dir, last);
 }
 
-int tree_find(struct export *export, const char *name, struct export_item *found)
+int tree_find(struct export *export, const char *name, struct names_item *found)
 {
 	char copy[NAME_ROOM], *last;
 	struct export_dir dir;
@@ -125,7 +125,7 @@ int tree_make(struct export *export, const char *name)
 	error = open_parent(export, name, copy, &dir, &last);
 	if (error)
 		return error;
-	error = export->ops->make(export, &dir, last);
+	error = export_make(export, &dir, last);
 	leave(export, &dir);
 	return error;
 }
@@ -136,19 +136,17 @@ int tree_make(struct export *export, const char *name)
 static int next_page(struct export *export, const struct export_dir *dir,
 		     struct export_listing *listing, struct export_items *items)
 {
-	int error;
+	int error = export_list(export, dir, listing, items);
 
-	*items = (struct export_items){0};
-	error = export->ops->list(export, dir, listing, items);
 	if (error)
 		return error;
-	error = export->ops->look(export, dir, items->items, items->count);
+	error = export_look(export, dir, items->items, items->count);
 	if (error)
 		export_items_free(items);
 	return error;
 }
 
-int tree_list(struct export *export, const char *name, void (*each)(const struct export_item *item))
+int tree_list(struct export *export, const char *name, void (*each)(const struct names_item *item))
 {
 	struct export_listing listing = {0};
 	struct export_items items;
@@ -201,7 +199,7 @@ static struct level *lowest(const struct walk *walk)
 	return &walk->levels[walk->depth - 1];
 }
 
-static void count_item(const struct export_item *item, struct tree_count *count)
+static void count_item(const struct names_item *item, struct tree_count *count)
 {
 	count->entries++;
 	if (item->kind.type == META_TYPE_FILE)
@@ -209,7 +207,7 @@ static void count_item(const struct export_item *item, struct tree_count *count)
 }
 
 /* By its path from the directory, where that is short. */
-static int fail_in_walk(struct walk *walk, const char *what, const struct export_item *item,
+static int fail_in_walk(struct walk *walk, const char *what, const struct names_item *item,
 			int error)
 {
 	char path[100];
@@ -227,7 +225,7 @@ static int fail_in_walk(struct walk *walk, const char *what, const struct export
 
 /* Leaves an item of a level where it is, and goes on; `error`: why, 0 where that has been told. */
 static int leave_item(struct walk *walk, struct level *level, const char *what,
-		      struct export_item *item, int error)
+		      struct names_item *item, int error)
 {
 	char **grown = reallocarray(level->left, level->left_count + 1, sizeof(*level->left));
 
@@ -261,10 +259,10 @@ static bool is_mark(const struct walk *walk, const char *name)
 	return walk->mark && walk->depth == 2 && !strcmp(name, walk->mark);
 }
 
-static int take_item(struct walk *walk, struct level *level, struct export_item *item)
+static int take_item(struct walk *walk, struct level *level, struct names_item *item)
 {
 	if (is_left(level, item->name)) {
-		*item = (struct export_item){.name = item->name, .error = -ENOENT};
+		*item = (struct names_item){.name = item->name, .error = -ENOENT};
 	} else if (!item->error && level->gone && !strcmp(item->name, level->gone)) {
 		item->status = "it was removed, and is there again";
 		return leave_item(walk, level, "remove", item, -EEXIST);
@@ -289,7 +287,7 @@ static int take_page(struct walk *walk)
 }
 
 /* What is gone already may be what an earlier copy of the call has removed. */
-static int end_item(struct walk *walk, struct level *level, struct export_item *item)
+static int end_item(struct walk *walk, struct level *level, struct names_item *item)
 {
 	if (item->error && item->error != -ENOENT)
 		return is_left(level, item->name)
@@ -310,7 +308,6 @@ static int end_item(struct walk *walk, struct level *level, struct export_item *
  */
 static int end_page(struct walk *walk)
 {
-	const struct export_ops *ops = walk->export->ops;
 	struct level *level = lowest(walk);
 	struct export_items *items = &level->items;
 	int error = 0;
@@ -319,12 +316,11 @@ static int end_page(struct walk *walk)
 	level->gone = NULL;
 	for (uint32_t i = 0; i < items->count; i++)
 		if (is_mark(walk, items->items[i].name)) /* it goes last */
-			items->items[i] =
-				(struct export_item){.name = walk->mark, .error = -ENOENT};
+			items->items[i] = (struct names_item){.name = walk->mark, .error = -ENOENT};
 	if (walk->removes)
-		error = ops->remove(walk->export, &level->dir, items->items, items->count, false)
-				?: ops->remove(walk->export, &level->dir, items->items,
-					       items->count, true);
+		error = export_remove(walk->export, &level->dir, items->items, items->count, false)
+				?: export_remove(walk->export, &level->dir, items->items,
+						 items->count, true);
 	for (uint32_t i = 0; walk->removes && !error && i < items->count; i++)
 		error = end_item(walk, level, &items->items[i]);
 	if (walk->depth == 1) {
@@ -340,7 +336,7 @@ static int end_page(struct walk *walk)
 /* A link or a file does not count. */
 static int check_mark(struct walk *walk)
 {
-	struct export_item found;
+	struct names_item found;
 	int error = look_at(walk->export, &lowest(walk)->dir, walk->mark, &found);
 
 	if (error && error != -ENOENT)
@@ -350,8 +346,8 @@ static int check_mark(struct walk *walk)
 
 static int remove_mark(struct walk *walk)
 {
-	struct export_item mark = {.name = walk->mark, .kind.type = META_TYPE_DIRECTORY};
-	int error = walk->export->ops->remove(walk->export, &lowest(walk)->dir, &mark, 1, true);
+	struct names_item mark = {.name = walk->mark, .kind.type = META_TYPE_DIRECTORY};
+	int error = export_remove(walk->export, &lowest(walk)->dir, &mark, 1, true);
 
 	if (!error && mark.error && mark.error != -ENOENT)
 		return leave_item(walk, lowest(walk), "remove", &mark, mark.error);
@@ -359,17 +355,17 @@ static int remove_mark(struct walk *walk)
 	return error;
 }
 
-static int enter(struct walk *walk, const struct export_item *item, struct export_dir *dir)
+static int enter(struct walk *walk, const struct names_item *item, struct export_dir *dir)
 {
 	const struct meta_identity *own = &walk->levels[0].identity;
 
 	if (memcmp(item->identity.fsid, own->fsid, sizeof(own->fsid)) != 0)
 		return -EXDEV;
-	return walk->export->ops->enter(walk->export, &lowest(walk)->dir, item, false, dir);
+	return export_enter(walk->export, &lowest(walk)->dir, item, false, dir);
 }
 
 /* Goes into a directory of the lowest page, unless it is of another file system. */
-static int go_down(struct walk *walk, struct export_item *item)
+static int go_down(struct walk *walk, struct names_item *item)
 {
 	struct level *grown, below = {.identity = item->identity};
 	int error = enter(walk, item, &below.dir);
@@ -380,12 +376,12 @@ static int go_down(struct walk *walk, struct export_item *item)
 					 : error;
 	grown = reallocarray(walk->levels, walk->depth + 1, sizeof(*walk->levels));
 	if (!grown) {
-		walk->export->ops->leave(&below.dir);
+		export_leave(&below.dir);
 		return -ENOMEM;
 	}
 	walk->levels = grown;
 	if (walk->depth > OPEN_LEVELS_MAX)
-		walk->export->ops->leave(&lowest(walk)->dir);
+		export_leave(&lowest(walk)->dir);
 	walk->levels[walk->depth++] = below;
 	return walk->mark && walk->depth == 2 ? check_mark(walk) : 0;
 }
@@ -399,7 +395,7 @@ static void drop_level(struct walk *walk)
 	free(level->left);
 	free(level->gone);
 	if (--walk->depth) { /* the first one's is the caller's */
-		walk->export->ops->leave(&level->dir);
+		export_leave(&level->dir);
 		export_items_free(&level->items);
 	}
 }
@@ -416,8 +412,7 @@ static int go_up(struct walk *walk)
 		stays = level->left_count;
 	}
 	if (!error && walk->depth > 1)
-		error = walk->export->ops->back(walk->export, &level->dir, &above->identity,
-						&above->dir);
+		error = export_back(walk->export, &level->dir, &above->identity, &above->dir);
 	drop_level(walk);
 	if (!error && walk->depth && stays)
 		error = leave_item(walk, above, "", &above->items.items[above->next - 1], 0);
@@ -425,12 +420,12 @@ static int go_up(struct walk *walk)
 }
 
 /* The next directory of the lowest page; NULL: there is none. */
-static struct export_item *next_directory(const struct walk *walk)
+static struct names_item *next_directory(const struct walk *walk)
 {
 	struct level *level = lowest(walk);
 
 	while (level->next < level->items.count) {
-		struct export_item *item = &level->items.items[level->next++];
+		struct names_item *item = &level->items.items[level->next++];
 
 		if (!item->error && item->kind.type == META_TYPE_DIRECTORY)
 			return item;
@@ -443,7 +438,7 @@ static int go_through(struct walk *walk)
 	int error = 0;
 
 	while (walk->depth && !error) {
-		struct export_item *item = next_directory(walk);
+		struct names_item *item = next_directory(walk);
 
 		if (item)
 			error = go_down(walk, item);
@@ -470,7 +465,7 @@ static int walk_through(struct walk *walk, const char *name)
 {
 	char copy[NAME_ROOM], *last;
 	struct level first = {.listing.end = true, .next = walk->mark && !*walk->mark};
-	struct export_item item;
+	struct names_item item;
 	int error = open_parent(walk->export, name, copy, &first.dir, &last);
 
 	if (error)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "group/path_config.h"
-#include "export_tree.h"
+#include "export.h"
 #include "nfs/flavors.h"
 #include "pool/getaddrinfo.h"
 #include "stats/json_line.h"
@@ -146,7 +146,6 @@ static void close_path(struct run *run, unsigned int number)
 {
 	if (!run->paths[number])
 		return;
-	export_close(&run->exports[number]);
 	path_close(run->paths[number]);
 	run->paths[number] = NULL;
 }
@@ -221,8 +220,8 @@ static void put_facts(const struct export *export, const struct export_facts *fa
 	const struct meta_room *room = &facts->room;
 	const struct meta_identity *identity = &facts->identity;
 
-	line_number(stdout, "read_max", facts->read_max);
-	line_number(stdout, "write_max", facts->write_max);
+	line_number(stdout, "read_max", facts->limits.read_max);
+	line_number(stdout, "write_max", facts->limits.write_max);
 	printf("\"fsid\": \"%" PRIx64 ":%" PRIx64 "\", ", identity->fsid[0], identity->fsid[1]);
 	line_number(stdout, "fileid", identity->fileid);
 	put_room("bytes_total", room->bytes_total, room->bytes_total);
@@ -363,7 +362,7 @@ static int tell_path(struct run *run, unsigned int number)
 
 	*said = '\0';
 	error = open_path(run, number);
-	if (!error && (error = export->ops->facts(export, &facts)))
+	if (!error && (error = export_find_facts(export, &facts)))
 		say("%s", export->error);
 	putchar('{');
 	line_string(stdout, "label", path->label);
@@ -418,7 +417,7 @@ static int refuse_existing(const struct run *run, unsigned int number, const cha
 /* A mount is not asked: what it has not found it would go on not finding. */
 static int check_absent(struct run *run, const char *name)
 {
-	struct export_item found;
+	struct names_item found;
 
 	for (unsigned int i = 0; i < run->pool.count; i++) {
 		int error;
@@ -437,8 +436,8 @@ static int check_absent(struct run *run, const char *name)
 }
 
 /* File numbers are compared where both paths have the same from the same. */
-static bool is_same(const struct run *run, unsigned int number, const struct export_item *first,
-		    const struct export_item *found)
+static bool is_same(const struct run *run, unsigned int number, const struct names_item *first,
+		    const struct names_item *found)
 {
 	bool comparable =
 		!strcmp(version_of(&run->pool.paths[0]), version_of(&run->pool.paths[number]));
@@ -449,7 +448,7 @@ static bool is_same(const struct run *run, unsigned int number, const struct exp
 
 static int check_seen(struct run *run, const char *name)
 {
-	struct export_item first, found;
+	struct names_item first, found;
 	int error = tree_find(&run->exports[0], name, &first);
 
 	if (error)
@@ -508,7 +507,7 @@ static const char *type_word(uint32_t type)
 	}
 }
 
-static void tell_item(const struct export_item *item)
+static void tell_item(const struct names_item *item)
 {
 	putchar('{');
 	line_string(stdout, "name", item->name);
