@@ -19,12 +19,11 @@
 #include <nfsc/libnfs-raw.h>
 #include <nfsc/libnfs-raw-mount.h>
 
-#include "nfs/flavors.h"
+#include "nfs/status.h"
 #include "nfs/handle.h"
 #include "nfs/mount_failure.h"
 #include "nfs/nfs3.h"
 #include "nfs/path.h"
-#include "nfs/status.h"
 #include "wait.h"
 
 struct mount {

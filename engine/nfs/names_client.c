@@ -8,7 +8,6 @@
 
 #include "nfs/path_client.h"
 #include "nfs/path_credentials.h"
-#include "nfs/path_tls.h"
 #include "nfs/version.h"
 #include "wait.h"
 

@@ -11,7 +11,7 @@
 #include "transport/tls.h"
 #include "transport/transport.h"
 #include "util.h"
-#include "wire/auth_sys.h"
+#include "wire/credentials.h"
 
 struct entries_terms;
 struct names;
