@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * version.h - a version of NFS: how a client speaks it (client/protocol.h), and how names, files
- * and directories are found by it. One const table each.
+ * version.h - a version of NFS as a const table: how a client speaks it (client/protocol.h), and
+ * how it finds names, files and directories.
  *
- * All but handle() wait for the server, as names.h says. 0, or a negative errno: names_error()
- * says why.
+ * All but handle() wait for the server, as names.h says. They return 0 or a negative errno;
+ * names_error() has the reason.
  */
 #pragma once
 
@@ -38,14 +38,14 @@ struct nfs_version {
 	int (*limits)(struct names *names, const void *file, uint32_t *read_max,
 		      uint32_t *write_max);
 
-	/* Takes leave of the server, and frees path->state. NULL: nothing is kept of a path. */
+	/* Tells the server of the end, and frees path->state. NULL: the version keeps nothing. */
 	void (*teardown)(struct path *path);
 };
 
-/* How a client speaks them: nfs3.c, nfs4_protocol.c. */
+/* nfs3.c's and nfs4_protocol.c's. */
 extern const struct protocol nfs3_protocol;
 extern const struct protocol nfs4_protocol;
 
-/* With their names: names3.c, names4.c. */
+/* names3.c's and names4.c's. */
 extern const struct nfs_version nfs_version_3;
 extern const struct nfs_version nfs_version_4; /* NFSv4.1 and 4.2, as path_config says */
