@@ -12,7 +12,7 @@
 
 #include "client/internal.h"
 #include "client/timers.h"
-#include "stats/response.h"
+#include "stats/latency.h"
 #include "util.h"
 
 /* --- the table --- */

@@ -1,11 +1,288 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* client.c - a client's life: it is made, its channel connects, ticks. */
+/*
+ * client.c - a client's life: it is made, its channel connects, ticks; and what time brings: a
+ * silent server is asked for a liveness probe, overdue calls go out again or fail, delayed ones
+ * have waited long enough.
+ */
 #include "client/client.h"
 
 #include <errno.h>
 
 #include "client/internal.h"
+#include "client/timers.h"
 #include "wait.h"
+
+/* --- silence --- */
+
+static uint64_t silence_max(const struct rpc_client *rpc)
+{
+	return timer_silence(rpc->timing);
+}
+
+/* Since when the server owes what it owes longest; 0: nothing. */
+static uint64_t owes_since(const struct rpc_client *rpc)
+{
+	const struct call *oldest = rpc->setup ?: TAILQ_FIRST(&rpc->sent);
+
+	return oldest ? oldest->last_sent : 0;
+}
+
+/* Long calls are no silence: a server that owes replies is asked before it is given up. */
+static void probe_if_silent(struct rpc_client *rpc, uint64_t now)
+{
+	uint64_t since = owes_since(rpc);
+
+	if (rpc->link.up && since && !rpc->probed &&
+	    now - max_of(rpc->heard, since) > silence_max(rpc))
+		client_probe(rpc);
+}
+
+/*
+ * A probe stands behind the data of WRITEs, or waits for room: while such data is acknowledged, and
+ * the probe itself is not, the server has not been asked yet.
+ */
+static void note_progress(struct rpc_client *rpc, uint64_t now)
+{
+	const struct link *link = &rpc->link;
+	uint64_t acknowledged = link->ops->acknowledged(link->channel);
+
+	if (acknowledged == rpc->acknowledged)
+		return;
+	rpc->acknowledged = acknowledged;
+	if (!rpc->probe)
+		client_probe(rpc);
+	else if (acknowledged < rpc->probe->position)
+		rpc->heard = now;
+}
+
+uint64_t client_unprepared_for(const struct rpc_client *rpc)
+{
+	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
+}
+
+uint64_t client_without_context_for(const struct rpc_client *rpc)
+{
+	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;
+}
+
+/* A KDC is silent. */
+static bool without_context(const struct rpc_client *rpc)
+{
+	return client_without_context_for(rpc) > silence_max(rpc);
+}
+
+/* An answer says little where calls need a context, which is yet to be made. */
+static bool is_at_work(const struct rpc_client *rpc)
+{
+	return rpc->answered && (rpc->prepared || !rpc->credentials->flavor->context);
+}
+
+static bool unanswered(const struct rpc_client *rpc, uint64_t now)
+{
+	return rpc->probed && now - rpc->heard > silence_max(rpc);
+}
+
+enum client_health client_health(const struct rpc_client *rpc)
+{
+	uint64_t now = rpc->clock->now;
+
+	if (rpc->protocol_broken || unanswered(rpc, now) || without_context(rpc) ||
+	    link_down_for(&rpc->link, now) > DOWN_MAX)
+		return CLIENT_SILENT;
+	return is_at_work(rpc) ? CLIENT_ANSWERS : CLIENT_UNKNOWN;
+}
+
+bool client_reachable(const struct rpc_client *rpc)
+{
+	const struct link *link = &rpc->link;
+
+	return link->up && link->ops->unheard(link->channel) <= HEARD_MAX;
+}
+
+/* Where others take over, failover tells of it. */
+static void say_silent(struct rpc_client *rpc)
+{
+	if (!client_is_replaceable(rpc))
+		rpc->log->silent(rpc);
+}
+
+/*
+ * True where the other host has sent nothing, not even an acknowledgement, for so long that it
+ * cannot be reached. A server that is alive and does not read is not meant: its host answers.
+ */
+static bool cut_off(const struct rpc_client *rpc, uint64_t now)
+{
+	const struct link *link = &rpc->link;
+
+	return (rpc->setup || !TAILQ_EMPTY(&rpc->sent)) && now - rpc->heard > UNHEARD_MAX &&
+	       link->ops->unheard(link->channel) > UNHEARD_MAX;
+}
+
+/* --- calls --- */
+
+/* soft: what took longer than its retransmissions fails, and so may not be in a channel any more.
+ */
+static void enforce_soft(struct rpc_client *rpc, uint64_t now)
+{
+	const struct rpc_timing *timing = rpc->timing;
+	struct call *call, *next;
+
+	TAILQ_FOREACH (call, &rpc->sent, link) {
+		if (!timer_expired(call, timing, now))
+			continue;
+		client_lose(rpc, -ETIMEDOUT);
+		break;
+	}
+	for (call = TAILQ_FIRST(&rpc->waiting); call; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (!call->since)
+			call->since =
+				now; /* not sent yet: its time runs from the first look at it */
+		if (!timer_expired(call, timing, now))
+			continue;
+		rpc->log->expired(rpc);
+		TAILQ_REMOVE(&rpc->waiting, call, link);
+		call_finish(call, false, ETIMEDOUT);
+	}
+}
+
+/*
+ * True where an overdue call calls for another connection: on a transport that delivers or breaks,
+ * or after a major time-out (nfs(5), retrans). One that brings bytes is trusted: the server is at
+ * work on something else. A protocol that sends once on a channel does not wait for so long.
+ */
+static bool should_reconnect(const struct rpc_client *rpc, const struct call *call, uint64_t now)
+{
+	const struct rpc_timing *timing = rpc->timing;
+	bool silent = rpc->heard < call->last_sent;
+
+	if (rpc->link.ops->traits & RPC_SENDS_ONCE)
+		return true;
+	if (rpc->protocol->sends_once)
+		return silent || now - call->last_sent > timer_major(timing);
+	return silent && call->tries > timing->retrans;
+}
+
+/* False where its way out, or its reply's way in, is not finished yet. */
+static bool can_retransmit(const struct rpc_client *rpc, const struct call *call)
+{
+	const struct link *link = &rpc->link;
+
+	return link->ops->traits & RPC_SENDS_ONCE ||
+	       (call != rpc->reply.call && link->ops->sent(link->channel) >= call->position);
+}
+
+/* Its next copy waits for the room that this one takes. */
+static void leave_number(const struct call *call)
+{
+	struct rpc_credentials *credentials = call->rpc->credentials;
+	const struct rpc_context_ops *context = credentials->flavor->context;
+
+	if (context)
+		context->overdue(credentials, &call->stamp);
+}
+
+static void retransmit(struct rpc_client *rpc, uint64_t now)
+{
+	struct call *call = rpc->setup, *next;
+
+	if (call && timer_overdue(call, rpc->timing, now)) {
+		say_silent(rpc);
+		client_lose(rpc, -ETIMEDOUT);
+		return;
+	}
+
+	for (call = TAILQ_FIRST(&rpc->sent); call; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (!timer_overdue(call, rpc->timing, now))
+			continue;
+		say_silent(rpc);
+		if (!can_retransmit(rpc, call))
+			continue;
+		if (should_reconnect(rpc, call, now)) {
+			client_lose(rpc, -ETIMEDOUT);
+			return;
+		}
+		if (rpc->protocol->sends_once)
+			continue;
+		call->last_sent = 0; /* until it has gone out again a reply is dropped */
+		leave_number(call);
+		TAILQ_REMOVE(&rpc->sent, call, link);
+		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
+	}
+}
+
+/* Those that have a number go first: the others may wait for just that number. */
+static void resume_delayed(struct rpc_client *rpc, uint64_t now)
+{
+	struct call *call, *next;
+
+	for (call = TAILQ_FIRST(&rpc->delayed); call; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (call->resume_at > now)
+			continue;
+		TAILQ_REMOVE(&rpc->delayed, call, link);
+		if (call->tries)
+			TAILQ_INSERT_HEAD(&rpc->waiting, call, link);
+		else
+			TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
+	}
+}
+
+/* --- what is due --- */
+
+static bool is_replaced(enum client_role role)
+{
+	return role == CLIENT_REPLACED || role == CLIENT_ABANDONED;
+}
+
+/* Others, where there are some, take over what is overdue, and tell of it. */
+static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role role)
+{
+	if (rpc->probed)
+		note_progress(rpc, now);
+	if (role == CLIENT_REPLACEABLE)
+		probe_if_silent(rpc, now);
+	if (is_replaced(role) && unanswered(rpc, now))
+		client_lose(rpc, -ETIMEDOUT);
+	if (role == CLIENT_REPLACEABLE)
+		return;
+	if (!is_replaced(role) && rpc->outstanding && link_down_for(&rpc->link, now) > DOWN_MAX)
+		rpc->log->silent(rpc);
+	enforce_soft(rpc, now);
+}
+
+/* Only of whoever can ask the server for it. */
+static bool context_due(const struct rpc_client *rpc, uint64_t now, enum client_role role)
+{
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
+
+	return context && rpc->link.up && !is_replaced(role) && context->due(rpc->credentials, now);
+}
+
+/* Does what is due. False: other connections are about to take over, so that nothing may go out. */
+static bool watch(struct rpc_client *rpc, uint64_t now)
+{
+	enum client_role role = rpc->events->role(rpc);
+
+	watch_server(rpc, now, role);
+	if (role == CLIENT_REPLACEABLE && client_health(rpc) == CLIENT_SILENT)
+		return false;
+	resume_delayed(rpc, now);
+	if (context_due(rpc, now, role))
+		rpc->prepared = false;
+	if (rpc->protocol->tick)
+		rpc->protocol->tick(rpc, now);
+	if (rpc->link.up && cut_off(rpc, now)) {
+		say_silent(rpc);
+		client_lose(rpc, -ETIMEDOUT);
+	}
+	if (rpc->link.up)
+		retransmit(rpc, now);
+	return true;
+}
+
+/* --- a client's life --- */
 
 int client_init(struct rpc_client *rpc)
 {
@@ -108,7 +385,7 @@ void client_tick(struct rpc_client *rpc)
 	uint64_t now = clock_read(rpc->clock);
 	int error;
 
-	if (!client_watch(rpc, now))
+	if (!watch(rpc, now))
 		return;
 	error = connect_channel(rpc);
 	if (error && error != -EINPROGRESS)

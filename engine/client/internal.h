@@ -45,8 +45,3 @@ void client_probe(struct rpc_client *rpc);
 
 /* struct rpc_handler's. */
 int client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
-
-/* --- overdue.c --- */
-
-/* Does what is due. False: other connections are about to take over, so that nothing may go out. */
-bool client_watch(struct rpc_client *rpc, uint64_t now);

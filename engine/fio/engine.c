@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "abi.h"
-#include "engine_options.h"
+#include "job_terms.h"
 #include "job_files.h"
 #include "job_io.h"
 #include "job_open.h"

@@ -58,7 +58,7 @@ static inline bool request_busy(const struct request *request)
 	return request->left || request->pieces;
 }
 
-/* replay.h's: how far the held data has come on its way to being durable. */
+/* syncs.h's: how far the held data has come on its way to being durable. */
 struct replay {
 	enum { REPLAY_NONE, REPLAY_DRAIN, REPLAY_WRITE, REPLAY_COMMIT } stage;
 	struct request request; /* its WRITEs, its COMMITs, or those that make room */
@@ -120,7 +120,7 @@ struct job {
 	struct {
 		const char *label;
 		int error;
-	} told[TOLD_MAX]; /* failure.h's */
+	} told[TOLD_MAX]; /* job_log.h's */
 	uint32_t told_count;
 	uint32_t commits; /* COMMITs under way, on any path */
 	bool gave_up;	  /* the run is to end and the server is silent: nothing is waited for */

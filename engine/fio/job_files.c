@@ -6,7 +6,7 @@
 #include "job_io.h"
 #include "metadata.h"
 #include "own_files.h"
-#include "replay.h"
+#include "syncs.h"
 
 #include "group/question.h"
 

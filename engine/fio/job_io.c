@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "deadline.h"
-#include "failure.h"
+#include "job_log.h"
 #include "metadata.h"
 #include "open_loop.h"
 #include "pieces.h"
-#include "replay.h"
-#include "job_log.h"
 #include "syncs.h"
 #include "util.h"
 #include "wait.h"
@@ -102,7 +100,7 @@ static void refuse_writes(struct job *job)
 	while ((request = TAILQ_FIRST(writes))) {
 		TAILQ_REMOVE(writes, request, link);
 		request->error = job->replay.broken;
-		request->told = true; /* by replay.c */
+		request->told = true; /* by syncs.c */
 		request->left = 0;
 		if (!request->pieces)
 			complete(job, request);

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "job.h"
+
 /*
  * Before fio forks its jobs: these end by _exit(), so that what they leave in a buffer of fio's log
  * is lost. From here on each line of the log is written when it is complete.
@@ -33,3 +35,14 @@ void job_log_write(FILE *out);
 /* Into fio's own log, the client's where this fio is a server, where that is for people alone; else
  * on this process's stderr. */
 void job_log_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* --- why an I/O on data failed, and what to do: one line, however many are in flight --- */
+
+/* ": " and what to do about a positive errno, or "". */
+const char *failure_remedy(enum io_op op, int error);
+
+/*
+ * Says why a request failed, unless that was told already: of this path, or of any where the reason
+ * is the export's. fio itself has a line for each io_u.
+ */
+void failure_say(struct job *job, const struct request *request);

@@ -12,9 +12,9 @@
 
 #include "open_loop.h"
 #include "job_log.h"
-#include "stats/arrivals_line.h"
+#include "stats/arrivals.h"
 #include "stats/counters.h"
-#include "stats/response.h"
+#include "stats/latency.h"
 
 static void write_conn(FILE *out, const struct job *job, const struct conn *conn)
 {

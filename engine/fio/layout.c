@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine_options.h"
-#include "failure.h"
+#include "job_terms.h"
+#include "job_log.h"
 #include "group/commit_io.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
 #include "pass.h"
-#include "job_log.h"
 #include "util.h"
 
 enum {

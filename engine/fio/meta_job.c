@@ -1,7 +1,230 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "meta_job.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "job_log.h"
+#include "job_terms.h"
+
+/* --- entries that it has made --- */
+
+enum { SIZE_FIRST = 1024 };
+
+/* Into twice the room, the oldest in front. */
+static bool grow(struct made *made)
+{
+	uint64_t size = made->size ? 2 * made->size : SIZE_FIRST;
+	uint64_t *entries = calloc(size, sizeof(*entries));
+
+	if (!entries)
+		return false;
+	for (uint64_t i = 0; i < made->count; i++)
+		entries[i] = made->entries[(made->first + i) % made->size];
+	free(made->entries);
+	made->entries = entries;
+	made->first = 0;
+	made->size = size;
+	return true;
+}
+
+/* False: there is no memory to remember it. */
+static bool made_add(struct made *made, uint64_t entry)
+{
+	if (made->count == made->size && !grow(made))
+		return false;
+	made->entries[(made->first + made->count++) % made->size] = entry;
+	return true;
+}
+
+/* False: there is none. */
+static bool made_take(struct made *made, uint64_t *entry)
+{
+	if (!made->count)
+		return false;
+	*entry = made->entries[made->first];
+	made->first = (made->first + 1) % made->size;
+	made->count--;
+	return true;
+}
+
+/* --- the mix --- */
+
+enum { WEIGHT_MAX = 1000000 };
+
+/* enum meta_op has them first. */
+static bool is_read(enum meta_op op)
+{
+	return op < META_CREATE;
+}
+
+/* Those for which entries of their own, or the job's as they are, will do. */
+static bool may_be_mixed(enum meta_op op)
+{
+	return is_read(op) || op == META_CREATE || op == META_REMOVE || op == META_MKDIR ||
+	       op == META_RMDIR || op == META_SETATTR;
+}
+
+static void add(struct meta_mix *mix, enum meta_op op, uint32_t weight)
+{
+	mix->weights[op] = weight;
+	*(is_read(op) ? &mix->reads : &mix->writes) += weight;
+}
+
+/* --- meta_mix= --- */
+
+static bool find(const char *name, size_t length, enum meta_op *op)
+{
+	for (int i = 0; i < META_OPS; i++) {
+		*op = (enum meta_op)i;
+		if (strlen(meta_name(*op)) == length && !memcmp(meta_name(*op), name, length))
+			return may_be_mixed(*op);
+	}
+	return false;
+}
+
+/* 0: it is no weight. */
+static uint32_t weight_of(const char *text)
+{
+	char *end;
+	unsigned long weight = strtoul(text, &end, 10);
+
+	return *text >= '1' && *text <= '9' && !*end && weight <= WEIGHT_MAX ? (uint32_t)weight : 0;
+}
+
+static int parse_item(const char *text, const char *item, struct meta_mix *mix)
+{
+	size_t length = strcspn(item, ":");
+	uint32_t weight = item[length] ? weight_of(item + length + 1) : 0;
+	enum meta_op op;
+
+	if (!weight)
+		job_log("meta_mix=%s: \"%s\": give each operation a weight, a whole number from 1 "
+			"to %d, as in getattr:70,lookup:20,setattr:10",
+			text, item, WEIGHT_MAX);
+	else if (!find(item, length, &op))
+		job_log("meta_mix=%s: \"%s\": an operation of a mix is getattr, lookup, access, "
+			"open, readdir, create, remove, mkdir, rmdir or setattr",
+			text, item);
+	else if (mix->weights[op])
+		job_log("meta_mix=%s: \"%s\": named twice", text, item);
+	else {
+		add(mix, op, weight);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int parse(const char *text, struct meta_mix *mix)
+{
+	char *list = strdup(text), *rest = list;
+	const char *item;
+	int error = list ? 0 : -ENOMEM;
+
+	while (!error && (item = strsep(&rest, ",")))
+		error = parse_item(text, item, mix);
+	free(list);
+	return error;
+}
+
+int meta_mix_of(const struct thread_data *td, struct meta_mix *mix)
+{
+	const struct terms *eo = td->eo;
+
+	*mix = (struct meta_mix){.beside = eo->meta_mix};
+	if (eo->meta_mix)
+		return parse(eo->meta_mix, mix);
+	if (td_read(td))
+		add(mix, eo->meta_read, 1);
+	if (td_write(td))
+		add(mix, eo->meta_write, 1);
+	if (td_trim(td))
+		add(mix, eo->meta_write == META_RMDIR ? META_RMDIR : META_REMOVE, 1);
+	return 0;
+}
+
+/* --- what fio is to do --- */
+
+static int check_direction(const struct thread_data *td, const struct meta_mix *mix)
+{
+	enum td_ddir needed = mix->reads && mix->writes ? TD_DDIR_RANDRW
+			      : mix->reads		? TD_DDIR_RANDREAD
+							: TD_DDIR_RANDWRITE;
+
+	if (td->o.td_ddir == needed)
+		return 0;
+	job_log("meta_mix=%s: its operations need rw=%s, and this job has rw=%s",
+		options_of(td)->meta_mix, ddir_str(needed), ddir_str(td->o.td_ddir));
+	return -EINVAL;
+}
+
+/* fio draws between reads and writes, by a whole number of per cent. */
+static int set_share(struct thread_data *td, const struct meta_mix *mix)
+{
+	struct thread_options *o = &td->o;
+	const char *text = options_of(td)->meta_mix;
+	uint32_t sum = mix->reads + mix->writes, share = (100 * mix->reads + sum / 2) / sum;
+	bool given =
+		fio_option_is_set(o, rwmix[DDIR_READ]) || fio_option_is_set(o, rwmix[DDIR_WRITE]);
+
+	if (share == 0 || share == 100) {
+		job_log("meta_mix=%s: %u of %u are reads, and fio mixes by whole per cent: give "
+			"reads and writes at least one in a hundred each",
+			text, mix->reads, sum);
+		return -EINVAL;
+	}
+	if (given && o->rwmix[DDIR_READ] != share) {
+		job_log("meta_mix=%s: its share of reads is rwmixread=%u, and this job has "
+			"rwmixread=%u: leave that out",
+			text, share, o->rwmix[DDIR_READ]);
+		return -EINVAL;
+	}
+	o->rwmix[DDIR_READ] = share;
+	o->rwmix[DDIR_WRITE] = 100 - share;
+	return 0;
+}
+
+int meta_mix_check(struct thread_data *td)
+{
+	const struct terms *eo = td->eo;
+	struct meta_mix mix;
+	int error = meta_mix_of(td, &mix);
+
+	if (error || !eo->meta_mix)
+		return error;
+	if (eo->meta_read != META_GETATTR || eo->meta_write != META_CREATE) {
+		job_log("meta_mix=%s: it names all operations: leave meta_read= and meta_write= "
+			"out",
+			eo->meta_mix);
+		return -EINVAL;
+	}
+	error = check_direction(td, &mix);
+	return error || !mix.reads || !mix.writes ? error : set_share(td, &mix);
+}
+
+/* An I/O's operation, by a number below the sum of its direction's weights. */
+static enum meta_op meta_mix_at(const struct meta_mix *mix, enum fio_ddir ddir, uint32_t number)
+{
+	int op = 0;
+
+	for (; op < META_OPS - 1; op++) {
+		if (is_read((enum meta_op)op) != (ddir == DDIR_READ))
+			continue;
+		if (number < mix->weights[op])
+			break;
+		number -= mix->weights[op];
+	}
+	return (enum meta_op)op;
+}
+
+bool meta_mix_does(const struct meta_mix *mix, enum meta_op op)
+{
+	if (mix->weights[op])
+		return true;
+	return mix->beside && ((op == META_CREATE && mix->weights[META_REMOVE]) ||
+			       (op == META_MKDIR && mix->weights[META_RMDIR]));
+}
 
 /* What makes and what removes entries of a kind. */
 static const struct {
@@ -43,7 +266,7 @@ void meta_job_free(struct meta_job *meta)
 		return;
 	for (uint32_t i = 0; meta->made && i < meta->td->o.nr_files; i++)
 		for (int kind = 0; kind < MADE_KINDS; kind++)
-			made_free(&meta->made[i][kind]);
+			free(meta->made[i][kind].entries);
 	free(meta->made);
 	free(meta);
 }

@@ -9,12 +9,33 @@
  */
 #pragma once
 
-#include "fio.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "made.h"
-#include "meta_mix.h"
+#include "job_terms.h"
+#include "fio.h"
 #include "nfs/entries.h"
-#include "stats/operations.h"
+#include "nfs/meta.h"
+#include "stats/counters.h"
+
+/*
+ * Which operations a metadata job does, and how often: by meta_mix=, or one for reads and one for
+ * writes or trims.
+ */
+struct meta_mix {
+	uint32_t weights[META_OPS]; /* 0: not in the mix */
+	uint32_t reads, writes;	    /* their sums */
+	bool beside;		    /* what is made and removed lies beside the job's entries */
+};
+
+/* The job's mix. 0, or -EINVAL, logged. */
+int meta_mix_of(const struct thread_data *td, struct meta_mix *mix);
+
+/* Refuses what does not fit its mix, and sets fio's rwmixread from it. 0 or -EINVAL, logged. */
+int meta_mix_check(struct thread_data *td);
+
+/* True where an I/O may do it: a removal of a mix makes what it removes, where there is nothing. */
+bool meta_mix_does(const struct meta_mix *mix, enum meta_op op);
 
 /* One I/O of fio, in its request. */
 struct meta_request {
@@ -27,6 +48,12 @@ struct meta_request {
 /* What a mix makes beside the job's entries. */
 enum made_kind { MADE_FILES, MADE_DIRECTORIES };
 enum { MADE_KINDS = MADE_DIRECTORIES + 1 };
+
+/* Entries that a mix has made and not yet removed, the oldest first: a ring, of zeros at first. */
+struct made {
+	uint64_t *entries; /* `size` of them */
+	uint64_t first, count, size;
+};
 
 struct meta_job {
 	const struct thread_data *td;

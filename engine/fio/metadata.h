@@ -6,11 +6,11 @@
  */
 #pragma once
 
-#include "engine_options.h"
-
-#include "nfs/meta.h"
+#include "job_terms.h"
+#include "fio.h"
 #include "group/path.h"
 #include "nfs/entries.h"
+#include "nfs/meta.h"
 #include "pool/pool.h"
 
 /* Refuse what such a job cannot do: 0 or a negative errno, logged. */
@@ -34,3 +34,14 @@ bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make);
 /* Says which entry failed over which path, why, and what can be done. */
 struct request;
 void metadata_say_failed(const struct thread_data *td, const struct request *request);
+
+/* --- meta_verify=1: are all entries there --- */
+
+/*
+ * Lists each directory below directory `name` that holds entries, over all the given paths at once,
+ * as many at a time as the job has I/O in flight, and looks for the names of entries `first` to
+ * `end` - 1. Nothing is made. 0 or a negative errno, logged: -ENOENT where one is missing, -EEXIST
+ * where one is there twice, -EINTR where the run was stopped.
+ */
+int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
+		   const char *name, uint64_t first, uint64_t end);

@@ -9,7 +9,7 @@
 #include "options.h"
 
 #include "deadline.h"
-#include "engine_options.h"
+#include "job_terms.h"
 #include "job_log.h"
 #include "util.h"
 

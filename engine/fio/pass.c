@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "deadline.h"
-#include "engine_options.h"
+#include "job_terms.h"
 #include "group/commit_io.h"
 #include "nfs/meta_io.h"
 #include "job_log.h"

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine_options.h"
+#include "job_terms.h"
 #include "deadline.h"
 #include "metadata.h"
 #include "job_log.h"

@@ -2,7 +2,7 @@
 /* pool_paths.h - the paths of a job's pool, each opened when it is first asked for. */
 #pragma once
 
-#include "terms.h"
+#include "job_terms.h"
 
 #include "nfs/entries.h"
 

@@ -13,7 +13,6 @@
 #include "own_files.h"
 #include "pool_paths.h"
 #include "job_log.h"
-#include "verify_entries.h"
 
 #include "util.h"
 #include "wait.h"

@@ -51,7 +51,7 @@ struct conn_job {
 	struct hold *hold; /* copies of WRITEs that are not durable yet, or NULL */
 	/* Memory that I/O's data lies in, where known, for registration: fio's, and the hold's. */
 	struct iovec buffers[RPC_BUFFERS];
-	void *ring;	     /* mount_ring.h's: one serves all mounts of the job */
+	void *ring;	     /* mount.c's: one serves all mounts of the job */
 	bool rdma;	     /* paths may be used over RDMA: never before a fork */
 	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
 	struct rdma_memory *memory;  /* group.c's: what devices may reach; NULL: no RDMA */

@@ -5,7 +5,7 @@
  * A log of WRITEs in the order in which the job began them, in memory of a fixed size. It is
  * emptied from its old end alone: whatever was written over a held extent is held as well, so that
  * writing the whole log again, in its order, leaves the file as it was. Pure bookkeeping:
- * durability.h tells it what servers answer, fio/replay.c sends what was lost again.
+ * durability.h tells it what servers answer, fio/syncs.c sends what was lost again.
  */
 #pragma once
 

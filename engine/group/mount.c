@@ -12,9 +12,107 @@
 #include "group/commit_io.h"
 #include "group/connection.h"
 #include "group/directory.h"
-#include "group/mount_ring.h"
 #include "group/path.h"
 #include "util.h"
+
+/* --- the ring --- */
+
+/*
+ * It serves all mounts of a job, with its files and, where fio's buffers are known, its memory
+ * registered; both are done without where the kernel does not permit them.
+ */
+struct mount_ring {
+	struct io_uring ring;
+	unsigned int users;
+	bool files_registered;
+	bool buffers_tried, buffers_registered;
+	struct io_list waiting; /* no room in the ring */
+	uint32_t asked;		/* of the kernel, and not answered */
+	bool abandoned; /* the kernel may have I/O that was given up: it is not listened to */
+};
+
+enum { RING_MAX = 32768 }; /* io_uring's own limit of entries */
+
+static const size_t BUFFER_MAX = 1ul << 30; /* of one registered region: io_uring_register(2) */
+
+/*
+ * Deferred task work is cheapest, but is done only when the ring itself is asked for completions:
+ * one that is polled beside sockets would be waited for in vain.
+ */
+static int init_ring(struct mount_ring *ring, const struct conn_job *job)
+{
+	unsigned int entries = min_of(job->io_count, (uint32_t)RING_MAX);
+	unsigned int deferred = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+				IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP;
+	int error = -EINVAL;
+
+	if (!job->polled)
+		error = io_uring_queue_init(entries, &ring->ring, deferred);
+	if (error == -EINVAL) /* polled, or a kernel before 6.1 */
+		error = io_uring_queue_init(entries, &ring->ring, IORING_SETUP_CLAMP);
+	return error;
+}
+
+static int make_ring(struct conn_job *job)
+{
+	struct mount_ring *ring = calloc(1, sizeof(*ring));
+	int error = ring ? init_ring(ring, job) : -ENOMEM;
+
+	if (error) {
+		free(ring);
+		return error;
+	}
+	job->ring = ring;
+	TAILQ_INIT(&ring->waiting);
+	ring->files_registered =
+		!io_uring_register_files_sparse(&ring->ring, job->conn_count * job->file_count);
+	return 0;
+}
+
+static void free_ring(struct conn_job *job)
+{
+	struct mount_ring *ring = job->ring;
+
+	io_uring_queue_exit(&ring->ring);
+	free(ring);
+	job->ring = NULL;
+}
+
+/* Makes the ring for the first mount: 0 or a negative errno. The last to leave frees it. */
+static int take_ring(struct conn_job *job)
+{
+	int error = job->ring ? 0 : make_ring(job);
+	struct mount_ring *ring = job->ring;
+
+	if (!error)
+		ring->users++;
+	return error;
+}
+
+static void leave_ring(struct conn_job *job)
+{
+	struct mount_ring *ring = job->ring;
+
+	if (!--ring->users)
+		free_ring(job);
+}
+
+/*
+ * fio's buffers are known after open(): registered when the first I/O goes out. Direct I/O then
+ * need not pin them each time; the copy from and to a page cache would only become slower, by the
+ * page. buffers_tried: that was done.
+ */
+static void register_buffers(struct conn_job *job)
+{
+	struct mount_ring *ring = job->ring;
+
+	ring->buffers_tried = true;
+	if (job->direct && job->buffers[RPC_BUFFER_IO].iov_len &&
+	    job->buffers[RPC_BUFFER_IO].iov_len <= BUFFER_MAX)
+		ring->buffers_registered = !io_uring_register_buffers(&ring->ring, job->buffers, 1);
+}
+
+/* --- one mount --- */
 
 enum {
 	SECTOR = 512, /* O_DIRECT's smallest alignment */
@@ -120,7 +218,7 @@ static void mount_submit(struct conn *conn, struct conn_io *io)
 	struct mount_ring *ring = ring_of(conn);
 
 	if (!ring->buffers_tried)
-		mount_ring_register_buffers(conn->job);
+		register_buffers(conn->job);
 	conn_began(conn, io);
 	put_or_wait(ring, io);
 }
@@ -352,7 +450,7 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 	TAILQ_INIT(&mount->sent);
 	mount->fds = malloc(job->file_count * sizeof(*mount->fds));
 	if (mount->fds)
-		error = mount_ring_take(job);
+		error = take_ring(job);
 	if (error) {
 		job->log("%s: cannot set up io_uring: %s%s", path->config.label, strerror(-error),
 			 error == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)"
@@ -449,7 +547,7 @@ static void mount_close(struct conn *conn)
 
 	for (uint32_t i = 0; i < conn->job->file_count; i++)
 		mount_close_file(conn, i);
-	mount_ring_leave(conn->job);
+	leave_ring(conn->job);
 	free(mount->fds);
 	free(mount);
 }

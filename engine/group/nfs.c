@@ -10,8 +10,7 @@
 #include "group/path.h"
 #include "nfs/path_client.h"
 #include "nfs/path_credentials.h"
-#include "nfs/path_tls.h"
-#include "stats/response.h"
+#include "stats/latency.h"
 
 struct nfs_conn {
 	struct conn conn;

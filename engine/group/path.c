@@ -12,7 +12,7 @@
 #include "nfs/entries.h"
 #include "nfs/names.h"
 #include "nfs/nfs3.h"
-#include "nfs/path_tls.h"
+#include "nfs/path_credentials.h"
 #include "nfs/version.h"
 #include "util.h"
 

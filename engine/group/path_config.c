@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pool/getaddrinfo.h"
+#include "pool/resolve.h"
 
 /* Reads "address+address+…" into config->locals. */
 static int parse_locals(const char *text, int family, path_log *log, struct path_config *config)

@@ -18,7 +18,7 @@ static struct path *path_of(const struct rpc_client *rpc)
 	return rpc->server;
 }
 
-/* True where the path's first connection gets into trouble. */
+/* True where this is the first of the path's connections in trouble. */
 static bool trouble_begins(struct rpc_client *rpc)
 {
 	bool first = !rpc->told.in_trouble && !path_of(rpc)->stall_logged;
@@ -29,7 +29,7 @@ static bool trouble_begins(struct rpc_client *rpc)
 	return first;
 }
 
-/* True where the path answers again. */
+/* True where the path was in trouble, and answers again. */
 static bool trouble_ends(struct rpc_client *rpc)
 {
 	bool resumed = rpc->told.in_trouble && path_of(rpc)->stall_logged;
@@ -146,7 +146,7 @@ static void rpc_error(struct rpc_client *rpc, const struct call *call)
 	tell_verdict(rpc, call, "");
 }
 
-/* The entry by the name that a directory shows: a mix's new ones have no other. */
+/* A line about an entry, by the name that a listing shows. */
 static void tell_meta(struct rpc_client *rpc, const struct call *call, const char *why)
 {
 	const struct conn_io *io = call->io;
@@ -158,7 +158,7 @@ static void tell_meta(struct rpc_client *rpc, const struct call *call, const cha
 	     why);
 }
 
-/* A line about a request, or an I/O from where it has come to. */
+/* A line about a request, or about the rest of an I/O. */
 static void tell_call(struct rpc_client *rpc, const struct call *call, const char *why)
 {
 	if (!call->io)
@@ -230,7 +230,8 @@ static void gave_up(struct rpc_client *rpc)
 
 void log_unanswered(struct rpc_client *rpc)
 {
-	tell(rpc, "the server does not answer what comes before I/O: is it starting, or too busy?");
+	tell(rpc, "no reply to session set-up (EXCHANGE_ID, CREATE_SESSION): is the server "
+		  "starting, or overloaded?");
 }
 
 void log_refused(struct rpc_client *rpc)

@@ -20,7 +20,6 @@
 #include <nfsc/libnfs-raw.h>
 #include <nfsc/libnfs-raw-mount.h>
 
-#include "nfs/flavors.h"
 #include "nfs/handle.h"
 #include "nfs/nfs3.h"
 #include "nfs/path.h"

@@ -9,7 +9,6 @@
 #include "nfs/meta_request.h"
 #include "nfs/path_client.h"
 #include "nfs/path_credentials.h"
-#include "nfs/path_tls.h"
 #include "nfs/version.h"
 #include "wait.h"
 

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "nfs/flavors.h"
+#include "nfs/status.h"
 #include "nfs/handle.h"
 #include "nfs/readdir.h"
 #include "wire/xdr.h"

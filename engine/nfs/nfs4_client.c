@@ -15,7 +15,7 @@ enum { NAMES_SLOTS = 8 }; /* whose replies servers keep */
 
 /* --- a job's clients --- */
 
-/* One name for each job, and another for the next run (RFC 8881, 2.4). */
+/* Each job of each run has a co_ownerid of its own (RFC 8881, 2.4). */
 static int name_job(struct nfs4_job *job)
 {
 	uint64_t chance;
@@ -46,8 +46,8 @@ static struct nfs4_job *job_of(struct path *path)
 }
 
 /*
- * The state of `path`, made at the first call; NULL: out of memory. Each begins with a client of
- * its own; adopt() finds out that it has one already.
+ * The state of `path`, made at the first call; NULL: out of memory. Each path begins with a client
+ * of its own; adopt() joins those that lead to one server.
  */
 static struct nfs4_path *state_of(struct path *path)
 {
@@ -163,7 +163,7 @@ int nfs4_client_attach(struct rpc_client *rpc)
 	return 0;
 }
 
-/* What the server may still know of it stays, for the leave that the client takes. */
+/* A session that the server may still know stays in the client's list: teardown destroys it. */
 void nfs4_client_detach(struct rpc_client *rpc)
 {
 	struct nfs4_state *state = rpc->state;
@@ -189,7 +189,7 @@ void nfs4_client_detach(struct rpc_client *rpc)
 
 /* --- what the answers mean --- */
 
-/* Calls `what` with each file that the client has opened, until that gives true. */
+/* The first of the client's files for which `what` returns true, or NULL. */
 static struct nfs4_file *find_file(const struct nfs4_client *client,
 				   bool (*what)(struct nfs4_file *file))
 {
@@ -245,7 +245,7 @@ void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file 
 	}
 }
 
-/* The server has forgotten the client: its sessions and opens are gone as well. */
+/* The server has forgotten the client, with its sessions and opens. */
 static void lose_state(struct nfs4_client *client)
 {
 	struct nfs4_session *session;
@@ -264,7 +264,7 @@ static bool same_server(const struct nfs4_server *a, const struct nfs4_server *b
 	       !memcmp(a->scope, b->scope, a->scope_length);
 }
 
-/* A new path leads to a server that the job is a client of already: it joins that. */
+/* The path of `state` leads to the server of `client`, which takes the path over. */
 static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 {
 	struct nfs4_client *own = state->client;
@@ -279,9 +279,8 @@ static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 }
 
 /*
- * What the server says of the next number means nothing once the ID is confirmed (RFC 8881,
- * 18.35.3): it is believed where the latest CREATE_SESSIONs may have led to it, or where our own
- * count is wrong.
+ * Once the client ID is confirmed, EXCHANGE_ID's sequence means nothing (RFC 8881, 18.35.3). It is
+ * taken all the same where our latest CREATE_SESSIONs may have led to it, or our count is wrong.
  */
 static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange_result *result)
 {
@@ -324,12 +323,13 @@ static uint32_t least(uint32_t known, uint32_t granted)
 	return known ? min_of(known, granted) : granted;
 }
 
-/* So often in a row a session that is another's is given up; a server that has one id lives on. */
+/* So many grants in a row of another connection's session are not used; then the server may have
+ * one session ID for all. */
 static const int SHARED_MOST = 3;
 
 /*
- * Two connections that ask a slow server who they are may be told one number for CREATE_SESSION:
- * the second gets the reply to the first.
+ * Two connections that send EXCHANGE_ID to a slow server may be told one sequence: the second
+ * CREATE_SESSION then gets the reply to the first.
  */
 static bool is_anothers(const struct nfs4_state *state, const struct nfs4_session_result *granted)
 {
@@ -343,8 +343,8 @@ static bool is_anothers(const struct nfs4_state *state, const struct nfs4_sessio
 }
 
 /*
- * CREATE_SESSION is answered. Without a session that is ours its number may be taken or not: it is
- * counted as if it were, until the next one is refused for its number.
+ * CREATE_SESSION is answered. Where it brought no session of ours, the server may have counted it
+ * or not: it is taken as counted, until the next one is refused with SEQ_MISORDERED.
  */
 static void count_created(struct nfs4_client *client, uint32_t status, bool ours)
 {
@@ -402,7 +402,7 @@ static void reopened(struct nfs4_state *state, const struct nfs4_request *reques
 	}
 }
 
-/* Whatever the server says to that: it has been offered. */
+/* DELEGRETURN is answered; whatever its status, it is not sent again. */
 static void returned(struct nfs4_state *state)
 {
 	if (state->reopening)
@@ -411,8 +411,8 @@ static void returned(struct nfs4_state *state)
 }
 
 /*
- * An EXCHANGE_ID that was answered late, after another client had asked: the ID may have been
- * confirmed meanwhile, and the number of the next CREATE_SESSION is another.
+ * This EXCHANGE_ID was answered after another connection's: that one may have confirmed the ID
+ * since, and the sequence in this answer is an old one.
  */
 static bool is_outdated(const struct nfs4_state *state)
 {
@@ -457,9 +457,8 @@ static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_c
 }
 
 /*
- * Fills state->setup with what is to be asked next; false: nothing. The server knows a client by
- * the number of its next CREATE_SESSION: where one of another session may have been carried out,
- * the number is asked for anew.
+ * Fills state->setup with the next request; false: there is none. Where the CREATE_SESSION for
+ * another session may have been carried out, EXCHANGE_ID asks for the next sequence.
  */
 static bool next_request(struct nfs4_state *state)
 {
@@ -493,8 +492,8 @@ static bool next_request(struct nfs4_state *state)
 }
 
 /*
- * Whether it is another client's turn. A turn that nobody drives on ends after a second: names and
- * data are waited for apart.
+ * Is it another connection's turn to ask? A turn ends after a second without progress: while names
+ * are waited for, nobody drives the connections for data, and the reverse.
  */
 static bool is_busy(const struct nfs4_client *client, const struct rpc_client *rpc)
 {
@@ -506,8 +505,8 @@ static bool is_busy(const struct nfs4_client *client, const struct rpc_client *r
 }
 
 /*
- * A server may keep its refusal of a CREATE_SESSION and repeat it to the same request (RFC 8881,
- * 18.36): its number is asked for anew.
+ * A server may cache its refusal of a CREATE_SESSION and repeat it for the same sequence (RFC 8881,
+ * 18.36): a refusal counts as an answer, and EXCHANGE_ID comes next.
  */
 static bool is_answered(const struct nfs4_request *request)
 {
@@ -566,7 +565,7 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 
 /* --- trunking --- */
 
-/* The path of the job that began first. */
+/* The job's first path. */
 static const struct nfs4_path *first_path(const struct nfs4_job *job)
 {
 	const struct nfs4_client *client, *oldest = NULL;
@@ -602,8 +601,8 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 
 /* --- the lease --- */
 
-/* Each connection of a shared session has a renewal: one that is lost keeps its own until it is
- * back. */
+/* Each connection of a shared session has a renewal of its own: a lost connection keeps its call
+ * until it is back. */
 void nfs4_client_tick(struct rpc_client *rpc, uint64_t now)
 {
 	struct nfs4_state *state = rpc->state;

@@ -33,19 +33,19 @@ static bool is_meta(const struct call *call)
 	return call->io && call->io->op == IO_META;
 }
 
-/* What the path's server keeps of it is to go back: the operation itself is done. */
+/* The operation is done; the open or delegation that it left at the server is to be returned. */
 static bool gives_back(const struct call *call)
 {
 	return is_meta(call) && call->io->meta->left.path == meta_path(call);
 }
 
-/* One after the other, each by a call of its own. */
+/* CLOSE first, then DELEGRETURN, each by a call of its own. */
 static enum nfs4_operation returning(const struct call *call)
 {
 	return call->io->meta->left.open ? NFS4_CLOSE : NFS4_DELEGRETURN;
 }
 
-/* It asks beside I/O: by an operation of metadata, or else by a struct nfs4_request. */
+/* The call's request is a struct meta_request; any other request is a struct nfs4_request. */
 static bool asks_meta(const struct call *call)
 {
 	return call->request && call->request->meta;
@@ -92,8 +92,8 @@ static bool acquire(struct rpc_client *rpc, struct call *call)
 		return true;
 	}
 	/*
-	 * Calls that wait for what comes before I/O may hold them all, of several connections that
-	 * were lost: then no answer frees one, and only another session has any.
+	 * Calls of lost connections may hold all slots while they wait for set-up, which needs one:
+	 * no answer will free a slot, so the session is replaced.
 	 */
 	if (call == rpc->setup &&
 	    now - state->session.used_at > path_detour_time(&meta_path(call)->config))
@@ -107,7 +107,7 @@ static void release(struct rpc_client *rpc, struct call *call, bool answered)
 
 	nfs4_session_release(&state->session, call, answered);
 	if (!answered && state->session.needs_reset)
-		state->unbound = true; /* by its next channel, which is to destroy it */
+		state->unbound = true; /* its next channel is bound, to destroy it */
 }
 
 static bool slot_valid(const struct rpc_client *rpc, const struct call *call)
@@ -145,7 +145,7 @@ static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 	return (uint32_t)(at - owner);
 }
 
-/* What a reply may carry: over the channel, and by the session. */
+/* Bytes of the longest reply that channel and session allow. */
 static uint32_t reply_max(const struct call *call)
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
@@ -155,7 +155,7 @@ static uint32_t reply_max(const struct call *call)
 	return min_of(channel, mine->client->response_max ?: channel);
 }
 
-/* Begins a compound of a call with a slot: what SEQUENCE says is in *sequence. */
+/* Begins a compound with SEQUENCE, whose arguments are also in *sequence. */
 static void begin(struct nfs4_compound *compound, struct xdr_out *out, const struct call *call,
 		  bool cached, struct nfs4_sequence *sequence)
 {
@@ -186,7 +186,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	nfs4_put_meta(&compound, &arguments);
 }
 
-/* What was put into the compound of an operation that opens. */
+/* The compound of the operation has OPEN and CLOSE. */
 static bool closes(const struct call *call)
 {
 	return nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN && call->io->meta->closes;
@@ -255,7 +255,7 @@ static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_creden
 	return arguments;
 }
 
-/* What gives back what is left of an operation is not that. */
+/* RPC denied the call. A CLOSE or DELEGRETURN behind a finished operation does not undo that. */
 static void denied(struct call *call)
 {
 	if (!gives_back(call))
@@ -264,7 +264,7 @@ static void denied(struct call *call)
 
 /* --- answers --- */
 
-/* A file that was opened may be opened again, unless that was tried in vain. */
+/* The file can be opened again: it was opened, and opening it again has not failed yet. */
 static bool may_reopen(const struct call *call)
 {
 	const struct nfs4_file *file = nfs4_file_of(call);
@@ -291,9 +291,9 @@ static const char *unusable(uint32_t status, bool trunks)
 }
 
 /*
- * The server does not take the stateid that the call went out with. Opening the file again is tried
- * once for an I/O and session: a server that refuses what it has just given does so for ever. A
- * stateid that another connection has replaced meanwhile says nothing.
+ * The server refused the call's stateid. The file is opened again once for each I/O and session: a
+ * server that refuses a stateid which it has just given does so for ever. Where another connection
+ * has opened the file again meanwhile, the refused stateid is not the latest: the call is repeated.
  */
 static enum disposition stateid_refused(struct call *call, uint32_t status,
 					struct call_result *result)
@@ -311,7 +311,7 @@ static enum disposition stateid_refused(struct call *call, uint32_t status,
 	return CALL_RECOVER;
 }
 
-/* What people can do about a server that refuses what comes before I/O. */
+/* What people can do about a server that refuses session set-up. */
 static const char *remedy(uint32_t status)
 {
 	switch (status) {
@@ -339,7 +339,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 				 : nfs4_status_name(status);
 	result->code = status;
 	switch (status) {
-	case NFS4ERR_DELAY: /* by SEQUENCE: the copy that went out before is not finished */
+	case NFS4ERR_DELAY: /* by SEQUENCE: the server is still at the call's earlier copy */
 		return by_sequence && call->tries > 1 ? CALL_RETRY_SAME_SLOT : CALL_BACKOFF;
 	case NFS4ERR_GRACE: return CALL_BACKOFF;
 	case NFS4ERR_RETRY_UNCACHED_REP: /* it was carried out, and its reply is gone */
@@ -378,7 +378,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 	return call_fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
 }
 
-/* False where the results end with SEQUENCE's *status. */
+/* Reads SEQUENCE's results. False: it failed by *status, and no results follow. */
 static bool read_sequence(struct nfs4_results *results, struct call *call, uint32_t *status)
 {
 	const struct nfs4_session *session = &state_of(call)->session;
@@ -427,7 +427,7 @@ static enum disposition judge_io(const struct call *call, const struct nfs4_data
 	return io_result_judge(call, &io_result, result);
 }
 
-/* A positive errno for what is the operation's own status, 0 for what refused() is to judge. */
+/* A positive errno where the status is about the entry; 0: refused() judges it. */
 static int meta_errno(uint32_t status)
 {
 	switch (status) {

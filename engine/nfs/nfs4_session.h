@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_session.h - a session's slots (RFC 8881, 2.10.6): which are free, and the number that each
- * has come to.
+ * nfs4_session.h - a session's slots (RFC 8881, 2.10.6): which are free, and each one's sequence.
  *
- * A slot carries one call at a time. When the server has accepted that call, the slot's next one
- * has the next number; a call that was lost with its connection goes out again with slot and number
- * as they were. A slot whose call is given up unanswered is in doubt, and so is its session: only a
- * new one is safe. No socket, nothing blocks.
+ * A slot carries one call at a time. Once the server has accepted that call, the slot's next call
+ * has the next sequence; a call that was lost with its connection goes out again with the same slot
+ * and sequence. When a call is given up unanswered, its slot's sequence is unknown: the session is
+ * replaced. No socket, nothing blocks.
  */
 #pragma once
 
@@ -21,19 +20,19 @@ struct nfs4_session {
 	LIST_ENTRY(nfs4_session) link; /* of its client's */
 	uint8_t id[NFS4_SESSIONID];
 	bool alive;		/* the server knows it, as far as can be told */
-	bool needs_reset;	/* a call was given up, or the numbers differ: to be replaced */
-	uint32_t epoch;		/* of its id; 0: never had one. A call has that of its slot */
+	bool needs_reset;	/* a call was given up, or sequences differ: to be replaced */
+	uint32_t epoch;		/* counts its ids; 0: none yet. A call keeps that of its slot */
 	uint32_t wanted, slots; /* asked for; granted */
 	bool names;		/* it moves no data, and what it changes is to be kept */
-	uint32_t highest;	/* slot that the server has now: what lies beyond begins anew */
+	uint32_t highest;	/* the highest slot that the server has now */
 	uint32_t target;	/* the highest slot that the server wants used */
-	uint64_t waited;	/* times that a call found no slot */
+	uint64_t waited;	/* calls that found no slot */
 	uint64_t used_at;	/* when a call with a slot was last sent */
 	uint32_t sequence[NFS4_SLOTS_MAX];
 	uint64_t busy[NFS4_SLOTS_MAX / 64];
 };
 
-/* The server has granted it. */
+/* CREATE_SESSION has granted it. */
 void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 			const struct nfs4_session_result *granted);
 
@@ -41,14 +40,14 @@ void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 bool nfs4_session_acquire(struct nfs4_session *session, struct call *call);
 void nfs4_session_release(struct nfs4_session *session, struct call *call, bool answered);
 
-/* The server tells of its slot table: the highest slot that there is, and that it wants used. */
+/* SEQUENCE's sr_highest_slotid and sr_target_highest_slotid. */
 void nfs4_session_resize(struct nfs4_session *session, uint32_t highest, uint32_t target);
 
-/* SEQUENCE's arguments for a call that has a slot: the same each time that it is sent. */
+/* SEQUENCE's arguments for a call that has a slot: the same for each copy of the call. */
 void nfs4_session_sequence(const struct nfs4_session *session, const struct call *call, bool cache,
 			   struct nfs4_sequence *sequence);
 
-/* True where the call's slot, if it has one, belongs to the present session. */
+/* True where the call has no slot, or one of the present session. */
 static inline bool nfs4_session_slot_valid(const struct nfs4_session *session,
 					   const struct call *call)
 {

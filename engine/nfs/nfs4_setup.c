@@ -4,7 +4,7 @@
 enum {
 	NAMES_MESSAGE = 8192, /* of a session that carries no data */
 	OPERATIONS_MAX = 8,   /* of a compound */
-	WRAPPED_ROOM = 1024,  /* of a reply with integrity or privacy: knfsd lets 800 bytes be */
+	WRAPPED_ROOM = 1024,  /* of a reply with integrity or privacy: knfsd reserves 800 bytes */
 };
 
 /* --- arguments --- */
@@ -16,7 +16,7 @@ static void put_exchange_id(const struct nfs4_request *request, struct nfs4_comp
 	nfs4_put_exchange_id(compound, job->verifier, job->owner, (uint32_t)strlen(job->owner));
 }
 
-/* Messages of the size that I/O may need: sessions come before the server tells what it offers. */
+/* Asks for messages as large as rsize and wsize need: the server's limits are not known yet. */
 static void put_create_session(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	const struct nfs4_path *path;
@@ -32,7 +32,7 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 	fore = (struct nfs4_channel){
 		.request_max = max_of(wsize + NFS4_MESSAGE_ROOM, (uint32_t)NAMES_MESSAGE),
 		.response_max = max_of(rsize + reply_room, (uint32_t)NAMES_MESSAGE),
-		/* Servers may count slots by the room for replies that they keep: names need it. */
+		/* Servers may grant fewer slots the more reply cache each needs: names need it. */
 		.cached_max = request->session->names ? reply_room : 0,
 		.operations_max = OPERATIONS_MAX,
 		.slots = request->session->wanted,
@@ -91,7 +91,7 @@ static bool tolerates(const struct nfs4_request *request, uint32_t status)
 		if (!request->session->needs_reset) /* else the server may have forgotten it */
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 		break;
-	case NFS4_OPEN: /* whatever becomes of one file, the others go on */
+	case NFS4_OPEN: /* one file's failure leaves the others at work */
 		return status != NFS4ERR_DELAY && status != NFS4ERR_GRACE;
 	case NFS4_RECLAIM_COMPLETE: return status == NFS4ERR_COMPLETE_ALREADY;
 	default: break;
@@ -108,7 +108,7 @@ static bool is_sequenced(enum nfs4_operation operation)
 	case NFS4_OPEN:
 	case NFS4_DELEGRETURN:
 	case NFS4_RECLAIM_COMPLETE: return true;
-	default: return false; /* what makes and ends sessions stands outside of them */
+	default: return false; /* calls that make or end a session are not in one */
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_setup.h - the requests with which a client ID, sessions and opens are had, kept and given up
- * (RFC 8881, 18). Each fills *request, which is then the owner's to submit.
+ * nfs4_setup.h - the requests that get, keep and give up a client ID, sessions and opens (RFC 8881,
+ * 18). Each function fills *request, for its owner to submit.
  */
 #pragma once
 
@@ -14,9 +14,9 @@
  */
 void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 	      const struct nfs4_client *client, const struct nfs4_session *session);
-/* By the file's handle. */
+/* OPEN by the file's handle. */
 void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *client,
 		   const struct nfs4_file *file, enum nfs4_claim claim);
-/* Of a delegation that came with being opened again. */
+/* DELEGRETURN of the delegation that came as the file was opened again. */
 void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
 			  const struct nfs4_file *file);

@@ -10,7 +10,7 @@ unsigned int path_port(const struct path *path, bool rdma)
 	return rdma ? path->config.terms.rdmaport : path->config.nfs_port;
 }
 
-/* `turn`: whose turn a local address is. */
+/* `turn` chooses the local address, one after the other. */
 static struct rpc_address address_of(const struct path *path, bool rdma, unsigned int turn)
 {
 	const struct path_config *config = &path->config;

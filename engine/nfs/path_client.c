@@ -8,7 +8,7 @@
 #include "nfs/version.h"
 #include "wait.h"
 
-enum { CHANNELS_MAX = 5 }; /* in a row that fail by what the next one may take */
+enum { CHANNELS_MAX = 5 }; /* in a row, where the failure may be one channel's alone */
 
 struct rpc_client path_client(struct path *path)
 {
@@ -39,7 +39,7 @@ void path_client_free(struct rpc_client *rpc)
 	path_credentials_close(rpc);
 }
 
-/* A channel's own words say what to do. */
+/* What to do; "" where the channel's own words say it. */
 static const char *remedy(const struct rpc_client *rpc, bool rdma, int error)
 {
 	if (*rpc->link.why)
@@ -59,7 +59,7 @@ static void log_failure(const struct rpc_client *rpc, int error)
 		      link_failure(&rpc->link, error), remedy(rpc, rdma, error));
 }
 
-/* The server is there, and has answered: before a job begins that is no time-out. */
+/* The server answers, by refusals: before a job begins this is an error of its own, no time-out. */
 static int refused(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* status.h - nfsstat3 (RFC 1813, 2.6) and nfsstat4 (RFC 8881, 15.1) in errnos and words. */
+/*
+ * status.h - numbers that servers answer with: nfsstat3 (RFC 1813, 2.6) and nfsstat4 (RFC
+ * 8881, 15.1) in errnos and words, and security flavors.
+ */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Who says that something failed: the same errno may be anybody's. */
@@ -31,3 +35,18 @@ bool nfs3_asks_to_wait(uint32_t status);
 /* The RFC's name. */
 const char *nfs3_status_name(uint32_t status);
 const char *nfs4_status_name(uint32_t status);
+
+/* --- the security flavors that an export takes, as its server lists them --- */
+
+/* Those that jobs have. */
+struct flavors {
+	uint32_t known; /* bit N: the enum path_sec of that value */
+	bool none;	/* AUTH_NONE: as clients read it, any flavor will do */
+};
+
+/* Adds one by its number: RPC's (RFC 5531, 8.2), or a pseudo flavor (RFC 2623), as MOUNT has it. */
+void flavors_add(struct flavors *flavors, uint32_t number);
+
+/* The pseudo flavor of a mechanism (its OID, without ASN.1's tag and length) and service of
+ * RPCSEC_GSS; RPCSEC_GSS's own number where it has none that jobs know. */
+uint32_t flavors_pseudo(const void *oid, size_t length, uint32_t service);

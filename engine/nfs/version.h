@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * version.h - a version of NFS: how a client speaks it (client/protocol.h), and what differs in how
- * names and files are found by it. One const table each. What waits does so as names.h says.
+ * version.h - a version of NFS as a const table: how a client speaks it (client/protocol.h), and
+ * what is its own in how it finds names and files. What waits does so as names.h says.
  */
 #pragma once
 
@@ -42,14 +42,14 @@ struct nfs_version {
 	void (*close_file)(struct names *names, void *file);
 	const struct nfs_handle *(*handle)(const void *file);
 
-	/* Takes leave of the server, and frees path->state. NULL: nothing is kept of a path. */
+	/* Tells the server of the end, and frees path->state. NULL: the version keeps nothing. */
 	void (*teardown)(struct path *path);
 };
 
-/* How a client speaks them: nfs3.c, nfs4_protocol.c. */
+/* nfs3.c's and nfs4_protocol.c's. */
 extern const struct protocol nfs3_protocol;
 extern const struct protocol nfs4_protocol;
 
-/* With their names: names3.c, names4.c. */
+/* names3.c's and names4.c's. */
 extern const struct nfs_version nfs_version_3;
 extern const struct nfs_version nfs_version_4; /* NFSv4.1 and 4.2, as path_config says */

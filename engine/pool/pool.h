@@ -98,7 +98,7 @@ int pool_by_file(const char *env, const char *file, struct pool *pool, const cha
 /*
  * Resolves `host`, a name or an address; writes up to `max` IPv4 or IPv6 addresses with port 0 and
  * returns their number, or a negative errno with the resolver's own words in `why`. family is
- * AF_UNSPEC or AF_INET6. pool_getaddrinfo() of getaddrinfo.h is one.
+ * AF_UNSPEC or AF_INET6. pool_getaddrinfo() of resolve.h is one.
  */
 typedef int (*pool_resolver)(const char *host, int family, struct sockaddr_storage *addrs,
 			     unsigned int max, char *why, size_t why_size);

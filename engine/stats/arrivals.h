@@ -10,8 +10,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
-#include "stats/histogram.h"
+#include "stats/latency.h"
 
 struct arrivals_terms {
 	double rate;   /* arrivals, or bytes, per second: above 0 */
@@ -97,3 +98,18 @@ uint64_t arrivals_due(const struct arrivals *arrivals);
  * dropped waited for more than a tenth of the schedule.
  */
 bool arrivals_sustained(const struct arrivals *arrivals);
+
+/* --- how it is told, after arrivals_end() --- */
+
+/* Whose it is. */
+struct arrivals_label {
+	const char *job;     /* fio's job name */
+	uint32_t job_number; /* fio's, from 0 */
+};
+
+/* One JSON object, in one line that ends with a newline. */
+void arrivals_write(FILE *out, const struct arrivals_label *label, const struct arrivals *arrivals);
+
+/* The same for people, without a newline. */
+enum { ARRIVALS_LINE = 512 };
+void arrivals_tell(char line[ARRIVALS_LINE], const struct arrivals *arrivals);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* counters.h - what one connection has done, and its line in the stats file. */
+/* counters.h - what one connection, and a job's metadata operations, have done, and their lines in
+ * the stats file. */
 #pragma once
 
 #include <stdbool.h>
@@ -66,3 +67,27 @@ struct counters_label {
 /* One JSON object, in one line that ends with a newline. */
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
 		    const struct transport_counters *transport, const struct latency *latency);
+
+/* --- a job's metadata operations of one kind --- */
+
+struct operations {
+	uint64_t errors;	  /* those that failed, which are not in `latency` */
+	struct histogram latency; /* of those that were done, from submission to the end */
+};
+
+/* Whose they are. */
+struct operations_label {
+	const char *job;     /* fio's job name */
+	uint32_t job_number; /* fio's, from 0 */
+	const char *name;    /* "getattr" */
+	uint64_t span;	     /* nanoseconds in which they were done */
+};
+
+/* One JSON object, in one line that ends with a newline. */
+void operations_write(FILE *out, const struct operations_label *label,
+		      const struct operations *operations);
+
+/* The same for people, without a newline. */
+enum { OPERATIONS_LINE = 256 };
+void operations_tell(char line[OPERATIONS_LINE], const struct operations_label *label,
+		     const struct operations *operations);

@@ -2,6 +2,53 @@
 #include "stats/latency.h"
 
 #include "stats/json_line.h"
+#include "util.h"
+
+/* --- histograms --- */
+
+enum { PER_OCTAVE = 1 << HISTOGRAM_BITS };
+
+extern inline uint32_t histogram_bin(uint64_t value);
+extern inline void histogram_add(struct histogram *histogram, uint64_t value);
+
+uint64_t histogram_value(uint32_t bin)
+{
+	uint32_t shift;
+
+	if (bin < 2 * PER_OCTAVE)
+		return bin;
+	shift = (bin >> HISTOGRAM_BITS) - 1;
+	return ((uint64_t)(bin - (shift << HISTOGRAM_BITS)) << shift) + (1ull << (shift - 1));
+}
+
+void histogram_join(struct histogram *sum, const struct histogram *one)
+{
+	sum->count += one->count;
+	sum->sum += one->sum;
+	sum->max = max_of(sum->max, one->max);
+	for (uint32_t bin = 0; bin < HISTOGRAM_BINS; bin++)
+		sum->bins[bin] += one->bins[bin];
+}
+
+uint64_t histogram_mean(const struct histogram *histogram)
+{
+	return histogram->count ? histogram->sum / histogram->count : 0;
+}
+
+uint64_t histogram_percentile(const struct histogram *histogram, double percent)
+{
+	double wanted = percent / 100 * (double)histogram->count;
+	uint64_t seen = 0;
+
+	for (uint32_t bin = 0; bin < HISTOGRAM_BINS; bin++) {
+		seen += histogram->bins[bin];
+		if (seen && (double)seen >= wanted)
+			return min_of(histogram_value(bin), histogram->max);
+	}
+	return histogram->max;
+}
+
+/* --- how latencies are told --- */
 
 const struct latency_percentile latency_percentiles[LATENCY_PERCENTILES] = {
 	{50, "p50_us"}, {95, "p95_us"}, {99, "p99_us"}, {99.9, "p99_9_us"}, {99.99, "p99_99_us"}};
@@ -14,4 +61,83 @@ void latency_write(FILE *out, const char *prefix, const struct histogram *histog
 			microseconds(
 				histogram_percentile(histogram, latency_percentiles[i].percent)));
 	fprintf(out, "\"%smax_us\": %.3f", prefix, microseconds(histogram->max));
+}
+
+/* --- the parts of a response --- */
+
+void response_received(struct response *response, uint64_t stamp, uint64_t now)
+{
+	response->sound = stamp && stamp <= now;
+	response->age = response->sound ? now - stamp : 0;
+	response->used = false;
+}
+
+void response_add(struct response *response, uint64_t rtt)
+{
+	uint64_t wake_up = min_of(response->age, rtt);
+
+	histogram_add(&response->service, rtt - wake_up);
+	histogram_add(&response->wake_up, wake_up);
+	response->clamped += !response->sound || response->age > rtt;
+	response->shared += response->used;
+	response->used = true;
+}
+
+void response_join(struct response *sum, const struct latency *latency)
+{
+	histogram_join(&sum->lag, &latency->lag);
+	histogram_join(&sum->service, &latency->response->service);
+	histogram_join(&sum->wake_up, &latency->response->wake_up);
+	sum->shared += latency->response->shared;
+	sum->clamped += latency->response->clamped;
+}
+
+static void write_span(FILE *out, const char *word, const struct histogram *span)
+{
+	const char *comma = "";
+
+	fputs(", ", out);
+	latency_write(out, word, span);
+	fprintf(out, ", \"%sbins\": {", word);
+	for (uint32_t bin = 0; bin < HISTOGRAM_BINS; bin++)
+		if (span->bins[bin]) {
+			fprintf(out, "%s\"%" PRIu64 "\": %" PRIu64, comma, histogram_value(bin),
+				span->bins[bin]);
+			comma = ", ";
+		}
+	fputc('}', out);
+}
+
+void response_write(FILE *out, const char *job, uint32_t job_number,
+		    const struct response *response)
+{
+	fputc('{', out);
+	line_string(out, "kind", "response");
+	line_string(out, "job", job);
+	line_number(out, "job_number", job_number);
+	line_number(out, "replies", response->service.count);
+	line_number(out, "shared_stamps", response->shared);
+	fprintf(out, "\"clamped_stamps\": %" PRIu64, response->clamped);
+	if (response->lag.count)
+		write_span(out, "lag_", &response->lag);
+	write_span(out, "service_", &response->service);
+	write_span(out, "wake_up_", &response->wake_up);
+	fputs("}\n", out);
+}
+
+void response_tell(char line[RESPONSE_LINE], const struct response *response)
+{
+	const struct histogram *service = &response->service, *wake_up = &response->wake_up;
+	double all = (double)max_of(service->sum + wake_up->sum, (uint64_t)1);
+	int used = snprintf(line, RESPONSE_LINE,
+			    "response: service p99 %.3f ms, wake-up p99 %.3f ms: this client adds "
+			    "%.1f %% of the mean",
+			    (double)histogram_percentile(service, 99) / MSEC,
+			    (double)histogram_percentile(wake_up, 99) / MSEC,
+			    100 * (double)wake_up->sum / all);
+
+	if (response->shared > service->count / 10)
+		snprintf(line + used, (size_t)(RESPONSE_LINE - used),
+			 " (service is an upper bound: one stamp in %.1f replies)",
+			 (double)service->count / (double)(service->count - response->shared));
 }

@@ -2,9 +2,59 @@
 /* latency.h - where the time of a connection's I/O went, and how latencies are told. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
-#include "stats/histogram.h"
+/*
+ * Latencies, counted in bins: 64 to each power of two, as fio has them, so that a percentile is
+ * off by less than 1 %.
+ */
+
+enum {
+	HISTOGRAM_BITS = 6, /* of a value, behind its highest one, that tell its bin */
+	HISTOGRAM_TOP = 44, /* values from 2^44 ns on, which is five hours, are in the last bin */
+	HISTOGRAM_BINS = (HISTOGRAM_TOP - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS,
+};
+
+/* Of zeros at first. Values are nanoseconds. */
+struct histogram {
+	uint64_t count, sum, max;
+	uint64_t bins[HISTOGRAM_BINS];
+};
+
+/* Values below 2^HISTOGRAM_BITS have a bin each; of a larger one the leading bits count. */
+inline uint32_t histogram_bin(uint64_t value)
+{
+	uint32_t shift;
+
+	if (value < 1u << HISTOGRAM_BITS)
+		return (uint32_t)value;
+	if (value >> HISTOGRAM_TOP)
+		return HISTOGRAM_BINS - 1;
+	shift = 63 - (uint32_t)__builtin_clzll(value) - HISTOGRAM_BITS;
+	return (shift << HISTOGRAM_BITS) + (uint32_t)(value >> shift);
+}
+
+/* Inline: it is done for each I/O. */
+inline void histogram_add(struct histogram *histogram, uint64_t value)
+{
+	histogram->count++;
+	histogram->sum += value;
+	if (value > histogram->max)
+		histogram->max = value;
+	histogram->bins[histogram_bin(value)]++;
+}
+
+/* The middle of a bin's values. */
+uint64_t histogram_value(uint32_t bin);
+
+/* Adds what one has counted to another. */
+void histogram_join(struct histogram *sum, const struct histogram *one);
+
+/* 0 where nothing was counted; `percent` from 0 to 100. */
+uint64_t histogram_mean(const struct histogram *histogram);
+uint64_t histogram_percentile(const struct histogram *histogram, double percent);
 
 struct response;
 
@@ -41,3 +91,45 @@ extern const struct latency_percentile latency_percentiles[LATENCY_PERCENTILES];
  * and maximum. `prefix` begins their keys: "rtt_" gives "rtt_mean_us".
  */
 void latency_write(FILE *out, const char *prefix, const struct histogram *histogram);
+
+/* --- the parts of a response --- */
+
+/*
+ * Rx_timestamps=: the parts of a response. Service is from a call's sending until the kernel has
+ * its reply, the network's and the server's; wake-up from then until the job takes it. The
+ * kernel stamps a receive (transport.h, rpc_channel), which may bring several replies: service
+ * is then an upper bound, and wake-up a lower one.
+ */
+
+/* Of zeros at first. */
+struct response {
+	struct histogram lag; /* of a job alone, and under an arrival clock: latency.h's */
+	struct histogram service, wake_up; /* of each reply; together they are its rtt */
+	uint64_t shared;  /* replies that had others before them in their receive */
+	uint64_t clamped; /* replies without a stamp, or with one that cannot be right */
+
+	/* The latest receive. */
+	uint64_t age; /* nanoseconds since the kernel had it; 0: no sound stamp says so */
+	bool sound;
+	bool used; /* it has brought a reply */
+};
+
+/*
+ * What the kernel had at `stamp` is taken `now`, both CLOCK_REALTIME: a step of that clock spoils
+ * what is on its way then and no more. stamp 0: it has none.
+ */
+void response_received(struct response *response, uint64_t stamp, uint64_t now);
+
+/* It brought a reply, `rtt` nanoseconds after its call. */
+void response_add(struct response *response, uint64_t rtt);
+
+/* Adds what a connection has counted to its job's. */
+void response_join(struct response *sum, const struct latency *latency);
+
+/* One JSON object, in one line that ends with a newline. */
+void response_write(FILE *out, const char *job, uint32_t job_number,
+		    const struct response *response);
+
+/* The same for people, without a newline. */
+enum { RESPONSE_LINE = 256 };
+void response_tell(char line[RESPONSE_LINE], const struct response *response);

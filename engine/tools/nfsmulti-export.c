@@ -14,8 +14,8 @@
 
 #include "group/path_config.h"
 #include "export.h"
-#include "nfs/flavors.h"
-#include "pool/getaddrinfo.h"
+#include "nfs/status.h"
+#include "pool/resolve.h"
 #include "stats/json_line.h"
 #include "stats/plain_text.h"
 

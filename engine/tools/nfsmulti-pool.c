@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pool/getaddrinfo.h"
+#include "pool/resolve.h"
 #include "stats/plain_text.h"
 
 static const char usage[] =

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "transport/tls.h"
-#include "transport/tls_why.h"
+#include "transport/tls_credentials.h"
 #include "transport/transport.h"
 #include "util.h"
 

@@ -7,13 +7,160 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "transport/address.h"
 #include "util.h"
 #include "wait.h"
+
+/* --- it begins to connect --- */
+
+static void set(int fd, int level, int option, int value)
+{
+	setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+static int new_socket(const struct rpc_address *address)
+{
+	enum {
+		KEEPALIVE_S = 5
+	}; /* the other host answers at least so often: transport.h's unheard() */
+	int fd = socket(address->remote.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S);
+	return fd;
+}
+
+/* Binds to the owner's address and a port (0: any), where there is a choice. */
+static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
+{
+	struct sockaddr_storage local = address->local;
+
+	if (local.ss_family == AF_UNSPEC && !port)
+		return 0;
+	if (local.ss_family == AF_UNSPEC)
+		local.ss_family = address->remote.ss_family;
+	if (port) /* which a connection in TIME_WAIT may have */
+		set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	rpc_set_port(&local, port);
+	return bind(fd, (struct sockaddr *)&local, address->remote_length);
+}
+
+/*
+ * The kernel's autotuning makes this room in some runs and not in others, which then meet windows
+ * of zero: READs of 64 KiB stay at half their IOPS. SO_RCVLOWAT gives it from the start, as far as
+ * net.ipv4.tcp_rmem allows, and autotuning goes on (tcp_set_rcvlowat()); SO_RCVBUF would end it.
+ * Once the SYN is on its way, lest older kernels offer no more for good.
+ */
+static void widen_window(int fd)
+{
+	enum { WIDE = 1000000 }; /* bytes */
+
+	set(fd, SOL_SOCKET, SO_RCVLOWAT, WIDE);
+	set(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+}
+
+/* A socket that connects from a port (0: any), or a negative errno. */
+static int connect_from(const struct rpc_address *address, uint16_t port)
+{
+	const struct sockaddr *remote = (const struct sockaddr *)&address->remote;
+	int fd = new_socket(address), error;
+
+	if (fd < 0)
+		return fd;
+	if (bind_to(fd, address, port)) {
+		error = -errno;
+	} else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS) {
+		widen_window(fd);
+		return fd;
+	} else { /* a connection in TIME_WAIT may have the port towards this server */
+		error = errno == EADDRNOTAVAIL ? -EADDRINUSE : -errno;
+	}
+	close(fd);
+	return error;
+}
+
+/* --- reserved ports --- */
+
+enum { PAIRS = 256, EXHAUSTED_S = 10, SECOND_BITS = 24 };
+
+/*
+ * Pairs of addresses between which no reserved port was left: a hash of the pair, and below it the
+ * second when that was found. Pairs whose hashes share a place take turns. The processes that fio
+ * forks share it.
+ */
+static _Atomic uint64_t our_pairs[PAIRS], *exhausted = our_pairs;
+
+__attribute__((constructor)) static void share_with_forks(void)
+{
+	void *shared = mmap(NULL, sizeof(our_pairs), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (shared != MAP_FAILED)
+		exhausted = shared;
+}
+
+/* FNV-1a */
+static uint64_t hash_of(const struct rpc_address *address)
+{
+	const uint8_t *ends[] = {(const void *)&address->local, (const void *)&address->remote};
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (size_t end = 0; end < ARRAY_SIZE(ends); end++)
+		for (socklen_t i = 0; i < address->remote_length; i++)
+			hash = (hash ^ ends[end][i]) * 0x100000001b3;
+	return hash >> SECOND_BITS;
+}
+
+/* From a port of 512 to 1023, as bindresvport(3), for both families. */
+static int connect_reserved(const struct rpc_address *address)
+{
+	enum { LOWEST = 512, PORTS = 512 };
+	uint64_t now = clock_now(), hash = hash_of(address);
+	uint64_t mark = hash << SECOND_BITS | (now / SEC & ((1u << SECOND_BITS) - 1));
+	_Atomic uint64_t *found = &exhausted[hash % PAIRS];
+	int fd = -EADDRINUSE;
+
+	if (mark - *found < EXHAUSTED_S) /* of this pair, a short time ago */
+		return fd;
+	for (unsigned int i = 0; i < PORTS && fd == -EADDRINUSE; i++)
+		fd = connect_from(address, LOWEST + (unsigned int)(now + i) % PORTS);
+	if (fd == -EADDRINUSE)
+		*found = mark;
+	return fd;
+}
+
+static uint16_t port_of(int fd)
+{
+	struct sockaddr_in6 local = {0}; /* IPv4 has its port in the same place */
+	socklen_t length = sizeof(local);
+
+	return getsockname(fd, (struct sockaddr *)&local, &length) ? 0 : ntohs(local.sin6_port);
+}
+
+int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
+{
+	int fd = -EADDRNOTAVAIL;
+
+	if (source_port && *source_port)
+		fd = connect_from(address, *source_port);
+	if (fd < 0 && address->reserved_port)
+		fd = connect_reserved(address);
+	if (fd < 0)
+		fd = connect_from(address, 0);
+	if (fd >= 0 && source_port)
+		*source_port = port_of(fd);
+	return fd;
+}
 
 int tcp_socket_connected(int fd)
 {

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* tcp_socket.h - what channels over TCP ask of their socket, which tcp_connect() has opened. */
+/* tcp_socket.h - a TCP socket: it begins to connect; what channels ask of it from then on. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "transport/transport.h"
+
+/*
+ * A socket that begins to connect and does not block, or a negative errno. It comes from
+ * *source_port where that is not 0 and can be had; *source_port becomes its port. NULL is allowed.
+ */
+int tcp_connect(const struct rpc_address *address, uint16_t *source_port);
 
 /*
  * 0: connected; -EINPROGRESS: not yet; another negative errno: failed. From 0 on it blocks, for

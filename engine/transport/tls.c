@@ -13,7 +13,6 @@
 
 #include "transport/ktls.h"
 #include "transport/stream.h"
-#include "transport/tcp_connect.h"
 #include "transport/tcp_socket.h"
 #include "transport/tls_session.h"
 #include "util.h"

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "transport/tls_credentials.h"
 
+#include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <gnutls/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,4 +93,91 @@ void tls_credentials_free(struct tls_credentials *credentials)
 	if (credentials && credentials->x509)
 		gnutls_certificate_free_credentials(credentials->x509);
 	free(credentials);
+}
+
+/* --- why it has failed --- */
+
+enum {
+	NAME_ROOM = 256,
+	NAMES_TOLD = 3, /* of 40 bytes each: RPC_WHY_MAX has room for no more */
+};
+
+void tls_why_alert(char *why, gnutls_alert_description_t alert)
+{
+	const char *hint = "its log says why";
+
+	switch ((int)alert) {
+	case GNUTLS_A_CERTIFICATE_REQUIRED:
+		hint = "it wants a client's certificate: xprtsec=mtls, tls_cert= and tls_key=";
+		break;
+	case GNUTLS_A_CERTIFICATE_EXPIRED: hint = "tls_cert= has expired: get a new one"; break;
+	case GNUTLS_A_PROTOCOL_VERSION: hint = "it does not speak TLS 1.3, which RPC needs"; break;
+	case GNUTLS_A_UNSUPPORTED_CERTIFICATE:
+		hint = "is tls_cert= one for clients (extendedKeyUsage with clientAuth)?";
+		break;
+	case GNUTLS_A_UNKNOWN_CA:
+	case GNUTLS_A_BAD_CERTIFICATE:
+	case GNUTLS_A_CERTIFICATE_REVOKED:
+	case GNUTLS_A_CERTIFICATE_UNKNOWN:
+	case GNUTLS_A_ACCESS_DENIED:
+		hint = "is tls_cert= signed by an authority that it trusts?";
+		break;
+	}
+	snprintf(why, RPC_WHY_MAX, "the server ended TLS by the alert \"%s\": %s",
+		 gnutls_alert_get_name(alert) ?: "unknown", hint);
+}
+
+void tls_why_certificate(char *why, unsigned int status)
+{
+	const char *what = "is not trusted: tls_ca= names the authority that signed it";
+
+	if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
+		what = "is signed by an algorithm too weak: the server needs a new one";
+	else if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
+		; /* of one that nobody vouches for nothing else matters */
+	else if (status & (GNUTLS_CERT_SIGNER_NOT_CA | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE))
+		what = "is signed by one that may not sign it (basicConstraints, keyUsage or "
+		       "nameConstraints): the server needs a new one";
+	else if (status & GNUTLS_CERT_PURPOSE_MISMATCH)
+		what = "is not for servers (its extendedKeyUsage lacks serverAuth): the server "
+		       "needs a new one";
+	else if (status & GNUTLS_CERT_UNEXPECTED_OWNER)
+		what = "is for another name: connect by one that it has, or give tls_name=";
+	else if (status & GNUTLS_CERT_EXPIRED)
+		what = "has expired: the server needs a new one";
+	else if (status & GNUTLS_CERT_NOT_ACTIVATED)
+		what = "is not valid yet: is the clock right, here and there?";
+	else if (status & GNUTLS_CERT_REVOKED)
+		what = "was revoked: the server needs a new one";
+	snprintf(why, RPC_WHY_MAX, "the server's certificate %s", what);
+}
+
+void tls_why_names(char *why, gnutls_session_t session)
+{
+	unsigned int count, status = gnutls_session_get_verify_cert_status(session);
+	const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
+	char name[NAME_ROOM + 1], address[INET6_ADDRSTRLEN];
+	gnutls_x509_crt_t certificate;
+	int kind = 0;
+
+	if (!(status & GNUTLS_CERT_UNEXPECTED_OWNER) || status & GNUTLS_CERT_SIGNER_NOT_FOUND ||
+	    gnutls_x509_crt_init(&certificate))
+		return;
+	gnutls_x509_crt_import(certificate, chain, GNUTLS_X509_FMT_DER);
+	for (unsigned int i = 0; i < NAMES_TOLD && kind >= 0; i++) {
+		size_t size = NAME_ROOM, length = strlen(why);
+
+		kind = gnutls_x509_crt_get_subject_alt_name(certificate, i, name, &size, NULL);
+		name[size < NAME_ROOM ? size : 0] = '\0';
+		if (kind == GNUTLS_SAN_IPADDRESS)
+			inet_ntop(size == 4 ? AF_INET : AF_INET6, name, address, sizeof(address));
+		if (kind >= 0)
+			snprintf(why + length, RPC_WHY_MAX - length, "%s%.40s",
+				 i ? ", " : ": it has ",
+				 kind == GNUTLS_SAN_IPADDRESS ? address : name);
+	}
+	gnutls_x509_crt_deinit(certificate);
+	for (; *why; why++)
+		if (!isprint((unsigned char)*why))
+			*why = '?';
 }

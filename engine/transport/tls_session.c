@@ -13,7 +13,6 @@
 #include "stats/counters.h"
 #include "transport/ktls.h"
 #include "transport/tls_credentials.h"
-#include "transport/tls_why.h"
 #include "transport/transport.h"
 #include "util.h"
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "fio/replay.h"
+#include "fio/syncs.h"
 #include "job.h"
 #include "server.h"
 #include "world.h"
@@ -16,7 +16,7 @@ enum {
 	BLOCK = 512, /* bytes */
 	BLOCKS = SERVER_FILE / BLOCK,
 	IO_BLOCKS_MAX = 8,
-	ROUNDS_MAX = 16, /* replay.c's */
+	ROUNDS_MAX = 16, /* syncs.c's */
 	UNREAD = 0xff,	 /* bytes of a buffer before a READ, which no stamp has */
 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fio/engine_options.h"
+#include "fio/job_terms.h"
 #include "fio/job_io.h"
 #include "fio/job_log.h"
 #include "group/commit_io.h"

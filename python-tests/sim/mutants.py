@@ -67,12 +67,12 @@ MUTANTS = [
         "",
     ),
     Mutant(
-        "an overdue call is not sent again", "client/overdue.c",
+        "an overdue call is not sent again", "client/client.c",
         "		if (!can_retransmit(rpc, call))",
         "		if (true)",
     ),
     Mutant(
-        "a delayed call is forgotten", "client/overdue.c",
+        "a delayed call is forgotten", "client/client.c",
         "		if (call->resume_at > now)\n			continue;",
         "		continue;",
     ),
@@ -129,7 +129,7 @@ MUTANTS = [
         "		if (extent->dropped)\n			continue;\n		disown(extent);",
     ),
     Mutant(
-        "hold: overlapping writes are written again in any order", "fio/replay.c",
+        "hold: overlapping writes are written again in any order", "fio/syncs.c",
         "		    overlaps_one_under_way(job, extent))", "		    false)",
     ),
     Mutant(
@@ -155,7 +155,7 @@ MUTANTS = [
         "	return window->next - window->oldest < room;", "	return room;",
     ),
     Mutant(
-        "Kerberos: an overdue call keeps its number", "client/overdue.c",
+        "Kerberos: an overdue call keeps its number", "client/client.c",
         "		leave_number(call);", "",
     ),
     Mutant(

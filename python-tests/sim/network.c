@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "transport/portion.h"
-#include "transport/tcp_connect.h"
 #include "transport/tcp_socket.h"
 #include "world.h"
 

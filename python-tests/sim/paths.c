@@ -10,7 +10,7 @@
 #include "nfs/entries.h"
 #include "nfs/handle.h"
 #include "nfs/names.h"
-#include "nfs/path_tls.h"
+#include "nfs/path_credentials.h"
 #include "nfs/version.h"
 #include "server.h"
 #include "wire/rpcsec_gss.h"

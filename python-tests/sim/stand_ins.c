@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "fio/deadline.h"
-#include "fio/failure.h"
 #include "fio/job_log.h"
 #include "fio/open_loop.h"
 #include "world.h"

@@ -164,7 +164,6 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         "stable": ("perhaps", "valid values"),
         "stripes": (4, "stripes"),
         "namespace": ("rdma", "namespace>: it is gone: names always go over TCP; leave it out"),
-        "meta_create": ("exclusive", "meta_create>: it is gone since 0.7.0: each create is "),
     }
     job: Options = {"rw": "write", "bs": "4k", "size": "1m", "filename": "f", "pool": mounted.pool}
     for name, (value, words) in options.items():

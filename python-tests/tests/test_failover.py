@@ -12,6 +12,7 @@ import pytest
 from conftest import FioRunner, started_lab
 from engine_helpers import done, said
 from scripted_jobs import (
+    KIB,
     MIB,
     TWO_ADDRESSES,
     Case,
@@ -42,16 +43,25 @@ _JOB: Options = {
 
 
 class Silence:
-    """A hook: an address takes calls, and answers none of them from the nth on until told."""
+    """A hook: an address takes calls, and answers none of them from the nth on until told.
 
-    def __init__(self, address: str, after: int):
+    With `one` those of one connection alone, the first to write: known by its port, which those
+    that replace it have, too.
+    """
+
+    def __init__(self, address: str, after: int, *, one: bool = False):
         self.on = True
         self.connection: int | None = None  # the one that it fell silent on
         self._address, self._left = address, after
+        self._one, self._port = one, 0
 
     def __call__(self, call: Call) -> Answer | None:
         """Leave a call unanswered, if it is one of those."""
         if call.server[0] != self._address or call.procedure not in (*DATA, Nfs.NULL):
+            return None
+        if call.procedure is Nfs.WRITE and not self._port:
+            self._port = call.client[1]
+        if self._one and call.client[1] != self._port:
             return None
         self._left -= 1
         if not self.on or self._left >= 0:
@@ -115,6 +125,7 @@ def _slow(call: Call) -> Answer | None:
 
 _FORGETS = on(Nfs.COMMIT, Answer(do=ScriptedServer.new_verifier), nth=1)
 _UNVERIFIED: Options = {"verify": None, "end_fsync": 1}
+_TWO_EACH: Options = {**_UNVERIFIED, "nconnect": 2, "spread": "roundrobin", "iodepth": 1}
 _CASES: Mapping[str, tuple[Hook, Options]] = {
     "silent": (Silence(_SECOND, after=5), {}),
     "never back": (Silence(_SECOND, after=5), {"rate_iops": 12}),
@@ -125,6 +136,8 @@ _CASES: Mapping[str, tuple[Hook, Options]] = {
     "slow": (_slow, {"timeo": 50}),
     "soft": (Silence(_SECOND, after=5), {"soft": 1, "retrans": 0}),
     "committed by another": (Silence(_SECOND, after=16), _UNVERIFIED),
+    "one of two, at a WRITE": (Silence(_SECOND, after=5, one=True), _TWO_EACH),
+    "one of two, at a COMMIT": (Silence(_SECOND, after=8, one=True), _TWO_EACH),
     "lost": (first_of(_FORGETS, Silence(_SECOND, after=16)), _UNVERIFIED),
     "all silent, soft": (
         first_of(*(Silence(address, after=5) for address in TWO_ADDRESSES)),
@@ -205,6 +218,24 @@ def test_what_a_dead_path_wrote_is_committed_by_another(runs: Outcomes) -> None:
     commits = [call for call in server.calls(Nfs.COMMIT) if call.answered is not None]
     assert {call.server[0] for call in commits} == {_FIRST}
     assert len(commits) == 2
+
+
+@pytest.mark.parametrize("procedure", ["WRITE", "COMMIT"])
+def test_a_path_commits_over_what_it_has_left(runs: Outcomes, procedure: str) -> None:
+    """One of its two connections is dead, both of the other path's live: its COMMIT stays with it.
+
+    I/Os take the four connections in turn, one at a time: the fourth WRITE is the living one's.
+    """
+    server = _came_through(runs, f"one of two, at a {procedure}")
+    unanswered = [call for call in server.calls(*DATA) if call.answered is None]
+    commits = [call for call in server.calls(Nfs.COMMIT) if call.answered is not None]
+    (living,) = (call.client for call in server.calls(Nfs.WRITE) if call.offset == 3 * 64 * KIB)
+    assert {call.procedure for call in unanswered} == {Nfs[procedure]}
+    assert sorted((call.server[0], call.offset, call.count) for call in commits) == [
+        (_FIRST, 0, 0),
+        (_SECOND, 0, 0),
+    ]
+    assert [call.client for call in commits if call.server[0] == _SECOND] == [living]
 
 
 def test_what_was_lost_behind_a_dead_path_is_reported(runs: Outcomes) -> None:

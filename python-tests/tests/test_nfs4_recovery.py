@@ -539,7 +539,7 @@ def test_a_session_that_is_never_granted(client4: Client) -> None:
     """The one for data: names had an answer."""
     never = on(Nfs4.CREATE_SESSION, Answer(act=False, reply=False), after=DATA_SESSION - 1)
     with ScriptedServer(never) as server:
-        refused(client4(server, timeo=10, retrans=0), "does not answer what comes before I/O")
+        refused(client4(server, timeo=10, retrans=0), "no reply to session set-up")
 
 
 def test_an_export_that_is_not_answered_for(client4: Client) -> None:

@@ -270,7 +270,7 @@ def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None
 _MARK = "nfsmulti-mark-0123456789abcdef0123456789abcdef"
 _NOTE = {"directory": "home", "mark": _MARK, "bytes": 0, "counted": False}
 _CRAFTED: dict[str, tuple[object, str]] = {
-    "no mark": ({**_NOTE, "mark": ""}, "its mark is none that a run writes"),
+    "no mark": ({**_NOTE, "mark": ""}, '"home" has no mark, which runs make since 0.7.0'),
     "a name that is there": ({**_NOTE, "mark": "alice"}, "its mark is none that a run writes"),
     "0.6.0": (
         {**_NOTE, "mark": "nfsmulti-20260101T000000Z-0123abcd"},

@@ -30,7 +30,7 @@ from nfsmulti.texts import Screen
 
 FILE = "directory.json"
 _NAME = re.compile(r"nfsmulti-\d{8}T\d{6}Z-[0-9a-f]{8}")
-_MARK = re.compile(r"nfsmulti-mark-[0-9a-f]{32}")
+_MARK = re.compile(r"(nfsmulti-mark-[0-9a-f]{32})?")
 _POOL = re.compile(r"[^\0-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]+")  # what an argument can be
 _FIRST, _EVERY = 5, 60  # seconds of a removal that are told
 
@@ -79,7 +79,8 @@ class Leftover:
     """A directory that a run has made and not removed yet.
 
     `mark` is the name of a directory in it, which none has that somebody else has made, there or in
-    its place. `bytes` are those that it holds, or may hold at most where `counted` is false.
+    its place; "" where version 0.6.0 made it, without one. `bytes` are those that it holds, or may
+    hold at most where `counted` is false.
     """
 
     pool: str
@@ -106,8 +107,7 @@ class Leftover:
             if not _SOUND[one.name](getattr(note, one.name)):
                 raise HarnessError(
                     f"{shown(file)}: its {one.name} is none that a run writes: nothing is removed."
-                    " If an earlier version wrote it, remove the directory by clean --pool=POOL"
-                    " --all NAME or by hand, and this file"
+                    " If version 0.6.0 wrote it, remove the directory by hand, and this file"
                 )
         return note
 
@@ -121,6 +121,10 @@ class Leftover:
         None: it is not there, and stays noted, for another server or folder may be mounted now.
         With `unmarked` it goes whoever has made it.
         """
+        if not (self.mark or unmarked):
+            raise export.UnmarkedError(
+                f'"{self.directory}" has no mark, which runs make since 0.7.0'
+            )
         with _progress(self.directory) as tell:
             if unmarked:
                 gone = export.remove_unmarked(self.pool, self.directory, tell=tell)

@@ -228,10 +228,10 @@ def write_machine(folder: Path) -> None:
 
 
 def changed(folder: Path) -> str | None:
-    """Say with which other engine, fio or kernel a run began, None where with none."""
+    """Say with which other version, engine, fio or kernel a run began, None where with none."""
     then = conditions.load(folder).get("machine", {})
     now = {**versions(), **_engine()}
-    for name in ("engine_sha256", "fio", "kernel"):
+    for name in ("nfsmulti", "engine_sha256", "fio", "kernel"):
         if name in then and then[name] != now[name]:
             what = name.removesuffix("_sha256")
             return f"another {what}: {then[name][:_SHOWN]}, here it is {now[name][:_SHOWN]}"

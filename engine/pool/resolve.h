@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * getaddrinfo.h - the resolver of the C library, as pool_resolve() takes it. The one part of this
+ * resolve.h - the resolver of the C library, as pool_resolve() takes it. The one part of this
  * directory that does I/O.
  *
  * A name that has addresses of both families stands for its IPv4 ones, unless AF_INET6 is asked

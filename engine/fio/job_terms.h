@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * terms.h - which pool a job uses, and on what terms each of its paths: fio's and the engine's
+ * job_terms.h - which pool a job uses, and on what terms each of its paths: fio's and the engine's
  * options, the environment and the paths' own arguments brought together. Refusals are logged.
  */
 #pragma once
 
-#include "engine_options.h"
-
+#include "fio.h"
 #include "group/connection.h"
 #include "group/path.h"
 #include "pool/pool.h"
+#include "terms/terms.h"
+
+/* As fio has them, which stores each job's as struct terms. Filled as the engine is loaded. */
+extern struct fio_option engine_option_table[];
+
+/* Those of a job. */
+static inline const struct terms *options_of(const struct thread_data *td)
+{
+	return td->eo;
+}
 
 /* Refuses what the engine cannot do for this job. 0 or a negative errno. */
 int terms_check(struct thread_data *td);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "wire/auth_sys.h"
+#include "wire/credentials.h"
 
 #include <grp.h>
 #include <stdio.h>
