@@ -51,7 +51,6 @@ struct rpc_client {
 	struct counters *counters;
 	struct latency *latency; /* its rtt is filled, and response */
 	uint32_t calls_max;	 /* I/Os and requests at once */
-	bool names;		 /* it moves no data */
 	uint32_t first_xid; /* a random one: the server's reply cache may remember an earlier run's
 			     */
 
@@ -71,6 +70,7 @@ struct rpc_client {
 	int lost;		 /* what the latest channel was lost by; a negative errno */
 	/* Contexts that it was denied by, over this channel, since that was last prepared. */
 	uint32_t setup_denials;
+	bool names;		    /* the owner's: it moves no data */
 	bool prepared;		    /* the protocol has done what comes before I/O */
 	uint64_t setup_at;	    /* when the next may go out: the server has refused the last */
 	uint32_t setup_refusals;    /* of those, in a row */

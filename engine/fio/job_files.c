@@ -8,7 +8,7 @@
 #include "own_files.h"
 #include "syncs.h"
 
-#include "group/question.h"
+#include "nfs/names.h"
 
 static bool may_create(const struct thread_data *td)
 {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "group/failover.h"
-#include "group/question.h"
+#include "nfs/names.h"
 #include "transport/rdma_memory.h"
 #include "wait.h"
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "group/directory.h"
-#include "group/question.h"
 #include "nfs/entries.h"
 #include "nfs/names.h"
 #include "nfs/nfs3.h"
@@ -210,14 +209,9 @@ static int name_failed(struct path *path, const char *what, const char *name, in
 	return error;
 }
 
-static int ask_size(struct path *path, struct question *question)
-{
-	return names_size(path->names, question->name, question->size);
-}
-
 int path_size(struct path *path, const char *name, uint64_t *size)
 {
-	struct question question = {.ask = ask_size, .what = "find", .name = name, .size = size};
+	struct question question = {.ask = names_size, .what = "find", .name = name, .size = size};
 	int error;
 
 	if (path->config.dir)
@@ -227,15 +221,10 @@ int path_size(struct path *path, const char *name, uint64_t *size)
 	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
 }
 
-static int ask_create(struct path *path, struct question *question)
-{
-	return names_create(path->names, question->name, question->asked > 1, question->created);
-}
-
 int path_create(struct path *path, const char *name, bool *created)
 {
 	struct question question = {
-		.ask = ask_create, .what = "create", .name = name, .created = created};
+		.ask = names_create, .what = "create", .name = name, .created = created};
 	int error;
 
 	if (path->config.dir)
@@ -252,14 +241,9 @@ void path_mark_removed(struct path *path, const char *name)
 			path->files[i].removed = true;
 }
 
-static int ask_remove(struct path *path, struct question *question)
-{
-	return names_remove(path->names, question->name, question->asked > 1);
-}
-
 int path_remove(struct path *path, const char *name)
 {
-	struct question question = {.ask = ask_remove, .what = "remove", .name = name};
+	struct question question = {.ask = names_remove, .what = "remove", .name = name};
 	int error;
 
 	if (path->config.dir)
@@ -280,9 +264,9 @@ int path_drop_cache(struct path *path, const char *name)
 
 /* --- directories of entries --- */
 
-static int ask_directory(struct path *path, struct question *question)
+static int ask_directory(struct names *names, const struct question *question)
 {
-	return names_directory(path->names, question->name, question->make, question->handle);
+	return names_directory(names, question->name, question->make, question->handle);
 }
 
 /* entries_step. One that was made by a call whose answer was lost is found by the next. */
@@ -326,9 +310,9 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 
 /* --- files --- */
 
-static int ask_limits(struct path *path, struct question *question)
+static int ask_limits(struct names *names, const struct question *question)
 {
-	return names_limits(path->names, path->version->handle(*question->file), question->limits);
+	return names_limits(names, names->path->version->handle(*question->file), question->limits);
 }
 
 static int find_limits(struct path *path, struct question *file)
@@ -357,10 +341,10 @@ static int find_limits(struct path *path, struct question *file)
 	return 0;
 }
 
-static int ask_open(struct path *path, struct question *question)
+static int ask_open(struct names *names, const struct question *question)
 {
-	return path->version->open_file(path->names, question->number, question->name,
-					question->writes, question->file);
+	return names->path->version->open_file(names, question->number, question->name,
+					       question->writes, question->file);
 }
 
 static int find_file(struct path *path, uint32_t number, const char *name, bool writes)

@@ -123,16 +123,46 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
 
 /* --- what users ask --- */
 
+/*
+ * A question that is asked again by another client where the one that it went by was given up. (A
+ * client connects again by itself.) Once a file or directory of the path is open, `hard` asks until
+ * path_job's stop(), and `soft` for as long as an I/O may take (nfs(5)); with failover a path that
+ * others can stand in for is given up sooner. Before that it is asked once more, and no server that
+ * does not answer.
+ */
+struct question {
+	int (*ask)(struct names *names, const struct question *question);
+	const char *what; /* as it follows "cannot": "open" */
+	const char *name;
+	uint32_t asked; /* times, this one as well: an earlier copy may have been carried out */
+
+	/* What ask() needs beside, and where what it finds goes. */
+	uint32_t number;
+	bool writes, make;
+	uint64_t *size;
+	bool *created;
+	void **file;
+	struct nfs_handle *handle;
+	struct meta_limits *limits;
+};
+
+/* Returns ask()'s last result, or that of connecting. What is asked again and for long is told. */
+int question_ask(struct path *path, struct question *question);
+
+/* failover, hard: the path was given up, though it had opened files. Another may answer: where none
+ * does, it is asked again. */
+bool question_is_left(const struct path *path, int error);
+
 /* The size of a regular file; -EISDIR or -EINVAL for anything else. */
-int names_size(struct names *names, const char *name, uint64_t *size);
+int names_size(struct names *names, const struct question *question);
 
 /*
  * Creates an empty file and the directories above it; what exists, a symbolic link too, is left as
- * it is, and then *created is false. What an earlier copy of the call has made counts as created,
- * and what one has removed as removed: `again`, the caller has asked before and not heard.
+ * it is, and then *created is false. What an earlier copy has made counts as created, and what one
+ * has removed as removed.
  */
-int names_create(struct names *names, const char *name, bool again, bool *created);
-int names_remove(struct names *names, const char *name, bool again);
+int names_create(struct names *names, const struct question *question);
+int names_remove(struct names *names, const struct question *question);
 
 /* A directory, or without `make` a file as well; with it what is missing is made. */
 int names_directory(struct names *names, const char *name, bool make, struct nfs_handle *found);
