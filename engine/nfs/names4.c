@@ -13,62 +13,12 @@
 
 /* --- one request of the protocol's own --- */
 
-static bool asks_flavors(const struct nfs4_request *request)
-{
-	return request->operation == NFS4_SECINFO || request->operation == NFS4_SECINFO_NO_NAME;
-}
-
-/* PUTFH or PUTROOTFH, the operation itself, and GETFH of what is opened. */
-static void put(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	nfs4_put_handle(compound, &request->handle);
-	switch (request->operation) {
-	case NFS4_OPEN:
-		nfs4_put_open(compound, &request->open);
-		nfs4_put_getfh(compound);
-		break;
-	case NFS4_CLOSE: nfs4_put_close(compound, &request->stateid); break;
-	case NFS4_DELEGRETURN: nfs4_put_delegreturn(compound, &request->stateid); break;
-	default: nfs4_put_secinfo(compound, request->name); break;
-	}
-}
-
-static uint32_t get(struct nfs4_request *request, struct nfs4_results *results)
-{
-	enum nfs4_operation operation = request->operation;
-	uint32_t status =
-		nfs4_next_result(results, request->handle.length ? NFS4_PUTFH : NFS4_PUTROOTFH);
-
-	if (!status && operation != NFS4_OPEN && !asks_flavors(request))
-		return nfs4_skip_result(results, operation);
-	status = status ?: nfs4_next_result(results, operation);
-	if (!status && operation != NFS4_OPEN)
-		nfs4_get_secinfo(results, &request->flavors);
-	if (status || operation != NFS4_OPEN)
-		return status;
-	nfs4_get_open(results, &request->opened);
-	status = nfs4_next_result(results, NFS4_GETFH);
-	if (!status)
-		nfs4_get_handle(results, &request->found);
-	return status;
-}
-
-/* What goes back has been offered, whatever the server says: it may have forgotten it. */
-static bool tolerates(const struct nfs4_request *request, uint32_t status)
-{
-	return (request->operation == NFS4_CLOSE || request->operation == NFS4_DELEGRETURN) &&
-	       status != NFS4ERR_DELAY && status != NFS4ERR_GRACE;
-}
-
 /* Completes a request whose arguments are there. */
 static void prepare(struct nfs4_request *request, enum nfs4_operation operation)
 {
 	request->operation = operation;
 	request->sequenced = true;
-	request->cached = !asks_flavors(request);
-	request->put = put;
-	request->get = get;
-	request->tolerates = tolerates;
+	request->cached = operation != NFS4_SECINFO && operation != NFS4_SECINFO_NO_NAME;
 }
 
 static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_request *request)

@@ -24,20 +24,13 @@ struct nfs4_request {
 	bool sequenced;		       /* SEQUENCE comes first: the call needs a slot */
 	bool cached; /* the server keeps the reply: the operation must not be carried out twice */
 
-	/* put() writes the operations; get() reads their results: the first status that is not 0.
-	 */
-	void (*put)(const struct nfs4_request *request, struct nfs4_compound *compound);
-	uint32_t (*get)(struct nfs4_request *request, struct nfs4_results *results);
-	/* True for a status that the request's maker handles; NULL: none. */
-	bool (*tolerates)(const struct nfs4_request *request, uint32_t status);
-
 	const struct nfs4_client *client;
 	const struct nfs4_session *session;
 	struct nfs_handle handle; /* PUTFH's, the first operation; length 0: the root */
 	const char *name;
 	struct nfs4_stateid stateid;
 	struct nfs4_open open;
-	uint32_t status; /* the server's: 0, or one that tolerates() takes */
+	uint32_t status; /* the server's: 0, or one that nfs4_tolerates() */
 	struct nfs_handle found;
 	union {
 		struct nfs4_open_result opened;

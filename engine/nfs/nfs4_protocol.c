@@ -11,6 +11,7 @@
 #include "nfs/nfs3.h"
 #include "nfs/nfs4_client.h"
 #include "nfs/nfs4_meta.h"
+#include "nfs/nfs4_setup.h"
 #include "nfs/status.h"
 #include "nfs/version.h"
 #include "wire/message.h"
@@ -231,7 +232,7 @@ static void put_request(struct xdr_out *out, const struct call *call)
 		begin(&compound, out, call, request->cached, &sequence);
 	else
 		nfs4_begin(&compound, out, meta_path(call)->config.terms.version);
-	request->put(request, &compound);
+	nfs4_put_request(request, &compound);
 }
 
 static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_credentials *credentials)
@@ -517,7 +518,7 @@ static enum disposition judge_request(struct call *call, uint32_t status,
 	struct nfs4_request *request = container_of(call->request, struct nfs4_request, base);
 
 	request->status = status;
-	if (!status || (request->tolerates && request->tolerates(request, status)))
+	if (!status || nfs4_tolerates(request, status))
 		return CALL_DONE;
 	result->status = nfs4_status_name(status);
 	if (request->operation == NFS4_CREATE_SESSION &&
@@ -558,8 +559,8 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	else if (goes_on && asks_meta(call))
 		status = get_meta_request(&results, &meta_request_of(call)->arguments, &meta);
 	else if (goes_on)
-		status = request_of(call)->get(
-			container_of(call->request, struct nfs4_request, base), &results);
+		status = nfs4_get_request(container_of(call->request, struct nfs4_request, base),
+					  &results);
 	if (in->bad && results.status)
 		result->status = nfs4_status_name(results.status);
 	if (in->bad)

@@ -41,9 +41,22 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 	nfs4_put_create_session(compound, request->client->id, request->client->sequence, &fore);
 }
 
-static void put(const struct nfs4_request *request, struct nfs4_compound *compound)
+/* The rest, but for SEQUENCE and RECLAIM_COMPLETE, makes or ends a session, and is not in one. */
+static bool by_handle(enum nfs4_operation operation)
 {
-	if (request->handle.length)
+	switch (operation) {
+	case NFS4_OPEN:
+	case NFS4_CLOSE:
+	case NFS4_DELEGRETURN:
+	case NFS4_SECINFO:
+	case NFS4_SECINFO_NO_NAME: return true;
+	default: return false;
+	}
+}
+
+void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	if (by_handle(request->operation))
 		nfs4_put_handle(compound, &request->handle);
 	switch (request->operation) {
 	case NFS4_EXCHANGE_ID: put_exchange_id(request, compound); break;
@@ -53,7 +66,14 @@ static void put(const struct nfs4_request *request, struct nfs4_compound *compou
 		break;
 	case NFS4_DESTROY_SESSION: nfs4_put_destroy_session(compound, request->session->id); break;
 	case NFS4_DESTROY_CLIENTID: nfs4_put_destroy_clientid(compound, request->client->id); break;
-	case NFS4_OPEN: nfs4_put_open(compound, &request->open); break;
+	case NFS4_OPEN:
+		nfs4_put_open(compound, &request->open);
+		if (request->open.claim == NFS4_CLAIM_NULL)
+			nfs4_put_getfh(compound);
+		break;
+	case NFS4_CLOSE: nfs4_put_close(compound, &request->stateid); break;
+	case NFS4_SECINFO:
+	case NFS4_SECINFO_NO_NAME: nfs4_put_secinfo(compound, request->name); break;
 	case NFS4_DELEGRETURN: nfs4_put_delegreturn(compound, &request->stateid); break;
 	case NFS4_RECLAIM_COMPLETE: nfs4_put_reclaim_complete(compound); break;
 	default: break; /* SEQUENCE alone */
@@ -62,37 +82,63 @@ static void put(const struct nfs4_request *request, struct nfs4_compound *compou
 
 /* --- results --- */
 
-static uint32_t get(struct nfs4_request *request, struct nfs4_results *results)
+static uint32_t get_open(struct nfs4_request *request, struct nfs4_results *results)
 {
-	enum nfs4_operation operation = request->operation;
-	uint32_t status = request->handle.length ? nfs4_next_result(results, NFS4_PUTFH) : 0;
+	uint32_t status;
 
-	if (!status && operation == NFS4_BIND_CONN_TO_SESSION)
-		status = nfs4_skip_result(results, operation);
-	else if (!status && operation != NFS4_SEQUENCE)
-		status = nfs4_next_result(results, operation);
+	nfs4_get_open(results, &request->opened);
+	if (request->open.claim != NFS4_CLAIM_NULL)
+		return 0;
+	status = nfs4_next_result(results, NFS4_GETFH);
+	if (!status)
+		nfs4_get_handle(results, &request->found);
+	return status;
+}
+
+uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results)
+{
+	enum nfs4_operation operation = request->operation, at;
+	uint32_t status = 0;
+
+	if (by_handle(operation)) {
+		at = request->handle.length ? NFS4_PUTFH : NFS4_PUTROOTFH;
+		status = nfs4_next_result(results, at);
+	}
+	if (status || operation == NFS4_SEQUENCE)
+		return status;
+	if (operation == NFS4_BIND_CONN_TO_SESSION || operation == NFS4_CLOSE)
+		return nfs4_skip_result(results, operation);
+	status = nfs4_next_result(results, operation);
 	if (status)
 		return status;
 	switch (operation) {
 	case NFS4_EXCHANGE_ID: nfs4_get_exchange_id(results, &request->exchanged); break;
 	case NFS4_CREATE_SESSION: nfs4_get_create_session(results, &request->granted); break;
-	case NFS4_OPEN: nfs4_get_open(results, &request->opened); break;
+	case NFS4_SECINFO:
+	case NFS4_SECINFO_NO_NAME: nfs4_get_secinfo(results, &request->flavors); break;
+	case NFS4_OPEN: return get_open(request, results);
 	default: break;
 	}
 	return 0;
 }
 
-static bool tolerates(const struct nfs4_request *request, uint32_t status)
+bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status)
 {
 	switch (request->operation) {
 	case NFS4_EXCHANGE_ID:
-	case NFS4_CREATE_SESSION: return false;
+	case NFS4_CREATE_SESSION:
+	case NFS4_SECINFO:
+	case NFS4_SECINFO_NO_NAME: return false;
 	case NFS4_BIND_CONN_TO_SESSION: /* a session in doubt is destroyed next in any case */
 		if (!request->session->needs_reset) /* else the server may have forgotten it */
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 		break;
-	case NFS4_OPEN: /* one file's failure leaves the others at work */
-		return status != NFS4ERR_DELAY && status != NFS4ERR_GRACE;
+	case NFS4_OPEN: /* again: one file's failure leaves the others at work */
+		if (request->open.claim == NFS4_CLAIM_NULL)
+			return false;
+	/* fall through */
+	case NFS4_CLOSE: /* what goes back has been offered: the server may have forgotten it */
+	case NFS4_DELEGRETURN: return status != NFS4ERR_DELAY && status != NFS4ERR_GRACE;
 	case NFS4_RECLAIM_COMPLETE: return status == NFS4ERR_COMPLETE_ALREADY;
 	default: break;
 	}
@@ -101,26 +147,13 @@ static bool tolerates(const struct nfs4_request *request, uint32_t status)
 
 /* --- requests --- */
 
-static bool is_sequenced(enum nfs4_operation operation)
-{
-	switch (operation) {
-	case NFS4_SEQUENCE:
-	case NFS4_OPEN:
-	case NFS4_DELEGRETURN:
-	case NFS4_RECLAIM_COMPLETE: return true;
-	default: return false; /* calls that make or end a session are not in one */
-	}
-}
-
 void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 	      const struct nfs4_client *client, const struct nfs4_session *session)
 {
 	*request = (struct nfs4_request){
 		.operation = operation,
-		.sequenced = is_sequenced(operation),
-		.put = put,
-		.get = get,
-		.tolerates = tolerates,
+		.sequenced = by_handle(operation) || operation == NFS4_SEQUENCE ||
+			     operation == NFS4_RECLAIM_COMPLETE,
 		.client = client,
 		.session = session,
 	};

@@ -20,3 +20,9 @@ void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *clien
 /* DELEGRETURN of the delegation that came as the file was opened again. */
 void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
 			  const struct nfs4_file *file);
+
+/* Any request, of names4.c's too: writes the operations; reads their results, and returns the first
+ * status that is not 0; true for one that the request's maker handles. */
+void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound);
+uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results);
+bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status);
