@@ -212,12 +212,9 @@ static int name_failed(struct path *path, const char *what, const char *name, in
 int path_size(struct path *path, const char *name, uint64_t *size)
 {
 	struct question question = {.ask = names_size, .what = "find", .name = name, .size = size};
-	int error;
+	int error = path->config.dir ? directory_size(path->directory, name, size)
+				     : question_ask(path, &question);
 
-	if (path->config.dir)
-		error = directory_size(path->directory, name, size);
-	else
-		error = question_ask(path, &question);
 	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
 }
 
@@ -225,12 +222,9 @@ int path_create(struct path *path, const char *name, bool *created)
 {
 	struct question question = {
 		.ask = names_create, .what = "create", .name = name, .created = created};
-	int error;
+	int error = path->config.dir ? directory_create(path->directory, name, created)
+				     : question_ask(path, &question);
 
-	if (path->config.dir)
-		error = directory_create(path->directory, name, created);
-	else
-		error = question_ask(path, &question);
 	return error ? name_failed(path, "create", name, error) : 0;
 }
 
@@ -244,12 +238,9 @@ void path_mark_removed(struct path *path, const char *name)
 int path_remove(struct path *path, const char *name)
 {
 	struct question question = {.ask = names_remove, .what = "remove", .name = name};
-	int error;
+	int error = path->config.dir ? directory_remove(path->directory, name)
+				     : question_ask(path, &question);
 
-	if (path->config.dir)
-		error = directory_remove(path->directory, name);
-	else
-		error = question_ask(path, &question);
 	if (!error || error == -ENOENT)
 		path_mark_removed(path, name);
 	return error && error != -ENOENT ? name_failed(path, "remove", name, error) : error;

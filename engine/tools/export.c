@@ -8,35 +8,18 @@
 #include <unistd.h>
 
 #include "export_mount.h"
-#include "group/connection.h"
 #include "group/directory.h"
 #include "nfs/meta_request.h"
-#include "nfs/path_client.h"
 
 enum { RESERVED_PORTS = 1024 };
 
 /* --- opening --- */
 
-/* Names go over TCP: that the path's device connects too is shown by a connection for data. */
-static int check_rdma(struct path *path)
-{
-	struct conn_job job = {.io_count = 1, .clock.read = clock_monotonic, .log = path->job.log};
-	struct conn *conn;
-	int error = conn_nfs.open(&conn, path, &job);
-
-	if (error)
-		return error;
-	error = path_client_await(conn_client(conn));
-	conn_nfs.close(conn);
-	return error;
-}
-
-int export_open(struct export *export, struct path *path)
+void export_open(struct export *export, struct path *path)
 {
 	*export = (struct export){.path = path, .root.fd = path->directory};
 	if (path->names)
 		export->root.handle = path->names->export;
-	return path->config.rdma ? check_rdma(path) : 0;
 }
 
 bool export_reserved_port(const struct export *export)
@@ -215,11 +198,9 @@ static int ask_page(struct export *export, const struct export_dir *dir,
 int export_list(struct export *export, const struct export_dir *dir, struct export_listing *listing,
 		struct export_items *items)
 {
-	int error;
+	int error = export->path->names ? ask_page(export, dir, listing, items)
+					: mount_list(dir->fd, listing, items);
 
-	*items = (struct export_items){0};
-	error = export->path->names ? ask_page(export, dir, listing, items)
-				    : mount_list(dir->fd, listing, items);
 	if (error && !export->path->names)
 		export_fail(export, "list", "the directory", error, NULL);
 	if (error)

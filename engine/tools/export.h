@@ -46,8 +46,8 @@ struct export
 	char error[512];
 };
 
-/* There is nothing to close. What failed has been logged. */
-int export_open(struct export *export, struct path *path);
+/* There is nothing to close. */
+void export_open(struct export *export, struct path *path);
 
 /* Whether its connection comes from a port below 1024; false for a mount. */
 bool export_reserved_port(const struct export *export);
@@ -60,8 +60,8 @@ int export_fail(struct export *export, const char *what, const char *name, int e
 
 /* --- directories --- */
 
-/* The next names of a directory, without "." and "..": some, or listing->end. The items are the
- * caller's then, for export_items_free(). */
+/* The next names of a directory, without "." and "..": some, or listing->end. `items`, which
+ * begins with zeros, is the caller's then, for export_items_free(). */
 int export_list(struct export *export, const struct export_dir *dir, struct export_listing *listing,
 		struct export_items *items);
 void export_items_free(struct export_items *items);

@@ -136,8 +136,10 @@ int tree_make(struct export *export, const char *name)
 static int next_page(struct export *export, const struct export_dir *dir,
 		     struct export_listing *listing, struct export_items *items)
 {
-	int error = export_list(export, dir, listing, items);
+	int error;
 
+	*items = (struct export_items){0};
+	error = export_list(export, dir, listing, items);
 	if (error)
 		return error;
 	error = export_look(export, dir, items->items, items->count);

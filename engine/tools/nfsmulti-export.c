@@ -135,10 +135,8 @@ static int open_path(struct run *run, unsigned int number)
 	error = path_config_make(&config, &run->pool.paths[number], &terms, say);
 	if (!error)
 		error = path_open(&run->paths[number], &config, &job);
-	if (!error && (error = export_open(&run->exports[number], run->paths[number]))) {
-		path_close(run->paths[number]);
-		run->paths[number] = NULL;
-	}
+	if (!error)
+		export_open(&run->exports[number], run->paths[number]);
 	return error;
 }
 
