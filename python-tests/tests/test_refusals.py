@@ -95,6 +95,21 @@ def test_statuses_of_names_are_reported_as_such(names: Outcomes, name: str) -> N
     failed(names[name].result, f"ERR_{status.name}", error=error)
 
 
+def _stale_root(call: Call) -> Answer | None:
+    by_root = call.procedure is Nfs.LOOKUP or (call.procedure is Nfs4.PUTFH and not call.file)
+    return Answer(act=False, status=Status.STALE) if by_root else None
+
+
+def test_an_export_that_is_gone_is_no_missing_file(client: Client, client4: Client) -> None:
+    """Its handle is stale, and its path leads nowhere: nothing says that the file is not there."""
+    gone = on((Mount.MNT, Nfs4.LOOKUP), Answer(act=False, status=Status.NOENT), after=1)
+    for run in (client, client4):
+        with ScriptedServer(_stale_root, gone) as server:
+            server.create("f", bytes(64 * 1024))
+            failed(run(server), "the server has forgotten the export", error=errno.ESTALE)
+            assert not server.calls(Nfs.CREATE) and not server.calls(Nfs4.OPEN)
+
+
 def test_a_directory_that_is_there_is_not_made(client: Client, server: ScriptedServer) -> None:
     """A server may check the permission to make it first: "a" belongs to somebody else."""
     server.create("a/x")
