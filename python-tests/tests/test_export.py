@@ -322,6 +322,13 @@ def test_a_connection_that_is_lost_while_entries_are_removed(version: int) -> No
         assert export.listing(server.url_of(version)) == []
 
 
+def test_what_was_made_by_a_call_whose_reply_was_lost_is_ours() -> None:
+    """NFSv4.1's session for names has the server keep its replies: it gives the same again."""
+    with ScriptedServer(on(Nfs4.CREATE, Answer(reply=False, end="close"), nth=1)) as server:
+        export.make(server.url_of(4), "run")
+        assert [one.name for one in export.listing(server.url_of(4))] == ["run"]
+
+
 @both_versions
 def test_a_server_that_only_says_that_it_removes(version: int) -> None:
     """What it lists again stays, and is named: the removal does not go on for ever."""
