@@ -6,7 +6,7 @@
 #pragma once
 
 #include "nfs/handle.h"
-#include "nfs/listing.h"
+#include "nfs/readdir.h"
 #include "nfs/meta.h"
 
 struct conn_io;
