@@ -11,8 +11,6 @@
 
 #include "group/connection.h"
 #include "group/path.h"
-#include "nfs/handle.h"
-#include "nfs/readdir.h"
 #include "nfs/meta.h"
 
 enum { EXPORT_NAME_MAX = 255 /* bytes of one component */ };

@@ -20,7 +20,6 @@
 #include <nfsc/libnfs-raw-mount.h>
 
 #include "nfs/status.h"
-#include "nfs/handle.h"
 #include "nfs/mount_failure.h"
 #include "nfs/nfs3.h"
 #include "nfs/path.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "client/client.h"
-#include "nfs/handle.h"
+#include "nfs/meta.h"
 #include "nfs/names.h"
 #include "nfs/path.h"
 #include "nfs/status.h"

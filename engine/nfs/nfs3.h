@@ -5,8 +5,7 @@
  */
 #pragma once
 
-#include "nfs/meta_message.h"
-#include "wire/xdr.h"
+#include "nfs/meta.h"
 
 #define NFS3_WRITEVERFSIZE 8
 

@@ -6,10 +6,8 @@
  */
 #pragma once
 
+#include "nfs/meta.h"
 #include "nfs/status.h"
-#include "nfs/handle.h"
-#include "nfs/readdir.h"
-#include "wire/xdr.h"
 
 enum { NFS_V4 = 4 };
 enum nfs4_procedure { NFS4_NULL = 0, NFS4_COMPOUND = 1 };

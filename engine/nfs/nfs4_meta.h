@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "nfs/meta_message.h"
+#include "nfs/meta.h"
 #include "nfs/nfs4.h"
 
 /* The operation that it is about, as people are told. */
