@@ -42,7 +42,7 @@ static void put(const struct nfs4_request *request, struct nfs4_compound *compou
 	default: break; /* GETATTR stands at the end */
 	}
 	if (leads_to_handle(request))
-		nfs4_put_getfh(compound);
+		nfs4_put(compound, NFS4_GETFH);
 	if (looks(request))
 		nfs4_put_getattr(compound,
 				 request->limits ? NFS4_GETATTR_LIMITS : NFS4_GETATTR_FILE);
@@ -127,7 +127,7 @@ static int descend(struct names *names, struct nfs_handle *at, const char *name,
 		if (!error || error == -EEXIST)
 			error = ask(names, NFS4_LOOKUP, &request);
 	}
-	if (!error && name && request.attributes.type == NFS4_SYMLINK)
+	if (!error && name && request.attributes.kind.type == NFS4_SYMLINK)
 		return names_check_file(names, NFS4_SYMLINK);
 	if (!error)
 		*at = request.found;
@@ -283,8 +283,8 @@ static int size_of(struct names *names, const char *name, uint64_t *size)
 	struct nfs4_request request;
 	int error = find(names, name, false, &request) ?: ask(names, NFS4_LOOKUP, &request);
 
-	*size = error ? 0 : request.attributes.size;
-	return error ?: names_check_file(names, request.attributes.type);
+	*size = error ? 0 : request.attributes.kind.size;
+	return error ?: names_check_file(names, request.attributes.kind.type);
 }
 
 static int create(struct names *names, const char *name, bool *created)
