@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * meta.h - metadata operations: what one of them does to one entry of a directory (nfs/entries.h),
- * what it asks, and what it brings. The same in NFSv3 and NFSv4, but for what is said to be of one
- * of them.
+ * meta.h - what is the same in NFSv3 and NFSv4, but for what is said to be of one of them: a file
+ * handle, the results of READ, WRITE and COMMIT, and metadata operations: what one of them does to
+ * one entry of a directory (nfs/entries.h), what it asks, and what it brings.
  */
 #pragma once
 
@@ -15,6 +15,17 @@
 struct nfs_handle {
 	uint32_t length; /* 0: none; in NFSv4 the root of the server's pseudo file system */
 	uint8_t bytes[NFS4_FHSIZE];
+};
+
+/*
+ * READ, up to its data; WRITE; COMMIT (RFC 1813, 3.3.6, 3.3.7, 3.3.21; RFC 8881, 18.22, 18.32,
+ * 18.3). What an operation does not tell is of zeros.
+ */
+struct io_result {
+	uint32_t count;		  /* READ, WRITE: bytes */
+	bool eof;		  /* READ */
+	enum io_stable committed; /* WRITE */
+	uint8_t verifier[8];	  /* WRITE, COMMIT */
 };
 
 /* Bytes of a name, with the NUL: of any of a path, and of an entry. */

@@ -4,7 +4,7 @@
 #include "nfs/nfs4_results.h"
 #include "util.h"
 
-enum { SEQUENCE_WORDS = 5, STABLE_MAX = 2 };
+enum { SEQUENCE_WORDS = 5 };
 enum { EXCHANGE_USE_NON_PNFS = 0x10000 }; /* RFC 8881, 18.35.1 */
 enum { PROTECT_NONE = 0 };		  /* the same: SP4_NONE */
 enum { BIND_FORE = 1 };			  /* 18.34.1: CDFC4_FORE */
@@ -224,7 +224,7 @@ void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out
 	}
 }
 
-void nfs4_get_read(struct nfs4_results *results, struct nfs4_data_result *read)
+void nfs4_get_read(struct nfs4_results *results, struct io_result *read)
 {
 	const uint8_t *bytes = take(results, 2 * sizeof(uint32_t));
 
@@ -238,14 +238,14 @@ void nfs4_get_read(struct nfs4_results *results, struct nfs4_data_result *read)
 	read->count = word_at(bytes, 1);
 }
 
-void nfs4_get_write(struct nfs4_results *results, struct nfs4_data_result *write)
+void nfs4_get_write(struct nfs4_results *results, struct io_result *write)
 {
 	const uint8_t *bytes = take(results, 2 * sizeof(uint32_t) + NFS4_VERIFIER);
 
 	memset(write, 0, sizeof(*write));
 	if (!bytes)
 		return;
-	require(results, word_at(bytes, 1) <= STABLE_MAX);
+	require(results, word_at(bytes, 1) <= IO_FILE_SYNC);
 	if (results->broken)
 		return;
 	write->count = word_at(bytes, 0);
@@ -253,7 +253,7 @@ void nfs4_get_write(struct nfs4_results *results, struct nfs4_data_result *write
 	memcpy(write->verifier, bytes + 2 * sizeof(uint32_t), NFS4_VERIFIER);
 }
 
-void nfs4_get_commit(struct nfs4_results *results, struct nfs4_data_result *commit)
+void nfs4_get_commit(struct nfs4_results *results, struct io_result *commit)
 {
 	memset(commit, 0, sizeof(*commit));
 	get_fixed(results, commit->verifier, NFS4_VERIFIER);

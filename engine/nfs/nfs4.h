@@ -156,16 +156,9 @@ void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation oper
 void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out,
 		       const struct nfs4_sequence *sequence, const struct nfs4_range *range);
 
-/* READ up to its data; WRITE; COMMIT. */
-struct nfs4_data_result {
-	uint32_t count;
-	bool eof;
-	uint32_t committed; /* stable_how4 */
-	uint8_t verifier[NFS4_VERIFIER];
-};
-void nfs4_get_read(struct nfs4_results *results, struct nfs4_data_result *read);
-void nfs4_get_write(struct nfs4_results *results, struct nfs4_data_result *write);
-void nfs4_get_commit(struct nfs4_results *results, struct nfs4_data_result *commit);
+void nfs4_get_read(struct nfs4_results *results, struct io_result *read);
+void nfs4_get_write(struct nfs4_results *results, struct io_result *write);
+void nfs4_get_commit(struct nfs4_results *results, struct io_result *commit);
 
 /* --- clients and sessions --- */
 

@@ -14,7 +14,7 @@ union body {
 	struct nfs4_sequence_result sequence;
 	struct nfs_handle handle;
 	struct nfs4_attributes attributes;
-	struct nfs4_data_result data;
+	struct io_result data;
 	struct nfs4_open_result open;
 	struct nfs4_exchange_result exchange;
 	struct nfs4_session_result session;
@@ -94,7 +94,7 @@ static void check_body(enum nfs4_operation operation, const union body *body)
 	switch (operation) {
 	case NFS4_GETFH: expect(body->handle.length && body->handle.length <= NFS4_FHSIZE); break;
 	case NFS4_GETATTR: expect(body->attributes.kind.type); break;
-	case NFS4_WRITE: expect(body->data.committed <= 2); break;
+	case NFS4_WRITE: expect(body->data.committed <= IO_FILE_SYNC); break;
 	case NFS4_EXCHANGE_ID:
 		expect(body->exchange.server.major_length <= NFS4_OPAQUE_MAX);
 		expect(body->exchange.server.scope_length <= NFS4_OPAQUE_MAX);
