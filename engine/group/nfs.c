@@ -46,7 +46,7 @@ static enum client_role role(const struct rpc_client *rpc)
 	return conn_may_retire(conn) ? CLIENT_REPLACEABLE : CLIENT_ALONE;
 }
 
-/* Of a dead one, and of one that others may replace: failover looks at once. */
+/* failover: look at once whether this connection dies, or lives again. */
 static void health_changed(struct rpc_client *rpc)
 {
 	struct conn_job *job = conn_of(rpc)->job;
@@ -104,6 +104,7 @@ static const struct client_events events = {
 
 /* --- opening and closing --- */
 
+/* Without job->memory, as where files are laid out, also a path of RDMA has TCP. */
 static const struct rpc_channel_ops *transport_for(const struct path *path,
 						   const struct conn_job *job)
 {
@@ -114,7 +115,6 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 	return path_transport(path);
 }
 
-/* Files are laid out over TCP, also where the path's data goes over RDMA. */
 static bool over_rdma(const struct rpc_channel_ops *transport)
 {
 	return transport->traits & RPC_MOVES_DATA;
@@ -243,8 +243,6 @@ static void nfs_tick(struct conn *conn)
 {
 	client_tick(rpc_of(conn));
 }
-
-/* --- the rest --- */
 
 static enum client_health nfs_health(const struct conn *conn)
 {
