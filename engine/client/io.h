@@ -35,7 +35,7 @@ struct conn_io {
 	uint8_t *buffer;
 	void *owner;
 	struct meta_io *meta;	  /* IO_META: what it does (nfs/meta_io.h) */
-	struct commit_io *commit; /* IO_COMMIT: what it makes durable (group/commit_io.h) */
+	struct commit_io *commit; /* IO_COMMIT: what it makes durable (group/connection.h) */
 	struct hold_extent *held; /* IO_WRITE: the copy in the job's hold, or NULL: none is kept */
 	uint32_t load_conn;	  /* the connection on whose account the bytes in flight are */
 	bool nfs_only;		  /* its buffer is not one that a mount could use */

@@ -27,6 +27,16 @@
 struct conn;
 struct path;
 
+/* What an I/O that is a COMMIT has beside struct conn_io: its owner keeps one, as io->commit. */
+struct commit_io {
+	/* Set before submit(). */
+	struct ledger *ledger;	/* of the WRITEs that are to become durable */
+	struct io_list sharing; /* other COMMITs, which get the same result */
+	bool data_only;		/* fdatasync will do */
+
+	struct ledger_commit covered; /* the connection's; the owner clears its number */
+};
+
 /* What the connections of one job share. The owner fills it, and keeps it until all are closed. */
 struct conn_job {
 	uint32_t io_count;   /* I/Os that are submitted at once, at most 65536 */

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "group/commit_io.h"
 #include "group/connection.h"
 #include "group/path.h"
 

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "group/commit_io.h"
 #include "group/connection.h"
 #include "group/directory.h"
 #include "group/path.h"

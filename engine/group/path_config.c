@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "group/path_config.h"
+#include "group/path.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "pool/resolve.h"
 
 static int add_local(const char *text, path_log *log, struct path_config *config)
 {

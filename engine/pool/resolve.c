@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "resolve.h"
 #include "grammar.h"
 
 /* Where the addresses of one host land; as many as the largest pool can take. */

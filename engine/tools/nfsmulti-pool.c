@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pool/resolve.h"
+#include "pool/pool.h"
 #include "stats/plain_text.h"
 #include "util.h"
 
