@@ -19,23 +19,13 @@ static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
 
 /* --- waiting for several at once --- */
 
-static int add_to_epoll(struct group *group, uint32_t number, int operation, short events)
-{
-	struct epoll_event event = {.events = (uint32_t)events, .data.u32 = number};
-	const struct conn *conn = group->conns[number];
-	int fd = conn->ops->poll_fd(conn);
-
-	if (fd >= 0 && epoll_ctl(group->epoll_fd, operation, fd, &event) && errno != EEXIST)
-		return -errno;
-	return 0;
-}
-
 /* Tells epoll what a connection waits for now. A closed descriptor leaves epoll by itself. */
 static int update_epoll(struct group *group, uint32_t number)
 {
+	struct epoll_event event;
 	const struct conn *conn;
 	struct group_polled *known;
-	int operation, error;
+	int operation, fd;
 	short events;
 
 	if (group->epoll_fd < 0)
@@ -46,10 +36,12 @@ static int update_epoll(struct group *group, uint32_t number)
 	if (known->epoch == *conn->poll_epoch && known->events == events)
 		return 0;
 	operation = known->epoch == *conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-	error = add_to_epoll(group, number, operation, events);
-	if (!error)
-		*known = (struct group_polled){*conn->poll_epoch, events};
-	return error;
+	event = (struct epoll_event){.events = (uint32_t)events, .data.u32 = number};
+	fd = conn->ops->poll_fd(conn);
+	if (fd >= 0 && epoll_ctl(group->epoll_fd, operation, fd, &event) && errno != EEXIST)
+		return -errno;
+	*known = (struct group_polled){*conn->poll_epoch, events};
+	return 0;
 }
 
 /* A connection that epoll does not take is looked at in every tick, until epoll takes it. */

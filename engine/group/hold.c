@@ -8,8 +8,6 @@
 
 #include "util.h"
 
-/* --- its memory --- */
-
 int hold_init(struct hold *hold, uint64_t size)
 {
 	uint64_t extents = size / HOLD_EXTENT_BYTES + HOLD_EXTENTS_MIN;
@@ -88,8 +86,6 @@ static void trim_settled(struct hold *hold)
 		hold->first++;
 	}
 }
-
-/* --- one extent --- */
 
 /* No ledger counts the extent any more. */
 static void disown(struct hold_extent *extent)
@@ -179,8 +175,6 @@ void hold_again(struct hold *hold, struct hold_extent *extent)
 	extent->under_way = extent->again = true;
 	hold->under_way++;
 }
-
-/* --- COMMITs, and files that are closed --- */
 
 void hold_begin_commit(struct hold *hold)
 {

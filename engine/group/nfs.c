@@ -33,8 +33,6 @@ struct rpc_client *conn_client(struct conn *conn)
 	return rpc_of(conn);
 }
 
-/* --- what the client tells --- */
-
 static enum client_role role(const struct rpc_client *rpc)
 {
 	const struct conn *conn = conn_of(rpc);
@@ -101,8 +99,6 @@ static const struct client_events events = {
 	.commit_undone = commit_undone,
 	.commit_failed = commit_failed,
 };
-
-/* --- opening and closing --- */
 
 /* Without job->memory, as where files are laid out, also a path of RDMA has TCP. */
 static const struct rpc_channel_ops *transport_for(const struct path *path,
@@ -199,8 +195,6 @@ static int nfs_ready(struct conn *conn)
 		client_close(rpc_of(conn));
 	return error;
 }
-
-/* --- I/O --- */
 
 static void nfs_submit(struct conn *conn, struct conn_io *io)
 {

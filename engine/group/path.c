@@ -41,8 +41,6 @@ void path_rest(struct path *path)
 		names_rest(path->names);
 }
 
-/* --- opening --- */
-
 static int open_mount(struct path *path)
 {
 	path->directory = directory_open(path->config.dir);
@@ -325,8 +323,6 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 	path->read_max = path->write_max = PATH_IO_MAX; /* metadata has no use for them */
 	return error ? name_failed(path, "open the directory", name, error) : 0;
 }
-
-/* --- files --- */
 
 static int ask_limits(struct path *path, struct question *question)
 {

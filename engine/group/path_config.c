@@ -265,25 +265,16 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 
 /* --- options that nothing uses --- */
 
-static bool has_tls(const struct terms *terms)
-{
-	return terms->xprtsec != XPRTSEC_NONE;
-}
-
-static bool has_kerberos(const struct terms *terms)
-{
-	return terms->security != SEC_SYS;
-}
-
+/* Terms that need `needs` want another value of `term` than 0, its default. */
 static int check_used(const struct terms *job, const struct pool *pool, enum term_needs needs,
-		      bool (*met)(const struct terms *terms), const char *refusal, path_log *log)
+		      const struct term *term, const char *refusal, path_log *log)
 {
 	bool used = false;
 
 	for (unsigned int i = 0; i < pool->count; i++) {
 		const struct pool_path *path = &pool->paths[i];
 		const struct terms terms = terms_over(&path->terms, job);
-		bool uses = met(&terms);
+		bool uses = *term_number(term, &terms);
 
 		used = used || uses;
 		if (!uses && terms_need(&path->terms, needs)) {
@@ -307,7 +298,7 @@ static const char *clear_refusal(const struct term *term, const struct terms *jo
 		return "name the mount's export (nfs://...)";
 	if (terms_over_rdma(&terms))
 		return "use proto=tcp";
-	if (has_tls(&terms))
+	if (terms.xprtsec != XPRTSEC_NONE)
 		return "use xprtsec=none";
 	if (term == TERM(discard) && terms.security > SEC_KRB5)
 		return "krb5i and krb5p must see all that is read, to check it: use krb5 or sys";
@@ -337,8 +328,8 @@ int path_config_check(const struct terms *job, const struct pool *pool, path_log
 	static const char kerberos[] =
 		"principal=, keytab=, ccache= and server_principal= are Kerberos's: give "
 		"security=krb5, krb5i or krb5p too (sec= in a path), or leave them out";
-	int error = check_used(job, pool, NEEDS_TLS, has_tls, tls, log)
-			    ?: check_used(job, pool, NEEDS_KERBEROS, has_kerberos, kerberos, log);
+	int error = check_used(job, pool, NEEDS_TLS, TERM(xprtsec), tls, log)
+			    ?: check_used(job, pool, NEEDS_KERBEROS, TERM(security), kerberos, log);
 
 	for_each_term (term)
 		if (!error && term->needs == NEEDS_CLEAR)

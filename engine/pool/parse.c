@@ -37,7 +37,7 @@ static int read_directory(struct scanner *list, struct pool *pool)
 		return err;
 	while (span_length(raw) > 1 && raw.end[-1] == '/')
 		raw.end--;
-	path.dir = span_string(raw);
+	path.dir = strndup(raw.at, span_length(raw));
 	if (path.dir && !path_set_label(&path, NULL) && !pool_append(pool, &path))
 		return 0;
 	path_free(&path);

@@ -111,8 +111,6 @@ int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *er
 	return 0;
 }
 
-/* --- the C library's resolver --- */
-
 static bool has_family(const struct addrinfo *list, int family)
 {
 	for (; list; list = list->ai_next)

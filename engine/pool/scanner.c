@@ -181,11 +181,6 @@ bool span_is(struct span span, const char *word)
 	return span_same(span, span_over(word));
 }
 
-char *span_string(struct span span)
-{
-	return strndup(span.at, span_length(span));
-}
-
 bool character_is_control(char character)
 {
 	return (unsigned char)character < 0x20 || character == 0x7f;

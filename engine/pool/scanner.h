@@ -61,7 +61,6 @@ size_t span_length(struct span span);
 struct span span_over(const char *text);
 bool span_same(struct span a, struct span b);
 bool span_is(struct span span, const char *word);
-char *span_string(struct span span); /* NULL: out of memory */
 bool character_is_control(char character);
 
 /* The text of a span for a message: shortened, printable. */

@@ -39,8 +39,6 @@ const char *term_text(const struct term *term, const struct terms *terms, char r
 	return room;
 }
 
-/* --- owning --- */
-
 void terms_free(struct terms *terms)
 {
 	for_each_term (term)
@@ -84,8 +82,6 @@ struct terms terms_over(const struct terms *path, const struct terms *job)
 	memcpy(all.given, path->given, sizeof(all.given));
 	return all;
 }
-
-/* --- telling --- */
 
 char *terms_key(const struct terms *job)
 {

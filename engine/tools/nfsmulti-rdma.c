@@ -28,8 +28,6 @@ static const char usage[] =
 
 enum { CONNECT_S = 10 };
 
-/* --- devices --- */
-
 static void print_port(const char *device, struct ibv_context *verbs, uint8_t number)
 {
 	struct ibv_port_attr port;
@@ -72,8 +70,6 @@ static int print_devices(void)
 		ibv_free_device_list(devices);
 	return status;
 }
-
-/* --- a server --- */
 
 /* Asks for the least that a server accepts: one Send and one Receive, of the least bytes. */
 static int begin_to_connect(struct rdma_link *link, struct ibv_pd **pd)
