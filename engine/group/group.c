@@ -44,19 +44,6 @@ static int update_epoll(struct group *group, uint32_t number)
 	return 0;
 }
 
-/* A connection that epoll does not take is looked at in every tick, until epoll takes it. */
-static void look_unpolled(struct group *group, uint32_t number, int error)
-{
-	struct conn *conn = group->conns[number];
-
-	if (!group->unpolled)
-		group->job.log("%s: epoll does not take a connection: %s: its replies are seen "
-			       "up to 100 ms late",
-			       conn->path->config.label, strerror(-error));
-	group->unpolled = true;
-	conn->ops->reap(conn, false);
-}
-
 /*
  * glibc has epoll_pwait2(2) since 2.35, Linux since 5.11. Without it, fractions of a millisecond
  * before job.wake_at are not slept.
@@ -103,10 +90,17 @@ static void tick(struct group *group)
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		group->conns[i]->ops->tick(group->conns[i]);
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		struct conn *conn = group->conns[i];
 		int error = update_epoll(group, i);
 
-		if (error)
-			look_unpolled(group, i, error);
+		if (!error)
+			continue;
+		if (!group->unpolled)
+			group->job.log("%s: epoll does not take a connection: %s: its replies are "
+				       "seen up to 100 ms late",
+				       conn->path->config.label, strerror(-error));
+		group->unpolled = true;
+		conn->ops->reap(conn, false);
 	}
 	if (group->job.failover)
 		group->job.news = true; /* a connection may have become silent */
@@ -176,8 +170,6 @@ void group_reap(struct group *group, bool wait)
 	if (!TAILQ_EMPTY(&group->job.requeued))
 		reissue(group);
 }
-
-/* --- submitting --- */
 
 uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *io)
 {
@@ -394,8 +386,6 @@ void group_close(struct group *group)
 	group->polled = NULL;
 	group->epoll_fd = -1;
 }
-
-/* --- files --- */
 
 /* The last usable path keeps waiting for its server, as I/O does. */
 static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t number,

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "group/connection.h"
 #include "group/durability.h"
@@ -111,11 +110,6 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 	return path_transport(path);
 }
 
-static bool over_rdma(const struct rpc_channel_ops *transport)
-{
-	return transport->traits & RPC_MOVES_DATA;
-}
-
 static void nfs_close(struct conn *conn)
 {
 	client_take_leave(rpc_of(conn));
@@ -130,7 +124,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 	struct path *path = conn->path;
 	const struct conn_job *job = conn->job;
 	struct rpc_terms terms = {
-		.address = path_next_address(path, over_rdma(transport)),
+		.address = path_next_address(path, transport->traits & RPC_MOVES_DATA),
 		.counters = &conn->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),
@@ -148,6 +142,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 {
 	const struct rpc_channel_ops *transport = transport_for(path, job);
 	struct nfs_conn *nfs = calloc(1, sizeof(*nfs) + job->stamps * sizeof(struct response));
+	bool rdma = transport->traits & RPC_MOVES_DATA;
 	int error;
 
 	if (!nfs)
@@ -155,11 +150,11 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 	nfs->conn = (struct conn){
 		.ops = &conn_nfs,
 		.transport_name = transport->name,
+		.poll_epoch = &nfs->rpc.link.epoch,
 		.path = path,
 		.job = job,
 		.latency.response = job->stamps ? nfs->response : NULL,
 	};
-	nfs->conn.poll_epoch = &nfs->rpc.link.epoch;
 	nfs->rpc = path_client(path);
 	nfs->rpc.events = &events;
 	nfs->rpc.clock = &job->clock;
@@ -174,12 +169,10 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 	error = open_client(nfs, transport);
 	if (error && !job->failover) {
 		job->log("%s: cannot open a connection%s: %s%s", path->config.label,
-			 over_rdma(transport) ? " over RDMA" : "",
-			 link_failure(&nfs->rpc.link, error),
-			 over_rdma(transport)
-				 ? ": does this machine have an RDMA device (rdma link), "
-				   "and is rdma_ucm loaded?"
-				 : errno_remedy(-error));
+			 rdma ? " over RDMA" : "", link_failure(&nfs->rpc.link, error),
+			 rdma ? ": does this machine have an RDMA device (rdma link), "
+				"and is rdma_ucm loaded?"
+			      : errno_remedy(-error));
 		nfs_close(&nfs->conn);
 		return error;
 	}

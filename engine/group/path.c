@@ -51,28 +51,20 @@ static int open_mount(struct path *path)
 	return path->directory;
 }
 
-/* Logged once: by the process that forks the jobs. */
-static void say_groups(const struct path *path, uint32_t groups)
-{
-	static atomic_flag said = ATOMIC_FLAG_INIT;
-
-	if (groups > AUTH_SYS_GIDS_MAX && !atomic_flag_test_and_set(&said))
-		path->job.log("%s: of your %u groups the first %u go to the server: AUTH_SYS has "
-			      "room for no more",
-			      path->config.label, groups, AUTH_SYS_GIDS_MAX);
-}
-
 /* The credentials and the TLS terms of an export, before the server is asked. */
 static int set_security(struct path *path)
 {
+	static atomic_flag said = ATOMIC_FLAG_INIT; /* in the process that forks the jobs */
 	const struct path_config *config = &path->config;
 	struct auth_sys_ids *ids = &path->ids;
 	uint32_t groups = auth_sys_own_ids(ids);
 
 	if (ids->uid != config->uid || ids->gid != config->gid)
 		ids->gid_count = 0; /* somebody else's groups */
-	else
-		say_groups(path, groups);
+	else if (groups > AUTH_SYS_GIDS_MAX && !atomic_flag_test_and_set(&said))
+		path->job.log("%s: of your %u groups the first %u go to the server: AUTH_SYS has "
+			      "room for no more",
+			      config->label, groups, AUTH_SYS_GIDS_MAX);
 	ids->uid = config->uid;
 	ids->gid = config->gid;
 	auth_sys_init(&path->credentials, ids);

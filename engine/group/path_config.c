@@ -263,8 +263,6 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 	return error;
 }
 
-/* --- options that nothing uses --- */
-
 /* Terms that need `needs` want another value of `term` than 0, its default. */
 static int check_used(const struct terms *job, const struct pool *pool, enum term_needs needs,
 		      const struct term *term, const char *refusal, path_log *log)

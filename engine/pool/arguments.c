@@ -33,8 +33,6 @@ static const char *const ignored[] = {"auto-traverse-mounts",
 				      "tcp-syncnt",
 				      "xid"};
 
-/* --- values --- */
-
 /* Two words may name one term (nfsport and port): they must agree. */
 static int set(struct reading *reading, unsigned int number)
 {
@@ -179,8 +177,6 @@ static int check_rdma(const struct reading *reading)
 	return scanner_refuse(reading->list, reading->at,
 			      "rdmaport goes with proto=rdma; TCP's port is nfsport");
 }
-
-/* --- words --- */
 
 static bool has_word(const char *words, struct span word)
 {

@@ -8,17 +8,14 @@ static const char *below(const char *directory, const char *file)
 {
 	struct scanner outer = scanner_over(directory, NULL);
 	struct scanner inner = scanner_over(file, NULL);
+	struct span component;
 
 	if (scanner_peek(&inner) != '/')
 		return NULL;
-	for (;;) {
-		struct span component = scanner_component(&outer);
-
-		if (!span_length(component))
-			break;
+	component = scanner_component(&outer);
+	for (; span_length(component); component = scanner_component(&outer))
 		if (!span_same(component, scanner_component(&inner)))
 			return NULL;
-	}
 	scanner_while(&inner, "/");
 	return inner.at;
 }

@@ -15,21 +15,17 @@ static bool is_ipv4(const char *address)
 	return inet_pton(AF_INET, address, &binary) == 1;
 }
 
-/* The zone of a link-local address: an interface's name or number. */
-static bool is_zone(const char *zone)
-{
-	return *zone && !zone[strspn(zone, NAME_CHARACTERS)];
-}
-
+/* A '%' begins the zone of a link-local address: an interface's name or number. */
 static bool is_ipv6(char *address)
 {
 	struct in6_addr binary;
-	char *percent = strchr(address, '%');
+	char *zone = strchr(address, '%');
 
-	if (percent && !is_zone(percent + 1))
-		return false;
-	if (percent)
-		*percent = '\0';
+	if (zone) {
+		*zone++ = '\0';
+		if (!*zone || zone[strspn(zone, NAME_CHARACTERS)])
+			return false;
+	}
 	return inet_pton(AF_INET6, address, &binary) == 1;
 }
 
