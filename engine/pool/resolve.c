@@ -38,10 +38,11 @@ static int set_address(struct pool_path *path, const struct answer *answer, unsi
 {
 	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&path->addr;
 	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&path->addr;
-	bool is_ipv6 = answer->addrs[i].ss_family == AF_INET6;
 	char text[INET6_ADDRSTRLEN];
+	bool is_ipv6;
 
 	path->addr = answer->addrs[i];
+	is_ipv6 = path->addr.ss_family == AF_INET6;
 	path->addr_len = is_ipv6 ? sizeof(*ipv6) : sizeof(*ipv4);
 	if (answer->count == 1)
 		return 0;
