@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "nfs/path.h"
-#include "transport/probe.h"
+#include "transport/transport.h"
 #include "util.h"
 
 enum { RPCBIND = 111 };
@@ -50,7 +50,7 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 		};
 
 		rpc_set_port(&address.remote, ports[i]);
-		*error = probe(&address, 3 * SEC, path->job.stop);
+		*error = tcp_probe(&address, 3 * SEC, path->job.stop);
 		if (*error)
 			return ports[i];
 	}

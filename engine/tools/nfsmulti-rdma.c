@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "stats/plain_text.h"
-#include "transport/address.h"
 #include "transport/rdma_link.h"
 #include "wait.h"
 

@@ -2,20 +2,20 @@
 /*
  * kerberos.h - Kerberos as a mechanism of RPCSEC_GSS: contexts by the system's GSS-API library,
  * messages by wire/krb5_token.h, whose tokens are compared with the library's when a context is
- * made. Without the library or GnuTLS at build time (HAVE_GSS) there is none.
+ * made. Needs the library and GnuTLS at build time (HAVE_GSS).
  *
- * The library asks the KDC, and may wait for it for half a minute: it works in a thread of its own,
- * which outlives the mechanism where it must.
+ * The library may wait half a minute for the KDC: it works in a thread of its own, which may
+ * outlive the mechanism.
  */
 #pragma once
 
 #include "wire/gss_mechanism.h"
 
-/* Strings are the owner's, and outlive the mechanism. NULL: the library's default. */
+/* The strings are the owner's, and outlive the mechanism. NULL: the library's default. */
 struct kerberos_terms {
 	const char *principal; /* the client's */
 	const char *keytab;    /* a file with its key */
-	const char *ccache;    /* where tickets are; with a keytab, by default, in memory */
+	const char *ccache;    /* the tickets' cache; by default in memory, where keytab is set */
 	const char *server;    /* nfs/host@REALM, or nfs@host; never NULL */
 };
 

@@ -18,20 +18,20 @@ struct making_result {
 	const char *error;
 
 	/* MAKING_DONE */
-	struct krb5_keys *keys; /* the caller's from now on */
+	struct krb5_keys *keys; /* the caller's */
 	const char *enctype;	/* static */
 	uint64_t lifetime;	/* nanoseconds; UINT64_MAX: for ever */
-	uint64_t sequence;	/* of the first token that the library has not made */
+	uint64_t sequence;	/* of our first token */
 };
 
 /* Begins the first step. NULL: out of memory. The terms' strings are copied. */
 struct making *making_begin(const struct kerberos_terms *terms);
 
-/* Where it stands. The result is valid until the next function. */
+/* The making's state; its result is valid until the next call of these functions. */
 enum making_state making_look(struct making *making, struct making_result *result);
 
-/* After a token: begins the next step, with what the server has answered. */
+/* After a token: begins the next step, with the server's reply. */
 void making_go_on(struct making *making, const uint8_t *reply, uint32_t length);
 
-/* Frees it, at the latest when its thread has ended; NULL is allowed. */
+/* Frees it, now or when its thread ends; NULL is allowed. */
 void making_leave(struct making *making);
