@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "transport/kerberos_making.h"
 #include "util.h"
 
 struct kerberos {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "transport/kerberos_making.h"
+/* kerberos_making.c - contexts by the GSS-API library, in a thread of its own. */
+#include "transport/kerberos.h"
 
 #include <gssapi/gssapi_ext.h>
 #include <gssapi/gssapi_krb5.h>
@@ -339,16 +340,6 @@ static bool export_context(struct making *making)
 	return made;
 }
 
-static void finish(struct making *making, OM_uint32 lifetime)
-{
-	OM_uint32 minor;
-
-	making->result.lifetime =
-		lifetime == GSS_C_INDEFINITE ? UINT64_MAX : (uint64_t)lifetime * SEC;
-	making->state = export_context(making) ? MAKING_DONE : MAKING_FAILED;
-	gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
-}
-
 /*
  * The library empties a cache before it fills it with new tickets: connections whose tickets end
  * together get theirs one after the other. A fork has none of our threads: it gets a free lock.
@@ -382,12 +373,16 @@ static void make_step(struct making *making)
 	}
 	major = initiate(making, credential, &lifetime, &minor);
 	gss_release_cred(&ignored, &credential);
-	if (GSS_ERROR(major))
+	if (GSS_ERROR(major)) {
 		fail(making, "no context", major, minor);
-	else if (major == GSS_S_COMPLETE)
-		finish(making, lifetime);
-	else
+	} else if (major == GSS_S_COMPLETE) {
+		making->result.lifetime =
+			lifetime == GSS_C_INDEFINITE ? UINT64_MAX : (uint64_t)lifetime * SEC;
+		making->state = export_context(making) ? MAKING_DONE : MAKING_FAILED;
+		gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
+	} else {
 		making->state = MAKING_HAS_TOKEN;
+	}
 }
 
 /* --- the thread --- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "transport/ktls.h"
+/* ktls.c - keys for the kernel, and the records that it leaves to us. */
+#include "transport/tls_session.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transport/tls_session.h"
 #include "transport/transport.h"
 #include "util.h"
 

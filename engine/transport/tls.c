@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "transport/ktls.h"
 #include "transport/stream.h"
 #include "transport/tcp_socket.h"
 #include "transport/tls_session.h"

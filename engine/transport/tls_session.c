@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 
 #include "stats/counters.h"
-#include "transport/ktls.h"
 #include "transport/transport.h"
 #include "util.h"
 
