@@ -25,31 +25,21 @@ static int watch(struct rdma_link *link, int fd)
 	return 0;
 }
 
-static int start_resolving(struct rdma_link *link, const struct rpc_address *address)
+int rdma_link_open(struct rdma_link *link, const struct rpc_address *address)
 {
 	struct sockaddr_storage remote = address->remote, local = address->local;
 	bool bound = local.ss_family != AF_UNSPEC;
-
-	link->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (link->poll_fd < 0)
-		return -errno;
-	link->events = rdma_create_event_channel();
-	if (!link->events)
-		return -errno;
-	if (rdma_create_id(link->events, &link->id, link, RDMA_PS_TCP))
-		return -errno;
-	if (rdma_resolve_addr(link->id, bound ? (struct sockaddr *)&local : NULL,
-			      (struct sockaddr *)&remote, RESOLVE_MS))
-		return -errno;
-	return watch(link, link->events->fd);
-}
-
-int rdma_link_open(struct rdma_link *link, const struct rpc_address *address)
-{
 	int error;
 
-	*link = (struct rdma_link){.poll_fd = -1};
-	error = start_resolving(link, address);
+	*link = (struct rdma_link){.poll_fd = epoll_create1(EPOLL_CLOEXEC)};
+	if (link->poll_fd >= 0)
+		link->events = rdma_create_event_channel();
+	if (!link->events || rdma_create_id(link->events, &link->id, link, RDMA_PS_TCP) ||
+	    rdma_resolve_addr(link->id, bound ? (struct sockaddr *)&local : NULL,
+			      (struct sockaddr *)&remote, RESOLVE_MS))
+		error = -errno;
+	else
+		error = watch(link, link->events->fd);
 	if (error)
 		rdma_link_close(link);
 	return error;

@@ -66,23 +66,17 @@ void rdma_memory_free(struct rdma_memory *memory)
 
 /* --- devices --- */
 
-static uint64_t largest_region(struct ibv_context *verbs)
-{
-	struct ibv_device_attr attributes;
-	uint64_t page = sysconf(_SC_PAGESIZE), most = UINT64_MAX;
-
-	/* Some providers say 0 for "no limit". */
-	if (!ibv_query_device(verbs, &attributes) && attributes.max_mr_size)
-		most = attributes.max_mr_size;
-	return max_of(most & -page, page);
-}
-
 static struct rdma_device *add_device(struct rdma_memory *memory, struct ibv_context *verbs)
 {
 	struct rdma_device *device = calloc(1, sizeof(*device));
+	uint64_t page = sysconf(_SC_PAGESIZE), most = UINT64_MAX;
+	struct ibv_device_attr attributes;
 
 	if (!device)
 		return NULL;
+	/* Some providers say 0 for "no limit". */
+	if (!ibv_query_device(verbs, &attributes) && attributes.max_mr_size)
+		most = attributes.max_mr_size;
 	device->pd = ibv_alloc_pd(verbs);
 	if (!device->pd) {
 		free(device);
@@ -90,7 +84,7 @@ static struct rdma_device *add_device(struct rdma_memory *memory, struct ibv_con
 	}
 	device->memory = memory;
 	device->verbs = verbs;
-	device->region_max = largest_region(verbs);
+	device->region_max = max_of(most & -page, page);
 	LIST_INSERT_HEAD(&memory->devices, device, link);
 	return device;
 }

@@ -182,15 +182,6 @@ int stream_flush(struct rpc_channel *channel)
 
 /* --- receiving --- */
 
-/* Waits until the server takes more or sends something: it may wait for either of us. */
-static void wait_both_ways(struct stream *stream)
-{
-	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN | POLLOUT};
-
-	stream->base.counters->syscalls++;
-	poll(&poll_fd, 1, WAIT_SLICE_MS);
-}
-
 /* *behind: all bytes to be dropped are, and more may have come behind them. */
 static int receive_once(struct stream *stream, bool wait, bool *behind)
 {
@@ -227,8 +218,11 @@ int stream_receive(struct rpc_channel *channel, bool wait)
 	bool behind, much;
 	int error;
 
-	if (wait && unsent(stream)) {
-		wait_both_ways(stream);
+	if (wait && unsent(stream)) { /* the server may wait for us to send or to receive */
+		struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN | POLLOUT};
+
+		stream->base.counters->syscalls++;
+		poll(&poll_fd, 1, WAIT_SLICE_MS);
 		wait = false;
 	}
 	much = record_takes_portion(&stream->reader);
