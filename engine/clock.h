@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* clock.h - time as it is handed to whoever waits: the machine's, or a simulation's. */
+/* clock.h - the clock that is handed in: the machine's, or a simulation's. */
 #pragma once
 
 #include "util.h"
 
 struct clock {
-	/* Nanoseconds, which never go back. */
+	/* Monotonic nanoseconds. */
 	uint64_t (*read)(const struct clock *clock);
-	uint64_t now; /* its latest reading, which serves a batch of replies; 0: to be read again */
+	uint64_t now; /* the latest reading, for a whole batch of replies; 0: read it again */
 };
 
 static inline uint64_t clock_read(struct clock *clock)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* util.h - the few things that every layer uses. */
+/* util.h - what every layer uses. */
 #pragma once
 
 #include <errno.h>
@@ -28,13 +28,13 @@
 		max_a_ > max_b_ ? max_a_ : max_b_; \
 	})
 
-/* Of what is created, on whichever way. */
+/* The modes of files and directories that are created. */
 enum { FILE_MODE = 0644, DIRECTORY_MODE = 0755 };
 
 #define MSEC 1000000ull /* in nanoseconds, as all times here are */
 #define SEC  1000000000ull
 
-/* Bytes. */
+/* In bytes. */
 static inline uint64_t memory_of_machine(void)
 {
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -54,7 +54,7 @@ static inline uint64_t clock_now(void)
 	return nanoseconds_of(&now);
 }
 
-/* ": " and what to do about a positive errno, whatever failed by it, or "". A thread has one. */
+/* ": " and what to do about a positive errno, or "". Valid until the thread's next call. */
 static inline const char *errno_remedy(int error)
 {
 	static _Thread_local char text[80];

@@ -12,9 +12,10 @@ enum { WAIT_SLICE_MS = 100 };
 
 #define WAIT_NO_DEADLINE UINT64_MAX
 
-/* How long somebody else has for an answer. `looked`: when we looked for it last. */
+/* How long a peer has for an answer. */
 struct patience {
-	uint64_t deadline, looked;
+	uint64_t deadline;
+	uint64_t looked; /* when we last looked for the answer */
 };
 
 static inline struct patience patience_begin(uint64_t now, uint64_t time)
@@ -23,8 +24,8 @@ static inline struct patience patience_begin(uint64_t now, uint64_t time)
 }
 
 /*
- * To be asked before each wait of a slice: the nanoseconds beyond a slice since the last time,
- * where they are so many that we did not run. A slow client is no silent server: they do not count.
+ * Called before each wait for a slice. Returns the nanoseconds that this process did not run since
+ * the last call (more than three slices have passed): they do not count as the server's silence.
  */
 static inline uint64_t time_away(uint64_t *looked, uint64_t now)
 {
@@ -45,8 +46,8 @@ static inline bool patience_over(struct patience *patience, uint64_t now)
 }
 
 /*
- * One round of a loop that waits for something: poll(2) for a slice at the most. 0: look again;
- * -EINTR where stop() says so; -ETIMEDOUT where patience, by clock_now(), is over (NULL: never).
+ * One round of a loop that waits: poll(2) for at most a slice. 0: look again; -EINTR: stop() says
+ * so; -ETIMEDOUT: patience, by clock_now(), is over (NULL: never).
  */
 static inline int wait_slice(struct pollfd *polls, nfds_t count, struct patience *patience,
 			     bool (*stop)(void))
@@ -59,7 +60,7 @@ static inline int wait_slice(struct pollfd *polls, nfds_t count, struct patience
 	return 0;
 }
 
-/* Waits until then, by clock_now(), for nothing but time: 0, or -EINTR where stop() says so. */
+/* Sleeps until a time by clock_now(): 0, or -EINTR where stop() says so. */
 static inline int wait_until(uint64_t until, bool (*stop)(void))
 {
 	int error = 0;

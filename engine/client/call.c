@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * call.c - the table of calls, and what becomes of one: how it loses its number, and ends. Once its
- * reply is complete, what that moved is entered, and what it means for the call is done.
- */
+/* call.c - the table of calls; how a call loses its number and ends; what a whole reply changes. */
 #include "client/call.h"
 
 #include <errno.h>
@@ -37,7 +34,7 @@ void call_table_free(struct call_table *table)
 
 /* --- a call loses its number, and ends --- */
 
-/* No reply to what it was stamped with is waited for. */
+/* No reply by the call's stamp is waited for any more. */
 static void release_stamp(struct call *call)
 {
 	struct rpc_credentials *credentials = call->rpc->credentials;
@@ -80,22 +77,16 @@ void call_drop(struct call *call, bool answered)
 	call_give_back(&call->rpc->calls, call);
 }
 
-static void fail_commit(const struct call *call)
-{
-	struct rpc_client *rpc = call->rpc;
-
-	if (!call->tries) /* nor will another be sent for what it was to cover */
-		rpc->events->commit_begins(rpc, call->io);
-	rpc->events->commit_failed(rpc, call->io);
-}
-
 void call_finish(struct call *call, bool answered, int error)
 {
 	struct rpc_client *rpc = call->rpc;
 	struct conn_io *io = call->io;
 
-	if (error && io && io->op == IO_COMMIT)
-		fail_commit(call);
+	if (error && io && io->op == IO_COMMIT) {
+		if (!call->tries) /* never sent: no other COMMIT will cover its bytes */
+			rpc->events->commit_begins(rpc, io);
+		rpc->events->commit_failed(rpc, io);
+	}
 	if (io) {
 		io->error = error;
 		rpc->outstanding--;
@@ -123,9 +114,9 @@ void client_drop_probe(struct rpc_client *rpc)
 	rpc->probed = false;
 }
 
-/* --- its reply is complete --- */
+/* --- a reply is complete --- */
 
-/* A request's owner tells, and has the words for that; of a renewal nobody asks. */
+/* The request's owner reports the error by these words; a lease renewal has no such owner. */
 static void explain_request(struct rpc_client *rpc, const struct call *call)
 {
 	struct rpc_request *request = call->request;
@@ -142,7 +133,7 @@ static void explain_request(struct rpc_client *rpc, const struct call *call)
 	request->fault = rpc->refusal;
 }
 
-/* Tells why an I/O is to fail. */
+/* Logs why an I/O fails. */
 static void explain_io(struct rpc_client *rpc, const struct call *call)
 {
 	if (rpc->reply.header.verdict == RPC_SUCCESS)
@@ -152,7 +143,7 @@ static void explain_io(struct rpc_client *rpc, const struct call *call)
 	call->io->status = rpc->reply.result.status;
 }
 
-/* Enters what a call has moved, or made durable. */
+/* Counts what a call has moved or made durable. */
 static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_result *result)
 {
 	struct counters *counters = rpc->counters;
@@ -181,7 +172,7 @@ static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_
 	io->done += result->count;
 }
 
-/* Returns when a call goes out again that was put off so many *times. */
+/* Returns when a call goes out again that was already put off *times times. */
 static uint64_t put_off(struct rpc_client *rpc, const struct call *call, uint32_t *times,
 			uint64_t wait_max)
 {
@@ -204,8 +195,8 @@ static void delay(struct rpc_client *rpc, struct call *call)
 }
 
 /*
- * A delayed call goes out again by another xid, as its own has been answered; what the protocol
- * numbers it by stays, as the server is at the first copy. Its time runs from when it may go out.
+ * A delayed call goes out again by another xid, since its xid was answered. Its slot stays, since
+ * the server still works on the first copy. Its time runs from when it may go out.
  */
 static void repeat(struct rpc_client *rpc, struct call *call)
 {
@@ -222,23 +213,18 @@ static void recover(struct rpc_client *rpc, const struct call *call)
 	rpc->prepared = false;
 }
 
-/* Its only copy was not carried out: it is as one that was never sent. */
-static void unsend(struct rpc_client *rpc, struct call *call)
-{
-	if (rpc->protocol->denied)
-		rpc->protocol->denied(call);
-	call_renew(call, true);
-}
-
 /*
- * The server knows the call's context no more, and has not carried this copy out: it goes out again
- * once another context is made, with its xid where an earlier copy may have been carried out. It
- * goes first: the others may wait for the slot that it keeps.
+ * The server does not know the call's context any more, and has not carried this copy out. The call
+ * goes out again once another context is made; with its xid where an earlier copy may have been
+ * carried out, else as if it was never sent. It goes first: others may wait for the slot it keeps.
  */
 static void authenticate(struct rpc_client *rpc, struct call *call)
 {
-	if (call->tries == 1)
-		unsend(rpc, call);
+	if (call->tries == 1) {
+		if (rpc->protocol->denied)
+			rpc->protocol->denied(call);
+		call_renew(call, true);
+	}
 	release_stamp(call);
 	call->denials++;
 	call->last_sent = 0;
@@ -256,25 +242,14 @@ static void explain_setup(struct rpc_client *rpc, const struct call *call)
 	rpc->log->unprepared(rpc, call, rpc->reply.result.error);
 }
 
-static void put_setup_off(struct rpc_client *rpc, struct call *call)
-{
-	if (!rpc->setup_refusals)
-		rpc->setup_since = rpc->clock->now;
-	rpc->setup_at = put_off(rpc, call, &rpc->setup_refusals, SETUP_DELAY_LAST);
-}
-
-/*
- * The answer to what prepare() has asked. What the protocol can bear counts as done; a server that
- * goes on refusing what it has just offered is asked ever more slowly.
- */
+/* The answer to prepare()'s request. A server that goes on refusing is asked ever more slowly. */
 static void setup_answered(struct rpc_client *rpc, struct call *call)
 {
 	struct client_reply *reply = &rpc->reply;
-	struct rpc_request *request = call->request;
 
 	switch (reply->disposition) {
 	case CALL_DONE:
-		request->done = true;
+		call->request->done = true;
 		if (call->epoch) /* there is a session */
 			rpc->setup_refusals = 0;
 		break;
@@ -286,7 +261,11 @@ static void setup_answered(struct rpc_client *rpc, struct call *call)
 	case CALL_RETRY_NOW:
 	case CALL_RETRY_SAME_SLOT:
 	case CALL_RETRY_LATER:
-	case CALL_BACKOFF: put_setup_off(rpc, call); break;
+	case CALL_BACKOFF:
+		if (!rpc->setup_refusals)
+			rpc->setup_since = rpc->clock->now;
+		rpc->setup_at = put_off(rpc, call, &rpc->setup_refusals, SETUP_DELAY_LAST);
+		break;
 	case CALL_FAIL: explain_setup(rpc, call); rpc->setup_error = -reply->result.error;
 	}
 	client_drop_setup(rpc, !reply->unread);
@@ -326,7 +305,6 @@ static void answered(struct rpc_client *rpc, struct call *call)
 	}
 }
 
-/* The server is there. */
 static void mark_alive(struct rpc_client *rpc)
 {
 	bool news = rpc->probed || !rpc->answered;
@@ -336,11 +314,11 @@ static void mark_alive(struct rpc_client *rpc)
 	rpc->answered = true;
 	if (news)
 		rpc->events->health_changed(rpc);
-	if (rpc->prepared) /* a server that refuses what comes before I/O is given its time */
+	if (rpc->prepared) /* a server that refuses session set-up is not hurried */
 		link_answered(&rpc->link);
 }
 
-/* Of the first reply that a receive brings, and of all others. */
+/* The time of all replies that one receive brings. */
 static void take_time(struct rpc_client *rpc)
 {
 	struct timespec now;
@@ -361,7 +339,7 @@ void client_reply_finished(void *context, void *token)
 		take_time(rpc);
 	rpc->reply.call = NULL;
 	if (call == rpc->probe && rpc->reply.disposition != CALL_DONE)
-		return; /* somebody is there, but does not serve NFS: it counts as not answered */
+		return; /* an answer, but not NFS's: it counts as none */
 	mark_alive(rpc);
 	if (call == rpc->probe) {
 		client_drop_probe(rpc);
@@ -396,5 +374,5 @@ void client_call_refused(void *context, uint32_t xid, int error, const char *why
 		return;
 	}
 	TAILQ_REMOVE(&rpc->sent, call, link);
-	call_finish(call, false, error); /* it may have been carried out: its number is in doubt */
+	call_finish(call, false, error); /* may have been carried out: its number is in doubt */
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * client.c - a client's life: it is made, its channel connects, ticks; and what time brings: a
- * silent server is asked for a liveness probe, overdue calls go out again or fail, delayed ones
- * have waited long enough.
+ * client.c - a client is made, connects and ticks. A tick probes a silent server, sends overdue
+ * calls again or fails them, and resumes delayed calls.
  */
 #include "client/client.h"
 
@@ -14,32 +13,19 @@
 
 /* --- silence --- */
 
-static uint64_t silence_max(const struct rpc_client *rpc)
-{
-	return timer_silence(rpc->timing);
-}
-
-/* Since when the server owes what it owes longest; 0: nothing. */
-static uint64_t owes_since(const struct rpc_client *rpc)
+/* A call may take long: a server that owes replies is probed before it is given up. */
+static void probe_if_silent(struct rpc_client *rpc, uint64_t now)
 {
 	const struct call *oldest = rpc->setup ?: TAILQ_FIRST(&rpc->sent);
 
-	return oldest ? oldest->last_sent : 0;
-}
-
-/* Long calls are no silence: a server that owes replies is asked before it is given up. */
-static void probe_if_silent(struct rpc_client *rpc, uint64_t now)
-{
-	uint64_t since = owes_since(rpc);
-
-	if (rpc->link.up && since && !rpc->probed &&
-	    now - max_of(rpc->heard, since) > silence_max(rpc))
+	if (rpc->link.up && oldest && oldest->last_sent && !rpc->probed &&
+	    now - max_of(rpc->heard, oldest->last_sent) > timer_silence(rpc->timing))
 		client_probe(rpc);
 }
 
 /*
- * A probe stands behind the data of WRITEs, or waits for room: while such data is acknowledged, and
- * the probe itself is not, the server has not been asked yet.
+ * A probe goes out behind the data of WRITEs, or waits for room: as long as that data is being
+ * acknowledged, and the probe is not, the server has not got the probe yet.
  */
 static void note_progress(struct rpc_client *rpc, uint64_t now)
 {
@@ -65,31 +51,25 @@ uint64_t client_without_context_for(const struct rpc_client *rpc)
 	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;
 }
 
-/* A KDC is silent. */
-static bool without_context(const struct rpc_client *rpc)
-{
-	return client_without_context_for(rpc) > silence_max(rpc);
-}
-
-/* An answer says little where calls need a context, which is yet to be made. */
-static bool is_at_work(const struct rpc_client *rpc)
-{
-	return rpc->answered && (rpc->prepared || !rpc->credentials->flavor->context);
-}
-
+/* The server has not answered a probe. */
 static bool unanswered(const struct rpc_client *rpc, uint64_t now)
 {
-	return rpc->probed && now - rpc->heard > silence_max(rpc);
+	return rpc->probed && now - rpc->heard > timer_silence(rpc->timing);
 }
 
+/* Waiting for a Kerberos context: the KDC may be down. Until calls have their context, an answer
+ * does not show that the server answers calls. */
 enum client_health client_health(const struct rpc_client *rpc)
 {
 	uint64_t now = rpc->clock->now;
 
-	if (rpc->protocol_broken || unanswered(rpc, now) || without_context(rpc) ||
+	if (rpc->protocol_broken || unanswered(rpc, now) ||
+	    client_without_context_for(rpc) > timer_silence(rpc->timing) ||
 	    link_down_for(&rpc->link, now) > DOWN_MAX)
 		return CLIENT_SILENT;
-	return is_at_work(rpc) ? CLIENT_ANSWERS : CLIENT_UNKNOWN;
+	if (rpc->answered && (rpc->prepared || !rpc->credentials->flavor->context))
+		return CLIENT_ANSWERS;
+	return CLIENT_UNKNOWN;
 }
 
 bool client_reachable(const struct rpc_client *rpc)
@@ -99,17 +79,15 @@ bool client_reachable(const struct rpc_client *rpc)
 	return link->up && link->ops->unheard(link->channel) <= HEARD_MAX;
 }
 
-/* Where others take over, failover tells of it. */
+/* Where others take over, failover reports the silence. */
 static void say_silent(struct rpc_client *rpc)
 {
 	if (!client_is_replaceable(rpc))
 		rpc->log->silent(rpc);
 }
 
-/*
- * True where the other host has sent nothing, not even an acknowledgement, for so long that it
- * cannot be reached. A server that is alive and does not read is not meant: its host answers.
- */
+/* True where the other host has sent nothing, not even an acknowledgement, for UNHEARD_MAX. The
+ * host of a server that hangs still acknowledges. */
 static bool cut_off(const struct rpc_client *rpc, uint64_t now)
 {
 	const struct link *link = &rpc->link;
@@ -120,8 +98,7 @@ static bool cut_off(const struct rpc_client *rpc, uint64_t now)
 
 /* --- calls --- */
 
-/* soft: what took longer than its retransmissions fails, and so may not be in a channel any more.
- */
+/* soft: a call whose time is over fails; its channel is closed before its buffer is free. */
 static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 {
 	const struct rpc_timing *timing = rpc->timing;
@@ -135,9 +112,8 @@ static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 	}
 	for (call = TAILQ_FIRST(&rpc->waiting); call; call = next) {
 		next = TAILQ_NEXT(call, link);
-		if (!call->since)
-			call->since =
-				now; /* not sent yet: its time runs from the first look at it */
+		if (!call->since) /* not sent yet: its time runs from this first look */
+			call->since = now;
 		if (!timer_expired(call, timing, now))
 			continue;
 		rpc->log->expired(rpc);
@@ -147,9 +123,9 @@ static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 }
 
 /*
- * True where an overdue call calls for another connection: on a transport that delivers or breaks,
- * or after a major time-out (nfs(5), retrans). One that brings bytes is trusted: the server is at
- * work on something else. A protocol that sends once on a channel does not wait for so long.
+ * True where an overdue call needs another connection: on a transport that delivers or breaks, or
+ * after a major time-out (nfs(5), retrans). A connection that brings bytes is kept: the server is
+ * busy with other calls. A protocol that sends once on a channel does not wait that long.
  */
 static bool should_reconnect(const struct rpc_client *rpc, const struct call *call, uint64_t now)
 {
@@ -163,7 +139,7 @@ static bool should_reconnect(const struct rpc_client *rpc, const struct call *ca
 	return silent && call->tries > timing->retrans;
 }
 
-/* False where its way out, or its reply's way in, is not finished yet. */
+/* False while the call is still being sent, or its reply received. */
 static bool can_retransmit(const struct rpc_client *rpc, const struct call *call)
 {
 	const struct link *link = &rpc->link;
@@ -172,7 +148,7 @@ static bool can_retransmit(const struct rpc_client *rpc, const struct call *call
 	       (call != rpc->reply.call && link->ops->sent(link->channel) >= call->position);
 }
 
-/* Its next copy waits for the room that this one takes. */
+/* Gives up the call's place in the server's window: its next copy needs one. */
 static void leave_number(const struct call *call)
 {
 	struct rpc_credentials *credentials = call->rpc->credentials;
@@ -205,14 +181,14 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 		}
 		if (rpc->protocol->sends_once)
 			continue;
-		call->last_sent = 0; /* until it has gone out again a reply is dropped */
+		call->last_sent = 0; /* until the next copy goes out, a reply is dropped */
 		leave_number(call);
 		TAILQ_REMOVE(&rpc->sent, call, link);
 		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 	}
 }
 
-/* Those that have a number go first: the others may wait for just that number. */
+/* Calls that have a number go first: others may wait for that number. */
 static void resume_delayed(struct rpc_client *rpc, uint64_t now)
 {
 	struct call *call, *next;
@@ -236,7 +212,7 @@ static bool is_replaced(enum client_role role)
 	return role == CLIENT_REPLACED || role == CLIENT_ABANDONED;
 }
 
-/* Others, where there are some, take over what is overdue, and tell of it. */
+/* Where others can take over, overdue calls and their messages are left to them. */
 static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role role)
 {
 	if (rpc->probed)
@@ -252,24 +228,17 @@ static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role 
 	enforce_soft(rpc, now);
 }
 
-/* Only of whoever can ask the server for it. */
-static bool context_due(const struct rpc_client *rpc, uint64_t now, enum client_role role)
-{
-	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
-
-	return context && rpc->link.up && !is_replaced(role) && context->due(rpc->credentials, now);
-}
-
 /* Does what is due. False: other connections are about to take over, so that nothing may go out. */
 static bool watch(struct rpc_client *rpc, uint64_t now)
 {
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
 	enum client_role role = rpc->events->role(rpc);
 
 	watch_server(rpc, now, role);
 	if (role == CLIENT_REPLACEABLE && client_health(rpc) == CLIENT_SILENT)
 		return false;
 	resume_delayed(rpc, now);
-	if (context_due(rpc, now, role))
+	if (context && rpc->link.up && !is_replaced(role) && context->due(rpc->credentials, now))
 		rpc->prepared = false;
 	if (rpc->protocol->tick)
 		rpc->protocol->tick(rpc, now);
@@ -286,9 +255,7 @@ static bool watch(struct rpc_client *rpc, uint64_t now)
 
 int client_init(struct rpc_client *rpc)
 {
-	enum {
-		OTHERS = 3
-	}; /* that ask for a liveness probe, prepare a channel, or renew a lease */
+	enum { OTHERS = 3 }; /* calls: a liveness probe, session set-up, a lease renewal */
 	int error = call_table_init(&rpc->calls, rpc->calls_max + OTHERS, rpc->first_xid);
 
 	TAILQ_INIT(&rpc->waiting);
@@ -338,7 +305,7 @@ static int connect_channel(struct rpc_client *rpc)
 	if (again)
 		rpc->counters->reconnects++;
 	if (role == CLIENT_REPLACED)
-		client_probe(rpc); /* a connection is not an answer */
+		client_probe(rpc); /* connected is not enough: the server must answer a NULL call */
 	else
 		client_send(rpc);
 	return 0;
@@ -354,7 +321,7 @@ const char *client_refusal(const struct rpc_client *rpc)
 	return rpc->clock->now < rpc->put_off_until + SEC ? rpc->refusal_words : NULL;
 }
 
-/* What is awaited is given the time that we did not run. */
+/* Time in which this process did not run does not count against whoever owes an answer. */
 static void forgive_our_absence(struct rpc_client *rpc)
 {
 	uint64_t now = clock_read(rpc->clock), away = time_away(&rpc->looked, now);

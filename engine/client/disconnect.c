@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* disconnect.c - what becomes of the calls of a channel that goes: they wait for the next one,
- * fail, or go to other connections. */
+/* disconnect.c - a channel closes: its calls wait for the next one, fail, or are given back. */
 #include <errno.h>
 
 #include "client/internal.h"
 
-/* Channels in a row that may be lost by what the server sends, before I/O fails for it. */
+/* Channels in a row that the server's messages may break before I/O fails. */
 enum { BROKEN_MAX = 3 };
 
 void client_close(struct rpc_client *rpc)
@@ -41,7 +40,7 @@ void client_abort(struct rpc_client *rpc, int error)
 	fail_list(rpc, &rpc->delayed, error);
 }
 
-/* The server breaks the protocol again and again: others take over, or the I/O fails. */
+/* The server keeps breaking the protocol: others take over, or the I/O fails. */
 static void give_up(struct rpc_client *rpc)
 {
 	rpc->log->gave_up(rpc);
@@ -53,8 +52,8 @@ static void give_up(struct rpc_client *rpc)
 	}
 }
 
-/* What was sent goes out first on the next channel, in its order. A server that was restarted has
- * forgotten contexts, which says nothing of the next ones. */
+/* Sent calls go out first on the next channel, in their order. Denials do not count any more: a
+ * restarted server has forgotten contexts. */
 static void wait_again(struct rpc_client *rpc)
 {
 	struct call *call;
@@ -75,7 +74,7 @@ void client_lose(struct rpc_client *rpc, int error)
 	client_close(rpc);
 	wait_again(rpc);
 	link_retry_later(&rpc->link);
-	if (rpc->outstanding && !client_is_replaced(rpc)) {
+	if (rpc->outstanding && rpc->events->role(rpc) != CLIENT_REPLACED) {
 		if (was_up)
 			rpc->log->lost(rpc, rpc->outstanding, error);
 		else if (*rpc->link.why)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * internal.h - what the files of client/ have of each other. Each calls only those that stand
- * above it here; client.c calls them all.
+ * internal.h - the interfaces between the files of client/. Each calls only those above it here;
+ * client.c calls them all.
  */
 #pragma once
 
@@ -13,12 +13,7 @@ static inline bool client_is_replaceable(const struct rpc_client *rpc)
 	return rpc->events->role(rpc) == CLIENT_REPLACEABLE;
 }
 
-static inline bool client_is_replaced(const struct rpc_client *rpc)
-{
-	return rpc->events->role(rpc) == CLIENT_REPLACED;
-}
-
-/* --- call.c: call.h's, and --- */
+/* --- call.c, beside call.h --- */
 
 /* Give back the calls that stand in no list, if there are any. */
 void client_drop_setup(struct rpc_client *rpc, bool answered);
@@ -35,10 +30,10 @@ void client_lose(struct rpc_client *rpc, int error);
 
 /* --- send.c --- */
 
-/* Sends what waits, as far as the channel takes it; what comes before I/O first. */
+/* Sends waiting calls, as far as the channel takes them; session set-up first. */
 void client_send(struct rpc_client *rpc);
 
-/* Sends a liveness probe, a NULL call. What cannot be sent counts as not answered. */
+/* Sends a liveness probe, a NULL call. A probe that cannot be sent counts as unanswered. */
 void client_probe(struct rpc_client *rpc);
 
 /* --- reply.c --- */

@@ -2,9 +2,8 @@
 /*
  * io.h - a READ, a WRITE, a COMMIT, or a metadata operation on its way.
  *
- * An I/O belongs to its owner until it is submitted, then to the connection until that says that it
- * is finished, then to its owner again. While the connection has it, its buffer must stay valid,
- * and unchanged for a write.
+ * An I/O belongs to its owner, except from its submission until the connection reports it finished.
+ * In between its buffer must stay valid, and unchanged for a write.
  */
 #pragma once
 
@@ -35,15 +34,14 @@ struct conn_io {
 	uint8_t *buffer;
 	void *owner;
 	struct meta_io *meta;	  /* IO_META: what it does (nfs/meta_io.h) */
-	struct commit_io *commit; /* IO_COMMIT: what it makes durable (group/commit_io.h) */
+	struct commit_io *commit; /* IO_COMMIT: what it makes durable (group/connection.h) */
 	struct hold_extent *held; /* IO_WRITE: the copy in the job's hold, or NULL: none is kept */
-	uint32_t load_conn;	  /* the connection on whose account the bytes in flight are */
-	bool nfs_only;		  /* its buffer is not one that a mount could use */
-	bool unwanted;		  /* IO_READ: nobody looks at the data, which may go nowhere */
+	uint32_t load_conn;	  /* the connection that its bytes in flight are counted for */
+	bool nfs_only;		  /* a mount cannot use its buffer */
+	bool unwanted;		  /* IO_READ: the data is not used, and may be discarded */
 
-	/* The result: valid when it is finished. */
-	uint32_t done; /* bytes moved: less than length on an error, or for a READ at the end of
-			  file */
+	/* The result, once it is finished. */
+	uint32_t done; /* bytes moved: less than length after an error, or at the end of file */
 	int error;     /* 0 or a positive errno */
 	const char *status; /* the server's word for `error`, such as "NFS3ERR_STALE", or NULL */
 
@@ -51,7 +49,7 @@ struct conn_io {
 	struct conn *conn;
 	void *state;		   /* what the protocol keeps of its file */
 	TAILQ_ENTRY(conn_io) link; /* also the owner's, while it has the I/O */
-	uint64_t sent;		   /* when it first went out, by its clock; 0: not yet */
+	uint64_t sent;		   /* when it first went out, by the client's clock; 0: not yet */
 	uint64_t last_sent;	   /* mount.c's: when the kernel got it */
 };
 

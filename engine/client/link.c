@@ -7,11 +7,11 @@
 
 /*
  * A SYN is repeated after 1 and 3 s, and a new connection follows a second after the last: a path
- * that is back is noticed within 3 s, by TLS 4 s, and one more where the server still has the old
- * connection.
+ * that recovers is noticed within 3 s (TLS: 4 s), or a second later where the server still has the
+ * old connection.
  */
 static const uint64_t CONNECT_TIME = 5 * SEC;
-/* Linux's server gives up a handshake after 5 s, which begin later than ours. */
+/* More for TLS: Linux's server gives up a handshake after 5 s, which begin later than ours. */
 static const uint64_t HANDSHAKE_TIME = 2500 * MSEC;
 static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = SEC;
 
@@ -86,7 +86,7 @@ const char *link_failure(const struct link *link, int error)
 	if (*link->why)
 		return link->why;
 	if (error == -EKEYEXPIRED)
-		error = -ECONNRESET; /* as people know it */
+		error = -ECONNRESET; /* the name that people know */
 	return link_broke_protocol(error) ? "the server's messages are broken" : strerror(-error);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * link.h - the way to the server: one channel after the other, each opened when the one before it
- * was lost, with growing pauses, from the same address and port.
- *
- * A link answers what happened, and calls nobody. Nothing here blocks. Errors are negative errnos.
+ * link.h - the way to the server: one channel after the other, each opened when the one before was
+ * lost, after growing pauses, from the same address and port. A link calls nobody, and never
+ * blocks. Errors are negative errnos.
  */
 #pragma once
 
@@ -18,19 +17,19 @@ struct link {
 	const struct rpc_channel_ops *ops;
 	struct rpc_terms terms; /* of each channel */
 	struct clock *clock;
-	uint16_t source_port;	     /* of the latest; the next one keeps it */
+	uint16_t source_port;	     /* of the latest channel; the next one keeps it */
 	struct rpc_channel *channel; /* NULL: none, the next is opened at retry_at */
-	bool up;		     /* it is connected */
-	bool was_up;		     /* one has been */
+	bool up;		     /* the channel is connected */
+	bool was_up;		     /* a channel has been connected */
 	struct patience connecting;
 	uint64_t retry_at, retry_delay;
 	uint64_t down_since;
 	uint32_t epoch;	       /* changes with the channel */
-	char why[RPC_WHY_MAX]; /* the latest channel failed, in its own words; or empty */
+	char why[RPC_WHY_MAX]; /* why the latest channel failed, in its own words; or empty */
 };
 
-/* terms->source_port and terms->why are the link's own; what else they point to, and the clock,
- * outlives the link. */
+/* The link sets terms->source_port and terms->why; what else they point to, and the clock, outlive
+ * the link. */
 void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms,
 	       struct clock *clock);
 
@@ -38,22 +37,22 @@ void link_init(struct link *link, const struct rpc_channel_ops *ops, const struc
 int link_open(struct link *link);
 
 /*
- * One step towards a connected channel. 0: it is, *came_up where that is new; -EINPROGRESS: not
- * yet; else what failed: close() and retry_later() are to follow.
+ * One step towards a connected channel. 0: connected, *came_up where that is new; -EINPROGRESS: not
+ * yet; another error: link_close() and link_retry_later() are to follow.
  */
 int link_step(struct link *link, bool *came_up);
 
-/* Lets go of the channel, if there is one. `owed`: calls on it have not been answered. */
+/* Closes the channel, if there is one. `owed`: it has unanswered calls. */
 void link_close(struct link *link, bool owed);
 
-/* Says when the next channel is opened: later each time, until link_answered(). */
+/* Plans the next channel: after a longer pause each time, until link_answered(). */
 void link_retry_later(struct link *link);
 static inline void link_answered(struct link *link)
 {
 	link->retry_delay = 0;
 }
 
-/* True where a channel failed by what the server sent. */
+/* True where the server's messages broke a channel. */
 static inline bool link_broke_protocol(int error)
 {
 	return error == -EPROTO || error == -EBADMSG || error == -EMSGSIZE;

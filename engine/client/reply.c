@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* reply.c - replies are received and read: whose each is, whether to believe it, what it says. */
+/* reply.c - replies are received and judged: their call, their authenticity, their results. */
 #include <errno.h>
 
 #include "client/internal.h"
 
-/* Contexts that one call may cost, or all that comes before I/O, while each serves others. */
+/* Contexts that one call, or session set-up, may be denied while each serves other calls. */
 enum { DENIALS_MAX = 8 };
 
 void client_receive(struct rpc_client *rpc, bool wait)
@@ -40,8 +40,8 @@ static enum disposition fail_by_verdict(struct client_reply *reply)
 }
 
 /*
- * The server has not looked at the call, since it does not know its context, or not any more: it
- * goes out again by another one. Where that would be in vain, the call fails.
+ * The server has not carried the call out, since it does not know its context, or not any more. The
+ * call goes out again by another context; where that would not help, it fails.
  */
 static enum disposition judge_denial(const struct rpc_client *rpc, struct client_reply *reply,
 				     uint32_t auth_stat)
@@ -80,13 +80,13 @@ static bool is_read(const struct call *call)
 	return call->io && call->io->op == IO_READ;
 }
 
-/* Nobody looks at the data that a READ is to bring, and its channel need not put it anywhere. */
+/* True where a READ's data is not used, and the channel can discard it. */
 static bool is_dropped(const struct rpc_client *rpc, const struct call *call)
 {
 	return call->io->unwanted && rpc->link.ops->traits & RPC_DROPS_DATA;
 }
 
-/* Where the data belongs that a READ is to bring. */
+/* Where a READ's data belongs. */
 static struct iovec place_of(const struct call *call)
 {
 	return (struct iovec){call->io->buffer + call->io->done, call_rest(call)};
@@ -105,7 +105,7 @@ static bool unwrap(struct rpc_credentials *credentials, const struct client_repl
 	return flavor->unwrap_around(credentials, stamp, in, &data, reply->cut);
 }
 
-/* Bytes of data behind results that were read. */
+/* Bytes of data behind the results. */
 static size_t data_behind(const struct client_reply *reply, const struct xdr_in *in)
 {
 	if (!reply->cut)
@@ -113,7 +113,7 @@ static size_t data_behind(const struct client_reply *reply, const struct xdr_in 
 	return in->at == in->end ? place_of(reply->call).iov_len : 0;
 }
 
-/* Results that are the server's: a flavor may have to unwrap them first, all of them at once. */
+/* Results that are the server's. Some flavors first unwrap them, once they are whole. */
 static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_in *in,
 				      struct client_reply *reply)
 {
@@ -127,12 +127,12 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 		return CALL_FAIL;
 	}
 	if (flavor->unwrap && !unwrap(credentials, reply, in)) {
-		in->bad = false; /* a length may have been changed */
+		in->bad = false; /* no more bytes would help: a length may be wrong */
 		reply->unread = true;
 		return fail(reply, EIO, "the reply's checksum is wrong: it was changed on its way");
 	}
 	disposition = rpc->protocol->decode(in, reply->call, &reply->result);
-	/* Behind the results of a READ stands its data: no checksum is taken for that. */
+	/* The data must be there: the checksum behind it must not be taken for data. */
 	if (flavor->unwrap && is_read(reply->call) && reply->result.count > data_behind(reply, in))
 		in->bad = true;
 	return disposition;
@@ -150,8 +150,8 @@ static enum disposition judge_verdict(const struct rpc_client *rpc, struct xdr_i
 	}
 }
 
-/* An accepted reply shows that it is the server's, also where it is an error (RFC 2203, 5.3.3.2),
- * unless it makes the context that it would be shown by. */
+/* An accepted reply has a verifier, also where it is an error (RFC 2203, 5.3.3.2); not the reply
+ * that makes the context. */
 static enum rpc_belief believe(const struct rpc_client *rpc, const struct client_reply *reply)
 {
 	struct rpc_credentials *credentials = rpc->credentials;
@@ -168,9 +168,9 @@ static bool is_unverified_error(const struct rpc_reply_header *header)
 }
 
 /*
- * nfs-ganesha looks at program, version and procedure before it looks at credentials, and answers
- * such an error without a verifier. A denial has none either, and is told by anybody as easily: the
- * error counts as one, and the server has its say when it is asked for another context.
+ * nfs-ganesha checks program, version and procedure before credentials, and answers such an error
+ * without a verifier. Anybody could send that, as well as a denial, which has none either: the
+ * error counts as a denial, and the server is asked for another context.
  */
 static bool is_before_credentials(const struct rpc_reply_header *header)
 {
@@ -178,10 +178,7 @@ static bool is_before_credentials(const struct rpc_reply_header *header)
 	       header->verdict <= RPC_PROC_UNAVAIL;
 }
 
-/*
- * What a reply means; in->bad: more bytes are needed for it, if there are any. False: it is not the
- * server's, and counts as if it had not come.
- */
+/* What a reply means; in->bad: more bytes are needed. False: it is not the server's: ignored. */
 static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply)
 {
 	switch (believe(rpc, reply)) {
@@ -198,7 +195,7 @@ static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client
 	}
 }
 
-/* It is for a call that is known, and has come in full: only that call fails. */
+/* A whole reply to a known call is too short: only that call fails. */
 static void judge_too_short(struct client_reply *reply)
 {
 	const char *status = reply->result.status;
@@ -212,8 +209,8 @@ static void judge_too_short(struct client_reply *reply)
 }
 
 /*
- * A server cannot answer what it has not got; after a retransmission it may have the first copy,
- * and the channel is to go before the second one, whose buffer is free from now on, leaves.
+ * A server cannot answer a call that has not left. After a retransmission the reply may be to the
+ * first copy: then the channel is closed before the second copy leaves, whose buffer is now free.
  */
 static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 {
@@ -228,10 +225,9 @@ static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 }
 
 /*
- * More bytes are needed. Where the flavor has lead(), the reply is to be unwrapped: one that brings
- * all that a READ asks for is known by its length, and where in it the data begins: that is
- * received where it belongs, and judged with the rest. Any other one is taken as it comes. Returns
- * what client_reply_begins() does.
+ * More bytes are needed. Where the reply is to be unwrapped, lead() recognizes by its length a READ
+ * reply that brings all bytes asked for: its data is received into place, and judged with the rest.
+ * Any other reply is taken as it comes. Returns what client_reply_begins() does.
  */
 static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *message,
 			  const uint8_t *results, struct rpc_bulk *bulk)
@@ -253,7 +249,7 @@ static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *
 	return (int)(header + lead + head);
 }
 
-/* Drops a reply that answers no call of ours: counted, and nothing else. */
+/* Drops a reply that answers no call of ours, and counts it. */
 static int ignore(struct rpc_client *rpc, const struct rpc_reply *message)
 {
 	rpc->reply.call = NULL;

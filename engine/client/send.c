@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * send.c - calls go out: I/O and requests, what the protocol asks before I/O, and the liveness
- * probe.
- */
+/* send.c - calls go out: I/O and requests, session set-up, and the liveness probe. */
 #include <errno.h>
 #include <poll.h>
 
@@ -28,8 +25,8 @@ void client_request(struct rpc_client *rpc, struct rpc_request *request)
 }
 
 /*
- * Gives a call its number; one that goes out again keeps it, unless it means nothing any more: an
- * NFSv4.1 slot of a session that is gone. False: the protocol has no slot free.
+ * Gives a call its number. A call that goes out again keeps its number, unless that is an NFSv4.1
+ * slot of a session that is gone. False: the protocol has no slot free.
  */
 static bool give_number(struct call *call)
 {
@@ -56,7 +53,7 @@ static bool give_number(struct call *call)
 	return true;
 }
 
-/* Queues the call `head` on the channel; false where its data cannot be moved. */
+/* Queues an encoded call on the channel; false where its data cannot be moved. */
 static bool queue_head(struct rpc_client *rpc, struct call *call, const struct xdr_out *head,
 		       const struct rpc_payload *data)
 {
@@ -66,7 +63,7 @@ static bool queue_head(struct rpc_client *rpc, struct call *call, const struct x
 	return call->position;
 }
 
-/* The same for one that is yet to be encoded. */
+/* Encodes a call, and queues it. */
 static bool encode_and_queue(struct rpc_client *rpc, struct call *call, struct xdr_out *head)
 {
 	const struct rpc_flavor *flavor = rpc->credentials->flavor;
@@ -88,9 +85,9 @@ static bool encode_and_queue(struct rpc_client *rpc, struct call *call, struct x
 	return queue_head(rpc, call, head, &data);
 }
 
-/* --- what comes before I/O --- */
+/* --- session set-up --- */
 
-/* True where one more call may go out, if the channel has room for it. */
+/* True where the credentials allow one more call. */
 static inline bool has_room(struct rpc_client *rpc, const struct rpc_context_ops *context)
 {
 	const struct link *link = &rpc->link;
@@ -110,7 +107,7 @@ static bool queue_context(struct rpc_client *rpc, struct call *call, struct xdr_
 	return queue_head(rpc, call, head, &token);
 }
 
-/* There is no context, and it is told: the channel is to go. */
+/* There is no context: logs why; the channel is to be closed. */
 static void fail_context(struct rpc_client *rpc, int error, const char *why)
 {
 	struct call call = {.rpc = rpc, .request = &rpc->context};
@@ -120,35 +117,29 @@ static void fail_context(struct rpc_client *rpc, int error, const char *why)
 	rpc->log->unprepared(rpc, &call, error);
 }
 
-/* The request is not on its way. */
-static void fail_setup(struct rpc_client *rpc)
-{
-	bool context = call_is_context(rpc->setup);
-
-	client_drop_setup(rpc, false);
-	if (context)
-		fail_context(rpc, EMSGSIZE, rpc->link.why);
-}
-
 /* Sends the next request, if there is room for it. */
 static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 {
+	const bool context = request == &rpc->context;
 	struct link *link = &rpc->link;
 	struct call *call;
 	struct xdr_out head;
 
-	if ((request != &rpc->context && !has_room(rpc, rpc->credentials->flavor->context)) ||
+	if ((!context && !has_room(rpc, rpc->credentials->flavor->context)) ||
 	    !link->ops->begin(link->channel, &head))
 		return;
 	rpc->setup = call = call_take(&rpc->calls, rpc);
 	call->request = request;
 	*request = (struct rpc_request){0};
-	if (!give_number(call) || !(call_is_context(call) ? queue_context(rpc, call, &head)
-							  : encode_and_queue(rpc, call, &head)))
-		fail_setup(rpc);
+	if (give_number(call) &&
+	    (context ? queue_context(rpc, call, &head) : encode_and_queue(rpc, call, &head)))
+		return;
+	client_drop_setup(rpc, false);
+	if (context)
+		fail_context(rpc, EMSGSIZE, rpc->link.why);
 }
 
-/* True where the credentials have what calls need of them. */
+/* True where the credentials have the context that calls need, or need none. */
 static bool has_context(struct rpc_client *rpc)
 {
 	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
@@ -186,11 +177,11 @@ static bool prepare(struct rpc_client *rpc)
 	return rpc->prepared;
 }
 
-/* --- what waits --- */
+/* --- waiting calls --- */
 
 /*
- * The next call, with its number; NULL: none is free. A call whose number means nothing any more,
- * and that finds no free one, goes behind those that have theirs: they may hold them all.
+ * The next call, with its number; NULL: no number is free. A call that has lost its number and
+ * finds none free goes to the end of the list: calls behind it may hold all numbers.
  */
 static struct call *take_waiting(struct rpc_client *rpc)
 {
@@ -213,7 +204,7 @@ static struct call *take_waiting(struct rpc_client *rpc)
 	return NULL;
 }
 
-/* Queues what the channel takes; false: it takes nothing. */
+/* Queues as many calls as the channel takes; false: none. */
 static bool queue_waiting(struct rpc_client *rpc)
 {
 	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
@@ -235,7 +226,7 @@ static bool queue_waiting(struct rpc_client *rpc)
 	return took;
 }
 
-/* The channel takes nothing more, and no answer is awaited over it. */
+/* The channel takes no call any more, and none of its calls is unanswered. */
 static bool is_spent(const struct rpc_client *rpc)
 {
 	const struct link *link = &rpc->link;
@@ -274,15 +265,15 @@ void client_send(struct rpc_client *rpc)
 			return;
 		}
 		moved = moved || link->ops->sent(link->channel) != sent;
-		/* Room again for the rest, unless the transport takes no more for now. */
+		/* There is room for more calls, unless the transport takes no more for now. */
 	} while (moved && !TAILQ_EMPTY(&rpc->waiting) &&
 		 !(link->ops->poll_events(link->channel) & POLLOUT));
 }
 
 /*
- * A send costs the client as much as receiving 64 KiB. While a reply is still coming in, so that
- * there will soon be more to send, new calls are coalesced, up to a quarter of what the server has,
- * or an eighth where it has starved; client_tick() bounds the wait where the reply stalls.
+ * A send costs the client as much as receiving 64 KiB. While a reply is partly received, more calls
+ * will soon follow: new calls are coalesced, up to a quarter of the calls that the server has, or
+ * an eighth where it has starved. client_tick() bounds the wait where the reply stalls.
  */
 static bool should_coalesce(const struct rpc_client *rpc)
 {
@@ -298,8 +289,7 @@ void client_flush(struct rpc_client *rpc)
 		client_send(rpc);
 }
 
-/* A connection that is closed with bytes on their way is reset: the answer shows that there are
- * none. */
+/* Closing with bytes on their way resets the connection: so the answer is awaited. */
 void client_take_leave(struct rpc_client *rpc)
 {
 	static const uint64_t RECENT = SEC;
@@ -333,7 +323,7 @@ void client_probe(struct rpc_client *rpc)
 
 	client_drop_probe(rpc);
 	rpc->probed = true;
-	rpc->heard = rpc->clock->now; /* the silence begins anew */
+	rpc->heard = rpc->clock->now; /* restart the silence timer */
 	rpc->acknowledged = link->ops->acknowledged(link->channel);
 	if (!link->ops->begin(link->channel, &head))
 		return;

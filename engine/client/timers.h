@@ -1,39 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * timers.h - what is due, by nfs(5): timeo, retrans, soft; and how long a silence may last.
- * Questions only: struct rpc_client acts on the answers. Times are nanoseconds.
+ * timers.h - what is due, by nfs(5): timeo, retrans, soft; and how long a silence may last. The
+ * client acts on the answers. Times are nanoseconds.
  */
 #pragma once
 
 #include "client/call.h"
 #include "util.h"
 
-/* What a user says of it. */
+/* The user's options. */
 struct rpc_timing {
 	uint64_t timeo;
 	unsigned int retrans;
 	bool soft;
 };
 
-/* The first time that a call is put off, and the longest. */
+/* The first and the longest delay of a call that is put off. */
 static const uint64_t DELAY_FIRST = 100 * MSEC, DELAY_LAST = 5 * SEC;
 
-/* What comes before I/O is not put off for longer: all calls wait for it. */
+/* The longest delay of session set-up, for which all calls wait. */
 static const uint64_t SETUP_DELAY_LAST = SEC;
 
-/* Times that a call is put off before that is told: after 3 s. */
+/* Delays of a call before a message is logged: after 3 s. */
 enum { DELAYS_QUIET = 6 };
 
-/* How long a connection may be down before that is told, or its I/O moved. */
+/* How long a connection may be down before a message is logged, or its I/O moved. */
 static const uint64_t DOWN_MAX = SEC;
 
-/*
- * TCP's own pauses between retransmissions grow to minutes, a new connection begins with short
- * ones: after so long without even an acknowledgement it is the better bet.
- */
+/* TCP's pauses between retransmissions grow to minutes, and a new connection begins with short
+ * ones: after this time without an acknowledgement a new connection is made. */
 static const uint64_t UNHEARD_MAX = 15 * SEC;
 
-/* A host that is there is heard of at least so often: transport.h's unheard(). */
+/* A live host is heard at least this often: transport.h's unheard(). */
 static const uint64_t HEARD_MAX = 10 * SEC;
 
 /* nfs(5), retrans: a soft call fails after its retransmissions. */
@@ -48,7 +46,7 @@ static inline bool timer_expired(const struct call *call, const struct rpc_timin
 	return timing->soft && now - call->since > timer_major(timing);
 }
 
-/* nfs(5), timeo: the n-th transmission is given n times timeo, at most 600 s. */
+/* nfs(5), timeo: the n-th transmission has n times timeo, at most 600 s. */
 static inline bool timer_overdue(const struct call *call, const struct rpc_timing *timing,
 				 uint64_t now)
 {
@@ -64,8 +62,7 @@ static inline uint64_t timer_delay(uint32_t delays)
 	return min_of(DELAY_FIRST << doublings, DELAY_LAST);
 }
 
-/* A server that owes replies is asked for a liveness probe after so much silence, and given up
- * after as much again. */
+/* A server that owes replies is probed after this silence, and given up after as much again. */
 static inline uint64_t timer_silence(const struct rpc_timing *timing)
 {
 	return min_of(timing->timeo, 5 * SEC) / 2;

@@ -12,7 +12,6 @@
 #include "job_io.h"
 #include "job_stats.h"
 #include "open_loop.h"
-#include "group/commit_io.h"
 #include "nfs/meta_io.h"
 #include "job_log.h"
 #include "util.h"

@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "group/path_config.h"
+#include "group/path.h"
 #include "job_log.h"
 #include "metadata.h"
 #include "open_loop.h"
 #include "optgroup.h"
 #include "pool/pool.h"
-#include "pool/resolve.h"
 #include "pool/spread.h"
 #include "util.h"
 

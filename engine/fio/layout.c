@@ -8,7 +8,6 @@
 
 #include "job_terms.h"
 #include "job_log.h"
-#include "group/commit_io.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
 #include "pass.h"

@@ -7,7 +7,6 @@
 
 #include "deadline.h"
 #include "job_terms.h"
-#include "group/commit_io.h"
 #include "nfs/meta_io.h"
 #include "job_log.h"
 #include "util.h"

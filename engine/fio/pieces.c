@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "group/commit_io.h"
 #include "metadata.h"
 #include "nfs/meta_io.h"
 #include "open_loop.h"

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -61,21 +60,24 @@ int directory_size(int directory, const char *name, uint64_t *size)
 }
 
 /*
- * Calls `action` with the directory that holds the name's last component: unlinkat(2) and
- * mkdirat(2) have no RESOLVE_BENEATH of their own.
+ * Calls `action` with the directory and the last component of a name of `length` bytes: unlinkat(2)
+ * and mkdirat(2) have no RESOLVE_BENEATH.
  */
-static int in_parent(int directory, const char *name, int (*action)(int parent, const char *last))
+static int in_parent(int directory, const char *name, size_t length,
+		     int (*action)(int parent, const char *last))
 {
-	const char *slash = strrchr(name, '/');
-	char above[4096];
+	char path[4096], *slash;
 	int parent, error;
 
-	if (!slash)
-		return action(directory, name);
-	if ((size_t)snprintf(above, sizeof(above), "%.*s", (int)(slash - name), name) >=
-	    sizeof(above))
+	if (length >= sizeof(path))
 		return -ENAMETOOLONG;
-	parent = directory_open_file(directory, above, O_PATH | O_DIRECTORY);
+	memcpy(path, name, length);
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash)
+		return action(directory, path);
+	*slash = '\0';
+	parent = directory_open_file(directory, path, O_PATH | O_DIRECTORY);
 	if (parent < 0)
 		return parent;
 	error = action(parent, slash + 1);
@@ -83,7 +85,7 @@ static int in_parent(int directory, const char *name, int (*action)(int parent, 
 	return error;
 }
 
-/* No name, behind a last slash, is the parent itself. */
+/* An empty name, behind a last slash, is the parent itself. */
 static int make_directory(int parent, const char *name)
 {
 	return *name && mkdirat(parent, name, DIRECTORY_MODE) && errno != EEXIST ? -errno : 0;
@@ -91,20 +93,11 @@ static int make_directory(int parent, const char *name)
 
 static int make_parents(int directory, const char *name)
 {
-	char above[4096];
+	int error = 0;
 
-	if ((size_t)snprintf(above, sizeof(above), "%s", name) >= sizeof(above))
-		return -ENAMETOOLONG;
-	for (char *slash = strchr(above, '/'); slash; slash = strchr(slash + 1, '/')) {
-		int error;
-
-		*slash = '\0';
-		error = in_parent(directory, above, make_directory);
-		*slash = '/';
-		if (error)
-			return error;
-	}
-	return 0;
+	for (const char *at = strchr(name, '/'); at && !error; at = strchr(at + 1, '/'))
+		error = in_parent(directory, name, (size_t)(at - name), make_directory);
+	return error;
 }
 
 static int touch(int directory, const char *name, bool *created)
@@ -112,7 +105,7 @@ static int touch(int directory, const char *name, bool *created)
 	int fd = directory_open_file(directory, name, O_RDWR | O_CREAT | O_EXCL);
 
 	*created = fd >= 0;
-	if (fd == -EEXIST) /* also a symbolic link that leads to nothing: that is followed */
+	if (fd == -EEXIST) /* also a dangling symbolic link, which is followed */
 		fd = directory_open_file(directory, name, O_RDWR | O_CREAT);
 	if (fd < 0)
 		return fd;
@@ -136,7 +129,7 @@ static int remove_file(int parent, const char *name)
 
 int directory_remove(int directory, const char *name)
 {
-	return in_parent(directory, name, remove_file);
+	return in_parent(directory, name, strlen(name), remove_file);
 }
 
 int directory_drop_cache(int directory, const char *name)

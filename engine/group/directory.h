@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * directory.h - the name space of a kernel mount, or of any directory. No name leads out of it, be
- * it by ".." or by a symbolic link (openat2(2), RESOLVE_BENEATH). All return 0 or a negative errno,
- * unless said otherwise, and may block as system calls do.
+ * directory.h - the name space of a kernel mount, or of any directory. No name leads out of the
+ * directory, neither by ".." nor by a symbolic link (openat2(2), RESOLVE_BENEATH). All functions
+ * return 0 or a negative errno, unless said otherwise, and may block as system calls do.
  */
 #pragma once
 
@@ -16,8 +16,8 @@ int directory_open(const char *path);
 int directory_open_file(int directory, const char *name, int flags);
 
 /*
- * A descriptor of a directory in it, for names alone; -ELOOP or -ENOTDIR where it is a link. Only
- * `across` mounts: else -EXDEV, also where one mounts the same file system.
+ * A descriptor of the directory `name`, for names alone; -ELOOP or -ENOTDIR where it is a link.
+ * Without `across` -EXDEV where a mount is entered, also one of the same file system.
  */
 int directory_enter(int directory, const char *name, bool across);
 
@@ -25,8 +25,8 @@ int directory_enter(int directory, const char *name, bool across);
 int directory_size(int directory, const char *name, uint64_t *size);
 
 /*
- * Creates an empty file and the directories above it; an existing file is left as it is, and a
- * symbolic link followed: then *created is false.
+ * Creates an empty file and the directories above it. *created is false where the name exists: a
+ * file stays as it is, and a symbolic link is followed.
  */
 int directory_create(int directory, const char *name, bool *created);
 

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * durability.h - what a server's answers to WRITE and COMMIT mean for the data: they are entered
- * into the file's ledger, and into the hold where the job has one. Pure bookkeeping, without locks:
- * a job is one thread.
+ * durability.h - enters a server's answers to WRITE and COMMIT into the file's ledger, and into the
+ * hold where the job has one. Pure bookkeeping, without locks: a job is one thread.
  */
 #pragma once
 
-#include "group/commit_io.h"
 #include "group/connection.h"
 #include "group/path.h"
 
-/* `count` bytes of a WRITE were answered with that verifier; durable where they are so at once. */
+/* A WRITE of `count` bytes was answered; `durable`: the server has made them durable at once. */
 static inline void durability_wrote(struct conn *conn, const struct conn_io *io, uint32_t count,
 				    bool durable, const uint8_t verifier[LEDGER_VERIFIER])
 {
@@ -25,7 +23,7 @@ static inline void durability_wrote(struct conn *conn, const struct conn_io *io,
 		hold_wrote(conn->job->hold, io->held, ledger, verifier);
 }
 
-/* A COMMIT is sent now: it covers what has been answered so far. */
+/* A COMMIT is sent now: it covers every WRITE answered so far. */
 static inline void durability_commit_begins(struct conn *conn, struct conn_io *io)
 {
 	io->commit->covered = ledger_begin_commit(io->commit->ledger);
@@ -40,12 +38,12 @@ static inline void durability_committed(struct conn *conn, const struct conn_io 
 
 	if (!conn->job->hold)
 		return;
-	/* Also of an extent that was answered in full later than the COMMIT was sent. */
+	/* Also for an extent that was answered in full after the COMMIT was sent. */
 	conn->job->hold->lost |= lost;
 	hold_committed(conn->job->hold, io->commit->ledger, io->commit->covered.clock, verifier);
 }
 
-/* It was put off, or goes to another connection: what it covers waits for another. */
+/* A COMMIT was put off, or goes to another connection: its bytes wait for another COMMIT. */
 static inline void durability_commit_undone(struct conn *conn, struct conn_io *io)
 {
 	bool lost = ledger_undo_commit(io->commit->ledger, &io->commit->covered);
@@ -55,7 +53,7 @@ static inline void durability_commit_undone(struct conn *conn, struct conn_io *i
 	io->commit->covered.number = 0;
 }
 
-/* It failed. */
+/* A COMMIT failed. */
 static inline void durability_commit_failed(struct conn *conn, const struct conn_io *io)
 {
 	ledger_fail_commit(io->commit->ledger, &io->commit->covered);

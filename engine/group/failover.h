@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * failover.h - which connections of a group are dead, and who stands in for them. It decides by
- * what connections say of their health, and moves I/O, never calls. The last connection that is
- * alive never dies.
+ * failover.h - decides which connections of a group are dead, by their health, and which
+ * connections stand in for them. Moves I/O, never calls. The last connection never dies.
  */
 #pragma once
 
 #include "group/group.h"
 
-/* Connections that are silent die, those that answer again take I/O again. The I/O of the dead
- * stands in job.requeued then. */
+/* Silent connections die, and their I/O goes into job.requeued; those that answer again revive. */
 void failover_look(struct group *group);
 
-/* The connection that takes an I/O in place of the dead one that it was meant for: each in turn. */
+/* The connection that takes an I/O instead of a dead one: each in turn. */
 struct conn *failover_choose(struct group *group, uint32_t dead, const struct conn_io *io);
 
-/* What cannot be used is dead. False where it is all that is left, or failover is not wanted. */
+/* Declares an unusable connection dead. False: it is the last one, or there is no failover. */
 bool failover_do_without(struct group *group, struct conn *conn);
 
 /* The same for all connections of a path, which is then unusable for good. */

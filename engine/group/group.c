@@ -19,74 +19,48 @@ static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
 
 /* --- waiting for several at once --- */
 
-static int add_to_epoll(struct group *group, uint32_t number, int operation, short events)
-{
-	struct epoll_event event = {.events = (uint32_t)events, .data.u32 = number};
-	const struct conn *conn = group->conns[number];
-	int fd = conn->ops->poll_fd(conn);
-
-	if (fd < 0)
-		return 0;
-	if (epoll_ctl(group->epoll_fd, operation, fd, &event) && errno != EEXIST)
-		return -errno;
-	return 0;
-}
-
-/* Tells epoll what a connection wants now. A closed descriptor has left it by itself. */
+/* Tells epoll what a connection waits for now. A closed descriptor leaves epoll by itself. */
 static int update_epoll(struct group *group, uint32_t number)
 {
+	struct epoll_event event;
 	const struct conn *conn;
-	int operation, error;
+	struct group_polled *known;
+	int operation, fd;
 	short events;
 
 	if (group->epoll_fd < 0)
 		return 0;
 	conn = group->conns[number];
 	events = conn->ops->poll_events(conn);
-	if (group->polled[number] == *conn->poll_epoch && group->polled_events[number] == events)
+	known = &group->polled[number];
+	if (known->epoch == *conn->poll_epoch && known->events == events)
 		return 0;
-	operation = group->polled[number] == *conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-	error = add_to_epoll(group, number, operation, events);
-	if (error)
-		return error;
-	group->polled[number] = *conn->poll_epoch;
-	group->polled_events[number] = events;
+	operation = known->epoch == *conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	event = (struct epoll_event){.events = (uint32_t)events, .data.u32 = number};
+	fd = conn->ops->poll_fd(conn);
+	if (fd >= 0 && epoll_ctl(group->epoll_fd, operation, fd, &event) && errno != EEXIST)
+		return -errno;
+	*known = (struct group_polled){*conn->poll_epoch, events};
 	return 0;
 }
 
-/* What epoll does not take is looked at in every tick, until it does. */
-static void look_unpolled(struct group *group, uint32_t number, int error)
-{
-	struct conn *conn = group->conns[number];
-
-	if (!group->unpolled)
-		group->job.log("%s: epoll does not take a connection: %s: its replies are seen "
-			       "up to 100 ms late",
-			       conn->path->config.label, strerror(-error));
-	group->unpolled = true;
-	conn->ops->reap(conn, false);
-}
-
 /*
- * glibc before 2.35 does not have epoll_pwait2(2), nor Linux before 5.11: without it, what is left
- * of a millisecond is not slept.
+ * glibc has epoll_pwait2(2) since 2.35, Linux since 5.11. Without it, fractions of a millisecond
+ * before job.wake_at are not slept.
  */
-static int wait_punctually(const struct group *group, struct epoll_event *events)
-{
-	uint64_t left = conn_job_slice(&group->job);
-	const struct timespec slice = {.tv_nsec = (long)left};
-	long ready = syscall(SYS_epoll_pwait2, group->epoll_fd, events, EVENTS, &slice, NULL, 0);
-
-	if (ready < 0 && errno == ENOSYS)
-		return epoll_wait(group->epoll_fd, events, EVENTS, (int)(left / MSEC));
-	return (int)ready;
-}
-
 static int wait_for_events(const struct group *group, struct epoll_event *events)
 {
-	if (group->job.wake_at)
-		return wait_punctually(group, events);
-	return epoll_wait(group->epoll_fd, events, EVENTS, WAIT_SLICE_MS);
+	struct timespec slice = {0};
+	long ready;
+
+	if (!group->job.wake_at)
+		return epoll_wait(group->epoll_fd, events, EVENTS, WAIT_SLICE_MS);
+	slice.tv_nsec = (long)conn_job_slice(&group->job);
+	ready = syscall(SYS_epoll_pwait2, group->epoll_fd, events, EVENTS, &slice, NULL, 0);
+	if (ready < 0 && errno == ENOSYS)
+		return epoll_wait(group->epoll_fd, events, EVENTS,
+				  (int)(slice.tv_nsec / (long)MSEC));
+	return (int)ready;
 }
 
 static void reap_ready(struct group *group, struct conn *conn)
@@ -105,7 +79,7 @@ static void reap_polled(struct group *group, bool wait)
 		struct conn *conn = group->conns[events[i].data.u32];
 
 		if (i == 0)
-			conn->transport.syscalls++; /* the wait, on the account of who ended it */
+			conn->transport.syscalls++; /* the wait: counted where it ended */
 		reap_ready(group, conn);
 	}
 }
@@ -116,18 +90,25 @@ static void tick(struct group *group)
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		group->conns[i]->ops->tick(group->conns[i]);
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		struct conn *conn = group->conns[i];
 		int error = update_epoll(group, i);
 
-		if (error)
-			look_unpolled(group, i, error);
+		if (!error)
+			continue;
+		if (!group->unpolled)
+			group->job.log("%s: epoll does not take a connection: %s: its replies are "
+				       "seen up to 100 ms late",
+				       conn->path->config.label, strerror(-error));
+		group->unpolled = true;
+		conn->ops->reap(conn, false);
 	}
 	if (group->job.failover)
-		group->job.news = true; /* silence is a matter of time */
+		group->job.news = true; /* a connection may have become silent */
 	if (group->job.ticked)
 		group->job.ticked(group->job.owner);
 }
 
-/* Finds the I/O of dead connections another one. */
+/* Gives the I/O of dead connections to others. */
 static void reissue(struct group *group)
 {
 	struct conn_io *io;
@@ -142,26 +123,19 @@ static void reissue(struct group *group)
 	group_flush(group);
 }
 
-static void look(struct group *group)
-{
-	group->job.news = false;
-	if (group->job.failover)
-		failover_look(group);
-}
-
 static void reap_once(struct group *group, bool wait)
 {
 	if (group->epoll_fd < 0)
 		group->conns[0]->ops->reap(group->conns[0], wait);
 	else if (!wait && group->job.conn_count == 1)
-		reap_ready(group, group->conns[0]); /* epoll could not tell more than it does */
+		reap_ready(group, group->conns[0]); /* epoll would tell no more */
 	else
 		reap_polled(group, wait);
 }
 
 /*
- * Asks without sleeping for the time that the user gives to it, and in the last moments before the
- * wait is to end. True where a completion came, or it has ended.
+ * Asks for completions without sleeping, for busy_poll or until wake_at. True where one came, or
+ * wake_at is over.
  */
 static bool reap_busily(struct group *group)
 {
@@ -189,13 +163,13 @@ void group_reap(struct group *group, bool wait)
 		clock_read(&group->job.clock);
 	if (group->job.clock.now - group->last_tick >= TICK)
 		tick(group);
-	if (group->job.news)
-		look(group);
+	if (group->job.news) { /* only with failover */
+		group->job.news = false;
+		failover_look(group);
+	}
 	if (!TAILQ_EMPTY(&group->job.requeued))
 		reissue(group);
 }
-
-/* --- submitting --- */
 
 uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *io)
 {
@@ -265,24 +239,16 @@ void group_abort(struct group *group, int error)
 
 /* --- opening --- */
 
-static int open_conn(struct group *group, uint32_t number)
+static int open_conns(struct group *group)
 {
-	struct path *path = group->paths[number % group->path_count];
-	const struct conn_ops *ops = path->config.dir ? &conn_mount : &conn_nfs;
-	int error = ops->open(&group->conns[number], path, &group->job);
-
-	if (!error)
-		group->conns[number]->number = number;
-	return error;
-}
-
-static int open_conns(struct group *group, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		int error = open_conn(group, i);
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		struct path *path = group->paths[i % group->path_count];
+		const struct conn_ops *ops = path->config.dir ? &conn_mount : &conn_nfs;
+		int error = ops->open(&group->conns[i], path, &group->job);
 
 		if (error)
 			return error;
+		group->conns[i]->number = i;
 	}
 	return 0;
 }
@@ -297,7 +263,7 @@ static int watch_conns(struct group *group)
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		int error;
 
-		group->polled[i] = *group->conns[i]->poll_epoch - 1; /* not known to epoll */
+		group->polled[i].epoch = *group->conns[i]->poll_epoch - 1; /* not in epoll yet */
 		error = update_epoll(group, i);
 		if (error)
 			return error;
@@ -305,7 +271,7 @@ static int watch_conns(struct group *group)
 	return 0;
 }
 
-/* Asks each connection that is not ready yet; *pending of them go on connecting. */
+/* Asks each connection that is not ready yet; *pending of them still connect. */
 static int ask_conns(struct group *group, struct pollfd *polls, bool *ready, uint32_t *pending)
 {
 	*pending = 0;
@@ -344,50 +310,29 @@ static int await_conns(struct group *group, bool (*stop)(void))
 	return error;
 }
 
-/* --- memory that RDMA devices reach --- */
-
-static bool wants_rdma(const struct group *group)
-{
-	for (uint32_t i = 0; i < group->path_count; i++)
-		if (group->paths[i]->config.rdma)
-			return group->job.rdma;
-	return false;
-}
-
-#ifdef HAVE_RDMA
+/* Memory that RDMA devices reach. */
 static int open_memory(struct group *group)
 {
-	if (!wants_rdma(group))
+	bool wanted = false;
+
+	for (uint32_t i = 0; i < group->path_count; i++)
+		wanted = wanted || (group->job.rdma && group->paths[i]->config.rdma);
+	if (!wanted)
 		return 0;
+#ifdef HAVE_RDMA
 	group->job.memory = rdma_memory_new(group->job.buffers, group->job.log);
 	return group->job.memory ? 0 : -ENOMEM;
-}
-
-static void close_memory(struct group *group)
-{
-	rdma_memory_free(group->job.memory);
-	group->job.memory = NULL;
-}
 #else
-static int open_memory(struct group *group)
-{
-	return wants_rdma(group) ? -EPROTONOSUPPORT : 0;
-}
-
-static void close_memory(struct group *group)
-{
-}
+	return -EPROTONOSUPPORT;
 #endif
-
-/* --- all of it --- */
+}
 
 static bool allocate(struct group *group, uint32_t count)
 {
 	group->conns = calloc(count, sizeof(*group->conns));
 	group->dirty = calloc(count, sizeof(*group->dirty));
 	group->polled = calloc(count, sizeof(*group->polled));
-	group->polled_events = calloc(count, sizeof(*group->polled_events));
-	return group->conns && group->dirty && group->polled && group->polled_events;
+	return group->conns && group->dirty && group->polled;
 }
 
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
@@ -405,14 +350,14 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	for (uint32_t i = 0; i < path_count; i++)
 		path_forget_troubles(paths[i]);
 	group->job.conn_count = group->job.alive = count;
-	/* Mounts share a ring: any of them waits for all. */
+	/* Mounts share a ring: the first connection waits for all. */
 	group->job.polled =
 		(count > 1 || group->job.punctual) && !path_all_mounts(paths, path_count);
 	clock_read(&group->job.clock);
 	if (allocate(group, count))
 		error = open_memory(group);
 	if (!error)
-		error = open_conns(group, count);
+		error = open_conns(group);
 	if (!error)
 		error = await_conns(group, stop);
 	if (!error)
@@ -427,23 +372,22 @@ void group_close(struct group *group)
 	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
 		if (group->conns[i])
 			group->conns[i]->ops->close(group->conns[i]);
-	close_memory(group);
+#ifdef HAVE_RDMA
+	rdma_memory_free(group->job.memory);
+	group->job.memory = NULL;
+#endif
 	if (group->epoll_fd >= 0)
 		close(group->epoll_fd);
 	free(group->conns);
 	free(group->dirty);
 	free(group->polled);
-	free(group->polled_events);
 	group->conns = NULL;
 	group->dirty = NULL;
 	group->polled = NULL;
-	group->polled_events = NULL;
 	group->epoll_fd = -1;
 }
 
-/* --- files --- */
-
-/* The last path that is left goes on waiting for its server, as with I/O. */
+/* The last usable path keeps waiting for its server, as I/O does. */
 static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t number,
 			const char *name)
 {

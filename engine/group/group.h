@@ -17,49 +17,51 @@ struct group {
 	/* private */
 	struct conn **dirty; /* submitted to since their last flush */
 	uint32_t dirty_count;
-	int epoll_fd;	  /* negative: none needed, the first connection waits for all */
-	uint32_t *polled; /* per connection: the poll_epoch and the events that epoll knows */
-	short *polled_events;
-	bool unpolled; /* it was said that epoll does not take a connection */
+	int epoll_fd; /* negative: none needed, the first connection waits for all */
+	struct group_polled {
+		uint32_t epoch; /* poll_epoch */
+		short events;
+	} * polled;    /* what epoll knows of each connection */
+	bool unpolled; /* it was logged that epoll does not take a connection */
 	uint64_t last_tick;
-	uint32_t detours; /* failover.c's: I/Os that could not go where they should have gone */
+	uint32_t detours; /* failover.c's: I/Os that went to another connection than they should */
 };
 
 /*
- * Opens `per_path` connections on each of the paths, whose order they follow in turn, and waits
- * until all are ready (with failover: until each is ready or dead). The caller has set in
- * group->job what is not zero of io_count, file_count, writes, direct, rdma, inline_max, failover,
- * busy_poll, punctual, spin, stamps, hold, ticked and log; buffers may follow until the first I/O.
- * The paths stay the caller's. 0, or a negative errno with the reason logged and nothing left open.
- * `stop` gives up with -EINTR.
+ * Opens `per_path` connections on each path, and waits until all are ready (with failover: until
+ * each is ready or dead). Before the call, the caller sets io_count, file_count, writes, direct,
+ * rdma, inline_max, failover, busy_poll, punctual, spin, stamps, hold, ticked and log in
+ * group->job, as far as they are not 0; buffers may follow until the first I/O. The paths stay the
+ * caller's. 0, or a negative errno with the reason logged and nothing left open; -EINTR where
+ * stop() says so.
  */
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void));
 void group_close(struct group *group);
 
 /*
- * Hands an I/O to a connection, or, where that is dead (failover), to another. Returns which. Never
- * blocks.
+ * Hands an I/O to a connection, or to another where that one is dead (failover). Returns the number
+ * of the connection that has it. Never blocks.
  */
 uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *io);
 
-/* Sends what was submitted; the caller has read job.clock. Never blocks. */
+/* Sends what was submitted. Never blocks. The caller has read job.clock before. */
 void group_flush(struct group *group);
 
-/* Some of what was flushed has not left yet; group_reap() goes on with it. */
+/* True where some of what was flushed has not left yet: group_reap() sends it. */
 bool group_unsent(const struct group *group);
 
-/* Collects completions in job.finished; with `wait` blocks for 100 ms at the most until there are
- * some. */
+/* Collects completions in job.finished; with `wait` blocks for at most 100 ms until one is there.
+ */
 void group_reap(struct group *group, bool wait);
 
-/* The most bytes that an I/O may carry over whichever path. Valid once a file is open. */
+/* The most bytes that one I/O may carry over any path. Valid once a file is open. */
 uint32_t group_io_max(const struct group *group, enum io_op op);
 
-/* Of a connection that owes an answer: the other host is there (connection.h). */
+/* True where the host of a connection that owes an answer is there (connection.h). */
 bool group_reachable(const struct group *group);
 
-/* Gives up everything outstanding. */
+/* Ends every outstanding I/O with `error`. */
 void group_abort(struct group *group, int error);
 
 /* Opens and closes file `number`, called `name`, on every path and connection. */

@@ -8,8 +8,6 @@
 
 #include "util.h"
 
-/* --- its memory --- */
-
 int hold_init(struct hold *hold, uint64_t size)
 {
 	uint64_t extents = size / HOLD_EXTENT_BYTES + HOLD_EXTENTS_MIN;
@@ -38,7 +36,7 @@ void hold_free(struct hold *hold)
 	memset(hold, 0, sizeof(*hold));
 }
 
-/* Where `length` bytes in a row are free, or hold->size: nowhere. */
+/* The offset of `length` free bytes in a row; hold->size: there are none. */
 static uint64_t place_for(const struct hold *hold, uint32_t length)
 {
 	uint64_t tail;
@@ -46,7 +44,7 @@ static uint64_t place_for(const struct hold *hold, uint32_t length)
 	if (hold->first == hold->end)
 		return 0;
 	tail = hold_extent(hold, hold->first)->data - hold->memory;
-	if (hold->head <= tail) /* it has gone round */
+	if (hold->head <= tail) /* wrapped around */
 		return tail - hold->head >= length ? hold->head : hold->size;
 	if (hold->size - hold->head >= length)
 		return hold->head;
@@ -77,7 +75,7 @@ struct hold_extent *hold_take(struct hold *hold, uint32_t file, uint64_t offset,
 	return extent;
 }
 
-/* Lets the oldest ones go, as far as nothing is owed for them. */
+/* Frees the oldest extents, up to the first that is not settled. */
 static void trim_settled(struct hold *hold)
 {
 	while (hold->first < hold->end) {
@@ -89,9 +87,7 @@ static void trim_settled(struct hold *hold)
 	}
 }
 
-/* --- one extent --- */
-
-/* Its bytes are not on any ledger's account any more. */
+/* No ledger counts the extent any more. */
 static void disown(struct hold_extent *extent)
 {
 	if (extent->ledger)
@@ -99,7 +95,7 @@ static void disown(struct hold_extent *extent)
 	extent->ledger = NULL;
 }
 
-/* What it takes of the hold, whose extents may run out before its memory. */
+/* The extent's share of the hold: small ones use up the extents before the memory. */
 static uint64_t room_of(const struct hold_extent *extent)
 {
 	return max_of(extent->length, (uint32_t)HOLD_EXTENT_BYTES);
@@ -110,7 +106,7 @@ static bool is_uncovered(const struct hold *hold, const struct hold_extent *exte
 	return !extent->settled && !extent->under_way && extent->answered > hold->covered;
 }
 
-/* The caller must call shed() afterwards. */
+/* The caller must call trim_settled() afterwards. */
 static void settle(struct hold *hold, struct hold_extent *extent)
 {
 	if (is_uncovered(hold, extent))
@@ -180,15 +176,13 @@ void hold_again(struct hold *hold, struct hold_extent *extent)
 	hold->under_way++;
 }
 
-/* --- what a server says of many --- */
-
 void hold_begin_commit(struct hold *hold)
 {
 	hold->covered = hold->clock;
 	hold->uncovered = 0;
 }
 
-/* Also where the rest of it is still under way. */
+/* The COMMIT covers the extent, also where the rest of the extent is still under way. */
 static bool covers(const struct hold_extent *extent, const struct ledger *ledger, uint64_t sent)
 {
 	return extent->ledger == ledger && extent->answered <= sent;

@@ -18,7 +18,7 @@
 #define HOLD_EXTENT_BYTES 512
 #define HOLD_EXTENTS_MIN  16
 
-/* One WRITE. It is kept until it is settled, and all older ones are. */
+/* One WRITE. It is kept until it and all older ones are settled. */
 struct hold_extent {
 	uint8_t *data;
 	uint64_t offset; /* in the file */
@@ -30,9 +30,9 @@ struct hold_extent {
 	bool settled;	       /* durable, or dropped */
 	bool dropped;	       /* discarded: never written again */
 	bool mixed_verifiers;  /* its parts have several verifiers: no COMMIT can settle it */
-	struct ledger *ledger; /* of its bytes that were answered UNSTABLE; NULL: there are none */
-	uint8_t verifier[LEDGER_VERIFIER]; /* of those */
-	uint64_t answered; /* the hold's clock when the WRITE was answered in full */
+	struct ledger *ledger; /* of the bytes that were answered UNSTABLE; NULL: there are none */
+	uint8_t verifier[LEDGER_VERIFIER]; /* of the bytes that were answered UNSTABLE */
+	uint64_t answered;		   /* hold->clock when the WRITE was answered in full */
 };
 
 struct hold {
@@ -43,59 +43,59 @@ struct hold {
 	uint64_t extent_max;
 	uint64_t first, end; /* the numbers in use: first to end-1 */
 	uint64_t clock;	     /* counts WRITEs that were answered */
-	uint64_t under_way;  /* extents that are */
-	bool lost;	     /* a server has lost something of it, or may have */
+	uint64_t under_way;  /* extents of which a WRITE is outstanding */
+	bool lost;	     /* a server has lost held data, or may have lost it */
 	uint64_t uncovered;  /* bytes answered since hold_begin_commit(), and not settled */
 	uint64_t covered;    /* the clock at hold_begin_commit() */
 };
 
-/* Memory for `size` bytes, at least 1, all of it now. 0 or -ENOMEM. */
+/* Allocates and populates `size` bytes, at least 1. 0 or -ENOMEM. */
 int hold_init(struct hold *hold, uint64_t size);
-/* A hold of zeros is nothing to free. */
+/* Of a hold of zeros there is nothing to free. */
 void hold_free(struct hold *hold);
 
 /* True where an extent of `length` bytes, at most hold->size, can be taken. */
 bool hold_room(const struct hold *hold, uint32_t length);
 
-/* A WRITE begins: copies its data. There is room. Never NULL. */
+/* A WRITE begins: copies its data. hold_room() has said that there is room. Never NULL. */
 struct hold_extent *hold_take(struct hold *hold, uint32_t file, uint64_t offset, const void *data,
 			      uint32_t length);
 
-/* Some of it was answered UNSTABLE, with this verifier, on that ledger's account. */
+/* Part of the WRITE was answered UNSTABLE, with this verifier; `ledger` counts the bytes. */
 void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *ledger,
 		const uint8_t verifier[LEDGER_VERIFIER]);
 
 /*
- * The WRITE has ended on that connection. A WRITE that failed is dropped, since its owner sees the
- * error. One that failed when it was written again stays, and counts as lost.
+ * The WRITE has ended on that connection. Where it failed, the extent is dropped, since its owner
+ * sees the error; where it failed when it was written again, the extent stays, and counts as lost.
  */
 void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, uint32_t connection);
 
 /* COMMITs of everything that is answered are sent now. */
 void hold_begin_commit(struct hold *hold);
 
-/* True where what no such COMMIT covers has half of the room: it is time for the next. */
+/* True where extents that no COMMIT covers take half of the hold: the next COMMIT is due. */
 static inline bool hold_half_uncovered(const struct hold *hold)
 {
 	return hold->uncovered >= hold->size / 2;
 }
 
 /*
- * A COMMIT that was sent when hold->clock was `sent` has made durable what was answered until then
- * with its verifier; what has another is lost.
+ * A COMMIT that was sent when hold->clock was `sent` succeeded: what was answered until then is
+ * durable where it has the same verifier, else lost.
  */
 void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sent,
 		    const uint8_t verifier[LEDGER_VERIFIER]);
 
-/* It failed: what it covers is dropped or lost, as hold_finished() says of WRITEs. */
+/* The COMMIT failed: what it covers is dropped or lost, as hold_finished() says of WRITEs. */
 void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t sent);
 
-/* Drops what is held of a file. */
+/* Drops the extents of a file. */
 void hold_forget(struct hold *hold, uint32_t file);
 
 /*
- * The same, where `twin` is that file as well: what is durable is held for `twin`, since it is to
- * be written again after what is older.
+ * The same, where `twin` is another number of the same file: durable extents become `twin`'s, since
+ * a replay has to write them again over older ones.
  */
 void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin);
 
@@ -106,8 +106,8 @@ static inline struct hold_extent *hold_extent(const struct hold *hold, uint64_t 
 }
 
 /*
- * All of it is to be written again: what servers said of it before counts no more. Returns how many
- * bytes. Until it is empty, nothing is taken.
+ * Every extent is to be written again: earlier answers do not count any more. Returns the number of
+ * bytes. The caller takes no extent until the hold is empty.
  */
 uint64_t hold_begin_replay(struct hold *hold);
 

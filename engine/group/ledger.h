@@ -21,11 +21,11 @@ struct ledger {
 	uint32_t held;			   /* hold.h's: extents that a COMMIT is to settle */
 	uint8_t verifier[LEDGER_VERIFIER]; /* of the unstable bytes */
 	uint64_t commits;		   /* COMMITs begun */
-	uint64_t settled; /* the latest COMMIT that has made durable what it was to */
-	uint8_t settled_verifier[LEDGER_VERIFIER]; /* the verifier of that answer */
+	uint64_t settled;		   /* the number of the latest COMMIT that succeeded */
+	uint8_t settled_verifier[LEDGER_VERIFIER]; /* the verifier in its reply */
 };
 
-/* What one COMMIT under way is to make durable. */
+/* What one COMMIT under way covers. */
 struct ledger_commit {
 	uint64_t bytes;
 	uint64_t number; /* of the ledger's COMMITs, from 1; 0: it is not under way yet */
@@ -34,8 +34,8 @@ struct ledger_commit {
 };
 
 /*
- * A WRITE of `bytes` was answered; `durable` where the server made it so at once. True where its
- * verifier tells that the unstable bytes are lost.
+ * A WRITE of `bytes` was answered; `durable`: the server has made the bytes durable at once. True
+ * where the verifier tells that the unstable bytes are lost.
  */
 static inline bool ledger_wrote(struct ledger *ledger, uint64_t bytes, bool durable,
 				const uint8_t verifier[LEDGER_VERIFIER])
@@ -70,8 +70,8 @@ static inline bool ledger_same(const uint8_t a[LEDGER_VERIFIER], const uint8_t b
 }
 
 /*
- * A COMMIT makes durable all that was answered before it was sent: also what an earlier one was to,
- * whatever becomes of that.
+ * A COMMIT makes durable all that was answered before it was sent, so that it also settles earlier
+ * COMMITs, whatever becomes of them.
  */
 static inline bool ledger_settled(const struct ledger *ledger, const struct ledger_commit *commit)
 {
@@ -79,7 +79,7 @@ static inline bool ledger_settled(const struct ledger *ledger, const struct ledg
 	       ledger_same(commit->verifier, ledger->settled_verifier);
 }
 
-/* It was answered with `verifier`. True where that tells that the bytes it covers are lost. */
+/* A COMMIT was answered with `verifier`. True where that tells that its bytes are lost. */
 static inline bool ledger_end_commit(struct ledger *ledger, const struct ledger_commit *commit,
 				     const uint8_t verifier[LEDGER_VERIFIER])
 {
@@ -98,8 +98,8 @@ static inline bool ledger_end_commit(struct ledger *ledger, const struct ledger_
 }
 
 /*
- * It was put off: the bytes wait for another COMMIT. True where later WRITEs have told meanwhile
- * that they are lost.
+ * A COMMIT was put off: its bytes wait for another COMMIT. True where later WRITEs have shown that
+ * the bytes are lost.
  */
 static inline bool ledger_undo_commit(struct ledger *ledger, const struct ledger_commit *commit)
 {
@@ -115,8 +115,7 @@ static inline bool ledger_undo_commit(struct ledger *ledger, const struct ledger
 	return false;
 }
 
-/* It failed: unless another has made them so, whether the bytes are durable is unknown: they count
- * as lost. */
+/* A COMMIT failed: its bytes count as lost, unless a later COMMIT has made them durable. */
 static inline void ledger_fail_commit(struct ledger *ledger, const struct ledger_commit *commit)
 {
 	ledger->committing -= commit->bytes;
@@ -124,26 +123,25 @@ static inline void ledger_fail_commit(struct ledger *ledger, const struct ledger
 		ledger->lost += commit->bytes;
 }
 
-/* True where what was written is not durable yet: a sync of now has to wait for a COMMIT of its
- * own. */
+/* True where written bytes are not durable yet: a sync needs a COMMIT of its own. */
 static inline bool ledger_unsettled(const struct ledger *ledger)
 {
 	return ledger->unstable || ledger->committing || ledger->held;
 }
 
-/* True where a COMMIT of now would cover no more than this one does, or will when it is sent. */
+/* True where a new COMMIT would cover no more than this one does, or will when it is sent. */
 static inline bool ledger_covered(const struct ledger *ledger, const struct ledger_commit *commit)
 {
 	return !commit->number || (commit->number == ledger->commits && !ledger->unstable);
 }
 
-/* True where a COMMIT is owed, or a loss is not reported yet. */
+/* True where a COMMIT is due, or a loss is not reported yet. */
 static inline bool ledger_owes(const struct ledger *ledger)
 {
 	return ledger->unstable || ledger->lost || ledger->held;
 }
 
-/* What is owed is written again, or reported elsewhere. COMMITs under way stay counted. */
+/* The bytes are written again, or reported elsewhere. COMMITs under way stay counted. */
 static inline void ledger_clear(struct ledger *ledger)
 {
 	ledger->unstable = 0;

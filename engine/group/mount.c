@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "group/commit_io.h"
 #include "group/connection.h"
 #include "group/directory.h"
 #include "group/path.h"
@@ -18,17 +17,17 @@
 /* --- the ring --- */
 
 /*
- * It serves all mounts of a job, with its files and, where fio's buffers are known, its memory
- * registered; both are done without where the kernel does not permit them.
+ * One ring serves all mounts of a job. The job's files and, once fio's buffers are known, its
+ * memory are registered with the ring; I/O works without that where the kernel refuses it.
  */
 struct mount_ring {
 	struct io_uring ring;
 	unsigned int users;
 	bool files_registered;
 	bool buffers_tried, buffers_registered;
-	struct io_list waiting; /* no room in the ring */
-	uint32_t asked;		/* of the kernel, and not answered */
-	bool abandoned; /* the kernel may have I/O that was given up: it is not listened to */
+	struct io_list waiting; /* I/Os for which the ring has no room */
+	uint32_t asked;		/* I/Os that the kernel has not completed */
+	bool abandoned; /* the kernel may still have I/O that was given up: ignore completions */
 };
 
 enum { RING_MAX = 32768 }; /* io_uring's own limit of entries */
@@ -36,8 +35,8 @@ enum { RING_MAX = 32768 }; /* io_uring's own limit of entries */
 static const size_t BUFFER_MAX = 1ul << 30; /* of one registered region: io_uring_register(2) */
 
 /*
- * Deferred task work is cheapest, but is done only when the ring itself is asked for completions:
- * one that is polled beside sockets would be waited for in vain.
+ * Deferred task work is cheapest, but runs only when the ring itself is asked for completions: a
+ * ring that is polled beside sockets would never become readable.
  */
 static int init_ring(struct mount_ring *ring, const struct conn_job *job)
 {
@@ -50,57 +49,46 @@ static int init_ring(struct mount_ring *ring, const struct conn_job *job)
 		error = io_uring_queue_init(entries, &ring->ring, deferred);
 	if (error == -EINVAL) /* polled, or a kernel before 6.1 */
 		error = io_uring_queue_init(entries, &ring->ring, IORING_SETUP_CLAMP);
-	return error;
-}
-
-static int make_ring(struct conn_job *job)
-{
-	struct mount_ring *ring = calloc(1, sizeof(*ring));
-	int error = ring ? init_ring(ring, job) : -ENOMEM;
-
-	if (error) {
-		free(ring);
+	if (error)
 		return error;
-	}
-	job->ring = ring;
 	TAILQ_INIT(&ring->waiting);
 	ring->files_registered =
 		!io_uring_register_files_sparse(&ring->ring, job->conn_count * job->file_count);
 	return 0;
 }
 
-static void free_ring(struct conn_job *job)
-{
-	struct mount_ring *ring = job->ring;
-
-	io_uring_queue_exit(&ring->ring);
-	free(ring);
-	job->ring = NULL;
-}
-
-/* Makes the ring for the first mount: 0 or a negative errno. The last to leave frees it. */
+/* The first mount makes the ring: 0 or a negative errno. The last mount frees it. */
 static int take_ring(struct conn_job *job)
 {
-	int error = job->ring ? 0 : make_ring(job);
 	struct mount_ring *ring = job->ring;
 
-	if (!error)
-		ring->users++;
-	return error;
+	if (!ring) {
+		int error;
+
+		ring = calloc(1, sizeof(*ring));
+		error = ring ? init_ring(ring, job) : -ENOMEM;
+		if (error) {
+			free(ring);
+			return error;
+		}
+		job->ring = ring;
+	}
+	ring->users++;
+	return 0;
 }
 
 static void leave_ring(struct conn_job *job)
 {
-	struct mount_ring *ring = job->ring;
-
-	if (!--ring->users)
-		free_ring(job);
+	if (--job->ring->users)
+		return;
+	io_uring_queue_exit(&job->ring->ring);
+	free(job->ring);
+	job->ring = NULL;
 }
 
 /*
- * fio's buffers are known after open(): registered when the first I/O goes out. Direct I/O then
- * need not pin them each time; the copy from and to a page cache would only become slower, by the
- * page. buffers_tried: that was done.
+ * fio's buffers are known only after open(), so they are registered once, with the first I/O.
+ * Direct I/O then need not pin them each time; buffered I/O would only become slower.
  */
 static void register_buffers(struct conn_job *job)
 {
@@ -111,8 +99,6 @@ static void register_buffers(struct conn_job *job)
 	    job->buffers[RPC_BUFFER_IO].iov_len <= BUFFER_MAX)
 		ring->buffers_registered = !io_uring_register_buffers(&ring->ring, job->buffers, 1);
 }
-
-/* --- one mount --- */
 
 enum {
 	SECTOR = 512, /* O_DIRECT's smallest alignment */
@@ -126,16 +112,11 @@ struct mount_conn {
 	struct io_list sent;
 };
 
-static const uint8_t NO_VERIFIER[LEDGER_VERIFIER]; /* a kernel keeps the server's to itself */
+static const uint8_t NO_VERIFIER[LEDGER_VERIFIER]; /* the kernel does not tell the server's */
 
 static struct mount_conn *mount_of(struct conn *conn)
 {
 	return container_of(conn, struct mount_conn, base);
-}
-
-static struct mount_ring *ring_of(const struct conn *conn)
-{
-	return conn->job->ring;
 }
 
 /* --- submitting --- */
@@ -163,7 +144,7 @@ static void prepare_data(struct io_uring_sqe *sqe, const struct conn_io *io, int
 static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 {
 	struct mount_conn *mount = mount_of(io->conn);
-	struct mount_ring *ring = ring_of(io->conn);
+	const struct mount_ring *ring = io->conn->job->ring;
 	int fd = mount->fds[io->file];
 
 	if (ring->files_registered)
@@ -175,7 +156,7 @@ static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 		io_uring_prep_fsync(sqe, fd, io->commit->data_only ? IORING_FSYNC_DATASYNC : 0);
 		io->commit->covered = ledger_begin_commit(io->commit->ledger);
 		break;
-	case IO_META: io_uring_prep_nop(sqe); break; /* never: a job of metadata has no mounts */
+	case IO_META: io_uring_prep_nop(sqe); break; /* never: refused for kernel mounts */
 	}
 	if (ring->files_registered)
 		sqe->flags |= IOSQE_FIXED_FILE;
@@ -197,14 +178,14 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	return true;
 }
 
-/* For an I/O of which the kernel has nothing. */
+/* Ends an I/O that the kernel does not have. */
 static void finish_unsubmitted(struct conn_io *io, int error)
 {
 	io->error = error;
 	conn_finish(io->conn, io);
 }
 
-/* What is put into a ring that was abandoned might go out later, while its owner has the buffer. */
+/* An abandoned ring takes no I/O: the kernel might do it after its owner has the buffer again. */
 static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
 {
 	if (ring->abandoned)
@@ -215,7 +196,7 @@ static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
 
 static void mount_submit(struct conn *conn, struct conn_io *io)
 {
-	struct mount_ring *ring = ring_of(conn);
+	struct mount_ring *ring = conn->job->ring;
 
 	if (!ring->buffers_tried)
 		register_buffers(conn->job);
@@ -231,10 +212,10 @@ static void put_waiting(struct mount_ring *ring)
 		put(ring, io);
 }
 
-/* Submits what is in the ring, of every mount. */
+/* Submits the I/O of all mounts: they share the ring. */
 static void mount_flush(struct conn *conn)
 {
-	struct mount_ring *ring = ring_of(conn);
+	struct mount_ring *ring = conn->job->ring;
 
 	while (!ring->abandoned && io_uring_sq_ready(&ring->ring)) {
 		conn->transport.syscalls++;
@@ -254,8 +235,7 @@ static void finish(struct conn_io *io, int error)
 	conn_finish(io->conn, io);
 }
 
-/* A read that ends off the sector grid under O_DIRECT has met the end of file, and cannot go on
- * anyway. */
+/* Also where a read by O_DIRECT ends within a sector: it could not go on from there. */
 static bool at_end(const struct conn_io *io, int moved)
 {
 	return !moved || (io->conn->job->direct && io->done % SECTOR);
@@ -317,7 +297,7 @@ static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 		moved_some(ring, io, result);
 }
 
-/* True where there was something. */
+/* True where there were completions. */
 static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 {
 	struct io_uring_cqe *cqes[CQES];
@@ -336,7 +316,7 @@ static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 	return any;
 }
 
-/* The same, deaf once the ring is abandoned. */
+/* The same, but an abandoned ring has none. */
 static bool reap_ready(struct conn_job *job, struct mount_ring *ring)
 {
 	return !ring->abandoned && take_ready(job, ring);
@@ -353,7 +333,7 @@ static void wait_ready(struct conn *conn, struct mount_ring *ring)
 
 static void mount_reap(struct conn *conn, bool wait)
 {
-	struct mount_ring *ring = ring_of(conn);
+	struct mount_ring *ring = conn->job->ring;
 
 	if (!reap_ready(conn->job, ring) && wait) {
 		wait_ready(conn, ring);
@@ -364,7 +344,7 @@ static void mount_reap(struct conn *conn, bool wait)
 		mount_flush(conn);
 }
 
-/* Asks the kernel to cancel everything, and takes what it says to that for a second. */
+/* Asks the kernel to cancel everything, and waits a second for the completions. */
 static void cancel_ring(struct conn *conn, struct mount_ring *ring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->ring);
@@ -393,7 +373,7 @@ static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
 	}
 }
 
-/* The kernel does not tell. */
+/* The kernel does not tell how the server does. */
 static enum client_health mount_health(const struct conn *conn)
 {
 	return CLIENT_UNKNOWN;
@@ -404,20 +384,20 @@ static bool mount_reachable(const struct conn *conn)
 	return true;
 }
 
-/* What the kernel has of it cannot be called back while its server is silent. */
+/* The kernel does not give I/O back while the server is silent. */
 static bool mount_hand_over(struct conn *conn)
 {
 	return false;
 }
 
 /*
- * What a mount is doing can be cancelled, but not always, and then not taken back: a hung hard
- * mount holds its threads in the kernel. Whoever aborts is about to leave; what the kernel says
- * later of an I/O that its owner has again is not listened to.
+ * The kernel cannot always cancel: a hung hard mount holds its threads in the kernel. The job is
+ * about to end, so the ring is abandoned, and completions that come later are ignored: their owner
+ * has the I/O again.
  */
 static void mount_abort(struct conn *conn, int error)
 {
-	struct mount_ring *ring = ring_of(conn);
+	struct mount_ring *ring = conn->job->ring;
 	struct mount_conn *mount = mount_of(conn);
 	struct conn_io *io;
 	bool first = !ring->abandoned;
@@ -472,7 +452,7 @@ static int mount_ready(struct conn *conn)
 
 static void register_file(struct conn *conn, uint32_t file, int fd)
 {
-	struct mount_ring *ring = ring_of(conn);
+	struct mount_ring *ring = conn->job->ring;
 	unsigned int index = conn->number * conn->job->file_count + file;
 
 	if (ring->files_registered &&
@@ -480,8 +460,7 @@ static void register_file(struct conn *conn, uint32_t file, int fd)
 		ring->files_registered = false;
 }
 
-/* Read-write where that is allowed: a read-only mount or file still serves a job that only reads.
- */
+/* A job that only reads also works on a read-only mount or file. */
 static int open_data(const struct conn *conn, const char *name, int flags)
 {
 	int fd = directory_open_file(conn->path->directory, name, O_RDWR | flags);
@@ -522,7 +501,7 @@ static void mount_close_file(struct conn *conn, uint32_t file)
 
 static int mount_poll_fd(const struct conn *conn)
 {
-	return ring_of(conn)->ring.ring_fd;
+	return conn->job->ring->ring.ring_fd;
 }
 
 static short mount_poll_events(const struct conn *conn)
@@ -530,7 +509,7 @@ static short mount_poll_events(const struct conn *conn)
 	return POLLIN;
 }
 
-/* What waits in the kernel is the kernel's to give up. */
+/* Time-outs are the kernel's. */
 static void mount_tick(struct conn *conn)
 {
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "group/connection.h"
 #include "group/durability.h"
@@ -33,8 +32,6 @@ struct rpc_client *conn_client(struct conn *conn)
 	return rpc_of(conn);
 }
 
-/* --- what the client tells --- */
-
 static enum client_role role(const struct rpc_client *rpc)
 {
 	const struct conn *conn = conn_of(rpc);
@@ -46,7 +43,7 @@ static enum client_role role(const struct rpc_client *rpc)
 	return conn_may_retire(conn) ? CLIENT_REPLACEABLE : CLIENT_ALONE;
 }
 
-/* Of a dead one, and of one that others may replace: failover looks at once. */
+/* failover: look at once whether this connection dies, or lives again. */
 static void health_changed(struct rpc_client *rpc)
 {
 	struct conn_job *job = conn_of(rpc)->job;
@@ -102,8 +99,7 @@ static const struct client_events events = {
 	.commit_failed = commit_failed,
 };
 
-/* --- opening and closing --- */
-
+/* Without job->memory, as where files are laid out, also a path of RDMA has TCP. */
 static const struct rpc_channel_ops *transport_for(const struct path *path,
 						   const struct conn_job *job)
 {
@@ -112,12 +108,6 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 		return &rpc_rdma;
 #endif
 	return path_transport(path);
-}
-
-/* Files are laid out over TCP, also where the path's data goes over RDMA. */
-static bool over_rdma(const struct rpc_channel_ops *transport)
-{
-	return transport->traits & RPC_MOVES_DATA;
 }
 
 static void nfs_close(struct conn *conn)
@@ -134,7 +124,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 	struct path *path = conn->path;
 	const struct conn_job *job = conn->job;
 	struct rpc_terms terms = {
-		.address = path_next_address(path, over_rdma(transport)),
+		.address = path_next_address(path, transport->traits & RPC_MOVES_DATA),
 		.counters = &conn->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),
@@ -152,6 +142,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 {
 	const struct rpc_channel_ops *transport = transport_for(path, job);
 	struct nfs_conn *nfs = calloc(1, sizeof(*nfs) + job->stamps * sizeof(struct response));
+	bool rdma = transport->traits & RPC_MOVES_DATA;
 	int error;
 
 	if (!nfs)
@@ -159,11 +150,11 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 	nfs->conn = (struct conn){
 		.ops = &conn_nfs,
 		.transport_name = transport->name,
+		.poll_epoch = &nfs->rpc.link.epoch,
 		.path = path,
 		.job = job,
 		.latency.response = job->stamps ? nfs->response : NULL,
 	};
-	nfs->conn.poll_epoch = &nfs->rpc.link.epoch;
 	nfs->rpc = path_client(path);
 	nfs->rpc.events = &events;
 	nfs->rpc.clock = &job->clock;
@@ -178,12 +169,10 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 	error = open_client(nfs, transport);
 	if (error && !job->failover) {
 		job->log("%s: cannot open a connection%s: %s%s", path->config.label,
-			 over_rdma(transport) ? " over RDMA" : "",
-			 link_failure(&nfs->rpc.link, error),
-			 over_rdma(transport)
-				 ? ": does this machine have an RDMA device (rdma link), "
-				   "and is rdma_ucm loaded?"
-				 : errno_remedy(-error));
+			 rdma ? " over RDMA" : "", link_failure(&nfs->rpc.link, error),
+			 rdma ? ": does this machine have an RDMA device (rdma link), "
+				"and is rdma_ucm loaded?"
+			      : errno_remedy(-error));
 		nfs_close(&nfs->conn);
 		return error;
 	}
@@ -199,8 +188,6 @@ static int nfs_ready(struct conn *conn)
 		client_close(rpc_of(conn));
 	return error;
 }
-
-/* --- I/O --- */
 
 static void nfs_submit(struct conn *conn, struct conn_io *io)
 {
@@ -243,8 +230,6 @@ static void nfs_tick(struct conn *conn)
 {
 	client_tick(rpc_of(conn));
 }
-
-/* --- the rest --- */
 
 static enum client_health nfs_health(const struct conn *conn)
 {

@@ -15,8 +15,6 @@
 #include "nfs/version.h"
 #include "util.h"
 
-enum { SIZE_DEFAULT_MAX = 1 << 20 }; /* nfs(5): rsize and wsize, where the user names none */
-
 void path_config_free(struct path_config *config)
 {
 	free(config->label);
@@ -28,8 +26,6 @@ void path_config_free(struct path_config *config)
 	memset(config, 0, sizeof(*config));
 }
 
-/* --- names --- */
-
 void path_forget_troubles(struct path *path)
 {
 	path->unusable = path->alone = path->stall_logged = false;
@@ -40,11 +36,9 @@ void path_forget_troubles(struct path *path)
 
 void path_rest(struct path *path)
 {
-	if (path->names && !path->version->teardown) /* which needs it to the end */
+	if (path->names && !path->version->teardown) /* NFSv4's needs the connection at the end */
 		names_rest(path->names);
 }
-
-/* --- opening --- */
 
 static int open_mount(struct path *path)
 {
@@ -56,36 +50,23 @@ static int open_mount(struct path *path)
 	return path->directory;
 }
 
-/* Said once, by the process that all jobs come from. */
-static void say_groups(const struct path *path, uint32_t groups)
+/* The credentials and the TLS terms of an export, before the server is asked. */
+static int set_security(struct path *path)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT;
-
-	if (groups > AUTH_SYS_GIDS_MAX && !atomic_flag_test_and_set(&said))
-		path->job.log("%s: of your %u groups the first %u go to the server: AUTH_SYS has "
-			      "room for no more",
-			      path->config.label, groups, AUTH_SYS_GIDS_MAX);
-}
-
-static void set_credentials(struct path *path)
-{
+	static atomic_flag said = ATOMIC_FLAG_INIT; /* in the process that forks the jobs */
 	const struct path_config *config = &path->config;
 	struct auth_sys_ids *ids = &path->ids;
 	uint32_t groups = auth_sys_own_ids(ids);
 
 	if (ids->uid != config->uid || ids->gid != config->gid)
 		ids->gid_count = 0; /* somebody else's groups */
-	else
-		say_groups(path, groups);
+	else if (groups > AUTH_SYS_GIDS_MAX && !atomic_flag_test_and_set(&said))
+		path->job.log("%s: of your %u groups the first %u go to the server: AUTH_SYS has "
+			      "room for no more",
+			      config->label, groups, AUTH_SYS_GIDS_MAX);
 	ids->uid = config->uid;
 	ids->gid = config->gid;
 	auth_sys_init(&path->credentials, ids);
-}
-
-/* What clients of an export need, before the server is asked. */
-static int set_security(struct path *path)
-{
-	set_credentials(path);
 	return path_tls_open(path);
 }
 
@@ -95,10 +76,10 @@ static int open_export(struct path *path)
 	return set_security(path) ?: path_names_ready(path);
 }
 
-/* nfs(5), rsize and wsize: the most that the path asks for, whatever the server offers. */
+/* nfs(5), rsize and wsize: the most that the path asks for. 0: the user names none. */
 static uint32_t transfer_size(uint32_t chosen)
 {
-	return min_of(chosen ?: (uint32_t)SIZE_DEFAULT_MAX, (uint32_t)PATH_IO_MAX);
+	return chosen ? min_of(chosen, (uint32_t)PATH_IO_MAX) : 1 << 20;
 }
 
 /* Takes over config's strings and array; NULL: out of memory. */
@@ -158,7 +139,7 @@ void path_close(struct path *path)
 		return;
 	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
 		path_close_file(path, i);
-	if (path->state) /* leaving looks at the files, where it has to connect anew */
+	if (path->state) /* teardown may connect again, and then looks at the files */
 		path->version->teardown(path);
 	free(path->files);
 	path_close_names(path);
@@ -274,7 +255,7 @@ static int step(void *context, const char *name, bool make, struct nfs_handle *f
 	return question_ask(context, &question);
 }
 
-/* Where directories of the tree below `name` are looked up from again. NFSv4 needs no handle. */
+/* The directory that the tree below `name` is looked up from again. NFSv4 needs no handle. */
 static int find_root(struct path *path, struct entries *entries, const char *name)
 {
 	const char *export = path->config.terms.version ? path->config.export : "";
@@ -292,14 +273,12 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 	const struct entries_terms *terms = path->job.entries;
 	int error;
 
-	path->at_work = true; /* there may be many: the job has begun */
+	path->at_work = true; /* there may be many directories: the job has begun */
 	error = entries_open(&file->entries, terms, path->version->handle_max, name, step, path)
 			?: find_root(path, file->entries, name);
-	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
+	path->read_max = path->write_max = PATH_IO_MAX; /* metadata has no use for them */
 	return error ? name_failed(path, "open the directory", name, error) : 0;
 }
-
-/* --- files --- */
 
 static int ask_limits(struct names *names, const struct question *question)
 {

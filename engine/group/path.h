@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * path.h - a path as one job uses it: where it leads and on what terms, its name space, and per
- * file what the path's connections share (the handle, the ledger of writes that are not durable
- * yet).
+ * path.h - a path as one job uses it: where it leads, its terms, its name space, and for each file
+ * what the path's connections share (the handle, the ledger of writes that are not durable yet).
  *
  * The functions that ask the server wait for it, as names.h and directory.h say; they return 0 or a
  * negative errno, with one line logged unless they say otherwise.
@@ -15,20 +14,39 @@
 struct conn_io;
 struct entries;
 struct flavors;
+struct pool;
+struct pool_path;
+struct terms;
+
+typedef void path_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 struct path_file {
 	char *name; /* NULL: not open */
 	bool removed;
-	void *state;		 /* the protocol's; a mount has none */
-	struct entries *entries; /* of a directory: it has no state then, and owes nothing */
+	void *state;		 /* the protocol's; NULL on a mount */
+	struct entries *entries; /* of a directory, which has neither state nor a ledger */
 	struct ledger ledger;
-	struct conn_io *commit; /* the latest submitted, of those that are not finished */
+	struct conn_io *commit; /* the latest COMMIT that is not finished */
 };
+
+/*
+ * Refuses options of TLS or Kerberos that no path uses, or not the path that they are given for,
+ * which would go without that security unnoticed; and options of TCP in clear for other paths. 0,
+ * or a negative errno, logged.
+ */
+int path_config_check(const struct terms *job, const struct pool *pool, path_log *log);
+
+/*
+ * The terms of a path, which has its address: its own, and its job's for the rest. 0, or a negative
+ * errno with the reason logged and nothing to free.
+ */
+int path_config_make(struct path_config *config, const struct pool_path *path,
+		     const struct terms *job, path_log *log);
+void path_config_free(struct path_config *config);
 
 /* Takes over config's strings and array, also where it fails. */
 int path_open(struct path **path, struct path_config *config, const struct path_job *job);
 void path_close(struct path *path);
-void path_config_free(struct path_config *config);
 
 /*
  * Asks which security flavors the export takes, by config->sec, which need not be one of them;
@@ -43,23 +61,21 @@ bool path_all_mounts(struct path *const *paths, uint32_t count);
 int path_size(struct path *path, const char *name, uint64_t *size);
 /* -ENOENT is not logged. */
 int path_remove(struct path *path, const char *name);
-/* The same file was removed over another path: nothing is owed to it any more. */
+/* The file was removed over another path: its writes need not become durable any more. */
 void path_mark_removed(struct path *path, const char *name);
 /* *created: false where something of that name was there already. */
 int path_create(struct path *path, const char *name, bool *created);
-/* Asks a mount to forget what it has cached of a file; nothing to do over NFS. -ENOENT counts as
- * done. */
+/* A mount's cache drops the file; NFS has no cache. 0 also where there is no such file. */
 int path_drop_cache(struct path *path, const char *name);
 
-/* Finds a file, for writes too where so said; the first one also tells the path's limits. */
+/* Finds a file, to write to it too where so said; the first file also tells the path's limits. */
 int path_open_file(struct path *path, uint32_t file, const char *name, bool writes);
 void path_close_file(struct path *path, uint32_t file);
-/* True where their handles tell that two open files are one at the server: by hard links, or by
- * names that mean the same. */
+/* True where two open files have one handle: by hard links, or by names that mean the same. */
 bool path_same_file(const struct path *path, uint32_t a, uint32_t b);
 
-/* Nothing is known of its connections: those that a group had are closed. */
+/* Forgets what was known of a former group's connections, which are closed. */
 void path_forget_troubles(struct path *path);
 
-/* Lets the connection for names go until it is needed again, where the protocol can. */
+/* Closes the connection for names until it is needed again, where the protocol can. */
 void path_rest(struct path *path);

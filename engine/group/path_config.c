@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "group/path_config.h"
+#include "group/path.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -13,50 +13,44 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pool/resolve.h"
+static int add_local(const char *text, path_log *log, struct path_config *config)
+{
+	struct sockaddr_storage address, *grown;
+	int family = config->remote.ss_family;
+	char why[128];
+	int count = pool_getaddrinfo(text, family, &address, 1, why, sizeof(why));
+
+	if (count < 1 || address.ss_family != family) {
+		log("localaddr=%s: \"%s\": %s", config->terms.localaddr, text,
+		    count < 1 ? why : "of another family than the server's address");
+		return -EINVAL;
+	}
+	grown = reallocarray(config->locals, config->local_count + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	config->locals = grown;
+	config->locals[config->local_count++] = address;
+	return 0;
+}
 
 /* Reads "address+address+…" into config->locals. */
-static int parse_locals(const char *text, int family, path_log *log, struct path_config *config)
+static int read_locals(path_log *log, struct path_config *config)
 {
-	char why[128], *list = strdup(text), *rest = list, *one;
+	char *list, *rest, *one;
 	int error = 0;
 
-	while (list && !error && (one = strsep(&rest, "+"))) {
-		struct sockaddr_storage address, *grown;
-		int count = pool_getaddrinfo(one, family, &address, 1, why, sizeof(why));
-
-		if (count < 1 || address.ss_family != config->remote.ss_family) {
-			log("localaddr=%s: \"%s\": %s", text, one,
-			    count < 1 ? why : "of another family than the server's address");
-			error = -EINVAL;
-			break;
-		}
-		grown = realloc(config->locals, (config->local_count + 1) * sizeof(*grown));
-		if (!grown) {
-			error = -ENOMEM;
-			break;
-		}
-		config->locals = grown;
-		config->locals[config->local_count++] = address;
-	}
+	if (!config->terms.localaddr)
+		return 0;
+	rest = list = strdup(config->terms.localaddr);
+	if (!list)
+		return -ENOMEM;
+	while (!error && (one = strsep(&rest, "+")))
+		error = add_local(one, log, config);
 	free(list);
-	return list ? error : -ENOMEM;
+	return error;
 }
 
-/* NFSv4 has one port, and no MOUNT: nfs(5) ignores mountport= then. */
-static void version_terms(path_log *log, struct path_config *config)
-{
-	enum { NFS_PORT = 2049 };
-	static atomic_flag said = ATOMIC_FLAG_INIT;
-
-	if (!config->terms.version)
-		return;
-	if (config->mount_port && !atomic_flag_test_and_set(&said))
-		log("mountport= is ignored: NFSv4 has no MOUNT");
-	config->nfs_port = config->nfs_port ?: NFS_PORT;
-}
-
-/* Whoever wants other than nfs(5)'s defaults for a slow server means the set-up, too. */
+/* Where a user changes nfs(5)'s defaults for a slow server, they hold for the set-up, too. */
 static uint64_t setup_time(const struct path_config *config)
 {
 	enum { TIMEO = 60, RETRANS = 2 };
@@ -66,8 +60,10 @@ static uint64_t setup_time(const struct path_config *config)
 		    : 10 * SEC;
 }
 
-static void copy_terms(struct path_config *config)
+static void copy_terms(path_log *log, struct path_config *config)
 {
+	enum { NFS_PORT = 2049 };
+	static atomic_flag said = ATOMIC_FLAG_INIT;
 	const struct terms *terms = &config->terms;
 
 	config->rdma = terms_over_rdma(terms);
@@ -81,6 +77,12 @@ static void copy_terms(struct path_config *config)
 	config->timing.soft = terms->soft;
 	config->uid = term_given(TERM(uid), terms) ? terms->uid : geteuid();
 	config->gid = term_given(TERM(gid), terms) ? terms->gid : getegid();
+	if (!terms->version)
+		return;
+	/* NFSv4 has one port, and no MOUNT: nfs(5) ignores mountport= then. */
+	if (config->mount_port && !atomic_flag_test_and_set(&said))
+		log("mountport= is ignored: NFSv4 has no MOUNT");
+	config->nfs_port = config->nfs_port ?: NFS_PORT;
 }
 
 static int copy_address(const struct pool_path *path, struct path_config *config)
@@ -97,7 +99,6 @@ static int copy_address(const struct pool_path *path, struct path_config *config
 	return config->address && config->export ? 0 : -ENOMEM;
 }
 
-/* Asked before a file is laid out for nothing. */
 static bool has_rdma_device(void)
 {
 	DIR *devices = opendir("/sys/class/infiniband");
@@ -111,25 +112,7 @@ static bool has_rdma_device(void)
 	return found;
 }
 
-static int check_rdma(path_log *log, const struct pool_path *path, const struct path_config *config)
-{
-	if (!config->rdma)
-		return 0;
-#ifndef HAVE_RDMA
-	log("%s: proto=rdma: the engine was built without libibverbs and librdmacm: apt-get "
-	    "install libibverbs-dev librdmacm-dev, build again; or use proto=tcp",
-	    path->label);
-	return -EPROTONOSUPPORT;
-#endif
-	if (has_rdma_device())
-		return 0;
-	log("%s: proto=rdma: this machine has no RDMA device: load its driver (rdma link lists "
-	    "devices), or use proto=tcp",
-	    path->label);
-	return -ENODEV;
-}
-
-/* Where nothing is said: a key beside the certificate, in one file; the host as it is written. */
+/* Defaults: the key is in the certificate's file; a server's name is its host as it is written. */
 static int set_names(struct terms *terms, const struct pool_path *path)
 {
 	if (terms->tls_cert && !terms->tls_key && !(terms->tls_key = strdup(terms->tls_cert)))
@@ -143,9 +126,26 @@ static int set_names(struct terms *terms, const struct pool_path *path)
 	return -ENOMEM;
 }
 
-/* Why a path cannot have the security that is asked for, and what to do; NULL: it can. */
+/* --- why a path cannot have what is asked for, and what to do; NULL: it can --- */
+
+static const char *rdma_refusal(const struct path_config *config)
+{
+	if (!config->rdma)
+		return NULL;
+#ifndef HAVE_RDMA
+	return "the engine was built without libibverbs and librdmacm: apt-get install "
+	       "libibverbs-dev librdmacm-dev, build again; or use proto=tcp";
+#endif
+	if (!has_rdma_device()) /* said before a file is laid out for nothing */
+		return "this machine has no RDMA device: load its driver (rdma link lists "
+		       "devices), or use proto=tcp";
+	return NULL;
+}
+
 static const char *tls_refusal(const struct path_config *config)
 {
+	if (config->terms.xprtsec == XPRTSEC_NONE)
+		return NULL;
 #ifndef HAVE_TLS
 	return "the engine was built without GnuTLS: apt-get install libgnutls28-dev, build again; "
 	       "or use xprtsec=none";
@@ -158,39 +158,10 @@ static const char *tls_refusal(const struct path_config *config)
 	return NULL;
 }
 
-static int check_tls(path_log *log, const struct pool_path *path, const struct path_config *config)
-{
-	const struct terms *terms = &config->terms;
-	const char *refusal = terms->xprtsec == XPRTSEC_NONE ? NULL : tls_refusal(config);
-
-	if (!refusal)
-		return 0;
-	log("%s: xprtsec=%s: %s", path->label, term_value(TERM(xprtsec), terms->xprtsec)->word,
-	    refusal);
-	return -EPROTONOSUPPORT;
-}
-
-/* Only files are looked at: a keytab of another kind has its name before a colon. */
-static int check_keytab(path_log *log, const struct pool_path *path,
-			const struct path_config *config)
-{
-	const char *name = config->terms.keytab, *file = name;
-
-	if (name && !strncmp(name, "FILE:", strlen("FILE:")))
-		file += strlen("FILE:");
-	else if (!name || (*name != '/' && strchr(name, ':')))
-		return 0;
-	if (!faccessat(AT_FDCWD, file, R_OK, AT_EACCESS))
-		return 0;
-	log("%s: keytab=%s: %s: name a file that you may read, or leave it out and use "
-	    "kinit's tickets",
-	    path->label, name, strerror(errno));
-	return -EINVAL; /* ENOENT is of a job's file */
-}
-
-/* Why a path cannot have Kerberos, and what to do; NULL: it can. */
 static const char *kerberos_refusal(const struct path_config *config)
 {
+	if (config->terms.security == SEC_SYS)
+		return NULL;
 	if (config->rdma && config->terms.security != SEC_KRB5)
 		return "over RDMA there is krb5 alone: krb5i and krb5p protect data, which RDMA "
 		       "moves apart from its message (RFC 8166, 8.2.2): use krb5, or proto=tcp";
@@ -202,25 +173,38 @@ static const char *kerberos_refusal(const struct path_config *config)
 #endif
 }
 
-static int check_kerberos(path_log *log, const struct pool_path *path,
-			  const struct path_config *config)
+static int check(path_log *log, const struct path_config *config, const struct term *term,
+		 const char *refusal)
 {
-	const struct term *term = TERM(security);
 	const struct terms *terms = &config->terms;
-	const char *refusal = kerberos_refusal(config);
-	int error;
 
-	if (terms->security == SEC_SYS)
+	if (!refusal)
 		return 0;
-	error = check_keytab(log, path, config);
-	if (error || !refusal)
-		return error;
-	log("%s: %s=%s: %s", path->label, term_given(term, terms) ? term->in_path : term->word,
-	    term_value(term, terms->security)->word, refusal);
+	log("%s: %s=%s: %s", config->label, term_given(term, terms) ? term->in_path : term->word,
+	    term_value(term, *term_number(term, terms))->word, refusal);
 	return -EPROTONOSUPPORT;
 }
 
-/* The kernel has its own security, which the mount decides. */
+/* Only of a file: a keytab of another kind has its kind and a colon before its name. */
+static int check_keytab(path_log *log, const struct path_config *config)
+{
+	const char *name = config->terms.keytab, *file = name;
+
+	if (!name || config->terms.security == SEC_SYS)
+		return 0;
+	if (!strncmp(name, "FILE:", strlen("FILE:")))
+		file += strlen("FILE:");
+	else if (*name != '/' && strchr(name, ':'))
+		return 0;
+	if (!faccessat(AT_FDCWD, file, R_OK, AT_EACCESS))
+		return 0;
+	log("%s: keytab=%s: %s: name a file that you may read, or leave it out and use "
+	    "kinit's tickets",
+	    config->label, name, strerror(errno));
+	return -EINVAL; /* ENOENT is of a job's file */
+}
+
+/* A mount has its own security, which the kernel applies. */
 static int check_mount(const struct terms *job, path_log *log, const struct pool_path *path,
 		       const struct term *term)
 {
@@ -248,19 +232,16 @@ static int mount_terms(const struct terms *job, path_log *log, const struct pool
 
 static int nfs_terms(path_log *log, const struct pool_path *path, struct path_config *config)
 {
-	const char *locals = config->terms.localaddr;
 	int error = copy_address(path, config) ?: set_names(&config->terms, path);
 
 	if (error)
 		return error;
-	copy_terms(config);
-	version_terms(log, config);
-	error = check_tls(log, path, config)
-			?: check_kerberos(log, path, config)
-			?: check_rdma(log, path, config);
-	if (error)
-		return error;
-	return locals ? parse_locals(locals, config->remote.ss_family, log, config) : 0;
+	copy_terms(log, config);
+	return check(log, config, TERM(xprtsec), tls_refusal(config))
+		       ?: check_keytab(log, config)
+		       ?: check(log, config, TERM(security), kerberos_refusal(config))
+		       ?: check(log, config, TERM(proto), rdma_refusal(config))
+		       ?: read_locals(log, config);
 }
 
 int path_config_make(struct path_config *config, const struct pool_path *path,
@@ -282,48 +263,30 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 	return error;
 }
 
-/* --- options that nothing uses --- */
-
-/* What the terms of one kind need. */
-struct need {
-	enum term_needs needs;
-	bool (*met)(const struct terms *terms);
-	const char *refusal;
-};
-
-static bool has_tls(const struct terms *terms)
-{
-	return terms->xprtsec != XPRTSEC_NONE;
-}
-
-static bool has_kerberos(const struct terms *terms)
-{
-	return terms->security != SEC_SYS;
-}
-
-static int check_used(const struct terms *job, const struct pool *pool, const struct need *need,
-		      path_log *log)
+/* Terms that need `needs` want another value of `term` than 0, its default. */
+static int check_used(const struct terms *job, const struct pool *pool, enum term_needs needs,
+		      const struct term *term, const char *refusal, path_log *log)
 {
 	bool used = false;
 
 	for (unsigned int i = 0; i < pool->count; i++) {
 		const struct pool_path *path = &pool->paths[i];
 		const struct terms terms = terms_over(&path->terms, job);
-		bool met = need->met(&terms);
+		bool uses = *term_number(term, &terms);
 
-		used = used || met;
-		if (!met && terms_need(&path->terms, need->needs)) {
-			log("%s: %s", path->label, need->refusal);
+		used = used || uses;
+		if (!uses && terms_need(&path->terms, needs)) {
+			log("%s: %s", path->label, refusal);
 			return -EINVAL;
 		}
 	}
-	if (used || !terms_need(job, need->needs))
+	if (used || !terms_need(job, needs))
 		return 0;
-	log("%s", need->refusal);
+	log("%s", refusal);
 	return -EINVAL;
 }
 
-/* Why a path has not what is of TCP in clear alone, and what to do; NULL: it has. */
+/* Why a path is not TCP in clear, and what to do; NULL: it is. */
 static const char *clear_refusal(const struct term *term, const struct terms *job,
 				 const struct pool_path *path)
 {
@@ -333,7 +296,7 @@ static const char *clear_refusal(const struct term *term, const struct terms *jo
 		return "name the mount's export (nfs://...)";
 	if (terms_over_rdma(&terms))
 		return "use proto=tcp";
-	if (has_tls(&terms))
+	if (terms.xprtsec != XPRTSEC_NONE)
 		return "use xprtsec=none";
 	if (term == TERM(discard) && terms.security > SEC_KRB5)
 		return "krb5i and krb5p must see all that is read, to check it: use krb5 or sys";
@@ -357,16 +320,14 @@ static int check_clear(const struct terms *job, const struct pool *pool, const s
 
 int path_config_check(const struct terms *job, const struct pool *pool, path_log *log)
 {
-	static const struct need tls = {
-		NEEDS_TLS, has_tls,
+	static const char tls[] =
 		"tls_ca=, tls_cert=, tls_key=, tls_name= and ktls= mean nothing in clear: give "
-		"xprtsec=tls or mtls too, or leave them out"};
-	static const struct need kerberos = {
-		NEEDS_KERBEROS, has_kerberos,
+		"xprtsec=tls or mtls too, or leave them out";
+	static const char kerberos[] =
 		"principal=, keytab=, ccache= and server_principal= are Kerberos's: give "
-		"security=krb5, krb5i or krb5p too (sec= in a path), or leave them out"};
-
-	int error = check_used(job, pool, &tls, log) ?: check_used(job, pool, &kerberos, log);
+		"security=krb5, krb5i or krb5p too (sec= in a path), or leave them out";
+	int error = check_used(job, pool, NEEDS_TLS, TERM(xprtsec), tls, log)
+			    ?: check_used(job, pool, NEEDS_KERBEROS, TERM(security), kerberos, log);
 
 	for_each_term (term)
 		if (!error && term->needs == NEEDS_CLEAR)

@@ -56,6 +56,8 @@ static int step_down(const struct entries_terms *terms, const char *top, uint64_
 	char path[PATH_MAX_BYTES];
 	int used = snprintf(path, sizeof(path), "%s", top), error = 0;
 
+	if ((size_t)used >= sizeof(path))
+		return -ENAMETOOLONG;
 	if (!number)
 		error = step(context, path, terms->make, found);
 	for (uint32_t level = 1; !error && level <= terms->depth; level++) {
@@ -72,37 +74,29 @@ static int step_down(const struct entries_terms *terms, const char *top, uint64_
 	return error;
 }
 
-static bool allocate(struct entries *entries, uint64_t directories)
-{
-	entries->directories = calloc(directories, sizeof(*entries->directories));
-	entries->handles = calloc(entries->terms.count ?: 1, 1 + entries->handle_max);
-	return entries->directories && entries->handles;
-}
-
 int entries_open(struct entries **out, const struct entries_terms *terms, uint32_t handle_max,
 		 const char *top, entries_step *step, void *context)
 {
 	struct entries *entries = calloc(1, sizeof(*entries));
 	uint64_t count = entries_directories(terms);
-	int error = entries ? 0 : -ENOMEM;
+	int error = 0;
 
-	if (!error && strlen(top) + 1 > PATH_MAX_BYTES)
-		error = -ENAMETOOLONG;
-	if (!error) {
-		entries->terms = *terms;
-		entries->handle_max = handle_max;
-		entries->top = strdup(top);
-		if (!entries->top || !allocate(entries, count))
-			error = -ENOMEM;
-	}
+	if (!entries)
+		return -ENOMEM;
+	entries->terms = *terms;
+	entries->handle_max = handle_max;
+	entries->top = strdup(top);
+	entries->directories = calloc(count, sizeof(*entries->directories));
+	entries->handles = calloc(terms->count ?: 1, 1 + handle_max);
+	if (!entries->top || !entries->directories || !entries->handles)
+		error = -ENOMEM;
 	for (uint64_t i = 0; !error && i < count; i++)
 		error = step_down(terms, top, i, step, context, &entries->directories[i]);
-	if (error) {
+	if (error)
 		entries_close(entries);
-		return error;
-	}
-	*out = entries;
-	return 0;
+	else
+		*out = entries;
+	return error;
 }
 
 void entries_close(struct entries *entries)

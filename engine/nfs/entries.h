@@ -13,17 +13,12 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "nfs/handle.h"
+#include "nfs/meta.h"
 
 enum {
-	ENTRY_NAME_MAX = 32, /* bytes of a name, with the NUL */
 	ENTRIES_DEPTH_MAX = 8,
 	DIRECTORY_NAME_MAX = 18, /* bytes of one below the top, with the slash */
 	ENTRY_PATH_MAX = ENTRIES_DEPTH_MAX * DIRECTORY_NAME_MAX + ENTRY_NAME_MAX,
-	COMPONENT_MAX = 256, /* bytes of any name of a path, with the NUL */
 };
 
 struct entries_terms {

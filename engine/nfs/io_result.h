@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * io_result.h - what becomes of an I/O that READ, WRITE or COMMIT has carried out: the same in
- * NFSv3 and NFSv4 (RFC 1813, 3.3.6, 3.3.7, 3.3.21; RFC 8881, 18.22, 18.32, 18.3). No state.
+ * NFSv3 and NFSv4. No state.
  */
 #pragma once
 
 #include <errno.h>
 
 #include "client/protocol.h"
-
-/* The results of a call whose status is good. */
-struct io_result {
-	uint32_t count;		  /* READ, WRITE: bytes */
-	bool eof;		  /* READ */
-	enum io_stable committed; /* WRITE */
-	const uint8_t *verifier;  /* WRITE, COMMIT: WRITE_VERIFIER bytes, else zeros */
-};
+#include "nfs/meta.h"
 
 /* The I/O ends with a positive errno; `fault` as struct call_result has it. */
 static inline enum disposition call_fail(struct call_result *result, int error, const char *fault)

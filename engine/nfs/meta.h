@@ -1,14 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * meta.h - metadata operations: what one of them does to one entry of a directory (nfs/entries.h),
- * whatever version of NFS carries it.
+ * meta.h - what is the same in NFSv3 and NFSv4, but for what is said to be of one of them: a file
+ * handle, the results of READ, WRITE and COMMIT, and metadata operations: what one of them does to
+ * one entry of a directory (nfs/entries.h), what it asks, and what it brings.
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "nfs/readdir.h"
 #include "terms/choices.h"
+
+/* A file handle: RFC 1813, 2.4; RFC 8881, 3.1. */
+#define NFS3_FHSIZE 64
+#define NFS4_FHSIZE 128
+struct nfs_handle {
+	uint32_t length; /* 0: none; in NFSv4 the root of the server's pseudo file system */
+	uint8_t bytes[NFS4_FHSIZE];
+};
+
+/*
+ * READ, up to its data; WRITE; COMMIT (RFC 1813, 3.3.6, 3.3.7, 3.3.21; RFC 8881, 18.22, 18.32,
+ * 18.3). What an operation does not tell is of zeros.
+ */
+struct io_result {
+	uint32_t count;		  /* READ, WRITE: bytes */
+	bool eof;		  /* READ */
+	enum io_stable committed; /* WRITE */
+	uint8_t verifier[8];	  /* WRITE, COMMIT */
+};
+
+/* Bytes of a name, with the NUL: of any of a path, and of an entry. */
+enum { COMPONENT_MAX = 256, ENTRY_NAME_MAX = 32 };
 
 enum { META_OPS = META_RMDIR + 1 }; /* that a job may have: each is about an entry */
 
@@ -101,3 +122,36 @@ static inline bool meta_takes_other(enum meta_op op)
 {
 	return op == META_RENAME || meta_removes(op);
 }
+
+/* --- messages --- */
+
+struct meta_arguments {
+	enum meta_op op;
+	struct nfs_handle handle;	    /* where meta_by_handle(): the entry's */
+	const struct nfs_handle *directory; /* that holds it */
+	char name[COMPONENT_MAX];	    /* the entry's there, where it is not named by handle */
+	char other[ENTRY_NAME_MAX];	    /* META_RENAME, META_LINK: the new one */
+	const struct listing *listing;	    /* META_READDIR: where it goes on */
+	uint32_t bytes;			    /* META_READDIR: results have at most so many */
+
+	/* NFSv3 */
+	bool exclusive;	   /* META_CREATE: by a verifier, without attributes */
+	uint64_t verifier; /* of `exclusive`: no other create has it */
+	bool made;	   /* META_SETATTR: of a file that was made so */
+
+	/* NFSv4: META_OPEN, META_CREATE. */
+	uint64_t client;       /* the client ID */
+	const void *owner;     /* of the open, owner_length bytes: */
+	uint32_t owner_length; /* calls under way at once want different ones */
+	bool closes;	       /* CLOSE is to follow */
+};
+
+struct meta_result {
+	struct nfs_handle found;       /* of what was looked up or made; of length 0: not told */
+	struct meta_kind kind;	       /* GETATTR; LOOKUP, where the server tells it */
+	struct readdir_page page;      /* READDIR */
+	struct meta_identity identity; /* GETATTR */
+	uint32_t access;	       /* ACCESS: of enum meta_access */
+	struct meta_room room;	       /* FSSTAT */
+	struct meta_limits limits;     /* FSINFO, ROOT */
+};

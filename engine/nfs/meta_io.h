@@ -5,8 +5,6 @@
  */
 #pragma once
 
-#include "nfs/handle.h"
-#include "nfs/listing.h"
 #include "nfs/meta.h"
 
 struct conn_io;

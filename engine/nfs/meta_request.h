@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "nfs/meta_message.h"
+#include "nfs/meta.h"
 #include "client/call.h"
 
 struct meta_request {

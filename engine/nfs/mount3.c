@@ -20,10 +20,9 @@
 #include <nfsc/libnfs-raw.h>
 #include <nfsc/libnfs-raw-mount.h>
 
-#include "nfs/handle.h"
 #include "nfs/nfs3.h"
 #include "nfs/path.h"
-#include "transport/probe.h"
+#include "transport/transport.h"
 #include "wait.h"
 
 struct mount {
@@ -306,7 +305,7 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 		};
 
 		rpc_set_port(&address.remote, ports[i]);
-		*error = probe(&address, 3 * SEC, path->job.stop);
+		*error = tcp_probe(&address, 3 * SEC, path->job.stop);
 		if (*error)
 			return ports[i];
 	}

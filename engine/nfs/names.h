@@ -16,7 +16,7 @@
 #pragma once
 
 #include "client/client.h"
-#include "nfs/meta_message.h"
+#include "nfs/meta.h"
 #include "nfs/path.h"
 #include "nfs/status.h"
 

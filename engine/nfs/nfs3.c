@@ -26,31 +26,36 @@ enum { FATTR_BEFORE_FSID = 16 }; /* behind size: used and rdev */
 
 /* --- READ, WRITE and COMMIT: arguments --- */
 
+static void put_handle(struct xdr_out *out, const struct nfs_handle *handle)
+{
+	xdr_put_opaque(out, handle->bytes, handle->length);
+}
+
 void nfs3_encode_read(struct xdr_out *out, const struct nfs_handle *handle, uint64_t offset,
 		      uint32_t length)
 {
 	const uint32_t range[] = {htobe32(offset >> 32), htobe32((uint32_t)offset),
 				  htobe32(length)};
 
-	xdr_put_opaque(out, handle->bytes, handle->length);
+	put_handle(out, handle);
 	xdr_put_fixed(out, range, sizeof(range));
 }
 
 void nfs3_encode_write(struct xdr_out *out, const struct nfs_handle *handle, uint64_t offset,
-		       uint32_t length, enum nfs3_stable stable)
+		       uint32_t length, enum io_stable stable)
 {
 	const uint32_t range[] = {
 		htobe32(offset >> 32), htobe32((uint32_t)offset), htobe32(length),
 		htobe32(stable),       htobe32(length), /* of the data that follows */
 	};
 
-	xdr_put_opaque(out, handle->bytes, handle->length);
+	put_handle(out, handle);
 	xdr_put_fixed(out, range, sizeof(range));
 }
 
 void nfs3_encode_commit(struct xdr_out *out, const struct nfs_handle *handle)
 {
-	xdr_put_opaque(out, handle->bytes, handle->length);
+	put_handle(out, handle);
 	xdr_put_u64(out, 0);
 	xdr_put_u32(out, 0);
 }
@@ -67,18 +72,18 @@ static bool skip_optional(struct xdr_in *in, uint32_t size)
 	return follows <= 1;
 }
 
-bool nfs3_skip_attributes(struct xdr_in *in)
+static bool skip_post_op(struct xdr_in *in)
 {
 	return skip_optional(in, NFS3_FATTR_SIZE);
 }
 
-bool nfs3_skip_wcc_data(struct xdr_in *in)
+static bool skip_wcc(struct xdr_in *in)
 {
-	return skip_optional(in, WCC_ATTR_SIZE) && nfs3_skip_attributes(in);
+	return skip_optional(in, WCC_ATTR_SIZE) && skip_post_op(in);
 }
 
 /* READ3resok: the count and the opaque's length are the same number, sent twice. */
-static bool decode_read(struct xdr_in *in, struct nfs3_result *result)
+static bool decode_read(struct xdr_in *in, struct io_result *result)
 {
 	uint32_t eof, length;
 
@@ -89,7 +94,7 @@ static bool decode_read(struct xdr_in *in, struct nfs3_result *result)
 	return eof <= 1 && length == result->count;
 }
 
-static bool decode_write(struct xdr_in *in, struct nfs3_result *result)
+static bool decode_write(struct xdr_in *in, struct io_result *result)
 {
 	uint32_t committed;
 
@@ -97,17 +102,18 @@ static bool decode_write(struct xdr_in *in, struct nfs3_result *result)
 	committed = xdr_get_u32(in);
 	xdr_get_fixed(in, result->verifier, sizeof(result->verifier));
 	result->committed = committed;
-	return committed <= NFS3_FILE_SYNC;
+	return committed <= IO_FILE_SYNC;
 }
 
-bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct nfs3_result *result)
+bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, uint32_t *status,
+		 struct io_result *result)
 {
 	bool attributes;
 
 	memset(result, 0, sizeof(*result));
-	result->status = xdr_get_u32(in);
-	attributes = procedure == NFS3_READ ? nfs3_skip_attributes(in) : nfs3_skip_wcc_data(in);
-	if (!attributes || result->status)
+	*status = xdr_get_u32(in);
+	attributes = procedure == NFS3_READ ? skip_post_op(in) : skip_wcc(in);
+	if (!attributes || *status)
 		return attributes;
 	switch (procedure) {
 	case NFS3_READ: return decode_read(in, result);
@@ -130,29 +136,6 @@ const char *nfs3_procedure_name(enum nfs3_procedure procedure)
 		[NFS3_FSSTAT] = "FSSTAT",   [NFS3_FSINFO] = "FSINFO",	[NFS3_COMMIT] = "COMMIT"};
 
 	return procedure < ARRAY_SIZE(names) && names[procedure] ? names[procedure] : "?";
-}
-
-enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
-{
-	switch (op) {
-	case META_GETATTR: return NFS3_GETATTR;
-	case META_SETATTR: return NFS3_SETATTR;
-	case META_LOOKUP: return NFS3_LOOKUP;
-	case META_ACCESS: return NFS3_ACCESS;
-	case META_READDIR: return NFS3_READDIR;
-	case META_CREATE: return NFS3_CREATE;
-	case META_MKDIR: return NFS3_MKDIR;
-	case META_SYMLINK: return NFS3_SYMLINK;
-	case META_REMOVE: return NFS3_REMOVE;
-	case META_RMDIR: return NFS3_RMDIR;
-	case META_RENAME: return NFS3_RENAME;
-	case META_LINK: return NFS3_LINK;
-	case META_FSSTAT: return NFS3_FSSTAT;
-	case META_FSINFO: return NFS3_FSINFO;
-	case META_OPEN:
-	case META_ROOT: break;
-	}
-	return NFS3_NULL;
 }
 
 /* --- metadata: arguments --- */
@@ -186,11 +169,6 @@ static void put_create(struct xdr_out *out, const struct meta_arguments *argumen
 		put_attributes(out, FILE_MODE, false, false);
 }
 
-static void put_handle(struct xdr_out *out, const struct nfs_handle *handle)
-{
-	xdr_put_opaque(out, handle->bytes, handle->length);
-}
-
 static void put_name(struct xdr_out *out, const char *name)
 {
 	xdr_put_opaque(out, name, (uint32_t)strlen(name));
@@ -203,7 +181,8 @@ static void put_listing(struct xdr_out *out, const struct meta_arguments *argume
 	xdr_put_u32(out, arguments->bytes);
 }
 
-void nfs3_encode_meta(struct xdr_out *out, const struct meta_arguments *arguments)
+/* At most 248 bytes with names of 32. */
+static void put_meta(struct xdr_out *out, const struct meta_arguments *arguments)
 {
 	enum meta_op op = arguments->op;
 
@@ -275,10 +254,10 @@ static bool skip_attributes(struct xdr_in *in, enum meta_op op)
 	case META_ACCESS:
 	case META_FSSTAT:
 	case META_FSINFO:
-	case META_READDIR: return nfs3_skip_attributes(in);
-	case META_LINK: return nfs3_skip_attributes(in) && nfs3_skip_wcc_data(in);
-	case META_RENAME: return nfs3_skip_wcc_data(in) && nfs3_skip_wcc_data(in);
-	default: return nfs3_skip_wcc_data(in);
+	case META_READDIR: return skip_post_op(in);
+	case META_LINK: return skip_post_op(in) && skip_wcc(in);
+	case META_RENAME: return skip_wcc(in) && skip_wcc(in);
+	default: return skip_wcc(in);
 	}
 }
 
@@ -289,7 +268,7 @@ static bool get_made(struct xdr_in *in, struct nfs_handle *handle)
 
 	if (follows > 1 || (follows && !get_handle(in, handle)))
 		return false;
-	return nfs3_skip_attributes(in);
+	return skip_post_op(in);
 }
 
 /* FSSTAT3resok (3.3.18), behind its attributes. */
@@ -315,26 +294,23 @@ static void get_limits(struct xdr_in *in, struct meta_limits *limits)
 
 static bool decode_success(struct xdr_in *in, enum meta_op op, struct meta_result *result)
 {
+	bool sound = true;
+
+	if (op == META_GETATTR)
+		get_kind(in, &result->kind, &result->identity);
+	else if (op == META_LOOKUP)
+		sound = get_handle(in, &result->found) && get_optional_kind(in, result);
+	else if (meta_makes(op))
+		sound = get_made(in, &result->found);
+	if (!sound || !skip_attributes(in, op))
+		return false;
 	switch (op) {
-	case META_GETATTR: get_kind(in, &result->kind, &result->identity); return true;
-	case META_LOOKUP:
-		return get_handle(in, &result->found) && get_optional_kind(in, result) &&
-		       skip_attributes(in, op);
-	case META_READDIR:
-		return skip_attributes(in, op) && readdir_decode(in, false, &result->page);
-	case META_CREATE:
-	case META_MKDIR:
-	case META_SYMLINK: return get_made(in, &result->found) && skip_attributes(in, op);
+	case META_ACCESS: result->access = xdr_get_u32(in); break;
+	case META_READDIR: return readdir_decode(in, false, &result->page);
+	case META_FSSTAT: get_room(in, &result->room); break;
+	case META_FSINFO: get_limits(in, &result->limits); break;
 	default: break;
 	}
-	if (!skip_attributes(in, op))
-		return false;
-	if (op == META_ACCESS)
-		result->access = xdr_get_u32(in);
-	if (op == META_FSSTAT)
-		get_room(in, &result->room);
-	if (op == META_FSINFO)
-		get_limits(in, &result->limits);
 	return true;
 }
 
@@ -348,20 +324,38 @@ bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, uint32_t *status,
 
 /* --- calls --- */
 
+/* The call is of a metadata operation: an I/O, or a request beside I/O. */
+static bool is_meta(const struct call *call)
+{
+	return call->request || (call->io && call->io->op == IO_META);
+}
+
+static enum meta_op operation_of(const struct call *call)
+{
+	return call->request ? meta_request_of(call)->arguments.op : meta_asked(call);
+}
+
 static enum nfs3_procedure procedure_of(const struct call *call)
 {
-	static const enum nfs3_procedure procedures[] = {
+	static const enum nfs3_procedure of_io[] = {
 		[IO_READ] = NFS3_READ,
 		[IO_WRITE] = NFS3_WRITE,
 		[IO_COMMIT] = NFS3_COMMIT,
 	};
+	static const enum nfs3_procedure of_meta[] = {
+		/* NFSv3 has no OPEN. */
+		[META_GETATTR] = NFS3_GETATTR, [META_LOOKUP] = NFS3_LOOKUP,
+		[META_ACCESS] = NFS3_ACCESS,   [META_READDIR] = NFS3_READDIR,
+		[META_CREATE] = NFS3_CREATE,   [META_MKDIR] = NFS3_MKDIR,
+		[META_SYMLINK] = NFS3_SYMLINK, [META_SETATTR] = NFS3_SETATTR,
+		[META_RENAME] = NFS3_RENAME,   [META_LINK] = NFS3_LINK,
+		[META_REMOVE] = NFS3_REMOVE,   [META_RMDIR] = NFS3_RMDIR,
+		[META_FSSTAT] = NFS3_FSSTAT,   [META_FSINFO] = NFS3_FSINFO,
+	};
 
-	if (call->request)
-		return nfs3_meta_procedure(meta_request_of(call)->arguments.op);
-	if (!call->io)
-		return NFS3_NULL;
-	return call->io->op == IO_META ? nfs3_meta_procedure(meta_asked(call))
-				       : procedures[call->io->op];
+	if (is_meta(call))
+		return of_meta[operation_of(call)];
+	return call->io ? of_io[call->io->op] : NFS3_NULL;
 }
 
 static const char *operation(const struct call *call)
@@ -369,40 +363,43 @@ static const char *operation(const struct call *call)
 	return nfs3_procedure_name(procedure_of(call));
 }
 
-static void put_meta(struct xdr_out *out, const struct call *call)
+static void put_io_meta(struct xdr_out *out, const struct call *call)
 {
 	const struct link *link = &call->rpc->link;
 	struct meta_arguments arguments;
 
 	meta_fill_arguments(call, link->ops->head_max(link->channel), &arguments);
-	nfs3_encode_meta(out, &arguments);
+	put_meta(out, &arguments);
+}
+
+static void put_io(struct xdr_out *out, const struct call *call)
+{
+	const struct conn_io *io = call->io;
+	uint64_t offset = io->offset + io->done;
+
+	switch (io->op) {
+	case IO_READ: nfs3_encode_read(out, io->state, offset, call_rest(call)); break;
+	case IO_WRITE:
+		nfs3_encode_write(out, io->state, offset, call_rest(call), io->stable);
+		break;
+	case IO_COMMIT: nfs3_encode_commit(out, io->state); break;
+	case IO_META: put_io_meta(out, call); break;
+	}
 }
 
 static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_credentials *credentials)
 {
-	const struct conn_io *io = call->io;
 	uint8_t *arguments;
 
-	if (io && io->op == IO_META)
+	if (is_meta(call) && call->io)
 		meta_begin(call);
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials,
 			&call->stamp);
 	arguments = out->at;
 	if (call->request)
-		nfs3_encode_meta(out, &meta_request_of(call)->arguments);
-	if (!io)
-		return arguments;
-	switch (io->op) {
-	case IO_READ:
-		nfs3_encode_read(out, io->state, io->offset + io->done, call_rest(call));
-		break;
-	case IO_WRITE:
-		nfs3_encode_write(out, io->state, io->offset + io->done, call_rest(call),
-				  (enum nfs3_stable)io->stable);
-		break;
-	case IO_COMMIT: nfs3_encode_commit(out, io->state); break;
-	case IO_META: put_meta(out, call); break;
-	}
+		put_meta(out, &meta_request_of(call)->arguments);
+	else if (call->io)
+		put_io(out, call);
 	return arguments;
 }
 
@@ -429,20 +426,21 @@ static bool is_sound(struct xdr_in *in, uint32_t status, bool sound, struct call
 	return true;
 }
 
-static enum disposition decode_meta(struct xdr_in *in, struct call *call,
-				    struct call_result *result)
+static enum disposition judge_request(struct meta_request *request, uint32_t status,
+				      const struct meta_result *meta, struct call_result *result)
 {
-	struct meta_result meta;
-	uint32_t status = 0;
-	bool sound = nfs3_decode_meta(in, meta_asked(call), &status, &meta);
+	if (status)
+		return refused(result, status);
+	meta_request_take(request, meta);
+	return CALL_DONE;
+}
 
-	if (!is_sound(in, status, sound, result))
-		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
-	if (in->bad)
-		return CALL_DONE;
+static enum disposition judge_meta(struct call *call, uint32_t status,
+				   const struct meta_result *meta, struct call_result *result)
+{
 	result->lookup = call->io->meta->looks_up;
 	if (!status)
-		return meta_answered(call, &meta, result);
+		return meta_answered(call, meta, result);
 	result->status = nfs3_status_name(status);
 	if (nfs3_asks_to_wait(status))
 		return meta_waits(call, false);
@@ -451,44 +449,26 @@ static enum disposition decode_meta(struct xdr_in *in, struct call *call,
 	return meta_refused(call, nfs3_errno(status), result);
 }
 
-static enum disposition decode_request(struct xdr_in *in, struct call *call,
-				       struct call_result *result)
+static enum disposition decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
-	struct meta_request *request = meta_request_of(call);
+	struct io_result data;
 	struct meta_result meta;
-	uint32_t status = 0;
-	bool sound = nfs3_decode_meta(in, request->arguments.op, &status, &meta);
+	uint32_t status;
+	bool sound;
 
+	if (!call->io && !call->request)
+		return CALL_DONE;
+	sound = is_meta(call) ? nfs3_decode_meta(in, operation_of(call), &status, &meta)
+			      : nfs3_decode(in, procedure_of(call), &status, &data);
 	if (!is_sound(in, status, sound, result))
 		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (in->bad)
 		return CALL_DONE;
-	if (status)
-		return refused(result, status);
-	meta_request_take(request, &meta);
-	return CALL_DONE;
-}
-
-static enum disposition decode(struct xdr_in *in, struct call *call, struct call_result *result)
-{
-	struct nfs3_result nfs3;
-	struct io_result io_result;
-	bool sound;
-
 	if (call->request)
-		return decode_request(in, call, result);
-	if (!call->io)
-		return CALL_DONE;
-	if (call->io->op == IO_META)
-		return decode_meta(in, call, result);
-	sound = nfs3_decode(in, procedure_of(call), &nfs3);
-	if (!is_sound(in, nfs3.status, sound, result))
-		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
-	if (nfs3.status)
-		return refused(result, nfs3.status);
-	io_result = (struct io_result){nfs3.count, nfs3.eof, (enum io_stable)nfs3.committed,
-				       nfs3.verifier};
-	return io_result_judge(call, &io_result, result);
+		return judge_request(meta_request_of(call), status, &meta, result);
+	if (is_meta(call))
+		return judge_meta(call, status, &meta, result);
+	return status ? refused(result, status) : io_result_judge(call, &data, result);
 }
 
 const struct protocol nfs3_protocol = {

@@ -5,10 +5,7 @@
  */
 #pragma once
 
-#include "nfs/meta_message.h"
-#include "wire/xdr.h"
-
-#define NFS3_WRITEVERFSIZE 8
+#include "nfs/meta.h"
 
 enum { NFS_PROGRAM = 100003, NFS_V3 = 3 };
 enum nfs3_procedure {
@@ -32,9 +29,6 @@ enum nfs3_procedure {
 	NFS3_COMMIT = 21,
 };
 
-/* How durable a WRITE is to be, and how durable the server made it (RFC 1813, 3.3.7). */
-enum nfs3_stable { NFS3_UNSTABLE = 0, NFS3_DATA_SYNC = 1, NFS3_FILE_SYNC = 2 };
-
 /*
  * The arguments behind the RPC call header, at most 96 bytes. WRITE's data is bulk and follows
  * them: `length` bytes and their pad.
@@ -42,41 +36,26 @@ enum nfs3_stable { NFS3_UNSTABLE = 0, NFS3_DATA_SYNC = 1, NFS3_FILE_SYNC = 2 };
 void nfs3_encode_read(struct xdr_out *out, const struct nfs_handle *handle, uint64_t offset,
 		      uint32_t length);
 void nfs3_encode_write(struct xdr_out *out, const struct nfs_handle *handle, uint64_t offset,
-		       uint32_t length, enum nfs3_stable stable);
+		       uint32_t length, enum io_stable stable);
 /* The whole file: offset 0, count 0. */
 void nfs3_encode_commit(struct xdr_out *out, const struct nfs_handle *handle);
 
-struct nfs3_result {
-	uint32_t status;		      /* nfsstat3; the rest is valid for 0 alone */
-	uint32_t count;			      /* READ, WRITE: bytes moved */
-	bool eof;			      /* READ */
-	enum nfs3_stable committed;	      /* WRITE */
-	uint8_t verifier[NFS3_WRITEVERFSIZE]; /* WRITE, COMMIT */
-};
-
 /*
- * Reads a procedure's results behind the RPC reply header, for READ up to its data. in->bad: more
- * bytes are needed. False: the results contradict themselves (RFC 1813 has no such message).
+ * Reads a procedure's results behind the RPC reply header, for READ up to its data: nfsstat3 into
+ * *status; the rest is valid for 0 alone. in->bad: more bytes are needed. False: the results
+ * contradict themselves (RFC 1813 has no such message).
  */
-bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct nfs3_result *result);
-
-/* --- of results: attributes that nobody wants, which a server may leave out (RFC 1813, 2.6) --- */
+bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, uint32_t *status,
+		 struct io_result *result);
 
 enum { NFS3_FATTR_SIZE = 84 };
 
 /* READ3resok with attributes, up to its data: status, flag, attributes, count, EOF, length. */
 enum { NFS3_READ_HEAD = 2 * 4 + NFS3_FATTR_SIZE + 3 * 4 };
 
-/* False: they contradict themselves. */
-bool nfs3_skip_attributes(struct xdr_in *in);
-bool nfs3_skip_wcc_data(struct xdr_in *in);
-
 const char *nfs3_procedure_name(enum nfs3_procedure procedure);
 
 /* --- metadata --- */
-
-/* NFS3_NULL for META_OPEN and META_ROOT, which NFSv3 has not. */
-enum nfs3_procedure nfs3_meta_procedure(enum meta_op op);
 
 /*
  * An exclusive create's verifier, of the lower 48 bits of a number. A server may keep it as the
@@ -89,12 +68,6 @@ static inline uint64_t nfs3_create_verifier(uint64_t number)
 	return (number >> 24 & half) << 32 | (number & half);
 }
 
-/* The arguments behind the RPC call header, at most 248 bytes with names of 32. */
-void nfs3_encode_meta(struct xdr_out *out, const struct meta_arguments *arguments);
-
-/*
- * Reads the results behind the RPC reply header: nfsstat3 into *status. in->bad: more bytes are
- * needed. False: the results contradict themselves.
- */
+/* The same as nfs3_decode() for a metadata operation. */
 bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, uint32_t *status,
 		      struct meta_result *result);

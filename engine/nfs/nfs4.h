@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4.h - the operations of NFSv4.1 that a load needs, as compounds (RFC 8881, 16.2 and 18):
- * arguments encoded, results decoded. NFSv4.2's compounds are the same with another minor version
- * (RFC 7862). No socket, no state.
+ * nfs4.h - compounds of NFSv4.1 (RFC 8881, 16.2): how one is written and its results are read, and
+ * the operations of clients, sessions and data (18). Those of names and files: nfs/nfs4_meta.h.
+ * NFSv4.2's compounds are the same with another minor version (RFC 7862). No socket, no state.
  */
 #pragma once
 
-#include "nfs/status.h"
-#include "nfs/handle.h"
-#include "nfs/readdir.h"
-#include "wire/xdr.h"
+#include "nfs/meta.h"
 
 enum { NFS_V4 = 4 };
 enum nfs4_procedure { NFS4_NULL = 0, NFS4_COMPOUND = 1 };
@@ -65,7 +62,7 @@ struct nfs4_stateid {
 	uint8_t bytes[NFS4_STATEID];
 };
 
-/* --- arguments --- */
+/* --- compounds --- */
 
 /*
  * A compound under construction, behind the RPC header. Each put adds one operation; out->bad says
@@ -79,128 +76,8 @@ struct nfs4_compound {
 
 void nfs4_begin(struct nfs4_compound *compound, struct xdr_out *out, uint32_t minor);
 
-/* 18.46. `cache`: the reply is to be kept whole, for the case that the call comes again. */
-struct nfs4_sequence {
-	uint8_t session[NFS4_SESSIONID];
-	uint32_t sequence, slot, highest_slot;
-	bool cache;
-};
-void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequence *sequence);
-
-/* 18.19; the root, 18.21, for a handle of length 0. */
-void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs_handle *handle);
-/* 18.29: of `name` in the current directory; 18.45, for NULL: of that itself. Neither leaves a
- * current handle. */
-void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name);
-/* 18.13, 18.8 */
-void nfs4_put_lookup(struct nfs4_compound *compound, const char *name);
-void nfs4_put_getfh(struct nfs4_compound *compound);
-
-/* 5.6 and 5.7: the attributes that are asked for. */
-enum nfs4_attribute {
-	NFS4_ATTR_TYPE = 1,
-	NFS4_ATTR_CHANGE = 3,
-	NFS4_ATTR_SIZE = 4,
-	NFS4_ATTR_FSID = 8,
-	NFS4_ATTR_LEASE_TIME = 10,
-	NFS4_ATTR_FILEID = 20,
-	NFS4_ATTR_FILES_AVAIL = 21,
-	NFS4_ATTR_FILES_FREE = 22,
-	NFS4_ATTR_FILES_TOTAL = 23,
-	NFS4_ATTR_MAXREAD = 30,
-	NFS4_ATTR_MAXWRITE = 31,
-	NFS4_ATTR_MODE = 33,
-	NFS4_ATTR_NUMLINKS = 35,
-	NFS4_ATTR_OWNER = 36,
-	NFS4_ATTR_OWNER_GROUP = 37,
-	NFS4_ATTR_RAWDEV = 41,
-	NFS4_ATTR_SPACE_AVAIL = 42,
-	NFS4_ATTR_SPACE_FREE = 43,
-	NFS4_ATTR_SPACE_TOTAL = 44,
-	NFS4_ATTR_SPACE_USED = 45,
-	NFS4_ATTR_TIME_ACCESS = 47,
-	NFS4_ATTR_TIME_METADATA = 52,
-	NFS4_ATTR_TIME_MODIFY = 53,
-};
-
-/* 18.7 */
-enum nfs4_getattr {
-	NFS4_GETATTR_LIMITS, /* type and size, the lease, and what one READ and one WRITE may carry
-			      */
-	NFS4_GETATTR_STAT,   /* what stat(2) tells, and a client keeps */
-	NFS4_GETATTR_ROOM,   /* how much there is in the file system */
-};
-void nfs4_put_getattr(struct nfs4_compound *compound, enum nfs4_getattr what);
-
-/* 18.22, 18.32, 18.3. WRITE's data is bulk and follows: `length` bytes and their pad. */
-void nfs4_put_read(struct nfs4_compound *compound, const struct nfs4_stateid *stateid,
-		   uint64_t offset, uint32_t length);
-void nfs4_put_write(struct nfs4_compound *compound, const struct nfs4_stateid *stateid,
-		    uint64_t offset, uint32_t length, uint32_t stable);
-/* The whole file: offset 0, count 0. */
-void nfs4_put_commit(struct nfs4_compound *compound);
-
-/* 18.16 */
-enum nfs4_access { NFS4_ACCESS_READ = 1, NFS4_ACCESS_WRITE = 2, NFS4_ACCESS_BOTH = 3 };
-enum nfs4_claim {
-	NFS4_CLAIM_NULL = 0,	 /* by name, in the directory that is the current handle */
-	NFS4_CLAIM_PREVIOUS = 1, /* in the grace period: again, by the file's own handle */
-	NFS4_CLAIM_FH = 4,	 /* by the file's own handle */
-};
-struct nfs4_open {
-	uint64_t client;
-	const void *owner;
-	uint32_t owner_length;
-	enum nfs4_access access; /* no delegation is wanted, and nobody is denied anything */
-	bool create;		 /* CLAIM_NULL: a new file (GUARDED4) with `mode` */
-	uint32_t mode;
-	enum nfs4_claim claim;
-	const char *name; /* CLAIM_NULL */
-};
-void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open);
-/* 18.2, 18.6 */
-void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
-void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
-
-/* 18.4: a directory; a symbolic link. 18.25 */
-void nfs4_put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t mode);
-void nfs4_put_symlink(struct nfs4_compound *compound, const char *name, const char *target);
-void nfs4_put_remove(struct nfs4_compound *compound, const char *name);
-/* 18.26, within the current directory, which is saved first (18.28) */
-void nfs4_put_rename(struct nfs4_compound *compound, const char *name, const char *other);
-
-/* 18.9: of the current file, which is saved first, in another directory. */
-void nfs4_put_link(struct nfs4_compound *compound, const struct nfs_handle *directory,
-		   const char *name);
-/* 18.23: names alone, from where the listing is, in results of at most so many bytes. */
-void nfs4_put_readdir(struct nfs4_compound *compound, const struct listing *listing,
-		      uint32_t bytes);
-
-/* 18.1: asks for all rights. 18.30: sets the time of modification to the server's clock. */
-void nfs4_put_access(struct nfs4_compound *compound);
-void nfs4_put_touch(struct nfs4_compound *compound);
-
-/* 18.35: without pNFS, state protection or an implementation's name. */
-void nfs4_put_exchange_id(struct nfs4_compound *compound, const uint8_t verifier[NFS4_VERIFIER],
-			  const void *owner, uint32_t owner_length);
-
-/* 18.36. Sizes are bytes of a whole message, with its RPC header. */
-struct nfs4_channel {
-	uint32_t request_max, response_max, cached_max, operations_max, slots;
-};
-/* The back channel is asked for by what servers insist on, and not used; no callback security. */
-void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, uint32_t sequence,
-			     const struct nfs4_channel *fore);
-/* 18.34: for the fore channel. */
-void nfs4_put_bind_conn_to_session(struct nfs4_compound *compound,
-				   const uint8_t session[NFS4_SESSIONID]);
-/* 18.51: of all file systems. 18.37, 18.50 */
-void nfs4_put_reclaim_complete(struct nfs4_compound *compound);
-void nfs4_put_destroy_session(struct nfs4_compound *compound,
-			      const uint8_t session[NFS4_SESSIONID]);
-void nfs4_put_destroy_clientid(struct nfs4_compound *compound, uint64_t client);
-
-/* --- results --- */
+/* An operation; where it has arguments, these are put behind it. */
+void nfs4_put(struct nfs4_compound *compound, enum nfs4_operation operation);
 
 /*
  * The results of a compound, read one after the other in the order of its operations. in->bad: more
@@ -218,9 +95,9 @@ void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in);
 
 /*
  * Goes on to the next result, which is to be `operation`'s: its status (nfsstat4). After 0 its body
- * is to be read with the function below, where there is one; after another value nothing follows.
- * Where the results end before it, as those of a compound that the server refused as a whole, it is
- * the compound's status.
+ * is to be read with the function of the operation, where there is one; after another value nothing
+ * follows. Where the results end before it, as those of a compound that the server refused as a
+ * whole, it is the compound's status.
  */
 uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation operation);
 
@@ -233,52 +110,57 @@ static inline bool nfs4_results_sound(const struct nfs4_results *results)
 	return !results->broken && !results->left;
 }
 
+/* --- slots and data --- */
+
+/* 18.46. `cache`: the reply is to be kept whole, for the case that the call comes again. */
+struct nfs4_sequence {
+	uint8_t session[NFS4_SESSIONID];
+	uint32_t sequence, slot, highest_slot;
+	bool cache;
+};
 /* Of what it says, what is looked at. */
 struct nfs4_sequence_result {
 	uint32_t sequence, slot, highest_slot, target_highest_slot;
 };
+void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequence *sequence);
 void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result *sequence);
 
-void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
+/* 18.19; the root, 18.21, for a handle of length 0. */
+void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs_handle *handle);
 
-void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
-
-enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
-/* Of all that was asked for, what is looked at. */
-struct nfs4_attributes {
-	uint32_t type;
-	uint64_t size;
-	uint32_t lease_time;	      /* seconds; this and the next: 0 where not told */
-	uint64_t read_max, write_max; /* bytes */
-	uint64_t fsid[2], fileid;     /* 0 where not told */
-	uint64_t told;		      /* bits of the attributes that the server has told */
-	uint64_t space[3];	      /* available, free, total: the order of their numbers */
-	uint64_t files[3];	      /* available, free, total */
+/*
+ * The compounds that move a file's data, encoded once: SEQUENCE, PUTFH, and READ, WRITE or COMMIT
+ * of the whole file (18.22, 18.32, 18.3). A call is a copy of one, into which is stored what
+ * differs from call to call.
+ */
+enum { NFS4_TEMPLATE_MAX = 92 + NFS4_FHSIZE }; /* bytes of the longest, WRITE's */
+struct nfs4_template {
+	enum nfs4_operation operation; /* the last: NFS4_READ, NFS4_WRITE or NFS4_COMMIT */
+	uint32_t length;
+	uint8_t bytes[NFS4_TEMPLATE_MAX];
 };
-void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes);
 
-/* ACCESS: what is granted, of what the server can tell. */
-uint32_t nfs4_get_access(struct nfs4_results *results);
-
-/* READ up to its data; WRITE; COMMIT. */
-struct nfs4_data_result {
-	uint32_t count;
-	bool eof;
-	uint32_t committed; /* stable_how4 */
-	uint8_t verifier[NFS4_VERIFIER];
+/* What differs: offset and length are in bytes; COMMIT has none of these, READ no `stable`. */
+struct nfs4_range {
+	uint64_t offset;
+	uint32_t length, stable;
+	const uint8_t *stateid; /* in place of that of the OPEN; NULL: that one */
 };
-void nfs4_get_read(struct nfs4_results *results, struct nfs4_data_result *read);
-void nfs4_get_write(struct nfs4_results *results, struct nfs4_data_result *write);
-void nfs4_get_commit(struct nfs4_results *results, struct nfs4_data_result *commit);
 
-/* `delegated`: the server gave a delegation all the same, which is to be returned. */
-struct nfs4_open_result {
-	struct nfs4_stateid stateid;
-	bool delegated;
-	struct nfs4_stateid delegation;
-};
-void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
-void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
+/* A READ, WRITE or COMMIT of this file, by the state of this OPEN. */
+void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation operation,
+			uint32_t minor, const struct nfs_handle *handle,
+			const struct nfs4_stateid *stateid);
+
+/* Writes a call; sequence->cache is taken as false. A WRITE's data follows, and its pad. */
+void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out,
+		       const struct nfs4_sequence *sequence, const struct nfs4_range *range);
+
+void nfs4_get_read(struct nfs4_results *results, struct io_result *read);
+void nfs4_get_write(struct nfs4_results *results, struct io_result *write);
+void nfs4_get_commit(struct nfs4_results *results, struct io_result *commit);
+
+/* --- clients and sessions --- */
 
 /* Who a server is: two addresses of one and the same server say the same (RFC 8881, 2.10.5). */
 struct nfs4_server {
@@ -293,13 +175,32 @@ struct nfs4_exchange_result {
 	uint32_t flags;
 	struct nfs4_server server;
 };
+/* 18.35: without pNFS, state protection or an implementation's name. */
+void nfs4_put_exchange_id(struct nfs4_compound *compound, const uint8_t verifier[NFS4_VERIFIER],
+			  const void *owner, uint32_t owner_length);
 void nfs4_get_exchange_id(struct nfs4_results *results, struct nfs4_exchange_result *exchange);
 
+/* 18.36. Sizes are bytes of a whole message, with its RPC header. */
+struct nfs4_channel {
+	uint32_t request_max, response_max, cached_max, operations_max, slots;
+};
 struct nfs4_session_result {
 	uint8_t session[NFS4_SESSIONID];
 	struct nfs4_channel fore; /* as granted */
 };
+/* The back channel is asked for by what servers insist on, and not used; no callback security. */
+void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, uint32_t sequence,
+			     const struct nfs4_channel *fore);
 void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session);
+
+/* 18.34: for the fore channel. */
+void nfs4_put_bind_conn_to_session(struct nfs4_compound *compound,
+				   const uint8_t session[NFS4_SESSIONID]);
+/* 18.51: of all file systems. 18.37, 18.50 */
+void nfs4_put_reclaim_complete(struct nfs4_compound *compound);
+void nfs4_put_destroy_session(struct nfs4_compound *compound,
+			      const uint8_t session[NFS4_SESSIONID]);
+void nfs4_put_destroy_clientid(struct nfs4_compound *compound, uint64_t client);
 
 /* --- nfsstat4 (RFC 8881, 15.1) --- */
 

@@ -12,9 +12,8 @@
 
 #include "client/call.h"
 #include "client/protocol.h"
-#include "nfs/nfs4.h"
+#include "nfs/nfs4_meta.h"
 #include "nfs/nfs4_session.h"
-#include "nfs/nfs4_template.h"
 #include "nfs/path.h"
 
 /* A compound that carries no I/O: the protocol's own struct rpc_request. */

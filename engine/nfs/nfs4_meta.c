@@ -1,48 +1,354 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/nfs4_meta.h"
 
+#include "nfs/nfs4_results.h"
 #include "util.h"
+#include "wire/credentials.h"
+
+enum { TYPE_MAX = 9 };
+enum { FLAVORS_MAX = 64 };		     /* ours, of SECINFO */
+enum { SECINFO_CURRENT_FH = 0 };	     /* 18.45.1 */
+enum { SHARE_WANT_NO_DELEGATION = 0x400 };   /* RFC 8881, 18.16.1 */
+enum { OPEN_NOCREATE = 0, OPEN_CREATE = 1 }; /* the same */
+enum { CREATE_GUARDED = 1 };		     /* the same */
+enum { SET_TO_SERVER_TIME = 0 };	     /* 3.2: time_how4 */
+enum { ACCESS_ALL = 0x3f };		     /* 18.1.1 */
+
+/* 18.16.2: open_delegation_type4, why_no_delegation4, limit_by4 */
+enum { DELEGATE_NONE = 0, DELEGATE_READ = 1, DELEGATE_WRITE = 2, DELEGATE_NONE_EXT = 3 };
+enum { WHY_CONTENTION = 1, WHY_RESOURCE = 2 };
+enum { LIMIT_SIZE = 1, LIMIT_BLOCKS = 2 };
 
 /* RFC 8881, 16.2.3.1.2: the stateid that an operation before it in the compound has given. */
 static const struct nfs4_stateid CURRENT_STATEID = {{[3] = 1}};
 
+/* --- names --- */
+
+static void put_name(struct nfs4_compound *compound, const char *name)
+{
+	xdr_put_opaque(compound->out, name, strlen(name));
+}
+
+void nfs4_put_lookup(struct nfs4_compound *compound, const char *name)
+{
+	nfs4_put(compound, NFS4_LOOKUP);
+	put_name(compound, name);
+}
+
+void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle)
+{
+	memset(handle, 0, sizeof(*handle));
+	handle->length = get_opaque(results, handle->bytes, NFS4_FHSIZE);
+	require(results, handle->length); /* without bytes it would mean the root */
+}
+
+void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name)
+{
+	nfs4_put(compound, name ? NFS4_SECINFO : NFS4_SECINFO_NO_NAME);
+	if (name)
+		put_name(compound, name);
+	else
+		xdr_put_u32(compound->out, SECINFO_CURRENT_FH);
+}
+
+/* secinfo4, as flavors_add() takes it. */
+static uint32_t get_flavor(struct nfs4_results *results)
+{
+	uint32_t flavor = get_u32(results), length;
+	uint8_t oid[NFS4_OPAQUE_MAX];
+
+	if (flavor != RPC_GSS)
+		return flavor;
+	length = get_opaque(results, oid, sizeof(oid));
+	get_u32(results); /* quality of protection */
+	return flavors_pseudo(oid, length, get_u32(results));
+}
+
+void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors)
+{
+	uint32_t count = get_u32(results);
+
+	memset(flavors, 0, sizeof(*flavors));
+	require(results, count <= FLAVORS_MAX);
+	for (uint32_t i = 0; i < count && readable(results); i++)
+		flavors_add(flavors, get_flavor(results));
+	if (!readable(results))
+		memset(flavors, 0, sizeof(*flavors));
+}
+
+/* --- attributes --- */
+
+#define ATTRIBUTE(name) (1ull << NFS4_ATTR_##name)
+#define OF_FILE		(ATTRIBUTE(TYPE) | ATTRIBUTE(SIZE))
+
+static const uint64_t getattrs[] = {
+	[NFS4_GETATTR_LIMITS] =
+		OF_FILE | ATTRIBUTE(LEASE_TIME) | ATTRIBUTE(MAXREAD) | ATTRIBUTE(MAXWRITE),
+	[NFS4_GETATTR_STAT] = OF_FILE | ATTRIBUTE(CHANGE) | ATTRIBUTE(FSID) | ATTRIBUTE(FILEID) |
+			      ATTRIBUTE(MODE) | ATTRIBUTE(NUMLINKS) | ATTRIBUTE(OWNER) |
+			      ATTRIBUTE(OWNER_GROUP) | ATTRIBUTE(RAWDEV) | ATTRIBUTE(SPACE_USED) |
+			      ATTRIBUTE(TIME_ACCESS) | ATTRIBUTE(TIME_METADATA) |
+			      ATTRIBUTE(TIME_MODIFY),
+	[NFS4_GETATTR_ROOM] = OF_FILE | ATTRIBUTE(FILES_AVAIL) | ATTRIBUTE(FILES_FREE) |
+			      ATTRIBUTE(FILES_TOTAL) | ATTRIBUTE(SPACE_AVAIL) |
+			      ATTRIBUTE(SPACE_FREE) | ATTRIBUTE(SPACE_TOTAL),
+};
+
+static void put_bitmap(struct nfs4_compound *compound, uint64_t attributes)
+{
+	const uint32_t high = (uint32_t)(attributes >> 32);
+
+	xdr_put_u32(compound->out, high ? 2 : 1); /* words */
+	xdr_put_u32(compound->out, (uint32_t)attributes);
+	if (high)
+		xdr_put_u32(compound->out, high);
+}
+
+/* A fattr4 that holds this attribute alone, which is one word. */
+static void put_attribute(struct nfs4_compound *compound, enum nfs4_attribute attribute,
+			  uint32_t value)
+{
+	put_bitmap(compound, 1ull << attribute);
+	xdr_put_u32(compound->out, sizeof(value));
+	xdr_put_u32(compound->out, value);
+}
+
+void nfs4_put_getattr(struct nfs4_compound *compound, enum nfs4_getattr what)
+{
+	nfs4_put(compound, NFS4_GETATTR);
+	put_bitmap(compound, getattrs[what]);
+}
+
+#define AT(member) offsetof(struct nfs4_attributes, member)
+enum { UNWANTED = UINT8_MAX };
+
+/* 5.8: attributes in the order of their values, the bytes of these, and where they go. */
+static const struct layout {
+	uint8_t number, size /* 0: a string */, at;
+} layouts[] = {
+	{NFS4_ATTR_TYPE, 4, AT(kind.type)},
+	{NFS4_ATTR_CHANGE, 8, UNWANTED},
+	{NFS4_ATTR_SIZE, 8, AT(kind.size)},
+	{NFS4_ATTR_FSID, 16, AT(identity.fsid)},
+	{NFS4_ATTR_LEASE_TIME, 4, AT(lease_time)},
+	{NFS4_ATTR_FILEID, 8, AT(identity.fileid)},
+	{NFS4_ATTR_FILES_AVAIL, 8, AT(room.files_available)},
+	{NFS4_ATTR_FILES_FREE, 8, AT(room.files_free)},
+	{NFS4_ATTR_FILES_TOTAL, 8, AT(room.files_total)},
+	{NFS4_ATTR_MAXREAD, 8, AT(read_max)},
+	{NFS4_ATTR_MAXWRITE, 8, AT(write_max)},
+	{NFS4_ATTR_MODE, 4, UNWANTED},
+	{NFS4_ATTR_NUMLINKS, 4, UNWANTED},
+	{NFS4_ATTR_OWNER, 0, UNWANTED},
+	{NFS4_ATTR_OWNER_GROUP, 0, UNWANTED},
+	{NFS4_ATTR_RAWDEV, 8, UNWANTED},
+	{NFS4_ATTR_SPACE_AVAIL, 8, AT(room.bytes_available)},
+	{NFS4_ATTR_SPACE_FREE, 8, AT(room.bytes_free)},
+	{NFS4_ATTR_SPACE_TOTAL, 8, AT(room.bytes_total)},
+	{NFS4_ATTR_SPACE_USED, 8, UNWANTED},
+	{NFS4_ATTR_TIME_ACCESS, 12, UNWANTED},
+	{NFS4_ATTR_TIME_METADATA, 12, UNWANTED},
+	{NFS4_ATTR_TIME_MODIFY, 12, UNWANTED},
+};
+
+static void get_value(struct nfs4_results *results, const struct layout *layout,
+		      struct nfs4_attributes *attributes)
+{
+	void *to = (uint8_t *)attributes + layout->at;
+
+	if (!layout->size)
+		skip_opaque(results);
+	else if (layout->at == UNWANTED)
+		take(results, layout->size);
+	else if (layout->size == sizeof(uint32_t))
+		*(uint32_t *)to = get_u32(results);
+	else
+		for (uint32_t i = 0; i < layout->size / sizeof(uint64_t); i++)
+			((uint64_t *)to)[i] = get_u64(results);
+}
+
+/* The values of a fattr4, which are `length` bytes, for these attributes. */
+static void get_values(struct nfs4_results *results, uint64_t which,
+		       struct nfs4_attributes *attributes)
+{
+	uint32_t length = get_u32(results);
+	const uint8_t *begin = results->in->at;
+
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+		if (which >> layouts[i].number & 1)
+			get_value(results, &layouts[i], attributes);
+	require(results, attributes->kind.type && attributes->kind.type <= TYPE_MAX);
+	require(results, length == (size_t)(results->in->at - begin));
+}
+
+void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes)
+{
+	const uint64_t known = getattrs[NFS4_GETATTR_LIMITS] | getattrs[NFS4_GETATTR_STAT] |
+			       getattrs[NFS4_GETATTR_ROOM];
+	uint64_t which = get_bitmap(results);
+
+	memset(attributes, 0, sizeof(*attributes));
+	memset(&attributes->room, 0xff, sizeof(attributes->room)); /* META_UNTOLD */
+	require(results, !(which & ~known)); /* the values of others have no known length */
+	require(results, (which & OF_FILE) == OF_FILE);
+	get_values(results, which, attributes);
+	if (!readable(results))
+		memset(attributes, 0, sizeof(*attributes));
+}
+
+/* --- files --- */
+
+static void put_claim(struct nfs4_compound *compound, const struct nfs4_open *open)
+{
+	xdr_put_u32(compound->out, open->claim);
+	switch (open->claim) {
+	case NFS4_CLAIM_NULL: put_name(compound, open->name); break;
+	case NFS4_CLAIM_PREVIOUS: xdr_put_u32(compound->out, DELEGATE_NONE); break;
+	case NFS4_CLAIM_FH: break;
+	}
+}
+
+void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open)
+{
+	struct xdr_out *out = compound->out;
+
+	nfs4_put(compound, NFS4_OPEN);
+	xdr_put_u32(out, 0); /* seqid, which sessions have made useless */
+	xdr_put_u32(out, open->access | SHARE_WANT_NO_DELEGATION);
+	xdr_put_u32(out, 0); /* deny */
+	xdr_put_u64(out, open->client);
+	xdr_put_opaque(out, open->owner, open->owner_length);
+	xdr_put_u32(out, open->create ? OPEN_CREATE : OPEN_NOCREATE);
+	if (open->create) {
+		xdr_put_u32(out, CREATE_GUARDED);
+		put_attribute(compound, NFS4_ATTR_MODE, open->mode);
+	}
+	put_claim(compound, open);
+}
+
+/* nfsace4: three words and a name. */
+static void skip_ace(struct nfs4_results *results)
+{
+	take(results, 3 * sizeof(uint32_t));
+	skip_opaque(results);
+}
+
+static void skip_space_limit(struct nfs4_results *results)
+{
+	uint32_t by = get_u32(results);
+
+	require(results, by == LIMIT_SIZE || by == LIMIT_BLOCKS);
+	take(results, sizeof(uint64_t)); /* either one is */
+}
+
+static void get_delegation(struct nfs4_results *results, struct nfs4_open_result *open,
+			   bool of_write)
+{
+	open->delegated = true;
+	get_fixed(results, open->delegation.bytes, NFS4_STATEID);
+	get_bool(results); /* recalled already */
+	if (of_write)
+		skip_space_limit(results);
+	skip_ace(results);
+}
+
+static void skip_why_none(struct nfs4_results *results)
+{
+	uint32_t why = get_u32(results);
+
+	if (why == WHY_CONTENTION || why == WHY_RESOURCE)
+		get_bool(results);
+}
+
+void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open)
+{
+	uint32_t kind;
+
+	memset(open, 0, sizeof(*open));
+	get_fixed(results, open->stateid.bytes, NFS4_STATEID);
+	skip_change_info(results);
+	get_u32(results); /* flags */
+	get_bitmap(results);
+	kind = get_u32(results);
+	switch (kind) {
+	case DELEGATE_NONE: break;
+	case DELEGATE_READ:
+	case DELEGATE_WRITE: get_delegation(results, open, kind == DELEGATE_WRITE); break;
+	case DELEGATE_NONE_EXT: skip_why_none(results); break;
+	default: require(results, false);
+	}
+	if (!readable(results))
+		memset(open, 0, sizeof(*open));
+}
+
+void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid)
+{
+	nfs4_put(compound, NFS4_CLOSE);
+	xdr_put_u32(compound->out, 0); /* seqid */
+	xdr_put_fixed(compound->out, stateid->bytes, sizeof(stateid->bytes));
+}
+
+void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid)
+{
+	nfs4_put(compound, NFS4_DELEGRETURN);
+	xdr_put_fixed(compound->out, stateid->bytes, sizeof(stateid->bytes));
+}
+
+void nfs4_put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t mode)
+{
+	nfs4_put(compound, NFS4_CREATE);
+	xdr_put_u32(compound->out, NFS4_DIRECTORY);
+	put_name(compound, name);
+	put_attribute(compound, NFS4_ATTR_MODE, mode);
+}
+
+void nfs4_put_remove(struct nfs4_compound *compound, const char *name)
+{
+	nfs4_put(compound, NFS4_REMOVE);
+	put_name(compound, name);
+}
+
+static void put_readdir(struct nfs4_compound *compound, const struct listing *listing,
+			uint32_t bytes)
+{
+	nfs4_put(compound, NFS4_READDIR);
+	xdr_put_u64(compound->out, listing->cookie);
+	xdr_put_fixed(compound->out, listing->verifier, LISTING_VERIFIER);
+	xdr_put_u32(compound->out, bytes); /* of names and cookies */
+	xdr_put_u32(compound->out, bytes); /* of all results */
+	xdr_put_u32(compound->out, 0);	   /* attributes: words of the bitmap */
+}
+
+void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page)
+{
+	memset(page, 0, sizeof(*page));
+	if (readable(results))
+		require(results, readdir_decode(results->in, true, page));
+}
+
+uint32_t nfs4_get_access(struct nfs4_results *results)
+{
+	uint32_t supported = get_u32(results);
+
+	return supported & get_u32(results);
+}
+
+/* --- metadata operations --- */
+
 enum nfs4_operation nfs4_meta_operation(enum meta_op op)
 {
-	switch (op) {
-	case META_GETATTR:
-	case META_FSSTAT:
-	case META_FSINFO:
-	case META_ROOT: return NFS4_GETATTR;
-	case META_SETATTR: return NFS4_SETATTR;
-	case META_LOOKUP: return NFS4_LOOKUP;
-	case META_ACCESS: return NFS4_ACCESS;
-	case META_READDIR: return NFS4_READDIR;
-	case META_OPEN:
-	case META_CREATE: return NFS4_OPEN;
-	case META_MKDIR:
-	case META_SYMLINK: return NFS4_CREATE;
-	case META_REMOVE:
-	case META_RMDIR: return NFS4_REMOVE;
-	case META_RENAME: return NFS4_RENAME;
-	case META_LINK: return NFS4_LINK;
-	}
-	return NFS4_ILLEGAL;
-}
+	static const enum nfs4_operation operations[] = {
+		[META_GETATTR] = NFS4_GETATTR, [META_LOOKUP] = NFS4_LOOKUP,
+		[META_ACCESS] = NFS4_ACCESS,   [META_OPEN] = NFS4_OPEN,
+		[META_READDIR] = NFS4_READDIR, [META_CREATE] = NFS4_OPEN,
+		[META_MKDIR] = NFS4_CREATE,    [META_SYMLINK] = NFS4_CREATE,
+		[META_SETATTR] = NFS4_SETATTR, [META_RENAME] = NFS4_RENAME,
+		[META_LINK] = NFS4_LINK,       [META_REMOVE] = NFS4_REMOVE,
+		[META_RMDIR] = NFS4_REMOVE,    [META_FSSTAT] = NFS4_GETATTR,
+		[META_FSINFO] = NFS4_GETATTR,  [META_ROOT] = NFS4_GETATTR};
 
-/* GETFH of what it leads to stands behind it, */
-static bool brings_handle(enum meta_op op)
-{
-	return op == META_LOOKUP || op == META_ROOT || meta_makes(op);
+	return operations[op];
 }
-
-/* and GETATTR behind that. */
-static bool brings_attributes(enum meta_op op)
-{
-	return op == META_LOOKUP || op == META_GETATTR || op == META_FSSTAT || op == META_FSINFO ||
-	       op == META_ROOT;
-}
-
-/* --- arguments --- */
 
 static void put_open(struct nfs4_compound *compound, const struct meta_arguments *arguments)
 {
@@ -61,31 +367,110 @@ static void put_open(struct nfs4_compound *compound, const struct meta_arguments
 	nfs4_put_open(compound, &open);
 }
 
-void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *arguments)
+static void put_symlink(struct nfs4_compound *compound, const char *name)
 {
-	enum meta_op op = arguments->op;
+	nfs4_put(compound, NFS4_CREATE);
+	xdr_put_u32(compound->out, NFS4_SYMLINK);
+	put_name(compound, META_SYMLINK_TARGET);
+	put_name(compound, name);
+	xdr_put_u32(compound->out, 0); /* attributes: words of the bitmap */
+	xdr_put_u32(compound->out, 0); /* attributes: bytes */
+}
 
-	nfs4_put_handle(compound, meta_by_handle(op) ? &arguments->handle : arguments->directory);
-	switch (op) {
+/* Of the time of modification, to the server's clock. */
+static void put_setattr(struct nfs4_compound *compound)
+{
+	static const struct nfs4_stateid anonymous;
+
+	nfs4_put(compound, NFS4_SETATTR);
+	xdr_put_fixed(compound->out, anonymous.bytes, sizeof(anonymous.bytes));
+	put_attribute(compound, NFS4_ATTR_TIME_MODIFY_SET, SET_TO_SERVER_TIME);
+}
+
+/* The operation itself: GETATTR comes behind others as well. */
+static void put_operation(struct nfs4_compound *compound, const struct meta_arguments *arguments)
+{
+	switch (arguments->op) {
 	case META_GETATTR:
 	case META_FSSTAT:
 	case META_FSINFO:
 	case META_ROOT: break;
 	case META_LOOKUP: nfs4_put_lookup(compound, arguments->name); break;
-	case META_ACCESS: nfs4_put_access(compound); break;
-	case META_READDIR: nfs4_put_readdir(compound, arguments->listing, arguments->bytes); break;
-	case META_SETATTR: nfs4_put_touch(compound); break;
+	case META_ACCESS:
+		nfs4_put(compound, NFS4_ACCESS);
+		xdr_put_u32(compound->out, ACCESS_ALL);
+		break;
+	case META_READDIR: put_readdir(compound, arguments->listing, arguments->bytes); break;
+	case META_SETATTR: put_setattr(compound); break;
 	case META_OPEN:
 	case META_CREATE: put_open(compound, arguments); break;
 	case META_MKDIR: nfs4_put_mkdir(compound, arguments->name, DIRECTORY_MODE); break;
-	case META_SYMLINK: nfs4_put_symlink(compound, arguments->name, META_SYMLINK_TARGET); break;
-	case META_RENAME: nfs4_put_rename(compound, arguments->name, arguments->other); break;
-	case META_LINK: nfs4_put_link(compound, arguments->directory, arguments->other); break;
+	case META_SYMLINK: put_symlink(compound, arguments->name); break;
+	case META_RENAME: /* within the current directory */
+		nfs4_put(compound, NFS4_SAVEFH);
+		nfs4_put(compound, NFS4_RENAME);
+		put_name(compound, arguments->name);
+		put_name(compound, arguments->other);
+		break;
+	case META_LINK:
+		nfs4_put(compound, NFS4_SAVEFH);
+		nfs4_put_handle(compound, arguments->directory);
+		nfs4_put(compound, NFS4_LINK);
+		put_name(compound, arguments->other);
+		break;
 	case META_REMOVE:
 	case META_RMDIR: nfs4_put_remove(compound, arguments->name); break;
 	}
+}
+
+static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
+			      struct nfs4_meta_result *result)
+{
+	enum nfs4_operation operation = nfs4_meta_operation(op);
+	uint32_t status = 0;
+
+	if (operation == NFS4_GETATTR)
+		return 0;
+	if (op == META_RENAME || op == META_LINK)
+		status = nfs4_next_result(results, NFS4_SAVEFH);
+	if (!status && op == META_LINK)
+		status = nfs4_next_result(results, NFS4_PUTFH);
+	if (status)
+		return status;
+	if (operation != NFS4_ACCESS && operation != NFS4_OPEN && operation != NFS4_READDIR)
+		return nfs4_skip_result(results, operation);
+	status = nfs4_next_result(results, operation);
+	if (status)
+		return status;
+	if (operation == NFS4_ACCESS)
+		result->all.access = nfs4_get_access(results);
+	else if (operation == NFS4_OPEN)
+		nfs4_get_open(results, &result->opened);
+	else
+		nfs4_get_readdir(results, &result->all.page);
+	return 0;
+}
+
+/* GETFH of what it leads to stands behind it, */
+static bool brings_handle(enum meta_op op)
+{
+	return op == META_LOOKUP || op == META_ROOT || meta_makes(op);
+}
+
+/* and GETATTR behind that. */
+static bool brings_attributes(enum meta_op op)
+{
+	return op == META_LOOKUP || nfs4_meta_operation(op) == NFS4_GETATTR;
+}
+
+void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *arguments)
+{
+	enum meta_op op = arguments->op;
+
+	nfs4_put_handle(compound, meta_by_handle(op) ? &arguments->handle : arguments->directory);
+	put_operation(compound, arguments);
 	if (brings_handle(op))
-		nfs4_put_getfh(compound);
+		nfs4_put(compound, NFS4_GETFH);
 	if (op == META_LOOKUP || op == META_GETATTR)
 		nfs4_put_getattr(compound, NFS4_GETATTR_STAT);
 	if (op == META_FSSTAT)
@@ -96,65 +481,6 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 		nfs4_put_close(compound, &CURRENT_STATEID);
 }
 
-/* --- results --- */
-
-static uint32_t get_open(struct nfs4_results *results, struct nfs4_meta_result *result)
-{
-	uint32_t status = nfs4_next_result(results, NFS4_OPEN);
-
-	if (!status)
-		nfs4_get_open(results, &result->opened);
-	return status;
-}
-
-static uint32_t get_readdir(struct nfs4_results *results, struct nfs4_meta_result *result)
-{
-	uint32_t status = nfs4_next_result(results, NFS4_READDIR);
-
-	if (!status)
-		nfs4_get_readdir(results, &result->all.page);
-	return status;
-}
-
-static uint32_t get_access(struct nfs4_results *results, struct nfs4_meta_result *result)
-{
-	uint32_t status = nfs4_next_result(results, NFS4_ACCESS);
-
-	if (!status)
-		result->all.access = nfs4_get_access(results);
-	return status;
-}
-
-/* The operation itself. */
-static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
-			      struct nfs4_meta_result *result)
-{
-	uint32_t status = 0;
-
-	switch (op) {
-	case META_GETATTR:
-	case META_FSSTAT:
-	case META_FSINFO:
-	case META_ROOT: return 0;
-	case META_ACCESS: return get_access(results, result);
-	case META_READDIR: return get_readdir(results, result);
-	case META_OPEN:
-	case META_CREATE: return get_open(results, result);
-	case META_LINK:
-	case META_RENAME: status = nfs4_next_result(results, NFS4_SAVEFH); break;
-	default: break;
-	}
-	if (!status && op == META_LINK)
-		status = nfs4_next_result(results, NFS4_PUTFH);
-	return status ?: nfs4_skip_result(results, nfs4_meta_operation(op));
-}
-
-static uint64_t told(const struct nfs4_attributes *attributes, enum nfs4_attribute attribute,
-		     uint64_t value)
-{
-	return attributes->told >> attribute & 1 ? value : META_UNTOLD;
-}
-
 static uint32_t get_attributes(struct nfs4_results *results, struct meta_result *result)
 {
 	struct nfs4_attributes found;
@@ -163,20 +489,13 @@ static uint32_t get_attributes(struct nfs4_results *results, struct meta_result 
 	if (status)
 		return status;
 	nfs4_get_attributes(results, &found);
-	result->kind = (struct meta_kind){found.type, found.size};
-	result->identity = (struct meta_identity){{found.fsid[0], found.fsid[1]}, found.fileid};
+	result->kind = found.kind;
+	result->identity = found.identity;
+	result->room = found.room;
 	result->limits = (struct meta_limits){
 		.read_max = (uint32_t)min_of(found.read_max, (uint64_t)UINT32_MAX),
 		.write_max = (uint32_t)min_of(found.write_max, (uint64_t)UINT32_MAX),
 		.lease_time = found.lease_time,
-	};
-	result->room = (struct meta_room){
-		.bytes_available = told(&found, NFS4_ATTR_SPACE_AVAIL, found.space[0]),
-		.bytes_free = told(&found, NFS4_ATTR_SPACE_FREE, found.space[1]),
-		.bytes_total = told(&found, NFS4_ATTR_SPACE_TOTAL, found.space[2]),
-		.files_available = told(&found, NFS4_ATTR_FILES_AVAIL, found.files[0]),
-		.files_free = told(&found, NFS4_ATTR_FILES_FREE, found.files[1]),
-		.files_total = told(&found, NFS4_ATTR_FILES_TOTAL, found.files[2]),
 	};
 	return 0;
 }

@@ -1,14 +1,114 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_meta.h - metadata operations as compounds (RFC 8881, 18): what follows SEQUENCE. A file is
- * created, or opened, by OPEN and CLOSE in one compound, so that no state stays at the server. For
- * one that refuses such a CLOSE it goes by another, and so does a delegation back that was given
- * all the same.
+ * nfs4_meta.h - NFSv4.1's operations on names and files (RFC 8881, 18), each with its result where
+ * somebody wants it, and the compounds of metadata operations. No socket, no state.
  */
 #pragma once
 
-#include "nfs/meta_message.h"
 #include "nfs/nfs4.h"
+#include "nfs/status.h"
+
+/* 18.13. GETFH's result: 18.8 */
+void nfs4_put_lookup(struct nfs4_compound *compound, const char *name);
+void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
+
+/* 18.29: of `name` in the current directory; 18.45, for NULL: of that itself. Neither leaves a
+ * current handle. */
+void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name);
+void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
+
+/* 5.6 and 5.7: the attributes that are asked for, and one that is set. */
+enum nfs4_attribute {
+	NFS4_ATTR_TYPE = 1,
+	NFS4_ATTR_CHANGE = 3,
+	NFS4_ATTR_SIZE = 4,
+	NFS4_ATTR_FSID = 8,
+	NFS4_ATTR_LEASE_TIME = 10,
+	NFS4_ATTR_FILEID = 20,
+	NFS4_ATTR_FILES_AVAIL = 21,
+	NFS4_ATTR_FILES_FREE = 22,
+	NFS4_ATTR_FILES_TOTAL = 23,
+	NFS4_ATTR_MAXREAD = 30,
+	NFS4_ATTR_MAXWRITE = 31,
+	NFS4_ATTR_MODE = 33,
+	NFS4_ATTR_NUMLINKS = 35,
+	NFS4_ATTR_OWNER = 36,
+	NFS4_ATTR_OWNER_GROUP = 37,
+	NFS4_ATTR_RAWDEV = 41,
+	NFS4_ATTR_SPACE_AVAIL = 42,
+	NFS4_ATTR_SPACE_FREE = 43,
+	NFS4_ATTR_SPACE_TOTAL = 44,
+	NFS4_ATTR_SPACE_USED = 45,
+	NFS4_ATTR_TIME_ACCESS = 47,
+	NFS4_ATTR_TIME_METADATA = 52,
+	NFS4_ATTR_TIME_MODIFY = 53,
+	NFS4_ATTR_TIME_MODIFY_SET = 54,
+};
+
+/* 18.7 */
+enum nfs4_getattr {
+	NFS4_GETATTR_LIMITS, /* type, size, the lease, and what one READ and one WRITE may carry */
+	NFS4_GETATTR_STAT,   /* what stat(2) tells, and a client keeps */
+	NFS4_GETATTR_ROOM,   /* how much there is in the file system */
+};
+void nfs4_put_getattr(struct nfs4_compound *compound, enum nfs4_getattr what);
+
+enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
+/* Of all that was asked for, what is looked at. */
+struct nfs4_attributes {
+	struct meta_kind kind;
+	struct meta_room room; /* META_UNTOLD where not told; what follows: 0 */
+	struct meta_identity identity;
+	uint32_t lease_time;	      /* seconds */
+	uint64_t read_max, write_max; /* bytes */
+};
+void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes);
+
+/* 18.16 */
+enum nfs4_access { NFS4_ACCESS_READ = 1, NFS4_ACCESS_WRITE = 2, NFS4_ACCESS_BOTH = 3 };
+enum nfs4_claim {
+	NFS4_CLAIM_NULL = 0,	 /* by name, in the directory that is the current handle */
+	NFS4_CLAIM_PREVIOUS = 1, /* in the grace period: again, by the file's own handle */
+	NFS4_CLAIM_FH = 4,	 /* by the file's own handle */
+};
+struct nfs4_open {
+	uint64_t client;
+	const void *owner;
+	uint32_t owner_length;
+	enum nfs4_access access; /* no delegation is wanted, and nobody is denied anything */
+	bool create;		 /* CLAIM_NULL: a new file (GUARDED4) with `mode` */
+	uint32_t mode;
+	enum nfs4_claim claim;
+	const char *name; /* CLAIM_NULL */
+};
+/* `delegated`: the server gave a delegation all the same, which is to be returned. */
+struct nfs4_open_result {
+	struct nfs4_stateid stateid;
+	bool delegated;
+	struct nfs4_stateid delegation;
+};
+void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open);
+void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
+
+/* 18.2, 18.6 */
+void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
+void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
+
+/* 18.4: a directory. 18.25 */
+void nfs4_put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t mode);
+void nfs4_put_remove(struct nfs4_compound *compound, const char *name);
+
+/* 18.1: what is granted, of what the server can tell. 18.23 */
+uint32_t nfs4_get_access(struct nfs4_results *results);
+void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
+
+/*
+ * --- metadata operations: what follows SEQUENCE ---
+ *
+ * A file is created, or opened, by OPEN and CLOSE in one compound, so that no state stays at the
+ * server. For one that refuses such a CLOSE it goes by another, and so does a delegation back that
+ * was given all the same.
+ */
 
 /* The operation that it is about, as people are told. */
 enum nfs4_operation nfs4_meta_operation(enum meta_op op);

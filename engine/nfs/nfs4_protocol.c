@@ -403,7 +403,7 @@ static bool read_sequence(struct nfs4_results *results, struct call *call, uint3
 }
 
 static uint32_t read_io(struct nfs4_results *results, const struct call *call,
-			struct nfs4_data_result *data)
+			struct io_result *data)
 {
 	uint32_t status = nfs4_next_result(results, NFS4_PUTFH)
 				  ?: nfs4_next_result(results, operation_of(call));
@@ -417,15 +417,6 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 	case IO_META: break; /* read_meta()'s */
 	}
 	return 0;
-}
-
-static enum disposition judge_io(const struct call *call, const struct nfs4_data_result *data,
-				 struct call_result *result)
-{
-	const struct io_result io_result = {data->count, data->eof, (enum io_stable)data->committed,
-					    data->verifier};
-
-	return io_result_judge(call, &io_result, result);
 }
 
 /* A positive errno where the status is about the entry; 0: refused() judges it. */
@@ -539,7 +530,7 @@ static uint32_t get_meta_request(struct nfs4_results *results,
 
 static enum disposition decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
-	struct nfs4_data_result data = {0};
+	struct io_result data = {0};
 	struct nfs4_meta_result meta;
 	struct nfs4_results results;
 	uint32_t status = 0;
@@ -579,7 +570,7 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 		return judge_return(call, status, result);
 	if (is_meta(call))
 		return judge_meta(call, status, &meta, result);
-	return status ? refused(call, status, false, result) : judge_io(call, &data, result);
+	return status ? refused(call, status, false, result) : io_result_judge(call, &data, result);
 }
 
 const struct protocol nfs4_protocol = {

@@ -69,7 +69,7 @@ void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *
 	case NFS4_OPEN:
 		nfs4_put_open(compound, &request->open);
 		if (request->open.claim == NFS4_CLAIM_NULL)
-			nfs4_put_getfh(compound);
+			nfs4_put(compound, NFS4_GETFH);
 		break;
 	case NFS4_CLOSE: nfs4_put_close(compound, &request->stateid); break;
 	case NFS4_SECINFO:

@@ -1,12 +1,95 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * readdir.h - what a READDIR brings: dirlist3 (RFC 1813, 3.3.16) or dirlist4 without attributes
- * (RFC 8881, 18.23), behind the verifier of its cookies. No socket, no state, nothing is copied.
+ * readdir.h - a directory, listed by one READDIR after the other (RFC 1813, 3.3.16; RFC 8881,
+ * 18.23): how far that has come, and what one brings: dirlist3 or dirlist4 without attributes,
+ * behind the verifier of its cookies. No socket, nothing is copied.
  */
 #pragma once
 
-#include "nfs/listing.h"
 #include "wire/xdr.h"
+
+/* --- a listing, from the beginning to the end of the directory, as readdir(3) reads it --- */
+
+enum {
+	LISTING_VERIFIER = 8,
+	LISTING_MISSES_MAX = 16, /* times that the server misses a name of a page */
+	LISTING_EMPTY_MAX = 8,
+	LISTING_NAMES_MAX = 1 << 28, /* of a directory, ours: a listing ends */
+};
+
+struct path;
+
+/* Of zeros: at the beginning. */
+struct listing {
+	uint64_t cookie; /* the last one of the server's: the next READDIR goes on behind it */
+	uint8_t verifier[LISTING_VERIFIER]; /* of the cookies */
+	uint64_t names;			    /* so far */
+	uint64_t milestone; /* an earlier cookie: one that comes again is a circle */
+	uint32_t pages;	    /* READDIRs; the milestone moves after 1, 2, 4 and so on: circles of any
+			       length are found */
+	uint32_t misses;    /* of the page that is asked for */
+	uint32_t empty;	    /* pages without a name, in a row */
+	const struct path *path; /* that it is read over; NULL: not begun */
+
+	/* Where the server has forgotten its cookies: their verifier the last time, and since when
+	 * that has been so in vain: see listing_forgotten(). */
+	uint8_t forgotten[LISTING_VERIFIER];
+	uint64_t forgotten_since; /* by its client's clock; 0: it has not */
+};
+
+static inline void listing_begin_anew(struct listing *listing)
+{
+	struct listing begun = {.path = listing->path, .forgotten_since = listing->forgotten_since};
+
+	memcpy(begun.forgotten, listing->forgotten, LISTING_VERIFIER);
+	*listing = begun;
+}
+
+/* Another verifier than the last time that cookies were forgotten: somebody changes the directory.
+ */
+static inline bool listing_changed(const struct listing *listing)
+{
+	return memcmp(listing->verifier, listing->forgotten, LISTING_VERIFIER);
+}
+
+/*
+ * The server has forgotten its cookies. Returns for how long it has, in nanoseconds: `patient`, the
+ * time begins anew where the directory has changed.
+ */
+static inline uint64_t listing_forgotten(struct listing *listing, uint64_t now, bool patient)
+{
+	if (!listing->forgotten_since || (patient && listing_changed(listing)))
+		listing->forgotten_since = now;
+	memcpy(listing->forgotten, listing->verifier, LISTING_VERIFIER);
+	return now - listing->forgotten_since;
+}
+
+/*
+ * A READDIR has brought so many names, the last with `cookie`, and not the end. NULL, or why this
+ * does not end. Servers send pages without a name where all of a block's are removed: the same
+ * READDIR follows.
+ */
+static inline const char *listing_stuck(struct listing *listing, uint32_t names, uint64_t cookie,
+					const uint8_t verifier[LISTING_VERIFIER])
+{
+	if (!names && ++listing->empty < LISTING_EMPTY_MAX)
+		return NULL;
+	if (!names)
+		return "8 pages in a row have no name, and are not the end of the directory either";
+	if (cookie == listing->cookie || (listing->pages && cookie == listing->milestone))
+		return "the listing does not advance, and not the end of the directory either";
+	listing->empty = 0;
+	listing->cookie = cookie;
+	memcpy(listing->verifier, verifier, LISTING_VERIFIER);
+	listing->names += names;
+	listing->pages++;
+	listing->misses = 0;
+	if (!(listing->pages & (listing->pages - 1)))
+		listing->milestone = cookie;
+	return listing->names > LISTING_NAMES_MAX ? "the directory has no end" : NULL;
+}
+
+/* --- a page of it --- */
 
 enum {
 	READDIR_BYTES = 32 * 1024, /* of results, that one READDIR asks for where they fit */

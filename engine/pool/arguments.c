@@ -6,24 +6,24 @@
 #include "grammar.h"
 #include "util.h"
 
-/* One list of arguments, and the argument in it that is being read. */
+/* A list of arguments, and the argument that is being read. */
 struct reading {
 	struct scanner *list;
 	struct pool_path *path;
-	struct span words[TERMS_MAX]; /* that were given */
+	struct span words[TERMS_MAX]; /* of the arguments so far */
 	uint32_t count;
 
-	const struct term *term; /* NULL: one that is ignored */
-	char name[QUOTED_MAX];	 /* as it is written */
-	const char *at;		 /* where its value is, or the word where it has none */
-	const char *value;	 /* decoded; "1" where there is none */
+	const struct term *term; /* NULL: the argument is ignored */
+	char name[QUOTED_MAX];	 /* the argument's word, as written */
+	const char *at;		 /* the begin of its value, or of the word where it has none */
+	const char *value;	 /* decoded; "1" where the word stands alone */
 };
 
-/* A refusal that begins with the argument's word, for a format that does. */
+/* Refuses the argument. The format begins with a %s for its word. */
 #define REFUSE(reading, format, ...) \
 	scanner_refuse((reading)->list, (reading)->at, format, (reading)->name, ##__VA_ARGS__)
 
-/* URLs that were written for libnfs are to be used as they are. */
+/* Arguments of libnfs's URLs, which are to be used as they are. */
 static const char *const ignored[] = {"auto-traverse-mounts",
 				      "autoreconnect",
 				      "debug",
@@ -33,9 +33,7 @@ static const char *const ignored[] = {"auto-traverse-mounts",
 				      "tcp-syncnt",
 				      "xid"};
 
-/* --- values --- */
-
-/* Two words may name one thing (nfsport and port), but must then agree. */
+/* Two words may name one term (nfsport and port): they must agree. */
 static int set(struct reading *reading, unsigned int number)
 {
 	const struct term *term = reading->term;
@@ -168,7 +166,7 @@ static int read_term(struct reading *reading)
 	}
 }
 
-/* What is RDMA's alone would silently be for nothing with proto=tcp. */
+/* rdmaport= without proto=rdma would have no effect. */
 static int check_rdma(const struct reading *reading)
 {
 	const struct terms *terms = &reading->path->terms;
@@ -179,8 +177,6 @@ static int check_rdma(const struct reading *reading)
 	return scanner_refuse(reading->list, reading->at,
 			      "rdmaport goes with proto=rdma; TCP's port is nfsport");
 }
-
-/* --- words --- */
 
 static bool has_word(const char *words, struct span word)
 {
@@ -193,7 +189,7 @@ static bool has_word(const char *words, struct span word)
 	return found;
 }
 
-/* An option of the engine that is taken for an argument: nconnect is one of mount(8). */
+/* The word is an option of jobs, not of a path: nconnect is an argument of mount(8) alone. */
 static int refuse_of_job(const struct scanner *list, const struct term *term, const char *value)
 {
 	for (const struct term_value *one = term->values; value && one->word; one++)
@@ -222,7 +218,7 @@ static int refuse_unknown(const struct scanner *list, struct span word)
 	return scanner_refuse(list, word.at, "unknown argument '%s'; known:%s", QUOTE(word), words);
 }
 
-/* Finds the term of that word, and notes that it was given. */
+/* Finds the term of a word, and refuses a word that was given before. */
 static int find_term(struct reading *reading, struct span word)
 {
 	for (uint32_t i = 0; i < reading->count; i++)

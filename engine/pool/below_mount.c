@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include <limits.h>
 
-#include "below_mount.h"
-#include "scanner.h"
+#include "grammar.h"
 
-/* The rest of `file` inside `directory`; several slashes are as good as one. */
+/* The rest of `file` below `directory`; several slashes count as one. NULL: it lies elsewhere. */
 static const char *below(const char *directory, const char *file)
 {
 	struct scanner outer = scanner_over(directory, NULL);
 	struct scanner inner = scanner_over(file, NULL);
+	struct span component;
 
 	if (scanner_peek(&inner) != '/')
 		return NULL;
-	for (;;) {
-		struct span component = scanner_component(&outer);
-
-		if (!span_length(component))
-			break;
+	component = scanner_component(&outer);
+	for (; span_length(component); component = scanner_component(&outer))
 		if (!span_same(component, scanner_component(&inner)))
 			return NULL;
-	}
 	scanner_while(&inner, "/");
 	return inner.at;
 }
@@ -48,24 +44,19 @@ const struct pool_path *pool_first_mount(const struct pool *pool)
 	return NULL;
 }
 
-static int check_name(const struct scanner *name)
+int check_components(struct scanner name, const char *what)
 {
-	struct scanner components = *name;
-
-	if ((size_t)(name->end - name->at) >= PATH_MAX)
-		return scanner_refuse(name, name->at + PATH_MAX - 1,
-				      "a file name has fewer than %d bytes", PATH_MAX);
-	while (!scanner_done(&components)) {
-		struct span component = scanner_component(&components);
+	while (!scanner_done(&name)) {
+		struct span component = scanner_component(&name);
 
 		if (span_is(component, ".."))
-			return scanner_refuse(name, component.at,
-					      "'..' in a file name: write where it leads to");
+			return scanner_refuse(&name, component.at,
+					      "'..' in %s: write the path without '..'", what);
 	}
 	return 0;
 }
 
-/* An absolute name loses the mount it lies in, or, where there are no mounts, its slashes. */
+/* An absolute name loses the mount that it lies in, or, in a pool without mounts, its slashes. */
 static int strip(const struct pool *pool, struct scanner *name)
 {
 	const struct pool_path *mount = pool_first_mount(pool);
@@ -75,7 +66,7 @@ static int strip(const struct pool *pool, struct scanner *name)
 		return scanner_refuse(name, name->at,
 				      "'%s' lies in none of the pool's mounts: name it relative "
 				      "to them, or below one, as %.60s",
-				      QUOTE(((struct span){name->at, name->end})), mount->dir);
+				      QUOTE(span_over(name->at)), mount->dir);
 	if (mount)
 		name->at = rest;
 	scanner_while(name, "/");
@@ -86,15 +77,19 @@ int pool_relative_name(const struct pool *pool, const char *file, const char **r
 		       struct pool_error *err)
 {
 	struct scanner name = scanner_over(file, err);
-	int refused = check_name(&name);
+	int refused;
 
+	if ((size_t)(name.end - name.at) >= PATH_MAX)
+		return scanner_refuse(&name, file + PATH_MAX - 1,
+				      "a file name has fewer than %d bytes", PATH_MAX);
+	refused = check_components(name, "a file name");
 	if (!refused && scanner_peek(&name) == '/')
 		refused = strip(pool, &name);
 	if (refused)
 		return refused;
 	if (scanner_done(&name))
 		return scanner_refuse(&name, name.at, "'%s' names no file inside the pool",
-				      QUOTE(((struct span){file, name.end})));
+				      QUOTE(span_over(file)));
 	*relative = name.at;
 	return 0;
 }

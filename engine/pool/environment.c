@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "below_mount.h"
 #include "grammar.h"
 
 static const char white_space[] = " \t\n\v\f\r";
@@ -16,14 +15,11 @@ struct entry {
 
 static struct span take_name(struct scanner *scanner)
 {
-	static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					 "0123456789_-.";
-	static const size_t letters = 52;
 	struct span none = {scanner->at, scanner->at};
 
-	if (scanner_done(scanner) || !memchr(characters, scanner_peek(scanner), letters))
+	if (scanner_done(scanner) || !strchr(LETTERS, scanner_peek(scanner)))
 		return none;
-	return scanner_while(scanner, characters);
+	return scanner_while(scanner, NAME_CHARACTERS);
 }
 
 bool pool_is_name(const char *text)
@@ -78,14 +74,10 @@ static int check_repeated(const struct scanner *env, struct span name)
 static int next_entry(struct scanner *env, struct entry *entry)
 {
 	struct span word = next_word(env);
-	int err;
 
 	if (!span_length(word))
 		return 0;
-	err = read_entry(env, word, entry);
-	if (!err)
-		err = check_repeated(env, entry->name);
-	return err ? err : 1;
+	return read_entry(env, word, entry) ?: check_repeated(env, entry->name) ?: 1;
 }
 
 static int not_found(struct scanner env, const char *name)
@@ -103,8 +95,8 @@ static int not_found(struct scanner env, const char *name)
 		if (!fits)
 			break;
 	}
-	pool_refuse(env.err, 0, "no pool is named '%s'; known:%s",
-		    QUOTE(((struct span){name, name + strlen(name)})), *names ? names : " none");
+	pool_refuse(env.err, 0, "no pool is named '%s'; known:%s", QUOTE(span_over(name)),
+		    *names ? names : " none");
 	return -ENOENT;
 }
 
@@ -115,7 +107,7 @@ int pool_by_name(const char *env, const char *name, struct pool *pool, struct po
 	int more;
 
 	*pool = (struct pool){0};
-	/* To the end, so that a name given twice is refused and not decided by its place. */
+	/* To the end, so that a name that is given twice is refused. */
 	while ((more = next_entry(&scanner, &entry)) > 0)
 		if (span_is(entry.name, name))
 			found = entry;
@@ -129,9 +121,9 @@ int pool_by_name(const char *env, const char *name, struct pool *pool, struct po
 /* The best pool so far for a file. */
 struct choice {
 	struct pool pool;
-	const char *rest; /* of the file, inside the pool's mount; NULL: no pool yet */
-	struct span name;
-	struct span rival; /* a later pool that holds the same mount */
+	const char *rest;  /* of the file's name, below the pool's mount; NULL: no pool yet */
+	struct span name;  /* of the pool */
+	struct span rival; /* the name of a later pool that holds the same mount */
 };
 
 static int consider(struct entry *entry, const char *file, struct choice *choice)
@@ -156,24 +148,25 @@ static int consider(struct entry *entry, const char *file, struct choice *choice
 
 static int choose(struct scanner *env, const char *file, struct choice *choice)
 {
-	struct span name = {file, file + strlen(file)};
 	struct entry entry;
 	int more;
 
 	while ((more = next_entry(env, &entry)) > 0) {
-		more = consider(&entry, file, choice);
-		if (more)
-			break;
+		int err = consider(&entry, file, choice);
+
+		if (err)
+			return err;
 	}
 	if (more)
 		return more;
 	if (choice->rival.at)
 		return scanner_refuse(env, choice->rival.at,
 				      "'%s' and '%s' both hold the mount of '%s': name the pool",
-				      QUOTE(choice->name), QUOTE(choice->rival), QUOTE(name));
+				      QUOTE(choice->name), QUOTE(choice->rival),
+				      QUOTE(span_over(file)));
 	if (choice->rest)
 		return 0;
-	pool_refuse(env->err, 0, "no pool holds a mount that '%s' lies in", QUOTE(name));
+	pool_refuse(env->err, 0, "no pool holds a mount that '%s' lies in", QUOTE(span_over(file)));
 	return -ENOENT;
 }
 

@@ -6,11 +6,7 @@
 
 #include "grammar.h"
 
-#define HOST_MAX 253 /* RFC 1035 as it is usually put: 255 octets on the wire */
-
-static const char decimal[] = "0123456789";
-static const char host_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789-._";
+#define HOST_MAX 253 /* as text; RFC 1035 has 255 octets on the wire */
 
 static bool is_ipv4(const char *address)
 {
@@ -19,21 +15,17 @@ static bool is_ipv4(const char *address)
 	return inet_pton(AF_INET, address, &binary) == 1;
 }
 
-/* The zone of a link-local address: an interface's name or number. */
-static bool is_zone(const char *zone)
-{
-	return *zone && !zone[strspn(zone, host_characters)];
-}
-
+/* A '%' begins the zone of a link-local address: an interface's name or number. */
 static bool is_ipv6(char *address)
 {
 	struct in6_addr binary;
-	char *percent = strchr(address, '%');
+	char *zone = strchr(address, '%');
 
-	if (percent && !is_zone(percent + 1))
-		return false;
-	if (percent)
-		*percent = '\0';
+	if (zone) {
+		*zone++ = '\0';
+		if (!*zone || zone[strspn(zone, NAME_CHARACTERS)])
+			return false;
+	}
 	return inet_pton(AF_INET6, address, &binary) == 1;
 }
 
@@ -48,16 +40,16 @@ bool address_is_valid(struct span address)
 	return is_ipv4(text) || is_ipv6(text);
 }
 
-/* True for what can only be meant as an IPv4 address: the last part of the name is a number. */
+/* True for a name whose last part is a number: it can only be meant as an IPv4 address. */
 static bool ends_in_number(const char *name)
 {
 	const char *dot = strrchr(name, '.');
 	const char *last = dot ? dot + 1 : name;
 
-	return *last && !last[strspn(last, decimal)];
+	return *last && !last[strspn(last, DIGITS)];
 }
 
-/* [first-last]; stands behind the '['. */
+/* [first-last]: the scanner stands behind the '['. */
 static int read_range(struct scanner *authority, struct host *host)
 {
 	const char *open = authority->at - 1;
@@ -79,7 +71,7 @@ static int read_range(struct scanner *authority, struct host *host)
 	return 0;
 }
 
-/* Stands behind the '['. */
+/* [IPv6]: the scanner stands behind the '['. */
 static int read_ipv6(struct scanner *authority, struct host *host)
 {
 	const char *open = authority->at - 1;
@@ -97,10 +89,10 @@ static int read_name(struct scanner *authority, struct host *host)
 {
 	int err = 0;
 
-	host->before = scanner_while(authority, host_characters);
+	host->before = scanner_while(authority, NAME_CHARACTERS);
 	if (scanner_take(authority, '[')) {
 		err = read_range(authority, host);
-		host->after = scanner_while(authority, host_characters);
+		host->after = scanner_while(authority, NAME_CHARACTERS);
 	}
 	return err;
 }
@@ -121,25 +113,19 @@ static bool has_two_colons(struct scanner ahead)
 	return scanner_peek(&ahead) == ':';
 }
 
-static int read_host(struct scanner *authority, struct host *host)
-{
-	if (bracket_holds_ipv6(*authority)) {
-		scanner_take(authority, '[');
-		return read_ipv6(authority, host);
-	}
-	if (has_two_colons(*authority))
-		return scanner_refuse(authority, authority->at,
-				      "an IPv6 address goes in brackets: nfs://[IPv6]/EXPORT");
-	return read_name(authority, host);
-}
-
 int host_read(struct scanner *authority, struct host *host)
 {
 	const char *at = authority->at;
+	bool brackets = bracket_holds_ipv6(*authority);
 	int err;
 
 	*host = (struct host){.before = {at, at}, .after = {at, at}};
-	err = read_host(authority, host);
+	if (!brackets && has_two_colons(*authority))
+		return scanner_refuse(authority, at,
+				      "an IPv6 address goes in brackets: nfs://[IPv6]/EXPORT");
+	if (brackets)
+		scanner_take(authority, '[');
+	err = brackets ? read_ipv6(authority, host) : read_name(authority, host);
 	if (err)
 		return err;
 	if (scanner_peek(authority) == '[')

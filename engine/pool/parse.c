@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "grammar.h"
-#include "pool_path.h"
 
 #define EXPORT_MAX 1024 /* RFC 1813, MNTPATHLEN */
+#define PORT_MAX   65535
 
 static int check_room(const struct scanner *list, const char *at, const struct pool *pool,
 		      unsigned int more)
@@ -21,41 +21,30 @@ static int check_room(const struct scanner *list, const char *at, const struct p
 
 static int check_directory(const struct scanner *list, struct span raw)
 {
-	struct scanner components = scanner_within(list, raw);
-
 	if (span_length(raw) >= PATH_MAX)
 		return scanner_refuse(list, raw.at, "a directory's name has fewer than %d bytes",
 				      PATH_MAX);
-	while (!scanner_done(&components)) {
-		struct span component = scanner_component(&components);
-
-		if (span_is(component, ".."))
-			return scanner_refuse(list, component.at,
-					      "'..' in a directory: write where it leads to");
-	}
-	return 0;
+	return check_components(scanner_within(list, raw), "a directory");
 }
 
 static int read_directory(struct scanner *list, struct pool *pool)
 {
 	struct pool_path path = {.kind = PATH_MOUNT, .column = scanner_column(list, list->at)};
 	struct span raw = scanner_until(list, ",");
-	int err = check_directory(list, raw);
+	int err = check_directory(list, raw) ?: check_room(list, raw.at, pool, 1);
 
-	if (!err)
-		err = check_room(list, raw.at, pool, 1);
 	if (err)
 		return err;
 	while (span_length(raw) > 1 && raw.end[-1] == '/')
 		raw.end--;
-	path.dir = span_string(raw);
+	path.dir = strndup(raw.at, span_length(raw));
 	if (path.dir && !path_set_label(&path, NULL) && !pool_append(pool, &path))
 		return 0;
 	path_free(&path);
 	return pool_no_memory(list->err);
 }
 
-/* HOST[:PORT], which the export's '/' ends. */
+/* HOST[:PORT], up to the export's '/'. */
 static int read_authority(struct scanner *list, struct host *host, struct terms *terms)
 {
 	struct scanner authority = scanner_within(list, scanner_until(list, "/?,"));
@@ -95,6 +84,7 @@ static int read_export(struct scanner *list, struct pool_path *path)
 	return err;
 }
 
+/* Takes over `host`. 0 or -ENOMEM. */
 static int append_host(struct pool *pool, const struct pool_path *url, char *host)
 {
 	struct pool_path path;
@@ -115,7 +105,6 @@ static int append_hosts(struct scanner *list, struct pool *pool, const struct po
 			const struct host *host)
 {
 	unsigned int count = host_count(host);
-
 	int err = check_room(list, list->text + url->column - 1, pool, count);
 
 	if (err)
@@ -132,16 +121,13 @@ static int append_hosts(struct scanner *list, struct pool *pool, const struct po
 	return 0;
 }
 
-/* Stands behind "nfs://". */
+/* The scanner stands behind "nfs://". */
 static int read_url(struct scanner *list, size_t column, struct pool *pool)
 {
 	struct pool_path url = {.kind = PATH_NFS, .column = column};
 	struct host host;
-	int err;
+	int err = read_authority(list, &host, &url.terms) ?: read_export(list, &url);
 
-	err = read_authority(list, &host, &url.terms);
-	if (!err)
-		err = read_export(list, &url);
 	if (!err && scanner_take(list, '?'))
 		err = arguments_read(list, &url);
 	if (!err)
@@ -175,7 +161,7 @@ static int refuse_other(const struct scanner *list, struct span raw)
 			      QUOTE(raw));
 }
 
-/* Nothing is empty, and no blank strays around a path, where it would become part of a name. */
+/* Refuses an empty path, and a blank around a path, which would become part of a name. */
 static int check_edges(const struct scanner *list, struct span raw)
 {
 	struct scanner blanks = scanner_within(list, raw);

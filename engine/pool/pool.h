@@ -14,9 +14,9 @@
  * "%2C" and the like stand for a character in exports and values; a directory is taken as it is
  * written. Nothing may be empty, hold a control character or begin or end with a blank.
  *
- * Everything here is pure: no I/O, no environment, no fio. Callers pass in the text of the
- * environment and a resolver. All strings of a struct pool belong to it and are freed by
- * pool_free(). A pool that could not be had is left empty.
+ * Everything here but pool_getaddrinfo() is pure: no I/O, no environment, no fio. Callers pass in
+ *the text of the environment and a resolver. All strings of a struct pool belong to it and are
+ *freed by pool_free(). Where a function fails, the pool is left empty.
  */
 #pragma once
 
@@ -29,8 +29,8 @@
 #define POOL_PATHS_MAX 1024
 
 /*
- * Where and why a text was refused. `column` counts bytes from 1, and may be one past the text,
- * where something is missing; it is 0 where no place in the text is at fault. `reason` is one line.
+ * Where and why a text was refused. `column` counts bytes from 1; it is one past the text where the
+ * end is missing, and 0 where no place in the text is at fault. `reason` is one line.
  */
 struct pool_error {
 	size_t column;
@@ -44,8 +44,8 @@ struct pool_path {
 	char *dir;    /* PATH_MOUNT: absolute, no trailing slash unless it is "/" */
 	char *host;   /* PATH_NFS: as written, no brackets, range expanded; connect to `addr` */
 	char *export; /* PATH_NFS: begins with "/" */
-	struct terms terms;	      /* PATH_NFS: what it names for itself */
-	unsigned int ignored;	      /* words of libnfs's URLs that mean nothing here */
+	struct terms terms;	      /* PATH_NFS: those that the path names itself */
+	unsigned int ignored;	      /* a bit for each of libnfs's arguments that was ignored */
 	struct sockaddr_storage addr; /* PATH_NFS: valid after pool_resolve(); port 0 */
 	socklen_t addr_len;	      /* 0 until then */
 	/*
@@ -66,7 +66,7 @@ struct pool {
 int pool_parse(const char *text, struct pool *pool, struct pool_error *err);
 
 /*
- * Writes the words of libnfs's URLs that were given and mean nothing here, "readahead, debug", into
+ * Writes the arguments of libnfs's URLs that were given and ignored, "readahead, debug", into
  * `words`, of POOL_IGNORED_MAX bytes; "" where there are none.
  */
 #define POOL_IGNORED_MAX 128
@@ -81,16 +81,16 @@ bool pool_is_name(const char *text);
 /*
  * Finds a pool in the text of NFSMULTI_POOLS or IOTRAP_MOUNT_POOLS, with white space between pools:
  * "name:path,path,... name:path,...". Each name must be well-formed and given once; the paths of
- * the pools that were not asked for are not looked at. Returns 0; -ENOENT where no pool has that
- * name, with the names there are in err->reason; or -EINVAL / -ENOMEM with *err (its column counts
- * in `env`, as do the paths').
+ * other pools are not read. Returns 0; -ENOENT where no pool has that name, with the known names in
+ * err->reason; or -EINVAL / -ENOMEM with *err. Columns, also those of paths, count in `env`.
  */
 int pool_by_name(const char *env, const char *name, struct pool *pool, struct pool_error *err);
 
 /*
- * The same, for the pool that holds the longest mount path which `file` (absolute) begins with, by
- * whole components. Two pools that hold it are refused: one has to be chosen by name. `*relative`
- * is set as by pool_relative_name(); where that refuses `file`, the error's column is 0.
+ * The same, for the pool with the longest mount that `file` (absolute) lies in, by whole
+ * components. Two pools with that mount are refused: the user has to choose one by name.
+ * `*relative` is set as by pool_relative_name(); where that refuses `file`, the error's column is
+ * 0.
  */
 int pool_by_file(const char *env, const char *file, struct pool *pool, const char **relative,
 		 struct pool_error *err);
@@ -98,25 +98,32 @@ int pool_by_file(const char *env, const char *file, struct pool *pool, const cha
 /*
  * Resolves `host`, a name or an address; writes up to `max` IPv4 or IPv6 addresses with port 0 and
  * returns their number, or a negative errno with the resolver's own words in `why`. family is
- * AF_UNSPEC or AF_INET6. pool_getaddrinfo() of resolve.h is one.
+ * AF_UNSPEC or AF_INET6.
  */
 typedef int (*pool_resolver)(const char *host, int family, struct sockaddr_storage *addrs,
 			     unsigned int max, char *why, size_t why_size);
 
 /*
- * Gives every NFS path its address. A name with several addresses becomes as many paths, in the
- * resolver's order, in the place of the one; their labels show the address in the name's stead. To
- * be called once. Returns 0, or with *err and *pool as it was: -EHOSTUNREACH where a host has no
- * address, -EINVAL where the pool grows over POOL_PATHS_MAX, -ENOMEM.
+ * The C library's resolver. A name with addresses of both families stands for its IPv4 addresses,
+ * unless AF_INET6 is asked for: both lead to one interface, and are not two paths.
+ */
+int pool_getaddrinfo(const char *host, int family, struct sockaddr_storage *addrs, unsigned int max,
+		     char *why, size_t why_size);
+
+/*
+ * Gives every NFS path its address. A host with several addresses becomes one path per address, in
+ * the resolver's order and in the first path's place; their labels have the address instead of the
+ * name. To be called once. Returns 0, or with *err and *pool as it was: -EHOSTUNREACH where a host
+ * has no address, -EINVAL where the pool grows over POOL_PATHS_MAX, -ENOMEM.
  */
 int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *err);
 
 /*
- * The part of a job's file name that is relative to the paths of `pool`. A name that begins with a
- * mount's directory (the longest, by whole components) loses it; another absolute name loses its
- * leading slashes where the pool has no mount, and is refused where it has one. ".." components,
- * empty names (also a mount itself) and names over PATH_MAX are refused. Returns 0 with *relative
- * inside `file`, or -EINVAL with *err (column counts in `file`).
+ * A job's file name, relative to the paths of `pool`. A name that lies in a mount (the longest, by
+ * whole components) loses the mount's directory; another absolute name loses its leading slashes
+ * where the pool has no mount, and is refused where the pool has one. ".." components, empty names
+ * (also a mount itself) and names over PATH_MAX are refused. Returns 0 with *relative inside
+ * `file`, or -EINVAL with *err, whose column counts in `file`.
  */
 int pool_relative_name(const struct pool *pool, const char *file, const char **relative,
 		       struct pool_error *err);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool_path.h"
+#include "grammar.h"
 
 void path_free(struct pool_path *path)
 {
@@ -35,8 +35,7 @@ int path_copy(const struct pool_path *from, struct pool_path *to)
 	bool copied = true;
 
 	*to = *from;
-	/* Each string is copied whatever became of the others, so that `to` owns all that it points
-	 * to. */
+	/* All are copied, even after one failed, so that `to` owns all strings that it has. */
 	copied &= copy_string(from->dir, &to->dir);
 	copied &= copy_string(from->host, &to->host);
 	copied &= copy_string(from->export, &to->export);
@@ -50,17 +49,12 @@ int path_copy(const struct pool_path *from, struct pool_path *to)
 
 static char *nfs_label(const struct pool_path *path, const char *host)
 {
-	size_t size = strlen(host) + strlen(path->export) + sizeof("[]:4294967295:");
-	bool ipv6 = strchr(host, ':');
-	char *label = malloc(size);
-	char port[16] = "";
+	const char *format = strchr(host, ':') ? "[%s]%s:%s" : "%s%s:%s";
+	char port[16] = "", *label;
 
-	if (!label)
-		return NULL;
 	if (term_given(TERM(port), &path->terms))
 		snprintf(port, sizeof(port), ":%u", path->terms.port);
-	snprintf(label, size, ipv6 ? "[%s]%s:%s" : "%s%s:%s", host, port, path->export);
-	return label;
+	return asprintf(&label, format, host, port, path->export) < 0 ? NULL : label;
 }
 
 int path_set_label(struct pool_path *path, const char *host)
@@ -76,9 +70,8 @@ int path_set_label(struct pool_path *path, const char *host)
 
 int pool_append(struct pool *pool, const struct pool_path *path)
 {
-	struct pool_path *paths;
+	struct pool_path *paths = reallocarray(pool->paths, pool->count + 1, sizeof(*paths));
 
-	paths = reallocarray(pool->paths, pool->count + 1, sizeof(*paths));
 	if (!paths)
 		return -ENOMEM;
 	pool->paths = paths;

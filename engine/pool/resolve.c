@@ -7,21 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "resolve.h"
-#include "pool_path.h"
-#include "scanner.h"
+#include "grammar.h"
 
 /* Where the addresses of one host land; as many as the largest pool can take. */
 struct answer {
 	struct sockaddr_storage addrs[POOL_PATHS_MAX];
 	unsigned int count;
 };
-
-static socklen_t length_of(const struct sockaddr_storage *addr)
-{
-	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					   : sizeof(struct sockaddr_in);
-}
 
 static int ask(const struct pool_path *path, pool_resolver resolve, struct answer *answer,
 	       struct pool_error *err)
@@ -41,25 +33,24 @@ static int ask(const struct pool_path *path, pool_resolver resolve, struct answe
 	return 0;
 }
 
-/* One of several addresses needs a label that tells it from the others. */
-static int label_by_address(struct pool_path *path)
+/* Where a host has several addresses, the label tells which. */
+static int set_address(struct pool_path *path, const struct answer *answer, unsigned int i)
 {
 	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&path->addr;
 	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&path->addr;
 	char text[INET6_ADDRSTRLEN];
+	bool is_ipv6;
 
-	if (path->addr.ss_family == AF_INET6)
+	path->addr = answer->addrs[i];
+	is_ipv6 = path->addr.ss_family == AF_INET6;
+	path->addr_len = is_ipv6 ? sizeof(*ipv6) : sizeof(*ipv4);
+	if (answer->count == 1)
+		return 0;
+	if (is_ipv6)
 		inet_ntop(AF_INET6, &ipv6->sin6_addr, text, sizeof(text));
 	else
 		inet_ntop(AF_INET, &ipv4->sin_addr, text, sizeof(text));
 	return path_set_label(path, text);
-}
-
-static int set_address(struct pool_path *path, const struct answer *answer, unsigned int i)
-{
-	path->addr = answer->addrs[i];
-	path->addr_len = length_of(&path->addr);
-	return answer->count > 1 ? label_by_address(path) : 0;
 }
 
 /* One path for each address; a mount, which has none, once. */
@@ -121,15 +112,6 @@ int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *er
 	return 0;
 }
 
-/* --- the C library's resolver --- */
-
-static int explain(int failed, char *why, size_t why_size)
-{
-	snprintf(why, why_size, "%s",
-		 failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed));
-	return failed == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
-}
-
 static bool has_family(const struct addrinfo *list, int family)
 {
 	for (; list; list = list->ai_next)
@@ -144,7 +126,11 @@ static int resolve(const char *host, int family, struct addrinfo **list, char *w
 	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM};
 	int failed = getaddrinfo(host, NULL, &hints, list);
 
-	return failed ? explain(failed, why, why_size) : 0;
+	if (!failed)
+		return 0;
+	snprintf(why, why_size, "%s",
+		 failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed));
+	return failed == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
 }
 
 int pool_getaddrinfo(const char *host, int family, struct sockaddr_storage *addrs, unsigned int max,

@@ -80,7 +80,7 @@ struct span scanner_component(struct scanner *scanner)
 
 bool scanner_number(struct scanner *scanner, uint32_t most, uint32_t *number)
 {
-	struct span digits = scanner_while(scanner, "0123456789");
+	struct span digits = scanner_while(scanner, DIGITS);
 	uint64_t value = 0;
 
 	for (const char *digit = digits.at; digit < digits.end; digit++) {
@@ -171,14 +171,14 @@ bool span_same(struct span a, struct span b)
 	return span_length(a) == span_length(b) && memcmp(a.at, b.at, span_length(a)) == 0;
 }
 
-bool span_is(struct span span, const char *word)
+struct span span_over(const char *text)
 {
-	return span_same(span, (struct span){word, word + strlen(word)});
+	return (struct span){text, text + strlen(text)};
 }
 
-char *span_string(struct span span)
+bool span_is(struct span span, const char *word)
 {
-	return strndup(span.at, span_length(span));
+	return span_same(span, span_over(word));
 }
 
 bool character_is_control(char character)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * scanner.h - the one way in which this directory reads text.
+ * scanner.h - how this folder reads text.
  *
- * A scanner stands inside a text and never passes its own end, which may lie before the text's. It
- * knows where the text began, so that whatever is refused is refused with its column.
+ * A scanner stands inside a text and never passes its own end, which may lie before the text's end.
+ * It knows where the text begins, so that each refusal has its column.
  */
 #pragma once
 
@@ -12,6 +12,10 @@
 #include <stdint.h>
 
 struct pool_error;
+
+#define LETTERS		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS		"0123456789"
+#define NAME_CHARACTERS LETTERS DIGITS "-._" /* of hosts and of pools' names */
 
 /* A part of a text, not terminated. */
 struct span {
@@ -26,14 +30,14 @@ struct scanner {
 
 struct scanner scanner_over(const char *text, struct pool_error *err);
 
-/* A scanner of the same text that stands at the span's begin and stops at its end. */
+/* A scanner of the same text, from the span's begin to its end. */
 struct scanner scanner_within(const struct scanner *scanner, struct span span);
 
 bool scanner_done(const struct scanner *scanner);
 char scanner_peek(const struct scanner *scanner); /* '\0' at the end */
 size_t scanner_column(const struct scanner *scanner, const char *at);
 
-/* Each passes over what it names, if it stands there, and says whether it did. */
+/* Each passes over its argument if the scanner stands at it, and says whether it did. */
 bool scanner_take(struct scanner *scanner, char character);
 bool scanner_take_word(struct scanner *scanner, const char *word);
 
@@ -54,9 +58,9 @@ bool scanner_number(struct scanner *scanner, uint32_t most, uint32_t *number);
 int scanner_decode(const struct scanner *scanner, struct span span, char **decoded);
 
 size_t span_length(struct span span);
+struct span span_over(const char *text);
 bool span_same(struct span a, struct span b);
 bool span_is(struct span span, const char *word);
-char *span_string(struct span span); /* NULL: out of memory */
 bool character_is_control(char character);
 
 /* The text of a span for a message: shortened, printable. */
@@ -64,10 +68,10 @@ bool character_is_control(char character);
 #define QUOTE(span) span_quote((span), (char[QUOTED_MAX]){0})
 const char *span_quote(struct span span, char quoted[QUOTED_MAX]);
 
-/* Fills *err; returns -EINVAL. Column 0 says that no place in a text is at fault. */
+/* Fills *err; returns -EINVAL. Column 0: no place in the text is at fault. */
 int pool_refuse(struct pool_error *err, size_t column, const char *reason, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same with the column of `at`, for printf's arguments behind it. */
+/* The same with the column of `at`, and printf's arguments behind it. */
 #define scanner_refuse(scanner, at, ...) \
 	pool_refuse((scanner)->err, scanner_column((scanner), (at)), __VA_ARGS__)
 int pool_no_memory(struct pool_error *err); /* returns -ENOMEM */

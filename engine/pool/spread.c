@@ -3,21 +3,19 @@
 
 #include <stdlib.h>
 
-/* --- who has the fewest bytes in flight --- */
-
 struct load_entry {
 	int64_t bytes;	/* in flight */
-	uint64_t given; /* when it was last given bytes, counted in assignments */
+	uint64_t given; /* the number of the latest assignment; 0: none yet */
 };
 
 struct spread_load {
 	uint32_t count;
-	uint32_t *winners; /* of the nodes */
+	uint32_t *winners; /* of the tournament's nodes: they follow the entries */
 	uint64_t assignments;
 	struct load_entry entries[];
 };
 
-/* The less loaded; of equals the one that has rested longest; of those that never ran the first. */
+/* The less loaded; of equals the one that was given bytes longest ago, or never; then the first. */
 static uint32_t better(const struct spread_load *load, uint32_t a, uint32_t b)
 {
 	const struct load_entry *left = &load->entries[a], *right = &load->entries[b];
@@ -36,17 +34,13 @@ static void play(struct spread_load *load, size_t node)
 
 struct spread_load *spread_load_new(uint32_t count)
 {
-	struct spread_load *load;
+	size_t entries = count * sizeof(struct load_entry), winners = 2 * sizeof(uint32_t) * count;
+	struct spread_load *load = calloc(1, sizeof(*load) + entries + winners);
 
-	load = calloc(1, sizeof(*load) + count * sizeof(*load->entries));
 	if (!load)
 		return NULL;
 	load->count = count;
-	load->winners = calloc(2 * (size_t)count, sizeof(*load->winners));
-	if (!load->winners) {
-		free(load);
-		return NULL;
-	}
+	load->winners = (uint32_t *)(load->entries + count);
 	for (uint32_t connection = 0; connection < count; connection++)
 		load->winners[count + connection] = connection;
 	for (size_t node = count - 1; node; node--)
@@ -56,8 +50,6 @@ struct spread_load *spread_load_new(uint32_t count)
 
 void spread_load_free(struct spread_load *load)
 {
-	if (load)
-		free(load->winners);
 	free(load);
 }
 
@@ -74,8 +66,6 @@ uint32_t spread_load_least(const struct spread_load *load)
 {
 	return load->winners[1];
 }
-
-/* --- who takes an I/O --- */
 
 uint32_t spread_path_of_job(uint32_t job, uint32_t paths)
 {

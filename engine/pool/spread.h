@@ -19,16 +19,16 @@ struct spread_piece {
 };
 
 /*
- * Who has the fewest bytes in flight: a tournament over the connections, so that asking costs
- * nothing and a change costs log2(count) steps, however many there are. Ties go to the connection
- * that was given bytes longest ago, so that idle connections take turns even where a job has one
- * I/O in flight; of those that were given none yet, to the lowest number.
+ * Finds the connection with the fewest bytes in flight, by a tournament: asking costs nothing, and
+ * a change costs log2(count) steps. Of equals the connection that was given bytes longest ago wins,
+ * so that idle connections take turns even with one I/O in flight; of those that were given none
+ * yet the lowest number wins.
  */
 struct spread_load;
 
 /*
- * Uses the connections first, first + step, … : `count` of them. `next` and `load` are what
- * spread_cut() changes or looks at; the rest is set once.
+ * Spreads over `count` connections: first, first + step, … spread_cut() changes `next` and reads
+ * `load`; the rest is set once.
  */
 struct spread {
 	enum spread_policy policy;
@@ -43,21 +43,20 @@ struct spread {
 uint32_t spread_path_of_job(uint32_t job, uint32_t paths);
 
 /*
- * Cuts the first piece off the run [offset, offset+length): at most max_length bytes. Stripe s, the
- * bytes from s * stripe_size, goes over the (s mod count)-th connection, and no piece crosses a
- * stripe's end. The other policies choose a connection where `first` says that this is the first
- * piece of an I/O, and keep it (in piece->connection) for the rest of that I/O. SPREAD_QUEUE only
- * looks at the load: the caller adds a piece's bytes to it and takes them off. length and
- * max_length are at least 1.
+ * Cuts the first piece off the run [offset, offset+length): at most max_length bytes. Under
+ * SPREAD_STRIPE, stripe s begins at s * stripe_size and goes over the (s mod count)-th connection;
+ * no piece crosses a stripe's end. The other policies choose a connection for the `first` piece of
+ * an I/O and keep it (in piece->connection) for the rest. SPREAD_QUEUE only reads the load: the
+ * caller adds a piece's bytes to it, and takes them off. length and max_length are at least 1.
  */
 void spread_cut(struct spread *spread, uint64_t offset, uint32_t length, uint32_t max_length,
 		int first, struct spread_piece *piece);
 
-/* The number of pieces that the worst I/O of `length` bytes, of all offsets, is cut into. */
+/* The most pieces that an I/O of `length` bytes is cut into, over all offsets. */
 uint32_t spread_pieces_max(const struct spread *spread, uint32_t length, uint32_t max_length);
 
 struct spread_load *spread_load_new(uint32_t count); /* at least 1; NULL: out of memory */
 void spread_load_free(struct spread_load *load);     /* NULL is nothing to free */
-/* Bytes are given to a connection, or (negative) done. Those done were given before. */
+/* Bytes are given to a connection, or (negative) done, which were given before. */
 void spread_load_add(struct spread_load *load, uint32_t connection, int64_t bytes);
 uint32_t spread_load_least(const struct spread_load *load);

@@ -6,16 +6,16 @@
 #include "stats/json_line.h"
 #include "stats/latency.h"
 
-static const double GROWTH = 0.01; /* nanoseconds of response in each of the schedule */
+static const double GROWTH = 0.01; /* that responses may grow, per nanosecond of the schedule */
 
 enum {
-	FEWEST = 8,    /* I/Os that tell a trend */
-	LATE_PART = 10 /* of the schedule, that what was dropped may have waited */
+	FEWEST = 8,    /* I/Os that show a trend */
+	LATE_PART = 10 /* dropped I/O may have waited for 1/LATE_PART of the schedule */
 };
 
 /* --- the schedule --- */
 
-/* SplitMix64 (Steele, Lea, Flood 2014): any seed will do. In (0, 1]. */
+/* A number in (0, 1], by SplitMix64 (Steele, Lea, Flood 2014), which takes any seed. */
 static double draw(struct arrivals *arrivals)
 {
 	uint64_t z = arrivals->random += 0x9e3779b97f4a7c15ull;
@@ -26,7 +26,7 @@ static double draw(struct arrivals *arrivals)
 	return (double)((z >> 11) + 1) * 0x1p-53;
 }
 
-/* Nanoseconds between two arrivals, in the mean. */
+/* Mean nanoseconds between two arrivals. */
 static double mean_gap(const struct arrivals *arrivals, uint64_t bytes)
 {
 	return 1e9 / arrivals->terms.rate * (arrivals->terms.by_bytes ? (double)bytes : 1);
@@ -45,18 +45,6 @@ static double exponential(struct arrivals *arrivals)
 	return -log(draw(arrivals));
 }
 
-/* Jobs with equal gaps would all send at once if their first one were a whole one. */
-static void begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes)
-{
-	double share = arrivals->terms.fixed ? draw(arrivals) : exponential(arrivals);
-
-	arrivals->running = true;
-	arrivals->begun = arrivals->seen = arrivals->due = arrivals->last = now;
-	arrivals->part = 0;
-	arrivals->trend = (struct arrivals_trend){0};
-	advance(arrivals, share * mean_gap(arrivals, bytes));
-}
-
 uint64_t arrivals_take(struct arrivals *arrivals, uint64_t bytes)
 {
 	uint64_t due = arrivals->due;
@@ -73,12 +61,10 @@ uint64_t arrivals_left(const struct arrivals *arrivals, uint64_t now)
 	return arrivals->due > now ? arrivals->due - now : 0;
 }
 
-/* --- what became of it --- */
+/* --- what became of the I/O --- */
 
-/*
- * Arrivals that are due and were not taken: as many as the rate makes in the mean, so that a long
- * backlog takes no time to count.
- */
+/* Arrivals that are due and were not taken: estimated by the mean rate, since counting a long
+ * backlog would take time. */
 static uint64_t backlog(const struct arrivals *arrivals)
 {
 	uint64_t bytes = arrivals->taken ? arrivals->bytes / arrivals->taken : 1;
@@ -95,8 +81,15 @@ void arrivals_init(struct arrivals *arrivals, const struct arrivals_terms *terms
 
 void arrivals_begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes)
 {
+	/* A whole first gap would make jobs with equal gaps all send at once. */
+	double share = arrivals->terms.fixed ? draw(arrivals) : exponential(arrivals);
+
 	arrivals_end(arrivals, false);
-	begin(arrivals, now, bytes);
+	arrivals->running = true;
+	arrivals->begun = arrivals->seen = arrivals->due = arrivals->last = now;
+	arrivals->part = 0;
+	arrivals->trend = (struct arrivals_trend){0};
+	advance(arrivals, share * mean_gap(arrivals, bytes));
 }
 
 void arrivals_measure(struct arrivals *arrivals, uint64_t now)
@@ -144,7 +137,7 @@ void arrivals_finished(struct arrivals *arrivals, uint64_t due, uint64_t now)
 	trend->product += at * response;
 }
 
-/* By the slope of the line of least squares. */
+/* By the slope of the least-squares line. */
 static bool responses_grew(const struct arrivals_trend *trend)
 {
 	double n = trend->count, spread = n * trend->at_squared - trend->at * trend->at;
@@ -185,7 +178,7 @@ bool arrivals_sustained(const struct arrivals *arrivals)
 	return !arrivals->grew;
 }
 
-/* --- how it is told --- */
+/* --- reports --- */
 
 static double per_second(uint64_t count, uint64_t nanoseconds)
 {
@@ -202,7 +195,7 @@ static double achieved(const struct arrivals *arrivals)
 	return per_second(arrivals->in_time, arrivals->span);
 }
 
-/* Of those that were sent. */
+/* The share of sent I/O that found the depth used up. */
 static double crowded_share(const struct arrivals *arrivals)
 {
 	uint64_t sent = arrivals->lag.count;

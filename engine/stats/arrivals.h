@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * arrivals.h - an arrival clock: when I/O is due, whatever becomes of the I/O before it; and counts
- * of what became of it.
+ * arrivals.h - an arrival clock: when I/O is due, whatever becomes of earlier I/O; and counts of
+ * what became of the I/O.
  *
- * Times are nanoseconds of the caller's clock, which is handed in: nothing here reads one. One seed
- * gives one schedule. Nothing is stored for an arrival, however many wait.
+ * Times are nanoseconds of the caller's clock: nothing here reads a clock. A seed determines the
+ * schedule. Waiting arrivals take no memory.
  */
 #pragma once
 
@@ -16,8 +16,8 @@
 
 struct arrivals_terms {
 	double rate;   /* arrivals, or bytes, per second: above 0 */
-	bool by_bytes; /* the gap after an I/O is in proportion to its length */
-	bool fixed; /* equal gaps, after a first one that the seed draws; else a Poisson process */
+	bool by_bytes; /* the gap after an I/O is proportional to its length */
+	bool fixed;    /* equal gaps after a random first one; else a Poisson process */
 	uint64_t seed;
 };
 
@@ -25,46 +25,44 @@ struct arrivals {
 	struct arrivals_terms terms;
 	uint64_t random; /* the generator's state */
 	uint64_t due;	 /* the next arrival's instant */
-	double part;	 /* of `due`, below a nanosecond: rounding errors do not add up */
+	double part;	 /* the fraction of `due`: rounding errors do not add up */
 
 	bool running;
-	uint64_t begun; /* when the present schedule, or the measurement within it, did */
-	uint64_t since; /* what was due earlier is not counted */
+	uint64_t begun; /* when the present schedule, or the measurement within it, began */
+	uint64_t since; /* earlier arrivals are not counted */
 	uint64_t taken, bytes;
 
 	uint64_t freed;		/* when the depth, used up until then, had room again */
 	uint64_t crowded;	/* arrivals sent that had found the depth used up */
 	uint64_t finished;	/* arrivals that have completed */
-	uint64_t last;		/* when the latest of them did */
+	uint64_t last;		/* when the latest of them completed */
 	struct histogram lag;	/* from an arrival's instant to its sending */
-	uint64_t seen, in_time; /* the clock when it was last looked at, and `finished` then */
+	uint64_t seen, in_time; /* the time of arrivals_look(), and `finished` then */
 
-	/* Sums over what has completed of the present schedule: instants, in nanoseconds since
+	/* Sums over completed arrivals of the present schedule: instants, in nanoseconds since
 	 * `begun`, and responses. */
 	struct arrivals_trend {
 		double count, at, at_squared, response, product;
 	} trend;
 
 	/* Of the schedules that have ended. */
-	uint64_t span;	    /* nanoseconds until the last of what is counted as in time */
-	uint64_t scheduled; /* nanoseconds that had instants */
+	uint64_t span;	    /* nanoseconds until the last completion that is in time */
+	uint64_t scheduled; /* nanoseconds that the schedules lasted */
 	uint64_t dropped;   /* arrivals that were due by the end and never sent */
 	uint64_t late;	    /* how long the oldest of these had waited; of the latest schedule */
-	bool grew;	    /* the responses of one of them did: arrivals_sustained() */
+	bool grew;	    /* a schedule's responses grew: arrivals_sustained() */
 };
 
 void arrivals_init(struct arrivals *arrivals, const struct arrivals_terms *terms);
 
-/*
- * A schedule begins; one that was under way has ended. The first arrival is one gap away, of an I/O
- * of `bytes`.
- */
+/* Begins a schedule, and ends the one under way. The first arrival is one gap of an I/O of `bytes`
+ * away. */
 void arrivals_begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes);
 
-/* What was due before `now` is not counted: a ramp has ended. The schedule goes on. */
+/* A ramp has ended: arrivals before `now` do not count. The schedule goes on. */
 void arrivals_measure(struct arrivals *arrivals, uint64_t now);
 
-/* The schedule is followed until `now`: to be called whenever an arrival could be taken. */
+/* To be called whenever an arrival could be taken. */
 void arrivals_look(struct arrivals *arrivals, uint64_t now);
 
 /* Nanoseconds until the next arrival; 0: it is due. */
@@ -81,9 +79,8 @@ void arrivals_sent(struct arrivals *arrivals, uint64_t due, uint64_t now);
 void arrivals_finished(struct arrivals *arrivals, uint64_t due, uint64_t now);
 
 /*
- * The last schedule has ended, and all that was sent has completed. `cut`: it ended when it was
- * last looked at, and what was due and not sent is dropped; else with its last arrival, and nothing
- * is.
+ * The schedule has ended, and all sent I/O has completed. `cut`: it ended at the last
+ * arrivals_look(), and arrivals due and not sent are dropped; else it ended with its last arrival.
  */
 void arrivals_end(struct arrivals *arrivals, bool cut);
 
@@ -94,14 +91,12 @@ uint64_t arrivals_due(const struct arrivals *arrivals);
 
 /*
  * Responses, from an instant to completion, did not grow: in no schedule by more than 1 % of the
- * time that passed and chance, which is 2/sqrt(n), n being half of the I/Os; nor had what was
- * dropped waited for more than a tenth of the schedule.
+ * time that passed, plus 2/sqrt(n) of it for chance, where n is half of the I/Os; and dropped I/O
+ * had waited for at most a tenth of the schedule.
  */
 bool arrivals_sustained(const struct arrivals *arrivals);
 
-/* --- how it is told, after arrivals_end() --- */
-
-/* Whose it is. */
+/* The job that the counts belong to. */
 struct arrivals_label {
 	const char *job;     /* fio's job name */
 	uint32_t job_number; /* fio's, from 0 */

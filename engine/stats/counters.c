@@ -33,7 +33,7 @@ static void write_kerberos(FILE *out, const struct security_counters *security)
 			: 0.0);
 }
 
-/* Encryption and checksums of messages, by either. What the kernel encrypts is within its calls. */
+/* CPU time of encryption and checksums, by TLS and Kerberos; kTLS's is in its system calls. */
 static void write_crypto(FILE *out, const struct counters *counters,
 			 const struct transport_counters *transport)
 {

@@ -10,11 +10,10 @@
 #include "stats/latency.h"
 #include "stats/sampled_time.h"
 
-/* What Kerberos did for it. */
+/* Kerberos, of one connection. */
 struct security_counters {
-	/* Of the latest context, such as "aes256-cts-hmac-sha1-96"; NULL: it had none. */
-	const char *enctype;
-	uint64_t contexts, context_time; /* that it has made; nanoseconds, of all of them */
+	const char *enctype; /* of the latest context: "aes256-cts-hmac-sha1-96"; NULL: none */
+	uint64_t contexts, context_time; /* contexts made; nanoseconds for all of them */
 	struct sampled_time crypto;	 /* encryption and checksums */
 };
 
@@ -24,7 +23,7 @@ struct counters {
 	uint64_t commits;		 /* answered COMMITs, or fsyncs of a mount */
 	uint64_t meta_ops;		 /* metadata operations that were done */
 	uint64_t lookups;		 /* LOOKUPs that metadata operations needed before */
-	uint64_t rewritten_bytes;	 /* of write_bytes, those of held data written again */
+	uint64_t rewritten_bytes;	 /* held data written again, part of write_bytes */
 	uint64_t retransmissions;	 /* calls sent again, with their xid */
 	uint64_t reconnects;		 /* connections made after the first */
 	uint64_t reissues;		 /* calls taken over from a path that failed */
@@ -33,27 +32,27 @@ struct counters {
 	struct security_counters security;
 };
 
-/* What its transport did. */
+/* The transport of one connection. */
 struct transport_counters {
 	uint64_t syscalls;
 	uint64_t bytes_sent, bytes_received; /* headers and all */
-	uint64_t bytes_discarded;	     /* of those received: the kernel dropped them */
-	uint64_t sends, receives;	     /* that moved bytes; RDMA: messages */
+	uint64_t bytes_discarded;	     /* dropped by the kernel, part of bytes_received */
+	uint64_t sends, receives;	     /* system calls that moved bytes; RDMA: messages */
 
-	/* TLS's alone */
-	uint64_t handshakes, handshake_time; /* nanoseconds, of all of them */
-	const char *cipher;		     /* of the latest, such as "AES-256-GCM" */
-	bool ktls;			     /* the kernel has the latest's keys */
+	/* TLS only */
+	uint64_t handshakes, handshake_time; /* nanoseconds for all of them */
+	const char *cipher;		     /* of the latest handshake: "AES-256-GCM" */
+	bool ktls;			     /* the kernel has the latest keys */
 	struct sampled_time crypto;	     /* encryption, without handshakes */
 
-	/* RDMA's alone */
+	/* RDMA only */
 	uint64_t credits;	/* granted by the latest reply */
 	uint64_t rnr_errors;	/* connections lost because the server had no Receive posted */
 	uint64_t retry_errors;	/* connections lost because the server did not acknowledge */
-	uint64_t registrations; /* of memory, those of the connection's own included */
+	uint64_t registrations; /* of memory, also the connection's own */
 };
 
-/* Whose counters they are. Strings are UTF-8 or not: they are escaped. */
+/* The job and connection that the counters belong to. Any bytes in strings are escaped. */
 struct counters_label {
 	const char *job;     /* fio's job name */
 	uint32_t job_number; /* fio's, from 0 */
@@ -61,7 +60,7 @@ struct counters_label {
 	const char *path;    /* as the pool names it */
 	const char *local, *remote;
 	const char *transport;	   /* "tcp", "mount", "rdma", which has counters of its own */
-	const char *sec, *xprtsec; /* nfs(5); NULL: they are the kernel's */
+	const char *sec, *xprtsec; /* nfs(5); NULL: a kernel mount's */
 };
 
 /* One JSON object, in one line that ends with a newline. */
@@ -71,11 +70,11 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 /* --- a job's metadata operations of one kind --- */
 
 struct operations {
-	uint64_t errors;	  /* those that failed, which are not in `latency` */
-	struct histogram latency; /* of those that were done, from submission to the end */
+	uint64_t errors;	  /* failed operations, not in `latency` */
+	struct histogram latency; /* of successful operations, from submission to the end */
 };
 
-/* Whose they are. */
+/* The job and operation that these counters belong to. */
 struct operations_label {
 	const char *job;     /* fio's job name */
 	uint32_t job_number; /* fio's, from 0 */

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * json_line.h - members of a JSON object that is one line of the stats file. Written by hand and
- * not by a JSON library, because fio exports a json_* family of its own that a library's symbols
- * would meet in one process.
+ * json_line.h - members of a JSON object that is one line of the stats file. No JSON library is
+ * used: fio exports json_* functions of its own, with which a library's would clash.
  */
 #pragma once
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A JSON string (RFC 8259, 7). Bytes over 0x7e are written as U+0080 … U+00FF: any name stays
- * valid. */
+/* A JSON string (RFC 8259, 7). Bytes over 0x7e become U+0080 … U+00FF: any name is valid. */
 static inline void line_string(FILE *out, const char *key, const char *text)
 {
 	fprintf(out, "\"%s\": \"", key);

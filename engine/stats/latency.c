@@ -48,8 +48,6 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 	return histogram->max;
 }
 
-/* --- how latencies are told --- */
-
 const struct latency_percentile latency_percentiles[LATENCY_PERCENTILES] = {
 	{50, "p50_us"}, {95, "p95_us"}, {99, "p99_us"}, {99.9, "p99_9_us"}, {99.99, "p99_99_us"}};
 

@@ -6,24 +6,21 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/*
- * Latencies, counted in bins: 64 to each power of two, as fio has them, so that a percentile is
- * off by less than 1 %.
- */
-
+/* Latencies are counted in bins, 64 to each power of two as fio has them: a percentile is off by
+ * less than 1 %. */
 enum {
-	HISTOGRAM_BITS = 6, /* of a value, behind its highest one, that tell its bin */
-	HISTOGRAM_TOP = 44, /* values from 2^44 ns on, which is five hours, are in the last bin */
+	HISTOGRAM_BITS = 6, /* bits behind a value's highest one that choose its bin */
+	HISTOGRAM_TOP = 44, /* values from 2^44 ns (five hours) on are in the last bin */
 	HISTOGRAM_BINS = (HISTOGRAM_TOP - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS,
 };
 
-/* Of zeros at first. Values are nanoseconds. */
+/* Zeroed at first. Values are nanoseconds. */
 struct histogram {
 	uint64_t count, sum, max;
 	uint64_t bins[HISTOGRAM_BINS];
 };
 
-/* Values below 2^HISTOGRAM_BITS have a bin each; of a larger one the leading bits count. */
+/* Values below 2^HISTOGRAM_BITS have a bin each; a larger value's leading bits choose its bin. */
 inline uint32_t histogram_bin(uint64_t value)
 {
 	uint32_t shift;
@@ -36,7 +33,7 @@ inline uint32_t histogram_bin(uint64_t value)
 	return (shift << HISTOGRAM_BITS) + (uint32_t)(value >> shift);
 }
 
-/* Inline: it is done for each I/O. */
+/* Inline: called for each I/O. */
 inline void histogram_add(struct histogram *histogram, uint64_t value)
 {
 	histogram->count++;
@@ -60,14 +57,14 @@ struct response;
 
 /* The spans of an I/O, one after the other. */
 struct latency {
-	struct histogram lag; /* from the instant at which it was due; only under arrival_rate= */
-	/* In the job for its connection: slots, credits, the hold, a socket; or until it failed. */
+	struct histogram lag; /* since it was due; only under arrival_rate= */
+	/* In the job: for slots, credits, the hold, a socket; or until it failed. */
 	struct histogram wait;
 	struct histogram rtt;	   /* of each call: on the wire and at the server */
 	struct response *response; /* rtt's parts; NULL: without rx_timestamps= */
 };
 
-/* Most I/O waits for nothing, and that is counted for each. */
+/* Most I/O waits for nothing: 0 is counted without a search for its bin. */
 static inline void latency_waited(struct latency *latency, uint64_t nanoseconds)
 {
 	if (nanoseconds) {
@@ -78,7 +75,7 @@ static inline void latency_waited(struct latency *latency, uint64_t nanoseconds)
 	}
 }
 
-/* The percentiles that are told: by `percent`, and by what their keys in the stats file end in. */
+/* The percentiles in reports: their numbers, and the ends of their keys in the stats file. */
 struct latency_percentile {
 	double percent;
 	const char *key;
@@ -92,35 +89,35 @@ extern const struct latency_percentile latency_percentiles[LATENCY_PERCENTILES];
  */
 void latency_write(FILE *out, const char *prefix, const struct histogram *histogram);
 
-/* --- the parts of a response --- */
-
 /*
- * Rx_timestamps=: the parts of a response. Service is from a call's sending until the kernel has
- * its reply, the network's and the server's; wake-up from then until the job takes it. The
- * kernel stamps a receive (transport.h, rpc_channel), which may bring several replies: service
- * is then an upper bound, and wake-up a lower one.
+ * --- rx_timestamps=: the parts of a response ---
+ *
+ * Service is the time from sending a call until the kernel has its reply: the network's and the
+ * server's. Wake-up is the time from then until the job takes the reply. The kernel stamps a
+ * receive (transport.h, rpc_channel), which may bring several replies: then service is an upper
+ * bound, and wake-up a lower one.
  */
 
-/* Of zeros at first. */
+/* Zeroed at first. */
 struct response {
-	struct histogram lag; /* of a job alone, and under an arrival clock: latency.h's */
-	struct histogram service, wake_up; /* of each reply; together they are its rtt */
+	struct histogram lag; /* only of a job under an arrival clock: struct latency's */
+	struct histogram service, wake_up; /* of each reply; their sum is its rtt */
 	uint64_t shared;  /* replies that had others before them in their receive */
-	uint64_t clamped; /* replies without a stamp, or with one that cannot be right */
+	uint64_t clamped; /* replies without a stamp, or with an impossible one */
 
 	/* The latest receive. */
-	uint64_t age; /* nanoseconds since the kernel had it; 0: no sound stamp says so */
-	bool sound;
-	bool used; /* it has brought a reply */
+	uint64_t age; /* nanoseconds since the kernel had it; 0: no valid stamp */
+	bool sound;   /* the stamp is valid */
+	bool used;    /* it has brought a reply */
 };
 
 /*
- * What the kernel had at `stamp` is taken `now`, both CLOCK_REALTIME: a step of that clock spoils
- * what is on its way then and no more. stamp 0: it has none.
+ * Bytes that the kernel had at `stamp` are taken `now`, both CLOCK_REALTIME: a step of that clock
+ * spoils only replies on their way then. stamp 0: there is none.
  */
 void response_received(struct response *response, uint64_t stamp, uint64_t now);
 
-/* It brought a reply, `rtt` nanoseconds after its call. */
+/* The receive brought a reply, `rtt` nanoseconds after its call. */
 void response_add(struct response *response, uint64_t rtt);
 
 /* Adds what a connection has counted to its job's. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * plain_text.h - lines for people, with names that a server, a pool, a KDC or a certificate has
- * given: none of these may move the cursor, name the window or turn the text round.
+ * plain_text.h - lines for people, with names from a server, a pool, a KDC or a certificate: none
+ * of these may move the cursor, rename the window or reverse the text.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ static inline int plain_is_control(uint32_t code)
 	       (code >= 0x2066 && code <= 0x2069);
 }
 
-/* Bytes of the character of UTF-8 (RFC 3629) that `text` begins with; 0: none that may be shown. */
+/* Bytes of the UTF-8 character (RFC 3629) at `text`; 0: none that may be printed. */
 static inline unsigned int plain_bytes(const unsigned char *text)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -41,7 +41,7 @@ static inline unsigned int plain_bytes(const unsigned char *text)
 	return plain_is_control(code) ? 0 : length;
 }
 
-/* Writes a line of less than PLAIN_LINE bytes with \xNN for each byte that may not be shown. */
+/* Copies a line of less than PLAIN_LINE bytes, with \xNN for each byte that may not be printed. */
 static inline const char *plain_text(const char *line, char room[PLAIN_ROOM])
 {
 	const unsigned char *at = (const unsigned char *)line;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sampled_time.h - how much CPU time of a thread small pieces of work take together, by a look at
- * every 17th: reading the clock for each would cost more than some of them. The number is a prime,
- * since what is done comes in turns: a header, then a body.
+ * sampled_time.h - a thread's CPU time for many small pieces of work, estimated from every 17th:
+ * reading the clock for each would cost more than some pieces take. 17 is a prime, since pieces
+ * alternate: a header, then a body.
  */
 #pragma once
 
@@ -13,10 +13,10 @@
 enum { SAMPLED_EVERY = 17 };
 
 struct sampled_time {
-	uint64_t total; /* nanoseconds, of all pieces as far as the looked at tell */
+	uint64_t total; /* estimated total in nanoseconds, extrapolated from the samples */
 	uint32_t turns;
-	bool looks;	      /* at this one */
-	uint64_t began, cost; /* cost: of reading the clock, which lies within what is read */
+	bool looks;	      /* this piece is sampled */
+	uint64_t began, cost; /* cost: of reading the clock, part of each sample */
 };
 
 static inline uint64_t thread_time(void)
@@ -49,7 +49,7 @@ static inline void sampled_end(struct sampled_time *time)
 	time->total += SAMPLED_EVERY * (took - min_of(took, time->cost));
 }
 
-/* What happens between these two is not meant: the piece begins later by so much. */
+/* The time between these two does not count. */
 static inline uint64_t sampled_leave(const struct sampled_time *time)
 {
 	return time->looks ? thread_time() : 0;

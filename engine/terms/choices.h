@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* choices.h - what a user chooses by a word, for whoever acts on it. */
+/* choices.h - the values of options that a user chooses by a word. */
 #pragma once
 
-/* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
+/* How durable a completed write is: stable_how (RFC 1813, 3.3.7). */
 enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
 
-enum { VERSION_40 = 40 }; /* of NFS, which is refused */
+enum { VERSION_40 = 40 }; /* NFSv4.0, which is refused */
 
 /* nfs(5), proto. */
 enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
@@ -13,15 +13,16 @@ enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
 /* nfs(5), xprtsec: security of the transport (RFC 9289). */
 enum path_xprtsec { XPRTSEC_NONE, XPRTSEC_TLS, XPRTSEC_MTLS };
 
-/* nfs(5), sec: AUTH_SYS, or Kerberos by RPCSEC_GSS (RFC 2203): who calls, integrity, privacy. */
+/* nfs(5), sec: AUTH_SYS, or by RPCSEC_GSS (RFC 2203) Kerberos: authentication, integrity, privacy.
+ */
 enum path_sec { SEC_SYS, SEC_KRB5, SEC_KRB5I, SEC_KRB5P };
 
-/* Who encrypts, once hands are shaken: the kernel where it can, only the kernel, only GnuTLS. */
+/* Who encrypts after the handshake: the kernel where it can, only the kernel, only GnuTLS. */
 enum tls_ktls { KTLS_AUTO, KTLS_ON, KTLS_OFF };
 
 enum spread_policy { SPREAD_JOB, SPREAD_ROUNDROBIN, SPREAD_QUEUE, SPREAD_STRIPE };
 
-/* spread_reads and spread_writes: one more than enum spread_policy, 0: as spread says. */
+/* spread_reads and spread_writes: 1 more than enum spread_policy; 0: as spread says. */
 enum { SPREAD_AS_SPREAD = 0 };
 
 enum arrival_process { ARRIVAL_POISSON, ARRIVAL_FIXED };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* table.c - all terms, a row for each. docs/options.md and nfsmulti(7) have the same order. */
+/* table.c - a row for each term, in the order of docs/options.md and nfsmulti(7). */
 #include "terms/terms.h"
 
 /* Does not compile where the member is of another type. */
@@ -9,7 +9,7 @@
 
 #define NUMBER(name, member, from, to) \
 	.word = (name), .kind = TERM_NUMBER, AT(member, unsigned int), .least = (from), .most = (to)
-/* In a path to 64m: more than servers offer, and iodepth times that still fits into memory. */
+/* At most 64m: more than servers offer, and iodepth times 64m still fits into memory. */
 #define SIZE(name, member) \
 	.word = (name), .kind = TERM_SIZE, AT(member, unsigned int), .least = 1, .most = 64u << 20
 #define BYTES(name, member)  .word = (name), .kind = TERM_BYTES, AT(member, unsigned long long)
@@ -106,11 +106,11 @@ const struct term terms_table[] = {
 	{FLAG("soft", soft, 1), .in_path = "soft",
 	 .help = "Fail an I/O with ETIMEDOUT when retrans retransmissions brought no reply"},
 	{SWITCH("failover", failover), .shared = true, .preset = "0",
-	 .help = "Reissue the I/O of a path that does not answer on the others, until it "
+	 .help = "Move the I/O of a path that does not answer to the others, until the path "
 		 "answers again"},
 	{ADDRESSES("localaddr", localaddr), .in_path = "localaddr",
-	 .help = "Addresses to connect from, in turn, joined by '+'. NFSv3's MOUNT and "
-		 "rpcbind, and KDCs, are asked from the system's choice"},
+	 .help = "Addresses to connect from, in turn, joined by '+'. For MOUNT, rpcbind and "
+		 "KDCs the system chooses the address"},
 	{NUMBER("uid", uid, 0, UINT32_MAX - 1), /* (uid_t)-1 says "no user" */
 	 .in_path = "uid"},
 	{NUMBER("gid", gid, 0, UINT32_MAX - 1), .in_path = "gid"},
@@ -144,8 +144,8 @@ const struct term terms_table[] = {
 	{TEXT("principal", principal), .in_path = "principal", .needs = NEEDS_KERBEROS,
 	 .help = "Kerberos: the client's principal (default: the credential cache's)"},
 	{TEXT("keytab", keytab), .in_path = "keytab", .needs = NEEDS_KERBEROS,
-	 .help = "Kerberos: file with the client's keys, by which tickets are got and "
-		 "renewed (default: the credential cache's tickets)"},
+	 .help = "Kerberos: file with the client's keys, to get and renew tickets "
+		 "(default: the credential cache's tickets)"},
 	{TEXT("ccache", ccache), .in_path = "ccache", .needs = NEEDS_KERBEROS,
 	 .help = "Kerberos: credential cache with the client's tickets, a file or a name "
 		 "such as KEYRING:persistent:1000 (default: KRB5CCNAME, or the user's own)"},
@@ -158,25 +158,24 @@ const struct term terms_table[] = {
 	 .refused = 1,
 	 .refusal = " is gone since 0.7.0: each connection has a context of its own, so leave it "
 		    "out",
-	 .help = "Kerberos: what has a context (RFC 2203, 5.2), with its numbers and its "
-		 "window"},
+	 .help = "Kerberos: what a context (RFC 2203, 5.2) belongs to"},
 	{CHOICE("stable", stable), .preset = "unstable",
 	 .values = {{"unstable", IO_UNSTABLE, "Durable at the next COMMIT"},
 		    {"data_sync", IO_DATA_SYNC, "Data durable at once"},
 		    {"file_sync", IO_FILE_SYNC, "All durable at once"}},
-	 .help = "How WRITE asks (RFC 1813, stable_how); sync=1 means file_sync"},
+	 .help = "stable_how of WRITEs (RFC 1813); sync=1 means file_sync"},
 	{BYTES("hold_writes", hold_writes), .preset = "0",
 	 .help = "Bytes of uncommitted data that a job keeps, to write it again if a server "
 		 "restarts; COMMITs begin at half of that. Kernel mounts ignore it: "
 		 "the kernel does the same"},
 	{SWITCH("discard", discard), .shared = true, .needs = NEEDS_CLEAR, .preset = "0",
-	 .help = "Payload of READs of 32 KiB and more is dropped in the kernel and not "
-		 "copied to fio. Over TCP, for jobs that verify nothing"},
+	 .help = "The kernel drops the payload of READs of 32 KiB and more, and does not "
+		 "copy it to fio. Over TCP, for jobs that verify nothing"},
 	{NUMBER("busy_poll", busy_poll, 0, 1000000), .preset = "0",
 	 .help = "Microseconds to poll for replies before each wait"},
 	{TEXT("arrival_rate", arrival_rate),
-	 .help = "I/Os per second and job, by a clock that waits for no reply: latency "
-		 "begins when an I/O is due (default: none, the next I/O follows a reply)"},
+	 .help = "I/Os per second and job, by a clock that does not wait for replies: "
+		 "latency begins when an I/O is due (default: the next I/O follows a reply)"},
 	{TEXT("arrival_bw", arrival_bw),
 	 .help = "Instead of arrival_rate, bytes per second and job: the gap after an I/O "
 		 "is in proportion to its length"},
@@ -186,14 +185,15 @@ const struct term terms_table[] = {
 	 .help = "How arrivals follow each other; randseed and the job's number decide the "
 		 "schedule"},
 	{NUMBER("arrival_spin", arrival_spin, 0, 1000000), .preset = "20",
-	 .help = "Microseconds before each arrival that are polled and not slept"},
+	 .help = "Microseconds before each arrival in which the engine polls and does not "
+		 "sleep"},
 	{SWITCH("rx_timestamps", rx_timestamps), .shared = true, .needs = NEEDS_CLEAR,
 	 .preset = "0",
-	 .help = "Split the time from a call's sending to its reply by the kernel's receive "
-		 "stamps: service is the network's and the server's, wake-up this client's"},
+	 .help = "Split each response time by the kernel's receive timestamps: service is "
+		 "the network's and the server's part, wake-up is this client's"},
 	{NUMBER("arrival_batch", arrival_batch, 0, 1000), .preset = "0",
-	 .help = "Microseconds that an I/O which is due waits for others, to be sent with "
-		 "them; replies wait as long, at most twice"},
+	 .help = "Microseconds that a due I/O waits for others, to be sent together; "
+		 "replies wait as long, at most twice"},
 	{SWITCH("metadata", metadata), .shared = true, .preset = "0",
 	 .help = "Each I/O is one operation on one entry of a directory, the job's file: "
 		 "the entry's number is offset / bs"},
@@ -223,9 +223,8 @@ const struct term terms_table[] = {
 		 "in getattr:70,lookup:20,readdir:5,create:3,remove:2, with rw=randrw. "
 		 "The engine sets rwmixread from the weights, in whole per cent"},
 	{SWITCH("meta_verify", meta_verify), .preset = "0",
-	 .help = "metadata=1, jobs that read: check by READDIR, before the job begins, that "
-		 "no entry is missing or there twice, and then that each is what "
-		 "meta_write= makes"},
+	 .help = "metadata=1, jobs that read: before the job begins, check by READDIR that "
+		 "each entry is there once, and then that each is what meta_write= makes"},
 	{NUMBER("dir_entries", dir_entries, 2, 0), .shared = true, .preset = "1000",
 	 .help = "metadata=1: entries of one directory"},
 	{NUMBER("tree_depth", tree_depth, 0, 8), .shared = true, .preset = "1",
@@ -238,11 +237,11 @@ const struct term terms_table[] = {
 	 .help = "Refuse to run unless the engine is of this version: for jobs that are "
 		 "sent to other hosts"},
 	{TEXT("stats_file", stats_file),
-	 .help = "Append one JSON line per connection, per kind of metadata operation, "
-		 "per arrival clock and per line that the job told, at its end"},
+	 .help = "At the job's end, append one JSON line per connection, per kind of "
+		 "metadata operation, per arrival clock and per message of the job"},
 	{TEXT("live_file", live_file),
-	 .help = "Write each job's lines of connections to FILE.NUMBER, a local file, once "
-		 "a second while replies arrive, over those before"},
+	 .help = "Once a second while replies arrive, write each job's lines of connections "
+		 "anew to FILE.NUMBER, a local file"},
 	{SWITCH("trace", trace), .preset = "0",
 	 .help = "Print one line per operation on stderr (also by the environment's "
 		 "IOTRAP_TRACE)"},

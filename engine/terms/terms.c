@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* terms.c - what is done with any term, by its row. */
+/* terms.c - what is done with every term, by its row. */
 #include "terms/terms.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ const struct term *term_at(size_t at)
 	return term;
 }
 
-/* Two words of one member are one term. */
+/* Words of one member share the first one's row. */
 void term_give(const struct term *term, struct terms *terms)
 {
 	terms->given[term_at(term->at) - terms_table] = true;
@@ -38,8 +38,6 @@ const char *term_text(const struct term *term, const struct terms *terms, char r
 	snprintf(room, TERM_ROOM, "%u", *term_number(term, terms));
 	return room;
 }
-
-/* --- owning --- */
 
 void terms_free(struct terms *terms)
 {
@@ -84,8 +82,6 @@ struct terms terms_over(const struct terms *path, const struct terms *job)
 	memcpy(all.given, path->given, sizeof(all.given));
 	return all;
 }
-
-/* --- telling --- */
 
 char *terms_key(const struct terms *job)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * terms.h - what a user may say of a job and of its paths: a member of struct terms for each
- * option, and a row of terms_table that says all the rest about it.
+ * terms.h - the options of a job and the arguments of its paths. Each is a member of struct terms,
+ * and a row of terms_table that says everything else about it.
  *
- * From the row follow fio's table of options, the arguments of a path in a pool, the JSON of
+ * From the rows come fio's table of options, the arguments of a path in a pool, the JSON of
  * nfsmulti-pool, what a path takes from its job, which jobs share paths, docs/options.md and
  * nfsmulti(7). To add an option: a member, a row, and what it does.
  */
@@ -18,7 +18,7 @@
 
 enum { TERMS_MAX = 80 }; /* rows of terms_table */
 
-/* As fio stores a job's; a path's own begin with zeros. */
+/* A job's are stored by fio; a path's own are 0 or NULL where the path does not name them. */
 struct terms {
 	void *pad; /* fio keeps the thread_data here */
 	char *pool;
@@ -66,22 +66,22 @@ struct terms {
 	char *stats_file, *live_file;
 	unsigned int trace;
 
-	bool given[TERMS_MAX]; /* by its row: a path names it for itself */
+	bool given[TERMS_MAX]; /* by row: the path names the term itself */
 };
 
 enum term_kind {
 	TERM_NUMBER,	/* unsigned int, from `least` to `most`; a job's without preset also 0 */
-	TERM_SIZE,	/* the same, of bytes; in a path k and m may follow it */
-	TERM_BYTES,	/* unsigned long long: a job's alone */
+	TERM_SIZE,	/* the same, in bytes; in a path k and m may follow the number */
+	TERM_BYTES,	/* unsigned long long; only of jobs */
 	TERM_CHOICE,	/* unsigned int, one of `values` */
-	TERM_SWITCH,	/* unsigned int, 0 or 1: a job's alone */
+	TERM_SWITCH,	/* unsigned int, 0 or 1; only of jobs */
 	TERM_FLAG,	/* sets an unsigned int to `least`, 0 or 1; WORD=0 to the other */
 	TERM_TEXT,	/* char * */
 	TERM_ADDRESSES, /* char *: literal addresses, joined by '+' */
-	TERM_GONE,	/* refused with `help`: there was such an option */
+	TERM_GONE,	/* a former option: refused with `help` */
 };
 
-/* What a term is for: without it, it means nothing. */
+/* What a path must have for a term to have an effect. */
 enum term_needs { NEEDS_NOTHING, NEEDS_TLS, NEEDS_KERBEROS, NEEDS_CLEAR /* TCP without TLS */ };
 
 enum { TERM_VALUES_MAX = 10 };
@@ -89,23 +89,23 @@ enum { TERM_VALUES_MAX = 10 };
 struct term {
 	const char *word; /* the option's */
 	const char *alias;
-	const char *help; /* fio's, and docs/options.md's; NULL: a path's alone */
-	size_t at;	  /* of its member; behind the last one where it has none */
+	const char *help; /* fio's, and docs/options.md's; NULL: only of paths */
+	size_t at;	  /* the member's offset; behind the last member where there is none */
 	enum term_kind kind;
 	uint32_t least, most;
 	enum term_needs needs;
-	/* Words of a path's argument; the first is told. NULL: a job's alone. */
+	/* Words of a path's argument; messages have the first. NULL: only of jobs. */
 	const char *in_path;
 	const char *unit;   /* for messages */
-	const char *preset; /* where a job says nothing; without one: 0 or NULL */
+	const char *preset; /* a job's default; NULL: the default is 0 or NULL */
 	struct term_value {
 		const char *word;
 		unsigned int value;
 		const char *help;
 	} values[TERM_VALUES_MAX];
-	const char *refusal;  /* of one value, said behind "WORD=VALUE" */
-	unsigned int refused; /* that value */
-	bool shared;	      /* a job's alone, and jobs that share paths have the same */
+	const char *refusal; /* of the value `refused`; it follows "WORD=VALUE" */
+	unsigned int refused;
+	bool shared; /* only of jobs: jobs that share paths have the same value */
 };
 
 extern const struct term terms_table[];
@@ -115,14 +115,14 @@ extern const struct term terms_table[];
 #define TERM(member) term_at(offsetof(struct terms, member))
 const struct term *term_at(size_t at);
 
-/* A path names this for itself: term_given(TERM(port), &path->terms). */
+/* True where a path names the term itself: term_given(TERM(port), &path->terms). */
 static inline bool term_given(const struct term *term, const struct terms *terms)
 {
 	return terms->given[term - terms_table];
 }
 void term_give(const struct term *term, struct terms *terms);
 
-/* Where `terms` have one. */
+/* The term's member in `terms`. */
 static inline unsigned int *term_number(const struct term *term, const struct terms *terms)
 {
 	return (unsigned int *)((char *)terms + term->at);
@@ -138,7 +138,7 @@ static inline bool term_is_text(const struct term *term)
 	return term->kind == TERM_TEXT || term->kind == TERM_ADDRESSES;
 }
 
-/* One of a choice's, which has it: term_value(TERM(security), SEC_KRB5P)->word is "krb5p". */
+/* Of a choice that has this value: term_value(TERM(security), SEC_KRB5P)->word is "krb5p". */
 const struct term_value *term_value(const struct term *term, unsigned int number);
 
 static inline bool term_refuses(const struct term *term, const struct term_value *value)
@@ -146,7 +146,7 @@ static inline bool term_refuses(const struct term *term, const struct term_value
 	return term->refusal && value->value == term->refused;
 }
 
-/* What `terms` have, as text; in `room` where it is a number. "": nothing. */
+/* The term's value as text, in `room` where it is a number; "" where a text is not set. */
 enum { TERM_ROOM = 24 };
 const char *term_text(const struct term *term, const struct terms *terms, char room[TERM_ROOM]);
 
@@ -155,23 +155,23 @@ static inline bool terms_over_rdma(const struct terms *terms)
 	return terms->proto == MOUNT_RDMA || terms->proto == MOUNT_RDMA6;
 }
 
-/* A job's that says nothing: numbers have their preset, choices are 0. */
+/* A job's defaults: numbers have their preset, choices are 0. */
 void terms_init(struct terms *terms);
 
-/* Copies strings, too. terms_free() frees also what is left where it fails for want of memory. */
+/* Copies strings, too. False: out of memory, and terms_free() frees the strings of `to`. */
 bool terms_copy(struct terms *to, const struct terms *from);
 void terms_free(struct terms *terms);
 
-/* What a path has: its own, and its job's for the rest. Strings stay theirs. */
+/* A path's terms: its own, and its job's for the rest. The strings stay their owners'. */
 struct terms terms_over(const struct terms *path, const struct terms *job);
 
-/* What decides where a job's paths lead, and whether they are refused, as one string for the caller
- * to free. NULL: no memory. */
+/* One string, for the caller to free, of all terms that decide where a job's paths lead and whether
+ * they are refused: jobs with the same string share paths. NULL: out of memory. */
 char *terms_key(const struct terms *job);
 
-/* A job or a path says something that needs it. */
+/* True where `terms` set a term that needs this. */
 bool terms_need(const struct terms *terms, enum term_needs needs);
 
-/* Those that a path names for itself, as members of a JSON object: `, "port": 2049`. */
+/* Prints the terms that a path names itself, as members of a JSON object: `, "port": 2049`. */
 void terms_print(FILE *out, const struct terms *path);
 void terms_print_string(FILE *out, const char *key, const char *text);

@@ -12,10 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "group/path_config.h"
 #include "export.h"
+#include "group/path.h"
 #include "nfs/status.h"
-#include "pool/resolve.h"
 #include "stats/json_line.h"
 #include "stats/plain_text.h"
 

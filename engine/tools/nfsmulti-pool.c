@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfsmulti-pool - prints the paths of a pool as JSON lines, so that scripts need no grammar of
- * their own.
+ * nfsmulti-pool - prints the paths of a pool as JSON lines, so that scripts need not know a pool's
+ * grammar.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pool/resolve.h"
+#include "pool/pool.h"
 #include "stats/plain_text.h"
+#include "util.h"
 
 static const char usage[] =
 	"Usage: nfsmulti-pool [--resolve] POOL|NAME\n"
@@ -18,20 +19,19 @@ static const char usage[] =
 	"\n"
 	"Prints each path of a pool as one line of JSON. POOL is a comma-separated list of\n"
 	"absolute directories and URLs, nfs://HOST[:PORT]/EXPORT[?ARG=VALUE&...], as in\n"
-	"nfs://10.0.0.[1-4]/vol1?version=4.1; a line has the arguments that its path names.\n"
+	"nfs://10.0.0.[1-4]/vol1?version=4.1; each line has the path's own arguments.\n"
 	"NAME is a pool's name in NFSMULTI_POOLS or else IOTRAP_MOUNT_POOLS:\n"
 	"NAME:PATH,PATH,... NAME:PATH,...\n"
 	"\n"
-	"  --file FILE  the pool of these variables that holds the mount which FILE lies in;\n"
-	"               each line has FILE's name inside it as \"relative\"\n"
-	"  --resolve    also look up each host: one line for each address, as \"address\"\n"
+	"  --file FILE  the pool in these variables with the mount that FILE lies in; each\n"
+	"               line has FILE's name below that mount as \"relative\"\n"
+	"  --resolve    also look up each host: one line per address, which is in \"address\"\n"
 	"  --help       this text\n"
 	"  --version    the version of nfsmulti\n"
 	"\n"
 	"Exit status: 0, or 2 with the reason and its place on standard error.\n";
 
 static const char *const variables[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
-#define VARIABLES (sizeof(variables) / sizeof(*variables))
 
 struct request {
 	const char *text; /* POOL or NAME */
@@ -39,15 +39,15 @@ struct request {
 	bool resolve;
 };
 
-/* What was found, and where it stands written, for a later refusal to point to. */
+/* The pool, and the text that it was read from, for refusals to point to. */
 struct answer {
 	struct pool pool;
 	const char *relative;
-	const char *variable; /* NULL: the command line */
+	const char *variable; /* that has the text; NULL: the command line */
 	const char *written;
 };
 
-/* What may not be shown is a blank, which the caret's line is counted by. */
+/* A character that may not be shown is printed as a blank, so that the caret stands right. */
 static void print_with_caret(const char *text, size_t column)
 {
 	size_t shown = 1;
@@ -91,16 +91,16 @@ static int look_up(const struct request *request, struct answer *answer, struct 
 /* The first variable that knows the pool decides. */
 static int find_in_environment(const struct request *request, struct answer *answer)
 {
-	struct pool_error errs[VARIABLES];
+	struct pool_error errs[ARRAY_SIZE(variables)];
 	int failed = -ENOENT;
 	size_t asked = 0;
 
-	while (asked < VARIABLES && failed == -ENOENT) {
+	while (asked < ARRAY_SIZE(variables) && failed == -ENOENT) {
 		answer->variable = variables[asked];
 		failed = look_up(request, answer, &errs[asked++]);
 	}
 	if (failed == -ENOENT)
-		for (size_t i = 0; i < VARIABLES; i++)
+		for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
 			print_error(variables[i], "", &errs[i]);
 	else if (failed)
 		print_error(answer->variable, answer->written, &errs[asked - 1]);
@@ -121,17 +121,11 @@ static int find(const struct request *request, struct answer *answer)
 	return failed;
 }
 
-static void print_address(const struct pool_path *path)
-{
-	char host[NI_MAXHOST];
-
-	if (!getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, host, sizeof(host),
-			 NULL, 0, NI_NUMERICHOST))
-		terms_print_string(stdout, "address", host);
-}
-
 static void print_path(const struct pool_path *path, const char *relative)
 {
+	const struct sockaddr *addr = (const struct sockaddr *)&path->addr;
+	char host[NI_MAXHOST];
+
 	printf("{\"kind\": \"%s\"", path->kind == PATH_NFS ? "nfs" : "mount");
 	terms_print_string(stdout, "label", path->label);
 	if (path->kind == PATH_MOUNT) {
@@ -140,8 +134,9 @@ static void print_path(const struct pool_path *path, const char *relative)
 		terms_print_string(stdout, "host", path->host);
 		terms_print_string(stdout, "export", path->export);
 		terms_print(stdout, &path->terms);
-		if (path->addr_len)
-			print_address(path);
+		if (path->addr_len &&
+		    !getnameinfo(addr, path->addr_len, host, sizeof(host), NULL, 0, NI_NUMERICHOST))
+			terms_print_string(stdout, "address", host);
 	}
 	if (relative)
 		terms_print_string(stdout, "relative", relative);

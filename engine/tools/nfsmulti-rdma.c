@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfsmulti-rdma - prints this machine's RDMA ports as JSON lines, or what a server of NFS over RDMA
- * says when it is connected to.
+ * nfsmulti-rdma - prints this machine's RDMA ports as JSON lines, or connects to a server of NFS
+ * over RDMA and prints what it says.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "stats/plain_text.h"
-#include "transport/address.h"
 #include "transport/rdma_link.h"
 #include "wait.h"
 
@@ -21,35 +20,26 @@ static const char usage[] =
 	"state,\n"
 	"link_layer, mtu (bytes). With a literal IPv4 or IPv6 ADDRESS and a PORT it connects as "
 	"the\n"
-	"engine does, and prints the device it goes by, the peer's inline thresholds (bytes,\n"
-	"RFC 8797; 1024 where it says none) and the time it took.\n"
+	"engine does, and prints the device, the server's inline thresholds (bytes, RFC 8797;\n"
+	"1024 where the server says none) and the time that connecting took.\n"
 	"\n"
 	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
 
 enum { CONNECT_S = 10 };
 
-/* --- devices --- */
-
-static unsigned int mtu_bytes(enum ibv_mtu mtu)
-{
-	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
-}
-
-static const char *link_layer(uint8_t layer)
-{
-	return layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand";
-}
-
 static void print_port(const char *device, struct ibv_context *verbs, uint8_t number)
 {
 	struct ibv_port_attr port;
+	bool has_mtu, ethernet;
 
 	if (ibv_query_port(verbs, number, &port))
 		return;
+	has_mtu = port.active_mtu >= IBV_MTU_256 && port.active_mtu <= IBV_MTU_4096;
+	ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
 	printf("{\"device\": \"%s\", \"port\": %u, \"state\": \"%s\", \"link_layer\": \"%s\", "
 	       "\"mtu\": %u}\n",
-	       device, number, ibv_port_state_str(port.state), link_layer(port.link_layer),
-	       mtu_bytes(port.active_mtu));
+	       device, number, ibv_port_state_str(port.state), ethernet ? "Ethernet" : "InfiniBand",
+	       has_mtu ? 128u << port.active_mtu : 0);
 }
 
 static int print_device(struct ibv_device *device)
@@ -80,19 +70,7 @@ static int print_devices(void)
 	return status;
 }
 
-/* --- a server --- */
-
-static int read_address(const char *host, const char *port, struct rpc_address *address)
-{
-	int error = rpc_address_read(host, port, &address->remote, &address->remote_length);
-
-	if (!error)
-		return 0;
-	plain_print(stderr, "nfsmulti-rdma: %s %s: %s", host, port, gai_strerror(error));
-	return 2;
-}
-
-/* Makes the least that a server accepts. */
+/* Asks for the least that a server accepts: one Send and one Receive, of the least bytes. */
 static int begin_to_connect(struct rdma_link *link, struct ibv_pd **pd)
 {
 	const struct rpcrdma_inline mine = {RPCRDMA_INLINE_MIN, RPCRDMA_INLINE_MIN};
@@ -127,10 +105,12 @@ static int print_server(const char *host, const char *port)
 	struct ibv_pd *pd = NULL;
 	struct rdma_link link;
 	uint64_t begin = clock_now();
-	int error = read_address(host, port, &address);
+	int error = rpc_address_read(host, port, &address.remote, &address.remote_length);
 
-	if (error)
-		return error;
+	if (error) {
+		plain_print(stderr, "nfsmulti-rdma: %s %s: %s", host, port, gai_strerror(error));
+		return 2;
+	}
 	error = rdma_link_open(&link, &address);
 	if (!error) {
 		error = connect_link(&link, &pd);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "transport/address.h"
+/* address.c - an end of a connection as text, and back. */
+#include "transport/transport.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "transport/kerberos_making.h"
 #include "util.h"
 
 struct kerberos {
@@ -16,14 +15,9 @@ struct kerberos {
 	uint64_t sequence; /* of our next token */
 };
 
-static struct kerberos *kerberos_of(struct gss_mechanism *mechanism)
+static struct kerberos *kerberos_of(const struct gss_mechanism *mechanism)
 {
 	return container_of(mechanism, struct kerberos, base);
-}
-
-static const struct kerberos *kerberos_of_const(const struct gss_mechanism *mechanism)
-{
-	return container_of(mechanism, const struct kerberos, base);
 }
 
 /* --- making a context --- */
@@ -44,7 +38,7 @@ static void feed(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t
 		making_go_on(kerberos->making, reply, length);
 }
 
-/* The library's context is not needed any more. */
+/* Makes a finished context the present one. */
 static void take_context(struct kerberos *kerberos, const struct making_result *made,
 			 struct gss_step *step)
 {
@@ -82,12 +76,12 @@ static enum gss_progress progress(struct gss_mechanism *mechanism, struct gss_st
 
 static uint32_t mic_size(const struct gss_mechanism *mechanism)
 {
-	return krb5_mic_size(kerberos_of_const(mechanism)->keys);
+	return krb5_mic_size(kerberos_of(mechanism)->keys);
 }
 
 static uint32_t wrap_size(const struct gss_mechanism *mechanism)
 {
-	return krb5_wrap_size(kerberos_of_const(mechanism)->keys);
+	return krb5_wrap_size(kerberos_of(mechanism)->keys);
 }
 
 static bool mic(struct gss_mechanism *mechanism, const struct iovec *parts, int count, uint8_t *to)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "transport/kerberos_making.h"
+/* kerberos_making.c - contexts by the GSS-API library, in a thread of its own. */
+#include "transport/kerberos.h"
 
 #include <gssapi/gssapi_ext.h>
 #include <gssapi/gssapi_krb5.h>
@@ -15,20 +16,20 @@
 enum {
 	ERROR_MAX = 400,
 	WORDS_MAX = 240,
-	/* With a ticket at hand a step takes 0.2 ms: it is waited for, rather than looked for at
-	 * the next tick. */
+	/* With a ticket at hand a step takes 0.2 ms: waiting beats looking again at the next tick.
+	 */
 	PATIENCE_NS = 2000000,
 };
 
 struct making {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool works, left; /* under the lock */
-	bool looked_at;	  /* since the step began: it is not waited for again */
+	bool works, left; /* under the lock: the thread works, the owner has left */
+	bool looked_at;	  /* the owner has waited for this step, and does not wait again */
 
 	char *principal, *keytab, *ccache, *server;
 
-	/* The thread's while it works, the owner's else. */
+	/* The thread's while it works, else the owner's. */
 	gss_ctx_id_t context;
 	gss_buffer_desc reply, token;
 	enum making_state state;
@@ -36,9 +37,9 @@ struct making {
 	struct making_result result;
 };
 
-/* --- words for a failure --- */
+/* --- the words for a failure --- */
 
-/* The library's own. */
+/* The library's words. */
 static void describe(OM_uint32 major, OM_uint32 minor, char *text, size_t size)
 {
 	gss_buffer_desc words = GSS_C_EMPTY_BUFFER;
@@ -73,7 +74,7 @@ static const char *remedy(const struct making *making, OM_uint32 major, OM_uint3
 	case KRB5_CONFIG_CANTOPEN: return ": mend krb5.conf, or name another by KRB5_CONFIG";
 	case KRB5KDC_ERR_PREAUTH_FAILED:
 	case KRB5KRB_AP_ERR_BAD_INTEGRITY:
-		return ": a key is another: is the keytab current, and this the server?";
+		return ": a key differs: is the keytab current, and is this the right server?";
 	case KRB5KRB_AP_ERR_SKEW:
 	case KRB5KRB_AP_ERR_TKT_NYV:
 	case KRB5_KDCREP_SKEW:
@@ -108,7 +109,7 @@ static void fail(struct making *making, const char *what, OM_uint32 major, OM_ui
 		 remedy(making, major, minor));
 }
 
-/* Tells of a keytab that lacks the principal's key, or any. */
+/* The words for a keytab that lacks the principal's key, or any key. */
 static void fail_keytab(struct making *making)
 {
 	krb5_principal principal = NULL;
@@ -152,8 +153,8 @@ static gss_name_t import(const char *text, gss_OID type)
 }
 
 /*
- * The name of the cache that the library would choose for this server. It may not do so by itself:
- * MIT's 1.20.1 crashes on a default cache that it cannot read.
+ * The name of the cache that the library would choose for this server. The library does not choose
+ * by itself: MIT's 1.20.1 crashes on a default cache that it cannot read.
  */
 static char *choose_cache(const char *server)
 {
@@ -165,7 +166,7 @@ static char *choose_cache(const char *server)
 	char *name = NULL, *copy;
 
 	if (krb5_init_context(&context))
-		return NULL; /* as will the library's next call, which tells why */
+		return NULL; /* the library's next call fails likewise, and says why */
 	if (strchr(server, '/'))
 		krb5_parse_name(context, server, &service);
 	else
@@ -177,7 +178,7 @@ static char *choose_cache(const char *server)
 		krb5_cc_get_full_name(context, cache, &name);
 		krb5_cc_close(context, cache);
 	}
-	chosen = name ?: krb5_cc_default_name(context); /* NULL: krb5.conf has no sound one */
+	chosen = name ?: krb5_cc_default_name(context); /* NULL: krb5.conf has no valid one */
 	copy = chosen ? strdup(chosen) : NULL;
 	krb5_free_string(context, name);
 	krb5_free_principal(context, client);
@@ -186,7 +187,7 @@ static char *choose_cache(const char *server)
 	return copy;
 }
 
-/* The client's tickets. */
+/* Gets the client's tickets. */
 static OM_uint32 acquire(struct making *making, gss_cred_id_t *credential, OM_uint32 *minor)
 {
 	gss_key_value_element_desc elements[2];
@@ -209,7 +210,8 @@ static OM_uint32 acquire(struct making *making, gss_cred_id_t *credential, OM_ui
 	gss_release_name(&ignored, &name);
 	if (!GSS_ERROR(major) || making->ccache)
 		return major;
-	/* The library tells that no cache has the principal, and not of one that it cannot read. */
+	/* The library says that no cache has the principal, but does not name an unreadable cache.
+	 */
 	making->ccache = choose_cache(making->server);
 	return making->ccache ? acquire(making, credential, minor) : major;
 }
@@ -230,18 +232,14 @@ static OM_uint32 initiate(struct making *making, gss_cred_id_t credential, OM_ui
 	return major;
 }
 
-/* --- own tokens, beside the library's --- */
+/* --- our own tokens are compared with the library's --- */
 
 static const char sample[] = "both-say-the-same-of-these-bytes";
 static const struct iovec sample_part = {(void *)sample, sizeof(sample)};
 static gss_buffer_desc sample_buffer = {sizeof(sample), (void *)sample};
 
-enum {
-	FLAGS_AT = 2,
-	SEQUENCE_AT = 8,
-	ACCEPTOR_SUBKEY = 4,
-	TOKEN_HEADER = 16
-}; /* RFC 4121, 4.2.6 */
+/* RFC 4121, 4.2.6 */
+enum { FLAGS_AT = 2, SEQUENCE_AT = 8, ACCEPTOR_SUBKEY = 4, TOKEN_HEADER = 16 };
 
 static uint64_t sequence_of(const gss_buffer_desc *token)
 {
@@ -251,7 +249,7 @@ static uint64_t sequence_of(const gss_buffer_desc *token)
 	return be64toh(sequence);
 }
 
-/* A MIC with the same number must be the same bytes. */
+/* Two MICs with the same number are the same bytes. */
 static bool mic_agrees(struct krb5_keys *keys, const gss_buffer_desc *token)
 {
 	uint8_t own[KRB5_MIC_MAX];
@@ -261,7 +259,7 @@ static bool mic_agrees(struct krb5_keys *keys, const gss_buffer_desc *token)
 	       !memcmp(own, token->value, token->length);
 }
 
-/* Two wrapped messages never are: the library's must open by our keys. */
+/* Two Wrap tokens never are the same: our keys must open the library's. */
 static bool wrap_agrees(struct making *making, struct krb5_keys *keys)
 {
 	gss_buffer_desc token = GSS_C_EMPTY_BUFFER;
@@ -290,7 +288,7 @@ static const char *enctype_name(uint32_t enctype)
 	return enctype < ARRAY_SIZE(names) ? names[enctype] : NULL;
 }
 
-/* Keys of our own from the context's, proven by what the library makes. */
+/* Makes our own keys from the context's, and proves them by the library's tokens. */
 static bool make_keys(struct making *making, gss_buffer_set_t key, const gss_buffer_desc *token)
 {
 	struct making_result *result = &making->result;
@@ -300,11 +298,10 @@ static bool make_keys(struct making *making, gss_buffer_set_t key, const gss_buf
 	bool subkey = ((const uint8_t *)token->value)[FLAGS_AT] & ACCEPTOR_SUBKEY;
 
 	if (krb5_keys_new(&result->keys, enctype, secret->value, secret->length, subkey)) {
-		snprintf(
-			making->error, sizeof(making->error),
-			"the context's encryption type is number %u: AES is supported alone (17 to "
-			"20): permitted_enctypes in krb5.conf chooses",
-			enctype);
+		snprintf(making->error, sizeof(making->error),
+			 "the context's encryption type is number %u, but only AES is supported "
+			 "(17 to 20): set permitted_enctypes in krb5.conf",
+			 enctype);
 		return false;
 	}
 	result->enctype = enctype_name(enctype);
@@ -329,7 +326,8 @@ static bool export_context(struct making *making)
 		major = gss_get_mic(&minor, making->context, GSS_C_QOP_DEFAULT, &sample_buffer,
 				    &token);
 	if (major || key->count < 2 || !key->elements[1].length || token.length <= TOKEN_HEADER) {
-		fail(making, "the Kerberos library does not tell the context's key", major, minor);
+		fail(making, "the Kerberos library does not export the context's key", major,
+		     minor);
 		made = false;
 	} else {
 		making->result.sequence = sequence_of(&token) + 2;
@@ -342,19 +340,9 @@ static bool export_context(struct making *making)
 	return made;
 }
 
-static void finish(struct making *making, OM_uint32 lifetime)
-{
-	OM_uint32 minor;
-
-	making->result.lifetime =
-		lifetime == GSS_C_INDEFINITE ? UINT64_MAX : (uint64_t)lifetime * SEC;
-	making->state = export_context(making) ? MAKING_DONE : MAKING_FAILED;
-	gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
-}
-
 /*
- * Getting tickets empties their cache before it is filled: connections whose tickets end together
- * go one after the other. A fork takes no thread along, so that nobody holds the lock there.
+ * The library empties a cache before it fills it with new tickets: connections whose tickets end
+ * together get theirs one after the other. A fork has none of our threads: it gets a free lock.
  */
 static pthread_mutex_t tickets = PTHREAD_MUTEX_INITIALIZER;
 
@@ -385,12 +373,16 @@ static void make_step(struct making *making)
 	}
 	major = initiate(making, credential, &lifetime, &minor);
 	gss_release_cred(&ignored, &credential);
-	if (GSS_ERROR(major))
+	if (GSS_ERROR(major)) {
 		fail(making, "no context", major, minor);
-	else if (major == GSS_S_COMPLETE)
-		finish(making, lifetime);
-	else
+	} else if (major == GSS_S_COMPLETE) {
+		making->result.lifetime =
+			lifetime == GSS_C_INDEFINITE ? UINT64_MAX : (uint64_t)lifetime * SEC;
+		making->state = export_context(making) ? MAKING_DONE : MAKING_FAILED;
+		gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
+	} else {
 		making->state = MAKING_HAS_TOKEN;
+	}
 }
 
 /* --- the thread --- */
@@ -428,8 +420,8 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* Signals are the job's: the thread takes none. */
-static bool start_thread(struct making *making)
+/* The thread takes no signals: they are the job's. */
+static void start_step(struct making *making)
 {
 	pthread_attr_t attributes;
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -447,12 +439,7 @@ static bool start_thread(struct making *making)
 	error = pthread_create(&thread, &attributes, run, making);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return !error;
-}
-
-static void start_step(struct making *making)
-{
-	if (start_thread(making))
+	if (!error)
 		return;
 	making->works = false;
 	making->state = MAKING_FAILED;
@@ -506,7 +493,7 @@ struct making *making_begin(const struct kerberos_terms *terms)
 	return making;
 }
 
-/* True where the thread is done, or soon was. */
+/* Is the thread done, now or within PATIENCE_NS? */
 static bool is_done(struct making *making)
 {
 	struct timespec until;

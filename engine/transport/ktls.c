@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "transport/ktls.h"
+/* ktls.c - keys for the kernel, and the records that it leaves to us. */
+#include "transport/tls_session.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -11,17 +12,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transport/tls.h"
-#include "transport/tls_credentials.h"
 #include "transport/transport.h"
 #include "util.h"
 
 /* RFC 8446, 5.1 */
 enum { RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_MAX = 16384 };
 
-/* --- keys --- */
-
-/* linux/tls.h has a structure for each cipher, of parts of so many bytes. */
+/* linux/tls.h has a structure for each cipher, with parts of these sizes in bytes. */
 struct cipher {
 	gnutls_cipher_algorithm_t gnutls;
 	uint16_t kernel;
@@ -43,13 +40,13 @@ enum { NUMBER = 8, KEYS_MAX = 64 };
 
 static const struct cipher *cipher_of(gnutls_session_t session)
 {
-	for (size_t i = 0; i < sizeof(ciphers) / sizeof(*ciphers); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(ciphers); i++)
 		if (ciphers[i].gnutls == gnutls_cipher_get(session))
 			return &ciphers[i];
 	return NULL;
 }
 
-/* Such a structure, whose parts follow each other without gaps. */
+/* One of linux/tls.h's structures: its parts, without gaps. */
 struct keys {
 	uint8_t bytes[KEYS_MAX];
 	socklen_t length;
@@ -61,7 +58,7 @@ static void append(struct keys *keys, const void *part, size_t length)
 	keys->length += (socklen_t)length;
 }
 
-/* Those of TLS_TX or TLS_RX. */
+/* Gives the kernel the keys of TLS_TX or TLS_RX. */
 static int give_keys(int fd, gnutls_session_t session, const struct cipher *cipher, int direction)
 {
 	const struct tls_crypto_info info = {TLS_1_3_VERSION, cipher->kernel};
@@ -83,7 +80,7 @@ static int give_keys(int fd, gnutls_session_t session, const struct cipher *ciph
 	return error;
 }
 
-/* A connected socket takes TLS as its upper layer; another one tells so whether there is any. */
+/* Makes TLS the socket's upper layer. -ENOTCONN: the kernel has TLS, but it is not connected. */
 static int add_layer(int fd)
 {
 	static const char name[] = "tls";
@@ -117,8 +114,7 @@ int ktls_begin(int fd, gnutls_session_t session)
 		return -ENOTSUP;
 	if (give_keys(fd, session, cipher, TLS_TX))
 		return -ECONNABORTED;
-	/* Servers seldom pad: it decrypts straight into the place of the data, and again where one
-	 * does. */
+	/* Servers seldom pad: the kernel decrypts right into place, and again where one does. */
 	setsockopt(fd, SOL_TLS, TLS_RX_EXPECT_NO_PAD, &no_pad, sizeof(no_pad));
 	return 0;
 }
@@ -144,7 +140,7 @@ uint64_t ktls_records(int fd, gnutls_session_t session)
 
 /* --- records of other types than data --- */
 
-/* A message of one record, whose type lies beside it. */
+/* A message of one record, with its type as control message. */
 struct record {
 	struct msghdr message;
 	struct iovec span;
@@ -175,7 +171,7 @@ static int judge_alert(const uint8_t *alert, size_t length, char *why)
 	return -ECONNABORTED;
 }
 
-/* Session tickets, which nobody uses, are all that a server may send beside data. */
+/* Beside data a server may only send session tickets, which nobody uses. */
 static int judge_handshake(const uint8_t *at, size_t length, uint32_t *ticket)
 {
 	enum { HEADER = 4 }; /* type, length in three bytes */

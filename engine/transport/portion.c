@@ -6,10 +6,10 @@
 #include "util.h"
 
 enum {
-	SETTLE = 32,  /* receives until those of the part before are over */
+	SETTLE = 32,  /* receives before a new part shows its effect */
 	TRIAL = 256,  /* receives: some milliseconds */
 	HOLD = 16384, /* receives: a tenth of a second or more */
-	AWAKE = 32,   /* one sleep in so many receives is no waiting for a server */
+	AWAKE = 32,   /* less than one sleep in so many receives: the server keeps us busy */
 };
 
 static void enter(struct portion *portion, uint32_t part, int phase, uint32_t until)
@@ -25,7 +25,7 @@ void portion_init(struct portion *portion)
 	enter(portion, PORTION_HALF, PORTION_SETTLES, SETTLE);
 }
 
-/* Of the part that was tried. */
+/* What follows from the trial of a part. */
 static void judge(struct portion *portion, const struct portion_sample *sample)
 {
 	const struct portion_sample *since = &portion->since;

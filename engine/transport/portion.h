@@ -3,11 +3,11 @@
  * portion.h - how much one receive takes of the small replies that are on their way: a half, a
  * quarter or an eighth.
  *
- * Half is the cheapest, as long as the server has work meanwhile. A server that sleeps and wakes up
- * for each batch has none: it waits for this client, and this client for it. No size is right for
- * all windows, so this finds it by trying: where this thread sleeps although much is on its way, a
- * smaller portion is tried, and kept where it brings a tenth more; for the time of HOLD receives,
- * then it begins anew with half. Pure but for portion_sample().
+ * Half is the cheapest while the server has work meanwhile. A server that sleeps between batches
+ * has none: it waits for this client, and this client for it. No part suits all windows, so it is
+ * found by trial: where this thread sleeps although much is on its way, a smaller part is tried,
+ * and kept for HOLD receives where it brings a tenth more; then half is tried again. Pure, except
+ * portion_sample().
  */
 #pragma once
 
@@ -19,7 +19,7 @@ enum { PORTION_HALF = 2, PORTION_LEAST = 8 };
 struct portion_sample {
 	uint64_t now;	/* nanoseconds */
 	uint64_t bytes; /* received so far */
-	uint64_t slept; /* times that this thread gave its processor away to wait */
+	uint64_t slept; /* times that this thread slept (voluntary context switches) */
 };
 
 struct portion {
@@ -27,12 +27,12 @@ struct portion {
 	uint32_t receives, until; /* since the latest sample, and how many to the next one */
 	enum { PORTION_SETTLES, PORTION_IS_TRIED, PORTION_HOLDS } phase;
 	struct portion_sample since;
-	double before; /* bytes a nanosecond with the part before */
+	double before; /* bytes a nanosecond with the previous part */
 };
 
 void portion_init(struct portion *portion);
 
-/* To be asked for each receive: true where portion_weigh() is wanted. */
+/* To be called for each receive: true where portion_weigh() is to be called. */
 static inline bool portion_due(struct portion *portion)
 {
 	return ++portion->receives >= portion->until;
@@ -40,5 +40,5 @@ static inline bool portion_due(struct portion *portion)
 
 void portion_weigh(struct portion *portion, const struct portion_sample *sample);
 
-/* The calling thread's, with the bytes given. */
+/* A sample of the calling thread, now. */
 struct portion_sample portion_sample(uint64_t bytes);

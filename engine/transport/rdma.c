@@ -4,7 +4,7 @@
  *
  * A call is one Send, its reply one Receive. Bulk data goes with them where it fits into the inline
  * threshold; else the call names the memory, and the server moves the data by RDMA before it
- * replies. How many calls may be outstanding the server says by its credits.
+ * replies. The server's credits limit the calls outstanding.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,27 +14,26 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "transport/address.h"
 #include "transport/rdma_link.h"
 #include "transport/rdma_memory.h"
 #include "util.h"
+#include "wait.h"
 
 enum {
-	CALLS_MAX = 256,  /* credits that are asked for at most; servers grant 32 to 128 */
+	CALLS_MAX = 256,  /* the most credits we ask for; servers grant 32 to 128 */
 	SPARES = 2,	  /* Receives beyond the credits, for an RDMA_ERROR that answers no call */
-	REPLY_HEAD = 256, /* bytes of a reply without its bulk data, which the server may need */
+	REPLY_HEAD = 256, /* bytes a reply may need beside its bulk data */
 	BATCH = 16,	  /* completions taken at once */
-	LONGEST_INLINE = 65536, /* what servers take at most */
+	LONGEST_INLINE = 65536, /* bytes: servers take no more */
 };
 
-/* A wait that ends within this time is cheaper than one that sleeps; see spin(). */
-static const uint64_t SPIN_MAX = 32000; /* nanoseconds */
-static const uint64_t SPIN_MIN = 500;
-enum { SPIN_PAUSE = 64 }; /* waits without, after spinning did not pay */
+/* Nanoseconds to poll before a sleep; see spin(). */
+static const uint64_t SPIN_MIN = 500, SPIN_MAX = 32000;
+enum { SPIN_PAUSE = 64 }; /* waits without polling, after polling did not pay */
 
-#define SEND_ID (1ull << 32) /* in wr_id: a send; the rest is how many sends it stands for */
+#define SEND_ID (1ull << 32) /* in wr_id: a send; the low bits count the sends it stands for */
 
-/* One credit's worth: the call that uses it, and its part of the send buffer. */
+/* The call that uses one credit, and its part of the send buffer. */
 struct rdma_call {
 	struct rpc_payload data;
 	struct rpcrdma_chunk written; /* offered for the reply's data */
@@ -49,51 +48,46 @@ struct rdma {
 	struct rdma_device *device; /* NULL until the link is resolved */
 	struct rpcrdma_inline mine, agreed;
 
-	/* Messages: calls_max to send, then as many and SPARES to receive. */
+	/* Messages: calls_max to send, then calls_max + SPARES to receive. */
 	uint8_t *buffers;
 	struct ibv_mr *buffers_mr;
 	uint32_t send_size;
 
 	/* calls[order[0 … outstanding)] are under way, the others free; order is a permutation. */
 	struct rdma_call *calls;
-	uint32_t *xids; /* of calls, apart, as each reply looks through them */
+	uint32_t *xids; /* of calls; apart, since each reply searches them */
 	uint16_t *order;
 	uint32_t calls_max, outstanding, window;
 
-	/* Sends: chained and not posted yet; posted and not known to have completed. */
-	struct ibv_send_wr *first, *last;
-	uint32_t unreaped, unsignaled;
-	uint64_t queued, sent; /* calls */
+	struct ibv_send_wr *first, *last; /* sends chained and not posted yet */
+	uint32_t unreaped;		  /* sends not known to have completed */
+	uint32_t unsignaled;		  /* sends since the latest that makes a completion */
+	uint64_t queued, sent;		  /* calls */
 
-	bool spins;	     /* there is a processor for whoever is to answer */
+	bool spins;	     /* polling leaves a processor to whoever is to answer */
 	uint64_t spin;	     /* nanoseconds to poll before the next sleep */
 	uint32_t spin_pause; /* waits left without polling */
 };
 
-static struct rdma *rdma_of(struct rpc_channel *channel)
-{
-	return container_of(channel, struct rdma, base);
-}
-
-static const struct rdma *rdma_of_const(const struct rpc_channel *channel)
+static struct rdma *rdma_of(const struct rpc_channel *channel)
 {
 	return container_of(channel, struct rdma, base);
 }
 
 /* --- connecting --- */
 
-/* A queue pair whose messages are not acknowledged breaks. */
+/* A queue pair breaks by itself when its messages are not acknowledged. */
 static uint64_t rdma_unheard(const struct rpc_channel *channel)
 {
 	return 0;
 }
 
-/* With or without `abort`: ending the queue pair does both. */
+/* `abort` makes no difference: ending the queue pair drops everything. */
 static void rdma_close(struct rpc_channel *channel, bool abort)
 {
 	struct rdma *rdma = rdma_of(channel);
 
-	/* Memory goes when no queue pair reaches it any more, and while its device is there. */
+	/* Memory is freed after the queue pair that reaches it, and before its device closes. */
 	rdma_link_stop(&rdma->link);
 	if (rdma->buffers_mr)
 		ibv_dereg_mr(rdma->buffers_mr);
@@ -131,7 +125,7 @@ static int rdma_open(struct rpc_channel **channel, const struct rpc_terms *terms
 	return 0;
 }
 
-/* Half of the queue's entries may belong to calls that were answered, see signal_some(). */
+/* Half of the queue's entries may belong to answered calls: see signal_some(). */
 static uint32_t limit_calls(const struct rdma *rdma)
 {
 	struct ibv_device_attr device;
@@ -170,7 +164,7 @@ static int allocate_messages(struct rdma *rdma)
 {
 	size_t size;
 
-	/* The header is as long as its lists: it is written backwards from where the RPC begins. */
+	/* The header's length varies with its lists: it ends where the RPC message begins. */
 	rdma->send_size = RPCRDMA_HEADER_MAX + rdma->mine.send;
 	size = (size_t)rdma->calls_max * rdma->send_size +
 	       (size_t)(rdma->calls_max + SPARES) * rdma->mine.receive;
@@ -189,7 +183,7 @@ static int allocate_messages(struct rdma *rdma)
 	return 0;
 }
 
-/* The device is known: makes all that a connection needs, with every Receive posted first. */
+/* The device is known: makes what a connection needs. Receives are posted before connecting. */
 static int prepare(struct rdma *rdma)
 {
 	uint32_t receives;
@@ -243,7 +237,7 @@ static bool rdma_begin(struct rpc_channel *channel, struct xdr_out *head)
 /* No Reply chunk is offered: a reply without data fits inline. */
 static uint32_t rdma_head_max(const struct rpc_channel *channel)
 {
-	return rdma_of_const(channel)->agreed.receive - RPCRDMA_HEADER_MIN;
+	return rdma_of(channel)->agreed.receive - RPCRDMA_HEADER_MIN;
 }
 
 static int name_memory(struct rdma *rdma, const struct rpc_payload *data,
@@ -256,32 +250,12 @@ static int name_memory(struct rdma *rdma, const struct rpc_payload *data,
 	return min_of(registered, 0);
 }
 
-/* Copies WRITE's data behind the head at `at`; returns the bytes it takes there. */
-static uint32_t put_inline(uint8_t *at, const struct rpc_payload *data)
-{
-	uint32_t pad = xdr_pad(data->length);
-
-	memcpy(at, data->at, data->length);
-	memset(at + data->length, 0, pad);
-	return data->length + pad;
-}
-
-/* It may go in no other way than with its message. */
-static uint32_t refuse_long(const struct rdma *rdma, uint64_t bytes)
-{
-	if (rdma->terms.why)
-		snprintf(rdma->terms.why, RPC_WHY_MAX,
-			 "a message of %" PRIu64 " bytes does not fit into one RDMA Send of %u: "
-			 "raise inline=, and the server's own threshold",
-			 bytes, rdma->agreed.send);
-	return 0;
-}
-
-/* Decides how the data of a call goes. Returns the RPC message's length in the Send, 0: cannot. */
+/* Decides how a call's data moves. Returns the RPC message's length in the Send; 0: it cannot. */
 static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8_t *message,
 			   uint32_t length, const struct rpc_payload *data)
 {
-	uint64_t bytes = (uint64_t)data->length + xdr_pad(data->length) + RPCRDMA_HEADER_MIN;
+	const uint32_t pad = xdr_pad(data->length);
+	const uint64_t bytes = (uint64_t)data->length + pad + RPCRDMA_HEADER_MIN;
 
 	if (!data->length)
 		return length;
@@ -290,17 +264,27 @@ static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8
 			return length;
 		return name_memory(rdma, data, &header->write) ? 0 : length;
 	}
-	if (bytes + length <= rdma->agreed.send)
-		return length + put_inline(message + length, data);
-	if (data->stays_inline)
-		return refuse_long(rdma, bytes + length);
+	if (bytes + length <= rdma->agreed.send) {
+		memcpy(message + length, data->at, data->length);
+		memset(message + length + data->length, 0, pad);
+		return length + data->length + pad;
+	}
+	if (data->stays_inline) {
+		if (rdma->terms.why)
+			snprintf(rdma->terms.why, RPC_WHY_MAX,
+				 "a message of %" PRIu64
+				 " bytes does not fit into one RDMA Send of %u: raise inline=, and "
+				 "the server's own threshold",
+				 bytes + length, rdma->agreed.send);
+		return 0;
+	}
 	header->position = length;
 	return name_memory(rdma, data, &header->read) ? 0 : length;
 }
 
 /*
- * Only some sends make a completion, which then tells of all before it: one in a quarter of what
- * may be outstanding, so that half of the queue is always free for new calls.
+ * Only some sends make a completion, which stands for all before it: one for each quarter of the
+ * calls that may be outstanding. So half of the queue is always free for new calls.
  */
 static void signal_some(struct rdma *rdma, struct ibv_send_wr *work)
 {
@@ -356,7 +340,7 @@ static uint64_t rdma_queue(struct rpc_channel *channel, uint32_t xid, const stru
 
 static uint64_t rdma_sent(const struct rpc_channel *channel)
 {
-	return rdma_of_const(channel)->sent;
+	return rdma_of(channel)->sent;
 }
 
 static int rdma_flush(struct rpc_channel *channel)
@@ -376,8 +360,7 @@ static int rdma_flush(struct rpc_channel *channel)
 
 /* --- receiving --- */
 
-/* The place in `order` of the outstanding call with that number, or `outstanding`: there is none.
- */
+/* The place in `order` of the outstanding call `xid`; `outstanding`: there is none. */
 static uint32_t outstanding_call(const struct rdma *rdma, uint32_t xid)
 {
 	uint32_t at = 0;
@@ -387,7 +370,6 @@ static uint32_t outstanding_call(const struct rdma *rdma, uint32_t xid)
 	return at;
 }
 
-/* Gives the credit back. */
 static void free_call(struct rdma *rdma, uint32_t at)
 {
 	uint16_t freed = rdma->order[at];
@@ -396,7 +378,7 @@ static void free_call(struct rdma *rdma, uint32_t at)
 	rdma->order[rdma->outstanding] = freed;
 }
 
-/* True where the reply's data is, or now has been put, where the owner wants it. */
+/* Puts inline data where the owner wants it. False: the reply does not bring the data it names. */
 static bool take_data(const struct rdma_call *call, const struct rpc_bulk *bulk, uint64_t written,
 		      const uint8_t *rest, uint32_t rest_length)
 {
@@ -418,7 +400,7 @@ static struct rpc_reply whole_reply(const struct xdr_in *message)
 	};
 }
 
-/* Hands over a reply that is as it should be, as far as the transport can tell. */
+/* Hands over a reply in which the transport finds no fault. */
 static int deliver(struct rdma *rdma, uint32_t xid, const struct rdma_call *call,
 		   const struct xdr_in *message, uint64_t written)
 {
@@ -429,7 +411,7 @@ static int deliver(struct rdma *rdma, uint32_t xid, const struct rdma_call *call
 
 	if (head <= 0)
 		return head ?: -EBADMSG;
-	if (!bulk.token) /* nobody's, or not the server's: it counts as not come */
+	if (!bulk.token) /* not ours, or not authentic: ignored */
 		return 0;
 	if (!take_data(call, &bulk, written, reply.message + head, reply.have - head))
 		handler->refused(handler->context, xid, EPROTO,
@@ -448,7 +430,7 @@ static void refuse(struct rdma *rdma, const struct rpcrdma_reply *reply)
 	handler->refused(handler->context, reply->xid, rpcrdma_verdict_errno(reply), why);
 }
 
-/* A reply to no call: its owner counts it. */
+/* A reply to no outstanding call: the handler counts it. */
 static int disown(struct rdma *rdma, const struct rpcrdma_reply *header, const struct xdr_in *in)
 {
 	const struct rpc_handler *handler = rdma->terms.handler;
@@ -477,7 +459,7 @@ static int take_message(struct rdma *rdma, const uint8_t *message, uint32_t leng
 	if (at == rdma->outstanding)
 		return disown(rdma, &reply, &in);
 	call = &rdma->calls[rdma->order[at]];
-	free_call(rdma, at); /* and nothing takes it before the next begin() */
+	free_call(rdma, at); /* `call` stays valid until the next begin() */
 	if (reply.verdict == RPCRDMA_MSG &&
 	    !rpcrdma_written(&call->written, &reply.write, &written)) {
 		reply.verdict = RPCRDMA_MALFORMED;
@@ -539,9 +521,9 @@ static int take_completions(struct rdma *rdma)
 }
 
 /*
- * Polls for as long as it pays: a wait that ends soon is cheaper without sleeping. Success lets it
- * poll longer the next time, failure shorter, and for a while not at all. Where there is only one
- * processor it would be taken from who is to answer, or from a device that is made of software.
+ * Polls before a sleep, for as long as that pays. A completion doubles the time of the next poll;
+ * none halves it, and at SPIN_MIN stops polling for a while. A single processor is left to the
+ * server, or to a device that is made of software.
  */
 static int spin(struct rdma *rdma)
 {
@@ -558,35 +540,28 @@ static int spin(struct rdma *rdma)
 	do
 		taken = take_completions(rdma);
 	while (!taken && clock_now() < until);
-	if (taken) {
+	if (taken)
 		rdma->spin = min_of(2 * rdma->spin, SPIN_MAX);
-	} else if (rdma->spin > SPIN_MIN) {
+	else if (rdma->spin > SPIN_MIN)
 		rdma->spin /= 2;
-	} else {
+	else
 		rdma->spin_pause = SPIN_PAUSE;
-	}
 	return taken;
-}
-
-/* There is no completion: sees to it that the next one is told of. */
-static int arm(struct rdma *rdma)
-{
-	int error = rdma_link_arm(&rdma->link) ?: rdma_link_progress(&rdma->link);
-
-	return error ?: take_completions(rdma);
 }
 
 static int rdma_receive(struct rpc_channel *channel, bool wait)
 {
 	struct rdma *rdma = rdma_of(channel);
+	struct pollfd poll_fd = {.fd = rdma->link.poll_fd, .events = POLLIN};
 	int taken = take_completions(rdma);
 
 	if (!taken && wait)
 		taken = spin(rdma);
 	if (!taken)
-		taken = arm(rdma);
+		taken = rdma_link_arm(&rdma->link)
+				?: rdma_link_progress(&rdma->link) ?: take_completions(rdma);
 	if (!taken && wait) {
-		rdma_link_wait(&rdma->link);
+		poll(&poll_fd, 1, WAIT_SLICE_MS);
 		channel->counters->syscalls++;
 		taken = rdma_link_progress(&rdma->link) ?: take_completions(rdma);
 	}
@@ -595,12 +570,12 @@ static int rdma_receive(struct rpc_channel *channel, bool wait)
 
 static bool rdma_receiving(const struct rpc_channel *channel)
 {
-	return false; /* a message comes whole */
+	return false; /* messages arrive whole */
 }
 
 static int rdma_poll_fd(const struct rpc_channel *channel)
 {
-	return rdma_of_const(channel)->link.poll_fd;
+	return rdma_of(channel)->link.poll_fd;
 }
 
 static short rdma_poll_events(const struct rpc_channel *channel)
@@ -610,7 +585,7 @@ static short rdma_poll_events(const struct rpc_channel *channel)
 
 static void rdma_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
 {
-	struct rdma_cm_id *id = rdma_of_const(channel)->link.id;
+	struct rdma_cm_id *id = rdma_of(channel)->link.id;
 
 	rpc_address_text(rdma_get_local_addr(id), local, size);
 	rpc_address_text(rdma_get_peer_addr(id), remote, size);

@@ -3,62 +3,43 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "wait.h"
+#include "util.h"
 
 enum {
 	RESOLVE_MS = 5000,
-	RETRIES = 6,	/* of a message that is not acknowledged, as Linux' client */
+	RETRIES = 6,	/* of an unacknowledged message, as Linux's client */
 	RNR_RETRIES = 0 /* the server posts a Receive for each credit that it grants */
 };
 
-/* --- descriptors --- */
-
-static int never_block(int fd)
-{
-	return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) ? -errno : 0;
-}
-
+/* The descriptor no longer blocks, and wakes who waits for poll_fd. */
 static int watch(struct rdma_link *link, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
-	int error = never_block(fd);
 
-	if (!error && epoll_ctl(link->poll_fd, EPOLL_CTL_ADD, fd, &event))
-		error = -errno;
-	return error;
-}
-
-/* --- connecting --- */
-
-static int start_resolving(struct rdma_link *link, const struct rpc_address *address)
-{
-	struct sockaddr_storage remote = address->remote, local = address->local;
-	bool bound = local.ss_family != AF_UNSPEC;
-
-	link->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (link->poll_fd < 0)
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) ||
+	    epoll_ctl(link->poll_fd, EPOLL_CTL_ADD, fd, &event))
 		return -errno;
-	link->events = rdma_create_event_channel();
-	if (!link->events)
-		return -errno;
-	if (rdma_create_id(link->events, &link->id, link, RDMA_PS_TCP))
-		return -errno;
-	if (rdma_resolve_addr(link->id, bound ? (struct sockaddr *)&local : NULL,
-			      (struct sockaddr *)&remote, RESOLVE_MS))
-		return -errno;
-	return watch(link, link->events->fd);
+	return 0;
 }
 
 int rdma_link_open(struct rdma_link *link, const struct rpc_address *address)
 {
+	struct sockaddr_storage remote = address->remote, local = address->local;
+	bool bound = local.ss_family != AF_UNSPEC;
 	int error;
 
-	*link = (struct rdma_link){.poll_fd = -1};
-	error = start_resolving(link, address);
+	*link = (struct rdma_link){.poll_fd = epoll_create1(EPOLL_CLOEXEC)};
+	if (link->poll_fd >= 0)
+		link->events = rdma_create_event_channel();
+	if (!link->events || rdma_create_id(link->events, &link->id, link, RDMA_PS_TCP) ||
+	    rdma_resolve_addr(link->id, bound ? (struct sockaddr *)&local : NULL,
+			      (struct sockaddr *)&remote, RESOLVE_MS))
+		error = -errno;
+	else
+		error = watch(link, link->events->fd);
 	if (error)
 		rdma_link_close(link);
 	return error;
@@ -92,7 +73,7 @@ int rdma_link_build(struct rdma_link *link, struct ibv_pd *pd, uint32_t sends, u
 	return rdma_create_qp(link->id, pd, &attributes) ? -errno : 0;
 }
 
-/* How many RDMA Reads the server may run against us at once: none is refused by servers. */
+/* RDMA Reads that the server may have under way at once: servers refuse a connection with 0. */
 static uint8_t reads_at_once(struct ibv_context *verbs)
 {
 	struct ibv_device_attr attributes;
@@ -121,7 +102,7 @@ int rdma_link_connect(struct rdma_link *link, const struct rpcrdma_inline *mine)
 	return 0;
 }
 
-/* --- what the connection manager says --- */
+/* --- the connection manager's events --- */
 
 /* A status is a negative errno, librdmacm's -1, or a reason of the transport's own. */
 static int errno_of(const struct rdma_cm_event *event, int otherwise)
@@ -129,24 +110,19 @@ static int errno_of(const struct rdma_cm_event *event, int otherwise)
 	return event->status < -1 ? event->status : otherwise;
 }
 
-static int resolve_route(struct rdma_link *link)
-{
-	return rdma_resolve_route(link->id, RESOLVE_MS) ? -errno : 0;
-}
-
-static int note_established(struct rdma_link *link, const struct rdma_conn_param *answer)
-{
-	link->peers = rpcrdma_decode_private(answer->private_data, answer->private_data_len);
-	link->state = RDMA_LINK_CONNECTED;
-	return 0;
-}
-
 static int take_event(struct rdma_link *link, const struct rdma_cm_event *event)
 {
+	const struct rdma_conn_param *answer = &event->param.conn;
+
 	switch (event->event) {
-	case RDMA_CM_EVENT_ADDR_RESOLVED: return resolve_route(link);
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		return rdma_resolve_route(link->id, RESOLVE_MS) ? -errno : 0;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED: link->state = RDMA_LINK_RESOLVED; return 0;
-	case RDMA_CM_EVENT_ESTABLISHED: return note_established(link, &event->param.conn);
+	case RDMA_CM_EVENT_ESTABLISHED:
+		link->peers =
+			rpcrdma_decode_private(answer->private_data, answer->private_data_len);
+		link->state = RDMA_LINK_CONNECTED;
+		return 0;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR: return errno_of(event, -EHOSTUNREACH);
 	case RDMA_CM_EVENT_UNREACHABLE: return errno_of(event, -ENETUNREACH);
@@ -154,7 +130,7 @@ static int take_event(struct rdma_link *link, const struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_CONNECT_ERROR: return errno_of(event, -ECONNABORTED);
 	case RDMA_CM_EVENT_DISCONNECTED: return -ECONNRESET;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL: link->removed = true; return -ENODEV;
-	default: return 0; /* an address that moved, the end of TIME_WAIT: nothing to us */
+	default: return 0; /* such as a moved address, or the end of TIME_WAIT */
 	}
 }
 
@@ -172,40 +148,24 @@ int rdma_link_progress(struct rdma_link *link)
 	return error;
 }
 
-/* --- waiting --- */
-
-/* Events tell that there are completions, which poll_cq() finds without them. */
-static void forget_events(struct rdma_link *link)
+/* Events are dropped: ibv_poll_cq() finds the completions that they announce. */
+int rdma_link_arm(struct rdma_link *link)
 {
 	struct ibv_cq *cq;
 	void *context;
-	unsigned int count = 0;
+	unsigned int events = 0;
 
 	while (!ibv_get_cq_event(link->completions, &cq, &context))
-		count++;
-	if (!count)
-		return;
-	ibv_ack_cq_events(link->cq, count);
-	link->armed = false;
-}
-
-int rdma_link_arm(struct rdma_link *link)
-{
-	forget_events(link);
+		events++;
+	if (events) {
+		ibv_ack_cq_events(link->cq, events);
+		link->armed = false;
+	}
 	if (link->armed)
 		return 0;
 	link->armed = true;
 	return -ibv_req_notify_cq(link->cq, 0);
 }
-
-void rdma_link_wait(struct rdma_link *link)
-{
-	struct pollfd poll_fd = {.fd = link->poll_fd, .events = POLLIN};
-
-	poll(&poll_fd, 1, WAIT_SLICE_MS);
-}
-
-/* --- the end --- */
 
 void rdma_link_stop(struct rdma_link *link)
 {
@@ -215,7 +175,7 @@ void rdma_link_stop(struct rdma_link *link)
 	if (link->id && link->id->qp)
 		rdma_destroy_qp(link->id);
 	if (link->cq)
-		ibv_destroy_cq(link->cq); /* each of its events that was read was acknowledged */
+		ibv_destroy_cq(link->cq); /* waits for unacknowledged events: there are none */
 	if (link->completions)
 		ibv_destroy_comp_channel(link->completions);
 	link->cq = NULL;

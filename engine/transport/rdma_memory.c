@@ -18,13 +18,13 @@ struct region {
 };
 
 struct rdma_device {
-	LIST_ENTRY(rdma_device) link; /* of its memory's */
+	LIST_ENTRY(rdma_device) link; /* in memory->devices */
 	struct rdma_memory *memory;
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	uint32_t users;
 	bool gone;
-	bool explained;	     /* why a registration failed was logged */
+	bool explained;	     /* a failed registration was logged */
 	uint64_t region_max; /* bytes that one registration may cover, whole pages */
 	struct region *regions;
 	uint32_t region_count;
@@ -35,8 +35,6 @@ struct rdma_memory {
 	const struct iovec *buffers; /* RPC_BUFFERS: where bulk data lies */
 	LIST_HEAD(, rdma_device) devices;
 };
-
-/* --- the job's memory --- */
 
 struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log)
 {
@@ -68,23 +66,17 @@ void rdma_memory_free(struct rdma_memory *memory)
 
 /* --- devices --- */
 
-static uint64_t largest_region(struct ibv_context *verbs)
-{
-	struct ibv_device_attr attributes;
-	uint64_t page = sysconf(_SC_PAGESIZE), most = UINT64_MAX;
-
-	/* Some providers say 0 for "whatever there is". */
-	if (!ibv_query_device(verbs, &attributes) && attributes.max_mr_size)
-		most = attributes.max_mr_size;
-	return max_of(most & -page, page);
-}
-
 static struct rdma_device *add_device(struct rdma_memory *memory, struct ibv_context *verbs)
 {
 	struct rdma_device *device = calloc(1, sizeof(*device));
+	uint64_t page = sysconf(_SC_PAGESIZE), most = UINT64_MAX;
+	struct ibv_device_attr attributes;
 
 	if (!device)
 		return NULL;
+	/* Some providers say 0 for "no limit". */
+	if (!ibv_query_device(verbs, &attributes) && attributes.max_mr_size)
+		most = attributes.max_mr_size;
 	device->pd = ibv_alloc_pd(verbs);
 	if (!device->pd) {
 		free(device);
@@ -92,7 +84,7 @@ static struct rdma_device *add_device(struct rdma_memory *memory, struct ibv_con
 	}
 	device->memory = memory;
 	device->verbs = verbs;
-	device->region_max = largest_region(verbs);
+	device->region_max = max_of(most & -page, page);
 	LIST_INSERT_HEAD(&memory->devices, device, link);
 	return device;
 }
@@ -164,57 +156,56 @@ struct ibv_mr *rdma_device_register(struct rdma_device *device, void *at, size_t
 	return reg(device, at, length, IBV_ACCESS_LOCAL_WRITE);
 }
 
-static bool within(const struct iovec *buffer, const uint8_t *at)
+/* Which of the job's buffers has this byte; RPC_BUFFERS: none. */
+static int buffer_of(const struct rdma_device *device, const uint8_t *at)
 {
-	const uint8_t *first = buffer->iov_base;
+	int i = 0;
 
-	return at >= first && at < first + buffer->iov_len;
+	while (i < RPC_BUFFERS) {
+		const struct iovec *buffer = &device->memory->buffers[i];
+		const uint8_t *first = buffer->iov_base;
+
+		if (at >= first && at < first + buffer->iov_len)
+			break;
+		i++;
+	}
+	return i;
 }
 
 /*
- * The server writes a READ's data, and reads that of a WRITE; of what is held to be written again
- * it reads alone. 0 or a negative errno, logged.
+ * Registers the bytes around `at`: in a buffer of the job's, a slice of the largest size that the
+ * device takes, counted from the buffer's beginning; elsewhere the pages of the one I/O. The server
+ * writes READ data and reads WRITE data; it only reads the hold. 0 or a negative errno, logged.
  */
-static int add_region(struct rdma_device *device, const uint8_t *from, const uint8_t *to)
+static int add_region(struct rdma_device *device, const uint8_t *at, uint32_t length)
 {
+	const uintptr_t page = sysconf(_SC_PAGESIZE), end = (uintptr_t)at + length;
+	const int index = buffer_of(device, at);
 	const int access =
-		within(&device->memory->buffers[RPC_BUFFER_HOLD], from)
+		index == RPC_BUFFER_HOLD
 			? IBV_ACCESS_REMOTE_READ
 			: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	struct region *grown =
 		realloc(device->regions, (device->region_count + 1) * sizeof(*grown));
-	struct ibv_mr *mr;
+	struct region region = {at - (uintptr_t)at % page, at + length + -end % page, NULL};
 
 	if (!grown)
 		return -ENOMEM;
 	device->regions = grown;
-	mr = reg(device, from, to - from, access);
-	if (!mr)
-		return -errno;
-	device->regions[device->region_count++] = (struct region){from, to, mr};
-	return 0;
-}
+	if (index < RPC_BUFFERS) {
+		const struct iovec *buffer = &device->memory->buffers[index];
+		uint64_t offset = at - (const uint8_t *)buffer->iov_base;
+		uint64_t before = offset % device->region_max;
 
-/*
- * The bytes around `at` that become one region: of the job's memory a slice of the largest size
- * that the device takes, counted from the memory's beginning; elsewhere the pages of the one I/O.
- */
-static struct region around(const struct rdma_device *device, const uint8_t *at, uint32_t length)
-{
-	uintptr_t page = sysconf(_SC_PAGESIZE);
-	const uint8_t *to = at + length;
-
-	for (int i = 0; i < RPC_BUFFERS; i++) {
-		const struct iovec *buffer = &device->memory->buffers[i];
-		const uint8_t *first = buffer->iov_base, *end = first + buffer->iov_len, *from;
-
-		if (at < first || at >= end)
-			continue;
-		from = at - (uint64_t)(at - first) % device->region_max;
-		to = from + min_of(device->region_max, (uint64_t)(end - from));
-		return (struct region){from, to, NULL};
+		region.from = at - before;
+		region.to = region.from +
+			    min_of(device->region_max, buffer->iov_len - (offset - before));
 	}
-	return (struct region){at - (uintptr_t)at % page, to + (-(uintptr_t)to % page), NULL};
+	region.mr = reg(device, region.from, region.to - region.from, access);
+	if (!region.mr)
+		return -errno;
+	device->regions[device->region_count++] = region;
+	return 0;
 }
 
 static const struct region *find_region(const struct rdma_device *device, const uint8_t *at)
@@ -237,8 +228,7 @@ int rdma_device_describe(struct rdma_device *device, const void *start, uint32_t
 		uint32_t part;
 
 		if (!region) {
-			struct region wanted = around(device, at, length);
-			int error = add_region(device, wanted.from, wanted.to);
+			int error = add_region(device, at, length);
 
 			if (error)
 				return error;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * rdma_memory.h - the memory of one job that RDMA devices may reach: registered once with each
- * device (its protection domain), whatever number of connections use it, and reconnect.
+ * device (in its protection domain), for all of the job's connections.
  *
- * Not shared between threads. A device's protection domain, and what is registered in it, stays
- * until the device is gone or rdma_memory_free(), which wants all connections closed.
+ * Not shared between threads. A device's protection domain and its registrations stay until the
+ * device is gone, or until rdma_memory_free(), before which all connections are closed.
  */
 #pragma once
 
@@ -27,32 +27,31 @@ typedef void (*rdma_log)(const char *format, ...) __attribute__((format(printf, 
 
 /*
  * A job's memory. Bulk data lies in buffers[RPC_BUFFERS], which stay the caller's and may be empty
- * until data is first described. What lies elsewhere is registered, by the page, when it is first
- * used, and must not be unmapped before rdma_memory_free(). NULL: no memory to be had.
+ * until data is first described. Data elsewhere is registered by the page when it is first used,
+ * and must not be unmapped before rdma_memory_free(). NULL: out of memory.
  */
 struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log);
 void rdma_memory_free(struct rdma_memory *memory);
 
 /*
- * The device as this job knows it, for one user more, or NULL with errno set. Belongs to the
- * memory. release() says that this user has no queue pair on it any more; of a device that is
- * `gone`, the last one's release() frees everything, before librdmacm closes it.
+ * The job's device of `verbs`, with one user more; NULL with errno set. The memory owns it. A user
+ * releases it once it has no queue pair on it any more. The last release() of a device that is
+ * `gone` frees its memory, before librdmacm closes it.
  */
 struct rdma_device *rdma_memory_device(struct rdma_memory *memory, struct ibv_context *verbs);
 void rdma_device_release(struct rdma_device *device, bool gone);
 struct ibv_pd *rdma_device_pd(const struct rdma_device *device);
 
 /*
- * Registers memory of the caller's own that no peer reaches: message buffers. NULL with errno set,
- * and the reason logged. To be given back by ibv_dereg_mr().
+ * Registers the caller's own message buffers, which no peer reaches. NULL with errno set, and the
+ * reason logged. The caller calls ibv_dereg_mr().
  */
 struct ibv_mr *rdma_device_register(struct rdma_device *device, void *at, size_t length);
 
 /*
- * Names `length` bytes of bulk data from `at` on by the device's keys, as few segments as there
- * are. Returns the number of registrations it took (none, after the first call), or a negative
- * errno with the reason logged: -ENOMEM and the like where the system refused one, -EMSGSIZE where
- * the bytes lie in more regions than a chunk has segments.
+ * Names `length` bytes of bulk data at `at` by the device's keys, in as few segments as possible.
+ * Returns the number of new registrations, or a negative errno with the reason logged: -EMSGSIZE
+ * where the bytes lie in more regions than a chunk has segments, else the system's refusal.
  */
 int rdma_device_describe(struct rdma_device *device, const void *at, uint32_t length,
 			 struct rpcrdma_chunk *chunk);

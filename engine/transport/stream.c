@@ -34,7 +34,7 @@ void stream_free(struct stream *stream)
 
 /* --- the socket --- */
 
-/* One span, which is what any number of READs make, costs less by the plainer call. */
+/* One span, into which any number of READs join, costs less by send(2). */
 ssize_t stream_send(struct stream *stream, struct iovec *spans, int count)
 {
 	const struct msghdr message = {.msg_iov = spans, .msg_iovlen = (size_t)count};
@@ -44,7 +44,6 @@ ssize_t stream_send(struct stream *stream, struct iovec *spans, int count)
 	stream->base.counters->syscalls++;
 	length = count == 1 ? send(stream->fd, spans->iov_base, spans->iov_len, flags)
 			    : sendmsg(stream->fd, &message, flags);
-
 	return length < 0 ? -errno : length;
 }
 
@@ -69,7 +68,7 @@ ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool 
 	if (length < 0)
 		return -errno;
 	first = CMSG_FIRSTHDR(&message);
-	if (first) /* the stamp: nothing else was asked for */
+	if (first) /* the stamp: no other control message was asked for */
 		memcpy(&stamp, CMSG_DATA(first), sizeof(stamp));
 	stream->base.stamp = nanoseconds_of(&stamp);
 	return length;
@@ -82,8 +81,7 @@ static bool unsent(const struct stream *stream)
 	return stream->first != stream->last;
 }
 
-/* A call takes at most three spans (head, bulk, what is behind that), of which the last joins the
- * next head. */
+/* A call takes at most three spans: head, bulk data, and pad and tail, which join the next head. */
 bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
 {
 	struct stream *stream = stream_of(channel);
@@ -99,7 +97,7 @@ bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
 	return true;
 }
 
-/* Appends bytes to be sent; those that follow the last span in memory lengthen it. */
+/* Appends bytes to be sent; where they follow the last span in memory they lengthen that span. */
 static void add_span(struct stream *stream, void *bytes, uint32_t length)
 {
 	struct iovec *last = unsent(stream) ? &stream->spans[stream->last - 1] : NULL;
@@ -127,7 +125,7 @@ uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xd
 	if (length)
 		add_span(stream, data->at, length);
 	if (behind) {
-		/* Right before the next call's head: both go as one span. */
+		/* Right before the next call's head, so that both go as one span. */
 		memset(start + head_length, 0, pad);
 		if (data->tail_length)
 			memcpy(start + head_length + pad, data->tail, data->tail_length);
@@ -159,7 +157,7 @@ static void drop_spans(struct stream *stream, size_t length)
 	}
 }
 
-/* Nothing moved: for now, which is no failure, or for ever. */
+/* 0 for an error that only says that nothing can be moved for now. */
 static int no_failure(ssize_t error)
 {
 	return error == -EAGAIN || error == -EINTR ? 0 : (int)error;
@@ -184,17 +182,7 @@ int stream_flush(struct rpc_channel *channel)
 
 /* --- receiving --- */
 
-/* Waits until the server takes more or sends something: both may be what the other end waits for.
- */
-static void wait_both_ways(struct stream *stream)
-{
-	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN | POLLOUT};
-
-	stream->base.counters->syscalls++;
-	poll(&poll_fd, 1, WAIT_SLICE_MS);
-}
-
-/* *behind: all that was to be dropped is, and what follows it may have come. */
+/* *behind: all bytes to be dropped are, and more may have come behind them. */
 static int receive_once(struct stream *stream, bool wait, bool *behind)
 {
 	struct transport_counters *counters = stream->base.counters;
@@ -230,8 +218,11 @@ int stream_receive(struct rpc_channel *channel, bool wait)
 	bool behind, much;
 	int error;
 
-	if (wait && unsent(stream)) {
-		wait_both_ways(stream);
+	if (wait && unsent(stream)) { /* the server may wait for us to send or to receive */
+		struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN | POLLOUT};
+
+		stream->base.counters->syscalls++;
+		poll(&poll_fd, 1, WAIT_SLICE_MS);
 		wait = false;
 	}
 	much = record_takes_portion(&stream->reader);
@@ -255,6 +246,21 @@ int stream_poll_fd(const struct rpc_channel *channel)
 short stream_poll_events(const struct rpc_channel *channel)
 {
 	return unsent(stream_of(channel)) ? POLLIN | POLLOUT : POLLIN;
+}
+
+uint32_t stream_head_max(const struct rpc_channel *channel)
+{
+	return RPC_REPLY_HEAD_MAX;
+}
+
+uint64_t stream_unheard(const struct rpc_channel *channel)
+{
+	return tcp_socket_unheard(stream_of(channel)->fd);
+}
+
+void stream_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
+{
+	tcp_socket_names(stream_of(channel)->fd, local, remote, size);
 }
 
 /* --- over TCP, in clear --- */
@@ -289,26 +295,11 @@ static int tcp_connected(struct rpc_channel *channel)
 	return tcp_socket_connected(stream_of(channel)->fd);
 }
 
-static uint64_t tcp_unheard(const struct rpc_channel *channel)
-{
-	return tcp_socket_unheard(stream_of(channel)->fd);
-}
-
 static uint64_t tcp_acknowledged(const struct rpc_channel *channel)
 {
 	const struct stream *tcp = stream_of(channel);
 
 	return tcp->sent - tcp_socket_unacknowledged(tcp->fd);
-}
-
-static void tcp_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
-{
-	tcp_socket_names(stream_of(channel)->fd, local, remote, size);
-}
-
-static uint32_t tcp_head_max(const struct rpc_channel *channel)
-{
-	return RPC_REPLY_HEAD_MAX;
 }
 
 static void tcp_close(struct rpc_channel *channel, bool abort)
@@ -327,15 +318,29 @@ const struct rpc_channel_ops rpc_tcp = {
 	.connected = tcp_connected,
 	.poll_fd = stream_poll_fd,
 	.poll_events = stream_poll_events,
-	.head_max = tcp_head_max,
+	.head_max = stream_head_max,
 	.begin = stream_begin,
 	.queue = stream_queue,
 	.sent = stream_sent,
 	.flush = stream_flush,
 	.receive = stream_receive,
 	.receiving = stream_receiving,
-	.names = tcp_names,
-	.unheard = tcp_unheard,
+	.names = stream_names,
+	.unheard = stream_unheard,
 	.acknowledged = tcp_acknowledged,
 	.close = tcp_close,
 };
+
+int tcp_probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(void))
+{
+	struct pollfd poll_fd = {.fd = tcp_connect(address, NULL), .events = POLLOUT};
+	struct patience patience = patience_begin(clock_now(), timeout);
+	int error = poll_fd.fd, waited = 0;
+
+	if (error < 0)
+		return error;
+	while (!waited && (error = tcp_socket_connected(poll_fd.fd)) == -EINPROGRESS)
+		waited = wait_slice(&poll_fd, 1, &patience, stop);
+	tcp_socket_close(poll_fd.fd, false);
+	return waited ?: error;
+}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * stream.h - what RPC channels over a connected socket share: calls gathered into as few sends as
+ * stream.h - what RPC channels over a TCP socket share: calls gathered into as few sends as
  * possible, with record marks (RFC 5531, 11), and replies received through a record reader.
  *
  * A channel embeds a struct stream and gives it the two functions that move bytes. The functions
- * below with a struct rpc_channel are entries of its struct rpc_channel_ops, as they are.
+ * below that take a struct rpc_channel are entries of its struct rpc_channel_ops.
  */
 #pragma once
 
@@ -25,16 +25,16 @@ struct stream;
 /*
  * These count their system calls, and return the bytes moved, or a negative errno: -EAGAIN or
  * -EINTR where nothing can be moved for now, any other where the channel has failed. write() never
- * waits; read() waits for WAIT_SLICE_MS at the most where it is told to, and returns 0 where the
- * other end has closed. A space at NULL only channels of RPC_DROPS_DATA meet: its bytes are
- * dropped.
+ * waits; read() waits for WAIT_SLICE_MS at most, where `wait` says so, and returns 0 where the
+ * other end has closed. Bytes for a space at NULL are dropped; only channels of RPC_DROPS_DATA get
+ * such a space.
  */
 struct stream_io {
 	ssize_t (*write)(struct stream *stream, struct iovec *spans, int count);
 	ssize_t (*read)(struct stream *stream, struct iovec *space, int count, bool wait);
 };
 
-/* A stream_io: the socket's bytes as they are. */
+/* The stream_io of a socket in clear. */
 ssize_t stream_send(struct stream *stream, struct iovec *spans, int count);
 ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool wait);
 
@@ -42,9 +42,9 @@ struct stream {
 	struct rpc_channel base;
 	const struct stream_io *io;
 	int fd;	     /* the channel's: stream_free() leaves it open */
-	bool stamps; /* it has SO_TIMESTAMPNS */
+	bool stamps; /* the socket has SO_TIMESTAMPNS */
 
-	/* Sending: spans[first … last) are yet to go, in order; heads lie in one buffer. */
+	/* Sending: spans[first … last) are unsent, in order; heads lie in one buffer. */
 	struct iovec spans[STREAM_SPANS_MAX];
 	uint32_t first, last;
 	uint8_t *heads;
@@ -73,3 +73,6 @@ int stream_receive(struct rpc_channel *channel, bool wait);
 bool stream_receiving(const struct rpc_channel *channel);
 int stream_poll_fd(const struct rpc_channel *channel);
 short stream_poll_events(const struct rpc_channel *channel);
+uint32_t stream_head_max(const struct rpc_channel *channel);
+uint64_t stream_unheard(const struct rpc_channel *channel);
+void stream_names(const struct rpc_channel *channel, char *local, char *remote, size_t size);

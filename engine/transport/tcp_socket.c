@@ -13,11 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transport/address.h"
 #include "util.h"
 #include "wait.h"
-
-/* --- it begins to connect --- */
 
 static void set(int fd, int level, int option, int value)
 {
@@ -26,9 +23,7 @@ static void set(int fd, int level, int option, int value)
 
 static int new_socket(const struct rpc_address *address)
 {
-	enum {
-		KEEPALIVE_S = 5
-	}; /* the other host answers at least so often: transport.h's unheard() */
+	enum { KEEPALIVE_S = 5 }; /* a live host is heard this often: transport.h's unheard() */
 	int fd = socket(address->remote.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
@@ -40,7 +35,7 @@ static int new_socket(const struct rpc_address *address)
 	return fd;
 }
 
-/* Binds to the owner's address and a port (0: any), where there is a choice. */
+/* Binds to the owner's address and a port, where one of them is given (0: any port). */
 static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
 {
 	struct sockaddr_storage local = address->local;
@@ -49,17 +44,17 @@ static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
 		return 0;
 	if (local.ss_family == AF_UNSPEC)
 		local.ss_family = address->remote.ss_family;
-	if (port) /* which a connection in TIME_WAIT may have */
+	if (port) /* a connection in TIME_WAIT may have it */
 		set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	rpc_set_port(&local, port);
 	return bind(fd, (struct sockaddr *)&local, address->remote_length);
 }
 
 /*
- * The kernel's autotuning makes this room in some runs and not in others, which then meet windows
- * of zero: READs of 64 KiB stay at half their IOPS. SO_RCVLOWAT gives it from the start, as far as
- * net.ipv4.tcp_rmem allows, and autotuning goes on (tcp_set_rcvlowat()); SO_RCVBUF would end it.
- * Once the SYN is on its way, lest older kernels offer no more for good.
+ * The kernel's autotuning makes this window in some runs only; the others meet windows of zero, and
+ * READs of 64 KiB stay at half their IOPS. SO_RCVLOWAT opens the window from the start, as far as
+ * net.ipv4.tcp_rmem allows, and keeps autotuning (tcp_set_rcvlowat()), which SO_RCVBUF would end.
+ * To be called after the SYN: set before, it caps the window for good on older kernels.
  */
 static void widen_window(int fd)
 {
@@ -82,7 +77,7 @@ static int connect_from(const struct rpc_address *address, uint16_t port)
 	} else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS) {
 		widen_window(fd);
 		return fd;
-	} else { /* a connection in TIME_WAIT may have the port towards this server */
+	} else { /* a connection to this server, in TIME_WAIT, may have the port */
 		error = errno == EADDRNOTAVAIL ? -EADDRINUSE : -errno;
 	}
 	close(fd);
@@ -94,9 +89,9 @@ static int connect_from(const struct rpc_address *address, uint16_t port)
 enum { PAIRS = 256, EXHAUSTED_S = 10, SECOND_BITS = 24 };
 
 /*
- * Pairs of addresses between which no reserved port was left: a hash of the pair, and below it the
- * second when that was found. Pairs whose hashes share a place take turns. The processes that fio
- * forks share it.
+ * Pairs of addresses between which no reserved port was left: a hash of the pair, and in the low
+ * bits the second when that was found. Pairs whose hashes share a place overwrite each other. The
+ * processes that fio forks share the table.
  */
 static _Atomic uint64_t our_pairs[PAIRS], *exhausted = our_pairs;
 
@@ -130,7 +125,7 @@ static int connect_reserved(const struct rpc_address *address)
 	_Atomic uint64_t *found = &exhausted[hash % PAIRS];
 	int fd = -EADDRINUSE;
 
-	if (mark - *found < EXHAUSTED_S) /* of this pair, a short time ago */
+	if (mark - *found < EXHAUSTED_S) /* this pair, a few seconds ago */
 		return fd;
 	for (unsigned int i = 0; i < PORTS && fd == -EADDRINUSE; i++)
 		fd = connect_from(address, LOWEST + (unsigned int)(now + i) % PORTS);
@@ -169,14 +164,13 @@ int tcp_socket_connected(int fd)
 	socklen_t length = sizeof(int);
 	int error = 0;
 
-	if (poll(&poll_fd, 1, 0) <= 0) /* negative: a signal came first */
+	if (poll(&poll_fd, 1, 0) <= 0) /* negative: interrupted by a signal */
 		return -EINPROGRESS;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length))
 		return -errno;
 	if (error)
 		return -error;
-	/* From here on blocking, with MSG_DONTWAIT where it must not: one system call less a reply.
-	 */
+	/* Blocking, with MSG_DONTWAIT where needed, saves a system call a reply. */
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
 	return 0;

@@ -2,16 +2,16 @@
 /*
  * tls.c - an RPC channel over TLS (RFC 9289): a stream (stream.h) on a session (tls_session.h).
  *
- * It is connected when TCP is, the server has answered a probe by STARTTLS, both have shaken hands,
- * and a NULL call over TLS was answered: a server says only then that it refuses a client's
- * certificate. No call of the owner's goes out before, so none ever goes in clear.
+ * A channel is connected once TCP is, the server has answered a probe by STARTTLS, the TLS
+ * handshake is complete, and the server has answered a NULL call over TLS: only that answer shows
+ * that it takes the client's certificate. No call of the owner's goes out before, so none goes in
+ * clear.
  */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "transport/ktls.h"
 #include "transport/stream.h"
 #include "transport/tcp_socket.h"
 #include "transport/tls_session.h"
@@ -37,37 +37,32 @@ static struct tls *tls_of(const struct rpc_channel *channel)
 	return container_of(stream_of(channel), struct tls, stream);
 }
 
-static struct tls *tls_of_stream(struct stream *stream)
-{
-	return container_of(stream, struct tls, stream);
-}
-
-/* --- the stream's two ways --- */
+/* --- the stream's write() and read() --- */
 
 static ssize_t tls_write(struct stream *stream, struct iovec *spans, int count)
 {
-	return tls_session_write(&tls_of_stream(stream)->session, spans, count);
+	return tls_session_write(&tls_of(&stream->base)->session, spans, count);
 }
 
 static ssize_t tls_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
-	return tls_session_read(&tls_of_stream(stream)->session, space, count, wait);
+	return tls_session_read(&tls_of(&stream->base)->session, space, count, wait);
 }
 
-/* A server that changes its keys once does so again. */
+/* A server that changes its keys (KeyUpdate) is expected to do so again. */
 static int leave_kernel(struct tls *tls)
 {
 	tls->terms->rekeyed = true;
 	snprintf(tls->why, RPC_WHY_MAX,
-		 "the server goes on with other TLS keys, which kTLS does not: %s",
-		 tls->terms->ktls == KTLS_ON ? "ktls=0 does" : "GnuTLS encrypts from now on");
+		 "the server changed its TLS keys (KeyUpdate), which kTLS cannot follow: %s",
+		 tls->terms->ktls == KTLS_ON ? "use ktls=0" : "GnuTLS encrypts from now on");
 	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
 }
 
-/* By the kernel, whose socket says by an error that there is something beside data. */
+/* With kTLS the socket says by an error that a record other than data has come. */
 static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
-	struct tls *tls = tls_of_stream(stream);
+	struct tls *tls = tls_of(&stream->base);
 	ssize_t length = stream_recv(stream, space, count, wait);
 
 	if (length < 0)
@@ -77,26 +72,20 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 
 /* --- connecting --- */
 
-/* Why it is not connected yet: said where time runs out, or where the server ends it. */
-static void say_stage(struct tls *tls)
-{
-	static const char *const words[] = {
-		[STAGE_TCP] = "",
-		[STAGE_PROBE] = "no answer to the probe for TLS: does the server offer it?",
-		[STAGE_HANDSHAKE] = "the server did not finish the TLS handshake",
-		[STAGE_NULL] = "the server finished the TLS handshake, and answers no call",
-		[STAGE_UP] = "",
-	};
-
-	snprintf(tls->why, RPC_WHY_MAX, "%s", words[tls->stage]);
-}
-
 static void enter(struct tls *tls, enum stage stage)
 {
+	/* The reason where time runs out in a stage, or the server ends it. */
+	static const char *const words[] = {
+		[STAGE_TCP] = "",
+		[STAGE_PROBE] = "no answer to the probe for TLS: does the server offer TLS?",
+		[STAGE_HANDSHAKE] = "the server did not finish the TLS handshake",
+		[STAGE_NULL] = "the server finished the TLS handshake, but answers no call",
+		[STAGE_UP] = "",
+	};
 	const struct tls_terms *terms = tls->terms;
 
 	tls->stage = stage;
-	say_stage(tls);
+	snprintf(tls->why, RPC_WHY_MAX, "%s", words[stage]);
 	if (stage == STAGE_PROBE || stage == STAGE_NULL)
 		null_call_init(&tls->null, (uint32_t)clock_now(), terms->program, terms->version,
 			       stage == STAGE_PROBE);
@@ -104,7 +93,7 @@ static void enter(struct tls *tls, enum stage stage)
 		tls->began = clock_now();
 }
 
-/* The probe goes in clear. */
+/* The probe goes in clear, the NULL call by TLS. */
 static ssize_t move_null(struct tls *tls, bool out, struct iovec *span)
 {
 	static const struct stream_io clear = {stream_send, stream_recv};
@@ -142,7 +131,7 @@ static int ask(struct tls *tls, struct rpc_reply_header *reply)
 		if (length == -EAGAIN)
 			return -EAGAIN;
 		if (length < 0)
-			break; /* it may have said why before it closed */
+			break; /* the server may have said why before it closed */
 		null->sent += (uint32_t)length;
 	}
 	tls_session_look(&tls->session);
@@ -159,7 +148,7 @@ static int probe(struct tls *tls)
 		snprintf(
 			tls->why, RPC_WHY_MAX,
 			"the server closes the connection at the probe for TLS: is it starting, or "
-			"has it no TLS? Its log says why");
+			"does it lack TLS? Its log says why");
 	if (error)
 		return error;
 	if (!starttls_offered(&reply)) {
@@ -173,7 +162,7 @@ static int probe(struct tls *tls)
 	return 0;
 }
 
-/* GnuTLS says what the server has said too early, if that ends the session. */
+/* Where the early record ends the session, GnuTLS has the reason; else ktls= is refused. */
 static int refuse_early(struct tls *tls)
 {
 	uint8_t byte;
@@ -181,16 +170,16 @@ static int refuse_early(struct tls *tls)
 	ssize_t length = tls_session_read(&tls->session, &span, 1, false);
 
 	if (!length)
-		return 0; /* it has closed: so the first call finds */
+		return 0; /* the server has closed: the first call will find that */
 	if (length < 0 && length != -EAGAIN)
 		return (int)length;
 	snprintf(tls->why, RPC_WHY_MAX,
-		 "the server sends more along with its handshake, which the kernel would miss: use "
+		 "the server sends data along with its handshake, which the kernel would miss: use "
 		 "ktls=0");
 	return -ENOTSUP;
 }
 
-/* Before anything else is received: the kernel is to decrypt it. */
+/* Right after the handshake, before the kernel receives a record that it is to decrypt. */
 static int enter_kernel(struct tls *tls)
 {
 	static const struct stream_io io = {stream_send, ktls_read};
@@ -201,7 +190,7 @@ static int enter_kernel(struct tls *tls)
 	tls->stream.base.counters->ktls = !error;
 	if (!error)
 		tls->stream.io = &io;
-	/* Where the server has closed, GnuTLS finds out why. */
+	/* -ENOTCONN, the server has closed: GnuTLS finds out why. */
 	else if (error == -ENOTCONN || ((error == -ENOTSUP || error == -EBUSY) && ktls != KTLS_ON))
 		error = 0;
 	else if (error == -EBUSY)
@@ -259,7 +248,7 @@ static int tls_connected(struct rpc_channel *channel)
 		error = steps[tls->stage](tls);
 	if (error == -EAGAIN || error == -EINTR)
 		return -EINPROGRESS;
-	/* Linux's server closes without a word where a handshake takes it longer than 5 s. */
+	/* Linux's server closes, without an alert, after a handshake of more than 5 s. */
 	if (tls->stage >= STAGE_HANDSHAKE && (error == -ECONNRESET || error == -EPIPE))
 		return -EKEYEXPIRED;
 	return error;
@@ -331,12 +320,7 @@ static void tls_close(struct rpc_channel *channel, bool abort)
 
 /* --- connected --- */
 
-static uint32_t tls_head_max(const struct rpc_channel *channel)
-{
-	return RPC_REPLY_HEAD_MAX;
-}
-
-/* What is encrypted counts: the server may have it, and answer, before the rest of its batch. */
+/* Encrypted bytes count: the server may have and answer them before the rest of their batch. */
 static uint64_t tls_sent(const struct rpc_channel *channel)
 {
 	return stream_sent(channel) + tls_of(channel)->session.taken;
@@ -349,7 +333,7 @@ static bool tls_begin(struct rpc_channel *channel, struct xdr_out *head)
 
 static void say_worn(const struct tls *tls)
 {
-	snprintf(tls->why, RPC_WHY_MAX, "its TLS keys have served for as many records as they may");
+	snprintf(tls->why, RPC_WHY_MAX, "TLS key limit reached (2^24 records): reconnecting");
 }
 
 static bool tls_spent(const struct rpc_channel *channel)
@@ -373,7 +357,7 @@ static int tls_flush(struct rpc_channel *channel)
 	return -ECONNABORTED;
 }
 
-/* What TLS has taken off the socket no poll(2) tells of: all of it is read. */
+/* poll(2) does not see what GnuTLS has taken off the socket: all of that is read. */
 static int tls_receive(struct rpc_channel *channel, bool wait)
 {
 	struct tls *tls = tls_of(channel);
@@ -387,15 +371,9 @@ static int tls_receive(struct rpc_channel *channel, bool wait)
 	return error;
 }
 
-static uint64_t tls_unheard(const struct rpc_channel *channel)
-{
-	return tcp_socket_unheard(stream_of(channel)->fd);
-}
-
 /*
- * The socket counts ciphertext, which is more than what it stands for: never too much is said, but
- * for a record that kTLS holds back. It grows by acknowledgements alone, though what is sent may be
- * more by its overhead.
+ * The socket counts ciphertext, which is longer than its plaintext: this never says too much,
+ * except for a record that kTLS holds back. It never falls when more is sent.
  */
 static uint64_t tls_acknowledged(const struct rpc_channel *channel)
 {
@@ -407,11 +385,6 @@ static uint64_t tls_acknowledged(const struct rpc_channel *channel)
 	return tls->acknowledged;
 }
 
-static void tls_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
-{
-	tcp_socket_names(stream_of(channel)->fd, local, remote, size);
-}
-
 const struct rpc_channel_ops rpc_tls = {
 	.name = "tcp",
 	.traits = RPC_SHAKES_HANDS,
@@ -420,7 +393,7 @@ const struct rpc_channel_ops rpc_tls = {
 	.poll_fd = stream_poll_fd,
 	.poll_events = stream_poll_events,
 	.connect_events = tls_connect_events,
-	.head_max = tls_head_max,
+	.head_max = stream_head_max,
 	.begin = tls_begin,
 	.queue = stream_queue,
 	.sent = tls_sent,
@@ -428,8 +401,8 @@ const struct rpc_channel_ops rpc_tls = {
 	.spent = tls_spent,
 	.receive = tls_receive,
 	.receiving = stream_receiving,
-	.names = tls_names,
-	.unheard = tls_unheard,
+	.names = stream_names,
+	.unheard = stream_unheard,
 	.acknowledged = tls_acknowledged,
 	.close = tls_close,
 };

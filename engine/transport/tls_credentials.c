@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "transport/tls_credentials.h"
+/* tls_credentials.c - keys and certificates for GnuTLS, and the words for why TLS fails with them.
+ */
+#include "transport/tls_session.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -36,7 +38,7 @@ static int read_ca(gnutls_certificate_credentials_t x509, const char *file, char
 	if (count > 0)
 		return 0;
 	if (file)
-		snprintf(why, RPC_WHY_MAX, "tls_ca=%s: no certificate in PEM is in it%s%s", file,
+		snprintf(why, RPC_WHY_MAX, "tls_ca=%s: it has no PEM certificate%s%s", file,
 			 count ? ": " : "", count ? gnutls_strerror(count) : "");
 	else
 		snprintf(why, RPC_WHY_MAX,
@@ -65,7 +67,7 @@ static int read_own(gnutls_certificate_credentials_t x509, const struct tls_file
 			 "(openssl pkey -in FILE -out PLAIN) and give that, readable by you alone",
 			 files->key);
 	else if (error == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
-		snprintf(why, RPC_WHY_MAX, "tls_key=%s: no key in PEM is in it", files->key);
+		snprintf(why, RPC_WHY_MAX, "tls_key=%s: it has no PEM key", files->key);
 	else
 		snprintf(why, RPC_WHY_MAX, "tls_cert=%s, tls_key=%s: %s", files->certificate,
 			 files->key, gnutls_strerror(error));
@@ -95,12 +97,9 @@ void tls_credentials_free(struct tls_credentials *credentials)
 	free(credentials);
 }
 
-/* --- why it has failed --- */
+/* --- why TLS has failed --- */
 
-enum {
-	NAME_ROOM = 256,
-	NAMES_TOLD = 3, /* of 40 bytes each: RPC_WHY_MAX has room for no more */
-};
+enum { NAME_ROOM = 256, NAMES_TOLD = 3 /* of 40 bytes each: RPC_WHY_MAX has room for these */ };
 
 void tls_why_alert(char *why, gnutls_alert_description_t alert)
 {
@@ -134,15 +133,15 @@ void tls_why_certificate(char *why, unsigned int status)
 	if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
 		what = "is signed by an algorithm too weak: the server needs a new one";
 	else if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
-		; /* of one that nobody vouches for nothing else matters */
+		; /* an untrusted issuer outranks every other finding */
 	else if (status & (GNUTLS_CERT_SIGNER_NOT_CA | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE))
-		what = "is signed by one that may not sign it (basicConstraints, keyUsage or "
-		       "nameConstraints): the server needs a new one";
+		what = "is signed by a certificate that may not sign it (basicConstraints, "
+		       "keyUsage or nameConstraints): the server needs a new one";
 	else if (status & GNUTLS_CERT_PURPOSE_MISMATCH)
 		what = "is not for servers (its extendedKeyUsage lacks serverAuth): the server "
 		       "needs a new one";
 	else if (status & GNUTLS_CERT_UNEXPECTED_OWNER)
-		what = "is for another name: connect by one that it has, or give tls_name=";
+		what = "is for another name: connect by a name that it has, or give tls_name=";
 	else if (status & GNUTLS_CERT_EXPIRED)
 		what = "has expired: the server needs a new one";
 	else if (status & GNUTLS_CERT_NOT_ACTIVATED)

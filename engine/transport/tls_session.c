@@ -11,8 +11,6 @@
 #include <sys/socket.h>
 
 #include "stats/counters.h"
-#include "transport/ktls.h"
-#include "transport/tls_credentials.h"
 #include "transport/transport.h"
 #include "util.h"
 
@@ -27,15 +25,15 @@ enum {
 
 /*
  * AES-GCM's limit is 2^24.5 records of a key (RFC 8446, 5.5). Some servers do not survive a
- * KeyUpdate, so a connection goes instead: when what was asked over it is answered, or when that
- * takes a quarter as many records again.
+ * KeyUpdate, so the connection is replaced instead: at RECORDS_WORN once all its calls are
+ * answered, at RECORDS_MAX in any case.
  */
 static const uint64_t RECORDS_WORN = 1 << 24, RECORDS_MAX = (1 << 24) + (1 << 22);
 
 /*
- * The kernel tells its records by system calls, and its keys along with them. A record has a byte
- * at least: it is asked again when as many bytes have been moved as records are left until
- * RECORDS_WORN; near the end, after so many bytes.
+ * Asking the kernel for its record count takes system calls, which bring the keys along. A record
+ * has at least one byte: the kernel is asked again once as many bytes were moved as records are
+ * left until RECORDS_WORN; near the end, after this many bytes.
  */
 static const uint64_t ASKED_AFTER = 1 << 18;
 
@@ -44,9 +42,7 @@ static uint32_t length_of(const struct tls_bytes *bytes)
 	return bytes->to - bytes->from;
 }
 
-/* --- what GnuTLS says --- */
-
-/* The errno of one of GnuTLS's codes. Once failed it stays so, for the reason that was first. */
+/* The errno of one of GnuTLS's codes. The first failure, with its reason, stays. */
 static int result_of(struct tls_session *session, ssize_t code)
 {
 	if (session->failed)
@@ -127,7 +123,7 @@ static ssize_t push(gnutls_transport_ptr_t context, const void *from, size_t siz
 	return (ssize_t)size;
 }
 
-/* Sends what has been encrypted. Where that fails there may be something to read: why. */
+/* Sends what has been encrypted. Where that fails, the server may have sent the reason. */
 static int flush(struct tls_session *session)
 {
 	struct tls_bytes *out = &session->out;
@@ -145,9 +141,9 @@ static int flush(struct tls_session *session)
 	return 0;
 }
 
-/* --- the server's extensions --- */
+/* --- a session --- */
 
-/* GnuTLS keeps to the limit, and has no function that tells it. */
+/* GnuTLS keeps the server's record size limit, but has no function to ask for the limit. */
 static int hear_extension(void *context, unsigned int type, const unsigned char *data,
 			  unsigned int size)
 {
@@ -165,22 +161,15 @@ static int hear_extensions(gnutls_session_t gnutls, unsigned int type, unsigned 
 	return gnutls_ext_raw_parse(gnutls_session_get_ptr(gnutls), hear_extension, message, 0);
 }
 
-/* --- a session --- */
-
-/* Bytes of the address that `name` is; 0: it is a name. */
-static unsigned int read_address(const char *name, struct in6_addr *address)
-{
-	if (inet_pton(AF_INET, name, address) == 1)
-		return sizeof(struct in_addr);
-	return inet_pton(AF_INET6, name, address) == 1 ? sizeof(*address) : 0;
-}
-
-/* GnuTLS checks what a certificate is for only where it is asked to, and takes an address for a DNS
+/* GnuTLS checks a certificate's purpose only where it is asked to, and takes an address for a DNS
  * name unless it is given as an address. */
 static int set_name(struct tls_session *session, const char *name)
 {
-	unsigned int size = read_address(name, &session->address);
-	void *wanted = size ? (void *)&session->address : (void *)name;
+	struct in6_addr *address = &session->address;
+	unsigned int size = inet_pton(AF_INET, name, address) == 1    ? sizeof(struct in_addr)
+			    : inet_pton(AF_INET6, name, address) == 1 ? sizeof(*address)
+								      : 0; /* a name */
+	void *wanted = size ? (void *)address : (void *)name;
 
 	session->wanted[0] = (gnutls_typed_vdata_st){
 		size ? GNUTLS_DT_IP_ADDRESS : GNUTLS_DT_DNS_HOSTNAME, wanted, size};
@@ -188,7 +177,7 @@ static int set_name(struct tls_session *session, const char *name)
 						     (void *)GNUTLS_KP_TLS_WWW_SERVER, 0};
 	gnutls_session_set_verify_cert2(session->gnutls, session->wanted, 2, 0);
 	if (size)
-		return 0; /* RFC 6066, 3: names alone */
+		return 0; /* RFC 6066, 3: server_name takes no address */
 	return gnutls_server_name_set(session->gnutls, GNUTLS_NAME_DNS, name, strlen(name));
 }
 
@@ -240,7 +229,7 @@ void tls_session_free(struct tls_session *session)
 	free(session->record);
 }
 
-/* As GnuTLS looks for one: a name that is too long ends that, and the subject counts. */
+/* As GnuTLS searches: a name that is too long ends the search, and the subject counts. */
 static bool has_dns_name(gnutls_x509_crt_t certificate)
 {
 	int kind = 0;
@@ -254,7 +243,7 @@ static bool has_dns_name(gnutls_x509_crt_t certificate)
 	return kind == GNUTLS_SAN_DNSNAME;
 }
 
-/* Where a certificate has no DNS name, GnuTLS takes its subject for one; RFC 9525 (2) does not. */
+/* Without a DNS name GnuTLS accepts the certificate's subject; RFC 9525 (2) does not. */
 static int check_named(struct tls_session *session)
 {
 	gnutls_x509_crt_t certificate;
@@ -273,12 +262,12 @@ static int check_named(struct tls_session *session)
 	if (named)
 		return 0;
 	snprintf(session->why, RPC_WHY_MAX,
-		 "the server's certificate has no DNS name in its subjectAltName, and its subject "
-		 "does not count: the server needs a new one");
+		 "the server's certificate has no DNS name in its subjectAltName (its subject does "
+		 "not count): the server needs a new one");
 	return session->failed = -ECONNABORTED;
 }
 
-/* A server that has not asked for the certificate knows nobody by it. */
+/* xprtsec=mtls promises that the server knows the client by its certificate. */
 static int check_mutual(struct tls_session *session)
 {
 	if (!session->mutual || (gnutls_certificate_client_get_request_status(session->gnutls) &&
@@ -304,29 +293,19 @@ int tls_session_handshake(struct tls_session *session)
 	return session->failed ?: error ?: check_named(session) ?: check_mutual(session);
 }
 
-/* Why the kernel is not to go on; NULL: it may. */
-static const char *unfit_for_kernel(const struct tls_session *session)
-{
-	if (session->limited)
-		return "the server takes shorter TLS records than the kernel makes: use ktls=0";
-	if (tls_session_unsent(session))
-		return "the end of the TLS handshake has not left yet: use ktls=0";
-	return NULL;
-}
-
 int tls_session_to_kernel(struct tls_session *session)
 {
-	const char *unfit = unfit_for_kernel(session);
-	int error;
+	int error = -ENOTSUP;
 
-	if (tls_session_pending(session)) /* what the kernel would miss */
+	if (tls_session_pending(session)) /* the kernel would miss it */
 		return -EBUSY;
-	if (unfit) {
-		snprintf(session->why, RPC_WHY_MAX, "%s", unfit);
-		return -ENOTSUP;
-	}
-	error = ktls_begin(session->fd, session->gnutls);
-	if (error)
+	if (session->limited)
+		snprintf(session->why, RPC_WHY_MAX,
+			 "the server takes shorter TLS records than the kernel makes: use ktls=0");
+	else if (tls_session_unsent(session))
+		snprintf(session->why, RPC_WHY_MAX,
+			 "the end of the TLS handshake has not left yet: use ktls=0");
+	else if ((error = ktls_begin(session->fd, session->gnutls)))
 		snprintf(session->why, RPC_WHY_MAX,
 			 "the kernel does not take the keys of %s: use ktls=0",
 			 tls_session_cipher(session));
@@ -348,14 +327,14 @@ void tls_session_bye(struct tls_session *session)
 
 /* --- sending --- */
 
-/* Spans that are being read: the first has `used` bytes less. */
+/* A place in spans: `used` bytes of the first are done. */
 struct cursor {
 	const struct iovec *spans;
 	int count;
 	size_t used;
 };
 
-/* Takes up to `most` bytes off the first span that has any: where they are, NULL at the end. */
+/* Takes up to `most` bytes off the first span that has any; NULL: there are none. */
 static const uint8_t *take(struct cursor *cursor, size_t most, size_t *length)
 {
 	const uint8_t *bytes;
@@ -373,7 +352,7 @@ static const uint8_t *take(struct cursor *cursor, size_t most, size_t *length)
 	return bytes;
 }
 
-/* The bytes of the next record: in place where one span fills it, else gathered. */
+/* The bytes of the next record: in place where one span has them all, else gathered. */
 static const uint8_t *next_record(struct tls_session *session, struct cursor *cursor,
 				  size_t *length)
 {
@@ -390,7 +369,7 @@ static const uint8_t *next_record(struct tls_session *session, struct cursor *cu
 	return session->record;
 }
 
-/* In one record, or in several where the server wants them shorter (RFC 8449). */
+/* Makes one record, or several where the server wants shorter ones (RFC 8449). */
 static int encrypt_record(struct tls_session *session, const uint8_t *bytes, size_t length)
 {
 	while (length) {
@@ -451,7 +430,7 @@ bool tls_session_pending(const struct tls_session *session)
 	       gnutls_record_check_pending(session->gnutls);
 }
 
-/* No more is received than there is room for: what follows is left to the socket. */
+/* Receive no more than the spans have room for: the rest stays in the socket. */
 static uint32_t worth_receiving(const struct iovec *spans, int count)
 {
 	size_t room = 0;
@@ -461,7 +440,7 @@ static uint32_t worth_receiving(const struct iovec *spans, int count)
 	return (uint32_t)min_of(max_of(room, (size_t)RECORD_ROOM), (size_t)IN_MAX);
 }
 
-/* Fills the spans as far as there are records for them. */
+/* Fills the spans from the records at hand. */
 static ssize_t decrypt(struct tls_session *session, const struct iovec *spans, int count)
 {
 	struct cursor cursor = {spans, count, 0};
@@ -495,7 +474,7 @@ ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans,
 	return total;
 }
 
-/* --- what it is --- */
+/* --- state --- */
 
 bool tls_session_unsent(const struct tls_session *session)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tls_session.h - TLS 1.3 on a connected socket, by GnuTLS: a handshake, then bytes both ways,
- * which may be the kernel's to encrypt (ktls.h).
+ * tls_session.h - TLS 1.3 on a connected socket, by GnuTLS: credentials, a handshake, then bytes
+ * both ways, which the kernel may encrypt instead.
  *
- * Nothing waits but tls_session_read() where it is told to. Ciphertext lies in two buffers of our
- * own, so that one system call moves many records. Functions return 0 or a count, or a negative
- * errno: -EAGAIN where nothing can be moved for now, any other where the session has failed, with
- * `why` filled where there is more to say.
+ * Only tls_session_read() waits, where `wait` says so. Ciphertext lies in two buffers of our own,
+ * so that one system call moves many records. Functions return 0 or a count, or a negative errno:
+ * -EAGAIN where nothing can be moved for now, any other where the session has failed, with `why`
+ * filled where there is more to say.
  */
 #pragma once
 
@@ -20,7 +20,11 @@
 
 struct transport_counters;
 
-/* Bytes in a buffer: at[from … to) are yet to be used. */
+struct tls_credentials {
+	gnutls_certificate_credentials_t x509;
+};
+
+/* Bytes in a buffer: at[from … to) are unused. */
 struct tls_bytes {
 	uint8_t *at;
 	uint32_t from, to;
@@ -32,29 +36,29 @@ struct tls_session {
 	struct transport_counters *counters;
 	char *why; /* RPC_WHY_MAX bytes */
 
-	struct in6_addr address;	 /* that the server's certificate must have */
-	gnutls_typed_vdata_st wanted[2]; /* of that certificate: GnuTLS keeps no copy */
+	struct in6_addr address;	 /* the server's certificate must have it */
+	gnutls_typed_vdata_st wanted[2]; /* in that certificate: GnuTLS keeps no copy */
 
 	struct tls_bytes in, out; /* ciphertext */
 	uint8_t *record;	  /* where the spans of one record are gathered */
-	uint32_t taken;		  /* bytes that `out` stands for */
+	uint32_t taken;		  /* bytes of plaintext that became `out` */
 
-	uint32_t in_most; /* that the next receive takes */
-	bool may_wait;	  /* the next receive may */
-	bool may_receive; /* there may be one */
-	bool ended;	  /* the other end has closed the socket */
-	bool closed;	  /* it has said that nothing more comes */
+	uint32_t in_most; /* bytes that the next receive takes at most */
+	bool may_wait;	  /* the next receive may wait */
+	bool may_receive; /* the next read may receive */
+	bool ended;	  /* the server has closed the socket */
+	bool closed;	  /* the server has ended the stream */
 	bool mutual;	  /* tls_terms' */
-	bool limited;	  /* the other end takes records shorter than the longest (RFC 8449) */
-	bool in_kernel;	  /* it has the keys, and moves all bytes */
+	bool limited;	  /* the server takes no records of full length (RFC 8449) */
+	bool in_kernel;	  /* the kernel has the keys, and moves all bytes */
 	uint32_t ticket;  /* ktls_judge()'s */
-	int failed;	  /* by an errno, negative */
+	int failed;	  /* a negative errno */
 
-	/* The kernel's records, and how many bytes its counters have when it is asked again. */
+	/* The kernel's records when last asked, and the moved bytes at which to ask again. */
 	uint64_t records, ask_at;
 };
 
-/* 0, or a negative errno: it is to be freed all the same. What it is given outlives it. */
+/* To be freed also after an error. The arguments outlive the session. */
 int tls_session_init(struct tls_session *session, const struct tls_terms *terms, int fd,
 		     struct transport_counters *counters, char *why);
 void tls_session_free(struct tls_session *session);
@@ -63,29 +67,29 @@ void tls_session_free(struct tls_session *session);
 int tls_session_handshake(struct tls_session *session);
 
 /*
- * Hands the session to the kernel, right after the handshake. 0: the socket itself takes and gives
- * bytes in clear from here on, and tls_session_write() and tls_session_read() are not to be used.
- * -ENOTSUP, with `why` filled, and -ENOTCONN: they are, as ktls_begin() has it; -EBUSY: they are,
- * and there is something to read already. Another negative errno: it has failed.
+ * Hands the session to the kernel, right after the handshake. 0: from here on the socket takes and
+ * gives plaintext, and tls_session_write() and tls_session_read() are not used any more. -ENOTSUP,
+ * with `why` filled, or -ENOTCONN (see ktls_begin()): they are still used. -EBUSY: likewise, and
+ * there is something to read already. Another negative errno: the session has failed.
  */
 int tls_session_to_kernel(struct tls_session *session);
 
-/* Says that nothing more is sent, as far as that goes out at once. */
+/* Sends close_notify, if it can leave at once. */
 void tls_session_bye(struct tls_session *session);
 
 /*
- * Sends a batch of the spans' bytes. They count, and so are returned, when the socket has all of
- * the ciphertext that they became: until then the same bytes must be given again.
+ * Sends a batch of the spans' bytes. The count is returned once the socket has all of their
+ * ciphertext: until then the same bytes must be given again.
  */
 ssize_t tls_session_write(struct tls_session *session, const struct iovec *spans, int count);
 
-/* True where ciphertext waits for the socket. */
+/* Does ciphertext wait for the socket? */
 bool tls_session_unsent(const struct tls_session *session);
 
 /*
- * Receives into the spans, 0 at the end of the stream. After tls_session_look() the socket is asked
- * once, by the first read that finds nothing; with `wait` that waits for WAIT_SLICE_MS at the most.
- * What it brought is to be read while tls_session_pending(): nobody else sees it.
+ * Receives into the spans; 0 at the end of the stream. After tls_session_look() the first read that
+ * finds nothing receives from the socket once; with `wait` it waits for WAIT_SLICE_MS at most.
+ * Bytes received are to be read while tls_session_pending(): poll(2) does not see them.
  */
 void tls_session_look(struct tls_session *session);
 ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans, int count,
@@ -95,10 +99,51 @@ bool tls_session_pending(const struct tls_session *session);
 /* How long its keys have served (RFC 8446, 5.5). */
 enum tls_wear {
 	TLS_FRESH,
-	TLS_WORN,    /* nothing new is to be asked by them */
-	TLS_USED_UP, /* nothing is to be sent */
+	TLS_WORN,    /* send no new call */
+	TLS_USED_UP, /* send nothing */
 };
 enum tls_wear tls_session_wear(struct tls_session *session);
 
 /* "AES-256-GCM" */
 const char *tls_session_cipher(const struct tls_session *session);
+
+/*
+ * --- ktls.c: TLS 1.3 by the kernel (Linux, Documentation/networking/tls.rst) ---
+ *
+ * GnuTLS does the handshake; from then on the socket itself encrypts and decrypts. Data is moved as
+ * in clear. Other records, such as alerts, make a plain recv(2) fail with EIO, and ktls_judge()
+ * reads them.
+ */
+
+/*
+ * Gives the socket the session's keys, both ways. All ciphertext must have left, and all that was
+ * received must be decrypted. -ENOTSUP where the kernel does not take the keys, -ENOTCONN where the
+ * server has closed already: the session goes on as before. Another error ends the connection.
+ */
+int ktls_begin(int fd, gnutls_session_t session);
+
+/*
+ * Why a recv(2) has failed by `error`, negative. 0: the stream has ended; -EAGAIN: a record without
+ * meaning for us; -EKEYEXPIRED: the server changed its keys (KeyUpdate), which the kernel cannot
+ * follow; any other errno: the connection has failed, with `why` filled where there is more to say.
+ * *ticket is this function's own, 0 at the beginning: bytes still to come of a session ticket,
+ * which may take several records.
+ */
+int ktls_judge(int fd, int error, uint32_t *ticket, char *why);
+
+/* Sends close_notify, if it can leave at once. */
+void ktls_bye(int fd);
+
+/* Records made with the keys of the direction that has more. */
+uint64_t ktls_records(int fd, gnutls_session_t session);
+
+/* --- tls_credentials.c: why TLS has failed and what to do, in `why` of RPC_WHY_MAX bytes --- */
+
+/* The server ended TLS by an alert (RFC 8446, 6). */
+void tls_why_alert(char *why, gnutls_alert_description_t alert);
+
+/* The server's certificate was refused: gnutls_session_get_verify_cert_status(). */
+void tls_why_certificate(char *why, unsigned int status);
+
+/* Appends the certificate's names, where it is for another name than the server's. */
+void tls_why_names(char *why, gnutls_session_t session);

@@ -27,8 +27,7 @@ struct rpc_address {
 	struct sockaddr_storage remote;
 	socklen_t remote_length;
 	struct sockaddr_storage local; /* ss_family AF_UNSPEC: the system's choice; no port */
-	bool reserved_port; /* try a source port below 1024 first; done without where not permitted
-			     */
+	bool reserved_port;	       /* try source ports below 1024 first, then any other */
 };
 
 static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
@@ -39,10 +38,17 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 		((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
+/* "address:port" or "[address]:port", or "?" for what is no internet address. */
+void rpc_address_text(const struct sockaddr *address, char *text, size_t size);
+
+/* Reads a literal address and a port's number. 0, or getaddrinfo(3)'s error, for gai_strerror(). */
+int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,
+		     socklen_t *length);
+
 struct rdma_memory;
 struct tls_terms;
 
-/* Places that the most part of bulk data lies in: fio's buffers, and what hold_writes keeps. */
+/* Where most bulk data lies: fio's buffers, and the copies that hold_writes keeps. */
 enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
 
 enum { RPC_WHY_MAX = 240 };
@@ -51,36 +57,35 @@ enum { RPC_WHY_MAX = 240 };
 struct rpc_terms {
 	struct rpc_address address;
 	/*
-	 * TCP: the local port, which a server's reply cache knows calls by that are sent again.
-	 * open() writes it, and tries it first where it is not 0. May be NULL.
+	 * TCP: the local port, by which a server's reply cache recognizes a call that is sent
+	 * again. open() tries it first where it is not 0, and writes the port it got. May be NULL.
 	 */
 	uint16_t *source_port;
-	/* RPC_WHY_MAX bytes: why a channel fails, where an errno says too little. NULL: not wanted,
-	 * which TLS does not take. */
+	/* RPC_WHY_MAX bytes: why a channel fails, where an errno says too little. NULL, except with
+	 * TLS: not wanted. */
 	char *why;
 	const struct rpc_handler *handler;
-	struct transport_counters *counters; /* so that they survive reconnects */
+	struct transport_counters *counters; /* the owner's: they survive reconnects */
 	uint32_t reply_max; /* bytes: a longer reply fails the channel with -EMSGSIZE */
 	/* TCP, TLS: bytes of the longest head of a reply; 0: RPC_REPLY_HEAD_MAX. */
 	uint32_t head_max;
-	uint32_t calls_max; /* that will be outstanding at once */
+	uint32_t calls_max; /* calls outstanding at once */
 	bool stamps;	    /* TCP: rpc_channel's stamp is wanted */
 
-	/* RDMA's alone */
+	/* RDMA only */
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
 	uint32_t inline_max;	    /* bytes of the longest message sent or taken without chunks */
 
-	struct tls_terms *tls; /* TLS's alone: tls.h */
+	struct tls_terms *tls; /* TLS only: tls.h */
 };
 
 struct rpc_channel;
 
-/* What a channel is. */
 enum rpc_traits {
 	RPC_MOVES_DATA = 1 << 0,   /* its devices move bulk data, from and to registered memory */
 	RPC_SENDS_ONCE = 1 << 1,   /* to send a call again, another channel must be opened */
-	RPC_SHAKES_HANDS = 1 << 2, /* the server itself works, and may take its time, to connect */
-	RPC_DROPS_DATA = 1 << 3,   /* bulk data may go nowhere: rpc_bulk's `to` may be NULL */
+	RPC_SHAKES_HANDS = 1 << 2, /* connecting takes work of the server's, and so more time */
+	RPC_DROPS_DATA = 1 << 3,   /* bulk data may be discarded: rpc_bulk's `to` may be NULL */
 };
 
 struct rpc_channel_ops {
@@ -92,7 +97,7 @@ struct rpc_channel_ops {
 
 	/*
 	 * 0: connected, -EINPROGRESS: not yet, another negative errno: failed. -EKEYEXPIRED, also
-	 * of receive(): failed by what the next channel may take.
+	 * from receive(): the next channel may not meet the same failure.
 	 */
 	int (*connected)(struct rpc_channel *channel);
 
@@ -102,20 +107,20 @@ struct rpc_channel_ops {
 	/* The same while it connects. NULL: both. */
 	short (*connect_events)(const struct rpc_channel *channel);
 
-	/* Bytes of the longest head of a reply that it takes, once it is connected. */
+	/* Bytes of the longest reply head that a connected channel takes. */
 	uint32_t (*head_max)(const struct rpc_channel *channel);
 
 	/*
-	 * Room for one call's head, of RPC_HEAD_MAX bytes at least; false where the channel holds
-	 * as much unsent as it can: flush() first; or where the server takes no more calls for now:
-	 * receive() first; or where it is spent(): never again.
+	 * Room for one call's head, of RPC_HEAD_MAX bytes at least. False: the channel holds as
+	 * much unsent as it can (flush() first), or the server takes no more calls for now
+	 * (receive() first), or the channel is spent().
 	 */
 	bool (*begin)(struct rpc_channel *channel, struct xdr_out *head);
 
 	/*
 	 * Queues the call `xid` whose head was written since begin(), with its bulk data. Returns
-	 * the channel's position at the end of the call: it has left when sent() has reached that.
-	 * 0 where that data cannot be moved, with the reason logged: nothing is queued.
+	 * the channel's position at the end of the call, which has left once sent() reaches that
+	 * position. 0: the data cannot be moved, with the reason logged, and nothing is queued.
 	 */
 	uint64_t (*queue)(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
 			  const struct rpc_payload *data);
@@ -125,54 +130,54 @@ struct rpc_channel_ops {
 	int (*flush)(struct rpc_channel *channel);
 
 	/*
-	 * True where it takes no more calls, and never will, with the reason in terms->why: the
-	 * owner closes it once no answer is awaited over it. NULL: it never comes to that.
+	 * True where the channel takes no call any more, with the reason in terms->why: the owner
+	 * closes it once all its calls are answered. NULL: never.
 	 */
 	bool (*spent)(const struct rpc_channel *channel);
 
 	/*
-	 * Handles what has arrived, by the handler's functions. With `wait` it blocks, for 100 ms
-	 * at the most, until something has. 0, or a negative errno: failed (-ECONNRESET where the
-	 * server closed it).
+	 * Handles what has arrived, by the handler's functions. With `wait` it blocks until
+	 * something arrives, for 100 ms at most. 0, or a negative errno: failed (-ECONNRESET where
+	 * the server closed the channel).
 	 */
 	int (*receive)(struct rpc_channel *channel, bool wait);
 
 	/*
-	 * Nanoseconds since anything came from the other host, an acknowledgement if nothing else;
-	 * a live one is never silent for longer than 10 s. 0 where the transport itself breaks when
-	 * the other host is gone.
+	 * Nanoseconds since the other host sent anything, such as an acknowledgement; a live host
+	 * is never silent for longer than 10 s. 0 where the transport itself breaks when the other
+	 * host is gone.
 	 */
 	uint64_t (*unheard)(const struct rpc_channel *channel);
 
 	/*
-	 * The position that the other host has acknowledged, at most sent(): what is beyond it is
-	 * still on its way. The channel's sent() where the transport does not tell.
+	 * The position that the other host has acknowledged, at most sent(): bytes beyond it are
+	 * still on their way. The channel's sent() where the transport does not tell.
 	 */
 	uint64_t (*acknowledged)(const struct rpc_channel *channel);
 
-	/* True in the middle of a reply: more of it is on its way. */
+	/* True in the middle of a reply. */
 	bool (*receiving)(const struct rpc_channel *channel);
 
 	/* The two ends as text, "address:port" or "[address]:port". */
 	void (*names)(const struct rpc_channel *channel, char *local, char *remote, size_t size);
 
 	/*
-	 * Drops everything; no handler function is called any more. What the server has not got
-	 * does not reach it later: it may be outdated by then. The channel is gone. With `abort`,
-	 * for a channel that has calls outstanding, its port is free at once for the next one.
+	 * Frees the channel; no handler function is called any more. Calls that the server has not
+	 * got do not reach it later: they may be outdated by then. With `abort`, for a channel with
+	 * calls outstanding, the port is free at once for the next channel.
 	 */
 	void (*close)(struct rpc_channel *channel, bool abort);
 };
 
 struct rpc_channel {
 	struct transport_counters *counters; /* the owner's */
-	bool starved; /* the server has waited for this client: a few calls are to go at a time */
+	bool starved; /* the server has waited for this client: send a few calls at a time */
 	/*
 	 * CLOCK_REALTIME, nanoseconds: when the kernel had what receive() handles; 0: not known.
-	 * One stamp serves all that it brings: that of the last segment of which it took bytes (man
-	 * 7 socket, SO_TIMESTAMPNS; Linux, tcp_recvmsg_locked()). A segment that waits takes the
-	 * stamp of the next one that is merged into it (tcp_try_coalesce()), so a reply may have
-	 * been there earlier, never later.
+	 * A receive has one stamp, of the last segment that it took bytes of (man 7 socket,
+	 * SO_TIMESTAMPNS; Linux, tcp_recvmsg_locked()). A waiting segment takes the stamp of the
+	 * next one that is merged into it (tcp_try_coalesce()), so a reply may have arrived
+	 * earlier, never later.
 	 */
 	uint64_t stamp;
 };
@@ -184,3 +189,9 @@ extern const struct rpc_channel_ops rpc_tls;
 #ifdef HAVE_RDMA
 extern const struct rpc_channel_ops rpc_rdma;
 #endif
+
+/*
+ * Does anything listen there? Connects by TCP and closes again. 0, or a negative errno:
+ * connect(2)'s, -ETIMEDOUT after `timeout` nanoseconds, -EINTR where stop() says so.
+ */
+int tcp_probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(void));

@@ -9,22 +9,12 @@
 #include "util.h"
 #include "wire/message.h"
 
-/* The process's supplementary groups, as many as there are: NULL where there are none. */
-static gid_t *own_groups(int *count)
-{
-	gid_t *groups;
-
-	*count = getgroups(0, NULL);
-	groups = *count > 0 ? calloc(*count, sizeof(*groups)) : NULL;
-	*count = groups ? getgroups(*count, groups) : 0;
-	return groups;
-}
-
 uint32_t auth_sys_own_ids(struct auth_sys_ids *ids)
 {
-	int count;
-	gid_t *groups = own_groups(&count);
+	int count = getgroups(0, NULL);
+	gid_t *groups = count > 0 ? calloc(count, sizeof(*groups)) : NULL;
 
+	count = groups ? getgroups(count, groups) : 0;
 	memset(ids, 0, sizeof(*ids));
 	if (gethostname(ids->machine, sizeof(ids->machine)))
 		snprintf(ids->machine, sizeof(ids->machine), "localhost");
@@ -45,7 +35,7 @@ static void auth_sys_put(struct rpc_credentials *credentials, struct rpc_stamp *
 	xdr_put_fixed(out, auth->bytes, auth->length);
 }
 
-/* AUTH_SHORT is a hint for later calls, which may be left unused (RFC 5531, appendix A). */
+/* AUTH_SHORT is a hint that later calls need not use (RFC 5531, appendix A). */
 static enum rpc_belief auth_sys_check(struct rpc_credentials *credentials,
 				      const struct rpc_stamp *stamp,
 				      const struct rpc_verifier *verifier)

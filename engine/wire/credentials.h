@@ -3,9 +3,8 @@
  * credentials.h - who calls, and how a reply shows that it is the server's: one table for each
  * flavor of authentication (RFC 5531, 8.2).
  *
- * A flavor's own structure begins with a struct rpc_credentials. It belongs to whoever made it, and
- * outlives all calls that use it. Nothing here waits for longer than 2 ms; nothing allocates but
- * what makes a context.
+ * A flavor's own structure begins with a struct rpc_credentials. Its maker owns it, and it outlives
+ * all calls that use it. Nothing here waits longer than 2 ms; only making a context allocates.
  */
 #pragma once
 
@@ -19,7 +18,7 @@ enum rpc_flavor_number { RPC_AUTH_NONE = 0, RPC_AUTH_SYS = 1, RPC_AUTH_SHORT = 2
 /* RFC 5531, 9: of a denied call */
 enum rpc_auth_stat { RPC_CREDENTIAL_PROBLEM = 13, RPC_CONTEXT_PROBLEM = 14 };
 
-/* The server does not know the call's context: another is to be made. */
+/* The server does not know the call's context: make another. */
 static inline bool rpc_denies_context(uint32_t auth_stat)
 {
 	return auth_stat == RPC_CREDENTIAL_PROBLEM || auth_stat == RPC_CONTEXT_PROBLEM;
@@ -32,26 +31,26 @@ struct rpc_verifier {
 };
 
 /*
- * What a flavor keeps of a call, from its first transmission until release(). Zeros: nothing. Of a
- * call that goes out again it keeps the latest numbers, since any copy may be the one answered.
+ * What a flavor keeps of a call, from its first transmission until release(). Zeros: nothing. A
+ * call that goes out again keeps its latest numbers, since any copy may be answered.
  */
 struct rpc_stamp {
-	uint32_t context;    /* the context that the numbers are of */
+	uint32_t context;    /* the numbers' context */
 	uint32_t numbers[3]; /* the latest first; 0: none */
 };
 
 /* What a reply's verifier says. */
 enum rpc_belief {
-	RPC_BELIEVED,	 /* it is the server's */
-	RPC_NOT_ARRIVED, /* it is not, and counts as if it had not come: the server's may follow */
-	RPC_REFUSED,	 /* the server's, which breaks the rules: the call fails */
+	RPC_BELIEVED,	 /* the reply is the server's */
+	RPC_NOT_ARRIVED, /* not the server's: ignored, since the server's may follow */
+	RPC_REFUSED,	 /* the server's, but it breaks the rules: the call fails */
 };
 
 /* Whether calls may go out. */
 enum rpc_context_state {
 	RPC_CONTEXT_READY,
-	RPC_CONTEXT_ASKS,   /* the call of put_request() is to be answered first */
-	RPC_CONTEXT_WAITS,  /* step() is to be called again after a while */
+	RPC_CONTEXT_ASKS,   /* not before put_request()'s call is answered */
+	RPC_CONTEXT_WAITS,  /* call step() again after a while */
 	RPC_CONTEXT_FAILED, /* error() says why; the next step() begins anew */
 };
 
@@ -64,38 +63,37 @@ struct rpc_call_header {
 	uint32_t xid, program, version;
 };
 
-/* A context between client and server, that calls need before they go out (RFC 2203, 5.2). */
+/* A context between client and server, which calls need (RFC 2203, 5.2). */
 struct rpc_context_ops {
 	enum rpc_context_state (*step)(struct rpc_credentials *credentials, uint64_t now);
 
-	/* Writes the NULL call that makes the context, with *data behind its head. */
+	/* Writes the head of the NULL call that makes the context; *data follows it. */
 	void (*put_request)(struct rpc_credentials *credentials, struct xdr_out *out,
 			    const struct rpc_call_header *call, struct rpc_payload *data);
-	/* Takes its reply, from the results on; in->bad: it is too short. False: error() says why.
-	 */
+	/* Takes that call's results; in->bad: they are too short. False: error() says why. */
 	bool (*answered)(struct rpc_credentials *credentials, const struct rpc_reply_header *header,
 			 struct xdr_in *in);
 	const char *(*error)(const struct rpc_credentials *credentials);
 
-	/* One is to be made: step() is to be called, and no call to go out meanwhile. To be asked
+	/* True where a context is to be made by step(), before any call goes out. To be called
 	 * about every 100 ms, while the connection is up. */
 	bool (*due)(struct rpc_credentials *credentials, uint64_t now);
 
-	/* True where one more call may go out. `sent`: all of the earlier ones have left. */
+	/* True where one more call may go out. `sent`: all earlier calls have left. */
 	bool (*room)(struct rpc_credentials *credentials, bool sent);
 
-	/* The call is to go out again: its number is not waited for, but may still be answered. */
+	/* The call is to go out again: its number is not waited for, but may be answered. */
 	void (*overdue)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp);
-	/* The call was answered, or will not be answered by what its stamp says. */
+	/* The call was answered, or will not be answered by its stamp's numbers. */
 	void (*release)(struct rpc_credentials *credentials, struct rpc_stamp *stamp);
-	/* So will none, since the connection is lost. */
+	/* The connection is lost: no call will be answered. */
 	void (*lost)(struct rpc_credentials *credentials);
 
 	/* The server denied the call: true where another context is to be made, by step(). */
 	bool (*denied)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		       uint32_t auth_stat);
 
-	/* Writes the call by which the server forgets the context; false: there is none. */
+	/* Writes the call that ends the context at the server; false: there is no context. */
 	bool (*put_farewell)(struct rpc_credentials *credentials, struct xdr_out *out,
 			     const struct rpc_call_header *call);
 };
@@ -106,36 +104,32 @@ struct rpc_flavor {
 		    struct xdr_out *out, const uint8_t *start);
 
 	/*
-	 * Makes a call's arguments, which end at out->at, and its data what goes over the wire.
-	 * False: it cannot. This and its opposites are NULL in a flavor without integrity or
-	 * privacy.
+	 * Protects a call's arguments, which end at out->at, and its data. False: it cannot. This
+	 * and its opposites are NULL in a flavor without integrity or privacy.
 	 */
 	bool (*wrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		     struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data);
-	/* Before anything that was wrapped leaves. False: it cannot. May be NULL. */
+	/* To be called before wrapped calls leave. False: it failed. May be NULL. */
 	bool (*wrap_end)(struct rpc_credentials *credentials);
 
-	/* Asked before anything of an accepted reply is used, whether or not it is an error. */
+	/* To be called before an accepted reply is used, also where it is an error. */
 	enum rpc_belief (*check)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 				 const struct rpc_verifier *verifier);
 
-	/*
-	 * The opposite of wrap(), for all of a reply behind its header, which it may change. False:
-	 * nothing of it is to be used.
-	 */
+	/* The opposite of wrap(), for all of a reply behind its header, which it may change. False:
+	 * nothing of the reply may be used. */
 	bool (*unwrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		       struct xdr_in *in);
 
 	/*
-	 * For a READ's data to be received where it belongs, before all of its reply is there: the
-	 * bytes that are wrapped around the results in front. The reply has `length` bytes behind
-	 * its header, of which `in` has the first. 0: its results are not `results` bytes, or that
-	 * cannot be told yet.
+	 * Lets a READ's data be received into place before its whole reply is there: the bytes
+	 * before the wrapped results. The reply has `length` bytes behind its header, of which `in`
+	 * has the first. 0: the results are not `results` bytes, or their length is not known yet.
 	 */
 	uint32_t (*lead)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			 struct xdr_in in, uint32_t length, uint32_t results);
-	/* unwrap() for such a reply: *in is without its data, which stood right before `behind`.
-	 * *in is left with the results before that. */
+	/* unwrap() for such a reply: *in lacks its data, which stood right before `behind`. Leaves
+	 * *in with the results before the data. */
 	bool (*unwrap_around)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			      struct xdr_in *in, const struct iovec *data, const uint8_t *behind);
 
@@ -159,17 +153,15 @@ struct auth_sys_ids {
 	uint32_t gid_count;
 };
 
-/* Encoded once: each call copies it. */
+/* Encoded once, and copied by each call. */
 struct auth_sys {
 	struct rpc_credentials base;
 	uint32_t length;
 	uint8_t bytes[AUTH_SYS_ROOM];
 };
 
-/*
- * This process's own name, ids and groups, of which there is room for the first AUTH_SYS_GIDS_MAX.
- * Returns the number of groups that it is in.
- */
+/* This process's machine name, ids and first AUTH_SYS_GIDS_MAX groups. Returns the number of all
+ * its groups. */
 uint32_t auth_sys_own_ids(struct auth_sys_ids *ids);
 
 void auth_sys_init(struct auth_sys *auth, const struct auth_sys_ids *ids);

@@ -6,13 +6,13 @@
 #include "util.h"
 #include "wire/message.h"
 
-/* RFC 2203, 5.3.3.3: numbers end at 2^31, and some are used until the next context is there. */
+/* RFC 2203, 5.3.3.3: numbers end at 2^31; the rest are for calls until the next context is made. */
 enum { NUMBER_MAX = 0x7f000000 };
 
-enum { DENIALS_MAX = 3 }; /* contexts in a row that the server does not know */
+enum { DENIALS_MAX = 3 }; /* contexts in a row that the server may not know */
 
-static const uint64_t MARGIN_MAX = 300 * SEC; /* before its end a context is replaced */
-static const uint64_t RENEW_AGAIN = 10 * SEC; /* after that was in vain */
+static const uint64_t MARGIN_MAX = 300 * SEC; /* a context is replaced before its end */
+static const uint64_t RENEW_AGAIN = 10 * SEC; /* between attempts to replace it */
 
 static struct gss_context *context_of(struct rpc_credentials *credentials)
 {
@@ -50,21 +50,26 @@ uint32_t gss_context_stamp(struct gss_context *context, struct rpc_stamp *stamp)
 	return stamp->numbers[0] = gss_window_take(&context->window);
 }
 
-/* --- making it --- */
+/* --- making a context --- */
 
-/* The present context serves on, where there is one. */
+/* Gives up the context in the making. The present one, if there is one, stays in use. */
+static void stop_making(struct gss_context *context)
+{
+	context->state = context->usable ? GSS_READY : GSS_NONE;
+	context->renewing = false;
+	context->put_off = true;
+}
+
 static enum rpc_context_state fail(struct gss_context *context, const char *why)
 {
 	snprintf(context->error, sizeof(context->error), "%s", why);
-	context->renewing = false;
-	context->put_off = true;
-	context->state = context->usable ? GSS_READY : GSS_NONE;
+	stop_making(context);
 	return context->usable ? RPC_CONTEXT_READY : RPC_CONTEXT_FAILED;
 }
 
 /*
- * When it is replaced: some time before its end, if the next one can last longer. Where the last
- * could not, the server says when it has had enough.
+ * A context is replaced some time before its end, if the next one can last longer. Where this one
+ * lasts no longer than the last, it is used until the server denies it.
  */
 static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lifetime)
 {
@@ -77,7 +82,7 @@ static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lif
 	context->expires = expires;
 }
 
-/* The reply that ended the making, once there are keys. */
+/* Checks the reply that ended the making, by the keys that it gave. */
 static bool is_the_servers(const struct gss_context *context)
 {
 	struct gss_mechanism *mechanism = context->mechanism;
@@ -88,15 +93,14 @@ static bool is_the_servers(const struct gss_context *context)
 				      context->window_mic_length);
 }
 
-/* Calls that were sent by the one before are answered by that. */
+/* Calls that were sent by the earlier context are answered by that context. */
 static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
 {
 	context->usable = false;
 	if (!context->next_handle.length)
-		return fail(context, "the server has sent no handle of a context");
+		return fail(context, "the server has sent no context handle");
 	if (!is_the_servers(context))
-		return fail(context,
-			    "the reply that ends the making of a context is not the server's");
+		return fail(context, "the reply that completes the context is not the server's");
 	context->handle = context->next_handle;
 	gss_window_open(&context->window, context->window_size);
 	context->number++;
@@ -136,12 +140,7 @@ static void begin(struct gss_context *context, uint64_t now)
 	mechanism->ops->begin(mechanism);
 }
 
-static bool expires_soon(const struct gss_context *context, uint64_t now)
-{
-	return now >= context->renew_at || context->window.next >= NUMBER_MAX;
-}
-
-/* Calls go on by the present one until the mechanism has what is to be sent for the next. */
+/* Calls use the present context until the mechanism has a token to send for the next. */
 bool gss_context_due(struct rpc_credentials *credentials, uint64_t now)
 {
 	struct gss_context *context = context_of(credentials);
@@ -151,7 +150,8 @@ bool gss_context_due(struct rpc_credentials *credentials, uint64_t now)
 	context->put_off = false;
 	if (!context->usable || context->state == GSS_MAKING)
 		return true;
-	if (context->state != GSS_READY || (!context->renewing && !expires_soon(context, now)))
+	if (context->state != GSS_READY ||
+	    (!context->renewing && now < context->renew_at && context->window.next < NUMBER_MAX))
 		return false;
 	if (!context->renewing)
 		begin(context, now);
@@ -220,7 +220,7 @@ bool gss_context_answered(struct rpc_credentials *credentials,
 	if (refused(context, major, minor))
 		return false;
 	if (handle_length > sizeof(context->next_handle.bytes) || verifier->length > GSS_MIC_MAX) {
-		fail(context, "the server's handle or verifier is longer than any that is known");
+		fail(context, "the server's handle or verifier is longer than any known server's");
 		return false;
 	}
 	memcpy(context->next_handle.bytes, handle, handle_length);
@@ -233,19 +233,11 @@ bool gss_context_answered(struct rpc_credentials *credentials,
 	return true;
 }
 
-/* --- losing it --- */
-
-/* The token grows old, or nobody will tell what the server has answered to it. */
-static void ask_no_more(struct gss_context *context)
-{
-	context->state = context->usable ? GSS_READY : GSS_NONE;
-	context->renewing = false;
-	context->put_off = true;
-}
+/* --- losing a context --- */
 
 /*
- * The context itself outlives its connection. A server that was restarted knows it no more, which
- * says nothing of the next one.
+ * The context outlives its connection, but not the making of one: the token's answer is lost.
+ * Denials do not count any more: a restarted server has forgotten contexts.
  */
 void gss_context_lost(struct rpc_credentials *credentials)
 {
@@ -254,7 +246,7 @@ void gss_context_lost(struct rpc_credentials *credentials)
 	gss_window_give_all_back(&context->window);
 	context->denials = 0;
 	if (context->state == GSS_ASKING)
-		ask_no_more(context);
+		stop_making(context);
 }
 
 bool gss_context_denied(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
@@ -265,7 +257,7 @@ bool gss_context_denied(struct rpc_credentials *credentials, const struct rpc_st
 	if (!rpc_denies_context(auth_stat))
 		return false;
 	if (stamp->context != context->number || !context->usable)
-		return true; /* there is another, or one is being made */
+		return true; /* another context exists, or is being made */
 	if (++context->denials > DENIALS_MAX)
 		return false;
 	context->usable = false;

@@ -2,9 +2,9 @@
 /*
  * gss_window.h - sequence numbers of one RPCSEC_GSS context, and how far they may go.
  *
- * A server drops a call whose number lies behind its window (RFC 2203, 5.3.3.1), some without a
- * word and some with the connection. Its threads may take calls in any order, so the oldest that is
- * not answered bounds the next one that is sent.
+ * A server drops a call whose number lies behind its window (RFC 2203, 5.3.3.1): some servers
+ * silently, some with the connection. A server's threads may take calls in any order, so the oldest
+ * unanswered number limits the next one.
  */
 #pragma once
 
@@ -13,12 +13,12 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { GSS_WINDOW_MAX = 256 }; /* of ours: a larger one of the server's is not used */
+enum { GSS_WINDOW_MAX = 256 }; /* ours: more of a larger window is not used */
 
 struct gss_window {
 	uint32_t size;		      /* the server's, at most GSS_WINDOW_MAX */
-	uint32_t oldest, next;	      /* numbers from `oldest` on are not all answered */
-	bool awaited[GSS_WINDOW_MAX]; /* whose answer somebody waits for */
+	uint32_t oldest, next;	      /* the oldest unanswered number; the next to give */
+	bool awaited[GSS_WINDOW_MAX]; /* numbers whose answer is waited for */
 };
 
 static inline void gss_window_open(struct gss_window *window, uint32_t size)
@@ -42,7 +42,7 @@ static inline uint32_t gss_window_take(struct gss_window *window)
 	return window->next++;
 }
 
-/* Nobody waits for its answer any more. A number that was given back before is ignored. */
+/* The number's answer is not waited for any more. A number given back before is ignored. */
 static inline void gss_window_give_back(struct gss_window *window, uint32_t number)
 {
 	if (number - window->oldest >= window->next - window->oldest)
@@ -52,7 +52,6 @@ static inline void gss_window_give_back(struct gss_window *window, uint32_t numb
 		window->oldest++;
 }
 
-/* Nobody waits for any. */
 static inline void gss_window_give_all_back(struct gss_window *window)
 {
 	window->oldest = window->next;

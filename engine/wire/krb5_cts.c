@@ -14,7 +14,7 @@ static void start_iv(gnutls_cipher_hd_t cipher)
 
 /* --- encryption --- */
 
-/* Whole blocks. */
+/* Encrypts whole blocks. */
 static void encrypt(struct cts_stream *stream, const uint8_t *blocks, size_t length, uint8_t *to)
 {
 	if (length && gnutls_cipher_encrypt2(stream->keys.cipher, blocks, length, to, length))
@@ -27,7 +27,7 @@ static void sum(struct cts_stream *stream, const uint8_t *bytes, size_t length)
 		stream->failed = true;
 }
 
-/* In one pass they are left for the next turn, perhaps with another stream's. */
+/* One pass leaves the chunks for its next run, perhaps together with another stream's. */
 static void take_chunks(struct cts_stream *stream, const uint8_t *chunks, size_t length)
 {
 	if (stream->keys.one_pass) {
@@ -57,14 +57,14 @@ void cts_begin(struct cts_stream *stream, struct cts_keys keys, uint8_t *to)
 		start_iv(keys.cipher);
 }
 
-/* The last chunk is kept until more comes, since its end is not encrypted like the rest. */
+/* The last chunk is kept until more comes: the end of the message is encrypted differently. */
 void cts_put(struct cts_stream *stream, const void *bytes, size_t length)
 {
 	size_t first = min_of(sizeof(stream->kept) - stream->length, length), whole;
 	const uint8_t *rest = bytes;
 
 	if (!length)
-		return; /* from nowhere, perhaps */
+		return; /* `bytes` may be NULL */
 	keep(stream, rest, first);
 	rest += first;
 	length -= first;
@@ -77,7 +77,7 @@ void cts_put(struct cts_stream *stream, const void *bytes, size_t length)
 	keep(stream, rest + whole, length - whole);
 }
 
-/* Of what is kept; GnuTLS is to encrypt the last blocks. */
+/* Adds the kept bytes, and ends the sum. GnuTLS encrypts the last blocks. */
 static void end_sum(struct cts_stream *stream, uint8_t *hmac)
 {
 	if (stream->keys.one_pass) {
@@ -120,7 +120,7 @@ static uint8_t *at(const struct place *place)
 	return (uint8_t *)place->part->iov_base + place->offset;
 }
 
-/* Bytes that lie together there, at most `most`. */
+/* Contiguous bytes at a place, at most `most`. */
 static size_t together(struct place *place, size_t most)
 {
 	while (place->offset == place->part->iov_len)
@@ -161,7 +161,7 @@ static void copy_in(struct place place, const uint8_t *from, size_t length)
 	}
 }
 
-/* Whole blocks: as many at once as lie together, and those that lie in two parts one by one. */
+/* Decrypts contiguous blocks at once, and a block that lies in two parts by a copy. */
 static bool decrypt_blocks(gnutls_cipher_hd_t cipher, struct place *place, size_t length)
 {
 	bool decrypted = true;
@@ -200,7 +200,7 @@ bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count
 	start_iv(cipher);
 	if (gnutls_cipher_decrypt2(cipher, swapped, CTS_BLOCK, last, sizeof(last)))
 		return false;
-	/* It is the plaintext, zeros behind it, xor the block before, whose end it shows so. */
+	/* Decrypting gives (plaintext, zero-padded) XOR the previous block (RFC 3962, 5). */
 	memcpy(before, last, sizeof(before));
 	memcpy(before, stolen, rest);
 	for (size_t i = 0; i < rest; i++)

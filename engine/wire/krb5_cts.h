@@ -21,23 +21,23 @@ struct cts_keys {
 	const struct one_pass_keys *one_pass; /* of both; NULL: GnuTLS does all the work */
 };
 
-/* Takes bytes as they come: whole chunks straight from where they are, others are kept. */
+/* Encrypts bytes as they come: whole chunks from where they are; the rest is kept. */
 struct cts_stream {
 	struct cts_keys keys;
 	struct one_pass pass;
 	uint8_t *at; /* where the next ciphertext belongs */
 	uint8_t kept[ONE_PASS_CHUNK];
-	uint32_t length; /* of what is kept */
+	uint32_t length; /* bytes kept */
 	bool failed;
 };
 
-/* Without `one_pass` nothing else uses the keys until cts_end(). With it the bytes of cts_put()
- * stay as they are until then, and the pass of two streams may be run before. */
+/* Without `one_pass` nothing else may use the keys until cts_end(). With it the bytes of cts_put()
+ * must stay unchanged until then, and one_pass_run() may run two streams together before. */
 void cts_begin(struct cts_stream *stream, struct cts_keys keys, uint8_t *to);
 void cts_put(struct cts_stream *stream, const void *bytes, size_t length);
-/* After two blocks at least. stream->at is the ciphertext's end, and `hmac` is written where keys
- * for one are there; false: the crypto library failed. */
+/* After two blocks at least. Leaves stream->at at the ciphertext's end, and writes `hmac` where
+ * there is a key for it; false: the crypto library failed. */
 bool cts_end(struct cts_stream *stream, uint8_t *hmac);
 
-/* In place, two blocks at least, however they lie in parts. False: the crypto library failed. */
+/* Decrypts in place, at least two blocks, in any parts. False: the crypto library failed. */
 bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count);

@@ -33,8 +33,8 @@ static const struct krb5_enctype enctypes[] = {
 
 /* --- derivation --- */
 
-/* n-fold of a key's constant to a block (RFC 3961, 5.1): copies of it, each rotated by 13 bits more
- * than the one before, added up in one's complement. */
+/* n-fold of a key's constant to a block (RFC 3961, 5.1): the one's complement sum of copies, each
+ * rotated by 13 bits more than the one before. */
 static void fold(uint64_t constant, uint8_t block[CTS_BLOCK])
 {
 	uint32_t sums[CTS_BLOCK] = {0}, carry = 0;
@@ -78,7 +78,7 @@ static int derive_sha1(const struct krb5_enctype *enctype, const gnutls_datum_t 
 	return error;
 }
 
-/* KDF-HMAC-SHA2 (RFC 8009, 3), of which one turn gives enough. */
+/* KDF-HMAC-SHA2 (RFC 8009, 3); one iteration gives enough bytes. */
 static int derive_sha2(const struct krb5_enctype *enctype, const gnutls_datum_t *base,
 		       uint64_t constant, uint32_t size, uint8_t key[KEY_MAX])
 {
@@ -114,61 +114,44 @@ static int derive(const struct krb5_enctype *enctype, const gnutls_datum_t *base
 /* --- handles --- */
 
 static int hmac_new(gnutls_hmac_hd_t *hmac, const struct krb5_enctype *enctype,
-		    const gnutls_datum_t *base, uint32_t usage, enum purpose purpose)
+		    const gnutls_datum_t *key)
 {
-	uint8_t bytes[KEY_MAX];
-	gnutls_datum_t key = {.data = bytes};
-	gnutls_hmac_hd_t made;
-	int error = derive(enctype, base, usage, purpose, &key)
-			    ?: gnutls_hmac_init(&made, enctype->hmac, key.data, key.size);
+	int error = gnutls_hmac_init(hmac, enctype->hmac, key->data, key->size);
 
-	gnutls_memset(bytes, 0, sizeof(bytes));
-	if (!error)
-		*hmac = made;
+	if (error)
+		*hmac = NULL; /* GnuTLS has freed it */
 	return error;
 }
 
 static int cipher_new(gnutls_cipher_hd_t *cipher, const struct krb5_enctype *enctype,
-		      const gnutls_datum_t *base, uint32_t usage)
+		      const gnutls_datum_t *key)
 {
-	uint8_t bytes[KEY_MAX], iv[CTS_BLOCK] = {0};
-	gnutls_datum_t key = {.data = bytes};
+	uint8_t iv[CTS_BLOCK] = {0};
 	const gnutls_datum_t start = {iv, sizeof(iv)};
-	gnutls_cipher_hd_t made;
-	int error = derive(enctype, base, usage, ENCRYPTION, &key)
-			    ?: gnutls_cipher_init(&made, enctype->cipher, &key, &start);
+	int error = gnutls_cipher_init(cipher, enctype->cipher, key, &start);
 
-	gnutls_memset(bytes, 0, sizeof(bytes));
-	if (!error)
-		*cipher = made;
-	return error;
-}
-
-/* Left out where it cannot be had. */
-static int one_pass_new(struct one_pass_keys **one_pass, const struct krb5_enctype *enctype,
-			const gnutls_datum_t *base, uint32_t usage)
-{
-	uint8_t bytes[2][KEY_MAX];
-	gnutls_datum_t cipher = {.data = bytes[0]}, hmac = {.data = bytes[1]};
-	int error;
-
-	if (enctype->hmac != GNUTLS_MAC_SHA1)
-		return 0;
-	error = derive(enctype, base, usage, ENCRYPTION, &cipher)
-			?: derive(enctype, base, usage, INTEGRITY, &hmac);
-	if (!error)
-		*one_pass = one_pass_keys_new(&cipher, &hmac);
-	gnutls_memset(bytes, 0, sizeof(bytes));
+	if (error)
+		*cipher = NULL; /* the same */
 	return error;
 }
 
 static int side_init(struct krb5_side_keys *side, const struct krb5_enctype *enctype,
 		     const gnutls_datum_t *base, const struct usages *usage)
 {
-	return hmac_new(&side->sign, enctype, base, usage->sign, CHECKSUM)
-		       ?: hmac_new(&side->seal, enctype, base, usage->seal, INTEGRITY)
-		       ?: cipher_new(&side->cipher, enctype, base, usage->seal)
-		       ?: one_pass_new(&side->one_pass, enctype, base, usage->seal);
+	uint8_t bytes[3][KEY_MAX];
+	gnutls_datum_t sign = {.data = bytes[0]}, seal = {.data = bytes[1]};
+	gnutls_datum_t cipher = {.data = bytes[2]};
+	int error = derive(enctype, base, usage->sign, CHECKSUM, &sign)
+			    ?: derive(enctype, base, usage->seal, INTEGRITY, &seal)
+			    ?: derive(enctype, base, usage->seal, ENCRYPTION, &cipher)
+			    ?: hmac_new(&side->sign, enctype, &sign)
+			    ?: hmac_new(&side->seal, enctype, &seal)
+			    ?: cipher_new(&side->cipher, enctype, &cipher);
+
+	if (!error && enctype->hmac == GNUTLS_MAC_SHA1)
+		side->one_pass = one_pass_keys_new(&cipher, &seal); /* or NULL */
+	gnutls_memset(bytes, 0, sizeof(bytes));
+	return error;
 }
 
 static const struct krb5_enctype *enctype_of(uint32_t number)
@@ -211,7 +194,7 @@ void krb5_keys_free(struct krb5_keys *keys)
 {
 	if (!keys)
 		return;
-	/* Their keys are overwritten by GnuTLS. */
+	/* GnuTLS overwrites the handles' keys. */
 	for (int i = 0; i < KRB5_SIDES; i++) {
 		struct krb5_side_keys *side = &keys->sides[i];
 
@@ -223,6 +206,6 @@ void krb5_keys_free(struct krb5_keys *keys)
 			gnutls_cipher_deinit(side->cipher);
 		one_pass_keys_free(side->one_pass);
 	}
-	gnutls_memset(keys, 0, sizeof(*keys)); /* what is left of a message */
+	gnutls_memset(keys, 0, sizeof(*keys)); /* plaintext of a message that waits */
 	free(keys);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * krb5_keys.h - what krb5_token.c makes and checks tokens with: the keys that a context's key gives
- * for the usages of RFC 4121 (2), each in a handle of GnuTLS, so that no message sets one up.
+ * krb5_keys.h - the keys by which krb5_token.c makes and checks tokens: derived from a context's
+ * key for the usages of RFC 4121 (2), each in a handle of GnuTLS that serves all messages.
  */
 #pragma once
 
@@ -23,10 +23,10 @@ struct krb5_enctype {
 	uint32_t checksum_size;
 	gnutls_cipher_algorithm_t cipher;
 	gnutls_mac_algorithm_t hmac;
-	bool sha2; /* of RFC 8009: keys are derived by HMAC, which is also made of the ciphertext */
+	bool sha2; /* RFC 8009: keys are derived by HMAC, and the HMAC is of the ciphertext */
 };
 
-/* What one side's messages are made with. */
+/* The keys of one side's messages. */
 struct krb5_side_keys {
 	gnutls_hmac_hd_t sign;	   /* Kc of usage "sign": MIC tokens */
 	gnutls_hmac_hd_t seal;	   /* Ki of usage "seal": Wrap tokens */
@@ -39,6 +39,6 @@ struct krb5_keys {
 	const struct krb5_enctype *enctype;
 	bool acceptor_subkey;
 	struct krb5_side_keys sides[KRB5_SIDES];
-	struct cts_stream waiting; /* the message of krb5_wrap(), where one waits */
+	struct cts_stream waiting; /* where `waits`: krb5_wrap()'s message for the next pass */
 	bool waits;
 };

@@ -17,7 +17,7 @@
 
 enum { LANES_MAX = 2, ROUNDS_MAX = 14, WORDS = 4, INNER = 0x36, OUTER = 0x5c };
 
-/* SHA-1's, as its instructions have it: a and e are the highest words. */
+/* SHA-1's state, as its instructions have it: a and e are the highest words. */
 struct state {
 	__m128i abcd, e;
 };
@@ -38,7 +38,7 @@ INLINE __m128i turn_words(__m128i words)
 	return _mm_shuffle_epi8(words, _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f));
 }
 
-/* Four rounds; the number of their function has to be a constant. */
+/* Four rounds; the instruction takes the function's number as a constant. */
 INLINE __m128i four_rounds(__m128i abcd, __m128i e, int function)
 {
 	switch (function) {
@@ -86,7 +86,7 @@ INLINE void sum_chunks(struct state *states, const uint8_t *const *chunks, int l
 	}
 }
 
-/* Of `summed` bytes and of the rest, a chunk at most. */
+/* The sum of the `summed` bytes and the rest, a chunk at most. */
 INSTRUCTIONS static void end_sum(struct state state, uint64_t summed, const uint8_t *rest,
 				 size_t length, uint8_t sum[20])
 {
@@ -154,7 +154,7 @@ INSTRUCTIONS static void expand_key(struct one_pass_keys *keys, const gnutls_dat
 	}
 }
 
-/* A block of each, behind the one before in its chain (CBC). */
+/* The next block of each message (CBC). */
 INLINE void encrypt_blocks(const struct one_pass_keys *keys, __m128i *chains,
 			   const uint8_t *const *from, uint8_t *const *to, int at, int lanes)
 {
@@ -176,7 +176,8 @@ INLINE void encrypt_blocks(const struct one_pass_keys *keys, __m128i *chains,
 
 /* --- both --- */
 
-/* So many bytes of each. The processor looks ahead far enough to sum while it encrypts. */
+/* Both, for `length` bytes of each message. The processor looks ahead far enough to sum while it
+ * encrypts. */
 INLINE void do_chunks(struct one_pass *const *passes, int lanes, size_t length)
 {
 	const uint8_t *from[LANES_MAX];
@@ -257,7 +258,7 @@ void one_pass_keys_free(struct one_pass_keys *keys)
 
 #else
 
-/* Without keys nothing else is called. */
+/* Without keys the other functions are never called. */
 struct one_pass_keys *one_pass_keys_new(const gnutls_datum_t *aes, const gnutls_datum_t *hmac)
 {
 	return NULL;

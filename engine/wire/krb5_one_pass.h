@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * krb5_one_pass.h - AES-CBC encryption and HMAC-SHA1 of the same bytes side by side, of one
- * message or two, by the instructions of x86-64. Each step of either waits for the one before;
- * meanwhile the processor works on the other, or on another message.
+ * message or two, by the instructions of x86-64. Each step waits for the step before; meanwhile the
+ * processor works on the other algorithm, or on the other message.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 enum { ONE_PASS_CHUNK = 64, ONE_PASS_BLOCK = 16 };
 
-/* A key for each, expanded. */
+/* The expanded keys of both. */
 struct one_pass_keys;
 
 /* A message. */
@@ -19,23 +19,23 @@ struct one_pass {
 	const struct one_pass_keys *keys;
 	uint8_t chain[ONE_PASS_BLOCK]; /* the last ciphertext */
 	uint8_t sum[2 * ONE_PASS_BLOCK];
-	uint64_t summed; /* bytes, the HMAC's own with them */
+	uint64_t summed; /* bytes, with the HMAC's own chunk */
 
-	/* Whole chunks to be done next; `to` is elsewhere. */
+	/* Whole chunks to be done next; `to` does not overlap them. */
 	const uint8_t *from;
 	uint8_t *to;
 	size_t left; /* bytes */
 };
 
-/* NULL: the processor has no such instructions, or there is no memory. The keys are of AES-128 or
- * AES-256, and of a chunk at most. */
+/* Keys of AES-128 or AES-256, and of HMAC up to a chunk. NULL: the processor lacks the
+ * instructions, or there is no memory. */
 struct one_pass_keys *one_pass_keys_new(const gnutls_datum_t *aes, const gnutls_datum_t *hmac);
 /* Overwrites them; NULL is allowed. */
 void one_pass_keys_free(struct one_pass_keys *keys);
 
 /* The initial vector is zero. */
 void one_pass_begin(struct one_pass *pass, const struct one_pass_keys *keys);
-/* Does what is left of these, which have the same keys; `other` may be NULL. */
+/* Does the chunks left of both, which have the same keys; `other` may be NULL. */
 void one_pass_run(struct one_pass *pass, struct one_pass *other);
-/* The HMAC of all chunks and of these bytes, a chunk at most. */
+/* The HMAC of all chunks and of these last bytes, a chunk at most. */
 void one_pass_sum(struct one_pass *pass, const uint8_t *rest, size_t length, uint8_t hmac[20]);

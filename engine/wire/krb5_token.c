@@ -11,7 +11,7 @@
 /* RFC 4121, 4.2.2 */
 enum { SENT_BY_ACCEPTOR = 1, SEALED = 2, ACCEPTOR_SUBKEY = 4, KNOWN_FLAGS = 7 };
 
-/* RFC 4121, 4.2.6; numbers are big-endian. In a MIC token EC and RRC are filler, too. */
+/* RFC 4121, 4.2.6; numbers are big-endian. In a MIC token EC and RRC are filler as well. */
 struct header {
 	uint8_t id[2], flags, filler;
 	uint16_t extra_count, right_rotation;
@@ -32,7 +32,7 @@ static uint8_t flags_of(const struct krb5_keys *keys, enum krb5_side side)
 	       (keys->acceptor_subkey ? ACCEPTOR_SUBKEY : 0);
 }
 
-/* Bits that are not known are not looked at (RFC 4121, 4.2.2). */
+/* Unknown flags are ignored (RFC 4121, 4.2.2). */
 static bool header_ok(const struct header *header, const uint8_t id[2], uint8_t flags)
 {
 	return !memcmp(header->id, id, sizeof(header->id)) &&
@@ -50,7 +50,7 @@ static bool add_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int coun
 	return true;
 }
 
-/* The HMAC of these parts, of which the checksum is the front. A sum that was begun is ended. */
+/* The HMAC of these parts, which begins with their checksum. Ends the sum also after an error. */
 static bool sum_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int count, const void *last,
 		      size_t last_length, uint8_t sum[KRB5_HMAC_MAX])
 {
@@ -60,7 +60,7 @@ static bool sum_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int coun
 	return added;
 }
 
-/* Of what is encrypted (RFC 3962), or of IV and ciphertext (RFC 8009). */
+/* The HMAC of the plaintext (RFC 3962), or of IV and ciphertext (RFC 8009). */
 static bool sum_text(const struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
 		     int count, uint8_t sum[KRB5_HMAC_MAX])
 {
@@ -122,7 +122,7 @@ uint32_t krb5_wrap_size(const struct krb5_keys *keys)
 	return KRB5_WRAP_FRONT + HEADER + keys->enctype->checksum_size;
 }
 
-/* The stream of the text that begins there ends, and its checksum comes behind it. */
+/* Ends the stream of the text that begins at `text`, and puts its checksum behind it. */
 static bool end_text(const struct krb5_keys *keys, enum krb5_side side, struct cts_stream *stream,
 		     uint8_t *text)
 {
@@ -210,7 +210,7 @@ static uint8_t *end_of(const struct iovec *parts, int count)
 	return (uint8_t *)parts[count - 1].iov_base + parts[count - 1].iov_len;
 }
 
-/* True where the checksum behind these parts is theirs. */
+/* True where the checksum behind these parts is right. */
 static bool sum_ok(const struct krb5_keys *keys, enum krb5_side side, const struct iovec *text,
 		   int count)
 {
@@ -220,7 +220,7 @@ static bool sum_ok(const struct krb5_keys *keys, enum krb5_side side, const stru
 	       !gnutls_memcmp(sum, end_of(text, count), keys->enctype->checksum_size);
 }
 
-/* Decrypts, and compares with the checksum. The last part has at least the header's copy. */
+/* Decrypts, and checks checksum and header. The last part has at least the header's copy. */
 static bool open_text(const struct krb5_keys *keys, enum krb5_side side, const struct iovec *text,
 		      int count, const struct header *header)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * krb5_token.h - the Kerberos mechanism's per-message tokens (RFC 4121, 4.2): MIC and Wrap, for the
- * AES encryption types of RFC 3962 and RFC 8009. Pure: keys and memory, no library of Kerberos, no
- * KDC, nothing that blocks. No call allocates but krb5_keys_new(). Parts may be empty.
+ * AES encryption types of RFC 3962 and RFC 8009. Pure: no Kerberos library, no KDC, nothing that
+ * blocks. Only krb5_keys_new() allocates. Parts may be empty.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Whose message it is: each side has keys of its own. */
+/* A message's sender: each side has its own keys. */
 enum krb5_side { KRB5_INITIATOR, KRB5_ACCEPTOR };
 
 enum {
@@ -20,13 +20,13 @@ enum {
 	KRB5_PARTS_MAX = 3
 };
 
-/* A context's key, and what is derived from it. */
+/* The keys derived from a context's key. */
 struct krb5_keys;
 
 /*
- * `enctype` is IANA's number: 17 to 20. `acceptor_subkey`: the key is one that the acceptor has
- * chosen, and tokens say so. 0, -ENOMEM, -EINVAL (the key's length) or -ENOTSUP (another enctype,
- * or one that the crypto library refuses).
+ * `enctype` is IANA's number: 17 to 20. `acceptor_subkey`: the acceptor has chosen the key, and
+ * tokens say so. 0, -ENOMEM, -EINVAL (the key's length) or -ENOTSUP (another enctype, or the crypto
+ * library refuses it).
  */
 int krb5_keys_new(struct krb5_keys **keys, uint32_t enctype, const uint8_t *key, uint32_t length,
 		  bool acceptor_subkey);
@@ -34,38 +34,36 @@ int krb5_keys_new(struct krb5_keys **keys, uint32_t enctype, const uint8_t *key,
 void krb5_keys_free(struct krb5_keys *keys);
 
 uint32_t krb5_mic_size(const struct krb5_keys *keys);
-/* Bytes that a Wrap token is longer than its plaintext. */
+/* Bytes by which a Wrap token is longer than its plaintext. */
 uint32_t krb5_wrap_size(const struct krb5_keys *keys);
 
 /* Writes krb5_mic_size() bytes. False: the crypto library failed. */
 bool krb5_mic(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 	      const struct iovec *parts, int count, uint8_t *mic);
-/* True where `mic` is the token of `side` for these bytes, with whatever sequence number. */
+/* True where `mic` is a token of `side` for these bytes, with any sequence number. */
 bool krb5_mic_ok(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts, int count,
 		 const uint8_t *mic, uint32_t length);
 
 /*
- * Encrypts `parts`, which stay as they are, into `token`: the sum of their lengths and
- * krb5_wrap_size() bytes. It may do so together with the side's next message: parts and token are
- * to stay where they are until krb5_wrap_end(). False: the crypto library failed.
+ * Encrypts `parts`, which stay unchanged, into `token`, which is longer by krb5_wrap_size() bytes.
+ * This may be done together with the side's next message: parts and token must stay where they are
+ * until krb5_wrap_end(). False: the crypto library failed.
  */
 bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 	       const struct iovec *parts, int count, uint8_t *token);
-/* False: as above. NULL is allowed. */
+/* Finishes a message that waits. False: the crypto library failed. NULL is allowed. */
 bool krb5_wrap_end(struct krb5_keys *keys);
 /*
- * Decrypts a token in place; *plain is where its plaintext begins. False where it is no token of
- * `side` with confidentiality, or its checksum is wrong: nothing of it may be used then.
+ * Decrypts a token in place; *plain is where its plaintext begins. False where the token is not one
+ * of `side` with confidentiality, or its checksum is wrong: then nothing of it may be used.
  */
 bool krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token, uint32_t length,
 		 uint8_t **plain, uint32_t *plain_length);
 
-/* KRB5_WRAP_FRONT, where a token that begins so is neither rotated nor has filler; else, or where
- * that is not there yet, 0. */
+/* KRB5_WRAP_FRONT, where the token's header says that it is neither rotated nor has filler; else,
+ * or where the header is not there yet, 0. */
 uint32_t krb5_wrap_front(const uint8_t *token, uint32_t have);
-/*
- * krb5_unwrap() of such a token in parts, KRB5_PARTS_MAX at most. What is before and behind the
- * plaintext lies in the first and in the last one.
- */
+/* krb5_unwrap() of such a token in at most KRB5_PARTS_MAX parts. All bytes before the plaintext lie
+ * in the first part, all bytes behind it in the last one. */
 bool krb5_unwrap_parts(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
 		       int count);

@@ -89,19 +89,26 @@ void rpc_decode_reply(struct xdr_in *in, struct rpc_reply_header *header)
 	}
 }
 
+/* Without words: those that name versions or an auth_stat, in rpc_verdict_text(). */
+static const struct {
+	int error;
+	const char *words;
+} verdicts[] = {
+	[RPC_SUCCESS] = {0, "success"},
+	[RPC_PROG_UNAVAIL] = {EPROTONOSUPPORT,
+			      "the server does not offer NFS on this port (PROG_UNAVAIL)"},
+	[RPC_PROG_MISMATCH] = {EPROTONOSUPPORT, NULL},
+	[RPC_PROC_UNAVAIL] = {EPROTONOSUPPORT, "the server lacks the procedure (PROC_UNAVAIL)"},
+	[RPC_GARBAGE_ARGS] = {EINVAL, "the server could not read the call (GARBAGE_ARGS)"},
+	[RPC_SYSTEM_ERR] = {EREMOTEIO, "the server ran out of something (SYSTEM_ERR)"},
+	[RPC_MISMATCH] = {EPROTONOSUPPORT, NULL},
+	[RPC_AUTH_ERROR] = {EACCES, NULL},
+	[RPC_NOT_A_REPLY] = {EPROTO, "the reply is not an RPC reply"},
+};
+
 int rpc_verdict_errno(const struct rpc_reply_header *header)
 {
-	switch (header->verdict) {
-	case RPC_SUCCESS: return 0;
-	case RPC_PROG_UNAVAIL:
-	case RPC_PROG_MISMATCH:
-	case RPC_PROC_UNAVAIL:
-	case RPC_MISMATCH: return EPROTONOSUPPORT;
-	case RPC_AUTH_ERROR: return EACCES;
-	case RPC_GARBAGE_ARGS: return EINVAL;
-	case RPC_SYSTEM_ERR: return EREMOTEIO;
-	default: return EPROTO;
-	}
+	return verdicts[header->verdict].error;
 }
 
 /* RFC 5531, 9: auth_stat */
@@ -123,7 +130,7 @@ const char *rpc_auth_stat_name(uint32_t stat)
 	return stat < ARRAY_SIZE(names) && names[stat] ? names[stat] : "an unknown auth_stat";
 }
 
-/* A server means either by AUTH_TOOWEAK. */
+/* AUTH_TOOWEAK may mean the source port or the flavor. */
 static void denial_text(uint32_t stat, char *text, size_t size)
 {
 	if (rpc_denies_context(stat))
@@ -143,24 +150,11 @@ void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, c
 		      size_t size)
 {
 	switch (header->verdict) {
-	case RPC_SUCCESS: snprintf(text, size, "success"); break;
-	case RPC_PROG_UNAVAIL:
-		snprintf(text, size, "the server does not offer NFS on this port (PROG_UNAVAIL)");
-		break;
 	case RPC_PROG_MISMATCH:
 		snprintf(text, size,
 			 "the server offers NFS versions %u to %u, not %u (PROG_MISMATCH): "
 			 "version= chooses another",
 			 header->low, header->high, version);
-		break;
-	case RPC_PROC_UNAVAIL:
-		snprintf(text, size, "the server lacks the procedure (PROC_UNAVAIL)");
-		break;
-	case RPC_GARBAGE_ARGS:
-		snprintf(text, size, "the server could not read the call (GARBAGE_ARGS)");
-		break;
-	case RPC_SYSTEM_ERR:
-		snprintf(text, size, "the server ran out of something (SYSTEM_ERR)");
 		break;
 	case RPC_MISMATCH:
 		snprintf(text, size,
@@ -168,6 +162,6 @@ void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, c
 			 header->low, header->high);
 		break;
 	case RPC_AUTH_ERROR: denial_text(header->auth_stat, text, size); break;
-	default: snprintf(text, size, "the reply is not an RPC reply"); break;
+	default: snprintf(text, size, "%s", verdicts[header->verdict].words); break;
 	}
 }

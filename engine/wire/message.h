@@ -11,7 +11,7 @@
 void rpc_encode_header(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
 		       uint32_t procedure);
 
-/* A credential or a verifier that has no body. */
+/* A credential or a verifier without a body. */
 void rpc_put_empty(struct xdr_out *out, uint32_t flavor);
 
 /*
@@ -32,33 +32,33 @@ enum rpc_verdict {
 	RPC_SYSTEM_ERR,
 	RPC_MISMATCH,	/* denied: the server speaks another version of RPC */
 	RPC_AUTH_ERROR, /* denied: `auth_stat` says why */
-	RPC_NOT_A_REPLY /* no reply at all, or values that the RFC does not know */
+	RPC_NOT_A_REPLY /* not a reply, or values that the RFC does not know */
 };
 
 struct rpc_reply_header {
 	uint32_t xid;
 	enum rpc_verdict verdict;
 	uint32_t auth_stat;	      /* RPC_AUTH_ERROR */
-	struct rpc_verifier verifier; /* of an accepted call; its body lies in the message */
+	struct rpc_verifier verifier; /* of an accepted call; the body lies in the message */
 	uint32_t low, high; /* RPC_PROG_MISMATCH, RPC_MISMATCH: the versions the server speaks */
 };
 
-/* The server has taken the call: the reply has a verifier. */
+/* The server has accepted the call: the reply has a verifier. */
 static inline bool rpc_is_accepted(const struct rpc_reply_header *header)
 {
 	return header->verdict <= RPC_SYSTEM_ERR;
 }
 
 /*
- * Reads a reply header; leaves `in` at the procedure's results. in->bad means that the message goes
- * on past the bytes at hand: the header is then not to be used.
+ * Reads a reply header; leaves `in` at the procedure's results. in->bad: the header goes on past
+ * the bytes at hand, and must not be used.
  */
 void rpc_decode_reply(struct xdr_in *in, struct rpc_reply_header *header);
 
 /* "AUTH_TOOWEAK" and the like. */
 const char *rpc_auth_stat_name(uint32_t stat);
 
-/* The errno that stands for a verdict other than RPC_SUCCESS. */
+/* The errno of a verdict; 0 for RPC_SUCCESS. */
 int rpc_verdict_errno(const struct rpc_reply_header *header);
 
 /*

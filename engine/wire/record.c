@@ -8,13 +8,12 @@
 #include "util.h"
 
 enum {
-	LONG_HEAD = 1024,	 /* from here on it is a listing's */
+	LONG_HEAD = 1024,	 /* a longer head is a listing's */
 	STAGE = 128 * 1024,	 /* many small replies by one receive */
-	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
-	PART_LEAST = 8 * 1024,	 /* the same for less than half of what is on its way */
+	STAGE_LEAST = 40 * 1024, /* the least that is read ahead: see readahead() */
+	PART_LEAST = 8 * 1024,	 /* the same for portions smaller than half */
 	BULKY = 16 * 1024,	 /* bytes: longer replies are received into place */
-	READAHEAD_BULKY =
-		4096, /* bytes behind a bulky reply: heads only, lest bulk data be copied */
+	READAHEAD_BULKY = 4096,	 /* bytes behind a bulky reply: heads, but little bulk data */
 };
 
 int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
@@ -53,9 +52,9 @@ bool record_takes_portion(const struct record_reader *reader)
 }
 
 /*
- * How much to take into the stage. Taking all that is on its way would make the client wait for the
- * server, and the server for the client, in turn. What fits into STAGE_LEAST, such as 8 READs of
- * 4 KiB, is taken whole: halves of it cost more than the waits.
+ * How much to take into the stage. Taking all bytes on their way would make client and server wait
+ * for each other in turn. Bytes that fit into STAGE_LEAST, such as 8 READs of 4 KiB, are taken at
+ * once: taking halves costs more than the waits.
  */
 static uint32_t readahead(const struct record_reader *reader)
 {
@@ -68,7 +67,7 @@ static uint32_t readahead(const struct record_reader *reader)
 	return (uint32_t)min_of(max_of(part, least), (uint64_t)STAGE);
 }
 
-/* Bytes of bulk that are the next to arrive: they are received into place. */
+/* Bytes of bulk data that arrive next: they are received into place. */
 static uint32_t next_bulk(const struct record_reader *reader)
 {
 	if (reader->part != RECORD_BULK || !reader->in_fragment || staged(reader))
@@ -76,10 +75,7 @@ static uint32_t next_bulk(const struct record_reader *reader)
 	return min_of(reader->bulk.length - reader->bulk_done, reader->fragment);
 }
 
-/*
- * Bytes up to the end of a head that is longer than those before bulk data: a listing, which is
- * taken whole.
- */
+/* Bytes up to the end of a long head, a listing's, which is taken whole. */
 static uint32_t rest_of_head(const struct record_reader *reader)
 {
 	if (reader->part != RECORD_HEAD || !reader->in_fragment || staged(reader) < LONG_HEAD)
@@ -107,7 +103,7 @@ int record_space(struct record_reader *reader, struct iovec space[2])
 		space[1].iov_len = readahead(reader) - reader->to;
 		return 2;
 	}
-	/* What is staged is less than a head, a tail and a mark. */
+	/* There is room: less than a head, a tail and a mark is staged. */
 	space[0].iov_base = reader->stage + reader->to;
 	space[0].iov_len = max_of(readahead(reader), rest_of_head(reader)) - reader->to;
 	return 1;
@@ -144,7 +140,7 @@ static int join_fragments(struct record_reader *reader)
 	return 0;
 }
 
-/* 1: went on, 0: needs more bytes, negative errno. So do the other read_ functions. */
+/* The read_ functions return 1: went on; 0: need more bytes; or a negative errno. */
 static int read_head(struct record_reader *reader)
 {
 	struct rpc_reply reply = {
@@ -174,7 +170,7 @@ static int read_head(struct record_reader *reader)
 	return join_fragments(reader) ?: 1;
 }
 
-/* Bulk data that came with the head. A head that is kept follows what is left. */
+/* Copies bulk data that came with the head. A kept head moves along with `from`. */
 static void copy_bulk(struct record_reader *reader, uint32_t length)
 {
 	uint8_t *at = reader->stage + reader->from;
@@ -188,7 +184,7 @@ static void copy_bulk(struct record_reader *reader, uint32_t length)
 	reader->bulk_done += length;
 }
 
-/* The bulk data is in place: what was before it is handed over again, with what is behind it. */
+/* The bulk data is in place: hands the bytes before it over again, with those behind it. */
 static int read_again(struct record_reader *reader)
 {
 	const uint32_t length = reader->kept + reader->fragment;

@@ -3,12 +3,12 @@
  * record.h - the receiving side of record marking (RFC 5531, 11): bytes of a stream in, replies
  * out.
  *
- * The reader says where the next bytes belong, the caller puts them there. Heads are read ahead
- * into a stage; bulk data that has not arrived yet goes straight to where the handler wants it, or
- * nowhere, and what follows it into the stage by the same scatter. No more is read ahead than a
- * part of what is on its way, so that the client works on it while the server works on the rest.
- * Fragments may be of any size, down to nothing. Pure: no socket. Nothing of a hostile stream makes
- * it write outside its stage and the bulk buffers.
+ * The reader says where the next bytes belong; the caller puts them there. Heads are read ahead
+ * into a stage. Bulk data that has not arrived yet goes straight to where the handler wants it, or
+ * is dropped; the bytes behind it go into the stage by the same system call. Only a part of the
+ * bytes on their way is read ahead: the client works on that while the server works on the rest.
+ * Fragments may have any size, also 0. Pure: no socket. No stream, however hostile, makes the
+ * reader write outside its stage and the bulk buffers.
  */
 #pragma once
 
@@ -30,9 +30,9 @@ struct record_reader {
 	uint8_t *stage;
 	uint32_t from, to;
 
-	/* what is on its way: how many replies, and how long they have been of late */
+	/* replies on their way: how many, and their recent mean size in bytes */
 	uint32_t expected, reply_size;
-	uint32_t portion; /* 1/portion of that is read ahead: the owner's, 2 to begin with */
+	uint32_t portion; /* 1/portion of these is read ahead: the owner's, at first 2 */
 
 	/* the message being read */
 	enum record_part part;
@@ -42,13 +42,11 @@ struct record_reader {
 	uint32_t message;  /* bytes announced by the marks of this message */
 	struct rpc_bulk bulk;
 	uint32_t bulk_done;
-	uint32_t kept; /* bytes before `from`: the head, which is to be handed over again */
+	uint32_t kept; /* bytes before `from`: a head that will be handed over again */
 };
 
-/*
- * 0, or -ENOMEM. handler must outlive the reader. A head may have up to head_max bytes: memory for
- * as many is reserved, and used as they come.
- */
+/* 0, or -ENOMEM. The handler must outlive the reader. A head may have up to head_max bytes, for
+ * which memory is reserved. */
 int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
 		       uint32_t message_max, uint32_t head_max);
 void record_reader_free(struct record_reader *reader);
@@ -60,19 +58,19 @@ static inline void record_expect(struct record_reader *reader)
 }
 
 /*
- * Where to put the next bytes; the number of entries used. Never without room. With space[0] at
- * NULL, which is then the only one, so many bytes are nobody's: the caller drops up to all of them.
+ * Where to put the next bytes, never without room; returns the number of entries used. If space[0]
+ * is at NULL, it is the only entry, and the caller drops up to that many bytes.
  */
 int record_space(struct record_reader *reader, struct iovec space[2]);
 
 /*
- * `length` bytes, at least 1, were put into what record_space() gave; handles every reply that is
- * complete by them. 0, or a negative errno: -EMSGSIZE (a message longer than message_max), -EBADMSG
- * (it ended too early, or its head never does), or what the handler returned.
+ * `length` bytes, at least 1, were put into record_space()'s entries: handles every reply that they
+ * complete. 0, or a negative errno: -EMSGSIZE (a message longer than message_max), -EBADMSG (a
+ * message that ends too early, or a head that does not end), or what the handler returned.
  */
 int record_took(struct record_reader *reader, uint32_t length);
 
-/* True where `portion` decides how much is read ahead. */
+/* True where `portion` limits what is read ahead. */
 bool record_takes_portion(const struct record_reader *reader);
 
 /* True where a reply has begun and not ended. */

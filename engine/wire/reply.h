@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * reply.h - a call's bulk data, and how replies are handed over as they arrive: a head in memory,
- * then where its bulk data goes. Bulk data is the one long opaque of a message: what WRITE sends
+ * reply.h - a call's bulk data, and how replies are handed over as they arrive: first the head,
+ * then where the bulk data goes. Bulk data is the one long opaque of a message: what WRITE sends
  * and READ brings.
  */
 #pragma once
@@ -11,7 +11,7 @@
 
 /* Bytes of the longest message head: RPC header and arguments, without bulk data. */
 #define RPC_HEAD_MAX 640
-/* The same over a byte stream, which carries names as well: an NFSv4 OPEN. */
+/* The same over a byte stream, which also carries calls with names, such as an NFSv4 OPEN. */
 #define RPC_STREAM_HEAD_MAX 1024
 
 /* Bytes of the longest head of a reply: RPC header and results without bulk data, such as a
@@ -24,10 +24,9 @@ enum { RPC_TAIL_MAX = 48 };
 struct rpc_payload {
 	void *at;
 	uint32_t length;   /* 0: the call has none */
-	bool incoming;	   /* its reply brings it, up to so many bytes; else the call carries it */
+	bool incoming;	   /* the reply brings up to `length` bytes; else the call carries them */
 	bool stays_inline; /* no device moves it: it is not DDP-eligible (RFC 8166, 3.1) */
-	/* Bytes behind it and its pad, such as a checksum, up to RPC_TAIL_MAX: queue() copies them.
-	 */
+	/* Bytes behind the data and its pad, such as a checksum; queue() copies them. */
 	const uint8_t *tail;
 	uint32_t tail_length;
 };
@@ -37,21 +36,21 @@ struct rpc_reply {
 	const uint8_t *message; /* from the xid on; a flavor may decrypt it where it lies */
 	uint32_t have;		/* bytes at hand */
 	bool whole;		/* there are no more than these */
-	uint32_t length;	/* of all of it; 0: it is not known */
-	/* Not 0: it is handed over again, without its bulk data, which stood behind so many bytes
-	 * and is in place. */
+	uint32_t length;	/* of the whole reply; 0: not known */
+	/* Not 0: handed over again, without the bulk data, which stood behind so many bytes and is
+	 * in place. */
 	uint32_t cut;
 };
 
 /* Where a reply's bulk data goes. */
 struct rpc_bulk {
-	void *to; /* NULL: nobody wants it, and it goes nowhere */
+	void *to; /* NULL: it is discarded */
 	uint32_t length;
 	void *token; /* handed back to finished() */
 	/*
-	 * Once the data is in place, reply() is called again with all but that, for the token; it
-	 * cannot ask for more bytes then. Only of a reply whose length is known; without the data
-	 * it has at most RPC_STREAM_HEAD_MAX bytes.
+	 * Once the data is in place, reply() is called again with the reply's other bytes, for the
+	 * token; then it cannot ask for more bytes. Only for a reply whose length is known, and
+	 * whose other bytes are at most RPC_STREAM_HEAD_MAX.
 	 */
 	bool again;
 };
@@ -59,16 +58,16 @@ struct rpc_bulk {
 struct rpc_handler {
 	/*
 	 * A reply has begun. Returns the length of its head, after which the bulk data stands, with
-	 * *bulk filled (length 0, token NULL where the reply is nobody's: its rest is skipped); 0
-	 * to be called again with more bytes, unless reply->whole; or a negative errno: the server
-	 * broke the protocol, and the channel fails with it.
+	 * *bulk filled (length 0, token NULL where the reply answers no call: its rest is skipped);
+	 * 0 to be called again with more bytes, unless reply->whole; or a negative errno: the
+	 * server broke the protocol, and the channel fails with that errno.
 	 */
 	int (*reply)(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
 	/* The bulk data is in place. Called once for each reply() that gave a token. */
 	void (*finished)(void *context, void *token);
 	/*
-	 * The transport itself refused the call `xid`, or brought its reply in a way that cannot be
-	 * used: it has no other answer. The channel goes on. Only RDMA does this.
+	 * The transport refused the call `xid`, or brought a reply that cannot be used: the call
+	 * gets no other answer. The channel goes on. Only RDMA does this.
 	 */
 	void (*refused)(void *context, uint32_t xid, int error, const char *why);
 	void *context;

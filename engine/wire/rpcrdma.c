@@ -62,7 +62,7 @@ static const char *get_write_list(struct xdr_in *in, struct rpcrdma_chunk *chunk
 	if (mark == ABSENT)
 		return NULL;
 	if (mark != PRESENT)
-		return "a Write list that is neither there nor not";
+		return "a Write list that is neither present nor absent";
 	count = xdr_get_u32(in);
 	if (count > RPCRDMA_SEGMENTS_MAX)
 		return "a Write chunk of more segments than any call offers";
@@ -102,25 +102,17 @@ static void malformed(struct rpcrdma_reply *reply, const char *fault)
 	reply->fault = fault;
 }
 
-/* The lists of an RDMA_MSG. Returns what is wrong with them, or NULL. */
-static const char *get_lists(struct xdr_in *in, struct rpcrdma_chunk *write)
-{
-	const char *fault;
-
-	if (xdr_get_u32(in) != ABSENT)
-		return "a Read list";
-	fault = get_write_list(in, write);
-	if (fault)
-		return fault;
-	return xdr_get_u32(in) == ABSENT ? NULL : "a Reply chunk that no call offers";
-}
-
 static void decode_msg(struct xdr_in *in, struct rpcrdma_reply *reply)
 {
-	const char *fault = get_lists(in, &reply->write);
-	struct xdr_in message = *in;
-	uint32_t xid = xdr_get_u32(&message);
+	const char *fault =
+		xdr_get_u32(in) != ABSENT ? "a Read list" : get_write_list(in, &reply->write);
+	struct xdr_in message;
+	uint32_t xid;
 
+	if (!fault && xdr_get_u32(in) != ABSENT)
+		fault = "a Reply chunk that no call offers";
+	message = *in;
+	xid = xdr_get_u32(&message);
 	if (fault)
 		malformed(reply, fault);
 	else if (message.bad)
@@ -234,7 +226,7 @@ uint32_t rpcrdma_credit_window(uint32_t credits, uint32_t receives)
 
 enum { PRIVATE_VERSION = 1, KIB = 1024 };
 
-/* A size as one octet: KiB, less one. */
+/* A size as one octet: KiB minus one. */
 static uint32_t size_code(uint32_t size)
 {
 	return size / KIB - 1;
@@ -276,10 +268,8 @@ struct rpcrdma_inline rpcrdma_decode_private(const uint8_t *bytes, uint32_t leng
 struct rpcrdma_inline rpcrdma_effective_inline(const struct rpcrdma_inline *mine,
 					       const struct rpcrdma_inline *peers)
 {
-	struct rpcrdma_inline effective = {
+	return (struct rpcrdma_inline){
 		.send = min_of(mine->send, peers->receive),
 		.receive = min_of(mine->receive, peers->send),
 	};
-
-	return effective;
 }

@@ -5,8 +5,8 @@
  * only: no verbs, no state.
  *
  * A message is one Send: the transport header, then the RPC message. The long opaque of a READ
- * reply or WRITE call (RFC 8267) is not in it: a chunk of the header names memory of the client,
- * which the server writes or reads by RDMA before it replies.
+ * reply or WRITE call (RFC 8267) may stay out of the message: then a chunk of the header names
+ * memory of the client, which the server writes or reads by RDMA before it replies.
  *
  * Section numbers are RFC 8166's where no other is named; lengths and sizes are bytes.
  */
@@ -15,9 +15,8 @@
 #include "wire/xdr.h"
 
 /*
- * Of one chunk. Fio's buffers are one registered region or few, so that a payload rarely needs more
- * than one segment; and with no more than these the longest call fits into the smallest inline
- * threshold, whatever the server offers.
+ * Segments of one chunk. fio's buffers are few registered regions, so a payload rarely needs more
+ * than one segment. With this maximum the longest call fits into the smallest inline threshold.
  */
 #define RPCRDMA_SEGMENTS_MAX 8
 
@@ -29,13 +28,13 @@
 	(RPCRDMA_HEADER_MIN + RPCRDMA_SEGMENTS_MAX * (RPCRDMA_READ_SIZE + RPCRDMA_SEGMENT_SIZE) + \
 	 RPCRDMA_CHUNK_SIZE)
 
-/* A part of registered memory: its rkey, and where it begins by that (3.4.3). */
+/* A part of registered memory: its rkey, length and offset (3.4.3). */
 struct rpcrdma_segment {
 	uint32_t handle, length;
 	uint64_t offset;
 };
 
-/* What one opaque is moved by, in order (3.4.4). */
+/* The memory of one opaque, in order (3.4.4). */
 struct rpcrdma_chunk {
 	uint32_t count; /* 0: there is no chunk */
 	struct rpcrdma_segment segments[RPCRDMA_SEGMENTS_MAX];
@@ -47,8 +46,8 @@ struct rpcrdma_call {
 	uint32_t xid;	  /* the RPC message's (4.2.1) */
 	uint32_t credits; /* asked for, at least 1 (3.3.1) */
 	/*
-	 * WRITE's data, without its XDR pad: the server adds that (3.4.5). What is sent of the RPC
-	 * message ends with the opaque's length; `position` is its bytes, a multiple of four.
+	 * WRITE's data, without its XDR pad, which the server adds (3.4.5). The RPC message that is
+	 * sent ends with the opaque's length; `position` is its bytes, a multiple of four.
 	 */
 	struct rpcrdma_chunk read;
 	uint32_t position;
@@ -59,8 +58,8 @@ struct rpcrdma_call {
 uint32_t rpcrdma_call_size(const struct rpcrdma_call *call);
 
 /*
- * The header of an RDMA_MSG; the RPC message follows it. There never is a Reply chunk: replies fit
- * inline without, and servers use one for each reply that it is offered for. out->bad: no room.
+ * Writes the header of an RDMA_MSG; the RPC message follows it. No Reply chunk is offered: servers
+ * would use it for each reply, and replies fit inline. out->bad: no room.
  */
 void rpcrdma_encode_call(struct xdr_out *out, const struct rpcrdma_call *call);
 
@@ -70,15 +69,13 @@ enum rpcrdma_verdict {
 	RPCRDMA_MSG,	   /* an RPC message with the same xid follows */
 	RPCRDMA_ERR_VERS,  /* the server speaks versions `low` to `high` (4.5.1) */
 	RPCRDMA_ERR_CHUNK, /* it could not use the call's header, or its reply did not fit (4.5) */
-	RPCRDMA_MALFORMED, /* no answer to a call of ours: `fault` says why */
-	RPCRDMA_TOO_SHORT  /* not even the fixed words: nobody's, and nothing else is valid */
+	RPCRDMA_MALFORMED, /* not an answer to a call of ours: `fault` says why */
+	RPCRDMA_TOO_SHORT  /* not even the fixed words: nothing else is valid */
 };
 
 struct rpcrdma_reply {
 	enum rpcrdma_verdict verdict;
-	/*
-	 * Valid for all verdicts but RPCRDMA_TOO_SHORT, as all versions have them in one place
-	 * (4.2): whose call has failed, and what the others may go on with.
+	/* Valid for all verdicts but RPCRDMA_TOO_SHORT: all versions have them in one place (4.2).
 	 */
 	uint32_t xid, credits;
 	struct rpcrdma_chunk write; /* RPCRDMA_MSG: the Write list as returned, not checked yet */
@@ -87,17 +84,17 @@ struct rpcrdma_reply {
 };
 
 /*
- * Reads a reply's header; `in` is the whole of what one Receive brought. Leaves `in` at the RPC
- * message for RPCRDMA_MSG, and anywhere for the rest. Malformed is also what RFC 8166 allows, but
- * not as an answer to rpcrdma_encode_call(): RDMA_NOMSG, a Reply chunk, a second Write chunk.
+ * Reads a reply's header; `in` is all that one Receive brought. Leaves `in` at the RPC message for
+ * RPCRDMA_MSG, and anywhere else for the other verdicts. Malformed is also what RFC 8166 allows but
+ * rpcrdma_encode_call() does not ask for: RDMA_NOMSG, a Reply chunk, a second Write chunk.
  */
 void rpcrdma_decode_reply(struct xdr_in *in, struct rpcrdma_reply *reply);
 
 /*
- * What the server has written into the chunk that a call offered, by its reply's Write list: the
- * first *bytes of it (4.3.2). None where the list is empty: a reply without data may leave it so.
- * False, *bytes invalid: the list is not that of the call, says more than was offered, or has a
- * gap: a segment in use after one that is not full.
+ * How many bytes the server has written into the chunk that a call offered, from its beginning, by
+ * the reply's Write list (4.3.2). 0 where the list is empty, as that of a reply without data may
+ * be. False, *bytes invalid: the list is not the call's, says more than was offered, or has a gap:
+ * a segment in use after one that is not full.
  */
 bool rpcrdma_written(const struct rpcrdma_chunk *offered, const struct rpcrdma_chunk *returned,
 		     uint64_t *bytes);
@@ -109,17 +106,17 @@ int rpcrdma_verdict_errno(const struct rpcrdma_reply *reply);
 void rpcrdma_verdict_text(const struct rpcrdma_reply *reply, char *text, size_t size);
 
 /*
- * How many calls may be outstanding after a reply that granted `credits`, with so many Receives
- * posted, at least 1. No grant counts as one, or nothing could ever be sent again (3.3.1). It is 1
- * on a new connection, until the first reply (3.3.3).
+ * How many calls may be outstanding after a reply that granted `credits`, with this many Receives
+ * (at least 1) posted. A grant of 0 counts as 1, or nothing could ever be sent again (3.3.1). On a
+ * new connection the window is 1 until the first reply (3.3.3).
  */
 uint32_t rpcrdma_credit_window(uint32_t credits, uint32_t receives);
 
 /* --- private data of the connection manager (RFC 8797, 4) --- */
 
 #define RPCRDMA_PRIVATE_SIZE 8
-#define RPCRDMA_INLINE_MIN   1024   /* also what every peer can do that says nothing (3.3.2) */
-#define RPCRDMA_INLINE_MAX   262144 /* the largest that can be told */
+#define RPCRDMA_INLINE_MIN   1024   /* also of a peer that sends no private data (3.3.2) */
+#define RPCRDMA_INLINE_MAX   262144 /* the largest that private data can say */
 
 /* Inline thresholds: the longest messages that one side sends and receives. */
 struct rpcrdma_inline {
@@ -127,17 +124,17 @@ struct rpcrdma_inline {
 };
 
 /*
- * Part of a KiB is not told. The flag for remote invalidation stays clear: the handles that a call
- * names must outlive it.
+ * Thresholds are rounded down to KiB. The flag for remote invalidation stays clear: registrations
+ * outlive the calls that name them.
  */
 void rpcrdma_encode_private(uint8_t bytes[RPCRDMA_PRIVATE_SIZE], const struct rpcrdma_inline *mine);
 
 /*
- * The peer's thresholds: RPCRDMA_INLINE_MIN both where it sent none (length 0) or what is not of
- * RFC 8797. More bytes may follow: InfiniBand pads private data.
+ * The peer's thresholds: RPCRDMA_INLINE_MIN both where it sent none (length 0), or data that is not
+ * RFC 8797's. More bytes may follow: InfiniBand pads private data.
  */
 struct rpcrdma_inline rpcrdma_decode_private(const uint8_t *bytes, uint32_t length);
 
-/* What may be sent, and what may come: either is bounded by both sides. */
+/* The thresholds of a connection: each is bounded by both sides. */
 struct rpcrdma_inline rpcrdma_effective_inline(const struct rpcrdma_inline *mine,
 					       const struct rpcrdma_inline *peers);

@@ -23,8 +23,8 @@ struct rpcsec_gss {
 	struct gss_context context;
 	struct rpcsec_gss_terms terms;
 
-	uint32_t matched;	    /* the number that the latest verifier was of */
-	bool earlier;		    /* and that was by the context before the present one */
+	uint32_t matched;	    /* the number that the latest verifier is of */
+	bool earlier;		    /* it is of the context before the present one */
 	uint8_t tail[RPC_TAIL_MAX]; /* of the latest call */
 	uint8_t *arena;		    /* privacy: encrypted calls until they have left */
 	uint32_t arena_size, arena_used;
@@ -91,7 +91,7 @@ static void put_credential(const struct rpcsec_gss *gss, struct xdr_out *out,
 	xdr_put_opaque(out, handle->bytes, handle->length);
 }
 
-/* The verifier: a MIC of the header so far. */
+/* The call's verifier: a MIC of the header so far. */
 static void put_verifier(struct rpcsec_gss *gss, struct xdr_out *out, const uint8_t *start)
 {
 	const struct iovec header = {(void *)start, out->at - start};
@@ -105,20 +105,14 @@ static void put_verifier(struct rpcsec_gss *gss, struct xdr_out *out, const uint
 		out->bad = true;
 }
 
-static bool is_null(const uint8_t *start)
-{
-	uint32_t procedure;
-
-	memcpy(&procedure, start + PROCEDURE_AT, sizeof(procedure));
-	return be32toh(procedure) == NULL_PROCEDURE;
-}
-
 static void put(struct rpc_credentials *credentials, struct rpc_stamp *stamp, struct xdr_out *out,
 		const uint8_t *start)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
+	uint32_t procedure;
 
-	if (is_null(start)) {
+	memcpy(&procedure, start + PROCEDURE_AT, sizeof(procedure));
+	if (be32toh(procedure) == NULL_PROCEDURE) {
 		rpc_put_empty(out, RPC_AUTH_NONE);
 		rpc_put_empty(out, RPC_AUTH_NONE);
 		return;
@@ -157,7 +151,7 @@ static uint32_t carried(const struct rpc_payload *data)
 	return data->incoming ? 0 : data->length;
 }
 
-/* Moves the arguments `bytes` away, with their number before them. */
+/* Moves the arguments by `bytes`, and puts the call's number before them. */
 static bool make_way(const struct rpc_stamp *stamp, struct xdr_out *out, uint8_t *arguments,
 		     uint32_t bytes)
 {
@@ -194,7 +188,7 @@ static bool wrap_integrity(struct rpc_credentials *credentials, const struct rpc
 	return make_mic(gss, body, bytes ? 3 : 1, tail.at);
 }
 
-/* The body of an answer, behind its number. */
+/* Steps behind the number of a reply's body, which must be the call's. */
 static bool take_body(struct rpcsec_gss *gss, struct xdr_in *in, const uint8_t *body,
 		      uint32_t length)
 {
@@ -275,8 +269,7 @@ static bool wrap_end(struct rpc_credentials *credentials)
 	return made;
 }
 
-/* All of it is encrypted into the arena, from where it leaves; the arguments stand before it until
- * wrap_end(). */
+/* Encrypts arguments and data into the arena, and keeps the arguments there until wrap_end(). */
 static bool wrap_privacy(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			 struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data)
 {
@@ -309,7 +302,7 @@ static bool wrap_privacy(struct rpc_credentials *credentials, const struct rpc_s
 	return made;
 }
 
-/* Decrypts where it lies: in the memory of the channel, which has no use for it any more. */
+/* Decrypts in place, in the channel's memory. */
 static bool unwrap_privacy(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			   struct xdr_in *in)
 {
@@ -370,13 +363,13 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 
 /* --- the context --- */
 
-/* Calls of its own, of which none is stamped. */
+/* The header of the flavor's own calls, which have no stamp. */
 static void put_header(struct xdr_out *out, const struct rpc_call_header *call)
 {
 	rpc_encode_header(out, call->xid, call->program, call->version, NULL_PROCEDURE);
 }
 
-/* A ticket may be long: the token goes behind the head. */
+/* The token may be long: it goes behind the head. */
 static void put_request(struct rpc_credentials *credentials, struct xdr_out *out,
 			const struct rpc_call_header *call, struct rpc_payload *data)
 {
@@ -399,14 +392,14 @@ static uint32_t longest_call(const struct rpcsec_gss *gss)
 	return gss->terms.data_max + 2 * RPC_STREAM_HEAD_MAX + GSS_WRAP_MAX;
 }
 
-/* No encrypted call waits to leave. */
+/* All encrypted calls have left. */
 static void clear_arena(struct rpcsec_gss *gss)
 {
 	wrap_end(&gss->context.base);
 	gss->arena_used = 0;
 }
 
-/* Where encrypted calls wait to leave, there must be room for the longest. */
+/* The arena must have room for the longest call. */
 static bool room(struct rpc_credentials *credentials, bool sent)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
@@ -490,15 +483,6 @@ void rpcsec_gss_free(struct rpc_credentials *credentials)
 	free(gss);
 }
 
-static int open_arena(struct rpcsec_gss *gss)
-{
-	if (gss->terms.service != GSS_SERVICE_PRIVACY)
-		return 0;
-	gss->arena_size = max_of(2 * longest_call(gss), (uint32_t)ARENA);
-	gss->arena = malloc(gss->arena_size);
-	return gss->arena ? 0 : -ENOMEM;
-}
-
 int rpcsec_gss_new(struct rpc_credentials **credentials, const struct rpcsec_gss_terms *terms)
 {
 	struct rpcsec_gss *gss = calloc(1, sizeof(*gss));
@@ -513,9 +497,13 @@ int rpcsec_gss_new(struct rpc_credentials **credentials, const struct rpcsec_gss
 		.counters = terms->counters,
 	};
 	gss->terms = *terms;
-	if (open_arena(gss)) {
-		rpcsec_gss_free(&gss->context.base);
-		return -ENOMEM;
+	if (terms->service == GSS_SERVICE_PRIVACY) {
+		gss->arena_size = max_of(2 * longest_call(gss), (uint32_t)ARENA);
+		gss->arena = malloc(gss->arena_size);
+		if (!gss->arena) {
+			rpcsec_gss_free(&gss->context.base);
+			return -ENOMEM;
+		}
 	}
 	*credentials = &gss->context.base;
 	return 0;

@@ -2,7 +2,7 @@
 /*
  * starttls.h - the probe by which a client asks for TLS (RFC 9289, 4.1): a NULL call whose
  * credential has the flavor AUTH_TLS, and a reply whose verifier says STARTTLS. The same call
- * without credentials, over TLS, asks whether the server has taken the client for one of its own.
+ * without credentials, over TLS, asks whether the server accepts the client.
  */
 #pragma once
 
@@ -19,17 +19,17 @@ struct null_call {
 	uint32_t have;
 };
 
-/* None of it has been sent; `probe`: it is the one that asks for TLS. */
+/* Writes the call, unsent; `probe`: it asks for TLS. */
 void null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint32_t version,
 		    bool probe);
 
 /*
- * Where the rest of the reply belongs, as far as is known, of which null->have is there; empty:
- * there is no rest. 0, or -EPROTO: it is longer than a reply to NULL can be, or in fragments.
+ * Where the rest of the reply belongs, as far as its length is known; empty: the reply is there. 0,
+ * or -EPROTO: it is longer than a reply to NULL can be, or in fragments.
  */
 int null_call_space(struct null_call *null, struct iovec *space);
 
-/* Reads a reply that is there. 0, or -EPROTO: it is none, or none to this call. */
+/* Reads the whole reply. 0, or -EPROTO: it is not a reply to this call. */
 int null_call_decode(const struct null_call *null, struct rpc_reply_header *reply);
 
 /* True where the reply to a probe says that TLS may begin. */

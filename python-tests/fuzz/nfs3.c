@@ -10,13 +10,14 @@ static const enum nfs3_procedure PROCEDURES[] = {NFS3_READ, NFS3_WRITE, NFS3_COM
 
 static void data(struct xdr_in *in, enum nfs3_procedure procedure)
 {
-	struct nfs3_result result;
+	struct io_result result;
+	uint32_t status;
 
-	if (!nfs3_decode(in, procedure, &result) || in->bad)
+	if (!nfs3_decode(in, procedure, &status, &result) || in->bad)
 		return;
-	expect(!result.status == !nfs3_errno(result.status));
-	expect(result.committed <= NFS3_FILE_SYNC);
-	expect(*nfs3_status_name(result.status));
+	expect(!status == !nfs3_errno(status));
+	expect(result.committed <= IO_FILE_SYNC);
+	expect(*nfs3_status_name(status));
 }
 
 static void metadata(struct xdr_in *in, enum meta_op op)

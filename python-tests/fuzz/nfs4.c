@@ -4,7 +4,7 @@
  * which ones; the rest is its reply.
  */
 #include "fuzz.h"
-#include "nfs/nfs4.h"
+#include "nfs/nfs4_meta.h"
 #include "nfs/status.h"
 #include "page.h"
 #include "util.h"
@@ -14,12 +14,13 @@ union body {
 	struct nfs4_sequence_result sequence;
 	struct nfs_handle handle;
 	struct nfs4_attributes attributes;
-	struct nfs4_data_result data;
+	struct io_result data;
 	struct nfs4_open_result open;
 	struct nfs4_exchange_result exchange;
 	struct nfs4_session_result session;
 	struct flavors flavors;
 	struct readdir_page page;
+	uint32_t access;
 };
 
 enum { OPERATIONS_MAX = 7 };
@@ -38,7 +39,7 @@ static const enum nfs4_operation operations[] = {
 	NFS4_LINK,	     NFS4_SECINFO,
 };
 
-/* That nfs4.h has a structure for. */
+/* Whose results somebody wants. */
 static bool has_body(enum nfs4_operation operation)
 {
 	switch (operation) {
@@ -52,6 +53,7 @@ static bool has_body(enum nfs4_operation operation)
 	case NFS4_EXCHANGE_ID:
 	case NFS4_CREATE_SESSION:
 	case NFS4_SECINFO:
+	case NFS4_ACCESS:
 	case NFS4_READDIR: return true;
 	default: return false;
 	}
@@ -81,6 +83,7 @@ static size_t get_body(struct nfs4_results *results, enum nfs4_operation operati
 		return sizeof(body->session);
 	case NFS4_SECINFO: nfs4_get_secinfo(results, &body->flavors); return sizeof(body->flavors);
 	case NFS4_READDIR: nfs4_get_readdir(results, &body->page); return sizeof(body->page);
+	case NFS4_ACCESS: body->access = nfs4_get_access(results); return sizeof(body->access);
 	default: return 0;
 	}
 }
@@ -90,8 +93,8 @@ static void check_body(enum nfs4_operation operation, const union body *body)
 {
 	switch (operation) {
 	case NFS4_GETFH: expect(body->handle.length && body->handle.length <= NFS4_FHSIZE); break;
-	case NFS4_GETATTR: expect(body->attributes.type); break;
-	case NFS4_WRITE: expect(body->data.committed <= 2); break;
+	case NFS4_GETATTR: expect(body->attributes.kind.type); break;
+	case NFS4_WRITE: expect(body->data.committed <= IO_FILE_SYNC); break;
 	case NFS4_EXCHANGE_ID:
 		expect(body->exchange.server.major_length <= NFS4_OPAQUE_MAX);
 		expect(body->exchange.server.scope_length <= NFS4_OPAQUE_MAX);

@@ -11,7 +11,7 @@
 
 #include "tls_records.h"
 #include "tls_server.h"
-#include "transport/tls_credentials.h"
+#include "transport/tls_session.h"
 #include "util.h"
 #include "wire/starttls.h"
 #include "world.h"

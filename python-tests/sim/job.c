@@ -8,7 +8,6 @@
 #include "fio/job_terms.h"
 #include "fio/job_io.h"
 #include "fio/job_log.h"
-#include "group/commit_io.h"
 #include "nfs/meta_io.h"
 #include "paths.h"
 #include "security.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "namespace.h"
-#include "nfs/nfs4.h"
+#include "nfs/nfs4_meta.h"
 #include "wire/xdr.h"
 
 /* Handles that are no object's, but objects all the same. */

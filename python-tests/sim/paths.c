@@ -8,7 +8,7 @@
 #include "namespace.h"
 #include "fio/job_log.h"
 #include "nfs/entries.h"
-#include "nfs/handle.h"
+#include "nfs/meta.h"
 #include "nfs/names.h"
 #include "nfs/path_credentials.h"
 #include "nfs/version.h"

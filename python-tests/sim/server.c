@@ -216,9 +216,9 @@ void server_move(struct server_transfer *transfer)
 		return;
 	}
 	if (world_chance(server.terms.eager_in))
-		transfer->stable = NFS3_FILE_SYNC;
+		transfer->stable = IO_FILE_SYNC;
 	memcpy(at, transfer->data, transfer->length);
-	if (transfer->stable != NFS3_UNSTABLE)
+	if (transfer->stable != IO_UNSTABLE)
 		memcpy(server.disk + transfer->offset, transfer->data, transfer->length);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "metadata4.h"
-#include "nfs/nfs4.h"
+#include "nfs/nfs4_meta.h"
 #include "server.h"
 #include "util.h"
 #include "world.h"

@@ -164,24 +164,26 @@ def results(draw: st.DrawFn) -> Expected:
     return Expected(procedure, sent + verifier, verifier=verifier)
 
 
-def decode_results(lib: CData, procedure: Nfs, sent: bytes) -> tuple[bool, CData, int, bool]:
-    """Return whether they are sound, the result, the bytes used, whether it needs more."""
-    result, sound = zeros("nfs3_result"), []
+def decode_results(lib: CData, procedure: Nfs, sent: bytes) -> tuple[bool, int, CData, int, bool]:
+    """Return whether they are sound, status and result, the bytes used, whether it needs more."""
+    status, result, sound = ffi.new("uint32_t *"), zeros("io_result"), []
     used, more = read(
-        sent, lambda source: sound.append(lib.nfs3_decode(source, procedure.value, result))
+        sent, lambda source: sound.append(lib.nfs3_decode(source, procedure.value, status, result))
     )
-    return sound[0], result, used, more
+    return sound[0], status[0], result, used, more
 
 
 @given(results(), st.binary(max_size=20))
 def test_results(testlib: CData, expected: Expected, behind: bytes) -> None:
-    sound, result, used, more = decode_results(testlib, expected.procedure, expected.sent + behind)
+    sound, status, result, used, more = decode_results(
+        testlib, expected.procedure, expected.sent + behind
+    )
     assert (sound, more, used) == (True, False, len(expected.sent))
-    assert result.status == expected.status
+    assert status == expected.status
     assert (result.count, result.eof) == (expected.count, expected.eof)
     assert (result.committed, value(result.verifier)) == (expected.committed, expected.verifier)
     for length in range(len(expected.sent)):
-        assert decode_results(testlib, expected.procedure, expected.sent[:length])[3], (
+        assert decode_results(testlib, expected.procedure, expected.sent[:length])[-1], (
             "more is needed"
         )
 
@@ -202,7 +204,9 @@ def test_contradictory_results(testlib: CData, expected: Expected, data: st.Data
     for place, values in places.items():
         changed = bytearray(sent)
         struct.pack_into(">I", changed, place, data.draw(values))
-        sound, _, used, _ = decode_results(testlib, expected.procedure, bytes(changed) + bytes(200))
+        sound, *_, used, _ = decode_results(
+            testlib, expected.procedure, bytes(changed) + bytes(200)
+        )
         assert not sound, f"{changed!r}, where the word at {place} is wrong"
         assert used <= len(sent) + 200
 

@@ -26,7 +26,7 @@ from engine_helpers import (
     refused,
     sections,
 )
-from scripted_jobs import Client, Options, replay, replay_files, undisturbed
+from scripted_jobs import Client, Options, preloaded, replay, replay_files, undisturbed
 
 from nfsmulti.fiorun import Option
 from servers.scripted import Answer, Nfs, Nfs4, Procedure, ScriptedServer, Terms, on
@@ -374,3 +374,61 @@ def test_direct_reads_the_tail_of_a_file(mounted: Place) -> None:
     mounted.random("f", 3 * 4096 + 777)
     report = done(mounted.fio(rw="read", bs="4k", direct=1, filename="f"))
     assert report.bytes("read") == 3 * 4096
+
+
+# --- what a mount does in part ---
+
+# A kernel that is asked for half of what it was to do, each third time.
+_IN_PART = r"""
+#include <dlfcn.h>
+#include <liburing.h>
+
+static unsigned int asked;
+
+int io_uring_submit(struct io_uring *ring)
+{
+    int (*submit)(struct io_uring *) = dlsym(dlopen("liburing.so.2", RTLD_NOW), "io_uring_submit");
+
+    for (unsigned int i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++) {
+        struct io_uring_sqe *sqe = &ring->sq.sqes[i & *ring->sq.kring_mask];
+
+        if (sqe->len > 4096 && ++asked % 3 == 0)
+            sqe->len /= 2;
+    }
+    return submit(ring);
+}
+"""
+
+
+@pytest.mark.parametrize("direct", [0, 1])
+def test_a_mount_is_asked_for_the_rest(mounted: Place, tmp_path: Path, direct: int) -> None:
+    """Blocks of random content; with direct=1 their buffers are registered."""
+    if direct:
+        _needs_o_direct(mounted.files)
+    part = preloaded(mounted.engine, tmp_path, _IN_PART).env
+    job: dict[str, Option] = {
+        "bs": "64k", "size": "4m", "iodepth": 8, "direct": direct, "filename": "f",
+        "verify": "crc32c",
+    }  # fmt: skip
+    result = mounted.fio(env=part, rw="write", **job)
+    assert figures(done(result)) == {"job": (4 * _MIB, 64, 4 * _MIB, 64)}
+    (line,) = result.stats
+    assert (line.write_bytes, line.read_bytes) == (4 * _MIB, 4 * _MIB)
+    assert min(line.write_ops, line.read_ops) > 64
+    # What a whole kernel reads is what was written.
+    assert done(mounted.fio(rw="write", verify_only=1, **job)).bytes("read") == 4 * _MIB
+
+
+def test_a_mounts_file_ends_within_a_block(mounted: Place, tmp_path: Path) -> None:
+    """The rest is asked for, and there is none: that is the end, and no more is counted."""
+    part = preloaded(mounted.engine, tmp_path, _IN_PART).env
+    job: dict[str, Option] = {
+        "rw": "write", "bs": "64k", "size": "1m", "filename": "f", "verify": "crc32c",
+    }  # fmt: skip
+    done(mounted.fio(do_verify=0, **job))
+    os.truncate(mounted.files / "f", 640_777)
+    result = mounted.fio(env=part, verify_only=1, **job)
+    failed_io(result, "beyond the end of file", "read offset=640777, buflen=14583")
+    assert result.report is not None
+    assert result.report.bytes("read") == 9 * (64 << 10)  # the blocks that are whole
+    assert [line.read_bytes for line in result.stats] == [640_777]

@@ -24,7 +24,7 @@ from nfsmulti.faults import command
 from nfsmulti.faults.command import run_cell
 from nfsmulti.faults.job import ENTRIES, Expected, Left, Place
 from nfsmulti.faults.matrix import CELLS
-from nfsmulti.faults.outcome import discrepancies
+from nfsmulti.faults.outcome import discrepancies, judge
 from nfsmulti.faults.page import FILE, read, write
 from nfsmulti.fiorun import Engine
 from nfsmulti.machine import versions
@@ -141,6 +141,11 @@ _CREATE, _STAT, _REMOVE = (
     f"JUKEBOX three times, {work}, hard, tcp" for work in ("create", "stat", "remove")
 )
 _FAILED, _TRIM = "NOSPC, create, hard, tcp", "STALE, trim, hard, tcp"
+_WRITE, _READ = "JUKEBOX three times, write, hard, tcp", "JUKEBOX three times, read, hard, tcp"
+_FULL, _FORGOT = (
+    "NOSPC, write, hard, tcp",
+    "new verifier between WRITE and COMMIT, write, hard, tcp",
+)
 
 Change = Callable[[Left], object]
 
@@ -149,7 +154,7 @@ Change = Callable[[Left], object]
 def lefts(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
     """Return what cells have left, by their names."""
     folder = tmp_path_factory.mktemp("cells")
-    names = (_CREATE, _STAT, _REMOVE, _FAILED, _TRIM)
+    names = (_CREATE, _STAT, _REMOVE, _FAILED, _TRIM, _WRITE, _READ, _FULL, _FORGOT)
     return {name: _CELLS[name].fault.run(_CELLS[name], engine, folder / name) for name in names}
 
 
@@ -185,7 +190,36 @@ def _unreported(left: Left) -> None:
     left.result = dataclasses.replace(left.result, report=None)
 
 
+def _turned(at: int) -> Change:
+    """Turn a byte of the server's file."""
+
+    def change(left: Left) -> None:
+        file = bytearray(left.files["f"])
+        file[at] ^= 1
+        left.files["f"] = bytes(file)
+
+    return change
+
+
+def _moved(**more: int) -> Change:
+    """Make the engine count so much more on its first connection."""
+
+    def change(left: Left) -> None:
+        line = left.result.stats[0]
+        counts = {name: getattr(line, name) + value for name, value in more.items()}
+        left.result.stats[0] = dataclasses.replace(line, **counts)
+
+    return change
+
+
+def _silent(left: Left) -> None:
+    """Take the engine's words on what was lost away."""
+    messages = left.result.stderr.replace(" may be lost: ", " ")
+    left.result = dataclasses.replace(left.result, stderr=messages)
+
+
 _TOO_MANY = " entries were changed by operations that are not done"
+_SIDE = "{}: 1048576 bytes wanted, fio counts {}, the engine {}"
 _COUNTS = "64 operations wanted, fio counts {}, the trace 64, the engine {} and {} errors,"
 
 
@@ -206,6 +240,19 @@ _COUNTS = "64 operations wanted, fio counts {}, the trace 64, the engine {} and 
         (_TRIM, _counted("trim", 60), _COUNTS.format(60, 64, 0)),
         (_CREATE, _unreported, "fio left no report"),
         (_FAILED, lambda left: left.files.update(dict.fromkeys(ENTRIES, b"")), _TOO_MANY),
+        (_WRITE, _turned(99), "the server's file does not hold what was written"),
+        (_WRITE, _counted("write", 1 << 19), _SIDE.format("write", 1 << 19, 1 << 20)),
+        (_WRITE, _moved(write_bytes=1), _SIDE.format("write", 1 << 20, (1 << 20) + 1)),
+        (_WRITE, _moved(rewritten_bytes=1), _SIDE.format("write", 1 << 20, (1 << 20) - 1)),
+        (_READ, _counted("read", 1 << 19), _SIDE.format("read", 1 << 19, 1 << 20)),
+        (_READ, _moved(read_bytes=-1), _SIDE.format("read", 1 << 20, (1 << 20) - 1)),
+        (
+            _READ,
+            lambda left: (_counted("read", 1 << 19)(left), _moved(read_bytes=-1 << 19)(left)),
+            _SIDE.format("read", 1 << 19, 1 << 19),
+        ),
+        (_FULL, _turned(0), " were kept, 0 reported as lost"),
+        (_FORGOT, _silent, "of 1048576 bytes written 0 were kept, 0 reported as lost"),
     ],
 )
 def test_what_does_not_add_up(
@@ -215,3 +262,11 @@ def test_what_does_not_add_up(
     change(left)
     (said,) = discrepancies(_CELLS[name], left)
     assert complaint in said
+
+
+def test_messages_that_go_on_and_on_are_told(lefts: dict[str, Left]) -> None:
+    left = copy.deepcopy(lefts[_WRITE])
+    assert judge(_CELLS[_WRITE], left).complaints == []
+    stderr = left.result.stderr + "\nnfsmulti: nas: WRITE: still trying" * 50
+    left.result = dataclasses.replace(left.result, stderr=stderr)
+    assert judge(_CELLS[_WRITE], left).complaints == [f"it said {len(left.said)} lines"]

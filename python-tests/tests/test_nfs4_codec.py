@@ -202,18 +202,24 @@ def _opened(attrset: bytes, delegation: bytes, delegated: bool = False, **wrong:
 
 
 def _attributes(
-    told: int,
+    kind: int,
+    size: int,
     *,
-    fsid: tuple[int, ...] = (0, 0),
-    space: tuple[int, ...] = (0, 0, 0),
-    files: tuple[int, ...] = (0, 0, 0),
-    **others: int,
+    fsid: tuple[int, int] = (0, 0),
+    fileid: int = 0,
+    room: tuple[int, ...] = (U64,) * 6,
+    **limits: int,
 ) -> dict[str, Any]:
-    """Return what is read of attributes; `told` are the two words of their bitmap."""
-    arrays = {"fsid": fsid, "space": space, "files": files}
-    packed = {name: struct.pack(f"{len(of)}Q", *of) for name, of in arrays.items()}
-    numbers = {"lease_time": 0, "read_max": 0, "write_max": 0, "fileid": 0, **others}
-    return {"told": told, **numbers, **packed}
+    """Return what is read of attributes. The room is total, free, available: bytes, then files."""
+    return {
+        "kind": {"type": kind, "size": size},
+        "identity": {"fsid": struct.pack("2Q", *fsid), "fileid": fileid},
+        "room": value(ffi.new("struct meta_room *", room)[0]),
+        "lease_time": 0,
+        "read_max": 0,
+        "write_max": 0,
+        **limits,
+    }
 
 
 _BODIES: dict[str, Body] = {
@@ -235,7 +241,7 @@ _BODIES: dict[str, Body] = {
     "GETATTR": Body(
         Op.GETATTR,
         words(1, 1 << 1 | 1 << 4) + opaque(words(1) + hyper(U64)),
-        _attributes(1 << 1 | 1 << 4, type=1, size=U64),
+        _attributes(1, U64),
         {
             0: (0, 9, U32), 8: (0, 11, 13, 16, U32), 12: (0, 10, U32),
             4: (0, 1 << 1, 1 << 4, U32, 1 << 1 | 1 << 4 | 1 << 5, 1 << 1 | 1 << 4 | 1),
@@ -244,18 +250,18 @@ _BODIES: dict[str, Body] = {
     "GETATTR with limits": Body(
         Op.GETATTR,
         words(3, _ALL, 0, 0) + opaque(words(2) + hyper(7) + words(90) + hyper(8) + hyper(9)),
-        _attributes(_ALL, type=2, size=7, lease_time=90, read_max=8, write_max=9),
+        _attributes(2, 7, lease_time=90, read_max=8, write_max=9),
         {4: (_ALL | 1 << 2, 1 << 1 | 1 << 4), 8: (1, 1 << 1), 12: (1,), 16: (12, 0, U32)},
     ),
     "GETATTR without write_max": Body(
         Op.GETATTR,
         words(1, _ALL ^ 1 << 31) + opaque(words(2) + hyper(7) + words(90) + hyper(8)),
-        _attributes(_ALL ^ 1 << 31, type=2, size=7, lease_time=90, read_max=8),
+        _attributes(2, 7, lease_time=90, read_max=8),
     ),
     "GETATTR of what stat(2) tells": Body(
         Op.GETATTR,
         words(2, *_STAT) + opaque(_STAT_VALUES),
-        _attributes(_STAT[0] | _STAT[1] << 32, type=5, size=7, fsid=(2, 3), fileid=4),
+        _attributes(5, 7, fsid=(2, 3), fileid=4),
         {
             4: (_STAT[0] ^ 1 << 3, _STAT[0] ^ 1 << 4, _STAT[0] | 1),
             8: (_STAT[1] ^ 1 << 4, _STAT[1] | 1 << 2),
@@ -266,14 +272,12 @@ _BODIES: dict[str, Body] = {
     "GETATTR without owners": Body(
         Op.GETATTR,
         words(2, _STAT[0], 1 << 1) + opaque(_STAT_VALUES[:48]),
-        _attributes(_STAT[0] | 1 << 33, type=5, size=7, fsid=(2, 3), fileid=4),
+        _attributes(5, 7, fsid=(2, 3), fileid=4),
     ),
     "GETATTR of room": Body(
         Op.GETATTR,
         words(2, *_ROOM) + opaque(words(2) + b"".join(map(hyper, range(7)))),
-        _attributes(
-            _ROOM[0] | _ROOM[1] << 32, type=2, size=0, files=(1, 2, 3), space=(4, 5, 6)
-        ),
+        _attributes(2, 0, room=(6, 5, 4, 3, 2, 1)),
     ),
     "SECINFO": Body(
         Op.SECINFO,
@@ -360,9 +364,9 @@ _GETTERS = {
     Op.GETATTR: ("attributes", "nfs4_attributes"),
     Op.SECINFO: ("secinfo", "flavors"),
     Op.SECINFO_NO_NAME: ("secinfo", "flavors"),
-    Op.READ: ("read", "nfs4_data_result"),
-    Op.WRITE: ("write", "nfs4_data_result"),
-    Op.COMMIT: ("commit", "nfs4_data_result"),
+    Op.READ: ("read", "io_result"),
+    Op.WRITE: ("write", "io_result"),
+    Op.COMMIT: ("commit", "io_result"),
     Op.OPEN: ("open", "nfs4_open_result"),
     Op.EXCHANGE_ID: ("exchange_id", "nfs4_exchange_result"),
     Op.CREATE_SESSION: ("create_session", "nfs4_session_result"),

@@ -268,7 +268,7 @@ _REFUSED: dict[str, tuple[bytes, str]] = {
     ),
     "a Read list of mark 2": (_HEAD + words("00000002") + bytes(60), "a Read list"),
     "a Write list of mark 2": (
-        _HEAD + _NONE + words("00000002") + _CHUNK[4:] + _NONE + _RPC, "neither there nor not",
+        _HEAD + _NONE + words("00000002") + _CHUNK[4:] + _NONE + _RPC, "neither present nor absent",
     ),
     "two Write chunks": (_HEAD + _NONE + _CHUNK[:-4] + _CHUNK + _NONE + _RPC, "second Write chunk"),
     "nine segments": (

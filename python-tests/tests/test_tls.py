@@ -384,7 +384,7 @@ def test_keys_are_not_used_for_too_long(
     (line,) = result.stats
     assert line.reconnects >= 4
     assert line.retransmissions == 0  # what was asked before is answered before
-    assert "its TLS keys have served for as many records as they may" in said(result)[0]
+    assert "TLS key limit reached (2^24 records): reconnecting" in said(result)[0]
 
 
 _SLOW_SOCKET = """
@@ -438,7 +438,7 @@ def test_a_reply_before_the_rest_of_its_batch_has_left(
     ("ktls", "reconnects", "words"),
     [
         (0, 1, None),
-        pytest.param(1, 3, "ktls=0 does", marks=pytest.mark.kernel_lab),
+        pytest.param(1, 3, "use ktls=0", marks=pytest.mark.kernel_lab),
         pytest.param("auto", 2, "GnuTLS encrypts from now on", marks=pytest.mark.kernel_lab),
     ],
     ids=["gnutls", "ktls", "auto"],
@@ -473,7 +473,7 @@ def test_records_that_are_no_data(
     assert [line.reconnects for line in result.stats] == [reconnects] * 2
     assert {line.ktls for line in result.stats} == {int(ktls == 1)}
     assert "(Decryption has failed.): reconnecting" in result.messages
-    rekeyed = "the server goes on with other TLS keys, which kTLS does not: "
+    rekeyed = "the server changed its TLS keys (KeyUpdate), which kTLS cannot follow: "
     assert (rekeyed in result.messages) == (words is not None)
     assert f"{rekeyed}{words or ''}" in result.messages or not words
 
@@ -608,12 +608,12 @@ ssize_t send(int fd, const void *bytes, size_t length, int flags)
         (
             {"early": FORGED[:3]},
             "",
-            "the server sends more along with its handshake, which the kernel would miss: use",
+            "the server sends data along with its handshake, which the kernel would miss: use",
         ),
         (
             {"early": FORGED[:3]},
             _CLOSE_NOTIFY,
-            "the server finished the TLS handshake, and answers no call",
+            "the server finished the TLS handshake, but answers no call",
         ),
         (
             {"short_records": True},
@@ -695,7 +695,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 """
 
 
-@pytest.mark.parametrize(("ktls", "words"), [("auto", None), (1, "ktls=0 does")])
+@pytest.mark.parametrize(("ktls", "words"), [("auto", None), (1, "use ktls=0")])
 def test_keys_that_change_before_io(
     on_kernel: Callable[[str], Client],
     server: ScriptedServer,
@@ -742,9 +742,9 @@ def test_keys_that_change_among_what_comes_before_io(
         (Fault.DENIED, "the server offers no TLS (it denies the probe): turn TLS on there"),
         (Fault.WITHOUT_WORD, "the server offers no TLS (it answers the probe without STARTTLS)"),
         (Fault.CLOSED, "the server closes the connection at the probe for TLS: is it starting, or"),
-        (Fault.SILENT, "no answer to the probe for TLS: does the server offer it?"),
-        (Fault.OTHER_XID, "no answer to the probe for TLS: does the server offer it?"),
-        (Fault.FRAGMENT, "no answer to the probe for TLS: does the server offer it?"),
+        (Fault.SILENT, "no answer to the probe for TLS: does the server offer TLS?"),
+        (Fault.OTHER_XID, "no answer to the probe for TLS: does the server offer TLS?"),
+        (Fault.FRAGMENT, "no answer to the probe for TLS: does the server offer TLS?"),
         (Fault.TLS_1_2, f'{_ALERT} "Error in protocol version": it does not speak TLS 1.3'),
         (Fault.CUT, "the server did not finish the TLS handshake"),
     ],
@@ -772,7 +772,7 @@ def test_a_server_that_closes_after_the_handshake_is_tried_again(
     proxy.closes = {0, 1, 3, 5}  # names come first
     done(client(server, pool=pool(proxy), nconnect=2, **trusted(made)))
     proxy.closes = range(1000)
-    words = "the server finished the TLS handshake, and answers no call"
+    words = "the server finished the TLS handshake, but answers no call"
     refused(client(server, pool=pool(proxy), **trusted(made)), words)
 
 
@@ -781,7 +781,7 @@ def test_a_servers_certificate_is_checked(
     client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates, which: str
 ) -> None:
     """The name is the pool's, or tls_name's."""
-    ca, name, words = made.authority, NAME, "is for another name: connect by one that it has"
+    ca, name, words = made.authority, NAME, "is for another name: connect by a name that it has"
     if which == "wrong authority":
         ca, words = made.stranger, "is not trusted: tls_ca= names the authority that signed it"
     if which == "wrong name":
@@ -797,9 +797,9 @@ def test_a_servers_certificate_is_checked(
     assert server.calls() == []
 
 
-_NAMELESS = "has no DNS name in its subjectAltName, and its subject does not count"
+_NAMELESS = "has no DNS name in its subjectAltName (its subject does not count)"
 _PURPOSE = "is not for servers (its extendedKeyUsage lacks serverAuth): the server needs a new one"
-_OTHER_NAME = "is for another name: connect by one that it has"
+_OTHER_NAME = "is for another name: connect by a name that it has"
 _UNSIGNED = "may not sign (its keyUsage lacks digitalSignature): the server needs a new one"
 
 
@@ -847,9 +847,12 @@ def test_a_certificate_is_a_servers_and_has_its_name(
     ("issuer", "words"),
     [
         (["basicConstraints=CA:TRUE"], None),
-        (["basicConstraints=CA:FALSE"], "is signed by one that may not sign it"),
-        (["basicConstraints=CA:TRUE", "keyUsage=digitalSignature"], "is signed by one that may"),
-        (["basicConstraints=CA:TRUE", "nameConstraints=permitted;DNS:a.test"], "is signed by one"),
+        (["basicConstraints=CA:FALSE"], "is signed by a certificate that may"),
+        (["basicConstraints=CA:TRUE", "keyUsage=digitalSignature"], "is signed by a certificate"),
+        (
+            ["basicConstraints=CA:TRUE", "nameConstraints=permitted;DNS:a.test"],
+            "is signed by a certificate",
+        ),
         (["basicConstraints=CA:TRUE", "extendedKeyUsage=clientAuth"], _PURPOSE),
     ],
 )
@@ -960,11 +963,11 @@ def test_files_that_will_not_do(
     files = {**trusted(made), **own(made.client)}
     for option, file, words in (
         ("tls_ca", missing, f"tls_ca={missing}: No such file or directory"),
-        ("tls_ca", empty, f"tls_ca={empty}: no certificate in PEM is in it"),
+        ("tls_ca", empty, f"tls_ca={empty}: it has no PEM certificate"),
         ("tls_cert", missing, f"tls_cert={missing}: No such file or directory"),
         ("tls_key", tmp_path / "no", f"tls_key={tmp_path / 'no'}: No such file or directory"),
         ("tls_key", made.server.key, "The certificate and the given key do not match"),
-        ("tls_key", empty, f"tls_key={empty}: no key in PEM is in it"),
+        ("tls_key", empty, f"tls_key={empty}: it has no PEM key"),
         ("tls_key", encrypted, f"tls_key={encrypted}: the key is encrypted: write it without"),
     ):
         line = _refused_at_once(client, server, url, **{**files, option: str(file)})

@@ -2,7 +2,7 @@
 /* nfs4.h - the numbers of NFSv4.1 (RFC 8881) that the sink knows beside the engine's. */
 #pragma once
 
-#include "nfs/nfs4.h"
+#include "nfs/nfs4_meta.h"
 
 enum { NFS4_MINOR_MIN = 1, NFS4_MINOR_MAX = 2 };
 enum { NFS4_FIRST = 3, NFS4_LAST = 75 }; /* of version 4.2, RFC 7862 and RFC 8276 */
