@@ -27,7 +27,18 @@ from scripted_jobs import (
 from nfsmulti.fiorun import Engine, Fio, FioResult
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.processes import run as run_command
-from servers.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, on
+from servers.scripted import (
+    DATA,
+    Answer,
+    Call,
+    Hook,
+    Nfs,
+    Nfs4,
+    ScriptedServer,
+    Status,
+    Status4,
+    on,
+)
 
 pytestmark = pytest.mark.sanitized
 
@@ -262,6 +273,31 @@ def test_a_path_that_is_dead_from_the_start(client: Client, paths: ScriptedServe
     done(result)
     assert {call.server[0] for call in paths.calls(Nfs.WRITE)} == {_SECOND}
     assert any(f"{_FIRST}:" in line and "cannot reach port" in line for line in said(result))
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_call_that_was_asked_to_wait_leaves_a_dead_path(
+    client: Client, paths: ScriptedServer, version: int
+) -> None:
+    """Its fifth wait takes 1.6 s: it is within that when the path has been gone for 1 s."""
+    status, waits, asked = Status.JUKEBOX if version == 3 else Status4.DELAY, 5, list[Call]()
+
+    def wait_and_die(call: Call) -> Answer | None:
+        if call.procedure not in (Nfs.WRITE, Nfs4.WRITE) or call.server[0] != _SECOND:
+            return None
+        if asked and call.offset != asked[0].offset:
+            return None
+        asked.append(call)
+        if len(asked) < waits:
+            return Answer(status=status)
+        return Answer(status=status, do=lambda server: server.refuse(_SECOND), end="close")
+
+    paths.hooks.append(wait_and_die)
+    done(client(paths, pool=paths.pool_of(version), **_JOB))
+    copies = [c for c in paths.calls(Nfs.WRITE, Nfs4.WRITE) if c.offset == asked[0].offset]
+    assert [call.server[0] for call in copies] == [_SECOND] * waits + [_FIRST]
+    assert len(paths.durable("f")) == 2 * MIB
+    assert paths.durable("f") == paths.content("f")
 
 
 @pytest.mark.full
