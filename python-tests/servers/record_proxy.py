@@ -107,9 +107,14 @@ class Record:
         return 19 + self.word(4)
 
     @property
+    def results_at(self) -> int:
+        """Where the results of a reply that was accepted begin."""
+        return self.verifier_at + 5
+
+    @property
     def window(self) -> int:
         """How far numbers may go, in the answer to a call that makes a context (5.2.3.1)."""
-        results = (self.verifier_at + 5) // 4
+        results = self.results_at // 4
         handle = (self.word(results) + 3) // 4
         return self.word(results + 1 + handle + 2)
 

@@ -184,6 +184,33 @@ def test_a_forged_answer_to_a_write(
     assert len(fault.met) == 1
 
 
+@pytest.mark.parametrize("flavor", ["krb5i", "krb5p"])
+@pytest.mark.parametrize("size", [16, 512])
+def test_a_reply_with_the_body_of_another(
+    client: Client, proxy: RecordProxy, flavor: str, size: int
+) -> None:
+    """Its verifier is right, and so is the body's checksum: only the number within tells.
+
+    A large READ's data is received where it belongs before that can be seen.
+    """
+    verified = {**VERIFIED, "bs": f"{size}k"}
+    done(client(**verified, security=flavor))
+    replies = list[Record]()
+
+    def is_second(reply: Record) -> bool:
+        replies.extend([reply] * reply.is_bulk)
+        return len(replies) == 2
+
+    def exchanged(reply: Record) -> list[bytes]:
+        other = replies[0]
+        return [reply.data[: reply.results_at] + other.data[other.results_at :]]
+
+    fault = proxy.replies = Fault(is_second, exchanged)
+    job = {**verified, "rw": "randread", "continue_on_error": "all"}
+    one_failed(client(**job, security=flavor), "READ", size)
+    assert len(fault.met) == 1
+
+
 # --- what does not arrive ---
 
 
@@ -304,7 +331,7 @@ def test_a_call_is_denied_for_ever(client: Client, proxy: RecordProxy, version: 
 
 def without_session(reply: Record) -> list[bytes]:
     """Return a reply whose results are others, which krb5 does not protect."""
-    results = reply.verifier_at + 5
+    results = reply.results_at
     compound = xdr(Status4.BADSESSION, b"", 1, Nfs4.SEQUENCE.value, Status4.BADSESSION)
     return [reply.data[:results] + compound]
 
