@@ -429,6 +429,28 @@ def test_an_open_that_is_lost_is_made_again(
         keeps_nothing(server)
 
 
+def test_a_retry_with_the_stateid_of_an_earlier_open(client4: Client) -> None:
+    """It has the same bytes (RFC 8881, 2.10.6.1.3); its refusal says nothing of the later OPEN.
+
+    One connection is lost with a WRITE that the server has not got. It comes back only when the
+    other one, whose WRITE was refused, has opened the file again and uses that.
+    """
+    refuses = Answer(act=False, reply=False, end="reset", do=ScriptedServer.refuse)
+    with ScriptedServer(
+        on(Nfs4.WRITE, refuses, nth=1),
+        on(Nfs4.WRITE, Answer(do=ScriptedServer.revoke), nth=2),
+        on(Nfs4.WRITE, Answer(do=ScriptedServer.accept), nth=3),
+    ) as server:
+        done(client4(server, nconnect=2, spread="roundrobin", iodepth=2, **VERIFIED))
+        lost, refused, opened, *_ = calls = server.calls(Nfs4.WRITE)
+        assert refused.connection == opened.connection != lost.connection
+        again = [call for call in calls if call.xid == lost.xid]
+        assert [place(call) for call in again] == [place(lost)] * 2
+        assert [call.status for call in again] == [None, Status4.ADMIN_REVOKED]
+        assert reclaims(server) == [Claim.FH]
+        keeps_nothing(server)
+
+
 def test_a_file_that_cannot_be_opened_again_fails(client4: Client) -> None:
     def refuse(call: Call) -> Answer | None:
         return Answer(status=Status4.STALE) if call.claim is Claim.FH else None
