@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""timers.h: how long a call is waited for, by nfs(5), and how long one that is put off waits."""
+
+from __future__ import annotations
+
+import pytest
+from engine_c import CData, ffi
+
+pytestmark = pytest.mark.sanitized
+
+ffi.cdef("bool timers_overdue(uint64_t, uint32_t, uint64_t);")
+ffi.cdef("bool timers_expired(uint64_t, unsigned int, bool, uint64_t);")
+ffi.cdef("uint64_t timers_delay(uint32_t, bool);")
+_MS, _S = 1_000_000, 1_000_000_000  # in ns
+
+
+@pytest.mark.parametrize(
+    ("timeo", "tries", "waits"),
+    [
+        (60 * _S, 1, 60 * _S),
+        (60 * _S, 2, 120 * _S),  # by as much each time: it does not double
+        (60 * _S, 3, 180 * _S),
+        (60 * _S, 10, 600 * _S),
+        (60 * _S, 11, 600 * _S),  # the longest
+        (700 * _S, 1, 600 * _S),
+        (100 * _MS, 7, 700 * _MS),
+    ],
+)
+def test_a_timeout_grows_by_timeo_up_to_600_s(
+    testlib: CData, timeo: int, tries: int, waits: int
+) -> None:
+    assert not testlib.timers_overdue(timeo, tries, waits)
+    assert testlib.timers_overdue(timeo, tries, waits + 1)
+
+
+@pytest.mark.parametrize(
+    ("timeo", "retrans", "waits"),
+    [(60 * _S, 2, 180 * _S), (300 * _MS, 0, 300 * _MS), (600 * _S, 9, 6000 * _S)],
+)
+def test_a_soft_call_has_timeo_and_as_much_for_each_retransmission(
+    testlib: CData, timeo: int, retrans: int, waits: int
+) -> None:
+    assert not testlib.timers_expired(timeo, retrans, True, waits)
+    assert testlib.timers_expired(timeo, retrans, True, waits + 1)
+    assert not testlib.timers_expired(timeo, retrans, False, 1000 * waits)  # hard: never
+
+
+def test_a_call_that_is_put_off_waits_twice_as_long_up_to_5_s(testlib: CData) -> None:
+    doubled = [100 * _MS, 200 * _MS, 400 * _MS, 800 * _MS]
+    longest = [1600 * _MS, 3200 * _MS, 5 * _S, 5 * _S]
+    assert [testlib.timers_delay(times, False) for times in range(8)] == doubled + longest
+    assert testlib.timers_delay(2**32 - 1, False) == 5 * _S
+    assert [testlib.timers_delay(times, True) for times in range(5)] == [*doubled, _S]  # session
