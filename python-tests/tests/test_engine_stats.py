@@ -182,6 +182,19 @@ def test_a_round_trip_lasts_until_the_reply(client: Client, server: ScriptedServ
     assert line.rtt_mean_us < line.rtt_max_us
 
 
+def test_a_round_trip_begins_with_the_last_sending(client: Client, server: ScriptedServer) -> None:
+    """The first copy is lost, and sent again after 2 s: the server has not had the call before."""
+    server.hooks.append(on(Nfs.WRITE, Answer(act=False, reply=False), nth=1))
+    server.hooks.append(on(Nfs.WRITE, Answer(delay=0.3), nth=2))
+    result = client(server, timeo=20, iodepth=1)
+    done(result)
+    (line,) = result.stats
+    first, again, *_ = server.calls(Nfs.WRITE)
+    assert (again.xid, line.retransmissions) == (first.xid, 1)
+    assert again.answered is not None
+    assert 0.29 < line.rtt_max_us / 1e6 < again.answered - first.time - 1
+
+
 def test_waiting_for_a_slot_is_told_apart(client4: Client) -> None:
     """NFSv4.1 with one slot: what the server is asked next waits in the job."""
     seconds, blocks = 0.02, 16
