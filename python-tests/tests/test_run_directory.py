@@ -243,6 +243,8 @@ def test_directory_that_is_there_is_refused(tmp_path: Path, export: Path) -> Non
 
 def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None:
     results = tmp_path / "results"
+    renamed = "nfsmulti-20260101T000000Z-0123abcd-mine"  # by a user, who wants to keep it
+    (export / renamed).mkdir()
     before = _state(export)
     words = [f"--pool={export}", "--repeat=1", "--keep", "--directory=kept"]
     done = _run(results, "dd", *words)
@@ -255,10 +257,11 @@ def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None
     cleaned = call_harness("clean", f"--pool={export}", "--results", str(results))
     assert re.search(r"^kept/ is removed \(7 entries, ", cleaned.stdout), cleaned.stdout
     assert f"{other.name}/ stays: " in cleaned.stdout
+    assert renamed not in cleaned.stdout + cleaned.stderr
     every = ("clean", f"--pool={export}", "--results", str(results), "--all")
     for typed in ([], ["nfsmulti-20260101T000000Z-0123abce"]):
         assert call_harness(*every, *typed).status == 1
-    for name in ("mine", f"{other.name}/../mine", f"./{other.name}"):
+    for name in ("mine", renamed, f"{other.name}/../mine", f"./{other.name}"):
         with pytest.raises(HarnessError, match="runs make up no such name"):
             call_harness(*every, name)
     assert other.is_dir()
