@@ -268,6 +268,12 @@ _ENDINGS: dict[str, Case] = {
         )
         for name in ("silent", "gone", "full")
     },
+    # One that is not polled waits within its read.
+    "silent, one connection, SIGTERM": Case(
+        _HANGING["silent"],
+        _hanging_job("silent", nconnect=1, timeo=600),
+        during=_ended_by(signal.SIGTERM),
+    ),
     "silent, a thread, SIGINT": Case(
         _HANGING["silent"], _hanging_job("silent", thread=1), during=_ended_by(signal.SIGINT)
     ),
