@@ -294,7 +294,7 @@ void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stat
 	xdr_put_fixed(compound->out, stateid->bytes, sizeof(stateid->bytes));
 }
 
-void nfs4_put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t mode)
+static void put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t mode)
 {
 	nfs4_put(compound, NFS4_CREATE);
 	xdr_put_u32(compound->out, NFS4_DIRECTORY);
@@ -302,7 +302,7 @@ void nfs4_put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t m
 	put_attribute(compound, NFS4_ATTR_MODE, mode);
 }
 
-void nfs4_put_remove(struct nfs4_compound *compound, const char *name)
+static void put_remove(struct nfs4_compound *compound, const char *name)
 {
 	nfs4_put(compound, NFS4_REMOVE);
 	put_name(compound, name);
@@ -404,7 +404,7 @@ static void put_operation(struct nfs4_compound *compound, const struct meta_argu
 	case META_SETATTR: put_setattr(compound); break;
 	case META_OPEN:
 	case META_CREATE: put_open(compound, arguments); break;
-	case META_MKDIR: nfs4_put_mkdir(compound, arguments->name, DIRECTORY_MODE); break;
+	case META_MKDIR: put_mkdir(compound, arguments->name, DIRECTORY_MODE); break;
 	case META_SYMLINK: put_symlink(compound, arguments->name); break;
 	case META_RENAME: /* within the current directory */
 		nfs4_put(compound, NFS4_SAVEFH);
@@ -419,7 +419,7 @@ static void put_operation(struct nfs4_compound *compound, const struct meta_argu
 		put_name(compound, arguments->other);
 		break;
 	case META_REMOVE:
-	case META_RMDIR: nfs4_put_remove(compound, arguments->name); break;
+	case META_RMDIR: put_remove(compound, arguments->name); break;
 	}
 }
 

@@ -94,10 +94,6 @@ void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
 void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 
-/* 18.4: a directory. 18.25 */
-void nfs4_put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t mode);
-void nfs4_put_remove(struct nfs4_compound *compound, const char *name);
-
 /* 18.1: what is granted, of what the server can tell. 18.23 */
 uint32_t nfs4_get_access(struct nfs4_results *results);
 void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
