@@ -25,8 +25,8 @@ struct abi_fio {
 void abi_running(struct abi_fio *fio);
 
 /*
- * Compare a fio with the headers the engine was compiled with. Pure: reads its arguments alone.
- * Returns NULL when they fit, else `why`, holding one line (no newline) that says what differs.
+ * Compare a fio with the headers the engine was compiled with; reads only its arguments. Returns
+ * NULL when they fit, else `why`, holding one line (no newline) that says what differs.
  */
 const char *abi_compare(const struct abi_fio *fio, char *why, size_t size);
 

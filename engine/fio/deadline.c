@@ -7,28 +7,28 @@
 
 #include "util.h"
 
-static const uint64_t NAMES_GRACE = 2 * SEC;  /* after being told: for names, such as an unlink */
-static const uint64_t IO_GRACE = 3 * SEC;     /* after being told: for I/O */
-static const uint64_t END_GRACE = 4 * SEC;    /* after being told: for telling the server */
-static const uint64_t OUT_OF_REACH = 3 * SEC; /* after the runtime: no host is there */
-static const uint64_t IO_MAX =
-	60 * SEC; /* after the runtime: a host is there, and nothing completes */
-static const uint64_t NAMES_MAX =
-	60 * SEC; /* after the runtime: for names, of a server that asks to wait */
+/* After the job was told to end: */
+static const uint64_t NAMES_GRACE = 2 * SEC; /* for names, such as an unlink */
+static const uint64_t IO_GRACE = 3 * SEC;
+static const uint64_t END_GRACE = 4 * SEC; /* for telling the server */
+/* After the runtime: */
+static const uint64_t OUT_OF_REACH = 3 * SEC; /* no host is there */
+static const uint64_t IO_MAX = 60 * SEC;      /* a host is there, and nothing completes */
+static const uint64_t NAMES_MAX = 60 * SEC;   /* for names, where the server asks to wait */
 
 static __thread struct {
 	struct thread_data *td;
 	bool setup;
-	uint64_t told_at;     /* 0: not yet */
+	uint64_t told_at;     /* when the job was told to end; 0: not yet */
 	uint64_t alone_since; /* since when no host is there; 0: one is */
 	uint64_t idle_since;  /* when the last I/O completed; 0: not idle */
-	uint64_t names_since; /* when the first names after its end were asked for; 0: none were */
+	uint64_t names_since; /* when names were first asked for after the runtime; 0: never */
 } here;
 
-/* --- fio, whose child a job may be --- */
+/* --- the end of fio --- */
 
-static pid_t forker; /* who forked this process, or it itself since it has forked */
-static struct thread_data *process_job; /* of a process, which has no other */
+static pid_t forker; /* the last process of this line that has forked: the parent, or this one */
+static struct thread_data *process_job; /* the one job of a process that is a job */
 static volatile sig_atomic_t orphaned;
 
 bool deadline_orphaned(void)
@@ -37,8 +37,8 @@ bool deadline_orphaned(void)
 }
 
 /*
- * From now on `number` comes to this process when fio ends, even if it has ended already. It comes
- * with the end of the thread that forked: fio's main one, which ends with the process, but maybe
+ * From now on this process gets signal `number` when fio ends, even if fio has ended already. The
+ * kernel sends the signal at the end of the thread that forked: fio's main thread, which may end
  * before the others do, so that getppid(2) does not tell yet.
  */
 static void end_with_fio(int number)
@@ -48,7 +48,7 @@ static void end_with_fio(int number)
 		raise(number);
 }
 
-/* Fio's handler of SIGTERM would format a line: it may interrupt malloc(3), and wait for it. */
+/* fio's own handler of SIGTERM formats a line: within malloc(3) it would wait for itself. */
 static void on_end_of_fio(int number)
 {
 	orphaned = process_job->terminate = true;
@@ -59,8 +59,8 @@ static void note_forker(void)
 	forker = getpid();
 }
 
-/* Until fio lets its jobs begin they wait for it in a way that nothing else ends, and have nothing
- * to lose. A server's child is no job: it forks them. */
+/* Until fio lets its jobs begin, they have nothing to lose, and nothing but a signal ends their
+ * wait for fio. The child of a fio server is no job: it forks the jobs. */
 static void begin_as_child(void)
 {
 	if (!is_backend)
@@ -110,13 +110,14 @@ void deadline_end(void)
 	here.told_at = told_at;
 }
 
-/* Other jobs, or steadystate, may end it: fio does not tell that from a signal. */
+/* Other jobs, or steadystate, may end this job: fio does not tell that from a signal. */
 static bool others_may_end(const struct thread_data *td)
 {
 	return exitall_on_terminate || td->o.exitall_error || td->o.ss_dur;
 }
 
-/* A signal may have ended it as well: fio does not tell. One that opens has no end of its own. */
+/* True where something else than a signal may have ended the job. A job that opens ends by signals
+ * only. */
 static bool may_end_by_itself(const struct thread_data *td)
 {
 	return deadline_runtime_over(td) || (deadline_begun(td) && others_may_end(td));
@@ -131,10 +132,10 @@ bool deadline_told(void)
 	return here.told_at;
 }
 
-/* True where something has lasted for too long; *since is its beginning. */
-static bool lasts(bool it_is_so, uint64_t *since, uint64_t now, uint64_t most)
+/* True where a condition has held for longer than `most`; *since is its beginning, or 0. */
+static bool lasts(bool condition, uint64_t *since, uint64_t now, uint64_t most)
 {
-	if (!it_is_so)
+	if (!condition)
 		*since = 0;
 	else if (!*since)
 		*since = now;

@@ -3,11 +3,11 @@
  * deadline.h - how long a job that is to end still waits for a server. Per thread.
  *
  * A job ends because a signal told it to, or because its runtime is over: fio sets td->terminate in
- * both cases. After a signal it ends soon, whatever the server does. After its runtime it lets what
- * is under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. So does a
- * job that exitall, exitall_on_error or steadystate may end, a signal or not.
+ * both cases. After a signal the job ends soon, whatever the server does. After its runtime the job
+ * lets I/O under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. So
+ * does a job that exitall, exitall_on_error or steadystate may end, after a signal as well.
  *
- * A job that is a process ends with its fio, for whatever reason that went: as by SIGTERM.
+ * A job that is a process ends with its fio, however fio ended: as by SIGTERM.
  */
 #pragma once
 
@@ -16,21 +16,21 @@
 /* This thread works for `td` from now on: to set its files up, in fio's parent, or to run it. */
 void deadline_setup(struct thread_data *td);
 void deadline_run(struct thread_data *td);
-/* It clears up after setting up: where the job is to end, names have their time for that. */
+/* The thread clears up after setting up: a job that is to end still has NAMES_GRACE for it. */
 void deadline_clear_up(struct thread_data *td);
-/* It works for no job: a deadline is left only where the last one was told to end. */
+/* The thread works for no job. A deadline stays only where the last job was told to end. */
 void deadline_end(void);
 
 /* A signal told the job to end, as far as fio tells. */
 bool deadline_told(void);
 
-/* It was, some time ago, or its end for another reason is long ago: names are given up. */
+/* The job was told some time ago, or its runtime has long been over: names are given up. */
 bool deadline_passed(void);
 
-/* It was told, and there is no time left for the server to be told of its end. */
+/* The job was told long ago: no time is left for telling the server of its end. */
 bool deadline_over(void);
 
-/* This process is a job's whose fio has ended: it was told to end for that. */
+/* This process is a job, and was told to end because fio has ended. */
 bool deadline_orphaned(void);
 
 /* fio sets the epoch when the job is open: its runtime begins then. */
@@ -52,9 +52,9 @@ static inline bool deadline_set(const struct thread_data *td)
 }
 
 /*
- * Around a wait of a job that is to end: a signal during that is told. fio's handler leaves no
- * trace where td->terminate is set already, and so it is not meanwhile. heard() takes what listen()
- * gave.
+ * Called before and after a wait of a job that is to end, so that a signal during the wait is seen:
+ * where td->terminate is set already, fio's handler changes nothing, so listen() clears it and
+ * heard() sets it again. heard() takes what listen() returned.
  */
 bool deadline_listen(struct thread_data *td);
 void deadline_heard(struct thread_data *td, bool ended);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* engine.c - the hooks by which fio drives the engine. Those for I/O are job_io.c's; the others
- * only translate. */
+/* engine.c - the hooks by which fio drives the engine. job_io.c has those for I/O; the others only
+ * translate. */
 #include <errno.h>
 
 #include "abi.h"
@@ -17,7 +17,7 @@ static struct ioengine_ops engine;
 
 static int hook_init(struct thread_data *td)
 {
-	/* A fio whose thread_data is laid out in another way would show something else here. */
+	/* With another layout of struct thread_data, io_ops has another value here. */
 	if (td->io_ops != &engine) {
 		job_log("this fio's struct thread_data is not the one the engine was built for: "
 			"rebuild it");
@@ -71,7 +71,7 @@ static int hook_unlink_file(struct thread_data *td, struct fio_file *f)
 {
 	int error = job_of(td) ? -job_unlink(job_of(td), f) : setup_unlink(td, f);
 
-	if (error) /* fio itself does not look at it */
+	if (error) /* fio ignores the result */
 		td_verror(td, error, "unlink_file");
 	return error;
 }
@@ -110,7 +110,7 @@ static struct ioengine_ops engine = {
 	.options = engine_option_table,
 };
 
-/* What fio looks up in the library, the one symbol that it exports. */
+/* The one symbol that the library exports: fio looks it up. */
 __attribute__((visibility("default"))) void get_ioengine(struct ioengine_ops **ops);
 
 void get_ioengine(struct ioengine_ops **ops)

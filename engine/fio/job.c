@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "job.h"
 
-/* A path that is not used any more does not know it: ask the first that does. */
+/* A path that is not used any more has no name: ask the first path that has one. */
 const char *job_file_name(const struct job *job, uint32_t file)
 {
 	const char *name = NULL;

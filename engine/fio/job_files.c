@@ -10,12 +10,7 @@
 
 #include "nfs/names.h"
 
-static bool may_create(const struct thread_data *td)
-{
-	return td_write(td) && !job_verifies(td) && td->o.allow_create && !read_only;
-}
-
-/* With failover by the first path that can, ENOENT being an answer. */
+/* With failover, the first path that can answers, also by ENOENT. */
 static int by_each_path(struct job *job, int (*what)(struct path *path, const char *name),
 			const char *name)
 {
@@ -31,7 +26,7 @@ static int by_each_path(struct job *job, int (*what)(struct path *path, const ch
 	return error;
 }
 
-/* failover: each path has left it to the others. */
+/* failover: true where each path has left the question to the others. */
 static bool waits_for_any(const struct job *job, int error)
 {
 	for (uint32_t i = 0; i < job->group.path_count; i++)
@@ -51,7 +46,7 @@ static int by_any_path(struct job *job, int (*what)(struct path *path, const cha
 	return error;
 }
 
-/* 1 where it was made, 0 where it is there, or a negative errno. */
+/* 1 where the file was made, 0 where it is there, or a negative errno. */
 static int create_if_missing(struct path *path, const char *name)
 {
 	uint64_t size;
@@ -66,12 +61,15 @@ static int create_if_missing(struct path *path, const char *name)
 /* Creates a file that a writing job lacks, over one path: the others then find it. */
 static int create_missing(struct job *job, const char *name)
 {
-	int made = may_create(job->td) ? by_any_path(job, create_if_missing, name) : 0;
+	const struct thread_data *td = job->td;
+	int made;
 
-	if (made <= 0)
-		return made;
-	own_file_add(&job->paths.pool, name);
-	return 0;
+	if (!td_write(td) || job_verifies(td) || !td->o.allow_create || read_only)
+		return 0;
+	made = by_any_path(job, create_if_missing, name);
+	if (made > 0)
+		own_file_add(&job->paths.pool, name);
+	return min_of(made, 0);
 }
 
 static int drop_caches(struct job *job, const char *name)
@@ -102,7 +100,7 @@ int job_open_file(struct job *job, struct fio_file *f)
 	f->fd = job->placeholder;
 	if (job->td->o.invalidate_cache)
 		drop_caches(job, name);
-	/* All open: the name-space connections have nothing more to do for now. */
+	/* All files are open: the connections for names have nothing to do for now. */
 	if (job->td->nr_open_files + 1 >= job->td->o.nr_files)
 		for (uint32_t i = 0; i < job->group.path_count; i++)
 			path_rest(job->used[i]);
@@ -120,32 +118,25 @@ static bool owes(const struct job *job, uint32_t file)
 	return false;
 }
 
-/* Another open file that is the same one at the server, and has something held; or `file`. */
-static uint32_t held_twin(const struct job *job, uint32_t file)
+/* The file is closed: what is held of it goes to another open file that is the same one at the
+ * server and has something held, or is forgotten. */
+static void let_go(struct job *job, uint32_t file)
 {
 	for (uint64_t number = job->hold.first; number < job->hold.end; number++) {
 		const struct hold_extent *extent = hold_extent(&job->hold, number);
 
 		if (extent->file != file && !extent->dropped &&
-		    job_same_file(job, extent->file, file))
-			return extent->file;
+		    job_same_file(job, extent->file, file)) {
+			hold_hand_over(&job->hold, file, extent->file);
+			return;
+		}
 	}
-	return file;
-}
-
-static void let_go(struct job *job, uint32_t file)
-{
-	uint32_t twin = held_twin(job, file);
-
-	if (twin == file)
-		hold_forget(&job->hold, file);
-	else
-		hold_hand_over(&job->hold, file, twin);
+	hold_forget(&job->hold, file);
 }
 
 static int close_file(struct job *job, uint32_t file)
 {
-	/* While the hold is replayed, the ledgers do not tell yet. */
+	/* While held data is written again, the ledgers do not tell what is owed. */
 	bool unsettled = replay_active(job) || replay_makes_room(job) || owes(job, file);
 	int error = unsettled ? job_sync_file(job, file) : 0;
 

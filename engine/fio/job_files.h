@@ -11,7 +11,7 @@ int job_open_file(struct job *job, struct fio_file *f);
  * logged. */
 int job_close_file(struct job *job, struct fio_file *f);
 
-/* fio closes no file that it left I/O in flight on. What fails then fails the job. */
+/* Closes the files that fio did not: those with I/O in flight. A failure fails the job. */
 void job_close_left_open(struct job *job);
 
 /* An absent file is no error. */

@@ -16,7 +16,7 @@
 
 /* --- complete requests --- */
 
-/* A place in the ring of complete requests; below 2 * done_size before. */
+/* A place in the ring of complete requests, of one below 2 * done_size. */
 static uint32_t wrapped(const struct job *job, uint32_t place)
 {
 	return place < job->done_size ? place : place - job->done_size;
@@ -38,24 +38,22 @@ static bool end_operation(struct job *job, struct request *request)
 }
 
 /* Why a READ found nothing, as far as the job's own options tell. */
-static const char *beyond_end(const struct thread_data *td)
-{
-	if (td->o.read_iolog_file)
-		return "a READ beyond the end of file: the log of read_iolog= reads more than the "
-		       "file has";
-	if (td->o.create_on_open)
-		return "a READ beyond the end of file: create_on_open=1 lays no file out";
-	if (job_verifies(td))
-		return "a READ beyond the end of file: less was written than this job verifies: "
-		       "was the write interrupted? Give its size=, or verify_state_load=1";
-	return "a READ beyond the end of file: did another program truncate it during the run?";
-}
-
 static void say_beyond_end(struct job *job, const struct io_u *io_u)
 {
+	const struct thread_options *o = &job->td->o;
+	const char *why =
+		"a READ beyond the end of file: did another program truncate it during the run?";
+
+	if (o->read_iolog_file)
+		why = "a READ beyond the end of file: the log of read_iolog= reads more than the "
+		      "file has";
+	else if (o->create_on_open)
+		why = "a READ beyond the end of file: create_on_open=1 lays no file out";
+	else if (job_verifies(job->td))
+		why = "a READ beyond the end of file: less was written than this job verifies: "
+		      "was the write interrupted? Give its size=, or verify_state_load=1";
 	if (!job->said_beyond_end)
-		job_log("\"%s\" at %llu: %s", io_u->file->file_name, io_u->offset,
-			beyond_end(job->td));
+		job_log("\"%s\" at %llu: %s", io_u->file->file_name, io_u->offset, why);
 	job->said_beyond_end = true;
 }
 
@@ -63,19 +61,19 @@ static void complete(struct job *job, struct request *request)
 {
 	struct io_u *io_u = request->io_u;
 
-	if (request == &job->replay.request) /* replay_advance() looks at it */
+	if (request == &job->replay.request) /* replay_advance() reads its result */
 		return;
 	if (request->op == IO_COMMIT && !syncs_end(job, request))
 		return;
-	if (!io_u) /* a sync's: job_sync_file() looks at it */
+	if (!io_u) /* job_sync_file() reads its result */
 		return;
 	if (request->op == IO_META && !end_operation(job, request))
 		return;
 	io_u->error = request->error;
 	io_u->resid =
 		request->op == IO_COMMIT ? 0 : io_u->offset + io_u->xfer_buflen - request->end;
-	/* As with fio's synchronous engines: part of a block at the end of file is short, nothing
-	 * is an error. */
+	/* As with fio's synchronous engines: at the end of file part of a block is a short READ,
+	 * and no bytes are an error. */
 	if (io_u->resid && io_u->resid == io_u->xfer_buflen && !io_u->error) {
 		io_u->error = EIO;
 		say_beyond_end(job, io_u);
@@ -91,7 +89,7 @@ static void complete(struct job *job, struct request *request)
 
 /* --- pending requests --- */
 
-/* hold_writes has been given up: nothing more is written. */
+/* After hold_writes has given up, the job writes nothing more. */
 static void refuse_writes(struct job *job)
 {
 	struct request_list *writes = &job->pending[IO_WRITE];
@@ -100,7 +98,7 @@ static void refuse_writes(struct job *job)
 	while ((request = TAILQ_FIRST(writes))) {
 		TAILQ_REMOVE(writes, request, link);
 		request->error = job->replay.broken;
-		request->told = true; /* by syncs.c */
+		request->told = true; /* syncs.c said why */
 		request->left = 0;
 		if (!request->pieces)
 			complete(job, request);
@@ -118,15 +116,15 @@ static void submit_all(struct job *job, struct request_list *list)
 	}
 }
 
-/* Most lists are empty at most calls: that costs no call of a function. */
+/* Most lists are empty at most calls: an empty one costs no call of a function. */
 static void submit_kind(struct job *job, enum io_op kind)
 {
 	if (!TAILQ_EMPTY(&job->pending[kind]))
 		submit_all(job, &job->pending[kind]);
 }
 
-/* Each kind in its order: a WRITE that waits for room in the hold holds no READ up. What makes room
- * comes first. */
+/* Each kind has a queue of its own, so that a WRITE that waits for room in the hold delays no READ.
+ * COMMITs that make room go first. */
 static void submit_pending(struct job *job)
 {
 	if (job->group.job.hold)
@@ -165,7 +163,7 @@ static void begin_transfer(struct job *job, struct request *request, struct io_u
 static void begin_sync(struct job *job, struct request *request, struct io_u *io_u)
 {
 #ifdef HAVE_FIO_SYNCFS
-	/* Its file is none of the job's: a local directory that fio has opened by itself. */
+	/* The io_u's file is none of the job's: fio has opened a local directory for syncfs(2). */
 	if (io_u->ddir == DDIR_SYNCFS) {
 		syncs_begin(job, request, 0, job->group.job.file_count);
 		return;
@@ -175,8 +173,7 @@ static void begin_sync(struct job *job, struct request *request, struct io_u *io
 	request->data_only = io_u->ddir != DDIR_SYNC;
 }
 
-/* Tells fio when what it queued went out: its submission latency ends there, completion latency
- * begins. */
+/* Tells fio when its I/Os were sent: submission latency ends and completion latency begins. */
 static void note_issued(struct job *job)
 {
 	struct thread_data *td = job->td;
@@ -220,15 +217,20 @@ static void send_fresh(struct job *job)
 /* --- a round of I/O --- */
 
 /*
- * A server that does not answer holds a hard mount for ever, but not a job that is to end. Once
- * given up, every further I/O, such as a COMMIT at close, fails at once.
+ * The job is to end. A hard mount waits for a silent server for ever, but the end of a job does
+ * not. Once the job has given up, every further I/O, such as a COMMIT at close, fails at once.
  */
-static void give_up_silence(struct job *job)
+static void wait_for_the_last(struct job *job)
 {
 	struct group *group = &job->group;
-	bool progress = !TAILQ_EMPTY(&group->job.finished);
+	bool ended = deadline_listen(job->td), progress;
 
+	if (job->open)
+		open_loop_over(job->open);
+	group_reap(group, true);
+	deadline_heard(job->td, ended);
 	if (!job->gave_up) {
+		progress = !TAILQ_EMPTY(&group->job.finished);
 		if (!deadline_io_passed(progress, !progress && group_reachable(group)))
 			return;
 		job_log("giving up %u calls that the server did not answer: the run is ending",
@@ -238,20 +240,9 @@ static void give_up_silence(struct job *job)
 	group_abort(group, EINTR);
 }
 
-static void wait_for_the_last(struct job *job)
-{
-	bool ended = deadline_listen(job->td);
-
-	if (job->open)
-		open_loop_over(job->open);
-	group_reap(&job->group, true);
-	deadline_heard(job->td, ended);
-	give_up_silence(job);
-}
-
 /*
- * One round: out with what was queued, in with what has come. It waits where fewer than `min` I/Os
- * are complete; false where none is on its way either.
+ * Sends what was queued, and takes the replies that have come. Waits where fewer than `min` I/Os
+ * are complete; false where none is outstanding either.
  */
 static bool poll_once(struct job *job, unsigned int min)
 {
@@ -275,9 +266,7 @@ static bool poll_once(struct job *job, unsigned int min)
 	return true;
 }
 
-/* --- fio's commit() --- */
-
-/* Waits for room, for earlier writes, or for a connection. */
+/* True where an I/O waits for room, for earlier writes, or for a connection. */
 static bool unsent(const struct job *job)
 {
 	for (int op = 0; op < IO_OPS; op++)
@@ -286,7 +275,7 @@ static bool unsent(const struct job *job)
 	return !TAILQ_EMPTY(&job->syncs) || group_unsent(&job->group);
 }
 
-/* Before the next I/O, as far as a log tells. */
+/* True where fio may sleep before its next I/O, as far as a log tells. */
 static bool fio_sleeps_next(const struct thread_data *td)
 {
 	const struct flist_head *log = &td->io_log_list;
@@ -315,9 +304,7 @@ int job_commit(struct thread_data *td)
 	return 0;
 }
 
-/* --- fio's queue() --- */
-
-/* The I/O that was turned away is to be asked for again. */
+/* The I/O that is_due() turned away is due: fio must offer it again. */
 static bool woken(const struct job *job)
 {
 	uint64_t wake_at = job->group.job.wake_at;
@@ -331,9 +318,9 @@ static uint64_t batch_time(const struct job *job)
 }
 
 /*
- * False: fio keeps the I/O, asks for completions, and comes back to it. With nothing else under way
- * it does not ask, but comes back at once: then the wait is here. Either is for a slice at the
- * most, so that fio sees its runtime, signals and requests for status.
+ * False: fio keeps the I/O, asks for completions, and offers the I/O again. With nothing else under
+ * way fio offers it again at once: then this function waits. Both waits last a slice at most, so
+ * that fio sees its runtime, signals and requests for status.
  */
 static bool is_due(struct job *job, const struct io_u *io_u)
 {
@@ -375,16 +362,8 @@ enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 	return FIO_Q_QUEUED;
 }
 
-/* --- fio's getevents() and event() --- */
-
-static bool expired(const struct timespec *timeout, uint64_t start)
-{
-	return timeout && clock_now() - start >= nanoseconds_of(timeout);
-}
-
-/* arrival_batch=: replies are left until the I/O that was turned away is due, where that is soon.
- */
-static void rest(struct job *job)
+/* arrival_batch=: leaves replies unread until the I/O that is_due() turned away is due, if soon. */
+static void wait_for_batch(struct job *job)
 {
 	uint64_t wake_at = job->group.job.wake_at;
 	const struct timespec until = {(time_t)(wake_at / SEC), (long)(wake_at % SEC)};
@@ -402,11 +381,12 @@ int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 	uint64_t start = timeout ? clock_now() : 0;
 
 	if (batch_time(job) && job->group.job.wake_at)
-		rest(job);
+		wait_for_batch(job);
 	do {
 		if (!poll_once(job, min))
 			return -EIO;
-	} while (job->done_count < min && !expired(timeout, start) && !woken(job));
+	} while (job->done_count < min && !woken(job) &&
+		 (!timeout || clock_now() - start < nanoseconds_of(timeout)));
 	job->group.job.wake_at = 0;
 	if (job->open && job->done_count)
 		open_loop_collected(job->open);
@@ -423,14 +403,11 @@ struct io_u *job_event(struct thread_data *td, int number)
 	return io_u;
 }
 
-/* --- the engine's own --- */
-
 void job_drain(struct job *job)
 {
 	while (poll_once(job, UINT_MAX)) {
 	}
-	while (job->done_count) { /* fio does not collect them any more: it cannot see their errors
-				   */
+	while (job->done_count) { /* fio collects them no more, and sees none of their errors */
 		const struct io_u *io_u = job_event(job->td, 0);
 
 		if (io_u->error)
@@ -459,10 +436,11 @@ void job_settle_file(struct job *job, uint32_t file)
 
 int job_sync_file(struct job *job, uint32_t file)
 {
-	struct request *request = &job->requests[job->done_size]; /* the one that no io_u has */
+	struct request *request = &job->requests[job->done_size]; /* no io_u has this one */
 
 	syncs_begin(job, request, file, 1);
-	while (request_busy(request) || replay_makes_room(job)) /* that one's COMMITs name it too */
+	while (request_busy(request) ||
+	       replay_makes_room(job)) /* whose COMMITs name the file too */
 		poll_once(job, UINT_MAX);
 	if (request->error)
 		job_log("\"%s\" is not durable on %s: %s%s%s%s", job_file_name(job, file),

@@ -10,37 +10,36 @@
 
 /* --- struct ioengine_ops --- */
 
-/* Nothing is sent yet. */
+/* Queues an I/O; nothing is sent yet. */
 enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u);
 
 /*
  * After each I/O that fio queues: sends what should not wait for getevents(). Where fio may sleep
- * next, it blocks until that has left: a sync leaves when earlier writes are done. 0.
+ * next, blocks until all is sent: a sync is sent when earlier writes are done. Returns 0.
  */
 int job_commit(struct thread_data *td);
 
 /*
- * Sends what was queued, waits until at least `min` I/Os are complete, and says
- * how many are: all of them. `timeout` NULL: no limit. -EIO where fewer than `min` are left to wait
- * for.
+ * Sends what was queued, waits until at least `min` I/Os are complete, and returns how many are.
+ * `timeout` NULL: no limit. -EIO where fewer than `min` are left to wait for.
  */
 int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 		  const struct timespec *timeout);
 
-/* Takes the next complete I/O out: job_getevents() has counted it. */
+/* Takes the next complete I/O, of those that job_getevents() has counted. */
 struct io_u *job_event(struct thread_data *td, int number);
 
 /* --- the engine's own --- */
 
 /*
- * Waits for everything outstanding where fio no longer does: at the end of a replayed log it leaves
- * its I/O in flight. What fails then fails the job. fio's buffers may go afterwards.
+ * Waits for everything outstanding where fio no longer does: at the end of a replayed log fio
+ * leaves I/O in flight. An I/O that fails fails the job. fio may free its buffers afterwards.
  */
 void job_drain(struct job *job);
 
 /*
- * Sends what fio has queued, before names are worked on, and waits for what is under way on one
- * file: at the end of a log fio closes and removes files, too, with I/O in flight.
+ * Sends what fio has queued, and waits for I/O under way on one file, before the file is opened,
+ * closed or removed: at the end of a log fio does so with I/O in flight.
  */
 void job_settle_file(struct job *job, uint32_t file);
 

@@ -60,7 +60,7 @@ void job_log_write(FILE *out)
 	fwrite(kept.text, 1, kept.size, out);
 }
 
-/* fio itself does so with its stdout alone. */
+/* fio itself does so only with stdout. */
 void job_log_begin(void)
 {
 	if (f_out) /* a fio --server --daemonize has none */
@@ -77,7 +77,7 @@ const char *job_log_name(const char *job)
 	return before;
 }
 
-/* One write: lines of several jobs do not mix. */
+/* By one write, so that lines of several jobs do not mix. */
 static void put_line(bool summary, const char *format, va_list args)
 {
 	char line[PLAIN_LINE], room[PLAIN_ROOM];
@@ -134,14 +134,14 @@ const char *failure_remedy(enum io_op op, int error)
 	}
 }
 
-/* Whichever path is asked. */
+/* The same over each path to the export. */
 static bool is_of_the_export(int error)
 {
 	return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EROFS ||
 	       error == EACCES || error == EPERM;
 }
 
-/* And notes that it is told now. */
+/* True where the reason was told before; else notes the reason as told. */
 static bool was_told(struct job *job, const struct request *request)
 {
 	for (uint32_t i = 0; i < job->told_count; i++)

@@ -11,29 +11,29 @@
 #include "job.h"
 
 /*
- * Before fio forks its jobs: these end by _exit(), so that what they leave in a buffer of fio's log
- * is lost. From here on each line of the log is written when it is complete.
+ * From now on each line of fio's log is written when it is complete. Called before fio forks its
+ * jobs: they end by _exit(), which drops what is left in a buffer.
  */
 void job_log_begin(void);
 
 /* One line, without a newline; it begins with "nfsmulti: " and the job, where one was named. */
 void job_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Names this thread's job in its further lines; the string stays the caller's. NULL: none.
- * Returns what it was before. */
+/* Names the job in this thread's further lines; NULL: none. The string stays the caller's. Returns
+ * the name before. */
 const char *job_log_name(const char *job);
 
 /*
- * Keeps this thread's lines from now on, but for those of trace=1 and what comes behind the first
- * 32, for job_log_write(); until job_log_name(NULL). Without memory it keeps none.
+ * Keeps this thread's first 32 lines from now on, without those of trace=1, for job_log_write();
+ * until job_log_name(NULL). Without memory it keeps none.
  */
 void job_log_keep(uint32_t job_number);
 
 /* Writes the kept lines as JSON objects. */
 void job_log_write(FILE *out);
 
-/* Into fio's own log, the client's where this fio is a server, where that is for people alone; else
- * on this process's stderr. */
+/* Writes a line into fio's own log (the client's, where this fio is a server) if the log is for
+ * people only; else to stderr. */
 void job_log_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* --- why an I/O on data failed, and what to do: one line, however many are in flight --- */
@@ -42,7 +42,7 @@ void job_log_summary(const char *format, ...) __attribute__((format(printf, 1, 2
 const char *failure_remedy(enum io_op op, int error);
 
 /*
- * Says why a request failed, unless that was told already: of this path, or of any where the reason
- * is the export's. fio itself has a line for each io_u.
+ * Logs why a request failed, unless that was logged before: for this path, or for any path where
+ * the reason is the export's. fio itself logs a line for each io_u.
  */
 void failure_say(struct job *job, const struct request *request);

@@ -20,9 +20,10 @@ enum {
 	PIECES_MAX = 8192,    /* more only where iodepth is larger: further pieces wait */
 	CALL_GUESS = 1 << 20, /* what one call may carry, before the server is asked */
 	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
-	FRESH_SHARE = 8,      /* mounts: a disk idles while more than this part is kept back */
-	FRESH_LATE = 32,      /* of an arrival clock: what is late already waits for no more */
-	DISCARD_MIN = 32768,  /* bytes of a READ: less costs a system call more than it saves */
+	FRESH_SHARE = 8,      /* mounts: a disk idles while more than 1/8 of iodepth is kept back */
+	FRESH_LATE = 32, /* arrival clock: I/Os that are late already wait for no more than 32 */
+	DISCARD_MIN =
+		32768, /* bytes of a READ: with less, the system call costs more than it saves */
 };
 
 /* --- the spread --- */
@@ -43,7 +44,7 @@ static uint32_t largest_block(const struct thread_data *td)
 	return (uint32_t)max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]);
 }
 
-/* Under `job` a direction uses its own path alone, even where the other one has all of them open.
+/* Under spread `job` a direction uses only its own path, even where the other direction uses all.
  */
 static struct spread make_spread(struct job *job, unsigned int own)
 {
@@ -68,8 +69,8 @@ static struct spread make_spread(struct job *job, unsigned int own)
 /* --- memory --- */
 
 /*
- * Enough for every request to be under way in full at once, where that stays within reason, and
- * beside them a COMMIT on each path: that makes room in the hold.
+ * Enough ios for all pieces of all requests at once, up to PIECES_MAX, and for a COMMIT on each
+ * path that makes room in the hold.
  */
 static uint32_t count_ios(const struct job *job)
 {
@@ -85,7 +86,6 @@ static uint32_t count_ios(const struct job *job)
 	return (uint32_t)min_of(granted + job->group.path_count, (uint64_t)IO_COUNT_MAX);
 }
 
-/* Makes the hold that the job's options ask for. */
 static int open_hold(struct job *job)
 {
 	const struct terms *eo = job->td->eo;
@@ -110,7 +110,7 @@ static int open_hold(struct job *job)
 	return 0;
 }
 
-/* The bytes in flight, where a spread asks for them. */
+/* Counts the bytes in flight, where a spread policy needs them. */
 static bool open_load(struct job *job)
 {
 	const struct terms *eo = job_options(job);
@@ -139,20 +139,11 @@ static bool allocate_commits(struct job *job, uint32_t ios)
 	return job->commit_ios;
 }
 
-/*
- * fio waits for the times of a log, its share of a flow or the lock of a file without asking for
- * completions; before its other sleeps (rates, thinktime, flow_sleep) it asks for all.
- */
-static bool fio_sleeps(const struct thread_options *o)
-{
-	return (o->read_iolog_file && !o->no_stall) || o->flow ||
-	       o->file_lock_mode != FILE_LOCK_NONE;
-}
-
 static int allocate(struct job *job)
 {
 	const struct thread_data *td = job->td;
-	uint32_t depth = td->o.iodepth, ios;
+	const struct thread_options *o = &td->o;
+	uint32_t depth = o->iodepth, ios;
 
 	if (!open_load(job))
 		return -ENOMEM;
@@ -161,7 +152,7 @@ static int allocate(struct job *job)
 	ios = count_ios(job);
 	job->ios = calloc(ios, sizeof(*job->ios));
 	job->requests = calloc(depth + 1, sizeof(*job->requests));
-	job->writes = calloc(td->o.nr_files, sizeof(*job->writes));
+	job->writes = calloc(o->nr_files, sizeof(*job->writes));
 	job->fresh = calloc(depth, sizeof(*job->fresh));
 	job->done = calloc(depth, sizeof(*job->done));
 	if (!job->ios || !job->requests || !job->writes || !job->fresh || !job->done)
@@ -174,7 +165,10 @@ static int allocate(struct job *job)
 	job->fresh_max = job->open ? min_of(depth, (uint32_t)FRESH_LATE) : depth;
 	if (path_all_mounts(job->used, job->group.path_count))
 		job->fresh_max = min_of(job->fresh_max, max_of(depth / FRESH_SHARE, 1u));
-	job->fio_sleeps = fio_sleeps(&td->o);
+	/* fio waits for the times of a log, its share of a flow or a file's lock without asking for
+	 * completions; before its other sleeps (rates, thinktime, flow_sleep) it asks for all. */
+	job->fio_sleeps = (o->read_iolog_file && !o->no_stall) || o->flow ||
+			  o->file_lock_mode != FILE_LOCK_NONE;
 	if (job->fio_sleeps)
 		job->fresh_max = 1;
 	TAILQ_INIT(&job->idle);
@@ -182,9 +176,9 @@ static int allocate(struct job *job)
 		TAILQ_INSERT_TAIL(&job->idle, &job->ios[i], link);
 	job->group.job = (struct conn_job){
 		.io_count = ios,
-		.file_count = td->o.nr_files,
+		.file_count = o->nr_files,
 		.writes = td_write(td) && !job_verifies(td),
-		.direct = td->o.odirect,
+		.direct = o->odirect,
 		.failover = job_options(job)->failover,
 		.rdma = true,
 		.inline_max = job_options(job)->inline_max,
@@ -201,7 +195,7 @@ static int allocate(struct job *job)
 
 /* --- opening --- */
 
-/* The paths that this job opens connections on: its own alone, or all. */
+/* The job opens connections on its own path, or on all. */
 static int open_paths(struct job *job)
 {
 	const struct terms *eo = job_options(job);
@@ -235,13 +229,6 @@ static int open_job(struct job *job)
 		error = group_open(&job->group, job->used, job->group.path_count,
 				   job_options(job)->nconnect, deadline_passed);
 	return error;
-}
-
-/* A memfd: fsync(2) succeeds on it and does nothing. */
-static int open_placeholder(struct job *job)
-{
-	job->placeholder = memfd_create("nfsmulti", MFD_CLOEXEC);
-	return job->placeholder < 0 ? -errno : 0;
 }
 
 static void free_job(struct job *job)
@@ -281,7 +268,8 @@ int job_open(struct thread_data *td)
 	TAILQ_INIT(&job->syncs);
 	TAILQ_INIT(&job->shared);
 	job->group.epoll_fd = -1;
-	job->placeholder = -1;
+	job->placeholder = memfd_create("nfsmulti", MFD_CLOEXEC); /* fsync(2) succeeds on it */
+	error = job->placeholder < 0 ? -errno : 0;
 	job->stable = terms_stable(td);
 	job->discard_min = job_options(job)->discard ? DISCARD_MIN : UINT32_MAX;
 	job->trace = job_options(job)->trace || getenv("IOTRAP_TRACE");
@@ -289,7 +277,7 @@ int job_open(struct thread_data *td)
 	if (job_options(job)->stats_file)
 		job_log_keep(terms_job_number(td));
 	deadline_run(td);
-	error = open_placeholder(job) ?: open_job(job);
+	error = error ?: open_job(job);
 	if (error) {
 		free_job(job);
 		return error;

@@ -16,6 +16,8 @@
 #include "stats/counters.h"
 #include "stats/latency.h"
 
+/* --- stats_file= and live_file= --- */
+
 static void write_conn(FILE *out, const struct job *job, const struct conn *conn)
 {
 	const struct path_config *config = &conn->path->config;
@@ -38,10 +40,10 @@ static void write_conn(FILE *out, const struct job *job, const struct conn *conn
 	counters_write(out, &label, &conn->counters, &conn->transport, &conn->latency);
 }
 
-/* One write(2): with O_APPEND the lines of jobs that end together do not mix. */
+/* By one write(2): with O_APPEND the lines of jobs that end together do not mix. */
 static int write_text(const char *path, int flags, const char *text, size_t size)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, FILE_MODE);
 	ssize_t written;
 
 	if (fd < 0)
@@ -79,28 +81,23 @@ static void write_operations(FILE *out, const struct job *job)
 	}
 }
 
-static void write_arrivals(FILE *out, const struct job *job)
+static void write_all(FILE *out, const struct job *job)
 {
 	const struct arrivals_label label = {
 		.job = job->td->o.name,
 		.job_number = terms_job_number(job->td),
 	};
 
-	if (job->open)
-		arrivals_write(out, &label, &job->open->arrivals);
-}
-
-static void write_all(FILE *out, const struct job *job)
-{
 	write_conns(out, job);
 	write_operations(out, job);
-	write_arrivals(out, job);
+	if (job->open)
+		arrivals_write(out, &label, &job->open->arrivals);
 	if (job->response)
-		response_write(out, job->td->o.name, terms_job_number(job->td), job->response);
+		response_write(out, label.job, label.job_number, job->response);
 	job_log_write(out);
 }
 
-/* The lines that `put` makes; `flags` are open(2)'s. 0 or a negative errno. */
+/* Writes the lines that `put` makes; `flags` are open(2)'s. 0 or a negative errno. */
 static int write_lines(const struct job *job, const char *path, int flags,
 		       void (*put)(FILE *out, const struct job *job))
 {
@@ -118,37 +115,24 @@ static int write_lines(const struct job *job, const char *path, int flags,
 	return error;
 }
 
-static void write_stats_file(const struct job *job, const char *path)
-{
-	int error = write_lines(job, path, O_APPEND, write_all);
-
-	if (error)
-		job_log("cannot write stats_file=%s: %s", path, strerror(-error));
-}
-
-static int write_live(const struct job *job)
-{
-	char path[PATH_MAX];
-	int length = snprintf(path, sizeof(path), "%s.%" PRIu32, job_options(job)->live_file,
-			      terms_job_number(job->td));
-
-	return length < (int)sizeof(path) ? write_lines(job, path, 0, write_conns) : -ENAMETOOLONG;
-}
-
 void job_stats_live(void *owner)
 {
 	struct job *job = owner;
-	int error;
+	const char *live_file = job_options(job)->live_file;
+	char path[PATH_MAX];
+	int length, error;
 
 	if (job->live_failed || job->group.job.clock.now - job->live_at < SEC)
 		return;
 	job->live_at = job->group.job.clock.now;
-	error = write_live(job);
+	length = snprintf(path, sizeof(path), "%s.%" PRIu32, live_file, terms_job_number(job->td));
+	error = length < (int)sizeof(path) ? write_lines(job, path, 0, write_conns) : -ENAMETOOLONG;
 	job->live_failed = error != 0;
 	if (error)
-		job_log("cannot write live_file=%s: %s", job_options(job)->live_file,
-			strerror(-error));
+		job_log("cannot write live_file=%s: %s", live_file, strerror(-error));
 }
+
+/* --- fio's log --- */
 
 static void add(struct counters *sum, const struct counters *one)
 {
@@ -187,7 +171,7 @@ static void summarise(const struct job *job)
 			sum.reconnects, sum.errors);
 }
 
-/* discard=1: what never reached fio's buffers. */
+/* discard=1: the data that never reached fio's buffers. */
 static void tell_discarded(const struct job *job)
 {
 	uint64_t bytes = 0;
@@ -202,7 +186,7 @@ static void tell_discarded(const struct job *job)
 		job_log_summary("discard=1: nothing was dropped: READs below 32 KiB are copied");
 }
 
-/* What protects the calls of those connections that are protected. */
+/* The ciphers and handshakes of the connections over TLS. */
 static void tell_tls(const struct job *job)
 {
 	const struct transport_counters *last = NULL;
@@ -227,7 +211,7 @@ static void tell_tls(const struct job *job)
 				(double)time / (double)handshakes / MSEC);
 }
 
-/* Who calls, on those connections where Kerberos shows it by this flavor. */
+/* The ciphers and contexts of the connections by this flavor of Kerberos. */
 static void tell_kerberos(const struct job *job, enum path_sec sec)
 {
 	const char *enctype = NULL;
@@ -252,7 +236,7 @@ static void tell_kerberos(const struct job *job, enum path_sec sec)
 				(double)time / (double)max_of(contexts, (uint64_t)1) / MSEC);
 }
 
-/* How much of the thread's work was encryption and checksums, of either. */
+/* The share of TLS's and Kerberos's encryption and checksums in the thread's CPU time. */
 static void tell_crypto(const struct job *job)
 {
 	uint64_t crypto = 0, cpu;
@@ -270,7 +254,7 @@ static void tell_crypto(const struct job *job)
 			(double)crypto / SEC, (double)cpu / SEC);
 }
 
-/* One line for each kind, where there are several: of one alone fio tells the same. */
+/* One line for each kind of operation; none where there is one kind: fio's figures are the same. */
 static void tell_operations(const struct job *job)
 {
 	char line[OPERATIONS_LINE];
@@ -298,7 +282,7 @@ static void tell_arrivals(const struct job *job)
 	job_log_summary("%s", line);
 }
 
-/* Of all connections together. */
+/* The response times of all connections together. */
 static void tell_response(struct job *job)
 {
 	char line[RESPONSE_LINE];
@@ -312,7 +296,7 @@ static void tell_response(struct job *job)
 	job_log_summary("%s", line);
 }
 
-/* What a mix leaves at the server. */
+/* The entries that a mix leaves at the server. */
 static void tell_left(const struct job *job)
 {
 	const struct meta_job *meta = job->meta;
@@ -329,7 +313,8 @@ static void tell_left(const struct job *job)
 
 void job_stats_report(struct job *job)
 {
-	const struct terms *eo = job->td->eo;
+	const char *stats_file = job_options(job)->stats_file;
+	int error;
 
 	if (job->open)
 		open_loop_end(job->open);
@@ -343,6 +328,8 @@ void job_stats_report(struct job *job)
 	tell_arrivals(job);
 	tell_response(job);
 	tell_left(job);
-	if (eo->stats_file) /* the last: it has what was told */
-		write_stats_file(job, eo->stats_file);
+	/* The last: the file has the lines that were logged, too. */
+	error = stats_file ? write_lines(job, stats_file, O_APPEND, write_all) : 0;
+	if (error)
+		job_log("cannot write stats_file=%s: %s", stats_file, strerror(-error));
 }

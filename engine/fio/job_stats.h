@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* job_stats.h - what a job's connections, and its metadata operations, did, reported when it ends.
- */
+/* job_stats.h - reports what a job's connections and metadata operations did. */
 #pragma once
 
 #include "job.h"
@@ -12,7 +11,7 @@
 void job_stats_report(struct job *job);
 
 /*
- * Writes the connections' lines to live_file= and the job's number, once a second: a group's
- * ticked(). Where it cannot it says so once, and the job goes on without.
+ * A group's ticked(): once a second writes the connections' lines to the file that live_file= and
+ * the job's number name. A failure is logged once, and the job goes on without.
  */
 void job_stats_live(void *job);

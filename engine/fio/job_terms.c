@@ -19,7 +19,7 @@
 
 struct fio_option engine_option_table[TERMS_MAX];
 
-/* nfs(5): the later of the two words counts. */
+/* nfs(5): the later of hard and soft counts. */
 static int set_hard(void *data, int *value)
 {
 	((struct terms *)data)->soft = !*value;
@@ -44,7 +44,7 @@ static void make(struct fio_option *option, const struct term *term)
 {
 	*option = (struct fio_option){
 		.name = term->word,
-		.lname = term->word, /* fio wants one, and gfio alone shows it */
+		.lname = term->word, /* fio requires an lname; only gfio shows it */
 		.alias = term->alias,
 		.type = types[term->kind],
 		.help = term->help,
@@ -81,7 +81,7 @@ __attribute__((constructor)) static void make_all(void)
 
 static const unsigned long long BLOCK_MAX = 1ull << 30; /* a request counts its bytes in 32 bits */
 
-/* fio trims some of what it has written before it verifies that, whatever rw= says; fio 3.33 aborts
+/* fio trims some of what it has written and then verifies that, whatever rw= says; fio 3.33 aborts
  * when an engine refuses such a trim. */
 static bool trims_as_it_verifies(const struct thread_data *td)
 {
@@ -90,10 +90,11 @@ static bool trims_as_it_verifies(const struct thread_data *td)
 	return td_write(td) && o->verify && o->do_verify && o->trim_percentage && o->trim_backlog;
 }
 
-/* What `word` gives for --sec, or is, `awaited` behind --sec alone; else "". */
+/* The value that `word` of a command line gives --sec, or "". `awaited`: the word before is --sec.
+ */
 static const char *value_of_sec(const char *word, bool awaited)
 {
-	static const char option[] = "-sec="; /* behind one dash or two */
+	static const char option[] = "-sec="; /* after one more dash, or none */
 	const char *name = word[0] == '-' ? word + (word[1] == '-') : "";
 
 	if (awaited)
@@ -102,8 +103,8 @@ static const char *value_of_sec(const char *word, bool awaited)
 }
 
 /*
- * Until fio knows of the engine's options it takes --sec for its own --section, without a word: the
- * job would go without Kerberos.
+ * Before fio knows the engine's options it takes --sec for its own --section without a message: the
+ * job would run without Kerberos.
  */
 static int check_command_line(void)
 {
@@ -131,7 +132,7 @@ static int check_command_line(void)
 	return error;
 }
 
-/* A value that fio has, and the engine has not. */
+/* True, and logged, where the option has a value that the engine no longer supports. */
 static bool refused(const struct term *term, const struct terms *terms)
 {
 	const struct term_value *value = term_value(term, *term_number(term, terms));
@@ -216,9 +217,9 @@ static int named_pool(const char *name, struct pool *pool)
 			return error;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
-		if (!*errs[i].reason) /* not set */
+		if (!*errs[i].reason) /* the variable is not set */
 			continue;
-		say_pool(environments[i], name, &errs[i]); /* with the names it knows */
+		say_pool(environments[i], name, &errs[i]); /* its reason lists the known names */
 		said = true;
 	}
 	if (!said)
@@ -249,15 +250,14 @@ static int pool_of_file(const char *file, struct pool *pool)
 
 static bool same_paths(const struct pool *a, const struct pool *b)
 {
-	if (a->count != b->count)
-		return false;
-	for (unsigned int i = 0; i < a->count; i++)
-		if (strcmp(a->paths[i].label, b->paths[i].label))
-			return false;
-	return true;
+	bool same = a->count == b->count;
+
+	for (unsigned int i = 0; same && i < a->count; i++)
+		same = !strcmp(a->paths[i].label, b->paths[i].label);
+	return same;
 }
 
-/* A file that is not the job's first. */
+/* Refuses a further file of the job that lies in another pool than the first one. */
 static int check_pool_of_file(const char *file, const struct pool *first)
 {
 	struct pool pool;
@@ -294,16 +294,6 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 	return error;
 }
 
-static int listed_pool(const char *text, struct pool *pool)
-{
-	struct pool_error err;
-	int error = pool_parse(text, pool, &err);
-
-	if (error)
-		say_pool("pool", text, &err);
-	return error;
-}
-
 int terms_pool(struct thread_data *td, struct pool *pool)
 {
 	const struct terms *eo = options_of(td);
@@ -314,11 +304,11 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 		error = pool_of_files(td, pool);
 	else if (pool_is_name(eo->pool))
 		error = named_pool(eo->pool, pool);
-	else
-		error = listed_pool(eo->pool, pool);
+	else if ((error = pool_parse(eo->pool, pool, &err)))
+		say_pool("pool", eo->pool, &err);
 	if (error)
 		return error;
-	for (unsigned int i = 0; i < pool->count; i++) /* for its family */
+	for (unsigned int i = 0; i < pool->count; i++) /* pool_resolve() needs the family */
 		if (!term_given(TERM(proto), &pool->paths[i].terms))
 			pool->paths[i].terms.proto = eo->proto;
 	error = pool_resolve(pool, pool_getaddrinfo, &err);
@@ -340,8 +330,6 @@ int terms_name(struct fio_file *f, const struct pool *pool, const char **name)
 	return error;
 }
 
-/* --- one path --- */
-
 int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config)
 {
 	const struct terms *eo = options_of(td);
@@ -352,7 +340,7 @@ int terms_path(struct thread_data *td, const struct pool_path *path, struct path
 	return path_config_make(config, path, eo, job_log);
 }
 
-/* --- the job --- */
+/* --- one job --- */
 
 uint32_t terms_job_number(const struct thread_data *td)
 {

@@ -11,10 +11,11 @@
 #include "pool/pool.h"
 #include "terms/terms.h"
 
-/* As fio has them, which stores each job's as struct terms. Filled as the engine is loaded. */
+/* The options as fio has them; fio stores each job's as struct terms. Filled as the engine loads.
+ */
 extern struct fio_option engine_option_table[];
 
-/* Those of a job. */
+/* The options of a job. */
 static inline const struct terms *options_of(const struct thread_data *td)
 {
 	return td->eo;
@@ -36,8 +37,8 @@ int terms_name(struct fio_file *f, const struct pool *pool, const char **name);
 /* The job's number from 0, the same in all processes. */
 uint32_t terms_job_number(const struct thread_data *td);
 
-/* Which of `count` paths it has under spread=job. */
+/* Which of `count` paths the job has under spread=job. */
 uint32_t terms_path_of_job(const struct thread_data *td, uint32_t count);
 
-/* How a WRITE of this job asks. */
+/* The stable_how of this job's WRITEs. */
 enum io_stable terms_stable(struct thread_data *td);

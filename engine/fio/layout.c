@@ -66,35 +66,24 @@ static uint64_t commit_path(struct pass *pass, struct conn_io *io, uint64_t path
 	return next_owing(pass, path + 1);
 }
 
-/* True where a server lost what it had not committed. */
-static bool lost(const struct pass *pass)
-{
-	for (uint32_t i = 0; i < pass->group.path_count; i++)
-		if (ledger_of(pass, i)->lost)
-			return true;
-	return false;
-}
-
-static void say_file_failed(const struct pass *pass, const char *what)
-{
-	job_log("%s: laying out \"%s\": %s at %llu: %s%s%s%s", pass->label, pass->name, what,
-		(unsigned long long)pass->failed_at, strerror(pass->error),
-		pass->status ? ": " : "", pass->status ?: "",
-		failure_remedy(IO_WRITE, pass->error));
-}
-
 static int write_durably(struct pass *pass, uint64_t from, uint64_t to)
 {
 	const char *what = "WRITE";
 	int error = pass_run(pass, write_block, from, to);
+	bool lost = false;
 
 	if (!error) {
 		what = "COMMIT";
 		error = pass_run(pass, commit_path, next_owing(pass, 0), pass->group.path_count);
 	}
 	if (error && error != -EINTR)
-		say_file_failed(pass, what);
-	if (error || !lost(pass))
+		job_log("%s: laying out \"%s\": %s at %llu: %s%s%s%s", pass->label, pass->name,
+			what, (unsigned long long)pass->failed_at, strerror(pass->error),
+			pass->status ? ": " : "", pass->status ?: "",
+			failure_remedy(IO_WRITE, pass->error));
+	for (uint32_t i = 0; i < pass->group.path_count; i++)
+		lost = lost || ledger_of(pass, i)->lost;
+	if (error || !lost)
 		return error;
 	job_log("laying out \"%s\": the server did not keep what it had not committed: did it "
 		"restart?",
@@ -129,10 +118,10 @@ struct entry_layout {
 	struct pass pass;
 	enum meta_op make;
 	bool may_make;
-	bool renamed; /* those that have their other name alone are there, too */
+	bool renamed; /* an entry that has only its other name is there, too */
 };
 
-/* `reversed`: by the other name. */
+/* `reversed`: the operation takes the entry's other name. */
 static void submit(struct pass *pass, struct conn_io *io, enum meta_op op, uint64_t entry,
 		   bool reversed)
 {
@@ -147,7 +136,7 @@ static uint64_t look_up(struct pass *pass, struct conn_io *io, uint64_t entry)
 	return entry + 1;
 }
 
-/* What was not found is made; what somebody else has made meanwhile is there. */
+/* Makes an entry that was not found; one that somebody else has made meanwhile is there. */
 static bool goes_on(struct pass *pass, struct conn_io *io)
 {
 	const struct entry_layout *layout = container_of(pass, struct entry_layout, pass);
@@ -191,34 +180,21 @@ static void say_entries_failed(const struct entry_layout *layout)
 			pass->status ?: "", pass->failed_at, pass->end);
 }
 
-/* Whether an entry that has its other name alone will do. */
-static bool takes_other(const struct thread_data *td)
-{
-	const struct terms *eo = options_of(td);
-
-	return !eo->meta_mix && (td_trim(td) || (td_write(td) && meta_takes_other(eo->meta_write)));
-}
-
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
 		   const char *name, uint64_t first, uint64_t end, enum meta_op make)
 {
 	const struct entries_terms *terms = paths[0]->job.entries;
+	const struct terms *eo = options_of(td);
 	struct entry_layout layout = {
-		.pass =
-			{
-				.td = td,
-				.name = name,
-				.depth = max_of(td->o.iodepth, (unsigned int)DEPTH),
-				.writes = true,
-				.tells = true,
-				.goes_on = goes_on,
-			},
+		.pass = {.td = td, .name = name, .writes = true, .tells = true, .goes_on = goes_on},
 		.make = make,
 		.may_make = terms->make,
-		.renamed = takes_other(td),
+		.renamed = !eo->meta_mix &&
+			   (td_trim(td) || (td_write(td) && meta_takes_other(eo->meta_write))),
 	};
 	int error;
 
+	layout.pass.depth = max_of(td->o.iodepth, (unsigned int)DEPTH);
 	tell_begins(&layout, terms, end - first);
 	error = pass_open(&layout.pass, paths, path_count);
 	if (error)

@@ -15,11 +15,10 @@ int layout_write(struct thread_data *td, struct path **paths, uint32_t path_coun
 		 uint64_t from, uint64_t to);
 
 /*
- * Makes the directories that are missing, looks the entries from `first` to before `end` below
- * directory `name` up, and makes those that are missing by `make`, over all the given paths at
- * once, as many at a time as the job has I/O in flight. The paths' terms say where they lie, and
- * whether any may be made: where not, a missing one is -ENOENT. 0 or a negative errno, logged
- * (-EINTR: the run was stopped).
+ * Makes missing directories below directory `name`, looks up the entries from `first` to before
+ * `end`, and makes missing ones by `make`: over all the given paths at once, as many at a time as
+ * the job has I/O in flight. The paths' terms say where entries lie, and whether any may be made;
+ * if not, a missing entry is -ENOENT. 0 or a negative errno, logged (-EINTR: the run was stopped).
  */
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
 		   const char *name, uint64_t first, uint64_t end, enum meta_op make);

@@ -8,11 +8,11 @@
 #include "job_log.h"
 #include "job_terms.h"
 
-/* --- entries that it has made --- */
+/* --- entries that the job has made --- */
 
 enum { SIZE_FIRST = 1024 };
 
-/* Into twice the room, the oldest in front. */
+/* Doubles the room; the oldest entry comes first. False: there is no memory. */
 static bool grow(struct made *made)
 {
 	uint64_t size = made->size ? 2 * made->size : SIZE_FIRST;
@@ -29,7 +29,7 @@ static bool grow(struct made *made)
 	return true;
 }
 
-/* False: there is no memory to remember it. */
+/* False: there is no memory to remember the entry. */
 static bool made_add(struct made *made, uint64_t entry)
 {
 	if (made->count == made->size && !grow(made))
@@ -38,7 +38,7 @@ static bool made_add(struct made *made, uint64_t entry)
 	return true;
 }
 
-/* False: there is none. */
+/* Takes the oldest entry. False: there is none. */
 static bool made_take(struct made *made, uint64_t *entry)
 {
 	if (!made->count)
@@ -53,13 +53,13 @@ static bool made_take(struct made *made, uint64_t *entry)
 
 enum { WEIGHT_MAX = 1000000 };
 
-/* enum meta_op has them first. */
+/* enum meta_op has the reads first. */
 static bool is_read(enum meta_op op)
 {
 	return op < META_CREATE;
 }
 
-/* Those for which entries of their own, or the job's as they are, will do. */
+/* Operations for which entries beside the job's, or the job's as they are, will do. */
 static bool may_be_mixed(enum meta_op op)
 {
 	return is_read(op) || op == META_CREATE || op == META_REMOVE || op == META_MKDIR ||
@@ -72,8 +72,6 @@ static void add(struct meta_mix *mix, enum meta_op op, uint32_t weight)
 	*(is_read(op) ? &mix->reads : &mix->writes) += weight;
 }
 
-/* --- meta_mix= --- */
-
 static bool find(const char *name, size_t length, enum meta_op *op)
 {
 	for (int i = 0; i < META_OPS; i++) {
@@ -84,7 +82,7 @@ static bool find(const char *name, size_t length, enum meta_op *op)
 	return false;
 }
 
-/* 0: it is no weight. */
+/* 0: the text is no weight. */
 static uint32_t weight_of(const char *text)
 {
 	char *end;
@@ -144,7 +142,7 @@ int meta_mix_of(const struct thread_data *td, struct meta_mix *mix)
 	return 0;
 }
 
-/* --- what fio is to do --- */
+/* --- rw= and rwmixread= --- */
 
 static int check_direction(const struct thread_data *td, const struct meta_mix *mix)
 {
@@ -159,7 +157,7 @@ static int check_direction(const struct thread_data *td, const struct meta_mix *
 	return -EINVAL;
 }
 
-/* fio draws between reads and writes, by a whole number of per cent. */
+/* fio draws between reads and writes by whole per cent: rwmixread= must be the share of reads. */
 static int set_share(struct thread_data *td, const struct meta_mix *mix)
 {
 	struct thread_options *o = &td->o;
@@ -203,9 +201,12 @@ int meta_mix_check(struct thread_data *td)
 	return error || !mix.reads || !mix.writes ? error : set_share(td, &mix);
 }
 
-/* An I/O's operation, by a number below the sum of its direction's weights. */
-static enum meta_op meta_mix_at(const struct meta_mix *mix, enum fio_ddir ddir, uint32_t number)
+/* Draws an I/O's operation by the weights of its direction. */
+static enum meta_op draw(struct meta_job *meta, enum fio_ddir ddir)
 {
+	const struct meta_mix *mix = &meta->mix;
+	uint32_t sum = ddir == DDIR_READ ? mix->reads : mix->writes;
+	uint32_t number = sum > 1 ? rand32_upto(&meta->random, sum - 1) : 0;
 	int op = 0;
 
 	for (; op < META_OPS - 1; op++) {
@@ -226,7 +227,7 @@ bool meta_mix_does(const struct meta_mix *mix, enum meta_op op)
 			       (op == META_MKDIR && mix->weights[META_RMDIR]));
 }
 
-/* What makes and what removes entries of a kind. */
+/* The operations that make and remove entries of a kind. */
 static const struct {
 	enum meta_op make, remove;
 } kinds[MADE_KINDS] = {
@@ -241,8 +242,6 @@ static bool kind_of(enum meta_op op, enum made_kind *kind)
 	return op == kinds[*kind].make || op == kinds[*kind].remove;
 }
 
-/* --- memory --- */
-
 struct meta_job *meta_job_new(const struct thread_data *td, const struct entries_terms *terms)
 {
 	struct meta_job *meta = calloc(1, sizeof(*meta));
@@ -251,7 +250,7 @@ struct meta_job *meta_job_new(const struct thread_data *td, const struct entries
 		return NULL;
 	meta->td = td;
 	meta->terms = terms;
-	/* A seed of fio's that nothing else draws from: a mix has no trims. */
+	/* Nothing else draws from this seed of fio's: a mix has no trims. */
 	init_rand_seed(&meta->random, td->rand_seeds[FIO_RAND_TRIM_OFF], false);
 	meta->made = calloc(td->o.nr_files, sizeof(*meta->made));
 	if (meta->made && !meta_mix_of(td, &meta->mix))
@@ -273,14 +272,6 @@ void meta_job_free(struct meta_job *meta)
 
 /* --- what an I/O does --- */
 
-static enum meta_op draw(struct meta_job *meta, enum fio_ddir ddir)
-{
-	const struct meta_mix *mix = &meta->mix;
-	uint32_t sum = ddir == DDIR_READ ? mix->reads : mix->writes;
-
-	return meta_mix_at(mix, ddir, sum > 1 ? rand32_upto(&meta->random, sum - 1) : 0);
-}
-
 struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fio_file *f)
 {
 	struct entries_terms terms = *meta->terms;
@@ -289,10 +280,8 @@ struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fi
 	return terms;
 }
 
-/*
- * It makes or removes an entry beside the job's: a new one is in the directory of the one that fio
- * has chosen.
- */
+/* The operation makes or removes an entry beside the job's; a new entry is in the directory of the
+ * entry that fio has chosen. */
 static void go_beside(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
 		      enum made_kind kind)
 {
@@ -325,7 +314,7 @@ void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64
 	request->begun = now - lag;
 }
 
-/* True where the removal is to follow for which an entry was made. */
+/* True where the entry was made for a removal, which comes next. */
 static bool note_made(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)
 {
 	enum made_kind kind;
@@ -333,7 +322,7 @@ static bool note_made(struct meta_job *meta, struct meta_request *request, const
 	if (!kind_of(request->op, &kind) || request->op != kinds[kind].make)
 		return false;
 	if (request->removes == request->op) {
-		/* Without memory nobody removes it: it is one of those that are left. */
+		/* Without memory nobody removes the entry: it is left at the end. */
 		made_add(&meta->made[io_u->file->fileno][kind], request->entry);
 		return false;
 	}
@@ -355,8 +344,6 @@ bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const st
 	histogram_add(&operations->latency, meta->now - request->begun);
 	return meta->mix.beside && note_made(meta, request, io_u);
 }
-
-/* --- the end --- */
 
 uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind)
 {

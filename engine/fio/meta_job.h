@@ -3,9 +3,9 @@
  * meta_job.h - what a metadata job keeps beside its I/O: which operation each one is, on which
  * entry, and figures of each kind of operation.
  *
- * With meta_mix= a job makes and removes entries beside its own, so that those that it reads stay.
- * A removal takes the oldest that was made and is there; where there is none it makes one first,
- * and its I/O is two operations.
+ * With meta_mix= a job makes and removes entries beside its own, so that the entries that it reads
+ * stay. A removal takes the oldest entry that the job has made; where there is none, the job makes
+ * one first, and the I/O is two operations.
  */
 #pragma once
 

@@ -16,7 +16,7 @@
 #include "pass.h"
 #include "util.h"
 
-enum { ENTRY_BYTES = 1 + NFS4_FHSIZE }; /* of an entry, on each path */
+enum { ENTRY_BYTES = 1 + NFS4_FHSIZE }; /* of the memory for an entry, on each path */
 
 static int refuse(const char *why)
 {
@@ -102,27 +102,20 @@ int metadata_check_path(const struct thread_data *td, const struct path_config *
 	return -EINVAL;
 }
 
-/* 48 bits, which no two runs are to share. */
-static uint64_t random_run(void)
+void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
 {
+	const struct terms *eo = options_of(td);
 	uint64_t run;
 
 	if (getrandom(&run, sizeof(run), 0) != sizeof(run))
 		run = clock_now();
-	return run >> 16;
-}
-
-void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
-{
-	const struct terms *eo = options_of(td);
-
 	*terms = (struct entries_terms){
 		.per_directory = eo->dir_entries,
 		.depth = eo->tree_depth,
 		.shared = eo->shared_dir,
 		.job = td->subjob_number,
 		.make = (td_write(td) || td_trim(td)) && td->o.allow_create && !read_only,
-		.run = random_run(),
+		.run = run >> 16, /* 48 bits, which no two runs share */
 	};
 }
 
@@ -161,7 +154,7 @@ struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op
 	}
 }
 
-/* Those that make entries need none, nor do removals of a mix, which make what they remove. */
+/* Operations that make entries need none, nor do removals of a mix: they make what they remove. */
 bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
 {
 	struct meta_mix mix;
@@ -227,7 +220,7 @@ static void kind_text(const struct meta_kind *kind, char *text, size_t size)
 	}
 }
 
-/* meta_verify=1: it is there, but is not what it must be. */
+/* meta_verify=1: the entry is there, but of another type or size. */
 static void say_other_kind(const struct thread_data *td, const struct request *request)
 {
 	const struct meta_kind expected = metadata_expected(td, request->meta.op);
@@ -243,7 +236,7 @@ static void say_other_kind(const struct thread_data *td, const struct request *r
 
 enum { ENTRY_SHOWN_MAX = ENTRY_PATH_MAX + 2 };
 
-/* Its number, or the path in quotes of one that a mix makes, whose number means nothing. */
+/* The entry's number; or, where a mix has made it and the number means nothing, its path. */
 static void name_entry(char name[ENTRY_SHOWN_MAX], const struct thread_data *td,
 		       const struct request *request)
 {
@@ -276,9 +269,9 @@ void metadata_say_failed(const struct thread_data *td, const struct request *req
 		remedy(td, request->meta.op, request->error));
 }
 
-/* --- are all entries there --- */
+/* --- meta_verify=1: are all entries there --- */
 
-/* What was found of one entry. */
+/* Which names of an entry were found. */
 enum { FIRST_NAME = 1 << 0, OTHER_NAME = 1 << 1, AGAIN = 1 << 2 };
 
 struct verification {
@@ -287,8 +280,6 @@ struct verification {
 	uint8_t *found;		       /* by entry */
 	bool two_names;		       /* an entry may have both */
 };
-
-/* --- names --- */
 
 /* The entries that lie in the same directory: from *begin to before *end. */
 static void range_of(const struct verification *all, uint64_t entry, uint64_t *begin, uint64_t *end)
@@ -326,18 +317,11 @@ static uint64_t list_directory(struct pass *pass, struct conn_io *io, uint64_t e
 	uint64_t begin, end;
 
 	*io->meta = (struct meta_io){.op = META_READDIR, .listed = take_name};
-	*io = (struct conn_io){
-		.op = IO_META,
-		.meta = io->meta,
-		.offset = entry,
-		.owner = all,
-	};
+	*io = (struct conn_io){.op = IO_META, .meta = io->meta, .offset = entry, .owner = all};
 	pass_submit(pass, io);
 	range_of(all, entry, &begin, &end);
 	return end;
 }
-
-/* --- the result --- */
 
 /* A number of entries, and the first of them. */
 struct count {

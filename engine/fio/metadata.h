@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * metadata.h - metadata=1: what fio's words for data mean for entries. A file is a directory, a
- * block is an entry, a read is meta_read=, a write is meta_write= and a trim a removal, or reads
- * and writes are of a mix.
+ * metadata.h - metadata=1: what fio's words for data mean for entries. A file is a directory, and a
+ * block is an entry. A read is meta_read=, a write is meta_write= and a trim a removal; or reads
+ * and writes are operations of meta_mix=.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ int metadata_check(struct thread_data *td);
 int metadata_check_pool(const struct thread_data *td, const struct pool *pool);
 int metadata_check_path(const struct thread_data *td, const struct path_config *config);
 
-/* The terms of its entries, but for their number. */
+/* The terms of the job's entries, without their number. */
 void metadata_terms(const struct thread_data *td, struct entries_terms *terms);
 
 /* The entries that a file needs: those up to the end of the job's part of it. 0 or a negative
@@ -28,7 +28,7 @@ int metadata_count(const struct thread_data *td, const struct fio_file *f, uint6
 /* What the entry of an operation must be, of type 0: anything. */
 struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op);
 
-/* True where its entries must be there before it begins; then what makes one. */
+/* True where entries must be there before the job begins; *make is the operation that makes one. */
 bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make);
 
 /* Says which entry failed over which path, why, and what can be done. */
@@ -40,8 +40,8 @@ void metadata_say_failed(const struct thread_data *td, const struct request *req
 /*
  * Lists each directory below directory `name` that holds entries, over all the given paths at once,
  * as many at a time as the job has I/O in flight, and looks for the names of entries `first` to
- * `end` - 1. Nothing is made. 0 or a negative errno, logged: -ENOENT where one is missing, -EEXIST
- * where one is there twice, -EINTR where the run was stopped.
+ * `end` - 1. Makes nothing. 0 or a negative errno, logged: -ENOENT where an entry is missing,
+ * -EEXIST where one is there twice, -EINTR where the run was stopped.
  */
 int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
 		   const char *name, uint64_t first, uint64_t end);

@@ -13,8 +13,6 @@
 #include "job_log.h"
 #include "util.h"
 
-/* --- fio's clock --- */
-
 static uint64_t fio_now(void)
 {
 	struct timespec now;
@@ -41,8 +39,8 @@ static struct rate rate_of(const struct thread_data *td)
 }
 
 /*
- * A number with fio's suffixes, which mean what they do in rate_iops; 0: it is none. What fio's own
- * numbers may have behind them would be dropped without a word: a rate for each direction.
+ * A number with fio's suffixes, which mean what they do in rate_iops; 0: the text is no number. A
+ * rate for each direction ("1,2,3"), which str_to_decimal() would cut without an error, is none.
  */
 static long long number_of(const struct thread_data *td, const char *text)
 {
@@ -72,7 +70,7 @@ static int check_rate(const struct thread_data *td, const struct rate *rate)
 	return 0;
 }
 
-/* --- what does not go with it --- */
+/* --- refusals --- */
 
 static bool any(const uint64_t *values)
 {
@@ -127,22 +125,19 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 	return 0;
 }
 
-static bool logs_each_io(const struct thread_options *o)
-{
-	return (o->lat_log_file || o->bw_log_file || o->iops_log_file) && !o->log_avg_msec &&
-	       o->log_entries <= DEF_LOG_ENTRIES;
-}
-
-/* Said by the first of numjobs= alone. */
+/* What good figures need and the options lack; logged by the first of numjobs= only. */
 static void say_missing(const struct thread_data *td, const char *clock)
 {
+	const struct thread_options *o = &td->o;
+
 	if (td->subjob_number)
 		return;
-	if (!td->o.lat_percentiles)
+	if (!o->lat_percentiles)
 		job_log("%s without lat_percentiles=1: fio's percentiles are of clat, the service "
 			"alone; those of lat begin when an I/O is due",
 			clock);
-	if (logs_each_io(&td->o))
+	if ((o->lat_log_file || o->bw_log_file || o->iops_log_file) && !o->log_avg_msec &&
+	    o->log_entries <= DEF_LOG_ENTRIES)
 		job_log("%s with a log of each I/O: fio waits for all replies whenever it makes "
 			"the log larger: set log_entries=1048576, or log_avg_msec",
 			clock);
@@ -179,7 +174,7 @@ struct open_loop *open_loop_new(const struct thread_data *td)
 		.rate = (double)number_of(td, rate.text),
 		.by_bytes = eo->arrival_bw,
 		.fixed = eo->arrival_process == ARRIVAL_FIXED,
-		/* A seed of fio's that only its own rates draw from. */
+		/* Only fio's own rates draw from this seed of fio's. */
 		.seed = td->rand_seeds[FIO_RAND_POISSON_OFF],
 	};
 	struct open_loop *open = calloc(1, sizeof(*open) + td->o.iodepth * sizeof(open->ios[0]));
@@ -194,8 +189,8 @@ struct open_loop *open_loop_new(const struct thread_data *td)
 }
 
 /*
- * fio sets td->start anew for each loop, and for I/O after a verification: the schedule begins
- * again. At the end of ramp_time it sets td->epoch as well.
+ * fio sets td->start anew for each loop, and for I/O after a verification: then the schedule begins
+ * again. At the end of ramp_time fio sets td->epoch as well: then measuring begins.
  */
 static void follow_fio(struct open_loop *open, uint64_t now, uint64_t bytes)
 {
@@ -259,20 +254,18 @@ void open_loop_collected(struct open_loop *open)
 	open->filled = false;
 }
 
-/* The job is told of its end somewhat later than that is. */
-static uint64_t end_of_runtime(const struct thread_data *td)
-{
-	return td->o.timeout ? nanoseconds_of(&td->epoch) + td->o.timeout * 1000 : UINT64_MAX;
-}
-
 void open_loop_over(struct open_loop *open)
 {
-	if (!open->over)
-		arrivals_look(&open->arrivals, min_of(fio_now(), end_of_runtime(open->td)));
+	const struct thread_data *td = open->td;
+	uint64_t end =
+		td->o.timeout ? nanoseconds_of(&td->epoch) + td->o.timeout * 1000 : UINT64_MAX;
+
+	if (!open->over) /* fio notices the end of the runtime a little late */
+		arrivals_look(&open->arrivals, min_of(fio_now(), end));
 	open->over = true;
 }
 
-/* fio sets td->terminate also where a further loop finds nothing to do. */
+/* td->terminate does not tell: fio sets it also where a further loop finds nothing to do. */
 void open_loop_end(struct open_loop *open)
 {
 	if (deadline_runtime_over(open->td))

@@ -2,10 +2,10 @@
 /*
  * open_loop.h - arrival_rate=: what ties a job's arrival clock (stats/arrivals.h) to fio.
  *
- * Nothing is held back here: fio keeps an I/O that is not due (FIO_Q_BUSY), so that nothing unsent
- * is in the engine when the run ends. An I/O's start, from which fio counts its latency, is the
- * instant at which it was due, its issue the sending: fio's slat is then the lag, its clat the
- * service, and its lat what a user would have waited.
+ * fio keeps an I/O that is not due (FIO_Q_BUSY), so that the engine has nothing unsent when the run
+ * ends. fio counts latency from an I/O's start_time, which is set to the instant at which the I/O
+ * was due; its issue_time is the sending. So fio's slat is the lag, clat is the service time, and
+ * lat is what a user would have waited.
  *
  * Instants are on fio's clock, fio_gettime(), which is not CLOCK_MONOTONIC.
  */
@@ -15,9 +15,8 @@
 
 #include "stats/arrivals.h"
 
-/* Of an I/O. */
 struct open_loop_io {
-	uint64_t due; /* 0: it had no instant, and was sent at once */
+	uint64_t due; /* the instant at which the I/O was due; 0: it was sent at once */
 	uint64_t lag; /* nanoseconds from `due` to its sending */
 };
 
@@ -38,26 +37,25 @@ int open_loop_check(const struct thread_data *td);
 /* The job has an arrival clock. */
 bool open_loop_wanted(const struct thread_data *td);
 
-/* For the thread that calls; says what is missing for good figures. NULL: out of memory. */
+/* For the thread that calls; logs what good figures need and the job lacks. NULL: out of memory. */
 struct open_loop *open_loop_new(const struct thread_data *td);
 
-/* The I/O has an instant at which it is due; others are sent at once: syncs, and reads that verify
- * what was written. */
+/* False: the I/O is sent at once: a sync, or a read that verifies what was written. */
 static inline bool open_loop_schedules(const struct io_u *io_u)
 {
 	return !ddir_sync(io_u->ddir) && !(io_u->flags & IO_U_F_VER_LIST);
 }
 
-/* Nanoseconds until it is due; 0: it is. */
+/* Nanoseconds until an I/O is due; 0: it is due. */
 uint64_t open_loop_left(struct open_loop *open, const struct io_u *io_u);
 
-/* It is taken: it was due, or has no instant. */
+/* fio's I/O is taken: it was due, or is sent at once. */
 void open_loop_take(struct open_loop *open, const struct io_u *io_u);
 
-/* It was sent at its issue_time: tells fio when it was due. */
+/* The I/O was sent at its issue_time: sets its start_time to when it was due. */
 void open_loop_sent(struct open_loop *open, struct io_u *io_u);
 
-/* It has completed. */
+/* The I/O has completed. */
 void open_loop_finished(struct open_loop *open, const struct io_u *io_u);
 
 /* fio takes completions: the depth has room again. */

@@ -11,8 +11,8 @@
 enum { FILES_MAX = 65536 };
 
 /*
- * Shared with the jobs' processes, and so made before any is forked. Never unmapped: a thread that
- * was given up may look here until the process ends. NULL: no memory.
+ * Shared with the processes of jobs, and so mapped before the first is forked. Never unmapped: a
+ * thread that fio has given up may read it until the process ends. NULL: no memory.
  */
 static struct {
 	_Atomic uint32_t count;
@@ -27,7 +27,7 @@ __attribute__((constructor)) static void make(void)
 	own = memory == MAP_FAILED ? NULL : memory;
 }
 
-/* FNV-1a, of a text and its NUL. */
+/* FNV-1a of a text and its NUL. */
 static uint64_t mix(uint64_t hash, const char *text)
 {
 	do

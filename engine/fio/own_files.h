@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * own_files.h - the files that this run of fio has made, by any of its jobs and processes: what it
- * may lay out further, for a job that only reads as well.
+ * own_files.h - the files that this run of fio has made, by any of its jobs and processes: the run
+ * may change them, also for a job that only reads.
  */
 #pragma once
 
@@ -9,6 +9,6 @@
 
 #include "pool/pool.h"
 
-/* `name` is relative to the paths of the pool. Beyond 65,536 files none is remembered. */
+/* `name` is relative to the paths of the pool. Only the first 65,536 files are remembered. */
 void own_file_add(const struct pool *pool, const char *name);
 bool own_file(const struct pool *pool, const char *name);

@@ -15,8 +15,6 @@ enum { DEPTH_MAX = 1024 };
 
 static const uint64_t TELL_EVERY = 10 * SEC;
 
-/* --- opening --- */
-
 static void free_ios(struct pass *pass)
 {
 	free(pass->ios);
@@ -73,8 +71,6 @@ void pass_close(struct pass *pass)
 	group_close(&pass->group);
 	free_ios(pass);
 }
-
-/* --- at work --- */
 
 void pass_submit(struct pass *pass, struct conn_io *io)
 {

@@ -3,9 +3,9 @@
  * pass.h - before a job begins, goes once through pieces of work on one file, such as blocks to be
  * written or entries to be looked up: over all its paths at once, by one connection on each.
  *
- * Pieces have ascending numbers, the owner's: offsets in bytes, or entries. An idle I/O is the
- * pass's, the callback's while that runs, and after pass_submit() as connection.h says; buffers are
- * the owner's. No callback may block.
+ * Pieces have ascending numbers, which the owner gives: offsets in bytes, or entries. An idle I/O
+ * belongs to the pass, during a callback to the callback, and after pass_submit() to a connection
+ * (connection.h). Buffers belong to the owner. No callback may block.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct pass {
 	bool writes;
 	bool tells; /* pieces are entries: job_log() tells each 10 seconds how many are done */
 	/* An I/O has its result. True: it was submitted once more, for the same piece. False: the
-	 * piece is done, and has failed if io->error is not 0 now. NULL: it always is. */
+	 * piece is done, and has failed if io->error is not 0. NULL: as false. */
 	bool (*goes_on)(struct pass *pass, struct conn_io *io);
 
 	/* For the owner to read. */
@@ -55,8 +55,8 @@ typedef uint64_t pass_piece(struct pass *pass, struct conn_io *io, uint64_t numb
 
 /*
  * Works through the pieces from `first` to before `end`, and waits until all are done. After an
- * error no further piece begins; a job that is told to end gives those under way up. 0 or a
- * negative errno, for the owner to log; -EINTR: it was told to end, and nothing had failed before.
+ * error no further piece begins. A job that is told to end gives up the pieces under way. 0 or a
+ * negative errno, for the owner to log; -EINTR: told to end, with no error before.
  */
 int pass_run(struct pass *pass, pass_piece *begin, uint64_t first, uint64_t end);
 

@@ -13,13 +13,13 @@
 
 /* --- to the connections --- */
 
-/* What it weighs on its connection: bytes, or one operation. */
+/* The load that an I/O puts on its connection: its bytes, or one operation. */
 static int64_t load_of(const struct conn_io *io)
 {
 	return io->op == IO_META ? 1 : io->length;
 }
 
-/* The caller has set what the I/O is about. */
+/* The caller has set file, offset, length and buffer. */
 static inline void submit(struct job *job, struct request *request, struct conn_io *io,
 			  uint32_t connection)
 {
@@ -30,7 +30,7 @@ static inline void submit(struct job *job, struct request *request, struct conn_
 	io->status = NULL;
 	io->owner = request;
 	request->pieces++;
-	io->load_conn = connection; /* also where it is dead: it is to look busy, not idle */
+	io->load_conn = connection; /* also where it is dead: it must look busy, not idle */
 	if (job->load)
 		spread_load_add(job->load, connection, load_of(io));
 	group_submit(&job->group, connection, io);
@@ -57,7 +57,7 @@ static void submit_transfer(struct job *job, struct request *request, struct con
 	submit(job, request, io, piece->connection);
 }
 
-/* By the spread of its direction: stripes are of entries there, as of bytes for data. */
+/* Spread as its direction's data is: a stripe is a number of entries here. */
 static void submit_meta(struct job *job, struct request *request, struct conn_io *io)
 {
 	const struct io_u *io_u = request->io_u;
@@ -84,8 +84,8 @@ bool pieces_room(const struct job *job, const struct request *request)
 }
 
 /*
- * True where the latest COMMIT does for this request as well: all that was answered so far was
- * answered before that was sent (RFC 1813, 3.3.21).
+ * True where the latest COMMIT also covers this request: all WRITEs answered so far were answered
+ * before that COMMIT was sent (RFC 1813, 3.3.21).
  */
 static bool may_share(const struct path_file *file, const struct request *request)
 {
@@ -96,7 +96,7 @@ static bool may_share(const struct path_file *file, const struct request *reques
 	       ledger_covered(&file->ledger, &latest->commit->covered);
 }
 
-/* The first connections, one on each path, have the paths' numbers. */
+/* The first connections, one on each path, have the numbers of the paths. */
 static void submit_commit(struct job *job, struct request *request, uint32_t path, uint32_t file)
 {
 	struct path_file *path_file = &job->used[path]->files[file];
@@ -167,23 +167,16 @@ bool pieces_submit(struct job *job, struct request *request)
 	return !request->left;
 }
 
-/*
- * The path that took an extent; group_submit() finds another where that is dead. What went through
- * a kernel mount goes over NFS: its buffer is not one that a mount could use.
- */
-static uint32_t connection_for(const struct job *job, const struct hold_extent *extent)
-{
-	uint32_t connection = extent->connection;
-
-	while (job->group.conns[connection]->path->config.dir)
-		connection = (connection + 1) % job->group.job.conn_count;
-	return connection;
-}
-
 void pieces_replay(struct job *job, struct request *request, struct hold_extent *extent)
 {
 	struct conn_io *io = io_list_take(&job->idle);
+	uint32_t connection =
+		extent->connection; /* where it is dead, group_submit() finds another */
 
+	/* Over NFS also where the WRITE went through a mount, which cannot use the hold's buffers.
+	 */
+	while (job->group.conns[connection]->path->config.dir)
+		connection = (connection + 1) % job->group.job.conn_count;
 	hold_again(&job->hold, extent);
 	io->file = extent->file;
 	io->offset = extent->offset;
@@ -191,12 +184,12 @@ void pieces_replay(struct job *job, struct request *request, struct hold_extent 
 	io->buffer = extent->data;
 	io->held = extent;
 	io->nfs_only = true;
-	submit(job, request, io, connection_for(job, extent));
+	submit(job, request, io, connection);
 }
 
 /* --- and back --- */
 
-/* Of the fio I/O that a piece is of; NULL: it had no instant. */
+/* The arrival times of the fio I/O that a piece belongs to; NULL: it has none. */
 static const struct open_loop_io *scheduled(const struct job *job, const struct conn_io *io)
 {
 	const struct request *request = io->owner;
@@ -225,7 +218,8 @@ static void trace(const struct job *job, const struct conn_io *io)
 		io->done, due, io->error ? ": " : "", io->error ? strerror(io->error) : "");
 }
 
-/* A COMMIT may have gone out for another sync. What was never sent has waited to its end. */
+/* Not for COMMITs, which may serve another sync. An I/O that was never sent has waited to its end.
+ */
 static void note_latency(const struct job *job, const struct request *request,
 			 const struct conn_io *io)
 {
@@ -247,7 +241,7 @@ static void note_result(struct request *request, const struct conn_io *io)
 		request->error = io->error;
 		request->label = io->conn->path->config.label;
 		request->status = io->status;
-		/* Other errors of NFS are a session's, which has said why. */
+		/* NFS errors without a status are the session's, which has logged why. */
 		request->told = !io->status && !io->conn->path->config.dir;
 		if (io->op == IO_META)
 			request->found = io->meta->found;

@@ -10,19 +10,18 @@
 /* Makes `request` a COMMIT of `count` files from `file` on, over every path that owes one. */
 void pieces_commit(const struct job *job, struct request *request, uint32_t file, uint32_t count);
 
-/* True where the hold has room for the next piece of a request, or it needs none. */
+/* True where the hold has room for the next piece of a request, or the request needs none. */
 bool pieces_room(const struct job *job, const struct request *request);
 
 /*
- * Submits what is left of a request, as far as there are idle ios for it, and room in the hold for
- * a WRITE. True where nothing is left; then no piece may be outstanding either, where a COMMIT
- * found nothing that is owed.
+ * Submits what is left of a request, as far as there are idle ios, and for a WRITE room in the
+ * hold. True where nothing is left. A COMMIT that found nothing owed then has no piece outstanding.
  */
 bool pieces_submit(struct job *job, struct request *request);
 
-/* Submits a held extent once more, as a piece of `request`. There is an idle io. */
+/* Submits a held extent once more, as a piece of `request`. The caller knows of an idle io. */
 void pieces_replay(struct job *job, struct request *request, struct hold_extent *extent);
 
-/* Takes what the connections have finished. The next request of which nothing is left and nothing
- * outstanding, or NULL: there is none for now. */
+/* Takes what the connections have finished. Returns the next request that is complete; NULL: none
+ * for now. */
 struct request *pieces_take(struct job *job);

@@ -15,22 +15,18 @@ int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t f
 
 	if (error)
 		return error;
-	error = metadata_check_pool(td, &paths->pool);
-	if (error) {
-		pool_free(&paths->pool);
-		return error;
-	}
 	paths->file_count = file_count;
 	metadata_terms(td, &paths->entries);
 	paths->open = calloc(paths->pool.count, sizeof(*paths->open));
 	paths->failed = calloc(paths->pool.count, sizeof(*paths->failed));
-	if (paths->open && paths->failed)
+	error = paths->open && paths->failed ? metadata_check_pool(td, &paths->pool) : -ENOMEM;
+	if (!error)
 		return 0;
 	free(paths->open);
 	free(paths->failed);
-	*paths = (struct pool_paths){.pool = paths->pool};
+	paths->open = NULL; /* pool_paths_close() does nothing */
 	pool_free(&paths->pool);
-	return -ENOMEM;
+	return error;
 }
 
 void pool_paths_close(struct pool_paths *paths)
@@ -46,7 +42,7 @@ void pool_paths_close(struct pool_paths *paths)
 	pool_free(&paths->pool);
 }
 
-/* Path `number` (below paths->pool.count), or NULL with *error a negative errno, logged. */
+/* Path `number` of the pool, or NULL with *error a negative errno, logged. */
 static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
 			int *error)
 {
@@ -66,11 +62,8 @@ static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32
 	if (paths->open[number] || *error)
 		return paths->open[number];
 	*error = terms_path(td, &paths->pool.paths[number], &config);
-	if (!*error) {
-		*error = metadata_check_path(td, &config);
-		if (*error)
-			path_config_free(&config);
-	}
+	if (!*error && (*error = metadata_check_path(td, &config)))
+		path_config_free(&config);
 	if (!*error)
 		*error = path_open(&paths->open[number], &config, &job);
 	paths->failed[number] = *error;

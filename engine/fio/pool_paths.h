@@ -12,7 +12,7 @@ struct pool_paths {
 	int *failed;	    /* per path: why it could not be opened, 0 or a negative errno */
 	uint32_t file_count;
 	void *state; /* path_job's */
-	/* metadata=1: its count is set before a file is opened. */
+	/* metadata=1: entries.count is set before a file is opened. */
 	struct entries_terms entries;
 };
 

@@ -13,28 +13,28 @@
 #include "own_files.h"
 #include "pool_paths.h"
 #include "job_log.h"
-
 #include "util.h"
 #include "wait.h"
 
 enum { LAYOUT_PATHS_MAX = 8 };
 
-/* What others lay out grows within this, also where a mount's attributes are 3 s old (nfs(5)). */
+/* A file that another job lays out grows within this time, even if a mount's attributes are 3 s old
+ * (nfs(5)). */
 static const uint64_t STANDSTILL = 5 * SEC;
 
-#define SIZE_UNKNOWN (-1ULL) /* fio's word for a file that is not there */
+#define SIZE_UNKNOWN (-1ULL) /* what fio has as the size of a missing file */
 
 /* --- the paths that are kept from call to call --- */
 
 static struct {
 	pthread_mutex_t lock; /* thread=1 with create_serialize=0 comes here from several threads */
-	char *terms;	      /* of what job, as text */
-	char *job;	      /* the name of the last that used them */
-	int error;	      /* why there are no paths, which was said: fio asks for all jobs */
+	char *terms;	      /* terms_text() of the job that opened the paths */
+	char *job;	      /* the name of the last job that used the paths */
+	int error; /* why there are no paths; logged once, though fio asks for each job */
 	struct pool_paths paths;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Jobs with the same share the paths. NULL: no memory. */
+/* Jobs with the same text share the paths. NULL: no memory. */
 static char *terms_text(struct thread_data *td)
 {
 	const struct terms *terms = options_of(td);
@@ -50,8 +50,7 @@ static char *terms_text(struct thread_data *td)
 
 static void forget(void)
 {
-	const char *name =
-		job_log_name(kept.job); /* paths may have something to say at their end */
+	const char *name = job_log_name(kept.job); /* for what paths log as they close */
 
 	pool_paths_close(&kept.paths);
 	job_log_name(name);
@@ -60,7 +59,7 @@ static void forget(void)
 	kept.terms = kept.job = NULL;
 }
 
-/* Whoever has the lock uses them; at the process's end it is a thread that fio has given up. */
+/* Whoever has the lock uses the paths: at the process's end, a thread that fio has given up. */
 void setup_leave(void)
 {
 	if (pthread_mutex_trylock(&kept.lock))
@@ -70,15 +69,14 @@ void setup_leave(void)
 	pthread_mutex_unlock(&kept.lock);
 }
 
-/* What this thread was told of a job is gone. */
-static void leave_all(void)
+__attribute__((destructor)) static void leave_all(void)
 {
 	deadline_end();
 	job_log_name(NULL);
 	setup_leave();
 }
 
-/* A thread of the parent's may have the lock: neither that nor the paths are the child's. */
+/* A thread of the parent may have the lock: the child has neither the lock nor the paths. */
 static void begin_anew(void)
 {
 	pthread_mutex_init(&kept.lock, NULL);
@@ -86,19 +84,14 @@ static void begin_anew(void)
 	kept.paths = (struct pool_paths){0};
 }
 
-/* fio says nothing when all is set up; and where it is a server, its jobs' parent ends by _exit().
+/* fio has no hook for "all jobs are set up"; and the jobs' parent in a fio server ends by _exit().
  */
 __attribute__((constructor)) static void leave_before_fork(void)
 {
 	pthread_atfork(leave_all, NULL, begin_anew);
 }
 
-__attribute__((destructor)) static void leave_at_exit(void)
-{
-	leave_all();
-}
-
-/* Once, though jobs that share their directories each have terms of their own. */
+/* Says the same words once, also where each job has terms of its own. */
 static void tell_ignored(const struct pool *pool)
 {
 	static char told[POOL_IGNORED_MAX];
@@ -111,7 +104,7 @@ static void tell_ignored(const struct pool *pool)
 	job_log("pool: ignored arguments of libnfs that mean nothing here: %s", words);
 }
 
-/* The paths for this job: those at hand, or new ones. Called with the lock held. */
+/* The kept paths where they fit this job, or new ones. The caller has the lock. */
 static int recall(struct thread_data *td, struct pool_paths **paths)
 {
 	char *terms = terms_text(td);
@@ -131,7 +124,7 @@ static int recall(struct thread_data *td, struct pool_paths **paths)
 	return kept.error;
 }
 
-/* --- what is done with one file --- */
+/* --- work on one file --- */
 
 struct file_task {
 	struct thread_data *td;
@@ -167,7 +160,7 @@ static int with_file(struct thread_data *td, struct fio_file *f,
 	return error;
 }
 
-/* fio takes ENOENT for "a new file": what ends a job must look otherwise. */
+/* fio takes ENOENT for "a new file": an error that ends a job must be another. */
 static int fail(struct thread_data *td, int error, const char *what)
 {
 	if (!error)
@@ -179,8 +172,9 @@ static int fail(struct thread_data *td, int error, const char *what)
 /* --- sizes --- */
 
 /*
- * Of what is not there. Without filesize= fio gives it a share of size=. From a range it draws a
- * size, as for psync, unless it is told one within. Of one number it takes offset=50% only if told.
+ * The size to tell fio of a missing file. Without filesize= fio gives the file a share of size=.
+ * From a range of filesize= fio draws a size, as for psync, unless it is told one within the range.
+ * With a single filesize= fio needs that size for offset=50%.
  */
 static uint64_t missing_size(const struct thread_data *td)
 {
@@ -197,7 +191,7 @@ static int find_size(struct file_task *task)
 	uint64_t size;
 	int error;
 
-	f->filetype = FIO_TYPE_FILE; /* whatever a local file of that name may be */
+	f->filetype = FIO_TYPE_FILE; /* whatever a local file of that name is */
 	if (options_of(task->td)->metadata) {
 		f->real_file_size = missing_size(task->td); /* prepopulate() looks for entries */
 		return 0;
@@ -225,19 +219,11 @@ int setup_file_size(struct thread_data *td, struct fio_file *f)
 
 /* --- layout --- */
 
-/* Whether the job reads what it has not written: fio's own rule (filesetup.c, extend_file()). A job
- * with create_only opens no file: what it does not lay out nobody makes. */
+/* Whether the job reads what it has not written: fio's rule (filesetup.c, extend_file()). A job
+ * with create_only opens no file: nobody else makes the files that it does not lay out. */
 static bool wants_data(const struct thread_data *td)
 {
 	return td_read(td) || td->o.overwrite || td->o.create_only;
-}
-
-/* Leaves nothing half laid out behind; the run's end, which stops a layout, gives it some time. */
-static void take_back(struct file_task *task)
-{
-	deadline_clear_up(task->td);
-	path_remove(task->path, task->name);
-	deadline_setup(task->td);
 }
 
 static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)
@@ -248,12 +234,15 @@ static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool crea
 
 	if (!error)
 		error = layout_write(task->td, paths, count, task->name, from, to);
-	if (error && created)
-		take_back(task);
+	if (error && created) { /* leave no file half laid out, also where the run is stopped */
+		deadline_clear_up(task->td);
+		path_remove(task->path, task->name);
+		deadline_setup(task->td);
+	}
 	return error;
 }
 
-/* overwrite=1 says that what is there may be changed; fio itself sets it for all that read. */
+/* overwrite=1 allows changing an existing file, if the user set it: fio sets it for all readers. */
 static bool may_change(const struct file_task *task)
 {
 	struct thread_options *o = &task->td->o;
@@ -262,7 +251,7 @@ static bool may_change(const struct file_task *task)
 	       own_file(&task->paths->pool, task->name);
 }
 
-/* Waits for a job that lays it out beside this one, by create_serialize=0 or on another host. */
+/* Waits for another job that lays the file out: by create_serialize=0, or on another host. */
 static int await_others(struct file_task *task, uint64_t wanted, uint64_t *size)
 {
 	uint64_t grew = clock_now(), before = *size;
@@ -279,7 +268,7 @@ static int await_others(struct file_task *task, uint64_t wanted, uint64_t *size)
 	return error;
 }
 
-/* A file that is there and too short: the job may be one that only reads, and the file anybody's.
+/* The file is there and too short. It may be anybody's: a job that only reads must not change it.
  */
 static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 {
@@ -298,8 +287,8 @@ static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 	return -EINVAL;
 }
 
-/* What is to be verified stays as it was left, even if that is nothing: a file that is missing is
- * laid out alone where a job before this one may be about to write it. */
+/* A file to be verified stays as the last job left it, missing or short. A missing file is laid out
+ * only where an earlier job may be about to write it. */
 static bool is_evidence(const struct thread_data *td, bool missing)
 {
 	return job_verifies(td) && !td->o.create_only &&
@@ -332,8 +321,8 @@ static int extend(struct file_task *task, uint64_t wanted)
 	return lay_out(task, size, wanted, true);
 }
 
-/* The entries that a metadata job needs are made, or looked for; and the directories of those that
- * it makes. */
+/* Makes, or looks for, the entries that a metadata job needs, and the directories of those that it
+ * will make. */
 static int make_entries(struct file_task *task)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
@@ -369,7 +358,7 @@ static int prepopulate(struct file_task *task)
 		error = make_entries(task);
 	else if (wants_data(td) && !td->o.create_on_open)
 		error = extend(task, wanted);
-	/* fio reads and writes below real_file_size alone, whoever makes the file that long. */
+	/* fio reads and writes only below real_file_size, whoever makes the file that long. */
 	if (!error && (f->real_file_size == SIZE_UNKNOWN || f->real_file_size < wanted))
 		f->real_file_size = wanted;
 	return error;
@@ -380,7 +369,7 @@ int setup_prepopulate(struct thread_data *td, struct fio_file *f)
 	return fail(td, with_file(td, f, prepopulate), "prepopulate_file");
 }
 
-/* --- the rest --- */
+/* --- unlink and invalidate --- */
 
 static int unlink_name(struct file_task *task)
 {

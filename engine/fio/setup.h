@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * setup.h - what fio asks before a job begins, in the parent process (with create_serialize=0 in
- * the job's own process, after init): how large its files are, and to lay out those that a job
- * wants to read and that are missing or too short.
+ * the job's own process, after init): the sizes of files, and to lay out files that a job wants to
+ * read and that are missing or too short.
  *
- * Nothing that is opened here is used by a job: it is kept from file to file, until another pool is
- * asked for or setup_leave() is called, as it is before each fork and at each job's and process's
+ * A job uses none of the paths that are opened here. They are kept from file to file, until a file
+ * needs another pool or setup_leave() is called: before each fork, and at each job's and process's
  * end.
  */
 #pragma once
@@ -16,7 +16,7 @@
 int setup_file_size(struct thread_data *td, struct fio_file *f);
 int setup_prepopulate(struct thread_data *td, struct fio_file *f);
 
-/* Closes what is kept, so that servers keep nothing for a setup while its jobs run. */
+/* Closes the kept paths, so that servers keep no state of the setup while jobs run. */
 void setup_leave(void);
 
 /* fio's unlink_file and invalidate, for a job that has not begun. 0 or a positive errno. */

@@ -46,7 +46,7 @@ void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t 
 		TAILQ_INSERT_TAIL(&job->pending[IO_COMMIT], sync, link);
 }
 
-/* Bytes that a server lost after it had taken them are an error of the sync that finds it out. */
+/* Bytes that a server lost after accepting them fail the sync that finds the loss. */
 static void report_loss(struct request *sync, struct path *path, uint32_t number)
 {
 	struct path_file *file = &path->files[number];
@@ -75,18 +75,18 @@ bool syncs_end(struct job *job, struct request *sync)
 	for (uint32_t file = sync->file; file < sync->file + sync->file_count; file++)
 		for (uint32_t i = 0; i < job->group.path_count; i++)
 			report_loss(sync, job->used[i], file);
-	/* fio does not look at the result of a sync that was queued: the job fails here. */
+	/* fio ignores the result of a sync that was queued: the job fails here. */
 	if (sync->error)
 		td_verror(job->td, sync->error, "fsync");
 	return true;
 }
 
-/* --- held writes are written again --- */
+/* --- hold_writes: held data is written again --- */
 
 enum {
-	/* In a row: then the server is thought never to tell the same verifier twice. */
+	/* Rounds in a row: then the server seems never to give the same verifier twice. */
 	UNEXPLAINED_MAX = 3,
-	ROUNDS_MAX = 16, /* in all: a server that restarts each time does not get further either */
+	ROUNDS_MAX = 16, /* in all: a server that restarts each time makes no progress either */
 	WINDOW = 16,	 /* extents that are written again at once */
 };
 
@@ -98,14 +98,14 @@ static struct path *path_of(const struct job *job, const struct hold_extent *ext
 static void clear_ledgers(struct job *job)
 {
 	for (uint32_t i = 0; i < job->group.path_count; i++) {
-		if (job->used[i]->config.dir) /* a mount's kernel keeps what it has for itself */
+		if (job->used[i]->config.dir) /* the kernel writes again by itself */
 			continue;
 		for (uint32_t file = 0; file < job->group.job.file_count; file++)
 			ledger_clear(&job->used[i]->files[file].ledger);
 	}
 }
 
-/* A server that restarts loses its connections. */
+/* A server that restarts loses its connections: their reconnects tell. */
 static uint64_t reconnects(const struct job *job)
 {
 	uint64_t sum = 0;
@@ -114,8 +114,6 @@ static uint64_t reconnects(const struct job *job)
 		sum += job->group.conns[i]->counters.reconnects;
 	return sum;
 }
-
-/* --- writing all of it again --- */
 
 static void begin_writes(struct job *job)
 {
@@ -135,19 +133,15 @@ static void begin_writes(struct job *job)
 			replay->label, bytes);
 }
 
-static bool overlap(const struct job *job, const struct hold_extent *a, const struct hold_extent *b)
-{
-	return a->offset < b->offset + b->length && b->offset < a->offset + a->length &&
-	       job_same_file(job, a->file, b->file);
-}
-
-/* What is written over an extent must not arrive before it. */
+/* Overlapping WRITEs go out one after the other, so that the server writes them in their order. */
 static bool overlaps_one_under_way(const struct job *job, const struct hold_extent *extent)
 {
 	for (uint64_t number = job->replay.oldest; number < job->replay.next; number++) {
 		const struct hold_extent *other = hold_extent(&job->hold, number);
 
-		if (other->under_way && overlap(job, other, extent))
+		if (other->under_way && other->offset < extent->offset + extent->length &&
+		    extent->offset < other->offset + other->length &&
+		    job_same_file(job, other->file, extent->file))
 			return true;
 	}
 	return false;
@@ -162,7 +156,7 @@ static bool window_is_full(struct job *job)
 	return replay->next - replay->oldest >= WINDOW;
 }
 
-/* True when all are done. */
+/* True when all extents are written. */
 static bool write_all(struct job *job)
 {
 	struct replay *replay = &job->replay;
@@ -180,8 +174,6 @@ static bool write_all(struct job *job)
 	return !replay->request.pieces;
 }
 
-/* --- the end --- */
-
 static void end(struct job *job)
 {
 	job->hold.lost = false;
@@ -191,8 +183,8 @@ static void end(struct job *job)
 }
 
 /*
- * What is held is lost now: the next sync, or the close, reports it. From now on the job is as one
- * without a hold: what is lost, its ledgers tell.
+ * The held data is lost: the next sync, or the close, reports it. From now on the job runs without
+ * a hold, and its ledgers count what is lost.
  */
 static void give_up(struct job *job, int error)
 {
@@ -214,18 +206,6 @@ static void give_up(struct job *job, int error)
 	end(job);
 }
 
-/* Something was lost again. False: to write it once more is in vain. */
-static bool try_again(struct job *job)
-{
-	struct replay *replay = &job->replay;
-
-	replay->unexplained = reconnects(job) == replay->reconnects ? replay->unexplained + 1 : 0;
-	if (replay->unexplained == UNEXPLAINED_MAX || replay->rounds == ROUNDS_MAX)
-		return false;
-	begin_writes(job);
-	return true;
-}
-
 static void conclude(struct job *job)
 {
 	struct replay *replay = &job->replay;
@@ -233,23 +213,27 @@ static void conclude(struct job *job)
 
 	if (error) {
 		replay->label = replay->request.label;
-		job_log("%s: what is held is not durable, and cannot be made so: %s: no more is "
-			"written",
+		job_log("%s: hold_writes: writing again failed: %s: the job writes no more",
 			replay->label, strerror(error));
 		give_up(job, error);
-	} else if (!job->hold.lost) {
+		return;
+	}
+	if (!job->hold.lost) {
 		if (replay->rounds)
 			job_log("%s: all of it is durable now", replay->label);
 		end(job);
-	} else if (!try_again(job)) {
-		job_log("%s: the write verifier changed each of %u times that data was written "
-			"again, the last %u without a lost connection: no more is written",
-			replay->label, replay->rounds, replay->unexplained);
-		give_up(job, EIO);
+		return;
 	}
+	replay->unexplained = reconnects(job) == replay->reconnects ? replay->unexplained + 1 : 0;
+	if (replay->unexplained < UNEXPLAINED_MAX && replay->rounds < ROUNDS_MAX) {
+		begin_writes(job);
+		return;
+	}
+	job_log("%s: the write verifier changed each of %u times that data was written again, the "
+		"last %u without a lost connection: the job writes no more",
+		replay->label, replay->rounds, replay->unexplained);
+	give_up(job, EIO);
 }
-
-/* --- stage by stage --- */
 
 static void begin_commits(struct job *job)
 {
@@ -258,7 +242,7 @@ static void begin_commits(struct job *job)
 	job->replay.request.held_only = true;
 }
 
-/* The next WRITE finds no room, and no reply to another would make some. */
+/* The next WRITE finds no room in the hold, and no reply to another WRITE would make some. */
 static bool is_stuck(const struct job *job)
 {
 	const struct request *write = TAILQ_FIRST(&job->pending[IO_WRITE]);
@@ -276,24 +260,20 @@ static void make_room(struct job *job)
 		pieces_submit(job, request);
 }
 
-static void begin_drain(struct job *job)
-{
-	job->replay.stage = REPLAY_DRAIN;
-	job->replay.request.left = 0;
-}
-
 static void step(struct job *job)
 {
 	struct replay *replay = &job->replay;
 
 	switch (replay->stage) {
 	case REPLAY_NONE:
-		if (replay->broken)
+		if (replay->broken) {
 			job->hold.lost = false; /* there is nothing to write again */
-		else if (job->hold.lost || replay->request.error)
-			begin_drain(job);
-		else
+		} else if (job->hold.lost || replay->request.error) {
+			replay->stage = REPLAY_DRAIN;
+			replay->request.left = 0;
+		} else {
 			make_room(job);
+		}
 		break;
 	case REPLAY_DRAIN:
 		if (job->hold.under_way || job->commits)

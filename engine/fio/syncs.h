@@ -9,30 +9,30 @@
 
 /* fio has queued a write. */
 void syncs_write_begins(struct job *job, struct request *write);
-/* It is complete: syncs that waited for it alone become pending. */
+/* The write is complete: syncs that waited only for it become pending. */
 void syncs_write_ends(struct job *job, const struct request *write);
 
 /*
- * Begins a sync of `count` files from `file` on: it is pending when the writes before it are
- * complete. Writes that are queued later do not hold it up, as with fsync(2).
+ * Begins a sync of `count` files from `file` on: the sync becomes pending when the writes before it
+ * are complete. Writes that are queued later do not delay it, as with fsync(2).
  */
 void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t count);
 
 /*
- * Its COMMITs are answered. False where they have found out that held data is lost: the sync begins
- * anew, and is submitted when that data is replayed. True where it is over: a loss or a failure is
- * in its error, and an error of the job.
+ * The COMMITs of a sync are answered. False where they show that held data is lost: the sync begins
+ * anew, and is submitted when that data is written again. True where the sync is over: a loss or a
+ * failure is in its error, and fails the job.
  */
 bool syncs_end(struct job *job, struct request *sync);
 
-/* --- hold_writes --- */
-
 /*
- * What a server lost before it was durable is written again. A changed verifier
- * shows a loss: then the job waits for its WRITEs and COMMITs under way, writes everything that
- * is held again, commits it, and goes on. Until then no other WRITE or sync begins; READs do. A
- * server that loses data each time is given up. Without a loss, it makes room: COMMITs go out
- * when half of the hold has been answered, while WRITEs go on in the other half.
+ * --- hold_writes ---
+ *
+ * A changed write verifier shows that the server lost data that was not durable. Then the job waits
+ * for its WRITEs and COMMITs under way, writes all held data again, commits it, and goes on. Until
+ * then no other WRITE or sync begins; READs do. The job gives up on a server that loses data each
+ * time. Without a loss, COMMITs make room in the hold: they go out when half of the hold has been
+ * answered, while WRITEs go on in the other half.
  */
 
 /* True where no WRITE or sync may begin. */
@@ -41,14 +41,11 @@ static inline bool replay_active(const struct job *job)
 	return job->hold.lost || job->replay.stage != REPLAY_NONE;
 }
 
-/* True where COMMITs that make room are to be sent, or outstanding. */
+/* True where COMMITs that make room are due or outstanding. */
 static inline bool replay_makes_room(const struct job *job)
 {
 	return request_busy(&job->replay.request);
 }
 
-/*
- * For a job with a hold: does what can be done without waiting. Where the replay is given up,
- * job->replay.broken is set.
- */
+/* For a job with a hold: does what needs no waiting. Sets job->replay.broken where it gives up. */
 void replay_advance(struct job *job);

@@ -174,7 +174,7 @@ def test_what_cannot_be_replayed_is_reported(hopeless: Outcomes, name: str) -> N
     result, (*_, error) = hopeless[name].result, _HOPELESS[name]
     assert result.status == 1, result.messages
     lines = said(result)
-    assert any(f"cannot be made so: {os.strerror(error)}" in line for line in lines)
+    assert any(f"writing again failed: {os.strerror(error)}" in line for line in lines)
     assert sum('65536 bytes of "f" may be lost' in line for line in lines) == 1
 
 
@@ -241,7 +241,7 @@ def test_a_commit_that_makes_room_and_fails_is_reported(
 ) -> None:
     server.hooks.append(on(Nfs.COMMIT, Answer(status=Status.STALE)))
     result = client(server, hold_writes="32k", iodepth=1)
-    words = f"cannot be made so: {os.strerror(errno.ESTALE)}"
+    words = f"writing again failed: {os.strerror(errno.ESTALE)}"
     failed(result, words, 'bytes of "f" may be lost', error=errno.ESTALE)
     assert len(server.calls(Nfs.WRITE)) < BLOCKS
 
