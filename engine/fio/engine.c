@@ -7,13 +7,10 @@
 #include "job_terms.h"
 #include "job_files.h"
 #include "job_io.h"
-#include "job_open.h"
 #include "job_log.h"
 #include "setup.h"
 
 static struct ioengine_ops engine;
-
-/* --- one job --- */
 
 static int hook_init(struct thread_data *td)
 {
@@ -27,9 +24,11 @@ static int hook_init(struct thread_data *td)
 	return -job_open(td);
 }
 
+/* fio has allocated its I/O buffers. */
 static int hook_post_init(struct thread_data *td)
 {
-	job_buffers(job_of(td), td->orig_buffer, td->orig_buffer_size);
+	job_of(td)->group.job.buffers[RPC_BUFFER_IO] =
+		(struct iovec){td->orig_buffer, td->orig_buffer_size};
 	return 0;
 }
 
@@ -45,8 +44,6 @@ static void hook_io_u_free(struct thread_data *td, struct io_u *io_u)
 	if (job_of(td))
 		job_drain(job_of(td));
 }
-
-/* --- its files --- */
 
 static int failed(struct thread_data *td, int error, const char *what)
 {

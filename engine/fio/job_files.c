@@ -10,22 +10,6 @@
 
 #include "nfs/names.h"
 
-/* With failover, the first path that can answers, also by ENOENT. */
-static int by_each_path(struct job *job, int (*what)(struct path *path, const char *name),
-			const char *name)
-{
-	int error = -ENOTCONN;
-
-	for (uint32_t i = 0; i < job->group.path_count; i++) {
-		if (job->used[i]->unusable)
-			continue;
-		error = what(job->used[i], name);
-		if (error >= 0 || error == -ENOENT || !job_options(job)->failover)
-			break;
-	}
-	return error;
-}
-
 /* failover: true where each path has left the question to the others. */
 static bool waits_for_any(const struct job *job, int error)
 {
@@ -35,14 +19,22 @@ static bool waits_for_any(const struct job *job, int error)
 	return false;
 }
 
+/* The first path decides; with failover the first one that can, also by ENOENT. */
 static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
 		       const char *name)
 {
 	int error;
 
-	do
-		error = by_each_path(job, what, name);
-	while (error < 0 && waits_for_any(job, error));
+	do {
+		error = -ENOTCONN;
+		for (uint32_t i = 0; i < job->group.path_count; i++) {
+			if (job->used[i]->unusable)
+				continue;
+			error = what(job->used[i], name);
+			if (error >= 0 || error == -ENOENT || !job_options(job)->failover)
+				break;
+		}
+	} while (error < 0 && waits_for_any(job, error));
 	return error;
 }
 

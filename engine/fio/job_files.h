@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* job_files.h - a job's files are opened and closed on all of its paths. */
+/* job_files.h - a job begins and ends; its files are opened and closed on all of its paths. */
 #pragma once
 
 #include "job.h"
+
+/* 0 or a negative errno, logged. td->io_ops_data is the job on success alone. */
+int job_open(struct thread_data *td);
+
+/* Makes durable what is still open, writes the statistics and closes everything. NULL is allowed.
+ */
+void job_close(struct job *job);
 
 /* 0 or a negative errno, logged. */
 int job_open_file(struct job *job, struct fio_file *f);

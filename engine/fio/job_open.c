@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "job_open.h"
+#include "job_files.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "deadline.h"
-#include "job_files.h"
 #include "job_io.h"
 #include "job_stats.h"
 #include "open_loop.h"
@@ -31,12 +30,6 @@ enum {
 static enum spread_policy policy_of(const struct terms *eo, unsigned int own)
 {
 	return own == SPREAD_AS_SPREAD ? eo->spread : own - 1;
-}
-
-static bool keeps_to_a_path(const struct terms *eo)
-{
-	return policy_of(eo, eo->spread_reads) == SPREAD_JOB &&
-	       policy_of(eo, eo->spread_writes) == SPREAD_JOB;
 }
 
 static uint32_t largest_block(const struct thread_data *td)
@@ -199,7 +192,8 @@ static int allocate(struct job *job)
 static int open_paths(struct job *job)
 {
 	const struct terms *eo = job_options(job);
-	bool one = keeps_to_a_path(eo) && !eo->failover;
+	bool one = !eo->failover && policy_of(eo, eo->spread_reads) == SPREAD_JOB &&
+		   policy_of(eo, eo->spread_writes) == SPREAD_JOB;
 	uint32_t count = one ? 1 : job->paths.pool.count;
 	int error;
 
@@ -284,11 +278,6 @@ int job_open(struct thread_data *td)
 	}
 	td->io_ops_data = job; /* last: job_close() does nothing where job_open() failed */
 	return 0;
-}
-
-void job_buffers(struct job *job, void *memory, size_t size)
-{
-	job->group.job.buffers[RPC_BUFFER_IO] = (struct iovec){memory, size};
 }
 
 void job_close(struct job *job)

@@ -134,28 +134,24 @@ void job_stats_live(void *owner)
 
 /* --- fio's log --- */
 
-static void add(struct counters *sum, const struct counters *one)
-{
-	sum->read_ops += one->read_ops;
-	sum->read_bytes += one->read_bytes;
-	sum->write_ops += one->write_ops;
-	sum->write_bytes += one->write_bytes;
-	sum->commits += one->commits;
-	sum->meta_ops += one->meta_ops;
-	sum->lookups += one->lookups;
-	sum->retransmissions += one->retransmissions;
-	sum->reconnects += one->reconnects;
-	sum->errors += one->errors;
-}
-
 static void summarise(const struct job *job)
 {
 	uint32_t count = job->group.job.conn_count;
 	struct counters sum = {0};
 	char done[128];
 
-	for (uint32_t i = 0; i < count; i++)
-		add(&sum, &job->group.conns[i]->counters);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct counters *one = &job->group.conns[i]->counters;
+
+		sum.read_ops += one->read_ops;
+		sum.write_ops += one->write_ops;
+		sum.commits += one->commits;
+		sum.meta_ops += one->meta_ops;
+		sum.lookups += one->lookups;
+		sum.retransmissions += one->retransmissions;
+		sum.reconnects += one->reconnects;
+		sum.errors += one->errors;
+	}
 	if (job_options(job)->metadata)
 		snprintf(done, sizeof(done),
 			 "%" PRIu64 " metadata operations, %" PRIu64 " LOOKUPs before them",

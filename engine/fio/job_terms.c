@@ -19,19 +19,6 @@
 
 struct fio_option engine_option_table[TERMS_MAX];
 
-/* nfs(5): the later of hard and soft counts. */
-static int set_hard(void *data, int *value)
-{
-	((struct terms *)data)->soft = !*value;
-	return 0;
-}
-
-static int set_soft(void *data, int *value)
-{
-	((struct terms *)data)->soft = *value != 0;
-	return 0;
-}
-
 static const enum fio_opt_type types[] = {
 	[TERM_NUMBER] = FIO_OPT_INT,	   [TERM_SIZE] = FIO_OPT_INT,
 	[TERM_BYTES] = FIO_OPT_STR_VAL,	   [TERM_CHOICE] = FIO_OPT_STR,
@@ -52,10 +39,10 @@ static void make(struct fio_option *option, const struct term *term)
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_NFS,
 	};
-	if (term->kind == TERM_FLAG)
-		option->cb = term->least ? set_soft : set_hard;
-	else if (term->kind != TERM_GONE)
+	if (term->kind != TERM_GONE)
 		option->off1 = (unsigned int)term->at;
+	if (term->kind == TERM_FLAG)
+		option->neg = !term->least; /* hard: nfs(5): the later of hard and soft counts */
 	if (term->kind == TERM_NUMBER) {
 		option->minval = term->preset ? (int)term->least : 0;
 		option->maxval = term->most;
@@ -257,24 +244,6 @@ static bool same_paths(const struct pool *a, const struct pool *b)
 	return same;
 }
 
-/* Refuses a further file of the job that lies in another pool than the first one. */
-static int check_pool_of_file(const char *file, const struct pool *first)
-{
-	struct pool pool;
-	int error = pool_of_file(file, &pool);
-	bool same;
-
-	if (error)
-		return error;
-	same = same_paths(first, &pool);
-	pool_free(&pool);
-	if (same)
-		return 0;
-	job_log("\"%s\" lies in another pool than the job's first file: give it a job of its own",
-		file);
-	return -EINVAL;
-}
-
 /* Without pool=, every file of the job must lie in the same pool. */
 static int pool_of_files(struct thread_data *td, struct pool *pool)
 {
@@ -287,8 +256,21 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 	error = pool_of_file(td->files[0]->file_name, pool);
 	if (error)
 		return error;
-	for (unsigned int i = 1; !error && i < td->o.nr_files; i++)
-		error = check_pool_of_file(td->files[i]->file_name, pool);
+	for (unsigned int i = 1; !error && i < td->o.nr_files; i++) {
+		const char *file = td->files[i]->file_name;
+		struct pool other;
+
+		error = pool_of_file(file, &other);
+		if (error)
+			break;
+		if (!same_paths(pool, &other)) {
+			job_log("\"%s\" lies in another pool than the job's first file: give it a "
+				"job of its own",
+				file);
+			error = -EINVAL;
+		}
+		pool_free(&other);
+	}
 	if (error)
 		pool_free(pool);
 	return error;
@@ -339,8 +321,6 @@ int terms_path(struct thread_data *td, const struct pool_path *path, struct path
 		return -EPROTONOSUPPORT;
 	return path_config_make(config, path, eo, job_log);
 }
-
-/* --- one job --- */
 
 uint32_t terms_job_number(const struct thread_data *td)
 {

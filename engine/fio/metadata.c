@@ -339,20 +339,14 @@ static void say_wrong(const struct pass *pass, const struct count *missing,
 {
 	uint64_t count = pass->end - pass->first;
 
-	if (!twice->count)
+	if (missing->count)
 		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
 			" missing: entry %" PRIu64 " is the first",
 			pass->name, count, missing->count, missing->first);
-	else if (!missing->count)
+	if (twice->count)
 		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
 			" duplicate: entry %" PRIu64 " is the first",
 			pass->name, count, twice->count, twice->first);
-	else
-		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
-			" missing: entry %" PRIu64 " is the first; %" PRIu64
-			" duplicate: entry %" PRIu64 " is the first",
-			pass->name, count, missing->count, missing->first, twice->count,
-			twice->first);
 }
 
 static int judge(const struct verification *all)

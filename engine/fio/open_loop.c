@@ -72,15 +72,7 @@ static int check_rate(const struct thread_data *td, const struct rate *rate)
 
 /* --- refusals --- */
 
-static bool any(const uint64_t *values)
-{
-	return values[DDIR_READ] || values[DDIR_WRITE] || values[DDIR_TRIM];
-}
-
-static bool any_int(const unsigned int *values)
-{
-	return values[DDIR_READ] || values[DDIR_WRITE] || values[DDIR_TRIM];
-}
+#define ANY(values) ((values)[DDIR_READ] || (values)[DDIR_WRITE] || (values)[DDIR_TRIM])
 
 static int check_conflicts(const struct thread_data *td, const char *clock)
 {
@@ -89,9 +81,9 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 		bool given;
 		const char *option, *why;
 	} conflicts[] = {
-		{any(o->rate) || any(o->ratemin), "rate and rate_min",
+		{ANY(o->rate) || ANY(o->ratemin), "rate and rate_min",
 		 "fio's rates wait for replies: leave them out; arrival_bw= is bytes per second"},
-		{any_int(o->rate_iops) || any_int(o->rate_iops_min), "rate_iops and rate_iops_min",
+		{ANY(o->rate_iops) || ANY(o->rate_iops_min), "rate_iops and rate_iops_min",
 		 "fio's rates wait for replies: leave them out"},
 		{o->thinktime, "thinktime",
 		 "the clock goes on while fio pauses, and all that is late: leave it out"},

@@ -66,9 +66,3 @@ void open_loop_over(struct open_loop *open);
 
 /* Nothing is under way any more: arrivals_end(). */
 void open_loop_end(struct open_loop *open);
-
-/* Nanoseconds from the beginning of the job's first schedule to an instant. */
-static inline uint64_t open_loop_since(const struct open_loop *open, uint64_t due)
-{
-	return due - open->origin;
-}

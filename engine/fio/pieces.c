@@ -211,7 +211,7 @@ static void trace(const struct job *job, const struct conn_io *io)
 
 	if (clock)
 		snprintf(due, sizeof(due), " due %" PRIu64 " ns, lag %" PRIu64 " ns",
-			 open_loop_since(job->open, clock->due), clock->lag);
+			 clock->due - job->open->origin, clock->lag);
 	job_log("trace: connection %u %s \"%s\" %s %u@%" PRIu64 " = %u%s%s%s", io->conn->number,
 		path->config.label, path->files[io->file].name,
 		io->op == IO_META ? meta_name(io->meta->op) : names[io->op], io->length, io->offset,

@@ -219,13 +219,6 @@ int setup_file_size(struct thread_data *td, struct fio_file *f)
 
 /* --- layout --- */
 
-/* Whether the job reads what it has not written: fio's rule (filesetup.c, extend_file()). A job
- * with create_only opens no file: nobody else makes the files that it does not lay out. */
-static bool wants_data(const struct thread_data *td)
-{
-	return td_read(td) || td->o.overwrite || td->o.create_only;
-}
-
 static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
@@ -352,11 +345,14 @@ static int prepopulate(struct file_task *task)
 	struct thread_data *td = task->td;
 	struct fio_file *f = task->f;
 	uint64_t wanted = f->file_offset + f->io_size;
+	/* The job reads what it has not written: fio's rule (filesetup.c, extend_file()). A job
+	 * with create_only opens no file: nobody else makes the files that it does not lay out. */
+	bool wants_data = td_read(td) || td->o.overwrite || td->o.create_only;
 	int error = 0;
 
 	if (options_of(td)->metadata)
 		error = make_entries(task);
-	else if (wants_data(td) && !td->o.create_on_open)
+	else if (wants_data && !td->o.create_on_open)
 		error = extend(task, wanted);
 	/* fio reads and writes only below real_file_size, whoever makes the file that long. */
 	if (!error && (f->real_file_size == SIZE_UNKNOWN || f->real_file_size < wanted))
@@ -368,8 +364,6 @@ int setup_prepopulate(struct thread_data *td, struct fio_file *f)
 {
 	return fail(td, with_file(td, f, prepopulate), "prepopulate_file");
 }
-
-/* --- unlink and invalidate --- */
 
 static int unlink_name(struct file_task *task)
 {
