@@ -27,7 +27,7 @@ static __thread struct {
 
 /* --- the end of fio --- */
 
-static pid_t forker; /* the last process of this line that has forked: the parent, or this one */
+static pid_t forker;			/* the process that forked last: the parent, or this one */
 static struct thread_data *process_job; /* the one job of a process that is a job */
 static volatile sig_atomic_t orphaned;
 

@@ -16,7 +16,7 @@
 /* This thread works for `td` from now on: to set its files up, in fio's parent, or to run it. */
 void deadline_setup(struct thread_data *td);
 void deadline_run(struct thread_data *td);
-/* The thread clears up after setting up: a job that is to end still has NAMES_GRACE for it. */
+/* The thread clears up after setting up: a job that is to end still has some seconds for names. */
 void deadline_clear_up(struct thread_data *td);
 /* The thread works for no job. A deadline stays only where the last job was told to end. */
 void deadline_end(void);

@@ -7,8 +7,7 @@
 /* 0 or a negative errno, logged. td->io_ops_data is the job on success alone. */
 int job_open(struct thread_data *td);
 
-/* Makes durable what is still open, writes the statistics and closes everything. NULL is allowed.
- */
+/* Makes durable what is still open, writes the statistics and closes all. NULL is allowed. */
 void job_close(struct job *job);
 
 /* 0 or a negative errno, logged. */

@@ -37,8 +37,7 @@ static uint32_t largest_block(const struct thread_data *td)
 	return (uint32_t)max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]);
 }
 
-/* Under spread `job` a direction uses only its own path, even where the other direction uses all.
- */
+/* Under spread `job` a direction uses only its own path, also where the other one uses all. */
 static struct spread make_spread(struct job *job, unsigned int own)
 {
 	const struct terms *eo = job_options(job);
@@ -115,21 +114,26 @@ static bool open_load(struct job *job)
 	return job->load;
 }
 
-static bool allocate_meta(struct job *job, uint32_t ios)
+static bool allocate_ios(struct job *job, uint32_t count)
 {
-	job->meta = meta_job_new(job->td, &job->paths.entries);
-	job->metas = calloc(ios, sizeof(*job->metas));
-	for (uint32_t i = 0; job->metas && i < ios; i++)
-		job->ios[i].meta = &job->metas[i];
-	return job->meta && job->metas;
-}
-
-static bool allocate_commits(struct job *job, uint32_t ios)
-{
-	job->commit_ios = calloc(ios, sizeof(*job->commit_ios));
-	for (uint32_t i = 0; job->commit_ios && i < ios; i++)
-		job->ios[i].commit = &job->commit_ios[i];
-	return job->commit_ios;
+	job->ios = calloc(count, sizeof(*job->ios));
+	if (job_options(job)->metadata) {
+		job->meta = meta_job_new(job->td, &job->paths.entries);
+		job->metas = calloc(count, sizeof(*job->metas));
+	} else {
+		job->commit_ios = calloc(count, sizeof(*job->commit_ios));
+	}
+	if (!job->ios || !(job->commit_ios || (job->meta && job->metas)))
+		return false;
+	TAILQ_INIT(&job->idle);
+	for (uint32_t i = 0; i < count; i++) {
+		if (job->metas)
+			job->ios[i].meta = &job->metas[i];
+		else
+			job->ios[i].commit = &job->commit_ios[i];
+		TAILQ_INSERT_TAIL(&job->idle, &job->ios[i], link);
+	}
+	return true;
 }
 
 static int allocate(struct job *job)
@@ -143,14 +147,11 @@ static int allocate(struct job *job)
 	job->spread[IO_READ] = make_spread(job, job_options(job)->spread_reads);
 	job->spread[IO_WRITE] = make_spread(job, job_options(job)->spread_writes);
 	ios = count_ios(job);
-	job->ios = calloc(ios, sizeof(*job->ios));
 	job->requests = calloc(depth + 1, sizeof(*job->requests));
 	job->writes = calloc(o->nr_files, sizeof(*job->writes));
 	job->fresh = calloc(depth, sizeof(*job->fresh));
 	job->done = calloc(depth, sizeof(*job->done));
-	if (!job->ios || !job->requests || !job->writes || !job->fresh || !job->done)
-		return -ENOMEM;
-	if (!(job_options(job)->metadata ? allocate_meta(job, ios) : allocate_commits(job, ios)))
+	if (!job->requests || !job->writes || !job->fresh || !job->done || !allocate_ios(job, ios))
 		return -ENOMEM;
 	job->done_size = depth;
 	if (open_loop_wanted(td) && !(job->open = open_loop_new(td)))
@@ -164,9 +165,6 @@ static int allocate(struct job *job)
 			  o->file_lock_mode != FILE_LOCK_NONE;
 	if (job->fio_sleeps)
 		job->fresh_max = 1;
-	TAILQ_INIT(&job->idle);
-	for (uint32_t i = 0; i < ios; i++)
-		TAILQ_INSERT_TAIL(&job->idle, &job->ios[i], link);
 	job->group.job = (struct conn_job){
 		.io_count = ios,
 		.file_count = o->nr_files,

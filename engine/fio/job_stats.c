@@ -301,8 +301,7 @@ static void tell_left(const struct job *job)
 	    !(meta_mix_does(&meta->mix, META_CREATE) || meta_mix_does(&meta->mix, META_MKDIR)))
 		return;
 	job_log_summary("meta_mix: beside the job's entries %" PRIu64 " files and %" PRIu64
-			" directories are left that it made; %" PRIu64
-			" were made by removals that found none",
+			" directories are left; %" PRIu64 " removals found none and made one first",
 			meta_job_left(meta, MADE_FILES), meta_job_left(meta, MADE_DIRECTORIES),
 			meta->made_first);
 }

@@ -77,8 +77,7 @@ static bool trims_as_it_verifies(const struct thread_data *td)
 	return td_write(td) && o->verify && o->do_verify && o->trim_percentage && o->trim_backlog;
 }
 
-/* The value that `word` of a command line gives --sec, or "". `awaited`: the word before is --sec.
- */
+/* The value that `word` of a command line gives --sec, or "". `awaited`: --sec came before. */
 static const char *value_of_sec(const char *word, bool awaited)
 {
 	static const char option[] = "-sec="; /* after one more dash, or none */
@@ -109,7 +108,7 @@ static int check_command_line(void)
 		if (strncmp(value, mistaken, strlen(mistaken)) != 0)
 			continue;
 		job_log("fio takes --sec=%s for its own --section, not for Kerberos: write "
-			"--security=%s behind --ioengine, or --section=%s where that is meant",
+			"--security=%s after --ioengine, or --section=%s if you mean a section",
 			value, value, value);
 		error = -EINVAL;
 	}
@@ -148,8 +147,7 @@ int terms_check(struct thread_data *td)
 		return -EOPNOTSUPP;
 	}
 	if (td->o.fill_device) {
-		job_log("fill_device is not supported: give the size that is to be written "
-			"(size=)");
+		job_log("fill_device is not supported: give the bytes to write by size=");
 		return -EOPNOTSUPP;
 	}
 	if (td->o.read_iolog_chunked) {
@@ -168,8 +166,7 @@ int terms_check(struct thread_data *td)
 		return -EINVAL;
 	}
 	if (options_of(td)->discard && td->o.verify) {
-		job_log("discard=1 drops what is read, which verify= is to look at: leave one of "
-			"them out");
+		job_log("discard=1 drops the data that verify= checks: leave one of them out");
 		return -EINVAL;
 	}
 	if (refused(TERM(gss_context), options_of(td)))

@@ -11,8 +11,7 @@
 #include "pool/pool.h"
 #include "terms/terms.h"
 
-/* The options as fio has them; fio stores each job's as struct terms. Filled as the engine loads.
- */
+/* The options as fio has them, with each job's in a struct terms. Filled as the engine loads. */
 extern struct fio_option engine_option_table[];
 
 /* The options of a job. */
@@ -24,8 +23,7 @@ static inline const struct terms *options_of(const struct thread_data *td)
 /* Refuses what the engine cannot do for this job. 0 or a negative errno. */
 int terms_check(struct thread_data *td);
 
-/* The pool that the job's options, or else its file names, choose; resolved. 0 or a negative errno.
- */
+/* The pool that the job's options or else its files choose, resolved. 0 or a negative errno. */
 int terms_pool(struct thread_data *td, struct pool *pool);
 
 /* The terms of one of its paths; to be freed by path_open() or path_config_free(). */

@@ -85,8 +85,7 @@ static int write_durably(struct pass *pass, uint64_t from, uint64_t to)
 		lost = lost || ledger_of(pass, i)->lost;
 	if (error || !lost)
 		return error;
-	job_log("laying out \"%s\": the server did not keep what it had not committed: did it "
-		"restart?",
+	job_log("laying out \"%s\": the server lost data that was not committed: did it restart?",
 		pass->name);
 	return -EIO;
 }

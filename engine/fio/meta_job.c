@@ -174,7 +174,7 @@ static int set_share(struct thread_data *td, const struct meta_mix *mix)
 	}
 	if (given && o->rwmix[DDIR_READ] != share) {
 		job_log("meta_mix=%s: its share of reads is rwmixread=%u, and this job has "
-			"rwmixread=%u: leave that out",
+			"rwmixread=%u: leave rwmixread out",
 			text, share, o->rwmix[DDIR_READ]);
 		return -EINVAL;
 	}

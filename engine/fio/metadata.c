@@ -40,8 +40,8 @@ int metadata_check(struct thread_data *td)
 	const struct terms *eo = options_of(td);
 
 	if (!eo->metadata && (eo->meta_verify || eo->meta_mix))
-		return refuse("meta_verify= and meta_mix= are for such jobs alone: set it, or "
-			      "leave them out");
+		return refuse(
+			"meta_verify= and meta_mix= need metadata=1: set it, or leave them out");
 	if (!eo->metadata)
 		return 0;
 	if (!one_block_size(td))
@@ -60,15 +60,15 @@ int metadata_check(struct thread_data *td)
 		return refuse("a job cannot write the entries that it trims: use rw=trim, and a "
 			      "job of its own for the writes");
 	if (td_trim(td) && !meta_removes(eo->meta_write) && eo->meta_write != META_CREATE)
-		return refuse("a trim removes: give it meta_write=rmdir for directories, and none "
-			      "for files and symbolic links");
+		return refuse("a trim removes entries: set meta_write=rmdir for directories, and "
+			      "no meta_write= for files and symbolic links");
 	if (eo->meta_verify && (td_write(td) || td_trim(td)))
 		return refuse("meta_verify=1 checks the entries of a job that only reads: give the "
 			      "writes a job of their own");
 	if (eo->meta_verify &&
 	    (eo->meta_mix || (eo->meta_read != META_GETATTR && eo->meta_read != META_LOOKUP)))
-		return refuse("meta_verify=1 checks what getattr and lookup bring: use one of them "
-			      "as meta_read=, and no meta_mix=");
+		return refuse("meta_verify=1 checks the replies to getattr and lookup: set "
+			      "meta_read= to one of them, and no meta_mix=");
 	if (td_read(td) && td_write(td) && eo->meta_write != META_SETATTR && !eo->meta_mix)
 		return refuse("a job cannot read the entries that it creates, renames or removes: "
 			      "give its writes a job of their own, or use meta_mix=, or "

@@ -63,7 +63,7 @@ static int check_rate(const struct thread_data *td, const struct rate *rate)
 	}
 	if (number < 1 || number > rate->max) {
 		job_log("%s=%s: give the %s per second and job, of all directions together, a "
-			"number from 1 to %lld; leave it out to send when a reply has come",
+			"number from 1 to %lld; without it an I/O is sent when a reply has come",
 			rate->option, rate->text, rate->what, rate->max);
 		return -EINVAL;
 	}
@@ -86,26 +86,25 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 		{ANY(o->rate_iops) || ANY(o->rate_iops_min), "rate_iops and rate_iops_min",
 		 "fio's rates wait for replies: leave them out"},
 		{o->thinktime, "thinktime",
-		 "the clock goes on while fio pauses, and all that is late: leave it out"},
+		 "the clock goes on while fio pauses, and I/Os are sent late: leave it out"},
 		{o->flow, "flow",
-		 "the clock goes on while fio pauses, and all that is late: leave it out"},
+		 "the clock goes on while fio pauses, and I/Os are sent late: leave it out"},
 		{o->latency_target, "latency_target",
-		 "it changes the depth by the latency of the service alone: leave it out"},
+		 "it changes iodepth by the service time only: leave it out"},
 		{o->read_iolog_file, "read_iolog", "a log has times of its own: leave one out"},
 		{o->write_iolog_file, "write_iolog",
-		 "fio logs an I/O each time that it asks whether it is due: leave it out"},
+		 "fio would log each I/O many times: leave it out"},
 		{o->verify && td_rw(td), "verify (rw mixed)",
-		 "fio makes a block's header anew each time that it asks whether the write is due: "
-		 "verify a job that only writes"},
+		 "fio makes a block's header anew each time that it offers the write: verify a job "
+		 "that only writes"},
 		{!o->iodepth_batch_complete_min, "iodepth_batch_complete_min=0",
 		 "fio then waits for a reply after each I/O: give at least 1"},
 		{o->iodepth_low && o->iodepth_low < o->iodepth, "iodepth_low",
-		 "fio then sends nothing until so many replies have come: leave it out"},
+		 "fio then sends nothing until only iodepth_low I/Os are in flight: leave it out"},
 		/* gtod_reduce=1 sets this one among others. */
 		{o->disable_lat, "disable_lat or gtod_reduce",
-		 "lat is what is measured from the instant when an I/O is due: leave it out"},
-		{o->disable_slat, "disable_slat",
-		 "slat is how late the clock itself is: leave it out"},
+		 "lat is the latency from the instant when an I/O is due: leave it out"},
+		{o->disable_slat, "disable_slat", "slat is how late I/Os are sent: leave it out"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(conflicts); i++) {
@@ -126,7 +125,7 @@ static void say_missing(const struct thread_data *td, const char *clock)
 		return;
 	if (!o->lat_percentiles)
 		job_log("%s without lat_percentiles=1: fio's percentiles are of clat, the service "
-			"alone; those of lat begin when an I/O is due",
+			"time; those of lat count from when an I/O is due",
 			clock);
 	if ((o->lat_log_file || o->bw_log_file || o->iops_log_file) && !o->log_avg_msec &&
 	    o->log_entries <= DEF_LOG_ENTRIES)
@@ -147,7 +146,7 @@ int open_loop_check(const struct thread_data *td)
 
 	if (eo->arrival_batch && !(rate.text && eo->rx_timestamps)) {
 		job_log("arrival_batch=%u: give arrival_rate= or arrival_bw=, and rx_timestamps=1, "
-			"which tells what waits; or leave it out",
+			"which shows how long replies wait; or leave it out",
 			eo->arrival_batch);
 		return -EINVAL;
 	}

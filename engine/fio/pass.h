@@ -49,8 +49,7 @@ struct pass {
 int pass_open(struct pass *pass, struct path **paths, uint32_t path_count);
 void pass_close(struct pass *pass);
 
-/* Begins piece `number`: sets all of `io` and submits it. Returns the next one's number, or `end`.
- */
+/* Begins piece `number`: sets all of `io` and submits it. Returns the next number, or `end`. */
 typedef uint64_t pass_piece(struct pass *pass, struct conn_io *io, uint64_t number);
 
 /*

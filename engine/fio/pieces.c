@@ -143,10 +143,7 @@ static bool submit_commits(struct job *job, struct request *request)
 
 void pieces_commit(const struct job *job, struct request *request, uint32_t file, uint32_t count)
 {
-	memset(request, 0, sizeof(*request));
-	request->op = IO_COMMIT;
-	request->file = file;
-	request->file_count = count;
+	*request = (struct request){.op = IO_COMMIT, .file = file, .file_count = count};
 	request->left = job->group.path_count * count;
 }
 
@@ -173,8 +170,7 @@ void pieces_replay(struct job *job, struct request *request, struct hold_extent 
 	uint32_t connection =
 		extent->connection; /* where it is dead, group_submit() finds another */
 
-	/* Over NFS also where the WRITE went through a mount, which cannot use the hold's buffers.
-	 */
+	/* Over NFS also where a mount took the WRITE: mounts cannot use the hold's buffers. */
 	while (job->group.conns[connection]->path->config.dir)
 		connection = (connection + 1) % job->group.job.conn_count;
 	hold_again(&job->hold, extent);
@@ -218,8 +214,7 @@ static void trace(const struct job *job, const struct conn_io *io)
 		io->done, due, io->error ? ": " : "", io->error ? strerror(io->error) : "");
 }
 
-/* Not for COMMITs, which may serve another sync. An I/O that was never sent has waited to its end.
- */
+/* Not for COMMITs, which may serve another sync. An I/O that was never sent has only waited. */
 static void note_latency(const struct job *job, const struct request *request,
 			 const struct conn_io *io)
 {

@@ -84,8 +84,7 @@ static void begin_anew(void)
 	kept.paths = (struct pool_paths){0};
 }
 
-/* fio has no hook for "all jobs are set up"; and the jobs' parent in a fio server ends by _exit().
- */
+/* fio has no hook for the end of setup; and in a fio server the jobs' parent ends by _exit(). */
 __attribute__((constructor)) static void leave_before_fork(void)
 {
 	pthread_atfork(leave_all, NULL, begin_anew);
@@ -261,8 +260,7 @@ static int await_others(struct file_task *task, uint64_t wanted, uint64_t *size)
 	return error;
 }
 
-/* The file is there and too short. It may be anybody's: a job that only reads must not change it.
- */
+/* The file is too short, and may be anybody's: a job that only reads must not change it. */
 static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 {
 	bool others = !task->td->o.create_serialize || is_backend;
@@ -273,8 +271,8 @@ static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 	if (may_change(task))
 		return lay_out(task, size, wanted, false);
 	job_log("%s: \"%s\" has %llu of %llu bytes, and a job that only reads changes no file that "
-		"is there: give a smaller size=, another filename=, or overwrite=1, by which the "
-		"rest is laid out",
+		"is there: give a smaller size=, another filename=, or overwrite=1, which lays out "
+		"the rest",
 		task->path->config.label, task->name, (unsigned long long)size,
 		(unsigned long long)wanted);
 	return -EINVAL;

@@ -55,8 +55,8 @@ static void report_loss(struct request *sync, struct path *path, uint32_t number
 	if (!lost || file->removed)
 		return;
 	job_log("%s: %" PRIu64
-		" bytes of \"%s\" may be lost: the server did not keep what it had not "
-		"committed (its write verifier changed, or COMMIT failed)",
+		" bytes of \"%s\" may be lost: the server did not keep data that was "
+		"not committed (its write verifier changed, or COMMIT failed)",
 		path->config.label, lost, file->name);
 	if (!sync->error) {
 		sync->error = EIO;
@@ -128,7 +128,7 @@ static void begin_writes(struct job *job)
 	replay->label = path_of(job, oldest)->config.label;
 	replay->reconnects = reconnects(job);
 	if (!replay->rounds++)
-		job_log("%s: the server has lost what it had not committed (its write verifier "
+		job_log("%s: the server lost data that was not committed (its write verifier "
 			"changed): writing %" PRIu64 " bytes again",
 			replay->label, bytes);
 }

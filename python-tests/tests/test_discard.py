@@ -82,7 +82,7 @@ def test_it_comes_and_fails_as_what_is_copied(reads: Outcomes, name: str) -> Non
 
 def test_it_is_refused_before_a_server_is_asked(client: Client, server: ScriptedServer) -> None:
     refusals: tuple[tuple[str, Options, str], ...] = (
-        ("", {"verify": "crc32c"}, "verify= is to look at: leave one of them out"),
+        ("", {"verify": "crc32c"}, "verify= checks: leave one of them out"),
         (",/tmp", {}, "discard=1 is for TCP in clear: name the mount's export (nfs://...)"),
         ("", {"proto": "rdma"}, "use proto=tcp, or leave discard=1 out"),
         ("&xprtsec=tls", {}, "use xprtsec=none, or leave discard=1 out"),

@@ -91,7 +91,7 @@ def test_what_a_server_lost_is_written_again(repairs: Outcomes, name: str) -> No
     assert len(running.durable("f")) == 64 * KIB
     assert _rewritten(result) == _REPAIRS[name][1]
     (line,) = (line for line in said(result) if "write verifier changed" in line)
-    assert f"127.0.0.1:{running.nfs_port}:/export: the server has lost" in line
+    assert f"127.0.0.1:{running.nfs_port}:/export: the server lost" in line
     assert any("all of it is durable now" in line for line in said(result))
 
 

@@ -34,7 +34,7 @@ def test_sec_that_fio_takes_for_its_own_is_refused(place: Place, words: list[str
     job = [f"--pool={place.pool}", "--rw=write", "--size=64k", "--filename=f"]
     done = place.raw("--name=t", *words, engine, *job)
     assert done.status not in (0, None)
-    remedy = f"write --security={word} behind --ioengine, or --section={word} where"
+    remedy = f"write --security={word} after --ioengine, or --section={word} if"
     assert f"fio takes --sec={word} for its own --section" in done.stderr + done.stdout
     assert remedy in done.stderr + done.stdout
     assert place.names() == []

@@ -980,15 +980,15 @@ def test_a_directory_that_cannot_be_made(place: Place, name: str, words: str) ->
         ({"rw": "randrw"}, ["a job of their own"]),
         ({"rw": "randrw", "meta_write": "rename"}, ["meta_write=setattr"]),
         ({"rw": "trimwrite"}, ["use rw=trim"]),
-        ({"rw": "trim", "meta_write": "rename"}, ["a trim removes", "rmdir"]),
+        ({"rw": "trim", "meta_write": "rename"}, ["a trim removes entries", "rmdir"]),
         ({"rw": "trim", "meta_verify": 1}, ["a job that only reads"]),
         ({"rw": "trim", "bs": "1,1,2"}, ["bs"]),
         ({"size": "1t"}, ["do not fit into this machine's memory"]),
         ({"meta_verify": 1}, ["a job that only reads"]),
         ({"meta_verify": 1, "rw": "read", "meta_read": "access"}, ["getattr and lookup"]),
         ({"meta_verify": 1, "rw": "randread", "meta_mix": "getattr:1"}, ["no meta_mix"]),
-        ({"metadata": 0, "meta_verify": 1}, ["for such jobs alone"]),
-        ({"metadata": 0, "meta_mix": "open:1"}, ["for such jobs alone"]),
+        ({"metadata": 0, "meta_verify": 1}, ["need metadata=1"]),
+        ({"metadata": 0, "meta_mix": "open:1"}, ["need metadata=1"]),
     ],
 )
 def test_refusals(exported: Place, options: dict[str, Option], words: list[str]) -> None:
