@@ -3,8 +3,8 @@
  * abi.h - is the fio that loads this engine the one it was compiled for?
  *
  * fio hands its structures to an engine as they are, and changes them between releases without
- * changing FIO_IOOPS_VERSION, the only thing it checks itself. What it exports tells enough: its
- * version, and its option table with the true offset of every option in struct thread_options.
+ * changing FIO_IOOPS_VERSION, all that fio itself checks. Two symbols that fio exports tell enough:
+ * its version, and its option table with the offset of every option in struct thread_options.
  */
 #pragma once
 

@@ -4,8 +4,8 @@
  *
  * fio's headers expect this file in front of every source (-include). An engine needs only the
  * answers below, and any Linux with glibc gives the same ones, so neither fio's ./configure nor the
- * packages it looks for are wanted. An answer that moved members of fio's structures shows in
- * abi.c.
+ * packages it looks for are needed. abi.c detects a wrong answer that has moved members of struct
+ * thread_options.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "job.h"
 
-/* A path that is not used any more has no name: ask the first path that has one. */
+/* On a path that is not used any more no file is open: the first path with a name tells it. */
 const char *job_file_name(const struct job *job, uint32_t file)
 {
 	const char *name = NULL;

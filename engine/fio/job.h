@@ -4,7 +4,7 @@
  *
  * fio's io_u becomes a request; a request is cut into pieces (struct conn_io), by stripe and by
  * what one call may carry, and is complete when all its pieces are. job_open() allocates all
- * memory. The files of a job form layers, each calls only those before it: job, job_log, open_loop,
+ * memory. The source files form layers; each calls only those before it: job, job_log, open_loop,
  * pieces, syncs, job_io, job_files, job_open.
  */
 #pragma once
@@ -37,7 +37,7 @@ struct request {
 
 	uint32_t pieces;	/* outstanding */
 	int error;		/* the first error, a positive errno */
-	uint64_t end;		/* where the data ends: there a READ found the end of file */
+	uint64_t end;		/* where the data ends: a READ may meet the end of file first */
 	const char *label;	/* the path that failed */
 	const char *status;	/* the server's word for the error */
 	bool told;		/* the reason is logged already */
@@ -63,7 +63,7 @@ struct replay {
 	struct request request; /* the replay's WRITEs or COMMITs, or COMMITs that make room */
 	uint64_t oldest, next;	/* the WRITEs under way are of extents from oldest to before next */
 	uint32_t rounds;	/* times that all held data was written again */
-	uint32_t unexplained;	/* rounds in a row that lost data, and no connection */
+	uint32_t unexplained;	/* rounds in a row that lost data, but no connection */
 	uint64_t reconnects;	/* of all connections, when the round began */
 	const char *label;	/* the path that messages name */
 	int broken;		/* why the job gave up, and writes no more; 0: it has not */
@@ -96,11 +96,11 @@ struct job {
 	uint64_t sequence;		     /* the number of the last write or sync */
 
 	/*
-	 * The descriptor of all files: with fsync_on_close fio calls fsync(2) on it when it closes
-	 * a file under way. The file's COMMITs follow in job_close_file().
+	 * The descriptor of all files: with fsync_on_close fio calls fsync(2) on it when fio closes
+	 * a file during the run. The file's COMMITs follow in job_close_file().
 	 */
 	int placeholder;
-	uint32_t discard_min; /* discard: bytes of a READ whose data is dropped; UINT32_MAX: none */
+	uint32_t discard_min; /* READs of so many bytes or more discard data; UINT32_MAX: none */
 
 	struct open_loop *open;	   /* open_loop.h's; NULL: I/O is sent when fio asks for it */
 	struct meta_job *meta;	   /* NULL: the job moves data */
@@ -110,7 +110,7 @@ struct job {
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;
-	uint32_t fresh_max; /* this many are sent before fio asks for completions */
+	uint32_t fresh_max; /* so many are sent at once; fewer when fio asks for completions */
 	bool fio_sleeps;    /* fio may sleep with I/O queued: each I/O is sent at once */
 	struct io_u **done; /* a ring of iodepth entries, complete and not yet taken by fio */
 	uint32_t done_first, done_count, done_size;

@@ -16,7 +16,7 @@
 
 /* --- complete requests --- */
 
-/* A place in the ring of complete requests, of one below 2 * done_size. */
+/* Wraps a place in the ring of complete requests; `place` is below 2 * done_size. */
 static uint32_t wrapped(const struct job *job, uint32_t place)
 {
 	return place < job->done_size ? place : place - job->done_size;
@@ -51,7 +51,7 @@ static void say_beyond_end(struct job *job, const struct io_u *io_u)
 		why = "a READ beyond the end of file: create_on_open=1 lays no file out";
 	else if (job_verifies(job->td))
 		why = "a READ beyond the end of file: less was written than this job verifies: "
-		      "was the write interrupted? Give its size=, or verify_state_load=1";
+		      "was the write interrupted? Give size= as written, or verify_state_load=1";
 	if (!job->said_beyond_end)
 		job_log("\"%s\" at %llu: %s", io_u->file->file_name, io_u->offset, why);
 	job->said_beyond_end = true;
@@ -111,12 +111,12 @@ static void submit_all(struct job *job, struct request_list *list)
 
 	while ((request = TAILQ_FIRST(list)) && pieces_submit(job, request)) {
 		TAILQ_REMOVE(list, request, link);
-		if (!request_busy(request)) /* a sync to which nothing was owed */
+		if (!request_busy(request)) /* a sync with nothing to COMMIT */
 			complete(job, request);
 	}
 }
 
-/* Most lists are empty at most calls: an empty one costs no call of a function. */
+/* The list is usually empty: then no function is called. */
 static void submit_kind(struct job *job, enum io_op kind)
 {
 	if (!TAILQ_EMPTY(&job->pending[kind]))
@@ -242,7 +242,7 @@ static void wait_for_the_last(struct job *job)
 
 /*
  * Sends what was queued, and takes the replies that have come. Waits where fewer than `min` I/Os
- * are complete; false where none is outstanding either.
+ * are complete. False: it would have to wait, and nothing is outstanding.
  */
 static bool poll_once(struct job *job, unsigned int min)
 {
@@ -275,7 +275,7 @@ static bool unsent(const struct job *job)
 	return !TAILQ_EMPTY(&job->syncs) || group_unsent(&job->group);
 }
 
-/* True where fio may sleep before its next I/O, as far as a log tells. */
+/* True where fio may sleep before its next I/O; with read_iolog= the log tells. */
 static bool fio_sleeps_next(const struct thread_data *td)
 {
 	const struct flist_head *log = &td->io_log_list;
@@ -319,8 +319,8 @@ static uint64_t batch_time(const struct job *job)
 
 /*
  * False: fio keeps the I/O, asks for completions, and offers the I/O again. With nothing else under
- * way fio offers it again at once: then this function waits. Both waits last a slice at most, so
- * that fio sees its runtime, signals and requests for status.
+ * way fio offers it again at once: then this function waits. This wait, and that for completions,
+ * last a slice at most, so that fio sees its runtime, signals and requests for status.
  */
 static bool is_due(struct job *job, const struct io_u *io_u)
 {
@@ -440,7 +440,7 @@ int job_sync_file(struct job *job, uint32_t file)
 
 	syncs_begin(job, request, file, 1);
 	while (request_busy(request) ||
-	       replay_makes_room(job)) /* whose COMMITs name the file too */
+	       replay_makes_room(job)) /* COMMITs that make room name the file too */
 		poll_once(job, UINT_MAX);
 	if (request->error)
 		job_log("\"%s\" is not durable on %s: %s%s%s%s", job_file_name(job, file),

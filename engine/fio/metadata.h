@@ -21,11 +21,11 @@ int metadata_check_path(const struct thread_data *td, const struct path_config *
 /* The terms of the job's entries, without their number. */
 void metadata_terms(const struct thread_data *td, struct entries_terms *terms);
 
-/* The entries that a file needs: those up to the end of the job's part of it. 0 or a negative
- * errno, logged. */
+/* The number of entries that a file needs: up to the end of the job's part of the file. 0 or a
+ * negative errno, logged. */
 int metadata_count(const struct thread_data *td, const struct fio_file *f, uint64_t *count);
 
-/* What the entry of an operation must be, of type 0: anything. */
+/* The kind that an operation's entry must have; of type 0: any kind. */
 struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op);
 
 /* True where entries must be there before the job begins; *make is the operation that makes one. */
@@ -39,8 +39,8 @@ void metadata_say_failed(const struct thread_data *td, const struct request *req
 
 /*
  * Lists each directory below directory `name` that holds entries, over all the given paths at once,
- * as many at a time as the job has I/O in flight, and looks for the names of entries `first` to
- * `end` - 1. Makes nothing. 0 or a negative errno, logged: -ENOENT where an entry is missing,
+ * `iodepth` directories at a time, and looks for the names of entries `first` to `end` - 1. Creates
+ * nothing. 0 or a negative errno, logged: -ENOENT where an entry is missing,
  * -EEXIST where one is there twice, -EINTR where the run was stopped.
  */
 int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_count,

@@ -16,8 +16,8 @@ int directory_open(const char *path);
 int directory_open_file(int directory, const char *name, int flags);
 
 /*
- * A descriptor of the directory `name`, for names alone; -ELOOP or -ENOTDIR where it is a link.
- * Without `across` -EXDEV where a mount is entered, also one of the same file system.
+ * An O_PATH descriptor of the directory `name`; -ELOOP or -ENOTDIR where `name` is a symbolic link.
+ * Without `across`: -EXDEV where `name` leads into another mount, even of the same file system.
  */
 int directory_enter(int directory, const char *name, bool across);
 

@@ -38,7 +38,7 @@ static inline void durability_committed(struct conn *conn, const struct conn_io 
 
 	if (!conn->job->hold)
 		return;
-	/* Also for an extent that was answered in full after the COMMIT was sent. */
+	/* hold_committed() skips an extent that was answered in full after the COMMIT was sent. */
 	conn->job->hold->lost |= lost;
 	hold_committed(conn->job->hold, io->commit->ledger, io->commit->covered.clock, verifier);
 }

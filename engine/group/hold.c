@@ -95,7 +95,7 @@ static void disown(struct hold_extent *extent)
 	extent->ledger = NULL;
 }
 
-/* The extent's share of the hold: small ones use up the extents before the memory. */
+/* The extent's share of the hold: small extents fill hold->extents before hold->memory. */
 static uint64_t room_of(const struct hold_extent *extent)
 {
 	return max_of(extent->length, (uint32_t)HOLD_EXTENT_BYTES);
@@ -157,7 +157,7 @@ uint64_t hold_begin_replay(struct hold *hold)
 	uint64_t bytes = 0;
 
 	hold->lost = false;
-	hold_begin_commit(hold); /* nothing is answered any more */
+	hold_begin_commit(hold); /* earlier answers do not count any more */
 	for (uint64_t number = hold->first; number < hold->end; number++) {
 		struct hold_extent *extent = hold_extent(hold, number);
 
@@ -182,7 +182,7 @@ void hold_begin_commit(struct hold *hold)
 	hold->uncovered = 0;
 }
 
-/* The COMMIT covers the extent, also where the rest of the extent is still under way. */
+/* True where the COMMIT covers what was answered of the extent, though the rest is under way. */
 static bool covers(const struct hold_extent *extent, const struct ledger *ledger, uint64_t sent)
 {
 	return extent->ledger == ledger && extent->answered <= sent;

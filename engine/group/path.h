@@ -30,15 +30,15 @@ struct path_file {
 };
 
 /*
- * Refuses options of TLS or Kerberos that no path uses, or not the path that they are given for,
- * which would go without that security unnoticed; and options of TCP in clear for other paths. 0,
- * or a negative errno, logged.
+ * Refuses options of TLS or Kerberos that no path uses, or that a path is given and does not use:
+ * nobody would notice that the security is missing. Also refuses options of TCP in clear for other
+ * paths. 0, or a negative errno, logged.
  */
 int path_config_check(const struct terms *job, const struct pool *pool, path_log *log);
 
 /*
- * The terms of a path, which has its address: its own, and its job's for the rest. 0, or a negative
- * errno with the reason logged and nothing to free.
+ * Fills in `config` for a path that is resolved: by its own terms, else by its job's. 0, or a
+ * negative errno with the reason logged and nothing to free.
  */
 int path_config_make(struct path_config *config, const struct pool_path *path,
 		     const struct terms *job, path_log *log);
@@ -49,8 +49,8 @@ int path_open(struct path **path, struct path_config *config, const struct path_
 void path_close(struct path *path);
 
 /*
- * Asks which security flavors the export takes, by config->sec, which need not be one of them;
- * `flavors` begins with zeros. Takes over config's strings and array. Not of a kernel mount.
+ * Asks which security flavors the export takes; the asking one, config->terms.security, need not
+ * be one. `flavors` begins with zeros. Takes over config's strings and array. Not of a mount.
  */
 int path_flavors(struct path_config *config, const struct path_job *job, struct flavors *flavors);
 
@@ -68,7 +68,7 @@ int path_create(struct path *path, const char *name, bool *created);
 /* A mount's cache drops the file; NFS has no cache. 0 also where there is no such file. */
 int path_drop_cache(struct path *path, const char *name);
 
-/* Finds a file, to write to it too where so said; the first file also tells the path's limits. */
+/* Opens a file; `writes`: also to write to it. The first file also tells the path's limits. */
 int path_open_file(struct path *path, uint32_t file, const char *name, bool writes);
 void path_close_file(struct path *path, uint32_t file);
 /* True where two open files have one handle: by hard links, or by names that mean the same. */

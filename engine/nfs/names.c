@@ -45,7 +45,7 @@ void path_close_names(struct path *path)
 	path->names = NULL;
 }
 
-/* Nobody stands in for it, and it moves no data. */
+/* No connection stands in for the one for names, which moves no data. */
 static enum client_role role(const struct rpc_client *rpc)
 {
 	return CLIENT_ALONE;
@@ -57,7 +57,7 @@ static void ignore_health(struct rpc_client *rpc)
 
 static const struct client_events events = {.role = role, .health_changed = ignore_health};
 
-/* Before the first file is open it is the deadline that ends a question. */
+/* Before the first file is open `soft` ends no question: its deadline does. */
 static void set_timing(struct names *names)
 {
 	const struct path *path = names->path;
@@ -128,16 +128,15 @@ int names_fail(struct names *names, int error, const char *words)
 
 static int give_up(struct names *names, int error, const char *words)
 {
-	names->rpc.log->handed_over(&names->rpc); /* others of the path tell of their own trouble */
+	names->rpc.log->handed_over(&names->rpc); /* the path's other connections log their own */
 	client_abort(&names->rpc, -error);
-	names->given_up =
-		error != -EINTR; /* of a server that answers, leave is taken all the same */
+	names->given_up = error != -EINTR; /* stopped: the server is still told of the end */
 	return names_fail(names, error, words);
 }
 
 /*
- * When the server is given up. Once files are open names do as I/O does: `hard` goes on, `soft`
- * ends, by timeo and retrans.
+ * When the server is given up. Once a file is open and no other path can take over: never here;
+ * `hard` goes on, and `soft` ends by timeo and retrans, as for I/O.
  */
 static uint64_t names_deadline(struct names *names)
 {
@@ -148,7 +147,7 @@ static uint64_t names_deadline(struct names *names)
 	return clock_read(&names->clock) + path_names_timeout(path);
 }
 
-/* The same for one that asks to wait since `begun`. */
+/* The same where the server asks to wait; the question has waited since `begun`. */
 static uint64_t waited_deadline(struct names *names, uint64_t begun)
 {
 	uint64_t deadline = names_deadline(names);
@@ -157,7 +156,7 @@ static uint64_t waited_deadline(struct names *names, uint64_t begun)
 				    : min_of(deadline, begun + path_wait_max(names->path));
 }
 
-/* Nothing but being asked to wait brings a question so far, whether or not one is out just now. */
+/* Only a server that asks to wait, now or before, makes a question last that long. */
 static bool has_waited(const struct names *names, uint64_t begun)
 {
 	return !names->path->at_work && names->clock.now > begun + path_wait_max(names->path);
@@ -170,7 +169,7 @@ static void take_words(struct names *names, const struct rpc_request *request)
 		 request->status && request->fault ? ": " : "", request->fault ?: "");
 }
 
-/* A client tells of a link that is down while it has I/O, of which there is none here. */
+/* A client logs a link that is down only while it has I/O. Names have none: logged here. */
 static void say_silent(struct names *names, uint64_t begun)
 {
 	struct rpc_client *rpc = &names->rpc;
@@ -200,7 +199,7 @@ struct waiting {
 	bool (*stop)(void); /* NULL: nothing depends on the answer, as at a CLOSE */
 	bool patient;	    /* a server that has gone is waited for */
 	const char *about;  /* the name that is asked for, or NULL */
-	uint64_t begun;	    /* or since when nothing was answered */
+	uint64_t begun;	    /* when the wait began, or the latest answer came */
 	uint32_t epoch;	    /* the link's then */
 };
 
@@ -211,14 +210,14 @@ static int begin_waiting(struct names *names, uint64_t deadline, struct waiting 
 	if (!names->connects && begin_opening(names) && !names->connects)
 		return names_fail(names, -ENOMEM, "out of memory");
 	set_timing(names);
-	waiting->begun = clock_read(&names->clock); /* nobody has looked since the last answer */
+	waiting->begun = clock_read(&names->clock); /* clock.now may be as old as the last answer */
 	waiting->patience = (struct patience){.deadline = deadline, .looked = waiting->begun};
 	waiting->epoch = names->rpc.link.epoch;
 	waiting->patient = waiting->patient || (names->path->at_work && waiting->stop);
 	return 0;
 }
 
-/* For all the time that it is given the server has asked to wait. */
+/* The server has asked to wait for all the time that it was given. */
 static int give_up_waiting(struct names *names, const char *about)
 {
 	const char *status = names->rpc.reply.result.status;
@@ -230,7 +229,7 @@ static int give_up_waiting(struct names *names, const char *about)
 	return give_up(names, -ETIMEDOUT, words);
 }
 
-/* The one place that waits for a server, whatever it is asked about names: 0 to look again. */
+/* All questions about names wait for the server here. 0: the caller looks again. */
 static int await(struct names *names, struct waiting *waiting)
 {
 	struct rpc_client *rpc = &names->rpc;
@@ -238,7 +237,7 @@ static int await(struct names *names, struct waiting *waiting)
 	client_flush(rpc);
 	if (waiting->stop && waiting->stop())
 		return give_up(names, -EINTR, "interrupted");
-	if (waiting->stop && client_is_asked_to_wait(rpc)) /* it is there, and given its time */
+	if (waiting->stop && client_is_asked_to_wait(rpc)) /* alive: it gets more time */
 		waiting->patience.deadline =
 			max_of(waiting->patience.deadline, waited_deadline(names, waiting->begun));
 	if (patience_over(&waiting->patience, clock_read(&names->clock)))
@@ -288,7 +287,7 @@ struct many {
 	struct names_call calls[NAMES_CALLS];
 };
 
-/* False: there is nothing to ask of it. */
+/* False: nothing is asked about the item. */
 static bool ask(struct names *names, const struct names_batch *batch, struct names_item *item,
 		struct meta_request *request)
 {
@@ -402,7 +401,7 @@ int names_find_again(struct names *names, const struct nfs_handle *asked, int er
 	    memcmp(asked->bytes, names->export.bytes, asked->length) != 0)
 		return error;
 	again = names->path->version->find_export(names);
-	if (again == -ENOENT) /* says nothing of what was asked for */
+	if (again == -ENOENT) /* the export's, not that of what was asked for */
 		again = names_fail(names, error, "the server has forgotten the export");
 	return again;
 }
@@ -430,7 +429,7 @@ int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle
 
 /* --- walking --- */
 
-/* -EISDIR or -EINVAL for what is no regular file: its ftype3 or nfs_ftype4. */
+/* -EISDIR or -EINVAL unless `type`, an ftype3 or nfs_ftype4, is a regular file's. */
 static int check_file(struct names *names, uint32_t type)
 {
 	if (type == META_TYPE_FILE)
@@ -442,7 +441,7 @@ static int check_file(struct names *names, uint32_t type)
 				  : "not a regular file");
 }
 
-/* Splits the first component off, without any "."; NULL: there is none. */
+/* Splits off the first component that is neither empty nor "."; NULL: there is none. */
 static char *component(char **rest)
 {
 	char *name;
@@ -454,8 +453,8 @@ static char *component(char **rest)
 }
 
 /*
- * Goes from the directory *at to `name` in it. With `make` one that is missing is made; it is
- * looked for first, as a server may refuse MKDIR for want of permission before it finds that out.
+ * Goes from the directory *at to `name` in it. With `make` a missing directory is made. LOOKUP goes
+ * first: for want of permission a server may refuse MKDIR even where the directory exists.
  */
 static int descend(struct names *names, struct nfs_handle *at, char *name, bool make)
 {
@@ -511,7 +510,7 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
 
 /* --- what users ask --- */
 
-/* LOOKUP need not tell what it is (RFC 1813, 3.3.3). */
+/* A LOOKUP reply may lack the attributes (RFC 1813, 3.3.3): GETATTR brings them. */
 int names_size(struct names *names, const struct question *question)
 {
 	struct names_item item = {0};
@@ -525,7 +524,7 @@ int names_size(struct names *names, const struct question *question)
 	return error ?: check_file(names, item.kind.type);
 }
 
-/* Of NFSv3 the server tells whether an earlier copy has made it. */
+/* An NFSv3 server tells whether an earlier copy has made the file: the create is exclusive. */
 int names_create(struct names *names, const struct question *question)
 {
 	bool again = question->asked > 1 && names->path->config.terms.version;
@@ -580,7 +579,7 @@ int names_limits(struct names *names, const struct nfs_handle *handle, struct me
 
 /* --- asked again --- */
 
-/* True where the server may not have heard, or not answered: any other error is its answer. */
+/* True where the server gave no answer: any other error is the server's answer. */
 static bool is_lost(const struct path *path, int error)
 {
 	switch (-error) {
@@ -602,7 +601,7 @@ bool question_is_left(const struct path *path, int error)
 	       is_lost(path, error);
 }
 
-/* What it failed by has lasted since `begun`. */
+/* True where the question, first asked at `begun`, is to be asked again. */
 static bool goes_on(const struct path *path, const struct question *question, uint64_t begun,
 		    int error)
 {
@@ -621,7 +620,7 @@ static int ask_once(struct path *path, struct question *question)
 {
 	int error = path_names_ready(path);
 
-	if (error) /* an export that is not there says nothing of a file */
+	if (error) /* -ENOENT would mean the file, not the export */
 		return error == -ENOENT ? -ENODEV : error;
 	question->asked++;
 	return question->ask(path->names, question);
@@ -632,7 +631,7 @@ __attribute__((format(printf, 1, 2))) static void say_nothing(const char *format
 {
 }
 
-/* It waits as calls do that the server puts off; the first time not at all. */
+/* Waits first, as a call that the server puts off does; the first time not at all. */
 static int ask_again(struct path *path, struct question *question)
 {
 	const struct path_job job = path->job;
@@ -646,7 +645,7 @@ static int ask_again(struct path *path, struct question *question)
 	return error;
 }
 
-/* A connection that has died is no trouble, a server that is silent or gone is. */
+/* One lost connection is no trouble; a time-out, or a second failure, is. */
 static bool is_trouble(const struct path *path, int error)
 {
 	return path->retries || error == -ETIMEDOUT;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* names4.c - what is NFSv4.1's alone about names: the way to the export, OPEN and CLOSE, SECINFO.
- */
+/* names4.c - names in NFSv4.1 alone: the way to the export, OPEN and CLOSE, SECINFO. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 
 /* --- one request of the protocol's own --- */
 
-/* Completes a request whose arguments are there. */
+/* Sets the rest of a request whose arguments are set. */
 static void prepare(struct nfs4_request *request, enum nfs4_operation operation)
 {
 	request->operation = operation;
@@ -37,7 +36,7 @@ static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_r
 
 /* --- the export --- */
 
-/* No answer to a question about the export says nothing about its path. */
+/* True, and logged, where no answer came: the export's path may be right. */
 static bool went_unanswered(const struct names *names, int error)
 {
 	if (error != -ETIMEDOUT && error != -EINTR)
@@ -82,7 +81,7 @@ static void take_lease(const struct meta_result *result, void *context)
 	((struct nfs4_path *)context)->client->lease_time = result->limits.lease_time;
 }
 
-/* From the server's root, which has no handle yet; *name: that the way ends at, after an error. */
+/* Walks from the server's root, which has no handle yet; *name: the component that failed. */
 static int walk_to_export(struct names *names, char **name)
 {
 	static const struct nfs_handle none;
@@ -100,7 +99,7 @@ static int walk_to_export(struct names *names, char **name)
 	return error;
 }
 
-/* names->room has what is asked about meanwhile. */
+/* names->room holds the name of the question under way, and is kept. */
 static int find_export(struct names *names)
 {
 	char room[sizeof(names->room)], *name;
@@ -119,7 +118,7 @@ static int open_names(struct names **out, struct path *path)
 
 	if (error)
 		return error;
-	/* A path that leads nowhere keeps it too: to take leave of the server. */
+	/* *out stays even where an error follows: to take leave of the server. */
 	error = nfs4_path_check_trunking(path->state);
 	if (!error && (error = walk_to_export(*out, &name)))
 		export_failed(*out, name, error);
@@ -127,8 +126,8 @@ static int open_names(struct names **out, struct path *path)
 	return error;
 }
 
-/* The directory above is asked, or the root of itself: that goes by a flavor that the export does
- * not take, too (RFC 8881, 2.6.3.1). */
+/* SECINFO asks the directory above the export, SECINFO_NO_NAME the root itself. Both work also by a
+ * flavor that the export does not take (RFC 8881, 2.6.3.1). */
 static int find_flavors(struct names **out, struct path *path, struct flavors *flavors)
 {
 	struct nfs4_request request = {0};
@@ -195,8 +194,8 @@ static int create(struct names *names, const struct nfs_handle *directory, const
 /* --- what the server need not keep any longer --- */
 
 /*
- * Until when one answer is waited for, since leave is taken. A job that was told to end has given
- * the server its time before; nfsmulti-export, which was, has not.
+ * Until when one answer is waited for; leave-taking began at `since`. A stopped run waits less: a
+ * job has waited for the server before. (An interrupted nfsmulti-export has not.)
  */
 static uint64_t answer_deadline(struct names *names, uint64_t since)
 {
@@ -206,7 +205,7 @@ static uint64_t answer_deadline(struct names *names, uint64_t since)
 	return min_of(clock_read(&names->clock) + each, since + all);
 }
 
-/* However many paths are silent, and however many files are to be closed. */
+/* True once the job may tell servers no more, whatever is still open on any path. */
 static bool is_over(const struct names *names)
 {
 	return names->path->job.over && names->path->job.over();
@@ -219,8 +218,8 @@ static void tell(struct names *names, struct nfs4_request *request, uint64_t sin
 }
 
 /*
- * A path that is dead is not asked while others go on; at the end the server may well answer what
- * belongs to no data. What it does not hear of ends with its lease.
+ * A dead path is not asked while others go on. At the end it is: its server may answer for names,
+ * if not for data. State that the server is not told to drop ends with the lease.
  */
 static bool may_ask(const struct names *names)
 {
@@ -228,9 +227,9 @@ static bool may_ask(const struct names *names)
 }
 
 /*
- * Tells what needs no answer: it is waited for 2.5 s at the most, 0.5 s where the job was to end 2
- * s ago, and not at all where the path is dead while others go on, the server is gone, or the job
- * is over. `names` may be NULL.
+ * Tells the server what needs no answer. Waits for an answer 2.5 s at the most, 0.5 s where the job
+ * was to end 2 s ago. Tells nothing where the path is dead while others go on, the server is gone,
+ * or the job is over. `names` may be NULL.
  */
 static void tell_at_close(struct names *names, struct nfs4_request *request)
 {
@@ -240,7 +239,7 @@ static void tell_at_close(struct names *names, struct nfs4_request *request)
 
 /* --- files --- */
 
-/* Finds and opens it; a special stateid stands for a file that is not opened. */
+/* Finds file `name` and opens it; with open=none a special stateid replaces OPEN's. */
 static int open_by_name(struct names *names, const char *name, struct nfs4_file *file)
 {
 	static const struct nfs4_stateid special;
@@ -302,8 +301,8 @@ static void close_file(struct names *names, void *state)
 
 /* --- limits --- */
 
-/* What a message of `message` bytes, or 0: not known, carries of what the server offers, or 0: it
- * need not tell that (RFC 8881, 5.6). */
+/* Bytes of data in one call: no more than `offered`, and than a message of `message` bytes carries.
+ * Either may be 0, not known: a server need not tell its limit (RFC 8881, 5.6). */
 static uint32_t fitting(uint32_t offered, uint32_t message)
 {
 	uint32_t room =
@@ -333,7 +332,7 @@ static void destroy_session(struct names *names, const struct nfs4_session *sess
 	tell(names, &request, since);
 }
 
-/* The session that asks goes last: its channel goes on without it. */
+/* The session that asks goes last: DESTROY_CLIENTID needs its channel, but no session. */
 static void destroy_all(struct names *names, uint64_t since)
 {
 	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
@@ -362,8 +361,8 @@ static void destroy_all(struct names *names, uint64_t since)
 	tell(names, &request, since);
 }
 
-/* Destroys what the server has of the path's client: 10 s and 2 s in all, and nothing after an
- * answer that did not come. */
+/* Destroys what the server keeps of the path's client, in 10 s at most, or 2 s in a stopped run.
+ * After a missing answer nothing more is asked. */
 static void teardown(struct path *path)
 {
 	if (may_ask(path->names))

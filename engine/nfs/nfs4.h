@@ -17,7 +17,7 @@ enum {
 	NFS4_VERIFIER = 8,
 	NFS4_OPAQUE_MAX = 1024, /* RFC 8881, 3.1: NFS4_OPAQUE_LIMIT */
 	NFS4_NAME_MAX = 255,	/* ours */
-	/* Of SEQUENCE, PUTFH and READ, up to its data: status, tag and count; three results. */
+	/* A READ's reply before its data: status, tag, count; SEQUENCE, PUTFH and READ results. */
 	NFS4_READ_HEAD = 3 * 4 + (2 * 4 + NFS4_SESSIONID + 5 * 4) + 2 * 4 + 4 * 4,
 };
 
@@ -82,7 +82,7 @@ void nfs4_put(struct nfs4_compound *compound, enum nfs4_operation operation);
 /*
  * The results of a compound, read one after the other in the order of its operations. in->bad: more
  * bytes are needed, and nothing that was read is valid. `broken`: the reply contradicts the call or
- * itself, and stays so.
+ * itself; once set, it stays set.
  */
 struct nfs4_results {
 	struct xdr_in *in;
@@ -94,17 +94,17 @@ struct nfs4_results {
 void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in);
 
 /*
- * Goes on to the next result, which is to be `operation`'s: its status (nfsstat4). After 0 its body
- * is to be read with the function of the operation, where there is one; after another value nothing
- * follows. Where the results end before it, as those of a compound that the server refused as a
- * whole, it is the compound's status.
+ * Goes on to the next result, which is to be `operation`'s: returns its status (nfsstat4). After 0
+ * the caller reads the body by the operation's function, where there is one; after another value
+ * nothing follows. Where no result is left, as in a compound that the server refused as a whole,
+ * returns the compound's status.
  */
 uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation operation);
 
-/* The same, and over the body: of an operation whose results nobody wants. */
+/* The same, and skips the body: for an operation whose results nobody wants. */
 uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation operation);
 
-/* True where all is well: every result was read, and none contradicts. */
+/* True where every result was read, and the reply is not broken. */
 static inline bool nfs4_results_sound(const struct nfs4_results *results)
 {
 	return !results->broken && !results->left;
@@ -118,20 +118,20 @@ struct nfs4_sequence {
 	uint32_t sequence, slot, highest_slot;
 	bool cache;
 };
-/* Of what it says, what is looked at. */
+/* What the client reads of SEQUENCE's result. */
 struct nfs4_sequence_result {
 	uint32_t sequence, slot, highest_slot, target_highest_slot;
 };
 void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequence *sequence);
 void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result *sequence);
 
-/* 18.19; the root, 18.21, for a handle of length 0. */
+/* PUTFH (18.19); for a handle of length 0 PUTROOTFH (18.21). */
 void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs_handle *handle);
 
 /*
  * The compounds that move a file's data, encoded once: SEQUENCE, PUTFH, and READ, WRITE or COMMIT
- * of the whole file (18.22, 18.32, 18.3). A call is a copy of one, into which is stored what
- * differs from call to call.
+ * of the whole file (18.22, 18.32, 18.3). A call is a copy of its template, with what differs from
+ * call to call stored into it.
  */
 enum { NFS4_TEMPLATE_MAX = 92 + NFS4_FHSIZE }; /* bytes of the longest, WRITE's */
 struct nfs4_template {
@@ -144,7 +144,7 @@ struct nfs4_template {
 struct nfs4_range {
 	uint64_t offset;
 	uint32_t length, stable;
-	const uint8_t *stateid; /* in place of that of the OPEN; NULL: that one */
+	const uint8_t *stateid; /* NULL: the template's, from the OPEN */
 };
 
 /* A READ, WRITE or COMMIT of this file, by the state of this OPEN. */
@@ -188,7 +188,7 @@ struct nfs4_session_result {
 	uint8_t session[NFS4_SESSIONID];
 	struct nfs4_channel fore; /* as granted */
 };
-/* The back channel is asked for by what servers insist on, and not used; no callback security. */
+/* Asks also for the back channel that servers insist on: unused, without callback security. */
 void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, uint32_t sequence,
 			     const struct nfs4_channel *fore);
 void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session);
@@ -196,7 +196,7 @@ void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_r
 /* 18.34: for the fore channel. */
 void nfs4_put_bind_conn_to_session(struct nfs4_compound *compound,
 				   const uint8_t session[NFS4_SESSIONID]);
-/* 18.51: of all file systems. 18.37, 18.50 */
+/* 18.51, for all file systems at once; 18.37; 18.50. */
 void nfs4_put_reclaim_complete(struct nfs4_compound *compound);
 void nfs4_put_destroy_session(struct nfs4_compound *compound,
 			      const uint8_t session[NFS4_SESSIONID]);

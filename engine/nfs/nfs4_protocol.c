@@ -27,7 +27,7 @@ static const struct nfs4_request *request_of(const struct call *call)
 	return container_of(call->request, const struct nfs4_request, base);
 }
 
-enum { OWNER_MAX = 160 }; /* bytes: those of struct nfs4_path's, of a session ID and a slot */
+enum { OWNER_MAX = 160 }; /* bytes: struct nfs4_path's owner, a session ID and a slot */
 
 static bool is_meta(const struct call *call)
 {
@@ -85,8 +85,8 @@ static bool acquire(struct rpc_client *rpc, struct call *call)
 	if (nfs4_session_acquire(&state->session, call)) {
 		const struct nfs4_file *file = nfs4_file_of(call);
 
-		/* A retry has the same bytes (RFC 8881, 2.10.6.1.3), also where the file was opened
-		 * again meanwhile. */
+		/* The call keeps this stateid, even if the file is opened again meanwhile: a retry
+		 * has the same bytes (RFC 8881, 2.10.6.1.3). */
 		if (file)
 			memcpy(call->stateid, file->stateid.bytes, sizeof(call->stateid));
 		state->session.used_at = now;
@@ -108,7 +108,7 @@ static void release(struct rpc_client *rpc, struct call *call, bool answered)
 
 	nfs4_session_release(&state->session, call, answered);
 	if (!answered && state->session.needs_reset)
-		state->unbound = true; /* its next channel is bound, to destroy it */
+		state->unbound = true; /* the next channel is bound, to destroy the session */
 }
 
 static bool slot_valid(const struct rpc_client *rpc, const struct call *call)
@@ -134,7 +134,7 @@ static void put_io(struct xdr_out *out, const struct call *call)
 
 /*
  * An owner of opens for each slot of each session: two OPENs of one owner and file would share a
- * stateid, which the first CLOSE ends (RFC 8881, 9.1.4). A call that goes out again has the same.
+ * stateid, which the first CLOSE ends (RFC 8881, 9.1.4). A retry has the same owner.
  */
 static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 			  const struct nfs4_sequence *sequence)
@@ -256,7 +256,7 @@ static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_creden
 	return arguments;
 }
 
-/* RPC denied the call. A CLOSE or DELEGRETURN behind a finished operation does not undo that. */
+/* RPC denied the call. Denying a CLOSE or DELEGRETURN does not undo the operation before it. */
 static void denied(struct call *call)
 {
 	if (!gives_back(call))
@@ -414,7 +414,7 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 	case IO_READ: nfs4_get_read(results, data); break;
 	case IO_WRITE: nfs4_get_write(results, data); break;
 	case IO_COMMIT: nfs4_get_commit(results, data); break;
-	case IO_META: break; /* read_meta()'s */
+	case IO_META: break; /* decode() reads it */
 	}
 	return 0;
 }
@@ -432,10 +432,10 @@ static int meta_errno(uint32_t status)
 }
 
 /*
- * What an operation that is done has left at the server goes back by other calls: an open whose
- * CLOSE was refused, or did not stand in the compound, and a delegation, which OPEN declined. The
- * operation counts as sent: where the path is given up before these are answered, another path asks
- * again, and finds it done.
+ * What a finished operation has left at the server goes back by other calls: an open whose CLOSE
+ * was refused, or not in the compound, and a delegation that came though OPEN declined it. The
+ * operation counts as sent: where the path is given up before those calls are answered, another
+ * path repeats the operation, and finds it done.
  */
 static enum disposition give_back(const struct call *call, const struct nfs4_meta_result *meta,
 				  enum disposition disposition)
@@ -458,7 +458,7 @@ static enum disposition give_back(const struct call *call, const struct nfs4_met
 	return CALL_PARTIAL;
 }
 
-/* What the server does not know any more, or will not have back, is not the operation's affair. */
+/* A refused CLOSE or DELEGRETURN does not fail the operation before it. */
 static enum disposition judge_return(struct call *call, uint32_t status, struct call_result *result)
 {
 	enum disposition disposition = status ? refused(call, status, false, result) : CALL_DONE;

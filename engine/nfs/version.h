@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * version.h - a version of NFS as a const table: how a client speaks it (client/protocol.h), and
- * what is its own in how it finds names and files. What waits does so as names.h says.
+ * version.h - an NFS version as a const table: its protocol (client/protocol.h), and its own ways
+ * to find names and files. Its functions wait as names.h says.
  */
 #pragma once
 
@@ -18,31 +18,31 @@ struct nfs_version {
 	uint32_t handle_max; /* bytes */
 
 	/*
-	 * Makes a client for names, and finds the export. Where it fails, the reason is logged, and
-	 * *names may be set all the same: not `found`, but to be closed.
+	 * Makes a client for names, and finds the export. An error is logged, and may leave *names
+	 * set, with `found` false: the caller closes it then, too.
 	 */
 	int (*open_names)(struct names **names, struct path *path);
-	/* The server has forgotten the export's handle: names->export is to be another one. */
+	/* The server has forgotten the export's handle: finds names->export again. */
 	int (*find_export)(struct names *names);
 	/*
-	 * Asks which security flavors the export takes, without entering it: the path's own need
-	 * not be one of them. `flavors` begins with zeros; *names is as open_names() leaves it.
+	 * Asks which security flavors the export takes, without entering it: the path's own flavor
+	 * may be another one. `flavors` begins with zeros; *names is as open_names() leaves it.
 	 */
 	int (*flavors)(struct names **names, struct path *path, struct flavors *flavors);
 
-	/* Creates an empty file; -EEXIST where there is something that no earlier copy made. */
+	/* Creates an empty file; -EEXIST: the name is taken, not by an earlier copy of the call. */
 	int (*create)(struct names *names, const struct nfs_handle *directory, const char *name);
-	/* From what the server offers to what messages carry. NULL: the same. */
+	/* Bounds the server's limits by what one message carries. NULL: no bound. */
 	void (*fit_limits)(const struct names *names, struct meta_limits *limits);
 
-	/* Finds a file; no two that are open have one number. close_file(): `names` may be NULL,
-	 * the server is then told nothing. */
+	/* Finds a file; each open file has its own number. close_file() tells the server nothing
+	 * where `names` is NULL. */
 	int (*open_file)(struct names *names, uint32_t number, const char *name, bool writes,
 			 void **file);
 	void (*close_file)(struct names *names, void *file);
 	const struct nfs_handle *(*handle)(const void *file);
 
-	/* Tells the server of the end, and frees path->state. NULL: the version keeps nothing. */
+	/* Tells the server that the path ends, and frees path->state. NULL: there is no state. */
 	void (*teardown)(struct path *path);
 };
 

@@ -10,7 +10,7 @@ struct load_entry {
 
 struct spread_load {
 	uint32_t count;
-	uint32_t *winners; /* of the tournament's nodes: they follow the entries */
+	uint32_t *winners; /* by node of the tournament; in memory behind the entries */
 	uint64_t assignments;
 	struct load_entry entries[];
 };
@@ -72,7 +72,7 @@ uint32_t spread_path_of_job(uint32_t job, uint32_t paths)
 	return job % paths;
 }
 
-/* A 32-bit division costs a fraction of a 64-bit one, and stripes are rarely numbered beyond it. */
+/* A 32-bit division costs a fraction of a 64-bit one, and few stripe numbers need 64 bits. */
 static uint32_t column_of(uint64_t stripe, uint32_t count)
 {
 	return stripe <= UINT32_MAX ? (uint32_t)stripe % count : (uint32_t)(stripe % count);

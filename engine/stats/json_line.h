@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A JSON string (RFC 8259, 7). Bytes over 0x7e become U+0080 … U+00FF: any name is valid. */
+/* A JSON string (RFC 8259, 7). Bytes over 0x7e become U+007F … U+00FF: any bytes are valid. */
 static inline void line_string(FILE *out, const char *key, const char *text)
 {
 	fprintf(out, "\"%s\": \"", key);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * export.h - what there is on a path: its limits and its room, and directories with what lies in
- * them, whoever has made that. NFS from user space is asked as nfs/names.h says, a kernel mount by
- * system calls (export_mount.h).
+ * export.h - a path's limits and room, and its directories with all entries, whoever made them. NFS
+ * from user space is asked as nfs/names.h says, a kernel mount by system calls (export_mount.h).
  *
- * All functions wait: for a server until its answer, path_job's stop(), or as long as one operation
- * on names may take without any answer. They return 0 or a negative errno; the words for it are in
+ * All functions wait for a server: until its answer, until path_job's stop(), or, without answers,
+ * as long as one operation on names may take. They return 0 or a negative errno, with words in
  * export->error. No symbolic link is followed, and nothing leads out of the path.
  */
 #pragma once
@@ -13,7 +12,7 @@
 #include "group/path.h"
 #include "nfs/names.h"
 
-/* A directory. A mount has a descriptor for it, else -1; NFS a handle. */
+/* A directory: over NFS its handle, on a mount its descriptor (else -1). */
 struct export_dir {
 	struct nfs_handle handle;
 	int fd;
@@ -22,17 +21,17 @@ struct export_dir {
 struct export_items {
 	struct names_item *items;
 	uint32_t count;
-	char *names; /* the memory of theirs */
+	char *names; /* the memory of the items' names */
 };
 
 struct export_facts {
-	struct meta_limits limits; /* 0: it has none */
+	struct meta_limits limits; /* 0: no such limit */
 	struct meta_identity identity;
-	uint32_t access; /* of enum meta_access; what is not told of it and of `room` is untold */
-	struct meta_room room;
+	uint32_t access;       /* of enum meta_access; META_ACCESS_UNTOLD where not told */
+	struct meta_room room; /* META_UNTOLD where not told */
 };
 
-/* How far the listing of a directory has come; of zeros: at its beginning. It holds nothing. */
+/* How far the listing of a directory has come; zeros: the beginning. There is nothing to free. */
 struct export_listing {
 	struct listing nfs;
 	long mount; /* telldir(3) */
@@ -60,28 +59,28 @@ int export_fail(struct export *export, const char *what, const char *name, int e
 
 /* --- directories --- */
 
-/* The next names of a directory, without "." and "..": some, or listing->end. `items`, which
- * begins with zeros, is the caller's then, for export_items_free(). */
+/* Lists the next names of a directory, without "." and ".."; listing->end: these are the last.
+ * `items` begins with zeros; the caller frees them by export_items_free(). */
 int export_list(struct export *export, const struct export_dir *dir, struct export_listing *listing,
 		struct export_items *items);
 void export_items_free(struct export_items *items);
 
-/* Finds what each item is, also where others fail: items[i].error. */
+/* Finds what each item is. An item that fails has its `error`; the others go on. */
 int export_look(struct export *export, const struct export_dir *dir, struct names_item *items,
 		uint32_t count);
 
-/* Removes those of the items that have no error and are, or are no, directories. */
+/* Removes, of the items without an error, the directories, or (`directories` false) the others. */
 int export_remove(struct export *export, const struct export_dir *dir, struct names_item *items,
 		  uint32_t count, bool directories);
 
 /* A new directory; -EEXIST where its name is taken. */
 int export_make(struct export *export, const struct export_dir *dir, char *name);
 
-/* The directory that an item is, which was looked up; to be left. Only `across` mounts, else
- * -EXDEV, without words; an item's identity tells another file system. */
+/* Opens the directory that a looked-up item is, for export_leave(). A mount point gives -EXDEV,
+ * without words, unless `across`; over NFS only item->identity tells another file system. */
 int export_enter(struct export *export, const struct export_dir *dir, const struct names_item *item,
 		 bool across, struct export_dir *child);
-/* From `child` back to `dir`, which may have been left and is `identity`. */
+/* Goes from `child` up to `dir`, which has `identity`; opens `dir` again where it was left. */
 int export_back(struct export *export, const struct export_dir *child,
 		const struct meta_identity *identity, struct export_dir *dir);
 /* Lets a descriptor go. */
@@ -96,13 +95,13 @@ struct tree_count {
 	uint64_t bytes; /* of regular files */
 };
 
-/* False: `name` is none that may be removed. */
+/* False: `name` is too long, or a component is empty, too long, "." or "..". */
 bool tree_name_is_sound(const char *name);
 
-/* Finds what `name` is: -ENOENT (without words), or where something above it is no directory. */
+/* Finds what `name` is. -ENOENT: `name` (without words) or a directory above it is missing. */
 int tree_find(struct export *export, const char *name, struct names_item *found);
 
-/* Makes directory `name`, in one that is there; -EEXIST: there is something already. */
+/* Makes directory `name` in a directory that exists; -EEXIST: `name` is taken. */
 int tree_make(struct export *export, const char *name);
 
 /* Calls `each` for all that lies in directory `name`; "" is the export's root. */
@@ -114,8 +113,8 @@ int tree_usage(struct export *export, const char *name, struct tree_count *count
 /*
  * Removes directory `name` and all below it; counts what was removed, `name` as well.
  *
- * With a `mark` only where `name` holds a directory of that name, which goes last, with `name`
- * itself: TREE_UNMARKED (without words) where it holds none, and nothing is removed. "": only where
- * `name` is empty. NULL: whatever it holds, and whoever has made it.
+ * With a `mark`, `name` must hold a directory called `mark`, which goes last, just before `name`:
+ * else nothing is removed, and TREE_UNMARKED is returned (without words). With "", `name` must be
+ * empty. With NULL, everything in `name` goes, whoever made it.
  */
 int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count);

@@ -23,9 +23,9 @@ static const char usage[] =
 	"NAME is a pool's name in NFSMULTI_POOLS or else IOTRAP_MOUNT_POOLS:\n"
 	"NAME:PATH,PATH,... NAME:PATH,...\n"
 	"\n"
-	"  --file FILE  the pool in these variables with the mount that FILE lies in; each\n"
+	"  --file FILE  find in these variables the pool whose mount FILE lies in; each\n"
 	"               line has FILE's name below that mount as \"relative\"\n"
-	"  --resolve    also look up each host: one line per address, which is in \"address\"\n"
+	"  --resolve    also look up each host: one line for each address, as \"address\"\n"
 	"  --help       this text\n"
 	"  --version    the version of nfsmulti\n"
 	"\n"
@@ -43,7 +43,7 @@ struct request {
 struct answer {
 	struct pool pool;
 	const char *relative;
-	const char *variable; /* that has the text; NULL: the command line */
+	const char *variable; /* where the text came from; NULL: the command line */
 	const char *written;
 };
 

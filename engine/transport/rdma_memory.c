@@ -173,9 +173,9 @@ static int buffer_of(const struct rdma_device *device, const uint8_t *at)
 }
 
 /*
- * Registers the bytes around `at`: in a buffer of the job's, a slice of the largest size that the
- * device takes, counted from the buffer's beginning; elsewhere the pages of the one I/O. The server
- * writes READ data and reads WRITE data; it only reads the hold. 0 or a negative errno, logged.
+ * Registers the bytes around `at`. The job's buffers are registered in slices of region_max bytes,
+ * here the one with `at`; elsewhere the pages of the one I/O are registered. The server writes READ
+ * data and reads WRITE data; it only reads RPC_BUFFER_HOLD. 0 or a negative errno.
  */
 static int add_region(struct rdma_device *device, const uint8_t *at, uint32_t length)
 {

@@ -34,9 +34,9 @@ struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log);
 void rdma_memory_free(struct rdma_memory *memory);
 
 /*
- * The job's device of `verbs`, with one user more; NULL with errno set. The memory owns it. A user
- * releases it once it has no queue pair on it any more. The last release() of a device that is
- * `gone` frees its memory, before librdmacm closes it.
+ * Finds or adds the job's device for `verbs`, and counts one user more; NULL with errno set.
+ * `memory` owns the device. A user calls release() once its queue pair on the device is gone. The
+ * last release() of a device that is `gone` frees the device, before librdmacm closes `verbs`.
  */
 struct rdma_device *rdma_memory_device(struct rdma_memory *memory, struct ibv_context *verbs);
 void rdma_device_release(struct rdma_device *device, bool gone);

@@ -128,7 +128,7 @@ void tls_why_alert(char *why, gnutls_alert_description_t alert)
 
 void tls_why_certificate(char *why, unsigned int status)
 {
-	const char *what = "is not trusted: tls_ca= names the authority that signed it";
+	const char *what = "is not trusted: set tls_ca= to the authority that signed it";
 
 	if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
 		what = "is signed by an algorithm too weak: the server needs a new one";

@@ -31,9 +31,9 @@ enum {
 static const uint64_t RECORDS_WORN = 1 << 24, RECORDS_MAX = (1 << 24) + (1 << 22);
 
 /*
- * Asking the kernel for its record count takes system calls, which bring the keys along. A record
- * has at least one byte: the kernel is asked again once as many bytes were moved as records are
- * left until RECORDS_WORN; near the end, after this many bytes.
+ * Asking the kernel for its record count takes system calls, which also bring the keys. A record
+ * has at least one byte: with n records left until RECORDS_WORN the kernel is asked again after n
+ * bytes, but never sooner than after ASKED_AFTER bytes.
  */
 static const uint64_t ASKED_AFTER = 1 << 18;
 
@@ -123,7 +123,7 @@ static ssize_t push(gnutls_transport_ptr_t context, const void *from, size_t siz
 	return (ssize_t)size;
 }
 
-/* Sends what has been encrypted. Where that fails, the server may have sent the reason. */
+/* Sends the ciphertext. Where send(2) fails, an alert from the server may say why. */
 static int flush(struct tls_session *session)
 {
 	struct tls_bytes *out = &session->out;
@@ -161,8 +161,8 @@ static int hear_extensions(gnutls_session_t gnutls, unsigned int type, unsigned 
 	return gnutls_ext_raw_parse(gnutls_session_get_ptr(gnutls), hear_extension, message, 0);
 }
 
-/* GnuTLS checks a certificate's purpose only where it is asked to, and takes an address for a DNS
- * name unless it is given as an address. */
+/* GnuTLS checks a certificate's purpose only if told to, and takes `name` for a DNS name unless
+ * its type is GNUTLS_DT_IP_ADDRESS. */
 static int set_name(struct tls_session *session, const char *name)
 {
 	struct in6_addr *address = &session->address;
@@ -198,7 +198,7 @@ int tls_session_init(struct tls_session *session, const struct tls_terms *terms,
 {
 	const unsigned int flags =
 		GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_TICKETS | GNUTLS_NO_AUTO_REKEY |
-		GNUTLS_FORCE_CLIENT_CERT; /* whoever the server says that it trusts */
+		GNUTLS_FORCE_CLIENT_CERT; /* whichever authorities the server names */
 	int error;
 
 	*session = (struct tls_session){
@@ -229,7 +229,7 @@ void tls_session_free(struct tls_session *session)
 	free(session->record);
 }
 
-/* As GnuTLS searches: a name that is too long ends the search, and the subject counts. */
+/* Searches as GnuTLS does: too long a name ends the search, and GnuTLS takes the subject. */
 static bool has_dns_name(gnutls_x509_crt_t certificate)
 {
 	int kind = 0;
@@ -297,7 +297,7 @@ int tls_session_to_kernel(struct tls_session *session)
 {
 	int error = -ENOTSUP;
 
-	if (tls_session_pending(session)) /* the kernel would miss it */
+	if (tls_session_pending(session)) /* the kernel would miss these bytes */
 		return -EBUSY;
 	if (session->limited)
 		snprintf(session->why, RPC_WHY_MAX,

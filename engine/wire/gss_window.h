@@ -2,9 +2,9 @@
 /*
  * gss_window.h - sequence numbers of one RPCSEC_GSS context, and how far they may go.
  *
- * A server drops a call whose number lies behind its window (RFC 2203, 5.3.3.1): some servers
- * silently, some with the connection. A server's threads may take calls in any order, so the oldest
- * unanswered number limits the next one.
+ * A server drops a call whose number lies below the window (RFC 2203, 5.3.3.1); some servers close
+ * the connection as well. A server's threads may take calls in any order, so the oldest unanswered
+ * number limits the next one.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { GSS_WINDOW_MAX = 256 }; /* ours: more of a larger window is not used */
+enum { GSS_WINDOW_MAX = 256 }; /* our limit: the rest of a larger window is not used */
 
 struct gss_window {
 	uint32_t size;		      /* the server's, at most GSS_WINDOW_MAX */

@@ -18,7 +18,7 @@ enum {
 /* An encryption type (RFC 3962, RFC 8009); sizes in bytes. */
 struct krb5_enctype {
 	uint32_t number;
-	uint32_t key_size; /* of the context's key and of those that encrypt */
+	uint32_t key_size; /* of the context's key and of Ke */
 	uint32_t hmac_key_size;
 	uint32_t checksum_size;
 	gnutls_cipher_algorithm_t cipher;
@@ -30,7 +30,7 @@ struct krb5_enctype {
 struct krb5_side_keys {
 	gnutls_hmac_hd_t sign;	   /* Kc of usage "sign": MIC tokens */
 	gnutls_hmac_hd_t seal;	   /* Ki of usage "seal": Wrap tokens */
-	gnutls_cipher_hd_t cipher; /* Ke of the same */
+	gnutls_cipher_hd_t cipher; /* Ke of usage "seal" */
 	/* Ke and Ki, where the processor has instructions for SHA-1; NULL: GnuTLS wraps. */
 	struct one_pass_keys *one_pass;
 };
@@ -39,6 +39,6 @@ struct krb5_keys {
 	const struct krb5_enctype *enctype;
 	bool acceptor_subkey;
 	struct krb5_side_keys sides[KRB5_SIDES];
-	struct cts_stream waiting; /* where `waits`: krb5_wrap()'s message for the next pass */
+	struct cts_stream waiting; /* if `waits`: a message to encrypt together with the next */
 	bool waits;
 };

@@ -32,13 +32,13 @@ struct record_reader {
 
 	/* replies on their way: how many, and their recent mean size in bytes */
 	uint32_t expected, reply_size;
-	uint32_t portion; /* 1/portion of these is read ahead: the owner's, at first 2 */
+	uint32_t portion; /* 1/portion of their bytes is read ahead; 2 until the owner sets it */
 
 	/* the message being read */
 	enum record_part part;
-	bool in_fragment;  /* its mark has been read */
-	bool last;	   /* it is the message's last */
-	uint32_t fragment; /* bytes of it not yet used */
+	bool in_fragment;  /* a fragment's mark has been read */
+	bool last;	   /* the fragment is the message's last */
+	uint32_t fragment; /* bytes of the fragment not yet used */
 	uint32_t message;  /* bytes announced by the marks of this message */
 	struct rpc_bulk bulk;
 	uint32_t bulk_done;
@@ -58,8 +58,8 @@ static inline void record_expect(struct record_reader *reader)
 }
 
 /*
- * Where to put the next bytes, never without room; returns the number of entries used. If space[0]
- * is at NULL, it is the only entry, and the caller drops up to that many bytes.
+ * Says where to put the next bytes, with room for one at least; returns the number of entries used.
+ * If space[0].iov_base is NULL, the caller drops up to iov_len bytes, and there is no space[1].
  */
 int record_space(struct record_reader *reader, struct iovec space[2]);
 

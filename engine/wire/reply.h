@@ -37,8 +37,8 @@ struct rpc_reply {
 	uint32_t have;		/* bytes at hand */
 	bool whole;		/* there are no more than these */
 	uint32_t length;	/* of the whole reply; 0: not known */
-	/* Not 0: handed over again, without the bulk data, which stood behind so many bytes and is
-	 * in place. */
+	/* Not 0: the reply is handed over again, without its bulk data, which stood behind the
+	 * first `cut` bytes and is in place. */
 	uint32_t cut;
 };
 
@@ -48,9 +48,9 @@ struct rpc_bulk {
 	uint32_t length;
 	void *token; /* handed back to finished() */
 	/*
-	 * Once the data is in place, reply() is called again with the reply's other bytes, for the
-	 * token; then it cannot ask for more bytes. Only for a reply whose length is known, and
-	 * whose other bytes are at most RPC_STREAM_HEAD_MAX.
+	 * Once the data is in place, reply() is called again with the reply's other bytes: that
+	 * call sets the token, and cannot ask for more bytes. Only for a reply of known length,
+	 * with at most RPC_STREAM_HEAD_MAX other bytes.
 	 */
 	bool again;
 };

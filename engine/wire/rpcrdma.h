@@ -47,7 +47,7 @@ struct rpcrdma_call {
 	uint32_t credits; /* asked for, at least 1 (3.3.1) */
 	/*
 	 * WRITE's data, without its XDR pad, which the server adds (3.4.5). The RPC message that is
-	 * sent ends with the opaque's length; `position` is its bytes, a multiple of four.
+	 * sent ends with the opaque's length; `position` is the message's size, a multiple of four.
 	 */
 	struct rpcrdma_chunk read;
 	uint32_t position;
@@ -68,7 +68,7 @@ void rpcrdma_encode_call(struct xdr_out *out, const struct rpcrdma_call *call);
 enum rpcrdma_verdict {
 	RPCRDMA_MSG,	   /* an RPC message with the same xid follows */
 	RPCRDMA_ERR_VERS,  /* the server speaks versions `low` to `high` (4.5.1) */
-	RPCRDMA_ERR_CHUNK, /* it could not use the call's header, or its reply did not fit (4.5) */
+	RPCRDMA_ERR_CHUNK, /* the server could not use the header, or its reply did not fit (4.5) */
 	RPCRDMA_MALFORMED, /* not an answer to a call of ours: `fault` says why */
 	RPCRDMA_TOO_SHORT  /* not even the fixed words: nothing else is valid */
 };
@@ -130,8 +130,8 @@ struct rpcrdma_inline {
 void rpcrdma_encode_private(uint8_t bytes[RPCRDMA_PRIVATE_SIZE], const struct rpcrdma_inline *mine);
 
 /*
- * The peer's thresholds: RPCRDMA_INLINE_MIN both where it sent none (length 0), or data that is not
- * RFC 8797's. More bytes may follow: InfiniBand pads private data.
+ * The peer's thresholds: both RPCRDMA_INLINE_MIN where the peer sent no private data (length 0) or
+ * none of RFC 8797's form. More bytes may follow: InfiniBand pads private data.
  */
 struct rpcrdma_inline rpcrdma_decode_private(const uint8_t *bytes, uint32_t length);
 

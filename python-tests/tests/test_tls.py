@@ -783,7 +783,7 @@ def test_a_servers_certificate_is_checked(
     """The name is the pool's, or tls_name's."""
     ca, name, words = made.authority, NAME, "is for another name: connect by a name that it has"
     if which == "wrong authority":
-        ca, words = made.stranger, "is not trusted: tls_ca= names the authority that signed it"
+        ca, words = made.stranger, "is not trusted: set tls_ca= to the authority that signed it"
     if which == "wrong name":
         name = "other.test"
     if which == "wrong address":
