@@ -391,7 +391,7 @@ static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_creden
 {
 	uint8_t *arguments;
 
-	if (is_meta(call) && call->io)
+	if (call->io && call->io->op == IO_META)
 		meta_begin(call);
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials,
 			&call->stamp);
@@ -454,21 +454,21 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	struct io_result data;
 	struct meta_result meta;
 	uint32_t status;
-	bool sound;
+	bool sound, is_data = !is_meta(call);
 
 	if (!call->io && !call->request)
 		return CALL_DONE;
-	sound = is_meta(call) ? nfs3_decode_meta(in, operation_of(call), &status, &meta)
-			      : nfs3_decode(in, procedure_of(call), &status, &data);
+	sound = is_data ? nfs3_decode(in, procedure_of(call), &status, &data)
+			: nfs3_decode_meta(in, operation_of(call), &status, &meta);
 	if (!is_sound(in, status, sound, result))
 		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (in->bad)
 		return CALL_DONE;
+	if (is_data)
+		return status ? refused(result, status) : io_result_judge(call, &data, result);
 	if (call->request)
 		return judge_request(meta_request_of(call), status, &meta, result);
-	if (is_meta(call))
-		return judge_meta(call, status, &meta, result);
-	return status ? refused(result, status) : io_result_judge(call, &data, result);
+	return judge_meta(call, status, &meta, result);
 }
 
 const struct protocol nfs3_protocol = {
