@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * names.h - what is asked by name or handle: of one export, over a TCP connection of its own,
- * whatever READ, WRITE and COMMIT go over; up to NAMES_CALLS questions are under way at once. The
- * same for NFSv3 and NFSv4.1: a question is a struct meta_request.
+ * whatever READ, WRITE and COMMIT go over; up to NAMES_CALLS questions are under way at once, in
+ * NFSv4.1 as many as its session has slots. A question is a struct meta_request in both versions.
  *
  * All functions wait: for the answer, a time-out (path_names_timeout()), or path_job's stop(),
  * whichever comes first; a server that asks to wait is asked again, before the first file is open

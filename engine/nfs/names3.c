@@ -38,8 +38,11 @@ static int open_names(struct names **out, struct path *path)
 
 static int find_export(struct names *names)
 {
+	int error;
+
 	mount3_refused(&names->export);
-	return mount3(names->path, &names->export, NULL);
+	error = mount3(names->path, &names->export, NULL);
+	return error ? names_fail(names, error, "the server has forgotten the export") : 0;
 }
 
 static int find_flavors(struct names **out, struct path *path, struct flavors *flavors)
@@ -66,7 +69,8 @@ static void fill_made(struct meta_arguments *arguments, void *context)
 static int complete(struct names *names, const struct nfs_handle *directory,
 		    struct names_item *item)
 {
-	struct names_batch batch = {.op = META_SETATTR, .directory = directory, .fill = fill_made};
+	struct names_batch batch = {
+		.op = META_SETATTR, .directory = &item->handle, .fill = fill_made};
 	int error = item->handle.length ? 0 : names_ask_name(names, META_LOOKUP, directory, item);
 
 	return error ?: names_ask(names, &batch, item);

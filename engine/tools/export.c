@@ -11,8 +11,6 @@
 #include "group/directory.h"
 #include "nfs/meta_request.h"
 
-enum { RESERVED_PORTS = 1024 };
-
 /* --- opening --- */
 
 void export_open(struct export *export, struct path *path)
@@ -82,6 +80,7 @@ static int ask_facts(struct export *export, struct export_facts *facts)
 
 	if (error)
 		return export_fail(export, "find limits of", config->export, error, names->error);
+	export->root.handle = names->export; /* which may have been found again */
 	facts->limits.read_max = min_of(facts->limits.read_max, config->rsize);
 	facts->limits.write_max = min_of(facts->limits.write_max, config->wsize);
 	if (ask_root(export, META_GETATTR, &found, &error))

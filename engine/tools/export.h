@@ -18,6 +18,8 @@ struct export_dir {
 	int fd;
 };
 
+enum { RESERVED_PORTS = 1024 }; /* ports below are reserved */
+
 struct export_items {
 	struct names_item *items;
 	uint32_t count;

@@ -45,7 +45,7 @@ static const char usage[] =
 	"Exit status: 0, 1 with the reason on standard error, 2 for a wrong command line; 3 with\n"
 	"the reason, where paths do not lead to the same files, and 4, where there is no MARK.\n";
 
-enum { RESERVED_PORTS = 1024, DIFFERENT_FILES = 3, NO_MARK = 4 };
+enum { DIFFERENT_FILES = 3, NO_MARK = 4 };
 
 /* --- what goes on --- */
 
@@ -252,8 +252,8 @@ static bool may_reserve_port(void)
 
 static bool is_unreachable(int error)
 {
-	return error == -ECONNREFUSED || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
-	       error == -ENETUNREACH;
+	return error == -ECONNREFUSED || error == -ETIMEDOUT || error == -ENOTCONN ||
+	       error == -EHOSTUNREACH || error == -ENETUNREACH;
 }
 
 static const char *remedy_for(const struct pool_path *path, int error)

@@ -111,6 +111,23 @@ def test_an_export_that_is_gone_is_no_missing_file(client: Client, client4: Clie
             assert not server.calls(Nfs4.OPEN)
 
 
+def test_an_export_that_is_closed_has_no_remedy_for_a_file(client: Client) -> None:
+    closed = on(Mount.MNT, Answer(act=False, status=Status.ACCES), after=1)
+    with ScriptedServer(_stale_root, closed) as server:
+        server.create("f", bytes(64 * 1024))
+        result = client(server)
+        failed(result, "the server has forgotten the export", error=errno.EACCES)
+        assert "xprtsec" not in result.messages
+
+
+def test_a_file_that_is_stale_is_no_stale_export(client: Client) -> None:
+    """It is removed between its exclusive CREATE and the SETATTR that completes it."""
+    gone = on(Nfs.SETATTR, Answer(act=False, status=Status.STALE))
+    with ScriptedServer(gone) as server:
+        failed(client(server, filename="f", rw="write"), "ERR_STALE", error=errno.ESTALE)
+        assert len(server.calls(Mount.MNT)) == 1
+
+
 def test_a_directory_that_is_there_is_not_made(client: Client, server: ScriptedServer) -> None:
     """A server may check the permission to make it first: "a" belongs to somebody else."""
     server.create("a/x")
