@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import random
 import socket
+import struct
 from typing import Self
-
-from xdrlib3 import Packer, Unpacker
 
 CALL, RPC_VERSION, AUTH_NONE, AUTH_SYS, RPCSEC_GSS, AUTH_TLS = 0, 2, 0, 1, 6, 7
 STARTTLS = b"STARTTLS"
@@ -35,19 +34,42 @@ class Fixed(bytes):
 
 def xdr(*values: int | str | bytes) -> bytes:
     """Return words, hypers, strings, opaques and fixed bytes in XDR (RFC 4506)."""
-    packer = Packer()
-    for value in values:
-        if isinstance(value, Fixed):
-            packer.pack_fopaque(len(value), value)
-        elif isinstance(value, bytes):
-            packer.pack_opaque(value)
-        elif isinstance(value, str):
-            packer.pack_string(value.encode(errors="surrogateescape"))
-        elif isinstance(value, Hyper):
-            packer.pack_uhyper(value)
-        else:
-            packer.pack_uint(value)
-    return packer.get_buffer()
+    return b"".join(map(_packed, values))
+
+
+def _packed(value: int | str | bytes) -> bytes:
+    if isinstance(value, str):
+        value = value.encode(errors="surrogateescape")
+    if isinstance(value, int):
+        return struct.pack(">Q" if isinstance(value, Hyper) else ">I", value)
+    length = b"" if isinstance(value, Fixed) else struct.pack(">I", len(value))
+    return length + value + bytes(-len(value) % 4)
+
+
+class Results:
+    """The results of a call in XDR, read one after the other; EOFError where they end before."""
+
+    def __init__(self, data: bytes):
+        self._data = data
+
+    def word(self) -> int:
+        """Return a word; one that tells yes or no is 1 or 0."""
+        return int.from_bytes(self._take(4), "big")
+
+    def opaque(self) -> bytes:
+        """Return an opaque or a string without its length."""
+        length = self.word()
+        return self._take(length + -length % 4)[:length]
+
+    def rest(self) -> bytes:
+        """Return what has not been read."""
+        return self._data
+
+    def _take(self, count: int) -> bytes:
+        taken, self._data = self._data[:count], self._data[count:]
+        if len(taken) < count:
+            raise EOFError
+        return taken
 
 
 def marked(message: bytes) -> bytes:
@@ -96,8 +118,8 @@ class RpcClient:
         self._xid = random.getrandbits(32)
         self._socket = socket.create_connection((address, port), timeout=_TIMEOUT_SECONDS)
 
-    def call(self, procedure: int, arguments: bytes = b"") -> Unpacker:
-        """Make one call and give its results. Raises RpcError, OSError or EOFError."""
+    def call(self, procedure: int, arguments: bytes = b"") -> bytes:
+        """Make one call and give its results in XDR. Raises RpcError, OSError or EOFError."""
         self._xid = (self._xid + 1) & 0xFFFFFFFF
         header = (self._xid, CALL, RPC_VERSION, self._program, self._version, procedure)
         call = xdr(*header, AUTH_SYS, self._credentials(), AUTH_NONE, b"") + arguments
@@ -123,22 +145,22 @@ class RpcClient:
         groups = os.getgroups()[:_GROUPS_MAX] if own else []
         return xdr(0, socket.gethostname().encode()[:255], *self._user, len(groups), *groups)
 
-    def _reply(self) -> Unpacker:
-        reply = Unpacker(receive_record(self._socket))
-        if reply.unpack_uint() != self._xid:
+    def _reply(self) -> bytes:
+        reply = Results(receive_record(self._socket))
+        if reply.word() != self._xid:
             raise RpcError("answered to another call")
-        reply.unpack_uint()
-        if reply.unpack_uint() == _DENIED:
-            words = [reply.unpack_uint(), reply.unpack_uint()]
+        reply.word()
+        if reply.word() == _DENIED:
+            words = [reply.word(), reply.word()]
             raise RpcError(f"refused the caller's credentials (status {words})")
-        reply.unpack_uint()
-        reply.unpack_opaque()
-        status = reply.unpack_uint()
+        reply.word()
+        reply.opaque()
+        status = reply.word()
         if status == _PROGRAM_MISMATCH:
-            raise RpcError(f"offers versions {reply.unpack_uint()} to {reply.unpack_uint()}")
+            raise RpcError(f"offers versions {reply.word()} to {reply.word()}")
         if status:
             raise RpcError(f"did not accept the call (accept status {status})")
-        return reply
+        return reply.rest()
 
 
 def port_of(address: str, program: int, version: int) -> int:
@@ -146,7 +168,7 @@ def port_of(address: str, program: int, version: int) -> int:
     mapper, mapper_version, port = _PORTMAPPER
     arguments = xdr(program, version, socket.IPPROTO_TCP, 0)
     with RpcClient(address, port, mapper, mapper_version) as client:
-        return int(client.call(_GETPORT, arguments).unpack_uint())
+        return Results(client.call(_GETPORT, arguments)).word()
 
 
 # --- MOUNT and NFS ---
@@ -161,10 +183,10 @@ _EXPORT = 5
 
 def exports(client: RpcClient) -> list[str]:
     """EXPORT: give the directories that the server exports."""
-    reply = client.call(_EXPORT)
+    reply = Results(client.call(_EXPORT))
     found = []
-    while reply.unpack_bool():
-        found.append(reply.unpack_string().decode(errors="replace"))
-        while reply.unpack_bool():
-            reply.unpack_string()
+    while reply.word():
+        found.append(reply.opaque().decode(errors="replace"))
+        while reply.word():
+            reply.opaque()
     return found

@@ -30,6 +30,7 @@ from nfsmulti.run.place import InLab, Target
 from nfsmulti.run.plan import PlannedCell, name_of, ordered
 from nfsmulti.run.record import Meter, now_text, one_line, waiting_cell, write_machine
 from nfsmulti.scenario import CellSpec
+from nfsmulti.screen import Screen
 from nfsmulti.showcase import (
     IN_LAB,
     LAB,
@@ -40,7 +41,7 @@ from nfsmulti.showcase import (
     cell_of,
 )
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.texts import Screen, rate_text
+from nfsmulti.texts import rate_text
 from nfsmulti.units import parse_rate
 
 # What a fio runs for. In all: 3 workloads x 2 sides x (FIT + REPEATS x RUN), with what it takes to

@@ -27,7 +27,7 @@ from nfsmulti.paths import as_typed
 from nfsmulti.pool import PoolPath, ask_rdma, read_pool
 from nfsmulti.report.cells import DISTURBED
 from nfsmulti.run.watch import others_busy, processors
-from nfsmulti.texts import Screen
+from nfsmulti.terminal import Lines
 
 _TROUBLE = (RpcError, OSError, EOFError)
 _CONNECT_SECONDS = 5.0
@@ -46,7 +46,7 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 def doctor(pool: str | None, *, as_json: bool) -> None:
     """Print every finding with its remedy."""
-    out = Screen(soft_wrap=True)
+    out = Lines()
     findings: list[Finding] = []
     for found in _findings(pool):
         remedy = found.remedy and as_typed(found.remedy)

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import psutil
-
 from nfsmulti import typed
 from nfsmulti.calls import RDMA_PORT
 from nfsmulti.errors import HarnessError
@@ -201,6 +199,25 @@ def _nconnect(options: str) -> int:
     return int(found[1]) if found else 1
 
 
+@dataclass(frozen=True)
+class Mounted:
+    """What is mounted on a folder: its type and options."""
+
+    folder: str
+    kind: str
+    options: str
+
+
+def mounts() -> list[Mounted]:
+    """Return this namespace's mounts, the latest first: of those on one folder that one counts."""
+    lines = Path("/proc/self/mounts").read_text(errors="surrogateescape").splitlines()
+    return [Mounted(*map(_unescaped, line.split(" ")[1:4])) for line in reversed(lines)]
+
+
+def _unescaped(text: str) -> str:
+    """Return a field of the kernel's, which writes white space and backslashes as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
 def _options_of(folder: str) -> str:
-    mounts = reversed(psutil.disk_partitions(all=True))
-    return next((mount.opts for mount in mounts if mount.mountpoint == folder), "")
+    return next((one.options for one in mounts() if one.folder == folder), "")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from typing import Any, TextIO, cast
@@ -41,6 +42,39 @@ class _Guarded:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.rich_proxied_file, name)
+
+
+_COLOURS = {"green": 32, "yellow": 33, "red": 31}
+
+
+class Lines:
+    """Lines on standard output, by Python alone; in a terminal with colours, if it has them."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether somebody looks, who may be shown what goes on."""
+        return sys.stdout.isatty()
+
+    def print(self, text: str = "", *, style: str = "", end: str = "\n") -> None:
+        """Write a text as it stands, and visible() where a terminal would obey it."""
+        text = visible(text)
+        if style and self._has_colours():
+            text = f"\x1b[{_COLOURS[style]}m{text}\x1b[0m"
+        self._write(text + end)
+
+    def passing(self, text: str = "") -> None:
+        """Show a text in a terminal until the next takes its place; the empty one ends it."""
+        if self.is_terminal:
+            self._write(f"\r\x1b[K{visible(text, line=True)}")
+
+    def _has_colours(self) -> bool:
+        told = os.environ
+        return self.is_terminal and not told.get("NO_COLOR") and told.get("TERM") != "dumb"
+
+    def _write(self, text: str) -> None:
+        stream = sys.stdout
+        (stream.rich_proxied_file if isinstance(stream, _Guarded) else stream).write(text)
+        stream.flush()
 
 
 def guard() -> None:

@@ -9,25 +9,24 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import rich.table
-from markupsafe import Markup
-from rich import box
-from rich.console import Console, JustifyMethod
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column
-from rich.text import Text
 
 from nfsmulti.stats import MOST_REPEATS, Ratio, Sample
-from nfsmulti.terminal import visible
 
 MISSING = "\N{EN DASH}"
+_UNITS = ("kB", "MB", "GB", "TB", "PB")
 
 
 def rate_text(bits: int) -> str:
     """Write a rate in bit/s the short way: 120 Mbit/s, 9.4 Gbit/s."""
     return f"{bits / 1e9:g} Gbit/s" if bits >= 10**9 else f"{bits / 1e6:g} Mbit/s"
+
+
+def amount(count: int) -> str:
+    """Write a number of bytes with the unit that suits it: 512 bytes, 1.2 kB, 2.0 GB."""
+    if count < 1000:
+        return f"{count} byte{'s' * (count != 1)}"
+    power = min(math.floor(math.log10(count)) // 3, len(_UNITS))
+    return f"{count / 1000**power:,.1f} {_UNITS[power - 1]}"
 
 
 def time_text(nanoseconds: float) -> str:
@@ -163,7 +162,7 @@ def command_words(command: str) -> list[str]:
         return command.split()
 
 
-# --- tables, in a terminal and as Markdown ---
+# --- tables ---
 
 
 @dataclass(frozen=True)
@@ -186,23 +185,6 @@ class Table:
         """Tell whether a column, counted from 0, holds words; the others hold figures."""
         return not self.text_columns <= column < len(self.headings) - self.ending_text_columns
 
-    def terminal(self) -> rich.table.Table:
-        """Return it for rich's console; rows may be added."""
-        table = rich.table.Table(
-            title=self.title or None,
-            box=box.SIMPLE_HEAD,
-            show_edge=False,
-            pad_edge=False,
-            title_justify="left",
-        )
-        for column, heading in enumerate(self.headings):
-            side: JustifyMethod = "left" if self.holds_text(column) else "right"
-            wraps = self.text_wraps and self.holds_text(column)
-            table.add_column(heading, justify=side, no_wrap=not wraps, overflow="fold")
-        for row in self.rows:
-            table.add_row(*map(self._styled, row))
-        return table
-
     def markdown(self) -> str:
         """Return it as lines of Markdown."""
         columns = range(len(self.headings))
@@ -210,20 +192,6 @@ class Table:
         lines = [map(markdown, self.headings), ruler, *(map(markdown, row) for row in self.rows)]
         text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
         return f"**{markdown(self.title)}**\n\n{text}" if self.title else text
-
-    def _styled(self, cell: str) -> str | Text:
-        return Text(cell, self.styles[cell]) if cell in self.styles else cell
-
-
-class Screen(Console):
-    """What a terminal shows: each text as it stands, and visible() where that would be obeyed."""
-
-    def __init__(self, **options: Any):
-        super().__init__(highlight=False, markup=False, emoji=False, **options)
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """Return a text as it is printed, alone or in a table."""
-        return super().render_str(visible(text), **options)
 
 
 # --- Markdown ---
@@ -237,7 +205,7 @@ _MARKS = re.compile(
 
 def markdown(text: str) -> str:
     """Return a text as one line of Markdown, in which code alone is marked: by backquotes."""
-    if isinstance(text, Markup):
+    if hasattr(text, "__html__"):  # it is marked already
         return text
     parts = _CODE.split(" ".join(text.split()))
     return "".join(
@@ -255,37 +223,3 @@ def fenced(lines: Sequence[str]) -> str:
     text = "\n".join(lines)
     fence = "`" * max([3, *(1 + len(one) for one in re.findall("`+", text))])
     return f"{fence}\n{text}\n{fence}"
-
-
-_BAR = 10
-
-
-class Bar(Progress):
-    """One bar in a terminal: what goes on, and the time that is left. It goes with its `with`."""
-
-    def __init__(self, out: Console, what: str, total: float | None):
-        columns = (
-            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
-            BarColumn(_BAR),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[beside]}", markup=False, table_column=Column(no_wrap=True)),
-        )
-        super().__init__(*columns, console=out, transient=True, disable=not out.is_terminal)
-        self._task = self.add_task(what, total=total, beside="")
-
-    def show(
-        self,
-        what: str | None = None,
-        done: float | None = None,
-        *,
-        total: float | None = None,
-        beside: str = "",
-    ) -> None:
-        """Say what goes on, and how much of how much is done."""
-        self.update(
-            self._task,
-            description=what and visible(what),
-            completed=done,
-            total=total,
-            beside=visible(beside),
-        )

@@ -122,7 +122,7 @@ class Client41:
 
     def compound(self, *operations: bytes, minor: int = 1) -> Reply:
         call = xdr(b"tag!", minor, len(operations)) + b"".join(operations)
-        source = self._rpc.call(COMPOUND, call)
+        source = Unpacker(self._rpc.call(COMPOUND, call))
         status = source.unpack_uint()
         assert source.unpack_opaque() == b"tag!"
         results: list[tuple[Nfs4 | int, int, Any]] = []

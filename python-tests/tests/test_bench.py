@@ -41,6 +41,7 @@ from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Target
 from nfsmulti.run.plan import PlannedCell, ordered
 from nfsmulti.scenario import CellSpec
+from nfsmulti.screen import laid_out
 from nfsmulti.stats import Ratio
 from nfsmulti.summary import Cell, Figures, Server, Status, Summary
 from nfsmulti.texts import Table
@@ -245,7 +246,7 @@ def test_words_of_a_table_wrap_and_are_not_cut() -> None:
     table = Table(["cell", "IOPS"], [["a word " * 20, "1,000,000"]], text_wraps=True)
     out = Console(width=40)
     with out.capture() as captured:
-        out.print(table.terminal())
+        out.print(laid_out(table))
     assert captured.get().count("word") == 20
     assert "1,000,000" in captured.get()
 

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from engine_helpers import eventually
 
 from nfsmulti.arguments import COMMANDS
-from nfsmulti.paths import ROOT
+from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import Completed, Process, find, run
 
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
@@ -638,3 +639,10 @@ def test_an_installed_harness_is_called_by_its_name(
     assert done.stdout.startswith("usage: nfsmulti COMMAND")
     assert "./nfsmulti" not in done.stdout
     assert f" {tmp_path}/nfsmulti/.\n" in done.stdout
+
+
+@pytest.mark.parametrize("module", ["doctor", "run.clean", "lab.commands"])
+def test_a_lab_host_needs_no_package_of_python(module: str) -> None:
+    """-S leaves out all that is not Python's own: rich, scipy and what else a report takes."""
+    argv = [sys.executable, "-S", "-c", f"import nfsmulti.{module}"]
+    run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()

@@ -17,7 +17,7 @@ from typing import Self
 import pytest
 from nfs41_client import Client41, Held, op
 
-from nfsmulti.calls import Fixed, RpcClient, RpcError, xdr
+from nfsmulti.calls import Fixed, Results, RpcClient, RpcError, xdr
 from servers.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
 
 SECONDS = 60.0
@@ -74,7 +74,7 @@ def test_a_restart_loses_what_was_not_committed(server: ScriptedServer, client41
 def test_v41_a_client_id_has_one_user(server: ScriptedServer, client41: Client41) -> None:
     exchange = xdr(b"", 1, 1) + op(Nfs4.EXCHANGE_ID, Fixed(b"verifier"), client41.owner, 0, 0, 0)
     with RpcClient("127.0.0.1", server.nfs_port, NFS, 4, user=(12, 34)) as rpc:
-        assert rpc.call(1, exchange).unpack_uint() == Status4.CLID_INUSE
+        assert Results(rpc.call(1, exchange)).word() == Status4.CLID_INUSE
 
 
 def test_v41_a_slot_answers_again(server: ScriptedServer, client41: Client41) -> None:

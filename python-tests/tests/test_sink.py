@@ -19,7 +19,7 @@ from xdrlib3 import Unpacker
 
 from nfsmulti import calls
 from nfsmulti.bench.sink import Sink
-from nfsmulti.calls import Fixed, Hyper, RpcClient, RpcError, xdr
+from nfsmulti.calls import Fixed, Hyper, Results, RpcClient, RpcError, xdr
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.processes import run
 from servers.scripted import Nfs4, Stable, Status4, mark
@@ -50,25 +50,25 @@ class _Client:
     def __init__(self, sink: Sink):
         self.rpc = RpcClient(_ADDRESS, sink.port, calls.NFS, 3)
         with RpcClient(_ADDRESS, sink.port, calls.MOUNT, 3) as mount:
-            reply = mount.call(_MNT, xdr("/export"))
+            reply = Unpacker(mount.call(_MNT, xdr("/export")))
         assert reply.unpack_uint() == 0
         self.root = bytes(reply.unpack_opaque())
 
     def lookup(self, name: str) -> bytes:
-        reply = self.rpc.call(_LOOKUP, xdr(self.root, name.encode()))
+        reply = Unpacker(self.rpc.call(_LOOKUP, xdr(self.root, name.encode())))
         assert reply.unpack_uint() == 0
         return bytes(reply.unpack_opaque())
 
     def create(self, name: str) -> int:
         guarded, mode = 1, (1, 0o600, 0, 0, 0, 0, 0)
-        return int(self.rpc.call(_CREATE, xdr(self.root, name, guarded, *mode)).unpack_uint())
+        return Results(self.rpc.call(_CREATE, xdr(self.root, name, guarded, *mode))).word()
 
     def remove(self, name: str) -> int:
-        return int(self.rpc.call(_REMOVE, xdr(self.root, name)).unpack_uint())
+        return Results(self.rpc.call(_REMOVE, xdr(self.root, name))).word()
 
     def limits(self) -> tuple[int, int]:
         """Return rtmax and wtmax, as FSINFO tells them."""
-        reply = self.rpc.call(_FSINFO, xdr(self.root))
+        reply = Unpacker(self.rpc.call(_FSINFO, xdr(self.root)))
         reply.unpack_fopaque(4 + 4 + _ATTRIBUTES)  # status, and that they are there
         rtmax, _, _, wtmax = (reply.unpack_uint() for _ in range(4))
         return rtmax, wtmax
@@ -94,7 +94,7 @@ class _Client:
     def _call(
         self, procedure: int, file: bytes, offset: int, count: int, more: bytes = b""
     ) -> Unpacker:
-        reply = self.rpc.call(procedure, xdr(file, Hyper(offset), count) + more)
+        reply = Unpacker(self.rpc.call(procedure, xdr(file, Hyper(offset), count) + more))
         assert reply.unpack_uint() == 0
         if reply.unpack_bool():
             reply.unpack_fopaque(_ATTRIBUTES)

@@ -26,7 +26,7 @@ from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.lab import live_labs
 from nfsmulti.lab.network import Network
 from nfsmulti.processes import Process, run
-from nfsmulti.texts import Bar
+from nfsmulti.screen import Bar
 
 _BYTES = ("written", "verified", "compared at the server")
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}

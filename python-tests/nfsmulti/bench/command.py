@@ -32,8 +32,9 @@ from nfsmulti.run.place import Target, asked
 from nfsmulti.run.plan import Plan, ordered
 from nfsmulti.run.record import Record, now_text, write_machine
 from nfsmulti.scenario import CellSpec
+from nfsmulti.screen import Screen, laid_out
 from nfsmulti.summary import Cell, Server
-from nfsmulti.texts import Screen, Table
+from nfsmulti.texts import Table
 
 _out = Screen(soft_wrap=True)
 _SEED = 1  # of the order, in which the engines of a workload follow each other
@@ -99,7 +100,7 @@ def _list(cases: Sequence[Case], *, targets: bool) -> None:
         for bar in (targets and case.bars) or [None]
     ]
     headings = ["case", *(["beside", "figure", "target"] if targets else [])]
-    _out.print(Table(headings, rows, text_columns=len(headings)).terminal())
+    _out.print(laid_out(Table(headings, rows, text_columns=len(headings))))
 
 
 # --- processors ---

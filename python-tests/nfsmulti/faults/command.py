@@ -28,7 +28,7 @@ from nfsmulti.lab import guest
 from nfsmulti.lab.kernels import KernelTree
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, RESULTS, portable, write_whole
-from nfsmulti.texts import Screen
+from nfsmulti.screen import Screen
 
 # --- cells under way ---
 

@@ -26,7 +26,8 @@ from nfsmulti.folders import own_folder
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
-from nfsmulti.texts import Bar, Screen, Table
+from nfsmulti.screen import Bar, Screen, laid_out
+from nfsmulti.texts import Table
 
 # --- what is written and read back: by jobs with failover over all spreads, and by one without ---
 # Why it is asked for as it is:
@@ -392,7 +393,7 @@ def soak(
             length = {"entries": entries} if entries else {"minutes": minutes, "seed": seed}
             choice = {**length, "nfsvers": nfsvers, "paths": paths, "seconds": round(seconds, 1)}
             write_json(folder / "soak.json", {"versions": versions(), **choice, **totals.as_dict()})
-    out.print(totals.table().terminal())
+    out.print(laid_out(totals.table()))
     for trouble in totals.troubles:
         out.print(trouble, soft_wrap=True)
     right = "entry was made, found and removed once" if entries else "byte is what was written"

@@ -24,9 +24,9 @@ from nfsmulti.lab.kerberos import Kerberos
 from nfsmulti.lab.lab import LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown
 from nfsmulti.processes import Process, end_politely, unmarked
-from nfsmulti.texts import Screen
+from nfsmulti.terminal import Lines
 
-_out = Screen(soft_wrap=True)
+_out = Lines()
 
 _TIMEOUT_STATUS = 124  # as timeout(1)
 

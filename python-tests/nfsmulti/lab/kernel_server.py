@@ -8,8 +8,6 @@ import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import psutil
-
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, EXPORT_OPTIONS, Mount
 from nfsmulti.processes import Process, last_words, run
@@ -116,10 +114,10 @@ def cpu_stat() -> Path:
         run(["mount", "-t", "cgroup2", "none", str(_CGROUPS)], timeout=_SECONDS).check()
     group = _CGROUPS / "nfsd"
     group.mkdir(exist_ok=True)
-    for process in psutil.process_iter(["name"]):
-        if process.info["name"] == "nfsd":
-            with contextlib.suppress(ProcessLookupError):  # it may have ended
-                (group / "cgroup.procs").write_text(str(process.pid))
+    for name in Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may have ended
+            if name.read_text() == "nfsd\n":
+                (group / "cgroup.procs").write_text(name.parent.name)
     return group / "cpu.stat"
 
 

@@ -21,7 +21,7 @@ from nfsmulti import texts
 from nfsmulti.paths import COMMAND
 from nfsmulti.report import cells
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.texts import Screen, Table
+from nfsmulti.texts import Table
 from nfsmulti.units import parse_size, size_text
 
 MOST_ROWS, MOST_CAVEATS = 10, 3
@@ -50,9 +50,11 @@ class Answer:
 
 
 def _drawn(table: Table, width: int) -> str:
+    from nfsmulti.screen import Screen, laid_out  # by rich, which a doctor does without
+
     table = _fitted(replace(table, text_wraps=True), width)
     out = Screen(file=io.StringIO(), width=width)
-    out.print(table.terminal())
+    out.print(laid_out(table))
     assert isinstance(out.file, io.StringIO)
     lines = out.file.getvalue().strip("\n").splitlines()
     return "\n".join(line.rstrip() for line in lines)

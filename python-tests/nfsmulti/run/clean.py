@@ -9,17 +9,16 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from rich import filesize
-
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, shown
 from nfsmulti.processes import claimed
 from nfsmulti.run.directory import FILE, Leftover, is_name
 from nfsmulti.run.place import split_pool
-from nfsmulti.texts import Screen
+from nfsmulti.terminal import Lines
+from nfsmulti.texts import amount
 
-_out = Screen(soft_wrap=True)
+_out = Lines()
 
 
 def clean(pool: str | None, results: Path, names: Sequence[str], *, everything: bool) -> None:
@@ -128,4 +127,4 @@ def _say_kept(directory: str, error: HarnessError) -> None:
 
 def _say_removed(directory: str, gone: export.Usage) -> None:
     much = f"{gone.entries:,} {'entry' if gone.entries == 1 else 'entries'}"
-    _out.print(f"{directory}/ is removed ({much}, {filesize.decimal(gone.bytes)})")
+    _out.print(f"{directory}/ is removed ({much}, {amount(gone.bytes)})")

@@ -21,10 +21,11 @@ from nfsmulti.run.offered import job_of
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import Record
 from nfsmulti.scenario import Choice
+from nfsmulti.screen import Screen
 from nfsmulti.stories import SCENARIOS, security
 from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
-from nfsmulti.texts import Screen, duration_text
+from nfsmulti.texts import duration_text
 
 _out = Screen(soft_wrap=True)
 _INTERRUPTED = 130

@@ -21,12 +21,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from rich import filesize
-
 from nfsmulti import export, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, RESULTS, shown, write_json
-from nfsmulti.texts import Screen
+from nfsmulti.terminal import Lines
+from nfsmulti.texts import amount
 
 FILE = "directory.json"
 _NAME = re.compile(r"nfsmulti-\d{8}T\d{6}Z-[0-9a-f]{8}")
@@ -137,7 +136,7 @@ class Leftover:
 
     def text(self, results: Path) -> str:
         """Say in a line what stays, and how it is removed."""
-        much = f"{'' if self.counted else 'up to '}{filesize.decimal(self.bytes)}"
+        much = f"{'' if self.counted else 'up to '}{amount(self.bytes)}"
         given = "" if results == RESULTS else f" --results {shlex.quote(shown(results))}"
         clean = f"{COMMAND} clean --pool={shlex.quote(self.pool)}{given}"
         return f"{self.directory}/ stays on the server ({much}); remove it with: {clean}"
@@ -146,16 +145,19 @@ class Leftover:
 @contextlib.contextmanager
 def _progress(directory: str) -> Iterator[Callable[[export.Usage], None]]:
     """Show on a terminal how a removal goes on; elsewhere say it after some seconds, and then."""
-    out, calls = Screen(soft_wrap=True), itertools.count(1)
-    with out.status(f"removing {directory}/") as status:
+    out, calls = Lines(), itertools.count(1)
 
-        def tell(gone: export.Usage) -> None:
-            text = f"removing {directory}/: {gone.entries:,} entries so far"
-            status.update(text)
-            if not out.is_terminal and next(calls) % _EVERY == _FIRST:
-                out.print(text)
+    def tell(gone: export.Usage) -> None:
+        text = f"removing {directory}/: {gone.entries:,} entries so far"
+        out.passing(text)
+        if not out.is_terminal and next(calls) % _EVERY == _FIRST:
+            out.print(text)
 
+    out.passing(f"removing {directory}/")
+    try:
         yield tell
+    finally:
+        out.passing()
 
 
 @contextlib.contextmanager

@@ -14,8 +14,6 @@ from types import MappingProxyType
 from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
-import psutil
-
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
@@ -24,7 +22,7 @@ from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT, Mount
 from nfsmulti.lab.network import Network, batch
 from nfsmulti.machine import versions
 from nfsmulti.paths import COMMAND, write_files
-from nfsmulti.pool import CellMounts, mount_ports, mount_source, pool_lines
+from nfsmulti.pool import CellMounts, mount_ports, mount_source, mounts, pool_lines
 from nfsmulti.processes import run
 from nfsmulti.run.watch import Ask, by_clock, by_command, local, of_processes
 from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool
@@ -189,7 +187,7 @@ class OnPool(Target):
             version=_the_one(map(nfs_version, self._mounts)),
             url_version=_the_one(_argument(url, "version", "3") for url in self._urls),
             url_proto=_the_one(_argument(url, "proto", "tcp") for url in self._urls),
-            memory=psutil.virtual_memory().total,
+            memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         )
 
     def pool(self, spec: CellSpec) -> str:
@@ -276,12 +274,11 @@ def _argument(url: str, name: str, default: str) -> str:
 
 def nfs_version(folder: str) -> str:
     """Return the version of NFS of the kernel mount that holds `folder`; "" where it is none."""
-    mounts = reversed(psutil.disk_partitions(all=True))  # of those on one point the last counts
-    holding = [one for one in mounts if Path(folder).is_relative_to(one.mountpoint)]
-    nearest = max(holding, key=lambda one: len(one.mountpoint), default=None)
-    if nearest is None or not nearest.fstype.startswith("nfs"):
+    holding = [one for one in mounts() if Path(folder).is_relative_to(one.folder)]
+    nearest = max(holding, key=lambda one: len(one.folder), default=None)
+    if nearest is None or not nearest.kind.startswith("nfs"):
         return ""
-    found = re.search(r"\bvers=([\d.]+)", nearest.opts)
+    found = re.search(r"\bvers=([\d.]+)", nearest.options)
     return found[1] if found else ""
 
 

@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from rich import filesize
-
 from nfsmulti import doctor, export
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo
@@ -16,6 +14,7 @@ from nfsmulti.hosts import parse_hosts
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import Plan, jobfile_jobs
 from nfsmulti.scenario import CellSpec
+from nfsmulti.texts import amount
 from nfsmulti.units import parse_size
 
 _READS = ("read", "randread")
@@ -38,7 +37,7 @@ class Needs:
 
     def text(self) -> str:
         """Say it in a few words."""
-        return f"up to {filesize.decimal(self.bytes)} in {self.entries:,} files"
+        return f"up to {amount(self.bytes)} in {self.entries:,} files"
 
 
 def needs(plan: Plan) -> Needs:
@@ -122,8 +121,8 @@ def _check_path(path: PathInfo, wanted: Needs) -> None:
         )
     if path.bytes_available is not None and path.bytes_available < wanted.bytes:
         raise HarnessError(
-            f"{path.label}: the run needs {filesize.decimal(wanted.bytes)}, and"
-            f" {filesize.decimal(path.bytes_available)} are free",
+            f"{path.label}: the run needs {amount(wanted.bytes)}, and"
+            f" {amount(path.bytes_available)} are free",
             "make room, give a smaller --size, or measure on a larger export",
         )
     if path.files_available is not None and path.files_available < wanted.certain:
@@ -140,7 +139,7 @@ def _alike(found: list[PathInfo]) -> dict[str, dict[str, None]]:
     for path in found:
         free = "room unknown"
         if path.bytes_available is not None:
-            free = f"{filesize.decimal(path.bytes_available)} free"
+            free = f"{amount(path.bytes_available)} free"
         how = "directory"
         if path.version != "mount":
             sizes = f"READ {path.read_max >> 10} KiB, WRITE {path.write_max >> 10} KiB"

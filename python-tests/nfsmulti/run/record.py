@@ -27,8 +27,8 @@ from nfsmulti.report import cells, conditions
 from nfsmulti.run.live import Live
 from nfsmulti.run.place import Target
 from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell, jobfile_jobs, warm_ups
+from nfsmulti.screen import Bar
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.texts import Bar
 
 
 class Record:
