@@ -12,7 +12,7 @@ set(libexec "${CMAKE_INSTALL_LIBEXECDIR}/nfsmulti")
 
 install(PROGRAMS nfsmulti DESTINATION "${share}")
 install(PROGRAMS cmake/fio-headers.sh DESTINATION "${share}/cmake")
-install(FILES python-tests/requirements-harness.txt DESTINATION "${share}/python-tests")
+install(FILES python-tests/requirements-harness.lock DESTINATION "${share}/python-tests")
 set(executable
 	OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 install(DIRECTORY python-tests/nfsmulti python-tests/servers DESTINATION "${share}/python-tests"

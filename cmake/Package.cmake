@@ -57,8 +57,7 @@ set(CPACK_COMPONENTS_ALL engine harness)
 set(harness_summary "NFS benchmarks over many connections, addresses and mounts")
 set(harness_description "The command nfsmulti: published NFS measurements on your own servers or in
 a laboratory on this machine, faults, comparisons and reports, by fio and
-its ioengine nfsmulti. At its first use pip fetches the Python packages
-that it needs into the user's cache.")
+its ioengine nfsmulti.")
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -70,7 +69,7 @@ set(CPACK_DEBIAN_ENGINE_PACKAGE_DEPENDS "fio (= ${deb_fio})")
 set(CPACK_DEBIAN_ENGINE_PACKAGE_SUGGESTS "ibverbs-providers, nfsmulti")
 set(CPACK_DEBIAN_HARNESS_PACKAGE_NAME nfsmulti)
 set(CPACK_DEBIAN_HARNESS_DESCRIPTION "${harness_summary}\n${harness_description}")
-set(CPACK_DEBIAN_HARNESS_PACKAGE_DEPENDS "${CPACK_PACKAGE_NAME} (= ${CPACK_PACKAGE_VERSION}), python3 (>= 3.11), python3-venv")
+set(CPACK_DEBIAN_HARNESS_PACKAGE_DEPENDS "${CPACK_PACKAGE_NAME} (= ${CPACK_PACKAGE_VERSION}), python3 (>= 3.11), python3-jinja2, python3-matplotlib, python3-prometheus-client, python3-psutil, python3-rich, python3-scipy")
 
 set(rpm_requires "${rpm_fio}")
 if(NOT rpm_fio)

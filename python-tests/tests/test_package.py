@@ -101,7 +101,7 @@ def test_the_harness_needs_the_engine_of_its_version(packages: dict[str, Path]) 
     version = _control(harness, "Version")
     assert version == _control(packages["fio-engine-nfsmulti"], "Version")
     needs = _control(harness, "Depends").split(", ")
-    assert {f"fio-engine-nfsmulti (= {version})", "python3-venv"} <= set(needs)
+    assert {f"fio-engine-nfsmulti (= {version})", "python3-rich"} <= set(needs)
 
 
 def _asked(unpacked: Path, folder: Path, asked: str) -> str:

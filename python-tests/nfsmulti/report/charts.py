@@ -90,7 +90,22 @@ def _figures() -> type[Figure]:
     from matplotlib.figure import Figure
 
     mpl.rcParams.update(_LOOK)
+    if "bbox_to_anchor" in _below_plots():
+        mpl.rcParams["savefig.bbox"] = "tight"
     return Figure
+
+
+def _below_plots() -> dict[str, Any]:
+    """Return where a legend stands.
+
+    Before matplotlib 3.7 (Debian 12 has 3.6) no layout leaves room for it below the plots: there it
+    stands below the figure, which is saved with it.
+    """
+    import matplotlib as mpl
+
+    if mpl.__version_info__ >= (3, 7):
+        return {"loc": "outside lower center"}
+    return {"loc": "upper center", "bbox_to_anchor": (0.5, 0)}
 
 
 def style(number: int) -> dict[str, Any]:
@@ -312,13 +327,13 @@ def logarithmic_y(axes: Axes) -> None:
 
 
 def _round_numbers(axis: Axis) -> None:
-    from matplotlib.ticker import LogLocator, MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     low, high = axis.get_view_interval()
     wide = high > 10 * low
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(4))
     axis.set_major_formatter("{x:,.10g}")
-    axis.minorticks_off()
+    axis.set_minor_locator(NullLocator())
 
 
 def few_ticks() -> MaxNLocator:
@@ -350,9 +365,7 @@ def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
     figure = axes.get_figure()
     assert figure is not None
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, title=title, loc="outside lower center", ncols=columns, fontsize=9
-    )
+    figure.legend(handles, labels, title=title, ncols=columns, fontsize=9, **_below_plots())
 
 
 def write(plot: Plot, folder: Path, within: Path) -> str:
