@@ -67,7 +67,9 @@ def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
     assert same in _said(done)
     assert done.stdout.count("1.00 ±") == MOST_ROWS
     assert "10 of 21 rows, those furthest from 1; the page has all" in done.stdout
-    assert done.stdout.count("not shown to be worse") == 1
+    assert re.match(
+        r"[\d.]+ times A's throughput \(.*\): not shown to be worse\.\n\nA: ", done.stdout
+    )
     assert re.search(r"all cells together +\N{EN DASH} +\N{EN DASH} +1\.00 ±", done.stdout)
     assert (tmp_path / "b" / "compare.html").read_text().count("1.00 ±") == MOST_ROWS + 21
 
@@ -350,10 +352,16 @@ def _kept(results: Path, name: str, summary: Summary) -> Path:
 
 
 def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
-    """A capped connection in one cell, put in on purpose, is what the last line names."""
+    """A capped connection in one cell, put in on purpose, is what the first line names.
+
+    A newer run of a scenario without a baseline is not what was asked for.
+    """
     there = ("--results", str(tmp_path))
     first = _kept(tmp_path, "20261120T170000Z", made_runs.dd(5))
-    assert "dd has no baseline" in call_harness("compare", *there).stderr
+    none = call_harness("compare", *there)
+    assert (none.status, none.stdout) == (11, "")
+    assert f"no run below {tmp_path} has a baseline\n" in none.stderr
+    assert none.stderr.endswith(f"choose one: ./nfsmulti baseline set {first}\n")
     assert call_harness("baseline", "set", str(first), *there).status == 0
     assert "20261120T170000Z" in call_harness("baseline", "show", *there).stdout
     assert "is its own baseline" in call_harness("compare", *there).stderr
@@ -366,9 +374,13 @@ def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
         for cell, slow_cell in zip(b.cells, slow.cells, strict=True)
     ]
     _kept(tmp_path, "20261121T170000Z-capped", dataclasses.replace(b, cells=capped))
+    _kept(tmp_path, "20261122T170000Z", made_runs.fsperf())
     done = call_harness("compare", *there)
     assert done.status == 10
-    assert done.stdout.startswith("A: 20261120T170000Z (2026-11-20 17:00 UTC)\n")
+    assert re.match(
+        r"0\.6\d times A's throughput \(.*\) with capped, \w+, 3 streams: worse\.\n", done.stdout
+    )
+    assert "\n\nA: 20261120T170000Z (2026-11-20 17:00 UTC)\n" in done.stdout
     assert re.match(r"worse: capped, \w+, 3 streams 0\.6\d \(", done.stdout.splitlines()[-1])
 
 

@@ -179,7 +179,7 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
 
 def test_lab_packages_are_asked_for_by_the_lab(machine: Machine) -> None:
     for words, packages in (
-        ("lab status", _MEMORY_LAB_PACKAGES),
+        ("lab start", _MEMORY_LAB_PACKAGES),
         ("lab kernel -- true", _KERNEL_PACKAGES),
         ("lab kernel --sec krb5p -- true", f"{_KERNEL_PACKAGES} {_KERBEROS_PACKAGES}"),
         ("lab run --per-connection=1gbit -- true", f"{_MEMORY_LAB_PACKAGES} nftables"),

@@ -227,10 +227,19 @@ def test_command_line(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"lab {name} stopped\n" in capsys.readouterr().out
     assert not any(namespace.startswith(f"nfsmulti-{name}-") for namespace in namespaces())
     with pytest.raises(HarnessError, match=f"no lab '{name}' is running"):
-        commands.choose(name)
+        commands.stop(name, every=False)
     # This session's own lab belongs to it.
     with pytest.raises(HarnessError, match="belongs to a running command"):
         commands.end(lab.state)
+
+
+def test_where_no_lab_is_there_is_nothing_to_stop(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked in ("live_labs", "remove_leftovers"):  # other tests have labs
+        monkeypatch.setattr(commands, asked, list)
+    commands.stop(None, every=False)
+    assert capsys.readouterr().out == "no lab is running\n"
 
 
 def test_run_gives_the_commands_status(lab: Lab) -> None:

@@ -23,7 +23,7 @@ from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import charts, conditions, overtime, pages, rows
+from nfsmulti.report import charts, command, conditions, overtime, pages, rows
 from nfsmulti.report.answer import Answer, caveats, ran
 from nfsmulti.report.pages import REPORTS, write
 from nfsmulti.stats import Sample
@@ -231,6 +231,19 @@ def test_any_one_cell_makes_a_report() -> None:
     for summary in _SUMMARIES.values():
         for cell in (summary.cells[0], summary.cells[-1]):
             assert not _NO_FIGURE.search(report_of(dataclasses.replace(summary, cells=[cell])))
+
+
+def test_without_a_folder_the_newest_run_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    for scenario, at in (
+        (made_runs.dd, "20261120T170000Z"),
+        (made_runs.fsperf, "20261119T170000Z"),
+    ):
+        made_runs.saved(scenario(repeats=1), tmp_path / scenario.__name__ / at)
+    done = call_harness("report")
+    assert (done.stderr, done.stdout) == ("", f"{tmp_path}/dd/20261120T170000Z/report.html\n")
 
 
 def test_report_made_again_is_the_same(tmp_path: Path) -> None:

@@ -40,6 +40,22 @@ def newest(results: Path) -> Path:
     return found[-1]
 
 
+def newest_held(results: Path) -> Path:
+    """Return the newest run whose scenario has another baseline; failing that, any baseline.
+
+    Raises HarnessError where there is none.
+    """
+    latest = shown_run(newest(results))
+    held = [one for one in runs(results) if (one.parent / _BASELINE).exists()]
+    if not held:
+        raise HarnessError(
+            f"no run below {shown(results)} has a baseline",
+            f"name two runs, or choose one: {COMMAND} baseline set {latest}",
+        )
+    others = [one for one in held if one.resolve() != baseline(results, one.parent.name).resolve()]
+    return (others or held)[-1]
+
+
 def baseline(results: Path, scenario: str) -> Path:
     """Return the baseline of a scenario. Raises HarnessError where none is set, or it is gone."""
     file = results / scenario / _BASELINE

@@ -191,7 +191,7 @@ def compare(
 ) -> None:
     """Print each cell's figures and ratio B/A, and what they say. Ends with the verdict's status.
 
-    Without two runs, A is the baseline of B; without any, B is the newest run below `results`.
+    Without two runs, A is the baseline of B; without any, B is the newest run that has one.
     """
     try:
         folders = _chosen(runs, results)
@@ -248,7 +248,7 @@ def _chosen(runs: Sequence[Path], results: Path) -> tuple[Path, Path]:
     """Return A and B. Raises HarnessError where there is no such run, or no baseline of it."""
     if len(runs) > 2:
         raise HarnessError("name two runs at most")
-    b = runs[-1] if runs else kept.newest(results)
+    b = runs[-1] if runs else kept.newest_held(results)
     a = runs[0] if len(runs) > 1 else kept.baseline(results, Summary.load(b).scenario)
     if len(runs) < 2 and a.resolve() == b.resolve():
         raise HarnessError(f"{kept.shown_run(b)} is its own baseline: run the scenario again")

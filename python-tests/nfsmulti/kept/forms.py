@@ -212,8 +212,10 @@ def _sides(found: Comparison) -> str:
 
 def _text(found: Comparison) -> str:
     ending = [shown(found.page), *(wrapped(line, COLUMNS) for line in found.lines)]
-    answer = replace(found.answer(found.notes), headline="")  # which the last line gives
-    return "\n\n".join([_sides(found), answer.terminal(COLUMNS), "\n".join(ending)])
+    answer = found.answer(found.notes)
+    figures = replace(answer, headline="").terminal(COLUMNS)
+    headline = wrapped(answer.headline, COLUMNS)
+    return "\n\n".join([headline, _sides(found), figures, "\n".join(ending)])
 
 
 def _markdown(found: Comparison) -> str:

@@ -101,6 +101,9 @@ def stop(lab_id: str | None, *, every: bool) -> None:
     for leftover in removed:
         _out.print(f"lab {leftover} had no owner any more: removed")
     held = [state for state in live_labs() if state.held]
+    if not (removed or lab_id or live_labs()):
+        _out.print("no lab is running")
+        return
     for state in held if every or (removed and not held) else [choose(lab_id)]:
         end(state)
         _out.print(f"lab {state.id} stopped")

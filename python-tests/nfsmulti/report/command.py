@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nfsmulti import typed
-from nfsmulti.errors import HarnessError
+from nfsmulti import kept, typed
 from nfsmulti.faults import page as faults
 from nfsmulti.paths import RESULTS, needs_sources, shown
 from nfsmulti.report import documents, pages
@@ -17,10 +16,7 @@ from nfsmulti.summary import FILE
 def report(folders: Sequence[Path], *, published: bool, picture: bool, options: bool) -> None:
     """Write what was asked for, and print where."""
     if not (folders or published or picture or options):
-        raise HarnessError(
-            "report: of what?",
-            "name the folder of a run, --published, --picture or --options",
-        )
+        folders = [kept.newest(RESULTS)]
     of_all = published and not folders
     for option, given in {"published": of_all, "picture": picture, "options": options}.items():
         if given:
