@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import messages
 import pytest
 from conftest import call_harness
 from engine_c import CData, terms_rows, text, zeros
@@ -23,7 +22,7 @@ from nfsmulti.bench import stall
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import cells, documents
+from nfsmulti.report import cells, documents, messages
 from nfsmulti.stories import SCENARIOS, security
 from nfsmulti.summary import Cell, Summary
 
@@ -184,13 +183,12 @@ def test_pictures_show_the_reference_runs(tmp_path: Path) -> None:
 
 
 def test_options_are_the_engines(tmp_path: Path) -> None:
-    """An option that changed: ./nfsmulti report --options writes page and manual again."""
-    for file in (documents.PAGE, documents.MANUAL):
-        shutil.copy(file, tmp_path)
-    page, manual = tmp_path / documents.PAGE.name, tmp_path / documents.MANUAL.name
-    for written in documents.write_options(page, manual):
-        before = {"options.md": documents.PAGE, "nfsmulti.7": documents.MANUAL}[written.name]
-        assert written.read_text() == before.read_text()
+    """An option or a message that changed: ./nfsmulti report --options writes them again."""
+    files = (documents.PAGE, documents.MANUAL, documents.MESSAGES)
+    copies = [Path(shutil.copy(file, tmp_path)) for file in files]
+    assert documents.write_options(*copies) == copies
+    for copy, file in zip(copies, files, strict=True):
+        assert copy.read_text() == file.read_text(), file.name
 
 
 def test_every_scenario_is_named_where_one_looks_for_it() -> None:
@@ -376,25 +374,6 @@ def test_readme_quotes_no_figure_without_its_data() -> None:
 # --- messages ---
 
 _PAGE = DOCS / "messages.md"
-# Words of the engine that are no message: of its option table, its traces and statistics, of the
-# programs beside it, and what only a programmer meets.
-_NO_MESSAGES = re.compile(
-    r"Usage: |trace: |\{?\"|nfsmulti |nfsmulti-rdma: |nfsmulti-export: |… connection… on|… … … … |"
-    r"… reads, |… metadata operations, |…: … done, |meta_mix: beside |TLS: … conn|"
-    r"Kerberos: … conn|crypto: … … of|"
-    r"arrivals: …: offered |not sustained \(responses | due … ns, lag |… with …: …$|"
-    r"entries of \"…\": …|… … in |, and making those |"
-    r"each call fits into one Send|"
-    r"…: column …| \(tenths of a second\)|…: port …: …|"
-    r"RPC Packet not accepted|Server responded: "  # libnfs's, which are translated
-)
-_FEWEST_BLANKS = 3  # in what counts as a message
-
-
-def _listed() -> list[str]:
-    """Return the messages of the page: code in the first column of its tables."""
-    rows = re.findall(r"^\| (`.*?`) \| ", _PAGE.read_text(), re.MULTILINE)
-    return [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
 
 
 def _composed(lib: CData) -> Iterator[str]:
@@ -414,22 +393,21 @@ def _composed(lib: CData) -> Iterator[str]:
 def test_listed_messages_are_in_the_sources(testlib: CData) -> None:
     printed = [*messages.engine(ROOT / "engine"), *messages.harness(PYTHON_TESTS / "nfsmulti")]
     printed += [messages.front_end(ROOT / "nfsmulti"), *_composed(testlib)]
-    assert [said for said in _listed() if not any(said in text for text in printed)] == []
+    listed = messages.listed(_PAGE.read_text())
+    assert [said for said in listed if not any(said in text for text in printed)] == []
 
 
-def test_the_engines_messages_are_listed(testlib: CData) -> None:
-    """A new message of the engine: give it a row in docs/messages.md."""
-    options = set(messages.engine_file(ROOT / "engine/terms/table.c"))
-    found = {text for text in messages.engine(ROOT / "engine") if text.count(" ") >= _FEWEST_BLANKS}
-    found = {text for text in found - options if not _NO_MESSAGES.match(text)}
-    found |= set(_composed(testlib))
-    listed = _listed()
-    assert [text for text in sorted(found) if not any(said in text for said in listed)] == []
+def test_composed_messages_are_listed(testlib: CData) -> None:
+    listed = messages.listed(_PAGE.read_text())
+    composed = set(_composed(testlib))
+    assert [text for text in sorted(composed) if not any(said in text for said in listed)] == []
 
 
-def test_the_harness_refusals_are_listed() -> None:
-    """A new refusal of the harness: give it a row in docs/messages.md."""
-    found = set(messages.refusals(PYTHON_TESTS / "nfsmulti"))
-    found = {text for text in found if text.count(" ") >= _FEWEST_BLANKS}
-    listed = _listed()
-    assert [text for text in sorted(found) if not any(said in text for said in listed)] == []
+def test_a_message_without_a_row_says_what_to_do() -> None:
+    """A new message: let it end with what to do (report/messages.py has the rule), or add a row."""
+    silent = [
+        text
+        for text in messages.unlisted(_PAGE.read_text(), ROOT)
+        if not messages.names_remedy(text)
+    ]
+    assert silent == []

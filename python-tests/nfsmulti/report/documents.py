@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What commands make of the documents: README's pictures, and the engine's options.
+"""What commands make of the documents: README's pictures, the engine's options, and messages.
 
 The pictures are drawn out of the reference runs: what a pool gives, what the client costs, and what
 is reported of a server that stalls.
@@ -9,6 +9,7 @@ text stays legible on a phone, and in print a hatch tells the one connection apa
 
 fio prints the engine's own table of options (--enghelp). What it does not say stands in
 docs/options.md, under a heading with the option's name; nfsmulti(7) takes it from there.
+docs/messages.md ends with the messages that no row of its tables explains.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import RESULTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import cells, charts
+from nfsmulti.report import cells, charts, messages
 from nfsmulti.stats import Ratio
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table, rate_text
@@ -121,8 +122,10 @@ def cost_ratios() -> list[tuple[str, Ratio]]:
 # --- the options ---
 
 
-PAGE, MANUAL = ROOT / "docs/options.md", ROOT / "man/nfsmulti.7"
+PAGE, MANUAL = DOCS / "options.md", ROOT / "man/nfsmulti.7"
+MESSAGES = DOCS / "messages.md"
 _IN_PAGE = ("<!-- options begin -->\n", "<!-- options end -->\n")
+_IN_MESSAGES = ("<!-- messages begin -->\n", "<!-- messages end -->\n")
 _IN_MANUAL = (".Sh OPTIONS\n", ".Sh NFSv4.1\n")
 _SECONDS = 20.0
 
@@ -138,12 +141,16 @@ class Option:
     default: str
 
 
-def write_options(page: Path = PAGE, manual: Path = MANUAL) -> list[Path]:
-    """Bring both in step with the engine. Raises HarnessError without one that is built."""
+def write_options(
+    page: Path = PAGE, manual: Path = MANUAL, explained: Path = MESSAGES
+) -> list[Path]:
+    """Bring all in step with the engine and the sources. HarnessError without an engine built."""
     options = _of_engine()
     _replace(page, _IN_PAGE, _table(options))
     _replace(manual, _IN_MANUAL, _list(options, _details(page.read_text())))
-    return [page, manual]
+    said = messages.unlisted(explained.read_text(), ROOT)
+    _replace(explained, _IN_MESSAGES, "".join(f"- `{one}`\n" for one in said))
+    return [page, manual, explained]
 
 
 def _of_engine() -> list[Option]:
