@@ -441,8 +441,8 @@ class Lab:
             )
         )
         self._note("rpcbind", self._anchor)
-        ready = Path(f"/proc/{self._anchor.pid}/root/run/rpcbind.sock")
-        if not self._anchor.comes_up(ready.exists, _RPCBIND_SECONDS):
+        ready = functools.partial(_listens, f"/proc/{self._anchor.pid}/root/run/rpcbind.sock")
+        if not self._anchor.comes_up(ready, _RPCBIND_SECONDS):
             said = last_words(Path(log.name).read_text(errors="replace"))
             raise HarnessError(f"the lab's rpcbind did not start; {said}")
 
@@ -579,3 +579,9 @@ def _binds(one: socket.socket, address: str, port: int) -> bool:
             return False
         raise
     return True
+
+
+def _listens(path: str) -> bool:
+    """Tell whether somebody accepts connections there; the file itself is made before."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        return not asking.connect_ex(path)
