@@ -179,6 +179,16 @@ RDMA_PORT = 20049  # of NFS over RDMA (RFC 8267)
 MOUNT = 100005
 
 _EXPORT = 5
+_COMPOUND, _PUTROOTFH, _OP_NOT_IN_SESSION = 1, 24, 10071
+
+
+def has_sessions(client: RpcClient) -> bool:
+    """Tell whether a server of NFSv4 has NFSv4.1: that refuses what is in no session, and names it.
+
+    Nothing is left at the server.
+    """
+    reply = Results(client.call(_COMPOUND, xdr(b"", 1, 1, _PUTROOTFH)))
+    return reply.word() == _OP_NOT_IN_SESSION
 
 
 def exports(client: RpcClient) -> list[str]:

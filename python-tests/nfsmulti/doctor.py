@@ -141,17 +141,20 @@ def _servers(pool: str, paths: Sequence[PoolPath], busy: float) -> Iterator[Find
         yield _no_pool(error)
         return
     round_trips: dict[str, float] = {}
+    of_paths: list[Finding] = []
     for path, offer in zip(paths, offers, strict=True):
         if path.dir is None and (seconds := _round_trip(path)) is not None:
             round_trips[path.address] = seconds
         if offer.error:
             found = unusable(path, offer, reached=path.address in round_trips)
-            yield fail(found.what, found.remedy or "")
+            of_paths.append(fail(found.what, found.remedy or ""))
         else:
-            yield from _offer(path, offer)
-        yield from _security(path, offer)
+            of_paths += _offer(path, offer)
+            of_paths += _other_version(path)
+        of_paths += _security(path, offer)
         if path.rdma:
-            yield from rdma(path)
+            of_paths += rdma(path)
+    yield from joined(of_paths, [path.label for path in paths])
     yield from _buffers(round_trips, busy)
     if not any(offer.error for offer in offers):
         yield from _files(pool, paths, offers)
@@ -160,6 +163,32 @@ def _servers(pool: str, paths: Sequence[PoolPath], busy: float) -> Iterator[Find
             "not checked: whether all paths lead to the same files, and may be written to",
             "mend the paths that cannot be used first",
         )
+
+
+def joined(findings: Iterable[Finding], labels: Sequence[str]) -> Iterator[Finding]:
+    """Yield what holds for several paths once, with their labels, where it is first found."""
+    alike: dict[tuple[Level, str, str | None], list[str]] = {}
+    for one in findings:
+        label = next((label for label in labels if one.what.startswith(f"{label}: ")), "")
+        said = one.what.removeprefix(f"{label}: ")
+        alike.setdefault((one.level, said, one.remedy), []).append(label)
+    for (level, said, remedy), having in alike.items():
+        where = f"all {len(labels)} paths" if len(having) == len(labels) > 1 else ", ".join(having)
+        yield Finding(level, f"{where}: {said}" if where else said, remedy)
+
+
+def _other_version(path: PoolPath) -> Iterator[Finding]:
+    """Tell whether the server has the other version of NFS as well, at the same port."""
+    if path.dir is not None or path.rdma:
+        return
+    other = 3 if path.minor else 4
+    name, option = ("NFSv3", "version=3") if path.minor else ("NFSv4.1", "version=4.1")
+    try:
+        with RpcClient(path.address, _port(path), calls.NFS, other, user=path.user) as client:
+            offered = calls.has_sessions(client) if other == 4 else bool(client.call(0) == b"")
+    except (RpcError, OSError, EOFError):
+        offered = False
+    yield ok(f"{path.label}: {f'{name}, too ({option})' if offered else f'no {name}'}")
 
 
 def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:

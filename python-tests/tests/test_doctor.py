@@ -18,8 +18,9 @@ from conftest import call_harness
 
 from nfsmulti import doctor, machine
 from nfsmulti.calls import NFS, RpcClient
+from nfsmulti.doctor import joined
 from nfsmulti.lab import Lab
-from nfsmulti.machine import Level
+from nfsmulti.machine import Level, ok, warn
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.pool import read_pool
 from nfsmulti.report.cells import DISTURBED
@@ -120,12 +121,10 @@ def diagnoses(lab: Lab, pools: dict[str, str]) -> dict[str, Diagnosis]:
 def test_a_sound_machine_and_pool(diagnoses: dict[str, Diagnosis], lab: Lab) -> None:
     found = diagnoses["sound"]
     assert found.about("loads").startswith("ok fio-")
-    for number in range(1, 5):
-        path = f"10.77.0.{number}:22049:/export"
-        assert found.about(
-            f"{path}: NFS v3 over TCP, READ up to 1048576 bytes, WRITE up to 1048576"
-        )
-        assert [one for one in found.findings if one.endswith(" GB are free") and path in one]
+    limits = "NFS v3 over TCP, READ up to 1048576 bytes, WRITE up to 1048576; asked from a reserved"
+    assert found.about(limits).startswith(f"ok all 4 paths: {limits}")
+    assert found.about("NFSv4.1") == "ok all 4 paths: NFSv4.1, too (version=4.1)"
+    assert found.about(" GB are free")
     assert found.about("uid 0 gid 0 may create files").startswith("ok 10.77.0.1:22049:/export")
     assert found.about("lead to the same files") == "ok all 4 paths lead to the same files"
     assert len([one for one in found.findings if "TCP buffers" in one or "tcp_" in one]) in (1, 2)
@@ -240,11 +239,8 @@ def test_reserved_port(diagnoses: dict[str, Diagnosis], lab: Lab) -> None:
 def test_nfsv4_has_one_port(diagnoses: dict[str, Diagnosis]) -> None:
     """Neither rpcbind nor MOUNT is asked; 2049 is meant where the path names no port."""
     found = diagnoses["NFSv4.1"]
-    for number in (1, 2):
-        path = f"10.77.0.{number}:22049:/export"
-        assert found.about(
-            f"{path}: NFS v4.1 over TCP, READ up to 1048576 bytes, WRITE up to 1048576"
-        )
+    limits = "NFS v4.1 over TCP, READ up to 1048576 bytes, WRITE up to 1048576; asked from a"
+    assert found.about(limits).startswith(f"ok all 2 paths: {limits}")
     assert found.about("lead to the same files") == "ok all 2 paths lead to the same files"
     assert not [finding for finding in found.findings if "MOUNT" in finding]
     assert found.status == 0
@@ -267,6 +263,24 @@ _OTHERS: dict[str, tuple[Terms, Answer, str, str]] = {
         "the server does not offer NFS on this port", "",
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("minors", "said"),
+    [((), "no NFSv4.1"), ((2,), "no NFSv4.1"), ((1,), "NFSv4.1, too (version=4.1)")],
+)
+def test_a_server_of_nfsv3_is_asked_for_nfsv4_1(minors: tuple[int, ...], said: str) -> None:
+    with ScriptedServer(terms=Terms(minors=minors)) as server:
+        done = call_harness("doctor", "--json", "--pool", server.url())
+        found = _diagnosis(done.status, json.loads(done.stdout))
+    assert found.about("NFSv4.1") == f"ok 127.0.0.1:{server.nfs_port}:/export: {said}"
+
+
+def test_what_holds_for_some_paths_is_said_once_with_their_labels() -> None:
+    findings = [ok("a: fast"), ok("b: slow"), ok("c: fast"), warn("c: full", "x"), ok("idle")]
+    assert list(joined(findings, ["a", "b", "c"])) == [
+        ok("a, c: fast"), ok("b: slow"), warn("c: full", "x"), ok("idle"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", _OTHERS)
