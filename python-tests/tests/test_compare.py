@@ -364,6 +364,8 @@ def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
     assert none.stderr.endswith(f"choose one: ./nfsmulti baseline set {first}\n")
     assert call_harness("baseline", "set", str(first), *there).status == 0
     assert "20261120T170000Z" in call_harness("baseline", "show", *there).stdout
+    shown = json.loads(call_harness("baseline", "show", "--json", *there).stdout)
+    assert shown == {"dd": {"run": str(first), "started": "2026-11-20T17:00:00Z"}}
     assert "is its own baseline" in call_harness("compare", *there).stderr
     twice = call_harness("compare", str(first), str(first), *there)
     assert (twice.status, twice.stdout, twice.stderr.count("\n")) == (11, "", 1)
@@ -499,9 +501,13 @@ def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
     (_kept(tmp_path, "20261202T170000Z", made_runs.dd()) / "summary.json").write_text("{")
     _kept(tmp_path, "20261203T170000Z", _busy(made_runs.dd(slower=3), 0.9))
     done = call_harness("history", "dd", "--results", str(tmp_path))
+    told = json.loads(call_harness("history", "dd", "--json", "--results", str(tmp_path)).stdout)
+    of_json = {one["run"].split()[0]: one["says"] for one in told["runs"] if one["says"]}
+    assert (told["unit"], len(told["left_out"])) == ("MB/s", 3)
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("2026-1")]
     assert len(rows) == 11  # each run, beside those that are left out
     says = {row[0]: row[-1] for row in rows if row[-1] in ("change", "busy")}
+    assert of_json == says
     assert (says.pop("2026-11-04"), says.pop("2026-12-03")) == ("busy", "busy")
     assert says == {"2026-11-06": "change", "2026-11-30": "change"}
     assert "⚠ The newest run, 2026-12-03 17:00, was on a busy machine.\n" in done.stdout

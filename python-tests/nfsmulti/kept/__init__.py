@@ -6,6 +6,7 @@ A scenario's baseline is named in results/SCENARIO/baseline, relative to that fo
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -85,15 +86,21 @@ def set_baseline(folder: Path, results: Path) -> None:
         print("It was on a busy machine: no comparison with it is a verdict. Rerun it when idle.")
 
 
-def show_baseline(results: Path) -> None:
+def show_baseline(results: Path, *, as_json: bool) -> None:
     """Print each scenario's baseline."""
-    files = sorted(results.glob(f"*/{_BASELINE}"))
-    if not files:
-        print(f"No baseline is set; {COMMAND} baseline set DIR chooses one.")
-    for file in files:
+    found: dict[str, dict[str, str]] = {}
+    for file in sorted(results.glob(f"*/{_BASELINE}")):
         scenario = file.parent.name
         try:
             folder = baseline(results, scenario)
-            print(f"{scenario}: {shown_run(folder)} ({texts.moment(Summary.load(folder).started)})")
+            found[scenario] = {"run": shown_run(folder), "started": Summary.load(folder).started}
         except HarnessError as error:
-            print(f"{scenario}: {error}")
+            found[scenario] = {"error": str(error)}
+    if as_json:
+        print(json.dumps(found, indent="\t"))
+    elif not found:
+        print(f"No baseline is set; {COMMAND} baseline set DIR chooses one.")
+    else:
+        for scenario, one in found.items():
+            told = one.get("error") or f"{one['run']} ({texts.moment(one['started'])})"
+            print(f"{scenario}: {told}")

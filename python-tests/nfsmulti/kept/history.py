@@ -8,6 +8,7 @@ number of runs, and beyond 5 %. A run on a busy machine neither changes a level 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,14 +45,20 @@ class Point:
         """The row of a table."""
         return [self.name, texts.measured(self.sample), texts.times(self.ratio), self.says]
 
+    @property
+    def data(self) -> dict[str, object]:
+        """The same for other programs, with the figure of each repeat."""
+        ratio = self.ratio and {"value": self.ratio.value, "ends": self.ratio.ends}
+        return {"run": self.name, "values": self.sample.values, "ratio": ratio, "says": self.says}
 
-def history(scenario: str, results: Path) -> None:
+
+def history(scenario: str, results: Path, *, as_json: bool) -> None:
     """Print the answer, whose table and caveats name every run: nothing else does."""
     with typed.understood(results / scenario):
-        _history(scenario, results)
+        _history(scenario, results, as_json=as_json)
 
 
-def _history(scenario: str, results: Path) -> None:
+def _history(scenario: str, results: Path, *, as_json: bool) -> None:
     runs, left_out = _alike(kept.runs(results, scenario))
     if not runs:
         words = scenario if scenario == "demo" else f"run {scenario}"
@@ -60,6 +67,10 @@ def _history(scenario: str, results: Path) -> None:
     folder, newest = runs[-1]
     points = marked([(kept.called(folder), run) for folder, run in runs])
     unit = Figure.THROUGHPUT.unit(newest.done[0])
+    if as_json:
+        told = {"scenario": scenario, "unit": unit, "runs": [one.data for one in points]}
+        print(json.dumps({**told, "left_out": left_out}, indent="\t"))
+        return
     headings = [scenario, unit, "level before = 1", ""]
     rows = [one.words for one in reversed(points)]
     answer = Answer(
