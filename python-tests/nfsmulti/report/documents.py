@@ -9,7 +9,7 @@ text stays legible on a phone, and in print a hatch tells the one connection apa
 
 fio prints the engine's own table of options (--enghelp). What it does not say stands in
 docs/options.md, under a heading with the option's name; nfsmulti(7) takes it from there.
-docs/messages.md ends with the messages that no row of its tables explains.
+docs/messages.md has, in tables made from the sources, the messages that no row by hand explains.
 """
 
 from __future__ import annotations
@@ -125,7 +125,6 @@ def cost_ratios() -> list[tuple[str, Ratio]]:
 PAGE, MANUAL = DOCS / "options.md", ROOT / "man/nfsmulti.7"
 MESSAGES = DOCS / "messages.md"
 _IN_PAGE = ("<!-- options begin -->\n", "<!-- options end -->\n")
-_IN_MESSAGES = ("<!-- messages begin -->\n", "<!-- messages end -->\n")
 _IN_MANUAL = (".Sh OPTIONS\n", ".Sh NFSv4.1\n")
 _SECONDS = 20.0
 
@@ -148,8 +147,7 @@ def write_options(
     options = _of_engine()
     _replace(page, _IN_PAGE, _table(options))
     _replace(manual, _IN_MANUAL, _list(options, _details(page.read_text())))
-    said = messages.unlisted(explained.read_text(), ROOT)
-    _replace(explained, _IN_MESSAGES, "".join(f"- `{one}`\n" for one in said))
+    explained.write_text(messages.filled(explained.read_text(), ROOT))
     return [page, manual, explained]
 
 

@@ -3,9 +3,10 @@
 
 What changes in a message, a printf conversion or a part of an f-string, is written as "…".
 
-One rule is for all messages: first what is wrong and where, then, behind a colon, a comma or a
-semicolon, what to do, in the imperative. Those stand in the last list of docs/messages.md, which
-is made from the sources. Where more must be said, it is said in a row of the page's tables.
+One rule is for all messages: first what is wrong and where, then, behind a colon or a semicolon,
+what to do, in the imperative; a HarnessError has that as its remedy. docs/messages.md has a table
+of these in each section, made from the sources that the line above it names. Where more must be
+said, or a message holds no remedy, a row of the page's other tables says it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from nfsmulti.errors import HarnessError
 
 _LITERAL = r'"(?:[^"\\\n]|\\.)*"'
 _TEXT = re.compile(rf"{_LITERAL}(?:\s*(?:PRI[a-zA-Z0-9]+\s*)?{_LITERAL})*")
@@ -35,11 +38,13 @@ _NO_MESSAGES = re.compile(
 _FEWEST_BLANKS = 3  # in what counts as a message
 _OPTIONS = "engine/terms/table.c"  # whose texts are help
 _LISTED = re.compile(r"^\| (`.*?`) \| ", re.MULTILINE)
-_REMEDY = re.compile(
-    r"(?:^|(?:[:;,(]|\band|\bor|\bso) )(?:then |first |at least )?"
-    r"(?:add|apt-get|ask|check|choose|connect|continue|define|delete|end|export|get|give|install|leave|let|list|make|mend|modprobe|mount|name|put|quote|"
-    r"raise|rebuild|remove|rename|rerun|run|see|set|split|start|stop|trust|try|unmount|use|wait|write)\b"
+_VERBS = (
+    "add apt-get ask choose get give install leave let make mend mount name put raise rebuild "
+    "remove run see set start try unmount use write"
 )
+_REMEDY = re.compile(rf"(.*?[a-z].*?)[:;] ((?:{'|'.join(_VERBS.split())})\b.*)", re.DOTALL)
+_PART = re.compile(r"(<!-- made from (.+?) -->\n).*?(<!-- made end -->\n)", re.DOTALL)
+_HEAD = "| message | what it says to do |\n| :-- | :-- |\n"
 _SHELL = re.compile(r"\$\{[^}]*\}|\$\w+")
 
 
@@ -78,12 +83,13 @@ def _name(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def refusals(folder: Path) -> Iterator[str]:
-    """Yield what the harness's errors say, where their words stand in the call."""
-    for file in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and node.args and _name(node.func) in _ERRORS:
-                yield from _texts(node.args[0])
+def _refusals(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield what the harness's errors say and their remedies, of words that stand in the call."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call) and node.args and _name(node.func) in _ERRORS:
+            remedy = "".join(text for one in node.args[1:2] for text in _texts(one))
+            for text in _texts(node.args[0]):
+                yield text, remedy
 
 
 def front_end(file: Path) -> str:
@@ -91,24 +97,48 @@ def front_end(file: Path) -> str:
     return _SHELL.sub("…", file.read_text())
 
 
+def _split(message: str) -> tuple[str, str]:
+    """Return what is wrong and what to do, as the rule has it; "" where it does not say."""
+    found = _REMEDY.fullmatch(message)
+    return (found[1], found[2]) if found else (message, "")
+
+
 def listed(page: str) -> list[str]:
-    """Return the messages that a page's tables explain: code in their first columns."""
-    return [one for row in _LISTED.findall(page) for one in re.findall(r"`([^`]+)`", row)]
+    """Return the messages that a page explains by hand: code in the first column of a table."""
+    rows = _LISTED.findall(_PART.sub("", page))
+    return [one for row in rows for one in re.findall(r"`([^`]+)`", row)]
 
 
-def unlisted(page: str, root: Path) -> list[str]:
-    """Return the messages of the engine and the harness's refusals that no row explains."""
-    found = set(engine(root / "engine")) - set(engine_file(root / _OPTIONS))
-    found = {one for one in found if not _NO_MESSAGES.match(one)}
-    found |= set(refusals(root / "python-tests/nfsmulti"))
-    explained = listed(page)
-    return sorted(
-        one
-        for one in found
-        if one.count(" ") >= _FEWEST_BLANKS and not any(said in one for said in explained)
-    )
+def unlisted(page: str, root: Path) -> dict[tuple[str, str], str]:
+    """Return what no row explains, what is wrong and what to do, and the source of each."""
+    said, found = listed(page), {}
+    help_texts = set(engine_file(root / _OPTIONS))
+    for file in sorted((root / "engine").rglob("*.[ch]")):
+        for text in set(engine_file(file)) - help_texts:
+            if not _NO_MESSAGES.match(text) and _counts(text, said):
+                found[_split(text)] = str(file.relative_to(root))
+    for file in sorted((root / "python-tests/nfsmulti").rglob("*.py")):
+        for text, remedy in _refusals(file):
+            if _counts(f"{text}\n{remedy}", said):
+                found[(text, remedy) if remedy else _split(text)] = str(file.relative_to(root))
+    return found
 
 
-def names_remedy(message: str) -> bool:
-    """Tell whether a message says what to do, as the rule has it."""
-    return bool(_REMEDY.search(message))
+def _counts(message: str, said: list[str]) -> bool:
+    return message.count(" ") >= _FEWEST_BLANKS and not any(one in message for one in said)
+
+
+def filled(page: str, root: Path) -> str:
+    """Make the parts of a page anew: a message stands where the longest part of its path does."""
+    folders = [folder for part in _PART.finditer(page) for folder in part[2].split()]
+    rows: dict[str, list[str]] = {}
+    for (what, remedy), source in sorted(unlisted(page, root).items()):
+        if not (fitting := [folder for folder in folders if source.startswith(folder)]):
+            raise HarnessError(f"no table of messages is made from {source}", "name it above one")
+        rows.setdefault(max(fitting, key=len), []).append(f"| `{what}` | `{remedy}` |\n")
+
+    def part(old: re.Match[str]) -> str:
+        made = sorted(row for folder in old[2].split() for row in rows.get(folder, ()))
+        return old[1] + (_HEAD if made else "") + "".join(made) + old[3]
+
+    return _PART.sub(part, page)
