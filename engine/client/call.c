@@ -53,16 +53,9 @@ static void release(struct call *call, bool answered)
 		rpc->protocol->release(rpc, call, answered);
 }
 
-static void note_resent(const struct call *call)
-{
-	if (call->request && call->tries > 1)
-		call->request->resent = true;
-}
-
 void call_renew(struct call *call, bool answered)
 {
 	release(call, answered);
-	note_resent(call);
 	if (call->io && call->io->op == IO_COMMIT)
 		call->rpc->events->commit_undone(call->rpc, call->io);
 	call->tries = 0;
@@ -93,7 +86,6 @@ void call_finish(struct call *call, bool answered, int error)
 		rpc->events->finished(rpc, io);
 	} else {
 		call->request->error = error;
-		note_resent(call);
 		call->request->done = true;
 	}
 	call_drop(call, answered);

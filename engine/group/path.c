@@ -222,9 +222,10 @@ int path_remove(struct path *path, const char *name)
 	int error = path->config.dir ? directory_remove(path->directory, name)
 				     : question_ask(path, &question);
 
-	if (!error || error == -ENOENT)
-		path_mark_removed(path, name);
-	return error && error != -ENOENT ? name_failed(path, "remove", name, error) : error;
+	if (error)
+		return name_failed(path, "remove", name, error);
+	path_mark_removed(path, name);
+	return 0;
 }
 
 int path_drop_cache(struct path *path, const char *name)
