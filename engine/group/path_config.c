@@ -2,9 +2,9 @@
 #include "group/path.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <stdatomic.h>
@@ -101,14 +101,10 @@ static int copy_address(const struct pool_path *path, struct path_config *config
 
 static bool has_rdma_device(void)
 {
-	DIR *devices = opendir("/sys/class/infiniband");
-	const struct dirent *entry;
-	bool found = false;
+	glob_t devices = {0};
+	bool found = !glob("/sys/class/infiniband/*", GLOB_NOSORT, NULL, &devices);
 
-	while (devices && !found && (entry = readdir(devices)))
-		found = entry->d_name[0] != '.';
-	if (devices)
-		closedir(devices);
+	globfree(&devices);
 	return found;
 }
 
@@ -135,11 +131,18 @@ static const char *rdma_refusal(const struct path_config *config)
 #ifndef HAVE_RDMA
 	return "the engine was built without libibverbs and librdmacm: apt-get install "
 	       "libibverbs-dev librdmacm-dev, build again; or use proto=tcp";
-#endif
-	if (!has_rdma_device()) /* said before a file is laid out for nothing */
-		return "this machine has no RDMA device: load its driver (rdma link lists "
-		       "devices), or use proto=tcp";
+#else
 	return NULL;
+#endif
+}
+
+/* Said before a file is laid out for nothing. */
+static const char *device_refusal(const struct path_config *config)
+{
+	return config->rdma && !has_rdma_device()
+		       ? "this machine has no RDMA device: load its driver (rdma link lists "
+			 "devices), or use proto=tcp"
+		       : NULL;
 }
 
 static const char *tls_refusal(const struct path_config *config)
@@ -241,6 +244,7 @@ static int nfs_terms(path_log *log, const struct pool_path *path, struct path_co
 		       ?: check_keytab(log, config)
 		       ?: check(log, config, TERM(security), kerberos_refusal(config))
 		       ?: check(log, config, TERM(proto), rdma_refusal(config))
+		       ?: (check(log, config, TERM(proto), device_refusal(config)) ? -ENODEV : 0)
 		       ?: read_locals(log, config);
 }
 
