@@ -57,7 +57,7 @@ void call_renew(struct call *call, bool answered)
 {
 	release(call, answered);
 	if (call->io && call->io->op == IO_COMMIT)
-		call->rpc->events->commit_undone(call->rpc, call->io);
+		call->rpc->events->commit_undone(call->io);
 	call->tries = 0;
 	call->since = 0;
 	call->last_sent = 0;
@@ -77,13 +77,13 @@ void call_finish(struct call *call, bool answered, int error)
 
 	if (error && io && io->op == IO_COMMIT) {
 		if (!call->tries) /* never sent: no other COMMIT will cover its bytes */
-			rpc->events->commit_begins(rpc, io);
-		rpc->events->commit_failed(rpc, io);
+			rpc->events->commit_begins(io);
+		rpc->events->commit_failed(io);
 	}
 	if (io) {
 		io->error = error;
 		rpc->outstanding--;
-		rpc->events->finished(rpc, io);
+		rpc->events->finished(io);
 	} else {
 		call->request->error = error;
 		call->request->done = true;
@@ -148,11 +148,11 @@ static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_
 	case IO_WRITE:
 		counters->write_ops++;
 		counters->write_bytes += result->count;
-		rpc->events->wrote(rpc, io, result->count, result->durable, result->verifier);
+		rpc->events->wrote(io, result->count, result->durable, result->verifier);
 		break;
 	case IO_COMMIT:
 		counters->commits++;
-		rpc->events->committed(rpc, io, result->verifier);
+		rpc->events->committed(io, result->verifier);
 		break;
 	case IO_META:
 		if (result->lookup)

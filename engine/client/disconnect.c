@@ -107,6 +107,6 @@ void client_hand_over(struct rpc_client *rpc)
 			call_renew(call, false);
 		call_give_back(&rpc->calls, call);
 		rpc->outstanding--;
-		rpc->events->given_back(rpc, io);
+		rpc->events->given_back(io);
 	}
 }

@@ -47,7 +47,7 @@ static bool give_number(struct call *call)
 		if (io && !io->sent)
 			io->sent = call->since;
 		if (io && io->op == IO_COMMIT)
-			rpc->events->commit_begins(rpc, io);
+			rpc->events->commit_begins(io);
 	}
 	call->tries++;
 	return true;

@@ -17,11 +17,7 @@ struct group {
 	/* private */
 	struct conn **dirty; /* submitted to since their last flush */
 	uint32_t dirty_count;
-	int epoll_fd; /* negative: none needed, the first connection waits for all */
-	struct group_polled {
-		uint32_t epoch; /* poll_epoch */
-		short events;
-	} * polled;    /* what epoll knows of each connection */
+	int epoll_fd;  /* negative: none needed, the first connection waits for all */
 	bool unpolled; /* it was logged that epoll does not take a connection */
 	uint64_t last_tick;
 	uint32_t detours; /* failover.c's: I/Os that went to another connection than they should */

@@ -182,7 +182,7 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 static void finish_unsubmitted(struct conn_io *io, int error)
 {
 	io->error = error;
-	conn_finish(io->conn, io);
+	conn_finish(io);
 }
 
 /* An abandoned ring takes no I/O: the kernel might do it after its owner has the buffer again. */
@@ -232,7 +232,7 @@ static void finish(struct conn_io *io, int error)
 	io->error = error;
 	if (error && io->op == IO_COMMIT)
 		ledger_fail_commit(io->commit->ledger, &io->commit->covered);
-	conn_finish(io->conn, io);
+	conn_finish(io);
 }
 
 /* Also where a read by O_DIRECT ends within a sector: it could not go on from there. */
@@ -373,23 +373,6 @@ static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
 	}
 }
 
-/* The kernel does not tell how the server does. */
-static enum client_health mount_health(const struct conn *conn)
-{
-	return CLIENT_UNKNOWN;
-}
-
-static bool mount_reachable(const struct conn *conn)
-{
-	return true;
-}
-
-/* The kernel does not give I/O back while the server is silent. */
-static bool mount_hand_over(struct conn *conn)
-{
-	return false;
-}
-
 /*
  * The kernel cannot always cancel: a hung hard mount holds its threads in the kernel. The job is
  * about to end, so the ring is abandoned, and completions that come later are ignored: their owner
@@ -442,11 +425,6 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 	for (uint32_t i = 0; i < job->file_count; i++)
 		mount->fds[i] = -1;
 	*conn = &mount->base;
-	return 0;
-}
-
-static int mount_ready(struct conn *conn)
-{
 	return 0;
 }
 
@@ -509,11 +487,6 @@ static short mount_poll_events(const struct conn *conn)
 	return POLLIN;
 }
 
-/* Time-outs are the kernel's. */
-static void mount_tick(struct conn *conn)
-{
-}
-
 static void mount_names(const struct conn *conn, char *local, char *remote)
 {
 	snprintf(local, CONN_NAME, "-");
@@ -531,9 +504,9 @@ static void mount_close(struct conn *conn)
 	free(mount);
 }
 
+/* The kernel has its own time-outs. It does not tell how the server does, and gives no I/O back. */
 const struct conn_ops conn_mount = {
 	.open = mount_open,
-	.ready = mount_ready,
 	.open_file = mount_open_file,
 	.close_file = mount_close_file,
 	.submit = mount_submit,
@@ -541,10 +514,6 @@ const struct conn_ops conn_mount = {
 	.reap = mount_reap,
 	.poll_fd = mount_poll_fd,
 	.poll_events = mount_poll_events,
-	.tick = mount_tick,
-	.health = mount_health,
-	.reachable = mount_reachable,
-	.hand_over = mount_hand_over,
 	.abort = mount_abort,
 	.names = mount_names,
 	.close = mount_close,
