@@ -60,19 +60,16 @@ static int init_ring(struct mount_ring *ring, const struct conn_job *job)
 /* The first mount makes the ring: 0 or a negative errno. The last mount frees it. */
 static int take_ring(struct conn_job *job)
 {
-	struct mount_ring *ring = job->ring;
+	struct mount_ring *ring = job->ring ?: calloc(1, sizeof(*ring));
+	int error = ring ? 0 : -ENOMEM;
 
-	if (!ring) {
-		int error;
-
-		ring = calloc(1, sizeof(*ring));
-		error = ring ? init_ring(ring, job) : -ENOMEM;
-		if (error) {
-			free(ring);
-			return error;
-		}
-		job->ring = ring;
+	if (ring && !job->ring)
+		error = init_ring(ring, job);
+	if (error) {
+		free(ring);
+		return error;
 	}
+	job->ring = ring;
 	ring->users++;
 	return 0;
 }
@@ -121,37 +118,28 @@ static struct mount_conn *mount_of(struct conn *conn)
 
 /* --- submitting --- */
 
-static void prepare_data(struct io_uring_sqe *sqe, const struct conn_io *io, int fd, bool fixed)
-{
-	static const int flags[] = {
-		[IO_UNSTABLE] = 0, [IO_DATA_SYNC] = RWF_DSYNC, [IO_FILE_SYNC] = RWF_SYNC};
-	void *at = io->buffer + io->done;
-	uint32_t length = io->length - io->done;
-	uint64_t offset = io->offset + io->done;
-
-	if (io->op == IO_READ && fixed)
-		io_uring_prep_read_fixed(sqe, fd, at, length, offset, 0);
-	else if (io->op == IO_READ)
-		io_uring_prep_read(sqe, fd, at, length, offset);
-	else if (fixed)
-		io_uring_prep_write_fixed(sqe, fd, at, length, offset, 0);
-	else
-		io_uring_prep_write(sqe, fd, at, length, offset);
-	if (io->op == IO_WRITE)
-		sqe->rw_flags = flags[io->stable];
-}
-
 static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 {
-	struct mount_conn *mount = mount_of(io->conn);
+	static const int sync_flags[] = {
+		[IO_UNSTABLE] = 0, [IO_DATA_SYNC] = RWF_DSYNC, [IO_FILE_SYNC] = RWF_SYNC};
+	static const int operations[][2] = {
+		[IO_READ] = {IORING_OP_READ, IORING_OP_READ_FIXED},
+		[IO_WRITE] = {IORING_OP_WRITE, IORING_OP_WRITE_FIXED},
+	};
 	const struct mount_ring *ring = io->conn->job->ring;
-	int fd = mount->fds[io->file];
+	int fd = mount_of(io->conn)->fds[io->file];
 
 	if (ring->files_registered)
 		fd = (int)(io->conn->number * io->conn->job->file_count + io->file);
 	switch (io->op) {
 	case IO_READ:
-	case IO_WRITE: prepare_data(sqe, io, fd, ring->buffers_registered); break;
+	case IO_WRITE:
+		io_uring_prep_rw(operations[io->op][ring->buffers_registered], sqe, fd,
+				 io->buffer + io->done, io->length - io->done,
+				 io->offset + io->done);
+		if (io->op == IO_WRITE)
+			sqe->rw_flags = sync_flags[io->stable];
+		break;
 	case IO_COMMIT:
 		io_uring_prep_fsync(sqe, fd, io->commit->data_only ? IORING_FSYNC_DATASYNC : 0);
 		io->commit->covered = ledger_begin_commit(io->commit->ledger);
@@ -360,19 +348,6 @@ static void cancel_ring(struct conn *conn, struct mount_ring *ring)
 	}
 }
 
-static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
-{
-	struct conn_io *next;
-
-	for (struct conn_io *io = TAILQ_FIRST(&ring->waiting); io; io = next) {
-		next = TAILQ_NEXT(io, link);
-		if (io->conn != conn)
-			continue;
-		TAILQ_REMOVE(&ring->waiting, io, link);
-		finish_unsubmitted(io, error);
-	}
-}
-
 /*
  * The kernel cannot always cancel: a hung hard mount holds its threads in the kernel. The job is
  * about to end, so the ring is abandoned, and completions that come later are ignored: their owner
@@ -381,16 +356,21 @@ static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
 static void mount_abort(struct conn *conn, int error)
 {
 	struct mount_ring *ring = conn->job->ring;
-	struct mount_conn *mount = mount_of(conn);
-	struct conn_io *io;
 	bool first = !ring->abandoned;
+	struct conn_io *io, *next;
 
 	ring->abandoned = true;
 	if (first && ring->asked)
 		cancel_ring(conn, ring);
-	while ((io = io_list_take(&mount->sent)))
+	while ((io = io_list_take(&mount_of(conn)->sent)))
 		finish(io, error);
-	abort_waiting(conn, ring, error);
+	for (io = TAILQ_FIRST(&ring->waiting); io; io = next) {
+		next = TAILQ_NEXT(io, link);
+		if (io->conn != conn)
+			continue;
+		TAILQ_REMOVE(&ring->waiting, io, link);
+		finish_unsubmitted(io, error);
+	}
 }
 
 /* --- opening --- */
@@ -438,22 +418,15 @@ static void register_file(struct conn *conn, uint32_t file, int fd)
 		ring->files_registered = false;
 }
 
-/* A job that only reads also works on a read-only mount or file. */
-static int open_data(const struct conn *conn, const char *name, int flags)
-{
-	int fd = directory_open_file(conn->path->directory, name, O_RDWR | flags);
-
-	if (!conn->job->writes && (fd == -EROFS || fd == -EACCES || fd == -EPERM))
-		fd = directory_open_file(conn->path->directory, name, O_RDONLY | flags);
-	return fd;
-}
-
 static int mount_open_file(struct conn *conn, uint32_t file)
 {
 	const char *name = conn->path->files[file].name;
 	int flags = conn->job->direct ? O_DIRECT : 0;
-	int fd = open_data(conn, name, flags);
+	int fd = directory_open_file(conn->path->directory, name, O_RDWR | flags);
 
+	/* A job that only reads also works on a read-only mount or file. */
+	if (!conn->job->writes && (fd == -EROFS || fd == -EACCES || fd == -EPERM))
+		fd = directory_open_file(conn->path->directory, name, O_RDONLY | flags);
 	if (fd < 0) {
 		conn->job->log("%s: cannot open \"%s\": %s%s", conn->path->config.label, name,
 			       strerror(-fd),

@@ -76,12 +76,6 @@ static int open_export(struct path *path)
 	return set_security(path) ?: path_names_ready(path);
 }
 
-/* nfs(5), rsize and wsize: the most that the path asks for. 0: the user names none. */
-static uint32_t transfer_size(uint32_t chosen)
-{
-	return chosen ? min_of(chosen, (uint32_t)PATH_IO_MAX) : 1 << 20;
-}
-
 /* Takes over config's strings and array; NULL: out of memory. */
 static struct path *make_path(struct path_config *config, const struct path_job *job)
 {
@@ -93,8 +87,6 @@ static struct path *make_path(struct path_config *config, const struct path_job 
 	}
 	path->config = *config;
 	memset(config, 0, sizeof(*config));
-	path->config.rsize = transfer_size(path->config.rsize);
-	path->config.wsize = transfer_size(path->config.wsize);
 	path->job = *job;
 	path->version = path->config.terms.version ? &nfs_version_4 : &nfs_version_3;
 	path->directory = -1;

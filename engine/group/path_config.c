@@ -62,15 +62,15 @@ static uint64_t setup_time(const struct path_config *config)
 
 static void copy_terms(path_log *log, struct path_config *config)
 {
-	enum { NFS_PORT = 2049 };
+	enum { NFS_PORT = 2049, TRANSFER_SIZE = 1 << 20 };
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	const struct terms *terms = &config->terms;
 
 	config->rdma = terms_over_rdma(terms);
 	config->nfs_port = terms->port; /* of names, where data goes over RDMA */
 	config->mount_port = terms->mountport;
-	config->rsize = terms->rsize;
-	config->wsize = terms->wsize;
+	config->rsize = min_of(terms->rsize ?: TRANSFER_SIZE, (unsigned int)PATH_IO_MAX);
+	config->wsize = min_of(terms->wsize ?: TRANSFER_SIZE, (unsigned int)PATH_IO_MAX);
 	config->timing.timeo = terms->timeo * 100000000ull;
 	config->timing.retrans = terms->retrans;
 	config->setup_time = setup_time(config);
