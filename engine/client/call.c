@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* call.c - the table of calls; how a call loses its number and ends; what a whole reply changes. */
+/* call.c - how a call loses its number and ends; what a whole reply changes. */
 #include "client/call.h"
 
 #include <errno.h>
@@ -11,28 +11,6 @@
 #include "client/timers.h"
 #include "stats/latency.h"
 #include "util.h"
-
-/* --- the table --- */
-
-int call_table_init(struct call_table *table, uint32_t count, uint32_t first)
-{
-	memset(table, 0, sizeof(*table));
-	table->calls = calloc(count, sizeof(*table->calls));
-	if (!table->calls)
-		return -ENOMEM;
-	while (count > 1u << table->index_bits)
-		table->index_bits++;
-	table->generation = first;
-	return 0;
-}
-
-void call_table_free(struct call_table *table)
-{
-	free(table->calls);
-	table->calls = NULL;
-}
-
-/* --- a call loses its number, and ends --- */
 
 /* No reply by the call's stamp is waited for any more. */
 static void release_stamp(struct call *call)
@@ -224,16 +202,6 @@ static void authenticate(struct rpc_client *rpc, struct call *call)
 	rpc->prepared = false;
 }
 
-static void explain_setup(struct rpc_client *rpc, const struct call *call)
-{
-	if (rpc->reply.header.verdict != RPC_SUCCESS) {
-		rpc->log->rpc_error(rpc, call);
-		return;
-	}
-	explain_request(rpc, call);
-	rpc->log->unprepared(rpc, call, rpc->reply.result.error);
-}
-
 /* The answer to prepare()'s request. A server that goes on refusing is asked ever more slowly. */
 static void setup_answered(struct rpc_client *rpc, struct call *call)
 {
@@ -258,7 +226,14 @@ static void setup_answered(struct rpc_client *rpc, struct call *call)
 			rpc->setup_since = rpc->clock->now;
 		rpc->setup_at = put_off(rpc, call, &rpc->setup_refusals, SETUP_DELAY_LAST);
 		break;
-	case CALL_FAIL: explain_setup(rpc, call); rpc->setup_error = -reply->result.error;
+	case CALL_FAIL:
+		rpc->setup_error = -reply->result.error;
+		if (reply->header.verdict != RPC_SUCCESS) {
+			rpc->log->rpc_error(rpc, call);
+			break;
+		}
+		explain_request(rpc, call);
+		rpc->log->unprepared(rpc, call, reply->result.error);
 	}
 	client_drop_setup(rpc, !reply->unread);
 }

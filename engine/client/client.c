@@ -6,6 +6,7 @@
 #include "client/client.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "client/internal.h"
 #include "client/timers.h"
@@ -148,18 +149,9 @@ static bool can_retransmit(const struct rpc_client *rpc, const struct call *call
 	       (call != rpc->reply.call && link->ops->sent(link->channel) >= call->position);
 }
 
-/* Gives up the call's place in the server's window: its next copy needs one. */
-static void leave_number(const struct call *call)
-{
-	struct rpc_credentials *credentials = call->rpc->credentials;
-	const struct rpc_context_ops *context = credentials->flavor->context;
-
-	if (context)
-		context->overdue(credentials, &call->stamp);
-}
-
 static void retransmit(struct rpc_client *rpc, uint64_t now)
 {
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
 	struct call *call = rpc->setup, *next;
 
 	if (call && timer_overdue(call, rpc->timing, now)) {
@@ -182,7 +174,8 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 		if (rpc->protocol->sends_once)
 			continue;
 		call->last_sent = 0; /* until the next copy goes out, a reply is dropped */
-		leave_number(call);
+		if (context) /* the next copy needs a place of its own in the server's window */
+			context->overdue(rpc->credentials, &call->stamp);
 		TAILQ_REMOVE(&rpc->sent, call, link);
 		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 	}
@@ -256,12 +249,20 @@ static bool watch(struct rpc_client *rpc, uint64_t now)
 int client_init(struct rpc_client *rpc)
 {
 	enum { OTHERS = 3 }; /* calls: a liveness probe, session set-up, a lease renewal */
-	int error = call_table_init(&rpc->calls, rpc->calls_max + OTHERS, rpc->first_xid);
+	struct call_table *table = &rpc->calls;
+	uint32_t count = rpc->calls_max + OTHERS;
+	int error = 0;
 
+	table->calls = calloc(count, sizeof(*table->calls));
+	while (count > 1u << table->index_bits)
+		table->index_bits++;
+	table->generation = rpc->first_xid;
 	TAILQ_INIT(&rpc->waiting);
 	TAILQ_INIT(&rpc->sent);
 	TAILQ_INIT(&rpc->delayed);
-	if (!error && rpc->protocol->attach)
+	if (!table->calls)
+		error = -ENOMEM;
+	else if (rpc->protocol->attach)
 		error = rpc->protocol->attach(rpc);
 	if (error)
 		client_free(rpc);
@@ -272,10 +273,11 @@ void client_free(struct rpc_client *rpc)
 {
 	if (rpc->state)
 		rpc->protocol->detach(rpc);
-	call_table_free(&rpc->calls);
+	free(rpc->calls.calls);
 }
 
-int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops, struct rpc_terms *terms)
+int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
+		const struct rpc_terms *terms)
 {
 	rpc->handler = (struct rpc_handler){
 		.reply = client_reply_begins,
@@ -283,8 +285,8 @@ int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops, struc
 		.refused = client_call_refused,
 		.context = rpc,
 	};
-	terms->handler = &rpc->handler;
-	link_init(&rpc->link, ops, terms, rpc->clock);
+	rpc->link = (struct link){.ops = ops, .terms = *terms, .clock = rpc->clock};
+	rpc->link.terms.handler = &rpc->handler;
 	return link_open(&rpc->link);
 }
 

@@ -107,9 +107,9 @@ struct rpc_client {
 int client_init(struct rpc_client *rpc);
 void client_free(struct rpc_client *rpc);
 
-/* Begins to connect, and sets terms->handler. 0, or a negative errno; client_close() may follow
- * also then. */
-int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops, struct rpc_terms *terms);
+/* Begins to connect. 0, or a negative errno; client_close() may follow also then. */
+int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
+		const struct rpc_terms *terms);
 /* Closes it; outstanding calls end without a result. */
 void client_close(struct rpc_client *rpc);
 

@@ -22,22 +22,17 @@ void client_close(struct rpc_client *rpc)
 	rpc->answered = false;
 }
 
-static void fail_list(struct rpc_client *rpc, struct call_list *list, int error)
+void client_abort(struct rpc_client *rpc, int error)
 {
 	struct call *call;
 
-	while ((call = TAILQ_FIRST(list))) {
-		TAILQ_REMOVE(list, call, link);
+	client_close(rpc);
+	TAILQ_CONCAT(&rpc->sent, &rpc->waiting, link);
+	TAILQ_CONCAT(&rpc->sent, &rpc->delayed, link);
+	while ((call = TAILQ_FIRST(&rpc->sent))) {
+		TAILQ_REMOVE(&rpc->sent, call, link);
 		call_finish(call, false, error);
 	}
-}
-
-void client_abort(struct rpc_client *rpc, int error)
-{
-	client_close(rpc);
-	fail_list(rpc, &rpc->sent, error);
-	fail_list(rpc, &rpc->waiting, error);
-	fail_list(rpc, &rpc->delayed, error);
 }
 
 /* The server keeps breaking the protocol: others take over, or the I/O fails. */

@@ -15,18 +15,12 @@ static const uint64_t CONNECT_TIME = 5 * SEC;
 static const uint64_t HANDSHAKE_TIME = 2500 * MSEC;
 static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = SEC;
 
-void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms,
-	       struct clock *clock)
-{
-	*link = (struct link){.ops = ops, .terms = *terms, .clock = clock};
-	link->terms.source_port = &link->source_port;
-	link->terms.why = link->why;
-}
-
 int link_open(struct link *link)
 {
 	int error;
 
+	link->terms.source_port = &link->source_port;
+	link->terms.why = link->why;
 	link->why[0] = '\0';
 	error = link->ops->open(&link->channel, &link->terms);
 	if (error)

@@ -226,22 +226,20 @@ static bool queue_waiting(struct rpc_client *rpc)
 	return took;
 }
 
-/* The channel takes no call any more, and none of its calls is unanswered. */
-static bool is_spent(const struct rpc_client *rpc)
-{
-	const struct link *link = &rpc->link;
-
-	return link->ops->spent && TAILQ_EMPTY(&rpc->sent) && !rpc->setup &&
-	       link->ops->spent(link->channel);
-}
-
+/* -ECONNABORTED: the channel takes no call any more, and none of its calls is unanswered. */
 static int flush(struct rpc_client *rpc)
 {
 	const struct rpc_flavor *flavor = rpc->credentials->flavor;
+	const struct link *link = &rpc->link;
+	int error;
 
 	if (flavor->wrap_end && !flavor->wrap_end(rpc->credentials))
 		return -EIO;
-	return rpc->link.ops->flush(rpc->link.channel);
+	error = link->ops->flush(link->channel);
+	if (!error && link->ops->spent && TAILQ_EMPTY(&rpc->sent) && !rpc->setup &&
+	    link->ops->spent(link->channel))
+		return -ECONNABORTED;
+	return error;
 }
 
 void client_send(struct rpc_client *rpc)
@@ -258,8 +256,6 @@ void client_send(struct rpc_client *rpc)
 
 		moved = queue_waiting(rpc);
 		error = rpc->setup_error ?: flush(rpc);
-		if (!error && is_spent(rpc))
-			error = -ECONNABORTED;
 		if (error) {
 			client_lose(rpc, error);
 			return;
@@ -275,18 +271,14 @@ void client_send(struct rpc_client *rpc)
  * will soon follow: new calls are coalesced, up to a quarter of the calls that the server has, or
  * an eighth where it has starved. client_tick() bounds the wait where the reply stalls.
  */
-static bool should_coalesce(const struct rpc_client *rpc)
+void client_flush(struct rpc_client *rpc)
 {
 	const struct link *link = &rpc->link;
 
-	return link->up && (link->channel->starved ? 8 : 4) * rpc->unflushed < rpc->outstanding &&
-	       link->ops->receiving(link->channel);
-}
-
-void client_flush(struct rpc_client *rpc)
-{
-	if (!should_coalesce(rpc))
-		client_send(rpc);
+	if (link->up && (link->channel->starved ? 8 : 4) * rpc->unflushed < rpc->outstanding &&
+	    link->ops->receiving(link->channel))
+		return;
+	client_send(rpc);
 }
 
 /* Closing with bytes on their way resets the connection: so the answer is awaited. */
