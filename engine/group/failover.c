@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "group/failover.h"
+#include "group/group.h"
 
 #define path_log(conn, format, ...) \
 	((conn)->job->log("%s: " format, (conn)->path->config.label, ##__VA_ARGS__))

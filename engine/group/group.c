@@ -8,7 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "group/failover.h"
 #include "nfs/names.h"
 #include "transport/rdma_memory.h"
 #include "wait.h"

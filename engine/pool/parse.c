@@ -19,20 +19,17 @@ static int check_room(const struct scanner *list, const char *at, const struct p
 			      POOL_PATHS_MAX);
 }
 
-static int check_directory(const struct scanner *list, struct span raw)
-{
-	if (span_length(raw) >= PATH_MAX)
-		return scanner_refuse(list, raw.at, "a directory's name has fewer than %d bytes",
-				      PATH_MAX);
-	return check_components(scanner_within(list, raw), "a directory");
-}
-
 static int read_directory(struct scanner *list, struct pool *pool)
 {
 	struct pool_path path = {.kind = PATH_MOUNT, .column = scanner_column(list, list->at)};
 	struct span raw = scanner_until(list, ",");
-	int err = check_directory(list, raw) ?: check_room(list, raw.at, pool, 1);
+	int err;
 
+	if (span_length(raw) >= PATH_MAX)
+		return scanner_refuse(list, raw.at, "a directory's name has fewer than %d bytes",
+				      PATH_MAX);
+	err = check_components(scanner_within(list, raw), "a directory")
+		      ?: check_room(list, raw.at, pool, 1);
 	if (err)
 		return err;
 	while (span_length(raw) > 1 && raw.end[-1] == '/')

@@ -38,18 +38,15 @@ static int set_address(struct pool_path *path, const struct answer *answer, unsi
 {
 	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&path->addr;
 	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&path->addr;
+	bool is_ipv6 = answer->addrs[i].ss_family == AF_INET6;
+	const void *binary = is_ipv6 ? (const void *)&ipv6->sin6_addr : &ipv4->sin_addr;
 	char text[INET6_ADDRSTRLEN];
-	bool is_ipv6;
 
 	path->addr = answer->addrs[i];
-	is_ipv6 = path->addr.ss_family == AF_INET6;
 	path->addr_len = is_ipv6 ? sizeof(*ipv6) : sizeof(*ipv4);
 	if (answer->count == 1)
 		return 0;
-	if (is_ipv6)
-		inet_ntop(AF_INET6, &ipv6->sin6_addr, text, sizeof(text));
-	else
-		inet_ntop(AF_INET, &ipv4->sin_addr, text, sizeof(text));
+	inet_ntop(path->addr.ss_family, binary, text, sizeof(text));
 	return path_set_label(path, text);
 }
 
@@ -120,28 +117,19 @@ static bool has_family(const struct addrinfo *list, int family)
 	return false;
 }
 
-static int resolve(const char *host, int family, struct addrinfo **list, char *why, size_t why_size)
-{
-	/* One socket type, so that each address is listed once. */
-	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM};
-	int failed = getaddrinfo(host, NULL, &hints, list);
-
-	if (!failed)
-		return 0;
-	snprintf(why, why_size, "%s",
-		 failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed));
-	return failed == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
-}
-
 int pool_getaddrinfo(const char *host, int family, struct sockaddr_storage *addrs, unsigned int max,
 		     char *why, size_t why_size)
 {
-	struct addrinfo *list;
+	/* One socket type, so that each address is listed once. */
+	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM}, *list;
+	int failed = getaddrinfo(host, NULL, &hints, &list);
 	unsigned int count = 0;
-	int error = resolve(host, family, &list, why, why_size);
 
-	if (error)
-		return error;
+	if (failed) {
+		snprintf(why, why_size, "%s",
+			 failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed));
+		return failed == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
+	}
 	if (family == AF_UNSPEC)
 		family = has_family(list, AF_INET) ? AF_INET : AF_INET6;
 	for (struct addrinfo *found = list; found && count < max; found = found->ai_next) {
