@@ -84,8 +84,6 @@ void client_drop_probe(struct rpc_client *rpc)
 	rpc->probed = false;
 }
 
-/* --- a reply is complete --- */
-
 /* The request's owner reports the error by these words; a lease renewal has no such owner. */
 static void explain_request(struct rpc_client *rpc, const struct call *call)
 {
@@ -101,16 +99,6 @@ static void explain_request(struct rpc_client *rpc, const struct call *call)
 	rpc_verdict_text(&rpc->reply.header, rpc->protocol->version, rpc->refusal,
 			 sizeof(rpc->refusal));
 	request->fault = rpc->refusal;
-}
-
-/* Logs why an I/O fails. */
-static void explain_io(struct rpc_client *rpc, const struct call *call)
-{
-	if (rpc->reply.header.verdict == RPC_SUCCESS)
-		rpc->log->failed(rpc, call);
-	else
-		rpc->log->rpc_error(rpc, call);
-	call->io->status = rpc->reply.result.status;
 }
 
 /* Counts what a call has moved or made durable. */
@@ -242,10 +230,15 @@ static void answered(struct rpc_client *rpc, struct call *call)
 {
 	struct client_reply *reply = &rpc->reply;
 
-	if (reply->disposition == CALL_FAIL && call->io)
-		explain_io(rpc, call);
-	else if (reply->disposition == CALL_FAIL)
+	if (reply->disposition == CALL_FAIL && call->io) {
+		if (reply->header.verdict == RPC_SUCCESS)
+			rpc->log->failed(rpc, call);
+		else
+			rpc->log->rpc_error(rpc, call);
+		call->io->status = reply->result.status;
+	} else if (reply->disposition == CALL_FAIL) {
 		explain_request(rpc, call);
+	}
 	if (call->io && (reply->disposition <= CALL_PARTIAL || reply->result.count))
 		enter(rpc, call->io, &reply->result);
 	switch (reply->disposition) {

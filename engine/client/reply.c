@@ -31,8 +31,6 @@ void client_receive(struct rpc_client *rpc, bool wait)
 		client_flush(rpc);
 }
 
-/* --- one reply --- */
-
 static enum disposition fail_by_verdict(struct client_reply *reply)
 {
 	reply->result.error = rpc_verdict_errno(&reply->header);

@@ -306,8 +306,6 @@ void client_take_leave(struct rpc_client *rpc)
 	}
 }
 
-/* --- a liveness probe --- */
-
 void client_probe(struct rpc_client *rpc)
 {
 	struct link *link = &rpc->link;

@@ -14,8 +14,6 @@
 #include "group/path.h"
 #include "util.h"
 
-/* --- the ring --- */
-
 /*
  * One ring serves all mounts of a job. The job's files and, once fio's buffers are known, its
  * memory are registered with the ring; I/O works without that where the kernel refuses it.

@@ -70,12 +70,6 @@ static int set_security(struct path *path)
 	return path_tls_open(path);
 }
 
-static int open_export(struct path *path)
-{
-	path->create_verifier = nfs3_create_verifier((uint64_t)path_random() << 24 ^ path_random());
-	return set_security(path) ?: path_names_ready(path);
-}
-
 /* Takes over config's strings and array; NULL: out of memory. */
 static struct path *make_path(struct path_config *config, const struct path_job *job)
 {
@@ -104,7 +98,11 @@ int path_open(struct path **out, struct path_config *config, const struct path_j
 
 	if (!path)
 		return -ENOMEM;
-	error = path->config.dir ? open_mount(path) : open_export(path);
+	path->create_verifier = nfs3_create_verifier((uint64_t)path_random() << 24 ^ path_random());
+	if (path->config.dir)
+		error = open_mount(path);
+	else
+		error = set_security(path) ?: path_names_ready(path);
 	if (error) {
 		path_close(path);
 		return error;

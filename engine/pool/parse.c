@@ -81,22 +81,6 @@ static int read_export(struct scanner *list, struct pool_path *path)
 	return err;
 }
 
-/* Takes over `host`. 0 or -ENOMEM. */
-static int append_host(struct pool *pool, const struct pool_path *url, char *host)
-{
-	struct pool_path path;
-
-	if (path_copy(url, &path)) {
-		free(host);
-		return -ENOMEM;
-	}
-	path.host = host;
-	if (!path_set_label(&path, host) && !pool_append(pool, &path))
-		return 0;
-	path_free(&path);
-	return -ENOMEM;
-}
-
 /* `url` has everything but the host; each host of the range becomes a path. */
 static int append_hosts(struct scanner *list, struct pool *pool, const struct pool_path *url,
 			const struct host *host)
@@ -107,13 +91,17 @@ static int append_hosts(struct scanner *list, struct pool *pool, const struct po
 	if (err)
 		return err;
 	for (unsigned int i = 0; i < count; i++) {
-		char *name;
+		struct pool_path path;
 
-		err = host_name(list, host, i, &name);
-		if (err)
-			return err;
-		if (append_host(pool, url, name))
+		if (path_copy(url, &path))
 			return pool_no_memory(list->err);
+		err = host_name(list, host, i, &path.host);
+		if (!err && (path_set_label(&path, path.host) || pool_append(pool, &path)))
+			err = pool_no_memory(list->err);
+		if (err) {
+			path_free(&path);
+			return err;
+		}
 	}
 	return 0;
 }

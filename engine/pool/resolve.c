@@ -50,26 +50,7 @@ static int set_address(struct pool_path *path, const struct answer *answer, unsi
 	return path_set_label(path, text);
 }
 
-/* One path for each address; a mount, which has none, once. */
-static int append_copies(struct pool *pool, const struct pool_path *from,
-			 const struct answer *answer)
-{
-	for (unsigned int i = 0; i < answer->count; i++) {
-		struct pool_path path;
-		int failed = path_copy(from, &path);
-
-		if (!failed && path.kind == PATH_NFS)
-			failed = set_address(&path, answer, i);
-		if (!failed)
-			failed = pool_append(pool, &path);
-		if (failed) {
-			path_free(&path);
-			return failed;
-		}
-	}
-	return 0;
-}
-
+/* Appends one path for each address; a mount, which has none, once. */
 static int resolve_path(struct pool *resolved, const struct pool_path *path, pool_resolver resolve,
 			struct answer *answer, struct pool_error *err)
 {
@@ -86,7 +67,18 @@ static int resolve_path(struct pool *resolved, const struct pool_path *path, poo
 			"with its addresses '%.80s' makes more than %d paths, the most that "
 			"a pool has",
 			path->label, POOL_PATHS_MAX);
-	return append_copies(resolved, path, answer) ? pool_no_memory(err) : 0;
+	for (unsigned int i = 0; i < answer->count; i++) {
+		struct pool_path copy;
+
+		if (path_copy(path, &copy))
+			return pool_no_memory(err);
+		if ((copy.kind == PATH_NFS && set_address(&copy, answer, i)) ||
+		    pool_append(resolved, &copy)) {
+			path_free(&copy);
+			return pool_no_memory(err);
+		}
+	}
+	return 0;
 }
 
 int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *err)
