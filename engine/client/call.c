@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/internal.h"
 #include "client/timers.h"

@@ -42,16 +42,6 @@ static void note_progress(struct rpc_client *rpc, uint64_t now)
 		rpc->heard = now;
 }
 
-uint64_t client_unprepared_for(const struct rpc_client *rpc)
-{
-	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
-}
-
-uint64_t client_without_context_for(const struct rpc_client *rpc)
-{
-	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;
-}
-
 /* The server has not answered a probe. */
 static bool unanswered(const struct rpc_client *rpc, uint64_t now)
 {
@@ -71,13 +61,6 @@ enum client_health client_health(const struct rpc_client *rpc)
 	if (rpc->answered && (rpc->prepared || !rpc->credentials->flavor->context))
 		return CLIENT_ANSWERS;
 	return CLIENT_UNKNOWN;
-}
-
-bool client_reachable(const struct rpc_client *rpc)
-{
-	const struct link *link = &rpc->link;
-
-	return link->up && link->ops->unheard(link->channel) <= HEARD_MAX;
 }
 
 /* Where others take over, failover reports the silence. */
@@ -311,11 +294,6 @@ static int connect_channel(struct rpc_client *rpc)
 	else
 		client_send(rpc);
 	return 0;
-}
-
-bool client_is_asked_to_wait(const struct rpc_client *rpc)
-{
-	return rpc->wait_asked_until > rpc->clock->now;
 }
 
 const char *client_refusal(const struct rpc_client *rpc)

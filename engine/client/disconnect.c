@@ -4,7 +4,7 @@
 
 #include "client/internal.h"
 
-/* Channels in a row that the server's messages may break before I/O fails. */
+/* Channels in a row that the server's messages may break before others take over, or I/O fails. */
 enum { BROKEN_MAX = 3 };
 
 void client_close(struct rpc_client *rpc)
@@ -32,18 +32,6 @@ void client_abort(struct rpc_client *rpc, int error)
 	while ((call = TAILQ_FIRST(&rpc->sent))) {
 		TAILQ_REMOVE(&rpc->sent, call, link);
 		call_finish(call, false, error);
-	}
-}
-
-/* The server keeps breaking the protocol: others take over, or the I/O fails. */
-static void give_up(struct rpc_client *rpc)
-{
-	rpc->log->gave_up(rpc);
-	if (client_is_replaceable(rpc)) {
-		rpc->protocol_broken = true;
-		rpc->events->health_changed(rpc);
-	} else {
-		client_abort(rpc, EPROTO);
 	}
 }
 
@@ -75,8 +63,15 @@ void client_lose(struct rpc_client *rpc, int error)
 		else if (*rpc->link.why)
 			rpc->log->refused_again(rpc, error);
 	}
-	if (link_broke_protocol(error) && ++rpc->broken >= BROKEN_MAX)
-		give_up(rpc);
+	if (!link_broke_protocol(error) || ++rpc->broken < BROKEN_MAX)
+		return;
+	rpc->log->gave_up(rpc);
+	if (client_is_replaceable(rpc)) {
+		rpc->protocol_broken = true;
+		rpc->events->health_changed(rpc);
+	} else {
+		client_abort(rpc, EPROTO);
+	}
 }
 
 void client_hand_over(struct rpc_client *rpc)

@@ -155,19 +155,16 @@ static bool is_unverified_error(const struct rpc_reply_header *header)
 }
 
 /*
+ * What a reply means; in->bad: more bytes are needed. False: it is not the server's: ignored.
+ *
  * nfs-ganesha checks program, version and procedure before credentials, and answers such an error
  * without a verifier. Anybody could send that, as well as a denial, which has none either: the
  * error counts as a denial, and the server is asked for another context.
  */
-static bool is_before_credentials(const struct rpc_reply_header *header)
-{
-	return is_unverified_error(header) && header->verdict >= RPC_PROG_UNAVAIL &&
-	       header->verdict <= RPC_PROC_UNAVAIL;
-}
-
-/* What a reply means; in->bad: more bytes are needed. False: it is not the server's: ignored. */
 static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply)
 {
+	const struct rpc_reply_header *header = &reply->header;
+
 	switch (believe(rpc, reply)) {
 	case RPC_BELIEVED: reply->disposition = judge_verdict(rpc, in, reply); return true;
 	case RPC_REFUSED:
@@ -175,7 +172,8 @@ static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client
 			fail(reply, EACCES, "the reply's verifier is not one of the calls' flavor");
 		return true;
 	default:
-		if (!is_before_credentials(&reply->header))
+		if (!is_unverified_error(header) || header->verdict < RPC_PROG_UNAVAIL ||
+		    header->verdict > RPC_PROC_UNAVAIL)
 			return false;
 		reply->disposition = judge_denial(rpc, reply, RPC_CREDENTIAL_PROBLEM);
 		return true;

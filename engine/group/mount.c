@@ -28,7 +28,12 @@ struct mount_ring {
 	bool abandoned; /* the kernel may still have I/O that was given up: ignore completions */
 };
 
-enum { RING_MAX = 32768 }; /* io_uring's own limit of entries */
+enum {
+	RING_MAX = 32768, /* io_uring's own limit of entries */
+	SECTOR = 512,	  /* O_DIRECT's smallest alignment */
+	CQES = 64,
+	CANCEL_TRIES = 10, /* times 100 ms */
+};
 
 static const size_t BUFFER_MAX = 1ul << 30; /* of one registered region: io_uring_register(2) */
 
@@ -94,12 +99,6 @@ static void register_buffers(struct conn_job *job)
 	    job->buffers[RPC_BUFFER_IO].iov_len <= BUFFER_MAX)
 		ring->buffers_registered = !io_uring_register_buffers(&ring->ring, job->buffers, 1);
 }
-
-enum {
-	SECTOR = 512, /* O_DIRECT's smallest alignment */
-	CQES = 64,
-	CANCEL_TRIES = 10, /* times 100 ms */
-};
 
 struct mount_conn {
 	struct conn base;
@@ -221,16 +220,14 @@ static void finish(struct conn_io *io, int error)
 	conn_finish(io);
 }
 
-/* Also where a read by O_DIRECT ends within a sector: it could not go on from there. */
-static bool at_end(const struct conn_io *io, int moved)
-{
-	return !moved || (io->conn->job->direct && io->done % SECTOR);
-}
-
 static void moved_some(struct mount_ring *ring, struct conn_io *io, int moved)
 {
+	bool at_end;
+
 	io->done += (uint32_t)moved;
-	if (io->done == io->length || (io->op == IO_READ && at_end(io, moved)))
+	/* A read by O_DIRECT that ends within a sector could not go on from there. */
+	at_end = !moved || (io->conn->job->direct && io->done % SECTOR);
+	if (io->done == io->length || (io->op == IO_READ && at_end))
 		finish(io, 0);
 	else if (!moved)
 		finish(io, EIO); /* a write that took nothing */

@@ -85,20 +85,6 @@ static void copy_terms(path_log *log, struct path_config *config)
 	config->nfs_port = config->nfs_port ?: NFS_PORT;
 }
 
-static int copy_address(const struct pool_path *path, struct path_config *config)
-{
-	char address[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-
-	if (getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, address,
-			sizeof(address), NULL, 0, NI_NUMERICHOST))
-		return -EINVAL;
-	config->remote = path->addr;
-	config->remote_length = path->addr_len;
-	config->address = strdup(address);
-	config->export = strdup(path->export);
-	return config->address && config->export ? 0 : -ENOMEM;
-}
-
 static bool has_rdma_device(void)
 {
 	glob_t devices = {0};
@@ -108,18 +94,19 @@ static bool has_rdma_device(void)
 	return found;
 }
 
-/* Defaults: the key is in the certificate's file; a server's name is its host as it is written. */
-static int set_names(struct terms *terms, const struct pool_path *path)
+/* Defaults: the key is in the certificate's file; a server's name is its host as it is written.
+ * False: out of memory. */
+static bool set_names(struct terms *terms, const struct pool_path *path)
 {
 	if (terms->tls_cert && !terms->tls_key && !(terms->tls_key = strdup(terms->tls_cert)))
-		return -ENOMEM;
+		return false;
 	if (!terms->tls_name && !(terms->tls_name = strdup(path->host)))
-		return -ENOMEM;
+		return false;
 	if (terms->server_principal ||
 	    asprintf(&terms->server_principal, "nfs@%s", path->host) >= 0)
-		return 0;
+		return true;
 	terms->server_principal = NULL;
-	return -ENOMEM;
+	return false;
 }
 
 /* --- why a path cannot have what is asked for, and what to do; NULL: it can --- */
@@ -235,10 +222,17 @@ static int mount_terms(const struct terms *job, path_log *log, const struct pool
 
 static int nfs_terms(path_log *log, const struct pool_path *path, struct path_config *config)
 {
-	int error = copy_address(path, config) ?: set_names(&config->terms, path);
+	char address[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
 
-	if (error)
-		return error;
+	if (getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, address,
+			sizeof(address), NULL, 0, NI_NUMERICHOST))
+		return -EINVAL;
+	config->remote = path->addr;
+	config->remote_length = path->addr_len;
+	config->address = strdup(address);
+	config->export = strdup(path->export);
+	if (!config->address || !config->export || !set_names(&config->terms, path))
+		return -ENOMEM;
 	copy_terms(log, config);
 	return check(log, config, TERM(xprtsec), tls_refusal(config))
 		       ?: check_keytab(log, config)

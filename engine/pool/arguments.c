@@ -24,14 +24,10 @@ struct reading {
 	scanner_refuse((reading)->list, (reading)->at, format, (reading)->name, ##__VA_ARGS__)
 
 /* Arguments of libnfs's URLs, which are to be used as they are. */
-static const char *const ignored[] = {"auto-traverse-mounts",
-				      "autoreconnect",
-				      "debug",
-				      "dircache",
-				      "if",
-				      "readahead",
-				      "tcp-syncnt",
-				      "xid"};
+static const char *const ignored[] = {
+	"auto-traverse-mounts", "autoreconnect", "debug", "dircache", "if", "readahead",
+	"tcp-syncnt",		"xid",
+};
 
 /* Two words may name one term (nfsport and port): they must agree. */
 static int set(struct reading *reading, unsigned int number)

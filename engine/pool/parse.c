@@ -2,7 +2,6 @@
 /* parse.c - a pool's list of paths: directories and URLs. */
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "grammar.h"
