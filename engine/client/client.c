@@ -80,20 +80,17 @@ static bool cut_off(const struct rpc_client *rpc, uint64_t now)
 	       link->ops->unheard(link->channel) > UNHEARD_MAX;
 }
 
-/* --- calls --- */
-
 /* soft: a call whose time is over fails; its channel is closed before its buffer is free. */
 static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 {
 	const struct rpc_timing *timing = rpc->timing;
 	struct call *call, *next;
 
-	TAILQ_FOREACH (call, &rpc->sent, link) {
-		if (!timer_expired(call, timing, now))
-			continue;
-		client_lose(rpc, -ETIMEDOUT);
-		break;
-	}
+	TAILQ_FOREACH (call, &rpc->sent, link)
+		if (timer_expired(call, timing, now)) {
+			client_lose(rpc, -ETIMEDOUT);
+			break;
+		}
 	for (call = TAILQ_FIRST(&rpc->waiting); call; call = next) {
 		next = TAILQ_NEXT(call, link);
 		if (!call->since) /* not sent yet: its time runs from this first look */
@@ -294,11 +291,6 @@ static int connect_channel(struct rpc_client *rpc)
 	else
 		client_send(rpc);
 	return 0;
-}
-
-const char *client_refusal(const struct rpc_client *rpc)
-{
-	return rpc->clock->now < rpc->put_off_until + SEC ? rpc->refusal_words : NULL;
 }
 
 /* Time in which this process did not run does not count against whoever owes an answer. */

@@ -178,7 +178,10 @@ void client_take_leave(struct rpc_client *rpc);
 
 /* What the server keeps refusing, as "CREATE_SESSION: NFS4ERR_STALE_CLIENTID"; NULL: nothing, or
  * not any more. */
-const char *client_refusal(const struct rpc_client *rpc);
+static inline const char *client_refusal(const struct rpc_client *rpc)
+{
+	return rpc->clock->now < rpc->put_off_until + SEC ? rpc->refusal_words : NULL;
+}
 
 /* True where the server asks to wait, and so is alive. */
 static inline bool client_is_asked_to_wait(const struct rpc_client *rpc)

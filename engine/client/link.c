@@ -83,8 +83,3 @@ const char *link_failure(const struct link *link, int error)
 		error = -ECONNRESET; /* the name that people know */
 	return link_broke_protocol(error) ? "the server's messages are broken" : strerror(-error);
 }
-
-uint64_t link_down_for(const struct link *link, uint64_t now)
-{
-	return link->up || now < link->down_since ? 0 : now - link->down_since;
-}

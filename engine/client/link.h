@@ -75,4 +75,7 @@ static inline short link_poll_events(const struct link *link)
 }
 
 /* Nanoseconds without a connected channel; 0: there is one. */
-uint64_t link_down_for(const struct link *link, uint64_t now);
+static inline uint64_t link_down_for(const struct link *link, uint64_t now)
+{
+	return link->up || now < link->down_since ? 0 : now - link->down_since;
+}

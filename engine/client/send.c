@@ -177,8 +177,6 @@ static bool prepare(struct rpc_client *rpc)
 	return rpc->prepared;
 }
 
-/* --- waiting calls --- */
-
 /*
  * The next call, with its number; NULL: no number is free. A call that has lost its number and
  * finds none free goes to the end of the list: calls behind it may hold all numbers.

@@ -86,8 +86,7 @@ struct conn_ops {
 	/* Begins to open a connection. 0, or a negative errno, logged, and nothing to close. */
 	int (*open)(struct conn **conn, struct path *path, struct conn_job *job);
 
-	/* 0: ready for I/O; -EINPROGRESS: not yet; another negative errno: failed, logged. NULL: a
-	 * connection is ready once it is open. */
+	/* 0: ready for I/O; -EINPROGRESS: not yet; another negative errno: failed. NULL: 0. */
 	int (*ready)(struct conn *conn);
 
 	/*
@@ -121,8 +120,7 @@ struct conn_ops {
 	/* How the server does, as far as this connection knows. NULL: it never knows. */
 	enum client_health (*health)(const struct conn *conn);
 
-	/* True where the other host is there, even if its server is silent. NULL: nobody can tell,
-	 * and it counts as there. */
+	/* True where the other host is there, though its server is silent. NULL counts as true. */
 	bool (*reachable)(const struct conn *conn);
 
 	/* failover: gives every I/O back, into job->requeued, and keeps connecting. NULL: a

@@ -299,12 +299,6 @@ static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 	return any;
 }
 
-/* The same, but an abandoned ring has none. */
-static bool reap_ready(struct conn_job *job, struct mount_ring *ring)
-{
-	return !ring->abandoned && take_ready(job, ring);
-}
-
 static void wait_ready(struct conn *conn, struct mount_ring *ring)
 {
 	struct __kernel_timespec slice = {.tv_nsec = (long long)conn_job_slice(conn->job)};
@@ -318,10 +312,12 @@ static void mount_reap(struct conn *conn, bool wait)
 {
 	struct mount_ring *ring = conn->job->ring;
 
-	if (!reap_ready(conn->job, ring) && wait) {
+	if (!ring->abandoned && take_ready(conn->job, ring))
+		wait = false;
+	if (wait)
 		wait_ready(conn, ring);
-		reap_ready(conn->job, ring);
-	}
+	if (wait && !ring->abandoned)
+		take_ready(conn->job, ring);
 	put_waiting(ring);
 	if (io_uring_sq_ready(&ring->ring))
 		mount_flush(conn);

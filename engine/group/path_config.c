@@ -50,19 +50,9 @@ static int read_locals(path_log *log, struct path_config *config)
 	return error;
 }
 
-/* Where a user changes nfs(5)'s defaults for a slow server, they hold for the set-up, too. */
-static uint64_t setup_time(const struct path_config *config)
-{
-	enum { TIMEO = 60, RETRANS = 2 };
-	bool told = config->timing.timeo != TIMEO * SEC || config->timing.retrans != RETRANS;
-
-	return told ? max_of(config->timing.timeo * (config->timing.retrans + 1), 5 * SEC)
-		    : 10 * SEC;
-}
-
 static void copy_terms(path_log *log, struct path_config *config)
 {
-	enum { NFS_PORT = 2049, TRANSFER_SIZE = 1 << 20 };
+	enum { NFS_PORT = 2049, TRANSFER_SIZE = 1 << 20, TIMEO = 600, RETRANS = 2 };
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	const struct terms *terms = &config->terms;
 
@@ -73,8 +63,11 @@ static void copy_terms(path_log *log, struct path_config *config)
 	config->wsize = min_of(terms->wsize ?: TRANSFER_SIZE, (unsigned int)PATH_IO_MAX);
 	config->timing.timeo = terms->timeo * 100000000ull;
 	config->timing.retrans = terms->retrans;
-	config->setup_time = setup_time(config);
 	config->timing.soft = terms->soft;
+	config->setup_time = 10 * SEC;
+	/* A user who changes nfs(5)'s defaults for a slow server means the set-up, too. */
+	if (terms->timeo != TIMEO || terms->retrans != RETRANS)
+		config->setup_time = max_of(timer_major(&config->timing), 5 * SEC);
 	config->uid = term_given(TERM(uid), terms) ? terms->uid : geteuid();
 	config->gid = term_given(TERM(gid), terms) ? terms->gid : getegid();
 	if (!terms->version)
@@ -83,15 +76,6 @@ static void copy_terms(path_log *log, struct path_config *config)
 	if (config->mount_port && !atomic_flag_test_and_set(&said))
 		log("mountport= is ignored: NFSv4 has no MOUNT");
 	config->nfs_port = config->nfs_port ?: NFS_PORT;
-}
-
-static bool has_rdma_device(void)
-{
-	glob_t devices = {0};
-	bool found = !glob("/sys/class/infiniband/*", GLOB_NOSORT, NULL, &devices);
-
-	globfree(&devices);
-	return found;
 }
 
 /* Defaults: the key is in the certificate's file; a server's name is its host as it is written.
@@ -126,10 +110,16 @@ static const char *rdma_refusal(const struct path_config *config)
 /* Said before a file is laid out for nothing. */
 static const char *device_refusal(const struct path_config *config)
 {
-	return config->rdma && !has_rdma_device()
-		       ? "this machine has no RDMA device: load its driver (rdma link lists "
-			 "devices), or use proto=tcp"
-		       : NULL;
+	glob_t devices = {0};
+	bool found;
+
+	if (!config->rdma)
+		return NULL;
+	found = !glob("/sys/class/infiniband/*", GLOB_NOSORT, NULL, &devices);
+	globfree(&devices);
+	return found ? NULL
+		     : "this machine has no RDMA device: load its driver (rdma link lists "
+		       "devices), or use proto=tcp";
 }
 
 static const char *tls_refusal(const struct path_config *config)

@@ -85,13 +85,11 @@ static int refuse_choice(const struct reading *reading)
 
 	for (const struct term_value *value = reading->term->values; value->word; value++) {
 		bool last = !value[1].word || term_refuses(reading->term, &value[1]);
+		const char *between = last ? " or " : ", ";
 
 		if (!term_refuses(reading->term, value))
 			used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s",
-						 !used	? ""
-						 : last ? " or "
-							: ", ",
-						 value->word);
+						 used ? between : "", value->word);
 	}
 	return REFUSE(reading, "%s is %s", words);
 }

@@ -101,14 +101,6 @@ int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *er
 	return 0;
 }
 
-static bool has_family(const struct addrinfo *list, int family)
-{
-	for (; list; list = list->ai_next)
-		if (list->ai_family == family)
-			return true;
-	return false;
-}
-
 int pool_getaddrinfo(const char *host, int family, struct sockaddr_storage *addrs, unsigned int max,
 		     char *why, size_t why_size)
 {
@@ -122,8 +114,11 @@ int pool_getaddrinfo(const char *host, int family, struct sockaddr_storage *addr
 			 failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed));
 		return failed == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
 	}
+	for (const struct addrinfo *one = list; one && family == AF_UNSPEC; one = one->ai_next)
+		if (one->ai_family == AF_INET)
+			family = AF_INET;
 	if (family == AF_UNSPEC)
-		family = has_family(list, AF_INET) ? AF_INET : AF_INET6;
+		family = AF_INET6;
 	for (struct addrinfo *found = list; found && count < max; found = found->ai_next) {
 		if (found->ai_family != family)
 			continue;
