@@ -115,7 +115,7 @@ static const char *device_refusal(const struct path_config *config)
 
 	if (!config->rdma)
 		return NULL;
-	found = !glob("/sys/class/infiniband/*", GLOB_NOSORT, NULL, &devices);
+	found = !glob("/sys/class/infiniband/?*", GLOB_NOSORT, NULL, &devices);
 	globfree(&devices);
 	return found ? NULL
 		     : "this machine has no RDMA device: load its driver (rdma link lists "

@@ -314,8 +314,8 @@ int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_
 {
 	__typeof__(&glob) own = (__typeof__(&glob))dlsym(RTLD_NEXT, "glob");
 
-	if (!strcmp(pattern, "/sys/class/infiniband/*"))
-		pattern = "/sys/class/net/*";
+	if (!strcmp(pattern, "/sys/class/infiniband/?*"))
+		pattern = "/sys/class/net/?*";
 	return own(pattern, flags, failed, found);
 }
 """
