@@ -83,7 +83,7 @@ static int resolve_path(struct pool *resolved, const struct pool_path *path, poo
 
 int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *err)
 {
-	struct answer *answer = malloc(sizeof(*answer));
+	struct answer *answer = calloc(1, sizeof(*answer));
 	struct pool resolved = {0};
 	int failed = 0;
 
