@@ -1,38 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* call.c - the table of calls; how a call loses its number and ends; what a whole reply changes. */
+/* call.c - how a call loses its number and ends; what a whole reply changes. */
 #include "client/call.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/internal.h"
 #include "client/timers.h"
 #include "stats/latency.h"
 #include "util.h"
-
-/* --- the table --- */
-
-int call_table_init(struct call_table *table, uint32_t count, uint32_t first)
-{
-	memset(table, 0, sizeof(*table));
-	table->calls = calloc(count, sizeof(*table->calls));
-	if (!table->calls)
-		return -ENOMEM;
-	while (count > 1u << table->index_bits)
-		table->index_bits++;
-	table->generation = first;
-	return 0;
-}
-
-void call_table_free(struct call_table *table)
-{
-	free(table->calls);
-	table->calls = NULL;
-}
-
-/* --- a call loses its number, and ends --- */
 
 /* No reply by the call's stamp is waited for any more. */
 static void release_stamp(struct call *call)
@@ -53,18 +29,11 @@ static void release(struct call *call, bool answered)
 		rpc->protocol->release(rpc, call, answered);
 }
 
-static void note_resent(const struct call *call)
-{
-	if (call->request && call->tries > 1)
-		call->request->resent = true;
-}
-
 void call_renew(struct call *call, bool answered)
 {
 	release(call, answered);
-	note_resent(call);
 	if (call->io && call->io->op == IO_COMMIT)
-		call->rpc->events->commit_undone(call->rpc, call->io);
+		call->rpc->events->commit_undone(call->io);
 	call->tries = 0;
 	call->since = 0;
 	call->last_sent = 0;
@@ -84,16 +53,15 @@ void call_finish(struct call *call, bool answered, int error)
 
 	if (error && io && io->op == IO_COMMIT) {
 		if (!call->tries) /* never sent: no other COMMIT will cover its bytes */
-			rpc->events->commit_begins(rpc, io);
-		rpc->events->commit_failed(rpc, io);
+			rpc->events->commit_begins(io);
+		rpc->events->commit_failed(io);
 	}
 	if (io) {
 		io->error = error;
 		rpc->outstanding--;
-		rpc->events->finished(rpc, io);
+		rpc->events->finished(io);
 	} else {
 		call->request->error = error;
-		note_resent(call);
 		call->request->done = true;
 	}
 	call_drop(call, answered);
@@ -114,8 +82,6 @@ void client_drop_probe(struct rpc_client *rpc)
 	rpc->probed = false;
 }
 
-/* --- a reply is complete --- */
-
 /* The request's owner reports the error by these words; a lease renewal has no such owner. */
 static void explain_request(struct rpc_client *rpc, const struct call *call)
 {
@@ -133,16 +99,6 @@ static void explain_request(struct rpc_client *rpc, const struct call *call)
 	request->fault = rpc->refusal;
 }
 
-/* Logs why an I/O fails. */
-static void explain_io(struct rpc_client *rpc, const struct call *call)
-{
-	if (rpc->reply.header.verdict == RPC_SUCCESS)
-		rpc->log->failed(rpc, call);
-	else
-		rpc->log->rpc_error(rpc, call);
-	call->io->status = rpc->reply.result.status;
-}
-
 /* Counts what a call has moved or made durable. */
 static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_result *result)
 {
@@ -156,11 +112,11 @@ static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_
 	case IO_WRITE:
 		counters->write_ops++;
 		counters->write_bytes += result->count;
-		rpc->events->wrote(rpc, io, result->count, result->durable, result->verifier);
+		rpc->events->wrote(io, result->count, result->durable, result->verifier);
 		break;
 	case IO_COMMIT:
 		counters->commits++;
-		rpc->events->committed(rpc, io, result->verifier);
+		rpc->events->committed(io, result->verifier);
 		break;
 	case IO_META:
 		if (result->lookup)
@@ -232,16 +188,6 @@ static void authenticate(struct rpc_client *rpc, struct call *call)
 	rpc->prepared = false;
 }
 
-static void explain_setup(struct rpc_client *rpc, const struct call *call)
-{
-	if (rpc->reply.header.verdict != RPC_SUCCESS) {
-		rpc->log->rpc_error(rpc, call);
-		return;
-	}
-	explain_request(rpc, call);
-	rpc->log->unprepared(rpc, call, rpc->reply.result.error);
-}
-
 /* The answer to prepare()'s request. A server that goes on refusing is asked ever more slowly. */
 static void setup_answered(struct rpc_client *rpc, struct call *call)
 {
@@ -266,7 +212,14 @@ static void setup_answered(struct rpc_client *rpc, struct call *call)
 			rpc->setup_since = rpc->clock->now;
 		rpc->setup_at = put_off(rpc, call, &rpc->setup_refusals, SETUP_DELAY_LAST);
 		break;
-	case CALL_FAIL: explain_setup(rpc, call); rpc->setup_error = -reply->result.error;
+	case CALL_FAIL:
+		rpc->setup_error = -reply->result.error;
+		if (reply->header.verdict != RPC_SUCCESS) {
+			rpc->log->rpc_error(rpc, call);
+			break;
+		}
+		explain_request(rpc, call);
+		rpc->log->unprepared(rpc, call, reply->result.error);
 	}
 	client_drop_setup(rpc, !reply->unread);
 }
@@ -275,10 +228,15 @@ static void answered(struct rpc_client *rpc, struct call *call)
 {
 	struct client_reply *reply = &rpc->reply;
 
-	if (reply->disposition == CALL_FAIL && call->io)
-		explain_io(rpc, call);
-	else if (reply->disposition == CALL_FAIL)
+	if (reply->disposition == CALL_FAIL && call->io) {
+		if (reply->header.verdict == RPC_SUCCESS)
+			rpc->log->failed(rpc, call);
+		else
+			rpc->log->rpc_error(rpc, call);
+		call->io->status = reply->result.status;
+	} else if (reply->disposition == CALL_FAIL) {
 		explain_request(rpc, call);
+	}
 	if (call->io && (reply->disposition <= CALL_PARTIAL || reply->result.count))
 		enter(rpc, call->io, &reply->result);
 	switch (reply->disposition) {

@@ -25,7 +25,6 @@ struct rpc_client;
 struct rpc_request {
 	bool meta; /* a struct meta_request (nfs/meta_request.h) */
 	bool done;
-	bool resent;	    /* an earlier copy may have been carried out */
 	int error;	    /* 0, or a positive errno */
 	const char *status; /* the server's word for the error, or NULL */
 	const char *fault;  /* the reply's fault, or NULL; valid until the client's next refusal */
@@ -61,20 +60,15 @@ struct call {
 TAILQ_HEAD(call_list, call);
 
 struct call_table {
-	struct call *calls;
-	uint32_t used; /* calls[used …) have never been taken */
+	struct call *calls; /* at most 2^24; memory is used as they are taken */
+	uint32_t used;	    /* calls[used …) have never been taken */
 	SLIST_HEAD(, call) free;
 	unsigned int index_bits; /* xid: generation << index_bits | index */
 	uint32_t generation;
 };
 
-/* Room for `count` calls, at most 2^24, whose xids begin with generation `first`; memory is used
- * as calls are taken. 0 or -ENOMEM. */
-int call_table_init(struct call_table *table, uint32_t count, uint32_t first);
-void call_table_free(struct call_table *table);
-
-/* A zeroed call for `rpc`; at most `count` may be taken at once. The call given back last is taken
- * first: the processor's cache still has it. */
+/* A zeroed call for `rpc`. The call given back last is taken first: the processor's cache still has
+ * it. */
 static inline struct call *call_take(struct call_table *table, struct rpc_client *rpc)
 {
 	struct call *call = SLIST_FIRST(&table->free);

@@ -6,6 +6,7 @@
 #include "client/client.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "client/internal.h"
 #include "client/timers.h"
@@ -41,16 +42,6 @@ static void note_progress(struct rpc_client *rpc, uint64_t now)
 		rpc->heard = now;
 }
 
-uint64_t client_unprepared_for(const struct rpc_client *rpc)
-{
-	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
-}
-
-uint64_t client_without_context_for(const struct rpc_client *rpc)
-{
-	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;
-}
-
 /* The server has not answered a probe. */
 static bool unanswered(const struct rpc_client *rpc, uint64_t now)
 {
@@ -72,13 +63,6 @@ enum client_health client_health(const struct rpc_client *rpc)
 	return CLIENT_UNKNOWN;
 }
 
-bool client_reachable(const struct rpc_client *rpc)
-{
-	const struct link *link = &rpc->link;
-
-	return link->up && link->ops->unheard(link->channel) <= HEARD_MAX;
-}
-
 /* Where others take over, failover reports the silence. */
 static void say_silent(struct rpc_client *rpc)
 {
@@ -96,20 +80,17 @@ static bool cut_off(const struct rpc_client *rpc, uint64_t now)
 	       link->ops->unheard(link->channel) > UNHEARD_MAX;
 }
 
-/* --- calls --- */
-
 /* soft: a call whose time is over fails; its channel is closed before its buffer is free. */
 static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 {
 	const struct rpc_timing *timing = rpc->timing;
 	struct call *call, *next;
 
-	TAILQ_FOREACH (call, &rpc->sent, link) {
-		if (!timer_expired(call, timing, now))
-			continue;
-		client_lose(rpc, -ETIMEDOUT);
-		break;
-	}
+	TAILQ_FOREACH (call, &rpc->sent, link)
+		if (timer_expired(call, timing, now)) {
+			client_lose(rpc, -ETIMEDOUT);
+			break;
+		}
 	for (call = TAILQ_FIRST(&rpc->waiting); call; call = next) {
 		next = TAILQ_NEXT(call, link);
 		if (!call->since) /* not sent yet: its time runs from this first look */
@@ -148,18 +129,9 @@ static bool can_retransmit(const struct rpc_client *rpc, const struct call *call
 	       (call != rpc->reply.call && link->ops->sent(link->channel) >= call->position);
 }
 
-/* Gives up the call's place in the server's window: its next copy needs one. */
-static void leave_number(const struct call *call)
-{
-	struct rpc_credentials *credentials = call->rpc->credentials;
-	const struct rpc_context_ops *context = credentials->flavor->context;
-
-	if (context)
-		context->overdue(credentials, &call->stamp);
-}
-
 static void retransmit(struct rpc_client *rpc, uint64_t now)
 {
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
 	struct call *call = rpc->setup, *next;
 
 	if (call && timer_overdue(call, rpc->timing, now)) {
@@ -182,7 +154,8 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 		if (rpc->protocol->sends_once)
 			continue;
 		call->last_sent = 0; /* until the next copy goes out, a reply is dropped */
-		leave_number(call);
+		if (context) /* the next copy needs a place of its own in the server's window */
+			context->overdue(rpc->credentials, &call->stamp);
 		TAILQ_REMOVE(&rpc->sent, call, link);
 		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 	}
@@ -256,12 +229,20 @@ static bool watch(struct rpc_client *rpc, uint64_t now)
 int client_init(struct rpc_client *rpc)
 {
 	enum { OTHERS = 3 }; /* calls: a liveness probe, session set-up, a lease renewal */
-	int error = call_table_init(&rpc->calls, rpc->calls_max + OTHERS, rpc->first_xid);
+	struct call_table *table = &rpc->calls;
+	uint32_t count = rpc->calls_max + OTHERS;
+	int error = 0;
 
+	table->calls = calloc(count, sizeof(*table->calls));
+	while (count > 1u << table->index_bits)
+		table->index_bits++;
+	table->generation = rpc->first_xid;
 	TAILQ_INIT(&rpc->waiting);
 	TAILQ_INIT(&rpc->sent);
 	TAILQ_INIT(&rpc->delayed);
-	if (!error && rpc->protocol->attach)
+	if (!table->calls)
+		error = -ENOMEM;
+	else if (rpc->protocol->attach)
 		error = rpc->protocol->attach(rpc);
 	if (error)
 		client_free(rpc);
@@ -272,10 +253,11 @@ void client_free(struct rpc_client *rpc)
 {
 	if (rpc->state)
 		rpc->protocol->detach(rpc);
-	call_table_free(&rpc->calls);
+	free(rpc->calls.calls);
 }
 
-int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops, struct rpc_terms *terms)
+int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
+		const struct rpc_terms *terms)
 {
 	rpc->handler = (struct rpc_handler){
 		.reply = client_reply_begins,
@@ -283,8 +265,8 @@ int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops, struc
 		.refused = client_call_refused,
 		.context = rpc,
 	};
-	terms->handler = &rpc->handler;
-	link_init(&rpc->link, ops, terms, rpc->clock);
+	rpc->link = (struct link){.ops = ops, .terms = *terms, .clock = rpc->clock};
+	rpc->link.terms.handler = &rpc->handler;
 	return link_open(&rpc->link);
 }
 
@@ -309,16 +291,6 @@ static int connect_channel(struct rpc_client *rpc)
 	else
 		client_send(rpc);
 	return 0;
-}
-
-bool client_is_asked_to_wait(const struct rpc_client *rpc)
-{
-	return rpc->wait_asked_until > rpc->clock->now;
-}
-
-const char *client_refusal(const struct rpc_client *rpc)
-{
-	return rpc->clock->now < rpc->put_off_until + SEC ? rpc->refusal_words : NULL;
 }
 
 /* Time in which this process did not run does not count against whoever owes an answer. */

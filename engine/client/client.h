@@ -107,9 +107,9 @@ struct rpc_client {
 int client_init(struct rpc_client *rpc);
 void client_free(struct rpc_client *rpc);
 
-/* Begins to connect, and sets terms->handler. 0, or a negative errno; client_close() may follow
- * also then. */
-int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops, struct rpc_terms *terms);
+/* Begins to connect. 0, or a negative errno; client_close() may follow also then. */
+int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
+		const struct rpc_terms *terms);
 /* Closes it; outstanding calls end without a result. */
 void client_close(struct rpc_client *rpc);
 
@@ -149,13 +149,22 @@ enum client_health {
 enum client_health client_health(const struct rpc_client *rpc);
 
 /* The other host is alive, whether or not its server answers. */
-bool client_reachable(const struct rpc_client *rpc);
+static inline bool client_reachable(const struct rpc_client *rpc)
+{
+	return rpc->link.up && rpc->link.ops->unheard(rpc->link.channel) <= HEARD_MAX;
+}
 
 /* Nanoseconds that the server has not answered session set-up, which is not sent again. */
-uint64_t client_unprepared_for(const struct rpc_client *rpc);
+static inline uint64_t client_unprepared_for(const struct rpc_client *rpc)
+{
+	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
+}
 
 /* Nanoseconds that a context has been awaited, for which the KDC is asked first. */
-uint64_t client_without_context_for(const struct rpc_client *rpc);
+static inline uint64_t client_without_context_for(const struct rpc_client *rpc)
+{
+	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;
+}
 
 /* True for the call that makes the credentials' context: it is not the protocol's. */
 static inline bool call_is_context(const struct call *call)
@@ -169,10 +178,16 @@ void client_take_leave(struct rpc_client *rpc);
 
 /* What the server keeps refusing, as "CREATE_SESSION: NFS4ERR_STALE_CLIENTID"; NULL: nothing, or
  * not any more. */
-const char *client_refusal(const struct rpc_client *rpc);
+static inline const char *client_refusal(const struct rpc_client *rpc)
+{
+	return rpc->clock->now < rpc->put_off_until + SEC ? rpc->refusal_words : NULL;
+}
 
 /* True where the server asks to wait, and so is alive. */
-bool client_is_asked_to_wait(const struct rpc_client *rpc);
+static inline bool client_is_asked_to_wait(const struct rpc_client *rpc)
+{
+	return rpc->wait_asked_until > rpc->clock->now;
+}
 
 /* Ends every outstanding call with a positive errno, once the link is closed and no longer uses
  * their buffers. */

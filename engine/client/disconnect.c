@@ -4,7 +4,7 @@
 
 #include "client/internal.h"
 
-/* Channels in a row that the server's messages may break before I/O fails. */
+/* Channels in a row that the server's messages may break before others take over, or I/O fails. */
 enum { BROKEN_MAX = 3 };
 
 void client_close(struct rpc_client *rpc)
@@ -22,33 +22,16 @@ void client_close(struct rpc_client *rpc)
 	rpc->answered = false;
 }
 
-static void fail_list(struct rpc_client *rpc, struct call_list *list, int error)
+void client_abort(struct rpc_client *rpc, int error)
 {
 	struct call *call;
 
-	while ((call = TAILQ_FIRST(list))) {
-		TAILQ_REMOVE(list, call, link);
-		call_finish(call, false, error);
-	}
-}
-
-void client_abort(struct rpc_client *rpc, int error)
-{
 	client_close(rpc);
-	fail_list(rpc, &rpc->sent, error);
-	fail_list(rpc, &rpc->waiting, error);
-	fail_list(rpc, &rpc->delayed, error);
-}
-
-/* The server keeps breaking the protocol: others take over, or the I/O fails. */
-static void give_up(struct rpc_client *rpc)
-{
-	rpc->log->gave_up(rpc);
-	if (client_is_replaceable(rpc)) {
-		rpc->protocol_broken = true;
-		rpc->events->health_changed(rpc);
-	} else {
-		client_abort(rpc, EPROTO);
+	TAILQ_CONCAT(&rpc->sent, &rpc->waiting, link);
+	TAILQ_CONCAT(&rpc->sent, &rpc->delayed, link);
+	while ((call = TAILQ_FIRST(&rpc->sent))) {
+		TAILQ_REMOVE(&rpc->sent, call, link);
+		call_finish(call, false, error);
 	}
 }
 
@@ -80,8 +63,15 @@ void client_lose(struct rpc_client *rpc, int error)
 		else if (*rpc->link.why)
 			rpc->log->refused_again(rpc, error);
 	}
-	if (link_broke_protocol(error) && ++rpc->broken >= BROKEN_MAX)
-		give_up(rpc);
+	if (!link_broke_protocol(error) || ++rpc->broken < BROKEN_MAX)
+		return;
+	rpc->log->gave_up(rpc);
+	if (client_is_replaceable(rpc)) {
+		rpc->protocol_broken = true;
+		rpc->events->health_changed(rpc);
+	} else {
+		client_abort(rpc, EPROTO);
+	}
 }
 
 void client_hand_over(struct rpc_client *rpc)
@@ -107,6 +97,6 @@ void client_hand_over(struct rpc_client *rpc)
 			call_renew(call, false);
 		call_give_back(&rpc->calls, call);
 		rpc->outstanding--;
-		rpc->events->given_back(rpc, io);
+		rpc->events->given_back(io);
 	}
 }

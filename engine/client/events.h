@@ -27,24 +27,23 @@ struct client_events {
 	void (*health_changed)(struct rpc_client *rpc);
 
 	/* The I/O has its result, and is its owner's again. */
-	void (*finished)(struct rpc_client *rpc, struct conn_io *io);
+	void (*finished)(struct conn_io *io);
 
 	/* client_hand_over() returns the I/O, without a result. */
-	void (*given_back)(struct rpc_client *rpc, struct conn_io *io);
+	void (*given_back)(struct conn_io *io);
 
 	/* `count` bytes of a WRITE were answered with this verifier (8 bytes), durable or not. */
-	void (*wrote)(struct rpc_client *rpc, struct conn_io *io, uint32_t count, bool durable,
-		      const uint8_t *verifier);
+	void (*wrote)(struct conn_io *io, uint32_t count, bool durable, const uint8_t *verifier);
 
 	/*
 	 * A COMMIT is sent by a new number, and covers the WRITEs answered so far. Then it is
 	 * answered with this verifier; or it will be sent by another number, or over another
 	 * connection; or it fails.
 	 */
-	void (*commit_begins)(struct rpc_client *rpc, struct conn_io *io);
-	void (*committed)(struct rpc_client *rpc, struct conn_io *io, const uint8_t *verifier);
-	void (*commit_undone)(struct rpc_client *rpc, struct conn_io *io);
-	void (*commit_failed)(struct rpc_client *rpc, struct conn_io *io);
+	void (*commit_begins)(struct conn_io *io);
+	void (*committed)(struct conn_io *io, const uint8_t *verifier);
+	void (*commit_undone)(struct conn_io *io);
+	void (*commit_failed)(struct conn_io *io);
 };
 
 /* Errors are negative errnos. Each may be called again for the same event, and logs it once. */

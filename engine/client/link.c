@@ -15,18 +15,12 @@ static const uint64_t CONNECT_TIME = 5 * SEC;
 static const uint64_t HANDSHAKE_TIME = 2500 * MSEC;
 static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = SEC;
 
-void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms,
-	       struct clock *clock)
-{
-	*link = (struct link){.ops = ops, .terms = *terms, .clock = clock};
-	link->terms.source_port = &link->source_port;
-	link->terms.why = link->why;
-}
-
 int link_open(struct link *link)
 {
 	int error;
 
+	link->terms.source_port = &link->source_port;
+	link->terms.why = link->why;
 	link->why[0] = '\0';
 	error = link->ops->open(&link->channel, &link->terms);
 	if (error)
@@ -88,9 +82,4 @@ const char *link_failure(const struct link *link, int error)
 	if (error == -EKEYEXPIRED)
 		error = -ECONNRESET; /* the name that people know */
 	return link_broke_protocol(error) ? "the server's messages are broken" : strerror(-error);
-}
-
-uint64_t link_down_for(const struct link *link, uint64_t now)
-{
-	return link->up || now < link->down_since ? 0 : now - link->down_since;
 }

@@ -28,12 +28,8 @@ struct link {
 	char why[RPC_WHY_MAX]; /* why the latest channel failed, in its own words; or empty */
 };
 
-/* The link sets terms->source_port and terms->why; what else they point to, and the clock, outlive
- * the link. */
-void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms,
-	       struct clock *clock);
-
-/* Begins to connect. */
+/* Begins to connect. Before the first call, the owner sets ops, terms and clock; what they point to
+ * outlives the link, which itself sets terms.source_port and terms.why. */
 int link_open(struct link *link);
 
 /*
@@ -79,4 +75,7 @@ static inline short link_poll_events(const struct link *link)
 }
 
 /* Nanoseconds without a connected channel; 0: there is one. */
-uint64_t link_down_for(const struct link *link, uint64_t now);
+static inline uint64_t link_down_for(const struct link *link, uint64_t now)
+{
+	return link->up || now < link->down_since ? 0 : now - link->down_since;
+}

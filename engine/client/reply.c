@@ -31,8 +31,6 @@ void client_receive(struct rpc_client *rpc, bool wait)
 		client_flush(rpc);
 }
 
-/* --- one reply --- */
-
 static enum disposition fail_by_verdict(struct client_reply *reply)
 {
 	reply->result.error = rpc_verdict_errno(&reply->header);
@@ -64,26 +62,9 @@ static enum disposition fail(struct client_reply *reply, int error, const char *
 	return CALL_FAIL;
 }
 
-static enum disposition judge_context(const struct rpc_client *rpc, struct xdr_in *in,
-				      struct client_reply *reply)
-{
-	struct rpc_credentials *credentials = rpc->credentials;
-	const struct rpc_context_ops *context = credentials->flavor->context;
-
-	if (context->answered(credentials, &reply->header, in))
-		return CALL_DONE;
-	return fail(reply, EACCES, context->error(credentials));
-}
-
 static bool is_read(const struct call *call)
 {
 	return call->io && call->io->op == IO_READ;
-}
-
-/* True where a READ's data is not used, and the channel can discard it. */
-static bool is_dropped(const struct rpc_client *rpc, const struct call *call)
-{
-	return call->io->unwanted && rpc->link.ops->traits & RPC_DROPS_DATA;
 }
 
 /* Where a READ's data belongs. */
@@ -141,10 +122,16 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 static enum disposition judge_verdict(const struct rpc_client *rpc, struct xdr_in *in,
 				      struct client_reply *reply)
 {
+	struct rpc_credentials *credentials = rpc->credentials;
+	const struct rpc_context_ops *context = credentials->flavor->context;
+
 	switch (reply->header.verdict) {
 	case RPC_SUCCESS:
-		return call_is_context(reply->call) ? judge_context(rpc, in, reply)
-						    : judge_results(rpc, in, reply);
+		if (!call_is_context(reply->call))
+			return judge_results(rpc, in, reply);
+		if (context->answered(credentials, &reply->header, in))
+			return CALL_DONE;
+		return fail(reply, EACCES, context->error(credentials));
 	case RPC_AUTH_ERROR: return judge_denial(rpc, reply, reply->header.auth_stat);
 	default: return fail_by_verdict(reply);
 	}
@@ -168,19 +155,16 @@ static bool is_unverified_error(const struct rpc_reply_header *header)
 }
 
 /*
+ * What a reply means; in->bad: more bytes are needed. False: it is not the server's: ignored.
+ *
  * nfs-ganesha checks program, version and procedure before credentials, and answers such an error
  * without a verifier. Anybody could send that, as well as a denial, which has none either: the
  * error counts as a denial, and the server is asked for another context.
  */
-static bool is_before_credentials(const struct rpc_reply_header *header)
-{
-	return is_unverified_error(header) && header->verdict >= RPC_PROG_UNAVAIL &&
-	       header->verdict <= RPC_PROC_UNAVAIL;
-}
-
-/* What a reply means; in->bad: more bytes are needed. False: it is not the server's: ignored. */
 static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply)
 {
+	const struct rpc_reply_header *header = &reply->header;
+
 	switch (believe(rpc, reply)) {
 	case RPC_BELIEVED: reply->disposition = judge_verdict(rpc, in, reply); return true;
 	case RPC_REFUSED:
@@ -188,7 +172,8 @@ static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client
 			fail(reply, EACCES, "the reply's verifier is not one of the calls' flavor");
 		return true;
 	default:
-		if (!is_before_credentials(&reply->header))
+		if (!is_unverified_error(header) || header->verdict < RPC_PROG_UNAVAIL ||
+		    header->verdict > RPC_PROC_UNAVAIL)
 			return false;
 		reply->disposition = judge_denial(rpc, reply, RPC_CREDENTIAL_PROBLEM);
 		return true;
@@ -291,7 +276,9 @@ int client_reply_begins(void *context, const struct rpc_reply *message, struct r
 		return error;
 	bulk->token = reply->call;
 	if (is_read(reply->call)) {
-		bulk->to = is_dropped(rpc, reply->call) ? NULL : place_of(reply->call).iov_base;
+		bool dropped = reply->call->io->unwanted && rpc->link.ops->traits & RPC_DROPS_DATA;
+
+		bulk->to = dropped ? NULL : place_of(reply->call).iov_base;
 		bulk->length = reply->result.count;
 	}
 	return (int)(in.at - message->message);

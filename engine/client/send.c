@@ -47,7 +47,7 @@ static bool give_number(struct call *call)
 		if (io && !io->sent)
 			io->sent = call->since;
 		if (io && io->op == IO_COMMIT)
-			rpc->events->commit_begins(rpc, io);
+			rpc->events->commit_begins(io);
 	}
 	call->tries++;
 	return true;
@@ -177,8 +177,6 @@ static bool prepare(struct rpc_client *rpc)
 	return rpc->prepared;
 }
 
-/* --- waiting calls --- */
-
 /*
  * The next call, with its number; NULL: no number is free. A call that has lost its number and
  * finds none free goes to the end of the list: calls behind it may hold all numbers.
@@ -226,22 +224,20 @@ static bool queue_waiting(struct rpc_client *rpc)
 	return took;
 }
 
-/* The channel takes no call any more, and none of its calls is unanswered. */
-static bool is_spent(const struct rpc_client *rpc)
-{
-	const struct link *link = &rpc->link;
-
-	return link->ops->spent && TAILQ_EMPTY(&rpc->sent) && !rpc->setup &&
-	       link->ops->spent(link->channel);
-}
-
+/* -ECONNABORTED: the channel takes no call any more, and none of its calls is unanswered. */
 static int flush(struct rpc_client *rpc)
 {
 	const struct rpc_flavor *flavor = rpc->credentials->flavor;
+	const struct link *link = &rpc->link;
+	int error;
 
 	if (flavor->wrap_end && !flavor->wrap_end(rpc->credentials))
 		return -EIO;
-	return rpc->link.ops->flush(rpc->link.channel);
+	error = link->ops->flush(link->channel);
+	if (!error && link->ops->spent && TAILQ_EMPTY(&rpc->sent) && !rpc->setup &&
+	    link->ops->spent(link->channel))
+		return -ECONNABORTED;
+	return error;
 }
 
 void client_send(struct rpc_client *rpc)
@@ -258,8 +254,6 @@ void client_send(struct rpc_client *rpc)
 
 		moved = queue_waiting(rpc);
 		error = rpc->setup_error ?: flush(rpc);
-		if (!error && is_spent(rpc))
-			error = -ECONNABORTED;
 		if (error) {
 			client_lose(rpc, error);
 			return;
@@ -275,18 +269,14 @@ void client_send(struct rpc_client *rpc)
  * will soon follow: new calls are coalesced, up to a quarter of the calls that the server has, or
  * an eighth where it has starved. client_tick() bounds the wait where the reply stalls.
  */
-static bool should_coalesce(const struct rpc_client *rpc)
+void client_flush(struct rpc_client *rpc)
 {
 	const struct link *link = &rpc->link;
 
-	return link->up && (link->channel->starved ? 8 : 4) * rpc->unflushed < rpc->outstanding &&
-	       link->ops->receiving(link->channel);
-}
-
-void client_flush(struct rpc_client *rpc)
-{
-	if (!should_coalesce(rpc))
-		client_send(rpc);
+	if (link->up && (link->channel->starved ? 8 : 4) * rpc->unflushed < rpc->outstanding &&
+	    link->ops->receiving(link->channel))
+		return;
+	client_send(rpc);
 }
 
 /* Closing with bytes on their way resets the connection: so the answer is awaited. */
@@ -313,8 +303,6 @@ void client_take_leave(struct rpc_client *rpc)
 			link->ops->receive(link->channel, true);
 	}
 }
-
-/* --- a liveness probe --- */
 
 void client_probe(struct rpc_client *rpc)
 {

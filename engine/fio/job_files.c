@@ -152,7 +152,7 @@ int job_unlink(struct job *job, struct fio_file *f)
 	job_settle_file(job, f->fileno);
 	if (!error)
 		error = by_any_path(job, path_remove, name);
-	if (error && error != -ENOENT)
+	if (error)
 		return error;
 	for (uint32_t i = 0; i < job->group.path_count; i++)
 		path_mark_removed(job->used[i], name);

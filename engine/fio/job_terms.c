@@ -328,7 +328,7 @@ uint32_t terms_path_of_job(const struct thread_data *td, uint32_t count)
 {
 	const struct terms *eo = td->eo;
 
-	return spread_path_of_job(terms_job_number(td) + eo->first_path, count);
+	return (terms_job_number(td) + eo->first_path) % count;
 }
 
 enum io_stable terms_stable(struct thread_data *td)

@@ -365,9 +365,7 @@ int setup_prepopulate(struct thread_data *td, struct fio_file *f)
 
 static int unlink_name(struct file_task *task)
 {
-	int error = path_remove(task->path, task->name);
-
-	return error == -ENOENT ? 0 : error;
+	return path_remove(task->path, task->name);
 }
 
 int setup_unlink(struct thread_data *td, struct fio_file *f)

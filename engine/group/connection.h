@@ -86,7 +86,7 @@ struct conn_ops {
 	/* Begins to open a connection. 0, or a negative errno, logged, and nothing to close. */
 	int (*open)(struct conn **conn, struct path *path, struct conn_job *job);
 
-	/* 0: ready for I/O; -EINPROGRESS: not yet; another negative errno: failed, logged. */
+	/* 0: ready for I/O; -EINPROGRESS: not yet; another negative errno: failed. NULL: 0. */
 	int (*ready)(struct conn *conn);
 
 	/*
@@ -113,20 +113,19 @@ struct conn_ops {
 	int (*poll_fd)(const struct conn *conn);
 	short (*poll_events)(const struct conn *conn);
 
-	/* Time-outs and reconnects: called about every 100 ms, whatever else happens. */
+	/* Time-outs and reconnects: called about every 100 ms, whatever else happens. NULL: none.
+	 */
 	void (*tick)(struct conn *conn);
 
-	/* How the server does, as far as this connection knows. */
+	/* How the server does, as far as this connection knows. NULL: it never knows. */
 	enum client_health (*health)(const struct conn *conn);
 
-	/* True where the other host is there, even if its server is silent, or nobody can tell. */
+	/* True where the other host is there, though its server is silent. NULL counts as true. */
 	bool (*reachable)(const struct conn *conn);
 
-	/*
-	 * failover: gives every I/O back, into job->requeued, and keeps connecting. False where a
-	 * transport cannot give its I/O back.
-	 */
-	bool (*hand_over)(struct conn *conn);
+	/* failover: gives every I/O back, into job->requeued, and keeps connecting. NULL: a
+	 * transport cannot give its I/O back. */
+	void (*hand_over)(struct conn *conn);
 
 	/* Ends every outstanding I/O with `error`; their buffers are not touched afterwards. */
 	void (*abort)(struct conn *conn, int error);
@@ -148,8 +147,11 @@ struct conn {
 	uint32_t number;	    /* within the job; group.c sets it after open() */
 	uint32_t outstanding;	    /* I/Os submitted and not finished */
 	const uint32_t *poll_epoch; /* changes whenever poll_fd() may have */
+	bool ready;		    /* group.c's: ready() has said so */
 	bool dirty;		    /* group.c's: I/O was submitted since the last flush */
-	bool dead;		    /* failover: gets no I/O until it answers again */
+	uint32_t polled_epoch;	    /* group.c's: poll_epoch and poll_events(), as epoll has them */
+	short polled_events;
+	bool dead; /* failover: gets no I/O until it answers again */
 	struct counters counters;
 	struct transport_counters transport;
 	struct latency latency;
@@ -164,8 +166,10 @@ static inline void conn_began(struct conn *conn, struct conn_io *io)
 }
 
 /* `io` has its result. */
-static inline void conn_finish(struct conn *conn, struct conn_io *io)
+static inline void conn_finish(struct conn_io *io)
 {
+	struct conn *conn = io->conn;
+
 	conn->outstanding--;
 	conn->job->outstanding--;
 	if (io->error)
@@ -176,10 +180,10 @@ static inline void conn_finish(struct conn *conn, struct conn_io *io)
 }
 
 /* Another connection is to take `io`, which stays outstanding in the job. */
-static inline void conn_requeue(struct conn *conn, struct conn_io *io)
+static inline void conn_requeue(struct conn_io *io)
 {
-	conn->outstanding--;
-	TAILQ_INSERT_TAIL(&conn->job->requeued, io, link);
+	io->conn->outstanding--;
+	TAILQ_INSERT_TAIL(&io->conn->job->requeued, io, link);
 }
 
 /* failover: other connections can stand in for this one. */
@@ -187,9 +191,6 @@ static inline bool conn_may_retire(const struct conn *conn)
 {
 	return conn->job->failover && !conn->dead && conn->job->alive > 1;
 }
-
-/* The client of a connection of conn_nfs, for client_request(). */
-struct rpc_client *conn_client(struct conn *conn);
 
 extern const struct conn_ops conn_nfs;
 extern const struct conn_ops conn_mount;

@@ -129,7 +129,9 @@ static int remove_file(int parent, const char *name)
 
 int directory_remove(int directory, const char *name)
 {
-	return in_parent(directory, name, strlen(name), remove_file);
+	int error = in_parent(directory, name, strlen(name), remove_file);
+
+	return error == -ENOENT ? 0 : error;
 }
 
 int directory_drop_cache(int directory, const char *name)

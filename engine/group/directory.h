@@ -30,6 +30,7 @@ int directory_size(int directory, const char *name, uint64_t *size);
  */
 int directory_create(int directory, const char *name, bool *created);
 
+/* 0 also where there is no such file. */
 int directory_remove(int directory, const char *name);
 
 /* posix_fadvise(2), POSIX_FADV_DONTNEED over the whole file. */

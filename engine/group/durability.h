@@ -9,54 +9,58 @@
 #include "group/path.h"
 
 /* A WRITE of `count` bytes was answered; `durable`: the server has made them durable at once. */
-static inline void durability_wrote(struct conn *conn, const struct conn_io *io, uint32_t count,
-				    bool durable, const uint8_t verifier[LEDGER_VERIFIER])
+static inline void durability_wrote(struct conn_io *io, uint32_t count, bool durable,
+				    const uint8_t verifier[LEDGER_VERIFIER])
 {
-	struct ledger *ledger = &conn->path->files[io->file].ledger;
+	struct ledger *ledger = &io->conn->path->files[io->file].ledger;
 	bool changed = ledger_wrote(ledger, count, durable, verifier);
 
 	if (!io->held)
 		return;
 	if (changed)
-		conn->job->hold->lost = true;
+		io->conn->job->hold->lost = true;
 	if (!durable)
-		hold_wrote(conn->job->hold, io->held, ledger, verifier);
+		hold_wrote(io->conn->job->hold, io->held, ledger, verifier);
 }
 
 /* A COMMIT is sent now: it covers every WRITE answered so far. */
-static inline void durability_commit_begins(struct conn *conn, struct conn_io *io)
+static inline void durability_commit_begins(struct conn_io *io)
 {
+	const struct hold *hold = io->conn->job->hold;
+
 	io->commit->covered = ledger_begin_commit(io->commit->ledger);
-	if (conn->job->hold)
-		io->commit->covered.clock = conn->job->hold->clock;
+	if (hold)
+		io->commit->covered.clock = hold->clock;
 }
 
-static inline void durability_committed(struct conn *conn, const struct conn_io *io,
-					const uint8_t verifier[LEDGER_VERIFIER])
+static inline void durability_committed(struct conn_io *io, const uint8_t verifier[LEDGER_VERIFIER])
 {
+	struct hold *hold = io->conn->job->hold;
 	bool lost = ledger_end_commit(io->commit->ledger, &io->commit->covered, verifier);
 
-	if (!conn->job->hold)
+	if (!hold)
 		return;
 	/* hold_committed() skips an extent that was answered in full after the COMMIT was sent. */
-	conn->job->hold->lost |= lost;
-	hold_committed(conn->job->hold, io->commit->ledger, io->commit->covered.clock, verifier);
+	hold->lost |= lost;
+	hold_committed(hold, io->commit->ledger, io->commit->covered.clock, verifier);
 }
 
 /* A COMMIT was put off, or goes to another connection: its bytes wait for another COMMIT. */
-static inline void durability_commit_undone(struct conn *conn, struct conn_io *io)
+static inline void durability_commit_undone(struct conn_io *io)
 {
 	bool lost = ledger_undo_commit(io->commit->ledger, &io->commit->covered);
 
-	if (conn->job->hold)
-		conn->job->hold->lost |= lost;
+	if (io->conn->job->hold)
+		io->conn->job->hold->lost |= lost;
 	io->commit->covered.number = 0;
 }
 
 /* A COMMIT failed. */
-static inline void durability_commit_failed(struct conn *conn, const struct conn_io *io)
+static inline void durability_commit_failed(struct conn_io *io)
 {
+	struct hold *hold = io->conn->job->hold;
+
 	ledger_fail_commit(io->commit->ledger, &io->commit->covered);
-	if (conn->job->hold)
-		hold_commit_failed(conn->job->hold, io->commit->ledger, io->commit->covered.clock);
+	if (hold)
+		hold_commit_failed(hold, io->commit->ledger, io->commit->covered.clock);
 }

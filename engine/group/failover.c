@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "group/failover.h"
+#include "group/group.h"
 
 #define path_log(conn, format, ...) \
 	((conn)->job->log("%s: " format, (conn)->path->config.label, ##__VA_ARGS__))
@@ -9,8 +9,9 @@ static bool retire(struct conn *conn)
 {
 	uint32_t outstanding = conn->outstanding;
 
-	if (!conn->ops->hand_over(conn))
+	if (!conn->ops->hand_over)
 		return false;
+	conn->ops->hand_over(conn);
 	if (!conn->path->dead++)
 		path_log(conn, "does not answer: %u calls go to other paths", outstanding);
 	conn->dead = true;
@@ -30,7 +31,8 @@ void failover_look(struct group *group)
 {
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
-		enum client_health health = conn->ops->health(conn);
+		enum client_health health =
+			conn->ops->health ? conn->ops->health(conn) : CLIENT_UNKNOWN;
 
 		if (conn->dead && !conn->path->unusable && health == CLIENT_ANSWERS)
 			revive(conn);

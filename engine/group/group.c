@@ -8,7 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "group/failover.h"
 #include "nfs/names.h"
 #include "transport/rdma_memory.h"
 #include "wait.h"
@@ -20,27 +19,25 @@ static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
 /* --- waiting for several at once --- */
 
 /* Tells epoll what a connection waits for now. A closed descriptor leaves epoll by itself. */
-static int update_epoll(struct group *group, uint32_t number)
+static int update_epoll(const struct group *group, struct conn *conn)
 {
-	struct epoll_event event;
-	const struct conn *conn;
-	struct group_polled *known;
-	int operation, fd;
+	struct epoll_event event = {.data.u32 = conn->number};
+	int operation = EPOLL_CTL_MOD, fd;
 	short events;
 
 	if (group->epoll_fd < 0)
 		return 0;
-	conn = group->conns[number];
 	events = conn->ops->poll_events(conn);
-	known = &group->polled[number];
-	if (known->epoch == *conn->poll_epoch && known->events == events)
+	if (conn->polled_epoch != *conn->poll_epoch)
+		operation = EPOLL_CTL_ADD;
+	else if (conn->polled_events == events)
 		return 0;
-	operation = known->epoch == *conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-	event = (struct epoll_event){.events = (uint32_t)events, .data.u32 = number};
+	event.events = (uint32_t)events;
 	fd = conn->ops->poll_fd(conn);
 	if (fd >= 0 && epoll_ctl(group->epoll_fd, operation, fd, &event) && errno != EEXIST)
 		return -errno;
-	*known = (struct group_polled){*conn->poll_epoch, events};
+	conn->polled_epoch = *conn->poll_epoch;
+	conn->polled_events = events;
 	return 0;
 }
 
@@ -66,7 +63,7 @@ static int wait_for_events(const struct group *group, struct epoll_event *events
 static void reap_ready(struct group *group, struct conn *conn)
 {
 	conn->ops->reap(conn, false);
-	update_epoll(group, conn->number);
+	update_epoll(group, conn);
 }
 
 static void reap_polled(struct group *group, bool wait)
@@ -88,10 +85,11 @@ static void tick(struct group *group)
 {
 	group->last_tick = group->job.clock.now;
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		group->conns[i]->ops->tick(group->conns[i]);
+		if (group->conns[i]->ops->tick)
+			group->conns[i]->ops->tick(group->conns[i]);
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
-		int error = update_epoll(group, i);
+		int error = update_epoll(group, conn);
 
 		if (!error)
 			continue;
@@ -194,7 +192,7 @@ void group_flush(struct group *group)
 
 		conn->dirty = false;
 		conn->ops->flush(conn);
-		update_epoll(group, conn->number);
+		update_epoll(group, conn);
 	}
 	group->dirty_count = 0;
 }
@@ -225,7 +223,7 @@ bool group_reachable(const struct group *group)
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		const struct conn *conn = group->conns[i];
 
-		if (conn->outstanding && conn->ops->reachable(conn))
+		if (conn->outstanding && (!conn->ops->reachable || conn->ops->reachable(conn)))
 			return true;
 	}
 	return false;
@@ -255,29 +253,29 @@ static int open_conns(struct group *group)
 
 static int watch_conns(struct group *group)
 {
+	int error = 0;
+
 	if (!group->job.polled)
 		return 0;
 	group->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (group->epoll_fd < 0)
 		return -errno;
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		int error;
+	for (uint32_t i = 0; i < group->job.conn_count && !error; i++) {
+		struct conn *conn = group->conns[i];
 
-		group->polled[i].epoch = *group->conns[i]->poll_epoch - 1; /* not in epoll yet */
-		error = update_epoll(group, i);
-		if (error)
-			return error;
+		conn->polled_epoch = *conn->poll_epoch - 1; /* not in epoll yet */
+		error = update_epoll(group, conn);
 	}
-	return 0;
+	return error;
 }
 
 /* Asks each connection that is not ready yet; *pending of them still connect. */
-static int ask_conns(struct group *group, struct pollfd *polls, bool *ready, uint32_t *pending)
+static int ask_conns(struct group *group, struct pollfd *polls, uint32_t *pending)
 {
 	*pending = 0;
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
-		int error = ready[i] ? 0 : conn->ops->ready(conn);
+		int error = conn->ready || !conn->ops->ready ? 0 : conn->ops->ready(conn);
 
 		if (error == -EINPROGRESS)
 			polls[(*pending)++] = (struct pollfd){
@@ -287,7 +285,7 @@ static int ask_conns(struct group *group, struct pollfd *polls, bool *ready, uin
 		else if (error && !failover_do_without(group, conn))
 			return error;
 		else
-			ready[i] = true;
+			conn->ready = true;
 	}
 	return 0;
 }
@@ -295,18 +293,16 @@ static int ask_conns(struct group *group, struct pollfd *polls, bool *ready, uin
 static int await_conns(struct group *group, bool (*stop)(void))
 {
 	struct pollfd *polls = calloc(group->job.conn_count, sizeof(*polls));
-	bool *ready = calloc(group->job.conn_count, sizeof(*ready));
 	uint32_t pending = 0;
-	int error = polls && ready ? 0 : -ENOMEM;
+	int error = polls ? 0 : -ENOMEM;
 
 	while (!error) {
-		error = ask_conns(group, polls, ready, &pending);
+		error = ask_conns(group, polls, &pending);
 		if (error || !pending)
 			break;
 		error = wait_slice(polls, pending, NULL, stop);
 	}
 	free(polls);
-	free(ready);
 	return error;
 }
 
@@ -327,19 +323,11 @@ static int open_memory(struct group *group)
 #endif
 }
 
-static bool allocate(struct group *group, uint32_t count)
-{
-	group->conns = calloc(count, sizeof(*group->conns));
-	group->dirty = calloc(count, sizeof(*group->dirty));
-	group->polled = calloc(count, sizeof(*group->polled));
-	return group->conns && group->dirty && group->polled;
-}
-
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void))
 {
 	uint32_t count = path_count * per_path;
-	int error = -ENOMEM;
+	int error;
 
 	group->paths = paths;
 	group->path_count = path_count;
@@ -354,14 +342,11 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->job.polled =
 		(count > 1 || group->job.punctual) && !path_all_mounts(paths, path_count);
 	clock_read(&group->job.clock);
-	if (allocate(group, count))
-		error = open_memory(group);
-	if (!error)
-		error = open_conns(group);
-	if (!error)
-		error = await_conns(group, stop);
-	if (!error)
-		error = watch_conns(group);
+	group->conns = calloc(count, sizeof(*group->conns));
+	group->dirty = calloc(count, sizeof(*group->dirty));
+	error = group->conns && group->dirty ? 0 : -ENOMEM;
+	error = error ?: open_memory(group) ?: open_conns(group)
+			?: await_conns(group, stop) ?: watch_conns(group);
 	if (error)
 		group_close(group);
 	return error;
@@ -380,10 +365,8 @@ void group_close(struct group *group)
 		close(group->epoll_fd);
 	free(group->conns);
 	free(group->dirty);
-	free(group->polled);
 	group->conns = NULL;
 	group->dirty = NULL;
-	group->polled = NULL;
 	group->epoll_fd = -1;
 }
 

@@ -17,11 +17,7 @@ struct group {
 	/* private */
 	struct conn **dirty; /* submitted to since their last flush */
 	uint32_t dirty_count;
-	int epoll_fd; /* negative: none needed, the first connection waits for all */
-	struct group_polled {
-		uint32_t epoch; /* poll_epoch */
-		short events;
-	} * polled;    /* what epoll knows of each connection */
+	int epoll_fd;  /* negative: none needed, the first connection waits for all */
 	bool unpolled; /* it was logged that epoll does not take a connection */
 	uint64_t last_tick;
 	uint32_t detours; /* failover.c's: I/Os that went to another connection than they should */
@@ -67,3 +63,20 @@ void group_abort(struct group *group, int error);
 /* Opens and closes file `number`, called `name`, on every path and connection. */
 int group_open_file(struct group *group, uint32_t number, const char *name);
 void group_close_file(struct group *group, uint32_t number);
+
+/*
+ * failover.c decides which connections are dead, by their health, and which connections stand in
+ * for them. It moves I/O, and never calls a server. The last connection never dies.
+ */
+
+/* Silent connections die, and their I/O goes into job.requeued; those that answer again revive. */
+void failover_look(struct group *group);
+
+/* The connection that takes an I/O instead of a dead one: each in turn. */
+struct conn *failover_choose(struct group *group, uint32_t dead, const struct conn_io *io);
+
+/* Declares an unusable connection dead. False: it is the last one, or there is no failover. */
+bool failover_do_without(struct group *group, struct conn *conn);
+
+/* The same for all connections of a path, which is then unusable for good. */
+bool failover_give_path_up(struct group *group, uint32_t path);

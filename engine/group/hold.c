@@ -15,14 +15,13 @@ int hold_init(struct hold *hold, uint64_t size)
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
-	memset(hold, 0, sizeof(*hold));
-	if (memory == MAP_FAILED)
-		return -ENOMEM;
-	hold->memory = memory;
-	hold->size = size;
-	hold->extent_max = extents;
-	hold->extents = calloc(extents, sizeof(*hold->extents));
-	if (hold->extents)
+	*hold = (struct hold){
+		.memory = memory == MAP_FAILED ? NULL : memory,
+		.size = size,
+		.extents = calloc(extents, sizeof(*hold->extents)),
+		.extent_max = extents,
+	};
+	if (hold->memory && hold->extents)
 		return 0;
 	hold_free(hold);
 	return -ENOMEM;

@@ -14,8 +14,6 @@
 #include "group/path.h"
 #include "util.h"
 
-/* --- the ring --- */
-
 /*
  * One ring serves all mounts of a job. The job's files and, once fio's buffers are known, its
  * memory are registered with the ring; I/O works without that where the kernel refuses it.
@@ -30,7 +28,12 @@ struct mount_ring {
 	bool abandoned; /* the kernel may still have I/O that was given up: ignore completions */
 };
 
-enum { RING_MAX = 32768 }; /* io_uring's own limit of entries */
+enum {
+	RING_MAX = 32768, /* io_uring's own limit of entries */
+	SECTOR = 512,	  /* O_DIRECT's smallest alignment */
+	CQES = 64,
+	CANCEL_TRIES = 10, /* times 100 ms */
+};
 
 static const size_t BUFFER_MAX = 1ul << 30; /* of one registered region: io_uring_register(2) */
 
@@ -60,19 +63,16 @@ static int init_ring(struct mount_ring *ring, const struct conn_job *job)
 /* The first mount makes the ring: 0 or a negative errno. The last mount frees it. */
 static int take_ring(struct conn_job *job)
 {
-	struct mount_ring *ring = job->ring;
+	struct mount_ring *ring = job->ring ?: calloc(1, sizeof(*ring));
+	int error = ring ? 0 : -ENOMEM;
 
-	if (!ring) {
-		int error;
-
-		ring = calloc(1, sizeof(*ring));
-		error = ring ? init_ring(ring, job) : -ENOMEM;
-		if (error) {
-			free(ring);
-			return error;
-		}
-		job->ring = ring;
+	if (ring && !job->ring)
+		error = init_ring(ring, job);
+	if (error) {
+		free(ring);
+		return error;
 	}
+	job->ring = ring;
 	ring->users++;
 	return 0;
 }
@@ -100,12 +100,6 @@ static void register_buffers(struct conn_job *job)
 		ring->buffers_registered = !io_uring_register_buffers(&ring->ring, job->buffers, 1);
 }
 
-enum {
-	SECTOR = 512, /* O_DIRECT's smallest alignment */
-	CQES = 64,
-	CANCEL_TRIES = 10, /* times 100 ms */
-};
-
 struct mount_conn {
 	struct conn base;
 	int *fds; /* per file; -1: not open */
@@ -121,37 +115,28 @@ static struct mount_conn *mount_of(struct conn *conn)
 
 /* --- submitting --- */
 
-static void prepare_data(struct io_uring_sqe *sqe, const struct conn_io *io, int fd, bool fixed)
-{
-	static const int flags[] = {
-		[IO_UNSTABLE] = 0, [IO_DATA_SYNC] = RWF_DSYNC, [IO_FILE_SYNC] = RWF_SYNC};
-	void *at = io->buffer + io->done;
-	uint32_t length = io->length - io->done;
-	uint64_t offset = io->offset + io->done;
-
-	if (io->op == IO_READ && fixed)
-		io_uring_prep_read_fixed(sqe, fd, at, length, offset, 0);
-	else if (io->op == IO_READ)
-		io_uring_prep_read(sqe, fd, at, length, offset);
-	else if (fixed)
-		io_uring_prep_write_fixed(sqe, fd, at, length, offset, 0);
-	else
-		io_uring_prep_write(sqe, fd, at, length, offset);
-	if (io->op == IO_WRITE)
-		sqe->rw_flags = flags[io->stable];
-}
-
 static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 {
-	struct mount_conn *mount = mount_of(io->conn);
+	static const int sync_flags[] = {
+		[IO_UNSTABLE] = 0, [IO_DATA_SYNC] = RWF_DSYNC, [IO_FILE_SYNC] = RWF_SYNC};
+	static const int operations[][2] = {
+		[IO_READ] = {IORING_OP_READ, IORING_OP_READ_FIXED},
+		[IO_WRITE] = {IORING_OP_WRITE, IORING_OP_WRITE_FIXED},
+	};
 	const struct mount_ring *ring = io->conn->job->ring;
-	int fd = mount->fds[io->file];
+	int fd = mount_of(io->conn)->fds[io->file];
 
 	if (ring->files_registered)
 		fd = (int)(io->conn->number * io->conn->job->file_count + io->file);
 	switch (io->op) {
 	case IO_READ:
-	case IO_WRITE: prepare_data(sqe, io, fd, ring->buffers_registered); break;
+	case IO_WRITE:
+		io_uring_prep_rw(operations[io->op][ring->buffers_registered], sqe, fd,
+				 io->buffer + io->done, io->length - io->done,
+				 io->offset + io->done);
+		if (io->op == IO_WRITE)
+			sqe->rw_flags = sync_flags[io->stable];
+		break;
 	case IO_COMMIT:
 		io_uring_prep_fsync(sqe, fd, io->commit->data_only ? IORING_FSYNC_DATASYNC : 0);
 		io->commit->covered = ledger_begin_commit(io->commit->ledger);
@@ -182,7 +167,7 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 static void finish_unsubmitted(struct conn_io *io, int error)
 {
 	io->error = error;
-	conn_finish(io->conn, io);
+	conn_finish(io);
 }
 
 /* An abandoned ring takes no I/O: the kernel might do it after its owner has the buffer again. */
@@ -232,19 +217,17 @@ static void finish(struct conn_io *io, int error)
 	io->error = error;
 	if (error && io->op == IO_COMMIT)
 		ledger_fail_commit(io->commit->ledger, &io->commit->covered);
-	conn_finish(io->conn, io);
-}
-
-/* Also where a read by O_DIRECT ends within a sector: it could not go on from there. */
-static bool at_end(const struct conn_io *io, int moved)
-{
-	return !moved || (io->conn->job->direct && io->done % SECTOR);
+	conn_finish(io);
 }
 
 static void moved_some(struct mount_ring *ring, struct conn_io *io, int moved)
 {
+	bool at_end;
+
 	io->done += (uint32_t)moved;
-	if (io->done == io->length || (io->op == IO_READ && at_end(io, moved)))
+	/* A read by O_DIRECT that ends within a sector could not go on from there. */
+	at_end = !moved || (io->conn->job->direct && io->done % SECTOR);
+	if (io->done == io->length || (io->op == IO_READ && at_end))
 		finish(io, 0);
 	else if (!moved)
 		finish(io, EIO); /* a write that took nothing */
@@ -316,12 +299,6 @@ static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 	return any;
 }
 
-/* The same, but an abandoned ring has none. */
-static bool reap_ready(struct conn_job *job, struct mount_ring *ring)
-{
-	return !ring->abandoned && take_ready(job, ring);
-}
-
 static void wait_ready(struct conn *conn, struct mount_ring *ring)
 {
 	struct __kernel_timespec slice = {.tv_nsec = (long long)conn_job_slice(conn->job)};
@@ -335,10 +312,12 @@ static void mount_reap(struct conn *conn, bool wait)
 {
 	struct mount_ring *ring = conn->job->ring;
 
-	if (!reap_ready(conn->job, ring) && wait) {
+	if (!ring->abandoned && take_ready(conn->job, ring))
+		wait = false;
+	if (wait)
 		wait_ready(conn, ring);
-		reap_ready(conn->job, ring);
-	}
+	if (wait && !ring->abandoned)
+		take_ready(conn->job, ring);
 	put_waiting(ring);
 	if (io_uring_sq_ready(&ring->ring))
 		mount_flush(conn);
@@ -360,36 +339,6 @@ static void cancel_ring(struct conn *conn, struct mount_ring *ring)
 	}
 }
 
-static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
-{
-	struct conn_io *next;
-
-	for (struct conn_io *io = TAILQ_FIRST(&ring->waiting); io; io = next) {
-		next = TAILQ_NEXT(io, link);
-		if (io->conn != conn)
-			continue;
-		TAILQ_REMOVE(&ring->waiting, io, link);
-		finish_unsubmitted(io, error);
-	}
-}
-
-/* The kernel does not tell how the server does. */
-static enum client_health mount_health(const struct conn *conn)
-{
-	return CLIENT_UNKNOWN;
-}
-
-static bool mount_reachable(const struct conn *conn)
-{
-	return true;
-}
-
-/* The kernel does not give I/O back while the server is silent. */
-static bool mount_hand_over(struct conn *conn)
-{
-	return false;
-}
-
 /*
  * The kernel cannot always cancel: a hung hard mount holds its threads in the kernel. The job is
  * about to end, so the ring is abandoned, and completions that come later are ignored: their owner
@@ -398,16 +347,21 @@ static bool mount_hand_over(struct conn *conn)
 static void mount_abort(struct conn *conn, int error)
 {
 	struct mount_ring *ring = conn->job->ring;
-	struct mount_conn *mount = mount_of(conn);
-	struct conn_io *io;
 	bool first = !ring->abandoned;
+	struct conn_io *io, *next;
 
 	ring->abandoned = true;
 	if (first && ring->asked)
 		cancel_ring(conn, ring);
-	while ((io = io_list_take(&mount->sent)))
+	while ((io = io_list_take(&mount_of(conn)->sent)))
 		finish(io, error);
-	abort_waiting(conn, ring, error);
+	for (io = TAILQ_FIRST(&ring->waiting); io; io = next) {
+		next = TAILQ_NEXT(io, link);
+		if (io->conn != conn)
+			continue;
+		TAILQ_REMOVE(&ring->waiting, io, link);
+		finish_unsubmitted(io, error);
+	}
 }
 
 /* --- opening --- */
@@ -445,11 +399,6 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 	return 0;
 }
 
-static int mount_ready(struct conn *conn)
-{
-	return 0;
-}
-
 static void register_file(struct conn *conn, uint32_t file, int fd)
 {
 	struct mount_ring *ring = conn->job->ring;
@@ -460,22 +409,15 @@ static void register_file(struct conn *conn, uint32_t file, int fd)
 		ring->files_registered = false;
 }
 
-/* A job that only reads also works on a read-only mount or file. */
-static int open_data(const struct conn *conn, const char *name, int flags)
-{
-	int fd = directory_open_file(conn->path->directory, name, O_RDWR | flags);
-
-	if (!conn->job->writes && (fd == -EROFS || fd == -EACCES || fd == -EPERM))
-		fd = directory_open_file(conn->path->directory, name, O_RDONLY | flags);
-	return fd;
-}
-
 static int mount_open_file(struct conn *conn, uint32_t file)
 {
 	const char *name = conn->path->files[file].name;
 	int flags = conn->job->direct ? O_DIRECT : 0;
-	int fd = open_data(conn, name, flags);
+	int fd = directory_open_file(conn->path->directory, name, O_RDWR | flags);
 
+	/* A job that only reads also works on a read-only mount or file. */
+	if (!conn->job->writes && (fd == -EROFS || fd == -EACCES || fd == -EPERM))
+		fd = directory_open_file(conn->path->directory, name, O_RDONLY | flags);
 	if (fd < 0) {
 		conn->job->log("%s: cannot open \"%s\": %s%s", conn->path->config.label, name,
 			       strerror(-fd),
@@ -509,11 +451,6 @@ static short mount_poll_events(const struct conn *conn)
 	return POLLIN;
 }
 
-/* Time-outs are the kernel's. */
-static void mount_tick(struct conn *conn)
-{
-}
-
 static void mount_names(const struct conn *conn, char *local, char *remote)
 {
 	snprintf(local, CONN_NAME, "-");
@@ -531,9 +468,9 @@ static void mount_close(struct conn *conn)
 	free(mount);
 }
 
+/* The kernel has its own time-outs. It does not tell how the server does, and gives no I/O back. */
 const struct conn_ops conn_mount = {
 	.open = mount_open,
-	.ready = mount_ready,
 	.open_file = mount_open_file,
 	.close_file = mount_close_file,
 	.submit = mount_submit,
@@ -541,10 +478,6 @@ const struct conn_ops conn_mount = {
 	.reap = mount_reap,
 	.poll_fd = mount_poll_fd,
 	.poll_events = mount_poll_events,
-	.tick = mount_tick,
-	.health = mount_health,
-	.reachable = mount_reachable,
-	.hand_over = mount_hand_over,
 	.abort = mount_abort,
 	.names = mount_names,
 	.close = mount_close,

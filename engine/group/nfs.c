@@ -27,11 +27,6 @@ static struct conn *conn_of(const struct rpc_client *rpc)
 	return &container_of(rpc, struct nfs_conn, rpc)->conn;
 }
 
-struct rpc_client *conn_client(struct conn *conn)
-{
-	return rpc_of(conn);
-}
-
 static enum client_role role(const struct rpc_client *rpc)
 {
 	const struct conn *conn = conn_of(rpc);
@@ -51,52 +46,16 @@ static void health_changed(struct rpc_client *rpc)
 	job->news = job->news || job->failover;
 }
 
-static void finished(struct rpc_client *rpc, struct conn_io *io)
-{
-	conn_finish(conn_of(rpc), io);
-}
-
-static void given_back(struct rpc_client *rpc, struct conn_io *io)
-{
-	conn_requeue(conn_of(rpc), io);
-}
-
-static void wrote(struct rpc_client *rpc, struct conn_io *io, uint32_t count, bool durable,
-		  const uint8_t *verifier)
-{
-	durability_wrote(conn_of(rpc), io, count, durable, verifier);
-}
-
-static void commit_begins(struct rpc_client *rpc, struct conn_io *io)
-{
-	durability_commit_begins(conn_of(rpc), io);
-}
-
-static void committed(struct rpc_client *rpc, struct conn_io *io, const uint8_t *verifier)
-{
-	durability_committed(conn_of(rpc), io, verifier);
-}
-
-static void commit_undone(struct rpc_client *rpc, struct conn_io *io)
-{
-	durability_commit_undone(conn_of(rpc), io);
-}
-
-static void commit_failed(struct rpc_client *rpc, struct conn_io *io)
-{
-	durability_commit_failed(conn_of(rpc), io);
-}
-
 static const struct client_events events = {
 	.role = role,
 	.health_changed = health_changed,
-	.finished = finished,
-	.given_back = given_back,
-	.wrote = wrote,
-	.commit_begins = commit_begins,
-	.committed = committed,
-	.commit_undone = commit_undone,
-	.commit_failed = commit_failed,
+	.finished = conn_finish,
+	.given_back = conn_requeue,
+	.wrote = durability_wrote,
+	.commit_begins = durability_commit_begins,
+	.committed = durability_committed,
+	.commit_undone = durability_commit_undone,
+	.commit_failed = durability_commit_failed,
 };
 
 /* Without job->memory, as where files are laid out, also a path of RDMA has TCP. */
@@ -241,10 +200,9 @@ static bool nfs_reachable(const struct conn *conn)
 	return client_reachable(rpc_of(conn));
 }
 
-static bool nfs_hand_over(struct conn *conn)
+static void nfs_hand_over(struct conn *conn)
 {
 	client_hand_over(rpc_of(conn));
-	return true;
 }
 
 static void nfs_abort(struct conn *conn, int error)

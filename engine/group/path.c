@@ -70,18 +70,6 @@ static int set_security(struct path *path)
 	return path_tls_open(path);
 }
 
-static int open_export(struct path *path)
-{
-	path->create_verifier = nfs3_create_verifier((uint64_t)path_random() << 24 ^ path_random());
-	return set_security(path) ?: path_names_ready(path);
-}
-
-/* nfs(5), rsize and wsize: the most that the path asks for. 0: the user names none. */
-static uint32_t transfer_size(uint32_t chosen)
-{
-	return chosen ? min_of(chosen, (uint32_t)PATH_IO_MAX) : 1 << 20;
-}
-
 /* Takes over config's strings and array; NULL: out of memory. */
 static struct path *make_path(struct path_config *config, const struct path_job *job)
 {
@@ -93,8 +81,6 @@ static struct path *make_path(struct path_config *config, const struct path_job 
 	}
 	path->config = *config;
 	memset(config, 0, sizeof(*config));
-	path->config.rsize = transfer_size(path->config.rsize);
-	path->config.wsize = transfer_size(path->config.wsize);
 	path->job = *job;
 	path->version = path->config.terms.version ? &nfs_version_4 : &nfs_version_3;
 	path->directory = -1;
@@ -112,7 +98,11 @@ int path_open(struct path **out, struct path_config *config, const struct path_j
 
 	if (!path)
 		return -ENOMEM;
-	error = path->config.dir ? open_mount(path) : open_export(path);
+	path->create_verifier = nfs3_create_verifier((uint64_t)path_random() << 24 ^ path_random());
+	if (path->config.dir)
+		error = open_mount(path);
+	else
+		error = set_security(path) ?: path_names_ready(path);
 	if (error) {
 		path_close(path);
 		return error;
@@ -222,9 +212,10 @@ int path_remove(struct path *path, const char *name)
 	int error = path->config.dir ? directory_remove(path->directory, name)
 				     : question_ask(path, &question);
 
-	if (!error || error == -ENOENT)
-		path_mark_removed(path, name);
-	return error && error != -ENOENT ? name_failed(path, "remove", name, error) : error;
+	if (error)
+		return name_failed(path, "remove", name, error);
+	path_mark_removed(path, name);
+	return 0;
 }
 
 int path_drop_cache(struct path *path, const char *name)

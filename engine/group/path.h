@@ -59,7 +59,7 @@ bool path_all_mounts(struct path *const *paths, uint32_t count);
 
 /* -ENOENT is not logged. */
 int path_size(struct path *path, const char *name, uint64_t *size);
-/* -ENOENT is not logged. */
+/* 0 also where there is no such file. */
 int path_remove(struct path *path, const char *name);
 /* The file was removed over another path: its writes need not become durable any more. */
 void path_mark_removed(struct path *path, const char *name);

@@ -2,9 +2,9 @@
 #include "group/path.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <stdatomic.h>
@@ -50,31 +50,24 @@ static int read_locals(path_log *log, struct path_config *config)
 	return error;
 }
 
-/* Where a user changes nfs(5)'s defaults for a slow server, they hold for the set-up, too. */
-static uint64_t setup_time(const struct path_config *config)
-{
-	enum { TIMEO = 60, RETRANS = 2 };
-	bool told = config->timing.timeo != TIMEO * SEC || config->timing.retrans != RETRANS;
-
-	return told ? max_of(config->timing.timeo * (config->timing.retrans + 1), 5 * SEC)
-		    : 10 * SEC;
-}
-
 static void copy_terms(path_log *log, struct path_config *config)
 {
-	enum { NFS_PORT = 2049 };
+	enum { NFS_PORT = 2049, TRANSFER_SIZE = 1 << 20, TIMEO = 600, RETRANS = 2 };
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 	const struct terms *terms = &config->terms;
 
 	config->rdma = terms_over_rdma(terms);
 	config->nfs_port = terms->port; /* of names, where data goes over RDMA */
 	config->mount_port = terms->mountport;
-	config->rsize = terms->rsize;
-	config->wsize = terms->wsize;
+	config->rsize = min_of(terms->rsize ?: TRANSFER_SIZE, (unsigned int)PATH_IO_MAX);
+	config->wsize = min_of(terms->wsize ?: TRANSFER_SIZE, (unsigned int)PATH_IO_MAX);
 	config->timing.timeo = terms->timeo * 100000000ull;
 	config->timing.retrans = terms->retrans;
-	config->setup_time = setup_time(config);
 	config->timing.soft = terms->soft;
+	config->setup_time = 10 * SEC;
+	/* A user who changes nfs(5)'s defaults for a slow server means the set-up, too. */
+	if (terms->timeo != TIMEO || terms->retrans != RETRANS)
+		config->setup_time = max_of(timer_major(&config->timing), 5 * SEC);
 	config->uid = term_given(TERM(uid), terms) ? terms->uid : geteuid();
 	config->gid = term_given(TERM(gid), terms) ? terms->gid : getegid();
 	if (!terms->version)
@@ -85,45 +78,19 @@ static void copy_terms(path_log *log, struct path_config *config)
 	config->nfs_port = config->nfs_port ?: NFS_PORT;
 }
 
-static int copy_address(const struct pool_path *path, struct path_config *config)
-{
-	char address[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-
-	if (getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, address,
-			sizeof(address), NULL, 0, NI_NUMERICHOST))
-		return -EINVAL;
-	config->remote = path->addr;
-	config->remote_length = path->addr_len;
-	config->address = strdup(address);
-	config->export = strdup(path->export);
-	return config->address && config->export ? 0 : -ENOMEM;
-}
-
-static bool has_rdma_device(void)
-{
-	DIR *devices = opendir("/sys/class/infiniband");
-	const struct dirent *entry;
-	bool found = false;
-
-	while (devices && !found && (entry = readdir(devices)))
-		found = entry->d_name[0] != '.';
-	if (devices)
-		closedir(devices);
-	return found;
-}
-
-/* Defaults: the key is in the certificate's file; a server's name is its host as it is written. */
-static int set_names(struct terms *terms, const struct pool_path *path)
+/* Defaults: the key is in the certificate's file; a server's name is its host as it is written.
+ * False: out of memory. */
+static bool set_names(struct terms *terms, const struct pool_path *path)
 {
 	if (terms->tls_cert && !terms->tls_key && !(terms->tls_key = strdup(terms->tls_cert)))
-		return -ENOMEM;
+		return false;
 	if (!terms->tls_name && !(terms->tls_name = strdup(path->host)))
-		return -ENOMEM;
+		return false;
 	if (terms->server_principal ||
 	    asprintf(&terms->server_principal, "nfs@%s", path->host) >= 0)
-		return 0;
+		return true;
 	terms->server_principal = NULL;
-	return -ENOMEM;
+	return false;
 }
 
 /* --- why a path cannot have what is asked for, and what to do; NULL: it can --- */
@@ -135,11 +102,24 @@ static const char *rdma_refusal(const struct path_config *config)
 #ifndef HAVE_RDMA
 	return "the engine was built without libibverbs and librdmacm: apt-get install "
 	       "libibverbs-dev librdmacm-dev, build again; or use proto=tcp";
-#endif
-	if (!has_rdma_device()) /* said before a file is laid out for nothing */
-		return "this machine has no RDMA device: load its driver (rdma link lists "
-		       "devices), or use proto=tcp";
+#else
 	return NULL;
+#endif
+}
+
+/* Said before a file is laid out for nothing. */
+static const char *device_refusal(const struct path_config *config)
+{
+	glob_t devices = {0};
+	bool found;
+
+	if (!config->rdma)
+		return NULL;
+	found = !glob("/sys/class/infiniband/?*", GLOB_NOSORT, NULL, &devices);
+	globfree(&devices);
+	return found ? NULL
+		     : "this machine has no RDMA device: load its driver (rdma link lists "
+		       "devices), or use proto=tcp";
 }
 
 static const char *tls_refusal(const struct path_config *config)
@@ -232,15 +212,23 @@ static int mount_terms(const struct terms *job, path_log *log, const struct pool
 
 static int nfs_terms(path_log *log, const struct pool_path *path, struct path_config *config)
 {
-	int error = copy_address(path, config) ?: set_names(&config->terms, path);
+	char address[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
 
-	if (error)
-		return error;
+	if (getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, address,
+			sizeof(address), NULL, 0, NI_NUMERICHOST))
+		return -EINVAL;
+	config->remote = path->addr;
+	config->remote_length = path->addr_len;
+	config->address = strdup(address);
+	config->export = strdup(path->export);
+	if (!config->address || !config->export || !set_names(&config->terms, path))
+		return -ENOMEM;
 	copy_terms(log, config);
 	return check(log, config, TERM(xprtsec), tls_refusal(config))
 		       ?: check_keytab(log, config)
 		       ?: check(log, config, TERM(security), kerberos_refusal(config))
 		       ?: check(log, config, TERM(proto), rdma_refusal(config))
+		       ?: (check(log, config, TERM(proto), device_refusal(config)) ? -ENODEV : 0)
 		       ?: read_locals(log, config);
 }
 

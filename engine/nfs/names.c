@@ -336,7 +336,6 @@ static void take(struct names *names, const struct names_batch *batch, struct na
 	call->item = NULL;
 	item->error = -base->error;
 	item->status = base->status ?: base->fault;
-	item->resent |= base->resent;
 	if (base->error)
 		take_words(names, base);
 	else
@@ -544,7 +543,7 @@ int names_remove(struct names *names, const struct question *question)
 	int error = names_find(names, question->name, false, &directory, &item.name)
 			    ?: names_ask_name(names, META_REMOVE, &directory, &item);
 
-	return error == -ENOENT && (item.resent || question->asked > 1) ? 0 : error;
+	return error == -ENOENT ? 0 : error;
 }
 
 int names_directory(struct names *names, const char *name, bool make, struct nfs_handle *found)

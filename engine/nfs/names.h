@@ -67,7 +67,6 @@ struct names_item {
 	struct meta_identity identity;
 	int error;	    /* a negative errno */
 	const char *status; /* that error in the server's words, or NULL */
-	bool resent;	    /* an earlier copy may have been carried out */
 };
 
 /* The same operation on many items. What may be NULL says so. */
@@ -158,10 +157,10 @@ int names_size(struct names *names, const struct question *question);
 
 /*
  * Creates an empty file and the directories above it; what exists, a symbolic link too, is left as
- * it is, and then *created is false. What an earlier copy has made counts as created, and what one
- * has removed as removed.
+ * it is, and then *created is false. What an earlier copy has made counts as created.
  */
 int names_create(struct names *names, const struct question *question);
+/* 0 also where there is no such file: an earlier copy may have removed it. */
 int names_remove(struct names *names, const struct question *question);
 
 /* A directory, or without `make` a file as well; with it what is missing is made. */

@@ -24,14 +24,10 @@ struct reading {
 	scanner_refuse((reading)->list, (reading)->at, format, (reading)->name, ##__VA_ARGS__)
 
 /* Arguments of libnfs's URLs, which are to be used as they are. */
-static const char *const ignored[] = {"auto-traverse-mounts",
-				      "autoreconnect",
-				      "debug",
-				      "dircache",
-				      "if",
-				      "readahead",
-				      "tcp-syncnt",
-				      "xid"};
+static const char *const ignored[] = {
+	"auto-traverse-mounts", "autoreconnect", "debug", "dircache", "if", "readahead",
+	"tcp-syncnt",		"xid",
+};
 
 /* Two words may name one term (nfsport and port): they must agree. */
 static int set(struct reading *reading, unsigned int number)
@@ -89,13 +85,11 @@ static int refuse_choice(const struct reading *reading)
 
 	for (const struct term_value *value = reading->term->values; value->word; value++) {
 		bool last = !value[1].word || term_refuses(reading->term, &value[1]);
+		const char *between = last ? " or " : ", ";
 
 		if (!term_refuses(reading->term, value))
 			used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s",
-						 !used	? ""
-						 : last ? " or "
-							: ", ",
-						 value->word);
+						 used ? between : "", value->word);
 	}
 	return REFUSE(reading, "%s is %s", words);
 }

@@ -177,7 +177,6 @@ int pool_by_file(const char *env, const char *file, struct pool *pool, const cha
 	struct choice choice = {0};
 	int refused = choose(&scanner, file, &choice);
 
-	*pool = (struct pool){0};
 	if (!refused) {
 		refused = pool_relative_name(&choice.pool, file, relative, err);
 		if (refused)
@@ -185,7 +184,6 @@ int pool_by_file(const char *env, const char *file, struct pool *pool, const cha
 	}
 	if (refused)
 		pool_free(&choice.pool);
-	else
-		*pool = choice.pool;
+	*pool = choice.pool;
 	return refused;
 }

@@ -147,13 +147,6 @@ unsigned int host_count(const struct host *host)
 	return more > POOL_PATHS_MAX ? POOL_PATHS_MAX + 1 : more + 1;
 }
 
-static int check_ipv4(const struct scanner *scanner, const struct host *host, const char *name)
-{
-	if (strchr(name, ':') || !ends_in_number(name) || is_ipv4(name))
-		return 0;
-	return scanner_refuse(scanner, host->before.at, "'%.40s' is not an IPv4 address", name);
-}
-
 /* RFC 6874: in a URL the zone begins with "%25". Most people write "%" alone. */
 static void decode_zone(char *name)
 {
@@ -170,7 +163,7 @@ int host_name(const struct scanner *scanner, const struct host *host, unsigned i
 	int before = (int)span_length(host->before), after = (int)span_length(host->after);
 	char number[HOST_MAX + 1] = "";
 	char text[HOST_MAX + 1];
-	int length = 0, err;
+	int length = 0;
 
 	if (host->ranged)
 		length =
@@ -181,9 +174,9 @@ int host_name(const struct scanner *scanner, const struct host *host, unsigned i
 	if (length > HOST_MAX)
 		return scanner_refuse(scanner, host->before.at,
 				      "a host's name has at most %d bytes", HOST_MAX);
-	err = check_ipv4(scanner, host, text);
-	if (err)
-		return err;
+	if (!strchr(text, ':') && ends_in_number(text) && !is_ipv4(text))
+		return scanner_refuse(scanner, host->before.at, "'%.40s' is not an IPv4 address",
+				      text);
 	decode_zone(text);
 	*name = strdup(text);
 	return *name ? 0 : pool_no_memory(scanner->err);

@@ -2,7 +2,6 @@
 /* parse.c - a pool's list of paths: directories and URLs. */
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "grammar.h"
@@ -19,20 +18,17 @@ static int check_room(const struct scanner *list, const char *at, const struct p
 			      POOL_PATHS_MAX);
 }
 
-static int check_directory(const struct scanner *list, struct span raw)
-{
-	if (span_length(raw) >= PATH_MAX)
-		return scanner_refuse(list, raw.at, "a directory's name has fewer than %d bytes",
-				      PATH_MAX);
-	return check_components(scanner_within(list, raw), "a directory");
-}
-
 static int read_directory(struct scanner *list, struct pool *pool)
 {
 	struct pool_path path = {.kind = PATH_MOUNT, .column = scanner_column(list, list->at)};
 	struct span raw = scanner_until(list, ",");
-	int err = check_directory(list, raw) ?: check_room(list, raw.at, pool, 1);
+	int err;
 
+	if (span_length(raw) >= PATH_MAX)
+		return scanner_refuse(list, raw.at, "a directory's name has fewer than %d bytes",
+				      PATH_MAX);
+	err = check_components(scanner_within(list, raw), "a directory")
+		      ?: check_room(list, raw.at, pool, 1);
 	if (err)
 		return err;
 	while (span_length(raw) > 1 && raw.end[-1] == '/')
@@ -84,22 +80,6 @@ static int read_export(struct scanner *list, struct pool_path *path)
 	return err;
 }
 
-/* Takes over `host`. 0 or -ENOMEM. */
-static int append_host(struct pool *pool, const struct pool_path *url, char *host)
-{
-	struct pool_path path;
-
-	if (path_copy(url, &path)) {
-		free(host);
-		return -ENOMEM;
-	}
-	path.host = host;
-	if (!path_set_label(&path, host) && !pool_append(pool, &path))
-		return 0;
-	path_free(&path);
-	return -ENOMEM;
-}
-
 /* `url` has everything but the host; each host of the range becomes a path. */
 static int append_hosts(struct scanner *list, struct pool *pool, const struct pool_path *url,
 			const struct host *host)
@@ -110,13 +90,17 @@ static int append_hosts(struct scanner *list, struct pool *pool, const struct po
 	if (err)
 		return err;
 	for (unsigned int i = 0; i < count; i++) {
-		char *name;
+		struct pool_path path;
 
-		err = host_name(list, host, i, &name);
-		if (err)
-			return err;
-		if (append_host(pool, url, name))
+		if (path_copy(url, &path))
 			return pool_no_memory(list->err);
+		err = host_name(list, host, i, &path.host);
+		if (!err && (path_set_label(&path, path.host) || pool_append(pool, &path)))
+			err = pool_no_memory(list->err);
+		if (err) {
+			path_free(&path);
+			return err;
+		}
 	}
 	return 0;
 }

@@ -15,8 +15,8 @@
  * written. Nothing may be empty, hold a control character or begin or end with a blank.
  *
  * Everything here but pool_getaddrinfo() is pure: no I/O, no environment, no fio. Callers pass in
- *the text of the environment and a resolver. All strings of a struct pool belong to it and are
- *freed by pool_free(). Where a function fails, the pool is left empty.
+ * the text of the environment and a resolver. All strings of a struct pool belong to it and are
+ * freed by pool_free(). Where a function fails, the pool is left empty.
  */
 #pragma once
 

@@ -38,41 +38,19 @@ static int set_address(struct pool_path *path, const struct answer *answer, unsi
 {
 	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&path->addr;
 	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&path->addr;
+	bool is_ipv6 = answer->addrs[i].ss_family == AF_INET6;
+	const void *binary = is_ipv6 ? (const void *)&ipv6->sin6_addr : &ipv4->sin_addr;
 	char text[INET6_ADDRSTRLEN];
-	bool is_ipv6;
 
 	path->addr = answer->addrs[i];
-	is_ipv6 = path->addr.ss_family == AF_INET6;
 	path->addr_len = is_ipv6 ? sizeof(*ipv6) : sizeof(*ipv4);
 	if (answer->count == 1)
 		return 0;
-	if (is_ipv6)
-		inet_ntop(AF_INET6, &ipv6->sin6_addr, text, sizeof(text));
-	else
-		inet_ntop(AF_INET, &ipv4->sin_addr, text, sizeof(text));
+	inet_ntop(path->addr.ss_family, binary, text, sizeof(text));
 	return path_set_label(path, text);
 }
 
-/* One path for each address; a mount, which has none, once. */
-static int append_copies(struct pool *pool, const struct pool_path *from,
-			 const struct answer *answer)
-{
-	for (unsigned int i = 0; i < answer->count; i++) {
-		struct pool_path path;
-		int failed = path_copy(from, &path);
-
-		if (!failed && path.kind == PATH_NFS)
-			failed = set_address(&path, answer, i);
-		if (!failed)
-			failed = pool_append(pool, &path);
-		if (failed) {
-			path_free(&path);
-			return failed;
-		}
-	}
-	return 0;
-}
-
+/* Appends one path for each address; a mount, which has none, once. */
 static int resolve_path(struct pool *resolved, const struct pool_path *path, pool_resolver resolve,
 			struct answer *answer, struct pool_error *err)
 {
@@ -89,12 +67,23 @@ static int resolve_path(struct pool *resolved, const struct pool_path *path, poo
 			"with its addresses '%.80s' makes more than %d paths, the most that "
 			"a pool has",
 			path->label, POOL_PATHS_MAX);
-	return append_copies(resolved, path, answer) ? pool_no_memory(err) : 0;
+	for (unsigned int i = 0; i < answer->count; i++) {
+		struct pool_path copy;
+
+		if (path_copy(path, &copy))
+			return pool_no_memory(err);
+		if ((copy.kind == PATH_NFS && set_address(&copy, answer, i)) ||
+		    pool_append(resolved, &copy)) {
+			path_free(&copy);
+			return pool_no_memory(err);
+		}
+	}
+	return 0;
 }
 
 int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *err)
 {
-	struct answer *answer = malloc(sizeof(*answer));
+	struct answer *answer = calloc(1, sizeof(*answer));
 	struct pool resolved = {0};
 	int failed = 0;
 
@@ -112,38 +101,24 @@ int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *er
 	return 0;
 }
 
-static bool has_family(const struct addrinfo *list, int family)
-{
-	for (; list; list = list->ai_next)
-		if (list->ai_family == family)
-			return true;
-	return false;
-}
-
-static int resolve(const char *host, int family, struct addrinfo **list, char *why, size_t why_size)
-{
-	/* One socket type, so that each address is listed once. */
-	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM};
-	int failed = getaddrinfo(host, NULL, &hints, list);
-
-	if (!failed)
-		return 0;
-	snprintf(why, why_size, "%s",
-		 failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed));
-	return failed == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
-}
-
 int pool_getaddrinfo(const char *host, int family, struct sockaddr_storage *addrs, unsigned int max,
 		     char *why, size_t why_size)
 {
-	struct addrinfo *list;
+	/* One socket type, so that each address is listed once. */
+	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM}, *list;
+	int failed = getaddrinfo(host, NULL, &hints, &list);
 	unsigned int count = 0;
-	int error = resolve(host, family, &list, why, why_size);
 
-	if (error)
-		return error;
+	if (failed) {
+		snprintf(why, why_size, "%s",
+			 failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed));
+		return failed == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
+	}
+	for (const struct addrinfo *one = list; one && family == AF_UNSPEC; one = one->ai_next)
+		if (one->ai_family == AF_INET)
+			family = AF_INET;
 	if (family == AF_UNSPEC)
-		family = has_family(list, AF_INET) ? AF_INET : AF_INET6;
+		family = AF_INET6;
 	for (struct addrinfo *found = list; found && count < max; found = found->ai_next) {
 		if (found->ai_family != family)
 			continue;

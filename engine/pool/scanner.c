@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* scanner.c - how this folder reads text. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "scanner.h"
-#include "pool.h"
+#include "grammar.h"
 
 struct scanner scanner_over(const char *text, struct pool_error *err)
 {

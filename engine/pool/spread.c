@@ -67,11 +67,6 @@ uint32_t spread_load_least(const struct spread_load *load)
 	return load->winners[1];
 }
 
-uint32_t spread_path_of_job(uint32_t job, uint32_t paths)
-{
-	return job % paths;
-}
-
 /* A 32-bit division costs a fraction of a 64-bit one, and few stripe numbers need 64 bits. */
 static uint32_t column_of(uint64_t stripe, uint32_t count)
 {

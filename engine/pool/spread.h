@@ -39,9 +39,6 @@ struct spread {
 	struct spread_load *load; /* SPREAD_QUEUE: of all connections (0 and 1); not owned */
 };
 
-/* The path of fio's job `job` (numbered from 0) under spread=job. */
-uint32_t spread_path_of_job(uint32_t job, uint32_t paths);
-
 /*
  * Cuts the first piece off the run [offset, offset+length): at most max_length bytes. Under
  * SPREAD_STRIPE, stripe s begins at s * stripe_size and goes over the (s mod count)-th connection;

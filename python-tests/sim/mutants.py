@@ -98,7 +98,7 @@ MUTANTS = [
     ),
     Mutant(
         "a dead path keeps its I/O", "client/disconnect.c",
-        "		rpc->events->given_back(rpc, io);",
+        "		rpc->events->given_back(io);",
         "",
     ),
     Mutant(
@@ -156,7 +156,7 @@ MUTANTS = [
     ),
     Mutant(
         "Kerberos: an overdue call keeps its number", "client/client.c",
-        "		leave_number(call);", "",
+        "			context->overdue(rpc->credentials, &call->stamp);", "			(void)context;",
     ),
     Mutant(
         "Kerberos: answers by the context before are not believed", "wire/rpcsec_gss.c",

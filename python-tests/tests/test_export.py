@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -278,6 +279,13 @@ def test_a_path_that_is_not_there_is_told_beside_those_that_are(version: int) ->
         found = export.info(f"{url.replace('/export', '/nowhere')},{url}")
     assert [bool(path.error) for path in found] == [True, False]
     assert found[0].remedy == "name an export that the server has"
+
+
+def test_a_machine_without_an_rdma_device() -> None:
+    """The remedy is in the error's words: another version would not help."""
+    (found,) = export.info("nfs://127.0.0.1/export?proto=rdma")
+    assert "no RDMA device" in found.error
+    assert (found.errno, found.remedy) == (errno.ENODEV, "")
 
 
 def test_paths_that_were_not_asked_in_time_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,6 +162,16 @@ def test_an_open_whose_reply_is_lost_is_not_made_twice(client4: Client) -> None:
         keeps_nothing(server)
 
 
+def test_what_an_earlier_copy_has_removed_is_removed(client4: Client) -> None:
+    """The second copy has a slot of another session, and finds no file (NOENT)."""
+    lost = Answer(do=ScriptedServer.end_sessions, reply=False, end="reset")
+    with ScriptedServer(on(Nfs4.REMOVE, lost, nth=1)) as server:
+        done(client4(server, unlink=1, **VERIFIED))
+        first, again, *_ = server.calls(Nfs4.REMOVE)
+        assert (first.status, again.status) == (Status4.OK, Status4.NOENT)
+        assert first.session != again.session
+
+
 # --- sessions that are lost ---
 
 RESETS = on(Nfs4.WRITE, Answer(reply=False, end="reset"), nth=DEPTH)

@@ -306,15 +306,17 @@ def test_hostile_replies_about_names(hostile_names: Outcomes, name: str) -> None
 
 
 _RDMA_DEVICE = """
-#include <dirent.h>
 #include <dlfcn.h>
+#include <glob.h>
 #include <string.h>
 
-DIR *opendir(const char *path)
+int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *found)
 {
-	DIR *(*own)(const char *) = (DIR *(*)(const char *))dlsym(RTLD_NEXT, "opendir");
+	__typeof__(&glob) own = (__typeof__(&glob))dlsym(RTLD_NEXT, "glob");
 
-	return own(strcmp(path, "/sys/class/infiniband") ? path : "/sys/class/net");
+	if (!strcmp(pattern, "/sys/class/infiniband/?*"))
+		pattern = "/sys/class/net/?*";
+	return own(pattern, flags, failed, found);
 }
 """
 
