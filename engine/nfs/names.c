@@ -384,6 +384,9 @@ static int run(struct names *names, const struct names_batch *batch, bool patien
 			error = begin_waiting(names, names_deadline(names), &waiting);
 		error = error ?: await(names, &waiting);
 	}
+	for (uint32_t i = 0; error && i < NAMES_CALLS; i++) /* what is left has no answer */
+		if (many.calls[i].item)
+			many.calls[i].item->resent |= many.calls[i].request.base.resent;
 	return error;
 }
 
@@ -511,7 +514,7 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
 /* --- what users ask --- */
 
 /* A LOOKUP reply may lack the attributes (RFC 1813, 3.3.3): GETATTR brings them. */
-int names_size(struct names *names, const struct question *question)
+int names_size(struct names *names, struct question *question)
 {
 	struct names_item item = {0};
 	struct nfs_handle directory;
@@ -524,27 +527,27 @@ int names_size(struct names *names, const struct question *question)
 	return error ?: check_file(names, item.kind.type);
 }
 
-/* An NFSv3 server tells whether an earlier copy has made the file: the create is exclusive. */
-int names_create(struct names *names, const struct question *question)
+int names_create(struct names *names, struct question *question)
 {
-	bool again = question->asked > 1 && names->path->config.terms.version;
+	struct names_item item = {0};
 	struct nfs_handle directory;
-	char *last;
-	int error = names_find(names, question->name, true, &directory, &last)
-			    ?: names->path->version->create(names, &directory, last);
+	int error = names_find(names, question->name, true, &directory, &item.name)
+			    ?: names->path->version->create(names, &directory, &item);
 
-	*question->created = !error || (error == -EEXIST && again);
+	question->resent |= item.resent;
+	*question->created = !error || (error == -EEXIST && question->resent);
 	return error == -EEXIST ? 0 : error;
 }
 
-int names_remove(struct names *names, const struct question *question)
+int names_remove(struct names *names, struct question *question)
 {
 	struct names_item item = {0};
 	struct nfs_handle directory;
 	int error = names_find(names, question->name, false, &directory, &item.name)
 			    ?: names_ask_name(names, META_REMOVE, &directory, &item);
 
-	return error == -ENOENT && (item.resent || question->asked > 1) ? 0 : error;
+	question->resent |= item.resent;
+	return error == -ENOENT && question->resent ? 0 : error;
 }
 
 int names_directory(struct names *names, const char *name, bool make, struct nfs_handle *found)
@@ -622,7 +625,7 @@ static int ask_once(struct path *path, struct question *question)
 
 	if (error) /* -ENOENT would mean the file, not the export */
 		return error == -ENOENT ? -ENODEV : error;
-	question->asked++;
+	question->asked = true;
 	return question->ask(path->names, question);
 }
 

@@ -67,7 +67,7 @@ struct names_item {
 	struct meta_identity identity;
 	int error;	    /* a negative errno */
 	const char *status; /* that error in the server's words, or NULL */
-	bool resent;	    /* an earlier copy may have been carried out */
+	bool resent;	    /* a copy beside the answered one may have been carried out */
 };
 
 /* The same operation on many items. What may be NULL says so. */
@@ -131,10 +131,11 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
  * does not answer.
  */
 struct question {
-	int (*ask)(struct names *names, const struct question *question);
+	int (*ask)(struct names *names, struct question *question);
 	const char *what; /* as it follows "cannot": "open" */
 	const char *name;
-	uint32_t asked; /* times, this one as well: an earlier copy may have been carried out */
+	bool asked;  /* before */
+	bool resent; /* CREATE or REMOVE: an earlier copy may have been carried out */
 
 	/* What ask() needs beside, and where what it finds goes. */
 	uint32_t number;
@@ -154,15 +155,15 @@ int question_ask(struct path *path, struct question *question);
 bool question_is_left(const struct path *path, int error);
 
 /* The size of a regular file; -EISDIR or -EINVAL for anything else. */
-int names_size(struct names *names, const struct question *question);
+int names_size(struct names *names, struct question *question);
 
 /*
  * Creates an empty file and the directories above it; what exists, a symbolic link too, is left as
  * it is, and then *created is false. What an earlier copy has made counts as created, and what one
  * has removed as removed.
  */
-int names_create(struct names *names, const struct question *question);
-int names_remove(struct names *names, const struct question *question);
+int names_create(struct names *names, struct question *question);
+int names_remove(struct names *names, struct question *question);
 
 /* A directory, or without `make` a file as well; with it what is missing is made. */
 int names_directory(struct names *names, const char *name, bool make, struct nfs_handle *found);

@@ -80,20 +80,22 @@ static int complete(struct names *names, const struct nfs_handle *directory,
  * Exclusive: of a file that is there already the server knows whether an earlier copy of this call
  * has made it. Where it has no such create, GUARDED, which leaves what is there as it is.
  */
-static int create(struct names *names, const struct nfs_handle *directory, const char *name)
+static int create(struct names *names, const struct nfs_handle *directory, struct names_item *item)
 {
-	struct names_item item = {.name = (char *)name};
 	struct names_batch batch = {
 		.op = META_CREATE,
 		.directory = directory,
 		.fill = fill_exclusive,
 		.context = &names->path->create_verifier,
 	};
-	int error = names_ask(names, &batch, &item);
+	int error = names_ask(names, &batch, item);
 
-	if (error == -EOPNOTSUPP)
-		return names_ask_name(names, META_CREATE, directory, &item);
-	return error ?: complete(names, directory, &item);
+	item->resent = !error; /* of an earlier copy the verifier tells */
+	if (error == -EOPNOTSUPP) {
+		batch.fill = NULL;
+		return names_ask(names, &batch, item);
+	}
+	return error ?: complete(names, batch.directory, item);
 }
 
 /* --- files: NFSv3 opens nothing --- */

@@ -182,12 +182,13 @@ static int open_found(struct names *names, const char *owner, enum nfs4_access a
 	return error;
 }
 
-static int create(struct names *names, const struct nfs_handle *directory, const char *name)
+static int create(struct names *names, const struct nfs_handle *directory, struct names_item *item)
 {
 	const struct nfs4_path *mine = names->path->state;
-	struct nfs4_request request = {.handle = *directory, .name = name};
+	struct nfs4_request request = {.handle = *directory, .name = item->name};
 	int error = open_found(names, mine->owner, NFS4_ACCESS_BOTH, true, &request);
 
+	item->resent = request.base.resent || request.found.length;
 	return error ?: give_back(names, NFS4_CLOSE, &request.found, &request.opened.stateid);
 }
 
