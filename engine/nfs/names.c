@@ -205,10 +205,12 @@ struct waiting {
 
 static int begin_waiting(struct names *names, uint64_t deadline, struct waiting *waiting)
 {
+	int error;
+
 	if (names->given_up)
 		return -ENOTCONN;
-	if (!names->connects && begin_opening(names) && !names->connects)
-		return names_fail(names, -ENOMEM, "out of memory");
+	if (!names->connects && (error = begin_opening(names)) && !names->connects)
+		return names_fail(names, error, strerror(-error));
 	set_timing(names);
 	waiting->begun = clock_read(&names->clock); /* clock.now may be as old as the last answer */
 	waiting->patience = (struct patience){.deadline = deadline, .looked = waiting->begun};

@@ -12,21 +12,13 @@
 
 /* --- one request of the protocol's own --- */
 
-/* Sets the rest of a request whose arguments are set. */
-static void prepare(struct nfs4_request *request, enum nfs4_operation operation)
-{
-	request->operation = operation;
-	request->sequenced = true;
-	request->cached = operation != NFS4_SECINFO && operation != NFS4_SECINFO_NO_NAME;
-}
-
 static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_request *request)
 {
 	int error;
 
 	if (request->name && strlen(request->name) > NFS4_NAME_MAX)
 		return names_fail(names, -ENAMETOOLONG, "a name is longer than 255 bytes");
-	prepare(request, operation);
+	request->operation = operation;
 	error = names_request(names, &request->base);
 	if (!error || (error = names_find_again(names, &request->handle, error)))
 		return error;
@@ -289,12 +281,11 @@ static int open_file(struct names *names, uint32_t number, const char *name, boo
 static void close_file(struct names *names, void *state)
 {
 	struct nfs4_file *file = state;
-	struct nfs4_request request = {.handle = file->handle, .stateid = file->stateid};
+	struct nfs4_request request = {
+		.operation = NFS4_CLOSE, .handle = file->handle, .stateid = file->stateid};
 
-	if (!file->stateless && !file->lost && !file->gone) {
-		prepare(&request, NFS4_CLOSE);
+	if (!file->stateless && !file->lost && !file->gone)
 		tell_at_close(names, &request);
-	}
 	nfs4_client_forget_file(file->path->client, file);
 	TAILQ_REMOVE(&file->path->files, file, link);
 	free(file);

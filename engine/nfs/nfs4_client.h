@@ -20,8 +20,6 @@
 struct nfs4_request {
 	struct rpc_request base;
 	enum nfs4_operation operation; /* its purpose, as messages name it */
-	bool sequenced;		       /* SEQUENCE comes first: the call needs a slot */
-	bool cached; /* the server keeps the reply: the operation must not be carried out twice */
 
 	const struct nfs4_client *client;
 	const struct nfs4_session *session;

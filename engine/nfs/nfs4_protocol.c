@@ -76,7 +76,8 @@ static bool acquire(struct rpc_client *rpc, struct call *call)
 	struct nfs4_state *state = rpc->state;
 	uint64_t now = rpc->clock->now;
 
-	if (!call->io && !asks_meta(call) && (!call->request || !request_of(call)->sequenced))
+	if (!call->io && !asks_meta(call) &&
+	    (!call->request || !nfs4_is_sequenced(request_of(call)->operation)))
 		return true;
 	if (!state->session.alive || state->session.needs_reset) {
 		rpc->prepared = false; /* the session is replaced first */
@@ -227,9 +228,12 @@ static void put_request(struct xdr_out *out, const struct call *call)
 	const struct nfs4_request *request = request_of(call);
 	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
+	enum nfs4_operation operation = request->operation;
+	bool changes =
+		operation == NFS4_OPEN || operation == NFS4_CLOSE || operation == NFS4_DELEGRETURN;
 
-	if (request->sequenced)
-		begin(&compound, out, call, request->cached, &sequence);
+	if (nfs4_is_sequenced(operation))
+		begin(&compound, out, call, state_of(call)->session.names && changes, &sequence);
 	else
 		nfs4_begin(&compound, out, meta_path(call)->config.terms.version);
 	nfs4_put_request(request, &compound);

@@ -54,6 +54,12 @@ static bool by_handle(enum nfs4_operation operation)
 	}
 }
 
+bool nfs4_is_sequenced(enum nfs4_operation operation)
+{
+	return by_handle(operation) || operation == NFS4_SEQUENCE ||
+	       operation == NFS4_RECLAIM_COMPLETE;
+}
+
 void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	if (by_handle(request->operation))
@@ -152,8 +158,6 @@ void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 {
 	*request = (struct nfs4_request){
 		.operation = operation,
-		.sequenced = by_handle(operation) || operation == NFS4_SEQUENCE ||
-			     operation == NFS4_RECLAIM_COMPLETE,
 		.client = client,
 		.session = session,
 	};

@@ -21,6 +21,9 @@ void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *clien
 void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
 			  const struct nfs4_file *file);
 
+/* SEQUENCE comes before it: the call needs a slot. */
+bool nfs4_is_sequenced(enum nfs4_operation operation);
+
 /* Any request, of names4.c's too: writes the operations; reads their results, and returns the first
  * status that is not 0; true for one that the request's maker handles. */
 void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound);
