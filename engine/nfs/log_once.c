@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "nfs/log_once.h"
+#include "nfs/path_client.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "client/client.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
-#include "nfs/path.h"
-#include "nfs/path_credentials.h"
 
 #define tell(rpc, format, ...) \
 	(path_of(rpc)->job.log("%s: " format, path_of(rpc)->config.label, ##__VA_ARGS__))
@@ -226,24 +223,6 @@ static void delayed(struct rpc_client *rpc, const struct call *call)
 static void gave_up(struct rpc_client *rpc)
 {
 	tell(rpc, "the server broke the protocol %u times running: giving up", rpc->broken);
-}
-
-void log_unanswered(struct rpc_client *rpc)
-{
-	tell(rpc, "no reply to session set-up (EXCHANGE_ID, CREATE_SESSION): is the server "
-		  "starting, or overloaded?");
-}
-
-void log_refused(struct rpc_client *rpc)
-{
-	tell(rpc, "%s, %u times in a row: the server offers no session", rpc->refusal_words,
-	     rpc->setup_refusals);
-}
-
-void log_no_context(struct rpc_client *rpc)
-{
-	tell(rpc, "Kerberos: the KDC does not answer: is it up, and is krb5.conf (KRB5_CONFIG) "
-		  "right?");
 }
 
 const struct client_log log_once = {

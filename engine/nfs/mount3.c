@@ -252,16 +252,6 @@ static int find_root(struct mount *mount)
 	return await(mount, refused);
 }
 
-static int find_nfs_port(struct mount *mount)
-{
-	struct path_config *config = &mount->path->config;
-	int error = config->nfs_port ? 0 : connect_to(mount, NFS_PROGRAM, NFS_V3, 0);
-
-	if (!error && !config->nfs_port)
-		config->nfs_port = peer_port(mount);
-	return error;
-}
-
 /* --- what people are told when it fails --- */
 
 enum { RPCBIND = 111 };
@@ -287,9 +277,8 @@ static const char *source(const struct path *path)
 /* By a status of MOUNT (RFC 1813, 5.1.5), or of FSINFO after it. */
 static bool blames_export(int error, enum answer answer)
 {
-	if (answer != ANSWER_STATUS)
-		return false;
-	return error == -ENOENT || error == -ENOTDIR || error == -EPERM || error == -EACCES;
+	return answer == ANSWER_STATUS &&
+	       (error == -ENOENT || error == -ENOTDIR || error == -EPERM || error == -EACCES);
 }
 
 /* The first port that cannot be reached, with its negative errno, or 0 where all answer. */
@@ -342,8 +331,8 @@ static const char *hint(int error, enum answer answer, const char *otherwise)
 	}
 }
 
-static int tell(const struct path *path, int error, enum answer answer, const char *why,
-		const char *otherwise)
+int mount3_explain(const struct path *path, int error, enum answer answer, const char *why,
+		   const char *otherwise)
 {
 	const char *label = path->config.label;
 
@@ -355,11 +344,6 @@ static int tell(const struct path *path, int error, enum answer answer, const ch
 		path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error),
 			      hint(error, answer, otherwise));
 	return error;
-}
-
-int mount3_explain(const struct path *path, int error, enum answer answer, const char *why)
-{
-	return tell(path, error, answer, why, "");
 }
 
 /*
@@ -376,7 +360,7 @@ static int explain(const struct path *path, int error, enum answer answer, const
 	int reason;
 
 	if (error == -EINTR || blames_export(error, answer))
-		return tell(path, error, answer, why, source(path));
+		return mount3_explain(path, error, answer, why, source(path));
 	if (peer == RPCBIND) {
 		path->job.log(
 			"%s: cannot mount: the server's rpcbind gave no port for %s: does it "
@@ -389,9 +373,10 @@ static int explain(const struct path *path, int error, enum answer answer, const
 	if (port && reason == -EINTR)
 		return was_stopped(path, why);
 	if (!port)
-		return tell(path, error, answer, why, answer ? source(path) : " (libnfs)");
+		return mount3_explain(path, error, answer, why,
+				      answer ? source(path) : " (libnfs)");
 	if (*errno_remedy(-reason)) /* it is this machine's */
-		return tell(path, reason, answer, "", errno_remedy(-reason));
+		return mount3_explain(path, reason, answer, "", errno_remedy(-reason));
 	path->job.log(
 		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
 		"right where no rpcbind answers? version=4.1 needs neither rpcbind nor MOUNT",
@@ -411,9 +396,12 @@ static int ask(struct path *path, struct nfs_handle *root, struct flavors *flavo
 		.flavors = flavors,
 	};
 	int error = connect_to(&mount, MOUNT_PROGRAM, MOUNT_V3, path->config.mount_port)
-			    ?: find_root(&mount)
-			    ?: find_nfs_port(&mount);
+			    ?: find_root(&mount);
 
+	if (!error && !path->config.nfs_port) {
+		error = connect_to(&mount, NFS_PROGRAM, NFS_V3, 0);
+		path->config.nfs_port = error ? 0 : peer_port(&mount);
+	}
 	if (error)
 		error = explain(path, error, mount.answer, mount.words,
 				error == -ETIMEDOUT ? 0 : peer_port(&mount));
@@ -449,15 +437,6 @@ static char *question_of(const struct path *path)
 	return text;
 }
 
-static struct known *find_known(const char *question)
-{
-	struct known *known = all_known;
-
-	while (known && (known->refused || strcmp(known->question, question)))
-		known = known->next;
-	return known;
-}
-
 /* Takes over `question`. */
 static void keep(char *question, const struct path *path, const struct nfs_handle *root)
 {
@@ -480,9 +459,11 @@ static void keep(char *question, const struct path *path, const struct nfs_handl
 int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors)
 {
 	char *question = flavors ? NULL : question_of(path);
-	const struct known *known = question ? find_known(question) : NULL;
+	const struct known *known = question ? all_known : NULL;
 	int error = 0;
 
+	while (known && (known->refused || strcmp(known->question, question)))
+		known = known->next;
 	path->mount_known = known;
 	if (known) {
 		*root = known->root;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nfs/meta_request.h"
+#include "nfs/meta_call.h"
 #include "nfs/path_client.h"
 #include "nfs/path_credentials.h"
 #include "nfs/version.h"

@@ -16,7 +16,7 @@ static int check_export(struct names *names)
 	int error = names_limits(names, NULL, &limits);
 
 	names->found = !error;
-	return error ? mount3_explain(names->path, error, names->answer, names->error) : 0;
+	return error ? mount3_explain(names->path, error, names->answer, names->error, "") : 0;
 }
 
 static int open_names(struct names **out, struct path *path)

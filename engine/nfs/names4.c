@@ -7,7 +7,6 @@
 
 #include "nfs/names.h"
 #include "nfs/nfs4_client.h"
-#include "nfs/nfs4_setup.h"
 #include "nfs/version.h"
 
 /* --- one request of the protocol's own --- */

@@ -10,7 +10,6 @@
 #include "client/client.h"
 #include "nfs/io_result.h"
 #include "nfs/meta_call.h"
-#include "nfs/meta_request.h"
 #include "nfs/status.h"
 #include "nfs/version.h"
 #include "util.h"

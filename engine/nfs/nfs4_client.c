@@ -7,7 +7,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "nfs/nfs4_setup.h"
 #include "client/client.h"
 
 enum { LEASE_PARTS = 3 }; /* an idle client renews it after a third */

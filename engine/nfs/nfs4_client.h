@@ -147,6 +147,33 @@ struct nfs4_job {
 /* Bytes of a message beyond its data. */
 enum { NFS4_MESSAGE_ROOM = 1024 };
 
+/* --- requests (nfs4_setup.c): each function fills *request, for its owner to submit --- */
+
+/*
+ * EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, RECLAIM_COMPLETE, DESTROY_SESSION (over a
+ * connection that is bound to it: 18.37.3), DESTROY_CLIENTID, or SEQUENCE alone, which renews the
+ * lease. `session`: the one to be made, bound to or destroyed; else NULL.
+ */
+void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
+	      const struct nfs4_client *client, const struct nfs4_session *session);
+/* OPEN by the file's handle. */
+void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *client,
+		   const struct nfs4_file *file, enum nfs4_claim claim);
+/* DELEGRETURN of the delegation that came as the file was opened again. */
+void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
+			  const struct nfs4_file *file);
+
+/* SEQUENCE comes before it: the call needs a slot. */
+bool nfs4_is_sequenced(enum nfs4_operation operation);
+
+/* Any request, of names4.c's too: writes the operations; reads their results, and returns the first
+ * status that is not 0; true for one that the request's maker handles. */
+void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound);
+uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results);
+bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status);
+
+/* --- clients --- */
+
 /*
  * After a path's first session is ready: does trunking=session fit the server's owner and scope?
  * 0, or -EINVAL, logged.

@@ -6,12 +6,10 @@
 #include <errno.h>
 
 #include "nfs/meta_call.h"
-#include "nfs/meta_request.h"
 #include "nfs/io_result.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs4_client.h"
 #include "nfs/nfs4_meta.h"
-#include "nfs/nfs4_setup.h"
 #include "nfs/status.h"
 #include "nfs/version.h"
 #include "wire/message.h"

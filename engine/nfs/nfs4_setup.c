@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "nfs/nfs4_setup.h"
+#include "nfs/nfs4_client.h"
 
 enum {
 	NAMES_MESSAGE = 8192, /* of a session that carries no data */

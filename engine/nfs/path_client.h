@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* path_client.h - an RPC client of a path's server, for I/O or for names. */
+/* path_client.h - an RPC client of a path's server, for I/O or for names, and what it logs. */
 #pragma once
 
 #include "client/client.h"
 #include "nfs/path.h"
+
+/* For clients whose `server` is a struct path: most lines once for each path, however many of its
+ * clients notice. */
+extern const struct client_log log_once;
 
 /* For path_client_init(), once the caller has set events, clock, counters, latency and calls_max.
  */

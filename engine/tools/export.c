@@ -9,7 +9,7 @@
 
 #include "export_mount.h"
 #include "group/directory.h"
-#include "nfs/meta_request.h"
+#include "nfs/meta_call.h"
 
 /* --- opening --- */
 
