@@ -24,12 +24,6 @@ void names_rest(struct names *names)
 	names->connects = false;
 }
 
-static void close_names(struct names *names)
-{
-	names_rest(names);
-	free(names);
-}
-
 int path_names_ready(struct path *path)
 {
 	if (path->names && path->names->found && !path->names->given_up)
@@ -41,7 +35,8 @@ int path_names_ready(struct path *path)
 void path_close_names(struct path *path)
 {
 	if (path->names)
-		close_names(path->names);
+		names_rest(path->names);
+	free(path->names);
 	path->names = NULL;
 }
 
@@ -110,11 +105,12 @@ int names_connect(struct names **out, struct path *path)
 	names->path = path;
 	error = begin_opening(names) ?: path_client_await(&names->rpc);
 	if (error) {
-		close_names(names);
-		return error;
+		names_rest(names);
+		free(names);
+	} else {
+		*out = names;
 	}
-	*out = names;
-	return 0;
+	return error;
 }
 
 /* --- asking --- */
@@ -167,16 +163,6 @@ static void take_words(struct names *names, const struct rpc_request *request)
 	names->answer = request->status ? ANSWER_STATUS : ANSWER_NONE;
 	snprintf(names->error, sizeof(names->error), "%s%s%s", request->status ?: "",
 		 request->status && request->fault ? ": " : "", request->fault ?: "");
-}
-
-/* A client logs a link that is down only while it has I/O. Names have none: logged here. */
-static void say_silent(struct names *names, uint64_t begun)
-{
-	struct rpc_client *rpc = &names->rpc;
-
-	if (names->path->at_work && !rpc->link.up &&
-	    names->clock.now - max_of(begun, rpc->link.down_since) > DOWN_MAX)
-		rpc->log->silent(rpc);
 }
 
 /* `epoch`: the link's, when the question went out. */
@@ -245,7 +231,10 @@ static int await(struct names *names, struct waiting *waiting)
 	if (patience_over(&waiting->patience, clock_read(&names->clock)))
 		return has_waited(names, waiting->begun) ? give_up_waiting(names, waiting->about)
 							 : time_out(names, waiting->epoch);
-	say_silent(names, waiting->begun);
+	/* A client logs a link that is down only while it has I/O. Names have none. */
+	if (names->path->at_work && !rpc->link.up &&
+	    names->clock.now - max_of(waiting->begun, rpc->link.down_since) > DOWN_MAX)
+		rpc->log->silent(rpc);
 	if (!waiting->patient && !rpc->link.up && rpc->lost == -ECONNREFUSED)
 		return give_up(names, -ECONNREFUSED, strerror(ECONNREFUSED));
 	client_reap(rpc, true);
@@ -317,9 +306,20 @@ static bool ask(struct names *names, const struct names_batch *batch, struct nam
 	return true;
 }
 
-static void take_result(const struct names_batch *batch, struct names_item *item,
-			const struct meta_result *result)
+static void take(struct names *names, const struct names_batch *batch, struct names_call *call)
 {
+	const struct meta_result *result = &call->request.result;
+	const struct rpc_request *base = &call->request.base;
+	struct names_item *item = call->item;
+
+	call->item = NULL;
+	item->error = -base->error;
+	item->status = base->status ?: base->fault;
+	item->resent |= base->resent;
+	if (base->error) {
+		take_words(names, base);
+		return;
+	}
 	if (result->found.length)
 		item->handle = result->found;
 	if (result->kind.type) {
@@ -328,21 +328,6 @@ static void take_result(const struct names_batch *batch, struct names_item *item
 	}
 	if (batch->take)
 		batch->take(result, batch->context);
-}
-
-static void take(struct names *names, const struct names_batch *batch, struct names_call *call)
-{
-	const struct rpc_request *base = &call->request.base;
-	struct names_item *item = call->item;
-
-	call->item = NULL;
-	item->error = -base->error;
-	item->status = base->status ?: base->fault;
-	item->resent |= base->resent;
-	if (base->error)
-		take_words(names, base);
-	else
-		take_result(batch, item, &call->request.result);
 }
 
 /* Takes what has been answered, and asks what is next. False: all is done. */
@@ -374,8 +359,7 @@ static bool go_on(struct names *names, struct many *many, struct waiting *waitin
 	return many->outstanding;
 }
 
-/* `patient`: a server that has gone is waited for. */
-static int run(struct names *names, const struct names_batch *batch, bool patient)
+int names_run(struct names *names, const struct names_batch *batch, bool patient)
 {
 	struct waiting waiting = {.stop = names->path->job.stop, .patient = patient};
 	struct many many = {.batch = batch};
@@ -390,11 +374,6 @@ static int run(struct names *names, const struct names_batch *batch, bool patien
 		if (many.calls[i].item)
 			many.calls[i].item->resent |= many.calls[i].request.base.resent;
 	return error;
-}
-
-int names_run(struct names *names, const struct names_batch *batch)
-{
-	return run(names, batch, true);
 }
 
 int names_find_again(struct names *names, const struct nfs_handle *asked, int error)
@@ -417,11 +396,11 @@ int names_ask(struct names *names, struct names_batch *batch, struct names_item 
 
 	batch->items = item;
 	batch->count = 1;
-	error = run(names, batch, false) ?: item->error;
+	error = names_run(names, batch, false) ?: item->error;
 	if (!error || (error = names_find_again(names, batch->directory, error)))
 		return error;
 	batch->directory = &names->export;
-	return run(names, batch, false) ?: item->error;
+	return names_run(names, batch, false) ?: item->error;
 }
 
 int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle *directory,
@@ -650,12 +629,6 @@ static int ask_again(struct path *path, struct question *question)
 	return error;
 }
 
-/* One lost connection is no trouble; a time-out, or a second failure, is. */
-static bool is_trouble(const struct path *path, int error)
-{
-	return path->retries || error == -ETIMEDOUT;
-}
-
 int question_ask(struct path *path, struct question *question)
 {
 	uint64_t begun = clock_now();
@@ -663,7 +636,8 @@ int question_ask(struct path *path, struct question *question)
 	int error = ask_once(path, question);
 
 	while (goes_on(path, question, begun, error)) {
-		if (!told && is_trouble(path, error)) {
+		/* One lost connection is no trouble; a time-out, or a second failure, is. */
+		if (!told && (path->retries || error == -ETIMEDOUT)) {
 			path->job.log("%s: cannot %s \"%s\" yet: %s: still trying",
 				      path->config.label, question->what, question->name,
 				      strerror(-error));

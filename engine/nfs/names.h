@@ -85,9 +85,9 @@ struct names_batch {
 	void *context;
 };
 
-/* 0 where all were answered: an error is its item's. A server that has gone is waited for, and each
- * answer gives the next its time. */
-int names_run(struct names *names, const struct names_batch *batch);
+/* 0 where all were answered: an error is its item's. Each answer gives the next its time;
+ * `patient`: a server that has gone is waited for. */
+int names_run(struct names *names, const struct names_batch *batch, bool patient);
 
 /*
  * One question: the item's error. Before the first file is open a server that has gone is not

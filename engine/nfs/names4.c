@@ -27,16 +27,6 @@ static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_r
 
 /* --- the export --- */
 
-/* True, and logged, where no answer came: the export's path may be right. */
-static bool went_unanswered(const struct names *names, int error)
-{
-	if (error != -ETIMEDOUT && error != -EINTR)
-		return false;
-	names->path->job.log("%s: cannot find the export: %s", names->path->config.label,
-			     error == -EINTR ? "the run was stopped" : names->error);
-	return true;
-}
-
 /* What to do, where the status tells. */
 static const char *export_hint(int error)
 {
@@ -56,9 +46,10 @@ static int export_failed(const struct names *names, const char *name, int error)
 {
 	const struct path *path = names->path;
 
-	if (went_unanswered(names, error))
-		return error;
-	if (name)
+	if (error == -ETIMEDOUT || error == -EINTR) /* no answer: the export's path may be right */
+		path->job.log("%s: cannot find the export: %s", path->config.label,
+			      error == -EINTR ? "the run was stopped" : names->error);
+	else if (name)
 		path->job.log("%s: \"%s\" of the export's path: %s (%s)%s", path->config.label,
 			      name, names->error, strerror(-error), export_hint(error));
 	else
@@ -186,47 +177,29 @@ static int create(struct names *names, const struct nfs_handle *directory, struc
 /* --- what the server need not keep any longer --- */
 
 /*
- * Until when one answer is waited for; leave-taking began at `since`. A stopped run waits less: a
- * job has waited for the server before. (An interrupted nfsmulti-export has not.)
+ * Tells the server what needs no answer, unless the job is over; leave-taking began at `since`.
+ * Waits for the answer 2.5 s at the most, and 10 s for all; in a stopped run, which has waited for
+ * the server before, 0.5 s and 2 s. (An interrupted nfsmulti-export has not waited.)
  */
-static uint64_t answer_deadline(struct names *names, uint64_t since)
-{
-	bool late = names->path->job.stop();
-	uint64_t each = late ? 500 * MSEC : 2500 * MSEC, all = late ? 2 * SEC : 10 * SEC;
-
-	return min_of(clock_read(&names->clock) + each, since + all);
-}
-
-/* True once the job may tell servers no more, whatever is still open on any path. */
-static bool is_over(const struct names *names)
-{
-	return names->path->job.over && names->path->job.over();
-}
-
 static void tell(struct names *names, struct nfs4_request *request, uint64_t since)
 {
-	if (!is_over(names))
-		names_request_until(names, &request->base, answer_deadline(names, since), NULL);
+	const struct path_job *job = &names->path->job;
+	bool late = job->stop();
+	uint64_t each = late ? 500 * MSEC : 2500 * MSEC, all = late ? 2 * SEC : 10 * SEC;
+	uint64_t deadline = min_of(clock_read(&names->clock) + each, since + all);
+
+	if (!job->over || !job->over())
+		names_request_until(names, &request->base, deadline, NULL);
 }
 
 /*
  * A dead path is not asked while others go on. At the end it is: its server may answer for names,
- * if not for data. State that the server is not told to drop ends with the lease.
+ * if not for data. State that the server is not told to drop ends with the lease. `names` may be
+ * NULL.
  */
 static bool may_ask(const struct names *names)
 {
 	return names && !names->given_up && (!names->path->dead || names->path->job.stop());
-}
-
-/*
- * Tells the server what needs no answer. Waits for an answer 2.5 s at the most, 0.5 s where the job
- * was to end 2 s ago. Tells nothing where the path is dead while others go on, the server is gone,
- * or the job is over. `names` may be NULL.
- */
-static void tell_at_close(struct names *names, struct nfs4_request *request)
-{
-	if (may_ask(names))
-		tell(names, request, clock_read(&names->clock));
 }
 
 /* --- files --- */
@@ -283,8 +256,8 @@ static void close_file(struct names *names, void *state)
 	struct nfs4_request request = {
 		.operation = NFS4_CLOSE, .handle = file->handle, .stateid = file->stateid};
 
-	if (!file->stateless && !file->lost && !file->gone)
-		tell_at_close(names, &request);
+	if (!file->stateless && !file->lost && !file->gone && may_ask(names))
+		tell(names, &request, clock_read(&names->clock));
 	nfs4_client_forget_file(file->path->client, file);
 	TAILQ_REMOVE(&file->path->files, file, link);
 	free(file);

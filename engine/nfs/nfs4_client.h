@@ -125,17 +125,6 @@ static inline bool nfs4_file_is_meant(const struct nfs4_file *file, const struct
 	       !memcmp(call->stateid, file->stateid.bytes, NFS4_STATEID);
 }
 
-static inline enum nfs4_operation nfs4_io_operation(enum io_op op)
-{
-	switch (op) {
-	case IO_READ: return NFS4_READ;
-	case IO_WRITE: return NFS4_WRITE;
-	case IO_COMMIT:
-	case IO_META: break; /* nfs4_meta.h's */
-	}
-	return NFS4_COMMIT;
-}
-
 /* All clients of a job; each server is told the same verifier and owner. */
 struct nfs4_job {
 	LIST_HEAD(, nfs4_client) clients;

@@ -20,9 +20,9 @@ static struct nfs4_state *state_of(const struct call *call)
 	return call->rpc->state;
 }
 
-static const struct nfs4_request *request_of(const struct call *call)
+static struct nfs4_request *request_of(const struct call *call)
 {
-	return container_of(call->request, const struct nfs4_request, base);
+	return container_of(call->request, struct nfs4_request, base);
 }
 
 enum { OWNER_MAX = 160 }; /* bytes: struct nfs4_path's owner, a session ID and a slot */
@@ -59,7 +59,7 @@ static enum nfs4_operation operation_of(const struct call *call)
 	if (gives_back(call))
 		return returning(call);
 	return is_meta(call) ? nfs4_meta_operation(meta_asked(call))
-			     : nfs4_io_operation(call->io->op);
+			     : nfs4_file_of(call)->calls[call->io->op].operation;
 }
 
 static const char *operation(const struct call *call)
@@ -69,13 +69,18 @@ static const char *operation(const struct call *call)
 
 /* --- slots --- */
 
+static bool needs_slot(const struct call *call)
+{
+	return call->io || asks_meta(call) ||
+	       (call->request && nfs4_is_sequenced(request_of(call)->operation));
+}
+
 static bool acquire(struct rpc_client *rpc, struct call *call)
 {
 	struct nfs4_state *state = rpc->state;
 	uint64_t now = rpc->clock->now;
 
-	if (!call->io && !asks_meta(call) &&
-	    (!call->request || !nfs4_is_sequenced(request_of(call)->operation)))
+	if (!needs_slot(call))
 		return true;
 	if (!state->session.alive || state->session.needs_reset) {
 		rpc->prepared = false; /* the session is replaced first */
@@ -155,35 +160,24 @@ static uint32_t reply_max(const struct call *call)
 	return min_of(channel, mine->client->response_max ?: channel);
 }
 
-/* Begins a compound with SEQUENCE, whose arguments are also in *sequence. */
-static void begin(struct nfs4_compound *compound, struct xdr_out *out, const struct call *call,
-		  bool cached, struct nfs4_sequence *sequence)
-{
-	nfs4_session_sequence(&state_of(call)->session, call, cached, sequence);
-	nfs4_begin(compound, out, meta_path(call)->config.terms.version);
-	nfs4_put_sequence(compound, sequence);
-}
-
-static void put_meta(struct xdr_out *out, const struct call *call)
+static void put_meta(struct nfs4_compound *compound, const struct call *call,
+		     const struct nfs4_sequence *sequence)
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
 	struct meta_arguments arguments;
-	struct nfs4_sequence sequence;
-	struct nfs4_compound compound;
 	char owner[OWNER_MAX];
 
 	meta_begin(call);
 	meta_fill_arguments(call, reply_max(call), &arguments);
-	begin(&compound, out, call, false, &sequence);
 	if (arguments.op == META_OPEN || arguments.op == META_CREATE) {
 		arguments.client = mine->client->id;
 		arguments.owner = owner;
-		arguments.owner_length = put_owner(owner, mine, &sequence);
+		arguments.owner_length = put_owner(owner, mine, sequence);
 		if (call->tries == 1)
 			call->io->meta->closes = !mine->client->closes_apart;
 		arguments.closes = call->io->meta->closes;
 	}
-	nfs4_put_meta(&compound, &arguments);
+	nfs4_put_meta(compound, &arguments);
 }
 
 /* The compound of the operation has OPEN and CLOSE. */
@@ -192,49 +186,54 @@ static bool closes(const struct call *call)
 	return nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN && call->io->meta->closes;
 }
 
-static void put_return(struct xdr_out *out, const struct call *call)
+static void put_return(struct nfs4_compound *compound, const struct call *call)
 {
 	const struct entries *entries = meta_entries(call);
 	const struct conn_io *io = call->io;
 	struct nfs4_stateid stateid;
-	struct nfs4_sequence sequence;
-	struct nfs4_compound compound;
 	char name[ENTRY_NAME_MAX];
 
 	memcpy(stateid.bytes,
 	       io->meta->left.open ? io->meta->left.opened : io->meta->left.delegation,
 	       sizeof(stateid.bytes));
 	entries_name(entries, io->offset, false, name);
-	begin(&compound, out, call, false, &sequence);
-	nfs4_put_return(&compound, entries_directory(entries, io->offset), name, returning(call),
+	nfs4_put_return(compound, entries_directory(entries, io->offset), name, returning(call),
 			&stateid);
 }
 
-static void put_meta_request(struct xdr_out *out, const struct call *call)
+/* The request must not be carried out twice. */
+static bool changes(const struct call *call)
 {
-	const struct meta_arguments *arguments = &meta_request_of(call)->arguments;
-	struct nfs4_sequence sequence;
-	struct nfs4_compound compound;
-
-	begin(&compound, out, call, state_of(call)->session.names && meta_changes(arguments->op),
-	      &sequence);
-	nfs4_put_meta(&compound, arguments);
+	if (asks_meta(call))
+		return meta_changes(meta_request_of(call)->arguments.op);
+	switch (request_of(call)->operation) {
+	case NFS4_OPEN:
+	case NFS4_CLOSE:
+	case NFS4_DELEGRETURN: return true;
+	default: return false;
+	}
 }
 
-static void put_request(struct xdr_out *out, const struct call *call)
+/* All but READ, WRITE and COMMIT. The server keeps the reply to what changes names. */
+static void put_compound(struct xdr_out *out, const struct call *call)
 {
-	const struct nfs4_request *request = request_of(call);
+	const struct nfs4_session *session = &state_of(call)->session;
 	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
-	enum nfs4_operation operation = request->operation;
-	bool changes =
-		operation == NFS4_OPEN || operation == NFS4_CLOSE || operation == NFS4_DELEGRETURN;
 
-	if (nfs4_is_sequenced(operation))
-		begin(&compound, out, call, state_of(call)->session.names && changes, &sequence);
+	nfs4_begin(&compound, out, meta_path(call)->config.terms.version);
+	if (needs_slot(call)) {
+		nfs4_session_sequence(session, call, session->names && changes(call), &sequence);
+		nfs4_put_sequence(&compound, &sequence);
+	}
+	if (gives_back(call))
+		put_return(&compound, call);
+	else if (call->io)
+		put_meta(&compound, call, &sequence);
+	else if (asks_meta(call))
+		nfs4_put_meta(&compound, &meta_request_of(call)->arguments);
 	else
-		nfs4_begin(&compound, out, meta_path(call)->config.terms.version);
-	nfs4_put_request(request, &compound);
+		nfs4_put_request(request_of(call), &compound);
 }
 
 static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_credentials *credentials)
@@ -245,16 +244,10 @@ static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_creden
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V4, asks ? NFS4_COMPOUND : NFS4_NULL,
 			credentials, &call->stamp);
 	arguments = out->at;
-	if (gives_back(call))
-		put_return(out, call);
-	else if (is_meta(call))
-		put_meta(out, call);
-	else if (call->io)
+	if (call->io && !is_meta(call))
 		put_io(out, call);
-	else if (asks_meta(call))
-		put_meta_request(out, call);
-	else if (call->request)
-		put_request(out, call);
+	else if (asks)
+		put_compound(out, call);
 	return arguments;
 }
 
@@ -508,7 +501,7 @@ static enum disposition judge_meta_request(struct call *call, uint32_t status,
 static enum disposition judge_request(struct call *call, uint32_t status,
 				      struct call_result *result)
 {
-	struct nfs4_request *request = container_of(call->request, struct nfs4_request, base);
+	struct nfs4_request *request = request_of(call);
 
 	request->status = status;
 	if (!status || nfs4_tolerates(request, status))
@@ -552,8 +545,7 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	else if (goes_on && asks_meta(call))
 		status = get_meta_request(&results, &meta_request_of(call)->arguments, &meta);
 	else if (goes_on)
-		status = nfs4_get_request(container_of(call->request, struct nfs4_request, base),
-					  &results);
+		status = nfs4_get_request(request_of(call), &results);
 	if (in->bad && results.status)
 		result->status = nfs4_status_name(results.status);
 	if (in->bad)
