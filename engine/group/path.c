@@ -11,7 +11,7 @@
 #include "nfs/entries.h"
 #include "nfs/names.h"
 #include "nfs/nfs3.h"
-#include "nfs/path_credentials.h"
+#include "nfs/path_client.h"
 #include "nfs/version.h"
 #include "util.h"
 

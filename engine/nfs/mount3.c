@@ -134,12 +134,6 @@ static void on_root(struct rpc_context *rpc, int status, void *data, void *priva
 
 /* --- one question --- */
 
-/* With a connection libnfs ends what it carries, by an error of no refusal's. */
-static bool was_answered(const struct mount *mount)
-{
-	return mount->done && (mount->answer || mount->error != -EIO);
-}
-
 /* Waits for what libnfs has been given: `refused` is not 0 where it did not take it. */
 static int await(struct mount *mount, bool refused)
 {
@@ -155,7 +149,9 @@ static int await(struct mount *mount, bool refused)
 		if (error)
 			return fail(mount, error,
 				    error == -EINTR ? "interrupted" : "the server does not answer");
-		if (rpc_service(mount->rpc, poll_fd.revents) < 0 && !was_answered(mount))
+		/* With a connection libnfs ends what it carries, by an error of no refusal's. */
+		if (rpc_service(mount->rpc, poll_fd.revents) < 0 &&
+		    (!mount->done || (!mount->answer && mount->error == -EIO)))
 			return fail(mount, -ENOTCONN, rpc_get_error(mount->rpc));
 	}
 	return mount->error;
@@ -316,21 +312,6 @@ static int was_stopped(const struct path *path, const char *why)
 	return -EINTR;
 }
 
-/* What to do where all ports can be reached; `otherwise`: where nothing is known, or the server
- * has answered. */
-static const char *hint(int error, enum answer answer, const char *otherwise)
-{
-	if (answer)
-		return otherwise;
-	switch (error) {
-	case -ENOTCONN:
-		return ": the connection was lost: did the server restart? Some end those of hosts "
-		       "that their export list lacks";
-	case -ETIMEDOUT: return ": timeo= and retrans= give it longer";
-	default: return otherwise;
-	}
-}
-
 int mount3_explain(const struct path *path, int error, enum answer answer, const char *why,
 		   const char *otherwise)
 {
@@ -338,11 +319,16 @@ int mount3_explain(const struct path *path, int error, enum answer answer, const
 
 	if (error == -EINTR)
 		return was_stopped(path, why);
-	if (blames_export(error, answer))
+	if (blames_export(error, answer)) {
 		path->job.log("%s: cannot mount: %s: %s%s", label, why, remedy(), otherwise);
-	else
-		path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error),
-			      hint(error, answer, otherwise));
+		return error;
+	}
+	if (!answer && error == -ENOTCONN) /* all ports can be reached */
+		otherwise = ": the connection was lost: did the server restart? Some end those of "
+			    "hosts that their export list lacks";
+	else if (!answer && error == -ETIMEDOUT)
+		otherwise = ": timeo= and retrans= give it longer";
+	path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error), otherwise);
 	return error;
 }
 

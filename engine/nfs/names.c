@@ -8,7 +8,6 @@
 
 #include "nfs/meta_call.h"
 #include "nfs/path_client.h"
-#include "nfs/path_credentials.h"
 #include "nfs/version.h"
 #include "wait.h"
 
@@ -65,7 +64,7 @@ static int begin_opening(struct names *names)
 {
 	struct path *path = names->path;
 	struct rpc_terms terms = {
-		.address = path_names_address(path),
+		.address = path_address(path, false, 0),
 		.counters = &names->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),
@@ -143,21 +142,6 @@ static uint64_t names_deadline(struct names *names)
 	return clock_read(&names->clock) + path_names_timeout(path);
 }
 
-/* The same where the server asks to wait; the question has waited since `begun`. */
-static uint64_t waited_deadline(struct names *names, uint64_t begun)
-{
-	uint64_t deadline = names_deadline(names);
-
-	return names->path->at_work ? deadline
-				    : min_of(deadline, begun + path_wait_max(names->path));
-}
-
-/* Only a server that asks to wait, now or before, makes a question last that long. */
-static bool has_waited(const struct names *names, uint64_t begun)
-{
-	return !names->path->at_work && names->clock.now > begun + path_wait_max(names->path);
-}
-
 static void take_words(struct names *names, const struct rpc_request *request)
 {
 	names->answer = request->status ? ANSWER_STATUS : ANSWER_NONE;
@@ -221,18 +205,22 @@ static int give_up_waiting(struct names *names, const char *about)
 static int await(struct names *names, struct waiting *waiting)
 {
 	struct rpc_client *rpc = &names->rpc;
+	bool at_work = names->path->at_work;
+	uint64_t wait_end =
+		at_work ? WAIT_NO_DEADLINE : waiting->begun + path_wait_max(names->path);
 
 	client_flush(rpc);
 	if (waiting->stop && waiting->stop())
 		return give_up(names, -EINTR, "interrupted");
 	if (waiting->stop && client_is_asked_to_wait(rpc)) /* alive: it gets more time */
 		waiting->patience.deadline =
-			max_of(waiting->patience.deadline, waited_deadline(names, waiting->begun));
+			max_of(waiting->patience.deadline, min_of(names_deadline(names), wait_end));
+	/* Only a server that asks to wait, now or before, makes a question last until wait_end. */
 	if (patience_over(&waiting->patience, clock_read(&names->clock)))
-		return has_waited(names, waiting->begun) ? give_up_waiting(names, waiting->about)
-							 : time_out(names, waiting->epoch);
+		return names->clock.now > wait_end ? give_up_waiting(names, waiting->about)
+						   : time_out(names, waiting->epoch);
 	/* A client logs a link that is down only while it has I/O. Names have none. */
-	if (names->path->at_work && !rpc->link.up &&
+	if (at_work && !rpc->link.up &&
 	    names->clock.now - max_of(waiting->begun, rpc->link.down_since) > DOWN_MAX)
 		rpc->log->silent(rpc);
 	if (!waiting->patient && !rpc->link.up && rpc->lost == -ECONNREFUSED)

@@ -430,10 +430,19 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 
 /* --- preparing --- */
 
+/* OPEN by the file's handle. */
 static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_claim claim)
 {
 	state->reopening = file;
-	nfs4_ask_open(&state->setup, state->client, file, claim);
+	nfs4_ask(&state->setup, NFS4_OPEN, state->client, NULL);
+	state->setup.handle = file->handle;
+	state->setup.open = (struct nfs4_open){
+		.client = state->client->id,
+		.owner = file->owner,
+		.owner_length = (uint32_t)strlen(file->owner),
+		.access = file->access,
+		.claim = claim,
+	};
 }
 
 /*
@@ -464,7 +473,9 @@ static bool next_request(struct nfs4_state *state)
 		reopen(state, file, NFS4_CLAIM_FH);
 	} else if ((file = find_file(client, is_delegated))) {
 		state->reopening = file;
-		nfs4_ask_delegreturn(&state->setup, client, file);
+		nfs4_ask(&state->setup, NFS4_DELEGRETURN, client, NULL);
+		state->setup.handle = file->handle;
+		state->setup.stateid = file->delegation;
 	} else {
 		return false;
 	}

@@ -140,17 +140,12 @@ enum { NFS4_MESSAGE_ROOM = 1024 };
 
 /*
  * EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, RECLAIM_COMPLETE, DESTROY_SESSION (over a
- * connection that is bound to it: 18.37.3), DESTROY_CLIENTID, or SEQUENCE alone, which renews the
- * lease. `session`: the one to be made, bound to or destroyed; else NULL.
+ * connection that is bound to it: 18.37.3), DESTROY_CLIENTID, SEQUENCE alone, which renews the
+ * lease, or an operation whose arguments the caller sets then. `session`: the one to be made, bound
+ * to or destroyed; else NULL.
  */
 void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 	      const struct nfs4_client *client, const struct nfs4_session *session);
-/* OPEN by the file's handle. */
-void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *client,
-		   const struct nfs4_file *file, enum nfs4_claim claim);
-/* DELEGRETURN of the delegation that came as the file was opened again. */
-void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
-			  const struct nfs4_file *file);
 
 /* SEQUENCE comes before it: the call needs a slot. */
 bool nfs4_is_sequenced(enum nfs4_operation operation);

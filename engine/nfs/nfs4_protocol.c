@@ -414,18 +414,6 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 	return 0;
 }
 
-/* A positive errno where the status is about the entry; 0: refused() judges it. */
-static int meta_errno(uint32_t status)
-{
-	switch (status) {
-	case NFS4ERR_EXIST:
-	case NFS4ERR_NOENT:
-	case NFS4ERR_STALE:
-	case NFS4ERR_FHEXPIRED: return nfs4_errno(status);
-	default: return 0;
-	}
-}
-
 /*
  * What a finished operation has left at the server goes back by other calls: an open whose CLOSE
  * was refused, or not in the compound, and a delegation that came though OPEN declined it. The
@@ -471,31 +459,21 @@ static enum disposition judge_return(struct call *call, uint32_t status, struct 
 static enum disposition judge_meta(struct call *call, uint32_t status,
 				   const struct nfs4_meta_result *meta, struct call_result *result)
 {
-	int error = meta_errno(status);
 	enum disposition disposition;
 
-	if (!status) {
-		disposition = meta_answered(call, &meta->all, result);
-		return give_back(call, meta, disposition);
-	}
+	if (!status)
+		return give_back(call, meta, meta_answered(call, &meta->all, result));
 	result->status = nfs4_status_name(status);
 	if ((status == NFS4ERR_NOT_SAME || status == NFS4ERR_BAD_COOKIE) &&
 	    meta_asked(call) == META_READDIR)
 		return meta_restart_listing(call, nfs4_errno(status), result);
-	if (error)
-		return meta_refused(call, error, result);
+	if (status == NFS4ERR_EXIST || status == NFS4ERR_NOENT || status == NFS4ERR_STALE ||
+	    status == NFS4ERR_FHEXPIRED) /* about the entry */
+		return meta_refused(call, nfs4_errno(status), result);
 	disposition = refused(call, status, false, result);
-	return disposition == CALL_BACKOFF ? meta_waits(call, meta->carried_out) : disposition;
-}
-
-static enum disposition judge_meta_request(struct call *call, uint32_t status,
-					   const struct nfs4_meta_result *meta,
-					   struct call_result *result)
-{
-	if (status)
-		return refused(call, status, false, result);
-	meta_request_take(meta_request_of(call), &meta->all);
-	return CALL_DONE;
+	if (disposition == CALL_BACKOFF && !meta->carried_out) /* what it says it has not done */
+		meta_not_begun(call);
+	return disposition;
 }
 
 static enum disposition judge_request(struct call *call, uint32_t status,
@@ -557,7 +535,8 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	if (!goes_on)
 		return refused(call, status, true, result);
 	if (asks_meta(call))
-		return judge_meta_request(call, status, &meta, result);
+		return status ? refused(call, status, false, result)
+			      : meta_request_take(call, &meta.all);
 	if (!call->io)
 		return judge_request(call, status, result);
 	if (gives_back(call))

@@ -168,25 +168,3 @@ void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 		.session = session,
 	};
 }
-
-void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *client,
-		   const struct nfs4_file *file, enum nfs4_claim claim)
-{
-	nfs4_ask(request, NFS4_OPEN, client, NULL);
-	request->handle = file->handle;
-	request->open = (struct nfs4_open){
-		.client = client->id,
-		.owner = file->owner,
-		.owner_length = (uint32_t)strlen(file->owner),
-		.access = file->access,
-		.claim = claim,
-	};
-}
-
-void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
-			  const struct nfs4_file *file)
-{
-	nfs4_ask(request, NFS4_DELEGRETURN, client, NULL);
-	request->handle = file->handle;
-	request->stateid = file->delegation;
-}

@@ -121,9 +121,8 @@ static inline uint64_t path_wait_max(const struct path *path)
 /* The server's port for data, over RDMA or TCP. */
 unsigned int path_port(const struct path *path, bool rdma);
 
-/* Both ends of the next connection for data, and of that for names. */
-struct rpc_address path_next_address(struct path *path, bool rdma);
-struct rpc_address path_names_address(const struct path *path);
+/* Both ends of a connection; `turn` chooses the local address, one after the other. */
+struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn);
 
 /* A random number: the generation of a client's first xid. */
 uint32_t path_random(void);

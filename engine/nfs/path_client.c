@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "nfs/path_credentials.h"
 #include "nfs/version.h"
 #include "wait.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "nfs/path_credentials.h"
+#include "nfs/path_client.h"
 
 #include <errno.h>
 #include <stdatomic.h>
