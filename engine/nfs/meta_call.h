@@ -76,22 +76,6 @@ static inline void meta_begin_listing(struct conn_io *io)
 		io->meta->listed(io, NULL, 0);
 }
 
-static inline bool meta_looks_first(const struct call *call)
-{
-	const struct conn_io *io = call->io;
-	struct nfs_handle handle;
-
-	return meta_by_handle(io->meta->op) &&
-	       (io->meta->handle_state == HANDLE_STALE ||
-		!entries_handle(meta_entries(call), io->offset, &handle));
-}
-
-/* The first LOOKUP of NFSv4's way. */
-static inline bool meta_from_root(const struct call *call)
-{
-	return call->io->meta->finds_directory && !call->io->meta->handle.length;
-}
-
 /* What it asks, or has asked. */
 static inline enum meta_op meta_asked(const struct call *call)
 {
@@ -103,6 +87,7 @@ static inline void meta_begin(const struct call *call)
 {
 	const struct path *path = meta_path(call);
 	struct meta_io *meta = call->io->meta;
+	struct nfs_handle known;
 
 	if (call->tries == 1) {
 		meta->finds_directory = meta->directory_state == HANDLE_STALE;
@@ -112,7 +97,10 @@ static inline void meta_begin(const struct call *call)
 			meta->way.depth = 0;
 			meta->handle = meta_entries(call)->root;
 		}
-		meta->looks_up = meta->finds_directory || meta_looks_first(call);
+		meta->looks_up = meta->finds_directory ||
+				 (meta_by_handle(meta->op) &&
+				  (meta->handle_state == HANDLE_STALE ||
+				   !entries_handle(meta_entries(call), call->io->offset, &known)));
 		/* So are cookies. */
 		if (meta->op == META_READDIR && meta->listing.path && meta->listing.path != path)
 			meta_begin_listing(call->io);
@@ -121,6 +109,15 @@ static inline void meta_begin(const struct call *call)
 	}
 	if (!meta->looks_up) /* a LOOKUP changes nothing: another path may need one in between */
 		meta->sends++;
+}
+
+/* The directory of what it asks; of length 0: the root of NFSv4's pseudo file system. */
+static inline const struct nfs_handle *meta_directory(const struct call *call)
+{
+	const struct conn_io *io = call->io;
+
+	return io->meta->finds_directory ? &io->meta->handle
+					 : entries_directory(meta_entries(call), io->offset);
 }
 
 /* What both versions say; a reply has at most `reply_max` bytes. */
@@ -133,8 +130,7 @@ static inline void meta_fill_arguments(const struct call *call, uint32_t reply_m
 
 	*arguments = (struct meta_arguments){
 		.op = op,
-		.directory = io->meta->finds_directory ? &io->meta->handle
-						       : entries_directory(entries, io->offset),
+		.directory = meta_directory(call),
 		.listing = &io->meta->listing,
 		.bytes = readdir_bytes(reply_max),
 	};

@@ -93,29 +93,24 @@ static void on_done(struct rpc_context *rpc, int status, void *data, void *priva
 		refuse(mount, status == RPC_STATUS_ERROR ? data : "the connection was lost");
 }
 
-/* mountstat3 has the numbers of nfsstat3 (RFC 1813, 5.1.5). */
-static void refuse_root(struct mount *mount, uint32_t status)
-{
-	const char *name = nfs3_status_name(status), *rest = strchr(name, '_');
-
-	fail(mount, -nfs3_errno(status), name);
-	mount->answer = ANSWER_STATUS;
-	if (rest)
-		snprintf(mount->words, sizeof(mount->words), "MNT3ERR%s", rest);
-}
-
 static void on_root(struct rpc_context *rpc, int status, void *data, void *private)
 {
 	const mountres3 *result = data;
 	struct mount *mount = private;
 	const mountres3_ok *found;
+	const char *name, *rest;
 	const fhandle3 *root;
 
 	on_done(rpc, status, data, private);
 	if (mount->error)
 		return;
-	if (result->fhs_status != MNT3_OK) {
-		refuse_root(mount, result->fhs_status);
+	if (result->fhs_status != MNT3_OK) { /* the numbers of nfsstat3 (RFC 1813, 5.1.5) */
+		name = nfs3_status_name(result->fhs_status);
+		rest = strchr(name, '_');
+		fail(mount, -nfs3_errno(result->fhs_status), name);
+		mount->answer = ANSWER_STATUS;
+		if (rest)
+			snprintf(mount->words, sizeof(mount->words), "MNT3ERR%s", rest);
 		return;
 	}
 	found = &result->mountres3_u.mountinfo;
@@ -306,21 +301,15 @@ static const char *not_registered(const struct path_config *config)
 				: "MOUNT (program 100005) or NFS (program 100003)";
 }
 
-static int was_stopped(const struct path *path, const char *why)
-{
-	path->job.log("%s: cannot mount: %s: the run was stopped", path->config.label, why);
-	return -EINTR;
-}
-
 int mount3_explain(const struct path *path, int error, enum answer answer, const char *why,
 		   const char *otherwise)
 {
 	const char *label = path->config.label;
 
-	if (error == -EINTR)
-		return was_stopped(path, why);
-	if (blames_export(error, answer)) {
-		path->job.log("%s: cannot mount: %s: %s%s", label, why, remedy(), otherwise);
+	if (error == -EINTR || blames_export(error, answer)) {
+		path->job.log("%s: cannot mount: %s: %s%s", label, why,
+			      error == -EINTR ? "the run was stopped" : remedy(),
+			      error == -EINTR ? "" : otherwise);
 		return error;
 	}
 	if (!answer && error == -ENOTCONN) /* all ports can be reached */
@@ -357,7 +346,7 @@ static int explain(const struct path *path, int error, enum answer answer, const
 	}
 	port = answer ? 0 : unreachable_port(path, &reason);
 	if (port && reason == -EINTR)
-		return was_stopped(path, why);
+		return mount3_explain(path, reason, answer, why, "");
 	if (!port)
 		return mount3_explain(path, error, answer, why,
 				      answer ? source(path) : " (libnfs)");

@@ -6,7 +6,7 @@
  *
  * All functions wait: for the answer, a time-out (path_names_timeout()), or path_job's stop(),
  * whichever comes first; a server that asks to wait is asked again, before the first file is open
- * for path_wait_max(). They return 0 or a negative errno, with words in names->error. -EINTR is
+ * for twelve setup_times. They return 0 or a negative errno, with words in names->error. -EINTR is
  * stop()'s; after -ETIMEDOUT, -ENOTCONN, -ECONNREFUSED and -EREMOTEIO the server was given up, and
  * nothing is asked over this connection any more; any other is the server's answer.
  *

@@ -553,26 +553,18 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 
 /* --- trunking --- */
 
-/* The job's first path. */
-static const struct nfs4_path *first_path(const struct nfs4_job *job)
-{
-	const struct nfs4_client *client, *oldest = NULL;
-	const struct nfs4_path *path, *first = NULL;
-
-	LIST_FOREACH (client, &job->clients, link)
-		oldest = client;
-	LIST_FOREACH (path, &oldest->paths, link)
-		first = path;
-	return first;
-}
-
 int nfs4_path_check_trunking(struct nfs4_path *mine)
 {
+	const struct nfs4_client *client, *oldest = mine->client;
+	const struct nfs4_path *one, *first = mine; /* of the job's */
 	const struct path *path = mine->path;
-	const struct nfs4_path *first = first_path(mine->client->job);
 
 	if (!path->config.terms.trunking)
 		return 0;
+	LIST_FOREACH (client, &mine->client->job->clients, link)
+		oldest = client;
+	LIST_FOREACH (one, &oldest->paths, link)
+		first = one;
 	if (!same_server(&mine->client->server, &first->client->server)) {
 		path->job.log("%s: trunking=session: this is another server than %s leads to "
 			      "(server_owner, RFC 8881, 2.10.5): use trunking=clientid",

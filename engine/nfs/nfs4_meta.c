@@ -416,16 +416,10 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	return 0;
 }
 
-/* GETFH of what it leads to stands behind it, */
+/* GETFH of what it leads to stands behind it. */
 static bool brings_handle(enum meta_op op)
 {
 	return op == META_LOOKUP || op == META_ROOT || meta_makes(op);
-}
-
-/* and GETATTR behind that. */
-static bool brings_attributes(enum meta_op op)
-{
-	return op == META_LOOKUP || nfs4_meta_operation(op) == NFS4_GETATTR;
 }
 
 void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *arguments)
@@ -479,7 +473,7 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 		if (!status)
 			nfs4_get_handle(results, &result->all.found);
 	}
-	if (!status && brings_attributes(op))
+	if (!status && (op == META_LOOKUP || nfs4_meta_operation(op) == NFS4_GETATTR))
 		status = get_attributes(results, &result->all);
 	if (!status && closes)
 		result->close = nfs4_skip_result(results, NFS4_CLOSE);

@@ -150,25 +150,18 @@ static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 	return (uint32_t)(at - owner);
 }
 
-/* Bytes of the longest reply that channel and session allow. */
-static uint32_t reply_max(const struct call *call)
-{
-	const struct nfs4_path *mine = meta_path(call)->state;
-	const struct link *link = &call->rpc->link;
-	uint32_t channel = link->ops->head_max(link->channel);
-
-	return min_of(channel, mine->client->response_max ?: channel);
-}
-
 static void put_meta(struct nfs4_compound *compound, const struct call *call,
 		     const struct nfs4_sequence *sequence)
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
+	const struct link *link = &call->rpc->link;
+	uint32_t reply_max = link->ops->head_max(link->channel);
 	struct meta_arguments arguments;
 	char owner[OWNER_MAX];
 
 	meta_begin(call);
-	meta_fill_arguments(call, reply_max(call), &arguments);
+	reply_max = min_of(reply_max, mine->client->response_max ?: reply_max);
+	meta_fill_arguments(call, reply_max, &arguments);
 	if (arguments.op == META_OPEN || arguments.op == META_CREATE) {
 		arguments.client = mine->client->id;
 		arguments.owner = owner;
@@ -260,14 +253,6 @@ static void denied(struct call *call)
 
 /* --- answers --- */
 
-/* The file can be opened again: it was opened, and opening it again has not failed yet. */
-static bool may_reopen(const struct call *call)
-{
-	const struct nfs4_file *file = nfs4_file_of(call);
-
-	return file && !file->stateless && !file->gone;
-}
-
 #define ANEW " as soon as it was opened again: does the server tie opens to a session?"
 #define UNUSABLE(status)                                                \
 	(trunks ? "NFS4ERR_" #status ANEW " Use open=none or version=3" \
@@ -328,6 +313,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 				struct call_result *result)
 {
 	bool outdated = call->epoch && !slot_valid(call->rpc, call);
+	const struct nfs4_file *file = nfs4_file_of(call);
 
 	result->status = status == NFS4ERR_WRONGSEC
 				 ? "NFS4ERR_WRONGSEC: the export wants other security: security= "
@@ -362,10 +348,10 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 	case NFS4ERR_STALE_STATEID:
 	case NFS4ERR_ADMIN_REVOKED:
 	case NFS4ERR_DELEG_REVOKED:
-		if (may_reopen(call))
+		if (file && !file->stateless && !file->gone)
 			return stateid_refused(call, status, result);
-		if (nfs4_file_of(call) && nfs4_file_of(call)->gone) {
-			status = nfs4_file_of(call)->gone;
+		if (file && file->gone) { /* opening it again has failed */
+			status = file->gone;
 			result->status = nfs4_status_name(status);
 		}
 		break;
@@ -516,7 +502,7 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	if (goes_on && gives_back(call))
 		status = nfs4_get_return(&results, returning(call));
 	else if (goes_on && is_meta(call))
-		status = nfs4_get_meta(&results, meta_asked(call), meta_from_root(call),
+		status = nfs4_get_meta(&results, meta_asked(call), !meta_directory(call)->length,
 				       closes(call), &meta);
 	else if (goes_on && call->io)
 		status = read_io(&results, call, &data);

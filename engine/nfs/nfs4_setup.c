@@ -104,13 +104,12 @@ void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *
 
 uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results)
 {
-	enum nfs4_operation operation = request->operation, at;
+	enum nfs4_operation operation = request->operation;
 	uint32_t status = 0;
 
-	if (by_handle(operation)) {
-		at = request->handle.length ? NFS4_PUTFH : NFS4_PUTROOTFH;
-		status = nfs4_next_result(results, at);
-	}
+	if (by_handle(operation))
+		status = nfs4_next_result(results,
+					  request->handle.length ? NFS4_PUTFH : NFS4_PUTROOTFH);
 	if (status || operation == NFS4_SEQUENCE)
 		return status;
 	if (operation == NFS4_BIND_CONN_TO_SESSION || operation == NFS4_CLOSE)

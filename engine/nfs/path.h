@@ -109,15 +109,6 @@ static inline uint64_t path_names_timeout(const struct path *path)
 	return config->timing.soft ? major : min_of(major * (path->retries + 1), 600 * SEC);
 }
 
-/*
- * Nanoseconds for which a server may keep answering "wait" to one question, before the first file
- * is open: by default 2 minutes, longer than a grace period.
- */
-static inline uint64_t path_wait_max(const struct path *path)
-{
-	return 12 * path->config.setup_time;
-}
-
 /* The server's port for data, over RDMA or TCP. */
 unsigned int path_port(const struct path *path, bool rdma);
 

@@ -37,24 +37,19 @@ void path_client_free(struct rpc_client *rpc)
 	path_credentials_close(rpc);
 }
 
-/* What to do; "" where the channel's own words say it. */
-static const char *remedy(const struct rpc_client *rpc, bool rdma, int error)
-{
-	if (*rpc->link.why)
-		return "";
-	return !rdma && (error == -ECONNRESET || error == -EPIPE)
-		       ? ": the server closes the connection: its log says why"
-		       : ": is the NFS server running there?";
-}
-
 static void log_failure(const struct rpc_client *rpc, int error)
 {
 	const struct path *path = rpc->server;
 	bool rdma = rpc->link.ops->traits & RPC_MOVES_DATA;
+	const char *remedy = ": is the NFS server running there?";
 
+	if (*rpc->link.why) /* the channel's own words */
+		remedy = "";
+	else if (!rdma && (error == -ECONNRESET || error == -EPIPE))
+		remedy = ": the server closes the connection: its log says why";
 	path->job.log("%s: cannot connect to %s %u: %s%s", path->config.label,
 		      rdma ? "RDMA port" : "port", path_port(path, rdma),
-		      link_failure(&rpc->link, error), remedy(rpc, rdma, error));
+		      link_failure(&rpc->link, error), remedy);
 }
 
 static int lacks_context(struct rpc_client *rpc)
