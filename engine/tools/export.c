@@ -44,7 +44,8 @@ static int run(struct export *export, const struct export_dir *dir, struct names
 	int error;
 
 	batch->directory = &dir->handle;
-	error = names ? names_run(names, batch, true) : mount_run(dir->fd, batch, export->path->job.stop);
+	error = names ? names_run(names, batch, true)
+		      : mount_run(dir->fd, batch, export->path->job.stop);
 	if (error)
 		snprintf(export->error, sizeof(export->error), "%s",
 			 names ? names->error : "interrupted");
