@@ -97,6 +97,18 @@ static void no_context(struct rpc_client *rpc, const char *why)
 	tell(rpc, "Kerberos: %s", why);
 }
 
+static void context_denied(struct rpc_client *rpc)
+{
+	char why[400];
+
+	snprintf(why, sizeof(why),
+		 "the server denied the context (%s): does it serve Kerberos, do the clocks agree "
+		 "(within 300 s, clockskew in krb5.conf), and has it a keytab with the key of %s?",
+		 rpc_auth_stat_name(rpc->reply.header.auth_stat),
+		 path_of(rpc)->config.terms.server_principal);
+	no_context(rpc, why);
+}
+
 static void tell_verdict(struct rpc_client *rpc, const struct call *call, const char *more)
 {
 	char why[200];
@@ -116,18 +128,9 @@ static void unverified(struct rpc_client *rpc, const struct call *call)
 static void rpc_error(struct rpc_client *rpc, const struct call *call)
 {
 	const struct rpc_reply_header *reply = &rpc->reply.header;
-	char why[400];
 
 	if (call_is_context(call) && reply->verdict == RPC_AUTH_ERROR) {
-		snprintf(
-			why, sizeof(why),
-			"the server denied the context (%s): does it serve Kerberos, do the clocks "
-			"agree (within 300 s, clockskew in krb5.conf), and has it a keytab with "
-			"the "
-			"key of %s?",
-			rpc_auth_stat_name(reply->auth_stat),
-			path_of(rpc)->config.terms.server_principal);
-		no_context(rpc, why);
+		context_denied(rpc);
 		return;
 	}
 	if (rpc->told.rpc_error == reply->verdict)

@@ -345,7 +345,6 @@ static void count_created(struct nfs4_client *client, uint32_t status, bool ours
 static void created(struct nfs4_state *state, const struct nfs4_request *request)
 {
 	struct nfs4_client *client = state->client;
-
 	bool ours = !request->status &&
 		    (!is_anothers(state, &request->granted) || state->shared++ >= SHARED_MOST);
 

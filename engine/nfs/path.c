@@ -5,11 +5,6 @@
 
 #include "clock.h"
 
-unsigned int path_port(const struct path *path, bool rdma)
-{
-	return rdma ? path->config.terms.rdmaport : path->config.nfs_port;
-}
-
 struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn)
 {
 	const struct path_config *config = &path->config;

@@ -110,7 +110,10 @@ static inline uint64_t path_names_timeout(const struct path *path)
 }
 
 /* The server's port for data, over RDMA or TCP. */
-unsigned int path_port(const struct path *path, bool rdma);
+static inline unsigned int path_port(const struct path *path, bool rdma)
+{
+	return rdma ? path->config.terms.rdmaport : path->config.nfs_port;
+}
 
 /* Both ends of a connection; `turn` chooses the local address, one after the other. */
 struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn);

@@ -95,10 +95,9 @@ int path_client_ready(struct rpc_client *rpc)
 	if (client_without_context_for(rpc) > timeout)
 		return rpc->setup_error = lacks_context(rpc);
 	if (client_unprepared_for(rpc) > timeout) {
-		path->job.log(
-			"%s: no reply to session set-up (EXCHANGE_ID, CREATE_SESSION): is the "
-			"server starting, or overloaded?",
-			path->config.label);
+		path->job.log("%s: no reply to session set-up (EXCHANGE_ID, CREATE_SESSION): is "
+			      "the server starting, or overloaded?",
+			      path->config.label);
 		return rpc->setup_error = -ETIMEDOUT;
 	}
 	if (rpc->setup_refusals && rpc->clock->now - rpc->setup_since > timeout)
