@@ -29,9 +29,17 @@ static void release(struct call *call, bool answered)
 		rpc->protocol->release(rpc, call, answered);
 }
 
+/* `answered_for`: copies of which an answer tells whether they were carried out. */
+static void note_resent(const struct call *call, uint32_t answered_for)
+{
+	if (call->request && call->tries > answered_for)
+		call->request->resent = true;
+}
+
 void call_renew(struct call *call, bool answered)
 {
 	release(call, answered);
+	note_resent(call, answered);
 	if (call->io && call->io->op == IO_COMMIT)
 		call->rpc->events->commit_undone(call->io);
 	call->tries = 0;
@@ -62,6 +70,8 @@ void call_finish(struct call *call, bool answered, int error)
 		rpc->events->finished(io);
 	} else {
 		call->request->error = error;
+		/* A slot's reply is that of all copies which had its number. */
+		note_resent(call, answered && rpc->protocol->sends_once ? call->tries : answered);
 		call->request->done = true;
 	}
 	call_drop(call, answered);

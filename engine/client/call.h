@@ -23,8 +23,9 @@ struct rpc_client;
  * own structure. The submitter sets `meta`, and reads the rest once it is `done`.
  */
 struct rpc_request {
-	bool meta; /* a struct meta_request (nfs/meta_request.h) */
+	bool meta; /* a struct meta_request (nfs/meta_call.h) */
 	bool done;
+	bool resent;	    /* a copy beside the answered one may have been carried out */
 	int error;	    /* 0, or a positive errno */
 	const char *status; /* the server's word for the error, or NULL */
 	const char *fault;  /* the reply's fault, or NULL; valid until the client's next refusal */

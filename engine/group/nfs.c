@@ -8,7 +8,6 @@
 #include "group/durability.h"
 #include "group/path.h"
 #include "nfs/path_client.h"
-#include "nfs/path_credentials.h"
 #include "stats/latency.h"
 
 struct nfs_conn {
@@ -83,7 +82,8 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 	struct path *path = conn->path;
 	const struct conn_job *job = conn->job;
 	struct rpc_terms terms = {
-		.address = path_next_address(path, transport->traits & RPC_MOVES_DATA),
+		.address =
+			path_address(path, transport->traits & RPC_MOVES_DATA, path->connections++),
 		.counters = &conn->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),

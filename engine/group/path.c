@@ -11,7 +11,7 @@
 #include "nfs/entries.h"
 #include "nfs/names.h"
 #include "nfs/nfs3.h"
-#include "nfs/path_credentials.h"
+#include "nfs/path_client.h"
 #include "nfs/version.h"
 #include "util.h"
 
@@ -227,7 +227,7 @@ int path_drop_cache(struct path *path, const char *name)
 
 /* --- directories of entries --- */
 
-static int ask_directory(struct names *names, const struct question *question)
+static int ask_directory(struct names *names, struct question *question)
 {
 	return names_directory(names, question->name, question->make, question->handle);
 }
@@ -271,7 +271,7 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 	return error ? name_failed(path, "open the directory", name, error) : 0;
 }
 
-static int ask_limits(struct names *names, const struct question *question)
+static int ask_limits(struct names *names, struct question *question)
 {
 	return names_limits(names, names->path->version->handle(*question->file), question->limits);
 }
@@ -302,7 +302,7 @@ static int find_limits(struct path *path, struct question *file)
 	return 0;
 }
 
-static int ask_open(struct names *names, const struct question *question)
+static int ask_open(struct names *names, struct question *question)
 {
 	return names->path->version->open_file(names, question->number, question->name,
 					       question->writes, question->file);

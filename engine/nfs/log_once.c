@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "nfs/log_once.h"
+#include "nfs/path_client.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "client/client.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
-#include "nfs/path.h"
-#include "nfs/path_credentials.h"
 
 #define tell(rpc, format, ...) \
 	(path_of(rpc)->job.log("%s: " format, path_of(rpc)->config.label, ##__VA_ARGS__))
@@ -24,8 +21,7 @@ static bool trouble_begins(struct rpc_client *rpc)
 	bool first = !rpc->told.in_trouble && !path_of(rpc)->stall_logged;
 
 	rpc->told.in_trouble = true;
-	if (first)
-		path_of(rpc)->stall_logged = true;
+	path_of(rpc)->stall_logged |= first;
 	return first;
 }
 
@@ -35,8 +31,7 @@ static bool trouble_ends(struct rpc_client *rpc)
 	bool resumed = rpc->told.in_trouble && path_of(rpc)->stall_logged;
 
 	rpc->told.in_trouble = false;
-	if (resumed)
-		path_of(rpc)->stall_logged = false;
+	path_of(rpc)->stall_logged &= !resumed;
 	return resumed;
 }
 
@@ -88,9 +83,7 @@ static void handed_over(struct rpc_client *rpc)
 
 static const char *operation(const struct rpc_client *rpc, const struct call *call)
 {
-	if (call_is_context(call))
-		return "Kerberos";
-	return rpc->protocol->operation(call);
+	return call_is_context(call) ? "Kerberos" : rpc->protocol->operation(call);
 }
 
 static void no_context(struct rpc_client *rpc, const char *why)
@@ -146,50 +139,38 @@ static void rpc_error(struct rpc_client *rpc, const struct call *call)
 	tell_verdict(rpc, call, "");
 }
 
-/* A line about an entry, by the name that a listing shows. */
-static void tell_meta(struct rpc_client *rpc, const struct call *call, const char *why)
-{
-	const struct conn_io *io = call->io;
-	const struct entries *entries = io->state;
-	char entry[ENTRY_PATH_MAX];
-
-	entries_path(entries, io->offset, io->meta->reversed, entry);
-	tell(rpc, "%s of entry \"%s\" below \"%s\": %s", operation(rpc, call), entry, entries->top,
-	     why);
-}
-
-/* A line about a request, or about the rest of an I/O. */
+/* A line about a request, about an entry by the name that a listing shows, or about the rest of an
+ * I/O. */
 static void tell_call(struct rpc_client *rpc, const struct call *call, const char *why)
 {
-	if (!call->io)
-		tell(rpc, "%s: %s", operation(rpc, call), why);
-	else if (call->io->op == IO_META)
-		tell_meta(rpc, call, why);
-	else
-		tell(rpc, "%s of %u bytes at %llu: %s", operation(rpc, call), call_rest(call),
-		     (unsigned long long)(call->io->offset + call->io->done), why);
-}
+	const char *what = operation(rpc, call);
+	const struct conn_io *io = call->io;
+	char entry[ENTRY_PATH_MAX];
 
-static void tell_flaw(struct rpc_client *rpc, const struct call *call,
-		      const struct call_result *result)
-{
-	char why[128];
-
-	if (rpc->told.flaw)
-		return;
-	rpc->told.flaw = true;
-	snprintf(why, sizeof(why), "%s, and %s", result->status, result->flaw);
-	tell_call(rpc, call, why);
+	if (!io) {
+		tell(rpc, "%s: %s", what, why);
+	} else if (io->op == IO_META) {
+		entries_path(io->state, io->offset, io->meta->reversed, entry);
+		tell(rpc, "%s of entry \"%s\" below \"%s\": %s", what, entry,
+		     ((const struct entries *)io->state)->top, why);
+	} else {
+		tell(rpc, "%s of %u bytes at %llu: %s", what, call_rest(call),
+		     (unsigned long long)(io->offset + io->done), why);
+	}
 }
 
 static void failed(struct rpc_client *rpc, const struct call *call)
 {
 	const struct call_result *result = &rpc->reply.result;
+	char why[128];
 
 	if (result->fault)
 		tell_call(rpc, call, result->fault);
-	if (result->flaw)
-		tell_flaw(rpc, call, result);
+	if (result->flaw && !rpc->told.flaw) {
+		rpc->told.flaw = true;
+		snprintf(why, sizeof(why), "%s, and %s", result->status, result->flaw);
+		tell_call(rpc, call, why);
+	}
 }
 
 static void unprepared(struct rpc_client *rpc, const struct call *call, int error)
@@ -226,24 +207,6 @@ static void delayed(struct rpc_client *rpc, const struct call *call)
 static void gave_up(struct rpc_client *rpc)
 {
 	tell(rpc, "the server broke the protocol %u times running: giving up", rpc->broken);
-}
-
-void log_unanswered(struct rpc_client *rpc)
-{
-	tell(rpc, "no reply to session set-up (EXCHANGE_ID, CREATE_SESSION): is the server "
-		  "starting, or overloaded?");
-}
-
-void log_refused(struct rpc_client *rpc)
-{
-	tell(rpc, "%s, %u times in a row: the server offers no session", rpc->refusal_words,
-	     rpc->setup_refusals);
-}
-
-void log_no_context(struct rpc_client *rpc)
-{
-	tell(rpc, "Kerberos: the KDC does not answer: is it up, and is krb5.conf (KRB5_CONFIG) "
-		  "right?");
 }
 
 const struct client_log log_once = {

@@ -22,6 +22,42 @@
 #include "nfs/io_result.h"
 #include "nfs/path.h"
 
+/*
+ * A metadata operation on what its caller names by handle and name, whatever version of NFS carries
+ * it. No entry of a job is meant, and nothing is kept: what became of a copy whose reply was lost
+ * is the caller's to find out.
+ */
+struct meta_request {
+	struct rpc_request base; /* with `meta` set */
+	/* LOOKUP, GETATTR, ACCESS, READDIR, MKDIR, REMOVE, RMDIR, FSSTAT or FSINFO; over NFSv3
+	 * CREATE and SETATTR too, over NFSv4 ROOT. */
+	struct meta_arguments arguments;
+	/* But for its page: that lies in the reply, for listed(). */
+	struct meta_result result;
+	/* READDIR: takes a page. */
+	void (*listed)(struct meta_request *request, const struct readdir_page *page);
+};
+
+static inline struct meta_request *meta_request_of(const struct call *call)
+{
+	return (struct meta_request *)call->request;
+}
+
+/* It was answered with success. */
+static inline enum disposition meta_request_take(const struct call *call,
+						 const struct meta_result *result)
+{
+	struct meta_request *request = meta_request_of(call);
+
+	if (request->arguments.op == META_READDIR)
+		request->listed(request, &result->page);
+	request->result = *result;
+	request->result.page = (struct readdir_page){0};
+	return CALL_DONE;
+}
+
+/* --- an I/O that is a metadata operation --- */
+
 static inline const struct path *meta_path(const struct call *call)
 {
 	return call->rpc->server;
@@ -40,42 +76,6 @@ static inline void meta_begin_listing(struct conn_io *io)
 		io->meta->listed(io, NULL, 0);
 }
 
-/* A cookie is its server's own: over another path a listing begins anew. */
-static inline void meta_lists_over(struct conn_io *io, const struct path *path)
-{
-	if (io->meta->listing.path && io->meta->listing.path != path)
-		meta_begin_listing(io);
-	io->meta->listing.path = path;
-}
-
-static inline bool meta_looks_first(const struct call *call)
-{
-	const struct conn_io *io = call->io;
-	struct nfs_handle handle;
-
-	return meta_by_handle(io->meta->op) &&
-	       (io->meta->handle_state == HANDLE_STALE ||
-		!entries_handle(meta_entries(call), io->offset, &handle));
-}
-
-/* Handles are their path's own: over another one the way begins anew. */
-static inline void meta_walks_over(const struct call *call)
-{
-	struct conn_io *io = call->io;
-
-	if (io->meta->way.path == meta_path(call))
-		return;
-	io->meta->way.path = meta_path(call);
-	io->meta->way.depth = 0;
-	io->meta->handle = meta_entries(call)->root;
-}
-
-/* The first LOOKUP of NFSv4's way. */
-static inline bool meta_from_root(const struct call *call)
-{
-	return call->io->meta->finds_directory && !call->io->meta->handle.length;
-}
-
 /* What it asks, or has asked. */
 static inline enum meta_op meta_asked(const struct call *call)
 {
@@ -85,19 +85,39 @@ static inline enum meta_op meta_asked(const struct call *call)
 /* `call` is about to be sent: what it asks is decided the first time, and stays so. */
 static inline void meta_begin(const struct call *call)
 {
-	struct conn_io *io = call->io;
+	const struct path *path = meta_path(call);
+	struct meta_io *meta = call->io->meta;
+	struct nfs_handle known;
 
 	if (call->tries == 1) {
-		io->meta->finds_directory = io->meta->directory_state == HANDLE_STALE;
-		if (io->meta->finds_directory)
-			meta_walks_over(call);
-		io->meta->looks_up = io->meta->finds_directory || meta_looks_first(call);
-		if (io->meta->op == META_READDIR)
-			meta_lists_over(io, meta_path(call));
+		meta->finds_directory = meta->directory_state == HANDLE_STALE;
+		/* Handles are their path's own: over another one the way begins anew. */
+		if (meta->finds_directory && meta->way.path != path) {
+			meta->way.path = path;
+			meta->way.depth = 0;
+			meta->handle = meta_entries(call)->root;
+		}
+		meta->looks_up = meta->finds_directory ||
+				 (meta_by_handle(meta->op) &&
+				  (meta->handle_state == HANDLE_STALE ||
+				   !entries_handle(meta_entries(call), call->io->offset, &known)));
+		/* So are cookies. */
+		if (meta->op == META_READDIR && meta->listing.path && meta->listing.path != path)
+			meta_begin_listing(call->io);
+		if (meta->op == META_READDIR)
+			meta->listing.path = path;
 	}
-	if (!io->meta->looks_up) /* a LOOKUP changes nothing, and another path may need one in
-				    between */
-		io->meta->sends++;
+	if (!meta->looks_up) /* a LOOKUP changes nothing: another path may need one in between */
+		meta->sends++;
+}
+
+/* The directory of what it asks; of length 0: the root of NFSv4's pseudo file system. */
+static inline const struct nfs_handle *meta_directory(const struct call *call)
+{
+	const struct conn_io *io = call->io;
+
+	return io->meta->finds_directory ? &io->meta->handle
+					 : entries_directory(meta_entries(call), io->offset);
 }
 
 /* What both versions say; a reply has at most `reply_max` bytes. */
@@ -110,8 +130,7 @@ static inline void meta_fill_arguments(const struct call *call, uint32_t reply_m
 
 	*arguments = (struct meta_arguments){
 		.op = op,
-		.directory = io->meta->finds_directory ? &io->meta->handle
-						       : entries_directory(entries, io->offset),
+		.directory = meta_directory(call),
 		.listing = &io->meta->listing,
 		.bytes = readdir_bytes(reply_max),
 	};
@@ -153,17 +172,6 @@ static inline void meta_not_begun(const struct call *call)
 {
 	if (!call->io->meta->looks_up && !meta_sent_before(call))
 		call->io->meta->sends = 0;
-}
-
-/*
- * The server asks to wait: what it says it has not done. `done`: it has done what the call asks
- * first, and only what follows in the compound was not.
- */
-static inline enum disposition meta_waits(const struct call *call, bool done)
-{
-	if (!done)
-		meta_not_begun(call);
-	return CALL_BACKOFF;
 }
 
 /* It was answered with success; `handle` is the entry's: NULL, or of length 0, where not told. */
@@ -209,22 +217,16 @@ static inline bool meta_as_expected(struct conn_io *io, const struct meta_kind *
 	       (kind->type == META_TYPE_DIRECTORY || kind->size == expected->size);
 }
 
-static inline void meta_tell_names(struct conn_io *io, const struct readdir_page *page)
-{
-	struct xdr_in in = {page->entries, page->end, false};
-	struct readdir_entry entry;
-
-	while (io->meta->listed && readdir_next(&in, page, &entry))
-		io->meta->listed(io, entry.name, entry.length);
-}
-
 /* A READDIR has brought a page. */
 static inline enum disposition meta_listed(struct conn_io *io, const struct readdir_page *page,
 					   struct call_result *result)
 {
+	struct xdr_in in = {page->entries, page->end, false};
+	struct readdir_entry entry;
 	const char *stuck;
 
-	meta_tell_names(io, page);
+	while (io->meta->listed && readdir_next(&in, page, &entry))
+		io->meta->listed(io, entry.name, entry.length);
 	if (page->eof)
 		return CALL_DONE;
 	stuck = listing_stuck(&io->meta->listing, page->count, page->cookie, page->verifier);

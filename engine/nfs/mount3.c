@@ -93,29 +93,24 @@ static void on_done(struct rpc_context *rpc, int status, void *data, void *priva
 		refuse(mount, status == RPC_STATUS_ERROR ? data : "the connection was lost");
 }
 
-/* mountstat3 has the numbers of nfsstat3 (RFC 1813, 5.1.5). */
-static void refuse_root(struct mount *mount, uint32_t status)
-{
-	const char *name = nfs3_status_name(status), *rest = strchr(name, '_');
-
-	fail(mount, -nfs3_errno(status), name);
-	mount->answer = ANSWER_STATUS;
-	if (rest)
-		snprintf(mount->words, sizeof(mount->words), "MNT3ERR%s", rest);
-}
-
 static void on_root(struct rpc_context *rpc, int status, void *data, void *private)
 {
 	const mountres3 *result = data;
 	struct mount *mount = private;
 	const mountres3_ok *found;
+	const char *name, *rest;
 	const fhandle3 *root;
 
 	on_done(rpc, status, data, private);
 	if (mount->error)
 		return;
-	if (result->fhs_status != MNT3_OK) {
-		refuse_root(mount, result->fhs_status);
+	if (result->fhs_status != MNT3_OK) { /* the numbers of nfsstat3 (RFC 1813, 5.1.5) */
+		name = nfs3_status_name(result->fhs_status);
+		rest = strchr(name, '_');
+		fail(mount, -nfs3_errno(result->fhs_status), name);
+		mount->answer = ANSWER_STATUS;
+		if (rest)
+			snprintf(mount->words, sizeof(mount->words), "MNT3ERR%s", rest);
 		return;
 	}
 	found = &result->mountres3_u.mountinfo;
@@ -134,12 +129,6 @@ static void on_root(struct rpc_context *rpc, int status, void *data, void *priva
 
 /* --- one question --- */
 
-/* With a connection libnfs ends what it carries, by an error of no refusal's. */
-static bool was_answered(const struct mount *mount)
-{
-	return mount->done && (mount->answer || mount->error != -EIO);
-}
-
 /* Waits for what libnfs has been given: `refused` is not 0 where it did not take it. */
 static int await(struct mount *mount, bool refused)
 {
@@ -155,7 +144,9 @@ static int await(struct mount *mount, bool refused)
 		if (error)
 			return fail(mount, error,
 				    error == -EINTR ? "interrupted" : "the server does not answer");
-		if (rpc_service(mount->rpc, poll_fd.revents) < 0 && !was_answered(mount))
+		/* With a connection libnfs ends what it carries, by an error of no refusal's. */
+		if (rpc_service(mount->rpc, poll_fd.revents) < 0 &&
+		    (!mount->done || (!mount->answer && mount->error == -EIO)))
 			return fail(mount, -ENOTCONN, rpc_get_error(mount->rpc));
 	}
 	return mount->error;
@@ -252,16 +243,6 @@ static int find_root(struct mount *mount)
 	return await(mount, refused);
 }
 
-static int find_nfs_port(struct mount *mount)
-{
-	struct path_config *config = &mount->path->config;
-	int error = config->nfs_port ? 0 : connect_to(mount, NFS_PROGRAM, NFS_V3, 0);
-
-	if (!error && !config->nfs_port)
-		config->nfs_port = peer_port(mount);
-	return error;
-}
-
 /* --- what people are told when it fails --- */
 
 enum { RPCBIND = 111 };
@@ -287,9 +268,8 @@ static const char *source(const struct path *path)
 /* By a status of MOUNT (RFC 1813, 5.1.5), or of FSINFO after it. */
 static bool blames_export(int error, enum answer answer)
 {
-	if (answer != ANSWER_STATUS)
-		return false;
-	return error == -ENOENT || error == -ENOTDIR || error == -EPERM || error == -EACCES;
+	return answer == ANSWER_STATUS &&
+	       (error == -ENOENT || error == -ENOTDIR || error == -EPERM || error == -EACCES);
 }
 
 /* The first port that cannot be reached, with its negative errno, or 0 where all answer. */
@@ -321,45 +301,24 @@ static const char *not_registered(const struct path_config *config)
 				: "MOUNT (program 100005) or NFS (program 100003)";
 }
 
-static int was_stopped(const struct path *path, const char *why)
-{
-	path->job.log("%s: cannot mount: %s: the run was stopped", path->config.label, why);
-	return -EINTR;
-}
-
-/* What to do where all ports can be reached; `otherwise`: where nothing is known, or the server
- * has answered. */
-static const char *hint(int error, enum answer answer, const char *otherwise)
-{
-	if (answer)
-		return otherwise;
-	switch (error) {
-	case -ENOTCONN:
-		return ": the connection was lost: did the server restart? Some end those of hosts "
-		       "that their export list lacks";
-	case -ETIMEDOUT: return ": timeo= and retrans= give it longer";
-	default: return otherwise;
-	}
-}
-
-static int tell(const struct path *path, int error, enum answer answer, const char *why,
-		const char *otherwise)
+int mount3_explain(const struct path *path, int error, enum answer answer, const char *why,
+		   const char *otherwise)
 {
 	const char *label = path->config.label;
 
-	if (error == -EINTR)
-		return was_stopped(path, why);
-	if (blames_export(error, answer))
-		path->job.log("%s: cannot mount: %s: %s%s", label, why, remedy(), otherwise);
-	else
-		path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error),
-			      hint(error, answer, otherwise));
+	if (error == -EINTR || blames_export(error, answer)) {
+		path->job.log("%s: cannot mount: %s: %s%s", label, why,
+			      error == -EINTR ? "the run was stopped" : remedy(),
+			      error == -EINTR ? "" : otherwise);
+		return error;
+	}
+	if (!answer && error == -ENOTCONN) /* all ports can be reached */
+		otherwise = ": the connection was lost: did the server restart? Some end those of "
+			    "hosts that their export list lacks";
+	else if (!answer && error == -ETIMEDOUT)
+		otherwise = ": timeo= and retrans= give it longer";
+	path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error), otherwise);
 	return error;
-}
-
-int mount3_explain(const struct path *path, int error, enum answer answer, const char *why)
-{
-	return tell(path, error, answer, why, "");
 }
 
 /*
@@ -376,7 +335,7 @@ static int explain(const struct path *path, int error, enum answer answer, const
 	int reason;
 
 	if (error == -EINTR || blames_export(error, answer))
-		return tell(path, error, answer, why, source(path));
+		return mount3_explain(path, error, answer, why, source(path));
 	if (peer == RPCBIND) {
 		path->job.log(
 			"%s: cannot mount: the server's rpcbind gave no port for %s: does it "
@@ -387,11 +346,12 @@ static int explain(const struct path *path, int error, enum answer answer, const
 	}
 	port = answer ? 0 : unreachable_port(path, &reason);
 	if (port && reason == -EINTR)
-		return was_stopped(path, why);
+		return mount3_explain(path, reason, answer, why, "");
 	if (!port)
-		return tell(path, error, answer, why, answer ? source(path) : " (libnfs)");
+		return mount3_explain(path, error, answer, why,
+				      answer ? source(path) : " (libnfs)");
 	if (*errno_remedy(-reason)) /* it is this machine's */
-		return tell(path, reason, answer, "", errno_remedy(-reason));
+		return mount3_explain(path, reason, answer, "", errno_remedy(-reason));
 	path->job.log(
 		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
 		"right where no rpcbind answers? version=4.1 needs neither rpcbind nor MOUNT",
@@ -411,9 +371,12 @@ static int ask(struct path *path, struct nfs_handle *root, struct flavors *flavo
 		.flavors = flavors,
 	};
 	int error = connect_to(&mount, MOUNT_PROGRAM, MOUNT_V3, path->config.mount_port)
-			    ?: find_root(&mount)
-			    ?: find_nfs_port(&mount);
+			    ?: find_root(&mount);
 
+	if (!error && !path->config.nfs_port) {
+		error = connect_to(&mount, NFS_PROGRAM, NFS_V3, 0);
+		path->config.nfs_port = error ? 0 : peer_port(&mount);
+	}
 	if (error)
 		error = explain(path, error, mount.answer, mount.words,
 				error == -ETIMEDOUT ? 0 : peer_port(&mount));
@@ -449,15 +412,6 @@ static char *question_of(const struct path *path)
 	return text;
 }
 
-static struct known *find_known(const char *question)
-{
-	struct known *known = all_known;
-
-	while (known && (known->refused || strcmp(known->question, question)))
-		known = known->next;
-	return known;
-}
-
 /* Takes over `question`. */
 static void keep(char *question, const struct path *path, const struct nfs_handle *root)
 {
@@ -480,9 +434,11 @@ static void keep(char *question, const struct path *path, const struct nfs_handl
 int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors)
 {
 	char *question = flavors ? NULL : question_of(path);
-	const struct known *known = question ? find_known(question) : NULL;
+	const struct known *known = question ? all_known : NULL;
 	int error = 0;
 
+	while (known && (known->refused || strcmp(known->question, question)))
+		known = known->next;
 	path->mount_known = known;
 	if (known) {
 		*root = known->root;

@@ -22,6 +22,8 @@ int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors);
 /* The server does not know this root any more, or its port is gone: it is asked anew. */
 void mount3_refused(const struct nfs_handle *root);
 
-/* Logs why NFS does not answer what comes after MOUNT, and what to do: `answer` says so, in the
- * words `why`, which may be empty. Returns `error`. */
-int mount3_explain(const struct path *path, int error, enum answer answer, const char *why);
+/* Logs why the path cannot be mounted, or NFS does not answer what comes after MOUNT, and what to
+ * do, else `otherwise`: `answer` says so, in the words `why`, which may be empty. Returns `error`.
+ */
+int mount3_explain(const struct path *path, int error, enum answer answer, const char *why,
+		   const char *otherwise);

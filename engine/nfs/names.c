@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nfs/meta_request.h"
+#include "nfs/meta_call.h"
 #include "nfs/path_client.h"
-#include "nfs/path_credentials.h"
 #include "nfs/version.h"
 #include "wait.h"
 
@@ -24,12 +23,6 @@ void names_rest(struct names *names)
 	names->connects = false;
 }
 
-static void close_names(struct names *names)
-{
-	names_rest(names);
-	free(names);
-}
-
 int path_names_ready(struct path *path)
 {
 	if (path->names && path->names->found && !path->names->given_up)
@@ -41,7 +34,8 @@ int path_names_ready(struct path *path)
 void path_close_names(struct path *path)
 {
 	if (path->names)
-		close_names(path->names);
+		names_rest(path->names);
+	free(path->names);
 	path->names = NULL;
 }
 
@@ -70,7 +64,7 @@ static int begin_opening(struct names *names)
 {
 	struct path *path = names->path;
 	struct rpc_terms terms = {
-		.address = path_names_address(path),
+		.address = path_address(path, false, 0),
 		.counters = &names->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),
@@ -110,11 +104,12 @@ int names_connect(struct names **out, struct path *path)
 	names->path = path;
 	error = begin_opening(names) ?: path_client_await(&names->rpc);
 	if (error) {
-		close_names(names);
-		return error;
+		names_rest(names);
+		free(names);
+	} else {
+		*out = names;
 	}
-	*out = names;
-	return 0;
+	return error;
 }
 
 /* --- asking --- */
@@ -147,36 +142,11 @@ static uint64_t names_deadline(struct names *names)
 	return clock_read(&names->clock) + path_names_timeout(path);
 }
 
-/* The same where the server asks to wait; the question has waited since `begun`. */
-static uint64_t waited_deadline(struct names *names, uint64_t begun)
-{
-	uint64_t deadline = names_deadline(names);
-
-	return names->path->at_work ? deadline
-				    : min_of(deadline, begun + path_wait_max(names->path));
-}
-
-/* Only a server that asks to wait, now or before, makes a question last that long. */
-static bool has_waited(const struct names *names, uint64_t begun)
-{
-	return !names->path->at_work && names->clock.now > begun + path_wait_max(names->path);
-}
-
 static void take_words(struct names *names, const struct rpc_request *request)
 {
 	names->answer = request->status ? ANSWER_STATUS : ANSWER_NONE;
 	snprintf(names->error, sizeof(names->error), "%s%s%s", request->status ?: "",
 		 request->status && request->fault ? ": " : "", request->fault ?: "");
-}
-
-/* A client logs a link that is down only while it has I/O. Names have none: logged here. */
-static void say_silent(struct names *names, uint64_t begun)
-{
-	struct rpc_client *rpc = &names->rpc;
-
-	if (names->path->at_work && !rpc->link.up &&
-	    names->clock.now - max_of(begun, rpc->link.down_since) > DOWN_MAX)
-		rpc->log->silent(rpc);
 }
 
 /* `epoch`: the link's, when the question went out. */
@@ -194,6 +164,10 @@ static int time_out(struct names *names, uint32_t epoch)
 
 /* --- waiting --- */
 
+/* Before the first file is open a server may ask to wait for so many setup_times: by default 2
+ * minutes, longer than a grace period. */
+enum { SETUPS_MAX = 12 };
+
 struct waiting {
 	struct patience patience;
 	bool (*stop)(void); /* NULL: nothing depends on the answer, as at a CLOSE */
@@ -205,10 +179,12 @@ struct waiting {
 
 static int begin_waiting(struct names *names, uint64_t deadline, struct waiting *waiting)
 {
+	int error;
+
 	if (names->given_up)
 		return -ENOTCONN;
-	if (!names->connects && begin_opening(names) && !names->connects)
-		return names_fail(names, -ENOMEM, "out of memory");
+	if (!names->connects && (error = begin_opening(names)) && !names->connects)
+		return names_fail(names, error, strerror(-error));
 	set_timing(names);
 	waiting->begun = clock_read(&names->clock); /* clock.now may be as old as the last answer */
 	waiting->patience = (struct patience){.deadline = deadline, .looked = waiting->begun};
@@ -233,17 +209,24 @@ static int give_up_waiting(struct names *names, const char *about)
 static int await(struct names *names, struct waiting *waiting)
 {
 	struct rpc_client *rpc = &names->rpc;
+	bool at_work = names->path->at_work;
+	uint64_t wait_end = at_work ? WAIT_NO_DEADLINE
+				    : waiting->begun + SETUPS_MAX * names->path->config.setup_time;
 
 	client_flush(rpc);
 	if (waiting->stop && waiting->stop())
 		return give_up(names, -EINTR, "interrupted");
 	if (waiting->stop && client_is_asked_to_wait(rpc)) /* alive: it gets more time */
 		waiting->patience.deadline =
-			max_of(waiting->patience.deadline, waited_deadline(names, waiting->begun));
+			max_of(waiting->patience.deadline, min_of(names_deadline(names), wait_end));
+	/* Only a server that asks to wait, now or before, makes a question last until wait_end. */
 	if (patience_over(&waiting->patience, clock_read(&names->clock)))
-		return has_waited(names, waiting->begun) ? give_up_waiting(names, waiting->about)
-							 : time_out(names, waiting->epoch);
-	say_silent(names, waiting->begun);
+		return names->clock.now > wait_end ? give_up_waiting(names, waiting->about)
+						   : time_out(names, waiting->epoch);
+	/* A client logs a link that is down only while it has I/O. Names have none. */
+	if (at_work && !rpc->link.up &&
+	    names->clock.now - max_of(waiting->begun, rpc->link.down_since) > DOWN_MAX)
+		rpc->log->silent(rpc);
 	if (!waiting->patient && !rpc->link.up && rpc->lost == -ECONNREFUSED)
 		return give_up(names, -ECONNREFUSED, strerror(ECONNREFUSED));
 	client_reap(rpc, true);
@@ -315,9 +298,20 @@ static bool ask(struct names *names, const struct names_batch *batch, struct nam
 	return true;
 }
 
-static void take_result(const struct names_batch *batch, struct names_item *item,
-			const struct meta_result *result)
+static void take(struct names *names, const struct names_batch *batch, struct names_call *call)
 {
+	const struct meta_result *result = &call->request.result;
+	const struct rpc_request *base = &call->request.base;
+	struct names_item *item = call->item;
+
+	call->item = NULL;
+	item->error = -base->error;
+	item->status = base->status ?: base->fault;
+	item->resent |= base->resent;
+	if (base->error) {
+		take_words(names, base);
+		return;
+	}
 	if (result->found.length)
 		item->handle = result->found;
 	if (result->kind.type) {
@@ -326,20 +320,6 @@ static void take_result(const struct names_batch *batch, struct names_item *item
 	}
 	if (batch->take)
 		batch->take(result, batch->context);
-}
-
-static void take(struct names *names, const struct names_batch *batch, struct names_call *call)
-{
-	const struct rpc_request *base = &call->request.base;
-	struct names_item *item = call->item;
-
-	call->item = NULL;
-	item->error = -base->error;
-	item->status = base->status ?: base->fault;
-	if (base->error)
-		take_words(names, base);
-	else
-		take_result(batch, item, &call->request.result);
 }
 
 /* Takes what has been answered, and asks what is next. False: all is done. */
@@ -371,8 +351,7 @@ static bool go_on(struct names *names, struct many *many, struct waiting *waitin
 	return many->outstanding;
 }
 
-/* `patient`: a server that has gone is waited for. */
-static int run(struct names *names, const struct names_batch *batch, bool patient)
+int names_run(struct names *names, const struct names_batch *batch, bool patient)
 {
 	struct waiting waiting = {.stop = names->path->job.stop, .patient = patient};
 	struct many many = {.batch = batch};
@@ -383,12 +362,10 @@ static int run(struct names *names, const struct names_batch *batch, bool patien
 			error = begin_waiting(names, names_deadline(names), &waiting);
 		error = error ?: await(names, &waiting);
 	}
+	for (uint32_t i = 0; error && i < NAMES_CALLS; i++) /* what is left has no answer */
+		if (many.calls[i].item)
+			many.calls[i].item->resent |= many.calls[i].request.base.resent;
 	return error;
-}
-
-int names_run(struct names *names, const struct names_batch *batch)
-{
-	return run(names, batch, true);
 }
 
 int names_find_again(struct names *names, const struct nfs_handle *asked, int error)
@@ -411,11 +388,11 @@ int names_ask(struct names *names, struct names_batch *batch, struct names_item 
 
 	batch->items = item;
 	batch->count = 1;
-	error = run(names, batch, false) ?: item->error;
+	error = names_run(names, batch, false) ?: item->error;
 	if (!error || (error = names_find_again(names, batch->directory, error)))
 		return error;
 	batch->directory = &names->export;
-	return run(names, batch, false) ?: item->error;
+	return names_run(names, batch, false) ?: item->error;
 }
 
 int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle *directory,
@@ -510,7 +487,7 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
 /* --- what users ask --- */
 
 /* A LOOKUP reply may lack the attributes (RFC 1813, 3.3.3): GETATTR brings them. */
-int names_size(struct names *names, const struct question *question)
+int names_size(struct names *names, struct question *question)
 {
 	struct names_item item = {0};
 	struct nfs_handle directory;
@@ -523,20 +500,19 @@ int names_size(struct names *names, const struct question *question)
 	return error ?: check_file(names, item.kind.type);
 }
 
-/* An NFSv3 server tells whether an earlier copy has made the file: the create is exclusive. */
-int names_create(struct names *names, const struct question *question)
+int names_create(struct names *names, struct question *question)
 {
-	bool again = question->asked > 1 && names->path->config.terms.version;
+	struct names_item item = {0};
 	struct nfs_handle directory;
-	char *last;
-	int error = names_find(names, question->name, true, &directory, &last)
-			    ?: names->path->version->create(names, &directory, last);
+	int error = names_find(names, question->name, true, &directory, &item.name)
+			    ?: names->path->version->create(names, &directory, &item);
 
-	*question->created = !error || (error == -EEXIST && again);
+	question->resent |= item.resent;
+	*question->created = !error || (error == -EEXIST && question->resent);
 	return error == -EEXIST ? 0 : error;
 }
 
-int names_remove(struct names *names, const struct question *question)
+int names_remove(struct names *names, struct question *question)
 {
 	struct names_item item = {0};
 	struct nfs_handle directory;
@@ -621,7 +597,7 @@ static int ask_once(struct path *path, struct question *question)
 
 	if (error) /* -ENOENT would mean the file, not the export */
 		return error == -ENOENT ? -ENODEV : error;
-	question->asked++;
+	question->asked = true;
 	return question->ask(path->names, question);
 }
 
@@ -644,12 +620,6 @@ static int ask_again(struct path *path, struct question *question)
 	return error;
 }
 
-/* One lost connection is no trouble; a time-out, or a second failure, is. */
-static bool is_trouble(const struct path *path, int error)
-{
-	return path->retries || error == -ETIMEDOUT;
-}
-
 int question_ask(struct path *path, struct question *question)
 {
 	uint64_t begun = clock_now();
@@ -657,7 +627,8 @@ int question_ask(struct path *path, struct question *question)
 	int error = ask_once(path, question);
 
 	while (goes_on(path, question, begun, error)) {
-		if (!told && is_trouble(path, error)) {
+		/* One lost connection is no trouble; a time-out, or a second failure, is. */
+		if (!told && (path->retries || error == -ETIMEDOUT)) {
 			path->job.log("%s: cannot %s \"%s\" yet: %s: still trying",
 				      path->config.label, question->what, question->name,
 				      strerror(-error));

@@ -6,7 +6,7 @@
  *
  * All functions wait: for the answer, a time-out (path_names_timeout()), or path_job's stop(),
  * whichever comes first; a server that asks to wait is asked again, before the first file is open
- * for path_wait_max(). They return 0 or a negative errno, with words in names->error. -EINTR is
+ * for twelve setup_times. They return 0 or a negative errno, with words in names->error. -EINTR is
  * stop()'s; after -ETIMEDOUT, -ENOTCONN, -ECONNREFUSED and -EREMOTEIO the server was given up, and
  * nothing is asked over this connection any more; any other is the server's answer.
  *
@@ -67,6 +67,7 @@ struct names_item {
 	struct meta_identity identity;
 	int error;	    /* a negative errno */
 	const char *status; /* that error in the server's words, or NULL */
+	bool resent;	    /* a copy beside the answered one may have been carried out */
 };
 
 /* The same operation on many items. What may be NULL says so. */
@@ -84,9 +85,9 @@ struct names_batch {
 	void *context;
 };
 
-/* 0 where all were answered: an error is its item's. A server that has gone is waited for, and each
- * answer gives the next its time. */
-int names_run(struct names *names, const struct names_batch *batch);
+/* 0 where all were answered: an error is its item's. Each answer gives the next its time;
+ * `patient`: a server that has gone is waited for. */
+int names_run(struct names *names, const struct names_batch *batch, bool patient);
 
 /*
  * One question: the item's error. Before the first file is open a server that has gone is not
@@ -130,10 +131,11 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
  * does not answer.
  */
 struct question {
-	int (*ask)(struct names *names, const struct question *question);
+	int (*ask)(struct names *names, struct question *question);
 	const char *what; /* as it follows "cannot": "open" */
 	const char *name;
-	uint32_t asked; /* times, this one as well: an earlier copy may have been carried out */
+	bool asked;  /* before */
+	bool resent; /* CREATE: an earlier copy may have been carried out */
 
 	/* What ask() needs beside, and where what it finds goes. */
 	uint32_t number;
@@ -153,13 +155,13 @@ int question_ask(struct path *path, struct question *question);
 bool question_is_left(const struct path *path, int error);
 
 /* The size of a regular file; -EISDIR or -EINVAL for anything else. */
-int names_size(struct names *names, const struct question *question);
+int names_size(struct names *names, struct question *question);
 
 /*
  * Creates an empty file and the directories above it; what exists, a symbolic link too, is left as
  * it is, and then *created is false. What an earlier copy has made counts as created.
  */
-int names_create(struct names *names, const struct question *question);
+int names_create(struct names *names, struct question *question);
 /* 0 also where there is no such file: an earlier copy may have removed it. */
 int names_remove(struct names *names, const struct question *question);
 

@@ -9,20 +9,12 @@
 
 /* --- the export --- */
 
-/* A server that has not answered FSINFO of the root serves this host nothing. */
-static int check_export(struct names *names)
-{
-	struct meta_limits limits;
-	int error = names_limits(names, NULL, &limits);
-
-	names->found = !error;
-	return error ? mount3_explain(names->path, error, names->answer, names->error) : 0;
-}
-
 static int open_names(struct names **out, struct path *path)
 {
 	bool port_asked = !path->config.nfs_port;
+	struct meta_limits limits;
 	struct nfs_handle export;
+	struct names *names;
 	int error = mount3(path, &export, NULL) ?: names_connect(out, path);
 
 	if (error == -ECONNREFUSED && path->mount_known && port_asked) { /* an earlier server's */
@@ -32,8 +24,12 @@ static int open_names(struct names **out, struct path *path)
 	}
 	if (error)
 		return error;
-	(*out)->export = export;
-	return check_export(*out);
+	names = *out;
+	names->export = export;
+	/* A server that has not answered FSINFO of the root serves this host nothing. */
+	error = names_limits(names, NULL, &limits);
+	names->found = !error;
+	return error ? mount3_explain(path, error, names->answer, names->error, "") : 0;
 }
 
 static int find_export(struct names *names)
@@ -54,46 +50,39 @@ static int find_flavors(struct names **out, struct path *path, struct flavors *f
 
 /* --- creates --- */
 
-static void fill_exclusive(struct meta_arguments *arguments, void *verifier)
+/* Of an exclusive CREATE, and of the SETATTR that completes it. */
+static void fill(struct meta_arguments *arguments, void *verifier)
 {
-	arguments->exclusive = true;
+	arguments->exclusive = arguments->made = true;
 	arguments->verifier = *(uint64_t *)verifier;
 }
 
-static void fill_made(struct meta_arguments *arguments, void *context)
-{
-	arguments->made = true;
-}
-
-/* An exclusive create sets no attributes (RFC 1813, 3.3.8), and need not bring the handle. */
-static int complete(struct names *names, const struct nfs_handle *directory,
-		    struct names_item *item)
-{
-	struct names_batch batch = {
-		.op = META_SETATTR, .directory = &item->handle, .fill = fill_made};
-	int error = item->handle.length ? 0 : names_ask_name(names, META_LOOKUP, directory, item);
-
-	return error ?: names_ask(names, &batch, item);
-}
-
 /*
- * Exclusive: of a file that is there already the server knows whether an earlier copy of this call
- * has made it. Where it has no such create, GUARDED, which leaves what is there as it is.
+ * Exclusive (RFC 1813, 3.3.8): of a file that is there already the server knows whether an earlier
+ * copy of this call has made it. Where it has no such create, GUARDED, which leaves what is there
+ * as it is.
  */
-static int create(struct names *names, const struct nfs_handle *directory, const char *name)
+static int create(struct names *names, const struct nfs_handle *directory, struct names_item *item)
 {
-	struct names_item item = {.name = (char *)name};
 	struct names_batch batch = {
 		.op = META_CREATE,
 		.directory = directory,
-		.fill = fill_exclusive,
+		.fill = fill,
 		.context = &names->path->create_verifier,
 	};
-	int error = names_ask(names, &batch, &item);
+	int error = names_ask(names, &batch, item);
 
-	if (error == -EOPNOTSUPP)
-		return names_ask_name(names, META_CREATE, directory, &item);
-	return error ?: complete(names, directory, &item);
+	item->resent = !error; /* of an earlier copy the verifier tells */
+	if (error == -EOPNOTSUPP) {
+		batch.fill = NULL;
+		return names_ask(names, &batch, item);
+	}
+	/* An exclusive create sets no attributes, and need not bring the handle (3.3.8). */
+	if (!error && !item->handle.length)
+		error = names_ask_name(names, META_LOOKUP, batch.directory, item);
+	batch.op = META_SETATTR;
+	batch.directory = &item->handle;
+	return error ?: names_ask(names, &batch, item);
 }
 
 /* --- files: NFSv3 opens nothing --- */

@@ -7,18 +7,9 @@
 
 #include "nfs/names.h"
 #include "nfs/nfs4_client.h"
-#include "nfs/nfs4_setup.h"
 #include "nfs/version.h"
 
 /* --- one request of the protocol's own --- */
-
-/* Sets the rest of a request whose arguments are set. */
-static void prepare(struct nfs4_request *request, enum nfs4_operation operation)
-{
-	request->operation = operation;
-	request->sequenced = true;
-	request->cached = operation != NFS4_SECINFO && operation != NFS4_SECINFO_NO_NAME;
-}
 
 static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_request *request)
 {
@@ -26,7 +17,7 @@ static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_r
 
 	if (request->name && strlen(request->name) > NFS4_NAME_MAX)
 		return names_fail(names, -ENAMETOOLONG, "a name is longer than 255 bytes");
-	prepare(request, operation);
+	request->operation = operation;
 	error = names_request(names, &request->base);
 	if (!error || (error = names_find_again(names, &request->handle, error)))
 		return error;
@@ -35,16 +26,6 @@ static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_r
 }
 
 /* --- the export --- */
-
-/* True, and logged, where no answer came: the export's path may be right. */
-static bool went_unanswered(const struct names *names, int error)
-{
-	if (error != -ETIMEDOUT && error != -EINTR)
-		return false;
-	names->path->job.log("%s: cannot find the export: %s", names->path->config.label,
-			     error == -EINTR ? "the run was stopped" : names->error);
-	return true;
-}
 
 /* What to do, where the status tells. */
 static const char *export_hint(int error)
@@ -65,9 +46,10 @@ static int export_failed(const struct names *names, const char *name, int error)
 {
 	const struct path *path = names->path;
 
-	if (went_unanswered(names, error))
-		return error;
-	if (name)
+	if (error == -ETIMEDOUT || error == -EINTR) /* no answer: the export's path may be right */
+		path->job.log("%s: cannot find the export: %s", path->config.label,
+			      error == -EINTR ? "the run was stopped" : names->error);
+	else if (name)
 		path->job.log("%s: \"%s\" of the export's path: %s (%s)%s", path->config.label,
 			      name, names->error, strerror(-error), export_hint(error));
 	else
@@ -182,59 +164,42 @@ static int open_found(struct names *names, const char *owner, enum nfs4_access a
 	return error;
 }
 
-static int create(struct names *names, const struct nfs_handle *directory, const char *name)
+static int create(struct names *names, const struct nfs_handle *directory, struct names_item *item)
 {
 	const struct nfs4_path *mine = names->path->state;
-	struct nfs4_request request = {.handle = *directory, .name = name};
+	struct nfs4_request request = {.handle = *directory, .name = item->name};
 	int error = open_found(names, mine->owner, NFS4_ACCESS_BOTH, true, &request);
 
+	item->resent = request.base.resent || request.found.length;
 	return error ?: give_back(names, NFS4_CLOSE, &request.found, &request.opened.stateid);
 }
 
 /* --- what the server need not keep any longer --- */
 
 /*
- * Until when one answer is waited for; leave-taking began at `since`. A stopped run waits less: a
- * job has waited for the server before. (An interrupted nfsmulti-export has not.)
+ * Tells the server what needs no answer, unless the job is over; leave-taking began at `since`.
+ * Waits for the answer 2.5 s at the most, and 10 s for all; in a stopped run, which has waited for
+ * the server before, 0.5 s and 2 s. (An interrupted nfsmulti-export has not waited.)
  */
-static uint64_t answer_deadline(struct names *names, uint64_t since)
-{
-	bool late = names->path->job.stop();
-	uint64_t each = late ? 500 * MSEC : 2500 * MSEC, all = late ? 2 * SEC : 10 * SEC;
-
-	return min_of(clock_read(&names->clock) + each, since + all);
-}
-
-/* True once the job may tell servers no more, whatever is still open on any path. */
-static bool is_over(const struct names *names)
-{
-	return names->path->job.over && names->path->job.over();
-}
-
 static void tell(struct names *names, struct nfs4_request *request, uint64_t since)
 {
-	if (!is_over(names))
-		names_request_until(names, &request->base, answer_deadline(names, since), NULL);
+	const struct path_job *job = &names->path->job;
+	bool late = job->stop();
+	uint64_t each = late ? 500 * MSEC : 2500 * MSEC, all = late ? 2 * SEC : 10 * SEC;
+	uint64_t deadline = min_of(clock_read(&names->clock) + each, since + all);
+
+	if (!job->over || !job->over())
+		names_request_until(names, &request->base, deadline, NULL);
 }
 
 /*
  * A dead path is not asked while others go on. At the end it is: its server may answer for names,
- * if not for data. State that the server is not told to drop ends with the lease.
+ * if not for data. State that the server is not told to drop ends with the lease. `names` may be
+ * NULL.
  */
 static bool may_ask(const struct names *names)
 {
 	return names && !names->given_up && (!names->path->dead || names->path->job.stop());
-}
-
-/*
- * Tells the server what needs no answer. Waits for an answer 2.5 s at the most, 0.5 s where the job
- * was to end 2 s ago. Tells nothing where the path is dead while others go on, the server is gone,
- * or the job is over. `names` may be NULL.
- */
-static void tell_at_close(struct names *names, struct nfs4_request *request)
-{
-	if (may_ask(names))
-		tell(names, request, clock_read(&names->clock));
 }
 
 /* --- files --- */
@@ -288,12 +253,11 @@ static int open_file(struct names *names, uint32_t number, const char *name, boo
 static void close_file(struct names *names, void *state)
 {
 	struct nfs4_file *file = state;
-	struct nfs4_request request = {.handle = file->handle, .stateid = file->stateid};
+	struct nfs4_request request = {
+		.operation = NFS4_CLOSE, .handle = file->handle, .stateid = file->stateid};
 
-	if (!file->stateless && !file->lost && !file->gone) {
-		prepare(&request, NFS4_CLOSE);
-		tell_at_close(names, &request);
-	}
+	if (!file->stateless && !file->lost && !file->gone && may_ask(names))
+		tell(names, &request, clock_read(&names->clock));
 	nfs4_client_forget_file(file->path->client, file);
 	TAILQ_REMOVE(&file->path->files, file, link);
 	free(file);

@@ -10,7 +10,6 @@
 #include "client/client.h"
 #include "nfs/io_result.h"
 #include "nfs/meta_call.h"
-#include "nfs/meta_request.h"
 #include "nfs/status.h"
 #include "nfs/version.h"
 #include "util.h"
@@ -153,32 +152,9 @@ static void put_attributes(struct xdr_out *out, uint32_t mode, bool atime, bool 
 	xdr_put_fixed(out, rest, sizeof(rest));
 }
 
-/* Of a new file also what CREATE has not set: a server may have kept the verifier in its times. */
-static void put_setattr(struct xdr_out *out, bool made)
-{
-	put_attributes(out, made ? FILE_MODE : 0, made, true);
-	xdr_put_u32(out, false); /* no guard */
-}
-
-static void put_create(struct xdr_out *out, const struct meta_arguments *arguments)
-{
-	xdr_put_u32(out, arguments->exclusive ? EXCLUSIVE : GUARDED);
-	if (arguments->exclusive)
-		xdr_put_u64(out, arguments->verifier);
-	else
-		put_attributes(out, FILE_MODE, false, false);
-}
-
 static void put_name(struct xdr_out *out, const char *name)
 {
 	xdr_put_opaque(out, name, (uint32_t)strlen(name));
-}
-
-static void put_listing(struct xdr_out *out, const struct meta_arguments *arguments)
-{
-	xdr_put_u64(out, arguments->listing->cookie);
-	xdr_put_fixed(out, arguments->listing->verifier, LISTING_VERIFIER);
-	xdr_put_u32(out, arguments->bytes);
 }
 
 /* At most 248 bytes with names of 32. */
@@ -191,9 +167,23 @@ static void put_meta(struct xdr_out *out, const struct meta_arguments *arguments
 		put_name(out, arguments->name);
 	switch (op) {
 	case META_ACCESS: xdr_put_u32(out, ACCESS_ALL); break;
-	case META_READDIR: put_listing(out, arguments); break;
-	case META_SETATTR: put_setattr(out, arguments->made); break;
-	case META_CREATE: put_create(out, arguments); break;
+	case META_READDIR:
+		xdr_put_u64(out, arguments->listing->cookie);
+		xdr_put_fixed(out, arguments->listing->verifier, LISTING_VERIFIER);
+		xdr_put_u32(out, arguments->bytes);
+		break;
+	case META_SETATTR: /* of a new file also what CREATE has not set: a server may have kept
+			      the verifier in its times */
+		put_attributes(out, arguments->made ? FILE_MODE : 0, arguments->made, true);
+		xdr_put_u32(out, false); /* no guard */
+		break;
+	case META_CREATE:
+		xdr_put_u32(out, arguments->exclusive ? EXCLUSIVE : GUARDED);
+		if (arguments->exclusive)
+			xdr_put_u64(out, arguments->verifier);
+		else
+			put_attributes(out, FILE_MODE, false, false);
+		break;
 	case META_MKDIR: put_attributes(out, DIRECTORY_MODE, false, false); break;
 	case META_SYMLINK:
 		put_attributes(out, SYMLINK_MODE, false, false);
@@ -266,9 +256,7 @@ static bool get_made(struct xdr_in *in, struct nfs_handle *handle)
 {
 	uint32_t follows = xdr_get_u32(in);
 
-	if (follows > 1 || (follows && !get_handle(in, handle)))
-		return false;
-	return skip_post_op(in);
+	return follows <= 1 && (!follows || get_handle(in, handle)) && skip_post_op(in);
 }
 
 /* FSSTAT3resok (3.3.18), behind its attributes. */
@@ -426,15 +414,6 @@ static bool is_sound(struct xdr_in *in, uint32_t status, bool sound, struct call
 	return true;
 }
 
-static enum disposition judge_request(struct meta_request *request, uint32_t status,
-				      const struct meta_result *meta, struct call_result *result)
-{
-	if (status)
-		return refused(result, status);
-	meta_request_take(request, meta);
-	return CALL_DONE;
-}
-
 static enum disposition judge_meta(struct call *call, uint32_t status,
 				   const struct meta_result *meta, struct call_result *result)
 {
@@ -442,8 +421,10 @@ static enum disposition judge_meta(struct call *call, uint32_t status,
 	if (!status)
 		return meta_answered(call, meta, result);
 	result->status = nfs3_status_name(status);
-	if (nfs3_asks_to_wait(status))
-		return meta_waits(call, false);
+	if (nfs3_asks_to_wait(status)) {
+		meta_not_begun(call);
+		return CALL_BACKOFF;
+	}
 	if (status == NFS3_STATUS_BAD_COOKIE && meta_asked(call) == META_READDIR)
 		return meta_restart_listing(call, nfs3_errno(status), result);
 	return meta_refused(call, nfs3_errno(status), result);
@@ -466,9 +447,9 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 		return CALL_DONE;
 	if (is_data)
 		return status ? refused(result, status) : io_result_judge(call, &data, result);
-	if (call->request)
-		return judge_request(meta_request_of(call), status, &meta, result);
-	return judge_meta(call, status, &meta, result);
+	if (call->io)
+		return judge_meta(call, status, &meta, result);
+	return status ? refused(result, status) : meta_request_take(call, &meta);
 }
 
 const struct protocol nfs3_protocol = {

@@ -7,7 +7,6 @@
 enum { SEQUENCE_WORDS = 5 };
 enum { EXCHANGE_USE_NON_PNFS = 0x10000 }; /* RFC 8881, 18.35.1 */
 enum { PROTECT_NONE = 0 };		  /* the same: SP4_NONE */
-enum { BIND_FORE = 1 };			  /* 18.34.1: CDFC4_FORE */
 enum { BOUND_FORE = 1, BOUND_BOTH = 3 };  /* 18.34.2 */
 enum { CALLBACK_PROGRAM = 0x40000000 };	  /* transient (RFC 5531, 8.3.1) */
 
@@ -183,15 +182,6 @@ void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation oper
 	template->length = out.at - template->bytes;
 }
 
-static void store_sequence(uint8_t *call, const struct nfs4_sequence *sequence)
-{
-	const uint32_t numbers[] = {htobe32(sequence->sequence), htobe32(sequence->slot),
-				    htobe32(sequence->highest_slot)};
-
-	memcpy(call + SESSION_AT, sequence->session, sizeof(sequence->session));
-	memcpy(call + NUMBERS_AT, numbers, sizeof(numbers));
-}
-
 /* It lies before the `tail` bytes at the end. */
 static void store_stateid(uint8_t *end, size_t tail, const uint8_t *stateid)
 {
@@ -205,12 +195,15 @@ void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out
 	const uint32_t high = htobe32(range->offset >> 32);
 	const uint32_t low = htobe32((uint32_t)range->offset);
 	const uint32_t length = htobe32(range->length);
+	const uint32_t numbers[] = {htobe32(sequence->sequence), htobe32(sequence->slot),
+				    htobe32(sequence->highest_slot)};
 	uint8_t *call = xdr_room(out, template->length), *end = out->at;
 
 	if (!call)
 		return;
 	memcpy(call, template->bytes, template->length);
-	store_sequence(call, sequence);
+	memcpy(call + SESSION_AT, sequence->session, sizeof(sequence->session));
+	memcpy(call + NUMBERS_AT, numbers, sizeof(numbers));
 	if (template->operation == NFS4_READ) {
 		const uint32_t tail[] = {high, low, length};
 
@@ -272,21 +265,10 @@ void nfs4_put_exchange_id(struct nfs4_compound *compound, const uint8_t verifier
 	xdr_put_u32(compound->out, 0); /* implementations */
 }
 
-static void skip_implementation(struct nfs4_results *results)
-{
-	uint32_t count = get_u32(results);
-
-	require(results, count <= 1);
-	if (!count || !readable(results))
-		return;
-	skip_opaque(results);				    /* domain */
-	skip_opaque(results);				    /* name */
-	take(results, sizeof(uint64_t) + sizeof(uint32_t)); /* date */
-}
-
 void nfs4_get_exchange_id(struct nfs4_results *results, struct nfs4_exchange_result *exchange)
 {
 	struct nfs4_server *server = &exchange->server;
+	uint32_t implementations;
 
 	memset(exchange, 0, sizeof(*exchange));
 	exchange->client = get_u64(results);
@@ -296,7 +278,13 @@ void nfs4_get_exchange_id(struct nfs4_results *results, struct nfs4_exchange_res
 	server->minor = get_u64(results);
 	server->major_length = get_opaque(results, server->major, NFS4_OPAQUE_MAX);
 	server->scope_length = get_opaque(results, server->scope, NFS4_OPAQUE_MAX);
-	skip_implementation(results);
+	implementations = get_u32(results);
+	require(results, implementations <= 1);
+	if (implementations) {
+		skip_opaque(results);				    /* domain */
+		skip_opaque(results);				    /* name */
+		take(results, sizeof(uint64_t) + sizeof(uint32_t)); /* date */
+	}
 	if (!readable(results))
 		memset(exchange, 0, sizeof(*exchange));
 }
@@ -365,64 +353,29 @@ void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_r
 		memset(session, 0, sizeof(*session));
 }
 
-void nfs4_put_bind_conn_to_session(struct nfs4_compound *compound,
-				   const uint8_t session[NFS4_SESSIONID])
-{
-	nfs4_put(compound, NFS4_BIND_CONN_TO_SESSION);
-	xdr_put_fixed(compound->out, session, NFS4_SESSIONID);
-	xdr_put_u32(compound->out, BIND_FORE);
-	xdr_put_u32(compound->out, false); /* RDMA mode: not switched on later */
-}
-
-static void skip_bound(struct nfs4_results *results)
-{
-	uint32_t bound;
-
-	take(results, NFS4_SESSIONID);
-	bound = get_u32(results);
-	require(results, bound == BOUND_FORE || bound == BOUND_BOTH);
-	get_bool(results); /* RDMA mode */
-}
-
-void nfs4_put_reclaim_complete(struct nfs4_compound *compound)
-{
-	nfs4_put(compound, NFS4_RECLAIM_COMPLETE);
-	xdr_put_u32(compound->out, false); /* one file system alone */
-}
-
-void nfs4_put_destroy_session(struct nfs4_compound *compound, const uint8_t session[NFS4_SESSIONID])
-{
-	nfs4_put(compound, NFS4_DESTROY_SESSION);
-	xdr_put_fixed(compound->out, session, NFS4_SESSIONID);
-}
-
-void nfs4_put_destroy_clientid(struct nfs4_compound *compound, uint64_t client)
-{
-	nfs4_put(compound, NFS4_DESTROY_CLIENTID);
-	xdr_put_u64(compound->out, client);
-}
-
 /* --- what nobody wants --- */
 
 uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation operation)
 {
-	uint32_t status = nfs4_next_result(results, operation);
+	uint32_t status = nfs4_next_result(results, operation), bound;
 
 	if (status)
 		return status;
 	switch (operation) {
-	case NFS4_BIND_CONN_TO_SESSION: skip_bound(results); break;
-	case NFS4_CLOSE: take(results, NFS4_STATEID); break; /* it means nothing: 18.2.4 */
-	case NFS4_CREATE:
-		skip_change_info(results);
-		get_bitmap(results);
+	case NFS4_BIND_CONN_TO_SESSION:
+		take(results, NFS4_SESSIONID);
+		bound = get_u32(results);
+		require(results, bound == BOUND_FORE || bound == BOUND_BOTH);
+		get_bool(results); /* RDMA mode */
 		break;
+	case NFS4_CLOSE: take(results, NFS4_STATEID); break; /* it means nothing: 18.2.4 */
 	case NFS4_RENAME: /* of the directory it leaves, and of the one it enters */
 		skip_change_info(results);
-		skip_change_info(results);
-		break;
+	/* fall through */
 	case NFS4_LINK:
 	case NFS4_REMOVE: skip_change_info(results); break;
+	case NFS4_CREATE: skip_change_info(results);
+	/* fall through */
 	case NFS4_SETATTR: get_bitmap(results); break; /* a failure has it, too: not read */
 	default: break;
 	}

@@ -193,15 +193,6 @@ void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, ui
 			     const struct nfs4_channel *fore);
 void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session);
 
-/* 18.34: for the fore channel. */
-void nfs4_put_bind_conn_to_session(struct nfs4_compound *compound,
-				   const uint8_t session[NFS4_SESSIONID]);
-/* 18.51, for all file systems at once; 18.37; 18.50. */
-void nfs4_put_reclaim_complete(struct nfs4_compound *compound);
-void nfs4_put_destroy_session(struct nfs4_compound *compound,
-			      const uint8_t session[NFS4_SESSIONID]);
-void nfs4_put_destroy_clientid(struct nfs4_compound *compound, uint64_t client);
-
 /* --- nfsstat4 (RFC 8881, 15.1) --- */
 
 /* The values that a client acts on; status.h has the others. */

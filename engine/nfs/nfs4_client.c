@@ -7,7 +7,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "nfs/nfs4_setup.h"
 #include "client/client.h"
 
 enum { LEASE_PARTS = 3 }; /* an idle client renews it after a third */
@@ -16,31 +15,23 @@ enum { NAMES_SLOTS = 8 }; /* whose replies servers keep */
 /* --- a job's clients --- */
 
 /* Each job of each run has a co_ownerid of its own (RFC 8881, 2.4). */
-static int name_job(struct nfs4_job *job)
-{
-	uint64_t chance;
-	char host[40] = "";
-
-	if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance) ||
-	    getrandom(job->verifier, sizeof(job->verifier), 0) != sizeof(job->verifier))
-		return -EIO;
-	gethostname(host, sizeof(host) - 1);
-	snprintf(job->owner, sizeof(job->owner), "nfsmulti %s %d %016llx", host, getpid(),
-		 (unsigned long long)chance);
-	return 0;
-}
-
 static struct nfs4_job *job_of(struct path *path)
 {
 	struct nfs4_job *job = *path->job.state;
+	uint64_t chance;
+	char host[40] = "";
 
 	if (job)
 		return job;
 	job = calloc(1, sizeof(*job));
-	if (!job || name_job(job)) {
+	if (!job || getrandom(&chance, sizeof(chance), 0) != sizeof(chance) ||
+	    getrandom(job->verifier, sizeof(job->verifier), 0) != sizeof(job->verifier)) {
 		free(job);
 		return NULL;
 	}
+	gethostname(host, sizeof(host) - 1);
+	snprintf(job->owner, sizeof(job->owner), "nfsmulti %s %d %016llx", host, getpid(),
+		 (unsigned long long)chance);
 	*path->job.state = job;
 	return job;
 }
@@ -87,15 +78,6 @@ static void free_client(struct nfs4_client *client)
 	free(client);
 }
 
-static void say_waited(const struct nfs4_client *client, const struct path *path)
-{
-	if (client->waited)
-		path->job.log("%s: the server grants a session %u slot%s, and calls waited for one "
-			      "%llu times: use a lower iodepth or a higher nconnect",
-			      path->config.label, client->slots, client->slots == 1 ? "" : "s",
-			      (unsigned long long)client->waited);
-}
-
 void nfs4_path_free(struct path *path)
 {
 	struct nfs4_path *mine = path->state;
@@ -110,10 +92,13 @@ void nfs4_path_free(struct path *path)
 			state->path = NULL;
 	}
 	LIST_REMOVE(mine, link);
-	if (LIST_EMPTY(&client->paths)) {
-		say_waited(client, path);
+	if (LIST_EMPTY(&client->paths) && client->waited)
+		path->job.log("%s: the server grants a session %u slot%s, and calls waited for one "
+			      "%llu times: use a lower iodepth or a higher nconnect",
+			      path->config.label, client->slots, client->slots == 1 ? "" : "s",
+			      (unsigned long long)client->waited);
+	if (LIST_EMPTY(&client->paths))
 		free_client(client);
-	}
 	if (LIST_EMPTY(&job->clients)) {
 		*path->job.state = NULL;
 		free(job);
@@ -225,11 +210,14 @@ static bool is_delegated(struct nfs4_file *file)
 void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid,
 			     uint64_t now)
 {
+	static const enum nfs4_operation operations[] = {
+		[IO_READ] = NFS4_READ, [IO_WRITE] = NFS4_WRITE, [IO_COMMIT] = NFS4_COMMIT};
+
 	file->stateid = *stateid;
 	file->opened_at = now;
 	file->lost = false;
 	for (enum io_op op = IO_READ; op <= IO_COMMIT; op++)
-		nfs4_template_make(&file->calls[op], nfs4_io_operation(op),
+		nfs4_template_make(&file->calls[op], operations[op],
 				   file->path->path->config.terms.version, &file->handle, stateid);
 }
 
@@ -318,11 +306,6 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 	client->creating = NULL;
 }
 
-static uint32_t least(uint32_t known, uint32_t granted)
-{
-	return known ? min_of(known, granted) : granted;
-}
-
 /* So many grants in a row of another connection's session are not used; then the server may have
  * one session ID for all. */
 static const int SHARED_MOST = 3;
@@ -362,7 +345,6 @@ static void count_created(struct nfs4_client *client, uint32_t status, bool ours
 static void created(struct nfs4_state *state, const struct nfs4_request *request)
 {
 	struct nfs4_client *client = state->client;
-
 	bool ours = !request->status &&
 		    (!is_anothers(state, &request->granted) || state->shared++ >= SHARED_MOST);
 
@@ -376,8 +358,9 @@ static void created(struct nfs4_state *state, const struct nfs4_request *request
 	if (!state->session.names) {
 		const struct nfs4_channel *fore = &request->granted.fore;
 
-		client->request_max = least(client->request_max, fore->request_max);
-		client->response_max = least(client->response_max, fore->response_max);
+		client->request_max = min_of(client->request_max ?: UINT32_MAX, fore->request_max);
+		client->response_max =
+			min_of(client->response_max ?: UINT32_MAX, fore->response_max);
 	}
 	state->unbound = false;
 	nfs4_session_begin(&state->session, ++client->epochs, &request->granted);
@@ -400,14 +383,6 @@ static void reopened(struct nfs4_state *state, const struct nfs4_request *reques
 		file->gone = request->status;
 		file->lost = false;
 	}
-}
-
-/* DELEGRETURN is answered; whatever its status, it is not sent again. */
-static void returned(struct nfs4_state *state)
-{
-	if (state->reopening)
-		state->reopening->delegated = false;
-	state->reopening = NULL;
 }
 
 /*
@@ -436,7 +411,11 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 		state->client->answers++;
 		break;
 	case NFS4_OPEN: reopened(state, request, now); break;
-	case NFS4_DELEGRETURN: returned(state); break;
+	case NFS4_DELEGRETURN: /* whatever its status, it is not sent again */
+		if (state->reopening)
+			state->reopening->delegated = false;
+		state->reopening = NULL;
+		break;
 	case NFS4_RECLAIM_COMPLETE: state->client->complete = true; break;
 	case NFS4_DESTROY_SESSION: state->session.alive = false; break;
 	case NFS4_BIND_CONN_TO_SESSION:
@@ -450,10 +429,19 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 
 /* --- preparing --- */
 
+/* OPEN by the file's handle. */
 static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_claim claim)
 {
 	state->reopening = file;
-	nfs4_ask_open(&state->setup, state->client, file, claim);
+	nfs4_ask(&state->setup, NFS4_OPEN, state->client, NULL);
+	state->setup.handle = file->handle;
+	state->setup.open = (struct nfs4_open){
+		.client = state->client->id,
+		.owner = file->owner,
+		.owner_length = (uint32_t)strlen(file->owner),
+		.access = file->access,
+		.claim = claim,
+	};
 }
 
 /*
@@ -484,7 +472,9 @@ static bool next_request(struct nfs4_state *state)
 		reopen(state, file, NFS4_CLAIM_FH);
 	} else if ((file = find_file(client, is_delegated))) {
 		state->reopening = file;
-		nfs4_ask_delegreturn(&state->setup, client, file);
+		nfs4_ask(&state->setup, NFS4_DELEGRETURN, client, NULL);
+		state->setup.handle = file->handle;
+		state->setup.stateid = file->delegation;
 	} else {
 		return false;
 	}
@@ -504,23 +494,20 @@ static bool is_busy(const struct nfs4_client *client, const struct rpc_client *r
 		rpc->clock->read(rpc->clock) - busy->setup->last_sent < SEC);
 }
 
-/*
- * A server may cache its refusal of a CREATE_SESSION and repeat it for the same sequence (RFC 8881,
- * 18.36): a refusal counts as an answer, and EXCHANGE_ID comes next.
- */
-static bool is_answered(const struct nfs4_request *request)
-{
-	return request->base.done || (request->operation == NFS4_CREATE_SESSION && request->status);
-}
-
 enum preparation nfs4_client_prepare(struct rpc_client *rpc, struct rpc_request **request)
 {
 	struct nfs4_state *state = rpc->state;
 	struct nfs4_client *client = state->client;
+	const struct nfs4_request *setup = &state->setup;
 
 	if (is_busy(client, rpc))
 		return PREPARE_WAIT;
-	if (state->asked && is_answered(&state->setup))
+	/*
+	 * A server may cache its refusal of a CREATE_SESSION and repeat it for the same sequence
+	 * (RFC 8881, 18.36): a refusal counts as an answer, and EXCHANGE_ID comes next.
+	 */
+	if (state->asked &&
+	    (setup->base.done || (setup->operation == NFS4_CREATE_SESSION && setup->status)))
 		take_answer(state, rpc->clock->read(rpc->clock));
 	client = state->client; /* it may have joined another */
 	if (!next_request(state)) {
@@ -565,26 +552,18 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 
 /* --- trunking --- */
 
-/* The job's first path. */
-static const struct nfs4_path *first_path(const struct nfs4_job *job)
-{
-	const struct nfs4_client *client, *oldest = NULL;
-	const struct nfs4_path *path, *first = NULL;
-
-	LIST_FOREACH (client, &job->clients, link)
-		oldest = client;
-	LIST_FOREACH (path, &oldest->paths, link)
-		first = path;
-	return first;
-}
-
 int nfs4_path_check_trunking(struct nfs4_path *mine)
 {
+	const struct nfs4_client *client, *oldest = mine->client;
+	const struct nfs4_path *one, *first = mine; /* of the job's */
 	const struct path *path = mine->path;
-	const struct nfs4_path *first = first_path(mine->client->job);
 
 	if (!path->config.terms.trunking)
 		return 0;
+	LIST_FOREACH (client, &mine->client->job->clients, link)
+		oldest = client;
+	LIST_FOREACH (one, &oldest->paths, link)
+		first = one;
 	if (!same_server(&mine->client->server, &first->client->server)) {
 		path->job.log("%s: trunking=session: this is another server than %s leads to "
 			      "(server_owner, RFC 8881, 2.10.5): use trunking=clientid",

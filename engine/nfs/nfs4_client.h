@@ -20,8 +20,6 @@
 struct nfs4_request {
 	struct rpc_request base;
 	enum nfs4_operation operation; /* its purpose, as messages name it */
-	bool sequenced;		       /* SEQUENCE comes first: the call needs a slot */
-	bool cached; /* the server keeps the reply: the operation must not be carried out twice */
 
 	const struct nfs4_client *client;
 	const struct nfs4_session *session;
@@ -127,17 +125,6 @@ static inline bool nfs4_file_is_meant(const struct nfs4_file *file, const struct
 	       !memcmp(call->stateid, file->stateid.bytes, NFS4_STATEID);
 }
 
-static inline enum nfs4_operation nfs4_io_operation(enum io_op op)
-{
-	switch (op) {
-	case IO_READ: return NFS4_READ;
-	case IO_WRITE: return NFS4_WRITE;
-	case IO_COMMIT:
-	case IO_META: break; /* nfs4_meta.h's */
-	}
-	return NFS4_COMMIT;
-}
-
 /* All clients of a job; each server is told the same verifier and owner. */
 struct nfs4_job {
 	LIST_HEAD(, nfs4_client) clients;
@@ -148,6 +135,28 @@ struct nfs4_job {
 
 /* Bytes of a message beyond its data. */
 enum { NFS4_MESSAGE_ROOM = 1024 };
+
+/* --- requests (nfs4_setup.c): each function fills *request, for its owner to submit --- */
+
+/*
+ * EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, RECLAIM_COMPLETE, DESTROY_SESSION (over a
+ * connection that is bound to it: 18.37.3), DESTROY_CLIENTID, SEQUENCE alone, which renews the
+ * lease, or an operation whose arguments the caller sets then. `session`: the one to be made, bound
+ * to or destroyed; else NULL.
+ */
+void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
+	      const struct nfs4_client *client, const struct nfs4_session *session);
+
+/* SEQUENCE comes before it: the call needs a slot. */
+bool nfs4_is_sequenced(enum nfs4_operation operation);
+
+/* Any request, of names4.c's too: writes the operations; reads their results, and returns the first
+ * status that is not 0; true for one that the request's maker handles. */
+void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound);
+uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results);
+bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status);
+
+/* --- clients --- */
 
 /*
  * After a path's first session is ready: does trunking=session fit the server's owner and scope?

@@ -29,7 +29,7 @@ static void put_name(struct nfs4_compound *compound, const char *name)
 	xdr_put_opaque(compound->out, name, strlen(name));
 }
 
-void nfs4_put_lookup(struct nfs4_compound *compound, const char *name)
+static void put_lookup(struct nfs4_compound *compound, const char *name)
 {
 	nfs4_put(compound, NFS4_LOOKUP);
 	put_name(compound, name);
@@ -78,21 +78,57 @@ void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors)
 
 /* --- attributes --- */
 
-#define ATTRIBUTE(name) (1ull << NFS4_ATTR_##name)
-#define OF_FILE		(ATTRIBUTE(TYPE) | ATTRIBUTE(SIZE))
-
-static const uint64_t getattrs[] = {
-	[NFS4_GETATTR_LIMITS] =
-		OF_FILE | ATTRIBUTE(LEASE_TIME) | ATTRIBUTE(MAXREAD) | ATTRIBUTE(MAXWRITE),
-	[NFS4_GETATTR_STAT] = OF_FILE | ATTRIBUTE(CHANGE) | ATTRIBUTE(FSID) | ATTRIBUTE(FILEID) |
-			      ATTRIBUTE(MODE) | ATTRIBUTE(NUMLINKS) | ATTRIBUTE(OWNER) |
-			      ATTRIBUTE(OWNER_GROUP) | ATTRIBUTE(RAWDEV) | ATTRIBUTE(SPACE_USED) |
-			      ATTRIBUTE(TIME_ACCESS) | ATTRIBUTE(TIME_METADATA) |
-			      ATTRIBUTE(TIME_MODIFY),
-	[NFS4_GETATTR_ROOM] = OF_FILE | ATTRIBUTE(FILES_AVAIL) | ATTRIBUTE(FILES_FREE) |
-			      ATTRIBUTE(FILES_TOTAL) | ATTRIBUTE(SPACE_AVAIL) |
-			      ATTRIBUTE(SPACE_FREE) | ATTRIBUTE(SPACE_TOTAL),
+/* GETATTRs (18.7): */
+enum {
+	LIMITS = 1, /* type, size, the lease, and what one READ and one WRITE may carry */
+	STAT = 2,   /* what stat(2) tells, and a client keeps */
+	ROOM = 4,   /* how much there is in the file system */
+	ALL = LIMITS | STAT | ROOM,
 };
+enum { UNWANTED = UINT8_MAX };
+
+#define AT(member) offsetof(struct nfs4_attributes, member)
+
+/* 5.8: attributes in the order of their values: the bytes of these, where they go, and which
+ * GETATTRs ask for them. */
+static const struct layout {
+	uint8_t number, size /* 0: a string */, at, asked;
+} layouts[] = {
+	{NFS4_ATTR_TYPE, 4, AT(kind.type), ALL},
+	{NFS4_ATTR_CHANGE, 8, UNWANTED, STAT},
+	{NFS4_ATTR_SIZE, 8, AT(kind.size), ALL},
+	{NFS4_ATTR_FSID, 16, AT(identity.fsid), STAT},
+	{NFS4_ATTR_LEASE_TIME, 4, AT(lease_time), LIMITS},
+	{NFS4_ATTR_FILEID, 8, AT(identity.fileid), STAT},
+	{NFS4_ATTR_FILES_AVAIL, 8, AT(room.files_available), ROOM},
+	{NFS4_ATTR_FILES_FREE, 8, AT(room.files_free), ROOM},
+	{NFS4_ATTR_FILES_TOTAL, 8, AT(room.files_total), ROOM},
+	{NFS4_ATTR_MAXREAD, 8, AT(read_max), LIMITS},
+	{NFS4_ATTR_MAXWRITE, 8, AT(write_max), LIMITS},
+	{NFS4_ATTR_MODE, 4, UNWANTED, STAT},
+	{NFS4_ATTR_NUMLINKS, 4, UNWANTED, STAT},
+	{NFS4_ATTR_OWNER, 0, UNWANTED, STAT},
+	{NFS4_ATTR_OWNER_GROUP, 0, UNWANTED, STAT},
+	{NFS4_ATTR_RAWDEV, 8, UNWANTED, STAT},
+	{NFS4_ATTR_SPACE_AVAIL, 8, AT(room.bytes_available), ROOM},
+	{NFS4_ATTR_SPACE_FREE, 8, AT(room.bytes_free), ROOM},
+	{NFS4_ATTR_SPACE_TOTAL, 8, AT(room.bytes_total), ROOM},
+	{NFS4_ATTR_SPACE_USED, 8, UNWANTED, STAT},
+	{NFS4_ATTR_TIME_ACCESS, 12, UNWANTED, STAT},
+	{NFS4_ATTR_TIME_METADATA, 12, UNWANTED, STAT},
+	{NFS4_ATTR_TIME_MODIFY, 12, UNWANTED, STAT},
+};
+
+/* A bit for each attribute that one of these GETATTRs asks for. */
+static uint64_t asked_by(uint32_t getattrs)
+{
+	uint64_t attributes = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+		if (layouts[i].asked & getattrs)
+			attributes |= 1ull << layouts[i].number;
+	return attributes;
+}
 
 static void put_bitmap(struct nfs4_compound *compound, uint64_t attributes)
 {
@@ -113,43 +149,11 @@ static void put_attribute(struct nfs4_compound *compound, enum nfs4_attribute at
 	xdr_put_u32(compound->out, value);
 }
 
-void nfs4_put_getattr(struct nfs4_compound *compound, enum nfs4_getattr what)
+static void put_getattr(struct nfs4_compound *compound, uint32_t getattr)
 {
 	nfs4_put(compound, NFS4_GETATTR);
-	put_bitmap(compound, getattrs[what]);
+	put_bitmap(compound, asked_by(getattr));
 }
-
-#define AT(member) offsetof(struct nfs4_attributes, member)
-enum { UNWANTED = UINT8_MAX };
-
-/* 5.8: attributes in the order of their values, the bytes of these, and where they go. */
-static const struct layout {
-	uint8_t number, size /* 0: a string */, at;
-} layouts[] = {
-	{NFS4_ATTR_TYPE, 4, AT(kind.type)},
-	{NFS4_ATTR_CHANGE, 8, UNWANTED},
-	{NFS4_ATTR_SIZE, 8, AT(kind.size)},
-	{NFS4_ATTR_FSID, 16, AT(identity.fsid)},
-	{NFS4_ATTR_LEASE_TIME, 4, AT(lease_time)},
-	{NFS4_ATTR_FILEID, 8, AT(identity.fileid)},
-	{NFS4_ATTR_FILES_AVAIL, 8, AT(room.files_available)},
-	{NFS4_ATTR_FILES_FREE, 8, AT(room.files_free)},
-	{NFS4_ATTR_FILES_TOTAL, 8, AT(room.files_total)},
-	{NFS4_ATTR_MAXREAD, 8, AT(read_max)},
-	{NFS4_ATTR_MAXWRITE, 8, AT(write_max)},
-	{NFS4_ATTR_MODE, 4, UNWANTED},
-	{NFS4_ATTR_NUMLINKS, 4, UNWANTED},
-	{NFS4_ATTR_OWNER, 0, UNWANTED},
-	{NFS4_ATTR_OWNER_GROUP, 0, UNWANTED},
-	{NFS4_ATTR_RAWDEV, 8, UNWANTED},
-	{NFS4_ATTR_SPACE_AVAIL, 8, AT(room.bytes_available)},
-	{NFS4_ATTR_SPACE_FREE, 8, AT(room.bytes_free)},
-	{NFS4_ATTR_SPACE_TOTAL, 8, AT(room.bytes_total)},
-	{NFS4_ATTR_SPACE_USED, 8, UNWANTED},
-	{NFS4_ATTR_TIME_ACCESS, 12, UNWANTED},
-	{NFS4_ATTR_TIME_METADATA, 12, UNWANTED},
-	{NFS4_ATTR_TIME_MODIFY, 12, UNWANTED},
-};
 
 static void get_value(struct nfs4_results *results, const struct layout *layout,
 		      struct nfs4_attributes *attributes)
@@ -167,46 +171,26 @@ static void get_value(struct nfs4_results *results, const struct layout *layout,
 			((uint64_t *)to)[i] = get_u64(results);
 }
 
-/* The values of a fattr4, which are `length` bytes, for these attributes. */
-static void get_values(struct nfs4_results *results, uint64_t which,
-		       struct nfs4_attributes *attributes)
+void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes)
 {
+	uint64_t which = get_bitmap(results);
 	uint32_t length = get_u32(results);
 	const uint8_t *begin = results->in->at;
 
+	memset(attributes, 0, sizeof(*attributes));
+	memset(&attributes->room, 0xff, sizeof(attributes->room)); /* META_UNTOLD */
+	require(results, !(which & ~asked_by(ALL))); /* the values of others have no known length */
+	require(results, which >> NFS4_ATTR_TYPE & which >> NFS4_ATTR_SIZE & 1);
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
 		if (which >> layouts[i].number & 1)
 			get_value(results, &layouts[i], attributes);
 	require(results, attributes->kind.type && attributes->kind.type <= TYPE_MAX);
 	require(results, length == (size_t)(results->in->at - begin));
-}
-
-void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes)
-{
-	const uint64_t known = getattrs[NFS4_GETATTR_LIMITS] | getattrs[NFS4_GETATTR_STAT] |
-			       getattrs[NFS4_GETATTR_ROOM];
-	uint64_t which = get_bitmap(results);
-
-	memset(attributes, 0, sizeof(*attributes));
-	memset(&attributes->room, 0xff, sizeof(attributes->room)); /* META_UNTOLD */
-	require(results, !(which & ~known)); /* the values of others have no known length */
-	require(results, (which & OF_FILE) == OF_FILE);
-	get_values(results, which, attributes);
 	if (!readable(results))
 		memset(attributes, 0, sizeof(*attributes));
 }
 
 /* --- files --- */
-
-static void put_claim(struct nfs4_compound *compound, const struct nfs4_open *open)
-{
-	xdr_put_u32(compound->out, open->claim);
-	switch (open->claim) {
-	case NFS4_CLAIM_NULL: put_name(compound, open->name); break;
-	case NFS4_CLAIM_PREVIOUS: xdr_put_u32(compound->out, DELEGATE_NONE); break;
-	case NFS4_CLAIM_FH: break;
-	}
-}
 
 void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open)
 {
@@ -223,46 +207,33 @@ void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open)
 		xdr_put_u32(out, CREATE_GUARDED);
 		put_attribute(compound, NFS4_ATTR_MODE, open->mode);
 	}
-	put_claim(compound, open);
-}
-
-/* nfsace4: three words and a name. */
-static void skip_ace(struct nfs4_results *results)
-{
-	take(results, 3 * sizeof(uint32_t));
-	skip_opaque(results);
-}
-
-static void skip_space_limit(struct nfs4_results *results)
-{
-	uint32_t by = get_u32(results);
-
-	require(results, by == LIMIT_SIZE || by == LIMIT_BLOCKS);
-	take(results, sizeof(uint64_t)); /* either one is */
+	xdr_put_u32(out, open->claim);
+	if (open->claim == NFS4_CLAIM_NULL)
+		put_name(compound, open->name);
+	else if (open->claim == NFS4_CLAIM_PREVIOUS)
+		xdr_put_u32(out, DELEGATE_NONE);
 }
 
 static void get_delegation(struct nfs4_results *results, struct nfs4_open_result *open,
 			   bool of_write)
 {
+	uint32_t limited_by;
+
 	open->delegated = true;
 	get_fixed(results, open->delegation.bytes, NFS4_STATEID);
 	get_bool(results); /* recalled already */
-	if (of_write)
-		skip_space_limit(results);
-	skip_ace(results);
-}
-
-static void skip_why_none(struct nfs4_results *results)
-{
-	uint32_t why = get_u32(results);
-
-	if (why == WHY_CONTENTION || why == WHY_RESOURCE)
-		get_bool(results);
+	if (of_write) {
+		limited_by = get_u32(results);
+		require(results, limited_by == LIMIT_SIZE || limited_by == LIMIT_BLOCKS);
+		take(results, sizeof(uint64_t)); /* either limit */
+	}
+	take(results, 3 * sizeof(uint32_t)); /* nfsace4: three words and a name */
+	skip_opaque(results);
 }
 
 void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open)
 {
-	uint32_t kind;
+	uint32_t kind, why;
 
 	memset(open, 0, sizeof(*open));
 	get_fixed(results, open->stateid.bytes, NFS4_STATEID);
@@ -274,7 +245,11 @@ void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open)
 	case DELEGATE_NONE: break;
 	case DELEGATE_READ:
 	case DELEGATE_WRITE: get_delegation(results, open, kind == DELEGATE_WRITE); break;
-	case DELEGATE_NONE_EXT: skip_why_none(results); break;
+	case DELEGATE_NONE_EXT:
+		why = get_u32(results);
+		if (why == WHY_CONTENTION || why == WHY_RESOURCE)
+			get_bool(results);
+		break;
 	default: require(results, false);
 	}
 	if (!readable(results))
@@ -294,18 +269,17 @@ void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stat
 	xdr_put_fixed(compound->out, stateid->bytes, sizeof(stateid->bytes));
 }
 
-static void put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t mode)
+static void put_create(struct nfs4_compound *compound, const char *name, bool directory)
 {
 	nfs4_put(compound, NFS4_CREATE);
-	xdr_put_u32(compound->out, NFS4_DIRECTORY);
+	xdr_put_u32(compound->out, directory ? NFS4_DIRECTORY : NFS4_SYMLINK);
+	if (!directory)
+		put_name(compound, META_SYMLINK_TARGET);
 	put_name(compound, name);
-	put_attribute(compound, NFS4_ATTR_MODE, mode);
-}
-
-static void put_remove(struct nfs4_compound *compound, const char *name)
-{
-	nfs4_put(compound, NFS4_REMOVE);
-	put_name(compound, name);
+	if (directory)
+		put_attribute(compound, NFS4_ATTR_MODE, DIRECTORY_MODE);
+	else
+		xdr_put_u64(compound->out, 0); /* attributes: words of the bitmap, and bytes */
 }
 
 static void put_readdir(struct nfs4_compound *compound, const struct listing *listing,
@@ -367,45 +341,33 @@ static void put_open(struct nfs4_compound *compound, const struct meta_arguments
 	nfs4_put_open(compound, &open);
 }
 
-static void put_symlink(struct nfs4_compound *compound, const char *name)
-{
-	nfs4_put(compound, NFS4_CREATE);
-	xdr_put_u32(compound->out, NFS4_SYMLINK);
-	put_name(compound, META_SYMLINK_TARGET);
-	put_name(compound, name);
-	xdr_put_u32(compound->out, 0); /* attributes: words of the bitmap */
-	xdr_put_u32(compound->out, 0); /* attributes: bytes */
-}
-
-/* Of the time of modification, to the server's clock. */
-static void put_setattr(struct nfs4_compound *compound)
-{
-	static const struct nfs4_stateid anonymous;
-
-	nfs4_put(compound, NFS4_SETATTR);
-	xdr_put_fixed(compound->out, anonymous.bytes, sizeof(anonymous.bytes));
-	put_attribute(compound, NFS4_ATTR_TIME_MODIFY_SET, SET_TO_SERVER_TIME);
-}
-
 /* The operation itself: GETATTR comes behind others as well. */
 static void put_operation(struct nfs4_compound *compound, const struct meta_arguments *arguments)
 {
+	static const struct nfs4_stateid anonymous;
+
 	switch (arguments->op) {
 	case META_GETATTR:
 	case META_FSSTAT:
 	case META_FSINFO:
 	case META_ROOT: break;
-	case META_LOOKUP: nfs4_put_lookup(compound, arguments->name); break;
+	case META_LOOKUP: put_lookup(compound, arguments->name); break;
 	case META_ACCESS:
 		nfs4_put(compound, NFS4_ACCESS);
 		xdr_put_u32(compound->out, ACCESS_ALL);
 		break;
 	case META_READDIR: put_readdir(compound, arguments->listing, arguments->bytes); break;
-	case META_SETATTR: put_setattr(compound); break;
+	case META_SETATTR:
+		nfs4_put(compound, NFS4_SETATTR);
+		xdr_put_fixed(compound->out, anonymous.bytes, sizeof(anonymous.bytes));
+		put_attribute(compound, NFS4_ATTR_TIME_MODIFY_SET, SET_TO_SERVER_TIME);
+		break;
 	case META_OPEN:
 	case META_CREATE: put_open(compound, arguments); break;
-	case META_MKDIR: put_mkdir(compound, arguments->name, DIRECTORY_MODE); break;
-	case META_SYMLINK: put_symlink(compound, arguments->name); break;
+	case META_MKDIR:
+	case META_SYMLINK:
+		put_create(compound, arguments->name, arguments->op == META_MKDIR);
+		break;
 	case META_RENAME: /* within the current directory */
 		nfs4_put(compound, NFS4_SAVEFH);
 		nfs4_put(compound, NFS4_RENAME);
@@ -419,7 +381,10 @@ static void put_operation(struct nfs4_compound *compound, const struct meta_argu
 		put_name(compound, arguments->other);
 		break;
 	case META_REMOVE:
-	case META_RMDIR: put_remove(compound, arguments->name); break;
+	case META_RMDIR:
+		nfs4_put(compound, NFS4_REMOVE);
+		put_name(compound, arguments->name);
+		break;
 	}
 }
 
@@ -451,16 +416,10 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	return 0;
 }
 
-/* GETFH of what it leads to stands behind it, */
+/* GETFH of what it leads to stands behind it. */
 static bool brings_handle(enum meta_op op)
 {
 	return op == META_LOOKUP || op == META_ROOT || meta_makes(op);
-}
-
-/* and GETATTR behind that. */
-static bool brings_attributes(enum meta_op op)
-{
-	return op == META_LOOKUP || nfs4_meta_operation(op) == NFS4_GETATTR;
 }
 
 void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *arguments)
@@ -472,11 +431,11 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 	if (brings_handle(op))
 		nfs4_put(compound, NFS4_GETFH);
 	if (op == META_LOOKUP || op == META_GETATTR)
-		nfs4_put_getattr(compound, NFS4_GETATTR_STAT);
+		put_getattr(compound, STAT);
 	if (op == META_FSSTAT)
-		nfs4_put_getattr(compound, NFS4_GETATTR_ROOM);
+		put_getattr(compound, ROOM);
 	if (op == META_FSINFO || op == META_ROOT)
-		nfs4_put_getattr(compound, NFS4_GETATTR_LIMITS);
+		put_getattr(compound, LIMITS);
 	if (arguments->closes)
 		nfs4_put_close(compound, &CURRENT_STATEID);
 }
@@ -514,7 +473,7 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 		if (!status)
 			nfs4_get_handle(results, &result->all.found);
 	}
-	if (!status && brings_attributes(op))
+	if (!status && (op == META_LOOKUP || nfs4_meta_operation(op) == NFS4_GETATTR))
 		status = get_attributes(results, &result->all);
 	if (!status && closes)
 		result->close = nfs4_skip_result(results, NFS4_CLOSE);
@@ -528,7 +487,7 @@ void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *di
 		     const struct nfs4_stateid *stateid)
 {
 	nfs4_put_handle(compound, directory);
-	nfs4_put_lookup(compound, name);
+	put_lookup(compound, name);
 	if (operation == NFS4_CLOSE)
 		nfs4_put_close(compound, stateid);
 	else

@@ -8,8 +8,7 @@
 #include "nfs/nfs4.h"
 #include "nfs/status.h"
 
-/* 18.13. GETFH's result: 18.8 */
-void nfs4_put_lookup(struct nfs4_compound *compound, const char *name);
+/* GETFH's result: 18.8 */
 void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
 
 /* 18.29: of `name` in the current directory; 18.45, for NULL: of that itself. Neither leaves a
@@ -44,14 +43,6 @@ enum nfs4_attribute {
 	NFS4_ATTR_TIME_MODIFY = 53,
 	NFS4_ATTR_TIME_MODIFY_SET = 54,
 };
-
-/* 18.7 */
-enum nfs4_getattr {
-	NFS4_GETATTR_LIMITS, /* type, size, the lease, and what one READ and one WRITE may carry */
-	NFS4_GETATTR_STAT,   /* what stat(2) tells, and a client keeps */
-	NFS4_GETATTR_ROOM,   /* how much there is in the file system */
-};
-void nfs4_put_getattr(struct nfs4_compound *compound, enum nfs4_getattr what);
 
 enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
 /* Of all that was asked for, what is looked at. */

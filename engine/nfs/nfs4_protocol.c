@@ -6,12 +6,10 @@
 #include <errno.h>
 
 #include "nfs/meta_call.h"
-#include "nfs/meta_request.h"
 #include "nfs/io_result.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs4_client.h"
 #include "nfs/nfs4_meta.h"
-#include "nfs/nfs4_setup.h"
 #include "nfs/status.h"
 #include "nfs/version.h"
 #include "wire/message.h"
@@ -22,9 +20,9 @@ static struct nfs4_state *state_of(const struct call *call)
 	return call->rpc->state;
 }
 
-static const struct nfs4_request *request_of(const struct call *call)
+static struct nfs4_request *request_of(const struct call *call)
 {
-	return container_of(call->request, const struct nfs4_request, base);
+	return container_of(call->request, struct nfs4_request, base);
 }
 
 enum { OWNER_MAX = 160 }; /* bytes: struct nfs4_path's owner, a session ID and a slot */
@@ -61,7 +59,7 @@ static enum nfs4_operation operation_of(const struct call *call)
 	if (gives_back(call))
 		return returning(call);
 	return is_meta(call) ? nfs4_meta_operation(meta_asked(call))
-			     : nfs4_io_operation(call->io->op);
+			     : nfs4_file_of(call)->calls[call->io->op].operation;
 }
 
 static const char *operation(const struct call *call)
@@ -71,12 +69,18 @@ static const char *operation(const struct call *call)
 
 /* --- slots --- */
 
+static bool needs_slot(const struct call *call)
+{
+	return call->io || asks_meta(call) ||
+	       (call->request && nfs4_is_sequenced(request_of(call)->operation));
+}
+
 static bool acquire(struct rpc_client *rpc, struct call *call)
 {
 	struct nfs4_state *state = rpc->state;
 	uint64_t now = rpc->clock->now;
 
-	if (!call->io && !asks_meta(call) && (!call->request || !request_of(call)->sequenced))
+	if (!needs_slot(call))
 		return true;
 	if (!state->session.alive || state->session.needs_reset) {
 		rpc->prepared = false; /* the session is replaced first */
@@ -146,45 +150,27 @@ static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 	return (uint32_t)(at - owner);
 }
 
-/* Bytes of the longest reply that channel and session allow. */
-static uint32_t reply_max(const struct call *call)
+static void put_meta(struct nfs4_compound *compound, const struct call *call,
+		     const struct nfs4_sequence *sequence)
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
 	const struct link *link = &call->rpc->link;
-	uint32_t channel = link->ops->head_max(link->channel);
-
-	return min_of(channel, mine->client->response_max ?: channel);
-}
-
-/* Begins a compound with SEQUENCE, whose arguments are also in *sequence. */
-static void begin(struct nfs4_compound *compound, struct xdr_out *out, const struct call *call,
-		  bool cached, struct nfs4_sequence *sequence)
-{
-	nfs4_session_sequence(&state_of(call)->session, call, cached, sequence);
-	nfs4_begin(compound, out, meta_path(call)->config.terms.version);
-	nfs4_put_sequence(compound, sequence);
-}
-
-static void put_meta(struct xdr_out *out, const struct call *call)
-{
-	const struct nfs4_path *mine = meta_path(call)->state;
+	uint32_t reply_max = link->ops->head_max(link->channel);
 	struct meta_arguments arguments;
-	struct nfs4_sequence sequence;
-	struct nfs4_compound compound;
 	char owner[OWNER_MAX];
 
 	meta_begin(call);
-	meta_fill_arguments(call, reply_max(call), &arguments);
-	begin(&compound, out, call, false, &sequence);
+	reply_max = min_of(reply_max, mine->client->response_max ?: reply_max);
+	meta_fill_arguments(call, reply_max, &arguments);
 	if (arguments.op == META_OPEN || arguments.op == META_CREATE) {
 		arguments.client = mine->client->id;
 		arguments.owner = owner;
-		arguments.owner_length = put_owner(owner, mine, &sequence);
+		arguments.owner_length = put_owner(owner, mine, sequence);
 		if (call->tries == 1)
 			call->io->meta->closes = !mine->client->closes_apart;
 		arguments.closes = call->io->meta->closes;
 	}
-	nfs4_put_meta(&compound, &arguments);
+	nfs4_put_meta(compound, &arguments);
 }
 
 /* The compound of the operation has OPEN and CLOSE. */
@@ -193,46 +179,54 @@ static bool closes(const struct call *call)
 	return nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN && call->io->meta->closes;
 }
 
-static void put_return(struct xdr_out *out, const struct call *call)
+static void put_return(struct nfs4_compound *compound, const struct call *call)
 {
 	const struct entries *entries = meta_entries(call);
 	const struct conn_io *io = call->io;
 	struct nfs4_stateid stateid;
-	struct nfs4_sequence sequence;
-	struct nfs4_compound compound;
 	char name[ENTRY_NAME_MAX];
 
 	memcpy(stateid.bytes,
 	       io->meta->left.open ? io->meta->left.opened : io->meta->left.delegation,
 	       sizeof(stateid.bytes));
 	entries_name(entries, io->offset, false, name);
-	begin(&compound, out, call, false, &sequence);
-	nfs4_put_return(&compound, entries_directory(entries, io->offset), name, returning(call),
+	nfs4_put_return(compound, entries_directory(entries, io->offset), name, returning(call),
 			&stateid);
 }
 
-static void put_meta_request(struct xdr_out *out, const struct call *call)
+/* The request must not be carried out twice. */
+static bool changes(const struct call *call)
 {
-	const struct meta_arguments *arguments = &meta_request_of(call)->arguments;
-	struct nfs4_sequence sequence;
-	struct nfs4_compound compound;
-
-	begin(&compound, out, call, state_of(call)->session.names && meta_changes(arguments->op),
-	      &sequence);
-	nfs4_put_meta(&compound, arguments);
+	if (asks_meta(call))
+		return meta_changes(meta_request_of(call)->arguments.op);
+	switch (request_of(call)->operation) {
+	case NFS4_OPEN:
+	case NFS4_CLOSE:
+	case NFS4_DELEGRETURN: return true;
+	default: return false;
+	}
 }
 
-static void put_request(struct xdr_out *out, const struct call *call)
+/* All but READ, WRITE and COMMIT. The server keeps the reply to what changes names. */
+static void put_compound(struct xdr_out *out, const struct call *call)
 {
-	const struct nfs4_request *request = request_of(call);
+	const struct nfs4_session *session = &state_of(call)->session;
 	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
 
-	if (request->sequenced)
-		begin(&compound, out, call, request->cached, &sequence);
+	nfs4_begin(&compound, out, meta_path(call)->config.terms.version);
+	if (needs_slot(call)) {
+		nfs4_session_sequence(session, call, session->names && changes(call), &sequence);
+		nfs4_put_sequence(&compound, &sequence);
+	}
+	if (gives_back(call))
+		put_return(&compound, call);
+	else if (call->io)
+		put_meta(&compound, call, &sequence);
+	else if (asks_meta(call))
+		nfs4_put_meta(&compound, &meta_request_of(call)->arguments);
 	else
-		nfs4_begin(&compound, out, meta_path(call)->config.terms.version);
-	nfs4_put_request(request, &compound);
+		nfs4_put_request(request_of(call), &compound);
 }
 
 static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_credentials *credentials)
@@ -243,16 +237,10 @@ static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_creden
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V4, asks ? NFS4_COMPOUND : NFS4_NULL,
 			credentials, &call->stamp);
 	arguments = out->at;
-	if (gives_back(call))
-		put_return(out, call);
-	else if (is_meta(call))
-		put_meta(out, call);
-	else if (call->io)
+	if (call->io && !is_meta(call))
 		put_io(out, call);
-	else if (asks_meta(call))
-		put_meta_request(out, call);
-	else if (call->request)
-		put_request(out, call);
+	else if (asks)
+		put_compound(out, call);
 	return arguments;
 }
 
@@ -264,14 +252,6 @@ static void denied(struct call *call)
 }
 
 /* --- answers --- */
-
-/* The file can be opened again: it was opened, and opening it again has not failed yet. */
-static bool may_reopen(const struct call *call)
-{
-	const struct nfs4_file *file = nfs4_file_of(call);
-
-	return file && !file->stateless && !file->gone;
-}
 
 #define ANEW " as soon as it was opened again: does the server tie opens to a session?"
 #define UNUSABLE(status)                                                \
@@ -333,6 +313,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 				struct call_result *result)
 {
 	bool outdated = call->epoch && !slot_valid(call->rpc, call);
+	const struct nfs4_file *file = nfs4_file_of(call);
 
 	result->status = status == NFS4ERR_WRONGSEC
 				 ? "NFS4ERR_WRONGSEC: the export wants other security: security= "
@@ -367,10 +348,10 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 	case NFS4ERR_STALE_STATEID:
 	case NFS4ERR_ADMIN_REVOKED:
 	case NFS4ERR_DELEG_REVOKED:
-		if (may_reopen(call))
+		if (file && !file->stateless && !file->gone)
 			return stateid_refused(call, status, result);
-		if (nfs4_file_of(call) && nfs4_file_of(call)->gone) {
-			status = nfs4_file_of(call)->gone;
+		if (file && file->gone) { /* opening it again has failed */
+			status = file->gone;
 			result->status = nfs4_status_name(status);
 		}
 		break;
@@ -419,18 +400,6 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 	return 0;
 }
 
-/* A positive errno where the status is about the entry; 0: refused() judges it. */
-static int meta_errno(uint32_t status)
-{
-	switch (status) {
-	case NFS4ERR_EXIST:
-	case NFS4ERR_NOENT:
-	case NFS4ERR_STALE:
-	case NFS4ERR_FHEXPIRED: return nfs4_errno(status);
-	default: return 0;
-	}
-}
-
 /*
  * What a finished operation has left at the server goes back by other calls: an open whose CLOSE
  * was refused, or not in the compound, and a delegation that came though OPEN declined it. The
@@ -476,37 +445,27 @@ static enum disposition judge_return(struct call *call, uint32_t status, struct 
 static enum disposition judge_meta(struct call *call, uint32_t status,
 				   const struct nfs4_meta_result *meta, struct call_result *result)
 {
-	int error = meta_errno(status);
 	enum disposition disposition;
 
-	if (!status) {
-		disposition = meta_answered(call, &meta->all, result);
-		return give_back(call, meta, disposition);
-	}
+	if (!status)
+		return give_back(call, meta, meta_answered(call, &meta->all, result));
 	result->status = nfs4_status_name(status);
 	if ((status == NFS4ERR_NOT_SAME || status == NFS4ERR_BAD_COOKIE) &&
 	    meta_asked(call) == META_READDIR)
 		return meta_restart_listing(call, nfs4_errno(status), result);
-	if (error)
-		return meta_refused(call, error, result);
+	if (status == NFS4ERR_EXIST || status == NFS4ERR_NOENT || status == NFS4ERR_STALE ||
+	    status == NFS4ERR_FHEXPIRED) /* about the entry */
+		return meta_refused(call, nfs4_errno(status), result);
 	disposition = refused(call, status, false, result);
-	return disposition == CALL_BACKOFF ? meta_waits(call, meta->carried_out) : disposition;
-}
-
-static enum disposition judge_meta_request(struct call *call, uint32_t status,
-					   const struct nfs4_meta_result *meta,
-					   struct call_result *result)
-{
-	if (status)
-		return refused(call, status, false, result);
-	meta_request_take(meta_request_of(call), &meta->all);
-	return CALL_DONE;
+	if (disposition == CALL_BACKOFF && !meta->carried_out) /* what it says it has not done */
+		meta_not_begun(call);
+	return disposition;
 }
 
 static enum disposition judge_request(struct call *call, uint32_t status,
 				      struct call_result *result)
 {
-	struct nfs4_request *request = container_of(call->request, struct nfs4_request, base);
+	struct nfs4_request *request = request_of(call);
 
 	request->status = status;
 	if (!status || nfs4_tolerates(request, status))
@@ -543,15 +502,14 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	if (goes_on && gives_back(call))
 		status = nfs4_get_return(&results, returning(call));
 	else if (goes_on && is_meta(call))
-		status = nfs4_get_meta(&results, meta_asked(call), meta_from_root(call),
+		status = nfs4_get_meta(&results, meta_asked(call), !meta_directory(call)->length,
 				       closes(call), &meta);
 	else if (goes_on && call->io)
 		status = read_io(&results, call, &data);
 	else if (goes_on && asks_meta(call))
 		status = get_meta_request(&results, &meta_request_of(call)->arguments, &meta);
 	else if (goes_on)
-		status = nfs4_get_request(container_of(call->request, struct nfs4_request, base),
-					  &results);
+		status = nfs4_get_request(request_of(call), &results);
 	if (in->bad && results.status)
 		result->status = nfs4_status_name(results.status);
 	if (in->bad)
@@ -563,7 +521,8 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	if (!goes_on)
 		return refused(call, status, true, result);
 	if (asks_meta(call))
-		return judge_meta_request(call, status, &meta, result);
+		return status ? refused(call, status, false, result)
+			      : meta_request_take(call, &meta.all);
 	if (!call->io)
 		return judge_request(call, status, result);
 	if (gives_back(call))

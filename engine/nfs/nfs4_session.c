@@ -19,11 +19,6 @@ void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 		session->sequence[i] = 1;
 }
 
-static bool is_busy(const struct nfs4_session *session, uint32_t slot)
-{
-	return session->busy[slot / WORD] >> slot % WORD & 1;
-}
-
 static uint32_t highest_busy(const struct nfs4_session *session)
 {
 	for (uint32_t word = (session->slots + WORD - 1) / WORD; word-- > 0;)
@@ -80,7 +75,7 @@ void nfs4_session_resize(struct nfs4_session *session, uint32_t highest, uint32_
 {
 	highest = min_of(highest, session->slots - 1);
 	for (uint32_t slot = highest + 1; slot <= session->highest; slot++)
-		if (!is_busy(session, slot))
+		if (!(session->busy[slot / WORD] >> slot % WORD & 1))
 			session->sequence[slot] = 1;
 	session->highest = highest;
 	session->target = target;

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "nfs/nfs4_setup.h"
+#include "nfs/nfs4_client.h"
 
 enum {
 	NAMES_MESSAGE = 8192, /* of a session that carries no data */
 	OPERATIONS_MAX = 8,   /* of a compound */
+	BIND_FORE = 1,	      /* RFC 8881, 18.34.1: CDFC4_FORE */
 	WRAPPED_ROOM = 1024,  /* of a reply with integrity or privacy: knfsd reserves 800 bytes */
 };
 
 /* --- arguments --- */
-
-static void put_exchange_id(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	const struct nfs4_job *job = request->client->job;
-
-	nfs4_put_exchange_id(compound, job->verifier, job->owner, (uint32_t)strlen(job->owner));
-}
 
 /* Asks for messages as large as rsize and wsize need: the server's limits are not known yet. */
 static void put_create_session(const struct nfs4_request *request, struct nfs4_compound *compound)
@@ -54,18 +48,41 @@ static bool by_handle(enum nfs4_operation operation)
 	}
 }
 
+bool nfs4_is_sequenced(enum nfs4_operation operation)
+{
+	return by_handle(operation) || operation == NFS4_SEQUENCE ||
+	       operation == NFS4_RECLAIM_COMPLETE;
+}
+
 void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
-	if (by_handle(request->operation))
+	enum nfs4_operation operation = request->operation;
+	const struct nfs4_job *job;
+	struct xdr_out *out = compound->out;
+
+	if (by_handle(operation))
 		nfs4_put_handle(compound, &request->handle);
-	switch (request->operation) {
-	case NFS4_EXCHANGE_ID: put_exchange_id(request, compound); break;
-	case NFS4_CREATE_SESSION: put_create_session(request, compound); break;
-	case NFS4_BIND_CONN_TO_SESSION:
-		nfs4_put_bind_conn_to_session(compound, request->session->id);
+	switch (operation) {
+	case NFS4_EXCHANGE_ID:
+		job = request->client->job;
+		nfs4_put_exchange_id(compound, job->verifier, job->owner,
+				     (uint32_t)strlen(job->owner));
 		break;
-	case NFS4_DESTROY_SESSION: nfs4_put_destroy_session(compound, request->session->id); break;
-	case NFS4_DESTROY_CLIENTID: nfs4_put_destroy_clientid(compound, request->client->id); break;
+	case NFS4_CREATE_SESSION: put_create_session(request, compound); break;
+	case NFS4_BIND_CONN_TO_SESSION: /* 18.34: the fore channel; RDMA is not switched on later */
+		nfs4_put(compound, operation);
+		xdr_put_fixed(out, request->session->id, NFS4_SESSIONID);
+		xdr_put_u32(out, BIND_FORE);
+		xdr_put_u32(out, false);
+		break;
+	case NFS4_DESTROY_SESSION: /* 18.37 */
+		nfs4_put(compound, operation);
+		xdr_put_fixed(out, request->session->id, NFS4_SESSIONID);
+		break;
+	case NFS4_DESTROY_CLIENTID: /* 18.50 */
+		nfs4_put(compound, operation);
+		xdr_put_u64(out, request->client->id);
+		break;
 	case NFS4_OPEN:
 		nfs4_put_open(compound, &request->open);
 		if (request->open.claim == NFS4_CLAIM_NULL)
@@ -75,35 +92,24 @@ void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *
 	case NFS4_SECINFO:
 	case NFS4_SECINFO_NO_NAME: nfs4_put_secinfo(compound, request->name); break;
 	case NFS4_DELEGRETURN: nfs4_put_delegreturn(compound, &request->stateid); break;
-	case NFS4_RECLAIM_COMPLETE: nfs4_put_reclaim_complete(compound); break;
+	case NFS4_RECLAIM_COMPLETE: /* 18.51: for all file systems at once */
+		nfs4_put(compound, operation);
+		xdr_put_u32(out, false);
+		break;
 	default: break; /* SEQUENCE alone */
 	}
 }
 
 /* --- results --- */
 
-static uint32_t get_open(struct nfs4_request *request, struct nfs4_results *results)
-{
-	uint32_t status;
-
-	nfs4_get_open(results, &request->opened);
-	if (request->open.claim != NFS4_CLAIM_NULL)
-		return 0;
-	status = nfs4_next_result(results, NFS4_GETFH);
-	if (!status)
-		nfs4_get_handle(results, &request->found);
-	return status;
-}
-
 uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results)
 {
-	enum nfs4_operation operation = request->operation, at;
+	enum nfs4_operation operation = request->operation;
 	uint32_t status = 0;
 
-	if (by_handle(operation)) {
-		at = request->handle.length ? NFS4_PUTFH : NFS4_PUTROOTFH;
-		status = nfs4_next_result(results, at);
-	}
+	if (by_handle(operation))
+		status = nfs4_next_result(results,
+					  request->handle.length ? NFS4_PUTFH : NFS4_PUTROOTFH);
 	if (status || operation == NFS4_SEQUENCE)
 		return status;
 	if (operation == NFS4_BIND_CONN_TO_SESSION || operation == NFS4_CLOSE)
@@ -116,10 +122,15 @@ uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *res
 	case NFS4_CREATE_SESSION: nfs4_get_create_session(results, &request->granted); break;
 	case NFS4_SECINFO:
 	case NFS4_SECINFO_NO_NAME: nfs4_get_secinfo(results, &request->flavors); break;
-	case NFS4_OPEN: return get_open(request, results);
+	case NFS4_OPEN:
+		nfs4_get_open(results, &request->opened);
+		if (request->open.claim == NFS4_CLAIM_NULL &&
+		    !(status = nfs4_next_result(results, NFS4_GETFH)))
+			nfs4_get_handle(results, &request->found);
+		break;
 	default: break;
 	}
-	return 0;
+	return status;
 }
 
 bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status)
@@ -152,31 +163,7 @@ void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 {
 	*request = (struct nfs4_request){
 		.operation = operation,
-		.sequenced = by_handle(operation) || operation == NFS4_SEQUENCE ||
-			     operation == NFS4_RECLAIM_COMPLETE,
 		.client = client,
 		.session = session,
 	};
-}
-
-void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *client,
-		   const struct nfs4_file *file, enum nfs4_claim claim)
-{
-	nfs4_ask(request, NFS4_OPEN, client, NULL);
-	request->handle = file->handle;
-	request->open = (struct nfs4_open){
-		.client = client->id,
-		.owner = file->owner,
-		.owner_length = (uint32_t)strlen(file->owner),
-		.access = file->access,
-		.claim = claim,
-	};
-}
-
-void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
-			  const struct nfs4_file *file)
-{
-	nfs4_ask(request, NFS4_DELEGRETURN, client, NULL);
-	request->handle = file->handle;
-	request->stateid = file->delegation;
 }

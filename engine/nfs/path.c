@@ -5,13 +5,7 @@
 
 #include "clock.h"
 
-unsigned int path_port(const struct path *path, bool rdma)
-{
-	return rdma ? path->config.terms.rdmaport : path->config.nfs_port;
-}
-
-/* `turn` chooses the local address, one after the other. */
-static struct rpc_address address_of(const struct path *path, bool rdma, unsigned int turn)
+struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn)
 {
 	const struct path_config *config = &path->config;
 	struct rpc_address address = {
@@ -24,16 +18,6 @@ static struct rpc_address address_of(const struct path *path, bool rdma, unsigne
 	if (config->local_count)
 		address.local = config->locals[turn % config->local_count];
 	return address;
-}
-
-struct rpc_address path_next_address(struct path *path, bool rdma)
-{
-	return address_of(path, rdma, path->connections++);
-}
-
-struct rpc_address path_names_address(const struct path *path)
-{
-	return address_of(path, false, 0);
 }
 
 uint32_t path_random(void)

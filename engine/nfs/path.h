@@ -109,21 +109,14 @@ static inline uint64_t path_names_timeout(const struct path *path)
 	return config->timing.soft ? major : min_of(major * (path->retries + 1), 600 * SEC);
 }
 
-/*
- * Nanoseconds for which a server may keep answering "wait" to one question, before the first file
- * is open: by default 2 minutes, longer than a grace period.
- */
-static inline uint64_t path_wait_max(const struct path *path)
+/* The server's port for data, over RDMA or TCP. */
+static inline unsigned int path_port(const struct path *path, bool rdma)
 {
-	return 12 * path->config.setup_time;
+	return rdma ? path->config.terms.rdmaport : path->config.nfs_port;
 }
 
-/* The server's port for data, over RDMA or TCP. */
-unsigned int path_port(const struct path *path, bool rdma);
-
-/* Both ends of the next connection for data, and of that for names. */
-struct rpc_address path_next_address(struct path *path, bool rdma);
-struct rpc_address path_names_address(const struct path *path);
+/* Both ends of a connection; `turn` chooses the local address, one after the other. */
+struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn);
 
 /* A random number: the generation of a client's first xid. */
 uint32_t path_random(void);

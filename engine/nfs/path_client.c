@@ -3,8 +3,6 @@
 
 #include <errno.h>
 
-#include "nfs/log_once.h"
-#include "nfs/path_credentials.h"
 #include "nfs/version.h"
 #include "wait.h"
 
@@ -39,24 +37,29 @@ void path_client_free(struct rpc_client *rpc)
 	path_credentials_close(rpc);
 }
 
-/* What to do; "" where the channel's own words say it. */
-static const char *remedy(const struct rpc_client *rpc, bool rdma, int error)
-{
-	if (*rpc->link.why)
-		return "";
-	return !rdma && (error == -ECONNRESET || error == -EPIPE)
-		       ? ": the server closes the connection: its log says why"
-		       : ": is the NFS server running there?";
-}
-
 static void log_failure(const struct rpc_client *rpc, int error)
 {
 	const struct path *path = rpc->server;
 	bool rdma = rpc->link.ops->traits & RPC_MOVES_DATA;
+	const char *remedy = ": is the NFS server running there?";
 
+	if (*rpc->link.why) /* the channel's own words */
+		remedy = "";
+	else if (!rdma && (error == -ECONNRESET || error == -EPIPE))
+		remedy = ": the server closes the connection: its log says why";
 	path->job.log("%s: cannot connect to %s %u: %s%s", path->config.label,
 		      rdma ? "RDMA port" : "port", path_port(path, rdma),
-		      link_failure(&rpc->link, error), remedy(rpc, rdma, error));
+		      link_failure(&rpc->link, error), remedy);
+}
+
+static int lacks_context(struct rpc_client *rpc)
+{
+	const struct path *path = rpc->server;
+
+	path->job.log("%s: Kerberos: the KDC does not answer: is it up, and is krb5.conf "
+		      "(KRB5_CONFIG) right?",
+		      path->config.label);
+	return -ETIMEDOUT;
 }
 
 /* The server answers, by refusals: before a job begins this is an error of its own, no time-out. */
@@ -64,12 +67,15 @@ static int refused(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
 
-	log_refused(rpc);
+	path->job.log("%s: %s, %u times in a row: the server offers no session", path->config.label,
+		      rpc->refusal_words, rpc->setup_refusals);
 	return rpc->setup_error = path->at_work ? -ETIMEDOUT : -EREMOTEIO;
 }
 
 int path_client_ready(struct rpc_client *rpc)
 {
+	const struct path *path = rpc->server;
+	uint64_t timeout = path_names_timeout(path);
 	int error = client_ready(rpc);
 
 	if (error == -EKEYEXPIRED) {
@@ -81,20 +87,21 @@ int path_client_ready(struct rpc_client *rpc)
 	}
 	if (!error)
 		rpc->setup_channels = 0;
-	if (error == -EINPROGRESS &&
-	    client_without_context_for(rpc) > path_names_timeout(rpc->server)) {
-		log_no_context(rpc);
+	if (error != -EINPROGRESS) {
+		if (error && !rpc->setup_error)
+			log_failure(rpc, error);
+		return error;
+	}
+	if (client_without_context_for(rpc) > timeout)
+		return rpc->setup_error = lacks_context(rpc);
+	if (client_unprepared_for(rpc) > timeout) {
+		path->job.log("%s: no reply to session set-up (EXCHANGE_ID, CREATE_SESSION): is "
+			      "the server starting, or overloaded?",
+			      path->config.label);
 		return rpc->setup_error = -ETIMEDOUT;
 	}
-	if (error == -EINPROGRESS && client_unprepared_for(rpc) > path_names_timeout(rpc->server)) {
-		log_unanswered(rpc);
-		return rpc->setup_error = -ETIMEDOUT;
-	}
-	if (error == -EINPROGRESS && rpc->setup_refusals &&
-	    rpc->clock->now - rpc->setup_since > path_names_timeout(rpc->server))
+	if (rpc->setup_refusals && rpc->clock->now - rpc->setup_since > timeout)
 		return refused(rpc);
-	if (error && error != -EINPROGRESS && !rpc->setup_error)
-		log_failure(rpc, error);
 	return error;
 }
 
@@ -115,7 +122,7 @@ int path_client_await(struct rpc_client *rpc)
 				  : wait_slice(&poll_fd, 1, NULL, path->job.stop);
 	}
 	if (stopped == -ETIMEDOUT && client_without_context_for(rpc))
-		log_no_context(rpc);
+		lacks_context(rpc);
 	else if (stopped == -ETIMEDOUT && rpc->setup_refusals)
 		stopped = refused(rpc);
 	else if (stopped == -ETIMEDOUT && *rpc->link.why)

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* path_client.h - an RPC client of a path's server, for I/O or for names. */
+/*
+ * path_client.h - an RPC client of a path's server, for I/O or for names, what it logs, and its
+ * security: by sec= AUTH_SYS, one for all clients of a path, or Kerberos, with a context for each
+ * client; by xprtsec= TLS.
+ */
 #pragma once
 
 #include "client/client.h"
 #include "nfs/path.h"
+
+/* For clients whose `server` is a struct path: most lines once for each path, however many of its
+ * clients notice. */
+extern const struct client_log log_once;
 
 /* For path_client_init(), once the caller has set events, clock, counters, latency and calls_max.
  */
@@ -21,3 +29,22 @@ int path_client_ready(struct rpc_client *rpc);
 
 /* Waits until the client is ready: 0, or a negative errno (-EINTR: the run was stopped), logged. */
 int path_client_await(struct rpc_client *rpc);
+
+/* --- security (path_credentials.c) --- */
+
+/* Sets rpc->credentials: 0 or -ENOMEM. The caller has set events and counters. */
+int path_credentials_open(struct rpc_client *rpc);
+void path_credentials_close(struct rpc_client *rpc);
+
+/* Bytes of a reply's longest head; with krb5i and krb5p the whole reply, which is verified first.
+ */
+uint32_t path_head_max(const struct path *path);
+
+/* --- TLS (RFC 9289), where its configuration says so (xprtsec) --- */
+
+/* Reads the credentials: 0, or a negative errno with the reason logged. */
+int path_tls_open(struct path *path);
+void path_tls_close(struct path *path);
+
+/* How its calls travel over TCP, in clear or not. */
+const struct rpc_channel_ops *path_transport(const struct path *path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "nfs/path_credentials.h"
+#include "nfs/path_client.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -73,30 +73,11 @@ void path_credentials_close(struct rpc_client *rpc)
 /* --- TLS --- */
 
 #ifdef HAVE_TLS
-/* Said once, by the process that all jobs come from. */
-static void say_mount(const struct path *path)
-{
-	static atomic_flag said = ATOMIC_FLAG_INIT;
-
-	if (!path->config.terms.version && !atomic_flag_test_and_set(&said))
-		path->job.log("%s: xprtsec=%s: NFSv3's MOUNT goes in clear, as servers take it; "
-			      "all other calls go over TLS",
-			      path->config.label,
-			      term_value(TERM(xprtsec), path->config.terms.xprtsec)->word);
-}
-
-static int check_kernel(const struct path_config *config, char *why)
-{
-	if (config->terms.ktls != KTLS_ON || ktls_there())
-		return 0;
-	snprintf(why, RPC_WHY_MAX,
-		 "ktls=1: this kernel has no TLS: modprobe tls, or leave ktls= out");
-	return -EPROTONOSUPPORT;
-}
-
 int path_tls_open(struct path *path)
 {
+	static atomic_flag said = ATOMIC_FLAG_INIT; /* once for all jobs: they come from here */
 	const struct path_config *config = &path->config;
+	const char *word = term_value(TERM(xprtsec), config->terms.xprtsec)->word;
 	const bool own = config->terms.xprtsec == XPRTSEC_MTLS;
 	const struct tls_files files = {
 		.ca = config->terms.tls_ca,
@@ -108,13 +89,21 @@ int path_tls_open(struct path *path)
 
 	if (config->terms.xprtsec == XPRTSEC_NONE)
 		return 0;
-	error = check_kernel(config, why) ?: tls_credentials_new(&path->tls, &files, why);
+	if (config->terms.ktls == KTLS_ON && !ktls_there()) {
+		snprintf(why, RPC_WHY_MAX,
+			 "ktls=1: this kernel has no TLS: modprobe tls, or leave ktls= out");
+		error = -EPROTONOSUPPORT;
+	} else {
+		error = tls_credentials_new(&path->tls, &files, why);
+	}
 	if (error) {
-		path->job.log("%s: xprtsec=%s: %s", config->label,
-			      term_value(TERM(xprtsec), config->terms.xprtsec)->word, why);
+		path->job.log("%s: xprtsec=%s: %s", config->label, word, why);
 		return error;
 	}
-	say_mount(path);
+	if (!config->terms.version && !atomic_flag_test_and_set(&said))
+		path->job.log("%s: xprtsec=%s: NFSv3's MOUNT goes in clear, as servers take it; "
+			      "all other calls go over TLS",
+			      config->label, word);
 	path->tls_terms = (struct tls_terms){
 		.credentials = path->tls,
 		.ktls = config->terms.ktls,

@@ -10,6 +10,7 @@
 struct flavors;
 struct meta_limits;
 struct names;
+struct names_item;
 struct nfs_handle;
 struct path;
 
@@ -30,8 +31,10 @@ struct nfs_version {
 	 */
 	int (*flavors)(struct names **names, struct path *path, struct flavors *flavors);
 
-	/* Creates an empty file; -EEXIST: the name is taken, not by an earlier copy of the call. */
-	int (*create)(struct names *names, const struct nfs_handle *directory, const char *name);
+	/* Creates an empty file, item->name; -EEXIST: the name is taken, by an earlier copy of the
+	 * call only where item->resent. Any other error: item->resent, whether it may be made. */
+	int (*create)(struct names *names, const struct nfs_handle *directory,
+		      struct names_item *item);
 	/* Bounds the server's limits by what one message carries. NULL: no bound. */
 	void (*fit_limits)(const struct names *names, struct meta_limits *limits);
 

@@ -9,7 +9,7 @@
 
 #include "export_mount.h"
 #include "group/directory.h"
-#include "nfs/meta_request.h"
+#include "nfs/meta_call.h"
 
 /* --- opening --- */
 
@@ -44,7 +44,8 @@ static int run(struct export *export, const struct export_dir *dir, struct names
 	int error;
 
 	batch->directory = &dir->handle;
-	error = names ? names_run(names, batch) : mount_run(dir->fd, batch, export->path->job.stop);
+	error = names ? names_run(names, batch, true)
+		      : mount_run(dir->fd, batch, export->path->job.stop);
 	if (error)
 		snprintf(export->error, sizeof(export->error), "%s",
 			 names ? names->error : "interrupted");

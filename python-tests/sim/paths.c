@@ -10,7 +10,7 @@
 #include "nfs/entries.h"
 #include "nfs/meta.h"
 #include "nfs/names.h"
-#include "nfs/path_credentials.h"
+#include "nfs/path_client.h"
 #include "nfs/version.h"
 #include "server.h"
 #include "wire/rpcsec_gss.h"

@@ -10,7 +10,7 @@
 #include "client/internal.h"
 #include "group/connection.h"
 #include "job.h"
-#include "nfs/path_credentials.h"
+#include "nfs/path_client.h"
 #include "server.h"
 #include "tokens.h"
 #include "wire/message.h"

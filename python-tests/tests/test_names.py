@@ -7,6 +7,7 @@ hold for names as they do for data.
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -14,7 +15,16 @@ from collections.abc import Callable, Mapping
 import pytest
 from conftest import needs_privileges
 from engine_helpers import done, eventually, refused, said
-from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcomes, first_of, fixture_of_runs, go
+from scripted_jobs import (
+    TWO_ADDRESSES,
+    Case,
+    Client,
+    Outcomes,
+    failed,
+    first_of,
+    fixture_of_runs,
+    go,
+)
 
 from nfsmulti.fiorun import Option
 from nfsmulti.paths import PYTHON_TESTS
@@ -94,6 +104,73 @@ def test_a_lost_connection_for_names_is_no_error(losses: Outcomes, name: str) ->
     done(result)
     assert not server.all_durable(), "not all were removed"
     assert not [line for line in said(result) if "cannot" in line]
+
+
+# --- creates of which an earlier copy may have been carried out ---
+
+
+def _theirs(server: ScriptedServer) -> None:
+    server.create("a/f", b"theirs")
+
+
+def _asked_anew() -> Hook:
+    """Make a hook: the first session's connections end before the file's CREATE is sent."""
+    sessions = 0
+
+    def hook(call: Call) -> Answer | None:
+        nonlocal sessions
+        sessions += call.procedure is Nfs4.CREATE_SESSION
+        ends = call.procedure is Nfs4.LOOKUP and sessions == 1 and call.nth > 3
+        return _ENDED if ends else None
+
+    return hook
+
+
+_NO_EXCLUSIVE = Answer(act=False, status=Status.NOTSUPP)
+_RESET = Answer(act=False, reply=False, end="reset")
+_LOST_WITH_ITS_SESSION = Answer(reply=False, end="reset", do=ScriptedServer.end_sessions)
+_READ: Mapping[str, Option] = {"rw": "read", "filename": "a/f"}
+_CREATES: dict[str, tuple[bool, Case]] = {
+    "NFSv3, GUARDED": (
+        True,
+        Case(first_of(on(Nfs.CREATE, _NO_EXCLUSIVE, nth=1), on(Nfs.CREATE, _LOST, nth=2)), _READ),
+    ),
+    "NFSv4.1, another session": (
+        True,
+        Case(on(Nfs4.OPEN, _LOST_WITH_ITS_SESSION, nth=1), _READ, url=_V4),
+    ),
+    "NFSv4.1, not heard": (
+        False,
+        Case(
+            first_of(on(Nfs4.OPEN, _RESET, nth=1), on(Nfs4.OPEN, Answer(do=_theirs), nth=2)),
+            _READ,
+            url=_V4,
+        ),
+    ),
+    "NFSv4.1, not sent": (
+        False,
+        Case(
+            first_of(_asked_anew(), on(Nfs4.OPEN, Answer(do=_theirs), nth=1)),
+            {**_READ, "timeo": 10, "retrans": 0},
+            url=_V4,
+        ),
+    ),
+}
+
+creates = fixture_of_runs({name: case for name, (_, case) in _CREATES.items()})
+
+
+@pytest.mark.parametrize("name", _CREATES)
+def test_whose_a_file_is_that_a_create_finds(creates: Outcomes, name: str) -> None:
+    """Ours where an earlier copy of the CREATE may have been carried out; else a stranger's."""
+    ours, _ = _CREATES[name]
+    server, result = creates[name].server, creates[name].result
+    if ours:
+        done(result)
+        assert len(server.content("a/f")) == 64 << 10
+    else:
+        failed(result, "changes no file that is there", error=errno.EINVAL)
+        assert server.content("a/f") == b"theirs"
 
 
 def test_hard_tells_of_a_server_that_goes_between_two_files(client: Client) -> None:
