@@ -2,6 +2,7 @@
 #include "wire/gss_context.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "util.h"
 #include "wire/message.h"
@@ -21,17 +22,28 @@ static struct gss_context *context_of(struct rpc_credentials *credentials)
 
 /* --- numbers --- */
 
+/* A window of one or two takes one call at a time. */
 bool gss_context_has_room(const struct gss_context *context)
 {
-	return context->usable && gss_window_has_room(&context->window);
+	const struct gss_window *window = &context->window;
+	uint32_t room = window->size > 2 ? window->size - 1 : 1;
+
+	return context->usable && window->next - window->oldest < room;
 }
 
+/* A number given back before is ignored. */
 void gss_context_overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
 {
 	struct gss_context *context = context_of(credentials);
+	struct gss_window *window = &context->window;
+	uint32_t number = stamp->numbers[0];
 
-	if (stamp->numbers[0] && stamp->context == context->number)
-		gss_window_give_back(&context->window, stamp->numbers[0]);
+	if (!number || stamp->context != context->number ||
+	    number - window->oldest >= window->next - window->oldest)
+		return;
+	window->awaited[number % GSS_WINDOW_MAX] = false;
+	while (window->oldest != window->next && !window->awaited[window->oldest % GSS_WINDOW_MAX])
+		window->oldest++;
 }
 
 void gss_context_release(struct rpc_credentials *credentials, struct rpc_stamp *stamp)
@@ -42,12 +54,15 @@ void gss_context_release(struct rpc_credentials *credentials, struct rpc_stamp *
 
 uint32_t gss_context_stamp(struct gss_context *context, struct rpc_stamp *stamp)
 {
+	struct gss_window *window = &context->window;
+
 	gss_context_overdue(&context->base, stamp);
 	if (stamp->context != context->number)
 		*stamp = (struct rpc_stamp){.context = context->number};
 	memmove(stamp->numbers + 1, stamp->numbers,
 		sizeof(stamp->numbers) - sizeof(stamp->numbers[0]));
-	return stamp->numbers[0] = gss_window_take(&context->window);
+	window->awaited[window->next % GSS_WINDOW_MAX] = true;
+	return stamp->numbers[0] = window->next++;
 }
 
 /* --- making a context --- */
@@ -102,7 +117,11 @@ static enum rpc_context_state open_context(struct gss_context *context, uint64_t
 	if (!is_the_servers(context))
 		return fail(context, "the reply that completes the context is not the server's");
 	context->handle = context->next_handle;
-	gss_window_open(&context->window, context->window_size);
+	context->window = (struct gss_window){
+		.size = min_of(context->window_size, (uint32_t)GSS_WINDOW_MAX),
+		.oldest = 1,
+		.next = 1,
+	};
 	context->number++;
 	set_lifetime(context, now, context->step.lifetime);
 	context->enctype = context->step.enctype;
@@ -243,7 +262,7 @@ void gss_context_lost(struct rpc_credentials *credentials)
 {
 	struct gss_context *context = context_of(credentials);
 
-	gss_window_give_all_back(&context->window);
+	context->window.oldest = context->window.next;
 	context->denials = 0;
 	if (context->state == GSS_ASKING)
 		stop_making(context);

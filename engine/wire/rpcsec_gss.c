@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "wire/rpcsec_gss.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
@@ -424,11 +422,12 @@ static bool put_farewell(struct rpc_credentials *credentials, struct xdr_out *ou
 	struct rpcsec_gss *gss = gss_of(credentials);
 	struct gss_context *context = &gss->context;
 	const uint8_t *start = out->at;
+	struct rpc_stamp stamp = {0};
 
 	if (context->state != GSS_READY || !context->usable)
 		return false;
 	put_header(out, call);
-	put_credential(gss, out, GSS_DESTROY, gss_window_take(&context->window));
+	put_credential(gss, out, GSS_DESTROY, gss_context_stamp(context, &stamp));
 	put_verifier(gss, out, start);
 	return !out->bad;
 }

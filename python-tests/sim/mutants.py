@@ -151,8 +151,8 @@ MUTANTS = [
         "				adopt(state, other);\n				return;", "				break;",
     ),
     Mutant(
-        "Kerberos: the window is not asked", "wire/gss_window.h",
-        "	return window->next - window->oldest < room;", "	return room;",
+        "Kerberos: the window is not asked", "wire/gss_context.c",
+        "	return context->usable && window->next - window->oldest < room;", "	return room;",
     ),
     Mutant(
         "Kerberos: an overdue call keeps its number", "client/client.c",
