@@ -151,7 +151,7 @@ static uint32_t reply_max(const struct call *call)
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
 	const struct link *link = &call->rpc->link;
-	uint32_t channel = link->ops->head_max(link->channel);
+	uint32_t channel = link->channel->head_max;
 
 	return min_of(channel, mine->client->response_max ?: channel);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "transport/tcp_socket.h"
+#include "transport/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -176,12 +176,12 @@ int tcp_socket_connected(int fd)
 	return 0;
 }
 
-uint64_t tcp_socket_unheard(int fd)
+uint64_t tcp_socket_unheard(const struct rpc_channel *channel)
 {
 	struct tcp_info info = {0};
 	socklen_t length = sizeof(info);
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+	if (getsockopt(channel->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
 		return 0;
 	return info.tcpi_last_ack_recv * MSEC;
 }
@@ -203,10 +203,10 @@ static void end_name(int fd, int (*which)(int, struct sockaddr *, socklen_t *), 
 	rpc_address_text((const struct sockaddr *)&address, text, size);
 }
 
-void tcp_socket_names(int fd, char *local, char *remote, size_t size)
+void tcp_socket_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
 {
-	end_name(fd, getsockname, local, size);
-	end_name(fd, getpeername, remote, size);
+	end_name(channel->fd, getsockname, local, size);
+	end_name(channel->fd, getpeername, remote, size);
 }
 
 void tcp_socket_close(int fd, bool at_once)

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 #include "transport/stream.h"
-#include "transport/tcp_socket.h"
 #include "transport/tls_session.h"
 #include "util.h"
 #include "wire/starttls.h"
@@ -66,7 +65,7 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 	ssize_t length = stream_recv(stream, space, count, wait);
 
 	if (length < 0)
-		length = ktls_judge(stream->fd, (int)length, &tls->session.ticket, tls->why);
+		length = ktls_judge(stream->base.fd, (int)length, &tls->session.ticket, tls->why);
 	return length == -EKEYEXPIRED ? leave_kernel(tls) : length;
 }
 
@@ -226,7 +225,7 @@ static int await_answer(struct tls *tls)
 
 static int connect_tcp(struct tls *tls)
 {
-	int error = tcp_socket_connected(tls->stream.fd);
+	int error = tcp_socket_connected(tls->stream.base.fd);
 
 	if (!error)
 		enter(tls, STAGE_PROBE);
@@ -265,42 +264,29 @@ static short tls_connect_events(const struct rpc_channel *channel)
 
 /* --- opening and closing --- */
 
-static void free_tls(struct tls *tls)
+static void free_tls(struct tls *tls, bool at_once)
 {
+	stream_close(&tls->stream, at_once);
 	tls_session_free(&tls->session);
-	stream_free(&tls->stream);
 	free(tls);
-}
-
-static int open_session(struct tls *tls, const struct rpc_terms *terms)
-{
-	int fd = tcp_connect(&terms->address, terms->source_port), error;
-
-	if (fd < 0)
-		return fd;
-	tls->stream.fd = fd;
-	error = tls_session_init(&tls->session, terms->tls, fd, terms->counters, tls->why);
-	if (error)
-		tcp_socket_close(fd, true);
-	return error;
 }
 
 static int tls_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 {
 	static const struct stream_io io = {tls_write, tls_read};
 	struct tls *tls = calloc(1, sizeof(*tls));
-	int error;
+	int error = tls ? stream_open(&tls->stream, &io, terms) : -ENOMEM;
 
-	if (!tls || stream_init(&tls->stream, terms)) {
+	if (error) {
 		free(tls);
-		return -ENOMEM;
+		return error;
 	}
-	tls->stream.io = &io;
 	tls->terms = terms->tls;
 	tls->why = terms->why;
-	error = open_session(tls, terms);
+	error = tls_session_init(&tls->session, terms->tls, tls->stream.base.fd, terms->counters,
+				 tls->why);
 	if (error)
-		free_tls(tls);
+		free_tls(tls, true);
 	else
 		*channel = &tls->stream.base;
 	return error;
@@ -309,13 +295,11 @@ static int tls_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 static void tls_close(struct rpc_channel *channel, bool abort)
 {
 	struct tls *tls = tls_of(channel);
-	int fd = tls->stream.fd;
-	bool at_once = abort || tcp_socket_unacknowledged(fd);
+	bool at_once = abort || tcp_socket_unacknowledged(channel->fd);
 
 	if (tls->stage == STAGE_UP && !at_once)
 		tls_session_bye(&tls->session);
-	tcp_socket_close(fd, at_once);
-	free_tls(tls);
+	free_tls(tls, at_once);
 }
 
 /* --- connected --- */
@@ -379,7 +363,7 @@ static uint64_t tls_acknowledged(const struct rpc_channel *channel)
 {
 	struct tls *tls = tls_of(channel);
 	uint64_t sent = tls->stream.sent;
-	uint64_t held = tcp_socket_unacknowledged(tls->stream.fd);
+	uint64_t held = tcp_socket_unacknowledged(channel->fd);
 
 	tls->acknowledged = max_of(tls->acknowledged, sent - min_of(sent, held));
 	return tls->acknowledged;
@@ -390,10 +374,8 @@ const struct rpc_channel_ops rpc_tls = {
 	.traits = RPC_SHAKES_HANDS,
 	.open = tls_open,
 	.connected = tls_connected,
-	.poll_fd = stream_poll_fd,
 	.poll_events = stream_poll_events,
 	.connect_events = tls_connect_events,
-	.head_max = stream_head_max,
 	.begin = tls_begin,
 	.queue = stream_queue,
 	.sent = tls_sent,
@@ -401,8 +383,8 @@ const struct rpc_channel_ops rpc_tls = {
 	.spent = tls_spent,
 	.receive = tls_receive,
 	.receiving = stream_receiving,
-	.names = stream_names,
-	.unheard = stream_unheard,
+	.names = tcp_socket_names,
+	.unheard = tcp_socket_unheard,
 	.acknowledged = tls_acknowledged,
 	.close = tls_close,
 };

@@ -101,14 +101,10 @@ struct rpc_channel_ops {
 	 */
 	int (*connected)(struct rpc_channel *channel);
 
-	/* What to poll for: the descriptor and POLLIN, POLLOUT. Valid until close(). */
-	int (*poll_fd)(const struct rpc_channel *channel);
+	/* What to poll the channel's descriptor for: POLLIN, POLLOUT. */
 	short (*poll_events)(const struct rpc_channel *channel);
 	/* The same while it connects. NULL: both. */
 	short (*connect_events)(const struct rpc_channel *channel);
-
-	/* Bytes of the longest reply head that a connected channel takes. */
-	uint32_t (*head_max)(const struct rpc_channel *channel);
 
 	/*
 	 * Room for one call's head, of RPC_HEAD_MAX bytes at least. False: the channel holds as
@@ -170,6 +166,8 @@ struct rpc_channel_ops {
 };
 
 struct rpc_channel {
+	int fd;		   /* to poll, from open() until close() */
+	uint32_t head_max; /* bytes of the longest reply head that it takes, once connected */
 	struct transport_counters *counters; /* the owner's */
 	bool starved; /* the server has waited for this client: send a few calls at a time */
 	/*
