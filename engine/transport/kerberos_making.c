@@ -17,18 +17,6 @@ enum { WORDS_MAX = 240 };
 
 /* --- the words for a failure --- */
 
-/* The library's words. */
-static void describe(OM_uint32 major, OM_uint32 minor, char *text, size_t size)
-{
-	gss_buffer_desc words = GSS_C_EMPTY_BUFFER;
-	OM_uint32 ignored, more = 0;
-
-	gss_display_status(&ignored, minor ? minor : major,
-			   minor ? GSS_C_MECH_CODE : GSS_C_GSS_CODE, GSS_C_NO_OID, &more, &words);
-	snprintf(text, size, "%.*s", (int)words.length, (const char *)words.value);
-	gss_release_buffer(&ignored, &words);
-}
-
 static bool no_ticket(OM_uint32 major, OM_uint32 minor)
 {
 	return GSS_ROUTINE_ERROR(major) == GSS_S_NO_CRED ||
@@ -75,9 +63,14 @@ static const char *remedy(const struct making *making, OM_uint32 major, OM_uint3
 static void fail(struct making *making, const char *what, OM_uint32 major, OM_uint32 minor)
 {
 	const char *cache = making->ccache, *file = cache ? strchr(cache, ':') : NULL;
+	gss_buffer_desc library = GSS_C_EMPTY_BUFFER;
+	OM_uint32 ignored, more = 0;
 	char words[WORDS_MAX];
 
-	describe(major, minor, words, sizeof(words));
+	gss_display_status(&ignored, minor ? minor : major,
+			   minor ? GSS_C_MECH_CODE : GSS_C_GSS_CODE, GSS_C_NO_OID, &more, &library);
+	snprintf(words, sizeof(words), "%.*s", (int)library.length, (const char *)library.value);
+	gss_release_buffer(&ignored, &library);
 	if (!cache || making->keytab || !no_ticket(major, minor) ||
 	    strstr(words, file ? file + 1 : cache))
 		cache = NULL;

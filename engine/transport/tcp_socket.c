@@ -134,16 +134,10 @@ static int connect_reserved(const struct rpc_address *address)
 	return fd;
 }
 
-static uint16_t port_of(int fd)
+int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
 {
 	struct sockaddr_in6 local = {0}; /* IPv4 has its port in the same place */
 	socklen_t length = sizeof(local);
-
-	return getsockname(fd, (struct sockaddr *)&local, &length) ? 0 : ntohs(local.sin6_port);
-}
-
-int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
-{
 	int fd = -EADDRNOTAVAIL;
 
 	if (source_port && *source_port)
@@ -152,8 +146,10 @@ int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
 		fd = connect_reserved(address);
 	if (fd < 0)
 		fd = connect_from(address, 0);
-	if (fd >= 0 && source_port)
-		*source_port = port_of(fd);
+	if (fd >= 0 && source_port) {
+		getsockname(fd, (struct sockaddr *)&local, &length);
+		*source_port = ntohs(local.sin6_port);
+	}
 	return fd;
 }
 

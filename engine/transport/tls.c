@@ -15,7 +15,7 @@
 #include "transport/stream.h"
 #include "transport/tls_session.h"
 #include "util.h"
-#include "wire/starttls.h"
+#include "wire/message.h"
 
 enum stage { STAGE_TCP, STAGE_PROBE, STAGE_HANDSHAKE, STAGE_NULL, STAGE_UP };
 
@@ -133,7 +133,7 @@ static int ask(struct tls *tls, struct rpc_reply_header *reply)
 			break; /* the server may have said why before it closed */
 		null->sent += (uint32_t)length;
 	}
-	tls_session_look(&tls->session);
+	tls->session.may_receive = true;
 	error = receive_null(tls);
 	return error ?: null_call_decode(null, reply);
 }
@@ -207,44 +207,33 @@ static int shake_hands(struct tls *tls)
 	counters->handshakes++;
 	counters->handshake_time += clock_now() - tls->began;
 	counters->cipher = tls_session_cipher(&tls->session);
-	error = enter_kernel(tls);
-	if (!error)
-		enter(tls, STAGE_NULL);
-	return error;
+	return enter_kernel(tls);
 }
 
-static int await_answer(struct tls *tls)
+/* Takes the stage's step; 0: the next stage has begun. */
+static int step(struct tls *tls)
 {
 	struct rpc_reply_header reply;
-	int error = ask(tls, &reply);
+	int error;
 
+	switch (tls->stage) {
+	case STAGE_TCP: error = tcp_socket_connected(tls->stream.base.fd); break;
+	case STAGE_PROBE: return probe(tls);
+	case STAGE_HANDSHAKE: error = shake_hands(tls); break;
+	default: error = ask(tls, &reply); break;
+	}
 	if (!error)
-		enter(tls, STAGE_UP);
-	return error;
-}
-
-static int connect_tcp(struct tls *tls)
-{
-	int error = tcp_socket_connected(tls->stream.base.fd);
-
-	if (!error)
-		enter(tls, STAGE_PROBE);
+		enter(tls, tls->stage + 1);
 	return error;
 }
 
 static int tls_connected(struct rpc_channel *channel)
 {
-	static int (*const steps[])(struct tls * tls) = {
-		[STAGE_TCP] = connect_tcp,
-		[STAGE_PROBE] = probe,
-		[STAGE_HANDSHAKE] = shake_hands,
-		[STAGE_NULL] = await_answer,
-	};
 	struct tls *tls = tls_of(channel);
 	int error = 0;
 
 	while (!error && tls->stage != STAGE_UP)
-		error = steps[tls->stage](tls);
+		error = step(tls);
 	if (error == -EAGAIN || error == -EINTR)
 		return -EINPROGRESS;
 	/* Linux's server closes, without an alert, after a handshake of more than 5 s. */
@@ -347,7 +336,7 @@ static int tls_receive(struct rpc_channel *channel, bool wait)
 	struct tls *tls = tls_of(channel);
 	int error;
 
-	tls_session_look(&tls->session);
+	tls->session.may_receive = true;
 	do {
 		error = stream_receive(channel, wait);
 		wait = false;

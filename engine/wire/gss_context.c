@@ -133,16 +133,11 @@ static enum rpc_context_state open_context(struct gss_context *context, uint64_t
 	return RPC_CONTEXT_READY;
 }
 
-static enum gss_progress progress(struct gss_context *context)
+static enum rpc_context_state make(struct gss_context *context, uint64_t now)
 {
 	struct gss_mechanism *mechanism = context->mechanism;
 
-	return mechanism->ops->progress(mechanism, &context->step);
-}
-
-static enum rpc_context_state make(struct gss_context *context, uint64_t now)
-{
-	switch (progress(context)) {
+	switch (mechanism->ops->progress(mechanism, &context->step)) {
 	case GSS_WORKING: return RPC_CONTEXT_WAITS;
 	case GSS_TOKEN: context->state = GSS_ASKING; return RPC_CONTEXT_ASKS;
 	case GSS_MADE: return open_context(context, now);
@@ -175,11 +170,7 @@ bool gss_context_due(struct rpc_credentials *credentials, uint64_t now)
 	if (!context->renewing)
 		begin(context, now);
 	context->renewing = true;
-	switch (progress(context)) {
-	case GSS_WORKING: return false;
-	case GSS_TOKEN: context->state = GSS_ASKING; return true;
-	default: fail(context, context->step.error); return false;
-	}
+	return make(context, now) == RPC_CONTEXT_ASKS;
 }
 
 enum rpc_context_state gss_context_step(struct rpc_credentials *credentials, uint64_t now)

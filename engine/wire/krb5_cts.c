@@ -77,9 +77,12 @@ void cts_put(struct cts_stream *stream, const void *bytes, size_t length)
 	keep(stream, rest + whole, length - whole);
 }
 
-/* Adds the kept bytes, and ends the sum. GnuTLS encrypts the last blocks. */
-static void end_sum(struct cts_stream *stream, uint8_t *hmac)
+bool cts_end(struct cts_stream *stream, uint8_t *hmac)
 {
+	size_t whole = (stream->length - 1) / CTS_BLOCK * CTS_BLOCK, rest = stream->length - whole;
+	uint8_t last[CTS_BLOCK] = {0}, *before;
+
+	/* Adds the kept bytes, and ends the sum. GnuTLS encrypts the last blocks. */
 	if (stream->keys.one_pass) {
 		one_pass_run(&stream->pass, NULL);
 		one_pass_sum(&stream->pass, stream->kept, stream->length, hmac);
@@ -88,14 +91,6 @@ static void end_sum(struct cts_stream *stream, uint8_t *hmac)
 		sum(stream, stream->kept, stream->length);
 		gnutls_hmac_output(stream->keys.hmac, hmac);
 	}
-}
-
-bool cts_end(struct cts_stream *stream, uint8_t *hmac)
-{
-	size_t whole = (stream->length - 1) / CTS_BLOCK * CTS_BLOCK, rest = stream->length - whole;
-	uint8_t last[CTS_BLOCK] = {0}, *before;
-
-	end_sum(stream, hmac);
 	encrypt(stream, stream->kept, whole, stream->at);
 	stream->at += whole;
 	memcpy(last, stream->kept + whole, rest);
