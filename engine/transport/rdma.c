@@ -158,14 +158,21 @@ static int post_receive(struct rdma *rdma, uint32_t index)
 	return -ibv_post_recv(rdma->link.id->qp, &work, &bad);
 }
 
-static int allocate_messages(struct rdma *rdma)
+/* The device is known: makes what a connection needs. Receives are posted before connecting. */
+static int prepare(struct rdma *rdma)
 {
+	uint32_t receives;
 	size_t size;
+	int error;
 
+	rdma->device = rdma_memory_device(rdma->terms.memory, rdma->link.id->verbs);
+	if (!rdma->device)
+		return -errno;
+	rdma->calls_max = limit_calls(rdma);
+	receives = rdma->calls_max + SPARES;
 	/* The header's length varies with its lists: it ends where the RPC message begins. */
 	rdma->send_size = RPCRDMA_HEADER_MAX + rdma->mine.send;
-	size = (size_t)rdma->calls_max * rdma->send_size +
-	       (size_t)(rdma->calls_max + SPARES) * rdma->mine.receive;
+	size = (size_t)rdma->calls_max * rdma->send_size + (size_t)receives * rdma->mine.receive;
 	rdma->buffers = calloc(1, size);
 	if (!rdma->buffers)
 		return -ENOMEM;
@@ -175,23 +182,8 @@ static int allocate_messages(struct rdma *rdma)
 	if (!rdma->buffers_mr)
 		return -errno;
 	rdma->base.counters->registrations++;
-	return 0;
-}
-
-/* The device is known: makes what a connection needs. Receives are posted before connecting. */
-static int prepare(struct rdma *rdma)
-{
-	uint32_t receives;
-	int error;
-
-	rdma->device = rdma_memory_device(rdma->terms.memory, rdma->link.id->verbs);
-	if (!rdma->device)
-		return -errno;
-	rdma->calls_max = limit_calls(rdma);
-	receives = rdma->calls_max + SPARES;
-	error = allocate_messages(rdma)
-			?: rdma_link_build(&rdma->link, rdma_device_pd(rdma->device),
-					   2 * rdma->calls_max, receives);
+	error = rdma_link_build(&rdma->link, rdma_device_pd(rdma->device), 2 * rdma->calls_max,
+				receives);
 	for (uint32_t i = 0; i < receives && !error; i++)
 		error = post_receive(rdma, i);
 	return error ?: rdma_link_connect(&rdma->link, &rdma->mine);

@@ -215,14 +215,6 @@ static int receive_once(struct stream *stream, bool wait, bool *behind)
 	return record_took(&stream->reader, length);
 }
 
-static void weigh_portion(struct stream *stream)
-{
-	const struct portion_sample sample = portion_sample(stream->base.counters->bytes_received);
-
-	portion_weigh(&stream->portion, &sample);
-	stream->reader.portion = stream->portion.part;
-}
-
 int stream_receive(struct rpc_channel *channel, bool wait)
 {
 	struct stream *stream = stream_of(channel);
@@ -237,8 +229,12 @@ int stream_receive(struct rpc_channel *channel, bool wait)
 		wait = false;
 	}
 	much = record_takes_portion(&stream->reader);
-	if (much && portion_due(&stream->portion))
-		weigh_portion(stream);
+	if (much && portion_due(&stream->portion)) {
+		const struct portion_sample now = portion_sample(channel->counters->bytes_received);
+
+		portion_weigh(&stream->portion, &now);
+		stream->reader.portion = stream->portion.part;
+	}
 	stream->base.starved = much && stream->portion.part > PORTION_HALF;
 	error = receive_once(stream, wait, &behind);
 	return error || !behind ? error : receive_once(stream, false, &behind);

@@ -48,16 +48,6 @@ static ssize_t tls_read(struct stream *stream, struct iovec *space, int count, b
 	return tls_session_read(&tls_of(&stream->base)->session, space, count, wait);
 }
 
-/* A server that changes its keys (KeyUpdate) is expected to do so again. */
-static int leave_kernel(struct tls *tls)
-{
-	tls->terms->rekeyed = true;
-	snprintf(tls->why, RPC_WHY_MAX,
-		 "the server changed its TLS keys (KeyUpdate), which kTLS cannot follow: %s",
-		 tls->terms->ktls == KTLS_ON ? "use ktls=0" : "GnuTLS encrypts from now on");
-	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
-}
-
 /* With kTLS the socket says by an error that a record other than data has come. */
 static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
@@ -66,7 +56,14 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 
 	if (length < 0)
 		length = ktls_judge(stream->base.fd, (int)length, &tls->session.ticket, tls->why);
-	return length == -EKEYEXPIRED ? leave_kernel(tls) : length;
+	if (length != -EKEYEXPIRED)
+		return length;
+	/* A server that changes its keys (KeyUpdate) is expected to do so again. */
+	tls->terms->rekeyed = true;
+	snprintf(tls->why, RPC_WHY_MAX,
+		 "the server changed its TLS keys (KeyUpdate), which kTLS cannot follow: %s",
+		 tls->terms->ktls == KTLS_ON ? "use ktls=0" : "GnuTLS encrypts from now on");
+	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
 }
 
 /* --- connecting --- */

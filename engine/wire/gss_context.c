@@ -97,24 +97,21 @@ static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lif
 	context->expires = expires;
 }
 
-/* Checks the reply that ended the making, by the keys that it gave. */
-static bool is_the_servers(const struct gss_context *context)
+/*
+ * The reply that ended the making is checked by the keys that it gave. Calls that were sent by the
+ * earlier context are answered by that context.
+ */
+static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
 {
 	struct gss_mechanism *mechanism = context->mechanism;
 	uint32_t window = htobe32(context->window_size);
 	const struct iovec part = {&window, sizeof(window)};
 
-	return mechanism->ops->verify(mechanism, false, &part, 1, context->window_mic,
-				      context->window_mic_length);
-}
-
-/* Calls that were sent by the earlier context are answered by that context. */
-static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
-{
 	context->usable = false;
 	if (!context->next_handle.length)
 		return fail(context, "the server has sent no context handle");
-	if (!is_the_servers(context))
+	if (!mechanism->ops->verify(mechanism, false, &part, 1, context->window_mic,
+				    context->window_mic_length))
 		return fail(context, "the reply that completes the context is not the server's");
 	context->handle = context->next_handle;
 	context->window = (struct gss_window){
