@@ -219,29 +219,27 @@ static uint64_t sequence_of(const gss_buffer_desc *token)
 	return be64toh(sequence);
 }
 
-/* Two MICs with the same number are the same bytes. */
-static bool mic_agrees(struct krb5_keys *keys, const gss_buffer_desc *token)
+/*
+ * Two MICs with the same number are the same bytes. Two Wrap tokens never are: our keys must open
+ * the library's.
+ */
+static bool tokens_agree(struct making *making, const gss_buffer_desc *library_mic)
 {
+	struct krb5_keys *keys = making->keys;
 	uint8_t own[KRB5_MIC_MAX];
-
-	return token->length == krb5_mic_size(keys) &&
-	       krb5_mic(keys, KRB5_INITIATOR, sequence_of(token), &sample_part, 1, own) &&
-	       !memcmp(own, token->value, token->length);
-}
-
-/* Two Wrap tokens never are the same: our keys must open the library's. */
-static bool wrap_agrees(struct making *making)
-{
 	gss_buffer_desc token = GSS_C_EMPTY_BUFFER;
 	OM_uint32 minor;
 	uint32_t length;
 	uint8_t *plain;
 	bool agrees;
 
+	if (library_mic->length != krb5_mic_size(keys) ||
+	    !krb5_mic(keys, KRB5_INITIATOR, sequence_of(library_mic), &sample_part, 1, own) ||
+	    memcmp(own, library_mic->value, library_mic->length))
+		return false;
 	if (gss_wrap(&minor, making->context, 1, GSS_C_QOP_DEFAULT, &sample_buffer, NULL, &token))
 		return false;
-	agrees = krb5_unwrap(making->keys, KRB5_INITIATOR, token.value, token.length, &plain,
-			     &length) &&
+	agrees = krb5_unwrap(keys, KRB5_INITIATOR, token.value, token.length, &plain, &length) &&
 		 length == sizeof(sample) && !memcmp(plain, sample, length);
 	gss_release_buffer(&minor, &token);
 	return agrees;
@@ -263,7 +261,7 @@ static bool make_keys(struct making *making, gss_buffer_set_t key, const gss_buf
 		return false;
 	}
 	making->step.enctype = making->keys->enctype->name;
-	if (mic_agrees(making->keys, token) && wrap_agrees(making))
+	if (tokens_agree(making, token))
 		return true;
 	snprintf(making->error, sizeof(making->error),
 		 "our tokens of %s differ from those of this system's Kerberos library",

@@ -21,20 +21,6 @@ static void set(int fd, int level, int option, int value)
 	setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-static int new_socket(const struct rpc_address *address)
-{
-	enum { KEEPALIVE_S = 5 }; /* a live host is heard this often: transport.h's unheard() */
-	int fd = socket(address->remote.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return -errno;
-	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S);
-	return fd;
-}
-
 /* Binds to the owner's address and a port, where one of them is given (0: any port). */
 static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
 {
@@ -67,11 +53,16 @@ static void widen_window(int fd)
 /* A socket that connects from a port (0: any), or a negative errno. */
 static int connect_from(const struct rpc_address *address, uint16_t port)
 {
+	enum { KEEPALIVE_S = 5 }; /* a live host is heard this often: transport.h's unheard() */
 	const struct sockaddr *remote = (const struct sockaddr *)&address->remote;
-	int fd = new_socket(address), error;
+	int fd = socket(remote->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
 
 	if (fd < 0)
-		return fd;
+		return -errno;
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S);
 	if (bind_to(fd, address, port)) {
 		error = -errno;
 	} else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS) {

@@ -194,23 +194,10 @@ const char *gss_context_error(const struct rpc_credentials *credentials)
 	return container_of(credentials, const struct gss_context, base)->error;
 }
 
-/* RFC 2743, 1.2.1.1: the calling and routine errors are the upper half. */
-static bool refused(struct gss_context *context, uint32_t major, uint32_t minor)
-{
-	enum { CONTINUE_NEEDED = 1 };
-
-	if (major <= CONTINUE_NEEDED)
-		return false;
-	snprintf(context->error, sizeof(context->error),
-		 "the server refuses the ticket (GSS major status %#x, minor %u): has it a keytab "
-		 "with this key, and do the clocks agree (within 300 s, clockskew in krb5.conf)?",
-		 major, minor);
-	return true;
-}
-
 bool gss_context_answered(struct rpc_credentials *credentials,
 			  const struct rpc_reply_header *header, struct xdr_in *in)
 {
+	enum { CONTINUE_NEEDED = 1 }; /* RFC 2743, 1.2.1.1: errors are the upper half */
 	struct gss_context *context = context_of(credentials);
 	struct gss_mechanism *mechanism = context->mechanism;
 	const struct rpc_verifier *verifier = &header->verifier;
@@ -224,8 +211,15 @@ bool gss_context_answered(struct rpc_credentials *credentials,
 	token = xdr_skip(in, length);
 	if (in->bad)
 		return true;
-	if (refused(context, major, minor))
+	if (major > CONTINUE_NEEDED) {
+		snprintf(
+			context->error, sizeof(context->error),
+			"the server refuses the ticket (GSS major status %#x, minor %u): has it a "
+			"keytab with this key, and do the clocks agree (within 300 s, clockskew in "
+			"krb5.conf)?",
+			major, minor);
 		return false;
+	}
 	if (handle_length > sizeof(context->next_handle.bytes) || verifier->length > GSS_MIC_MAX) {
 		fail(context, "the server's handle or verifier is longer than any known server's");
 		return false;
