@@ -45,14 +45,23 @@ static const struct cipher *cipher_of(gnutls_session_t session)
 	return NULL;
 }
 
-/*
- * Gives the kernel the keys of TLS_TX or TLS_RX, as one of linux/tls.h's structures: its parts,
- * without gaps.
- */
+/* One of linux/tls.h's structures: its parts, without gaps. */
+struct keys {
+	uint8_t bytes[KEYS_MAX];
+	socklen_t length;
+};
+
+static void append(struct keys *keys, const void *part, size_t length)
+{
+	memcpy(keys->bytes + keys->length, part, length);
+	keys->length += (socklen_t)length;
+}
+
+/* Gives the kernel the keys of TLS_TX or TLS_RX. */
 static int give_keys(int fd, gnutls_session_t session, const struct cipher *cipher, int direction)
 {
 	const struct tls_crypto_info info = {TLS_1_3_VERSION, cipher->kernel};
-	uint8_t keys[KEYS_MAX], *end = keys;
+	struct keys keys = {.length = 0};
 	gnutls_datum_t mac, iv, key;
 	uint8_t number[NUMBER];
 	int error;
@@ -60,13 +69,13 @@ static int give_keys(int fd, gnutls_session_t session, const struct cipher *ciph
 	if (gnutls_record_get_state(session, direction == TLS_RX, &mac, &iv, &key, number) ||
 	    iv.size != cipher->salt + cipher->iv || key.size != cipher->key)
 		return -ENOTSUP;
-	end = mempcpy(end, &info, sizeof(info));
-	end = mempcpy(end, iv.data + cipher->salt, cipher->iv);
-	end = mempcpy(end, key.data, cipher->key);
-	end = mempcpy(end, iv.data, cipher->salt);
-	end = mempcpy(end, number, NUMBER);
-	error = setsockopt(fd, SOL_TLS, direction, keys, (socklen_t)(end - keys)) ? -errno : 0;
-	explicit_bzero(keys, sizeof(keys));
+	append(&keys, &info, sizeof(info));
+	append(&keys, iv.data + cipher->salt, cipher->iv);
+	append(&keys, key.data, cipher->key);
+	append(&keys, iv.data, cipher->salt);
+	append(&keys, number, NUMBER);
+	error = setsockopt(fd, SOL_TLS, direction, keys.bytes, keys.length) ? -errno : 0;
+	explicit_bzero(&keys, sizeof(keys));
 	return error;
 }
 
@@ -117,13 +126,12 @@ uint64_t ktls_records(int fd, gnutls_session_t session)
 	uint64_t most = 0, number;
 
 	for (int direction = TLS_TX; direction <= TLS_RX; direction++) {
-		socklen_t length = before + NUMBER;
-		uint8_t keys[KEYS_MAX];
+		struct keys keys = {.length = before + NUMBER};
 
-		if (getsockopt(fd, SOL_TLS, direction, keys, &length))
+		if (getsockopt(fd, SOL_TLS, direction, keys.bytes, &keys.length))
 			continue;
-		memcpy(&number, keys + before, NUMBER);
-		explicit_bzero(keys, sizeof(keys));
+		memcpy(&number, keys.bytes + before, NUMBER);
+		explicit_bzero(&keys, sizeof(keys));
 		most = max_of(most, be64toh(number));
 	}
 	return most;
