@@ -60,7 +60,7 @@ const char *link_failure(const struct link *link, int error);
 /* What to poll for; the descriptor is -1 where there is no channel. */
 static inline int link_poll_fd(const struct link *link)
 {
-	return link->channel ? link->ops->poll_fd(link->channel) : -1;
+	return link->channel ? link->channel->fd : -1;
 }
 
 static inline short link_poll_events(const struct link *link)

@@ -356,7 +356,7 @@ static void put_io_meta(struct xdr_out *out, const struct call *call)
 	const struct link *link = &call->rpc->link;
 	struct meta_arguments arguments;
 
-	meta_fill_arguments(call, link->ops->head_max(link->channel), &arguments);
+	meta_fill_arguments(call, link->channel->head_max, &arguments);
 	put_meta(out, &arguments);
 }
 

@@ -155,7 +155,7 @@ static void put_meta(struct nfs4_compound *compound, const struct call *call,
 {
 	const struct nfs4_path *mine = meta_path(call)->state;
 	const struct link *link = &call->rpc->link;
-	uint32_t reply_max = link->ops->head_max(link->channel);
+	uint32_t reply_max = link->channel->head_max;
 	struct meta_arguments arguments;
 	char owner[OWNER_MAX];
 

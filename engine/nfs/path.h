@@ -8,7 +8,6 @@
 #include "client/timers.h"
 #include "clock.h"
 #include "pool/pool.h"
-#include "transport/tls.h"
 #include "transport/transport.h"
 #include "util.h"
 #include "wire/credentials.h"

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* kerberos.c - a mechanism whose contexts kerberos_making.c makes, and whose tokens are our own. */
+/*
+ * kerberos.c - a mechanism whose tokens are our own. Its contexts are made by kerberos_making.c, in
+ * a thread.
+ */
 #include "transport/kerberos.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "util.h"
+
+/* With a ticket at hand a step takes 0.2 ms: waiting beats looking again at the next tick. */
+enum { PATIENCE_NS = 2000000 };
 
 struct kerberos {
 	struct gss_mechanism base;
@@ -20,56 +29,163 @@ static struct kerberos *kerberos_of(const struct gss_mechanism *mechanism)
 	return container_of(mechanism, struct kerberos, base);
 }
 
+/* --- the thread --- */
+
+static void *run(void *argument)
+{
+	struct making *making = argument;
+	bool left;
+
+	making->progress = making_step(making);
+	pthread_mutex_lock(&making->lock);
+	making->works = false;
+	left = making->left;
+	pthread_cond_signal(&making->changed);
+	pthread_mutex_unlock(&making->lock);
+	if (left)
+		making_free(making);
+	return NULL;
+}
+
+/* The thread takes no signals: they are the job's. */
+static void start_step(struct making *making)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	pthread_t thread;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	making->works = true;
+	making->looked_at = false;
+	if (pthread_create(&thread, &attributes, run, making)) {
+		making->works = false;
+		making->progress = GSS_FAILED;
+		making->step.error = "no thread can be started for the Kerberos library";
+	}
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Is the thread done, now or within PATIENCE_NS? */
+static bool is_done(struct making *making)
+{
+	struct timespec until;
+	bool done;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += PATIENCE_NS;
+	if (until.tv_nsec >= (long)SEC) {
+		until.tv_sec++;
+		until.tv_nsec -= (long)SEC;
+	}
+	pthread_mutex_lock(&making->lock);
+	if (making->works && !making->looked_at)
+		pthread_cond_timedwait(&making->changed, &making->lock, &until);
+	making->looked_at = true;
+	done = !making->works;
+	pthread_mutex_unlock(&making->lock);
+	return done;
+}
+
 /* --- making a context --- */
+
+/* Frees the context in the making, now or when its thread ends. */
+static void leave(struct kerberos *kerberos)
+{
+	struct making *making = kerberos->making;
+	bool works;
+
+	if (!making)
+		return;
+	kerberos->making = NULL;
+	pthread_mutex_lock(&making->lock);
+	works = making->works;
+	making->left = true;
+	pthread_mutex_unlock(&making->lock);
+	if (!works)
+		making_free(making);
+}
+
+/* False: out of memory. */
+static bool copy(char **to, const char *text)
+{
+	*to = text ? strdup(text) : NULL;
+	return *to || !text;
+}
+
+/* With a keytab tickets stay in this process, one cache for each principal. */
+static bool copy_ccache(char **to, const struct kerberos_terms *terms)
+{
+	if (terms->ccache || !terms->keytab)
+		return copy(to, terms->ccache);
+	if (asprintf(to, "MEMORY:nfsmulti %s %s", terms->principal ?: "", terms->keytab) >= 0)
+		return true;
+	*to = NULL;
+	return false;
+}
 
 static void begin(struct gss_mechanism *mechanism)
 {
 	struct kerberos *kerberos = kerberos_of(mechanism);
+	const struct kerberos_terms *terms = &kerberos->terms;
+	struct making *making = calloc(1, sizeof(*making));
+	pthread_condattr_t monotonic;
 
-	making_leave(kerberos->making);
-	kerberos->making = making_begin(&kerberos->terms);
+	leave(kerberos);
+	if (!making)
+		return;
+	pthread_mutex_init(&making->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&making->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	if (copy(&making->principal, terms->principal) && copy(&making->keytab, terms->keytab) &&
+	    copy_ccache(&making->ccache, terms) && copy(&making->server, terms->server)) {
+		kerberos->making = making;
+		start_step(making);
+	} else {
+		making_free(making);
+	}
 }
 
 static void feed(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t length)
 {
-	struct kerberos *kerberos = kerberos_of(mechanism);
+	struct making *making = kerberos_of(mechanism)->making;
 
-	if (kerberos->making)
-		making_go_on(kerberos->making, reply, length);
-}
-
-/* Makes a finished context the present one. */
-static void take_context(struct kerberos *kerberos, const struct making_result *made,
-			 struct gss_step *step)
-{
-	step->lifetime = made->lifetime;
-	step->enctype = made->enctype;
-	krb5_wrap_end(kerberos->keys);
-	krb5_keys_free(kerberos->earlier);
-	kerberos->earlier = kerberos->keys;
-	kerberos->keys = made->keys;
-	kerberos->sequence = made->sequence;
-	making_leave(kerberos->making);
-	kerberos->making = NULL;
+	if (!making)
+		return;
+	free(making->reply.value);
+	making->reply.value = malloc(length ?: 1);
+	making->reply.length = making->reply.value ? length : 0;
+	if (making->reply.length)
+		memcpy(making->reply.value, reply, length);
+	start_step(making);
 }
 
 static enum gss_progress progress(struct gss_mechanism *mechanism, struct gss_step *step)
 {
 	struct kerberos *kerberos = kerberos_of(mechanism);
-	struct making_result result;
+	struct making *making = kerberos->making;
 
 	*step = (struct gss_step){.error = "out of memory"};
-	if (!kerberos->making)
+	if (!making)
 		return GSS_FAILED;
-	switch (making_look(kerberos->making, &result)) {
-	case MAKING_WORKS: return GSS_WORKING;
-	case MAKING_HAS_TOKEN:
-		step->token = result.token;
-		step->length = result.length;
-		return GSS_TOKEN;
-	case MAKING_DONE: take_context(kerberos, &result, step); return GSS_MADE;
-	default: step->error = result.error; return GSS_FAILED;
-	}
+	if (!is_done(making))
+		return GSS_WORKING;
+	*step = making->step;
+	if (making->progress != GSS_MADE)
+		return making->progress;
+	krb5_wrap_end(kerberos->keys);
+	krb5_keys_free(kerberos->earlier);
+	kerberos->earlier = kerberos->keys;
+	kerberos->keys = making->keys;
+	kerberos->sequence = making->sequence;
+	making->keys = NULL;
+	leave(kerberos);
+	return GSS_MADE;
 }
 
 /* --- messages --- */
@@ -140,7 +256,7 @@ static void end(struct gss_mechanism *mechanism)
 {
 	struct kerberos *kerberos = kerberos_of(mechanism);
 
-	making_leave(kerberos->making);
+	leave(kerberos);
 	krb5_keys_free(kerberos->keys);
 	krb5_keys_free(kerberos->earlier);
 	free(kerberos);

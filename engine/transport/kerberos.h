@@ -9,7 +9,10 @@
  */
 #pragma once
 
-#include "wire/gss_mechanism.h"
+#include <gssapi/gssapi.h>
+#include <pthread.h>
+
+#include "wire/rpcsec_gss.h"
 #include "wire/krb5_token.h"
 
 /* The strings are the owner's, and outlive the mechanism. NULL: the library's default. */
@@ -23,37 +26,25 @@ struct kerberos_terms {
 /* 0 or -ENOMEM. */
 int kerberos_new(struct gss_mechanism **mechanism, const struct kerberos_terms *terms);
 
-/*
- * --- kerberos_making.c: one context in the making ---
- *
- * Each step of the library's thread ends with a token for the server, with the context, or with a
- * failure.
- */
+/* --- kerberos_making.c: one context in the making --- */
 
-struct making;
+struct making {
+	/* The thread's, while it works. */
+	char *principal, *keytab, *ccache, *server; /* of kerberos_terms */
+	gss_ctx_id_t context;
+	gss_buffer_desc reply, token; /* the server's, and for it */
+	char error[400];
+	struct gss_step step;
+	struct krb5_keys *keys; /* GSS_MADE */
+	uint64_t sequence;	/* GSS_MADE: of our first token */
+	enum gss_progress progress;
 
-enum making_state { MAKING_WORKS, MAKING_HAS_TOKEN, MAKING_DONE, MAKING_FAILED };
-
-struct making_result {
-	const uint8_t *token; /* for the server */
-	uint32_t length;
-	const char *error;
-
-	/* MAKING_DONE */
-	struct krb5_keys *keys; /* the caller's */
-	const char *enctype;	/* static */
-	uint64_t lifetime;	/* nanoseconds; UINT64_MAX: for ever */
-	uint64_t sequence;	/* of our first token */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool works, left; /* under the lock: the thread works, the owner has left */
+	bool looked_at;	  /* the owner has waited for this step, and does not wait again */
 };
 
-/* Begins the first step. NULL: out of memory. The terms' strings are copied. */
-struct making *making_begin(const struct kerberos_terms *terms);
-
-/* The making's state; its result is valid until the next call of these functions. */
-enum making_state making_look(struct making *making, struct making_result *result);
-
-/* After a token: begins the next step, with the server's reply. */
-void making_go_on(struct making *making, const uint8_t *reply, uint32_t length);
-
-/* Frees it, now or when its thread ends; NULL is allowed. */
-void making_leave(struct making *making);
+/* One step of the library, which may wait: fills `step`, and returns all but GSS_WORKING. */
+enum gss_progress making_step(struct making *making);
+void making_free(struct making *making);

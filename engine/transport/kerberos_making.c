@@ -1,55 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* kerberos_making.c - contexts by the GSS-API library, in a thread of its own. */
+/* kerberos_making.c - contexts by the GSS-API library. */
 #include "transport/kerberos.h"
 
 #include <gssapi/gssapi_ext.h>
 #include <gssapi/gssapi_krb5.h>
 #include <krb5/krb5.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util.h"
+#include "wire/krb5_keys.h"
 
-enum {
-	ERROR_MAX = 400,
-	WORDS_MAX = 240,
-	/* With a ticket at hand a step takes 0.2 ms: waiting beats looking again at the next tick.
-	 */
-	PATIENCE_NS = 2000000,
-};
-
-struct making {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool works, left; /* under the lock: the thread works, the owner has left */
-	bool looked_at;	  /* the owner has waited for this step, and does not wait again */
-
-	char *principal, *keytab, *ccache, *server;
-
-	/* The thread's while it works, else the owner's. */
-	gss_ctx_id_t context;
-	gss_buffer_desc reply, token;
-	enum making_state state;
-	char error[ERROR_MAX];
-	struct making_result result;
-};
+enum { WORDS_MAX = 240 };
 
 /* --- the words for a failure --- */
-
-/* The library's words. */
-static void describe(OM_uint32 major, OM_uint32 minor, char *text, size_t size)
-{
-	gss_buffer_desc words = GSS_C_EMPTY_BUFFER;
-	OM_uint32 ignored, more = 0;
-
-	gss_display_status(&ignored, minor ? minor : major,
-			   minor ? GSS_C_MECH_CODE : GSS_C_GSS_CODE, GSS_C_NO_OID, &more, &words);
-	snprintf(text, size, "%.*s", (int)words.length, (const char *)words.value);
-	gss_release_buffer(&ignored, &words);
-}
 
 static bool no_ticket(OM_uint32 major, OM_uint32 minor)
 {
@@ -97,10 +63,14 @@ static const char *remedy(const struct making *making, OM_uint32 major, OM_uint3
 static void fail(struct making *making, const char *what, OM_uint32 major, OM_uint32 minor)
 {
 	const char *cache = making->ccache, *file = cache ? strchr(cache, ':') : NULL;
+	gss_buffer_desc library = GSS_C_EMPTY_BUFFER;
+	OM_uint32 ignored, more = 0;
 	char words[WORDS_MAX];
 
-	making->state = MAKING_FAILED;
-	describe(major, minor, words, sizeof(words));
+	gss_display_status(&ignored, minor ? minor : major,
+			   minor ? GSS_C_MECH_CODE : GSS_C_GSS_CODE, GSS_C_NO_OID, &more, &library);
+	snprintf(words, sizeof(words), "%.*s", (int)library.length, (const char *)library.value);
+	gss_release_buffer(&ignored, &library);
 	if (!cache || making->keytab || !no_ticket(major, minor) ||
 	    strstr(words, file ? file + 1 : cache))
 		cache = NULL;
@@ -249,25 +219,24 @@ static uint64_t sequence_of(const gss_buffer_desc *token)
 	return be64toh(sequence);
 }
 
-/* Two MICs with the same number are the same bytes. */
-static bool mic_agrees(struct krb5_keys *keys, const gss_buffer_desc *token)
+/*
+ * Two MICs with the same number are the same bytes. Two Wrap tokens never are: our keys must open
+ * the library's.
+ */
+static bool tokens_agree(struct making *making, const gss_buffer_desc *library_mic)
 {
+	struct krb5_keys *keys = making->keys;
 	uint8_t own[KRB5_MIC_MAX];
-
-	return token->length == krb5_mic_size(keys) &&
-	       krb5_mic(keys, KRB5_INITIATOR, sequence_of(token), &sample_part, 1, own) &&
-	       !memcmp(own, token->value, token->length);
-}
-
-/* Two Wrap tokens never are the same: our keys must open the library's. */
-static bool wrap_agrees(struct making *making, struct krb5_keys *keys)
-{
 	gss_buffer_desc token = GSS_C_EMPTY_BUFFER;
 	OM_uint32 minor;
 	uint32_t length;
 	uint8_t *plain;
 	bool agrees;
 
+	if (library_mic->length != krb5_mic_size(keys) ||
+	    !krb5_mic(keys, KRB5_INITIATOR, sequence_of(library_mic), &sample_part, 1, own) ||
+	    memcmp(own, library_mic->value, library_mic->length))
+		return false;
 	if (gss_wrap(&minor, making->context, 1, GSS_C_QOP_DEFAULT, &sample_buffer, NULL, &token))
 		return false;
 	agrees = krb5_unwrap(keys, KRB5_INITIATOR, token.value, token.length, &plain, &length) &&
@@ -276,40 +245,27 @@ static bool wrap_agrees(struct making *making, struct krb5_keys *keys)
 	return agrees;
 }
 
-static const char *enctype_name(uint32_t enctype)
-{
-	static const char *const names[] = {
-		[17] = "aes128-cts-hmac-sha1-96",
-		[18] = "aes256-cts-hmac-sha1-96",
-		[19] = "aes128-cts-hmac-sha256-128",
-		[20] = "aes256-cts-hmac-sha384-192",
-	};
-
-	return enctype < ARRAY_SIZE(names) ? names[enctype] : NULL;
-}
-
 /* Makes our own keys from the context's, and proves them by the library's tokens. */
 static bool make_keys(struct making *making, gss_buffer_set_t key, const gss_buffer_desc *token)
 {
-	struct making_result *result = &making->result;
 	const gss_buffer_desc *secret = &key->elements[0], *oid = &key->elements[1];
 	/* The last arc of the identifier is the encryption type: one byte below 128. */
 	uint32_t enctype = ((const uint8_t *)oid->value)[oid->length - 1];
 	bool subkey = ((const uint8_t *)token->value)[FLAGS_AT] & ACCEPTOR_SUBKEY;
 
-	if (krb5_keys_new(&result->keys, enctype, secret->value, secret->length, subkey)) {
+	if (krb5_keys_new(&making->keys, enctype, secret->value, secret->length, subkey)) {
 		snprintf(making->error, sizeof(making->error),
 			 "the context's encryption type is number %u, but only AES is supported "
 			 "(17 to 20): set permitted_enctypes in krb5.conf",
 			 enctype);
 		return false;
 	}
-	result->enctype = enctype_name(enctype);
-	if (mic_agrees(result->keys, token) && wrap_agrees(making, result->keys))
+	making->step.enctype = making->keys->enctype->name;
+	if (tokens_agree(making, token))
 		return true;
 	snprintf(making->error, sizeof(making->error),
 		 "our tokens of %s differ from those of this system's Kerberos library",
-		 result->enctype);
+		 making->step.enctype);
 	return false;
 }
 
@@ -330,7 +286,7 @@ static bool export_context(struct making *making)
 		     minor);
 		made = false;
 	} else {
-		making->result.sequence = sequence_of(&token) + 2;
+		making->sequence = sequence_of(&token) + 2;
 		made = make_keys(making, key, &token);
 	}
 	gss_release_buffer(&minor, &token);
@@ -351,16 +307,17 @@ static void forget_lock(void)
 	pthread_mutex_init(&tickets, NULL);
 }
 
-static void watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
 	pthread_atfork(NULL, NULL, forget_lock);
 }
 
-static void make_step(struct making *making)
+enum gss_progress making_step(struct making *making)
 {
 	gss_cred_id_t credential;
 	OM_uint32 major, minor = 0, ignored, lifetime = 0;
 
+	making->step = (struct gss_step){.error = making->error};
 	gss_release_buffer(&ignored, &making->token);
 	pthread_mutex_lock(&tickets);
 	major = acquire(making, &credential, &minor);
@@ -369,32 +326,32 @@ static void make_step(struct making *making)
 		fail(making, "no ticket", major, minor);
 		if (making->keytab && no_ticket(major, minor))
 			fail_keytab(making);
-		return;
+		return GSS_FAILED;
 	}
 	major = initiate(making, credential, &lifetime, &minor);
 	gss_release_cred(&ignored, &credential);
 	if (GSS_ERROR(major)) {
 		fail(making, "no context", major, minor);
-	} else if (major == GSS_S_COMPLETE) {
-		making->result.lifetime =
-			lifetime == GSS_C_INDEFINITE ? UINT64_MAX : (uint64_t)lifetime * SEC;
-		making->state = export_context(making) ? MAKING_DONE : MAKING_FAILED;
-		gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
-	} else {
-		making->state = MAKING_HAS_TOKEN;
+		return GSS_FAILED;
 	}
+	if (major != GSS_S_COMPLETE) {
+		making->step.token = making->token.value;
+		making->step.length = making->token.length;
+		return GSS_TOKEN;
+	}
+	making->step.lifetime =
+		lifetime == GSS_C_INDEFINITE ? UINT64_MAX : (uint64_t)lifetime * SEC;
+	return export_context(making) ? GSS_MADE : GSS_FAILED;
 }
 
-/* --- the thread --- */
-
-static void free_making(struct making *making)
+void making_free(struct making *making)
 {
 	OM_uint32 minor;
 
 	gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
 	gss_release_buffer(&minor, &making->token);
 	free(making->reply.value);
-	krb5_keys_free(making->result.keys);
+	krb5_keys_free(making->keys);
 	free(making->principal);
 	free(making->keytab);
 	free(making->ccache);
@@ -402,151 +359,4 @@ static void free_making(struct making *making)
 	pthread_cond_destroy(&making->changed);
 	pthread_mutex_destroy(&making->lock);
 	free(making);
-}
-
-static void *run(void *argument)
-{
-	struct making *making = argument;
-	bool left;
-
-	make_step(making);
-	pthread_mutex_lock(&making->lock);
-	making->works = false;
-	left = making->left;
-	pthread_cond_signal(&making->changed);
-	pthread_mutex_unlock(&making->lock);
-	if (left)
-		free_making(making);
-	return NULL;
-}
-
-/* The thread takes no signals: they are the job's. */
-static void start_step(struct making *making)
-{
-	pthread_attr_t attributes;
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	sigset_t all, before;
-	pthread_t thread;
-	int error;
-
-	pthread_once(&once, watch_forks);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	making->works = true;
-	making->looked_at = false;
-	error = pthread_create(&thread, &attributes, run, making);
-	pthread_attr_destroy(&attributes);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!error)
-		return;
-	making->works = false;
-	making->state = MAKING_FAILED;
-	snprintf(making->error, sizeof(making->error),
-		 "no thread can be started for the Kerberos library");
-}
-
-/* --- the owner --- */
-
-/* False: out of memory. */
-static bool copy(char **to, const char *text)
-{
-	*to = text ? strdup(text) : NULL;
-	return *to || !text;
-}
-
-/* With a keytab tickets stay in this process, one cache for each principal. */
-static bool copy_ccache(char **to, const struct kerberos_terms *terms)
-{
-	if (terms->ccache || !terms->keytab)
-		return copy(to, terms->ccache);
-	if (asprintf(to, "MEMORY:nfsmulti %s %s", terms->principal ?: "", terms->keytab) >= 0)
-		return true;
-	*to = NULL;
-	return false;
-}
-
-static bool copy_terms(struct making *making, const struct kerberos_terms *terms)
-{
-	return copy(&making->principal, terms->principal) && copy(&making->keytab, terms->keytab) &&
-	       copy_ccache(&making->ccache, terms) && copy(&making->server, terms->server);
-}
-
-struct making *making_begin(const struct kerberos_terms *terms)
-{
-	struct making *making = calloc(1, sizeof(*making));
-	pthread_condattr_t monotonic;
-
-	if (!making)
-		return NULL;
-	pthread_mutex_init(&making->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&making->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-	if (!copy_terms(making, terms)) {
-		free_making(making);
-		return NULL;
-	}
-	start_step(making);
-	return making;
-}
-
-/* Is the thread done, now or within PATIENCE_NS? */
-static bool is_done(struct making *making)
-{
-	struct timespec until;
-	bool done;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += PATIENCE_NS;
-	if (until.tv_nsec >= (long)SEC) {
-		until.tv_sec++;
-		until.tv_nsec -= (long)SEC;
-	}
-	pthread_mutex_lock(&making->lock);
-	if (making->works && !making->looked_at)
-		pthread_cond_timedwait(&making->changed, &making->lock, &until);
-	making->looked_at = true;
-	done = !making->works;
-	pthread_mutex_unlock(&making->lock);
-	return done;
-}
-
-enum making_state making_look(struct making *making, struct making_result *result)
-{
-	if (!is_done(making))
-		return MAKING_WORKS;
-	*result = making->result;
-	result->token = making->token.value;
-	result->length = making->token.length;
-	result->error = making->error;
-	if (making->state == MAKING_DONE)
-		making->result.keys = NULL;
-	return making->state;
-}
-
-void making_go_on(struct making *making, const uint8_t *reply, uint32_t length)
-{
-	free(making->reply.value);
-	making->reply.value = malloc(length ?: 1);
-	making->reply.length = making->reply.value ? length : 0;
-	if (making->reply.length)
-		memcpy(making->reply.value, reply, length);
-	start_step(making);
-}
-
-void making_leave(struct making *making)
-{
-	bool works;
-
-	if (!making)
-		return;
-	pthread_mutex_lock(&making->lock);
-	works = making->works;
-	making->left = true;
-	pthread_mutex_unlock(&making->lock);
-	if (!works)
-		free_making(making);
 }

@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transport/transport.h"
 #include "util.h"
 
 /* RFC 8446, 5.1 */

@@ -54,9 +54,9 @@ struct rdma {
 	uint32_t send_size;
 
 	/* calls[order[0 … outstanding)] are under way, the others free; order is a permutation. */
-	struct rdma_call *calls;
-	uint32_t *xids; /* of calls; apart, since each reply searches them */
-	uint16_t *order;
+	struct rdma_call calls[CALLS_MAX];
+	uint32_t xids[CALLS_MAX]; /* of calls; apart, since each reply searches them */
+	uint16_t order[CALLS_MAX];
 	uint32_t calls_max, outstanding, window;
 
 	struct ibv_send_wr *first, *last; /* sends chained and not posted yet */
@@ -95,9 +95,6 @@ static void rdma_close(struct rpc_channel *channel, bool abort)
 		rdma_device_release(rdma->device, rdma->link.removed);
 	rdma_link_close(&rdma->link);
 	free(rdma->buffers);
-	free(rdma->calls);
-	free(rdma->xids);
-	free(rdma->order);
 	free(rdma);
 }
 
@@ -121,11 +118,12 @@ static int rdma_open(struct rpc_channel **channel, const struct rpc_terms *terms
 		free(rdma);
 		return error;
 	}
+	rdma->base.fd = rdma->link.poll_fd;
 	*channel = &rdma->base;
 	return 0;
 }
 
-/* Half of the queue's entries may belong to answered calls: see signal_some(). */
+/* Half of the queue's entries may belong to answered calls: see chain(). */
 static uint32_t limit_calls(const struct rdma *rdma)
 {
 	struct ibv_device_attr device;
@@ -160,33 +158,11 @@ static int post_receive(struct rdma *rdma, uint32_t index)
 	return -ibv_post_recv(rdma->link.id->qp, &work, &bad);
 }
 
-static int allocate_messages(struct rdma *rdma)
-{
-	size_t size;
-
-	/* The header's length varies with its lists: it ends where the RPC message begins. */
-	rdma->send_size = RPCRDMA_HEADER_MAX + rdma->mine.send;
-	size = (size_t)rdma->calls_max * rdma->send_size +
-	       (size_t)(rdma->calls_max + SPARES) * rdma->mine.receive;
-	rdma->calls = calloc(rdma->calls_max, sizeof(*rdma->calls));
-	rdma->xids = calloc(rdma->calls_max, sizeof(*rdma->xids));
-	rdma->order = calloc(rdma->calls_max, sizeof(*rdma->order));
-	rdma->buffers = calloc(1, size);
-	if (!rdma->calls || !rdma->xids || !rdma->order || !rdma->buffers)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < rdma->calls_max; i++)
-		rdma->order[i] = (uint16_t)i;
-	rdma->buffers_mr = rdma_device_register(rdma->device, rdma->buffers, size);
-	if (!rdma->buffers_mr)
-		return -errno;
-	rdma->base.counters->registrations++;
-	return 0;
-}
-
 /* The device is known: makes what a connection needs. Receives are posted before connecting. */
 static int prepare(struct rdma *rdma)
 {
 	uint32_t receives;
+	size_t size;
 	int error;
 
 	rdma->device = rdma_memory_device(rdma->terms.memory, rdma->link.id->verbs);
@@ -194,9 +170,20 @@ static int prepare(struct rdma *rdma)
 		return -errno;
 	rdma->calls_max = limit_calls(rdma);
 	receives = rdma->calls_max + SPARES;
-	error = allocate_messages(rdma)
-			?: rdma_link_build(&rdma->link, rdma_device_pd(rdma->device),
-					   2 * rdma->calls_max, receives);
+	/* The header's length varies with its lists: it ends where the RPC message begins. */
+	rdma->send_size = RPCRDMA_HEADER_MAX + rdma->mine.send;
+	size = (size_t)rdma->calls_max * rdma->send_size + (size_t)receives * rdma->mine.receive;
+	rdma->buffers = calloc(1, size);
+	if (!rdma->buffers)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < rdma->calls_max; i++)
+		rdma->order[i] = (uint16_t)i;
+	rdma->buffers_mr = rdma_device_register(rdma->device, rdma->buffers, size);
+	if (!rdma->buffers_mr)
+		return -errno;
+	rdma->base.counters->registrations++;
+	error = rdma_link_build(&rdma->link, rdma_device_pd(rdma->device), 2 * rdma->calls_max,
+				receives);
 	for (uint32_t i = 0; i < receives && !error; i++)
 		error = post_receive(rdma, i);
 	return error ?: rdma_link_connect(&rdma->link, &rdma->mine);
@@ -214,6 +201,8 @@ static int rdma_connected(struct rpc_channel *channel)
 	if (rdma->link.state != RDMA_LINK_CONNECTED)
 		return -EINPROGRESS;
 	rdma->agreed = rpcrdma_effective_inline(&rdma->mine, &rdma->link.peers);
+	/* No Reply chunk is offered: a reply without data fits inline. */
+	channel->head_max = rdma->agreed.receive - RPCRDMA_HEADER_MIN;
 	/* From here on poll_fd is readable, or will be with the next completion. */
 	return rdma_link_arm(&rdma->link);
 }
@@ -232,12 +221,6 @@ static bool rdma_begin(struct rpc_channel *channel, struct xdr_out *head)
 	head->end = head->at + RPC_HEAD_MAX;
 	head->bad = false;
 	return true;
-}
-
-/* No Reply chunk is offered: a reply without data fits inline. */
-static uint32_t rdma_head_max(const struct rpc_channel *channel)
-{
-	return rdma_of(channel)->agreed.receive - RPCRDMA_HEADER_MIN;
 }
 
 static int name_memory(struct rdma *rdma, const struct rpc_payload *data,
@@ -286,17 +269,6 @@ static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8
  * Only some sends make a completion, which stands for all before it: one for each quarter of the
  * calls that may be outstanding. So half of the queue is always free for new calls.
  */
-static void signal_some(struct rdma *rdma, struct ibv_send_wr *work)
-{
-	rdma->unreaped++;
-	rdma->unsignaled++;
-	if (rdma->unsignaled < max_of(rdma->calls_max / 4, 1u))
-		return;
-	work->send_flags = IBV_SEND_SIGNALED;
-	work->wr_id = SEND_ID | rdma->unsignaled;
-	rdma->unsignaled = 0;
-}
-
 static void chain(struct rdma *rdma, struct rdma_call *call, uint8_t *start, uint32_t length)
 {
 	call->message = (struct ibv_sge){(uintptr_t)start, length, rdma->buffers_mr->lkey};
@@ -305,7 +277,13 @@ static void chain(struct rdma *rdma, struct rdma_call *call, uint8_t *start, uin
 		.num_sge = 1,
 		.opcode = IBV_WR_SEND,
 	};
-	signal_some(rdma, &call->work);
+	rdma->unreaped++;
+	rdma->unsignaled++;
+	if (rdma->unsignaled >= max_of(rdma->calls_max / 4, 1u)) {
+		call->work.send_flags = IBV_SEND_SIGNALED;
+		call->work.wr_id = SEND_ID | rdma->unsignaled;
+		rdma->unsignaled = 0;
+	}
 	if (rdma->first)
 		rdma->last->next = &call->work;
 	else
@@ -391,24 +369,24 @@ static bool take_data(const struct rdma_call *call, const struct rpc_bulk *bulk,
 	return true;
 }
 
-static struct rpc_reply whole_reply(const struct xdr_in *message)
-{
-	return (struct rpc_reply){
-		.message = message->at,
-		.have = (uint32_t)(message->end - message->at),
-		.whole = true,
-	};
-}
-
-/* Hands over a reply in which the transport finds no fault. */
+/*
+ * Hands over a reply in which the transport finds no fault. One to no outstanding call, `call`
+ * NULL, is counted by the handler.
+ */
 static int deliver(struct rdma *rdma, uint32_t xid, const struct rdma_call *call,
 		   const struct xdr_in *message, uint64_t written)
 {
 	const struct rpc_handler *handler = rdma->terms.handler;
-	const struct rpc_reply reply = whole_reply(message);
+	const struct rpc_reply reply = {
+		.message = message->at,
+		.have = (uint32_t)(message->end - message->at),
+		.whole = true,
+	};
 	struct rpc_bulk bulk = {0};
 	int head = handler->reply(handler->context, &reply, &bulk);
 
+	if (!call)
+		return 0;
 	if (head <= 0)
 		return head ?: -EBADMSG;
 	if (!bulk.token) /* not ours, or not authentic: ignored */
@@ -430,24 +408,12 @@ static void refuse(struct rdma *rdma, const struct rpcrdma_reply *reply)
 	handler->refused(handler->context, reply->xid, rpcrdma_verdict_errno(reply), why);
 }
 
-/* A reply to no outstanding call: the handler counts it. */
-static int disown(struct rdma *rdma, const struct rpcrdma_reply *header, const struct xdr_in *in)
-{
-	const struct rpc_handler *handler = rdma->terms.handler;
-	const struct rpc_reply reply = whole_reply(in);
-	struct rpc_bulk bulk = {0};
-
-	if (header->verdict == RPCRDMA_MSG)
-		handler->reply(handler->context, &reply, &bulk);
-	return 0;
-}
-
 static int take_message(struct rdma *rdma, const uint8_t *message, uint32_t length)
 {
 	struct xdr_in in = {message, message + length, false};
 	struct rpcrdma_reply reply;
-	const struct rdma_call *call;
-	uint64_t written;
+	const struct rdma_call *call = NULL;
+	uint64_t written = 0;
 	uint32_t at;
 
 	rpcrdma_decode_reply(&in, &reply);
@@ -456,18 +422,19 @@ static int take_message(struct rdma *rdma, const uint8_t *message, uint32_t leng
 	rdma->window = rpcrdma_credit_window(reply.credits, rdma->calls_max);
 	rdma->base.counters->credits = reply.credits;
 	at = outstanding_call(rdma, reply.xid);
-	if (at == rdma->outstanding)
-		return disown(rdma, &reply, &in);
-	call = &rdma->calls[rdma->order[at]];
-	free_call(rdma, at); /* `call` stays valid until the next begin() */
-	if (reply.verdict == RPCRDMA_MSG &&
+	if (at < rdma->outstanding) {
+		call = &rdma->calls[rdma->order[at]];
+		free_call(rdma, at); /* `call` stays valid until the next begin() */
+	}
+	if (call && reply.verdict == RPCRDMA_MSG &&
 	    !rpcrdma_written(&call->written, &reply.write, &written)) {
 		reply.verdict = RPCRDMA_MALFORMED;
 		reply.fault = "a Write list that is not the call's";
 	}
 	if (reply.verdict == RPCRDMA_MSG)
 		return deliver(rdma, reply.xid, call, &in, written);
-	refuse(rdma, &reply);
+	if (call)
+		refuse(rdma, &reply);
 	return 0;
 }
 
@@ -552,7 +519,7 @@ static int spin(struct rdma *rdma)
 static int rdma_receive(struct rpc_channel *channel, bool wait)
 {
 	struct rdma *rdma = rdma_of(channel);
-	struct pollfd poll_fd = {.fd = rdma->link.poll_fd, .events = POLLIN};
+	struct pollfd poll_fd = {.fd = channel->fd, .events = POLLIN};
 	int taken = take_completions(rdma);
 
 	if (!taken && wait)
@@ -573,11 +540,6 @@ static bool rdma_receiving(const struct rpc_channel *channel)
 	return false; /* messages arrive whole */
 }
 
-static int rdma_poll_fd(const struct rpc_channel *channel)
-{
-	return rdma_of(channel)->link.poll_fd;
-}
-
 static short rdma_poll_events(const struct rpc_channel *channel)
 {
 	return POLLIN;
@@ -596,9 +558,7 @@ const struct rpc_channel_ops rpc_rdma = {
 	.traits = RPC_MOVES_DATA | RPC_SENDS_ONCE,
 	.open = rdma_open,
 	.connected = rdma_connected,
-	.poll_fd = rdma_poll_fd,
 	.poll_events = rdma_poll_events,
-	.head_max = rdma_head_max,
 	.begin = rdma_begin,
 	.queue = rdma_queue,
 	.sent = rdma_sent,

@@ -73,28 +73,23 @@ int rdma_link_build(struct rdma_link *link, struct ibv_pd *pd, uint32_t sends, u
 	return rdma_create_qp(link->id, pd, &attributes) ? -errno : 0;
 }
 
-/* RDMA Reads that the server may have under way at once: servers refuse a connection with 0. */
-static uint8_t reads_at_once(struct ibv_context *verbs)
-{
-	struct ibv_device_attr attributes;
-
-	if (ibv_query_device(verbs, &attributes))
-		return 1;
-	return (uint8_t)min_of(max_of(attributes.max_qp_rd_atom, 1), UINT8_MAX);
-}
-
 int rdma_link_connect(struct rdma_link *link, const struct rpcrdma_inline *mine)
 {
+	struct ibv_device_attr attributes;
 	uint8_t private[RPCRDMA_PRIVATE_SIZE];
 	struct rdma_conn_param terms = {
 		.private_data = private,
 		.private_data_len = sizeof(private),
-		.responder_resources = reads_at_once(link->id->verbs),
+		.responder_resources = 1,
 		.initiator_depth = 0,
 		.retry_count = RETRIES,
 		.rnr_retry_count = RNR_RETRIES,
 	};
 
+	/* RDMA Reads that the server may have under way: servers refuse a connection with 0. */
+	if (!ibv_query_device(link->id->verbs, &attributes))
+		terms.responder_resources =
+			(uint8_t)min_of(max_of(attributes.max_qp_rd_atom, 1), UINT8_MAX);
 	rpcrdma_encode_private(private, mine);
 	if (rdma_connect(link->id, &terms))
 		return -errno;

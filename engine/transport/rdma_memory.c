@@ -156,20 +156,18 @@ struct ibv_mr *rdma_device_register(struct rdma_device *device, void *at, size_t
 	return reg(device, at, length, IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* Which of the job's buffers has this byte; RPC_BUFFERS: none. */
-static int buffer_of(const struct rdma_device *device, const uint8_t *at)
+/* Which of the job's buffers has this byte; NULL: none. */
+static const struct iovec *buffer_of(const struct rdma_device *device, const uint8_t *at)
 {
-	int i = 0;
+	const struct iovec *buffers = device->memory->buffers;
 
-	while (i < RPC_BUFFERS) {
-		const struct iovec *buffer = &device->memory->buffers[i];
-		const uint8_t *first = buffer->iov_base;
+	for (int i = 0; i < RPC_BUFFERS; i++) {
+		const uint8_t *first = buffers[i].iov_base;
 
-		if (at >= first && at < first + buffer->iov_len)
-			break;
-		i++;
+		if (at >= first && at < first + buffers[i].iov_len)
+			return &buffers[i];
 	}
-	return i;
+	return NULL;
 }
 
 /*
@@ -180,9 +178,9 @@ static int buffer_of(const struct rdma_device *device, const uint8_t *at)
 static int add_region(struct rdma_device *device, const uint8_t *at, uint32_t length)
 {
 	const uintptr_t page = sysconf(_SC_PAGESIZE), end = (uintptr_t)at + length;
-	const int index = buffer_of(device, at);
+	const struct iovec *buffer = buffer_of(device, at);
 	const int access =
-		index == RPC_BUFFER_HOLD
+		buffer == &device->memory->buffers[RPC_BUFFER_HOLD]
 			? IBV_ACCESS_REMOTE_READ
 			: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	struct region *grown =
@@ -192,8 +190,7 @@ static int add_region(struct rdma_device *device, const uint8_t *at, uint32_t le
 	if (!grown)
 		return -ENOMEM;
 	device->regions = grown;
-	if (index < RPC_BUFFERS) {
-		const struct iovec *buffer = &device->memory->buffers[index];
+	if (buffer) {
 		uint64_t offset = at - (const uint8_t *)buffer->iov_base;
 		uint64_t before = offset % device->region_max;
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/tcp_socket.h"
 #include "wait.h"
 
 enum {
@@ -14,22 +13,34 @@ enum {
 	HEADS_MAX = STREAM_CALLS_MAX * (RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX) + BEHIND_DATA,
 };
 
-int stream_init(struct stream *stream, const struct rpc_terms *terms)
-{
-	stream->base.counters = terms->counters;
-	portion_init(&stream->portion);
-	stream->heads = malloc(HEADS_MAX);
-	if (stream->heads && !record_reader_init(&stream->reader, terms->handler, terms->reply_max,
-						 terms->head_max ?: RPC_REPLY_HEAD_MAX))
-		return 0;
-	free(stream->heads);
-	return -ENOMEM;
-}
-
-void stream_free(struct stream *stream)
+static void free_buffers(struct stream *stream)
 {
 	record_reader_free(&stream->reader);
 	free(stream->heads);
+}
+
+int stream_open(struct stream *stream, const struct stream_io *io, const struct rpc_terms *terms)
+{
+	stream->base.counters = terms->counters;
+	stream->base.head_max = RPC_REPLY_HEAD_MAX;
+	stream->io = io;
+	portion_init(&stream->portion);
+	stream->heads = malloc(HEADS_MAX);
+	if (!stream->heads || record_reader_init(&stream->reader, terms->handler, terms->reply_max,
+						 terms->head_max ?: RPC_REPLY_HEAD_MAX))
+		stream->base.fd = -ENOMEM;
+	else
+		stream->base.fd = tcp_connect(&terms->address, terms->source_port);
+	if (stream->base.fd >= 0)
+		return 0;
+	free_buffers(stream);
+	return stream->base.fd;
+}
+
+void stream_close(struct stream *stream, bool at_once)
+{
+	tcp_socket_close(stream->base.fd, at_once);
+	free_buffers(stream);
 }
 
 /* --- the socket --- */
@@ -42,8 +53,8 @@ ssize_t stream_send(struct stream *stream, struct iovec *spans, int count)
 	ssize_t length;
 
 	stream->base.counters->syscalls++;
-	length = count == 1 ? send(stream->fd, spans->iov_base, spans->iov_len, flags)
-			    : sendmsg(stream->fd, &message, flags);
+	length = count == 1 ? send(stream->base.fd, spans->iov_base, spans->iov_len, flags)
+			    : sendmsg(stream->base.fd, &message, flags);
 	return length < 0 ? -errno : length;
 }
 
@@ -63,8 +74,8 @@ ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool 
 		message.msg_controllen = sizeof(control);
 	}
 	length = count == 1 && !stream->stamps
-			 ? recv(stream->fd, space->iov_base, space->iov_len, flags)
-			 : recvmsg(stream->fd, &message, flags);
+			 ? recv(stream->base.fd, space->iov_base, space->iov_len, flags)
+			 : recvmsg(stream->base.fd, &message, flags);
 	if (length < 0)
 		return -errno;
 	first = CMSG_FIRSTHDR(&message);
@@ -204,14 +215,6 @@ static int receive_once(struct stream *stream, bool wait, bool *behind)
 	return record_took(&stream->reader, length);
 }
 
-static void weigh_portion(struct stream *stream)
-{
-	const struct portion_sample sample = portion_sample(stream->base.counters->bytes_received);
-
-	portion_weigh(&stream->portion, &sample);
-	stream->reader.portion = stream->portion.part;
-}
-
 int stream_receive(struct rpc_channel *channel, bool wait)
 {
 	struct stream *stream = stream_of(channel);
@@ -219,15 +222,19 @@ int stream_receive(struct rpc_channel *channel, bool wait)
 	int error;
 
 	if (wait && unsent(stream)) { /* the server may wait for us to send or to receive */
-		struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN | POLLOUT};
+		struct pollfd poll_fd = {.fd = stream->base.fd, .events = POLLIN | POLLOUT};
 
 		stream->base.counters->syscalls++;
 		poll(&poll_fd, 1, WAIT_SLICE_MS);
 		wait = false;
 	}
 	much = record_takes_portion(&stream->reader);
-	if (much && portion_due(&stream->portion))
-		weigh_portion(stream);
+	if (much && portion_due(&stream->portion)) {
+		const struct portion_sample now = portion_sample(channel->counters->bytes_received);
+
+		portion_weigh(&stream->portion, &now);
+		stream->reader.portion = stream->portion.part;
+	}
 	stream->base.starved = much && stream->portion.part > PORTION_HALF;
 	error = receive_once(stream, wait, &behind);
 	return error || !behind ? error : receive_once(stream, false, &behind);
@@ -238,29 +245,9 @@ bool stream_receiving(const struct rpc_channel *channel)
 	return record_is_midway(&stream_of(channel)->reader);
 }
 
-int stream_poll_fd(const struct rpc_channel *channel)
-{
-	return stream_of(channel)->fd;
-}
-
 short stream_poll_events(const struct rpc_channel *channel)
 {
 	return unsent(stream_of(channel)) ? POLLIN | POLLOUT : POLLIN;
-}
-
-uint32_t stream_head_max(const struct rpc_channel *channel)
-{
-	return RPC_REPLY_HEAD_MAX;
-}
-
-uint64_t stream_unheard(const struct rpc_channel *channel)
-{
-	return tcp_socket_unheard(stream_of(channel)->fd);
-}
-
-void stream_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
-{
-	tcp_socket_names(stream_of(channel)->fd, local, remote, size);
 }
 
 /* --- over TCP, in clear --- */
@@ -270,44 +257,35 @@ static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 	static const struct stream_io io = {stream_send, stream_recv};
 	const int on = 1;
 	struct stream *tcp = calloc(1, sizeof(*tcp));
-	int error = -ENOMEM;
+	int error = tcp ? stream_open(tcp, &io, terms) : -ENOMEM;
 
-	if (!tcp || stream_init(tcp, terms))
-		goto err_stream;
-	tcp->io = &io;
-	tcp->fd = error = tcp_connect(&terms->address, terms->source_port);
-	if (error < 0)
-		goto err_socket;
-	tcp->stamps =
-		terms->stamps && !setsockopt(tcp->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
+	if (error) {
+		free(tcp);
+		return error;
+	}
+	tcp->stamps = terms->stamps &&
+		      !setsockopt(tcp->base.fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
 	*channel = &tcp->base;
 	return 0;
-
-err_socket:
-	stream_free(tcp);
-err_stream:
-	free(tcp);
-	return error;
 }
 
 static int tcp_connected(struct rpc_channel *channel)
 {
-	return tcp_socket_connected(stream_of(channel)->fd);
+	return tcp_socket_connected(channel->fd);
 }
 
 static uint64_t tcp_acknowledged(const struct rpc_channel *channel)
 {
 	const struct stream *tcp = stream_of(channel);
 
-	return tcp->sent - tcp_socket_unacknowledged(tcp->fd);
+	return tcp->sent - tcp_socket_unacknowledged(tcp->base.fd);
 }
 
 static void tcp_close(struct rpc_channel *channel, bool abort)
 {
 	struct stream *tcp = stream_of(channel);
 
-	tcp_socket_close(tcp->fd, abort || tcp_socket_unacknowledged(tcp->fd));
-	stream_free(tcp);
+	stream_close(tcp, abort || tcp_socket_unacknowledged(channel->fd));
 	free(tcp);
 }
 
@@ -316,17 +294,15 @@ const struct rpc_channel_ops rpc_tcp = {
 	.traits = RPC_DROPS_DATA,
 	.open = tcp_open,
 	.connected = tcp_connected,
-	.poll_fd = stream_poll_fd,
 	.poll_events = stream_poll_events,
-	.head_max = stream_head_max,
 	.begin = stream_begin,
 	.queue = stream_queue,
 	.sent = stream_sent,
 	.flush = stream_flush,
 	.receive = stream_receive,
 	.receiving = stream_receiving,
-	.names = stream_names,
-	.unheard = stream_unheard,
+	.names = tcp_socket_names,
+	.unheard = tcp_socket_unheard,
 	.acknowledged = tcp_acknowledged,
 	.close = tcp_close,
 };

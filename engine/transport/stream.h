@@ -41,7 +41,6 @@ ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool 
 struct stream {
 	struct rpc_channel base;
 	const struct stream_io *io;
-	int fd;	     /* the channel's: stream_free() leaves it open */
 	bool stamps; /* the socket has SO_TIMESTAMPNS */
 
 	/* Sending: spans[first … last) are unsent, in order; heads lie in one buffer. */
@@ -60,9 +59,10 @@ static inline struct stream *stream_of(const struct rpc_channel *channel)
 	return container_of(channel, struct stream, base);
 }
 
-/* 0, or -ENOMEM with nothing to free. `io` and `fd` are the caller's to set. */
-int stream_init(struct stream *stream, const struct rpc_terms *terms);
-void stream_free(struct stream *stream);
+/* Begins to connect. 0, or a negative errno with nothing to close. */
+int stream_open(struct stream *stream, const struct stream_io *io, const struct rpc_terms *terms);
+/* `at_once`: tcp_socket_close()'s. */
+void stream_close(struct stream *stream, bool at_once);
 
 bool stream_begin(struct rpc_channel *channel, struct xdr_out *head);
 uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
@@ -71,8 +71,28 @@ uint64_t stream_sent(const struct rpc_channel *channel);
 int stream_flush(struct rpc_channel *channel);
 int stream_receive(struct rpc_channel *channel, bool wait);
 bool stream_receiving(const struct rpc_channel *channel);
-int stream_poll_fd(const struct rpc_channel *channel);
 short stream_poll_events(const struct rpc_channel *channel);
-uint32_t stream_head_max(const struct rpc_channel *channel);
-uint64_t stream_unheard(const struct rpc_channel *channel);
-void stream_names(const struct rpc_channel *channel, char *local, char *remote, size_t size);
+
+/* --- tcp_socket.c: a TCP socket --- */
+
+/*
+ * A non-blocking socket that connects, or a negative errno. It comes from *source_port where that
+ * is not 0 and is free; *source_port becomes its port. NULL is allowed.
+ */
+int tcp_connect(const struct rpc_address *address, uint16_t *source_port);
+
+/*
+ * 0: connected; -EINPROGRESS: not yet; another negative errno: failed. A connected socket blocks,
+ * for WAIT_SLICE_MS when it receives, unless MSG_DONTWAIT is given.
+ */
+int tcp_socket_connected(int fd);
+
+/* Bytes written and not acknowledged yet, whether sent or not. */
+uint64_t tcp_socket_unacknowledged(int fd);
+
+/* `at_once`: discards unacknowledged bytes, and frees the port. */
+void tcp_socket_close(int fd, bool at_once);
+
+/* Entries of struct rpc_channel_ops. */
+uint64_t tcp_socket_unheard(const struct rpc_channel *channel);
+void tcp_socket_names(const struct rpc_channel *channel, char *local, char *remote, size_t size);

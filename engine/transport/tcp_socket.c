@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "transport/tcp_socket.h"
+#include "transport/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,20 +19,6 @@
 static void set(int fd, int level, int option, int value)
 {
 	setsockopt(fd, level, option, &value, sizeof(value));
-}
-
-static int new_socket(const struct rpc_address *address)
-{
-	enum { KEEPALIVE_S = 5 }; /* a live host is heard this often: transport.h's unheard() */
-	int fd = socket(address->remote.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return -errno;
-	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S);
-	return fd;
 }
 
 /* Binds to the owner's address and a port, where one of them is given (0: any port). */
@@ -67,11 +53,16 @@ static void widen_window(int fd)
 /* A socket that connects from a port (0: any), or a negative errno. */
 static int connect_from(const struct rpc_address *address, uint16_t port)
 {
+	enum { KEEPALIVE_S = 5 }; /* a live host is heard this often: transport.h's unheard() */
 	const struct sockaddr *remote = (const struct sockaddr *)&address->remote;
-	int fd = new_socket(address), error;
+	int fd = socket(remote->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
 
 	if (fd < 0)
-		return fd;
+		return -errno;
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S);
 	if (bind_to(fd, address, port)) {
 		error = -errno;
 	} else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS) {
@@ -134,16 +125,10 @@ static int connect_reserved(const struct rpc_address *address)
 	return fd;
 }
 
-static uint16_t port_of(int fd)
+int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
 {
 	struct sockaddr_in6 local = {0}; /* IPv4 has its port in the same place */
 	socklen_t length = sizeof(local);
-
-	return getsockname(fd, (struct sockaddr *)&local, &length) ? 0 : ntohs(local.sin6_port);
-}
-
-int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
-{
 	int fd = -EADDRNOTAVAIL;
 
 	if (source_port && *source_port)
@@ -152,8 +137,10 @@ int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
 		fd = connect_reserved(address);
 	if (fd < 0)
 		fd = connect_from(address, 0);
-	if (fd >= 0 && source_port)
-		*source_port = port_of(fd);
+	if (fd >= 0 && source_port) {
+		getsockname(fd, (struct sockaddr *)&local, &length);
+		*source_port = ntohs(local.sin6_port);
+	}
 	return fd;
 }
 
@@ -176,12 +163,12 @@ int tcp_socket_connected(int fd)
 	return 0;
 }
 
-uint64_t tcp_socket_unheard(int fd)
+uint64_t tcp_socket_unheard(const struct rpc_channel *channel)
 {
 	struct tcp_info info = {0};
 	socklen_t length = sizeof(info);
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+	if (getsockopt(channel->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
 		return 0;
 	return info.tcpi_last_ack_recv * MSEC;
 }
@@ -203,10 +190,10 @@ static void end_name(int fd, int (*which)(int, struct sockaddr *, socklen_t *), 
 	rpc_address_text((const struct sockaddr *)&address, text, size);
 }
 
-void tcp_socket_names(int fd, char *local, char *remote, size_t size)
+void tcp_socket_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
 {
-	end_name(fd, getsockname, local, size);
-	end_name(fd, getpeername, remote, size);
+	end_name(channel->fd, getsockname, local, size);
+	end_name(channel->fd, getpeername, remote, size);
 }
 
 void tcp_socket_close(int fd, bool at_once)

@@ -13,10 +13,9 @@
 #include <stdlib.h>
 
 #include "transport/stream.h"
-#include "transport/tcp_socket.h"
 #include "transport/tls_session.h"
 #include "util.h"
-#include "wire/starttls.h"
+#include "wire/message.h"
 
 enum stage { STAGE_TCP, STAGE_PROBE, STAGE_HANDSHAKE, STAGE_NULL, STAGE_UP };
 
@@ -49,16 +48,6 @@ static ssize_t tls_read(struct stream *stream, struct iovec *space, int count, b
 	return tls_session_read(&tls_of(&stream->base)->session, space, count, wait);
 }
 
-/* A server that changes its keys (KeyUpdate) is expected to do so again. */
-static int leave_kernel(struct tls *tls)
-{
-	tls->terms->rekeyed = true;
-	snprintf(tls->why, RPC_WHY_MAX,
-		 "the server changed its TLS keys (KeyUpdate), which kTLS cannot follow: %s",
-		 tls->terms->ktls == KTLS_ON ? "use ktls=0" : "GnuTLS encrypts from now on");
-	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
-}
-
 /* With kTLS the socket says by an error that a record other than data has come. */
 static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
@@ -66,8 +55,15 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 	ssize_t length = stream_recv(stream, space, count, wait);
 
 	if (length < 0)
-		length = ktls_judge(stream->fd, (int)length, &tls->session.ticket, tls->why);
-	return length == -EKEYEXPIRED ? leave_kernel(tls) : length;
+		length = ktls_judge(stream->base.fd, (int)length, &tls->session.ticket, tls->why);
+	if (length != -EKEYEXPIRED)
+		return length;
+	/* A server that changes its keys (KeyUpdate) is expected to do so again. */
+	tls->terms->rekeyed = true;
+	snprintf(tls->why, RPC_WHY_MAX,
+		 "the server changed its TLS keys (KeyUpdate), which kTLS cannot follow: %s",
+		 tls->terms->ktls == KTLS_ON ? "use ktls=0" : "GnuTLS encrypts from now on");
+	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
 }
 
 /* --- connecting --- */
@@ -134,7 +130,7 @@ static int ask(struct tls *tls, struct rpc_reply_header *reply)
 			break; /* the server may have said why before it closed */
 		null->sent += (uint32_t)length;
 	}
-	tls_session_look(&tls->session);
+	tls->session.may_receive = true;
 	error = receive_null(tls);
 	return error ?: null_call_decode(null, reply);
 }
@@ -208,44 +204,33 @@ static int shake_hands(struct tls *tls)
 	counters->handshakes++;
 	counters->handshake_time += clock_now() - tls->began;
 	counters->cipher = tls_session_cipher(&tls->session);
-	error = enter_kernel(tls);
-	if (!error)
-		enter(tls, STAGE_NULL);
-	return error;
+	return enter_kernel(tls);
 }
 
-static int await_answer(struct tls *tls)
+/* Takes the stage's step; 0: the next stage has begun. */
+static int step(struct tls *tls)
 {
 	struct rpc_reply_header reply;
-	int error = ask(tls, &reply);
+	int error;
 
+	switch (tls->stage) {
+	case STAGE_TCP: error = tcp_socket_connected(tls->stream.base.fd); break;
+	case STAGE_PROBE: return probe(tls);
+	case STAGE_HANDSHAKE: error = shake_hands(tls); break;
+	default: error = ask(tls, &reply); break;
+	}
 	if (!error)
-		enter(tls, STAGE_UP);
-	return error;
-}
-
-static int connect_tcp(struct tls *tls)
-{
-	int error = tcp_socket_connected(tls->stream.fd);
-
-	if (!error)
-		enter(tls, STAGE_PROBE);
+		enter(tls, tls->stage + 1);
 	return error;
 }
 
 static int tls_connected(struct rpc_channel *channel)
 {
-	static int (*const steps[])(struct tls * tls) = {
-		[STAGE_TCP] = connect_tcp,
-		[STAGE_PROBE] = probe,
-		[STAGE_HANDSHAKE] = shake_hands,
-		[STAGE_NULL] = await_answer,
-	};
 	struct tls *tls = tls_of(channel);
 	int error = 0;
 
 	while (!error && tls->stage != STAGE_UP)
-		error = steps[tls->stage](tls);
+		error = step(tls);
 	if (error == -EAGAIN || error == -EINTR)
 		return -EINPROGRESS;
 	/* Linux's server closes, without an alert, after a handshake of more than 5 s. */
@@ -265,42 +250,29 @@ static short tls_connect_events(const struct rpc_channel *channel)
 
 /* --- opening and closing --- */
 
-static void free_tls(struct tls *tls)
+static void free_tls(struct tls *tls, bool at_once)
 {
+	stream_close(&tls->stream, at_once);
 	tls_session_free(&tls->session);
-	stream_free(&tls->stream);
 	free(tls);
-}
-
-static int open_session(struct tls *tls, const struct rpc_terms *terms)
-{
-	int fd = tcp_connect(&terms->address, terms->source_port), error;
-
-	if (fd < 0)
-		return fd;
-	tls->stream.fd = fd;
-	error = tls_session_init(&tls->session, terms->tls, fd, terms->counters, tls->why);
-	if (error)
-		tcp_socket_close(fd, true);
-	return error;
 }
 
 static int tls_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 {
 	static const struct stream_io io = {tls_write, tls_read};
 	struct tls *tls = calloc(1, sizeof(*tls));
-	int error;
+	int error = tls ? stream_open(&tls->stream, &io, terms) : -ENOMEM;
 
-	if (!tls || stream_init(&tls->stream, terms)) {
+	if (error) {
 		free(tls);
-		return -ENOMEM;
+		return error;
 	}
-	tls->stream.io = &io;
 	tls->terms = terms->tls;
 	tls->why = terms->why;
-	error = open_session(tls, terms);
+	error = tls_session_init(&tls->session, terms->tls, tls->stream.base.fd, terms->counters,
+				 tls->why);
 	if (error)
-		free_tls(tls);
+		free_tls(tls, true);
 	else
 		*channel = &tls->stream.base;
 	return error;
@@ -309,13 +281,11 @@ static int tls_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 static void tls_close(struct rpc_channel *channel, bool abort)
 {
 	struct tls *tls = tls_of(channel);
-	int fd = tls->stream.fd;
-	bool at_once = abort || tcp_socket_unacknowledged(fd);
+	bool at_once = abort || tcp_socket_unacknowledged(channel->fd);
 
 	if (tls->stage == STAGE_UP && !at_once)
 		tls_session_bye(&tls->session);
-	tcp_socket_close(fd, at_once);
-	free_tls(tls);
+	free_tls(tls, at_once);
 }
 
 /* --- connected --- */
@@ -363,7 +333,7 @@ static int tls_receive(struct rpc_channel *channel, bool wait)
 	struct tls *tls = tls_of(channel);
 	int error;
 
-	tls_session_look(&tls->session);
+	tls->session.may_receive = true;
 	do {
 		error = stream_receive(channel, wait);
 		wait = false;
@@ -379,7 +349,7 @@ static uint64_t tls_acknowledged(const struct rpc_channel *channel)
 {
 	struct tls *tls = tls_of(channel);
 	uint64_t sent = tls->stream.sent;
-	uint64_t held = tcp_socket_unacknowledged(tls->stream.fd);
+	uint64_t held = tcp_socket_unacknowledged(channel->fd);
 
 	tls->acknowledged = max_of(tls->acknowledged, sent - min_of(sent, held));
 	return tls->acknowledged;
@@ -390,10 +360,8 @@ const struct rpc_channel_ops rpc_tls = {
 	.traits = RPC_SHAKES_HANDS,
 	.open = tls_open,
 	.connected = tls_connected,
-	.poll_fd = stream_poll_fd,
 	.poll_events = stream_poll_events,
 	.connect_events = tls_connect_events,
-	.head_max = stream_head_max,
 	.begin = tls_begin,
 	.queue = stream_queue,
 	.sent = tls_sent,
@@ -401,8 +369,8 @@ const struct rpc_channel_ops rpc_tls = {
 	.spent = tls_spent,
 	.receive = tls_receive,
 	.receiving = stream_receiving,
-	.names = stream_names,
-	.unheard = stream_unheard,
+	.names = tcp_socket_names,
+	.unheard = tcp_socket_unheard,
 	.acknowledged = tls_acknowledged,
 	.close = tls_close,
 };

@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "transport/transport.h"
-
 /* GnuTLS does not say why it cannot read a file. */
 static int check_readable(const char *option, const char *file, char *why)
 {
@@ -126,8 +124,39 @@ void tls_why_alert(char *why, gnutls_alert_description_t alert)
 		 gnutls_alert_get_name(alert) ?: "unknown", hint);
 }
 
-void tls_why_certificate(char *why, unsigned int status)
+/* Appends the certificate's names. */
+static void add_names(char *why, gnutls_session_t session)
 {
+	unsigned int count;
+	const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
+	char name[NAME_ROOM + 1], address[INET6_ADDRSTRLEN];
+	gnutls_x509_crt_t certificate;
+	int kind = 0;
+
+	if (gnutls_x509_crt_init(&certificate))
+		return;
+	gnutls_x509_crt_import(certificate, chain, GNUTLS_X509_FMT_DER);
+	for (unsigned int i = 0; i < NAMES_TOLD && kind >= 0; i++) {
+		size_t size = NAME_ROOM, length = strlen(why);
+
+		kind = gnutls_x509_crt_get_subject_alt_name(certificate, i, name, &size, NULL);
+		name[size < NAME_ROOM ? size : 0] = '\0';
+		if (kind == GNUTLS_SAN_IPADDRESS)
+			inet_ntop(size == 4 ? AF_INET : AF_INET6, name, address, sizeof(address));
+		if (kind >= 0)
+			snprintf(why + length, RPC_WHY_MAX - length, "%s%.40s",
+				 i ? ", " : ": it has ",
+				 kind == GNUTLS_SAN_IPADDRESS ? address : name);
+	}
+	gnutls_x509_crt_deinit(certificate);
+	for (; *why; why++)
+		if (!isprint((unsigned char)*why))
+			*why = '?';
+}
+
+void tls_why_certificate(char *why, gnutls_session_t session)
+{
+	unsigned int status = gnutls_session_get_verify_cert_status(session);
 	const char *what = "is not trusted: set tls_ca= to the authority that signed it";
 
 	if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
@@ -149,34 +178,6 @@ void tls_why_certificate(char *why, unsigned int status)
 	else if (status & GNUTLS_CERT_REVOKED)
 		what = "was revoked: the server needs a new one";
 	snprintf(why, RPC_WHY_MAX, "the server's certificate %s", what);
-}
-
-void tls_why_names(char *why, gnutls_session_t session)
-{
-	unsigned int count, status = gnutls_session_get_verify_cert_status(session);
-	const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
-	char name[NAME_ROOM + 1], address[INET6_ADDRSTRLEN];
-	gnutls_x509_crt_t certificate;
-	int kind = 0;
-
-	if (!(status & GNUTLS_CERT_UNEXPECTED_OWNER) || status & GNUTLS_CERT_SIGNER_NOT_FOUND ||
-	    gnutls_x509_crt_init(&certificate))
-		return;
-	gnutls_x509_crt_import(certificate, chain, GNUTLS_X509_FMT_DER);
-	for (unsigned int i = 0; i < NAMES_TOLD && kind >= 0; i++) {
-		size_t size = NAME_ROOM, length = strlen(why);
-
-		kind = gnutls_x509_crt_get_subject_alt_name(certificate, i, name, &size, NULL);
-		name[size < NAME_ROOM ? size : 0] = '\0';
-		if (kind == GNUTLS_SAN_IPADDRESS)
-			inet_ntop(size == 4 ? AF_INET : AF_INET6, name, address, sizeof(address));
-		if (kind >= 0)
-			snprintf(why + length, RPC_WHY_MAX - length, "%s%.40s",
-				 i ? ", " : ": it has ",
-				 kind == GNUTLS_SAN_IPADDRESS ? address : name);
-	}
-	gnutls_x509_crt_deinit(certificate);
-	for (; *why; why++)
-		if (!isprint((unsigned char)*why))
-			*why = '?';
+	if (status & GNUTLS_CERT_UNEXPECTED_OWNER && !(status & GNUTLS_CERT_SIGNER_NOT_FOUND))
+		add_names(why, session);
 }

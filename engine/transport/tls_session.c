@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "stats/counters.h"
-#include "transport/transport.h"
 #include "util.h"
 
 enum {
@@ -51,22 +49,19 @@ static int result_of(struct tls_session *session, ssize_t code)
 		return 0;
 	if (!gnutls_error_is_fatal((int)code))
 		return -EAGAIN;
-	session->failed = -ECONNABORTED;
 	if (session->ended)
-		session->failed = -ECONNRESET;
-	else if (code == GNUTLS_E_FATAL_ALERT_RECEIVED)
+		return session->failed = -ECONNRESET;
+	session->failed = -ECONNABORTED;
+	if (code == GNUTLS_E_FATAL_ALERT_RECEIVED)
 		tls_why_alert(session->why, gnutls_alert_get(session->gnutls));
 	else if (code == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
-		tls_why_certificate(session->why,
-				    gnutls_session_get_verify_cert_status(session->gnutls));
-	else if (code == GNUTLS_E_KEY_USAGE_VIOLATION)
-		snprintf(session->why, RPC_WHY_MAX,
-			 "the server's certificate may not sign (its keyUsage lacks "
-			 "digitalSignature): the server needs a new one");
+		tls_why_certificate(session->why, session->gnutls);
 	else
-		snprintf(session->why, RPC_WHY_MAX, "%s", gnutls_strerror((int)code));
-	if (code == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
-		tls_why_names(session->why, session->gnutls);
+		snprintf(session->why, RPC_WHY_MAX, "%s",
+			 code == GNUTLS_E_KEY_USAGE_VIOLATION
+				 ? "the server's certificate may not sign (its keyUsage lacks "
+				   "digitalSignature): the server needs a new one"
+				 : gnutls_strerror((int)code));
 	return session->failed;
 }
 
@@ -243,6 +238,12 @@ static bool has_dns_name(gnutls_x509_crt_t certificate)
 	return kind == GNUTLS_SAN_DNSNAME;
 }
 
+static int refuse(struct tls_session *session, const char *why)
+{
+	snprintf(session->why, RPC_WHY_MAX, "%s", why);
+	return session->failed = -ECONNABORTED;
+}
+
 /* Without a DNS name GnuTLS accepts the certificate's subject; RFC 9525 (2) does not. */
 static int check_named(struct tls_session *session)
 {
@@ -261,10 +262,9 @@ static int check_named(struct tls_session *session)
 	gnutls_x509_crt_deinit(certificate);
 	if (named)
 		return 0;
-	snprintf(session->why, RPC_WHY_MAX,
-		 "the server's certificate has no DNS name in its subjectAltName (its subject does "
-		 "not count): the server needs a new one");
-	return session->failed = -ECONNABORTED;
+	return refuse(session,
+		      "the server's certificate has no DNS name in its subjectAltName (its "
+		      "subject does not count): the server needs a new one");
 }
 
 /* xprtsec=mtls promises that the server knows the client by its certificate. */
@@ -273,10 +273,8 @@ static int check_mutual(struct tls_session *session)
 	if (!session->mutual || (gnutls_certificate_client_get_request_status(session->gnutls) &&
 				 gnutls_certificate_get_ours(session->gnutls)))
 		return 0;
-	snprintf(session->why, RPC_WHY_MAX,
-		 "the server asks for no client's certificate: turn mutual TLS on there, or use "
-		 "xprtsec=tls");
-	return session->failed = -ECONNABORTED;
+	return refuse(session, "the server asks for no client's certificate: turn mutual TLS on "
+			       "there, or use xprtsec=tls");
 }
 
 int tls_session_handshake(struct tls_session *session)
@@ -285,7 +283,7 @@ int tls_session_handshake(struct tls_session *session)
 
 	session->in_most = IN_MAX;
 	do {
-		tls_session_look(session);
+		session->may_receive = true;
 		code = gnutls_handshake(session->gnutls);
 	} while (code == GNUTLS_E_WARNING_ALERT_RECEIVED);
 	error = result_of(session, code);
@@ -418,11 +416,6 @@ ssize_t tls_session_write(struct tls_session *session, const struct iovec *spans
 }
 
 /* --- receiving --- */
-
-void tls_session_look(struct tls_session *session)
-{
-	session->may_receive = true;
-}
 
 bool tls_session_pending(const struct tls_session *session)
 {

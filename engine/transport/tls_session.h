@@ -16,9 +16,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "transport/tls.h"
-
-struct transport_counters;
+#include "transport/transport.h"
 
 struct tls_credentials {
 	gnutls_certificate_credentials_t x509;
@@ -87,11 +85,10 @@ ssize_t tls_session_write(struct tls_session *session, const struct iovec *spans
 bool tls_session_unsent(const struct tls_session *session);
 
 /*
- * Receives into the spans; 0 at the end of the stream. After tls_session_look() the first read that
- * finds nothing receives from the socket once; with `wait` it waits for WAIT_SLICE_MS at most.
+ * Receives into the spans; 0 at the end of the stream. With `may_receive` the first read that finds
+ * nothing receives from the socket once; with `wait` it waits for WAIT_SLICE_MS at most.
  * Bytes received are to be read while tls_session_pending(): poll(2) does not see them.
  */
-void tls_session_look(struct tls_session *session);
 ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans, int count,
 			 bool wait);
 bool tls_session_pending(const struct tls_session *session);
@@ -142,8 +139,5 @@ uint64_t ktls_records(int fd, gnutls_session_t session);
 /* The server ended TLS by an alert (RFC 8446, 6). */
 void tls_why_alert(char *why, gnutls_alert_description_t alert);
 
-/* The server's certificate was refused: gnutls_session_get_verify_cert_status(). */
-void tls_why_certificate(char *why, unsigned int status);
-
-/* Appends the certificate's names, where it is for another name than the server's. */
-void tls_why_names(char *why, gnutls_session_t session);
+/* The server's certificate was refused. Where it is for another name, its names are said. */
+void tls_why_certificate(char *why, gnutls_session_t session);

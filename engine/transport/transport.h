@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 
 #include "stats/counters.h"
+#include "terms/choices.h"
 #include "wire/reply.h"
 #include "wire/xdr.h"
 
@@ -45,8 +46,42 @@ void rpc_address_text(const struct sockaddr *address, char *text, size_t size);
 int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,
 		     socklen_t *length);
 
+/*
+ * --- TLS (RFC 9289), where GnuTLS is present at build time (HAVE_TLS) ---
+ *
+ * Credentials are read from files once, and serve any number of channels of one thread. They must
+ * not be used after a fork.
+ */
+
+/* PEM files. */
+struct tls_files {
+	const char *ca; /* authorities that sign servers' certificates; NULL: the system's */
+	const char *certificate, *key; /* the client's; NULL: none */
+};
+
+struct tls_credentials;
+
+/* 0, or a negative errno with the reason in `why`, of RPC_WHY_MAX bytes. */
+int tls_credentials_new(struct tls_credentials **credentials, const struct tls_files *files,
+			char *why);
+void tls_credentials_free(struct tls_credentials *credentials);
+
+/* Does this kernel have TLS? For root the kernel loads its module, where there is one. */
+bool ktls_there(void);
+
+/* Shared by the channels of one path, in one thread; they write only `rekeyed`. */
+struct tls_terms {
+	const struct tls_credentials *credentials;
+	enum tls_ktls ktls;
+	bool rekeyed; /* a server changed a channel's keys: KTLS_AUTO means GnuTLS from now on */
+	bool mutual;  /* the server must ask for the client's certificate */
+	const char *name;	   /* or address, that the server's certificate must have */
+	uint32_t program, version; /* of the probe and the NULL call */
+};
+
+/* --- channels --- */
+
 struct rdma_memory;
-struct tls_terms;
 
 /* Where most bulk data lies: fio's buffers, and the copies that hold_writes keeps. */
 enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
@@ -76,7 +111,7 @@ struct rpc_terms {
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
 	uint32_t inline_max;	    /* bytes of the longest message sent or taken without chunks */
 
-	struct tls_terms *tls; /* TLS only: tls.h */
+	struct tls_terms *tls; /* TLS only */
 };
 
 struct rpc_channel;
@@ -101,14 +136,10 @@ struct rpc_channel_ops {
 	 */
 	int (*connected)(struct rpc_channel *channel);
 
-	/* What to poll for: the descriptor and POLLIN, POLLOUT. Valid until close(). */
-	int (*poll_fd)(const struct rpc_channel *channel);
+	/* What to poll the channel's descriptor for: POLLIN, POLLOUT. */
 	short (*poll_events)(const struct rpc_channel *channel);
 	/* The same while it connects. NULL: both. */
 	short (*connect_events)(const struct rpc_channel *channel);
-
-	/* Bytes of the longest reply head that a connected channel takes. */
-	uint32_t (*head_max)(const struct rpc_channel *channel);
 
 	/*
 	 * Room for one call's head, of RPC_HEAD_MAX bytes at least. False: the channel holds as
@@ -170,6 +201,8 @@ struct rpc_channel_ops {
 };
 
 struct rpc_channel {
+	int fd;		   /* to poll, from open() until close() */
+	uint32_t head_max; /* bytes of the longest reply head that it takes, once connected */
 	struct transport_counters *counters; /* the owner's */
 	bool starved; /* the server has waited for this client: send a few calls at a time */
 	/*

@@ -2,6 +2,7 @@
 #include "wire/gss_context.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "util.h"
 #include "wire/message.h"
@@ -21,17 +22,28 @@ static struct gss_context *context_of(struct rpc_credentials *credentials)
 
 /* --- numbers --- */
 
+/* A window of one or two takes one call at a time. */
 bool gss_context_has_room(const struct gss_context *context)
 {
-	return context->usable && gss_window_has_room(&context->window);
+	const struct gss_window *window = &context->window;
+	uint32_t room = window->size > 2 ? window->size - 1 : 1;
+
+	return context->usable && window->next - window->oldest < room;
 }
 
+/* A number given back before is ignored. */
 void gss_context_overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
 {
 	struct gss_context *context = context_of(credentials);
+	struct gss_window *window = &context->window;
+	uint32_t number = stamp->numbers[0];
 
-	if (stamp->numbers[0] && stamp->context == context->number)
-		gss_window_give_back(&context->window, stamp->numbers[0]);
+	if (!number || stamp->context != context->number ||
+	    number - window->oldest >= window->next - window->oldest)
+		return;
+	window->awaited[number % GSS_WINDOW_MAX] = false;
+	while (window->oldest != window->next && !window->awaited[window->oldest % GSS_WINDOW_MAX])
+		window->oldest++;
 }
 
 void gss_context_release(struct rpc_credentials *credentials, struct rpc_stamp *stamp)
@@ -42,12 +54,15 @@ void gss_context_release(struct rpc_credentials *credentials, struct rpc_stamp *
 
 uint32_t gss_context_stamp(struct gss_context *context, struct rpc_stamp *stamp)
 {
+	struct gss_window *window = &context->window;
+
 	gss_context_overdue(&context->base, stamp);
 	if (stamp->context != context->number)
 		*stamp = (struct rpc_stamp){.context = context->number};
 	memmove(stamp->numbers + 1, stamp->numbers,
 		sizeof(stamp->numbers) - sizeof(stamp->numbers[0]));
-	return stamp->numbers[0] = gss_window_take(&context->window);
+	window->awaited[window->next % GSS_WINDOW_MAX] = true;
+	return stamp->numbers[0] = window->next++;
 }
 
 /* --- making a context --- */
@@ -82,27 +97,28 @@ static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lif
 	context->expires = expires;
 }
 
-/* Checks the reply that ended the making, by the keys that it gave. */
-static bool is_the_servers(const struct gss_context *context)
+/*
+ * The reply that ended the making is checked by the keys that it gave. Calls that were sent by the
+ * earlier context are answered by that context.
+ */
+static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
 {
 	struct gss_mechanism *mechanism = context->mechanism;
 	uint32_t window = htobe32(context->window_size);
 	const struct iovec part = {&window, sizeof(window)};
 
-	return mechanism->ops->verify(mechanism, false, &part, 1, context->window_mic,
-				      context->window_mic_length);
-}
-
-/* Calls that were sent by the earlier context are answered by that context. */
-static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
-{
 	context->usable = false;
 	if (!context->next_handle.length)
 		return fail(context, "the server has sent no context handle");
-	if (!is_the_servers(context))
+	if (!mechanism->ops->verify(mechanism, false, &part, 1, context->window_mic,
+				    context->window_mic_length))
 		return fail(context, "the reply that completes the context is not the server's");
 	context->handle = context->next_handle;
-	gss_window_open(&context->window, context->window_size);
+	context->window = (struct gss_window){
+		.size = min_of(context->window_size, (uint32_t)GSS_WINDOW_MAX),
+		.oldest = 1,
+		.next = 1,
+	};
 	context->number++;
 	set_lifetime(context, now, context->step.lifetime);
 	context->enctype = context->step.enctype;
@@ -114,16 +130,11 @@ static enum rpc_context_state open_context(struct gss_context *context, uint64_t
 	return RPC_CONTEXT_READY;
 }
 
-static enum gss_progress progress(struct gss_context *context)
+static enum rpc_context_state make(struct gss_context *context, uint64_t now)
 {
 	struct gss_mechanism *mechanism = context->mechanism;
 
-	return mechanism->ops->progress(mechanism, &context->step);
-}
-
-static enum rpc_context_state make(struct gss_context *context, uint64_t now)
-{
-	switch (progress(context)) {
+	switch (mechanism->ops->progress(mechanism, &context->step)) {
 	case GSS_WORKING: return RPC_CONTEXT_WAITS;
 	case GSS_TOKEN: context->state = GSS_ASKING; return RPC_CONTEXT_ASKS;
 	case GSS_MADE: return open_context(context, now);
@@ -156,11 +167,7 @@ bool gss_context_due(struct rpc_credentials *credentials, uint64_t now)
 	if (!context->renewing)
 		begin(context, now);
 	context->renewing = true;
-	switch (progress(context)) {
-	case GSS_WORKING: return false;
-	case GSS_TOKEN: context->state = GSS_ASKING; return true;
-	default: fail(context, context->step.error); return false;
-	}
+	return make(context, now) == RPC_CONTEXT_ASKS;
 }
 
 enum rpc_context_state gss_context_step(struct rpc_credentials *credentials, uint64_t now)
@@ -187,23 +194,10 @@ const char *gss_context_error(const struct rpc_credentials *credentials)
 	return container_of(credentials, const struct gss_context, base)->error;
 }
 
-/* RFC 2743, 1.2.1.1: the calling and routine errors are the upper half. */
-static bool refused(struct gss_context *context, uint32_t major, uint32_t minor)
-{
-	enum { CONTINUE_NEEDED = 1 };
-
-	if (major <= CONTINUE_NEEDED)
-		return false;
-	snprintf(context->error, sizeof(context->error),
-		 "the server refuses the ticket (GSS major status %#x, minor %u): has it a keytab "
-		 "with this key, and do the clocks agree (within 300 s, clockskew in krb5.conf)?",
-		 major, minor);
-	return true;
-}
-
 bool gss_context_answered(struct rpc_credentials *credentials,
 			  const struct rpc_reply_header *header, struct xdr_in *in)
 {
+	enum { CONTINUE_NEEDED = 1 }; /* RFC 2743, 1.2.1.1: errors are the upper half */
 	struct gss_context *context = context_of(credentials);
 	struct gss_mechanism *mechanism = context->mechanism;
 	const struct rpc_verifier *verifier = &header->verifier;
@@ -217,8 +211,15 @@ bool gss_context_answered(struct rpc_credentials *credentials,
 	token = xdr_skip(in, length);
 	if (in->bad)
 		return true;
-	if (refused(context, major, minor))
+	if (major > CONTINUE_NEEDED) {
+		snprintf(
+			context->error, sizeof(context->error),
+			"the server refuses the ticket (GSS major status %#x, minor %u): has it a "
+			"keytab with this key, and do the clocks agree (within 300 s, clockskew in "
+			"krb5.conf)?",
+			major, minor);
 		return false;
+	}
 	if (handle_length > sizeof(context->next_handle.bytes) || verifier->length > GSS_MIC_MAX) {
 		fail(context, "the server's handle or verifier is longer than any known server's");
 		return false;
@@ -243,7 +244,7 @@ void gss_context_lost(struct rpc_credentials *credentials)
 {
 	struct gss_context *context = context_of(credentials);
 
-	gss_window_give_all_back(&context->window);
+	context->window.oldest = context->window.next;
 	context->denials = 0;
 	if (context->state == GSS_ASKING)
 		stop_making(context);

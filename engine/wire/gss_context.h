@@ -6,16 +6,26 @@
  */
 #pragma once
 
-#include "stats/counters.h"
-#include "wire/credentials.h"
-#include "wire/gss_mechanism.h"
-#include "wire/gss_window.h"
+#include "wire/rpcsec_gss.h"
 
 enum gss_state {
 	GSS_NONE,
 	GSS_MAKING, /* the mechanism is at work */
 	GSS_ASKING, /* a token is to be sent, or to be answered */
 	GSS_READY,
+};
+
+/*
+ * A context's sequence numbers, and how far they may go. A server drops a call whose number lies
+ * below the window (RFC 2203, 5.3.3.1); some servers close the connection as well. A server's
+ * threads may take calls in any order, so the oldest unanswered number limits the next one.
+ */
+enum { GSS_WINDOW_MAX = 256 }; /* our limit: the rest of a larger window is not used */
+
+struct gss_window {
+	uint32_t size;		      /* the server's, at most GSS_WINDOW_MAX */
+	uint32_t oldest, next;	      /* the oldest unanswered number; the next to give */
+	bool awaited[GSS_WINDOW_MAX]; /* numbers whose answer is waited for */
 };
 
 struct gss_handle {

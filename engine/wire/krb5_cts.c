@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "wire/krb5_cts.h"
+#include "wire/krb5_keys.h"
 
 #include <string.h>
 
@@ -77,9 +77,12 @@ void cts_put(struct cts_stream *stream, const void *bytes, size_t length)
 	keep(stream, rest + whole, length - whole);
 }
 
-/* Adds the kept bytes, and ends the sum. GnuTLS encrypts the last blocks. */
-static void end_sum(struct cts_stream *stream, uint8_t *hmac)
+bool cts_end(struct cts_stream *stream, uint8_t *hmac)
 {
+	size_t whole = (stream->length - 1) / CTS_BLOCK * CTS_BLOCK, rest = stream->length - whole;
+	uint8_t last[CTS_BLOCK] = {0}, *before;
+
+	/* Adds the kept bytes, and ends the sum. GnuTLS encrypts the last blocks. */
 	if (stream->keys.one_pass) {
 		one_pass_run(&stream->pass, NULL);
 		one_pass_sum(&stream->pass, stream->kept, stream->length, hmac);
@@ -88,14 +91,6 @@ static void end_sum(struct cts_stream *stream, uint8_t *hmac)
 		sum(stream, stream->kept, stream->length);
 		gnutls_hmac_output(stream->keys.hmac, hmac);
 	}
-}
-
-bool cts_end(struct cts_stream *stream, uint8_t *hmac)
-{
-	size_t whole = (stream->length - 1) / CTS_BLOCK * CTS_BLOCK, rest = stream->length - whole;
-	uint8_t last[CTS_BLOCK] = {0}, *before;
-
-	end_sum(stream, hmac);
 	encrypt(stream, stream->kept, whole, stream->at);
 	stream->at += whole;
 	memcpy(last, stream->kept + whole, rest);
@@ -128,57 +123,42 @@ static size_t together(struct place *place, size_t most)
 	return min_of(most, place->part->iov_len - place->offset);
 }
 
-static void skip(struct place *place, size_t length)
+/* Steps over `length` bytes, and copies them to `out` or from `in`; NULL: not. */
+static void step(struct place *place, size_t length, uint8_t *out, const uint8_t *in)
 {
 	while (length) {
 		size_t piece = together(place, length);
 
+		if (out)
+			out = mempcpy(out, at(place), piece);
+		if (in) {
+			memcpy(at(place), in, piece);
+			in += piece;
+		}
 		place->offset += piece;
 		length -= piece;
 	}
 }
 
-static void copy_out(struct place place, uint8_t *to, size_t length)
-{
-	while (length) {
-		size_t piece = together(&place, length);
-
-		to = mempcpy(to, at(&place), piece);
-		place.offset += piece;
-		length -= piece;
-	}
-}
-
-static void copy_in(struct place place, const uint8_t *from, size_t length)
-{
-	while (length) {
-		size_t piece = together(&place, length);
-
-		memcpy(at(&place), from, piece);
-		from += piece;
-		place.offset += piece;
-		length -= piece;
-	}
-}
-
 /* Decrypts contiguous blocks at once, and a block that lies in two parts by a copy. */
-static bool decrypt_blocks(gnutls_cipher_hd_t cipher, struct place *place, size_t length)
+static bool decrypt_blocks(gnutls_cipher_hd_t cipher, struct place place, size_t length)
 {
 	bool decrypted = true;
 
 	while (length && decrypted) {
-		size_t blocks = together(place, length) / CTS_BLOCK * CTS_BLOCK;
+		size_t blocks = together(&place, length) / CTS_BLOCK * CTS_BLOCK;
+		struct place begin = place;
 		uint8_t block[CTS_BLOCK];
 
 		if (blocks) {
-			decrypted = !gnutls_cipher_decrypt(cipher, at(place), blocks);
+			decrypted = !gnutls_cipher_decrypt(cipher, at(&place), blocks);
+			place.offset += blocks;
 		} else {
 			blocks = CTS_BLOCK;
-			copy_out(*place, block, blocks);
+			step(&place, blocks, block, NULL);
 			decrypted = !gnutls_cipher_decrypt(cipher, block, blocks);
-			copy_in(*place, block, blocks);
+			step(&begin, blocks, NULL, block);
 		}
-		skip(place, blocks);
 		length -= blocks;
 	}
 	return decrypted;
@@ -186,7 +166,7 @@ static bool decrypt_blocks(gnutls_cipher_hd_t cipher, struct place *place, size_
 
 bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count)
 {
-	struct place begin = {parts, 0}, end = begin;
+	struct place place = {parts, 0}, end;
 	uint8_t swapped[2 * CTS_BLOCK], *stolen = swapped + CTS_BLOCK;
 	uint8_t last[CTS_BLOCK], before[CTS_BLOCK];
 	size_t length = 0, rest, front;
@@ -195,8 +175,9 @@ bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count
 		length += parts[i].iov_len;
 	rest = (length - 1) % CTS_BLOCK + 1;
 	front = length - CTS_BLOCK - rest;
-	skip(&end, front);
-	copy_out(end, swapped, CTS_BLOCK + rest);
+	step(&place, front, NULL, NULL);
+	end = place;
+	step(&place, CTS_BLOCK + rest, swapped, NULL);
 	start_iv(cipher);
 	if (gnutls_cipher_decrypt2(cipher, swapped, CTS_BLOCK, last, sizeof(last)))
 		return false;
@@ -206,9 +187,9 @@ bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count
 	for (size_t i = 0; i < rest; i++)
 		stolen[i] ^= last[i];
 	start_iv(cipher);
-	if (!decrypt_blocks(cipher, &begin, front) ||
+	if (!decrypt_blocks(cipher, (struct place){parts, 0}, front) ||
 	    gnutls_cipher_decrypt2(cipher, before, sizeof(before), swapped, CTS_BLOCK))
 		return false;
-	copy_in(end, swapped, CTS_BLOCK + rest);
+	step(&end, CTS_BLOCK + rest, NULL, swapped);
 	return true;
 }

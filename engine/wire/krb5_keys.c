@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "util.h"
-#include "wire/krb5_cts.h"
 
 enum { KEY_MAX = 32, CONSTANT = 5, CONSTANT_BITS = 8 * CONSTANT };
 
@@ -15,20 +14,21 @@ enum { KEY_MAX = 32, CONSTANT = 5, CONSTANT_BITS = 8 * CONSTANT };
 enum purpose { CHECKSUM = 0x99, ENCRYPTION = 0xaa, INTEGRITY = 0x55 };
 
 /* RFC 4121, 2 */
-struct usages {
+static const struct {
 	uint32_t seal, sign;
-};
-
-static const struct usages usages[KRB5_SIDES] = {
+} usages[KRB5_SIDES] = {
 	[KRB5_INITIATOR] = {.seal = 24, .sign = 25},
 	[KRB5_ACCEPTOR] = {.seal = 22, .sign = 23},
 };
 
+#define AES_128 16, GNUTLS_CIPHER_AES_128_CBC
+#define AES_256 32, GNUTLS_CIPHER_AES_256_CBC
+
 static const struct krb5_enctype enctypes[] = {
-	{17, 16, 16, 12, GNUTLS_CIPHER_AES_128_CBC, GNUTLS_MAC_SHA1, false},
-	{18, 32, 32, 12, GNUTLS_CIPHER_AES_256_CBC, GNUTLS_MAC_SHA1, false},
-	{19, 16, 16, 16, GNUTLS_CIPHER_AES_128_CBC, GNUTLS_MAC_SHA256, true},
-	{20, 32, 24, 24, GNUTLS_CIPHER_AES_256_CBC, GNUTLS_MAC_SHA384, true},
+	[17] = {"aes128-cts-hmac-sha1-96", AES_128, 16, 12, GNUTLS_MAC_SHA1, false},
+	[18] = {"aes256-cts-hmac-sha1-96", AES_256, 32, 12, GNUTLS_MAC_SHA1, false},
+	[19] = {"aes128-cts-hmac-sha256-128", AES_128, 16, 16, GNUTLS_MAC_SHA256, true},
+	[20] = {"aes256-cts-hmac-sha384-192", AES_256, 24, 24, GNUTLS_MAC_SHA384, true},
 };
 
 /* --- derivation --- */
@@ -61,9 +61,8 @@ static int derive_sha1(const struct krb5_enctype *enctype, const gnutls_datum_t 
 		       uint64_t constant, uint8_t key[KEY_MAX])
 {
 	uint8_t iv[CTS_BLOCK] = {0}, block[CTS_BLOCK];
-	const gnutls_datum_t start = {iv, sizeof(iv)};
 	gnutls_cipher_hd_t cipher;
-	int error = gnutls_cipher_init(&cipher, enctype->cipher, base, &start);
+	int error = gnutls_cipher_init(&cipher, enctype->cipher, base, NULL);
 
 	if (error)
 		return error;
@@ -126,24 +125,24 @@ static int hmac_new(gnutls_hmac_hd_t *hmac, const struct krb5_enctype *enctype,
 static int cipher_new(gnutls_cipher_hd_t *cipher, const struct krb5_enctype *enctype,
 		      const gnutls_datum_t *key)
 {
-	uint8_t iv[CTS_BLOCK] = {0};
-	const gnutls_datum_t start = {iv, sizeof(iv)};
-	int error = gnutls_cipher_init(cipher, enctype->cipher, key, &start);
+	int error = gnutls_cipher_init(cipher, enctype->cipher, key, NULL);
 
 	if (error)
 		*cipher = NULL; /* the same */
 	return error;
 }
 
-static int side_init(struct krb5_side_keys *side, const struct krb5_enctype *enctype,
-		     const gnutls_datum_t *base, const struct usages *usage)
+static int side_init(struct krb5_keys *keys, enum krb5_side number, const gnutls_datum_t *base)
 {
+	const struct krb5_enctype *enctype = keys->enctype;
+	struct krb5_side_keys *side = &keys->sides[number];
+	const uint32_t sign_usage = usages[number].sign, seal_usage = usages[number].seal;
 	uint8_t bytes[3][KEY_MAX];
 	gnutls_datum_t sign = {.data = bytes[0]}, seal = {.data = bytes[1]};
 	gnutls_datum_t cipher = {.data = bytes[2]};
-	int error = derive(enctype, base, usage->sign, CHECKSUM, &sign)
-			    ?: derive(enctype, base, usage->seal, INTEGRITY, &seal)
-			    ?: derive(enctype, base, usage->seal, ENCRYPTION, &cipher)
+	int error = derive(enctype, base, sign_usage, CHECKSUM, &sign)
+			    ?: derive(enctype, base, seal_usage, INTEGRITY, &seal)
+			    ?: derive(enctype, base, seal_usage, ENCRYPTION, &cipher)
 			    ?: hmac_new(&side->sign, enctype, &sign)
 			    ?: hmac_new(&side->seal, enctype, &seal)
 			    ?: cipher_new(&side->cipher, enctype, &cipher);
@@ -154,34 +153,24 @@ static int side_init(struct krb5_side_keys *side, const struct krb5_enctype *enc
 	return error;
 }
 
-static const struct krb5_enctype *enctype_of(uint32_t number)
-{
-	for (uint32_t i = 0; i < ARRAY_SIZE(enctypes); i++) {
-		if (enctypes[i].number == number)
-			return &enctypes[i];
-	}
-	return NULL;
-}
-
 int krb5_keys_new(struct krb5_keys **keys, uint32_t enctype, const uint8_t *key, uint32_t length,
 		  bool acceptor_subkey)
 {
-	const struct krb5_enctype *type = enctype_of(enctype);
 	const gnutls_datum_t base = {(uint8_t *)key, length};
 	struct krb5_keys *made;
 	int error = 0;
 
-	if (!type)
+	if (enctype >= ARRAY_SIZE(enctypes) || !enctypes[enctype].name)
 		return -ENOTSUP;
-	if (length != type->key_size)
+	if (length != enctypes[enctype].key_size)
 		return -EINVAL;
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
-	made->enctype = type;
+	made->enctype = &enctypes[enctype];
 	made->acceptor_subkey = acceptor_subkey;
 	for (int i = 0; !error && i < KRB5_SIDES; i++)
-		error = side_init(&made->sides[i], type, &base, &usages[i]);
+		error = side_init(made, i, &base);
 	if (error) {
 		krb5_keys_free(made);
 		return error == GNUTLS_E_MEMORY_ERROR ? -ENOMEM : -ENOTSUP;

@@ -1,14 +1,89 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * krb5_keys.h - the keys by which krb5_token.c makes and checks tokens: derived from a context's
- * key for the usages of RFC 4121 (2), each in a handle of GnuTLS that serves all messages.
+ * key for the usages of RFC 4121 (2), each in a handle of GnuTLS that serves all messages. With
+ * them the two ciphers that krb5_token.c is made of: krb5_one_pass.c and krb5_cts.c.
  */
 #pragma once
 
 #include <gnutls/crypto.h>
 
-#include "wire/krb5_cts.h"
 #include "wire/krb5_token.h"
+
+/*
+ * --- krb5_one_pass.c: AES-CBC encryption and HMAC-SHA1 of the same bytes side by side ---
+ *
+ * Of one message or two, by the instructions of x86-64. Each step waits for the step before;
+ * meanwhile the processor works on the other algorithm, or on the other message.
+ */
+
+enum { ONE_PASS_CHUNK = 64, CTS_BLOCK = 16 };
+
+/* The expanded keys of both. */
+struct one_pass_keys;
+
+/* A message. */
+struct one_pass {
+	const struct one_pass_keys *keys;
+	uint8_t chain[CTS_BLOCK]; /* the last ciphertext */
+	uint8_t sum[2 * CTS_BLOCK];
+	uint64_t summed; /* bytes, with the HMAC's own chunk */
+
+	/* Whole chunks to be done next; `to` does not overlap them. */
+	const uint8_t *from;
+	uint8_t *to;
+	size_t left; /* bytes */
+};
+
+/* Keys of AES-128 or AES-256, and of HMAC up to a chunk. NULL: the processor lacks the
+ * instructions, or there is no memory. */
+struct one_pass_keys *one_pass_keys_new(const gnutls_datum_t *aes, const gnutls_datum_t *hmac);
+/* Overwrites them; NULL is allowed. */
+void one_pass_keys_free(struct one_pass_keys *keys);
+
+/* The initial vector is zero. */
+void one_pass_begin(struct one_pass *pass, const struct one_pass_keys *keys);
+/* Does the chunks left of both, which have the same keys; `other` may be NULL. */
+void one_pass_run(struct one_pass *pass, struct one_pass *other);
+/* The HMAC of all chunks and of these last bytes, a chunk at most. */
+void one_pass_sum(struct one_pass *pass, const uint8_t *rest, size_t length, uint8_t hmac[20]);
+
+/*
+ * --- krb5_cts.c: AES in CBC mode with ciphertext stealing ---
+ *
+ * The last two blocks are swapped (RFC 3962, 5): ciphertext is as long as plaintext. The initial
+ * vector is zero.
+ */
+
+/* What encrypts a message, and makes the HMAC of its plaintext. */
+struct cts_keys {
+	gnutls_cipher_hd_t cipher;
+	gnutls_hmac_hd_t hmac;		      /* NULL: no HMAC */
+	const struct one_pass_keys *one_pass; /* of both; NULL: GnuTLS does all the work */
+};
+
+/* Encrypts bytes as they come: whole chunks from where they are; the rest is kept. */
+struct cts_stream {
+	struct cts_keys keys;
+	struct one_pass pass;
+	uint8_t *at; /* where the next ciphertext belongs */
+	uint8_t kept[ONE_PASS_CHUNK];
+	uint32_t length; /* bytes kept */
+	bool failed;
+};
+
+/* Without `one_pass` nothing else may use the keys until cts_end(). With it the bytes of cts_put()
+ * must stay unchanged until then, and one_pass_run() may run two streams together before. */
+void cts_begin(struct cts_stream *stream, struct cts_keys keys, uint8_t *to);
+void cts_put(struct cts_stream *stream, const void *bytes, size_t length);
+/* After two blocks at least. Leaves stream->at at the ciphertext's end, and writes `hmac` where
+ * there is a key for it; false: the crypto library failed. */
+bool cts_end(struct cts_stream *stream, uint8_t *hmac);
+
+/* Decrypts in place, at least two blocks, in any parts. False: the crypto library failed. */
+bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count);
+
+/* --- krb5_keys.c --- */
 
 enum {
 	KRB5_HMAC_MAX = 48, /* of SHA-384, before it is cut to a checksum */
@@ -17,11 +92,10 @@ enum {
 
 /* An encryption type (RFC 3962, RFC 8009); sizes in bytes. */
 struct krb5_enctype {
-	uint32_t number;
+	const char *name;
 	uint32_t key_size; /* of the context's key and of Ke */
-	uint32_t hmac_key_size;
-	uint32_t checksum_size;
 	gnutls_cipher_algorithm_t cipher;
+	uint32_t hmac_key_size, checksum_size;
 	gnutls_mac_algorithm_t hmac;
 	bool sha2; /* RFC 8009: keys are derived by HMAC, and the HMAC is of the ciphertext */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "wire/krb5_one_pass.h"
+#include "wire/krb5_keys.h"
 
 #ifdef __x86_64__
 
@@ -192,7 +192,7 @@ INLINE void do_chunks(struct one_pass *const *passes, int lanes, size_t length)
 		memcpy(&states[lane], passes[lane]->sum, sizeof(states[lane]));
 	}
 	for (size_t done = 0; done < length; done += ONE_PASS_CHUNK) {
-		for (int at = 0; at < ONE_PASS_CHUNK; at += ONE_PASS_BLOCK)
+		for (int at = 0; at < ONE_PASS_CHUNK; at += CTS_BLOCK)
 			encrypt_blocks(passes[0]->keys, chains, from, to, at, lanes);
 		sum_chunks(states, from, lanes);
 		for (int lane = 0; lane < lanes; lane++) {

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "wire/krb5_cts.h"
 #include "wire/krb5_keys.h"
 
 /* RFC 4121, 4.2.2 */

@@ -96,46 +96,52 @@ void rpcrdma_encode_call(struct xdr_out *out, const struct rpcrdma_call *call)
 
 /* --- replies --- */
 
-static void malformed(struct rpcrdma_reply *reply, const char *fault)
+/* These return what is wrong with the reply, or NULL. */
+static const char *decode_msg(struct xdr_in *in, struct rpcrdma_reply *reply)
 {
-	reply->verdict = RPCRDMA_MALFORMED;
-	reply->fault = fault;
-}
-
-static void decode_msg(struct xdr_in *in, struct rpcrdma_reply *reply)
-{
-	const char *fault =
-		xdr_get_u32(in) != ABSENT ? "a Read list" : get_write_list(in, &reply->write);
 	struct xdr_in message;
+	const char *fault;
 	uint32_t xid;
 
-	if (!fault && xdr_get_u32(in) != ABSENT)
-		fault = "a Reply chunk that no call offers";
+	reply->verdict = RPCRDMA_MSG;
+	if (xdr_get_u32(in) != ABSENT)
+		return "a Read list";
+	fault = get_write_list(in, &reply->write);
+	if (fault)
+		return fault;
+	if (xdr_get_u32(in) != ABSENT)
+		return "a Reply chunk that no call offers";
 	message = *in;
 	xid = xdr_get_u32(&message);
-	if (fault)
-		malformed(reply, fault);
-	else if (message.bad)
-		malformed(reply, "no RPC message behind it");
-	else if (xid != reply->xid)
-		malformed(reply, "an RPC message of another xid");
-	else
-		reply->verdict = RPCRDMA_MSG;
+	if (message.bad)
+		return "no RPC message behind it";
+	return xid == reply->xid ? NULL : "an RPC message of another xid";
 }
 
-static void decode_error(struct xdr_in *in, struct rpcrdma_reply *reply)
+static const char *decode_error(struct xdr_in *in, struct rpcrdma_reply *reply)
 {
-	switch (xdr_get_u32(in)) {
-	case ERR_VERS:
-		reply->verdict = RPCRDMA_ERR_VERS;
+	uint32_t error = xdr_get_u32(in);
+
+	reply->verdict = error == ERR_VERS ? RPCRDMA_ERR_VERS : RPCRDMA_ERR_CHUNK;
+	if (error == ERR_VERS) {
 		reply->low = xdr_get_u32(in);
 		reply->high = xdr_get_u32(in);
-		break;
-	case ERR_CHUNK: reply->verdict = RPCRDMA_ERR_CHUNK; break;
-	default: malformed(reply, "an unknown rdma_err"); break;
 	}
 	if (in->bad)
-		malformed(reply, "half of an RDMA_ERROR");
+		return "half of an RDMA_ERROR";
+	return error == ERR_VERS || error == ERR_CHUNK ? NULL : "an unknown rdma_err";
+}
+
+static const char *decode_body(struct xdr_in *in, uint32_t procedure, struct rpcrdma_reply *reply)
+{
+	switch (procedure) {
+	case RDMA_MSG: return decode_msg(in, reply);
+	case RDMA_NOMSG: return "RDMA_NOMSG, though no call offers a Reply chunk";
+	case RDMA_MSGP: return "RDMA_MSGP, which must not be sent";
+	case RDMA_DONE: return "RDMA_DONE, which must not be sent";
+	case RDMA_ERROR: return decode_error(in, reply);
+	default: return "an unknown rdma_proc";
+	}
 }
 
 void rpcrdma_decode_reply(struct xdr_in *in, struct rpcrdma_reply *reply)
@@ -150,18 +156,10 @@ void rpcrdma_decode_reply(struct xdr_in *in, struct rpcrdma_reply *reply)
 	procedure = xdr_get_u32(in);
 	if (in->bad)
 		return;
-	if (version != RPCRDMA_VERSION) {
-		malformed(reply, "another version than the call's");
-		return;
-	}
-	switch (procedure) {
-	case RDMA_MSG: decode_msg(in, reply); break;
-	case RDMA_NOMSG: malformed(reply, "RDMA_NOMSG, though no call offers a Reply chunk"); break;
-	case RDMA_MSGP: malformed(reply, "RDMA_MSGP, which must not be sent"); break;
-	case RDMA_DONE: malformed(reply, "RDMA_DONE, which must not be sent"); break;
-	case RDMA_ERROR: decode_error(in, reply); break;
-	default: malformed(reply, "an unknown rdma_proc"); break;
-	}
+	reply->fault = version == RPCRDMA_VERSION ? decode_body(in, procedure, reply)
+						  : "another version than the call's";
+	if (reply->fault)
+		reply->verdict = RPCRDMA_MALFORMED;
 }
 
 bool rpcrdma_written(const struct rpcrdma_chunk *offered, const struct rpcrdma_chunk *returned,

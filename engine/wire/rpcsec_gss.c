@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "wire/rpcsec_gss.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
@@ -53,25 +51,16 @@ static bool make_mic(struct rpcsec_gss *gss, const struct iovec *parts, int coun
 	return made;
 }
 
-static bool verify_mic(struct rpcsec_gss *gss, bool earlier, const struct iovec *parts, int count,
+static bool verify_mic(struct rpcsec_gss *gss, const struct iovec *parts, int count,
 		       const uint8_t *mic, uint32_t length)
 {
 	struct gss_mechanism *mechanism = gss->context.mechanism;
 	bool right;
 
 	sampled_begin(crypto(gss));
-	right = mechanism->ops->verify(mechanism, earlier, parts, count, mic, length);
+	right = mechanism->ops->verify(mechanism, gss->earlier, parts, count, mic, length);
 	sampled_end(crypto(gss));
 	return right;
-}
-
-static bool number_mic_ok(struct rpcsec_gss *gss, bool earlier, uint32_t number, const uint8_t *mic,
-			  uint32_t length)
-{
-	uint32_t wire = htobe32(number);
-	const struct iovec part = {&wire, sizeof(wire)};
-
-	return verify_mic(gss, earlier, &part, 1, mic, length);
 }
 
 /* --- credential and verifier --- */
@@ -132,8 +121,10 @@ static enum rpc_belief check(struct rpc_credentials *credentials, const struct r
 	if ((stamp->context != gss->context.number && !gss->earlier) || verifier->flavor != RPC_GSS)
 		return RPC_NOT_ARRIVED;
 	for (size_t i = 0; i < ARRAY_SIZE(stamp->numbers) && stamp->numbers[i]; i++) {
-		if (!number_mic_ok(gss, gss->earlier, stamp->numbers[i], verifier->body,
-				   verifier->length))
+		uint32_t number = htobe32(stamp->numbers[i]);
+		const struct iovec part = {&number, sizeof(number)};
+
+		if (!verify_mic(gss, &part, 1, verifier->body, verifier->length))
 			continue;
 		gss->matched = stamp->numbers[i];
 		gss->context.denials = 0;
@@ -217,8 +208,7 @@ static bool unwrap_integrity(struct rpc_credentials *credentials, const struct r
 	if (in->bad)
 		return false;
 	part = (struct iovec){(void *)body, length};
-	return verify_mic(gss, gss->earlier, &part, 1, mic, mic_length) &&
-	       take_body(gss, in, body, length);
+	return verify_mic(gss, &part, 1, mic, mic_length) && take_body(gss, in, body, length);
 }
 
 static uint32_t lead_integrity(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
@@ -249,7 +239,7 @@ static bool unwrap_integrity_around(struct rpc_credentials *credentials,
 	uint32_t mic_length = xdr_get_u32(&tail);
 
 	mic = xdr_skip(&tail, mic_length);
-	return !tail.bad && verify_mic(gss, gss->earlier, parts, 3, mic, mic_length) &&
+	return !tail.bad && verify_mic(gss, parts, 3, mic, mic_length) &&
 	       take_body(gss, in, body, parts[0].iov_len);
 }
 
@@ -363,12 +353,6 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 
 /* --- the context --- */
 
-/* The header of the flavor's own calls, which have no stamp. */
-static void put_header(struct xdr_out *out, const struct rpc_call_header *call)
-{
-	rpc_encode_header(out, call->xid, call->program, call->version, NULL_PROCEDURE);
-}
-
 /* The token may be long: it goes behind the head. */
 static void put_request(struct rpc_credentials *credentials, struct xdr_out *out,
 			const struct rpc_call_header *call, struct rpc_payload *data)
@@ -376,7 +360,7 @@ static void put_request(struct rpc_credentials *credentials, struct xdr_out *out
 	struct rpcsec_gss *gss = gss_of(credentials);
 	struct gss_context *context = &gss->context;
 
-	put_header(out, call);
+	rpc_encode_header(out, call->xid, call->program, call->version, NULL_PROCEDURE);
 	put_credential(gss, out, context->next_handle.length ? GSS_CONTINUE : GSS_INIT, 0);
 	rpc_put_empty(out, RPC_AUTH_NONE);
 	xdr_put_u32(out, context->step.length);
@@ -424,11 +408,12 @@ static bool put_farewell(struct rpc_credentials *credentials, struct xdr_out *ou
 	struct rpcsec_gss *gss = gss_of(credentials);
 	struct gss_context *context = &gss->context;
 	const uint8_t *start = out->at;
+	struct rpc_stamp stamp = {0};
 
 	if (context->state != GSS_READY || !context->usable)
 		return false;
-	put_header(out, call);
-	put_credential(gss, out, GSS_DESTROY, gss_window_take(&context->window));
+	rpc_encode_header(out, call->xid, call->program, call->version, NULL_PROCEDURE);
+	put_credential(gss, out, GSS_DESTROY, gss_context_stamp(context, &stamp));
 	put_verifier(gss, out, start);
 	return !out->bad;
 }

@@ -7,7 +7,7 @@
 #define NFSMULTI_FUZZ_GSS_MECHANISM_H
 
 #include "krb5_peer.h"
-#include "wire/gss_mechanism.h"
+#include "wire/rpcsec_gss.h"
 
 struct mechanism {
 	struct gss_mechanism base;

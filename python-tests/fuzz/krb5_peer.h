@@ -8,7 +8,6 @@
 
 #include "fuzz.h"
 #include "util.h"
-#include "wire/krb5_cts.h"
 #include "wire/krb5_keys.h"
 
 enum { PEER_HEADER = 16, PEER_ROTATION = 6 /* where RRC lies in it */ };

@@ -15,7 +15,7 @@
 #include "transport/tls_session.h"
 #include "transport/transport.h"
 #include "util.h"
-#include "wire/starttls.h"
+#include "wire/message.h"
 
 enum form { PROBE, RECORD, WITHOUT_TYPE, OTHER_LEVEL, OTHER_KIND, NONE, FORMS };
 enum { MARK = 4, XID = 0x01020304 };

@@ -13,7 +13,7 @@
 #include "tls_server.h"
 #include "transport/tls_session.h"
 #include "util.h"
-#include "wire/starttls.h"
+#include "wire/message.h"
 #include "world.h"
 
 /* Calls that are queued when keys are found to be worn may still go: stream.c's, and the channel's

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * mechanism.h - a mechanism of GSS-API in Kerberos' place (engine/wire/gss_mechanism.h), and its
+ * mechanism.h - a mechanism of GSS-API in Kerberos' place (engine/wire/rpcsec_gss.h), and its
  * KDC, which is slow, or away for a while: tickets have an end, and contexts end with them.
  *
  * The client's first token says when its ticket ends, and has half of the context's key; the
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "wire/gss_mechanism.h"
+#include "wire/rpcsec_gss.h"
 
 struct kdc_terms {
 	uint64_t lifetime; /* nanoseconds of a ticket; 0: it has no end */

@@ -151,8 +151,8 @@ MUTANTS = [
         "				adopt(state, other);\n				return;", "				break;",
     ),
     Mutant(
-        "Kerberos: the window is not asked", "wire/gss_window.h",
-        "	return window->next - window->oldest < room;", "	return room;",
+        "Kerberos: the window is not asked", "wire/gss_context.c",
+        "	return context->usable && window->next - window->oldest < room;", "	return room;",
     ),
     Mutant(
         "Kerberos: an overdue call keeps its number", "client/client.c",
@@ -169,9 +169,9 @@ MUTANTS = [
     ),
     Mutant(
         "Kerberos: a reply's verifier is not compared", "wire/rpcsec_gss.c",
-        "		if (!number_mic_ok(gss, gss->earlier, stamp->numbers[i], verifier->body,\n"
-        "				   verifier->length))\n			continue;",
-        "",
+        "		if (!verify_mic(gss, &part, 1, verifier->body, verifier->length))\n"
+        "			continue;",
+        "		(void)part;",
     ),
     Mutant(
         "Kerberos: the verifier of an RPC error is not compared", "client/reply.c",
@@ -180,7 +180,7 @@ MUTANTS = [
     ),
     Mutant(
         "Kerberos: data that is in place is not verified", "wire/rpcsec_gss.c",
-        "	return !tail.bad && verify_mic(gss, gss->earlier, parts, 3, mic, mic_length) &&",
+        "	return !tail.bad && verify_mic(gss, parts, 3, mic, mic_length) &&",
         "	return !tail.bad &&",
     ),
     Mutant(

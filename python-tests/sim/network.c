@@ -10,8 +10,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "transport/portion.h"
-#include "transport/tcp_socket.h"
+#include "transport/stream.h"
 #include "world.h"
 
 /*
@@ -367,9 +366,9 @@ int tcp_socket_connected(int fd)
 	return end->failed ?: end->up ? 0 : -EINPROGRESS;
 }
 
-uint64_t tcp_socket_unheard(int fd)
+uint64_t tcp_socket_unheard(const struct rpc_channel *channel)
 {
-	const struct link_end *end = end_of(fd);
+	const struct link_end *end = end_of(channel->fd);
 
 	return net.cut[end->address] ? world.clock.now - net.cut_since[end->address] : 0;
 }
@@ -381,10 +380,10 @@ uint64_t tcp_socket_unacknowledged(int fd)
 	return end->sent - end->delivered;
 }
 
-void tcp_socket_names(int fd, char *local, char *remote, size_t size)
+void tcp_socket_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
 {
 	snprintf(local, size, "-");
-	snprintf(remote, size, "address %u", end_of(fd)->address);
+	snprintf(remote, size, "address %u", end_of(channel->fd)->address);
 }
 
 /* What is on its way does not arrive any more: the server knows of the reset at once. */

@@ -9,7 +9,7 @@
 #include "server.h"
 #include "tls_records.h"
 #include "wire/record.h"
-#include "wire/starttls.h"
+#include "wire/message.h"
 #include "world.h"
 
 enum { AUTH_TLS = 7 };
