@@ -163,7 +163,7 @@ int names_size(struct names *names, struct question *question);
  */
 int names_create(struct names *names, struct question *question);
 /* 0 also where there is no such file: an earlier copy may have removed it. */
-int names_remove(struct names *names, const struct question *question);
+int names_remove(struct names *names, struct question *question);
 
 /* A directory, or without `make` a file as well; with it what is missing is made. */
 int names_directory(struct names *names, const char *name, bool make, struct nfs_handle *found);
