@@ -33,7 +33,7 @@ static struct {
 } ios[DEPTH_MAX];
 
 static struct path *paths[PATHS_MAX];
-static char file_name[] = "f";
+static char file_name[] = "file";
 static struct fio_file file = {.file_name = file_name};
 
 struct io_u *job_io(uint32_t number)
@@ -147,7 +147,10 @@ bool job_set_up(const struct server_terms *fails)
 {
 	const struct server_terms well = {
 		.down = 1,
-		.nfs4 = {.binds = fails->nfs4.binds, .spans = fails->nfs4.spans},
+		.nfs4 = {.binds = fails->nfs4.binds,
+			 .spans = fails->nfs4.spans,
+			 .uncached = fails->nfs4.uncached,
+			 .slots = fails->nfs4.slots},
 		.gss = contexts_heal(fails->gss),
 	};
 	const struct network_terms quiet = {.latency = MSEC};

@@ -61,7 +61,6 @@ struct scenario_call *scenario_received(const struct scenario_call *call,
 	kept->time = world.clock.now - run.begun_at;
 	kept->nth = ++run.nth[call->version == 4][call->procedure];
 	run.scenario->decide(run.scenario->context, kept, fate);
-	kept->status = fate->status;
 	act(fate->act);
 	if (fate->forgets)
 		server_forget();

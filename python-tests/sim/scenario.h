@@ -16,7 +16,8 @@ struct scenario_call {
 	uint64_t time, answered;     /* ns since I/O began; answered 0: no reply has left */
 	uint32_t xid, connection, address;
 	uint64_t offset; /* READ, WRITE, COMMIT */
-	uint32_t count, stable, status;
+	uint32_t count, stable;
+	uint32_t status;		  /* of its result; NFSv3: 0, or the fate's */
 	uint32_t session, slot, sequence; /* NFSv4.1 */
 	uint32_t claim;			  /* OPEN */
 };
@@ -59,7 +60,8 @@ struct scenario {
 	uint32_t timeo, retrans;	    /* as in nfs(5): tenths of a second */
 	uint32_t stable;		    /* of enum io_stable */
 	bool stripes;			    /* of two blocks; else paths take blocks in turn */
-	bool uncached;			    /* NFSv4.1: the server keeps no replies */
+	bool uncached, binds;		    /* NFSv4.1: as in struct server4_terms */
+	uint32_t slots;
 	bool trace;
 	scenario_decide decide;
 	void *context;

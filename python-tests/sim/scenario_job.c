@@ -83,7 +83,12 @@ void scenario_fill_job(struct job *engine, const struct scenario *scenario)
 
 bool scenario_job_begin(const struct scenario *scenario)
 {
-	const struct server_terms well = {.nfs4 = {.spans = true}};
+	const struct server_terms well = {
+		.nfs4 = {.binds = scenario->binds,
+			 .spans = true,
+			 .uncached = scenario->uncached,
+			 .slots = scenario->slots},
+	};
 	const struct network_terms quick = {.latency = MSEC / 10};
 	const struct security_terms security = {0};
 	bool opens;

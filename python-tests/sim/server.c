@@ -381,6 +381,8 @@ static void decide(struct reply *reply, const struct arguments *call, struct xdr
 	received.count = moved.length;
 	received.stable = moved.stable;
 	reply->call = scenario_received(&received, &reply->fate);
+	if (reply->call)
+		reply->call->status = reply->fate.status;
 }
 
 /* The answer to a call of NFSv3. */

@@ -207,7 +207,8 @@ static struct session *new_session(uint32_t slots)
 		memset(session, 0, sizeof(*session));
 		session->alive = true;
 		session->number = ++state.sessions_made;
-		session->slots = min_of(slots, 1 + (uint32_t)world_random(SLOTS));
+		session->slots =
+			min_of(slots, server.terms.nfs4.slots ?: 1 + (uint32_t)world_random(SLOTS));
 		session->target = session->slots - 1;
 		return session;
 	}
@@ -347,7 +348,8 @@ static uint32_t sequence(struct compound *compound)
 /* Long results are not kept. */
 uint32_t server4_begin_reply(struct server4_slot *slot, const uint8_t *results, uint32_t length)
 {
-	if (!slot->length && !slot->uncached && length <= REPLY_ROOM) {
+	if (!slot->length && !slot->uncached && !server.terms.nfs4.uncached &&
+	    length <= REPLY_ROOM) {
 		slot->length = length;
 		memcpy(slot->results, results, length);
 	}
@@ -634,6 +636,8 @@ void server4_answer(const struct server4_connection *from, struct xdr_in *in,
 		xdr_put_u32(out, operation);
 		xdr_put_u32(out, 0);
 		status = answer_operation(&compound, (enum nfs4_operation)operation, &fate);
+		if (answer->call)
+			answer->call->status = status;
 		if (compound.replayed) {
 			*out = status_at;
 			xdr_put_fixed(out, compound.slot->results, compound.slot->length);

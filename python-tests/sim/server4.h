@@ -21,6 +21,8 @@ struct server4_terms {
 	bool closes_apart;	    /* CLOSE does not take the current stateid */
 	bool binds;		    /* SEQUENCE does not bind its connection (2.10.3.1) */
 	bool spans;		    /* sessions span addresses (2.10.5) */
+	bool uncached;		    /* no reply is kept */
+	uint32_t slots;		    /* of a session; 0: by chance */
 };
 
 /* What a slot has to remember of the call that it carries: the owner's to give back. */

@@ -27,7 +27,7 @@ UNHEARD: Fate = {"unheard": True}
 
 _TERMS: Mapping[str, object] = {
     "version": 3, "blocks": BLOCKS, "block": BLOCK, "depth": 8, "paths": 1, "timeo": 600,
-    "retrans": 2,
+    "retrans": 2, "slots": 64,
 }  # fmt: skip
 
 
@@ -71,8 +71,8 @@ class Ran:
         """Return how many of the engine's lines have that text."""
         return sum(text in line for line in self.lines)
 
-    def __repr__(self) -> str:
-        """Show all of it: pytest prints this where an assertion fails."""
+    def __str__(self) -> str:
+        """Show all of it."""
         calls = [
             f"{one.time / SECOND:9.4f} s  {_operation(one).name} {one.nth}: xid {one.xid:08x},"
             f" address {one.address}, connection {one.connection}, offset {one.offset},"
@@ -94,7 +94,10 @@ class Scenarios:
         self._library: CData = self._ffi.dlopen(str(library))
 
     def __call__(self, *hooks: Hook, **terms: object) -> Ran:
-        """Run a job on these terms (struct scenario), and expect that no rule is violated."""
+        """Run a job on these terms (struct scenario), and expect that no rule is violated.
+
+        What has happened is printed: pytest shows it where a test fails.
+        """
 
         def decide(_: CData, call: CData, fate: CData) -> None:
             for answer in (hook(call) for hook in hooks):
@@ -115,5 +118,6 @@ class Scenarios:
         ]
         ran = Ran(errno.errorcode.get(result.error, ""), result, log, lines)
         violated = bytes(self._ffi.string(result.violation)).decode()
-        assert not violated, f"{violated}\n{ran}"
+        print(ran)
+        assert not violated, violated
         return ran
