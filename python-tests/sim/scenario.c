@@ -15,7 +15,8 @@ enum { CALLS_MAX = 4096, LINES_MAX = 256, LINE = 300, VERSIONS = 2, PROCEDURES =
 static const uint64_t TIME_MAX = 3600 * SEC;
 
 static struct {
-	const struct scenario *scenario; /* NULL: no I/O of one is under way */
+	const struct scenario *terms;
+	const struct scenario *scenario; /* the same, while I/O is under way; else NULL */
 	uint64_t begun_at;
 	struct scenario_call calls[CALLS_MAX];
 	uint32_t call_count, line_count, nth[VERSIONS][PROCEDURES];
@@ -34,7 +35,7 @@ const char *scenario_line(uint32_t number)
 
 /* --- the server's calls --- */
 
-static void act(enum scenario_act what)
+static void act(enum scenario_act what, uint32_t address)
 {
 	switch (what) {
 	case SCENARIO_NOTHING: break;
@@ -42,6 +43,7 @@ static void act(enum scenario_act what)
 	case SCENARIO_EXPIRE: server4_forget_client(); break;
 	case SCENARIO_REVOKE: server4_forget_opens(); break;
 	case SCENARIO_SESSIONS: server4_forget_sessions(); break;
+	case SCENARIO_CUT: network_cut(address, true); break;
 	}
 }
 
@@ -61,7 +63,7 @@ struct scenario_call *scenario_received(const struct scenario_call *call,
 	kept->time = world.clock.now - run.begun_at;
 	kept->nth = ++run.nth[call->version == 4][call->procedure];
 	run.scenario->decide(run.scenario->context, kept, fate);
-	act(fate->act);
+	act(fate->act, call->address);
 	if (fate->forgets)
 		server_forget();
 	return kept;
@@ -110,23 +112,37 @@ static void give_up(void *context)
 	network_listen(true);
 }
 
-void scenario_run(const struct scenario *scenario, struct scenario_result *result)
+static void run_job(void *context)
 {
-	memset(&run.nth, 0, sizeof(run.nth));
-	run.call_count = run.line_count = 0;
-	*result = (struct scenario_result){0};
-	world_begin(1, scenario->trace);
-	if (scenario_job_begin(scenario)) {
-		run.scenario = scenario;
+	struct scenario_result *result = context;
+
+	if (scenario_job_begin(run.terms)) {
+		run.scenario = run.terms;
 		run.begun_at = world.clock.now;
 		world_plan(TIME_MAX, give_up, NULL, NULL);
 		scenario_job_run(result);
+		result->took = world.clock.now - run.begun_at;
 		run.scenario = NULL;
 	}
 	server_heal();
 	network_heal();
 	network_listen(true);
 	job_tear_down();
+	result->keeps = server4_keeps();
+}
+
+void scenario_run(const struct scenario *scenario, struct scenario_result *result)
+{
+	memset(&run.nth, 0, sizeof(run.nth));
+	run.call_count = run.line_count = 0;
+	run.terms = scenario;
+	*result = (struct scenario_result){.keeps = ""};
+	world_begin(1, scenario->trace);
+	if (!world_run(run_job, result)) {
+		world_violated("the engine waits for ever");
+		run.scenario = NULL;
+		world_end();
+	}
 	result->calls = run.call_count;
 	result->lines = run.line_count;
 	result->lost = lost_bytes();

@@ -31,6 +31,7 @@ enum scenario_act {
 	SCENARIO_EXPIRE,   /* NFSv4.1: the client is forgotten, with its sessions and opens */
 	SCENARIO_REVOKE,   /* its opens are */
 	SCENARIO_SESSIONS, /* its sessions are */
+	SCENARIO_CUT,	   /* the call's address is out of reach from now on */
 };
 
 /* What becomes of a call. All zeros: it is carried out and answered. */
@@ -39,6 +40,8 @@ struct scenario_fate {
 	bool restarts;	       /* instead: that, and its connections, clients and replies */
 	bool unheard;	       /* it is not carried out, nor answered */
 	bool mute;	       /* it is carried out, and not answered */
+	bool unserved;	       /* it is not carried out: the reply says PROG_UNAVAIL (NFSv3) */
+	bool garbage;	       /* it is carried out: 40 bytes of 0xff are the reply */
 	bool renames;	       /* the reply has a verifier that no other reply has */
 	uint32_t status;       /* it is not carried out: the reply has this status */
 	uint32_t limit;	       /* READ, WRITE: this many bytes are moved at most; 0: all */
@@ -59,8 +62,9 @@ struct scenario {
 	uint32_t depth, fsync, paths, hold; /* hold: bytes */
 	uint32_t timeo, retrans;	    /* as in nfs(5): tenths of a second */
 	uint32_t stable;		    /* of enum io_stable */
-	bool stripes;			    /* of two blocks; else paths take blocks in turn */
-	bool uncached, binds;		    /* NFSv4.1: as in struct server4_terms */
+	uint32_t nconnect;
+	uint32_t spread;      /* of enum spread_policy; a stripe is two blocks */
+	bool uncached, binds; /* NFSv4.1: as in struct server4_terms */
 	uint32_t slots;
 	bool trace;
 	scenario_decide decide;
@@ -70,8 +74,10 @@ struct scenario {
 struct scenario_result {
 	int error; /* a positive errno: of the first I/O that failed, or of the sync at the end */
 	uint32_t reconnects, retransmissions, lines, calls;
+	uint64_t took;		  /* ns of I/O, with the sync */
 	uint64_t lost, rewritten; /* bytes: that were reported lost; that were written again */
 	bool durable, sound;	  /* all that was written is; all that was read is what was there */
+	const char *keeps;	  /* what the server keeps of NFSv4.1's clients afterwards, or "" */
 	const char *violation;	  /* "": none */
 };
 

@@ -15,6 +15,7 @@ static struct {
 	const struct scenario *scenario;
 	struct scenario_result *result;
 	uint32_t next, unsynced; /* blocks */
+	uint32_t syncs;		 /* fsync and fdatasync by turns */
 	bool stops;		 /* an I/O has failed */
 	uint8_t data[DEPTH_MAX][BLOCK_MAX];
 } job;
@@ -38,7 +39,7 @@ static bool choose(uint32_t number, struct io_u *io_u)
 	io_u->offset = io_u->xfer_buflen = 0;
 	if (scenario->fsync && job.unsynced == scenario->fsync) {
 		job.unsynced = 0;
-		io_u->ddir = DDIR_SYNC;
+		io_u->ddir = job.syncs++ % 2 ? DDIR_DATASYNC : DDIR_SYNC;
 		return true;
 	}
 	if (job.next == scenario->blocks)
@@ -73,7 +74,7 @@ void scenario_fill_job(struct job *engine, const struct scenario *scenario)
 	for (enum io_op op = IO_READ; op <= IO_WRITE; op++) {
 		struct spread *spread = &engine->spread[op];
 
-		spread->policy = scenario->stripes ? SPREAD_STRIPE : SPREAD_ROUNDROBIN;
+		spread->policy = (enum spread_policy)scenario->spread;
 		spread->stripe_size = 2 * scenario->block;
 		engine->io_max[op] = BLOCK_MAX;
 	}
@@ -102,7 +103,7 @@ bool scenario_job_begin(const struct scenario *scenario)
 		.trunks = scenario->trunks,
 		.depth = scenario->depth,
 		.path_count = scenario->paths,
-		.per_path = 1,
+		.per_path = scenario->nconnect,
 		.hold = scenario->hold,
 		.timing = {.timeo = scenario->timeo * 100 * MSEC,
 			   .retrans = scenario->retrans,
@@ -117,8 +118,10 @@ bool scenario_job_begin(const struct scenario *scenario)
 	if (!opens)
 		world_violated("the job does not open");
 	network_fail(&quick);
-	if (scenario->reads)
+	if (scenario->reads) {
 		fill(server.memory, 0, SERVER_FILE);
+		fill(server.disk, 0, SERVER_FILE);
+	}
 	clock_read(&sim_job.engine.group.job.clock);
 	return opens;
 }

@@ -15,6 +15,7 @@
 #include "world.h"
 
 enum { STATUS_NOSPC = 28, STATUS_JUKEBOX = 10008 };
+enum { PROG_UNAVAIL = 1 }; /* RFC 5531, 9 */
 enum { CALL_ROOM = SERVER_FILE + 1024 };
 enum { XID = 4, REPLY_HEADER = 24 }; /* bytes of a reply, the latter up to its results */
 
@@ -142,10 +143,14 @@ static void end_connection(const struct reply *reply)
 static void send_reply(void *context)
 {
 	struct reply *reply = context;
-	uint32_t length = (uint32_t)(reply->out.at - reply->bytes);
+	uint32_t garbage = 40;
+	uint32_t length = reply->fate.garbage ? RECORD_MARK_SIZE + garbage
+					      : (uint32_t)(reply->out.at - reply->bytes);
 	uint32_t mark = htobe32((length - RECORD_MARK_SIZE) | RECORD_LAST_FRAGMENT);
 
 	memcpy(reply->bytes, &mark, RECORD_MARK_SIZE);
+	if (reply->fate.garbage)
+		memset(reply->bytes + RECORD_MARK_SIZE, 0xff, garbage);
 	if (reply->slot)
 		server4_end_reply(reply->slot, reply->use, reply->end);
 	if (reply->end) {
@@ -391,6 +396,12 @@ static void serve3(struct reply *reply, struct arguments *call, struct xdr_in *i
 	world_tell("server: xid %08x %s", call->xid,
 		   nfs3_procedure_name((enum nfs3_procedure)call->procedure));
 	decide(reply, call, *in);
+	if (reply->fate.unserved) {
+		reply->out.at -= sizeof(uint32_t);
+		xdr_put_u32(&reply->out, PROG_UNAVAIL);
+		in->at = in->end;
+		return;
+	}
 	if (is_lost(&reply->fate) || replay(reply, call)) {
 		in->at = in->end;
 		return;

@@ -41,6 +41,7 @@ static struct {
 	uint64_t grace_until, forgot_at;
 	uint64_t client; /* 0: none */
 	bool confirmed, reclaimed;
+	bool destroyed;	   /* the client has said farewell */
 	uint32_t sequence; /* of the next CREATE_SESSION */
 	struct session *created;
 	uint32_t sessions_made, opens_made, uses;
@@ -97,6 +98,17 @@ void server4_restart(void)
 	state.grace_until = world.clock.now + GRACE;
 }
 
+const char *server4_keeps(void)
+{
+	for (int i = 0; i < SESSIONS; i++)
+		if (state.sessions[i].alive)
+			return "sessions";
+	for (int i = 0; i < OPENS; i++)
+		if (state.opens[i])
+			return "opens";
+	return state.client && !state.destroyed ? "a client" : "";
+}
+
 static bool in_grace(void)
 {
 	return world.clock.now < state.grace_until && !state.reclaimed;
@@ -131,6 +143,7 @@ static uint32_t exchange_id(struct compound *compound)
 	xdr_skip(compound->in, 8); /* the verifier: the one client never restarts */
 	xdr_skip(compound->in, xdr_get_u32(compound->in));
 	xdr_skip(compound->in, 3 * 4); /* flags, protection, implementation */
+	state.destroyed = false;
 	if (!state.client) {
 		state.client = (uint64_t)state.incarnation << 32 | (1 + state.sessions_made);
 		state.sequence = 1 + (uint32_t)world_random(1000);
@@ -268,6 +281,14 @@ static uint32_t destroy_session(struct compound *compound)
 	if (!session)
 		return NFS4ERR_BADSESSION;
 	session->alive = false;
+	return 0;
+}
+
+/* A client ID is known on, as names and data are one client here. */
+static uint32_t destroy_client(struct compound *compound)
+{
+	xdr_get_u64(compound->in);
+	state.destroyed = true;
 	return 0;
 }
 
@@ -532,7 +553,7 @@ static uint32_t answer_operation(struct compound *compound, enum nfs4_operation 
 	case NFS4_CREATE_SESSION: return create_session(compound);
 	case NFS4_BIND_CONN_TO_SESSION: return bind_conn(compound);
 	case NFS4_DESTROY_SESSION: return destroy_session(compound);
-	case NFS4_DESTROY_CLIENTID: xdr_get_u64(compound->in); return 0;
+	case NFS4_DESTROY_CLIENTID: return destroy_client(compound);
 	case NFS4_SEQUENCE: return sequence(compound);
 	case NFS4_RECLAIM_COMPLETE: return reclaim_complete(compound);
 	case NFS4_OPEN: return open_file(compound);

@@ -49,6 +49,8 @@ struct server4_answer {
 void server4_answer(const struct server4_connection *from, struct xdr_in *in,
 		    struct server4_answer *answer);
 
+/* What the server still keeps of its clients, or "": "sessions". */
+const char *server4_keeps(void);
 /* The client, its opens, or its sessions are forgotten. */
 void server4_forget_client(void);
 void server4_forget_opens(void);

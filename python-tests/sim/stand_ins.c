@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 
 #include "fio.h"
 #include "fio/deadline.h"
@@ -49,6 +50,13 @@ int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout)
 {
 	return __real_poll(polls, count, 0);
+}
+
+int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+	return __real_epoll_wait(epoll, events, most, 0);
 }
 
 /* --- what is said --- */

@@ -53,6 +53,9 @@ extern struct world world;
 void world_begin(uint64_t seed, bool trace);
 void world_end(void);
 
+/* Calls a function; false: it waits for ever, and was left where it waited. */
+bool world_run(void (*what)(void *context), void *context);
+
 /* From 0 to below `range`, which is not 0. */
 uint64_t world_random(uint64_t range);
 

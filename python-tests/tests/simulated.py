@@ -27,7 +27,7 @@ UNHEARD: Fate = {"unheard": True}
 
 _TERMS: Mapping[str, object] = {
     "version": 3, "blocks": BLOCKS, "block": BLOCK, "depth": 8, "paths": 1, "timeo": 600,
-    "retrans": 2, "slots": 64,
+    "retrans": 2, "slots": 64, "nconnect": 1, "spread": 1,
 }  # fmt: skip
 
 
@@ -60,6 +60,7 @@ class Ran:
     """What a scenario has left."""
 
     error: str  # "EIO"; "": none
+    keeps: str  # what the server keeps of NFSv4.1's clients afterwards
     result: CData  # struct scenario_result
     log: list[CData]  # struct scenario_call
     lines: list[str]  # the engine's
@@ -93,6 +94,9 @@ class Scenarios:
         self._ffi.cdef(re.sub(r"^#.*", "", text, flags=re.MULTILINE))
         self._library: CData = self._ffi.dlopen(str(library))
 
+    def _text(self, string: CData) -> str:
+        return bytes(self._ffi.string(string)).decode()
+
     def __call__(self, *hooks: Hook, **terms: object) -> Ran:
         """Run a job on these terms (struct scenario), and expect that no rule is violated.
 
@@ -112,12 +116,9 @@ class Scenarios:
         self._library.scenario_run(scenario, result)
         calls = self._library.scenario_calls()
         log = [self._ffi.new("struct scenario_call *", calls[n]) for n in range(result.calls)]
-        lines = [
-            bytes(self._ffi.string(self._library.scenario_line(number))).decode()
-            for number in range(result.lines)
-        ]
-        ran = Ran(errno.errorcode.get(result.error, ""), result, log, lines)
-        violated = bytes(self._ffi.string(result.violation)).decode()
+        lines = [self._text(self._library.scenario_line(number)) for number in range(result.lines)]
+        violated, keeps = self._text(result.violation), self._text(result.keeps)
+        ran = Ran(errno.errorcode.get(result.error, ""), keeps, result, log, lines)
         print(ran)
         assert not violated, violated
         return ran

@@ -33,6 +33,7 @@ def _claims(ran: Ran) -> list[int]:
 def _came_through(ran: Ran) -> None:
     assert not ran.error
     assert ran.result.durable
+    assert not ran.keeps
 
 
 # --- connections that are lost ---
@@ -155,6 +156,7 @@ def test_a_file_that_cannot_be_opened_again_fails(scenario: Scenarios) -> None:
     ran = scenario(on(Nfs4.READ, _REVOKE, nth=5), stale, version=4, reads=True)
     assert ran.error == "ESTALE"
     assert ran.said("does not know the file any more") == 1
+    assert not ran.keeps
 
 
 @pytest.mark.parametrize("trunks", [False, True])
@@ -168,13 +170,14 @@ def test_an_open_that_is_refused_for_ever_ends_the_job(
 ) -> None:
     """Another OPEN was no help: no third is asked for, and a line says what may be."""
     reads = operation is Nfs4.READ
-    refuses = on(operation, {"status": status})
+    refuses = on(operation, {"status": status, **_REVOKE})
     ran = scenario(refuses, version=4, depth=1, reads=reads, trunks=trunks)
     use = "open=none or version=3" if trunks else "trunking=session, open=none"
     assert ran.error == "EIO"
     assert ran.said("as soon as it was opened again") == ran.said(f"NFS4ERR_{status.name}") == 1
     assert ran.said(use) == ran.said(f'{operation.name} of "file" at 0: ') == 1
     assert _claims(ran) == [Claim.FH.value]
+    assert not ran.keeps
 
 
 # --- a server that wants to be asked later ---
@@ -203,4 +206,5 @@ def test_soft_goes_on_after_a_call_that_was_given_up(scenario: Scenarios) -> Non
     assert ran.error == "ETIMEDOUT"
     assert len({call.session for call in ran.calls(Nfs4.READ)}) > 1
     assert ran.calls(Nfs4.READ)[-1].answered
+    assert not ran.keeps
     assert ran.result.sound
