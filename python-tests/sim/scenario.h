@@ -81,7 +81,7 @@ struct scenario_result {
 	const char *violation;	  /* "": none */
 };
 
-/* Runs it, within an hour of the world's time. What it returns is valid until the next run. */
+/* Runs it, within 600 s of the world's time. What it returns is valid until the next run. */
 void scenario_run(const struct scenario *scenario, struct scenario_result *result);
 const struct scenario_call *scenario_calls(void);
 const char *scenario_line(uint32_t number);

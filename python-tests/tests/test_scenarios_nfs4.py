@@ -96,17 +96,45 @@ def test_calls_that_the_server_is_still_at_are_asked_for_again(
 
 
 @pytest.mark.parametrize(
-    "status",
-    [Status4.BADSLOT, Status4.DEADSESSION, Status4.SEQ_MISORDERED, Status4.SEQ_FALSE_RETRY],
+    ("status", "reconnected"),
+    [
+        (Status4.BADSLOT, False),
+        (Status4.DEADSESSION, False),
+        (Status4.SEQ_MISORDERED, False),
+        (Status4.SEQ_FALSE_RETRY, False),
+        (Status4.DEADSESSION, True),
+    ],
     ids=str,
 )
-def test_another_session_takes_over(scenario: Scenarios, status: Status4) -> None:
-    """Whatever the server says of the old one, it is not left there."""
-    ran = scenario(on(_S, {"status": status}, nth=9), version=4)
+def test_another_session_takes_over(
+    scenario: Scenarios, status: Status4, reconnected: bool
+) -> None:
+    """Whatever the server says of the old one, it is not left there.
+
+    Over a new connection, which the session does not know yet, neither.
+    """
+    resets = [on(_W, {**MUTE, "end": 1}, nth=_DEPTH)] if reconnected else []
+    ran = scenario(*resets, on(_S, {"status": status}, nth=9), version=4)
     _came_through(ran)
-    assert ran.lines == []
+    assert (bool(ran.lines), ran.result.reconnects) == (reconnected, reconnected)
+    assert (_sessions(ran), _claims(ran)) == (2, [])
+
+
+def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
+    scenario: Scenarios,
+) -> None:
+    """It needs a slot of the new session, of which they have them all."""
+    ran = scenario(
+        on(_W, {**_END_SESSIONS, **UNHEARD}, nth=3),
+        on(_W, UNHEARD, nth=6),
+        on(_W, {**UNHEARD, "end": 1}, nth=7),
+        version=4,
+        slots=2,
+    )
+    calls = ran.calls(_W)
+    _came_through(ran)
+    assert {_place(call) for call in calls[5:7]} == {_place(call) for call in calls[7:9]}
     assert _sessions(ran) == 2
-    assert _claims(ran) == []
 
 
 def test_a_session_that_the_server_has_ended(scenario: Scenarios) -> None:
@@ -122,12 +150,15 @@ def test_a_server_that_wants_connections_bound(scenario: Scenarios) -> None:
     assert len(ran.calls(Nfs4.BIND_CONN_TO_SESSION)) == 1
 
 
-def test_an_expired_lease(scenario: Scenarios) -> None:
-    """The client, its session and its open are made again: by the file's handle."""
-    ran = scenario(on(_S, _EXPIRE, nth=9), version=4)
+@pytest.mark.parametrize("status", [0, Status4.EXPIRED, Status4.STALE_CLIENTID], ids=str)
+def test_an_expired_lease(scenario: Scenarios, status: int) -> None:
+    """The client, its session and its open are made again: by the file's handle.
+
+    The server says so, or that it does not know the session (0).
+    """
+    ran = scenario(on(_S, {**_EXPIRE, "status": status}, nth=9), version=4)
     _came_through(ran)
-    assert _claims(ran) == [Claim.FH.value]
-    assert _sessions(ran) == 2
+    assert (ran.lines, _sessions(ran), _claims(ran)) == ([], 2, [Claim.FH.value])
 
 
 # --- a server that starts again ---
@@ -142,13 +173,36 @@ def test_opens_are_reclaimed_after_a_restart(scenario: Scenarios) -> None:
     assert since == [_O.value, Nfs4.RECLAIM_COMPLETE.value]
 
 
+def test_a_restart_while_opens_are_reclaimed(scenario: Scenarios) -> None:
+    """And once more before that is done."""
+    again = on(Nfs4.RECLAIM_COMPLETE, _RESTARTS, nth=1)
+    ran = scenario(on(_W, _RESTARTS, nth=10), again, version=4, stable=2)
+    _came_through(ran)
+    assert _claims(ran) == [Claim.PREVIOUS.value] * 2
+
+
 # --- opens that are lost ---
 
 
-def test_an_open_that_is_lost_is_made_again(scenario: Scenarios) -> None:
-    ran = scenario(on(_W, _REVOKE, nth=5), version=4)
+@pytest.mark.parametrize(
+    ("operation", "status"),
+    [
+        (Nfs4.READ, Status4.ADMIN_REVOKED),
+        (_W, Status4.BAD_STATEID),
+        (_W, Status4.OLD_STATEID),
+        (_W, Status4.EXPIRED),
+    ],
+    ids=str,
+)
+def test_an_open_that_is_lost_is_made_again(
+    scenario: Scenarios, operation: Nfs4, status: Status4
+) -> None:
+    lose = on(operation, {**_REVOKE, "status": status}, nth=5)
+    ran = scenario(lose, version=4, reads=operation is Nfs4.READ)
     _came_through(ran)
-    assert (ran.lines, _claims(ran), _sessions(ran)) == ([], [Claim.FH.value], 1)
+    assert ran.result.sound
+    assert (ran.lines, _claims(ran)) == ([], [Claim.FH.value])
+    assert len({call.session for call in ran.calls(operation)}) == 1
 
 
 def test_a_file_that_cannot_be_opened_again_fails(scenario: Scenarios) -> None:
@@ -208,3 +262,26 @@ def test_soft_goes_on_after_a_call_that_was_given_up(scenario: Scenarios) -> Non
     assert ran.calls(Nfs4.READ)[-1].answered
     assert not ran.keeps
     assert ran.result.sound
+
+
+def test_soft_waits_for_a_server_that_is_still_at_a_call(scenario: Scenarios) -> None:
+    """Its waits, 3.2 s at the last, are no silence; and after them one timeo is as long as ever."""
+    delays, lost, copies = 6, list[tuple[int, int, int]](), 0
+
+    def hook(call: CData) -> Fate | None:
+        nonlocal copies
+        if call.procedure == _W.value and call.nth == 5:
+            lost.append(_place(call))
+            return {**UNHEARD, "end": 1}
+        if call.procedure != _S.value or _place(call) not in lost:
+            return None
+        copies += 1
+        if copies == delays + 1:
+            return UNHEARD
+        return {"status": Status4.DELAY} if copies <= delays else None
+
+    soft = {"timeo": 3, "retrans": 9, "soft": True, "depth": 1}
+    ran = scenario(hook, version=4, **soft)
+    _came_through(ran)
+    assert copies >= delays + 2
+    assert _sessions(ran) == 1
