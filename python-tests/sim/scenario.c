@@ -44,7 +44,7 @@ static void act(enum scenario_act what, uint32_t address)
 	case SCENARIO_EXPIRE: server4_forget_client(); break;
 	case SCENARIO_REVOKE: server4_forget_opens(); break;
 	case SCENARIO_SESSIONS: server4_forget_sessions(); break;
-	case SCENARIO_CUT: network_cut(address, true); break;
+	case SCENARIO_REFUSE_ADDRESS: network_refuse(address); break;
 	}
 }
 

@@ -27,11 +27,11 @@ enum scenario_end { SCENARIO_STAYS, SCENARIO_RESET, SCENARIO_CLOSE };
 /* What else happens, before the call is carried out. */
 enum scenario_act {
 	SCENARIO_NOTHING,
-	SCENARIO_REFUSE,   /* nobody listens any more, and all connections are reset */
-	SCENARIO_EXPIRE,   /* NFSv4.1: the client is forgotten, with its sessions and opens */
-	SCENARIO_REVOKE,   /* its opens are */
-	SCENARIO_SESSIONS, /* its sessions are */
-	SCENARIO_CUT,	   /* the call's address is out of reach from now on */
+	SCENARIO_REFUSE,	 /* nobody listens any more, and all connections are reset */
+	SCENARIO_EXPIRE,	 /* NFSv4.1: the client is forgotten, with its sessions and opens */
+	SCENARIO_REVOKE,	 /* its opens are */
+	SCENARIO_SESSIONS,	 /* its sessions are */
+	SCENARIO_REFUSE_ADDRESS, /* new connections to the call's address are refused */
 };
 
 /* What becomes of a call. All zeros: it is carried out and answered. */

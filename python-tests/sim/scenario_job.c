@@ -15,7 +15,7 @@ static struct {
 	const struct scenario *scenario;
 	struct scenario_result *result;
 	uint32_t next, unsynced; /* blocks */
-	uint32_t syncs;		 /* fsync and fdatasync by turns */
+	uint32_t syncs;		 /* two fsyncs, then two fdatasyncs, by turns */
 	bool stops;		 /* an I/O has failed */
 	uint8_t data[DEPTH_MAX][BLOCK_MAX];
 } job;
@@ -38,8 +38,9 @@ static bool choose(uint32_t number, struct io_u *io_u)
 		return false;
 	io_u->offset = io_u->xfer_buflen = 0;
 	if (scenario->fsync && job.unsynced == scenario->fsync) {
-		job.unsynced = 0;
-		io_u->ddir = job.syncs++ % 2 ? DDIR_DATASYNC : DDIR_SYNC;
+		io_u->ddir = job.syncs / 2 % 2 ? DDIR_DATASYNC : DDIR_SYNC;
+		if (job.syncs++ % 2)
+			job.unsynced = 0;
 		return true;
 	}
 	if (job.next == scenario->blocks)

@@ -10,6 +10,8 @@ from simulated import BLOCK, BLOCKS, FORGETS, MUTE, SECOND, CData, Fate, Hook, S
 
 from servers.scripted import Nfs, Stable, Status
 
+pytestmark = pytest.mark.sanitized
+
 _W, _C = Nfs.WRITE, Nfs.COMMIT
 _RENAMES: Fate = {"renames": True}
 _RESTARTS: Fate = {"restarts": True}
@@ -72,6 +74,7 @@ def test_writes_that_are_less_durable_than_asked(scenario: Scenarios) -> None:
 
 
 def test_syncs_of_the_same_writes_share_a_commit(scenario: Scenarios) -> None:
+    """There are two each time, of fsync or fdatasync."""
     ran = scenario(fsync=4)
     assert (ran.error, len(ran.calls(_W)), len(ran.calls(_C))) == ("", BLOCKS, 4)
     assert {(call.offset, call.count) for call in ran.calls(_C)} == {(0, 0)}

@@ -10,6 +10,8 @@ from simulated import BLOCK, BLOCKS, MUTE, SECOND, Fate, Scenarios, on
 
 from servers.scripted import Nfs, Status
 
+pytestmark = pytest.mark.sanitized
+
 _W, _R = Nfs.WRITE, Nfs.READ
 _DEPTH = 8
 _SOFT: dict[str, object] = {"soft": True, "retrans": 0}

@@ -10,6 +10,8 @@ from simulated import BLOCK, BLOCKS, FORGETS, SECOND, UNHEARD, CData, Fate, Hook
 
 from servers.scripted import Nfs, Nfs4, Status, Status4
 
+pytestmark = pytest.mark.sanitized
+
 _W, _C, _NULL = Nfs.WRITE, Nfs.COMMIT, Nfs.NULL
 _FIRST, _SECOND = range(2)  # addresses
 _SPREADS = {"roundrobin": 1, "queue": 2, "stripe": 3}  # enum spread_policy
@@ -148,7 +150,7 @@ def test_a_call_that_was_asked_to_wait_leaves_a_dead_path(
         if asked and call.offset != asked[0]:
             return None
         asked.append(call.offset)
-        dies = {"act": 5, "end": 2} if len(asked) == waits else {}  # SCENARIO_CUT_OFF
+        dies = {"act": 5, "end": 2} if len(asked) == waits else {}  # SCENARIO_REFUSE_ADDRESS
         return {"status": status, **dies}
 
     ran = scenario(hook, **_PATHS, version=version)

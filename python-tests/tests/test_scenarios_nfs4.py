@@ -10,6 +10,8 @@ from simulated import BLOCKS, MUTE, UNHEARD, CData, Fate, Hook, Ran, Scenarios, 
 
 from servers.scripted import Claim, Nfs4, Status4
 
+pytestmark = pytest.mark.sanitized
+
 _W, _S, _O = Nfs4.WRITE, Nfs4.SEQUENCE, Nfs4.OPEN
 _DEPTH = 8  # of the job
 _EXPIRE, _REVOKE, _END_SESSIONS = ({"act": act} for act in (2, 3, 4))  # SCENARIO_…
