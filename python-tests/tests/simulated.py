@@ -7,6 +7,7 @@ import errno
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,25 @@ from nfsmulti.paths import PYTHON_TESTS
 from servers.scripted import Nfs, Nfs4
 
 CData = Any
+
+
+class Act(IntEnum):
+    """enum scenario_act."""
+
+    REFUSE = 1
+    EXPIRE = 2
+    REVOKE = 3
+    SESSIONS = 4
+    REFUSE_ADDRESS = 5
+
+
+class End(IntEnum):
+    """enum scenario_end."""
+
+    RESET = 1
+    CLOSE = 2
+
+
 Fate = Mapping[str, object]  # members of struct scenario_fate
 Hook = Callable[[CData], Fate | None]  # of a struct scenario_call; None: the next hook decides
 

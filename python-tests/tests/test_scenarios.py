@@ -6,7 +6,20 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from simulated import BLOCK, BLOCKS, FORGETS, MUTE, SECOND, CData, Fate, Hook, Scenarios, on
+from simulated import (
+    BLOCK,
+    BLOCKS,
+    FORGETS,
+    MUTE,
+    SECOND,
+    Act,
+    CData,
+    End,
+    Fate,
+    Hook,
+    Scenarios,
+    on,
+)
 
 from servers.scripted import Nfs, Stable, Status
 
@@ -15,7 +28,7 @@ pytestmark = pytest.mark.sanitized
 _W, _C = Nfs.WRITE, Nfs.COMMIT
 _RENAMES: Fate = {"renames": True}
 _RESTARTS: Fate = {"restarts": True}
-_REFUSES: Fate = {"act": 1, "unheard": True}  # SCENARIO_REFUSE
+_REFUSES: Fate = {"act": Act.REFUSE, "unheard": True}
 _SOON: dict[str, object] = {"soft": True, "timeo": 30, "retrans": 0}
 
 
@@ -219,7 +232,7 @@ def test_a_commit_that_makes_room_and_fails_is_reported(scenario: Scenarios) -> 
 
 
 def test_reconnecting_loses_nothing_of_it(scenario: Scenarios) -> None:
-    lost = on(_W, {**MUTE, "end": 1}, nth=8), on(_W, MUTE, last=7)
+    lost = on(_W, {**MUTE, "end": End.RESET}, nth=8), on(_W, MUTE, last=7)
     ran = scenario(*lost, **_WHOLE)
     assert (ran.error, ran.result.rewritten, ran.result.reconnects) == ("", 0, 1)
 

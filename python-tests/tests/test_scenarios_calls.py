@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from simulated import BLOCK, BLOCKS, MUTE, SECOND, Fate, Scenarios, on
+from simulated import BLOCK, BLOCKS, MUTE, SECOND, End, Fate, Scenarios, on
 
 from servers.scripted import Nfs, Status
 
@@ -21,9 +21,9 @@ _SOFT: dict[str, object] = {"soft": True, "retrans": 0}
 
 
 _ENDS: dict[str, Fate] = {
-    "reset": {**MUTE, "end": 1},
-    "close": {**MUTE, "end": 2},
-    "behind garbage": {"garbage": True, "end": 2},
+    "reset": {**MUTE, "end": End.RESET},
+    "close": {**MUTE, "end": End.CLOSE},
+    "behind garbage": {"garbage": True, "end": End.CLOSE},
 }
 
 

@@ -6,7 +6,21 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from simulated import BLOCK, BLOCKS, FORGETS, SECOND, UNHEARD, CData, Fate, Hook, Ran, Scenarios, on
+from simulated import (
+    BLOCK,
+    BLOCKS,
+    FORGETS,
+    SECOND,
+    UNHEARD,
+    Act,
+    CData,
+    End,
+    Fate,
+    Hook,
+    Ran,
+    Scenarios,
+    on,
+)
 
 from servers.scripted import Nfs, Nfs4, Status, Status4
 
@@ -154,7 +168,7 @@ def test_a_call_that_was_asked_to_wait_leaves_a_dead_path(
         if asked and call.offset != asked[0]:
             return None
         asked.append(call.offset)
-        dies = {"act": 5, "end": 2} if len(asked) == waits else {}  # SCENARIO_REFUSE_ADDRESS
+        dies = {"act": Act.REFUSE_ADDRESS, "end": End.CLOSE} if len(asked) == waits else {}
         return {"status": status, **dies}
 
     ran = scenario(hook, **_PATHS, version=version)
@@ -165,7 +179,7 @@ def test_a_call_that_was_asked_to_wait_leaves_a_dead_path(
 
 def test_a_survivor_writes_again_what_a_dead_path_wrote(scenario: Scenarios) -> None:
     """hold_writes, and the server behind the paths has lost everything meanwhile."""
-    dies = on(_C, {"act": 5, "restarts": True}, nth=1)
+    dies = on(_C, {"act": Act.REFUSE_ADDRESS, "restarts": True}, nth=1)
     ran = scenario(dies, **_PATHS, hold=1 << 20)
     _came_through(ran)
     assert ran.result.rewritten >= BLOCKS * BLOCK

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from simulated import BLOCKS, MUTE, UNHEARD, CData, Fate, Hook, Ran, Scenarios, on
+from simulated import BLOCKS, MUTE, UNHEARD, Act, CData, End, Fate, Hook, Ran, Scenarios, on
 
 from servers.scripted import Claim, Nfs4, Status4
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.sanitized
 
 _W, _S, _O = Nfs4.WRITE, Nfs4.SEQUENCE, Nfs4.OPEN
 _DEPTH = 8  # of the job
-_EXPIRE, _REVOKE, _END_SESSIONS = ({"act": act} for act in (2, 3, 4))  # SCENARIO_…
+_EXPIRE, _REVOKE, _END_SESSIONS = ({"act": act} for act in (Act.EXPIRE, Act.REVOKE, Act.SESSIONS))
 _RESTARTS: Fate = {"restarts": True}
 
 
@@ -43,7 +43,7 @@ def _came_through(ran: Ran) -> None:
 
 def _lost(fate: Fate) -> list[Hook]:
     """Make hooks: the first eight WRITEs have that fate, and the last one's connection ends."""
-    return [on(_W, {**fate, "end": 1}, nth=_DEPTH), on(_W, fate, last=_DEPTH - 1)]
+    return [on(_W, {**fate, "end": End.RESET}, nth=_DEPTH), on(_W, fate, last=_DEPTH - 1)]
 
 
 def test_calls_that_the_server_has_not_got_go_out_again(scenario: Scenarios) -> None:
@@ -82,7 +82,7 @@ def test_calls_that_the_server_is_still_at_are_asked_for_again(
     def hook(call: CData) -> Fate | None:
         if call.procedure == _W.value and call.nth <= slots:
             lost.add(_place(call))
-            return {**UNHEARD, "end": int(call.nth == slots)}
+            return {**UNHEARD, "end": End.RESET if call.nth == slots else 0}
         if call.procedure != _S.value or _place(call) not in lost:
             return None
         asked[_place(call)] += 1
@@ -115,7 +115,7 @@ def test_another_session_takes_over(
 
     Over a new connection, which the session does not know yet, neither.
     """
-    resets = [on(_W, {**MUTE, "end": 1}, nth=_DEPTH)] if reconnected else []
+    resets = [on(_W, {**MUTE, "end": End.RESET}, nth=_DEPTH)] if reconnected else []
     ran = scenario(*resets, on(_S, {"status": status}, nth=9), version=4)
     _came_through(ran)
     assert (bool(ran.lines), ran.result.reconnects) == (reconnected, reconnected)
@@ -129,7 +129,7 @@ def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
     ran = scenario(
         on(_W, {**_END_SESSIONS, **UNHEARD}, nth=3),
         on(_W, UNHEARD, nth=6),
-        on(_W, {**UNHEARD, "end": 1}, nth=7),
+        on(_W, {**UNHEARD, "end": End.RESET}, nth=7),
         version=4,
         slots=2,
     )
@@ -147,7 +147,7 @@ def test_a_session_that_the_server_has_ended(scenario: Scenarios) -> None:
 
 def test_a_server_that_wants_connections_bound(scenario: Scenarios) -> None:
     """Which refuses SEQUENCE over the new one until that is bound."""
-    ran = scenario(on(_W, {**MUTE, "end": 1}, nth=_DEPTH), version=4, binds=True)
+    ran = scenario(on(_W, {**MUTE, "end": End.RESET}, nth=_DEPTH), version=4, binds=True)
     _came_through(ran)
     assert len(ran.calls(Nfs4.BIND_CONN_TO_SESSION)) == 1
 
@@ -274,7 +274,7 @@ def test_soft_waits_for_a_server_that_is_still_at_a_call(scenario: Scenarios) ->
         nonlocal copies
         if call.procedure == _W.value and call.nth == 5:
             lost.append(_place(call))
-            return {**UNHEARD, "end": 1}
+            return {**UNHEARD, "end": End.RESET}
         if call.procedure != _S.value or _place(call) not in lost:
             return None
         copies += 1
