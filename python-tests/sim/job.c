@@ -10,6 +10,7 @@
 #include "fio/job_log.h"
 #include "nfs/meta_io.h"
 #include "paths.h"
+#include "scenario_job.h"
 #include "security.h"
 #include "server.h"
 #include "tls_server.h"
@@ -32,7 +33,8 @@ static struct {
 } ios[DEPTH_MAX];
 
 static struct path *paths[PATHS_MAX];
-static struct fio_file file;
+static char file_name[] = "file";
+static struct fio_file file = {.file_name = file_name};
 
 struct io_u *job_io(uint32_t number)
 {
@@ -137,20 +139,25 @@ static void fill_engine(const struct job_terms *terms)
 		job->group.job.hold = &job->hold;
 	else if (!terms->metadata && !world_random(4))
 		job->stable = IO_FILE_SYNC;
+	if (terms->scenario)
+		scenario_fill_job(job, terms->scenario);
 }
 
-/* Opens paths, what the workload has of them, and the group, while nothing fails. */
-static bool open_all(const struct server_terms *fails)
+bool job_set_up(const struct server_terms *fails)
 {
 	const struct server_terms well = {
 		.down = 1,
-		.nfs4 = {.binds = fails->nfs4.binds, .spans = fails->nfs4.spans},
+		.nfs4 = {.binds = fails->nfs4.binds,
+			 .spans = fails->nfs4.spans,
+			 .uncached = fails->nfs4.uncached,
+			 .slots = fails->nfs4.slots},
 		.gss = contexts_heal(fails->gss),
 	};
 	const struct network_terms quiet = {.latency = MSEC};
 	const struct job_terms *terms = &sim_job.terms;
 	bool opens;
 
+	memset(ios, 0, sizeof(ios));
 	network_begin(&quiet, &tls_network);
 	server_begin(&well);
 	fill_td(&sim_job.td, terms);
@@ -165,13 +172,17 @@ static bool open_all(const struct server_terms *fails)
 	return opens;
 }
 
-static void close_all(void)
+void job_tear_down(void)
 {
 	world.creeps = true;
 	group_close(&sim_job.engine.group);
 	paths_close(paths, &sim_job.terms);
 	world.creeps = false;
 	free_engine(&sim_job.engine);
+	security_end();
+	world_end();
+	if (!network_end())
+		world_violated("a connection was never closed");
 }
 
 /* --- I/Os --- */
@@ -201,7 +212,7 @@ void job_begin_any(void)
 		job_begin(number);
 }
 
-static uint32_t outstanding(void)
+uint32_t job_outstanding(void)
 {
 	uint32_t count = 0;
 
@@ -241,8 +252,7 @@ static void take_one(struct io_u *io_u)
 
 /* --- the run --- */
 
-/* One round: what there is to do now, or else time passes to what happens next. */
-static void step(void)
+void job_step(void)
 {
 	int ended = job_getevents(&sim_job.td, 0, DEPTH_MAX, NULL);
 
@@ -255,11 +265,11 @@ static void step(void)
 
 void job_finish(void)
 {
-	while (outstanding() && !*world.violation) {
-		step();
+	while (job_outstanding() && !*world.violation) {
+		job_step();
 		if (sim_job.healed_at && world.clock.now > sim_job.healed_at + END)
 			world_violated("%u I/Os have not ended long after all has healed",
-				       outstanding());
+				       job_outstanding());
 	}
 }
 
@@ -290,7 +300,7 @@ static void run_ios(uint32_t count, uint64_t cut_in)
 		cut_by_chance(cut_in);
 		for (uint64_t i = world_random(sim_job.terms.depth); i; i--)
 			job_begin_any();
-		step();
+		job_step();
 	}
 	sim_job.healed_at = world.clock.now;
 	network_heal();
@@ -404,9 +414,8 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	security_begin(&security.kdc);
 	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;
 	sim_job.ended = sim_job.healed_at = 0;
-	memset(ios, 0, sizeof(ios));
 	sim_job.workload->begin();
-	if (!open_all(&terms))
+	if (!job_set_up(&terms))
 		world_violated("the job does not open");
 	tell_terms(seed, &sim_job.terms);
 	network_fail(&network);
@@ -415,10 +424,6 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	tls_server_fail(&security.tls);
 	if (!*world.violation)
 		run_ios(count, cut_in);
-	close_all();
-	security_end();
-	world_end();
-	if (!network_end())
-		world_violated("a connection was never closed");
+	job_tear_down();
 	return sim_job.ended;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "fio/job.h"
+#include "server.h"
 
 enum { DEPTH_MAX = 32, PATHS_MAX = 3 };
 
@@ -36,7 +37,8 @@ struct job_terms {
 	bool changes;	  /* replies may be changed on their way */
 	uint32_t tls;	  /* a bit for each path that is over TLS */
 	bool mutual;
-	bool discards; /* what is read goes nowhere */
+	bool discards;			 /* what is read goes nowhere */
+	const struct scenario *scenario; /* NULL: the job's terms are chosen by chance */
 };
 
 /* The one that there is. */
@@ -55,6 +57,15 @@ extern struct sim_job sim_job;
  * through, and what does not hold.
  */
 uint64_t job_run(uint64_t seed, uint32_t ios, bool trace);
+
+/* Opens paths, what the workload has of them, and the group, while nothing fails. */
+bool job_set_up(const struct server_terms *fails);
+/* Closes all of it, and ends the world. */
+void job_tear_down(void);
+
+/* One round: what there is to do now, or else time passes to what happens next. */
+void job_step(void);
+uint32_t job_outstanding(void); /* I/Os */
 
 /* Begins one I/O, where an idle one finds something to do. */
 void job_begin_any(void);

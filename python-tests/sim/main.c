@@ -5,7 +5,6 @@
  */
 #include <getopt.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -29,21 +28,6 @@ static const char usage[] =
 	"  --failures N  until so many were simulated\n"
 	"  --ios N       I/Os of a job (default 1000)\n"
 	"  --trace       print what happens\n";
-
-/* Replaces the engine's: xids are the same for the same seed. */
-uint32_t __wrap_path_random(void);
-uint32_t __wrap_path_random(void)
-{
-	return (uint32_t)world_random(UINT32_MAX);
-}
-
-/* The same: nothing waits, as time is the world's. */
-int __real_poll(struct pollfd *polls, nfds_t count, int timeout);
-int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout);
-int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout)
-{
-	return __real_poll(polls, count, 0);
-}
 
 static const char *const failures[FAILURES] = {
 	[FAILED_CRASH] = "server restarts",

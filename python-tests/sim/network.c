@@ -48,7 +48,7 @@ TAILQ_HEAD(deliveries, delivery);
 static struct {
 	struct network_terms terms;
 	const struct network_server *server;
-	bool listens;
+	bool listens, refuses[ADDRESSES_MAX];
 	bool cut[ADDRESSES_MAX];
 	uint64_t cut_since[ADDRESSES_MAX];
 	struct deliveries held[ADDRESSES_MAX]; /* in their order, until the address is back */
@@ -331,7 +331,7 @@ static void finish_connecting(void *context)
 		world_plan(200 * MSEC, finish_connecting, (void (*)(void *))release, end);
 	} else if (end->fd < 0) {
 		; /* it does not wait any more */
-	} else if (!net.listens) {
+	} else if (!net.listens || net.refuses[end->address]) {
 		end->failed = -ECONNREFUSED;
 	} else {
 		end->up = true;
@@ -420,6 +420,11 @@ void network_listen(bool listens)
 			reset(net.ends[i], "the server is gone");
 }
 
+void network_refuse(uint32_t address)
+{
+	net.refuses[address] = true;
+}
+
 /* TCP sends again what did not arrive, before what follows it. */
 static void send_held(uint32_t address)
 {
@@ -449,6 +454,7 @@ void network_heal(void)
 {
 	net.terms.reset_in = 0;
 	net.terms.latency = MSEC;
+	memset(net.refuses, 0, sizeof(net.refuses));
 	for (uint32_t i = 0; i < ADDRESSES_MAX; i++)
 		if (net.cut[i])
 			network_cut(i, false);

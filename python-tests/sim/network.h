@@ -39,6 +39,8 @@ void network_fail(const struct network_terms *terms);
 
 /* A server listens or does not; that it stops resets its connections. */
 void network_listen(bool listens);
+/* New connections to an address are refused. */
+void network_refuse(uint32_t address);
 /* An address is out of reach: nothing arrives over it, in neither direction, and nothing is lost
  * but by resets. */
 void network_cut(uint32_t address, bool cut);

@@ -15,6 +15,7 @@
 #include "world.h"
 
 enum { STATUS_NOSPC = 28, STATUS_JUKEBOX = 10008 };
+enum { PROG_UNAVAIL = 1 }; /* RFC 5531, 9 */
 enum { CALL_ROOM = SERVER_FILE + 1024 };
 enum { XID = 4, REPLY_HEADER = 24 }; /* bytes of a reply, the latter up to its results */
 
@@ -72,18 +73,21 @@ static void come_up(void *context)
 	network_listen(true);
 }
 
-static void crash(void)
+void server_forget(void)
 {
-	uint64_t down = 1 + world_random(server.terms.down);
+	memcpy(server.memory, server.disk, sizeof(server.memory));
+	server.verifier = world_random(UINT64_MAX);
+}
 
+static void restart(uint64_t down)
+{
 	world_tell("server: restarts, for %.3f s", (double)down / SEC);
 	world.failures[FAILED_CRASH]++;
-	memcpy(server.memory, server.disk, sizeof(server.memory));
 	cache.count = 0;
 	server4_restart();
 	contexts_restart();
 	tls_server_restart();
-	server.verifier = world_random(UINT64_MAX);
+	server_forget();
 	server.up = false;
 	network_listen(false);
 	world_plan(down, come_up, NULL, NULL);
@@ -109,6 +113,8 @@ struct reply {
 	struct xdr_out out;
 	struct server4_slot *slot; /* that it is of, or NULL */
 	uint32_t use;		   /* of the slot */
+	struct scenario_fate fate;
+	struct scenario_call *call; /* that it answers, or NULL */
 	uint8_t bytes[RECORD_MARK_SIZE + CALL_ROOM];
 };
 
@@ -124,17 +130,34 @@ static void forget_reply(void *context)
 	free(context);
 }
 
+static void end_connection(const struct reply *reply)
+{
+	if (!reply->end)
+		return;
+	if (reply->fate.end == SCENARIO_RESET)
+		network_reset(reply->end);
+	else if (reply->fate.end == SCENARIO_CLOSE)
+		network_finish(reply->end);
+}
+
 static void send_reply(void *context)
 {
 	struct reply *reply = context;
-	uint32_t length = (uint32_t)(reply->out.at - reply->bytes);
+	uint32_t garbage = 40;
+	uint32_t length = reply->fate.garbage ? RECORD_MARK_SIZE + garbage
+					      : (uint32_t)(reply->out.at - reply->bytes);
 	uint32_t mark = htobe32((length - RECORD_MARK_SIZE) | RECORD_LAST_FRAGMENT);
 
 	memcpy(reply->bytes, &mark, RECORD_MARK_SIZE);
+	if (reply->fate.garbage)
+		memset(reply->bytes + RECORD_MARK_SIZE, 0xff, garbage);
 	if (reply->slot)
 		server4_end_reply(reply->slot, reply->use, reply->end);
-	if (reply->end)
+	if (reply->end) {
+		scenario_answered(reply->call);
 		tls_server_send(reply->end, reply->bytes, length);
+	}
+	end_connection(reply);
 	forget_reply(reply);
 }
 
@@ -145,6 +168,8 @@ static struct reply *begin_reply(struct link_end *end, uint32_t xid)
 
 	reply->end = end;
 	reply->slot = NULL;
+	reply->call = NULL;
+	reply->fate = (struct scenario_fate){0};
 	reply->next = replies;
 	replies = reply;
 	reply->out = (struct xdr_out){reply->bytes + RECORD_MARK_SIZE,
@@ -211,25 +236,37 @@ void server_move(struct server_transfer *transfer)
 		return;
 	}
 	transfer->length = part_of(min_of(transfer->length, left));
+	if (transfer->fate->limit)
+		transfer->length = min_of(transfer->length, transfer->fate->limit);
 	if (transfer->kind == SERVER_READ) {
 		transfer->data = at;
 		return;
 	}
 	if (world_chance(server.terms.eager_in))
 		transfer->stable = IO_FILE_SYNC;
+	if (transfer->fate->committed)
+		transfer->stable = transfer->fate->committed - 1;
 	memcpy(at, transfer->data, transfer->length);
 	if (transfer->stable != IO_UNSTABLE)
 		memcpy(server.disk + transfer->offset, transfer->data, transfer->length);
 }
 
-static void answer_transfer(struct xdr_out *out, const struct arguments *call)
+uint64_t server_verifier(const struct scenario_fate *fate)
 {
+	return fate->renames ? world_random(UINT64_MAX) : server.verifier;
+}
+
+static void answer_transfer(struct xdr_out *out, const struct arguments *call,
+			    const struct scenario_fate *fate)
+{
+	const uint64_t verifier = server_verifier(fate);
 	struct server_transfer transfer = {
 		.kind = SERVER_COMMIT,
 		.offset = call->offset,
 		.length = call->length,
 		.stable = call->stable,
 		.data = call->data,
+		.fate = fate,
 	};
 
 	if (call->procedure != NFS3_COMMIT)
@@ -247,7 +284,7 @@ static void answer_transfer(struct xdr_out *out, const struct arguments *call)
 		xdr_put_u32(out, transfer.length);
 		xdr_put_u32(out, transfer.stable);
 	}
-	xdr_put_fixed(out, &server.verifier, sizeof(server.verifier));
+	xdr_put_fixed(out, &verifier, sizeof(verifier));
 }
 
 static bool moves_data(uint32_t procedure)
@@ -266,10 +303,16 @@ static void read_transfer(struct xdr_in *in, struct arguments *call)
 	}
 }
 
-static void answer(struct xdr_in *in, struct xdr_out *out, struct arguments *call)
+static void answer(struct xdr_in *in, struct xdr_out *out, struct arguments *call,
+		   const struct scenario_fate *fate)
 {
 	enum nfs3_procedure procedure = (enum nfs3_procedure)call->procedure;
 
+	if (fate->status) {
+		metadata3_refuse(procedure, out, fate->status);
+		in->at = in->end;
+		return;
+	}
 	if (procedure == NFS3_NULL)
 		return;
 	if (world_chance(server.terms.delay_in)) {
@@ -288,7 +331,7 @@ static void answer(struct xdr_in *in, struct xdr_out *out, struct arguments *cal
 		return;
 	}
 	xdr_put_u32(out, 0);
-	answer_transfer(out, call);
+	answer_transfer(out, call, fate);
 }
 
 /* FNV-1a, of as much as Linux's server looks at. */
@@ -319,16 +362,51 @@ static void skip_credentials(struct xdr_in *in)
 	}
 }
 
+/* The call does not count as received. */
+static bool is_lost(const struct scenario_fate *fate)
+{
+	return fate->unheard || fate->restarts;
+}
+
+static void decide(struct reply *reply, const struct arguments *call, struct xdr_in in)
+{
+	const struct connection *connection = *network_context(reply->end);
+	struct arguments moved = *call;
+	struct scenario_call received = {
+		.version = 3,
+		.procedure = call->procedure,
+		.xid = call->xid,
+		.connection = connection->number,
+		.address = network_address(reply->end),
+	};
+
+	if (moves_data(call->procedure))
+		read_transfer(&in, &moved);
+	received.offset = moved.offset;
+	received.count = moved.length;
+	received.stable = moved.stable;
+	reply->call = scenario_received(&received, &reply->fate);
+	if (reply->call)
+		reply->call->status = reply->fate.status;
+}
+
 /* The answer to a call of NFSv3. */
 static void serve3(struct reply *reply, struct arguments *call, struct xdr_in *in)
 {
 	world_tell("server: xid %08x %s", call->xid,
 		   nfs3_procedure_name((enum nfs3_procedure)call->procedure));
-	if (replay(reply, call)) {
+	decide(reply, call, *in);
+	if (reply->fate.unserved) {
+		reply->out.at -= sizeof(uint32_t);
+		xdr_put_u32(&reply->out, PROG_UNAVAIL);
 		in->at = in->end;
 		return;
 	}
-	answer(in, &reply->out, call);
+	if (is_lost(&reply->fate) || replay(reply, call)) {
+		in->at = in->end;
+		return;
+	}
+	answer(in, &reply->out, call, &reply->fate);
 	keep(reply, call);
 }
 
@@ -336,12 +414,15 @@ static void serve4(struct reply *reply, const struct arguments *call, struct xdr
 {
 	const struct connection *connection = *network_context(reply->end);
 	const struct server4_connection from = {connection->number, network_address(reply->end)};
+	struct server4_answer answer = {.out = &reply->out, .fate = &reply->fate, .xid = call->xid};
 	uint8_t *results = reply->out.at;
 
 	world_tell("server: xid %08x", call->xid);
 	if (call->procedure == NFS3_NULL)
 		return;
-	server4_answer(&from, in, &reply->out, &reply->slot);
+	server4_answer(&from, in, &answer);
+	reply->slot = answer.slot;
+	reply->call = answer.call;
 	if (reply->slot)
 		reply->use = server4_begin_reply(reply->slot, results,
 						 (uint32_t)(reply->out.at - results));
@@ -350,12 +431,21 @@ static void serve4(struct reply *reply, const struct arguments *call, struct xdr
 /* The answer goes out, or is lost. */
 static void end_reply(struct reply *reply, uint32_t xid)
 {
-	if (world_chance(server.terms.lose_reply_in)) {
+	if (reply->fate.restarts) {
+		restart(MSEC);
+		forget_reply(reply);
+	} else if (reply->fate.unheard) {
+		end_connection(reply);
+		forget_reply(reply);
+	} else if (reply->fate.mute || world_chance(server.terms.lose_reply_in)) {
 		world_tell("server: the reply to xid %08x is lost", xid);
 		world.failures[FAILED_REPLY]++;
 		if (reply->slot)
 			server4_end_reply(reply->slot, reply->use, false);
+		end_connection(reply);
 		forget_reply(reply);
+	} else if (reply->fate.delay) {
+		world_plan(reply->fate.delay, send_reply, forget_reply, reply);
 	} else {
 		world_plan(world_random(server.terms.service + 1), send_reply, forget_reply, reply);
 	}
@@ -423,7 +513,7 @@ static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 	}
 	end_reply(reply, call.xid);
 	if (world_chance(server.terms.crash_in))
-		crash();
+		restart(1 + world_random(server.terms.down));
 }
 
 /* --- threads --- */

@@ -12,6 +12,7 @@
 
 #include "contexts.h"
 #include "network.h"
+#include "scenario.h"
 #include "server4.h"
 
 enum { SERVER_FILE = 32 << 10 }; /* bytes */
@@ -46,6 +47,7 @@ struct server_transfer {
 	uint32_t length;     /* as it was asked for, and then as it was moved */
 	uint32_t stable;     /* SERVER_WRITE: likewise */
 	const uint8_t *data; /* to be written, or what was read */
+	const struct scenario_fate *fate;
 };
 void server_move(struct server_transfer *transfer);
 
@@ -53,6 +55,10 @@ extern struct server server;
 extern const struct network_server server_network;
 
 void server_begin(const struct server_terms *terms);
+/* It loses what is not durable. */
+void server_forget(void);
+/* The verifier of a reply to WRITE or COMMIT. */
+uint64_t server_verifier(const struct scenario_fate *fate);
 /* From now on nothing fails any more, and answers are fast; a server that is down comes up. */
 void server_heal(void);
 

@@ -41,6 +41,7 @@ static struct {
 	uint64_t grace_until, forgot_at;
 	uint64_t client; /* 0: none */
 	bool confirmed, reclaimed;
+	bool destroyed;	   /* the client has said farewell */
 	uint32_t sequence; /* of the next CREATE_SESSION */
 	struct session *created;
 	uint32_t sessions_made, opens_made, uses;
@@ -58,15 +59,27 @@ struct compound {
 	struct metadata4 handles;
 	uint32_t opened; /* the current stateid; 0: none */
 	bool replayed;
+	struct scenario_call came;  /* what is the same for each operation */
+	struct server4_slot before; /* the slot, as it was before this call */
 };
 
 /* --- what is remembered --- */
 
-static void forget_client(void)
+void server4_forget_opens(void)
+{
+	memset(state.opens, 0, sizeof(state.opens));
+}
+
+void server4_forget_sessions(void)
 {
 	for (int i = 0; i < SESSIONS; i++)
 		state.sessions[i].alive = false;
-	memset(state.opens, 0, sizeof(state.opens));
+}
+
+void server4_forget_client(void)
+{
+	server4_forget_sessions();
+	server4_forget_opens();
 	state.client = 0;
 	state.confirmed = state.reclaimed = false;
 	state.created = NULL;
@@ -80,9 +93,20 @@ void server4_begin(void)
 
 void server4_restart(void)
 {
-	forget_client();
+	server4_forget_client();
 	state.incarnation++;
 	state.grace_until = world.clock.now + GRACE;
+}
+
+const char *server4_keeps(void)
+{
+	for (int i = 0; i < SESSIONS; i++)
+		if (state.sessions[i].alive)
+			return "sessions";
+	for (int i = 0; i < OPENS; i++)
+		if (state.opens[i])
+			return "opens";
+	return state.client && !state.destroyed ? "a client" : "";
 }
 
 static bool in_grace(void)
@@ -98,7 +122,7 @@ static void forget_by_chance(void)
 	}
 	if (world_chance(server.terms.nfs4.forget_client_in)) {
 		world_tell("server: forgets the client");
-		forget_client();
+		server4_forget_client();
 	}
 	/* An open that is refused right after it was made again ends the I/O: such a server has
 	 * none. */
@@ -119,6 +143,7 @@ static uint32_t exchange_id(struct compound *compound)
 	xdr_skip(compound->in, 8); /* the verifier: the one client never restarts */
 	xdr_skip(compound->in, xdr_get_u32(compound->in));
 	xdr_skip(compound->in, 3 * 4); /* flags, protection, implementation */
+	state.destroyed = false;
 	if (!state.client) {
 		state.client = (uint64_t)state.incarnation << 32 | (1 + state.sessions_made);
 		state.sequence = 1 + (uint32_t)world_random(1000);
@@ -195,7 +220,8 @@ static struct session *new_session(uint32_t slots)
 		memset(session, 0, sizeof(*session));
 		session->alive = true;
 		session->number = ++state.sessions_made;
-		session->slots = min_of(slots, 1 + (uint32_t)world_random(SLOTS));
+		session->slots =
+			min_of(slots, server.terms.nfs4.slots ?: 1 + (uint32_t)world_random(SLOTS));
 		session->target = session->slots - 1;
 		return session;
 	}
@@ -258,6 +284,14 @@ static uint32_t destroy_session(struct compound *compound)
 	return 0;
 }
 
+/* A client ID is known on, as names and data are one client here. */
+static uint32_t destroy_client(struct compound *compound)
+{
+	xdr_get_u64(compound->in);
+	state.destroyed = true;
+	return 0;
+}
+
 static uint32_t sum_of(const struct xdr_in *call)
 {
 	uint32_t sum = 2166136261u;
@@ -290,6 +324,7 @@ static uint32_t sequence(struct compound *compound)
 	if (index >= session->slots)
 		return NFS4ERR_BADSLOT;
 	slot = &session->slot[index];
+	compound->before = *slot;
 	compound->session = session;
 	if (number == slot->sequence) {
 		if (length != slot->call_length || sum != slot->call_sum)
@@ -334,7 +369,8 @@ static uint32_t sequence(struct compound *compound)
 /* Long results are not kept. */
 uint32_t server4_begin_reply(struct server4_slot *slot, const uint8_t *results, uint32_t length)
 {
-	if (!slot->length && !slot->uncached && length <= REPLY_ROOM) {
+	if (!slot->length && !slot->uncached && !server.terms.nfs4.uncached &&
+	    length <= REPLY_ROOM) {
 		slot->length = length;
 		memcpy(slot->results, results, length);
 	}
@@ -447,9 +483,11 @@ static uint32_t reclaim_complete(struct compound *compound)
 
 /* --- data --- */
 
-static uint32_t move_data(struct compound *compound, enum nfs4_operation operation)
+static uint32_t move_data(struct compound *compound, enum nfs4_operation operation,
+			  const struct scenario_fate *fate)
 {
-	struct server_transfer transfer = {.kind = SERVER_COMMIT};
+	struct server_transfer transfer = {.kind = SERVER_COMMIT, .fate = fate};
+	const uint64_t verifier = server_verifier(fate);
 	struct xdr_in *in = compound->in;
 	uint32_t status = 0, *open;
 
@@ -483,7 +521,7 @@ static uint32_t move_data(struct compound *compound, enum nfs4_operation operati
 		xdr_put_u32(compound->out, transfer.length);
 		xdr_put_u32(compound->out, transfer.stable);
 		/* fall through */
-	default: xdr_put_fixed(compound->out, &server.verifier, sizeof(server.verifier));
+	default: xdr_put_fixed(compound->out, &verifier, sizeof(verifier));
 	}
 	return 0;
 }
@@ -501,8 +539,11 @@ static bool is_delayed(enum nfs4_operation operation)
 	return true;
 }
 
-static uint32_t answer_operation(struct compound *compound, enum nfs4_operation operation)
+static uint32_t answer_operation(struct compound *compound, enum nfs4_operation operation,
+				 const struct scenario_fate *fate)
 {
+	if (fate->status)
+		return fate->status;
 	if (is_delayed(operation))
 		return NFS4ERR_DELAY;
 	if (metadata4_serves(operation))
@@ -512,22 +553,83 @@ static uint32_t answer_operation(struct compound *compound, enum nfs4_operation 
 	case NFS4_CREATE_SESSION: return create_session(compound);
 	case NFS4_BIND_CONN_TO_SESSION: return bind_conn(compound);
 	case NFS4_DESTROY_SESSION: return destroy_session(compound);
-	case NFS4_DESTROY_CLIENTID: xdr_get_u64(compound->in); return 0;
+	case NFS4_DESTROY_CLIENTID: return destroy_client(compound);
 	case NFS4_SEQUENCE: return sequence(compound);
 	case NFS4_RECLAIM_COMPLETE: return reclaim_complete(compound);
 	case NFS4_OPEN: return open_file(compound);
 	case NFS4_CLOSE: return close_file(compound);
 	case NFS4_READ:
 	case NFS4_WRITE:
-	case NFS4_COMMIT: return move_data(compound, operation);
+	case NFS4_COMMIT: return move_data(compound, operation, fate);
 	default: return STATUS_NOT_SUPPORTED;
 	}
 }
 
-void server4_answer(const struct server4_connection *from, struct xdr_in *in, struct xdr_out *out,
-		    struct server4_slot **slot)
+/* An OPEN's claim (18.16), behind its owner and what is to be made. */
+static uint32_t claim_of(struct xdr_in in)
 {
-	struct compound compound = {.from = from, .in = in, .out = out};
+	xdr_skip(&in, 3 * 4 + 8);
+	xdr_skip(&in, xdr_get_u32(&in));
+	if (xdr_get_u32(&in)) {
+		xdr_get_u32(&in);
+		xdr_skip(&in, 4 * xdr_get_u32(&in));
+		xdr_skip(&in, xdr_get_u32(&in));
+	}
+	return xdr_get_u32(&in);
+}
+
+static void read_sequence(struct scenario_call *call, struct xdr_in in)
+{
+	xdr_skip(&in, 2 * 4 + 4); /* the id up to the lower half of the session's number */
+	call->session = xdr_get_u32(&in);
+	call->sequence = xdr_get_u32(&in);
+	call->slot = xdr_get_u32(&in);
+}
+
+static void read_transfer(struct scenario_call *call, struct xdr_in in)
+{
+	if (call->procedure != NFS4_COMMIT)
+		xdr_skip(&in, NFS4_STATEID);
+	call->offset = xdr_get_u64(&in);
+	if (call->procedure == NFS4_WRITE)
+		call->stable = xdr_get_u32(&in);
+	call->count = xdr_get_u32(&in);
+}
+
+/* The operation's fate; where that is about the message, it is the whole compound's. */
+static struct scenario_fate decide(struct compound *compound, enum nfs4_operation operation,
+				   struct server4_answer *answer)
+{
+	struct scenario_fate fate = {0};
+	struct scenario_call call;
+
+	compound->came.procedure = operation;
+	if (operation == NFS4_SEQUENCE)
+		read_sequence(&compound->came, *compound->in);
+	call = compound->came;
+	if (operation == NFS4_READ || operation == NFS4_WRITE || operation == NFS4_COMMIT)
+		read_transfer(&call, *compound->in);
+	if (operation == NFS4_OPEN)
+		call.claim = claim_of(*compound->in);
+	answer->call = scenario_received(&call, &fate);
+	if (fate.unheard || fate.restarts || fate.mute || fate.delay || fate.end)
+		*answer->fate = fate;
+	return fate;
+}
+
+void server4_answer(const struct server4_connection *from, struct xdr_in *in,
+		    struct server4_answer *answer)
+{
+	struct xdr_out *out = answer->out;
+	struct compound compound = {
+		.from = from,
+		.in = in,
+		.out = out,
+		.came = {.version = 4,
+			 .xid = answer->xid,
+			 .connection = from->number,
+			 .address = from->address},
+	};
 	struct xdr_out status_at = *out, count_at;
 	uint32_t count, status = 0, i;
 
@@ -542,16 +644,26 @@ void server4_answer(const struct server4_connection *from, struct xdr_in *in, st
 	for (i = 0; i < count && !status && !in->bad; i++) {
 		uint32_t operation = xdr_get_u32(in);
 		struct xdr_out begin = *out;
+		struct scenario_fate fate =
+			decide(&compound, (enum nfs4_operation)operation, answer);
 
+		if (fate.unheard || fate.restarts) { /* as if SEQUENCE had not come either */
+			if (compound.slot)
+				*compound.slot = compound.before;
+			in->at = in->end;
+			return;
+		}
 		world_tell("server:   %s", nfs4_operation_name((enum nfs4_operation)operation));
 		xdr_put_u32(out, operation);
 		xdr_put_u32(out, 0);
-		status = answer_operation(&compound, (enum nfs4_operation)operation);
+		status = answer_operation(&compound, (enum nfs4_operation)operation, &fate);
+		if (answer->call)
+			answer->call->status = status;
 		if (compound.replayed) {
 			*out = status_at;
 			xdr_put_fixed(out, compound.slot->results, compound.slot->length);
 			in->at = in->end;
-			*slot = compound.slot;
+			answer->slot = compound.slot;
 			return;
 		}
 		if (!status)
@@ -564,5 +676,5 @@ void server4_answer(const struct server4_connection *from, struct xdr_in *in, st
 	}
 	xdr_put_u32(&status_at, status);
 	xdr_put_u32(&count_at, i);
-	*slot = compound.slot;
+	answer->slot = compound.slot;
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "scenario.h"
 #include "wire/xdr.h"
 
 /* One in so many calls, as in struct server_terms. */
@@ -20,6 +21,8 @@ struct server4_terms {
 	bool closes_apart;	    /* CLOSE does not take the current stateid */
 	bool binds;		    /* SEQUENCE does not bind its connection (2.10.3.1) */
 	bool spans;		    /* sessions span addresses (2.10.5) */
+	bool uncached;		    /* no reply is kept */
+	uint32_t slots;		    /* of a session; 0: by chance */
 };
 
 /* What a slot has to remember of the call that it carries: the owner's to give back. */
@@ -33,9 +36,25 @@ struct server4_connection {
 	uint32_t number, address;
 };
 
-/* Answers the compound in `in` into `out`. *slot: the slot that it came over, or NULL. */
-void server4_answer(const struct server4_connection *from, struct xdr_in *in, struct xdr_out *out,
-		    struct server4_slot **slot);
+/* An answer: the caller sets the first members. */
+struct server4_answer {
+	struct xdr_out *out;
+	struct scenario_fate *fate; /* gets what becomes of the message */
+	uint32_t xid;
+	struct server4_slot *slot;  /* that the call came over, or NULL */
+	struct scenario_call *call; /* its last operation, or NULL */
+};
+
+/* Answers the compound in `in`. */
+void server4_answer(const struct server4_connection *from, struct xdr_in *in,
+		    struct server4_answer *answer);
+
+/* What the server still keeps of its clients, or "": "sessions". */
+const char *server4_keeps(void);
+/* The client, its opens, or its sessions are forgotten. */
+void server4_forget_client(void);
+void server4_forget_opens(void);
+void server4_forget_sessions(void);
 
 /*
  * The reply to the call that `slot` carries is there: these results; returns a number by which it

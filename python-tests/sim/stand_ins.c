@@ -4,12 +4,15 @@
  * files of fio/ that need a real one: a simulated job has no deadline, no arrival clock and no
  * figures.
  */
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 
+#include "fio.h"
 #include "fio/deadline.h"
-#include "fio/job_log.h"
 #include "fio/open_loop.h"
+#include "scenario.h"
 #include "world.h"
 
 /* --- fio's --- */
@@ -32,26 +35,54 @@ uint64_t utime_since_now(const struct timespec *since)
 	return 0;
 }
 
+/* --- chance and time --- */
+
+/* Replaces the engine's: xids are the same for the same seed. */
+uint32_t __wrap_path_random(void);
+uint32_t __wrap_path_random(void)
+{
+	return (uint32_t)world_random(UINT32_MAX);
+}
+
+/* The same: nothing waits, as time is the world's. */
+int __real_poll(struct pollfd *polls, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout)
+{
+	return __real_poll(polls, count, 0);
+}
+
+int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+	return __real_epoll_wait(epoll, events, most, 0);
+}
+
 /* --- what is said --- */
 
-void job_log(const char *format, ...)
+bool is_backend = true; /* lines go to log_err() */
+__typeof__(output_format) output_format;
+FILE *f_out;
+
+ssize_t log_err(const char *format, ...)
 {
 	char line[300];
 	va_list values;
+	int length;
 
 	va_start(values, format);
-	vsnprintf(line, sizeof(line), format, values);
+	length = vsnprintf(line, sizeof(line), format, values);
 	va_end(values);
+	line[strcspn(line, "\n")] = '\0';
 	world_tell("engine: %s", line);
+	scenario_said(line);
+	return length;
 }
 
-void failure_say(struct job *job, const struct request *request)
+ssize_t log_info(const char *format, ...)
 {
-}
-
-const char *failure_remedy(enum io_op op, int error)
-{
-	return "";
+	return 0;
 }
 
 /* --- no deadline --- */

@@ -1,11 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "world.h"
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A job runs for less than an hour and a half: what waits longer never ends. */
+static const uint64_t TIME_MAX = 3 * 3600 * SEC;
+
 struct world world;
+
+static jmp_buf *too_late; /* NULL: nothing was called by world_run() */
+static uint64_t time_max = TIME_MAX;
+
+bool world_run(void (*what)(void *context), void *context, uint64_t until)
+{
+	jmp_buf here;
+
+	too_late = &here;
+	time_max = until;
+	if (setjmp(here)) {
+		too_late = NULL;
+		return false;
+	}
+	what(context);
+	too_late = NULL;
+	return true;
+}
+
+/* The engine does not look at anything but the clock. */
+static void end_waiting(void)
+{
+	if (too_late)
+		longjmp(*too_late, 1);
+	fprintf(stderr, "nfsmulti-sim: the engine waits for ever: %s\n", world.violation);
+	abort();
+}
 
 static uint64_t read_time(const struct clock *clock)
 {
@@ -14,6 +45,8 @@ static uint64_t read_time(const struct clock *clock)
 		world_pass(world.clock.now + MSEC);
 		world.creeps = true;
 	}
+	if (world.clock.now > time_max)
+		end_waiting();
 	return world.clock.now;
 }
 

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import pytest
 from engine_c import CData, ffi
 from hypothesis import HealthCheck, settings
+from simulated import Scenarios
 
 from nfsmulti import machine, paths
 from nfsmulti.__main__ import carry_out
@@ -183,6 +184,12 @@ def clang_build() -> Path:
 def testlib(build_dir: Path) -> CData:
     """Return the engine's pure parts as a library."""
     return ffi.dlopen(str(build_dir / "libnfsmulti-test.so"))
+
+
+@pytest.fixture(scope="session")
+def scenario(build_dir: Path) -> Scenarios:
+    """Run written jobs in the simulator."""
+    return Scenarios(build_dir / "libnfsmulti-scenarios.so")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ where it is silence that they meet.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -242,16 +241,9 @@ def replay_files(folder: Path, names: Sequence[str], *lines: str) -> dict[str, O
 # --- servers ---
 
 
-def last_of(
-    number: int, answer: Answer, silent: Answer = NEVER, procedure: Procedure = Nfs.WRITE
-) -> Hook:
-    """Make a hook that leaves the first WRITEs unanswered, and answers the last of them so."""
-    return first_of(on(procedure, answer, nth=number), on(procedure, silent, first=number - 1))
-
-
-def verifiers_at_random(call: Call) -> Answer | None:
-    """Answer each WRITE and COMMIT with a verifier of its own."""
-    return Answer(verifier=os.urandom(8)) if call.procedure in (Nfs.WRITE, Nfs.COMMIT) else None
+def last_of(number: int, answer: Answer, procedure: Procedure) -> Hook:
+    """Make a hook that leaves the first calls unanswered, and answers the last of them so."""
+    return first_of(on(procedure, answer, nth=number), on(procedure, NEVER, first=number - 1))
 
 
 def first_of(*hooks: Hook) -> Hook:

@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 
 import pytest
-from engine_c import CData, Guarded, ffi, name_of, read, text, text_of, value, zeros
+from engine_c import CONSTANTS, CData, Guarded, ffi, name_of, read, text, text_of, value, zeros
 from hypothesis import given
 from hypothesis import strategies as st
 from xdrlib3 import Unpacker
@@ -124,6 +124,61 @@ def test_nfs_calls(testlib: CData, handle: bytes, offset: int, length: int, stab
         assert out.intact
         call = decode(procedure, Unpacker(out.content[: out.used(cursor)]))
         assert (call.handle, call.offset, call.count, call.stable) == (handle, *expected)
+
+
+_FILE, _DIRECTORY = b"a file", b"a directory"
+_NAME, _OTHER = b"name", b"other"
+
+
+def opaque(data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
+
+
+def attributes(mode: int) -> bytes:
+    """Return a sattr3 (2.6) that sets a mode alone."""
+    return struct.pack(">7I", 1, mode, 0, 0, 0, 0, 0)
+
+
+_PLACE = opaque(_DIRECTORY) + opaque(_NAME)  # diropargs3
+# What RFC 1813, 3.3 makes of each procedure but those of the data path: number and arguments.
+_CALLS: dict[str, tuple[int, bytes]] = {
+    "GETATTR": (1, opaque(_FILE)),
+    "SETATTR": (2, opaque(_FILE) + struct.pack(">7I", 0, 0, 0, 0, 0, 1, 0)),  # mtime, no guard
+    "LOOKUP": (3, _PLACE),
+    "ACCESS": (4, opaque(_FILE) + struct.pack(">I", 0x3F)),
+    "CREATE": (8, _PLACE + struct.pack(">I", 1) + attributes(0o644)),  # GUARDED
+    "MKDIR": (9, _PLACE + attributes(0o755)),
+    "SYMLINK": (10, _PLACE + attributes(0o777) + opaque(b"nowhere")),
+    "REMOVE": (12, _PLACE),
+    "RMDIR": (13, _PLACE),
+    "RENAME": (14, _PLACE + opaque(_DIRECTORY) + opaque(_OTHER)),
+    "LINK": (15, opaque(_FILE) + opaque(_DIRECTORY) + opaque(_OTHER)),
+    "READDIR": (16, opaque(_DIRECTORY) + struct.pack(">Q8sI", 5, b"verifier", 4096)),
+    "FSSTAT": (18, opaque(_FILE)),
+    "FSINFO": (19, opaque(_FILE)),
+}
+ffi.cdef("uint8_t *nfs3_put_call(struct xdr_out *, const struct meta_arguments *);")
+
+
+def call_sent(lib: CData, asked: CData) -> tuple[tuple[int, ...], bytes]:
+    """Return the header up to the procedure's number, and the arguments."""
+    room = Guarded(1024)
+    arguments = lib.nfs3_put_call(cursor := room.cursor("xdr_out"), asked)
+    begins = int(arguments - room.at)
+    return struct.unpack(">6I", room.content[:24]), room.content[begins : room.used(cursor)]
+
+
+def test_calls_for_metadata(testlib: CData) -> None:
+    handles = [ffi.new("struct nfs_handle *", [len(one), one]) for one in (_FILE, _DIRECTORY)]
+    listing = ffi.new("struct listing *", {"cookie": 5, "verifier": b"verifier"})
+    asked = zeros("meta_arguments")
+    asked.handle, asked.directory, asked.listing = handles[0][0], handles[1], listing
+    asked.name, asked.other, asked.bytes = _NAME, _OTHER, 4096
+    for name, (procedure, arguments) in _CALLS.items():
+        asked.op = getattr(CONSTANTS, f"META_{name}")
+        header = (7, 0, 2, 100003, 3, procedure)
+        assert call_sent(testlib, asked) == (header, arguments), name
+    assert call_sent(testlib, ffi.NULL) == ((7, 0, 2, 100003, 3, 0), b"")
 
 
 # --- NFSv3 results ---

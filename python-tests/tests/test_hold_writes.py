@@ -6,8 +6,6 @@ Real servers that are killed are in the fault matrix.
 
 from __future__ import annotations
 
-import errno
-import os
 import signal
 from itertools import chain, pairwise
 from pathlib import Path
@@ -25,23 +23,16 @@ from scripted_jobs import (
     BLOCKS,
     NEVER,
     TWO_ADDRESSES,
-    Case,
     Client,
     Options,
-    Outcomes,
-    failed,
-    first_of,
-    fixture_of_runs,
     go,
-    last_of,
     replay,
     replay_files,
     undisturbed,
-    verifiers_at_random,
 )
 
 from nfsmulti.fiorun import FioResult
-from servers.scripted import Answer, Call, Hook, Nfs, ScriptedServer, Stable, Status, on
+from servers.scripted import Answer, Call, Nfs, ScriptedServer, Stable, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -56,55 +47,7 @@ def _rewritten(result: FioResult) -> int:
     return sum(line.rewritten_bytes for line in result.stats)
 
 
-def _restarts(times: int) -> Hook:
-    """Restart at each COMMIT, which is then sent again and answered; so many times."""
-
-    def hook(call: Call) -> Answer | None:
-        if call.procedure is Nfs.COMMIT and call.nth in range(1, 2 * times, 2):
-            return Answer(do=ScriptedServer.restart)
-        return None
-
-    return hook
-
-
 # --- what is lost once ---
-
-
-# What the server does, and how many bytes are then written again.
-_REPAIRS: dict[str, tuple[Hook, int]] = {
-    "between WRITE and COMMIT": (on(Nfs.COMMIT, _FORGETS, nth=1), 64 * KIB),
-    "with the connection": (_restarts(1), 64 * KIB),
-    "three times": (on(Nfs.COMMIT, _FORGETS, first=3), 192 * KIB),
-    "five times, with the connection": (_restarts(5), 5 * 64 * KIB),
-}
-
-repairs = fixture_of_runs(
-    {name: Case(hook, {**_HOLD, "end_fsync": 1}) for name, (hook, _) in _REPAIRS.items()}
-)
-
-
-@pytest.mark.parametrize("name", _REPAIRS)
-def test_what_a_server_lost_is_written_again(repairs: Outcomes, name: str) -> None:
-    running, result = repairs[name].server, repairs[name].result
-    done(result)
-    assert running.durable("f") == running.content("f")
-    assert len(running.durable("f")) == 64 * KIB
-    assert _rewritten(result) == _REPAIRS[name][1]
-    (line,) = (line for line in said(result) if "write verifier changed" in line)
-    assert f"127.0.0.1:{running.nfs_port}:/export: the server lost" in line
-    assert any("all of it is durable now" in line for line in said(result))
-
-
-def test_nothing_else_is_written_before_it_is_replayed(
-    client: Client, server: ScriptedServer
-) -> None:
-    """The restart is found out at the ninth WRITE; seven more are queued behind the repair."""
-    server.hooks.append(on(Nfs.WRITE, _FORGETS, nth=9))
-    done(client(server, **{**_HOLD, "iodepth": 1}))
-    offsets = [call.offset // (4 * KIB) for call in server.calls(Nfs.WRITE)]
-    assert offsets == [*range(9), *range(9), *range(9, BLOCKS)]
-    order = [call.procedure for call in server.calls(Nfs.WRITE, Nfs.COMMIT)]
-    assert order.index(Nfs.COMMIT) == 18
 
 
 def test_every_file_is_replayed(client: Client, server: ScriptedServer) -> None:
@@ -118,93 +61,11 @@ def test_every_file_is_replayed(client: Client, server: ScriptedServer) -> None:
 
 # --- what is lost each time ---
 
-# What the server does, and how many bytes are written again in each of how many rounds.
-_STUBBORN: dict[str, tuple[Hook, Options, int, int]] = {
-    "a new verifier on every COMMIT": (on(Nfs.COMMIT, _FORGETS), {}, 64 * KIB, 3),
-    "a new verifier in every reply": (verifiers_at_random, {"iodepth": 1}, 8 * KIB, 3),
-    "a full hold each time": (on(Nfs.COMMIT, _FORGETS), {"hold_writes": "32k"}, 32 * KIB, 3),
-    "a restart each time": (_restarts(99), {"end_fsync": 1}, 64 * KIB, 16),
-}
-
-stubborn = fixture_of_runs(
-    {name: Case(hook, {**_HOLD, **options}) for name, (hook, options, *_) in _STUBBORN.items()}
-)
-
-
-@pytest.mark.parametrize("name", _STUBBORN)
-def test_a_server_that_forgets_each_time_is_given_up(stubborn: Outcomes, name: str) -> None:
-    running, result = stubborn[name].server, stubborn[name].result
-    failed(result, error=errno.EIO)
-    _, _, again, rounds = _STUBBORN[name]
-    assert _rewritten(result) == rounds * again
-    lines = said(result)
-    given_up = [line for line in lines if f"changed each of {rounds} times" in line]
-    assert len(given_up) == 1
-    (lost,) = (line for line in lines if "may be lost" in line)
-    assert f'127.0.0.1:{running.nfs_port}:/export: {again} bytes of "f"' in lost
-
 
 # --- what cannot be written again ---
 
-_SOON: Options = {"soft": 1, "timeo": 30, "retrans": 0}
-# The procedure that fails from then on, how, and the errno to be told.
-_HOPELESS: dict[str, tuple[Nfs, Answer, Options, int]] = {
-    "WRITE no space": (Nfs.WRITE, Answer(status=Status.NOSPC), {}, errno.ENOSPC),
-    "COMMIT stale": (Nfs.COMMIT, Answer(status=Status.STALE), {}, errno.ESTALE),
-    "WRITE no answer": (Nfs.WRITE, NEVER, _SOON, errno.ETIMEDOUT),
-    "COMMIT no answer": (Nfs.COMMIT, NEVER, _SOON, errno.ETIMEDOUT),
-}
-
-hopeless = fixture_of_runs(
-    {
-        name: Case(
-            first_of(
-                on(Nfs.COMMIT, _FORGETS, nth=1),
-                on(procedure, answer, after=BLOCKS if procedure is Nfs.WRITE else 1),
-            ),
-            {**_HOLD, "verify": None, **options},
-        )
-        for name, (procedure, answer, options, _) in _HOPELESS.items()
-    }
-)
-
-
-@pytest.mark.parametrize("name", _HOPELESS)
-def test_what_cannot_be_replayed_is_reported(hopeless: Outcomes, name: str) -> None:
-    result, (*_, error) = hopeless[name].result, _HOPELESS[name]
-    assert result.status == 1, result.messages
-    lines = said(result)
-    assert any(f"writing again failed: {os.strerror(error)}" in line for line in lines)
-    assert sum('65536 bytes of "f" may be lost' in line for line in lines) == 1
-
-
-def test_nothing_is_written_after_that(client: Client, server: ScriptedServer) -> None:
-    """A job that goes on at errors has its writes refused."""
-    server.hooks.append(on(Nfs.COMMIT, _FORGETS))
-    result = client(server, hold_writes="16k", continue_on_error="write", iodepth=1)
-    assert result.status == 1
-    assert max(call.offset for call in server.calls(Nfs.WRITE)) < 16 * KIB
-
 
 # --- a full hold ---
-
-
-def test_a_full_hold_waits_for_a_commit(client: Client, server: ScriptedServer) -> None:
-    """There is never more uncommitted data than it has room for."""
-    uncommitted = set[int]()
-
-    def measure(call: Call) -> Answer | None:
-        if call.procedure is Nfs.WRITE:
-            uncommitted.add(call.offset)
-            assert len(uncommitted) * 4 <= 23
-        elif call.procedure is Nfs.COMMIT:
-            uncommitted.clear()
-        return None
-
-    server.hooks.append(measure)
-    undisturbed(client(server, hold_writes="23k", iodepth=4, verify="crc32c"))
-    assert len(server.calls(Nfs.WRITE)) == BLOCKS
-    assert len(server.calls(Nfs.COMMIT)) <= BLOCKS + 1
 
 
 # A COMMIT is sent again soon, and in the end given up, until the server wants to answer it. So is
@@ -218,32 +79,6 @@ def _numbered(server: ScriptedServer, *procedures: Nfs) -> list[Call]:
     for call in server.calls(*procedures):
         calls.setdefault(call.xid, call)
     return list(calls.values())
-
-
-def test_commit_begins_at_half_of_the_hold(client: Client, server: ScriptedServer) -> None:
-    """The writer goes on: the first COMMIT is answered when the other half is written."""
-
-    def hook(call: Call) -> Answer | None:
-        if call.procedure is Nfs.COMMIT and len(_numbered(server, Nfs.WRITE)) < BLOCKS // 2:
-            return NEVER
-        return None
-
-    server.hooks.append(hook)
-    done(client(server, hold_writes="32k", iodepth=1, **_INSISTENT))
-    calls = _numbered(server, Nfs.WRITE, Nfs.COMMIT)
-    letters = "".join(call.procedure.name[0] for call in calls)
-    assert letters.startswith("WWWWC"), letters
-    assert server.durable("f") == server.content("f")
-
-
-def test_a_commit_that_makes_room_and_fails_is_reported(
-    client: Client, server: ScriptedServer
-) -> None:
-    server.hooks.append(on(Nfs.COMMIT, Answer(status=Status.STALE)))
-    result = client(server, hold_writes="32k", iodepth=1)
-    words = f"writing again failed: {os.strerror(errno.ESTALE)}"
-    failed(result, words, 'bytes of "f" may be lost', error=errno.ESTALE)
-    assert len(server.calls(Nfs.WRITE)) < BLOCKS
 
 
 def test_reads_pass_a_write_that_waits_for_room(
@@ -344,23 +179,6 @@ def test_paths_with_verifiers_of_their_own(client: Client, paths: ScriptedServer
     done(result)
     assert [line.rewritten_bytes for line in result.stats] == [28 * KIB, 32 * KIB]
     assert len(paths.calls(Nfs.COMMIT)) == 4
-
-
-def test_a_survivor_writes_again_what_a_dead_path_wrote(
-    client: Client, paths: ScriptedServer
-) -> None:
-    """failover=1, and the server behind the paths has lost everything meanwhile."""
-
-    def die(running: ScriptedServer) -> None:
-        running.refuse(TWO_ADDRESSES[1])
-        running.restart()
-
-    paths.hooks.append(on(Nfs.COMMIT, Answer(do=die), nth=1))
-    result = client(paths, **_HOLD, spread="roundrobin", failover=1, timeo=5)
-    done(result)
-    assert paths.durable("f") == paths.content("f")
-    assert len(paths.durable("f")) == 64 * KIB
-    assert result.stats[0].rewritten_bytes + result.stats[1].rewritten_bytes >= 64 * KIB
 
 
 def test_a_file_that_is_closed_meanwhile_is_replayed_first(
@@ -474,13 +292,6 @@ def test_what_owes_no_commit_is_not_held(
     server.hooks.append(on(Nfs.WRITE, answer))
     undisturbed(client(server, **options))
     assert server.calls(Nfs.COMMIT) == []
-
-
-def test_reconnecting_loses_nothing_of_it(client: Client, server: ScriptedServer) -> None:
-    server.hooks.append(last_of(8, Answer(reply=False, end="reset")))
-    result = client(server, **_HOLD)
-    done(result)
-    assert _rewritten(result) == 0
 
 
 # --- its value ---

@@ -6,43 +6,29 @@ The fault matrix has what comes of each kind of fault; here is how, and what it 
 
 from __future__ import annotations
 
-import errno
 import struct
-import time
-from collections import Counter
-from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
-from engine_helpers import done, eventually, said, stderr_of
+from engine_helpers import done, eventually, stderr_of
 from scripted_jobs import (
-    BLOCKS,
-    BOTH,
     KIB,
     MIB,
-    NEVER,
     READING,
-    Case,
     Client,
     Options,
-    Outcomes,
     covers_once,
-    failed,
-    fixture_of_runs,
-    last_of,
     numbered,
     replay,
     undisturbed,
 )
 
 from servers.scripted import (
-    DATA,
     Answer,
     Call,
     Nfs,
     ScriptedServer,
     Stable,
-    Status,
     mark,
     on,
 )
@@ -51,35 +37,6 @@ pytestmark = pytest.mark.sanitized
 
 
 # --- connections that are lost ---
-
-_DEPTH = 8
-
-_ENDS: dict[str, Answer] = {
-    "reset with all outstanding": Answer(reply=False, end="reset"),
-    "behind garbage": Answer(raw=mark(40) + b"\xff" * 40, end="close"),
-}
-
-ends = fixture_of_runs(
-    {
-        name: Case(last_of(_DEPTH, answer), {"verify": "crc32c", "iodepth": _DEPTH})
-        for name, answer in _ENDS.items()
-    }
-)
-
-
-@pytest.mark.parametrize("name", _ENDS)
-def test_outstanding_calls_go_out_again(ends: Outcomes, name: str) -> None:
-    server, result = ends[name].server, ends[name].result
-    done(result)
-    assert [line.reconnects for line in result.stats] == [1]
-    assert [line.retransmissions for line in result.stats] == [_DEPTH]
-    stops, resumes = said(result)
-    assert f"connection lost with {_DEPTH} calls outstanding" in stops
-    assert "server OK" in resumes
-    calls = server.calls(Nfs.WRITE)
-    first, again = calls[:_DEPTH], calls[_DEPTH : 2 * _DEPTH]
-    assert [(call.xid, call.offset) for call in first] == [(c.xid, c.offset) for c in again]
-    assert {call.connection for call in again} == {first[0].connection + 1}
 
 
 def test_loss_within_the_data_of_a_read(client: Client, server: ScriptedServer) -> None:
@@ -107,78 +64,6 @@ def test_a_server_that_does_not_read_for_a_while(client: Client) -> None:
 
 
 # --- replies that do not come ---
-
-
-def test_a_call_is_sent_again_with_its_number(client: Client, server: ScriptedServer) -> None:
-    """At least the one that was not answered; where the server is late others, too."""
-    server.hooks.append(on(Nfs.WRITE, NEVER, nth=1))
-    result = client(server, timeo=5, verify="crc32c")
-    done(result)
-    assert sum(line.retransmissions for line in result.stats) >= 1
-    assert [line.reconnects for line in result.stats] == [0]
-    lost = server.calls(Nfs.WRITE)[0]
-    first, again, *_ = (call for call in server.calls(Nfs.WRITE) if call.xid == lost.xid)
-    assert (first.offset, first.count) == (again.offset, again.count)
-    assert first.connection == again.connection
-    lines = said(result)
-    assert "server not responding, still trying" in lines[0]
-    assert "server OK" in lines[-1]
-
-
-def test_calls_are_sent_again_after_longer_and_longer(
-    client: Client, server: ScriptedServer
-) -> None:
-    """nfs(5), timeo: each time-out is longer than the last by as much.
-
-    Counted from the call before, which is certainly older than the one that is not answered.
-    """
-    server.hooks.append(on(Nfs.WRITE, NEVER, first=4))
-    done(client(server, timeo=2, iodepth=1))
-    before = next(two for two in pairwise(server.calls()) if two[1].procedure is Nfs.WRITE)[0]
-    first, *again = server.calls(Nfs.WRITE)[:5]
-    assert {call.xid for call in again} == {first.xid}
-    for call, timeouts in zip(again, accumulate(range(1, 5)), strict=True):
-        assert call.time - before.time >= 0.2 * timeouts
-
-
-_GRACE = 10013  # NFS4ERR_GRACE, which some servers say in NFSv3, too
-
-
-@pytest.mark.parametrize("status", [int(Status.JUKEBOX), _GRACE])
-def test_what_asks_for_patience_is_asked_again_later(
-    client: Client, server: ScriptedServer, status: int
-) -> None:
-    server.hooks.append(on(Nfs.WRITE, Answer(status=status), first=3))
-    undisturbed(client(server, verify="crc32c", iodepth=1))
-    calls = server.calls(Nfs.WRITE)
-    assert len({call.xid for call in calls}) == len(calls)
-    assert len({call.offset for call in calls[:4]}) == 1
-    waits = [later.time - earlier.time for earlier, later in pairwise(calls[:4])]
-    assert all(wait >= least for wait, least in zip(waits, (0.1, 0.2, 0.4), strict=True))
-    assert len(calls) == BLOCKS + 3
-
-
-@pytest.mark.parametrize(("timeo", "retrans"), [(3, 1), (1, 4)])
-def test_soft_gives_up(client: Client, server: ScriptedServer, timeo: int, retrans: int) -> None:
-    server.hooks.append(on(BOTH, NEVER))
-    result = client(server, timeo=timeo, retrans=retrans, soft=1)
-    ended = time.monotonic()
-    give_up = timeo / 10 * (retrans + 1)
-    failed(result, f"no answer within {give_up:.1f} s", error=errno.ETIMEDOUT)
-    before = [call for call in server.calls() if call.procedure not in DATA][-1]
-    assert ended - before.time >= give_up
-    tries = Counter(call.xid for call in server.calls(Nfs.WRITE))
-    assert max(tries.values()) <= retrans + 1
-
-
-def test_patience_asked_for_is_no_silence(client: Client, server: ScriptedServer) -> None:
-    """A soft mount gives up a server that does not answer, not one that says: later.
-
-    It does so for 3.1 s in all, where 3 s of silence would be too long, and then takes its time.
-    """
-    server.hooks.append(on(Nfs.WRITE, Answer(status=Status.JUKEBOX), first=5))
-    server.hooks.append(on(Nfs.WRITE, Answer(delay=0.5), nth=6))
-    undisturbed(client(server, timeo=30, retrans=0, soft=1, iodepth=1))
 
 
 # --- replies at odd moments ---

@@ -56,10 +56,11 @@ _OPEN_HEAD = hyper(_CLIENT) + opaque(_OWNER)
 _MODE_0644 = words(2, 0, 1 << 1) + opaque(words(0o644))  # attribute 33
 
 
-def _open(access: int, create: bool, claim: int, name: bytes = b"") -> tuple[str, CData]:
+def _open(access: int, create: bool, claim: str, name: bytes = b"") -> tuple[str, CData]:
     made = zeros("nfs4_open")
     made.client, made.owner, made.owner_length = _CLIENT, _OWNED, len(_OWNER)
-    made.access, made.create, made.mode, made.claim = access, create, 0o644, claim
+    made.access, made.create, made.mode = access, create, 0o644
+    made.claim = getattr(CONSTANTS, f"NFS4_CLAIM_{claim}")
     made.name = _NAME if name else ffi.NULL
     return "open", made
 
@@ -67,20 +68,20 @@ def _open(access: int, create: bool, claim: int, name: bytes = b"") -> tuple[str
 # Operations of which servers accept much, and the bytes that the RFC's XDR makes of them.
 _OPERATIONS: dict[str, tuple[tuple[Any, ...], bytes]] = {
     "OPEN of a file": (
-        _open(1, False, 0, b"name"),
+        _open(1, False, "NULL", b"name"),
         words(18, 0, 1 | 0x400, 0) + _OPEN_HEAD + words(0) + words(0) + opaque(b"name"),
     ),
     "OPEN of a new file": (
-        _open(3, True, 0, b"name"),
+        _open(3, True, "NULL", b"name"),
         words(18, 0, 3 | 0x400, 0) + _OPEN_HEAD + words(1, 1) + _MODE_0644 + words(0)
         + opaque(b"name"),
     ),
     "OPEN to reclaim": (
-        _open(2, False, 1),
+        _open(2, False, "PREVIOUS"),
         words(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + words(0) + words(1, 0),
     ),
     "OPEN by handle": (
-        _open(2, False, 4),
+        _open(2, False, "FH"),
         words(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + words(0) + words(4),
     ),
     "SECINFO": (("secinfo", _NAME), words(33) + opaque(b"name")),
@@ -114,6 +115,16 @@ def test_operations(testlib: CData) -> None:
         assert compound(testlib, *put, room=len(whole)) == whole, name
         for room in range(len(whole)):
             assert compound(testlib, *put, room=room) is None, (name, room)
+
+
+def test_rename_within_a_directory(testlib: CData) -> None:
+    directory = ffi.new("struct nfs_handle *", [9, b"directory"])
+    asked = zeros("meta_arguments")
+    asked.op, asked.directory = CONSTANTS.META_RENAME, directory
+    asked.name, asked.other = b"name", b"other"
+    sent = words(22) + opaque(b"directory") + words(32, 29) + opaque(b"name") + opaque(b"other")
+    whole = words(0, 1, 3) + sent
+    assert compound(testlib, "meta", asked, room=len(whole)) == whole
 
 
 @given(IDS, _THREE, st.binary(min_size=1, max_size=_FH_SIZE), HYPERS, WORDS)

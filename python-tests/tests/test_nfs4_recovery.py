@@ -16,8 +16,6 @@ import pytest
 from engine_helpers import done, eventually, refused, said
 from scripted_jobs import (
     BLOCKS,
-    KIB,
-    READING,
     TWO_ADDRESSES,
     Case,
     Client,
@@ -30,7 +28,6 @@ from scripted_jobs import (
 from nfsmulti.calls import Hyper, xdr
 from nfsmulti.fiorun import FioResult, Option
 from servers.scripted import (
-    DATA4,
     Answer,
     Call,
     Claim,
@@ -89,22 +86,6 @@ UNHEARD = Answer(act=False, reply=False)
 UNHEARD_AND_RESET = Answer(act=False, reply=False, end="reset")
 
 
-def test_calls_that_the_server_has_not_got_go_out_again(client4: Client) -> None:
-    """By the slot and with the number that they had, over another connection."""
-    with ScriptedServer(last_of(DEPTH, UNHEARD_AND_RESET, UNHEARD, Nfs4.WRITE)) as server:
-        result = client4(server, **VERIFIED)
-        done(result)
-        calls = server.calls(Nfs4.WRITE)
-        lost, again = calls[:DEPTH], calls[DEPTH : 2 * DEPTH]
-        assert [(place(call), call.xid, call.offset) for call in again] == [
-            (place(call), call.xid, call.offset) for call in lost
-        ]
-        assert {call.connection for call in again} != {call.connection for call in lost}
-        assert [line.reconnects for line in result.stats] == [1]
-        assert len({call.session for call in calls}) == 1
-        keeps_nothing(server)
-
-
 @pytest.mark.parametrize("at_sequence", [False, True])
 def test_calls_whose_replies_are_gone_are_made_anew(client4: Client, at_sequence: bool) -> None:
     """RETRY_UNCACHED_REP: the slot's next number, and the same bytes."""
@@ -120,35 +101,6 @@ def test_calls_whose_replies_are_gone_are_made_anew(client4: Client, at_sequence
         times = Counter(call.offset for call in calls)
         assert {at for at, count in times.items() if count == 2} == {c.offset for c in first}
         assert len(calls) == BLOCKS + DEPTH
-        assert len({call.session for call in calls}) == 1
-        keeps_nothing(server)
-
-
-@pytest.mark.parametrize("slots", [DEPTH, DEPTH // 2])
-def test_calls_that_the_server_is_still_at_are_asked_for_again(client4: Client, slots: int) -> None:
-    """DELAY of SEQUENCE (RFC 8881, 15.1.1.3): later, with the slot and the number that they had.
-
-    Before calls that wait for a slot: there is none but theirs.
-    """
-    delays = 2
-    hook = last_of(slots, UNHEARD_AND_RESET, UNHEARD, Nfs4.WRITE)
-    with ScriptedServer(hook, terms=Terms(slots=slots)) as server:
-        asked: Counter[tuple[bytes, int | None, int]] = Counter()
-
-        def is_at_work(call: Call) -> Answer | None:
-            lost = server.calls(Nfs4.WRITE)[:slots]
-            if call.procedure is not Nfs4.SEQUENCE or place(call) not in map(place, lost):
-                return None
-            asked[place(call)] += 1
-            return Answer(status=Status4.DELAY) if asked[place(call)] <= delays else None
-
-        server.hooks.append(is_at_work)
-        result = client4(server, **VERIFIED)
-        done(result)
-        calls = server.calls(Nfs4.WRITE)
-        assert set(asked.values()) == {delays + 1}
-        assert len(asked) == slots
-        assert len(calls) == BLOCKS + slots
         assert len({call.session for call in calls}) == 1
         keeps_nothing(server)
 
@@ -177,57 +129,6 @@ def test_what_an_earlier_copy_has_removed_is_removed(client4: Client) -> None:
 RESETS = on(Nfs4.WRITE, Answer(reply=False, end="reset"), nth=DEPTH)
 
 
-@pytest.mark.parametrize(
-    ("status", "reconnected"),
-    [
-        (Status4.BADSLOT, False),
-        (Status4.DEADSESSION, False),
-        (Status4.SEQ_MISORDERED, False),
-        (Status4.SEQ_FALSE_RETRY, False),
-        (Status4.DEADSESSION, True),
-    ],
-)
-def test_another_session_takes_over(client4: Client, status: Status4, reconnected: bool) -> None:
-    """Whatever the server says of the old one, it is not left there.
-
-    Over a new connection, which the session does not know yet, neither.
-    """
-    with ScriptedServer(*([RESETS] if reconnected else [])) as server:
-
-        def refuse(call: Call) -> Answer | None:
-            if len(server.calls(Nfs4.WRITE)) != DEPTH or call.procedure is not Nfs4.SEQUENCE:
-                return None
-            return Answer(status=status) if call.session == data_session_of(server) else None
-
-        server.hooks.append(refuse)
-        result = client4(server, **VERIFIED)
-        done(result)
-        assert bool(said(result)) == reconnected
-        assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 2
-        assert claims(server) == claims(server)[:1] * len(claims(server))
-        keeps_nothing(server)
-
-
-def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
-    client4: Client,
-) -> None:
-    """It needs a slot of the new session, of which they have them all."""
-    unheard = Answer(act=False, reply=False)
-    lose = Answer(do=ScriptedServer.end_sessions, act=False, reply=False)
-    reset = Answer(act=False, reply=False, end="reset")
-    with ScriptedServer(
-        on(Nfs4.WRITE, lose, nth=3),
-        on(Nfs4.WRITE, unheard, nth=6),
-        on(Nfs4.WRITE, reset, nth=7),
-        terms=Terms(slots=2),
-    ) as server:
-        done(client4(server, **VERIFIED))
-        calls = server.calls(Nfs4.WRITE)
-        assert {place(call) for call in calls[5:7]} == {place(call) for call in calls[7:9]}
-        assert len({call.session for call in calls}) == 2
-        keeps_nothing(server)
-
-
 def test_a_session_that_cannot_be_bound_is_replaced_as_well(client4: Client) -> None:
     """By a connection that the server knows already, where it will not bind any."""
     with ScriptedServer() as server:
@@ -243,12 +144,6 @@ def test_a_session_that_cannot_be_bound_is_replaced_as_well(client4: Client) -> 
         server.hooks.append(refuse)
         well(client4(server, **VERIFIED))
         assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 2
-        keeps_nothing(server)
-
-
-def test_a_server_that_wants_connections_bound(client4: Client) -> None:
-    with ScriptedServer(RESETS, terms=Terms(bind_first=True)) as server:
-        done(client4(server, **VERIFIED))
         keeps_nothing(server)
 
 
@@ -336,20 +231,6 @@ ENDS_GRACE = on(Nfs4.RECLAIM_COMPLETE, Answer(do=ScriptedServer.end_grace))
 SYNC: dict[str, Option] = {"stable": "file_sync", "verify": "crc32c"}
 
 
-def test_opens_are_reclaimed_after_a_restart(client4: Client) -> None:
-    """Within the grace period, and before RECLAIM_COMPLETE ends it."""
-    with ScriptedServer(RESTARTS, ENDS_GRACE) as server:
-        done(client4(server, **SYNC))
-        assert reclaims(server) == [Claim.PREVIOUS]
-        since = [
-            call.procedure
-            for call in server.calls(Nfs4.OPEN, Nfs4.RECLAIM_COMPLETE)
-            if call.time > server.calls(Nfs4.WRITE)[9].time
-        ]
-        assert since[:2] == [Nfs4.OPEN, Nfs4.RECLAIM_COMPLETE]
-        keeps_nothing(server)
-
-
 def test_a_restart_before_a_new_file_is_closed(client4: Client) -> None:
     """Nothing is open any more."""
     restart = Answer(do=ScriptedServer.restart, act=False, reply=False)
@@ -381,62 +262,7 @@ def test_a_grace_period_that_is_over(client4: Client) -> None:
         keeps_nothing(server)
 
 
-def test_a_restart_while_opens_are_reclaimed(client4: Client) -> None:
-    """And once more before that is done."""
-    with ScriptedServer(RESTARTS) as server:
-
-        def again(call: Call) -> Answer | None:
-            late = len(server.calls(Nfs4.WRITE)) >= 10 and reclaims(server) == [Claim.PREVIOUS]
-            once_more = Answer(do=ScriptedServer.restart, act=False)
-            return once_more if late and call.procedure is Nfs4.RECLAIM_COMPLETE else None
-
-        server.hooks += [again, ENDS_GRACE]
-        done(client4(server, **SYNC))
-        assert reclaims(server) == [Claim.PREVIOUS] * 2
-        keeps_nothing(server)
-
-
 # --- leases and opens that are lost ---
-
-
-@pytest.mark.parametrize("status", [Status4.EXPIRED, Status4.STALE_CLIENTID])
-def test_an_expired_lease(client4: Client, status: Status4) -> None:
-    """The server has forgotten the client, and says so."""
-    expire = Answer(do=ScriptedServer.expire, status=status)
-    with ScriptedServer() as server:
-        told = list[Call]()
-
-        def hook(call: Call) -> Answer | None:
-            begun = len(server.calls(Nfs4.WRITE)) == DEPTH and not told
-            if not begun or call.procedure is not Nfs4.SEQUENCE:
-                return None
-            told.append(call)
-            return expire
-
-        server.hooks.append(hook)
-        well(client4(server, **VERIFIED))
-        assert reclaims(server) == [Claim.FH]
-        keeps_nothing(server)
-
-
-@pytest.mark.parametrize(
-    ("procedure", "answer"),
-    [
-        (Nfs4.READ, Answer(do=ScriptedServer.revoke)),
-        (Nfs4.WRITE, Answer(status=Status4.BAD_STATEID)),
-        (Nfs4.WRITE, Answer(status=Status4.OLD_STATEID)),
-        (Nfs4.WRITE, Answer(status=Status4.EXPIRED)),
-    ],
-    ids=["ADMIN_REVOKED", "BAD_STATEID", "OLD_STATEID", "EXPIRED"],
-)
-def test_an_open_that_is_lost_is_made_again(
-    client4: Client, procedure: Procedure, answer: Answer
-) -> None:
-    with ScriptedServer(on(procedure, answer, nth=5)) as server:
-        well(client4(server, **VERIFIED))
-        assert reclaims(server) == [Claim.FH]
-        assert len({call.session for call in server.calls(*DATA4)}) == 1
-        keeps_nothing(server)
 
 
 def test_a_retry_with_the_stateid_of_an_earlier_open(client4: Client) -> None:
@@ -457,45 +283,6 @@ def test_a_retry_with_the_stateid_of_an_earlier_open(client4: Client) -> None:
         again = [call for call in calls if call.xid == lost.xid]
         assert [place(call) for call in again] == [place(lost)] * 2
         assert [call.status for call in again] == [None, Status4.ADMIN_REVOKED]
-        assert reclaims(server) == [Claim.FH]
-        keeps_nothing(server)
-
-
-def test_a_file_that_cannot_be_opened_again_fails(client4: Client) -> None:
-    def refuse(call: Call) -> Answer | None:
-        return Answer(status=Status4.STALE) if call.claim is Claim.FH else None
-
-    revoke = on(Nfs4.READ, Answer(do=ScriptedServer.revoke), nth=5)
-    with ScriptedServer(revoke, refuse) as server:
-        server.create("f", bytes(64 * KIB))
-        result = client4(server, **READING)
-        failed(result, "does not know the file any more", error=errno.ESTALE)
-        keeps_nothing(server)
-
-
-@pytest.mark.parametrize("trunking", ["clientid", "session"])
-@pytest.mark.parametrize(
-    ("procedure", "status"),
-    [
-        (Nfs4.WRITE, Status4.BAD_STATEID),
-        (Nfs4.WRITE, Status4.EXPIRED),
-        (Nfs4.READ, Status4.OLD_STATEID),
-    ],
-    ids=str,
-)
-def test_an_open_that_is_refused_for_ever_ends_the_job(
-    client4: Client, procedure: Procedure, status: Status4, trunking: str
-) -> None:
-    """Another OPEN was no help: no third is asked for, and a line says what may be."""
-    with ScriptedServer(on(procedure, Answer(status=status))) as server:
-        server.create("f", bytes(64 * KIB))
-        rw = "read" if procedure is Nfs4.READ else "write"
-        result = client4(server, rw=rw, trunking=trunking, iodepth=1)
-        use = "open=none or version=3" if trunking == "session" else "trunking=session, open=none"
-        failed(result, f'{procedure.name} of "f" at 0: ', use, error=errno.EIO)
-        lines = [line for line in said(result) if "as soon as it was opened again" in line]
-        assert len(lines) == 1, result.messages
-        assert f"NFS4ERR_{status.name}" in lines[0]
         assert reclaims(server) == [Claim.FH]
         keeps_nothing(server)
 
@@ -704,41 +491,6 @@ def test_hard_waits_for_ever_but_can_be_ended(client4: Client) -> None:
             result = client4.finish(process)
         assert result.status is not None
         assert "server not responding, still trying" in result.messages
-        keeps_nothing(server)
-
-
-def test_soft_goes_on_after_a_call_that_was_given_up(client4: Client) -> None:
-    """Its slot is in doubt, and so another session takes over."""
-    with ScriptedServer() as server:
-        server.create("f", bytes(64 * KIB))
-        server.hooks.append(on(Nfs4.READ, UNHEARD, first=4))
-        soft: dict[str, Option] = {"timeo": 4, "retrans": 0, "soft": 1}
-        result = client4(server, ignore_error=errno.ETIMEDOUT, iodepth=1, **soft, **READING)
-        assert result.report is not None, result.messages
-        assert len({call.session for call in server.calls(Nfs4.READ)}) > 1
-        assert any(call.moved for call in server.calls(Nfs4.READ))
-        keeps_nothing(server)
-
-
-def test_soft_waits_for_a_server_that_is_still_at_a_call(client4: Client) -> None:
-    """Its waits, 3.2 s at the last, are no silence; and after them one timeo is as long as ever."""
-    delays = 6
-    with ScriptedServer(on(Nfs4.WRITE, UNHEARD_AND_RESET, nth=5)) as server:
-        copies = list[Call]()
-
-        def is_at_work(call: Call) -> Answer | None:
-            lost = server.calls(Nfs4.WRITE)[4:5]
-            if call.procedure is not Nfs4.SEQUENCE or place(call) not in map(place, lost):
-                return None
-            copies.append(call)
-            if len(copies) == delays + 1:
-                return UNHEARD
-            return Answer(status=Status4.DELAY) if len(copies) <= delays else None
-
-        server.hooks.append(is_at_work)
-        done(client4(server, timeo=3, retrans=9, soft=1, iodepth=1, **VERIFIED))
-        assert len(copies) >= delays + 2
-        assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 1
         keeps_nothing(server)
 
 

@@ -2,9 +2,9 @@
 """What the engine promises of servers that fail, promise by promise, on scripted servers.
 
 What lies elsewhere:
-- calls sent again with their xid, on a new connection too, and soft: test_lost_calls.py;
-- failover: test_failover.py, and over RDMA test_rdma.py;
-- durability: test_durability.py; with a hold of what was written: test_hold_writes.py;
+- calls sent again with their xid, on a new connection too, and soft: test_scenarios_calls.py;
+- failover: test_scenarios_failover.py, and over RDMA test_rdma.py;
+- durability, also with a hold of what was written: test_scenarios.py;
 - short counts, and replies that contradict themselves: test_replies.py;
 - statuses and refusals: test_refusals.py;
 - reading beyond the end of a file: test_engine_files.py, and in parts: test_replies.py.

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * scenario.h - a written job in the simulator: its runner decides the fate of each call that the
+ * server receives, and reads afterwards which calls there were, and what the engine has said. No
+ * scenario draws chance from a job's seed. cffi reads this file: it has declarations only.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A call that the server has received; over NFSv4.1 an operation of a compound. */
+struct scenario_call {
+	uint32_t version, procedure; /* 3: NFSv3's; 4: the operation of NFSv4.1 */
+	uint32_t nth;		     /* of its procedure since I/O began, from 1 */
+	uint64_t time, answered;     /* ns since I/O began; answered 0: no reply has left */
+	uint32_t xid, connection, address;
+	uint64_t offset; /* READ, WRITE, COMMIT */
+	uint32_t count, stable;
+	uint32_t status;		  /* of its result; NFSv3: 0, or the fate's */
+	uint32_t session, slot, sequence; /* NFSv4.1 */
+	uint32_t claim;			  /* OPEN */
+};
+
+enum scenario_end { SCENARIO_STAYS, SCENARIO_RESET, SCENARIO_CLOSE };
+
+/* What else happens, before the call is carried out. */
+enum scenario_act {
+	SCENARIO_NOTHING,
+	SCENARIO_REFUSE,	 /* nobody listens any more, and all connections are reset */
+	SCENARIO_EXPIRE,	 /* NFSv4.1: the client is forgotten, with its sessions and opens */
+	SCENARIO_REVOKE,	 /* its opens are */
+	SCENARIO_SESSIONS,	 /* its sessions are */
+	SCENARIO_REFUSE_ADDRESS, /* new connections to the call's address are refused */
+};
+
+/* What becomes of a call. All zeros: it is carried out and answered. */
+struct scenario_fate {
+	bool forgets;	       /* first, the server loses what is not durable: another verifier */
+	bool restarts;	       /* instead: that, and its connections, clients and replies */
+	bool unheard;	       /* it is not carried out, nor answered */
+	bool mute;	       /* it is carried out, and not answered */
+	bool unserved;	       /* it is not carried out: the reply says PROG_UNAVAIL (NFSv3) */
+	bool garbage;	       /* it is carried out: 40 bytes of 0xff are the reply */
+	bool renames;	       /* the reply has a verifier that no other reply has */
+	uint32_t status;       /* it is not carried out: the reply has this status */
+	uint32_t limit;	       /* READ, WRITE: this many bytes are moved at most; 0: all */
+	uint32_t committed;    /* WRITE: 1 + the reply's stable_how; 0: as was asked */
+	uint64_t delay;	       /* ns until the reply leaves */
+	enum scenario_end end; /* of the connection, with the reply, or without one */
+	enum scenario_act act;
+};
+
+typedef void (*scenario_decide)(void *context, const struct scenario_call *call,
+				struct scenario_fate *fate);
+
+/* The terms: one file, of which each block is read or written once, in order. */
+struct scenario {
+	uint32_t version; /* 3 or 4 */
+	bool reads, soft, failover, trunks, goes_on;
+	uint32_t blocks, block;		    /* their number, and bytes of each */
+	uint32_t depth, fsync, paths, hold; /* hold: bytes */
+	uint32_t timeo, retrans;	    /* as in nfs(5): tenths of a second */
+	uint32_t stable;		    /* of enum io_stable */
+	uint32_t nconnect;
+	uint32_t spread;      /* of enum spread_policy; a stripe is two blocks */
+	bool uncached, binds; /* NFSv4.1: as in struct server4_terms */
+	uint32_t slots;
+	bool trace;
+	scenario_decide decide;
+	void *context;
+};
+
+struct scenario_result {
+	int error; /* a positive errno: of the first I/O that failed, or of the sync at the end */
+	uint32_t reconnects, retransmissions, lines, calls;
+	uint64_t took;		  /* ns of I/O, with the sync */
+	uint64_t lost, rewritten; /* bytes: that were reported lost; that were written again */
+	bool durable, sound;	  /* all that was written is; all that was read is what was there */
+	const char *keeps;	  /* what the server keeps of NFSv4.1's clients afterwards, or "" */
+	const char *violation;	  /* "": none */
+};
+
+/* Runs it, within 600 s of the world's time. What it returns is valid until the next run. */
+void scenario_run(const struct scenario *scenario, struct scenario_result *result);
+const struct scenario_call *scenario_calls(void);
+const char *scenario_line(uint32_t number);
+
+/* --- the server's, and the job's --- */
+
+/* The fate of a call, and its place in the log; NULL where no I/O of a scenario is under way. */
+struct scenario_call *scenario_received(const struct scenario_call *call,
+					struct scenario_fate *fate);
+void scenario_answered(struct scenario_call *call);
+/* The engine has said that. */
+void scenario_said(const char *line);

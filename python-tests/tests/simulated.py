@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Written jobs of the engine in the simulator: hooks decide what becomes of each call."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from cffi import FFI
+
+from nfsmulti.paths import PYTHON_TESTS
+from servers.scripted import Nfs, Nfs4
+
+CData = Any
+
+
+class Act(IntEnum):
+    """enum scenario_act."""
+
+    REFUSE = 1
+    EXPIRE = 2
+    REVOKE = 3
+    SESSIONS = 4
+    REFUSE_ADDRESS = 5
+
+
+class End(IntEnum):
+    """enum scenario_end."""
+
+    RESET = 1
+    CLOSE = 2
+
+
+Fate = Mapping[str, object]  # members of struct scenario_fate
+Hook = Callable[[CData], Fate | None]  # of a struct scenario_call; None: the next hook decides
+
+SECOND = 1_000_000_000  # in ns
+BLOCK, BLOCKS = 2048, 16  # of a scenario's file, by default
+FORGETS: Fate = {"forgets": True}
+MUTE: Fate = {"mute": True}
+UNHEARD: Fate = {"unheard": True}
+
+_TERMS: Mapping[str, object] = {
+    "version": 3, "blocks": BLOCKS, "block": BLOCK, "depth": 8, "paths": 1, "timeo": 600,
+    "retrans": 2, "slots": 64, "nconnect": 1, "spread": 1,
+}  # fmt: skip
+
+
+def _operation(call: CData) -> Nfs | Nfs4:
+    return (Nfs4 if call.version == 4 else Nfs)(call.procedure)
+
+
+def on(
+    operation: Nfs | Nfs4,
+    fate: Fate,
+    *,
+    nth: int | None = None,
+    last: int | None = None,
+    after: int = 0,
+    every: int = 1,
+    address: int | None = None,
+) -> Hook:
+    """Make a hook for an operation: each call, the nth, or those behind `after` up to `last`."""
+
+    def hook(call: CData) -> Fate | None:
+        meant = address in (None, call.address) and call.nth % every == 0
+        meant = meant and nth in (None, call.nth) and after < call.nth <= (last or call.nth)
+        return fate if meant and _operation(call) is operation else None
+
+    return hook
+
+
+@dataclass(frozen=True, repr=False)
+class Ran:
+    """What a scenario has left."""
+
+    error: str  # "EIO"; "": none
+    keeps: str  # what the server keeps of NFSv4.1's clients afterwards
+    result: CData  # struct scenario_result
+    log: list[CData]  # struct scenario_call
+    lines: list[str]  # the engine's
+
+    def calls(self, *operations: Nfs | Nfs4) -> list[CData]:
+        return [call for call in self.log if _operation(call) in operations]
+
+    def said(self, text: str) -> int:
+        """Return how many of the engine's lines have that text."""
+        return sum(text in line for line in self.lines)
+
+    def __str__(self) -> str:
+        """Show all of it."""
+        calls = [
+            f"{one.time / SECOND:9.4f} s  {_operation(one).name} {one.nth}: xid {one.xid:08x},"
+            f" address {one.address}, connection {one.connection}, offset {one.offset},"
+            f" count {one.count}, status {one.status},"
+            + (f" answered at {one.answered / SECOND:.4f} s" if one.answered else " unanswered")
+            for one in self.log
+        ]
+        return "\n".join([f"error {self.error or 'none'}", *calls, *self.lines])
+
+
+class Scenarios:
+    """The simulator as a library: runs one scenario after the other."""
+
+    def __init__(self, library: Path):
+        self._ffi = FFI()
+        text = (PYTHON_TESTS / "sim/scenario.h").read_text()
+        text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+        self._ffi.cdef(re.sub(r"^#.*", "", text, flags=re.MULTILINE))
+        self._library: CData = self._ffi.dlopen(str(library))
+
+    def _text(self, string: CData) -> str:
+        return bytes(self._ffi.string(string)).decode()
+
+    def __call__(self, *hooks: Hook, **terms: object) -> Ran:
+        """Run a job on these terms (struct scenario), and expect that no rule is violated.
+
+        What has happened is printed: pytest shows it where a test fails.
+        """
+
+        def decide(_: CData, call: CData, fate: CData) -> None:
+            for answer in (hook(call) for hook in hooks):
+                for name, value in (answer or {}).items():
+                    setattr(fate, name, value)
+                if answer is not None:
+                    return
+
+        kept = self._ffi.callback("scenario_decide", decide)
+        scenario = self._ffi.new("struct scenario *", {**_TERMS, **terms, "decide": kept})
+        result = self._ffi.new("struct scenario_result *")
+        self._library.scenario_run(scenario, result)
+        calls = self._library.scenario_calls()
+        log = [self._ffi.new("struct scenario_call *", calls[n]) for n in range(result.calls)]
+        lines = [self._text(self._library.scenario_line(number)) for number in range(result.lines)]
+        violated, keeps = self._text(result.violation), self._text(result.keeps)
+        ran = Ran(errno.errorcode.get(result.error, ""), keeps, result, log, lines)
+        print(ran)
+        assert not violated, violated
+        return ran

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is durable when: stable_how, COMMIT, write verifiers, what a server loses; hold_writes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from simulated import (
+    BLOCK,
+    BLOCKS,
+    FORGETS,
+    MUTE,
+    SECOND,
+    Act,
+    CData,
+    End,
+    Fate,
+    Hook,
+    Scenarios,
+    on,
+)
+
+from servers.scripted import Nfs, Stable, Status
+
+pytestmark = pytest.mark.sanitized
+
+_W, _C = Nfs.WRITE, Nfs.COMMIT
+_RENAMES: Fate = {"renames": True}
+_RESTARTS: Fate = {"restarts": True}
+_REFUSES: Fate = {"act": Act.REFUSE, "unheard": True}
+_SOON: dict[str, object] = {"soft": True, "timeo": 30, "retrans": 0}
+
+
+# --- what is lost ---
+
+_LOSSES: dict[str, tuple[list[Hook], dict[str, object], int, str]] = {  # blocks lost, error
+    "between WRITE and COMMIT": ([on(_C, FORGETS, nth=1)], {}, 16, "EIO"),
+    "between WRITEs": ([on(_W, FORGETS, nth=11)], {"depth": 1}, 10, "EIO"),
+    "between fsyncs": ([on(_W, FORGETS, nth=12)], {"depth": 1, "fsync": 8}, 3, "EIO"),
+    "before the second fsync": ([on(_C, FORGETS, nth=2)], {"depth": 1, "fsync": 6}, 6, "EIO"),
+    "with the connection": ([on(_C, _RESTARTS, nth=1)], {"depth": 1}, 16, "EIO"),
+    "with each reply": ([on(_W, _RENAMES), on(_C, _RENAMES)], {"depth": 1}, 16, "EIO"),
+    "COMMIT finds no space": ([on(_C, {"status": Status.NOSPC})], {}, 16, "ENOSPC"),
+    "COMMIT is put off": (
+        [on(_C, {"status": Status.JUKEBOX}, nth=1), on(_C, FORGETS, nth=2)], {}, 16, "EIO",
+    ),
+    "with a server that is gone": (
+        [on(_W, _REFUSES, nth=11)], {"depth": 1, **_SOON}, 10, "ETIMEDOUT",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _LOSSES)
+def test_what_the_server_lost_is_reported(scenario: Scenarios, name: str) -> None:
+    hooks, terms, lost, error = _LOSSES[name]
+    ran = scenario(*hooks, **terms)
+    assert (ran.error, ran.result.lost) == (error, lost * BLOCK)
+
+
+_FILE_SYNC = int(Stable.FILE_SYNC)
+_KEPT: dict[str, tuple[Hook, dict[str, object], int]] = {  # and how many COMMITs there are
+    "all was committed before": (on(_W, FORGETS, nth=9), {"depth": 1, "fsync": 8}, 2),
+    "all was durable at once": (on(_W, FORGETS, nth=9), {"stable": _FILE_SYNC}, 0),
+    "the server did more than it was asked to": (on(_W, {"committed": 1 + _FILE_SYNC}), {}, 0),
+    "nothing was written": (on(Nfs.READ, FORGETS, nth=5), {"reads": True}, 0),
+}
+
+
+@pytest.mark.parametrize("name", _KEPT)
+def test_what_is_durable_is_not_lost(scenario: Scenarios, name: str) -> None:
+    hook, terms, commits = _KEPT[name]
+    ran = scenario(hook, **terms)
+    assert (ran.error, ran.lines) == ("", [])
+    assert ran.result.durable
+    assert len(ran.calls(_C)) == commits
+    assert {call.stable for call in ran.calls(_W)} <= {terms.get("stable", Stable.UNSTABLE)}
+
+
+def test_writes_that_are_less_durable_than_asked(scenario: Scenarios) -> None:
+    ran = scenario(on(_W, {"committed": 1}, nth=3), stable=_FILE_SYNC)
+    assert ran.error == "EIO"
+    assert ran.said("the server made it less durable than stable= asks for") == 1
+
+
+# --- syncs ---
+
+
+def test_syncs_of_the_same_writes_share_a_commit(scenario: Scenarios) -> None:
+    """There are two each time, of fsync or fdatasync."""
+    ran = scenario(fsync=4)
+    assert (ran.error, len(ran.calls(_W)), len(ran.calls(_C))) == ("", BLOCKS, 4)
+    assert {(call.offset, call.count) for call in ran.calls(_C)} == {(0, 0)}
+    assert ran.result.durable
+
+
+def test_a_sync_waits_for_the_writes_before_it(scenario: Scenarios) -> None:
+    """Half of the writes are answered at once, so that there is something to commit early."""
+    ran = scenario(on(_W, {"delay": SECOND // 5}, every=2), fsync=12)
+    commit = ran.calls(_C)[0]
+    assert not ran.error
+    assert all(0 < call.answered < commit.time for call in ran.calls(_W)[:12])
+
+
+def test_only_paths_that_wrote_are_committed(scenario: Scenarios) -> None:
+    """spread=stripe: two stripes of two blocks, over the first two of three paths."""
+    ran = scenario(paths=3, spread=3, blocks=4)
+    assert not ran.error
+    assert sorted(call.address for call in ran.calls(_C)) == [0, 1]
+
+
+def test_a_loss_names_its_path(scenario: Scenarios) -> None:
+    ran = scenario(on(_C, _RENAMES, address=2), paths=3, blocks=15)
+    assert ran.error == "EIO"
+    assert ran.said(f'path 2: {5 * BLOCK} bytes of "file" may be lost') == 1
+    assert ran.said("may be lost") == 1
+
+
+# --- hold_writes: what is lost is written again ---
+
+_WHOLE = {"hold": 1 << 20}
+
+
+def _restarts(times: int) -> Hook:
+    """Restart at each COMMIT, which is then sent again and answered; so many times."""
+
+    def hook(call: CData) -> Fate | None:
+        restarts = call.procedure == _C.value and call.nth in range(1, 2 * times, 2)
+        return _RESTARTS if restarts else None
+
+    return hook
+
+
+_REPAIRS: dict[str, tuple[Hook, int]] = {  # times that all is written again
+    "between WRITE and COMMIT": (on(_C, FORGETS, nth=1), 1),
+    "with the connection": (_restarts(1), 1),
+    "three times": (on(_C, FORGETS, last=3), 3),
+    "five times, with the connection": (_restarts(5), 5),
+}
+
+
+@pytest.mark.parametrize("name", _REPAIRS)
+def test_what_a_server_lost_is_written_again(scenario: Scenarios, name: str) -> None:
+    hook, times = _REPAIRS[name]
+    ran = scenario(hook, **_WHOLE)
+    assert (ran.error, ran.result.rewritten) == ("", times * BLOCKS * BLOCK)
+    assert ran.result.durable
+    assert ran.said("write verifier changed") == ran.said("all of it is durable now") == 1
+
+
+def test_nothing_else_is_written_before_it_is_replayed(scenario: Scenarios) -> None:
+    """The restart is found out at the ninth WRITE; seven more are queued behind the repair."""
+    ran = scenario(on(_W, FORGETS, nth=9), depth=1, **_WHOLE)
+    blocks = [call.offset // BLOCK for call in ran.calls(_W)]
+    assert not ran.error
+    assert blocks == [*range(9), *range(9), *range(9, BLOCKS)]
+    assert len(ran.log[:19]) == len([c for c in ran.log[:18] if c.procedure == _W.value]) + 1
+
+
+_STUBBORN: dict[str, tuple[list[Hook], dict[str, object], int, int]] = {  # blocks, and rounds
+    "a new verifier on every COMMIT": ([on(_C, FORGETS)], {}, 16, 3),
+    "a new verifier in every reply": ([on(_W, _RENAMES), on(_C, _RENAMES)], {"depth": 1}, 2, 3),
+    "a full hold each time": ([on(_C, FORGETS)], {"hold": 8 * BLOCK}, 8, 3),
+    "a restart each time": ([_restarts(99)], {}, 16, 16),
+}
+
+
+@pytest.mark.parametrize("name", _STUBBORN)
+def test_a_server_that_forgets_each_time_is_given_up(scenario: Scenarios, name: str) -> None:
+    hooks, terms, blocks, rounds = _STUBBORN[name]
+    ran = scenario(*hooks, **{**_WHOLE, **terms})
+    assert (ran.error, ran.result.rewritten) == ("EIO", rounds * blocks * BLOCK)
+    assert ran.said(f"changed each of {rounds} times") == 1
+    assert ran.said(f'path 0: {blocks * BLOCK} bytes of "file" may be lost') == 1
+
+
+_HOPELESS: dict[str, tuple[Hook, str]] = {  # and why
+    "WRITE no space": (on(_W, {"status": Status.NOSPC}, after=BLOCKS), "No space left on device"),
+    "WRITE no answer": (on(_W, MUTE, after=BLOCKS), "Connection timed out"),
+    "COMMIT stale": (on(_C, {"status": Status.STALE}, after=1), "Stale file handle"),
+    "COMMIT no answer": (on(_C, MUTE, after=1), "Connection timed out"),
+}
+
+
+@pytest.mark.parametrize("name", _HOPELESS)
+def test_what_cannot_be_replayed_is_reported(scenario: Scenarios, name: str) -> None:
+    hook, why = _HOPELESS[name]
+    ran = scenario(on(_C, FORGETS, nth=1), hook, **_WHOLE, **_SOON)
+    assert ran.error == "EIO"
+    assert ran.said(f"writing again failed: {why}") == 1
+    assert ran.said(f'{BLOCKS * BLOCK} bytes of "file" may be lost') == 1
+
+
+def test_nothing_is_written_after_that(scenario: Scenarios) -> None:
+    """A job that goes on at errors has its writes refused."""
+    ran = scenario(on(_C, FORGETS), hold=4 * BLOCK, depth=1, goes_on=True)
+    assert ran.error == "EIO"
+    assert max(call.offset for call in ran.calls(_W)) < 4 * BLOCK
+
+
+def test_a_full_hold_waits_for_a_commit(scenario: Scenarios) -> None:
+    """There is never more uncommitted data than it has room for: five blocks."""
+    ran = scenario(hold=6 * BLOCK - 1)
+    uncommitted = 0
+    assert (ran.error, len(ran.calls(_W))) == ("", BLOCKS)
+    for call in ran.log:
+        uncommitted = uncommitted + 1 if call.procedure == _W.value else 0
+        assert uncommitted <= 5
+
+
+def test_commit_begins_at_half_of_the_hold(scenario: Scenarios) -> None:
+    """The writer goes on: the first COMMIT is answered when the other half is written."""
+    writes = 0
+
+    def hook(call: CData) -> Fate | None:
+        nonlocal writes
+        writes += call.procedure == _W.value
+        return MUTE if call.procedure == _C.value and writes < 8 else None
+
+    ran = scenario(hook, hold=8 * BLOCK, depth=1, soft=True, timeo=5, retrans=20)
+    letters = "".join("W" if call.procedure == _W.value else "C" for call in ran.log)
+    assert (ran.error, letters[:9]) == ("", "WWWWCWWWW")
+    assert ran.result.durable
+
+
+def test_a_commit_that_makes_room_and_fails_is_reported(scenario: Scenarios) -> None:
+    ran = scenario(on(_C, {"status": Status.STALE}), hold=8 * BLOCK, depth=1)
+    assert ran.error == "ESTALE"
+    assert ran.said("writing again failed: Stale file handle") == 1
+    assert ran.said('bytes of "file" may be lost') == 1
+    assert len(ran.calls(_W)) < BLOCKS
+
+
+def test_reconnecting_loses_nothing_of_it(scenario: Scenarios) -> None:
+    lost = on(_W, {**MUTE, "end": End.RESET}, nth=8), on(_W, MUTE, last=7)
+    ran = scenario(*lost, **_WHOLE)
+    assert (ran.error, ran.result.rewritten, ran.result.reconnects) == ("", 0, 1)
+
+
+def test_a_replay_keeps_the_order_of_its_writes(scenario: Scenarios) -> None:
+    """What is written again at depth 1 goes out as it was written first."""
+    ran = scenario(on(_C, FORGETS, nth=1), depth=1, **_WHOLE)
+    again = ran.calls(_W)[BLOCKS:]
+    assert len(again) == BLOCKS
+    assert all(one.offset < other.offset for one, other in pairwise(again))

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""failover=1: paths that fall silent, are gone, or come back."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from simulated import (
+    BLOCK,
+    BLOCKS,
+    FORGETS,
+    SECOND,
+    UNHEARD,
+    Act,
+    CData,
+    End,
+    Fate,
+    Hook,
+    Ran,
+    Scenarios,
+    on,
+)
+
+from servers.scripted import Nfs, Nfs4, Status, Status4
+
+pytestmark = pytest.mark.sanitized
+
+_W, _C, _NULL = Nfs.WRITE, Nfs.COMMIT, Nfs.NULL
+_FIRST, _SECOND = range(2)  # addresses
+_SPREADS = {"roundrobin": 1, "queue": 2, "stripe": 3}  # enum spread_policy
+# A path is dead after 4 s of silence.
+_PATHS: dict[str, object] = {"paths": 2, "failover": True, "timeo": 40}
+
+
+def _silent(
+    address: int, after: int, *, one: bool = False, until: float = 3600.0, probes: int = 99
+) -> Hook:
+    """Make a hook: an address answers no calls behind so many, for a time; nor its first probes.
+
+    With `one` those of one connection alone, the first to write.
+    """
+    seen, asked, connections = 0, 0, list[int]()
+
+    def hook(call: CData) -> Fate | None:
+        nonlocal seen, asked
+        if call.address != address or call.time > until * SECOND or asked > probes:
+            return None
+        if call.procedure == _W.value:
+            connections.append(call.connection)
+        if one and call.procedure != _NULL.value and call.connection != connections[0]:
+            return None
+        seen += 1
+        asked += seen > after and call.procedure == _NULL.value
+        return UNHEARD if seen > after and asked <= probes else None
+
+    return hook
+
+
+def _came_through(ran: Ran) -> None:
+    assert not ran.error
+    assert ran.result.durable
+
+
+def _commits(ran: Ran) -> list[CData]:
+    return [call for call in ran.calls(_C) if call.answered]
+
+
+def test_a_path_that_falls_silent(scenario: Scenarios) -> None:
+    """Its calls go over the other one, within timeo and the time to look at it."""
+    ran = scenario(_silent(_SECOND, 5), **_PATHS)
+    answered = [call for call in ran.calls(_W) if call.answered]
+    _came_through(ran)
+    assert ran.said("path 1: does not answer") == len(ran.lines) == 1
+    assert 2 <= max(call.answered for call in answered) / SECOND <= 6
+    assert sorted(call.offset // BLOCK for call in answered) == list(range(BLOCKS))
+
+
+@pytest.mark.parametrize("spread", _SPREADS)
+def test_a_path_that_comes_back_is_used_again(scenario: Scenarios, spread: str) -> None:
+    """It answers its second probe; meanwhile the first is slow, or all would be done."""
+    slow = on(_W, {"delay": SECOND}, address=_FIRST)
+    ran = scenario(_silent(_SECOND, 3, probes=1), slow, **_PATHS, depth=2, spread=_SPREADS[spread])
+    _came_through(ran)
+    assert ran.said("path 1: does not answer") == ran.said("path 1: answers again") == 1
+    probe = ran.calls(_NULL)[-1]
+    later = Counter(call.address for call in ran.calls(_W) if call.time > probe.time)
+    assert later[_SECOND] > 0
+
+
+def test_a_long_call_is_no_silence(scenario: Scenarios) -> None:
+    """A server that takes its time for one call, and answers others, is asked and left alone."""
+
+    def hook(call: CData) -> Fate | None:
+        late = call.procedure == _W.value and call.offset == 3 * BLOCK
+        return {"delay": 6 * SECOND} if late else None
+
+    ran = scenario(hook, **{**_PATHS, "timeo": 50})
+    _came_through(ran)
+    assert ran.lines == []
+    assert len({call.address for call in ran.calls(_W) if call.offset == 3 * BLOCK}) == 1
+
+
+@pytest.mark.parametrize("fate", [UNHEARD, {"unserved": True}], ids=["silent", "without NFS"])
+def test_a_path_that_shows_no_life_is_not_taken_back(scenario: Scenarios, fate: Fate) -> None:
+    """It can be connected to, but NULL is answered with an error, or not at all."""
+    slow = on(_W, {"delay": SECOND}, address=_FIRST)
+    hooks = on(_NULL, fate, address=_SECOND, after=1), _silent(_SECOND, 3)
+    ran = scenario(*hooks, slow, **_PATHS, depth=2)
+    _came_through(ran)
+    assert len([call for call in ran.calls(_NULL) if call.address == _SECOND]) > 1
+    assert ran.said("go to other paths") == 1
+    assert ran.said("answers again") == 0
+
+
+def test_soft_fails_nothing_while_another_path_lives(scenario: Scenarios) -> None:
+    """Even where it gives up as soon as a path is known to be dead."""
+    _came_through(scenario(_silent(_SECOND, 5), **_PATHS, soft=True, retrans=0))
+
+
+def test_what_a_dead_path_wrote_is_committed_by_another(scenario: Scenarios) -> None:
+    """Its WRITEs are answered, and nothing after them: their COMMIT goes where it can."""
+    ran = scenario(_silent(_SECOND, BLOCKS // 2), **_PATHS)
+    _came_through(ran)
+    assert [call.address for call in _commits(ran)] == [_FIRST] * 2
+
+
+@pytest.mark.parametrize(("after", "lost"), [(2, _W), (4, _C)], ids=["WRITE", "COMMIT"])
+def test_a_path_commits_over_what_it_has_left(scenario: Scenarios, after: int, lost: Nfs) -> None:
+    """One of its two connections is dead, both of the other path's live: its COMMIT stays with it.
+
+    I/Os take the four connections in turn, one at a time: each has four of the sixteen WRITEs.
+    """
+    ran = scenario(_silent(_SECOND, after, one=True), **_PATHS, nconnect=2, depth=1)
+    _came_through(ran)
+    assert {call.procedure for call in ran.calls(_W, _C) if not call.answered} == {lost.value}
+    assert sorted(call.address for call in _commits(ran)) == [_FIRST, _SECOND]
+
+
+def test_what_was_lost_behind_a_dead_path_is_reported(scenario: Scenarios) -> None:
+    ran = scenario(on(_C, FORGETS, nth=1), _silent(_SECOND, BLOCKS // 2), **_PATHS)
+    assert ran.error == "EIO"
+    lost = [line for line in ran.lines if "may be lost" in line]
+    assert sorted(line.split(": ")[1] for line in lost) == ["path 0", "path 1"]
+
+
+def test_the_last_path_gives_up_as_soft_says(scenario: Scenarios) -> None:
+    silent = _silent(_FIRST, 3), _silent(_SECOND, 3)
+    ran = scenario(*silent, **{**_PATHS, "timeo": 10}, soft=True, retrans=0)
+    assert ran.error == "ETIMEDOUT"
+
+
+def test_the_last_path_waits_as_hard_says(scenario: Scenarios) -> None:
+    _came_through(scenario(_silent(_FIRST, 3, until=6), _silent(_SECOND, 3, until=6), **_PATHS))
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_call_that_was_asked_to_wait_leaves_a_dead_path(
+    scenario: Scenarios, version: int
+) -> None:
+    """Its fifth wait takes 1.6 s: it is within that when the path has been gone for 1 s."""
+    status, write = (Status.JUKEBOX, _W) if version == 3 else (Status4.DELAY, Nfs4.WRITE)
+    waits, asked = 5, list[int]()
+
+    def hook(call: CData) -> Fate | None:
+        if call.procedure != write.value or call.address != _SECOND:
+            return None
+        if asked and call.offset != asked[0]:
+            return None
+        asked.append(call.offset)
+        dies = {"act": Act.REFUSE_ADDRESS, "end": End.CLOSE} if len(asked) == waits else {}
+        return {"status": status, **dies}
+
+    ran = scenario(hook, **_PATHS, version=version)
+    copies = [call.address for call in ran.calls(write) if call.offset == asked[0]]
+    _came_through(ran)
+    assert copies == [_SECOND] * waits + [_FIRST]
+
+
+def test_a_survivor_writes_again_what_a_dead_path_wrote(scenario: Scenarios) -> None:
+    """hold_writes, and the server behind the paths has lost everything meanwhile."""
+    dies = on(_C, {"act": Act.REFUSE_ADDRESS, "restarts": True}, nth=1)
+    ran = scenario(dies, **_PATHS, hold=1 << 20)
+    _came_through(ran)
+    assert ran.result.rewritten >= BLOCKS * BLOCK

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NFSv4.1's recovery (RFC 8881, 2.10 and 8): what is lost is asked for again, or told."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from simulated import BLOCKS, MUTE, UNHEARD, Act, CData, End, Fate, Hook, Ran, Scenarios, on
+
+from servers.scripted import Claim, Nfs4, Status4
+
+pytestmark = pytest.mark.sanitized
+
+_W, _S, _O = Nfs4.WRITE, Nfs4.SEQUENCE, Nfs4.OPEN
+_DEPTH = 8  # of the job
+_EXPIRE, _REVOKE, _END_SESSIONS = ({"act": act} for act in (Act.EXPIRE, Act.REVOKE, Act.SESSIONS))
+_RESTARTS: Fate = {"restarts": True}
+
+
+def _place(call: CData) -> tuple[int, int, int]:
+    """Return slot and number of a call."""
+    return call.session, call.slot, call.sequence
+
+
+def _sessions(ran: Ran) -> int:
+    return len({call.session for call in ran.calls(_W)})
+
+
+def _claims(ran: Ran) -> list[int]:
+    """Return how the file was opened again, each time."""
+    return [call.claim for call in ran.calls(_O) if not call.status]
+
+
+def _came_through(ran: Ran) -> None:
+    assert not ran.error
+    assert ran.result.durable
+    assert not ran.keeps
+
+
+# --- connections that are lost ---
+
+
+def _lost(fate: Fate) -> list[Hook]:
+    """Make hooks: the first eight WRITEs have that fate, and the last one's connection ends."""
+    return [on(_W, {**fate, "end": End.RESET}, nth=_DEPTH), on(_W, fate, last=_DEPTH - 1)]
+
+
+def test_calls_that_the_server_has_not_got_go_out_again(scenario: Scenarios) -> None:
+    """By the slot and with the number that they had, over another connection."""
+    ran = scenario(*_lost(UNHEARD), version=4)
+    lost, again = ran.calls(_W)[:_DEPTH], ran.calls(_W)[_DEPTH : 2 * _DEPTH]
+    _came_through(ran)
+    assert [(_place(call), call.xid, call.offset) for call in again] == [
+        (_place(call), call.xid, call.offset) for call in lost
+    ]
+    assert {c.connection for c in again}.isdisjoint(c.connection for c in lost)
+    assert (ran.result.reconnects, _sessions(ran)) == (1, 1)
+
+
+def test_calls_whose_replies_are_gone_are_made_anew(scenario: Scenarios) -> None:
+    """RETRY_UNCACHED_REP: the slot's next number, and the same bytes."""
+    ran = scenario(*_lost(MUTE), version=4, uncached=True)
+    calls = ran.calls(_W)
+    _came_through(ran)
+    assert len({_place(call) for call in calls}) == len(calls) == BLOCKS + _DEPTH
+    times = Counter(call.offset for call in calls)
+    assert {at for at, count in times.items() if count == 2} == {c.offset for c in calls[:_DEPTH]}
+    assert _sessions(ran) == 1
+
+
+@pytest.mark.parametrize("slots", [_DEPTH, _DEPTH // 2])
+def test_calls_that_the_server_is_still_at_are_asked_for_again(
+    scenario: Scenarios, slots: int
+) -> None:
+    """DELAY of SEQUENCE (RFC 8881, 15.1.1.3): later, with the slot and the number that they had.
+
+    Before calls that wait for a slot: there is none but theirs.
+    """
+    lost, asked = set[tuple[int, int, int]](), Counter[tuple[int, int, int]]()
+
+    def hook(call: CData) -> Fate | None:
+        if call.procedure == _W.value and call.nth <= slots:
+            lost.add(_place(call))
+            return {**UNHEARD, "end": End.RESET if call.nth == slots else 0}
+        if call.procedure != _S.value or _place(call) not in lost:
+            return None
+        asked[_place(call)] += 1
+        return {"status": Status4.DELAY} if asked[_place(call)] <= 2 else None
+
+    ran = scenario(hook, version=4, slots=slots)
+    _came_through(ran)
+    assert set(asked.values()) == {3}
+    assert (len(asked), len(ran.calls(_W)), _sessions(ran)) == (slots, BLOCKS + slots, 1)
+
+
+# --- sessions that are lost ---
+
+
+@pytest.mark.parametrize(
+    ("status", "reconnected"),
+    [
+        (Status4.BADSLOT, False),
+        (Status4.DEADSESSION, False),
+        (Status4.SEQ_MISORDERED, False),
+        (Status4.SEQ_FALSE_RETRY, False),
+        (Status4.DEADSESSION, True),
+    ],
+    ids=str,
+)
+def test_another_session_takes_over(
+    scenario: Scenarios, status: Status4, reconnected: bool
+) -> None:
+    """Whatever the server says of the old one, it is not left there.
+
+    Over a new connection, which the session does not know yet, neither.
+    """
+    resets = [on(_W, {**MUTE, "end": End.RESET}, nth=_DEPTH)] if reconnected else []
+    ran = scenario(*resets, on(_S, {"status": status}, nth=9), version=4)
+    _came_through(ran)
+    assert (bool(ran.lines), ran.result.reconnects) == (reconnected, reconnected)
+    assert (_sessions(ran), _claims(ran)) == (2, [])
+
+
+def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
+    scenario: Scenarios,
+) -> None:
+    """It needs a slot of the new session, of which they have them all."""
+    ran = scenario(
+        on(_W, {**_END_SESSIONS, **UNHEARD}, nth=3),
+        on(_W, UNHEARD, nth=6),
+        on(_W, {**UNHEARD, "end": End.RESET}, nth=7),
+        version=4,
+        slots=2,
+    )
+    calls = ran.calls(_W)
+    _came_through(ran)
+    assert {_place(call) for call in calls[5:7]} == {_place(call) for call in calls[7:9]}
+    assert _sessions(ran) == 2
+
+
+def test_a_session_that_the_server_has_ended(scenario: Scenarios) -> None:
+    ran = scenario(on(_S, _END_SESSIONS, nth=9), version=4)
+    _came_through(ran)
+    assert (ran.lines, _sessions(ran), _claims(ran)) == ([], 2, [])
+
+
+def test_a_server_that_wants_connections_bound(scenario: Scenarios) -> None:
+    """Which refuses SEQUENCE over the new one until that is bound."""
+    ran = scenario(on(_W, {**MUTE, "end": End.RESET}, nth=_DEPTH), version=4, binds=True)
+    _came_through(ran)
+    assert len(ran.calls(Nfs4.BIND_CONN_TO_SESSION)) == 1
+
+
+@pytest.mark.parametrize("status", [0, Status4.EXPIRED, Status4.STALE_CLIENTID], ids=str)
+def test_an_expired_lease(scenario: Scenarios, status: int) -> None:
+    """The client, its session and its open are made again: by the file's handle.
+
+    The server says so, or that it does not know the session (0).
+    """
+    ran = scenario(on(_S, {**_EXPIRE, "status": status}, nth=9), version=4)
+    _came_through(ran)
+    assert (ran.lines, _sessions(ran), _claims(ran)) == ([], 2, [Claim.FH.value])
+
+
+# --- a server that starts again ---
+
+
+def test_opens_are_reclaimed_after_a_restart(scenario: Scenarios) -> None:
+    """Within the grace period, and before RECLAIM_COMPLETE ends it."""
+    ran = scenario(on(_W, _RESTARTS, nth=10), version=4, stable=2)
+    since = [call.procedure for call in ran.calls(_O, Nfs4.RECLAIM_COMPLETE)]
+    _came_through(ran)
+    assert _claims(ran) == [Claim.PREVIOUS.value]
+    assert since == [_O.value, Nfs4.RECLAIM_COMPLETE.value]
+
+
+def test_a_restart_while_opens_are_reclaimed(scenario: Scenarios) -> None:
+    """And once more before that is done."""
+    again = on(Nfs4.RECLAIM_COMPLETE, _RESTARTS, nth=1)
+    ran = scenario(on(_W, _RESTARTS, nth=10), again, version=4, stable=2)
+    _came_through(ran)
+    assert _claims(ran) == [Claim.PREVIOUS.value] * 2
+
+
+# --- opens that are lost ---
+
+
+@pytest.mark.parametrize(
+    ("operation", "status"),
+    [
+        (Nfs4.READ, Status4.ADMIN_REVOKED),
+        (_W, Status4.BAD_STATEID),
+        (_W, Status4.OLD_STATEID),
+        (_W, Status4.EXPIRED),
+    ],
+    ids=str,
+)
+def test_an_open_that_is_lost_is_made_again(
+    scenario: Scenarios, operation: Nfs4, status: Status4
+) -> None:
+    lose = on(operation, {**_REVOKE, "status": status}, nth=5)
+    ran = scenario(lose, version=4, reads=operation is Nfs4.READ)
+    _came_through(ran)
+    assert ran.result.sound
+    assert (ran.lines, _claims(ran)) == ([], [Claim.FH.value])
+    assert len({call.session for call in ran.calls(operation)}) == 1
+
+
+def test_a_file_that_cannot_be_opened_again_fails(scenario: Scenarios) -> None:
+    stale = on(_O, {"status": Status4.STALE})
+    ran = scenario(on(Nfs4.READ, _REVOKE, nth=5), stale, version=4, reads=True)
+    assert ran.error == "ESTALE"
+    assert ran.said("does not know the file any more") == 1
+    assert not ran.keeps
+
+
+@pytest.mark.parametrize("trunks", [False, True])
+@pytest.mark.parametrize(
+    ("operation", "status"),
+    [(_W, Status4.BAD_STATEID), (_W, Status4.EXPIRED), (Nfs4.READ, Status4.OLD_STATEID)],
+    ids=str,
+)
+def test_an_open_that_is_refused_for_ever_ends_the_job(
+    scenario: Scenarios, operation: Nfs4, status: Status4, trunks: bool
+) -> None:
+    """Another OPEN was no help: no third is asked for, and a line says what may be."""
+    reads = operation is Nfs4.READ
+    refuses = on(operation, {"status": status, **_REVOKE})
+    ran = scenario(refuses, version=4, depth=1, reads=reads, trunks=trunks)
+    use = "open=none or version=3" if trunks else "trunking=session, open=none"
+    assert ran.error == "EIO"
+    assert ran.said("as soon as it was opened again") == ran.said(f"NFS4ERR_{status.name}") == 1
+    assert ran.said(use) == ran.said(f'{operation.name} of "file" at 0: ') == 1
+    assert _claims(ran) == [Claim.FH.value]
+    assert not ran.keeps
+
+
+# --- a server that wants to be asked later ---
+
+
+@pytest.mark.parametrize(
+    ("operation", "status"),
+    [(_S, Status4.DELAY), (Nfs4.COMMIT, Status4.DELAY), (_O, Status4.DELAY), (_O, Status4.GRACE)],
+    ids=str,
+)
+def test_asked_to_wait(scenario: Scenarios, operation: Nfs4, status: Status4) -> None:
+    """The open is lost, so that there is one during I/O."""
+    ran = scenario(on(_W, _REVOKE, nth=5), on(operation, {"status": status}, last=2), version=4)
+    _came_through(ran)
+    assert ran.lines == []
+    assert ran.calls(operation)[0].status == ran.calls(operation)[1].status == status
+
+
+# --- soft ---
+
+
+def test_soft_goes_on_after_a_call_that_was_given_up(scenario: Scenarios) -> None:
+    """Its slot is in doubt, and so another session takes over."""
+    soft = {"timeo": 4, "retrans": 0, "soft": True, "goes_on": True, "depth": 1}
+    ran = scenario(on(Nfs4.READ, UNHEARD, last=4), version=4, reads=True, **soft)
+    assert ran.error == "ETIMEDOUT"
+    assert len({call.session for call in ran.calls(Nfs4.READ)}) > 1
+    assert ran.calls(Nfs4.READ)[-1].answered
+    assert not ran.keeps
+    assert ran.result.sound
+
+
+def test_soft_waits_for_a_server_that_is_still_at_a_call(scenario: Scenarios) -> None:
+    """Its waits, 3.2 s at the last, are no silence; and after them one timeo is as long as ever."""
+    delays, lost, copies = 6, list[tuple[int, int, int]](), 0
+
+    def hook(call: CData) -> Fate | None:
+        nonlocal copies
+        if call.procedure == _W.value and call.nth == 5:
+            lost.append(_place(call))
+            return {**UNHEARD, "end": End.RESET}
+        if call.procedure != _S.value or _place(call) not in lost:
+            return None
+        copies += 1
+        if copies == delays + 1:
+            return UNHEARD
+        return {"status": Status4.DELAY} if copies <= delays else None
+
+    soft = {"timeo": 3, "retrans": 9, "soft": True, "depth": 1}
+    ran = scenario(hook, version=4, **soft)
+    _came_through(ran)
+    assert copies >= delays + 2
+    assert _sessions(ran) == 1
