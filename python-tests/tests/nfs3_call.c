@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* nfs3_call.c - a call of NFSv3 as the client sends it, for tests to look at. */
 #include "client/protocol.h"
-#include "nfs/meta_request.h"
+#include "nfs/meta_call.h"
 #include "nfs/version.h"
 
 uint8_t *nfs3_put_call(struct xdr_out *out, const struct meta_arguments *arguments);
