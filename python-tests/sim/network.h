@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * network.h - simulated sockets in the place of TCP's: send(2) and its like, and the functions of
- * the engine's tcp.h, are defined here, below its own channels. Bytes arrive late and in
+ * the engine's stream.h, are defined here, below its own channels. Bytes arrive late and in
  * pieces, connections are reset in the middle of a record, addresses are out of reach for a while.
  */
 #pragma once
