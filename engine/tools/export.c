@@ -37,6 +37,11 @@ int export_fail(struct export *export, const char *what, const char *name, int e
 
 /* --- questions --- */
 
+static bool is_mount(const struct export *export)
+{
+	return export->path->config.dir;
+}
+
 /* Each item has its own error, unless there was no answer. */
 static int run(struct export *export, const struct export_dir *dir, struct names_batch *batch)
 {
@@ -44,10 +49,11 @@ static int run(struct export *export, const struct export_dir *dir, struct names
 	int error;
 
 	batch->directory = &dir->handle;
-	error = names ? names_run(names, batch) : mount_run(dir->fd, batch, export->path->job.stop);
+	error = is_mount(export) ? mount_run(dir->fd, batch, export->path->job.stop)
+				 : names_run(names, batch);
 	if (error)
 		snprintf(export->error, sizeof(export->error), "%s",
-			 names ? names->error : "interrupted");
+			 is_mount(export) ? "interrupted" : names->error);
 	return error;
 }
 
@@ -99,7 +105,7 @@ int export_find_facts(struct export *export, struct export_facts *facts)
 
 	*facts = (struct export_facts){.access = META_ACCESS_UNTOLD};
 	memset(&facts->room, 0xff, sizeof(facts->room)); /* META_UNTOLD, each */
-	if (path->names)
+	if (!is_mount(export))
 		return ask_facts(export, facts);
 	error = mount_find_facts(export->root.fd, facts);
 	return error ? export_fail(export, "attributes of", path->config.dir, error, NULL) : 0;
@@ -197,10 +203,10 @@ static int ask_page(struct export *export, const struct export_dir *dir,
 int export_list(struct export *export, const struct export_dir *dir, struct export_listing *listing,
 		struct export_items *items)
 {
-	int error = export->path->names ? ask_page(export, dir, listing, items)
-					: mount_list(dir->fd, listing, items);
+	int error = is_mount(export) ? mount_list(dir->fd, listing, items)
+				     : ask_page(export, dir, listing, items);
 
-	if (error && !export->path->names)
+	if (error && is_mount(export))
 		export_fail(export, "list", "the directory", error, NULL);
 	if (error)
 		export_items_free(items);
@@ -263,7 +269,7 @@ int export_enter(struct export *export, const struct export_dir *dir, const stru
 		 bool across, struct export_dir *child)
 {
 	*child = (struct export_dir){.handle = item->handle, .fd = -1};
-	if (export->path->names)
+	if (!is_mount(export))
 		return 0;
 	child->fd = directory_enter(dir->fd, item->name, across);
 	if (child->fd >= 0 || child->fd == -EXDEV)
@@ -276,7 +282,7 @@ int export_back(struct export *export, const struct export_dir *child,
 {
 	int error = 0;
 
-	if (!export->path->names && dir->fd < 0)
+	if (is_mount(export) && dir->fd < 0)
 		error = mount_back(child->fd, identity, &dir->fd);
 	return error ? export_fail(export, "go back to", "the directory above", error, NULL) : 0;
 }

@@ -353,7 +353,8 @@ static int remove_mark(struct walk *walk)
 
 	if (!error && mark.error && mark.error != -ENOENT)
 		return leave_item(walk, lowest(walk), "remove", &mark, mark.error);
-	count_item(&mark, walk->count);
+	if (!error)
+		count_item(&mark, walk->count);
 	return error;
 }
 

@@ -465,10 +465,28 @@ static int check_seen(struct run *run, const char *name)
 	return 0;
 }
 
-static int make(struct run *run, const char *name)
+/* Removes what was made, unless another signal comes. */
+static void take_back(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
+	struct path *path = run->paths[0];
 	char why[sizeof(said)];
+
+	interrupted = 0;
+	snprintf(why, sizeof(why), "%s", said);
+	if (!path->config.dir && path_names_ready(path)) { /* after a time-out they were given up */
+		say("%s", why); /* the last line is the reason */
+		return;
+	}
+	export_open(&run->exports[0], path);
+	if (tree_remove(&run->exports[0], name, "", &count)) {
+		failed(run, 0);
+		say("%s", why);
+	}
+}
+
+static int make(struct run *run, const char *name)
+{
 	int error, status;
 
 	if (open_all(run) || check_absent(run, name))
@@ -485,12 +503,7 @@ static int make(struct run *run, const char *name)
 		printf("\"paths\": %u}\n", run->pool.count);
 		return 0;
 	}
-	interrupted = 0; /* what was made is taken back, unless another signal comes */
-	snprintf(why, sizeof(why), "%s", said);
-	if (tree_remove(&run->exports[0], name, "", &count)) {
-		failed(run, 0);
-		say("%s", why); /* the last line is the reason */
-	}
+	take_back(run, name);
 	return status;
 }
 
