@@ -9,6 +9,7 @@
 
 #include "deadline.h"
 #include "job_io.h"
+#include "metadata.h"
 #include "job_stats.h"
 #include "open_loop.h"
 #include "nfs/meta_io.h"
@@ -213,6 +214,7 @@ static int open_job(struct job *job)
 	struct thread_data *td = job->td;
 	int error = terms_check(td) ?: pool_paths_init(&job->paths, td, td->o.nr_files);
 
+	error = error ?: metadata_check_pool(td, &job->paths.pool);
 	if (!error)
 		error = open_paths(job);
 	if (!error)

@@ -78,28 +78,29 @@ int metadata_check(struct thread_data *td)
 
 int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 {
-	const struct pool_path *mount = options_of(td)->metadata ? pool_first_mount(pool) : NULL;
-
-	if (!mount)
-		return 0;
-	job_log("%s: metadata=1 on a kernel mount is gone since 0.7.0: use fio's filecreate, "
-		"filestat and filedelete engines there, or give the server's URL "
-		"(nfs://SERVER/EXPORT)",
-		mount->label);
-	return -EOPNOTSUPP;
-}
-
-int metadata_check_path(const struct thread_data *td, const struct path_config *config)
-{
 	const struct terms *eo = options_of(td);
+	const struct pool_path *mount = eo->metadata ? pool_first_mount(pool) : NULL;
 	struct meta_mix mix;
 
-	if (!eo->metadata || config->terms.version || meta_mix_of(td, &mix) ||
-	    !mix.weights[META_OPEN])
+	if (mount) {
+		job_log("%s: metadata=1 on a kernel mount is gone since 0.7.0: use fio's "
+			"filecreate, filestat and filedelete engines there, or give the server's "
+			"URL (nfs://SERVER/EXPORT)",
+			mount->label);
+		return -EOPNOTSUPP;
+	}
+	if (!eo->metadata || meta_mix_of(td, &mix) || !mix.weights[META_OPEN])
 		return 0;
-	job_log("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation",
-		config->label, mix.beside ? "meta_mix" : "meta_read");
-	return -EINVAL;
+	for (unsigned int i = 0; i < pool->count; i++) {
+		const struct pool_path *path = &pool->paths[i];
+
+		if (terms_over(&path->terms, eo).version)
+			continue;
+		job_log("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation",
+			path->label, mix.beside ? "meta_mix" : "meta_read");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 void metadata_terms(const struct thread_data *td, struct entries_terms *terms)

@@ -16,7 +16,6 @@
 /* Refuse what such a job cannot do: 0 or a negative errno, logged. */
 int metadata_check(struct thread_data *td);
 int metadata_check_pool(const struct thread_data *td, const struct pool *pool);
-int metadata_check_path(const struct thread_data *td, const struct path_config *config);
 
 /* The terms of the job's entries, without their number. */
 void metadata_terms(const struct thread_data *td, struct entries_terms *terms);

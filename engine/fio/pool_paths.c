@@ -19,14 +19,13 @@ int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t f
 	metadata_terms(td, &paths->entries);
 	paths->open = calloc(paths->pool.count, sizeof(*paths->open));
 	paths->failed = calloc(paths->pool.count, sizeof(*paths->failed));
-	error = paths->open && paths->failed ? metadata_check_pool(td, &paths->pool) : -ENOMEM;
-	if (!error)
+	if (paths->open && paths->failed)
 		return 0;
 	free(paths->open);
 	free(paths->failed);
 	paths->open = NULL; /* pool_paths_close() does nothing */
 	pool_free(&paths->pool);
-	return error;
+	return -ENOMEM;
 }
 
 void pool_paths_close(struct pool_paths *paths)
@@ -62,8 +61,6 @@ static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32
 	if (paths->open[number] || *error)
 		return paths->open[number];
 	*error = terms_path(td, &paths->pool.paths[number], &config);
-	if (!*error && (*error = metadata_check_path(td, &config)))
-		path_config_free(&config);
 	if (!*error)
 		*error = path_open(&paths->open[number], &config, &job);
 	paths->failed[number] = *error;

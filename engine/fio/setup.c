@@ -113,14 +113,14 @@ static int recall(struct thread_data *td, struct pool_paths **paths)
 	*paths = &kept.paths;
 	if (kept.terms && !strcmp(kept.terms, terms)) {
 		free(terms);
-		return kept.error;
+	} else {
+		forget();
+		kept.error = pool_paths_init(&kept.paths, td, 1);
+		kept.terms = terms;
+		if (!kept.error)
+			tell_ignored(&kept.paths.pool);
 	}
-	forget();
-	kept.error = pool_paths_init(&kept.paths, td, 1);
-	kept.terms = terms;
-	if (!kept.error)
-		tell_ignored(&kept.paths.pool);
-	return kept.error;
+	return kept.error ?: metadata_check_pool(td, &kept.paths.pool);
 }
 
 /* --- work on one file --- */
