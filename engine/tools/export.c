@@ -7,24 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export_mount.h"
 #include "group/directory.h"
 #include "nfs/meta_request.h"
-
-/* --- opening --- */
 
 void export_open(struct export *export, struct path *path)
 {
 	*export = (struct export){.path = path, .root.fd = path->directory};
 	if (path->names)
 		export->root.handle = path->names->export;
-}
-
-bool export_reserved_port(const struct export *export)
-{
-	const struct names *names = export->path->names;
-
-	return names && names->rpc.link.source_port && names->rpc.link.source_port < RESERVED_PORTS;
 }
 
 int export_fail(struct export *export, const char *what, const char *name, int error,
@@ -34,8 +24,6 @@ int export_fail(struct export *export, const char *what, const char *name, int e
 		 status ?: "", status ? " (" : "", strerror(-error), status ? ")" : "");
 	return error;
 }
-
-/* --- questions --- */
 
 static bool is_mount(const struct export *export)
 {
@@ -62,7 +50,7 @@ static void keep(const struct meta_result *result, void *context)
 	*(struct meta_result *)context = *result;
 }
 
-/* False: it is not told. */
+/* False: the server does not tell. */
 static bool ask_root(struct export *export, enum meta_op op, struct meta_result *found, int *error)
 {
 	struct names_item item = {0};
@@ -76,7 +64,7 @@ static bool ask_root(struct export *export, enum meta_op op, struct meta_result 
 	return !*error && !item.error;
 }
 
-/* Its limits and attributes it must tell; of rights and room many a server says nothing. */
+/* A server must tell limits and attributes; of rights and room many say nothing. */
 static int ask_facts(struct export *export, struct export_facts *facts)
 {
 	const struct path_config *config = &export->path->config;
@@ -120,13 +108,7 @@ void export_items_free(struct export_items *items)
 	*items = (struct export_items){0};
 }
 
-static bool skip_name(const struct readdir_entry *entry)
-{
-	return (entry->length == 1 && entry->name[0] == '.') ||
-	       (entry->length == 2 && !memcmp(entry->name, "..", 2));
-}
-
-/* What a listing takes a page for. */
+/* A page is taken for a listing. */
 struct page_taker {
 	struct export_items *items;
 	struct export_listing *listing;
@@ -147,7 +129,7 @@ static void take_names(struct page_taker *taker, const struct readdir_page *page
 	items->names = at = malloc(bytes ?: 1);
 	taker->failed = !items->items || !at;
 	while (!taker->failed && readdir_next(&in, page, &entry)) {
-		if (skip_name(&entry))
+		if (is_dots(entry.name, entry.length))
 			continue;
 		items->items[items->count++].name = at;
 		at = mempcpy(at, entry.name, entry.length);
@@ -213,7 +195,7 @@ int export_list(struct export *export, const struct export_dir *dir, struct expo
 	return error;
 }
 
-/* NFSv3's LOOKUP need not tell what it is (RFC 1813, 3.3.3). */
+/* NFSv3's LOOKUP need not tell the type (RFC 1813, 3.3.3). */
 static bool lacks_kind(const struct names_item *item)
 {
 	return !item->error && !item->kind.type && item->handle.length;
@@ -228,8 +210,6 @@ int export_look(struct export *export, const struct export_dir *dir, struct name
 
 	return run(export, dir, &found) ?: run(export, dir, &told);
 }
-
-/* --- changes --- */
 
 static bool is_directory(const struct names_item *item)
 {

@@ -14,8 +14,6 @@ enum {
 	LEFT_MAX = 1000,      /* entries that stay before a removal ends */
 };
 
-/* --- names --- */
-
 bool tree_name_is_sound(const char *name)
 {
 	size_t length;
@@ -24,8 +22,7 @@ bool tree_name_is_sound(const char *name)
 		return false;
 	for (;; name += length + 1) {
 		length = strcspn(name, "/");
-		if (!length || length > COMPONENT_MAX - 1 || (length == 1 && *name == '.') ||
-		    (length == 2 && !memcmp(name, "..", 2)))
+		if (!length || length > COMPONENT_MAX - 1 || is_dots(name, length))
 			return false;
 		if (!name[length])
 			return true;
@@ -129,8 +126,6 @@ int tree_make(struct export *export, const char *name)
 	leave(export, &dir);
 	return error;
 }
-
-/* --- what lies in a directory --- */
 
 /* The next page of names, and what each is. Those that are gone meanwhile have -ENOENT. */
 static int next_page(struct export *export, const struct export_dir *dir,
@@ -358,21 +353,15 @@ static int remove_mark(struct walk *walk)
 	return error;
 }
 
-static int enter(struct walk *walk, const struct names_item *item, struct export_dir *dir)
-{
-	const struct meta_identity *own = &walk->levels[0].identity;
-
-	if (memcmp(item->identity.fsid, own->fsid, sizeof(own->fsid)) != 0)
-		return -EXDEV;
-	return export_enter(walk->export, &lowest(walk)->dir, item, false, dir);
-}
-
 /* Goes into a directory of the lowest page, unless it is of another file system. */
 static int go_down(struct walk *walk, struct names_item *item)
 {
+	const struct meta_identity *own = &walk->levels[0].identity;
 	struct level *grown, below = {.identity = item->identity};
-	int error = enter(walk, item, &below.dir);
+	int error = -EXDEV;
 
+	if (!memcmp(item->identity.fsid, own->fsid, sizeof(own->fsid)))
+		error = export_enter(walk->export, &lowest(walk)->dir, item, false, &below.dir);
 	if (error)
 		return walk->removes	 ? leave_item(walk, lowest(walk), "go into", item, error)
 		       : error == -EXDEV ? 0

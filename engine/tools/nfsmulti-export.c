@@ -45,14 +45,18 @@ static const char usage[] =
 	"Exit status: 0, 1 with the reason on standard error, 2 for a wrong command line; 3 with\n"
 	"the reason, where paths do not lead to the same files, and 4, where there is no MARK.\n";
 
-enum { DIFFERENT_FILES = 3, NO_MARK = 4 };
+enum {
+	DIFFERENT_FILES = 3, /* exit statuses */
+	NO_MARK = 4,
+	RESERVED_PORTS = 1024, /* ports below are reserved */
+};
 
 /* --- what goes on --- */
 
 static volatile sig_atomic_t interrupted;
-static char said[512];			 /* the latest that the engine has logged */
-static bool quiet;			 /* it is not to be printed */
-static const struct tree_count *removed; /* NULL: nothing is */
+static char said[512];			 /* the latest line of say() */
+static bool quiet;			 /* say() prints nothing */
+static const struct tree_count *removed; /* by the removal under way; NULL: there is none */
 static uint64_t told_at;
 
 static void interrupt(int number)
@@ -93,6 +97,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 /* --- the pool --- */
 
 struct run {
+	struct terms terms; /* a job's defaults */
 	struct pool pool;
 	struct path **paths;
 	struct export *exports;
@@ -124,14 +129,11 @@ static int read_pool(const char *text, struct pool *pool)
 
 static int open_path(struct run *run, unsigned int number)
 {
-	struct terms terms;
 	const struct path_job job = {
 		.file_count = 1, .stop = stop, .log = say, .state = &run->state};
 	struct path_config config;
-	int error;
+	int error = path_config_make(&config, &run->pool.paths[number], &run->terms, say);
 
-	terms_init(&terms);
-	error = path_config_make(&config, &run->pool.paths[number], &terms, say);
 	if (!error)
 		error = path_open(&run->paths[number], &config, &job);
 	if (!error)
@@ -139,20 +141,10 @@ static int open_path(struct run *run, unsigned int number)
 	return error;
 }
 
-static void close_path(struct run *run, unsigned int number)
-{
-	if (!run->paths[number])
-		return;
-	path_close(run->paths[number]);
-	run->paths[number] = NULL;
-}
-
 static int begin(struct run *run, const char *text)
 {
-	struct terms terms;
-
-	terms_init(&terms);
-	if (read_pool(text, &run->pool) || path_config_check(&terms, &run->pool, say))
+	terms_init(&run->terms);
+	if (read_pool(text, &run->pool) || path_config_check(&run->terms, &run->pool, say))
 		return 1;
 	run->paths = calloc(run->pool.count, sizeof(*run->paths));
 	run->exports = calloc(run->pool.count, sizeof(*run->exports));
@@ -162,7 +154,7 @@ static int begin(struct run *run, const char *text)
 static void end(struct run *run)
 {
 	for (unsigned int i = 0; run->paths && i < run->pool.count; i++)
-		close_path(run, i);
+		path_close(run->paths[i]);
 	free(run->paths);
 	free(run->exports);
 	pool_free(&run->pool);
@@ -196,7 +188,7 @@ static const char *proto_of(const struct pool_path *path)
 	return terms_over_rdma(&path->terms) ? "rdma" : "tcp";
 }
 
-/* `total` is of its kind: a server that has no such number says 0. */
+/* A server that does not count these says that their `total` is 0. */
 static void put_room(const char *key, uint64_t value, uint64_t total)
 {
 	if (value == META_UNTOLD || !total || total == META_UNTOLD)
@@ -216,6 +208,8 @@ static void put_facts(const struct export *export, const struct export_facts *fa
 {
 	const struct meta_room *room = &facts->room;
 	const struct meta_identity *identity = &facts->identity;
+	const struct names *names = export->path->names; /* NULL: a mount */
+	uint16_t port = names ? names->rpc.link.source_port : 0;
 
 	line_number(stdout, "read_max", facts->limits.read_max);
 	line_number(stdout, "write_max", facts->limits.write_max);
@@ -229,10 +223,10 @@ static void put_facts(const struct export *export, const struct export_facts *fa
 	put_right("may_read", facts, META_ACCESS_READ | META_ACCESS_LOOKUP);
 	put_right("may_write", facts, META_ACCESS_MODIFY | META_ACCESS_EXTEND);
 	put_right("may_delete", facts, META_ACCESS_DELETE);
-	printf("\"reserved_port\": %s, ", export_reserved_port(export) ? "true" : "false");
+	printf("\"reserved_port\": %s, ", port && port < RESERVED_PORTS ? "true" : "false");
 }
 
-/* Whether this process may have a port below 1024, which many a server wants. */
+/* True where this process may have a reserved port, which many a server wants. */
 static bool may_reserve_port(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error = EADDRINUSE;
@@ -295,14 +289,11 @@ static const char *without_label(const char *text, const char *label)
 static int ask_flavors(struct run *run, unsigned int number, enum path_sec sec,
 		       struct flavors *flavors)
 {
-	struct terms terms;
 	void *state = NULL; /* another client's: its calls may be another principal's */
 	const struct path_job job = {.file_count = 1, .stop = stop, .log = say, .state = &state};
 	struct path_config config;
-	int error;
+	int error = path_config_make(&config, &run->pool.paths[number], &run->terms, say);
 
-	terms_init(&terms);
-	error = path_config_make(&config, &run->pool.paths[number], &terms, say);
 	if (error)
 		return error;
 	config.terms.security = sec;
@@ -371,7 +362,8 @@ static int tell_path(struct run *run, unsigned int number)
 	} else {
 		put_facts(export, &facts);
 	}
-	close_path(run, number);
+	path_close(run->paths[number]);
+	run->paths[number] = NULL;
 	tell_flavors(run, number, error);
 	printf("\"errno\": %d}\n", -error);
 	fflush(stdout);
@@ -396,14 +388,6 @@ static int info(struct run *run, const char *name)
 
 /* --- directories --- */
 
-static int open_all(struct run *run)
-{
-	for (unsigned int i = 0; i < run->pool.count; i++)
-		if (open_path(run, i))
-			return 1;
-	return 0;
-}
-
 static int refuse_existing(const struct run *run, unsigned int number, const char *name)
 {
 	say("%s: \"%s\" is there already, and is not ours: choose another name",
@@ -411,22 +395,23 @@ static int refuse_existing(const struct run *run, unsigned int number, const cha
 	return 1;
 }
 
-/* A mount is not asked: what it has not found it would go on not finding. */
-static int check_absent(struct run *run, const char *name)
+/* Opens all paths, on which `name` must not be there. A mount is not asked: its cache would go on
+ * not finding the name. */
+static int open_all(struct run *run, const char *name)
 {
 	struct names_item found;
 
 	for (unsigned int i = 0; i < run->pool.count; i++) {
-		int error;
+		int error = open_path(run, i);
 
+		if (error)
+			return 1;
 		if (run->pool.paths[i].kind == PATH_MOUNT)
 			continue;
 		error = tree_find(&run->exports[i], name, &found);
 		if (!error)
 			return refuse_existing(run, i, name);
-		if (error != -ENOENT)
-			return failed(run, i);
-		if (*run->exports[i].error) /* a directory above it */
+		if (error != -ENOENT || *run->exports[i].error) /* of a directory above it */
 			return failed(run, i);
 	}
 	return 0;
@@ -474,7 +459,8 @@ static void take_back(struct run *run, const char *name)
 
 	interrupted = 0;
 	snprintf(why, sizeof(why), "%s", said);
-	if (!path->config.dir && path_names_ready(path)) { /* after a time-out they were given up */
+	/* After a time-out the names were given up. */
+	if (!path->config.dir && path_names_ready(path)) {
 		say("%s", why); /* the last line is the reason */
 		return;
 	}
@@ -489,7 +475,7 @@ static int make(struct run *run, const char *name)
 {
 	int error, status;
 
-	if (open_all(run) || check_absent(run, name))
+	if (open_all(run, name))
 		return 1;
 	error = tree_make(&run->exports[0], name);
 	if (error == -EEXIST)
@@ -507,28 +493,21 @@ static int make(struct run *run, const char *name)
 	return status;
 }
 
-static const char *type_word(uint32_t type)
-{
-	switch (type) {
-	case META_TYPE_FILE: return "file";
-	case META_TYPE_DIRECTORY: return "directory";
-	case META_TYPE_SYMLINK: return "symlink";
-	default: return "other";
-	}
-}
-
 static void tell_item(const struct names_item *item)
 {
+	static const char *const words[] = {[META_TYPE_FILE] = "file",
+					    [META_TYPE_DIRECTORY] = "directory",
+					    [META_TYPE_SYMLINK] = "symlink"};
+	const char *word = item->kind.type < ARRAY_SIZE(words) ? words[item->kind.type] : NULL;
+
 	putchar('{');
 	line_string(stdout, "name", item->name);
-	line_string(stdout, "type", type_word(item->kind.type));
+	line_string(stdout, "type", word ?: "other");
 	printf("\"size\": %" PRIu64 "}\n", item->kind.size);
 }
 
 static int list(struct run *run, const char *name)
 {
-	if (open_path(run, 0))
-		return 1;
 	return tree_list(&run->exports[0], name, tell_item) ? failed(run, 0) : 0;
 }
 
@@ -536,8 +515,6 @@ static int tell_usage(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
 
-	if (open_path(run, 0))
-		return 1;
 	if (tree_usage(&run->exports[0], name, &count))
 		return failed(run, 0);
 	tell_count(&count);
@@ -549,8 +526,6 @@ static int remove_tree(struct run *run, const char *name)
 	struct tree_count count = {0};
 	int error;
 
-	if (open_path(run, 0))
-		return 1;
 	removed = &count;
 	told_at = clock_now();
 	error = tree_remove(&run->exports[0], name, run->mark, &count);
@@ -570,15 +545,16 @@ static const struct command {
 	const char *word;
 	int (*work)(struct run *run, const char *name);
 	int names_min, names_max;
+	bool first; /* asks the first path alone, which main() opens */
 	char *mark; /* tree_remove()'s, where the command line has none */
 } commands[] = {
-	{"info", info, 0, 0, NULL},
-	{"make", make, 1, 1, NULL},
-	{"list", list, 0, 1, NULL},
-	{"usage", tell_usage, 1, 1, NULL},
-	{"remove", remove_tree, 2, 2, NULL},
-	{"remove-empty", remove_tree, 1, 1, ""},
-	{"remove-unmarked", remove_tree, 1, 1, NULL},
+	{"info", info, 0, 0, false, NULL},
+	{"make", make, 1, 1, false, NULL},
+	{"list", list, 0, 1, true, NULL},
+	{"usage", tell_usage, 1, 1, true, NULL},
+	{"remove", remove_tree, 2, 2, true, NULL},
+	{"remove-empty", remove_tree, 1, 1, true, ""},
+	{"remove-unmarked", remove_tree, 1, 1, true, NULL},
 };
 
 static const struct command *find_command(int argc, char **argv)
@@ -626,7 +602,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	take_signals();
-	status = begin(&run, argv[2]) ?: command->work(&run, name);
+	status = begin(&run, argv[2]) || (command->first && open_path(&run, 0))
+			 ? 1
+			 : command->work(&run, name);
 	end(&run);
 	if (fflush(stdout)) {
 		say("cannot print: %s", strerror(errno));
