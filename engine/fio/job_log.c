@@ -41,15 +41,13 @@ void job_log_keep(uint32_t job_number)
 
 static void keep(const char *line)
 {
+	const struct line_job job = {job_name ?: "", kept.job_number};
+
 	if (!kept.out || kept.lines++ >= KEPT_MAX)
 		return;
-	fputc('{', kept.out);
-	line_string(kept.out, "kind", "message");
-	line_string(kept.out, "job", job_name ?: "");
-	line_number(kept.out, "job_number", kept.job_number);
+	line_begin(kept.out, "message", &job);
 	line_string(kept.out, "text", line);
-	fseek(kept.out, -2, SEEK_CUR); /* no comma behind the last member */
-	fputs("}\n", kept.out);
+	line_end(kept.out);
 }
 
 void job_log_write(FILE *out)
@@ -114,8 +112,6 @@ void job_log_summary(const char *format, ...)
 	put_line(true, format, args);
 	va_end(args);
 }
-
-/* --- why an I/O failed --- */
 
 const char *failure_remedy(enum io_op op, int error)
 {

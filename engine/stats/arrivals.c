@@ -203,12 +203,9 @@ static double crowded_share(const struct arrivals *arrivals)
 	return sent ? (double)arrivals->crowded / (double)sent : 0;
 }
 
-void arrivals_write(FILE *out, const struct arrivals_label *label, const struct arrivals *arrivals)
+void arrivals_write(FILE *out, const struct line_job *job, const struct arrivals *arrivals)
 {
-	fputc('{', out);
-	line_string(out, "kind", "arrivals");
-	line_string(out, "job", label->job);
-	line_number(out, "job_number", label->job_number);
+	line_begin(out, "arrivals", job);
 	line_string(out, "process", arrivals->terms.fixed ? "fixed" : "poisson");
 	line_number(out, "due", arrivals_due(arrivals));
 	line_number(out, "sent", arrivals->lag.count);
@@ -218,9 +215,9 @@ void arrivals_write(FILE *out, const struct arrivals_label *label, const struct 
 		(double)arrivals->span / 1e9, offered(arrivals), achieved(arrivals));
 	fprintf(out, "\"depth_used_up\": %.6f, ", crowded_share(arrivals));
 	latency_write(out, "lag_", &arrivals->lag);
-	fputs(", ", out);
-	fprintf(out, "\"lag_end_us\": %.3f, \"sustained\": %s}\n", microseconds(arrivals->late),
+	fprintf(out, "\"lag_end_us\": %.3f, \"sustained\": %s, ", microseconds(arrivals->late),
 		arrivals_sustained(arrivals) ? "true" : "false");
+	line_end(out);
 }
 
 void arrivals_tell(char line[ARRIVALS_LINE], const struct arrivals *arrivals)
