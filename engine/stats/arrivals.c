@@ -13,8 +13,6 @@ enum {
 	LATE_PART = 10 /* dropped I/O may have waited for 1/LATE_PART of the schedule */
 };
 
-/* --- the schedule --- */
-
 /* A number in (0, 1], by SplitMix64 (Steele, Lea, Flood 2014), which takes any seed. */
 static double draw(struct arrivals *arrivals)
 {
@@ -60,8 +58,6 @@ uint64_t arrivals_left(const struct arrivals *arrivals, uint64_t now)
 {
 	return arrivals->due > now ? arrivals->due - now : 0;
 }
-
-/* --- what became of the I/O --- */
 
 /* Arrivals that are due and were not taken: estimated by the mean rate, since counting a long
  * backlog would take time. */
@@ -176,13 +172,6 @@ uint64_t arrivals_due(const struct arrivals *arrivals)
 bool arrivals_sustained(const struct arrivals *arrivals)
 {
 	return !arrivals->grew;
-}
-
-/* --- reports --- */
-
-static double per_second(uint64_t count, uint64_t nanoseconds)
-{
-	return nanoseconds ? (double)count * 1e9 / (double)nanoseconds : 0;
 }
 
 static double offered(const struct arrivals *arrivals)

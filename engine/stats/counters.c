@@ -94,11 +94,6 @@ void counters_write(FILE *out, const struct line_job *job, const struct counters
 	line_end(out);
 }
 
-static double iops(const struct operations *operations, uint64_t span)
-{
-	return span ? (double)operations->latency.count * 1e9 / (double)span : 0;
-}
-
 void operations_write(FILE *out, const struct line_job *job, const char *name, uint64_t span,
 		      const struct operations *operations)
 {
@@ -108,7 +103,7 @@ void operations_write(FILE *out, const struct line_job *job, const char *name, u
 	line_string(out, "operation", name);
 	line_number(out, "ops", latency->count);
 	line_number(out, "errors", operations->errors);
-	fprintf(out, "\"iops\": %.3f, ", iops(operations, span));
+	fprintf(out, "\"iops\": %.3f, ", per_second(latency->count, span));
 	latency_write(out, "", latency);
 	line_end(out);
 }
@@ -117,11 +112,11 @@ void operations_tell(char line[OPERATIONS_LINE], const char *name, uint64_t span
 		     const struct operations *operations)
 {
 	const struct histogram *latency = &operations->latency;
-	int used = snprintf(line, OPERATIONS_LINE,
-			    "%s: %" PRIu64 " done, %" PRIu64
-			    " errors, IOPS=%.0f, latency (usec): mean=%.1f",
-			    name, latency->count, operations->errors, iops(operations, span),
-			    microseconds(histogram_mean(latency)));
+	int used = snprintf(
+		line, OPERATIONS_LINE,
+		"%s: %" PRIu64 " done, %" PRIu64 " errors, IOPS=%.0f, latency (usec): mean=%.1f",
+		name, latency->count, operations->errors, per_second(latency->count, span),
+		microseconds(histogram_mean(latency)));
 
 	for (int i = 0; i < LATENCY_PERCENTILES && used < OPERATIONS_LINE; i++)
 		used += snprintf(line + used, OPERATIONS_LINE - (size_t)used, ", p%g=%.1f",

@@ -52,6 +52,11 @@ static inline void line_end(FILE *out)
 	fputs("}\n", out);
 }
 
+static inline double per_second(uint64_t count, uint64_t nanoseconds)
+{
+	return nanoseconds ? (double)count * 1e9 / (double)nanoseconds : 0;
+}
+
 static inline double microseconds(uint64_t nanoseconds)
 {
 	return (double)nanoseconds / 1000.0;

@@ -99,8 +99,6 @@ int export_find_facts(struct export *export, struct export_facts *facts)
 	return error ? export_fail(export, "attributes of", path->config.dir, error, NULL) : 0;
 }
 
-/* --- names --- */
-
 void export_items_free(struct export_items *items)
 {
 	free(items->items);
@@ -267,9 +265,9 @@ int export_back(struct export *export, const struct export_dir *child,
 	return error ? export_fail(export, "go back to", "the directory above", error, NULL) : 0;
 }
 
-void export_leave(struct export_dir *dir)
+void export_leave(const struct export *export, struct export_dir *dir)
 {
-	if (dir->fd >= 0)
+	if (dir->fd >= 0 && dir->fd != export->root.fd)
 		close(dir->fd);
 	dir->fd = -1;
 }

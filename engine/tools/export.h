@@ -86,8 +86,8 @@ int export_enter(struct export *export, const struct export_dir *dir, const stru
 /* Goes from `child` up to `dir`, which has `identity`; opens `dir` again where it was left. */
 int export_back(struct export *export, const struct export_dir *child,
 		const struct meta_identity *identity, struct export_dir *dir);
-/* Lets a descriptor go. */
-void export_leave(struct export_dir *dir);
+/* Closes a descriptor, unless it is the root's. */
+void export_leave(const struct export *export, struct export_dir *dir);
 
 /* --- a kernel mount, or any directory, by plain system calls: export_mount.c. 0 or an errno --- */
 

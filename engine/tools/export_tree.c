@@ -29,12 +29,6 @@ bool tree_name_is_sound(const char *name)
 	}
 }
 
-static void leave(struct export *export, struct export_dir *dir)
-{
-	if (dir->fd != export->root.fd)
-		export_leave(dir);
-}
-
 /* Finds one name in a directory. */
 static int look_at(struct export *export, const struct export_dir *dir, char *name,
 		   struct names_item *found)
@@ -54,7 +48,7 @@ static int descend(struct export *export, struct export_dir *dir, char *name)
 		error = -ENOTDIR;
 	if (!error)
 		error = export_enter(export, dir, &item, true, &child);
-	leave(export, dir);
+	export_leave(export, dir);
 	if (error)
 		return export_fail(export, "find directory", name, error, item.status);
 	*dir = child;
@@ -107,7 +101,7 @@ int tree_find(struct export *export, const char *name, struct names_item *found)
 		return error;
 	error = look_at(export, &dir, last, found);
 	found->name = NULL;
-	leave(export, &dir);
+	export_leave(export, &dir);
 	if (error && error != -ENOENT)
 		export_fail(export, "find", name, error, found->status);
 	return error;
@@ -123,7 +117,7 @@ int tree_make(struct export *export, const char *name)
 	if (error)
 		return error;
 	error = export_make(export, &dir, last);
-	leave(export, &dir);
+	export_leave(export, &dir);
 	return error;
 }
 
@@ -160,11 +154,9 @@ int tree_list(struct export *export, const char *name, void (*each)(const struct
 		if (!error)
 			export_items_free(&items);
 	}
-	leave(export, &dir);
+	export_leave(export, &dir);
 	return error;
 }
-
-/* --- all that lies below one --- */
 
 /* A directory on the way down: its page, of which those before `next` have been looked into. */
 struct level {
@@ -368,12 +360,12 @@ static int go_down(struct walk *walk, struct names_item *item)
 					 : error;
 	grown = reallocarray(walk->levels, walk->depth + 1, sizeof(*walk->levels));
 	if (!grown) {
-		export_leave(&below.dir);
+		export_leave(walk->export, &below.dir);
 		return -ENOMEM;
 	}
 	walk->levels = grown;
 	if (walk->depth > OPEN_LEVELS_MAX)
-		export_leave(&lowest(walk)->dir);
+		export_leave(walk->export, &lowest(walk)->dir);
 	walk->levels[walk->depth++] = below;
 	return walk->mark && walk->depth == 2 ? check_mark(walk) : 0;
 }
@@ -387,7 +379,7 @@ static void drop_level(struct walk *walk)
 	free(level->left);
 	free(level->gone);
 	if (--walk->depth) { /* the first one's is the caller's */
-		export_leave(&level->dir);
+		export_leave(walk->export, &level->dir);
 		export_items_free(&level->items);
 	}
 }
@@ -478,15 +470,13 @@ static int walk_through(struct walk *walk, const char *name)
 				    error ?: -ENOMEM, item.status);
 	}
 	free(walk->levels);
-	leave(walk->export, &first.dir);
+	export_leave(walk->export, &first.dir);
 	return error;
 }
 
 int tree_usage(struct export *export, const char *name, struct tree_count *count)
 {
-	struct walk walk = {.export = export, .count = count};
-
-	return walk_through(&walk, name);
+	return walk_through(&(struct walk){.export = export, .count = count}, name);
 }
 
 int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count)

@@ -51,8 +51,6 @@ enum {
 	RESERVED_PORTS = 1024, /* ports below are reserved */
 };
 
-/* --- what goes on --- */
-
 static volatile sig_atomic_t interrupted;
 static char said[512];			 /* the latest line of say() */
 static bool quiet;			 /* say() prints nothing */
@@ -93,8 +91,6 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 	if (!quiet)
 		plain_print(stderr, "nfsmulti-export: %s", said);
 }
-
-/* --- the pool --- */
 
 struct run {
 	struct terms terms; /* a job's defaults */
@@ -172,20 +168,11 @@ static int failed(const struct run *run, unsigned int number)
 	return 1;
 }
 
-/* --- info --- */
-
 static const char *version_of(const struct pool_path *path)
 {
 	if (path->kind == PATH_MOUNT)
 		return "mount";
 	return term_value(TERM(version), path->terms.version)->word;
-}
-
-static const char *proto_of(const struct pool_path *path)
-{
-	if (path->kind == PATH_MOUNT)
-		return "mount";
-	return terms_over_rdma(&path->terms) ? "rdma" : "tcp";
 }
 
 /* A server that does not count these says that their `total` is 0. */
@@ -355,7 +342,10 @@ static int tell_path(struct run *run, unsigned int number)
 	putchar('{');
 	line_string(stdout, "label", path->label);
 	line_string(stdout, "version", version_of(path));
-	line_string(stdout, "proto", proto_of(path));
+	line_string(stdout, "proto",
+		    path->kind == PATH_MOUNT	    ? "mount"
+		    : terms_over_rdma(&path->terms) ? "rdma"
+						    : "tcp");
 	if (error) {
 		line_string(stdout, "error", without_label(said, path->label));
 		line_string(stdout, "remedy", remedy_for(path, error));
@@ -386,8 +376,6 @@ static int info(struct run *run, const char *name)
 	return interrupted ? 1 : status;
 }
 
-/* --- directories --- */
-
 static int refuse_existing(const struct run *run, unsigned int number, const char *name)
 {
 	say("%s: \"%s\" is there already, and is not ours: choose another name",
@@ -417,29 +405,23 @@ static int open_all(struct run *run, const char *name)
 	return 0;
 }
 
-/* File numbers are compared where both paths have the same from the same. */
-static bool is_same(const struct run *run, unsigned int number, const struct names_item *first,
-		    const struct names_item *found)
-{
-	bool comparable =
-		!strcmp(version_of(&run->pool.paths[0]), version_of(&run->pool.paths[number]));
-
-	return found->kind.type == META_TYPE_DIRECTORY &&
-	       (!comparable || found->identity.fileid == first->identity.fileid);
-}
-
+/* Only paths of one version tell the same file numbers. */
 static int check_seen(struct run *run, const char *name)
 {
+	const struct pool_path *paths = run->pool.paths;
 	struct names_item first, found;
 	int error = tree_find(&run->exports[0], name, &first);
 
 	if (error)
 		return failed(run, 0);
 	for (unsigned int i = 1; i < run->pool.count; i++) {
+		bool comparable = !strcmp(version_of(&paths[0]), version_of(&paths[i]));
+
 		error = tree_find(&run->exports[i], name, &found);
 		if (error && error != -ENOENT)
 			return failed(run, i);
-		if (error || !is_same(run, i, &first, &found)) {
+		if (error || found.kind.type != META_TYPE_DIRECTORY ||
+		    (comparable && found.identity.fileid != first.identity.fileid)) {
 			say("%s and %s do not lead to the same files: \"%s\" was made over the "
 			    "one and is not there over the other: check addresses and export "
 			    "names of the pool",
@@ -460,15 +442,13 @@ static void take_back(struct run *run, const char *name)
 	interrupted = 0;
 	snprintf(why, sizeof(why), "%s", said);
 	/* After a time-out the names were given up. */
-	if (!path->config.dir && path_names_ready(path)) {
-		say("%s", why); /* the last line is the reason */
-		return;
-	}
-	export_open(&run->exports[0], path);
-	if (tree_remove(&run->exports[0], name, "", &count)) {
+	if (path->config.dir || !path_names_ready(path)) {
+		export_open(&run->exports[0], path);
+		if (!tree_remove(&run->exports[0], name, "", &count))
+			return;
 		failed(run, 0);
-		say("%s", why);
 	}
+	say("%s", why); /* the last line is the reason */
 }
 
 static int make(struct run *run, const char *name)
@@ -538,8 +518,6 @@ static int remove_tree(struct run *run, const char *name)
 	    label_of(run, 0), name, run->mark);
 	return NO_MARK;
 }
-
-/* --- the command line --- */
 
 static const struct command {
 	const char *word;
