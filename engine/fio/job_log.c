@@ -113,6 +113,17 @@ void job_log_summary(const char *format, ...)
 	va_end(args);
 }
 
+int job_refuse(const char *what, const struct refusal *refusals, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!refusals[i].given)
+			continue;
+		job_log("%s%s", what, refusals[i].why);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 const char *failure_remedy(enum io_op op, int error)
 {
 	switch (error) {

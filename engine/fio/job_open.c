@@ -9,8 +9,6 @@
 
 #include "deadline.h"
 #include "job_io.h"
-#include "metadata.h"
-#include "job_stats.h"
 #include "open_loop.h"
 #include "nfs/meta_io.h"
 #include "job_log.h"
@@ -25,8 +23,6 @@ enum {
 	DISCARD_MIN =
 		32768, /* bytes of a READ: with less, the system call costs more than it saves */
 };
-
-/* --- the spread --- */
 
 static enum spread_policy policy_of(const struct terms *eo, unsigned int own)
 {
@@ -58,8 +54,6 @@ static struct spread make_spread(struct job *job, unsigned int own)
 	}
 	return spread;
 }
-
-/* --- memory --- */
 
 /*
  * Enough ios for all pieces of all requests at once, up to PIECES_MAX, and for a COMMIT on each
@@ -184,8 +178,6 @@ static int allocate(struct job *job)
 	};
 	return open_hold(job);
 }
-
-/* --- opening --- */
 
 /* The job opens connections on its own path, or on all. */
 static int open_paths(struct job *job)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "job_stats.h"
+#include "job_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,6 @@
 #include "stats/counters.h"
 #include "stats/json_line.h"
 #include "stats/latency.h"
-
-/* --- stats_file= and live_file= --- */
 
 static struct line_job line_job(const struct job *job)
 {
@@ -118,8 +116,6 @@ void job_stats_live(void *owner)
 	if (error)
 		job_log("cannot write live_file=%s: %s", live_file, strerror(-error));
 }
-
-/* --- fio's log --- */
 
 static void summarise(const struct job *job)
 {

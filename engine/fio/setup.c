@@ -8,9 +8,6 @@
 
 #include "deadline.h"
 #include "job.h"
-#include "layout.h"
-#include "metadata.h"
-#include "own_files.h"
 #include "pool_paths.h"
 #include "job_log.h"
 #include "util.h"
@@ -23,8 +20,6 @@ enum { LAYOUT_PATHS_MAX = 8 };
 static const uint64_t STANDSTILL = 5 * SEC;
 
 #define SIZE_UNKNOWN (-1ULL) /* what fio has as the size of a missing file */
-
-/* --- the paths that are kept from call to call --- */
 
 static struct {
 	pthread_mutex_t lock; /* thread=1 with create_serialize=0 comes here from several threads */
@@ -123,8 +118,6 @@ static int recall(struct thread_data *td, struct pool_paths **paths)
 	return kept.error ?: metadata_check_pool(td, &kept.paths.pool);
 }
 
-/* --- work on one file --- */
-
 struct file_task {
 	struct thread_data *td;
 	struct fio_file *f;
@@ -167,8 +160,6 @@ static int fail(struct thread_data *td, int error, const char *what)
 	td_verror(td, error == -ENOENT ? EINVAL : -error, what);
 	return 1;
 }
-
-/* --- sizes --- */
 
 /*
  * The size to tell fio of a missing file. Without filesize= fio gives the file a share of size=.
@@ -215,8 +206,6 @@ int setup_file_size(struct thread_data *td, struct fio_file *f)
 {
 	return fail(td, terms_check(td) ?: with_file(td, f, find_size), "get_file_size");
 }
-
-/* --- layout --- */
 
 static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)
 {
