@@ -40,15 +40,17 @@ struct pass {
 	bool (*goes_on)(struct pass *pass, struct conn_io *io);
 
 	struct group group;
-	struct conn_io *ios;
-	struct meta_io *metas;	   /* one for each of ios */
-	struct commit_io *commits; /* one for each of ios */
-	uint64_t first, end;	   /* the pieces of this pass_run() */
-	uint64_t next;		   /* the first piece that was not begun */
-	int error;		   /* the first error, a positive errno */
-	const char *status;	   /* that error in the server's words, or NULL */
-	const char *label;	   /* the path that failed */
-	uint64_t failed_at;	   /* the offset of the I/O that failed */
+	struct pass_io {
+		struct conn_io io;
+		struct meta_io meta;
+		struct commit_io commit;
+	} * ios;
+	uint64_t first, end; /* the pieces of this pass_run() */
+	uint64_t next;	     /* the first piece that was not begun */
+	int error;	     /* the first error, a positive errno */
+	const char *status;  /* that error in the server's words, or NULL */
+	const char *label;   /* the path that failed */
+	uint64_t failed_at;  /* the offset of the I/O that failed */
 
 	struct io_list idle;
 	uint32_t block_size;	/* of layout_write(): bytes */
@@ -59,29 +61,20 @@ struct pass {
 
 static const uint64_t TELL_EVERY = 10 * SEC;
 
-static void free_ios(struct pass *pass)
-{
-	free(pass->ios);
-	free(pass->metas);
-	free(pass->commits);
-}
-
 static int allocate_ios(struct pass *pass)
 {
 	uint32_t count = pass->group.job.io_count;
 
 	pass->ios = calloc(count, sizeof(*pass->ios));
-	pass->metas = calloc(count, sizeof(*pass->metas));
-	pass->commits = calloc(count, sizeof(*pass->commits));
-	if (!pass->ios || !pass->metas || !pass->commits) {
-		free_ios(pass);
+	if (!pass->ios)
 		return -ENOMEM;
-	}
 	TAILQ_INIT(&pass->idle);
 	for (uint32_t i = 0; i < count; i++) {
-		pass->ios[i].meta = &pass->metas[i];
-		pass->ios[i].commit = &pass->commits[i];
-		TAILQ_INSERT_TAIL(&pass->idle, &pass->ios[i], link);
+		struct pass_io *one = &pass->ios[i];
+
+		one->io.meta = &one->meta;
+		one->io.commit = &one->commit;
+		TAILQ_INSERT_TAIL(&pass->idle, &one->io, link);
 	}
 	return 0;
 }
@@ -109,7 +102,7 @@ static int pass_open(struct pass *pass, struct path **paths, uint32_t path_count
 	if (!error && (error = group_open_file(group, 0, pass->name)))
 		group_close(group);
 	if (error)
-		free_ios(pass);
+		free(pass->ios);
 	return error;
 }
 
@@ -117,7 +110,7 @@ static void pass_close(struct pass *pass)
 {
 	group_close_file(&pass->group, 0);
 	group_close(&pass->group);
-	free_ios(pass);
+	free(pass->ios);
 }
 
 /* Submits an I/O to the connection whose turn it is. */
@@ -204,7 +197,8 @@ static uint64_t write_block(struct pass *pass, struct conn_io *io, uint64_t offs
 		.stable = IO_UNSTABLE,
 		.offset = offset,
 		.length = length,
-		.buffer = pass->buffers + (size_t)(io - pass->ios) * BLOCK,
+		.buffer = pass->buffers +
+			  (size_t)(container_of(io, struct pass_io, io) - pass->ios) * BLOCK,
 		.commit = io->commit,
 	};
 	fill_io_buffer(pass->td, io->buffer, length, length);
@@ -329,20 +323,6 @@ static void tell_begins(const struct entry_layout *layout, const struct entries_
 		layout->may_make ? ", and making those that are missing" : "");
 }
 
-static void say_entries_failed(const struct entry_layout *layout)
-{
-	const struct pass *pass = &layout->pass;
-
-	if (pass->error == ENOENT && !layout->may_make)
-		job_log("\"%s\" lacks entry %" PRIu64 " of %" PRIu64
-			": %s: --readonly or allow_file_create=0 forbids making it",
-			pass->name, pass->failed_at, pass->end, strerror(ENOENT));
-	else
-		job_log("laying out entries of \"%s\": %s%s%s at entry %" PRIu64 " of %" PRIu64,
-			pass->name, strerror(pass->error), pass->status ? ": " : "",
-			pass->status ?: "", pass->failed_at, pass->end);
-}
-
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
 		   const char *name, uint64_t first, uint64_t end, enum meta_op make)
 {
@@ -355,17 +335,24 @@ int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 		.renamed = !eo->meta_mix &&
 			   (td_trim(td) || (td_write(td) && meta_takes_other(eo->meta_write))),
 	};
+	struct pass *pass = &layout.pass;
 	int error;
 
-	layout.pass.depth = max_of(td->o.iodepth, (unsigned int)DEPTH);
+	pass->depth = max_of(td->o.iodepth, (unsigned int)DEPTH);
 	tell_begins(&layout, terms, end - first);
-	error = pass_open(&layout.pass, paths, path_count);
+	error = pass_open(pass, paths, path_count);
 	if (error)
 		return error;
-	error = pass_run(&layout.pass, look_up, first, end);
-	if (error && error != -EINTR)
-		say_entries_failed(&layout);
-	pass_close(&layout.pass);
+	error = pass_run(pass, look_up, first, end);
+	if (error == -ENOENT && !terms->make)
+		job_log("\"%s\" lacks entry %" PRIu64 " of %" PRIu64
+			": %s: --readonly or allow_file_create=0 forbids making it",
+			name, pass->failed_at, end, strerror(ENOENT));
+	else if (error && error != -EINTR)
+		job_log("laying out entries of \"%s\": %s%s%s at entry %" PRIu64 " of %" PRIu64,
+			name, strerror(-error), pass->status ? ": " : "", pass->status ?: "",
+			pass->failed_at, end);
+	pass_close(pass);
 	return error;
 }
 

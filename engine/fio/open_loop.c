@@ -50,24 +50,6 @@ static long long number_of(const struct thread_data *td, const char *text)
 	return str_to_decimal(text, &number, 1, (void *)&td->o, 0, 0) ? 0 : number;
 }
 
-static int check_rate(const struct thread_data *td, const struct rate *rate)
-{
-	const struct terms *eo = td->eo;
-	long long number = number_of(td, rate->text);
-
-	if (eo->arrival_rate && eo->arrival_bw) {
-		job_log("arrival_rate with arrival_bw: a job has one clock: give one of them");
-		return -EINVAL;
-	}
-	if (number < 1 || number > rate->max) {
-		job_log("%s=%s: give the %s per second and job, of all directions together, a "
-			"number from 1 to %lld; without it an I/O is sent when a reply has come",
-			rate->option, rate->text, rate->what, rate->max);
-		return -EINVAL;
-	}
-	return 0;
-}
-
 #define ANY(values) ((values)[DDIR_READ] || (values)[DDIR_WRITE] || (values)[DDIR_TRIM])
 
 static int check_conflicts(const struct thread_data *td, const char *clock)
@@ -125,15 +107,11 @@ static void say_missing(const struct thread_data *td, const char *clock)
 			clock);
 }
 
-bool open_loop_wanted(const struct thread_data *td)
-{
-	return rate_of(td).text;
-}
-
 int open_loop_check(const struct thread_data *td)
 {
 	const struct terms *eo = td->eo;
 	const struct rate rate = rate_of(td);
+	long long number = rate.text ? number_of(td, rate.text) : 0;
 
 	if (eo->arrival_batch && !(rate.text && eo->rx_timestamps)) {
 		job_log("arrival_batch=%u: give arrival_rate= or arrival_bw=, and rx_timestamps=1, "
@@ -143,7 +121,17 @@ int open_loop_check(const struct thread_data *td)
 	}
 	if (!rate.text)
 		return 0;
-	return check_rate(td, &rate) ?: check_conflicts(td, rate.option);
+	if (eo->arrival_rate && eo->arrival_bw) {
+		job_log("arrival_rate with arrival_bw: a job has one clock: give one of them");
+		return -EINVAL;
+	}
+	if (number < 1 || number > rate.max) {
+		job_log("%s=%s: give the %s per second and job, of all directions together, a "
+			"number from 1 to %lld; without it an I/O is sent when a reply has come",
+			rate.option, rate.text, rate.what, rate.max);
+		return -EINVAL;
+	}
+	return check_conflicts(td, rate.option);
 }
 
 struct open_loop *open_loop_new(const struct thread_data *td)

@@ -98,14 +98,13 @@ static void tell_ignored(const struct pool *pool)
 	job_log("pool: ignored arguments of libnfs that mean nothing here: %s", words);
 }
 
-/* The kept paths where they fit this job, or new ones. The caller has the lock. */
-static int recall(struct thread_data *td, struct pool_paths **paths)
+/* Keeps the paths where they fit this job, or opens new ones. The caller has the lock. */
+static int recall(struct thread_data *td)
 {
 	char *terms = terms_text(td);
 
 	if (!terms)
 		return -ENOMEM;
-	*paths = &kept.paths;
 	if (kept.terms && !strcmp(kept.terms, terms)) {
 		free(terms);
 	} else {
@@ -130,13 +129,13 @@ struct file_task {
 static int with_file(struct thread_data *td, struct fio_file *f,
 		     int (*work)(struct file_task *task))
 {
-	struct file_task task = {.td = td, .f = f};
+	struct file_task task = {.td = td, .f = f, .paths = &kept.paths};
 	int error;
 
 	pthread_mutex_lock(&kept.lock);
 	deadline_setup(td);
 	job_log_name(td->o.name);
-	error = recall(td, &task.paths);
+	error = recall(td);
 	if (!error) {
 		free(kept.job);
 		kept.job = strdup(td->o.name);

@@ -78,18 +78,6 @@ static int open_parent(struct export *export, const char *name, char copy[NAME_R
 	return 0;
 }
 
-static int open_dir(struct export *export, const char *name, struct export_dir *dir)
-{
-	char copy[NAME_ROOM], *last;
-	int error;
-
-	*dir = export->root;
-	if (!*name)
-		return 0;
-	error = open_parent(export, name, copy, dir, &last);
-	return error ?: descend(export, dir, last);
-}
-
 int tree_find(struct export *export, const char *name, struct names_item *found)
 {
 	char copy[NAME_ROOM], *last;
@@ -141,9 +129,12 @@ int tree_list(struct export *export, const char *name, void (*each)(const struct
 {
 	struct export_listing listing = {0};
 	struct export_items items;
-	struct export_dir dir;
-	int error = open_dir(export, name, &dir);
+	struct export_dir dir = export->root;
+	char copy[NAME_ROOM], *last;
+	int error = *name ? open_parent(export, name, copy, &dir, &last) : 0;
 
+	if (!error && *name)
+		error = descend(export, &dir, last);
 	if (error)
 		return error;
 	while (!error && !listing.end) {
@@ -243,11 +234,6 @@ static bool is_left(const struct level *level, const char *name)
 	return false;
 }
 
-static bool is_mark(const struct walk *walk, const char *name)
-{
-	return walk->mark && walk->depth == 2 && !strcmp(name, walk->mark);
-}
-
 static int take_item(struct walk *walk, struct level *level, struct names_item *item)
 {
 	if (is_left(level, item->name)) {
@@ -303,8 +289,8 @@ static int end_page(struct walk *walk)
 
 	free(level->gone);
 	level->gone = NULL;
-	for (uint32_t i = 0; i < items->count; i++)
-		if (is_mark(walk, items->items[i].name)) /* it goes last */
+	for (uint32_t i = 0; walk->mark && walk->depth == 2 && i < items->count; i++)
+		if (!strcmp(items->items[i].name, walk->mark)) /* the mark goes last */
 			items->items[i] = (struct names_item){.name = walk->mark, .error = -ENOENT};
 	if (walk->removes)
 		error = export_remove(walk->export, &level->dir, items->items, items->count, false)

@@ -156,15 +156,10 @@ static void end(struct run *run)
 	pool_free(&run->pool);
 }
 
-static const char *label_of(const struct run *run, unsigned int number)
-{
-	return run->pool.paths[number].label;
-}
-
 /* Says what an operation on a path has failed by. */
 static int failed(const struct run *run, unsigned int number)
 {
-	say("%s: %s", label_of(run, number), run->exports[number].error);
+	say("%s: %s", run->pool.paths[number].label, run->exports[number].error);
 	return 1;
 }
 
@@ -379,7 +374,7 @@ static int info(struct run *run, const char *name)
 static int refuse_existing(const struct run *run, unsigned int number, const char *name)
 {
 	say("%s: \"%s\" is there already, and is not ours: choose another name",
-	    label_of(run, number), name);
+	    run->pool.paths[number].label, name);
 	return 1;
 }
 
@@ -425,7 +420,7 @@ static int check_seen(struct run *run, const char *name)
 			say("%s and %s do not lead to the same files: \"%s\" was made over the "
 			    "one and is not there over the other: check addresses and export "
 			    "names of the pool",
-			    label_of(run, 0), label_of(run, i), name);
+			    paths[0].label, paths[i].label, name);
 			return DIFFERENT_FILES;
 		}
 	}
@@ -515,7 +510,7 @@ static int remove_tree(struct run *run, const char *name)
 		return error ? failed(run, 0) : 0;
 	say("%s: \"%s\" is not the directory that was made, for it has no directory \"%s\": it "
 	    "stays",
-	    label_of(run, 0), name, run->mark);
+	    run->pool.paths[0].label, name, run->mark);
 	return NO_MARK;
 }
 
