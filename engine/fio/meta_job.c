@@ -301,7 +301,7 @@ static bool note_made(struct meta_job *meta, struct meta_request *request, const
 	made = &meta->made[io_u->file->fileno][kind];
 	if (request->removes == request->op) {
 		/* Without memory nobody removes the entry: it is left at the end. */
-		if (made->count < made->size || grow(made))
+		if (made->count != made->size || grow(made))
 			made->entries[(made->first + made->count++) % made->size] = request->entry;
 		return false;
 	}
