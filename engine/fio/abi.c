@@ -123,24 +123,15 @@ static const struct expected expected[] = {
 	{"log_prio", 1, OFF(log_prio)}, /* the last, or nearly, in every version */
 };
 
-static const struct fio_option *lookup(const struct abi_fio *fio, const char *name)
-{
-	const struct fio_option *end = fio->options + fio->options_size / sizeof(*end);
-
-	for (const struct fio_option *o = fio->options; o < end && o->name; o++) {
-		if (strcmp(o->name, name) == 0)
-			return o;
-	}
-	return NULL;
-}
-
 /* Returns false and fills `why` when fio keeps the member elsewhere than our headers say. */
 static bool member_fits(const struct abi_fio *fio, const struct expected *e, char *why, size_t size)
 {
-	const struct fio_option *o = lookup(fio, e->option);
+	const struct fio_option *o = fio->options, *end = o + fio->options_size / sizeof(*o);
 	size_t off;
 
-	if (!o) {
+	while (o < end && o->name && strcmp(o->name, e->option) != 0)
+		o++;
+	if (o == end || !o->name) {
 		snprintf(why, size, "it has no option '%s'", e->option);
 		return false;
 	}

@@ -25,8 +25,6 @@ static __thread struct {
 	uint64_t names_since; /* when names were first asked for after the runtime; 0: never */
 } here;
 
-/* --- the end of fio --- */
-
 static pid_t forker;			/* the process that forked last: the parent, or this one */
 static struct thread_data *process_job; /* the one job of a process that is a job */
 static volatile sig_atomic_t orphaned;
@@ -71,8 +69,6 @@ __attribute__((constructor)) static void look_at_forks(void)
 {
 	pthread_atfork(note_forker, NULL, begin_as_child);
 }
-
-/* --- the job of this thread --- */
 
 static void begin(struct thread_data *td, bool setup)
 {

@@ -4,7 +4,7 @@
  *
  * fio's io_u becomes a request; a request is cut into pieces (struct conn_io), by stripe and by
  * what one call may carry, and is complete when all its pieces are. job_open() allocates all
- * memory. The source files form layers; each calls only those before it: job, job_log, open_loop,
+ * memory. The source files form layers; each calls only those before it: job_log, open_loop,
  * pieces, syncs, job_io, job_files, job_open.
  */
 #pragma once
@@ -104,8 +104,8 @@ struct job {
 
 	struct open_loop *open;	   /* open_loop.h's; NULL: I/O is sent when fio asks for it */
 	struct meta_job *meta;	   /* NULL: the job moves data */
-	struct response *response; /* job_stats.h's: of the whole job, at its end; or NULL */
-	uint64_t live_at;	   /* job_stats.h's: when live_file was last written */
+	struct response *response; /* job_stats.c's: of the whole job, at its end; or NULL */
+	uint64_t live_at;	   /* job_stats.c's: when live_file was last written */
 	bool live_failed;	   /* live_file could not be written, and is not tried again */
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
@@ -143,9 +143,3 @@ static inline bool job_verifies(const struct thread_data *td)
 {
 	return td->o.verify && (td->o.verify_only || !td_write(td));
 }
-
-/* The name of an open file, or NULL: it is not open. */
-const char *job_file_name(const struct job *job, uint32_t file);
-
-/* True where two open files of the job are the same file at the server. */
-bool job_same_file(const struct job *job, uint32_t a, uint32_t b);

@@ -4,8 +4,7 @@
 #include <errno.h>
 
 #include "job_io.h"
-#include "metadata.h"
-#include "own_files.h"
+#include "pieces.h"
 #include "syncs.h"
 
 #include "nfs/names.h"

@@ -25,3 +25,17 @@ int job_unlink(struct job *job, struct fio_file *f);
 
 /* Drops what mounts have cached of a file. */
 int job_invalidate(struct job *job, struct fio_file *f);
+
+/* --- job_stats.c: what connections and metadata operations did --- */
+
+/*
+ * Appends a JSON line per connection, and one per kind of metadata operation, to stats_file=; and
+ * to fio's log a line for people, and one per kind where there are several.
+ */
+void job_stats_report(struct job *job);
+
+/*
+ * A group's ticked(): once a second writes the connections' lines to the file that live_file= and
+ * the job's number name. A failure is logged once, and the job goes on without.
+ */
+void job_stats_live(void *job);

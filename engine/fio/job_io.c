@@ -7,14 +7,11 @@
 
 #include "deadline.h"
 #include "job_log.h"
-#include "metadata.h"
 #include "open_loop.h"
 #include "pieces.h"
 #include "syncs.h"
 #include "util.h"
 #include "wait.h"
-
-/* --- complete requests --- */
 
 /* Wraps a place in the ring of complete requests; `place` is below 2 * done_size. */
 static uint32_t wrapped(const struct job *job, uint32_t place)
@@ -87,8 +84,6 @@ static void complete(struct job *job, struct request *request)
 	job->done[wrapped(job, job->done_first + job->done_count++)] = io_u;
 }
 
-/* --- pending requests --- */
-
 /* After hold_writes has given up, the job writes nothing more. */
 static void refuse_writes(struct job *job)
 {
@@ -138,8 +133,6 @@ static void submit_pending(struct job *job)
 	submit_kind(job, IO_READ);
 	submit_kind(job, IO_META);
 }
-
-/* --- an I/O of fio's begins --- */
 
 static void begin_transfer(struct job *job, struct request *request, struct io_u *io_u)
 {
@@ -213,8 +206,6 @@ static void send_fresh(struct job *job)
 		note_issued(job);
 	group_flush(&job->group);
 }
-
-/* --- a round of I/O --- */
 
 /*
  * The job is to end. A hard mount waits for a silent server for ever, but the end of a job does

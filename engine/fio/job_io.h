@@ -8,8 +8,6 @@
 
 #include "job.h"
 
-/* --- struct ioengine_ops --- */
-
 /* Queues an I/O; nothing is sent yet. */
 enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u);
 
@@ -28,8 +26,6 @@ int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 
 /* Takes the next complete I/O, of those that job_getevents() has counted. */
 struct io_u *job_event(struct thread_data *td, int number);
-
-/* --- the engine's own --- */
 
 /*
  * Waits for everything outstanding where fio no longer does: at the end of a replayed log fio

@@ -41,15 +41,13 @@ void job_log_keep(uint32_t job_number)
 
 static void keep(const char *line)
 {
+	const struct line_job job = {job_name ?: "", kept.job_number};
+
 	if (!kept.out || kept.lines++ >= KEPT_MAX)
 		return;
-	fputc('{', kept.out);
-	line_string(kept.out, "kind", "message");
-	line_string(kept.out, "job", job_name ?: "");
-	line_number(kept.out, "job_number", kept.job_number);
+	line_begin(kept.out, "message", &job);
 	line_string(kept.out, "text", line);
-	fseek(kept.out, -2, SEEK_CUR); /* no comma behind the last member */
-	fputs("}\n", kept.out);
+	line_end(kept.out);
 }
 
 void job_log_write(FILE *out)
@@ -115,7 +113,16 @@ void job_log_summary(const char *format, ...)
 	va_end(args);
 }
 
-/* --- why an I/O failed --- */
+int job_refuse(const char *what, const struct refusal *refusals, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!refusals[i].given)
+			continue;
+		job_log("%s%s", what, refusals[i].why);
+		return -EINVAL;
+	}
+	return 0;
+}
 
 const char *failure_remedy(enum io_op op, int error)
 {

@@ -36,6 +36,15 @@ void job_log_write(FILE *out);
  * people only; else to stderr. */
 void job_log_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What a job must not ask for, and why not. */
+struct refusal {
+	bool given;
+	const char *why;
+};
+
+/* Logs WHAT and WHY of the first of `count` refusals that is given. 0 or -EINVAL. */
+int job_refuse(const char *what, const struct refusal *refusals, size_t count);
+
 /* --- why an I/O on data failed, and what to do: one line, however many are in flight --- */
 
 /* ": " and what to do about a positive errno, or "". */

@@ -9,7 +9,6 @@
 
 #include "deadline.h"
 #include "job_io.h"
-#include "job_stats.h"
 #include "open_loop.h"
 #include "nfs/meta_io.h"
 #include "job_log.h"
@@ -24,8 +23,6 @@ enum {
 	DISCARD_MIN =
 		32768, /* bytes of a READ: with less, the system call costs more than it saves */
 };
-
-/* --- the spread --- */
 
 static enum spread_policy policy_of(const struct terms *eo, unsigned int own)
 {
@@ -57,8 +54,6 @@ static struct spread make_spread(struct job *job, unsigned int own)
 	}
 	return spread;
 }
-
-/* --- memory --- */
 
 /*
  * Enough ios for all pieces of all requests at once, up to PIECES_MAX, and for a COMMIT on each
@@ -140,12 +135,13 @@ static int allocate(struct job *job)
 {
 	const struct thread_data *td = job->td;
 	const struct thread_options *o = &td->o;
+	const struct terms *eo = options_of(td);
 	uint32_t depth = o->iodepth, ios;
 
 	if (!open_load(job))
 		return -ENOMEM;
-	job->spread[IO_READ] = make_spread(job, job_options(job)->spread_reads);
-	job->spread[IO_WRITE] = make_spread(job, job_options(job)->spread_writes);
+	job->spread[IO_READ] = make_spread(job, eo->spread_reads);
+	job->spread[IO_WRITE] = make_spread(job, eo->spread_writes);
 	ios = count_ios(job);
 	job->requests = calloc(depth + 1, sizeof(*job->requests));
 	job->writes = calloc(o->nr_files, sizeof(*job->writes));
@@ -154,7 +150,7 @@ static int allocate(struct job *job)
 	if (!job->requests || !job->writes || !job->fresh || !job->done || !allocate_ios(job, ios))
 		return -ENOMEM;
 	job->done_size = depth;
-	if (open_loop_wanted(td) && !(job->open = open_loop_new(td)))
+	if ((eo->arrival_rate || eo->arrival_bw) && !(job->open = open_loop_new(td)))
 		return -ENOMEM;
 	job->fresh_max = job->open ? min_of(depth, (uint32_t)FRESH_LATE) : depth;
 	if (path_all_mounts(job->used, job->group.path_count))
@@ -170,21 +166,19 @@ static int allocate(struct job *job)
 		.file_count = o->nr_files,
 		.writes = td_write(td) && !job_verifies(td),
 		.direct = o->odirect,
-		.failover = job_options(job)->failover,
+		.failover = eo->failover,
 		.rdma = true,
-		.inline_max = job_options(job)->inline_max,
-		.busy_poll = job_options(job)->busy_poll * 1000ull,
+		.inline_max = eo->inline_max,
+		.busy_poll = eo->busy_poll * 1000ull,
 		.punctual = job->open,
-		.spin = job_options(job)->arrival_spin * 1000ull,
-		.stamps = job_options(job)->rx_timestamps,
-		.ticked = job_options(job)->live_file ? job_stats_live : NULL,
+		.spin = eo->arrival_spin * 1000ull,
+		.stamps = eo->rx_timestamps,
+		.ticked = eo->live_file ? job_stats_live : NULL,
 		.owner = job,
 		.log = job_log,
 	};
 	return open_hold(job);
 }
-
-/* --- opening --- */
 
 /* The job opens connections on its own path, or on all. */
 static int open_paths(struct job *job)
@@ -213,6 +207,7 @@ static int open_job(struct job *job)
 	struct thread_data *td = job->td;
 	int error = terms_check(td) ?: pool_paths_init(&job->paths, td, td->o.nr_files);
 
+	error = error ?: metadata_check_pool(td, &job->paths.pool);
 	if (!error)
 		error = open_paths(job);
 	if (!error)

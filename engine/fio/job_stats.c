@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "job_stats.h"
+#include "job_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,17 +14,19 @@
 #include "job_log.h"
 #include "stats/arrivals.h"
 #include "stats/counters.h"
+#include "stats/json_line.h"
 #include "stats/latency.h"
 
-/* --- stats_file= and live_file= --- */
+static struct line_job line_job(const struct job *job)
+{
+	return (struct line_job){job->td->o.name, terms_job_number(job->td)};
+}
 
-static void write_conn(FILE *out, const struct job *job, const struct conn *conn)
+static void write_conn(FILE *out, const struct line_job *job, const struct conn *conn)
 {
 	const struct path_config *config = &conn->path->config;
 	char local[CONN_NAME], remote[CONN_NAME];
 	const struct counters_label label = {
-		.job = job->td->o.name,
-		.job_number = terms_job_number(job->td),
 		.connection = conn->number,
 		.path = config->label,
 		.local = local,
@@ -37,7 +39,7 @@ static void write_conn(FILE *out, const struct job *job, const struct conn *conn
 	};
 
 	conn->ops->names(conn, local, remote);
-	counters_write(out, &label, &conn->counters, &conn->transport, &conn->latency);
+	counters_write(out, job, &label, &conn->counters, &conn->transport, &conn->latency);
 }
 
 /* By one write(2): with O_APPEND the lines of jobs that end together do not mix. */
@@ -57,43 +59,26 @@ static int write_text(const char *path, int flags, const char *text, size_t size
 
 static void write_conns(FILE *out, const struct job *job)
 {
+	const struct line_job label = line_job(job);
+
 	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-		write_conn(out, job, job->group.conns[i]);
-}
-
-static struct operations_label operations_label(const struct job *job, enum meta_op op)
-{
-	return (struct operations_label){
-		.job = job->td->o.name,
-		.job_number = terms_job_number(job->td),
-		.name = meta_name(op),
-		.span = job->meta->ended - job->meta->begun,
-	};
-}
-
-static void write_operations(FILE *out, const struct job *job)
-{
-	for (int op = 0; job->meta && op < META_OPS; op++) {
-		struct operations_label label = operations_label(job, (enum meta_op)op);
-
-		if (meta_mix_does(&job->meta->mix, (enum meta_op)op))
-			operations_write(out, &label, &job->meta->operations[op]);
-	}
+		write_conn(out, &label, job->group.conns[i]);
 }
 
 static void write_all(FILE *out, const struct job *job)
 {
-	const struct arrivals_label label = {
-		.job = job->td->o.name,
-		.job_number = terms_job_number(job->td),
-	};
+	const struct line_job label = line_job(job);
+	const struct meta_job *meta = job->meta;
 
 	write_conns(out, job);
-	write_operations(out, job);
+	for (int op = 0; meta && op < META_OPS; op++)
+		if (meta_mix_does(&meta->mix, (enum meta_op)op))
+			operations_write(out, &label, meta_name((enum meta_op)op),
+					 meta->ended - meta->begun, &meta->operations[op]);
 	if (job->open)
 		arrivals_write(out, &label, &job->open->arrivals);
 	if (job->response)
-		response_write(out, label.job, label.job_number, job->response);
+		response_write(out, &label, job->response);
 	job_log_write(out);
 }
 
@@ -131,8 +116,6 @@ void job_stats_live(void *owner)
 	if (error)
 		job_log("cannot write live_file=%s: %s", live_file, strerror(-error));
 }
-
-/* --- fio's log --- */
 
 static void summarise(const struct job *job)
 {
@@ -253,29 +236,19 @@ static void tell_crypto(const struct job *job)
 /* One line for each kind of operation; none where there is one kind: fio's figures are the same. */
 static void tell_operations(const struct job *job)
 {
+	const struct meta_job *meta = job->meta;
 	char line[OPERATIONS_LINE];
 	uint32_t kinds = 0;
 
-	for (int op = 0; job->meta && op < META_OPS; op++)
-		kinds += meta_mix_does(&job->meta->mix, (enum meta_op)op);
+	for (int op = 0; meta && op < META_OPS; op++)
+		kinds += meta_mix_does(&meta->mix, (enum meta_op)op);
 	for (int op = 0; kinds > 1 && op < META_OPS; op++) {
-		struct operations_label label = operations_label(job, (enum meta_op)op);
-
-		if (!meta_mix_does(&job->meta->mix, (enum meta_op)op))
+		if (!meta_mix_does(&meta->mix, (enum meta_op)op))
 			continue;
-		operations_tell(line, &label, &job->meta->operations[op]);
+		operations_tell(line, meta_name((enum meta_op)op), meta->ended - meta->begun,
+				&meta->operations[op]);
 		job_log_summary("%s", line);
 	}
-}
-
-static void tell_arrivals(const struct job *job)
-{
-	char line[ARRIVALS_LINE];
-
-	if (!job->open)
-		return;
-	arrivals_tell(line, &job->open->arrivals);
-	job_log_summary("%s", line);
 }
 
 /* The response times of all connections together. */
@@ -309,6 +282,7 @@ static void tell_left(const struct job *job)
 void job_stats_report(struct job *job)
 {
 	const char *stats_file = job_options(job)->stats_file;
+	char line[ARRIVALS_LINE];
 	int error;
 
 	if (job->open)
@@ -320,7 +294,10 @@ void job_stats_report(struct job *job)
 		tell_kerberos(job, sec);
 	tell_crypto(job);
 	tell_operations(job);
-	tell_arrivals(job);
+	if (job->open) {
+		arrivals_tell(line, &job->open->arrivals);
+		job_log_summary("%s", line);
+	}
 	tell_response(job);
 	tell_left(job);
 	/* The last: the file has the lines that were logged, too. */

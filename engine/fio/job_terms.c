@@ -8,14 +8,12 @@
 
 #include "group/path.h"
 #include "job_log.h"
-#include "metadata.h"
+#include "meta_job.h"
 #include "open_loop.h"
 #include "optgroup.h"
 #include "pool/pool.h"
 #include "pool/spread.h"
 #include "util.h"
-
-/* --- options as fio has them --- */
 
 struct fio_option engine_option_table[TERMS_MAX];
 
@@ -63,8 +61,6 @@ __attribute__((constructor)) static void make_all(void)
 		if (term->help)
 			make(option++, term);
 }
-
-/* --- what the engine cannot do --- */
 
 static const unsigned long long BLOCK_MAX = 1ull << 30; /* a request counts its bytes in 32 bits */
 
@@ -132,6 +128,17 @@ static bool refused(const struct term *term, const struct terms *terms)
 int terms_check(struct thread_data *td)
 {
 	const char *required = options_of(td)->require_version;
+	const struct refusal refusals[] = {
+		{td->o.fill_device,
+		 "fill_device is not supported: give the bytes to write by size="},
+		{td->o.read_iolog_chunked,
+		 "read_iolog_chunked is not supported: fio finds files and larger blocks in the "
+		 "log while the job runs: leave it out"},
+		{td->o.pre_read, "pre_read is not supported: fio reads local files for it: let a "
+				 "job before this one read them (stonewall)"},
+		{options_of(td)->discard && td->o.verify,
+		 "discard=1 drops the data that verify= checks: leave one of them out"},
+	};
 
 	if (required && strcmp(required, NFSMULTI_VERSION)) {
 		job_log("require_version=%s, and the engine on this host is %s: install the same "
@@ -146,35 +153,15 @@ int terms_check(struct thread_data *td)
 			td_trim(td) ? ddir_str(td->o.td_ddir) : "trim_percentage");
 		return -EOPNOTSUPP;
 	}
-	if (td->o.fill_device) {
-		job_log("fill_device is not supported: give the bytes to write by size=");
-		return -EOPNOTSUPP;
-	}
-	if (td->o.read_iolog_chunked) {
-		job_log("read_iolog_chunked is not supported: fio finds files and larger blocks in "
-			"the log while the job runs: leave it out");
-		return -EOPNOTSUPP;
-	}
-	if (td->o.pre_read) {
-		job_log("pre_read is not supported: fio reads local files for it: let a job before "
-			"this one read them (stonewall)");
-		return -EOPNOTSUPP;
-	}
 	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
 		job_log("bs of %llu bytes: one block may have at most %llu",
 			max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
 		return -EINVAL;
 	}
-	if (options_of(td)->discard && td->o.verify) {
-		job_log("discard=1 drops the data that verify= checks: leave one of them out");
-		return -EINVAL;
-	}
 	if (refused(TERM(gss_context), options_of(td)))
 		return -EINVAL;
-	return check_command_line() ?: open_loop_check(td) ?: metadata_check(td);
+	return job_refuse("", refusals, ARRAY_SIZE(refusals)) ?: check_command_line() ?: open_loop_check(td) ?: metadata_check(td);
 }
-
-/* --- the pool --- */
 
 static void say_pool(const char *what, const char *text, const struct pool_error *err)
 {
@@ -186,20 +173,33 @@ static void say_pool(const char *what, const char *text, const struct pool_error
 
 static const char *const environments[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
 
+/* The first variable that knows the pool of that name, or else of that file, decides. */
+static int look_up(const char *name, const char *file, struct pool *pool,
+		   struct pool_error errs[ARRAY_SIZE(environments)])
+{
+	int error = -ENOENT;
+
+	for (size_t i = 0; error == -ENOENT && i < ARRAY_SIZE(environments); i++) {
+		const char *text = getenv(environments[i]), *relative;
+
+		if (!text)
+			continue;
+		error = name ? pool_by_name(text, name, pool, &errs[i])
+			     : pool_by_file(text, file, pool, &relative, &errs[i]);
+		if (error && error != -ENOENT)
+			say_pool(environments[i], text, &errs[i]);
+	}
+	return error;
+}
+
 static int named_pool(const char *name, struct pool *pool)
 {
 	struct pool_error errs[ARRAY_SIZE(environments)] = {0};
+	int error = look_up(name, NULL, pool, errs);
 	bool said = false;
 
-	for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
-		const char *text = getenv(environments[i]);
-		int error = text ? pool_by_name(text, name, pool, &errs[i]) : -ENOENT;
-
-		if (error && error != -ENOENT)
-			say_pool(environments[i], text, &errs[i]);
-		if (error != -ENOENT)
-			return error;
-	}
+	if (error != -ENOENT)
+		return error;
 	for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
 		if (!*errs[i].reason) /* the variable is not set */
 			continue;
@@ -215,21 +215,14 @@ static int named_pool(const char *name, struct pool *pool)
 
 static int pool_of_file(const char *file, struct pool *pool)
 {
-	struct pool_error err;
+	struct pool_error errs[ARRAY_SIZE(environments)];
+	int error = look_up(NULL, file, pool, errs);
 
-	for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
-		const char *text = getenv(environments[i]), *relative;
-		int error = text ? pool_by_file(text, file, pool, &relative, &err) : -ENOENT;
-
-		if (error && error != -ENOENT)
-			say_pool(environments[i], text, &err);
-		if (error != -ENOENT)
-			return error;
-	}
-	job_log("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
-		"IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
-		file);
-	return -ENOENT;
+	if (error == -ENOENT)
+		job_log("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
+			"IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
+			file);
+	return error;
 }
 
 static bool same_paths(const struct pool *a, const struct pool *b)

@@ -1,43 +1,204 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "layout.h"
+#include "setup.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "deadline.h"
 #include "job_terms.h"
 #include "job_log.h"
+#include "group/group.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
-#include "pass.h"
 #include "util.h"
 
 enum {
 	DEPTH = 16,	 /* blocks under way at once; entries, at least */
 	BLOCK = 1 << 20, /* bytes of a block, at most */
 	ALIGNMENT = 4096,
+	DEPTH_MAX = 1024,
 };
 
-/* --- the data of a file --- */
+/*
+ * A pass goes once through pieces of work on one file, over all its paths at once, by one
+ * connection on each. Pieces have ascending numbers: offsets in bytes, or entries. An idle I/O
+ * belongs to the pass, during a callback to the callback, and after pass_submit() to a connection
+ * (connection.h). No callback may block.
+ */
+struct pass {
+	/* Set before pass_open(); all else is of zeros then. */
+	struct thread_data *td;
+	const char *name; /* of the file; it outlives the pass */
+	uint32_t depth;	  /* I/Os under way at once: 1024 at the most, whatever it says */
+	bool writes;
+	uint8_t *buffers; /* of layout_write(): BLOCK bytes for each I/O */
+	bool tells; /* pieces are entries: job_log() tells each 10 seconds how many are done */
+	/* An I/O has its result. True: it was submitted once more, for the same piece. False: the
+	 * piece is done, and has failed if io->error is not 0. NULL: as false. */
+	bool (*goes_on)(struct pass *pass, struct conn_io *io);
 
-struct layout {
-	struct pass pass;
-	uint8_t *buffers;    /* BLOCK bytes for each I/O */
-	uint32_t block_size; /* bytes */
+	struct group group;
+	struct pass_io {
+		struct conn_io io;
+		struct meta_io meta;
+		struct commit_io commit;
+	} * ios;
+	uint64_t first, end; /* the pieces of this pass_run() */
+	uint64_t next;	     /* the first piece that was not begun */
+	int error;	     /* the first error, a positive errno */
+	const char *status;  /* that error in the server's words, or NULL */
+	const char *label;   /* the path that failed */
+	uint64_t failed_at;  /* the offset of the I/O that failed */
+
+	struct io_list idle;
+	uint32_t block_size;	/* of layout_write(): bytes */
+	uint32_t turn;		/* the connection whose turn it is */
+	uint64_t done;		/* pieces */
+	uint64_t told, told_at; /* `done`, when it was told last */
 };
+
+static const uint64_t TELL_EVERY = 10 * SEC;
+
+static int allocate_ios(struct pass *pass)
+{
+	uint32_t count = pass->group.job.io_count;
+
+	pass->ios = calloc(count, sizeof(*pass->ios));
+	if (!pass->ios)
+		return -ENOMEM;
+	TAILQ_INIT(&pass->idle);
+	for (uint32_t i = 0; i < count; i++) {
+		struct pass_io *one = &pass->ios[i];
+
+		one->io.meta = &one->meta;
+		one->io.commit = &one->commit;
+		TAILQ_INSERT_TAIL(&pass->idle, &one->io, link);
+	}
+	return 0;
+}
+
+/*
+ * Connects, and opens the file. Waits for the server, until deadline_passed(). 0, or a negative
+ * errno with the reason logged and nothing left open. The paths stay the caller's.
+ */
+static int pass_open(struct pass *pass, struct path **paths, uint32_t path_count)
+{
+	struct group *group = &pass->group;
+	int error;
+
+	group->job = (struct conn_job){
+		.io_count = min_of(pass->depth, (uint32_t)DEPTH_MAX),
+		.file_count = 1,
+		.writes = pass->writes,
+		.failover = options_of(pass->td)->failover,
+		.log = job_log,
+	};
+	error = allocate_ios(pass);
+	if (error)
+		return error;
+	error = group_open(group, paths, path_count, 1, deadline_passed);
+	if (!error && (error = group_open_file(group, 0, pass->name)))
+		group_close(group);
+	if (error)
+		free(pass->ios);
+	return error;
+}
+
+static void pass_close(struct pass *pass)
+{
+	group_close_file(&pass->group, 0);
+	group_close(&pass->group);
+	free(pass->ios);
+}
+
+/* Submits an I/O to the connection whose turn it is. */
+static void pass_submit(struct pass *pass, struct conn_io *io)
+{
+	group_submit(&pass->group, pass->turn++ % pass->group.job.conn_count, io);
+}
+
+static void take_finished(struct pass *pass)
+{
+	struct conn_io *io;
+
+	while ((io = io_list_take(&pass->group.job.finished))) {
+		if (pass->goes_on && pass->goes_on(pass, io))
+			continue;
+		if (io->error && !pass->error) {
+			pass->error = io->error;
+			pass->status = io->status;
+			pass->label = io->conn->path->config.label;
+			pass->failed_at = io->offset;
+		}
+		pass->done++;
+		TAILQ_INSERT_TAIL(&pass->idle, io, link);
+	}
+}
+
+static void tell_progress(struct pass *pass)
+{
+	uint64_t now = pass->group.job.clock.now, span = now - pass->told_at;
+
+	if (!pass->tells || now < pass->told_at + TELL_EVERY)
+		return;
+	job_log("entries of \"%s\": %" PRIu64 " %% done, %.0f entries/s", pass->name,
+		100 * pass->done / (pass->end - pass->first),
+		(double)(pass->done - pass->told) * (double)SEC / (double)span);
+	pass->told = pass->done;
+	pass->told_at = now;
+}
+
+static bool more(const struct pass *pass)
+{
+	return pass->next < pass->end && !pass->error;
+}
+
+/* Begins piece `number`: sets all of `io` and submits it. Returns the next number, or `end`. */
+typedef uint64_t pass_piece(struct pass *pass, struct conn_io *io, uint64_t number);
+
+/*
+ * Works through the pieces from `first` to before `end`, and waits until all are done. After an
+ * error no further piece begins. A job that is told to end gives up the pieces under way. 0 or a
+ * negative errno, for the caller to log; -EINTR: told to end, with no error before.
+ */
+static int pass_run(struct pass *pass, pass_piece *begin, uint64_t first, uint64_t end)
+{
+	struct group *group = &pass->group;
+	struct conn_io *io;
+
+	pass->first = pass->next = first;
+	pass->end = end;
+	pass->done = pass->told = 0;
+	pass->told_at = clock_now();
+	while (more(pass) || group->job.outstanding) {
+		while (more(pass) && (io = io_list_take(&pass->idle)))
+			pass->next = begin(pass, io, pass->next);
+		clock_read(&group->job.clock);
+		group_flush(group);
+		group_reap(group, true);
+		if (deadline_told()) {
+			pass->error = pass->error ?: EINTR;
+			group_abort(group, EINTR);
+		}
+		take_finished(pass);
+		tell_progress(pass);
+	}
+	return -pass->error;
+}
 
 static uint64_t write_block(struct pass *pass, struct conn_io *io, uint64_t offset)
 {
-	const struct layout *layout = container_of(pass, struct layout, pass);
-	uint32_t length = (uint32_t)min_of((uint64_t)layout->block_size, pass->end - offset);
+	uint32_t length = (uint32_t)min_of((uint64_t)pass->block_size, pass->end - offset);
 
 	*io = (struct conn_io){
 		.op = IO_WRITE,
 		.stable = IO_UNSTABLE,
 		.offset = offset,
 		.length = length,
-		.buffer = layout->buffers + (size_t)(io - pass->ios) * BLOCK,
+		.buffer = pass->buffers +
+			  (size_t)(container_of(io, struct pass_io, io) - pass->ios) * BLOCK,
 		.commit = io->commit,
 	};
 	fill_io_buffer(pass->td, io->buffer, length, length);
@@ -93,25 +254,22 @@ static int write_durably(struct pass *pass, uint64_t from, uint64_t to)
 int layout_write(struct thread_data *td, struct path **paths, uint32_t path_count, const char *name,
 		 uint64_t from, uint64_t to)
 {
-	struct layout layout = {.pass = {.td = td, .name = name, .depth = DEPTH, .writes = true}};
+	struct pass pass = {.td = td, .name = name, .depth = DEPTH, .writes = true};
 	void *buffers;
 	int error;
 
 	if (posix_memalign(&buffers, ALIGNMENT, (size_t)DEPTH * BLOCK))
 		return -ENOMEM;
-	layout.buffers = buffers;
-	error = pass_open(&layout.pass, paths, path_count);
+	pass.buffers = buffers;
+	error = pass_open(&pass, paths, path_count);
 	if (!error) {
-		layout.block_size =
-			min_of(group_io_max(&layout.pass.group, IO_WRITE), (uint32_t)BLOCK);
-		error = write_durably(&layout.pass, from, to);
-		pass_close(&layout.pass);
+		pass.block_size = min_of(group_io_max(&pass.group, IO_WRITE), (uint32_t)BLOCK);
+		error = write_durably(&pass, from, to);
+		pass_close(&pass);
 	}
 	free(buffers);
 	return error;
 }
-
-/* --- the entries of a metadata job --- */
 
 struct entry_layout {
 	struct pass pass;
@@ -165,20 +323,6 @@ static void tell_begins(const struct entry_layout *layout, const struct entries_
 		layout->may_make ? ", and making those that are missing" : "");
 }
 
-static void say_entries_failed(const struct entry_layout *layout)
-{
-	const struct pass *pass = &layout->pass;
-
-	if (pass->error == ENOENT && !layout->may_make)
-		job_log("\"%s\" lacks entry %" PRIu64 " of %" PRIu64
-			": %s: --readonly or allow_file_create=0 forbids making it",
-			pass->name, pass->failed_at, pass->end, strerror(ENOENT));
-	else
-		job_log("laying out entries of \"%s\": %s%s%s at entry %" PRIu64 " of %" PRIu64,
-			pass->name, strerror(pass->error), pass->status ? ": " : "",
-			pass->status ?: "", pass->failed_at, pass->end);
-}
-
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
 		   const char *name, uint64_t first, uint64_t end, enum meta_op make)
 {
@@ -191,16 +335,141 @@ int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 		.renamed = !eo->meta_mix &&
 			   (td_trim(td) || (td_write(td) && meta_takes_other(eo->meta_write))),
 	};
+	struct pass *pass = &layout.pass;
 	int error;
 
-	layout.pass.depth = max_of(td->o.iodepth, (unsigned int)DEPTH);
+	pass->depth = max_of(td->o.iodepth, (unsigned int)DEPTH);
 	tell_begins(&layout, terms, end - first);
-	error = pass_open(&layout.pass, paths, path_count);
+	error = pass_open(pass, paths, path_count);
 	if (error)
 		return error;
-	error = pass_run(&layout.pass, look_up, first, end);
-	if (error && error != -EINTR)
-		say_entries_failed(&layout);
-	pass_close(&layout.pass);
+	error = pass_run(pass, look_up, first, end);
+	if (error == -ENOENT && !terms->make)
+		job_log("\"%s\" lacks entry %" PRIu64 " of %" PRIu64
+			": %s: --readonly or allow_file_create=0 forbids making it",
+			name, pass->failed_at, end, strerror(ENOENT));
+	else if (error && error != -EINTR)
+		job_log("laying out entries of \"%s\": %s%s%s at entry %" PRIu64 " of %" PRIu64,
+			name, strerror(-error), pass->status ? ": " : "", pass->status ?: "",
+			pass->failed_at, end);
+	pass_close(pass);
+	return error;
+}
+
+/* --- meta_verify=1: are all entries there --- */
+
+/* Which names of an entry were found. */
+enum { FIRST_NAME = 1 << 0, OTHER_NAME = 1 << 1, AGAIN = 1 << 2 };
+
+struct verification {
+	struct pass pass;
+	const struct entries *entries; /* of one path: names are the same on all */
+	uint8_t *found;		       /* by entry */
+	bool two_names;		       /* an entry may have both */
+};
+
+/* The entries that lie in the same directory: from *begin to before *end. */
+static void range_of(const struct verification *all, uint64_t entry, uint64_t *begin, uint64_t *end)
+{
+	const struct entries_terms *terms = &all->entries->terms;
+	uint64_t count = terms->depth ? terms->per_directory : terms->count;
+
+	*begin = entry / count * count;
+	*end = min_of(*begin + count, terms->count);
+}
+
+/* meta_io's listed(): a name that the listing of entry io->offset's directory brings. */
+static void take_name(struct conn_io *io, const char *name, uint32_t length)
+{
+	struct verification *all = io->owner;
+	uint64_t entry, begin, end;
+	uint8_t bit;
+	bool other;
+
+	range_of(all, io->offset, &begin, &end);
+	if (!name) {
+		memset(all->found + begin, 0, end - begin);
+		return;
+	}
+	if (!entries_number(all->entries, name, length, &entry, &other) || entry < begin ||
+	    entry >= end)
+		return;
+	bit = other ? OTHER_NAME : FIRST_NAME;
+	all->found[entry] |= all->found[entry] & bit ? AGAIN : bit;
+}
+
+static uint64_t list_directory(struct pass *pass, struct conn_io *io, uint64_t entry)
+{
+	struct verification *all = container_of(pass, struct verification, pass);
+	uint64_t begin, end;
+
+	*io->meta = (struct meta_io){.op = META_READDIR, .listed = take_name};
+	*io = (struct conn_io){.op = IO_META, .meta = io->meta, .offset = entry, .owner = all};
+	pass_submit(pass, io);
+	range_of(all, entry, &begin, &end);
+	return end;
+}
+
+static bool is_twice(const struct verification *all, uint8_t found)
+{
+	return found & AGAIN || (found == (FIRST_NAME | OTHER_NAME) && !all->two_names);
+}
+
+static int judge(const struct verification *all)
+{
+	const struct pass *pass = &all->pass;
+	uint64_t missing = 0, first_missing = 0, twice = 0, first_twice = 0;
+
+	for (uint64_t i = pass->first; i < pass->end; i++)
+		if (!all->found[i] && !missing++)
+			first_missing = i;
+		else if (is_twice(all, all->found[i]) && !twice++)
+			first_twice = i;
+	if (missing)
+		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
+			" missing: entry %" PRIu64 " is the first",
+			pass->name, pass->end - pass->first, missing, first_missing);
+	if (twice)
+		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
+			" duplicate: entry %" PRIu64 " is the first",
+			pass->name, pass->end - pass->first, twice, first_twice);
+	return missing ? -ENOENT : twice ? -EEXIST : 0;
+}
+
+static int list_and_judge(struct verification *all, uint64_t first, uint64_t end)
+{
+	struct pass *pass = &all->pass;
+	int error;
+
+	for (uint32_t i = 0; !all->entries && i < pass->group.path_count; i++)
+		all->entries = pass->group.paths[i]->files[0].entries; /* failover: or the next's */
+	error = pass_run(pass, list_directory, first, end);
+	if (!error)
+		return judge(all);
+	if (error != -EINTR)
+		job_log("meta_verify=1: listing the directory of entry %" PRIu64
+			" below \"%s\": %s%s%s",
+			pass->failed_at, pass->name, strerror(-error), pass->status ? ": " : "",
+			pass->status ?: "");
+	return error;
+}
+
+int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
+		   const char *name, uint64_t first, uint64_t end)
+{
+	struct verification all = {
+		.pass = {.td = td, .name = name, .depth = td->o.iodepth},
+		.found = calloc(end, 1),
+		.two_names = options_of(td)->meta_write == META_LINK,
+	};
+	int error = -ENOMEM;
+
+	if (all.found)
+		error = pass_open(&all.pass, paths, path_count);
+	if (!error) {
+		error = list_and_judge(&all, first, end);
+		pass_close(&all.pass);
+	}
+	free(all.found);
 	return error;
 }

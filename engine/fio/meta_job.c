@@ -8,8 +8,6 @@
 #include "job_log.h"
 #include "job_terms.h"
 
-/* --- entries that the job has made --- */
-
 enum { SIZE_FIRST = 1024 };
 
 /* Doubles the room; the oldest entry comes first. False: there is no memory. */
@@ -28,28 +26,6 @@ static bool grow(struct made *made)
 	made->size = size;
 	return true;
 }
-
-/* False: there is no memory to remember the entry. */
-static bool made_add(struct made *made, uint64_t entry)
-{
-	if (made->count == made->size && !grow(made))
-		return false;
-	made->entries[(made->first + made->count++) % made->size] = entry;
-	return true;
-}
-
-/* Takes the oldest entry. False: there is none. */
-static bool made_take(struct made *made, uint64_t *entry)
-{
-	if (!made->count)
-		return false;
-	*entry = made->entries[made->first];
-	made->first = (made->first + 1) % made->size;
-	made->count--;
-	return true;
-}
-
-/* --- the mix --- */
 
 enum { WEIGHT_MAX = 1000000 };
 
@@ -141,8 +117,6 @@ int meta_mix_of(const struct thread_data *td, struct meta_mix *mix)
 		add(mix, eo->meta_write == META_RMDIR ? META_RMDIR : META_REMOVE, 1);
 	return 0;
 }
-
-/* --- rw= and rwmixread= --- */
 
 static int check_direction(const struct thread_data *td, const struct meta_mix *mix)
 {
@@ -270,8 +244,6 @@ void meta_job_free(struct meta_job *meta)
 	free(meta);
 }
 
-/* --- what an I/O does --- */
-
 struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fio_file *f)
 {
 	struct entries_terms terms = *meta->terms;
@@ -285,11 +257,15 @@ struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fi
 static void go_beside(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
 		      enum made_kind kind)
 {
+	struct made *made = &meta->made[io_u->file->fileno][kind];
 	struct entries_terms terms;
 
-	if (request->op == kinds[kind].remove &&
-	    made_take(&meta->made[io_u->file->fileno][kind], &request->entry))
+	if (request->op == kinds[kind].remove && made->count) {
+		request->entry = made->entries[made->first];
+		made->first = (made->first + 1) % made->size;
+		made->count--;
 		return;
+	}
 	meta->made_first += request->op == kinds[kind].remove;
 	request->op = kinds[kind].make;
 	terms = meta_job_terms(meta, io_u->file);
@@ -318,12 +294,15 @@ void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64
 static bool note_made(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)
 {
 	enum made_kind kind;
+	struct made *made;
 
 	if (!kind_of(request->op, &kind) || request->op != kinds[kind].make)
 		return false;
+	made = &meta->made[io_u->file->fileno][kind];
 	if (request->removes == request->op) {
 		/* Without memory nobody removes the entry: it is left at the end. */
-		made_add(&meta->made[io_u->file->fileno][kind], request->entry);
+		if (made->count != made->size || grow(made))
+			made->entries[(made->first + made->count++) % made->size] = request->entry;
 		return false;
 	}
 	request->op = request->removes;

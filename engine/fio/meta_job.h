@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * meta_job.h - what a metadata job keeps beside its I/O: which operation each one is, on which
- * entry, and figures of each kind of operation.
+ * meta_job.h - metadata=1: what fio's words for data mean for entries (metadata.c), and what such a
+ * job keeps beside its I/O: which operation each one is, on which entry, and figures of each kind
+ * of operation (meta_job.c).
+ *
+ * A file is a directory, and a block is an entry. A read is meta_read=, a write is meta_write= and
+ * a trim a removal; or reads and writes are operations of meta_mix=.
  *
  * With meta_mix= a job makes and removes entries beside its own, so that the entries that it reads
  * stay. A removal takes the oldest entry that the job has made; where there is none, the job makes
@@ -16,7 +20,10 @@
 #include "fio.h"
 #include "nfs/entries.h"
 #include "nfs/meta.h"
+#include "pool/pool.h"
 #include "stats/counters.h"
+
+struct request;
 
 /*
  * Which operations a metadata job does, and how often: by meta_mix=, or one for reads and one for
@@ -94,3 +101,25 @@ bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const st
 
 /* meta_mix=: entries of a kind that the job has made beside its own, and not removed. */
 uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind);
+
+/* --- metadata.c --- */
+
+/* Refuse what such a job cannot do: 0 or a negative errno, logged. */
+int metadata_check(struct thread_data *td);
+int metadata_check_pool(const struct thread_data *td, const struct pool *pool);
+
+/* The terms of the job's entries, without their number. */
+void metadata_terms(const struct thread_data *td, struct entries_terms *terms);
+
+/* The number of entries that a file needs: up to the end of the job's part of the file. 0 or a
+ * negative errno, logged. */
+int metadata_count(const struct thread_data *td, const struct fio_file *f, uint64_t *count);
+
+/* The kind that an operation's entry must have; of type 0: any kind. */
+struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op);
+
+/* True where entries must be there before the job begins; *make is the operation that makes one. */
+bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make);
+
+/* Says which entry failed over which path, why, and what can be done. */
+void metadata_say_failed(const struct thread_data *td, const struct request *request);

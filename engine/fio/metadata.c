@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "metadata.h"
+#include "meta_job.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,16 +13,9 @@
 #include "job_log.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
-#include "pass.h"
 #include "util.h"
 
 enum { ENTRY_BYTES = 1 + NFS4_FHSIZE }; /* of the memory for an entry, on each path */
-
-static int refuse(const char *why)
-{
-	job_log("metadata=1: %s", why);
-	return -EINVAL;
-}
 
 static bool one_block_size(const struct thread_data *td)
 {
@@ -38,68 +31,70 @@ static bool one_block_size(const struct thread_data *td)
 int metadata_check(struct thread_data *td)
 {
 	const struct terms *eo = options_of(td);
+	const struct refusal refusals[] = {
+		{!one_block_size(td),
+		 "bs is the size of an entry, the same for reads, writes and trims: give one "
+		 "number, such as bs=1"},
+		/* VERIFY_NONE is 0, in a header that compiles within fio alone */
+		{td->o.verify, "verify= checks data, and entries have none: leave it out"},
+		{td->o.unlink, "unlink=1 removes files: remove the entries by a job with "
+			       "meta_write=remove (or rmdir)"},
+		{eo->hold_writes, "hold_writes= holds data, and entries have none: leave it out"},
+		{td->o.read_iolog_file,
+		 "read_iolog= replays reads and writes of data: leave it out"},
+		{td_trim(td) && td_write(td),
+		 "a job cannot write the entries that it trims: use rw=trim, and a job of its own "
+		 "for the writes"},
+		{td_trim(td) && !meta_removes(eo->meta_write) && eo->meta_write != META_CREATE,
+		 "a trim removes entries: set meta_write=rmdir for directories, and no "
+		 "meta_write= for files and symbolic links"},
+		{eo->meta_verify && (td_write(td) || td_trim(td)),
+		 "meta_verify=1 checks the entries of a job that only reads: give the writes a "
+		 "job of their own"},
+		{eo->meta_verify && (eo->meta_mix || (eo->meta_read != META_GETATTR &&
+						      eo->meta_read != META_LOOKUP)),
+		 "meta_verify=1 checks the replies to getattr and lookup: set meta_read= to one "
+		 "of them, and no meta_mix="},
+		{td_read(td) && td_write(td) && eo->meta_write != META_SETATTR && !eo->meta_mix,
+		 "a job cannot read the entries that it creates, renames or removes: give its "
+		 "writes a job of their own, or use meta_mix=, or meta_write=setattr"},
+	};
 
-	if (!eo->metadata && (eo->meta_verify || eo->meta_mix))
-		return refuse(
-			"meta_verify= and meta_mix= need metadata=1: set it, or leave them out");
-	if (!eo->metadata)
+	if (eo->metadata)
+		return job_refuse("metadata=1: ", refusals, ARRAY_SIZE(refusals))
+			       ?: meta_mix_check(td);
+	if (!eo->meta_verify && !eo->meta_mix)
 		return 0;
-	if (!one_block_size(td))
-		return refuse("bs is the size of an entry, the same for reads, writes and trims: "
-			      "give one number, such as bs=1");
-	if (td->o.verify) /* VERIFY_NONE is 0, in a header that compiles within fio alone */
-		return refuse("verify= checks data, and entries have none: leave it out");
-	if (td->o.unlink)
-		return refuse("unlink=1 removes files: remove the entries by a job with "
-			      "meta_write=remove (or rmdir)");
-	if (eo->hold_writes)
-		return refuse("hold_writes= holds data, and entries have none: leave it out");
-	if (td->o.read_iolog_file)
-		return refuse("read_iolog= replays reads and writes of data: leave it out");
-	if (td_trim(td) && td_write(td))
-		return refuse("a job cannot write the entries that it trims: use rw=trim, and a "
-			      "job of its own for the writes");
-	if (td_trim(td) && !meta_removes(eo->meta_write) && eo->meta_write != META_CREATE)
-		return refuse("a trim removes entries: set meta_write=rmdir for directories, and "
-			      "no meta_write= for files and symbolic links");
-	if (eo->meta_verify && (td_write(td) || td_trim(td)))
-		return refuse("meta_verify=1 checks the entries of a job that only reads: give the "
-			      "writes a job of their own");
-	if (eo->meta_verify &&
-	    (eo->meta_mix || (eo->meta_read != META_GETATTR && eo->meta_read != META_LOOKUP)))
-		return refuse("meta_verify=1 checks the replies to getattr and lookup: set "
-			      "meta_read= to one of them, and no meta_mix=");
-	if (td_read(td) && td_write(td) && eo->meta_write != META_SETATTR && !eo->meta_mix)
-		return refuse("a job cannot read the entries that it creates, renames or removes: "
-			      "give its writes a job of their own, or use meta_mix=, or "
-			      "meta_write=setattr");
-	return meta_mix_check(td);
+	job_log("metadata=1: meta_verify= and meta_mix= need metadata=1: set it, or leave them "
+		"out");
+	return -EINVAL;
 }
 
 int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 {
-	const struct pool_path *mount = options_of(td)->metadata ? pool_first_mount(pool) : NULL;
-
-	if (!mount)
-		return 0;
-	job_log("%s: metadata=1 on a kernel mount is gone since 0.7.0: use fio's filecreate, "
-		"filestat and filedelete engines there, or give the server's URL "
-		"(nfs://SERVER/EXPORT)",
-		mount->label);
-	return -EOPNOTSUPP;
-}
-
-int metadata_check_path(const struct thread_data *td, const struct path_config *config)
-{
 	const struct terms *eo = options_of(td);
+	const struct pool_path *mount = eo->metadata ? pool_first_mount(pool) : NULL;
 	struct meta_mix mix;
 
-	if (!eo->metadata || config->terms.version || meta_mix_of(td, &mix) ||
-	    !mix.weights[META_OPEN])
+	if (mount) {
+		job_log("%s: metadata=1 on a kernel mount is gone since 0.7.0: use fio's "
+			"filecreate, filestat and filedelete engines there, or give the server's "
+			"URL (nfs://SERVER/EXPORT)",
+			mount->label);
+		return -EOPNOTSUPP;
+	}
+	if (!eo->metadata || meta_mix_of(td, &mix) || !mix.weights[META_OPEN])
 		return 0;
-	job_log("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation",
-		config->label, mix.beside ? "meta_mix" : "meta_read");
-	return -EINVAL;
+	for (unsigned int i = 0; i < pool->count; i++) {
+		const struct pool_path *path = &pool->paths[i];
+
+		if (terms_over(&path->terms, eo).version)
+			continue;
+		job_log("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation",
+			path->label, mix.beside ? "meta_mix" : "meta_read");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
@@ -171,8 +166,6 @@ bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
 	return needs;
 }
 
-/* --- errors --- */
-
 static const char *remedy(const struct thread_data *td, enum meta_op op, int error)
 {
 	switch (error) {
@@ -234,173 +227,27 @@ static void say_other_kind(const struct thread_data *td, const struct request *r
 		request->io_u->file->file_name, is, must_be, meta_name(options_of(td)->meta_write));
 }
 
-enum { ENTRY_SHOWN_MAX = ENTRY_PATH_MAX + 2 };
-
-/* The entry's number; or, where a mix has made it and the number means nothing, its path. */
-static void name_entry(char name[ENTRY_SHOWN_MAX], const struct thread_data *td,
-		       const struct request *request)
+/* Names the entry by its number, or by its path where a mix has made it. */
+void metadata_say_failed(const struct thread_data *td, const struct request *request)
 {
 	const struct entries entries = {
 		.terms = meta_job_terms(job_of(td)->meta, request->io_u->file),
 	};
-	uint64_t entry = request->meta.entry;
-	char path[ENTRY_PATH_MAX];
-
-	entries_path(&entries, entry, false, path);
-	if (entry < entries.terms.count)
-		snprintf(name, ENTRY_SHOWN_MAX, "%" PRIu64, entry);
-	else
-		snprintf(name, ENTRY_SHOWN_MAX, "\"%s\"", path);
-}
-
-void metadata_say_failed(const struct thread_data *td, const struct request *request)
-{
+	uint64_t number = request->meta.entry;
 	const char *status = request->status;
-	char entry[ENTRY_SHOWN_MAX];
+	char path[ENTRY_PATH_MAX], entry[ENTRY_PATH_MAX + 2];
 
 	if (request->error == EILSEQ && options_of(td)->meta_verify) {
 		say_other_kind(td, request);
 		return;
 	}
-	name_entry(entry, td, request);
+	entries_path(&entries, number, false, path);
+	if (number < entries.terms.count)
+		snprintf(entry, sizeof(entry), "%" PRIu64, number);
+	else
+		snprintf(entry, sizeof(entry), "\"%s\"", path);
 	job_log("%s: %s of entry %s below \"%s\": %s%s%s%s", request->label,
 		meta_name(request->meta.op), entry, request->io_u->file->file_name,
 		strerror(request->error), status ? ": " : "", status ?: "",
 		remedy(td, request->meta.op, request->error));
-}
-
-/* --- meta_verify=1: are all entries there --- */
-
-/* Which names of an entry were found. */
-enum { FIRST_NAME = 1 << 0, OTHER_NAME = 1 << 1, AGAIN = 1 << 2 };
-
-struct verification {
-	struct pass pass;
-	const struct entries *entries; /* of one path: names are the same on all */
-	uint8_t *found;		       /* by entry */
-	bool two_names;		       /* an entry may have both */
-};
-
-/* The entries that lie in the same directory: from *begin to before *end. */
-static void range_of(const struct verification *all, uint64_t entry, uint64_t *begin, uint64_t *end)
-{
-	const struct entries_terms *terms = &all->entries->terms;
-	uint64_t count = terms->depth ? terms->per_directory : terms->count;
-
-	*begin = entry / count * count;
-	*end = min_of(*begin + count, terms->count);
-}
-
-/* meta_io's listed(): a name that the listing of entry io->offset's directory brings. */
-static void take_name(struct conn_io *io, const char *name, uint32_t length)
-{
-	struct verification *all = io->owner;
-	uint64_t entry, begin, end;
-	uint8_t bit;
-	bool other;
-
-	range_of(all, io->offset, &begin, &end);
-	if (!name) {
-		memset(all->found + begin, 0, end - begin);
-		return;
-	}
-	if (!entries_number(all->entries, name, length, &entry, &other) || entry < begin ||
-	    entry >= end)
-		return;
-	bit = other ? OTHER_NAME : FIRST_NAME;
-	all->found[entry] |= all->found[entry] & bit ? AGAIN : bit;
-}
-
-static uint64_t list_directory(struct pass *pass, struct conn_io *io, uint64_t entry)
-{
-	struct verification *all = container_of(pass, struct verification, pass);
-	uint64_t begin, end;
-
-	*io->meta = (struct meta_io){.op = META_READDIR, .listed = take_name};
-	*io = (struct conn_io){.op = IO_META, .meta = io->meta, .offset = entry, .owner = all};
-	pass_submit(pass, io);
-	range_of(all, entry, &begin, &end);
-	return end;
-}
-
-/* A number of entries, and the first of them. */
-struct count {
-	uint64_t count, first;
-};
-
-static void count_one(struct count *count, uint64_t entry)
-{
-	if (!count->count++)
-		count->first = entry;
-}
-
-static void say_wrong(const struct pass *pass, const struct count *missing,
-		      const struct count *twice)
-{
-	uint64_t count = pass->end - pass->first;
-
-	if (missing->count)
-		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
-			" missing: entry %" PRIu64 " is the first",
-			pass->name, count, missing->count, missing->first);
-	if (twice->count)
-		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
-			" duplicate: entry %" PRIu64 " is the first",
-			pass->name, count, twice->count, twice->first);
-}
-
-static int judge(const struct verification *all)
-{
-	struct count missing = {0}, twice = {0};
-
-	for (uint64_t i = all->pass.first; i < all->pass.end; i++) {
-		const uint8_t both = FIRST_NAME | OTHER_NAME, found = all->found[i];
-
-		if (!found)
-			count_one(&missing, i);
-		else if (found & AGAIN || (found == both && !all->two_names))
-			count_one(&twice, i);
-	}
-	if (!missing.count && !twice.count)
-		return 0;
-	say_wrong(&all->pass, &missing, &twice);
-	return missing.count ? -ENOENT : -EEXIST;
-}
-
-static int list_and_judge(struct verification *all, uint64_t first, uint64_t end)
-{
-	struct pass *pass = &all->pass;
-	int error;
-
-	for (uint32_t i = 0; !all->entries && i < pass->group.path_count; i++)
-		all->entries = pass->group.paths[i]->files[0].entries; /* failover: or the next's */
-	error = pass_run(pass, list_directory, first, end);
-	if (!error)
-		return judge(all);
-	if (error != -EINTR)
-		job_log("meta_verify=1: listing the directory of entry %" PRIu64
-			" below \"%s\": %s%s%s",
-			pass->failed_at, pass->name, strerror(-error), pass->status ? ": " : "",
-			pass->status ?: "");
-	return error;
-}
-
-int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
-		   const char *name, uint64_t first, uint64_t end)
-{
-	struct verification all = {
-		.pass = {.td = td, .name = name, .depth = td->o.iodepth},
-		.found = calloc(end, 1),
-		.two_names = options_of(td)->meta_write == META_LINK,
-	};
-	int error = -ENOMEM;
-
-	if (all.found)
-		error = pass_open(&all.pass, paths, path_count);
-	if (!error) {
-		error = list_and_judge(&all, first, end);
-		pass_close(&all.pass);
-	}
-	free(all.found);
-	return error;
 }

@@ -21,8 +21,6 @@ static uint64_t fio_now(void)
 	return nanoseconds_of(&now);
 }
 
-/* --- the rate --- */
-
 struct rate {
 	const char *option, *text; /* as it was given; NULL: not at all */
 	const char *what;
@@ -52,68 +50,43 @@ static long long number_of(const struct thread_data *td, const char *text)
 	return str_to_decimal(text, &number, 1, (void *)&td->o, 0, 0) ? 0 : number;
 }
 
-static int check_rate(const struct thread_data *td, const struct rate *rate)
-{
-	const struct terms *eo = td->eo;
-	long long number = number_of(td, rate->text);
-
-	if (eo->arrival_rate && eo->arrival_bw) {
-		job_log("arrival_rate with arrival_bw: a job has one clock: give one of them");
-		return -EINVAL;
-	}
-	if (number < 1 || number > rate->max) {
-		job_log("%s=%s: give the %s per second and job, of all directions together, a "
-			"number from 1 to %lld; without it an I/O is sent when a reply has come",
-			rate->option, rate->text, rate->what, rate->max);
-		return -EINVAL;
-	}
-	return 0;
-}
-
-/* --- refusals --- */
-
 #define ANY(values) ((values)[DDIR_READ] || (values)[DDIR_WRITE] || (values)[DDIR_TRIM])
 
 static int check_conflicts(const struct thread_data *td, const char *clock)
 {
 	const struct thread_options *o = &td->o;
-	const struct {
-		bool given;
-		const char *option, *why;
-	} conflicts[] = {
-		{ANY(o->rate) || ANY(o->ratemin), "rate and rate_min",
-		 "fio's rates wait for replies: leave them out; arrival_bw= is bytes per second"},
-		{ANY(o->rate_iops) || ANY(o->rate_iops_min), "rate_iops and rate_iops_min",
-		 "fio's rates wait for replies: leave them out"},
-		{o->thinktime, "thinktime",
-		 "the clock goes on while fio pauses, and I/Os are sent late: leave it out"},
-		{o->flow, "flow",
-		 "the clock goes on while fio pauses, and I/Os are sent late: leave it out"},
-		{o->latency_target, "latency_target",
-		 "it changes iodepth by the service time only: leave it out"},
-		{o->read_iolog_file, "read_iolog", "a log has times of its own: leave one out"},
-		{o->write_iolog_file, "write_iolog",
-		 "fio would log each I/O many times: leave it out"},
-		{o->verify && td_rw(td), "verify (rw mixed)",
-		 "fio makes a block's header anew each time that it offers the write: verify a job "
-		 "that only writes"},
-		{!o->iodepth_batch_complete_min, "iodepth_batch_complete_min=0",
-		 "fio then waits for a reply after each I/O: give at least 1"},
-		{o->iodepth_low && o->iodepth_low < o->iodepth, "iodepth_low",
-		 "fio then sends nothing until only iodepth_low I/Os are in flight: leave it out"},
+	const struct refusal conflicts[] = {
+		{ANY(o->rate) || ANY(o->ratemin),
+		 "rate and rate_min: fio's rates wait for replies: leave them out; arrival_bw= is "
+		 "bytes per second"},
+		{ANY(o->rate_iops) || ANY(o->rate_iops_min),
+		 "rate_iops and rate_iops_min: fio's rates wait for replies: leave them out"},
+		{o->thinktime, "thinktime: the clock goes on while fio pauses, and I/Os are sent "
+			       "late: leave it out"},
+		{o->flow, "flow: the clock goes on while fio pauses, and I/Os are sent late: leave "
+			  "it out"},
+		{o->latency_target, "latency_target: it changes iodepth by the service time only: "
+				    "leave it out"},
+		{o->read_iolog_file, "read_iolog: a log has times of its own: leave one out"},
+		{o->write_iolog_file,
+		 "write_iolog: fio would log each I/O many times: leave it out"},
+		{o->verify && td_rw(td),
+		 "verify (rw mixed): fio makes a block's header anew each time that it offers the "
+		 "write: verify a job that only writes"},
+		{!o->iodepth_batch_complete_min, "iodepth_batch_complete_min=0: fio then waits for "
+						 "a reply after each I/O: give at least 1"},
+		{o->iodepth_low && o->iodepth_low < o->iodepth,
+		 "iodepth_low: fio then sends nothing until only iodepth_low I/Os are in flight: "
+		 "leave it out"},
 		/* gtod_reduce=1 sets this one among others. */
-		{o->disable_lat, "disable_lat or gtod_reduce",
-		 "lat is the latency from the instant when an I/O is due: leave it out"},
-		{o->disable_slat, "disable_slat", "slat is how late I/Os are sent: leave it out"},
+		{o->disable_lat, "disable_lat or gtod_reduce: lat is the latency from the instant "
+				 "when an I/O is due: leave it out"},
+		{o->disable_slat, "disable_slat: slat is how late I/Os are sent: leave it out"},
 	};
+	char what[32];
 
-	for (size_t i = 0; i < ARRAY_SIZE(conflicts); i++) {
-		if (!conflicts[i].given)
-			continue;
-		job_log("%s with %s: %s", clock, conflicts[i].option, conflicts[i].why);
-		return -EINVAL;
-	}
-	return 0;
+	snprintf(what, sizeof(what), "%s with ", clock);
+	return job_refuse(what, conflicts, ARRAY_SIZE(conflicts));
 }
 
 /* What good figures need and the options lack; logged by the first of numjobs= only. */
@@ -134,15 +107,11 @@ static void say_missing(const struct thread_data *td, const char *clock)
 			clock);
 }
 
-bool open_loop_wanted(const struct thread_data *td)
-{
-	return rate_of(td).text;
-}
-
 int open_loop_check(const struct thread_data *td)
 {
 	const struct terms *eo = td->eo;
 	const struct rate rate = rate_of(td);
+	long long number = rate.text ? number_of(td, rate.text) : 0;
 
 	if (eo->arrival_batch && !(rate.text && eo->rx_timestamps)) {
 		job_log("arrival_batch=%u: give arrival_rate= or arrival_bw=, and rx_timestamps=1, "
@@ -152,10 +121,18 @@ int open_loop_check(const struct thread_data *td)
 	}
 	if (!rate.text)
 		return 0;
-	return check_rate(td, &rate) ?: check_conflicts(td, rate.option);
+	if (eo->arrival_rate && eo->arrival_bw) {
+		job_log("arrival_rate with arrival_bw: a job has one clock: give one of them");
+		return -EINVAL;
+	}
+	if (number < 1 || number > rate.max) {
+		job_log("%s=%s: give the %s per second and job, of all directions together, a "
+			"number from 1 to %lld; without it an I/O is sent when a reply has come",
+			rate.option, rate.text, rate.what, rate.max);
+		return -EINVAL;
+	}
+	return check_conflicts(td, rate.option);
 }
-
-/* --- the clock --- */
 
 struct open_loop *open_loop_new(const struct thread_data *td)
 {

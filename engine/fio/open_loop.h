@@ -34,10 +34,8 @@ struct open_loop {
  * logged. */
 int open_loop_check(const struct thread_data *td);
 
-/* The job has an arrival clock. */
-bool open_loop_wanted(const struct thread_data *td);
-
-/* For the thread that calls; logs what good figures need and the job lacks. NULL: out of memory. */
+/* Of a job with arrival_rate= or arrival_bw=, for the thread that calls; logs what good figures
+ * need and the job lacks. NULL: out of memory. */
 struct open_loop *open_loop_new(const struct thread_data *td);
 
 /* False: the I/O is sent at once: a sync, or a read that verifies what was written. */

@@ -5,13 +5,29 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "metadata.h"
 #include "nfs/meta_io.h"
 #include "open_loop.h"
 #include "job_log.h"
 #include "util.h"
 
-/* --- to the connections --- */
+/* On a path that is not used any more no file is open: the first path with a name tells it. */
+const char *job_file_name(const struct job *job, uint32_t file)
+{
+	const char *name = NULL;
+
+	for (uint32_t i = 0; !name && i < job->group.path_count; i++)
+		name = job->used[i]->files[file].name;
+	return name;
+}
+
+bool job_same_file(const struct job *job, uint32_t a, uint32_t b)
+{
+	bool same = a == b;
+
+	for (uint32_t i = 0; !same && i < job->group.path_count; i++)
+		same = path_same_file(job->used[i], a, b);
+	return same;
+}
 
 /* The load that an I/O puts on its connection: its bytes, or one operation. */
 static int64_t load_of(const struct conn_io *io)
@@ -182,8 +198,6 @@ void pieces_replay(struct job *job, struct request *request, struct hold_extent 
 	io->nfs_only = true;
 	submit(job, request, io, connection);
 }
-
-/* --- and back --- */
 
 /* The arrival times of the fio I/O that a piece belongs to; NULL: it has none. */
 static const struct open_loop_io *scheduled(const struct job *job, const struct conn_io *io)

@@ -25,3 +25,9 @@ void pieces_replay(struct job *job, struct request *request, struct hold_extent 
 /* Takes what the connections have finished. Returns the next request that is complete; NULL: none
  * for now. */
 struct request *pieces_take(struct job *job);
+
+/* The name of an open file, or NULL: it is not open. */
+const char *job_file_name(const struct job *job, uint32_t file);
+
+/* True where two open files of the job are the same file at the server. */
+bool job_same_file(const struct job *job, uint32_t a, uint32_t b);

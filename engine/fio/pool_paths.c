@@ -2,12 +2,15 @@
 #include "pool_paths.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "job_terms.h"
 #include "deadline.h"
-#include "metadata.h"
+#include "meta_job.h"
 #include "job_log.h"
+#include "util.h"
 
 int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count)
 {
@@ -18,15 +21,10 @@ int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t f
 	paths->file_count = file_count;
 	metadata_terms(td, &paths->entries);
 	paths->open = calloc(paths->pool.count, sizeof(*paths->open));
-	paths->failed = calloc(paths->pool.count, sizeof(*paths->failed));
-	error = paths->open && paths->failed ? metadata_check_pool(td, &paths->pool) : -ENOMEM;
-	if (!error)
+	if (paths->open)
 		return 0;
-	free(paths->open);
-	free(paths->failed);
-	paths->open = NULL; /* pool_paths_close() does nothing */
 	pool_free(&paths->pool);
-	return error;
+	return -ENOMEM;
 }
 
 void pool_paths_close(struct pool_paths *paths)
@@ -34,11 +32,9 @@ void pool_paths_close(struct pool_paths *paths)
 	if (!paths->open)
 		return;
 	for (unsigned int i = 0; i < paths->pool.count; i++)
-		path_close(paths->open[i]);
+		path_close(paths->open[i].path);
 	free(paths->open);
-	free(paths->failed);
 	paths->open = NULL;
-	paths->failed = NULL;
 	pool_free(&paths->pool);
 }
 
@@ -56,18 +52,17 @@ static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32
 		.log = job_log,
 		.state = &paths->state,
 	};
+	struct opened_path *opened = &paths->open[number];
 	struct path_config config;
 
-	*error = paths->failed[number];
-	if (paths->open[number] || *error)
-		return paths->open[number];
+	*error = opened->failed;
+	if (opened->path || *error)
+		return opened->path;
 	*error = terms_path(td, &paths->pool.paths[number], &config);
-	if (!*error && (*error = metadata_check_path(td, &config)))
-		path_config_free(&config);
 	if (!*error)
-		*error = path_open(&paths->open[number], &config, &job);
-	paths->failed[number] = *error;
-	return paths->open[number];
+		*error = path_open(&opened->path, &config, &job);
+	opened->failed = *error;
+	return opened->path;
 }
 
 uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct path **all,
@@ -98,4 +93,58 @@ struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, in
 	for (uint32_t i = 1; !path && eo->failover && *error != -EINTR && i < count; i++)
 		path = get(paths, td, (own + i) % count, error);
 	return path;
+}
+
+/* --- the files that this run of fio has made --- */
+
+enum { FILES_MAX = 65536 };
+
+/*
+ * Shared with the processes of jobs, and so mapped before the first is forked. Never unmapped: a
+ * thread that fio has given up may read it until the process ends. NULL: no memory.
+ */
+static struct {
+	_Atomic uint32_t count;
+	_Atomic uint64_t hashes[FILES_MAX];
+} * own;
+
+__attribute__((constructor)) static void make(void)
+{
+	void *memory =
+		mmap(NULL, sizeof(*own), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	own = memory == MAP_FAILED ? NULL : memory;
+}
+
+/* FNV-1a of a text and its NUL. */
+static uint64_t mix(uint64_t hash, const char *text)
+{
+	do
+		hash = (hash ^ (uint8_t)*text) * 0x100000001b3ull;
+	while (*text++);
+	return hash;
+}
+
+static uint64_t hash_of(const struct pool *pool, const char *name)
+{
+	return mix(mix(0xcbf29ce484222325ull, pool->paths[0].label), name);
+}
+
+void own_file_add(const struct pool *pool, const char *name)
+{
+	uint32_t place = own ? atomic_fetch_add(&own->count, 1) : FILES_MAX;
+
+	if (place < FILES_MAX)
+		own->hashes[place] = hash_of(pool, name);
+}
+
+bool own_file(const struct pool *pool, const char *name)
+{
+	uint32_t count = own ? min_of(own->count, (uint32_t)FILES_MAX) : 0;
+	uint64_t hash = hash_of(pool, name);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (own->hashes[i] == hash)
+			return true;
+	return false;
 }

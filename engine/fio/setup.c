@@ -8,9 +8,6 @@
 
 #include "deadline.h"
 #include "job.h"
-#include "layout.h"
-#include "metadata.h"
-#include "own_files.h"
 #include "pool_paths.h"
 #include "job_log.h"
 #include "util.h"
@@ -23,8 +20,6 @@ enum { LAYOUT_PATHS_MAX = 8 };
 static const uint64_t STANDSTILL = 5 * SEC;
 
 #define SIZE_UNKNOWN (-1ULL) /* what fio has as the size of a missing file */
-
-/* --- the paths that are kept from call to call --- */
 
 static struct {
 	pthread_mutex_t lock; /* thread=1 with create_serialize=0 comes here from several threads */
@@ -103,27 +98,24 @@ static void tell_ignored(const struct pool *pool)
 	job_log("pool: ignored arguments of libnfs that mean nothing here: %s", words);
 }
 
-/* The kept paths where they fit this job, or new ones. The caller has the lock. */
-static int recall(struct thread_data *td, struct pool_paths **paths)
+/* Keeps the paths where they fit this job, or opens new ones. The caller has the lock. */
+static int recall(struct thread_data *td)
 {
 	char *terms = terms_text(td);
 
 	if (!terms)
 		return -ENOMEM;
-	*paths = &kept.paths;
 	if (kept.terms && !strcmp(kept.terms, terms)) {
 		free(terms);
-		return kept.error;
+	} else {
+		forget();
+		kept.error = pool_paths_init(&kept.paths, td, 1);
+		kept.terms = terms;
+		if (!kept.error)
+			tell_ignored(&kept.paths.pool);
 	}
-	forget();
-	kept.error = pool_paths_init(&kept.paths, td, 1);
-	kept.terms = terms;
-	if (!kept.error)
-		tell_ignored(&kept.paths.pool);
-	return kept.error;
+	return kept.error ?: metadata_check_pool(td, &kept.paths.pool);
 }
-
-/* --- work on one file --- */
 
 struct file_task {
 	struct thread_data *td;
@@ -137,13 +129,13 @@ struct file_task {
 static int with_file(struct thread_data *td, struct fio_file *f,
 		     int (*work)(struct file_task *task))
 {
-	struct file_task task = {.td = td, .f = f};
+	struct file_task task = {.td = td, .f = f, .paths = &kept.paths};
 	int error;
 
 	pthread_mutex_lock(&kept.lock);
 	deadline_setup(td);
 	job_log_name(td->o.name);
-	error = recall(td, &task.paths);
+	error = recall(td);
 	if (!error) {
 		free(kept.job);
 		kept.job = strdup(td->o.name);
@@ -167,8 +159,6 @@ static int fail(struct thread_data *td, int error, const char *what)
 	td_verror(td, error == -ENOENT ? EINVAL : -error, what);
 	return 1;
 }
-
-/* --- sizes --- */
 
 /*
  * The size to tell fio of a missing file. Without filesize= fio gives the file a share of size=.
@@ -215,8 +205,6 @@ int setup_file_size(struct thread_data *td, struct fio_file *f)
 {
 	return fail(td, terms_check(td) ?: with_file(td, f, find_size), "get_file_size");
 }
-
-/* --- layout --- */
 
 static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)
 {

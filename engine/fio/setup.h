@@ -11,6 +11,8 @@
 #pragma once
 
 #include "fio.h"
+#include "group/path.h"
+#include "nfs/meta.h"
 
 /* fio's get_file_size and prepopulate_file. 0, or 1 with td's error set and a line logged. */
 int setup_file_size(struct thread_data *td, struct fio_file *f);
@@ -22,3 +24,30 @@ void setup_leave(void);
 /* fio's unlink_file and invalidate, for a job that has not begun. 0 or a positive errno. */
 int setup_unlink(struct thread_data *td, struct fio_file *f);
 int setup_invalidate(struct thread_data *td, struct fio_file *f);
+
+/* --- layout.c: makes what a job needs and is not there yet --- */
+
+/*
+ * Fills [from, to) of `name` with data as fio's options shape it, over all the given paths at once,
+ * and makes it durable. 0 or a negative errno, logged (-EINTR: the run was stopped).
+ */
+int layout_write(struct thread_data *td, struct path **paths, uint32_t path_count, const char *name,
+		 uint64_t from, uint64_t to);
+
+/*
+ * Makes missing directories below directory `name`, looks up the entries from `first` to before
+ * `end`, and makes missing ones by `make`: over all the given paths at once, as many at a time as
+ * the job has I/O in flight. The paths' terms say where entries lie, and whether any may be made;
+ * if not, a missing entry is -ENOENT. 0 or a negative errno, logged (-EINTR: the run was stopped).
+ */
+int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
+		   const char *name, uint64_t first, uint64_t end, enum meta_op make);
+
+/*
+ * meta_verify=1: lists each directory below directory `name` that holds entries, over all the given
+ * paths at once, `iodepth` directories at a time, and looks for the names of entries `first` to
+ * `end` - 1. Creates nothing. 0 or a negative errno, logged: -ENOENT where an entry is missing,
+ * -EEXIST where one is there twice, -EINTR where the run was stopped.
+ */
+int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
+		   const char *name, uint64_t first, uint64_t end);

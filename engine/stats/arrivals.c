@@ -13,8 +13,6 @@ enum {
 	LATE_PART = 10 /* dropped I/O may have waited for 1/LATE_PART of the schedule */
 };
 
-/* --- the schedule --- */
-
 /* A number in (0, 1], by SplitMix64 (Steele, Lea, Flood 2014), which takes any seed. */
 static double draw(struct arrivals *arrivals)
 {
@@ -60,8 +58,6 @@ uint64_t arrivals_left(const struct arrivals *arrivals, uint64_t now)
 {
 	return arrivals->due > now ? arrivals->due - now : 0;
 }
-
-/* --- what became of the I/O --- */
 
 /* Arrivals that are due and were not taken: estimated by the mean rate, since counting a long
  * backlog would take time. */
@@ -178,13 +174,6 @@ bool arrivals_sustained(const struct arrivals *arrivals)
 	return !arrivals->grew;
 }
 
-/* --- reports --- */
-
-static double per_second(uint64_t count, uint64_t nanoseconds)
-{
-	return nanoseconds ? (double)count * 1e9 / (double)nanoseconds : 0;
-}
-
 static double offered(const struct arrivals *arrivals)
 {
 	return per_second(arrivals_due(arrivals), arrivals->scheduled);
@@ -203,12 +192,9 @@ static double crowded_share(const struct arrivals *arrivals)
 	return sent ? (double)arrivals->crowded / (double)sent : 0;
 }
 
-void arrivals_write(FILE *out, const struct arrivals_label *label, const struct arrivals *arrivals)
+void arrivals_write(FILE *out, const struct line_job *job, const struct arrivals *arrivals)
 {
-	fputc('{', out);
-	line_string(out, "kind", "arrivals");
-	line_string(out, "job", label->job);
-	line_number(out, "job_number", label->job_number);
+	line_begin(out, "arrivals", job);
 	line_string(out, "process", arrivals->terms.fixed ? "fixed" : "poisson");
 	line_number(out, "due", arrivals_due(arrivals));
 	line_number(out, "sent", arrivals->lag.count);
@@ -218,9 +204,9 @@ void arrivals_write(FILE *out, const struct arrivals_label *label, const struct 
 		(double)arrivals->span / 1e9, offered(arrivals), achieved(arrivals));
 	fprintf(out, "\"depth_used_up\": %.6f, ", crowded_share(arrivals));
 	latency_write(out, "lag_", &arrivals->lag);
-	fputs(", ", out);
-	fprintf(out, "\"lag_end_us\": %.3f, \"sustained\": %s}\n", microseconds(arrivals->late),
+	fprintf(out, "\"lag_end_us\": %.3f, \"sustained\": %s, ", microseconds(arrivals->late),
 		arrivals_sustained(arrivals) ? "true" : "false");
+	line_end(out);
 }
 
 void arrivals_tell(char line[ARRIVALS_LINE], const struct arrivals *arrivals)

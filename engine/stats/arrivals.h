@@ -96,14 +96,8 @@ uint64_t arrivals_due(const struct arrivals *arrivals);
  */
 bool arrivals_sustained(const struct arrivals *arrivals);
 
-/* The job that the counts belong to. */
-struct arrivals_label {
-	const char *job;     /* fio's job name */
-	uint32_t job_number; /* fio's, from 0 */
-};
-
-/* One JSON object, in one line that ends with a newline. */
-void arrivals_write(FILE *out, const struct arrivals_label *label, const struct arrivals *arrivals);
+/* One line of the stats file. */
+void arrivals_write(FILE *out, const struct line_job *job, const struct arrivals *arrivals);
 
 /* The same for people, without a newline. */
 enum { ARRIVALS_LINE = 512 };

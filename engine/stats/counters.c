@@ -43,12 +43,11 @@ static void write_crypto(FILE *out, const struct counters *counters,
 		fprintf(out, "\"crypto_ms\": %.3f, ", microseconds(total) / 1e3);
 }
 
-void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
-		    const struct transport_counters *transport, const struct latency *latency)
+void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
+		    const struct counters *counters, const struct transport_counters *transport,
+		    const struct latency *latency)
 {
-	fputc('{', out);
-	line_string(out, "job", label->job);
-	line_number(out, "job_number", label->job_number);
+	line_begin(out, NULL, job);
 	line_number(out, "connection", label->connection);
 	line_string(out, "path", label->path);
 	line_string(out, "local", label->local);
@@ -84,55 +83,40 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 	line_number(out, "reissues", counters->reissues);
 	line_number(out, "stale_replies", counters->stale_replies);
 	line_number(out, "errors", counters->errors);
-	if (latency->lag.count) {
+	if (latency->lag.count)
 		latency_write(out, "lag_", &latency->lag);
-		fputs(", ", out);
-	}
 	latency_write(out, "wait_", &latency->wait);
-	fputs(", ", out);
 	latency_write(out, "rtt_", &latency->rtt);
 	if (latency->response) {
-		fputs(", ", out);
 		latency_write(out, "service_", &latency->response->service);
-		fputs(", ", out);
 		latency_write(out, "wake_up_", &latency->response->wake_up);
 	}
-	fputs("}\n", out);
+	line_end(out);
 }
 
-/* --- metadata operations --- */
-
-static double iops(const struct operations_label *label, const struct operations *operations)
-{
-	return label->span ? (double)operations->latency.count * 1e9 / (double)label->span : 0;
-}
-
-void operations_write(FILE *out, const struct operations_label *label,
+void operations_write(FILE *out, const struct line_job *job, const char *name, uint64_t span,
 		      const struct operations *operations)
 {
 	const struct histogram *latency = &operations->latency;
 
-	fputc('{', out);
-	line_string(out, "kind", "operation");
-	line_string(out, "job", label->job);
-	line_number(out, "job_number", label->job_number);
-	line_string(out, "operation", label->name);
+	line_begin(out, "operation", job);
+	line_string(out, "operation", name);
 	line_number(out, "ops", latency->count);
 	line_number(out, "errors", operations->errors);
-	fprintf(out, "\"iops\": %.3f, ", iops(label, operations));
+	fprintf(out, "\"iops\": %.3f, ", per_second(latency->count, span));
 	latency_write(out, "", latency);
-	fputs("}\n", out);
+	line_end(out);
 }
 
-void operations_tell(char line[OPERATIONS_LINE], const struct operations_label *label,
+void operations_tell(char line[OPERATIONS_LINE], const char *name, uint64_t span,
 		     const struct operations *operations)
 {
 	const struct histogram *latency = &operations->latency;
-	int used = snprintf(line, OPERATIONS_LINE,
-			    "%s: %" PRIu64 " done, %" PRIu64
-			    " errors, IOPS=%.0f, latency (usec): mean=%.1f",
-			    label->name, latency->count, operations->errors,
-			    iops(label, operations), microseconds(histogram_mean(latency)));
+	int used = snprintf(
+		line, OPERATIONS_LINE,
+		"%s: %" PRIu64 " done, %" PRIu64 " errors, IOPS=%.0f, latency (usec): mean=%.1f",
+		name, latency->count, operations->errors, per_second(latency->count, span),
+		microseconds(histogram_mean(latency)));
 
 	for (int i = 0; i < LATENCY_PERCENTILES && used < OPERATIONS_LINE; i++)
 		used += snprintf(line + used, OPERATIONS_LINE - (size_t)used, ", p%g=%.1f",

@@ -52,10 +52,8 @@ struct transport_counters {
 	uint64_t registrations; /* of memory, also the connection's own */
 };
 
-/* The job and connection that the counters belong to. Any bytes in strings are escaped. */
+/* The connection that the counters belong to. Any bytes in strings are escaped. */
 struct counters_label {
-	const char *job;     /* fio's job name */
-	uint32_t job_number; /* fio's, from 0 */
 	uint32_t connection; /* within the job, from 0 */
 	const char *path;    /* as the pool names it */
 	const char *local, *remote;
@@ -63,9 +61,10 @@ struct counters_label {
 	const char *sec, *xprtsec; /* nfs(5); NULL: a kernel mount's */
 };
 
-/* One JSON object, in one line that ends with a newline. */
-void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
-		    const struct transport_counters *transport, const struct latency *latency);
+/* One line of the stats file. */
+void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
+		    const struct counters *counters, const struct transport_counters *transport,
+		    const struct latency *latency);
 
 /* --- a job's metadata operations of one kind --- */
 
@@ -74,19 +73,11 @@ struct operations {
 	struct histogram latency; /* of successful operations, from submission to the end */
 };
 
-/* The job and operation that these counters belong to. */
-struct operations_label {
-	const char *job;     /* fio's job name */
-	uint32_t job_number; /* fio's, from 0 */
-	const char *name;    /* "getattr" */
-	uint64_t span;	     /* nanoseconds in which they were done */
-};
-
-/* One JSON object, in one line that ends with a newline. */
-void operations_write(FILE *out, const struct operations_label *label,
+/* One line of the stats file. `name`: "getattr"; `span`: nanoseconds in which they were done. */
+void operations_write(FILE *out, const struct line_job *job, const char *name, uint64_t span,
 		      const struct operations *operations);
 
 /* The same for people, without a newline. */
 enum { OPERATIONS_LINE = 256 };
-void operations_tell(char line[OPERATIONS_LINE], const struct operations_label *label,
+void operations_tell(char line[OPERATIONS_LINE], const char *name, uint64_t span,
 		     const struct operations *operations);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * json_line.h - members of a JSON object that is one line of the stats file. No JSON library is
- * used: fio exports json_* functions of its own, with which a library's would clash.
+ * json_line.h - a JSON object that is one line of the stats file. Each member has a comma behind
+ * it. No JSON library is used: fio exports json_* functions of its own, with which a library's
+ * would clash.
  */
 #pragma once
 
@@ -26,6 +27,34 @@ static inline void line_string(FILE *out, const char *key, const char *text)
 static inline void line_number(FILE *out, const char *key, uint64_t value)
 {
 	fprintf(out, "\"%s\": %" PRIu64 ", ", key, value);
+}
+
+/* The job that a line belongs to: fio's name, and fio's number from 0. */
+struct line_job {
+	const char *name;
+	uint32_t number;
+};
+
+/* `kind` NULL: the line is a connection's. */
+static inline void line_begin(FILE *out, const char *kind, const struct line_job *job)
+{
+	fputc('{', out);
+	if (kind)
+		line_string(out, "kind", kind);
+	line_string(out, "job", job->name);
+	line_number(out, "job_number", job->number);
+}
+
+/* `out` is memory or a file, where the last comma can be taken back. */
+static inline void line_end(FILE *out)
+{
+	fseek(out, -2, SEEK_CUR);
+	fputs("}\n", out);
+}
+
+static inline double per_second(uint64_t count, uint64_t nanoseconds)
+{
+	return nanoseconds ? (double)count * 1e9 / (double)nanoseconds : 0;
 }
 
 static inline double microseconds(uint64_t nanoseconds)

@@ -4,8 +4,6 @@
 #include "stats/json_line.h"
 #include "util.h"
 
-/* --- histograms --- */
-
 enum { PER_OCTAVE = 1 << HISTOGRAM_BITS };
 
 extern inline uint32_t histogram_bin(uint64_t value);
@@ -58,10 +56,8 @@ void latency_write(FILE *out, const char *prefix, const struct histogram *histog
 		fprintf(out, "\"%s%s\": %.3f, ", prefix, latency_percentiles[i].key,
 			microseconds(
 				histogram_percentile(histogram, latency_percentiles[i].percent)));
-	fprintf(out, "\"%smax_us\": %.3f", prefix, microseconds(histogram->max));
+	fprintf(out, "\"%smax_us\": %.3f, ", prefix, microseconds(histogram->max));
 }
-
-/* --- the parts of a response --- */
 
 void response_received(struct response *response, uint64_t stamp, uint64_t now)
 {
@@ -94,33 +90,28 @@ static void write_span(FILE *out, const char *word, const struct histogram *span
 {
 	const char *comma = "";
 
-	fputs(", ", out);
 	latency_write(out, word, span);
-	fprintf(out, ", \"%sbins\": {", word);
+	fprintf(out, "\"%sbins\": {", word);
 	for (uint32_t bin = 0; bin < HISTOGRAM_BINS; bin++)
 		if (span->bins[bin]) {
 			fprintf(out, "%s\"%" PRIu64 "\": %" PRIu64, comma, histogram_value(bin),
 				span->bins[bin]);
 			comma = ", ";
 		}
-	fputc('}', out);
+	fputs("}, ", out);
 }
 
-void response_write(FILE *out, const char *job, uint32_t job_number,
-		    const struct response *response)
+void response_write(FILE *out, const struct line_job *job, const struct response *response)
 {
-	fputc('{', out);
-	line_string(out, "kind", "response");
-	line_string(out, "job", job);
-	line_number(out, "job_number", job_number);
+	line_begin(out, "response", job);
 	line_number(out, "replies", response->service.count);
 	line_number(out, "shared_stamps", response->shared);
-	fprintf(out, "\"clamped_stamps\": %" PRIu64, response->clamped);
+	line_number(out, "clamped_stamps", response->clamped);
 	if (response->lag.count)
 		write_span(out, "lag_", &response->lag);
 	write_span(out, "service_", &response->service);
 	write_span(out, "wake_up_", &response->wake_up);
-	fputs("}\n", out);
+	line_end(out);
 }
 
 void response_tell(char line[RESPONSE_LINE], const struct response *response)

@@ -53,6 +53,7 @@ void histogram_join(struct histogram *sum, const struct histogram *one);
 uint64_t histogram_mean(const struct histogram *histogram);
 uint64_t histogram_percentile(const struct histogram *histogram, double percent);
 
+struct line_job;
 struct response;
 
 /* The spans of an I/O, one after the other. */
@@ -84,8 +85,8 @@ enum { LATENCY_PERCENTILES = 5 };
 extern const struct latency_percentile latency_percentiles[LATENCY_PERCENTILES];
 
 /*
- * Members of a JSON object, in microseconds and without a comma behind the last: mean, percentiles
- * and maximum. `prefix` begins their keys: "rtt_" gives "rtt_mean_us".
+ * Members of a line (json_line.h), in microseconds: mean, percentiles and maximum. `prefix` begins
+ * their keys: "rtt_" gives "rtt_mean_us".
  */
 void latency_write(FILE *out, const char *prefix, const struct histogram *histogram);
 
@@ -123,9 +124,8 @@ void response_add(struct response *response, uint64_t rtt);
 /* Adds what a connection has counted to its job's. */
 void response_join(struct response *sum, const struct latency *latency);
 
-/* One JSON object, in one line that ends with a newline. */
-void response_write(FILE *out, const char *job, uint32_t job_number,
-		    const struct response *response);
+/* One line of the stats file. */
+void response_write(FILE *out, const struct line_job *job, const struct response *response);
 
 /* The same for people, without a newline. */
 enum { RESPONSE_LINE = 256 };

@@ -7,24 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "export_mount.h"
 #include "group/directory.h"
 #include "nfs/meta_call.h"
-
-/* --- opening --- */
 
 void export_open(struct export *export, struct path *path)
 {
 	*export = (struct export){.path = path, .root.fd = path->directory};
 	if (path->names)
 		export->root.handle = path->names->export;
-}
-
-bool export_reserved_port(const struct export *export)
-{
-	const struct names *names = export->path->names;
-
-	return names && names->rpc.link.source_port && names->rpc.link.source_port < RESERVED_PORTS;
 }
 
 int export_fail(struct export *export, const char *what, const char *name, int error,
@@ -35,7 +25,10 @@ int export_fail(struct export *export, const char *what, const char *name, int e
 	return error;
 }
 
-/* --- questions --- */
+static bool is_mount(const struct export *export)
+{
+	return export->path->config.dir;
+}
 
 /* Each item has its own error, unless there was no answer. */
 static int run(struct export *export, const struct export_dir *dir, struct names_batch *batch)
@@ -44,11 +37,11 @@ static int run(struct export *export, const struct export_dir *dir, struct names
 	int error;
 
 	batch->directory = &dir->handle;
-	error = names ? names_run(names, batch, true)
-		      : mount_run(dir->fd, batch, export->path->job.stop);
+	error = is_mount(export) ? mount_run(dir->fd, batch, export->path->job.stop)
+				 : names_run(names, batch, true);
 	if (error)
 		snprintf(export->error, sizeof(export->error), "%s",
-			 names ? names->error : "interrupted");
+			 is_mount(export) ? "interrupted" : names->error);
 	return error;
 }
 
@@ -57,7 +50,7 @@ static void keep(const struct meta_result *result, void *context)
 	*(struct meta_result *)context = *result;
 }
 
-/* False: it is not told. */
+/* False: the server does not tell. */
 static bool ask_root(struct export *export, enum meta_op op, struct meta_result *found, int *error)
 {
 	struct names_item item = {0};
@@ -71,7 +64,7 @@ static bool ask_root(struct export *export, enum meta_op op, struct meta_result 
 	return !*error && !item.error;
 }
 
-/* Its limits and attributes it must tell; of rights and room many a server says nothing. */
+/* A server must tell limits and attributes; of rights and room many say nothing. */
 static int ask_facts(struct export *export, struct export_facts *facts)
 {
 	const struct path_config *config = &export->path->config;
@@ -100,13 +93,11 @@ int export_find_facts(struct export *export, struct export_facts *facts)
 
 	*facts = (struct export_facts){.access = META_ACCESS_UNTOLD};
 	memset(&facts->room, 0xff, sizeof(facts->room)); /* META_UNTOLD, each */
-	if (path->names)
+	if (!is_mount(export))
 		return ask_facts(export, facts);
 	error = mount_find_facts(export->root.fd, facts);
 	return error ? export_fail(export, "attributes of", path->config.dir, error, NULL) : 0;
 }
-
-/* --- names --- */
 
 void export_items_free(struct export_items *items)
 {
@@ -115,13 +106,7 @@ void export_items_free(struct export_items *items)
 	*items = (struct export_items){0};
 }
 
-static bool skip_name(const struct readdir_entry *entry)
-{
-	return (entry->length == 1 && entry->name[0] == '.') ||
-	       (entry->length == 2 && !memcmp(entry->name, "..", 2));
-}
-
-/* What a listing takes a page for. */
+/* A page is taken for a listing. */
 struct page_taker {
 	struct export_items *items;
 	struct export_listing *listing;
@@ -142,7 +127,7 @@ static void take_names(struct page_taker *taker, const struct readdir_page *page
 	items->names = at = malloc(bytes ?: 1);
 	taker->failed = !items->items || !at;
 	while (!taker->failed && readdir_next(&in, page, &entry)) {
-		if (skip_name(&entry))
+		if (is_dots(entry.name, entry.length))
 			continue;
 		items->items[items->count++].name = at;
 		at = mempcpy(at, entry.name, entry.length);
@@ -198,17 +183,17 @@ static int ask_page(struct export *export, const struct export_dir *dir,
 int export_list(struct export *export, const struct export_dir *dir, struct export_listing *listing,
 		struct export_items *items)
 {
-	int error = export->path->names ? ask_page(export, dir, listing, items)
-					: mount_list(dir->fd, listing, items);
+	int error = is_mount(export) ? mount_list(dir->fd, listing, items)
+				     : ask_page(export, dir, listing, items);
 
-	if (error && !export->path->names)
+	if (error && is_mount(export))
 		export_fail(export, "list", "the directory", error, NULL);
 	if (error)
 		export_items_free(items);
 	return error;
 }
 
-/* NFSv3's LOOKUP need not tell what it is (RFC 1813, 3.3.3). */
+/* NFSv3's LOOKUP need not tell the type (RFC 1813, 3.3.3). */
 static bool lacks_kind(const struct names_item *item)
 {
 	return !item->error && !item->kind.type && item->handle.length;
@@ -223,8 +208,6 @@ int export_look(struct export *export, const struct export_dir *dir, struct name
 
 	return run(export, dir, &found) ?: run(export, dir, &told);
 }
-
-/* --- changes --- */
 
 static bool is_directory(const struct names_item *item)
 {
@@ -264,7 +247,7 @@ int export_enter(struct export *export, const struct export_dir *dir, const stru
 		 bool across, struct export_dir *child)
 {
 	*child = (struct export_dir){.handle = item->handle, .fd = -1};
-	if (export->path->names)
+	if (!is_mount(export))
 		return 0;
 	child->fd = directory_enter(dir->fd, item->name, across);
 	if (child->fd >= 0 || child->fd == -EXDEV)
@@ -277,14 +260,14 @@ int export_back(struct export *export, const struct export_dir *child,
 {
 	int error = 0;
 
-	if (!export->path->names && dir->fd < 0)
+	if (is_mount(export) && dir->fd < 0)
 		error = mount_back(child->fd, identity, &dir->fd);
 	return error ? export_fail(export, "go back to", "the directory above", error, NULL) : 0;
 }
 
-void export_leave(struct export_dir *dir)
+void export_leave(const struct export *export, struct export_dir *dir)
 {
-	if (dir->fd >= 0)
+	if (dir->fd >= 0 && dir->fd != export->root.fd)
 		close(dir->fd);
 	dir->fd = -1;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * export.h - a path's limits and room, and its directories with all entries, whoever made them. NFS
- * from user space is asked as nfs/names.h says, a kernel mount by system calls (export_mount.h).
+ * from user space is asked as nfs/names.h says, a kernel mount by system calls (mount_…() below).
  *
  * All functions wait for a server: until its answer, until path_job's stop(), or, without answers,
  * as long as one operation on names may take. They return 0 or a negative errno, with words in
  * export->error. No symbolic link is followed, and nothing leads out of the path.
  */
 #pragma once
+
+#include <string.h>
 
 #include "group/path.h"
 #include "nfs/names.h"
@@ -17,8 +19,6 @@ struct export_dir {
 	struct nfs_handle handle;
 	int fd;
 };
-
-enum { RESERVED_PORTS = 1024 }; /* ports below are reserved */
 
 struct export_items {
 	struct names_item *items;
@@ -50,16 +50,17 @@ struct export
 /* There is nothing to close. */
 void export_open(struct export *export, struct path *path);
 
-/* Whether its connection comes from a port below 1024; false for a mount. */
-bool export_reserved_port(const struct export *export);
-
 int export_find_facts(struct export *export, struct export_facts *facts);
 
 /* Puts `error` into words: what, of which name, and why. Returns error. */
 int export_fail(struct export *export, const char *what, const char *name, int error,
 		const char *status);
 
-/* --- directories --- */
+/* "." or "..": no listing has them, and no name that is asked for. */
+static inline bool is_dots(const char *name, size_t length)
+{
+	return length && length <= 2 && !memcmp(name, "..", length);
+}
 
 /* Lists the next names of a directory, without "." and ".."; listing->end: these are the last.
  * `items` begins with zeros; the caller frees them by export_items_free(). */
@@ -85,8 +86,21 @@ int export_enter(struct export *export, const struct export_dir *dir, const stru
 /* Goes from `child` up to `dir`, which has `identity`; opens `dir` again where it was left. */
 int export_back(struct export *export, const struct export_dir *child,
 		const struct meta_identity *identity, struct export_dir *dir);
-/* Lets a descriptor go. */
-void export_leave(struct export_dir *dir);
+/* Closes a descriptor, unless it is the root's. */
+void export_leave(const struct export *export, struct export_dir *dir);
+
+/* --- a kernel mount, or any directory, by plain system calls: export_mount.c. 0 or an errno --- */
+
+int mount_find_facts(int directory, struct export_facts *facts);
+
+/* As export_list() has it. */
+int mount_list(int directory, struct export_listing *listing, struct export_items *items);
+
+/* LOOKUP, MKDIR, REMOVE and RMDIR. -EINTR is stop()'s; other errors are the items'. */
+int mount_run(int directory, const struct names_batch *batch, bool (*stop)(void));
+
+/* The directory above `child`; -ESTALE where it is not `identity` any more. */
+int mount_back(int child, const struct meta_identity *identity, int *directory);
 
 /* --- by name: export_tree.c. Components are neither empty, "." nor ".." --- */
 

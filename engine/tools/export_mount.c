@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "export_mount.h"
+#include "export.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 enum { PAGE_NAMES = 1024, NAME_BYTES = 256 };
-
-/* --- what it offers --- */
 
 static uint32_t access_of(int directory)
 {
@@ -45,13 +43,6 @@ int mount_find_facts(int directory, struct export_facts *facts)
 	return 0;
 }
 
-/* --- names --- */
-
-static bool is_dots(const char *name)
-{
-	return !strcmp(name, ".") || !strcmp(name, "..");
-}
-
 /* The next names, one behind the other, and how many bytes they take. */
 static int read_names(DIR *stream, struct export_items *items, size_t *bytes)
 {
@@ -60,7 +51,7 @@ static int read_names(DIR *stream, struct export_items *items, size_t *bytes)
 
 	errno = 0;
 	while (items->count < PAGE_NAMES && (entry = readdir(stream))) {
-		if (is_dots(entry->d_name))
+		if (is_dots(entry->d_name, strlen(entry->d_name)))
 			continue;
 		items->count++;
 		at = stpcpy(at, entry->d_name) + 1;

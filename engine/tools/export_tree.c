@@ -14,8 +14,6 @@ enum {
 	LEFT_MAX = 1000,      /* entries that stay before a removal ends */
 };
 
-/* --- names --- */
-
 bool tree_name_is_sound(const char *name)
 {
 	size_t length;
@@ -24,18 +22,11 @@ bool tree_name_is_sound(const char *name)
 		return false;
 	for (;; name += length + 1) {
 		length = strcspn(name, "/");
-		if (!length || length > COMPONENT_MAX - 1 || (length == 1 && *name == '.') ||
-		    (length == 2 && !memcmp(name, "..", 2)))
+		if (!length || length > COMPONENT_MAX - 1 || is_dots(name, length))
 			return false;
 		if (!name[length])
 			return true;
 	}
-}
-
-static void leave(struct export *export, struct export_dir *dir)
-{
-	if (dir->fd != export->root.fd)
-		export_leave(dir);
 }
 
 /* Finds one name in a directory. */
@@ -57,7 +48,7 @@ static int descend(struct export *export, struct export_dir *dir, char *name)
 		error = -ENOTDIR;
 	if (!error)
 		error = export_enter(export, dir, &item, true, &child);
-	leave(export, dir);
+	export_leave(export, dir);
 	if (error)
 		return export_fail(export, "find directory", name, error, item.status);
 	*dir = child;
@@ -87,18 +78,6 @@ static int open_parent(struct export *export, const char *name, char copy[NAME_R
 	return 0;
 }
 
-static int open_dir(struct export *export, const char *name, struct export_dir *dir)
-{
-	char copy[NAME_ROOM], *last;
-	int error;
-
-	*dir = export->root;
-	if (!*name)
-		return 0;
-	error = open_parent(export, name, copy, dir, &last);
-	return error ?: descend(export, dir, last);
-}
-
 int tree_find(struct export *export, const char *name, struct names_item *found)
 {
 	char copy[NAME_ROOM], *last;
@@ -110,7 +89,7 @@ int tree_find(struct export *export, const char *name, struct names_item *found)
 		return error;
 	error = look_at(export, &dir, last, found);
 	found->name = NULL;
-	leave(export, &dir);
+	export_leave(export, &dir);
 	if (error && error != -ENOENT)
 		export_fail(export, "find", name, error, found->status);
 	return error;
@@ -126,11 +105,9 @@ int tree_make(struct export *export, const char *name)
 	if (error)
 		return error;
 	error = export_make(export, &dir, last);
-	leave(export, &dir);
+	export_leave(export, &dir);
 	return error;
 }
-
-/* --- what lies in a directory --- */
 
 /* The next page of names, and what each is. Those that are gone meanwhile have -ENOENT. */
 static int next_page(struct export *export, const struct export_dir *dir,
@@ -152,9 +129,12 @@ int tree_list(struct export *export, const char *name, void (*each)(const struct
 {
 	struct export_listing listing = {0};
 	struct export_items items;
-	struct export_dir dir;
-	int error = open_dir(export, name, &dir);
+	struct export_dir dir = export->root;
+	char copy[NAME_ROOM], *last;
+	int error = *name ? open_parent(export, name, copy, &dir, &last) : 0;
 
+	if (!error && *name)
+		error = descend(export, &dir, last);
 	if (error)
 		return error;
 	while (!error && !listing.end) {
@@ -165,11 +145,9 @@ int tree_list(struct export *export, const char *name, void (*each)(const struct
 		if (!error)
 			export_items_free(&items);
 	}
-	leave(export, &dir);
+	export_leave(export, &dir);
 	return error;
 }
-
-/* --- all that lies below one --- */
 
 /* A directory on the way down: its page, of which those before `next` have been looked into. */
 struct level {
@@ -256,11 +234,6 @@ static bool is_left(const struct level *level, const char *name)
 	return false;
 }
 
-static bool is_mark(const struct walk *walk, const char *name)
-{
-	return walk->mark && walk->depth == 2 && !strcmp(name, walk->mark);
-}
-
 static int take_item(struct walk *walk, struct level *level, struct names_item *item)
 {
 	if (is_left(level, item->name)) {
@@ -316,8 +289,8 @@ static int end_page(struct walk *walk)
 
 	free(level->gone);
 	level->gone = NULL;
-	for (uint32_t i = 0; i < items->count; i++)
-		if (is_mark(walk, items->items[i].name)) /* it goes last */
+	for (uint32_t i = 0; walk->mark && walk->depth == 2 && i < items->count; i++)
+		if (!strcmp(items->items[i].name, walk->mark)) /* the mark goes last */
 			items->items[i] = (struct names_item){.name = walk->mark, .error = -ENOENT};
 	if (walk->removes)
 		error = export_remove(walk->export, &level->dir, items->items, items->count, false)
@@ -353,37 +326,32 @@ static int remove_mark(struct walk *walk)
 
 	if (!error && mark.error && mark.error != -ENOENT)
 		return leave_item(walk, lowest(walk), "remove", &mark, mark.error);
-	count_item(&mark, walk->count);
+	if (!error)
+		count_item(&mark, walk->count);
 	return error;
-}
-
-static int enter(struct walk *walk, const struct names_item *item, struct export_dir *dir)
-{
-	const struct meta_identity *own = &walk->levels[0].identity;
-
-	if (memcmp(item->identity.fsid, own->fsid, sizeof(own->fsid)) != 0)
-		return -EXDEV;
-	return export_enter(walk->export, &lowest(walk)->dir, item, false, dir);
 }
 
 /* Goes into a directory of the lowest page, unless it is of another file system. */
 static int go_down(struct walk *walk, struct names_item *item)
 {
+	const struct meta_identity *own = &walk->levels[0].identity;
 	struct level *grown, below = {.identity = item->identity};
-	int error = enter(walk, item, &below.dir);
+	int error = -EXDEV;
 
+	if (!memcmp(item->identity.fsid, own->fsid, sizeof(own->fsid)))
+		error = export_enter(walk->export, &lowest(walk)->dir, item, false, &below.dir);
 	if (error)
 		return walk->removes	 ? leave_item(walk, lowest(walk), "go into", item, error)
 		       : error == -EXDEV ? 0
 					 : error;
 	grown = reallocarray(walk->levels, walk->depth + 1, sizeof(*walk->levels));
 	if (!grown) {
-		export_leave(&below.dir);
+		export_leave(walk->export, &below.dir);
 		return -ENOMEM;
 	}
 	walk->levels = grown;
 	if (walk->depth > OPEN_LEVELS_MAX)
-		export_leave(&lowest(walk)->dir);
+		export_leave(walk->export, &lowest(walk)->dir);
 	walk->levels[walk->depth++] = below;
 	return walk->mark && walk->depth == 2 ? check_mark(walk) : 0;
 }
@@ -397,7 +365,7 @@ static void drop_level(struct walk *walk)
 	free(level->left);
 	free(level->gone);
 	if (--walk->depth) { /* the first one's is the caller's */
-		export_leave(&level->dir);
+		export_leave(walk->export, &level->dir);
 		export_items_free(&level->items);
 	}
 }
@@ -488,15 +456,13 @@ static int walk_through(struct walk *walk, const char *name)
 				    error ?: -ENOMEM, item.status);
 	}
 	free(walk->levels);
-	leave(walk->export, &first.dir);
+	export_leave(walk->export, &first.dir);
 	return error;
 }
 
 int tree_usage(struct export *export, const char *name, struct tree_count *count)
 {
-	struct walk walk = {.export = export, .count = count};
-
-	return walk_through(&walk, name);
+	return walk_through(&(struct walk){.export = export, .count = count}, name);
 }
 
 int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count)

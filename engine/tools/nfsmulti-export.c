@@ -45,14 +45,16 @@ static const char usage[] =
 	"Exit status: 0, 1 with the reason on standard error, 2 for a wrong command line; 3 with\n"
 	"the reason, where paths do not lead to the same files, and 4, where there is no MARK.\n";
 
-enum { DIFFERENT_FILES = 3, NO_MARK = 4 };
-
-/* --- what goes on --- */
+enum {
+	DIFFERENT_FILES = 3, /* exit statuses */
+	NO_MARK = 4,
+	RESERVED_PORTS = 1024, /* ports below are reserved */
+};
 
 static volatile sig_atomic_t interrupted;
-static char said[512];			 /* the latest that the engine has logged */
-static bool quiet;			 /* it is not to be printed */
-static const struct tree_count *removed; /* NULL: nothing is */
+static char said[512];			 /* the latest line of say() */
+static bool quiet;			 /* say() prints nothing */
+static const struct tree_count *removed; /* by the removal under way; NULL: there is none */
 static uint64_t told_at;
 
 static void interrupt(int number)
@@ -90,9 +92,8 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 		plain_print(stderr, "nfsmulti-export: %s", said);
 }
 
-/* --- the pool --- */
-
 struct run {
+	struct terms terms; /* a job's defaults */
 	struct pool pool;
 	struct path **paths;
 	struct export *exports;
@@ -124,14 +125,11 @@ static int read_pool(const char *text, struct pool *pool)
 
 static int open_path(struct run *run, unsigned int number)
 {
-	struct terms terms;
 	const struct path_job job = {
 		.file_count = 1, .stop = stop, .log = say, .state = &run->state};
 	struct path_config config;
-	int error;
+	int error = path_config_make(&config, &run->pool.paths[number], &run->terms, say);
 
-	terms_init(&terms);
-	error = path_config_make(&config, &run->pool.paths[number], &terms, say);
 	if (!error)
 		error = path_open(&run->paths[number], &config, &job);
 	if (!error)
@@ -139,20 +137,10 @@ static int open_path(struct run *run, unsigned int number)
 	return error;
 }
 
-static void close_path(struct run *run, unsigned int number)
-{
-	if (!run->paths[number])
-		return;
-	path_close(run->paths[number]);
-	run->paths[number] = NULL;
-}
-
 static int begin(struct run *run, const char *text)
 {
-	struct terms terms;
-
-	terms_init(&terms);
-	if (read_pool(text, &run->pool) || path_config_check(&terms, &run->pool, say))
+	terms_init(&run->terms);
+	if (read_pool(text, &run->pool) || path_config_check(&run->terms, &run->pool, say))
 		return 1;
 	run->paths = calloc(run->pool.count, sizeof(*run->paths));
 	run->exports = calloc(run->pool.count, sizeof(*run->exports));
@@ -162,25 +150,18 @@ static int begin(struct run *run, const char *text)
 static void end(struct run *run)
 {
 	for (unsigned int i = 0; run->paths && i < run->pool.count; i++)
-		close_path(run, i);
+		path_close(run->paths[i]);
 	free(run->paths);
 	free(run->exports);
 	pool_free(&run->pool);
 }
 
-static const char *label_of(const struct run *run, unsigned int number)
-{
-	return run->pool.paths[number].label;
-}
-
 /* Says what an operation on a path has failed by. */
 static int failed(const struct run *run, unsigned int number)
 {
-	say("%s: %s", label_of(run, number), run->exports[number].error);
+	say("%s: %s", run->pool.paths[number].label, run->exports[number].error);
 	return 1;
 }
-
-/* --- info --- */
 
 static const char *version_of(const struct pool_path *path)
 {
@@ -189,14 +170,7 @@ static const char *version_of(const struct pool_path *path)
 	return term_value(TERM(version), path->terms.version)->word;
 }
 
-static const char *proto_of(const struct pool_path *path)
-{
-	if (path->kind == PATH_MOUNT)
-		return "mount";
-	return terms_over_rdma(&path->terms) ? "rdma" : "tcp";
-}
-
-/* `total` is of its kind: a server that has no such number says 0. */
+/* A server that does not count these says that their `total` is 0. */
 static void put_room(const char *key, uint64_t value, uint64_t total)
 {
 	if (value == META_UNTOLD || !total || total == META_UNTOLD)
@@ -216,6 +190,8 @@ static void put_facts(const struct export *export, const struct export_facts *fa
 {
 	const struct meta_room *room = &facts->room;
 	const struct meta_identity *identity = &facts->identity;
+	const struct names *names = export->path->names; /* NULL: a mount */
+	uint16_t port = names ? names->rpc.link.source_port : 0;
 
 	line_number(stdout, "read_max", facts->limits.read_max);
 	line_number(stdout, "write_max", facts->limits.write_max);
@@ -229,10 +205,10 @@ static void put_facts(const struct export *export, const struct export_facts *fa
 	put_right("may_read", facts, META_ACCESS_READ | META_ACCESS_LOOKUP);
 	put_right("may_write", facts, META_ACCESS_MODIFY | META_ACCESS_EXTEND);
 	put_right("may_delete", facts, META_ACCESS_DELETE);
-	printf("\"reserved_port\": %s, ", export_reserved_port(export) ? "true" : "false");
+	printf("\"reserved_port\": %s, ", port && port < RESERVED_PORTS ? "true" : "false");
 }
 
-/* Whether this process may have a port below 1024, which many a server wants. */
+/* True where this process may have a reserved port, which many a server wants. */
 static bool may_reserve_port(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error = EADDRINUSE;
@@ -295,14 +271,11 @@ static const char *without_label(const char *text, const char *label)
 static int ask_flavors(struct run *run, unsigned int number, enum path_sec sec,
 		       struct flavors *flavors)
 {
-	struct terms terms;
 	void *state = NULL; /* another client's: its calls may be another principal's */
 	const struct path_job job = {.file_count = 1, .stop = stop, .log = say, .state = &state};
 	struct path_config config;
-	int error;
+	int error = path_config_make(&config, &run->pool.paths[number], &run->terms, say);
 
-	terms_init(&terms);
-	error = path_config_make(&config, &run->pool.paths[number], &terms, say);
 	if (error)
 		return error;
 	config.terms.security = sec;
@@ -364,14 +337,18 @@ static int tell_path(struct run *run, unsigned int number)
 	putchar('{');
 	line_string(stdout, "label", path->label);
 	line_string(stdout, "version", version_of(path));
-	line_string(stdout, "proto", proto_of(path));
+	line_string(stdout, "proto",
+		    path->kind == PATH_MOUNT	    ? "mount"
+		    : terms_over_rdma(&path->terms) ? "rdma"
+						    : "tcp");
 	if (error) {
 		line_string(stdout, "error", without_label(said, path->label));
 		line_string(stdout, "remedy", remedy_for(path, error));
 	} else {
 		put_facts(export, &facts);
 	}
-	close_path(run, number);
+	path_close(run->paths[number]);
+	run->paths[number] = NULL;
 	tell_flavors(run, number, error);
 	printf("\"errno\": %d}\n", -error);
 	fflush(stdout);
@@ -394,84 +371,86 @@ static int info(struct run *run, const char *name)
 	return interrupted ? 1 : status;
 }
 
-/* --- directories --- */
-
-static int open_all(struct run *run)
-{
-	for (unsigned int i = 0; i < run->pool.count; i++)
-		if (open_path(run, i))
-			return 1;
-	return 0;
-}
-
 static int refuse_existing(const struct run *run, unsigned int number, const char *name)
 {
 	say("%s: \"%s\" is there already, and is not ours: choose another name",
-	    label_of(run, number), name);
+	    run->pool.paths[number].label, name);
 	return 1;
 }
 
-/* A mount is not asked: what it has not found it would go on not finding. */
-static int check_absent(struct run *run, const char *name)
+/* Opens all paths, on which `name` must not be there. A mount is not asked: its cache would go on
+ * not finding the name. */
+static int open_all(struct run *run, const char *name)
 {
 	struct names_item found;
 
 	for (unsigned int i = 0; i < run->pool.count; i++) {
-		int error;
+		int error = open_path(run, i);
 
+		if (error)
+			return 1;
 		if (run->pool.paths[i].kind == PATH_MOUNT)
 			continue;
 		error = tree_find(&run->exports[i], name, &found);
 		if (!error)
 			return refuse_existing(run, i, name);
-		if (error != -ENOENT)
-			return failed(run, i);
-		if (*run->exports[i].error) /* a directory above it */
+		if (error != -ENOENT || *run->exports[i].error) /* of a directory above it */
 			return failed(run, i);
 	}
 	return 0;
 }
 
-/* File numbers are compared where both paths have the same from the same. */
-static bool is_same(const struct run *run, unsigned int number, const struct names_item *first,
-		    const struct names_item *found)
-{
-	bool comparable =
-		!strcmp(version_of(&run->pool.paths[0]), version_of(&run->pool.paths[number]));
-
-	return found->kind.type == META_TYPE_DIRECTORY &&
-	       (!comparable || found->identity.fileid == first->identity.fileid);
-}
-
+/* Only paths of one version tell the same file numbers. */
 static int check_seen(struct run *run, const char *name)
 {
+	const struct pool_path *paths = run->pool.paths;
 	struct names_item first, found;
 	int error = tree_find(&run->exports[0], name, &first);
 
 	if (error)
 		return failed(run, 0);
 	for (unsigned int i = 1; i < run->pool.count; i++) {
+		bool comparable = !strcmp(version_of(&paths[0]), version_of(&paths[i]));
+
 		error = tree_find(&run->exports[i], name, &found);
 		if (error && error != -ENOENT)
 			return failed(run, i);
-		if (error || !is_same(run, i, &first, &found)) {
+		if (error || found.kind.type != META_TYPE_DIRECTORY ||
+		    (comparable && found.identity.fileid != first.identity.fileid)) {
 			say("%s and %s do not lead to the same files: \"%s\" was made over the "
 			    "one and is not there over the other: check addresses and export "
 			    "names of the pool",
-			    label_of(run, 0), label_of(run, i), name);
+			    paths[0].label, paths[i].label, name);
 			return DIFFERENT_FILES;
 		}
 	}
 	return 0;
 }
 
-static int make(struct run *run, const char *name)
+/* Removes what was made, unless another signal comes. */
+static void take_back(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
+	struct path *path = run->paths[0];
 	char why[sizeof(said)];
+
+	interrupted = 0;
+	snprintf(why, sizeof(why), "%s", said);
+	/* After a time-out the names were given up. */
+	if (path->config.dir || !path_names_ready(path)) {
+		export_open(&run->exports[0], path);
+		if (!tree_remove(&run->exports[0], name, "", &count))
+			return;
+		failed(run, 0);
+	}
+	say("%s", why); /* the last line is the reason */
+}
+
+static int make(struct run *run, const char *name)
+{
 	int error, status;
 
-	if (open_all(run) || check_absent(run, name))
+	if (open_all(run, name))
 		return 1;
 	error = tree_make(&run->exports[0], name);
 	if (error == -EEXIST)
@@ -485,37 +464,25 @@ static int make(struct run *run, const char *name)
 		printf("\"paths\": %u}\n", run->pool.count);
 		return 0;
 	}
-	interrupted = 0; /* what was made is taken back, unless another signal comes */
-	snprintf(why, sizeof(why), "%s", said);
-	if (tree_remove(&run->exports[0], name, "", &count)) {
-		failed(run, 0);
-		say("%s", why); /* the last line is the reason */
-	}
+	take_back(run, name);
 	return status;
-}
-
-static const char *type_word(uint32_t type)
-{
-	switch (type) {
-	case META_TYPE_FILE: return "file";
-	case META_TYPE_DIRECTORY: return "directory";
-	case META_TYPE_SYMLINK: return "symlink";
-	default: return "other";
-	}
 }
 
 static void tell_item(const struct names_item *item)
 {
+	static const char *const words[] = {[META_TYPE_FILE] = "file",
+					    [META_TYPE_DIRECTORY] = "directory",
+					    [META_TYPE_SYMLINK] = "symlink"};
+	const char *word = item->kind.type < ARRAY_SIZE(words) ? words[item->kind.type] : NULL;
+
 	putchar('{');
 	line_string(stdout, "name", item->name);
-	line_string(stdout, "type", type_word(item->kind.type));
+	line_string(stdout, "type", word ?: "other");
 	printf("\"size\": %" PRIu64 "}\n", item->kind.size);
 }
 
 static int list(struct run *run, const char *name)
 {
-	if (open_path(run, 0))
-		return 1;
 	return tree_list(&run->exports[0], name, tell_item) ? failed(run, 0) : 0;
 }
 
@@ -523,8 +490,6 @@ static int tell_usage(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
 
-	if (open_path(run, 0))
-		return 1;
 	if (tree_usage(&run->exports[0], name, &count))
 		return failed(run, 0);
 	tell_count(&count);
@@ -536,8 +501,6 @@ static int remove_tree(struct run *run, const char *name)
 	struct tree_count count = {0};
 	int error;
 
-	if (open_path(run, 0))
-		return 1;
 	removed = &count;
 	told_at = clock_now();
 	error = tree_remove(&run->exports[0], name, run->mark, &count);
@@ -547,25 +510,24 @@ static int remove_tree(struct run *run, const char *name)
 		return error ? failed(run, 0) : 0;
 	say("%s: \"%s\" is not the directory that was made, for it has no directory \"%s\": it "
 	    "stays",
-	    label_of(run, 0), name, run->mark);
+	    run->pool.paths[0].label, name, run->mark);
 	return NO_MARK;
 }
-
-/* --- the command line --- */
 
 static const struct command {
 	const char *word;
 	int (*work)(struct run *run, const char *name);
 	int names_min, names_max;
+	bool first; /* asks the first path alone, which main() opens */
 	char *mark; /* tree_remove()'s, where the command line has none */
 } commands[] = {
-	{"info", info, 0, 0, NULL},
-	{"make", make, 1, 1, NULL},
-	{"list", list, 0, 1, NULL},
-	{"usage", tell_usage, 1, 1, NULL},
-	{"remove", remove_tree, 2, 2, NULL},
-	{"remove-empty", remove_tree, 1, 1, ""},
-	{"remove-unmarked", remove_tree, 1, 1, NULL},
+	{"info", info, 0, 0, false, NULL},
+	{"make", make, 1, 1, false, NULL},
+	{"list", list, 0, 1, true, NULL},
+	{"usage", tell_usage, 1, 1, true, NULL},
+	{"remove", remove_tree, 2, 2, true, NULL},
+	{"remove-empty", remove_tree, 1, 1, true, ""},
+	{"remove-unmarked", remove_tree, 1, 1, true, NULL},
 };
 
 static const struct command *find_command(int argc, char **argv)
@@ -613,7 +575,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	take_signals();
-	status = begin(&run, argv[2]) ?: command->work(&run, name);
+	status = begin(&run, argv[2]) || (command->first && open_path(&run, 0))
+			 ? 1
+			 : command->work(&run, name);
 	end(&run);
 	if (fflush(stdout)) {
 		say("cannot print: %s", strerror(errno));

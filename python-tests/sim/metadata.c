@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "namespace.h"
-#include "fio/metadata.h"
+#include "fio/meta_job.h"
 #include "job.h"
 #include "world.h"
 

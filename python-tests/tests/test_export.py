@@ -19,7 +19,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS, built
 from nfsmulti.processes import Completed, run
-from servers.scripted import Answer, Export, Nfs, Nfs4, ScriptedServer, Status, Status4, on
+from servers.scripted import Answer, Call, Export, Nfs, Nfs4, ScriptedServer, Status, Status4, on
 
 place = fixture_of_places("nfs", "nfs4", "mount")
 
@@ -365,14 +365,44 @@ def test_the_mark_goes_last(version: int) -> None:
         assert export.listing(url) == []
 
 
+# A clock that is 12 times as fast.
+_QUICK = {"LD_PRELOAD": str(built("libquick-start.so")), "NFSMULTI_TEST_CLOCK": "12"}
+
+
 def _wait_for_ever(version: int, word: str, *procedures: Nfs | Nfs4) -> Completed:
-    """Call the program at a server that has it wait, on a clock that is 12 times as fast."""
+    """Call the program at a server that has it wait."""
     wait = Answer(act=False, status=Status.JUKEBOX if version == 3 else Status4.DELAY)
-    env = {"LD_PRELOAD": str(built("libquick-start.so")), "NFSMULTI_TEST_CLOCK": "12"}
     with ScriptedServer(*(on(one, wait) for one in procedures)) as server:
         server.create("run/stuck", b"1")
         words = [word, server.url_of(version), *(["run"] if word != "info" else [])]
-        return run([str(built("nfsmulti-export")), *words], timeout=120, env=env)
+        return run([str(built("nfsmulti-export")), *words], timeout=120, env=_QUICK)
+
+
+def test_what_was_made_is_taken_back_after_a_time_out() -> None:
+    """The check's LOOKUP is put off until the connection is given up: the next one is answered."""
+    lookups: list[object] = []
+
+    def put_off(call: Call) -> Answer | None:
+        if call.procedure is not Nfs.LOOKUP:
+            return None
+        lookups.append(call.client)
+        checks = len(lookups) > 1 and call.client == lookups[0]
+        return Answer(act=False, status=Status.JUKEBOX) if checks else None
+
+    with ScriptedServer(put_off) as server:
+        argv = [str(built("nfsmulti-export")), "make", server.url(), "run"]
+        done = run(argv, timeout=120, env=_QUICK)
+        assert (done.status, export.listing(server.url())) == (1, [])
+    assert done.stderr.splitlines()[-1].endswith('find "run": Connection timed out')
+
+
+def test_a_mark_whose_removal_nobody_answers_is_not_counted() -> None:
+    with ScriptedServer(on(Nfs.RMDIR, Answer(act=False, status=Status.JUKEBOX))) as server:
+        server.create("run/mark/file", b"1")
+        argv = [str(built("nfsmulti-export")), "remove", server.url(), "run", "mark"]
+        done = run(argv, timeout=120, env=_QUICK)
+    assert done.status == 1
+    assert json.loads(done.stdout.splitlines()[-1]) == {"entries": 1, "bytes": 1}  # the file
 
 
 def test_a_server_that_asks_to_wait_for_ever() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from engine_c import CData, zeros
-from engine_helpers import Place, done, fixture_of_places, refused, said
+from engine_helpers import Place, done, fixture_of_places, job_of, refused, said, sections
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_jobs import Client, failed
@@ -306,3 +306,13 @@ def test_open_in_a_mix_is_nfsv4s_alone(place: Place) -> None:
         assert sum(line.ops for line in _by_kind(place.fio(**job)).values()) == _ENTRIES
     else:
         refused(place.fio(**job), "meta_mix=open", "NFSv3 has no OPEN")
+
+
+def test_a_refused_open_refuses_no_other_job(nfs: Place) -> None:
+    """Jobs that are set up over the same paths do not share the refusal."""
+    jobs = sections(a={"meta_read": "open"}, b={"stonewall": None})
+    words = [f"--{key}={value}" for key, value in _JOB.items() if key != "rw"]
+    result = nfs.fio(arguments=[*words, "--rw=randread", *jobs])
+    refused(result, "nfsmulti: a: ", "NFSv3 has no OPEN")
+    assert result.report is not None
+    assert job_of(result.report, "b")["read"]["total_ios"] == _ENTRIES
