@@ -160,7 +160,10 @@ int terms_check(struct thread_data *td)
 	}
 	if (refused(TERM(gss_context), options_of(td)))
 		return -EINVAL;
-	return job_refuse("", refusals, ARRAY_SIZE(refusals)) ?: check_command_line() ?: open_loop_check(td) ?: metadata_check(td);
+	return job_refuse("", refusals, ARRAY_SIZE(refusals))
+		       ?: check_command_line()
+		       ?: open_loop_check(td)
+		       ?: metadata_check(td);
 }
 
 static void say_pool(const char *what, const char *text, const struct pool_error *err)
