@@ -181,7 +181,8 @@ static int set_terms(struct tls_session *session, const struct tls_terms *terms)
 	static unsigned char sunrpc[] = "sunrpc"; /* RFC 9289, 8.2 */
 	const gnutls_datum_t protocol = {sunrpc, sizeof(sunrpc) - 1};
 
-	return gnutls_priority_set_direct(session->gnutls, "NORMAL:-VERS-ALL:+VERS-TLS1.3:%PROFILE_MEDIUM", NULL)
+	return gnutls_priority_set_direct(session->gnutls,
+					  "NORMAL:-VERS-ALL:+VERS-TLS1.3:%PROFILE_MEDIUM", NULL)
 		       ?: gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE,
 						 terms->credentials->x509)
 		       ?: gnutls_alpn_set_protocols(session->gnutls, &protocol, 1, 0)
