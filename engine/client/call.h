@@ -68,8 +68,10 @@ struct call_table {
 	uint32_t generation;
 };
 
-/* A zeroed call for `rpc`. The call given back last is taken first: the processor's cache still has
- * it. */
+/*
+ * A zeroed call for `rpc`; at most calls_max and three others (client_init()) may be taken at once.
+ * The call given back last is taken first: the processor's cache still has it.
+ */
 static inline struct call *call_take(struct call_table *table, struct rpc_client *rpc)
 {
 	struct call *call = SLIST_FIRST(&table->free);

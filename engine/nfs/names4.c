@@ -13,6 +13,7 @@
 
 static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_request *request)
 {
+	bool resent;
 	int error;
 
 	if (request->name && strlen(request->name) > NFS4_NAME_MAX)
@@ -22,7 +23,10 @@ static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_r
 	if (!error || (error = names_find_again(names, &request->handle, error)))
 		return error;
 	request->handle = names->export;
-	return names_request(names, &request->base);
+	resent = request->base.resent;
+	error = names_request(names, &request->base);
+	request->base.resent |= resent;
+	return error;
 }
 
 /* --- the export --- */

@@ -136,13 +136,13 @@ struct nfs4_job {
 /* Bytes of a message beyond its data. */
 enum { NFS4_MESSAGE_ROOM = 1024 };
 
-/* --- requests (nfs4_setup.c): each function fills *request, for its owner to submit --- */
+/* --- requests (nfs4_setup.c) --- */
 
 /*
- * EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, RECLAIM_COMPLETE, DESTROY_SESSION (over a
- * connection that is bound to it: 18.37.3), DESTROY_CLIENTID, SEQUENCE alone, which renews the
- * lease, or an operation whose arguments the caller sets then. `session`: the one to be made, bound
- * to or destroyed; else NULL.
+ * Fills *request, for its owner to submit: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION,
+ * RECLAIM_COMPLETE, DESTROY_SESSION (over a connection that is bound to it: 18.37.3),
+ * DESTROY_CLIENTID, SEQUENCE alone, which renews the lease, or an operation whose arguments the
+ * caller sets then. `session`: the one to be made, bound to or destroyed; else NULL.
  */
 void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 	      const struct nfs4_client *client, const struct nfs4_session *session);

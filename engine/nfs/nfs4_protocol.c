@@ -216,7 +216,8 @@ static void put_compound(struct xdr_out *out, const struct call *call)
 
 	nfs4_begin(&compound, out, meta_path(call)->config.terms.version);
 	if (needs_slot(call)) {
-		nfs4_session_sequence(session, call, session->names && changes(call), &sequence);
+		nfs4_session_sequence(session, call, !call->io && session->names && changes(call),
+				      &sequence);
 		nfs4_put_sequence(&compound, &sequence);
 	}
 	if (gives_back(call))

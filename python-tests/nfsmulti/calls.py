@@ -183,9 +183,9 @@ _COMPOUND, _PUTROOTFH, _OP_NOT_IN_SESSION = 1, 24, 10071
 
 
 def has_sessions(client: RpcClient) -> bool:
-    """Tell whether a server of NFSv4 has NFSv4.1: that refuses what is in no session, and names it.
+    """Tell whether a server of NFSv4 offers NFSv4.1; nothing is left at it.
 
-    Nothing is left at the server.
+    It then refuses an operation outside a session by NFS4ERR_OP_NOT_IN_SESSION.
     """
     reply = Results(client.call(_COMPOUND, xdr(b"", 1, 1, _PUTROOTFH)))
     return reply.word() == _OP_NOT_IN_SESSION

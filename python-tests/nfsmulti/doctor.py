@@ -166,7 +166,7 @@ def _servers(pool: str, paths: Sequence[PoolPath], busy: float) -> Iterator[Find
 
 
 def joined(findings: Iterable[Finding], labels: Sequence[str]) -> Iterator[Finding]:
-    """Yield what holds for several paths once, with their labels, where it is first found."""
+    """Yield each finding once; one that several paths share names them all."""
     alike: dict[tuple[Level, str, str | None], list[str]] = {}
     for one in findings:
         label = next((label for label in labels if one.what.startswith(f"{label}: ")), "")
@@ -178,17 +178,23 @@ def joined(findings: Iterable[Finding], labels: Sequence[str]) -> Iterator[Findi
 
 
 def _other_version(path: PoolPath) -> Iterator[Finding]:
-    """Tell whether the server has the other version of NFS as well, at the same port."""
-    if path.dir is not None or path.rdma:
+    """Tell whether the server offers the other version of NFS as well, at the same port.
+
+    It is asked in clear: a path over TLS is not asked.
+    """
+    if path.dir is not None or path.rdma or path.xprtsec != "none":
         return
     other = 3 if path.minor else 4
     name, option = ("NFSv3", "version=3") if path.minor else ("NFSv4.1", "version=4.1")
     try:
         with RpcClient(path.address, _port(path), calls.NFS, other, user=path.user) as client:
-            offered = calls.has_sessions(client) if other == 4 else bool(client.call(0) == b"")
-    except (RpcError, OSError, EOFError):
-        offered = False
-    yield ok(f"{path.label}: {f'{name}, too ({option})' if offered else f'no {name}'}")
+            offered = calls.has_sessions(client) if other == 4 else client.call(0) == b""
+        said = f"also offers {name} ({option})" if offered else f"does not offer {name}"
+    except RpcError as error:
+        said = f"does not offer {name}: it {error}"
+    except (OSError, EOFError):
+        said = f"did not tell whether it offers {name}"
+    yield ok(f"{path.label}: the server {said}")
 
 
 def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:

@@ -19,7 +19,6 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Direction, Engine, Fio, FioResult, Options
 from nfsmulti.paths import BUILD, ROOT, build_dir, shown
 from nfsmulti.processes import Completed, run
-from servers.scripted import ScriptedServer
 
 _RELEASES = [f"3.{minor}" for minor in range(33, 43)]
 _FOLDER = BUILD / "fio-releases"
@@ -99,6 +98,8 @@ def _run_in(tree: Path) -> str:
         late = _check(fio, build / "clock", sink.url, {"rw": "randread", "bs": "4k", **_CLOCK})
         reads = sink.stop().nfs["READ"]
     check_clock(late)
+    from servers.scripted import ScriptedServer  # which takes more than a bench has
+
     with ScriptedServer() as server:
         _check(fio, build / "write", server.pool(), {"rw": "write", "bs": "4k", "verify": "crc32c"})
     return f"runs: {reads} random reads, half of them by the clock; {_BLOCKS} writes, verified"

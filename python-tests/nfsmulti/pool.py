@@ -209,8 +209,8 @@ class Mounted:
 
 
 def mounts() -> list[Mounted]:
-    """Return this namespace's mounts, the latest first: of those on one folder that one counts."""
-    lines = Path("/proc/self/mounts").read_text(errors="surrogateescape").splitlines()
+    """Return this namespace's mounts, the latest first: it hides earlier ones on its folder."""
+    lines = os.fsdecode(Path("/proc/self/mounts").read_bytes()).rstrip("\n").split("\n")
     return [Mounted(*map(_unescaped, line.split(" ")[1:4])) for line in reversed(lines)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from typing import Any, TextIO, cast
 
@@ -63,9 +64,10 @@ class Lines:
         self._write(text + end)
 
     def passing(self, text: str = "") -> None:
-        """Show a text in a terminal until the next takes its place; the empty one ends it."""
+        """Show a text in a terminal until the next replaces it; an empty text removes it."""
         if self.is_terminal:
-            self._write(f"\r\x1b[K{visible(text, line=True)}")
+            width = shutil.get_terminal_size().columns - 1
+            self._write(f"\r\x1b[K{visible(text, line=True)[:width]}")
 
     def _has_colours(self) -> bool:
         told = os.environ

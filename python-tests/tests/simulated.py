@@ -130,7 +130,10 @@ class Scenarios:
                 if answer is not None:
                     return
 
-        kept = self._ffi.callback("scenario_decide", decide)
+        raised: list[BaseException] = []
+        kept = self._ffi.callback(
+            "scenario_decide", decide, onerror=lambda _kind, error, _trace: raised.append(error)
+        )
         scenario = self._ffi.new("struct scenario *", {**_TERMS, **terms, "decide": kept})
         result = self._ffi.new("struct scenario_result *")
         self._library.scenario_run(scenario, result)
@@ -138,7 +141,10 @@ class Scenarios:
         log = [self._ffi.new("struct scenario_call *", calls[n]) for n in range(result.calls)]
         lines = [self._text(self._library.scenario_line(number)) for number in range(result.lines)]
         violated, keeps = self._text(result.violation), self._text(result.keeps)
-        ran = Ran(errno.errorcode.get(result.error, ""), keeps, result, log, lines)
+        error = errno.errorcode.get(result.error, str(result.error)) if result.error else ""
+        ran = Ran(error, keeps, result, log, lines)
         print(ran)
+        if raised:  # by a hook
+            raise raised[0]
         assert not violated, violated
         return ran

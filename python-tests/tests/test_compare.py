@@ -11,6 +11,7 @@ import os
 import random
 import re
 import shlex
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -365,8 +366,15 @@ def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
     assert call_harness("baseline", "set", str(first), *there).status == 0
     assert "20261120T170000Z" in call_harness("baseline", "show", *there).stdout
     shown = json.loads(call_harness("baseline", "show", "--json", *there).stdout)
-    assert shown == {"dd": {"run": str(first), "started": "2026-11-20T17:00:00Z"}}
+    assert shown["dd"] == {"run": str(first), "started": "2026-11-20T17:00:00Z"}
     assert "is its own baseline" in call_harness("compare", *there).stderr
+    older = _kept(tmp_path, "20261119T170000Z", made_runs.dd(5))
+    assert "is its own baseline" in call_harness("compare", *there).stderr
+    shutil.rmtree(older)
+    lost = _kept(tmp_path, "20261123T170000Z", made_runs.oltp())
+    assert call_harness("baseline", "set", str(lost), *there).status == 0
+    shutil.rmtree(lost)
+    _kept(tmp_path, "20261124T170000Z", made_runs.oltp())
     twice = call_harness("compare", str(first), str(first), *there)
     assert (twice.status, twice.stdout, twice.stderr.count("\n")) == (11, "", 1)
     assert "is both A and B" in twice.stderr

@@ -123,7 +123,7 @@ def test_a_sound_machine_and_pool(diagnoses: dict[str, Diagnosis], lab: Lab) -> 
     assert found.about("loads").startswith("ok fio-")
     limits = "NFS v3 over TCP, READ up to 1048576 bytes, WRITE up to 1048576; asked from a reserved"
     assert found.about(limits).startswith(f"ok all 4 paths: {limits}")
-    assert found.about("NFSv4.1") == "ok all 4 paths: NFSv4.1, too (version=4.1)"
+    assert found.about("NFSv4.1") == "ok all 4 paths: the server also offers NFSv4.1 (version=4.1)"
     assert found.about(" GB are free")
     assert found.about("uid 0 gid 0 may create files").startswith("ok 10.77.0.1:22049:/export")
     assert found.about("lead to the same files") == "ok all 4 paths lead to the same files"
@@ -267,13 +267,17 @@ _OTHERS: dict[str, tuple[Terms, Answer, str, str]] = {
 
 @pytest.mark.parametrize(
     ("minors", "said"),
-    [((), "no NFSv4.1"), ((2,), "no NFSv4.1"), ((1,), "NFSv4.1, too (version=4.1)")],
+    [
+        ((), "does not offer NFSv4.1: it offers versions 3 to 3"),
+        ((2,), "does not offer NFSv4.1"),
+        ((1,), "also offers NFSv4.1 (version=4.1)"),
+    ],
 )
 def test_a_server_of_nfsv3_is_asked_for_nfsv4_1(minors: tuple[int, ...], said: str) -> None:
     with ScriptedServer(terms=Terms(minors=minors)) as server:
         done = call_harness("doctor", "--json", "--pool", server.url())
         found = _diagnosis(done.status, json.loads(done.stdout))
-    assert found.about("NFSv4.1") == f"ok 127.0.0.1:{server.nfs_port}:/export: {said}"
+    assert found.about("NFSv4.1") == (f"ok 127.0.0.1:{server.nfs_port}:/export: the server {said}")
 
 
 def test_what_holds_for_some_paths_is_said_once_with_their_labels() -> None:

@@ -283,6 +283,8 @@ def test_a_path_that_is_not_there_is_told_beside_those_that_are(version: int) ->
 
 def test_a_machine_without_an_rdma_device() -> None:
     """The remedy is in the error's words: another version would not help."""
+    if list(Path("/sys/class/infiniband").glob("*")):
+        pytest.skip("this machine has an RDMA device")
     (found,) = export.info("nfs://127.0.0.1/export?proto=rdma")
     assert "no RDMA device" in found.error
     assert (found.errno, found.remedy) == (errno.ENODEV, "")

@@ -502,10 +502,11 @@ _IMPORTED = ("jinja2", "matplotlib", "prometheus_client", "psutil", "rich", "sci
 
 
 def _pythons(folder: Path, *, lacking: str = "") -> dict[str, str]:
-    """Return what lets every Python have all that a run imports, but for one."""
+    """Return what lets every Python find all that a run imports, but for one."""
     for name in _IMPORTED:
-        text = "raise ImportError" if name == lacking else ""
-        (folder / f"{name}.py").write_text(text)
+        (folder / f"{name}.py").touch()
+    lacks = f"import sys; sys.modules['{lacking}'] = None" if lacking else ""
+    (folder / "sitecustomize.py").write_text(lacks)  # of which find_spec() says that it has none
     return {"PYTHONPATH": str(folder), "CI": ""}
 
 
@@ -539,8 +540,8 @@ def test_without_a_registry_of_python_packages_there_are_two_remedies(
     assert (done.status, done.stdout) == (1, "")
     *_, failed, packages, files = done.stderr.splitlines()
     assert failed == (
-        f"nfsmulti: pip could not install {lock}; see build/pip.log. Without the registry of"
-        " Python packages:"
+        f"nfsmulti: pip could not install {lock}; see build/pip.log. If this host cannot reach the"
+        " registry of Python packages:"
     )
     named = " ".join(f"python3-{name.replace('_', '-')}" for name in _IMPORTED)
     assert packages == f"nfsmulti:   sudo apt-get install --no-install-recommends {named}"
@@ -561,8 +562,9 @@ def test_a_folder_of_wheels_must_be_there(machine: Machine, tmp_path: Path) -> N
 
 def test_a_lock_file_has_what_is_required() -> None:
     """What is required is changed there, and the lock is made by the command at its head."""
-    for name in ("requirements-harness", "requirements"):
-        wanted = (PYTHON_TESTS / f"{name}.txt").read_text()
+    wanted = ""
+    for name in ("requirements-harness", "requirements"):  # the latter includes the former
+        wanted += (PYTHON_TESTS / f"{name}.txt").read_text()
         locked = (PYTHON_TESTS / f"{name}.lock").read_text()
         pins = re.findall(r"^\S+==\S+", wanted, re.MULTILINE)
         assert len(pins) > 5
@@ -720,4 +722,15 @@ def test_an_installed_harness_is_called_by_its_name(
 def test_a_lab_host_needs_no_package_of_python(module: str) -> None:
     """-S leaves out all that is not Python's own: rich, scipy and what else a report takes."""
     argv = [sys.executable, "-S", "-c", f"import nfsmulti.{module}"]
+    run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()
+
+
+def test_what_runs_and_reports_imports_no_more_than_is_asked_for() -> None:
+    """Of Python packages: xdrlib3 and what else the tests' servers take is not there."""
+    own = ("test", "faults", "fio-releases")
+    called = {
+        table["call"].partition(":")[0] for name, table in COMMANDS.items() if name not in own
+    }
+    lacks = "import sys; sys.modules.update(dict.fromkeys(['xdrlib3', 'cffi', 'pytest']))"
+    argv = [sys.executable, "-c", f"{lacks}; import {', '.join(sorted(called))}"]
     run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()

@@ -40,6 +40,7 @@ from servers.scripted import (
     Procedure,
     ScriptedServer,
     Status,
+    Status4,
     on,
 )
 
@@ -143,6 +144,18 @@ _CREATES: dict[str, tuple[bool, Case]] = {
         False,
         Case(
             first_of(on(Nfs4.OPEN, _RESET, nth=1), on(Nfs4.OPEN, Answer(do=_theirs), nth=2)),
+            _READ,
+            url=_V4,
+        ),
+    ),
+    "NFSv4.1, not heard, then told to wait": (
+        False,
+        Case(
+            first_of(
+                on(Nfs4.OPEN, _RESET, nth=1),
+                on(Nfs4.OPEN, Answer(act=False, status=Status4.DELAY), nth=2),
+                on(Nfs4.OPEN, Answer(do=_theirs), nth=3),
+            ),
             _READ,
             url=_V4,
         ),

@@ -6,6 +6,7 @@ A scenario's baseline is named in results/SCENARIO/baseline, relative to that fo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -42,19 +43,25 @@ def newest(results: Path) -> Path:
 
 
 def newest_held(results: Path) -> Path:
-    """Return the newest run whose scenario has another baseline; failing that, any baseline.
+    """Return the newest run that can be held to a baseline of its scenario.
 
-    Raises HarnessError where there is none.
+    That baseline is an older run, if there is such a pair. Raises HarnessError where no scenario of
+    these runs has a baseline.
     """
     latest = shown_run(newest(results))
-    held = [one for one in runs(results) if (one.parent / _BASELINE).exists()]
+    held: list[Path] = []
+    for run in reversed(runs(results)):
+        with contextlib.suppress(HarnessError):
+            if baseline(results, run.parent.name).name < run.name:
+                return run
+        if (run.parent / _BASELINE).exists():
+            held.append(run)
     if not held:
         raise HarnessError(
             f"no run below {shown(results)} has a baseline",
             f"name two runs, or choose one: {COMMAND} baseline set {latest}",
         )
-    others = [one for one in held if one.resolve() != baseline(results, one.parent.name).resolve()]
-    return (others or held)[-1]
+    return held[0]
 
 
 def baseline(results: Path, scenario: str) -> Path:
