@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * call.h - the RPC calls of a client, and the table that they are found in by their number.
+ * call.h - the RPC calls of a client, and the table that they are found in by their xid.
  *
  * A call is taken when an I/O or a request is submitted, and given back when that is finished; in
  * between it may be sent several times, over several channels. An xid is a generation and the
@@ -110,10 +110,10 @@ static inline struct call *call_find(const struct call_table *table, const struc
 
 /* --- a call that was taken; `answered`: its reply has come --- */
 
-/* Releases the call's number: it will be sent by a new one. */
+/* Releases the call's xid and slot: it will be sent with new ones. */
 void call_renew(struct call *call, bool answered);
 
-/* Gives back a call that stands in no list, with its number. */
+/* Gives back a call that stands in no list, with its xid and slot. */
 void call_drop(struct call *call, bool answered);
 
 /* The same, and its I/O or request ends with 0 or a positive errno. */

@@ -6,9 +6,9 @@
 #include "util.h"
 
 /*
- * A SYN is repeated after 1 and 3 s, and a new connection follows a second after the last: a path
- * that recovers is noticed within 3 s (TLS: 4 s), or a second later where the server still has the
- * old connection.
+ * A SYN is repeated after 1 and 3 s, and the next connection begins within 1 s of this one's end: a
+ * path that recovers is noticed within 3 s (TLS: 4 s), or a second later where the server still has
+ * the old connection.
  */
 static const uint64_t CONNECT_TIME = 5 * SEC;
 /* More for TLS: Linux's server gives up a handshake after 5 s, which begin later than ours. */

@@ -24,8 +24,8 @@ int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t f
 void pool_paths_close(struct pool_paths *paths);
 
 /*
- * All paths in the pool's order, at most `max`; with failover those that can be opened, if there is
- * one. Returns how many, or 0 with *error set.
+ * The first `max` paths in the pool's order; with failover only those that can be opened. Returns
+ * how many, or 0 with *error set.
  */
 uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct path **all,
 			uint32_t max, int *error);

@@ -49,7 +49,7 @@ int path_open(struct path **path, struct path_config *config, const struct path_
 void path_close(struct path *path);
 
 /*
- * Asks which security flavors the export takes; the asking one, config->terms.security, need not
+ * Asks which security flavors the export takes; config->terms.security, by which it asks, need not
  * be one. `flavors` begins with zeros. Takes over config's strings and array. Not of a mount.
  */
 int path_flavors(struct path_config *config, const struct path_job *job, struct flavors *flavors);

@@ -23,7 +23,7 @@ enum {
 
 struct entries_terms {
 	uint64_t count;		/* the job's entries have numbers below this */
-	uint32_t per_directory; /* entries of a directory, and directories of one but the top's */
+	uint32_t per_directory; /* entries in one, and subdirectories (the top: any number) */
 	uint32_t depth;		/* levels of directories below the top one; 0: all lie in that */
 	bool shared;  /* other jobs have entries in these directories: names differ by `job` */
 	uint32_t job; /* of this job, where `shared` */
@@ -38,7 +38,7 @@ struct entries {
 	uint8_t *handles;		/* of entries: one byte of length, then the handle */
 	uint32_t handle_max;
 
-	/* Where directories are looked up from again, whose handles the server has forgotten. */
+	/* From here a directory is looked up again once the server has forgotten its handle. */
 	struct nfs_handle root; /* of length 0: the root of NFSv4's pseudo file system */
 	char *way;		/* from there to the top directory; NULL: there is none */
 };
@@ -57,8 +57,8 @@ int entries_open(struct entries **entries, const struct entries_terms *terms, ui
 		 const char *top, entries_step *step, void *context);
 void entries_close(struct entries *entries);
 
-/* The number of an entry beside the job's, in the directory of one of those: another for each
- * `turn`. */
+/* The number of an entry beside the job's, in the same directory as `entry`, a job's; another for
+ * each `turn`. */
 uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint64_t turn);
 
 /* The directories that hold the job's entries. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * meta.h - what is the same in NFSv3 and NFSv4, but for what is said to be of one of them: a file
- * handle, the results of READ, WRITE and COMMIT, and metadata operations: what one of them does to
- * one entry of a directory (nfs/entries.h), what it asks, and what it brings.
+ * meta.h - what NFSv3 and NFSv4 share (what only one of them has says so): a file handle, the
+ * results of READ, WRITE and COMMIT, and metadata operations: what an operation does to one entry
+ * of a directory (nfs/entries.h), what it asks, and what it brings.
  */
 #pragma once
 
@@ -109,8 +109,8 @@ static inline bool meta_changes(enum meta_op op)
 	       op == META_LINK;
 }
 
-/* It names the entry by its handle, which must have been looked up; all others but those of
- * a directory by its name. */
+/* It takes the entry's handle, which must have been looked up; others take its directory and name
+ * (META_READDIR: no name). */
 static inline bool meta_by_handle(enum meta_op op)
 {
 	return op == META_GETATTR || op == META_ACCESS || op == META_SETATTR || op == META_LINK ||

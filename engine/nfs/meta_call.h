@@ -145,8 +145,8 @@ static inline void meta_fill_arguments(const struct call *call, uint32_t reply_m
 }
 
 /*
- * True where an earlier copy of what is answered may have been carried out. A slot of NFSv4.1 tells
- * that none was which had its number: the server would have said so (RETRY_UNCACHED_REP).
+ * True where an earlier copy of what is answered may have been carried out. NFSv4.1: none with this
+ * slot's sequence number was, else the server would have said so (RETRY_UNCACHED_REP).
  */
 static inline bool meta_sent_before(const struct call *call)
 {
@@ -160,7 +160,7 @@ static inline enum disposition meta_goes_on(struct conn_io *io, enum disposition
 	return disposition;
 }
 
-/* struct protocol's: what was denied is no earlier copy. */
+/* struct protocol's: a denied copy does not count as sent. */
 static inline void meta_denied(struct call *call)
 {
 	if (call->io && call->io->op == IO_META && !call->io->meta->looks_up)
@@ -249,9 +249,9 @@ static inline enum disposition meta_answered(const struct call *call,
 }
 
 /*
- * A cookie means nothing to the server any more. result->status is set. As a job's own creates may
- * change the directory all the time, a hard one goes on for as long as that changes; else a major
- * time-out (nfs(5), retrans) is the limit.
+ * A cookie means nothing to the server any more. result->status is set. A job's own creates may
+ * change the directory all the time: a listing over a hard path goes on while it changes; else a
+ * major time-out (nfs(5), retrans) is the limit.
  */
 static inline enum disposition meta_restart_listing(const struct call *call, int error,
 						    struct call_result *result)

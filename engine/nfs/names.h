@@ -5,10 +5,10 @@
  * NFSv4.1 as many as its session has slots. A question is a struct meta_request in both versions.
  *
  * All functions wait: for the answer, a time-out (path_names_timeout()), or path_job's stop(),
- * whichever comes first; a server that asks to wait is asked again, before the first file is open
- * for twelve setup_times. They return 0 or a negative errno, with words in names->error. -EINTR is
- * stop()'s; after -ETIMEDOUT, -ENOTCONN, -ECONNREFUSED and -EREMOTEIO the server was given up, and
- * nothing is asked over this connection any more; any other is the server's answer.
+ * whichever comes first; a server that asks to wait is asked again: until the first file is open,
+ * for at most twelve setup_times. They return 0 or a negative errno, with words in names->error.
+ * -EINTR is stop()'s; where names->given_up is set the server was given up, and nothing is asked
+ * over this connection any more; any other is the server's answer.
  *
  * Names are relative to the export, "a/b/c"; empty components and "." are left out, and no symbolic
  * link is followed.
@@ -46,7 +46,7 @@ struct names {
 /* Waits until the client is ready. What failed has been logged, and there is nothing to close. */
 int names_connect(struct names **names, struct path *path);
 
-/* A path's: opened, and anew where they were given up or found no export. */
+/* Opens a path's names; anew where they were given up or found no export. */
 int path_names_ready(struct path *path);
 /* Lets them go at once. */
 void path_close_names(struct path *path);
@@ -85,7 +85,7 @@ struct names_batch {
 	void *context;
 };
 
-/* 0 where all were answered: an error is its item's. Each answer gives the next its time;
+/* 0 where all were answered: an error is its item's. Each answer restarts the time-out;
  * `patient`: a server that has gone is waited for. */
 int names_run(struct names *names, const struct names_batch *batch, bool patient);
 
@@ -102,8 +102,8 @@ int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle
  * else the error that there is to return. */
 int names_find_again(struct names *names, const struct nfs_handle *asked, int error);
 
-/* A request of the protocol's own; until `deadline`: without stop() there is no time to give the
- * server, and one that has gone is not waited for. */
+/* A request of the protocol's own, until `deadline`. Without stop() no server gets more time, and
+ * one that has gone is not waited for. */
 int names_request(struct names *names, struct rpc_request *request);
 int names_request_until(struct names *names, struct rpc_request *request, uint64_t deadline,
 			bool (*stop)(void));
@@ -127,8 +127,8 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
  * A question that is asked again by another client where the one that it went by was given up. (A
  * client connects again by itself.) Once a file or directory of the path is open, `hard` asks until
  * path_job's stop(), and `soft` for as long as an I/O may take (nfs(5)); with failover a path that
- * others can stand in for is given up sooner. Before that it is asked once more, and no server that
- * does not answer.
+ * others can stand in for is given up sooner. Before that it is asked once more, unless the server
+ * did not answer.
  */
 struct question {
 	int (*ask)(struct names *names, struct question *question);
@@ -147,7 +147,7 @@ struct question {
 	struct meta_limits *limits;
 };
 
-/* Returns ask()'s last result, or that of connecting. What is asked again and for long is told. */
+/* Returns ask()'s last result, or that of connecting. Logs once that it keeps trying. */
 int question_ask(struct path *path, struct question *question);
 
 /* failover, hard: the path was given up, though it had opened files. Another may answer: where none

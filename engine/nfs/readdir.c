@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/readdir.h"
 
-enum { BITMAP_WORDS_MAX = 8, ATTRIBUTES_MAX = 1024 }; /* ours: none was asked for */
+enum { BITMAP_WORDS_MAX = 8, ATTRIBUTES_MAX = 1024 }; /* ours: no attributes are asked for */
 
 static bool get_name(struct xdr_in *in, struct readdir_entry *entry)
 {

@@ -193,7 +193,7 @@ int stream_flush(struct rpc_channel *channel)
 
 /* --- receiving --- */
 
-/* *behind: all bytes to be dropped are, and more may have come behind them. */
+/* *behind: all that was to be dropped has come, and perhaps more behind it. */
 static int receive_once(struct stream *stream, bool wait, bool *behind)
 {
 	struct transport_counters *counters = stream->base.counters;
