@@ -361,12 +361,12 @@ def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
     first = _kept(tmp_path, "20261120T170000Z", made_runs.dd(5))
     none = call_harness("compare", *there)
     assert (none.status, none.stdout) == (11, "")
-    assert f"no run below {tmp_path} has a baseline\n" in none.stderr
-    assert none.stderr.endswith(f"choose one: ./nfsmulti baseline set {first}\n")
+    assert f"no run below {shown(tmp_path)} has a baseline\n" in none.stderr
+    assert none.stderr.endswith(f"choose one: ./nfsmulti baseline set {shown(first)}\n")
     assert call_harness("baseline", "set", str(first), *there).status == 0
     assert "20261120T170000Z" in call_harness("baseline", "show", *there).stdout
-    shown = json.loads(call_harness("baseline", "show", "--json", *there).stdout)
-    assert shown["dd"] == {"run": str(first), "started": "2026-11-20T17:00:00Z"}
+    told = json.loads(call_harness("baseline", "show", "--json", *there).stdout)
+    assert told["dd"] == {"run": shown(first), "started": "2026-11-20T17:00:00Z"}
     assert "is its own baseline" in call_harness("compare", *there).stderr
     older = _kept(tmp_path, "20261119T170000Z", made_runs.dd(5))
     assert "is its own baseline" in call_harness("compare", *there).stderr

@@ -21,7 +21,7 @@ from matplotlib.collections import LineCollection
 from nfsmulti import paths as places
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT
+from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT, shown
 from nfsmulti.processes import run
 from nfsmulti.report import charts, command, conditions, overtime, pages, rows
 from nfsmulti.report.answer import Answer, caveats, ran
@@ -243,7 +243,8 @@ def test_without_a_folder_the_newest_run_is_reported(
     ):
         made_runs.saved(scenario(repeats=1), tmp_path / scenario.__name__ / at)
     done = call_harness("report")
-    assert (done.stderr, done.stdout) == ("", f"{tmp_path}/dd/20261120T170000Z/report.html\n")
+    page = tmp_path / "dd/20261120T170000Z/report.html"
+    assert (done.stderr, done.stdout) == ("", f"{shown(page)}\n")
 
 
 def test_report_made_again_is_the_same(tmp_path: Path) -> None:
