@@ -18,7 +18,9 @@ static bool waits_for_any(const struct job *job, int error)
 	return false;
 }
 
-/* The first path decides; with failover the first one that can, also by ENOENT. */
+/* The first path decides; with failover the first one that answers, if only that a name is not
+ * there.
+ */
 static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
 		       const char *name)
 {

@@ -128,7 +128,7 @@ static bool refused(const struct term *term, const struct terms *terms)
 int terms_check(struct thread_data *td)
 {
 	const char *required = options_of(td)->require_version;
-	const struct refusal refusals[] = {
+	const struct refusal unsupported[] = {
 		{td->o.fill_device,
 		 "fill_device is not supported: give the bytes to write by size="},
 		{td->o.read_iolog_chunked,
@@ -136,8 +136,6 @@ int terms_check(struct thread_data *td)
 		 "log while the job runs: leave it out"},
 		{td->o.pre_read, "pre_read is not supported: fio reads local files for it: let a "
 				 "job before this one read them (stonewall)"},
-		{options_of(td)->discard && td->o.verify,
-		 "discard=1 drops the data that verify= checks: leave one of them out"},
 	};
 
 	if (required && strcmp(required, NFSMULTI_VERSION)) {
@@ -153,6 +151,8 @@ int terms_check(struct thread_data *td)
 			td_trim(td) ? ddir_str(td->o.td_ddir) : "trim_percentage");
 		return -EOPNOTSUPP;
 	}
+	if (job_refuse("", unsupported, ARRAY_SIZE(unsupported)))
+		return -EOPNOTSUPP;
 	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
 		job_log("bs of %llu bytes: one block may have at most %llu",
 			max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
@@ -160,10 +160,11 @@ int terms_check(struct thread_data *td)
 	}
 	if (refused(TERM(gss_context), options_of(td)))
 		return -EINVAL;
-	return job_refuse("", refusals, ARRAY_SIZE(refusals))
-		       ?: check_command_line()
-		       ?: open_loop_check(td)
-		       ?: metadata_check(td);
+	if (options_of(td)->discard && td->o.verify) {
+		job_log("discard=1 drops the data that verify= checks: leave one of them out");
+		return -EINVAL;
+	}
+	return check_command_line() ?: open_loop_check(td) ?: metadata_check(td);
 }
 
 static void say_pool(const char *what, const char *text, const struct pool_error *err)

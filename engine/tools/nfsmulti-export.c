@@ -427,7 +427,10 @@ static int check_seen(struct run *run, const char *name)
 	return 0;
 }
 
-/* Removes what was made, unless another signal comes. */
+/*
+ * Removes what was made, unless another signal comes. Not for a MKDIR that timed out: nobody can
+ * tell whose an empty directory is.
+ */
 static void take_back(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
