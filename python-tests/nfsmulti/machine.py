@@ -56,6 +56,11 @@ def processor() -> str:
     return found[1] if found else "unknown"
 
 
+def memory() -> int:
+    """Return the bytes of this machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def engine_version() -> str:
     """Return the version of the engine in the build folder."""
     return _said([str(build_dir() / "nfsmulti-pool"), "--version"], r"nfsmulti (\S+)")

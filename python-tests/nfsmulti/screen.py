@@ -41,12 +41,8 @@ def laid_out(table: Table) -> rich.table.Table:
         wraps = table.text_wraps and table.holds_text(column)
         found.add_column(heading, justify=side, no_wrap=not wraps, overflow="fold")
     for row in table.rows:
-        found.add_row(
-            *(
-                Text(cell, table.styles.get(cell, "")) if cell in table.styles else cell
-                for cell in row
-            )
-        )
+        styled = (Text(cell, table.styles[cell]) if cell in table.styles else cell for cell in row)
+        found.add_row(*styled)
     return found
 
 

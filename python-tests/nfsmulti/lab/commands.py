@@ -100,8 +100,9 @@ def stop(lab_id: str | None, *, every: bool) -> None:
         removed = remove_leftovers()
     for leftover in removed:
         _out.print(f"lab {leftover} had no owner any more: removed")
-    held = [state for state in live_labs() if state.held]
-    if not (removed or lab_id or live_labs()):
+    live = live_labs()
+    held = [state for state in live if state.held]
+    if not (removed or lab_id or live):
         _out.print("no lab is running")
         return
     for state in held if every or (removed and not held) else [choose(lab_id)]:

@@ -90,22 +90,19 @@ def _figures() -> type[Figure]:
     from matplotlib.figure import Figure
 
     mpl.rcParams.update(_LOOK)
-    if "bbox_to_anchor" in _below_plots():
+    if not _has_outside():
         mpl.rcParams["savefig.bbox"] = "tight"
     return Figure
 
 
-def _below_plots() -> dict[str, Any]:
-    """Return where a legend stands.
+def _has_outside() -> bool:
+    """Whether a layout leaves room for a legend below the plots; Debian 12's matplotlib, 3.6, not.
 
-    Before matplotlib 3.7 (Debian 12 has 3.6) no layout leaves room for it below the plots: there it
-    stands below the figure, which is saved with it.
+    There it stands below the figure, which is saved with it.
     """
     import matplotlib as mpl
 
-    if mpl.__version_info__ >= (3, 7):
-        return {"loc": "outside lower center"}
-    return {"loc": "upper center", "bbox_to_anchor": (0.5, 0)}
+    return mpl.__version_info__ >= (3, 7)
 
 
 def style(number: int) -> dict[str, Any]:
@@ -365,7 +362,10 @@ def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
     figure = axes.get_figure()
     assert figure is not None
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, title=title, ncols=columns, fontsize=9, **_below_plots())
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0)}
+    if _has_outside():
+        place = {"loc": "outside lower center"}
+    figure.legend(handles, labels, title=title, ncols=columns, fontsize=9, **place)
 
 
 def write(plot: Plot, folder: Path, within: Path) -> str:

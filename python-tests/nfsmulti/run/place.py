@@ -20,7 +20,7 @@ from nfsmulti.hosts import RemoteFio, parse_hosts, serving
 from nfsmulti.lab import Lab, LabConfig, Limits, guest, kernel_server
 from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT, Mount
 from nfsmulti.lab.network import Network, batch
-from nfsmulti.machine import versions
+from nfsmulti.machine import memory, versions
 from nfsmulti.paths import COMMAND, write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, mounts, pool_lines
 from nfsmulti.processes import run
@@ -187,7 +187,7 @@ class OnPool(Target):
             version=_the_one(map(nfs_version, self._mounts)),
             url_version=_the_one(_argument(url, "version", "3") for url in self._urls),
             url_proto=_the_one(_argument(url, "proto", "tcp") for url in self._urls),
-            memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            memory=memory(),
         )
 
     def pool(self, spec: CellSpec) -> str:

@@ -20,7 +20,7 @@ from rich.console import Console
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, Limits, guest
-from nfsmulti.machine import processor, versions
+from nfsmulti.machine import memory, processor, versions
 from nfsmulti.paths import shown, write_json
 from nfsmulti.processes import claimed, run
 from nfsmulti.report import cells, conditions
@@ -222,8 +222,7 @@ _SYSCTLS = (
 
 def write_machine(folder: Path) -> None:
     """Write what holds for this machine."""
-    memory = psutil.virtual_memory().total >> 10
-    told = {"processor": processor(), "memory_kb": memory}
+    told = {"processor": processor(), "memory_kb": memory() >> 10}
     _add(folder, "machine", {**versions(), **_engine(), **told})
 
 
