@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner, call_harness, or_skip
+from conftest import FioRunner, call_harness, or_skip, run_harness
 from engine_helpers import done, refused
 
 from nfsmulti.fiorun import Option
@@ -107,6 +107,8 @@ def test_the_printed_line_has_what_fio_needs() -> None:
         state = LabState.read(LABS / name)
         assert state is not None
         assert state.processes["kdc"].alive()
+        asked = run_harness("lab", "exec", "--id", name, "--", "sh", "-c", "echo $POOL").check()
+        assert f"&sec=krb5p&keytab={settings['--keytab']}&principal=alice%40" in asked.stdout
     finally:
         commands.stop(name, every=False)
     assert not state.processes["kdc"].alive()

@@ -77,7 +77,7 @@ def run(command: Sequence[str], lab_id: str | None, **wanted: Any) -> None:
     refuse_dropped_engine(command)
     with (
         Lab(_config(**wanted), lab_id=lab_id) as lab,
-        Process(lab.command(command), env=lab.environment, stdin=None) as process,
+        Process(lab.command(command), env=lab.state.asking().environment, stdin=None) as process,
     ):
         status = process.wait() or 0
     sys.exit(status if status >= 0 else 128 - status)
@@ -89,7 +89,7 @@ def execute(command: Sequence[str], lab_id: str | None) -> None:
     state = choose(lab_id)
     argv = [*state.entrance(), *command]
     try:
-        os.execvpe(argv[0], argv, {**os.environ, **state.environment})
+        os.execvpe(argv[0], argv, {**os.environ, **state.asking().environment})
     except OSError as error:
         raise HarnessError(f"{argv[0]}: {error.strerror}") from None
 

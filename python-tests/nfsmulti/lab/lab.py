@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote, urlencode
 
 from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError, MissingError
@@ -166,6 +167,19 @@ class LabState:
         """What commands find: POOL, NFSMULTI_POOLS with all pools, and `variables`."""
         pools = " ".join(f"{name}:{pool}" for name, pool in self.pools.items())
         return {"POOL": self.pools["lab"], "NFSMULTI_POOLS": pools, **self.variables}
+
+    def asking(self) -> Self:
+        """Return the same lab with pools whose paths ask for its security: `options` in each."""
+        if not self.options:
+            return self
+        asked = {"sec" if name == "security" else name: of for name, of in self.options.items()}
+        query = urlencode(asked, safe="/", quote_via=quote)
+
+        def secure(path: str) -> str:
+            return f"{path}{'&' if '?' in path else '?'}{query}"
+
+        pools = {name: ",".join(map(secure, of.split(","))) for name, of in self.pools.items()}
+        return dataclasses.replace(self, pools=pools)
 
     def entrance(self) -> list[str]:
         """Return the words before a client's command where this process is: `enter`, or further.
