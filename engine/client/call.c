@@ -261,7 +261,7 @@ static void answered(struct rpc_client *rpc, struct call *call)
 	/* fall through */
 	case CALL_RETRY_LATER:
 	case CALL_BACKOFF:
-		/* By the reply of its slot no copy of it was carried out. */
+		/* The slot's reply holds for all copies of the call: none was carried out. */
 		if (reply->disposition == CALL_BACKOFF && call->slot_used)
 			call->tries = 1;
 		call_renew(call, true);

@@ -31,7 +31,7 @@ struct client_reply {
 	struct call_result result;
 	bool premature;	    /* the call was about to be sent again: the channel is to be closed */
 	bool unread;	    /* changed on its way: the call may have been carried out, or not */
-	const uint8_t *cut; /* where the data stood that is in place already; NULL: none is */
+	const uint8_t *cut; /* where data was cut out of the reply, into place; NULL: nowhere */
 };
 
 static inline bool client_reply_asks_to_wait(const struct client_reply *reply)

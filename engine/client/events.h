@@ -36,9 +36,9 @@ struct client_events {
 	void (*wrote)(struct conn_io *io, uint32_t count, bool durable, const uint8_t *verifier);
 
 	/*
-	 * A COMMIT is sent by a new number, and covers the WRITEs answered so far. Then it is
-	 * answered with this verifier; or it will be sent by another number, or over another
-	 * connection; or it fails.
+	 * A COMMIT is sent as a new call (a new xid or slot sequence), and covers the WRITEs
+	 * answered so far. Then one of three happens: it is answered with this verifier; it will be
+	 * sent as another call, or over another connection; or it fails.
 	 */
 	void (*commit_begins)(struct conn_io *io);
 	void (*committed)(struct conn_io *io, const uint8_t *verifier);

@@ -22,10 +22,10 @@ enum disposition {
 	CALL_RETRY_NOW,	      /* nothing was moved: another call asks the same */
 	CALL_BACKOFF,	      /* the server asks to wait: the same later, as a new call */
 	CALL_RETRY_LATER,     /* the server refuses, for now perhaps: the same, as a new call */
-	CALL_RETRY_SAME_SLOT, /* an earlier copy is under way: the same later, by its number */
+	CALL_RETRY_SAME_SLOT, /* an earlier copy is under way: the same later, in its slot */
 	CALL_RECOVER,	      /* the server lost state: after recover(), the same as a new call */
 	CALL_FAIL,	      /* the I/O ends with result->error */
-	CALL_AUTHENTICATE,    /* the client's own: the same again, by another context */
+	CALL_AUTHENTICATE,    /* set by the client: the same again, with another context */
 };
 
 enum { WRITE_VERIFIER = 8 }; /* bytes: RFC 1813, 3.3.7 */

@@ -12,7 +12,8 @@
 #include "abi.h"
 #include "built-for.h"
 
-/* Where our headers put a member of struct thread_options, and whose offN must say the same. */
+/* A member of struct thread_options: `off` in our headers, which the option's off1, off2 or off3
+ * (`n`) must equal in fio. */
 struct expected {
 	const char *option;
 	unsigned int n;

@@ -18,9 +18,7 @@ static bool waits_for_any(const struct job *job, int error)
 	return false;
 }
 
-/* The first path decides; with failover the first one that answers, if only that a name is not
- * there.
- */
+/* The first path decides; with failover the first one that answers: ENOENT is an answer. */
 static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
 		       const char *name)
 {

@@ -13,7 +13,7 @@ enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u);
 
 /*
  * After each I/O that fio queues: sends what should not wait for getevents(). Where fio may sleep
- * next, blocks until all is sent: a sync is sent when earlier writes are done. Returns 0.
+ * next, blocks until all is sent, for a sync also until the writes before it are done. Returns 0.
  */
 int job_commit(struct thread_data *td);
 

@@ -58,7 +58,7 @@ void job_log_write(FILE *out)
 	fwrite(kept.text, 1, kept.size, out);
 }
 
-/* fio itself does so only with stdout. */
+/* Makes messages line-buffered: fio itself does that only for stdout. */
 void job_log_begin(void)
 {
 	if (f_out) /* a fio --server --daemonize has none */

@@ -41,7 +41,7 @@ int meta_mix_of(const struct thread_data *td, struct meta_mix *mix);
 /* Refuses what does not fit its mix, and sets fio's rwmixread from it. 0 or -EINVAL, logged. */
 int meta_mix_check(struct thread_data *td);
 
-/* True where an I/O may do it: a removal of a mix makes what it removes, where there is nothing. */
+/* True where an I/O may do `op`. A removal that finds nothing to remove first makes an entry. */
 bool meta_mix_does(const struct meta_mix *mix, enum meta_op op);
 
 /* One I/O of fio, in its request. */

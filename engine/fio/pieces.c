@@ -10,7 +10,7 @@
 #include "job_log.h"
 #include "util.h"
 
-/* On a path that is not used any more no file is open: the first path with a name tells it. */
+/* No file is open on a path that is not used any more, so the name is that of another path. */
 const char *job_file_name(const struct job *job, uint32_t file)
 {
 	const char *name = NULL;

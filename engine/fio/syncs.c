@@ -84,7 +84,8 @@ bool syncs_end(struct job *job, struct request *sync)
 /* --- hold_writes: held data is written again --- */
 
 enum {
-	/* Rounds in a row: then the server seems never to give the same verifier twice. */
+	/* Rounds in a row without a lost connection: the server seems to change its verifier each
+	 * time. */
 	UNEXPLAINED_MAX = 3,
 	ROUNDS_MAX = 16, /* in all: a server that restarts each time makes no progress either */
 	WINDOW = 16,	 /* extents that are written again at once */
@@ -105,7 +106,7 @@ static void clear_ledgers(struct job *job)
 	}
 }
 
-/* A server that restarts loses its connections: their reconnects tell. */
+/* A server that restarts breaks its connections: unchanged counts mean that it did not restart. */
 static uint64_t reconnects(const struct job *job)
 {
 	uint64_t sum = 0;
@@ -229,8 +230,8 @@ static void conclude(struct job *job)
 		begin_writes(job);
 		return;
 	}
-	job_log("%s: the write verifier changed each of %u times that data was written again, the "
-		"last %u without a lost connection: the job writes no more",
+	job_log("%s: the lost data was written again %u times, and the write verifier changed each "
+		"time, the last %u times without a lost connection: the job writes no more",
 		replay->label, replay->rounds, replay->unexplained);
 	give_up(job, EIO);
 }

@@ -468,7 +468,7 @@ static void mount_close(struct conn *conn)
 	free(mount);
 }
 
-/* The kernel has its own time-outs. It does not tell how the server does, and gives no I/O back. */
+/* The kernel has time-outs of its own. It does not report the server's health, or give I/O back. */
 const struct conn_ops conn_mount = {
 	.open = mount_open,
 	.open_file = mount_open_file,

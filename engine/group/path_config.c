@@ -165,7 +165,7 @@ static int check(path_log *log, const struct path_config *config, const struct t
 	return -EPROTONOSUPPORT;
 }
 
-/* Only of a file: a keytab of another kind has its kind and a colon before its name. */
+/* Checks a file only: a keytab of another kind has its kind and a colon before its name. */
 static int check_keytab(path_log *log, const struct path_config *config)
 {
 	const char *name = config->terms.keytab, *file = name;
@@ -181,7 +181,7 @@ static int check_keytab(path_log *log, const struct path_config *config)
 	log("%s: keytab=%s: %s: name a file that you may read, or leave it out and use "
 	    "kinit's tickets",
 	    config->label, name, strerror(errno));
-	return -EINVAL; /* ENOENT is of a job's file */
+	return -EINVAL; /* ENOENT would mean a missing file of the job */
 }
 
 /* A mount has its own security, which the kernel applies. */

@@ -38,7 +38,7 @@ uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint6
 	return terms->count + turn * entries_directories(terms) + own_directory(terms, entry);
 }
 
-/* Of the directory that stands `above` levels over directory `number`. */
+/* The number of the directory that is `above` levels over directory `number`. */
 static uint64_t ancestor(const struct entries_terms *terms, uint64_t number, uint32_t above)
 {
 	while (above--)
@@ -47,8 +47,8 @@ static uint64_t ancestor(const struct entries_terms *terms, uint64_t number, uin
 }
 
 /*
- * Steps to the directories on the way to one that holds entries, from the first that is not on the
- * way to the one before. The top of the tree is a step as well.
+ * Steps to directory `number`, which holds entries, through those directories above it that are not
+ * on the way to directory `number` - 1. The top of the tree is a step as well.
  */
 static int step_down(const struct entries_terms *terms, const char *top, uint64_t number,
 		     entries_step *step, void *context, struct nfs_handle *found)

@@ -67,15 +67,16 @@ uint64_t entries_directories(const struct entries_terms *terms);
 /* The directory that holds an entry. */
 const struct nfs_handle *entries_directory(const struct entries *entries, uint64_t entry);
 
-/* The server has given it another handle. */
+/* The server has given the directory that holds `entry` another handle. */
 void entries_note_directory(struct entries *entries, uint64_t entry,
 			    const struct nfs_handle *handle);
 
-/* Name `number`, from 0, of the way from the root to that directory. False: it has no more. */
+/* Name `number`, from 0, on the way from the root to the directory that holds `entry`. False: the
+ * way has fewer names. */
 bool entries_way(const struct entries *entries, uint64_t entry, uint32_t number,
 		 char name[COMPONENT_MAX]);
 
-/* Its name there; `other`: the one that a rename gives it. Returns the length. */
+/* An entry's name in its directory; `other`: the one that a rename gives it. Returns the length. */
 uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
 		      char name[ENTRY_NAME_MAX]);
 
@@ -86,11 +87,11 @@ uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
 bool entries_number(const struct entries *entries, const char *name, uint32_t length,
 		    uint64_t *entry, bool *other);
 
-/* Its name, and before it those of the directories below the top. */
+/* An entry's path below the top: its directories, then its name. */
 void entries_path(const struct entries *entries, uint64_t entry, bool other,
 		  char path[ENTRY_PATH_MAX]);
 
 /* What is known of an entry's handle. False: nothing. */
 bool entries_handle(const struct entries *entries, uint64_t entry, struct nfs_handle *handle);
-/* Notes it; NULL, or of length 0: it is not known any more. */
+/* Notes an entry's handle; NULL, or of length 0: it is not known any more. */
 void entries_note(struct entries *entries, uint64_t entry, const struct nfs_handle *handle);

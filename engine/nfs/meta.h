@@ -28,7 +28,7 @@ struct io_result {
 	uint8_t verifier[8];	  /* WRITE, COMMIT */
 };
 
-/* Bytes of a name, with the NUL: of any of a path, and of an entry. */
+/* Bytes of a name, with the NUL: of any component of a path, and of a job's entry. */
 enum { COMPONENT_MAX = 256, ENTRY_NAME_MAX = 32 };
 
 enum { META_OPS = META_RMDIR + 1 }; /* that a job may have: each is about an entry */
@@ -88,7 +88,7 @@ enum meta_access {
 	META_ACCESS_UNTOLD = 1 << 30, /* ours */
 };
 
-/* Where META_SYMLINK's lead. */
+/* The target of the symbolic links that META_SYMLINK makes. */
 #define META_SYMLINK_TARGET "nowhere"
 
 /* The entry comes into being: there must be none of its name. */
@@ -102,7 +102,7 @@ static inline bool meta_removes(enum meta_op op)
 	return op == META_REMOVE || op == META_RMDIR;
 }
 
-/* It may not be carried out twice. */
+/* It must not be carried out twice. */
 static inline bool meta_changes(enum meta_op op)
 {
 	return meta_makes(op) || meta_removes(op) || op == META_SETATTR || op == META_RENAME ||
@@ -117,7 +117,7 @@ static inline bool meta_by_handle(enum meta_op op)
 	       op == META_FSSTAT || op == META_FSINFO;
 }
 
-/* One that does not find the entry's first name takes the other. */
+/* Where the entry's first name does not exist, the operation is sent with the other name. */
 static inline bool meta_takes_other(enum meta_op op)
 {
 	return op == META_RENAME || meta_removes(op);
@@ -137,7 +137,7 @@ struct meta_arguments {
 	/* NFSv3 */
 	bool exclusive;	   /* META_CREATE: by a verifier, without attributes */
 	uint64_t verifier; /* of `exclusive`: no other create has it */
-	bool made;	   /* META_SETATTR: of a file that was made so */
+	bool made;	   /* META_SETATTR: of a file that such a create has made */
 
 	/* NFSv4: META_OPEN, META_CREATE. */
 	uint64_t client;       /* the client ID */

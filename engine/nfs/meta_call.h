@@ -76,7 +76,7 @@ static inline void meta_begin_listing(struct conn_io *io)
 		io->meta->listed(io, NULL, 0);
 }
 
-/* What it asks, or has asked. */
+/* The operation that the current call carries. */
 static inline enum meta_op meta_asked(const struct call *call)
 {
 	return call->io->meta->looks_up ? META_LOOKUP : call->io->meta->op;
@@ -91,7 +91,7 @@ static inline void meta_begin(const struct call *call)
 
 	if (call->tries == 1) {
 		meta->finds_directory = meta->directory_state == HANDLE_STALE;
-		/* Handles are their path's own: over another one the way begins anew. */
+		/* A handle is valid on its path alone: over another path the way begins anew. */
 		if (meta->finds_directory && meta->way.path != path) {
 			meta->way.path = path;
 			meta->way.depth = 0;
@@ -101,7 +101,7 @@ static inline void meta_begin(const struct call *call)
 				 (meta_by_handle(meta->op) &&
 				  (meta->handle_state == HANDLE_STALE ||
 				   !entries_handle(meta_entries(call), call->io->offset, &known)));
-		/* So are cookies. */
+		/* A cookie, too, is valid on its path alone. */
 		if (meta->op == META_READDIR && meta->listing.path && meta->listing.path != path)
 			meta_begin_listing(call->io);
 		if (meta->op == META_READDIR)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * meta_io.h - what an I/O that is a metadata operation has beside what struct conn_io has of all:
- * its owner keeps one for each such I/O, in io->meta.
+ * meta_io.h - what a metadata operation has beside its struct conn_io: its owner keeps one for each
+ * such I/O, in io->meta.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ struct meta_io {
 	struct meta_kind found;
 
 	/* nfs/meta_call.h's: the next call, or the one under way. */
-	uint32_t sends;	      /* times that a call was sent which is the operation itself */
+	uint32_t sends;	      /* transmissions of the operation itself, not of a LOOKUP before it */
 	bool looks_up;	      /* the call looks the entry up first */
 	bool finds_directory; /* the call is for the handle of the entry's directory */
 	bool maybe_removed;   /* an earlier copy of a removal may have been carried out */
@@ -40,7 +40,7 @@ struct meta_io {
 	struct nfs_handle handle; /* of length 0: not known; see `way` */
 	struct {		  /* to the entry's directory: */
 		const struct path *path; /* over this path, from the root of which */
-		uint32_t depth;		 /* so many names are behind; `handle` is the last one's */
+		uint32_t depth;		 /* names walked so far; `handle` is the last one's */
 	} way;
 	struct listing listing; /* META_READDIR */
 

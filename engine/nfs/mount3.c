@@ -33,8 +33,8 @@ struct mount {
 	struct nfs_handle *root;
 	struct flavors *flavors; /* or NULL */
 
-	/* Of what was asked last. libnfs calls back within rpc_service(), or when it is destroyed.
-	 */
+	/* The result of the last call. libnfs calls back within rpc_service(), or when it is
+	 * destroyed. */
 	bool done;
 	int error;	    /* a negative errno, or 0 */
 	enum answer answer; /* who says so */
@@ -144,7 +144,7 @@ static int await(struct mount *mount, bool refused)
 		if (error)
 			return fail(mount, error,
 				    error == -EINTR ? "interrupted" : "the server does not answer");
-		/* With a connection libnfs ends what it carries, by an error of no refusal's. */
+		/* A broken connection ends its calls, too, with an error that is no refusal. */
 		if (rpc_service(mount->rpc, poll_fd.revents) < 0 &&
 		    (!mount->done || (!mount->answer && mount->error == -EIO)))
 			return fail(mount, -ENOTCONN, rpc_get_error(mount->rpc));
@@ -265,7 +265,7 @@ static const char *source(const struct path *path)
 		       : "";
 }
 
-/* By a status of MOUNT (RFC 1813, 5.1.5), or of FSINFO after it. */
+/* True where a status of MOUNT (RFC 1813, 5.1.5), or of FSINFO after it, is about the export. */
 static bool blames_export(int error, enum answer answer)
 {
 	return answer == ANSWER_STATUS &&
@@ -292,7 +292,7 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 	return 0;
 }
 
-/* What rpcbind is asked for, by the ports that it was not given. */
+/* The programs that rpcbind is asked for: those whose ports the path does not name. */
 static const char *not_registered(const struct path_config *config)
 {
 	if (config->mount_port)

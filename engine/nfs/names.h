@@ -77,8 +77,8 @@ struct names_batch {
 	struct names_item *items;
 	uint32_t count;
 	bool (*wants)(const struct names_item *item); /* NULL: all */
-	/* What the arguments have beside directory and name, and a result beside what an item
-	 * keeps. Or NULL. */
+	/* fill() sets the arguments other than directory and name; take() keeps of a result what an
+	 * item has no room for. Or NULL. */
 	void (*fill)(struct meta_arguments *arguments, void *context);
 	void (*take)(const struct meta_result *result, void *context);
 	void (*listed)(struct meta_request *request, const struct readdir_page *page);
@@ -94,12 +94,12 @@ int names_run(struct names *names, const struct names_batch *batch, bool patient
  * waited for. The export's handle is found again, once, where the server has forgotten it.
  */
 int names_ask(struct names *names, struct names_batch *batch, struct names_item *item);
-/* One that needs nothing but directory and item. */
+/* The same for an operation that needs nothing but directory and item. */
 int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle *directory,
 		   struct names_item *item);
 
-/* `error` is that of a question about `asked`. 0: that was the export, which has been found again;
- * else the error that there is to return. */
+/* `error` is that of a question about `asked`. Returns 0 where `asked` was the export, which has
+ * been found again; else the error for the caller to return. */
 int names_find_again(struct names *names, const struct nfs_handle *asked, int error);
 
 /* A request of the protocol's own, until `deadline`. Without stop() no server gets more time, and
@@ -110,11 +110,12 @@ int names_request_until(struct names *names, struct rpc_request *request, uint64
 
 /* --- walking --- */
 
-/* Goes from *at all components of `path` but the last, which is *last, in names->room (NULL: it has
- * none; after an error the one that failed). With `make` directories that are missing are made. */
+/* Walks down from *at through all components of `path` but the last. *last is that last one, in
+ * names->room; NULL: `path` has no component. After an error *last is the one that failed. With
+ * `make` missing directories are made. */
 int names_walk(struct names *names, struct nfs_handle *at, const char *path, bool make,
 	       char **last);
-/* The same, and the last one too; without any it stays where it is. */
+/* The same, through the last component as well; *at does not change where `path` has none. */
 int names_walk_all(struct names *names, struct nfs_handle *at, const char *path, bool make,
 		   char **last);
 /* From the export to the directory that holds `name`, and its name there. -EINVAL: it has none. */
@@ -124,8 +125,8 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
 /* --- what users ask --- */
 
 /*
- * A question that is asked again by another client where the one that it went by was given up. (A
- * client connects again by itself.) Once a file or directory of the path is open, `hard` asks until
+ * A question. Where the client that asks it is given up, another client asks it again. (A client
+ * reconnects by itself.) Once a file or directory of the path is open, `hard` asks until
  * path_job's stop(), and `soft` for as long as an I/O may take (nfs(5)); with failover a path that
  * others can stand in for is given up sooner. Before that it is asked once more, unless the server
  * did not answer.
@@ -137,7 +138,7 @@ struct question {
 	bool asked;  /* before */
 	bool resent; /* CREATE: an earlier copy may have been carried out */
 
-	/* What ask() needs beside, and where what it finds goes. */
+	/* ask()'s other arguments, and where it stores what it finds. */
 	uint32_t number;
 	bool writes, make;
 	uint64_t *size;
@@ -165,7 +166,7 @@ int names_create(struct names *names, struct question *question);
 /* 0 also where there is no such file: an earlier copy may have removed it. */
 int names_remove(struct names *names, struct question *question);
 
-/* A directory, or without `make` a file as well; with it what is missing is made. */
+/* Finds a directory, or a file. With `make`: a directory; missing ones are made. */
 int names_directory(struct names *names, const char *name, bool make, struct nfs_handle *found);
 
 /* What one READ and one WRITE of the file `handle` may carry; NULL: of the export's files. */

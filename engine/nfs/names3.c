@@ -17,7 +17,7 @@ static int open_names(struct names **out, struct path *path)
 	struct names *names;
 	int error = mount3(path, &export, NULL) ?: names_connect(out, path);
 
-	if (error == -ECONNREFUSED && path->mount_known && port_asked) { /* an earlier server's */
+	if (error == -ECONNREFUSED && path->mount_known && port_asked) { /* a stale port */
 		mount3_refused(&export);
 		path->config.nfs_port = 0;
 		error = mount3(path, &export, NULL) ?: names_connect(out, path);
@@ -50,7 +50,7 @@ static int find_flavors(struct names **out, struct path *path, struct flavors *f
 
 /* --- creates --- */
 
-/* Of an exclusive CREATE, and of the SETATTR that completes it. */
+/* The arguments of an exclusive CREATE, and of the SETATTR that completes it. */
 static void fill(struct meta_arguments *arguments, void *verifier)
 {
 	arguments->exclusive = arguments->made = true;
@@ -58,9 +58,9 @@ static void fill(struct meta_arguments *arguments, void *verifier)
 }
 
 /*
- * Exclusive (RFC 1813, 3.3.8): of a file that is there already the server knows whether an earlier
- * copy of this call has made it. Where it has no such create, GUARDED, which leaves what is there
- * as it is.
+ * Exclusive (RFC 1813, 3.3.8): where the file exists, the server knows whether an earlier copy of
+ * this call made it. A server without exclusive creates gets a GUARDED one, which does not touch an
+ * existing file.
  */
 static int create(struct names *names, const struct nfs_handle *directory, struct names_item *item)
 {
@@ -72,7 +72,7 @@ static int create(struct names *names, const struct nfs_handle *directory, struc
 	};
 	int error = names_ask(names, &batch, item);
 
-	item->resent = !error; /* of an earlier copy the verifier tells */
+	item->resent = !error; /* the verifier shows whether an earlier copy made the file */
 	if (error == -EOPNOTSUPP) {
 		batch.fill = NULL;
 		return names_ask(names, &batch, item);

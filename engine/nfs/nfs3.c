@@ -172,8 +172,8 @@ static void put_meta(struct xdr_out *out, const struct meta_arguments *arguments
 		xdr_put_fixed(out, arguments->listing->verifier, LISTING_VERIFIER);
 		xdr_put_u32(out, arguments->bytes);
 		break;
-	case META_SETATTR: /* of a new file also what CREATE has not set: a server may have kept
-			      the verifier in its times */
+	case META_SETATTR: /* after an exclusive CREATE also the mode and atime: the server may
+			      have stored the verifier in the file's times */
 		put_attributes(out, arguments->made ? FILE_MODE : 0, arguments->made, true);
 		xdr_put_u32(out, false); /* no guard */
 		break;
@@ -235,7 +235,7 @@ static bool get_optional_kind(struct xdr_in *in, struct meta_result *result)
 	return follows <= 1;
 }
 
-/* Those that all results of an operation end with, or a failure's are. */
+/* The attributes that end an operation's results; a failure's results are nothing else. */
 static bool skip_attributes(struct xdr_in *in, enum meta_op op)
 {
 	switch (op) {
@@ -268,7 +268,7 @@ static void get_room(struct xdr_in *in, struct meta_room *room)
 	room->files_total = xdr_get_u64(in);
 	room->files_free = xdr_get_u64(in);
 	room->files_available = xdr_get_u64(in);
-	xdr_get_u32(in); /* seconds that this stays so */
+	xdr_get_u32(in); /* invarsec */
 }
 
 /* FSINFO3resok (3.3.19), behind its attributes. */
@@ -402,8 +402,8 @@ static enum disposition refused(struct call_result *result, uint32_t status)
 }
 
 /*
- * Behind a status that is not 0 there is nothing but attributes, which nobody wants: it counts
- * however these are. `sound` is nfs3_decode()'s.
+ * After a status that is not 0 only attributes follow, which nobody reads: the status counts even
+ * where they are malformed. `sound` is what nfs3_decode() returned.
  */
 static bool is_sound(struct xdr_in *in, uint32_t status, bool sound, struct call_result *result)
 {

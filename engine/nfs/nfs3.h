@@ -42,8 +42,8 @@ void nfs3_encode_commit(struct xdr_out *out, const struct nfs_handle *handle);
 
 /*
  * Reads a procedure's results behind the RPC reply header, for READ up to its data: nfsstat3 into
- * *status; the rest is valid for 0 alone. in->bad: more bytes are needed. False: the results
- * contradict themselves (RFC 1813 has no such message).
+ * *status; *result is valid only where that is 0. in->bad: more bytes are needed. False: the
+ * results contradict themselves (RFC 1813 has no such message).
  */
 bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, uint32_t *status,
 		 struct io_result *result);
@@ -58,8 +58,8 @@ const char *nfs3_procedure_name(enum nfs3_procedure procedure);
 /* --- metadata --- */
 
 /*
- * An exclusive create's verifier, of the lower 48 bits of a number. A server may keep it as the
- * file's times, in two words of seconds: all of these are good ones.
+ * An exclusive create's verifier, made of the lower 48 bits of a number. A server may keep it as
+ * the file's times, in two words of seconds: with 24 bits each, they are valid times.
  */
 static inline uint64_t nfs3_create_verifier(uint64_t number)
 {

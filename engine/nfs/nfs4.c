@@ -10,7 +10,7 @@ enum { PROTECT_NONE = 0 };		  /* the same: SP4_NONE */
 enum { BOUND_FORE = 1, BOUND_BOTH = 3 };  /* 18.34.2 */
 enum { CALLBACK_PROGRAM = 0x40000000 };	  /* transient (RFC 5531, 8.3.1) */
 
-/* Where a template's own values lie: behind the compound's head, and before its end. */
+/* Where each call stores its values into a template: from SESSION_AT on, and in the last bytes. */
 enum {
 	SESSION_AT = 4 * sizeof(uint32_t), /* tag, minor version, operations, SEQUENCE */
 	NUMBERS_AT = SESSION_AT + NFS4_SESSIONID,
@@ -182,7 +182,7 @@ void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation oper
 	template->length = out.at - template->bytes;
 }
 
-/* It lies before the `tail` bytes at the end. */
+/* The stateid lies before the last `tail` bytes. */
 static void store_stateid(uint8_t *end, size_t tail, const uint8_t *stateid)
 {
 	if (stateid)

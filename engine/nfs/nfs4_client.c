@@ -306,8 +306,8 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 	client->creating = NULL;
 }
 
-/* So many grants in a row of another connection's session are not used; then the server may have
- * one session ID for all. */
+/* CREATE_SESSION's grant of another connection's session is dropped so many times in a row. After
+ * that it is used: the server may have one session ID for all. */
 static const int SHARED_MOST = 3;
 
 /*

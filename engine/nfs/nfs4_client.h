@@ -150,8 +150,9 @@ void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 /* SEQUENCE comes before it: the call needs a slot. */
 bool nfs4_is_sequenced(enum nfs4_operation operation);
 
-/* Any request, of names4.c's too: writes the operations; reads their results, and returns the first
- * status that is not 0; true for one that the request's maker handles. */
+/* For any request, also of names4.c: put writes its operations; get reads their results, and
+ * returns the first status that is not 0; tolerates: true for a status that the request's maker
+ * handles. */
 void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound);
 uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results);
 bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status);

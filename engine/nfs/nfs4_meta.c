@@ -416,7 +416,7 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	return 0;
 }
 
-/* GETFH of what it leads to stands behind it. */
+/* True where GETFH follows the operation, for the handle of the object found or made. */
 static bool brings_handle(enum meta_op op)
 {
 	return op == META_LOOKUP || op == META_ROOT || meta_makes(op);

@@ -45,7 +45,7 @@ enum nfs4_attribute {
 };
 
 enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
-/* Of all that was asked for, what is looked at. */
+/* Those of the attributes asked for that the client uses. */
 struct nfs4_attributes {
 	struct meta_kind kind;
 	struct meta_room room; /* META_UNTOLD where not told; what follows: 0 */
@@ -93,11 +93,11 @@ void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
  * --- metadata operations: what follows SEQUENCE ---
  *
  * A file is created, or opened, by OPEN and CLOSE in one compound, so that no state stays at the
- * server. For one that refuses such a CLOSE it goes by another, and so does a delegation back that
- * was given all the same.
+ * server. Where the server refuses such a CLOSE, another compound sends it again. A delegation that
+ * the server gives all the same is returned by another compound, too.
  */
 
-/* The operation that it is about, as people are told. */
+/* The NFSv4 operation that messages name for `op`. */
 enum nfs4_operation nfs4_meta_operation(enum meta_op op);
 
 void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *arguments);
@@ -109,8 +109,8 @@ struct nfs4_meta_result {
 	struct nfs4_open_result opened; /* META_OPEN, META_CREATE */
 };
 
-/* Reads the results behind SEQUENCE's: the first status that is not 0. `root`: of a compound whose
- * directory was named by no handle; `closes`: that had a CLOSE. */
+/* Reads the results behind SEQUENCE's; returns the first status that is not 0. `root`: the compound
+ * named its directory by no handle; `closes`: it had a CLOSE. */
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root, bool closes,
 		       struct nfs4_meta_result *result);
 

@@ -458,7 +458,7 @@ static enum disposition judge_meta(struct call *call, uint32_t status,
 	    status == NFS4ERR_FHEXPIRED) /* about the entry */
 		return meta_refused(call, nfs4_errno(status), result);
 	disposition = refused(call, status, false, result);
-	if (disposition == CALL_BACKOFF && !meta->carried_out) /* what it says it has not done */
+	if (disposition == CALL_BACKOFF && !meta->carried_out) /* the server did not carry it out */
 		meta_not_begun(call);
 	return disposition;
 }
@@ -474,7 +474,7 @@ static enum disposition judge_request(struct call *call, uint32_t status,
 	result->status = nfs4_status_name(status);
 	if (request->operation == NFS4_CREATE_SESSION &&
 	    (status == NFS4ERR_SEQ_MISORDERED || status == NFS4ERR_STALE_CLIENTID))
-		return CALL_RETRY_LATER; /* by another number, or as another client */
+		return CALL_RETRY_LATER; /* with another sequence, or another client ID */
 	return refused(call, status, false, result);
 }
 

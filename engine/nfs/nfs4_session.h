@@ -23,7 +23,7 @@ struct nfs4_session {
 	bool needs_reset;	/* a call was given up, or sequences differ: to be replaced */
 	uint32_t epoch;		/* counts its ids; 0: none yet. A call keeps that of its slot */
 	uint32_t wanted, slots; /* asked for; granted */
-	bool names;		/* it moves no data, and what it changes is to be kept */
+	bool names;		/* moves no data; the server caches replies to changes */
 	uint32_t highest;	/* the highest slot that the server has now */
 	uint32_t target;	/* the highest slot that the server wants used */
 	uint64_t waited;	/* calls that found no slot */

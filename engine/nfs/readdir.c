@@ -15,7 +15,7 @@ static bool get_name(struct xdr_in *in, struct readdir_entry *entry)
 				!memchr(entry->name, '\0', entry->length));
 }
 
-/* fattr4, which is empty where the server keeps to what it was asked. */
+/* fattr4: READDIR asks for no attributes, but a server may send some. */
 static bool skip_attributes(struct xdr_in *in)
 {
 	uint32_t words = xdr_get_u32(in), length;

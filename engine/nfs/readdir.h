@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * readdir.h - a directory, listed by one READDIR after the other (RFC 1813, 3.3.16; RFC 8881,
- * 18.23): how far that has come, and what one brings: dirlist3 or dirlist4 without attributes,
- * behind the verifier of its cookies. No socket, nothing is copied.
+ * 18.23): how far the listing has come, and the page that one READDIR brings: the cookie verifier,
+ * then dirlist3 or dirlist4 without attributes. No socket, nothing is copied.
  */
 #pragma once
 
@@ -12,9 +12,9 @@
 
 enum {
 	LISTING_VERIFIER = 8,
-	LISTING_MISSES_MAX = 16, /* times that the server misses a name of a page */
+	LISTING_MISSES_MAX = 16, /* READDIRs in a row that fail with NOENT or STALE */
 	LISTING_EMPTY_MAX = 8,
-	LISTING_NAMES_MAX = 1 << 28, /* of a directory, ours: a listing ends */
+	LISTING_NAMES_MAX = 1 << 28, /* of a directory; ours, so that a listing ends */
 };
 
 struct path;
@@ -24,17 +24,17 @@ struct listing {
 	uint64_t cookie; /* the last one of the server's: the next READDIR goes on behind it */
 	uint8_t verifier[LISTING_VERIFIER]; /* of the cookies */
 	uint64_t names;			    /* so far */
-	uint64_t milestone; /* an earlier cookie: one that comes again is a circle */
+	uint64_t milestone; /* an earlier cookie: if it comes again, the listing is a circle */
 	uint32_t pages;	    /* READDIRs; the milestone moves after 1, 2, 4 and so on: circles of any
 			       length are found */
 	uint32_t misses;    /* of the page that is asked for */
 	uint32_t empty;	    /* pages without a name, in a row */
 	const struct path *path; /* that it is read over; NULL: not begun */
 
-	/* Where the server has forgotten its cookies: their verifier the last time, and since when
-	 * that has been so in vain: see listing_forgotten(). */
+	/* For a server that forgets its cookies: the verifier of those forgotten last, and since
+	 * when listings have begun anew in vain: see listing_forgotten(). */
 	uint8_t forgotten[LISTING_VERIFIER];
-	uint64_t forgotten_since; /* by its client's clock; 0: it has not */
+	uint64_t forgotten_since; /* by the client's clock; 0: no cookie was forgotten */
 };
 
 static inline void listing_begin_anew(struct listing *listing)
@@ -53,8 +53,8 @@ static inline bool listing_changed(const struct listing *listing)
 }
 
 /*
- * The server has forgotten its cookies. Returns for how long it has, in nanoseconds: `patient`, the
- * time begins anew where the directory has changed.
+ * The server has forgotten its cookies. Returns for how long it has kept doing so, in nanoseconds.
+ * With `patient` that time begins anew where the directory has changed.
  */
 static inline uint64_t listing_forgotten(struct listing *listing, uint64_t now, bool patient)
 {
@@ -65,9 +65,9 @@ static inline uint64_t listing_forgotten(struct listing *listing, uint64_t now, 
 }
 
 /*
- * A READDIR has brought so many names, the last with `cookie`, and not the end. NULL, or why this
- * does not end. Servers send pages without a name where all of a block's are removed: the same
- * READDIR follows.
+ * A READDIR has brought `names` names, the last with `cookie`, and not the end of the directory.
+ * Returns NULL, or why the listing would not end. Servers send a page without a name where all
+ * names of a block were removed: the same READDIR is sent again.
  */
 static inline const char *listing_stuck(struct listing *listing, uint32_t names, uint64_t cookie,
 					const uint8_t verifier[LISTING_VERIFIER])
@@ -77,7 +77,7 @@ static inline const char *listing_stuck(struct listing *listing, uint32_t names,
 	if (!names)
 		return "8 pages in a row have no name, and are not the end of the directory either";
 	if (cookie == listing->cookie || (listing->pages && cookie == listing->milestone))
-		return "the listing does not advance, and not the end of the directory either";
+		return "the listing does not advance, and does not end either";
 	listing->empty = 0;
 	listing->cookie = cookie;
 	memcpy(listing->verifier, verifier, LISTING_VERIFIER);
@@ -99,7 +99,7 @@ enum {
 	READDIR_NAME_MAX = 1024, /* bytes, ours: no file system has longer names */
 };
 
-/* NULL and zeros: there are none. */
+/* What a READDIR brought. Without a page all members are NULL and 0. */
 struct readdir_page {
 	const uint8_t *verifier;      /* LISTING_VERIFIER bytes */
 	const uint8_t *entries, *end; /* for readdir_next() */

@@ -38,7 +38,7 @@ const char *nfs4_status_name(uint32_t status);
 
 /* --- the security flavors that an export takes, as its server lists them --- */
 
-/* Those that jobs have. */
+/* The flavors that a job can use. */
 struct flavors {
 	uint32_t known; /* bit N: the enum path_sec of that value */
 	bool none;	/* AUTH_NONE: as clients read it, any flavor will do */
@@ -48,5 +48,5 @@ struct flavors {
 void flavors_add(struct flavors *flavors, uint32_t number);
 
 /* The pseudo flavor of a mechanism (its OID, without ASN.1's tag and length) and service of
- * RPCSEC_GSS; RPCSEC_GSS's own number where it has none that jobs know. */
+ * RPCSEC_GSS; RPCSEC_GSS's own number where a job cannot use it. */
 uint32_t flavors_pseudo(const void *oid, size_t length, uint32_t service);

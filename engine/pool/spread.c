@@ -108,8 +108,8 @@ static uint64_t pieces(uint64_t length, uint32_t max_length)
 }
 
 /*
- * Under SPREAD_STRIPE the I/O that begins at the last byte of a stripe is cut most often: that byte
- * is a piece, the whole stripes behind it and the rest follow.
+ * Under SPREAD_STRIPE an I/O that begins at the last byte of a stripe has the most pieces: that
+ * byte, then the whole stripes behind it, then the rest.
  */
 uint32_t spread_pieces_max(const struct spread *spread, uint32_t length, uint32_t max_length)
 {

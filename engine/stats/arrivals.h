@@ -55,8 +55,8 @@ struct arrivals {
 
 void arrivals_init(struct arrivals *arrivals, const struct arrivals_terms *terms);
 
-/* Begins a schedule, and ends the one under way. The first arrival is one gap of an I/O of `bytes`
- * away. */
+/* Begins a schedule, and ends the one under way. The first arrival comes after the gap of
+ * an I/O of `bytes`. */
 void arrivals_begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes);
 
 /* A ramp has ended: arrivals before `now` do not count. The schedule goes on. */
@@ -90,9 +90,9 @@ void arrivals_end(struct arrivals *arrivals, bool cut);
 uint64_t arrivals_due(const struct arrivals *arrivals);
 
 /*
- * Responses, from an instant to completion, did not grow: in no schedule by more than 1 % of the
- * time that passed, plus 2/sqrt(n) of it for chance, where n is half of the I/Os; and dropped I/O
- * had waited for at most a tenth of the schedule.
+ * True where responses, from an arrival's instant to its completion, did not grow. In each schedule
+ * they may grow by 1 % of the time that passed, and for chance by 2/sqrt(n) of it, where n is half
+ * the number of I/Os; dropped I/O may have waited for a tenth of the schedule.
  */
 bool arrivals_sustained(const struct arrivals *arrivals);
 

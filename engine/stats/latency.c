@@ -127,6 +127,6 @@ void response_tell(char line[RESPONSE_LINE], const struct response *response)
 
 	if (response->shared > service->count / 10)
 		snprintf(line + used, (size_t)(RESPONSE_LINE - used),
-			 " (service is an upper bound: one stamp in %.1f replies)",
+			 " (service is an upper bound: %.1f replies share a stamp on average)",
 			 (double)service->count / (double)(service->count - response->shared));
 }

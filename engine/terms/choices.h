@@ -44,5 +44,5 @@ enum meta_op {
 	META_RMDIR,
 	META_FSSTAT, /* of the file system that a directory lies in, by its handle */
 	META_FSINFO, /* what a READ and a WRITE may carry there, by a handle */
-	META_ROOT,   /* NFSv4: the server's root, which has no handle; tells the same */
+	META_ROOT,   /* NFSv4: the same as META_FSINFO, of the server's root, which has no handle */
 };

@@ -18,7 +18,7 @@
 
 enum { TERMS_MAX = 80 }; /* rows of terms_table */
 
-/* A job's are stored by fio; a path's own are 0 or NULL where the path does not name them. */
+/* fio stores a job's terms. In a path's, a term that the path does not name is 0 or NULL. */
 struct terms {
 	void *pad; /* fio keeps the thread_data here */
 	char *pool;
@@ -45,7 +45,7 @@ struct terms {
 	unsigned int security;		   /* enum path_sec */
 	char *principal, *keytab, *ccache; /* the client's */
 	char *server_principal;		   /* NULL: nfs@ and the host as it is written */
-	unsigned int gss_context;	   /* 1: what terms_check() refuses */
+	unsigned int gss_context;	   /* 1: one for the whole job, which is refused */
 	unsigned int stable;		   /* enum io_stable */
 	unsigned int stateless;		   /* NFSv4: files are not opened */
 	unsigned int trunking;		   /* NFSv4: one session for all connections */
@@ -70,12 +70,12 @@ struct terms {
 };
 
 enum term_kind {
-	TERM_NUMBER,	/* unsigned int, from `least` to `most`; a job's without preset also 0 */
+	TERM_NUMBER,	/* unsigned int, `least` to `most`; without `preset` a job's may be 0 */
 	TERM_SIZE,	/* the same, in bytes; in a path k and m may follow the number */
 	TERM_BYTES,	/* unsigned long long; only of jobs */
 	TERM_CHOICE,	/* unsigned int, one of `values` */
 	TERM_SWITCH,	/* unsigned int, 0 or 1; only of jobs */
-	TERM_FLAG,	/* sets an unsigned int to `least`, 0 or 1; WORD=0 to the other */
+	TERM_FLAG,	/* unsigned int: WORD sets it to `least`, 0 or 1, WORD=0 to the other */
 	TERM_TEXT,	/* char * */
 	TERM_ADDRESSES, /* char *: literal addresses, joined by '+' */
 	TERM_GONE,	/* a former option: refused with `help` */
@@ -90,7 +90,7 @@ struct term {
 	const char *word; /* the option's */
 	const char *alias;
 	const char *help; /* fio's, and docs/options.md's; NULL: only of paths */
-	size_t at;	  /* the member's offset; behind the last member where there is none */
+	size_t at;	  /* the member's offset; TERM_GONE has no member: sizeof(struct terms) */
 	enum term_kind kind;
 	uint32_t least, most;
 	enum term_needs needs;
@@ -103,7 +103,7 @@ struct term {
 		unsigned int value;
 		const char *help;
 	} values[TERM_VALUES_MAX];
-	const char *refusal; /* of the value `refused`; it follows "WORD=VALUE" */
+	const char *refusal; /* why the value `refused` is refused; follows "WORD=VALUE" */
 	unsigned int refused;
 	bool shared; /* only of jobs: jobs that share paths have the same value */
 };
@@ -138,7 +138,8 @@ static inline bool term_is_text(const struct term *term)
 	return term->kind == TERM_TEXT || term->kind == TERM_ADDRESSES;
 }
 
-/* Of a choice that has this value: term_value(TERM(security), SEC_KRB5P)->word is "krb5p". */
+/* The row of a choice's `values` with this number: "krb5p" is the word of
+ * term_value(TERM(security), SEC_KRB5P). */
 const struct term_value *term_value(const struct term *term, unsigned int number);
 
 static inline bool term_refuses(const struct term *term, const struct term_value *value)

@@ -60,7 +60,7 @@ static int read_names(DIR *stream, struct export_items *items, size_t *bytes)
 	return items->count < PAGE_NAMES ? -errno : 0;
 }
 
-/* Opened for each page: what goes down a deep tree holds no descriptor of a listing. */
+/* Opens the directory for each page: the listings of a deep tree would hold many descriptors. */
 static int take_names(int directory, struct export_listing *listing, struct export_items *items)
 {
 	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error;
@@ -145,7 +145,7 @@ int mount_run(int directory, const struct names_batch *batch, bool (*stop)(void)
 	return 0;
 }
 
-/* What has been moved has another directory above it: nothing goes on there. */
+/* -ESTALE: the child was moved meanwhile, so that the directory above it is not `identity`. */
 int mount_back(int child, const struct meta_identity *identity, int *directory)
 {
 	struct stat status;

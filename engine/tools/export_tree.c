@@ -186,7 +186,7 @@ static void count_item(const struct names_item *item, struct tree_count *count)
 		count->bytes += item->kind.size;
 }
 
-/* By its path from the directory, where that is short. */
+/* Names the item by its path from the directory, where that path is short. */
 static int fail_in_walk(struct walk *walk, const char *what, const struct names_item *item,
 			int error)
 {
@@ -261,7 +261,7 @@ static int take_page(struct walk *walk)
 	return error;
 }
 
-/* What is gone already may be what an earlier copy of the call has removed. */
+/* An item that is gone may have been removed by an earlier copy of the call. */
 static int end_item(struct walk *walk, struct level *level, struct names_item *item)
 {
 	if (item->error && item->error != -ENOENT)
@@ -278,8 +278,8 @@ static int end_item(struct walk *walk, struct level *level, struct names_item *i
 
 /*
  * Removes what is left of a page. Where names were removed the listing begins anew: a server's
- * cookies may mean something else then. Names that are listed though they are gone end no listing,
- * and begin none.
+ * cookies may mean something else then. A page of which all names were gone already goes on
+ * with the present listing.
  */
 static int end_page(struct walk *walk)
 {
@@ -370,7 +370,7 @@ static void drop_level(struct walk *walk)
 	}
 }
 
-/* Where something stays in a directory, that stays, and so does its mark. */
+/* A directory in which something stays is not removed, and keeps its mark. */
 static int go_up(struct walk *walk)
 {
 	struct level *level = lowest(walk), *above = level - 1;
@@ -430,7 +430,7 @@ static int go_through(struct walk *walk)
 	return error ?: walk->left_error;
 }
 
-/* Through directory `name`; one that is not there is no error of a removal. */
+/* Walks through directory `name`. For a removal a missing directory is no error. */
 static int walk_through(struct walk *walk, const char *name)
 {
 	char copy[NAME_ROOM], *last;

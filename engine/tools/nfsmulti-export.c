@@ -298,9 +298,9 @@ static void put_flavors(const struct flavors *flavors)
 }
 
 /*
- * By AUTH_SYS, which needs no ticket; by the path's own flavor where the server does not take that.
- * `error`: what the path has failed by; one that does not answer is not asked again, unless it may
- * be the KDC that does not.
+ * Asks by AUTH_SYS, which needs no ticket, then by the path's own flavor where the server denies
+ * AUTH_SYS. `error`: how the path failed. A server that did not answer is not asked again, except
+ * under Kerberos: there the KDC may be the one that did not.
  */
 static void tell_flavors(struct run *run, unsigned int number, int error)
 {
@@ -314,7 +314,7 @@ static void tell_flavors(struct run *run, unsigned int number, int error)
 	if ((error == -EACCES || error == -EPERM) && path->terms.security != SEC_SYS)
 		error = ask_flavors(run, number, path->terms.security, &flavors);
 	if (!error && !flavors.known && !flavors.none) {
-		say("the server lists none that jobs have");
+		say("the export takes none of sys, krb5, krb5i, krb5p");
 		error = -ENOENT;
 	}
 	if (error)

@@ -79,7 +79,7 @@ static int give_keys(int fd, gnutls_session_t session, const struct cipher *ciph
 	return error;
 }
 
-/* Makes TLS the socket's upper layer. -ENOTCONN: the kernel has TLS, but it is not connected. */
+/* Makes TLS the socket's upper layer. -ENOTCONN: there is TLS, but the socket is not connected. */
 static int add_layer(int fd)
 {
 	static const char name[] = "tls";

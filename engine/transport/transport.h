@@ -96,8 +96,8 @@ struct rpc_terms {
 	 * again. open() tries it first where it is not 0, and writes the port it got. May be NULL.
 	 */
 	uint16_t *source_port;
-	/* RPC_WHY_MAX bytes: why a channel fails, where an errno says too little. NULL, except with
-	 * TLS: not wanted. */
+	/* RPC_WHY_MAX bytes: why a channel fails, where an errno says too little. NULL: not wanted;
+	 * TLS must have it. */
 	char *why;
 	const struct rpc_handler *handler;
 	struct transport_counters *counters; /* the owner's: they survive reconnects */
@@ -132,7 +132,7 @@ struct rpc_channel_ops {
 
 	/*
 	 * 0: connected, -EINPROGRESS: not yet, another negative errno: failed. -EKEYEXPIRED, also
-	 * from receive(): the next channel may not meet the same failure.
+	 * from receive(): the next channel is likely to succeed.
 	 */
 	int (*connected)(struct rpc_channel *channel);
 

@@ -10,7 +10,7 @@
 /* RFC 2203, 5.3.3.3: numbers end at 2^31; the rest are for calls until the next context is made. */
 enum { NUMBER_MAX = 0x7f000000 };
 
-enum { DENIALS_MAX = 3 }; /* contexts in a row that the server may not know */
+enum { DENIALS_MAX = 3 }; /* contexts in a row that the server may deny before a call fails */
 
 static const uint64_t MARGIN_MAX = 300 * SEC; /* a context is replaced before its end */
 static const uint64_t RENEW_AGAIN = 10 * SEC; /* between attempts to replace it */

@@ -28,7 +28,7 @@ struct one_pass_keys {
 		uint32_t words[WORDS * (ROUNDS_MAX + 1)];
 	} aes;
 	uint32_t rounds;
-	struct state inner, outer; /* behind a chunk of HMAC's key */
+	struct state inner, outer; /* after the chunk that is HMAC's padded key */
 };
 
 /* --- SHA-1 (FIPS 180-4, 6.1.2), of one message or two at once --- */
@@ -174,10 +174,10 @@ INLINE void encrypt_blocks(const struct one_pass_keys *keys, __m128i *chains,
 	}
 }
 
-/* --- both --- */
+/* --- AES and SHA-1 in one pass --- */
 
-/* Both, for `length` bytes of each message. The processor looks ahead far enough to sum while it
- * encrypts. */
+/* Encrypts and sums `length` bytes of each message. The processor looks ahead far enough to do both
+ * at once. */
 INLINE void do_chunks(struct one_pass *const *passes, int lanes, size_t length)
 {
 	const uint8_t *from[LANES_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * rpcsec_gss.h - RPCSEC_GSS version 1 (RFC 2203): calls that show who sends them, with integrity or
- * privacy of arguments, results and data, by any mechanism of GSS-API. One for each client, with a
- * context (gss_context.h) of its own.
+ * privacy of arguments, results and data, by any mechanism of GSS-API. Each client has credentials
+ * and a context (gss_context.h) of its own.
  *
  * NULL calls go without credentials. A context that the server has forgotten, or that expires soon,
  * is replaced once the calls that were sent with it are answered.
@@ -41,11 +41,11 @@ enum { GSS_MIC_MAX = 40, GSS_WRAP_MAX = 80 };
 enum gss_progress {
 	GSS_WORKING, /* ask again: nothing here waits for long */
 	GSS_TOKEN,   /* `token` is to be sent to the server */
-	GSS_MADE,    /* the new context is the present one, and the last one the earlier */
+	GSS_MADE,    /* the new context is in use; the one before it is now the earlier one */
 	GSS_FAILED,  /* `error` says why */
 };
 
-/* A step of making a context. The mechanism's memory, valid until its next such function. */
+/* What progress() found. Pointers are valid until the next begin(), feed() or progress(). */
 struct gss_step {
 	const uint8_t *token;
 	uint32_t length;
@@ -82,8 +82,8 @@ struct gss_mechanism_ops {
 	bool (*unwrap)(struct gss_mechanism *mechanism, bool earlier, uint8_t *token,
 		       uint32_t length, uint8_t **plain, uint32_t *plain_length);
 
-	/* Bytes before the plaintext of a token, of which `have` bytes are there. 0: the plaintext
-	 * is not in order, or shorter than wrap_size() says, or `have` is too little. */
+	/* Bytes before the plaintext of a token, of which `have` bytes are there. 0: the token is
+	 * rotated or has filler (RFC 4121, 4.2), so unwrap() is needed, or `have` is too little. */
 	uint32_t (*wrap_front)(const uint8_t *token, uint32_t have);
 	/* unwrap() of such a token, in place in at most three parts. The last part has all that is
 	 * behind the plaintext. */

@@ -121,7 +121,7 @@ def test_what_people_read(testlib: CData) -> None:
     testlib.response_tell(line, response)
     assert text(line) == (
         "response: service p99 0.979 ms, wake-up p99 0.020 ms: this client adds 2.0 % of the mean "
-        "(service is an upper bound: one stamp in 5.0 replies)"
+        "(service is an upper bound: 5.0 replies share a stamp on average)"
     )
 
 

@@ -47,7 +47,7 @@ _WORDS: Mapping[str, Expected] = {
         " while the link was down: the job keeps waiting instead of continuing",
     ),
     "lost": _LOST,
-    "not mended": replace(_LOST, says=("the write verifier changed each of 3 times",)),
+    "not mended": replace(_LOST, says=("written again 3 times, and the write verifier changed",)),
     "timed out": Expected("failed", errno.ETIMEDOUT, first="no answer within"),
     "unreachable": Expected("failed", errno.ECONNREFUSED, says=("cannot reach port",)),
     "gave up": Expected("failed", errno.EPROTO, says=("the server broke the protocol 3 times",)),
