@@ -322,20 +322,25 @@ static void answer(struct xdr_in *in, struct xdr_out *out, uint32_t procedure,
 		in->at = in->end;
 }
 
-/* FNV-1a, of as much as Linux's server looks at. */
-static uint32_t sum_of(const struct xdr_in *call)
+uint32_t server_sum(struct xdr_in call)
 {
-	const uint8_t *end = call->at + min_of(call->end - call->at, (ptrdiff_t)256);
-	uint32_t sum = 2166136261u;
+	uint32_t sum = 2166136261u; /* FNV-1a, by words */
 
-	for (const uint8_t *at = call->at; at < end; at++)
-		sum = (sum ^ *at) * 16777619u;
+	while (!call.bad)
+		sum = (sum ^ xdr_get_u32(&call)) * 16777619u;
 	return sum;
+}
+
+/* Of as much as Linux's server looks at. */
+static uint32_t sum_of(struct xdr_in call)
+{
+	call.end = call.at + min_of(call.end - call.at, (ptrdiff_t)256);
+	return server_sum(call);
 }
 
 static void read_call(struct xdr_in *in, struct arguments *call)
 {
-	call->sum = sum_of(in);
+	call->sum = sum_of(*in);
 	if (!rpc_get_call(in, &call->rpc))
 		abort();
 }
@@ -464,7 +469,7 @@ static bool answer_gss(struct reply *reply, struct arguments *call, const uint8_
 	case CONTEXTS_SERVE: break;
 	}
 	reply->out.at = results;
-	call->sum = sum_of(in) ^ call->rpc.procedure; /* with another number it is the same call */
+	call->sum = sum_of(*in) ^ call->rpc.procedure; /* with another number it is the same call */
 	answer_nfs(reply, call, in);
 	contexts_seal(&context, header, results, &reply->out);
 	return true;

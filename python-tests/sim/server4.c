@@ -239,15 +239,6 @@ uint32_t clients_destroy_session(struct front *front, struct session_id id)
 	return session ? NFS4_OK : NFS4ERR_BADSESSION;
 }
 
-static uint32_t sum_of(const struct xdr_in *call)
-{
-	uint32_t sum = 2166136261u;
-
-	for (const uint8_t *at = call->at; at < call->end; at++)
-		sum = (sum ^ *at) * 16777619u;
-	return sum;
-}
-
 /* The table grows or shrinks: the client is told by each SEQUENCE. */
 static void resize(struct session *session)
 {
@@ -272,7 +263,7 @@ static uint32_t take_again(struct server4_slot *slot, struct front *front,
 
 uint32_t clients_sequence(struct front *front, struct xdr_in in, struct sequence *sequence)
 {
-	const uint32_t length = (uint32_t)(in.end - in.at), sum = sum_of(&in);
+	const uint32_t length = (uint32_t)(in.end - in.at), sum = server_sum(in);
 	const uint32_t number = sequence->sequence, index = sequence->slot;
 	struct session *session = find_session(sequence->session);
 	struct server4_slot *slot;
