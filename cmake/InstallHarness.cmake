@@ -17,6 +17,7 @@ set(executable
 	OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 install(DIRECTORY python-tests/nfsmulti python-tests/servers DESTINATION "${share}/python-tests"
 	PATTERN __pycache__ EXCLUDE
+	PATTERN servers/core EXCLUDE
 	PATTERN servers/sink EXCLUDE
 	PATTERN "*.sh" PERMISSIONS ${executable})
 install_link("${share}/nfsmulti" "${CMAKE_INSTALL_BINDIR}/nfsmulti")

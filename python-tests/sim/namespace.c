@@ -6,9 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/files.h"
+#include "server.h"
+#include "util.h"
 #include "world.h"
 
-enum { TYPES = 8 };
+/* Those below TYPES are no objects of the directory. */
+enum { TYPES = 8, ROOT = 0, THE_FILE = 1, DIRECTORY = 2 };
+
+static const char *const handles[] = {
+	[ROOT] = "/", [THE_FILE] = SERVER_HANDLE, [DIRECTORY] = "dir"};
 
 struct namespace_entry namespace[NAMESPACE_ENTRIES];
 static uint64_t made; /* objects */
@@ -19,13 +26,9 @@ void namespace_begin(void)
 	made = 0;
 }
 
-/* An object's number, and its type. */
-enum meta_type namespace_type(object_t object)
-{
-	return (enum meta_type)(object % TYPES);
-}
+/* --- handles and attributes --- */
 
-bool namespace_has(object_t object)
+static bool has_name(object_t object)
 {
 	for (uint32_t i = 0; i < NAMESPACE_ENTRIES; i++)
 		if (namespace[i].names[0] == object || namespace[i].names[1] == object)
@@ -33,25 +36,50 @@ bool namespace_has(object_t object)
 	return false;
 }
 
-bool namespace_list(uint64_t number, char name[16])
+uint32_t files_find(const uint8_t *handle, uint32_t length, object_t *file)
 {
-	for (uint32_t i = 0; i < 2 * NAMESPACE_ENTRIES; i++)
-		if (namespace[i / 2].names[i % 2] && !number--) {
-			snprintf(name, 16, "%c%x", i % 2 ? 'r' : 'e', i / 2);
-			return true;
-		}
-	return false;
+	for (*file = 0; *file < ARRAY_SIZE(handles); ++*file)
+		if (length == strlen(handles[*file]) && !memcmp(handle, handles[*file], length))
+			return 0;
+	if (length != sizeof(*file))
+		return STATUS_STALE;
+	memcpy(file, handle, length);
+	return has_name(*file) ? 0 : STATUS_STALE;
 }
 
+void files_put_handle(struct xdr_out *out, object_t file)
+{
+	if (file < ARRAY_SIZE(handles))
+		xdr_put_opaque(out, handles[file], (uint32_t)strlen(handles[file]));
+	else
+		xdr_put_opaque(out, &file, sizeof(file));
+}
+
+/* An object's number says its type. */
+struct file_attributes files_attributes(object_t file)
+{
+	static const enum file_type types[] = {FILE_DIRECTORY, FILE_REGULAR, FILE_DIRECTORY};
+
+	return (struct file_attributes){file < ARRAY_SIZE(types) ? types[file]
+								 : (enum file_type)(file % TYPES),
+					SERVER_FILE};
+}
+
+void files_set_size(object_t file, uint64_t size)
+{
+}
+
+/* --- names --- */
+
 /* What a name leads to; its entry is *entry. */
-static object_t *find(const void *name, uint32_t length, struct namespace_entry **entry)
+static object_t *find(struct name name, struct namespace_entry **entry)
 {
 	char text[16] = "";
 	unsigned long number;
 
-	if (length < 2 || length >= sizeof(text))
+	if (name.length < 2 || name.length >= sizeof(text))
 		abort();
-	memcpy(text, name, length);
+	memcpy(text, name.bytes, name.length);
 	number = strtoul(text + 1, NULL, 16);
 	if (number >= NAMESPACE_ENTRIES || (*text != 'e' && *text != 'r'))
 		abort();
@@ -66,30 +94,38 @@ static void set(object_t *name, object_t object, struct namespace_entry *entry)
 	entry->changes++;
 }
 
-uint32_t namespace_lookup(const void *name, uint32_t length, object_t *found)
+uint32_t files_lookup(object_t directory, struct name name, object_t *found)
 {
 	struct namespace_entry *entry;
 
-	*found = *find(name, length, &entry);
+	if (directory == DIRECTORY)
+		*found = *find(name, &entry);
+	else
+		*found = *name.bytes == 'd' ? DIRECTORY : THE_FILE;
 	return *found ? 0 : ENOENT;
 }
 
-uint32_t namespace_make(const void *name, uint32_t length, enum meta_type type, object_t *object)
+uint32_t files_make(object_t directory, struct name name, enum file_type type, bool guarded,
+		    object_t *file)
 {
 	struct namespace_entry *entry;
-	object_t *at = find(name, length, &entry);
+	object_t *at;
 
+	*file = THE_FILE;
+	if (directory != DIRECTORY)
+		return 0;
+	at = find(name, &entry);
 	if (*at)
 		return EEXIST;
 	set(at, ++made * TYPES + type, entry);
-	*object = *at;
+	*file = *at;
 	return 0;
 }
 
-uint32_t namespace_remove(const void *name, uint32_t length)
+uint32_t files_remove(object_t directory, struct name name)
 {
 	struct namespace_entry *entry;
-	object_t *at = find(name, length, &entry);
+	object_t *at = find(name, &entry);
 
 	if (!*at)
 		return ENOENT;
@@ -97,12 +133,11 @@ uint32_t namespace_remove(const void *name, uint32_t length)
 	return 0;
 }
 
-uint32_t namespace_rename(const void *from, uint32_t from_length, const void *to,
-			  uint32_t to_length)
+uint32_t files_rename(object_t from, struct name name, object_t to, struct name other)
 {
 	struct namespace_entry *entry;
-	object_t *source = find(from, from_length, &entry);
-	object_t *target = find(to, to_length, &entry);
+	object_t *source = find(name, &entry);
+	object_t *target = find(other, &entry);
 
 	if (!*source)
 		return ENOENT;
@@ -113,13 +148,36 @@ uint32_t namespace_rename(const void *from, uint32_t from_length, const void *to
 	return 0;
 }
 
-uint32_t namespace_link(object_t object, const void *name, uint32_t length)
+uint32_t files_link(object_t file, object_t directory, struct name name)
 {
 	struct namespace_entry *entry;
-	object_t *at = find(name, length, &entry);
+	object_t *at = find(name, &entry);
 
 	if (*at)
 		return EEXIST;
-	set(at, object, entry);
+	set(at, file, entry);
+	return 0;
+}
+
+/* Name `number` of all that there are, from 0; false: there are fewer. */
+static bool list(uint64_t number, char name[16])
+{
+	for (uint32_t i = 0; i < 2 * NAMESPACE_ENTRIES; i++)
+		if (namespace[i / 2].names[i % 2] && !number--) {
+			snprintf(name, 16, "%c%x", i % 2 ? 'r' : 'e', i / 2);
+			return true;
+		}
+	return false;
+}
+
+uint32_t files_list(object_t directory, uint64_t first, struct name_page *page)
+{
+	uint64_t most = 1 + world_random(PAGE_NAMES);
+	char unused[16];
+
+	page->count = 0;
+	while (page->count < most && list(first + page->count, page->names[page->count]))
+		page->count++;
+	page->end = !list(first + page->count, unused);
 	return 0;
 }

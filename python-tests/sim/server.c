@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/attributes4.h"
+#include "core/files.h"
+#include "core/serve3.h"
 #include "namespace.h"
-#include "metadata3.h"
 #include "nfs/nfs3.h"
 #include "security.h"
 #include "tls_server.h"
@@ -14,8 +16,6 @@
 #include "wire/record.h"
 #include "world.h"
 
-enum { STATUS_NOSPC = 28, STATUS_JUKEBOX = 10008 };
-enum { PROG_UNAVAIL = 1 }; /* RFC 5531, 9 */
 enum { CALL_ROOM = SERVER_FILE + 1024 };
 enum { XID = 4, REPLY_HEADER = 24 }; /* bytes of a reply, the latter up to its results */
 
@@ -28,11 +28,9 @@ struct connection {
 	size_t have;
 };
 
-/* A call, as far as it is of interest. */
 struct arguments {
-	uint32_t xid, sum, version, procedure, length, stable;
-	uint64_t offset;
-	const uint8_t *data;
+	struct rpc_call rpc;
+	uint32_t sum; /* of the whole */
 };
 
 /*
@@ -163,7 +161,6 @@ static void send_reply(void *context)
 
 static struct reply *begin_reply(struct link_end *end, uint32_t xid)
 {
-	const uint32_t accepted[] = {htobe32(1), 0, 0, 0, 0}; /* RFC 5531, 9; AUTH_NONE */
 	struct reply *reply = malloc(sizeof(*reply));
 
 	reply->end = end;
@@ -174,8 +171,7 @@ static struct reply *begin_reply(struct link_end *end, uint32_t xid)
 	replies = reply;
 	reply->out = (struct xdr_out){reply->bytes + RECORD_MARK_SIZE,
 				      reply->bytes + sizeof(reply->bytes), false};
-	xdr_put_u32(&reply->out, xid);
-	xdr_put_fixed(&reply->out, accepted, sizeof(accepted));
+	rpc_put_accepted(&reply->out, xid, ACCEPT_SUCCESS);
 	return reply;
 }
 
@@ -187,10 +183,10 @@ static void keep(const struct reply *reply, const struct arguments *call)
 	size_t length = (size_t)(reply->out.at - reply->bytes);
 	uint32_t at = cache.count % CACHED;
 
-	if (call->procedure == NFS3_READ || length > CACHED_ROOM)
+	if (call->rpc.procedure == NFS3_READ || length > CACHED_ROOM)
 		return;
 	cache.count++;
-	cache.xids[at] = call->xid;
+	cache.xids[at] = call->rpc.xid;
 	cache.replies[at].sum = call->sum;
 	cache.replies[at].length = (uint32_t)length;
 	memcpy(cache.replies[at].bytes, reply->bytes, length);
@@ -199,7 +195,7 @@ static void keep(const struct reply *reply, const struct arguments *call)
 static const struct cached *find_kept(const struct arguments *call)
 {
 	for (uint32_t i = 0; i < min_of(cache.count, (uint64_t)CACHED); i++)
-		if (cache.xids[i] == call->xid && cache.replies[i].sum == call->sum)
+		if (cache.xids[i] == call->rpc.xid && cache.replies[i].sum == call->sum)
 			return &cache.replies[i];
 	return NULL;
 }
@@ -215,76 +211,88 @@ static bool replay(struct reply *reply, const struct arguments *call)
 	return true;
 }
 
-/* --- calls --- */
+/* --- data (core/files.h) --- */
 
-/* A part of what was asked for, where that is to happen. */
-static uint32_t part_of(uint32_t length)
+bool server_delays(void)
 {
-	if (length < 2 || !world_chance(server.terms.short_in))
-		return length;
-	world.failures[FAILED_SHORT]++;
-	return 1 + (uint32_t)world_random(length - 1);
+	bool delays = world_chance(server.terms.delay_in);
+
+	world.failures[FAILED_DELAY] += delays;
+	return delays;
 }
 
-void server_move(struct server_transfer *transfer)
+/* How much is moved: a part of what was asked for, where that is to happen. */
+static uint32_t length_of(const struct transfer *transfer, const struct scenario_fate *fate)
 {
-	uint8_t *at = server.memory + min_of(transfer->offset, (uint64_t)SERVER_FILE);
-	uint32_t left = (uint32_t)(server.memory + SERVER_FILE - at);
+	uint64_t left = SERVER_FILE - min_of(transfer->offset, (uint64_t)SERVER_FILE);
+	uint32_t length = (uint32_t)min_of(left, (uint64_t)transfer->length);
 
-	if (transfer->kind == SERVER_COMMIT) {
-		memcpy(server.disk, server.memory, sizeof(server.disk));
-		return;
+	if (length > 1 && world_chance(server.terms.short_in)) {
+		world.failures[FAILED_SHORT]++;
+		length = 1 + (uint32_t)world_random(length - 1);
 	}
-	transfer->length = part_of(min_of(transfer->length, left));
-	if (transfer->fate->limit)
-		transfer->length = min_of(transfer->length, transfer->fate->limit);
-	if (transfer->kind == SERVER_READ) {
-		transfer->data = at;
-		return;
-	}
-	if (world_chance(server.terms.eager_in))
-		transfer->stable = IO_FILE_SYNC;
-	if (transfer->fate->committed)
-		transfer->stable = transfer->fate->committed - 1;
-	memcpy(at, transfer->data, transfer->length);
-	if (transfer->stable != IO_UNSTABLE)
-		memcpy(server.disk + transfer->offset, transfer->data, transfer->length);
+	return fate->limit ? min_of(length, fate->limit) : length;
 }
 
-uint64_t server_verifier(const struct scenario_fate *fate)
+static uint64_t verifier_of(const struct scenario_fate *fate)
 {
 	return fate->renames ? world_random(UINT64_MAX) : server.verifier;
 }
 
-static void answer_transfer(struct xdr_out *out, const struct arguments *call,
-			    const struct scenario_fate *fate)
+uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
 {
-	const uint64_t verifier = server_verifier(fate);
-	struct server_transfer transfer = {
-		.kind = SERVER_COMMIT,
-		.offset = call->offset,
-		.length = call->length,
-		.stable = call->stable,
-		.data = call->data,
-		.fate = fate,
-	};
+	if (server_delays())
+		return STATUS_DELAY;
+	read->length = length_of(read, front->fate);
+	read->end = read->offset + read->length == SERVER_FILE;
+	read->data = server.memory + min_of(read->offset, (uint64_t)SERVER_FILE);
+	return 0;
+}
 
-	if (call->procedure != NFS3_COMMIT)
-		transfer.kind = call->procedure == NFS3_READ ? SERVER_READ : SERVER_WRITE;
-	server_move(&transfer);
-	xdr_put_u32(out, 0); /* no attributes */
-	if (transfer.kind == SERVER_READ) {
-		xdr_put_u32(out, transfer.length);
-		xdr_put_u32(out, call->offset + transfer.length == SERVER_FILE);
-		xdr_put_opaque(out, transfer.data, transfer.length);
-		return;
-	}
-	xdr_put_u32(out, 0);
-	if (transfer.kind == SERVER_WRITE) {
-		xdr_put_u32(out, transfer.length);
-		xdr_put_u32(out, transfer.stable);
-	}
-	xdr_put_fixed(out, &verifier, sizeof(verifier));
+uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
+{
+	const uint8_t *data = xdr_skip(front->in, write->length);
+
+	if (server_delays())
+		return STATUS_DELAY;
+	if (!data || world_chance(server.terms.full_in))
+		return STATUS_NOSPC;
+	write->verifier = verifier_of(front->fate);
+	write->length = length_of(write, front->fate);
+	if (world_chance(server.terms.eager_in))
+		write->stable = IO_FILE_SYNC;
+	if (front->fate->committed)
+		write->stable = front->fate->committed - 1;
+	if (!write->length)
+		return 0;
+	memcpy(server.memory + write->offset, data, write->length);
+	if (write->stable != IO_UNSTABLE)
+		memcpy(server.disk + write->offset, data, write->length);
+	return 0;
+}
+
+uint32_t files_commit(struct front *front, uint64_t file, struct transfer *commit)
+{
+	if (server_delays())
+		return STATUS_DELAY;
+	commit->verifier = verifier_of(front->fate);
+	memcpy(server.disk, server.memory, sizeof(server.disk));
+	return 0;
+}
+
+/* --- calls --- */
+
+struct limits server_limits(void)
+{
+	return (struct limits){
+		.read_max = SERVER_FILE,
+		.write_max = SERVER_FILE,
+		.attributes = attribute(NFS4_ATTR_TYPE) | attribute(NFS4_ATTR_SIZE) |
+			      attribute(NFS4_ATTR_LEASE_TIME) | attribute(NFS4_ATTR_MAXREAD) |
+			      attribute(NFS4_ATTR_MAXWRITE),
+		.terse = true,
+		.closes_apart = server.terms.nfs4.closes_apart,
+	};
 }
 
 static bool moves_data(uint32_t procedure)
@@ -292,74 +300,49 @@ static bool moves_data(uint32_t procedure)
 	return procedure == NFS3_READ || procedure == NFS3_WRITE || procedure == NFS3_COMMIT;
 }
 
-static void read_transfer(struct xdr_in *in, struct arguments *call)
-{
-	xdr_skip(in, xdr_get_u32(in)); /* the handle */
-	call->offset = xdr_get_u64(in);
-	call->length = xdr_get_u32(in);
-	if (call->procedure == NFS3_WRITE) {
-		call->stable = xdr_get_u32(in);
-		call->data = xdr_skip(in, xdr_get_u32(in));
-	}
-}
-
-static void answer(struct xdr_in *in, struct xdr_out *out, struct arguments *call,
+static void answer(struct xdr_in *in, struct xdr_out *out, uint32_t procedure,
 		   const struct scenario_fate *fate)
 {
-	enum nfs3_procedure procedure = (enum nfs3_procedure)call->procedure;
+	struct front front = {.in = in, .fate = fate};
+	const struct limits limits = server_limits();
+	struct nfs_call call = {.front = &front, .limits = &limits, .in = in, .out = out};
+	struct xdr_in results = {out->at, out->end, false};
+	uint32_t status = fate->status;
 
-	if (fate->status) {
-		metadata3_refuse(procedure, out, fate->status);
+	if (!status && procedure != NFS3_NULL && !moves_data(procedure) && server_delays())
+		status = STATUS_DELAY;
+	if (status)
+		refuse_nfs3(procedure, out, status);
+	else
+		serve_nfs3(&call, procedure);
+	if (call.data)
+		xdr_put_fixed(out, call.data, call.data_length);
+	results.end = out->at;
+	if (xdr_get_u32(&results)) /* what is refused is not read to its end */
 		in->at = in->end;
-		return;
-	}
-	if (procedure == NFS3_NULL)
-		return;
-	if (world_chance(server.terms.delay_in)) {
-		world.failures[FAILED_DELAY]++;
-		metadata3_refuse(procedure, out, STATUS_JUKEBOX);
-		in->at = in->end;
-		return;
-	}
-	if (!moves_data(procedure)) {
-		metadata3_answer(procedure, in, out);
-		return;
-	}
-	read_transfer(in, call);
-	if (procedure == NFS3_WRITE && world_chance(server.terms.full_in)) {
-		metadata3_refuse(procedure, out, STATUS_NOSPC);
-		return;
-	}
-	xdr_put_u32(out, 0);
-	answer_transfer(out, call, fate);
 }
 
-/* FNV-1a, of as much as Linux's server looks at. */
-static uint32_t sum_of(const struct xdr_in *call)
+uint32_t server_sum(struct xdr_in call)
 {
-	const uint8_t *end = call->at + min_of(call->end - call->at, (ptrdiff_t)256);
-	uint32_t sum = 2166136261u;
+	uint32_t sum = 2166136261u; /* FNV-1a, by words */
 
-	for (const uint8_t *at = call->at; at < end; at++)
-		sum = (sum ^ *at) * 16777619u;
+	while (!call.bad)
+		sum = (sum ^ xdr_get_u32(&call)) * 16777619u;
 	return sum;
+}
+
+/* Of as much as Linux's server looks at. */
+static uint32_t sum_of(struct xdr_in call)
+{
+	call.end = call.at + min_of(call.end - call.at, (ptrdiff_t)256);
+	return server_sum(call);
 }
 
 static void read_call(struct xdr_in *in, struct arguments *call)
 {
-	call->sum = sum_of(in);
-	call->xid = xdr_get_u32(in);
-	xdr_skip(in, 3 * 4); /* CALL, RPC's version, program */
-	call->version = xdr_get_u32(in);
-	call->procedure = xdr_get_u32(in);
-}
-
-static void skip_credentials(struct xdr_in *in)
-{
-	for (int i = 0; i < 2; i++) { /* credential and verifier */
-		xdr_get_u32(in);
-		xdr_skip(in, xdr_get_u32(in));
-	}
+	call->sum = sum_of(*in);
+	if (!rpc_get_call(in, &call->rpc))
+		abort();
 }
 
 /* The call does not count as received. */
@@ -368,10 +351,9 @@ static bool is_lost(const struct scenario_fate *fate)
 	return fate->unheard || fate->restarts;
 }
 
-static void decide(struct reply *reply, const struct arguments *call, struct xdr_in in)
+static void decide(struct reply *reply, const struct rpc_call *call, struct xdr_in in)
 {
 	const struct connection *connection = *network_context(reply->end);
-	struct arguments moved = *call;
 	struct scenario_call received = {
 		.version = 3,
 		.procedure = call->procedure,
@@ -380,25 +362,27 @@ static void decide(struct reply *reply, const struct arguments *call, struct xdr
 		.address = network_address(reply->end),
 	};
 
-	if (moves_data(call->procedure))
-		read_transfer(&in, &moved);
-	received.offset = moved.offset;
-	received.count = moved.length;
-	received.stable = moved.stable;
+	if (moves_data(call->procedure)) {
+		xdr_skip(&in, xdr_get_u32(&in)); /* the handle */
+		received.offset = xdr_get_u64(&in);
+		received.count = xdr_get_u32(&in);
+	}
+	if (call->procedure == NFS3_WRITE)
+		received.stable = xdr_get_u32(&in);
 	reply->call = scenario_received(&received, &reply->fate);
 	if (reply->call)
 		reply->call->status = reply->fate.status;
 }
 
 /* The answer to a call of NFSv3. */
-static void serve3(struct reply *reply, struct arguments *call, struct xdr_in *in)
+static void answer3(struct reply *reply, const struct arguments *call, struct xdr_in *in)
 {
-	world_tell("server: xid %08x %s", call->xid,
-		   nfs3_procedure_name((enum nfs3_procedure)call->procedure));
-	decide(reply, call, *in);
+	world_tell("server: xid %08x %s", call->rpc.xid,
+		   nfs3_procedure_name((enum nfs3_procedure)call->rpc.procedure));
+	decide(reply, &call->rpc, *in);
 	if (reply->fate.unserved) {
 		reply->out.at -= sizeof(uint32_t);
-		xdr_put_u32(&reply->out, PROG_UNAVAIL);
+		xdr_put_u32(&reply->out, ACCEPT_PROG_UNAVAIL);
 		in->at = in->end;
 		return;
 	}
@@ -406,11 +390,11 @@ static void serve3(struct reply *reply, struct arguments *call, struct xdr_in *i
 		in->at = in->end;
 		return;
 	}
-	answer(in, &reply->out, call, &reply->fate);
+	answer(in, &reply->out, call->rpc.procedure, &reply->fate);
 	keep(reply, call);
 }
 
-static void serve4(struct reply *reply, const struct arguments *call, struct xdr_in *in)
+static void answer4(struct reply *reply, const struct rpc_call *call, struct xdr_in *in)
 {
 	const struct connection *connection = *network_context(reply->end);
 	const struct server4_connection from = {connection->number, network_address(reply->end)};
@@ -418,7 +402,7 @@ static void serve4(struct reply *reply, const struct arguments *call, struct xdr
 	uint8_t *results = reply->out.at;
 
 	world_tell("server: xid %08x", call->xid);
-	if (call->procedure == NFS3_NULL)
+	if (call->procedure == NFS4_NULL)
 		return;
 	server4_answer(&from, in, &answer);
 	reply->slot = answer.slot;
@@ -451,12 +435,12 @@ static void end_reply(struct reply *reply, uint32_t xid)
 	}
 }
 
-static void answer_nfs(struct reply *reply, struct arguments *call, struct xdr_in *in)
+static void answer_nfs(struct reply *reply, const struct arguments *call, struct xdr_in *in)
 {
-	if (call->version == NFS_V3)
-		serve3(reply, call, in);
+	if (call->rpc.version == NFS_V3)
+		answer3(reply, call, in);
 	else
-		serve4(reply, call, in);
+		answer4(reply, &call->rpc, in);
 	if (in->bad || in->at != in->end) {
 		world_tell("server: a call that is none");
 		abort();
@@ -475,7 +459,7 @@ static bool answer_gss(struct reply *reply, struct arguments *call, const uint8_
 	switch (contexts_open(&context, bytes, in, &reply->out)) {
 	case CONTEXTS_ANSWERED: return true;
 	case CONTEXTS_DROP:
-		world_tell("server: xid %08x: number %u is behind the window", call->xid,
+		world_tell("server: xid %08x: number %u is behind the window", call->rpc.xid,
 			   context.number);
 		security_check_dropped(context.key, context.number);
 		forget_reply(reply);
@@ -485,7 +469,7 @@ static bool answer_gss(struct reply *reply, struct arguments *call, const uint8_
 	case CONTEXTS_SERVE: break;
 	}
 	reply->out.at = results;
-	call->sum = sum_of(in) ^ call->procedure; /* with another number it is the same call */
+	call->sum = sum_of(*in) ^ call->rpc.procedure; /* with another number it is the same call */
 	answer_nfs(reply, call, in);
 	contexts_seal(&context, header, results, &reply->out);
 	return true;
@@ -499,19 +483,19 @@ static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 
 	read_call(&in, &call);
 	if (world_chance(server.terms.lose_call_in)) {
-		world_tell("server: xid %08x is lost", call.xid);
+		world_tell("server: xid %08x is lost", call.rpc.xid);
 		world.failures[FAILED_CALL]++;
 		return;
 	}
-	reply = begin_reply(end, call.xid);
+	reply = begin_reply(end, call.rpc.xid);
 	if (server.terms.gss.service) {
 		if (!answer_gss(reply, &call, bytes, &in))
 			return;
 	} else {
-		skip_credentials(&in);
+		rpc_skip_credentials(&in);
 		answer_nfs(reply, &call, &in);
 	}
-	end_reply(reply, call.xid);
+	end_reply(reply, call.rpc.xid);
 	if (world_chance(server.terms.crash_in))
 		restart(1 + world_random(server.terms.down));
 }

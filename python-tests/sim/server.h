@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "contexts.h"
+#include "core/call.h"
 #include "network.h"
 #include "scenario.h"
 #include "server4.h"
@@ -39,17 +40,12 @@ struct server {
 	uint8_t memory[SERVER_FILE], disk[SERVER_FILE];
 };
 
-/* What is moved: by either version. */
-enum server_kind { SERVER_READ, SERVER_WRITE, SERVER_COMMIT };
-struct server_transfer {
-	enum server_kind kind;
-	uint64_t offset;
-	uint32_t length;     /* as it was asked for, and then as it was moved */
-	uint32_t stable;     /* SERVER_WRITE: likewise */
-	const uint8_t *data; /* to be written, or what was read */
-	const struct scenario_fate *fate;
+/* A call that is carried out (servers/core/). */
+struct front {
+	struct xdr_in *in;
+	const struct scenario_fate *fate; /* of the call, or of the operation under way */
+	struct compound *compound;	  /* NFSv4.1 */
 };
-void server_move(struct server_transfer *transfer);
 
 extern struct server server;
 extern const struct network_server server_network;
@@ -57,8 +53,11 @@ extern const struct network_server server_network;
 void server_begin(const struct server_terms *terms);
 /* It loses what is not durable. */
 void server_forget(void);
-/* The verifier of a reply to WRITE or COMMIT. */
-uint64_t server_verifier(const struct scenario_fate *fate);
+/* By chance: the call is to be sent again later. */
+bool server_delays(void);
+struct limits server_limits(void);
+/* A call that comes again has the same. */
+uint32_t server_sum(struct xdr_in call);
 /* From now on nothing fails any more, and answers are fast; a server that is down comes up. */
 void server_heal(void);
 

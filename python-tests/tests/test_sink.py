@@ -22,7 +22,7 @@ from nfsmulti.bench.sink import Sink
 from nfsmulti.calls import Fixed, Hyper, Results, RpcClient, RpcError, xdr
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.processes import run
-from servers.scripted import Nfs4, Stable, Status4, mark
+from servers.scripted import Nfs4, Stable, Status, Status4, mark
 
 _ADDRESS = "127.0.0.1"
 _MNT = 1
@@ -188,7 +188,9 @@ def test_names(sink: Sink) -> None:
 def test_what_it_does_not_serve(sink: Sink) -> None:
     client = _Client(sink)
     with pytest.raises(RpcError, match="accept status 3"):
-        client.rpc.call(16)
+        client.rpc.call(5)  # READLINK
+    readdir = xdr(client.root, Hyper(0), Fixed(bytes(8)), 4096)
+    assert Results(client.rpc.call(16, readdir)).word() == Status.NOTSUPP
     version2 = RpcClient(_ADDRESS, sink.port, calls.NFS, 2)
     with version2, pytest.raises(RpcError, match="3 to 4"):
         version2.call(0)

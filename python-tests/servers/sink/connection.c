@@ -21,7 +21,7 @@ enum {
 
 struct connection {
 	int fd;
-	struct service *service;
+	struct front *front;
 
 	uint32_t from, to;   /* bytes received and not yet used: stage[from … to) */
 	uint32_t ahead;	     /* how far to fill the stage */
@@ -33,14 +33,14 @@ struct connection {
 	uint8_t stage[STAGE];
 };
 
-struct connection *connection_open(int fd, struct service *service)
+struct connection *connection_open(int fd, struct front *front)
 {
 	struct connection *connection = malloc(sizeof(*connection));
 
 	if (!connection)
 		return NULL;
 	connection->fd = fd;
-	connection->service = service;
+	connection->front = front;
 	connection->from = connection->to = connection->skip = 0;
 	connection->ahead = STAGE;
 	connection->replies.first = connection->replies.last = 0;
@@ -131,13 +131,13 @@ static int answer_record(struct connection *connection)
 	if (call.bad)
 		return 0;
 	/* Nobody's client splits its calls into fragments. */
-	if (!(mark & LAST_FRAGMENT) || length > connection->service->write_max + HEAD_MAX)
+	if (!(mark & LAST_FRAGMENT) || length > connection->front->limits.write_max + HEAD_MAX)
 		return -EPROTO;
 	if (!replies_begin(&connection->replies, &connection->head))
 		return -EAGAIN;
 	if (have > length)
 		call.end = call.at + length;
-	if (!service_answer(connection->service, &call, have >= length, &connection->head,
+	if (!service_answer(connection->front, &call, have >= length, &connection->head,
 			    &connection->data))
 		return -EPROTO;
 	if (call.bad) {
@@ -149,10 +149,10 @@ static int answer_record(struct connection *connection)
 }
 
 /* Lets the time pass that a call takes. It begins where the last one's has ended. */
-static void take_time(struct service *service)
+static void take_time(struct front *front)
 {
-	service->free += service->time;
-	while (clock_now() < service->free)
+	front->free += front->time;
+	while (clock_now() < front->free)
 		;
 }
 
@@ -163,8 +163,8 @@ static int answer_staged(struct connection *connection)
 
 	while (error > 0 && !connection->skip) {
 		error = answer_record(connection);
-		if (error > 0 && connection->service->time) {
-			take_time(connection->service);
+		if (error > 0 && connection->front->time) {
+			take_time(connection->front);
 			return 1;
 		}
 	}

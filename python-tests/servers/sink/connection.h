@@ -11,7 +11,7 @@
 struct connection;
 
 /* Takes over the socket, which does not block; NULL: no memory. */
-struct connection *connection_open(int fd, struct service *service);
+struct connection *connection_open(int fd, struct front *front);
 void connection_close(struct connection *connection);
 
 int connection_fd(const struct connection *connection);

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "nfs4.h"
+#include "nfs/nfs4.h"
 #include "util.h"
 
 static const char *const nfs_names[NFS_PROCEDURES] = {

@@ -5,6 +5,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core/files.h"
+#include "service.h"
+#include "util.h"
+
+enum { FILES_MAX = 4096, ROOT = 0, ANY = 1 };
+enum { HANDLE_BYTES = 32, HANDLE_WORDS = HANDLE_BYTES / 4 };
+
+static const uint64_t WRITE_VERIFIER = 0x6e66732d73696e6b;
+
 struct file {
 	_Atomic uint64_t size;
 	uint32_t parent;
@@ -22,97 +31,169 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 void files_init(uint64_t size)
 {
 	looked_up_size = size;
-	files[FILE_ROOT].is_directory = true;
-	files[FILE_ANY].size = size;
+	files[ROOT].is_directory = true;
+	files[ANY].size = size;
 	file_count = 2;
 }
 
-static int find(uint32_t directory, const char *name, uint32_t length)
+/* --- handles and attributes --- */
+
+uint32_t files_find(const uint8_t *handle, uint32_t length, uint64_t *file)
 {
-	for (uint32_t i = FILE_ANY + 1; i < file_count; i++)
-		if (!files[i].removed && files[i].parent == directory &&
-		    files[i].length == length && !memcmp(files[i].name, name, length))
-			return (int)i;
-	return -1;
+	uint32_t words[2];
+
+	*file = ANY;
+	if (length != HANDLE_BYTES)
+		return 0;
+	memcpy(words, handle, sizeof(words));
+	if (words[0] == htobe32(SINK_MAGIC))
+		*file = be32toh(words[1]);
+	return *file < file_count ? 0 : STATUS_STALE;
 }
 
-static int add(uint32_t directory, const char *name, uint32_t length, bool is_directory,
-	       uint64_t size)
+void files_put_handle(struct xdr_out *out, uint64_t file)
 {
-	uint32_t number = file_count;
+	const uint32_t words[HANDLE_WORDS] = {htobe32(SINK_MAGIC), htobe32((uint32_t)file)};
 
-	if (number == FILES_MAX || length > FILE_NAME_MAX)
-		return -1;
-	files[number].parent = directory;
-	files[number].is_directory = is_directory;
-	files[number].length = (uint8_t)length;
-	memcpy(files[number].name, name, length);
-	files[number].size = size;
-	file_count = number + 1;
-	return (int)number;
+	xdr_put_opaque(out, words, sizeof(words));
 }
 
-int files_lookup(uint32_t directory, const char *name, uint32_t length)
+struct file_attributes files_attributes(uint64_t file)
 {
-	int number;
+	enum { DIRECTORY_SIZE = 4096 };
 
-	pthread_mutex_lock(&lock);
-	number = find(directory, name, length);
-	if (number < 0)
-		number = add(directory, name, length, false, looked_up_size);
-	pthread_mutex_unlock(&lock);
-	return number;
+	if (files[file].is_directory)
+		return (struct file_attributes){FILE_DIRECTORY, DIRECTORY_SIZE};
+	return (struct file_attributes){
+		FILE_REGULAR, atomic_load_explicit(&files[file].size, memory_order_relaxed)};
 }
 
-int files_create(uint32_t directory, const char *name, uint32_t length, bool is_directory,
-		 bool *made)
-{
-	int number;
-
-	pthread_mutex_lock(&lock);
-	number = find(directory, name, length);
-	*made = number < 0;
-	if (number < 0)
-		number = add(directory, name, length, is_directory, 0);
-	pthread_mutex_unlock(&lock);
-	return number;
-}
-
-void files_remove(uint32_t directory, const char *name, uint32_t length)
-{
-	int number;
-
-	pthread_mutex_lock(&lock);
-	number = find(directory, name, length);
-	if (number > 0)
-		files[number].removed = true;
-	pthread_mutex_unlock(&lock);
-}
-
-bool files_exist(uint32_t file)
-{
-	return file < file_count;
-}
-
-bool files_is_directory(uint32_t file)
-{
-	return files[file].is_directory;
-}
-
-uint64_t files_size(uint32_t file)
-{
-	return atomic_load_explicit(&files[file].size, memory_order_relaxed);
-}
-
-void files_set_size(uint32_t file, uint64_t size)
+void files_set_size(uint64_t file, uint64_t size)
 {
 	atomic_store_explicit(&files[file].size, size, memory_order_relaxed);
 }
 
-void files_grow(uint32_t file, uint64_t end)
+/* --- names --- */
+
+static uint64_t find(uint64_t directory, struct name name)
 {
-	uint64_t size = files_size(file);
+	for (uint32_t i = ANY + 1; i < file_count; i++)
+		if (!files[i].removed && files[i].parent == directory &&
+		    files[i].length == name.length &&
+		    !memcmp(files[i].name, name.bytes, name.length))
+			return i;
+	return ROOT;
+}
+
+static uint32_t add(uint64_t directory, struct name name, bool is_directory, uint64_t size,
+		    uint64_t *file)
+{
+	uint32_t number = file_count;
+
+	if (number == FILES_MAX)
+		return STATUS_NOSPC;
+	files[number].parent = (uint32_t)directory;
+	files[number].is_directory = is_directory;
+	files[number].length = (uint8_t)name.length;
+	memcpy(files[number].name, name.bytes, name.length);
+	files[number].size = size;
+	file_count = number + 1;
+	*file = number;
+	return 0;
+}
+
+static bool is(struct name name, const char *text)
+{
+	return name.length == strlen(text) && !memcmp(name.bytes, text, name.length);
+}
+
+uint32_t files_lookup(uint64_t directory, struct name name, uint64_t *file)
+{
+	uint32_t status = 0;
+
+	*file = directory;
+	if (is(name, ".") || (directory == ROOT && is(name, "export")))
+		return 0;
+	pthread_mutex_lock(&lock);
+	*file = find(directory, name);
+	if (!*file)
+		status = add(directory, name, false, looked_up_size, file);
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+uint32_t files_make(uint64_t directory, struct name name, enum file_type type, bool guarded,
+		    uint64_t *file)
+{
+	uint32_t status;
+
+	if (type == FILE_SYMLINK)
+		return STATUS_NOTSUPP;
+	pthread_mutex_lock(&lock);
+	*file = find(directory, name);
+	if (*file)
+		status = guarded ? STATUS_EXIST : 0;
+	else
+		status = add(directory, name, type == FILE_DIRECTORY, 0, file);
+	pthread_mutex_unlock(&lock);
+	return status;
+}
+
+uint32_t files_remove(uint64_t directory, struct name name)
+{
+	uint64_t file;
+
+	pthread_mutex_lock(&lock);
+	file = find(directory, name);
+	if (file)
+		files[file].removed = true;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+uint32_t files_rename(uint64_t from, struct name name, uint64_t to, struct name other)
+{
+	return STATUS_NOTSUPP;
+}
+
+uint32_t files_link(uint64_t file, uint64_t directory, struct name name)
+{
+	return STATUS_NOTSUPP;
+}
+
+uint32_t files_list(uint64_t directory, uint64_t first, struct name_page *page)
+{
+	return STATUS_NOTSUPP;
+}
+
+/* --- data --- */
+
+uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
+{
+	uint64_t size = files_attributes(file).size;
+	uint64_t rest = read->offset < size ? size - read->offset : 0;
+	uint32_t most = min_of(read->length, front->limits.read_max);
+
+	read->length = (uint32_t)min_of(rest, (uint64_t)most);
+	read->end = read->length == rest;
+	front->counts->read_bytes += read->length;
+	return 0;
+}
+
+/* The stability asked for is the one promised. */
+uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
+{
+	uint64_t end = write->offset + write->length, size = files[file].size;
 
 	while (size < end && !atomic_compare_exchange_weak(&files[file].size, &size, end))
 		;
+	front->counts->write_bytes += write->length;
+	write->verifier = WRITE_VERIFIER;
+	return 0;
+}
+
+uint32_t files_commit(struct front *front, uint64_t file, struct transfer *commit)
+{
+	commit->verifier = WRITE_VERIFIER;
+	return 0;
 }

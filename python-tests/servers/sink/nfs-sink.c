@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "compound.h"
+#include "core/attributes4.h"
 #include "files.h"
 #include "replies.h"
 #include "sessions.h"
@@ -32,7 +32,7 @@ struct options {
 	unsigned int threads;
 	int cpus[THREADS_MAX];
 	unsigned int cpu_count;
-	uint32_t read_max, write_max;
+	struct limits limits;
 	uint64_t file_size;
 	uint64_t pacing; /* bytes/s of each connection; 0: no limit */
 	uint64_t time;	 /* ns that each call takes */
@@ -155,8 +155,8 @@ static void parse_options(struct options *options, int argc, char **argv)
 		case 'p': options->port = optarg; break;
 		case 't': options->threads = number("threads", 1, THREADS_MAX); break;
 		case 'c': parse_cpus(options, optarg); break;
-		case 'r': options->read_max = number("rtmax", 512, REPLY_DATA_MAX); break;
-		case 'w': options->write_max = number("wtmax", 512, REPLY_DATA_MAX); break;
+		case 'r': options->limits.read_max = number("rtmax", 512, REPLY_DATA_MAX); break;
+		case 'w': options->limits.write_max = number("wtmax", 512, REPLY_DATA_MAX); break;
 		case 'f': options->file_size = number("file-size", 0, INT64_MAX); break;
 		case 'P': options->pacing = number("pacing", 1000, INT64_MAX); break;
 		case 'T': options->time = number("time", 1, UINT32_MAX) * (MSEC / 1000); break;
@@ -231,7 +231,7 @@ static void say_ready(int listener)
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		fail("cannot tell where it listens");
 	snprintf(owner, sizeof(owner), "nfs-sink %.50s:%.10s", host, port);
-	compound_init(owner);
+	sessions_init(owner);
 	printf("{\"address\": \"%s\", \"nfsport\": %s, \"mountport\": %s}\n", host, port, port);
 	fflush(stdout);
 }
@@ -291,8 +291,7 @@ static void start_workers(struct sink *sink)
 	options->stall.begun = clock_now();
 	for (unsigned int i = 0; i < options->threads; i++) {
 		struct worker_config config = {
-			.read_max = options->read_max,
-			.write_max = options->write_max,
+			.limits = options->limits,
 			.time = options->time,
 			.stall = options->stall,
 			.spin = options->spin,
@@ -313,16 +312,15 @@ int main(int argc, char **argv)
 			{
 				.address = "127.0.0.1",
 				.port = "0",
-				.read_max = 1 << 20,
-				.write_max = 1 << 20,
+				.limits = {.read_max = 1 << 20, .write_max = 1 << 20},
 				.file_size = 1ull << 40,
 			},
 	};
 	struct pollfd polled[2];
 
 	parse_options(&sink.options, argc, argv);
+	sink.options.limits.attributes = attributes_all();
 	files_init(sink.options.file_size);
-	sessions_init();
 	polled[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
 	start_workers(&sink);
 	polled[1] = (struct pollfd){.fd = open_listener(&sink.options), .events = POLLIN};

@@ -58,12 +58,12 @@ enum { EVENTS = 64 };
 /* Where each call takes a time of its own, one at hand begins when the last one's has ended. */
 static int wait_for_calls(struct worker *worker, struct epoll_event *events)
 {
-	int count = worker->service.time ? epoll_wait(worker->epoll, events, EVENTS, 0) : 0;
+	int count = worker->front.time ? epoll_wait(worker->epoll, events, EVENTS, 0) : 0;
 
 	if (count > 0)
 		return count;
 	count = epoll_wait(worker->epoll, events, EVENTS, worker->patience);
-	worker->service.free = clock_now();
+	worker->front.free = clock_now();
 	return count;
 }
 
@@ -94,11 +94,10 @@ int worker_start(struct worker *worker, const struct worker_config *config)
 	int error;
 
 	*worker = (struct worker){
-		.service = {.read_max = config->read_max,
-			    .write_max = config->write_max,
-			    .counts = &worker->counts,
-			    .time = config->time,
-			    .free = clock_now()},
+		.front = {.limits = config->limits,
+			  .counts = &worker->counts,
+			  .time = config->time,
+			  .free = clock_now()},
 		.stall = config->stall,
 		.epoll = epoll_create1(EPOLL_CLOEXEC),
 		.patience = config->spin ? 0 : -1,
@@ -118,7 +117,7 @@ int worker_start(struct worker *worker, const struct worker_config *config)
 
 void worker_give(struct worker *worker, int fd)
 {
-	struct connection *connection = connection_open(fd, &worker->service);
+	struct connection *connection = connection_open(fd, &worker->front);
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
 
 	if (!connection)

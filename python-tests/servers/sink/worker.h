@@ -15,7 +15,7 @@ struct stall {
 };
 
 struct worker {
-	struct service service;
+	struct front front;
 	struct counts counts;
 	struct stall stall;
 	int epoll;
@@ -24,7 +24,7 @@ struct worker {
 };
 
 struct worker_config {
-	uint32_t read_max, write_max;
+	struct limits limits;
 	uint64_t time; /* ns that each call takes */
 	struct stall stall;
 	bool spin; /* poll for calls, never sleep */

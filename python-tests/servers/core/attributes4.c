@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "attributes.h"
+#include "core/attributes4.h"
 
-#include "files.h"
+#include "core/files.h"
 
 enum { WORDS = 2, LEASE_SECONDS = 90 };
 
-static uint64_t supported(void)
+uint64_t attributes_all(void)
 {
 	return attribute(NFS4_ATTR_SUPPORTED_ATTRS) | attribute(NFS4_ATTR_TYPE) |
 	       attribute(NFS4_ATTR_FH_EXPIRE_TYPE) | attribute(NFS4_ATTR_CHANGE) |
@@ -39,22 +39,21 @@ void attributes_put_set(struct xdr_out *out, uint64_t set)
 }
 
 /* In the order of their numbers. */
-static void put_values(const struct service *service, struct xdr_out *out, uint32_t file,
+static void put_values(const struct limits *limits, struct xdr_out *out, uint64_t file,
 		       uint64_t set)
 {
-	bool directory = files_is_directory(file);
-	uint64_t size = directory ? 4096 : files_size(file);
+	const struct file_attributes attributes = files_attributes(file);
 
 	if (set & attribute(NFS4_ATTR_SUPPORTED_ATTRS))
-		attributes_put_set(out, supported());
+		attributes_put_set(out, limits->attributes);
 	if (set & attribute(NFS4_ATTR_TYPE))
-		xdr_put_u32(out, directory ? NFS4_DIRECTORY : NFS4_REGULAR);
+		xdr_put_u32(out, attributes.type);
 	if (set & attribute(NFS4_ATTR_FH_EXPIRE_TYPE))
 		xdr_put_u32(out, FH4_PERSISTENT);
 	if (set & attribute(NFS4_ATTR_CHANGE))
-		xdr_put_u64(out, size);
+		xdr_put_u64(out, attributes.size);
 	if (set & attribute(NFS4_ATTR_SIZE))
-		xdr_put_u64(out, size);
+		xdr_put_u64(out, attributes.size);
 	if (set & attribute(NFS4_ATTR_FSID)) {
 		xdr_put_u64(out, 1);
 		xdr_put_u64(out, 0);
@@ -64,28 +63,28 @@ static void put_values(const struct service *service, struct xdr_out *out, uint3
 	if (set & attribute(NFS4_ATTR_FILEID))
 		xdr_put_u64(out, file + 1);
 	if (set & attribute(NFS4_ATTR_MAXREAD))
-		xdr_put_u64(out, service->read_max);
+		xdr_put_u64(out, limits->read_max);
 	if (set & attribute(NFS4_ATTR_MAXWRITE))
-		xdr_put_u64(out, service->write_max);
+		xdr_put_u64(out, limits->write_max);
 	if (set & attribute(NFS4_ATTR_MODE))
-		xdr_put_u32(out, directory ? 0777 : 0666);
+		xdr_put_u32(out, attributes.type == FILE_DIRECTORY ? 0777 : 0666);
 }
 
-void attributes_put(const struct service *service, struct xdr_out *out, uint32_t file,
-		    uint64_t asked)
+void attributes_put(const struct nfs_call *call, uint64_t file, uint64_t asked)
 {
-	struct xdr_out length;
+	struct xdr_out *out = call->out, length;
 
-	attributes_put_set(out, asked & supported());
+	attributes_put_set(out, asked & call->limits->attributes);
 	length = *out;
 	xdr_put_u32(out, 0);
-	put_values(service, out, file, asked & supported());
-	xdr_put_u32(&length, out->at - length.at - 4);
+	put_values(call->limits, out, file, asked & call->limits->attributes);
+	xdr_put_u32(&length, (uint32_t)(out->at - length.at - 4));
 }
 
 uint32_t attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size)
 {
-	uint64_t known = attribute(NFS4_ATTR_SIZE) | attribute(NFS4_ATTR_MODE);
+	const uint64_t known = attribute(NFS4_ATTR_SIZE) | attribute(NFS4_ATTR_MODE) |
+			       attribute(NFS4_ATTR_TIME_MODIFY_SET);
 	struct xdr_in values;
 	uint32_t length;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* nfs4.h - the numbers of NFSv4.1 (RFC 8881) that the sink knows beside the engine's. */
+/* nfs4.h - the numbers of NFSv4.1 (RFC 8881) that servers know beside the engine's. */
 #pragma once
 
 #include "nfs/nfs4_meta.h"
@@ -16,6 +16,7 @@ enum {
 	NFS4ERR_BADTYPE = 10007,
 	NFS4ERR_NOFILEHANDLE = 10020,
 	NFS4ERR_ATTRNOTSUPP = 10032,
+	NFS4ERR_NO_GRACE = 10033,
 	NFS4ERR_SEQUENCE_POS = 10064,
 	NFS4ERR_REP_TOO_BIG = 10066,
 	NFS4ERR_OP_NOT_IN_SESSION = 10071,

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * call.h - one call of a server for tests: MOUNT and epoll are the sink's, time and faults the
+ * simulator's; what NFSv3 (serve3.h) and NFSv4.1 (serve4.h) read and write is the same for both.
+ *
+ * What there is of files and of clients, each front has: it defines the functions of files.h and
+ * clients.h. Nothing here is kept from one call to the next.
+ */
+#pragma once
+
+#include "wire/xdr.h"
+
+struct front; /* a front's own, for its functions */
+
+struct limits {
+	uint32_t read_max, write_max; /* rtmax and wtmax */
+	uint64_t attributes;	      /* NFSv4.1: bit N is attribute N, which is served */
+	bool terse;		      /* leaves out each attribute that a reply need not have */
+	bool closes_apart;	      /* NFSv4.1: CLOSE does not take the current stateid */
+};
+
+struct nfs_call {
+	struct front *front;
+	const struct limits *limits;
+	/* The arguments; in->bad: they go on past the bytes at hand, and nothing has happened. */
+	struct xdr_in *in;
+	struct xdr_out *out;  /* gets the results, all but READ's data */
+	const uint8_t *data;  /* what is to be sent behind these; the sink's is nowhere */
+	uint32_t data_length; /* without its pad */
+};
+
+/* RPC's header (RFC 5531, 9). */
+enum accept_stat {
+	ACCEPT_SUCCESS = 0,
+	ACCEPT_PROG_UNAVAIL = 1,
+	ACCEPT_PROG_MISMATCH = 2,
+	ACCEPT_PROC_UNAVAIL = 3
+};
+struct rpc_call {
+	uint32_t xid, program, version, procedure;
+};
+
+/* Up to the credentials. False: that is no call. */
+static inline bool rpc_get_call(struct xdr_in *in, struct rpc_call *call)
+{
+	enum { CALL = 0, RPC_VERSION = 2 };
+	uint32_t words[6] = {0};
+
+	xdr_get_fixed(in, words, sizeof(words));
+	*call = (struct rpc_call){be32toh(words[0]), be32toh(words[3]), be32toh(words[4]),
+				  be32toh(words[5])};
+	return in->bad || (words[1] == CALL && words[2] == htobe32(RPC_VERSION));
+}
+
+/* A credential and a verifier: anybody may do anything. */
+static inline void rpc_skip_credentials(struct xdr_in *in)
+{
+	for (int i = 0; i < 2; i++) {
+		xdr_get_u32(in);
+		xdr_skip(in, xdr_get_u32(in));
+	}
+}
+
+static inline void rpc_put_accepted(struct xdr_out *out, uint32_t xid, enum accept_stat status)
+{
+	enum { REPLY = 1 };
+	/* MSG_ACCEPTED, AUTH_NONE */
+	const uint32_t words[] = {htobe32(xid), htobe32(REPLY), 0, 0, 0, htobe32(status)};
+
+	xdr_put_fixed(out, words, sizeof(words));
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "core/serve3.h"
+
+#include "core/files.h"
+#include "nfs/nfs3.h"
+
+enum { NFS3_PATHCONF = 20 };
+enum { CREATE_GUARDED = 1, CREATE_EXCLUSIVE = 2 };
+enum { FSINFO_PROPERTIES = 0x1b }; /* links, symbolic links, homogeneous, settable times */
+
+static const uint64_t SPACE = 1ull << 50, FILES = 4096; /* what FSSTAT says is there */
+
+/* --- what several have --- */
+
+static void put_attributes(struct xdr_out *out, uint64_t file)
+{
+	const struct file_attributes attributes = files_attributes(file);
+	const bool directory = attributes.type == FILE_DIRECTORY;
+	const uint32_t high = htobe32(attributes.size >> 32);
+	const uint32_t low = htobe32((uint32_t)attributes.size);
+	const uint32_t words[NFS3_FATTR_SIZE / 4] = {
+		[0] = htobe32(attributes.type),
+		[1] = htobe32(directory ? 0777 : 0666),
+		[2] = htobe32(1), /* link; then owner and group */
+		[5] = high,
+		[6] = low,
+		[7] = high, /* of storage; then the device */
+		[8] = low,
+		[12] = htobe32(1), /* file system */
+		[13] = htobe32((file + 1) >> 32),
+		[14] = htobe32((uint32_t)(file + 1)), /* three times follow */
+	};
+
+	xdr_put_fixed(out, words, sizeof(words));
+}
+
+static void put_post_attributes(const struct nfs_call *call, uint64_t file)
+{
+	xdr_put_u32(call->out, !call->limits->terse);
+	if (!call->limits->terse)
+		put_attributes(call->out, file);
+}
+
+static void put_no_attributes(struct xdr_out *out)
+{
+	xdr_put_u32(out, false);
+}
+
+/* Neither before nor after. */
+static void put_no_wcc(struct xdr_out *out)
+{
+	xdr_put_u64(out, 0);
+}
+
+/* sattr3, of which only the size means anything here. */
+static void get_new_attributes(struct xdr_in *in, bool *has_size, uint64_t *size)
+{
+	enum { MODE_UID_GID = 3, TIMES = 2, TO_CLIENT_TIME = 2 };
+
+	for (int i = 0; i < MODE_UID_GID; i++)
+		if (xdr_get_u32(in))
+			xdr_get_u32(in);
+	*has_size = xdr_get_u32(in);
+	*size = *has_size ? xdr_get_u64(in) : 0;
+	for (int i = 0; i < TIMES; i++)
+		if (xdr_get_u32(in) == TO_CLIENT_TIME)
+			xdr_get_u64(in);
+}
+
+/* --- procedures: each reads its arguments behind the handle and, unless these are incomplete,
+ * carries them out; after 0 its results stand behind the status --- */
+
+static uint32_t do_getattr(struct nfs_call *call, uint64_t file)
+{
+	put_attributes(call->out, file);
+	return 0;
+}
+
+static uint32_t do_setattr(struct nfs_call *call, uint64_t file)
+{
+	struct xdr_in *in = call->in;
+	uint64_t size;
+	bool has_size;
+
+	get_new_attributes(in, &has_size, &size);
+	if (xdr_get_u32(in)) /* guard: a change time, which never changes here */
+		xdr_get_u64(in);
+	if (has_size && !in->bad)
+		files_set_size(file, size);
+	put_no_wcc(call->out);
+	return 0;
+}
+
+static uint32_t do_lookup(struct nfs_call *call, uint64_t directory)
+{
+	struct name name;
+	uint64_t file;
+	uint32_t status = get_name(call->in, &name);
+
+	status = status ?: files_lookup(directory, name, &file);
+	if (status)
+		return status;
+	files_put_handle(call->out, file);
+	put_post_attributes(call, file);
+	put_no_attributes(call->out); /* of the directory */
+	return 0;
+}
+
+static uint32_t do_access(struct nfs_call *call, uint64_t file)
+{
+	put_no_attributes(call->out);
+	xdr_put_u32(call->out, xdr_get_u32(call->in));
+	return 0;
+}
+
+static uint32_t do_read(struct nfs_call *call, uint64_t file)
+{
+	struct transfer read = {.offset = xdr_get_u64(call->in)};
+	uint32_t status;
+
+	read.length = xdr_get_u32(call->in);
+	if (call->in->bad)
+		return 0;
+	status = files_read(call->front, file, &read);
+	if (status)
+		return status;
+	put_post_attributes(call, file); /* as Linux and Ganesha do */
+	xdr_put_u32(call->out, read.length);
+	xdr_put_u32(call->out, read.end);
+	xdr_put_u32(call->out, read.length);
+	call->data = read.data;
+	call->data_length = read.length;
+	return 0;
+}
+
+static uint32_t do_write(struct nfs_call *call, uint64_t file)
+{
+	struct xdr_in *in = call->in;
+	struct transfer write = {.offset = xdr_get_u64(in)};
+	uint32_t count = xdr_get_u32(in), status;
+
+	write.stable = xdr_get_u32(in);
+	write.length = xdr_get_u32(in);
+	if (in->bad)
+		return 0;
+	if (write.length != count || count > call->limits->write_max)
+		return STATUS_INVAL;
+	status = files_write(call->front, file, &write);
+	put_no_wcc(call->out);
+	xdr_put_u32(call->out, write.length);
+	xdr_put_u32(call->out, write.stable);
+	xdr_put_fixed(call->out, &write.verifier, sizeof(write.verifier));
+	return status;
+}
+
+static uint32_t make(struct nfs_call *call, uint64_t directory, enum file_type type, uint32_t how)
+{
+	struct xdr_in *in = call->in;
+	bool has_size = false;
+	uint64_t size, file;
+	struct name name, target;
+	uint32_t status = get_name(in, &name);
+
+	if (type == FILE_REGULAR)
+		how = xdr_get_u32(in);
+	if (how == CREATE_EXCLUSIVE)
+		xdr_get_u64(in); /* verifier */
+	else
+		get_new_attributes(in, &has_size, &size);
+	if (type == FILE_SYMLINK)
+		get_name(in, &target);
+	if (in->bad)
+		return 0;
+	status = status ?: files_make(directory, name, type, how == CREATE_GUARDED, &file);
+	if (status)
+		return status;
+	if (has_size)
+		files_set_size(file, size);
+	xdr_put_u32(call->out, true);
+	files_put_handle(call->out, file);
+	put_post_attributes(call, file);
+	put_no_wcc(call->out);
+	return 0;
+}
+
+static uint32_t do_create(struct nfs_call *call, uint64_t directory)
+{
+	return make(call, directory, FILE_REGULAR, 0);
+}
+
+static uint32_t do_mkdir(struct nfs_call *call, uint64_t directory)
+{
+	return make(call, directory, FILE_DIRECTORY, CREATE_GUARDED);
+}
+
+static uint32_t do_symlink(struct nfs_call *call, uint64_t directory)
+{
+	return make(call, directory, FILE_SYMLINK, CREATE_GUARDED);
+}
+
+static uint32_t do_remove(struct nfs_call *call, uint64_t directory)
+{
+	struct name name;
+	uint32_t status = get_name(call->in, &name);
+
+	put_no_wcc(call->out);
+	return status ?: files_remove(directory, name);
+}
+
+static uint32_t do_rename(struct nfs_call *call, uint64_t from)
+{
+	struct name name, other;
+	uint64_t to;
+	uint32_t status = get_name(call->in, &name);
+
+	status = status ?: get_handle(call->in, &to);
+	status = status ?: get_name(call->in, &other);
+	put_no_wcc(call->out);
+	put_no_wcc(call->out);
+	return status ?: files_rename(from, name, to, other);
+}
+
+static uint32_t do_link(struct nfs_call *call, uint64_t file)
+{
+	struct name name;
+	uint64_t directory;
+	uint32_t status = get_handle(call->in, &directory);
+
+	status = status ?: get_name(call->in, &name);
+	put_no_attributes(call->out);
+	put_no_wcc(call->out);
+	return status ?: files_link(file, directory, name);
+}
+
+static uint32_t do_readdir(struct nfs_call *call, uint64_t directory)
+{
+	struct xdr_in *in = call->in;
+	struct xdr_out *out = call->out;
+	uint64_t cookie = xdr_get_u64(in);
+	struct name_page page;
+	uint32_t status;
+
+	xdr_skip(in, 8 + 4); /* verifier, and how many bytes */
+	if (in->bad)
+		return 0;
+	status = files_list(directory, cookie, &page);
+	if (status)
+		return status;
+	put_no_attributes(out);
+	xdr_put_u64(out, 1); /* verifier */
+	for (uint32_t i = 0; i < page.count; i++) {
+		xdr_put_u32(out, true);
+		xdr_put_u64(out, cookie + 1); /* file id */
+		xdr_put_opaque(out, page.names[i], (uint32_t)strlen(page.names[i]));
+		xdr_put_u64(out, ++cookie);
+	}
+	xdr_put_u32(out, false);
+	xdr_put_u32(out, page.end);
+	return 0;
+}
+
+static uint32_t do_fsstat(struct nfs_call *call, uint64_t file)
+{
+	enum { SPACES = 3, FILE_COUNTS = 3 };
+
+	put_post_attributes(call, file);
+	for (int i = 0; i < SPACES; i++)
+		xdr_put_u64(call->out, SPACE);
+	for (int i = 0; i < FILE_COUNTS; i++)
+		xdr_put_u64(call->out, FILES);
+	xdr_put_u32(call->out, 0); /* how long this is true */
+	return 0;
+}
+
+static uint32_t do_fsinfo(struct nfs_call *call, uint64_t file)
+{
+	const struct limits *limits = call->limits;
+	struct xdr_out *out = call->out;
+
+	put_post_attributes(call, file);
+	xdr_put_u32(out, limits->read_max);
+	xdr_put_u32(out, limits->read_max);
+	xdr_put_u32(out, 4096);
+	xdr_put_u32(out, limits->write_max);
+	xdr_put_u32(out, limits->write_max);
+	xdr_put_u32(out, 4096);
+	xdr_put_u32(out, 4096);	     /* dtpref */
+	xdr_put_u64(out, INT64_MAX); /* the largest file */
+	xdr_put_u32(out, 0);	     /* times are kept to … */
+	xdr_put_u32(out, 1);	     /* … a nanosecond */
+	xdr_put_u32(out, FSINFO_PROPERTIES);
+	return 0;
+}
+
+static uint32_t do_pathconf(struct nfs_call *call, uint64_t file)
+{
+	put_post_attributes(call, file);
+	xdr_put_u32(call->out, 1); /* links */
+	xdr_put_u32(call->out, FILE_NAME_MAX);
+	xdr_put_u32(call->out, true);  /* longer names are refused */
+	xdr_put_u32(call->out, true);  /* chown is restricted */
+	xdr_put_u32(call->out, false); /* case matters … */
+	xdr_put_u32(call->out, true);  /* … and is kept */
+	return 0;
+}
+
+static uint32_t do_commit(struct nfs_call *call, uint64_t file)
+{
+	struct transfer commit = {.offset = xdr_get_u64(call->in)};
+	uint32_t status;
+
+	commit.length = xdr_get_u32(call->in);
+	if (call->in->bad)
+		return 0;
+	status = files_commit(call->front, file, &commit);
+	put_no_wcc(call->out);
+	xdr_put_fixed(call->out, &commit.verifier, sizeof(commit.verifier));
+	return status;
+}
+
+/* --- all of them --- */
+
+static const struct {
+	uint32_t (*serve)(struct nfs_call *call, uint64_t file); /* NULL: it is not served */
+	uint32_t words; /* of "no attributes" that an error has behind it */
+} procedures[NFS3_COMMIT + 1] = {
+	[NFS3_GETATTR] = {do_getattr, 0},   [NFS3_SETATTR] = {do_setattr, 2},
+	[NFS3_LOOKUP] = {do_lookup, 1},	    [NFS3_ACCESS] = {do_access, 1},
+	[NFS3_READ] = {do_read, 1},	    [NFS3_WRITE] = {do_write, 2},
+	[NFS3_CREATE] = {do_create, 2},	    [NFS3_MKDIR] = {do_mkdir, 2},
+	[NFS3_SYMLINK] = {do_symlink, 2},   [NFS3_REMOVE] = {do_remove, 2},
+	[NFS3_RMDIR] = {do_remove, 2},	    [NFS3_RENAME] = {do_rename, 4},
+	[NFS3_LINK] = {do_link, 3},	    [NFS3_READDIR] = {do_readdir, 1},
+	[NFS3_FSSTAT] = {do_fsstat, 1},	    [NFS3_FSINFO] = {do_fsinfo, 1},
+	[NFS3_PATHCONF] = {do_pathconf, 1}, [NFS3_COMMIT] = {do_commit, 2},
+};
+
+void refuse_nfs3(uint32_t procedure, struct xdr_out *out, uint32_t status)
+{
+	xdr_put_u32(out, status);
+	for (uint32_t i = 0; i < procedures[procedure].words; i++)
+		xdr_put_u32(out, 0);
+}
+
+bool serve_nfs3(struct nfs_call *call, uint32_t procedure)
+{
+	const struct xdr_out begin = *call->out;
+	uint64_t file;
+	uint32_t status;
+
+	if (procedure == NFS3_NULL)
+		return true;
+	if (procedure > NFS3_COMMIT || !procedures[procedure].serve)
+		return false;
+	xdr_put_u32(call->out, 0);
+	status = get_handle(call->in, &file);
+	status = status ?: procedures[procedure].serve(call, file);
+	if (status) {
+		*call->out = begin;
+		refuse_nfs3(procedure, call->out, status);
+	}
+	return true;
+}

@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "core/serve4.h"
+
+#include "core/attributes4.h"
+#include "core/clients.h"
+#include "core/files.h"
+
+static const uint64_t NO_FILE = UINT64_MAX;
+enum { TAG_MAX = 64, RESULT_MAX = 192 };
+enum { FIRST_COOKIE = 3 }; /* those below mean something else (18.23.3) */
+
+struct compound {
+	struct nfs_call *call;
+	struct xdr_in *in; /* the call's */
+	struct xdr_out *out;
+	uint64_t file, saved;	/* file handles; NO_FILE: none */
+	struct stateid stateid; /* the current one; zeros: none */
+	const uint8_t *kept;	/* the results of this call's earlier reply; or NULL */
+	uint32_t kept_length;
+};
+
+/*
+ * Each do_ reads the arguments of an operation and, where it gives NFS4_OK, has written the results
+ * behind the status. What others leave behind there is dropped.
+ */
+
+/* --- clients and sessions --- */
+
+static struct session_id get_session_id(struct xdr_in *in)
+{
+	struct session_id id;
+
+	id.instance = xdr_get_u32(in);
+	id.index = xdr_get_u32(in);
+	id.number = xdr_get_u64(in);
+	return id;
+}
+
+static void put_session_id(struct xdr_out *out, struct session_id id)
+{
+	xdr_put_u32(out, id.instance);
+	xdr_put_u32(out, id.index);
+	xdr_put_u64(out, id.number);
+}
+
+static uint32_t do_exchange_id(struct compound *compound)
+{
+	struct xdr_in *in = compound->in;
+	struct xdr_out *out = compound->out;
+	const uint8_t *owner = in->at;
+	struct exchange exchange;
+
+	xdr_get_u64(in); /* verifier */
+	xdr_skip(in, xdr_get_u32(in));
+	clients_exchange(compound->call->front, owner, (size_t)(in->at - owner), &exchange);
+	xdr_skip(in, 3 * 4); /* flags, protection, implementation */
+	xdr_put_u64(out, exchange.client);
+	xdr_put_u32(out, exchange.sequence);
+	xdr_put_u32(out, EXCHGID4_FLAG_USE_NON_PNFS | (exchange.confirmed ? NFS4_CONFIRMED : 0u));
+	xdr_put_u32(out, SP4_NONE);
+	xdr_put_u64(out, exchange.minor);
+	xdr_put_opaque(out, exchange.server, (uint32_t)strlen(exchange.server));
+	xdr_put_opaque(out, exchange.server, (uint32_t)strlen(exchange.server)); /* scope */
+	xdr_put_u32(out, 0); /* implementation */
+	return NFS4_OK;
+}
+
+/* All as asked for, except for the number of slots, which is written through *slots. */
+static uint32_t copy_channel(struct xdr_in *in, struct xdr_out *out, struct xdr_out *slots_at)
+{
+	enum { BEFORE_SLOTS = 5 }; /* padding, three sizes, operations */
+	uint32_t slots;
+
+	for (int i = 0; i < BEFORE_SLOTS; i++)
+		xdr_put_u32(out, xdr_get_u32(in));
+	*slots_at = *out;
+	slots = xdr_get_u32(in);
+	xdr_put_u32(out, slots);
+	xdr_skip(in, 4 * xdr_get_u32(in)); /* RDMA's depth */
+	xdr_put_u32(out, 0);
+	return slots;
+}
+
+static uint32_t do_create_session(struct compound *compound)
+{
+	struct xdr_in *in = compound->in;
+	struct xdr_out *out = compound->out, id_at = *out, slots_at, unused;
+	uint64_t client = xdr_get_u64(in);
+	uint32_t sequence = xdr_get_u32(in), slots, status;
+	struct session_id id = {0};
+
+	put_session_id(out, id);
+	xdr_put_u32(out, sequence);
+	xdr_get_u32(in);
+	xdr_put_u32(out, 0); /* flags: no back channel, nothing outlives the server */
+	slots = copy_channel(in, out, &slots_at);
+	copy_channel(in, out, &unused);
+	if (in->bad)
+		return NFS4ERR_STALE_CLIENTID;
+	in->at = in->end; /* the back channel's program and credentials */
+	status = clients_create_session(compound->call->front, client, sequence, &slots, &id);
+	put_session_id(&id_at, id);
+	xdr_put_u32(&slots_at, slots);
+	return status;
+}
+
+/* Calls go to the server alone. */
+static uint32_t do_bind_connection(struct compound *compound)
+{
+	struct session_id id = get_session_id(compound->in);
+	uint32_t direction = xdr_get_u32(compound->in);
+
+	xdr_get_u32(compound->in); /* over RDMA? */
+	if (direction == CDFC4_BACK || direction == CDFC4_BACK_OR_BOTH)
+		return NFS4ERR_INVAL;
+	put_session_id(compound->out, id);
+	xdr_put_u32(compound->out, CDFS4_FORE);
+	xdr_put_u32(compound->out, false);
+	return clients_bind_session(compound->call->front, id);
+}
+
+static uint32_t do_destroy_session(struct compound *compound)
+{
+	struct session_id id = get_session_id(compound->in);
+
+	return compound->in->bad ? NFS4_OK : clients_destroy_session(compound->call->front, id);
+}
+
+static uint32_t do_destroy_client(struct compound *compound)
+{
+	return clients_destroy(compound->call->front, xdr_get_u64(compound->in));
+}
+
+static uint32_t do_sequence(struct compound *compound)
+{
+	enum { SEQUENCE = 4, SLOT, HIGHEST_SLOT, TARGET, FLAGS, WORDS }; /* a session id first */
+	const struct xdr_in begin = *compound->in;
+	uint32_t words[WORDS] = {0}, status;
+	struct sequence sequence = {0};
+
+	xdr_get_fixed(compound->in, words, FLAGS * sizeof(*words));
+	sequence.session =
+		(struct session_id){be32toh(words[0]), be32toh(words[1]),
+				    (uint64_t)be32toh(words[2]) << 32 | be32toh(words[3])};
+	sequence.sequence = be32toh(words[SEQUENCE]);
+	sequence.slot = be32toh(words[SLOT]);
+	status = clients_sequence(compound->call->front, begin, &sequence);
+	compound->kept = sequence.kept;
+	compound->kept_length = sequence.kept_length;
+	words[HIGHEST_SLOT] = htobe32(sequence.slots - 1);
+	words[TARGET] = htobe32(sequence.target - 1);
+	xdr_put_fixed(compound->out, words, sizeof(words)); /* nothing was lost or revoked */
+	return status;
+}
+
+static uint32_t do_reclaim_complete(struct compound *compound)
+{
+	xdr_get_u32(compound->in);
+	return clients_reclaim_complete(compound->call->front);
+}
+
+/* --- file handles and names --- */
+
+static uint32_t do_put_root(struct compound *compound)
+{
+	compound->file = 0;
+	return NFS4_OK;
+}
+
+static uint32_t do_put_handle(struct compound *compound)
+{
+	return get_handle(compound->in, &compound->file);
+}
+
+static uint32_t do_save_handle(struct compound *compound)
+{
+	compound->saved = compound->file;
+	return NFS4_OK;
+}
+
+static uint32_t do_get_handle(struct compound *compound)
+{
+	files_put_handle(compound->out, compound->file);
+	return NFS4_OK;
+}
+
+static uint32_t do_lookup(struct compound *compound)
+{
+	struct name name;
+	uint32_t status = get_name(compound->in, &name);
+
+	return status ?: files_lookup(compound->file, name, &compound->file);
+}
+
+/* Of a directory: what it was before and after, which nobody is told. */
+static void put_change(struct xdr_out *out)
+{
+	xdr_put_u32(out, false); /* at one stroke? */
+	xdr_put_u64(out, 0);
+	xdr_put_u64(out, 0);
+}
+
+/* Which attributes were set. */
+static void put_set(const struct compound *compound, uint64_t set)
+{
+	attributes_put_set(compound->out, compound->call->limits->terse ? 0 : set);
+}
+
+static uint32_t do_create(struct compound *compound)
+{
+	enum file_type type = (enum file_type)xdr_get_u32(compound->in);
+	struct name name, target;
+	uint64_t set, size;
+	uint32_t status;
+
+	if (type == FILE_SYMLINK)
+		get_name(compound->in, &target);
+	else if (type != FILE_DIRECTORY)
+		return NFS4ERR_BADTYPE;
+	status = get_name(compound->in, &name);
+	status = status ?: attributes_get(compound->in, &set, &size);
+	if (status || compound->in->bad)
+		return status;
+	put_change(compound->out);
+	put_set(compound, set);
+	return files_make(compound->file, name, type, true, &compound->file);
+}
+
+static uint32_t do_remove(struct compound *compound)
+{
+	struct name name;
+	uint32_t status = get_name(compound->in, &name);
+
+	put_change(compound->out);
+	return status ?: files_remove(compound->file, name);
+}
+
+static uint32_t do_rename(struct compound *compound)
+{
+	struct name name, other;
+	uint32_t status = get_name(compound->in, &name);
+
+	status = status ?: get_name(compound->in, &other);
+	put_change(compound->out);
+	put_change(compound->out);
+	return status ?: files_rename(compound->saved, name, compound->file, other);
+}
+
+static uint32_t do_link(struct compound *compound)
+{
+	struct name name;
+	uint32_t status = get_name(compound->in, &name);
+
+	put_change(compound->out);
+	return status ?: files_link(compound->saved, compound->file, name);
+}
+
+/* A page of names, without attributes. */
+static uint32_t do_readdir(struct compound *compound)
+{
+	struct xdr_in *in = compound->in;
+	struct xdr_out *out = compound->out;
+	uint64_t cookie = xdr_get_u64(in);
+	struct name_page page;
+	uint32_t status;
+
+	cookie = cookie ? cookie + 1 : FIRST_COOKIE;
+	xdr_skip(in, NFS4_VERIFIER + 2 * 4); /* how many bytes */
+	attributes_get_set(in);
+	status = files_list(compound->file, cookie - FIRST_COOKIE, &page);
+	if (status)
+		return status;
+	xdr_put_u64(out, 1); /* verifier */
+	for (uint32_t i = 0; i < page.count; i++) {
+		xdr_put_u32(out, true);
+		xdr_put_u64(out, cookie++);
+		xdr_put_opaque(out, page.names[i], (uint32_t)strlen(page.names[i]));
+		attributes_put_set(out, 0);
+		xdr_put_u32(out, 0);
+	}
+	xdr_put_u32(out, false);
+	xdr_put_u32(out, page.end);
+	return NFS4_OK;
+}
+
+/* --- attributes --- */
+
+static uint32_t do_access(struct compound *compound)
+{
+	uint32_t asked = xdr_get_u32(compound->in);
+
+	xdr_put_u32(compound->out, asked); /* can be told */
+	xdr_put_u32(compound->out, asked); /* is granted */
+	return NFS4_OK;
+}
+
+static uint32_t do_get_attributes(struct compound *compound)
+{
+	attributes_put(compound->call, compound->file, attributes_get_set(compound->in));
+	return NFS4_OK;
+}
+
+static uint32_t do_set_attributes(struct compound *compound)
+{
+	uint32_t status;
+	uint64_t set, size;
+
+	xdr_skip(compound->in, NFS4_STATEID);
+	status = attributes_get(compound->in, &set, &size);
+	if (status || compound->in->bad)
+		return status;
+	if (set & attribute(NFS4_ATTR_SIZE))
+		files_set_size(compound->file, size);
+	put_set(compound, set);
+	return NFS4_OK;
+}
+
+/* --- opens --- */
+
+/* Of sequence 1 and zeros: the current one (16.2.3.1.2). */
+static struct stateid get_stateid(const struct compound *compound)
+{
+	struct stateid stateid = {0};
+
+	xdr_get_fixed(compound->in, stateid.words, sizeof(stateid.words));
+	for (int i = 0; i < 4; i++)
+		stateid.words[i] = be32toh(stateid.words[i]);
+	if (stateid.words[0] == 1 && !stateid.words[1] && !stateid.words[2] && !stateid.words[3] &&
+	    compound->stateid.words[0] && !compound->call->limits->closes_apart)
+		return compound->stateid;
+	return stateid;
+}
+
+static void put_stateid(struct xdr_out *out, const struct stateid *stateid)
+{
+	for (int i = 0; i < 4; i++)
+		xdr_put_u32(out, stateid->words[i]);
+}
+
+struct how {
+	bool create, guarded;
+	uint64_t set, size;
+};
+
+static uint32_t get_how(struct xdr_in *in, struct how *how)
+{
+	uint32_t mode;
+
+	*how = (struct how){.create = xdr_get_u32(in) == OPEN4_CREATE};
+	if (!how->create)
+		return NFS4_OK;
+	mode = xdr_get_u32(in);
+	how->guarded = mode == GUARDED4;
+	if (mode == EXCLUSIVE4 || mode == EXCLUSIVE4_1)
+		xdr_get_u64(in); /* verifier */
+	return mode == EXCLUSIVE4 ? NFS4_OK : attributes_get(in, &how->set, &how->size);
+}
+
+static uint32_t open_name(struct compound *compound, const struct how *how)
+{
+	struct name name;
+	uint32_t status = get_name(compound->in, &name);
+
+	if (!how->create)
+		return status ?: files_lookup(compound->file, name, &compound->file);
+	status = status
+			 ?: files_make(compound->file, name, FILE_REGULAR, how->guarded,
+				       &compound->file);
+	if (!status && how->set & attribute(NFS4_ATTR_SIZE))
+		files_set_size(compound->file, how->size);
+	return status;
+}
+
+/* The file that is open is then the current one. */
+static uint32_t open_claimed(struct compound *compound, const struct how *how)
+{
+	enum nfs4_claim claim = (enum nfs4_claim)xdr_get_u32(compound->in);
+	uint32_t status = clients_may_open(compound->call->front, claim);
+
+	if (status)
+		return status;
+	switch (claim) {
+	case NFS4_CLAIM_NULL: return open_name(compound, how);
+	case NFS4_CLAIM_PREVIOUS: xdr_get_u32(compound->in); return NFS4_OK; /* delegation */
+	case NFS4_CLAIM_FH: return NFS4_OK;
+	default: return NFS4ERR_NOTSUPP;
+	}
+}
+
+static uint32_t do_open(struct compound *compound)
+{
+	enum { SEQUENCE_ACCESS_DENY_CLIENT = 4 + 4 + 4 + 8 };
+	struct xdr_in *in = compound->in;
+	struct xdr_out *out = compound->out;
+	uint32_t status;
+	struct how how;
+
+	xdr_skip(in, SEQUENCE_ACCESS_DENY_CLIENT);
+	xdr_skip(in, xdr_get_u32(in)); /* owner */
+	status = get_how(in, &how);
+	status = status ?: open_claimed(compound, &how);
+	if (status)
+		return status;
+	if (files_attributes(compound->file).type == FILE_DIRECTORY)
+		return NFS4ERR_ISDIR;
+	compound->stateid = clients_open(compound->call->front, compound->file);
+	put_stateid(out, &compound->stateid);
+	put_change(out);
+	xdr_put_u32(out, 0); /* flags: need not be confirmed */
+	put_set(compound, how.set);
+	xdr_put_u32(out, OPEN_DELEGATE_NONE);
+	return NFS4_OK;
+}
+
+/* Its stateid is of no more use: the RFC's value for that. */
+static uint32_t do_close(struct compound *compound)
+{
+	const struct stateid closed = {{UINT32_MAX}};
+	struct stateid stateid;
+
+	xdr_get_u32(compound->in); /* sequence */
+	stateid = get_stateid(compound);
+	put_stateid(compound->out, &closed);
+	return clients_close(compound->call->front, compound->file, &stateid);
+}
+
+/* --- data --- */
+
+static uint32_t do_read(struct compound *compound)
+{
+	struct nfs_call *call = compound->call;
+	struct stateid stateid = get_stateid(compound);
+	struct transfer read = {.offset = xdr_get_u64(call->in)};
+	uint32_t status;
+
+	read.length = xdr_get_u32(call->in);
+	if (call->in->bad)
+		return NFS4_OK;
+	status = clients_use(call->front, compound->file, &stateid);
+	status = status ?: files_read(call->front, compound->file, &read);
+	if (status)
+		return status;
+	xdr_put_u32(call->out, read.end);
+	xdr_put_u32(call->out, read.length);
+	call->data = read.data;
+	call->data_length = read.length;
+	return NFS4_OK;
+}
+
+static uint32_t do_write(struct compound *compound)
+{
+	struct nfs_call *call = compound->call;
+	struct stateid stateid = get_stateid(compound);
+	struct transfer write = {.offset = xdr_get_u64(call->in)};
+	uint32_t status;
+
+	write.stable = xdr_get_u32(call->in);
+	write.length = xdr_get_u32(call->in);
+	if (call->in->bad)
+		return NFS4_OK;
+	if (write.length > call->limits->write_max)
+		return NFS4ERR_INVAL;
+	status = clients_use(call->front, compound->file, &stateid);
+	status = status ?: files_write(call->front, compound->file, &write);
+	xdr_put_u32(call->out, write.length);
+	xdr_put_u32(call->out, write.stable);
+	xdr_put_fixed(call->out, &write.verifier, sizeof(write.verifier));
+	return status;
+}
+
+static uint32_t do_commit(struct compound *compound)
+{
+	struct nfs_call *call = compound->call;
+	struct transfer commit = {.offset = xdr_get_u64(call->in)};
+	uint32_t status;
+
+	commit.length = xdr_get_u32(call->in);
+	status = files_commit(call->front, compound->file, &commit);
+	xdr_put_fixed(call->out, &commit.verifier, sizeof(commit.verifier));
+	return status;
+}
+
+/* --- operations --- */
+
+enum rules {
+	FIRST = 1 << 0,	    /* needs no SEQUENCE before it, but is then alone */
+	ALONE = 1 << 1,	    /* not behind SEQUENCE */
+	OF_FILE = 1 << 2,   /* needs a current file handle */
+	WITH_DATA = 1 << 3, /* the last one */
+};
+
+static const struct {
+	uint32_t (*serve)(struct compound *compound); /* NULL: it is not served */
+	uint8_t rules;
+} operations[NFS4_LAST + 1] = {
+	[NFS4_ACCESS] = {do_access, OF_FILE},
+	[NFS4_CLOSE] = {do_close, OF_FILE},
+	[NFS4_COMMIT] = {do_commit, OF_FILE},
+	[NFS4_CREATE] = {do_create, OF_FILE},
+	[NFS4_GETATTR] = {do_get_attributes, OF_FILE},
+	[NFS4_GETFH] = {do_get_handle, OF_FILE},
+	[NFS4_LINK] = {do_link, OF_FILE},
+	[NFS4_LOOKUP] = {do_lookup, OF_FILE},
+	[NFS4_OPEN] = {do_open, OF_FILE},
+	[NFS4_PUTFH] = {do_put_handle, 0},
+	[NFS4_PUTROOTFH] = {do_put_root, 0},
+	[NFS4_READ] = {do_read, OF_FILE | WITH_DATA},
+	[NFS4_READDIR] = {do_readdir, OF_FILE},
+	[NFS4_REMOVE] = {do_remove, OF_FILE},
+	[NFS4_RENAME] = {do_rename, OF_FILE},
+	[NFS4_SAVEFH] = {do_save_handle, OF_FILE},
+	[NFS4_SETATTR] = {do_set_attributes, OF_FILE},
+	[NFS4_WRITE] = {do_write, OF_FILE | WITH_DATA},
+	[NFS4_BIND_CONN_TO_SESSION] = {do_bind_connection, FIRST | ALONE},
+	[NFS4_EXCHANGE_ID] = {do_exchange_id, FIRST | ALONE},
+	[NFS4_CREATE_SESSION] = {do_create_session, FIRST | ALONE},
+	[NFS4_DESTROY_SESSION] = {do_destroy_session, FIRST},
+	[NFS4_SEQUENCE] = {do_sequence, FIRST},
+	[NFS4_DESTROY_CLIENTID] = {do_destroy_client, FIRST},
+	[NFS4_RECLAIM_COMPLETE] = {do_reclaim_complete, 0},
+};
+
+/* Whether the operation may be where it is: number `index` of `count`. */
+static uint32_t check(const struct compound *compound, uint32_t operation, uint32_t index,
+		      uint32_t count)
+{
+	uint8_t rule = operations[operation].rules;
+
+	if (!index && !(rule & FIRST))
+		return NFS4ERR_OP_NOT_IN_SESSION;
+	if (!operations[operation].serve)
+		return NFS4ERR_NOTSUPP;
+	if (index && operation == NFS4_SEQUENCE)
+		return NFS4ERR_SEQUENCE_POS;
+	if (index ? rule & ALONE : operation != NFS4_SEQUENCE && count > 1)
+		return NFS4ERR_NOT_ONLY_OP;
+	if (rule & OF_FILE && compound->file == NO_FILE)
+		return NFS4ERR_NOFILEHANDLE;
+	return rule & WITH_DATA && index + 1 < count ? NFS4ERR_NOTSUPP : NFS4_OK;
+}
+
+/* Reads the operation number `index` of `count`, and writes its result. */
+static uint32_t answer_operation(struct compound *compound, uint32_t index, uint32_t count)
+{
+	struct xdr_out *out = compound->out, status_at;
+	struct front *front = compound->call->front;
+	uint32_t operation = xdr_get_u32(compound->in);
+	bool legal = operation >= NFS4_FIRST && operation <= NFS4_LAST;
+	uint32_t status;
+
+	xdr_put_u32(out, legal ? operation : NFS4_ILLEGAL);
+	status_at = *out;
+	xdr_put_u32(out, NFS4_OK);
+	if (out->end - out->at < RESULT_MAX)
+		status = NFS4ERR_REP_TOO_BIG;
+	else
+		status = legal ? check(compound, operation, index, count) : NFS4ERR_OP_ILLEGAL;
+	status = status ?: clients_begin(front, (enum nfs4_operation)operation);
+	status = status ?: operations[operation].serve(compound);
+	if (compound->in->bad)
+		return status;
+	if (status) {
+		*out = status_at;
+		xdr_put_u32(out, status);
+		if (operation == NFS4_SETATTR && !compound->call->limits->terse)
+			attributes_put_set(out, 0); /* nothing was set */
+	}
+	clients_end(front, (enum nfs4_operation)operation, status);
+	return status;
+}
+
+/* --- the whole --- */
+
+/*
+ * Of arguments that have not come to their end: whether they are SEQUENCE, PUTFH and WRITE up to
+ * the latter's data. No others are served by halves, since none may be served twice.
+ */
+static bool is_write(struct xdr_in in)
+{
+	enum { SEQUENCE_BYTES = NFS4_SESSIONID + 16, WRITE_BYTES = NFS4_STATEID + 16 };
+
+	xdr_skip(&in, xdr_get_u32(&in)); /* tag */
+	xdr_skip(&in, 8);		 /* minor version, number of operations */
+	if (xdr_get_u32(&in) != NFS4_SEQUENCE)
+		return false;
+	xdr_skip(&in, SEQUENCE_BYTES);
+	if (xdr_get_u32(&in) != NFS4_PUTFH)
+		return false;
+	xdr_skip(&in, xdr_get_u32(&in));
+	if (xdr_get_u32(&in) != NFS4_WRITE)
+		return false;
+	xdr_skip(&in, WRITE_BYTES);
+	return !in.bad;
+}
+
+/* The same one. */
+static void copy_tag(struct xdr_in *in, struct xdr_out *out)
+{
+	uint32_t length = xdr_get_u32(in);
+	const uint8_t *tag = in->at;
+
+	if (length > TAG_MAX)
+		in->bad = true;
+	xdr_skip(in, length);
+	if (!in->bad)
+		xdr_put_opaque(out, tag, length);
+}
+
+void serve_nfs4(struct nfs_call *call, bool whole)
+{
+	struct xdr_in *in = call->in;
+	struct xdr_out *out = call->out;
+	struct compound compound = {
+		.call = call, .in = in, .out = out, .file = NO_FILE, .saved = NO_FILE};
+	struct xdr_out status_at = *out, count_at;
+	uint32_t status = NFS4_OK;
+	uint32_t minor, count, i = 0;
+
+	if (!whole && !is_write(*in)) {
+		in->bad = true;
+		return;
+	}
+	xdr_put_u32(out, NFS4_OK);
+	copy_tag(in, out);
+	minor = xdr_get_u32(in);
+	count = xdr_get_u32(in);
+	count_at = *out;
+	xdr_put_u32(out, 0);
+	if (minor < NFS4_MINOR_MIN || minor > NFS4_MINOR_MAX)
+		status = NFS4ERR_MINOR_VERS_MISMATCH;
+	while (i < count && !status && !in->bad && !compound.kept)
+		status = answer_operation(&compound, i++, count);
+	if (compound.kept) {
+		*out = status_at;
+		xdr_put_fixed(out, compound.kept, compound.kept_length);
+		return;
+	}
+	xdr_put_u32(&status_at, status);
+	xdr_put_u32(&count_at, i);
+}
