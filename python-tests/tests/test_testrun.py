@@ -268,6 +268,11 @@ def test_nothing_that_a_test_starts_outlives_the_runner(number: str, tmp_path: P
     assert tmp_path.name not in namespaces()
 
 
+def test_without_privileges_pytest_runs_where_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testrun, "_ENTER", ["false"])
+    assert testrun._enclosed.__wrapped__() == []
+
+
 # --- limits ---
 
 
