@@ -68,26 +68,4 @@ static inline uint8_t *peer_seal(struct krb5_keys *keys, enum krb5_side side, co
 	return token;
 }
 
-/* True where a token that GnuTLS makes of the same message is the same, and opens to these parts.
- */
-static inline bool peer_agrees(struct krb5_keys *keys, enum krb5_side side, const uint8_t *token,
-			       uint32_t length, const struct iovec *parts, int count)
-{
-	uint8_t *opened = malloc(length), *plain, *again;
-	uint32_t plain_length, again_length;
-	bool agrees;
-
-	memcpy(opened, token, length);
-	agrees = krb5_unwrap(keys, side, opened, length, &plain, &plain_length);
-	for (int i = 0; agrees && i < count; i++) {
-		agrees = !parts[i].iov_len || !memcmp(plain, parts[i].iov_base, parts[i].iov_len);
-		plain += parts[i].iov_len;
-	}
-	again = peer_seal(keys, side, opened, length - keys->enctype->checksum_size, &again_length);
-	agrees = agrees && again_length == length && !memcmp(again, token, length);
-	free(again);
-	free(opened);
-	return agrees;
-}
-
 #endif

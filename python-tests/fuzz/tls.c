@@ -19,7 +19,7 @@
 
 enum form { PROBE, RECORD, WITHOUT_TYPE, OTHER_LEVEL, OTHER_KIND, NONE, FORMS };
 enum { MARK = 4, XID = 0x01020304 };
-enum { CHOICE = 2, ALERT = 21, HANDSHAKE = 22 };
+enum { ALERT = 21, HANDSHAKE = 22 };
 
 static struct record {
 	enum form form;
@@ -126,20 +126,20 @@ static void read_reply(const uint8_t *data, size_t size, uint8_t part)
 	free(null);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_tls(struct input *input)
 {
-	if (size < CHOICE)
-		return 0;
+	uint8_t choice = take_byte(input), second = take_byte(input);
+	struct iovec rest = take(input, SIZE_MAX);
+
 	record = (struct record){
-		.form = data[0] % FORMS,
-		.type = data[1],
-		.bytes = data + CHOICE,
-		.length = size - CHOICE,
-		.ticket = data[0] / FORMS,
+		.form = choice % FORMS,
+		.type = second,
+		.bytes = rest.iov_base,
+		.length = rest.iov_len,
+		.ticket = choice / FORMS,
 	};
 	if (record.form == PROBE)
-		read_reply(record.bytes, record.length, data[1]);
+		read_reply(record.bytes, record.length, second);
 	else
 		read_record();
-	return 0;
 }

@@ -232,6 +232,11 @@ class Process:
         if self._popen.returncode is None:
             os.kill(self.pid, number)
 
+    def interrupt(self) -> None:
+        """Do as Ctrl-C does in a terminal: SIGINT for the command and those of its group."""
+        if self._popen.returncode is None:
+            os.killpg(self.pid, signal.SIGINT)
+
     def wait(self, timeout: float | None = None) -> int | None:
         """Wait up to `timeout` seconds; give the exit status (negative: a signal), None if it runs.
 

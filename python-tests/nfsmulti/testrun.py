@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
-import signal
 import sys
 import time
 import xml.etree.ElementTree as ET
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import BUILD, ROOT, build_dir
+from nfsmulti.paths import BUILD, LABS, ROOT, build_dir
 from nfsmulti.processes import Process, locked, run
 from nfsmulti.texts import duration_text
 
@@ -29,6 +29,18 @@ _LEAVING_SECONDS = 60.0
 # than processors. Each has a lab of five servers, so there are not many.
 _WORKERS = min(len(os.sched_getaffinity(0)), 4) + 3
 _PARALLEL = ("-n", str(_WORKERS), "--dist", "loadscope", "--no-loadscope-reorder")
+
+# A pytest as root runs in process and mount namespaces of its own: when it or we end, whatever the
+# way, the kernel ends every process there, and with them the mounts and the labs' networks, whose
+# names and folders nobody else sees. The shell is process 1, which collects orphans that have
+# ended; it would not if it became pytest.
+_ENTER = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+_INSIDE = """\
+mkdir -p /run/netns
+mount -t tmpfs -o mode=755 tmpfs /run/netns
+mount -t tmpfs -o mode=755 tmpfs "$0"
+"$@"
+exit $?"""
 
 # What --full tests besides the engine as users have it.
 _VARIANTS: Mapping[str, Sequence[str]] = {
@@ -170,7 +182,7 @@ class _Session:
                 status = process.wait() or 0
             finally:
                 if process.running:
-                    process.signal(signal.SIGINT)  # as Ctrl-C does: fixtures take their labs down
+                    process.interrupt()  # it tells what has failed so far
                     process.wait(_LEAVING_SECONDS)
         self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
 
@@ -207,13 +219,22 @@ def configuring(folder: Path) -> list[str]:
     return ["cmake", "-S", str(ROOT), "-B", str(folder), *options]
 
 
+@functools.cache
+def _enclosed() -> list[str]:
+    """Return the words that lead into namespaces for pytest; none where these are not permitted."""
+    LABS.mkdir(parents=True, exist_ok=True)
+    words = [*_ENTER, "--", "sh", "-ec", _INSIDE, str(LABS)]
+    return words if run([*words, "true"], timeout=_ASKED_SECONDS).status == 0 else []
+
+
 def _pytest(part: _Part, arguments: Sequence[str], output: int | None) -> Process:
     part.junit.unlink(missing_ok=True)
     env = {"PYTEST_DEBUG_TEMPROOT": str(BUILD), "NFSMULTI_BUILD_DIR": str(build_dir()), **part.env}
     # Where Python keeps no bytecode, as in many containers, each worker and each start of the
     # harness would compile all modules anew.
     env |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(BUILD / "pycache")}
-    return Process(part.command(arguments), env=env, stdin=None, stdout=output, stderr=output)
+    argv = [*_enclosed(), *part.command(arguments)]
+    return Process(argv, env=env, stdin=None, stdout=output, stderr=output)
 
 
 def _outcome(part: _Part, status: int, seconds: float) -> _Outcome:

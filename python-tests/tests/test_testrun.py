@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
+import subprocess
+import sys
 import types
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +15,11 @@ from typing import Self
 
 import limits
 import pytest
-from conftest import call_harness
+from conftest import call_harness, namespaces, needs_privileges
 
 from nfsmulti import testrun
 from nfsmulti.errors import HarnessError
+from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.testrun import _Part, _Session
 
 _JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
@@ -65,8 +69,8 @@ class Ended:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def signal(self, number: signal.Signals) -> None:
-        self._parts.events.append(f"{self._name} has {number.name}")
+    def interrupt(self) -> None:
+        self._parts.events.append(f"{self._name} is interrupted")
 
     def wait(self, timeout: float | None = None) -> int:
         if timeout is None and self._name == self._parts.interrupted:
@@ -146,7 +150,7 @@ def test_an_interrupt_lets_each_part_that_runs_end_itself(parts: Parts) -> None:
     parts.interrupted = "tests"
     with pytest.raises(KeyboardInterrupt):
         _Session([]).everything()
-    ends = [f"{name} {what}" for name in ("tests", "guest") for what in ("has SIGINT", "ends")]
+    ends = [f"{name} {what}" for name in ("tests", "guest") for what in ("is interrupted", "ends")]
     assert parts.events[-5:] == ["tests begins", *ends]
 
 
@@ -224,6 +228,49 @@ def test_outcomes_of_a_real_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert session.summary() == 1
         found.append((outcome.passed, outcome.failed, outcome.skipped, outcome.trouble))
     assert found == [(1, 1, 1, ""), (0, 0, 0, "pytest ended with status 9")]
+
+
+# --- what tests start ---
+
+# Neither our mark nor our group tells the process that it leaves from others.
+_LEAVES = """
+import subprocess, time
+
+def test_leaves():
+    subprocess.run(["ip", "netns", "add", "{}"], check=True)
+    subprocess.Popen(["setsid", "env", "-i", "sleep", "1000"])
+    print("left", flush=True)
+    time.sleep(1000)
+"""
+_RUNS = """
+import sys
+from pathlib import Path
+from nfsmulti import processes, testrun
+
+testrun._FOLDER = Path(sys.argv[1])
+processes.end_politely()
+words = [f"{sys.argv[1]}/test_left.py", "-s", "-p", "no:cacheprovider"]
+testrun._Session(words)._run(testrun._Part("left", ""))
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_nothing_that_a_test_starts_outlives_the_runner(number: str, tmp_path: Path) -> None:
+    needs_privileges()
+    (tmp_path / "test_left.py").write_text(_LEAVES.format(tmp_path.name))
+    argv = [sys.executable, "-c", _RUNS, str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": str(PYTHON_TESTS)}
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as runner:
+        assert runner.stdout is not None
+        assert any(b"left" in line for line in runner.stdout)
+        runner.send_signal(signal.Signals[number])
+        runner.communicate(timeout=60)  # until nobody is left who could write
+    assert tmp_path.name not in namespaces()
+
+
+def test_without_privileges_pytest_runs_where_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testrun, "_ENTER", ["false"])
+    assert testrun._enclosed.__wrapped__() == []
 
 
 # --- limits ---

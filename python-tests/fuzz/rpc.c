@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* rpcrdma.c - the input is a reply's transport header, and a peer's private data. */
+/* rpc.c - the input is an RPC reply, or its transport header for RDMA and a peer's private data. */
 #include <string.h>
 
 #include "fuzz.h"
+#include "wire/message.h"
 #include "wire/rpcrdma.h"
+
+void fuzz_message(struct input *input)
+{
+	enum { HEADER_MIN = 24 }; /* of a call that was accepted */
+	struct xdr_in in = {input->at, input->end, false};
+	struct rpc_reply_header header;
+	char text[100];
+
+	rpc_decode_reply(&in, &header);
+	expect(header.verdict <= RPC_NOT_A_REPLY);
+	expect((header.verdict == RPC_SUCCESS) == !rpc_verdict_errno(&header));
+	rpc_verdict_text(&header, 4, text, sizeof(text));
+	if (header.verdict == RPC_SUCCESS && !in.bad)
+		expect(in.at >= input->at + HEADER_MIN);
+}
 
 /* RFC 8797: magic number and version, and thresholds in KiB less one; all else tells nothing. */
 static void check_private(const uint8_t *data, size_t size)
@@ -28,13 +44,14 @@ static void check_written(const struct rpcrdma_chunk *returned)
 		expect(bytes <= offered.count * 65536ull);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_rpcrdma(struct input *input)
 {
-	struct xdr_in in = {data, data + size, false};
+	struct xdr_in in = {input->at, input->end, false};
+	size_t size = (size_t)(input->end - input->at);
 	struct rpcrdma_reply reply;
 	char text[160];
 
-	check_private(data, size);
+	check_private(input->at, size);
 	rpcrdma_decode_reply(&in, &reply);
 	expect((reply.verdict == RPCRDMA_TOO_SHORT) == (size < 16));
 	expect((reply.verdict == RPCRDMA_MSG) == !rpcrdma_verdict_errno(&reply));
@@ -44,5 +61,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		expect(xdr_get_u32(&in) == reply.xid && !in.bad);
 		check_written(&reply.write);
 	}
-	return 0;
 }
