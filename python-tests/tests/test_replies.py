@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NFSv3 over TCP: replies however they come, short, in other sizes, and from hostile servers.
 
-The fault matrix has what comes of each kind of fault; here is how, and what it has no cell for.
+What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 """
 
 from __future__ import annotations

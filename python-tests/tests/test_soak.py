@@ -8,6 +8,7 @@ import signal
 import sys
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,15 @@ from rich.console import Console
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.faults.lab_faults import FaultKind, Faults
-from nfsmulti.faults.soak import BLOCK, Passes, Totals, content, schedule, wrong_at
-from nfsmulti.fiorun import Engine, Fio, FioResult, Option, words_of
+from nfsmulti.fiorun import Engine, Fio, FioReport, FioResult, Option, words_of
 from nfsmulti.lab import Instances, Lab, LabConfig
+from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.lab.lab import live_labs
 from nfsmulti.lab.network import Network
 from nfsmulti.processes import Process, run
 from nfsmulti.screen import Bar
+from nfsmulti.soak import BLOCK, Passes, Totals, content, prefix_of, schedule
+from servers import judge
 
 _BYTES = ("written", "verified", "compared at the server")
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
@@ -109,13 +111,18 @@ def test_what_is_not_what_was_written_is_found(tmp_path: Path) -> None:
     job = {"filename": file, "rw": "write", "bs": BLOCK, "size": size, "do_verify": 0, **content(7)}
     words = [f"--{key}={value}" for key, value in words_of(job).items()]
     run(["fio", "--name=t", "--ioengine=psync", *words], timeout=60, cwd=tmp_path).check()
-    assert wrong_at(file, 7, size) is None
-    assert wrong_at(file, 6, size) == 0
+
+    def wrong(number: int) -> list[int]:
+        with file.open("rb") as kept:
+            return [*judge.wrong_blocks(kept, BLOCK, size, prefix_of(number))]
+
+    assert wrong(7) == []
+    assert wrong(6) == [*range(0, size, BLOCK)]
     right = file.read_bytes()
     file.write_bytes(right[:777_777] + bytes([right[777_777] ^ 1]) + right[777_778:])
-    assert wrong_at(file, 7, size) == 777_777 // BLOCK * BLOCK
+    assert wrong(7) == [777_777 // BLOCK * BLOCK]
     file.write_bytes(right[:-512])
-    assert wrong_at(file, 7, size) == size - BLOCK
+    assert wrong(7) == [size - BLOCK]
 
 
 def _result(status: int | None, messages: str = "") -> FioResult:
@@ -142,6 +149,13 @@ def test_totals_tell_what_must_not_be() -> None:
     hung.add("c", _result(None))
     assert "did not end" in hung.troubles[0]
     assert not hung.good
+
+
+def test_counts_that_differ_are_troubles() -> None:
+    report = FioReport({"jobs": [{"write": {"io_bytes": 4096}}]})
+    totals = Totals()
+    totals.compare("write", 4096, replace(_result(0), report=report))
+    assert totals.troubles == ["write: 4096 bytes wanted, fio counts 4096, the engine 0"]
 
 
 def test_a_short_round(lab: Lab, engine: Engine, tmp_path: Path) -> None:
@@ -249,8 +263,8 @@ def test_soaks_that_begin_in_one_second_have_a_folder_each(
     def fail(_: object) -> None:
         raise HarnessError("no lab")
 
-    monkeypatch.setattr("nfsmulti.faults.soak.RESULTS", tmp_path)
-    monkeypatch.setattr("nfsmulti.faults.soak.Lab", fail)
+    monkeypatch.setattr("nfsmulti.soak.RESULTS", tmp_path)
+    monkeypatch.setattr("nfsmulti.soak.Lab", fail)
     for _ in range(3):
         assert refusal("soak") == "no lab"
     assert len([*tmp_path.glob("soak/*/soak.json")]) == 3
