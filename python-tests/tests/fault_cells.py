@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import io
 import re
-import shlex
 import signal
 import time
 from abc import ABC, abstractmethod
@@ -15,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from engine_helpers import complaints as complaints_in
+from engine_helpers import complaints as engine_lines
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, Fio, FioReport, FioResult, Options
@@ -51,15 +50,14 @@ class Fault(ABC):
     """What goes wrong, and the job that meets it.
 
     It befalls the last but one of the job's addresses, or the only one. There are as many as
-    `paths` says; by default two with failover, and else one. `options` are fio's. `pace` lets a
-    fault come in time, and shows when the job is under way.
+    `paths` says; by default two with failover, and else one. `pace` are options of fio that let
+    the fault come in time.
     """
 
     pace: ClassVar[Options]
     name: str
     _: KW_ONLY
     paths: int | None = None
-    options: Options = field(default_factory=dict)
 
     @abstractmethod
     def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
@@ -104,10 +102,6 @@ class Cell:
     expected: Expected
 
     @property
-    def on_entries(self) -> bool:
-        return "metadata" in _WORKS[self.work]
-
-    @property
     def paths(self) -> int:
         return self.fault.paths or (2 if self.mode == "failover" else 1)
 
@@ -127,7 +121,6 @@ class Cell:
             "spread": "stripe" if self.paths > 1 else None,
             "trace": 1,
             **self.fault.pace,
-            **self.fault.options,
         }
 
     @property
@@ -154,6 +147,11 @@ class Left:
     result: FioResult
     signalled: bool = False
     files: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def said(self) -> list[str]:
+        """The engine's own lines, without its summary and its trace."""
+        return [line for line in engine_lines(self.result.messages) if " trace: " not in line]
 
 
 class RunningJob:
@@ -212,27 +210,14 @@ _LINES_MAX = 40  # of the engine: a fault is told, and not over and over
 _TIMES_MAX = 3
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a cell; `complaints` say what was not as expected."""
-
-    text: str
-    complaints: list[str]
-    said: list[str]
-    command: str
+def complaints(cell: Cell, left: Left) -> list[str]:
+    """Say what is not as expected of a cell, and what does not add up."""
+    return [*_unlike(cell, left), *_discrepancies(cell, left)]
 
 
-def judged(cell: Cell, left: Left) -> Outcome:
-    """Return the outcome of a cell; a second or more that an I/O took is told."""
-    result = left.result
-    said = [line for line in complaints_in(result.messages) if " trace: " not in line]
-    text = ending = _ending(left)
-    if judge.lost_bytes(result.messages):
-        text += ", lost"
-    if ending == "done" and result.report and (seconds := _longest_io(result.report)) >= 1:
-        text += f" in {seconds:.0f} s"
-    complaints = [*_unlike(cell, left, ending, said), *discrepancies(cell, left)]
-    return Outcome(text, complaints, said, shlex.join(result.argv))
+def outcome(left: Left) -> str:
+    """Say how fio ended, and whether it lost data."""
+    return _ending(left) + ", lost" * bool(judge.lost_bytes(left.result.messages))
 
 
 def _ending(left: Left) -> str:
@@ -249,25 +234,20 @@ def _ending(left: Left) -> str:
     return errno.errorcode.get(result.report.error if result.report else 0, "no reason")
 
 
-def _longest_io(report: FioReport) -> float:
-    sides = [job[side] for job in report.jobs for side in ("read", "write")]
-    return max((float(side["clat_ns"]["max"]) for side in sides), default=0.0) / 1e9
-
-
-def _unlike(cell: Cell, left: Left, ending: str, said: list[str]) -> Iterator[str]:
+def _unlike(cell: Cell, left: Left) -> Iterator[str]:
     """Say what is not as the table has it."""
-    expected, stats = cell.expected, left.result.stats
+    expected, stats, ending = cell.expected, left.result.stats, _ending(left)
     if ending != expected.text:
         yield f"{ending}, where {expected.text} was expected"
     tells_once = cell.mode == "hard" and expected.how == "done"
     for words in filter(None, (expected.first, *expected.says)):
-        times = len(re.findall(words, "\n".join(said)))
+        times = len(re.findall(words, "\n".join(left.said)))
         if not times:
             yield f"it did not say: {words}"
         elif tells_once and times > _TIMES_MAX * cell.paths:
             yield f"it said {times} times: {words}"
-    if len(said) > _LINES_MAX:
-        yield f"it said {len(said)} lines"
+    if len(left.said) > _LINES_MAX:
+        yield f"it said {len(left.said)} lines"
     others = [line for line in stats if line.connection != cell.victim]
     if expected.moves and not any(line.reissues for line in others):
         yield "no call was reissued on another path"
@@ -278,12 +258,12 @@ def _unlike(cell: Cell, left: Left, ending: str, said: list[str]) -> Iterator[st
         yield f"{lost} bytes were reported as lost"
 
 
-def discrepancies(cell: Cell, left: Left) -> Iterator[str]:
+def _discrepancies(cell: Cell, left: Left) -> Iterator[str]:
     """Hold what fio counts against the engine's own count, and against the server's files."""
     report = left.result.report
     if report is None:
         yield "fio left no report"
-    elif cell.on_entries:
+    elif "metadata" in cell.options:
         yield from _of_entries(cell, left, report)
     else:
         yield from _of_bytes(cell, left, report)

@@ -24,7 +24,7 @@ from nfsmulti.processes import run
 # --- nfs-ganesha ---
 
 
-_VICTIM = 1  # the path that it befalls, counted from 0
+_VICTIM = 1  # the path that it befalls, counted from 0; a lab has two at least
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LabFault(Fault):
     addresses, unless it is servers that fail: then each address has its own.
     """
 
-    pace: ClassVar[Options] = {"rate_iops": 20}
+    pace: ClassVar[Options] = {"rate_iops": 16}
     kind: FaultKind
     seconds: float | None = None
     _: KW_ONLY

@@ -15,20 +15,19 @@ from nfsmulti import testrun, texts
 from nfsmulti.paths import shown
 from nfsmulti.processes import claimed
 
-_CELL = "test_fault_matrix", "test_cell[address removed, read, hard, tcp]"
-_OTHER = "test_fault_matrix", "test_cell[address removed, write, hard, tcp]"
-_SCENARIO = "test_scenarios", "test_a_loss_names_its_path"
 
-
-def _ended(test: tuple[str, str], what: str = "", said: str = "", **noted: str) -> ET.Element:
+def _case(name: str, what: str = "", **noted: str) -> ET.Element:
     """Make a test's element of pytest's JUnit file: it passed, or failed or was skipped."""
-    case = ET.Element("testcase", classname=f"python-tests.tests.{test[0]}", name=test[1])
-    properties = ET.SubElement(case, "properties")
-    for name, value in noted.items():
-        ET.SubElement(properties, "property", name=name, value=value)
+    case = ET.Element("testcase", name=name)
+    for key, value in noted.items():
+        ET.SubElement(case, "property", name=key, value=value)
     if what:
-        ET.SubElement(case, what, message=said).text = f"def test():\nE   {said}"
+        ET.SubElement(case, what, message="it hung").text = "def test():\nE   it hung"
     return case
+
+
+def _cell(name: str, what: str = "", **noted: str) -> ET.Element:
+    return _case(f"test_cell[address removed, {name}, hard, tcp]", what, **noted)
 
 
 class _Pytest:
@@ -50,16 +49,18 @@ class _Pytest:
         return self._status
 
 
-Ends = Callable[..., None]
+Ends = Callable[..., tuple[str, ...]]
 
 
 @pytest.fixture
 def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ends:
-    """Let the tests that the command runs end so."""
+    """Let the tests that the command runs end so; gives the command."""
     monkeypatch.setattr(testrun, "_FOLDER", tmp_path)
 
-    def end(*cases: ET.Element, status: int | None = 0) -> None:
-        monkeypatch.setattr(testrun, "under_way", _Pytest(cases, status).under_way)
+    def end(*cases: ET.Element, status: int | None = 0) -> tuple[str, ...]:
+        if cases:
+            monkeypatch.setattr(testrun, "under_way", _Pytest(cases, status).under_way)
+        return "faults", "--results", str(tmp_path / "faults")
 
     return end
 
@@ -68,32 +69,25 @@ def _report(folder: Path) -> str:
     return (folder / "faults" / "report.md").read_text()
 
 
-def _words(folder: Path) -> tuple[str, ...]:
-    return "faults", "--results", str(folder / "faults")
-
-
-def test_real_scenarios_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testrun, "_FOLDER", tmp_path)
-    done = call_harness(*_words(tmp_path), "--filter", "scenarios soft_gives_up")
+def test_real_scenarios_are_run(tmp_path: Path, ends: Ends) -> None:
+    done = call_harness(*ends(), "--filter", "scenarios soft_gives_up")
     assert done.status == 0, done.stdout
-    assert "2 of 2 tests of faults ended as expected." in done.stdout
-    assert "hard, soft, and calls sent again. | 2 | 2 |" in _report(tmp_path)
+    assert "2 of 2 tests ended as expected; 2 of these are scenarios" in _report(tmp_path)
 
 
 def test_cells_are_a_grid(tmp_path: Path, ends: Ends) -> None:
-    ends(
-        _ended(_CELL, outcome="held", short="it waits."),
-        _ended(_OTHER, outcome="EIO, lost", short=""),
-        _ended(("test_fault_matrix", "test_cell_over_rdma[x, read, soft, rdma]"), outcome="done"),
-        _ended(_SCENARIO),
+    command = ends(
+        _cell("read", outcome="held", short="it waits"),
+        _cell("write", outcome="EIO, lost", short=""),
+        _case("test_cell_over_rdma[x, y, read, soft, rdma]", outcome="done"),
+        _case("test_a_loss_names_its_path"),
     )
-    assert call_harness(*_words(tmp_path)).status == 0
+    assert call_harness(*command).status == 0
     text = _report(tmp_path)
-    assert "4 of 4 tests of faults ended as expected." in text
+    assert "4 of 4 tests ended as expected; 1 of these are scenarios" in text
     assert "| address removed | read: held*; write: EIO, lost |  |  |" in text
     assert "**knfsd, RDMA**\n\n" in text
-    assert "| x |  | read: done |  |" in text
-    assert "| 1 | 1 |" in text
+    assert "| x, y |  | read: done |  |" in text
     assert "\\* address removed, read, hard, tcp: it waits." in text
 
 
@@ -108,25 +102,24 @@ def test_cells_are_a_grid(tmp_path: Path, ends: Ends) -> None:
 def test_what_is_not_as_expected_is_told(
     tmp_path: Path, ends: Ends, what: str, field: str, told: str
 ) -> None:
-    ends(_ended(_CELL, what, "it hung", outcome="done"), _ended(_OTHER, outcome="done"), status=1)
-    done = call_harness(*_words(tmp_path))
+    command = ends(_cell("read", what, outcome="done"), _cell("write", outcome="done"), status=1)
+    done = call_harness(*command)
     assert done.status == 1
     assert told in done.stdout
     assert f"- {told}" in _report(tmp_path)
     assert f"| address removed | read: {field}; write: done |" in _report(tmp_path)
-    assert "1 of 2 tests of faults ended as expected." in _report(tmp_path)
+    assert "1 of 2 tests ended as expected" in _report(tmp_path)
 
 
 def test_an_interrupt_leaves_what_has_ended(tmp_path: Path, ends: Ends) -> None:
-    ends(_ended(_CELL, outcome="held"), status=None)
     with pytest.raises(KeyboardInterrupt):
-        call_harness(*_words(tmp_path))
-    assert "1 of 1 tests of faults ended as expected" in _report(tmp_path)
+        call_harness(*ends(_cell("read", outcome="held"), status=None))
+    assert "1 of 1 tests ended as expected" in _report(tmp_path)
 
 
-def test_a_pytest_that_crashes_is_an_error(tmp_path: Path, ends: Ends) -> None:
-    ends(_ended(_CELL, outcome="held"), status=-9)
-    assert refusal(*_words(tmp_path)) == "pytest ended with status -9, and 1 tests ran"
+def test_a_pytest_that_crashes_is_an_error(ends: Ends) -> None:
+    command = ends(_cell("read", outcome="held"), status=-9)
+    assert refusal(*command) == "pytest ended with status -9, and 1 tests ran"
 
 
 def test_jobs_are_listed_and_not_run() -> None:
