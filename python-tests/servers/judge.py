@@ -52,23 +52,18 @@ def unaccounted(written: int, kept: int, lost: int) -> Iterator[str]:
 
 
 def misplaced(
-    wanted: set[str], done: set[str], there: set[str], *, removed: bool, under_way: int
+    wanted: set[str], there: set[str], *, removed: bool, done: int, doubtful: int = 0
 ) -> Iterator[str]:
-    """Hold the entries whose operation was answered against those that the server has.
+    """Hold the entries that the server has against the number of operations that are done.
 
-    One that failed, or was not answered, may have been carried out: as many as are under way.
+    One that failed, or was not answered, is doubtful: it may have been carried out.
     """
-    changed = wanted - there if removed else wanted & there
-    if len(changed - done) > under_way:
-        yield f"{len(changed - done)} entries were changed by operations that are not done"
-    wrong = done & there if removed else done - there
-    yield from _some(wrong, "entries removed and still there" if removed else "entries not there")
-    yield from _some(there - wanted, "files that are no entries of the job")
-
-
-def _some(names: set[str], what: str) -> Iterator[str]:
-    if names:
-        yield f"{what}: {len(names)}, such as {min(names)}"
+    changed = len(wanted - there if removed else wanted & there)
+    if not done <= changed <= done + doubtful:
+        how = "removed" if removed else "made"
+        yield f"{changed} entries were {how}, where {done} operations are done"
+    if others := there - wanted:
+        yield f"files that are no entries of the job: {len(others)}, such as {min(others)}"
 
 
 def miscounted_entries(wanted: int, errors: int, **counts: int) -> Iterator[str]:

@@ -118,21 +118,18 @@ def _unreported(left: Left) -> None:
 
 _MIB = 1 << 20
 _SIDE = f"{{}}: {_MIB} bytes wanted, fio counts {{}}, the engine {{}}"
-_COUNTS = (
-    "64 operations wanted, counted are fio {}, trace 64, engine {}, connections {}, and {} err"
-)
+_COUNTS = "64 operations wanted, counted are fio 64, engine {}, connections {}, and {} errors"
 _CHANGES: Mapping[str, tuple[str, Change, str]] = {
     "an entry is missing": (
-        "create", lambda left: left.files.pop(ENTRIES[5]), "entries not there: 1, such as f/d0/e5",
+        "create", lambda left: left.files.pop(ENTRIES[5]), "63 entries were made, where 64 oper",
     ),
     "another is there": ("create", _there("f/x"), "no entries of the job: 1, such as f/x"),
-    "a removed one is there": ("remove", _there(ENTRIES[5]), "and still there: 1, such as f/d0/e5"),
-    "more are there than were made": ("no room", _there(*ENTRIES), "by operations that are not do"),
-    "fio made one less": ("create", _fio("write", -1), _COUNTS.format(63, 64, 64, 0)),
-    "the engine one more": ("create", _engine(ops=1), _COUNTS.format(64, 65, 64, 0)),
-    "a connection one more": ("create", _engine(meta_ops=1), _COUNTS.format(64, 64, 65, 0)),
-    "one error": ("create", _engine(errors=1), _COUNTS.format(64, 64, 64, 1)),
-    "fio more than the trace": ("no room", _fio("write", 60), "operations, the trace has "),
+    "a removed one is there": ("remove", _there(ENTRIES[5]), "63 entries were removed, where 64"),
+    "more are there than were made": ("no room", _there(*ENTRIES), "64 entries were made, where "),
+    "fewer are there than fio counts": ("no room", _fio("write", 60), " entries were made, where "),
+    "the engine made one more": ("create", _engine(ops=1), _COUNTS.format(65, 64, 0)),
+    "a connection made one more": ("create", _engine(meta_ops=1), _COUNTS.format(64, 65, 0)),
+    "one error": ("create", _engine(errors=1), _COUNTS.format(64, 64, 1)),
     "no report": ("create", _unreported, "fio left no report"),
     "a bit is turned": ("write", _turn_a_bit, "the server's file does not hold what was written"),
     "fio wrote a byte less": ("write", _fio("write", -1), _SIDE.format("write", _MIB - 1, _MIB)),
