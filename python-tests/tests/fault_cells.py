@@ -73,15 +73,16 @@ class Expected:
     held    the job waits for as long as one likes, and SIGINT ends it
 
     `first` is a pattern for what the engine says while the fault lasts ("": nothing that is sure),
-    `says` are those for its other lines; `moves`: calls were taken over by other paths; `loses`:
-    the engine tells of bytes that may be lost (None: it may, or may not, which is a matter of
-    time). `short` says how far that is from what was promised.
+    `says` are those for its other lines; `resends`: the path's calls went out again; `moves`: other
+    paths took them over; `loses`: the engine tells of bytes that may be lost (None: it may, or may
+    not, which is a matter of time). `short` says how far that is from what was promised.
     """
 
     how: Literal["done", "failed", "held"]
     error: int = 0
     first: str = ""
     says: tuple[str, ...] = ()
+    resends: bool = False
     moves: bool = False
     loses: bool | None = False
     short: str = ""
@@ -246,7 +247,10 @@ def _unlike(cell: Cell, left: Left) -> Iterator[str]:
             yield f"it said {times} times: {words}"
     if len(left.said) > _LINES_MAX:
         yield f"it said {len(left.said)} lines"
+    own = [line for line in stats if line.connection == cell.victim]
     others = [line for line in stats if line.connection != cell.victim]
+    if expected.resends and not any(line.retransmissions for line in own):
+        yield "no call was sent again"
     if expected.moves and not any(line.reissues for line in others):
         yield "no call was reissued on another path"
     if any(line.reconnects for line in others):

@@ -176,6 +176,7 @@ def test_a_loss_that_is_not_told(lefts: Lefts) -> None:
         ("full", Expected("failed", errno.EIO), "ENOSPC, where EIO was expected"),
         ("full", replace(_FULL, says=("no such words",)), "it did not say: no such words"),
         ("lost", replace(_LOST, loses=False), f"{_MIB} bytes were reported as lost"),
+        ("read", replace(_DONE, resends=True), "no call was sent again"),
         ("read", replace(_DONE, moves=True), "no call was reissued on another path"),
     ],
 )
