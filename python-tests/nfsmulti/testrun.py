@@ -21,7 +21,7 @@ from nfsmulti.texts import duration_text
 
 _TESTS = ROOT / "python-tests/tests"
 _FOLDER = BUILD / "test"  # logs and JUnit files of the last run, by part
-_NONE_CHOSEN = 5  # pytest's exit status where the options choose no test
+NONE_CHOSEN = 5  # pytest's exit status where the options choose no test
 _ASKED_SECONDS = 20.0
 _BUILD_SECONDS = 1800.0
 _LEAVING_SECONDS = 60.0
@@ -53,7 +53,6 @@ _VARIANTS: Mapping[str, Sequence[str]] = {
 def run_tests(arguments: Sequence[str], *, full: bool) -> None:
     """Run the parts that there are, and print what came of each."""
     os.chdir(ROOT)
-    _FOLDER.mkdir(parents=True, exist_ok=True)
     session = _Session(arguments)
     if full:
         session.everything()
@@ -63,7 +62,7 @@ def run_tests(arguments: Sequence[str], *, full: bool) -> None:
 
 
 @dataclass
-class _Part:
+class Part:
     """A pytest of its own: the tests that `marks` choose, with further `words` and variables."""
 
     name: str
@@ -110,8 +109,8 @@ class _Session:
     def quick(self) -> None:
         """Run what needs no more than the engine, its servers and the linters."""
         rest = "not full and not kernel_lab"
-        self._run(_Part("tests", f"{rest} and not timing", _PARALLEL))
-        self._run(_Part("timing", f"{rest} and timing", self._files("timing")))
+        self._run(Part("tests", f"{rest} and not timing", _PARALLEL))
+        self._run(Part("timing", f"{rest} and timing", self._files("timing")))
 
     def everything(self) -> None:
         """Run all there is. The guest, which has one processor, starts first and runs beside.
@@ -119,16 +118,16 @@ class _Session:
         Where the user has given options, few tests may be chosen: no variant is built before them,
         and fixtures build those that are needed.
         """
-        with self._beside(_Part("guest", "kernel_lab", self._files("kernel_lab"))):
+        with self._beside(Part("guest", "kernel_lab", self._files("kernel_lab"))):
             for name in () if self._arguments else _VARIANTS:
                 self._build(name)
-            self._run(_Part("tests", "not kernel_lab and not timing", _PARALLEL))
+            self._run(Part("tests", "not kernel_lab and not timing", _PARALLEL))
             words = (*_PARALLEL, "--build=asan")
             # A library with AddressSanitizer can be loaded only where its runtime came first.
             env = {"LD_PRELOAD": _sanitizer_runtime(), "ASAN_OPTIONS": "detect_leaks=0"}
             marks = "sanitized and not kernel_lab and not timing"
-            self._run(_Part("sanitizers", marks, words, env))
-        self._run(_Part("timing", "timing and not kernel_lab", self._files("timing")))
+            self._run(Part("sanitizers", marks, words, env))
+        self._run(Part("timing", "timing and not kernel_lab", self._files("timing")))
 
     def summary(self) -> int:
         """Print a line for each part and the sum, with the whole time; give the exit status."""
@@ -143,7 +142,7 @@ class _Session:
         troubled = [outcome.name for outcome in self._outcomes if outcome.trouble]
         if not passed + failed + skipped and not troubled:
             print("nfsmulti: no test was chosen", file=sys.stderr)
-            return _NONE_CHOSEN
+            return NONE_CHOSEN
         failed += len(troubled)
         print(f"tests: {passed} passed, {failed} failed, {skipped} skipped, in {took}")
         return 1 if failed else 0
@@ -153,16 +152,16 @@ class _Session:
 
         The user's options may name files themselves.
         """
-        files = [] if self._arguments else sorted(_TESTS.glob("test_*.py"))
-        return [str(file) for file in files if f"mark.{mark}" in file.read_text()]
+        found = [] if self._arguments else files("test_*.py")
+        return [file for file in found if f"mark.{mark}" in Path(file).read_text()]
 
-    def _run(self, part: _Part) -> None:
+    def _run(self, part: Part) -> None:
         """Run a part to its end; what it prints is shown as it comes."""
         with self._running(part):
             pass
 
     @contextlib.contextmanager
-    def _beside(self, part: _Part) -> Iterator[None]:
+    def _beside(self, part: Part) -> Iterator[None]:
         """Run a part beside what is done meanwhile; what it has printed is shown after that."""
         log = _FOLDER / f"{part.name}.log"
         with log.open("wb") as output, self._running(part, output.fileno()):
@@ -170,20 +169,12 @@ class _Session:
         print(log.read_text(errors="replace"), flush=True)
 
     @contextlib.contextmanager
-    def _running(self, part: _Part, output: int | None = None) -> Iterator[None]:
-        """Run a part beside what is done meanwhile, and wait for its end.
-
-        Where that is left early, the part ends what it has started, and itself.
-        """
+    def _running(self, part: Part, output: int | None = None) -> Iterator[None]:
+        """Run a part beside what is done meanwhile, and wait for its end."""
         begin = time.monotonic()
-        with _pytest(part, self._arguments, output) as process:
-            try:
-                yield
-                status = process.wait() or 0
-            finally:
-                if process.running:
-                    process.interrupt()  # it tells what has failed so far
-                    process.wait(_LEAVING_SECONDS)
+        with under_way(part, self._arguments, output) as process:
+            yield
+            status = process.wait() or 0
         self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
 
     def _build(self, name: str) -> None:
@@ -195,6 +186,23 @@ class _Session:
             print(f"nfsmulti: {what}: {error}", file=sys.stderr)
             trouble = "failed"
         self._outcomes.append(_Outcome(what, time.monotonic() - begin, trouble=trouble))
+
+
+def files(*patterns: str) -> list[str]:
+    """Return the tests' files that have such a name."""
+    return [str(file) for pattern in patterns for file in sorted(_TESTS.glob(pattern))]
+
+
+@contextlib.contextmanager
+def under_way(part: Part, arguments: Sequence[str], output: int | None = None) -> Iterator[Process]:
+    """Yield a part's pytest. Where that is left early, it ends what it has started, and itself."""
+    with _pytest(part, arguments, output) as process:
+        try:
+            yield process
+        finally:
+            if process.running:
+                process.interrupt()  # as Ctrl-C does: fixtures take their labs down
+                process.wait(_LEAVING_SECONDS)
 
 
 def variant(name: str) -> Path:
@@ -227,7 +235,8 @@ def _enclosed() -> list[str]:
     return words if run([*words, "true"], timeout=_ASKED_SECONDS).status == 0 else []
 
 
-def _pytest(part: _Part, arguments: Sequence[str], output: int | None) -> Process:
+def _pytest(part: Part, arguments: Sequence[str], output: int | None) -> Process:
+    part.junit.parent.mkdir(parents=True, exist_ok=True)
     part.junit.unlink(missing_ok=True)
     env = {"PYTEST_DEBUG_TEMPROOT": str(BUILD), "NFSMULTI_BUILD_DIR": str(build_dir()), **part.env}
     # Where Python keeps no bytecode, as in many containers, each worker and each start of the
@@ -237,9 +246,9 @@ def _pytest(part: _Part, arguments: Sequence[str], output: int | None) -> Proces
     return Process(argv, env=env, stdin=None, stdout=output, stderr=output)
 
 
-def _outcome(part: _Part, status: int, seconds: float) -> _Outcome:
+def _outcome(part: Part, status: int, seconds: float) -> _Outcome:
     """Read what came of a part's tests, or that it did not come to its end."""
-    if status not in (0, 1, _NONE_CHOSEN) or not part.junit.exists():
+    if status not in (0, 1, NONE_CHOSEN) or not part.junit.exists():
         return _Outcome(part.name, seconds, trouble=f"pytest ended with status {status}")
     suite = ET.parse(part.junit).getroot().find("testsuite")
     assert suite is not None

@@ -42,6 +42,7 @@ struct scenario_fate {
 	bool mute;	       /* it is carried out, and not answered */
 	bool unserved;	       /* it is not carried out: the reply says PROG_UNAVAIL (NFSv3) */
 	bool garbage;	       /* it is carried out: 40 bytes of 0xff are the reply */
+	bool is_call;	       /* it is carried out: the reply's message type is CALL (NFSv3) */
 	bool renames;	       /* the reply has a verifier that no other reply has */
 	uint32_t status;       /* it is not carried out: the reply has this status */
 	uint32_t limit;	       /* READ, WRITE: this many bytes are moved at most; 0: all */

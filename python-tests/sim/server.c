@@ -149,6 +149,8 @@ static void send_reply(void *context)
 	memcpy(reply->bytes, &mark, RECORD_MARK_SIZE);
 	if (reply->fate.garbage)
 		memset(reply->bytes + RECORD_MARK_SIZE, 0xff, garbage);
+	if (reply->fate.is_call)
+		memset(reply->bytes + RECORD_MARK_SIZE + sizeof(uint32_t), 0, sizeof(uint32_t));
 	if (reply->slot)
 		server4_end_reply(reply->slot, reply->use, reply->end);
 	if (reply->end) {

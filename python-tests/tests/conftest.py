@@ -25,7 +25,6 @@ from simulated import Scenarios
 from nfsmulti import machine, paths
 from nfsmulti.__main__ import carry_out
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.faults.lab_faults import Faults
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import (
     EXPORT,
@@ -39,6 +38,7 @@ from nfsmulti.lab import (
     LabConfig,
     kernel_server,
 )
+from nfsmulti.lab.faults import Faults
 from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.testrun import variant

@@ -91,7 +91,7 @@ def test_clang_tidy(clang_build: Path) -> None:
 
 
 def test_servers_take_nothing_of_the_harness_but_calls() -> None:
-    """The harness, its faults and the tests stand above the servers."""
+    """The harness and the tests stand above the servers."""
     files = (ROOT / "python-tests/servers").rglob("*.py")
     imports = [re.findall(r"(?:from|import) (nfsmulti\S*)", file.read_text()) for file in files]
     assert set().union(*imports) == {"nfsmulti.calls"}

@@ -36,9 +36,9 @@ from engine_helpers import (
 )
 from limits import Within
 
-from nfsmulti.faults.lab_faults import FaultKind, Faults
 from nfsmulti.fiorun import Engine, FioProcess, Option
 from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.machine import versions
 from nfsmulti.processes import run
 

@@ -123,6 +123,7 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
             "lab kernel --guest=uml -- true",
             "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out",
         ),
+        ("faults --only STALE", "--only is gone since 0.7.0: use --filter"),
         ("compare --format junit", "--format junit is gone since 0.7.0: use --format json"),
         ("compare --format=junit", "--format junit is gone since 0.7.0: use --format json"),
         ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),
@@ -676,7 +677,7 @@ def installed_machine(tmp_path: Path) -> Machine:
 
 def test_what_needs_sources_is_refused_without_them(installed_machine: Machine) -> None:
     why = "needs the project's sources, and this nfsmulti is a package's: run it in a clone"
-    for command in ("test", "build", "package", "fio-releases"):
+    for command in ("test", "faults", "build", "package", "fio-releases"):
         done = installed_machine.run(command)
         assert (done.status, done.stderr) == (1, f"nfsmulti: {command} {why}\n")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Connections that are lost, and replies that do not come: hard, soft, and calls sent again.
 
-The fault matrix has what comes of each kind of fault; here is how, and what it has no cell for.
+What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 """
 
 from __future__ import annotations

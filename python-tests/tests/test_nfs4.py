@@ -28,9 +28,9 @@ from engine_helpers import (
     traces,
 )
 
-from nfsmulti.faults.lab_faults import FaultKind, Faults
 from nfsmulti.fiorun import Engine, FioProcess, Option
 from nfsmulti.lab import EXPORT, READ_ONLY, Lab, LabConfig
+from nfsmulti.lab.faults import FaultKind, Faults
 
 exported = fixture_of_places("nfs4")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NFSv4.1's recovery (RFC 8881, 2.10 and 8): what is lost is asked for again, or told.
 
-The fault matrix has what comes of each kind of fault; here is how, and what it has no cell for.
+What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 """
 
 from __future__ import annotations

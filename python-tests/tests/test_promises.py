@@ -47,8 +47,8 @@ from scripted_jobs import (
     start_fio,
 )
 
-from nfsmulti.faults.outcome import lost_bytes
 from nfsmulti.fiorun import Engine, FioProcess
+from servers.judge import lost_bytes
 from servers.scripted import (
     DATA,
     DATA4,
@@ -294,7 +294,7 @@ def test_signals_and_runtime_end_a_hard_job(endings: Outcomes, name: str) -> Non
     failed(result, "that the server did not answer: the run is ending", error=errno.EINTR)
     assert result.report is not None
     written = result.report.bytes("write")
-    assert sum(line.write_bytes for line in result.stats) == written == lost_bytes(result)
+    assert sum(line.write_bytes for line in result.stats) == written == lost_bytes(result.messages)
     in_flight = result.report.operations("write") - written // (4 * KIB) or 1  # the COMMIT
     assert f"giving up {in_flight} calls" in result.messages
     assert sum(line.syscalls for line in result.stats) < _SYSCALLS_MAX, "it has spun"
@@ -783,7 +783,7 @@ commits = fixture_of_runs(
 def test_what_no_commit_has_confirmed_is_reported(commits: Outcomes, name: str) -> None:
     result = commits[name].result
     assert result.status == 1, result.messages
-    assert lost_bytes(result) == 64 * KIB
+    assert lost_bytes(result.messages) == 64 * KIB
 
 
 # --- hostile servers: replies to others' calls ---

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NFSv3 over TCP: replies however they come, short, in other sizes, and from hostile servers.
 
-The fault matrix has what comes of each kind of fault; here is how, and what it has no cell for.
+What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 """
 
 from __future__ import annotations
@@ -166,6 +166,7 @@ _VERIFY_FAILED = "verify failed at file f offset 16384"
 # The answer to the fifth READ of a job at depth 1; errno and words.
 _MISSING: dict[str, tuple[Answer, int, str]] = {
     "end of file": (Answer(limit=0, eof=1), errno.EIO, "READ beyond the end of file"),
+    "nothing, and no end of file": (Answer(limit=0, eof=0), errno.EIO, "no data came"),
     "end of file in a block": (Answer(limit=1024, eof=1), errno.EILSEQ, _VERIFY_FAILED),
     "other data": (Answer(spoil=True), errno.EILSEQ, _VERIFY_FAILED),
 }
@@ -400,6 +401,7 @@ _HOSTILE_READS: dict[str, tuple[Answer, tuple[int, str]]] = {
 }  # fmt: skip
 _HOSTILE_WRITES: dict[str, tuple[Answer, tuple[int, str]]] = {
     "more than was sent": (Answer(count=4097), _CONTRADICTS),
+    "nothing taken": (Answer(limit=0), (errno.EIO, "the server took no data")),
     "unknown stable_how": (Answer(committed=3), _CONTRADICTS),
 }
 

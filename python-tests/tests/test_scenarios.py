@@ -21,7 +21,7 @@ from simulated import (
     on,
 )
 
-from servers.scripted import Nfs, Stable, Status
+from servers.scripted import Nfs, Nfs4, Stable, Status
 
 pytestmark = pytest.mark.sanitized
 
@@ -40,6 +40,9 @@ _LOSSES: dict[str, tuple[list[Hook], dict[str, object], int, str]] = {  # blocks
     "between fsyncs": ([on(_W, FORGETS, nth=12)], {"depth": 1, "fsync": 8}, 3, "EIO"),
     "before the second fsync": ([on(_C, FORGETS, nth=2)], {"depth": 1, "fsync": 6}, 6, "EIO"),
     "with the connection": ([on(_C, _RESTARTS, nth=1)], {"depth": 1}, 16, "EIO"),
+    "with the state of NFSv4.1": (
+        [on(Nfs4.WRITE, _RESTARTS, nth=10)], {"depth": 1, "version": 4}, 9, "EIO",
+    ),
     "with each reply": ([on(_W, _RENAMES), on(_C, _RENAMES)], {"depth": 1}, 16, "EIO"),
     "COMMIT finds no space": ([on(_C, {"status": Status.NOSPC})], {}, 16, "ENOSPC"),
     "COMMIT is put off": (
@@ -137,6 +140,14 @@ _REPAIRS: dict[str, tuple[Hook, int]] = {  # times that all is written again
     "three times": (on(_C, FORGETS, last=3), 3),
     "five times, with the connection": (_restarts(5), 5),
 }
+
+
+def test_what_an_nfsv4_server_lost_is_written_again(scenario: Scenarios) -> None:
+    """By the open that was reclaimed. Nine WRITEs were answered before, the tenth tells of it."""
+    ran = scenario(on(Nfs4.WRITE, _RESTARTS, nth=10), depth=1, version=4, **_WHOLE)
+    assert (ran.error, ran.result.rewritten) == ("", 10 * BLOCK)
+    assert ran.result.durable
+    assert ran.said("all of it is durable now") == 1
 
 
 @pytest.mark.parametrize("name", _REPAIRS)

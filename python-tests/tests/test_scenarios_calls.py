@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from simulated import BLOCK, BLOCKS, MUTE, SECOND, End, Fate, Scenarios, on
 
-from servers.scripted import Nfs, Status
+from servers.scripted import Nfs, Nfs4, Status
 
 pytestmark = pytest.mark.sanitized
 
@@ -98,6 +98,26 @@ def test_patience_asked_for_is_no_silence(scenario: Scenarios) -> None:
     asks = on(_W, {"status": Status.JUKEBOX}, last=5)
     ran = scenario(asks, on(_W, late, nth=6), depth=1, timeo=30, **_SOFT)
     assert (ran.error, ran.lines) == ("", [])
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_connection_that_ends_behind_a_reply(scenario: Scenarios, version: int) -> None:
+    """As servers end what was idle: the next call may have left, and goes out once more."""
+    write = _W if version == 3 else Nfs4.WRITE
+    ran = scenario(on(write, {"end": End.CLOSE}, nth=8), depth=1, version=version)
+    answered = [call.offset // BLOCK for call in ran.calls(write)]
+    assert (ran.error, answered) == ("", [*range(BLOCKS)])
+    assert (ran.result.reconnects, ran.result.retransmissions) == (1, 1)
+
+
+@pytest.mark.parametrize("terms", [{}, {"soft": True}], ids=["hard", "soft"])
+def test_a_server_that_breaks_the_protocol_is_given_up(
+    scenario: Scenarios, terms: dict[str, object]
+) -> None:
+    """A message that is no reply ends its connection, and three in a row end the job."""
+    ran = scenario(on(_W, {"is_call": True}, after=4), depth=1, **terms)
+    assert (ran.error, len({call.connection for call in ran.calls(_W)})) == ("EPROTO", 3)
+    assert ran.said("the server broke the protocol 3 times") == 1
 
 
 # --- parts ---

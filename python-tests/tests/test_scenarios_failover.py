@@ -113,6 +113,15 @@ def test_a_path_that_shows_no_life_is_not_taken_back(scenario: Scenarios, fate: 
     assert ran.said("answers again") == 0
 
 
+def test_a_path_that_breaks_the_protocol_is_left(scenario: Scenarios) -> None:
+    """What its server says, to NULL too, is no reply; the other path goes on."""
+    broken: Fate = {"is_call": True}
+    ran = scenario(*(on(kind, broken, address=_SECOND) for kind in (_W, _NULL)), **_PATHS)
+    _came_through(ran)
+    assert ran.said("path 1: the server broke the protocol 3 times") == 1
+    assert ran.said("path 1: does not answer") == 1
+
+
 def test_soft_fails_nothing_while_another_path_lives(scenario: Scenarios) -> None:
     """Even where it gives up as soon as a path is known to be dead."""
     _came_through(scenario(_silent(_SECOND, 5), **_PATHS, soft=True, retrans=0))

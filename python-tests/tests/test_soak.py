@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import sys
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,14 +21,15 @@ from rich.console import Console
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.faults.lab_faults import FaultKind, Faults
-from nfsmulti.faults.soak import BLOCK, Passes, Totals, content, schedule, wrong_at
-from nfsmulti.fiorun import Engine, Fio, FioResult, Option, words_of
+from nfsmulti.fiorun import Engine, Fio, FioReport, FioResult, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
+from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.lab.lab import live_labs
 from nfsmulti.lab.network import Network
-from nfsmulti.processes import Process, run
+from nfsmulti.processes import Process
 from nfsmulti.screen import Bar
+from nfsmulti.soak import BLOCK, Passes, Totals, prefix_of, schedule
+from servers import judge
 
 _BYTES = ("written", "verified", "compared at the server")
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
@@ -104,18 +107,18 @@ def test_a_path_that_is_cut_off_is_connected_to_anew(
     assert [line.reconnects for line in result.stats] == [1]
 
 
-def test_what_is_not_what_was_written_is_found(tmp_path: Path) -> None:
-    file, size = tmp_path / "f", 1 << 20
-    job = {"filename": file, "rw": "write", "bs": BLOCK, "size": size, "do_verify": 0, **content(7)}
-    words = [f"--{key}={value}" for key, value in words_of(job).items()]
-    run(["fio", "--name=t", "--ioengine=psync", *words], timeout=60, cwd=tmp_path).check()
-    assert wrong_at(file, 7, size) is None
-    assert wrong_at(file, 6, size) == 0
-    right = file.read_bytes()
-    file.write_bytes(right[:777_777] + bytes([right[777_777] ^ 1]) + right[777_778:])
-    assert wrong_at(file, 7, size) == 777_777 // BLOCK * BLOCK
-    file.write_bytes(right[:-512])
-    assert wrong_at(file, 7, size) == size - BLOCK
+def test_what_is_not_what_was_written_is_found() -> None:
+    size = 1 << 20
+    right = b"".join(judge.block_at(at, BLOCK, prefix_of(7)) for at in range(0, size, BLOCK))
+
+    def wrong(file: bytes, number: int) -> list[int]:
+        return [*judge.wrong_blocks(io.BytesIO(file), BLOCK, size, prefix_of(number))]
+
+    assert wrong(right, 7) == []
+    assert wrong(right, 6) == [*range(0, size, BLOCK)]
+    turned = right[:777_777] + bytes([right[777_777] ^ 1]) + right[777_778:]
+    assert wrong(turned, 7) == [777_777 // BLOCK * BLOCK]
+    assert wrong(right[:-512], 7) == [size - BLOCK]
 
 
 def _result(status: int | None, messages: str = "") -> FioResult:
@@ -142,6 +145,13 @@ def test_totals_tell_what_must_not_be() -> None:
     hung.add("c", _result(None))
     assert "did not end" in hung.troubles[0]
     assert not hung.good
+
+
+def test_counts_that_differ_are_troubles() -> None:
+    report = FioReport({"jobs": [{"write": {"io_bytes": 4096}}]})
+    totals = Totals()
+    totals.compare("write", 4096, replace(_result(0), report=report))
+    assert totals.troubles == ["write: 4096 bytes wanted, fio counts 4096, the engine 0"]
 
 
 def test_a_short_round(lab: Lab, engine: Engine, tmp_path: Path) -> None:
@@ -249,8 +259,8 @@ def test_soaks_that_begin_in_one_second_have_a_folder_each(
     def fail(_: object) -> None:
         raise HarnessError("no lab")
 
-    monkeypatch.setattr("nfsmulti.faults.soak.RESULTS", tmp_path)
-    monkeypatch.setattr("nfsmulti.faults.soak.Lab", fail)
+    monkeypatch.setattr("nfsmulti.soak.RESULTS", tmp_path)
+    monkeypatch.setattr("nfsmulti.soak.Lab", fail)
     for _ in range(3):
         assert refusal("soak") == "no lab"
     assert len([*tmp_path.glob("soak/*/soak.json")]) == 3

@@ -20,7 +20,7 @@ from conftest import call_harness, namespaces, needs_privileges
 from nfsmulti import testrun
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.testrun import _Part, _Session
+from nfsmulti.testrun import Part, _Session
 
 _JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
 
@@ -40,7 +40,7 @@ class Parts:
         self.env: dict[str, dict[str, str]] = {}
         self.events: list[str] = []
 
-    def start(self, part: _Part, arguments: Sequence[str], _output: int | None = None) -> Ended:
+    def start(self, part: Part, arguments: Sequence[str], _output: int | None = None) -> Ended:
         self.events.append(f"{part.name} begins")
         self.run[part.name] = part.command(arguments)
         self.env[part.name] = dict(part.env)
@@ -211,7 +211,7 @@ def test_what_runs_beside_has_its_own_time(parts: Parts, tmp_path: Path) -> None
     """It may have ended long before what it ran beside."""
     suite = '<testsuites><testsuite tests="1" failures="0" errors="0" skipped="0" time="61"/>'
     (tmp_path / "guest.xml").write_text(f"{suite}</testsuites>")
-    assert testrun._outcome(_Part("guest", "kernel_lab"), 0, 600.0).seconds == 61
+    assert testrun._outcome(Part("guest", "kernel_lab"), 0, 600.0).seconds == 61
 
 
 def test_outcomes_of_a_real_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_outcomes_of_a_real_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     found = []
     for file in (well, crash):
         session = _Session([str(file), "-q", "-p", "no:cacheprovider"])
-        session._run(_Part(file.stem, "not timing"))
+        session._run(Part(file.stem, "not timing"))
         (outcome,) = session._outcomes
         assert session.summary() == 1
         found.append((outcome.passed, outcome.failed, outcome.skipped, outcome.trouble))
@@ -250,7 +250,7 @@ from nfsmulti import processes, testrun
 testrun._FOLDER = Path(sys.argv[1])
 processes.end_politely()
 words = [f"{sys.argv[1]}/test_left.py", "-s", "-p", "no:cacheprovider"]
-testrun._Session(words)._run(testrun._Part("left", ""))
+testrun._Session(words)._run(testrun.Part("left", ""))
 """
 
 

@@ -22,6 +22,7 @@ Table = Mapping[str, Any]
 # Options, and values of such, that there were, and what to do instead.
 GONE = {
     "--guest": "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out",
+    "--only": "--only is gone since 0.7.0: use --filter",
     "--format junit": "--format junit is gone since 0.7.0: use --format json",
 }
 

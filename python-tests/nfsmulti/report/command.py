@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti report: pages of runs and of the fault matrix, and what it makes of the documents."""
+"""./nfsmulti report: pages of runs, and what it makes of the documents."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nfsmulti import kept, typed
-from nfsmulti.faults import page as faults
 from nfsmulti.paths import RESULTS, needs_sources, shown
 from nfsmulti.report import documents, pages
-from nfsmulti.summary import FILE
 
 
 def report(folders: Sequence[Path], *, published: bool, picture: bool, options: bool) -> None:
@@ -22,7 +20,8 @@ def report(folders: Sequence[Path], *, published: bool, picture: bool, options: 
         if given:
             needs_sources(f"report --{option}")
     for folder in folders:
-        _write_any(folder, published=published)
+        with typed.understood(folder):
+            pages.write(folder, published=published)
         print(shown((folder / pages.HTML).resolve()))
     if of_all:
         print(shown(pages.write_published(RESULTS)))
@@ -30,12 +29,3 @@ def report(folders: Sequence[Path], *, published: bool, picture: bool, options: 
         print(*map(shown, documents.write_pictures()), sep="\n")
     if options:
         print(*map(shown, documents.write_options()), sep="\n")
-
-
-def _write_any(folder: Path, *, published: bool) -> None:
-    """Write the page of a run, or of the fault matrix, which leaves results.json."""
-    with typed.understood(folder):
-        if (folder / FILE).exists() or not (folder / faults.FILE).exists():
-            pages.write(folder, published=published)
-        else:
-            faults.write(folder)

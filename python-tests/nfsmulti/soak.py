@@ -19,15 +19,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.faults.lab_faults import FaultKind, Faults
-from nfsmulti.faults.outcome import lost_bytes
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
+from nfsmulti.fiorun import Direction, Engine, Fio, FioProcess, FioResult, Options
 from nfsmulti.folders import own_folder
 from nfsmulti.lab import Instances, Lab, LabConfig
+from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
 from nfsmulti.screen import Bar, Screen, laid_out
 from nfsmulti.texts import Table
+from servers import judge
 
 # --- what is written and read back: by jobs with failover over all spreads, and by one without ---
 # Why it is asked for as it is:
@@ -62,17 +62,12 @@ _ARGUMENTS = [
 
 def content(round_number: int) -> Options:
     """Return fio's words for what stands in a file after that round."""
-    return {"verify": "pattern", "verify_pattern": f"0x{round_number:08x}%o"}
+    return {"verify": "pattern", "verify_pattern": f"0x{prefix_of(round_number).hex()}%o"}
 
 
-def wrong_at(file: Path, round_number: int, size: int) -> int | None:
-    """Return the offset of the first block without what that round wrote; None: all have it."""
-    with file.open("rb") as kept:
-        for at in range(0, size, BLOCK):
-            pattern = struct.pack(">I", round_number) + struct.pack("<Q", at)
-            if kept.read(BLOCK) != (pattern * (BLOCK // len(pattern) + 1))[:BLOCK]:
-                return at
-    return None
+def prefix_of(round_number: int) -> bytes:
+    """Return what each block of that round begins with, before its offset."""
+    return struct.pack(">I", round_number)
 
 
 # --- which path fails when: drawn by a seed, so that a run can be repeated ---
@@ -149,7 +144,7 @@ class Totals:
 
     def add(self, name: str, result: FioResult) -> None:
         """Count what one fio did; what it says against itself is a trouble."""
-        self.counts[_LOST] += lost_bytes(result)
+        self.counts[_LOST] += judge.lost_bytes(result.messages)
         for line in result.stats:
             self.counts["I/Os"] += line.read_ops + line.write_ops + line.meta_ops
             self.counts["calls reissued on other paths"] += line.reissues
@@ -164,6 +159,13 @@ class Totals:
             how = "did not end" if result.status is None else f"status {result.status}"
             said = "\n  ".join(result.messages.splitlines()[-8:])
             self.troubles.append(f"{name}: fio: {how} ({result.folder})\n  {said}")
+
+    def compare(self, direction: Direction, wanted: int, result: FioResult) -> None:
+        """Hold what a pass was to move against what fio and the engine count, if it ended well."""
+        if result.status == 0 and result.report:
+            moved = sum(line.bytes - line.rewritten_bytes for line in result.stats)
+            counted = result.report.bytes(direction)
+            self.troubles += judge.miscounted(direction, wanted, counted, moved)
 
     def table(self) -> Table:
         """Return them for people."""
@@ -231,7 +233,7 @@ class Passes:
 
     def _data_pass(self, number: int, seed: int, seconds: int, files: Sequence[Path]) -> None:
         round_number, reads = divmod(number, 2)
-        direction = "read" if reads else "write"
+        direction: Direction = "read" if reads else "write"
         options = {
             "rw": f"rand{direction}",
             "bs": BLOCK,
@@ -256,16 +258,19 @@ class Passes:
         with self.fio.start(
             folder, pool=self.pool, options=options, arguments=_ARGUMENTS
         ) as process:
-            self._pass(name, process, faults, under_way, number * seconds)
+            result = self._pass(name, process, faults, under_way, number * seconds)
+        self.totals.compare(direction, len(files) * _RATE * seconds, result)
 
     def _compare(self, round_number: int, size: int, files: Sequence[Path]) -> None:
         """Read the files where the servers keep them, without NFS, and count what is right."""
         for file in files:
-            if (at := wrong_at(file, round_number, size)) is None:
+            with file.open("rb") as kept:
+                wrong = next(judge.wrong_blocks(kept, BLOCK, size, prefix_of(round_number)), None)
+            if wrong is None:
                 self.totals.counts[_COMPARED] += size
             else:
                 self.totals.troubles.append(
-                    f"{file.name} does not hold what was written, from byte {at:,} on"
+                    f"{file.name} does not hold what was written, from byte {wrong:,} on"
                 )
 
     def on_entries(self, entries: int, more: Options | None = None) -> None:
@@ -295,8 +300,8 @@ class Passes:
         """Hold what fio did, and what the server keeps, against what must be."""
         done = sum(line.meta_ops for line in result.stats)
         self.totals.counts[f"entries {name}"] = done
-        if done != entries:
-            self.totals.troubles.append(f"{done:,} of {entries:,} entries were {name}")
+        errors = sum(line.errors for line in result.operations)
+        self.totals.troubles += judge.miscounted_entries(entries, errors, **{name: done})
         kept = sum(len(files) for _, _, files in os.walk(self.lab.export_dir / _TOP))
         if kept != wanted:
             self.totals.troubles.append(

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti faults: runs the tests of servers that fail, and writes their tables.
+
+These are the fault matrix on real servers, and the scenarios in the simulator.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nfsmulti import testrun, texts
+from nfsmulti.errors import HarnessError
+from nfsmulti.folders import own_folder
+from nfsmulti.machine import versions
+from nfsmulti.paths import RESULTS, shown, write_whole
+from nfsmulti.processes import run
+from nfsmulti.screen import Screen, laid_out
+from nfsmulti.texts import Table
+
+_FILES = ("test_fault_matrix.py", "test_scenarios*.py")
+_SERVERS = {"tcp": "nfs-ganesha, TCP", "rdma": "knfsd, RDMA"}
+_MODES = ("hard", "soft", "failover")
+_KEY = (
+    "done: completed and verified; held: still waiting when interrupted, as `hard` promises; EIO,"
+    " ETIMEDOUT, …: the job failed with that error; lost: data that may not be on the server, and"
+    " was reported; \\*: short of a promise; ✗: not as expected. write is UNSTABLE WRITEs and a"
+    " COMMIT, write sync FILE_SYNC ones; write hold has hold_writes. Every byte and entry was"
+    " checked on the server, and fio's count against the engine's."
+)
+
+
+def faults(words: str, *, brief: bool, listed: bool, results: Path | None) -> None:
+    """Run the chosen tests, and leave the tables of what came of them."""
+    chosen = ["-k", " and ".join(re.findall(r"[\w.:+-]+", words))] if words else []
+    part = testrun.Part("faults", "not full" if brief else "", testrun.files(*_FILES))
+    if listed:
+        done = run(part.command([*chosen, "--collect-only", "-q"]), timeout=60)
+        names = [line.split("::", 1)[1] for line in done.stdout.splitlines() if "::" in line]
+        if not names:
+            raise _unknown(words)
+        print(*(_CELL.sub(r"\1", name) for name in names), sep="\n")
+        return
+    begun, status = datetime.now(UTC), None
+    with own_folder(results, RESULTS / "faults") as folder:
+        try:
+            with testrun.under_way(part, [*chosen, "-q", "-r", "N"]) as process:
+                status = process.wait()
+        finally:
+            cases = [*ET.parse(part.junit).iter("testcase")] if part.junit.exists() else []
+            ended = [_Ended.read(case) for case in cases]
+            if ended:
+                _write(folder / "report.md", begun, ended)
+    if status == testrun.NONE_CHOSEN:
+        raise _unknown(words)
+    if status not in (0, 1) or not ended:
+        raise HarnessError(f"pytest ended with status {status}, and {len(ended)} tests ran")
+    sys.exit(any(one.trouble for one in ended))
+
+
+def _unknown(words: str) -> HarnessError:
+    return HarnessError(f"--filter='{words}': no test's name has all these words", "see --list")
+
+
+# --- what pytest leaves of a test ---
+
+
+_CELL = re.compile(r"test_cell\w*\[(.+)\]")  # the name of a cell's test, and of the cell
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A test that has ended: a cell's or a scenario's."""
+
+    name: str
+    cell: str  # fault, work, mode, transport; "": none
+    outcome: str
+    short: str
+    trouble: str  # "": it ended as expected
+
+    @classmethod
+    def read(cls, case: ET.Element) -> _Ended:
+        noted = {one.get("name"): one.get("value", "") for one in case.iter("property")}
+        cell = _CELL.fullmatch(case.get("name", ""))
+        name = cell[1] if cell else case.get("name", "")
+        outcome, trouble = noted.get("outcome", ""), ""
+        for skipped in case.iter("skipped"):
+            outcome, trouble = texts.MISSING, f"not run: {name}: {skipped.get('message')}"
+        for failed in (*case.iter("failure"), *case.iter("error")):
+            text = failed.text or ""
+            why = re.search(r"^E +(.*)", text, re.MULTILINE)
+            outcome = f"✗ {outcome}"
+            trouble = f"NOT AS EXPECTED: {name}: {why[1] if why else text.partition(chr(10))[0]}"
+        return cls(name, name if cell else "", outcome, noted.get("short", ""), trouble)
+
+
+# --- what is written ---
+
+
+def _write(file: Path, begun: datetime, ended: Sequence[_Ended]) -> None:
+    """Write the tables as Markdown, and print them."""
+    cells = [one for one in ended if one.cell]
+    tables = [table for transport in _SERVERS if (table := _grid(cells, transport)).rows]
+    troubles = [one.trouble for one in ended if one.trouble]
+    scenarios = [one for one in ended if not one.cell]
+    good = sum(not one.trouble for one in scenarios)
+    headline = (
+        f"{len(ended) - len(troubles)} of {len(ended)} tests ended as expected;"
+        f" {good} of these are scenarios in the simulator."
+    )
+    shorts = defaultdict(list)
+    for one in filter(lambda cell: cell.short, cells):
+        shorts[one.short].append(one.cell)
+    setting = versions()
+    paragraphs = [
+        "# What jobs do when servers and networks fail",
+        headline,
+        *(f"\\* {'; '.join(names)}: {short}." for short, names in shorts.items()),
+        *(f"- {trouble}" for trouble in troubles),
+        *(table.markdown().rstrip() for table in tables),
+        _KEY,
+        f"{texts.moment(begun.isoformat())}, nfsmulti {setting['nfsmulti']}, {setting['fio']}.",
+    ]
+    write_whole(file, "\n\n".join(paragraphs) + "\n")
+    out = Screen(soft_wrap=True)
+    for table in tables:
+        out.print(laid_out(table))
+    out.print(*troubles, f"{headline} {shown(file)} has the tables.", sep="\n")
+
+
+def _grid(cells: Sequence[_Ended], transport: str) -> Table:
+    """Return a row for each fault on a server, and a column for each mode."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for one in cells:
+        fault, work, mode, of = one.cell.rsplit(", ", 3)
+        if of == transport:
+            fields = found.setdefault(fault, {name: [] for name in _MODES})
+            fields[mode].append(f"{work}: {one.outcome}{'*' * bool(one.short)}")
+    rows = [[fault, *map("; ".join, fields.values())] for fault, fields in found.items()]
+    columns = 1 + len(_MODES)
+    return Table(["", *_MODES], rows, _SERVERS[transport], text_columns=columns, text_wraps=True)
