@@ -45,6 +45,9 @@ _LOSSES: dict[str, tuple[list[Hook], dict[str, object], int, str]] = {  # blocks
     ),
     "with each reply": ([on(_W, _RENAMES), on(_C, _RENAMES)], {"depth": 1}, 16, "EIO"),
     "COMMIT finds no space": ([on(_C, {"status": Status.NOSPC})], {}, 16, "ENOSPC"),
+    "COMMIT is unknown": ([on(_C, {"unserved": True})], {}, 16, "EPROTONOSUPPORT"),
+    "COMMIT has an unknown status": ([on(_C, {"status": 4711})], {}, 16, "EIO"),
+    "COMMIT is not answered": ([on(_C, MUTE)], _SOON, 16, "ETIMEDOUT"),
     "COMMIT is put off": (
         [on(_C, {"status": Status.JUKEBOX}, nth=1), on(_C, FORGETS, nth=2)], {}, 16, "EIO",
     ),
@@ -78,6 +81,13 @@ def test_what_is_durable_is_not_lost(scenario: Scenarios, name: str) -> None:
     assert ran.result.durable
     assert len(ran.calls(_C)) == commits
     assert {call.stable for call in ran.calls(_W)} <= {terms.get("stable", Stable.UNSTABLE)}
+
+
+@pytest.mark.parametrize(("stable", "committed"), [(1, 0), (_FILE_SYNC, 0), (0, 1 + _FILE_SYNC)])
+def test_what_owes_no_commit_is_not_held(scenario: Scenarios, stable: int, committed: int) -> None:
+    """A hold of one block does not fill."""
+    ran = scenario(on(_W, {"committed": committed}), hold=BLOCK, stable=stable, fsync=4)
+    assert (ran.error, ran.lines, ran.calls(_C)) == ("", [], [])
 
 
 def test_writes_that_are_less_durable_than_asked(scenario: Scenarios) -> None:
@@ -122,6 +132,15 @@ def test_a_loss_names_its_path(scenario: Scenarios) -> None:
 # --- hold_writes: what is lost is written again ---
 
 _WHOLE = {"hold": 1 << 20}
+
+
+@pytest.mark.parametrize("hold", [{}, _WHOLE], ids=["without", "with"])
+def test_a_hold_changes_nothing_for_a_server_that_stays(
+    scenario: Scenarios, hold: dict[str, object]
+) -> None:
+    ran = scenario(fsync=5, depth=1, **hold)
+    letters = "".join("W" if call.procedure == _W.value else "C" for call in ran.log)
+    assert (ran.error, ran.lines, letters) == ("", [], "WWWWWCWWWWWCWWWWWCWC")
 
 
 def _restarts(times: int) -> Hook:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import pairwise
 
 import pytest
-from simulated import BLOCK, BLOCKS, MUTE, SECOND, End, Fate, Scenarios, on
+from simulated import BLOCK, BLOCKS, MUTE, SECOND, UNHEARD, Act, End, Fate, Scenarios, on
 
-from servers.scripted import Nfs, Nfs4, Status
+from servers.scripted import Nfs, Nfs4, Stable, Status
 
 pytestmark = pytest.mark.sanitized
 
@@ -39,6 +40,37 @@ def test_outstanding_calls_go_out_again(scenario: Scenarios, name: str) -> None:
     assert (ran.result.reconnects, ran.result.retransmissions) == (1, _DEPTH)
     assert ran.said(f"connection lost with {_DEPTH} calls outstanding") == 1
     assert ran.said("server OK") == 1
+
+
+_CLOSES: Fate = {**UNHEARD, "end": End.CLOSE}
+
+
+def test_a_path_is_told_of_once_when_it_stops_and_when_it_resumes(scenario: Scenarios) -> None:
+    """Four connections, all of them lost with the server, and lost again when it is back."""
+    hooks = on(_W, {"restarts": True}, nth=9), on(_W, _CLOSES, after=9, last=14)
+    ran = scenario(*hooks, nconnect=4, stable=int(Stable.FILE_SYNC))
+    assert (ran.error, ran.result.durable) == ("", True)
+    assert ran.result.reconnects > 4
+    assert len(ran.lines) == 2
+    assert ran.said("connection lost") == ran.said("server OK") == 1
+
+
+def test_a_path_is_told_of_each_time_that_it_stops(scenario: Scenarios) -> None:
+    ran = scenario(on(_W, _CLOSES, nth=5), on(_W, _CLOSES, nth=12), depth=1)
+    assert not ran.error
+    assert ["connection lost" in line for line in ran.lines] == [True, False] * 2
+    assert ran.said("server OK") == 2
+
+
+def test_connections_that_are_closed_at_once_are_opened_ever_more_rarely(
+    scenario: Scenarios,
+) -> None:
+    ran = scenario(on(_W, _CLOSES, after=4, last=12), depth=1)
+    calls = ran.calls(_W)[4:13]
+    waits = [(later.time - earlier.time) / SECOND for earlier, later in pairwise(calls)]
+    assert not ran.error
+    assert len({call.connection for call in calls}) == len(calls)
+    assert waits == pytest.approx([0.0, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0], abs=0.15)
 
 
 def test_a_call_is_sent_again_with_its_number(scenario: Scenarios) -> None:
@@ -81,13 +113,36 @@ def test_what_asks_for_patience_is_asked_again_later(scenario: Scenarios, status
     assert waits == pytest.approx([0.1, 0.2, 0.4], abs=0.15)
 
 
+_ASKS: dict[str, tuple[Fate, dict[str, object]]] = {
+    "hard": ({}, {}),
+    "soft": ({}, {"timeo": 30, **_SOFT}),
+    "and an end": ({"end": End.CLOSE}, {}),
+}
+
+
+@pytest.mark.parametrize("name", _ASKS)
+def test_a_server_that_asks_for_patience_for_long(scenario: Scenarios, name: str) -> None:
+    """It is told once, and the server is asked ever more rarely: each 5 s at the last."""
+    fate, terms = _ASKS[name]
+    ran = scenario(on(_W, {"status": Status.JUKEBOX, **fate}, last=10), depth=1, **terms)
+    calls = ran.calls(_W)[:11]
+    waits = [(later.time - earlier.time) / SECOND for earlier, later in pairwise(calls)]
+    assert not ran.error
+    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 5], abs=0.15)
+    assert ran.said("keeps asking to wait (NFS3ERR_JUKEBOX)") == 1
+
+
+_SILENT: dict[str, Fate] = {"silent": MUTE, "gone": {**UNHEARD, "act": Act.REFUSE}}
+
+
+@pytest.mark.parametrize("name", _SILENT)
 @pytest.mark.parametrize(("timeo", "retrans"), [(3, 1), (1, 4)])
-def test_soft_gives_up(scenario: Scenarios, timeo: int, retrans: int) -> None:
-    ran = scenario(on(_W, MUTE), soft=True, timeo=timeo, retrans=retrans)
+def test_soft_gives_up(scenario: Scenarios, timeo: int, retrans: int, name: str) -> None:
+    ran = scenario(on(_W, _SILENT[name]), soft=True, timeo=timeo, retrans=retrans)
     most = timeo / 10 * (retrans + 1)
     copies = [call for call in ran.calls(_W) if call.xid == ran.calls(_W)[0].xid]
     assert ran.error == "ETIMEDOUT"
-    assert ran.said(f"no answer within {most:.1f} s")
+    assert ran.said(f"no answer within {most:.1f} s (timeo {timeo / 10} s, retrans {retrans}") == 1
     assert ran.result.took / SECOND >= most
     assert len(copies) <= retrans + 1
 
@@ -123,19 +178,51 @@ def test_a_server_that_breaks_the_protocol_is_given_up(
 # --- parts ---
 
 
+@pytest.mark.parametrize(("limit", "block"), [(1, 64), (1000, BLOCK)])
 @pytest.mark.parametrize("reads", [False, True], ids=["WRITE", "READ"])
-def test_the_rest_is_asked_for(scenario: Scenarios, reads: bool) -> None:
+def test_the_rest_is_asked_for(scenario: Scenarios, reads: bool, limit: int, block: int) -> None:
+    """By another call each time, which asks for all of it."""
     operation = _R if reads else _W
-    ran = scenario(on(operation, {"limit": 1000}, nth=3), reads=reads)
+    ran = scenario(on(operation, {"limit": limit}), reads=reads, blocks=2, block=block)
+    calls = ran.calls(operation)
     assert (ran.error, ran.lines) == ("", [])
     assert ran.result.sound if reads else ran.result.durable
-    rest = [call for call in ran.calls(operation) if call.count != BLOCK]
-    assert [(call.offset % BLOCK, call.count) for call in rest] == [(1000, BLOCK - 1000)]
+    assert len({call.xid for call in calls}) == len(calls) == 2 * -(-block // limit)
+    assert all((call.offset + call.count) % block == 0 for call in calls)
 
 
-def test_a_refusal_is_one_line_with_its_remedy(scenario: Scenarios) -> None:
-    """Eight WRITEs of two paths are refused: the export is full over both."""
+_GONE = "the server does not know the file any more"
+_REFUSED: list[tuple[Nfs, Status, int, str]] = [
+    (_R, Status.STALE, errno.ESTALE, _GONE),
+    (_R, Status.ACCES, errno.EACCES, "may this user read that file"),
+    (_W, Status.STALE, errno.ESTALE, _GONE),
+    (_W, Status.NOENT, errno.ENOENT, _GONE),
+    (_W, Status.NOSPC, errno.ENOSPC, "the file system is full"),
+    (_W, Status.DQUOT, errno.EDQUOT, "the user's quota is used up"),
+    (_W, Status.FBIG, errno.EFBIG, "the server takes no larger file"),
+    (_W, Status.ROFS, errno.EROFS, "the export is read-only"),
+    (_W, Status.ACCES, errno.EACCES, "may this user write that file"),
+    (Nfs.COMMIT, Status.STALE, errno.ESTALE, _GONE),
+    (Nfs.COMMIT, Status.NOSPC, errno.ENOSPC, "the file system is full"),
+]
+
+
+@pytest.mark.parametrize(
+    ("operation", "status", "error", "remedy"),
+    [pytest.param(*row, id=f"{row[0].name} {row[1].name}") for row in _REFUSED],
+)
+def test_a_refusal_is_one_line_with_its_remedy(
+    scenario: Scenarios, operation: Nfs, status: Status, error: int, remedy: str
+) -> None:
+    """However many calls on however many connections meet it."""
+    reads = operation is _R
+    ran = scenario(on(operation, {"status": status}), reads=reads, nconnect=4)
+    assert ran.error == errno.errorcode[error]
+    assert ran.said(f"NFS3ERR_{status.name}: {remedy}") == ran.said(f"NFS3ERR_{status.name}") == 1
+
+
+def test_an_export_that_is_full_is_told_of_once(scenario: Scenarios) -> None:
+    """Eight WRITEs of two paths are refused."""
     ran = scenario(on(_W, {"status": Status.NOSPC}), paths=2)
     assert ran.error == "ENOSPC"
-    assert ran.said("WRITE of") == 1
-    assert ran.said("NFS3ERR_NOSPC: the file system is full") == 1
+    assert ran.said("NFS3ERR_NOSPC") == 1

@@ -88,6 +88,16 @@ def test_a_path_that_comes_back_is_used_again(scenario: Scenarios, spread: str) 
     assert later[_SECOND] > 0
 
 
+def test_a_path_of_several_connections_is_told_of_once(scenario: Scenarios) -> None:
+    """Four, which take calls and answer none, also when they are new; for 12 s."""
+    slow = on(_W, {"delay": 8 * SECOND}, address=_FIRST)
+    ran = scenario(_silent(_SECOND, 4, until=12), slow, **_PATHS, nconnect=4)
+    _came_through(ran)
+    assert len({call.connection for call in ran.calls(_NULL) if call.address == _SECOND}) >= 4
+    assert ran.said("path 1: does not answer") == ran.said("path 1: answers again") == 1
+    assert len(ran.lines) == 2
+
+
 def test_a_long_call_is_no_silence(scenario: Scenarios) -> None:
     """A server that takes its time for one call, and answers others, is asked and left alone."""
 

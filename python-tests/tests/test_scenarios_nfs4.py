@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from simulated import BLOCKS, MUTE, UNHEARD, Act, CData, End, Fate, Hook, Ran, Scenarios, on
+from simulated import BLOCKS, MUTE, SECOND, UNHEARD, Act, CData, End, Fate, Hook, Ran, Scenarios, on
 
 from servers.scripted import Claim, Nfs4, Status4
 
@@ -163,6 +163,59 @@ def test_an_expired_lease(scenario: Scenarios, status: int) -> None:
     assert (ran.lines, _sessions(ran), _claims(ran)) == ([], 2, [Claim.FH.value])
 
 
+def test_a_session_that_cannot_be_bound_is_replaced(scenario: Scenarios) -> None:
+    """By a connection that the server knows already, where it will not bind any."""
+    ran = scenario(
+        on(_S, {"status": Status4.SEQ_MISORDERED}, nth=9),
+        on(Nfs4.BIND_CONN_TO_SESSION, {"status": Status4.NOTSUPP}),
+        version=4,
+    )
+    _came_through(ran)
+    assert (ran.lines, _sessions(ran)) == ([], 2)
+    assert ran.calls(Nfs4.BIND_CONN_TO_SESSION)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        Status4.BADSESSION,
+        Status4.DEADSESSION,
+        Status4.BADSLOT,
+        Status4.SEQ_MISORDERED,
+        Status4.SEQ_FALSE_RETRY,
+        Status4.CONN_NOT_BOUND_TO_SESSION,
+        Status4.STALE_CLIENTID,
+    ],
+    ids=str,
+)
+def test_a_session_that_is_refused_for_long_is_asked_for_ever_more_rarely(
+    scenario: Scenarios, status: Status4
+) -> None:
+    """Each of eight calls is refused seven times within 11 s, and told of once."""
+    ran = scenario(on(_S, {"status": status}, after=8, last=60), version=4)
+    assert (ran.error, ran.result.durable) == ("", True)
+    assert ran.said(f"keeps refusing it (NFS4ERR_{status.name})") == len(ran.lines) == 1
+    assert 11 <= ran.result.took / SECOND <= 12
+    assert len(ran.calls(_W)) == BLOCKS
+
+
+def test_a_shared_session_outlives_a_path_that_held_all_slots(scenario: Scenarios) -> None:
+    held = 0
+
+    def hook(call: CData) -> Fate | None:
+        nonlocal held
+        if call.procedure != _S.value or call.address:
+            return None
+        held += 1
+        dies = {"end": End.RESET, "act": Act.REFUSE_ADDRESS} if held == _DEPTH else {}
+        return {**UNHEARD, **dies}
+
+    two: dict[str, object] = {"paths": 2, "failover": True, "trunks": True}
+    ran = scenario(hook, version=4, slots=_DEPTH, **two)
+    assert (ran.error, ran.result.durable, held) == ("", True, _DEPTH)
+    assert [call.address for call in ran.calls(_W)] == [1] * BLOCKS
+
+
 # --- a server that starts again ---
 
 
@@ -181,6 +234,16 @@ def test_a_restart_while_opens_are_reclaimed(scenario: Scenarios) -> None:
     ran = scenario(on(_W, _RESTARTS, nth=10), again, version=4, stable=2)
     _came_through(ran)
     assert _claims(ran) == [Claim.PREVIOUS.value] * 2
+
+
+def test_a_grace_period_that_is_over(scenario: Scenarios) -> None:
+    """What cannot be reclaimed is opened by its handle, after RECLAIM_COMPLETE."""
+    over = on(_O, {"status": Status4.NO_GRACE}, nth=1)
+    ran = scenario(on(_W, _RESTARTS, nth=10), over, version=4, stable=2)
+    since = [call.procedure for call in ran.calls(_O, Nfs4.RECLAIM_COMPLETE)]
+    _came_through(ran)
+    assert _claims(ran) == [Claim.FH.value]
+    assert since == [_O.value, Nfs4.RECLAIM_COMPLETE.value, _O.value]
 
 
 # --- opens that are lost ---
