@@ -33,12 +33,24 @@ static struct {
 } ios[DEPTH_MAX];
 
 static struct path *paths[PATHS_MAX];
-static char file_name[] = "file";
-static struct fio_file file = {.file_name = file_name};
+static char file_names[SERVER_FILES_MAX][8] = {"file", "file1", "file2", "file3"};
+static struct fio_file files[SERVER_FILES_MAX];
 
 struct io_u *job_io(uint32_t number)
 {
 	return &ios[number].io_u;
+}
+
+const char *job_file(uint32_t number)
+{
+	return file_names[number];
+}
+
+void job_set_file(struct io_u *io_u, uint32_t file)
+{
+	files[file].file_name = file_names[file];
+	files[file].fileno = (int)file;
+	io_u->file = &files[file];
 }
 
 /* --- the engine's job, as its job_open() makes it --- */
@@ -65,7 +77,7 @@ static void fill_td(struct thread_data *td, const struct job_terms *terms)
 	td->error = td->first_error = 0;
 	td->eo = &options;
 	td->o.iodepth = terms->depth;
-	td->o.nr_files = 1;
+	td->o.nr_files = terms->files;
 	td->o.disable_clat = td->o.disable_slat = td->o.disable_bw = 1;
 	td->io_ops_data = &sim_job.engine;
 }
@@ -76,7 +88,7 @@ static void allocate(struct job *job, uint32_t depth, uint32_t count)
 	job->commit_ios = calloc(count, sizeof(*job->commit_ios));
 	job->metas = calloc(count, sizeof(*job->metas));
 	job->requests = calloc(depth + 1, sizeof(*job->requests));
-	job->writes = calloc(1, sizeof(*job->writes));
+	job->writes = calloc(SERVER_FILES_MAX, sizeof(*job->writes));
 	job->fresh = calloc(depth, sizeof(*job->fresh));
 	job->done = calloc(depth, sizeof(*job->done));
 	job->done_size = depth;
@@ -110,7 +122,8 @@ static void fill_engine(const struct job_terms *terms)
 	static struct meta_job meta; /* metadata.c has what it is for */
 	struct job *job = &sim_job.engine;
 	/* Pieces wait for each other where there are fewer. */
-	uint32_t count = terms->depth * (terms->punctual ? PIECES_MAX : 2) + terms->path_count;
+	uint32_t pieces = terms->punctual || terms->scenario ? PIECES_MAX : 2;
+	uint32_t count = terms->depth * pieces + terms->path_count;
 
 	*job = (struct job){
 		.td = &sim_job.td,
@@ -122,7 +135,7 @@ static void fill_engine(const struct job_terms *terms)
 	allocate(job, terms->depth, count);
 	job->group.job = (struct conn_job){
 		.io_count = count,
-		.file_count = 1,
+		.file_count = terms->files,
 		.clock.read = world.clock.read,
 		.writes = true,
 		.failover = terms->failover,
@@ -160,6 +173,7 @@ bool job_set_up(const struct server_terms *fails)
 	memset(ios, 0, sizeof(ios));
 	network_begin(&quiet, &tls_network);
 	server_begin(&well);
+	server_divide(terms->files, terms->scenario ? terms->scenario->size : 0);
 	fill_td(&sim_job.td, terms);
 	fill_engine(terms);
 	world.creeps = true;
@@ -194,7 +208,8 @@ void job_begin(uint32_t number)
 	ios[number].busy = true;
 	ios[number].begun = world.clock.now;
 	io_u->index = number;
-	io_u->file = &file;
+	if (!io_u->file)
+		job_set_file(io_u, 0);
 	io_u->error = 0;
 	io_u->resid = 0;
 	if (job_queue(&sim_job.td, io_u) != FIO_Q_QUEUED)
@@ -351,6 +366,7 @@ static struct job_terms job_terms(const struct server_terms *fails)
 		.depth = 1 + (uint32_t)world_random(DEPTH_MAX),
 		.path_count = 1 + (uint32_t)world_random(PATHS_MAX),
 		.per_path = 1 + (uint32_t)world_random(2),
+		.files = 1,
 		.hold = world_random(3) ? 0 : IO_MAX + world_random(16 * IO_MAX),
 		.full = fails->full_in,
 	};

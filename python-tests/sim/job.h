@@ -30,7 +30,7 @@ struct job_terms {
 	bool trunks;   /* NFSv4.1: one session for all connections */
 	bool full;     /* writes may find no room */
 	bool punctual; /* no I/O takes several calls in turn, each of which has its time */
-	uint32_t depth, path_count, per_path;
+	uint32_t depth, path_count, per_path, files;
 	uint64_t hold; /* bytes; 0: none */
 	struct rpc_timing timing;
 	uint32_t service; /* of enum gss_service; 0: AUTH_SYS */
@@ -73,6 +73,9 @@ void job_begin_any(void);
 /* Begins that idle I/O, whose io_u is set. */
 void job_begin(uint32_t number);
 struct io_u *job_io(uint32_t number);
+/* A file of the job by its number: its name, and the file of an I/O. */
+const char *job_file(uint32_t number);
+void job_set_file(struct io_u *io_u, uint32_t file);
 
 /* Goes on until no I/O is left. */
 void job_finish(void);

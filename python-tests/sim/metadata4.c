@@ -10,8 +10,9 @@
 
 enum { PAGE_MAX = 16, COOKIE = 3 /* those below mean something else (18.23.3) */ };
 
-static const char *const handles_of[] = {
-	[HANDLE_ROOT] = "/", [HANDLE_FILE] = SERVER_HANDLE, [HANDLE_DIRECTORY] = "dir"};
+static const char *const handles_of[HANDLE_FILE + SERVER_FILES_MAX] = {
+	[HANDLE_ROOT] = "/",	    [HANDLE_DIRECTORY] = "dir", [HANDLE_FILE] = SERVER_HANDLE,
+	[HANDLE_FILE + 1] = "fil1", [HANDLE_FILE + 2] = "fil2", [HANDLE_FILE + 3] = "fil3"};
 
 static const uint8_t *get_name(struct xdr_in *in, uint32_t *length)
 {
@@ -35,6 +36,19 @@ static void skip_attributes(struct xdr_in *in)
 }
 
 /* --- handles --- */
+
+uint32_t metadata4_file(const struct metadata4 *handles)
+{
+	object_t file = handles->current - HANDLE_FILE;
+
+	return file < SERVER_FILES_MAX ? (uint32_t)file : 0;
+}
+
+/* "file", "file1" and so on. */
+static object_t file_named(const uint8_t *name, uint32_t length)
+{
+	return HANDLE_FILE + (length > 4 ? name[4] - '0' : 0) % SERVER_FILES_MAX;
+}
 
 static uint32_t put_file(struct metadata4 *handles, struct xdr_in *in)
 {
@@ -70,18 +84,15 @@ static uint32_t lookup(struct metadata4 *handles, struct xdr_in *in)
 
 	if (handles->current == HANDLE_DIRECTORY)
 		return namespace_lookup(name, length, &handles->current);
-	handles->current = name && *name == 'd' ? HANDLE_DIRECTORY : HANDLE_FILE;
+	handles->current = name && *name == 'd' ? HANDLE_DIRECTORY : file_named(name, length);
 	return 0;
 }
 
 static enum meta_type type_of(object_t object)
 {
-	switch (object) {
-	case HANDLE_FILE: return META_TYPE_FILE;
-	case HANDLE_ROOT:
-	case HANDLE_DIRECTORY: return META_TYPE_DIRECTORY;
-	default: return namespace_type(object);
-	}
+	if (object == HANDLE_ROOT || object == HANDLE_DIRECTORY)
+		return META_TYPE_DIRECTORY;
+	return object < ARRAY_SIZE(handles_of) ? META_TYPE_FILE : namespace_type(object);
 }
 
 static uint32_t get_attributes(const struct metadata4 *handles, struct xdr_in *in,
@@ -155,7 +166,7 @@ uint32_t metadata4_open(struct metadata4 *handles, bool create_it, struct xdr_in
 	const uint8_t *name = get_name(in, &length);
 
 	if (handles->current != HANDLE_DIRECTORY) {
-		handles->current = HANDLE_FILE;
+		handles->current = file_named(name, length);
 		return 0;
 	}
 	if (!create_it)

@@ -7,12 +7,15 @@
 #include "wire/xdr.h"
 
 /* Handles that are no object's, but objects all the same. */
-enum { HANDLE_ROOT, HANDLE_FILE, HANDLE_DIRECTORY };
+enum { HANDLE_ROOT, HANDLE_DIRECTORY, HANDLE_FILE /* the first */ };
 
 /* Of one compound. */
 struct metadata4 {
 	object_t current, saved;
 };
+
+/* The number of the current file; 0 where it is none of the server's. */
+uint32_t metadata4_file(const struct metadata4 *handles);
 
 /* True where the operation is one of these. */
 bool metadata4_serves(enum nfs4_operation operation);

@@ -30,7 +30,7 @@ struct connection {
 
 /* A call, as far as it is of interest. */
 struct arguments {
-	uint32_t xid, sum, version, procedure, length, stable;
+	uint32_t xid, sum, version, procedure, file, length, stable;
 	uint64_t offset;
 	const uint8_t *data;
 };
@@ -56,10 +56,22 @@ void server_begin(const struct server_terms *terms)
 	cache.count = 0;
 	namespace_begin();
 	server.terms = *terms;
+	server_divide(1, 0);
 	server4_begin();
 	contexts_begin();
 	server.up = true;
 	server.verifier = world_random(UINT64_MAX);
+}
+
+void server_divide(uint32_t files, uint32_t size)
+{
+	server.files = files;
+	server.size = size ?: SERVER_FILE / files;
+}
+
+uint32_t server_place(uint32_t file)
+{
+	return file * (SERVER_FILE / server.files);
 }
 
 /* --- restarts --- */
@@ -140,22 +152,37 @@ static void end_connection(const struct reply *reply)
 		network_finish(reply->end);
 }
 
+/* Its record, in fragments (RFC 5531, 11): a mark takes the place of bytes that have left. */
+static void send_record(struct reply *reply, uint32_t length)
+{
+	const uint32_t most = reply->fate.fragment ?: length;
+	uint32_t left = length - RECORD_MARK_SIZE, part;
+
+	for (uint8_t *at = reply->bytes; left && reply->end; at += part) {
+		uint32_t mark;
+
+		part = min_of(left, most);
+		left -= part;
+		mark = htobe32(part | (left ? 0 : RECORD_LAST_FRAGMENT));
+		memcpy(at, &mark, RECORD_MARK_SIZE);
+		tls_server_send(reply->end, at, RECORD_MARK_SIZE + part);
+	}
+}
+
 static void send_reply(void *context)
 {
 	struct reply *reply = context;
 	uint32_t garbage = 40;
 	uint32_t length = reply->fate.garbage ? RECORD_MARK_SIZE + garbage
 					      : (uint32_t)(reply->out.at - reply->bytes);
-	uint32_t mark = htobe32((length - RECORD_MARK_SIZE) | RECORD_LAST_FRAGMENT);
 
-	memcpy(reply->bytes, &mark, RECORD_MARK_SIZE);
 	if (reply->fate.garbage)
 		memset(reply->bytes + RECORD_MARK_SIZE, 0xff, garbage);
 	if (reply->slot)
 		server4_end_reply(reply->slot, reply->use, reply->end);
 	if (reply->end) {
 		scenario_answered(reply->call);
-		tls_server_send(reply->end, reply->bytes, length);
+		send_record(reply, length);
 	}
 	end_connection(reply);
 	forget_reply(reply);
@@ -228,11 +255,13 @@ static uint32_t part_of(uint32_t length)
 
 void server_move(struct server_transfer *transfer)
 {
-	uint8_t *at = server.memory + min_of(transfer->offset, (uint64_t)SERVER_FILE);
-	uint32_t left = (uint32_t)(server.memory + SERVER_FILE - at);
+	uint32_t begin = server_place(transfer->file);
+	uint32_t offset = (uint32_t)min_of(transfer->offset, (uint64_t)server.size);
+	uint32_t left = server.size - offset;
+	uint8_t *at = server.memory + begin + offset;
 
 	if (transfer->kind == SERVER_COMMIT) {
-		memcpy(server.disk, server.memory, sizeof(server.disk));
+		memcpy(server.disk + begin, server.memory + begin, SERVER_FILE / server.files);
 		return;
 	}
 	transfer->length = part_of(min_of(transfer->length, left));
@@ -248,7 +277,7 @@ void server_move(struct server_transfer *transfer)
 		transfer->stable = transfer->fate->committed - 1;
 	memcpy(at, transfer->data, transfer->length);
 	if (transfer->stable != IO_UNSTABLE)
-		memcpy(server.disk + transfer->offset, transfer->data, transfer->length);
+		memcpy(server.disk + begin + offset, transfer->data, transfer->length);
 }
 
 uint64_t server_verifier(const struct scenario_fate *fate)
@@ -262,6 +291,7 @@ static void answer_transfer(struct xdr_out *out, const struct arguments *call,
 	const uint64_t verifier = server_verifier(fate);
 	struct server_transfer transfer = {
 		.kind = SERVER_COMMIT,
+		.file = call->file,
 		.offset = call->offset,
 		.length = call->length,
 		.stable = call->stable,
@@ -275,7 +305,7 @@ static void answer_transfer(struct xdr_out *out, const struct arguments *call,
 	xdr_put_u32(out, 0); /* no attributes */
 	if (transfer.kind == SERVER_READ) {
 		xdr_put_u32(out, transfer.length);
-		xdr_put_u32(out, call->offset + transfer.length == SERVER_FILE);
+		xdr_put_u32(out, call->offset + transfer.length >= server.size);
 		xdr_put_opaque(out, transfer.data, transfer.length);
 		return;
 	}
@@ -294,7 +324,10 @@ static bool moves_data(uint32_t procedure)
 
 static void read_transfer(struct xdr_in *in, struct arguments *call)
 {
-	xdr_skip(in, xdr_get_u32(in)); /* the handle */
+	uint32_t length = xdr_get_u32(in);
+	const uint8_t *handle = xdr_skip(in, length);
+
+	call->file = handle ? (handle[length - 1] - '0') % SERVER_FILES_MAX : 0;
 	call->offset = xdr_get_u64(in);
 	call->length = xdr_get_u32(in);
 	if (call->procedure == NFS3_WRITE) {
@@ -382,6 +415,7 @@ static void decide(struct reply *reply, const struct arguments *call, struct xdr
 
 	if (moves_data(call->procedure))
 		read_transfer(&in, &moved);
+	received.file = moved.file;
 	received.offset = moved.offset;
 	received.count = moved.length;
 	received.stable = moved.stable;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * server.h - a simulated server of NFSv3 and NFSv4.1 (server4.h) with one file, of which it keeps
+ * server.h - a simulated server of NFSv3 and NFSv4.1 (server4.h) with some files, of which it keeps
  * what is durable apart from what is only in its memory, and one directory (namespace.h). It may
  * restart between any two calls. Calls are carried out in the order in which they arrive, those
  * with RPCSEC_GSS (contexts.h) in any, as by a server's threads; they are answered in any.
@@ -15,7 +15,7 @@
 #include "scenario.h"
 #include "server4.h"
 
-enum { SERVER_FILE = 32 << 10 }; /* bytes */
+enum { SERVER_FILE = 32 << 10 /* bytes of all files */, SERVER_FILES_MAX = 4 };
 
 /* Each is one in so many calls; 0: it never happens. */
 struct server_terms {
@@ -36,6 +36,8 @@ struct server {
 	struct server_terms terms; /* may be set at any time */
 	bool up;
 	uint64_t verifier; /* of this incarnation */
+	uint32_t files;	   /* of equal room: each begins where the one before it ends */
+	uint32_t size;	   /* bytes of each, at most its room */
 	uint8_t memory[SERVER_FILE], disk[SERVER_FILE];
 };
 
@@ -43,6 +45,7 @@ struct server {
 enum server_kind { SERVER_READ, SERVER_WRITE, SERVER_COMMIT };
 struct server_transfer {
 	enum server_kind kind;
+	uint32_t file;
 	uint64_t offset;
 	uint32_t length;     /* as it was asked for, and then as it was moved */
 	uint32_t stable;     /* SERVER_WRITE: likewise */
@@ -55,6 +58,11 @@ extern struct server server;
 extern const struct network_server server_network;
 
 void server_begin(const struct server_terms *terms);
+/* Before anything is written: there are so many files, of `size` bytes each; 0: what they have room
+ * for. */
+void server_divide(uint32_t files, uint32_t size);
+/* Where a file begins in memory and on disk. */
+uint32_t server_place(uint32_t file);
 /* It loses what is not durable. */
 void server_forget(void);
 /* The verifier of a reply to WRITE or COMMIT. */
@@ -62,5 +70,5 @@ uint64_t server_verifier(const struct scenario_fate *fate);
 /* From now on nothing fails any more, and answers are fast; a server that is down comes up. */
 void server_heal(void);
 
-/* The file's handle is this. */
-#define SERVER_HANDLE "file"
+/* The first file's handle; the last byte counts files. */
+#define SERVER_HANDLE "fil0"

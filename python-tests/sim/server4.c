@@ -45,7 +45,8 @@ static struct {
 	uint32_t sequence; /* of the next CREATE_SESSION */
 	struct session *created;
 	uint32_t sessions_made, opens_made, uses;
-	uint32_t opens[OPENS]; /* their numbers; 0: none */
+	uint32_t opens[OPENS];	/* their numbers; 0: none */
+	object_t opened[OPENS]; /* of which file each is */
 	struct session sessions[SESSIONS];
 } state;
 
@@ -421,6 +422,8 @@ static uint32_t get_stateid(const struct compound *compound, uint32_t **open)
 	if (incarnation != state.incarnation)
 		return NFS4ERR_STALE_STATEID;
 	*open = find_open(number);
+	if (*open && state.opened[*open - state.opens] != compound->handles.current)
+		*open = NULL;
 	return *open ? 0 : NFS4ERR_BAD_STATEID;
 }
 
@@ -450,6 +453,7 @@ static uint32_t open_file(struct compound *compound)
 		return status;
 	compound->opened = ++state.opens_made;
 	state.opens[state.opens_made % OPENS] = state.opens_made;
+	state.opened[state.opens_made % OPENS] = compound->handles.current;
 	put_stateid(compound->out, state.opens_made);
 	xdr_put_u32(compound->out, 0); /* change_info4 */
 	xdr_put_u64(compound->out, 0);
@@ -486,7 +490,8 @@ static uint32_t reclaim_complete(struct compound *compound)
 static uint32_t move_data(struct compound *compound, enum nfs4_operation operation,
 			  const struct scenario_fate *fate)
 {
-	struct server_transfer transfer = {.kind = SERVER_COMMIT, .fate = fate};
+	struct server_transfer transfer = {
+		.kind = SERVER_COMMIT, .file = metadata4_file(&compound->handles), .fate = fate};
 	const uint64_t verifier = server_verifier(fate);
 	struct xdr_in *in = compound->in;
 	uint32_t status = 0, *open;
@@ -514,7 +519,7 @@ static uint32_t move_data(struct compound *compound, enum nfs4_operation operati
 	server_move(&transfer);
 	switch (operation) {
 	case NFS4_READ:
-		xdr_put_u32(compound->out, transfer.offset + transfer.length == SERVER_FILE);
+		xdr_put_u32(compound->out, transfer.offset + transfer.length >= server.size);
 		xdr_put_opaque(compound->out, transfer.data, transfer.length);
 		break;
 	case NFS4_WRITE:
@@ -607,6 +612,7 @@ static struct scenario_fate decide(struct compound *compound, enum nfs4_operatio
 	if (operation == NFS4_SEQUENCE)
 		read_sequence(&compound->came, *compound->in);
 	call = compound->came;
+	call.file = metadata4_file(&compound->handles);
 	if (operation == NFS4_READ || operation == NFS4_WRITE || operation == NFS4_COMMIT)
 		read_transfer(&call, *compound->in);
 	if (operation == NFS4_OPEN)
