@@ -618,7 +618,7 @@ static struct scenario_fate decide(struct compound *compound, enum nfs4_operatio
 	if (operation == NFS4_OPEN)
 		call.claim = claim_of(*compound->in);
 	answer->call = scenario_received(&call, &fate);
-	if (fate.unheard || fate.restarts || fate.mute || fate.delay || fate.end)
+	if (fate.unheard || fate.restarts || fate.mute || fate.delay || fate.end || fate.fragment)
 		*answer->fate = fate;
 	return fate;
 }

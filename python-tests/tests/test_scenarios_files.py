@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 from simulated import BLOCK, BLOCKS, FORGETS, SECOND, CData, Fate, Hook, Scenarios, on
 
-from servers.scripted import Nfs, Nfs4, Status
+from servers.scripted import Nfs, Nfs4, Stable, Status
 
 pytestmark = pytest.mark.sanitized
 
@@ -74,6 +74,14 @@ def test_a_file_that_was_synced_has_lost_nothing(scenario: Scenarios) -> None:
     assert ran.said('of "file" may be lost') == 0
 
 
+def test_a_sync_tells_no_other_files_loss(scenario: Scenarios) -> None:
+    """Closing file 0, all of which was durable at once; file 1's second write found its loss."""
+    eager = on(_W, {"committed": 1 + int(Stable.FILE_SYNC)}, file=0)
+    ran = scenario(eager, on(_W, FORGETS, nth=4), files=2, blocks=4, depth=1)
+    assert (ran.error, ran.result.lost) == ("EIO", BLOCK)
+    assert (ran.said('"file" is not durable'), ran.said('"file1" is not durable')) == (0, 1)
+
+
 @pytest.mark.parametrize("version", [3, 4])
 def test_each_file_is_replayed_by_its_own_data(scenario: Scenarios, version: int) -> None:
     """hold_writes: the first COMMIT of one file finds out for both what the server has lost."""
@@ -127,8 +135,8 @@ def test_of_two_errors_a_block_has_the_one_that_came_first(scenario: Scenarios, 
 
 
 def test_a_segment_that_is_lost_is_reported_once(scenario: Scenarios) -> None:
-    """The first of four: the server forgets before the second."""
-    ran = scenario(on(_W, FORGETS, nth=2), **_IN_FOUR)
+    """The first of four: the server forgets before the second. Three syncs ask."""
+    ran = scenario(on(_W, FORGETS, nth=2), fsync=1, **_IN_FOUR)
     assert (ran.error, ran.result.lost) == ("EIO", _SEGMENT)
     assert ran.said("may be lost") == 1
 
@@ -181,7 +189,8 @@ _FRAGMENTS = {
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("name", _FRAGMENTS)
 def test_replies_in_fragments(scenario: Scenarios, name: str, version: int) -> None:
-    terms: dict[str, object] = {"version": version, "blocks": 8}
+    """The data's padding as well: a block is 3 bytes short of a multiple of 4."""
+    terms: dict[str, object] = {"version": version, "blocks": 8, "block": BLOCK - 3}
     ran = scenario(_FRAGMENTS[name], reads=True, **terms)
     assert (ran.error, ran.lines, ran.result.sound) == ("", [], True)
     assert scenario(_FRAGMENTS[name], **terms).result.durable
