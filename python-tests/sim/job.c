@@ -208,8 +208,6 @@ void job_begin(uint32_t number)
 	ios[number].busy = true;
 	ios[number].begun = world.clock.now;
 	io_u->index = number;
-	if (!io_u->file)
-		job_set_file(io_u, 0);
 	io_u->error = 0;
 	io_u->resid = 0;
 	if (job_queue(&sim_job.td, io_u) != FIO_Q_QUEUED)
@@ -393,8 +391,9 @@ static void tell_terms(uint64_t seed, const struct job_terms *terms)
 		[GSS_SERVICE_PRIVACY] = ", krb5p",
 	};
 
-	world_tell("seed %llu: %s, NFSv%s, %u paths of %u connections, depth %u, %s%s%s%s%s%s%s",
-		   (unsigned long long)seed, terms->metadata ? "metadata" : "data",
+	world_tell("seed %llu: %s, %u files, NFSv%s, %u paths of %u connections, depth %u, "
+		   "%s%s%s%s%s%s%s",
+		   (unsigned long long)seed, terms->metadata ? "metadata" : "data", terms->files,
 		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->depth,
 		   terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
 		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
@@ -423,6 +422,12 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	network.window = security.tls.window;
 	sim_job.terms.tls = security.tls.paths;
 	sim_job.terms.mutual = security.tls.mutual;
+	/* Seeds that are kept for something have one file, and no fragments. TLS has none: it
+	 * forges one record in so many, and each would be some. */
+	if (!sim_job.terms.metadata && (seed % 7 == 0 || seed % 7 == 2))
+		sim_job.terms.files = 2 + 2 * (seed / 7 % 2);
+	if (!sim_job.terms.tls && (seed % 11 == 3 || seed % 11 == 4))
+		terms.fragments = 64 + world_apart(2000);
 	/* As the options allow it; one in five, of seeds that are kept for nothing else. */
 	sim_job.terms.discards = !sim_job.terms.metadata && !sim_job.terms.tls &&
 				 sim_job.terms.service <= GSS_SERVICE_NONE && (seed + 5) % 10 < 2;

@@ -102,6 +102,7 @@ static bool choose(uint32_t number, struct io_u *io_u)
 	metadata.busy[entry] = true;
 	*one = (struct meta_one){choose_op(entry), entry, namespace[entry], troubles()};
 	io_u->ddir = world_random(2) ? DDIR_READ : DDIR_WRITE;
+	job_set_file(io_u, 0);
 	io_u->offset = entry;
 	io_u->xfer_buflen = 1;
 	return true;

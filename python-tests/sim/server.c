@@ -176,6 +176,8 @@ static void send_reply(void *context)
 	uint32_t length = reply->fate.garbage ? RECORD_MARK_SIZE + garbage
 					      : (uint32_t)(reply->out.at - reply->bytes);
 
+	if (server.terms.fragments)
+		reply->fate.fragment = 1 + (uint32_t)world_apart(server.terms.fragments);
 	if (reply->fate.garbage)
 		memset(reply->bytes + RECORD_MARK_SIZE, 0xff, garbage);
 	if (reply->slot)

@@ -26,6 +26,7 @@ struct server_terms {
 	uint64_t short_in;	/* a READ or WRITE moves a part */
 	uint64_t full_in;	/* a WRITE gets NFS3ERR_NOSPC */
 	uint64_t eager_in;	/* an UNSTABLE write is durable at once */
+	uint64_t fragments;	/* bytes of a reply's fragments, at most; 0: it is one */
 	uint64_t service;	/* nanoseconds until the reply leaves, at most */
 	uint64_t down;		/* nanoseconds that a restart takes, at most */
 	struct server4_terms nfs4;
