@@ -243,6 +243,8 @@ static void check_durable(uint64_t order, const struct io_u *io_u)
 /* True where what is held may be given up: such a server does not let it be made durable. */
 static bool may_break(int error)
 {
+	if (sim_job.td.terminate)
+		return true;
 	if (error == EIO)
 		return sim_job.terms.changes ||
 		       world.failures[FAILED_CRASH] - data.crashes >= ROUNDS_MAX;
@@ -281,7 +283,7 @@ static void check_error(const struct io_u *io_u)
 {
 	int error = (int)io_u->error;
 
-	if (!error || (error == ETIMEDOUT && sim_job.terms.soft) ||
+	if (!error || sim_job.td.terminate || (error == ETIMEDOUT && sim_job.terms.soft) ||
 	    (error == EIO && sim_job.terms.changes) || (error == ENOSPC && sim_job.terms.full) ||
 	    error == sim_job.engine.replay.broken ||
 	    (error == EIO && ddir_sync(io_u->ddir) && may_lose()))

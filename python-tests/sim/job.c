@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "endings.h"
 #include "fio/job_terms.h"
 #include "fio/job_io.h"
 #include "fio/job_log.h"
+#include "limits.h"
 #include "nfs/meta_io.h"
 #include "paths.h"
 #include "scenario_job.h"
@@ -17,11 +19,10 @@
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 
-enum { IO_MAX = 4096, PIECE_MIN = 256, PIECES_MAX = 2 * IO_MAX / PIECE_MIN + 1 };
+enum { IO_MAX = 4096, PIECE_MIN = JOB_PIECE_MIN };
+_Static_assert(JOB_PIECES_MAX == 2 * IO_MAX / PIECE_MIN + 1, "stripes cut as well");
 
 static const uint64_t TICK = 100 * MSEC;
-/* What a `hard` job may take to its end after all has healed. */
-static const uint64_t END = 1300 * SEC;
 
 struct sim_job sim_job;
 
@@ -30,6 +31,7 @@ static struct {
 	struct io_u io_u;
 	bool busy;
 	uint64_t begun;
+	uint64_t losses; /* of connections, before it */
 } ios[DEPTH_MAX];
 
 static struct path *paths[PATHS_MAX];
@@ -75,6 +77,7 @@ static void fill_td(struct thread_data *td, const struct job_terms *terms)
 	if (!terms->nfs4)
 		world_random(2); /* seeds that are kept count it */
 	td->error = td->first_error = 0;
+	td->terminate = false;
 	td->eo = &options;
 	td->o.iodepth = terms->depth;
 	td->o.nr_files = terms->files;
@@ -122,7 +125,7 @@ static void fill_engine(const struct job_terms *terms)
 	static struct meta_job meta; /* metadata.c has what it is for */
 	struct job *job = &sim_job.engine;
 	/* Pieces wait for each other where there are fewer. */
-	uint32_t pieces = terms->punctual || terms->scenario ? PIECES_MAX : 2;
+	uint32_t pieces = terms->punctual || terms->scenario ? JOB_PIECES_MAX : 2;
 	uint32_t count = terms->depth * pieces + terms->path_count;
 
 	*job = (struct job){
@@ -171,6 +174,7 @@ bool job_set_up(const struct server_terms *fails)
 	bool opens;
 
 	memset(ios, 0, sizeof(ios));
+	sim_job.tick = TICK;
 	network_begin(&quiet, &tls_network);
 	server_begin(&well);
 	server_divide(terms->files, terms->scenario ? terms->scenario->size : 0);
@@ -201,12 +205,19 @@ void job_tear_down(void)
 
 /* --- I/Os --- */
 
+static uint64_t losses(void)
+{
+	return world.failures[FAILED_RESET] + world.failures[FAILED_UNREACHED] +
+	       world.failures[FAILED_HANDSHAKE];
+}
+
 void job_begin(uint32_t number)
 {
 	struct io_u *io_u = job_io(number);
 
 	ios[number].busy = true;
 	ios[number].begun = world.clock.now;
+	ios[number].losses = losses();
 	io_u->index = number;
 	io_u->error = 0;
 	io_u->resid = 0;
@@ -241,7 +252,7 @@ uint32_t job_outstanding(void)
 static void check_time(uint64_t begun, const struct io_u *io_u)
 {
 	const struct job_terms *terms = &sim_job.terms;
-	uint64_t most = timer_major(&terms->timing) * (ddir_sync(io_u->ddir) ? 2 : 1) + 30 * SEC;
+	uint64_t most = limit_soft() * (ddir_sync(io_u->ddir) ? 2 : 1) + 30 * SEC;
 	uint64_t took = world.clock.now - begun;
 
 	if (terms->soft && terms->punctual && !terms->failover && took > most)
@@ -267,23 +278,60 @@ static void take_one(struct io_u *io_u)
 
 void job_step(void)
 {
-	int ended = job_getevents(&sim_job.td, 0, DEPTH_MAX, NULL);
+	int ended = job_getevents(&sim_job.td, sim_job.td.terminate, DEPTH_MAX, NULL);
 
 	for (int i = 0; i < ended; i++)
 		take_one(job_event(&sim_job.td, i));
 	if (ended <= 0 && !network_is_read())
-		world_pass(min_of(world_next(), world.clock.now + TICK));
+		world_pass(min_of(world_next(), world.clock.now + sim_job.tick));
 	clock_read(&sim_job.engine.group.job.clock);
+}
+
+/* What an I/O may take from when all has healed, or it began. */
+static uint64_t most_after(uint32_t number)
+{
+	uint64_t begun = ios[number].begun, healed = sim_job.healed_at;
+	uint64_t unanswered = healed > begun ? healed - begun : 0;
+	uint64_t wait = limit_copy(unanswered, losses() - ios[number].losses);
+
+	return wait + limit_copy(0, 0) + limit_delay() + limit_connect();
+}
+
+static void check_alive(void)
+{
+	for (uint32_t i = 0; i < sim_job.terms.depth; i++) {
+		uint64_t since = max_of(ios[i].begun, sim_job.healed_at);
+
+		if (ios[i].busy && world.clock.now > since + most_after(i))
+			world_violated("a %s has not ended within %.1f s after all has healed",
+				       io_ddir_name(ios[i].io_u.ddir), (double)most_after(i) / SEC);
+	}
 }
 
 void job_finish(void)
 {
 	while (job_outstanding() && !*world.violation) {
 		job_step();
-		if (sim_job.healed_at && world.clock.now > sim_job.healed_at + END)
-			world_violated("%u I/Os have not ended long after all has healed",
-				       job_outstanding());
+		check_alive();
 	}
+}
+
+void job_heal(void)
+{
+	sim_job.healed_at = world.clock.now;
+	network_heal();
+	network_listen(true);
+	server_heal();
+	tls_server_heal();
+	kdc_heal();
+}
+
+void job_set_timeo(uint64_t timeo)
+{
+	sim_job.terms.timing.timeo = timeo;
+	sim_job.tick = max_of(TICK, timeo / 50);
+	for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
+		paths[i]->config.timing.timeo = timeo;
 }
 
 /* An address is out of reach for a while, now and then. */
@@ -315,14 +363,11 @@ static void run_ios(uint32_t count, uint64_t cut_in)
 			job_begin_any();
 		job_step();
 	}
-	sim_job.healed_at = world.clock.now;
-	network_heal();
-	server_heal();
-	tls_server_heal();
-	kdc_heal();
+	job_heal();
 	job_finish();
 	if (!*world.violation)
 		sim_job.workload->settle();
+	ending_run();
 }
 
 static uint64_t rarely(uint64_t most)

@@ -9,7 +9,12 @@
 #include "fio/job.h"
 #include "server.h"
 
-enum { DEPTH_MAX = 32, PATHS_MAX = 3 };
+enum {
+	DEPTH_MAX = 32,
+	PATHS_MAX = 3,
+	JOB_PIECE_MIN = 256, /* bytes of a segment */
+	JOB_PIECES_MAX = 33, /* segments of an I/O */
+};
 
 /* What I/Os do: `number` is an I/O's, below the job's depth. */
 struct workload {
@@ -49,6 +54,7 @@ struct sim_job {
 	struct thread_data td;
 	uint64_t ended;	    /* I/Os */
 	uint64_t healed_at; /* 0: things fail */
+	uint64_t tick;	    /* the longest step of time */
 };
 extern struct sim_job sim_job;
 
@@ -77,5 +83,10 @@ struct io_u *job_io(uint32_t number);
 const char *job_file(uint32_t number);
 void job_set_file(struct io_u *io_u, uint32_t file);
 
-/* Goes on until no I/O is left. */
+/* From now on nothing fails. */
+void job_heal(void);
+/* The user is more patient from now on. */
+void job_set_timeo(uint64_t timeo);
+
+/* Goes on until no I/O is left: each ends as soon after all has healed as its calls may wait. */
 void job_finish(void);

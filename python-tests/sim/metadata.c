@@ -197,7 +197,8 @@ static void ended(uint32_t number, const struct io_u *io_u)
 	world_tell("job: %s of entry %u: %s", meta_name(one->op), one->entry, strerror(error));
 	metadata.busy[one->entry] = false;
 	metadata.changes[one->entry] = namespace[one->entry].changes;
-	if ((error == ETIMEDOUT && sim_job.terms.soft) || (error == EIO && sim_job.terms.changes))
+	if (sim_job.td.terminate || (error == ETIMEDOUT && sim_job.terms.soft) ||
+	    (error == EIO && sim_job.terms.changes))
 		metadata.unknown[one->entry] = true;
 	else if (!metadata.unknown[one->entry] && !is_allowed(one, error))
 		world_violated("%s of entry %u, which had %s name and %s: %s, carried out %d times",
