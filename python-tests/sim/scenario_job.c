@@ -116,8 +116,12 @@ const char *scenario_job_refusal(const struct scenario *terms)
 		return "version is 3 or 4";
 	if (!terms->depth || terms->depth > DEPTH_MAX)
 		return "depth is 1 to 32";
-	if (!terms->paths || terms->paths > PATHS_MAX || !terms->nconnect)
-		return "paths is 1 to 3, nconnect at least 1";
+	if (!terms->paths || terms->paths > PATHS_MAX || !terms->nconnect || terms->nconnect > 16)
+		return "paths is 1 to 3, nconnect 1 to 16";
+	if (!terms->timeo || terms->slots > 64)
+		return "timeo is at least 1, slots 64 at most";
+	if (terms->spread > SPREAD_STRIPE || terms->stable > IO_FILE_SYNC)
+		return "spread is of enum spread_policy, stable of enum io_stable";
 	if (!terms->files || terms->files > SERVER_FILES_MAX || terms->blocks % terms->files)
 		return "files is 1 to 4, and blocks a multiple of it";
 	if (!terms->block || terms->block > BLOCK_MAX)
