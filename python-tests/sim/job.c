@@ -19,7 +19,7 @@
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 
-enum { IO_MAX = 4096, PIECE_MIN = JOB_PIECE_MIN };
+enum { IO_MAX = 4096, PIECE_MIN = 256 };
 _Static_assert(JOB_PIECES_MAX == 2 * IO_MAX / PIECE_MIN + 1, "stripes cut as well");
 
 static const uint64_t TICK = 100 * MSEC;

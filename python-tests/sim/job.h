@@ -9,12 +9,7 @@
 #include "fio/job.h"
 #include "server.h"
 
-enum {
-	DEPTH_MAX = 32,
-	PATHS_MAX = 3,
-	JOB_PIECE_MIN = 256, /* bytes of a segment */
-	JOB_PIECES_MAX = 33, /* segments of an I/O */
-};
+enum { DEPTH_MAX = 32, PATHS_MAX = 3, JOB_PIECES_MAX = 33 /* segments of an I/O */ };
 
 /* What I/Os do: `number` is an I/O's, below the job's depth. */
 struct workload {

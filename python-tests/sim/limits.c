@@ -23,11 +23,14 @@ uint64_t limit_copy(uint64_t unanswered, uint64_t losses)
 		passed += wait;
 		wait += timeo;
 	}
+	/* A connection is left after timeo where its session or context is not made: one more copy
+	 * each time. And over NFSv4.1's a call is sent once, until the other limit ends that. */
+	if (sim_job.terms.nfs4 || sim_job.terms.service)
+		wait = unanswered + timeo;
+	if (sim_job.terms.nfs4 && wait < limit_soft())
+		wait = limit_soft();
 	wait += losses * timeo;
-	if (wait > longest)
-		wait = longest;
-	/* NFSv4.1: over its connection a call is sent once, and the other limit ends that. */
-	return sim_job.terms.nfs4 && wait < limit_soft() ? limit_soft() : wait;
+	return wait < longest ? wait : longest;
 }
 
 uint64_t limit_delay(void)
