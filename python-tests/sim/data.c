@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * data.c - reads, writes and syncs of one file: what is read is what was written, what a sync that
- * succeeds covers is durable, at its newest value, and what may be lost was reported by one that
- * failed. With a hold nothing is lost, but by a server that restarts again and again.
+ * data.c - reads, writes and syncs of some files: what is read is what was written, what a sync
+ * that succeeds covers is durable, at its newest value, and what may be lost was reported by one
+ * that failed. With a hold nothing is lost, but by a server that restarts again and again.
  */
 #include <errno.h>
 #include <string.h>
@@ -39,11 +39,11 @@ struct data_io {
 };
 
 static struct {
-	struct block blocks[BLOCKS];
+	struct block blocks[BLOCKS]; /* of all files, as they lie at the server */
 	struct data_io ios[DEPTH_MAX];
 	uint64_t stamp, order;
-	uint64_t reports; /* syncs that failed: whatever was not durable may be lost */
-	uint64_t crashes; /* of the server, before the replay */
+	uint64_t reports[SERVER_FILES_MAX]; /* failed syncs: what was not durable may be lost */
+	uint64_t crashes;		    /* of the server, before the replay */
 } data;
 
 static void begin(void)
@@ -96,26 +96,37 @@ static uint64_t rewritten(void)
 	return bytes;
 }
 
-static void note_begun(struct data_io *one)
+/* The I/O is on the file that has that block, from there on. */
+static void note_begun(struct data_io *one, struct io_u *io_u, uint32_t block)
 {
+	uint32_t blocks = BLOCKS / sim_job.terms.files;
+
+	job_set_file(io_u, block / blocks);
+	io_u->offset = (uint64_t)(block % blocks) * BLOCK;
 	one->stamp = 0;
 	one->order = ++data.order;
-	one->reports = data.reports;
+	one->reports = data.reports[io_u->file->fileno];
 	one->ended = sim_job.ended;
 	one->crashes = world.failures[FAILED_CRASH];
 	one->rewritten = rewritten();
+}
+
+static uint32_t first_of(const struct io_u *io_u)
+{
+	return (server_place((uint32_t)io_u->file->fileno) + (uint32_t)io_u->offset) / BLOCK;
 }
 
 static bool choose_transfer(struct data_io *one, struct io_u *io_u, enum fio_ddir ddir)
 {
 	uint32_t count = 1 + (uint32_t)world_random(IO_BLOCKS_MAX);
 	uint32_t first = (uint32_t)world_random(BLOCKS - count + 1);
+	uint32_t blocks = BLOCKS / sim_job.terms.files;
 
+	count = min_of(count, blocks - first % blocks);
 	if (!is_free(first, count, ddir == DDIR_WRITE))
 		return false;
-	note_begun(one);
+	note_begun(one, io_u, first);
 	io_u->ddir = ddir;
-	io_u->offset = (uint64_t)first * BLOCK;
 	io_u->xfer_buflen = count * BLOCK;
 	io_u->xfer_buf = one->data;
 	if (ddir == DDIR_WRITE)
@@ -130,11 +141,11 @@ static bool choose_transfer(struct data_io *one, struct io_u *io_u, enum fio_ddi
 	return true;
 }
 
-static bool choose_sync(struct data_io *one, struct io_u *io_u)
+static bool choose_sync(struct data_io *one, struct io_u *io_u, uint32_t file)
 {
-	note_begun(one);
+	note_begun(one, io_u, server_place(file) / BLOCK);
 	io_u->ddir = world_random(2) ? DDIR_SYNC : DDIR_DATASYNC;
-	io_u->offset = io_u->xfer_buflen = 0;
+	io_u->xfer_buflen = 0;
 	return true;
 }
 
@@ -143,7 +154,7 @@ static bool choose(uint32_t number, struct io_u *io_u)
 	struct data_io *one = &data.ios[number];
 
 	switch (world_random(12)) {
-	case 0: return choose_sync(one, io_u);
+	case 0: return choose_sync(one, io_u, (uint32_t)(data.order % sim_job.terms.files));
 	case 1:
 	case 2:
 	case 3:
@@ -163,7 +174,7 @@ static bool is_replayed(const struct data_io *one)
 
 static void check_read(const struct data_io *one, const struct io_u *io_u)
 {
-	uint32_t first = (uint32_t)(io_u->offset / BLOCK);
+	uint32_t first = first_of(io_u);
 	bool discards = sim_job.terms.discards;
 
 	for (size_t i = 0; discards && i < sizeof(one->data); i++)
@@ -185,7 +196,7 @@ static void check_read(const struct data_io *one, const struct io_u *io_u)
 
 static void check_write(const struct data_io *one, const struct io_u *io_u)
 {
-	uint32_t first = (uint32_t)(io_u->offset / BLOCK);
+	uint32_t first = first_of(io_u);
 	bool durable = sim_job.engine.stable != IO_UNSTABLE && !io_u->error;
 
 	for (uint32_t i = 0; i < io_u->xfer_buflen / BLOCK; i++) {
@@ -208,17 +219,19 @@ static void check_write(const struct data_io *one, const struct io_u *io_u)
  * A sync waits for the writes before it, and makes them durable. What an earlier COMMIT covers that
  * is under way, that one's sync tells.
  */
-static void check_durable(uint64_t order)
+static void check_durable(uint64_t order, const struct io_u *io_u)
 {
+	uint32_t first = first_of(io_u), end = first + BLOCKS / sim_job.terms.files;
+
 	if (sim_job.engine.commits)
 		return;
-	for (uint32_t i = 0; i < BLOCKS; i++) {
+	for (uint32_t i = first; i < end; i++) {
 		struct block *block = &data.blocks[i];
 
 		if (!block->stamp || block->unknown || block->writing || block->order > order ||
 		    holds(server.disk + i * BLOCK, i, block->stamp))
 			continue;
-		if (data.reports > block->reports)
+		if (data.reports[io_u->file->fileno] > block->reports)
 			block->unknown = true;
 		else
 			world_violated("write %llu of block %u was synced: it is not durable, and "
@@ -230,6 +243,8 @@ static void check_durable(uint64_t order)
 /* True where what is held may be given up: such a server does not let it be made durable. */
 static bool may_break(int error)
 {
+	if (sim_job.td.terminate)
+		return true;
 	if (error == EIO)
 		return sim_job.terms.changes ||
 		       world.failures[FAILED_CRASH] - data.crashes >= ROUNDS_MAX;
@@ -268,7 +283,7 @@ static void check_error(const struct io_u *io_u)
 {
 	int error = (int)io_u->error;
 
-	if (!error || (error == ETIMEDOUT && sim_job.terms.soft) ||
+	if (!error || sim_job.td.terminate || (error == ETIMEDOUT && sim_job.terms.soft) ||
 	    (error == EIO && sim_job.terms.changes) || (error == ENOSPC && sim_job.terms.full) ||
 	    error == sim_job.engine.replay.broken ||
 	    (error == EIO && ddir_sync(io_u->ddir) && may_lose()))
@@ -280,15 +295,16 @@ static void ended(uint32_t number, const struct io_u *io_u)
 {
 	const struct data_io *one = &data.ios[number];
 
-	world_tell("job: %s %llu@%llu stamp %llu: %s", io_ddir_name(io_u->ddir), io_u->xfer_buflen,
-		   io_u->offset, (unsigned long long)one->stamp, strerror((int)io_u->error));
+	world_tell("job: %s %llu@%llu of %s stamp %llu: %s", io_ddir_name(io_u->ddir),
+		   io_u->xfer_buflen, io_u->offset, io_u->file->file_name,
+		   (unsigned long long)one->stamp, strerror((int)io_u->error));
 	check_error(io_u);
 	if (sim_job.engine.group.job.hold)
 		check_hold();
 	if (ddir_sync(io_u->ddir)) {
-		data.reports += io_u->error != 0;
+		data.reports[io_u->file->fileno] += io_u->error != 0;
 		if (!io_u->error)
-			check_durable(one->order);
+			check_durable(one->order, io_u);
 		return;
 	}
 	if (!io_u->error && io_u->resid)
@@ -299,23 +315,29 @@ static void ended(uint32_t number, const struct io_u *io_u)
 		check_write(one, io_u);
 }
 
-/* At the end all is made durable: `soft` may need more than one try. */
-static void settle(void)
+/* `soft` may need more than one try. */
+static void settle_file(uint32_t file)
 {
 	enum { TRIES = 200 };
 	struct io_u *io_u = job_io(0);
 
 	for (int i = 0; i < TRIES && !*world.violation; i++) {
-		choose_sync(&data.ios[0], io_u);
+		choose_sync(&data.ios[0], io_u, file);
 		job_begin(0);
 		job_finish();
-		if (io_u->error)
-			continue;
-		if (sim_job.engine.hold.first != sim_job.engine.hold.end)
-			world_violated("something is held when all is durable");
-		return;
+		if (!io_u->error)
+			return;
 	}
 	world_violated("no sync succeeds, though all has healed");
+}
+
+/* At the end all is made durable. */
+static void settle(void)
+{
+	for (uint32_t i = 0; i < sim_job.terms.files; i++)
+		settle_file(i);
+	if (sim_job.engine.hold.first != sim_job.engine.hold.end)
+		world_violated("something is held when all is durable");
 }
 
 const struct workload data_workload = {begin, choose, ended, settle};

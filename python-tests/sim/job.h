@@ -9,7 +9,7 @@
 #include "fio/job.h"
 #include "server.h"
 
-enum { DEPTH_MAX = 32, PATHS_MAX = 3 };
+enum { DEPTH_MAX = 32, PATHS_MAX = 3, JOB_PIECES_MAX = 33 /* segments of an I/O */ };
 
 /* What I/Os do: `number` is an I/O's, below the job's depth. */
 struct workload {
@@ -30,7 +30,7 @@ struct job_terms {
 	bool trunks;   /* NFSv4.1: one session for all connections */
 	bool full;     /* writes may find no room */
 	bool punctual; /* no I/O takes several calls in turn, each of which has its time */
-	uint32_t depth, path_count, per_path;
+	uint32_t depth, path_count, per_path, files;
 	uint64_t hold; /* bytes; 0: none */
 	struct rpc_timing timing;
 	uint32_t service; /* of enum gss_service; 0: AUTH_SYS */
@@ -49,6 +49,7 @@ struct sim_job {
 	struct thread_data td;
 	uint64_t ended;	    /* I/Os */
 	uint64_t healed_at; /* 0: things fail */
+	uint64_t tick;	    /* the longest step of time */
 };
 extern struct sim_job sim_job;
 
@@ -73,6 +74,14 @@ void job_begin_any(void);
 /* Begins that idle I/O, whose io_u is set. */
 void job_begin(uint32_t number);
 struct io_u *job_io(uint32_t number);
+/* A file of the job by its number: its name, and the file of an I/O. */
+const char *job_file(uint32_t number);
+void job_set_file(struct io_u *io_u, uint32_t file);
 
-/* Goes on until no I/O is left. */
+/* From now on nothing fails. */
+void job_heal(void);
+/* The user is more patient from now on. */
+void job_set_timeo(uint64_t timeo);
+
+/* Goes on until no I/O is left: each ends as soon after all has healed as its calls may wait. */
 void job_finish(void);

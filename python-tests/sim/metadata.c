@@ -102,6 +102,7 @@ static bool choose(uint32_t number, struct io_u *io_u)
 	metadata.busy[entry] = true;
 	*one = (struct meta_one){choose_op(entry), entry, namespace[entry], troubles()};
 	io_u->ddir = world_random(2) ? DDIR_READ : DDIR_WRITE;
+	job_set_file(io_u, 0);
 	io_u->offset = entry;
 	io_u->xfer_buflen = 1;
 	return true;
@@ -196,7 +197,8 @@ static void ended(uint32_t number, const struct io_u *io_u)
 	world_tell("job: %s of entry %u: %s", meta_name(one->op), one->entry, strerror(error));
 	metadata.busy[one->entry] = false;
 	metadata.changes[one->entry] = namespace[one->entry].changes;
-	if ((error == ETIMEDOUT && sim_job.terms.soft) || (error == EIO && sim_job.terms.changes))
+	if (sim_job.td.terminate || (error == ETIMEDOUT && sim_job.terms.soft) ||
+	    (error == EIO && sim_job.terms.changes))
 		metadata.unknown[one->entry] = true;
 	else if (!metadata.unknown[one->entry] && !is_allowed(one, error))
 		world_violated("%s of entry %u, which had %s name and %s: %s, carried out %d times",

@@ -82,6 +82,45 @@ MUTANTS = [
         "return false;",
     ),
     Mutant(
+        "a time-out grows beyond 600 s", "client/timers.h",
+        "min_of(timing->timeo * call->tries, 600 * SEC)", "timing->timeo * call->tries",
+    ),
+    Mutant(
+        "a time-out doubles each time", "client/timers.h",
+        "min_of(timing->timeo * call->tries, 600 * SEC)",
+        "min_of(timing->timeo << min_of(call->tries, 12u), 600 * SEC)",
+    ),
+    Mutant(
+        "a major time-out takes four times as long", "client/timers.h",
+        "return timing->timeo * (timing->retrans + 1);",
+        "return 4 * timing->timeo * (timing->retrans + 1);",
+    ),
+    Mutant(
+        "a call that is put off waits for more than 5 s", "client/timers.h",
+        "DELAY_LAST = 5 * SEC;", "DELAY_LAST = 10 * SEC;",
+    ),
+    Mutant(
+        "session set-up that is put off waits for more than 1 s", "client/timers.h",
+        "SETUP_DELAY_LAST = SEC;", "SETUP_DELAY_LAST = 5 * SEC;",
+    ),
+    Mutant(
+        "a job that is told to end waits for its calls", "fio/job_io.c",
+        "	group_abort(group, EINTR);", "",
+    ),
+    Mutant(
+        "several files: each COMMIT is of the first", "fio/pieces.c",
+        "	io->file = file;\n	io->offset = 0;", "	io->file = 0;\n	io->offset = 0;",
+    ),
+    Mutant(
+        "several files: what is held is written again to the first", "fio/pieces.c",
+        "	io->file = extent->file;", "	io->file = 0;",
+    ),
+    Mutant(
+        "fragments: data goes on behind a mark as if there was none", "wire/record.c",
+        "	reader->in_fragment = false;\n	return 1;\n}\n\nstatic int read_rest",
+        "	return 0;\n}\n\nstatic int read_rest",
+    ),
+    Mutant(
         "a READ's part is taken for all of it", "nfs/io_result.h",
         "	if (io_result->count)\n		return CALL_PARTIAL;",
         "	if (io_result->count)\n		return CALL_DONE;",

@@ -12,10 +12,11 @@
 #include "world.h"
 
 /* Those below TYPES are no objects of the directory. */
-enum { TYPES = 8, ROOT = 0, THE_FILE = 1, DIRECTORY = 2 };
+enum { TYPES = 8, ROOT = 0, DIRECTORY = 1, FILES = 2 };
 
-static const char *const handles[] = {
-	[ROOT] = "/", [THE_FILE] = SERVER_HANDLE, [DIRECTORY] = "dir"};
+static const char *const handles[FILES + SERVER_FILES_MAX] = {
+	[ROOT] = "/",	      [DIRECTORY] = "dir",  [FILES] = SERVER_HANDLE,
+	[FILES + 1] = "fil1", [FILES + 2] = "fil2", [FILES + 3] = "fil3"};
 
 struct namespace_entry namespace[NAMESPACE_ENTRIES];
 static uint64_t made; /* objects */
@@ -27,6 +28,17 @@ void namespace_begin(void)
 }
 
 /* --- handles and attributes --- */
+
+uint32_t namespace_file(object_t object)
+{
+	return object >= FILES && object < ARRAY_SIZE(handles) ? (uint32_t)object - FILES : 0;
+}
+
+/* "file", "file1" and so on. */
+static object_t file_named(struct name name)
+{
+	return FILES + (name.length > 4 ? name.bytes[4] - '0' : 0) % SERVER_FILES_MAX;
+}
 
 static bool has_name(object_t object)
 {
@@ -58,11 +70,11 @@ void files_put_handle(struct xdr_out *out, object_t file)
 /* An object's number says its type. */
 struct file_attributes files_attributes(object_t file)
 {
-	static const enum file_type types[] = {FILE_DIRECTORY, FILE_REGULAR, FILE_DIRECTORY};
+	enum file_type type = file < FILES ? FILE_DIRECTORY : FILE_REGULAR;
 
-	return (struct file_attributes){file < ARRAY_SIZE(types) ? types[file]
-								 : (enum file_type)(file % TYPES),
-					SERVER_FILE};
+	if (file >= ARRAY_SIZE(handles))
+		type = (enum file_type)(file % TYPES);
+	return (struct file_attributes){type, server.size};
 }
 
 void files_set_size(object_t file, uint64_t size)
@@ -101,7 +113,7 @@ uint32_t files_lookup(object_t directory, struct name name, object_t *found)
 	if (directory == DIRECTORY)
 		*found = *find(name, &entry);
 	else
-		*found = *name.bytes == 'd' ? DIRECTORY : THE_FILE;
+		*found = *name.bytes == 'd' ? DIRECTORY : file_named(name);
 	return *found ? 0 : ENOENT;
 }
 
@@ -111,7 +123,7 @@ uint32_t files_make(object_t directory, struct name name, enum file_type type, b
 	struct namespace_entry *entry;
 	object_t *at;
 
-	*file = THE_FILE;
+	*file = file_named(name);
 	if (directory != DIRECTORY)
 		return 0;
 	at = find(name, &entry);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * namespace.h - the simulated server's names (servers/core/files.h): its one file, and a directory
+ * namespace.h - the simulated server's names (servers/core/files.h): its files, and a directory
  * whose entries have two names each (nfs/entries.h), which may lead to an object. Changes are
  * durable at once.
  */
@@ -20,3 +20,5 @@ struct namespace_entry {
 extern struct namespace_entry namespace[NAMESPACE_ENTRIES];
 
 void namespace_begin(void);
+/* The number of a file outside the directory, from 0; 0 for any other object. */
+uint32_t namespace_file(object_t object);

@@ -64,7 +64,7 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 		set_tls(&path->config, terms);
 	remote->sin_family = AF_INET;
 	path->job = (struct path_job){
-		.file_count = 1,
+		.file_count = terms->files,
 		.failover = terms->failover,
 		.stop = paths_stop,
 		.log = job_log,
@@ -74,24 +74,27 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->version = terms->nfs4 ? &nfs_version_4 : &nfs_version_3;
 	auth_sys_init(&path->credentials, &path->ids);
 	path->directory = -1;
-	path->files = calloc(1, sizeof(*path->files));
-	path->files[0].name = strdup("file");
+	path->files = calloc(terms->files, sizeof(*path->files));
+	for (uint32_t i = 0; i < terms->files; i++)
+		path->files[i].name = strdup(job_file(i));
 	if (path_tls_open(path))
 		abort();
 	return path;
 }
 
 /* NFSv3's names are not simulated: the handle is known. */
-static int open_file(struct path *path)
+static int open_file(struct path *path, uint32_t number)
 {
-	static struct nfs_handle handle = {.length = 4, .bytes = SERVER_HANDLE};
-	struct path_file *file = &path->files[0];
+	static struct nfs_handle handles[SERVER_FILES_MAX];
+	struct path_file *file = &path->files[number];
 
 	if (path->version == &nfs_version_3) {
-		file->state = &handle;
+		handles[number] = (struct nfs_handle){.length = 4, .bytes = SERVER_HANDLE};
+		handles[number].bytes[3] += number;
+		file->state = &handles[number];
 		return 0;
 	}
-	return path->version->open_file(path->names, 0, file->name, true, &file->state);
+	return path->version->open_file(path->names, number, file->name, true, &file->state);
 }
 
 /* NFSv3's is known, as the file is. */
@@ -115,7 +118,7 @@ static int open_directory(struct path *path)
 			    find_directory, path);
 }
 
-static int open_path(struct path *path, bool metadata)
+static int open_path(struct path *path, const struct job_terms *terms)
 {
 	int error = 0;
 
@@ -123,7 +126,11 @@ static int open_path(struct path *path, bool metadata)
 		error = path->version->open_names(&path->names, path);
 	if (error)
 		return error;
-	return metadata ? open_directory(path) : open_file(path);
+	if (terms->metadata)
+		return open_directory(path);
+	for (uint32_t i = 0; i < terms->files && !error; i++)
+		error = open_file(path, i);
+	return error;
 }
 
 bool paths_open(struct path **paths, const struct job_terms *terms)
@@ -134,14 +141,19 @@ bool paths_open(struct path **paths, const struct job_terms *terms)
 	for (uint32_t i = 0; i < terms->path_count; i++)
 		paths[i] = new_path(i, terms);
 	for (uint32_t i = 0; !error && i < terms->path_count; i++)
-		error = open_path(paths[i], terms->metadata);
+		error = open_path(paths[i], terms);
 	return !error;
 }
 
 static void close_path(struct path *path)
 {
-	if (path->version != &nfs_version_3 && path->files[0].state)
-		path->version->close_file(path->names, path->files[0].state);
+	for (uint32_t i = 0; i < path->job.file_count; i++) {
+		struct path_file *file = &path->files[i];
+
+		if (path->version != &nfs_version_3 && file->state)
+			path->version->close_file(path->names, file->state);
+		free(file->name);
+	}
 	if (path->state)
 		path->version->teardown(path);
 	path_close_names(path);
@@ -149,7 +161,6 @@ static void close_path(struct path *path)
 	free(path->config.export);
 	free(path->config.label);
 	entries_close(path->files[0].entries);
-	free(path->files[0].name);
 	free(path->files);
 	free(path);
 }

@@ -134,15 +134,20 @@ static void run_job(void *context)
 
 void scenario_run(const struct scenario *scenario, struct scenario_result *result)
 {
+	const char *refused = scenario_job_refusal(scenario);
+
 	memset(&run.nth, 0, sizeof(run.nth));
 	run.call_count = run.line_count = 0;
 	run.terms = scenario;
 	*result = (struct scenario_result){.keeps = ""};
 	world_begin(1, scenario->trace);
-	if (!world_run(run_job, result, ENDS)) {
+	if (refused) {
+		world_violated("no such scenario: %s", refused);
+	} else if (!world_run(run_job, result, ENDS)) {
 		world_violated("the engine waits for ever");
 		run.scenario = NULL;
 		world_end();
+		scenario_job_abandon();
 	}
 	result->calls = run.call_count;
 	result->lines = run.line_count;

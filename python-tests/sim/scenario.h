@@ -15,6 +15,7 @@ struct scenario_call {
 	uint32_t nth;		     /* of its procedure since I/O began, from 1 */
 	uint64_t time, answered;     /* ns since I/O began; answered 0: no reply has left */
 	uint32_t xid, connection, address;
+	uint32_t file;	 /* READ, WRITE, COMMIT, OPEN: its number, from 0 */
 	uint64_t offset; /* READ, WRITE, COMMIT */
 	uint32_t count, stable;
 	uint32_t status;		  /* of its result; NFSv3: 0, or the fate's */
@@ -36,18 +37,19 @@ enum scenario_act {
 
 /* What becomes of a call. All zeros: it is carried out and answered. */
 struct scenario_fate {
-	bool forgets;	       /* first, the server loses what is not durable: another verifier */
-	bool restarts;	       /* instead: that, and its connections, clients and replies */
-	bool unheard;	       /* it is not carried out, nor answered */
-	bool mute;	       /* it is carried out, and not answered */
-	bool unserved;	       /* it is not carried out: the reply says PROG_UNAVAIL (NFSv3) */
-	bool garbage;	       /* it is carried out: 40 bytes of 0xff are the reply */
-	bool is_call;	       /* it is carried out: the reply's message type is CALL (NFSv3) */
-	bool renames;	       /* the reply has a verifier that no other reply has */
-	uint32_t status;       /* it is not carried out: the reply has this status */
-	uint32_t limit;	       /* READ, WRITE: this many bytes are moved at most; 0: all */
-	uint32_t committed;    /* WRITE: 1 + the reply's stable_how; 0: as was asked */
-	uint64_t delay;	       /* ns until the reply leaves */
+	bool forgets;	    /* first, the server loses what is not durable: another verifier */
+	bool restarts;	    /* instead: that, and its connections, clients and replies */
+	bool unheard;	    /* it is not carried out, nor answered */
+	bool mute;	    /* it is carried out, and not answered */
+	bool unserved;	    /* it is not carried out: the reply says PROG_UNAVAIL (NFSv3) */
+	bool garbage;	    /* it is carried out: 40 bytes of 0xff are the reply */
+	bool is_call;	    /* it is carried out: the reply's message type is CALL (NFSv3) */
+	bool renames;	    /* the reply has a verifier that no other reply has */
+	uint32_t status;    /* it is not carried out: the reply has this status */
+	uint32_t limit;	    /* READ, WRITE: this many bytes are moved at most; 0: all */
+	uint32_t fragment;  /* the reply's record is cut into fragments of so many bytes; 0: one */
+	uint32_t committed; /* WRITE: 1 + the reply's stable_how; 0: as was asked */
+	uint64_t delay;	    /* ns until the reply leaves */
 	enum scenario_end end; /* of the connection, with the reply, or without one */
 	enum scenario_act act;
 };
@@ -55,16 +57,23 @@ struct scenario_fate {
 typedef void (*scenario_decide)(void *context, const struct scenario_call *call,
 				struct scenario_fate *fate);
 
-/* The terms: one file, of which each block is read or written once, in order. */
+/*
+ * The terms: files, to which blocks are given in turn, so that each block is read or written once,
+ * in order. A job that they do not fit is refused: result.violation says why.
+ */
 struct scenario {
 	uint32_t version; /* 3 or 4 */
 	bool reads, soft, failover, trunks, goes_on;
-	uint32_t blocks, block;		    /* their number, and bytes of each */
-	uint32_t depth, fsync, paths, hold; /* hold: bytes */
+	uint32_t files;			    /* 1 to 4 */
+	uint32_t blocks, block;		    /* of all files: their number, and bytes of each */
+	uint32_t size;			    /* bytes of each file at the server; 0: as has room */
+	uint32_t rsize, wsize;		    /* bytes of a call; 0: of a block */
+	uint32_t depth, fsync, paths, hold; /* fsync: blocks of a file; hold: bytes */
 	uint32_t timeo, retrans;	    /* as in nfs(5): tenths of a second */
 	uint32_t stable;		    /* of enum io_stable */
 	uint32_t nconnect;
-	uint32_t spread;      /* of enum spread_policy; a stripe is two blocks */
+	uint32_t spread;      /* of enum spread_policy */
+	uint32_t stripe;      /* bytes; 0: two blocks */
 	bool uncached, binds; /* NFSv4.1: as in struct server4_terms */
 	uint32_t slots;
 	bool trace;
@@ -76,6 +85,7 @@ struct scenario_result {
 	int error; /* a positive errno: of the first I/O that failed, or of the sync at the end */
 	uint32_t reconnects, retransmissions, lines, calls;
 	uint64_t took;		  /* ns of I/O, with the sync */
+	uint64_t moved;		  /* bytes of the blocks, as far as they were read or written */
 	uint64_t lost, rewritten; /* bytes: that were reported lost; that were written again */
 	bool durable, sound;	  /* all that was written is; all that was read is what was there */
 	const char *keeps;	  /* what the server keeps of NFSv4.1's clients afterwards, or "" */

@@ -2,6 +2,7 @@
 #include "scenario_job.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "fio/job_io.h"
 #include "network.h"
@@ -14,58 +15,83 @@ enum { BLOCK_MAX = 4096 };
 static struct {
 	const struct scenario *scenario;
 	struct scenario_result *result;
-	uint32_t next, unsynced; /* blocks */
-	uint32_t syncs;		 /* two fsyncs, then two fdatasyncs, by turns */
-	bool stops;		 /* an I/O has failed */
+	uint32_t next;			     /* block */
+	uint32_t unsynced[SERVER_FILES_MAX]; /* blocks of each file */
+	uint32_t syncs;			     /* two fsyncs, then two fdatasyncs, by turns */
+	bool stops;			     /* an I/O has failed */
 	uint8_t data[DEPTH_MAX][BLOCK_MAX];
 } job;
 
-/* Each word of a file says where it stands. */
-static void fill(uint8_t *bytes, uint64_t offset, uint64_t length)
+/* Each word at the server says where it stands. */
+static void fill(uint8_t *bytes, uint64_t place, uint64_t length)
 {
-	for (uint64_t at = 0; at < length; at += sizeof(at)) {
-		uint64_t word = offset + at + 1;
+	for (uint64_t at = 0; at < length; at++) {
+		uint64_t word = (place + at) / sizeof(word) + 1;
 
-		memcpy(bytes + at, &word, sizeof(word));
+		bytes[at] = word >> 8 * ((place + at) % sizeof(word));
 	}
+}
+
+static uint64_t place_of(const struct io_u *io_u)
+{
+	return server_place((uint32_t)io_u->file->fileno) + io_u->offset;
+}
+
+/* The file that is to be synced now; SERVER_FILES_MAX: none. */
+static uint32_t due(void)
+{
+	uint32_t file = 0;
+
+	while (file < SERVER_FILES_MAX &&
+	       (!job.scenario->fsync || job.unsynced[file] < job.scenario->fsync))
+		file++;
+	return file;
 }
 
 static bool choose(uint32_t number, struct io_u *io_u)
 {
 	const struct scenario *scenario = job.scenario;
+	uint32_t file = due();
 
 	if (job.stops)
 		return false;
 	io_u->offset = io_u->xfer_buflen = 0;
-	if (scenario->fsync && job.unsynced == scenario->fsync) {
+	if (file < SERVER_FILES_MAX) {
+		job_set_file(io_u, file);
 		io_u->ddir = job.syncs / 2 % 2 ? DDIR_DATASYNC : DDIR_SYNC;
 		if (job.syncs++ % 2)
-			job.unsynced = 0;
+			job.unsynced[file] = 0;
 		return true;
 	}
 	if (job.next == scenario->blocks)
 		return false;
+	file = job.next % scenario->files;
+	job_set_file(io_u, file);
 	io_u->ddir = scenario->reads ? DDIR_READ : DDIR_WRITE;
-	io_u->offset = (uint64_t)job.next++ * scenario->block;
+	io_u->offset = (uint64_t)(job.next++ / scenario->files) * scenario->block;
 	io_u->xfer_buf = job.data[number];
 	io_u->xfer_buflen = scenario->block;
-	job.unsynced++;
+	job.unsynced[file]++;
 	if (!scenario->reads)
-		fill(job.data[number], io_u->offset, scenario->block);
+		fill(job.data[number], place_of(io_u), scenario->block);
 	return true;
 }
 
 static void ended(uint32_t number, const struct io_u *io_u)
 {
+	uint64_t moved = io_u->xfer_buflen - io_u->resid;
 	uint8_t wanted[BLOCK_MAX];
 
 	if (io_u->error) {
 		job.result->error = job.result->error ?: (int)io_u->error;
 		job.stops = !job.scenario->goes_on;
-	} else if (io_u->ddir == DDIR_READ) {
-		fill(wanted, io_u->offset, io_u->xfer_buflen);
-		job.result->sound &= !memcmp(wanted, job.data[number], io_u->xfer_buflen);
+		return;
 	}
+	job.result->moved += moved;
+	if (io_u->ddir != DDIR_READ)
+		return;
+	fill(wanted, place_of(io_u), moved);
+	job.result->sound &= !memcmp(wanted, job.data[number], moved);
 }
 
 static const struct workload workload = {.choose = choose, .ended = ended};
@@ -76,11 +102,34 @@ void scenario_fill_job(struct job *engine, const struct scenario *scenario)
 		struct spread *spread = &engine->spread[op];
 
 		spread->policy = (enum spread_policy)scenario->spread;
-		spread->stripe_size = 2 * scenario->block;
-		engine->io_max[op] = BLOCK_MAX;
+		spread->stripe_size = scenario->stripe ?: 2 * scenario->block;
+		engine->io_max[op] =
+			(op == IO_READ ? scenario->rsize : scenario->wsize) ?: scenario->block;
 	}
 	engine->fresh_max = scenario->depth;
 	engine->stable = (enum io_stable)scenario->stable;
+}
+
+const char *scenario_job_refusal(const struct scenario *terms)
+{
+	if (terms->version != 3 && terms->version != 4)
+		return "version is 3 or 4";
+	if (!terms->depth || terms->depth > DEPTH_MAX)
+		return "depth is 1 to 32";
+	if (!terms->paths || terms->paths > PATHS_MAX || !terms->nconnect || terms->nconnect > 16)
+		return "paths is 1 to 3, nconnect 1 to 16";
+	if (!terms->timeo || terms->slots > 64)
+		return "timeo is at least 1, slots 64 at most";
+	if (terms->spread > SPREAD_STRIPE || terms->stable > IO_FILE_SYNC)
+		return "spread is of enum spread_policy, stable of enum io_stable";
+	if (!terms->files || terms->files > SERVER_FILES_MAX || terms->blocks % terms->files)
+		return "files is 1 to 4, and blocks a multiple of it";
+	if (!terms->block || terms->block > BLOCK_MAX)
+		return "block is 1 to 4096";
+	if ((uint64_t)terms->blocks * terms->block > SERVER_FILE ||
+	    terms->size > SERVER_FILE / terms->files)
+		return "blocks and size are 32 KiB of all files at most";
+	return NULL;
 }
 
 bool scenario_job_begin(const struct scenario *scenario)
@@ -105,6 +154,7 @@ bool scenario_job_begin(const struct scenario *scenario)
 		.depth = scenario->depth,
 		.path_count = scenario->paths,
 		.per_path = scenario->nconnect,
+		.files = scenario->files,
 		.hold = scenario->hold,
 		.timing = {.timeo = scenario->timeo * 100 * MSEC,
 			   .retrans = scenario->retrans,
@@ -140,12 +190,23 @@ static void count(void)
 	}
 }
 
+static bool is_durable(void)
+{
+	uint32_t bytes = job.scenario->blocks / job.scenario->files * job.scenario->block;
+	uint8_t wanted[SERVER_FILE];
+	bool durable = true;
+
+	for (uint32_t file = 0; file < job.scenario->files; file++) {
+		uint32_t place = server_place(file);
+
+		fill(wanted, place, bytes);
+		durable &= !memcmp(wanted, server.disk + place, bytes);
+	}
+	return durable;
+}
+
 void scenario_job_run(struct scenario_result *result)
 {
-	uint64_t bytes = (uint64_t)job.scenario->blocks * job.scenario->block;
-	uint8_t wanted[SERVER_FILE];
-	int error;
-
 	job.result = result;
 	result->sound = true;
 	do {
@@ -154,10 +215,18 @@ void scenario_job_run(struct scenario_result *result)
 		job_step();
 	} while (job_outstanding() || (!job.stops && job.next < job.scenario->blocks));
 	world.creeps = true;
-	error = job_sync_file(&sim_job.engine, 0);
+	for (uint32_t file = 0; file < job.scenario->files; file++) {
+		int error = job_sync_file(&sim_job.engine, file);
+
+		result->error = result->error ?: -error;
+	}
 	world.creeps = false;
-	result->error = result->error ?: -error;
 	count();
-	fill(wanted, 0, bytes);
-	result->durable = !memcmp(wanted, server.disk, bytes);
+	result->durable = is_durable();
+}
+
+void scenario_job_abandon(void)
+{
+	close(sim_job.engine.group.epoll_fd);
+	network_abandon();
 }

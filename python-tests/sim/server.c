@@ -54,10 +54,22 @@ void server_begin(const struct server_terms *terms)
 	cache.count = 0;
 	namespace_begin();
 	server.terms = *terms;
+	server_divide(1, 0);
 	server4_begin();
 	contexts_begin();
 	server.up = true;
 	server.verifier = world_random(UINT64_MAX);
+}
+
+void server_divide(uint32_t files, uint32_t size)
+{
+	server.files = files;
+	server.size = size ?: SERVER_FILE / files;
+}
+
+uint32_t server_place(uint32_t file)
+{
+	return file * (SERVER_FILE / server.files);
 }
 
 /* --- restarts --- */
@@ -138,15 +150,32 @@ static void end_connection(const struct reply *reply)
 		network_finish(reply->end);
 }
 
+/* Its record, in fragments (RFC 5531, 11): a mark takes the place of bytes that have left. */
+static void send_record(struct reply *reply, uint32_t length)
+{
+	const uint32_t most = reply->fate.fragment ?: length;
+	uint32_t left = length - RECORD_MARK_SIZE, part;
+
+	for (uint8_t *at = reply->bytes; left && reply->end; at += part) {
+		uint32_t mark;
+
+		part = min_of(left, most);
+		left -= part;
+		mark = htobe32(part | (left ? 0 : RECORD_LAST_FRAGMENT));
+		memcpy(at, &mark, RECORD_MARK_SIZE);
+		tls_server_send(reply->end, at, RECORD_MARK_SIZE + part);
+	}
+}
+
 static void send_reply(void *context)
 {
 	struct reply *reply = context;
 	uint32_t garbage = 40;
 	uint32_t length = reply->fate.garbage ? RECORD_MARK_SIZE + garbage
 					      : (uint32_t)(reply->out.at - reply->bytes);
-	uint32_t mark = htobe32((length - RECORD_MARK_SIZE) | RECORD_LAST_FRAGMENT);
 
-	memcpy(reply->bytes, &mark, RECORD_MARK_SIZE);
+	if (server.terms.fragments)
+		reply->fate.fragment = 1 + (uint32_t)world_apart(server.terms.fragments);
 	if (reply->fate.garbage)
 		memset(reply->bytes + RECORD_MARK_SIZE, 0xff, garbage);
 	if (reply->fate.is_call)
@@ -155,7 +184,7 @@ static void send_reply(void *context)
 		server4_end_reply(reply->slot, reply->use, reply->end);
 	if (reply->end) {
 		scenario_answered(reply->call);
-		tls_server_send(reply->end, reply->bytes, length);
+		send_record(reply, length);
 	}
 	end_connection(reply);
 	forget_reply(reply);
@@ -226,7 +255,7 @@ bool server_delays(void)
 /* How much is moved: a part of what was asked for, where that is to happen. */
 static uint32_t length_of(const struct transfer *transfer, const struct scenario_fate *fate)
 {
-	uint64_t left = SERVER_FILE - min_of(transfer->offset, (uint64_t)SERVER_FILE);
+	uint64_t left = server.size - min_of(transfer->offset, (uint64_t)server.size);
 	uint32_t length = (uint32_t)min_of(left, (uint64_t)transfer->length);
 
 	if (length > 1 && world_chance(server.terms.short_in)) {
@@ -246,14 +275,16 @@ uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
 	if (server_delays())
 		return STATUS_DELAY;
 	read->length = length_of(read, front->fate);
-	read->end = read->offset + read->length == SERVER_FILE;
-	read->data = server.memory + min_of(read->offset, (uint64_t)SERVER_FILE);
+	read->end = read->offset + read->length >= server.size;
+	read->data = server.memory + server_place(namespace_file(file)) +
+		     min_of(read->offset, (uint64_t)server.size);
 	return 0;
 }
 
 uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
 {
 	const uint8_t *data = xdr_skip(front->in, write->length);
+	uint64_t at = server_place(namespace_file(file)) + write->offset;
 
 	if (server_delays())
 		return STATUS_DELAY;
@@ -267,18 +298,20 @@ uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
 		write->stable = front->fate->committed - 1;
 	if (!write->length)
 		return 0;
-	memcpy(server.memory + write->offset, data, write->length);
+	memcpy(server.memory + at, data, write->length);
 	if (write->stable != IO_UNSTABLE)
-		memcpy(server.disk + write->offset, data, write->length);
+		memcpy(server.disk + at, data, write->length);
 	return 0;
 }
 
 uint32_t files_commit(struct front *front, uint64_t file, struct transfer *commit)
 {
+	uint32_t at = server_place(namespace_file(file));
+
 	if (server_delays())
 		return STATUS_DELAY;
 	commit->verifier = verifier_of(front->fate);
-	memcpy(server.disk, server.memory, sizeof(server.disk));
+	memcpy(server.disk + at, server.memory + at, SERVER_FILE / server.files);
 	return 0;
 }
 
@@ -363,9 +396,11 @@ static void decide(struct reply *reply, const struct rpc_call *call, struct xdr_
 		.connection = connection->number,
 		.address = network_address(reply->end),
 	};
+	object_t file;
 
 	if (moves_data(call->procedure)) {
-		xdr_skip(&in, xdr_get_u32(&in)); /* the handle */
+		if (!get_handle(&in, &file))
+			received.file = namespace_file(file);
 		received.offset = xdr_get_u64(&in);
 		received.count = xdr_get_u32(&in);
 	}

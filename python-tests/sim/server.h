@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * server.h - a simulated server of NFSv3 and NFSv4.1 (server4.h) with one file, of which it keeps
+ * server.h - a simulated server of NFSv3 and NFSv4.1 (server4.h) with some files, of which it keeps
  * what is durable apart from what is only in its memory, and one directory (namespace.h). It may
  * restart between any two calls. Calls are carried out in the order in which they arrive, those
  * with RPCSEC_GSS (contexts.h) in any, as by a server's threads; they are answered in any.
@@ -16,7 +16,7 @@
 #include "scenario.h"
 #include "server4.h"
 
-enum { SERVER_FILE = 32 << 10 }; /* bytes */
+enum { SERVER_FILE = 32 << 10 /* bytes of all files */, SERVER_FILES_MAX = 4 };
 
 /* Each is one in so many calls; 0: it never happens. */
 struct server_terms {
@@ -27,6 +27,7 @@ struct server_terms {
 	uint64_t short_in;	/* a READ or WRITE moves a part */
 	uint64_t full_in;	/* a WRITE gets NFS3ERR_NOSPC */
 	uint64_t eager_in;	/* an UNSTABLE write is durable at once */
+	uint64_t fragments;	/* bytes of a reply's fragments, at most; 0: it is one */
 	uint64_t service;	/* nanoseconds until the reply leaves, at most */
 	uint64_t down;		/* nanoseconds that a restart takes, at most */
 	struct server4_terms nfs4;
@@ -37,6 +38,8 @@ struct server {
 	struct server_terms terms; /* may be set at any time */
 	bool up;
 	uint64_t verifier; /* of this incarnation */
+	uint32_t files;	   /* of equal room: each begins where the one before it ends */
+	uint32_t size;	   /* bytes of each, at most its room */
 	uint8_t memory[SERVER_FILE], disk[SERVER_FILE];
 };
 
@@ -51,6 +54,11 @@ extern struct server server;
 extern const struct network_server server_network;
 
 void server_begin(const struct server_terms *terms);
+/* Before anything is written: there are so many files, of `size` bytes each; 0: what they have room
+ * for. */
+void server_divide(uint32_t files, uint32_t size);
+/* Where a file begins in memory and on disk. */
+uint32_t server_place(uint32_t file);
 /* It loses what is not durable. */
 void server_forget(void);
 /* By chance: the call is to be sent again later. */
@@ -61,5 +69,5 @@ uint32_t server_sum(struct xdr_in call);
 /* From now on nothing fails any more, and answers are fast; a server that is down comes up. */
 void server_heal(void);
 
-/* The file's handle is this. */
-#define SERVER_HANDLE "file"
+/* The first file's handle; the last byte counts files. */
+#define SERVER_HANDLE "fil0"

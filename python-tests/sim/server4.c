@@ -44,7 +44,8 @@ static struct {
 	uint32_t sequence; /* of the next CREATE_SESSION */
 	struct session *created;
 	uint32_t sessions_made, opens_made, uses;
-	uint32_t opens[OPENS]; /* their numbers; 0: none */
+	uint32_t opens[OPENS];	/* their numbers; 0: none */
+	object_t opened[OPENS]; /* of which file each is */
 	struct session sessions[SESSIONS];
 } state;
 
@@ -342,11 +343,12 @@ struct stateid clients_open(struct front *front, uint64_t file)
 {
 	state.opens_made++;
 	state.opens[state.opens_made % OPENS] = state.opens_made;
+	state.opened[state.opens_made % OPENS] = file;
 	return (struct stateid){{1, 0, state.incarnation, state.opens_made}};
 }
 
 /* *open: whose it is; NULL: nobody's. */
-static uint32_t find_open(const struct stateid *stateid, uint32_t **open)
+static uint32_t find_open(object_t file, const struct stateid *stateid, uint32_t **open)
 {
 	const uint32_t *words = stateid->words;
 
@@ -356,7 +358,7 @@ static uint32_t find_open(const struct stateid *stateid, uint32_t **open)
 	if (words[1] || words[2] != state.incarnation)
 		return NFS4ERR_STALE_STATEID;
 	for (int i = 0; i < OPENS && !*open; i++)
-		if (words[3] && state.opens[i] == words[3])
+		if (words[3] && state.opens[i] == words[3] && state.opened[i] == file)
 			*open = &state.opens[i];
 	return *open ? NFS4_OK : NFS4ERR_BAD_STATEID;
 }
@@ -365,12 +367,12 @@ uint32_t clients_use(struct front *front, uint64_t file, const struct stateid *s
 {
 	uint32_t *open;
 
-	return find_open(stateid, &open);
+	return find_open(file, stateid, &open);
 }
 
 uint32_t clients_close(struct front *front, uint64_t file, const struct stateid *stateid)
 {
-	uint32_t *open, status = find_open(stateid, &open);
+	uint32_t *open, status = find_open(file, stateid, &open);
 
 	if (open)
 		*open = 0;
@@ -444,7 +446,7 @@ static void decide(struct compound *compound, enum nfs4_operation operation, str
 	if (operation == NFS4_OPEN)
 		call.claim = claim_of(in);
 	compound->answer->call = scenario_received(&call, &fate);
-	if (fate.unheard || fate.restarts || fate.mute || fate.delay || fate.end)
+	if (fate.unheard || fate.restarts || fate.mute || fate.delay || fate.end || fate.fragment)
 		*compound->answer->fate = fate;
 	compound->fate = fate;
 }

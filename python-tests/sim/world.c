@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A job runs for less than an hour and a half: what waits longer never ends. */
-static const uint64_t TIME_MAX = 3 * 3600 * SEC;
+/* A job runs for less than two hours, and its ending for four: what waits longer never ends. */
+static const uint64_t TIME_MAX = 8 * 3600 * SEC;
 
 struct world world;
 
@@ -52,7 +52,8 @@ static uint64_t read_time(const struct clock *clock)
 
 void world_begin(uint64_t seed, bool trace)
 {
-	world = (struct world){.clock.read = read_time, .random = seed, .trace = trace};
+	world = (struct world){
+		.clock.read = read_time, .random = seed, .apart = ~seed, .trace = trace};
 	world.clock.now = SEC;
 }
 
@@ -67,9 +68,9 @@ void world_end(void)
 }
 
 /* splitmix64 (Steele, Lea and Flood, 2014). */
-static uint64_t next_random(void)
+static uint64_t next_random(uint64_t *state)
 {
-	uint64_t z = world.random += 0x9e3779b97f4a7c15ull;
+	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
@@ -78,7 +79,12 @@ static uint64_t next_random(void)
 
 uint64_t world_random(uint64_t range)
 {
-	return next_random() % range;
+	return next_random(&world.random) % range;
+}
+
+uint64_t world_apart(uint64_t range)
+{
+	return next_random(&world.apart) % range;
 }
 
 bool world_chance(uint64_t one_in)

@@ -38,6 +38,7 @@ enum failure {
 struct world {
 	struct clock clock;   /* the world's time */
 	uint64_t random;      /* what the next chance is made of */
+	uint64_t apart;	      /* the same, of world_apart() */
 	struct event *events; /* a heap */
 	uint32_t count, room;
 	uint64_t planned;
@@ -58,6 +59,9 @@ bool world_run(void (*what)(void *context), void *context, uint64_t until);
 
 /* From 0 to below `range`, which is not 0. */
 uint64_t world_random(uint64_t range);
+
+/* The same, of a chance apart: what draws from it changes nothing else of a seed's run. */
+uint64_t world_apart(uint64_t range);
 
 /* True once in so many times; 0: never. */
 bool world_chance(uint64_t one_in);

@@ -46,8 +46,8 @@ MUTE: Fate = {"mute": True}
 UNHEARD: Fate = {"unheard": True}
 
 _TERMS: Mapping[str, object] = {
-    "version": 3, "blocks": BLOCKS, "block": BLOCK, "depth": 8, "paths": 1, "timeo": 600,
-    "retrans": 2, "slots": 64, "nconnect": 1, "spread": 1,
+    "version": 3, "files": 1, "blocks": BLOCKS, "block": BLOCK, "depth": 8, "paths": 1,
+    "timeo": 600, "retrans": 2, "slots": 64, "nconnect": 1, "spread": 1,
 }  # fmt: skip
 
 
@@ -64,11 +64,16 @@ def on(
     after: int = 0,
     every: int = 1,
     address: int | None = None,
+    file: int | None = None,
 ) -> Hook:
-    """Make a hook for an operation: each call, the nth, or those behind `after` up to `last`."""
+    """Make a hook for an operation: each call, the nth, or those behind `after` up to `last`.
+
+    Of one address or file alone, where that is given; nth counts the others as well.
+    """
 
     def hook(call: CData) -> Fate | None:
-        meant = address in (None, call.address) and call.nth % every == 0
+        meant = address in (None, call.address) and file in (None, call.file)
+        meant = meant and call.nth % every == 0
         meant = meant and nth in (None, call.nth) and after < call.nth <= (last or call.nth)
         return fate if meant and _operation(call) is operation else None
 
@@ -96,8 +101,8 @@ class Ran:
         """Show all of it."""
         calls = [
             f"{one.time / SECOND:9.4f} s  {_operation(one).name} {one.nth}: xid {one.xid:08x},"
-            f" address {one.address}, connection {one.connection}, offset {one.offset},"
-            f" count {one.count}, status {one.status},"
+            f" address {one.address}, connection {one.connection}, file {one.file},"
+            f" offset {one.offset}, count {one.count}, status {one.status},"
             + (f" answered at {one.answered / SECOND:.4f} s" if one.answered else " unanswered")
             for one in self.log
         ]

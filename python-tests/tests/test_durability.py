@@ -1,28 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is durable when, by real fio: stable_how, COMMIT of several files; stripes.
+"""What is durable when, by real fio: stable_how, COMMIT of several files.
 
-What a server loses, and what syncs wait for, is in test_scenarios.py.
+What a server loses, and what syncs wait for, is in test_scenarios.py and test_scenarios_files.py.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from scripted_jobs import (
     BLOCKS,
-    BOTH,
     KIB,
     Case,
     Client,
     Options,
     Outcomes,
-    covers_once,
     failed,
     fixture_of_runs,
-    replay_files,
     soundly,
     undisturbed,
 )
@@ -82,31 +78,6 @@ def test_syncfs_commits_every_file_at_once(client: Client, server: ScriptedServe
     assert max(call.time for call in commits) < min(answers)
 
 
-def test_a_sync_waits_for_its_own_file_alone(
-    client: Client, server: ScriptedServer, tmp_path: Path
-) -> None:
-    """A write of b that ends is not the one of a that is awaited; c's is awaited by nobody."""
-
-    def late(call: Call) -> Answer | None:
-        if call.procedure is Nfs.WRITE and (call.file, call.offset) == ("a", 4 * KIB):
-            return Answer(delay=0.2)
-        return Answer(hold=2) if call.file == "c" or call.procedure is Nfs.COMMIT else None
-
-    server.hooks.append(late)
-    opened = [f"{name} open" for name in "abc"]
-    writes = ["a write 0 4096", "a write 4096 4096", "b write 0 4096", "c write 0 4096"]
-    log = replay_files(tmp_path, "abc", *opened, *writes, "a sync 0 0", "a close")
-    undisturbed(client(server, iodepth=16, **log))
-    first = server.calls(Nfs.COMMIT)[0]
-    assert first.file == "a"
-    for write in (write for write in server.calls(Nfs.WRITE) if write.file == "a"):
-        assert write.answered is not None
-        assert write.answered < first.time
-    (of_c,) = (write for write in server.calls(Nfs.WRITE) if write.file == "c")
-    assert of_c.answered is not None
-    assert of_c.answered > first.time
-
-
 # --- several paths ---
 
 _ADDRESSES = tuple(f"127.0.0.{number}" for number in range(1, 5))
@@ -117,23 +88,6 @@ def four() -> Iterator[ScriptedServer]:
     """Yield one server with four addresses."""
     with ScriptedServer(addresses=_ADDRESSES) as running:
         yield running
-
-
-@pytest.mark.parametrize(("stripe", "block"), [(64 * KIB, 4 * KIB), (10007, 25011)])
-def test_stripes_lie_where_they_must(
-    client: Client, four: ScriptedServer, stripe: int, block: int
-) -> None:
-    size = 24 * block
-    job: Options = {"stripe_size": stripe, "bs": block, "size": size, "verify": "crc32c"}
-    undisturbed(client(four, spread="stripe", nconnect=2, **job))
-    for call in four.calls(*BOTH):
-        first = call.offset // stripe
-        assert (call.offset + call.count - 1) // stripe == first
-        assert call.server[0] == _ADDRESSES[first % 4]
-    lie = {(call.offset // stripe % 8, call.connection) for call in four.calls(*BOTH)}
-    assert len(lie) == len({connection for _, connection in lie}) == min(8, -(-size // stripe))
-    covers_once(four.calls(Nfs.WRITE), size)
-    covers_once(four.calls(Nfs.READ), size)
 
 
 def test_verifiers_are_kept_per_path(client: Client, four: ScriptedServer) -> None:

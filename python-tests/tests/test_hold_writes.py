@@ -47,24 +47,6 @@ def _rewritten(result: FioResult) -> int:
     return sum(line.rewritten_bytes for line in result.stats)
 
 
-# --- what is lost once ---
-
-
-def test_every_file_is_replayed(client: Client, server: ScriptedServer) -> None:
-    """The first COMMIT finds out for all files what their writes have lost."""
-    server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=1))
-    done(client(server, **_HOLD, filename="a:b:c", size="192k"))
-    for name in "abc":
-        assert len(server.durable(name)) == 64 * KIB
-        assert server.durable(name) == server.content(name)
-
-
-# --- what is lost each time ---
-
-
-# --- what cannot be written again ---
-
-
 # --- a full hold ---
 
 

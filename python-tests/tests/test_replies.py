@@ -10,7 +10,7 @@ import errno
 import random
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from engine_helpers import done, said, sections
@@ -62,8 +62,6 @@ _RANDOM_SIZES = tuple(random.Random(3).choices(range(3000), k=200))
 _DELIVERIES: dict[str, Answer] = {
     "as usual": Answer(),
     "out of order": Answer(hold=5),
-    "fragments of 1": Answer(fragments=(1,)),
-    "fragments that end in the data": Answer(fragments=(128 + 333, 1 << 20)),
     "fragments of any size": Answer(fragments=_RANDOM_SIZES),
     "no attributes": Answer(attributes=0),
     "end of file not told": Answer(eof=0),
@@ -236,49 +234,6 @@ def test_blocks_are_split(splits: Outcomes, name: str) -> None:
     for procedure, counts in ((Nfs.READ, split.reads), (Nfs.WRITE, split.writes)):
         covers_once(server.calls(procedure), 2 * split.block)
         assert {call.count for call in server.calls(procedure)} == counts
-
-
-def _by_piece(answers: Mapping[int, Answer], hold: int) -> Hook:
-    """Answer the first three READs so, by offset; held, they go together, the latest first."""
-
-    def hook(call: Call) -> Answer | None:
-        if call.procedure is not Nfs.READ or call.nth > 3:
-            return None
-        return replace(answers.get(call.offset, Answer()), hold=hold)
-
-    return hook
-
-
-_IN_THREE: Options = {
-    "rw": "read",
-    "bs": 12 * KIB,
-    "size": 24 * KIB,
-    "rsize": 4 * KIB,
-    "iodepth": 1,
-}
-_ORDERS = pytest.mark.parametrize("hold", [0, 3], ids=["in order", "the latest first"])
-
-
-@_ORDERS
-def test_a_block_ends_where_its_first_short_piece_ends(
-    client: Client, server: ScriptedServer, hold: int
-) -> None:
-    ends = {4 * KIB: Answer(limit=1024, eof=1), 8 * KIB: Answer(limit=0, eof=1)}
-    server.hooks.append(_by_piece(ends, hold))
-    server.create("f", bytes(24 * KIB))
-    undisturbed(client(server, **_IN_THREE))
-    again = server.calls(Nfs.READ)[3]  # fio asks for what is left
-    assert again.offset == 5 * KIB
-
-
-@_ORDERS
-def test_of_two_errors_a_block_has_the_one_that_came_first(
-    client: Client, server: ScriptedServer, hold: int
-) -> None:
-    errors = {4 * KIB: Answer(status=Status.ACCES), 8 * KIB: Answer(status=Status.IO)}
-    server.hooks.append(_by_piece(errors, hold))
-    server.create("f", bytes(24 * KIB))
-    failed(client(server, **_IN_THREE), error=errno.EIO if hold else errno.EACCES)
 
 
 _ODD = (101, 103, 4097)  # fio verifies nothing smaller than its header
