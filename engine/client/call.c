@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* call.c - how a call loses its number and ends; what a whole reply changes. */
+/* call.c - how a call gives up its xid and slot, and ends; what a complete reply changes. */
 #include "client/call.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "stats/latency.h"
 #include "util.h"
 
-/* No reply by the call's stamp is waited for any more. */
+/* The credentials wait no more for a reply that the call's stamp verifies. */
 static void release_stamp(struct call *call)
 {
 	struct rpc_credentials *credentials = call->rpc->credentials;
@@ -29,7 +29,7 @@ static void release(struct call *call, bool answered)
 		rpc->protocol->release(rpc, call, answered);
 }
 
-/* `answered_for`: copies of which an answer tells whether they were carried out. */
+/* `answered_for`: copies of the call of which the reply says whether they were carried out. */
 static void note_resent(const struct call *call, uint32_t answered_for)
 {
 	if (call->request && call->tries > answered_for)
@@ -60,7 +60,7 @@ void call_finish(struct call *call, bool answered, int error)
 	struct conn_io *io = call->io;
 
 	if (error && io && io->op == IO_COMMIT) {
-		if (!call->tries) /* never sent: no other COMMIT will cover its bytes */
+		if (!call->tries) /* never sent: begins now, so that its failure covers the bytes */
 			rpc->events->commit_begins(io);
 		rpc->events->commit_failed(io);
 	}
@@ -70,7 +70,7 @@ void call_finish(struct call *call, bool answered, int error)
 		rpc->events->finished(io);
 	} else {
 		call->request->error = error;
-		/* A slot's reply is that of all copies which had its number. */
+		/* A slot's reply holds for all copies of the call. */
 		note_resent(call, answered && rpc->protocol->sends_once ? call->tries : answered);
 		call->request->done = true;
 	}
@@ -131,14 +131,14 @@ static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_
 	case IO_META:
 		if (result->lookup)
 			counters->lookups++;
-		else if (rpc->reply.disposition == CALL_DONE) /* a listing takes several */
+		else if (rpc->reply.disposition == CALL_DONE) /* a listing is several calls */
 			counters->meta_ops++;
 		break;
 	}
 	io->done += result->count;
 }
 
-/* Returns when a call goes out again that was already put off *times times. */
+/* Puts off a call that was put off *times times before. Returns when it goes out again. */
 static uint64_t put_off(struct rpc_client *rpc, const struct call *call, uint32_t *times,
 			uint64_t wait_max)
 {
@@ -161,8 +161,8 @@ static void delay(struct rpc_client *rpc, struct call *call)
 }
 
 /*
- * A delayed call goes out again by another xid, since its xid was answered. Its slot stays, since
- * the server still works on the first copy. Its time runs from when it may go out.
+ * A delayed call goes out again with another xid, since its xid was answered. It keeps its slot,
+ * since the server still works on the first copy. Its time-out counts from when it may go out.
  */
 static void repeat(struct rpc_client *rpc, struct call *call)
 {
@@ -181,8 +181,8 @@ static void recover(struct rpc_client *rpc, const struct call *call)
 
 /*
  * The server does not know the call's context any more, and has not carried this copy out. The call
- * goes out again once another context is made; with its xid where an earlier copy may have been
- * carried out, else as if it was never sent. It goes first: others may wait for the slot it keeps.
+ * goes out again once another context is made: with its xid where an earlier copy may have been
+ * carried out, else as a new call. It goes before all others, which may wait for its slot.
  */
 static void authenticate(struct rpc_client *rpc, struct call *call)
 {
@@ -198,7 +198,7 @@ static void authenticate(struct rpc_client *rpc, struct call *call)
 	rpc->prepared = false;
 }
 
-/* The answer to prepare()'s request. A server that goes on refusing is asked ever more slowly. */
+/* The reply to prepare()'s request. A server that keeps refusing is asked less and less often. */
 static void setup_answered(struct rpc_client *rpc, struct call *call)
 {
 	struct client_reply *reply = &rpc->reply;
@@ -285,11 +285,11 @@ static void mark_alive(struct rpc_client *rpc)
 	rpc->answered = true;
 	if (news)
 		rpc->events->health_changed(rpc);
-	if (rpc->prepared) /* a server that refuses session set-up is not hurried */
+	if (rpc->prepared) /* where session set-up is refused, the pauses between channels grow */
 		link_answered(&rpc->link);
 }
 
-/* The time of all replies that one receive brings. */
+/* Reads the clock once for all replies of one receive. */
 static void take_time(struct rpc_client *rpc)
 {
 	struct timespec now;
@@ -310,7 +310,7 @@ void client_reply_finished(void *context, void *token)
 		take_time(rpc);
 	rpc->reply.call = NULL;
 	if (call == rpc->probe && rpc->reply.disposition != CALL_DONE)
-		return; /* an answer, but not NFS's: it counts as none */
+		return; /* not NFS's answer: the probe counts as unanswered */
 	mark_alive(rpc);
 	if (call == rpc->probe) {
 		client_drop_probe(rpc);
@@ -345,5 +345,5 @@ void client_call_refused(void *context, uint32_t xid, int error, const char *why
 		return;
 	}
 	TAILQ_REMOVE(&rpc->sent, call, link);
-	call_finish(call, false, error); /* may have been carried out: its number is in doubt */
+	call_finish(call, false, error); /* may have been carried out: its slot is in doubt */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * call.h - the RPC calls of a client, and the table that they are found in by their xid.
+ * call.h - the RPC calls of a client, and the table that finds them by xid.
  *
  * A call is taken when an I/O or a request is submitted, and given back when that is finished; in
  * between it may be sent several times, over several channels. An xid is a generation and the
@@ -19,20 +19,20 @@ struct conn_io;
 struct rpc_client;
 
 /*
- * What a protocol asks beside I/O: to set up a session, or about names. It begins the protocol's
- * own structure. The submitter sets `meta`, and reads the rest once it is `done`.
+ * A protocol's request that is no I/O: of session set-up, or about names. It is the first member of
+ * the protocol's own structure. The submitter sets `meta`, and reads the rest once `done` is set.
  */
 struct rpc_request {
 	bool meta; /* a struct meta_request (nfs/meta_call.h) */
 	bool done;
-	bool resent;	    /* a copy beside the answered one may have been carried out */
+	bool resent;	    /* a copy other than the answered one may have been carried out */
 	int error;	    /* 0, or a positive errno */
 	const char *status; /* the server's word for the error, or NULL */
 	const char *fault;  /* the reply's fault, or NULL; valid until the client's next refusal */
 };
 
 struct call {
-	/* One of these; neither: the liveness probe, a NULL call. */
+	/* One of these is set; neither in the liveness probe, a NULL call. */
 	struct conn_io *io;
 	struct rpc_request *request;
 	struct rpc_client *rpc; /* NULL: the call is free */

@@ -4,8 +4,8 @@
  *
  * An I/O or a request becomes a call. The call waits until the channel takes it, and is sent until
  * its reply comes; it is delayed where the server asks to wait. When a channel is lost, its sent
- * calls wait again, with their numbers, so that the server's reply cache knows them. internal.h
- * says which file does what.
+ * calls wait again, with their xids and slots, so that the server's reply cache knows them.
+ * internal.h says which file does what.
  *
  * A client knows no path, job or export: its owner says what to do, has the clock, and learns what
  * happens by events. Only client_reap() with `wait` and client_take_leave() block. A negative errno
@@ -43,7 +43,7 @@ struct rpc_client {
 	/* The owner's, set before client_init(); they outlive the client. All else is zeros. */
 	const struct protocol *protocol;
 	struct rpc_credentials *credentials;
-	void *server; /* the protocol's: what it keeps of the server */
+	void *server; /* the protocol's: what it knows about the server */
 	const struct rpc_timing *timing;
 	const struct client_events *events;
 	const struct client_log *log;
@@ -65,17 +65,17 @@ struct rpc_client {
 	void *renewal;	    /* the protocol's request that renews the lease */
 	struct call *setup; /* the call of session set-up under way; it stands in no list */
 	int setup_error;    /* set-up failed, and was logged: close the channel; a negative errno */
-	uint32_t setup_channels;    /* failed in a row before I/O, though the next may succeed */
+	uint32_t setup_channels;    /* channels that failed in a row before I/O (-EKEYEXPIRED) */
 	int lost;		    /* why the latest channel was lost; a negative errno */
 	uint32_t setup_denials;	    /* of contexts, over this channel, since it was last prepared */
-	bool names;		    /* the owner's: it moves no data */
+	bool names;		    /* set by the owner: the connection moves no data */
 	bool prepared;		    /* the protocol has done what comes before I/O */
 	uint64_t setup_at;	    /* when the next call of set-up may go out, after a refusal */
-	uint32_t setup_refusals;    /* in a row */
-	uint64_t setup_since;	    /* the first of them */
+	uint32_t setup_refusals;    /* of set-up, in a row */
+	uint64_t setup_since;	    /* when the first of these refusals came */
 	char refusal_words[80];	    /* of the latest call that was put off: see client_refusal() */
 	uint64_t put_off_until;	    /* when that call goes out again */
-	uint64_t wait_asked_until;  /* the same of the latest call whose server asked to wait */
+	uint64_t wait_asked_until;  /* until when the server has asked a call to wait */
 	struct rpc_request context; /* asks for the credentials' context */
 	uint64_t context_awaited;   /* since when the context is awaited; 0: it is not */
 	uint64_t looked;	    /* client_ready()'s, for time_away() */
@@ -84,13 +84,13 @@ struct rpc_client {
 	struct client_reply reply;
 	char refusal[200]; /* the RPC error of the latest request that met one, in words */
 
-	uint64_t heard;	       /* when bytes came from the server, or it was last probed */
+	uint64_t heard;	       /* when bytes last came from the server, or a probe was sent */
 	bool probed;	       /* a liveness probe is not answered yet */
 	struct call *probe;    /* the latest probe; NULL: there was no room for it */
 	uint64_t acknowledged; /* the link's position when last looked at */
 	bool answered;	       /* the server has answered a call over this channel */
 	uint32_t broken;       /* channels in a row that the server's messages broke */
-	bool protocol_broken;  /* too many of these: others are to take over */
+	bool protocol_broken;  /* too many of these: other connections are to take over */
 
 	/* The log's: what it has logged of this connection. */
 	struct {
@@ -98,7 +98,7 @@ struct rpc_client {
 		bool refused;		    /* the transport refused a call */
 		bool unverified;	    /* an RPC error that is not shown to be the server's */
 		bool flaw;		    /* a reply has a fault, though its status counts */
-		enum rpc_verdict rpc_error; /* the last one, once for all its calls */
+		enum rpc_verdict rpc_error; /* the last one: logged once for all its calls */
 		const char *unprepared;	    /* the last status */
 	} told;
 };
@@ -107,14 +107,14 @@ struct rpc_client {
 int client_init(struct rpc_client *rpc);
 void client_free(struct rpc_client *rpc);
 
-/* Begins to connect. 0, or a negative errno; client_close() may follow also then. */
+/* Begins to connect. 0, or a negative errno; client_close() may be called in either case. */
 int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
 		const struct rpc_terms *terms);
-/* Closes it; outstanding calls end without a result. */
+/* Closes the connection; outstanding calls end without a result. */
 void client_close(struct rpc_client *rpc);
 
-/* One step towards a channel that is connected, and prepared for I/O: 0, -EINPROGRESS, or what
- * failed, which was logged where rpc->setup_error is set. */
+/* Takes one step towards a channel that is connected, and prepared for I/O. 0, -EINPROGRESS, or why
+ * it failed: logged already where rpc->setup_error is set. */
 int client_ready(struct rpc_client *rpc);
 
 /* Takes an I/O or a request, to go out at the next flush. Errors come as its result. */
@@ -154,13 +154,13 @@ static inline bool client_reachable(const struct rpc_client *rpc)
 	return rpc->link.up && rpc->link.ops->unheard(rpc->link.channel) <= HEARD_MAX;
 }
 
-/* Nanoseconds that the server has not answered session set-up, which is not sent again. */
+/* Nanoseconds since a call of session set-up was sent that is unanswered: it is sent only once. */
 static inline uint64_t client_unprepared_for(const struct rpc_client *rpc)
 {
 	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
 }
 
-/* Nanoseconds that a context has been awaited, for which the KDC is asked first. */
+/* Nanoseconds that a context has been awaited: the KDC is asked first, then the server. */
 static inline uint64_t client_without_context_for(const struct rpc_client *rpc)
 {
 	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;
@@ -172,8 +172,8 @@ static inline bool call_is_context(const struct call *call)
 	return call->request && call->request == &call->rpc->context;
 }
 
-/* Tells a server that has answered within the last second that the client leaves, and waits for
- * the answer, for 100 ms at most. */
+/* Where the server has answered within the last second: tells it that the client leaves, and waits
+ * for the reply, 100 ms at most. */
 void client_take_leave(struct rpc_client *rpc);
 
 /* What the server keeps refusing, as "CREATE_SESSION: NFS4ERR_STALE_CLIENTID"; NULL: nothing, or
@@ -189,8 +189,8 @@ static inline bool client_is_asked_to_wait(const struct rpc_client *rpc)
 	return rpc->wait_asked_until > rpc->clock->now;
 }
 
-/* Ends every outstanding call with a positive errno, once the link is closed and no longer uses
- * their buffers. */
+/* Closes the link, which then uses no buffers any more, and ends every outstanding call with
+ * `error`, a positive errno. */
 void client_abort(struct rpc_client *rpc, int error);
 
 /*

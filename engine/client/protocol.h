@@ -75,11 +75,10 @@ struct protocol {
 	enum preparation (*prepare)(struct rpc_client *rpc, struct rpc_request **request);
 
 	/*
-	 * Gives a call its number beside the xid (a slot), before it is first sent. False: no
-	 * number is free, and the call waits until another is answered, or the session is to be
-	 * replaced (prepared is false then). release(): the call was answered, or is given up.
-	 * slot_valid(): false where the number of a sent call is of a session that is gone. All
-	 * NULL: there is no number beside the xid.
+	 * Gives a call a slot before it is first sent. False: no slot is free, and the call waits
+	 * until another is answered, or the session is to be replaced (prepared is false then).
+	 * release(): the call was answered, or is given up. slot_valid(): false where the slot of a
+	 * sent call is of a session that is gone. All NULL: calls have no slots.
 	 */
 	bool (*acquire)(struct rpc_client *rpc, struct call *call);
 	void (*release)(struct rpc_client *rpc, struct call *call, bool answered);
@@ -101,8 +100,8 @@ struct protocol {
 	enum disposition (*decode)(struct xdr_in *in, struct call *call,
 				   struct call_result *result);
 
-	/* The server has denied the credentials of the only copy sent by the call's number, and not
-	 * carried it out. NULL: it makes no difference. */
+	/* The server has denied the credentials of the only copy sent with the call's xid, and so
+	 * has not carried out the call. NULL: that makes no difference. */
 	void (*denied)(struct call *call);
 
 	/*

@@ -38,8 +38,8 @@ static enum disposition fail_by_verdict(struct client_reply *reply)
 }
 
 /*
- * The server has not carried the call out, since it does not know its context, or not any more. The
- * call goes out again by another context; where that would not help, it fails.
+ * The server has not carried the call out, since it does not know the call's context, or not any
+ * more. The call goes out again with another context; where that would not help, the call fails.
  */
 static enum disposition judge_denial(const struct rpc_client *rpc, struct client_reply *reply,
 				     uint32_t auth_stat)
@@ -94,7 +94,7 @@ static size_t data_behind(const struct client_reply *reply, const struct xdr_in 
 	return in->at == in->end ? place_of(reply->call).iov_len : 0;
 }
 
-/* Results that are the server's. Some flavors first unwrap them, once they are whole. */
+/* Judges the results of an authentic reply. Some flavors first unwrap them, once complete. */
 static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_in *in,
 				      struct client_reply *reply)
 {
@@ -155,7 +155,7 @@ static bool is_unverified_error(const struct rpc_reply_header *header)
 }
 
 /*
- * What a reply means; in->bad: more bytes are needed. False: it is not the server's: ignored.
+ * What a reply means; in->bad: more bytes are needed. False: it is not the server's, and ignored.
  *
  * nfs-ganesha checks program, version and procedure before credentials, and answers such an error
  * without a verifier. Anybody could send that, as well as a denial, which has none either: the

@@ -25,8 +25,8 @@ void client_request(struct rpc_client *rpc, struct rpc_request *request)
 }
 
 /*
- * Gives a call its number. A call that goes out again keeps its number, unless that is an NFSv4.1
- * slot of a session that is gone. False: the protocol has no slot free.
+ * Gives a call its xid and slot. A call that goes out again keeps both, unless the slot is of a
+ * session that is gone. False: the protocol has no slot free.
  */
 static bool give_number(struct call *call)
 {
@@ -178,8 +178,8 @@ static bool prepare(struct rpc_client *rpc)
 }
 
 /*
- * The next call, with its number; NULL: no number is free. A call that has lost its number and
- * finds none free goes to the end of the list: calls behind it may hold all numbers.
+ * The next call, with its xid and slot; NULL: no slot is free. A call that has lost its slot and
+ * finds none free goes to the end of the list: calls behind it may hold all slots.
  */
 static struct call *take_waiting(struct rpc_client *rpc)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * timers.h - what is due, by nfs(5): timeo, retrans, soft; and how long a silence may last. The
- * client acts on the answers. Times are nanoseconds.
+ * timers.h - when a call times out (nfs(5): timeo, retrans, soft), and how long a server may be
+ * silent. The client acts on these. Times are nanoseconds.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ static const uint64_t DELAY_FIRST = 100 * MSEC, DELAY_LAST = 5 * SEC;
 /* The longest delay of session set-up, for which all calls wait. */
 static const uint64_t SETUP_DELAY_LAST = SEC;
 
-/* Delays of a call before a message is logged: after 3 s. */
+/* The delay of a call that is logged: it begins after 3 s. */
 enum { DELAYS_QUIET = 6 };
 
 /* How long a connection may be down before a message is logged, or its I/O moved. */

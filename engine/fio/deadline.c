@@ -12,15 +12,15 @@ static const uint64_t NAMES_GRACE = 2 * SEC; /* for names, such as an unlink */
 static const uint64_t IO_GRACE = 3 * SEC;
 static const uint64_t END_GRACE = 4 * SEC; /* for telling the server */
 /* After the runtime: */
-static const uint64_t OUT_OF_REACH = 3 * SEC; /* no host is there */
-static const uint64_t IO_MAX = 60 * SEC;      /* a host is there, and nothing completes */
+static const uint64_t OUT_OF_REACH = 3 * SEC; /* no host is reachable */
+static const uint64_t IO_MAX = 60 * SEC;      /* a host is reachable, but nothing completes */
 static const uint64_t NAMES_MAX = 60 * SEC;   /* for names, where the server asks to wait */
 
 static __thread struct {
 	struct thread_data *td;
 	bool setup;
 	uint64_t told_at;     /* when the job was told to end; 0: not yet */
-	uint64_t alone_since; /* since when no host is there; 0: one is */
+	uint64_t alone_since; /* since when no host is reachable; 0: one is */
 	uint64_t idle_since;  /* when the last I/O completed; 0: not idle */
 	uint64_t names_since; /* when names were first asked for after the runtime; 0: never */
 } here;
@@ -37,7 +37,7 @@ bool deadline_orphaned(void)
 /*
  * From now on this process gets signal `number` when fio ends, even if fio has ended already. The
  * kernel sends the signal at the end of the thread that forked: fio's main thread, which may end
- * before the others do, so that getppid(2) does not tell yet.
+ * before the others do, when getppid(2) still returns fio.
  */
 static void end_with_fio(int number)
 {
@@ -46,7 +46,7 @@ static void end_with_fio(int number)
 		raise(number);
 }
 
-/* fio's own handler of SIGTERM formats a line: within malloc(3) it would wait for itself. */
+/* fio's own handler of SIGTERM formats a line: if it interrupted malloc(3), it would deadlock. */
 static void on_end_of_fio(int number)
 {
 	orphaned = process_job->terminate = true;
@@ -106,14 +106,14 @@ void deadline_end(void)
 	here.told_at = told_at;
 }
 
-/* Other jobs, or steadystate, may end this job: fio does not tell that from a signal. */
+/* Other jobs, or steadystate, may end this job: fio sets td->terminate as after a signal. */
 static bool others_may_end(const struct thread_data *td)
 {
 	return exitall_on_terminate || td->o.exitall_error || td->o.ss_dur;
 }
 
-/* True where something else than a signal may have ended the job. A job that opens ends by signals
- * only. */
+/* True where something else than a signal may have ended the job. While it still opens, only a
+ * signal can. */
 static bool may_end_by_itself(const struct thread_data *td)
 {
 	return deadline_runtime_over(td) || (deadline_begun(td) && others_may_end(td));
@@ -128,7 +128,7 @@ bool deadline_told(void)
 	return here.told_at;
 }
 
-/* True where a condition has held for longer than `most`; *since is its beginning, or 0. */
+/* True where a condition has held for longer than `most`; *since: when it began, or 0. */
 static bool lasts(bool condition, uint64_t *since, uint64_t now, uint64_t most)
 {
 	if (!condition)

@@ -4,10 +4,10 @@
  *
  * A job ends because a signal told it to, or because its runtime is over: fio sets td->terminate in
  * both cases. After a signal the job ends soon, whatever the server does. After its runtime the job
- * lets I/O under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. So
- * does a job that exitall, exitall_on_error or steadystate may end, after a signal as well.
+ * lets I/O under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. A job
+ * that exitall, exitall_on_error or steadystate may end lets it finish after a signal, too.
  *
- * A job that is a process ends with its fio, however fio ended: as by SIGTERM.
+ * A job that is a process ends when fio has ended, however that ended, as if by SIGTERM.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ void deadline_clear_up(struct thread_data *td);
 /* The thread works for no job. A deadline stays only where the last job was told to end. */
 void deadline_end(void);
 
-/* A signal told the job to end, as far as fio tells. */
+/* A signal told the job to end, as far as can be known from fio. */
 bool deadline_told(void);
 
 /* The job was told some time ago, or its runtime has long been over: names are given up. */
@@ -60,8 +60,8 @@ bool deadline_listen(struct thread_data *td);
 void deadline_heard(struct thread_data *td, bool ended);
 
 /*
- * Called after each wait for I/O of a job that is to end, with whether something completed. True:
- * give up what is outstanding. `reachable`: a host that owes an answer is there, whether or not its
- * server answers.
+ * Called after each wait for I/O of a job that is to end. True: give up what is outstanding.
+ * `progress`: something completed. `reachable`: a host that owes an answer is reachable, whether or
+ * not its server answers.
  */
 bool deadline_io_passed(bool progress, bool reachable);

@@ -114,7 +114,7 @@ void get_ioengine(struct ioengine_ops **ops)
 {
 	char why[ABI_WHY_MAX];
 
-	job_log_begin(); /* fio has opened its --output by the last job's */
+	job_log_begin(); /* by the last job's call, fio has opened its --output */
 	*ops = NULL;	 /* fio then says "not loadable" and exits with 1 */
 	if (abi_check(why, sizeof(why)))
 		job_log("%s", why);

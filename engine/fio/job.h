@@ -27,7 +27,7 @@ struct request {
 	uint32_t file;	     /* IO_COMMIT: the first of file_count */
 	uint32_t file_count; /* IO_COMMIT: files, from `file` on */
 	bool data_only;	     /* fdatasync */
-	bool held_only;	     /* IO_COMMIT: only of files and paths that the hold has data of */
+	bool held_only;	     /* IO_COMMIT: only files and paths of which data is held */
 
 	uint64_t offset; /* of the bytes that are not submitted yet */
 	uint32_t left;	 /* bytes not submitted; IO_COMMIT: ledgers to look at; IO_META: 1 or 0 */
@@ -61,7 +61,7 @@ static inline bool request_busy(const struct request *request)
 struct replay {
 	enum { REPLAY_NONE, REPLAY_DRAIN, REPLAY_WRITE, REPLAY_COMMIT } stage;
 	struct request request; /* the replay's WRITEs or COMMITs, or COMMITs that make room */
-	uint64_t oldest, next;	/* the WRITEs under way are of extents from oldest to before next */
+	uint64_t oldest, next;	/* the WRITEs under way are of extents oldest to next-1 */
 	uint32_t rounds;	/* times that all held data was written again */
 	uint32_t unexplained;	/* rounds in a row that lost data, but no connection */
 	uint64_t reconnects;	/* of all connections, when the round began */

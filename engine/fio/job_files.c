@@ -109,8 +109,8 @@ static bool owes(const struct job *job, uint32_t file)
 	return false;
 }
 
-/* The file is closed: what is held of it goes to another open file that is the same one at the
- * server and has something held, or is forgotten. */
+/* The file is closed. Its held data goes to another open file that is the same one at the server,
+ * and of which data is held, too; else its held data is forgotten. */
 static void let_go(struct job *job, uint32_t file)
 {
 	for (uint64_t number = job->hold.first; number < job->hold.end; number++) {

@@ -141,7 +141,7 @@ const char *failure_remedy(enum io_op op, int error)
 	}
 }
 
-/* The same over each path to the export. */
+/* True for an error that is the same over each path to the export. */
 static bool is_of_the_export(int error)
 {
 	return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EROFS ||

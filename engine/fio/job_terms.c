@@ -64,8 +64,8 @@ __attribute__((constructor)) static void make_all(void)
 
 static const unsigned long long BLOCK_MAX = 1ull << 30; /* a request counts its bytes in 32 bits */
 
-/* fio trims some of what it has written and then verifies that, whatever rw= says; fio 3.33 aborts
- * when an engine refuses such a trim. */
+/* With trim_percentage= and trim_backlog= fio trims some of the blocks that it wrote, before it
+ * verifies them, whatever rw= says; fio 3.33 aborts when an engine refuses such a trim. */
 static bool trims_as_it_verifies(const struct thread_data *td)
 {
 	const struct thread_options *o = &td->o;

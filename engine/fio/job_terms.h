@@ -11,7 +11,7 @@
 #include "pool/pool.h"
 #include "terms/terms.h"
 
-/* The options as fio has them, with each job's in a struct terms. Filled as the engine loads. */
+/* The options for fio, which keeps each job's in a struct terms. Filled as the engine loads. */
 extern struct fio_option engine_option_table[];
 
 /* The options of a job. */
@@ -26,7 +26,7 @@ int terms_check(struct thread_data *td);
 /* The pool that the job's options or else its files choose, resolved. 0 or a negative errno. */
 int terms_pool(struct thread_data *td, struct pool *pool);
 
-/* The terms of one of its paths; path_open() frees them. */
+/* The terms of one of the pool's paths; path_open() frees them. */
 int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config);
 
 /* The part of a file's name that is relative to the paths of the pool, within f->file_name. */

@@ -35,7 +35,7 @@ static bool is_read(enum meta_op op)
 	return op < META_CREATE;
 }
 
-/* Operations for which entries beside the job's, or the job's as they are, will do. */
+/* Operations that keep the job's entries: those that make or remove use entries beside them. */
 static bool may_be_mixed(enum meta_op op)
 {
 	return is_read(op) || op == META_CREATE || op == META_REMOVE || op == META_MKDIR ||
@@ -252,8 +252,8 @@ struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fi
 	return terms;
 }
 
-/* The operation makes or removes an entry beside the job's; a new entry is in the directory of the
- * entry that fio has chosen. */
+/* The operation is to make or remove an entry beside the job's own; a new entry is in the directory
+ * of the entry that fio has chosen. */
 static void go_beside(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
 		      enum made_kind kind)
 {
@@ -300,7 +300,7 @@ static bool note_made(struct meta_job *meta, struct meta_request *request, const
 		return false;
 	made = &meta->made[io_u->file->fileno][kind];
 	if (request->removes == request->op) {
-		/* Without memory nobody removes the entry: it is left at the end. */
+		/* Without memory for its number the entry is not removed: it is left at the end. */
 		if (made->count != made->size || grow(made))
 			made->entries[(made->first + made->count++) % made->size] = request->entry;
 		return false;

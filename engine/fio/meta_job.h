@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * meta_job.h - metadata=1: what fio's words for data mean for entries (metadata.c), and what such a
- * job keeps beside its I/O: which operation each one is, on which entry, and figures of each kind
+ * job keeps beside its I/O: which operation each I/O is, on which entry, and figures of each kind
  * of operation (meta_job.c).
  *
  * A file is a directory, and a block is an entry. A read is meta_read=, a write is meta_write= and
@@ -31,7 +31,7 @@ struct request;
  */
 struct meta_mix {
 	uint32_t weights[META_OPS]; /* 0: not in the mix */
-	uint32_t reads, writes;	    /* their sums */
+	uint32_t reads, writes;	    /* sums of the weights */
 	bool beside;		    /* what is made and removed lies beside the job's entries */
 };
 
@@ -47,7 +47,7 @@ bool meta_mix_does(const struct meta_mix *mix, enum meta_op op);
 /* One I/O of fio, in its request. */
 struct meta_request {
 	enum meta_op op;
-	enum meta_op removes; /* META_REMOVE or META_RMDIR: that follows; else the same as op */
+	enum meta_op removes; /* META_REMOVE or META_RMDIR, where it is to follow `op`; else `op` */
 	uint64_t entry;
 	uint64_t begun; /* clock_now() when it went to the connections, or should have gone */
 };
@@ -66,19 +66,19 @@ struct meta_job {
 	const struct thread_data *td;
 	const struct entries_terms *terms; /* of all files, but for their count */
 
-	uint64_t begun, ended; /* when the first one began, and when the latest ended */
+	uint64_t begun, ended; /* when the first operation began, and the latest ended */
 	uint64_t now;	       /* the caller's: clock_now(), one reading serves a batch */
 
 	struct meta_mix mix;
 	struct frand_state random;
 	struct made (*made)[MADE_KINDS]; /* by file */
 	uint64_t turn;			 /* of the next entry beside the job's */
-	uint64_t made_first;		 /* by removals */
+	uint64_t made_first;		 /* entries that removals had to make first */
 
 	struct operations operations[META_OPS];
 };
 
-/* NULL: out of memory. `terms` outlive it. */
+/* NULL: out of memory. `terms` must outlive the result. */
 struct meta_job *meta_job_new(const struct thread_data *td, const struct entries_terms *terms);
 void meta_job_free(struct meta_job *meta);
 
@@ -88,13 +88,13 @@ struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fi
 /* fio has queued an I/O: decides what it does. */
 void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u);
 
-/* It went to the connections at `now`, clock_now(), `lag` nanoseconds after it was due. */
+/* The I/O went to the connections at `now`, clock_now(), `lag` nanoseconds after it was due. */
 void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64_t now,
 		     uint64_t lag);
 
 /*
- * Its operation has ended at meta->now, with 0 or a positive errno. True: another one follows,
- * which is to go to the connections.
+ * The I/O's operation has ended at meta->now, with 0 or a positive errno. True: another operation
+ * follows, which is to go to the connections.
  */
 bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
 		   int error);

@@ -15,7 +15,7 @@
 #include "nfs/meta_io.h"
 #include "util.h"
 
-enum { ENTRY_BYTES = 1 + NFS4_FHSIZE }; /* of the memory for an entry, on each path */
+enum { ENTRY_BYTES = 1 + NFS4_FHSIZE }; /* memory for an entry, on each path */
 
 static bool one_block_size(const struct thread_data *td)
 {
@@ -35,7 +35,7 @@ int metadata_check(struct thread_data *td)
 		{!one_block_size(td),
 		 "bs is the size of an entry, the same for reads, writes and trims: give one "
 		 "number, such as bs=1"},
-		/* VERIFY_NONE is 0, in a header that compiles within fio alone */
+		/* VERIFY_NONE is 0; its header compiles only within fio */
 		{td->o.verify, "verify= checks data, and entries have none: leave it out"},
 		{td->o.unlink, "unlink=1 removes files: remove the entries by a job with "
 			       "meta_write=remove (or rmdir)"},
@@ -149,7 +149,7 @@ struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op
 	}
 }
 
-/* Operations that make entries need none, nor do removals of a mix: they make what they remove. */
+/* What makes entries needs none. Nor does a removal in a mix: it makes what it removes. */
 bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
 {
 	struct meta_mix mix;

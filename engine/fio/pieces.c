@@ -46,7 +46,7 @@ static inline void submit(struct job *job, struct request *request, struct conn_
 	io->status = NULL;
 	io->owner = request;
 	request->pieces++;
-	io->load_conn = connection; /* also where it is dead: it must look busy, not idle */
+	io->load_conn = connection; /* even a dead one: it must look busy, not idle */
 	if (job->load)
 		spread_load_add(job->load, connection, load_of(io));
 	group_submit(&job->group, connection, io);
@@ -73,7 +73,7 @@ static void submit_transfer(struct job *job, struct request *request, struct con
 	submit(job, request, io, piece->connection);
 }
 
-/* Spread as its direction's data is: a stripe is a number of entries here. */
+/* Spread as the data of its direction is: a stripe is a number of entries here. */
 static void submit_meta(struct job *job, struct request *request, struct conn_io *io)
 {
 	const struct io_u *io_u = request->io_u;

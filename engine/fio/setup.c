@@ -54,7 +54,7 @@ static void forget(void)
 	kept.terms = kept.job = NULL;
 }
 
-/* Whoever has the lock uses the paths: at the process's end, a thread that fio has given up. */
+/* Closes nothing where a thread uses the paths: at process end, one that fio has given up. */
 void setup_leave(void)
 {
 	if (pthread_mutex_trylock(&kept.lock))

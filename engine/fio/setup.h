@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * setup.h - what fio asks before a job begins, in the parent process (with create_serialize=0 in
- * the job's own process, after init): the sizes of files, and to lay out files that a job wants to
- * read and that are missing or too short.
+ * setup.h - what fio calls before a job begins, in the parent process (with create_serialize=0 in
+ * the job's own process, after init): to find the sizes of files, and to lay out files that a job
+ * wants to read and that are missing or too short.
  *
  * A job uses none of the paths that are opened here. They are kept from file to file, until a file
  * needs another pool or setup_leave() is called: before each fork, and at each job's and process's

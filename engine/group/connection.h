@@ -48,15 +48,15 @@ struct conn_job {
 	uint32_t alive;		 /* connections that are not dead; the last one never dies */
 	uint32_t outstanding;	 /* I/Os submitted and not finished, also requeued ones */
 	struct io_list requeued; /* I/O of dead connections: group.c gives it to others */
-	struct clock clock; /* read at the last flush or reply; read() of NULL: CLOCK_MONOTONIC */
+	struct clock clock; /* read at the last flush or reply; without read(): CLOCK_MONOTONIC */
 	bool writes;	    /* some of the I/O will be writes */
 	bool polled;	    /* group.c waits for all connections, by their poll_fd() */
 	bool punctual;	    /* wake_at may end waits */
 	bool direct;	    /* mounts: O_DIRECT */
-	bool stamps;	    /* response times are split in parts: paths are over TCP in clear */
-	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
+	bool stamps;	    /* splits response times; the paths are over TCP without TLS */
+	uint64_t busy_poll; /* nanoseconds that a wait polls for completions before it sleeps */
 	uint64_t wake_at;   /* punctual: by the clock, when a wait ends; 0: after its slice */
-	uint64_t spin;	    /* nanoseconds before wake_at in which nobody sleeps */
+	uint64_t spin;	    /* nanoseconds before wake_at in which waits do not sleep */
 	struct hold *hold;  /* copies of WRITEs that are not durable yet, or NULL */
 	/* Memory of the I/Os' data, to be registered: fio's and the hold's, where known. */
 	struct iovec buffers[RPC_BUFFERS];
@@ -91,8 +91,8 @@ struct conn_ops {
 
 	/*
 	 * Opens file `file` on this connection, after path_open_file(). 0 or a negative errno,
-	 * logged. close_file() wants no I/O outstanding on the file. Both are NULL where the path's
-	 * file is enough.
+	 * logged. At close_file() no I/O is outstanding on the file. Both are NULL where the
+	 * path's file is enough.
 	 */
 	int (*open_file)(struct conn *conn, uint32_t file);
 	void (*close_file)(struct conn *conn, uint32_t file);
@@ -117,10 +117,10 @@ struct conn_ops {
 	 */
 	void (*tick)(struct conn *conn);
 
-	/* How the server does, as far as this connection knows. NULL: it never knows. */
+	/* The server's health, as far as this connection knows. NULL: the transport never knows. */
 	enum client_health (*health)(const struct conn *conn);
 
-	/* True where the other host is there, though its server is silent. NULL counts as true. */
+	/* True where the other host is reachable, though its server is silent. NULL means true. */
 	bool (*reachable)(const struct conn *conn);
 
 	/* failover: gives every I/O back, into job->requeued, and keeps connecting. NULL: a

@@ -4,7 +4,7 @@
 #define path_log(conn, format, ...) \
 	((conn)->job->log("%s: " format, (conn)->path->config.label, ##__VA_ARGS__))
 
-/* False where it cannot hand its I/O over. */
+/* False where the connection cannot hand its I/O over. */
 static bool retire(struct conn *conn)
 {
 	uint32_t outstanding = conn->outstanding;
@@ -56,8 +56,8 @@ bool failover_give_path_up(struct group *group, uint32_t path)
 }
 
 /*
- * A COMMIT is best made by the path whose WRITEs it covers, and is nothing that a mount could do
- * for it; data had better leave the path.
+ * A COMMIT goes over the path whose WRITEs it covers, if possible: a mount could not do it for that
+ * path. Data goes over another path, if possible.
  */
 static bool suits(const struct conn *conn, const struct conn *dead, const struct conn_io *io)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * group.h - all connections of one job: opened together, flushed together, waited for together.
- * What an I/O costs does not depend on how many there are.
+ * The cost of an I/O does not depend on the number of connections.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct group {
 	int epoll_fd;  /* negative: none needed, the first connection waits for all */
 	bool unpolled; /* it was logged that epoll does not take a connection */
 	uint64_t last_tick;
-	uint32_t detours; /* failover.c's: I/Os that went to another connection than they should */
+	uint32_t detours; /* failover.c's: I/Os that went to another connection than their own */
 };
 
 /*
@@ -54,7 +54,7 @@ void group_reap(struct group *group, bool wait);
 /* The most bytes that one I/O may carry over any path. Valid once a file is open. */
 uint32_t group_io_max(const struct group *group, enum io_op op);
 
-/* True where the host of a connection that owes an answer is there (connection.h). */
+/* True where the host of a connection that owes an answer is reachable (connection.h). */
 bool group_reachable(const struct group *group);
 
 /* Ends every outstanding I/O with `error`. */

@@ -5,7 +5,7 @@
  * A log of WRITEs in the order in which the job began them, in memory of a fixed size. It is
  * emptied from its old end alone: whatever was written over a held extent is held as well, so that
  * writing the whole log again, in its order, leaves the file as it was. Pure bookkeeping:
- * durability.h tells it what servers answer, fio/syncs.c sends what was lost again.
+ * durability.h enters what servers answer, fio/syncs.c writes again what was lost.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct hold_extent {
 	uint64_t offset; /* in the file */
 	uint32_t length;
 	uint32_t file;
-	uint32_t connection;   /* that took it */
+	uint32_t connection;   /* that carried the WRITE */
 	bool under_way;	       /* a WRITE of it is outstanding */
 	bool again;	       /* it is written for the second time or later */
 	bool settled;	       /* durable, or dropped */
@@ -51,7 +51,7 @@ struct hold {
 
 /* Allocates and populates `size` bytes, at least 1. 0 or -ENOMEM. */
 int hold_init(struct hold *hold, uint64_t size);
-/* Of a hold of zeros there is nothing to free. */
+/* A hold that is all zeros has nothing to free. */
 void hold_free(struct hold *hold);
 
 /* True where an extent of `length` bytes, at most hold->size, can be taken. */
@@ -66,8 +66,8 @@ void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *le
 		const uint8_t verifier[LEDGER_VERIFIER]);
 
 /*
- * The WRITE has ended on that connection. Where it failed, the extent is dropped, since its owner
- * sees the error; where it failed when it was written again, the extent stays, and counts as lost.
+ * The WRITE has ended on that connection. If it failed, the extent is dropped, since its owner sees
+ * the error; but if it was written again, the extent stays, and counts as lost.
  */
 void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, uint32_t connection);
 

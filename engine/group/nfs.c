@@ -57,7 +57,7 @@ static const struct client_events events = {
 	.commit_failed = durability_commit_failed,
 };
 
-/* Without job->memory, as where files are laid out, also a path of RDMA has TCP. */
+/* Without job->memory, as where files are laid out, an RDMA path uses TCP, too. */
 static const struct rpc_channel_ops *transport_for(const struct path *path,
 						   const struct conn_job *job)
 {

@@ -36,7 +36,7 @@ void path_forget_troubles(struct path *path)
 
 void path_rest(struct path *path)
 {
-	if (path->names && !path->version->teardown) /* NFSv4's needs the connection at the end */
+	if (path->names && !path->version->teardown) /* NFSv4's teardown() needs the connection */
 		names_rest(path->names);
 }
 
@@ -232,7 +232,7 @@ static int ask_directory(struct names *names, struct question *question)
 	return names_directory(names, question->name, question->make, question->handle);
 }
 
-/* entries_step. One that was made by a call whose answer was lost is found by the next. */
+/* An entries_step. A directory made by a call whose reply was lost is found by the next call. */
 static int step(void *context, const char *name, bool make, struct nfs_handle *found)
 {
 	struct question question = {
@@ -246,7 +246,7 @@ static int step(void *context, const char *name, bool make, struct nfs_handle *f
 	return question_ask(context, &question);
 }
 
-/* The directory that the tree below `name` is looked up from again. NFSv4 needs no handle. */
+/* Notes where a new look-up of the tree below `name` begins: in NFSv4 it needs no handle. */
 static int find_root(struct path *path, struct entries *entries, const char *name)
 {
 	const char *export = path->config.terms.version ? path->config.export : "";
@@ -264,7 +264,7 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 	const struct entries_terms *terms = path->job.entries;
 	int error;
 
-	path->at_work = true; /* there may be many directories: the job has begun */
+	path->at_work = true; /* counts as begun already: there may be many directories */
 	error = entries_open(&file->entries, terms, path->version->handle_max, name, step, path)
 			?: find_root(path, file->entries, name);
 	path->read_max = path->write_max = PATH_IO_MAX; /* metadata has no use for them */

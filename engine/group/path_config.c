@@ -57,7 +57,7 @@ static void copy_terms(path_log *log, struct path_config *config)
 	const struct terms *terms = &config->terms;
 
 	config->rdma = terms_over_rdma(terms);
-	config->nfs_port = terms->port; /* of names, where data goes over RDMA */
+	config->nfs_port = terms->port; /* for names alone, where data goes over RDMA */
 	config->mount_port = terms->mountport;
 	config->rsize = min_of(terms->rsize ?: TRANSFER_SIZE, (unsigned int)PATH_IO_MAX);
 	config->wsize = min_of(terms->wsize ?: TRANSFER_SIZE, (unsigned int)PATH_IO_MAX);
@@ -251,7 +251,7 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 	return error;
 }
 
-/* Terms that need `needs` want another value of `term` than 0, its default. */
+/* Refuses terms that need `needs` where `term` is 0, its default. */
 static int check_used(const struct terms *job, const struct pool *pool, enum term_needs needs,
 		      const struct term *term, const char *refusal, path_log *log)
 {

@@ -3,14 +3,14 @@
  * meta_call.h - what the next call of a metadata operation asks, and what its answer means: the
  * same in NFSv3 and NFSv4. No socket, nothing blocks.
  *
- * One operation may take several calls. One that needs the entry's handle begins with a LOOKUP
- * where that is not known, as an NFS client does; a handle that has become stale is looked up once
- * more, and its directory's by one LOOKUP for each name of the way from the root, once; a rename or
- * a removal that does not find the entry's first name takes the other; and a directory is listed by
- * as many as it takes, from the beginning where the server forgets what its cookies mean.
+ * One operation may take several calls. An operation on the entry's handle begins with a LOOKUP
+ * where the handle is not known, as in any NFS client. An entry's stale handle is looked up again,
+ * once; its directory's, once too, by a LOOKUP for each name on the way from the root. A rename or
+ * a removal that does not find the entry's first name takes the other name. A directory is listed
+ * by as many calls as it takes, and anew where the server forgets what its cookies mean.
  *
- * A call that went out more than once may have been carried out the first time: then what it was to
- * make is there, and what it was to remove is not.
+ * A call that was sent more than once may have been carried out the first time: then what it was to
+ * make exists already, and what it was to remove does not exist any more.
  */
 #pragma once
 
@@ -23,18 +23,18 @@
 #include "nfs/path.h"
 
 /*
- * A metadata operation on what its caller names by handle and name, whatever version of NFS carries
- * it. No entry of a job is meant, and nothing is kept: what became of a copy whose reply was lost
- * is the caller's to find out.
+ * A metadata operation on a handle, or a name in a directory, over either version of NFS. It is not
+ * about a job's entries, and keeps nothing: its caller finds out what became of a copy whose reply
+ * was lost.
  */
 struct meta_request {
 	struct rpc_request base; /* with `meta` set */
 	/* LOOKUP, GETATTR, ACCESS, READDIR, MKDIR, REMOVE, RMDIR, FSSTAT or FSINFO; over NFSv3
 	 * CREATE and SETATTR too, over NFSv4 ROOT. */
 	struct meta_arguments arguments;
-	/* But for its page: that lies in the reply, for listed(). */
+	/* Without its page, which lies in the reply: listed() takes that. */
 	struct meta_result result;
-	/* READDIR: takes a page. */
+	/* READDIR: called with each page. */
 	void (*listed)(struct meta_request *request, const struct readdir_page *page);
 };
 
@@ -43,7 +43,7 @@ static inline struct meta_request *meta_request_of(const struct call *call)
 	return (struct meta_request *)call->request;
 }
 
-/* It was answered with success. */
+/* The request was answered with success. */
 static inline enum disposition meta_request_take(const struct call *call,
 						 const struct meta_result *result)
 {
@@ -63,7 +63,7 @@ static inline const struct path *meta_path(const struct call *call)
 	return call->rpc->server;
 }
 
-/* What the path knows of the entries. */
+/* What the path knows about the entries. */
 static inline struct entries *meta_entries(const struct call *call)
 {
 	return call->io->state;
@@ -82,7 +82,7 @@ static inline enum meta_op meta_asked(const struct call *call)
 	return call->io->meta->looks_up ? META_LOOKUP : call->io->meta->op;
 }
 
-/* `call` is about to be sent: what it asks is decided the first time, and stays so. */
+/* `call` is about to be sent: what it asks is chosen the first time; copies ask the same. */
 static inline void meta_begin(const struct call *call)
 {
 	const struct path *path = meta_path(call);
@@ -111,7 +111,7 @@ static inline void meta_begin(const struct call *call)
 		meta->sends++;
 }
 
-/* The directory of what it asks; of length 0: the root of NFSv4's pseudo file system. */
+/* The directory that the call works in; of length 0: the root of NFSv4's pseudo file system. */
 static inline const struct nfs_handle *meta_directory(const struct call *call)
 {
 	const struct conn_io *io = call->io;
@@ -120,7 +120,7 @@ static inline const struct nfs_handle *meta_directory(const struct call *call)
 					 : entries_directory(meta_entries(call), io->offset);
 }
 
-/* What both versions say; a reply has at most `reply_max` bytes. */
+/* The arguments, alike in both versions; a reply has at most `reply_max` bytes. */
 static inline void meta_fill_arguments(const struct call *call, uint32_t reply_max,
 				       struct meta_arguments *arguments)
 {
@@ -145,15 +145,15 @@ static inline void meta_fill_arguments(const struct call *call, uint32_t reply_m
 }
 
 /*
- * True where an earlier copy of what is answered may have been carried out. NFSv4.1: none with this
- * slot's sequence number was, else the server would have said so (RETRY_UNCACHED_REP).
+ * True where an earlier copy of the answered call may have been carried out. NFSv4.1: no copy with
+ * this slot's sequence number was, else the answer would be NFS4ERR_RETRY_UNCACHED_REP.
  */
 static inline bool meta_sent_before(const struct call *call)
 {
 	return call->io->meta->sends > (call->epoch ? call->tries : 1);
 }
 
-/* Another call is to go on with the operation. */
+/* The operation goes on with another call. */
 static inline enum disposition meta_goes_on(struct conn_io *io, enum disposition disposition)
 {
 	io->meta->sends = 0;
@@ -174,7 +174,7 @@ static inline void meta_not_begun(const struct call *call)
 		call->io->meta->sends = 0;
 }
 
-/* It was answered with success; `handle` is the entry's: NULL, or of length 0, where not told. */
+/* The call has succeeded. `handle`: the entry's; NULL, or of length 0: the reply has none. */
 static inline enum disposition meta_done(const struct call *call, const struct nfs_handle *handle)
 {
 	struct conn_io *io = call->io;
@@ -190,7 +190,7 @@ static inline enum disposition meta_done(const struct call *call, const struct n
 	return CALL_PARTIAL;
 }
 
-/* A LOOKUP on the way to the directory has brought the handle of the next one, or of itself. */
+/* A LOOKUP has brought the handle of the next directory on the way to the entry's, or of that. */
 static inline enum disposition meta_walked(const struct call *call, const struct nfs_handle *found)
 {
 	struct entries *entries = meta_entries(call);
@@ -233,7 +233,7 @@ static inline enum disposition meta_listed(struct conn_io *io, const struct read
 	return stuck ? call_fail(result, EPROTO, stuck) : meta_goes_on(io, CALL_PARTIAL);
 }
 
-/* Its results are there, in full. */
+/* The call's results were received in full. */
 static inline enum disposition meta_answered(const struct call *call,
 					     const struct meta_result *meta,
 					     struct call_result *result)
@@ -249,9 +249,9 @@ static inline enum disposition meta_answered(const struct call *call,
 }
 
 /*
- * A cookie means nothing to the server any more. result->status is set. A job's own creates may
- * change the directory all the time: a listing over a hard path goes on while it changes; else a
- * major time-out (nfs(5), retrans) is the limit.
+ * The server does not know a cookie any more. result->status is set. A job's own creates may change
+ * the directory all the time: a listing over a hard path is repeated as long as the directory
+ * changes, otherwise for a major time-out (nfs(5), retrans).
  */
 static inline enum disposition meta_restart_listing(const struct call *call, int error,
 						    struct call_result *result)
@@ -269,7 +269,7 @@ static inline enum disposition meta_restart_listing(const struct call *call, int
 	return meta_goes_on(io, changed ? CALL_RETRY_NOW : CALL_RETRY_LATER);
 }
 
-/* A handle is stale. True where it is to be looked up again: once for each, over each path. */
+/* A handle is stale. True where it is to be looked up again: each handle once over each path. */
 static inline bool meta_renews(const struct call *call)
 {
 	struct conn_io *io = call->io;
@@ -291,7 +291,7 @@ static inline bool meta_renews(const struct call *call)
 	return true;
 }
 
-/* The server refused it with what is a positive errno. result->status is set. */
+/* The server refused the call; `error`: its status as a positive errno. result->status is set. */
 static inline enum disposition meta_refused(const struct call *call, int error,
 					    struct call_result *result)
 {
@@ -318,7 +318,7 @@ static inline enum disposition meta_refused(const struct call *call, int error,
 	}
 	if (error == ESTALE && meta_renews(call))
 		return again ? CALL_RETRY_NOW : meta_goes_on(io, CALL_RETRY_NOW);
-	/* nfs-ganesha, where a name is removed while it lists; the directory may be there. */
+	/* nfs-ganesha answers so where a name is removed meanwhile: the directory may exist. */
 	if ((error == ENOENT || error == ESTALE) && io->meta->op == META_READDIR &&
 	    ++io->meta->listing.misses < LISTING_MISSES_MAX)
 		return meta_goes_on(io, CALL_RETRY_NOW);

@@ -18,15 +18,15 @@ enum handle_state {
 };
 
 struct meta_io {
-	/* The owner's, set before the I/O is submitted; all else is of zeros then. */
+	/* The owner's, set before the I/O is submitted; all else is zeros then. */
 	enum meta_op op;
 	bool reversed; /* a rename from the other name to the first; a removal of the other */
 	struct meta_kind expected; /* META_GETATTR, META_LOOKUP; of type 0: anything */
-	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew. It may
-	 * be NULL itself. */
+	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew.
+	 * `listed` may be NULL. */
 	void (*listed)(struct conn_io *io, const char *name, uint32_t length);
 
-	/* The result, with EILSEQ: what the entry is, which is not what was expected. */
+	/* The result of EILSEQ: what the entry is, instead of what was expected. */
 	struct meta_kind found;
 
 	/* nfs/meta_call.h's: the next call, or the one under way. */
@@ -38,8 +38,8 @@ struct meta_io {
 	const struct path
 		*renewed_over;	  /* the path whose handle of the entry was looked up again */
 	struct nfs_handle handle; /* of length 0: not known; see `way` */
-	struct {		  /* to the entry's directory: */
-		const struct path *path; /* over this path, from the root of which */
+	struct {		  /* the walk to the entry's directory: */
+		const struct path *path; /* over this path, from its root */
 		uint32_t depth;		 /* names walked so far; `handle` is the last one's */
 	} way;
 	struct listing listing; /* META_READDIR */
@@ -47,7 +47,7 @@ struct meta_io {
 	/* NFSv4: what META_OPEN and META_CREATE have left at the server, to be given back. */
 	bool closes; /* their compound has the CLOSE as well */
 	struct {
-		const struct path *path; /* whose server it is; NULL: nothing */
+		const struct path *path; /* to their server; NULL: nothing is left */
 		bool open, delegated;	 /* by these stateids */
 		uint8_t opened[16], delegation[16];
 	} left;

@@ -28,17 +28,17 @@
 struct mount {
 	struct path *path;
 	struct patience patience;
-	struct nfs_context *nfs; /* holds `rpc`: it alone can be given an interface */
-	struct rpc_context *rpc; /* one connection: libnfs connects one no second time */
+	struct nfs_context *nfs; /* holds `rpc`, which cannot itself be given an interface */
+	struct rpc_context *rpc; /* one connection: libnfs cannot connect it twice */
 	struct nfs_handle *root;
 	struct flavors *flavors; /* or NULL */
 
-	/* The result of the last call. libnfs calls back within rpc_service(), or when it is
-	 * destroyed. */
+	/* The result of the last call. libnfs calls back within rpc_service(), or when `nfs`
+	 * is destroyed. */
 	bool done;
 	int error;	    /* a negative errno, or 0 */
-	enum answer answer; /* who says so */
-	char words[256];    /* in these words */
+	enum answer answer; /* who reports the error */
+	char words[256];    /* the error in words */
 };
 
 static int fail(struct mount *mount, int error, const char *words)
@@ -72,7 +72,7 @@ static const struct refusal {
 	{"Server responded: System Error", -EIO, "the server ran out of something (SYSTEM_ERR)"},
 };
 
-/* `words` are libnfs's of an error, or NULL. */
+/* `words`: libnfs's text for the error, or NULL. */
 static void refuse(struct mount *mount, const char *words)
 {
 	for (size_t i = 0; words && i < ARRAY_SIZE(refusals); i++)
@@ -129,7 +129,7 @@ static void on_root(struct rpc_context *rpc, int status, void *data, void *priva
 
 /* --- one question --- */
 
-/* Waits for what libnfs has been given: `refused` is not 0 where it did not take it. */
+/* Waits for the call that libnfs was given. `refused`: libnfs did not take the call. */
 static int await(struct mount *mount, bool refused)
 {
 	if (refused)
@@ -173,7 +173,7 @@ static int set_credentials(struct mount *mount)
 	return 0;
 }
 
-/* libnfs knows no zone of an address (RFC 4007): sockets are bound to its interface. */
+/* libnfs knows no zone of an address (RFC 4007): sockets are bound to the zone's interface. */
 static int bind_zone(struct mount *mount)
 {
 	const struct sockaddr_in6 *remote = (const void *)&mount->path->config.remote;
@@ -325,7 +325,7 @@ int mount3_explain(const struct path *path, int error, enum answer answer, const
  * Logs why the path cannot be mounted, and what to do; `peer` is the port that libnfs was connected
  * to, 0: to none, or it did not answer. Connects to the ports that MOUNT needs, to find out what
  * libnfs does not tell, and waits for them up to three seconds each. Returns the negative errno
- * that says it best.
+ * that fits the reason best.
  */
 static int explain(const struct path *path, int error, enum answer answer, const char *why,
 		   uint16_t peer)
@@ -350,7 +350,7 @@ static int explain(const struct path *path, int error, enum answer answer, const
 	if (!port)
 		return mount3_explain(path, error, answer, why,
 				      answer ? source(path) : " (libnfs)");
-	if (*errno_remedy(-reason)) /* it is this machine's */
+	if (*errno_remedy(-reason)) /* the fault is this machine's */
 		return mount3_explain(path, reason, answer, "", errno_remedy(-reason));
 	path->job.log(
 		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
@@ -391,11 +391,11 @@ struct known {
 	char *question;
 	unsigned int nfs_port;
 	struct nfs_handle root;
-	atomic_bool refused; /* by the server, since */
+	atomic_bool refused; /* the server has refused `root` since */
 };
 
-/* fio asks before it forks its jobs, or makes their threads. Only the head changes: no lock, which
- * a fork might find held. */
+/* fio mounts before it forks its jobs, or makes their threads. Only the head of the list changes,
+ * atomically: a lock might be held during a fork. */
 static _Atomic(struct known *) all_known;
 
 /* All that the answer may depend on; NULL: no memory. */

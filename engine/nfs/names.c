@@ -51,7 +51,7 @@ static void ignore_health(struct rpc_client *rpc)
 
 static const struct client_events events = {.role = role, .health_changed = ignore_health};
 
-/* Before the first file is open `soft` ends no question: its deadline does. */
+/* Before the first file is open, questions end by their deadline, not by `soft`. */
 static void set_timing(struct names *names)
 {
 	const struct path *path = names->path;
@@ -130,8 +130,8 @@ static int give_up(struct names *names, int error, const char *words)
 }
 
 /*
- * When the server is given up. Once a file is open and no other path can take over: never here;
- * `hard` goes on, and `soft` ends by timeo and retrans, as for I/O.
+ * When a question gives the server up. Never once a file is open, where no other path can take
+ * over: with `hard` it waits on, and with `soft` it ends by timeo and retrans, as I/O does.
  */
 static uint64_t names_deadline(struct names *names)
 {
@@ -171,7 +171,7 @@ enum { SETUPS_MAX = 12 };
 struct waiting {
 	struct patience patience;
 	bool (*stop)(void); /* NULL: nothing depends on the answer, as at a CLOSE */
-	bool patient;	    /* a server that has gone is waited for */
+	bool patient;	    /* goes on where the server refuses to connect */
 	const char *about;  /* the name that is asked for, or NULL */
 	uint64_t begun;	    /* when the wait began, or the latest answer came */
 	uint32_t epoch;	    /* the link's then */
@@ -266,7 +266,7 @@ struct names_call {
 
 struct many {
 	const struct names_batch *batch;
-	uint32_t next, outstanding, taken; /* of its items */
+	uint32_t next, outstanding, taken; /* items: next to ask, asked, just answered */
 	struct names_call calls[NAMES_CALLS];
 };
 
@@ -377,7 +377,7 @@ int names_find_again(struct names *names, const struct nfs_handle *asked, int er
 	    memcmp(asked->bytes, names->export.bytes, asked->length) != 0)
 		return error;
 	again = names->path->version->find_export(names);
-	if (again == -ENOENT) /* the export's, not that of what was asked for */
+	if (again == -ENOENT) /* the export is missing, not what was asked for */
 		again = names_fail(names, error, "the server has forgotten the export");
 	return again;
 }
@@ -601,7 +601,7 @@ static int ask_once(struct path *path, struct question *question)
 	return question->ask(path->names, question);
 }
 
-/* For retries: they fail for the reason that was said already. */
+/* The log of retries: they fail for the reason that was logged already. */
 __attribute__((format(printf, 1, 2))) static void say_nothing(const char *format, ...)
 {
 }

@@ -45,7 +45,7 @@ static const char *export_hint(int error)
 	}
 }
 
-/* Says which part of the export's path is wrong; NULL: the server's root. */
+/* Says which part of the export's path is wrong: `name`, or NULL: the server's root. */
 static int export_failed(const struct names *names, const char *name, int error)
 {
 	const struct path *path = names->path;
@@ -104,7 +104,7 @@ static int open_names(struct names **out, struct path *path)
 
 	if (error)
 		return error;
-	/* *out stays even where an error follows: to take leave of the server. */
+	/* *out is kept after an error, too: to take leave of the server. */
 	error = nfs4_path_check_trunking(path->state);
 	if (!error && (error = walk_to_export(*out, &name)))
 		export_failed(*out, name, error);
@@ -181,9 +181,9 @@ static int create(struct names *names, const struct nfs_handle *directory, struc
 /* --- what the server need not keep any longer --- */
 
 /*
- * Tells the server what needs no answer, unless the job is over; leave-taking began at `since`.
- * Waits for the answer 2.5 s at the most, and 10 s for all; in a stopped run, which has waited for
- * the server before, 0.5 s and 2 s. (An interrupted nfsmulti-export has not waited.)
+ * Sends a request whose result does not matter, unless the job is over; leave-taking began at
+ * `since`. Waits for the reply 2.5 s at most, and for all replies 10 s; in a stopped run, which has
+ * waited for the server before, 0.5 s and 2 s. (An interrupted nfsmulti-export has not waited.)
  */
 static void tell(struct names *names, struct nfs4_request *request, uint64_t since)
 {
@@ -197,9 +197,9 @@ static void tell(struct names *names, struct nfs4_request *request, uint64_t sin
 }
 
 /*
- * A dead path is not asked while others go on. At the end it is: its server may answer for names,
- * if not for data. State that the server is not told to drop ends with the lease. `names` may be
- * NULL.
+ * A dead path is not asked while other paths go on, but is at the end: its server may answer for
+ * names, if not for data. State that the server is not told to drop ends with the lease.
+ * `names` may be NULL.
  */
 static bool may_ask(const struct names *names)
 {
@@ -310,7 +310,7 @@ static void destroy_all(struct names *names, uint64_t since)
 	struct nfs4_session *session;
 	struct nfs4_request request;
 
-	client->lease_time = 0; /* meanwhile it is not renewed */
+	client->lease_time = 0; /* the lease is not renewed meanwhile */
 	LIST_FOREACH (session, &client->sessions, link) {
 		state = container_of(session, struct nfs4_state, session);
 		if (state != own && session->alive &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_client.h - a job as NFSv4.1's client of one server (RFC 8881, 2.4): its client ID, sessions
+ * nfs4_client.h - a job as an NFSv4.1 client of one server (RFC 8881, 2.4): its client ID, sessions
  * and open files, and the order in which it asks for them, at first and after a loss.
  *
  * All paths of a job that lead to one server, by whatever addresses (2.10.5), share one client; so
@@ -45,7 +45,7 @@ enum { NFS4_OWNER_MAX = 128 };
  * which each OPEN replaces and the first CLOSE ends (RFC 8881, 9.1.4).
  */
 struct nfs4_file {
-	TAILQ_ENTRY(nfs4_file) link; /* of its path's */
+	TAILQ_ENTRY(nfs4_file) link; /* in path->files */
 	struct nfs_handle handle;
 	char owner[NFS4_OWNER_MAX + 16];
 	struct nfs4_stateid stateid;
@@ -54,7 +54,7 @@ struct nfs4_file {
 	struct nfs4_path *path;
 	bool stateless; /* open=none: a special stateid is used */
 	bool lost;	/* the server has forgotten the OPEN: to be opened again */
-	uint32_t gone;	/* opening it again failed by this status; 0: it did not */
+	uint32_t gone;	/* opening it again failed with this status; 0: it has not failed */
 	bool delegated; /* opening it again brought `delegation`, which is to be returned */
 	struct nfs4_stateid delegation;
 	uint64_t opened_at; /* by its client's clock */
@@ -71,12 +71,12 @@ struct nfs4_state {
 	bool asked;		     /* `setup` is under way, or answered and not read */
 	uint32_t asked_after;	     /* the client's `answers`, when `setup` was asked */
 	int shared;		     /* grants in a row that were another connection's session */
-	struct nfs4_file *reopening; /* the file that `setup` opens, or returns the delegation of */
+	struct nfs4_file *reopening; /* `setup` opens it, or returns its delegation */
 };
 
 /* path->state. */
 struct nfs4_path {
-	LIST_ENTRY(nfs4_path) link;    /* of its client's */
+	LIST_ENTRY(nfs4_path) link;    /* in client->paths */
 	TAILQ_HEAD(, nfs4_file) files; /* that are open */
 	struct path *path;
 	struct nfs4_client *client;
@@ -86,7 +86,7 @@ struct nfs4_path {
 };
 
 struct nfs4_client {
-	LIST_ENTRY(nfs4_client) link; /* of its job's */
+	LIST_ENTRY(nfs4_client) link; /* in job->clients */
 	struct nfs4_job *job;
 	LIST_HEAD(, nfs4_path) paths;
 	LIST_HEAD(, nfs4_session) sessions; /* in use, or perhaps still known to the server */
@@ -94,8 +94,8 @@ struct nfs4_client {
 	uint64_t id;	       /* client ID: any number, 0 as well (RFC 8881, 3.3) */
 	bool named;	       /* `id` is set */
 	uint32_t sequence;     /* of the next CREATE_SESSION */
-	uint32_t ahead;	       /* CREATE_SESSIONs without a session: `sequence` counts them */
-	bool sequence_unknown; /* `sequence` is wrong: EXCHANGE_ID tells it */
+	uint32_t ahead;	       /* CREATE_SESSIONs that gave no session: `sequence` counts them */
+	bool sequence_unknown; /* `sequence` is wrong: EXCHANGE_ID gives the right one */
 	bool known;	       /* the server knows `id`, as far as it has said */
 	bool reclaims;	       /* after a restart: opens are reclaimed first, in the grace period */
 	uint32_t answers;      /* EXCHANGE_IDs and CREATE_SESSIONs whose answers were taken */
@@ -109,7 +109,7 @@ struct nfs4_client {
 	uint32_t slots;		       /* of those sessions */
 	struct rpc_client *busy;       /* the connection whose turn it is to ask */
 	struct nfs4_session *creating; /* the CREATE_SESSION for it may have been carried out */
-	struct nfs4_state *shared;     /* trunking=session: for data */
+	struct nfs4_state *shared;     /* trunking=session: the session for data */
 };
 
 /* The open file that the call reads, writes or commits; NULL: it does none of these. */
@@ -118,7 +118,7 @@ static inline struct nfs4_file *nfs4_file_of(const struct call *call)
 	return call->io && call->io->op != IO_META ? call->io->state : NULL;
 }
 
-/* True where a refusal of the call's stateid is one of the latest OPEN, not of an earlier one. */
+/* True where a refused stateid of the call is that of the latest OPEN, not of an earlier one. */
 static inline bool nfs4_file_is_meant(const struct nfs4_file *file, const struct call *call)
 {
 	return file->opened_at <= call->last_sent &&
@@ -147,7 +147,7 @@ enum { NFS4_MESSAGE_ROOM = 1024 };
 void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 	      const struct nfs4_client *client, const struct nfs4_session *session);
 
-/* SEQUENCE comes before it: the call needs a slot. */
+/* True where SEQUENCE precedes the operation: its call needs a slot. */
 bool nfs4_is_sequenced(enum nfs4_operation operation);
 
 /* For any request, also of names4.c: put writes its operations; get reads their results, and
@@ -172,7 +172,7 @@ void nfs4_path_free(struct path *path);
 void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid,
 			     uint64_t now);
 
-/* Before `file` is freed: an OPEN of it may be under way. */
+/* Called before `file` is freed: an OPEN of it may be under way. */
 void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file);
 
 int nfs4_client_attach(struct rpc_client *rpc);

@@ -6,7 +6,7 @@
 #include "wire/credentials.h"
 
 enum { TYPE_MAX = 9 };
-enum { FLAVORS_MAX = 64 };		     /* ours, of SECINFO */
+enum { FLAVORS_MAX = 64 };		     /* our limit for SECINFO */
 enum { SECINFO_CURRENT_FH = 0 };	     /* 18.45.1 */
 enum { SHARE_WANT_NO_DELEGATION = 0x400 };   /* RFC 8881, 18.16.1 */
 enum { OPEN_NOCREATE = 0, OPEN_CREATE = 1 }; /* the same */
@@ -19,7 +19,7 @@ enum { DELEGATE_NONE = 0, DELEGATE_READ = 1, DELEGATE_WRITE = 2, DELEGATE_NONE_E
 enum { WHY_CONTENTION = 1, WHY_RESOURCE = 2 };
 enum { LIMIT_SIZE = 1, LIMIT_BLOCKS = 2 };
 
-/* RFC 8881, 16.2.3.1.2: the stateid that an operation before it in the compound has given. */
+/* RFC 8881, 16.2.3.1.2: the stateid that an earlier operation of the compound returned. */
 static const struct nfs4_stateid CURRENT_STATEID = {{[3] = 1}};
 
 /* --- names --- */
@@ -89,8 +89,8 @@ enum { UNWANTED = UINT8_MAX };
 
 #define AT(member) offsetof(struct nfs4_attributes, member)
 
-/* 5.8: attributes in the order of their values: the bytes of these, where they go, and which
- * GETATTRs ask for them. */
+/* 5.8: attributes in the order in which replies have their values: a value's bytes, where it goes,
+ * and which GETATTRs ask for it. */
 static const struct layout {
 	uint8_t number, size /* 0: a string */, at, asked;
 } layouts[] = {
@@ -341,7 +341,7 @@ static void put_open(struct nfs4_compound *compound, const struct meta_arguments
 	nfs4_put_open(compound, &open);
 }
 
-/* The operation itself: GETATTR comes behind others as well. */
+/* The operation itself. GETATTR is put later, since it also follows other operations. */
 static void put_operation(struct nfs4_compound *compound, const struct meta_arguments *arguments)
 {
 	static const struct nfs4_stateid anonymous;
@@ -480,7 +480,7 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 	return status;
 }
 
-/* --- what goes back --- */
+/* --- CLOSE and DELEGRETURN, by name --- */
 
 void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *directory,
 		     const char *name, enum nfs4_operation operation,

@@ -194,7 +194,7 @@ static void put_return(struct nfs4_compound *compound, const struct call *call)
 			&stateid);
 }
 
-/* The request must not be carried out twice. */
+/* True where the request must not be carried out twice. */
 static bool changes(const struct call *call)
 {
 	if (asks_meta(call))
@@ -322,7 +322,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 				 : nfs4_status_name(status);
 	result->code = status;
 	switch (status) {
-	case NFS4ERR_DELAY: /* by SEQUENCE: the server is still at the call's earlier copy */
+	case NFS4ERR_DELAY: /* of SEQUENCE: the server still works on an earlier copy */
 		return by_sequence && call->tries > 1 ? CALL_RETRY_SAME_SLOT : CALL_BACKOFF;
 	case NFS4ERR_GRACE: return CALL_BACKOFF;
 	case NFS4ERR_RETRY_UNCACHED_REP: /* it was carried out, and its reply is gone */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_session.h - a session's slots (RFC 8881, 2.10.6): which are free, and each one's sequence.
+ * nfs4_session.h - a session's slots (RFC 8881, 2.10.6): which are free, and the sequence of each.
  *
  * A slot carries one call at a time. Once the server has accepted that call, the slot's next call
  * has the next sequence; a call that was lost with its connection goes out again with the same slot
@@ -17,11 +17,11 @@
 enum { NFS4_SLOTS_MAX = 1024 };
 
 struct nfs4_session {
-	LIST_ENTRY(nfs4_session) link; /* of its client's */
+	LIST_ENTRY(nfs4_session) link; /* in the client's `sessions` */
 	uint8_t id[NFS4_SESSIONID];
 	bool alive;		/* the server knows it, as far as can be told */
 	bool needs_reset;	/* a call was given up, or sequences differ: to be replaced */
-	uint32_t epoch;		/* counts its ids; 0: none yet. A call keeps that of its slot */
+	uint32_t epoch;		/* counts its ids; 0: none yet. A call keeps its slot's */
 	uint32_t wanted, slots; /* asked for; granted */
 	bool names;		/* moves no data; the server caches replies to changes */
 	uint32_t highest;	/* the highest slot that the server has now */
@@ -32,7 +32,7 @@ struct nfs4_session {
 	uint64_t busy[NFS4_SLOTS_MAX / 64];
 };
 
-/* CREATE_SESSION has granted it. */
+/* CREATE_SESSION has granted the session. */
 void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 			const struct nfs4_session_result *granted);
 
@@ -47,7 +47,7 @@ void nfs4_session_resize(struct nfs4_session *session, uint32_t highest, uint32_
 void nfs4_session_sequence(const struct nfs4_session *session, const struct call *call, bool cache,
 			   struct nfs4_sequence *sequence);
 
-/* True where the call has no slot, or one of the present session. */
+/* True where the call has no slot, or a slot of the present session. */
 static inline bool nfs4_session_slot_valid(const struct nfs4_session *session,
 					   const struct call *call)
 {

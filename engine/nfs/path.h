@@ -68,7 +68,7 @@ struct path {
 	bool mount_known;	  /* NFSv3: the root handle is from an earlier MOUNT call */
 	uint64_t create_verifier; /* NFSv3: exclusive CREATE's */
 	uint32_t retries;	  /* connections on which the present question timed out */
-	unsigned int connections; /* opened so far: whose turn a local address is */
+	unsigned int connections; /* opened so far: chooses the next local address */
 
 	/* log_once.c's: what was said for all connections, until the server answers again. */
 	bool stall_logged;   /* the server has stopped answering */

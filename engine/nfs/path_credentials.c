@@ -75,7 +75,7 @@ void path_credentials_close(struct rpc_client *rpc)
 #ifdef HAVE_TLS
 int path_tls_open(struct path *path)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT; /* once for all jobs: they come from here */
+	static atomic_flag said = ATOMIC_FLAG_INIT; /* once for all jobs, forked from here */
 	const struct path_config *config = &path->config;
 	const char *word = term_value(TERM(xprtsec), config->terms.xprtsec)->word;
 	const bool own = config->terms.xprtsec == XPRTSEC_MTLS;
@@ -127,7 +127,7 @@ const struct rpc_channel_ops *path_transport(const struct path *path)
 #else
 int path_tls_open(struct path *path)
 {
-	return 0; /* path_config.c refuses it */
+	return 0; /* path_config.c refuses xprtsec= */
 }
 
 void path_tls_close(struct path *path)

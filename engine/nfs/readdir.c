@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/readdir.h"
 
-enum { BITMAP_WORDS_MAX = 8, ATTRIBUTES_MAX = 1024 }; /* ours: no attributes are asked for */
+enum { BITMAP_WORDS_MAX = 8, ATTRIBUTES_MAX = 1024 }; /* our limits: no attributes are asked for */
 
 static bool get_name(struct xdr_in *in, struct readdir_entry *entry)
 {
@@ -30,21 +30,21 @@ static bool skip_attributes(struct xdr_in *in)
 	return true;
 }
 
-/* False: it contradicts itself. */
+/* False: the entry breaks the protocol. */
 static bool get_entry(struct xdr_in *in, bool nfs4, struct readdir_entry *entry)
 {
 	if (nfs4) {
 		entry->cookie = xdr_get_u64(in);
 		return get_name(in, entry) && skip_attributes(in);
 	}
-	xdr_get_u64(in); /* its number in the file system */
+	xdr_get_u64(in); /* fileid */
 	if (!get_name(in, entry))
 		return false;
 	entry->cookie = xdr_get_u64(in);
 	return true;
 }
 
-/* A flag that stands before each entry, and before the end. */
+/* A bool: before each entry, behind the last, and eof. False: it is neither 0 nor 1. */
 static bool get_flag(struct xdr_in *in, bool *flag)
 {
 	uint32_t value = xdr_get_u32(in);

@@ -18,7 +18,7 @@ struct status {
 	const char *names[2]; /* by V3 and V4; NULL: that version has no such value */
 };
 
-/* Errnos as nfs(5)'s client gives them, and EAGAIN for what asks to wait. */
+/* Errnos as Linux's NFS client returns them; EAGAIN where the server asks to wait. */
 static const struct status statuses[] = {
 	{0, 0, {"NFS3_OK", "NFS4_OK"}},
 	{1, EPERM, {"NFS3ERR_PERM", "NFS4ERR_PERM"}},

@@ -9,20 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Who says that something failed: the same errno may be anybody's. */
+/* Who reported an error: the errno alone does not say. */
 enum answer {
-	ANSWER_NONE,   /* nobody that could be understood; of names, RPC too */
+	ANSWER_NONE,   /* none of these; for names (nfs/names.h), RPC counts here */
 	ANSWER_RPC,    /* the server's RPC, instead of results (RFC 5531, 9) */
 	ANSWER_STATUS, /* NFS, or MOUNT */
 };
 
-/* The values that are treated by themselves. */
+/* The statuses that need a treatment of their own. */
 enum nfs3_special {
 	NFS3_STATUS_BAD_COOKIE = 10003,
 	NFS3_STATUS_JUKEBOX = 10008,
 };
 
-/* What some servers say in NFSv3 as well, while clients reclaim their locks (RFC 7530, 13.1.9). */
+/* Some servers answer so in NFSv3, too, while clients reclaim their locks (RFC 7530, 13.1.9). */
 enum nfs4_special { NFS4_STATUS_GRACE = 10013 };
 
 /* 0 for NFS3_OK and NFS4_OK, EIO for a value that the RFC does not know. */
@@ -44,7 +44,7 @@ struct flavors {
 	bool none;	/* AUTH_NONE: as clients read it, any flavor will do */
 };
 
-/* Adds one by its number: RPC's (RFC 5531, 8.2), or a pseudo flavor (RFC 2623), as MOUNT has it. */
+/* Adds a flavor by its number in MOUNT: RPC's (RFC 5531, 8.2), or a pseudo flavor (RFC 2623). */
 void flavors_add(struct flavors *flavors, uint32_t number);
 
 /* The pseudo flavor of a mechanism (its OID, without ASN.1's tag and length) and service of

@@ -31,8 +31,8 @@ struct nfs_version {
 	 */
 	int (*flavors)(struct names **names, struct path *path, struct flavors *flavors);
 
-	/* Creates an empty file, item->name; -EEXIST: the name is taken, by an earlier copy of the
-	 * call only where item->resent. Any other error: item->resent, whether it may be made. */
+	/* Creates an empty file, item->name; -EEXIST: the name is taken; with item->resent perhaps
+	 * by an earlier copy of the call. Another error: with item->resent the file may exist. */
 	int (*create)(struct names *names, const struct nfs_handle *directory,
 		      struct names_item *item);
 	/* Bounds the server's limits by what one message carries. NULL: no bound. */

@@ -15,7 +15,7 @@ struct reading {
 
 	const struct term *term; /* NULL: the argument is ignored */
 	char name[QUOTED_MAX];	 /* the argument's word, as written */
-	const char *at;		 /* the begin of its value, or of the word where it has none */
+	const char *at;		 /* where its value begins, or the word where it has none */
 	const char *value;	 /* decoded; "1" where the word stands alone */
 };
 
@@ -23,7 +23,7 @@ struct reading {
 #define REFUSE(reading, format, ...) \
 	scanner_refuse((reading)->list, (reading)->at, format, (reading)->name, ##__VA_ARGS__)
 
-/* Arguments of libnfs's URLs, which are to be used as they are. */
+/* Arguments of libnfs's URLs: these URLs can be used unchanged. */
 static const char *const ignored[] = {
 	"auto-traverse-mounts", "autoreconnect", "debug", "dircache", "if", "readahead",
 	"tcp-syncnt",		"xid",

@@ -56,7 +56,7 @@ int check_components(struct scanner name, const char *what)
 	return 0;
 }
 
-/* An absolute name loses the mount that it lies in, or, in a pool without mounts, its slashes. */
+/* Strips from an absolute name its mount, or, in a pool without mounts, the leading slashes. */
 static int strip(const struct pool *pool, struct scanner *name)
 {
 	const struct pool_path *mount = pool_first_mount(pool);

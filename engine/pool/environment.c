@@ -107,7 +107,7 @@ int pool_by_name(const char *env, const char *name, struct pool *pool, struct po
 	int more;
 
 	*pool = (struct pool){0};
-	/* To the end, so that a name that is given twice is refused. */
+	/* Reads to the end, so that a pool that is named twice is refused. */
 	while ((more = next_entry(&scanner, &entry)) > 0)
 		if (span_is(entry.name, name))
 			found = entry;

@@ -36,7 +36,7 @@ struct spread {
 	uint32_t count;		  /* connections, at least 1 */
 	uint64_t stripe_size;	  /* SPREAD_STRIPE: bytes, at least 1 */
 	uint32_t next;		  /* SPREAD_JOB and SPREAD_ROUNDROBIN: whose turn, below count */
-	struct spread_load *load; /* SPREAD_QUEUE: of all connections (0 and 1); not owned */
+	struct spread_load *load; /* SPREAD_QUEUE: of all connections; not owned */
 };
 
 /*
@@ -53,7 +53,7 @@ void spread_cut(struct spread *spread, uint64_t offset, uint32_t length, uint32_
 uint32_t spread_pieces_max(const struct spread *spread, uint32_t length, uint32_t max_length);
 
 struct spread_load *spread_load_new(uint32_t count); /* at least 1; NULL: out of memory */
-void spread_load_free(struct spread_load *load);     /* NULL is nothing to free */
-/* Bytes are given to a connection, or (negative) done, which were given before. */
+void spread_load_free(struct spread_load *load);     /* NULL is allowed */
+/* Adds bytes that a connection was given, or takes off (negative) those that it has moved. */
 void spread_load_add(struct spread_load *load, uint32_t connection, int64_t bytes);
 uint32_t spread_load_least(const struct spread_load *load);

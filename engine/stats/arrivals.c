@@ -6,7 +6,7 @@
 #include "stats/json_line.h"
 #include "stats/latency.h"
 
-static const double GROWTH = 0.01; /* that responses may grow, per nanosecond of the schedule */
+static const double GROWTH = 0.01; /* by which responses may grow, per nanosecond of the schedule */
 
 enum {
 	FEWEST = 8,    /* I/Os that show a trend */

@@ -33,7 +33,7 @@ static void write_kerberos(FILE *out, const struct security_counters *security)
 			: 0.0);
 }
 
-/* CPU time of encryption and checksums, by TLS and Kerberos; kTLS's is in its system calls. */
+/* CPU time of encryption and checksums, by TLS and Kerberos; kTLS spends it in system calls. */
 static void write_crypto(FILE *out, const struct counters *counters,
 			 const struct transport_counters *transport)
 {

@@ -22,7 +22,7 @@ struct counters {
 	uint64_t write_ops, write_bytes; /* answered WRITEs and the bytes they took */
 	uint64_t commits;		 /* answered COMMITs, or fsyncs of a mount */
 	uint64_t meta_ops;		 /* metadata operations that were done */
-	uint64_t lookups;		 /* LOOKUPs that metadata operations needed before */
+	uint64_t lookups;		 /* LOOKUPs that metadata operations needed first */
 	uint64_t rewritten_bytes;	 /* held data written again, part of write_bytes */
 	uint64_t retransmissions;	 /* calls sent again, with their xid */
 	uint64_t reconnects;		 /* connections made after the first */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* latency.h - where the time of a connection's I/O went, and how latencies are told. */
+/* latency.h - where the time of a connection's I/O went, and how latencies are reported. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 /* Latencies are counted in bins, 64 to each power of two as fio has them: a percentile is off by
  * less than 1 %. */
 enum {
-	HISTOGRAM_BITS = 6, /* bits behind a value's highest one that choose its bin */
+	HISTOGRAM_BITS = 6, /* bits after a value's leading 1 that choose its bin */
 	HISTOGRAM_TOP = 44, /* values from 2^44 ns (five hours) on are in the last bin */
 	HISTOGRAM_BINS = (HISTOGRAM_TOP - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS,
 };
@@ -46,7 +46,7 @@ inline void histogram_add(struct histogram *histogram, uint64_t value)
 /* The middle of a bin's values. */
 uint64_t histogram_value(uint32_t bin);
 
-/* Adds what one has counted to another. */
+/* Adds the counts of `one` to `sum`. */
 void histogram_join(struct histogram *sum, const struct histogram *one);
 
 /* 0 where nothing was counted; `percent` from 0 to 100. */
@@ -103,7 +103,7 @@ void latency_write(FILE *out, const char *prefix, const struct histogram *histog
 struct response {
 	struct histogram lag; /* only of a job under an arrival clock: struct latency's */
 	struct histogram service, wake_up; /* of each reply; their sum is its rtt */
-	uint64_t shared;  /* replies that had others before them in their receive */
+	uint64_t shared;  /* replies that came after another one in the same receive */
 	uint64_t clamped; /* replies without a stamp, or with an impossible one */
 
 	/* The latest receive. */
@@ -113,8 +113,8 @@ struct response {
 };
 
 /*
- * Bytes that the kernel had at `stamp` are taken `now`, both CLOCK_REALTIME: a step of that clock
- * spoils only replies on their way then. stamp 0: there is none.
+ * Bytes that the kernel got at `stamp` are received at `now`, both CLOCK_REALTIME: where that clock
+ * is set, only the replies on their way then are spoilt. stamp 0: there is none.
  */
 void response_received(struct response *response, uint64_t stamp, uint64_t now);
 

@@ -59,7 +59,7 @@ static inline const char *plain_text(const char *line, char room[PLAIN_ROOM])
 	return room;
 }
 
-/* Prints a line so, and a newline. */
+/* Prints a line as plain_text() makes it, and a newline. */
 __attribute__((format(printf, 2, 3))) static inline void plain_print(FILE *out, const char *format,
 								     ...)
 {

@@ -56,7 +56,7 @@ int export_find_facts(struct export *export, struct export_facts *facts);
 int export_fail(struct export *export, const char *what, const char *name, int error,
 		const char *status);
 
-/* "." or "..": no listing has them, and no name that is asked for. */
+/* True for "." and "..": no listing has them, and no name may have them as a component. */
 static inline bool is_dots(const char *name, size_t length)
 {
 	return length && length <= 2 && !memcmp(name, "..", length);
@@ -72,15 +72,15 @@ void export_items_free(struct export_items *items);
 int export_look(struct export *export, const struct export_dir *dir, struct names_item *items,
 		uint32_t count);
 
-/* Removes, of the items without an error, the directories, or (`directories` false) the others. */
+/* Removes the items that have no error: the directories, or, without `directories`, the others. */
 int export_remove(struct export *export, const struct export_dir *dir, struct names_item *items,
 		  uint32_t count, bool directories);
 
 /* A new directory; -EEXIST where its name is taken. */
 int export_make(struct export *export, const struct export_dir *dir, char *name);
 
-/* Opens the directory that a looked-up item is, for export_leave(). A mount point gives -EXDEV,
- * without words, unless `across`; over NFS only item->identity tells another file system. */
+/* Opens `item`, a directory that export_look() has found; export_leave() closes it. A mount point
+ * gives -EXDEV, without words, unless `across`; over NFS only item->identity shows one. */
 int export_enter(struct export *export, const struct export_dir *dir, const struct names_item *item,
 		 bool across, struct export_dir *child);
 /* Goes from `child` up to `dir`, which has `identity`; opens `dir` again where it was left. */

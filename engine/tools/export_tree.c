@@ -10,7 +10,7 @@
 
 enum {
 	NAME_ROOM = 4096,
-	OPEN_LEVELS_MAX = 64, /* of a mount, that have a descriptor at a time */
+	OPEN_LEVELS_MAX = 64, /* levels of a mount that have a descriptor at a time */
 	LEFT_MAX = 1000,      /* entries that stay before a removal ends */
 };
 
@@ -37,7 +37,7 @@ static int look_at(struct export *export, const struct export_dir *dir, char *na
 	return export_look(export, dir, found, 1) ?: found->error;
 }
 
-/* Goes from `dir`, which is left, into what `name` is there. */
+/* Goes from `dir` into `name` there, and leaves `dir`. */
 static int descend(struct export *export, struct export_dir *dir, char *name)
 {
 	struct names_item item;
@@ -149,29 +149,29 @@ int tree_list(struct export *export, const char *name, void (*each)(const struct
 	return error;
 }
 
-/* A directory on the way down: its page, of which those before `next` have been looked into. */
+/* A directory on the way down, and its page: the items before `next` are done. */
 struct level {
 	struct export_dir dir;
 	struct meta_identity identity;
 	struct export_listing listing;
 	struct export_items items;
 	uint32_t next;
-	char *gone;  /* the last that was removed of the page before */
+	char *gone;  /* the last name that was removed from the page before */
 	char **left; /* names that stay, and are not tried again */
 	uint32_t left_count;
 };
 
-/* Through all that lies below a directory, as deep as memory allows: what lies deepest first. */
+/* A walk through all that lies below a directory, as deep as memory allows, the deepest first. */
 struct walk {
 	struct export *export;
 	struct tree_count *count;
 	bool removes;
 	char *mark;	      /* NULL: the directory needs none */
-	struct level *levels; /* the first has the directory itself for its page */
+	struct level *levels; /* the page of the first one is the directory itself */
 	unsigned int depth;
 	uint32_t left; /* entries that stay */
 	int left_error;
-	char left_words[sizeof(((struct export *)NULL)->error)]; /* of the first */
+	char left_words[sizeof(((struct export *)NULL)->error)]; /* why the first stays */
 };
 
 static struct level *lowest(const struct walk *walk)
@@ -308,7 +308,7 @@ static int end_page(struct walk *walk)
 	return error;
 }
 
-/* A link or a file does not count. */
+/* The mark must be a directory: a link or a file does not count. */
 static int check_mark(struct walk *walk)
 {
 	struct names_item found;
@@ -364,7 +364,7 @@ static void drop_level(struct walk *walk)
 		free(level->left[--level->left_count]);
 	free(level->left);
 	free(level->gone);
-	if (--walk->depth) { /* the first one's is the caller's */
+	if (--walk->depth) { /* the first level's is the caller's */
 		export_leave(walk->export, &level->dir);
 		export_items_free(&level->items);
 	}

@@ -370,8 +370,8 @@ static bool take_data(const struct rdma_call *call, const struct rpc_bulk *bulk,
 }
 
 /*
- * Hands over a reply in which the transport finds no fault. One to no outstanding call, `call`
- * NULL, is counted by the handler.
+ * Hands over a reply in which the transport finds no fault. `call` NULL: it answers no outstanding
+ * call, and the handler counts it.
  */
 static int deliver(struct rdma *rdma, uint32_t xid, const struct rdma_call *call,
 		   const struct xdr_in *message, uint64_t written)
@@ -490,7 +490,7 @@ static int take_completions(struct rdma *rdma)
 /*
  * Polls before a sleep, for as long as that pays. A completion doubles the time of the next poll;
  * none halves it, and at SPIN_MIN stops polling for a while. A single processor is left to the
- * server, or to a device that is made of software.
+ * server, or to a software device.
  */
 static int spin(struct rdma *rdma)
 {

@@ -142,7 +142,7 @@ static int flush(struct tls_session *session)
 static int hear_extension(void *context, unsigned int type, const unsigned char *data,
 			  unsigned int size)
 {
-	enum { RECORD_SIZE_LIMIT = 28 }; /* RFC 8449: with a byte for the type */
+	enum { RECORD_SIZE_LIMIT = 28 }; /* RFC 8449: counts the content type's byte, too */
 	struct tls_session *session = context;
 
 	if (type == RECORD_SIZE_LIMIT && size == sizeof(uint16_t))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tls_session.h - TLS 1.3 on a connected socket, by GnuTLS: credentials, a handshake, then bytes
- * both ways, which the kernel may encrypt instead.
+ * tls_session.h - TLS 1.3 on a connected socket, by GnuTLS: credentials, a handshake, then data
+ * both ways, unless the kernel takes over after the handshake.
  *
  * Only tls_session_read() waits, where `wait` says so. Ciphertext lies in two buffers of our own,
  * so that one system call moves many records. Functions return 0 or a count, or a negative errno:
@@ -35,7 +35,7 @@ struct tls_session {
 	char *why; /* RPC_WHY_MAX bytes */
 
 	struct in6_addr address;	 /* the server's certificate must have it */
-	gnutls_typed_vdata_st wanted[2]; /* in that certificate: GnuTLS keeps no copy */
+	gnutls_typed_vdata_st wanted[2]; /* what GnuTLS, which keeps no copy, checks there */
 
 	struct tls_bytes in, out; /* ciphertext */
 	uint8_t *record;	  /* where the spans of one record are gathered */
@@ -56,7 +56,7 @@ struct tls_session {
 	uint64_t records, ask_at;
 };
 
-/* To be freed also after an error. The arguments outlive the session. */
+/* The session is to be freed after an error, too. The arguments must outlive it. */
 int tls_session_init(struct tls_session *session, const struct tls_terms *terms, int fd,
 		     struct transport_counters *counters, char *why);
 void tls_session_free(struct tls_session *session);
@@ -67,7 +67,7 @@ int tls_session_handshake(struct tls_session *session);
 /*
  * Hands the session to the kernel, right after the handshake. 0: from here on the socket takes and
  * gives plaintext, and tls_session_write() and tls_session_read() are not used any more. -ENOTSUP,
- * with `why` filled, or -ENOTCONN (see ktls_begin()): they are still used. -EBUSY: likewise, and
+ * with `why` filled, or -ENOTCONN (see ktls_begin()): all goes on as before. -EBUSY: likewise, and
  * there is something to read already. Another negative errno: the session has failed.
  */
 int tls_session_to_kernel(struct tls_session *session);
@@ -76,8 +76,8 @@ int tls_session_to_kernel(struct tls_session *session);
 void tls_session_bye(struct tls_session *session);
 
 /*
- * Sends a batch of the spans' bytes. The count is returned once the socket has all of their
- * ciphertext: until then the same bytes must be given again.
+ * Sends a batch of the spans' bytes. Returns their count once the socket has all their ciphertext;
+ * after -EAGAIN the caller must pass the same bytes again.
  */
 ssize_t tls_session_write(struct tls_session *session, const struct iovec *spans, int count);
 
@@ -87,13 +87,13 @@ bool tls_session_unsent(const struct tls_session *session);
 /*
  * Receives into the spans; 0 at the end of the stream. With `may_receive` the first read that finds
  * nothing receives from the socket once; with `wait` it waits for WAIT_SLICE_MS at most.
- * Bytes received are to be read while tls_session_pending(): poll(2) does not see them.
+ * Read on while tls_session_pending(): poll(2) does not see bytes that were received already.
  */
 ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans, int count,
 			 bool wait);
 bool tls_session_pending(const struct tls_session *session);
 
-/* How long its keys have served (RFC 8446, 5.5). */
+/* How far the session's keys are used up (RFC 8446, 5.5). */
 enum tls_wear {
 	TLS_FRESH,
 	TLS_WORN,    /* send no new call */
@@ -107,9 +107,9 @@ const char *tls_session_cipher(const struct tls_session *session);
 /*
  * --- ktls.c: TLS 1.3 by the kernel (Linux, Documentation/networking/tls.rst) ---
  *
- * GnuTLS does the handshake; from then on the socket itself encrypts and decrypts. Data is moved as
- * in clear. Other records, such as alerts, make a plain recv(2) fail with EIO, and ktls_judge()
- * reads them.
+ * GnuTLS does the handshake; from then on the socket itself encrypts and decrypts. Data is sent
+ * and received as without TLS. Other records, such as alerts, make a plain recv(2) fail with EIO,
+ * and ktls_judge() reads them.
  */
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * gss_context.h - a context of RPCSEC_GSS (RFC 2203, 5.2) between client and server: making it,
- * replacing it before it ends or where the server has forgotten it, and its numbers. The
- * credentials of a connection (rpcsec_gss.c) begin with it.
+ * replacing it before it ends or where the server has forgotten it, and its sequence numbers. A
+ * connection's credentials (rpcsec_gss.c) begin with a struct gss_context.
  */
 #pragma once
 
@@ -39,9 +39,9 @@ struct gss_context {
 	struct security_counters *counters; /* of the connection */
 
 	enum gss_state state; /* of the context in the making, else of the present one */
-	bool usable;	      /* the present context, as far as is known */
+	bool usable;	      /* the present context is valid, as far as is known */
 	bool renewing;	      /* the mechanism makes the next context */
-	bool put_off;	      /* that failed: not again at once */
+	bool put_off;	      /* making it failed: it is not tried again at once */
 	uint32_t number;      /* contexts made so far */
 	struct gss_window window;
 	struct gss_handle handle, next_handle;
@@ -73,5 +73,5 @@ bool gss_context_denied(struct rpc_credentials *credentials, const struct rpc_st
 /* True where one more call may have a number. */
 bool gss_context_has_room(const struct gss_context *context);
 
-/* Gives the call its next number, and stops waiting for its last one. */
+/* Gives the call the next sequence number. Its earlier number is not waited for any more. */
 uint32_t gss_context_stamp(struct gss_context *context, struct rpc_stamp *stamp);

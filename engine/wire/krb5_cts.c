@@ -123,7 +123,7 @@ static size_t together(struct place *place, size_t most)
 	return min_of(most, place->part->iov_len - place->offset);
 }
 
-/* Steps over `length` bytes, and copies them to `out` or from `in`; NULL: not. */
+/* Steps over `length` bytes, and copies them to `out` or from `in`, which may be NULL. */
 static void step(struct place *place, size_t length, uint8_t *out, const uint8_t *in)
 {
 	while (length) {

@@ -195,6 +195,6 @@ void krb5_keys_free(struct krb5_keys *keys)
 			gnutls_cipher_deinit(side->cipher);
 		one_pass_keys_free(side->one_pass);
 	}
-	gnutls_memset(keys, 0, sizeof(*keys)); /* plaintext of a message that waits */
+	gnutls_memset(keys, 0, sizeof(*keys)); /* may hold plaintext of a message that waits */
 	free(keys);
 }

@@ -49,7 +49,7 @@ static bool add_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int coun
 	return true;
 }
 
-/* The HMAC of these parts, which begins with their checksum. Ends the sum also after an error. */
+/* The HMAC of these parts: its beginning is their checksum. Ends the sum also after an error. */
 static bool sum_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int count, const void *last,
 		      size_t last_length, uint8_t sum[KRB5_HMAC_MAX])
 {

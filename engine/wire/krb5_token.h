@@ -30,7 +30,7 @@ struct krb5_keys;
  */
 int krb5_keys_new(struct krb5_keys **keys, uint32_t enctype, const uint8_t *key, uint32_t length,
 		  bool acceptor_subkey);
-/* Overwrites them; NULL is allowed. */
+/* Overwrites and frees the keys; NULL is allowed. */
 void krb5_keys_free(struct krb5_keys *keys);
 
 uint32_t krb5_mic_size(const struct krb5_keys *keys);
@@ -51,7 +51,7 @@ bool krb5_mic_ok(struct krb5_keys *keys, enum krb5_side side, const struct iovec
  */
 bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 	       const struct iovec *parts, int count, uint8_t *token);
-/* Finishes a message that waits. False: the crypto library failed. NULL is allowed. */
+/* Finishes a krb5_wrap() that waits. False: the crypto library failed. NULL is allowed. */
 bool krb5_wrap_end(struct krb5_keys *keys);
 /*
  * Decrypts a token in place; *plain is where its plaintext begins. False where the token is not one

@@ -35,7 +35,7 @@ struct rpc_payload {
 struct rpc_reply {
 	const uint8_t *message; /* from the xid on; a flavor may decrypt it where it lies */
 	uint32_t have;		/* bytes at hand */
-	bool whole;		/* there are no more than these */
+	bool whole;		/* the reply has no more bytes than these */
 	uint32_t length;	/* of the whole reply; 0: not known */
 	/* Not 0: the reply is handed over again, without its bulk data, which stood behind the
 	 * first `cut` bytes and is in place. */

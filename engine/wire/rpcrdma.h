@@ -91,10 +91,10 @@ struct rpcrdma_reply {
 void rpcrdma_decode_reply(struct xdr_in *in, struct rpcrdma_reply *reply);
 
 /*
- * How many bytes the server has written into the chunk that a call offered, from its beginning, by
- * the reply's Write list (4.3.2). 0 where the list is empty, as that of a reply without data may
- * be. False, *bytes invalid: the list is not the call's, says more than was offered, or has a gap:
- * a segment in use after one that is not full.
+ * Sets *bytes to how many bytes the server has written, by the reply's Write list (4.3.2), from the
+ * beginning of the chunk that a call offered: 0 where the list is empty, as it may be in a reply
+ * without data. False, *bytes invalid: the list is not the call's, says more than was offered, or
+ * has a gap: a segment in use after one that is not full.
  */
 bool rpcrdma_written(const struct rpcrdma_chunk *offered, const struct rpcrdma_chunk *returned,
 		     uint64_t *bytes);

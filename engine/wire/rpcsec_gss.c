@@ -21,8 +21,8 @@ struct rpcsec_gss {
 	struct gss_context context;
 	struct rpcsec_gss_terms terms;
 
-	uint32_t matched;	    /* the number that the latest verifier is of */
-	bool earlier;		    /* it is of the context before the present one */
+	uint32_t matched;	    /* the sequence number that the latest verifier signs */
+	bool earlier;		    /* with the context before the present one */
 	uint8_t tail[RPC_TAIL_MAX]; /* of the latest call */
 	uint8_t *arena;		    /* privacy: encrypted calls until they have left */
 	uint32_t arena_size, arena_used;
