@@ -7,6 +7,7 @@
 #include "core/clients.h"
 #include "core/files.h"
 #include "core/serve4.h"
+#include "namespace.h"
 #include "server.h"
 #include "util.h"
 #include "world.h"
