@@ -433,7 +433,8 @@ static void read_transfer(struct scenario_call *call, struct xdr_in in)
 }
 
 /* The operation's fate; where that is about the message, it is the whole compound's. */
-static void decide(struct compound *compound, enum nfs4_operation operation, struct xdr_in in)
+static void decide(struct compound *compound, enum nfs4_operation operation, struct xdr_in in,
+		   object_t file)
 {
 	struct scenario_fate fate = {0};
 	struct scenario_call call;
@@ -442,6 +443,7 @@ static void decide(struct compound *compound, enum nfs4_operation operation, str
 	if (operation == NFS4_SEQUENCE)
 		read_sequence(&compound->came, in);
 	call = compound->came;
+	call.file = namespace_file(file);
 	if (operation == NFS4_READ || operation == NFS4_WRITE || operation == NFS4_COMMIT)
 		read_transfer(&call, in);
 	if (operation == NFS4_OPEN)
@@ -452,12 +454,12 @@ static void decide(struct compound *compound, enum nfs4_operation operation, str
 	compound->fate = fate;
 }
 
-uint32_t clients_begin(struct front *front, enum nfs4_operation operation)
+uint32_t clients_begin(struct front *front, enum nfs4_operation operation, uint64_t file)
 {
 	struct compound *compound = front->compound;
 	struct server4_answer *answer = compound->answer;
 
-	decide(compound, operation, *front->in);
+	decide(compound, operation, *front->in, file);
 	if (compound->fate.unheard || compound->fate.restarts) { /* nor has SEQUENCE come */
 		if (answer->slot)
 			*answer->slot = compound->before;

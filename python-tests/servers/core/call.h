@@ -15,7 +15,7 @@ struct front; /* a front's own, for its functions */
 struct limits {
 	uint32_t read_max, write_max; /* rtmax and wtmax */
 	uint64_t attributes;	      /* NFSv4.1: bit N is attribute N, which is served */
-	bool terse;		      /* leaves out each attribute that a reply need not have */
+	bool terse;		      /* leaves out attributes, and which ones were set */
 	bool closes_apart;	      /* NFSv4.1: CLOSE does not take the current stateid */
 };
 

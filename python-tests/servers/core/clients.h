@@ -8,8 +8,10 @@
 #include "core/call.h"
 #include "core/nfs4.h"
 
-/* Before operation `number`, whose arguments are next; not 0: it is not carried out. */
-uint32_t clients_begin(struct front *front, enum nfs4_operation operation);
+/* Before an operation on `file`, the current one, whose arguments are next in the call; not 0: it
+ * is not carried out. */
+uint32_t clients_begin(struct front *front, enum nfs4_operation operation, uint64_t file);
+/* After it. */
 void clients_end(struct front *front, enum nfs4_operation operation, uint32_t status);
 
 /* Who asks, and who answers. */

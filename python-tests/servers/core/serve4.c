@@ -555,7 +555,7 @@ static uint32_t answer_operation(struct compound *compound, uint32_t index, uint
 		status = NFS4ERR_REP_TOO_BIG;
 	else
 		status = legal ? check(compound, operation, index, count) : NFS4ERR_OP_ILLEGAL;
-	status = status ?: clients_begin(front, (enum nfs4_operation)operation);
+	status = status ?: clients_begin(front, (enum nfs4_operation)operation, compound->file);
 	status = status ?: operations[operation].serve(compound);
 	if (compound->in->bad)
 		return status;

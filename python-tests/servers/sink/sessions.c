@@ -35,7 +35,7 @@ void sessions_init(const char *name)
 	server_name = name;
 }
 
-uint32_t clients_begin(struct front *front, enum nfs4_operation operation)
+uint32_t clients_begin(struct front *front, enum nfs4_operation operation, uint64_t file)
 {
 	return NFS4_OK;
 }
