@@ -127,9 +127,10 @@ _GUEST: Rows = {
 def _cells(rows: Rows, transport: str) -> dict[str, Cell]:
     """Return the cells of these rows by their names, which nfsmulti/faults.py reads."""
     return {
-        f"{fault.name}, {what}, {transport}": Cell(fault, *what.split(", "), _ENDS[end])
+        f"{fault.name}, {work}, {mode}, {transport}": Cell(fault, work, mode, _ENDS[end])
         for fault, ends in rows.items()
         for what, end in ends.items()
+        for work, mode in (what.split(", "),)
     }
 
 
