@@ -46,7 +46,6 @@ from nfsmulti.testrun import variant
 pytest_plugins = ("in_guest", "limits", "scripted_jobs", "standstill")
 
 _HARNESS_SECONDS = 240.0
-_SUPPRESSIONS = Path(__file__).with_name("lsan.supp")
 _LABS = pytest.StashKey[list[Lab]]()
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
 
@@ -54,8 +53,7 @@ _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
 # tests start shall not inherit it: `engine` hands it to fio.
 _RUNTIME = os.environ.get("LD_PRELOAD", "")
 _SANITIZER_OPTIONS = {
-    "ASAN_OPTIONS": "detect_leaks=1:fast_unwind_on_malloc=0",
-    "LSAN_OPTIONS": f"suppressions={_SUPPRESSIONS}:print_suppressions=0",
+    "ASAN_OPTIONS": "detect_leaks=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
 
