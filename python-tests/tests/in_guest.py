@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +65,20 @@ class _Run:
 
 
 _RUN = pytest.StashKey[_Run]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give each test the seconds that it took in the guest; the first has the boot's, too."""
+    report = yield
+    if isinstance(item, _InGuest) and (run := item.session.stash.get(_RUN, None)):
+        there = [each for reports in run.reports.values() for each in reports]
+        mine = [each for each in run.reports.get(item.nodeid, []) if each.when == call.when]
+        boot = max(report.duration - sum(each.duration for each in there), 0.0)
+        report.duration = boot + sum(each.duration for each in mine)
+    return report
 
 
 class _FailedInGuestError(Exception):

@@ -13,7 +13,7 @@ from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import Completed, run
 
 _CONFTEST = """
-import os, subprocess
+import os, pytest, subprocess
 
 pytest_plugins = ("in_guest", "standstill")
 
@@ -27,6 +27,13 @@ def run_in_guest(command, config, *, stdout, stderr, cwd, env):
 def pytest_configure():
     import in_guest
     in_guest.run_in_guest = run_in_guest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if "NFSMULTI_LAB_EXPORT" in os.environ and call.when == "call":
+        report.duration = 4321.0
+    return report
 """
 _TESTS = """
 import os, pytest, signal, subprocess
@@ -94,7 +101,7 @@ def host(tmp_path: Path) -> Path:
 
 
 def _pytest(folder: Path, *tests: str) -> Completed:
-    words = ["-p", "no:cacheprovider", "--no-header", "-rA", "--tb=short"]
+    words = ["-p", "no:cacheprovider", "--no-header", "-rA", "--tb=short", "--durations=1"]
     settings = ["-c", str(ROOT / "pyproject.toml")]
     env = {"PYTHONPATH": f"{PYTHON_TESTS / 'tests'}:{os.environ.get('PYTHONPATH', '')}"}
     argv = [sys.executable, "-m", "pytest", *settings, *words]
@@ -102,7 +109,7 @@ def _pytest(folder: Path, *tests: str) -> Completed:
     return run(argv, timeout=240, cwd=ROOT, env=env)
 
 
-def test_outcomes_and_words_come_back(host: Path) -> None:
+def test_outcomes_words_and_times_come_back(host: Path) -> None:
     done = _pytest(host, "well", "wrong", "skipped", "broken_afterwards")
     assert done.status == 1, done.stdout
     lines = done.stdout.splitlines()
@@ -116,6 +123,7 @@ def test_outcomes_and_words_come_back(host: Path) -> None:
     assert "SKIPPED [1]" in done.stdout
     for words in ("for a reason", "quite wrong", "said before", "assert (1 + 1) == 3"):
         assert words in done.stdout
+    assert "4321.00s call " in done.stdout
 
 
 def test_what_fails_while_the_machine_stands_still_runs_again(host: Path) -> None:
