@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import math
 import os
 import re
@@ -51,9 +50,18 @@ def _lab(*words: str, cwd: Path | None = None) -> Completed:
     return run_harness("lab", "kernel", *words, cwd=cwd, timeout=_SECONDS)
 
 
+# What a command does to reach this machine's loopback.
+_ASKS = """{python} -c "import socket
+print(socket.create_connection(('10.0.3.2', {port})).recv(9))"
+"""
+
+
 @boots
 def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path) -> None:
-    """Output, folder, environment, mounts and results; a signal's status; nothing else is left."""
+    """Output, folder, environment, mounts, results and the network; a signal's status.
+
+    Nothing else is left.
+    """
     (tmp_path / "before").write_text("host's")
     (tmp_path / "results, all").mkdir()
     script = """
@@ -62,19 +70,29 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
         echo guest >before; echo guest >/etc/nfsmulti-guest; ls /etc/nfsmulti-guest
         echo kept >"$NFSMULTI_LAB_OUT/file"; cat "results, all/file"
         echo "$NFSMULTI_POOLS"; grep " /mnt/" /proc/self/mounts
+        {asks}
         sleep 1000 & kill -TERM $$
     """
     options = [
+        "--network",
         "--results=results, all",
         "--mount=/mnt/a=vers=3,proto=rdma",
         "--mount=/mnt/b=vers=4.2,nconnect=2,address=10.0.2.16",
     ]
-    done = _lab(*options, "--", "sh", "-c", script, cwd=tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as threads:
+        asks = _ASKS.format(python=sys.executable, port=server.getsockname()[1])
+        script = script.replace("{asks}", asks)
+        ran = threads.submit(_lab, *options, "--", "sh", "-c", script, cwd=tmp_path)
+        server.settimeout(_SECONDS)
+        client, _ = server.accept()
+        with client:
+            client.sendall(b"reached")
+        done = ran.result()
     assert done.status == 128 + signal.SIGTERM
     # A guest whose clock was found wrong is booted again, and said to be.
     said = [line for line in done.stderr.splitlines() if not line.endswith("booting it again")]
     assert said == ["err", "Terminated"]  # the second is the shell's
-    *before, pools, first, second = done.stdout.splitlines()
+    *before, pools, first, second, reached = done.stdout.splitlines()
     pool = "nfs://10.0.2.15/export,nfs://10.0.2.16/export"
     said = ["out", str(tmp_path), f"host's{kernel.tree.release}", "0", pool, "4: ACTIVE"]
     assert before == [*said, "/etc/nfsmulti-guest", "kept"]
@@ -83,24 +101,10 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
     assert ",proto=rdma,port=20049," in first
     assert second.startswith("10.0.2.16:/ /mnt/b nfs4 ")
     assert ",proto=tcp,nconnect=2," in second
+    assert reached == "b'reached'"
     assert (tmp_path / "before").read_text() == "host's"
     assert not Path("/etc/nfsmulti-guest").exists()
     assert (tmp_path / "results, all/file").read_text() == "kept\n"
-
-
-@boots
-def test_network_reaches_this_machine(kernel: Machine) -> None:
-    del kernel
-    asks = "import socket; print(socket.create_connection(('10.0.3.2', {})).recv(9))"
-    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as threads:
-        script = asks.format(server.getsockname()[1])
-        asked = threads.submit(_lab, "--network", "--", sys.executable, "-c", script)
-        server.settimeout(_SECONDS)
-        client, _ = server.accept()
-        with client:
-            client.sendall(b"reached")
-        done = asked.result()
-    assert (done.status, done.stdout) == (0, "b'reached'\n")
 
 
 def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +173,12 @@ def test_a_boot_may_take_long_but_not_be_silent(
     assert follow("talks", *talks, ("share/ready", "20.00"), ("share/status", "3")) == 3
     with pytest.raises(HarnessError, match=r"was silent for 180 s; it said:\n  last words$"):
         follow("hangs", ("console", "last words"))
+
+
+def test_a_guest_that_dies_takes_its_command_along(tmp_path: Path) -> None:
+    complaint = r"^the guest ended before the command; it said:\n  oops$"
+    with pytest.raises(HarnessError, match=complaint):
+        _follow(tmp_path, "mv share/soon share/ready; echo oops; kill -KILL $$")
 
 
 def test_limits_of_a_command(tmp_path: Path) -> None:
@@ -260,22 +270,17 @@ def test_a_wrong_clock_is_booted_again(
 ) -> None:
     """What a kernel that has measured the processor's frequency wrongly takes for a second.
 
-    On a busy machine a right one may look wrong, too.
+    Its command has not run. The next boot, which would be as any other, is none.
     """
     del kernel
-    words = "nfsmulti.lab.kernels._KERNEL_WORDS"
-    boot, wrong = guest._boot, itertools.chain([" tsc_early_khz=400000"], itertools.repeat(""))
-
-    def with_clock(*args: Any) -> int:
-        with monkeypatch.context() as patch:
-            patch.setattr(words, machine._KERNEL_WORDS + next(wrong))
-            return boot(*args)
-
-    monkeypatch.setattr(guest, "_boot", with_clock)
+    wrong = machine._KERNEL_WORDS + " tsc_early_khz=400000"
+    monkeypatch.setattr("nfsmulti.lab.kernels._KERNEL_WORDS", wrong)
+    boots = iter([guest._boot, lambda *_: 7])
+    monkeypatch.setattr(guest, "_boot", lambda *args: next(boots)(*args))
     said = io.BytesIO()
-    assert run_in_guest(["echo", "once"], GuestConfig(timeout=_SECONDS), stdout=said) == 0
-    assert said.getvalue() == b"once\n"
-    note = r"(nfsmulti: the guest's clock counts \S+ s in \S+ s: booting it again\n)+"
+    assert run_in_guest(["echo", "ran"], GuestConfig(timeout=_SECONDS), stdout=said) == 7
+    assert said.getvalue() == b""
+    note = r"nfsmulti: the guest's clock counts \S+ s in \S+ s: booting it again\n"
     assert re.fullmatch(note, capsys.readouterr().err)
 
 
