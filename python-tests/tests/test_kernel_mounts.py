@@ -27,10 +27,8 @@ _MIB = 1 << 20
 
 # The mounts, and what the kernel must say of them.
 _MOUNTS = {
-    "vers=3,proto=tcp,nconnect=4": {"vers=3", "proto=tcp", "nconnect=4"},
     "vers=4.2,proto=tcp,nconnect=2": {"vers=4.2", "proto=tcp", "nconnect=2"},
     "vers=3,proto=rdma": {"vers=3", "proto=rdma", "port=20049"},
-    "vers=4.1,proto=rdma": {"vers=4.1", "proto=rdma", "port=20049"},
 }
 _URLS = {
     "tcp": [f"nfs://{address}{EXPORT}" for address in ADDRESSES],

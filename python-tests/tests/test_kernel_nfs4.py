@@ -76,13 +76,11 @@ def _endless(**options: Option) -> dict[str, Option]:
 @pytest.mark.parametrize(
     ("protocol", "block", "trunking"),
     [
-        ("tcp", 16 * _KIB, "clientid"),
         ("tcp", 16 * _KIB, "session"),
         ("rdma", 512, "clientid"),  # with the messages
-        ("rdma", 16 * _KIB, "session"),  # by RDMA
-        ("rdma", _MIB, "clientid"),  # in several calls
+        ("rdma", _MIB, "session"),  # by RDMA, in several calls
     ],
-    ids=["tcp", "tcp-session", "rdma-512", "rdma-16k-session", "rdma-1m"],
+    ids=["tcp-session", "rdma-512", "rdma-1m-session"],
 )
 def test_two_addresses(protocol: str, block: int, trunking: str, guest_fio: FioRunner) -> None:
     size = min(128 * block, 8 * _MIB)
@@ -159,9 +157,8 @@ def test_slots(depth: int, in_flight: int, guest_fio: FioRunner) -> None:
 # --- ends ---
 
 
-@pytest.mark.parametrize("protocol", ["tcp", "rdma"])
-def test_an_interrupted_job_takes_leave(protocol: str, guest_fio: FioRunner) -> None:
-    with guest_fio.start(pool=_BOTH, **_endless(proto=protocol)) as process:
+def test_an_interrupted_job_takes_leave(guest_fio: FioRunner) -> None:
+    with guest_fio.start(pool=_BOTH, **_endless(proto="rdma")) as process:
         eventually(lambda: traces(process) > 16, _SECONDS)
         assert _clients()
         process.signal(signal.SIGINT)
