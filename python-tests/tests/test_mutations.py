@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Jobs on a real server, behind a proxy that changes what comes back.
 
-Nothing crashes, nothing hangs, and a job that ends well has written what it says. CI gives it half
-a minute a version, with AddressSanitizer and UndefinedBehaviorSanitizer. An hour, and one seed
-alone, as a failed test names it:
+Nothing crashes, nothing hangs, and a job that ends well has written what it says. CI gives it 15 s
+a version, with AddressSanitizer and UndefinedBehaviorSanitizer. An hour, and one seed alone, as a
+failed test names it:
 
     NFSMULTI_MUTATIONS_SECONDS=1800 ./nfsmulti test --full -k test_mutations
     NFSMULTI_MUTATIONS_SEED=17 ./nfsmulti test --full -k test_mutations
@@ -31,7 +31,7 @@ from servers.record_proxy import RecordProxy
 
 _WANTED = float(os.environ.get("NFSMULTI_MUTATIONS_SECONDS") or 0)
 _ONE = os.environ.get("NFSMULTI_MUTATIONS_SEED")
-_SECONDS = _WANTED or 30.0  # for each version, where sanitizers watch
+_SECONDS = _WANTED or 15.0  # for each version, where sanitizers watch
 _FEWEST = 4  # seeds, however slow the machine is
 _JOB_SECONDS = 90.0  # far longer than `soft` may take; protects against hanging only
 _FOUND = re.compile(r"ERROR: \w+Sanitizer|runtime error:|SUMMARY: \w+Sanitizer")
