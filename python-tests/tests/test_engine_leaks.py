@@ -67,6 +67,15 @@ def _is_flat(sanitized: bool, memory: list[int], most: int = 1 << 20) -> bool:
     return sanitized or memory[-1] - memory[0] < most
 
 
+def test_a_byte_that_is_lost_is_found_by_the_sanitizer_alone(
+    local_fio: FioRunner, tmp_path: Path, sanitized: bool
+) -> None:
+    job: dict[str, Option] = {"rw": "write", "bs": "4k", "size": "4k", "filename": "f"}
+    result = local_fio(pool=str(tmp_path), env={"NFSMULTI_TEST_LEAK": "1"}, **job)
+    assert ("LeakSanitizer: detected memory leaks" in result.messages) == sanitized
+    assert (result.status != 0) == sanitized
+
+
 def test_a_job_that_opens_and_closes_files_all_the_time(place: Place, sanitized: bool) -> None:
     with place.fio.start(**_OPENING) as process:
         eventually(lambda: _operations(process) > 2000)

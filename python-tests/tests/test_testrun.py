@@ -140,8 +140,10 @@ def test_parts_of_few_tests_load_their_files_alone(parts: Parts) -> None:
     """All that have their mark; the user's options may name others."""
     assert call_harness("test", "--full").status == 0
     assert _files(parts.run["timing"]) == {"test_engine_bad_input.py", "test_promises.py"}
-    assert {"test_rdma.py", "test_tls.py"} <= _files(parts.run["guest"])
-    assert "test_sim.py" not in _files(parts.run["guest"])
+    sanitized, guest = (_files(parts.run[name]) for name in ("sanitizers", "guest"))
+    assert {"test_rdma.py", "test_tls.py"} <= guest
+    assert "test_sim.py" in sanitized - guest
+    assert "test_checks.py" not in sanitized
     assert call_harness("test", "--full", "-k", "pool").status == 0
     assert not any(map(_files, parts.run.values()))
 
