@@ -74,14 +74,14 @@ def test_sizes_offsets_and_parts_are_as_with_psync(place: Place, tmp_path: Path)
 @pytest.mark.parametrize(
     ("size", "kib"), [([], 96), (["--size=64k"], 96), (["--size=64k", "--nrfiles=4"], 128)]
 )
-def test_percentages_of_a_fixed_filesize(place: Place, size: list[str], kib: int) -> None:
+def test_percentages_of_a_fixed_filesize(exported: Place, size: list[str], kib: int) -> None:
     """Whether the file is there or not: the second job begins in its middle."""
     jobs = ["--bs=4k", "--filesize=64k", *size, "--offset_increment=50%", "--numjobs=2"]
     sizes = []
     for _ in range(2):
-        report = done(place.fio(arguments=[*jobs, "--name=w", "--rw=write"]))
+        report = done(exported.fio(arguments=[*jobs, "--name=w", "--rw=write"]))
         assert report.bytes("write") == kib << 10
-        sizes.append(place.sizes())
+        sizes.append(exported.sizes())
     assert sizes[0] == sizes[1]
 
 
@@ -97,13 +97,12 @@ def test_layout_follows_the_buffer_options(exported: Place) -> None:
     assert len(zlib.compress((exported.files / "soft").read_bytes())) < 0.5 * _MIB
 
 
-@pytest.mark.parametrize("rw", ["read", "randread"])
-def test_reading_jobs_change_no_file_that_is_there(place: Place, rw: str) -> None:
+def test_reading_jobs_change_no_file_that_is_there(place: Place) -> None:
     """It may be anybody's. One that is long enough they read, and one that is missing they make."""
     for name, size in (("short", 9), ("empty", 0), ("long", 2 * _MIB)):
         place.random(name, size)
     before = {name: (place.files / name).read_bytes() for name in place.names()}
-    job: dict[str, Option] = {"rw": rw, "bs": "4k", "size": "1m"}
+    job: dict[str, Option] = {"rw": "randread", "bs": "4k", "size": "1m"}
     for name in ("short", "empty"):
         refused(place.fio(**job, filename=name), "a job that only reads changes no file")
     done(place.fio(**job, filename="long"))
@@ -123,30 +122,30 @@ _VERIFYING: dict[str, dict[str, Option]] = {
 
 
 @pytest.mark.parametrize("name", _VERIFYING)
-def test_what_is_verified_stays_as_it_was(place: Place, name: str) -> None:
+def test_what_is_verified_stays_as_it_was(export: Place, name: str) -> None:
     """A write that was interrupted leaves less than its size: that is read, and nothing added."""
     job: dict[str, Option] = {"bs": "64k", "size": "1m", "verify": "crc32c", "filename": "f"}
-    done(place.fio(rw="write", io_size="256k", do_verify=0, verify_state_save=1, **job))
-    before, options = (place.files / "f").read_bytes(), _VERIFYING[name]
+    done(export.fio(rw="write", io_size="256k", do_verify=0, verify_state_save=1, **job))
+    before, options = (export.files / "f").read_bytes(), _VERIFYING[name]
     assert len(before) == 256 << 10
-    result = place.fio(**job, **{"verify_state_save": 0, **options})
+    result = export.fio(**job, **{"verify_state_save": 0, **options})
     if "verify_state_load" in options:
         assert done(result).bytes("read") == 256 << 10
     elif name != "mixes":  # which verifies what it has not written: fio's mix is another then
         failed_io(result, "a READ beyond the end of file: less was written than this job verifies")
         assert result.report is not None
         assert result.report.bytes("read") == 256 << 10
-    assert (place.files / "f").read_bytes() == before
+    assert (export.files / "f").read_bytes() == before
 
 
-def test_nothing_is_made_to_be_verified(place: Place) -> None:
+def test_nothing_is_made_to_be_verified(exported: Place) -> None:
     """But by jobs that verify what an earlier one of the same run writes."""
     job: dict[str, Option] = {"bs": "64k", "size": "1m", "verify": "crc32c"}
     for name in ("no writes", "reads by the state"):
-        refused(place.fio(filename="f", **job, **_VERIFYING[name]), "No such file or directory")
-    assert place.names() == []
+        refused(exported.fio(filename="f", **job, **_VERIFYING[name]), "No such file or directory")
+    assert exported.names() == []
     jobs = sections(w={"rw": "write", "do_verify": 0}, r={"rw": "read", "stonewall": 1})
-    report = done(place.fio(filename="f", verify_state_save=0, **job, arguments=jobs))
+    report = done(exported.fio(filename="f", verify_state_save=0, **job, arguments=jobs))
     assert report.bytes("read") == _MIB
 
 
@@ -170,7 +169,7 @@ def test_short_file_is_extended_and_its_content_kept(place: Place) -> None:
     assert (place.files / "f").read_bytes() == after
 
 
-def test_who_gets_a_layout(place: Place) -> None:
+def test_who_gets_a_layout(exported: Place) -> None:
     """Readers do, and writers with overwrite=1; a writer makes its file as it goes, or opens it."""
     one = {"bs": "64k", "size": "1m", "io_size": "64k"}
     jobs = sections(
@@ -180,9 +179,9 @@ def test_who_gets_a_layout(place: Place) -> None:
         writer={**one, "rw": "write"},
         opener={**one, "rw": "write", "create_on_open": 1},
     )
-    done(place.fio(arguments=jobs))
+    done(exported.fio(arguments=jobs))
     sizes = {"reader": _MIB, "mixed": _MIB, "over": _MIB, "writer": 64 << 10, "opener": 64 << 10}
-    assert place.sizes() == {f"{name}.0.0": size for name, size in sizes.items()}
+    assert exported.sizes() == {f"{name}.0.0": size for name, size in sizes.items()}
 
 
 def test_create_only_lays_out_and_does_no_io(mounted: Place) -> None:
@@ -235,13 +234,12 @@ def test_folders_of_a_name_are_made(place: Place) -> None:
     assert place.names() == ["a/b/c", "a/b/d"]
 
 
-@pytest.mark.parametrize("name", ["a//b", "./a/b", "a/./b"])
-def test_a_name_says_nothing_by_a_second_slash_or_a_dot(place: Place, name: str) -> None:
-    for rw in ("write", "read"):
-        done(place.fio(rw=rw, bs="64k", size="64k", filename=name))
+def test_a_name_says_nothing_by_a_second_slash_or_a_dot(place: Place) -> None:
+    for name in ("a//b", "./a/b", "a/./b"):
+        done(place.fio(rw="write", bs="64k", size="64k", filename=name))
     assert place.names() == ["a/b"]
     if place.kind != "mount":
-        done(place.fio(rw="write", bs=1, size=2, filename=f"{name}d/", metadata=1, tree_depth=0))
+        done(place.fio(rw="write", bs=1, size=2, filename="a/./bd/", metadata=1, tree_depth=0))
         assert place.names()[0] == "a/b"
         assert len(place.names()) == 3
 
@@ -378,10 +376,10 @@ def test_read_job_on_a_read_only_mount(
 
 
 def test_no_more_open_files(
-    place: Place, lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+    exported: Place, lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     few = Fio(engine, [*lab.command([]), "prlimit", "--nofile=16", "--"])
-    fio = FioRunner(few, place.pool, tmp_path / "few", request.node)
+    fio = FioRunner(few, exported.pool, tmp_path / "few", request.node)
     result = fio(rw="write", bs="4k", size="64k", filename="f", nconnect=16)
     refused(result, "Too many open files: a process may have 16: raise ulimit -n")
 

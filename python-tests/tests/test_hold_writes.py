@@ -31,8 +31,7 @@ from scripted_jobs import (
     undisturbed,
 )
 
-from nfsmulti.fiorun import FioResult
-from servers.scripted import Answer, Call, Nfs, ScriptedServer, Stable, on
+from servers.scripted import Answer, Call, Nfs, ScriptedServer, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -43,8 +42,6 @@ _FORGETS = Answer(do=ScriptedServer.new_verifier)
 _HOLD: Options = {"hold_writes": "1m", "verify": "crc32c"}
 
 
-def _rewritten(result: FioResult) -> int:
-    return sum(line.rewritten_bytes for line in result.stats)
 
 
 # --- a full hold ---
@@ -251,28 +248,8 @@ def test_a_job_that_is_stopped_meanwhile_ends(client: Client, server: ScriptedSe
 # --- without losses ---
 
 
-def test_it_changes_nothing_for_a_server_that_stays(client: Client, server: ScriptedServer) -> None:
-    for times, hold in enumerate((None, "1m"), start=1):
-        undisturbed(client(server, hold_writes=hold, fsync=5, iodepth=1))
-        letters = "".join(call.procedure.name[0] for call in server.calls(Nfs.WRITE, Nfs.COMMIT))
-        assert letters == "WWWWWCWWWWWCWWWWWCWC" * times
-
-
-@pytest.mark.parametrize(
-    ("options", "answer"),
-    [
-        ({"hold_writes": "4k", "sync": 1}, Answer()),
-        ({"hold_writes": "4k", "stable": "data_sync"}, Answer()),
-        ({"hold_writes": "8k", "verify": "crc32c"}, Answer(committed=Stable.FILE_SYNC)),
-        ({"hold_writes": "1m", "unlink": 1}, Answer()),
-    ],
-    ids=["sync", "data_sync", "durable at once", "unlinked"],
-)
-def test_what_owes_no_commit_is_not_held(
-    client: Client, server: ScriptedServer, options: Options, answer: Answer
-) -> None:
-    server.hooks.append(on(Nfs.WRITE, answer))
-    undisturbed(client(server, **options))
+def test_a_file_that_is_removed_owes_no_commit(client: Client, server: ScriptedServer) -> None:
+    undisturbed(client(server, hold_writes="1m", unlink=1))
     assert server.calls(Nfs.COMMIT) == []
 
 

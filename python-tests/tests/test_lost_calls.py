@@ -63,9 +63,6 @@ def test_a_server_that_does_not_read_for_a_while(client: Client) -> None:
         assert len({call.xid for call in server.calls(Nfs.WRITE)}) == 32
 
 
-# --- replies that do not come ---
-
-
 # --- replies at odd moments ---
 
 

@@ -613,46 +613,6 @@ def _dies_at(procedure: Nfs | Nfs4, *, act: bool = False) -> Hook:
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize(
-    ("version", "operation", "procedure"),
-    [
-        (3, "mkdir", Nfs.MKDIR),
-        (3, "rename", Nfs.RENAME),
-        (3, "link", Nfs.LINK),
-        (3, "rmdir", Nfs.RMDIR),
-        (4, "mkdir", Nfs4.CREATE),
-        (4, "link", Nfs4.LINK),
-    ],
-)
-def test_a_call_that_was_carried_out_is_no_error(
-    client: Client, server: ScriptedServer, version: int, operation: str, procedure: Procedure
-) -> None:
-    """Its reply is lost; a server without a reply cache then finds the entry made, or gone."""
-    before = {"rmdir": "mkdir", "mkdir": None}.get(operation, "create")
-    job: dict[str, Option] = {**_WRITE, "size": 40, "pool": server.url_of(version)}
-    if before:
-        done(client(server, **job, meta_write=before))
-    server.hooks.append(on(procedure, _LOST, every=10))
-    result = client(server, **job, meta_write=operation)
-    assert _done(result) == 40
-    assert sum(line.reconnects for line in result.stats) >= 3
-
-
-@pytest.mark.sanitized
-def test_a_lost_removal_of_an_entry_with_its_other_name(
-    client: Client, server: ScriptedServer
-) -> None:
-    """The first name is gone either way: the other one is to go as well, and may be gone too."""
-    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1}
-    for what in ("link", "remove"):
-        done(client(server, **job, meta_write=what))
-    server.hooks.append(on(Nfs.REMOVE, _LOST, every=5))
-    done(client(server, **job, meta_write="remove"))
-    nothing = {**job, "rw": "read", "meta_verify": 1}
-    refused(client(server, **nothing), "of 20 entries 20 missing")
-
-
-@pytest.mark.sanitized
 @pytest.mark.parametrize("procedure", [Nfs.CREATE, Nfs.REMOVE])
 def test_a_lost_call_that_is_then_to_wait(
     client: Client, server: ScriptedServer, procedure: Nfs

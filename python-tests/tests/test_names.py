@@ -230,9 +230,6 @@ _THERE = {f"f{number}": bytes(16 << 10) for number in range(_FILES)}
 _STALLS: dict[str, Case] = {
     "MNT": Case(on(Mount.MNT, _LATE, nth=1), _PATIENT),
     "EXCHANGE_ID": Case(on(Nfs4.EXCHANGE_ID, _LATE, nth=1), _PATIENT, url=_V4),
-    "LOOKUP to create, of all paths": Case(
-        _silent(Nfs.LOOKUP, first=2), _ALL_SILENT, addresses=TWO_ADDRESSES
-    ),
     "LOOKUP to open, of all paths": Case(
         _silent(Nfs.LOOKUP, first=2), {**_ALL_SILENT, "rw": "read"}, files=_THERE,
         addresses=TWO_ADDRESSES,

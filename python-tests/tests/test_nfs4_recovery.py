@@ -6,21 +6,18 @@ What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 
 from __future__ import annotations
 
-import errno
 import itertools
-import signal
 from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from engine_helpers import done, eventually, refused, said
+from engine_helpers import done, refused, said
 from scripted_jobs import (
     BLOCKS,
     TWO_ADDRESSES,
     Case,
     Client,
     Outcomes,
-    failed,
     fixture_of_runs,
     last_of,
 )
@@ -69,11 +66,6 @@ def reclaims(server: ScriptedServer) -> list[Claim | None]:
     return [claim for claim in claims(server) if claim is not Claim.NULL]
 
 
-def data_session_of(server: ScriptedServer) -> bytes:
-    """Return the session that the last WRITE came by."""
-    return server.calls(Nfs4.WRITE)[-1].session
-
-
 def place(call: Call) -> tuple[bytes, int | None, int]:
     """Return slot and number of a call."""
     return call.session, call.slot, call.sequence
@@ -82,15 +74,13 @@ def place(call: Call) -> tuple[bytes, int | None, int]:
 # --- connections that are lost ---
 
 
-UNHEARD = Answer(act=False, reply=False)
-UNHEARD_AND_RESET = Answer(act=False, reply=False, end="reset")
+def test_calls_whose_replies_are_gone_are_made_anew(client4: Client) -> None:
+    """RETRY_UNCACHED_REP behind SEQUENCE: the slot's next number, and the same bytes.
 
-
-@pytest.mark.parametrize("at_sequence", [False, True])
-def test_calls_whose_replies_are_gone_are_made_anew(client4: Client, at_sequence: bool) -> None:
-    """RETRY_UNCACHED_REP: the slot's next number, and the same bytes."""
+    That of SEQUENCE itself is in test_scenarios_nfs4.py.
+    """
     hook = last_of(DEPTH, Answer(reply=False, end="reset"), procedure=Nfs4.WRITE)
-    with ScriptedServer(hook, terms=Terms(uncached_at_sequence=at_sequence)) as server:
+    with ScriptedServer(hook) as server:
         done(client4(server, **VERIFIED))
         calls = server.calls(Nfs4.WRITE)
         first = calls[:DEPTH]
@@ -125,26 +115,6 @@ def test_what_an_earlier_copy_has_removed_is_removed(client4: Client) -> None:
 
 
 # --- sessions that are lost ---
-
-RESETS = on(Nfs4.WRITE, Answer(reply=False, end="reset"), nth=DEPTH)
-
-
-def test_a_session_that_cannot_be_bound_is_replaced_as_well(client4: Client) -> None:
-    """By a connection that the server knows already, where it will not bind any."""
-    with ScriptedServer() as server:
-
-        def refuse(call: Call) -> Answer | None:
-            if len(server.calls(Nfs4.WRITE)) != DEPTH:
-                return None
-            if call.procedure is Nfs4.BIND_CONN_TO_SESSION:
-                return Answer(status=Status4.NOTSUPP)
-            lost = call.procedure is Nfs4.SEQUENCE and call.session == data_session_of(server)
-            return Answer(status=Status4.SEQ_MISORDERED) if lost else None
-
-        server.hooks.append(refuse)
-        well(client4(server, **VERIFIED))
-        assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 2
-        keeps_nothing(server)
 
 
 def test_a_session_that_is_refused_for_a_while(client4: Client) -> None:
@@ -206,9 +176,15 @@ def test_a_server_that_has_one_session_for_all(client4: Client, server: Scripted
     keeps_nothing(server)
 
 
-@pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("told", [0, 1])
-@pytest.mark.parametrize("status", [Status4.DELAY, Status4.NOSPC])
+@pytest.mark.parametrize(
+    ("status", "told", "times"),
+    [
+        (Status4.DELAY, 0, 1),
+        (Status4.DELAY, 1, 2),
+        (Status4.NOSPC, 0, 2),
+        (Status4.NOSPC, 1, 1),
+    ],
+)
 def test_what_a_confirmed_client_is_told_of_its_next_session(
     client4: Client, status: Status4, told: int, times: int
 ) -> None:
@@ -247,19 +223,6 @@ def test_delegations_go_back(client4: Client) -> None:
         given, returned = server.calls(Nfs4.OPEN), server.calls(Nfs4.DELEGRETURN)
         assert sum(not call.status for call in given) == len(returned)
         assert [call.status for call in returned] == [0] * len(returned)
-
-
-def test_a_grace_period_that_is_over(client4: Client) -> None:
-    """What cannot be reclaimed is opened by its handle, after RECLAIM_COMPLETE."""
-
-    def restart(server: ScriptedServer) -> None:
-        server.restart()
-        server.end_grace()
-
-    with ScriptedServer(on(Nfs4.WRITE, Answer(do=restart), nth=10)) as server:
-        done(client4(server, **SYNC))
-        assert reclaims(server) == [Claim.FH]
-        keeps_nothing(server)
 
 
 # --- leases and opens that are lost ---
@@ -307,19 +270,16 @@ def test_an_export_whose_handle_is_forgotten(client4: Client, status: int) -> No
 # --- a server that wants to be asked later ---
 
 LATER = (
-    Nfs4.SEQUENCE, Nfs4.COMMIT, Nfs4.OPEN, Nfs4.CREATE_SESSION, Nfs4.EXCHANGE_ID,
-    Nfs4.DESTROY_SESSION, Nfs4.DESTROY_CLIENTID, Nfs4.CLOSE,
+    Nfs4.CREATE_SESSION, Nfs4.EXCHANGE_ID, Nfs4.DESTROY_SESSION, Nfs4.DESTROY_CLIENTID, Nfs4.CLOSE,
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("procedure", "status"),
-    [*((one, Status4.DELAY) for one in LATER), (Nfs4.OPEN, Status4.GRACE)],
-    ids=str,
-)
-def test_asked_to_wait(client4: Client, procedure: Procedure, status: Status4) -> None:
-    with ScriptedServer(on(procedure, Answer(status=status), first=2)) as server:
+def test_asked_to_wait(client4: Client) -> None:
+    """Twice by each of those; others are in test_scenarios_nfs4.py."""
+    delays = [on(one, Answer(status=Status4.DELAY), first=2) for one in LATER]
+    with ScriptedServer(*delays) as server:
         well(client4(server, **VERIFIED))
+        assert {call.procedure for call in server.calls(*LATER) if call.nth > 2} == {*LATER}
         keeps_nothing(server)
 
 
@@ -416,16 +376,7 @@ _REFUSED_DATA: dict[str, Hook] = {
         Nfs4.CREATE_SESSION, Status4.STALE_CLIENTID),
     **{
         f"the server keeps refusing it (NFS4ERR_{status.name})": _refuse(Nfs4.SEQUENCE, status)
-        for status in (
-            Status4.BADSESSION,
-            Status4.DEADSESSION,
-            Status4.BADSLOT,
-            Status4.SEQ_MISORDERED,
-            Status4.SEQ_FALSE_RETRY,
-            Status4.CONN_NOT_BOUND_TO_SESSION,
-            Status4.STALE_CLIENTID,
-            Status4.RETRY_UNCACHED_REP,
-        )
+        for status in (Status4.BADSESSION, Status4.SEQ_MISORDERED, Status4.RETRY_UNCACHED_REP)
     },
 }  # fmt: skip
 _SOFT: dict[str, Option] = {"timeo": 10, "retrans": 0, "soft": 1}
@@ -465,12 +416,6 @@ def test_a_client_id_may_be_zero(client4: Client) -> None:
 # --- the end ---
 
 
-def test_a_failed_job_leaves_nothing(client4: Client) -> None:
-    with ScriptedServer(on(Nfs4.WRITE, Answer(status=Status4.NOSPC), nth=5)) as server:
-        failed(client4(server), error=errno.ENOSPC)
-        keeps_nothing(server)
-
-
 def test_a_slow_server_is_told_all_the_same(client4: Client) -> None:
     """Each answer has its time, however many there are."""
     last = (Nfs4.CLOSE, Nfs4.BIND_CONN_TO_SESSION, Nfs4.DESTROY_SESSION, Nfs4.DESTROY_CLIENTID)
@@ -479,19 +424,7 @@ def test_a_slow_server_is_told_all_the_same(client4: Client) -> None:
         keeps_nothing(server)
 
 
-# --- hard, soft, failover ---
-
-
-def test_hard_waits_for_ever_but_can_be_ended(client4: Client) -> None:
-    with ScriptedServer(on(Nfs4.WRITE, UNHEARD)) as server:
-        with client4.start(server, timeo=1, retrans=1) as process:
-            eventually(lambda: len(server.calls(Nfs4.WRITE)) > 30)
-            assert process.running
-            process.signal(signal.SIGINT)
-            result = client4.finish(process)
-        assert result.status is not None
-        assert "server not responding, still trying" in result.messages
-        keeps_nothing(server)
+# --- soft ---
 
 
 def test_time_runs_from_when_a_call_is_sent(client4: Client) -> None:
@@ -505,43 +438,6 @@ def test_time_runs_from_when_a_call_is_sent(client4: Client) -> None:
 
 
 # --- what a call that was given up, or refused, leaves behind ---
-
-
-def test_a_retransmission_that_is_to_wait_keeps_its_slot(client4: Client) -> None:
-    """A freed slot would give the next call the reply of the one before."""
-    sent, delayed = set[tuple[bytes, int | None, int]](), list[tuple[bytes, int | None, int]]()
-
-    def hook(call: Call) -> Answer | None:
-        if call.procedure is Nfs4.WRITE and call.nth == 3:
-            return Answer(reply=False, end="reset")
-        if call.procedure is Nfs4.SEQUENCE:
-            number = (call.session, call.slot, call.sequence)
-            if number in sent and not delayed:
-                delayed.append(number)
-                return Answer(status=Status4.DELAY)
-            sent.add(number)
-        return None
-
-    with ScriptedServer(hook) as server:
-        done(client4(server, rw="randwrite", size="1m", **VERIFIED))
-        assert delayed
-        refusals = {call.status for call in server.calls(Nfs4.SEQUENCE)}
-        assert Status4.SEQ_FALSE_RETRY not in refusals
-        assert not server.clients()
-
-
-def test_a_shared_session_outlives_a_path_that_held_all_slots(client4: Client) -> None:
-    silent = False
-
-    def hook(call: Call) -> Answer | None:
-        nonlocal silent
-        silent = silent or (call.procedure is Nfs4.WRITE and call.nth == 5)
-        return UNHEARD if silent and call.server[0] == TWO_ADDRESSES[0] else None
-
-    with ScriptedServer(hook, addresses=TWO_ADDRESSES, terms=Terms(slots=DEPTH)) as server:
-        result = client4(server, failover=1, trunking="session", timeo=10, size="1m")
-        done(result)
-        assert {call.server[0] for call in server.calls(Nfs4.WRITE)} == set(TWO_ADDRESSES)
 
 
 def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:

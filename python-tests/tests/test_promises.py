@@ -2,7 +2,8 @@
 """What the engine promises of servers that fail, promise by promise, on scripted servers.
 
 What lies elsewhere:
-- calls sent again with their xid, on a new connection too, and soft: test_scenarios_calls.py;
+- calls sent again with their xid, on a new connection too, soft, refusals, what is told of a path
+  that stops, and a server that asks to wait: test_scenarios_calls.py;
 - failover: test_scenarios_failover.py, and over RDMA test_rdma.py;
 - durability, also with a hold of what was written: test_scenarios.py;
 - short counts, and replies that contradict themselves: test_replies.py;
@@ -15,11 +16,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import socket
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
 
@@ -52,7 +50,6 @@ from servers.judge import lost_bytes
 from servers.scripted import (
     DATA,
     DATA4,
-    AcceptStat,
     Answer,
     Call,
     Hook,
@@ -63,14 +60,10 @@ from servers.scripted import (
     ScriptedServer,
     Status,
     Status4,
-    accepted,
     on,
 )
 
 pytestmark = pytest.mark.sanitized
-
-_LOSE = Answer(act=False, reply=False, end="close")
-_FOUR: Options = {"nconnect": 4, "spread": "roundrobin"}
 
 
 def _end_once_it_says(words: str) -> Callable[[ScriptedServer, FioProcess], None]:
@@ -81,85 +74,6 @@ def _end_once_it_says(words: str) -> Callable[[ScriptedServer, FioProcess], None
         process.signal(signal.SIGTERM)
 
     return during
-
-
-# --- one line when a path stops, one when it resumes ---
-
-
-class _SilentUntilAllAreNew:
-    """A hook: the second address answers no I/O until so many connections have asked anew.
-
-    One is known by its port, which those that replace it have, too: a connection may be replaced
-    twice before another has had its first call.
-    """
-
-    def __init__(self, connections: int):
-        self._connections, self._old, self._new = connections, set[int](), set[int]()
-
-    def __call__(self, call: Call) -> Answer | None:
-        """Leave a call unanswered, if it is one of those."""
-        if call.server[0] != TWO_ADDRESSES[1] or call.procedure not in (*DATA, Nfs.NULL):
-            return None
-        if call.procedure in DATA:
-            self._old.add(call.connection)
-        elif self._old and call.connection not in self._old:
-            self._new.add(call.client[1])
-        silent = self._old and len(self._new) < self._connections
-        return Answer(act=False, reply=False) if silent else None
-
-
-tellings = fixture_of_runs(
-    {
-        "server": Case(
-            first_of(
-                on(Nfs.WRITE, Answer(do=lambda one: one.restart(down=0.3)), nth=9),
-                on(Nfs.WRITE, _LOSE, after=9, first=14),
-            ),
-            {**_FOUR, "stable": "file_sync", "verify": "crc32c"},
-        ),
-        "each time": Case(
-            first_of(on(Nfs.WRITE, _LOSE, nth=5), on(Nfs.WRITE, _LOSE, nth=12)), {"iodepth": 1}
-        ),
-        "failover": Case(
-            _SilentUntilAllAreNew(4),
-            {**_FOUR, "failover": 1, "timeo": 40, "rate_iops": 50, "time_based": 1, "runtime": 60},
-            addresses=TWO_ADDRESSES,
-            during=_end_once_it_says("answers again"),
-        ),
-    }
-)
-
-
-def test_hard_tells_once_per_path_that_it_stops_and_resumes(tellings: Outcomes) -> None:
-    """Four connections, all of them lost with the server, and lost again when it is back."""
-    server, result = tellings["server"].server, tellings["server"].result
-    done(result)
-    assert sum(line.reconnects for line in result.stats) > 4
-    stops, resumes = said(result)
-    assert f"127.0.0.1:{server.nfs_port}:/export: connection lost" in stops
-    assert f"127.0.0.1:{server.nfs_port}:/export: server OK" in resumes
-
-
-def test_hard_tells_it_each_time(tellings: Outcomes) -> None:
-    result = tellings["each time"].result
-    done(result)
-    words = [line.partition("/export: ")[2].split()[0] for line in said(result)]
-    assert words == ["connection", "server"] * 2
-
-
-def test_failover_tells_once_per_path_that_it_stops_and_resumes(tellings: Outcomes) -> None:
-    """Four connections to a path that takes calls and answers none, also when they are new."""
-    result = tellings["failover"].result
-    assert result.status is not None, "fio hung"
-    second = f"{TWO_ADDRESSES[1]}:"
-    reconnects = [line.reconnects for line in result.stats if line.path.startswith(second)]
-    assert len(reconnects) == 4
-    assert all(reconnects)
-    stops, resumes = said(result)
-    assert second in stops
-    assert "does not answer" in stops
-    assert second in resumes
-    assert "answers again" in resumes
 
 
 # --- told when nothing has been sent yet, or nothing has come in full ---
@@ -615,41 +529,6 @@ def test_what_a_mount_gave_up_does_not_go_on(engine: Engine, tmp_path: Path) -> 
 
 # --- what servers say ---
 
-_JUKEBOX: dict[str, tuple[Answer, Options]] = {
-    "hard": (Answer(status=Status.JUKEBOX), {"nconnect": 2, "spread": "roundrobin", "iodepth": 2}),
-    "soft": (Answer(status=Status.JUKEBOX), {"soft": 1, "timeo": 30, "retrans": 0, "iodepth": 1}),
-    "and an end": (Answer(status=Status.JUKEBOX, end="close"), {"iodepth": 1}),
-}
-
-jukeboxes = fixture_of_runs(
-    {
-        name: Case(
-            on(Nfs.WRITE, answer, after=4),
-            options,
-            during=_end_once_it_says("keeps asking to wait"),
-        )
-        for name, (answer, options) in _JUKEBOX.items()
-    }
-)
-
-
-@pytest.mark.parametrize("name", _JUKEBOX)
-def test_a_server_that_asks_for_patience_for_ever(jukeboxes: Outcomes, name: str) -> None:
-    """It is told once, asked ever more rarely, and left when the job is to end."""
-    server, result = jukeboxes[name].server, jukeboxes[name].result
-    assert result.status not in (0, None)
-    assert result.messages.count("keeps asking to wait") == 1
-    assert "NFS3ERR_JUKEBOX" in result.messages
-    # Which block comes fifth is open where two connections carry them.
-    asked: dict[int, list[float]] = {}
-    for call in server.calls(Nfs.WRITE):
-        asked.setdefault(call.offset, []).append(call.time)
-    for first, *again in asked.values():
-        _ever_more_rarely(first, again, longest=5.0)
-    assert max(len(times) for times in asked.values()) > 4
-    assert sum(line.reconnects for line in result.stats) <= len(server.calls(*DATA))
-
-
 _NAMES = (Nfs.LOOKUP, Nfs.MKDIR, Nfs.CREATE, Nfs.REMOVE, Nfs.FSINFO)
 
 
@@ -691,99 +570,13 @@ def _ever_more_rarely(since: float, times: Sequence[float], longest: float) -> N
         wait = min(2 * wait, longest)
 
 
-_GONE = "the server does not know the file any more"
-_REFUSED: dict[str, tuple[Nfs, Status, int, str]] = {
-    f"{procedure.name} {status.name}": (procedure, status, error, remedy)
-    for procedure, status, error, remedy in (
-        (Nfs.READ, Status.STALE, errno.ESTALE, _GONE),
-        (Nfs.READ, Status.ACCES, errno.EACCES, "may this user read that file"),
-        (Nfs.WRITE, Status.STALE, errno.ESTALE, _GONE),
-        (Nfs.WRITE, Status.NOENT, errno.ENOENT, _GONE),
-        (Nfs.WRITE, Status.NOSPC, errno.ENOSPC, "the file system is full"),
-        (Nfs.WRITE, Status.DQUOT, errno.EDQUOT, "the user's quota is used up"),
-        (Nfs.WRITE, Status.FBIG, errno.EFBIG, "the server takes no larger file"),
-        (Nfs.WRITE, Status.ROFS, errno.EROFS, "the export is read-only"),
-        (Nfs.WRITE, Status.ACCES, errno.EACCES, "may this user write that file"),
-        (Nfs.COMMIT, Status.STALE, errno.ESTALE, _GONE),
-        (Nfs.COMMIT, Status.NOSPC, errno.ENOSPC, "the file system is full"),
-    )
-}
-
-
-def _file_of(procedure: Nfs) -> Options:
-    return {**_FOUR, "rw": "read" if procedure is Nfs.READ else "write", "filename": "r"}
-
-
-refusals = fixture_of_runs(
-    {
-        **{
-            name: Case(on(procedure, Answer(status=status)), _file_of(procedure))
-            for name, (procedure, status, *_) in _REFUSED.items()
-        },
-        "laying out": Case(
-            on(Nfs.WRITE, Answer(status=Status.NOSPC), nth=3),
-            {**READING, "bs": "64k", "size": "4m"},
-        ),
-        "soft": Case(
-            on(DATA, Answer(reply=False, do=go), after=4),
-            {**READING, "soft": 1, "timeo": 5, "retrans": 1, "filename": "r"},
-        ),
-    }
-)
-
-
-@pytest.mark.parametrize("name", _REFUSED)
-def test_a_refusal_is_one_line_with_its_remedy(refusals: Outcomes, name: str) -> None:
-    """However many calls on however many connections meet it."""
-    _, status, error, remedy = _REFUSED[name]
-    result = refusals[name].result
-    failed(result, error=error)
-    (line,) = (line for line in said(result) if f"NFS3ERR_{status.name}: {remedy}" in line)
-    assert "/export: " in line
-    assert '"r"' in line
-    assert result.messages.count(f"NFS3ERR_{status.name}") == 1
-
-
-def test_what_fails_while_a_file_is_laid_out(refusals: Outcomes) -> None:
-    server, result = refusals["laying out"].server, refusals["laying out"].result
+def test_what_fails_while_a_file_is_laid_out(client: Client, server: ScriptedServer) -> None:
+    server.hooks.append(on(Nfs.WRITE, Answer(status=Status.NOSPC), nth=3))
+    result = client(server, **READING, bs="64k", size="4m")
     third = server.calls(Nfs.WRITE)[2]
     at = f'/export: laying out "f": WRITE at {third.offset}: No space left on device'
     (line,) = said(result)
     assert f"{at}: NFS3ERR_NOSPC: the file system is full" in line
-
-
-def test_soft_says_once_that_there_was_no_answer(refusals: Outcomes) -> None:
-    """Also where no call could go out any more, and fio has a line for each I/O."""
-    result = refusals["soft"].result
-    failed(result, "no answer within 1.0 s (timeo 0.5 s, retrans 1, soft)", error=errno.ETIMEDOUT)
-    assert result.messages.count("fio: io_u error") > 1
-    assert result.messages.count("no answer within") == 1
-    assert "fio: nfsmulti" not in result.messages
-
-
-# --- hostile servers: replies to COMMIT ---
-
-_SOON: Options = {"soft": 1, "timeo": 30, "retrans": 0}  # for what is not answered at all
-_COMMIT_REPLIES: dict[str, tuple[Answer, Options]] = {
-    "no such procedure": (Answer(act=False, rpc=accepted(AcceptStat.PROC_UNAVAIL)), {}),
-    "half a verifier": (Answer(results=bytes(4 + 4 + 4 + 4)), {}),
-    "an unknown status": (Answer(status=4711), {}),
-    "none": (NEVER, _SOON),
-}
-
-commits = fixture_of_runs(
-    {
-        name: Case(on(Nfs.COMMIT, answer), {"end_fsync": 1, **options})
-        for name, (answer, options) in _COMMIT_REPLIES.items()
-    }
-)
-
-
-@pytest.mark.parametrize("name", _COMMIT_REPLIES)
-def test_what_no_commit_has_confirmed_is_reported(commits: Outcomes, name: str) -> None:
-    result = commits[name].result
-    assert result.status == 1, result.messages
-    assert lost_bytes(result.messages) == 64 * KIB
 
 
 # --- hostile servers: replies to others' calls ---
@@ -815,53 +608,6 @@ def test_of_a_block_that_an_end_of_file_cuts_fio_asks_for_the_rest(
     server.hooks.append(on(Nfs.READ, Answer(limit=2 * KIB, eof=1), nth=5))
     assert done(client(server, rw="read", iodepth=1)).bytes("read") <= 64 * KIB
     covers_once(server.calls(Nfs.READ), 64 * KIB)
-
-
-# --- hostile servers: connections ---
-
-
-@contextmanager
-def _slammed(port: int) -> Iterator[list[float]]:
-    """Accept connections to a port of this machine and close them at once; gives when."""
-    times, stop = list[float](), threading.Event()
-    listening = socket.create_server(("127.0.0.1", port))
-    listening.settimeout(0.05)
-
-    def slam() -> None:
-        while not stop.is_set():
-            try:
-                accepted, _ = listening.accept()
-            except TimeoutError:
-                continue
-            times.append(time.monotonic())
-            accepted.close()
-
-    thread = threading.Thread(target=slam)
-    thread.start()
-    try:
-        yield times
-    finally:
-        stop.set()
-        thread.join()
-        listening.close()
-
-
-def test_connections_that_are_closed_at_once_are_opened_ever_more_rarely(
-    client: Client, server: ScriptedServer
-) -> None:
-    server.hooks.append(on(Nfs.WRITE, NEVER, after=4))
-    with client.start(server, iodepth=4) as process:
-        server.wait_for(lambda: len(server.calls(Nfs.WRITE)) >= 5)
-        before = time.monotonic()
-        go(server)
-        with _slammed(server.nfs_port) as times:
-            eventually(lambda: len(times) >= 5)
-        server.hooks.clear()
-        server.accept()
-        result = client.finish(process)
-    done(result)
-    _ever_more_rarely(before, times[1:], longest=1.0)  # the first attempt waits for nothing
-    assert len(said(result)) == 2
 
 
 # --- failover: while a file is laid out ---

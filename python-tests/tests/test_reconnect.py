@@ -12,7 +12,7 @@ from engine_helpers import done, refused, said
 from scripted_jobs import KIB, NEVER, SECONDS, Client, Options, preloaded, start_fio
 
 from nfsmulti.fiorun import Engine
-from servers.scripted import DATA, DATA4, Answer, Call, Mount, Nfs, ScriptedServer, Status, on
+from servers.scripted import DATA, DATA4, Answer, Mount, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -50,29 +50,6 @@ def test_a_null_reply_may_come_in_pieces(client: Client, server: ScriptedServer)
     done(result)
     assert [call for call in server.calls(Nfs.NULL) if call.connection > 0], "nobody was asked"
     assert sum(line.stale_replies for line in result.stats) == 0
-
-
-def test_after_a_major_timeout_calls_go_over_a_new_connection(
-    client: Client, server: ScriptedServer
-) -> None:
-    """nfs(5), hard: a connection that has gone silent is not asked for ever."""
-    connections = set[int]()
-
-    def hook(call: Call) -> Answer | None:
-        if call.procedure is not Nfs.WRITE:
-            return None
-        connections.add(call.connection)
-        return NEVER if call.offset == 16 * KIB and len(connections) == 1 else None
-
-    server.hooks.append(hook)
-    result = client(server, timeo=10, retrans=1, iodepth=1)
-    done(result)
-    calls = [call for call in server.calls(Nfs.WRITE) if call.offset == 16 * KIB]
-    first = [call for call in calls if call.connection == calls[0].connection]
-    assert len(first) == 2
-    assert len(calls) > 2
-    assert len({call.xid for call in calls}) == 1
-    assert len({call.client for call in calls}) == 1
 
 
 def test_a_connection_that_brings_bytes_is_kept(client: Client, server: ScriptedServer) -> None:
@@ -191,8 +168,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 """
 
 
-@pytest.mark.parametrize(("later", "reserved"), [(0, False), (20, True)])
-@pytest.mark.parametrize("thread", [0, 1])
+@pytest.mark.parametrize(("thread", "later", "reserved"), [(0, 0, False), (1, 20, True)])
 def test_reserved_ports_that_are_taken_are_not_tried_by_each_connection(
     engine: Engine, server: ScriptedServer, tmp_path: Path, thread: int, later: int, reserved: bool
 ) -> None:

@@ -60,12 +60,10 @@ MIXTURE: Options = {
 
 _RANDOM_SIZES = tuple(random.Random(3).choices(range(3000), k=200))
 _DELIVERIES: dict[str, Answer] = {
-    "as usual": Answer(),
     "out of order": Answer(hold=5),
     "fragments of any size": Answer(fragments=_RANDOM_SIZES),
     "no attributes": Answer(attributes=0),
     "end of file not told": Answer(eof=0),
-    "made durable at once": Answer(committed=2),
 }
 _STALE: dict[str, Answer] = {
     "twice": Answer(repeat=(0,)),
@@ -127,38 +125,7 @@ def test_a_call_waits_for_others_while_a_reply_comes_in(
     assert new[0].time < last.answered - 1.5 * pause, "it has waited for the last piece"
 
 
-# --- calls that move less ---
-
-# What a call moves at most, of blocks of which size.
-_LIMITS = {
-    f"{procedure.name} {limit}": (procedure, limit, block)
-    for procedure in BOTH
-    for limit, block in ((1, 512), (1000, 4 * KIB))
-}
-_LIMITED_BLOCKS = 2
-
-short_counts = fixture_of_runs(
-    {
-        name: Case(
-            on(procedure, Answer(limit=limit)),
-            {"bs": block, "size": _LIMITED_BLOCKS * block, "verify": "crc32c"},
-        )
-        for name, (procedure, limit, block) in _LIMITS.items()
-    }
-)
-
-
-@pytest.mark.parametrize("name", _LIMITS)
-def test_short_counts_are_continued(short_counts: Outcomes, name: str) -> None:
-    procedure, limit, block = _LIMITS[name]
-    undisturbed(short_counts[name].result)
-    calls = short_counts[name].server.calls(procedure)
-    covers_once(calls, _LIMITED_BLOCKS * block)
-    assert {call.moved for call in calls} == {limit, block % limit or limit}
-    # Each continuation asks for all of the rest, by a number of its own.
-    assert all((call.offset + call.count) % block == 0 for call in calls)
-    assert len({call.xid for call in calls}) == len(calls)
-
+# --- data that is missing, or other; calls that move less are in test_scenarios_calls.py ---
 
 _VERIFY_FAILED = "verify failed at file f offset 16384"
 # The answer to the fifth READ of a job at depth 1; errno and words.
@@ -345,19 +312,12 @@ _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
     "much more than was asked": (Answer(extra=2 * MIB, count=2**32 - 1), _CONTRADICTS),
     "fragments without end": (Answer(raw=mark(0, last=False) * 20000), _SILENT),
 }
-# Those that READ and WRITE have apart.
+# Those that READ and WRITE have apart. More that contradict themselves are in test_codec.py.
 _HOSTILE_READS: dict[str, tuple[Answer, tuple[int, str]]] = {
-    "more data than its count": (Answer(length=4097), _CONTRADICTS),
     "data that is not there": (Answer(cut=200, end="close"), _GONE),
-    "end of file that is neither": (Answer(eof=2), _CONTRADICTS),
-    "a WRITE's results": (
-        Answer(results=bytes(14) + b"\x10" + bytes(5) + b"verifier"), _CONTRADICTS
-    ),
-}  # fmt: skip
+}
 _HOSTILE_WRITES: dict[str, tuple[Answer, tuple[int, str]]] = {
     "more than was sent": (Answer(count=4097), _CONTRADICTS),
-    "nothing taken": (Answer(limit=0), (errno.EIO, "the server took no data")),
-    "unknown stable_how": (Answer(committed=3), _CONTRADICTS),
 }
 
 

@@ -10,7 +10,6 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -49,8 +48,6 @@ _VERIFIED: dict[str, Option] = {
     "nconnect": 4, "spread": "roundrobin", "verify_state_save": 0, "filename": "f",
 }  # fmt: skip
 _ALERT = "the server ended TLS by the alert"
-
-Proxied = Callable[..., AbstractContextManager[TlsProxy]]
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +171,8 @@ def test_a_server_that_restarts(
     assert proxy.clear == b""
 
 
-@pytest.mark.parametrize("xprtsec", ["tls", "mtls"])
-def test_a_labs_printed_line_works(engine: Engine, xprtsec: str) -> None:
+@pytest.mark.parametrize(("xprtsec", "version"), [("tls", "3"), ("mtls", "4.1")])
+def test_a_labs_printed_line_works(engine: Engine, xprtsec: str, version: str) -> None:
     """It has the lab's certificates; its job is another here, which is over sooner."""
     name = f"tls{os.getpid()}"
     words = ["--id", name, "--addresses", "1", "--local", "--xprtsec", xprtsec]
@@ -184,10 +181,9 @@ def test_a_labs_printed_line_works(engine: Engine, xprtsec: str) -> None:
     try:
         (line,) = re.findall(r"^  try it +(.*) \S+\.fio$", started, re.MULTILINE)
         job = "--name=t --rw=write --bs=64k --size=1m --verify=crc32c --filename=f --nfsvers="
-        for version in ("3", "4.1"):
-            script = ["sh", "-c", f"{line} {job}{version}"]
-            ran = run(script, timeout=SECONDS, cwd=paths.ROOT, env=engine.env).check()
-            assert re.search(r"TLS: 1 connection with .* 1 handshake \(", ran.stdout + ran.stderr)
+        script = ["sh", "-c", f"{line} {job}{version}"]
+        ran = run(script, timeout=SECONDS, cwd=paths.ROOT, env=engine.env).check()
+        assert re.search(r"TLS: 1 connection with .* 1 handshake \(", ran.stdout + ran.stderr)
     finally:
         commands.stop(name, every=False)
 
@@ -808,12 +804,10 @@ _UNSIGNED = "may not sign (its keyUsage lacks digitalSignature): the server need
     ("name", "extensions", "words"),
     [
         (NAME, [f"subjectAltName=DNS:{NAME}", "extendedKeyUsage=clientAuth"], _PURPOSE),
-        (NAME, [f"subjectAltName=DNS:{NAME}", "extendedKeyUsage=codeSigning"], _PURPOSE),
         ("127.0.0.1", ["subjectAltName=IP:127.0.0.1", "extendedKeyUsage=clientAuth"], _PURPOSE),
         (NAME, [f"subjectAltName=DNS:{NAME}", "keyUsage=keyEncipherment"], _UNSIGNED),
         (NAME, [], _NAMELESS),
         (NAME, ["subjectAltName=IP:127.0.0.1"], _OTHER_NAME),
-        (NAME, [f"subjectAltName=email:a@{NAME}"], _NAMELESS),
         (NAME, [f"subjectAltName=URI:x:{'x' * 300},DNS:other.test"], _NAMELESS),
         (NAME, ["subjectAltName=DNS:other.test"], _OTHER_NAME),
         ("127.0.0.1", [], _OTHER_NAME),
@@ -888,8 +882,10 @@ def test_a_certificates_names_are_told_in_short(
     assert line.endswith(f": it has a?]0;b?, {40 * 'c'}, 0.test")
 
 
-@pytest.mark.parametrize("version", ["3", "4.1"])
-@pytest.mark.parametrize("which", ["none", "foreign", "expired", "of a server"])
+@pytest.mark.parametrize(
+    ("which", "version"),
+    [("none", "3"), ("foreign", "4.1"), ("expired", "3"), ("of a server", "4.1")],
+)
 def test_a_client_whom_the_server_refuses(
     client: Client,
     server: ScriptedServer,
