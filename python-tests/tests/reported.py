@@ -12,7 +12,7 @@ def show(name: str, to: pytest.TerminalReporter) -> None:
         f"{report.nodeid}: {words}": None
         for outcome in ("passed", "failed", "skipped", "error")
         for report in to.getreports(outcome)
-        for known, words in report.user_properties
+        for known, words in getattr(report, "user_properties", ())  # one of collecting has none
         if known == name
     }
     for line in lines:
