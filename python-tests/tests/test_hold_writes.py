@@ -42,8 +42,6 @@ _FORGETS = Answer(do=ScriptedServer.new_verifier)
 _HOLD: Options = {"hold_writes": "1m", "verify": "crc32c"}
 
 
-
-
 # --- a full hold ---
 
 
