@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * client.c - a client is made, connects and ticks. A tick probes a silent server, sends overdue
+ * client.c - makes a client, connects it and ticks it. A tick probes a silent server, sends overdue
  * calls again or fails them, and resumes delayed calls.
  */
 #include "client/client.h"
@@ -48,8 +48,8 @@ static bool unanswered(const struct rpc_client *rpc, uint64_t now)
 	return rpc->probed && now - rpc->heard > timer_silence(rpc->timing);
 }
 
-/* Waiting for a Kerberos context: the KDC may be down. Until calls have their context, an answer
- * does not show that the server answers calls. */
+/* A long wait for a Kerberos context counts as silence, too: the KDC may be down. Until the client
+ * has its context, an answer does not show that the server answers calls for data. */
 enum client_health client_health(const struct rpc_client *rpc)
 {
 	uint64_t now = rpc->clock->now;
@@ -63,7 +63,7 @@ enum client_health client_health(const struct rpc_client *rpc)
 	return CLIENT_UNKNOWN;
 }
 
-/* Where others take over, failover reports the silence. */
+/* Where other connections take over, failover reports the silence. */
 static void say_silent(struct rpc_client *rpc)
 {
 	if (!client_is_replaceable(rpc))
@@ -80,7 +80,8 @@ static bool cut_off(const struct rpc_client *rpc, uint64_t now)
 	       link->ops->unheard(link->channel) > UNHEARD_MAX;
 }
 
-/* soft: a call whose time is over fails; its channel is closed before its buffer is free. */
+/* soft: a call whose time is over fails. If it was sent, the channel is closed first: a late reply
+ * must not reach its buffer. */
 static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 {
 	const struct rpc_timing *timing = rpc->timing;
@@ -104,9 +105,10 @@ static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 }
 
 /*
- * True where an overdue call needs another connection: on a transport that delivers or breaks, or
- * after a major time-out (nfs(5), retrans). A connection that brings bytes is kept: the server is
- * busy with other calls. A protocol that sends once on a channel does not wait that long.
+ * True where an overdue call needs another connection. On a transport that delivers or breaks:
+ * always. If the protocol sends a call once on each channel: where the channel is silent, else
+ * after a major time-out (nfs(5), retrans). Otherwise: after `retrans` retransmissions, where the
+ * channel is silent; if it brings bytes, the server is busy with other calls.
  */
 static bool should_reconnect(const struct rpc_client *rpc, const struct call *call, uint64_t now)
 {
@@ -161,7 +163,7 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 	}
 }
 
-/* Calls that have a number go first: others may wait for that number. */
+/* Calls that were sent before go first: others may wait for their slots. */
 static void resume_delayed(struct rpc_client *rpc, uint64_t now)
 {
 	struct call *call, *next;
@@ -185,7 +187,7 @@ static bool is_replaced(enum client_role role)
 	return role == CLIENT_REPLACED || role == CLIENT_ABANDONED;
 }
 
-/* Where others can take over, overdue calls and their messages are left to them. */
+/* Where other connections can take over, failover sees to overdue calls and reports them. */
 static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role role)
 {
 	if (rpc->probed)
@@ -293,7 +295,7 @@ static int connect_channel(struct rpc_client *rpc)
 	return 0;
 }
 
-/* Time in which this process did not run does not count against whoever owes an answer. */
+/* Time in which this process did not run does not count as waiting for an answer. */
 static void forgive_our_absence(struct rpc_client *rpc)
 {
 	uint64_t now = clock_read(rpc->clock), away = time_away(&rpc->looked, now);

@@ -7,7 +7,7 @@
 
 #include "client/client.h"
 
-/* Others can take over. */
+/* True where other connections can take over the client's calls. */
 static inline bool client_is_replaceable(const struct rpc_client *rpc)
 {
 	return rpc->events->role(rpc) == CLIENT_REPLACEABLE;
@@ -15,7 +15,7 @@ static inline bool client_is_replaceable(const struct rpc_client *rpc)
 
 /* --- call.c, beside call.h --- */
 
-/* Give back the calls that stand in no list, if there are any. */
+/* Drop the call of session set-up, or of a probe, if there is one: these stand in no list. */
 void client_drop_setup(struct rpc_client *rpc, bool answered);
 void client_drop_probe(struct rpc_client *rpc);
 
@@ -25,7 +25,7 @@ void client_call_refused(void *context, uint32_t xid, int error, const char *why
 
 /* --- disconnect.c --- */
 
-/* The channel has failed, by a negative errno: its calls wait for the next one. */
+/* The channel has failed with a negative errno: its calls wait for the next channel. */
 void client_lose(struct rpc_client *rpc, int error);
 
 /* --- send.c --- */

@@ -25,7 +25,7 @@ enum io_op { IO_READ, IO_WRITE, IO_COMMIT, IO_META };
 TAILQ_HEAD(io_list, conn_io);
 
 struct conn_io {
-	/* The owner's, set before it is submitted. */
+	/* The owner's, set before the I/O is submitted. */
 	enum io_op op;
 	enum io_stable stable; /* IO_WRITE */
 	uint32_t file;	       /* the number given to open_file() */
@@ -47,13 +47,13 @@ struct conn_io {
 
 	/* The connection's, while it has the I/O. */
 	struct conn *conn;
-	void *state;		   /* what the protocol keeps of its file */
+	void *state;		   /* the protocol's state of the file */
 	TAILQ_ENTRY(conn_io) link; /* also the owner's, while it has the I/O */
 	uint64_t sent;		   /* when it first went out, by the client's clock; 0: not yet */
 	uint64_t last_sent;	   /* mount.c's: when the kernel got it */
 };
 
-/* The first, or NULL. */
+/* Removes and returns the first I/O; NULL: the list is empty. */
 static inline struct conn_io *io_list_take(struct io_list *list)
 {
 	struct conn_io *io = TAILQ_FIRST(list);

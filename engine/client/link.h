@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * link.h - the way to the server: one channel after the other, each opened when the one before was
- * lost, after growing pauses, from the same address and port. A link calls nobody, and never
- * blocks. Errors are negative errnos.
+ * link.h - keeps one channel to the server: when the channel is lost, opens the next one, after
+ * growing pauses, from the same address and port. A link has no callbacks, and never blocks. Errors
+ * are negative errnos.
  */
 #pragma once
 
@@ -34,21 +34,21 @@ int link_open(struct link *link);
 
 /*
  * One step towards a connected channel. 0: connected, *came_up where that is new; -EINPROGRESS: not
- * yet; another error: link_close() and link_retry_later() are to follow.
+ * yet; another error: the caller must call link_close() and link_retry_later().
  */
 int link_step(struct link *link, bool *came_up);
 
 /* Closes the channel, if there is one. `owed`: it has unanswered calls. */
 void link_close(struct link *link, bool owed);
 
-/* Plans the next channel: after a longer pause each time, until link_answered(). */
+/* Plans the next channel, after a pause that grows each time; link_answered() resets the pause. */
 void link_retry_later(struct link *link);
 static inline void link_answered(struct link *link)
 {
 	link->retry_delay = 0;
 }
 
-/* True where the server's messages broke a channel. */
+/* True where a channel failed because the server broke the protocol. */
 static inline bool link_broke_protocol(int error)
 {
 	return error == -EPROTO || error == -EBADMSG || error == -EMSGSIZE;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* job_files.h - a job begins and ends; its files are opened and closed on all of its paths. */
+/* job_files.h - begins and ends a job; opens and closes its files on all of its paths. */
 #pragma once
 
 #include "job.h"
 
-/* 0 or a negative errno, logged. td->io_ops_data is the job on success alone. */
+/* 0 or a negative errno, logged. Sets td->io_ops_data to the job, on success only. */
 int job_open(struct thread_data *td);
 
-/* Makes durable what is still open, writes the statistics and closes all. NULL is allowed. */
+/* Makes the files that are still open durable, writes the statistics and frees the job. `job` may
+ * be NULL. */
 void job_close(struct job *job);
 
 /* 0 or a negative errno, logged. */
@@ -29,13 +30,13 @@ int job_invalidate(struct job *job, struct fio_file *f);
 /* --- job_stats.c: what connections and metadata operations did --- */
 
 /*
- * Appends a JSON line per connection, and one per kind of metadata operation, to stats_file=; and
- * to fio's log a line for people, and one per kind where there are several.
+ * Appends a JSON line per connection, and one per kind of metadata operation, to stats_file=. Logs
+ * a summary for people, with a line per kind where there are several.
  */
 void job_stats_report(struct job *job);
 
 /*
  * A group's ticked(): once a second writes the connections' lines to the file that live_file= and
- * the job's number name. A failure is logged once, and the job goes on without.
+ * the job's number name. A failure is logged once, and the job goes on without the file.
  */
 void job_stats_live(void *job);

@@ -16,10 +16,10 @@
 
 enum {
 	PIECES_MAX = 8192,    /* more only where iodepth is larger: further pieces wait */
-	CALL_GUESS = 1 << 20, /* what one call may carry, before the server is asked */
+	CALL_GUESS = 1 << 20, /* bytes of one call, until the server tells its limit */
 	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
-	FRESH_SHARE = 8,      /* mounts: a disk idles while more than 1/8 of iodepth is kept back */
-	FRESH_LATE = 32, /* arrival clock: I/Os that are late already wait for no more than 32 */
+	FRESH_SHARE = 8,      /* mounts: at most 1/8 of iodepth waits unsent, or a disk idles */
+	FRESH_LATE = 32,      /* arrival clock: at most 32 I/Os, late already, wait unsent */
 	DISCARD_MIN =
 		32768, /* bytes of a READ: with less, the system call costs more than it saves */
 };
@@ -34,7 +34,7 @@ static uint32_t largest_block(const struct thread_data *td)
 	return (uint32_t)max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]);
 }
 
-/* Under spread `job` a direction uses only its own path, also where the other one uses all. */
+/* With spread=job a direction uses the job's own path only, even if the other one uses all. */
 static struct spread make_spread(struct job *job, unsigned int own)
 {
 	const struct terms *eo = job_options(job);
@@ -57,7 +57,7 @@ static struct spread make_spread(struct job *job, unsigned int own)
 
 /*
  * Enough ios for all pieces of all requests at once, up to PIECES_MAX, and for a COMMIT on each
- * path that makes room in the hold.
+ * path, to make room in the hold.
  */
 static uint32_t count_ios(const struct job *job)
 {
@@ -87,7 +87,7 @@ static int open_hold(struct job *job)
 		return -EINVAL;
 	}
 	if (job->stable != IO_UNSTABLE || path_all_mounts(job->used, job->group.path_count))
-		return 0; /* nothing can be lost, or the kernel sees to it */
+		return 0; /* nothing can be lost, or the kernel keeps the data */
 	if (size > memory_of_machine() || hold_init(&job->hold, size)) {
 		job_log("hold_writes=%" PRIu64 ": not enough memory for it", size);
 		return -ENOMEM;
@@ -155,8 +155,8 @@ static int allocate(struct job *job)
 	job->fresh_max = job->open ? min_of(depth, (uint32_t)FRESH_LATE) : depth;
 	if (path_all_mounts(job->used, job->group.path_count))
 		job->fresh_max = min_of(job->fresh_max, max_of(depth / FRESH_SHARE, 1u));
-	/* fio waits for the times of a log, its share of a flow or a file's lock without asking for
-	 * completions; before its other sleeps (rates, thinktime, flow_sleep) it asks for all. */
+	/* fio asks for all completions before it sleeps for rates, thinktime or flow_sleep, but not
+	 * before it waits for the times of a log, its share of a flow or a file's lock. */
 	job->fio_sleeps = (o->read_iolog_file && !o->no_stall) || o->flow ||
 			  o->file_lock_mode != FILE_LOCK_NONE;
 	if (job->fio_sleeps)

@@ -42,7 +42,7 @@ static void write_conn(FILE *out, const struct line_job *job, const struct conn 
 	counters_write(out, job, &label, &conn->counters, &conn->transport, &conn->latency);
 }
 
-/* By one write(2): with O_APPEND the lines of jobs that end together do not mix. */
+/* Writes by one write(2): with O_APPEND the lines of jobs that end together do not mix. */
 static int write_text(const char *path, int flags, const char *text, size_t size)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, FILE_MODE);
@@ -233,7 +233,7 @@ static void tell_crypto(const struct job *job)
 			(double)crypto / SEC, (double)cpu / SEC);
 }
 
-/* One line for each kind of operation; none where there is one kind: fio's figures are the same. */
+/* A line per kind of operation; none where there is only one: fio's own figures say the same. */
 static void tell_operations(const struct job *job)
 {
 	const struct meta_job *meta = job->meta;
@@ -300,7 +300,7 @@ void job_stats_report(struct job *job)
 	}
 	tell_response(job);
 	tell_left(job);
-	/* The last: the file has the lines that were logged, too. */
+	/* Comes last: the file also has the lines that were logged above. */
 	error = stats_file ? write_lines(job, stats_file, O_APPEND, write_all) : 0;
 	if (error)
 		job_log("cannot write stats_file=%s: %s", stats_file, strerror(-error));

@@ -15,28 +15,28 @@
 #include "util.h"
 
 enum {
-	DEPTH = 16,	 /* blocks under way at once; entries, at least */
+	DEPTH = 16,	 /* blocks under way at once; the minimum for entries */
 	BLOCK = 1 << 20, /* bytes of a block, at most */
 	ALIGNMENT = 4096,
 	DEPTH_MAX = 1024,
 };
 
 /*
- * A pass goes once through pieces of work on one file, over all its paths at once, by one
- * connection on each. Pieces have ascending numbers: offsets in bytes, or entries. An idle I/O
- * belongs to the pass, during a callback to the callback, and after pass_submit() to a connection
- * (connection.h). No callback may block.
+ * A pass does each piece of work on one file once, over all its paths at once, with one connection
+ * on each. Pieces have ascending numbers: offsets in bytes, entries, or for COMMIT paths. An I/O
+ * belongs to the pass while it is idle, to a callback while that runs, and to a connection after
+ * pass_submit() (connection.h). No callback may block.
  */
 struct pass {
-	/* Set before pass_open(); all else is of zeros then. */
+	/* Set before pass_open(); all other members are zero then. */
 	struct thread_data *td;
-	const char *name; /* of the file; it outlives the pass */
-	uint32_t depth;	  /* I/Os under way at once: 1024 at the most, whatever it says */
+	const char *name; /* the file's; outlives the pass */
+	uint32_t depth;	  /* I/Os under way at once; more than DEPTH_MAX means DEPTH_MAX */
 	bool writes;
 	uint8_t *buffers; /* of layout_write(): BLOCK bytes for each I/O */
-	bool tells; /* pieces are entries: job_log() tells each 10 seconds how many are done */
-	/* An I/O has its result. True: it was submitted once more, for the same piece. False: the
-	 * piece is done, and has failed if io->error is not 0. NULL: as false. */
+	bool tells;	  /* pieces are entries: every 10 seconds the progress is logged */
+	/* Called when an I/O has its result. True: it has submitted the I/O again, for the same
+	 * piece. False: the piece is done, and has failed if io->error is not 0. NULL: as false. */
 	bool (*goes_on)(struct pass *pass, struct conn_io *io);
 
 	struct group group;
@@ -56,7 +56,7 @@ struct pass {
 	uint32_t block_size;	/* of layout_write(): bytes */
 	uint32_t turn;		/* the connection whose turn it is */
 	uint64_t done;		/* pieces */
-	uint64_t told, told_at; /* `done`, when it was told last */
+	uint64_t told, told_at; /* `done` and the time at the last progress line */
 };
 
 static const uint64_t TELL_EVERY = 10 * SEC;
@@ -275,7 +275,7 @@ struct entry_layout {
 	struct pass pass;
 	enum meta_op make;
 	bool may_make;
-	bool renamed; /* an entry that has only its other name is there, too */
+	bool renamed; /* an entry that has only its other name counts as found */
 };
 
 /* `reversed`: the operation takes the entry's other name. */
@@ -293,7 +293,7 @@ static uint64_t look_up(struct pass *pass, struct conn_io *io, uint64_t entry)
 	return entry + 1;
 }
 
-/* Makes an entry that was not found; one that somebody else has made meanwhile is there. */
+/* Makes an entry that was not found. EEXIST: somebody else has made it meanwhile. */
 static bool goes_on(struct pass *pass, struct conn_io *io)
 {
 	const struct entry_layout *layout = container_of(pass, struct entry_layout, pass);
@@ -365,10 +365,10 @@ struct verification {
 	struct pass pass;
 	const struct entries *entries; /* of one path: names are the same on all */
 	uint8_t *found;		       /* by entry */
-	bool two_names;		       /* an entry may have both */
+	bool two_names;		       /* an entry may have both names */
 };
 
-/* The entries that lie in the same directory: from *begin to before *end. */
+/* The entries in the directory that holds `entry`: from *begin to before *end. */
 static void range_of(const struct verification *all, uint64_t entry, uint64_t *begin, uint64_t *end)
 {
 	const struct entries_terms *terms = &all->entries->terms;
@@ -378,7 +378,7 @@ static void range_of(const struct verification *all, uint64_t entry, uint64_t *b
 	*end = min_of(*begin + count, terms->count);
 }
 
-/* meta_io's listed(): a name that the listing of entry io->offset's directory brings. */
+/* meta_io's listed(), for the directory that holds entry io->offset. */
 static void take_name(struct conn_io *io, const char *name, uint32_t length)
 {
 	struct verification *all = io->owner;
@@ -442,7 +442,7 @@ static int list_and_judge(struct verification *all, uint64_t first, uint64_t end
 	int error;
 
 	for (uint32_t i = 0; !all->entries && i < pass->group.path_count; i++)
-		all->entries = pass->group.paths[i]->files[0].entries; /* failover: or the next's */
+		all->entries = pass->group.paths[i]->files[0].entries; /* a path may have none */
 	error = pass_run(pass, list_directory, first, end);
 	if (!error)
 		return judge(all);

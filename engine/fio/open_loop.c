@@ -22,7 +22,7 @@ static uint64_t fio_now(void)
 }
 
 struct rate {
-	const char *option, *text; /* as it was given; NULL: not at all */
+	const char *option, *text; /* as given; NULL: not given */
 	const char *what;
 	long long max;
 };
@@ -38,7 +38,7 @@ static struct rate rate_of(const struct thread_data *td)
 
 /*
  * A number with fio's suffixes, which mean what they do in rate_iops; 0: the text is no number. A
- * rate for each direction ("1,2,3"), which str_to_decimal() would cut without an error, is none.
+ * rate for each direction ("1,2,3") is no number: str_to_decimal() would read it as 1.
  */
 static long long number_of(const struct thread_data *td, const char *text)
 {
@@ -78,7 +78,7 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 		{o->iodepth_low && o->iodepth_low < o->iodepth,
 		 "iodepth_low: fio then sends nothing until only iodepth_low I/Os are in flight: "
 		 "leave it out"},
-		/* gtod_reduce=1 sets this one among others. */
+		/* gtod_reduce=1 sets disable_lat, too. */
 		{o->disable_lat, "disable_lat or gtod_reduce: lat is the latency from the instant "
 				 "when an I/O is due: leave it out"},
 		{o->disable_slat, "disable_slat: slat is how late I/Os are sent: leave it out"},
@@ -89,7 +89,7 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 	return job_refuse(what, conflicts, ARRAY_SIZE(conflicts));
 }
 
-/* What good figures need and the options lack; logged by the first of numjobs= only. */
+/* Logs the options that good figures need and that are missing, for the first of numjobs= only. */
 static void say_missing(const struct thread_data *td, const char *clock)
 {
 	const struct thread_options *o = &td->o;
@@ -142,7 +142,7 @@ struct open_loop *open_loop_new(const struct thread_data *td)
 		.rate = (double)number_of(td, rate.text),
 		.by_bytes = eo->arrival_bw,
 		.fixed = eo->arrival_process == ARRIVAL_FIXED,
-		/* Only fio's own rates draw from this seed of fio's. */
+		/* fio itself uses this seed only for its own rates. */
 		.seed = td->rand_seeds[FIO_RAND_POISSON_OFF],
 	};
 	struct open_loop *open = calloc(1, sizeof(*open) + td->o.iodepth * sizeof(open->ios[0]));
@@ -233,7 +233,7 @@ void open_loop_over(struct open_loop *open)
 	open->over = true;
 }
 
-/* td->terminate does not tell: fio sets it also where a further loop finds nothing to do. */
+/* td->terminate is not enough: fio also sets it where a further loop finds nothing to do. */
 void open_loop_end(struct open_loop *open)
 {
 	if (deadline_runtime_over(open->td))

@@ -25,17 +25,17 @@ struct open_loop {
 	struct arrivals arrivals;
 	uint64_t origin;	   /* when the first schedule began */
 	uint64_t started;	   /* td->start, as of the present schedule */
-	bool filled;		   /* the latest I/O has used the depth up */
+	bool filled;		   /* with the latest I/O, iodepth are in flight */
 	bool over;		   /* the job is to end: what is under way drains */
 	struct open_loop_io ios[]; /* by io_u->index */
 };
 
-/* Refuses what would close the loop again, or make its figures wrong. 0 or a negative errno,
- * logged. */
+/* Refuses options that would make I/Os wait for replies, or the figures wrong. 0 or a negative
+ * errno, logged. */
 int open_loop_check(const struct thread_data *td);
 
-/* Of a job with arrival_rate= or arrival_bw=, for the thread that calls; logs what good figures
- * need and the job lacks. NULL: out of memory. */
+/* For a job with arrival_rate= or arrival_bw=, called by the job's thread. Logs the options that
+ * good figures need and the job lacks. NULL: out of memory. */
 struct open_loop *open_loop_new(const struct thread_data *td);
 
 /* False: the I/O is sent at once: a sync, or a read that verifies what was written. */
@@ -47,7 +47,7 @@ static inline bool open_loop_schedules(const struct io_u *io_u)
 /* Nanoseconds until an I/O is due; 0: it is due. */
 uint64_t open_loop_left(struct open_loop *open, const struct io_u *io_u);
 
-/* fio's I/O is taken: it was due, or is sent at once. */
+/* The engine takes fio's I/O: it was due, or is sent at once. */
 void open_loop_take(struct open_loop *open, const struct io_u *io_u);
 
 /* The I/O was sent at its issue_time: sets its start_time to when it was due. */

@@ -42,8 +42,8 @@ static int update_epoll(const struct group *group, struct conn *conn)
 }
 
 /*
- * glibc has epoll_pwait2(2) since 2.35, Linux since 5.11. Without it, fractions of a millisecond
- * before job.wake_at are not slept.
+ * glibc has epoll_pwait2(2) since 2.35, Linux since 5.11. Without it, the wait ends up to 1 ms
+ * before job.wake_at.
  */
 static int wait_for_events(const struct group *group, struct epoll_event *events)
 {
@@ -76,7 +76,7 @@ static void reap_polled(struct group *group, bool wait)
 		struct conn *conn = group->conns[events[i].data.u32];
 
 		if (i == 0)
-			conn->transport.syscalls++; /* the wait: counted where it ended */
+			conn->transport.syscalls++; /* the wait's own, counted once */
 		reap_ready(group, conn);
 	}
 }
@@ -126,14 +126,14 @@ static void reap_once(struct group *group, bool wait)
 	if (group->epoll_fd < 0)
 		group->conns[0]->ops->reap(group->conns[0], wait);
 	else if (!wait && group->job.conn_count == 1)
-		reap_ready(group, group->conns[0]); /* epoll would tell no more */
+		reap_ready(group, group->conns[0]); /* epoll would find no other */
 	else
 		reap_polled(group, wait);
 }
 
 /*
- * Asks for completions without sleeping, for busy_poll or until wake_at. True where one came, or
- * wake_at is over.
+ * Asks for completions without sleeping, for busy_poll or until wake_at. True where a completion
+ * came, or wake_at has passed.
  */
 static bool reap_busily(struct group *group)
 {
@@ -306,7 +306,7 @@ static int await_conns(struct group *group, bool (*stop)(void))
 	return error;
 }
 
-/* Memory that RDMA devices reach. */
+/* Makes the memory that RDMA devices reach, where a path uses RDMA. */
 static int open_memory(struct group *group)
 {
 	bool wanted = false;

@@ -141,7 +141,7 @@ static inline bool ledger_owes(const struct ledger *ledger)
 	return ledger->unstable || ledger->lost || ledger->held;
 }
 
-/* The bytes are written again, or reported elsewhere. COMMITs under way stay counted. */
+/* The caller writes the bytes again, or reports them. COMMITs under way stay counted. */
 static inline void ledger_clear(struct ledger *ledger)
 {
 	ledger->unstable = 0;

@@ -37,7 +37,7 @@ struct path_file {
 int path_config_check(const struct terms *job, const struct pool *pool, path_log *log);
 
 /*
- * Fills in `config` for a path that is resolved: by its own terms, else by its job's. 0, or a
+ * Fills in `config` for a resolved path, from the path's own terms, else from the job's. 0, or a
  * negative errno with the reason logged and nothing to free.
  */
 int path_config_make(struct path_config *config, const struct pool_path *path,
@@ -49,12 +49,13 @@ int path_open(struct path **path, struct path_config *config, const struct path_
 void path_close(struct path *path);
 
 /*
- * Asks which security flavors the export takes; config->terms.security, by which it asks, need not
- * be one. `flavors` begins with zeros. Takes over config's strings and array. Not of a mount.
+ * Asks which security flavors the export takes, by the flavor config->terms.security, which need
+ * not be one of them. `flavors` begins with zeros. Takes over config's strings and array. Not for a
+ * mount.
  */
 int path_flavors(struct path_config *config, const struct path_job *job, struct flavors *flavors);
 
-/* True where each of them is a kernel mount. */
+/* True where all paths are kernel mounts. */
 bool path_all_mounts(struct path *const *paths, uint32_t count);
 
 /* -ENOENT is not logged. */
@@ -68,13 +69,13 @@ int path_create(struct path *path, const char *name, bool *created);
 /* A mount's cache drops the file; NFS has no cache. 0 also where there is no such file. */
 int path_drop_cache(struct path *path, const char *name);
 
-/* Opens a file; `writes`: also to write to it. The first file also tells the path's limits. */
+/* Opens a file; `writes`: also to write to it. The first one also sets the path's limits. */
 int path_open_file(struct path *path, uint32_t file, const char *name, bool writes);
 void path_close_file(struct path *path, uint32_t file);
 /* True where two open files have one handle: by hard links, or by names that mean the same. */
 bool path_same_file(const struct path *path, uint32_t a, uint32_t b);
 
-/* Forgets what was known of a former group's connections, which are closed. */
+/* Forgets the troubles of a former group's connections, which are closed. */
 void path_forget_troubles(struct path *path);
 
 /* Closes the connection for names until it is needed again, where the protocol can. */

@@ -8,8 +8,8 @@
  * handle of an entry is known once it was looked up or created. No socket, nothing blocks but
  * step().
  *
- * Numbers from terms.count on are those of entries beside the job's, in the same directories. Their
- * names are of this run alone, and their handles are not kept.
+ * Numbers from terms.count on belong to further entries, beside the job's in the same directories.
+ * Their names are unique to this run, and their handles are not kept.
  */
 #pragma once
 
@@ -17,24 +17,24 @@
 
 enum {
 	ENTRIES_DEPTH_MAX = 8,
-	DIRECTORY_NAME_MAX = 18, /* bytes of one below the top, with the slash */
+	DIRECTORY_NAME_MAX = 18, /* bytes of a name below the top, with the slash */
 	ENTRY_PATH_MAX = ENTRIES_DEPTH_MAX * DIRECTORY_NAME_MAX + ENTRY_NAME_MAX,
 };
 
 struct entries_terms {
 	uint64_t count;		/* the job's entries have numbers below this */
-	uint32_t per_directory; /* entries in one, and subdirectories (the top: any number) */
-	uint32_t depth;		/* levels of directories below the top one; 0: all lie in that */
-	bool shared;  /* other jobs have entries in these directories: names differ by `job` */
-	uint32_t job; /* of this job, where `shared` */
-	bool make;    /* directories that are missing are made */
-	uint64_t run; /* 48 bits that no other run has: in names of entries beside the job's */
+	uint32_t per_directory; /* its entries, and its subdirectories (the top: any number) */
+	uint32_t depth; /* levels of directories below the top; 0: the top has all entries */
+	bool shared;	/* other jobs have entries in these directories: names differ by `job` */
+	uint32_t job;	/* of this job, where `shared` */
+	bool make;	/* directories that are missing are made */
+	uint64_t run;	/* 48 bits that no other run has: in names of entries beside the job's */
 };
 
 struct entries {
 	struct entries_terms terms;
 	char *top;			/* the name of the directory above all */
-	struct nfs_handle *directories; /* that hold entries, in their order */
+	struct nfs_handle *directories; /* the handles of those with entries */
 	uint8_t *handles;		/* of entries: one byte of length, then the handle */
 	uint32_t handle_max;
 
@@ -44,7 +44,7 @@ struct entries {
 };
 
 /*
- * Finds directory `name`, which with `make` is made where it is missing; the one above it is there.
+ * Finds directory `name`; with `make`, makes it where it is missing. The directory above it exists.
  * 0 or a negative errno.
  */
 typedef int entries_step(void *context, const char *name, bool make, struct nfs_handle *found);
@@ -57,8 +57,8 @@ int entries_open(struct entries **entries, const struct entries_terms *terms, ui
 		 const char *top, entries_step *step, void *context);
 void entries_close(struct entries *entries);
 
-/* The number of an entry beside the job's, in the same directory as `entry`, a job's; another for
- * each `turn`. */
+/* The number of a further entry, in the directory of the job's `entry`; each `turn` gives another.
+ */
 uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint64_t turn);
 
 /* The directories that hold the job's entries. */
@@ -71,8 +71,8 @@ const struct nfs_handle *entries_directory(const struct entries *entries, uint64
 void entries_note_directory(struct entries *entries, uint64_t entry,
 			    const struct nfs_handle *handle);
 
-/* Name `number`, from 0, on the way from the root to the directory that holds `entry`. False: the
- * way has fewer names. */
+/* Component `number` (from 0) of the way from the root to the directory that holds `entry`. False:
+ * the way has fewer components. */
 bool entries_way(const struct entries *entries, uint64_t entry, uint32_t number,
 		 char name[COMPONENT_MAX]);
 
@@ -81,8 +81,8 @@ uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
 		      char name[ENTRY_NAME_MAX]);
 
 /*
- * The number of the entry that has this name, the one of entries_name(…, *other, …), in whatever
- * directory. False: it is none of these entries'.
+ * Finds the entry with this name, in whatever directory; *other as in entries_name(). False: none
+ * of these entries has the name.
  */
 bool entries_number(const struct entries *entries, const char *name, uint32_t length,
 		    uint64_t *entry, bool *other);
@@ -91,7 +91,7 @@ bool entries_number(const struct entries *entries, const char *name, uint32_t le
 void entries_path(const struct entries *entries, uint64_t entry, bool other,
 		  char path[ENTRY_PATH_MAX]);
 
-/* What is known of an entry's handle. False: nothing. */
+/* An entry's handle. False: it is not known. */
 bool entries_handle(const struct entries *entries, uint64_t entry, struct nfs_handle *handle);
 /* Notes an entry's handle; NULL, or of length 0: it is not known any more. */
 void entries_note(struct entries *entries, uint64_t entry, const struct nfs_handle *handle);

@@ -139,7 +139,7 @@ static void rpc_error(struct rpc_client *rpc, const struct call *call)
 	tell_verdict(rpc, call, "");
 }
 
-/* A line about a request, about an entry by the name that a listing shows, or about the rest of an
+/* Logs a line about a request, about an entry (by its path below the top), or about the rest of an
  * I/O. */
 static void tell_call(struct rpc_client *rpc, const struct call *call, const char *why)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * names.h - what is asked by name or handle: of one export, over a TCP connection of its own,
- * whatever READ, WRITE and COMMIT go over; up to NAMES_CALLS questions are under way at once, in
- * NFSv4.1 as many as its session has slots. A question is a struct meta_request in both versions.
+ * names.h - asks questions by name or handle of one export, over a TCP connection of its own,
+ * whatever transport READ, WRITE and COMMIT use. Up to NAMES_CALLS questions are under way at once,
+ * in NFSv4.1 no more than the session has slots. A question is a struct meta_request in both
+ * versions.
  *
  * All functions wait: for the answer, a time-out (path_names_timeout()), or path_job's stop(),
- * whichever comes first; a server that asks to wait is asked again: until the first file is open,
+ * whichever comes first. A server that asks to wait is asked again; before the first file is open,
  * for at most twelve setup_times. They return 0 or a negative errno, with words in names->error.
- * -EINTR is stop()'s; where names->given_up is set the server was given up, and nothing is asked
- * over this connection any more; any other is the server's answer.
+ * -EINTR: stop() returned true. Where names->given_up is set, the server was given up, and nothing
+ * is asked over this connection any more. Any other errno is the server's answer.
  *
  * Names are relative to the export, "a/b/c"; empty components and "." are left out, and no symbolic
  * link is followed.
@@ -36,22 +37,22 @@ struct names {
 	struct path *path;
 	bool connects;		  /* it has a client: else the next question makes one */
 	bool given_up;		  /* the server did not answer: nothing is asked any more */
-	bool found;		  /* the export */
-	struct nfs_handle export; /* its root */
-	char room[4096];	  /* a path that is cut up */
-	enum answer answer;	  /* who said the latest error, in the words of `error` */
+	bool found;		  /* `export` is valid */
+	struct nfs_handle export; /* the export's root */
+	char room[4096];	  /* a path, cut into its components */
+	enum answer answer;	  /* who reported the latest error, which `error` tells */
 	char error[420];
 };
 
 /* Waits until the client is ready. What failed has been logged, and there is nothing to close. */
 int names_connect(struct names **names, struct path *path);
 
-/* Opens a path's names; anew where they were given up or found no export. */
+/* Opens a path's names; opens them anew where they were given up or found no export. */
 int path_names_ready(struct path *path);
-/* Lets them go at once. */
+/* Closes them at once. */
 void path_close_names(struct path *path);
 
-/* Lets the connection go, until something is asked. */
+/* Closes the connection until the next question. */
 void names_rest(struct names *names);
 
 /* Returns `error`, with `words` in names->error. */
@@ -59,7 +60,7 @@ int names_fail(struct names *names, int error, const char *words);
 
 /* --- questions --- */
 
-/* One name in a directory, or what a handle means, and what has become of the latest question. */
+/* A name in a directory, or a handle, and the result of the latest question about it. */
 struct names_item {
 	char *name;		  /* NULL: the batch's directory itself is meant */
 	struct nfs_handle handle; /* of length 0: not looked up */
@@ -67,7 +68,7 @@ struct names_item {
 	struct meta_identity identity;
 	int error;	    /* a negative errno */
 	const char *status; /* that error in the server's words, or NULL */
-	bool resent;	    /* a copy beside the answered one may have been carried out */
+	bool resent;	    /* besides the answered call, a copy of it may have been carried out */
 };
 
 /* The same operation on many items. What may be NULL says so. */
@@ -85,25 +86,26 @@ struct names_batch {
 	void *context;
 };
 
-/* 0 where all were answered: an error is its item's. Each answer restarts the time-out;
- * `patient`: a server that has gone is waited for. */
+/* 0 where all were answered; each item has its own error. Each answer restarts the time-out;
+ * `patient`: waits for a server that refuses connections. */
 int names_run(struct names *names, const struct names_batch *batch, bool patient);
 
 /*
- * One question: the item's error. Before the first file is open a server that has gone is not
- * waited for. The export's handle is found again, once, where the server has forgotten it.
+ * Asks one question, and returns the item's error. Before the first file is open it does not wait
+ * for a server that refuses connections. Where the server has forgotten the export's handle, finds
+ * it again, once.
  */
 int names_ask(struct names *names, struct names_batch *batch, struct names_item *item);
 /* The same for an operation that needs nothing but directory and item. */
 int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle *directory,
 		   struct names_item *item);
 
-/* `error` is that of a question about `asked`. Returns 0 where `asked` was the export, which has
- * been found again; else the error for the caller to return. */
+/* `error`: of a question about `asked`. 0: `asked` was the export, whose handle has been found
+ * again; else the error that the caller returns. */
 int names_find_again(struct names *names, const struct nfs_handle *asked, int error);
 
-/* A request of the protocol's own, until `deadline`. Without stop() no server gets more time, and
- * one that has gone is not waited for. */
+/* Sends a request of the protocol's own, and waits until `deadline`. Without stop() a server that
+ * asks to wait gets no more time, and one that refuses connections is not waited for. */
 int names_request(struct names *names, struct rpc_request *request);
 int names_request_until(struct names *names, struct rpc_request *request, uint64_t deadline,
 			bool (*stop)(void));
@@ -128,14 +130,14 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
  * A question. Where the client that asks it is given up, another client asks it again. (A client
  * reconnects by itself.) Once a file or directory of the path is open, `hard` asks until
  * path_job's stop(), and `soft` for as long as an I/O may take (nfs(5)); with failover a path that
- * others can stand in for is given up sooner. Before that it is asked once more, unless the server
- * did not answer.
+ * others can stand in for is given up sooner. Before any is open, the question is asked once more,
+ * unless the server did not answer.
  */
 struct question {
 	int (*ask)(struct names *names, struct question *question);
 	const char *what; /* as it follows "cannot": "open" */
 	const char *name;
-	bool asked;  /* before */
+	bool asked;  /* not for the first time */
 	bool resent; /* CREATE: an earlier copy may have been carried out */
 
 	/* ask()'s other arguments, and where it stores what it finds. */
@@ -151,8 +153,8 @@ struct question {
 /* Returns ask()'s last result, or that of connecting. Logs once that it keeps trying. */
 int question_ask(struct path *path, struct question *question);
 
-/* failover, hard: the path was given up, though it had opened files. Another may answer: where none
- * does, it is asked again. */
+/* failover, hard: true where the path was given up although it had opened files. Other paths may
+ * answer; if none does, this path is to be asked again. */
 bool question_is_left(const struct path *path, int error);
 
 /* The size of a regular file; -EISDIR or -EINVAL for anything else. */

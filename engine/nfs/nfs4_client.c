@@ -9,8 +9,8 @@
 
 #include "client/client.h"
 
-enum { LEASE_PARTS = 3 }; /* an idle client renews it after a third */
-enum { NAMES_SLOTS = 8 }; /* whose replies servers keep */
+enum { LEASE_PARTS = 3 }; /* an idle client renews its lease after a third of it */
+enum { NAMES_SLOTS = 8 }; /* slots of a session for names: the server caches their replies */
 
 /* --- a job's clients --- */
 
@@ -267,8 +267,8 @@ static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 }
 
 /*
- * Once the client ID is confirmed, EXCHANGE_ID's sequence means nothing (RFC 8881, 18.35.3). It is
- * taken all the same where our latest CREATE_SESSIONs may have led to it, or our count is wrong.
+ * Once the client ID is confirmed, EXCHANGE_ID's sequence means nothing (RFC 8881, 18.35.3). We
+ * still take it where our latest CREATE_SESSIONs may have led to it, or where our count is wrong.
  */
 static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange_result *result)
 {
@@ -296,7 +296,7 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 				return;
 			}
 		}
-	/* Restarted within a second, a server may give the same ID again, unconfirmed. */
+	/* A server that restarts within a second may give the same ID again, unconfirmed. */
 	if (client->named && (result->client != client->id || !(result->flags & NFS4_CONFIRMED)))
 		lose_state(client);
 	take_sequence(client, result);
@@ -306,12 +306,12 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 	client->creating = NULL;
 }
 
-/* CREATE_SESSION's grant of another connection's session is dropped so many times in a row. After
- * that it is used: the server may have one session ID for all. */
+/* Times in a row that we drop a CREATE_SESSION reply with another connection's session. After that
+ * we use the session: the server may have one session ID for all. */
 static const int SHARED_MOST = 3;
 
 /*
- * Two connections that send EXCHANGE_ID to a slow server may be told one sequence: the second
+ * A slow server may tell two connections the same sequence by EXCHANGE_ID: the second
  * CREATE_SESSION then gets the reply to the first.
  */
 static bool is_anothers(const struct nfs4_state *state, const struct nfs4_session_result *granted)
@@ -326,8 +326,8 @@ static bool is_anothers(const struct nfs4_state *state, const struct nfs4_sessio
 }
 
 /*
- * CREATE_SESSION is answered. Where it brought no session of ours, the server may have counted it
- * or not: it is taken as counted, until the next one is refused with SEQ_MISORDERED.
+ * CREATE_SESSION is answered. Where it brought no session of ours, the server may or may not have
+ * counted it: we assume that it has, until the next one is refused with SEQ_MISORDERED.
  */
 static void count_created(struct nfs4_client *client, uint32_t status, bool ours)
 {
@@ -378,7 +378,7 @@ static void reopened(struct nfs4_state *state, const struct nfs4_request *reques
 		file->delegated = request->opened.delegated;
 		file->delegation = request->opened.delegation;
 	} else if (request->open.claim == NFS4_CLAIM_PREVIOUS) {
-		state->client->reclaims = false; /* too late: as if for the first time */
+		state->client->reclaims = false; /* too late: CLAIM_FH is next */
 	} else {
 		file->gone = request->status;
 		file->lost = false;
@@ -386,8 +386,8 @@ static void reopened(struct nfs4_state *state, const struct nfs4_request *reques
 }
 
 /*
- * This EXCHANGE_ID was answered after another connection's: that one may have confirmed the ID
- * since, and the sequence in this answer is an old one.
+ * True where another connection got an answer after this EXCHANGE_ID was sent: the client ID may be
+ * confirmed by now, and the sequence in this answer out of date.
  */
 static bool is_outdated(const struct nfs4_state *state)
 {
@@ -429,7 +429,7 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 
 /* --- preparing --- */
 
-/* OPEN by the file's handle. */
+/* Asks for OPEN by the file's handle. */
 static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_claim claim)
 {
 	state->reopening = file;
@@ -482,8 +482,8 @@ static bool next_request(struct nfs4_state *state)
 }
 
 /*
- * Is it another connection's turn to ask? A turn ends after a second without progress: while names
- * are waited for, nobody drives the connections for data, and the reverse.
+ * True where it is another connection's turn to ask. A turn ends after a second without progress:
+ * while the job waits for names it does not poll its data connections, and the reverse.
  */
 static bool is_busy(const struct nfs4_client *client, const struct rpc_client *rpc)
 {
@@ -509,7 +509,7 @@ enum preparation nfs4_client_prepare(struct rpc_client *rpc, struct rpc_request 
 	if (state->asked &&
 	    (setup->base.done || (setup->operation == NFS4_CREATE_SESSION && setup->status)))
 		take_answer(state, rpc->clock->read(rpc->clock));
-	client = state->client; /* it may have joined another */
+	client = state->client; /* adopt() may have replaced it */
 	if (!next_request(state)) {
 		client->busy = NULL;
 		client->reclaims = false;
@@ -539,7 +539,7 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 	case NFS4ERR_BADSLOT:
 	case NFS4ERR_BAD_HIGH_SLOT:
 	case NFS4ERR_SEQ_MISORDERED:
-	case NFS4ERR_SEQ_FALSE_RETRY: /* a SEQUENCE that is refused need not bind its connection */
+	case NFS4ERR_SEQ_FALSE_RETRY: /* a refused SEQUENCE may not have bound its connection */
 		state->session.needs_reset = state->unbound = true;
 		break;
 	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->unbound = true; break;
@@ -555,7 +555,7 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 int nfs4_path_check_trunking(struct nfs4_path *mine)
 {
 	const struct nfs4_client *client, *oldest = mine->client;
-	const struct nfs4_path *one, *first = mine; /* of the job's */
+	const struct nfs4_path *one, *first = mine; /* the job's first path */
 	const struct path *path = mine->path;
 
 	if (!path->config.terms.trunking)
@@ -580,8 +580,8 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 
 /* --- the lease --- */
 
-/* Each connection of a shared session has a renewal of its own: a lost connection keeps its call
- * until it is back. */
+/* Each connection of a shared session has a renewal of its own: a lost connection keeps its renewal
+ * until it is connected again. */
 void nfs4_client_tick(struct rpc_client *rpc, uint64_t now)
 {
 	struct nfs4_state *state = rpc->state;

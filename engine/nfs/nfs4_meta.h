@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_meta.h - NFSv4.1's operations on names and files (RFC 8881, 18), each with its result where
- * somebody wants it, and the compounds of metadata operations. No socket, no state.
+ * nfs4_meta.h - encodes NFSv4.1's operations on names and files (RFC 8881, 18), decodes the results
+ * that are used, and builds the compounds of metadata operations. No socket, no state.
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 /* GETFH's result: 18.8 */
 void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
 
-/* 18.29: of `name` in the current directory; 18.45, for NULL: of that itself. Neither leaves a
- * current handle. */
+/* SECINFO of `name` in the current directory (18.29); NULL: SECINFO_NO_NAME of that directory
+ * (18.45). Neither leaves a current handle. */
 void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name);
 void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
 
@@ -45,10 +45,10 @@ enum nfs4_attribute {
 };
 
 enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
-/* Those of the attributes asked for that the client uses. */
+/* The attributes that the client uses. */
 struct nfs4_attributes {
 	struct meta_kind kind;
-	struct meta_room room; /* META_UNTOLD where not told; what follows: 0 */
+	struct meta_room room; /* META_UNTOLD where not told; the members below: 0 */
 	struct meta_identity identity;
 	uint32_t lease_time;	      /* seconds */
 	uint64_t read_max, write_max; /* bytes */
@@ -66,7 +66,7 @@ struct nfs4_open {
 	uint64_t client;
 	const void *owner;
 	uint32_t owner_length;
-	enum nfs4_access access; /* no delegation is wanted, and nobody is denied anything */
+	enum nfs4_access access; /* with WANT_NO_DELEG, and without deny modes */
 	bool create;		 /* CLAIM_NULL: a new file (GUARDED4) with `mode` */
 	uint32_t mode;
 	enum nfs4_claim claim;
@@ -85,7 +85,7 @@ void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
 void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 
-/* 18.1: what is granted, of what the server can tell. 18.23 */
+/* 18.1: the rights that the server grants, of those that it can tell. 18.23 */
 uint32_t nfs4_get_access(struct nfs4_results *results);
 void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
 
@@ -104,18 +104,18 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 
 struct nfs4_meta_result {
 	struct meta_result all;
-	bool carried_out; /* the operation itself: what failed, if anything, is behind it */
-	uint32_t close;	  /* the status of its CLOSE, which is nobody's fault but the server's */
+	bool carried_out; /* `op` itself was: an error, if any, is a later operation's */
+	uint32_t close;	  /* the status of the CLOSE; an error is the server's fault */
 	struct nfs4_open_result opened; /* META_OPEN, META_CREATE */
 };
 
 /* Reads the results behind SEQUENCE's; returns the first status that is not 0. `root`: the compound
- * named its directory by no handle; `closes`: it had a CLOSE. */
+ * began with PUTROOTFH, not PUTFH; `closes`: it had a CLOSE. */
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root, bool closes,
 		       struct nfs4_meta_result *result);
 
-/* The same for a compound that gives back, by CLOSE or DELEGRETURN, what the server keeps of the
- * file `name`, found by LOOKUP. */
+/* The same for a compound that finds file `name` by LOOKUP, and returns its stateid by CLOSE or
+ * DELEGRETURN. */
 void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *directory,
 		     const char *name, enum nfs4_operation operation,
 		     const struct nfs4_stateid *stateid);

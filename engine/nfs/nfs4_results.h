@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_results.h - what the results of NFSv4.1's operations are made of, for those that read them
- * (nfs4.c, nfs4_meta.c). Behind a contradiction, or the end of what is there, all is zeros.
+ * nfs4_results.h - decodes the parts of NFSv4.1's results, for nfs4.c and nfs4_meta.c. After a
+ * contradiction, or past the end of the message, all values are zeros.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 enum {
 	CHANGE_INFO = 20,     /* bytes of change_info4 */
 	BITMAP_WORDS_MAX = 8, /* ours: RFC 8881 has attributes in three */
-	BIT_BEHIND = 63,      /* of no attribute that is asked for */
+	BIT_BEHIND = 63,      /* stands for all attributes of later words */
 };
 
 static inline bool readable(const struct nfs4_results *results)
@@ -18,7 +18,7 @@ static inline bool readable(const struct nfs4_results *results)
 	return !results->broken && !results->in->bad;
 }
 
-/* A contradiction, unless the value was not there to be read. */
+/* Notes a contradiction unless `sound`; a value past the end of the message is none. */
 static inline void require(struct nfs4_results *results, bool sound)
 {
 	if (!sound && !results->in->bad)
@@ -64,7 +64,7 @@ static inline void get_fixed(struct nfs4_results *results, void *to, size_t size
 		xdr_get_fixed(results->in, to, (uint32_t)size);
 }
 
-/* An opaque or a string of at most `max` bytes: its length. `to`: NULL to skip it. */
+/* Reads an opaque or a string of at most `max` bytes; returns its length. `to`: NULL to skip it. */
 static inline uint32_t get_opaque(struct nfs4_results *results, void *to, uint32_t max)
 {
 	uint32_t length = get_u32(results);
@@ -90,7 +90,7 @@ static inline void skip_change_info(struct nfs4_results *results)
 	take(results, CHANGE_INFO - sizeof(uint32_t));
 }
 
-/* The attributes of the first two words. Those behind them, which nobody asks for, are one bit. */
+/* The attributes of the first two words. Those of later words, never asked for, share a bit. */
 static inline uint64_t get_bitmap(struct nfs4_results *results)
 {
 	uint32_t words = get_u32(results);

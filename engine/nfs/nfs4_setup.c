@@ -2,10 +2,10 @@
 #include "nfs/nfs4_client.h"
 
 enum {
-	NAMES_MESSAGE = 8192, /* of a session that carries no data */
+	NAMES_MESSAGE = 8192, /* bytes: enough for a session that carries no data */
 	OPERATIONS_MAX = 8,   /* of a compound */
 	BIND_FORE = 1,	      /* RFC 8881, 18.34.1: CDFC4_FORE */
-	WRAPPED_ROOM = 1024,  /* of a reply with integrity or privacy: knfsd reserves 800 bytes */
+	WRAPPED_ROOM = 1024,  /* more for replies by krb5i or krb5p: knfsd reserves 800 bytes */
 };
 
 /* --- arguments --- */
@@ -26,7 +26,7 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 	fore = (struct nfs4_channel){
 		.request_max = max_of(wsize + NFS4_MESSAGE_ROOM, (uint32_t)NAMES_MESSAGE),
 		.response_max = max_of(rsize + reply_room, (uint32_t)NAMES_MESSAGE),
-		/* Servers may grant fewer slots the more reply cache each needs: names need it. */
+		/* More reply cache per slot may mean fewer slots: only names need the cache. */
 		.cached_max = request->session->names ? reply_room : 0,
 		.operations_max = OPERATIONS_MAX,
 		.slots = request->session->wanted,
@@ -35,7 +35,7 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 	nfs4_put_create_session(compound, request->client->id, request->client->sequence, &fore);
 }
 
-/* The rest, but for SEQUENCE and RECLAIM_COMPLETE, makes or ends a session, and is not in one. */
+/* All other operations, save SEQUENCE and RECLAIM_COMPLETE, make or end a session, outside it. */
 static bool by_handle(enum nfs4_operation operation)
 {
 	switch (operation) {
@@ -144,11 +144,11 @@ bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status)
 		if (!request->session->needs_reset) /* else the server may have forgotten it */
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 		break;
-	case NFS4_OPEN: /* again: one file's failure leaves the others at work */
+	case NFS4_OPEN: /* reopening: one file's failure must not stop the others */
 		if (request->open.claim == NFS4_CLAIM_NULL)
 			return false;
 	/* fall through */
-	case NFS4_CLOSE: /* what goes back has been offered: the server may have forgotten it */
+	case NFS4_CLOSE: /* no failure: the server may have forgotten the state */
 	case NFS4_DELEGRETURN: return status != NFS4ERR_DELAY && status != NFS4ERR_GRACE;
 	case NFS4_RECLAIM_COMPLETE: return status == NFS4ERR_COMPLETE_ALREADY;
 	default: break;

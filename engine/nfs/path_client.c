@@ -6,7 +6,7 @@
 #include "nfs/version.h"
 #include "wait.h"
 
-enum { CHANNELS_MAX = 5 }; /* in a row, where the failure may be one channel's alone */
+enum { CHANNELS_MAX = 5 }; /* tried in a row, where the next channel may succeed */
 
 struct rpc_client path_client(struct path *path)
 {
@@ -62,7 +62,7 @@ static int lacks_context(struct rpc_client *rpc)
 	return -ETIMEDOUT;
 }
 
-/* The server answers, by refusals: before a job begins this is an error of its own, no time-out. */
+/* The server answers, but refuses: -EREMOTEIO before the job begins, later a time-out. */
 static int refused(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * path_client.h - an RPC client of a path's server, for I/O or for names, what it logs, and its
- * security: by sec= AUTH_SYS, one for all clients of a path, or Kerberos, with a context for each
- * client; by xprtsec= TLS.
+ * security: AUTH_SYS, shared by all clients of a path, or Kerberos, with a context for each client
+ * (sec=), and TLS (xprtsec=).
  */
 #pragma once
 
 #include "client/client.h"
 #include "nfs/path.h"
 
-/* For clients whose `server` is a struct path: most lines once for each path, however many of its
- * clients notice. */
+/* For clients whose `server` is a struct path. Logs most lines once per path, however many of its
+ * clients report them. */
 extern const struct client_log log_once;
 
-/* For path_client_init(), once the caller has set events, clock, counters, latency and calls_max.
- */
+/* A client for path_client_init(), before which the caller sets events, clock, counters, latency
+ * and calls_max. */
 struct rpc_client path_client(struct path *path);
 
 /* client_init() and client_free(), with credentials. */
@@ -22,7 +22,7 @@ int path_client_init(struct rpc_client *rpc);
 void path_client_free(struct rpc_client *rpc);
 
 /*
- * client_ready(), over up to five channels in a row where another may succeed. -ETIMEDOUT: session
+ * client_ready(), with up to five channels in a row where the next may succeed. -ETIMEDOUT: session
  * set-up has had no answer for path_names_timeout(). Errors are logged.
  */
 int path_client_ready(struct rpc_client *rpc);
@@ -46,5 +46,5 @@ uint32_t path_head_max(const struct path *path);
 int path_tls_open(struct path *path);
 void path_tls_close(struct path *path);
 
-/* How its calls travel over TCP, in clear or not. */
+/* The path's transport over TCP: in clear, or TLS. */
 const struct rpc_channel_ops *path_transport(const struct path *path);

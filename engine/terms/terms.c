@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* terms.c - what is done with every term, by its row. */
+/* terms.c - operations on all terms, by their rows in the table. */
 #include "terms/terms.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ const struct term *term_at(size_t at)
 	return term;
 }
 
-/* Words of one member share the first one's row. */
+/* Words for the same member (hard, soft) share the first one's row. */
 void term_give(const struct term *term, struct terms *terms)
 {
 	terms->given[term_at(term->at) - terms_table] = true;

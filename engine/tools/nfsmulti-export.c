@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfsmulti-export - what there is on the paths of a pool, asked by the engine's own client: so that
- * scripts need none of their own, and see what a job would.
+ * nfsmulti-export - asks what there is on the paths of a pool, with the engine's own client:
+ * scripts need no client of their own, and see what a job would see.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -68,7 +68,7 @@ static void tell_count(const struct tree_count *count)
 	       count->bytes);
 }
 
-/* Tells each second how far a removal has come. */
+/* path_job's stop(). Also prints each second how far a removal has come. */
 static bool stop(void)
 {
 	uint64_t now = clock_now();
@@ -156,7 +156,7 @@ static void end(struct run *run)
 	pool_free(&run->pool);
 }
 
-/* Says what an operation on a path has failed by. */
+/* Says why an operation on a path has failed. */
 static int failed(const struct run *run, unsigned int number)
 {
 	say("%s: %s", run->pool.paths[number].label, run->exports[number].error);
@@ -170,7 +170,7 @@ static const char *version_of(const struct pool_path *path)
 	return term_value(TERM(version), path->terms.version)->word;
 }
 
-/* A server that does not count these says that their `total` is 0. */
+/* A server that does not count bytes or files reports a `total` of 0. */
 static void put_room(const char *key, uint64_t value, uint64_t total)
 {
 	if (value == META_UNTOLD || !total || total == META_UNTOLD)
@@ -208,7 +208,7 @@ static void put_facts(const struct export *export, const struct export_facts *fa
 	printf("\"reserved_port\": %s, ", port && port < RESERVED_PORTS ? "true" : "false");
 }
 
-/* True where this process may have a reserved port, which many a server wants. */
+/* True where this process may bind a reserved port, which many servers require. */
 static bool may_reserve_port(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error = EADDRINUSE;
@@ -258,7 +258,7 @@ static const char *remedy_for(const struct pool_path *path, int error)
 	}
 }
 
-/* The engine's line begins with the path's label, which stands beside it. */
+/* Drops the path's label from the engine's line: the output has it in another field. */
 static const char *without_label(const char *text, const char *label)
 {
 	size_t length = strlen(label);
@@ -267,7 +267,7 @@ static const char *without_label(const char *text, const char *label)
 										 : text;
 }
 
-/* `sec`: by which the server is asked. */
+/* `sec`: the flavor by which the server is asked. */
 static int ask_flavors(struct run *run, unsigned int number, enum path_sec sec,
 		       struct flavors *flavors)
 {
@@ -378,8 +378,8 @@ static int refuse_existing(const struct run *run, unsigned int number, const cha
 	return 1;
 }
 
-/* Opens all paths, on which `name` must not be there. A mount is not asked: its cache would go on
- * not finding the name. */
+/* Opens all paths; `name` must not exist on any. A mount is not asked: it would cache that the name
+ * is missing. */
 static int open_all(struct run *run, const char *name)
 {
 	struct names_item found;
@@ -400,7 +400,7 @@ static int open_all(struct run *run, const char *name)
 	return 0;
 }
 
-/* Only paths of one version tell the same file numbers. */
+/* File numbers can be compared only between paths of the same version. */
 static int check_seen(struct run *run, const char *name)
 {
 	const struct pool_path *paths = run->pool.paths;
@@ -428,8 +428,8 @@ static int check_seen(struct run *run, const char *name)
 }
 
 /*
- * Removes what was made, unless another signal comes. Not for a MKDIR that timed out: nobody can
- * tell whose an empty directory is.
+ * Removes the directory that was made, unless another signal comes. Not called after a MKDIR that
+ * timed out: nobody can tell who made an empty directory.
  */
 static void take_back(struct run *run, const char *name)
 {
@@ -542,7 +542,7 @@ static const struct command *find_command(int argc, char **argv)
 	return NULL;
 }
 
-/* A second signal ends it at once, as the first does what a mount waits for. */
+/* A second signal ends the process at once; the first also ends a wait for a mount. */
 static void take_signals(void)
 {
 	struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};

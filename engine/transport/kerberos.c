@@ -184,7 +184,7 @@ static enum gss_progress progress(struct gss_mechanism *mechanism, struct gss_st
 	kerberos->keys = making->keys;
 	kerberos->sequence = making->sequence;
 	making->keys = NULL;
-	step->error = NULL; /* it goes with `making` */
+	step->error = NULL; /* freed with `making` */
 	leave(kerberos);
 	return GSS_MADE;
 }

@@ -32,7 +32,7 @@ struct making {
 	/* The thread's, while it works. */
 	char *principal, *keytab, *ccache, *server; /* of kerberos_terms */
 	gss_ctx_id_t context;
-	gss_buffer_desc reply, token; /* the server's, and for it */
+	gss_buffer_desc reply, token; /* from the server, and for it */
 	char error[400];
 	struct gss_step step;
 	struct krb5_keys *keys; /* GSS_MADE */
@@ -45,6 +45,6 @@ struct making {
 	bool looked_at;	  /* the owner has waited for this step, and does not wait again */
 };
 
-/* One step of the library, which may wait: fills `step`, and returns all but GSS_WORKING. */
+/* One step of the library, which may wait: fills `step`; never returns GSS_WORKING. */
 enum gss_progress making_step(struct making *making);
 void making_free(struct making *making);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* kerberos_making.c - contexts by the GSS-API library. */
+/* kerberos_making.c - makes contexts with the GSS-API library. */
 #include "transport/kerberos.h"
 
 #include <gssapi/gssapi_ext.h>
@@ -220,8 +220,8 @@ static uint64_t sequence_of(const gss_buffer_desc *token)
 }
 
 /*
- * Two MICs with the same number are the same bytes. Two Wrap tokens never are: our keys must open
- * the library's.
+ * Two MICs with the same sequence number are the same bytes. Two Wrap tokens never are: our keys
+ * must unwrap the library's.
  */
 static bool tokens_agree(struct making *making, const gss_buffer_desc *library_mic)
 {
@@ -297,8 +297,8 @@ static bool export_context(struct making *making)
 }
 
 /*
- * The library empties a cache before it fills it with new tickets: connections whose tickets end
- * together get theirs one after the other. A fork has none of our threads: it gets a free lock.
+ * The library empties a cache before it fills it with new tickets, so only one thread at a time
+ * gets tickets. A forked process has none of our threads: its lock begins unlocked.
  */
 static pthread_mutex_t tickets = PTHREAD_MUTEX_INITIALIZER;
 

@@ -14,7 +14,7 @@ enum {
 	RNR_RETRIES = 0 /* the server posts a Receive for each credit that it grants */
 };
 
-/* The descriptor no longer blocks, and wakes who waits for poll_fd. */
+/* Makes the descriptor non-blocking, and adds it to poll_fd, an epoll descriptor. */
 static int watch(struct rdma_link *link, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};

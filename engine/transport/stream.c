@@ -45,7 +45,7 @@ void stream_close(struct stream *stream, bool at_once)
 
 /* --- the socket --- */
 
-/* One span, into which any number of READs join, costs less by send(2). */
+/* send(2) costs less for one span; the heads of READs in a row form one span. */
 ssize_t stream_send(struct stream *stream, struct iovec *spans, int count)
 {
 	const struct msghdr message = {.msg_iov = spans, .msg_iovlen = (size_t)count};
@@ -193,7 +193,7 @@ int stream_flush(struct rpc_channel *channel)
 
 /* --- receiving --- */
 
-/* *behind: all that was to be dropped has come, and perhaps more behind it. */
+/* *behind: all bytes to be dropped have come, and more may follow. */
 static int receive_once(struct stream *stream, bool wait, bool *behind)
 {
 	struct transport_counters *counters = stream->base.counters;

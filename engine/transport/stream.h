@@ -76,8 +76,9 @@ short stream_poll_events(const struct rpc_channel *channel);
 /* --- tcp_socket.c: a TCP socket --- */
 
 /*
- * A non-blocking socket that connects, or a negative errno. It comes from *source_port where that
- * is not 0 and is free; *source_port becomes its port. NULL is allowed.
+ * Returns a non-blocking socket that is connecting, or a negative errno. It is bound to
+ * *source_port where that is not 0 and is free; *source_port becomes its port. source_port may be
+ * NULL.
  */
 int tcp_connect(const struct rpc_address *address, uint16_t *source_port);
 

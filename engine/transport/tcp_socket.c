@@ -37,10 +37,11 @@ static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
 }
 
 /*
- * The kernel's autotuning makes this window in some runs only; the others meet windows of zero, and
- * READs of 64 KiB stay at half their IOPS. SO_RCVLOWAT opens the window from the start, as far as
- * net.ipv4.tcp_rmem allows, and keeps autotuning (tcp_set_rcvlowat()), which SO_RCVBUF would end.
- * To be called after the SYN: set before, it caps the window for good on older kernels.
+ * The kernel's autotuning opens the receive window this wide in some runs only; in the others the
+ * window falls to zero, and READs of 64 KiB reach half their IOPS. SO_RCVLOWAT opens the window
+ * from the start, as far as net.ipv4.tcp_rmem allows, and keeps autotuning (tcp_set_rcvlowat()),
+ * which SO_RCVBUF would end. To be called after the SYN: set before, it caps the window for good on
+ * older kernels.
  */
 static void widen_window(int fd)
 {
@@ -107,7 +108,7 @@ static uint64_t hash_of(const struct rpc_address *address)
 	return hash >> SECOND_BITS;
 }
 
-/* From a port of 512 to 1023, as bindresvport(3), for both families. */
+/* Connects from a port of 512 to 1023, as bindresvport(3) does, for both families. */
 static int connect_reserved(const struct rpc_address *address)
 {
 	enum { LOWEST = 512, PORTS = 512 };
@@ -116,7 +117,7 @@ static int connect_reserved(const struct rpc_address *address)
 	_Atomic uint64_t *found = &exhausted[hash % PAIRS];
 	int fd = -EADDRINUSE;
 
-	if (mark - *found < EXHAUSTED_S) /* this pair, a few seconds ago */
+	if (mark - *found < EXHAUSTED_S) /* none was left a few seconds ago */
 		return fd;
 	for (unsigned int i = 0; i < PORTS && fd == -EADDRINUSE; i++)
 		fd = connect_from(address, LOWEST + (unsigned int)(now + i) % PORTS);

@@ -48,7 +48,7 @@ static ssize_t tls_read(struct stream *stream, struct iovec *space, int count, b
 	return tls_session_read(&tls_of(&stream->base)->session, space, count, wait);
 }
 
-/* With kTLS the socket says by an error that a record other than data has come. */
+/* With kTLS a record other than data appears as an error of the socket. */
 static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
 	struct tls *tls = tls_of(&stream->base);
@@ -158,7 +158,8 @@ static int probe(struct tls *tls)
 	return 0;
 }
 
-/* Where the early record ends the session, GnuTLS has the reason; else ktls= is refused. */
+/* A record came before the kernel had the keys. If it ends the session, GnuTLS says why; else
+ * ktls=1 is refused. */
 static int refuse_early(struct tls *tls)
 {
 	uint8_t byte;
@@ -175,7 +176,7 @@ static int refuse_early(struct tls *tls)
 	return -ENOTSUP;
 }
 
-/* Right after the handshake, before the kernel receives a record that it is to decrypt. */
+/* Gives kTLS the keys right after the handshake, before a record comes that it must decrypt. */
 static int enter_kernel(struct tls *tls)
 {
 	static const struct stream_io io = {stream_send, ktls_read};
@@ -290,7 +291,7 @@ static void tls_close(struct rpc_channel *channel, bool abort)
 
 /* --- connected --- */
 
-/* Encrypted bytes count: the server may have and answer them before the rest of their batch. */
+/* Bytes count once encrypted: the server may answer them before the rest of their batch leaves. */
 static uint64_t tls_sent(const struct rpc_channel *channel)
 {
 	return stream_sent(channel) + tls_of(channel)->session.taken;
@@ -342,8 +343,8 @@ static int tls_receive(struct rpc_channel *channel, bool wait)
 }
 
 /*
- * The socket counts ciphertext, which is longer than its plaintext: this never says too much,
- * except for a record that kTLS holds back. It never falls when more is sent.
+ * The socket counts ciphertext, which is longer than its plaintext: the result is never too high,
+ * except for a record that kTLS holds back, and does not fall when more is sent.
  */
 static uint64_t tls_acknowledged(const struct rpc_channel *channel)
 {

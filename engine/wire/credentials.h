@@ -82,7 +82,8 @@ struct rpc_context_ops {
 	/* True where one more call may go out. `sent`: all earlier calls have left. */
 	bool (*room)(struct rpc_credentials *credentials, bool sent);
 
-	/* The call is to go out again: its number is not waited for, but may be answered. */
+	/* The call will be sent again: the window no longer waits for its number, which may still
+	 * be answered. */
 	void (*overdue)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp);
 	/* The call was answered, or will not be answered by its stamp's numbers. */
 	void (*release)(struct rpc_credentials *credentials, struct rpc_stamp *stamp);
@@ -104,8 +105,8 @@ struct rpc_flavor {
 		    struct xdr_out *out, const uint8_t *start);
 
 	/*
-	 * Protects a call's arguments, which end at out->at, and its data. False: it cannot. This
-	 * and its opposites are NULL in a flavor without integrity or privacy.
+	 * Protects a call's arguments, which end at out->at, and its data. False: it cannot.
+	 * wrap() and its opposites are NULL in a flavor without integrity or privacy.
 	 */
 	bool (*wrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		     struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data);
@@ -122,9 +123,10 @@ struct rpc_flavor {
 		       struct xdr_in *in);
 
 	/*
-	 * Lets a READ's data be received into place before its whole reply is there: the bytes
-	 * before the wrapped results. The reply has `length` bytes behind its header, of which `in`
-	 * has the first. 0: the results are not `results` bytes, or their length is not known yet.
+	 * Returns the bytes before the wrapped results, so that a READ's data can be received into
+	 * place before its whole reply is there. The reply has `length` bytes behind its header;
+	 * `in` has the first of them. 0: the results are not `results` bytes, or their length is
+	 * not known yet.
 	 */
 	uint32_t (*lead)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			 struct xdr_in in, uint32_t length, uint32_t results);

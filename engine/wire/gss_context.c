@@ -7,7 +7,7 @@
 #include "util.h"
 #include "wire/message.h"
 
-/* RFC 2203, 5.3.3.3: numbers end at 2^31; the rest are for calls until the next context is made. */
+/* RFC 2203, 5.3.3.3: numbers end at 2^31. Those above are for calls until a new context is made. */
 enum { NUMBER_MAX = 0x7f000000 };
 
 enum { DENIALS_MAX = 3 }; /* contexts in a row that the server may deny before a call fails */
@@ -98,8 +98,8 @@ static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lif
 }
 
 /*
- * The reply that ended the making is checked by the keys that it gave. Calls that were sent by the
- * earlier context are answered by that context.
+ * The reply that completes the context is checked with the context's own keys. Calls that were sent
+ * with the earlier context are answered with that context.
  */
 static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
 {
@@ -237,8 +237,8 @@ bool gss_context_answered(struct rpc_credentials *credentials,
 /* --- losing a context --- */
 
 /*
- * The context outlives its connection, but not the making of one: the token's answer is lost.
- * Denials do not count any more: a restarted server has forgotten contexts.
+ * A context outlives its connection. One in the making does not: the reply to its token is lost.
+ * Earlier denials do not count any more: a restarted server has forgotten contexts.
  */
 void gss_context_lost(struct rpc_credentials *credentials)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * krb5_keys.h - the keys by which krb5_token.c makes and checks tokens: derived from a context's
- * key for the usages of RFC 4121 (2), each in a handle of GnuTLS that serves all messages. With
- * them the two ciphers that krb5_token.c is made of: krb5_one_pass.c and krb5_cts.c.
+ * key for the usages of RFC 4121 (2), each in a handle of GnuTLS that serves all messages. Also
+ * declares the two ciphers that krb5_token.c uses: krb5_one_pass.c and krb5_cts.c.
  */
 #pragma once
 
@@ -13,13 +13,13 @@
 /*
  * --- krb5_one_pass.c: AES-CBC encryption and HMAC-SHA1 of the same bytes side by side ---
  *
- * Of one message or two, by the instructions of x86-64. Each step waits for the step before;
- * meanwhile the processor works on the other algorithm, or on the other message.
+ * Works on one message or two, with x86-64's AES and SHA instructions. Each step waits for the step
+ * before; meanwhile the processor works on the other algorithm, or on the other message.
  */
 
 enum { ONE_PASS_CHUNK = 64, CTS_BLOCK = 16 };
 
-/* The expanded keys of both. */
+/* The expanded keys of both algorithms. */
 struct one_pass_keys;
 
 /* A message. */
@@ -76,8 +76,8 @@ struct cts_stream {
  * must stay unchanged until then, and one_pass_run() may run two streams together before. */
 void cts_begin(struct cts_stream *stream, struct cts_keys keys, uint8_t *to);
 void cts_put(struct cts_stream *stream, const void *bytes, size_t length);
-/* After two blocks at least. Leaves stream->at at the ciphertext's end, and writes `hmac` where
- * there is a key for it; false: the crypto library failed. */
+/* Ends a message of at least two blocks. Leaves stream->at at the ciphertext's end, and writes
+ * `hmac` where there is a key for it; false: the crypto library failed. */
 bool cts_end(struct cts_stream *stream, uint8_t *hmac);
 
 /* Decrypts in place, at least two blocks, in any parts. False: the crypto library failed. */
