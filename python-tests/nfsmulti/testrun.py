@@ -168,6 +168,7 @@ class _Session:
     def _beside(self, part: Part) -> Iterator[None]:
         """Run a part beside what is done meanwhile; what it has printed is shown after that."""
         log = _FOLDER / f"{part.name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output, self._running(part, output.fileno()):
             yield
         print(log.read_text(errors="replace"), flush=True)
