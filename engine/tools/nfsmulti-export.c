@@ -56,10 +56,18 @@ static char said[512];			 /* the latest line of say() */
 static bool quiet;			 /* say() prints nothing */
 static const struct tree_count *removed; /* by the removal under way; NULL: there is none */
 static uint64_t told_at;
+static int unprinted; /* errno: output has been lost */
 
 static void interrupt(int number)
 {
 	interrupted = 1;
+}
+
+/* stdio forgets bytes that it could not write. */
+static void flush(void)
+{
+	if ((fflush(stdout) || ferror(stdout)) && !unprinted)
+		unprinted = errno;
 }
 
 static void tell_count(const struct tree_count *count)
@@ -75,7 +83,7 @@ static bool stop(void)
 
 	if (removed && now - told_at > SEC) {
 		tell_count(removed);
-		fflush(stdout);
+		flush();
 		told_at = now;
 	}
 	return interrupted;
@@ -351,7 +359,7 @@ static int tell_path(struct run *run, unsigned int number)
 	run->paths[number] = NULL;
 	tell_flavors(run, number, error);
 	printf("\"errno\": %d}\n", -error);
-	fflush(stdout);
+	flush();
 	return error;
 }
 
@@ -582,8 +590,9 @@ int main(int argc, char **argv)
 			 ? 1
 			 : command->work(&run, name);
 	end(&run);
-	if (fflush(stdout)) {
-		say("cannot print: %s", strerror(errno));
+	flush();
+	if (unprinted) {
+		say("cannot print: %s", strerror(unprinted));
 		return 1;
 	}
 	return status;

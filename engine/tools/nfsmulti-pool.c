@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < answer.pool.count; i++)
 		print_path(&answer.pool.paths[i], answer.relative);
 	pool_free(&answer.pool);
-	if (fflush(stdout)) {
+	if (fflush(stdout) || ferror(stdout)) {
 		perror("nfsmulti-pool: cannot print");
 		return 2;
 	}

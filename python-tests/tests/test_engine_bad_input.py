@@ -8,6 +8,7 @@ test_refusals.py, and reading beyond the end of a file in test_engine_files.py.
 from __future__ import annotations
 
 import errno
+import os
 import random
 import signal
 from collections.abc import Iterator
@@ -171,6 +172,11 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         assert result.status == 1
         assert words in result.output + result.stderr
     assert mounted.names() == []
+
+
+def test_a_pipe_in_a_mount_is_no_file(mounted: Place) -> None:
+    os.mkfifo(mounted.files / "f")
+    refused(mounted.fio(rw="read", bs="4k", size="4k", filename="f"), '"f"', "Invalid argument")
 
 
 def test_absurd_block_sizes(mounted: Place) -> None:

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -378,6 +379,16 @@ def _wait_for_ever(version: int, word: str, *procedures: Nfs | Nfs4) -> Complete
         server.create("run/stuck", b"1")
         words = [word, server.url_of(version), *(["run"] if word != "info" else [])]
         return run([str(built("nfsmulti-export")), *words], timeout=120, env=_QUICK)
+
+
+def test_a_full_disk_is_noticed(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        argv = [built("nfsmulti-export"), "info", tmp_path]
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "nfsmulti-export: cannot print: No space left on device\n",
+    )
 
 
 def test_what_was_made_is_taken_back_after_a_time_out() -> None:

@@ -331,6 +331,7 @@ REFUSED: dict[str, Words] = {
     "nfs://h/x?uid=1&^uid=1": ("uid", "twice"),
     "nfs://h/x?^nfsport": ("nfsport", "value"),
     "nfs://h/x?nfsport=^0": ("nfsport", "1 to 65535"),
+    "nfs://h:^0/x": ("port", "1 to 65535"),
     "nfs://h/x?mountport=^%34x": ("mountport", "1 to 65535"),
     "nfs://h:2049/x?nfsport=^2050": ("2050", "contradicts", "2049"),
     "nfs://h/x?nfsport=1&port=^2": ("contradicts",),

@@ -132,6 +132,13 @@ def test_a_server_that_asks_for_patience_for_long(scenario: Scenarios, name: str
     assert ran.said("keeps asking to wait (NFS3ERR_JUKEBOX)") == 1
 
 
+def test_a_server_that_asks_for_patience_is_told_of_by_the_sixth_time(scenario: Scenarios) -> None:
+    """Which is after 3.1 s."""
+    for times, lines in ((5, 0), (6, 1)):
+        ran = scenario(on(_W, {"status": Status.JUKEBOX}, last=times), depth=1)
+        assert ran.said("keeps asking to wait (NFS3ERR_JUKEBOX)") == lines, times
+
+
 _SILENT: dict[str, Fate] = {"silent": MUTE, "gone": {**UNHEARD, "act": Act.REFUSE}}
 
 
