@@ -38,7 +38,10 @@ _KEY = (
 
 def faults(words: str, *, brief: bool, listed: bool, results: Path | None) -> None:
     """Run the chosen tests, and leave the tables of what came of them."""
-    chosen = ["-k", " and ".join(re.findall(r"[\w.:+-]+", words))] if words else []
+    found = re.findall(r"[\w.:+-]+", words)
+    if words and not found:
+        raise _unknown(words)  # pytest's -k '' would choose all
+    chosen = ["-k", " and ".join(found)] if found else []
     part = testrun.Part("faults", "not full" if brief else "", testrun.files(*_FILES))
     if listed:
         done = run(part.command([*chosen, "--collect-only", "-q"]), timeout=60)
