@@ -50,7 +50,7 @@ _VARIANTS: Mapping[str, Sequence[str]] = {
     "tsan": ["-DNFSMULTI_SANITIZE=thread"],
     "clang": ["-DCMAKE_C_COMPILER=clang"],
 }
-# Of the one with ThreadSanitizer only what runs fio.
+# The ThreadSanitizer variant builds only what fio loads.
 _TARGETS: Mapping[str, Sequence[str]] = {"tsan": ["--target", "nfsmulti"]}
 
 

@@ -161,8 +161,8 @@ class GuestFault(Fault):
                 left = job.finish()
             left.files = files_of(export)
         finally:
-            shutil.rmtree(export / FILE, ignore_errors=True)  # a directory, …
-            (export / FILE).unlink(missing_ok=True)  # … or a file
+            shutil.rmtree(export / FILE, ignore_errors=True)  # if it is a directory
+            (export / FILE).unlink(missing_ok=True)  # if it is a file
         return left
 
 
