@@ -248,7 +248,8 @@ def _pytest(part: Part, arguments: Sequence[str], output: int | None) -> Process
     # Where Python keeps no bytecode, as in many containers, each worker and each start of the
     # harness would compile all modules anew.
     env |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(BUILD / "pycache")}
-    argv = [*_enclosed(), *part.command(arguments)]
+    # Background jobs of a shell ignore SIGINT, by which under_way() ends a part.
+    argv = ["env", "--default-signal=INT", *_enclosed(), *part.command(arguments)]
     return Process(argv, env=env, stdin=None, stdout=output, stderr=output)
 
 

@@ -260,13 +260,16 @@ testrun._Session(words)._run(testrun.Part("left", ""))
 def test_nothing_that_a_test_starts_outlives_the_runner(number: str, tmp_path: Path) -> None:
     needs_privileges()
     (tmp_path / "test_left.py").write_text(_LEAVES.format(tmp_path.name))
-    argv = [sys.executable, "-c", _RUNS, str(tmp_path)]
+    argv = ["env", "--default-signal=INT", sys.executable, "-c", _RUNS, str(tmp_path)]
     env = {**os.environ, "PYTHONPATH": str(PYTHON_TESTS)}
     with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as runner:
         assert runner.stdout is not None
         assert any(b"left" in line for line in runner.stdout)
         runner.send_signal(signal.Signals[number])
-        runner.communicate(timeout=60)  # until nobody is left who could write
+        try:
+            runner.communicate(timeout=60)  # until nobody is left who could write
+        finally:
+            runner.kill()
     assert tmp_path.name not in namespaces()
 
 
