@@ -383,7 +383,7 @@ def _wait_for_ever(version: int, word: str, *procedures: Nfs | Nfs4) -> Complete
 
 def test_a_full_disk_is_noticed(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        argv = [built("nfsmulti-export"), "info", tmp_path]
+        argv = [str(built("nfsmulti-export")), "info", str(tmp_path)]
         done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         1,
