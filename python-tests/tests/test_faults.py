@@ -72,7 +72,7 @@ def _report(folder: Path) -> str:
 def test_real_scenarios_are_run(tmp_path: Path, ends: Ends) -> None:
     done = call_harness(*ends(), "--filter", "scenarios soft_gives_up")
     assert done.status == 0, done.stdout
-    assert "2 of 2 tests ended as expected; 2 of these are scenarios" in _report(tmp_path)
+    assert "4 of 4 tests ended as expected; 4 of these are scenarios" in _report(tmp_path)
 
 
 def test_cells_are_a_grid(tmp_path: Path, ends: Ends) -> None:
