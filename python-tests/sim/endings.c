@@ -83,6 +83,8 @@ static void one_is_left(void)
 {
 	const bool soft = sim_job.terms.soft;
 
+	if (sim_job.engine.replay.broken) /* the job has failed: it writes no more */
+		return;
 	world_tell("ending: one path is left");
 	for (uint32_t i = 1; i < sim_job.terms.path_count; i++)
 		network_cut(i, true);

@@ -19,9 +19,6 @@
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 
-enum { IO_MAX = 4096, PIECE_MIN = 256 };
-_Static_assert(JOB_PIECES_MAX == 2 * IO_MAX / PIECE_MIN + 1, "stripes cut as well");
-
 static const uint64_t TICK = 100 * MSEC;
 
 struct sim_job sim_job;
@@ -31,7 +28,10 @@ static struct {
 	struct io_u io_u;
 	bool busy;
 	uint64_t begun;
-	uint64_t losses; /* of connections, before it */
+	/* When the oldest I/O began that this one waits for, or it itself; and the losses of
+	 * connections before that. */
+	uint64_t waits_since;
+	uint64_t losses;
 } ios[DEPTH_MAX];
 
 static struct path *paths[PATHS_MAX];
@@ -211,13 +211,26 @@ static uint64_t losses(void)
 	       world.failures[FAILED_HANDSHAKE];
 }
 
+/* A sync waits for all I/Os that are outstanding, and for those that they wait for. */
+static void note_waits(uint32_t number)
+{
+	ios[number].waits_since = world.clock.now;
+	ios[number].losses = losses();
+	for (uint32_t i = 0; i < sim_job.terms.depth && ddir_sync(ios[number].io_u.ddir); i++) {
+		if (!ios[i].busy || ios[i].waits_since >= ios[number].waits_since)
+			continue;
+		ios[number].waits_since = ios[i].waits_since;
+		ios[number].losses = ios[i].losses;
+	}
+}
+
 void job_begin(uint32_t number)
 {
 	struct io_u *io_u = job_io(number);
 
 	ios[number].busy = true;
 	ios[number].begun = world.clock.now;
-	ios[number].losses = losses();
+	note_waits(number);
 	io_u->index = number;
 	io_u->error = 0;
 	io_u->resid = 0;
@@ -290,8 +303,8 @@ void job_step(void)
 /* What an I/O may take from when all has healed, or it began. */
 static uint64_t most_after(uint32_t number)
 {
-	uint64_t begun = ios[number].begun, healed = sim_job.healed_at;
-	uint64_t unanswered = healed > begun ? healed - begun : 0;
+	uint64_t since = ios[number].waits_since, healed = sim_job.healed_at;
+	uint64_t unanswered = healed > since ? healed - since : 0;
 	uint64_t wait = limit_copy(unanswered, losses() - ios[number].losses);
 
 	return wait + limit_copy(0, 0) + limit_delay() + limit_connect();

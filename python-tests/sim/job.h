@@ -9,7 +9,10 @@
 #include "fio/job.h"
 #include "server.h"
 
-enum { DEPTH_MAX = 32, PATHS_MAX = 3, JOB_PIECES_MAX = 33 /* segments of an I/O */ };
+enum { DEPTH_MAX = 32, PATHS_MAX = 3 };
+/* Bytes of an I/O, and of the least that rsize, wsize and stripes cut from it. */
+enum { IO_MAX = 4096, PIECE_MIN = 256 };
+enum { JOB_PIECES_MAX = 2 * IO_MAX / PIECE_MIN + 1 /* of an I/O: stripes cut as well */ };
 
 /* What I/Os do: `number` is an I/O's, below the job's depth. */
 struct workload {
