@@ -96,13 +96,17 @@ static uint64_t rewritten(void)
 	return bytes;
 }
 
+/* How many blocks a file has: all have as many. */
+static uint32_t file_blocks(void)
+{
+	return BLOCKS / sim_job.terms.files;
+}
+
 /* The I/O is on the file that has that block, from there on. */
 static void note_begun(struct data_io *one, struct io_u *io_u, uint32_t block)
 {
-	uint32_t blocks = BLOCKS / sim_job.terms.files;
-
-	job_set_file(io_u, block / blocks);
-	io_u->offset = (uint64_t)(block % blocks) * BLOCK;
+	job_set_file(io_u, block / file_blocks());
+	io_u->offset = (uint64_t)(block % file_blocks()) * BLOCK;
 	one->stamp = 0;
 	one->order = ++data.order;
 	one->reports = data.reports[io_u->file->fileno];
@@ -120,9 +124,8 @@ static bool choose_transfer(struct data_io *one, struct io_u *io_u, enum fio_ddi
 {
 	uint32_t count = 1 + (uint32_t)world_random(IO_BLOCKS_MAX);
 	uint32_t first = (uint32_t)world_random(BLOCKS - count + 1);
-	uint32_t blocks = BLOCKS / sim_job.terms.files;
 
-	count = min_of(count, blocks - first % blocks);
+	count = min_of(count, file_blocks() - first % file_blocks());
 	if (!is_free(first, count, ddir == DDIR_WRITE))
 		return false;
 	note_begun(one, io_u, first);
@@ -221,7 +224,7 @@ static void check_write(const struct data_io *one, const struct io_u *io_u)
  */
 static void check_durable(uint64_t order, const struct io_u *io_u)
 {
-	uint32_t first = first_of(io_u), end = first + BLOCKS / sim_job.terms.files;
+	uint32_t first = first_of(io_u), end = first + file_blocks();
 
 	if (sim_job.engine.commits)
 		return;

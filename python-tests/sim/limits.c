@@ -7,11 +7,8 @@
 uint64_t limit_soft(void)
 {
 	const struct rpc_timing *timing = &sim_job.terms.timing;
-	uint64_t sum = timing->timeo;
 
-	for (unsigned int i = 0; i < timing->retrans; i++)
-		sum += timing->timeo;
-	return sum;
+	return timing->timeo * (timing->retrans + 1);
 }
 
 uint64_t limit_copy(uint64_t unanswered, uint64_t losses)

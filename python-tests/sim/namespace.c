@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "namespace.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +113,7 @@ uint32_t files_lookup(object_t directory, struct name name, object_t *found)
 		*found = *find(name, &entry);
 	else
 		*found = *name.bytes == 'd' ? DIRECTORY : file_named(name);
-	return *found ? 0 : ENOENT;
+	return *found ? 0 : (uint32_t)STATUS_NOENT;
 }
 
 uint32_t files_make(object_t directory, struct name name, enum file_type type, bool guarded,
@@ -128,7 +127,7 @@ uint32_t files_make(object_t directory, struct name name, enum file_type type, b
 		return 0;
 	at = find(name, &entry);
 	if (*at)
-		return EEXIST;
+		return STATUS_EXIST;
 	set(at, ++made * TYPES + type, entry);
 	*file = *at;
 	return 0;
@@ -140,7 +139,7 @@ uint32_t files_remove(object_t directory, struct name name)
 	object_t *at = find(name, &entry);
 
 	if (!*at)
-		return ENOENT;
+		return STATUS_NOENT;
 	set(at, 0, entry);
 	return 0;
 }
@@ -152,7 +151,7 @@ uint32_t files_rename(object_t from, struct name name, object_t to, struct name 
 	object_t *target = find(other, &entry);
 
 	if (!*source)
-		return ENOENT;
+		return STATUS_NOENT;
 	if (*source == *target) /* RFC 1813, 3.3.14 */
 		return 0;
 	set(target, *source, entry);
@@ -166,7 +165,7 @@ uint32_t files_link(object_t file, object_t directory, struct name name)
 	object_t *at = find(name, &entry);
 
 	if (*at)
-		return EEXIST;
+		return STATUS_EXIST;
 	set(at, file, entry);
 	return 0;
 }

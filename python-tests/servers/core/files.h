@@ -9,6 +9,7 @@
 
 enum { FILE_NAME_MAX = 255 };
 enum {
+	STATUS_NOENT = 2,
 	STATUS_EXIST = 17,
 	STATUS_INVAL = 22,
 	STATUS_NOSPC = 28,
