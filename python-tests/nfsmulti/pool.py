@@ -7,11 +7,11 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 from nfsmulti import typed
 from nfsmulti.calls import RDMA_PORT
@@ -106,6 +106,11 @@ def ask_rdma(*words: str, seconds: float = _SECONDS) -> tuple[list[dict[str, Any
 
 
 # --- mounting paths ---
+
+
+def url_query(terms: Mapping[str, str]) -> str:
+    """Return what follows a path's "?": the engine does not read "+" as a space."""
+    return urlencode(terms, safe="/", quote_via=quote)
 
 
 def mount_source(url: str) -> str:

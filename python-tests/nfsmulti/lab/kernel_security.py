@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote, urlencode
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.guest import ADDRESSES
@@ -21,6 +20,7 @@ from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kerberos
 from nfsmulti.lab.kernel_kerberos import kernel_kerberos
 from nfsmulti.lab.kernel_server import exported
 from nfsmulti.lab.kernel_tls import kernel_tls
+from nfsmulti.pool import url_query
 from nfsmulti.processes import Process, end_politely, run
 
 _KEYS = "/run"  # a file system in memory
@@ -47,7 +47,7 @@ def secured(sec: str, xprtsec: str, folder: Path) -> Iterator[dict[str, str]]:
             made = undo.enter_context(kernel_tls(folder / "tls"))
             asked |= made.options(xprtsec)
         undo.enter_context(exported(f"sec={':'.join(takes)}"))
-        yield {**variables, **_pools(urlencode(asked, safe="/", quote_via=quote))}
+        yield {**variables, **_pools(url_query(asked))}
 
 
 def _pools(query: str) -> dict[str, str]:

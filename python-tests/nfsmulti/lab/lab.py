@@ -29,7 +29,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote, urlencode
 
 from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError, MissingError
@@ -38,6 +37,7 @@ from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.lab.tls import Tls
 from nfsmulti.paths import LABS, write_json
+from nfsmulti.pool import url_query
 from nfsmulti.processes import Completed, Identity, Process, find, last_words, locked, run
 
 _FILE = "state.json"
@@ -173,7 +173,7 @@ class LabState:
         if not self.options:
             return self
         asked = {"sec" if name == "security" else name: of for name, of in self.options.items()}
-        query = urlencode(asked, safe="/", quote_via=quote)
+        query = url_query(asked)
 
         def secure(path: str) -> str:
             return f"{path}{'&' if '?' in path else '?'}{query}"
