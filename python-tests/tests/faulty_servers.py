@@ -17,7 +17,7 @@ from nfsmulti.calls import RDMA_PORT
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab import Instances, Lab, LabConfig, kernel_server
 from nfsmulti.lab.faults import FaultKind, Faults
-from nfsmulti.lab.guest import ADDRESSES, EXPORT
+from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT
 from nfsmulti.pool import ask_rdma
 from nfsmulti.processes import run
 
@@ -95,6 +95,7 @@ def _await_second_after(moment: float) -> None:
 
 _SECONDS = 60.0
 _DEVICE = "dummy0"
+DELETE_DEVICE = ["rdma", "link", "delete", "rxe0"]
 
 # How a fault begins, and how it ends. Without its threads the server has no connections, and
 # without its link the device no addresses.
@@ -138,7 +139,7 @@ class GuestFault(Fault):
                 if left.result.status is not None or _connects():
                     break
             finally:
-                _mend()
+                mend()
         return left
 
     def _run_once(self, cell: Cell, engine: Engine, folder: Path) -> Left:
@@ -172,7 +173,7 @@ def _connects() -> bool:
     return asked is not None and not asked[1]
 
 
-def _mend() -> None:
+def mend() -> None:
     """See to it that addresses, device and server are as they were.
 
     The device is made anew: what is sent while its link is down breaks rdma_rxe for good.
@@ -180,6 +181,7 @@ def _mend() -> None:
     LINK_DOWN[1]()
     for address in ADDRESSES:
         _set_address("replace", address)
-    run(["rdma", "link", "delete", "rxe0"], timeout=_SECONDS)
+    _do("ip", "address", "replace", f"{ADDRESS6}/64", "dev", _DEVICE, "nodad")
+    run(DELETE_DEVICE, timeout=_SECONDS)
     _do("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", _DEVICE)
     kernel_server.start()

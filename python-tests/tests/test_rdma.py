@@ -23,6 +23,7 @@ from engine_helpers import (
     said,
     stderr_of,
 )
+from faulty_servers import DELETE_DEVICE, mend
 
 from nfsmulti import doctor
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
@@ -83,22 +84,9 @@ def _verified(size: int, **options: Option) -> dict[str, Option]:
 
 @pytest.fixture
 def mended(server_mended: None) -> Iterator[None]:
-    """See to it that addresses, device and server are as they were, whatever a test did.
-
-    The device is made anew: what is sent while its link is down breaks rdma_rxe for good.
-    """
+    """See to it that addresses, device and server are as they were, whatever a test did."""
     yield
-    run(["ip", "link", "set", "dummy0", "up"], timeout=_SECONDS).check()
-    for address in ADDRESSES:
-        words = ["ip", "address", "replace", f"{address}/24", "dev", "dummy0"]
-        run(words, timeout=_SECONDS).check()
-    run(["ip", "address", "replace", f"{ADDRESS6}/64", "dev", "dummy0", "nodad"], timeout=_SECONDS)
-    run(_DELETE, timeout=_SECONDS)
-    run(_ADD, timeout=_SECONDS).check()
-
-
-_DELETE = ["rdma", "link", "delete", "rxe0"]
-_ADD = ["rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "dummy0"]
+    mend()
 
 
 # --- data ---
@@ -361,7 +349,7 @@ def _under_way(fio: FioRunner, **options: Option) -> Iterator[FioProcess]:
 @pytest.mark.usefixtures("mended")
 def test_a_device_that_is_removed_does_not_hold_fio(guest_fio: FioRunner) -> None:
     """Memory and queues go with it. librdmacm 44 finds no device that came later."""
-    with _under_way(guest_fio) as process, Process(_DELETE) as deletion:
+    with _under_way(guest_fio) as process, Process(DELETE_DEVICE) as deletion:
         eventually(lambda: "connection lost" in stderr_of(process), _SECONDS)
         process.signal(signal.SIGTERM)
         result = guest_fio.finish(process, _SECONDS)
