@@ -242,7 +242,6 @@ def _enclosed() -> list[str]:
 
 
 def _pytest(part: Part, arguments: Sequence[str], output: int | None) -> Process:
-    part.junit.parent.mkdir(parents=True, exist_ok=True)
     part.junit.unlink(missing_ok=True)
     env = {"PYTEST_DEBUG_TEMPROOT": str(BUILD), "NFSMULTI_BUILD_DIR": str(build_dir()), **part.env}
     # Where Python keeps no bytecode, as in many containers, each worker and each start of the
