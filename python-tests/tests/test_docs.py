@@ -298,7 +298,10 @@ def _lookups(jobs: int) -> str:
 # What is quoted, with a group for each figure, and how each is made from the run's kept figures.
 _RATIO = r"([\d.]+ \([\d.]+ to [\d.]+\))"
 _QUOTED: list[tuple[str, str, Sequence[Callable[[], str]]]] = [
-    ("README.md", r"```text\n(.*)\n", [lambda: _headline("connections").split("; uncapped")[0]]),
+    (
+        "README.md", r"```text\n\$.*\n(.*)\n",
+        [lambda: _headline("connections").split("; uncapped")[0]],
+    ),
     *(
         ("README.md", rf"capped, 1 job +({count} .*)\n", [functools.partial(_row, count)])
         for count in (1, 4, 16)
