@@ -12,8 +12,8 @@
 #include "abi.h"
 #include "built-for.h"
 
-/* A member of struct thread_options: its offset in our headers, which in fio the option's off1,
- * off2 or off3 (by `n`) must equal. */
+/* A member of struct thread_options. Its offset in our headers, `off`, must equal off1, off2 or
+ * off3 (by `n`) of the option in fio. */
 struct expected {
 	const char *option;
 	unsigned int n;
@@ -176,8 +176,8 @@ const char *abi_compare(const struct abi_fio *fio, char *why, size_t size)
 	return NULL;
 }
 
-/* Uses dlsym(3): with a reference to a missing symbol the engine would not load, and could not say
- * so. The size of the table comes from the dynamic symbol table, since C cannot tell it. */
+/* Uses dlsym(3): an engine that refers to a missing symbol would not load, and could not report
+ * that. The table's size is in the dynamic symbol table; C offers no way to get it. */
 void abi_running(struct abi_fio *fio)
 {
 	const ElfW(Sym) *sym = NULL;

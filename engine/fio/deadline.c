@@ -46,7 +46,7 @@ static void end_with_fio(int number)
 		raise(number);
 }
 
-/* Not fio's handler of SIGTERM: that one formats a line, and would deadlock within malloc(3). */
+/* Used instead of fio's SIGTERM handler, which formats a line: within malloc(3) that deadlocks. */
 static void on_end_of_fio(int number)
 {
 	orphaned = process_job->terminate = true;
@@ -57,8 +57,8 @@ static void note_forker(void)
 	forker = getpid();
 }
 
-/* SIGKILL: until fio lets its jobs begin, they have nothing to lose, and only a signal ends their
- * wait for fio. The child of a fio server is no job: that child forks the jobs. */
+/* Uses SIGKILL, since until fio lets its jobs begin, they have nothing to lose, and only a signal
+ * ends their wait for fio. The child of a fio server is no job: that child forks the jobs. */
 static void begin_as_child(void)
 {
 	if (!is_backend)

@@ -16,7 +16,7 @@
 /* From now on this thread works for `td`: sets up files in fio's main process, or runs the job. */
 void deadline_setup(struct thread_data *td);
 void deadline_run(struct thread_data *td);
-/* The setup removes files again: even a job that was told to end has some seconds for names. */
+/* Called when a failed setup removes its file: a job that was told to end gets 2 s for that. */
 void deadline_clear_up(struct thread_data *td);
 /* The thread works for no job. A deadline remains only if the last job was told to end. */
 void deadline_end(void);

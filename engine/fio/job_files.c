@@ -18,7 +18,7 @@ static bool waits_for_any(const struct job *job, int error)
 	return false;
 }
 
-/* Calls `what` for the first path; with failover for each until one answers (ENOENT, too). */
+/* Calls `what` for the first path; with failover for each until one answers, also by ENOENT. */
 static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
 		       const char *name)
 {

@@ -350,7 +350,7 @@ enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 	return FIO_Q_QUEUED;
 }
 
-/* arrival_batch=: sleeps, with replies unread, until the I/O that is_due() turned away, if soon. */
+/* arrival_batch=: sleeps, with replies unread, until the next I/O is due, if that is soon. */
 static void wait_for_batch(struct job *job)
 {
 	uint64_t wake_at = job->group.job.wake_at;

@@ -38,7 +38,7 @@ struct refusal {
 	const char *why;
 };
 
-/* Logs `what` and `why` of the first of `count` refusals that is given: -EINVAL; none: 0. */
+/* Logs `what` and the first given refusal's `why`. Returns -EINVAL, or 0 if none is given. */
 int job_refuse(const char *what, const struct refusal *refusals, size_t count);
 
 /* --- why an I/O on data failed, and what to do: one line for all I/Os with the reason --- */

@@ -15,7 +15,7 @@
 #include "util.h"
 
 enum {
-	PIECES_MAX = 8192,    /* more only where iodepth is larger: further pieces wait */
+	PIECES_MAX = 8192,    /* or iodepth, if that is larger: further pieces wait */
 	CALL_GUESS = 1 << 20, /* bytes of one call, before the server's limit is known */
 	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
 	FRESH_SHARE = 8,      /* mounts: with more than 1/8 of iodepth unsent, a disk would idle */

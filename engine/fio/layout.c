@@ -293,7 +293,7 @@ static uint64_t look_up(struct pass *pass, struct conn_io *io, uint64_t entry)
 	return entry + 1;
 }
 
-/* Looks for a missing entry by its other name, then makes it. EEXIST: another client has. */
+/* Looks up a missing entry's other name, then makes the entry. EEXIST: another client made it. */
 static bool goes_on(struct pass *pass, struct conn_io *io)
 {
 	const struct entry_layout *layout = container_of(pass, struct entry_layout, pass);

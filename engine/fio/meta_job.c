@@ -58,7 +58,7 @@ static bool find(const char *name, size_t length, enum meta_op *op)
 	return false;
 }
 
-/* The weight that the text names; 0: it is none. */
+/* The weight in the text; 0: the text is no weight. */
 static uint32_t weight_of(const char *text)
 {
 	char *end;
@@ -253,7 +253,7 @@ struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fi
 }
 
 /* Chooses the entry beside the job's own that the I/O makes or removes. A new one is in the
- * directory of fio's entry. */
+ * directory of the entry that fio chose. */
 static void go_beside(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
 		      enum made_kind kind)
 {

@@ -38,7 +38,7 @@ int open_loop_check(const struct thread_data *td);
  * good figures need and the job lacks. NULL: out of memory. */
 struct open_loop *open_loop_new(const struct thread_data *td);
 
-/* True where the I/O has a due time. A sync, and a read that verifies a write, is sent at once. */
+/* True where the I/O has a due time. A sync or a read that verifies a write is sent at once. */
 static inline bool open_loop_schedules(const struct io_u *io_u)
 {
 	return !ddir_sync(io_u->ddir) && !(io_u->flags & IO_U_F_VER_LIST);

@@ -79,7 +79,7 @@ static void begin_anew(void)
 	kept.paths = (struct pool_paths){0};
 }
 
-/* Before each fork, as fio has no hook for the end of setup, and its servers end by _exit(). */
+/* Closes paths before a fork: fio has no hook for setup's end, and its servers end by _exit(). */
 __attribute__((constructor)) static void leave_before_fork(void)
 {
 	pthread_atfork(leave_all, NULL, begin_anew);
@@ -151,7 +151,7 @@ static int with_file(struct thread_data *td, struct fio_file *f,
 	return error;
 }
 
-/* Sets td's error, but never ENOENT, which fio takes for "a new file". Returns 1, or for 0 0. */
+/* Returns 0, or sets td's error and returns 1. ENOENT, "a new file" to fio, becomes EINVAL. */
 static int fail(struct thread_data *td, int error, const char *what)
 {
 	if (!error)
@@ -267,7 +267,7 @@ static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 }
 
 /* True where a file that the job verifies must not be laid out: a short one, or with verify_only or
- * verify_state_load a missing one. An earlier job may be about to write other missing ones. */
+ * verify_state_load a missing one. An earlier job may be about to write any other missing file. */
 static bool is_evidence(const struct thread_data *td, bool missing)
 {
 	return job_verifies(td) && !td->o.create_only &&

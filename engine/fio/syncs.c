@@ -46,7 +46,7 @@ void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t 
 		TAILQ_INSERT_TAIL(&job->pending[IO_COMMIT], sync, link);
 }
 
-/* Fails the sync, and logs why, if the server has lost bytes of a file that it had accepted. */
+/* Fails the sync, and logs why, if the server has lost bytes of the file after accepting them. */
 static void report_loss(struct request *sync, struct path *path, uint32_t number)
 {
 	struct path_file *file = &path->files[number];
@@ -106,7 +106,7 @@ static void clear_ledgers(struct job *job)
 	}
 }
 
-/* All reconnects so far. A restart of the server breaks connections: same sum, no restart. */
+/* The reconnects so far. A server restart breaks connections: an unchanged sum shows no restart. */
 static uint64_t reconnects(const struct job *job)
 {
 	uint64_t sum = 0;
@@ -157,7 +157,7 @@ static bool window_is_full(struct job *job)
 	return replay->next - replay->oldest >= WINDOW;
 }
 
-/* True when all WRITEs are answered, or after an error all that were sent. */
+/* Sends the replay's WRITEs. True when all, or after an error all that were sent, are answered. */
 static bool write_all(struct job *job)
 {
 	struct replay *replay = &job->replay;

@@ -132,7 +132,7 @@ struct conn_ops {
 	/* The addresses of both ends: strings of at least CONN_NAME bytes. */
 	void (*names)(const struct conn *conn, char *local, char *remote);
 
-	/* Closes at once. The caller reaps or aborts outstanding I/O first: it gets no result. */
+	/* Closes at once. The caller first reaps or aborts outstanding I/O: it gets no result. */
 	void (*close)(struct conn *conn);
 };
 

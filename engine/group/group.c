@@ -265,7 +265,7 @@ static int watch_conns(struct group *group)
 	return error;
 }
 
-/* Calls ready() of each connection that is not ready; fills in the *pending polls of the rest. */
+/* Calls ready() of each connection that is not ready; `polls` and *pending are of the rest. */
 static int ask_conns(struct group *group, struct pollfd *polls, uint32_t *pending)
 {
 	*pending = 0;

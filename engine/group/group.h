@@ -71,5 +71,5 @@ struct conn *failover_choose(struct group *group, uint32_t dead, const struct co
 /* Declares an unusable connection dead. False: no failover, the last one, or it keeps its I/O. */
 bool failover_do_without(struct group *group, struct conn *conn);
 
-/* Declares all connections of a path dead, and the path unusable for good. False: one cannot be. */
+/* Declares a path's connections dead, and the path unusable for good. False: one cannot die. */
 bool failover_give_path_up(struct group *group, uint32_t path);

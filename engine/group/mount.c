@@ -317,7 +317,7 @@ static void mount_reap(struct conn *conn, bool wait)
 		mount_flush(conn);
 }
 
-/* Asks the kernel to cancel everything, and waits a second for the completions. */
+/* Asks the kernel to cancel everything, and waits at most a second for the completions. */
 static void cancel_ring(struct conn *conn, struct mount_ring *ring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->ring);

@@ -53,7 +53,7 @@ static int open_mount(struct path *path)
 /* Sets an export's credentials and TLS terms, without a call to the server. 0 or an errno. */
 static int set_security(struct path *path)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT; /* set before jobs are forked */
+	static atomic_flag said = ATOMIC_FLAG_INIT; /* set before the jobs are forked */
 	const struct path_config *config = &path->config;
 	struct auth_sys_ids *ids = &path->ids;
 	uint32_t groups = auth_sys_own_ids(ids);
@@ -232,7 +232,7 @@ static int ask_directory(struct names *names, struct question *question)
 	return names_directory(names, question->name, question->make, question->handle);
 }
 
-/* An entries_step. If the reply to a call that makes it is lost, the next call finds it. */
+/* An entries_step. If the reply to a MKDIR is lost, the next call finds the directory. */
 static int step(void *context, const char *name, bool make, struct nfs_handle *found)
 {
 	struct question question = {
@@ -264,7 +264,7 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 	const struct entries_terms *terms = path->job.entries;
 	int error;
 
-	path->at_work = true; /* begins early: there may be many directories */
+	path->at_work = true; /* set early: opening many directories takes long */
 	error = entries_open(&file->entries, terms, path->version->handle_max, name, step, path)
 			?: find_root(path, file->entries, name);
 	path->read_max = path->write_max = PATH_IO_MAX; /* not used by metadata */

@@ -78,8 +78,8 @@ static void copy_terms(path_log *log, struct path_config *config)
 	config->nfs_port = config->nfs_port ?: NFS_PORT;
 }
 
-/* Sets defaults: the key is in the certificate's file, and both names of the server are its host as
- * written. False: out of memory. */
+/* Sets defaults: tls_key= is tls_cert=, tls_name= is the host as written, and server_principal= is
+ * nfs@ and the host. False: out of memory. */
 static bool set_names(struct terms *terms, const struct pool_path *path)
 {
 	if (terms->tls_cert && !terms->tls_key && !(terms->tls_key = strdup(terms->tls_cert)))
@@ -251,7 +251,7 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 	return error;
 }
 
-/* Refuses terms that have the need `needs`, where `term`, which meets it, is 0. */
+/* Refuses terms that need `needs` (TLS or Kerberos) where `term`, which turns that on, is 0. */
 static int check_used(const struct terms *job, const struct pool *pool, enum term_needs needs,
 		      const struct term *term, const char *refusal, path_log *log)
 {

@@ -3,7 +3,7 @@
 
 #include "grammar.h"
 
-/* The rest of `file` below `directory`; several slashes count as one. NULL: it is not below it. */
+/* The rest of `file` below `directory`; several slashes count as one. NULL: `file` is elsewhere. */
 static const char *below(const char *directory, const char *file)
 {
 	struct scanner outer = scanner_over(directory, NULL);

@@ -87,7 +87,7 @@ struct host {
 	struct span before, after;
 	bool ranged;
 	uint32_t first, last;
-	int digits; /* the least digits of a number: as many as `first` has as written */
+	int digits; /* a number has at least as many digits as `first` as written */
 };
 
 /* Stops behind the host: at ':' or the scanner's end. */

@@ -49,7 +49,7 @@ struct pool_path {
 	struct terms terms;	      /* PATH_NFS: those that the path names itself */
 	unsigned int ignored;	      /* a bit for each of libnfs's arguments that was ignored */
 	struct sockaddr_storage addr; /* PATH_NFS: valid after pool_resolve(); port 0 */
-	socklen_t addr_len;	      /* 0 until then */
+	socklen_t addr_len;	      /* 0 before pool_resolve() */
 	/*
 	 * How messages name the path: "/mnt/a", "10.0.0.1:/export", "[fe80::1%eth0]:/export", or
 	 * "10.0.0.1:2049:/export" where the path names a port. The same address twice has one
