@@ -131,8 +131,8 @@ int terms_check(struct thread_data *td)
 		{td->o.fill_device,
 		 "fill_device is not supported: give the bytes to write by size="},
 		{td->o.read_iolog_chunked,
-		 "read_iolog_chunked is not supported: fio finds files and larger blocks in the "
-		 "log while the job runs: leave it out"},
+		 "read_iolog_chunked is not supported: fio would find some files and larger "
+		 "blocks only while the job runs: leave it out"},
 		{td->o.pre_read, "pre_read is not supported: fio reads local files for it: let a "
 				 "job before this one read them (stonewall)"},
 	};
@@ -243,7 +243,7 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 	int error;
 
 	if (!td->files_index) {
-		job_log("no pool: give pool=: the job has no file that could lie in one");
+		job_log("no pool: give pool=: the job has no file to find a pool by");
 		return -ENOENT;
 	}
 	error = pool_of_file(td->files[0]->file_name, pool);

@@ -65,7 +65,7 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 			  "it out"},
 		{o->latency_target, "latency_target: it changes iodepth by the service time only: "
 				    "leave it out"},
-		{o->read_iolog_file, "read_iolog: a log has times of its own: leave one out"},
+		{o->read_iolog_file, "read_iolog: the log has its own times: leave one out"},
 		{o->write_iolog_file,
 		 "write_iolog: fio would log each I/O many times: leave it out"},
 		{o->verify && td_rw(td),

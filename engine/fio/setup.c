@@ -95,7 +95,7 @@ static void tell_ignored(const struct pool *pool)
 	if (!*words || !strcmp(words, told))
 		return;
 	memcpy(told, words, sizeof(told));
-	job_log("pool: ignored arguments of libnfs that mean nothing here: %s", words);
+	job_log("pool: ignored arguments of libnfs that have no effect here: %s", words);
 }
 
 /* Keeps the paths if this job can share them, else finds its own. The caller holds the lock. */
@@ -258,9 +258,9 @@ static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 		return error;
 	if (may_change(task))
 		return lay_out(task, size, wanted, false);
-	job_log("%s: \"%s\" has %llu of %llu bytes, and a job that only reads changes no file that "
-		"is there: give a smaller size=, another filename=, or overwrite=1, which lays out "
-		"the rest",
+	job_log("%s: \"%s\" has %llu of %llu bytes, and a job that only reads does not change an "
+		"existing file: give a smaller size=, another filename=, or overwrite=1, which "
+		"lays out the rest",
 		task->path->config.label, task->name, (unsigned long long)size,
 		(unsigned long long)wanted);
 	return -EINVAL;

@@ -147,7 +147,7 @@ static const char *kerberos_refusal(const struct path_config *config)
 		       "moves outside the RPC message (RFC 8166, 8.2.2): use krb5, or proto=tcp";
 #ifndef HAVE_GSS
 	return "the engine was built without Kerberos: apt-get install libkrb5-dev "
-	       "libgnutls28-dev, build again; or leave it out";
+	       "libgnutls28-dev, build again; or use security=sys";
 #else
 	return NULL;
 #endif
