@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* abi.c - the guard against a fio this engine was not compiled for. */
+/* abi.c - refuses a fio that this engine was not compiled for. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "abi.h"
 #include "built-for.h"
 
-/* A member of struct thread_options: `off` in our headers, which the option's off1, off2 or off3
- * (`n`) must equal in fio. */
+/* A member of struct thread_options. Its offset in our headers, `off`, must equal off1, off2 or
+ * off3 (by `n`) of the option in fio. */
 struct expected {
 	const char *option;
 	unsigned int n;
@@ -22,10 +22,8 @@ struct expected {
 
 #define OFF(member) offsetof(struct thread_options, member)
 
-/*
- * Whatever the engine reads of struct thread_options belongs in here. The rest is spread over the
- * structure, so that a member inserted anywhere moves one of them.
- */
+/* All members of struct thread_options that the engine reads must be listed. The others are spread
+ * over the structure, so that a member inserted anywhere moves a listed one. */
 static const struct expected expected[] = {
 	{"name", 1, OFF(name)},
 	{"directory", 1, OFF(directory)},
@@ -121,10 +119,10 @@ static const struct expected expected[] = {
 	{"refill_buffers", 1, OFF(refill_buffers)},
 	{"group_reporting", 1, OFF(group_reporting)},
 	{"ignore_error", 1, OFF(ignore_error_nr)},
-	{"log_prio", 1, OFF(log_prio)}, /* the last, or nearly, in every version */
+	{"log_prio", 1, OFF(log_prio)}, /* the last or nearly the last member in every version */
 };
 
-/* Returns false and fills `why` when fio keeps the member elsewhere than our headers say. */
+/* Returns false and fills `why` where fio has the member at another offset than our headers. */
 static bool member_fits(const struct abi_fio *fio, const struct expected *e, char *why, size_t size)
 {
 	const struct fio_option *o = fio->options, *end = o + fio->options_size / sizeof(*o);
@@ -138,7 +136,7 @@ static bool member_fits(const struct abi_fio *fio, const struct expected *e, cha
 	}
 	off = e->n == 1 ? o->off1 : e->n == 2 ? o->off2 : o->off3;
 	if (off != e->off) {
-		snprintf(why, size, "its option '%s' is at offset %zu, the headers' at %zu",
+		snprintf(why, size, "its option '%s' is at offset %zu, but at %zu in the headers",
 			 e->option, off, e->off);
 		return false;
 	}
@@ -155,16 +153,16 @@ const char *abi_compare(const struct abi_fio *fio, char *why, size_t size)
 		return why;
 	}
 	if (!fio->version || !fio->options) {
-		snprintf(why, size, "built for %s, but this program does not export what fio does",
+		snprintf(why, size, "built for %s, but this program does not export fio's symbols",
 			 built_for);
 		return why;
 	}
 
-	/* The table can be walked only when its entries have the size ours have. */
+	/* Only a table of the same size has entries of our size, which member_fits() can walk. */
 	if (fio->options_size != sizeof(fio_options)) {
 		snprintf(why, size,
 			 "built with headers of %s that do not fit this %s: "
-			 "its option table has %zu bytes, the headers' %zu",
+			 "its option table has %zu bytes, but %zu in the headers",
 			 built_for, fio->version, fio->options_size, sizeof(fio_options));
 		return why;
 	}
@@ -178,10 +176,8 @@ const char *abi_compare(const struct abi_fio *fio, char *why, size_t size)
 	return NULL;
 }
 
-/*
- * By dlsym, not by reference: where a symbol is missing the engine must still load, to say so. The
- * size of a table is not part of C; the dynamic linker knows it.
- */
+/* Uses dlsym(3): an engine that refers to a missing symbol would not load, and could not report
+ * that. The table's size is in the dynamic symbol table; C offers no way to get it. */
 void abi_running(struct abi_fio *fio)
 {
 	const ElfW(Sym) *sym = NULL;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * abi.h - is the fio that loads this engine the one it was compiled for?
+ * abi.h - checks that the engine was compiled for the fio that loads it.
  *
- * fio hands its structures to an engine as they are, and changes them between releases without
- * changing FIO_IOOPS_VERSION, all that fio itself checks. Two symbols that fio exports tell enough:
- * its version, and its option table with the offset of every option in struct thread_options.
+ * An engine uses fio's own structures. fio changes them between releases without changing
+ * FIO_IOOPS_VERSION, which is all that fio itself checks. So the engine compares two symbols that
+ * fio exports: its version, and its option table, with each option's offset in struct
+ * thread_options.
  */
 #pragma once
 
@@ -14,24 +15,23 @@
 
 struct fio_option;
 
-/* What a fio says of itself; NULL and 0 for what it does not export. */
+/* The symbols that a fio exports; NULL and 0 where it exports none. */
 struct abi_fio {
 	const char *version;		  /* fio_version_string */
 	const struct fio_option *options; /* fio_options, ended by an entry without a name */
 	size_t options_size;		  /* of the whole table, in bytes */
 };
 
-/* Look up what the fio of this process exports. */
+/* Looks up the symbols of the fio in this process. */
 void abi_running(struct abi_fio *fio);
 
-/*
- * Compare a fio with the headers the engine was compiled with; reads only its arguments. Returns
- * NULL when they fit, else `why`, holding one line (no newline) that says what differs.
- */
+/* Compares a fio with the headers that the engine was compiled with. Returns NULL when they fit,
+ * else `why`, holding one line (no newline) that says what differs. */
 const char *abi_compare(const struct abi_fio *fio, char *why, size_t size);
 
 /*
- * May the fio of this process use the engine? Returns NULL when it may, else `why` (ABI_WHY_MAX
- * bytes suffice), holding one line (no newline) that names both versions and the rebuild command.
+ * Checks the fio of this process. Returns NULL when it can use the engine, else `why` (ABI_WHY_MAX
+ * bytes suffice), holding one line (no newline) that says what differs and how to rebuild the
+ * engine.
  */
 const char *abi_check(char *why, size_t size);

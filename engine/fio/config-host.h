@@ -3,8 +3,8 @@
  * config-host.h - what fio's ./configure would have written.
  *
  * fio's headers expect this file in front of every source (-include). An engine needs only the
- * answers below, and any Linux with glibc gives the same ones, so neither fio's ./configure nor the
- * packages it looks for are needed. abi.c detects a wrong answer that has moved members of struct
+ * macros below, which are the same on any Linux with glibc: it needs neither fio's ./configure nor
+ * the packages that this looks for. abi.c detects a wrong macro that has moved members of struct
  * thread_options.
  */
 #pragma once

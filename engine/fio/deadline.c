@@ -10,23 +10,23 @@
 /* After the job was told to end: */
 static const uint64_t NAMES_GRACE = 2 * SEC; /* for names, such as an unlink */
 static const uint64_t IO_GRACE = 3 * SEC;
-static const uint64_t END_GRACE = 4 * SEC; /* for telling the server */
+static const uint64_t END_GRACE = 4 * SEC; /* for closing state at the server */
 /* After the runtime: */
 static const uint64_t OUT_OF_REACH = 3 * SEC; /* no host is reachable */
 static const uint64_t IO_MAX = 60 * SEC;      /* a host is reachable, but nothing completes */
-static const uint64_t NAMES_MAX = 60 * SEC;   /* for names, where the server asks to wait */
+static const uint64_t NAMES_MAX = 60 * SEC;   /* for names */
 
 static __thread struct {
 	struct thread_data *td;
 	bool setup;
 	uint64_t told_at;     /* when the job was told to end; 0: not yet */
-	uint64_t alone_since; /* since when no host is reachable; 0: one is */
-	uint64_t idle_since;  /* when the last I/O completed; 0: not idle */
-	uint64_t names_since; /* when names were first asked for after the runtime; 0: never */
+	uint64_t alone_since; /* since when no host is reachable; 0: one is reachable */
+	uint64_t idle_since;  /* since when no I/O has completed; 0: one just has */
+	uint64_t names_since; /* when the job first waited for names after its end; 0: never */
 } here;
 
-static pid_t forker;			/* the process that forked last: the parent, or this one */
-static struct thread_data *process_job; /* the one job of a process that is a job */
+static pid_t forker;			/* the process that forked last: this one, or its parent */
+static struct thread_data *process_job; /* the job that this process is; else NULL */
 static volatile sig_atomic_t orphaned;
 
 bool deadline_orphaned(void)
@@ -36,8 +36,8 @@ bool deadline_orphaned(void)
 
 /*
  * From now on this process gets signal `number` when fio ends, even if fio has ended already. The
- * kernel sends the signal at the end of the thread that forked: fio's main thread, which may end
- * before the others do, when getppid(2) still returns fio.
+ * kernel sends the signal when the thread that forked ends: fio's main thread. Other threads of fio
+ * may then still run, and getppid(2) still returns fio.
  */
 static void end_with_fio(int number)
 {
@@ -46,7 +46,7 @@ static void end_with_fio(int number)
 		raise(number);
 }
 
-/* fio's own handler of SIGTERM formats a line: if it interrupted malloc(3), it would deadlock. */
+/* Used instead of fio's SIGTERM handler, which formats a line: within malloc(3) that deadlocks. */
 static void on_end_of_fio(int number)
 {
 	orphaned = process_job->terminate = true;
@@ -57,8 +57,8 @@ static void note_forker(void)
 	forker = getpid();
 }
 
-/* Until fio lets its jobs begin, they have nothing to lose, and nothing but a signal ends their
- * wait for fio. The child of a fio server is no job: it forks the jobs. */
+/* Uses SIGKILL, since until fio lets its jobs begin, they have nothing to lose, and only a signal
+ * ends their wait for fio. The child of a fio server is no job: that child forks the jobs. */
 static void begin_as_child(void)
 {
 	if (!is_backend)
@@ -112,8 +112,8 @@ static bool others_may_end(const struct thread_data *td)
 	return exitall_on_terminate || td->o.exitall_error || td->o.ss_dur;
 }
 
-/* True where something else than a signal may have ended the job. While it still opens, only a
- * signal can. */
+/* True where the runtime, another job or steadystate may have ended the job. Before the job is
+ * open, only a signal can. */
 static bool may_end_by_itself(const struct thread_data *td)
 {
 	return deadline_runtime_over(td) || (deadline_begun(td) && others_may_end(td));
@@ -128,7 +128,7 @@ bool deadline_told(void)
 	return here.told_at;
 }
 
-/* True where a condition has held for longer than `most`; *since: when it began, or 0. */
+/* True where `condition` has held for more than `most`. *since: when that began, or 0. */
 static bool lasts(bool condition, uint64_t *since, uint64_t now, uint64_t most)
 {
 	if (!condition)

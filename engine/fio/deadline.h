@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * deadline.h - how long a job that is to end still waits for a server. Per thread.
+ * deadline.h - how long an ending job still waits for a server. The state is per thread.
  *
  * A job ends because a signal told it to, or because its runtime is over: fio sets td->terminate in
  * both cases. After a signal the job ends soon, whatever the server does. After its runtime the job
- * lets I/O under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. A job
- * that exitall, exitall_on_error or steadystate may end lets it finish after a signal, too.
+ * lets I/O under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. So
+ * does a job that exitall, exitall_on_error or steadystate may end, even after a signal.
  *
- * A job that is a process ends when fio has ended, however that ended, as if by SIGTERM.
+ * When fio's main process ends, for any reason, jobs that are processes end as after SIGTERM.
  */
 #pragma once
 
 #include "fio.h"
 
-/* This thread works for `td` from now on: to set its files up, in fio's parent, or to run it. */
+/* From now on this thread works for `td`: sets up files in fio's main process, or runs the job. */
 void deadline_setup(struct thread_data *td);
 void deadline_run(struct thread_data *td);
-/* The thread clears up after setting up: a job that is to end still has some seconds for names. */
+/* Called when a failed setup removes its file: a job that was told to end gets 2 s for that. */
 void deadline_clear_up(struct thread_data *td);
-/* The thread works for no job. A deadline stays only where the last job was told to end. */
+/* The thread works for no job. A deadline remains only if the last job was told to end. */
 void deadline_end(void);
 
-/* A signal told the job to end, as far as can be known from fio. */
+/* True where a signal told the job to end, as far as fio's state shows. */
 bool deadline_told(void);
 
-/* The job was told some time ago, or its runtime has long been over: names are given up. */
+/* True where waits for names must end: 2 s after a signal, or a minute after the runtime. */
 bool deadline_passed(void);
 
-/* The job was told long ago: no time is left for telling the server of its end. */
+/* True 4 s after a signal: then the job does not even close its state at the server. */
 bool deadline_over(void);
 
-/* This process is a job, and was told to end because fio has ended. */
+/* True where this process is a job, and fio's main process has ended. */
 bool deadline_orphaned(void);
 
 /* fio sets the epoch when the job is open: its runtime begins then. */
@@ -45,23 +45,23 @@ static inline bool deadline_runtime_over(const struct thread_data *td)
 	       utime_since_now(&td->epoch) >= td->o.timeout + td->o.ramp_time;
 }
 
-/* The job is to end, for either reason; from then on this stays true. */
+/* True once the job is to end, by a signal or by its runtime. */
 static inline bool deadline_set(const struct thread_data *td)
 {
 	return td->terminate || deadline_runtime_over(td);
 }
 
 /*
- * Called before and after a wait of a job that is to end, so that a signal during the wait is seen:
- * where td->terminate is set already, fio's handler changes nothing, so listen() clears it and
- * heard() sets it again. heard() takes what listen() returned.
+ * Called before and after each wait of an ending job, to notice a signal during the wait. fio's
+ * handler only sets td->terminate: listen() clears that and returns its value, which heard() takes
+ * and restores.
  */
 bool deadline_listen(struct thread_data *td);
 void deadline_heard(struct thread_data *td, bool ended);
 
 /*
- * Called after each wait for I/O of a job that is to end. True: give up what is outstanding.
- * `progress`: something completed. `reachable`: a host that owes an answer is reachable, whether or
- * not its server answers.
+ * Called after each wait for I/O of an ending job. True: the job must abort its outstanding I/O.
+ * `progress`: an I/O completed. `reachable`: the host of a server that owes a reply is reachable,
+ * even if the server is silent.
  */
 bool deadline_io_passed(bool progress, bool reachable);

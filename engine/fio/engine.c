@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* engine.c - the hooks by which fio drives the engine. job_io.c has those for I/O; the others only
- * translate. */
+/* engine.c - the hooks that fio calls. Those for I/O are in job_io.c; those here only convert
+ * arguments and results. */
 #include <errno.h>
 
 #include "abi.h"
@@ -14,17 +14,17 @@ static struct ioengine_ops engine;
 
 static int hook_init(struct thread_data *td)
 {
-	/* With another layout of struct thread_data, io_ops has another value here. */
+	/* If struct thread_data has another layout, td->io_ops reads another member. */
 	if (td->io_ops != &engine) {
 		job_log("this fio's struct thread_data is not the one the engine was built for: "
-			"rebuild it");
+			"rebuild the engine");
 		return EINVAL;
 	}
 	setup_leave();
 	return -job_open(td);
 }
 
-/* fio has allocated its I/O buffers. */
+/* Called when fio has allocated its I/O buffers. */
 static int hook_post_init(struct thread_data *td)
 {
 	job_of(td)->group.job.buffers[RPC_BUFFER_IO] =
@@ -34,7 +34,7 @@ static int hook_post_init(struct thread_data *td)
 
 static void hook_cleanup(struct thread_data *td)
 {
-	setup_leave(); /* create_only=1 opens no file */
+	setup_leave(); /* create_only=1 calls no open_file */
 	job_close(job_of(td));
 }
 
@@ -55,7 +55,7 @@ static int failed(struct thread_data *td, int error, const char *what)
 
 static int hook_open_file(struct thread_data *td, struct fio_file *f)
 {
-	setup_leave(); /* create_serialize=0 comes between init and here */
+	setup_leave(); /* create_serialize=0 sets files up after init */
 	return failed(td, job_open_file(job_of(td), f), "open_file");
 }
 
@@ -114,7 +114,7 @@ void get_ioengine(struct ioengine_ops **ops)
 {
 	char why[ABI_WHY_MAX];
 
-	job_log_begin(); /* by the last job's call, fio has opened its --output */
+	job_log_begin(); /* one call per job: by the last one fio has opened --output */
 	*ops = NULL;	 /* fio then says "not loadable" and exits with 1 */
 	if (abi_check(why, sizeof(why)))
 		job_log("%s", why);

@@ -9,7 +9,7 @@
 
 #include "nfs/names.h"
 
-/* failover: true where each path has left the question to the others. */
+/* failover: true where a path gave up only because another one might answer (nfs/names.h). */
 static bool waits_for_any(const struct job *job, int error)
 {
 	for (uint32_t i = 0; i < job->group.path_count; i++)
@@ -18,7 +18,7 @@ static bool waits_for_any(const struct job *job, int error)
 	return false;
 }
 
-/* The first path decides; with failover the first one that answers: ENOENT is an answer. */
+/* Calls `what` for the first path; with failover for each until one answers, also by ENOENT. */
 static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
 		       const char *name)
 {
@@ -37,7 +37,7 @@ static int by_any_path(struct job *job, int (*what)(struct path *path, const cha
 	return error;
 }
 
-/* 1 where the file was made, 0 where it is there, or a negative errno. */
+/* Returns 1 where it made the file, 0 where the file existed, or a negative errno. */
 static int create_if_missing(struct path *path, const char *name)
 {
 	uint64_t size;
@@ -49,7 +49,7 @@ static int create_if_missing(struct path *path, const char *name)
 	return error ?: created;
 }
 
-/* Creates a file that a writing job lacks, over one path: the others then find it. */
+/* Creates a file that a writing job lacks, over one path; the other paths then find the file. */
 static int create_missing(struct job *job, const char *name)
 {
 	const struct thread_data *td = job->td;
@@ -109,8 +109,8 @@ static bool owes(const struct job *job, uint32_t file)
 	return false;
 }
 
-/* The file is closed. Its held data goes to another open file that is the same one at the server,
- * and of which data is held, too; else its held data is forgotten. */
+/* Drops the extents of a file that is being closed. If another open file of the job is the same
+ * file at the server and has extents, too, the durable ones pass to that one. */
 static void let_go(struct job *job, uint32_t file)
 {
 	for (uint64_t number = job->hold.first; number < job->hold.end; number++) {
@@ -127,7 +127,7 @@ static void let_go(struct job *job, uint32_t file)
 
 static int close_file(struct job *job, uint32_t file)
 {
-	/* While held data is written again, the ledgers do not tell what is owed. */
+	/* During a replay, ledgers do not show which COMMITs are due. */
 	bool unsettled = replay_active(job) || replay_makes_room(job) || owes(job, file);
 	int error = unsettled ? job_sync_file(job, file) : 0;
 

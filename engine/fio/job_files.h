@@ -14,17 +14,16 @@ void job_close(struct job *job);
 /* 0 or a negative errno, logged. */
 int job_open_file(struct job *job, struct fio_file *f);
 
-/* Makes durable what was written and not committed. 0, or a negative errno where that failed,
- * logged. */
+/* Closes a file, after it has made all written data durable. 0 or a negative errno, logged. */
 int job_close_file(struct job *job, struct fio_file *f);
 
-/* Closes the files that fio did not: those with I/O in flight. A failure fails the job. */
+/* Closes files that fio left open because they had I/O in flight. A failure fails the job. */
 void job_close_left_open(struct job *job);
 
-/* An absent file is no error. */
+/* Removes a file; an absent file is no error. 0 or a negative errno, logged. */
 int job_unlink(struct job *job, struct fio_file *f);
 
-/* Drops what mounts have cached of a file. */
+/* Drops a file from the mounts' caches. 0 or a negative errno, logged. */
 int job_invalidate(struct job *job, struct fio_file *f);
 
 /* --- job_stats.c: what connections and metadata operations did --- */
@@ -36,7 +35,8 @@ int job_invalidate(struct job *job, struct fio_file *f);
 void job_stats_report(struct job *job);
 
 /*
- * A group's ticked(): once a second writes the connections' lines to the file that live_file= and
- * the job's number name. A failure is logged once, and the job goes on without the file.
+ * conn_job.ticked(): once a second writes a JSON line per connection to the file that live_file=
+ * names, with a dot and the job's number appended. A failure is logged once, and the job goes on
+ * without the file.
  */
 void job_stats_live(void *job);

@@ -19,7 +19,7 @@ static uint32_t wrapped(const struct job *job, uint32_t place)
 	return place < job->done_size ? place : place - job->done_size;
 }
 
-/* False: the I/O goes on with another operation. */
+/* Ends an I/O's operation. False: the I/O continues with another operation. */
 static bool end_operation(struct job *job, struct request *request)
 {
 	if (request->error && !job->said_failed) {
@@ -34,7 +34,7 @@ static bool end_operation(struct job *job, struct request *request)
 	return false;
 }
 
-/* Why a READ found nothing, as far as the job's own options tell. */
+/* Logs once why a READ got no data, as far as the job's own options explain it. */
 static void say_beyond_end(struct job *job, const struct io_u *io_u)
 {
 	const struct thread_options *o = &job->td->o;
@@ -69,8 +69,8 @@ static void complete(struct job *job, struct request *request)
 	io_u->error = request->error;
 	io_u->resid =
 		request->op == IO_COMMIT ? 0 : io_u->offset + io_u->xfer_buflen - request->end;
-	/* As with fio's synchronous engines: at the end of file part of a block is a short READ,
-	 * and no bytes are an error. */
+	/* As in fio's synchronous engines, a READ that gets only part of its bytes is short, and a
+	 * READ that gets none fails. */
 	if (io_u->resid && io_u->resid == io_u->xfer_buflen && !io_u->error) {
 		io_u->error = EIO;
 		say_beyond_end(job, io_u);
@@ -84,7 +84,7 @@ static void complete(struct job *job, struct request *request)
 	job->done[wrapped(job, job->done_first + job->done_count++)] = io_u;
 }
 
-/* After hold_writes has given up, the job writes nothing more. */
+/* After a failed replay (hold_writes), all further writes of the job fail. */
 static void refuse_writes(struct job *job)
 {
 	struct request_list *writes = &job->pending[IO_WRITE];
@@ -93,7 +93,7 @@ static void refuse_writes(struct job *job)
 	while ((request = TAILQ_FIRST(writes))) {
 		TAILQ_REMOVE(writes, request, link);
 		request->error = job->replay.broken;
-		request->told = true; /* syncs.c said why */
+		request->told = true; /* syncs.c has logged why */
 		request->left = 0;
 		if (!request->pieces)
 			complete(job, request);
@@ -111,7 +111,7 @@ static void submit_all(struct job *job, struct request_list *list)
 	}
 }
 
-/* The list is usually empty: then no function is called. */
+/* Saves a call where the list is empty, as usual. */
 static void submit_kind(struct job *job, enum io_op kind)
 {
 	if (!TAILQ_EMPTY(&job->pending[kind]))
@@ -156,7 +156,7 @@ static void begin_transfer(struct job *job, struct request *request, struct io_u
 static void begin_sync(struct job *job, struct request *request, struct io_u *io_u)
 {
 #ifdef HAVE_FIO_SYNCFS
-	/* The io_u's file is none of the job's: fio has opened a local directory for syncfs(2). */
+	/* The io_u's file is not the job's: fio has opened a local directory for syncfs(2). */
 	if (io_u->ddir == DDIR_SYNCFS) {
 		syncs_begin(job, request, 0, job->group.job.file_count);
 		return;
@@ -207,10 +207,8 @@ static void send_fresh(struct job *job)
 	group_flush(&job->group);
 }
 
-/*
- * The job is to end. A hard mount waits for a silent server for ever, but the end of a job does
- * not. Once the job has given up, every further I/O, such as a COMMIT at close, fails at once.
- */
+/* Waits for the outstanding I/O of an ending job, but not for ever, even if mounts are hard. Once
+ * the job has given up, every further I/O, such as a COMMIT at close, fails at once. */
 static void wait_for_the_last(struct job *job)
 {
 	struct group *group = &job->group;
@@ -231,10 +229,8 @@ static void wait_for_the_last(struct job *job)
 	group_abort(group, EINTR);
 }
 
-/*
- * Sends what was queued, and takes the replies that have come. Waits where fewer than `min` I/Os
- * are complete. False: it would have to wait, and nothing is outstanding.
- */
+/* Sends what was queued, and takes the replies that have come. Waits if fewer than `min` I/Os are
+ * complete. Returns false if there is nothing to wait for. */
 static bool poll_once(struct job *job, unsigned int min)
 {
 	struct request *request;
@@ -266,7 +262,7 @@ static bool unsent(const struct job *job)
 	return !TAILQ_EMPTY(&job->syncs) || group_unsent(&job->group);
 }
 
-/* True where fio may sleep before its next I/O; with read_iolog= the log tells. */
+/* True where fio may sleep before its next I/O; with read_iolog= the next entries show that. */
 static bool fio_sleeps_next(const struct thread_data *td)
 {
 	const struct flist_head *log = &td->io_log_list;
@@ -295,7 +291,7 @@ int job_commit(struct thread_data *td)
 	return 0;
 }
 
-/* The I/O that is_due() turned away is due: fio must offer it again. */
+/* True where the I/O that is_due() turned away is due now: fio must offer that I/O again. */
 static bool woken(const struct job *job)
 {
 	uint64_t wake_at = job->group.job.wake_at;
@@ -309,9 +305,10 @@ static uint64_t batch_time(const struct job *job)
 }
 
 /*
- * False: fio keeps the I/O, asks for completions, and offers the I/O again. With nothing else under
- * way fio offers it again at once: then this function waits. This wait, and that for completions,
- * last a slice at most, so that fio sees its runtime, signals and requests for status.
+ * True where the I/O is due. If not, fio keeps the I/O, asks for completions, and offers the I/O
+ * again. With nothing else under way fio would offer it again at once, so this function waits. This
+ * wait and job_getevents() last a slice at most, so that fio can check runtime, signals and
+ * requests for status.
  */
 static bool is_due(struct job *job, const struct io_u *io_u)
 {
@@ -353,7 +350,7 @@ enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 	return FIO_Q_QUEUED;
 }
 
-/* arrival_batch=: leaves replies unread until the I/O that is_due() turned away is due, if soon. */
+/* arrival_batch=: sleeps, with replies unread, until the next I/O is due, if that is soon. */
 static void wait_for_batch(struct job *job)
 {
 	uint64_t wake_at = job->group.job.wake_at;
@@ -398,7 +395,7 @@ void job_drain(struct job *job)
 {
 	while (poll_once(job, UINT_MAX)) {
 	}
-	while (job->done_count) { /* fio collects them no more, and sees none of their errors */
+	while (job->done_count) { /* fio no longer collects them: their errors are set here */
 		const struct io_u *io_u = job_event(job->td, 0);
 
 		if (io_u->error)
@@ -427,11 +424,11 @@ void job_settle_file(struct job *job, uint32_t file)
 
 int job_sync_file(struct job *job, uint32_t file)
 {
-	struct request *request = &job->requests[job->done_size]; /* no io_u has this one */
+	struct request *request = &job->requests[job->done_size]; /* the engine's own */
 
 	syncs_begin(job, request, file, 1);
 	while (request_busy(request) ||
-	       replay_makes_room(job)) /* COMMITs that make room name the file too */
+	       replay_makes_room(job)) /* COMMITs that make room may be of this file */
 		poll_once(job, UINT_MAX);
 	if (request->error)
 		job_log("\"%s\" is not durable on %s: %s%s%s%s", job_file_name(job, file),

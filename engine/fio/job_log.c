@@ -58,7 +58,7 @@ void job_log_write(FILE *out)
 	fwrite(kept.text, 1, kept.size, out);
 }
 
-/* Makes messages line-buffered: fio itself does that only for stdout. */
+/* fio itself makes only stdout line-buffered. */
 void job_log_begin(void)
 {
 	if (f_out) /* a fio --server --daemonize has none */
@@ -75,7 +75,7 @@ const char *job_log_name(const char *job)
 	return before;
 }
 
-/* By one write, so that lines of several jobs do not mix. */
+/* Writes the line by one call, so that lines of several jobs do not mix. */
 static void put_line(bool summary, const char *format, va_list args)
 {
 	char line[PLAIN_LINE], room[PLAIN_ROOM];
@@ -141,14 +141,14 @@ const char *failure_remedy(enum io_op op, int error)
 	}
 }
 
-/* True for an error that is the same over each path to the export. */
+/* True for an error of the export, which is the same over each path. */
 static bool is_of_the_export(int error)
 {
 	return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EROFS ||
 	       error == EACCES || error == EPERM;
 }
 
-/* True where the reason was told before; else notes the reason as told. */
+/* True where the reason was logged before, or there are too many; else records the reason. */
 static bool was_told(struct job *job, const struct request *request)
 {
 	for (uint32_t i = 0; i < job->told_count; i++)

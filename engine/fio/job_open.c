@@ -15,13 +15,13 @@
 #include "util.h"
 
 enum {
-	PIECES_MAX = 8192,    /* more only where iodepth is larger: further pieces wait */
-	CALL_GUESS = 1 << 20, /* bytes of one call, until the server tells its limit */
+	PIECES_MAX = 8192,    /* or iodepth, if that is larger: further pieces wait */
+	CALL_GUESS = 1 << 20, /* bytes of one call, before the server's limit is known */
 	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
-	FRESH_SHARE = 8,      /* mounts: at most 1/8 of iodepth waits unsent, or a disk idles */
-	FRESH_LATE = 32,      /* arrival clock: at most 32 I/Os, late already, wait unsent */
+	FRESH_SHARE = 8,      /* mounts: with more than 1/8 of iodepth unsent, a disk would idle */
+	FRESH_LATE = 32,      /* arrival clock: I/Os are late already, at most 32 wait unsent */
 	DISCARD_MIN =
-		32768, /* bytes of a READ: with less, the system call costs more than it saves */
+		32768, /* bytes of a READ: for fewer, the system call costs more than it saves */
 };
 
 static enum spread_policy policy_of(const struct terms *eo, unsigned int own)
@@ -34,7 +34,7 @@ static uint32_t largest_block(const struct thread_data *td)
 	return (uint32_t)max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]);
 }
 
-/* With spread=job a direction uses the job's own path only, even if the other one uses all. */
+/* With spread=job reads or writes use the job's own path only, even if the others use all. */
 static struct spread make_spread(struct job *job, unsigned int own)
 {
 	const struct terms *eo = job_options(job);
@@ -55,10 +55,8 @@ static struct spread make_spread(struct job *job, unsigned int own)
 	return spread;
 }
 
-/*
- * Enough ios for all pieces of all requests at once, up to PIECES_MAX, and for a COMMIT on each
- * path, to make room in the hold.
- */
+/* Returns how many ios there must be: enough for all pieces of all requests at once, up to
+ * PIECES_MAX, and for a COMMIT on each path, to make room in the hold. */
 static uint32_t count_ios(const struct job *job)
 {
 	const struct terms *eo = job_options(job);
@@ -87,7 +85,7 @@ static int open_hold(struct job *job)
 		return -EINVAL;
 	}
 	if (job->stable != IO_UNSTABLE || path_all_mounts(job->used, job->group.path_count))
-		return 0; /* nothing can be lost, or the kernel keeps the data */
+		return 0; /* WRITEs are durable at once, or the kernel keeps the data */
 	if (size > memory_of_machine() || hold_init(&job->hold, size)) {
 		job_log("hold_writes=%" PRIu64 ": not enough memory for it", size);
 		return -ENOMEM;
@@ -97,7 +95,7 @@ static int open_hold(struct job *job)
 	return 0;
 }
 
-/* Counts the bytes in flight, where a spread policy needs them. */
+/* Sets job->load, if a spread policy needs the bytes in flight. False: out of memory. */
 static bool open_load(struct job *job)
 {
 	const struct terms *eo = job_options(job);
@@ -156,7 +154,7 @@ static int allocate(struct job *job)
 	if (path_all_mounts(job->used, job->group.path_count))
 		job->fresh_max = min_of(job->fresh_max, max_of(depth / FRESH_SHARE, 1u));
 	/* fio asks for all completions before it sleeps for rates, thinktime or flow_sleep, but not
-	 * before it waits for the times of a log, its share of a flow or a file's lock. */
+	 * before it waits for the times in a log, for its share of a flow or for a file's lock. */
 	job->fio_sleeps = (o->read_iolog_file && !o->no_stall) || o->flow ||
 			  o->file_lock_mode != FILE_LOCK_NONE;
 	if (job->fio_sleeps)
@@ -180,7 +178,7 @@ static int allocate(struct job *job)
 	return open_hold(job);
 }
 
-/* The job opens connections on its own path, or on all. */
+/* Opens the job's own path, if the job uses no other; else all paths. 0 or a negative errno. */
 static int open_paths(struct job *job)
 {
 	const struct terms *eo = job_options(job);
@@ -269,7 +267,7 @@ int job_open(struct thread_data *td)
 		free_job(job);
 		return error;
 	}
-	td->io_ops_data = job; /* last: job_close() does nothing where job_open() failed */
+	td->io_ops_data = job; /* set last: job_close() then gets NULL where job_open() failed */
 	return 0;
 }
 
@@ -278,7 +276,7 @@ void job_close(struct job *job)
 	if (!job)
 		return;
 	if (deadline_orphaned())
-		job_log("fio itself has ended, killed or out of memory: this job ends as by "
+		job_log("fio itself has ended, killed or out of memory: this job ends as after "
 			"SIGTERM");
 	job_drain(job);
 	job_close_left_open(job);

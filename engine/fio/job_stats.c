@@ -42,7 +42,7 @@ static void write_conn(FILE *out, const struct line_job *job, const struct conn 
 	counters_write(out, job, &label, &conn->counters, &conn->transport, &conn->latency);
 }
 
-/* Writes by one write(2): with O_APPEND the lines of jobs that end together do not mix. */
+/* Calls write(2) once: with O_APPEND the lines of jobs that end together do not mix. */
 static int write_text(const char *path, int flags, const char *text, size_t size)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, FILE_MODE);
@@ -150,7 +150,7 @@ static void summarise(const struct job *job)
 			sum.reconnects, sum.errors);
 }
 
-/* discard=1: the data that never reached fio's buffers. */
+/* Logs how much data discard=1 kept from fio's buffers. */
 static void tell_discarded(const struct job *job)
 {
 	uint64_t bytes = 0;
@@ -165,7 +165,7 @@ static void tell_discarded(const struct job *job)
 		job_log_summary("discard=1: nothing was dropped: READs below 32 KiB are copied");
 }
 
-/* The ciphers and handshakes of the connections over TLS. */
+/* Logs the cipher and the handshakes of the TLS connections. */
 static void tell_tls(const struct job *job)
 {
 	const struct transport_counters *last = NULL;
@@ -190,7 +190,7 @@ static void tell_tls(const struct job *job)
 				(double)time / (double)handshakes / MSEC);
 }
 
-/* The ciphers and contexts of the connections by this flavor of Kerberos. */
+/* Logs the encryption type and the contexts of the connections with this Kerberos flavor. */
 static void tell_kerberos(const struct job *job, enum path_sec sec)
 {
 	const char *enctype = NULL;
@@ -215,7 +215,7 @@ static void tell_kerberos(const struct job *job, enum path_sec sec)
 				(double)time / (double)max_of(contexts, (uint64_t)1) / MSEC);
 }
 
-/* The share of TLS's and Kerberos's encryption and checksums in the thread's CPU time. */
+/* Logs which share of the thread's CPU time encryption and checksums took (TLS, Kerberos). */
 static void tell_crypto(const struct job *job)
 {
 	uint64_t crypto = 0, cpu;
@@ -233,7 +233,7 @@ static void tell_crypto(const struct job *job)
 			(double)crypto / SEC, (double)cpu / SEC);
 }
 
-/* A line per kind of operation; none where there is only one: fio's own figures say the same. */
+/* Logs a line per kind of operation. For a single kind fio's own figures are enough. */
 static void tell_operations(const struct job *job)
 {
 	const struct meta_job *meta = job->meta;
@@ -251,7 +251,7 @@ static void tell_operations(const struct job *job)
 	}
 }
 
-/* The response times of all connections together. */
+/* Adds up the response times of all connections, and logs them. */
 static void tell_response(struct job *job)
 {
 	char line[RESPONSE_LINE];
@@ -265,7 +265,7 @@ static void tell_response(struct job *job)
 	job_log_summary("%s", line);
 }
 
-/* The entries that a mix leaves at the server. */
+/* Logs how many entries a mix leaves at the server. */
 static void tell_left(const struct job *job)
 {
 	const struct meta_job *meta = job->meta;

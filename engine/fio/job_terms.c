@@ -40,7 +40,8 @@ static void make(struct fio_option *option, const struct term *term)
 	if (term->kind != TERM_GONE)
 		option->off1 = (unsigned int)term->at;
 	if (term->kind == TERM_FLAG)
-		option->neg = !term->least; /* hard: nfs(5): the later of hard and soft counts */
+		option->neg =
+			!term->least; /* hard clears soft: the later one counts, as in nfs(5) */
 	if (term->kind == TERM_NUMBER) {
 		option->minval = term->preset ? (int)term->least : 0;
 		option->maxval = term->most;
@@ -73,10 +74,10 @@ static bool trims_as_it_verifies(const struct thread_data *td)
 	return td_write(td) && o->verify && o->do_verify && o->trim_percentage && o->trim_backlog;
 }
 
-/* The value that `word` of a command line gives --sec, or "". `awaited`: --sec came before. */
+/* The value that a word of the command line gives to --sec, or "". `awaited`: --sec was before. */
 static const char *value_of_sec(const char *word, bool awaited)
 {
-	static const char option[] = "-sec="; /* after one more dash, or none */
+	static const char option[] = "-sec="; /* the word may begin with a second dash */
 	const char *name = word[0] == '-' ? word + (word[1] == '-') : "";
 
 	if (awaited)
@@ -84,10 +85,8 @@ static const char *value_of_sec(const char *word, bool awaited)
 	return strncmp(name, option, strlen(option)) != 0 ? "" : name + strlen(option);
 }
 
-/*
- * Before fio knows the engine's options it takes --sec for its own --section without a message: the
- * job would run without Kerberos.
- */
+/* Refuses --sec=krb5: before fio knows the engine's options, it takes --sec for its own --section,
+ * without a message, and the job would run without Kerberos. */
 static int check_command_line(void)
 {
 	static const char mistaken[] = "krb5";
@@ -132,8 +131,8 @@ int terms_check(struct thread_data *td)
 		{td->o.fill_device,
 		 "fill_device is not supported: give the bytes to write by size="},
 		{td->o.read_iolog_chunked,
-		 "read_iolog_chunked is not supported: fio finds files and larger blocks in the "
-		 "log while the job runs: leave it out"},
+		 "read_iolog_chunked is not supported: fio would find some files and larger "
+		 "blocks only while the job runs: leave it out"},
 		{td->o.pre_read, "pre_read is not supported: fio reads local files for it: let a "
 				 "job before this one read them (stonewall)"},
 	};
@@ -145,7 +144,7 @@ int terms_check(struct thread_data *td)
 		return -EINVAL;
 	}
 	if (!options_of(td)->metadata && (td_trim(td) || trims_as_it_verifies(td))) {
-		job_log("%s%s trims: NFSv3 and NFSv4.1 have no operation that does, and NFSv4.2's "
+		job_log("%s%s: NFSv3 and NFSv4.1 have no operation that trims, and NFSv4.2's "
 			"DEALLOCATE is not used here: use reads and writes",
 			td_trim(td) ? "rw=" : "",
 			td_trim(td) ? ddir_str(td->o.td_ddir) : "trim_percentage");
@@ -177,7 +176,7 @@ static void say_pool(const char *what, const char *text, const struct pool_error
 
 static const char *const environments[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
 
-/* The first variable that knows the pool of that name, or else of that file, decides. */
+/* Looks for the pool of that name, or else of that file; the first variable with one decides. */
 static int look_up(const char *name, const char *file, struct pool *pool,
 		   struct pool_error errs[ARRAY_SIZE(environments)])
 {
@@ -244,7 +243,7 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 	int error;
 
 	if (!td->files_index) {
-		job_log("no pool: give pool=: the job has no file that could lie in one");
+		job_log("no pool: give pool=: the job has no file to find a pool by");
 		return -ENOENT;
 	}
 	error = pool_of_file(td->files[0]->file_name, pool);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * job_terms.h - which pool a job uses, and on what terms each of its paths: fio's and the engine's
- * options, the environment and the paths' own arguments brought together. Refusals are logged.
- */
+/* job_terms.h - finds the pool of a job, and the terms of each of its paths, from the options of
+ * fio and the engine, the environment and the paths' own arguments. Refusals are logged. */
 #pragma once
 
 #include "fio.h"
@@ -11,7 +9,7 @@
 #include "pool/pool.h"
 #include "terms/terms.h"
 
-/* The options for fio, which keeps each job's in a struct terms. Filled as the engine loads. */
+/* The engine's options, for fio: it keeps a job's values in a struct terms. Filled on loading. */
 extern struct fio_option engine_option_table[];
 
 /* The options of a job. */
@@ -20,22 +18,22 @@ static inline const struct terms *options_of(const struct thread_data *td)
 	return td->eo;
 }
 
-/* Refuses what the engine cannot do for this job. 0 or a negative errno. */
+/* Refuses options that the engine does not support. 0 or a negative errno. */
 int terms_check(struct thread_data *td);
 
-/* The pool that the job's options or else its files choose, resolved. 0 or a negative errno. */
+/* Fills in the resolved pool that the job's options, or else its files, name. 0 or an errno. */
 int terms_pool(struct thread_data *td, struct pool *pool);
 
-/* The terms of one of the pool's paths; path_open() frees them. */
+/* Fills in the terms of a path, for path_open() to take over. 0 or a negative errno. */
 int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config);
 
-/* The part of a file's name that is relative to the paths of the pool, within f->file_name. */
+/* *name: the part of f->file_name that is relative to the pool's paths. 0 or a negative errno. */
 int terms_name(struct fio_file *f, const struct pool *pool, const char **name);
 
 /* The job's number from 0, the same in all processes. */
 uint32_t terms_job_number(const struct thread_data *td);
 
-/* Which of `count` paths the job has under spread=job. */
+/* The number, below `count`, of the job's path under spread=job. */
 uint32_t terms_path_of_job(const struct thread_data *td, uint32_t count);
 
 /* The stable_how of this job's WRITEs. */

@@ -22,10 +22,10 @@ enum {
 };
 
 /*
- * A pass does each piece of work on one file once, over all its paths at once, with one connection
- * on each. Pieces have ascending numbers: offsets in bytes, entries, or for COMMIT paths. An I/O
- * belongs to the pass while it is idle, to a callback while that runs, and to a connection after
- * pass_submit() (connection.h). No callback may block.
+ * A pass works on one file, over all given paths at once, with one connection on each. A piece's
+ * number is an offset in bytes, an entry's number or, for COMMITs, a path's. An idle I/O belongs to
+ * the pass, an I/O in a callback to the callback, and after pass_submit() to a connection
+ * (connection.h). No callback may block.
  */
 struct pass {
 	/* Set before pass_open(); all other members are zero then. */
@@ -35,8 +35,8 @@ struct pass {
 	bool writes;
 	uint8_t *buffers; /* of layout_write(): BLOCK bytes for each I/O */
 	bool tells;	  /* pieces are entries: every 10 seconds the progress is logged */
-	/* Called when an I/O has its result. True: it has submitted the I/O again, for the same
-	 * piece. False: the piece is done, and has failed if io->error is not 0. NULL: as false. */
+	/* Called when an I/O has its result. True: it submitted the I/O again for the same piece.
+	 * False: the piece is done, or with io->error has failed. NULL: always false. */
 	bool (*goes_on)(struct pass *pass, struct conn_io *io);
 
 	struct group group;
@@ -54,7 +54,7 @@ struct pass {
 
 	struct io_list idle;
 	uint32_t block_size;	/* of layout_write(): bytes */
-	uint32_t turn;		/* the connection whose turn it is */
+	uint32_t turn;		/* counts I/Os: each goes to the next connection */
 	uint64_t done;		/* pieces */
 	uint64_t told, told_at; /* `done` and the time at the last progress line */
 };
@@ -113,7 +113,7 @@ static void pass_close(struct pass *pass)
 	free(pass->ios);
 }
 
-/* Submits an I/O to the connection whose turn it is. */
+/* Submits an I/O to the next connection in turn. */
 static void pass_submit(struct pass *pass, struct conn_io *io)
 {
 	group_submit(&pass->group, pass->turn++ % pass->group.job.conn_count, io);
@@ -160,8 +160,8 @@ typedef uint64_t pass_piece(struct pass *pass, struct conn_io *io, uint64_t numb
 
 /*
  * Works through the pieces from `first` to before `end`, and waits until all are done. After an
- * error no further piece begins. A job that is told to end gives up the pieces under way. 0 or a
- * negative errno, for the caller to log; -EINTR: told to end, with no error before.
+ * error no further piece begins. When the job is told to end, the pieces under way are aborted. 0
+ * or a negative errno, for the caller to log; -EINTR: the job was told to end before any error.
  */
 static int pass_run(struct pass *pass, pass_piece *begin, uint64_t first, uint64_t end)
 {
@@ -211,7 +211,7 @@ static struct ledger *ledger_of(const struct pass *pass, uint64_t path)
 	return &pass->group.paths[path]->files[0].ledger;
 }
 
-/* The first path from `path` on that owes a COMMIT. */
+/* The first path from `path` on with a COMMIT due, or path_count. */
 static uint64_t next_owing(const struct pass *pass, uint64_t path)
 {
 	while (path < pass->group.path_count && !ledger_owes(ledger_of(pass, path)))
@@ -293,7 +293,7 @@ static uint64_t look_up(struct pass *pass, struct conn_io *io, uint64_t entry)
 	return entry + 1;
 }
 
-/* Makes an entry that was not found. EEXIST: somebody else has made it meanwhile. */
+/* Looks up a missing entry's other name, then makes the entry. EEXIST: another client made it. */
 static bool goes_on(struct pass *pass, struct conn_io *io)
 {
 	const struct entry_layout *layout = container_of(pass, struct entry_layout, pass);
@@ -378,7 +378,7 @@ static void range_of(const struct verification *all, uint64_t entry, uint64_t *b
 	*end = min_of(*begin + count, terms->count);
 }
 
-/* meta_io's listed(), for the directory that holds entry io->offset. */
+/* meta_io's listed(), for entry io->offset's directory. `name` NULL: the listing begins anew. */
 static void take_name(struct conn_io *io, const char *name, uint32_t length)
 {
 	struct verification *all = io->owner;
@@ -426,11 +426,11 @@ static int judge(const struct verification *all)
 		else if (is_twice(all, all->found[i]) && !twice++)
 			first_twice = i;
 	if (missing)
-		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
+		job_log("meta_verify=1: \"%s\": %" PRIu64 " entries, of which %" PRIu64
 			" missing: entry %" PRIu64 " is the first",
 			pass->name, pass->end - pass->first, missing, first_missing);
 	if (twice)
-		job_log("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
+		job_log("meta_verify=1: \"%s\": %" PRIu64 " entries, of which %" PRIu64
 			" duplicate: entry %" PRIu64 " is the first",
 			pass->name, pass->end - pass->first, twice, first_twice);
 	return missing ? -ENOENT : twice ? -EEXIST : 0;

@@ -10,7 +10,7 @@
 
 enum { SIZE_FIRST = 1024 };
 
-/* Doubles the room; the oldest entry comes first. False: there is no memory. */
+/* Doubles the ring's size, and puts the oldest entry first. False: out of memory. */
 static bool grow(struct made *made)
 {
 	uint64_t size = made->size ? 2 * made->size : SIZE_FIRST;
@@ -29,13 +29,13 @@ static bool grow(struct made *made)
 
 enum { WEIGHT_MAX = 1000000 };
 
-/* enum meta_op has the reads first. */
+/* In enum meta_op the reads come before META_CREATE. */
 static bool is_read(enum meta_op op)
 {
 	return op < META_CREATE;
 }
 
-/* Operations that keep the job's entries: those that make or remove use entries beside them. */
+/* A mix may have operations that keep the job's entries: those that make or remove use others. */
 static bool may_be_mixed(enum meta_op op)
 {
 	return is_read(op) || op == META_CREATE || op == META_REMOVE || op == META_MKDIR ||
@@ -58,7 +58,7 @@ static bool find(const char *name, size_t length, enum meta_op *op)
 	return false;
 }
 
-/* 0: the text is no weight. */
+/* The weight in the text; 0: the text is no weight. */
 static uint32_t weight_of(const char *text)
 {
 	char *end;
@@ -131,7 +131,7 @@ static int check_direction(const struct thread_data *td, const struct meta_mix *
 	return -EINVAL;
 }
 
-/* fio draws between reads and writes by whole per cent: rwmixread= must be the share of reads. */
+/* Sets rwmixread= to the share of reads: fio chooses between reads and writes by whole per cent. */
 static int set_share(struct thread_data *td, const struct meta_mix *mix)
 {
 	struct thread_options *o = &td->o;
@@ -175,7 +175,7 @@ int meta_mix_check(struct thread_data *td)
 	return error || !mix.reads || !mix.writes ? error : set_share(td, &mix);
 }
 
-/* Draws an I/O's operation by the weights of its direction. */
+/* Draws an operation for an I/O of direction `ddir`, by the weights. */
 static enum meta_op draw(struct meta_job *meta, enum fio_ddir ddir)
 {
 	const struct meta_mix *mix = &meta->mix;
@@ -252,8 +252,8 @@ struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fi
 	return terms;
 }
 
-/* The operation is to make or remove an entry beside the job's own; a new entry is in the directory
- * of the entry that fio has chosen. */
+/* Chooses the entry beside the job's own that the I/O makes or removes. A new one is in the
+ * directory of the entry that fio chose. */
 static void go_beside(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
 		      enum made_kind kind)
 {
@@ -290,7 +290,7 @@ void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64
 	request->begun = now - lag;
 }
 
-/* True where the entry was made for a removal, which comes next. */
+/* Records a new entry. True where it was made for a removal, the next operation of the I/O. */
 static bool note_made(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)
 {
 	enum made_kind kind;
@@ -300,7 +300,7 @@ static bool note_made(struct meta_job *meta, struct meta_request *request, const
 		return false;
 	made = &meta->made[io_u->file->fileno][kind];
 	if (request->removes == request->op) {
-		/* Without memory for its number the entry is not removed: it is left at the end. */
+		/* If memory for its number is missing, the entry is left at the end. */
 		if (made->count != made->size || grow(made))
 			made->entries[(made->first + made->count++) % made->size] = request->entry;
 		return false;

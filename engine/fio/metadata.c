@@ -110,7 +110,7 @@ void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
 		.shared = eo->shared_dir,
 		.job = td->subjob_number,
 		.make = (td_write(td) || td_trim(td)) && td->o.allow_create && !read_only,
-		.run = run >> 16, /* 48 bits, which no two runs share */
+		.run = run >> 16, /* 48 bits, different in each run */
 	};
 }
 
@@ -149,7 +149,7 @@ struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op
 	}
 }
 
-/* What makes entries needs none. Nor does a removal in a mix: it makes what it removes. */
+/* Operations that make entries need none, nor do removals in a mix, which make one if needed. */
 bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
 {
 	struct meta_mix mix;
@@ -208,7 +208,7 @@ static void kind_text(const struct meta_kind *kind, char *text, size_t size)
 	case META_TYPE_SYMLINK:
 		snprintf(text, size, "a symbolic link of %" PRIu64 " bytes", kind->size);
 		break;
-	case 0: snprintf(text, size, "of a type that the server's LOOKUP does not tell"); break;
+	case 0: snprintf(text, size, "of a type that the server's LOOKUP does not report"); break;
 	default: snprintf(text, size, "something of type %u", kind->type);
 	}
 }

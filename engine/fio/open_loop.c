@@ -36,10 +36,8 @@ static struct rate rate_of(const struct thread_data *td)
 	return (struct rate){"arrival_bw", eo->arrival_bw, "bytes", 1ll << 50};
 }
 
-/*
- * A number with fio's suffixes, which mean what they do in rate_iops; 0: the text is no number. A
- * rate for each direction ("1,2,3") is no number: str_to_decimal() would read it as 1.
- */
+/* The number in `text`, with fio's suffixes as in rate_iops; 0: it is no number. Refuses a rate for
+ * each direction ("1,2,3"), which str_to_decimal() would read as 1. */
 static long long number_of(const struct thread_data *td, const char *text)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -67,7 +65,7 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 			  "it out"},
 		{o->latency_target, "latency_target: it changes iodepth by the service time only: "
 				    "leave it out"},
-		{o->read_iolog_file, "read_iolog: a log has times of its own: leave one out"},
+		{o->read_iolog_file, "read_iolog: the log has its own times: leave one out"},
 		{o->write_iolog_file,
 		 "write_iolog: fio would log each I/O many times: leave it out"},
 		{o->verify && td_rw(td),
@@ -89,7 +87,7 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 	return job_refuse(what, conflicts, ARRAY_SIZE(conflicts));
 }
 
-/* Logs the options that good figures need and that are missing, for the first of numjobs= only. */
+/* Logs which options that good figures need are missing, for the first of numjobs= only. */
 static void say_missing(const struct thread_data *td, const char *clock)
 {
 	const struct thread_options *o = &td->o;
@@ -152,7 +150,7 @@ struct open_loop *open_loop_new(const struct thread_data *td)
 	say_missing(td, rate.option);
 	open->td = td;
 	arrivals_init(&open->arrivals, &terms);
-	prctl(PR_SET_TIMERSLACK, 1); /* else each sleep is 50 µs longer */
+	prctl(PR_SET_TIMERSLACK, 1); /* else each sleep may last 50 µs longer */
 	return open;
 }
 

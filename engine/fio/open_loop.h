@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * open_loop.h - arrival_rate=: what ties a job's arrival clock (stats/arrivals.h) to fio.
+ * open_loop.h - connects a job's arrival clock (stats/arrivals.h, arrival_rate=) to fio.
  *
  * fio keeps an I/O that is not due (FIO_Q_BUSY), so that the engine has nothing unsent when the run
- * ends. fio counts latency from an I/O's start_time, which is set to the instant at which the I/O
- * was due; its issue_time is the sending. So fio's slat is the lag, clat is the service time, and
- * lat is what a user would have waited.
+ * ends. The engine sets start_time to the instant at which the I/O was due, and issue_time to the
+ * sending. So fio's slat is the lag, clat is the service time, and lat is the response time that a
+ * user would see.
  *
- * Instants are on fio's clock, fio_gettime(), which is not CLOCK_MONOTONIC.
+ * All instants are by fio's clock, fio_gettime(), which is not CLOCK_MONOTONIC.
  */
 #pragma once
 
@@ -24,9 +24,9 @@ struct open_loop {
 	const struct thread_data *td;
 	struct arrivals arrivals;
 	uint64_t origin;	   /* when the first schedule began */
-	uint64_t started;	   /* td->start, as of the present schedule */
-	bool filled;		   /* with the latest I/O, iodepth are in flight */
-	bool over;		   /* the job is to end: what is under way drains */
+	uint64_t started;	   /* td->start when the present schedule began */
+	bool filled;		   /* the latest I/O has filled iodepth */
+	bool over;		   /* the job is ending: nothing more is due */
 	struct open_loop_io ios[]; /* by io_u->index */
 };
 
@@ -38,7 +38,7 @@ int open_loop_check(const struct thread_data *td);
  * good figures need and the job lacks. NULL: out of memory. */
 struct open_loop *open_loop_new(const struct thread_data *td);
 
-/* False: the I/O is sent at once: a sync, or a read that verifies what was written. */
+/* True where the I/O has a due time. A sync or a read that verifies a write is sent at once. */
 static inline bool open_loop_schedules(const struct io_u *io_u)
 {
 	return !ddir_sync(io_u->ddir) && !(io_u->flags & IO_U_F_VER_LIST);
@@ -47,7 +47,7 @@ static inline bool open_loop_schedules(const struct io_u *io_u)
 /* Nanoseconds until an I/O is due; 0: it is due. */
 uint64_t open_loop_left(struct open_loop *open, const struct io_u *io_u);
 
-/* The engine takes fio's I/O: it was due, or is sent at once. */
+/* The engine accepts an I/O of fio, which is due or has no due time. */
 void open_loop_take(struct open_loop *open, const struct io_u *io_u);
 
 /* The I/O was sent at its issue_time: sets its start_time to when it was due. */
@@ -56,11 +56,11 @@ void open_loop_sent(struct open_loop *open, struct io_u *io_u);
 /* The I/O has completed. */
 void open_loop_finished(struct open_loop *open, const struct io_u *io_u);
 
-/* fio takes completions: the depth has room again. */
+/* fio collects completions: iodepth has room again. */
 void open_loop_collected(struct open_loop *open);
 
 /* The job is to end: from now on nothing is due. */
 void open_loop_over(struct open_loop *open);
 
-/* Nothing is under way any more: arrivals_end(). */
+/* No I/O is under way any more: calls arrivals_end(). */
 void open_loop_end(struct open_loop *open);

@@ -10,7 +10,7 @@
 #include "job_log.h"
 #include "util.h"
 
-/* No file is open on a path that is not used any more, so the name is that of another path. */
+/* An unusable path has no open files: the name then comes from another path. */
 const char *job_file_name(const struct job *job, uint32_t file)
 {
 	const char *name = NULL;
@@ -46,7 +46,7 @@ static inline void submit(struct job *job, struct request *request, struct conn_
 	io->status = NULL;
 	io->owner = request;
 	request->pieces++;
-	io->load_conn = connection; /* even a dead one: it must look busy, not idle */
+	io->load_conn = connection; /* even if dead: it must not look idle */
 	if (job->load)
 		spread_load_add(job->load, connection, load_of(io));
 	group_submit(&job->group, connection, io);
@@ -73,7 +73,7 @@ static void submit_transfer(struct job *job, struct request *request, struct con
 	submit(job, request, io, piece->connection);
 }
 
-/* Spread as the data of its direction is: a stripe is a number of entries here. */
+/* Spreads the operation as a READ or WRITE at io_u->offset: a stripe holds a number of entries. */
 static void submit_meta(struct job *job, struct request *request, struct conn_io *io)
 {
 	const struct io_u *io_u = request->io_u;
@@ -112,7 +112,7 @@ static bool may_share(const struct path_file *file, const struct request *reques
 	       ledger_covered(&file->ledger, &latest->commit->covered);
 }
 
-/* The first connections, one on each path, have the numbers of the paths. */
+/* Submits the COMMIT to connection number `path`: the first connections are one on each path. */
 static void submit_commit(struct job *job, struct request *request, uint32_t path, uint32_t file)
 {
 	struct path_file *path_file = &job->used[path]->files[file];
@@ -183,10 +183,9 @@ bool pieces_submit(struct job *job, struct request *request)
 void pieces_replay(struct job *job, struct request *request, struct hold_extent *extent)
 {
 	struct conn_io *io = io_list_take(&job->idle);
-	uint32_t connection =
-		extent->connection; /* where it is dead, group_submit() finds another */
+	uint32_t connection = extent->connection; /* if it is dead, group_submit() takes another */
 
-	/* Over NFS also where a mount took the WRITE: mounts cannot use the hold's buffers. */
+	/* Avoids mounts, even if one took the WRITE: mounts cannot use the hold's buffers. */
 	while (job->group.conns[connection]->path->config.dir)
 		connection = (connection + 1) % job->group.job.conn_count;
 	hold_again(&job->hold, extent);
@@ -199,7 +198,7 @@ void pieces_replay(struct job *job, struct request *request, struct hold_extent 
 	submit(job, request, io, connection);
 }
 
-/* The arrival times of the fio I/O that a piece belongs to; NULL: it has none. */
+/* The arrival times of the fio I/O that a piece belongs to; NULL: the I/O has none. */
 static const struct open_loop_io *scheduled(const struct job *job, const struct conn_io *io)
 {
 	const struct request *request = io->owner;
@@ -228,7 +227,7 @@ static void trace(const struct job *job, const struct conn_io *io)
 		io->done, due, io->error ? ": " : "", io->error ? strerror(io->error) : "");
 }
 
-/* Not for COMMITs, which may serve another sync. An I/O that was never sent has only waited. */
+/* Skips COMMITs, which may serve several syncs. An I/O that was never sent has waited until now. */
 static void note_latency(const struct job *job, const struct request *request,
 			 const struct conn_io *io)
 {
@@ -250,7 +249,7 @@ static void note_result(struct request *request, const struct conn_io *io)
 		request->error = io->error;
 		request->label = io->conn->path->config.label;
 		request->status = io->status;
-		/* NFS errors without a status are the session's, which has logged why. */
+		/* The NFS client logs why I/O fails without a status. */
 		request->told = !io->status && !io->conn->path->config.dir;
 		if (io->op == IO_META)
 			request->found = io->meta->found;

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * pieces.h - requests go to the connections in pieces, and come back: all I/O of a running job,
- * fio's, the syncs', and what is replayed. Nothing here waits.
- */
+/* pieces.h - cuts requests into pieces, submits these to the connections, and takes the results.
+ * All I/O of a running job passes here: fio's, syncs and replays. Nothing here waits. */
 #pragma once
 
 #include "job.h"
 
-/* Makes `request` a COMMIT of `count` files from `file` on, over every path that owes one. */
+/* Makes `request` a COMMIT of `count` files from `file` on, over every path where one is due. */
 void pieces_commit(const struct job *job, struct request *request, uint32_t file, uint32_t count);
 
 /* True where the hold has room for the next piece of a request, or the request needs none. */
 bool pieces_room(const struct job *job, const struct request *request);
 
 /*
- * Submits what is left of a request, as far as there are idle ios, and for a WRITE room in the
- * hold. True where nothing is left. A COMMIT that found nothing owed then has no piece outstanding.
+ * Submits the rest of a request, as far as there are idle ios and, for a WRITE, room in the hold.
+ * True where all is submitted. A COMMIT request with no COMMIT due then has no piece outstanding.
  */
 bool pieces_submit(struct job *job, struct request *request);
 
-/* Submits a held extent once more, as a piece of `request`. The caller knows of an idle io. */
+/* Submits a held extent once more, as a piece of `request`. There must be an idle io. */
 void pieces_replay(struct job *job, struct request *request, struct hold_extent *extent);
 
 /* Takes what the connections have finished. Returns the next request that is complete; NULL: none

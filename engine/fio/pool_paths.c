@@ -38,7 +38,7 @@ void pool_paths_close(struct pool_paths *paths)
 	pool_free(&paths->pool);
 }
 
-/* Path `number` of the pool, or NULL with *error a negative errno, logged. */
+/* Returns path `number` of the pool, opened if necessary; or NULL and *error, which is logged. */
 static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
 			int *error)
 {
@@ -99,10 +99,8 @@ struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, in
 
 enum { FILES_MAX = 65536 };
 
-/*
- * Shared with the processes of jobs, and so mapped before the first is forked. Never unmapped: a
- * thread that fio has given up may read it until the process ends. NULL: no memory.
- */
+/* Memory shared with the processes of jobs: mapped before the first fork, and never unmapped, since
+ * a thread that fio has left behind may read it until the process ends. NULL: out of memory. */
 static struct {
 	_Atomic uint32_t count;
 	_Atomic uint64_t hashes[FILES_MAX];
@@ -116,7 +114,7 @@ __attribute__((constructor)) static void make(void)
 	own = memory == MAP_FAILED ? NULL : memory;
 }
 
-/* FNV-1a of a text and its NUL. */
+/* Continues an FNV-1a hash with a text and its NUL. */
 static uint64_t mix(uint64_t hash, const char *text)
 {
 	do

@@ -19,7 +19,7 @@ enum { LAYOUT_PATHS_MAX = 8 };
  * (nfs(5)). */
 static const uint64_t STANDSTILL = 5 * SEC;
 
-#define SIZE_UNKNOWN (-1ULL) /* what fio has as the size of a missing file */
+#define SIZE_UNKNOWN (-1ULL) /* fio's size of a missing file */
 
 static struct {
 	pthread_mutex_t lock; /* thread=1 with create_serialize=0 comes here from several threads */
@@ -29,7 +29,7 @@ static struct {
 	struct pool_paths paths;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Jobs with the same text share the paths. NULL: no memory. */
+/* Jobs with the same text can share the paths. The caller frees the text. NULL: out of memory. */
 static char *terms_text(struct thread_data *td)
 {
 	const struct terms *terms = options_of(td);
@@ -54,7 +54,7 @@ static void forget(void)
 	kept.terms = kept.job = NULL;
 }
 
-/* Closes nothing where a thread uses the paths: at process end, one that fio has given up. */
+/* Closes nothing while a thread uses the paths, as one that fio leaves behind at its end may. */
 void setup_leave(void)
 {
 	if (pthread_mutex_trylock(&kept.lock))
@@ -71,7 +71,7 @@ __attribute__((destructor)) static void leave_all(void)
 	setup_leave();
 }
 
-/* A thread of the parent may have the lock: the child has neither the lock nor the paths. */
+/* Called in a child: a thread of the parent may hold the lock, and the paths are the parent's. */
 static void begin_anew(void)
 {
 	pthread_mutex_init(&kept.lock, NULL);
@@ -79,13 +79,13 @@ static void begin_anew(void)
 	kept.paths = (struct pool_paths){0};
 }
 
-/* fio has no hook for the end of setup; and in a fio server the jobs' parent ends by _exit(). */
+/* Closes paths before a fork: fio has no hook for setup's end, and its servers end by _exit(). */
 __attribute__((constructor)) static void leave_before_fork(void)
 {
 	pthread_atfork(leave_all, NULL, begin_anew);
 }
 
-/* Says the same words once, also where each job has terms of its own. */
+/* Logs ignored arguments, but not those that the last job had, too. */
 static void tell_ignored(const struct pool *pool)
 {
 	static char told[POOL_IGNORED_MAX];
@@ -95,10 +95,10 @@ static void tell_ignored(const struct pool *pool)
 	if (!*words || !strcmp(words, told))
 		return;
 	memcpy(told, words, sizeof(told));
-	job_log("pool: ignored arguments of libnfs that mean nothing here: %s", words);
+	job_log("pool: ignored arguments of libnfs that have no effect here: %s", words);
 }
 
-/* Keeps the paths where they fit this job, or opens new ones. The caller has the lock. */
+/* Keeps the paths if this job can share them, else finds its own. The caller holds the lock. */
 static int recall(struct thread_data *td)
 {
 	char *terms = terms_text(td);
@@ -125,7 +125,7 @@ struct file_task {
 	const char *name;
 };
 
-/* Runs `work` on a file under the lock, by the job's own path. Returns work's negative errno. */
+/* Calls `work` on a file over the job's own path, with the lock held. 0 or a negative errno. */
 static int with_file(struct thread_data *td, struct fio_file *f,
 		     int (*work)(struct file_task *task))
 {
@@ -146,12 +146,12 @@ static int with_file(struct thread_data *td, struct fio_file *f,
 	if (!error)
 		error = work(&task);
 	pthread_mutex_unlock(&kept.lock);
-	if (job_of(td)) /* create_serialize=0: it is open already */
+	if (job_of(td)) /* create_serialize=0: the job is open already */
 		deadline_run(td);
 	return error;
 }
 
-/* fio takes ENOENT for "a new file": an error that ends a job must be another. */
+/* Returns 0, or sets td's error and returns 1. ENOENT, "a new file" to fio, becomes EINVAL. */
 static int fail(struct thread_data *td, int error, const char *what)
 {
 	if (!error)
@@ -161,9 +161,9 @@ static int fail(struct thread_data *td, int error, const char *what)
 }
 
 /*
- * The size to tell fio of a missing file. Without filesize= fio gives the file a share of size=.
- * From a range of filesize= fio draws a size, as for psync, unless it is told one within the range.
- * With a single filesize= fio needs that size for offset=50%.
+ * The size that fio is to have for a missing file. Without filesize= fio then gives the file a
+ * share of size=. From a range of filesize= fio draws a size, as for psync, unless this function
+ * returns one within the range. A single filesize= is needed as it is, for offset=50%.
  */
 static uint64_t missing_size(const struct thread_data *td)
 {
@@ -214,7 +214,7 @@ static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool crea
 
 	if (!error)
 		error = layout_write(task->td, paths, count, task->name, from, to);
-	if (error && created) { /* leave no file half laid out, also where the run is stopped */
+	if (error && created) { /* leave no file half laid out, even if the run is stopped */
 		deadline_clear_up(task->td);
 		path_remove(task->path, task->name);
 		deadline_setup(task->td);
@@ -222,7 +222,7 @@ static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool crea
 	return error;
 }
 
-/* overwrite=1 allows changing an existing file, if the user set it: fio sets it for all readers. */
+/* overwrite=1 allows changing an existing file if the user set it: fio sets it for all readers. */
 static bool may_change(const struct file_task *task)
 {
 	struct thread_options *o = &task->td->o;
@@ -231,7 +231,7 @@ static bool may_change(const struct file_task *task)
 	       own_file(&task->paths->pool, task->name);
 }
 
-/* Waits for another job that lays the file out: by create_serialize=0, or on another host. */
+/* Waits while a job with create_serialize=0, or on another host, lays the file out. Sets *size. */
 static int await_others(struct file_task *task, uint64_t wanted, uint64_t *size)
 {
 	uint64_t grew = clock_now(), before = *size;
@@ -248,7 +248,7 @@ static int await_others(struct file_task *task, uint64_t wanted, uint64_t *size)
 	return error;
 }
 
-/* The file is too short, and may be anybody's: a job that only reads must not change it. */
+/* Lays out the rest of a short file, if this job may change it. The file may be anybody's. */
 static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 {
 	bool others = !task->td->o.create_serialize || is_backend;
@@ -258,16 +258,16 @@ static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 		return error;
 	if (may_change(task))
 		return lay_out(task, size, wanted, false);
-	job_log("%s: \"%s\" has %llu of %llu bytes, and a job that only reads changes no file that "
-		"is there: give a smaller size=, another filename=, or overwrite=1, which lays out "
-		"the rest",
+	job_log("%s: \"%s\" has %llu of %llu bytes, and a job that only reads does not change an "
+		"existing file: give a smaller size=, another filename=, or overwrite=1, which "
+		"lays out the rest",
 		task->path->config.label, task->name, (unsigned long long)size,
 		(unsigned long long)wanted);
 	return -EINVAL;
 }
 
-/* A file to be verified stays as the last job left it, missing or short. A missing file is laid out
- * only where an earlier job may be about to write it. */
+/* True where a file that the job verifies must not be laid out: a short one, or with verify_only or
+ * verify_state_load a missing one. An earlier job may be about to write any other missing file. */
 static bool is_evidence(const struct thread_data *td, bool missing)
 {
 	return job_verifies(td) && !td->o.create_only &&
@@ -300,8 +300,8 @@ static int extend(struct file_task *task, uint64_t wanted)
 	return lay_out(task, size, wanted, true);
 }
 
-/* Makes, or looks for, the entries that a metadata job needs, and the directories of those that it
- * will make. */
+/* Makes, or with meta_verify=1 only looks for, the entries that a metadata job needs; makes the
+ * directories of entries that the job itself will make. */
 static int make_entries(struct file_task *task)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
@@ -332,7 +332,7 @@ static int prepopulate(struct file_task *task)
 	struct fio_file *f = task->f;
 	uint64_t wanted = f->file_offset + f->io_size;
 	/* The job reads what it has not written: fio's rule (filesetup.c, extend_file()). A job
-	 * with create_only opens no file: nobody else makes the files that it does not lay out. */
+	 * with create_only opens no file: only the setup can make its files. */
 	bool wants_data = td_read(td) || td->o.overwrite || td->o.create_only;
 	int error = 0;
 
@@ -340,7 +340,7 @@ static int prepopulate(struct file_task *task)
 		error = make_entries(task);
 	else if (wants_data && !td->o.create_on_open)
 		error = extend(task, wanted);
-	/* fio reads and writes only below real_file_size, whoever makes the file that long. */
+	/* fio does I/O only below real_file_size, even if another job makes the file longer. */
 	if (!error && (f->real_file_size == SIZE_UNKNOWN || f->real_file_size < wanted))
 		f->real_file_size = wanted;
 	return error;

@@ -4,8 +4,8 @@
  * the job's own process, after init): to find the sizes of files, and to lay out files that a job
  * wants to read and that are missing or too short.
  *
- * A job uses none of the paths that are opened here. They are kept from file to file, until a file
- * needs another pool or setup_leave() is called: before each fork, and at each job's and process's
+ * The setup opens paths of its own, and keeps them from file to file until a file needs another
+ * pool or setup_leave() is called: before each fork, when a job begins or ends, and at a process's
  * end.
  */
 #pragma once
@@ -25,7 +25,7 @@ void setup_leave(void);
 int setup_unlink(struct thread_data *td, struct fio_file *f);
 int setup_invalidate(struct thread_data *td, struct fio_file *f);
 
-/* --- layout.c: makes what a job needs and is not there yet --- */
+/* --- layout.c: makes or checks what a job needs --- */
 
 /*
  * Fills [from, to) of `name` with data as fio's options shape it, over all the given paths at once,

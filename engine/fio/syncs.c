@@ -46,7 +46,7 @@ void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t 
 		TAILQ_INSERT_TAIL(&job->pending[IO_COMMIT], sync, link);
 }
 
-/* Bytes that a server lost after accepting them fail the sync that finds the loss. */
+/* Fails the sync, and logs why, if the server has lost bytes of the file after accepting them. */
 static void report_loss(struct request *sync, struct path *path, uint32_t number)
 {
 	struct path_file *file = &path->files[number];
@@ -75,7 +75,7 @@ bool syncs_end(struct job *job, struct request *sync)
 	for (uint32_t file = sync->file; file < sync->file + sync->file_count; file++)
 		for (uint32_t i = 0; i < job->group.path_count; i++)
 			report_loss(sync, job->used[i], file);
-	/* fio ignores the result of a sync that was queued: the job fails here. */
+	/* fio ignores the result of a queued sync: so the engine fails the job. */
 	if (sync->error)
 		td_verror(job->td, sync->error, "fsync");
 	return true;
@@ -84,10 +84,10 @@ bool syncs_end(struct job *job, struct request *sync)
 /* --- hold_writes: held data is written again --- */
 
 enum {
-	/* Rounds in a row without a lost connection: the server seems to change its verifier each
-	 * time. */
+	/* Rounds in a row that lose data, but no connection: the server seems to change its
+	 * verifier without a restart. */
 	UNEXPLAINED_MAX = 3,
-	ROUNDS_MAX = 16, /* in all: a server that restarts each time makes no progress either */
+	ROUNDS_MAX = 16, /* rounds in all: a server that restarts in each makes no progress */
 	WINDOW = 16,	 /* extents that are written again at once */
 };
 
@@ -99,14 +99,14 @@ static struct path *path_of(const struct job *job, const struct hold_extent *ext
 static void clear_ledgers(struct job *job)
 {
 	for (uint32_t i = 0; i < job->group.path_count; i++) {
-		if (job->used[i]->config.dir) /* the kernel writes again by itself */
+		if (job->used[i]->config.dir) /* the kernel itself writes lost data again */
 			continue;
 		for (uint32_t file = 0; file < job->group.job.file_count; file++)
 			ledger_clear(&job->used[i]->files[file].ledger);
 	}
 }
 
-/* A server that restarts breaks its connections: unchanged counts mean that it did not restart. */
+/* The reconnects so far. A server restart breaks connections: an unchanged sum shows no restart. */
 static uint64_t reconnects(const struct job *job)
 {
 	uint64_t sum = 0;
@@ -134,7 +134,7 @@ static void begin_writes(struct job *job)
 			replay->label, bytes);
 }
 
-/* Overlapping WRITEs go out one after the other, so that the server writes them in their order. */
+/* Overlapping WRITEs go out one after the other, so that the server keeps their order. */
 static bool overlaps_one_under_way(const struct job *job, const struct hold_extent *extent)
 {
 	for (uint64_t number = job->replay.oldest; number < job->replay.next; number++) {
@@ -157,7 +157,7 @@ static bool window_is_full(struct job *job)
 	return replay->next - replay->oldest >= WINDOW;
 }
 
-/* True when all extents are written. */
+/* Sends the replay's WRITEs. True when all, or after an error all that were sent, are answered. */
 static bool write_all(struct job *job)
 {
 	struct replay *replay = &job->replay;
@@ -183,10 +183,8 @@ static void end(struct job *job)
 	job->replay.request.error = 0;
 }
 
-/*
- * The held data is lost: the next sync, or the close, reports it. From now on the job runs without
- * a hold, and its ledgers count what is lost.
- */
+/* Counts held data as lost in the ledgers, so that the next sync, or the close, reports the loss.
+ * Empties the hold. From now on the job writes nothing. */
 static void give_up(struct job *job, int error)
 {
 	struct hold *hold = &job->hold;
@@ -221,7 +219,7 @@ static void conclude(struct job *job)
 	}
 	if (!job->hold.lost) {
 		if (replay->rounds)
-			job_log("%s: all of it is durable now", replay->label);
+			job_log("%s: all held data is durable now", replay->label);
 		end(job);
 		return;
 	}
@@ -243,7 +241,7 @@ static void begin_commits(struct job *job)
 	job->replay.request.held_only = true;
 }
 
-/* The next WRITE finds no room in the hold, and no reply to another WRITE would make some. */
+/* True where the next WRITE has no room in the hold, and no WRITE under way can make room. */
 static bool is_stuck(const struct job *job)
 {
 	const struct request *write = TAILQ_FIRST(&job->pending[IO_WRITE]);

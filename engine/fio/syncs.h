@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * syncs.h - a sync waits for the writes that fio queued before it, then COMMITs what they owe on
- * every path, and reports what a server has lost.
- */
+/* syncs.h - a sync waits for the writes that fio queued before it, then sends the COMMITs that are
+ * due on each path, and reports data that a server has lost. */
 #pragma once
 
 #include "job.h"
@@ -19,9 +17,9 @@ void syncs_write_ends(struct job *job, const struct request *write);
 void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t count);
 
 /*
- * The COMMITs of a sync are answered. False where they show that held data is lost: the sync begins
- * anew, and is submitted when that data is written again. True where the sync is over: a loss or a
- * failure is in its error, and fails the job.
+ * Called when the COMMITs of a sync are answered. False where they show that held data is lost: the
+ * sync is pending again, and is submitted after the replay. True where the sync is over: its error,
+ * if any, has failed the job.
  */
 bool syncs_end(struct job *job, struct request *sync);
 
@@ -29,10 +27,10 @@ bool syncs_end(struct job *job, struct request *sync);
  * --- hold_writes ---
  *
  * A changed write verifier shows that the server lost data that was not durable. Then the job waits
- * for its WRITEs and COMMITs under way, writes all held data again, commits it, and goes on. Until
- * then no other WRITE or sync begins; READs do. The job gives up on a server that loses data each
- * time. Without a loss, COMMITs make room in the hold: they go out when half of the hold has been
- * answered, while WRITEs go on in the other half.
+ * for its WRITEs and COMMITs under way, writes all held data again, commits it, and goes on. During
+ * the replay no other WRITE or sync begins, but READs do. If replays keep losing data, the job
+ * gives up. Without a loss, COMMITs make room in the hold: they go out when answered WRITEs fill
+ * half of it, while new WRITEs use the other half.
  */
 
 /* True where no WRITE or sync may begin. */
@@ -47,5 +45,5 @@ static inline bool replay_makes_room(const struct job *job)
 	return request_busy(&job->replay.request);
 }
 
-/* For a job with a hold: does what needs no waiting. Sets job->replay.broken where it gives up. */
+/* Continues the replay, without waiting, for a job with a hold. Sets replay.broken on giving up. */
 void replay_advance(struct job *job);

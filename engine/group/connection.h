@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * connection.h - one connection of a job: what every transport offers, and what the connections of
- * one job share.
+ * connection.h - one connection of a job: the operations of every transport, and the state that the
+ * connections of one job share.
  *
- * A connection has an I/O (client/io.h) from submit() until the I/O is in the job's list of
- * finished ones; only then is its result valid. No operation allocates memory per I/O.
+ * A connection owns an I/O (client/io.h) from submit() until the I/O is in the job's list of
+ * finished ones; only then is the I/O's result valid. No operation allocates memory per I/O.
  *
- * A job is one thread. Jobs share nothing of this, and nothing that was opened before a fork is
- * used after it.
+ * A job is one thread. Jobs share none of these structures, and no job uses one that was opened
+ * before a fork.
  */
 #pragma once
 
@@ -27,43 +27,43 @@
 struct conn;
 struct path;
 
-/* What an I/O that is a COMMIT has beside struct conn_io: its owner keeps one, as io->commit. */
+/* The further members of an I/O that is a COMMIT: the I/O's owner provides them as io->commit. */
 struct commit_io {
 	/* Set before submit(). */
 	struct ledger *ledger;	/* of the WRITEs that are to become durable */
 	struct io_list sharing; /* other COMMITs, which get the same result */
-	bool data_only;		/* fdatasync will do */
+	bool data_only;		/* fdatasync(2) is enough */
 
-	struct ledger_commit covered; /* the connection's; the owner clears its number */
+	struct ledger_commit covered; /* set by the connection; the owner clears its number */
 };
 
-/* What the connections of one job share. The owner fills it, and keeps it until all are closed. */
+/* What the connections of one job share. The owner sets it, and keeps it until all close. */
 struct conn_job {
-	uint32_t io_count;   /* I/Os that are submitted at once, at most 65536 */
+	uint32_t io_count;   /* the most I/Os submitted at once, up to 65536 */
 	uint32_t file_count; /* open_file() takes numbers below this */
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
 	struct io_list finished;
 	bool failover;		 /* a silent connection is dead: others take its I/O */
-	bool news;		 /* only with failover: which connections are dead may change */
+	bool news;		 /* failover: group.c must look for dead connections */
 	uint32_t alive;		 /* connections that are not dead; the last one never dies */
-	uint32_t outstanding;	 /* I/Os submitted and not finished, also requeued ones */
-	struct io_list requeued; /* I/O of dead connections: group.c gives it to others */
+	uint32_t outstanding;	 /* I/Os submitted and not finished, with requeued ones */
+	struct io_list requeued; /* I/O of dead connections, for group.c to submit again */
 	struct clock clock; /* read at the last flush or reply; without read(): CLOCK_MONOTONIC */
 	bool writes;	    /* some of the I/O will be writes */
 	bool polled;	    /* group.c waits for all connections, by their poll_fd() */
 	bool punctual;	    /* wake_at may end waits */
 	bool direct;	    /* mounts: O_DIRECT */
-	bool stamps;	    /* splits response times; the paths are over TCP without TLS */
+	bool stamps;	    /* splits response times; all paths use TCP without TLS */
 	uint64_t busy_poll; /* nanoseconds that a wait polls for completions before it sleeps */
-	uint64_t wake_at;   /* punctual: by the clock, when a wait ends; 0: after its slice */
+	uint64_t wake_at;   /* punctual: when a wait ends, by `clock`; 0: after a slice */
 	uint64_t spin;	    /* nanoseconds before wake_at in which waits do not sleep */
 	struct hold *hold;  /* copies of WRITEs that are not durable yet, or NULL */
-	/* Memory of the I/Os' data, to be registered: fio's and the hold's, where known. */
+	/* The memory of the I/Os' data, for registration: fio's and the hold's, if known. */
 	struct iovec buffers[RPC_BUFFERS];
 	struct mount_ring *ring; /* mount.c's: one serves all mounts of the job */
 	bool rdma;		 /* paths may use RDMA: never before a fork */
 	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
-	struct rdma_memory *memory;  /* group.c's: what devices may reach; NULL: no RDMA */
+	struct rdma_memory *memory;  /* group.c's: for RDMA devices; NULL: no RDMA */
 	void (*ticked)(void *owner); /* called every 100 ms while there is I/O, or NULL */
 	void *owner;
 	/* One line for people, without a newline. */
@@ -86,13 +86,13 @@ struct conn_ops {
 	/* Begins to open a connection. 0, or a negative errno, logged, and nothing to close. */
 	int (*open)(struct conn **conn, struct path *path, struct conn_job *job);
 
-	/* 0: ready for I/O; -EINPROGRESS: not yet; another negative errno: failed. NULL: 0. */
+	/* 0: ready for I/O; -EINPROGRESS: not yet; another errno: failed. NULL: always 0. */
 	int (*ready)(struct conn *conn);
 
 	/*
 	 * Opens file `file` on this connection, after path_open_file(). 0 or a negative errno,
-	 * logged. At close_file() no I/O is outstanding on the file. Both are NULL where the
-	 * path's file is enough.
+	 * logged. At close_file() no I/O is outstanding on the file. Both are NULL where
+	 * connections keep no state of a file.
 	 */
 	int (*open_file)(struct conn *conn, uint32_t file);
 	void (*close_file)(struct conn *conn, uint32_t file);
@@ -103,28 +103,27 @@ struct conn_ops {
 	/* Sends what was submitted, as far as possible without waiting. */
 	void (*flush)(struct conn *conn);
 
-	/* True where flushed data has not left yet: reap() sends it. NULL: flush() sends all. */
+	/* True where flushed data is not sent yet: reap() sends it. NULL: flush() sends all. */
 	bool (*unsent)(const struct conn *conn);
 
 	/* Moves completed I/O to the job's list; with `wait` blocks for at most 100 ms. */
 	void (*reap)(struct conn *conn, bool wait);
 
-	/* What poll(2) waits for; a poll_fd of -1: for nothing. */
+	/* The descriptor and the events for poll(2); descriptor -1: none. */
 	int (*poll_fd)(const struct conn *conn);
 	short (*poll_events)(const struct conn *conn);
 
-	/* Time-outs and reconnects: called about every 100 ms, whatever else happens. NULL: none.
-	 */
+	/* Handles time-outs and reconnects, about every 100 ms. NULL: there are none. */
 	void (*tick)(struct conn *conn);
 
-	/* The server's health, as far as this connection knows. NULL: the transport never knows. */
+	/* The server's health, as far as the connection can tell. NULL: it never can. */
 	enum client_health (*health)(const struct conn *conn);
 
-	/* True where the other host is reachable, though its server is silent. NULL means true. */
+	/* True where the server's host is reachable, even if the server is silent. NULL: always. */
 	bool (*reachable)(const struct conn *conn);
 
-	/* failover: gives every I/O back, into job->requeued, and keeps connecting. NULL: a
-	 * transport cannot give its I/O back. */
+	/* failover: moves every I/O to job->requeued, and keeps reconnecting. NULL: the transport
+	 * cannot return its I/O. */
 	void (*hand_over)(struct conn *conn);
 
 	/* Ends every outstanding I/O with `error`; their buffers are not touched afterwards. */
@@ -133,7 +132,7 @@ struct conn_ops {
 	/* The addresses of both ends: strings of at least CONN_NAME bytes. */
 	void (*names)(const struct conn *conn, char *local, char *remote);
 
-	/* Closes at once; outstanding I/O gets no result: reap or abort it first. */
+	/* Closes at once. The caller first reaps or aborts outstanding I/O: it gets no result. */
 	void (*close)(struct conn *conn);
 };
 
@@ -146,10 +145,10 @@ struct conn {
 	struct conn_job *job;
 	uint32_t number;	    /* within the job; group.c sets it after open() */
 	uint32_t outstanding;	    /* I/Os submitted and not finished */
-	const uint32_t *poll_epoch; /* changes whenever poll_fd() may have */
-	bool ready;		    /* group.c's: ready() has said so */
+	const uint32_t *poll_epoch; /* changes whenever poll_fd() may have changed */
+	bool ready;		    /* group.c's: ready() need not be called again */
 	bool dirty;		    /* group.c's: I/O was submitted since the last flush */
-	uint32_t polled_epoch;	    /* group.c's: poll_epoch and poll_events(), as epoll has them */
+	uint32_t polled_epoch;	    /* group.c's: poll_epoch and poll_events() that epoll has */
 	short polled_events;
 	bool dead; /* failover: gets no I/O until it answers again */
 	struct counters counters;
@@ -186,7 +185,7 @@ static inline void conn_requeue(struct conn_io *io)
 	TAILQ_INSERT_TAIL(&io->conn->job->requeued, io, link);
 }
 
-/* failover: other connections can stand in for this one. */
+/* failover: true where this connection may die, since another one is alive. */
 static inline bool conn_may_retire(const struct conn *conn)
 {
 	return conn->job->failover && !conn->dead && conn->job->alive > 1;

@@ -59,10 +59,8 @@ int directory_size(int directory, const char *name, uint64_t *size)
 	return error;
 }
 
-/*
- * Calls `action` with the directory and the last component of a name of `length` bytes: unlinkat(2)
- * and mkdirat(2) have no RESOLVE_BENEATH.
- */
+/* Calls `action` with the parent directory and the last component of a name of `length` bytes:
+ * unlinkat(2) and mkdirat(2) have no RESOLVE_BENEATH. */
 static int in_parent(int directory, const char *name, size_t length,
 		     int (*action)(int parent, const char *last))
 {
@@ -85,7 +83,7 @@ static int in_parent(int directory, const char *name, size_t length,
 	return error;
 }
 
-/* An empty name, behind a last slash, is the parent itself. */
+/* An empty name, after a trailing slash, is the parent itself. */
 static int make_directory(int parent, const char *name)
 {
 	return *name && mkdirat(parent, name, DIRECTORY_MODE) && errno != EEXIST ? -errno : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * directory.h - the name space of a kernel mount, or of any directory. No name leads out of the
- * directory, neither by ".." nor by a symbolic link (openat2(2), RESOLVE_BENEATH). All functions
- * return 0 or a negative errno, unless said otherwise, and may block as system calls do.
+ * directory.h - operations on the files below a kernel mount or another directory. No name leads
+ * out of the directory, neither by ".." nor by a symbolic link (openat2(2), RESOLVE_BENEATH). All
+ * functions return 0 or a negative errno, unless said otherwise, and may block as system calls do.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ int directory_open_file(int directory, const char *name, int flags);
  */
 int directory_enter(int directory, const char *name, bool across);
 
-/* The size of a regular file; -EISDIR or -EINVAL for anything else. */
+/* Sets *size for a regular file; -EISDIR or -EINVAL for anything else. */
 int directory_size(int directory, const char *name, uint64_t *size);
 
 /*
@@ -30,8 +30,8 @@ int directory_size(int directory, const char *name, uint64_t *size);
  */
 int directory_create(int directory, const char *name, bool *created);
 
-/* 0 also where there is no such file. */
+/* Removes a file; 0 also where there is none. */
 int directory_remove(int directory, const char *name);
 
-/* posix_fadvise(2), POSIX_FADV_DONTNEED over the whole file. */
+/* Drops a file's cached pages: posix_fadvise(2), POSIX_FADV_DONTNEED. */
 int directory_drop_cache(int directory, const char *name);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * durability.h - enters a server's answers to WRITE and COMMIT into the file's ledger, and into the
- * hold where the job has one. Pure bookkeeping, without locks: a job is one thread.
- */
+/* durability.h - records a server's replies to WRITE and COMMIT in the file's ledger, and in the
+ * hold where the job has one. Pure bookkeeping, without locks: a job is one thread. */
 #pragma once
 
 #include "group/connection.h"
@@ -45,7 +43,7 @@ static inline void durability_committed(struct conn_io *io, const uint8_t verifi
 	hold_committed(hold, io->commit->ledger, io->commit->covered.clock, verifier);
 }
 
-/* A COMMIT was put off, or goes to another connection: its bytes wait for another COMMIT. */
+/* A COMMIT was postponed, or goes to another connection: its bytes wait for another COMMIT. */
 static inline void durability_commit_undone(struct conn_io *io)
 {
 	bool lost = ledger_undo_commit(io->commit->ledger, &io->commit->covered);
@@ -55,7 +53,7 @@ static inline void durability_commit_undone(struct conn_io *io)
 	io->commit->covered.number = 0;
 }
 
-/* A COMMIT failed. */
+/* A COMMIT failed: the bytes that it covers may be lost. */
 static inline void durability_commit_failed(struct conn_io *io)
 {
 	struct hold *hold = io->conn->job->hold;

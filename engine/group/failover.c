@@ -4,7 +4,7 @@
 #define path_log(conn, format, ...) \
 	((conn)->job->log("%s: " format, (conn)->path->config.label, ##__VA_ARGS__))
 
-/* False where the connection cannot hand its I/O over. */
+/* Declares a connection dead, and requeues its I/O. False where the transport cannot do that. */
 static bool retire(struct conn *conn)
 {
 	uint32_t outstanding = conn->outstanding;
@@ -55,10 +55,8 @@ bool failover_give_path_up(struct group *group, uint32_t path)
 	return true;
 }
 
-/*
- * A COMMIT goes over the path whose WRITEs it covers, if possible: a mount could not do it for that
- * path. Data goes over another path, if possible.
- */
+/* True where `conn` is the best substitute for `dead`: for a COMMIT one on the same path, whose
+ * WRITEs the COMMIT covers; for data one on another path. */
 static bool suits(const struct conn *conn, const struct conn *dead, const struct conn_io *io)
 {
 	if (io->op == IO_COMMIT)

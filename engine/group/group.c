@@ -16,9 +16,9 @@ enum { EVENTS = 64 };
 
 static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
 
-/* --- waiting for several at once --- */
+/* --- waiting for several connections at once --- */
 
-/* Tells epoll what a connection waits for now. A closed descriptor leaves epoll by itself. */
+/* Registers a connection's events with epoll. The kernel itself removes a closed descriptor. */
 static int update_epoll(const struct group *group, struct conn *conn)
 {
 	struct epoll_event event = {.data.u32 = conn->number};
@@ -41,10 +41,8 @@ static int update_epoll(const struct group *group, struct conn *conn)
 	return 0;
 }
 
-/*
- * glibc has epoll_pwait2(2) since 2.35, Linux since 5.11. Without it, the wait ends up to 1 ms
- * before job.wake_at.
- */
+/* Calls epoll_pwait2(2), which glibc has since 2.35, as a bare system call. Before Linux 5.11,
+ * which lacks the call, the wait ends up to 1 ms before job.wake_at. */
 static int wait_for_events(const struct group *group, struct epoll_event *events)
 {
 	struct timespec slice = {0};
@@ -76,7 +74,7 @@ static void reap_polled(struct group *group, bool wait)
 		struct conn *conn = group->conns[events[i].data.u32];
 
 		if (i == 0)
-			conn->transport.syscalls++; /* the wait's own, counted once */
+			conn->transport.syscalls++; /* counts the wait once */
 		reap_ready(group, conn);
 	}
 }
@@ -94,8 +92,8 @@ static void tick(struct group *group)
 		if (!error)
 			continue;
 		if (!group->unpolled)
-			group->job.log("%s: epoll does not take a connection: %s: its replies are "
-				       "seen up to 100 ms late",
+			group->job.log("%s: cannot add a connection to epoll: %s: its replies are "
+				       "read up to 100 ms late",
 				       conn->path->config.label, strerror(-error));
 		group->unpolled = true;
 		conn->ops->reap(conn, false);
@@ -106,7 +104,7 @@ static void tick(struct group *group)
 		group->job.ticked(group->job.owner);
 }
 
-/* Gives the I/O of dead connections to others. */
+/* Submits the I/O of dead connections to others. */
 static void reissue(struct group *group)
 {
 	struct conn_io *io;
@@ -131,10 +129,8 @@ static void reap_once(struct group *group, bool wait)
 		reap_polled(group, wait);
 }
 
-/*
- * Asks for completions without sleeping, for busy_poll or until wake_at. True where a completion
- * came, or wake_at has passed.
- */
+/* Polls for completions without sleeping, for busy_poll or until wake_at. True where a completion
+ * came, or wake_at has passed. */
 static bool reap_busily(struct group *group)
 {
 	const struct conn_job *job = &group->job;
@@ -269,7 +265,7 @@ static int watch_conns(struct group *group)
 	return error;
 }
 
-/* Asks each connection that is not ready yet; *pending of them still connect. */
+/* Calls ready() of each connection that is not ready; `polls` and *pending are of the rest. */
 static int ask_conns(struct group *group, struct pollfd *polls, uint32_t *pending)
 {
 	*pending = 0;
@@ -306,7 +302,7 @@ static int await_conns(struct group *group, bool (*stop)(void))
 	return error;
 }
 
-/* Makes the memory that RDMA devices reach, where a path uses RDMA. */
+/* Sets job.memory, where a path uses RDMA. 0 or a negative errno. */
 static int open_memory(struct group *group)
 {
 	bool wanted = false;
@@ -370,7 +366,7 @@ void group_close(struct group *group)
 	group->epoll_fd = -1;
 }
 
-/* The last usable path keeps waiting for its server, as I/O does. */
+/* With failover, gives up a path that fails; the last usable one waits for its server. */
 static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t number,
 			const char *name)
 {

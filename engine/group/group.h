@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * group.h - all connections of one job: opened together, flushed together, waited for together.
- * The cost of an I/O does not depend on the number of connections.
- */
+/* group.h - opens and flushes all connections of one job together, and waits for all together. The
+ * cost of an I/O does not depend on the number of connections. */
 #pragma once
 
 #include "group/connection.h"
@@ -11,50 +9,47 @@
 struct group {
 	struct conn_job job;
 	struct conn **conns;
-	struct path **paths; /* connection c lies on path c mod path_count */
+	struct path **paths; /* connection c uses path c mod path_count */
 	uint32_t path_count;
 
 	/* private */
-	struct conn **dirty; /* submitted to since their last flush */
+	struct conn **dirty; /* those with I/O submitted since their last flush */
 	uint32_t dirty_count;
 	int epoll_fd;  /* negative: none needed, the first connection waits for all */
-	bool unpolled; /* it was logged that epoll does not take a connection */
+	bool unpolled; /* logged: epoll refuses a connection */
 	uint64_t last_tick;
-	uint32_t detours; /* failover.c's: I/Os that went to another connection than their own */
+	uint32_t detours; /* failover.c's: I/Os of dead connections that went to another */
 };
 
 /*
  * Opens `per_path` connections on each path, and waits until all are ready (with failover: until
  * each is ready or dead). Before the call, the caller sets io_count, file_count, writes, direct,
  * rdma, inline_max, failover, busy_poll, punctual, spin, stamps, hold, ticked and log in
- * group->job, as far as they are not 0; buffers may follow until the first I/O. The paths stay the
+ * group->job, unless they are 0; buffers may follow until the first I/O. The paths stay the
  * caller's. 0, or a negative errno with the reason logged and nothing left open; -EINTR where
- * stop() says so.
+ * stop() returned true.
  */
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void));
 void group_close(struct group *group);
 
-/*
- * Hands an I/O to a connection, or to another where that one is dead (failover). Returns the number
- * of the connection that has it. Never blocks.
- */
+/* Submits an I/O to a connection, or if that is dead (failover) to another. Returns the number of
+ * the connection that took the I/O. Never blocks. */
 uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *io);
 
 /* Sends what was submitted. Never blocks. The caller has read job.clock before. */
 void group_flush(struct group *group);
 
-/* True where some of what was flushed has not left yet: group_reap() sends it. */
+/* True where some flushed data is not sent yet: group_reap() sends it. */
 bool group_unsent(const struct group *group);
 
-/* Collects completions in job.finished; with `wait` blocks for at most 100 ms until one is there.
- */
+/* Collects completions in job.finished. `wait`: blocks until there is one, at most 100 ms. */
 void group_reap(struct group *group, bool wait);
 
 /* The most bytes that one I/O may carry over any path. Valid once a file is open. */
 uint32_t group_io_max(const struct group *group, enum io_op op);
 
-/* True where the host of a connection that owes an answer is reachable (connection.h). */
+/* True where any connection with outstanding I/O has a reachable host (connection.h). */
 bool group_reachable(const struct group *group);
 
 /* Ends every outstanding I/O with `error`. */
@@ -64,19 +59,17 @@ void group_abort(struct group *group, int error);
 int group_open_file(struct group *group, uint32_t number, const char *name);
 void group_close_file(struct group *group, uint32_t number);
 
-/*
- * failover.c decides which connections are dead, by their health, and which connections stand in
- * for them. It moves I/O, and never calls a server. The last connection never dies.
- */
+/* failover.c decides by their health which connections are dead, and which ones replace them. It
+ * moves I/O, and calls no server. The last connection never dies. */
 
-/* Silent connections die, and their I/O goes into job.requeued; those that answer again revive. */
+/* Declares silent connections dead and requeues their I/O; revives those that answer again. */
 void failover_look(struct group *group);
 
-/* The connection that takes an I/O instead of a dead one: each in turn. */
+/* The connection that takes a dead one's I/O, each in turn; if there is none, the dead one. */
 struct conn *failover_choose(struct group *group, uint32_t dead, const struct conn_io *io);
 
-/* Declares an unusable connection dead. False: it is the last one, or there is no failover. */
+/* Declares an unusable connection dead. False: no failover, the last one, or it keeps its I/O. */
 bool failover_do_without(struct group *group, struct conn *conn);
 
-/* The same for all connections of a path, which is then unusable for good. */
+/* Declares a path's connections dead, and the path unusable for good. False: one cannot die. */
 bool failover_give_path_up(struct group *group, uint32_t path);

@@ -11,7 +11,7 @@
 int hold_init(struct hold *hold, uint64_t size)
 {
 	uint64_t extents = size / HOLD_EXTENT_BYTES + HOLD_EXTENTS_MIN;
-	/* Populated: a page fault later would be measured as the server's time. */
+	/* Populated, since later page faults would be measured as time of the server. */
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
@@ -86,7 +86,7 @@ static void trim_settled(struct hold *hold)
 	}
 }
 
-/* No ledger counts the extent any more. */
+/* Removes the extent from the count of its ledger. */
 static void disown(struct hold_extent *extent)
 {
 	if (extent->ledger)
@@ -94,7 +94,7 @@ static void disown(struct hold_extent *extent)
 	extent->ledger = NULL;
 }
 
-/* The extent's share of the hold: small extents fill hold->extents before hold->memory. */
+/* The bytes that an extent counts for: small ones fill hold->extents before hold->memory. */
 static uint64_t room_of(const struct hold_extent *extent)
 {
 	return max_of(extent->length, (uint32_t)HOLD_EXTENT_BYTES);
@@ -156,7 +156,7 @@ uint64_t hold_begin_replay(struct hold *hold)
 	uint64_t bytes = 0;
 
 	hold->lost = false;
-	hold_begin_commit(hold); /* earlier answers do not count any more */
+	hold_begin_commit(hold); /* earlier replies no longer count */
 	for (uint64_t number = hold->first; number < hold->end; number++) {
 		struct hold_extent *extent = hold_extent(hold, number);
 
@@ -181,7 +181,7 @@ void hold_begin_commit(struct hold *hold)
 	hold->uncovered = 0;
 }
 
-/* True where the COMMIT covers what was answered of the extent, though the rest is under way. */
+/* True where a COMMIT, sent at clock `sent`, covers what was answered of the extent. */
 static bool covers(const struct hold_extent *extent, const struct ledger *ledger, uint64_t sent)
 {
 	return extent->ledger == ledger && extent->answered <= sent;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hold.h - copies of what a job wrote and a server may still lose, to be written again.
+ * hold.h - copies of written data that a server may still lose, so that a job can write it again.
  *
- * A log of WRITEs in the order in which the job began them, in memory of a fixed size. It is
- * emptied from its old end alone: whatever was written over a held extent is held as well, so that
- * writing the whole log again, in its order, leaves the file as it was. Pure bookkeeping:
- * durability.h enters what servers answer, fio/syncs.c writes again what was lost.
+ * The hold is a log of WRITEs, in the order in which the job began them, in memory of a fixed size.
+ * Only the oldest extents are freed. So all WRITEs over a held extent are held, too, and writing
+ * the whole log again in its order leaves the file as it was. Pure bookkeeping: durability.h
+ * records the servers' replies, fio/syncs.c writes lost data again.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 #define HOLD_EXTENT_BYTES 512
 #define HOLD_EXTENTS_MIN  16
 
-/* One WRITE. It is kept until it and all older ones are settled. */
+/* One WRITE, kept until it and all older ones are settled. */
 struct hold_extent {
 	uint8_t *data;
 	uint64_t offset; /* in the file */
@@ -26,10 +26,10 @@ struct hold_extent {
 	uint32_t file;
 	uint32_t connection;   /* that carried the WRITE */
 	bool under_way;	       /* a WRITE of it is outstanding */
-	bool again;	       /* it is written for the second time or later */
+	bool again;	       /* it was written again at least once */
 	bool settled;	       /* durable, or dropped */
 	bool dropped;	       /* discarded: never written again */
-	bool mixed_verifiers;  /* its parts have several verifiers: no COMMIT can settle it */
+	bool mixed_verifiers;  /* replies to it had different verifiers: no COMMIT settles it */
 	struct ledger *ledger; /* of the bytes that were answered UNSTABLE; NULL: there are none */
 	uint8_t verifier[LEDGER_VERIFIER]; /* of the bytes that were answered UNSTABLE */
 	uint64_t answered;		   /* hold->clock when the WRITE was answered in full */
@@ -38,7 +38,7 @@ struct hold_extent {
 struct hold {
 	uint8_t *memory;
 	uint64_t size; /* bytes */
-	uint64_t head; /* where in memory the next extent begins, if there is room before its end */
+	uint64_t head; /* where in memory the next extent begins, if it fits before the end */
 	struct hold_extent *extents; /* number n is extents[n mod extent_max] */
 	uint64_t extent_max;
 	uint64_t first, end; /* the numbers in use: first to end-1 */
@@ -57,7 +57,7 @@ void hold_free(struct hold *hold);
 /* True where an extent of `length` bytes, at most hold->size, can be taken. */
 bool hold_room(const struct hold *hold, uint32_t length);
 
-/* A WRITE begins: copies its data. hold_room() has said that there is room. Never NULL. */
+/* A WRITE begins: copies its data into a new extent. The caller has called hold_room(). */
 struct hold_extent *hold_take(struct hold *hold, uint32_t file, uint64_t offset, const void *data,
 			      uint32_t length);
 
@@ -65,13 +65,11 @@ struct hold_extent *hold_take(struct hold *hold, uint32_t file, uint64_t offset,
 void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *ledger,
 		const uint8_t verifier[LEDGER_VERIFIER]);
 
-/*
- * The WRITE has ended on that connection. If it failed, the extent is dropped, since its owner sees
- * the error; but if it was written again, the extent stays, and counts as lost.
- */
+/* The WRITE has ended on `connection`. If it failed, the extent is dropped, since fio gets the
+ * error; but if it was written again, the extent stays, and counts as lost. */
 void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, uint32_t connection);
 
-/* COMMITs of everything that is answered are sent now. */
+/* The caller now sends COMMITs that cover all answered WRITEs. */
 void hold_begin_commit(struct hold *hold);
 
 /* True where extents that no COMMIT covers take half of the hold: the next COMMIT is due. */
@@ -80,23 +78,19 @@ static inline bool hold_half_uncovered(const struct hold *hold)
 	return hold->uncovered >= hold->size / 2;
 }
 
-/*
- * A COMMIT that was sent when hold->clock was `sent` succeeded: what was answered until then is
- * durable where it has the same verifier, else lost.
- */
+/* A COMMIT that was sent when hold->clock was `sent` succeeded: an extent answered until then is
+ * durable if it has the same verifier, else lost. */
 void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sent,
 		    const uint8_t verifier[LEDGER_VERIFIER]);
 
-/* The COMMIT failed: what it covers is dropped or lost, as hold_finished() says of WRITEs. */
+/* The COMMIT failed: extents that it covers are dropped, or lost if they were written again. */
 void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t sent);
 
 /* Drops the extents of a file. */
 void hold_forget(struct hold *hold, uint32_t file);
 
-/*
- * The same, where `twin` is another number of the same file: durable extents become `twin`'s, since
- * a replay has to write them again over older ones.
- */
+/* Drops the extents of a file that has another number, `twin`. Durable ones become `twin`'s, since
+ * a replay has to write them again over older ones. */
 void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin);
 
 /* Extent `number`, from hold->first on and below hold->end. */
@@ -105,10 +99,8 @@ static inline struct hold_extent *hold_extent(const struct hold *hold, uint64_t 
 	return &hold->extents[number % hold->extent_max];
 }
 
-/*
- * Every extent is to be written again: earlier answers do not count any more. Returns the number of
- * bytes. The caller takes no extent until the hold is empty.
- */
+/* Begins a replay of every extent: replies to earlier WRITEs no longer count. Returns the bytes to
+ * write. The caller takes no new extent until the replay is over. */
 uint64_t hold_begin_replay(struct hold *hold);
 
 /* A WRITE of an extent begins once more. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * ledger.h - which bytes of one file, written over one path, a server may still lose.
+ * ledger.h - counts the bytes of one file, written over one path, that a server may still lose.
  *
  * A server answers an UNSTABLE WRITE before the data is durable, with a verifier that changes when
- * it restarts (RFC 1813, 3.3.7 and 3.3.21). A later WRITE or COMMIT with another verifier means
- * that what was written under the former one may be gone. Pure bookkeeping.
+ * it restarts (RFC 1813, 3.3.7 and 3.3.21). A later reply to WRITE or COMMIT with another verifier
+ * means that the server may have lost the data that it answered with the former verifier. Pure
+ * bookkeeping.
  */
 #pragma once
 
@@ -28,15 +29,13 @@ struct ledger {
 /* What one COMMIT under way covers. */
 struct ledger_commit {
 	uint64_t bytes;
-	uint64_t number; /* of the ledger's COMMITs, from 1; 0: it is not under way yet */
+	uint64_t number; /* the number among the ledger's COMMITs, from 1; 0: not sent yet */
 	uint64_t clock;	 /* hold.h's, when it was sent */
 	uint8_t verifier[LEDGER_VERIFIER];
 };
 
-/*
- * A WRITE of `bytes` was answered; `durable`: the server has made the bytes durable at once. True
- * where the verifier tells that the unstable bytes are lost.
- */
+/* A WRITE of `bytes` was answered; `durable`: the server has made the bytes durable at once. True
+ * where the verifier shows that the unstable bytes are lost. */
 static inline bool ledger_wrote(struct ledger *ledger, uint64_t bytes, bool durable,
 				const uint8_t verifier[LEDGER_VERIFIER])
 {
@@ -69,17 +68,15 @@ static inline bool ledger_same(const uint8_t a[LEDGER_VERIFIER], const uint8_t b
 	return !memcmp(a, b, LEDGER_VERIFIER);
 }
 
-/*
- * A COMMIT makes durable all that was answered before it was sent, so that it also settles earlier
- * COMMITs, whatever becomes of them.
- */
+/* True where a later COMMIT has succeeded with the same verifier: that made all bytes durable that
+ * were answered before, so that this COMMIT's failure loses none. */
 static inline bool ledger_settled(const struct ledger *ledger, const struct ledger_commit *commit)
 {
 	return commit->number < ledger->settled &&
 	       ledger_same(commit->verifier, ledger->settled_verifier);
 }
 
-/* A COMMIT was answered with `verifier`. True where that tells that its bytes are lost. */
+/* A COMMIT was answered with `verifier`. True where `verifier` shows that its bytes are lost. */
 static inline bool ledger_end_commit(struct ledger *ledger, const struct ledger_commit *commit,
 				     const uint8_t verifier[LEDGER_VERIFIER])
 {
@@ -97,10 +94,8 @@ static inline bool ledger_end_commit(struct ledger *ledger, const struct ledger_
 	return false;
 }
 
-/*
- * A COMMIT was put off: its bytes wait for another COMMIT. True where later WRITEs have shown that
- * the bytes are lost.
- */
+/* A COMMIT was postponed: its bytes wait for another COMMIT. True where later WRITEs have shown
+ * that the bytes are lost. */
 static inline bool ledger_undo_commit(struct ledger *ledger, const struct ledger_commit *commit)
 {
 	ledger->committing -= commit->bytes;
@@ -123,13 +118,13 @@ static inline void ledger_fail_commit(struct ledger *ledger, const struct ledger
 		ledger->lost += commit->bytes;
 }
 
-/* True where written bytes are not durable yet: a sync needs a COMMIT of its own. */
+/* True where written bytes are not durable yet: a sync needs a COMMIT. */
 static inline bool ledger_unsettled(const struct ledger *ledger)
 {
 	return ledger->unstable || ledger->committing || ledger->held;
 }
 
-/* True where a new COMMIT would cover no more than this one does, or will when it is sent. */
+/* True where a new COMMIT would cover no more than this one, which may not be sent yet. */
 static inline bool ledger_covered(const struct ledger *ledger, const struct ledger_commit *commit)
 {
 	return !commit->number || (commit->number == ledger->commits && !ledger->unstable);
@@ -141,14 +136,14 @@ static inline bool ledger_owes(const struct ledger *ledger)
 	return ledger->unstable || ledger->lost || ledger->held;
 }
 
-/* The caller writes the bytes again, or reports them. COMMITs under way stay counted. */
+/* Forgets bytes that the caller writes again or reports. COMMITs under way stay counted. */
 static inline void ledger_clear(struct ledger *ledger)
 {
 	ledger->unstable = 0;
 	ledger->lost = 0;
 }
 
-/* The bytes lost since the last call: the caller reports them. */
+/* Returns the bytes lost since the last call, for the caller to report. */
 static inline uint64_t ledger_take_lost(struct ledger *ledger)
 {
 	uint64_t lost = ledger->lost;

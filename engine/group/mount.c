@@ -14,10 +14,8 @@
 #include "group/path.h"
 #include "util.h"
 
-/*
- * One ring serves all mounts of a job. The job's files and, once fio's buffers are known, its
- * memory are registered with the ring; I/O works without that where the kernel refuses it.
- */
+/* One ring serves all mounts of a job. The job's files and, once fio's buffers are known, its
+ * memory are registered with the ring; if the kernel refuses that, I/O works without. */
 struct mount_ring {
 	struct io_uring ring;
 	unsigned int users;
@@ -37,10 +35,8 @@ enum {
 
 static const size_t BUFFER_MAX = 1ul << 30; /* of one registered region: io_uring_register(2) */
 
-/*
- * Deferred task work is cheapest, but runs only when the ring itself is asked for completions: a
- * ring that is polled beside sockets would never become readable.
- */
+/* Deferred task work is cheapest, but runs only when the job asks the ring itself for completions:
+ * a ring that epoll watches beside sockets would never become readable. */
 static int init_ring(struct mount_ring *ring, const struct conn_job *job)
 {
 	unsigned int entries = min_of(job->io_count, (uint32_t)RING_MAX);
@@ -86,10 +82,8 @@ static void leave_ring(struct conn_job *job)
 	job->ring = NULL;
 }
 
-/*
- * fio's buffers are known only after open(), so they are registered once, with the first I/O.
- * Direct I/O then need not pin them each time; buffered I/O would only become slower.
- */
+/* Registers fio's buffers once, at the first I/O: they are not known at open(). Direct I/O then
+ * need not pin them each time; buffered I/O would only become slower. */
 static void register_buffers(struct conn_job *job)
 {
 	struct mount_ring *ring = job->ring;
@@ -106,7 +100,7 @@ struct mount_conn {
 	struct io_list sent;
 };
 
-static const uint8_t NO_VERIFIER[LEDGER_VERIFIER]; /* the kernel does not tell the server's */
+static const uint8_t NO_VERIFIER[LEDGER_VERIFIER]; /* the kernel does not show the server's */
 
 static struct mount_conn *mount_of(struct conn *conn)
 {
@@ -163,14 +157,14 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	return true;
 }
 
-/* Ends an I/O that the kernel does not have. */
+/* Ends an I/O that was not submitted to the kernel. */
 static void finish_unsubmitted(struct conn_io *io, int error)
 {
 	io->error = error;
 	conn_finish(io);
 }
 
-/* An abandoned ring takes no I/O: the kernel might do it after its owner has the buffer again. */
+/* An abandoned ring takes no I/O: the kernel might use the buffer after its owner has it again. */
 static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
 {
 	if (ring->abandoned)
@@ -225,12 +219,12 @@ static void moved_some(struct mount_ring *ring, struct conn_io *io, int moved)
 	bool at_end;
 
 	io->done += (uint32_t)moved;
-	/* A read by O_DIRECT that ends within a sector could not go on from there. */
+	/* An O_DIRECT read cannot continue within a sector: it counts as at the end of file. */
 	at_end = !moved || (io->conn->job->direct && io->done % SECTOR);
 	if (io->done == io->length || (io->op == IO_READ && at_end))
 		finish(io, 0);
 	else if (!moved)
-		finish(io, EIO); /* a write that took nothing */
+		finish(io, EIO); /* a write that wrote nothing */
 	else
 		put_or_wait(ring, io);
 }
@@ -323,7 +317,7 @@ static void mount_reap(struct conn *conn, bool wait)
 		mount_flush(conn);
 }
 
-/* Asks the kernel to cancel everything, and waits a second for the completions. */
+/* Asks the kernel to cancel everything, and waits at most a second for the completions. */
 static void cancel_ring(struct conn *conn, struct mount_ring *ring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->ring);
@@ -340,9 +334,9 @@ static void cancel_ring(struct conn *conn, struct mount_ring *ring)
 }
 
 /*
- * The kernel cannot always cancel: a hung hard mount holds its threads in the kernel. The job is
- * about to end, so the ring is abandoned, and completions that come later are ignored: their owner
- * has the I/O again.
+ * The kernel cannot always cancel: threads on a hung hard mount stay in the kernel. The job is
+ * about to end, so it abandons the ring, and ignores later completions: the I/Os are their owner's
+ * again.
  */
 static void mount_abort(struct conn *conn, int error)
 {

@@ -37,7 +37,7 @@ static enum client_role role(const struct rpc_client *rpc)
 	return conn_may_retire(conn) ? CLIENT_REPLACEABLE : CLIENT_ALONE;
 }
 
-/* failover: look at once whether this connection dies, or lives again. */
+/* failover: lets group.c check at once whether this connection is dead, or alive again. */
 static void health_changed(struct rpc_client *rpc)
 {
 	struct conn_job *job = conn_of(rpc)->job;
@@ -57,7 +57,7 @@ static const struct client_events events = {
 	.commit_failed = durability_commit_failed,
 };
 
-/* Without job->memory, as where files are laid out, an RDMA path uses TCP, too. */
+/* Without job->memory, as during layout, an RDMA path uses TCP. */
 static const struct rpc_channel_ops *transport_for(const struct path *path,
 						   const struct conn_job *job)
 {

@@ -50,19 +50,19 @@ static int open_mount(struct path *path)
 	return path->directory;
 }
 
-/* The credentials and the TLS terms of an export, before the server is asked. */
+/* Sets an export's credentials and TLS terms, without a call to the server. 0 or an errno. */
 static int set_security(struct path *path)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT; /* in the process that forks the jobs */
+	static atomic_flag said = ATOMIC_FLAG_INIT; /* set before the jobs are forked */
 	const struct path_config *config = &path->config;
 	struct auth_sys_ids *ids = &path->ids;
 	uint32_t groups = auth_sys_own_ids(ids);
 
 	if (ids->uid != config->uid || ids->gid != config->gid)
-		ids->gid_count = 0; /* somebody else's groups */
+		ids->gid_count = 0; /* another user has other groups */
 	else if (groups > AUTH_SYS_GIDS_MAX && !atomic_flag_test_and_set(&said))
-		path->job.log("%s: of your %u groups the first %u go to the server: AUTH_SYS has "
-			      "room for no more",
+		path->job.log("%s: you have %u groups, of which the first %u are sent: AUTH_SYS "
+			      "has room for no more",
 			      config->label, groups, AUTH_SYS_GIDS_MAX);
 	ids->uid = config->uid;
 	ids->gid = config->gid;
@@ -129,7 +129,7 @@ void path_close(struct path *path)
 		return;
 	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
 		path_close_file(path, i);
-	if (path->state) /* teardown may connect again, and then looks at the files */
+	if (path->state) /* teardown may reconnect, and then reads the files */
 		path->version->teardown(path);
 	free(path->files);
 	path_close_names(path);
@@ -150,13 +150,13 @@ bool path_all_mounts(struct path *const *paths, uint32_t count)
 
 /* --- names --- */
 
-/* The server's words, or "". */
+/* The reason for the last failure, in the server's words, or "". */
 static const char *error_words(const struct path *path)
 {
 	return path->names ? path->names->error : "";
 }
 
-/* NFSv3 has no status of its own for calls that should come over TLS. */
+/* The remedy for a failed call. NFSv3 has no status of its own for a call that needs TLS. */
 static const char *name_remedy(const struct path *path, int error)
 {
 	const struct path_config *config = &path->config;
@@ -165,12 +165,12 @@ static const char *name_remedy(const struct path *path, int error)
 
 	return may_want_tls && error == -EACCES && path->names &&
 			       path->names->answer == ANSWER_STATUS
-		       ? ": may this user do that, over this export? One that wants TLS says the "
-			 "same: xprtsec=tls"
+		       ? ": may this user do that, over this export? An export that requires TLS "
+			 "answers the same: xprtsec=tls"
 		       : errno_remedy(-error);
 }
 
-/* Logs what went wrong with a name, in the server's words where there are some. */
+/* Logs why an operation on a name failed, if possible in the server's words. Returns `error`. */
 static int name_failed(struct path *path, const char *what, const char *name, int error)
 {
 	const char *words = error_words(path);
@@ -232,7 +232,7 @@ static int ask_directory(struct names *names, struct question *question)
 	return names_directory(names, question->name, question->make, question->handle);
 }
 
-/* An entries_step. A directory made by a call whose reply was lost is found by the next call. */
+/* An entries_step. If the reply to a MKDIR is lost, the next call finds the directory. */
 static int step(void *context, const char *name, bool make, struct nfs_handle *found)
 {
 	struct question question = {
@@ -246,7 +246,7 @@ static int step(void *context, const char *name, bool make, struct nfs_handle *f
 	return question_ask(context, &question);
 }
 
-/* Notes where a new look-up of the tree below `name` begins: in NFSv4 it needs no handle. */
+/* Sets where later LOOKUPs of the tree begin: in NFSv3 at a handle, in NFSv4 at the root. */
 static int find_root(struct path *path, struct entries *entries, const char *name)
 {
 	const char *export = path->config.terms.version ? path->config.export : "";
@@ -264,10 +264,10 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 	const struct entries_terms *terms = path->job.entries;
 	int error;
 
-	path->at_work = true; /* counts as begun already: there may be many directories */
+	path->at_work = true; /* set early: opening many directories takes long */
 	error = entries_open(&file->entries, terms, path->version->handle_max, name, step, path)
 			?: find_root(path, file->entries, name);
-	path->read_max = path->write_max = PATH_IO_MAX; /* metadata has no use for them */
+	path->read_max = path->write_max = PATH_IO_MAX; /* not used by metadata */
 	return error ? name_failed(path, "open the directory", name, error) : 0;
 }
 
@@ -294,8 +294,8 @@ static int find_limits(struct path *path, struct question *file)
 		return error;
 	}
 	if (!limits.read_max || !limits.write_max)
-		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: 0 sets no "
-			      "limit here, as in Linux; rsize= and wsize= do",
+		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: 0 counts "
+			      "as no limit, as in Linux; rsize= and wsize= set one",
 			      path->config.label, limits.read_max, limits.write_max);
 	path->read_max = min_of(path->config.rsize, limits.read_max ?: UINT32_MAX);
 	path->write_max = min_of(path->config.wsize, limits.write_max ?: UINT32_MAX);

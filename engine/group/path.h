@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * path.h - a path as one job uses it: where it leads, its terms, its name space, and for each file
- * what the path's connections share (the handle, the ledger of writes that are not durable yet).
+ * path.h - a path of one job: its address, its terms, its name space, and for each file the state
+ * that the path's connections share (the handle, the ledger of writes that are not durable yet).
  *
- * The functions that ask the server wait for it, as names.h and directory.h say; they return 0 or a
- * negative errno, with one line logged unless they say otherwise.
+ * Functions that call the server wait for its reply, as names.h and directory.h say. They return 0
+ * or a negative errno, logged in one line unless their comment says otherwise.
  */
 #pragma once
 
@@ -24,15 +24,15 @@ struct path_file {
 	char *name; /* NULL: not open */
 	bool removed;
 	void *state;		 /* the protocol's; NULL on a mount */
-	struct entries *entries; /* of a directory, which has neither state nor a ledger */
+	struct entries *entries; /* metadata=1: of a directory; the ledger is unused */
 	struct ledger ledger;
 	struct conn_io *commit; /* the latest COMMIT that is not finished */
 };
 
 /*
- * Refuses options of TLS or Kerberos that no path uses, or that a path is given and does not use:
- * nobody would notice that the security is missing. Also refuses options of TCP in clear for other
- * paths. 0, or a negative errno, logged.
+ * Refuses options of TLS or Kerberos without effect, since nobody would notice that the security is
+ * missing: those of the job that no path uses, and those of a path that it does not use itself.
+ * Refuses options for TCP without TLS on other paths. 0, or a negative errno, logged.
  */
 int path_config_check(const struct terms *job, const struct pool *pool, path_log *log);
 
@@ -44,39 +44,39 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 		     const struct terms *job, path_log *log);
 void path_config_free(struct path_config *config);
 
-/* Takes over config's strings and array, also where it fails. */
+/* Takes over config's strings and array, even if it fails. */
 int path_open(struct path **path, struct path_config *config, const struct path_job *job);
 void path_close(struct path *path);
 
 /*
- * Asks which security flavors the export takes, by the flavor config->terms.security, which need
- * not be one of them. `flavors` begins with zeros. Takes over config's strings and array. Not for a
- * mount.
+ * Asks the server which security flavors the export takes. The call itself uses the flavor
+ * config->terms.security, which need not be one of them. `flavors` must be all zeros. Takes over
+ * config's strings and array. Not for a mount.
  */
 int path_flavors(struct path_config *config, const struct path_job *job, struct flavors *flavors);
 
 /* True where all paths are kernel mounts. */
 bool path_all_mounts(struct path *const *paths, uint32_t count);
 
-/* -ENOENT is not logged. */
+/* Sets *size to a file's size. -ENOENT is not logged. */
 int path_size(struct path *path, const char *name, uint64_t *size);
-/* 0 also where there is no such file. */
+/* Removes a file; 0 also where there is none. */
 int path_remove(struct path *path, const char *name);
-/* The file was removed over another path: its writes need not become durable any more. */
+/* Notes that a file was removed over another path: its writes need not become durable. */
 void path_mark_removed(struct path *path, const char *name);
-/* *created: false where something of that name was there already. */
+/* Creates a file. *created is false where the name existed already. */
 int path_create(struct path *path, const char *name, bool *created);
-/* A mount's cache drops the file; NFS has no cache. 0 also where there is no such file. */
+/* Drops a file from a mount's cache; NFS paths have none. 0 also where there is no such file. */
 int path_drop_cache(struct path *path, const char *name);
 
-/* Opens a file; `writes`: also to write to it. The first one also sets the path's limits. */
+/* Opens a file; `writes`: for writing, too. The first call sets read_max and write_max. */
 int path_open_file(struct path *path, uint32_t file, const char *name, bool writes);
 void path_close_file(struct path *path, uint32_t file);
-/* True where two open files have one handle: by hard links, or by names that mean the same. */
+/* True where two open files have one handle: hard links, or different names for one file. */
 bool path_same_file(const struct path *path, uint32_t a, uint32_t b);
 
-/* Forgets the troubles of a former group's connections, which are closed. */
+/* Clears the error state that a former group's connections, now closed, have left. */
 void path_forget_troubles(struct path *path);
 
-/* Closes the connection for names until it is needed again, where the protocol can. */
+/* Closes the connection for names until it is needed again; NFSv4 keeps the connection. */
 void path_rest(struct path *path);

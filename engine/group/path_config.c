@@ -65,21 +65,21 @@ static void copy_terms(path_log *log, struct path_config *config)
 	config->timing.retrans = terms->retrans;
 	config->timing.soft = terms->soft;
 	config->setup_time = 10 * SEC;
-	/* A user who changes nfs(5)'s defaults for a slow server means the set-up, too. */
+	/* A user who changes timeo= or retrans= for a slow server means the set-up, too. */
 	if (terms->timeo != TIMEO || terms->retrans != RETRANS)
 		config->setup_time = max_of(timer_major(&config->timing), 5 * SEC);
 	config->uid = term_given(TERM(uid), terms) ? terms->uid : geteuid();
 	config->gid = term_given(TERM(gid), terms) ? terms->gid : getegid();
 	if (!terms->version)
 		return;
-	/* NFSv4 has one port, and no MOUNT: nfs(5) ignores mountport= then. */
+	/* NFSv4 has one port and no MOUNT: mountport= is ignored, as in nfs(5). */
 	if (config->mount_port && !atomic_flag_test_and_set(&said))
 		log("mountport= is ignored: NFSv4 has no MOUNT");
 	config->nfs_port = config->nfs_port ?: NFS_PORT;
 }
 
-/* Defaults: the key is in the certificate's file; a server's name is its host as it is written.
- * False: out of memory. */
+/* Sets defaults: tls_key= is tls_cert=, tls_name= is the host as written, and server_principal= is
+ * nfs@ and the host. False: out of memory. */
 static bool set_names(struct terms *terms, const struct pool_path *path)
 {
 	if (terms->tls_cert && !terms->tls_key && !(terms->tls_key = strdup(terms->tls_cert)))
@@ -93,7 +93,7 @@ static bool set_names(struct terms *terms, const struct pool_path *path)
 	return false;
 }
 
-/* --- why a path cannot have what is asked for, and what to do; NULL: it can --- */
+/* --- why a path cannot have its terms, and what to do; NULL: it can --- */
 
 static const char *rdma_refusal(const struct path_config *config)
 {
@@ -107,7 +107,7 @@ static const char *rdma_refusal(const struct path_config *config)
 #endif
 }
 
-/* Said before a file is laid out for nothing. */
+/* Checked early, since the layout works without RDMA and would be for nothing. */
 static const char *device_refusal(const struct path_config *config)
 {
 	glob_t devices = {0};
@@ -143,11 +143,11 @@ static const char *kerberos_refusal(const struct path_config *config)
 	if (config->terms.security == SEC_SYS)
 		return NULL;
 	if (config->rdma && config->terms.security != SEC_KRB5)
-		return "over RDMA there is krb5 alone: krb5i and krb5p protect data, which RDMA "
-		       "moves apart from its message (RFC 8166, 8.2.2): use krb5, or proto=tcp";
+		return "only krb5 works over RDMA: krb5i and krb5p protect data, which RDMA "
+		       "moves outside the RPC message (RFC 8166, 8.2.2): use krb5, or proto=tcp";
 #ifndef HAVE_GSS
 	return "the engine was built without Kerberos: apt-get install libkrb5-dev "
-	       "libgnutls28-dev, build again; or leave it out";
+	       "libgnutls28-dev, build again; or use security=sys";
 #else
 	return NULL;
 #endif
@@ -165,7 +165,7 @@ static int check(path_log *log, const struct path_config *config, const struct t
 	return -EPROTONOSUPPORT;
 }
 
-/* Checks a file only: a keytab of another kind has its kind and a colon before its name. */
+/* Checks that a keytab file is readable. Does not check another type of keytab (TYPE:name). */
 static int check_keytab(path_log *log, const struct path_config *config)
 {
 	const char *name = config->terms.keytab, *file = name;
@@ -184,7 +184,7 @@ static int check_keytab(path_log *log, const struct path_config *config)
 	return -EINVAL; /* ENOENT would mean a missing file of the job */
 }
 
-/* A mount has its own security, which the kernel applies. */
+/* Refuses a security option of the job for a mount: mount(8)'s options set its security. */
 static int check_mount(const struct terms *job, path_log *log, const struct pool_path *path,
 		       const struct term *term)
 {
@@ -192,8 +192,8 @@ static int check_mount(const struct terms *job, path_log *log, const struct pool
 
 	if (!*term_number(term, job))
 		return 0;
-	log("%s: %s=%s: a kernel mount's security is its own: mount with -o %s=%s, and give "
-	    "the option to other paths alone (nfs://...?%s=%s)",
+	log("%s: %s=%s: the kernel sets a mount's security: mount with -o %s=%s, and give "
+	    "the option only to other paths (nfs://...?%s=%s)",
 	    path->label, term->word, value, word, value, word, value);
 	return -EPROTONOSUPPORT;
 }
@@ -251,7 +251,7 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 	return error;
 }
 
-/* Refuses terms that need `needs` where `term` is 0, its default. */
+/* Refuses terms that need `needs` (TLS or Kerberos) where `term`, which turns that on, is 0. */
 static int check_used(const struct terms *job, const struct pool *pool, enum term_needs needs,
 		      const struct term *term, const char *refusal, path_log *log)
 {
@@ -274,7 +274,7 @@ static int check_used(const struct terms *job, const struct pool *pool, enum ter
 	return -EINVAL;
 }
 
-/* Why a path is not TCP in clear, and what to do; NULL: it is. */
+/* How to make a path TCP without TLS, as `term` needs; NULL: the path suits already. */
 static const char *clear_refusal(const struct term *term, const struct terms *job,
 				 const struct pool_path *path)
 {
@@ -287,7 +287,7 @@ static const char *clear_refusal(const struct term *term, const struct terms *jo
 	if (terms.xprtsec != XPRTSEC_NONE)
 		return "use xprtsec=none";
 	if (term == TERM(discard) && terms.security > SEC_KRB5)
-		return "krb5i and krb5p must see all that is read, to check it: use krb5 or sys";
+		return "krb5i and krb5p check the data that is read: use krb5 or sys";
 	return NULL;
 }
 
@@ -309,10 +309,10 @@ static int check_clear(const struct terms *job, const struct pool *pool, const s
 int path_config_check(const struct terms *job, const struct pool *pool, path_log *log)
 {
 	static const char tls[] =
-		"tls_ca=, tls_cert=, tls_key=, tls_name= and ktls= mean nothing in clear: give "
-		"xprtsec=tls or mtls too, or leave them out";
+		"tls_ca=, tls_cert=, tls_key=, tls_name= and ktls= have no effect without TLS: "
+		"give xprtsec=tls or mtls too, or leave them out";
 	static const char kerberos[] =
-		"principal=, keytab=, ccache= and server_principal= are Kerberos's: give "
+		"principal=, keytab=, ccache= and server_principal= need Kerberos: give "
 		"security=krb5, krb5i or krb5p too (sec= in a path), or leave them out";
 	int error = check_used(job, pool, NEEDS_TLS, TERM(xprtsec), tls, log)
 			    ?: check_used(job, pool, NEEDS_KERBEROS, TERM(security), kerberos, log);

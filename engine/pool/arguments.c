@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* arguments.c - the arguments of a URL: the terms that a path names for itself. */
+/* arguments.c - the arguments of a URL: the terms that a path sets for itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,21 +15,21 @@ struct reading {
 
 	const struct term *term; /* NULL: the argument is ignored */
 	char name[QUOTED_MAX];	 /* the argument's word, as written */
-	const char *at;		 /* where its value begins, or the word where it has none */
-	const char *value;	 /* decoded; "1" where the word stands alone */
+	const char *at;		 /* the value in the text, or the word where there is no value */
+	const char *value;	 /* decoded; "1" where there is no value */
 };
 
 /* Refuses the argument. The format begins with a %s for its word. */
 #define REFUSE(reading, format, ...) \
 	scanner_refuse((reading)->list, (reading)->at, format, (reading)->name, ##__VA_ARGS__)
 
-/* Arguments of libnfs's URLs: these URLs can be used unchanged. */
+/* Arguments that are ignored, so that a URL for libnfs works unchanged. */
 static const char *const ignored[] = {
 	"auto-traverse-mounts", "autoreconnect", "debug", "dircache", "if", "readahead",
 	"tcp-syncnt",		"xid",
 };
 
-/* Two words may name one term (nfsport and port): they must agree. */
+/* Sets the term. Two words may name one term (nfsport and port): their values must agree. */
 static int set(struct reading *reading, unsigned int number)
 {
 	const struct term *term = reading->term;
@@ -112,7 +112,7 @@ static int read_flag(struct reading *reading)
 	bool one = !strcmp(reading->value, "1");
 
 	if (!one && strcmp(reading->value, "0") != 0)
-		return REFUSE(reading, "%s stands alone, or is =1 or =0");
+		return REFUSE(reading, "%s takes no value, or =1 or =0");
 	return set(reading, one ? reading->term->least : !reading->term->least);
 }
 
@@ -160,7 +160,7 @@ static int read_term(struct reading *reading)
 	}
 }
 
-/* rdmaport= without proto=rdma would have no effect. */
+/* Refuses rdmaport= beside another proto= than rdma: it would have no effect. */
 static int check_rdma(const struct reading *reading)
 {
 	const struct terms *terms = &reading->path->terms;
@@ -169,7 +169,7 @@ static int check_rdma(const struct reading *reading)
 	    !term_given(TERM(rdmaport), terms))
 		return 0;
 	return scanner_refuse(reading->list, reading->at,
-			      "rdmaport goes with proto=rdma; TCP's port is nfsport");
+			      "rdmaport needs proto=rdma; TCP's port is nfsport");
 }
 
 static bool has_word(const char *words, struct span word)
@@ -183,7 +183,7 @@ static bool has_word(const char *words, struct span word)
 	return found;
 }
 
-/* The word is an option of jobs, not of a path: nconnect is an argument of mount(8) alone. */
+/* Refuses a word that is an option of the job, such as nconnect, which only mount(8) takes. */
 static int refuse_of_job(const struct scanner *list, const struct term *term, const char *value)
 {
 	for (const struct term_value *one = term->values; value && one->word; one++)
@@ -212,7 +212,7 @@ static int refuse_unknown(const struct scanner *list, struct span word)
 	return scanner_refuse(list, word.at, "unknown argument '%s'; known:%s", QUOTE(word), words);
 }
 
-/* Finds the term of a word, and refuses a word that was given before. */
+/* Finds the term of a word. Refuses an unknown word, and a word that was given before. */
 static int find_term(struct reading *reading, struct span word)
 {
 	for (uint32_t i = 0; i < reading->count; i++)

@@ -3,7 +3,7 @@
 
 #include "grammar.h"
 
-/* The rest of `file` below `directory`; several slashes count as one. NULL: it lies elsewhere. */
+/* The rest of `file` below `directory`; several slashes count as one. NULL: `file` is elsewhere. */
 static const char *below(const char *directory, const char *file)
 {
 	struct scanner outer = scanner_over(directory, NULL);
@@ -56,7 +56,7 @@ int check_components(struct scanner name, const char *what)
 	return 0;
 }
 
-/* Strips from an absolute name its mount, or, in a pool without mounts, the leading slashes. */
+/* Removes its mount from an absolute name or, in a pool without mounts, the leading slashes. */
 static int strip(const struct pool *pool, struct scanner *name)
 {
 	const struct pool_path *mount = pool_first_mount(pool);
@@ -64,8 +64,8 @@ static int strip(const struct pool *pool, struct scanner *name)
 
 	if (mount && !rest)
 		return scanner_refuse(name, name->at,
-				      "'%s' lies in none of the pool's mounts: name it relative "
-				      "to them, or below one, as %.60s",
+				      "'%s' lies in none of the pool's mounts: name a file "
+				      "relative to them, or below one of them, such as %.60s",
 				      QUOTE(span_over(name->at)), mount->dir);
 	if (mount)
 		name->at = rest;

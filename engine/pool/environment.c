@@ -70,7 +70,7 @@ static int check_repeated(const struct scanner *env, struct span name)
 	}
 }
 
-/* Returns 1 with the next entry, 0 behind the last, or -EINVAL with the scanner's error filled. */
+/* Returns 1 with the next entry, 0 after the last, or -EINVAL with the scanner's error filled. */
 static int next_entry(struct scanner *env, struct entry *entry)
 {
 	struct span word = next_word(env);
@@ -107,7 +107,7 @@ int pool_by_name(const char *env, const char *name, struct pool *pool, struct po
 	int more;
 
 	*pool = (struct pool){0};
-	/* Reads to the end, so that a pool that is named twice is refused. */
+	/* Reads all entries, to refuse a name that is given twice. */
 	while ((more = next_entry(&scanner, &entry)) > 0)
 		if (span_is(entry.name, name))
 			found = entry;
@@ -118,7 +118,7 @@ int pool_by_name(const char *env, const char *name, struct pool *pool, struct po
 	return list_read(&found.list, pool);
 }
 
-/* The best pool so far for a file. */
+/* Of the pools read so far, the one with the longest mount that holds a file. */
 struct choice {
 	struct pool pool;
 	const char *rest;  /* of the file's name, below the pool's mount; NULL: no pool yet */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * grammar.h - what the files of this folder share beside pool.h: how text is read (scanner.c), the
- * parts of a pool's text (list, host, arguments), the strings of a path, and the mount that a file
- * lies in.
+ * grammar.h - the internal functions of this folder: they scan text (scanner.c), read the parts of
+ * a pool's text (list, host, arguments), copy and free a path's strings, and find the mount that
+ * holds a file.
  *
- * A scanner stands inside a text and never passes its own end, which may lie before the text's end.
- * It knows where the text begins, so that each refusal has its column.
+ * A scanner has a position in a text and an end, maybe before the text's own end, that it never
+ * passes. It also keeps where the text begins, so that each refusal can name a column.
  */
 #pragma once
 
@@ -35,24 +35,22 @@ bool scanner_done(const struct scanner *scanner);
 char scanner_peek(const struct scanner *scanner); /* '\0' at the end */
 size_t scanner_column(const struct scanner *scanner, const char *at);
 
-/* Each passes over its argument if the scanner stands at it, and says whether it did. */
+/* Passes over the argument and returns true if the text continues with it; else returns false. */
 bool scanner_take(struct scanner *scanner, char character);
 bool scanner_take_word(struct scanner *scanner, const char *word);
 
-/* Passes over the characters that are (not) in `set`; the span may be empty. */
+/* Passes over characters while they are in `set`, or until one is; the span may be empty. */
 struct span scanner_while(struct scanner *scanner, const char *set);
 struct span scanner_until(struct scanner *scanner, const char *set);
 
 /* The next part of a file name between slashes; empty after the last. */
 struct span scanner_component(struct scanner *scanner);
 
-/* Passes over decimal digits; false where there are none or they say more than `most`. */
+/* Passes over decimal digits; false where there are none, or the number is above `most`. */
 bool scanner_number(struct scanner *scanner, uint32_t most, uint32_t *number);
 
-/*
- * Replaces each %XX by the character it stands for. Returns 0 with *decoded for the caller to free,
- * -EINVAL (a broken %XX, or one that stands for a control character) or -ENOMEM, with *err filled.
- */
+/* Replaces each %XX by the character it stands for. Returns 0 with *decoded for the caller to free,
+ * -EINVAL (a broken %XX, or one of a control character) or -ENOMEM, with scanner->err filled. */
 int scanner_decode(const struct scanner *scanner, struct span span, char **decoded);
 
 size_t span_length(struct span span);
@@ -77,25 +75,25 @@ int pool_no_memory(struct pool_error *err); /* returns -ENOMEM */
 /*
  * --- the parts of a pool's text ---
  *
- * Each function that reads leaves the scanner behind what it read, and returns 0, or -EINVAL or
+ * Each function that reads moves the scanner behind what it read, and returns 0, or -EINVAL or
  * -ENOMEM with the scanner's error filled.
  */
 
 /* path { "," path }, to the scanner's end. *pool is empty on failure. */
 int list_read(struct scanner *list, struct pool *pool);
 
-/* A host: `before`, then, where it has a range, each number from `first` to `last`, and `after`. */
+/* A host as written: `before`, a range or nothing, `after`. A range makes one host per number. */
 struct host {
 	struct span before, after;
 	bool ranged;
 	uint32_t first, last;
-	int digits; /* the number's least width: that of `first` as written */
+	int digits; /* a number has at least as many digits as `first` as written */
 };
 
 /* Stops behind the host: at ':' or the scanner's end. */
 int host_read(struct scanner *authority, struct host *host);
 unsigned int host_count(const struct host *host); /* saturates above POOL_PATHS_MAX */
-/* The host with number first + index, for the caller to free. */
+/* Sets *name to the host with number first + index; the caller frees it. */
 int host_name(const struct scanner *scanner, const struct host *host, unsigned int index,
 	      char **name);
 
@@ -105,10 +103,10 @@ bool address_is_valid(struct span address);
 /* arg { "&" arg }: stops at ',' or the scanner's end. */
 int arguments_read(struct scanner *list, struct pool_path *path);
 
-/* Refuses ".." as a component of `name`, which is `what`: "a file name". */
+/* Refuses ".." as a component of `name`; the message calls the name `what` ("a file name"). */
 int check_components(struct scanner name, const char *what);
 
-/* 0 or -ENOMEM; on failure there is nothing to free but what was there before. */
+/* 0 or -ENOMEM; a failure leaves nothing new to free. */
 int path_copy(const struct pool_path *from, struct pool_path *to);
 int path_set_label(struct pool_path *path, const char *host); /* `host` is shown for an NFS path */
 int pool_append(struct pool *pool, const struct pool_path *path); /* takes over path's strings */

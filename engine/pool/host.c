@@ -40,7 +40,7 @@ bool address_is_valid(struct span address)
 	return is_ipv4(text) || is_ipv6(text);
 }
 
-/* True for a name whose last part is a number: it can only be meant as an IPv4 address. */
+/* True for a name whose last part is a number: only an IPv4 address ends so. */
 static bool ends_in_number(const char *name)
 {
 	const char *dot = strrchr(name, '.');
@@ -49,7 +49,7 @@ static bool ends_in_number(const char *name)
 	return *last && !last[strspn(last, DIGITS)];
 }
 
-/* [first-last]: the scanner stands behind the '['. */
+/* Reads FIRST-LAST]; the scanner is behind the '['. */
 static int read_range(struct scanner *authority, struct host *host)
 {
 	const char *open = authority->at - 1;
@@ -71,7 +71,7 @@ static int read_range(struct scanner *authority, struct host *host)
 	return 0;
 }
 
-/* [IPv6]: the scanner stands behind the '['. */
+/* Reads an IPv6 address and its ']'; the scanner is behind the '['. */
 static int read_ipv6(struct scanner *authority, struct host *host)
 {
 	const char *open = authority->at - 1;

@@ -54,8 +54,8 @@ static int read_authority(struct scanner *list, struct host *host, struct terms 
 		if (!scanner_number(&authority, PORT_MAX, &terms->port) || !terms->port ||
 		    !scanner_done(&authority))
 			return scanner_refuse(list, port,
-					      "a port, a number from 1 to %d, follows 'HOST:'; "
-					      "without one it is nfs://HOST/EXPORT",
+					      "give a port from 1 to %d after 'HOST:', or write "
+					      "nfs://HOST/EXPORT",
 					      PORT_MAX);
 		term_give(TERM(port), terms);
 	}
@@ -80,7 +80,7 @@ static int read_export(struct scanner *list, struct pool_path *path)
 	return err;
 }
 
-/* `url` has everything but the host; each host of the range becomes a path. */
+/* Appends one path per host of the range; `url` has everything except the host. */
 static int append_hosts(struct scanner *list, struct pool *pool, const struct pool_path *url,
 			const struct host *host)
 {
@@ -105,7 +105,7 @@ static int append_hosts(struct scanner *list, struct pool *pool, const struct po
 	return 0;
 }
 
-/* The scanner stands behind "nfs://". */
+/* Reads a URL; the scanner is behind "nfs://". */
 static int read_url(struct scanner *list, size_t column, struct pool *pool)
 {
 	struct pool_path url = {.kind = PATH_NFS, .column = column};
@@ -120,7 +120,7 @@ static int read_url(struct scanner *list, size_t column, struct pool *pool)
 	return err;
 }
 
-/* Says what is wrong with a path that is neither a directory nor an nfs:// URL. */
+/* Refuses a path that is neither a directory nor an nfs:// URL, and says how to write it. */
 static int refuse_other(const struct scanner *list, struct span raw)
 {
 	struct scanner scanner = scanner_within(list, raw);

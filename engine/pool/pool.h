@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * pool.h - what a pool is, and how its text is read.
+ * pool.h - a pool, and the functions that read its text.
  *
  * A pool is a list of paths to the same files. Its grammar is in docs/pools.md and nfsmulti(7):
  *
@@ -11,12 +11,13 @@
  *	       | a name or IPv4 address that holds one range "[" first "-" last "]"
  *	arg   := word [ "=" value ]               (the words: terms/table.c)
  *
- * "%2C" and the like stand for a character in exports and values; a directory is taken as it is
- * written. Nothing may be empty, hold a control character or begin or end with a blank.
+ * "%2C" and the like encode a character in exports and values; in a directory they are plain text.
+ * No path, word or value may be empty, and no path may contain a control character or begin or end
+ * with a blank.
  *
- * Everything here but pool_getaddrinfo() is pure: no I/O, no environment, no fio. Callers pass in
- * the text of the environment and a resolver. All strings of a struct pool belong to it and are
- * freed by pool_free(). Where a function fails, the pool is left empty.
+ * All functions except pool_getaddrinfo() are pure: no I/O, no environment, no fio. Callers pass in
+ * the text of the environment and a resolver. A struct pool owns its strings; pool_free() frees
+ * them. A function that fails to read a pool leaves the pool empty.
  */
 #pragma once
 
@@ -29,8 +30,9 @@
 #define POOL_PATHS_MAX 1024
 
 /*
- * Where and why a text was refused. `column` counts bytes from 1; it is one past the text where the
- * end is missing, and 0 where no place in the text is at fault. `reason` is one line.
+ * Where and why a text was refused. `column` counts bytes from 1; it is one past the end of the
+ * text if something is missing there, and 0 where no place in the text is at fault. `reason` is one
+ * line.
  */
 struct pool_error {
 	size_t column;
@@ -47,7 +49,7 @@ struct pool_path {
 	struct terms terms;	      /* PATH_NFS: those that the path names itself */
 	unsigned int ignored;	      /* a bit for each of libnfs's arguments that was ignored */
 	struct sockaddr_storage addr; /* PATH_NFS: valid after pool_resolve(); port 0 */
-	socklen_t addr_len;	      /* 0 until then */
+	socklen_t addr_len;	      /* 0 before pool_resolve() */
 	/*
 	 * How messages name the path: "/mnt/a", "10.0.0.1:/export", "[fe80::1%eth0]:/export", or
 	 * "10.0.0.1:2049:/export" where the path names a port. The same address twice has one
@@ -65,10 +67,8 @@ struct pool {
 /* Reads a list of paths (not a name). Returns 0, or -EINVAL / -ENOMEM with *err. */
 int pool_parse(const char *text, struct pool *pool, struct pool_error *err);
 
-/*
- * Writes the arguments of libnfs's URLs that were given and ignored, "readahead, debug", into
- * `words`, of POOL_IGNORED_MAX bytes; "" where there are none.
- */
+/* Writes the ignored arguments of libnfs's URLs, such as "debug, readahead", into `words`, of
+ * POOL_IGNORED_MAX bytes; "" where there are none. */
 #define POOL_IGNORED_MAX 128
 void pool_ignored(const struct pool *pool, char *words);
 
@@ -87,10 +87,10 @@ bool pool_is_name(const char *text);
 int pool_by_name(const char *env, const char *name, struct pool *pool, struct pool_error *err);
 
 /*
- * The same, for the pool with the longest mount that `file` (absolute) lies in, by whole
- * components. Two pools with that mount are refused: the user has to choose one by name.
- * `*relative` is set as by pool_relative_name(); where that refuses `file`, the error's column is
- * 0.
+ * Finds the pool with the longest mount that holds `file` (absolute), by whole components. Refuses
+ * two pools with that mount: the user has to choose one by name. Sets *relative as
+ * pool_relative_name() does, and returns as pool_by_name() does; if `file` itself is refused, the
+ * column is 0.
  */
 int pool_by_file(const char *env, const char *file, struct pool *pool, const char **relative,
 		 struct pool_error *err);
@@ -103,17 +103,15 @@ int pool_by_file(const char *env, const char *file, struct pool *pool, const cha
 typedef int (*pool_resolver)(const char *host, int family, struct sockaddr_storage *addrs,
 			     unsigned int max, char *why, size_t why_size);
 
-/*
- * The C library's resolver. A name with addresses of both families stands for its IPv4 addresses,
- * unless AF_INET6 is asked for: both lead to one interface, and are not two paths.
- */
+/* The C library's resolver. Of a name with IPv4 and IPv6 addresses it returns only the IPv4 ones,
+ * unless AF_INET6 is asked for: both families lead to one interface, and would not be two paths. */
 int pool_getaddrinfo(const char *host, int family, struct sockaddr_storage *addrs, unsigned int max,
 		     char *why, size_t why_size);
 
 /*
  * Gives every NFS path its address. A host with several addresses becomes one path per address, in
- * the resolver's order and in the first path's place; their labels have the address instead of the
- * name. To be called once. Returns 0, or with *err and *pool as it was: -EHOSTUNREACH where a host
+ * the resolver's order, where the host's path was; the labels show the address instead of the name.
+ * May be called only once. Returns 0, or with *err and *pool as it was: -EHOSTUNREACH where a host
  * has no address, -EINVAL where the pool grows over POOL_PATHS_MAX, -ENOMEM.
  */
 int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *err);

@@ -35,7 +35,7 @@ int path_copy(const struct pool_path *from, struct pool_path *to)
 	bool copied = true;
 
 	*to = *from;
-	/* All are copied, even after one failed, so that `to` owns all strings that it has. */
+	/* Copies all, even after a failure, so that `to` owns every string that it has. */
 	copied &= copy_string(from->dir, &to->dir);
 	copied &= copy_string(from->host, &to->host);
 	copied &= copy_string(from->export, &to->export);

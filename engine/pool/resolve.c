@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* resolve.c - from hosts to addresses, by way of the caller's resolver. */
+/* resolve.c - resolves hosts to addresses by the caller's resolver. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -9,7 +9,7 @@
 
 #include "grammar.h"
 
-/* Where the addresses of one host land; as many as the largest pool can take. */
+/* The addresses of one host: at most as many as a pool may have paths. */
 struct answer {
 	struct sockaddr_storage addrs[POOL_PATHS_MAX];
 	unsigned int count;
@@ -33,7 +33,7 @@ static int ask(const struct pool_path *path, pool_resolver resolve, struct answe
 	return 0;
 }
 
-/* Where a host has several addresses, the label tells which. */
+/* Sets the path's address; if the host has several, the label shows the address. */
 static int set_address(struct pool_path *path, const struct answer *answer, unsigned int i)
 {
 	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&path->addr;
@@ -50,7 +50,7 @@ static int set_address(struct pool_path *path, const struct answer *answer, unsi
 	return path_set_label(path, text);
 }
 
-/* Appends one path for each address; a mount, which has none, once. */
+/* Appends one path per address; a mount has no address and is appended as it is. */
 static int resolve_path(struct pool *resolved, const struct pool_path *path, pool_resolver resolve,
 			struct answer *answer, struct pool_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* scanner.c - how this folder reads text. */
+/* scanner.c - the scanner of grammar.h, and its refusals. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

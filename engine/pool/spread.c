@@ -15,7 +15,7 @@ struct spread_load {
 	struct load_entry entries[];
 };
 
-/* The less loaded; of equals the one that was given bytes longest ago, or never; then the first. */
+/* The less loaded one; of equals the one whose latest assignment is older, then the first. */
 static uint32_t better(const struct spread_load *load, uint32_t a, uint32_t b)
 {
 	const struct load_entry *left = &load->entries[a], *right = &load->entries[b];

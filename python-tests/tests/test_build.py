@@ -75,7 +75,7 @@ def test_without_its_libraries_a_path_with_kerberos_is_refused(fio: FioRunner) -
     refused(
         result,
         "security=krb5i: the engine was built without Kerberos: "
-        "apt-get install libkrb5-dev libgnutls28-dev, build again; or leave it out",
+        "apt-get install libkrb5-dev libgnutls28-dev, build again; or use security=sys",
     )
 
 

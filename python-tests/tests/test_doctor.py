@@ -179,7 +179,7 @@ _FOUND = (
     ("malformed", "--pool: column 8", "fail", 1, ""),
     ("unknown name", "cannot resolve 'nosuch.invalid'", "fail", 1, "getent ahosts nosuch.invalid"),
     ("job's option", "a job option: --nconnect=4", "fail", 1, ""),
-    ("keytab in clear", "server_principal= are Kerberos's: give security=", "fail --pool", 1, ""),
+    ("keytab in clear", "server_principal= need Kerberos: give security=", "fail --pool", 1, ""),
     ("no question mark", "&nconnect=4: cannot be used", "fail", 1, "'?' begins a URL's arguments"),
     ("directories", "/none: cannot be used", "fail", 1, "mount the export there"),
     ("directories", "not checked: whether all paths lead", "warn", 1, "mend the paths"),

@@ -312,4 +312,4 @@ def test_programs_that_are_not_fio_are_refused(mounted: Place, tmp_path: Path) -
         return  # what it takes from fio is missing: it is not even loaded
     assert completed.status == 3, completed.stderr
     (line,) = complaints(completed.stderr)
-    assert "this program does not export what fio does" in line
+    assert "this program does not export fio's symbols" in line

@@ -182,7 +182,7 @@ def test_libnfs_arguments_that_mean_nothing_here_are_named_once(exported: Place,
         result = exported.fio(pool=pool, rw="write", numjobs=2, **job)
         done(result)
         (line,) = (line for line in said(result) if "ignored" in line)
-        assert line.endswith("mean nothing here: debug, if, readahead")
+        assert line.endswith("have no effect here: debug, if, readahead")
 
 
 def test_folder_of_an_export(exported: Place) -> None:

@@ -23,7 +23,7 @@ from nfsmulti.lab.faults import FaultKind as Kind
 
 _SILENT = "server not responding, still trying"
 _STOPS = f"connection lost with|{_SILENT}"
-_MENDED = ("bytes again", "all of it is durable now")
+_MENDED = ("bytes again", "all held data is durable now")
 _AGAIN = Expected("done", first=_STOPS, says=("server OK",), resends=True)
 _HELD = Expected("held", first=_STOPS, says=("giving up",))
 _MOVED = Expected("done", first="does not answer", moves=True)

@@ -21,7 +21,7 @@ _OPTIONS: dict[str, Option] = {
     "ccache": "KEYRING:persistent:0",
     "server_principal": "nfs@nas.lab",
 }
-_OF_KERBEROS = "principal=, keytab=, ccache= and server_principal= are Kerberos's: give security="
+_OF_KERBEROS = "principal=, keytab=, ccache= and server_principal= need Kerberos: give security="
 
 
 # --- fio's own --section ---
@@ -55,9 +55,9 @@ def test_words_that_fio_refuses(place: Place) -> None:
 @pytest.mark.parametrize("word", ["krb5i", "krb5p"])
 def test_where_rdma_cannot_have_it(client: Client, server: ScriptedServer, word: str) -> None:
     line = refused(client(server, pool=_URL, security=word, proto="rdma"))
-    assert f": security={word}: over RDMA there is krb5 alone: krb5i and krb5p protect" in line
+    assert f": security={word}: only krb5 works over RDMA: krb5i and krb5p protect" in line
     line = refused(client(server, pool=f"{_URL}&sec={word}&proto=rdma"))
-    assert f": sec={word}: over RDMA there is krb5 alone: " in line
+    assert f": sec={word}: only krb5 works over RDMA: " in line
     assert line.endswith(" use krb5, or proto=tcp")
 
 
@@ -66,12 +66,8 @@ def test_where_mounts_cannot_have_it(
     client: Client, server: ScriptedServer, tmp_path: Path, word: str
 ) -> None:
     line = refused(client(server, pool=f"{tmp_path},{_URL}", security=word))
-    assert (
-        f"{tmp_path}: security={word}: a kernel mount's security is its own: mount with -o" in line
-    )
-    assert (
-        f" -o sec={word}, and give the option to other paths alone (nfs://...?sec={word})" in line
-    )
+    assert f"{tmp_path}: security={word}: the kernel sets a mount's security: mount with -o" in line
+    assert f" -o sec={word}, and give the option only to other paths (nfs://...?sec={word})" in line
 
 
 @pytest.mark.parametrize("name", _OPTIONS)

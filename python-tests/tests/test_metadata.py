@@ -484,12 +484,12 @@ def test_verify_finds_what_is_missing(exported: Place) -> None:
         found[f"e{number:x}"].unlink()
     result = exported.fio(**_VERIFY)
     elsewhere.unlink()
-    refused(result, '"tree": of 300 entries 4 missing: entry 80 is the first')
+    refused(result, '"tree": 300 entries, of which 4 missing: entry 80 is the first')
     assert not found["e50"].exists()
     for number in (5, 80, 200, 255, 299):
         found[f"e{number:x}"].touch()
     twice = exported.fio(**_VERIFY)
-    refused(twice, '"tree": of 300 entries 1 duplicate: entry 5 is the first')
+    refused(twice, '"tree": 300 entries, of which 1 duplicate: entry 5 is the first')
     assert _operations(exported.fio(**_VERIFY, meta_write="link"))[0] == _ENTRIES
 
 
@@ -528,7 +528,7 @@ def test_verify_where_lookup_brings_no_attributes(
     if what == "getattr":
         assert _operations(result)[0] == 20
     else:
-        failed(result, "of a type that the server's LOOKUP does not tell", error=errno.EILSEQ)
+        failed(result, "of a type that the server's LOOKUP does not report", error=errno.EILSEQ)
 
 
 @pytest.mark.sanitized

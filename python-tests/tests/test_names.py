@@ -182,7 +182,7 @@ def test_whose_a_file_is_that_a_create_finds(creates: Outcomes, name: str) -> No
         done(result)
         assert len(server.content("a/f")) == 64 << 10
     else:
-        failed(result, "changes no file that is there", error=errno.EINVAL)
+        failed(result, "does not change an existing file", error=errno.EINVAL)
         assert server.content("a/f") == b"theirs"
 
 

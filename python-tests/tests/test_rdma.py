@@ -366,7 +366,7 @@ def test_a_server_that_goes_and_comes_back(guest_fio: FioRunner) -> None:
     with _under_way(guest_fio, hold_writes="256m") as process:
         kernel_server.stop()
         kernel_server.start()
-        eventually(lambda: "all of it is durable now" in stderr_of(process), _SECONDS)
+        eventually(lambda: "all held data is durable now" in stderr_of(process), _SECONDS)
         process.signal(signal.SIGINT)
         result = guest_fio.finish(process, _SECONDS)
     assert result.report is not None

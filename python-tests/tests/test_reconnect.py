@@ -97,7 +97,7 @@ def test_a_connection_that_epoll_does_not_take(
     with start_fio(full, folder, server.pool(), (), options) as process:
         result = process.result(SECONDS)
     done(result)
-    words = "epoll does not take a connection: No space left"
+    words = "cannot add a connection to epoll: No space left"
     assert sum(words in line for line in said(result)) == 1
 
 

@@ -354,7 +354,7 @@ def test_of_many_groups_the_first_16_are_sent(client: Client, server: ScriptedSe
     result = client(server, enter=enter, nconnect=2)
     done(result)
     (line,) = said(result)
-    assert "of your 300 groups the first 16 go to the server" in line
+    assert "you have 300 groups, of which the first 16 are sent" in line
     assert {call.credentials.gids for call in server.calls(*DATA)} == {groups[:16]}
 
 

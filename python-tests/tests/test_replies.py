@@ -251,7 +251,7 @@ def own_limits(rtmax: int, wtmax: int) -> Hook:
     return hook
 
 
-_OFFERS = "offers READs of {} bytes and WRITEs of {}: 0 sets no limit here"
+_OFFERS = "offers READs of {} bytes and WRITEs of {}: 0 counts as no limit"
 _NO_LIMITS: dict[str, tuple[Case, str]] = {
     "rtmax 0": (Case(rtmax=0), _OFFERS.format(0, MIB)),
     "rtmax 0 at the second look": (Case(own_limits(0, MIB)), _OFFERS.format(0, MIB)),

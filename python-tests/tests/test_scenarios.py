@@ -166,7 +166,7 @@ def test_what_an_nfsv4_server_lost_is_written_again(scenario: Scenarios) -> None
     ran = scenario(on(Nfs4.WRITE, _RESTARTS, nth=10), depth=1, version=4, **_WHOLE)
     assert (ran.error, ran.result.rewritten) == ("", 10 * BLOCK)
     assert ran.result.durable
-    assert ran.said("all of it is durable now") == 1
+    assert ran.said("all held data is durable now") == 1
 
 
 @pytest.mark.parametrize("name", _REPAIRS)
@@ -175,7 +175,7 @@ def test_what_a_server_lost_is_written_again(scenario: Scenarios, name: str) -> 
     ran = scenario(hook, **_WHOLE)
     assert (ran.error, ran.result.rewritten) == ("", times * BLOCKS * BLOCK)
     assert ran.result.durable
-    assert ran.said("write verifier changed") == ran.said("all of it is durable now") == 1
+    assert ran.said("write verifier changed") == ran.said("all held data is durable now") == 1
 
 
 def test_nothing_else_is_written_before_it_is_replayed(scenario: Scenarios) -> None:

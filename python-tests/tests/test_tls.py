@@ -936,15 +936,15 @@ def test_what_cannot_be_combined(client: Client, server: ScriptedServer, tmp_pat
     assert "xprtsec=mtls: the client's certificate is missing: give tls_cert= and tls_key=" in line
     line = say(url, xprtsec="tls", proto="rdma")
     assert "there is no TLS over RDMA (RFC 9289): use proto=tcp, or xprtsec=none" in line
-    assert "mean nothing in clear: give xprtsec=" in say(url, ktls=1)
+    assert "have no effect without TLS: give xprtsec=" in say(url, ktls=1)
     line = say(url, tls_ca="ca.pem")
-    assert "mean nothing in clear: give xprtsec=tls or mtls too, or leave them out" in line
+    assert "have no effect without TLS: give xprtsec=tls or mtls too, or leave them out" in line
     line = say(f"{url}&tls_name=a&xprtsec=none,nfs://127.0.0.2/x", xprtsec="tls")
     assert (
-        ": 127.0.0.1:/x: tls_ca=, tls_cert=, tls_key=, tls_name= and ktls= mean nothing in" in line
+        ": 127.0.0.1:/x: tls_ca=, tls_cert=, tls_key=, tls_name= and ktls= have no effect" in line
     )
     line = say(str(tmp_path), xprtsec="tls")
-    assert "a kernel mount's security is its own: mount with -o xprtsec=tls" in line
+    assert "the kernel sets a mount's security: mount with -o xprtsec=tls" in line
 
 
 def test_files_that_will_not_do(
