@@ -235,10 +235,17 @@ def configuring(folder: Path) -> list[str]:
 
 @functools.cache
 def _enclosed() -> list[str]:
-    """Return the words that lead into namespaces for pytest; none where these are not permitted."""
+    """Return the words that lead into namespaces for pytest; say where these are not permitted."""
     LABS.mkdir(parents=True, exist_ok=True)
     words = [*_ENTER, "--", "sh", "-ec", _INSIDE, str(LABS)]
-    return words if run([*words, "true"], timeout=_ASKED_SECONDS).status == 0 else []
+    if run([*words, "true"], timeout=_ASKED_SECONDS).status == 0:
+        return words
+    print(
+        "nfsmulti: the tests may not make namespaces here: if they are killed, servers that they "
+        "started go on running",
+        file=sys.stderr,
+    )
+    return []
 
 
 def _pytest(part: Part, arguments: Sequence[str], output: int | None) -> Process:
