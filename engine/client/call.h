@@ -2,9 +2,9 @@
 /*
  * call.h - the RPC calls of a client, and the table that finds them by xid.
  *
- * A call is taken when an I/O or a request is submitted, and given back when that is finished; in
- * between it may be sent several times, over several channels. An xid is a generation and the
- * call's index in the table.
+ * The client takes a call from the table for each submitted I/O or request, and gives the call back
+ * when the I/O or request is finished. Until then the call may be sent several times, over several
+ * channels. An xid consists of a generation and the call's index in the table.
  */
 #pragma once
 
@@ -19,40 +19,40 @@ struct conn_io;
 struct rpc_client;
 
 /*
- * A protocol's request that is no I/O: of session set-up, or about names. It is the first member of
- * the protocol's own structure. The submitter sets `meta`, and reads the rest once `done` is set.
- */
+ * A request of the protocol that is not an I/O: for session set-up or name look-ups. It is the
+ * first member of the protocol's own structure. The submitter sets `meta`; the other members are
+ * valid once `done` is set. */
 struct rpc_request {
-	bool meta; /* a struct meta_request (nfs/meta_call.h) */
+	bool meta; /* it is part of a struct meta_request (nfs/meta_call.h) */
 	bool done;
 	bool resent;	    /* a copy other than the answered one may have been carried out */
 	int error;	    /* 0, or a positive errno */
-	const char *status; /* the server's word for the error, or NULL */
-	const char *fault;  /* the reply's fault, or NULL; valid until the client's next refusal */
+	const char *status; /* the server's status for the error, or NULL */
+	const char *fault;  /* what is wrong, or NULL; valid until the client's next RPC error */
 };
 
 struct call {
-	/* One of these is set; neither in the liveness probe, a NULL call. */
+	/* Exactly one of these is set, except in the liveness probe (a NULL call). */
 	struct conn_io *io;
 	struct rpc_request *request;
 	struct rpc_client *rpc; /* NULL: the call is free */
-	union {			/* in a list of its client, or of the free calls */
+	union {			/* in one of the client's lists, or in the list of free calls */
 		TAILQ_ENTRY(call) link;
 		SLIST_ENTRY(call) next_free;
 	};
 	uint32_t xid;
 	uint32_t tries;		/* transmissions of this xid */
-	uint32_t delays;	/* times that the server has asked to wait */
-	uint32_t denials;	/* contexts in a row, over this channel, that were denied */
+	uint32_t delays;	/* how often the call was delayed */
+	uint32_t denials;	/* contexts denied in a row over this channel */
 	uint64_t since;		/* when this xid was first sent; 0: not yet */
-	uint64_t last_sent;	/* when it was sent on the present channel; 0: not yet */
-	uint64_t resume_at;	/* when a delayed call goes out again */
-	uint64_t position;	/* the call has left when the channel's sent() reaches this */
-	struct rpc_stamp stamp; /* the flavor's */
+	uint64_t last_sent;	/* when it was last sent on this channel; 0: not yet */
+	uint64_t resume_at;	/* when a delayed call is sent again */
+	uint64_t position;	/* the call is sent once the channel's sent() reaches this */
+	struct rpc_stamp stamp; /* used by the credentials' flavor */
 
-	/* The protocol's */
-	uint32_t slot, epoch; /* acquire()'s */
-	uint32_t highest;     /* the highest slot in use then */
+	/* Used by the protocol (NFSv4.1) */
+	uint32_t slot, epoch; /* the slot, and its session's epoch */
+	uint32_t highest;     /* the highest slot in use when acquire() gave the slot */
 	uint8_t stateid[16];  /* of its first transmission */
 	bool slot_used;	      /* the server has accepted the slot's sequence number */
 	uint32_t reopened;    /* the epoch in which its file was opened again; 0: none */
@@ -61,16 +61,16 @@ struct call {
 TAILQ_HEAD(call_list, call);
 
 struct call_table {
-	struct call *calls; /* at most 2^24; memory is used as they are taken */
-	uint32_t used;	    /* calls[used …) have never been taken */
+	struct call *calls; /* at most 2^24; the kernel allocates their pages at first use */
+	uint32_t used;	    /* the calls from this index on have never been taken */
 	SLIST_HEAD(, call) free;
 	unsigned int index_bits; /* xid: generation << index_bits | index */
 	uint32_t generation;
 };
 
 /*
- * A zeroed call for `rpc`; at most calls_max and three others (client_init()) may be taken at once.
- * The call given back last is taken first: the processor's cache still has it.
+ * Returns a zeroed call for `rpc`; at most calls_max + 3 calls (client_init()) may be taken at
+ * once. The call given back last is reused first, since it is still in the CPU's cache.
  */
 static inline struct call *call_take(struct call_table *table, struct rpc_client *rpc)
 {
@@ -90,13 +90,13 @@ static inline void call_give_back(struct call_table *table, struct call *call)
 	SLIST_INSERT_HEAD(&table->free, call, next_free);
 }
 
-/* An xid that this client has not used for a long time. */
+/* Returns an xid that this client has not used recently: the generation grows with each. */
 static inline uint32_t call_new_xid(struct call_table *table, const struct call *call)
 {
 	return table->generation++ << table->index_bits | (uint32_t)(call - table->calls);
 }
 
-/* The unanswered call that `rpc` has sent with this xid, or NULL. */
+/* Returns the unanswered call that `rpc` has sent with this xid, or NULL. */
 static inline struct call *call_find(const struct call_table *table, const struct rpc_client *rpc,
 				     uint32_t xid)
 {
@@ -110,11 +110,11 @@ static inline struct call *call_find(const struct call_table *table, const struc
 
 /* --- a call that was taken; `answered`: its reply has come --- */
 
-/* Releases the call's xid and slot: it will be sent with new ones. */
+/* Releases the call's xid and slot: the call will be sent with a new xid and slot. */
 void call_renew(struct call *call, bool answered);
 
-/* Gives back a call that stands in no list, with its xid and slot. */
+/* Releases xid and slot of a call that is in no list, and gives the call back. */
 void call_drop(struct call *call, bool answered);
 
-/* The same, and its I/O or request ends with 0 or a positive errno. */
+/* Does the same, and ends the call's I/O or request with `error`: 0 or a positive errno. */
 void call_finish(struct call *call, bool answered, int error);

@@ -2,14 +2,14 @@
 /*
  * client.h - the RPC client: one connection to one server, and the calls that go over it.
  *
- * An I/O or a request becomes a call. The call waits until the channel takes it, and is sent until
- * its reply comes; it is delayed where the server asks to wait. When a channel is lost, its sent
- * calls wait again, with their xids and slots, so that the server's reply cache knows them.
- * internal.h says which file does what.
+ * Each submitted I/O or request becomes a call. A call is in one of three lists: waiting to be
+ * sent; sent and unanswered; or delayed, after the server refused it for now. When the channel is
+ * lost, sent calls wait again and keep their xids and slots, so that the server's reply cache
+ * recognizes the retransmissions.
  *
- * A client knows no path, job or export: its owner says what to do, has the clock, and learns what
- * happens by events. Only client_reap() with `wait` and client_take_leave() block. A negative errno
- * is meant for a connection, a positive one for an I/O.
+ * The owner of a client submits the work, supplies the clock, and receives struct client_events.
+ * Only client_reap() with `wait` and client_take_leave() block. Errors of a connection are negative
+ * errnos, errors of an I/O are positive.
  */
 #pragma once
 
@@ -29,9 +29,9 @@ struct client_reply {
 	struct rpc_reply_header header;
 	enum disposition disposition;
 	struct call_result result;
-	bool premature;	    /* the call was about to be sent again: the channel is to be closed */
-	bool unread;	    /* changed on its way: the call may have been carried out, or not */
-	const uint8_t *cut; /* where data was cut out of the reply, into place; NULL: nowhere */
+	bool premature;	    /* it came before the call was sent again: close the channel */
+	bool unread;	    /* its checksum is wrong: the call may have been carried out, or not */
+	const uint8_t *cut; /* what follows READ data received in place; NULL: no such data */
 };
 
 static inline bool client_reply_asks_to_wait(const struct client_reply *reply)
@@ -40,18 +40,18 @@ static inline bool client_reply_asks_to_wait(const struct client_reply *reply)
 }
 
 struct rpc_client {
-	/* The owner's, set before client_init(); they outlive the client. All else is zeros. */
+	/* Set by the owner before client_init(); pointers outlive the client. The rest is zero. */
 	const struct protocol *protocol;
 	struct rpc_credentials *credentials;
-	void *server; /* the protocol's: what it knows about the server */
+	void *server; /* the protocol's state of the server */
 	const struct rpc_timing *timing;
 	const struct client_events *events;
 	const struct client_log *log;
 	struct clock *clock;
 	struct counters *counters;
-	struct latency *latency; /* rtt and response are filled */
+	struct latency *latency; /* the client records rtt and response */
 	uint32_t calls_max;	 /* I/Os and requests at once */
-	uint32_t first_xid;	 /* random: the server's reply cache may know an earlier run's */
+	uint32_t first_xid;	 /* random: the reply cache may still hold an earlier run's xids */
 
 	struct link link;
 	struct rpc_handler handler;
@@ -59,76 +59,77 @@ struct rpc_client {
 	struct call_table calls;
 	struct call_list waiting, sent, delayed;
 	uint32_t outstanding; /* I/Os submitted and not finished */
-	uint32_t unflushed;   /* submitted since the last flush that sent */
+	uint32_t unflushed;   /* I/Os submitted since the latest client_send() */
 
-	void *state;	    /* the protocol's, of this connection */
+	void *state;	    /* the protocol's state of this connection */
 	void *renewal;	    /* the protocol's request that renews the lease */
-	struct call *setup; /* the call of session set-up under way; it stands in no list */
-	int setup_error;    /* set-up failed, and was logged: close the channel; a negative errno */
-	uint32_t setup_channels;    /* channels that failed in a row before I/O (-EKEYEXPIRED) */
+	struct call *setup; /* the unanswered call of session set-up; in no list */
+	int setup_error;    /* a negative errno: set-up failed, and was logged; close the channel */
+	uint32_t setup_channels;    /* channels that failed set-up in a row with -EKEYEXPIRED */
 	int lost;		    /* why the latest channel was lost; a negative errno */
-	uint32_t setup_denials;	    /* of contexts, over this channel, since it was last prepared */
+	uint32_t setup_denials;	    /* set-up calls denied since this channel was last prepared */
 	bool names;		    /* set by the owner: the connection moves no data */
-	bool prepared;		    /* the protocol has done what comes before I/O */
-	uint64_t setup_at;	    /* when the next call of set-up may go out, after a refusal */
-	uint32_t setup_refusals;    /* of set-up, in a row */
-	uint64_t setup_since;	    /* when the first of these refusals came */
-	char refusal_words[80];	    /* of the latest call that was put off: see client_refusal() */
-	uint64_t put_off_until;	    /* when that call goes out again */
-	uint64_t wait_asked_until;  /* until when the server has asked a call to wait */
-	struct rpc_request context; /* asks for the credentials' context */
-	uint64_t context_awaited;   /* since when the context is awaited; 0: it is not */
-	uint64_t looked;	    /* client_ready()'s, for time_away() */
-	uint64_t queued;	    /* the channel's position behind the latest call */
+	bool prepared;		    /* session set-up is done: I/O may be sent */
+	uint64_t setup_at;	    /* when set-up may send its next call after a refusal */
+	uint32_t setup_refusals;    /* set-up calls refused in a row */
+	uint64_t setup_since;	    /* when the first of setup_refusals came */
+	char refusal_words[80];	    /* client_refusal(): the latest delayed call and its status */
+	uint64_t put_off_until;	    /* when the latest delayed call is sent again */
+	uint64_t wait_asked_until;  /* end of the latest delay that the server asked for */
+	struct rpc_request context; /* creates the credentials' context */
+	uint64_t context_awaited;   /* when the wait for a context began; 0: not waiting */
+	uint64_t looked;	    /* when client_ready() last ran, for time_away() */
+	uint64_t queued;	    /* the channel's position at the end of the latest call */
 
 	struct client_reply reply;
-	char refusal[200]; /* the RPC error of the latest request that met one, in words */
+	char refusal[200]; /* text of the latest RPC error that answered a request */
 
-	uint64_t heard;	       /* when bytes last came from the server, or a probe was sent */
+	uint64_t heard;	       /* when the silence timer was last restarted: by bytes or a probe */
 	bool probed;	       /* a liveness probe is not answered yet */
-	struct call *probe;    /* the latest probe; NULL: there was no room for it */
-	uint64_t acknowledged; /* the link's position when last looked at */
+	struct call *probe;    /* the unanswered probe; NULL: none, or the channel had no room */
+	uint64_t acknowledged; /* the channel's acknowledged() when last read */
 	bool answered;	       /* the server has answered a call over this channel */
-	uint32_t broken;       /* channels in a row that the server's messages broke */
-	bool protocol_broken;  /* too many of these: other connections are to take over */
+	uint32_t broken;       /* channels in a row on which the server broke the protocol */
+	bool protocol_broken;  /* `broken` reached its limit: other connections must take over */
 
-	/* The log's: what it has logged of this connection. */
+	/* Set by the client_log functions: what they have logged for this connection. */
 	struct {
-		bool in_trouble;	    /* calls wait for an answer that is overdue, or lost */
+		bool in_trouble;	    /* the server is silent, or the connection is lost */
 		bool refused;		    /* the transport refused a call */
-		bool unverified;	    /* an RPC error that is not shown to be the server's */
-		bool flaw;		    /* a reply has a fault, though its status counts */
-		enum rpc_verdict rpc_error; /* the last one: logged once for all its calls */
-		const char *unprepared;	    /* the last status */
+		bool unverified;	    /* an RPC error came without a verifier */
+		bool flaw;		    /* an error status came in a malformed reply */
+		enum rpc_verdict rpc_error; /* the latest RPC error: logged once */
+		const char *unprepared;	    /* the latest failure of session set-up */
 	} told;
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int client_init(struct rpc_client *rpc);
 void client_free(struct rpc_client *rpc);
 
-/* Begins to connect. 0, or a negative errno; client_close() may be called in either case. */
+/* Begins to connect. Returns 0 or a negative errno; client_close() may be called after both. */
 int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
 		const struct rpc_terms *terms);
 /* Closes the connection; outstanding calls end without a result. */
 void client_close(struct rpc_client *rpc);
 
-/* Takes one step towards a channel that is connected, and prepared for I/O. 0, -EINPROGRESS, or why
- * it failed: logged already where rpc->setup_error is set. */
+/* Takes one step towards a channel that is connected and prepared for I/O. Returns 0 (ready),
+ * -EINPROGRESS or another negative errno, already logged where rpc->setup_error is set. */
 int client_ready(struct rpc_client *rpc);
 
-/* Takes an I/O or a request, to go out at the next flush. Errors come as its result. */
+/* Takes an I/O or a request, which the next flush sends. Errors are in the I/O's or request's
+ * result. */
 void client_submit(struct rpc_client *rpc, struct conn_io *io);
 void client_request(struct rpc_client *rpc, struct rpc_request *request);
 
-/* Sends what was submitted, as far as that can be done without waiting. */
+/* Sends submitted calls without blocking; may postpone them while a reply is partly received. */
 void client_flush(struct rpc_client *rpc);
 
-/* client_reap()'s halves, for client/ only: where the channel is up, and where it is not. */
+/* For client_reap() and client/ only: its two cases, a connected channel and none. */
 void client_receive(struct rpc_client *rpc, bool wait);
 void client_await_link(struct rpc_client *rpc, bool wait);
 
-/* Receives what has come. With `wait` it blocks until something has, for 100 ms at most. */
+/* Handles what has arrived. With `wait` it blocks until something arrives, 100 ms at most. */
 static inline void client_reap(struct rpc_client *rpc, bool wait)
 {
 	if (rpc->link.up)
@@ -137,64 +138,64 @@ static inline void client_reap(struct rpc_client *rpc, bool wait)
 		client_await_link(rpc, wait);
 }
 
-/* Time-outs and reconnects: to be called about every 100 ms, whatever else happens. */
+/* Handles time-outs and reconnects. The owner must call it about every 100 ms. */
 void client_tick(struct rpc_client *rpc);
 
 /* The server's health, as far as this connection can tell. */
 enum client_health {
-	CLIENT_UNKNOWN, /* not answered yet, and not silent for long either */
+	CLIENT_UNKNOWN, /* no answer yet, but not long enough to count as silent */
 	CLIENT_ANSWERS,
 	CLIENT_SILENT, /* unanswered probe, no connection, no context, or broken messages */
 };
 enum client_health client_health(const struct rpc_client *rpc);
 
-/* The other host is alive, whether or not its server answers. */
+/* True where the server's host sends at least acknowledgements, even if NFS does not answer. */
 static inline bool client_reachable(const struct rpc_client *rpc)
 {
 	return rpc->link.up && rpc->link.ops->unheard(rpc->link.channel) <= HEARD_MAX;
 }
 
-/* Nanoseconds since a call of session set-up was sent that is unanswered: it is sent only once. */
+/* Nanoseconds since the unanswered call of session set-up was sent; 0: there is none. */
 static inline uint64_t client_unprepared_for(const struct rpc_client *rpc)
 {
 	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
 }
 
-/* Nanoseconds that a context has been awaited: the KDC is asked first, then the server. */
+/* Nanoseconds spent waiting for a context so far, from the KDC and then the server; 0: no wait. */
 static inline uint64_t client_without_context_for(const struct rpc_client *rpc)
 {
 	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;
 }
 
-/* True for the call that makes the credentials' context: it is not the protocol's. */
+/* True for the call that creates the credentials' context: the flavor encodes it, not NFS. */
 static inline bool call_is_context(const struct call *call)
 {
 	return call->request && call->request == &call->rpc->context;
 }
 
-/* Where the server has answered within the last second: tells it that the client leaves, and waits
+/* Ends the context at the server, if the server has sent anything within the last second. Waits
  * for the reply, 100 ms at most. */
 void client_take_leave(struct rpc_client *rpc);
 
-/* What the server keeps refusing, as "CREATE_SESSION: NFS4ERR_STALE_CLIENTID"; NULL: nothing, or
- * not any more. */
+/* The call that the server keeps refusing, and its status: "CREATE_SESSION: NFS4ERR_DELAY". NULL:
+ * the server has refused none lately. */
 static inline const char *client_refusal(const struct rpc_client *rpc)
 {
 	return rpc->clock->now < rpc->put_off_until + SEC ? rpc->refusal_words : NULL;
 }
 
-/* True where the server asks to wait, and so is alive. */
+/* True during a delay that the server asked for (NFS3ERR_JUKEBOX, NFS4ERR_DELAY): it is alive. */
 static inline bool client_is_asked_to_wait(const struct rpc_client *rpc)
 {
 	return rpc->wait_asked_until > rpc->clock->now;
 }
 
-/* Closes the link, which then uses no buffers any more, and ends every outstanding call with
+/* Closes the channel, so that it no longer uses any buffer, and ends every outstanding call with
  * `error`, a positive errno. */
 void client_abort(struct rpc_client *rpc, int error);
 
 /*
- * Gives every I/O back by events->given_back(), and goes on connecting. The server may still carry
- * out WRITEs that it has already got, even after the WRITEs sent in their place.
+ * Returns every I/O by events->given_back(), and keeps connecting. The server may still carry out
+ * WRITEs it has already received, even after the WRITEs that another connection sends instead.
  */
 void client_hand_over(struct rpc_client *rpc);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * events.h - what a client tells its owner: a table of what happens to I/O, and a table of what is
- * worth a message. No function may call the client back, or block.
+ * events.h - callbacks of a client to its owner: one table for I/O, and one for log messages. None
+ * of them may block, or call a function of the client.
  */
 #pragma once
 
@@ -12,70 +12,70 @@ struct call;
 struct conn_io;
 struct rpc_client;
 
-/* Can other connections do this one's work? */
+/* Failover: whether other connections can take over this connection's I/O. */
 enum client_role {
-	CLIENT_ALONE,	    /* no: it waits for its server as long as `hard` and `soft` say */
-	CLIENT_REPLACEABLE, /* yes, once this one reports a silent server */
-	CLIENT_REPLACED,    /* they do: this one only connects, and sends liveness probes */
-	CLIENT_ABANDONED,   /* for good: this one does not connect any more */
+	CLIENT_ALONE,	    /* no: `hard` or `soft` decides how long it waits for its server */
+	CLIENT_REPLACEABLE, /* yes, once this connection reports a silent server */
+	CLIENT_REPLACED,    /* they have: this one only reconnects, and sends liveness probes */
+	CLIENT_ABANDONED,   /* they have for good: this one does not reconnect any more */
 };
 
 struct client_events {
 	enum client_role (*role)(const struct rpc_client *rpc);
 
-	/* client_health() may have changed: ask at once. */
+	/* client_health() may have changed: the owner calls it at once. */
 	void (*health_changed)(struct rpc_client *rpc);
 
-	/* The I/O has its result, and is its owner's again. */
+	/* The I/O has its result; the owner owns the I/O again. */
 	void (*finished)(struct conn_io *io);
 
-	/* client_hand_over() returns the I/O, without a result. */
+	/* client_hand_over() returns the I/O unfinished; the owner owns the I/O again. */
 	void (*given_back)(struct conn_io *io);
 
-	/* `count` bytes of a WRITE were answered with this verifier (8 bytes), durable or not. */
+	/* A WRITE was answered: `count` bytes, with this verifier (8 bytes). */
 	void (*wrote)(struct conn_io *io, uint32_t count, bool durable, const uint8_t *verifier);
 
 	/*
-	 * A COMMIT is sent as a new call (a new xid or slot sequence), and covers the WRITEs
-	 * answered so far. Then one of three happens: it is answered with this verifier; it will be
-	 * sent as another call, or over another connection; or it fails.
-	 */
+	 * commit_begins(): a COMMIT is sent as a new call (a new xid or slot sequence), and covers
+	 * the WRITEs answered so far. One of the others follows. committed(): the reply has this
+	 * verifier; commit_undone(): the COMMIT will be sent as another call, or over another
+	 * connection; commit_failed(): the COMMIT failed. */
 	void (*commit_begins)(struct conn_io *io);
 	void (*committed)(struct conn_io *io, const uint8_t *verifier);
 	void (*commit_undone)(struct conn_io *io);
 	void (*commit_failed)(struct conn_io *io);
 };
 
-/* Errors are negative errnos. Each may be called again for the same event, and logs it once. */
+/* Errors are negative errnos. A function that is called again for the same event logs it once. */
 struct client_log {
-	/* Trouble: the connection was lost with so many I/Os outstanding; the server is silent; the
-	 * time of a `soft` I/O is over. */
+	/* The connection was lost with `outstanding` I/Os unanswered. */
 	void (*lost)(struct rpc_client *rpc, uint32_t outstanding, int error);
-	/* The next connection was refused, for a reason that the channel has words for. */
+	/* Reconnecting failed, and link.why has the reason. */
 	void (*refused_again)(struct rpc_client *rpc, int error);
+	/* The server does not answer; or a `soft` I/O has timed out. */
 	void (*silent)(struct rpc_client *rpc);
 	void (*expired)(struct rpc_client *rpc);
 
-	/* The trouble has ended: the server has answered, or others take over. */
+	/* The server answers again, or other connections take over. */
 	void (*answered)(struct rpc_client *rpc);
 	void (*handed_over)(struct rpc_client *rpc);
 
 	/* The server keeps breaking the protocol: the client gives up. */
 	void (*gave_up)(struct rpc_client *rpc);
 
-	/* rpc->reply is an RPC error that is not shown to be the server's: `call` still waits. */
+	/* rpc->reply is an RPC error without a verifier: it is ignored, and `call` still waits. */
 	void (*unverified)(struct rpc_client *rpc, const struct call *call);
 
-	/* A call fails by rpc->reply: by an RPC error, or by the protocol's disposition. */
+	/* rpc->reply fails the call: with an RPC error, or with an error of NFS. */
 	void (*rpc_error)(struct rpc_client *rpc, const struct call *call);
 	void (*failed)(struct rpc_client *rpc, const struct call *call);
 
-	/* Session set-up fails, with a positive errno. */
+	/* Session set-up fails with `error`, here a positive errno. */
 	void (*unprepared)(struct rpc_client *rpc, const struct call *call, int error);
 
-	/* The transport refused the call. */
+	/* The transport reports that it or the server could not handle the call. */
 	void (*refused)(struct rpc_client *rpc, const struct call *call, const char *why);
 
-	/* The server keeps asking to wait, or refusing: rpc->reply.result has the status. */
+	/* The server has delayed a call repeatedly: rpc->reply.result has the status. */
 	void (*delayed)(struct rpc_client *rpc, const struct call *call);
 };

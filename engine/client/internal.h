@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * internal.h - the interfaces between the files of client/. Each calls only those above it here;
- * client.c calls them all.
+ * internal.h - the interfaces between the files of client/. Each file calls only functions of files
+ * listed above it; client.c calls all of them.
  */
 #pragma once
 
@@ -15,11 +15,11 @@ static inline bool client_is_replaceable(const struct rpc_client *rpc)
 
 /* --- call.c, beside call.h --- */
 
-/* Drop the call of session set-up, or of a probe, if there is one: these stand in no list. */
+/* Free the call of session set-up, or of a probe, if there is one: these calls are in no list. */
 void client_drop_setup(struct rpc_client *rpc, bool answered);
 void client_drop_probe(struct rpc_client *rpc);
 
-/* struct rpc_handler's. */
+/* These implement struct rpc_handler. */
 void client_reply_finished(void *context, void *token);
 void client_call_refused(void *context, uint32_t xid, int error, const char *why);
 
@@ -30,7 +30,7 @@ void client_lose(struct rpc_client *rpc, int error);
 
 /* --- send.c --- */
 
-/* Sends waiting calls, as far as the channel takes them; session set-up first. */
+/* Sends session set-up first, then waiting calls until the channel takes no more. */
 void client_send(struct rpc_client *rpc);
 
 /* Sends a liveness probe, a NULL call. A probe that cannot be sent counts as unanswered. */
@@ -38,5 +38,5 @@ void client_probe(struct rpc_client *rpc);
 
 /* --- reply.c --- */
 
-/* struct rpc_handler's. */
+/* Implements struct rpc_handler. */
 int client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
