@@ -5,8 +5,8 @@
  *
  * An entry is a number. Its name and its directory follow from that alone, so that a later job
  * finds what an earlier one has made. Directories are found, or made, when the tree is opened; the
- * handle of an entry is known once it was looked up or created. No socket, nothing blocks but
- * step().
+ * handle of an entry is known once it was looked up or created. No sockets; only step() may
+ * block.
  *
  * Numbers from terms.count on belong to further entries, beside the job's in the same directories.
  * Their names are unique to this run, and their handles are not kept.
@@ -23,7 +23,7 @@ enum {
 
 struct entries_terms {
 	uint64_t count;		/* the job's entries have numbers below this */
-	uint32_t per_directory; /* its entries, and its subdirectories (the top: any number) */
+	uint32_t per_directory; /* most entries, and subdirectories (top: no limit) */
 	uint32_t depth; /* levels of directories below the top; 0: the top has all entries */
 	bool shared;	/* other jobs have entries in these directories: names differ by `job` */
 	uint32_t job;	/* of this job, where `shared` */
@@ -38,9 +38,9 @@ struct entries {
 	uint8_t *handles;		/* of entries: one byte of length, then the handle */
 	uint32_t handle_max;
 
-	/* From here a directory is looked up again once the server has forgotten its handle. */
+	/* Where the look-up of a directory starts again, after the server forgot its handle: */
 	struct nfs_handle root; /* of length 0: the root of NFSv4's pseudo file system */
-	char *way;		/* from there to the top directory; NULL: there is none */
+	char *way;		/* path from `root` to the top directory; NULL: not set */
 };
 
 /*
@@ -57,8 +57,7 @@ int entries_open(struct entries **entries, const struct entries_terms *terms, ui
 		 const char *top, entries_step *step, void *context);
 void entries_close(struct entries *entries);
 
-/* The number of a further entry, in the directory of the job's `entry`; each `turn` gives another.
- */
+/* The number of a further entry in the directory of the job's `entry`: one for each `turn`. */
 uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint64_t turn);
 
 /* The directories that hold the job's entries. */
@@ -67,7 +66,7 @@ uint64_t entries_directories(const struct entries_terms *terms);
 /* The directory that holds an entry. */
 const struct nfs_handle *entries_directory(const struct entries *entries, uint64_t entry);
 
-/* The server has given the directory that holds `entry` another handle. */
+/* Stores the new handle of the directory that holds `entry`. */
 void entries_note_directory(struct entries *entries, uint64_t entry,
 			    const struct nfs_handle *handle);
 
@@ -91,7 +90,7 @@ bool entries_number(const struct entries *entries, const char *name, uint32_t le
 void entries_path(const struct entries *entries, uint64_t entry, bool other,
 		  char path[ENTRY_PATH_MAX]);
 
-/* An entry's handle. False: it is not known. */
+/* Copies an entry's handle. False: the handle is not known. */
 bool entries_handle(const struct entries *entries, uint64_t entry, struct nfs_handle *handle);
-/* Notes an entry's handle; NULL, or of length 0: it is not known any more. */
+/* Stores an entry's handle; NULL, or of length 0: the handle is no longer valid. */
 void entries_note(struct entries *entries, uint64_t entry, const struct nfs_handle *handle);

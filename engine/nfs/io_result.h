@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * io_result.h - what becomes of an I/O that READ, WRITE or COMMIT has carried out: the same in
- * NFSv3 and NFSv4. No state.
+ * io_result.h - judges the results of READ, WRITE and COMMIT: is the I/O done, short or failed? The
+ * same for NFSv3 and NFSv4. No state.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "client/protocol.h"
 #include "nfs/meta.h"
 
-/* The I/O ends with a positive errno; `fault` as struct call_result has it. */
+/* The I/O fails with `error`, a positive errno; `fault` is that of struct call_result. */
 static inline enum disposition call_fail(struct call_result *result, int error, const char *fault)
 {
 	result->error = error;

@@ -25,7 +25,7 @@ static bool trouble_begins(struct rpc_client *rpc)
 	return first;
 }
 
-/* True where the path was in trouble, and answers again. */
+/* True where the server answers again after the path was in trouble. */
 static bool trouble_ends(struct rpc_client *rpc)
 {
 	bool resumed = rpc->told.in_trouble && path_of(rpc)->stall_logged;

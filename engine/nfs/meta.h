@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * meta.h - what NFSv3 and NFSv4 share (what only one of them has says so): a file handle, the
- * results of READ, WRITE and COMMIT, and metadata operations: what an operation does to one entry
- * of a directory (nfs/entries.h), what it asks, and what it brings.
+ * results of READ, WRITE and COMMIT, and metadata operations with their arguments and results. An
+ * operation works on one entry of a directory (nfs/entries.h).
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct nfs_handle {
 
 /*
  * READ, up to its data; WRITE; COMMIT (RFC 1813, 3.3.6, 3.3.7, 3.3.21; RFC 8881, 18.22, 18.32,
- * 18.3). What an operation does not tell is of zeros.
+ * 18.3). Members that an operation does not return are 0.
  */
 struct io_result {
 	uint32_t count;		  /* READ, WRITE: bytes */
@@ -55,8 +55,8 @@ enum meta_type {
 	META_TYPE_OTHER = 7
 };
 struct meta_kind {
-	uint32_t type; /* 0: not told */
-	uint64_t size; /* bytes: of a directory it means nothing */
+	uint32_t type; /* 0: not returned */
+	uint64_t size; /* bytes; meaningless for a directory */
 };
 
 /* Which file it is: two names of one file system with the same numbers are one file. */
@@ -71,7 +71,7 @@ struct meta_limits {
 	uint32_t lease_time; /* NFSv4: seconds */
 };
 
-/* How much room a file system has for whoever asks. */
+/* The space of a file system, as seen by the calling user. */
 #define META_UNTOLD UINT64_MAX
 struct meta_room {
 	uint64_t bytes_total, bytes_free, bytes_available; /* available to the caller */
@@ -91,7 +91,7 @@ enum meta_access {
 /* The target of the symbolic links that META_SYMLINK makes. */
 #define META_SYMLINK_TARGET "nowhere"
 
-/* The entry comes into being: there must be none of its name. */
+/* The operation creates the entry: the name must not exist yet. */
 static inline bool meta_makes(enum meta_op op)
 {
 	return op == META_CREATE || op == META_MKDIR || op == META_SYMLINK;
@@ -102,14 +102,14 @@ static inline bool meta_removes(enum meta_op op)
 	return op == META_REMOVE || op == META_RMDIR;
 }
 
-/* It must not be carried out twice. */
+/* The operation must not be carried out twice. */
 static inline bool meta_changes(enum meta_op op)
 {
 	return meta_makes(op) || meta_removes(op) || op == META_SETATTR || op == META_RENAME ||
 	       op == META_LINK;
 }
 
-/* It takes the entry's handle, which must have been looked up; others take its directory and name
+/* The operation needs the entry's handle, looked up before; others use its directory and name
  * (META_READDIR: no name). */
 static inline bool meta_by_handle(enum meta_op op)
 {
@@ -131,13 +131,13 @@ struct meta_arguments {
 	const struct nfs_handle *directory; /* that holds it */
 	char name[COMPONENT_MAX];	    /* the entry's there, where it is not named by handle */
 	char other[ENTRY_NAME_MAX];	    /* META_RENAME, META_LINK: the new one */
-	const struct listing *listing;	    /* META_READDIR: where it goes on */
-	uint32_t bytes;			    /* META_READDIR: results have at most so many */
+	const struct listing *listing;	    /* META_READDIR: the listing that it continues */
+	uint32_t bytes;			    /* META_READDIR: most bytes of results */
 
 	/* NFSv3 */
-	bool exclusive;	   /* META_CREATE: by a verifier, without attributes */
-	uint64_t verifier; /* of `exclusive`: no other create has it */
-	bool made;	   /* META_SETATTR: of a file that such a create has made */
+	bool exclusive;	   /* META_CREATE: with a verifier, without attributes */
+	uint64_t verifier; /* of `exclusive`: unique to this create */
+	bool made;	   /* META_SETATTR: of a file that an exclusive create made */
 
 	/* NFSv4: META_OPEN, META_CREATE. */
 	uint64_t client;       /* the client ID */
@@ -147,8 +147,8 @@ struct meta_arguments {
 };
 
 struct meta_result {
-	struct nfs_handle found;       /* of what was looked up or made; of length 0: not told */
-	struct meta_kind kind;	       /* GETATTR; LOOKUP, where the server tells it */
+	struct nfs_handle found;       /* of the object looked up or made; length 0: not returned */
+	struct meta_kind kind;	       /* GETATTR; LOOKUP, if the server returns attributes */
 	struct readdir_page page;      /* READDIR */
 	struct meta_identity identity; /* GETATTR */
 	uint32_t access;	       /* ACCESS: of enum meta_access */

@@ -7,10 +7,10 @@
  * where the handle is not known, as in any NFS client. An entry's stale handle is looked up again,
  * once; its directory's, once too, by a LOOKUP for each name on the way from the root. A rename or
  * a removal that does not find the entry's first name takes the other name. A directory is listed
- * by as many calls as it takes, and anew where the server forgets what its cookies mean.
+ * by as many calls as it takes, and again from its start if the server forgets its cookies.
  *
- * A call that was sent more than once may have been carried out the first time: then what it was to
- * make exists already, and what it was to remove does not exist any more.
+ * If a call was sent more than once, an earlier copy may have been carried out: then the object to
+ * make already exists, or the object to remove no longer does.
  */
 #pragma once
 
@@ -24,15 +24,15 @@
 
 /*
  * A metadata operation on a handle, or a name in a directory, over either version of NFS. It is not
- * about a job's entries, and keeps nothing: its caller finds out what became of a copy whose reply
- * was lost.
+ * for a job's entries, and does not handle lost replies: the caller finds out whether a copy whose
+ * reply was lost was carried out.
  */
 struct meta_request {
 	struct rpc_request base; /* with `meta` set */
 	/* LOOKUP, GETATTR, ACCESS, READDIR, MKDIR, REMOVE, RMDIR, FSSTAT or FSINFO; over NFSv3
 	 * CREATE and SETATTR too, over NFSv4 ROOT. */
 	struct meta_arguments arguments;
-	/* Without its page, which lies in the reply: listed() takes that. */
+	/* Without READDIR's page, which stays in the reply: listed() gets it. */
 	struct meta_result result;
 	/* READDIR: called with each page. */
 	void (*listed)(struct meta_request *request, const struct readdir_page *page);
@@ -63,7 +63,7 @@ static inline const struct path *meta_path(const struct call *call)
 	return call->rpc->server;
 }
 
-/* What the path knows about the entries. */
+/* The entries' handles on the call's path. */
 static inline struct entries *meta_entries(const struct call *call)
 {
 	return call->io->state;
@@ -82,7 +82,7 @@ static inline enum meta_op meta_asked(const struct call *call)
 	return call->io->meta->looks_up ? META_LOOKUP : call->io->meta->op;
 }
 
-/* `call` is about to be sent: what it asks is chosen the first time; copies ask the same. */
+/* Called before each copy of `call` is sent. The first copy chooses the operation of all. */
 static inline void meta_begin(const struct call *call)
 {
 	const struct path *path = meta_path(call);
@@ -120,7 +120,7 @@ static inline const struct nfs_handle *meta_directory(const struct call *call)
 					 : entries_directory(meta_entries(call), io->offset);
 }
 
-/* The arguments, alike in both versions; a reply has at most `reply_max` bytes. */
+/* Fills the arguments that both versions share; a reply has at most `reply_max` bytes. */
 static inline void meta_fill_arguments(const struct call *call, uint32_t reply_max,
 				       struct meta_arguments *arguments)
 {
@@ -190,7 +190,7 @@ static inline enum disposition meta_done(const struct call *call, const struct n
 	return CALL_PARTIAL;
 }
 
-/* A LOOKUP has brought the handle of the next directory on the way to the entry's, or of that. */
+/* A LOOKUP returned the handle of the next directory on the way to the entry. */
 static inline enum disposition meta_walked(const struct call *call, const struct nfs_handle *found)
 {
 	struct entries *entries = meta_entries(call);
@@ -205,7 +205,7 @@ static inline enum disposition meta_walked(const struct call *call, const struct
 	return CALL_PARTIAL;
 }
 
-/* True where the entry is what it must be; `kind` is what its attributes say. */
+/* True where `kind`, the type and size that the server returned, is as expected. */
 static inline bool meta_as_expected(struct conn_io *io, const struct meta_kind *kind)
 {
 	const struct meta_kind *expected = &io->meta->expected;
@@ -217,7 +217,7 @@ static inline bool meta_as_expected(struct conn_io *io, const struct meta_kind *
 	       (kind->type == META_TYPE_DIRECTORY || kind->size == expected->size);
 }
 
-/* A READDIR has brought a page. */
+/* A READDIR returned a page. */
 static inline enum disposition meta_listed(struct conn_io *io, const struct readdir_page *page,
 					   struct call_result *result)
 {
@@ -249,7 +249,7 @@ static inline enum disposition meta_answered(const struct call *call,
 }
 
 /*
- * The server does not know a cookie any more. result->status is set. A job's own creates may change
+ * The server has forgotten a cookie. result->status is set. A job's own creates may change
  * the directory all the time: a listing over a hard path is repeated as long as the directory
  * changes, otherwise for a major time-out (nfs(5), retrans).
  */
@@ -318,7 +318,7 @@ static inline enum disposition meta_refused(const struct call *call, int error,
 	}
 	if (error == ESTALE && meta_renews(call))
 		return again ? CALL_RETRY_NOW : meta_goes_on(io, CALL_RETRY_NOW);
-	/* nfs-ganesha answers so where a name is removed meanwhile: the directory may exist. */
+	/* nfs-ganesha returns these when a name is removed meanwhile: the directory may exist. */
 	if ((error == ENOENT || error == ESTALE) && io->meta->op == META_READDIR &&
 	    ++io->meta->listing.misses < LISTING_MISSES_MAX)
 		return meta_goes_on(io, CALL_RETRY_NOW);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * mount3.c - libnfs is used by its asynchronous calls alone, each driven by a loop of our own: its
- * synchronous ones cannot be given up, and a server that stops answering would hold fio for ever.
+ * mount3.c - uses only libnfs's asynchronous calls, driven by a loop of our own: its synchronous
+ * calls cannot be interrupted, and a server that stops answering would block fio for ever.
  */
 #include "nfs/mount3.h"
 
@@ -28,7 +28,7 @@
 struct mount {
 	struct path *path;
 	struct patience patience;
-	struct nfs_context *nfs; /* holds `rpc`, which cannot itself be given an interface */
+	struct nfs_context *nfs; /* owns `rpc`; only `nfs` can be bound to an interface */
 	struct rpc_context *rpc; /* one connection: libnfs cannot connect it twice */
 	struct nfs_handle *root;
 	struct flavors *flavors; /* or NULL */
@@ -51,7 +51,7 @@ static int fail(struct mount *mount, int error, const char *words)
 
 /* --- what libnfs calls back --- */
 
-/* What RPC itself answers instead of results (RFC 5531, 9), in libnfs's words and ours. */
+/* RPC errors that replace results (RFC 5531, 9), in libnfs's words and in ours. */
 static const struct refusal {
 	const char *libnfs;
 	int error;
@@ -144,7 +144,7 @@ static int await(struct mount *mount, bool refused)
 		if (error)
 			return fail(mount, error,
 				    error == -EINTR ? "interrupted" : "the server does not answer");
-		/* A broken connection ends its calls, too, with an error that is no refusal. */
+		/* A broken connection also ends its calls, with an error that is no refusal. */
 		if (rpc_service(mount->rpc, poll_fd.revents) < 0 &&
 		    (!mount->done || (!mount->answer && mount->error == -EIO)))
 			return fail(mount, -ENOTCONN, rpc_get_error(mount->rpc));
@@ -173,7 +173,7 @@ static int set_credentials(struct mount *mount)
 	return 0;
 }
 
-/* libnfs knows no zone of an address (RFC 4007): sockets are bound to the zone's interface. */
+/* libnfs ignores an address's zone (RFC 4007): sockets are bound to the zone's interface. */
 static int bind_zone(struct mount *mount)
 {
 	const struct sockaddr_in6 *remote = (const void *)&mount->path->config.remote;
@@ -194,7 +194,7 @@ static void disconnect(struct mount *mount)
 	mount->nfs = NULL;
 }
 
-/* Port 0: the one that the server's rpcbind has for the program. Ends with a NULL call. */
+/* Connects, and sends a NULL call. Port 0: asks the server's rpcbind for the program's port. */
 static int connect_to(struct mount *mount, int program, int version, unsigned int port)
 {
 	const char *address = mount->path->config.address;
@@ -292,7 +292,7 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 	return 0;
 }
 
-/* The programs that rpcbind is asked for: those whose ports the path does not name. */
+/* Names the programs whose ports the path does not give, so that rpcbind is asked for them. */
 static const char *not_registered(const struct path_config *config)
 {
 	if (config->mount_port)
@@ -322,10 +322,10 @@ int mount3_explain(const struct path *path, int error, enum answer answer, const
 }
 
 /*
- * Logs why the path cannot be mounted, and what to do; `peer` is the port that libnfs was connected
- * to, 0: to none, or it did not answer. Connects to the ports that MOUNT needs, to find out what
- * libnfs does not tell, and waits for them up to three seconds each. Returns the negative errno
- * that fits the reason best.
+ * Logs why the path cannot be mounted, and what to do. `peer`: the port that libnfs was connected
+ * to; 0: none, or it did not answer. Tries each port that MOUNT needs, for up to three seconds, to
+ * find the reason that libnfs does not report. Returns the negative errno that fits the reason
+ * best.
  */
 static int explain(const struct path *path, int error, enum answer answer, const char *why,
 		   uint16_t peer)
@@ -342,7 +342,7 @@ static int explain(const struct path *path, int error, enum answer answer, const
 			"serve NFSv3? Name the ports (nfsport=, mountport=), or use version=4.1, "
 			"which needs neither rpcbind nor MOUNT",
 			label, not_registered(&path->config));
-		return -ECONNREFUSED; /* as where nothing listens: a restart ends that */
+		return -ECONNREFUSED; /* as if nothing listened: a restart may end that */
 	}
 	port = answer ? 0 : unreachable_port(path, &reason);
 	if (port && reason == -EINTR)
@@ -398,7 +398,7 @@ struct known {
  * atomically: a lock might be held during a fork. */
 static _Atomic(struct known *) all_known;
 
-/* All that the answer may depend on; NULL: no memory. */
+/* A text of all that the answer depends on, for free(); NULL: no memory. */
 static char *question_of(const struct path *path)
 {
 	const struct path_config *config = &path->config;

@@ -39,7 +39,7 @@ void path_close_names(struct path *path)
 	path->names = NULL;
 }
 
-/* No connection stands in for the one for names, which moves no data. */
+/* The connection for names has no stand-in: it moves no data. */
 static enum client_role role(const struct rpc_client *rpc)
 {
 	return CLIENT_ALONE;
@@ -51,7 +51,7 @@ static void ignore_health(struct rpc_client *rpc)
 
 static const struct client_events events = {.role = role, .health_changed = ignore_health};
 
-/* Before the first file is open, questions end by their deadline, not by `soft`. */
+/* Before the first file is open, a deadline ends questions, and `soft` does not apply. */
 static void set_timing(struct names *names)
 {
 	const struct path *path = names->path;
@@ -123,14 +123,14 @@ int names_fail(struct names *names, int error, const char *words)
 
 static int give_up(struct names *names, int error, const char *words)
 {
-	names->rpc.log->handed_over(&names->rpc); /* the path's other connections log their own */
+	names->rpc.log->handed_over(&names->rpc); /* other connections log their own */
 	client_abort(&names->rpc, -error);
-	names->given_up = error != -EINTR; /* stopped: the server is still told of the end */
+	names->given_up = error != -EINTR; /* after a stop, teardown still informs the server */
 	return names_fail(names, error, words);
 }
 
 /*
- * When a question gives the server up. Never once a file is open, where no other path can take
+ * When a question gives up on the server. Never, once a file is open and no other path can take
  * over: with `hard` it waits on, and with `soft` it ends by timeo and retrans, as I/O does.
  */
 static uint64_t names_deadline(struct names *names)
@@ -149,7 +149,7 @@ static void take_words(struct names *names, const struct rpc_request *request)
 		 request->status && request->fault ? ": " : "", request->fault ?: "");
 }
 
-/* `epoch`: the link's, when the question went out. */
+/* `epoch`: the link's epoch when the question was sent. */
 static int time_out(struct names *names, uint32_t epoch)
 {
 	const struct rpc_client *rpc = &names->rpc;
@@ -164,15 +164,15 @@ static int time_out(struct names *names, uint32_t epoch)
 
 /* --- waiting --- */
 
-/* Before the first file is open a server may ask to wait for so many setup_times: by default 2
+/* The most setup_times that a server may ask to wait before the first file is open: by default 2
  * minutes, longer than a grace period. */
 enum { SETUPS_MAX = 12 };
 
 struct waiting {
 	struct patience patience;
-	bool (*stop)(void); /* NULL: nothing depends on the answer, as at a CLOSE */
-	bool patient;	    /* goes on where the server refuses to connect */
-	const char *about;  /* the name that is asked for, or NULL */
+	bool (*stop)(void); /* NULL: nobody needs the answer, as for a CLOSE */
+	bool patient;	    /* keeps waiting while the server refuses connections */
+	const char *about;  /* the name in question, or NULL */
 	uint64_t begun;	    /* when the wait began, or the latest answer came */
 	uint32_t epoch;	    /* the link's then */
 };
@@ -186,14 +186,14 @@ static int begin_waiting(struct names *names, uint64_t deadline, struct waiting 
 	if (!names->connects && (error = begin_opening(names)) && !names->connects)
 		return names_fail(names, error, strerror(-error));
 	set_timing(names);
-	waiting->begun = clock_read(&names->clock); /* clock.now may be as old as the last answer */
+	waiting->begun = clock_read(&names->clock); /* clock.now may be out of date */
 	waiting->patience = (struct patience){.deadline = deadline, .looked = waiting->begun};
 	waiting->epoch = names->rpc.link.epoch;
 	waiting->patient = waiting->patient || (names->path->at_work && waiting->stop);
 	return 0;
 }
 
-/* The server has asked to wait for all the time that it was given. */
+/* The server has asked to wait until the deadline. */
 static int give_up_waiting(struct names *names, const char *about)
 {
 	const char *status = names->rpc.reply.result.status;
@@ -216,10 +216,10 @@ static int await(struct names *names, struct waiting *waiting)
 	client_flush(rpc);
 	if (waiting->stop && waiting->stop())
 		return give_up(names, -EINTR, "interrupted");
-	if (waiting->stop && client_is_asked_to_wait(rpc)) /* alive: it gets more time */
+	if (waiting->stop && client_is_asked_to_wait(rpc)) /* it is alive: more time */
 		waiting->patience.deadline =
 			max_of(waiting->patience.deadline, min_of(names_deadline(names), wait_end));
-	/* Only a server that asks to wait, now or before, makes a question last until wait_end. */
+	/* A question lasts until wait_end only if the server has asked it to wait. */
 	if (patience_over(&waiting->patience, clock_read(&names->clock)))
 		return names->clock.now > wait_end ? give_up_waiting(names, waiting->about)
 						   : time_out(names, waiting->epoch);
@@ -266,11 +266,11 @@ struct names_call {
 
 struct many {
 	const struct names_batch *batch;
-	uint32_t next, outstanding, taken; /* items: next to ask, asked, just answered */
+	uint32_t next, outstanding, taken; /* items: next to ask, unanswered, just answered */
 	struct names_call calls[NAMES_CALLS];
 };
 
-/* False: nothing is asked about the item. */
+/* Asks about the item. False: the item needs no question. */
 static bool ask(struct names *names, const struct names_batch *batch, struct names_item *item,
 		struct meta_request *request)
 {
@@ -322,7 +322,7 @@ static void take(struct names *names, const struct names_batch *batch, struct na
 		batch->take(result, batch->context);
 }
 
-/* Takes what has been answered, and asks what is next. False: all is done. */
+/* Takes the answers, and asks the next questions. False: all items are done. */
 static bool go_on(struct names *names, struct many *many, struct waiting *waiting)
 {
 	const struct names_batch *batch = many->batch;
@@ -362,7 +362,7 @@ int names_run(struct names *names, const struct names_batch *batch, bool patient
 			error = begin_waiting(names, names_deadline(names), &waiting);
 		error = error ?: await(names, &waiting);
 	}
-	for (uint32_t i = 0; error && i < NAMES_CALLS; i++) /* what is left has no answer */
+	for (uint32_t i = 0; error && i < NAMES_CALLS; i++) /* the other calls have no answer */
 		if (many.calls[i].item)
 			many.calls[i].item->resent |= many.calls[i].request.base.resent;
 	return error;
@@ -377,7 +377,7 @@ int names_find_again(struct names *names, const struct nfs_handle *asked, int er
 	    memcmp(asked->bytes, names->export.bytes, asked->length) != 0)
 		return error;
 	again = names->path->version->find_export(names);
-	if (again == -ENOENT) /* the export is missing, not what was asked for */
+	if (again == -ENOENT) /* the export is missing, not the name */
 		again = names_fail(names, error, "the server has forgotten the export");
 	return again;
 }
@@ -429,8 +429,8 @@ static char *component(char **rest)
 }
 
 /*
- * Goes from the directory *at to `name` in it. With `make` a missing directory is made. LOOKUP goes
- * first: for want of permission a server may refuse MKDIR even where the directory exists.
+ * Descends from the directory *at to `name` in it; `make`: makes a missing directory. Sends LOOKUP
+ * first: without permission a server may refuse MKDIR even if the directory exists.
  */
 static int descend(struct names *names, struct nfs_handle *at, char *name, bool make)
 {
@@ -554,7 +554,7 @@ int names_limits(struct names *names, const struct nfs_handle *handle, struct me
 
 /* --- asked again --- */
 
-/* True where the server gave no answer: any other error is the server's answer. */
+/* True if the server did not answer. Any other error is the server's answer. */
 static bool is_lost(const struct path *path, int error)
 {
 	switch (-error) {
@@ -576,7 +576,7 @@ bool question_is_left(const struct path *path, int error)
 	       is_lost(path, error);
 }
 
-/* True where the question, first asked at `begun`, is to be asked again. */
+/* True if the question, first asked at `begun`, must be asked again. */
 static bool goes_on(const struct path *path, const struct question *question, uint64_t begun,
 		    int error)
 {
@@ -595,18 +595,18 @@ static int ask_once(struct path *path, struct question *question)
 {
 	int error = path_names_ready(path);
 
-	if (error) /* -ENOENT would mean the file, not the export */
+	if (error) /* -ENOENT would blame the file, not the export */
 		return error == -ENOENT ? -ENODEV : error;
 	question->asked = true;
 	return question->ask(path->names, question);
 }
 
-/* The log of retries: they fail for the reason that was logged already. */
+/* The log of retries, whose reason was logged before: logs nothing. */
 __attribute__((format(printf, 1, 2))) static void say_nothing(const char *format, ...)
 {
 }
 
-/* Waits first, as a call that the server puts off does; the first time not at all. */
+/* Asks again, after a pause that grows like a delayed call's; the first time without a pause. */
 static int ask_again(struct path *path, struct question *question)
 {
 	const struct path_job job = path->job;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * names.h - asks questions by name or handle of one export, over a TCP connection of its own,
- * whatever transport READ, WRITE and COMMIT use. Up to NAMES_CALLS questions are under way at once,
- * in NFSv4.1 no more than the session has slots. A question is a struct meta_request in both
+ * names.h - asks the server about names and handles of one export, over a TCP connection of its
+ * own, whatever transport READ, WRITE and COMMIT use. Up to NAMES_CALLS questions are under way at
+ * once, in NFSv4.1 no more than the session has slots. A question is a struct meta_request in both
  * versions.
  *
  * All functions wait: for the answer, a time-out (path_names_timeout()), or path_job's stop(),
  * whichever comes first. A server that asks to wait is asked again; before the first file is open,
  * for at most twelve setup_times. They return 0 or a negative errno, with words in names->error.
- * -EINTR: stop() returned true. Where names->given_up is set, the server was given up, and nothing
- * is asked over this connection any more. Any other errno is the server's answer.
+ * -EINTR: stop() returned true. names->given_up: the server did not answer in time, and nothing
+ * more is asked over this connection. Any other errno is the server's answer.
  *
  * Names are relative to the export, "a/b/c"; empty components and "." are left out, and no symbolic
  * link is followed.
@@ -35,21 +35,21 @@ struct names {
 	struct transport_counters transport;
 	struct latency latency;
 	struct path *path;
-	bool connects;		  /* it has a client: else the next question makes one */
+	bool connects;		  /* it has a client; if not, the next question makes one */
 	bool given_up;		  /* the server did not answer: nothing is asked any more */
 	bool found;		  /* `export` is valid */
 	struct nfs_handle export; /* the export's root */
-	char room[4096];	  /* a path, cut into its components */
-	enum answer answer;	  /* who reported the latest error, which `error` tells */
+	char room[4096];	  /* a path, split into its components */
+	enum answer answer;	  /* who reported the error in `error` */
 	char error[420];
 };
 
-/* Waits until the client is ready. What failed has been logged, and there is nothing to close. */
+/* Waits until the client is ready. After an error, which it logs, there is nothing to close. */
 int names_connect(struct names **names, struct path *path);
 
-/* Opens a path's names; opens them anew where they were given up or found no export. */
+/* Opens path->names; opens them again after given_up, or if they found no export. */
 int path_names_ready(struct path *path);
-/* Closes them at once. */
+/* Closes path->names at once. */
 void path_close_names(struct path *path);
 
 /* Closes the connection until the next question. */
@@ -62,13 +62,13 @@ int names_fail(struct names *names, int error, const char *words);
 
 /* A name in a directory, or a handle, and the result of the latest question about it. */
 struct names_item {
-	char *name;		  /* NULL: the batch's directory itself is meant */
+	char *name;		  /* NULL: the batch's directory itself */
 	struct nfs_handle handle; /* of length 0: not looked up */
 	struct meta_kind kind;	  /* of type 0: not known */
 	struct meta_identity identity;
 	int error;	    /* a negative errno */
 	const char *status; /* that error in the server's words, or NULL */
-	bool resent;	    /* besides the answered call, a copy of it may have been carried out */
+	bool resent;	    /* a copy other than the answered one may have been carried out */
 };
 
 /* The same operation on many items. What may be NULL says so. */
@@ -78,15 +78,15 @@ struct names_batch {
 	struct names_item *items;
 	uint32_t count;
 	bool (*wants)(const struct names_item *item); /* NULL: all */
-	/* fill() sets the arguments other than directory and name; take() keeps of a result what an
-	 * item has no room for. Or NULL. */
+	/* fill() sets arguments other than directory and name; take() stores results that an item
+	 * cannot hold. Both may be NULL. */
 	void (*fill)(struct meta_arguments *arguments, void *context);
 	void (*take)(const struct meta_result *result, void *context);
 	void (*listed)(struct meta_request *request, const struct readdir_page *page);
 	void *context;
 };
 
-/* 0 where all were answered; each item has its own error. Each answer restarts the time-out;
+/* 0 if all items were answered; each has its own error. Each answer restarts the time-out.
  * `patient`: waits for a server that refuses connections. */
 int names_run(struct names *names, const struct names_batch *batch, bool patient);
 
@@ -100,12 +100,12 @@ int names_ask(struct names *names, struct names_batch *batch, struct names_item 
 int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle *directory,
 		   struct names_item *item);
 
-/* `error`: of a question about `asked`. 0: `asked` was the export, whose handle has been found
- * again; else the error that the caller returns. */
+/* Called after a question about `asked` failed with `error`. Returns 0 if `asked` was the export,
+ * and its handle was found again; else the error for the caller to return. */
 int names_find_again(struct names *names, const struct nfs_handle *asked, int error);
 
-/* Sends a request of the protocol's own, and waits until `deadline`. Without stop() a server that
- * asks to wait gets no more time, and one that refuses connections is not waited for. */
+/* Sends one of the protocol's own requests, and waits until `deadline`. Without stop() it does not
+ * extend the deadline for a server that asks to wait, or wait for one that refuses connections. */
 int names_request(struct names *names, struct rpc_request *request);
 int names_request_until(struct names *names, struct rpc_request *request, uint64_t deadline,
 			bool (*stop)(void));
@@ -127,17 +127,17 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
 /* --- what users ask --- */
 
 /*
- * A question. Where the client that asks it is given up, another client asks it again. (A client
+ * A question to the server. If its client gives up, another client asks again. (A client
  * reconnects by itself.) Once a file or directory of the path is open, `hard` asks until
- * path_job's stop(), and `soft` for as long as an I/O may take (nfs(5)); with failover a path that
- * others can stand in for is given up sooner. Before any is open, the question is asked once more,
- * unless the server did not answer.
+ * path_job's stop(), and `soft` for as long as an I/O may take (nfs(5)); with failover a path gives
+ * up sooner if others can stand in for it. Before that, the question is asked once more, unless
+ * the server did not answer.
  */
 struct question {
 	int (*ask)(struct names *names, struct question *question);
-	const char *what; /* as it follows "cannot": "open" */
+	const char *what; /* the verb after "cannot": "open" */
 	const char *name;
-	bool asked;  /* not for the first time */
+	bool asked;  /* asked before */
 	bool resent; /* CREATE: an earlier copy may have been carried out */
 
 	/* ask()'s other arguments, and where it stores what it finds. */
@@ -153,8 +153,8 @@ struct question {
 /* Returns ask()'s last result, or that of connecting. Logs once that it keeps trying. */
 int question_ask(struct path *path, struct question *question);
 
-/* failover, hard: true where the path was given up although it had opened files. Other paths may
- * answer; if none does, this path is to be asked again. */
+/* failover, hard: true if the path gave up although it had opened files. The caller asks other
+ * paths; if none answers, it asks this path again. */
 bool question_is_left(const struct path *path, int error);
 
 /* The size of a regular file; -EISDIR or -EINVAL for anything else. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* names3.c - what is NFSv3's alone about names: MOUNT, and creates by a verifier. */
+/* names3.c - names in NFSv3 alone: MOUNT, and exclusive creates. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static int open_names(struct names **out, struct path *path)
 		return error;
 	names = *out;
 	names->export = export;
-	/* A server that has not answered FSINFO of the root serves this host nothing. */
+	/* A server that refuses FSINFO of the root serves nothing to this host. */
 	error = names_limits(names, NULL, &limits);
 	names->found = !error;
 	return error ? mount3_explain(path, error, names->answer, names->error, "") : 0;

@@ -31,7 +31,7 @@ static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_r
 
 /* --- the export --- */
 
-/* What to do, where the status tells. */
+/* What to do about `error`; "" where the status does not tell. */
 static const char *export_hint(int error)
 {
 	switch (error) {
@@ -50,7 +50,7 @@ static int export_failed(const struct names *names, const char *name, int error)
 {
 	const struct path *path = names->path;
 
-	if (error == -ETIMEDOUT || error == -EINTR) /* no answer: the export's path may be right */
+	if (error == -ETIMEDOUT || error == -EINTR) /* no answer: the path may be right */
 		path->job.log("%s: cannot find the export: %s", path->config.label,
 			      error == -EINTR ? "the run was stopped" : names->error);
 	else if (name)
@@ -85,7 +85,7 @@ static int walk_to_export(struct names *names, char **name)
 	return error;
 }
 
-/* names->room holds the name of the question under way, and is kept. */
+/* Keeps names->room, which holds the name of the current question. */
 static int find_export(struct names *names)
 {
 	char room[sizeof(names->room)], *name;
@@ -104,7 +104,7 @@ static int open_names(struct names **out, struct path *path)
 
 	if (error)
 		return error;
-	/* *out is kept after an error, too: to take leave of the server. */
+	/* After an error *out stays, too: teardown needs it. */
 	error = nfs4_path_check_trunking(path->state);
 	if (!error && (error = walk_to_export(*out, &name)))
 		export_failed(*out, name, error);
@@ -112,8 +112,8 @@ static int open_names(struct names **out, struct path *path)
 	return error;
 }
 
-/* SECINFO asks the directory above the export, SECINFO_NO_NAME the root itself. Both work also by a
- * flavor that the export does not take (RFC 8881, 2.6.3.1). */
+/* SECINFO asks the directory above the export, SECINFO_NO_NAME the root itself. Both also work with
+ * a flavor that the export does not take (RFC 8881, 2.6.3.1). */
 static int find_flavors(struct names **out, struct path *path, struct flavors *flavors)
 {
 	struct nfs4_request request = {0};
@@ -144,7 +144,7 @@ static int give_back(struct names *names, enum nfs4_operation operation,
 	return ask(names, operation, &request);
 }
 
-/* Opens `name` in a directory; a delegation that nobody asked for goes back at once. */
+/* Opens `name` in a directory; returns a delegation, which nobody asked for, at once. */
 static int open_found(struct names *names, const char *owner, enum nfs4_access access, bool create,
 		      struct nfs4_request *request)
 {
@@ -178,11 +178,11 @@ static int create(struct names *names, const struct nfs_handle *directory, struc
 	return error ?: give_back(names, NFS4_CLOSE, &request.found, &request.opened.stateid);
 }
 
-/* --- what the server need not keep any longer --- */
+/* --- returning state to the server --- */
 
 /*
- * Sends a request whose result does not matter, unless the job is over; leave-taking began at
- * `since`. Waits for the reply 2.5 s at most, and for all replies 10 s; in a stopped run, which has
+ * Sends a request whose result does not matter, unless the job is over. `since`: when teardown
+ * began. Waits at most 2.5 s for the reply, and 10 s for all replies; in a stopped run, which has
  * waited for the server before, 0.5 s and 2 s. (An interrupted nfsmulti-export has not waited.)
  */
 static void tell(struct names *names, struct nfs4_request *request, uint64_t since)
@@ -197,8 +197,8 @@ static void tell(struct names *names, struct nfs4_request *request, uint64_t sin
 }
 
 /*
- * A dead path is not asked while other paths go on, but is at the end: its server may answer for
- * names, if not for data. State that the server is not told to drop ends with the lease.
+ * False for a dead path while other paths go on. At the end it is asked, too: its server may answer
+ * for names, if not for data. State that is not returned ends with the lease.
  * `names` may be NULL.
  */
 static bool may_ask(const struct names *names)
@@ -269,8 +269,8 @@ static void close_file(struct names *names, void *state)
 
 /* --- limits --- */
 
-/* Bytes of data in one call: no more than `offered`, and than a message of `message` bytes carries.
- * Either may be 0, not known: a server need not tell its limit (RFC 8881, 5.6). */
+/* Bytes of data in one call: at most `offered`, and what a message of `message` bytes can carry.
+ * Each may be 0, unknown: a server need not return its limit (RFC 8881, 5.6). */
 static uint32_t fitting(uint32_t offered, uint32_t message)
 {
 	uint32_t room =
@@ -300,7 +300,7 @@ static void destroy_session(struct names *names, const struct nfs4_session *sess
 	tell(names, &request, since);
 }
 
-/* The session that asks goes last: DESTROY_CLIENTID needs its channel, but no session. */
+/* Destroys the session in use last: DESTROY_CLIENTID needs its channel, but no session. */
 static void destroy_all(struct names *names, uint64_t since)
 {
 	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
@@ -329,8 +329,8 @@ static void destroy_all(struct names *names, uint64_t since)
 	tell(names, &request, since);
 }
 
-/* Destroys what the server keeps of the path's client, in 10 s at most, or 2 s in a stopped run.
- * After a missing answer nothing more is asked. */
+/* Destroys the client's state at the server, in at most 10 s, or 2 s in a stopped run. Stops at
+ * the first missing answer. */
 static void teardown(struct path *path)
 {
 	if (may_ask(path->names))

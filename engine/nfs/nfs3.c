@@ -18,7 +18,7 @@
 enum { WCC_ATTR_SIZE = 24 };	     /* RFC 1813, 2.6 */
 enum { GUARDED = 1, EXCLUSIVE = 2 }; /* RFC 1813, 3.3.8: createmode3 */
 enum { SET_TO_SERVER_TIME = 1 };     /* 2.6: time_how */
-enum { ACCESS_ALL = 0x3f };	     /* 3.3.4: all six questions */
+enum { ACCESS_ALL = 0x3f };	     /* 3.3.4: all six rights */
 enum { SYMLINK_MODE = 0777 };
 enum { FATTR_BEFORE_SIZE = 16 }; /* 2.6: mode, nlink, uid and gid */
 enum { FATTR_BEFORE_FSID = 16 }; /* behind size: used and rdev */
@@ -61,7 +61,7 @@ void nfs3_encode_commit(struct xdr_out *out, const struct nfs_handle *handle)
 
 /* --- and results --- */
 
-/* An optional structure of `size` bytes: a flag, then it or nothing. */
+/* An optional structure: a flag, then `size` bytes or nothing. */
 static bool skip_optional(struct xdr_in *in, uint32_t size)
 {
 	uint32_t follows = xdr_get_u32(in);
@@ -139,7 +139,7 @@ const char *nfs3_procedure_name(enum nfs3_procedure procedure)
 
 /* --- metadata: arguments --- */
 
-/* sattr3 (2.6): a mode, or 0: none; and times that become the server's. */
+/* sattr3 (2.6): a mode, unless it is 0; and which times are set to the server's. */
 static void put_attributes(struct xdr_out *out, uint32_t mode, bool atime, bool mtime)
 {
 	const uint32_t rest[] = {0 /* uid */, 0 /* gid */, 0 /* size */,
@@ -209,7 +209,7 @@ static bool get_handle(struct xdr_in *in, struct nfs_handle *handle)
 	return true;
 }
 
-/* fattr3 (2.6): type and size of it, and which file it is. */
+/* fattr3 (2.6): the type, size and identity of the object. */
 static void get_kind(struct xdr_in *in, struct meta_kind *kind, struct meta_identity *identity)
 {
 	const uint8_t *bytes = xdr_skip(in, NFS3_FATTR_SIZE);
@@ -235,7 +235,7 @@ static bool get_optional_kind(struct xdr_in *in, struct meta_result *result)
 	return follows <= 1;
 }
 
-/* The attributes that end an operation's results; a failure's results are nothing else. */
+/* Skips the attributes at the end of an operation's results; after a failure there is no more. */
 static bool skip_attributes(struct xdr_in *in, enum meta_op op)
 {
 	switch (op) {
@@ -312,7 +312,7 @@ bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, uint32_t *status,
 
 /* --- calls --- */
 
-/* The call is of a metadata operation: an I/O, or a request beside I/O. */
+/* True for a metadata operation: an I/O, or a request of names.h. */
 static bool is_meta(const struct call *call)
 {
 	return call->request || (call->io && call->io->op == IO_META);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs3.h - NFSv3's procedures (RFC 1813, 3.3): READ, WRITE and COMMIT, which are the data path, and
- * those for metadata. Arguments encoded, results decoded. No socket, no state.
+ * nfs3.h - encodes the arguments and decodes the results of NFSv3's procedures (RFC 1813, 3.3):
+ * READ, WRITE and COMMIT, which are the data path, and those for metadata. No sockets, no state.
  */
 #pragma once
 
@@ -30,8 +30,8 @@ enum nfs3_procedure {
 };
 
 /*
- * The arguments behind the RPC call header, at most 96 bytes. WRITE's data is bulk and follows
- * them: `length` bytes and their pad.
+ * Encodes the arguments behind the RPC call header, at most 96 bytes. WRITE's data is bulk and
+ * follows them: `length` bytes and their pad.
  */
 void nfs3_encode_read(struct xdr_out *out, const struct nfs_handle *handle, uint64_t offset,
 		      uint32_t length);
@@ -58,8 +58,8 @@ const char *nfs3_procedure_name(enum nfs3_procedure procedure);
 /* --- metadata --- */
 
 /*
- * An exclusive create's verifier, made of the lower 48 bits of a number. A server may keep it as
- * the file's times, in two words of seconds: with 24 bits each, they are valid times.
+ * An exclusive create's verifier from the lower 48 bits of a number. A server may store it in the
+ * file's times, as two words of seconds: 24 bits in each make valid times.
  */
 static inline uint64_t nfs3_create_verifier(uint64_t number)
 {

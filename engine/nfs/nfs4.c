@@ -10,7 +10,7 @@ enum { PROTECT_NONE = 0 };		  /* the same: SP4_NONE */
 enum { BOUND_FORE = 1, BOUND_BOTH = 3 };  /* 18.34.2 */
 enum { CALLBACK_PROGRAM = 0x40000000 };	  /* transient (RFC 5531, 8.3.1) */
 
-/* Where each call stores its values into a template: from SESSION_AT on, and in the last bytes. */
+/* Where a call stores its values in a template: from SESSION_AT on, and in the last bytes. */
 enum {
 	SESSION_AT = 4 * sizeof(uint32_t), /* tag, minor version, operations, SEQUENCE */
 	NUMBERS_AT = SESSION_AT + NFS4_SESSIONID,
@@ -58,8 +58,8 @@ void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in)
 }
 
 /*
- * A result that failed ought to be the last one, and its status the compound's. Some servers go on,
- * or say that all went well: the operation's own status counts, as it does for Linux.
+ * A failed result should be the last one, and its status the compound's. Some servers send more
+ * results, or status 0: we use the operation's own status, as Linux does.
  */
 uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation operation)
 {
@@ -353,7 +353,7 @@ void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_r
 		memset(session, 0, sizeof(*session));
 }
 
-/* --- what nobody wants --- */
+/* --- results that are skipped --- */
 
 uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation operation)
 {
@@ -368,15 +368,14 @@ uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation oper
 		require(results, bound == BOUND_FORE || bound == BOUND_BOTH);
 		get_bool(results); /* RDMA mode */
 		break;
-	case NFS4_CLOSE: take(results, NFS4_STATEID); break; /* it means nothing: 18.2.4 */
-	case NFS4_RENAME: /* of the directory it leaves, and of the one it enters */
-		skip_change_info(results);
+	case NFS4_CLOSE: take(results, NFS4_STATEID); break; /* meaningless: 18.2.4 */
+	case NFS4_RENAME: /* of the source and the target */ skip_change_info(results);
 	/* fall through */
 	case NFS4_LINK:
 	case NFS4_REMOVE: skip_change_info(results); break;
 	case NFS4_CREATE: skip_change_info(results);
 	/* fall through */
-	case NFS4_SETATTR: get_bitmap(results); break; /* a failure has it, too: not read */
+	case NFS4_SETATTR: get_bitmap(results); break; /* a failure also has it, unread */
 	default: break;
 	}
 	return 0;

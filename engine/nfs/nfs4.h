@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4.h - compounds of NFSv4.1 (RFC 8881, 16.2): how one is written and its results are read, and
- * the operations of clients, sessions and data (18). Those of names and files: nfs/nfs4_meta.h.
+ * nfs4.h - writes compounds of NFSv4.1 (RFC 8881, 16.2), reads their results, and has the
+ * operations of clients, sessions and data (18); nfs/nfs4_meta.h has those of names and files.
  * NFSv4.2's compounds are the same with another minor version (RFC 7862). No socket, no state.
  */
 #pragma once
@@ -76,13 +76,13 @@ struct nfs4_compound {
 
 void nfs4_begin(struct nfs4_compound *compound, struct xdr_out *out, uint32_t minor);
 
-/* An operation; where it has arguments, these are put behind it. */
+/* Puts an operation; the caller then puts its arguments, if it has any. */
 void nfs4_put(struct nfs4_compound *compound, enum nfs4_operation operation);
 
 /*
  * The results of a compound, read one after the other in the order of its operations. in->bad: more
- * bytes are needed, and nothing that was read is valid. `broken`: the reply contradicts the call or
- * itself; once set, it stays set.
+ * bytes are needed, and no value read so far is valid. `broken`: the reply contradicts the call or
+ * itself; it stays set.
  */
 struct nfs4_results {
 	struct xdr_in *in;
@@ -94,14 +94,14 @@ struct nfs4_results {
 void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in);
 
 /*
- * Goes on to the next result, which is to be `operation`'s: returns its status (nfsstat4). After 0
- * the caller reads the body by the operation's function, where there is one; after another value
- * nothing follows. Where no result is left, as in a compound that the server refused as a whole,
- * returns the compound's status.
+ * Goes on to the next result, which must be `operation`'s, and returns its status (nfsstat4). After
+ * 0 the caller reads the body by the operation's function, if there is one; after another status
+ * there is no body. If no result is left, because the server refused the whole compound, returns
+ * the compound's status.
  */
 uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation operation);
 
-/* The same, and skips the body: for an operation whose results nobody wants. */
+/* The same, but skips the body. */
 uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation operation);
 
 /* True where every result was read, and the reply is not broken. */
@@ -112,7 +112,7 @@ static inline bool nfs4_results_sound(const struct nfs4_results *results)
 
 /* --- slots and data --- */
 
-/* 18.46. `cache`: the reply is to be kept whole, for the case that the call comes again. */
+/* 18.46. `cache`: the server must keep the whole reply, in case the call is sent again. */
 struct nfs4_sequence {
 	uint8_t session[NFS4_SESSIONID];
 	uint32_t sequence, slot, highest_slot;
@@ -125,13 +125,13 @@ struct nfs4_sequence_result {
 void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequence *sequence);
 void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result *sequence);
 
-/* PUTFH (18.19); for a handle of length 0 PUTROOTFH (18.21). */
+/* PUTFH (18.19), or PUTROOTFH (18.21) for a handle of length 0. */
 void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs_handle *handle);
 
 /*
  * The compounds that move a file's data, encoded once: SEQUENCE, PUTFH, and READ, WRITE or COMMIT
- * of the whole file (18.22, 18.32, 18.3). A call is a copy of its template, with what differs from
- * call to call stored into it.
+ * of the whole file (18.22, 18.32, 18.3). A call is a copy of its template, with its own slot,
+ * range and stateid stored into it.
  */
 enum { NFS4_TEMPLATE_MAX = 92 + NFS4_FHSIZE }; /* bytes of the longest, WRITE's */
 struct nfs4_template {
@@ -140,19 +140,19 @@ struct nfs4_template {
 	uint8_t bytes[NFS4_TEMPLATE_MAX];
 };
 
-/* What differs: offset and length are in bytes; COMMIT has none of these, READ no `stable`. */
+/* A call's own values, in bytes. COMMIT uses no offset and length, READ no `stable`. */
 struct nfs4_range {
 	uint64_t offset;
 	uint32_t length, stable;
 	const uint8_t *stateid; /* NULL: the template's, from the OPEN */
 };
 
-/* A READ, WRITE or COMMIT of this file, by the state of this OPEN. */
+/* Makes the template of READ, WRITE or COMMIT for a file's handle and its OPEN's stateid. */
 void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation operation,
 			uint32_t minor, const struct nfs_handle *handle,
 			const struct nfs4_stateid *stateid);
 
-/* Writes a call; sequence->cache is taken as false. A WRITE's data follows, and its pad. */
+/* Writes a call, which ignores sequence->cache. The caller adds a WRITE's data and pad. */
 void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out,
 		       const struct nfs4_sequence *sequence, const struct nfs4_range *range);
 
@@ -162,7 +162,7 @@ void nfs4_get_commit(struct nfs4_results *results, struct io_result *commit);
 
 /* --- clients and sessions --- */
 
-/* Who a server is: two addresses of one and the same server say the same (RFC 8881, 2.10.5). */
+/* A server's identity: the same from all addresses of a server (RFC 8881, 2.10.5). */
 struct nfs4_server {
 	uint64_t minor;
 	uint32_t major_length, scope_length;
@@ -188,7 +188,7 @@ struct nfs4_session_result {
 	uint8_t session[NFS4_SESSIONID];
 	struct nfs4_channel fore; /* as granted */
 };
-/* Asks also for the back channel that servers insist on: unused, without callback security. */
+/* Also asks for a back channel, since servers require one: unused, without callback security. */
 void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, uint32_t sequence,
 			     const struct nfs4_channel *fore);
 void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session);

@@ -148,7 +148,7 @@ int nfs4_client_attach(struct rpc_client *rpc)
 	return 0;
 }
 
-/* A session that the server may still know stays in the client's list: teardown destroys it. */
+/* Keeps a session that the server may still have in the client's list, for teardown. */
 void nfs4_client_detach(struct rpc_client *rpc)
 {
 	struct nfs4_state *state = rpc->state;
@@ -172,7 +172,7 @@ void nfs4_client_detach(struct rpc_client *rpc)
 	free(state);
 }
 
-/* --- what the answers mean --- */
+/* --- taking answers --- */
 
 /* The first of the client's files for which `what` returns true, or NULL. */
 static struct nfs4_file *find_file(const struct nfs4_client *client,
@@ -252,7 +252,7 @@ static bool same_server(const struct nfs4_server *a, const struct nfs4_server *b
 	       !memcmp(a->scope, b->scope, a->scope_length);
 }
 
-/* The path of `state` leads to the server of `client`, which takes the path over. */
+/* Moves the path of `state` to `client`, since both have the same server. */
 static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 {
 	struct nfs4_client *own = state->client;
@@ -267,8 +267,8 @@ static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 }
 
 /*
- * Once the client ID is confirmed, EXCHANGE_ID's sequence means nothing (RFC 8881, 18.35.3). We
- * still take it where our latest CREATE_SESSIONs may have led to it, or where our count is wrong.
+ * EXCHANGE_ID's sequence is meaningless once the client ID is confirmed (RFC 8881, 18.35.3). We
+ * still use it if our latest CREATE_SESSIONs may explain it, or if our own count is wrong.
  */
 static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange_result *result)
 {
@@ -306,13 +306,13 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 	client->creating = NULL;
 }
 
-/* Times in a row that we drop a CREATE_SESSION reply with another connection's session. After that
- * we use the session: the server may have one session ID for all. */
+/* How often in a row we drop a CREATE_SESSION reply that has another connection's session. Then we
+ * use that session: the server may have one session ID for all. */
 static const int SHARED_MOST = 3;
 
 /*
- * A slow server may tell two connections the same sequence by EXCHANGE_ID: the second
- * CREATE_SESSION then gets the reply to the first.
+ * True if the session belongs to another connection. A slow server may give two connections the
+ * same sequence by EXCHANGE_ID: the second CREATE_SESSION then gets the reply to the first.
  */
 static bool is_anothers(const struct nfs4_state *state, const struct nfs4_session_result *granted)
 {
@@ -326,8 +326,8 @@ static bool is_anothers(const struct nfs4_state *state, const struct nfs4_sessio
 }
 
 /*
- * CREATE_SESSION is answered. Where it brought no session of ours, the server may or may not have
- * counted it: we assume that it has, until the next one is refused with SEQ_MISORDERED.
+ * Called when CREATE_SESSION is answered. If it made no session of ours, the server may or may not
+ * have counted it: we assume that it did, until SEQ_MISORDERED refuses the next one.
  */
 static void count_created(struct nfs4_client *client, uint32_t status, bool ours)
 {
@@ -411,7 +411,7 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 		state->client->answers++;
 		break;
 	case NFS4_OPEN: reopened(state, request, now); break;
-	case NFS4_DELEGRETURN: /* whatever its status, it is not sent again */
+	case NFS4_DELEGRETURN: /* never sent again, whatever its status */
 		if (state->reopening)
 			state->reopening->delegated = false;
 		state->reopening = NULL;
@@ -421,7 +421,7 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 	case NFS4_BIND_CONN_TO_SESSION:
 		state->unbound = false;
 		if (request->status && !state->session.needs_reset)
-			state->session.alive = false; /* else it is destroyed next */
+			state->session.alive = false; /* with needs_reset it is destroyed next */
 		break;
 	default: break;
 	}
@@ -429,7 +429,7 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 
 /* --- preparing --- */
 
-/* Asks for OPEN by the file's handle. */
+/* Sets up an OPEN by the file's handle. */
 static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_claim claim)
 {
 	state->reopening = file;
@@ -445,8 +445,8 @@ static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_c
 }
 
 /*
- * Fills state->setup with the next request; false: there is none. Where the CREATE_SESSION for
- * another session may have been carried out, EXCHANGE_ID asks for the next sequence.
+ * Fills state->setup with the next request; false: there is none. Asks EXCHANGE_ID for the next
+ * sequence if a CREATE_SESSION for another session may have been carried out.
  */
 static bool next_request(struct nfs4_state *state)
 {
@@ -482,8 +482,8 @@ static bool next_request(struct nfs4_state *state)
 }
 
 /*
- * True where it is another connection's turn to ask. A turn ends after a second without progress:
- * while the job waits for names it does not poll its data connections, and the reverse.
+ * True if another connection has the turn to set up. A turn ends after a second without progress:
+ * the job polls either its connection for names or those for data, not both.
  */
 static bool is_busy(const struct nfs4_client *client, const struct rpc_client *rpc)
 {
@@ -539,7 +539,7 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 	case NFS4ERR_BADSLOT:
 	case NFS4ERR_BAD_HIGH_SLOT:
 	case NFS4ERR_SEQ_MISORDERED:
-	case NFS4ERR_SEQ_FALSE_RETRY: /* a refused SEQUENCE may not have bound its connection */
+	case NFS4ERR_SEQ_FALSE_RETRY: /* a refused SEQUENCE may not have bound the connection */
 		state->session.needs_reset = state->unbound = true;
 		break;
 	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->unbound = true; break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs4_client.h - a job as an NFSv4.1 client of one server (RFC 8881, 2.4): its client ID, sessions
- * and open files, and the order in which it asks for them, at first and after a loss.
+ * and open files, and the order in which it sets them up, at first and after a loss.
  *
  * All paths of a job that lead to one server, by whatever addresses (2.10.5), share one client; so
  * do their sessions, for data and for names. A job is one thread: nothing is locked. Nothing here
@@ -16,10 +16,10 @@
 #include "nfs/nfs4_session.h"
 #include "nfs/path.h"
 
-/* A compound that carries no I/O: the protocol's own struct rpc_request. */
+/* A compound without I/O: a struct rpc_request with NFSv4's own members. */
 struct nfs4_request {
 	struct rpc_request base;
-	enum nfs4_operation operation; /* its purpose, as messages name it */
+	enum nfs4_operation operation; /* its purpose; messages use its name */
 
 	const struct nfs4_client *client;
 	const struct nfs4_session *session;
@@ -40,8 +40,8 @@ struct nfs4_request {
 enum { NFS4_OWNER_MAX = 128 };
 
 /*
- * A file that a path has open. Each has an open-owner of its own: two of a job's files may be one
- * file at the server (hard links, a name given twice). OPENs of one owner and file share a stateid,
+ * An open file of a path. Each has its own open-owner, since two of a job's files may be the same
+ * file at the server (hard links, a name given twice): OPENs of one owner and file share a stateid,
  * which each OPEN replaces and the first CLOSE ends (RFC 8881, 9.1.4).
  */
 struct nfs4_file {
@@ -49,13 +49,13 @@ struct nfs4_file {
 	struct nfs_handle handle;
 	char owner[NFS4_OWNER_MAX + 16];
 	struct nfs4_stateid stateid;
-	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, of this handle and stateid */
+	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, with this handle and stateid */
 	enum nfs4_access access;
 	struct nfs4_path *path;
 	bool stateless; /* open=none: a special stateid is used */
-	bool lost;	/* the server has forgotten the OPEN: to be opened again */
-	uint32_t gone;	/* opening it again failed with this status; 0: it has not failed */
-	bool delegated; /* opening it again brought `delegation`, which is to be returned */
+	bool lost;	/* the server has forgotten the OPEN: it must be repeated */
+	uint32_t gone;	/* status of the failed attempt to open it again; 0: none failed */
+	bool delegated; /* opening it again gave `delegation`, which must be returned */
 	struct nfs4_stateid delegation;
 	uint64_t opened_at; /* by its client's clock */
 };
@@ -64,14 +64,15 @@ struct nfs4_file {
 struct nfs4_state {
 	struct nfs4_session session;
 	struct nfs4_client *client;
-	struct path *path;	     /* NULL: closed; the session is still to be destroyed */
-	unsigned int users;	     /* connections */
-	bool unbound;		     /* BIND_CONN_TO_SESSION is due */
-	struct nfs4_request setup;   /* prepare()'s latest */
-	bool asked;		     /* `setup` is under way, or answered and not read */
-	uint32_t asked_after;	     /* the client's `answers`, when `setup` was asked */
-	int shared;		     /* grants in a row that were another connection's session */
-	struct nfs4_file *reopening; /* `setup` opens it, or returns its delegation */
+	struct path *path;	   /* NULL: closed, but the session is not destroyed yet */
+	unsigned int users;	   /* connections */
+	bool unbound;		   /* BIND_CONN_TO_SESSION is due */
+	struct nfs4_request setup; /* the latest request of prepare() */
+	bool asked;		   /* `setup` is unanswered, or its answer was not taken */
+	uint32_t asked_after;	   /* the client's `answers`, when `setup` was asked */
+	int shared;		   /* replies in a row with another connection's session */
+	struct nfs4_file
+		*reopening; /* the file that `setup` opens, or whose delegation it returns */
 };
 
 /* path->state. */
@@ -80,35 +81,35 @@ struct nfs4_path {
 	TAILQ_HEAD(, nfs4_file) files; /* that are open */
 	struct path *path;
 	struct nfs4_client *client;
-	uint64_t server_minor;	    /* so_minor_id: sessions span addresses that have the same */
+	uint64_t server_minor;	    /* so_minor_id: a session spans addresses with the same value */
 	bool trunks;		    /* its connections share the client's session */
-	char owner[NFS4_OWNER_MAX]; /* the beginning of its open-owners */
+	char owner[NFS4_OWNER_MAX]; /* the prefix of its open-owners */
 };
 
 struct nfs4_client {
 	LIST_ENTRY(nfs4_client) link; /* in job->clients */
 	struct nfs4_job *job;
 	LIST_HEAD(, nfs4_path) paths;
-	LIST_HEAD(, nfs4_session) sessions; /* in use, or perhaps still known to the server */
+	LIST_HEAD(, nfs4_session) sessions; /* in use, or to be destroyed by teardown */
 	struct nfs4_server server;
-	uint64_t id;	       /* client ID: any number, 0 as well (RFC 8881, 3.3) */
+	uint64_t id;	       /* client ID: any number, even 0 (RFC 8881, 3.3) */
 	bool named;	       /* `id` is set */
 	uint32_t sequence;     /* of the next CREATE_SESSION */
-	uint32_t ahead;	       /* CREATE_SESSIONs that gave no session: `sequence` counts them */
+	uint32_t ahead;	       /* CREATE_SESSIONs without a session that `sequence` counts */
 	bool sequence_unknown; /* `sequence` is wrong: EXCHANGE_ID gives the right one */
-	bool known;	       /* the server knows `id`, as far as it has said */
-	bool reclaims;	       /* after a restart: opens are reclaimed first, in the grace period */
-	uint32_t answers;      /* EXCHANGE_IDs and CREATE_SESSIONs whose answers were taken */
+	bool known;	       /* the server has not said that it forgot `id` */
+	bool reclaims;	       /* after a restart: reclaim opens first, in the grace period */
+	uint32_t answers;      /* answers to EXCHANGE_ID and CREATE_SESSION taken */
 	bool complete;	       /* RECLAIM_COMPLETE is answered */
-	uint32_t epochs;       /* sessions begun */
+	uint32_t epochs;       /* sessions created */
 	bool closes_apart;     /* the server refuses CLOSE by the current stateid */
 	uint32_t lease_time;   /* seconds; 0: not known yet */
-	/* Bytes of the longest messages that all sessions for data take; 0: not known yet. */
+	/* Bytes of the longest messages that all data sessions accept; 0: not known yet. */
 	uint32_t request_max, response_max;
-	uint64_t waited;	       /* calls that found no slot, in sessions that have ended */
-	uint32_t slots;		       /* of those sessions */
-	struct rpc_client *busy;       /* the connection whose turn it is to ask */
-	struct nfs4_session *creating; /* the CREATE_SESSION for it may have been carried out */
+	uint64_t waited;	       /* calls that found no slot, over all ended sessions */
+	uint32_t slots;		       /* of the ended sessions */
+	struct rpc_client *busy;       /* the connection that may set up now */
+	struct nfs4_session *creating; /* its CREATE_SESSION may have been carried out */
 	struct nfs4_state *shared;     /* trunking=session: the session for data */
 };
 
@@ -118,19 +119,19 @@ static inline struct nfs4_file *nfs4_file_of(const struct call *call)
 	return call->io && call->io->op != IO_META ? call->io->state : NULL;
 }
 
-/* True where a refused stateid of the call is that of the latest OPEN, not of an earlier one. */
+/* True if the call's stateid, which was refused, is from the latest OPEN. */
 static inline bool nfs4_file_is_meant(const struct nfs4_file *file, const struct call *call)
 {
 	return file->opened_at <= call->last_sent &&
 	       !memcmp(call->stateid, file->stateid.bytes, NFS4_STATEID);
 }
 
-/* All clients of a job; each server is told the same verifier and owner. */
+/* All clients of a job. They send the same verifier and owner to each server. */
 struct nfs4_job {
 	LIST_HEAD(, nfs4_client) clients;
 	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
 	char owner[96];
-	unsigned int paths; /* begun so far */
+	unsigned int paths; /* numbers given out so far */
 };
 
 /* Bytes of a message beyond its data. */
@@ -139,19 +140,19 @@ enum { NFS4_MESSAGE_ROOM = 1024 };
 /* --- requests (nfs4_setup.c) --- */
 
 /*
- * Fills *request, for its owner to submit: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION,
+ * Fills *request, which its owner then submits: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION,
  * RECLAIM_COMPLETE, DESTROY_SESSION (over a connection that is bound to it: 18.37.3),
- * DESTROY_CLIENTID, SEQUENCE alone, which renews the lease, or an operation whose arguments the
- * caller sets then. `session`: the one to be made, bound to or destroyed; else NULL.
+ * DESTROY_CLIENTID, SEQUENCE alone, which renews the lease, or another operation, whose arguments
+ * the caller sets. `session`: the session to create, bind to or destroy; else NULL.
  */
 void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 	      const struct nfs4_client *client, const struct nfs4_session *session);
 
-/* True where SEQUENCE precedes the operation: its call needs a slot. */
+/* True if SEQUENCE precedes the operation, so that its call needs a slot. */
 bool nfs4_is_sequenced(enum nfs4_operation operation);
 
-/* For any request, also of names4.c: put writes its operations; get reads their results, and
- * returns the first status that is not 0; tolerates: true for a status that the request's maker
+/* For any request, also names4.c's: put writes its operations; get reads their results, and
+ * returns the first status that is not 0; tolerates: true for a status that the request's caller
  * handles. */
 void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound);
 uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results);
@@ -160,8 +161,8 @@ bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status);
 /* --- clients --- */
 
 /*
- * After a path's first session is ready: does trunking=session fit the server's owner and scope?
- * 0, or -EINVAL, logged.
+ * Called when a path's first session is ready: checks trunking=session against the server's owner
+ * and scope. 0, or -EINVAL, logged.
  */
 int nfs4_path_check_trunking(struct nfs4_path *path);
 
@@ -172,7 +173,7 @@ void nfs4_path_free(struct path *path);
 void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid,
 			     uint64_t now);
 
-/* Called before `file` is freed: an OPEN of it may be under way. */
+/* Called before `file` is freed, since an OPEN of it may be unanswered. */
 void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file);
 
 int nfs4_client_attach(struct rpc_client *rpc);

@@ -39,7 +39,7 @@ void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle)
 {
 	memset(handle, 0, sizeof(*handle));
 	handle->length = get_opaque(results, handle->bytes, NFS4_FHSIZE);
-	require(results, handle->length); /* without bytes it would mean the root */
+	require(results, handle->length); /* length 0 would mean the root */
 }
 
 void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name)
@@ -81,8 +81,8 @@ void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors)
 /* GETATTRs (18.7): */
 enum {
 	LIMITS = 1, /* type, size, the lease, and what one READ and one WRITE may carry */
-	STAT = 2,   /* what stat(2) tells, and a client keeps */
-	ROOM = 4,   /* how much there is in the file system */
+	STAT = 2,   /* what stat(2) returns, and a client caches */
+	ROOM = 4,   /* the space of the file system */
 	ALL = LIMITS | STAT | ROOM,
 };
 enum { UNWANTED = UINT8_MAX };
@@ -119,7 +119,7 @@ static const struct layout {
 	{NFS4_ATTR_TIME_MODIFY, 12, UNWANTED, STAT},
 };
 
-/* A bit for each attribute that one of these GETATTRs asks for. */
+/* A bit for each attribute that any of these GETATTRs requests. */
 static uint64_t asked_by(uint32_t getattrs)
 {
 	uint64_t attributes = 0;
@@ -140,7 +140,7 @@ static void put_bitmap(struct nfs4_compound *compound, uint64_t attributes)
 		xdr_put_u32(compound->out, high);
 }
 
-/* A fattr4 that holds this attribute alone, which is one word. */
+/* Puts a fattr4 with this one attribute, whose value is one word. */
 static void put_attribute(struct nfs4_compound *compound, enum nfs4_attribute attribute,
 			  uint32_t value)
 {
@@ -179,7 +179,7 @@ void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *a
 
 	memset(attributes, 0, sizeof(*attributes));
 	memset(&attributes->room, 0xff, sizeof(attributes->room)); /* META_UNTOLD */
-	require(results, !(which & ~asked_by(ALL))); /* the values of others have no known length */
+	require(results, !(which & ~asked_by(ALL))); /* other values have no known length */
 	require(results, which >> NFS4_ATTR_TYPE & which >> NFS4_ATTR_SIZE & 1);
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
 		if (which >> layouts[i].number & 1)
@@ -197,7 +197,7 @@ void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open)
 	struct xdr_out *out = compound->out;
 
 	nfs4_put(compound, NFS4_OPEN);
-	xdr_put_u32(out, 0); /* seqid, which sessions have made useless */
+	xdr_put_u32(out, 0); /* seqid, unused with sessions */
 	xdr_put_u32(out, open->access | SHARE_WANT_NO_DELEGATION);
 	xdr_put_u32(out, 0); /* deny */
 	xdr_put_u64(out, open->client);
@@ -341,7 +341,7 @@ static void put_open(struct nfs4_compound *compound, const struct meta_arguments
 	nfs4_put_open(compound, &open);
 }
 
-/* The operation itself. GETATTR is put later, since it also follows other operations. */
+/* Puts the operation itself; not GETATTR, which the caller puts, also after other operations. */
 static void put_operation(struct nfs4_compound *compound, const struct meta_arguments *arguments)
 {
 	static const struct nfs4_stateid anonymous;
@@ -416,7 +416,7 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	return 0;
 }
 
-/* True where GETFH follows the operation, for the handle of the object found or made. */
+/* True if GETFH follows the operation, to get the handle of the object found or made. */
 static bool brings_handle(enum meta_op op)
 {
 	return op == META_LOOKUP || op == META_ROOT || meta_makes(op);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs4_meta.h - encodes NFSv4.1's operations on names and files (RFC 8881, 18), decodes the results
- * that are used, and builds the compounds of metadata operations. No socket, no state.
+ * that we use, and builds the compounds of metadata operations. No sockets, no state.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
 void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name);
 void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
 
-/* 5.6 and 5.7: the attributes that are asked for, and one that is set. */
+/* 5.6 and 5.7: the attributes that we request, and one that we set. */
 enum nfs4_attribute {
 	NFS4_ATTR_TYPE = 1,
 	NFS4_ATTR_CHANGE = 3,
@@ -48,7 +48,7 @@ enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.
 /* The attributes that the client uses. */
 struct nfs4_attributes {
 	struct meta_kind kind;
-	struct meta_room room; /* META_UNTOLD where not told; the members below: 0 */
+	struct meta_room room; /* META_UNTOLD if not returned; the members below: 0 */
 	struct meta_identity identity;
 	uint32_t lease_time;	      /* seconds */
 	uint64_t read_max, write_max; /* bytes */
@@ -58,9 +58,9 @@ void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *a
 /* 18.16 */
 enum nfs4_access { NFS4_ACCESS_READ = 1, NFS4_ACCESS_WRITE = 2, NFS4_ACCESS_BOTH = 3 };
 enum nfs4_claim {
-	NFS4_CLAIM_NULL = 0,	 /* by name, in the directory that is the current handle */
-	NFS4_CLAIM_PREVIOUS = 1, /* in the grace period: again, by the file's own handle */
-	NFS4_CLAIM_FH = 4,	 /* by the file's own handle */
+	NFS4_CLAIM_NULL = 0,	 /* by name, in the current directory */
+	NFS4_CLAIM_PREVIOUS = 1, /* reclaim in the grace period, by the file's handle */
+	NFS4_CLAIM_FH = 4,	 /* by the file's handle */
 };
 struct nfs4_open {
 	uint64_t client;
@@ -72,7 +72,7 @@ struct nfs4_open {
 	enum nfs4_claim claim;
 	const char *name; /* CLAIM_NULL */
 };
-/* `delegated`: the server gave a delegation all the same, which is to be returned. */
+/* `delegated`: the server gave a delegation against our wish; it must be returned. */
 struct nfs4_open_result {
 	struct nfs4_stateid stateid;
 	bool delegated;
@@ -85,16 +85,16 @@ void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
 void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 
-/* 18.1: the rights that the server grants, of those that it can tell. 18.23 */
+/* 18.1: the rights that the server grants, of those that it supports. 18.23 */
 uint32_t nfs4_get_access(struct nfs4_results *results);
 void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
 
 /*
  * --- metadata operations: what follows SEQUENCE ---
  *
- * A file is created, or opened, by OPEN and CLOSE in one compound, so that no state stays at the
- * server. Where the server refuses such a CLOSE, another compound sends it again. A delegation that
- * the server gives all the same is returned by another compound, too.
+ * A compound creates or opens a file by OPEN and CLOSE together, so that no state stays at the
+ * server. If the server refuses such a CLOSE, another compound sends it again. Another compound
+ * also returns a delegation, if the server gives one against our wish.
  */
 
 /* The NFSv4 operation that messages name for `op`. */
@@ -104,18 +104,18 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 
 struct nfs4_meta_result {
 	struct meta_result all;
-	bool carried_out; /* `op` itself was: an error, if any, is a later operation's */
+	bool carried_out; /* `op` itself succeeded: an error is a later operation's */
 	uint32_t close;	  /* the status of the CLOSE; an error is the server's fault */
 	struct nfs4_open_result opened; /* META_OPEN, META_CREATE */
 };
 
-/* Reads the results behind SEQUENCE's; returns the first status that is not 0. `root`: the compound
+/* Reads the results after SEQUENCE's; returns the first status that is not 0. `root`: the compound
  * began with PUTROOTFH, not PUTFH; `closes`: it had a CLOSE. */
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root, bool closes,
 		       struct nfs4_meta_result *result);
 
-/* The same for a compound that finds file `name` by LOOKUP, and returns its stateid by CLOSE or
- * DELEGRETURN. */
+/* Put and get a compound that finds file `name` by LOOKUP, and returns a stateid of the file by
+ * CLOSE or DELEGRETURN. */
 void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *directory,
 		     const char *name, enum nfs4_operation operation,
 		     const struct nfs4_stateid *stateid);

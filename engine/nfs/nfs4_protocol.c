@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_protocol.c - NFSv4.1 as a client speaks it (RFC 8881): READ, WRITE and COMMIT as compounds
- * that begin with SEQUENCE, and what an answer means for the call.
+ * nfs4_protocol.c - struct protocol for NFSv4.1 (RFC 8881): READ, WRITE and COMMIT as compounds
+ * that begin with SEQUENCE, and how a call goes on after its answer.
  */
 #include <errno.h>
 
@@ -32,7 +32,7 @@ static bool is_meta(const struct call *call)
 	return call->io && call->io->op == IO_META;
 }
 
-/* The operation is done; the open or delegation that it left at the server is to be returned. */
+/* True if the operation is done, but its open or delegation must still be returned. */
 static bool gives_back(const struct call *call)
 {
 	return is_meta(call) && call->io->meta->left.path == meta_path(call);
@@ -83,14 +83,14 @@ static bool acquire(struct rpc_client *rpc, struct call *call)
 	if (!needs_slot(call))
 		return true;
 	if (!state->session.alive || state->session.needs_reset) {
-		rpc->prepared = false; /* the session is replaced first */
+		rpc->prepared = false; /* first replace the session */
 		return false;
 	}
 	if (nfs4_session_acquire(&state->session, call)) {
 		const struct nfs4_file *file = nfs4_file_of(call);
 
-		/* The call keeps this stateid, even if the file is opened again meanwhile: a retry
-		 * has the same bytes (RFC 8881, 2.10.6.1.3). */
+		/* The call keeps this stateid, even if the file is opened again later, since a
+		 * retry must have the same bytes (RFC 8881, 2.10.6.1.3). */
 		if (file)
 			memcpy(call->stateid, file->stateid.bytes, sizeof(call->stateid));
 		state->session.used_at = now;
@@ -137,8 +137,8 @@ static void put_io(struct xdr_out *out, const struct call *call)
 }
 
 /*
- * An owner of opens for each slot of each session: two OPENs of one owner and file would share a
- * stateid, which the first CLOSE ends (RFC 8881, 9.1.4). A retry has the same owner.
+ * Writes the open-owner of a call: one for each slot of each session. Two OPENs of one owner and
+ * file would share a stateid, which the first CLOSE ends (RFC 8881, 9.1.4).
  */
 static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 			  const struct nfs4_sequence *sequence)
@@ -194,7 +194,7 @@ static void put_return(struct nfs4_compound *compound, const struct call *call)
 			&stateid);
 }
 
-/* True where the request must not be carried out twice. */
+/* True if the request must not be carried out twice. */
 static bool changes(const struct call *call)
 {
 	if (asks_meta(call))
@@ -207,7 +207,7 @@ static bool changes(const struct call *call)
 	}
 }
 
-/* All but READ, WRITE and COMMIT. The server keeps the reply to what changes names. */
+/* Puts any compound but READ, WRITE and COMMIT. The server caches the replies to changes. */
 static void put_compound(struct xdr_out *out, const struct call *call)
 {
 	const struct nfs4_session *session = &state_of(call)->session;
@@ -245,7 +245,7 @@ static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_creden
 	return arguments;
 }
 
-/* RPC denied the call. Denying a CLOSE or DELEGRETURN does not undo the operation before it. */
+/* RPC denied the call. A denied CLOSE or DELEGRETURN does not undo the operation before it. */
 static void denied(struct call *call)
 {
 	if (!gives_back(call))
@@ -259,7 +259,7 @@ static void denied(struct call *call)
 	(trunks ? "NFS4ERR_" #status ANEW " Use open=none or version=3" \
 		: "NFS4ERR_" #status ANEW " Use trunking=session, open=none or version=3")
 
-/* What people can do about a server that refuses the stateid of each OPEN. */
+/* A remedy, or NULL, for a server that refuses the stateid of each OPEN. */
 static const char *unusable(uint32_t status, bool trunks)
 {
 	switch (status) {
@@ -274,8 +274,8 @@ static const char *unusable(uint32_t status, bool trunks)
 
 /*
  * The server refused the call's stateid. The file is opened again once for each I/O and session: a
- * server that refuses a stateid which it has just given does so for ever. Where another connection
- * has opened the file again meanwhile, the refused stateid is not the latest: the call is repeated.
+ * server that refuses a new stateid once will refuse the next one too. If another connection has
+ * opened the file again since, the call is only repeated with the latest stateid.
  */
 static enum disposition stateid_refused(struct call *call, uint32_t status,
 					struct call_result *result)
@@ -293,7 +293,7 @@ static enum disposition stateid_refused(struct call *call, uint32_t status,
 	return CALL_RECOVER;
 }
 
-/* What people can do about a server that refuses session set-up. */
+/* A remedy, or NULL, for a server that refuses session set-up. */
 static const char *remedy(uint32_t status)
 {
 	switch (status) {
@@ -322,10 +322,10 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 				 : nfs4_status_name(status);
 	result->code = status;
 	switch (status) {
-	case NFS4ERR_DELAY: /* of SEQUENCE: the server still works on an earlier copy */
+	case NFS4ERR_DELAY: /* from SEQUENCE: an earlier copy is still under way */
 		return by_sequence && call->tries > 1 ? CALL_RETRY_SAME_SLOT : CALL_BACKOFF;
 	case NFS4ERR_GRACE: return CALL_BACKOFF;
-	case NFS4ERR_RETRY_UNCACHED_REP: /* it was carried out, and its reply is gone */
+	case NFS4ERR_RETRY_UNCACHED_REP: /* the call was carried out, but its reply is lost */
 		call->slot_used = true;
 		return call->tries > 1 ? CALL_RETRY_NOW : CALL_RETRY_LATER;
 	case NFS4ERR_BADSESSION:
@@ -351,7 +351,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 	case NFS4ERR_DELEG_REVOKED:
 		if (file && !file->stateless && !file->gone)
 			return stateid_refused(call, status, result);
-		if (file && file->gone) { /* opening it again has failed */
+		if (file && file->gone) { /* it could not be opened again */
 			status = file->gone;
 			result->status = nfs4_status_name(status);
 		}
@@ -361,7 +361,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 	return call_fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
 }
 
-/* Reads SEQUENCE's results. False: it failed by *status, and no results follow. */
+/* Reads SEQUENCE's results. False: SEQUENCE failed with *status, and no results follow. */
 static bool read_sequence(struct nfs4_results *results, struct call *call, uint32_t *status)
 {
 	const struct nfs4_session *session = &state_of(call)->session;
@@ -402,10 +402,10 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 }
 
 /*
- * What a finished operation has left at the server goes back by other calls: an open whose CLOSE
- * was refused, or not in the compound, and a delegation that came though OPEN declined it. The
- * operation counts as sent: where the path is given up before those calls are answered, another
- * path repeats the operation, and finds it done.
+ * Further calls return what a finished operation left at the server: an open whose CLOSE was
+ * refused, or not in the compound, and a delegation that OPEN had declined. The operation counts as
+ * sent: if the path is given up before those calls are answered, another path repeats the
+ * operation, and finds it done.
  */
 static enum disposition give_back(const struct call *call, const struct nfs4_meta_result *meta,
 				  enum disposition disposition)
@@ -455,7 +455,7 @@ static enum disposition judge_meta(struct call *call, uint32_t status,
 	    meta_asked(call) == META_READDIR)
 		return meta_restart_listing(call, nfs4_errno(status), result);
 	if (status == NFS4ERR_EXIST || status == NFS4ERR_NOENT || status == NFS4ERR_STALE ||
-	    status == NFS4ERR_FHEXPIRED) /* about the entry */
+	    status == NFS4ERR_FHEXPIRED) /* of the entry */
 		return meta_refused(call, nfs4_errno(status), result);
 	disposition = refused(call, status, false, result);
 	if (disposition == CALL_BACKOFF && !meta->carried_out) /* the server did not carry it out */
@@ -474,7 +474,7 @@ static enum disposition judge_request(struct call *call, uint32_t status,
 	result->status = nfs4_status_name(status);
 	if (request->operation == NFS4_CREATE_SESSION &&
 	    (status == NFS4ERR_SEQ_MISORDERED || status == NFS4ERR_STALE_CLIENTID))
-		return CALL_RETRY_LATER; /* with another sequence, or another client ID */
+		return CALL_RETRY_LATER; /* with a new sequence, or a new client ID */
 	return refused(call, status, false, result);
 }
 

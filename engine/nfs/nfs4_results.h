@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_results.h - decodes the parts of NFSv4.1's results, for nfs4.c and nfs4_meta.c. After a
- * contradiction, or past the end of the message, all values are zeros.
+ * nfs4_results.h - decodes the values in NFSv4.1's results, for nfs4.c and nfs4_meta.c. After a
+ * contradiction, or past the end of the message, all values are 0.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 
 enum {
 	CHANGE_INFO = 20,     /* bytes of change_info4 */
-	BITMAP_WORDS_MAX = 8, /* ours: RFC 8881 has attributes in three */
-	BIT_BEHIND = 63,      /* stands for all attributes of later words */
+	BITMAP_WORDS_MAX = 8, /* our limit: RFC 8881 defines attributes in three words */
+	BIT_BEHIND = 63,      /* set for any attribute in later words */
 };
 
 static inline bool readable(const struct nfs4_results *results)
@@ -18,7 +18,7 @@ static inline bool readable(const struct nfs4_results *results)
 	return !results->broken && !results->in->bad;
 }
 
-/* Notes a contradiction unless `sound`; a value past the end of the message is none. */
+/* Sets `broken` unless `sound`, except past the end of the message. */
 static inline void require(struct nfs4_results *results, bool sound)
 {
 	if (!sound && !results->in->bad)
@@ -90,7 +90,7 @@ static inline void skip_change_info(struct nfs4_results *results)
 	take(results, CHANGE_INFO - sizeof(uint32_t));
 }
 
-/* The attributes of the first two words. Those of later words, never asked for, share a bit. */
+/* Returns the bits of the first two words. Later words, which we never request, share one bit. */
 static inline uint64_t get_bitmap(struct nfs4_results *results)
 {
 	uint32_t words = get_u32(results);

@@ -28,7 +28,7 @@ static uint32_t highest_busy(const struct nfs4_session *session)
 	return 0;
 }
 
-/* Takes the lowest free slot (RFC 8881, 2.10.6.1): the server can then take back the others. */
+/* Takes the lowest free slot, so that the server can reduce slots (RFC 8881, 2.10.6.1). */
 bool nfs4_session_acquire(struct nfs4_session *session, struct call *call)
 {
 	uint32_t usable = min_of(session->highest, session->target) + 1;

@@ -2,10 +2,10 @@
 /*
  * nfs4_session.h - a session's slots (RFC 8881, 2.10.6): which are free, and the sequence of each.
  *
- * A slot carries one call at a time. Once the server has accepted that call, the slot's next call
- * has the next sequence; a call that was lost with its connection goes out again with the same slot
- * and sequence. When a call is given up unanswered, its slot's sequence is unknown: the session is
- * replaced. No socket, nothing blocks.
+ * A slot carries one call at a time. After the server has accepted that call, the slot's next call
+ * has the next sequence. A call that was lost with its connection is sent again with the same slot
+ * and sequence. If a call is given up unanswered, its slot's sequence is unknown, and the session
+ * must be replaced. No sockets, nothing blocks.
  */
 #pragma once
 
@@ -19,12 +19,12 @@ enum { NFS4_SLOTS_MAX = 1024 };
 struct nfs4_session {
 	LIST_ENTRY(nfs4_session) link; /* in the client's `sessions` */
 	uint8_t id[NFS4_SESSIONID];
-	bool alive;		/* the server knows it, as far as can be told */
-	bool needs_reset;	/* a call was given up, or sequences differ: to be replaced */
-	uint32_t epoch;		/* counts its ids; 0: none yet. A call keeps its slot's */
-	uint32_t wanted, slots; /* asked for; granted */
-	bool names;		/* moves no data; the server caches replies to changes */
-	uint32_t highest;	/* the highest slot that the server has now */
+	bool alive;		/* the server has not said that it forgot the session */
+	bool needs_reset;	/* must be replaced: a call was given up, or sequences differ */
+	uint32_t epoch;		/* number of this session, from 1; calls keep that of their slot */
+	uint32_t wanted, slots; /* requested; granted */
+	bool names;		/* a session for names; the server caches replies to changes */
+	uint32_t highest;	/* the highest slot that the server accepts now */
 	uint32_t target;	/* the highest slot that the server wants used */
 	uint64_t waited;	/* calls that found no slot */
 	uint64_t used_at;	/* when a call with a slot was last sent */
@@ -32,7 +32,7 @@ struct nfs4_session {
 	uint64_t busy[NFS4_SLOTS_MAX / 64];
 };
 
-/* CREATE_SESSION has granted the session. */
+/* Begins the session that CREATE_SESSION has granted. */
 void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 			const struct nfs4_session_result *granted);
 
@@ -40,7 +40,7 @@ void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 bool nfs4_session_acquire(struct nfs4_session *session, struct call *call);
 void nfs4_session_release(struct nfs4_session *session, struct call *call, bool answered);
 
-/* SEQUENCE's sr_highest_slotid and sr_target_highest_slotid. */
+/* Takes SEQUENCE's sr_highest_slotid and sr_target_highest_slotid. */
 void nfs4_session_resize(struct nfs4_session *session, uint32_t highest, uint32_t target);
 
 /* SEQUENCE's arguments for a call that has a slot: the same for each copy of the call. */

@@ -5,12 +5,12 @@ enum {
 	NAMES_MESSAGE = 8192, /* bytes: enough for a session that carries no data */
 	OPERATIONS_MAX = 8,   /* of a compound */
 	BIND_FORE = 1,	      /* RFC 8881, 18.34.1: CDFC4_FORE */
-	WRAPPED_ROOM = 1024,  /* more for replies by krb5i or krb5p: knfsd reserves 800 bytes */
+	WRAPPED_ROOM = 1024,  /* extra bytes for krb5i and krb5p: knfsd reserves 800 */
 };
 
 /* --- arguments --- */
 
-/* Asks for messages as large as rsize and wsize need: the server's limits are not known yet. */
+/* Requests messages as large as rsize and wsize need: the server's limits are not known yet. */
 static void put_create_session(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	const struct nfs4_path *path;
@@ -26,7 +26,7 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 	fore = (struct nfs4_channel){
 		.request_max = max_of(wsize + NFS4_MESSAGE_ROOM, (uint32_t)NAMES_MESSAGE),
 		.response_max = max_of(rsize + reply_room, (uint32_t)NAMES_MESSAGE),
-		/* More reply cache per slot may mean fewer slots: only names need the cache. */
+		/* A larger reply cache may cost slots, and only names need it. */
 		.cached_max = request->session->names ? reply_room : 0,
 		.operations_max = OPERATIONS_MAX,
 		.slots = request->session->wanted,
@@ -35,7 +35,7 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 	nfs4_put_create_session(compound, request->client->id, request->client->sequence, &fore);
 }
 
-/* All other operations, save SEQUENCE and RECLAIM_COMPLETE, make or end a session, outside it. */
+/* True if the operation is on a file; the others are about the client or a session. */
 static bool by_handle(enum nfs4_operation operation)
 {
 	switch (operation) {
@@ -140,7 +140,7 @@ bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status)
 	case NFS4_CREATE_SESSION:
 	case NFS4_SECINFO:
 	case NFS4_SECINFO_NO_NAME: return false;
-	case NFS4_BIND_CONN_TO_SESSION: /* a session in doubt is destroyed next in any case */
+	case NFS4_BIND_CONN_TO_SESSION: /* with needs_reset the session is destroyed next anyway */
 		if (!request->session->needs_reset) /* else the server may have forgotten it */
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 		break;
@@ -148,7 +148,7 @@ bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status)
 		if (request->open.claim == NFS4_CLAIM_NULL)
 			return false;
 	/* fall through */
-	case NFS4_CLOSE: /* no failure: the server may have forgotten the state */
+	case NFS4_CLOSE: /* a refusal is accepted: the server may have forgotten the state */
 	case NFS4_DELEGRETURN: return status != NFS4ERR_DELAY && status != NFS4ERR_GRACE;
 	case NFS4_RECLAIM_COMPLETE: return status == NFS4ERR_COMPLETE_ALREADY;
 	default: break;
