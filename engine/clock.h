@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* clock.h - a clock that its user is given: the machine's, or a simulation's. */
+/* clock.h - a clock passed to its users: the machine's, or a simulation's. */
 #pragma once
 
 #include "util.h"

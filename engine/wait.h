@@ -15,7 +15,7 @@ enum { WAIT_SLICE_MS = 100 };
 /* How long a peer has for an answer. */
 struct patience {
 	uint64_t deadline;
-	uint64_t looked; /* when we last looked for the answer */
+	uint64_t looked; /* when we last checked for the answer */
 };
 
 static inline struct patience patience_begin(uint64_t now, uint64_t time)
@@ -24,8 +24,8 @@ static inline struct patience patience_begin(uint64_t now, uint64_t time)
 }
 
 /*
- * Called before each wait for a slice. Returns the nanoseconds that this process did not run since
- * the last call (more than three slices have passed): they do not count as the server's silence.
+ * Called before each wait for a slice. Returns the nanoseconds for which this process did not run:
+ * if more than three slices have passed since the last call. They are not the server's silence.
  */
 static inline uint64_t time_away(uint64_t *looked, uint64_t now)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* call.c - how a call gives up its xid and slot, and ends; what a complete reply changes. */
+/* call.c - releases a call's xid and slot, ends the call, and acts on its complete reply. */
 #include "client/call.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "stats/latency.h"
 #include "util.h"
 
-/* The credentials wait no more for a reply that the call's stamp verifies. */
+/* Tells the credentials that the call's stamp is no longer needed to verify a reply. */
 static void release_stamp(struct call *call)
 {
 	struct rpc_credentials *credentials = call->rpc->credentials;
@@ -29,7 +29,7 @@ static void release(struct call *call, bool answered)
 		rpc->protocol->release(rpc, call, answered);
 }
 
-/* `answered_for`: copies of the call of which the reply says whether they were carried out. */
+/* `answered_for`: how many copies of the call the reply accounts for. */
 static void note_resent(const struct call *call, uint32_t answered_for)
 {
 	if (call->request && call->tries > answered_for)
@@ -60,7 +60,7 @@ void call_finish(struct call *call, bool answered, int error)
 	struct conn_io *io = call->io;
 
 	if (error && io && io->op == IO_COMMIT) {
-		if (!call->tries) /* never sent: begins now, so that its failure covers the bytes */
+		if (!call->tries) /* never sent: begin it, so that its failure counts */
 			rpc->events->commit_begins(io);
 		rpc->events->commit_failed(io);
 	}
@@ -70,7 +70,7 @@ void call_finish(struct call *call, bool answered, int error)
 		rpc->events->finished(io);
 	} else {
 		call->request->error = error;
-		/* A slot's reply holds for all copies of the call. */
+		/* With slots a reply is for all copies of the call. */
 		note_resent(call, answered && rpc->protocol->sends_once ? call->tries : answered);
 		call->request->done = true;
 	}
@@ -92,7 +92,7 @@ void client_drop_probe(struct rpc_client *rpc)
 	rpc->probed = false;
 }
 
-/* The request's owner reports the error by these words; a lease renewal has no such owner. */
+/* Stores words for the request's owner to report; a lease renewal has no such owner. */
 static void explain_request(struct rpc_client *rpc, const struct call *call)
 {
 	struct rpc_request *request = call->request;
@@ -138,7 +138,7 @@ static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_
 	io->done += result->count;
 }
 
-/* Puts off a call that was put off *times times before. Returns when it goes out again. */
+/* Delays a call that was delayed *times times before. Returns when it is sent again. */
 static uint64_t put_off(struct rpc_client *rpc, const struct call *call, uint32_t *times,
 			uint64_t wait_max)
 {
@@ -161,8 +161,8 @@ static void delay(struct rpc_client *rpc, struct call *call)
 }
 
 /*
- * A delayed call goes out again with another xid, since its xid was answered. It keeps its slot,
- * since the server still works on the first copy. Its time-out counts from when it may go out.
+ * Sends a delayed call again with a new xid, since the old one was answered, but with its old slot,
+ * since the server still works on the first copy. Its time-out begins when it may be sent.
  */
 static void repeat(struct rpc_client *rpc, struct call *call)
 {
@@ -180,9 +180,9 @@ static void recover(struct rpc_client *rpc, const struct call *call)
 }
 
 /*
- * The server does not know the call's context any more, and has not carried this copy out. The call
- * goes out again once another context is made: with its xid where an earlier copy may have been
- * carried out, else as a new call. It goes before all others, which may wait for its slot.
+ * The server has forgotten the call's context, and did not carry out this copy. Sends the call
+ * again with another context: with the same xid if an earlier copy may have been carried out, else
+ * as a new call; and before all other calls, which may wait for its slot.
  */
 static void authenticate(struct rpc_client *rpc, struct call *call)
 {
@@ -198,7 +198,7 @@ static void authenticate(struct rpc_client *rpc, struct call *call)
 	rpc->prepared = false;
 }
 
-/* The reply to prepare()'s request. A server that keeps refusing is asked less and less often. */
+/* Takes the reply to prepare()'s request. Repeated refusals lengthen the pauses between tries. */
 static void setup_answered(struct rpc_client *rpc, struct call *call)
 {
 	struct client_reply *reply = &rpc->reply;
@@ -261,7 +261,7 @@ static void answered(struct rpc_client *rpc, struct call *call)
 	/* fall through */
 	case CALL_RETRY_LATER:
 	case CALL_BACKOFF:
-		/* The slot's reply holds for all copies of the call: none was carried out. */
+		/* The slot's reply is for all copies of the call: none was carried out. */
 		if (reply->disposition == CALL_BACKOFF && call->slot_used)
 			call->tries = 1;
 		call_renew(call, true);
@@ -285,7 +285,7 @@ static void mark_alive(struct rpc_client *rpc)
 	rpc->answered = true;
 	if (news)
 		rpc->events->health_changed(rpc);
-	if (rpc->prepared) /* where session set-up is refused, the pauses between channels grow */
+	if (rpc->prepared) /* refused session set-up does not reset the pauses between channels */
 		link_answered(&rpc->link);
 }
 
@@ -345,5 +345,5 @@ void client_call_refused(void *context, uint32_t xid, int error, const char *why
 		return;
 	}
 	TAILQ_REMOVE(&rpc->sent, call, link);
-	call_finish(call, false, error); /* may have been carried out: its slot is in doubt */
+	call_finish(call, false, error); /* perhaps carried out: the slot's sequence is unknown */
 }

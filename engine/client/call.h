@@ -19,9 +19,9 @@ struct conn_io;
 struct rpc_client;
 
 /*
- * A request of the protocol that is not an I/O: for session set-up or name look-ups. It is the
- * first member of the protocol's own structure. The submitter sets `meta`; the other members are
- * valid once `done` is set. */
+ * A request that is not an I/O: for session set-up or name look-ups. It is the first member of the
+ * protocol's own structure. The submitter sets `meta`; the rest is valid once `done` is set.
+ */
 struct rpc_request {
 	bool meta; /* it is part of a struct meta_request (nfs/meta_call.h) */
 	bool done;
@@ -90,7 +90,7 @@ static inline void call_give_back(struct call_table *table, struct call *call)
 	SLIST_INSERT_HEAD(&table->free, call, next_free);
 }
 
-/* Returns an xid that this client has not used recently: the generation grows with each. */
+/* Returns an xid that this client has not used recently: each xid has the next generation. */
 static inline uint32_t call_new_xid(struct call_table *table, const struct call *call)
 {
 	return table->generation++ << table->index_bits | (uint32_t)(call - table->calls);

@@ -14,7 +14,7 @@
 
 /* --- silence --- */
 
-/* A call may take long: a server that owes replies is probed before it is given up. */
+/* Probes a server that owes replies: a slow call alone does not show that the server is dead. */
 static void probe_if_silent(struct rpc_client *rpc, uint64_t now)
 {
 	const struct call *oldest = rpc->setup ?: TAILQ_FIRST(&rpc->sent);
@@ -25,8 +25,8 @@ static void probe_if_silent(struct rpc_client *rpc, uint64_t now)
 }
 
 /*
- * A probe goes out behind the data of WRITEs, or waits for room: as long as that data is being
- * acknowledged, and the probe is not, the server has not got the probe yet.
+ * Restarts the wait for a probe's answer while data before the probe is still being acknowledged:
+ * the probe is queued behind the data of WRITEs, and has not reached the server yet.
  */
 static void note_progress(struct rpc_client *rpc, uint64_t now)
 {
@@ -48,8 +48,8 @@ static bool unanswered(const struct rpc_client *rpc, uint64_t now)
 	return rpc->probed && now - rpc->heard > timer_silence(rpc->timing);
 }
 
-/* A long wait for a Kerberos context counts as silence, too: the KDC may be down. Until the client
- * has its context, an answer does not show that the server answers calls for data. */
+/* A long wait for a Kerberos context also counts as silence: the KDC may be down. Until the client
+ * has its context, an answer to a probe does not show that the server serves data. */
 enum client_health client_health(const struct rpc_client *rpc)
 {
 	uint64_t now = rpc->clock->now;
@@ -63,15 +63,15 @@ enum client_health client_health(const struct rpc_client *rpc)
 	return CLIENT_UNKNOWN;
 }
 
-/* Where other connections take over, failover reports the silence. */
+/* Logs the silence, unless other connections take over: then failover reports it. */
 static void say_silent(struct rpc_client *rpc)
 {
 	if (!client_is_replaceable(rpc))
 		rpc->log->silent(rpc);
 }
 
-/* True where the other host has sent nothing, not even an acknowledgement, for UNHEARD_MAX. The
- * host of a server that hangs still acknowledges. */
+/* True if the other host has sent nothing, not even an acknowledgement, for UNHEARD_MAX. If only
+ * the server hangs, its host still acknowledges. */
 static bool cut_off(const struct rpc_client *rpc, uint64_t now)
 {
 	const struct link *link = &rpc->link;
@@ -80,7 +80,7 @@ static bool cut_off(const struct rpc_client *rpc, uint64_t now)
 	       link->ops->unheard(link->channel) > UNHEARD_MAX;
 }
 
-/* soft: a call whose time is over fails. If it was sent, the channel is closed first: a late reply
+/* soft: fails calls whose time is over. If one was sent, closes the channel first: a late reply
  * must not reach its buffer. */
 static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 {
@@ -94,7 +94,7 @@ static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 		}
 	for (call = TAILQ_FIRST(&rpc->waiting); call; call = next) {
 		next = TAILQ_NEXT(call, link);
-		if (!call->since) /* not sent yet: its time runs from this first look */
+		if (!call->since) /* not sent yet: its time begins at this first check */
 			call->since = now;
 		if (!timer_expired(call, timing, now))
 			continue;
@@ -105,10 +105,10 @@ static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 }
 
 /*
- * True where an overdue call needs another connection. On a transport that delivers or breaks:
- * always. If the protocol sends a call once on each channel: where the channel is silent, else
- * after a major time-out (nfs(5), retrans). Otherwise: after `retrans` retransmissions, where the
- * channel is silent; if it brings bytes, the server is busy with other calls.
+ * True if an overdue call needs another connection. Always, if the transport itself delivers or
+ * breaks. If the protocol sends a call once per channel: if the channel is silent, or after a major
+ * time-out (nfs(5), retrans). Else: after `retrans` retransmissions, if the channel is silent; if
+ * it receives bytes, the server is busy with other calls.
  */
 static bool should_reconnect(const struct rpc_client *rpc, const struct call *call, uint64_t now)
 {
@@ -155,15 +155,15 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 		}
 		if (rpc->protocol->sends_once)
 			continue;
-		call->last_sent = 0; /* until the next copy goes out, a reply is dropped */
-		if (context) /* the next copy needs a place of its own in the server's window */
+		call->last_sent = 0; /* drop replies until the next copy is sent */
+		if (context)	     /* the next copy needs a new number in the server's window */
 			context->overdue(rpc->credentials, &call->stamp);
 		TAILQ_REMOVE(&rpc->sent, call, link);
 		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 	}
 }
 
-/* Calls that were sent before go first: others may wait for their slots. */
+/* Resumes delayed calls, those sent before first: other calls may wait for their slots. */
 static void resume_delayed(struct rpc_client *rpc, uint64_t now)
 {
 	struct call *call, *next;
@@ -187,7 +187,7 @@ static bool is_replaced(enum client_role role)
 	return role == CLIENT_REPLACED || role == CLIENT_ABANDONED;
 }
 
-/* Where other connections can take over, failover sees to overdue calls and reports them. */
+/* If other connections can take over, failover handles and reports overdue calls instead. */
 static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role role)
 {
 	if (rpc->probed)
@@ -203,7 +203,7 @@ static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role 
 	enforce_soft(rpc, now);
 }
 
-/* Does what is due. False: other connections are about to take over, so that nothing may go out. */
+/* Does what is due. False: send nothing, since other connections are about to take over. */
 static bool watch(struct rpc_client *rpc, uint64_t now)
 {
 	const struct rpc_context_ops *context = rpc->credentials->flavor->context;

@@ -84,7 +84,7 @@ struct rpc_client {
 	struct client_reply reply;
 	char refusal[200]; /* text of the latest RPC error that answered a request */
 
-	uint64_t heard;	       /* when the silence timer was last restarted: by bytes or a probe */
+	uint64_t heard;	       /* when the silence timer was last restarted: see note_progress() */
 	bool probed;	       /* a liveness probe is not answered yet */
 	struct call *probe;    /* the unanswered probe; NULL: none, or the channel had no room */
 	uint64_t acknowledged; /* the channel's acknowledged() when last read */
@@ -117,8 +117,7 @@ void client_close(struct rpc_client *rpc);
  * -EINPROGRESS or another negative errno, already logged where rpc->setup_error is set. */
 int client_ready(struct rpc_client *rpc);
 
-/* Takes an I/O or a request, which the next flush sends. Errors are in the I/O's or request's
- * result. */
+/* Takes an I/O or a request, which the next flush sends. Its result has any error. */
 void client_submit(struct rpc_client *rpc, struct conn_io *io);
 void client_request(struct rpc_client *rpc, struct rpc_request *request);
 

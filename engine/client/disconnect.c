@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* disconnect.c - a channel closes: its calls wait for the next one, fail, or are given back. */
+/* disconnect.c - what a lost channel's calls do: wait for the next one, fail, or go back. */
 #include <errno.h>
 
 #include "client/internal.h"
 
-/* Channels in a row that the server's messages may break before others take over, or I/O fails. */
+/* After this many channels in a row broken by bad messages, others take over, or I/O fails. */
 enum { BROKEN_MAX = 3 };
 
 void client_close(struct rpc_client *rpc)
@@ -35,8 +35,8 @@ void client_abort(struct rpc_client *rpc, int error)
 	}
 }
 
-/* Sent calls go out first on the next channel, in their order. Denials do not count any more: a
- * restarted server has forgotten contexts. */
+/* Queues sent calls first, in their order, for the next channel. Resets their denials: a restarted
+ * server has forgotten contexts. */
 static void wait_again(struct rpc_client *rpc)
 {
 	struct call *call;

@@ -38,8 +38,8 @@ struct client_events {
 	/*
 	 * commit_begins(): a COMMIT is sent as a new call (a new xid or slot sequence), and covers
 	 * the WRITEs answered so far. One of the others follows. committed(): the reply has this
-	 * verifier; commit_undone(): the COMMIT will be sent as another call, or over another
-	 * connection; commit_failed(): the COMMIT failed. */
+	 * verifier. commit_undone(): it will be sent as another call, or over another connection.
+	 */
 	void (*commit_begins)(struct conn_io *io);
 	void (*committed)(struct conn_io *io, const uint8_t *verifier);
 	void (*commit_undone)(struct conn_io *io);

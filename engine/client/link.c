@@ -6,8 +6,8 @@
 #include "util.h"
 
 /*
- * A SYN is repeated after 1 and 3 s, and the next connection begins within 1 s of this one's end: a
- * path that recovers is noticed within 3 s (TLS: 4 s), or a second later where the server still has
+ * TCP repeats a SYN after 1 and 3 s, and a new connection begins within 1 s after a failed one. So
+ * a path that recovers is noticed within 3 s (TLS: 4 s), or a second later if the server still has
  * the old connection.
  */
 static const uint64_t CONNECT_TIME = 5 * SEC;
@@ -80,6 +80,6 @@ const char *link_failure(const struct link *link, int error)
 	if (*link->why)
 		return link->why;
 	if (error == -EKEYEXPIRED)
-		error = -ECONNRESET; /* the name that people know */
+		error = -ECONNRESET; /* the better known errno */
 	return link_broke_protocol(error) ? "the server's messages are broken" : strerror(-error);
 }

@@ -33,9 +33,9 @@ struct link {
 int link_open(struct link *link);
 
 /*
- * Takes one step towards a connected channel. Returns 0 once it is connected, and sets *came_up the
- * first time; -EINPROGRESS until then; after another error the caller must call link_close() and
- * link_retry_later(). */
+ * Takes one step towards a connected channel. Returns 0 once it is connected (*came_up: just now),
+ * -EINPROGRESS before; after another error the caller calls link_close() and link_retry_later().
+ */
 int link_step(struct link *link, bool *came_up);
 
 /* Closes the channel, if there is one. `owed`: calls sent over it are unanswered. */

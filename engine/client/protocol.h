@@ -85,9 +85,9 @@ struct protocol {
 	bool (*slot_valid)(const struct rpc_client *rpc, const struct call *call);
 
 	/*
-	 * Encodes a call into `out`, which has room for RPC_HEAD_MAX bytes: the RPC header and the
-	 * arguments, without a WRITE's data. The call's I/O continues at io->done. Returns where
-	 * the arguments begin. */
+	 * Encodes the RPC header and arguments, without a WRITE's data, into `out` (RPC_HEAD_MAX
+	 * bytes). The call's I/O continues at io->done. Returns where the arguments begin.
+	 */
 	uint8_t *(*encode)(struct xdr_out *out, struct call *call,
 			   struct rpc_credentials *credentials);
 

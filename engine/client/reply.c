@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* reply.c - replies are received and judged: their call, their authenticity, their results. */
+/* reply.c - receives replies, finds their calls, verifies them, and judges their results. */
 #include <errno.h>
 
 #include "client/internal.h"
 
-/* Contexts that one call, or session set-up, may be denied while each serves other calls. */
+/* Contexts in a row that one call, or session set-up, may be denied before it fails. */
 enum { DENIALS_MAX = 8 };
 
 void client_receive(struct rpc_client *rpc, bool wait)
@@ -18,7 +18,7 @@ void client_receive(struct rpc_client *rpc, bool wait)
 	if (!rpc->clock->now)
 		clock_read(rpc->clock);
 	if (transport->bytes_received != received)
-		rpc->heard = rpc->clock->now; /* also within a long reply */
+		rpc->heard = rpc->clock->now; /* also in the middle of a long reply */
 	if (!error && rpc->reply.premature)
 		error = -ECANCELED;
 	error = error ?: rpc->setup_error;
@@ -38,8 +38,8 @@ static enum disposition fail_by_verdict(struct client_reply *reply)
 }
 
 /*
- * The server has not carried the call out, since it does not know the call's context, or not any
- * more. The call goes out again with another context; where that would not help, the call fails.
+ * The server denied the call's context, and did not carry out the call. Sends the call again with
+ * another context, or fails it where that would not help.
  */
 static enum disposition judge_denial(const struct rpc_client *rpc, struct client_reply *reply,
 				     uint32_t auth_stat)
@@ -94,7 +94,7 @@ static size_t data_behind(const struct client_reply *reply, const struct xdr_in 
 	return in->at == in->end ? place_of(reply->call).iov_len : 0;
 }
 
-/* Judges the results of an authentic reply. Some flavors first unwrap them, once complete. */
+/* Judges the results of an authentic reply; some flavors first unwrap the complete reply. */
 static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_in *in,
 				      struct client_reply *reply)
 {
@@ -108,12 +108,12 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 		return CALL_FAIL;
 	}
 	if (flavor->unwrap && !unwrap(credentials, reply, in)) {
-		in->bad = false; /* no more bytes would help: a length may be wrong */
+		in->bad = false; /* the reply is complete: a length in it may be wrong */
 		reply->unread = true;
 		return fail(reply, EIO, "the reply's checksum is wrong: it was changed on its way");
 	}
 	disposition = rpc->protocol->decode(in, reply->call, &reply->result);
-	/* The data must be there: the checksum behind it must not be taken for data. */
+	/* All data must be there, since the checksum behind it must not be taken for data. */
 	if (flavor->unwrap && is_read(reply->call) && reply->result.count > data_behind(reply, in))
 		in->bad = true;
 	return disposition;
@@ -137,8 +137,8 @@ static enum disposition judge_verdict(const struct rpc_client *rpc, struct xdr_i
 	}
 }
 
-/* An accepted reply has a verifier, also where it is an error (RFC 2203, 5.3.3.2); not the reply
- * that makes the context. */
+/* Checks the verifier, which each accepted reply has, even an error (RFC 2203, 5.3.3.2), except the
+ * reply that makes the context. */
 static enum rpc_belief believe(const struct rpc_client *rpc, const struct client_reply *reply)
 {
 	struct rpc_credentials *credentials = rpc->credentials;
@@ -155,11 +155,11 @@ static bool is_unverified_error(const struct rpc_reply_header *header)
 }
 
 /*
- * What a reply means; in->bad: more bytes are needed. False: it is not the server's, and ignored.
+ * Judges a reply; in->bad: more bytes are needed. False: the reply is not the server's: ignore it.
  *
- * nfs-ganesha checks program, version and procedure before credentials, and answers such an error
- * without a verifier. Anybody could send that, as well as a denial, which has none either: the
- * error counts as a denial, and the server is asked for another context.
+ * nfs-ganesha checks program, version and procedure before credentials, and sends these errors
+ * without a verifier. Like denials, which have no verifier either, anybody could send them: so they
+ * count as denials, and the server is asked for another context.
  */
 static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply)
 {
@@ -194,8 +194,8 @@ static void judge_too_short(struct client_reply *reply)
 }
 
 /*
- * A server cannot answer a call that has not left. After a retransmission the reply may be to the
- * first copy: then the channel is closed before the second copy leaves, whose buffer is now free.
+ * Refuses a reply to a call that has not been sent. If an earlier copy was sent, the reply is to
+ * that copy: then the channel is closed before it sends the second copy, whose buffer is now free.
  */
 static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 {
@@ -210,9 +210,9 @@ static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 }
 
 /*
- * More bytes are needed. Where the reply is to be unwrapped, lead() recognizes by its length a READ
- * reply that brings all bytes asked for: its data is received into place, and judged with the rest.
- * Any other reply is taken as it comes. Returns what client_reply_begins() does.
+ * Called when more bytes are needed. For a reply to unwrap, lead() recognizes a complete READ by
+ * the reply's length: the data is received into place, and then judged with the rest. All other
+ * replies are received whole. Returns what client_reply_begins() does.
  */
 static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *message,
 			  const uint8_t *results, struct rpc_bulk *bulk)
@@ -234,7 +234,7 @@ static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *
 	return (int)(header + lead + head);
 }
 
-/* Drops a reply that answers no call of ours, and counts it. */
+/* Counts and drops a reply that answers no outstanding call. */
 static int ignore(struct rpc_client *rpc, const struct rpc_reply *message)
 {
 	rpc->reply.call = NULL;

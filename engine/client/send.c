@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* send.c - calls go out: I/O and requests, session set-up, and the liveness probe. */
+/* send.c - sends calls: I/O and requests, session set-up, and the liveness probe. */
 #include <errno.h>
 #include <poll.h>
 
@@ -25,8 +25,8 @@ void client_request(struct rpc_client *rpc, struct rpc_request *request)
 }
 
 /*
- * Gives a call its xid and slot. A call that goes out again keeps both, unless the slot is of a
- * session that is gone. False: the protocol has no slot free.
+ * Gives a call its xid and slot. A call that is sent again keeps both, unless its slot's session
+ * was replaced. False: the protocol has no free slot.
  */
 static bool give_number(struct call *call)
 {
@@ -53,7 +53,7 @@ static bool give_number(struct call *call)
 	return true;
 }
 
-/* Queues an encoded call on the channel; false where its data cannot be moved. */
+/* Queues an encoded call on the channel. False: its data cannot be moved. */
 static bool queue_head(struct rpc_client *rpc, struct call *call, const struct xdr_out *head,
 		       const struct rpc_payload *data)
 {
@@ -107,7 +107,7 @@ static bool queue_context(struct rpc_client *rpc, struct call *call, struct xdr_
 	return queue_head(rpc, call, head, &token);
 }
 
-/* There is no context: logs why; the channel is to be closed. */
+/* Logs why there is no context, and marks the channel to be closed. */
 static void fail_context(struct rpc_client *rpc, int error, const char *why)
 {
 	struct call call = {.rpc = rpc, .request = &rpc->context};
@@ -178,8 +178,8 @@ static bool prepare(struct rpc_client *rpc)
 }
 
 /*
- * The next call, with its xid and slot; NULL: no slot is free. A call that has lost its slot and
- * finds none free goes to the end of the list: calls behind it may hold all slots.
+ * Returns the next call, with xid and slot; NULL: no slot is free. A call that has lost its slot
+ * and finds none free moves to the end of the list: calls behind it may hold all slots.
  */
 static struct call *take_waiting(struct rpc_client *rpc)
 {
@@ -259,15 +259,15 @@ void client_send(struct rpc_client *rpc)
 			return;
 		}
 		moved = moved || link->ops->sent(link->channel) != sent;
-		/* There is room for more calls, unless the transport takes no more for now. */
+		/* After a send there is room for more calls, unless the transport is full. */
 	} while (moved && !TAILQ_EMPTY(&rpc->waiting) &&
 		 !(link->ops->poll_events(link->channel) & POLLOUT));
 }
 
 /*
- * A send costs the client as much as receiving 64 KiB. While a reply is partly received, more calls
- * will soon follow: new calls are coalesced, up to a quarter of the calls that the server has, or
- * an eighth where it has starved. client_tick() bounds the wait where the reply stalls.
+ * A send costs the client as much as receiving 64 KiB. So while a reply is partly received, and
+ * more calls will follow soon, new calls are coalesced: up to a quarter of the calls at the server,
+ * or an eighth if it has starved. client_tick() bounds the wait if the reply stalls.
  */
 void client_flush(struct rpc_client *rpc)
 {
@@ -279,7 +279,7 @@ void client_flush(struct rpc_client *rpc)
 	client_send(rpc);
 }
 
-/* Closing with bytes on their way resets the connection: so the answer is awaited. */
+/* Waits for the answer: closing before it arrives would reset the connection. */
 void client_take_leave(struct rpc_client *rpc)
 {
 	static const uint64_t RECENT = SEC;

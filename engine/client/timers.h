@@ -62,8 +62,7 @@ static inline uint64_t timer_delay(uint32_t delays)
 	return min_of(DELAY_FIRST << doublings, DELAY_LAST);
 }
 
-/* A server with unanswered calls is probed after this silence. It counts as silent (CLIENT_SILENT)
- * if the probe has no answer within the same time again. */
+/* A server with unanswered calls is probed after this silence, and is silent after twice that. */
 static inline uint64_t timer_silence(const struct rpc_timing *timing)
 {
 	return min_of(timing->timeo, 5 * SEC) / 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * path.h - a path as one job uses it: its address, terms and name space. group/path.h has what a
- * job's connections and files need of it.
+ * path.h - a path of one job: its address, terms and names. group/path.h has the functions for a
+ * job's connections and files.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct path_file;
 enum { PATH_IO_MAX = 64 << 20 }; /* bytes of one call at most */
 
 struct path_config {
-	struct terms terms;	/* the path's arguments, else the job's options; owns its strings */
+	struct terms terms;	/* the path's arguments and the job's options; owns its strings */
 	char *label;		/* the path's name in messages */
 	char *dir;		/* a kernel mount; NULL: NFS from user space */
 	char *address, *export; /* literal address, for MOUNT */
@@ -39,11 +39,11 @@ struct path_config {
 
 struct path_job {
 	uint32_t file_count; /* files are numbered from 0 */
-	/* A metadata job's: files are directories of such entries. NULL: files hold data. */
+	/* For a metadata job, whose files are directories of entries. NULL: files hold data. */
 	const struct entries_terms *entries;
 	bool failover;	    /* others can stand in for this path */
-	bool (*stop)(void); /* true: the run was stopped, nothing is waited for */
-	bool (*over)(void); /* true: the server is not even told of the end. NULL: never */
+	bool (*stop)(void); /* true: the run was stopped: wait for nothing */
+	bool (*over)(void); /* true: send the server nothing more. NULL: never */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 	void **state; /* the protocol's, of all paths of the job: NULL at first */
 	uint64_t (*clock)(const struct clock *clock); /* NULL: CLOCK_MONOTONIC */
@@ -62,20 +62,20 @@ struct path {
 	int directory;		      /* of a mount, or -1 */
 	uint32_t read_max, write_max; /* bytes of one READ and one WRITE, 0: not known yet */
 	struct path_file *files;
-	bool unusable;		  /* failover: opening a file failed here, the path is given up */
+	bool unusable;		  /* failover: the path was given up, since opening a file failed */
 	bool alone;		  /* failover: no other path is left */
 	bool at_work;		  /* a file has been opened: names wait as long as I/O does */
 	bool mount_known;	  /* NFSv3: the root handle is from an earlier MOUNT call */
 	uint64_t create_verifier; /* NFSv3: exclusive CREATE's */
-	uint32_t retries;	  /* connections on which the present question timed out */
+	uint32_t retries;	  /* connections on which the current question timed out */
 	unsigned int connections; /* opened so far: chooses the next local address */
 
-	/* log_once.c's: what was said for all connections, until the server answers again. */
+	/* log_once.c's: logged for all connections, until the server answers again. */
 	bool stall_logged;   /* the server has stopped answering */
 	bool expiry_logged;  /* soft: an I/O has timed out */
 	bool refusal_logged; /* connecting again fails */
 	bool delay_logged;   /* the server keeps asking to wait */
-	char no_context[96]; /* why there is no Kerberos context: the message's beginning */
+	char no_context[96]; /* the start of the message why there is no Kerberos context */
 	uint32_t dead;	     /* failover: connections that are dead */
 };
 
@@ -92,9 +92,9 @@ static inline uint64_t path_detour_time(const struct path_config *config)
 }
 
 /*
- * Nanoseconds to wait for one answer about names over one connection. Before the first file is open
- * it is setup_time: nobody wants to wait three minutes for a server that is not there. Then it is a
- * major time-out (nfs(5), retrans), and one more for each connection that has timed out.
+ * Nanoseconds to wait for one answer about names over one connection: before the first file is open
+ * setup_time, since nobody wants to wait three minutes for a server that is not there; then a major
+ * time-out (nfs(5), retrans), and one more for each connection that has timed out.
  */
 static inline uint64_t path_names_timeout(const struct path *path)
 {
@@ -114,7 +114,7 @@ static inline unsigned int path_port(const struct path *path, bool rdma)
 	return rdma ? path->config.terms.rdmaport : path->config.nfs_port;
 }
 
-/* Both ends of a connection; `turn` chooses the local address, one after the other. */
+/* Both ends of a connection; `turn` chooses one of the local addresses. */
 struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn);
 
 /* A random number: the generation of a client's first xid. */

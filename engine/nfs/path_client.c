@@ -6,7 +6,7 @@
 #include "nfs/version.h"
 #include "wait.h"
 
-enum { CHANNELS_MAX = 5 }; /* tried in a row, where the next channel may succeed */
+enum { CHANNELS_MAX = 5 }; /* tries in a row, if the next channel may succeed */
 
 struct rpc_client path_client(struct path *path)
 {
@@ -43,7 +43,7 @@ static void log_failure(const struct rpc_client *rpc, int error)
 	bool rdma = rpc->link.ops->traits & RPC_MOVES_DATA;
 	const char *remedy = ": is the NFS server running there?";
 
-	if (*rpc->link.why) /* the channel's own words */
+	if (*rpc->link.why) /* the channel's own words say what to do */
 		remedy = "";
 	else if (!rdma && (error == -ECONNRESET || error == -EPIPE))
 		remedy = ": the server closes the connection: its log says why";

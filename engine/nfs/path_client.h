@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * path_client.h - an RPC client of a path's server, for I/O or for names, what it logs, and its
- * security: AUTH_SYS, shared by all clients of a path, or Kerberos, with a context for each client
+ * path_client.h - an RPC client of a path's server, for I/O or for names, with its log and
+ * security: AUTH_SYS, shared by all clients of a path, or Kerberos, with a context per client
  * (sec=), and TLS (xprtsec=).
  */
 #pragma once
@@ -22,8 +22,8 @@ int path_client_init(struct rpc_client *rpc);
 void path_client_free(struct rpc_client *rpc);
 
 /*
- * client_ready(), with up to five channels in a row where the next may succeed. -ETIMEDOUT: session
- * set-up has had no answer for path_names_timeout(). Errors are logged.
+ * client_ready(), but tries up to five channels in a row if the next may succeed. -ETIMEDOUT:
+ * session set-up had no answer for path_names_timeout(). Errors are logged.
  */
 int path_client_ready(struct rpc_client *rpc);
 
@@ -36,8 +36,7 @@ int path_client_await(struct rpc_client *rpc);
 int path_credentials_open(struct rpc_client *rpc);
 void path_credentials_close(struct rpc_client *rpc);
 
-/* Bytes of a reply's longest head; with krb5i and krb5p the whole reply, which is verified first.
- */
+/* Bytes of the longest reply head; with krb5i and krb5p of a whole reply, to verify it first. */
 uint32_t path_head_max(const struct path *path);
 
 /* --- TLS (RFC 9289), where its configuration says so (xprtsec) --- */

@@ -30,7 +30,7 @@ static bool skip_attributes(struct xdr_in *in)
 	return true;
 }
 
-/* False: the entry breaks the protocol. */
+/* Reads an entry. False: it breaks the protocol. */
 static bool get_entry(struct xdr_in *in, bool nfs4, struct readdir_entry *entry)
 {
 	if (nfs4) {
@@ -44,7 +44,7 @@ static bool get_entry(struct xdr_in *in, bool nfs4, struct readdir_entry *entry)
 	return true;
 }
 
-/* A bool: before each entry, behind the last, and eof. False: it is neither 0 nor 1. */
+/* Reads the bool before each entry, after the last, and eof. False: it is neither 0 nor 1. */
 static bool get_flag(struct xdr_in *in, bool *flag)
 {
 	uint32_t value = xdr_get_u32(in);

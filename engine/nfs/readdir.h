@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * readdir.h - a directory, listed by one READDIR after the other (RFC 1813, 3.3.16; RFC 8881,
- * 18.23): how far the listing has come, and the page that one READDIR brings: the cookie verifier,
- * then dirlist3 or dirlist4 without attributes. No socket, nothing is copied.
+ * readdir.h - lists a directory by repeated READDIRs (RFC 1813, 3.3.16; RFC 8881, 18.23): the state
+ * of a listing, and the page that one READDIR returns: the cookie verifier, then dirlist3 or
+ * dirlist4 without attributes. No sockets, no copies.
  */
 #pragma once
 
@@ -19,20 +19,20 @@ enum {
 
 struct path;
 
-/* Of zeros: at the beginning. */
+/* All 0 at the beginning. */
 struct listing {
-	uint64_t cookie; /* the last one of the server's: the next READDIR goes on behind it */
+	uint64_t cookie; /* the latest from the server: the next READDIR starts after it */
 	uint8_t verifier[LISTING_VERIFIER]; /* of the cookies */
-	uint64_t names;			    /* so far */
+	uint64_t names;			    /* names listed so far */
 	uint64_t milestone; /* an earlier cookie: if it comes again, the listing is a circle */
 	uint32_t pages;	    /* READDIRs; the milestone moves after 1, 2, 4 and so on: circles of any
 			       length are found */
-	uint32_t misses;    /* of the page that is asked for */
+	uint32_t misses;    /* failures of the current READDIR */
 	uint32_t empty;	    /* pages without a name, in a row */
-	const struct path *path; /* that it is read over; NULL: not begun */
+	const struct path *path; /* the path that it is read over; NULL: not begun */
 
-	/* For a server that forgets its cookies: the verifier of those forgotten last, and since
-	 * when listings have begun anew in vain: see listing_forgotten(). */
+	/* For a server that forgets cookies: the verifier of the last forgotten ones, and when the
+	 * server began to forget them: see listing_forgotten(). */
 	uint8_t forgotten[LISTING_VERIFIER];
 	uint64_t forgotten_since; /* by the client's clock; 0: no cookie was forgotten */
 };
@@ -45,16 +45,15 @@ static inline void listing_begin_anew(struct listing *listing)
 	*listing = begun;
 }
 
-/* Another verifier than the last time that cookies were forgotten: somebody changes the directory.
- */
+/* True if the verifier differs from the last forgotten one: somebody changes the directory. */
 static inline bool listing_changed(const struct listing *listing)
 {
 	return memcmp(listing->verifier, listing->forgotten, LISTING_VERIFIER);
 }
 
 /*
- * The server has forgotten its cookies. Returns for how long it has kept doing so, in nanoseconds.
- * With `patient` that time begins anew where the directory has changed.
+ * Called when the server has forgotten its cookies. Returns since how many nanoseconds it does so.
+ * With `patient` that time starts again when the directory has changed.
  */
 static inline uint64_t listing_forgotten(struct listing *listing, uint64_t now, bool patient)
 {
@@ -65,9 +64,9 @@ static inline uint64_t listing_forgotten(struct listing *listing, uint64_t now, 
 }
 
 /*
- * A READDIR has brought `names` names, the last with `cookie`, and not the end of the directory.
- * Returns NULL, or why the listing would not end. Servers send a page without a name where all
- * names of a block were removed: the same READDIR is sent again.
+ * Called after a READDIR that returned `names` names, the last with `cookie`, but not the end of
+ * the directory. Returns NULL, or why the listing would never end. Servers send a page without a
+ * name where all names of a block were removed: the same READDIR is sent again.
  */
 static inline const char *listing_stuck(struct listing *listing, uint32_t names, uint64_t cookie,
 					const uint8_t verifier[LISTING_VERIFIER])
@@ -92,14 +91,14 @@ static inline const char *listing_stuck(struct listing *listing, uint32_t names,
 /* --- a page of it --- */
 
 enum {
-	READDIR_BYTES = 32 * 1024, /* of results, that one READDIR asks for where they fit */
+	READDIR_BYTES = 32 * 1024, /* of results that one READDIR requests, if they fit */
 	READDIR_ROOM = 176, /* bytes for headers, Kerberos's, too, and what a compound has before
 			       the results */
 	READDIR_BYTES_MIN = 512,
 	READDIR_NAME_MAX = 1024, /* bytes, ours: no file system has longer names */
 };
 
-/* What a READDIR brought. Without a page all members are NULL and 0. */
+/* The page that a READDIR returned; all NULL and 0 without a page. */
 struct readdir_page {
 	const uint8_t *verifier;      /* LISTING_VERIFIER bytes */
 	const uint8_t *entries, *end; /* for readdir_next() */
@@ -115,15 +114,15 @@ struct readdir_entry {
 };
 
 /*
- * in->bad: more bytes are needed. False: the results contradict themselves. Then, and where
- * in->bad, *page is of zeros.
+ * Reads a page. in->bad: more bytes are needed. False: the results contradict themselves. In both
+ * cases all of *page is 0.
  */
 bool readdir_decode(struct xdr_in *in, bool nfs4, struct readdir_page *page);
 
 /* The next entry of a page: `in` begins as {page->entries, page->end}. False: there is none. */
 bool readdir_next(struct xdr_in *in, const struct readdir_page *page, struct readdir_entry *entry);
 
-/* What one READDIR asks for, where a reply has at most `reply_max` bytes. */
+/* The bytes that one READDIR requests, if a reply has at most `reply_max` bytes. */
 static inline uint32_t readdir_bytes(uint32_t reply_max)
 {
 	uint32_t room = reply_max > READDIR_ROOM ? reply_max - READDIR_ROOM : 0;

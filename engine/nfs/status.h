@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * status.h - numbers that servers answer with: nfsstat3 (RFC 1813, 2.6) and nfsstat4 (RFC
- * 8881, 15.1) in errnos and words, and security flavors.
+ * status.h - turns nfsstat3 (RFC 1813, 2.6) and nfsstat4 (RFC 8881, 15.1) into errnos and names,
+ * and the numbers of security flavors into words of sec=.
  */
 #pragma once
 
@@ -9,39 +9,39 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Who reported an error: the errno alone does not say. */
+/* Who reported an error, which the errno alone does not tell. */
 enum answer {
-	ANSWER_NONE,   /* none of these; for names (nfs/names.h), RPC counts here */
+	ANSWER_NONE,   /* none of these; for nfs/names.h also RPC */
 	ANSWER_RPC,    /* the server's RPC, instead of results (RFC 5531, 9) */
 	ANSWER_STATUS, /* NFS, or MOUNT */
 };
 
-/* The statuses that need a treatment of their own. */
+/* The statuses that the client handles specially. */
 enum nfs3_special {
 	NFS3_STATUS_BAD_COOKIE = 10003,
 	NFS3_STATUS_JUKEBOX = 10008,
 };
 
-/* Some servers answer so in NFSv3, too, while clients reclaim their locks (RFC 7530, 13.1.9). */
+/* Some NFSv3 servers also return it while clients reclaim locks (RFC 7530, 13.1.9). */
 enum nfs4_special { NFS4_STATUS_GRACE = 10013 };
 
-/* 0 for NFS3_OK and NFS4_OK, EIO for a value that the RFC does not know. */
+/* The errno of a status; 0 for NFS3_OK and NFS4_OK, EIO for a value that the RFC lacks. */
 int nfs3_errno(uint32_t status);
 int nfs4_errno(uint32_t status);
 
-/* True where the call is to be sent again after a while: JUKEBOX and GRACE. */
+/* True for JUKEBOX and GRACE, after which the call is sent again later. */
 bool nfs3_asks_to_wait(uint32_t status);
 
 /* The RFC's name. */
 const char *nfs3_status_name(uint32_t status);
 const char *nfs4_status_name(uint32_t status);
 
-/* --- the security flavors that an export takes, as its server lists them --- */
+/* --- the security flavors that a server lists for an export --- */
 
 /* The flavors that a job can use. */
 struct flavors {
 	uint32_t known; /* bit N: the enum path_sec of that value */
-	bool none;	/* AUTH_NONE: as clients read it, any flavor will do */
+	bool none;	/* AUTH_NONE, which clients read as "any flavor" */
 };
 
 /* Adds a flavor by its number in MOUNT: RPC's (RFC 5531, 8.2), or a pseudo flavor (RFC 2623). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * version.h - an NFS version as a const table: its protocol (client/protocol.h), and its own ways
- * to find names and files. Its functions wait as names.h says.
+ * version.h - an NFS version as a const table: its protocol (client/protocol.h), and how it finds
+ * names and opens files. Its functions wait as names.h says.
  */
 #pragma once
 
@@ -19,27 +19,27 @@ struct nfs_version {
 	uint32_t handle_max; /* bytes */
 
 	/*
-	 * Makes a client for names, and finds the export. An error is logged, and may leave *names
-	 * set, with `found` false: the caller closes it then, too.
+	 * Makes a client for names, and finds the export. After an error, which it logs, *names may
+	 * be set, with `found` false: then the caller must close it, too.
 	 */
 	int (*open_names)(struct names **names, struct path *path);
-	/* The server has forgotten the export's handle: finds names->export again. */
+	/* Finds names->export again, after the server forgot the handle. */
 	int (*find_export)(struct names *names);
 	/*
-	 * Asks which security flavors the export takes, without entering it: the path's own flavor
-	 * may be another one. `flavors` begins with zeros; *names is as open_names() leaves it.
+	 * Asks which security flavors the export takes, without entering it, since the path's own
+	 * flavor may be refused. `flavors` is all 0 at first; *names is as after open_names().
 	 */
 	int (*flavors)(struct names **names, struct path *path, struct flavors *flavors);
 
-	/* Creates an empty file, item->name; -EEXIST: the name is taken; with item->resent perhaps
-	 * by an earlier copy of the call. Another error: with item->resent the file may exist. */
+	/* Creates an empty file, item->name. -EEXIST: the name is taken. If item->resent is set, an
+	 * earlier copy of the call may have made the file, whatever the error. */
 	int (*create)(struct names *names, const struct nfs_handle *directory,
 		      struct names_item *item);
 	/* Bounds the server's limits by what one message carries. NULL: no bound. */
 	void (*fit_limits)(const struct names *names, struct meta_limits *limits);
 
-	/* Finds a file; each open file has its own number. close_file() tells the server nothing
-	 * where `names` is NULL. */
+	/* Opens a file; each open file has its own number. close_file() sends nothing to the server
+	 * if `names` is NULL. */
 	int (*open_file)(struct names *names, uint32_t number, const char *name, bool writes,
 			 void **file);
 	void (*close_file)(struct names *names, void *file);

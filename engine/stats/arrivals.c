@@ -6,7 +6,7 @@
 #include "stats/json_line.h"
 #include "stats/latency.h"
 
-static const double GROWTH = 0.01; /* by which responses may grow, per nanosecond of the schedule */
+static const double GROWTH = 0.01; /* allowed growth of responses per time of the schedule */
 
 enum {
 	FEWEST = 8,    /* I/Os that show a trend */
@@ -59,8 +59,8 @@ uint64_t arrivals_left(const struct arrivals *arrivals, uint64_t now)
 	return arrivals->due > now ? arrivals->due - now : 0;
 }
 
-/* Arrivals that are due and were not taken: estimated by the mean rate, since counting a long
- * backlog would take time. */
+/* Arrivals that are due and not taken, estimated by the mean rate: counting a long backlog would
+ * take time. */
 static uint64_t backlog(const struct arrivals *arrivals)
 {
 	uint64_t bytes = arrivals->taken ? arrivals->bytes / arrivals->taken : 1;
@@ -133,7 +133,7 @@ void arrivals_finished(struct arrivals *arrivals, uint64_t due, uint64_t now)
 	trend->product += at * response;
 }
 
-/* By the slope of the least-squares line. */
+/* True if responses grew, by the slope of the least-squares line. */
 static bool responses_grew(const struct arrivals_trend *trend)
 {
 	double n = trend->count, spread = n * trend->at_squared - trend->at * trend->at;
@@ -184,7 +184,7 @@ static double achieved(const struct arrivals *arrivals)
 	return per_second(arrivals->in_time, arrivals->span);
 }
 
-/* The share of sent I/O that found the depth used up. */
+/* The share of sent I/O that had to wait for the depth. */
 static double crowded_share(const struct arrivals *arrivals)
 {
 	uint64_t sent = arrivals->lag.count;

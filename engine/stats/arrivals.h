@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * arrivals.h - an arrival clock: when I/O is due, whatever becomes of earlier I/O; and counts of
- * what became of the I/O.
+ * arrivals.h - an arrival clock: when each I/O is due, independent of earlier I/O; and counts of
+ * what happened to the I/O.
  *
  * Times are nanoseconds of the caller's clock: nothing here reads a clock. A seed determines the
  * schedule. Waiting arrivals take no memory.
@@ -25,15 +25,15 @@ struct arrivals {
 	struct arrivals_terms terms;
 	uint64_t random; /* the generator's state */
 	uint64_t due;	 /* the next arrival's instant */
-	double part;	 /* the fraction of `due`: rounding errors do not add up */
+	double part;	 /* the fraction of `due`, so that rounding errors do not add up */
 
 	bool running;
 	uint64_t begun; /* when the present schedule, or the measurement within it, began */
 	uint64_t since; /* earlier arrivals are not counted */
 	uint64_t taken, bytes;
 
-	uint64_t freed;		/* when the depth, used up until then, had room again */
-	uint64_t crowded;	/* arrivals sent that had found the depth used up */
+	uint64_t freed;		/* when the depth last had room again */
+	uint64_t crowded;	/* sent arrivals that had to wait for the depth */
 	uint64_t finished;	/* arrivals that have completed */
 	uint64_t last;		/* when the latest of them completed */
 	struct histogram lag;	/* from an arrival's instant to its sending */
@@ -45,24 +45,24 @@ struct arrivals {
 		double count, at, at_squared, response, product;
 	} trend;
 
-	/* Of the schedules that have ended. */
-	uint64_t span;	    /* nanoseconds until the last completion that is in time */
+	/* Sums over ended schedules. */
+	uint64_t span;	    /* nanoseconds until the last completion in time */
 	uint64_t scheduled; /* nanoseconds that the schedules lasted */
 	uint64_t dropped;   /* arrivals that were due by the end and never sent */
-	uint64_t late;	    /* how long the oldest of these had waited; of the latest schedule */
+	uint64_t late;	    /* how long the oldest dropped one had waited, in the last schedule */
 	bool grew;	    /* a schedule's responses grew: arrivals_sustained() */
 };
 
 void arrivals_init(struct arrivals *arrivals, const struct arrivals_terms *terms);
 
-/* Begins a schedule, and ends the one under way. The first arrival comes after the gap of
- * an I/O of `bytes`. */
+/* Ends the present schedule, and begins a new one. The first arrival is due after the gap of an I/O
+ * of `bytes`. */
 void arrivals_begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes);
 
-/* A ramp has ended: arrivals before `now` do not count. The schedule goes on. */
+/* Called at the end of a ramp: arrivals before `now` do not count. The schedule goes on. */
 void arrivals_measure(struct arrivals *arrivals, uint64_t now);
 
-/* To be called whenever an arrival could be taken. */
+/* Called whenever an arrival could be taken. */
 void arrivals_look(struct arrivals *arrivals, uint64_t now);
 
 /* Nanoseconds until the next arrival; 0: it is due. */
@@ -71,16 +71,16 @@ uint64_t arrivals_left(const struct arrivals *arrivals, uint64_t now);
 /* Takes the next arrival, an I/O of `bytes`, and returns its instant. */
 uint64_t arrivals_take(struct arrivals *arrivals, uint64_t bytes);
 
-/* The depth was used up, and has room again. */
+/* Called when the depth has room again after it was full. */
 void arrivals_freed(struct arrivals *arrivals, uint64_t now);
 
-/* The arrival of `due` was sent, or has completed, at `now`. */
+/* Called when the arrival of `due` was sent, or completed, at `now`. */
 void arrivals_sent(struct arrivals *arrivals, uint64_t due, uint64_t now);
 void arrivals_finished(struct arrivals *arrivals, uint64_t due, uint64_t now);
 
 /*
- * The schedule has ended, and all sent I/O has completed. `cut`: it ended at the last
- * arrivals_look(), and arrivals due and not sent are dropped; else it ended with its last arrival.
+ * Called when the schedule has ended, and all sent I/O has completed. `cut`: it ended at the last
+ * arrivals_look(), and drops arrivals due and not sent; else it ended with its last arrival.
  */
 void arrivals_end(struct arrivals *arrivals, bool cut);
 
@@ -90,9 +90,9 @@ void arrivals_end(struct arrivals *arrivals, bool cut);
 uint64_t arrivals_due(const struct arrivals *arrivals);
 
 /*
- * True where responses, from an arrival's instant to its completion, did not grow. In each schedule
- * they may grow by 1 % of the time that passed, and for chance by 2/sqrt(n) of it, where n is half
- * the number of I/Os; dropped I/O may have waited for a tenth of the schedule.
+ * True if responses, from an arrival's instant to its completion, did not grow. Allowed in each
+ * schedule: growth of 1 % of the time that passed, plus 2/sqrt(n) of it for chance, where n is half
+ * the number of I/Os; and dropped I/O that waited for at most a tenth of the schedule.
  */
 bool arrivals_sustained(const struct arrivals *arrivals);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* counters.h - what one connection, and a job's metadata operations, have done, and their lines in
+/* counters.h - counters of one connection, and of a job's metadata operations, and their lines in
  * the stats file. */
 #pragma once
 
@@ -18,11 +18,11 @@ struct security_counters {
 };
 
 struct counters {
-	uint64_t read_ops, read_bytes;	 /* answered READs and the bytes they brought */
-	uint64_t write_ops, write_bytes; /* answered WRITEs and the bytes they took */
+	uint64_t read_ops, read_bytes;	 /* answered READs and their bytes */
+	uint64_t write_ops, write_bytes; /* answered WRITEs and their bytes */
 	uint64_t commits;		 /* answered COMMITs, or fsyncs of a mount */
-	uint64_t meta_ops;		 /* metadata operations that were done */
-	uint64_t lookups;		 /* LOOKUPs that metadata operations needed first */
+	uint64_t meta_ops;		 /* successful metadata operations */
+	uint64_t lookups;		 /* LOOKUPs before metadata operations */
 	uint64_t rewritten_bytes;	 /* held data written again, part of write_bytes */
 	uint64_t retransmissions;	 /* calls sent again, with their xid */
 	uint64_t reconnects;		 /* connections made after the first */
@@ -35,7 +35,7 @@ struct counters {
 /* The transport of one connection. */
 struct transport_counters {
 	uint64_t syscalls;
-	uint64_t bytes_sent, bytes_received; /* headers and all */
+	uint64_t bytes_sent, bytes_received; /* with all headers */
 	uint64_t bytes_discarded;	     /* dropped by the kernel, part of bytes_received */
 	uint64_t sends, receives;	     /* system calls that moved bytes; RDMA: messages */
 
@@ -49,7 +49,7 @@ struct transport_counters {
 	uint64_t credits;	/* granted by the latest reply */
 	uint64_t rnr_errors;	/* connections lost because the server had no Receive posted */
 	uint64_t retry_errors;	/* connections lost because the server did not acknowledge */
-	uint64_t registrations; /* of memory, also the connection's own */
+	uint64_t registrations; /* of memory, including the connection's own */
 };
 
 /* The connection that the counters belong to. Any bytes in strings are escaped. */
@@ -57,7 +57,7 @@ struct counters_label {
 	uint32_t connection; /* within the job, from 0 */
 	const char *path;    /* as the pool names it */
 	const char *local, *remote;
-	const char *transport;	   /* "tcp", "mount", "rdma", which has counters of its own */
+	const char *transport;	   /* "tcp", "mount", or "rdma", which has more counters */
 	const char *sec, *xprtsec; /* nfs(5); NULL: a kernel mount's */
 };
 
@@ -73,7 +73,7 @@ struct operations {
 	struct histogram latency; /* of successful operations, from submission to the end */
 };
 
-/* One line of the stats file. `name`: "getattr"; `span`: nanoseconds in which they were done. */
+/* One line of the stats file. `name`: "getattr"; `span`: nanoseconds that they took in all. */
 void operations_write(FILE *out, const struct line_job *job, const char *name, uint64_t span,
 		      const struct operations *operations);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * json_line.h - a JSON object that is one line of the stats file. Each member has a comma behind
- * it. No JSON library is used: fio exports json_* functions of its own, with which a library's
- * would clash.
+ * json_line.h - writes a JSON object as one line of the stats file, with a comma after each member.
+ * Uses no JSON library: its functions would clash with the json_* functions that fio exports.
  */
 #pragma once
 
@@ -45,7 +44,7 @@ static inline void line_begin(FILE *out, const char *kind, const struct line_job
 	line_number(out, "job_number", job->number);
 }
 
-/* `out` is memory or a file, where the last comma can be taken back. */
+/* `out` is memory or a file, so that the last comma can be overwritten. */
 static inline void line_end(FILE *out)
 {
 	fseek(out, -2, SEEK_CUR);

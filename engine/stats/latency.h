@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* latency.h - where the time of a connection's I/O went, and how latencies are reported. */
+/* latency.h - histograms of the latencies of a connection's I/O, and their report. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-/* Latencies are counted in bins, 64 to each power of two as fio has them: a percentile is off by
- * less than 1 %. */
+/* Latencies are counted in bins, 64 per power of two as in fio: the error of a percentile is below
+ * 1 %. */
 enum {
 	HISTOGRAM_BITS = 6, /* bits after a value's leading 1 that choose its bin */
 	HISTOGRAM_TOP = 44, /* values from 2^44 ns (five hours) on are in the last bin */
 	HISTOGRAM_BINS = (HISTOGRAM_TOP - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS,
 };
 
-/* Zeroed at first. Values are nanoseconds. */
+/* All 0 at first. Values are nanoseconds. */
 struct histogram {
 	uint64_t count, sum, max;
 	uint64_t bins[HISTOGRAM_BINS];
@@ -49,7 +49,7 @@ uint64_t histogram_value(uint32_t bin);
 /* Adds the counts of `one` to `sum`. */
 void histogram_join(struct histogram *sum, const struct histogram *one);
 
-/* 0 where nothing was counted; `percent` from 0 to 100. */
+/* These return 0 if nothing was counted; `percent` is from 0 to 100. */
 uint64_t histogram_mean(const struct histogram *histogram);
 uint64_t histogram_percentile(const struct histogram *histogram, double percent);
 
@@ -58,14 +58,14 @@ struct response;
 
 /* The spans of an I/O, one after the other. */
 struct latency {
-	struct histogram lag; /* since it was due; only under arrival_rate= */
-	/* In the job: for slots, credits, the hold, a socket; or until it failed. */
+	struct histogram lag; /* from due to sent; only with arrival_rate= */
+	/* Waiting in the job: for slots, credits, the hold, a socket; or until it failed. */
 	struct histogram wait;
 	struct histogram rtt;	   /* of each call: on the wire and at the server */
 	struct response *response; /* rtt's parts; NULL: without rx_timestamps= */
 };
 
-/* Most I/O waits for nothing: 0 is counted without a search for its bin. */
+/* Counts a wait; 0, the most frequent, without a search for its bin. */
 static inline void latency_waited(struct latency *latency, uint64_t nanoseconds)
 {
 	if (nanoseconds) {
@@ -76,7 +76,7 @@ static inline void latency_waited(struct latency *latency, uint64_t nanoseconds)
 	}
 }
 
-/* The percentiles in reports: their numbers, and the ends of their keys in the stats file. */
+/* The percentiles in reports, with the ends of their keys in the stats file. */
 struct latency_percentile {
 	double percent;
 	const char *key;
@@ -93,35 +93,35 @@ void latency_write(FILE *out, const char *prefix, const struct histogram *histog
 /*
  * --- rx_timestamps=: the parts of a response ---
  *
- * Service is the time from sending a call until the kernel has its reply: the network's and the
- * server's. Wake-up is the time from then until the job takes the reply. The kernel stamps a
- * receive (transport.h, rpc_channel), which may bring several replies: then service is an upper
- * bound, and wake-up a lower one.
+ * Service is the time from sending a call until the kernel has its reply: that of network and
+ * server. Wake-up is the time from then until the job takes the reply. The kernel stamps a receive
+ * (transport.h, rpc_channel). If it brings several replies, service is an upper bound, and wake-up
+ * a lower bound.
  */
 
-/* Zeroed at first. */
+/* All 0 at first. */
 struct response {
-	struct histogram lag; /* only of a job under an arrival clock: struct latency's */
+	struct histogram lag; /* only in a job with an arrival clock: struct latency's */
 	struct histogram service, wake_up; /* of each reply; their sum is its rtt */
 	uint64_t shared;  /* replies that came after another one in the same receive */
 	uint64_t clamped; /* replies without a stamp, or with an impossible one */
 
 	/* The latest receive. */
-	uint64_t age; /* nanoseconds since the kernel had it; 0: no valid stamp */
+	uint64_t age; /* nanoseconds since the kernel got it; 0: no valid stamp */
 	bool sound;   /* the stamp is valid */
 	bool used;    /* it has brought a reply */
 };
 
 /*
- * Bytes that the kernel got at `stamp` are received at `now`, both CLOCK_REALTIME: where that clock
- * is set, only the replies on their way then are spoilt. stamp 0: there is none.
+ * Called when bytes that the kernel got at `stamp` are received at `now`, both CLOCK_REALTIME: if
+ * somebody sets that clock, only replies on their way are wrong. stamp 0: there is none.
  */
 void response_received(struct response *response, uint64_t stamp, uint64_t now);
 
-/* The receive brought a reply, `rtt` nanoseconds after its call. */
+/* Counts a reply of the receive, `rtt` nanoseconds after its call. */
 void response_add(struct response *response, uint64_t rtt);
 
-/* Adds what a connection has counted to its job's. */
+/* Adds a connection's counts to its job's. */
 void response_join(struct response *sum, const struct latency *latency);
 
 /* One line of the stats file. */

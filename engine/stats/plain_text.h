@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * plain_text.h - lines for people, with names from a server, a pool, a KDC or a certificate: none
- * of these may move the cursor, rename the window or reverse the text.
+ * plain_text.h - makes lines for people safe: names from a server, a pool, a KDC or a certificate
+ * must not move the cursor, rename the window or reverse the text.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ static inline int plain_is_control(uint32_t code)
 	       (code >= 0x2066 && code <= 0x2069);
 }
 
-/* Bytes of the UTF-8 character (RFC 3629) at `text`; 0: none that may be printed. */
+/* Bytes of the UTF-8 character (RFC 3629) at `text`; 0: it must not be printed. */
 static inline unsigned int plain_bytes(const unsigned char *text)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

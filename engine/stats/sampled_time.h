@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sampled_time.h - a thread's CPU time for many small pieces of work, estimated from every 17th:
- * reading the clock for each would cost more than some pieces take. 17 is a prime, since pieces
- * alternate: a header, then a body.
+ * sampled_time.h - a thread's CPU time for many small pieces of work, estimated from every 17th,
+ * since reading the clock may cost more than a piece. 17 is a prime, so that alternating pieces,
+ * such as header and body, are sampled alike.
  */
 #pragma once
 
@@ -49,7 +49,7 @@ static inline void sampled_end(struct sampled_time *time)
 	time->total += SAMPLED_EVERY * (took - min_of(took, time->cost));
 }
 
-/* The time between these two does not count. */
+/* Time between leave and return is not counted. */
 static inline uint64_t sampled_leave(const struct sampled_time *time)
 {
 	return time->looks ? thread_time() : 0;

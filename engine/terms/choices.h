@@ -13,7 +13,7 @@ enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
 /* nfs(5), xprtsec: security of the transport (RFC 9289). */
 enum path_xprtsec { XPRTSEC_NONE, XPRTSEC_TLS, XPRTSEC_MTLS };
 
-/* nfs(5), sec: AUTH_SYS, or by RPCSEC_GSS (RFC 2203) Kerberos: authentication, integrity, privacy.
+/* nfs(5), sec: AUTH_SYS, or Kerberos by RPCSEC_GSS (RFC 2203): authentication, integrity, privacy.
  */
 enum path_sec { SEC_SYS, SEC_KRB5, SEC_KRB5I, SEC_KRB5P };
 
@@ -22,7 +22,7 @@ enum tls_ktls { KTLS_AUTO, KTLS_ON, KTLS_OFF };
 
 enum spread_policy { SPREAD_JOB, SPREAD_ROUNDROBIN, SPREAD_QUEUE, SPREAD_STRIPE };
 
-/* spread_reads and spread_writes: 1 more than enum spread_policy; 0: as spread says. */
+/* spread_reads, spread_writes: 0: as spread; else enum spread_policy plus 1. */
 enum { SPREAD_AS_SPREAD = 0 };
 
 enum arrival_process { ARRIVAL_POISSON, ARRIVAL_FIXED };
@@ -34,15 +34,15 @@ enum meta_op {
 	META_ACCESS,  /* by its handle */
 	META_OPEN,    /* NFSv4: OPEN for reading, and CLOSE */
 	META_READDIR, /* of the directory that holds it, from its beginning to its end */
-	META_CREATE,  /* a regular file; one that is there already is EEXIST */
+	META_CREATE,  /* a regular file; EEXIST if the name exists */
 	META_MKDIR,
 	META_SYMLINK,
-	META_SETATTR, /* of its time of modification, to the server's clock */
+	META_SETATTR, /* sets its time of modification to the server's time */
 	META_RENAME,  /* to its other name, or back from that */
-	META_LINK,    /* its other name as well */
+	META_LINK,    /* adds its other name */
 	META_REMOVE,  /* a file or a symbolic link, by one of its names */
 	META_RMDIR,
 	META_FSSTAT, /* of the file system that a directory lies in, by its handle */
-	META_FSINFO, /* what a READ and a WRITE may carry there, by a handle */
+	META_FSINFO, /* the largest READ and WRITE there, by a handle */
 	META_ROOT,   /* NFSv4: the same as META_FSINFO, of the server's root, which has no handle */
 };

@@ -18,7 +18,7 @@
 
 enum { TERMS_MAX = 80 }; /* rows of terms_table */
 
-/* fio stores a job's terms. In a path's, a term that the path does not name is 0 or NULL. */
+/* A job's terms, set by fio, or a path's, where terms that the path does not name are 0 or NULL. */
 struct terms {
 	void *pad; /* fio keeps the thread_data here */
 	char *pool;
@@ -40,12 +40,12 @@ struct terms {
 	unsigned int uid, gid;
 	unsigned int xprtsec;		   /* enum path_xprtsec */
 	char *tls_ca, *tls_cert, *tls_key; /* files */
-	char *tls_name;			   /* NULL: the host as it is written */
+	char *tls_name;			   /* NULL: the host as written in the pool */
 	unsigned int ktls;		   /* enum tls_ktls */
 	unsigned int security;		   /* enum path_sec */
 	char *principal, *keytab, *ccache; /* the client's */
-	char *server_principal;		   /* NULL: nfs@ and the host as it is written */
-	unsigned int gss_context;	   /* 1: one for the whole job, which is refused */
+	char *server_principal;		   /* NULL: nfs@ and the host as written in the pool */
+	unsigned int gss_context;	   /* 1: one for the whole job; refused since 0.7.0 */
 	unsigned int stable;		   /* enum io_stable */
 	unsigned int stateless;		   /* NFSv4: files are not opened */
 	unsigned int trunking;		   /* NFSv4: one session for all connections */
@@ -66,7 +66,7 @@ struct terms {
 	char *stats_file, *live_file;
 	unsigned int trace;
 
-	bool given[TERMS_MAX]; /* by row: the path names the term itself */
+	bool given[TERMS_MAX]; /* by row: the path itself names the term */
 };
 
 enum term_kind {
@@ -75,26 +75,26 @@ enum term_kind {
 	TERM_BYTES,	/* unsigned long long; only of jobs */
 	TERM_CHOICE,	/* unsigned int, one of `values` */
 	TERM_SWITCH,	/* unsigned int, 0 or 1; only of jobs */
-	TERM_FLAG,	/* unsigned int: WORD sets it to `least`, 0 or 1, WORD=0 to the other */
+	TERM_FLAG,	/* unsigned int: WORD sets `least`, which is 0 or 1; WORD=0 the other */
 	TERM_TEXT,	/* char * */
 	TERM_ADDRESSES, /* char *: literal addresses, joined by '+' */
 	TERM_GONE,	/* a former option: refused with `help` */
 };
 
-/* What a path must have for a term to have an effect. */
+/* What a path needs for a term to have an effect. */
 enum term_needs { NEEDS_NOTHING, NEEDS_TLS, NEEDS_KERBEROS, NEEDS_CLEAR /* TCP without TLS */ };
 
 enum { TERM_VALUES_MAX = 10 };
 
 struct term {
-	const char *word; /* the option's */
+	const char *word; /* the option's name */
 	const char *alias;
-	const char *help; /* fio's, and docs/options.md's; NULL: only of paths */
+	const char *help; /* for fio and docs/options.md; NULL: only of paths */
 	size_t at;	  /* the member's offset; TERM_GONE has no member: sizeof(struct terms) */
 	enum term_kind kind;
 	uint32_t least, most;
 	enum term_needs needs;
-	/* Words of a path's argument; messages have the first. NULL: only of jobs. */
+	/* Words of a path's argument; messages use the first. NULL: only of jobs. */
 	const char *in_path;
 	const char *unit;   /* for messages */
 	const char *preset; /* a job's default; NULL: the default is 0 or NULL */
@@ -103,7 +103,7 @@ struct term {
 		unsigned int value;
 		const char *help;
 	} values[TERM_VALUES_MAX];
-	const char *refusal; /* why the value `refused` is refused; follows "WORD=VALUE" */
+	const char *refusal; /* why the value `refused` is refused; printed after "WORD=VALUE" */
 	unsigned int refused;
 	bool shared; /* only of jobs: jobs that share paths have the same value */
 };
@@ -115,7 +115,7 @@ extern const struct term terms_table[];
 #define TERM(member) term_at(offsetof(struct terms, member))
 const struct term *term_at(size_t at);
 
-/* True where a path names the term itself: term_given(TERM(port), &path->terms). */
+/* True if a path itself names the term: term_given(TERM(port), &path->terms). */
 static inline bool term_given(const struct term *term, const struct terms *terms)
 {
 	return terms->given[term - terms_table];
@@ -147,7 +147,7 @@ static inline bool term_refuses(const struct term *term, const struct term_value
 	return term->refusal && value->value == term->refused;
 }
 
-/* The term's value as text, in `room` where it is a number; "" where a text is not set. */
+/* The term's value as text; a number is written into `room`; "": a text that is not set. */
 enum { TERM_ROOM = 24 };
 const char *term_text(const struct term *term, const struct terms *terms, char room[TERM_ROOM]);
 
@@ -163,14 +163,14 @@ void terms_init(struct terms *terms);
 bool terms_copy(struct terms *to, const struct terms *from);
 void terms_free(struct terms *terms);
 
-/* A path's terms: its own, and its job's for the rest. The strings stay their owners'. */
+/* A path's own terms, and its job's for the rest. The strings stay with their owners. */
 struct terms terms_over(const struct terms *path, const struct terms *job);
 
 /* One string, for the caller to free, of all terms that decide where a job's paths lead and whether
  * they are refused: jobs with the same string share paths. NULL: out of memory. */
 char *terms_key(const struct terms *job);
 
-/* True where `terms` set a term that needs this. */
+/* True if `terms` set any term with these needs. */
 bool terms_need(const struct terms *terms, enum term_needs needs);
 
 /* Prints the terms that a path names itself, as members of a JSON object: `, "port": 2049`. */

@@ -30,7 +30,7 @@ static bool is_mount(const struct export *export)
 	return export->path->config.dir;
 }
 
-/* Each item has its own error, unless there was no answer. */
+/* Each item gets its own error, unless the server did not answer. */
 static int run(struct export *export, const struct export_dir *dir, struct names_batch *batch)
 {
 	struct names *names = export->path->names;
@@ -50,7 +50,7 @@ static void keep(const struct meta_result *result, void *context)
 	*(struct meta_result *)context = *result;
 }
 
-/* False: the server does not tell. */
+/* False: the server gave no result. */
 static bool ask_root(struct export *export, enum meta_op op, struct meta_result *found, int *error)
 {
 	struct names_item item = {0};
@@ -64,7 +64,7 @@ static bool ask_root(struct export *export, enum meta_op op, struct meta_result 
 	return !*error && !item.error;
 }
 
-/* A server must tell limits and attributes; of rights and room many say nothing. */
+/* Limits and attributes are required; many servers do not return rights or space. */
 static int ask_facts(struct export *export, struct export_facts *facts)
 {
 	const struct path_config *config = &export->path->config;
@@ -106,11 +106,11 @@ void export_items_free(struct export_items *items)
 	*items = (struct export_items){0};
 }
 
-/* A page is taken for a listing. */
+/* Collects a page of a listing. */
 struct page_taker {
 	struct export_items *items;
 	struct export_listing *listing;
-	const char *stuck; /* why the listing does not go on; NULL: it does */
+	const char *stuck; /* why the listing cannot go on; NULL: it can */
 	bool failed;	   /* no memory */
 };
 
@@ -122,7 +122,7 @@ static void take_names(struct page_taker *taker, const struct readdir_page *page
 	struct readdir_entry entry;
 	char *at;
 
-	export_items_free(items); /* of a reply that was refused after it had been read */
+	export_items_free(items); /* from a reply that was refused after it was read */
 	items->items = calloc(page->count ?: 1, sizeof(*items->items));
 	items->names = at = malloc(bytes ?: 1);
 	taker->failed = !items->items || !at;

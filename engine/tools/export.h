@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * export.h - a path's limits and room, and its directories with all entries, whoever made them. NFS
- * from user space is asked as nfs/names.h says, a kernel mount by system calls (mount_…() below).
+ * export.h - a path's limits and space, and its directories with all entries, whoever made them.
+ * Uses nfs/names.h for NFS from user space, and system calls for a kernel mount (mount_…() below).
  *
- * All functions wait for a server: until its answer, until path_job's stop(), or, without answers,
- * as long as one operation on names may take. They return 0 or a negative errno, with words in
- * export->error. No symbolic link is followed, and nothing leads out of the path.
+ * All functions wait for the server: until it answers, until path_job's stop(), or, if it does not
+ * answer, as long as one operation on names may take. They return 0 or a negative errno, with words
+ * in export->error. No symbolic link is followed, and nothing leads out of the path.
  */
 #pragma once
 
@@ -29,11 +29,11 @@ struct export_items {
 struct export_facts {
 	struct meta_limits limits; /* 0: no such limit */
 	struct meta_identity identity;
-	uint32_t access;       /* of enum meta_access; META_ACCESS_UNTOLD where not told */
-	struct meta_room room; /* META_UNTOLD where not told */
+	uint32_t access;       /* of enum meta_access; META_ACCESS_UNTOLD: not returned */
+	struct meta_room room; /* META_UNTOLD: not returned */
 };
 
-/* How far the listing of a directory has come; zeros: the beginning. There is nothing to free. */
+/* The position of a directory's listing; all 0 at the beginning. Needs no freeing. */
 struct export_listing {
 	struct listing nfs;
 	long mount; /* telldir(3) */
@@ -47,16 +47,16 @@ struct export
 	char error[512];
 };
 
-/* There is nothing to close. */
+/* Needs no closing. */
 void export_open(struct export *export, struct path *path);
 
 int export_find_facts(struct export *export, struct export_facts *facts);
 
-/* Puts `error` into words: what, of which name, and why. Returns error. */
+/* Sets export->error to what failed, for which name, and why. Returns `error`. */
 int export_fail(struct export *export, const char *what, const char *name, int error,
 		const char *status);
 
-/* True for "." and "..": no listing has them, and no name may have them as a component. */
+/* True for "." and "..", which listings leave out, and names must not contain. */
 static inline bool is_dots(const char *name, size_t length)
 {
 	return length && length <= 2 && !memcmp(name, "..", length);
@@ -83,7 +83,7 @@ int export_make(struct export *export, const struct export_dir *dir, char *name)
  * gives -EXDEV, without words, unless `across`; over NFS only item->identity shows one. */
 int export_enter(struct export *export, const struct export_dir *dir, const struct names_item *item,
 		 bool across, struct export_dir *child);
-/* Goes from `child` up to `dir`, which has `identity`; opens `dir` again where it was left. */
+/* Goes from `child` up to `dir`, which has `identity`, and opens `dir` again if it was closed. */
 int export_back(struct export *export, const struct export_dir *child,
 		const struct meta_identity *identity, struct export_dir *dir);
 /* Closes a descriptor, unless it is the root's. */
@@ -93,7 +93,7 @@ void export_leave(const struct export *export, struct export_dir *dir);
 
 int mount_find_facts(int directory, struct export_facts *facts);
 
-/* As export_list() has it. */
+/* export_list() of a mount. */
 int mount_list(int directory, struct export_listing *listing, struct export_items *items);
 
 /* LOOKUP, MKDIR, REMOVE and RMDIR. -EINTR is stop()'s; other errors are the items'. */
@@ -123,14 +123,14 @@ int tree_make(struct export *export, const char *name);
 /* Calls `each` for all that lies in directory `name`; "" is the export's root. */
 int tree_list(struct export *export, const char *name, void (*each)(const struct names_item *item));
 
-/* Counts what lies below directory `name`. */
+/* Counts all entries below directory `name`. */
 int tree_usage(struct export *export, const char *name, struct tree_count *count);
 
 /*
  * Removes directory `name` and all below it; counts what was removed, `name` as well.
  *
- * With a `mark`, `name` must hold a directory called `mark`, which goes last, just before `name`:
- * else nothing is removed, and TREE_UNMARKED is returned (without words). With "", `name` must be
- * empty. With NULL, everything in `name` goes, whoever made it.
+ * With a `mark`, `name` must have a directory called `mark`, which is removed last, just before
+ * `name`; if it has none, removes nothing, and returns TREE_UNMARKED (without words). With "",
+ * `name` must be empty. With NULL, removes everything in `name`, whoever made it.
  */
 int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count);

@@ -11,7 +11,7 @@
 enum {
 	NAME_ROOM = 4096,
 	OPEN_LEVELS_MAX = 64, /* levels of a mount that have a descriptor at a time */
-	LEFT_MAX = 1000,      /* entries that stay before a removal ends */
+	LEFT_MAX = 1000,      /* entries that cannot be removed before a removal ends */
 };
 
 bool tree_name_is_sound(const char *name)
@@ -55,7 +55,7 @@ static int descend(struct export *export, struct export_dir *dir, char *name)
 	return 0;
 }
 
-/* Opens the directory that holds the last component of `name`: *last, which lies in `copy`. */
+/* Opens the directory that holds the last component of `name`. *last: that component, in `copy`. */
 static int open_parent(struct export *export, const char *name, char copy[NAME_ROOM],
 		       struct export_dir *dir, char **last)
 {
@@ -109,7 +109,7 @@ int tree_make(struct export *export, const char *name)
 	return error;
 }
 
-/* The next page of names, and what each is. Those that are gone meanwhile have -ENOENT. */
+/* Lists the next page of names, and what each is; -ENOENT: it was removed meanwhile. */
 static int next_page(struct export *export, const struct export_dir *dir,
 		     struct export_listing *listing, struct export_items *items)
 {
@@ -156,12 +156,12 @@ struct level {
 	struct export_listing listing;
 	struct export_items items;
 	uint32_t next;
-	char *gone;  /* the last name that was removed from the page before */
-	char **left; /* names that stay, and are not tried again */
+	char *gone;  /* the last name removed from the previous page */
+	char **left; /* names that cannot be removed, and are not tried again */
 	uint32_t left_count;
 };
 
-/* A walk through all that lies below a directory, as deep as memory allows, the deepest first. */
+/* A walk through all entries below a directory, the deepest first; memory limits the depth. */
 struct walk {
 	struct export *export;
 	struct tree_count *count;
@@ -169,9 +169,9 @@ struct walk {
 	char *mark;	      /* NULL: the directory needs none */
 	struct level *levels; /* the page of the first one is the directory itself */
 	unsigned int depth;
-	uint32_t left; /* entries that stay */
+	uint32_t left; /* entries that cannot be removed */
 	int left_error;
-	char left_words[sizeof(((struct export *)NULL)->error)]; /* why the first stays */
+	char left_words[sizeof(((struct export *)NULL)->error)]; /* why the first cannot be */
 };
 
 static struct level *lowest(const struct walk *walk)
@@ -203,7 +203,7 @@ static int fail_in_walk(struct walk *walk, const char *what, const struct names_
 			   item->status);
 }
 
-/* Leaves an item of a level where it is, and goes on; `error`: why, 0 where that has been told. */
+/* Leaves an item that cannot be removed, and goes on; `error`: why; 0: reported before. */
 static int leave_item(struct walk *walk, struct level *level, const char *what,
 		      struct names_item *item, int error)
 {
@@ -277,9 +277,8 @@ static int end_item(struct walk *walk, struct level *level, struct names_item *i
 }
 
 /*
- * Removes what is left of a page. Where names were removed the listing begins anew: a server's
- * cookies may mean something else then. A page of which all names were gone already goes on
- * with the present listing.
+ * Removes what is left of a page. If it removed names, the listing starts again: the server's
+ * cookies may be invalid. If all names of the page were gone before, the listing goes on.
  */
 static int end_page(struct walk *walk)
 {
@@ -364,13 +363,13 @@ static void drop_level(struct walk *walk)
 		free(level->left[--level->left_count]);
 	free(level->left);
 	free(level->gone);
-	if (--walk->depth) { /* the first level's is the caller's */
+	if (--walk->depth) { /* the caller owns the first level's */
 		export_leave(walk->export, &level->dir);
 		export_items_free(&level->items);
 	}
 }
 
-/* A directory in which something stays is not removed, and keeps its mark. */
+/* Keeps a directory, and its mark, if an entry of it could not be removed. */
 static int go_up(struct walk *walk)
 {
 	struct level *level = lowest(walk), *above = level - 1;

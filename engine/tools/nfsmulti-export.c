@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfsmulti-export - asks what there is on the paths of a pool, with the engine's own client:
- * scripts need no client of their own, and see what a job would see.
+ * nfsmulti-export - looks at the paths of a pool with the engine's own client, so that scripts need
+ * no client, and see what a job would see.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -63,7 +63,7 @@ static void interrupt(int number)
 	interrupted = 1;
 }
 
-/* stdio forgets bytes that it could not write. */
+/* Notes failed output at once, since stdio drops bytes that it could not write. */
 static void flush(void)
 {
 	if ((fflush(stdout) || ferror(stdout)) && !unprinted)
@@ -279,7 +279,7 @@ static const char *without_label(const char *text, const char *label)
 static int ask_flavors(struct run *run, unsigned int number, enum path_sec sec,
 		       struct flavors *flavors)
 {
-	void *state = NULL; /* another client's: its calls may be another principal's */
+	void *state = NULL; /* a client of its own, perhaps with another principal */
 	const struct path_job job = {.file_count = 1, .stop = stop, .log = say, .state = &state};
 	struct path_config config;
 	int error = path_config_make(&config, &run->pool.paths[number], &run->terms, say);
@@ -306,9 +306,9 @@ static void put_flavors(const struct flavors *flavors)
 }
 
 /*
- * Asks by AUTH_SYS, which needs no ticket, then by the path's own flavor where the server denies
- * AUTH_SYS. `error`: how the path failed. A server that did not answer is not asked again, except
- * under Kerberos: there the KDC may be the one that did not.
+ * Asks with AUTH_SYS, which needs no ticket; if the server denies AUTH_SYS, with the path's own
+ * flavor. `error`: why the path failed. A server that did not answer is not asked again, except
+ * with Kerberos, where the KDC may be the one that did not answer.
  */
 static void tell_flavors(struct run *run, unsigned int number, int error)
 {
@@ -386,8 +386,8 @@ static int refuse_existing(const struct run *run, unsigned int number, const cha
 	return 1;
 }
 
-/* Opens all paths; `name` must not exist on any. A mount is not asked: it would cache that the name
- * is missing. */
+/* Opens all paths; `name` must not exist on any. Does not look on mounts, which would cache that
+ * the name is missing. */
 static int open_all(struct run *run, const char *name)
 {
 	struct names_item found;
@@ -402,7 +402,7 @@ static int open_all(struct run *run, const char *name)
 		error = tree_find(&run->exports[i], name, &found);
 		if (!error)
 			return refuse_existing(run, i, name);
-		if (error != -ENOENT || *run->exports[i].error) /* of a directory above it */
+		if (error != -ENOENT || *run->exports[i].error) /* or one above is missing */
 			return failed(run, i);
 	}
 	return 0;
@@ -447,7 +447,7 @@ static void take_back(struct run *run, const char *name)
 
 	interrupted = 0;
 	snprintf(why, sizeof(why), "%s", said);
-	/* After a time-out the names were given up. */
+	/* After a time-out names must connect again. */
 	if (path->config.dir || !path_names_ready(path)) {
 		export_open(&run->exports[0], path);
 		if (!tree_remove(&run->exports[0], name, "", &count))
@@ -529,8 +529,8 @@ static const struct command {
 	const char *word;
 	int (*work)(struct run *run, const char *name);
 	int names_min, names_max;
-	bool first; /* asks the first path alone, which main() opens */
-	char *mark; /* tree_remove()'s, where the command line has none */
+	bool first; /* uses only the first path, which main() opens */
+	char *mark; /* tree_remove()'s, if the command line has none */
 } commands[] = {
 	{"info", info, 0, 0, false, NULL},
 	{"make", make, 1, 1, false, NULL},

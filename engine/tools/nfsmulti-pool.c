@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfsmulti-pool - prints the paths of a pool as JSON lines, so that scripts need not know a pool's
- * grammar.
+ * nfsmulti-pool - prints the paths of a pool as JSON lines, so that scripts need not parse a pool.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -47,7 +46,7 @@ struct answer {
 	const char *written;
 };
 
-/* A character that may not be shown is printed as a blank, so that the caret stands right. */
+/* Prints a blank for each character that must not be shown, so that the caret is in its place. */
 static void print_with_caret(const char *text, size_t column)
 {
 	size_t shown = 1;
@@ -88,7 +87,7 @@ static int look_up(const struct request *request, struct answer *answer, struct 
 	return pool_by_name(answer->written, request->text, &answer->pool, err);
 }
 
-/* The first variable that knows the pool decides. */
+/* The first variable that has the pool is used. */
 static int find_in_environment(const struct request *request, struct answer *answer)
 {
 	struct pool_error errs[ARRAY_SIZE(variables)];

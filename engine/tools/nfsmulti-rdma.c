@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfsmulti-rdma - prints this machine's RDMA ports as JSON lines, or connects to a server of NFS
- * over RDMA and prints what it says.
+ * nfsmulti-rdma - prints this machine's RDMA ports as JSON lines, or connects to an NFS server over
+ * RDMA, and prints the server's limits.
  */
 #include <errno.h>
 #include <inttypes.h>

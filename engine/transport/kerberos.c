@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * kerberos.c - a mechanism whose tokens are our own. Its contexts are made by kerberos_making.c, in
- * a thread.
+ * kerberos.c - the Kerberos mechanism: per-message tokens by our own code, contexts by
+ * kerberos_making.c, in a thread.
  */
 #include "transport/kerberos.h"
 
@@ -13,7 +13,7 @@
 
 #include "util.h"
 
-/* With a ticket at hand a step takes 0.2 ms: waiting beats looking again at the next tick. */
+/* With a cached ticket a step takes 0.2 ms: waiting for it beats a look at the next tick. */
 enum { PATIENCE_NS = 2000000 };
 
 struct kerberos {
@@ -47,7 +47,7 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* The thread takes no signals: they are the job's. */
+/* Starts the thread with all signals blocked: signals are for the job. */
 static void start_step(struct making *making)
 {
 	pthread_attr_t attributes;
@@ -69,7 +69,7 @@ static void start_step(struct making *making)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Is the thread done, now or within PATIENCE_NS? */
+/* True if the thread has finished, now or within PATIENCE_NS. */
 static bool is_done(struct making *making)
 {
 	struct timespec until;
@@ -116,7 +116,7 @@ static bool copy(char **to, const char *text)
 	return *to || !text;
 }
 
-/* With a keytab tickets stay in this process, one cache for each principal. */
+/* With a keytab tickets stay in this process's memory, in one cache per principal. */
 static bool copy_ccache(char **to, const struct kerberos_terms *terms)
 {
 	if (terms->ccache || !terms->keytab)

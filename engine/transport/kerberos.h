@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * kerberos.h - Kerberos as a mechanism of RPCSEC_GSS: contexts by the system's GSS-API library,
- * messages by wire/krb5_token.h, whose tokens are compared with the library's when a context is
- * made. Needs the library and GnuTLS at build time (HAVE_GSS).
+ * kerberos.h - Kerberos as a mechanism of RPCSEC_GSS. The system's GSS-API library makes contexts;
+ * wire/krb5_token.h makes messages' tokens, which are compared with the library's for each new
+ * context. Needs the library and GnuTLS at build time (HAVE_GSS).
  *
- * The library may wait half a minute for the KDC: it works in a thread of its own, which may
- * outlive the mechanism.
+ * The library may wait half a minute for the KDC, so it runs in its own thread, which may outlive
+ * the mechanism.
  */
 #pragma once
 
@@ -29,7 +29,7 @@ int kerberos_new(struct gss_mechanism **mechanism, const struct kerberos_terms *
 /* --- kerberos_making.c: one context in the making --- */
 
 struct making {
-	/* The thread's, while it works. */
+	/* Used by the thread, while it works. */
 	char *principal, *keytab, *ccache, *server; /* of kerberos_terms */
 	gss_ctx_id_t context;
 	gss_buffer_desc reply, token; /* from the server, and for it */
@@ -41,8 +41,8 @@ struct making {
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool works, left; /* under the lock: the thread works, the owner has left */
-	bool looked_at;	  /* the owner has waited for this step, and does not wait again */
+	bool works, left; /* under the lock: the thread is running; the owner has left */
+	bool looked_at;	  /* the owner has already waited for this step */
 };
 
 /* One step of the library, which may wait: fills `step`; never returns GSS_WORKING. */

@@ -123,8 +123,8 @@ static gss_name_t import(const char *text, gss_OID type)
 }
 
 /*
- * The name of the cache that the library would choose for this server. The library does not choose
- * by itself: MIT's 1.20.1 crashes on a default cache that it cannot read.
+ * Returns the cache that the library would choose for this server. We do not let the library
+ * choose, since MIT's 1.20.1 crashes on a default cache that it cannot read.
  */
 static char *choose_cache(const char *server)
 {
@@ -136,7 +136,7 @@ static char *choose_cache(const char *server)
 	char *name = NULL, *copy;
 
 	if (krb5_init_context(&context))
-		return NULL; /* the library's next call fails likewise, and says why */
+		return NULL; /* the library's next call also fails, and reports why */
 	if (strchr(server, '/'))
 		krb5_parse_name(context, server, &service);
 	else
@@ -220,8 +220,8 @@ static uint64_t sequence_of(const gss_buffer_desc *token)
 }
 
 /*
- * Two MICs with the same sequence number are the same bytes. Two Wrap tokens never are: our keys
- * must unwrap the library's.
+ * Compares MICs, whose bytes are the same for the same sequence number. Wrap tokens always differ,
+ * so our keys must unwrap the library's.
  */
 static bool tokens_agree(struct making *making, const gss_buffer_desc *library_mic)
 {
@@ -245,7 +245,7 @@ static bool tokens_agree(struct making *making, const gss_buffer_desc *library_m
 	return agrees;
 }
 
-/* Makes our own keys from the context's, and proves them by the library's tokens. */
+/* Makes our own keys from the context's, and checks them against the library's tokens. */
 static bool make_keys(struct making *making, gss_buffer_set_t key, const gss_buffer_desc *token)
 {
 	const gss_buffer_desc *secret = &key->elements[0], *oid = &key->elements[1];
@@ -297,8 +297,8 @@ static bool export_context(struct making *making)
 }
 
 /*
- * The library empties a cache before it fills it with new tickets, so only one thread at a time
- * gets tickets. A forked process has none of our threads: its lock begins unlocked.
+ * Only one thread at a time gets tickets, since the library empties a cache before it stores new
+ * ones. A forked process has none of our threads, so its lock begins unlocked.
  */
 static pthread_mutex_t tickets = PTHREAD_MUTEX_INITIALIZER;
 

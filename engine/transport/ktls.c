@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ktls.c - keys for the kernel, and the records that it leaves to us. */
+/* ktls.c - gives keys to the kernel, and handles the records that it does not. */
 #include "transport/tls_session.h"
 
 #include <endian.h>
@@ -97,7 +97,7 @@ bool ktls_there(void)
 	return there;
 }
 
-/* A kernel takes the keys of a cipher for both directions or for neither. */
+/* A kernel accepts a cipher's keys for both directions, or for neither. */
 int ktls_begin(int fd, gnutls_session_t session)
 {
 	const struct cipher *cipher = cipher_of(session);
@@ -113,7 +113,7 @@ int ktls_begin(int fd, gnutls_session_t session)
 		return -ENOTSUP;
 	if (give_keys(fd, session, cipher, TLS_TX))
 		return -ECONNABORTED;
-	/* Servers seldom pad: the kernel decrypts right into place, and again where one does. */
+	/* Servers seldom pad: the kernel decrypts into place, and a second time after padding. */
 	setsockopt(fd, SOL_TLS, TLS_RX_EXPECT_NO_PAD, &no_pad, sizeof(no_pad));
 	return 0;
 }
@@ -170,7 +170,7 @@ static int judge_alert(const uint8_t *alert, size_t length, char *why)
 	return -ECONNABORTED;
 }
 
-/* Beside data a server may only send session tickets, which nobody uses. */
+/* A server may send only session tickets, which are not used, beside data. */
 static int judge_handshake(const uint8_t *at, size_t length, uint32_t *ticket)
 {
 	enum { HEADER = 4 }; /* type, length in three bytes */

@@ -9,7 +9,7 @@ enum {
 	SETTLE = 32,  /* receives before a new part shows its effect */
 	TRIAL = 256,  /* receives: some milliseconds */
 	HOLD = 16384, /* receives: a tenth of a second or more */
-	AWAKE = 32,   /* less than one sleep in so many receives: the server keeps us busy */
+	AWAKE = 32,   /* receives per sleep, at least, of a thread that is busy */
 };
 
 static void enter(struct portion *portion, uint32_t part, int phase, uint32_t until)
@@ -25,7 +25,7 @@ void portion_init(struct portion *portion)
 	enter(portion, PORTION_HALF, PORTION_SETTLES, SETTLE);
 }
 
-/* What follows from the trial of a part. */
+/* Keeps or drops a part after its trial. */
 static void judge(struct portion *portion, const struct portion_sample *sample)
 {
 	const struct portion_sample *since = &portion->since;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * portion.h - how much one receive takes of the small replies that are on their way: a half, a
- * quarter or an eighth.
+ * portion.h - which part of the small replies on their way one receive takes: a half, a quarter or
+ * an eighth.
  *
- * Half is the cheapest while the server has work meanwhile. A server that sleeps between batches
- * has none: it waits for this client, and this client for it. No part suits all windows, so it is
- * found by trial: where this thread sleeps although much is on its way, a smaller part is tried,
- * and kept for HOLD receives where it brings a tenth more; then half is tried again. Pure, except
- * portion_sample().
+ * A half costs least while the server has other work meanwhile. If the server sleeps between
+ * batches, server and client wait for each other in turn. No part suits all windows, so the best is
+ * found by trial: if this thread sleeps although much is on its way, a smaller part is tried, and
+ * kept for HOLD receives if it moves a tenth more bytes; then a half is tried again. All functions
+ * are pure, except portion_sample().
  */
 #pragma once
 
@@ -32,7 +32,7 @@ struct portion {
 
 void portion_init(struct portion *portion);
 
-/* To be called for each receive: true where portion_weigh() is to be called. */
+/* Called for each receive. True: the caller calls portion_weigh(). */
 static inline bool portion_due(struct portion *portion)
 {
 	return ++portion->receives >= portion->until;

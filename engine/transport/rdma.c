@@ -31,7 +31,7 @@ enum {
 static const uint64_t SPIN_MIN = 500, SPIN_MAX = 32000;
 enum { SPIN_PAUSE = 64 }; /* waits without polling, after polling did not pay */
 
-#define SEND_ID (1ull << 32) /* in wr_id: a send; the low bits count the sends it stands for */
+#define SEND_ID (1ull << 32) /* in wr_id: a send; low bits: sends completed */
 
 /* The call that uses one credit, and its part of the send buffer. */
 struct rdma_call {
@@ -53,20 +53,20 @@ struct rdma {
 	struct ibv_mr *buffers_mr;
 	uint32_t send_size;
 
-	/* calls[order[0 … outstanding)] are under way, the others free; order is a permutation. */
+	/* calls[order[0 … outstanding)] are sent, the others free; order is a permutation. */
 	struct rdma_call calls[CALLS_MAX];
-	uint32_t xids[CALLS_MAX]; /* of calls; apart, since each reply searches them */
+	uint32_t xids[CALLS_MAX]; /* of calls; an array of their own, which each reply searches */
 	uint16_t order[CALLS_MAX];
 	uint32_t calls_max, outstanding, window;
 
-	struct ibv_send_wr *first, *last; /* sends chained and not posted yet */
+	struct ibv_send_wr *first, *last; /* sends that are chained, not posted */
 	uint32_t unreaped;		  /* sends not known to have completed */
 	uint32_t unsignaled;		  /* sends since the latest that makes a completion */
 	uint64_t queued, sent;		  /* calls */
 
-	bool spins;	     /* polling leaves a processor to whoever is to answer */
+	bool spins;	     /* polling leaves a processor to the server */
 	uint64_t spin;	     /* nanoseconds to poll before the next sleep */
-	uint32_t spin_pause; /* waits left without polling */
+	uint32_t spin_pause; /* waits without polling that are left */
 };
 
 static struct rdma *rdma_of(const struct rpc_channel *channel)
@@ -76,13 +76,13 @@ static struct rdma *rdma_of(const struct rpc_channel *channel)
 
 /* --- connecting --- */
 
-/* A queue pair breaks by itself when its messages are not acknowledged. */
+/* 0: a queue pair itself breaks when its messages are not acknowledged. */
 static uint64_t rdma_unheard(const struct rpc_channel *channel)
 {
 	return 0;
 }
 
-/* `abort` makes no difference: ending the queue pair drops everything. */
+/* Ignores `abort`: ending the queue pair drops all calls. */
 static void rdma_close(struct rpc_channel *channel, bool abort)
 {
 	struct rdma *rdma = rdma_of(channel);
@@ -108,7 +108,7 @@ static int rdma_open(struct rpc_channel **channel, const struct rpc_terms *terms
 		return -ENOMEM;
 	rdma->base.counters = terms->counters;
 	rdma->terms = *terms;
-	threshold = min_of(threshold, (uint32_t)LONGEST_INLINE) & ~1023u; /* told in KiB */
+	threshold = min_of(threshold, (uint32_t)LONGEST_INLINE) & ~1023u; /* sent in KiB */
 	rdma->mine = (struct rpcrdma_inline){threshold, threshold};
 	rdma->window = 1; /* until the first reply (RFC 8166, 3.3.3) */
 	rdma->spins = sysconf(_SC_NPROCESSORS_ONLN) > 1;
@@ -158,7 +158,7 @@ static int post_receive(struct rdma *rdma, uint32_t index)
 	return -ibv_post_recv(rdma->link.id->qp, &work, &bad);
 }
 
-/* The device is known: makes what a connection needs. Receives are posted before connecting. */
+/* Makes the connection's buffers and queues on the device, and posts Receives. */
 static int prepare(struct rdma *rdma)
 {
 	uint32_t receives;
@@ -170,7 +170,7 @@ static int prepare(struct rdma *rdma)
 		return -errno;
 	rdma->calls_max = limit_calls(rdma);
 	receives = rdma->calls_max + SPARES;
-	/* The header's length varies with its lists: it ends where the RPC message begins. */
+	/* The header, whose length varies with its lists, ends where the RPC message begins. */
 	rdma->send_size = RPCRDMA_HEADER_MAX + rdma->mine.send;
 	size = (size_t)rdma->calls_max * rdma->send_size + (size_t)receives * rdma->mine.receive;
 	rdma->buffers = calloc(1, size);
@@ -233,7 +233,7 @@ static int name_memory(struct rdma *rdma, const struct rpc_payload *data,
 	return min_of(registered, 0);
 }
 
-/* Decides how a call's data moves. Returns the RPC message's length in the Send; 0: it cannot. */
+/* Decides how a call's data is moved. Returns the RPC message's length; 0: it cannot be moved. */
 static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8_t *message,
 			   uint32_t length, const struct rpc_payload *data)
 {
@@ -266,8 +266,8 @@ static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8
 }
 
 /*
- * Only some sends make a completion, which stands for all before it: one for each quarter of the
- * calls that may be outstanding. So half of the queue is always free for new calls.
+ * Requests a completion, which covers all sends before it, once per quarter of the calls that may
+ * be outstanding. So half of the queue is always free for new calls.
  */
 static void chain(struct rdma *rdma, struct rdma_call *call, uint8_t *start, uint32_t length)
 {
@@ -356,7 +356,7 @@ static void free_call(struct rdma *rdma, uint32_t at)
 	rdma->order[rdma->outstanding] = freed;
 }
 
-/* Puts inline data where the owner wants it. False: the reply does not bring the data it names. */
+/* Copies inline data to the owner's buffer. False: the reply lacks data that it names. */
 static bool take_data(const struct rdma_call *call, const struct rpc_bulk *bulk, uint64_t written,
 		      const uint8_t *rest, uint32_t rest_length)
 {
@@ -370,8 +370,8 @@ static bool take_data(const struct rdma_call *call, const struct rpc_bulk *bulk,
 }
 
 /*
- * Hands over a reply in which the transport finds no fault. `call` NULL: it answers no outstanding
- * call, and the handler counts it.
+ * Hands a reply without transport errors to the handler. `call` NULL: the reply answers no
+ * outstanding call, and the handler counts it.
  */
 static int deliver(struct rdma *rdma, uint32_t xid, const struct rdma_call *call,
 		   const struct xdr_in *message, uint64_t written)
@@ -438,7 +438,7 @@ static int take_message(struct rdma *rdma, const uint8_t *message, uint32_t leng
 	return 0;
 }
 
-/* The queue pair is broken: nothing that is outstanding will be answered. */
+/* The errno of a broken queue pair, whose outstanding calls will not be answered. */
 static int failure_of(struct rdma *rdma, const struct ibv_wc *done)
 {
 	switch (done->status) {
@@ -488,9 +488,9 @@ static int take_completions(struct rdma *rdma)
 }
 
 /*
- * Polls before a sleep, for as long as that pays. A completion doubles the time of the next poll;
- * none halves it, and at SPIN_MIN stops polling for a while. A single processor is left to the
- * server, or to a software device.
+ * Polls before a sleep, as long as polling pays. A completion doubles the time of the next poll; a
+ * poll without one halves it, and at SPIN_MIN polling stops for a while. A single processor never
+ * polls: the server, or a software device, needs it.
  */
 static int spin(struct rdma *rdma)
 {

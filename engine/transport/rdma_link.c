@@ -125,7 +125,7 @@ static int take_event(struct rdma_link *link, const struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_CONNECT_ERROR: return errno_of(event, -ECONNABORTED);
 	case RDMA_CM_EVENT_DISCONNECTED: return -ECONNRESET;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL: link->removed = true; return -ENODEV;
-	default: return 0; /* such as a moved address, or the end of TIME_WAIT */
+	default: return 0; /* ignored: such as a moved address, or the end of TIME_WAIT */
 	}
 }
 
@@ -143,7 +143,7 @@ int rdma_link_progress(struct rdma_link *link)
 	return error;
 }
 
-/* Events are dropped: ibv_poll_cq() finds the completions that they announce. */
+/* Drops events: ibv_poll_cq() finds the completions that they announce. */
 int rdma_link_arm(struct rdma_link *link)
 {
 	struct ibv_cq *cq;

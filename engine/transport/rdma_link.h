@@ -46,14 +46,14 @@ int rdma_link_build(struct rdma_link *link, struct ibv_pd *pd, uint32_t sends, u
 int rdma_link_connect(struct rdma_link *link, const struct rpcrdma_inline *mine);
 
 /*
- * The next completion will make poll_fd readable. The caller then polls the queue once more, since
- * earlier completions make no event.
+ * Makes poll_fd readable at the next completion. The caller then polls the queue once more, since
+ * earlier completions cause no event.
  */
 int rdma_link_arm(struct rdma_link *link);
 
 /*
- * Destroys the queues, if there are any: when this returns, no device touches memory for this link.
- * The device stays open.
+ * Destroys the queues, if there are any. Afterwards no device accesses memory for this link. The
+ * device stays open.
  */
 void rdma_link_stop(struct rdma_link *link);
 

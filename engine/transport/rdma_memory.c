@@ -74,7 +74,7 @@ static struct rdma_device *add_device(struct rdma_memory *memory, struct ibv_con
 
 	if (!device)
 		return NULL;
-	/* Some providers say 0 for "no limit". */
+	/* Some providers report 0 for "no limit". */
 	if (!ibv_query_device(verbs, &attributes) && attributes.max_mr_size)
 		most = attributes.max_mr_size;
 	device->pd = ibv_alloc_pd(verbs);
@@ -156,7 +156,7 @@ struct ibv_mr *rdma_device_register(struct rdma_device *device, void *at, size_t
 	return reg(device, at, length, IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* Which of the job's buffers has this byte; NULL: none. */
+/* Returns the job's buffer that contains this byte, or NULL. */
 static const struct iovec *buffer_of(const struct rdma_device *device, const uint8_t *at)
 {
 	const struct iovec *buffers = device->memory->buffers;
@@ -171,9 +171,9 @@ static const struct iovec *buffer_of(const struct rdma_device *device, const uin
 }
 
 /*
- * Registers the bytes around `at`. The job's buffers are registered in slices of region_max bytes,
- * here the one with `at`; elsewhere the pages of the one I/O are registered. The server writes READ
- * data and reads WRITE data; it only reads RPC_BUFFER_HOLD. 0 or a negative errno.
+ * Registers the bytes around `at`: in the job's buffers the slice of region_max bytes with `at`,
+ * elsewhere the pages of this one I/O. The server writes READ data and reads WRITE data; it only
+ * reads RPC_BUFFER_HOLD. 0 or a negative errno.
  */
 static int add_region(struct rdma_device *device, const uint8_t *at, uint32_t length)
 {

@@ -26,9 +26,9 @@ struct rdma_memory;
 typedef void (*rdma_log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * A job's memory. Bulk data lies in buffers[RPC_BUFFERS], which stay the caller's and may be empty
- * until data is first described. Data elsewhere is registered by the page when it is first used,
- * and must not be unmapped before rdma_memory_free(). NULL: out of memory.
+ * Makes a job's memory. Most bulk data lies in buffers[RPC_BUFFERS], which the caller owns, and may
+ * set later, before it first describes data. Other data is registered by the page at its first use,
+ * and must stay mapped until rdma_memory_free(). NULL: out of memory.
  */
 struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log);
 void rdma_memory_free(struct rdma_memory *memory);

@@ -64,7 +64,7 @@ ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool 
 	struct msghdr message = {.msg_iov = space, .msg_iovlen = (size_t)count};
 	struct timespec stamp = {0};
 	const struct cmsghdr *first;
-	const int drop = space->iov_base ? 0 : MSG_TRUNC; /* tcp(7): nothing is copied */
+	const int drop = space->iov_base ? 0 : MSG_TRUNC; /* tcp(7): the kernel copies nothing */
 	const int flags = drop | (wait ? 0 : MSG_DONTWAIT);
 	ssize_t length;
 
@@ -79,7 +79,7 @@ ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool 
 	if (length < 0)
 		return -errno;
 	first = CMSG_FIRSTHDR(&message);
-	if (first) /* the stamp: no other control message was asked for */
+	if (first) /* the stamp, the only control message requested */
 		memcpy(&stamp, CMSG_DATA(first), sizeof(stamp));
 	stream->base.stamp = nanoseconds_of(&stamp);
 	return length;
@@ -168,7 +168,7 @@ static void drop_spans(struct stream *stream, size_t length)
 	}
 }
 
-/* 0 for an error that only says that nothing can be moved for now. */
+/* Turns errors that only mean "try again later" into 0. */
 static int no_failure(ssize_t error)
 {
 	return error == -EAGAIN || error == -EINTR ? 0 : (int)error;
@@ -193,7 +193,7 @@ int stream_flush(struct rpc_channel *channel)
 
 /* --- receiving --- */
 
-/* *behind: all bytes to be dropped have come, and more may follow. */
+/* *behind: all bytes to be dropped were received, and more may follow. */
 static int receive_once(struct stream *stream, bool wait, bool *behind)
 {
 	struct transport_counters *counters = stream->base.counters;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * stream.h - what RPC channels over a TCP socket share: calls gathered into as few sends as
- * possible, with record marks (RFC 5531, 11), and replies received through a record reader.
+ * stream.h - the common part of RPC channels over a TCP socket: gathers calls, with record marks
+ * (RFC 5531, 11), into as few sends as possible, and receives replies by a record reader.
  *
  * A channel embeds a struct stream and gives it the two functions that move bytes. The functions
  * below that take a struct rpc_channel are entries of its struct rpc_channel_ops.
@@ -23,11 +23,11 @@ enum {
 struct stream;
 
 /*
- * These count their system calls, and return the bytes moved, or a negative errno: -EAGAIN or
- * -EINTR where nothing can be moved for now, any other where the channel has failed. write() never
- * waits; read() waits for WAIT_SLICE_MS at most, where `wait` says so, and returns 0 where the
- * other end has closed. Bytes for a space at NULL are dropped; only channels of RPC_DROPS_DATA get
- * such a space.
+ * The functions that move bytes. They count their system calls, and return the bytes moved, or a
+ * negative errno: -EAGAIN or -EINTR if none can be moved now, any other if the channel has failed.
+ * write() never waits. read() waits, if `wait` is set, for WAIT_SLICE_MS at most; it returns 0 if
+ * the other end has closed, and drops bytes for a space at NULL, which only channels with
+ * RPC_DROPS_DATA get.
  */
 struct stream_io {
 	ssize_t (*write)(struct stream *stream, struct iovec *spans, int count);

@@ -40,8 +40,8 @@ static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
  * The kernel's autotuning opens the receive window this wide in some runs only; in the others the
  * window falls to zero, and READs of 64 KiB reach half their IOPS. SO_RCVLOWAT opens the window
  * from the start, as far as net.ipv4.tcp_rmem allows, and keeps autotuning (tcp_set_rcvlowat()),
- * which SO_RCVBUF would end. To be called after the SYN: set before, it caps the window for good on
- * older kernels.
+ * which SO_RCVBUF would end. Must be called after the SYN: before it, older kernels cap the window
+ * for good.
  */
 static void widen_window(int fd)
 {
@@ -81,9 +81,9 @@ static int connect_from(const struct rpc_address *address, uint16_t port)
 enum { PAIRS = 256, EXHAUSTED_S = 10, SECOND_BITS = 24 };
 
 /*
- * Pairs of addresses between which no reserved port was left: a hash of the pair, and in the low
- * bits the second when that was found. Pairs whose hashes share a place overwrite each other. The
- * processes that fio forks share the table.
+ * Pairs of addresses between which no reserved port was free: each entry is a hash of the pair, and
+ * in its low bits the second when this was found. Pairs with the same place overwrite each other.
+ * The processes that fio forks share the table.
  */
 static _Atomic uint64_t our_pairs[PAIRS], *exhausted = our_pairs;
 
@@ -117,7 +117,7 @@ static int connect_reserved(const struct rpc_address *address)
 	_Atomic uint64_t *found = &exhausted[hash % PAIRS];
 	int fd = -EADDRINUSE;
 
-	if (mark - *found < EXHAUSTED_S) /* none was left a few seconds ago */
+	if (mark - *found < EXHAUSTED_S) /* none was free a few seconds ago */
 		return fd;
 	for (unsigned int i = 0; i < PORTS && fd == -EADDRINUSE; i++)
 		fd = connect_from(address, LOWEST + (unsigned int)(now + i) % PORTS);
@@ -158,7 +158,7 @@ int tcp_socket_connected(int fd)
 		return -errno;
 	if (error)
 		return -error;
-	/* Blocking, with MSG_DONTWAIT where needed, saves a system call a reply. */
+	/* A blocking socket, with MSG_DONTWAIT where needed, saves a system call per reply. */
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
 	return 0;

@@ -2,10 +2,9 @@
 /*
  * tls.c - an RPC channel over TLS (RFC 9289): a stream (stream.h) on a session (tls_session.h).
  *
- * A channel is connected once TCP is, the server has answered a probe by STARTTLS, the TLS
- * handshake is complete, and the server has answered a NULL call over TLS: only that answer shows
- * that it takes the client's certificate. No call of the owner's goes out before, so none goes in
- * clear.
+ * A channel is connected after four steps: TCP connects, the server answers a probe by STARTTLS,
+ * the TLS handshake completes, and the server answers a NULL call over TLS, which alone shows that
+ * it accepts the client's certificate. The owner's calls are sent only then, so never in clear.
  */
 #include <errno.h>
 #include <poll.h>
@@ -48,7 +47,7 @@ static ssize_t tls_read(struct stream *stream, struct iovec *space, int count, b
 	return tls_session_read(&tls_of(&stream->base)->session, space, count, wait);
 }
 
-/* With kTLS a record other than data appears as an error of the socket. */
+/* With kTLS a record other than data makes recvmsg(2) fail. */
 static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
 	struct tls *tls = tls_of(&stream->base);
@@ -70,7 +69,7 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 
 static void enter(struct tls *tls, enum stage stage)
 {
-	/* The reason where time runs out in a stage, or the server ends it. */
+	/* The reason to report if a stage times out, or the server ends it. */
 	static const char *const words[] = {
 		[STAGE_TCP] = "",
 		[STAGE_PROBE] = "no answer to the probe for TLS: does the server offer TLS?",
@@ -158,8 +157,8 @@ static int probe(struct tls *tls)
 	return 0;
 }
 
-/* A record came before the kernel had the keys. If it ends the session, GnuTLS says why; else
- * ktls=1 is refused. */
+/* Called if a record arrived before the kernel had the keys. If it ends the session, GnuTLS reports
+ * why; else ktls=1 is refused. */
 static int refuse_early(struct tls *tls)
 {
 	uint8_t byte;
@@ -176,7 +175,7 @@ static int refuse_early(struct tls *tls)
 	return -ENOTSUP;
 }
 
-/* Gives kTLS the keys right after the handshake, before a record comes that it must decrypt. */
+/* Gives the kernel the keys right after the handshake, before a record arrives. */
 static int enter_kernel(struct tls *tls)
 {
 	static const struct stream_io io = {stream_send, ktls_read};
@@ -208,7 +207,7 @@ static int shake_hands(struct tls *tls)
 	return enter_kernel(tls);
 }
 
-/* Takes the stage's step; 0: the next stage has begun. */
+/* Takes one step of the current stage; 0: the next stage has begun. */
 static int step(struct tls *tls)
 {
 	struct rpc_reply_header reply;
@@ -291,7 +290,8 @@ static void tls_close(struct rpc_channel *channel, bool abort)
 
 /* --- connected --- */
 
-/* Bytes count once encrypted: the server may answer them before the rest of their batch leaves. */
+/* Counts bytes once encrypted: the server may answer them before the rest of their batch is sent.
+ */
 static uint64_t tls_sent(const struct rpc_channel *channel)
 {
 	return stream_sent(channel) + tls_of(channel)->session.taken;
@@ -328,7 +328,7 @@ static int tls_flush(struct rpc_channel *channel)
 	return -ECONNABORTED;
 }
 
-/* poll(2) does not see what GnuTLS has taken off the socket: all of that is read. */
+/* Reads all that GnuTLS has received, since poll(2) does not report it. */
 static int tls_receive(struct rpc_channel *channel, bool wait)
 {
 	struct tls *tls = tls_of(channel);
@@ -343,8 +343,8 @@ static int tls_receive(struct rpc_channel *channel, bool wait)
 }
 
 /*
- * The socket counts ciphertext, which is longer than its plaintext: the result is never too high,
- * except for a record that kTLS holds back, and does not fall when more is sent.
+ * Computed from the socket's unacknowledged ciphertext, which is longer than its plaintext. So the
+ * result is never too high, except by a record that kTLS holds back, and never falls.
  */
 static uint64_t tls_acknowledged(const struct rpc_channel *channel)
 {

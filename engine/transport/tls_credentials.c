@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* tls_credentials.c - keys and certificates for GnuTLS, and the words for why TLS fails with them.
- */
+/* tls_credentials.c - keys and certificates for GnuTLS, and the reasons why TLS fails with them. */
 #include "transport/tls_session.h"
 
 #include <arpa/inet.h>

@@ -22,9 +22,9 @@ enum {
 };
 
 /*
- * AES-GCM's limit is 2^24.5 records of a key (RFC 8446, 5.5). Some servers do not survive a
- * KeyUpdate, so the connection is replaced instead: at RECORDS_WORN once all its calls are
- * answered, at RECORDS_MAX in any case.
+ * AES-GCM's limit is 2^24.5 records per key (RFC 8446, 5.5). Some servers do not survive a
+ * KeyUpdate, so the connection is replaced instead: after RECORDS_WORN when all its calls are
+ * answered, and after RECORDS_MAX in any case.
  */
 static const uint64_t RECORDS_WORN = 1 << 24, RECORDS_MAX = (1 << 24) + (1 << 22);
 
@@ -40,7 +40,7 @@ static uint32_t length_of(const struct tls_bytes *bytes)
 	return bytes->to - bytes->from;
 }
 
-/* The errno of one of GnuTLS's codes. The first failure, with its reason, stays. */
+/* Turns a code of GnuTLS into an errno; keeps the first failure and its reason. */
 static int result_of(struct tls_session *session, ssize_t code)
 {
 	if (session->failed)
@@ -118,7 +118,7 @@ static ssize_t push(gnutls_transport_ptr_t context, const void *from, size_t siz
 	return (ssize_t)size;
 }
 
-/* Sends the ciphertext. Where send(2) fails, an alert from the server may say why. */
+/* Sends the ciphertext. If send(2) fails, reads an alert, which may give the reason. */
 static int flush(struct tls_session *session)
 {
 	struct tls_bytes *out = &session->out;
@@ -163,7 +163,7 @@ static int set_name(struct tls_session *session, const char *name)
 	struct in6_addr *address = &session->address;
 	unsigned int size = inet_pton(AF_INET, name, address) == 1    ? sizeof(struct in_addr)
 			    : inet_pton(AF_INET6, name, address) == 1 ? sizeof(*address)
-								      : 0; /* a name */
+								      : 0; /* a DNS name */
 	void *wanted = size ? (void *)address : (void *)name;
 
 	session->wanted[0] = (gnutls_typed_vdata_st){
@@ -172,7 +172,7 @@ static int set_name(struct tls_session *session, const char *name)
 						     (void *)GNUTLS_KP_TLS_WWW_SERVER, 0};
 	gnutls_session_set_verify_cert2(session->gnutls, session->wanted, 2, 0);
 	if (size)
-		return 0; /* RFC 6066, 3: server_name takes no address */
+		return 0; /* RFC 6066, 3: server_name must not be an address */
 	return gnutls_server_name_set(session->gnutls, GNUTLS_NAME_DNS, name, strlen(name));
 }
 
@@ -225,7 +225,7 @@ void tls_session_free(struct tls_session *session)
 	free(session->record);
 }
 
-/* Searches as GnuTLS does: too long a name ends the search, and GnuTLS takes the subject. */
+/* Searches as GnuTLS does: a name that is too long ends the search, and GnuTLS uses the subject. */
 static bool has_dns_name(gnutls_x509_crt_t certificate)
 {
 	int kind = 0;
@@ -268,7 +268,7 @@ static int check_named(struct tls_session *session)
 		      "subject does not count): the server needs a new one");
 }
 
-/* xprtsec=mtls promises that the server knows the client by its certificate. */
+/* xprtsec=mtls promises that the server asks for the client's certificate. */
 static int check_mutual(struct tls_session *session)
 {
 	if (!session->mutual || (gnutls_certificate_client_get_request_status(session->gnutls) &&
@@ -288,7 +288,7 @@ int tls_session_handshake(struct tls_session *session)
 		code = gnutls_handshake(session->gnutls);
 	} while (code == GNUTLS_E_WARNING_ALERT_RECEIVED);
 	error = result_of(session, code);
-	flush(session); /* an alert of our own as well */
+	flush(session); /* also sends our own alert */
 	return session->failed ?: error ?: check_named(session) ?: check_mutual(session);
 }
 
@@ -326,14 +326,14 @@ void tls_session_bye(struct tls_session *session)
 
 /* --- sending --- */
 
-/* A place in spans: `used` bytes of the first are done. */
+/* A position in spans: `used` bytes of the first are done. */
 struct cursor {
 	const struct iovec *spans;
 	int count;
 	size_t used;
 };
 
-/* Takes up to `most` bytes off the first span that has any; NULL: there are none. */
+/* Takes up to `most` bytes off the first span that is not empty; NULL: all are empty. */
 static const uint8_t *take(struct cursor *cursor, size_t most, size_t *length)
 {
 	const uint8_t *bytes;
@@ -351,7 +351,7 @@ static const uint8_t *take(struct cursor *cursor, size_t most, size_t *length)
 	return bytes;
 }
 
-/* The bytes of the next record: in place where one span has them all, else gathered. */
+/* Returns the bytes of the next record: in place if one span has them all, else gathered. */
 static const uint8_t *next_record(struct tls_session *session, struct cursor *cursor,
 				  size_t *length)
 {
@@ -434,7 +434,7 @@ static uint32_t worth_receiving(const struct iovec *spans, int count)
 	return (uint32_t)min_of(max_of(room, (size_t)RECORD_ROOM), (size_t)IN_MAX);
 }
 
-/* Fills the spans from the records at hand. */
+/* Fills the spans from the records received so far. */
 static ssize_t decrypt(struct tls_session *session, const struct iovec *spans, int count)
 {
 	struct cursor cursor = {spans, count, 0};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tls_session.h - TLS 1.3 on a connected socket, by GnuTLS: credentials, a handshake, then data
- * both ways, unless the kernel takes over after the handshake.
+ * tls_session.h - TLS 1.3 on a connected socket, by GnuTLS: credentials, a handshake, then data in
+ * both directions, unless the kernel takes over after the handshake.
  *
  * Only tls_session_read() waits, where `wait` says so. Ciphertext lies in two buffers of our own,
  * so that one system call moves many records. Functions return 0 or a count, or a negative errno:
- * -EAGAIN where nothing can be moved for now, any other where the session has failed, with `why`
- * filled where there is more to say.
+ * -EAGAIN if no data can be moved now, any other if the session has failed, with details in `why`,
+ * if there are any.
  */
 #pragma once
 
@@ -38,8 +38,8 @@ struct tls_session {
 	gnutls_typed_vdata_st wanted[2]; /* what GnuTLS, which keeps no copy, checks there */
 
 	struct tls_bytes in, out; /* ciphertext */
-	uint8_t *record;	  /* where the spans of one record are gathered */
-	uint32_t taken;		  /* bytes of plaintext that became `out` */
+	uint8_t *record;	  /* buffer for a record whose bytes lie in several spans */
+	uint32_t taken;		  /* bytes of plaintext encrypted into `out` */
 
 	uint32_t in_most; /* bytes that the next receive takes at most */
 	bool may_wait;	  /* the next receive may wait */
@@ -47,7 +47,7 @@ struct tls_session {
 	bool ended;	  /* the server has closed the socket */
 	bool closed;	  /* the server has ended the stream */
 	bool mutual;	  /* tls_terms' */
-	bool limited;	  /* the server takes no records of full length (RFC 8449) */
+	bool limited;	  /* the server has a lower record size limit (RFC 8449) */
 	bool in_kernel;	  /* the kernel has the keys, and moves all bytes */
 	uint32_t ticket;  /* ktls_judge()'s */
 	int failed;	  /* a negative errno */
@@ -56,7 +56,7 @@ struct tls_session {
 	uint64_t records, ask_at;
 };
 
-/* The session is to be freed after an error, too. The arguments must outlive it. */
+/* The caller frees the session, also after an error. The arguments must outlive it. */
 int tls_session_init(struct tls_session *session, const struct tls_terms *terms, int fd,
 		     struct transport_counters *counters, char *why);
 void tls_session_free(struct tls_session *session);
@@ -65,10 +65,10 @@ void tls_session_free(struct tls_session *session);
 int tls_session_handshake(struct tls_session *session);
 
 /*
- * Hands the session to the kernel, right after the handshake. 0: from here on the socket takes and
- * gives plaintext, and tls_session_write() and tls_session_read() are not used any more. -ENOTSUP,
- * with `why` filled, or -ENOTCONN (see ktls_begin()): all goes on as before. -EBUSY: likewise, and
- * there is something to read already. Another negative errno: the session has failed.
+ * Hands the session to the kernel, right after the handshake. 0: the socket now sends and receives
+ * plaintext, and tls_session_write() and tls_session_read() must not be used any more. -ENOTSUP,
+ * with a reason in `why`, or -ENOTCONN (see ktls_begin()): the session stays as it was. -EBUSY: the
+ * same, and data was already received. Another negative errno: the session has failed.
  */
 int tls_session_to_kernel(struct tls_session *session);
 
@@ -81,19 +81,19 @@ void tls_session_bye(struct tls_session *session);
  */
 ssize_t tls_session_write(struct tls_session *session, const struct iovec *spans, int count);
 
-/* Does ciphertext wait for the socket? */
+/* True if ciphertext waits to be sent. */
 bool tls_session_unsent(const struct tls_session *session);
 
 /*
- * Receives into the spans; 0 at the end of the stream. With `may_receive` the first read that finds
- * nothing receives from the socket once; with `wait` it waits for WAIT_SLICE_MS at most.
- * Read on while tls_session_pending(): poll(2) does not see bytes that were received already.
+ * Receives into the spans; 0 at the end of the stream. With `may_receive` the first read without
+ * buffered data receives from the socket once; with `wait` it waits for WAIT_SLICE_MS at most. Call
+ * it again while tls_session_pending(): poll(2) does not report bytes received before.
  */
 ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans, int count,
 			 bool wait);
 bool tls_session_pending(const struct tls_session *session);
 
-/* How far the session's keys are used up (RFC 8446, 5.5). */
+/* How much the session's keys may still be used (RFC 8446, 5.5). */
 enum tls_wear {
 	TLS_FRESH,
 	TLS_WORN,    /* send no new call */
@@ -113,25 +113,25 @@ const char *tls_session_cipher(const struct tls_session *session);
  */
 
 /*
- * Gives the socket the session's keys, both ways. All ciphertext must have left, and all that was
- * received must be decrypted. -ENOTSUP where the kernel does not take the keys, -ENOTCONN where the
- * server has closed already: the session goes on as before. Another error ends the connection.
+ * Gives the socket the session's keys for both directions. All ciphertext must be sent, and all
+ * received data decrypted. -ENOTSUP: the kernel does not accept the keys; -ENOTCONN: the server has
+ * closed; after these the session stays as it was. After another error it has failed.
  */
 int ktls_begin(int fd, gnutls_session_t session);
 
 /*
- * Why a recv(2) has failed by `error`, negative. 0: the stream has ended; -EAGAIN: a record without
- * meaning for us; -EKEYEXPIRED: the server changed its keys (KeyUpdate), which the kernel cannot
- * follow; any other errno: the connection has failed, with `why` filled where there is more to say.
- * *ticket is this function's own, 0 at the beginning: bytes still to come of a session ticket,
- * which may take several records.
+ * Finds why a recv(2) failed with `error`, negative. 0: the stream has ended; -EAGAIN: the record
+ * can be ignored; -EKEYEXPIRED: the server changed its keys (KeyUpdate), which the kernel does not
+ * support; any other errno: the connection has failed, with details in `why`, if there are any.
+ * *ticket, 0 at first, is for this function alone: the bytes still missing of a session ticket,
+ * which may fill several records.
  */
 int ktls_judge(int fd, int error, uint32_t *ticket, char *why);
 
 /* Sends close_notify, if it can leave at once. */
 void ktls_bye(int fd);
 
-/* Records made with the keys of the direction that has more. */
+/* Records so far in the direction that has more. */
 uint64_t ktls_records(int fd, gnutls_session_t session);
 
 /* --- tls_credentials.c: why TLS has failed and what to do, in `why` of RPC_WHY_MAX bytes --- */
@@ -139,5 +139,5 @@ uint64_t ktls_records(int fd, gnutls_session_t session);
 /* The server ended TLS by an alert (RFC 8446, 6). */
 void tls_why_alert(char *why, gnutls_alert_description_t alert);
 
-/* The server's certificate was refused. Where it is for another name, its names are said. */
+/* We refused the server's certificate. Lists its names if it is for another host. */
 void tls_why_certificate(char *why, gnutls_session_t session);

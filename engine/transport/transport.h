@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * transport.h - an RPC channel: one transport session to one server, which carries calls out and
- * replies in.
+ * transport.h - an RPC channel: one transport session to one server, which sends calls and receives
+ * replies.
  *
- * A channel knows messages and bulk data, and nothing of NFS or of who waits for what: the owner
- * numbers its calls by xid, and learns of each reply by `struct rpc_handler`. Channels never block
- * except where a function says so, are not shared between threads, and never outlive a fork.
+ * A channel handles messages and bulk data, and is independent of NFS. The owner numbers its calls
+ * by xid, and gets each reply through `struct rpc_handler`. Channels block only where a function
+ * says so, are not shared between threads, and must not be used after a fork.
  *
- * Bulk data is the one long opaque of a message: what WRITE sends and READ brings. It goes straight
- * from and to the owner's memory, which must stay valid and unchanged until the reply has come or
- * the channel is closed. close() ends all access to it, by a device as well.
+ * Bulk data is the one long opaque of a message: WRITE's and READ's data. The channel moves it from
+ * and to the owner's memory, which must stay valid and unchanged until the reply has arrived or the
+ * channel is closed. close() ends all access to it, also by a device.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 		((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
-/* "address:port" or "[address]:port", or "?" for what is no internet address. */
+/* "address:port" or "[address]:port", or "?" if it is no internet address. */
 void rpc_address_text(const struct sockaddr *address, char *text, size_t size);
 
 /* Reads a literal address and a port's number. 0, or getaddrinfo(3)'s error, for gai_strerror(). */
@@ -49,7 +49,7 @@ int rpc_address_read(const char *host, const char *port, struct sockaddr_storage
 /*
  * --- TLS (RFC 9289), where GnuTLS is present at build time (HAVE_TLS) ---
  *
- * Credentials are read from files once, and serve any number of channels of one thread. They must
+ * Credentials are read from files once, and used by any number of channels of one thread. They must
  * not be used after a fork.
  */
 
@@ -66,16 +66,16 @@ int tls_credentials_new(struct tls_credentials **credentials, const struct tls_f
 			char *why);
 void tls_credentials_free(struct tls_credentials *credentials);
 
-/* Does this kernel have TLS? For root the kernel loads its module, where there is one. */
+/* True if this kernel has TLS. If root asks, the kernel loads its module, if there is one. */
 bool ktls_there(void);
 
 /* Shared by the channels of one path, in one thread; they write only `rekeyed`. */
 struct tls_terms {
 	const struct tls_credentials *credentials;
 	enum tls_ktls ktls;
-	bool rekeyed; /* a server changed a channel's keys: KTLS_AUTO means GnuTLS from now on */
-	bool mutual;  /* the server must ask for the client's certificate */
-	const char *name;	   /* or address, that the server's certificate must have */
+	bool rekeyed;	  /* a server changed a channel's keys: KTLS_AUTO now uses GnuTLS */
+	bool mutual;	  /* the server must ask for the client's certificate */
+	const char *name; /* or address, that the server's certificate must have */
 	uint32_t program, version; /* of the probe and the NULL call */
 };
 
@@ -88,19 +88,19 @@ enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
 
 enum { RPC_WHY_MAX = 240 };
 
-/* What a channel is opened with. What it points to stays the owner's, and outlives the channel. */
+/* A channel's parameters. The owner keeps what they point to, which must outlive the channel. */
 struct rpc_terms {
 	struct rpc_address address;
 	/*
 	 * TCP: the local port, by which a server's reply cache recognizes a call that is sent
-	 * again. open() tries it first where it is not 0, and writes the port it got. May be NULL.
+	 * again. open() tries this port first, unless it is 0, and stores its own. May be NULL.
 	 */
 	uint16_t *source_port;
-	/* RPC_WHY_MAX bytes: why a channel fails, where an errno says too little. NULL: not wanted;
-	 * TLS must have it. */
+	/* RPC_WHY_MAX bytes for why a channel failed, if an errno is not enough. May be NULL,
+	 * except for TLS. */
 	char *why;
 	const struct rpc_handler *handler;
-	struct transport_counters *counters; /* the owner's: they survive reconnects */
+	struct transport_counters *counters; /* the owner's, kept across reconnects */
 	uint32_t reply_max; /* bytes: a longer reply fails the channel with -EMSGSIZE */
 	/* TCP, TLS: bytes of the longest head of a reply; 0: RPC_REPLY_HEAD_MAX. */
 	uint32_t head_max;
@@ -119,7 +119,7 @@ struct rpc_channel;
 enum rpc_traits {
 	RPC_MOVES_DATA = 1 << 0,   /* its devices move bulk data, from and to registered memory */
 	RPC_SENDS_ONCE = 1 << 1,   /* to send a call again, another channel must be opened */
-	RPC_SHAKES_HANDS = 1 << 2, /* connecting takes work of the server's, and so more time */
+	RPC_SHAKES_HANDS = 1 << 2, /* connecting costs the server work, and takes longer */
 	RPC_DROPS_DATA = 1 << 3,   /* bulk data may be discarded: rpc_bulk's `to` may be NULL */
 };
 
@@ -127,7 +127,7 @@ struct rpc_channel_ops {
 	const char *name; /* "tcp", "rdma": nfs(5), proto */
 	uint32_t traits;  /* of enum rpc_traits */
 
-	/* Begins to connect. Returns 0 with *channel set, or a negative errno, nothing to close. */
+	/* Begins to connect. Returns 0 with *channel set, or a negative errno without a channel. */
 	int (*open)(struct rpc_channel **channel, const struct rpc_terms *terms);
 
 	/*
@@ -142,16 +142,16 @@ struct rpc_channel_ops {
 	short (*connect_events)(const struct rpc_channel *channel);
 
 	/*
-	 * Room for one call's head, of RPC_HEAD_MAX bytes at least. False: the channel holds as
-	 * much unsent as it can (flush() first), or the server takes no more calls for now
-	 * (receive() first), or the channel is spent().
+	 * Gives room for one call's head, at least RPC_HEAD_MAX bytes. False: the channel cannot
+	 * hold more unsent bytes (flush() first), or the server takes no more calls now (receive()
+	 * first), or the channel is spent().
 	 */
 	bool (*begin)(struct rpc_channel *channel, struct xdr_out *head);
 
 	/*
-	 * Queues the call `xid` whose head was written since begin(), with its bulk data. Returns
-	 * the channel's position at the end of the call, which has left once sent() reaches that
-	 * position. 0: the data cannot be moved, with the reason logged, and nothing is queued.
+	 * Queues the call `xid`, whose head was written after begin(), with its bulk data. Returns
+	 * the channel's position at the end of the call: once sent() reaches it the call was sent.
+	 * 0: the data cannot be moved (the reason is logged), and nothing is queued.
 	 */
 	uint64_t (*queue)(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
 			  const struct rpc_payload *data);
@@ -161,8 +161,8 @@ struct rpc_channel_ops {
 	int (*flush)(struct rpc_channel *channel);
 
 	/*
-	 * True where the channel takes no call any more, with the reason in terms->why: the owner
-	 * closes it once all its calls are answered. NULL: never.
+	 * True if the channel takes no more calls, with the reason in terms->why: the owner closes
+	 * it once all its calls are answered. NULL: never.
 	 */
 	bool (*spent)(const struct rpc_channel *channel);
 
@@ -174,15 +174,15 @@ struct rpc_channel_ops {
 	int (*receive)(struct rpc_channel *channel, bool wait);
 
 	/*
-	 * Nanoseconds since the other host sent anything, such as an acknowledgement; a live host
-	 * is never silent for longer than 10 s. 0 where the transport itself breaks when the other
+	 * Nanoseconds since the other host sent anything, even an acknowledgement; a live host
+	 * is never silent for longer than 10 s. 0 if the transport itself breaks when the other
 	 * host is gone.
 	 */
 	uint64_t (*unheard)(const struct rpc_channel *channel);
 
 	/*
 	 * The position that the other host has acknowledged, at most sent(): bytes beyond it are
-	 * still on their way. The channel's sent() where the transport does not tell.
+	 * still on their way. sent() itself if the transport does not report this.
 	 */
 	uint64_t (*acknowledged)(const struct rpc_channel *channel);
 
@@ -193,9 +193,9 @@ struct rpc_channel_ops {
 	void (*names)(const struct rpc_channel *channel, char *local, char *remote, size_t size);
 
 	/*
-	 * Frees the channel; no handler function is called any more. Calls that the server has not
-	 * got do not reach it later: they may be outdated by then. With `abort`, for a channel with
-	 * calls outstanding, the port is free at once for the next channel.
+	 * Frees the channel; no handler function is called any more. Calls that have not reached
+	 * the server never will, since they may be outdated by then. With `abort`, for a channel
+	 * with calls outstanding, the next channel can use the port at once.
 	 */
 	void (*close)(struct rpc_channel *channel, bool abort);
 };
@@ -206,11 +206,11 @@ struct rpc_channel {
 	struct transport_counters *counters; /* the owner's */
 	bool starved; /* the server has waited for this client: send a few calls at a time */
 	/*
-	 * CLOCK_REALTIME, nanoseconds: when the kernel had what receive() handles; 0: not known.
-	 * A receive has one stamp, of the last segment that it took bytes of (man 7 socket,
-	 * SO_TIMESTAMPNS; Linux, tcp_recvmsg_locked()). A waiting segment takes the stamp of the
+	 * CLOCK_REALTIME, nanoseconds: when the kernel got the bytes of receive(); 0: not known.
+	 * A receive has one stamp, that of the last segment it took bytes from (man 7 socket,
+	 * SO_TIMESTAMPNS; Linux, tcp_recvmsg_locked()). A waiting segment gets the stamp of the
 	 * next one that is merged into it (tcp_try_coalesce()), so a reply may have arrived
-	 * earlier, never later.
+	 * earlier than its stamp, never later.
 	 */
 	uint64_t stamp;
 };
@@ -224,7 +224,7 @@ extern const struct rpc_channel_ops rpc_rdma;
 #endif
 
 /*
- * Does anything listen there? Connects by TCP and closes again. 0, or a negative errno:
- * connect(2)'s, -ETIMEDOUT after `timeout` nanoseconds, -EINTR where stop() says so.
+ * Tests whether a server listens there: connects by TCP, and closes. 0, or a negative errno:
+ * connect(2)'s, -ETIMEDOUT after `timeout` nanoseconds, -EINTR if stop() returned true.
  */
 int tcp_probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(void));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * credentials.h - who calls, and how a reply shows that it is the server's: one table for each
- * flavor of authentication (RFC 5531, 8.2).
+ * credentials.h - authenticates calls, and verifies replies: one table for each flavor of
+ * authentication (RFC 5531, 8.2).
  *
- * A flavor's own structure begins with a struct rpc_credentials. Its maker owns it, and it outlives
- * all calls that use it. Nothing here waits longer than 2 ms; only making a context allocates.
+ * A flavor's structure begins with a struct rpc_credentials. Its maker owns it, until all its calls
+ * have ended. No function waits longer than 2 ms; only making a context allocates.
  */
 #pragma once
 
@@ -15,50 +15,50 @@
 /* RFC 5531, 8.2; RFC 2203, 3 */
 enum rpc_flavor_number { RPC_AUTH_NONE = 0, RPC_AUTH_SYS = 1, RPC_AUTH_SHORT = 2, RPC_GSS = 6 };
 
-/* RFC 5531, 9: of a denied call */
+/* RFC 5531, 9: why a call was denied */
 enum rpc_auth_stat { RPC_CREDENTIAL_PROBLEM = 13, RPC_CONTEXT_PROBLEM = 14 };
 
-/* The server does not know the call's context: make another. */
+/* True if the server has forgotten the call's context, so that a new one is needed. */
 static inline bool rpc_denies_context(uint32_t auth_stat)
 {
 	return auth_stat == RPC_CREDENTIAL_PROBLEM || auth_stat == RPC_CONTEXT_PROBLEM;
 }
 
-/* A reply's verifier, where it lies in the message. */
+/* A reply's verifier; the body points into the message. */
 struct rpc_verifier {
 	uint32_t flavor, length;
 	const uint8_t *body;
 };
 
 /*
- * What a flavor keeps of a call, from its first transmission until release(). Zeros: nothing. A
- * call that goes out again keeps its latest numbers, since any copy may be answered.
+ * A flavor's record of a call, from its first transmission until release(); all 0: empty. It keeps
+ * the latest numbers of a call that is sent again, since any copy may be answered.
  */
 struct rpc_stamp {
-	uint32_t context;    /* the numbers' context */
+	uint32_t context;    /* the context that the numbers belong to */
 	uint32_t numbers[3]; /* the latest first; 0: none */
 };
 
-/* What a reply's verifier says. */
+/* The result of checking a reply's verifier. */
 enum rpc_belief {
 	RPC_BELIEVED,	 /* the reply is the server's */
-	RPC_NOT_ARRIVED, /* not the server's: ignored, since the server's may follow */
-	RPC_REFUSED,	 /* the server's, but it breaks the rules: the call fails */
+	RPC_NOT_ARRIVED, /* not the server's: ignore it, the server's reply may follow */
+	RPC_REFUSED,	 /* the server's, but against the rules: the call fails */
 };
 
-/* Whether calls may go out. */
+/* Whether calls may be sent. */
 enum rpc_context_state {
 	RPC_CONTEXT_READY,
-	RPC_CONTEXT_ASKS,   /* not before put_request()'s call is answered */
+	RPC_CONTEXT_ASKS,   /* only after put_request()'s call is answered */
 	RPC_CONTEXT_WAITS,  /* call step() again after a while */
-	RPC_CONTEXT_FAILED, /* error() says why; the next step() begins anew */
+	RPC_CONTEXT_FAILED, /* error() says why; the next step() starts again */
 };
 
 struct rpc_credentials;
 struct rpc_payload;
 struct rpc_reply_header;
 
-/* A call's number and program, for a flavor that makes calls of its own. */
+/* The xid and program of a call that the flavor makes itself. */
 struct rpc_call_header {
 	uint32_t xid, program, version;
 };
@@ -70,19 +70,19 @@ struct rpc_context_ops {
 	/* Writes the head of the NULL call that makes the context; *data follows it. */
 	void (*put_request)(struct rpc_credentials *credentials, struct xdr_out *out,
 			    const struct rpc_call_header *call, struct rpc_payload *data);
-	/* Takes that call's results; in->bad: they are too short. False: error() says why. */
+	/* Reads that call's results; in->bad: too short. False: error() says why. */
 	bool (*answered)(struct rpc_credentials *credentials, const struct rpc_reply_header *header,
 			 struct xdr_in *in);
 	const char *(*error)(const struct rpc_credentials *credentials);
 
-	/* True where a context is to be made by step(), before any call goes out. To be called
-	 * about every 100 ms, while the connection is up. */
+	/* Called about every 100 ms while the connection is up. True: step() must make a context
+	 * before the next call is sent. */
 	bool (*due)(struct rpc_credentials *credentials, uint64_t now);
 
-	/* True where one more call may go out. `sent`: all earlier calls have left. */
+	/* True if one more call may be sent. `sent`: all earlier calls were sent. */
 	bool (*room)(struct rpc_credentials *credentials, bool sent);
 
-	/* The call will be sent again: the window no longer waits for its number, which may still
+	/* The call will be sent again: its number no longer holds back the window, but may still
 	 * be answered. */
 	void (*overdue)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp);
 	/* The call was answered, or will not be answered by its stamp's numbers. */
@@ -90,11 +90,11 @@ struct rpc_context_ops {
 	/* The connection is lost: no call will be answered. */
 	void (*lost)(struct rpc_credentials *credentials);
 
-	/* The server denied the call: true where another context is to be made, by step(). */
+	/* The server denied the call. True: step() must make a new context. */
 	bool (*denied)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		       uint32_t auth_stat);
 
-	/* Writes the call that ends the context at the server; false: there is no context. */
+	/* Writes the call that destroys the context at the server; false: there is none. */
 	bool (*put_farewell)(struct rpc_credentials *credentials, struct xdr_out *out,
 			     const struct rpc_call_header *call);
 };
@@ -110,39 +110,39 @@ struct rpc_flavor {
 	 */
 	bool (*wrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		     struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data);
-	/* To be called before wrapped calls leave. False: it failed. May be NULL. */
+	/* Called before wrapped calls are sent. False: it failed. May be NULL. */
 	bool (*wrap_end)(struct rpc_credentials *credentials);
 
-	/* To be called before an accepted reply is used, also where it is an error. */
+	/* Called before an accepted reply is used, even if it is an error. */
 	enum rpc_belief (*check)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 				 const struct rpc_verifier *verifier);
 
-	/* The opposite of wrap(), for all of a reply behind its header, which it may change. False:
-	 * nothing of the reply may be used. */
+	/* The reverse of wrap(), for all of a reply behind its header; may change the bytes. False:
+	 * no part of the reply may be used. */
 	bool (*unwrap)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		       struct xdr_in *in);
 
 	/*
-	 * Returns the bytes before the wrapped results, so that a READ's data can be received into
-	 * place before its whole reply is there. The reply has `length` bytes behind its header;
-	 * `in` has the first of them. 0: the results are not `results` bytes, or their length is
-	 * not known yet.
+	 * Returns the number of bytes before the wrapped results, so that a READ's data can be
+	 * received into place before the reply is complete. The reply has `length` bytes behind its
+	 * header; `in` has the first of them. 0: the results are not `results` bytes long, or their
+	 * length is not known yet.
 	 */
 	uint32_t (*lead)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			 struct xdr_in in, uint32_t length, uint32_t results);
-	/* unwrap() for such a reply: *in lacks its data, which stood right before `behind`. Leaves
-	 * *in with the results before the data. */
+	/* unwrap() for such a reply: *in lacks the data, which came right before `behind`. Sets *in
+	 * to the results before the data. */
 	bool (*unwrap_around)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			      struct xdr_in *in, const struct iovec *data, const uint8_t *behind);
 
-	const struct rpc_context_ops *context; /* NULL: it needs none */
+	const struct rpc_context_ops *context; /* NULL: the flavor needs none */
 };
 
 struct rpc_credentials {
 	const struct rpc_flavor *flavor;
 };
 
-/* --- AUTH_SYS: user, group and further groups by their numbers (RFC 5531, appendix A) --- */
+/* --- AUTH_SYS: numbers of user and groups (RFC 5531, appendix A) --- */
 
 #define AUTH_SYS_GIDS_MAX    16 /* the RFC's */
 #define AUTH_SYS_MACHINE_MAX 64 /* ours; the RFC allows 255 */
@@ -155,15 +155,15 @@ struct auth_sys_ids {
 	uint32_t gid_count;
 };
 
-/* Encoded once, and copied by each call. */
+/* Encoded once, and copied into each call. */
 struct auth_sys {
 	struct rpc_credentials base;
 	uint32_t length;
 	uint8_t bytes[AUTH_SYS_ROOM];
 };
 
-/* This process's machine name, ids and first AUTH_SYS_GIDS_MAX groups. Returns the number of all
- * its groups. */
+/* Sets this process's machine name, ids and first AUTH_SYS_GIDS_MAX groups. Returns the number of
+ * all its groups. */
 uint32_t auth_sys_own_ids(struct auth_sys_ids *ids);
 
 void auth_sys_init(struct auth_sys *auth, const struct auth_sys_ids *ids);

@@ -7,10 +7,10 @@
 #include "util.h"
 #include "wire/message.h"
 
-/* RFC 2203, 5.3.3.3: numbers end at 2^31. Those above are for calls until a new context is made. */
+/* Numbers end at 2^31 (RFC 2203, 5.3.3.3): from here on a new context is made. */
 enum { NUMBER_MAX = 0x7f000000 };
 
-enum { DENIALS_MAX = 3 }; /* contexts in a row that the server may deny before a call fails */
+enum { DENIALS_MAX = 3 }; /* contexts in a row that the server may deny, before calls fail */
 
 static const uint64_t MARGIN_MAX = 300 * SEC; /* a context is replaced before its end */
 static const uint64_t RENEW_AGAIN = 10 * SEC; /* between attempts to replace it */
@@ -31,7 +31,7 @@ bool gss_context_has_room(const struct gss_context *context)
 	return context->usable && window->next - window->oldest < room;
 }
 
-/* A number given back before is ignored. */
+/* Ignores a number that was released before. */
 void gss_context_overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
 {
 	struct gss_context *context = context_of(credentials);
@@ -67,7 +67,7 @@ uint32_t gss_context_stamp(struct gss_context *context, struct rpc_stamp *stamp)
 
 /* --- making a context --- */
 
-/* Gives up the context in the making. The present one, if there is one, stays in use. */
+/* Stops making the next context. The present one, if there is one, stays in use. */
 static void stop_making(struct gss_context *context)
 {
 	context->state = context->usable ? GSS_READY : GSS_NONE;
@@ -83,7 +83,7 @@ static enum rpc_context_state fail(struct gss_context *context, const char *why)
 }
 
 /*
- * A context is replaced some time before its end, if the next one can last longer. Where this one
+ * Plans to replace a context some time before its end, if the next one may last longer. If this one
  * lasts no longer than the last, it is used until the server denies it.
  */
 static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lifetime)
@@ -98,8 +98,8 @@ static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lif
 }
 
 /*
- * The reply that completes the context is checked with the context's own keys. Calls that were sent
- * with the earlier context are answered with that context.
+ * Checks the reply that completes the context with the context's own keys. Calls sent with the
+ * earlier context are answered with that context.
  */
 static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
 {
@@ -151,7 +151,7 @@ static void begin(struct gss_context *context, uint64_t now)
 	mechanism->ops->begin(mechanism);
 }
 
-/* Calls use the present context until the mechanism has a token to send for the next. */
+/* Calls use the present context until the mechanism has a token to send for the next one. */
 bool gss_context_due(struct rpc_credentials *credentials, uint64_t now)
 {
 	struct gss_context *context = context_of(credentials);
@@ -197,7 +197,7 @@ const char *gss_context_error(const struct rpc_credentials *credentials)
 bool gss_context_answered(struct rpc_credentials *credentials,
 			  const struct rpc_reply_header *header, struct xdr_in *in)
 {
-	enum { CONTINUE_NEEDED = 1 }; /* RFC 2743, 1.2.1.1: errors are the upper half */
+	enum { CONTINUE_NEEDED = 1 }; /* RFC 2743, 1.2.1.1: errors are in the upper half */
 	struct gss_context *context = context_of(credentials);
 	struct gss_mechanism *mechanism = context->mechanism;
 	const struct rpc_verifier *verifier = &header->verifier;
@@ -237,8 +237,8 @@ bool gss_context_answered(struct rpc_credentials *credentials,
 /* --- losing a context --- */
 
 /*
- * A context outlives its connection. One in the making does not: the reply to its token is lost.
- * Earlier denials do not count any more: a restarted server has forgotten contexts.
+ * A context stays valid after its connection is lost. An unfinished one does not: the reply to its
+ * token is lost. Resets the count of denials: a restarted server has forgotten contexts.
  */
 void gss_context_lost(struct rpc_credentials *credentials)
 {
@@ -258,7 +258,7 @@ bool gss_context_denied(struct rpc_credentials *credentials, const struct rpc_st
 	if (!rpc_denies_context(auth_stat))
 		return false;
 	if (stamp->context != context->number || !context->usable)
-		return true; /* another context exists, or is being made */
+		return true; /* a newer context exists, or is being made */
 	if (++context->denials > DENIALS_MAX)
 		return false;
 	context->usable = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * gss_context.h - a context of RPCSEC_GSS (RFC 2203, 5.2) between client and server: making it,
- * replacing it before it ends or where the server has forgotten it, and its sequence numbers. A
+ * gss_context.h - a context of RPCSEC_GSS (RFC 2203, 5.2) between client and server: makes it,
+ * replaces it before it ends or after the server has forgotten it, and gives sequence numbers. A
  * connection's credentials (rpcsec_gss.c) begin with a struct gss_context.
  */
 #pragma once
@@ -10,26 +10,26 @@
 
 enum gss_state {
 	GSS_NONE,
-	GSS_MAKING, /* the mechanism is at work */
-	GSS_ASKING, /* a token is to be sent, or to be answered */
+	GSS_MAKING, /* the mechanism is working */
+	GSS_ASKING, /* a token must be sent, or its reply is awaited */
 	GSS_READY,
 };
 
 /*
- * A context's sequence numbers, and how far they may go. A server drops a call whose number lies
- * below the window (RFC 2203, 5.3.3.1); some servers close the connection as well. A server's
- * threads may take calls in any order, so the oldest unanswered number limits the next one.
+ * A context's sequence numbers, and their limit. A server drops a call whose number is below the
+ * window (RFC 2203, 5.3.3.1); some servers also close the connection. A server's threads may take
+ * calls in any order, so the oldest unanswered number limits the next one.
  */
-enum { GSS_WINDOW_MAX = 256 }; /* our limit: the rest of a larger window is not used */
+enum { GSS_WINDOW_MAX = 256 }; /* our limit, also for a larger window */
 
 struct gss_window {
 	uint32_t size;		      /* the server's, at most GSS_WINDOW_MAX */
 	uint32_t oldest, next;	      /* the oldest unanswered number; the next to give */
-	bool awaited[GSS_WINDOW_MAX]; /* numbers whose answer is waited for */
+	bool awaited[GSS_WINDOW_MAX]; /* numbers that are not answered yet */
 };
 
 struct gss_handle {
-	uint8_t bytes[128]; /* servers' have up to 16 */
+	uint8_t bytes[128]; /* servers use up to 16 */
 	uint32_t length;
 };
 
@@ -38,21 +38,21 @@ struct gss_context {
 	struct gss_mechanism *mechanism;
 	struct security_counters *counters; /* of the connection */
 
-	enum gss_state state; /* of the context in the making, else of the present one */
-	bool usable;	      /* the present context is valid, as far as is known */
-	bool renewing;	      /* the mechanism makes the next context */
-	bool put_off;	      /* making it failed: it is not tried again at once */
+	enum gss_state state; /* of the next context while it is made, else of the present one */
+	bool usable;	      /* the present context was neither denied nor has expired */
+	bool renewing;	      /* the mechanism is making the next context */
+	bool put_off;	      /* making it failed: wait before the next try */
 	uint32_t number;      /* contexts made so far */
 	struct gss_window window;
 	struct gss_handle handle, next_handle;
-	uint64_t began; /* when the making began */
+	uint64_t began; /* when making it began */
 	uint64_t renew_at, expires;
-	uint32_t denials; /* contexts in a row that the server does not know */
+	uint32_t denials; /* contexts in a row that the server denied */
 	char error[400];
-	struct gss_step step; /* the mechanism's latest */
+	struct gss_step step; /* the mechanism's latest step */
 	const char *enctype;  /* of the present context */
 
-	/* The reply to INIT: its verifier is checked once there are keys. */
+	/* From the reply to INIT, whose verifier is checked once there are keys. */
 	uint32_t window_size;
 	uint8_t window_mic[GSS_MIC_MAX];
 	uint32_t window_mic_length;
@@ -70,8 +70,8 @@ void gss_context_lost(struct rpc_credentials *credentials);
 bool gss_context_denied(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			uint32_t auth_stat);
 
-/* True where one more call may have a number. */
+/* True if one more call may get a number. */
 bool gss_context_has_room(const struct gss_context *context);
 
-/* Gives the call the next sequence number. Its earlier number is not waited for any more. */
+/* Gives the call the next sequence number; its earlier one no longer holds back the window. */
 uint32_t gss_context_stamp(struct gss_context *context, struct rpc_stamp *stamp);

@@ -27,7 +27,7 @@ static void sum(struct cts_stream *stream, const uint8_t *bytes, size_t length)
 		stream->failed = true;
 }
 
-/* One pass leaves the chunks for its next run, perhaps together with another stream's. */
+/* With one_pass the chunks wait for the next run, which may take another stream's as well. */
 static void take_chunks(struct cts_stream *stream, const uint8_t *chunks, size_t length)
 {
 	if (stream->keys.one_pass) {
@@ -57,7 +57,7 @@ void cts_begin(struct cts_stream *stream, struct cts_keys keys, uint8_t *to)
 		start_iv(keys.cipher);
 }
 
-/* The last chunk is kept until more comes: the end of the message is encrypted differently. */
+/* Keeps the last chunk until more follows: the end of a message is encrypted differently. */
 void cts_put(struct cts_stream *stream, const void *bytes, size_t length)
 {
 	size_t first = min_of(sizeof(stream->kept) - stream->length, length), whole;
@@ -82,7 +82,7 @@ bool cts_end(struct cts_stream *stream, uint8_t *hmac)
 	size_t whole = (stream->length - 1) / CTS_BLOCK * CTS_BLOCK, rest = stream->length - whole;
 	uint8_t last[CTS_BLOCK] = {0}, *before;
 
-	/* Adds the kept bytes, and ends the sum. GnuTLS encrypts the last blocks. */
+	/* Adds the kept bytes, and finishes the HMAC. GnuTLS encrypts the last blocks. */
 	if (stream->keys.one_pass) {
 		one_pass_run(&stream->pass, NULL);
 		one_pass_sum(&stream->pass, stream->kept, stream->length, hmac);
@@ -104,7 +104,7 @@ bool cts_end(struct cts_stream *stream, uint8_t *hmac)
 
 /* --- decryption --- */
 
-/* A place in parts. */
+/* A position in parts. */
 struct place {
 	const struct iovec *part;
 	size_t offset;
@@ -115,7 +115,7 @@ static uint8_t *at(const struct place *place)
 	return (uint8_t *)place->part->iov_base + place->offset;
 }
 
-/* Contiguous bytes at a place, at most `most`. */
+/* Returns how many bytes are contiguous at a position, at most `most`. */
 static size_t together(struct place *place, size_t most)
 {
 	while (place->offset == place->part->iov_len)
@@ -140,7 +140,7 @@ static void step(struct place *place, size_t length, uint8_t *out, const uint8_t
 	}
 }
 
-/* Decrypts contiguous blocks at once, and a block that lies in two parts by a copy. */
+/* Decrypts contiguous blocks together, and a block split over two parts in a copy. */
 static bool decrypt_blocks(gnutls_cipher_hd_t cipher, struct place place, size_t length)
 {
 	bool decrypted = true;

@@ -56,7 +56,7 @@ static void fold(uint64_t constant, uint8_t block[CTS_BLOCK])
 		block[i] = (uint8_t)sums[i];
 }
 
-/* DK (RFC 3961, 5.1): each block is the one before, encrypted. */
+/* DK (RFC 3961, 5.1): each block is the encryption of the previous one. */
 static int derive_sha1(const struct krb5_enctype *enctype, const gnutls_datum_t *base,
 		       uint64_t constant, uint8_t key[KEY_MAX])
 {
@@ -195,6 +195,6 @@ void krb5_keys_free(struct krb5_keys *keys)
 			gnutls_cipher_deinit(side->cipher);
 		one_pass_keys_free(side->one_pass);
 	}
-	gnutls_memset(keys, 0, sizeof(*keys)); /* may hold plaintext of a message that waits */
+	gnutls_memset(keys, 0, sizeof(*keys)); /* may hold plaintext of a waiting message */
 	free(keys);
 }

@@ -13,8 +13,8 @@
 /*
  * --- krb5_one_pass.c: AES-CBC encryption and HMAC-SHA1 of the same bytes side by side ---
  *
- * Works on one message or two, with x86-64's AES and SHA instructions. Each step waits for the step
- * before; meanwhile the processor works on the other algorithm, or on the other message.
+ * Works on one or two messages, with x86-64's AES and SHA instructions. Each step depends on the
+ * one before it; meanwhile the processor works on the other algorithm, or on the other message.
  */
 
 enum { ONE_PASS_CHUNK = 64, CTS_BLOCK = 16 };
@@ -22,14 +22,14 @@ enum { ONE_PASS_CHUNK = 64, CTS_BLOCK = 16 };
 /* The expanded keys of both algorithms. */
 struct one_pass_keys;
 
-/* A message. */
+/* A message being encrypted and summed. */
 struct one_pass {
 	const struct one_pass_keys *keys;
-	uint8_t chain[CTS_BLOCK]; /* the last ciphertext */
+	uint8_t chain[CTS_BLOCK]; /* the last ciphertext block */
 	uint8_t sum[2 * CTS_BLOCK];
-	uint64_t summed; /* bytes, with the HMAC's own chunk */
+	uint64_t summed; /* bytes, including the HMAC's key chunk */
 
-	/* Whole chunks to be done next; `to` does not overlap them. */
+	/* The whole chunks to do next; `to` does not overlap them. */
 	const uint8_t *from;
 	uint8_t *to;
 	size_t left; /* bytes */
@@ -38,14 +38,14 @@ struct one_pass {
 /* Keys of AES-128 or AES-256, and of HMAC up to a chunk. NULL: the processor lacks the
  * instructions, or there is no memory. */
 struct one_pass_keys *one_pass_keys_new(const gnutls_datum_t *aes, const gnutls_datum_t *hmac);
-/* Overwrites them; NULL is allowed. */
+/* Overwrites and frees the keys; NULL is allowed. */
 void one_pass_keys_free(struct one_pass_keys *keys);
 
 /* The initial vector is zero. */
 void one_pass_begin(struct one_pass *pass, const struct one_pass_keys *keys);
-/* Does the chunks left of both, which have the same keys; `other` may be NULL. */
+/* Does all chunks that are left of both passes, which share keys; `other` may be NULL. */
 void one_pass_run(struct one_pass *pass, struct one_pass *other);
-/* The HMAC of all chunks and of these last bytes, a chunk at most. */
+/* Writes the HMAC of all chunks and these last bytes, at most a chunk. */
 void one_pass_sum(struct one_pass *pass, const uint8_t *rest, size_t length, uint8_t hmac[20]);
 
 /*
@@ -55,29 +55,29 @@ void one_pass_sum(struct one_pass *pass, const uint8_t *rest, size_t length, uin
  * vector is zero.
  */
 
-/* What encrypts a message, and makes the HMAC of its plaintext. */
+/* The keys that encrypt a message, and make the HMAC of its plaintext. */
 struct cts_keys {
 	gnutls_cipher_hd_t cipher;
 	gnutls_hmac_hd_t hmac;		      /* NULL: no HMAC */
 	const struct one_pass_keys *one_pass; /* of both; NULL: GnuTLS does all the work */
 };
 
-/* Encrypts bytes as they come: whole chunks from where they are; the rest is kept. */
+/* Encrypts a stream of bytes: whole chunks without a copy; the rest is kept. */
 struct cts_stream {
 	struct cts_keys keys;
 	struct one_pass pass;
-	uint8_t *at; /* where the next ciphertext belongs */
+	uint8_t *at; /* where the next ciphertext is written */
 	uint8_t kept[ONE_PASS_CHUNK];
 	uint32_t length; /* bytes kept */
 	bool failed;
 };
 
-/* Without `one_pass` nothing else may use the keys until cts_end(). With it the bytes of cts_put()
- * must stay unchanged until then, and one_pass_run() may run two streams together before. */
+/* Without `one_pass` no other stream may use the keys until cts_end(). With it, the bytes given to
+ * cts_put() must stay unchanged until then, and one_pass_run() may run two streams together. */
 void cts_begin(struct cts_stream *stream, struct cts_keys keys, uint8_t *to);
 void cts_put(struct cts_stream *stream, const void *bytes, size_t length);
-/* Ends a message of at least two blocks. Leaves stream->at at the ciphertext's end, and writes
- * `hmac` where there is a key for it; false: the crypto library failed. */
+/* Ends a message of at least two blocks. Sets stream->at to the ciphertext's end, and writes `hmac`
+ * if there is a key for it. False: the crypto library failed. */
 bool cts_end(struct cts_stream *stream, uint8_t *hmac);
 
 /* Decrypts in place, at least two blocks, in any parts. False: the crypto library failed. */
@@ -86,7 +86,7 @@ bool cts_decrypt(gnutls_cipher_hd_t cipher, const struct iovec *parts, int count
 /* --- krb5_keys.c --- */
 
 enum {
-	KRB5_HMAC_MAX = 48, /* of SHA-384, before it is cut to a checksum */
+	KRB5_HMAC_MAX = 48, /* of SHA-384, before truncation to a checksum */
 	KRB5_SIDES = 2
 };
 
@@ -113,6 +113,6 @@ struct krb5_keys {
 	const struct krb5_enctype *enctype;
 	bool acceptor_subkey;
 	struct krb5_side_keys sides[KRB5_SIDES];
-	struct cts_stream waiting; /* if `waits`: a message to encrypt together with the next */
+	struct cts_stream waiting; /* if `waits`: a message to encrypt together with the next one */
 	bool waits;
 };

@@ -49,7 +49,7 @@ static bool add_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int coun
 	return true;
 }
 
-/* The HMAC of these parts: its beginning is their checksum. Ends the sum also after an error. */
+/* Writes the HMAC of these parts, whose first bytes are the checksum. Always resets `hmac`. */
 static bool sum_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int count, const void *last,
 		      size_t last_length, uint8_t sum[KRB5_HMAC_MAX])
 {
@@ -121,7 +121,7 @@ uint32_t krb5_wrap_size(const struct krb5_keys *keys)
 	return KRB5_WRAP_FRONT + HEADER + keys->enctype->checksum_size;
 }
 
-/* Ends the stream of the text that begins at `text`, and puts its checksum behind it. */
+/* Ends the stream whose text begins at `text`, and writes the checksum behind it. */
 static bool end_text(const struct krb5_keys *keys, enum krb5_side side, struct cts_stream *stream,
 		     uint8_t *text)
 {
@@ -209,7 +209,7 @@ static uint8_t *end_of(const struct iovec *parts, int count)
 	return (uint8_t *)parts[count - 1].iov_base + parts[count - 1].iov_len;
 }
 
-/* True where the checksum behind these parts is right. */
+/* True if the checksum behind these parts is right. */
 static bool sum_ok(const struct krb5_keys *keys, enum krb5_side side, const struct iovec *text,
 		   int count)
 {
@@ -219,7 +219,7 @@ static bool sum_ok(const struct krb5_keys *keys, enum krb5_side side, const stru
 	       !gnutls_memcmp(sum, end_of(text, count), keys->enctype->checksum_size);
 }
 
-/* Decrypts, and checks checksum and header. The last part has at least the header's copy. */
+/* Decrypts, and checks checksum and header. The last part has at least the copy of the header. */
 static bool open_text(const struct krb5_keys *keys, enum krb5_side side, const struct iovec *text,
 		      int count, const struct header *header)
 {

@@ -24,8 +24,8 @@ enum {
 struct krb5_keys;
 
 /*
- * `enctype` is IANA's number: 17 to 20. `acceptor_subkey`: the acceptor has chosen the key, and
- * tokens say so. 0, -ENOMEM, -EINVAL (the key's length) or -ENOTSUP (another enctype, or the crypto
+ * `enctype` is IANA's number: 17 to 20. `acceptor_subkey`: the acceptor chose the key, as tokens
+ * must say. 0, -ENOMEM, -EINVAL (the key's length) or -ENOTSUP (another enctype, or the crypto
  * library refuses it).
  */
 int krb5_keys_new(struct krb5_keys **keys, uint32_t enctype, const uint8_t *key, uint32_t length,
@@ -45,23 +45,23 @@ bool krb5_mic_ok(struct krb5_keys *keys, enum krb5_side side, const struct iovec
 		 const uint8_t *mic, uint32_t length);
 
 /*
- * Encrypts `parts`, which stay unchanged, into `token`, which is longer by krb5_wrap_size() bytes.
- * This may be done together with the side's next message: parts and token must stay where they are
- * until krb5_wrap_end(). False: the crypto library failed.
+ * Encrypts `parts`, which do not change, into `token`, which is longer by krb5_wrap_size() bytes.
+ * The work may be left for the side's next message: parts and token must stay valid until
+ * krb5_wrap_end(). False: the crypto library failed.
  */
 bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 	       const struct iovec *parts, int count, uint8_t *token);
-/* Finishes a krb5_wrap() that waits. False: the crypto library failed. NULL is allowed. */
+/* Finishes an unfinished krb5_wrap(). False: the crypto library failed. NULL is allowed. */
 bool krb5_wrap_end(struct krb5_keys *keys);
 /*
- * Decrypts a token in place; *plain is where its plaintext begins. False where the token is not one
- * of `side` with confidentiality, or its checksum is wrong: then nothing of it may be used.
+ * Decrypts a token in place; *plain is where its plaintext begins. False if the token is not from
+ * `side` with confidentiality, or its checksum is wrong: then no part of it may be used.
  */
 bool krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token, uint32_t length,
 		 uint8_t **plain, uint32_t *plain_length);
 
-/* KRB5_WRAP_FRONT, where the token's header says that it is neither rotated nor has filler; else,
- * or where the header is not there yet, 0. */
+/* Returns KRB5_WRAP_FRONT if the token is neither rotated nor has filler; 0 if it is or has, or if
+ * its header is not there yet. */
 uint32_t krb5_wrap_front(const uint8_t *token, uint32_t have);
 /* krb5_unwrap() of such a token in at most KRB5_PARTS_MAX parts. All bytes before the plaintext lie
  * in the first part, all bytes behind it in the last one. */

@@ -90,7 +90,7 @@ void rpc_decode_reply(struct xdr_in *in, struct rpc_reply_header *header)
 	}
 }
 
-/* NULL: rpc_verdict_text() makes the words, since they name versions or an auth_stat. */
+/* NULL: rpc_verdict_text() makes the text, which names versions or an auth_stat. */
 static const struct {
 	int error;
 	const char *words;
@@ -190,7 +190,7 @@ int null_call_space(struct null_call *null, struct iovec *space)
 
 	if (null->have >= RECORD_MARK_SIZE) {
 		memcpy(&mark, null->reply, RECORD_MARK_SIZE);
-		mark = be32toh(mark) ^ RECORD_LAST_FRAGMENT; /* not the last: seems too long */
+		mark = be32toh(mark) ^ RECORD_LAST_FRAGMENT; /* not the last: looks too long */
 		if (mark > NULL_REPLY_MAX - RECORD_MARK_SIZE)
 			return -EPROTO;
 		length += mark;

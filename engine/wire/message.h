@@ -22,7 +22,7 @@ void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32
 		     uint32_t procedure, struct rpc_credentials *credentials,
 		     struct rpc_stamp *stamp);
 
-/* What a reply header says. */
+/* The result of reading a reply header. */
 enum rpc_verdict {
 	RPC_SUCCESS,
 	RPC_PROG_UNAVAIL,
@@ -43,15 +43,15 @@ struct rpc_reply_header {
 	uint32_t low, high; /* RPC_PROG_MISMATCH, RPC_MISMATCH: the versions the server speaks */
 };
 
-/* The server has accepted the call: the reply has a verifier. */
+/* True if the server accepted the call, so that the reply has a verifier. */
 static inline bool rpc_is_accepted(const struct rpc_reply_header *header)
 {
 	return header->verdict <= RPC_SYSTEM_ERR;
 }
 
 /*
- * Reads a reply header; leaves `in` at the procedure's results. in->bad: the header goes on past
- * the bytes at hand, and must not be used.
+ * Reads a reply header; leaves `in` at the procedure's results. in->bad: the header is longer than
+ * the bytes received, and must not be used.
  */
 void rpc_decode_reply(struct xdr_in *in, struct rpc_reply_header *header);
 
@@ -71,9 +71,9 @@ void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, c
 /*
  * --- NULL calls over a stream ---
  *
- * The probe by which a client asks for TLS (RFC 9289, 4.1) is a NULL call whose credential has the
- * flavor AUTH_TLS; its reply's verifier says STARTTLS. The same call without credentials, over TLS,
- * asks whether the server accepts the client.
+ * A client asks for TLS by a probe (RFC 9289, 4.1): a NULL call whose credential has the flavor
+ * AUTH_TLS, to which the reply's verifier is STARTTLS. A NULL call without credentials, over TLS,
+ * then asks whether the server accepts the client.
  */
 
 enum { NULL_CALL_SIZE = 44, NULL_REPLY_MAX = 512 }; /* with their record marks */
@@ -90,13 +90,13 @@ void null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint
 		    bool probe);
 
 /*
- * Where the rest of the reply belongs, as far as its length is known; empty: the reply is there. 0,
- * or -EPROTO: it is longer than a reply to NULL can be, or in fragments.
+ * Sets *space to where the next bytes of the reply go; empty: the reply is complete. 0, or -EPROTO:
+ * the reply is longer than one to NULL can be, or in fragments.
  */
 int null_call_space(struct null_call *null, struct iovec *space);
 
 /* Reads the whole reply. 0, or -EPROTO: it is not a reply to this call. */
 int null_call_decode(const struct null_call *null, struct rpc_reply_header *reply);
 
-/* True where the reply to a probe says that TLS may begin. */
+/* True if the reply to a probe accepts TLS. */
 bool starttls_offered(const struct rpc_reply_header *reply);

@@ -52,9 +52,9 @@ bool record_takes_portion(const struct record_reader *reader)
 }
 
 /*
- * How much to take into the stage. Taking all bytes on their way would make client and server wait
- * for each other in turn. Bytes that fit into STAGE_LEAST, such as 8 READs of 4 KiB, are taken at
- * once: taking halves costs more than the waits.
+ * How many bytes to read into the stage. If it took all bytes on their way, client and server would
+ * wait for each other in turn. Bytes that fit into STAGE_LEAST, such as 8 READs of 4 KiB, are read
+ * together: reading halves would cost more than the waits.
  */
 static uint32_t readahead(const struct record_reader *reader)
 {
@@ -67,7 +67,7 @@ static uint32_t readahead(const struct record_reader *reader)
 	return (uint32_t)min_of(max_of(part, least), (uint64_t)STAGE);
 }
 
-/* Bytes of bulk data that arrive next: they are received into place. */
+/* Bytes of bulk data that arrive next, and are received into place. */
 static uint32_t next_bulk(const struct record_reader *reader)
 {
 	if (reader->part != RECORD_BULK || !reader->in_fragment || staged(reader))
@@ -75,7 +75,7 @@ static uint32_t next_bulk(const struct record_reader *reader)
 	return min_of(reader->bulk.length - reader->bulk_done, reader->fragment);
 }
 
-/* Bytes up to the end of a long head, a listing's, which is taken whole. */
+/* Bytes up to the end of a long head, such as a listing's, which is read whole. */
 static uint32_t rest_of_head(const struct record_reader *reader)
 {
 	if (reader->part != RECORD_HEAD || !reader->in_fragment || staged(reader) < LONG_HEAD)
@@ -103,7 +103,7 @@ int record_space(struct record_reader *reader, struct iovec space[2])
 		space[1].iov_len = readahead(reader) - reader->to;
 		return 2;
 	}
-	/* There is room: less than a head, a tail and a mark is staged. */
+	/* There is room, since less than a head, a tail and a mark is staged. */
 	space[0].iov_base = reader->stage + reader->to;
 	space[0].iov_len = max_of(readahead(reader), rest_of_head(reader)) - reader->to;
 	return 1;
@@ -126,7 +126,7 @@ static int open_fragment(struct record_reader *reader, uint32_t at)
 	return 0;
 }
 
-/* A head goes on in the next fragment: closes the gap that the mark between them makes. */
+/* A head continues in the next fragment: removes the mark between them. */
 static int join_fragments(struct record_reader *reader)
 {
 	uint32_t at = reader->from + reader->fragment;
@@ -140,7 +140,7 @@ static int join_fragments(struct record_reader *reader)
 	return 0;
 }
 
-/* The read_ functions return 1: went on; 0: need more bytes; or a negative errno. */
+/* The read_ functions return 1 after progress, 0 if they need more bytes, or a negative errno. */
 static int read_head(struct record_reader *reader)
 {
 	struct rpc_reply reply = {
@@ -184,7 +184,7 @@ static void copy_bulk(struct record_reader *reader, uint32_t length)
 	reader->bulk_done += length;
 }
 
-/* The bulk data is in place: hands the bytes before it over again, with those behind it. */
+/* After the bulk data: calls reply() again with the bytes before and behind the data. */
 static int read_again(struct record_reader *reader)
 {
 	const uint32_t length = reader->kept + reader->fragment;

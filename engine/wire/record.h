@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * record.h - the receiving side of record marking (RFC 5531, 11): bytes of a stream in, replies
- * out.
+ * record.h - the receiving side of record marking (RFC 5531, 11): turns the bytes of a stream into
+ * replies.
  *
  * The reader says where the next bytes belong; the caller puts them there. Heads are read ahead
  * into a stage. Bulk data that has not arrived yet goes straight to where the handler wants it, or
  * is dropped; the bytes behind it go into the stage by the same system call. Only a part of the
  * bytes on their way is read ahead: the client works on that while the server works on the rest.
- * Fragments may have any size, also 0. Pure: no socket. No stream, however hostile, makes the
+ * Fragments may have any size, even 0. Pure: no sockets. Even a hostile stream cannot make the
  * reader write outside its stage and the bulk buffers.
  */
 #pragma once
@@ -19,7 +19,7 @@
 enum { RECORD_MARK_SIZE = 4 };
 #define RECORD_LAST_FRAGMENT 0x80000000u /* in a mark; the rest is the fragment's length */
 
-/* What the reader is in the middle of. */
+/* The part of a message that the reader reads. */
 enum record_part { RECORD_HEAD, RECORD_BULK, RECORD_REST };
 
 struct record_reader {
@@ -32,7 +32,7 @@ struct record_reader {
 
 	/* replies on their way: how many, and their recent mean size in bytes */
 	uint32_t expected, reply_size;
-	uint32_t portion; /* 1/portion of their bytes is read ahead; 2 until the owner sets it */
+	uint32_t portion; /* reads ahead 1/portion of their bytes; 2 until the owner sets it */
 
 	/* the message being read */
 	enum record_part part;
@@ -58,7 +58,7 @@ static inline void record_expect(struct record_reader *reader)
 }
 
 /*
- * Says where to put the next bytes, with room for one at least; returns the number of entries used.
+ * Sets where to put the next bytes, at least one; returns the number of entries used.
  * If space[0].iov_base is NULL, the caller drops up to iov_len bytes, and there is no space[1].
  */
 int record_space(struct record_reader *reader, struct iovec space[2]);

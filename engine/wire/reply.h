@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * reply.h - a call's bulk data, and how replies are handed over as they arrive: first the head,
- * then where the bulk data goes. Bulk data is the one long opaque of a message: what WRITE sends
- * and READ brings.
+ * reply.h - a call's bulk data, and the handler to which replies go as they arrive: first the head,
+ * then the bulk data. Bulk data is the one long opaque of a message: WRITE's and READ's data.
  */
 #pragma once
 
@@ -24,21 +23,21 @@ enum { RPC_TAIL_MAX = 48 };
 struct rpc_payload {
 	void *at;
 	uint32_t length;   /* 0: the call has none */
-	bool incoming;	   /* the reply brings up to `length` bytes; else the call carries them */
-	bool stays_inline; /* no device moves it: it is not DDP-eligible (RFC 8166, 3.1) */
+	bool incoming;	   /* the reply has up to `length` bytes; else the call has them */
+	bool stays_inline; /* not DDP-eligible (RFC 8166, 3.1): RDMA does not move it */
 	/* Bytes behind the data and its pad, such as a checksum; queue() copies them. */
 	const uint8_t *tail;
 	uint32_t tail_length;
 };
 
-/* The beginning of a reply, as far as it has arrived. */
+/* The first bytes of a reply, as far as they have arrived. */
 struct rpc_reply {
-	const uint8_t *message; /* from the xid on; a flavor may decrypt it where it lies */
-	uint32_t have;		/* bytes at hand */
+	const uint8_t *message; /* from the xid on; a flavor may decrypt it in place */
+	uint32_t have;		/* bytes received */
 	bool whole;		/* the reply has no more bytes than these */
 	uint32_t length;	/* of the whole reply; 0: not known */
-	/* Not 0: the reply is handed over again, without its bulk data, which stood behind the
-	 * first `cut` bytes and is in place. */
+	/* Not 0: this is the second call, without the bulk data, which came after the first `cut`
+	 * bytes, and is in place. */
 	uint32_t cut;
 };
 
@@ -48,7 +47,7 @@ struct rpc_bulk {
 	uint32_t length;
 	void *token; /* handed back to finished() */
 	/*
-	 * Once the data is in place, reply() is called again with the reply's other bytes: that
+	 * Once the data is in place, calls reply() again with the reply's other bytes: this second
 	 * call sets the token, and cannot ask for more bytes. Only for a reply of known length,
 	 * with at most RPC_STREAM_HEAD_MAX other bytes.
 	 */
@@ -66,8 +65,8 @@ struct rpc_handler {
 	/* The bulk data is in place. Called once for each reply() that gave a token. */
 	void (*finished)(void *context, void *token);
 	/*
-	 * The transport refused the call `xid`, or brought a reply that cannot be used: the call
-	 * gets no other answer. The channel goes on. Only RDMA does this.
+	 * The transport refused the call `xid`, or received a reply that cannot be used: the call
+	 * gets no other answer. The channel stays usable. Only RDMA calls this.
 	 */
 	void (*refused)(void *context, uint32_t xid, int error, const char *why);
 	void *context;

@@ -11,7 +11,7 @@
 enum { RPCRDMA_VERSION = 1 };
 enum { RDMA_MSG = 0, RDMA_NOMSG = 1, RDMA_MSGP = 2, RDMA_DONE = 3, RDMA_ERROR = 4 };
 enum { ERR_VERS = 1, ERR_CHUNK = 2 };
-enum { ABSENT = 0, PRESENT = 1 }; /* before each item of a list, and behind the last */
+enum { ABSENT = 0, PRESENT = 1 }; /* before each item of a list, and after the last */
 
 _Static_assert(RPCRDMA_HEADER_MAX + RPC_HEAD_MAX <= RPCRDMA_INLINE_MIN,
 	       "each call fits into one Send to any server");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rpcrdma.h - the transport header of RPC-over-RDMA version 1 (RFC 8166) as a client writes and
- * reads it, and the private data that its connections begin with (RFC 8797). Encode and decode
- * only: no verbs, no state.
+ * rpcrdma.h - encodes and decodes a client's transport headers of RPC-over-RDMA version 1 (RFC
+ * 8166), and the private data that connections begin with (RFC 8797). No verbs, no state.
  *
  * A message is one Send: the transport header, then the RPC message. The long opaque of a READ
  * reply or WRITE call (RFC 8267) may stay out of the message: then a chunk of the header names
@@ -15,8 +14,8 @@
 #include "wire/xdr.h"
 
 /*
- * Segments of one chunk. fio's buffers are few registered regions, so a payload rarely needs more
- * than one segment. With this maximum the longest call fits into the smallest inline threshold.
+ * Most segments of one chunk. fio's buffers are in few registered regions, so data rarely needs
+ * more than one segment. With this limit the longest call fits into the smallest inline threshold.
  */
 #define RPCRDMA_SEGMENTS_MAX 8
 
@@ -44,7 +43,7 @@ struct rpcrdma_chunk {
 
 struct rpcrdma_call {
 	uint32_t xid;	  /* the RPC message's (4.2.1) */
-	uint32_t credits; /* asked for, at least 1 (3.3.1) */
+	uint32_t credits; /* requested, at least 1 (3.3.1) */
 	/*
 	 * WRITE's data, without its XDR pad, which the server adds (3.4.5). The RPC message that is
 	 * sent ends with the opaque's length; `position` is the message's size, a multiple of four.
@@ -85,21 +84,22 @@ struct rpcrdma_reply {
 
 /*
  * Reads a reply's header; `in` is all that one Receive brought. Leaves `in` at the RPC message for
- * RPCRDMA_MSG, and anywhere else for the other verdicts. Malformed is also what RFC 8166 allows but
- * rpcrdma_encode_call() does not ask for: RDMA_NOMSG, a Reply chunk, a second Write chunk.
+ * RPCRDMA_MSG, and anywhere else for the other verdicts. RDMA_NOMSG, a Reply chunk and a second
+ * Write chunk are also malformed: RFC 8166 allows them, but rpcrdma_encode_call() never requests
+ * them.
  */
 void rpcrdma_decode_reply(struct xdr_in *in, struct rpcrdma_reply *reply);
 
 /*
- * Sets *bytes to how many bytes the server has written, by the reply's Write list (4.3.2), from the
- * beginning of the chunk that a call offered: 0 where the list is empty, as it may be in a reply
- * without data. False, *bytes invalid: the list is not the call's, says more than was offered, or
- * has a gap: a segment in use after one that is not full.
+ * Sets *bytes to how many bytes the server wrote into the chunk that a call offered, by the reply's
+ * Write list (4.3.2): 0 if the list is empty, as in a reply without data. False, *bytes invalid:
+ * the list is not the call's, has more bytes than were offered, or has a gap: bytes in a segment
+ * after one that is not full.
  */
 bool rpcrdma_written(const struct rpcrdma_chunk *offered, const struct rpcrdma_chunk *returned,
 		     uint64_t *bytes);
 
-/* The errno that stands for a verdict; 0 for RPCRDMA_MSG. */
+/* The errno for a verdict; 0 for RPCRDMA_MSG. */
 int rpcrdma_verdict_errno(const struct rpcrdma_reply *reply);
 
 /* One line for people, such as "the server speaks RPC-over-RDMA versions 2 to 3 …". */
@@ -115,8 +115,8 @@ uint32_t rpcrdma_credit_window(uint32_t credits, uint32_t receives);
 /* --- private data of the connection manager (RFC 8797, 4) --- */
 
 #define RPCRDMA_PRIVATE_SIZE 8
-#define RPCRDMA_INLINE_MIN   1024   /* also of a peer that sends no private data (3.3.2) */
-#define RPCRDMA_INLINE_MAX   262144 /* the largest that private data can say */
+#define RPCRDMA_INLINE_MIN   1024   /* also for a peer without private data (3.3.2) */
+#define RPCRDMA_INLINE_MAX   262144 /* the most that private data can encode */
 
 /* Inline thresholds: the longest messages that one side sends and receives. */
 struct rpcrdma_inline {
@@ -124,14 +124,14 @@ struct rpcrdma_inline {
 };
 
 /*
- * Thresholds are rounded down to KiB. The flag for remote invalidation stays clear: registrations
- * outlive the calls that name them.
+ * Rounds thresholds down to KiB. Leaves the flag for remote invalidation clear: registrations are
+ * kept after the calls that name them.
  */
 void rpcrdma_encode_private(uint8_t bytes[RPCRDMA_PRIVATE_SIZE], const struct rpcrdma_inline *mine);
 
 /*
- * The peer's thresholds: both RPCRDMA_INLINE_MIN where the peer sent no private data (length 0) or
- * none of RFC 8797's form. More bytes may follow: InfiniBand pads private data.
+ * The peer's thresholds: both RPCRDMA_INLINE_MIN if the peer sent no private data (length 0), or
+ * not in RFC 8797's form. More bytes may follow: InfiniBand pads private data.
  */
 struct rpcrdma_inline rpcrdma_decode_private(const uint8_t *bytes, uint32_t length);
 

@@ -12,7 +12,7 @@ enum { VERSION = 1 };
 enum gss_procedure { GSS_DATA = 0, GSS_INIT = 1, GSS_CONTINUE = 2, GSS_DESTROY = 3 };
 
 enum {
-	ARENA = 4 << 20,   /* bytes of encrypted calls that have not left */
+	ARENA = 4 << 20,   /* bytes of encrypted calls that are not sent yet */
 	PROCEDURE_AT = 20, /* in a call's header */
 	NULL_PROCEDURE = 0,
 };
@@ -21,10 +21,10 @@ struct rpcsec_gss {
 	struct gss_context context;
 	struct rpcsec_gss_terms terms;
 
-	uint32_t matched;	    /* the sequence number that the latest verifier signs */
-	bool earlier;		    /* with the context before the present one */
+	uint32_t matched;	    /* the sequence number of the latest verified reply */
+	bool earlier;		    /* that reply used the context before the present one */
 	uint8_t tail[RPC_TAIL_MAX]; /* of the latest call */
-	uint8_t *arena;		    /* privacy: encrypted calls until they have left */
+	uint8_t *arena;		    /* privacy: encrypted calls until they are sent */
 	uint32_t arena_size, arena_used;
 };
 
@@ -33,7 +33,7 @@ static struct rpcsec_gss *gss_of(struct rpc_credentials *credentials)
 	return container_of(credentials, struct rpcsec_gss, context.base);
 }
 
-/* --- the mechanism's work, and what it costs --- */
+/* --- the mechanism's functions, with their cost --- */
 
 static struct sampled_time *crypto(struct rpcsec_gss *gss)
 {
@@ -80,7 +80,7 @@ static void put_credential(const struct rpcsec_gss *gss, struct xdr_out *out,
 	xdr_put_opaque(out, handle->bytes, handle->length);
 }
 
-/* The call's verifier: a MIC of the header so far. */
+/* Writes the call's verifier: a MIC of the header so far. */
 static void put_verifier(struct rpcsec_gss *gss, struct xdr_out *out, const uint8_t *start)
 {
 	const struct iovec header = {(void *)start, out->at - start};
@@ -179,7 +179,7 @@ static bool wrap_integrity(struct rpc_credentials *credentials, const struct rpc
 	return make_mic(gss, body, bytes ? 3 : 1, tail.at);
 }
 
-/* Steps behind the number of a reply's body, which must be the call's. */
+/* Skips the sequence number of a reply's body, which must be the call's. */
 static bool take_body(struct rpcsec_gss *gss, struct xdr_in *in, const uint8_t *body,
 		      uint32_t length)
 {
@@ -353,7 +353,7 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 
 /* --- the context --- */
 
-/* The token may be long: it goes behind the head. */
+/* Puts the token, which may be long, behind the head. */
 static void put_request(struct rpc_credentials *credentials, struct xdr_out *out,
 			const struct rpc_call_header *call, struct rpc_payload *data)
 {
@@ -376,14 +376,14 @@ static uint32_t longest_call(const struct rpcsec_gss *gss)
 	return gss->terms.data_max + 2 * RPC_STREAM_HEAD_MAX + GSS_WRAP_MAX;
 }
 
-/* All encrypted calls have left. */
+/* Empties the arena: all encrypted calls were sent. */
 static void clear_arena(struct rpcsec_gss *gss)
 {
 	wrap_end(&gss->context.base);
 	gss->arena_used = 0;
 }
 
-/* The arena must have room for the longest call. */
+/* With privacy the arena must have room for the longest call. */
 static bool room(struct rpc_credentials *credentials, bool sent)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * rpcsec_gss.h - RPCSEC_GSS version 1 (RFC 2203): calls that show who sends them, with integrity or
- * privacy of arguments, results and data, by any mechanism of GSS-API. Each client has credentials
- * and a context (gss_context.h) of its own.
+ * rpcsec_gss.h - RPCSEC_GSS version 1 (RFC 2203): authenticates calls, with integrity or privacy of
+ * arguments, results and data, by any mechanism of GSS-API. Each client has its own credentials and
+ * context (gss_context.h).
  *
- * NULL calls go without credentials. A context that the server has forgotten, or that expires soon,
- * is replaced once the calls that were sent with it are answered.
+ * NULL calls have no credentials. A context that expires soon, or that the server has forgotten, is
+ * replaced once the calls sent with it are answered.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct gss_mechanism;
 
 struct rpcsec_gss_terms {
 	enum gss_service service;
-	struct gss_mechanism *mechanism;    /* freed with the credentials, also where new() fails */
+	struct gss_mechanism *mechanism;    /* freed with the credentials, or if new() fails */
 	struct security_counters *counters; /* the owner's; it outlives the credentials */
 	uint32_t data_max;		    /* bytes of data that a call carries at most */
 };
@@ -31,21 +31,21 @@ void rpcsec_gss_free(struct rpc_credentials *credentials);
 /*
  * --- what RPCSEC_GSS needs of a mechanism of GSS-API (RFC 2743) ---
  *
- * Tokens that make a context with the server, then tokens that protect messages. Each client has a
- * mechanism. It keeps the present context, the earlier one for late replies, and at most one in the
- * making.
+ * A mechanism makes the tokens that set up a context, and those that protect messages. Each client
+ * has its own. It keeps the present context, the earlier one for late replies, and at most one
+ * unfinished.
  */
 
 enum { GSS_MIC_MAX = 40, GSS_WRAP_MAX = 80 };
 
 enum gss_progress {
-	GSS_WORKING, /* ask again: nothing here waits for long */
-	GSS_TOKEN,   /* `token` is to be sent to the server */
-	GSS_MADE,    /* the new context is in use; the one before it is now the earlier one */
+	GSS_WORKING, /* ask again later */
+	GSS_TOKEN,   /* send `token` to the server */
+	GSS_MADE,    /* the new context is the present one, the old one the earlier */
 	GSS_FAILED,  /* `error` says why */
 };
 
-/* What progress() found. Pointers are valid until the next begin(), feed() or progress(). */
+/* The result of progress(). Pointers are valid until the next begin(), feed() or progress(). */
 struct gss_step {
 	const uint8_t *token;
 	uint32_t length;
@@ -57,12 +57,12 @@ struct gss_step {
 };
 
 struct gss_mechanism_ops {
-	/* Makes the next context, from begin() on. feed() takes the server's reply. */
+	/* begin() starts the next context; feed() takes the server's reply. */
 	void (*begin)(struct gss_mechanism *mechanism);
 	void (*feed)(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t length);
 	enum gss_progress (*progress)(struct gss_mechanism *mechanism, struct gss_step *step);
 
-	/* With a context: bytes of a MIC, and bytes that wrapping adds to a message. */
+	/* For the present context: bytes of a MIC, and bytes that wrapping adds. */
 	uint32_t (*mic_size)(const struct gss_mechanism *mechanism);
 	uint32_t (*wrap_size)(const struct gss_mechanism *mechanism);
 
@@ -71,8 +71,8 @@ struct gss_mechanism_ops {
 		    uint8_t *mic);
 	bool (*wrap)(struct gss_mechanism *mechanism, const struct iovec *parts, int count,
 		     uint8_t *token);
-	/* Finishes the messages that wrap() has left unfinished, several together: their parts and
-	 * tokens stay where they are until then. NULL: wrap() finishes all. */
+	/* Finishes messages that wrap() left unfinished, several together: their parts and tokens
+	 * must stay valid until then. NULL: wrap() finishes each. */
 	bool (*wrap_end)(struct gss_mechanism *mechanism);
 
 	/* False: not made by the server with this context (`earlier`: the earlier one). unwrap()
