@@ -169,7 +169,7 @@ static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client
 	case RPC_BELIEVED: reply->disposition = judge_verdict(rpc, in, reply); return true;
 	case RPC_REFUSED:
 		reply->disposition =
-			fail(reply, EACCES, "the reply's verifier is not one of the calls' flavor");
+			fail(reply, EACCES, "the reply's verifier is of another flavor");
 		return true;
 	default:
 		if (!is_unverified_error(header) || header->verdict < RPC_PROG_UNAVAIL ||

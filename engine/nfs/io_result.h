@@ -26,7 +26,7 @@ static inline enum disposition judge_read(const struct call *call,
 		return CALL_DONE;
 	if (io_result->count)
 		return CALL_PARTIAL;
-	return call_fail(result, EIO, "no data came, and not the end of file either");
+	return call_fail(result, EIO, "the reply has neither data nor the end of file");
 }
 
 static inline enum disposition judge_write(const struct call *call,

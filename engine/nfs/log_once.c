@@ -103,7 +103,7 @@ static void context_denied(struct rpc_client *rpc)
 
 	snprintf(why, sizeof(why),
 		 "the server denied the context (%s): does it serve Kerberos, do the clocks agree "
-		 "(within 300 s, clockskew in krb5.conf), and has it a keytab with the key of %s?",
+		 "(within 300 s, clockskew in krb5.conf), and does its keytab have the key of %s?",
 		 rpc_auth_stat_name(rpc->reply.header.auth_stat),
 		 path_of(rpc)->config.terms.server_principal);
 	no_context(rpc, why);

@@ -76,7 +76,7 @@ static inline const char *listing_stuck(struct listing *listing, uint32_t names,
 	if (!names)
 		return "8 pages in a row have no name, and are not the end of the directory either";
 	if (cookie == listing->cookie || (listing->pages && cookie == listing->milestone))
-		return "the listing does not advance, and does not end either";
+		return "the listing neither advances nor ends";
 	listing->empty = 0;
 	listing->cookie = cookie;
 	memcpy(listing->verifier, verifier, LISTING_VERIFIER);

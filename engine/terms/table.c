@@ -136,7 +136,7 @@ const struct term terms_table[] = {
 	 .help = "xprtsec=tls, mtls: who encrypts and decrypts"},
 	{CHOICE("security", security), .in_path = "sec", .preset = "sys",
 	 .values = {{"sys", SEC_SYS, "AUTH_SYS: numbers of user and groups"},
-		    {"krb5", SEC_KRB5, "Kerberos: who calls is proved"},
+		    {"krb5", SEC_KRB5, "Kerberos: proves who sends a call"},
 		    {"krb5i", SEC_KRB5I, "Kerberos, with integrity of all data"},
 		    {"krb5p", SEC_KRB5P, "Kerberos, with privacy: all data is encrypted"}},
 	 .help = "Security flavor, nfs(5)'s sec; in a path sec=. Never --sec on the command "
@@ -193,7 +193,7 @@ const struct term terms_table[] = {
 		 "the network's and the server's part, wake-up is this client's"},
 	{NUMBER("arrival_batch", arrival_batch, 0, 1000), .preset = "0",
 	 .help = "Microseconds that a due I/O waits for others, to be sent together; "
-		 "replies wait as long, at most twice"},
+		 "replies wait at most twice as long"},
 	{SWITCH("metadata", metadata), .shared = true, .preset = "0",
 	 .help = "Each I/O is one operation on one entry of a directory, the job's file: "
 		 "the entry's number is offset / bs"},

@@ -214,8 +214,8 @@ bool gss_context_answered(struct rpc_credentials *credentials,
 	if (major > CONTINUE_NEEDED) {
 		snprintf(
 			context->error, sizeof(context->error),
-			"the server refuses the ticket (GSS major status %#x, minor %u): has it a "
-			"keytab with this key, and do the clocks agree (within 300 s, clockskew in "
+			"the server refuses the ticket (GSS major status %#x, minor %u): does its "
+			"keytab have this key, and do the clocks agree (within 300 s, clockskew in "
 			"krb5.conf)?",
 			major, minor);
 		return false;

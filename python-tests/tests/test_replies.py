@@ -131,7 +131,7 @@ _VERIFY_FAILED = "verify failed at file f offset 16384"
 # The answer to the fifth READ of a job at depth 1; errno and words.
 _MISSING: dict[str, tuple[Answer, int, str]] = {
     "end of file": (Answer(limit=0, eof=1), errno.EIO, "READ beyond the end of file"),
-    "nothing, and no end of file": (Answer(limit=0, eof=0), errno.EIO, "no data came"),
+    "nothing, and no end of file": (Answer(limit=0, eof=0), errno.EIO, "neither data nor the end of file"),
     "end of file in a block": (Answer(limit=1024, eof=1), errno.EILSEQ, _VERIFY_FAILED),
     "other data": (Answer(spoil=True), errno.EILSEQ, _VERIFY_FAILED),
 }
@@ -296,7 +296,7 @@ _GONE = (errno.ETIMEDOUT, "connection lost")
 _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
     "a verifier of RPCSEC_GSS": (
         Answer(rpc=struct.pack(">5I", 0, 6, 4, 1, 0) + bytes(200)),
-        (errno.EACCES, "the reply's verifier is not one of the calls' flavor"),
+        (errno.EACCES, "the reply's verifier is of another flavor"),
     ),
     "another call's number": (Answer(xid=1), _SILENT),
     "half a result": (Answer(results=struct.pack(">2I", 0, 1) + bytes(40)), _TOO_SHORT),
