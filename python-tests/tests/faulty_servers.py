@@ -185,3 +185,4 @@ def mend() -> None:
     run(DELETE_DEVICE, timeout=_SECONDS)
     _do("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", _DEVICE)
     kernel_server.start()
+    kernel_server.end_grace()  # NFSv4's tests after it would wait a minute

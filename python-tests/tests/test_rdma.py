@@ -83,7 +83,7 @@ def _verified(size: int, **options: Option) -> dict[str, Option]:
 
 
 @pytest.fixture
-def mended(server_mended: None) -> Iterator[None]:
+def mended() -> Iterator[None]:
     """See to it that addresses, device and server are as they were, whatever a test did."""
     yield
     mend()
