@@ -64,10 +64,11 @@ static inline const char *errno_remedy(int error)
 	case ENOSPC: return ": the file system is full: make room there, or use a smaller size=";
 	case EDQUOT: return ": the user's quota is used up: raise it, or use a smaller size=";
 	case EROFS: return ": the export is read-only: allow writing there, or only read (rw=read)";
-	case ENFILE: return ": this machine has no more: raise fs.file-max (sysctl)";
+	case ENFILE:
+		return ": the machine's limit of open files is reached: raise fs.file-max (sysctl)";
 	case EMFILE:
 		getrlimit(RLIMIT_NOFILE, &limit);
-		snprintf(text, sizeof(text), ": a process may have %llu: raise ulimit -n",
+		snprintf(text, sizeof(text), ": a process may open %llu: raise ulimit -n",
 			 (unsigned long long)limit.rlim_cur);
 		return text;
 	default: return "";

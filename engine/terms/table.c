@@ -100,7 +100,8 @@ const struct term terms_table[] = {
 	 .help = "Tenths of a second to wait for a reply before the call is sent again "
 		 "(NFSv4: over another connection)"},
 	{NUMBER("retrans", retrans, 0, 1000), .in_path = "retrans", .preset = "2",
-	 .help = "Times a call is sent again before hard reconnects and soft gives up"},
+	 .help = "Times a call is sent again before the client reconnects (hard) or the "
+		 "I/O fails (soft)"},
 	{FLAG("hard", soft, 0), .in_path = "hard",
 	 .help = "Retry for ever when the server does not answer (the default)"},
 	{FLAG("soft", soft, 1), .in_path = "soft",
@@ -136,7 +137,7 @@ const struct term terms_table[] = {
 	 .help = "xprtsec=tls, mtls: who encrypts and decrypts"},
 	{CHOICE("security", security), .in_path = "sec", .preset = "sys",
 	 .values = {{"sys", SEC_SYS, "AUTH_SYS: numbers of user and groups"},
-		    {"krb5", SEC_KRB5, "Kerberos: proves who sends a call"},
+		    {"krb5", SEC_KRB5, "Kerberos: authenticates the caller"},
 		    {"krb5i", SEC_KRB5I, "Kerberos, with integrity of all data"},
 		    {"krb5p", SEC_KRB5P, "Kerberos, with privacy: all data is encrypted"}},
 	 .help = "Security flavor, nfs(5)'s sec; in a path sec=. Never --sec on the command "
@@ -169,8 +170,8 @@ const struct term terms_table[] = {
 		 "restarts; COMMITs begin at half of that. Kernel mounts ignore it: "
 		 "the kernel does the same"},
 	{SWITCH("discard", discard), .shared = true, .needs = NEEDS_CLEAR, .preset = "0",
-	 .help = "The kernel drops the payload of READs of 32 KiB and more, and does not "
-		 "copy it to fio. Over TCP, for jobs that verify nothing"},
+	 .help = "The kernel discards the payload of READs of 32 KiB and more, instead of "
+		 "copying it to fio. Over TCP, for jobs that verify nothing"},
 	{NUMBER("busy_poll", busy_poll, 0, 1000000), .preset = "0",
 	 .help = "Microseconds to poll for replies before each wait"},
 	{TEXT("arrival_rate", arrival_rate),
@@ -193,7 +194,7 @@ const struct term terms_table[] = {
 		 "the network's and the server's part, wake-up is this client's"},
 	{NUMBER("arrival_batch", arrival_batch, 0, 1000), .preset = "0",
 	 .help = "Microseconds that a due I/O waits for others, to be sent together; "
-		 "replies wait at most twice as long"},
+		 "a reply waits at most twice this time"},
 	{SWITCH("metadata", metadata), .shared = true, .preset = "0",
 	 .help = "Each I/O is one operation on one entry of a directory, the job's file: "
 		 "the entry's number is offset / bs"},
@@ -210,8 +211,8 @@ const struct term terms_table[] = {
 		    {"symlink", META_SYMLINK, "Creates a symbolic link"},
 		    {"setattr", META_SETATTR, "Sets the time of modification"},
 		    {"rename", META_RENAME,
-		     "Gives the entry its other name, or the first one back"},
-		    {"link", META_LINK, "LINK: its other name as well"},
+		     "Renames the entry to its second name, or back to its first"},
+		    {"link", META_LINK, "LINK: adds the entry's second name"},
 		    {"remove", META_REMOVE, "Removes a file or symbolic link"},
 		    {"rmdir", META_RMDIR, "Removes a directory"}},
 	 .help = "metadata=1: what a write does with its entry; a trim removes, by "
@@ -228,8 +229,8 @@ const struct term terms_table[] = {
 	{NUMBER("dir_entries", dir_entries, 2, 0), .shared = true, .preset = "1000",
 	 .help = "metadata=1: entries of one directory"},
 	{NUMBER("tree_depth", tree_depth, 0, 8), .shared = true, .preset = "1",
-	 .help = "metadata=1: levels of directories below the job's; 0: all entries lie in "
-		 "that one"},
+	 .help = "metadata=1: levels of directories below the job's; 0: all entries are in "
+		 "the job's directory"},
 	{SWITCH("shared_dir", shared_dir), .shared = true, .preset = "0",
 	 .help = "metadata=1: jobs with the same file name share its directories, each with "
 		 "entries of its own (default: they work on the same entries)"},

@@ -14,7 +14,7 @@ const struct term *term_at(size_t at)
 	return term;
 }
 
-/* Words for the same member (hard, soft) share the first one's row. */
+/* Terms with the same member (hard, soft) share the flag of the first. */
 void term_give(const struct term *term, struct terms *terms)
 {
 	terms->given[term_at(term->at) - terms_table] = true;

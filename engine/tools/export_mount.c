@@ -43,7 +43,7 @@ int mount_find_facts(int directory, struct export_facts *facts)
 	return 0;
 }
 
-/* The next names, one behind the other, and how many bytes they take. */
+/* Reads the next names into items->names, one after the other; *bytes: their size. */
 static int read_names(DIR *stream, struct export_items *items, size_t *bytes)
 {
 	char *at = items->names;
@@ -79,7 +79,7 @@ static int take_names(int directory, struct export_listing *listing, struct expo
 	listing->mount = telldir(stream);
 	listing->end = items->count < PAGE_NAMES;
 	closedir(stream);
-	items->names = realloc(items->names, bytes ?: 1) ?: items->names; /* it shrinks */
+	items->names = realloc(items->names, bytes ?: 1) ?: items->names; /* smaller */
 	return error;
 }
 

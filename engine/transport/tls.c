@@ -47,7 +47,7 @@ static ssize_t tls_read(struct stream *stream, struct iovec *space, int count, b
 	return tls_session_read(&tls_of(&stream->base)->session, space, count, wait);
 }
 
-/* With kTLS a record other than data makes recvmsg(2) fail. */
+/* With kTLS a record other than data makes the receive fail. */
 static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
 	struct tls *tls = tls_of(&stream->base);

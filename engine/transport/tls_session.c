@@ -118,7 +118,7 @@ static ssize_t push(gnutls_transport_ptr_t context, const void *from, size_t siz
 	return (ssize_t)size;
 }
 
-/* Sends the ciphertext. If send(2) fails, reads an alert, which may give the reason. */
+/* Sends the ciphertext. 0, or a negative errno: the server may have sent an alert, unread. */
 static int flush(struct tls_session *session)
 {
 	struct tls_bytes *out = &session->out;

@@ -86,7 +86,7 @@ INLINE void sum_chunks(struct state *states, const uint8_t *const *chunks, int l
 	}
 }
 
-/* The sum of the `summed` bytes and the rest, a chunk at most. */
+/* Ends the SHA-1 of the `summed` bytes, after at most a chunk more: `rest`. */
 INSTRUCTIONS static void end_sum(struct state state, uint64_t summed, const uint8_t *rest,
 				 size_t length, uint8_t sum[20])
 {
@@ -176,7 +176,7 @@ INLINE void encrypt_blocks(const struct one_pass_keys *keys, __m128i *chains,
 
 /* --- AES and SHA-1 in one pass --- */
 
-/* Encrypts and sums `length` bytes of each message. The processor looks ahead far enough to do both
+/* Encrypts and sums `length` bytes of each message, interleaved so that the processor can do both
  * at once. */
 INLINE void do_chunks(struct one_pass *const *passes, int lanes, size_t length)
 {

@@ -381,7 +381,7 @@ def test_no_more_open_files(
     few = Fio(engine, [*lab.command([]), "prlimit", "--nofile=16", "--"])
     fio = FioRunner(few, exported.pool, tmp_path / "few", request.node)
     result = fio(rw="write", bs="4k", size="64k", filename="f", nconnect=16)
-    refused(result, "Too many open files: a process may have 16: raise ulimit -n")
+    refused(result, "Too many open files: a process may open 16: raise ulimit -n")
 
 
 def test_users_and_permissions(exported: Place, lab: Lab) -> None:
