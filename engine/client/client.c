@@ -105,10 +105,10 @@ static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 }
 
 /*
- * True if an overdue call needs another connection. Always, if the transport itself delivers or
- * breaks. If the protocol sends a call once per channel: if the channel is silent, or after a major
- * time-out (nfs(5), retrans). Else: after `retrans` retransmissions, if the channel is silent; if
- * it receives bytes, the server is busy with other calls.
+ * True if an overdue call needs another connection. Over a transport that delivers every call, or
+ * breaks: always. With a protocol that sends a call once per channel: if the channel is silent, or
+ * after a major time-out (nfs(5), retrans). Else: after `retrans` retransmissions, if the channel
+ * is silent; if it receives bytes, the server is busy with other calls.
  */
 static bool should_reconnect(const struct rpc_client *rpc, const struct call *call, uint64_t now)
 {
@@ -163,7 +163,7 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 	}
 }
 
-/* Resumes delayed calls, those sent before first: other calls may wait for their slots. */
+/* Resumes delayed calls, beginning with those that hold slots: other calls may wait for these. */
 static void resume_delayed(struct rpc_client *rpc, uint64_t now)
 {
 	struct call *call, *next;

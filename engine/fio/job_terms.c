@@ -74,7 +74,7 @@ static bool trims_as_it_verifies(const struct thread_data *td)
 	return td_write(td) && o->verify && o->do_verify && o->trim_percentage && o->trim_backlog;
 }
 
-/* The value that a word of the command line gives to --sec, or "". `awaited`: --sec was before. */
+/* The value that a word of the command line gives --sec, or "". `awaited`: it follows --sec. */
 static const char *value_of_sec(const char *word, bool awaited)
 {
 	static const char option[] = "-sec="; /* the word may begin with a second dash */
@@ -176,7 +176,7 @@ static void say_pool(const char *what, const char *text, const struct pool_error
 
 static const char *const environments[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
 
-/* Looks for the pool of that name, or else of that file; the first variable with one decides. */
+/* Finds pool `name`, or if that is NULL `file`'s pool, by the first variable that has one. */
 static int look_up(const char *name, const char *file, struct pool *pool,
 		   struct pool_error errs[ARRAY_SIZE(environments)])
 {

@@ -41,7 +41,7 @@ int meta_mix_of(const struct thread_data *td, struct meta_mix *mix);
 /* Refuses options that contradict meta_mix=, and sets fio's rwmixread. 0 or a negative errno. */
 int meta_mix_check(struct thread_data *td);
 
-/* True where an I/O may do `op`. A removal that finds nothing to remove first makes an entry. */
+/* True where an I/O may do `op`. A removal makes an entry first where it finds none to remove. */
 bool meta_mix_does(const struct meta_mix *mix, enum meta_op op);
 
 /* One I/O of fio, in its request. */

@@ -68,7 +68,7 @@ void failover_look(struct group *group);
 /* The connection that takes a dead one's I/O, each in turn; if there is none, the dead one. */
 struct conn *failover_choose(struct group *group, uint32_t dead, const struct conn_io *io);
 
-/* Declares an unusable connection dead. False: no failover, the last one, or it keeps its I/O. */
+/* Declares an unusable connection dead. False: no failover, the last one, or a mount's. */
 bool failover_do_without(struct group *group, struct conn *conn);
 
 /* Declares a path's connections dead, and the path unusable for good. False: one cannot die. */

@@ -47,8 +47,8 @@ static uint64_t ancestor(const struct entries_terms *terms, uint64_t number, uin
 }
 
 /*
- * Calls step() for directory `number`, which holds entries, after those directories above it that
- * are not on the way to directory `number` - 1. The top of the tree comes before directory 0.
+ * Calls step() for the directories above directory `number`, from the top down, and for that one,
+ * which holds entries. If `number` is not 0, omits those that are also above `number` - 1.
  */
 static int step_down(const struct entries_terms *terms, const char *top, uint64_t number,
 		     entries_step *step, void *context, struct nfs_handle *found)
@@ -122,8 +122,8 @@ void entries_note_directory(struct entries *entries, uint64_t entry,
 }
 
 /*
- * Component *number of a path, where "." does not count. NULL: the path has fewer, by which *number
- * was reduced.
+ * Component *number of a path, where "." does not count. NULL: the path has too few, and *number is
+ * less by how many it has.
  */
 static const char *component(const char *path, uint32_t *number, int *length)
 {

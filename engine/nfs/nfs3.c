@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs3.c - NFSv3 as a client speaks it (RFC 1813). It keeps no state at the server: any call may be
- * sent again, or forgotten, and its number is its xid.
+ * sent again, or forgotten, and only its xid identifies it.
  */
 #include "nfs/nfs3.h"
 
@@ -235,7 +235,7 @@ static bool get_optional_kind(struct xdr_in *in, struct meta_result *result)
 	return follows <= 1;
 }
 
-/* Skips the attributes at the end of an operation's results; after a failure there is no more. */
+/* Skips the attributes that nobody reads. The results of a failure have nothing else. */
 static bool skip_attributes(struct xdr_in *in, enum meta_op op)
 {
 	switch (op) {

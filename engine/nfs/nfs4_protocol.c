@@ -112,7 +112,7 @@ static void release(struct rpc_client *rpc, struct call *call, bool answered)
 
 	nfs4_session_release(&state->session, call, answered);
 	if (!answered && state->session.needs_reset)
-		state->unbound = true; /* the next channel is bound, to destroy the session */
+		state->unbound = true; /* the next channel is bound to the session, and ends it */
 }
 
 static bool slot_valid(const struct rpc_client *rpc, const struct call *call)
@@ -259,7 +259,7 @@ static void denied(struct call *call)
 	(trunks ? "NFS4ERR_" #status ANEW " Use open=none or version=3" \
 		: "NFS4ERR_" #status ANEW " Use trunking=session, open=none or version=3")
 
-/* A remedy, or NULL, for a server that refuses the stateid of each OPEN. */
+/* A remedy for a server that refuses the stateid of each OPEN. */
 static const char *unusable(uint32_t status, bool trunks)
 {
 	switch (status) {

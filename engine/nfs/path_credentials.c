@@ -75,7 +75,7 @@ void path_credentials_close(struct rpc_client *rpc)
 #ifdef HAVE_TLS
 int path_tls_open(struct path *path)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT; /* once for all jobs, forked from here */
+	static atomic_flag said = ATOMIC_FLAG_INIT; /* set before jobs are forked: logged once */
 	const struct path_config *config = &path->config;
 	const char *word = term_value(TERM(xprtsec), config->terms.xprtsec)->word;
 	const bool own = config->terms.xprtsec == XPRTSEC_MTLS;

@@ -11,7 +11,7 @@
 
 /* Who reported an error, which the errno alone does not tell. */
 enum answer {
-	ANSWER_NONE,   /* none of these; for nfs/names.h also RPC */
+	ANSWER_NONE,   /* neither of the others; nfs/names.h uses it for RPC's errors, too */
 	ANSWER_RPC,    /* the server's RPC, instead of results (RFC 5531, 9) */
 	ANSWER_STATUS, /* NFS, or MOUNT */
 };

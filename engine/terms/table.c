@@ -107,8 +107,7 @@ const struct term terms_table[] = {
 	{FLAG("soft", soft, 1), .in_path = "soft",
 	 .help = "Fail an I/O with ETIMEDOUT when retrans retransmissions brought no reply"},
 	{SWITCH("failover", failover), .shared = true, .preset = "0",
-	 .help = "Move the I/O of a path that does not answer to the others, until the path "
-		 "answers again"},
+	 .help = "While a path does not answer, move its I/O to the other paths"},
 	{ADDRESSES("localaddr", localaddr), .in_path = "localaddr",
 	 .help = "Addresses to connect from, in turn, joined by '+'. For MOUNT, rpcbind and "
 		 "KDCs the system chooses the address"},
@@ -241,8 +240,8 @@ const struct term terms_table[] = {
 	 .help = "At the job's end, append one JSON line per connection, per kind of "
 		 "metadata operation, per arrival clock and per message of the job"},
 	{TEXT("live_file", live_file),
-	 .help = "Once a second while replies arrive, write each job's lines of connections "
-		 "anew to FILE.NUMBER, a local file"},
+	 .help = "Once a second while replies arrive, rewrite each job's local file FILE.NUMBER: "
+		 "one JSON line per connection"},
 	{SWITCH("trace", trace), .preset = "0",
 	 .help = "Print one line per operation on stderr (also by the environment's "
 		 "IOTRAP_TRACE)"},

@@ -11,7 +11,7 @@
 enum {
 	NAME_ROOM = 4096,
 	OPEN_LEVELS_MAX = 64, /* levels of a mount that have a descriptor at a time */
-	LEFT_MAX = 1000,      /* entries that cannot be removed before a removal ends */
+	LEFT_MAX = 1000,      /* a removal gives up after so many entries that it cannot remove */
 };
 
 bool tree_name_is_sound(const char *name)
@@ -167,7 +167,7 @@ struct walk {
 	struct tree_count *count;
 	bool removes;
 	char *mark;	      /* NULL: the directory needs none */
-	struct level *levels; /* the page of the first one is the directory itself */
+	struct level *levels; /* the first one's page has one item: the directory itself */
 	unsigned int depth;
 	uint32_t left; /* entries that cannot be removed */
 	int left_error;

@@ -193,9 +193,9 @@ struct rpc_channel_ops {
 	void (*names)(const struct rpc_channel *channel, char *local, char *remote, size_t size);
 
 	/*
-	 * Frees the channel; no handler function is called any more. Calls that have not reached
-	 * the server never will, since they may be outdated by then. With `abort`, for a channel
-	 * with calls outstanding, the next channel can use the port at once.
+	 * Frees the channel; no handler function is called any more. Drops calls that have not
+	 * reached the server, since they might be outdated if they came later. With `abort`, for a
+	 * channel with calls outstanding, the next channel can use the port at once.
 	 */
 	void (*close)(struct rpc_channel *channel, bool abort);
 };
