@@ -38,7 +38,7 @@ def with_verifier(stat: int, verifier: bytes, rest: bytes = b"") -> bytes:
 
 
 # What follows xid and REPLY, and what that means: verdict, auth_stat, low, high, errno, words.
-_REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
+REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     accepted(AcceptStat.SUCCESS): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
     with_verifier(0, b"v" * 399): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
     with_verifier(0, b"v" * 400): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
@@ -71,7 +71,7 @@ def decode_reply(lib: CData, sent: bytes) -> tuple[CData, int, bool]:
 
 
 def test_reply_headers(testlib: CData) -> None:
-    for rest, (*meaning, words) in _REPLIES.items():
+    for rest, (*meaning, words) in REPLIES.items():
         whole = message(0xFEDCBA98, rest)
         header, used, more = decode_reply(testlib, whole + b"results!")
         assert (header.xid, used, more) == (0xFEDCBA98, len(whole), False), meaning

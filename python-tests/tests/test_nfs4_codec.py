@@ -19,6 +19,7 @@ from nfsmulti.paths import ROOT
 from servers.scripted import Nfs4 as Op
 
 U32, U64 = 2**32 - 1, 2**64 - 1
+OPERATIONS: Mapping[str, int] = ffi.typeof("enum nfs4_operation").relements
 WORDS, HYPERS = st.integers(0, U32), st.integers(0, U64)
 IDS, _THREE = st.binary(min_size=16, max_size=16), st.lists(WORDS, min_size=3, max_size=3)
 
@@ -154,11 +155,10 @@ def test_compounds_of_the_data_path(
 
 
 def test_operation_names(testlib: CData) -> None:
-    numbers = ffi.typeof("enum nfs4_operation").relements
-    for name, number in numbers.items():
+    for name, number in OPERATIONS.items():
         assert f"NFS4_{text(testlib.nfs4_operation_name(number))}" == name
     own = {f"NFS4_{one.name}": one.value for one in Op if one not in (Op.NULL, Op.COMPOUND)}
-    assert own.items() <= numbers.items()
+    assert own.items() <= OPERATIONS.items()
     assert text(testlib.nfs4_operation_name(99)) == "?"
 
 
@@ -233,7 +233,7 @@ def _attributes(
     }
 
 
-_BODIES: dict[str, Body] = {
+BODIES: dict[str, Body] = {
     "SEQUENCE": Body(
         Op.SEQUENCE,
         _SESSION + words(U32, 2, 3, 4, 5),
@@ -365,7 +365,7 @@ _BODIES: dict[str, Body] = {
 }  # fmt: skip
 
 
-_GOOD = _BODIES["SEQUENCE"].result
+_GOOD = BODIES["SEQUENCE"].result
 
 
 # What reads a result's body, and into what; nfs4_skip_result() goes over the others.
@@ -427,12 +427,12 @@ def read_results(lib: CData, sent: bytes, *operations: Op) -> Reading:
 
 
 def test_results(testlib: CData) -> None:
-    for name, body in _BODIES.items():
+    for name, body in BODIES.items():
         sent = reply(0, _GOOD, body.result, tag=b"tagged")
         reading = read_results(testlib, sent + b"behind it", Op.SEQUENCE, body.operation)
         assert reading.sound, name
         assert (reading.used, reading.statuses) == (len(sent), [0, 0]), name
-        says = [_BODIES["SEQUENCE"].says, body.says]
+        says = [BODIES["SEQUENCE"].says, body.says]
         assert [value(one[0]) for one in reading.bodies if one is not None] == [
             one for one in says if one
         ], name
@@ -440,7 +440,7 @@ def test_results(testlib: CData) -> None:
 
 def test_results_that_arrive_in_parts(testlib: CData) -> None:
     """At every cut more is needed, and nothing of the result that is cut is given."""
-    for name, body in _BODIES.items():
+    for name, body in BODIES.items():
         sent = reply(0, _GOOD, body.result)
         for length in range(len(sent)):
             reading = read_results(testlib, sent[:length], Op.SEQUENCE, body.operation)
@@ -449,7 +449,7 @@ def test_results_that_arrive_in_parts(testlib: CData) -> None:
 
 
 def test_results_that_contradict_themselves(testlib: CData) -> None:
-    for name, body in _BODIES.items():
+    for name, body in BODIES.items():
         for place, wrong in ((at, one) for at, values in body.wrong.items() for one in values):
             changed = bytearray(body.result)
             struct.pack_into(">I", changed, 8 + place, wrong)

@@ -93,7 +93,7 @@ def nfs(host: str, export: str = "/x", **args: object) -> Json:
     return {"kind": "nfs", "label": label, "host": host, "export": export, **args}
 
 
-_ACCEPTED: dict[str, list[Json]] = {
+ACCEPTED: dict[str, list[Json]] = {
     "/": [mount("/")],
     "///": [mount("/")],
     "/mnt/a//,/mnt/b/": [mount("/mnt/a"), mount("/mnt/b")],
@@ -148,9 +148,9 @@ _ACCEPTED: dict[str, list[Json]] = {
 
 def test_accepted(tool: Tool) -> None:
     """Each alone, and in one pool those that do not fill one."""
-    assert {pool: lines(tool(pool)) for pool in _ACCEPTED} == _ACCEPTED
-    several = [pool for pool in _ACCEPTED if str(_PATHS_MAX) not in pool]
-    assert lines(tool(",".join(several))) == [one for pool in several for one in _ACCEPTED[pool]]
+    assert {pool: lines(tool(pool)) for pool in ACCEPTED} == ACCEPTED
+    several = [pool for pool in ACCEPTED if str(_PATHS_MAX) not in pool]
+    assert lines(tool(",".join(several))) == [one for pool in several for one in ACCEPTED[pool]]
 
 
 # '^' marks the column; the reason must contain each of the words.
@@ -422,7 +422,7 @@ def test_relative_name(testlib: CData) -> None:
 
 def test_as_many_paths_are_resolved_as_a_pool_takes(testlib: CData) -> None:
     """A failure leaves the pool as it was. What a host is resolved to is in test_engine_pool.py."""
-    found = [_PATHS_MAX]
+    found: list[int] = [_PATHS_MAX]
 
     def most(_host: CData, _family: int, addrs: CData, room: int, _why: CData, _size: int) -> int:
         for at in range(min(found[0], room)):

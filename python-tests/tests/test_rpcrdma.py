@@ -140,7 +140,7 @@ _NONE = words("00000000")
 _RPC = words("11223344 00000001 00000000 00000000 00000000 00000000")
 _SEGMENT = (0xDEADBEEF, 512, 0x7F12_3456_7000)
 
-_REPLIES: dict[str, tuple[bytes, Reply]] = {
+REPLIES: dict[str, tuple[bytes, Reply]] = {
     "no data": (_HEAD + _NONE * 3 + _RPC, Reply("MSG", _XID, 128, rpc=28)),
     "data": (
         _HEAD + _NONE + _CHUNK + _NONE + _RPC, Reply("MSG", _XID, 128, (_SEGMENT,), rpc=52),
@@ -180,7 +180,7 @@ _REPLIES: dict[str, tuple[bytes, Reply]] = {
 
 def test_replies(testlib: CData) -> None:
     """What has been cut off is missed, unless it lies behind what is needed."""
-    for name, (sent, expected) in _REPLIES.items():
+    for name, (sent, expected) in REPLIES.items():
         assert decode_reply(testlib, sent) == expected, name
         needed = {"MSG": (expected.rpc or 0) + 4, "ERR_VERS": 28, "ERR_CHUNK": 20}[expected.verdict]
         broken = Reply("MALFORMED", expected.xid, expected.credits)
@@ -190,7 +190,7 @@ def test_replies(testlib: CData) -> None:
 
 
 # What is wrong, the bytes, and words of the refusal.
-_REFUSED: dict[str, tuple[bytes, str]] = {
+REFUSED: dict[str, tuple[bytes, str]] = {
     "version 0": (words("11223344 00000000 00000080 00000000") + _NONE * 3 + _RPC, "version"),
     "version 2": (words("11223344 00000002 00000080 00000000") + _NONE * 3 + _RPC, "version"),
     "RDMA_NOMSG": (words("11223344 00000001 00000080 00000001") + _NONE * 3, "RDMA_NOMSG"),
@@ -231,7 +231,7 @@ _REFUSED: dict[str, tuple[bytes, str]] = {
 
 def test_refused_replies(testlib: CData) -> None:
     """A refusal leaves xid and credits valid, so that its call, and no other, fails by it."""
-    for name, (sent, said) in _REFUSED.items():
+    for name, (sent, said) in REFUSED.items():
         reply, verdict, _ = decode_raw(testlib, sent)
         assert (verdict, reply.xid, reply.credits) == ("MALFORMED", _XID, 128), name
         assert said in text_of_verdict(testlib, reply), name
