@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from conftest import FioRunner, started_lab
-from engine_helpers import done, eventually, refused, said, traces
+from engine_helpers import done, refused, said
 from scripted_jobs import preloaded
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.certificates import Certificates
 from nfsmulti.lab.ganesha import EXPORT, SECRET
-from nfsmulti.lab.kerberos import ENCTYPES, KERBEROS_FLAVORS, REALM, Kerberos
+from nfsmulti.lab.kerberos import ENCTYPES, REALM, Kerberos
 from nfsmulti.processes import run
 from servers.tls_proxy import TlsProxy
 
@@ -79,12 +79,18 @@ def nfs(lab: Lab, version: str) -> str:
     return lab.path(0, version=version if version != "3" else None, export=SECRET.name)
 
 
+def log_in(lab: Lab, environment: Mapping[str, str]) -> None:
+    kinit = ["kinit", "-k", "-t", str(lab.kdc.keytab), lab.kdc.principal]
+    run(kinit, timeout=60, env=environment).check()
+
+
 # --- what works ---
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize("version", ["3", "4.1"])
-@pytest.mark.parametrize("flavor", KERBEROS_FLAVORS)
+@pytest.mark.parametrize(
+    ("flavor", "version"), [("krb5", "3"), ("krb5i", "4.1"), ("krb5p", "3"), ("krb5p", "4.1")]
+)
 def test_data_is_what_was_written(client: Client, kerberos: Lab, flavor: str, version: str) -> None:
     """Each connection has a context of its own."""
     pool = nfs(kerberos, version)
@@ -119,46 +125,30 @@ def test_flavors_of_a_mixed_pool(client: Client, kerberos: Lab) -> None:
     assert told == ["1 connection with krb5", "2 connections with krb5p"]
 
 
-@pytest.mark.parametrize("version", ["3", "4.1"])
-def test_metadata(client: Client, kerberos: Lab, version: str) -> None:
+def test_metadata(client: Client) -> None:
     """Listings and names are wrapped like data."""
     job: dict[str, Option] = {
         "metadata": 1, "rw": "randwrite", "meta_write": "create", "meta_read": "lookup",
-        "bs": 1, "size": 200, "iodepth": 8, "filename": f"tree{version}",
+        "bs": 1, "size": 200, "iodepth": 8, "filename": "tree",
     }  # fmt: skip
-    pool = nfs(kerberos, version)
-    done(client(**job, pool=pool, security="krb5p"))
+    done(client(**job, security="krb5p"))
 
 
 def test_one_session_for_all_connections(client: Client) -> None:
     done(client(**_VERIFIED, security="krb5i", trunking="session"))
 
 
-@pytest.mark.parametrize("version", ["3", "4.1"])
-def test_within_tls(client: Client, kerberos: Lab, tmp_path: Path, version: str) -> None:
+def test_within_tls(client: Client, kerberos: Lab, tmp_path: Path) -> None:
     """Both at once: the server's principal is that of the host in the pool."""
     endpoint, made = kerberos.server(0).endpoint, Certificates(tmp_path)
     to = (endpoint.address, endpoint.nfs_port)
     with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
-        words = f"version={version}&mountport={endpoint.mount_port}&xprtsec=tls&sec=krb5i"
+        words = f"mountport={endpoint.mount_port}&xprtsec=tls&sec=krb5i"
         pool = f"nfs://{endpoint.address}:{proxy.port}/{SECRET.name}?{words}"
         result = client(**_VERIFIED, pool=pool, tls_ca=str(made.authority.certificate))
     done(result)
     assert {(line.sec, line.xprtsec) for line in result.stats} == {("krb5i", "tls")}
     assert proxy.clear == b""
-
-
-def test_a_server_that_restarts(client: Client, kerberos: Lab) -> None:
-    """It knows no context any more: others are made, and calls go out again."""
-    server = kerberos.server(0)
-    job = {**_VERIFIED, "bsrange": "4k-64k", "rate": ",8m", "size": "16m", "hold_writes": "64m"}
-    with client.start(**job, trace=1, security="krb5p") as process:
-        eventually(lambda: traces(process) > 40)
-        server.kill()
-        server.start()
-        result = client.finish(process)
-    done(result)
-    assert all(line.reconnects >= 1 and line.contexts >= 2 for line in result.stats)
 
 
 def test_contexts_are_renewed(
@@ -186,11 +176,9 @@ def test_contexts_are_renewed(
 
 
 def test_auth_sys_where_kerberos_is_wanted(client: Client, kerberos: Lab) -> None:
-    sys: dict[str, Option] = {"rw": "write", "size": "64k", "filename": "f", "security": "sys"}
-    nothing: dict[str, Option] = {"keytab": None, "principal": None}
-    refused(client(**sys, **nothing), "NFS4ERR_WRONGSEC: the export wants other security")
-    pool = nfs(kerberos, "3")
-    refused(client(**sys, **nothing, pool=pool), "or Kerberos: security=krb5")
+    sys: dict[str, Option] = {**_SMALL, **_TICKETS, "principal": None, "security": "sys"}
+    refused(client(**sys), "NFS4ERR_WRONGSEC: the export wants other security")
+    refused(client(**sys, pool=nfs(kerberos, "3")), "or Kerberos: security=krb5")
 
 
 @pytest.mark.parametrize(
@@ -220,34 +208,34 @@ _CACHES: dict[str, tuple[bytes | str | None, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("principal", [None, "alice"])
 @pytest.mark.parametrize("name", _CACHES)
-def test_a_cache_without_tickets(
-    client: Client, tmp_path: Path, name: str, principal: str | None
-) -> None:
+def test_a_cache_without_tickets(client: Client, tmp_path: Path, name: str) -> None:
     """The default one is told of as one that is given: MIT's library crashes on some by itself."""
     content, said_of_it, remedy = _CACHES[name]
     if isinstance(content, bytes):
         (tmp_path / "cache").write_bytes(content)
     cache = content if isinstance(content, str) else f"FILE:{tmp_path / 'cache'}"
-    for default in (True, False):
-        if default:
-            client.environment["KRB5CCNAME"] = cache
-        options = {**_TICKETS, "principal": principal, "ccache": None if default else cache}
+    for given, principal in ((cache, None), (None, None), (None, "alice")):
+        client.environment["KRB5CCNAME"] = cache if given is None else "MEMORY:none"
+        options = {**_TICKETS, "principal": principal, "ccache": given}
         refused(client(**_SMALL, **options), "Kerberos: no ticket: ", said_of_it, remedy)
 
 
-@pytest.mark.parametrize("principal", [None, "alice"])
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"no keytab\n", "Unsupported key table"), (b"\5\2", "empty")]
+    ("content", "principal", "words"),
+    [
+        (b"no keytab\n", None, "Unsupported key table"),
+        (b"no keytab\n", "alice", "Unsupported key table"),
+        (b"\5\2", None, "empty"),
+        (b"\5\2", "alice", "No key table entry found for alice@"),
+    ],
 )
 def test_a_keytab_that_is_none(
-    client: Client, tmp_path: Path, content: bytes, words: str, principal: str | None
+    client: Client, tmp_path: Path, content: bytes, principal: str | None, words: str
 ) -> None:
     """It is named, and nobody is asked to give one."""
     (tmp_path / "keytab").write_bytes(content)
     result = client(**_SMALL, keytab=str(tmp_path / "keytab"), principal=principal)
-    words = words if words[0].isupper() or not principal else "No key table entry found for alice@"
     refused(result, f"Kerberos: no ticket: keytab={tmp_path / 'keytab'}: ", words, "klist -k")
     assert "kinit" not in result.messages
 
@@ -276,8 +264,7 @@ def test_the_cache_that_fits_the_server(client: Client, kerberos: Lab, tmp_path:
     """Of several the library chooses by the server's realm, whatever the first is like."""
     caches = f"DIR:{tmp_path}"
     client.environment["KRB5CCNAME"] = caches
-    kinit = ["kinit", "-k", "-t", str(kerberos.kdc.keytab), kerberos.kdc.principal]
-    run(kinit, timeout=60, env=client.environment).check()
+    log_in(kerberos, client.environment)
     (tmp_path / "primary").write_text("tkt0\n")
     (tmp_path / "tkt0").touch()
     server = f"nfs/{kerberos.server(0).endpoint.address}@{REALM}"
@@ -291,8 +278,7 @@ def test_clocks_that_differ(
     """The KDC notices, or with a ticket at hand the server, which does not say so."""
     cache = f"FILE:{tmp_path / 'cache'}"
     environment = {**kerberos.environment, "KRB5CCNAME": cache}
-    kinit = ["kinit", "-k", "-t", str(kerberos.kdc.keytab), kerberos.kdc.principal]
-    run(kinit, timeout=60, env=environment).check()
+    log_in(kerberos, environment)
     if service:
         name = ["kvno", "-S", "nfs", kerberos.server(0).endpoint.address]
         run(name, timeout=60, env=environment).check()
@@ -304,4 +290,4 @@ def test_clocks_that_differ(
 
 def test_without_a_kdc(client: Client, kerberos: Lab) -> None:
     kerberos.kdc.stop()
-    refused(client(rw="write", size="64k", filename="f"), "does the KDC run")
+    refused(client(**_SMALL), "does the KDC run")
