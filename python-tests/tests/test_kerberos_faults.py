@@ -24,6 +24,7 @@ from nfsmulti.lab import EXPORT, SECRET, Kerberos, Lab, LabConfig
 from nfsmulti.processes import run
 from servers.record_proxy import (
     CREDPROBLEM,
+    CTXPROBLEM,
     SYSTEM_ERR,
     Fault,
     Record,
@@ -195,13 +196,13 @@ def test_what_is_denied_for_ever(
 def test_a_call_is_denied_for_ever(client: Client, proxy: RecordProxy) -> None:
     """It fails after eight contexts, though by each of them others are served."""
     done(client(**VERIFIED))
-    proxy.calls = fault = denying()
+    proxy.calls = fault = denying(CTXPROBLEM)
     fault.times = 1000
     reads: dict[str, Option] = {
         "rw": "randrw", "rwmixread": 95, "verify": None, "time_based": 1, "runtime": 60,
     }  # fmt: skip
     result = client(**{**VERIFIED, **reads})
-    failed_io(result, "does not know the Kerberos context", "CREDPROBLEM")
+    failed_io(result, "does not know the Kerberos context", "CTXPROBLEM")
     assert max(Counter(call.data[-16384:] for call in fault.met).values()) == 1 + 8
 
 
