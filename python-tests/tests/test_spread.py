@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """spread.h: which bytes of an I/O go over which connection.
 
-How connections take turns, and that an I/O stays on one, is in test_engine_spread.py; where
-stripes lie is in test_scenarios_files.py.
+Where stripes lie is in test_scenarios_files.py, what each direction and each job has in
+test_engine_spread.py.
 """
 
 import random
@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 from engine_c import CONSTANTS, CData, ffi, zeros
+from simulated import BLOCK, BLOCKS, SECOND, Scenarios, on
+
+from servers.scripted import Nfs
 
 U32 = 2**32 - 1
 
@@ -86,3 +89,33 @@ def test_queue_chooses_the_least_loaded(testlib: CData, count: int) -> None:
         testlib.spread_load_add(load, connection, size)
         loads[connection] += size
         assert testlib.spread_load_least(load) == least()
+
+
+# --- in a job ---
+
+
+@pytest.mark.parametrize("policy", ["ROUNDROBIN", "QUEUE"])
+def test_blocks_take_idle_connections_in_turn(scenario: Scenarios, policy: str) -> None:
+    """Each on one connection, whatever calls it is cut into; over three paths of two each."""
+    number = getattr(CONSTANTS, f"SPREAD_{policy}")
+    terms = {"paths": 3, "nconnect": 2, "depth": 1, "rsize": BLOCK // 4}
+    ran = scenario(reads=True, spread=number, **terms)
+    used = [
+        {c.connection for c in ran.calls(Nfs.READ) if c.offset // BLOCK == n} for n in range(BLOCKS)
+    ]
+    addresses = [call.address for call in ran.calls(Nfs.READ)[::4]]
+    assert (ran.error, len(ran.calls(Nfs.READ))) == ("", 4 * BLOCKS)
+    assert len(set.union(*used[:6])) == 6
+    assert used == (used[:6] * 3)[:BLOCKS]
+    assert addresses == ([0, 1, 2] * BLOCKS)[:BLOCKS]
+
+
+def test_queue_keeps_away_from_a_path_that_is_held_up(scenario: Scenarios) -> None:
+    """The others go on with what is not stuck there."""
+    queue = CONSTANTS.SPREAD_QUEUE
+    held = on(Nfs.READ, {"delay": 10 * SECOND}, address=1)
+    ran = scenario(held, reads=True, spread=queue, paths=3, depth=4)
+    calls = ran.calls(Nfs.READ)
+    assert (ran.error, len(calls)) == ("", BLOCKS)
+    assert len([call for call in calls if call.address == 1]) <= 2
+    assert len([call for call in calls if call.answered < SECOND]) >= BLOCKS - 2
