@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Options of Kerberos: nobody measures clear text and takes it for Kerberos, by whatever words."""
+"""Options of Kerberos: nobody measures clear text and takes it for Kerberos, by whatever words.
+
+That jobs with other options share no paths is in test_terms.py.
+"""
 
 from __future__ import annotations
 
@@ -109,17 +112,3 @@ def test_a_keytab_that_cannot_be_read(
     for name in (str(there), f"FILE:{there}", "MEMORY:none"):
         result = client(server, pool=_URL, security="krb5", keytab=name)
         assert not [line for line in said(result) if "name a file" in line]
-
-
-# --- paths that jobs share ---
-
-
-@pytest.mark.parametrize(
-    "option", [{"security": "krb5"}, *({one: _OPTIONS[one]} for one in _OPTIONS)]
-)
-def test_jobs_with_other_options_share_no_paths(place: Place, option: dict[str, Option]) -> None:
-    """Nothing is laid out for the second by the paths of the first."""
-    jobs = sections(a={"filename": "a"}, b={"filename": "b", **option})
-    line = refused(place.fio(arguments=["--rw=read", "--size=64k", *jobs]))
-    assert line.startswith("nfsmulti: b: ")
-    assert place.names() == ["a"]

@@ -172,6 +172,8 @@ _REFUSED: dict[str, Words] = {
     "^nfs4://h/x": ("unknown scheme 'nfs4://'", "nfs://HOST/EXPORT?version=4.1"),
     "^NFS://h/x": ("unknown scheme 'NFS://'",),
     "^nfs:/h/x": ("nfs://HOST/EXPORT",),
+    "^file:///etc": ("unknown scheme 'file://'",),
+    "^exec:true": ("absolute directory",),
     "^10.0.0.1:/x": ("write nfs://10.0.0.1/x: HOST:/EXPORT is mount's syntax",),
     # --- exports ---
     "nfs://h^": ("export is missing", "nfs://HOST/"),
@@ -188,6 +190,7 @@ _REFUSED: dict[str, Words] = {
     "nfs://[^fe80::1%a*b]/x": ("not an IPv6 address",),
     "nfs://[::1]^2049/x": ("no such character", ":PORT"),
     "nfs://h^öst/x": ("no such character",),
+    "nfs://u^@h/x": ("no such character",),
     "nfs://^10.0.0.256/x": ("'10.0.0.256'", "not an IPv4 address"),
     "nfs://^10.0.0.01/x": ("not an IPv4 address",),
     "nfs://^" + "h" * 254 + "/x": ("host's name", "253"),

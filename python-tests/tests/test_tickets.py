@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the doctor says of Kerberos's tickets: they will do, or why not, and what to do."""
+"""Kerberos's tickets: what the doctor says of them, and those of a lab's own realm."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import call_harness
+from conftest import call_harness, run_harness
 
 from nfsmulti import tickets
-from nfsmulti.lab import Lab
+from nfsmulti.lab import Lab, commands
 from nfsmulti.lab.kerberos import Kdc, Kerberos
-from nfsmulti.lab.lab import free_ports
+from nfsmulti.lab.lab import LabState, free_ports
 from nfsmulti.machine import Level
+from nfsmulti.paths import LABS
 from nfsmulti.pool import PoolPath
 from nfsmulti.processes import run
 
@@ -113,3 +117,27 @@ def test_the_doctor_asks_once_for_each_server(kerberos: Lab, realm: Kdc) -> None
     found = json.loads(call_harness("doctor", "--json", "--pool", pool).stdout)
     (ticket,) = (one for one in found if "the ticket for " in one["what"])
     assert ticket["level"] == "ok"
+
+
+@pytest.mark.usefixtures("kerberos")
+def test_the_printed_line_has_what_fio_needs() -> None:
+    """And what it leads to is there until the lab ends, with its process."""
+    name = f"realm{os.getpid()}"
+    words = ["--id", name, "--addresses", "1", "--sec", "krb5p", "--local"]
+    said = call_harness("lab", "start", *words).stdout
+    try:
+        (line,) = re.findall(r"^  try it +(.*)$", said, re.MULTILINE)
+        settings = dict(word.split("=", 1) for word in shlex.split(line) if "=" in word)
+        assert settings["--security"] == "krb5p"
+        kinit = ["kinit", "-k", "-t", settings["--keytab"], settings["--principal"]]
+        env = {name: settings[name] for name in ("KRB5_CONFIG", "KRB5CCNAME")}
+        run(kinit, timeout=60, env=env).check()
+        state = LabState.read(LABS / name)
+        assert state is not None
+        assert state.processes["kdc"].alive()
+        asked = run_harness("lab", "exec", "--id", name, "--", "sh", "-c", "echo $POOL").check()
+        assert f"&sec=krb5p&keytab={settings['--keytab']}&principal=alice%40" in asked.stdout
+    finally:
+        commands.stop(name, every=False)
+    assert not state.processes["kdc"].alive()
+    assert not Path(settings["--keytab"]).exists()
