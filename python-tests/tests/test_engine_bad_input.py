@@ -151,6 +151,7 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         "stable": ("perhaps", "valid values"),
         "stripes": (4, "stripes"),
         "namespace": ("rdma", "namespace>: it is gone: names always go over TCP; leave it out"),
+        "gss_context": ("job", "each connection has a context of its own, so leave it out"),
     }
     job: Options = {"rw": "write", "bs": "4k", "size": "1m", "filename": "f", "pool": mounted.pool}
     for name, (value, words) in options.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from engine_helpers import Place, done, fixture_of_places, refused, said, sections
+from engine_helpers import Place, fixture_of_places, refused, said
 from scripted_jobs import Client
 
 from nfsmulti.fiorun import Option
@@ -64,17 +64,14 @@ def test_where_rdma_cannot_have_it(client: Client, server: ScriptedServer, word:
     assert line.endswith(" use krb5, or proto=tcp")
 
 
-@pytest.mark.parametrize("word", ["krb5", "krb5i", "krb5p"])
 def test_where_mounts_cannot_have_it(
-    client: Client, server: ScriptedServer, tmp_path: Path, word: str
+    client: Client, server: ScriptedServer, tmp_path: Path
 ) -> None:
-    line = refused(client(server, pool=f"{tmp_path},{_URL}", security=word))
-    assert (
-        f"{tmp_path}: security={word}: a kernel mount's security is its own: mount with -o" in line
-    )
-    assert (
-        f" -o sec={word}, and give the option to other paths alone (nfs://...?sec={word})" in line
-    )
+    line = refused(client(server, pool=f"{tmp_path},{_URL}", security="krb5p"))
+    words = "a kernel mount's security is its own: mount with -o"
+    assert f"{tmp_path}: security=krb5p: {words}" in line
+    words = "and give the option to other paths alone (nfs://...?sec=krb5p)"
+    assert f" -o sec=krb5p, {words}" in line
 
 
 @pytest.mark.parametrize("name", _OPTIONS)
@@ -87,17 +84,6 @@ def test_options_that_nothing_uses(client: Client, server: ScriptedServer, name:
     mixed = f"{_URL}&{name}={_OPTIONS[name]}&sec=sys,nfs://127.0.0.2/x"
     line = refused(client(server, pool=mixed, security="krb5"))
     assert f": 127.0.0.1:/x: {_OF_KERBEROS}" in line
-
-
-def test_a_context_that_connections_share(
-    client: Client, server: ScriptedServer, place: Place
-) -> None:
-    """It is gone, of a job and of a path; what happens anyway may be written down."""
-    gone = "gss_context=job is gone since 0.7.0: each connection has a context of its own, so leave"
-    assert f": {gone} it out" in refused(client(server, pool=_URL, gss_context="job"))
-    assert f": {gone} it out" in refused(client(server, pool=f"{_URL}&gss_context=job"))
-    jobs = sections(a={"filename": "a", "gss_context": "connection"})
-    done(place.fio(arguments=["--rw=write", "--size=64k", *jobs]))
 
 
 def test_a_keytab_that_cannot_be_read(
