@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from conftest import FioRunner, started_lab
 from engine_helpers import done, refused, said
+from kerberos_client import Client
 from scripted_jobs import preloaded
 
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.certificates import Certificates
 from nfsmulti.lab.ganesha import EXPORT, SECRET
@@ -45,26 +46,9 @@ int gettimeofday(struct timeval *now, void *zone)
 """
 
 
-class Client:
-    """fio as the realm's user, on the export that takes no AUTH_SYS."""
-
-    def __init__(self, lab: Lab, engine: Engine, folder: Path, item: pytest.Item):
-        path = lab.path(0, version="4.1", export=SECRET.name)
-        self._lab, self._fio = lab, FioRunner(Fio(engine), path, folder, item)
-        self.environment = dict(lab.environment)
-        self.finish = self._fio.finish
-
-    def __call__(self, **options: Option) -> FioResult:
-        """Run fio to its end."""
-        return self._fio(env=self.environment, **{**self._lab.options, **options})
-
-    def start(self, **options: Option) -> FioProcess:
-        return self._fio.start(env=self.environment, **{**self._lab.options, **options})
-
-
 @pytest.fixture
-def client(kerberos: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Client:
-    return Client(kerberos, engine, tmp_path, request.node)
+def client(kerberos: Lab, local_fio: FioRunner, tmp_path: Path) -> Client:
+    return Client(kerberos, local_fio, tmp_path)
 
 
 @contextmanager
@@ -73,15 +57,6 @@ def realm(config: Kerberos) -> Iterator[Lab]:
     exports = (EXPORT, SECRET)
     with started_lab(LabConfig(addresses=1, local=True, exports=exports, kerberos=config)) as lab:
         yield lab
-
-
-def nfs(lab: Lab, version: str) -> str:
-    return lab.path(0, version=version if version != "3" else None, export=SECRET.name)
-
-
-def log_in(lab: Lab, environment: Mapping[str, str]) -> None:
-    kinit = ["kinit", "-k", "-t", str(lab.kdc.keytab), lab.kdc.principal]
-    run(kinit, timeout=60, env=environment).check()
 
 
 # --- what works ---
@@ -93,8 +68,7 @@ def log_in(lab: Lab, environment: Mapping[str, str]) -> None:
 )
 def test_data_is_what_was_written(client: Client, kerberos: Lab, flavor: str, version: str) -> None:
     """Each connection has a context of its own."""
-    pool = nfs(kerberos, version)
-    result = client(**_VERIFIED, pool=pool, security=flavor)
+    result = client(version, **_VERIFIED, security=flavor)
     done(result)
     assert {line.sec for line in result.stats} == {flavor}
     assert {(line.enctype, line.contexts) for line in result.stats} == {(ENCTYPES[0], 1)}
@@ -107,18 +81,16 @@ def test_data_is_what_was_written(client: Client, kerberos: Lab, flavor: str, ve
 
 
 @pytest.mark.parametrize("enctype", ENCTYPES[1:])
-def test_each_encryption_type(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest, enctype: str
-) -> None:
+def test_each_encryption_type(local_fio: FioRunner, tmp_path: Path, enctype: str) -> None:
     with realm(Kerberos(enctypes=(enctype,))) as lab:
-        result = Client(lab, engine, tmp_path, request.node)(**_VERIFIED, security="krb5p")
+        result = Client(lab, local_fio, tmp_path)(**_VERIFIED, security="krb5p")
     done(result)
     assert {line.enctype for line in result.stats} == {enctype}
 
 
-def test_flavors_of_a_mixed_pool(client: Client, kerberos: Lab) -> None:
+def test_flavors_of_a_mixed_pool(client: Client) -> None:
     """Each connection is told of by its own, in a line for each flavor."""
-    paths = [f"{nfs(kerberos, '4.1')}&sec={flavor}" for flavor in ("krb5", "krb5p", "krb5p")]
+    paths = [f"{client.path()}&sec={flavor}" for flavor in ("krb5", "krb5p", "krb5p")]
     result = client(**{**_VERIFIED, "nconnect": 1}, pool=",".join(paths))
     done(result)
     told = re.findall(r"Kerberos: (.*) by", result.messages)
@@ -151,9 +123,7 @@ def test_within_tls(client: Client, kerberos: Lab, tmp_path: Path) -> None:
     assert proxy.clear == b""
 
 
-def test_contexts_are_renewed(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_contexts_are_renewed(local_fio: FioRunner, tmp_path: Path) -> None:
     """Before their tickets expire, and without a call that fails."""
     job: dict[str, Option] = {
         "rw": "randrw", "bs": "8k", "size": "8m", "iodepth": 8, "rate_iops": 100,
@@ -161,9 +131,8 @@ def test_contexts_are_renewed(
     }  # fmt: skip
     lifetime = 8
     with realm(Kerberos(lifetime=lifetime)) as lab:
-        client = Client(lab, engine, tmp_path, request.node)
         begin = time.monotonic()
-        result = client(**job, security="krb5i")
+        result = Client(lab, local_fio, tmp_path)(**job, security="krb5i")
         halves = (time.monotonic() - begin) / (lifetime / 2)
     done(result)
     # Each serves for three quarters of a lifetime; half of one leaves room.
@@ -175,10 +144,10 @@ def test_contexts_are_renewed(
 # --- what is refused ---
 
 
-def test_auth_sys_where_kerberos_is_wanted(client: Client, kerberos: Lab) -> None:
+def test_auth_sys_where_kerberos_is_wanted(client: Client) -> None:
     sys: dict[str, Option] = {**_SMALL, **_TICKETS, "principal": None, "security": "sys"}
     refused(client(**sys), "NFS4ERR_WRONGSEC: the export wants other security")
-    refused(client(**sys, pool=nfs(kerberos, "3")), "or Kerberos: security=krb5")
+    refused(client("3", **sys), "or Kerberos: security=krb5")
 
 
 @pytest.mark.parametrize(
@@ -247,9 +216,7 @@ def test_a_configuration_that_cannot_be_read(client: Client, tmp_path: Path) -> 
         refused(client(**_SMALL, **options), "Improper format", "mend krb5.conf, or name another")
 
 
-def test_a_default_cache_with_an_unsound_name(
-    client: Client, kerberos: Lab, tmp_path: Path
-) -> None:
+def test_a_default_cache_with_an_unsound_name(client: Client, tmp_path: Path) -> None:
     """It is what krb5.conf makes of it, and the library has no name at all."""
     text = Path(client.environment["KRB5_CONFIG"]).read_text()
     default = "[libdefaults]\ndefault_ccache_name = FILE:/tmp/%{nosuch}\n"
@@ -264,7 +231,7 @@ def test_the_cache_that_fits_the_server(client: Client, kerberos: Lab, tmp_path:
     """Of several the library chooses by the server's realm, whatever the first is like."""
     caches = f"DIR:{tmp_path}"
     client.environment["KRB5CCNAME"] = caches
-    log_in(kerberos, client.environment)
+    client.kinit()
     (tmp_path / "primary").write_text("tkt0\n")
     (tmp_path / "tkt0").touch()
     server = f"nfs/{kerberos.server(0).endpoint.address}@{REALM}"
@@ -273,19 +240,18 @@ def test_the_cache_that_fits_the_server(client: Client, kerberos: Lab, tmp_path:
 
 @pytest.mark.parametrize("service", [False, True])
 def test_clocks_that_differ(
-    engine: Engine, kerberos: Lab, tmp_path: Path, request: pytest.FixtureRequest, service: bool
+    client: Client, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest, service: bool
 ) -> None:
     """The KDC notices, or with a ticket at hand the server, which does not say so."""
-    cache = f"FILE:{tmp_path / 'cache'}"
-    environment = {**kerberos.environment, "KRB5CCNAME": cache}
-    log_in(kerberos, environment)
+    client.log_in()
     if service:
-        name = ["kvno", "-S", "nfs", kerberos.server(0).endpoint.address]
-        run(name, timeout=60, env=environment).check()
-    client = Client(kerberos, preloaded(engine, tmp_path, _AHEAD), tmp_path, request.node)
-    result = client(**_SMALL, **_TICKETS, principal=None, ccache=cache)
+        cache = {**client.environment, "KRB5CCNAME": str(client.tickets["ccache"])}
+        name = ["kvno", "-S", "nfs", client.lab.server(0).endpoint.address]
+        run(name, timeout=60, env=cache).check()
+    ahead = Fio(preloaded(engine, tmp_path, _AHEAD))
+    late = Client(client.lab, FioRunner(ahead, "", tmp_path, request.node), tmp_path)
     words = "do the clocks agree" if service else "set the clocks here, at the KDC and at the"
-    refused(result, words, "300 s", "clockskew in krb5.conf")
+    refused(late(**_SMALL, **late.tickets), words, "300 s", "clockskew in krb5.conf")
 
 
 def test_without_a_kdc(client: Client, kerberos: Lab) -> None:

@@ -11,17 +11,16 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from conftest import FioRunner, started_lab
 from engine_helpers import done, eventually, failed_io, refused, said, stderr_of, traces
+from kerberos_client import Client
 
 from nfsmulti.calls import xdr
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, SECRET, Kerberos, Lab, LabConfig
-from nfsmulti.processes import run
 from servers.record_proxy import (
     CREDPROBLEM,
     CTXPROBLEM,
@@ -46,45 +45,6 @@ GOING_ON: dict[str, Option] = {
 AUTH_FAILED = 7  # what nfs-ganesha without Kerberos says
 
 
-class Client:
-    """fio as the realm's user, over the proxy."""
-
-    def __init__(self, lab: Lab, proxy: RecordProxy, fio: FioRunner, folder: Path):
-        self._lab, self.proxy, self._fio = lab, proxy, fio
-        self.kdc, self.finish = lab.kdc, fio.finish
-        # In place of a keytab.
-        self.tickets: dict[str, Option] = {
-            "ccache": f"FILE:{folder / 'ccache'}", "keytab": None, "principal": None,
-        }  # fmt: skip
-
-    def log_in(self, *words: str) -> None:
-        """Make `tickets` anew, without any for a server."""
-        user = ["-k", "-t", str(self.kdc.keytab), self.kdc.principal]
-        kinit = ["kinit", *words, "-c", str(self.tickets["ccache"]), *user]
-        run(kinit, timeout=60, env=self._lab.environment).check()
-
-    def ended(self, process: FioProcess) -> FioResult:
-        """End a job that would go on, in good order."""
-        process.signal(signal.SIGINT)
-        return self.finish(process)
-
-    def path(self, version: str = "4.1", port: int | None = None) -> str:
-        """Return the pool's path through the proxy, or another on `port`."""
-        endpoint = self._lab.server(0).endpoint
-        more = f"mountport={endpoint.mount_port}" if version == "3" else f"version={version}"
-        return f"nfs://{self.proxy.address}:{port or self.proxy.port}/{SECRET.name}?{more}"
-
-    def __call__(self, version: str = "4.1", **options: Option) -> FioResult:
-        """Run fio to its end."""
-        with self.start(version, **options) as process:
-            return self.finish(process)
-
-    def start(self, version: str = "4.1", **options: Option) -> FioProcess:
-        """Start fio and go on; use it in a `with`."""
-        words = {"pool": self.path(version), **self._lab.options, **options}
-        return self._fio.start(env=self._lab.environment, **words)
-
-
 def before(lab: Lab) -> RecordProxy:
     """Return a proxy before the lab's server."""
     endpoint = lab.server(0).endpoint
@@ -99,15 +59,7 @@ def proxy(kerberos: Lab) -> Iterator[RecordProxy]:
 
 @pytest.fixture
 def client(kerberos: Lab, proxy: RecordProxy, local_fio: FioRunner, tmp_path: Path) -> Client:
-    return Client(kerberos, proxy, local_fio, tmp_path)
-
-
-@contextmanager
-def client_of(realm: Kerberos, fio: FioRunner, folder: Path) -> Iterator[Client]:
-    """Start a lab with a realm of its own."""
-    config = LabConfig(addresses=1, local=True, exports=(EXPORT, SECRET), kerberos=realm)
-    with started_lab(config) as lab, before(lab) as proxy:
-        yield Client(lab, proxy, fio, folder)
+    return Client(kerberos, local_fio, tmp_path, proxy)
 
 
 def denying(auth_stat: int = CREDPROBLEM) -> Fault:
@@ -350,9 +302,11 @@ def test_failover_from_a_server_that_refuses_tickets(
 
 def test_a_ticket_that_expires(local_fio: FioRunner, tmp_path: Path) -> None:
     """The job goes on while the server takes it, says what to do, and goes on after that."""
-    with client_of(Kerberos(skew=1), local_fio, tmp_path) as client:
+    config = LabConfig(addresses=1, local=True, exports=(EXPORT, SECRET), kerberos=Kerberos(skew=1))
+    with started_lab(config) as lab, before(lab) as proxy:
+        client = Client(lab, local_fio, tmp_path, proxy)
         client.log_in()
-        client.proxy.calls = forgotten = denying()
+        proxy.calls = forgotten = denying()
         with client.start(**GOING_ON, **client.tickets) as process:
             eventually(lambda: traces(process) > 10)
             client.log_in("-l", "4s")
