@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio as the user of a lab's realm."""
+"""Labs with a realm of their own: this process in it, and fio as its user."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from conftest import FioRunner
+import pytest
+from conftest import FioRunner, started_lab
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option
-from nfsmulti.lab import SECRET, Lab
+from nfsmulti.lab import EXPORT, SECRET, Kerberos, Lab, LabConfig
 from nfsmulti.processes import run
 from servers.record_proxy import RecordProxy
 
@@ -56,3 +59,19 @@ class Client:
         """End a job that would go on, in good order."""
         process.signal(signal.SIGINT)
         return self.finish(process)
+
+
+@contextmanager
+def realm(config: Kerberos) -> Iterator[Lab]:
+    """Yield a lab with a realm of another kind."""
+    exports = (EXPORT, SECRET)
+    with started_lab(LabConfig(addresses=1, local=True, exports=exports, kerberos=config)) as lab:
+        yield lab
+
+
+def enter(lab: Lab, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Put this process into the lab's realm, with an empty cache of its own."""
+    for name, value in lab.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{folder / 'ccache'}")
+    return lab

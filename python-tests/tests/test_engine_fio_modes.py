@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio's own modes around the engine: client and server, its outputs, its helps, replay, ABI."""
+"""fio's own modes around the engine: client and server, its outputs, its helps, ABI.
+
+Logs are replayed in test_engine_io.py.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from engine_helpers import Place, complaints, done, eventually, figures, fixture_of_places, sections
+from engine_helpers import Place, complaints, done, eventually, fixture_of_places, sections
 
-from nfsmulti.fiorun import ArrivalStats, ConnectionStats, Option
+from nfsmulti.fiorun import ArrivalStats, ConnectionStats
 from nfsmulti.lab.lab import free_ports
 from nfsmulti.processes import Process, run
 
@@ -192,7 +195,7 @@ def test_json_of_a_job_that_failed(exported: Place) -> None:
 def test_output_file_and_status_interval(mounted: Place, tmp_path: Path) -> None:
     """A report each second, and the last one: all of them JSON, and nothing else in the file."""
     output = tmp_path / "out"
-    timed = ["--time_based", "--runtime=4", "--status-interval=1", "--trace=1", "--rate_iops=50"]
+    timed = ["--time_based", "--runtime=2", "--status-interval=1", "--trace=1", "--rate_iops=50"]
     words = ["--output-format=json", f"--output={output}", *timed]
     completed = mounted.raw(*_words(mounted, *words, *_JOB))
     assert completed.status == 0
@@ -245,20 +248,6 @@ def test_summary_lines(mounted: Place, tmp_path: Path) -> None:
             begun, _, told = text.partition("(groupid=0")
             assert [len(_SUMMARY.findall(part)) for part in (before, begun, told)] == [0, 3, 0]
             assert _SUMMARY.search(completed.stdout + completed.stderr) is None
-
-
-# --- replay ---
-
-
-def test_replay_of_a_log(exported: Place, tmp_path: Path) -> None:
-    """What write_iolog has noted, read_iolog does again: the same calls on the same files."""
-    log = tmp_path / "log"
-    options: dict[str, Option] = {"rw": "randrw", "bs": "4k", "size": "512k", "nrfiles": 2}
-    first = done(exported.fio(write_iolog=str(log), **options))
-    names = exported.names()
-    second = done(exported.fio(read_iolog=str(log)))
-    assert figures(second) == figures(first)
-    assert exported.names() == names
 
 
 # --- another fio ---

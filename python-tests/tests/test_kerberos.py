@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner, started_lab
+from conftest import FioRunner
 from engine_helpers import done, refused, said
-from kerberos_client import Client
+from kerberos_client import Client, realm
 from scripted_jobs import preloaded
 
 from nfsmulti.fiorun import Engine, Fio, Option
-from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.lab import Lab
 from nfsmulti.lab.certificates import Certificates
-from nfsmulti.lab.ganesha import EXPORT, SECRET
+from nfsmulti.lab.ganesha import SECRET
 from nfsmulti.lab.kerberos import ENCTYPES, REALM, Kerberos
 from nfsmulti.processes import run
 from servers.tls_proxy import TlsProxy
@@ -49,14 +47,6 @@ int gettimeofday(struct timeval *now, void *zone)
 @pytest.fixture
 def client(kerberos: Lab, local_fio: FioRunner, tmp_path: Path) -> Client:
     return Client(kerberos, local_fio, tmp_path)
-
-
-@contextmanager
-def realm(config: Kerberos) -> Iterator[Lab]:
-    """Yield a lab with a realm of another kind."""
-    exports = (EXPORT, SECRET)
-    with started_lab(LabConfig(addresses=1, local=True, exports=exports, kerberos=config)) as lab:
-        yield lab
 
 
 # --- what works ---

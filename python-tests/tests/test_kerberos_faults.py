@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from conftest import FioRunner, started_lab
 from engine_helpers import done, eventually, failed_io, refused, said, stderr_of, traces
-from kerberos_client import Client
+from kerberos_client import Client, realm
 
 from nfsmulti.calls import xdr
 from nfsmulti.fiorun import FioProcess, FioResult, Option
-from nfsmulti.lab import EXPORT, SECRET, Kerberos, Lab, LabConfig
+from nfsmulti.lab import Kerberos, Lab, LabConfig
 from servers.record_proxy import (
     CREDPROBLEM,
     CTXPROBLEM,
@@ -302,8 +302,7 @@ def test_failover_from_a_server_that_refuses_tickets(
 
 def test_a_ticket_that_expires(local_fio: FioRunner, tmp_path: Path) -> None:
     """The job goes on while the server takes it, says what to do, and goes on after that."""
-    config = LabConfig(addresses=1, local=True, exports=(EXPORT, SECRET), kerberos=Kerberos(skew=1))
-    with started_lab(config) as lab, before(lab) as proxy:
+    with realm(Kerberos(skew=1)) as lab, before(lab) as proxy:
         client = Client(lab, local_fio, tmp_path, proxy)
         client.log_in()
         proxy.calls = forgotten = denying()

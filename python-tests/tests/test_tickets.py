@@ -7,17 +7,18 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import kerberos_client
 import pytest
 from conftest import call_harness, run_harness
+from kerberos_client import enter
 
 from nfsmulti import tickets
 from nfsmulti.lab import Lab, commands
 from nfsmulti.lab.kerberos import Kdc, Kerberos
-from nfsmulti.lab.lab import LabState, free_ports
+from nfsmulti.lab.lab import LabState
 from nfsmulti.machine import Level
 from nfsmulti.paths import LABS
 from nfsmulti.pool import PoolPath
@@ -28,15 +29,7 @@ _OTHER = "nfs/other@NFSMULTI.TEST"
 
 @pytest.fixture
 def realm(kerberos: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kdc:
-    """Return the lab's KDC, which this process asks, with a cache of its own."""
-    _enter(kerberos.kdc.environment, monkeypatch)
-    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'ccache'}")
-    return kerberos.kdc
-
-
-def _enter(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+    return enter(kerberos, tmp_path, monkeypatch).kdc
 
 
 def _log_in(kdc: Kdc, *words: str) -> None:
@@ -91,22 +84,9 @@ def test_tickets_that_end_soon(realm: Kdc) -> None:
 
 def test_keys_that_are_not_aes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The KDC of another realm has them."""
-    (port,) = free_ports("127.0.0.1", [0])
-    kdc = Kdc(
-        Kerberos(enctypes=("camellia256-cts-cmac",)),
-        "127.0.0.1",
-        port,
-        hosts=["127.0.0.1"],
-        folder=tmp_path / "kdc",
-        enter=[],
-        started=lambda _: None,
-    )
-    _enter(kdc.environment, monkeypatch)
-    kdc.start()
-    try:
-        level, what, advice = _check(keytab=str(kdc.keytab))
-    finally:
-        kdc.stop()
+    with kerberos_client.realm(Kerberos(enctypes=("camellia256-cts-cmac",))) as lab:
+        enter(lab, tmp_path, monkeypatch)
+        level, what, advice = _check(keytab=str(lab.kdc.keytab))
     assert (level, "camellia256-cts-cmac" in what) == (Level.WARN, True), what
     assert "give the server AES keys" in advice
 
