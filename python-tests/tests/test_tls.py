@@ -450,32 +450,25 @@ def test_the_kernel_brings_alerts(tls: Tls) -> None:
     refused(tls(1), words)
 
 
-# A kernel that has TLS, and takes keys, or not. One that does brings what _REKEYED says.
+# A kernel that has TLS or not, and takes no keys.
 _KERNEL = """\
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/socket.h>
 
-enum { SOL_TLS_ = 282 };
-static int rekeyed = -1;
+typedef int function(int, int, int, const void *, socklen_t);
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
-	typedef int function(int, int, int, const void *, socklen_t);
 	struct sockaddr_storage peer;
 	socklen_t size = sizeof(peer);
 
 	if (level == IPPROTO_TCP && name == TCP_ULP && HAS_TLS)
 		return getpeername(fd, (struct sockaddr *)&peer, &size);
-	if (level == SOL_TLS_ && TAKES_KEYS) {
-		rekeyed = fd;
-		return 0;
-	}
-	if ((level == IPPROTO_TCP && name == TCP_ULP) || level == SOL_TLS_) {
-		errno = level == SOL_TLS_ ? EINVAL : ENOENT;
+	if ((level == IPPROTO_TCP && name == TCP_ULP) || level == SOL_TLS) {
+		errno = level == SOL_TLS ? EINVAL : ENOENT;
 		return -1;
 	}
 	return ((function *)dlsym(RTLD_NEXT, "setsockopt"))(fd, level, name, value, length);
@@ -483,8 +476,8 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 """
 
 
-def _kernel(*, has_tls: bool = True, takes_keys: bool = False) -> str:
-    return f"#define HAS_TLS {has_tls:d}\n#define TAKES_KEYS {takes_keys:d}\n{_KERNEL}"
+def _kernel(*, has_tls: bool = True) -> str:
+    return f"#define HAS_TLS {has_tls:d}\n{_KERNEL}"
 
 
 @pytest.mark.parametrize(
@@ -554,54 +547,9 @@ def test_a_server_that_the_kernel_is_not_for(on_kernel: OnKernel, name: str) -> 
     refused(tls(1), words)
 
 
-# The server sends a ticket in two records, and changes the keys at once.
-_REKEYED = """
-ssize_t recv(int fd, void *bytes, size_t length, int flags)
-{
-	typedef ssize_t function(int, void *, size_t, int);
-
-	if (fd != rekeyed)
-		return ((function *)dlsym(RTLD_NEXT, "recv"))(fd, bytes, length, flags);
-	errno = EIO;
-	return -1;
-}
-
-ssize_t recvmsg(int fd, struct msghdr *message, int flags)
-{
-	enum { GET_RECORD_TYPE = 2, HANDSHAKE = 22, TICKET = 4, KEY_UPDATE = 24 };
-	typedef ssize_t function(int, struct msghdr *, int);
-	static const char parts[][6] = {{TICKET, 0, 0, 7, 1, 2}, {3, 4, 5, 6, 7, KEY_UPDATE}};
-	static int brought;
-	struct cmsghdr *beside = CMSG_FIRSTHDR(message);
-
-	if (fd != rekeyed)
-		return ((function *)dlsym(RTLD_NEXT, "recvmsg"))(fd, message, flags);
-	*beside = (struct cmsghdr){CMSG_LEN(1), SOL_TLS_, GET_RECORD_TYPE};
-	*CMSG_DATA(beside) = HANDSHAKE;
-	memcpy(message->msg_iov->iov_base, parts[brought], sizeof(*parts));
-	brought = !brought;
-	if (!brought)
-		rekeyed = -1;
-	return sizeof(*parts);
-}
-"""
-
-
-@pytest.mark.parametrize(("ktls", "words"), [("auto", None), (1, "use ktls=0")])
-def test_keys_that_change_before_io(on_kernel: OnKernel, ktls: Option, words: str | None) -> None:
-    """A job that begins goes on by GnuTLS, unless the kernel is asked to encrypt."""
-    result = on_kernel(_kernel(takes_keys=True) + _REKEYED)(ktls, nconnect=2)
-    if words:
-        refused(result, words)
-        return
-    done(result)
-    assert said(result) == []
-    assert {line.ktls for line in result.stats} == {0}
-
-
 @pytest.mark.kernel_lab
 def test_keys_that_change_among_what_comes_before_io(tls: Tls) -> None:
-    """The same where the kernel has brought replies already."""
+    """A job that begins goes on by GnuTLS, also where the kernel has brought replies already."""
 
     def update(_: ScriptedServer) -> None:
         tls.proxy.say = update_keys
