@@ -1,51 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the fuzzers of python-tests/fuzz/ begin with: a few inputs each, most of them sound.
 
-An input that once failed belongs here too. `_KNFSD` are whole messages of Linux 6.1's server over
-rdma_rxe, transport header and all: a READ of 16 bytes that came inline, and one of 64 KiB by RDMA;
-`_KNFSD_PRIVATE` is what it sent when the connection was made (RFC 8797), with the padding of the
-InfiniBand CM's message.
+The vectors of other tests are among them. An input that once failed belongs here too.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 
+import test_codec
+import test_nfs4_codec
+import test_pool
+import test_rpcrdma
+
 from nfsmulti.calls import AUTH_NONE, STARTTLS, xdr
+from nfsmulti.paths import PYTHON_TESTS
 from servers.scripted.protocol import (
     AcceptStat,
     AuthStat,
+    Nfs,
     accepted,
     denied,
     mark,
     message,
     record,
-    rpc_mismatch,
 )
-
-_KNFSD = {
-    "READ": bytes.fromhex(
-        "263e77e6000000010000004000000000000000000000000000000000263e77e60000000100000000"
-        "000000000000000000000000000000000000000100000001000001a4000000010000000000000000"
-        "00000000000000210000000000001000000000000000000000000000000000000000000000000002"
-        "6b007f7501cb8e186b007f723231b1196b007f723231b11900000010000000000000001041206669"
-        "6c6520746861742074686520"
-    ),
-    "READ by a chunk": bytes.fromhex(
-        "5378f1a400000001000000400000000000000000000000010000000100000962000100000000563c"
-        "4a91cd0000000000000000005378f1a4000000010000000000000000000000000000000000000000"
-        "0000000100000001000001a400000001000000000000000000000000000100000000000000010000"
-        "0000000000000000000000000000000000000000000000036b007f78258ed4166b007f761c427517"
-        "6b007f761c427517000100000000000100010000"
-    ),
-}
-
-_KNFSD_PRIVATE = bytes.fromhex("f6ab0e1801000303") + bytes(188)
 
 _XID = 0x01020304
 _ATTRIBUTES, _NO_ATTRIBUTES = struct.pack(">I84x", 1), bytes(4)
-_BEFORE = struct.pack(">I24x", 1)
 _NOBODYS, _BROKEN, _AGAIN, _DROPPED = 1 << 31, 1 << 30, 1 << 29, 1 << 28
 
 
@@ -75,35 +59,34 @@ _RECORDS = (
     mark(0) + mark(1 << 30, last=False),
 )
 
-# Transport headers: the lists of an RDMA_MSG, and its RPC message.
-_HEAD = _words(_XID, 1, 32, 0)
-_CHUNK = _words(1, 1, 0xDEADBEEF, 4096, 1, 0x2000)
-_RPC = message(_XID, accepted(AcceptStat.SUCCESS))
-
-# NFSv4.1: replies to compounds, whose operations fuzz/nfs4.c knows by their places in its list.
-_SEQUENCE, _PUTFH = _words(53, 0) + b"session 16 bytes" + _words(1, 0, 63, 63, 0), _words(22, 0)
+# Directories' pages.
 _READDIR3 = (
     _words(1, 0, 5, 2) + b"e4\0\0" + _words(0, 3, 1, 0, 6, 5) + b"e4.13\0\0\0" + _words(0, 4)
 )
 _READDIR4 = _words(1, 0, 3, 2) + b"e4\0\0" + _words(0, 0, 1, 0, 4, 2) + b"r5\0\0" + _words(1, 0, 0)
-_CHANGE = _words(1, 0, 2, 0, 3)
-_ID = b"stateid 16 bytes"
-_KERBEROS = bytes.fromhex("2a864886f712010202000000")
-_ACE = _words(0, 0, 1, 6) + b"OWNER@\0\0"
-_DELEGATIONS = (
-    _words(0),
-    _words(3, 1, 1),
-    _words(1) + _ID + _words(0) + _ACE,
-    _words(2) + _ID + _words(0, 2, 8, 4096) + _ACE,
-)
-_SERVER = _words(0, 1, 5) + b"major\0\0\0" + _words(5) + b"scope\0\0\0"
-_IMPLEMENTATION = _words(1, 4) + b"name" + _words(4) + b"name" + _words(0, 0, 0)
-_CHANNEL = _words(0, 4096, 4096, 0, 2, 64)
+_READDIR, _RENAME, _ACCESS, _SETATTR = 26, 29, 3, 34
+_BODIES = [
+    *((body.operation.value, body.result) for body in test_nfs4_codec.BODIES.values()),
+    (_READDIR, _words(_READDIR, 0) + b"verifier" + _READDIR4 + _words(0, 1)),
+    (_READDIR, _words(_READDIR, 10027)),
+    (_RENAME, _words(_RENAME, 0) + 2 * _words(1, 0, 2, 0, 3)),
+    (_ACCESS, _words(_ACCESS, 0, 63, 31)),
+    (_SETATTR, _words(_SETATTR, 13, 0)),
+]
 
 
-def _results(operations: Sequence[int], *results: bytes, status: int = 0) -> bytes:
-    head = bytes((len(operations), *operations)) + _words(status, 0, len(results))
-    return head + b"".join(results)
+def _results() -> list[bytes]:
+    """Return replies to compounds, whose operations fuzz/nfs.c knows by their places."""
+    source = (PYTHON_TESTS / "fuzz/nfs.c").read_text().partition("operations[] = {")[2]
+    names = re.findall(r"NFS4_(\w+)", source.partition("}")[0])
+    numbers = test_nfs4_codec.OPERATIONS
+    places = {numbers[f"NFS4_{name}"]: place for place, name in enumerate(names)}
+    seeds = [bytes(1) + _words(10021, 0, 0)]
+    for operation, result in _BODIES:
+        if operation in places:
+            status = int.from_bytes(result[4:8])
+            seeds.append(bytes([1, places[operation]]) + _words(status, 0, 1) + result)
+    return seeds
 
 
 def _token(choice: int, flags: int, extra: int = 0, rotation: int = 0) -> bytes:
@@ -155,13 +138,7 @@ def _said(form: int, choice: int, what: bytes = b"") -> bytes:
     return bytes([form, choice]) + what
 
 
-_URLS = (
-    "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&soft&timeo=600&retrans=2",
-    "nfs://n[08-11].lab/a%2Cb?version=3&nfsport=2049&mountport=20048&uid=0&gid=0,/mnt/a",
-    "nfs://10.0.0.[1-4]/x?rsize=64k&wsize=1m&hard=0&localaddr=10.0.0.7+fe80::1%25eth0",
-    "nfs://nas.lab/x?sec=krb5p&principal=me/it@LAB&keytab=FILE:/k%2Cy&ccache=DIR:/c&xprtsec=tls",
-    "nfs://nas.lab/x?sec=sys&server_principal=nfs/nas.lab@LAB",
-)
+_DATA_PATH = (Nfs.READ, Nfs.WRITE, Nfs.COMMIT)  # as fuzz/nfs.c has them
 
 SEEDS: dict[str, tuple[bytes, ...]] = {
     "environment": (
@@ -177,66 +154,17 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         *(_token(16 + choice, 2, extra, 40) for choice in (0, 4) for extra in (0, 7, 60, 4096)),
         *(_token(24 + choice, 3 + 4 * (choice % 2)) for choice in range(8)),
     ),
-    "message": (
-        *(
-            message(_XID, rest)
-            for rest in (
-                accepted(AcceptStat.SUCCESS),
-                accepted(AcceptStat.PROG_MISMATCH),
-                accepted(AcceptStat.GARBAGE_ARGS),
-                rpc_mismatch(3, 4),
-                denied(AuthStat.TOOWEAK),
-            )
-        ),
-    ),
+    "message": tuple(message(_XID, rest) for rest in test_codec.REPLIES),
     "nfs3": (
-        b"\0" + _words(0) + _ATTRIBUTES + _words(4096, 1, 4096),
-        b"\1" + _words(0) + _BEFORE + _ATTRIBUTES + _words(4096, 2) + b"verifier",
-        b"\2" + _words(0) + _NO_ATTRIBUTES * 2 + b"verifier",
-        b"\0" + _words(70) + _NO_ATTRIBUTES,
-        b"\1" + _words(10008) + _NO_ATTRIBUTES * 2,
+        *(bytes([_DATA_PATH.index(one.procedure)]) + one.sent for one in test_codec.results()),
         b"\x07" + _words(0) + _ATTRIBUTES + b"verifier" + _READDIR3 + _words(0, 1),
         b"\x07" + _words(0) + _NO_ATTRIBUTES + b"verifier" + _words(0, 0),
         b"\x07" + _words(10003) + _NO_ATTRIBUTES,
     ),
-    "nfs4": (
-        _results((0, 1, 2), _SEQUENCE, _PUTFH, _words(25, 0, 1, 4096)),
-        _results((0, 1, 3), _SEQUENCE, _PUTFH, _words(38, 0, 4096, 2) + b"verifier"),
-        _results((0, 1, 4), _SEQUENCE, _PUTFH, _words(5, 0) + b"verifier"),
-        _results((0, 1, 2), _SEQUENCE, _words(22, 70), status=70),
-        _results((0, 1, 2), _words(10044, 10044), status=10044),
-        _results((0, 1, 2), status=10021),
-        *(
-            _results((1, 7, 5), _PUTFH, opened, _words(10, 0, 8) + b"a handle")
-            for opened in (
-                _words(18, 0) + _ID + _CHANGE + _words(4, 2, 0, 2) + one for one in _DELEGATIONS
-            )
-        ),
-        _results((6,), _words(9, 0, 1, 0x12, 12, 1, 0, 4096)),
-        _results((6,), _words(9, 0, 2, 0xC0000412, 0, 32, 2, 0, 9, 90, 0, 8, 0, 8)),
-        _results(
-            (6,),
-            _words(9, 0, 2, 0x12, 0x32, 36, 1, 0, 0, 0o644, 1, 5)
-            + b"0@lab\0\0\0"
-            + _words(1)
-            + b"0\0\0\0",
-        ),
-        _results((19,), _words(26, 0) + b"verifier" + _READDIR4 + _words(0, 1)),
-        _results((19,), _words(26, 10027), status=10027),
-        _results((1, 21), _PUTFH, _words(33, 0, 2, 1, 6, 9) + _KERBEROS + _words(0, 3)),
-        _results((8, 10), _words(4, 0) + _ID, _words(28, 0) + _CHANGE),
-        _results((9, 5), _words(6, 0) + _CHANGE + _words(2, 0, 2), _words(10, 0, 4) + b"here"),
-        _results((11,), _words(42, 0, 1, 2, 1, 0x80010000, 0) + _SERVER + _words(0)),
-        _results((11,), _words(42, 0, 1, 2, 1, 0, 0) + _SERVER + _IMPLEMENTATION),
-        _results(
-            (12,),
-            _words(43, 0) + _ID + _words(1, 0) + (_CHANNEL + _words(0)) + _CHANNEL + _words(1, 9),
-        ),
-        _results((13,), _words(41, 0) + _ID + _words(1, 0)),
-    ),
+    "nfs4": tuple(_results()),
     "pool": (
         b"/mnt/a,/mnt/b/\0/mnt/b/dir/file",
-        *(url.encode() + b"\0/file" for url in _URLS),
+        *(pool.encode() + b"\0/file" for pool in test_pool.ACCEPTED if len(pool) < 300),
         *(b"nfs://", b"nfs://[", b"nfs://[%", b"nfs://h/%", b"nfs://h/x?uid=%"),
         b"/mnt/a\0/mnt/a/" + b"x" * 5000,
     ),
@@ -244,18 +172,9 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         *(_stream(records, sizes) for records in _RECORDS for sizes in ((255,), (0, 3, 60))),
     ),
     "rpcrdma": (
-        _HEAD + _words(0, 0, 0) + _RPC,
-        _HEAD + _words(0) + _CHUNK + _words(0, 0) + _RPC,
-        _HEAD + _words(0, 1, 2) + _CHUNK[8:] * 2 + _words(0, 0) + _RPC,
-        _HEAD + _words(0, 1, 8) + bytes(8 * 16) + _words(0, 0) + _RPC,
-        _HEAD + _words(0, 1, 9) + bytes(9 * 16) + _words(0, 0) + _RPC,
-        _HEAD + _words(1, 120) + _CHUNK[8:] + _words(0, 0, 0) + _RPC,
-        _words(_XID, 1, 32, 1, 0, 0) + _CHUNK,
-        _words(_XID, 1, 32, 4, 1, 1, 1),
-        _words(_XID, 1, 32, 4, 2),
+        *(sent for sent, _ in test_rpcrdma.REPLIES.values()),
+        *(sent for sent, _ in test_rpcrdma.REFUSED.values()),
         bytes.fromhex("f6ab0e18 01 01 03 3f"),
-        *_KNFSD.values(),
-        _KNFSD_PRIVATE,
     ),
     "rpcsec_gss": (*(bytes([choice]) + client for choice in range(3) for client in _CLIENTS),),
     "tls": (

@@ -30,9 +30,6 @@ typedef struct { int32_t magic; int32_t type; unsigned int length; uint8_t *cont
 
 int32_t krb5_c_make_checksum(void *context, int32_t type, const krb5_keyblock *key, int32_t usage,
                              const krb5_data *input, krb5_checksum *checksum);
-int32_t krb5_c_verify_checksum(void *context, const krb5_keyblock *key, int32_t usage,
-                               const krb5_data *input, const krb5_checksum *checksum,
-                               unsigned int *valid);
 int32_t krb5_c_encrypt_length(void *context, int32_t enctype, size_t input, size_t *length);
 int32_t krb5_c_encrypt(void *context, const krb5_keyblock *key, int32_t usage, void *state,
                        const krb5_data *input, krb5_enc_data *output);
@@ -79,15 +76,6 @@ class MitKey:
         content = bytes(_ffi.buffer(made.contents, made.length))
         _libc.free(made.contents)
         return content
-
-    def verify(self, usage: int, data: bytes, checksum: bytes) -> bool:
-        """Tell whether a checksum is of these bytes."""
-        content, valid = _ffi.new("uint8_t[]", checksum), _ffi.new("unsigned int *")
-        kind, source = CKSUMTYPES[self._enctype], _data(data)
-        given = _ffi.new("krb5_checksum *", [0, kind, len(checksum), content])
-        verify = self._lib.krb5_c_verify_checksum
-        _check(verify(_ffi.NULL, self._key, usage, source[0], given, valid))
-        return bool(valid[0])
 
     def encrypt(self, usage: int, plain: bytes) -> bytes:
         """Return confounder and bytes, encrypted, and their HMAC."""

@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import errno
-import random
 import struct
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
 
 import pytest
 from engine_c import CONSTANTS, CData, Guarded, ffi, name_of, read, text, text_of, value, zeros
-from hypothesis import given
-from hypothesis import strategies as st
-from xdrlib3 import Unpacker
 
-from servers.scripted.call import decode
 from servers.scripted.protocol import (
     AcceptStat,
     AuthStat,
     Nfs,
-    Stable,
     Status,
     accepted,
     denied,
@@ -28,8 +24,7 @@ from servers.scripted.protocol import (
 )
 
 U32, U64 = 2**32 - 1, 2**64 - 1
-WORDS, HYPERS = st.integers(0, U32), st.integers(0, U64)
-VERIFIERS = st.binary(min_size=8, max_size=8)
+_VERIFIER = b"verifier"
 
 # A signal would not be looked at while C code runs.
 pytestmark = pytest.mark.timeout(method="thread")
@@ -43,7 +38,7 @@ def with_verifier(stat: int, verifier: bytes, rest: bytes = b"") -> bytes:
 
 
 # What follows xid and REPLY, and what that means: verdict, auth_stat, low, high, errno, words.
-_REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
+REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     accepted(AcceptStat.SUCCESS): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
     with_verifier(0, b"v" * 399): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
     with_verifier(0, b"v" * 400): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
@@ -76,7 +71,7 @@ def decode_reply(lib: CData, sent: bytes) -> tuple[CData, int, bool]:
 
 
 def test_reply_headers(testlib: CData) -> None:
-    for rest, (*meaning, words) in _REPLIES.items():
+    for rest, (*meaning, words) in REPLIES.items():
         whole = message(0xFEDCBA98, rest)
         header, used, more = decode_reply(testlib, whole + b"results!")
         assert (header.xid, used, more) == (0xFEDCBA98, len(whole), False), meaning
@@ -107,23 +102,6 @@ def verdict_text(lib: CData, header: CData) -> str:
 
 
 # --- NFSv3 calls ---
-
-
-@given(st.binary(min_size=1, max_size=64), HYPERS, WORDS, st.sampled_from(Stable))
-def test_nfs_calls(testlib: CData, handle: bytes, offset: int, length: int, stable: Stable) -> None:
-    """Up to a WRITE's data, of which there is none here."""
-    file = ffi.new("struct nfs_handle *", [len(handle), handle])
-    for procedure, numbers, expected in (
-        (Nfs.READ, (offset, length), (offset, length, Stable.UNSTABLE)),
-        (Nfs.WRITE, (offset, 0, stable), (offset, 0, stable)),
-        (Nfs.COMMIT, (), (0, 0, Stable.UNSTABLE)),
-    ):
-        encode = getattr(testlib, f"nfs3_encode_{procedure.name.lower()}")
-        out = Guarded(96)
-        encode(cursor := out.cursor("xdr_out"), file, *numbers)
-        assert out.intact
-        call = decode(procedure, Unpacker(out.content[: out.used(cursor)]))
-        assert (call.handle, call.offset, call.count, call.stable) == (handle, *expected)
 
 
 _FILE, _DIRECTORY = b"a file", b"a directory"
@@ -160,6 +138,21 @@ _CALLS: dict[str, tuple[int, bytes]] = {
 ffi.cdef("uint8_t *nfs3_put_call(struct xdr_out *, const struct meta_arguments *);")
 
 
+def test_calls_of_the_data_path(testlib: CData) -> None:
+    """Up to a WRITE's data, of which there is none here."""
+    for handle in (_FILE, b"h" * 64):
+        file, begin = ffi.new("struct nfs_handle *", [len(handle), handle]), opaque(handle)
+        for name, numbers, sent in (
+            ("read", (1 << 40, 512), struct.pack(">QI", 1 << 40, 512)),
+            ("write", (3 << 40, 0, 2), struct.pack(">Q3I", 3 << 40, 0, 2, 0)),
+            ("commit", (), struct.pack(">QI", 0, 0)),
+        ):
+            out, encode = Guarded(96), getattr(testlib, f"nfs3_encode_{name}")
+            encode(cursor := out.cursor("xdr_out"), file, *numbers)
+            assert out.intact
+            assert out.content[: out.used(cursor)] == begin + sent, name
+
+
 def call_sent(lib: CData, asked: CData) -> tuple[tuple[int, ...], bytes]:
     """Return the header up to the procedure's number, and the arguments."""
     room = Guarded(1024)
@@ -184,39 +177,38 @@ def test_calls_for_metadata(testlib: CData) -> None:
 # --- NFSv3 results ---
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(NamedTuple):
     """Results as they are sent, and what they say."""
 
     procedure: Nfs
     sent: bytes
     status: int = 0
-    count: int = 0
+    moved: int = 0
     eof: bool = False
     committed: int = 0
     verifier: bytes = bytes(8)
 
 
-@st.composite
-def results(draw: st.DrawFn) -> Expected:
-    """Draw the results of READ (up to its data), WRITE or COMMIT."""
-    noise = random.Random(draw(st.integers(0, 99)))
-    procedure = draw(st.sampled_from([Nfs.READ, Nfs.WRITE, Nfs.COMMIT]))
-    status = draw(st.one_of(st.just(0), WORDS))
-    sent = struct.pack(">I", status)
-    for size in [84] if procedure is Nfs.READ else [24, 84]:
-        there = draw(st.booleans())
-        sent += struct.pack(">I", there) + (noise.randbytes(size) if there else b"")
-    if status:
-        return Expected(procedure, sent, status)
-    count, eof, verifier = draw(WORDS), draw(st.booleans()), draw(VERIFIERS)
-    committed = draw(st.integers(0, 2))
-    if procedure is Nfs.READ:
-        return Expected(procedure, sent + struct.pack(">3I", count, eof, count), 0, count, eof)
-    if procedure is Nfs.WRITE:
-        sent += struct.pack(">2I", count, committed) + verifier
-        return Expected(procedure, sent, count=count, committed=committed, verifier=verifier)
-    return Expected(procedure, sent + verifier, verifier=verifier)
+def results() -> Iterator[Expected]:
+    """Yield results of READ (up to its data), WRITE and COMMIT."""
+    data_path = [(Nfs.READ, [84]), (Nfs.WRITE, [24, 84]), (Nfs.COMMIT, [24, 84])]
+    for procedure, sizes in data_path:
+        for there in product((0, 1), repeat=len(sizes)):
+            given = b"".join(
+                struct.pack(">I", one) + b"\xa5" * size * one
+                for one, size in zip(there, sizes, strict=True)
+            )
+            yield Expected(procedure, struct.pack(">I", 70) + given, 70)
+            for count, word in ((0, 0), (4096, 1), (U32, 1)):
+                sent = bytes(4) + given
+                if procedure is Nfs.READ:
+                    sent += struct.pack(">3I", count, word, count)
+                    yield Expected(procedure, sent, 0, count, bool(word))
+                elif procedure is Nfs.WRITE:
+                    sent += struct.pack(">2I", count, 2 * word) + _VERIFIER
+                    yield Expected(procedure, sent, 0, count, False, 2 * word, _VERIFIER)
+                else:
+                    yield Expected(procedure, sent + _VERIFIER, verifier=_VERIFIER)
 
 
 def decode_results(lib: CData, procedure: Nfs, sent: bytes) -> tuple[bool, int, CData, int, bool]:
@@ -228,42 +220,35 @@ def decode_results(lib: CData, procedure: Nfs, sent: bytes) -> tuple[bool, int, 
     return sound[0], status[0], result, used, more
 
 
-@given(results(), st.binary(max_size=20))
-def test_results(testlib: CData, expected: Expected, behind: bytes) -> None:
-    sound, status, result, used, more = decode_results(
-        testlib, expected.procedure, expected.sent + behind
-    )
-    assert (sound, more, used) == (True, False, len(expected.sent))
-    assert status == expected.status
-    assert (result.count, result.eof) == (expected.count, expected.eof)
-    assert (result.committed, value(result.verifier)) == (expected.committed, expected.verifier)
-    for length in range(len(expected.sent)):
-        assert decode_results(testlib, expected.procedure, expected.sent[:length])[-1], (
-            "more is needed"
-        )
+def test_results(testlib: CData) -> None:
+    for expected in results():
+        sent, procedure = expected.sent, expected.procedure
+        sound, status, result, used, more = decode_results(testlib, procedure, sent + b"behind")
+        assert (sound, more, used) == (True, False, len(sent)), expected
+        assert (status, result.count, result.eof) == expected[2:5], expected
+        assert (result.committed, value(result.verifier)) == expected[5:], expected
+        for length in range(len(sent)):
+            assert decode_results(testlib, procedure, sent[:length])[-1], "more is needed"
 
 
-@given(results(), st.data())
-def test_contradictory_results(testlib: CData, expected: Expected, data: st.DataObject) -> None:
+def test_contradictory_results(testlib: CData) -> None:
     """A boolean that is neither, another length than the count, an unknown stable_how."""
-    sent, wrong = expected.sent, st.integers(2, U32)
-    places: dict[int, st.SearchStrategy[int]] = {4: wrong}  # the first optional attributes
-    if expected.procedure is not Nfs.READ:
-        second = 8 + 24 * sent[7]
-        places[second] = wrong
-    if not expected.status and expected.procedure is Nfs.READ:
-        places[len(sent) - 8] = wrong
-        places[len(sent) - 4] = WORDS.filter(lambda length: length != expected.count)
-    if not expected.status and expected.procedure is Nfs.WRITE:
-        places[len(sent) - 12] = st.integers(3, U32)
-    for place, values in places.items():
-        changed = bytearray(sent)
-        struct.pack_into(">I", changed, place, data.draw(values))
-        sound, *_, used, _ = decode_results(
-            testlib, expected.procedure, bytes(changed) + bytes(200)
-        )
-        assert not sound, f"{changed!r}, where the word at {place} is wrong"
-        assert used <= len(sent) + 200
+    for expected in results():
+        sent, end = expected.sent, len(expected.sent)
+        places = {4: (2, U32)}  # the first optional attributes
+        if expected.procedure is not Nfs.READ:
+            places[8 + 24 * sent[7]] = (2, U32)
+        if not expected.status and expected.procedure is Nfs.READ:
+            places[end - 8] = (2, U32)
+            places[end - 4] = (expected.moved ^ 1, expected.moved ^ 1 << 31)
+        if not expected.status and expected.procedure is Nfs.WRITE:
+            places[end - 12] = (3, U32)
+        for place, words in places.items():
+            for word in words:
+                changed = bytearray(sent) + bytes(200)
+                struct.pack_into(">I", changed, place, word)
+                sound, *_ = decode_results(testlib, expected.procedure, bytes(changed))
+                assert not sound, (expected, place, word)
 
 
 def test_status_names(testlib: CData) -> None:

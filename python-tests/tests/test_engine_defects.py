@@ -18,8 +18,6 @@ from engine_helpers import (
     family,
     fixture_of_places,
     job_of,
-    refused,
-    sections,
     sleeps,
     traces,
 )
@@ -34,21 +32,7 @@ _READER: dict[str, Option] = {"rw": "randread", "bs": "16k", "size": "1m", "file
 _FOR_LONG: dict[str, Option] = {"time_based": 1, "runtime": 300}
 
 
-# --- 1. the tail of a write job is lost, and the exit status is 0 ---
-
-
-def test_the_tail_of_a_write_job_is_not_lost(exported: Place) -> None:
-    """The server has every byte: 64 blocks, each with a header of its own, at several depths."""
-    jobs = sections(**{f"depth{depth}": {"iodepth": depth} for depth in (1, 8, 64)})
-    words = ["--bs=256k", "--size=16m", "--verify=crc32c", *jobs]
-    done(exported.fio(rw="write", spread="roundrobin", do_verify=0, arguments=words))
-    assert exported.sizes() == {f"depth{depth}.0.0": 16 * _MIB for depth in (1, 8, 64)}
-    for name in exported.names():
-        content = (exported.files / name).read_bytes()
-        headers = [content[at : at + 2] for at in range(0, len(content), 262144)]
-        assert headers == [headers[0]] * 64
-        assert headers[0] != b"\0\0"
-    done(exported.fio(rw="read", arguments=words))
+# --- 1. the tail of a write job is lost, and the exit status is 0: see also test_engine_io.py ---
 
 
 def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(exported: Place) -> None:
@@ -67,18 +51,7 @@ def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(exported: Place) -> N
 # --- 3. every READ is a segfault with libnfs 6 and later: the data path here is not libnfs's ---
 
 
-# --- 4. failures to open exit with 0, a bad URL crashes: see also test_engine_bad_input.py ---
-
-
-def test_failures_to_open_are_failures_of_threads(exported: Place) -> None:
-    wrong = "nfs://10.77.0.1/wrong?nfsport=22049&mountport=22050"
-    for pool, words in ((wrong, "cannot mount"), ("nfs://", "host is missing")):
-        refused(exported.fio(pool=pool, thread=1, **_READER), words)
-
-
-def test_a_reader_needs_a_size_or_a_file(exported: Place) -> None:
-    exported.random("f", 4096)
-    assert exported.fio(rw="read", bs="4k", filename="g").status == 1
+# --- 4. failures to open exit with 0, a bad URL crashes: test_engine_bad_input.py, _pool.py ---
 
 
 # --- 5. fsync, fdatasync, end_fsync and sync=1 are unhandled: test_engine_sync.py ---

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio's own modes around the engine: client and server, its outputs, its helps, replay, ABI."""
+"""fio's own modes around the engine: client and server, its outputs, its helps, ABI.
+
+Logs are replayed in test_engine_io.py.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from engine_helpers import Place, complaints, done, eventually, figures, fixture_of_places, sections
+from engine_helpers import Place, complaints, done, eventually, fixture_of_places, sections
 
-from nfsmulti.fiorun import ArrivalStats, ConnectionStats, Option
+from nfsmulti.fiorun import ArrivalStats, ConnectionStats
 from nfsmulti.lab.lab import free_ports
 from nfsmulti.processes import Process, run
 
@@ -72,13 +75,15 @@ def _job_file(place: Place, folder: Path, name: str, *options: str) -> Path:
 
 
 def test_two_servers(export: Place, tmp_path: Path) -> None:
-    """Each counts its own jobs: job k of a server is on path k mod P."""
+    """Each counts its own jobs: job k of a server is on path k mod P. One has an arrival clock."""
     write = _job_file(export, tmp_path, "a", "rw=write", "numjobs=5")
     verify = ["rw=randwrite", "verify=crc32c", "iodepth=8", "spread=stripe", "stripe_size=20k"]
     stripe = _job_file(export, tmp_path, "b", *verify)
+    clock = _job_file(export, tmp_path, "c", "rw=randread", "arrival_rate=1k", "lat_percentiles=1")
     with _servers(export, tmp_path) as clients:
         words = [clients[0], str(write), clients[1], str(stripe)]
         completed = export.raw(*words, "--output-format=json", env=_CLIENT)
+        timed = export.raw(clients[0], str(clock), env=_CLIENT)
     assert completed.status == 0, completed.stdout + completed.stderr
     (report,) = _jsons(completed.stdout)
     assert isinstance(report["client_stats"], list)
@@ -90,17 +95,9 @@ def test_two_servers(export: Place, tmp_path: Path) -> None:
     striped = ConnectionStats.read(tmp_path / "stats-b")
     assert [line.path for line in striped] == export.labels
     assert sum(line.write_bytes for line in striped) == _MIB
-    assert len(export.names()) == 6
-
-
-def test_an_arrival_clock_at_a_server(exported: Place, tmp_path: Path) -> None:
-    job = _job_file(exported, tmp_path, "a", "rw=randread", "arrival_rate=1k", "lat_percentiles=1")
-    with _servers(exported, tmp_path) as clients:
-        completed = exported.raw(clients[0], str(job), env=_CLIENT)
-    assert completed.status == 0, completed.stdout + completed.stderr
-    (line,) = ArrivalStats.read(tmp_path / "stats-a")
-    assert line.sent == 64
-    assert "nfsmulti: a: arrivals: " in completed.stdout
+    assert len(export.names()) == 7
+    assert [line.sent for line in ArrivalStats.read(tmp_path / "stats-c")] == [64]
+    assert "nfsmulti: c: arrivals: " in timed.stdout
 
 
 def test_what_a_server_says_reaches_its_client(exported: Place, tmp_path: Path) -> None:
@@ -198,7 +195,7 @@ def test_json_of_a_job_that_failed(exported: Place) -> None:
 def test_output_file_and_status_interval(mounted: Place, tmp_path: Path) -> None:
     """A report each second, and the last one: all of them JSON, and nothing else in the file."""
     output = tmp_path / "out"
-    timed = ["--time_based", "--runtime=4", "--status-interval=1", "--trace=1", "--rate_iops=50"]
+    timed = ["--time_based", "--runtime=2", "--status-interval=1", "--trace=1", "--rate_iops=50"]
     words = ["--output-format=json", f"--output={output}", *timed]
     completed = mounted.raw(*_words(mounted, *words, *_JOB))
     assert completed.status == 0
@@ -224,28 +221,22 @@ _SUMMARY = re.compile(
 )
 
 
-def test_summary_line(mounted: Place) -> None:
-    """One for each job: in fio's own text, or on standard error where that is for programs."""
-    words = _words(mounted, "--spread=queue", *_JOB)
-    normal = mounted.raw(*words)
-    assert len(_SUMMARY.findall(normal.stdout)) == 1
-    assert _SUMMARY.search(normal.stderr) is None
-    machine = mounted.raw("--output-format=json", *words)
-    assert len(_SUMMARY.findall(machine.stderr)) == 1
-    assert _SUMMARY.search(machine.stdout) is None
+def test_summary_lines(mounted: Place, tmp_path: Path) -> None:
+    """One for each job: in fio's own text, or on standard error where that is for programs.
 
-
-def test_summary_lines_in_an_output_file(mounted: Place, tmp_path: Path) -> None:
-    """Each job's once, where fio has begun and not yet told its figures; of processes and threads.
-
-    Also where --output comes last, where jobs prepare their files themselves, and in a client's.
+    In an output file too, where fio has begun and not yet told its figures: of processes and
+    threads, where --output comes last, where jobs prepare their files themselves, in a client's.
     """
     output = tmp_path / "out"
-    to, words = f"--output={output}", _words(mounted, "--spread=queue", *_JOB, "--numjobs=3")
+    to, words = f"--output={output}", _words(mounted, "--spread=queue", *_JOB)
+    for more, stdout, stderr in (([], 1, 0), (["--output-format=json"], 0, 1)):
+        said = mounted.raw(*more, *words)
+        assert len(_SUMMARY.findall(said.stdout)) == stdout
+        assert len(_SUMMARY.findall(said.stderr)) == stderr
+    words.append("--numjobs=3")
     one = _job_file(mounted, tmp_path, "job", "rw=read", "filename=f", "spread=queue", "numjobs=3")
     with _servers(mounted, tmp_path) as clients:
         for row in (
-            [to, *words],
             [*words, to],
             [to, *words, "--create_serialize=0"],
             [to, *words, "--thread=1"],
@@ -254,27 +245,9 @@ def test_summary_lines_in_an_output_file(mounted: Place, tmp_path: Path) -> None
             completed = mounted.raw(*row, env=_CLIENT)
             assert completed.status == 0, completed.stderr
             before, _, text = output.read_text().partition("Starting 3 ")
-            said, _, figures_told = text.partition("(groupid=0")
-            assert [len(_SUMMARY.findall(part)) for part in (before, said, figures_told)] == [
-                0,
-                3,
-                0,
-            ]
+            begun, _, told = text.partition("(groupid=0")
+            assert [len(_SUMMARY.findall(part)) for part in (before, begun, told)] == [0, 3, 0]
             assert _SUMMARY.search(completed.stdout + completed.stderr) is None
-
-
-# --- replay ---
-
-
-def test_replay_of_a_log(exported: Place, tmp_path: Path) -> None:
-    """What write_iolog has noted, read_iolog does again: the same calls on the same files."""
-    log = tmp_path / "log"
-    options: dict[str, Option] = {"rw": "randrw", "bs": "4k", "size": "512k", "nrfiles": 2}
-    first = done(exported.fio(write_iolog=str(log), **options))
-    names = exported.names()
-    second = done(exported.fio(read_iolog=str(log)))
-    assert figures(second) == figures(first)
-    assert exported.names() == names
 
 
 # --- another fio ---

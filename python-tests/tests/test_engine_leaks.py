@@ -31,6 +31,10 @@ _OPENING: dict[str, Option] = {
     "file_service_type": "sequential", "spread": "roundrobin", "nconnect": 2, "trace": 1,
     **_FOR_LONG,
 }  # fmt: skip
+_LOOPING: dict[str, Option] = {
+    "rw": "write", "bs": "4k", "size": "256k", "nrfiles": 4, "iodepth": 16, "spread": "queue",
+    "fsync": 4, "unlink_each_loop": 1, "loops": 100_000, "trace": 1,
+}  # fmt: skip
 
 
 def _descriptors(pid: int) -> int:
@@ -76,37 +80,20 @@ def test_a_byte_that_is_lost_is_found_by_the_sanitizer_alone(
     assert (result.status != 0) == sanitized
 
 
-def test_a_job_that_opens_and_closes_files_all_the_time(place: Place, sanitized: bool) -> None:
-    with place.fio.start(**_OPENING) as process:
+@pytest.mark.parametrize(
+    ("job", "open_now"), [(_OPENING, 10), (_LOOPING, 20)], ids=["opens", "loops"]
+)
+def test_files_come_and_go_all_the_time(
+    place: Place, sanitized: bool, job: dict[str, Option], open_now: int
+) -> None:
+    with place.fio.start(**job) as process:
         eventually(lambda: _operations(process) > 2000)
-        descriptors, memory = _samples(process, 6)
+        descriptors, memory = _samples(process, 5)
         process.signal(signal.SIGTERM)
         ends(process)
         place.fio.finish(process)
-    assert max(descriptors) - min(descriptors) <= 10  # files that are open just now
+    assert max(descriptors) - min(descriptors) <= open_now
     assert max(descriptors) < 100
-    assert _is_flat(sanitized, memory)
-
-
-def test_loops_unlink_and_syncs(exported: Place, sanitized: bool) -> None:
-    with exported.fio.start(
-        rw="write",
-        bs="4k",
-        size="256k",
-        nrfiles=4,
-        iodepth=16,
-        spread="queue",
-        fsync=4,
-        unlink_each_loop=1,
-        loops=100_000,
-        trace=1,
-    ) as process:
-        eventually(lambda: _operations(process) > 2000)
-        descriptors, memory = _samples(process, 4)
-        process.signal(signal.SIGTERM)
-        ends(process)
-        exported.fio.finish(process)
-    assert max(descriptors) - min(descriptors) <= 20
     assert _is_flat(sanitized, memory)
 
 

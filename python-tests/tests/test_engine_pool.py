@@ -2,14 +2,12 @@
 """Pools as fio's users write them: by name, by a file's own path, mixed, over IPv6, as ranges.
 
 The grammar itself has tests of its own, in test_pool.py; what fio's users read of a pool that is
-refused is in test_engine_bad_input.py.
+refused is in test_engine_bad_input.py, reserved ports are in test_refusals.py.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ from conftest import FioRunner
 from engine_helpers import (
     PATHS,
     Place,
-    complaints,
     done,
     fixture_of_places,
     refused,
@@ -218,45 +215,3 @@ def test_name_with_several_addresses(exported: Place, hosts: FioRunner) -> None:
         if len(addresses) > 1:
             paths = [f"{one}:22049:/export" for one in addresses]
             assert [line.path for line in result.stats] == paths
-
-
-# --- who may ---
-
-
-def test_reserved_source_port(exported: Place, lab: Lab) -> None:
-    """Root has one, on exports that ask for it and on others."""
-    pool = lab.pool_of(4, export="privileged")
-    result = exported.fio(
-        pool=pool, rw="write", bs="4k", size="64k", filename="f", spread="roundrobin"
-    )
-    done(result)
-    assert all(int(line.local.rpartition(":")[2]) < 1024 for line in result.stats)
-
-
-@pytest.fixture
-def folder_for_all() -> Iterator[Path]:
-    """Yield a folder that every user may read."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
-def test_another_user_than_root(exported: Place, lab: Lab, folder_for_all: Path) -> None:
-    """An unprivileged port is refused where the export wants a reserved one, in a plain line."""
-    exported.random("f", 65536)
-    (exported.files / "f").chmod(0o644)
-    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-    job = ["--name=t", "--rw=read", "--bs=4k", "--filename=f"]
-    library = shutil.copy(exported.engine.library, folder_for_all)
-    Path(library).chmod(0o755)
-    job.append(f"--ioengine=external:{library}")
-    for export, status in (("export", 0), ("privileged", 1)):
-        command = exported.command(*job, f"--pool={lab.path(0, export=export)}")
-        enter = len(exported.enter)
-        completed = lab.run([*user, *command[enter:]])
-        assert completed.status == status, completed.stdout + completed.stderr
-        lines = complaints(completed.stdout + completed.stderr)
-        if status:
-            (line,) = lines
-            assert "cannot mount" in line
-            assert "insecure" in line

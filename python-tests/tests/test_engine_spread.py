@@ -2,12 +2,12 @@
 """How I/O is laid over paths and connections: the stats file and the trace prove what is promised.
 
 Places have 4 paths. Connection c of a job lies on the c mod P-th of the paths that the job uses.
-Where stripes lie is in test_durability.py, what localaddr= binds in test_refusals.py.
+How connections take turns is in test_spread.py, where stripes lie in test_scenarios_files.py, what
+localaddr= binds in test_refusals.py and test_terms.py.
 """
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
 from collections.abc import Sequence
 
@@ -18,15 +18,12 @@ from engine_helpers import (
     Traced,
     by_path,
     done,
-    eventually,
     fixture_of_places,
     refused,
     sections,
-    traces,
 )
 
 from nfsmulti.fiorun import ConnectionStats, Option
-from nfsmulti.lab import Lab
 
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
@@ -118,15 +115,6 @@ def test_a_job_takes_its_own_connections_in_turn(exported: Place) -> None:
 # --- spread=roundrobin ---
 
 
-def test_roundrobin_is_exact(place: Place) -> None:
-    spread: dict[str, Option] = {"spread": "roundrobin", "nconnect": 3}
-    result = place.fio(rw="randread", iodepth=16, io_size="1008k", **spread, **_JOB)
-    assert done(result).operations("read") == 63
-    assert _reads(result.stats) == [6, 6, 6] + [5] * 9
-    assert [line.connection for line in result.stats] == list(range(12))
-    assert [line.path for line in result.stats] == list(place.labels) * 3
-
-
 def test_roundrobin_takes_each_direction_in_its_own_turn(mounted: Place) -> None:
     result = mounted.fio(rw="randrw", spread="roundrobin", iodepth=4, **_JOB)
     report = done(result)
@@ -136,42 +124,6 @@ def test_roundrobin_takes_each_direction_in_its_own_turn(mounted: Place) -> None
     ):
         assert sum(counts) == total
         assert counts == [total // 4 + (number < total % 4) for number in range(4)]
-
-
-def test_one_call_to_a_connection_whatever_the_blocks_size(exported: Place) -> None:
-    """A block that takes several calls stays on one connection, under all but stripe."""
-    for policy in ("roundrobin", "queue"):
-        result = exported.fio(rw="read", rsize="4k", spread=policy, trace=1, io_size="256k", **_JOB)
-        done(result)
-        calls = Traced.read(result.stderr)
-        assert len(calls) == 64
-        blocks = Counter((call.offset // 16384, call.connection) for call in calls)
-        assert set(blocks.values()) == {4}
-
-
-# --- spread=queue ---
-
-
-def test_idle_connections_take_turns(exported: Place) -> None:
-    """How busy ones are chosen is in test_spread.py."""
-    result = exported.fio(rw="randread", spread="queue", nconnect=2, iodepth=1, **_JOB)
-    done(result)
-    assert _reads(result.stats) == [8] * 8
-
-
-def test_queue_keeps_away_from_a_path_that_is_held_up(exported: Place, lab: Lab) -> None:
-    """One of four servers stops answering: the others go on with what is not stuck there."""
-    job: dict[str, Option] = {"rw": "randread", "bs": "256k", "size": "8m", "filename": "f"}
-    job |= {"spread": "queue", "iodepth": 8, "time_based": 1, "runtime": 300, "trace": 1}
-    with exported.fio.start(**job) as process:
-        eventually(lambda: traces(process))
-        lab.server(2).pause()
-        before = traces(process)
-        eventually(lambda: traces(process) > before + 200)
-        lab.server(2).resume()
-        process.signal(signal.SIGTERM)
-        result = exported.fio.finish(process)
-    assert [line.errors for line in result.stats] == [0] * PATHS
 
 
 # --- spread=stripe ---
@@ -249,24 +201,6 @@ def test_connections_cost_nothing_for_each_io(exported: Place) -> None:
         costs.append(sum(line.syscalls for line in result.stats) / operations)
     assert costs[0] < 4
     assert costs[1] < costs[0] + 0.6  # what opening and closing 256 of them takes
-
-
-def test_each_connection_is_one_of_its_own(exported: Place) -> None:
-    result = exported.fio(rw="read", nconnect=4, numjobs=2, spread="roundrobin", **_JOB)
-    done(result)
-    # The jobs may run one after the other: the second may then have the first one's ports.
-    assert len({(line.job_number, line.local, line.remote) for line in result.stats}) == 32
-    remotes = {f"10.77.0.{number}:22049" for number in (1, 2, 3, 4)}
-    assert {line.remote for line in result.stats} == remotes
-
-
-def test_a_paths_own_localaddr_wins(exported: Place, lab: Lab) -> None:
-    pool = f"{lab.path(0)}&localaddr=10.77.0.103,{lab.path(1)}"
-    job: dict[str, Option] = {"rw": "read", "spread": "roundrobin", "localaddr": "10.77.0.101"}
-    result = exported.fio(pool=pool, **job, **_JOB)
-    done(result)
-    local = [line.local.rpartition(":")[0] for line in result.stats]
-    assert local == ["10.77.0.103", "10.77.0.101"]
 
 
 def test_bad_localaddr_is_refused(exported: Place) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Durability: which of fio's options bring a COMMIT (an fsync of a mount), and when.
 
-What is on the wire is in test_durability.py, and replayed logs are in test_lost_calls.py.
+What is on the wire is in test_durability.py, replayed logs are in test_lost_calls.py, and which
+files and paths are committed is in test_scenarios.py and test_scenarios_files.py.
 """
 
 from __future__ import annotations
@@ -48,21 +49,6 @@ def test_commits_of_a_job_at_depth_1(place: Place, tmp_path: Path) -> None:
     for name in ("fsync", "end"):
         syncs = job_of(of_psync, name)["sync"]["total_ios"]
         assert job_of(report, name)["sync"]["total_ios"] == syncs
-
-
-def test_each_file_is_committed(mounted: Place) -> None:
-    result = mounted.fio(rw="write", bs="16k", size="1m", nrfiles=4)
-    done(result)
-    assert [line.commits for line in result.stats] == [4]
-
-
-def test_every_path_commits_what_it_wrote(exported: Place) -> None:
-    """One COMMIT to a path for each sync, over the first of the path's connections."""
-    spread: dict[str, Option] = {"spread": "roundrobin", "nconnect": 2}
-    result = exported.fio(rw="write", bs="16k", size="1m", filename="f", fsync=16, **spread)
-    done(result)
-    assert [line.write_ops for line in result.stats] == [8] * 8
-    assert [line.commits for line in result.stats] == [4] * 4 + [0] * 4
 
 
 def test_fsync_on_close_of_files_that_are_closed_under_way(mounted: Place) -> None:

@@ -13,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from engine_helpers import Place, empty, fixture_of_places
+from engine_helpers import Place, fixture_of_places
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS, built
 from nfsmulti.processes import Completed, run
 from servers.scripted import Answer, Call, Export, Nfs, Nfs4, ScriptedServer, Status, Status4, on
@@ -163,24 +162,8 @@ def test_security_that_nothing_uses(words: str) -> None:
         export.info(f"nfs://127.0.0.2/x,nfs://127.0.0.1/x?{words}")
 
 
-@pytest.mark.parametrize("version", [None, "4.1"])
-def test_paths_that_lead_to_different_files(lab: Lab, version: str | None) -> None:
-    """Found out though the other has a directory of that name, too."""
-    empty(lab.export_dir)
-    pool = ",".join([lab.path(0, version=version), lab.path(1, export="small", version=version)])
-    for there in (False, True):
-        if there:
-            (lab.volume("small") / "run").mkdir()
-        argv = [sys.executable, "-c", _CALL, "make", pool, "run"]
-        done = lab.run(argv, env={"PYTHONPATH": str(PYTHON_TESTS)}, timeout=60)
-        words = "do not lead to the same files" if not there else "is there already"
-        assert words in done.stderr
-        assert not (lab.export_dir / "run").exists()
-    (lab.volume("small") / "run").rmdir()
-
-
 def test_directories_that_are_not_the_same(tmp_path: Path) -> None:
-    """Also where both have one of that name."""
+    """Also where both have one of that name; paths of a server are in test_run_directory.py."""
     first, second = tmp_path / "a", tmp_path / "b"
     (second / "run").mkdir(parents=True)
     first.mkdir()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import call_harness
+from kerberos_client import enter
 
 from nfsmulti import export
 from nfsmulti.lab import EXPORT, SECRET, Lab
@@ -69,11 +70,7 @@ def _doctor(pool: str) -> tuple[int | None, list[str], str]:
 
 @pytest.fixture
 def realm(kerberos: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
-    """Return the lab with Kerberos, in whose realm this process is, with a cache of its own."""
-    for name, value in kerberos.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'ccache'}")
-    return kerberos
+    return enter(kerberos, tmp_path, monkeypatch)
 
 
 def _path(lab: Lab, name: str, version: str | None, flavor: str) -> str:

@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner, started_lab
-from engine_helpers import done, eventually, refused, said, traces
+from conftest import FioRunner
+from engine_helpers import done, refused, said
+from kerberos_client import Client, realm
 from scripted_jobs import preloaded
 
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
-from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.fiorun import Engine, Fio, Option
+from nfsmulti.lab import Lab
 from nfsmulti.lab.certificates import Certificates
-from nfsmulti.lab.ganesha import EXPORT, SECRET
-from nfsmulti.lab.kerberos import ENCTYPES, KERBEROS_FLAVORS, REALM, Kerberos
+from nfsmulti.lab.ganesha import SECRET
+from nfsmulti.lab.kerberos import ENCTYPES, REALM, Kerberos
 from nfsmulti.processes import run
 from servers.tls_proxy import TlsProxy
 
@@ -45,50 +44,21 @@ int gettimeofday(struct timeval *now, void *zone)
 """
 
 
-class Client:
-    """fio as the realm's user, on the export that takes no AUTH_SYS."""
-
-    def __init__(self, lab: Lab, engine: Engine, folder: Path, item: pytest.Item):
-        path = lab.path(0, version="4.1", export=SECRET.name)
-        self._lab, self._fio = lab, FioRunner(Fio(engine), path, folder, item)
-        self.environment = dict(lab.environment)
-        self.finish = self._fio.finish
-
-    def __call__(self, **options: Option) -> FioResult:
-        """Run fio to its end."""
-        return self._fio(env=self.environment, **{**self._lab.options, **options})
-
-    def start(self, **options: Option) -> FioProcess:
-        return self._fio.start(env=self.environment, **{**self._lab.options, **options})
-
-
 @pytest.fixture
-def client(kerberos: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Client:
-    return Client(kerberos, engine, tmp_path, request.node)
-
-
-@contextmanager
-def realm(config: Kerberos) -> Iterator[Lab]:
-    """Yield a lab with a realm of another kind."""
-    exports = (EXPORT, SECRET)
-    with started_lab(LabConfig(addresses=1, local=True, exports=exports, kerberos=config)) as lab:
-        yield lab
-
-
-def nfs(lab: Lab, version: str) -> str:
-    return lab.path(0, version=version if version != "3" else None, export=SECRET.name)
+def client(kerberos: Lab, local_fio: FioRunner, tmp_path: Path) -> Client:
+    return Client(kerberos, local_fio, tmp_path)
 
 
 # --- what works ---
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize("version", ["3", "4.1"])
-@pytest.mark.parametrize("flavor", KERBEROS_FLAVORS)
+@pytest.mark.parametrize(
+    ("flavor", "version"), [("krb5", "3"), ("krb5i", "4.1"), ("krb5p", "3"), ("krb5p", "4.1")]
+)
 def test_data_is_what_was_written(client: Client, kerberos: Lab, flavor: str, version: str) -> None:
     """Each connection has a context of its own."""
-    pool = nfs(kerberos, version)
-    result = client(**_VERIFIED, pool=pool, security=flavor)
+    result = client(version, **_VERIFIED, security=flavor)
     done(result)
     assert {line.sec for line in result.stats} == {flavor}
     assert {(line.enctype, line.contexts) for line in result.stats} == {(ENCTYPES[0], 1)}
@@ -101,46 +71,41 @@ def test_data_is_what_was_written(client: Client, kerberos: Lab, flavor: str, ve
 
 
 @pytest.mark.parametrize("enctype", ENCTYPES[1:])
-def test_each_encryption_type(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest, enctype: str
-) -> None:
+def test_each_encryption_type(local_fio: FioRunner, tmp_path: Path, enctype: str) -> None:
     with realm(Kerberos(enctypes=(enctype,))) as lab:
-        result = Client(lab, engine, tmp_path, request.node)(**_VERIFIED, security="krb5p")
+        result = Client(lab, local_fio, tmp_path)(**_VERIFIED, security="krb5p")
     done(result)
     assert {line.enctype for line in result.stats} == {enctype}
 
 
-def test_flavors_of_a_mixed_pool(client: Client, kerberos: Lab) -> None:
+def test_flavors_of_a_mixed_pool(client: Client) -> None:
     """Each connection is told of by its own, in a line for each flavor."""
-    paths = [f"{nfs(kerberos, '4.1')}&sec={flavor}" for flavor in ("krb5", "krb5p", "krb5p")]
+    paths = [f"{client.path()}&sec={flavor}" for flavor in ("krb5", "krb5p", "krb5p")]
     result = client(**{**_VERIFIED, "nconnect": 1}, pool=",".join(paths))
     done(result)
     told = re.findall(r"Kerberos: (.*) by", result.messages)
     assert told == ["1 connection with krb5", "2 connections with krb5p"]
 
 
-@pytest.mark.parametrize("version", ["3", "4.1"])
-def test_metadata(client: Client, kerberos: Lab, version: str) -> None:
+def test_metadata(client: Client) -> None:
     """Listings and names are wrapped like data."""
     job: dict[str, Option] = {
         "metadata": 1, "rw": "randwrite", "meta_write": "create", "meta_read": "lookup",
-        "bs": 1, "size": 200, "iodepth": 8, "filename": f"tree{version}",
+        "bs": 1, "size": 200, "iodepth": 8, "filename": "tree",
     }  # fmt: skip
-    pool = nfs(kerberos, version)
-    done(client(**job, pool=pool, security="krb5p"))
+    done(client(**job, security="krb5p"))
 
 
 def test_one_session_for_all_connections(client: Client) -> None:
     done(client(**_VERIFIED, security="krb5i", trunking="session"))
 
 
-@pytest.mark.parametrize("version", ["3", "4.1"])
-def test_within_tls(client: Client, kerberos: Lab, tmp_path: Path, version: str) -> None:
+def test_within_tls(client: Client, kerberos: Lab, tmp_path: Path) -> None:
     """Both at once: the server's principal is that of the host in the pool."""
     endpoint, made = kerberos.server(0).endpoint, Certificates(tmp_path)
     to = (endpoint.address, endpoint.nfs_port)
     with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
-        words = f"version={version}&mountport={endpoint.mount_port}&xprtsec=tls&sec=krb5i"
+        words = f"mountport={endpoint.mount_port}&xprtsec=tls&sec=krb5i"
         pool = f"nfs://{endpoint.address}:{proxy.port}/{SECRET.name}?{words}"
         result = client(**_VERIFIED, pool=pool, tls_ca=str(made.authority.certificate))
     done(result)
@@ -148,22 +113,7 @@ def test_within_tls(client: Client, kerberos: Lab, tmp_path: Path, version: str)
     assert proxy.clear == b""
 
 
-def test_a_server_that_restarts(client: Client, kerberos: Lab) -> None:
-    """It knows no context any more: others are made, and calls go out again."""
-    server = kerberos.server(0)
-    job = {**_VERIFIED, "bsrange": "4k-64k", "rate": ",8m", "size": "16m", "hold_writes": "64m"}
-    with client.start(**job, trace=1, security="krb5p") as process:
-        eventually(lambda: traces(process) > 40)
-        server.kill()
-        server.start()
-        result = client.finish(process)
-    done(result)
-    assert all(line.reconnects >= 1 and line.contexts >= 2 for line in result.stats)
-
-
-def test_contexts_are_renewed(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_contexts_are_renewed(local_fio: FioRunner, tmp_path: Path) -> None:
     """Before their tickets expire, and without a call that fails."""
     job: dict[str, Option] = {
         "rw": "randrw", "bs": "8k", "size": "8m", "iodepth": 8, "rate_iops": 100,
@@ -171,9 +121,8 @@ def test_contexts_are_renewed(
     }  # fmt: skip
     lifetime = 8
     with realm(Kerberos(lifetime=lifetime)) as lab:
-        client = Client(lab, engine, tmp_path, request.node)
         begin = time.monotonic()
-        result = client(**job, security="krb5i")
+        result = Client(lab, local_fio, tmp_path)(**job, security="krb5i")
         halves = (time.monotonic() - begin) / (lifetime / 2)
     done(result)
     # Each serves for three quarters of a lifetime; half of one leaves room.
@@ -185,12 +134,10 @@ def test_contexts_are_renewed(
 # --- what is refused ---
 
 
-def test_auth_sys_where_kerberos_is_wanted(client: Client, kerberos: Lab) -> None:
-    sys: dict[str, Option] = {"rw": "write", "size": "64k", "filename": "f", "security": "sys"}
-    nothing: dict[str, Option] = {"keytab": None, "principal": None}
-    refused(client(**sys, **nothing), "NFS4ERR_WRONGSEC: the export wants other security")
-    pool = nfs(kerberos, "3")
-    refused(client(**sys, **nothing, pool=pool), "or Kerberos: security=krb5")
+def test_auth_sys_where_kerberos_is_wanted(client: Client) -> None:
+    sys: dict[str, Option] = {**_SMALL, **_TICKETS, "principal": None, "security": "sys"}
+    refused(client(**sys), "NFS4ERR_WRONGSEC: the export wants other security")
+    refused(client("3", **sys), "or Kerberos: security=krb5")
 
 
 @pytest.mark.parametrize(
@@ -220,34 +167,34 @@ _CACHES: dict[str, tuple[bytes | str | None, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("principal", [None, "alice"])
 @pytest.mark.parametrize("name", _CACHES)
-def test_a_cache_without_tickets(
-    client: Client, tmp_path: Path, name: str, principal: str | None
-) -> None:
+def test_a_cache_without_tickets(client: Client, tmp_path: Path, name: str) -> None:
     """The default one is told of as one that is given: MIT's library crashes on some by itself."""
     content, said_of_it, remedy = _CACHES[name]
     if isinstance(content, bytes):
         (tmp_path / "cache").write_bytes(content)
     cache = content if isinstance(content, str) else f"FILE:{tmp_path / 'cache'}"
-    for default in (True, False):
-        if default:
-            client.environment["KRB5CCNAME"] = cache
-        options = {**_TICKETS, "principal": principal, "ccache": None if default else cache}
+    for given, principal in ((cache, None), (None, None), (None, "alice")):
+        client.environment["KRB5CCNAME"] = cache if given is None else "MEMORY:none"
+        options = {**_TICKETS, "principal": principal, "ccache": given}
         refused(client(**_SMALL, **options), "Kerberos: no ticket: ", said_of_it, remedy)
 
 
-@pytest.mark.parametrize("principal", [None, "alice"])
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"no keytab\n", "Unsupported key table"), (b"\5\2", "empty")]
+    ("content", "principal", "words"),
+    [
+        (b"no keytab\n", None, "Unsupported key table"),
+        (b"no keytab\n", "alice", "Unsupported key table"),
+        (b"\5\2", None, "empty"),
+        (b"\5\2", "alice", "No key table entry found for alice@"),
+    ],
 )
 def test_a_keytab_that_is_none(
-    client: Client, tmp_path: Path, content: bytes, words: str, principal: str | None
+    client: Client, tmp_path: Path, content: bytes, principal: str | None, words: str
 ) -> None:
     """It is named, and nobody is asked to give one."""
     (tmp_path / "keytab").write_bytes(content)
     result = client(**_SMALL, keytab=str(tmp_path / "keytab"), principal=principal)
-    words = words if words[0].isupper() or not principal else "No key table entry found for alice@"
     refused(result, f"Kerberos: no ticket: keytab={tmp_path / 'keytab'}: ", words, "klist -k")
     assert "kinit" not in result.messages
 
@@ -259,9 +206,7 @@ def test_a_configuration_that_cannot_be_read(client: Client, tmp_path: Path) -> 
         refused(client(**_SMALL, **options), "Improper format", "mend krb5.conf, or name another")
 
 
-def test_a_default_cache_with_an_unsound_name(
-    client: Client, kerberos: Lab, tmp_path: Path
-) -> None:
+def test_a_default_cache_with_an_unsound_name(client: Client, tmp_path: Path) -> None:
     """It is what krb5.conf makes of it, and the library has no name at all."""
     text = Path(client.environment["KRB5_CONFIG"]).read_text()
     default = "[libdefaults]\ndefault_ccache_name = FILE:/tmp/%{nosuch}\n"
@@ -276,8 +221,7 @@ def test_the_cache_that_fits_the_server(client: Client, kerberos: Lab, tmp_path:
     """Of several the library chooses by the server's realm, whatever the first is like."""
     caches = f"DIR:{tmp_path}"
     client.environment["KRB5CCNAME"] = caches
-    kinit = ["kinit", "-k", "-t", str(kerberos.kdc.keytab), kerberos.kdc.principal]
-    run(kinit, timeout=60, env=client.environment).check()
+    client.kinit()
     (tmp_path / "primary").write_text("tkt0\n")
     (tmp_path / "tkt0").touch()
     server = f"nfs/{kerberos.server(0).endpoint.address}@{REALM}"
@@ -286,22 +230,20 @@ def test_the_cache_that_fits_the_server(client: Client, kerberos: Lab, tmp_path:
 
 @pytest.mark.parametrize("service", [False, True])
 def test_clocks_that_differ(
-    engine: Engine, kerberos: Lab, tmp_path: Path, request: pytest.FixtureRequest, service: bool
+    client: Client, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest, service: bool
 ) -> None:
     """The KDC notices, or with a ticket at hand the server, which does not say so."""
-    cache = f"FILE:{tmp_path / 'cache'}"
-    environment = {**kerberos.environment, "KRB5CCNAME": cache}
-    kinit = ["kinit", "-k", "-t", str(kerberos.kdc.keytab), kerberos.kdc.principal]
-    run(kinit, timeout=60, env=environment).check()
+    client.log_in()
     if service:
-        name = ["kvno", "-S", "nfs", kerberos.server(0).endpoint.address]
-        run(name, timeout=60, env=environment).check()
-    client = Client(kerberos, preloaded(engine, tmp_path, _AHEAD), tmp_path, request.node)
-    result = client(**_SMALL, **_TICKETS, principal=None, ccache=cache)
+        cache = {**client.environment, "KRB5CCNAME": str(client.tickets["ccache"])}
+        name = ["kvno", "-S", "nfs", client.lab.server(0).endpoint.address]
+        run(name, timeout=60, env=cache).check()
+    ahead = Fio(preloaded(engine, tmp_path, _AHEAD))
+    late = Client(client.lab, FioRunner(ahead, "", tmp_path, request.node), tmp_path)
     words = "do the clocks agree" if service else "set the clocks here, at the KDC and at the"
-    refused(result, words, "300 s", "clockskew in krb5.conf")
+    refused(late(**_SMALL, **late.tickets), words, "300 s", "clockskew in krb5.conf")
 
 
 def test_without_a_kdc(client: Client, kerberos: Lab) -> None:
     kerberos.kdc.stop()
-    refused(client(rw="write", size="64k", filename="f"), "does the KDC run")
+    refused(client(**_SMALL), "does the KDC run")

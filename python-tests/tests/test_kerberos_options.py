@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Options of Kerberos: nobody measures clear text and takes it for Kerberos, by whatever words."""
+"""Options of Kerberos: nobody measures clear text and takes it for Kerberos, by whatever words.
+
+That jobs with other options share no paths is in test_terms.py.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from engine_helpers import Place, done, fixture_of_places, refused, said, sections
+from engine_helpers import Place, fixture_of_places, refused, said
 from scripted_jobs import Client
 
 from nfsmulti.fiorun import Option
@@ -61,13 +64,14 @@ def test_where_rdma_cannot_have_it(client: Client, server: ScriptedServer, word:
     assert line.endswith(" use krb5, or proto=tcp")
 
 
-@pytest.mark.parametrize("word", ["krb5", "krb5i", "krb5p"])
 def test_where_mounts_cannot_have_it(
-    client: Client, server: ScriptedServer, tmp_path: Path, word: str
+    client: Client, server: ScriptedServer, tmp_path: Path
 ) -> None:
-    line = refused(client(server, pool=f"{tmp_path},{_URL}", security=word))
-    assert f"{tmp_path}: security={word}: the kernel sets a mount's security: mount with -o" in line
-    assert f" -o sec={word}, and give the option only to other paths (nfs://...?sec={word})" in line
+    line = refused(client(server, pool=f"{tmp_path},{_URL}", security="krb5p"))
+    words = "the kernel sets a mount's security: mount with -o"
+    assert f"{tmp_path}: security=krb5p: {words}" in line
+    words = "and give the option only to other paths (nfs://...?sec=krb5p)"
+    assert f" -o sec=krb5p, {words}" in line
 
 
 @pytest.mark.parametrize("name", _OPTIONS)
@@ -82,17 +86,6 @@ def test_options_that_nothing_uses(client: Client, server: ScriptedServer, name:
     assert f": 127.0.0.1:/x: {_OF_KERBEROS}" in line
 
 
-def test_a_context_that_connections_share(
-    client: Client, server: ScriptedServer, place: Place
-) -> None:
-    """It is gone, of a job and of a path; what happens anyway may be written down."""
-    gone = "gss_context=job is gone since 0.7.0: each connection has a context of its own, so leave"
-    assert f": {gone} it out" in refused(client(server, pool=_URL, gss_context="job"))
-    assert f": {gone} it out" in refused(client(server, pool=f"{_URL}&gss_context=job"))
-    jobs = sections(a={"filename": "a", "gss_context": "connection"})
-    done(place.fio(arguments=["--rw=write", "--size=64k", *jobs]))
-
-
 def test_a_keytab_that_cannot_be_read(
     client: Client, server: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -105,17 +98,3 @@ def test_a_keytab_that_cannot_be_read(
     for name in (str(there), f"FILE:{there}", "MEMORY:none"):
         result = client(server, pool=_URL, security="krb5", keytab=name)
         assert not [line for line in said(result) if "name a file" in line]
-
-
-# --- paths that jobs share ---
-
-
-@pytest.mark.parametrize(
-    "option", [{"security": "krb5"}, *({one: _OPTIONS[one]} for one in _OPTIONS)]
-)
-def test_jobs_with_other_options_share_no_paths(place: Place, option: dict[str, Option]) -> None:
-    """Nothing is laid out for the second by the paths of the first."""
-    jobs = sections(a={"filename": "a"}, b={"filename": "b", **option})
-    line = refused(place.fio(arguments=["--rw=read", "--size=64k", *jobs]))
-    assert line.startswith("nfsmulti: b: ")
-    assert place.names() == ["a"]

@@ -97,22 +97,17 @@ def test_a_client_of_little_memory_caches_no_more_of_a_mount(tmp_path: Path) -> 
     assert most / 2 < int(found[1]) <= most
 
 
-@pytest.mark.parametrize("protocol", _URLS)
-def test_kernel_server_from_user_space(protocol: str, guest_fio: FioRunner) -> None:
-    spread: dict[str, Option] = {"proto": protocol, "nconnect": 2, "spread": "roundrobin"}
+def test_the_server_from_user_space(guest_fio: FioRunner) -> None:
+    """By the names that a command finds in its environment, and over IPv6."""
     job: dict[str, Option] = {"rw": "randwrite", "bs": "16k", "iodepth": 16, **_VERIFIED}
-    result = guest_fio(pool=",".join(_URLS[protocol]), timeout=_SECONDS, **spread, **job)
-    report = done(result)
-    assert (report.bytes("write"), report.bytes("read")) == (2 * _MIB, 2 * _MIB)
-    assert sum(by_path(result.stats).values()) == 128
-    assert len(by_path(result.stats)) == len(_URLS[protocol])
-
-
-def test_pools_of_the_guest(guest_fio: FioRunner) -> None:
-    """The names that a command finds in its environment lead to the server."""
-    for pool in ("lab", "one"):
-        done(guest_fio(pool=pool, rw="write", bs="64k", size="256k", filename=pool))
-        assert (Path(EXPORT) / pool).stat().st_size == 256 << 10
+    for pool, proto in (("lab", "tcp"), ("one", "tcp"), (_URLS["tcp6"][0], "tcp6")):
+        spread: dict[str, Option] = {"proto": proto, "nconnect": 2, "spread": "roundrobin"}
+        result = guest_fio(pool=pool, timeout=_SECONDS, **spread, **job)
+        report = done(result)
+        assert (report.bytes("write"), report.bytes("read")) == (2 * _MIB, 2 * _MIB)
+        assert sum(by_path(result.stats).values()) == 128
+        assert len(by_path(result.stats)) == (2 if pool == "lab" else 1)
+        (Path(EXPORT) / "f").unlink()
     assert os.environ["POOL"] == ",".join(_URLS["tcp"])
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The engine's NFSv4.1 on the kernel's server: over TCP and RDMA, and a server that restarts."""
+"""The engine's NFSv4.1 on the kernel's server: over TCP and RDMA, and a server that restarts.
+
+Pools of several versions are in test_engine_pool.py, jobs that fail in test_nfs4.py.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,6 @@ from engine_helpers import (
     done,
     eventually,
     held_amid_writes,
-    mounted_at,
-    refused,
     said,
     stopped_well,
     traces,
@@ -93,22 +94,6 @@ def test_two_addresses(protocol: str, block: int, trunking: str, guest_fio: FioR
     assert [line.retransmissions + line.reconnects + line.errors for line in result.stats] == [0, 0]
 
 
-def test_one_pool_of_versions(guest_fio: FioRunner, tmp_path: Path) -> None:
-    """NFSv4.1 and NFSv3 from user space, and a mount: each reads what all have written."""
-    with mounted_at(tmp_path / "mount", "vers=4.1,proto=tcp") as folder:
-        pool = f"{_ONE}&proto=rdma,nfs://{ADDRESSES[1]}{EXPORT}?version=3,{folder}"
-        job = _verified(3 * _MIB, bs="64k", spread="roundrobin", direct=1)
-        result = guest_fio(pool=pool, timeout=_SECONDS, **job)
-        report = done(result)
-        assert report.bytes("read") == 3 * _MIB
-        assert sorted(by_path(result.stats).values()) == [16, 16, 16]
-
-
-def test_a_path_outside_the_pseudo_file_system(guest_fio: FioRunner) -> None:
-    line = refused(guest_fio(pool=f"nfs://{ADDRESSES[0]}{EXPORT}?version=4.1", **_verified(_MIB)))
-    assert '"export" of the export\'s path: NFS4ERR_NOENT' in line
-
-
 # --- slots ---
 
 _LOSE_REPLIES = """\
@@ -163,11 +148,6 @@ def test_an_interrupted_job_takes_leave(guest_fio: FioRunner) -> None:
         assert _clients()
         process.signal(signal.SIGINT)
         stopped_well(guest_fio.finish(process, _SECONDS))
-
-
-def test_a_failed_job_takes_leave(guest_fio: FioRunner) -> None:
-    result = guest_fio(pool=_ONE, **_verified(_MIB, rw="read", bs="64k", readonly=None))
-    assert result.status not in (0, None)
 
 
 @pytest.mark.usefixtures("server_mended")

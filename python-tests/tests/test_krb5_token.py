@@ -13,13 +13,11 @@ import random
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from conftest import missing, or_skip
 from engine_c import CONSTANTS, CData, Guarded, ffi
-from hypothesis import given
-from hypothesis import strategies as st
 from mit_krb5 import MitKey
 
 from nfsmulti.errors import MissingError
@@ -30,7 +28,7 @@ INITIATOR, ACCEPTOR = 0, 1
 # RFC 4121, 2 and 4.2.2
 SEAL, SIGN = {ACCEPTOR: 22, INITIATOR: 24}, {ACCEPTOR: 23, INITIATOR: 25}
 SENT_BY_ACCEPTOR, SEALED, ACCEPTOR_SUBKEY = 1, 2, 4
-U16, U64 = 2**16 - 1, 2**64 - 1
+U16 = 2**16 - 1
 
 # A signal would not be looked at while C code runs.
 pytestmark = pytest.mark.timeout(method="thread")
@@ -88,14 +86,14 @@ def wrap(
     return wrap_header(message, extra, rotation, **fields) + text[turn:] + text[:turn]
 
 
-ffi.cdef("int krb5_wraps_agree(uint32_t, bool, const struct iovec *, int);")
-_BYTES = ffi.new("uint8_t[]", random.Random(0).randbytes((1 << 20) + 128))
+ffi.cdef("bool krb5_in_one_pass(const struct krb5_keys *);")
+ffi.cdef("void krb5_by_gnutls(struct krb5_keys *);")
 
 
 class Keys:
     """The engine's, from a message's key."""
 
-    def __init__(self, lib: CData, message: Message):
+    def __init__(self, lib: CData, message: Message, *, one_pass: bool = True):
         try:
             self._free = lib.krb5_keys_free
         except AttributeError:
@@ -106,6 +104,9 @@ class Keys:
         size = KEY_SIZES[message.enctype]
         assert lib.krb5_keys_new(made, message.enctype, key, size, message.subkey) == 0
         self._keys = ffi.gc(made[0], self._free)
+        self.one_pass = one_pass and lib.krb5_in_one_pass(self._keys)
+        if not one_pass:
+            lib.krb5_by_gnutls(self._keys)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -132,14 +133,19 @@ class Keys:
         assert [one.content for one in cut_up] == parts
         return bool(said)
 
-    def wrap(self, message: Message, parts: list[bytes]) -> bytes:
-        token, (vector, memory) = Guarded(self.sizes[1] + len(message.data)), vector_of(parts)
-        make, sequence = self._lib.krb5_wrap, message.sequence
-        assert make(self._keys, message.side, sequence, vector, len(parts), token.at)
+    def wrap(self, *messages: tuple[Message, list[bytes]]) -> list[bytes]:
+        """Return tokens that are made together; messages have their data in parts."""
+        tokens, kept = [], []
+        for message, parts in messages:
+            tokens.append(Guarded(self.sizes[1] + len(message.data)))
+            vector, memory = vector_of(parts)
+            kept.append((vector, memory, parts))
+            make, sequence = self._lib.krb5_wrap, message.sequence
+            assert make(self._keys, message.side, sequence, vector, len(parts), tokens[-1].at)
         assert self._lib.krb5_wrap_end(self._keys)
-        assert token.intact
-        assert [one.content for one in memory] == parts
-        return token.content
+        assert all(token.intact for token in tokens)
+        assert all([one.content for one in memory] == parts for _, memory, parts in kept)
+        return [token.content for token in tokens]
 
     def unwrap(self, side: int, token: bytes, length: int | None = None) -> bytes | None:
         """Return the plaintext of a token, or of so much of it; None where that is refused."""
@@ -174,143 +180,98 @@ def vector_of(parts: list[bytes]) -> tuple[CData, list[Guarded]]:
     return ffi.new("struct iovec[]", vector), memory
 
 
-@st.composite
-def messages(draw: st.DrawFn) -> Message:
-    length = draw(st.integers(0, 80) | st.integers(0, 70_000))
-    seed = draw(st.integers(0, 99))
-    return Message(
-        enctype=draw(st.sampled_from(sorted(KEY_SIZES))),
-        side=draw(st.sampled_from([INITIATOR, ACCEPTOR])),
-        subkey=draw(st.booleans()),
-        sequence=draw(st.integers(0, U64)),
-        data=random.Random(seed).randbytes(length),
-        seed=seed,
-    )
+def cut(chance: random.Random, data: bytes) -> list[bytes]:
+    """Cut it into parts, some of which may be empty."""
+    places = sorted(chance.choices(range(len(data) + 1), k=chance.randrange(4)))
+    return [data[a:b] for a, b in pairwise([0, *places, len(data)])]
 
 
-@st.composite
-def cut(draw: st.DrawFn) -> tuple[Message, list[bytes]]:
-    """Draw a message and its data in parts, some of which may be empty."""
-    message = draw(messages())
-    places = sorted(draw(st.lists(st.integers(0, len(message.data)), max_size=6)))
-    return message, [message.data[a:b] for a, b in pairwise([0, *places, len(message.data)])]
+def messages(enctype: int) -> Iterator[tuple[random.Random, Message]]:
+    """Yield messages of many lengths by both sides, under either key, and what chance is left."""
+    chance = random.Random(enctype)
+    lengths = [*range(81), 4095, 4096, 70_000]
+    for side, subkey, length in product((INITIATOR, ACCEPTOR), (False, True), lengths):
+        data, sequence = chance.randbytes(length), chance.getrandbits(64)
+        yield chance, Message(enctype, side, subkey, sequence, data, chance.randrange(99))
+
+
+_each_type = pytest.mark.parametrize("enctype", KEY_SIZES)
 
 
 # --- MIT's, and the engine's ---
 
 
-@given(cut())
-def test_mic_is_mits(testlib: CData, sent: tuple[Message, list[bytes]]) -> None:
-    message, parts = sent
-    keys, expected = Keys(testlib, message), mic(message)
-    assert keys.mic(message, parts) == expected
-    assert keys.mic_ok(message.side, parts, expected)
-    assert not keys.mic_ok(1 - message.side, parts, expected)
+@_each_type
+def test_mic_is_mits(testlib: CData, enctype: int) -> None:
+    for chance, message in messages(enctype):
+        keys, expected, parts = Keys(testlib, message), mic(message), cut(chance, message.data)
+        assert keys.mic(message, parts) == expected, message
+        assert keys.mic_ok(message.side, parts, expected), message
+        assert not keys.mic_ok(1 - message.side, parts, expected), message
+        assert len(expected) <= CONSTANTS.KRB5_MIC_MAX
 
 
-@given(cut())
-def test_mit_reads_what_was_wrapped(testlib: CData, sent: tuple[Message, list[bytes]]) -> None:
-    message, parts = sent
-    token, header = Keys(testlib, message).wrap(message, parts), wrap_header(message)
-    assert token[:HEADER] == header
-    assert message.mit.decrypt(SEAL[message.side], token[HEADER:]) == message.data + header
+@_each_type
+def test_what_mit_wrapped_is_read(testlib: CData, enctype: int) -> None:
+    """Whatever it is rotated by, and whatever filler it has.
 
-
-@given(messages(), st.integers(0, 100), st.integers(0, U16))
-def test_what_mit_wrapped_is_read(
-    testlib: CData, message: Message, extra: int, rotation: int
-) -> None:
-    """Whatever it is rotated by, and whatever filler it has."""
-    keys = Keys(testlib, message)
-    assert keys.unwrap(message.side, wrap(message, extra, rotation)) == message.data
-    assert keys.unwrap(1 - message.side, wrap(message, extra, rotation)) is None
-
-
-@given(messages(), st.data())
-def test_what_mit_wrapped_is_read_in_parts(
-    testlib: CData, message: Message, draw: st.DataObject
-) -> None:
-    """However its plaintext is cut; with a bit turned over it is not."""
-    keys, token = Keys(testlib, message), wrap(message)
-    place = st.integers(front := keys.front(token), front + len(message.data))
-    places = sorted(draw.draw(st.tuples(place, place)))
-
-    def unwrap(token: bytes, side: int = message.side) -> bytes | None:
-        parts = [token[a:b] for a, b in pairwise([0, *places, len(token)])]
-        return keys.unwrap_parts(side, parts)
-
-    assert unwrap(token) == message.data
-    assert unwrap(token, 1 - message.side) is None
-    bit = draw.draw(st.integers(0, 8 * len(token) - 1))
-    assert unwrap((int.from_bytes(token) ^ 1 << bit).to_bytes(len(token))) is None
-
-
-@given(messages(), *[st.integers(0, 1) | st.integers(0, U16)] * 2)
-def test_tokens_whose_plaintext_is_not_in_order(
-    testlib: CData, message: Message, extra: int, rotation: int
-) -> None:
-    """Their header says so, once it is there."""
-    keys, token = Keys(testlib, message), wrap_header(message, extra, rotation)
-    expected = 0 if extra or rotation else CONSTANTS.KRB5_WRAP_FRONT
-    assert [keys.front(token, have) for have in range(HEADER + 1)] == [0] * HEADER + [expected]
-
-
-@pytest.mark.parametrize("enctype", KEY_SIZES)
-def test_sizes(testlib: CData, enctype: int) -> None:
-    message = Message(enctype, data=b"")
-    mic_size, wrap_size = Keys(testlib, message).sizes
-    assert mic_size == len(mic(message)) <= CONSTANTS.KRB5_MIC_MAX
-    assert wrap_size == len(wrap(message))
-    assert wrap_size <= CONSTANTS.KRB5_WRAP_FRONT + CONSTANTS.KRB5_WRAP_BACK_MAX
-
-
-@pytest.mark.parametrize("enctype", KEY_SIZES)
-def test_one_key_serves_many_messages(testlib: CData, enctype: int) -> None:
-    """No two of which are alike when they are sealed."""
-    message = Message(enctype)
-    keys, header = Keys(testlib, message), wrap_header(message)
-    tokens = {keys.wrap(message, [message.data]) for _ in range(10)}
-    assert len(tokens) == 10
-    for token in tokens:
-        assert message.mit.decrypt(SEAL[INITIATOR], token[HEADER:]) == message.data + header
+    Where its header says that its plaintext is in order, also in parts, however they are cut.
+    """
+    for chance, message in messages(enctype):
+        keys, other = Keys(testlib, message), 1 - message.side
+        for extra, rotation in ((0, 0), (0, chance.getrandbits(16)), (chance.randrange(100), 0)):
+            token = wrap(message, extra, rotation)
+            assert keys.unwrap(message.side, token) == message.data, message
+            assert keys.unwrap(other, token) is None, message
+            expected = 0 if extra or rotation else CONSTANTS.KRB5_WRAP_FRONT
+            fronts = [keys.front(token, have) for have in range(HEADER + 1)]
+            assert fronts == [0] * HEADER + [expected], (extra, rotation)
+        token, size = wrap(message), keys.sizes[1]
+        front, back = CONSTANTS.KRB5_WRAP_FRONT, size - CONSTANTS.KRB5_WRAP_FRONT
+        assert len(token) == size + len(message.data)
+        assert back <= CONSTANTS.KRB5_WRAP_BACK_MAX
+        begin, end = sorted(chance.choices(range(front, len(token) - back + 1), k=2))
+        parts = [token[:begin], token[begin:end], token[end:]]
+        assert keys.unwrap_parts(message.side, parts) == message.data, message
+        assert keys.unwrap_parts(other, parts) is None, message
 
 
 # --- in one pass, and by GnuTLS ---
 
 _MOST = 1 << 20
-_TRIES = int(os.environ.get("NFSMULTI_KRB5_MESSAGES") or 200)  # of random lengths
-
-
-def _agree(lib: CData, enctype: int, lengths: list[int], *, one_pass: bool, seed: int) -> bool:
-    """Wrap messages together, each at an address and in three parts by chance."""
-    chance, vector = random.Random(seed), []
-    for length in lengths:
-        a, b = sorted(chance.choices(range(length + 1), k=2))
-        at = _BYTES + chance.randrange(64)
-        vector += [(at, a), (at + a, b - a), (at + b, length - b)]
-    parts = ffi.new("struct iovec[]", vector)
-    agree: int = lib.krb5_wraps_agree(2 * (enctype - 17), one_pass, parts, len(lengths))
-    if agree < 0:
-        pytest.skip("the processor has no instructions for AES and SHA")
-    return agree == 1
+_TRIES = int(os.environ.get("NFSMULTI_KRB5_MESSAGES") or 100)  # of random lengths
 
 
 @pytest.mark.parametrize(
     ("enctype", "one_pass"), [(17, True), (18, True), *((enctype, False) for enctype in KEY_SIZES)]
 )
-def test_wraps_are_gnutls(testlib: CData, enctype: int, *, one_pass: bool) -> None:
-    """One to four at once, of each length to 4 KiB and of others up to 1 MiB.
+def test_mit_reads_what_was_wrapped(testlib: CData, enctype: int, *, one_pass: bool) -> None:
+    """One to four at once, of each length to 1 KiB and of others up to 1 MiB; none twice the same.
 
     NFSMULTI_KRB5_MESSAGES=1000000 tries more.
     """
-    Keys(testlib, Message(enctype))
-    chance = random.Random(enctype)
-    for length in range(4097):
-        lengths = [length, *chance.choices(range(4097), k=length % 4)]
-        assert _agree(testlib, enctype, lengths, one_pass=one_pass, seed=length), lengths
-    for seed in range(_TRIES):
-        lengths = [int(_MOST ** chance.random()) + chance.randrange(64) for _ in range(2)]
-        assert _agree(testlib, enctype, lengths, one_pass=one_pass, seed=seed), lengths
+    message, chance = Message(enctype), random.Random(enctype)
+    key = message.mit
+    keys = [Keys(testlib, Message(enctype, subkey=one), one_pass=one_pass) for one in (False, True)]
+    if one_pass and not keys[0].one_pass:
+        pytest.skip("the processor has no instructions for AES and SHA")
+    lengths = [[length, *chance.choices(range(1025), k=length % 4)] for length in range(1025)]
+    lengths += [[int(_MOST ** chance.random()) for _ in range(2)] for _ in range(_TRIES)]
+    tokens = set[bytes]()
+    for number, together in enumerate(lengths):
+        subkey, side = bool(number & 1), number >> 1 & 1
+        sent = []
+        for length in together:
+            data, sequence = chance.randbytes(length), chance.getrandbits(64)
+            sent.append(Message(enctype, side, subkey, sequence, data))
+        made = keys[subkey].wrap(*((one, cut(chance, one.data)) for one in sent))
+        for one, token in zip(sent, made, strict=True):
+            header = wrap_header(one)
+            assert token[:HEADER] == header, together
+            assert key.decrypt(SEAL[side], token[HEADER:]) == one.data + header, together
+    same = [keys[0].wrap(*[(message, [message.data])] * 2) for _ in range(4)]
+    tokens.update(token for two in same for token in two)
+    assert len(tokens) == 8
 
 
 # --- what is refused ---
@@ -323,9 +284,9 @@ def spoiled(token: bytes) -> Iterator[bytes]:
     yield token + b"\0"
 
 
-@pytest.mark.parametrize("enctype", KEY_SIZES)
+@_each_type
 def test_spoiled_tokens(testlib: CData, enctype: int) -> None:
-    """And the next sound one is taken after each."""
+    """The next sound one is taken after each. What is cut off lies behind, and does not count."""
     message = Message(enctype)
     keys, parts = Keys(testlib, message), [message.data]
     signed, sealed = mic(message), wrap(message)
@@ -334,24 +295,17 @@ def test_spoiled_tokens(testlib: CData, enctype: int) -> None:
         assert keys.mic_ok(message.side, parts, signed)
     for token in spoiled(sealed):
         assert keys.unwrap(message.side, token) is None, token.hex()
+        assert keys.unwrap_parts(message.side, [token[:40], b"", token[40:]]) is None, token.hex()
         assert keys.unwrap(message.side, sealed) == message.data
     for data in spoiled(message.data):
         assert not keys.mic_ok(message.side, [data], signed)
-
-
-@pytest.mark.parametrize("enctype", KEY_SIZES)
-def test_tokens_that_are_cut(testlib: CData, enctype: int) -> None:
-    """The rest lies behind them, but does not count."""
-    message = Message(enctype)
-    keys, parts = Keys(testlib, message), [message.data]
-    signed, sealed = mic(message), wrap(message)
     for length in range(len(signed)):
         assert not keys.mic_ok(message.side, parts, signed, length), length
     for length in range(len(sealed)):
         assert keys.unwrap(message.side, sealed, length) is None, length
 
 
-@pytest.mark.parametrize("enctype", KEY_SIZES)
+@_each_type
 def test_headers_that_lie(testlib: CData, enctype: int) -> None:
     """Their sender knows the key: checksums are right."""
     message = Message(enctype)

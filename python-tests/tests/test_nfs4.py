@@ -2,35 +2,29 @@
 """NFSv4.1 against a real server, nfs-ganesha: what NFSv3 can do, and what only sessions need.
 
 Sizes, layout, unlink, syncs and the stats file are tested with the other kinds of paths, in
-test_engine_files.py, test_engine_sync.py and test_engine_stats.py.
+test_engine_files.py, test_engine_sync.py and test_engine_stats.py; servers and paths that go, and
+leases, in test_scenarios_nfs4.py, test_scenarios_failover.py and the fault matrix.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from conftest import started_lab
 from engine_helpers import (
     Place,
-    by_path,
     done,
     ends,
     eventually,
-    family,
     fixture_of_places,
-    place_in_lab,
     sections,
-    stderr_of,
     traces,
 )
 
-from nfsmulti.fiorun import Engine, FioProcess, Option
+from nfsmulti.fiorun import Option
 from nfsmulti.lab import EXPORT, READ_ONLY, Lab, LabConfig
-from nfsmulti.lab.faults import FaultKind, Faults
 
 exported = fixture_of_places("nfs4")
 
@@ -87,91 +81,6 @@ def test_blocks_are_cut(exported: Place) -> None:
     done(result)
     assert [(line.read_ops, line.write_ops) for line in result.stats] == [(16, 16)]
     done(exported.fio(rsize=3000, wsize=5000, stripe_size=7777, spread="stripe", **job))
-
-
-# --- paths and servers that go ---
-
-
-def test_a_path_that_dies_and_returns(exported: Place, lab: Lab, faults: Faults) -> None:
-    """Its server is killed: the others write what it had not committed, and it is used again."""
-    job: dict[str, Option] = {"failover": 1, "hold_writes": "32m", "rate": ",400k"}
-    with exported.fio.start(
-        spread="roundrobin", filename="f", timeo=20, trace=1, **job, **_VERIFIED
-    ) as process:
-        eventually(lambda: traces(process) > 40)
-        faults.begin(FaultKind.KILL, 1)
-        eventually(lambda: "other paths" in stderr_of(process))
-        faults.end(1)
-        eventually(lambda: "answers again" in stderr_of(process))
-        result = exported.fio.finish(process)
-    report = done(result)
-    assert report.bytes("read") == report.bytes("write") == 4 * _MIB
-    assert sum(line.reissues for line in result.stats) > 0
-    assert set(by_path(result.stats)) == set(exported.labels)
-    _leaves_nothing(lab)
-
-
-def _progress(process: FioProcess, count: int) -> None:
-    """Wait for so many more I/Os."""
-    before = traces(process)
-    eventually(lambda: traces(process) > before + count)
-
-
-def _kills_and_restarts(place: Place, lab: Lab, times: int) -> None:
-    """Kill all servers `times` times during verified writes, which must notice nothing."""
-    size = times * 4
-    job = {**_VERIFIED, "size": f"{size}m", "rate": ",2m", "hold_writes": f"{size}m"}
-    with place.fio.start(filename="f", trace=1, **job) as process:
-        for _ in range(times):
-            _progress(process, 100)
-            for server in lab.servers:
-                server.kill()
-            for server in lab.servers:
-                server.start()
-        result = place.fio.finish(process)
-    report = done(result)
-    assert report.bytes("read") == report.bytes("write") == size * _MIB
-    assert sum(line.rewritten_bytes for line in result.stats) > 0
-    _leaves_nothing(lab)
-
-
-# --- the lease ---
-
-_LEASE = 5
-
-
-@pytest.fixture
-def lease_lab() -> Iterator[Lab]:
-    """Yield a lab whose leases are short, with a grace period after a restart."""
-    with started_lab(LabConfig(addresses=1, lease=_LEASE)) as running:
-        yield running
-
-
-@pytest.fixture
-def leased(lease_lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
-    """Return its export."""
-    return place_in_lab(lease_lab, engine, tmp_path, request.node, "nfs4")
-
-
-@pytest.mark.full
-def test_files_are_reclaimed_within_the_grace_period(leased: Place, lease_lab: Lab) -> None:
-    """Whoever does not reclaim what it had open waits for the period's end."""
-    _kills_and_restarts(leased, lease_lab, 2)
-
-
-@pytest.mark.full
-def test_a_job_that_sleeps_longer_than_its_lease_goes_on(leased: Place, lease_lab: Lab) -> None:
-    with leased.fio.start(filename="f", trace=1, rate="1m,1m", **_VERIFIED) as process:
-        eventually(lambda: traces(process) > 40)
-        jobs = family(process.pid)
-        for pid in jobs:
-            os.kill(pid, signal.SIGSTOP)
-        eventually(lambda: not lease_lab.server(0).clients)  # the server has given it up
-        for pid in jobs:
-            os.kill(pid, signal.SIGCONT)
-        result = leased.fio.finish(process)
-    assert done(result).bytes("read") == 4 * _MIB
-    _leaves_nothing(lease_lab)
 
 
 # --- the end ---

@@ -14,7 +14,6 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import (
     Traced,
-    by_path,
     complaints,
     done,
     eventually,
@@ -30,7 +29,6 @@ from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import kernel_server
 from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT
 from nfsmulti.machine import Level, rdma_devices
-from nfsmulti.paths import ROOT
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import Process, run
 
@@ -56,10 +54,9 @@ def _empty_export() -> Iterator[None]:
 def rdma(guest_fio: FioRunner) -> Rdma:
     """Return a fio whose jobs use RDMA; the file is "f" where nothing else is said."""
 
-    def start(pool: str = _ONE, jobfile: Path | None = None, **options: Option) -> FioResult:
-        file: dict[str, Option] = {} if jobfile else {"filename": "f"}
-        words = {"proto": "rdma", **file, **options}
-        return guest_fio(pool=pool, jobfile=jobfile, timeout=_SECONDS, **words)
+    def start(pool: str = _ONE, **options: Option) -> FioResult:
+        words = {"proto": "rdma", "filename": "f", **options}
+        return guest_fio(pool=pool, timeout=_SECONDS, **words)
 
     return start
 
@@ -230,15 +227,6 @@ def test_an_arrival_clock(rdma: Rdma) -> None:
     assert [line.sent for line in result.arrivals] == [64]
 
 
-def test_four_queue_pairs(rdma: Rdma) -> None:
-    """Two on each address; how an I/O chooses is nothing of RDMA's, see test_spread.py."""
-    job = _verified(2 * _MIB, bs="64k", iodepth=16, nconnect=2, spread="stripe")
-    result = rdma(_BOTH, **job)
-    done(result)
-    assert [line.write_ops for line in result.stats] == [8] * 4
-    assert set(by_path(result.stats).values()) == {16}
-
-
 def test_ipv6(rdma: Rdma) -> None:
     result = rdma(_SIX, **_verified(_MIB, bs="64k", iodepth=4, proto="rdma6"))
     done(result)
@@ -274,17 +262,7 @@ def test_what_one_way_writes_another_reads(
         assert report.bytes("read") == 2 * _MIB
 
 
-# --- the jobfiles, and the doctor ---
-
-
-def test_the_jobfile_of_rdma(rdma: Rdma, tmp_path: Path) -> None:
-    """As it is, but with less data, and once through it."""
-    text = (ROOT / "jobfiles/randread.fio").read_text()
-    short = tmp_path / "randread.fio"
-    short.write_text(re.sub(r"(?m)^(size=.*|runtime=.*|time_based)$", "", text) + "\nsize=1m\n")
-    report = done(rdma(_BOTH, jobfile=short))
-    assert len(report.jobs) == 4
-    assert report.bytes("read") >= _MIB
+# --- the doctor ---
 
 
 def test_doctor() -> None:
@@ -302,20 +280,19 @@ def test_doctor() -> None:
 # --- what goes wrong ---
 
 
-def test_nothing_listens(rdma: Rdma) -> None:
-    line = refused(rdma(rw="write", size="64k", rdmaport=20050))
-    assert "RDMA port 20050" in line
-    assert "Connection refused" in line
-
-
-def test_no_device_leads_to_the_server(rdma: Rdma) -> None:
-    line = refused(rdma(f"nfs://127.0.0.1{EXPORT}", rw="write", size="64k"))
-    assert "RDMA port 20049" in line
-
-
-def test_no_queue_pair_can_be_had(rdma: Rdma, limits: Limits) -> None:
-    line = refused(rdma(**_verified(_MIB, bs="64k"), env=limits(RDMA_NO_QUEUE_PAIR=1)))
-    assert f"{ADDRESSES[0]}:/export: cannot connect to RDMA port 20049: Cannot allocate" in line
+@pytest.mark.parametrize(
+    ("pool", "port", "faults", "words"),
+    [
+        (_ONE, 20050, {}, "Connection refused"),
+        (f"nfs://127.0.0.1{EXPORT}", 20049, {}, "127.0.0.1:/export"),  # no device leads there
+        (_ONE, 20049, {"RDMA_NO_QUEUE_PAIR": 1}, "Cannot allocate"),
+    ],
+)
+def test_a_connection_that_cannot_be_had(
+    rdma: Rdma, limits: Limits, pool: str, port: int, faults: dict[str, int], words: str
+) -> None:
+    result = rdma(pool, rw="write", size="64k", rdmaport=port, env=limits(**faults))
+    refused(result, f"cannot connect to RDMA port {port}", words)
 
 
 def test_too_little_memory_may_be_locked(

@@ -106,14 +106,6 @@ def test_what_is_no_file_is_not_opened(place: Place) -> None:
     assert "not a regular file" in result.messages or "Invalid argument" in result.messages
 
 
-def test_a_pool_is_directories_and_urls(mounted: Place) -> None:
-    """A URL takes no password either: AUTH_SYS has none."""
-    for path in ("relative/f", "file:///etc", "exec:true", "nfs://u:word@h/x"):
-        result = mounted.fio(pool=path, **_JOB, filename="f")
-        assert result.status == 1
-        assert "pool" in result.messages
-
-
 # --- the lab ---
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""nfs-sink: it serves the engine and other clients, and counts what they ask for."""
+"""nfs-sink: it serves the engine and other clients, and counts what they ask for.
+
+What NFSv3's and NFSv4.1's messages mean to it is the simulator's server as well: test_sim.py.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import re
 import socket
 import struct
@@ -25,10 +27,7 @@ from nfsmulti.processes import run
 from servers.scripted import Nfs4, Stable, Status, Status4, mark
 
 _ADDRESS = "127.0.0.1"
-_MNT = 1
-_LOOKUP, _READ, _WRITE, _CREATE, _REMOVE, _FSINFO, _COMMIT = 3, 6, 7, 8, 12, 19, 21
 _TIB = 1 << 40
-_ATTRIBUTES = 84  # bytes of them
 _SECONDS = 60.0
 
 
@@ -38,67 +37,33 @@ def sink(build_dir: Path) -> Iterator[Sink]:
         yield running
 
 
+@contextlib.contextmanager
+def client_of(sink: Sink) -> Iterator[Client41]:
+    with Client41(sink.port) as running:
+        assert running.begin() == Status4.OK
+        yield running
+
+
+@pytest.fixture
+def client(sink: Sink) -> Iterator[Client41]:
+    with client_of(sink) as running:
+        yield running
+
+
+def read(client: Client41, file: Held, offset: int, count: int) -> tuple[bool, bytes]:
+    """Return whether the file ends there, and its bytes."""
+    found: tuple[bool, bytes] = client.call(*file.read(offset, count)).of(Nfs4.READ)
+    return found
+
+
+def serves(client: Client41) -> None:
+    assert read(client, client.opened("a", create=True), 0, 1) == (True, b"")
+
+
 def _run(engine: Engine, sink: Sink, folder: Path, **options: Option) -> FioResult:
     result = Fio(engine).run(folder, pool=sink.url, options={"filename": "dir/file", **options})
     assert result.status == 0, result.messages
     return result
-
-
-class _Client:
-    """Makes NFS calls one at a time."""
-
-    def __init__(self, sink: Sink):
-        self.rpc = RpcClient(_ADDRESS, sink.port, calls.NFS, 3)
-        with RpcClient(_ADDRESS, sink.port, calls.MOUNT, 3) as mount:
-            reply = Unpacker(mount.call(_MNT, xdr("/export")))
-        assert reply.unpack_uint() == 0
-        self.root = bytes(reply.unpack_opaque())
-
-    def lookup(self, name: str) -> bytes:
-        reply = Unpacker(self.rpc.call(_LOOKUP, xdr(self.root, name.encode())))
-        assert reply.unpack_uint() == 0
-        return bytes(reply.unpack_opaque())
-
-    def create(self, name: str) -> int:
-        guarded, mode = 1, (1, 0o600, 0, 0, 0, 0, 0)
-        return Results(self.rpc.call(_CREATE, xdr(self.root, name, guarded, *mode))).word()
-
-    def remove(self, name: str) -> int:
-        return Results(self.rpc.call(_REMOVE, xdr(self.root, name))).word()
-
-    def limits(self) -> tuple[int, int]:
-        """Return rtmax and wtmax, as FSINFO tells them."""
-        reply = Unpacker(self.rpc.call(_FSINFO, xdr(self.root)))
-        reply.unpack_fopaque(4 + 4 + _ATTRIBUTES)  # status, and that they are there
-        rtmax, _, _, wtmax = (reply.unpack_uint() for _ in range(4))
-        return rtmax, wtmax
-
-    def read(self, file: bytes, offset: int, count: int) -> tuple[bytes, bool]:
-        reply = self._call(_READ, file, offset, count)
-        length, eof = reply.unpack_uint(), reply.unpack_bool()
-        data = bytes(reply.unpack_opaque())
-        assert len(data) == length
-        reply.done()
-        return data, eof
-
-    def write(self, file: bytes, offset: int, data: bytes) -> tuple[int, int, bytes]:
-        reply = self._call(_WRITE, file, offset, len(data), xdr(1, data))
-        reply.unpack_uint()
-        return reply.unpack_uint(), reply.unpack_uint(), bytes(reply.unpack_fopaque(8))
-
-    def commit(self, file: bytes) -> bytes:
-        reply = self._call(_COMMIT, file, 0, 0)
-        reply.unpack_uint()
-        return bytes(reply.unpack_fopaque(8))
-
-    def _call(
-        self, procedure: int, file: bytes, offset: int, count: int, more: bytes = b""
-    ) -> Unpacker:
-        reply = Unpacker(self.rpc.call(procedure, xdr(file, Hyper(offset), count) + more))
-        assert reply.unpack_uint() == 0
-        if reply.unpack_bool():
-            reply.unpack_fopaque(_ATTRIBUTES)
-        return reply
 
 
 def test_serves_the_engine(engine: Engine, sink: Sink, tmp_path: Path) -> None:
@@ -133,8 +98,6 @@ def test_transfer_sizes_are_what_was_asked_for(
 ) -> None:
     options = ["--rtmax", "65536", "--wtmax", "32768"]
     with Sink(options, folder=build_dir) as sink:
-        client = _Client(sink)
-        assert client.limits() == (65536, 32768)
         for rw in ("read", "write"):
             _run(engine, sink, tmp_path / rw, rw=rw, bs="1m", size="4m")
         counts = sink.stop()
@@ -143,62 +106,41 @@ def test_transfer_sizes_are_what_was_asked_for(
 
 
 def test_pacing_is_each_connections_own(build_dir: Path) -> None:
-    with Sink(["--pacing", "1000000"], folder=build_dir) as sink, _Client(sink).rpc:
+    with Sink(["--pacing", "1000000"], folder=build_dir) as sink, client_of(sink):
         argv = ["ss", "-tinH", f"sport = :{sink.port}"]
         shown = run(argv, timeout=_SECONDS).check().stdout
     assert re.search(r"pacing_rate \S+/(8000000|8M)bps", shown), shown
 
 
 def test_reads_end_where_the_file_does(build_dir: Path) -> None:
-    with Sink(["--file-size", "10001"], folder=build_dir) as sink:
-        client = _Client(sink)
-        file = client.lookup("any")
-        assert client.read(file, 0, 4096) == (bytes(4096), False)
-        assert client.read(file, 9999, 4096) == (bytes(2), True)
-        assert client.read(file, 10001, 1) == (b"", True)
+    with Sink(["--file-size", "10001"], folder=build_dir) as sink, client_of(sink) as client:
+        file = client.opened("any")
+        assert read(client, file, 0, 4096) == (False, bytes(4096))
+        assert read(client, file, 9999, 4096) == (True, bytes(2))
+        assert read(client, file, 10001, 1) == (True, b"")
 
 
-def test_a_handle_of_nobodys_has_a_file(sink: Sink) -> None:
+def test_a_handle_of_nobodys_has_a_file(client: Client41) -> None:
     """For a client without MOUNT and LOOKUP."""
-    client = _Client(sink)
     for handle in (b"FFFFFFFF", b"F" * 32, b""):
-        assert client.read(handle, 4096, 4096) == (bytes(4096), False)
-        assert client.write(handle, 0, b"x")[0] == 1
+        file = Held(handle, bytes(16))
+        assert read(client, file, 4096, 4096) == (False, bytes(4096))
+        assert client.call(*file.write(0, b"x")).status == Status4.OK
 
 
-def test_writes_are_counted_and_grow_the_file(sink: Sink) -> None:
-    client = _Client(sink)
-    lengths = (1, 4096, 16384, 1 << 20)
-    for length in lengths:
-        file = client.lookup(f"of {length}")
-        count, stable, verifier = client.write(file, _TIB, b"x" * length)
-        assert (count, stable) == (length, 1)
-        assert client.commit(file) == verifier
-        assert client.read(file, _TIB, 2 << 20) == (bytes(length), True)
-    assert sink.stop().write_bytes == sum(lengths)
-
-
-def test_names(sink: Sink) -> None:
-    client = _Client(sink)
-    assert client.lookup("a") == client.lookup("a") != client.lookup("b")
-    assert client.create("new") == client.remove("new") == 0
-    assert client.create("a") == errno.EEXIST
-
-
-def test_what_it_does_not_serve(sink: Sink) -> None:
-    client = _Client(sink)
-    with pytest.raises(RpcError, match="accept status 3"):
-        client.rpc.call(5)  # READLINK
-    readdir = xdr(client.root, Hyper(0), Fixed(bytes(8)), 4096)
-    assert Results(client.rpc.call(16, readdir)).word() == Status.NOTSUPP
+def test_what_it_does_not_serve(sink: Sink, client: Client41) -> None:
+    with RpcClient(_ADDRESS, sink.port, calls.NFS, 3) as version3:
+        with pytest.raises(RpcError, match="accept status 3"):
+            version3.call(5)  # READLINK
+        readdir = xdr(b"any", Hyper(0), Fixed(bytes(8)), 4096)
+        assert Results(version3.call(16, readdir)).word() == Status.NOTSUPP
     version2 = RpcClient(_ADDRESS, sink.port, calls.NFS, 2)
     with version2, pytest.raises(RpcError, match="3 to 4"):
         version2.call(0)
-    assert client.read(client.lookup("a"), 0, 1)[0] == bytes(1)
+    serves(client)
 
 
-def test_nonsense_ends_its_own_connection_only(sink: Sink) -> None:
-    client = _Client(sink)
+def test_nonsense_ends_its_own_connection_only(sink: Sink, client: Client41) -> None:
     last = 1 << 31
     for said in (
         b"GET / HTTP/1.1\r\n\r\n",
@@ -213,35 +155,28 @@ def test_nonsense_ends_its_own_connection_only(sink: Sink) -> None:
         ):
             nonsense.sendall(said)
             assert nonsense.recv(1) == b""
-        assert client.read(client.lookup("a"), 0, 1)[0] == bytes(1)
+        serves(client)
 
 
-@pytest.fixture
-def client4(sink: Sink) -> Iterator[Client41]:
-    with Client41(sink.port) as running:
-        assert running.begin() == Status4.OK
-        yield running
-
-
-def test_nfs4_data(sink: Sink, client4: Client41) -> None:
+def test_writes_are_counted_and_grow_the_file(sink: Sink, client: Client41) -> None:
     lengths = (1, 4096, 16384, 1 << 20)
     for length in lengths:
-        file = client4.opened(f"of {length}", create=True)
+        file = client.opened(f"of {length}", create=True)
         put = file.write(_TIB, b"x" * length, Stable.DATA_SYNC)
-        count, stable, verifier = client4.call(*put).of(Nfs4.WRITE)
+        count, stable, verifier = client.call(*put).of(Nfs4.WRITE)
         assert (count, stable) == (length, Stable.DATA_SYNC)
-        assert client4.call(*file.commit()).of(Nfs4.COMMIT) == verifier
-        assert client4.call(*file.read(_TIB, 2 << 20)).of(Nfs4.READ) == (True, bytes(length))
-        assert client4.call(*file.close()).status == Status4.OK
+        assert client.call(*file.commit()).of(Nfs4.COMMIT) == verifier
+        assert read(client, file, _TIB, 2 << 20) == (True, bytes(length))
+        assert client.call(*file.close()).status == Status4.OK
     counts = sink.stop()
     assert counts.write_bytes == counts.read_bytes == sum(lengths)
     assert counts.nfs4["READ"] == counts.nfs4["WRITE"] == counts.nfs4["CLOSE"] == len(lengths)
 
 
-def test_nfs4_calls_that_come_in_parts_are_served_once(sink: Sink, client4: Client41) -> None:
+def test_calls_that_come_in_parts_are_served_once(sink: Sink, client: Client41) -> None:
     length = 50_000
     write = op(Nfs4.WRITE, Fixed(bytes(16)), Hyper(0), 2, bytes(length))
-    create = op(Nfs4.OPEN, 0, 3, 0, Hyper(client4.client), b"o", 1, 1, 0, 0, 0, b"new")
+    create = op(Nfs4.OPEN, 0, 3, 0, Hyper(client.client), b"o", 1, 1, 0, 0, 0, b"new")
     with (
         RpcClient(_ADDRESS, sink.port, calls.NFS, 3) as null,
         socket.create_connection((_ADDRESS, sink.port), timeout=_SECONDS) as raw,
@@ -252,7 +187,7 @@ def test_nfs4_calls_that_come_in_parts_are_served_once(sink: Sink, client4: Clie
             (3, [op(Nfs4.PUTROOTFH), create, op(Nfs4.GETFH)]),
         ):
             call = xdr(sequence, 0, 2, calls.NFS, 4, 1, 0, 0, 0, 0, 0, 1, 1 + len(operations))
-            call += op(Nfs4.SEQUENCE, Fixed(client4.session), sequence, 0, 0, 0)
+            call += op(Nfs4.SEQUENCE, Fixed(client.session), sequence, 0, 0, 0)
             call += b"".join(operations)
             record = mark(len(call)) + call
             for at in range(0, 300, 12):
@@ -267,20 +202,20 @@ def test_nfs4_calls_that_come_in_parts_are_served_once(sink: Sink, client4: Clie
     assert counts.write_bytes == length
 
 
-def test_nfs4_names_and_attributes(client4: Client41) -> None:
+def test_names_and_attributes(client: Client41) -> None:
     root, make = op(Nfs4.PUTROOTFH), op(Nfs4.CREATE, 2, b"dir", 0, 0)
-    assert client4.call(root, make).status == Status4.OK
-    made = client4.open("made", create=True, guarded=True)
+    assert client.call(root, make).status == Status4.OK
+    made = client.open("made", create=True, guarded=True)
     file = Held(made.of(Nfs4.GETFH), made.of(Nfs4.OPEN))
-    assert client4.opened("made").handle == file.handle
-    assert client4.open("made", create=True, guarded=True).status == Status4.EXIST
-    assert client4.call(*file.reclaim(client4.client)).of(Nfs4.OPEN) == file.stateid
+    assert client.opened("made").handle == file.handle
+    assert client.open("made", create=True, guarded=True).status == Status4.EXIST
+    assert client.call(*file.reclaim(client.client)).of(Nfs4.OPEN) == file.stateid
     put, size_is_512 = op(Nfs4.PUTFH, file.handle), xdr(1, 1 << 4, xdr(Hyper(512)))
     cut = op(Nfs4.SETATTR, Fixed(file.stateid), Fixed(size_is_512))
-    assert client4.call(put, cut).status == Status4.OK
+    assert client.call(put, cut).status == Status4.OK
     asked = [0, 1, 2, 3, 4, 5, 8, 10, 20, 30, 31, 33]  # 5 is not served
     bits = sum(1 << bit for bit in asked)
-    words, given = client4.call(put, op(Nfs4.GETATTR, 2, bits & 0xFFFFFFFF, bits >> 32)).of(
+    words, given = client.call(put, op(Nfs4.GETATTR, 2, bits & 0xFFFFFFFF, bits >> 32)).of(
         Nfs4.GETATTR
     )
     served = bits & ~(1 << 5)
@@ -293,12 +228,12 @@ def test_nfs4_names_and_attributes(client4: Client41) -> None:
     hyper()
     assert (hyper(), hyper(), word()) == (1 << 20, 1 << 20, 0o666)
     values.done()
-    assert client4.call(root, op(Nfs4.REMOVE, b"made")).status == Status4.OK
-    assert client4.opened("made", create=True).handle != file.handle
-    assert client4.open("dir").status == Status4.ISDIR
+    assert client.call(root, op(Nfs4.REMOVE, b"made")).status == Status4.OK
+    assert client.opened("made", create=True).handle != file.handle
+    assert client.open("dir").status == Status4.ISDIR
 
 
-def test_nfs4_sessions(sink: Sink) -> None:
+def test_sessions(sink: Sink) -> None:
     root = op(Nfs4.PUTROOTFH)
     with Client41(sink.port, slots=5000) as client, Client41(sink.port) as other:
         assert client.begin() == other.begin() == Status4.OK
@@ -341,24 +276,20 @@ def test_nfs4_sessions(sink: Sink) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--spin"]], ids=["sleeps", "spins"])
 def test_ends_with_its_counts_whoever_is_connected(build_dir: Path, options: list[str]) -> None:
-    with Sink(options, folder=build_dir) as sink:
-        client = _Client(sink)
-        assert client.read(client.lookup("a"), 0, 1)[0] == bytes(1)
+    with Sink(options, folder=build_dir) as sink, client_of(sink) as client:
+        serves(client)
         counts = sink.stop()  # which one that has to be killed does not tell
-    assert counts.nfs == {"LOOKUP": 1, "READ": 1}
-    assert counts.mount == {"MNT": 1}
-    assert counts.connections == 2
+    assert (counts.nfs4["OPEN"], counts.nfs4["READ"], counts.nfs, counts.mount) == (1, 1, {}, {})
+    assert counts.connections == 1
     assert counts.busy_seconds > 0
 
 
 def test_stalls_again_and_again(build_dir: Path) -> None:
-    with Sink(["--stall", "199:200"], folder=build_dir) as sink:
-        client = _Client(sink)
-        file = client.lookup("a")
+    with Sink(["--stall", "199:200"], folder=build_dir) as sink, client_of(sink) as client:
 
         def waits() -> bool:
             begun = time.monotonic()
-            client.read(file, 0, 1)
+            client.call()
             return time.monotonic() - begun > 0.1
 
         eventually(waits)
@@ -369,11 +300,9 @@ def test_stalls_again_and_again(build_dir: Path) -> None:
 
 def test_calls_take_the_time_that_is_given_one_after_the_other(build_dir: Path) -> None:
     begun = time.monotonic()  # time that the sink itself loses is caught up, from its start on
-    with Sink(["--time", "50000"], folder=build_dir) as sink:
-        client = _Client(sink)
-        file = client.lookup("a")
+    with Sink(["--time", "50000"], folder=build_dir) as sink, client_of(sink) as client:
         for _ in range(4):
-            client.read(file, 0, 1)
+            client.call()
         assert time.monotonic() - begun >= 0.25
         sink.stop()
 

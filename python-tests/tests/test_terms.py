@@ -101,11 +101,6 @@ beside = fixture_of_runs(
             {"hard": 1, "timeo": 600, "retrans": 9},
             url={"soft": 1, "timeo": 5, "retrans": 1},
         ),
-        "hard": Case(
-            on(Nfs.WRITE, NEVER, nth=1),
-            {"soft": 1, "timeo": 600, "retrans": 0},
-            url={"hard": 1, "timeo": 3},
-        ),
     }
 )
 
@@ -123,8 +118,3 @@ def test_a_url_beside_options_says_where_and_how(beside: Outcomes) -> None:
 def test_soft_in_a_url_gives_up_beside_hard(beside: Outcomes) -> None:
     why = "no answer within 1.0 s (timeo 0.5 s, retrans 1, soft)"
     failed(beside["soft"].result, why, error=errno.ETIMEDOUT)
-
-
-def test_hard_in_a_url_goes_on_beside_soft(beside: Outcomes) -> None:
-    done(beside["hard"].result)
-    assert sum(line.retransmissions for line in beside["hard"].result.stats) >= 1

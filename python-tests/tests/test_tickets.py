@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the doctor says of Kerberos's tickets: they will do, or why not, and what to do."""
+"""Kerberos's tickets: what the doctor says of them, and those of a lab's own realm."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
+import kerberos_client
 import pytest
-from conftest import call_harness
+from conftest import call_harness, run_harness
+from kerberos_client import enter
 
 from nfsmulti import tickets
-from nfsmulti.lab import Lab
+from nfsmulti.lab import Lab, commands
 from nfsmulti.lab.kerberos import Kdc, Kerberos
-from nfsmulti.lab.lab import free_ports
+from nfsmulti.lab.lab import LabState
 from nfsmulti.machine import Level
+from nfsmulti.paths import LABS
 from nfsmulti.pool import PoolPath
 from nfsmulti.processes import run
 
@@ -24,15 +29,7 @@ _OTHER = "nfs/other@NFSMULTI.TEST"
 
 @pytest.fixture
 def realm(kerberos: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Kdc:
-    """Return the lab's KDC, which this process asks, with a cache of its own."""
-    _enter(kerberos.kdc.environment, monkeypatch)
-    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'ccache'}")
-    return kerberos.kdc
-
-
-def _enter(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+    return enter(kerberos, tmp_path, monkeypatch).kdc
 
 
 def _log_in(kdc: Kdc, *words: str) -> None:
@@ -87,22 +84,9 @@ def test_tickets_that_end_soon(realm: Kdc) -> None:
 
 def test_keys_that_are_not_aes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The KDC of another realm has them."""
-    (port,) = free_ports("127.0.0.1", [0])
-    kdc = Kdc(
-        Kerberos(enctypes=("camellia256-cts-cmac",)),
-        "127.0.0.1",
-        port,
-        hosts=["127.0.0.1"],
-        folder=tmp_path / "kdc",
-        enter=[],
-        started=lambda _: None,
-    )
-    _enter(kdc.environment, monkeypatch)
-    kdc.start()
-    try:
-        level, what, advice = _check(keytab=str(kdc.keytab))
-    finally:
-        kdc.stop()
+    with kerberos_client.realm(Kerberos(enctypes=("camellia256-cts-cmac",))) as lab:
+        enter(lab, tmp_path, monkeypatch)
+        level, what, advice = _check(keytab=str(lab.kdc.keytab))
     assert (level, "camellia256-cts-cmac" in what) == (Level.WARN, True), what
     assert "give the server AES keys" in advice
 
@@ -113,3 +97,27 @@ def test_the_doctor_asks_once_for_each_server(kerberos: Lab, realm: Kdc) -> None
     found = json.loads(call_harness("doctor", "--json", "--pool", pool).stdout)
     (ticket,) = (one for one in found if "the ticket for " in one["what"])
     assert ticket["level"] == "ok"
+
+
+@pytest.mark.usefixtures("kerberos")
+def test_the_printed_line_has_what_fio_needs() -> None:
+    """And what it leads to is there until the lab ends, with its process."""
+    name = f"realm{os.getpid()}"
+    words = ["--id", name, "--addresses", "1", "--sec", "krb5p", "--local"]
+    said = call_harness("lab", "start", *words).stdout
+    try:
+        (line,) = re.findall(r"^  try it +(.*)$", said, re.MULTILINE)
+        settings = dict(word.split("=", 1) for word in shlex.split(line) if "=" in word)
+        assert settings["--security"] == "krb5p"
+        kinit = ["kinit", "-k", "-t", settings["--keytab"], settings["--principal"]]
+        env = {name: settings[name] for name in ("KRB5_CONFIG", "KRB5CCNAME")}
+        run(kinit, timeout=60, env=env).check()
+        state = LabState.read(LABS / name)
+        assert state is not None
+        assert state.processes["kdc"].alive()
+        asked = run_harness("lab", "exec", "--id", name, "--", "sh", "-c", "echo $POOL").check()
+        assert f"&sec=krb5p&keytab={settings['--keytab']}&principal=alice%40" in asked.stdout
+    finally:
+        commands.stop(name, every=False)
+    assert not state.processes["kdc"].alive()
+    assert not Path(settings["--keytab"]).exists()
