@@ -196,6 +196,16 @@ def test_replies_in_fragments(scenario: Scenarios, name: str, version: int) -> N
     assert scenario(_FRAGMENTS[name], **terms).result.durable
 
 
+@pytest.mark.parametrize("block", [1, 101, 103, 4093])
+def test_odd_sizes(scenario: Scenarios, block: int) -> None:
+    """Whatever the pad: what is written is on the server, and comes back."""
+    for reads in (False, True):
+        ran = scenario(reads=reads, blocks=4, block=block)
+        assert (ran.error, ran.lines, ran.result.sound) == ("", [], True)
+        assert {call.count for call in ran.calls(_R, _W)} == {block}
+        assert reads or ran.result.durable
+
+
 # --- the scenario itself ---
 
 

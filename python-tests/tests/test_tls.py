@@ -540,14 +540,12 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 
 
 @pytest.fixture
-def on_kernel(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> Callable[[str], Client]:
+def on_kernel(engine: Engine, tmp_path: Path) -> Callable[[str], Client]:
     """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
 
     def client_on(source: str) -> Client:
         kernel = preloaded(engine, tmp_path, source)
-        return Client(kernel, tmp_path, request.node, ScriptedServer.pool)
+        return Client(kernel, tmp_path, ScriptedServer.pool)
 
     return client_on
 
