@@ -157,11 +157,12 @@ def _run(engine: Engine, folder: Path, case: Case) -> Outcome:
     )
     if case.before:
         engine = preloaded(engine, folder, case.before)
-    url = {**({"version": "4.1"} if case.version == 4 else {}), **case.url}
     with scripted as server:
         for name, content in case.files.items():
             server.create(name, content)
-        words = server.pool(**url), case.arguments, case.options, case.enter
+        url = server.url4 if case.version == 4 else server.url
+        pool = ",".join(url(address, **case.url) for address in case.addresses)
+        words = pool, case.arguments, case.options, case.enter
         with start_fio(engine, folder / "fio", *words) as process:
             if case.during:
                 case.during(server, process)
