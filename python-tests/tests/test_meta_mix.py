@@ -7,17 +7,17 @@ import errno
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 from engine_c import CData, zeros
 from engine_helpers import Place, done, fixture_of_places, job_of, refused, said, sections
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_jobs import Client, failed
+from scripted_jobs import Outcome, Run, case, runs
 
 from nfsmulti.fiorun import FioResult, OperationStats, Option
-from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, on
+from servers.scripted import Answer, Nfs, Nfs4, Status, on
 
 place = fixture_of_places("nfs", "nfs4")
 nfs = fixture_of_places("nfs")
@@ -79,12 +79,11 @@ def test_figures_of_each_kind_of_operation(place: Place) -> None:
         assert f" {kind}: {found[kind].ops} done, 0 errors, IOPS=" in result.messages
 
 
-def test_latencies_hold_the_servers_delay(client: Client, server: ScriptedServer) -> None:
+def test_latencies_hold_the_servers_delay(job: Run) -> None:
     delay = 0.1
-    job: dict[str, Option] = {**_JOB, "size": 32, "pool": server.url()}
-    done(client(server, **{**job, "rw": "write"}))
-    server.hooks.append(on(Nfs.GETATTR, Answer(delay=delay)))
-    result = client(server, **{**job, "rw": "randread"})
+    there = {f"tree/d0/e{number:x}": b"" for number in range(32)}
+    read = {**_JOB, "size": 32, "rw": "randread", "files": there}
+    result = job(on(Nfs.GETATTR, Answer(delay=delay)), **read).result
     (line,) = _by_kind(result).values()
     assert line.ops == 32
     assert delay * 1e6 <= line.mean_us <= result.seconds * 1e6
@@ -231,73 +230,74 @@ def test_a_mix_that_fits_its_job(place: Place, mix: str, how: dict[str, Option])
     assert _names(place)[1] == []
 
 
+_WRITE_40: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
+
+
 @pytest.mark.sanitized
-def test_a_new_entry_that_cannot_be_made(client: Client, server: ScriptedServer) -> None:
+def test_a_new_entry_that_cannot_be_made(job: Run) -> None:
     """The removal for which it was to be made does not follow."""
-    server.hooks.append(on(Nfs.CREATE, Answer(act=False, status=Status.NOSPC), after=10))
-    job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
-    result = client(server, **job, meta_mix="remove:1")
-    name = server.calls(Nfs.CREATE)[10].file.removeprefix("tree/")
-    words = f'create of entry "{name}" below "tree": No space left on device'
-    failed(result, words, "no room for more", error=errno.ENOSPC)
-    found = {line.operation: (line.ops, line.errors) for line in result.operations}
+    full = on(Nfs.CREATE, Answer(act=False, status=Status.NOSPC), after=10)
+    says = ("No space left on device", "no room for more")
+    ran = job(full, **_WRITE_40, meta_mix="remove:1", error=errno.ENOSPC, says=says)
+    name = ran.calls(Nfs.CREATE)[10].file.removeprefix("tree/")
+    assert f'create of entry "{name}" below "tree": No space left' in ran.result.messages
+    found = {line.operation: (line.ops, line.errors) for line in ran.result.operations}
     assert found == {"create": (10, 1), "remove": (10, 0)}
-    (told,) = (line for line in said(result) if " done, " in line)
+    (told,) = (line for line in ran.said() if " done, " in line)
     assert " create: 10 done, 1 errors" in told
 
 
 @pytest.mark.sanitized
-def test_a_notice_names_the_new_entry(client: Client, server: ScriptedServer) -> None:
+def test_a_notice_names_the_new_entry(job: Run) -> None:
     """By what its directory shows: its number means nothing to anybody."""
-    server.hooks.append(on(Nfs.CREATE, Answer(attributes=2), nth=3))
-    job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
-    result = client(server, **job, meta_mix="create:1")
-    name = server.calls(Nfs.CREATE)[2].file.removeprefix("tree/")
+    odd = on(Nfs.CREATE, Answer(attributes=2), nth=3)
+    ran = job(odd, **_WRITE_40, meta_mix="create:1", error=errno.EPROTO)
+    name = ran.calls(Nfs.CREATE)[2].file.removeprefix("tree/")
     words = f'CREATE of entry "{name}" below "tree": the reply contradicts'
-    failed(result, words, error=errno.EPROTO)
+    assert words in ran.result.messages
 
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("version", [3, 4])
-def test_calls_that_are_lost(client: Client, server: ScriptedServer, version: int) -> None:
+def test_calls_that_are_lost(job: Run, version: int) -> None:
     """They were carried out: what is counted is what the server has in the end."""
     lost = Answer(reply=False, end="reset")
     make, remove = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
-    job: dict[str, Option] = {**_JOB, "tree_depth": 0, "size": 100}
-    pool = server.url_of(version)
-    done(client(server, **{**job, "rw": "write"}, pool=pool))
-    server.hooks += [on(make, lost, after=100, every=9), on(remove, lost, every=9)]
-    result = client(server, **job, pool=pool, meta_mix="getattr:1,create:3,remove:2")
-    assert sum(line.errors for line in result.operations) == 0
-    done(result)
-    assert sum(line.reconnects for line in result.stats) >= 3
-    made = {call.file for call in server.calls(make) if "/n" in call.file}
-    gone = {call.file for call in server.calls(remove)}
+    mixed = {**_JOB, "tree_depth": 0, "size": 100, "meta_mix": "getattr:1,create:3,remove:2"}
+    there = {f"tree/e{number:x}": b"" for number in range(100)}
+    hooks = on(make, lost, every=9), on(remove, lost, every=9)
+    ran = job(*hooks, version=version, files=there, **mixed)
+    assert sum(line.errors for line in ran.result.operations) == 0
+    assert sum(line.reconnects for line in ran.stats) >= 3
+    made = {call.file for call in ran.calls(make) if "/n" in call.file}
+    gone = {call.file for call in ran.calls(remove)}
     assert gone < made
-    assert len(made - gone) == _left(result)[0]
+    assert len(made - gone) == _left(ran.result)[0]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"meta_mix": "getattr"}, ['"getattr"', "getattr:70,lookup:20"]),
-        ({"meta_mix": "getattr:0,create:1"}, ['"getattr:0"', "from 1 to"]),
-        ({"meta_mix": "getattr:1.5,create:1"}, ['"getattr:1.5"', "from 1 to"]),
-        ({"meta_mix": "getattr:99999999999999999999"}, ["from 1 to"]),
-        ({"meta_mix": "getattr:1,rename:1"}, ['"rename:1"', "operation of a mix"]),
-        ({"meta_mix": "getattr:1,stat:1"}, ['"stat:1"', "operation of a mix"]),
-        ({"meta_mix": "getattr:1,getattr:2"}, ['"getattr:2"', "twice"]),
-        ({"meta_mix": "getattr:1,create:1", "rw": "randread"}, ["need rw=randrw", "rw=randread"]),
-        ({"meta_mix": "getattr:1"}, ["need rw=randread"]),
-        ({"meta_mix": "create:1"}, ["need rw=randwrite"]),
-        ({"meta_mix": "getattr:1,create:1", "rwmixread": 60}, ["rwmixread=50", "rwmixread=60"]),
-        ({"meta_mix": "getattr:1,create:1", "rwmixwrite": 60}, ["rwmixread=50", "rwmixread=40"]),
-        ({"meta_mix": "getattr:999,create:1"}, ["999 of 1000", "one in a hundred"]),
-        ({"meta_mix": "getattr:1,create:1", "meta_read": "lookup"}, ["leave meta_read="]),
-    ],
+@runs(
+    {
+        str(options): case(**{**_JOB, **options}, refused=("meta_mix=", *words))
+        for options, words in (
+            ({"meta_mix": "getattr"}, ('"getattr"', "getattr:70,lookup:20")),
+            ({"meta_mix": "getattr:0,create:1"}, ('"getattr:0"', "from 1 to")),
+            ({"meta_mix": "getattr:1.5,create:1"}, ('"getattr:1.5"', "from 1 to")),
+            ({"meta_mix": "getattr:99999999999999999999"}, ("from 1 to",)),
+            ({"meta_mix": "getattr:1,rename:1"}, ('"rename:1"', "operation of a mix")),
+            ({"meta_mix": "getattr:1,stat:1"}, ('"stat:1"', "operation of a mix")),
+            ({"meta_mix": "getattr:1,getattr:2"}, ('"getattr:2"', "twice")),
+            ({"meta_mix": "getattr:1,create:1", "rw": "randread"}, ("rw=randrw", "rw=randread")),
+            ({"meta_mix": "getattr:1"}, ("need rw=randread",)),
+            ({"meta_mix": "create:1"}, ("need rw=randwrite",)),
+            ({"meta_mix": "getattr:1,create:1", "rwmixread": 60}, ("=50", "rwmixread=60")),
+            ({"meta_mix": "getattr:1,create:1", "rwmixwrite": 60}, ("=50", "rwmixread=40")),
+            ({"meta_mix": "getattr:999,create:1"}, ("999 of 1000", "one in a hundred")),
+            ({"meta_mix": "getattr:1,create:1", "meta_read": "lookup"}, ("leave meta_read=",)),
+        )
+    }
 )
-def test_refusals(nfs: Place, options: Mapping[str, Option], words: Sequence[str]) -> None:
-    refused(nfs.fio(**{**_JOB, **options}), "meta_mix=", *words)
+def test_refusals(ran: Outcome) -> None:
+    assert ran.calls(Nfs.LOOKUP) == []
 
 
 def test_open_in_a_mix_is_nfsv4s_alone(place: Place) -> None:
