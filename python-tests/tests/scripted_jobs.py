@@ -84,7 +84,7 @@ _MEMBERS = {one.name for one in fields(Case)}
 def case(*hooks: Hook, **words: Any) -> Case:
     """Make a Case: words are its members, or else options of the job."""
     members = {name: words.pop(name) for name in _MEMBERS & words.keys()}
-    return Case(hooks, words, **members)
+    return Case(hooks=hooks, options=words, **members)
 
 
 @dataclass(frozen=True)
