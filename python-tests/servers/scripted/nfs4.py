@@ -180,11 +180,6 @@ class Compounds:
         self.opens.forget(client)
         self.sessions.forget(client)
 
-    def expire(self) -> None:
-        """Forget all clients with all they have."""
-        for client in list(self.sessions.clients.values()):
-            self.forget(client)
-
     def restart(self) -> None:
         """Begin another life."""
         self.sessions.restart()
@@ -256,11 +251,6 @@ class Compounds:
     def _sequence(self, it: Compound) -> bytes:
         asked, terms, call = it.arguments, self.terms, it.call
         session = self.sessions.session(asked.session)
-        if self.sessions.lapsed(session.client):
-            self.forget(session.client)
-            raise NfsError(Status4.BADSESSION)
-        if terms.bind_first and it.connection not in session.connections:
-            raise NfsError(Status4.CONN_NOT_BOUND_TO_SESSION)
         if it.operations > session.fore.max_operations:
             raise NfsError(Status4.TOO_MANY_OPS)
         if it.size > session.fore.max_request:
@@ -271,8 +261,6 @@ class Compounds:
         if it.again:
             call.replayed = slot.reply is not None
             call.status = 0 if call.replayed else Status4.RETRY_UNCACHED_REP
-            if not call.replayed and terms.uncached_at_sequence:
-                raise NfsError(Status4.RETRY_UNCACHED_REP)
             it.replay = slot.reply
         else:
             target = session.fore.slots - 1 if terms.target is None else terms.target

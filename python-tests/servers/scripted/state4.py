@@ -34,10 +34,7 @@ class Terms:
     target: int | None = None  # SEQUENCE's target_highest_slotid; None: the last slot granted
     max_response: int = _MESSAGE
     lease: int = 90  # seconds
-    lapses: bool = False  # whether a client that has been silent for a lease is forgotten
     grace: float = 90.0  # seconds after a restart, unless all clients have reclaimed before
-    bind_first: bool = False  # whether SEQUENCE needs BIND_CONN_TO_SESSION on a new connection
-    uncached_at_sequence: bool = False  # SEQUENCE says RETRY_UNCACHED_REP, not what follows it
     next_session: int | None = None  # EXCHANGE_ID's eir_sequenceid once confirmed; None: the next
     goes_on: bool = False  # whether a compound goes on behind an operation that failed
     current_stateid: bool = True  # whether that of OPEN may be named by those behind it
@@ -196,10 +193,6 @@ class Sessions:
         if request != slot.request:
             raise NfsError(Status4.SEQ_FALSE_RETRY)
         return True
-
-    def lapsed(self, client: Client) -> bool:
-        """Whether a client's lease has ended."""
-        return self.terms.lapses and time.monotonic() > client.renewed + self.terms.lease
 
     # --- restart and grace ---
 
