@@ -22,7 +22,7 @@ from engine_helpers import done, refused, said, sections
 
 from nfsmulti.fiorun import ConnectionStats, Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.processes import run
-from servers.scripted import Answer, Call, Export, Hook, Nfs, Procedure, ScriptedServer, Terms, on
+from servers.scripted import Answer, Call, Export, Hook, Nfs, Procedure, ScriptedServer, Terms
 
 KIB, MIB = 1 << 10, 1 << 20
 SECONDS = 90.0  # for one fio: what takes longer hangs
@@ -228,20 +228,6 @@ def runs(cases: Mapping[str, Case]) -> Callable[[Judged], Callable[..., None]]:
     return decorate
 
 
-Outcomes = Mapping[str, Outcome]
-
-
-def fixture_of_runs(cases: Mapping[str, Case]) -> Callable[..., Outcomes]:
-    """Make a fixture that runs all cases, and gives their outcomes."""
-
-    @pytest.fixture(scope="module")
-    def outcomes(run_all: Callable[[Mapping[str, Case]], Outcomes]) -> Outcomes:
-        return run_all(cases)
-
-    fixture: Callable[..., Outcomes] = outcomes
-    return fixture
-
-
 def show(result: FioResult) -> None:
     """Print what fio said: pytest shows it where a test fails."""
     print(f"{result.command}\nstatus {result.status}\n{result.messages}")
@@ -304,13 +290,6 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-@pytest.fixture
-def paths() -> Iterator[ScriptedServer]:
-    """Yield one with two addresses."""
-    with ScriptedServer(addresses=TWO_ADDRESSES) as running:
-        yield running
-
-
 # --- jobs ---
 
 
@@ -346,11 +325,6 @@ def replay_files(folder: Path, names: Sequence[str], *lines: str) -> dict[str, O
 
 
 # --- servers ---
-
-
-def last_of(number: int, answer: Answer, procedure: Procedure) -> Hook:
-    """Make a hook that leaves the first calls unanswered, and answers the last of them so."""
-    return first_of(on(procedure, answer, nth=number), on(procedure, NEVER, first=number - 1))
 
 
 def first_of(*hooks: Hook) -> Hook:

@@ -5,28 +5,16 @@ from __future__ import annotations
 
 import errno
 import struct
-from pathlib import Path
 
 import pytest
 from engine_helpers import Place, done, fixture_of_places, job_of, refused, sections
-from scripted_jobs import (
-    KIB,
-    MIB,
-    SECONDS,
-    Case,
-    Client,
-    Options,
-    Outcomes,
-    failed,
-    fixture_of_runs,
-    start_fio,
-)
+from scripted_jobs import KIB, MIB, Client, Options, Outcome, case, runs
 
-from nfsmulti.fiorun import Engine
 from servers.scripted import Answer, Hook, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized
 exported = fixture_of_places("nfs", "nfs4")
+mounted = fixture_of_places("mount")
 
 
 def test_what_is_dropped_is_counted_and_told(exported: Place) -> None:
@@ -56,27 +44,25 @@ _ANSWERS: dict[str, tuple[Hook, int, str]] = {
     "end of file": (on(Nfs.READ, Answer(limit=0, eof=1)), errno.EIO, "beyond the end of file"),
 }
 _READING: Options = {"rw": "read", "bs": 64 * KIB, "size": MIB}
-reads = fixture_of_runs(
+
+
+@runs(
     {
-        f"{name} {discard}": Case(hook, {**_READING, "discard": discard}, files={"f": bytes(MIB)})
-        for name, (hook, *_) in _ANSWERS.items()
+        f"{name}, discard={discard}": case(
+            hook, **_READING, discard=discard, files={"f": bytes(MIB)}, error=error, says=words,
+            expected=name == "lost within the data",
+        )
+        for name, (hook, error, words) in _ANSWERS.items()
         for discard in (0, 1)
     }
-)
-
-
-@pytest.mark.parametrize("name", _ANSWERS)
-def test_it_comes_and_fails_as_what_is_copied(reads: Outcomes, name: str) -> None:
-    _, error, words = _ANSWERS[name]
-    for discard in (0, 1):
-        result = reads[f"{name} {discard}"].result
-        if error:
-            failed(result, words, error=error)
-            continue
-        assert done(result).bytes("read") == MIB
-        (line,) = result.stats
+)  # fmt: skip
+def test_it_comes_and_fails_as_what_is_copied(ran: Outcome) -> None:
+    if not ran.case.error:
+        (line,) = ran.stats
+        discard = int(str(ran.case.options["discard"]))
+        assert done(ran.result).bytes("read") == MIB
         assert (line.read_bytes, line.errors) == (MIB, 0)
-        assert line.reconnects == (name == "lost within the data")
+        assert line.reconnects == ran.case.expected
         assert discard * MIB / 2 <= line.discarded_bytes <= discard * line.bytes_received
 
 
@@ -93,10 +79,8 @@ def test_it_is_refused_before_a_server_is_asked(client: Client, server: Scripted
     assert server.calls() == []
 
 
-def test_a_later_job_is_refused_before_its_file_is_laid_out(engine: Engine, tmp_path: Path) -> None:
-    mount = tmp_path / "mount"
-    mount.mkdir()
+def test_a_later_job_is_refused_before_its_file_is_laid_out(mounted: Place) -> None:
     jobs = sections(plain={"filename": "a"}, dropping={"filename": "b", "discard": 1})
-    with start_fio(engine, tmp_path / "fio", str(mount), jobs, {"rw": "read"}) as process:
-        refused(process.result(SECONDS), "dropping: ", "name the mount's export (nfs://...)")
-    assert [file.name for file in mount.iterdir()] == ["a"]
+    result = mounted.fio(pool=mounted.paths[0], rw="read", size="64k", arguments=jobs)
+    refused(result, "dropping: ", "name the mount's export (nfs://...)")
+    assert mounted.names() == ["a"]
