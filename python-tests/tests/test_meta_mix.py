@@ -113,7 +113,6 @@ _LEFT = re.compile(
     r"meta_mix: beside the job's entries (\d+) files and (\d+) directories are left; "
     r"(\d+) removals found none and made one first"
 )
-_ONE_BY_ONE: dict[str, Option] = {"iodepth": 1, "trace": 1}
 
 
 def _left(result: FioResult) -> tuple[int, int, int]:
@@ -135,7 +134,8 @@ def _expect_share(part: int, of: int, share: float) -> None:
 
 def test_operations_by_weight(place: Place) -> None:
     size = 2000
-    result = place.fio(**{**_JOB, "size": size, "meta_mix": _MIX})
+    spread: dict[str, Option] = {"nconnect": 2, "spread": "stripe", "stripe_size": 50}
+    result = place.fio(**{**_JOB, **spread, "size": size, "meta_mix": _MIX})
     report, found = done(result), _by_kind(result)
     assert said(result) == []
     files, directories, made_first = _left(result)
@@ -157,15 +157,23 @@ def test_operations_by_weight(place: Place) -> None:
 
 
 def test_the_same_seed_draws_the_same_operations(place: Place) -> None:
-    def operations(**options: Option) -> list[str]:
-        result = place.fio(**{**_JOB, **_ONE_BY_ONE}, meta_mix=_MIX, **options)
+    """Of which removals take the oldest first."""
+
+    def operations(**options: Option) -> list[tuple[str, str]]:
+        result = place.fio(**{**_JOB, "iodepth": 1, "trace": 1}, meta_mix=_MIX, **options)
         done(result)
-        return re.findall(r'"tree" (\w+) \d+@', result.messages)
+        return re.findall(r'"tree" (\w+) \d+@(\d+)', result.messages)
+
+    def names(drawn: list[tuple[str, str]]) -> list[str]:
+        return [operation for operation, _ in drawn]
 
     first = operations()
-    assert operations() == first
-    assert operations(randseed=7) != first
-    assert operations(randrepeat=0) != first
+    assert names(operations()) == names(first) != names(operations(randseed=7))
+    assert names(operations(randrepeat=0)) != names(first)
+    created = [entry for operation, entry in first if operation == "create"]
+    removed = [entry for operation, entry in first if operation == "remove"]
+    assert removed == created[: len(removed)]
+    assert len(removed) > 10
 
 
 @pytest.mark.parametrize(("make", "remove"), [("create", "remove"), ("mkdir", "rmdir")])
@@ -186,16 +194,6 @@ def test_what_is_not_there_is_made_before_it_is_removed(
     assert len(beside) == 60 == sum(_left(result))
 
 
-def test_the_oldest_is_removed_first(place: Place) -> None:
-    result = place.fio(**{**_JOB, **_ONE_BY_ONE, "rw": "randwrite"}, meta_mix="create:6,remove:4")
-    done(result)
-    traced = re.findall(r'"tree" (create|remove) \d+@(\d+)', result.messages)
-    created = [entry for operation, entry in traced if operation == "create"]
-    removed = [entry for operation, entry in traced if operation == "remove"]
-    assert removed == created[: len(removed)]
-    assert len(removed) > 20
-
-
 def test_jobs_that_share_directories_do_not_meet(place: Place) -> None:
     """Nor do they meet what an earlier run has left; files are opened again by each loop."""
     job: dict[str, Option] = {**_JOB, "meta_mix": _MIX, "numjobs": 3, "loops": 2}
@@ -206,13 +204,6 @@ def test_jobs_that_share_directories_do_not_meet(place: Place) -> None:
         assert said(result) == []
         left += sum(int(found[0]) for found in _LEFT.findall(result.messages))
     assert (len(_names(place)[0]), len(_names(place)[1])) == (_ENTRIES, left)
-
-
-def test_over_several_connections(place: Place) -> None:
-    spread: dict[str, Option] = {"nconnect": 2, "spread": "stripe", "stripe_size": 50}
-    result = place.fio(**_JOB, **spread, meta_mix=_MIX)
-    _by_kind(result)
-    assert len(_names(place)[1]) == _left(result)[0]
 
 
 @pytest.mark.parametrize(

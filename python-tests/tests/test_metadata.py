@@ -614,11 +614,6 @@ _COME_THROUGH = {
     "others' file, an OPEN lost, v4": case(
         on(Nfs4.OPEN, _LOST, nth=6), **_20, files={"tree/d0/e5": b""}, version=4
     ),
-    "handles that are stale": case(
-        on(Nfs.GETATTR, Answer(act=False, status=Status.STALE), after=20, every=7),
-        **{**_40, "rw": "randread"}, quiet=True,
-        expected=lambda ran: _operations(ran.result)[1] > 40,
-    ),
     "a server that goes on behind a failure": case(  # its LOOKUPs find nothing first
         terms=partial(Terms, goes_on=True), version=4, **{**_20, "rw": "randread"}
     ),
