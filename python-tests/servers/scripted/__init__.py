@@ -316,10 +316,6 @@ class ScriptedServer:
         """Forget all sessions of NFSv4.1, but no client."""
         self._do(lambda: self._compounds.sessions.sessions.clear())
 
-    def revoke(self) -> None:
-        """Revoke all that clients of NFSv4.1 have open."""
-        self._do(self._compounds.opens.revoke)
-
     def reset_connections(self) -> None:
         """End all connections by RST."""
 

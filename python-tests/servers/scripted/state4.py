@@ -66,7 +66,6 @@ class Client:
     sequence: int = 0  # of CREATE_SESSION
     created: tuple[int, bytes] | None = None  # the last CREATE_SESSION's status and results
     reclaimed: bool = False  # RECLAIM_COMPLETE has come
-    renewed: float = field(default_factory=time.monotonic)
 
 
 @dataclass(eq=False)
@@ -250,7 +249,6 @@ class Open:
     file: File
     access: int
     seqid: int = 1
-    revoked: bool = False
 
     @property
     def stateid(self) -> Stateid:
@@ -270,8 +268,7 @@ class Opens:
     def open(self, client: Client, file: File, wanted: Arguments) -> Open:
         """Open a file, or open it further where the owner has it open."""
         for one in self.all.values():
-            held = one.file is file and not one.revoked
-            if held and (one.client, one.owner) == (client, wanted.owner):
+            if (one.file, one.client, one.owner) == (file, client, wanted.owner):
                 one.access |= wanted.access
                 one.seqid += 1
                 return one
@@ -296,8 +293,6 @@ class Opens:
         found = self.all.get(stateid.other)
         if found is None or found.client is not client or stateid.seqid > found.seqid:
             raise NfsError(Status4.BAD_STATEID)
-        if found.revoked:
-            raise NfsError(Status4.ADMIN_REVOKED)
         if stateid.seqid not in (0, found.seqid):
             raise NfsError(Status4.OLD_STATEID)
         return found
@@ -310,18 +305,9 @@ class Opens:
         if not found.access & access:
             raise NfsError(Status4.OPENMODE)
 
-    def revoke(self) -> None:
-        """Revoke all opens."""
-        for one in self.all.values():
-            one.revoked = True
-
     def close(self, stateid: Stateid, client: Client) -> None:
         """Close what a stateid stands for."""
         del self.all[self.find(stateid, client).other]
-
-    def revoked(self, client: Client) -> bool:
-        """Whether something of a client was revoked."""
-        return any(one.revoked and one.client is client for one in self.all.values())
 
     def forget(self, client: Client) -> None:
         """Forget all that a client has open."""
