@@ -145,13 +145,6 @@ class Sessions:
     def _has_session(self, client: Client) -> bool:
         return any(session.client is client for session in self.sessions.values())
 
-    def forget(self, client: Client) -> None:
-        """Forget a client and its sessions."""
-        self.clients.pop(client.id, None)
-        self.sessions = {
-            key: session for key, session in self.sessions.items() if session.client is not client
-        }
-
     # --- sessions ---
 
     def is_new(self, client: Client, sequence: int) -> bool:
