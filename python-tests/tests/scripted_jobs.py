@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fio with the engine against scripted servers: how runs are made, and what is expected of them.
 
-Nearly all of a run's time is waiting, and little is a processor's: so the runs that a table
-describes are made eight at a time, a server for each; the tests then look at what each has left. A
-server is a thread of pytest and may answer late on a busy machine: jobs have a short timeo only
-where it is silence that they meet.
+A Case says all of a run. A test of one calls the fixture `job`; those of a table have `runs`, which
+makes its runs eight at a time, a server for each: nearly all of a run's time is waiting. A server
+is a thread of pytest and may answer late on a busy machine: jobs have a short timeo only where it
+is silence that they meet.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
-from engine_helpers import done, said, sections
+from engine_helpers import done, refused, said, sections
 
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.fiorun import ConnectionStats, Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.processes import run
-from servers.scripted import Answer, Call, Export, Hook, Nfs, Procedure, ScriptedServer, on
+from servers.scripted import Answer, Call, Export, Hook, Nfs, Procedure, ScriptedServer, Terms
 
 KIB, MIB = 1 << 10, 1 << 20
 SECONDS = 90.0  # for one fio: what takes longer hangs
@@ -39,7 +41,84 @@ BLOCKS = 16  # of that job
 READING: Options = {"rw": "read"}  # of a file of 64 KiB
 
 
-# --- runs ---
+# --- one run ---
+
+
+def soundly(_: Call) -> Answer | None:
+    """Answer all calls as a sound server does."""
+    return None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run: what the server does and has, the jobs, and what is expected of them.
+
+    `during` is called while fio runs, for example to tell it to end; `before` are functions in C
+    that stand before the C library's.
+    """
+
+    hooks: Hook | Sequence[Hook] = ()
+    options: Options = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    files: Mapping[str, bytes] = field(default_factory=lambda: {"r": bytes(64 * KIB)})
+    rtmax: int = MIB
+    wtmax: int = MIB
+    url: Mapping[str, object] = field(default_factory=dict)  # arguments of the pool
+    version: int = 3
+    addresses: Sequence[str] = TWO_ADDRESSES[:1]
+    terms: Callable[[], Terms] = Terms
+    receive_buffer: int | None = None
+    enter: Sequence[str] = ()
+    before: str = ""
+    during: Callable[[ScriptedServer, FioProcess], object] | None = None
+    error: int | None = 0  # that all jobs end with; None: the test decides
+    says: str | Sequence[str] = ()  # words of what is said of that
+    refused: str | Sequence[str] = ()  # words of the line by which a job is refused
+    quiet: bool = False  # the engine has nothing to say
+    expected: Any = None  # what else the test looks for
+
+
+_MEMBERS = {one.name for one in fields(Case)}
+
+
+def case(*hooks: Hook, **words: Any) -> Case:
+    """Make a Case: words are its members, or else options of the job."""
+    members = {name: words.pop(name) for name in _MEMBERS & words.keys()}
+    return Case(hooks=hooks, options=words, **members)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has left."""
+
+    server: ScriptedServer
+    result: FioResult
+    case: Case
+
+    @property
+    def stats(self) -> Sequence[ConnectionStats]:
+        return self.result.stats
+
+    def calls(self, *procedures: Procedure) -> list[Call]:
+        return self.server.calls(*procedures)
+
+    def said(self) -> list[str]:
+        return said(self.result)
+
+    def judge(self) -> None:
+        """Expect what the case says."""
+        if self.case.refused:
+            refused(self.result, *_words(self.case.refused))
+        elif self.case.error:
+            failed(self.result, *_words(self.case.says), error=self.case.error)
+        elif self.case.error == 0:
+            done(self.result)
+        if self.case.quiet:
+            assert self.said() == []
+
+
+def _words(words: str | Sequence[str]) -> Sequence[str]:
+    return (words,) if isinstance(words, str) else words
 
 
 def start_fio(
@@ -56,18 +135,110 @@ def start_fio(
     return Fio(engine, enter).start(folder, pool=pool, options=common, arguments=arguments)
 
 
+def preloaded(engine: Engine, folder: Path, source: str) -> Engine:
+    """Return the engine with functions in C that stand before the C library's."""
+    folder.mkdir(exist_ok=True)
+    (folder / "before.c").write_text(source)
+    words = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "before.so", "before.c"]
+    run(words, timeout=60, cwd=folder).check()
+    loaded = f"{engine.env.get('LD_PRELOAD', '')} {folder / 'before.so'}"
+    return Engine(engine.library, {**engine.env, "LD_PRELOAD": loaded})
+
+
+def _run(engine: Engine, folder: Path, case: Case) -> Outcome:
+    """Run a case, whole in one thread: its processes end with that."""
+    hooks = case.hooks if isinstance(case.hooks, Sequence) else (case.hooks,)
+    scripted = ScriptedServer(
+        *hooks,
+        export=Export(rtmax=case.rtmax, wtmax=case.wtmax),
+        addresses=case.addresses,
+        terms=case.terms(),
+        receive_buffer=case.receive_buffer,
+    )
+    if case.before:
+        engine = preloaded(engine, folder, case.before)
+    with scripted as server:
+        for name, content in case.files.items():
+            server.create(name, content)
+        url = server.url4 if case.version == 4 else server.url
+        pool = ",".join(url(address, **case.url) for address in case.addresses)
+        words = pool, case.arguments, case.options, case.enter
+        with start_fio(engine, folder / "fio", *words) as process:
+            if case.during:
+                case.during(server, process)
+            result = process.result(SECONDS)
+    return Outcome(server, result, case)
+
+
+# --- tests of runs ---
+
+Judged = Callable[[Outcome], None]
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def job(engine: Engine, tmp_path: Path) -> Run:
+    """Run a case, whose words case() takes, and judge it."""
+    numbers = itertools.count()
+
+    def run_job(*hooks: Hook, **words: Any) -> Outcome:
+        outcome = _run(engine, tmp_path / f"job-{next(numbers)}", case(*hooks, **words))
+        show(outcome.result)
+        outcome.judge()
+        return outcome
+
+    return run_job
+
+
+@pytest.fixture(scope="session")
+def run_all(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Mapping[str, Case]], Mapping[str, Outcome]]:
+    """Run all cases of a table, _AT_ONCE at a time, and only once."""
+    tables: dict[int, Mapping[str, Outcome]] = {}
+
+    def run_table(cases: Mapping[str, Case]) -> Mapping[str, Outcome]:
+        if id(cases) not in tables:
+            folder = tmp_path_factory.mktemp("runs")
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                runs = {
+                    name: pool.submit(_run, engine, folder / str(number), case)
+                    for number, (name, case) in enumerate(cases.items())
+                }
+            tables[id(cases)] = {name: run.result() for name, run in runs.items()}
+        return tables[id(cases)]
+
+    return run_table
+
+
+def runs(cases: Mapping[str, Case]) -> Callable[[Judged], Callable[..., None]]:
+    """Make a test of each case: it is run and judged, and then looked at."""
+
+    def decorate(look: Judged) -> Callable[..., None]:
+        @pytest.mark.parametrize("name", cases)
+        def test(run_all: Callable[[Mapping[str, Case]], Mapping[str, Outcome]], name: str) -> None:
+            outcome = run_all(cases)[name]
+            show(outcome.result)
+            outcome.judge()
+            look(outcome)
+
+        test.__doc__, test.__module__ = look.__doc__, look.__module__
+        return test
+
+    return decorate
+
+
+def show(result: FioResult) -> None:
+    """Print what fio said: pytest shows it where a test fails."""
+    print(f"{result.command}\nstatus {result.status}\n{result.messages}")
+
+
 class Client:
     """fio with the engine, one run after the other; `pool_of` gives the pool of a server."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        folder: Path,
-        item: pytest.Item,
-        pool_of: Callable[[ScriptedServer], str],
-    ):
-        self._engine, self._folder, self._item = engine, folder, item
-        self._pool_of, self._runs = pool_of, 0
+    def __init__(self, engine: Engine, folder: Path, pool_of: Callable[[ScriptedServer], str]):
+        self._engine, self._folder = engine, folder
+        self._pool_of, self._runs = pool_of, itertools.count(1)
 
     def start(
         self,
@@ -78,8 +249,7 @@ class Client:
         **options: Option,
     ) -> FioProcess:
         """Start JOB with other options, by default on all of the server's addresses."""
-        self._runs += 1
-        folder = self._folder / f"fio-{self._runs}"
+        folder = self._folder / f"fio-{next(self._runs)}"
         return start_fio(self._engine, folder, pool or self._pool_of(server), (), options, enter)
 
     def __call__(
@@ -97,30 +267,20 @@ class Client:
     def finish(self, process: FioProcess) -> FioResult:
         """Wait for a fio that start() gave."""
         result = process.result(SECONDS)
-        words = f"{result.command}\nstatus {result.status}\n{result.messages}"
-        self._item.add_report_section("call", "fio", words)
+        show(result)
         return result
 
 
-def preloaded(engine: Engine, folder: Path, source: str) -> Engine:
-    """Return the engine with functions in C that stand before the C library's."""
-    (folder / "before.c").write_text(source)
-    words = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "before.so", "before.c"]
-    run(words, timeout=60, cwd=folder).check()
-    loaded = f"{engine.env.get('LD_PRELOAD', '')} {folder / 'before.so'}"
-    return Engine(engine.library, {**engine.env, "LD_PRELOAD": loaded})
-
-
 @pytest.fixture
-def client(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Client:
+def client(engine: Engine, tmp_path: Path) -> Client:
     """Run fio with the engine on a scripted server."""
-    return Client(engine, tmp_path, request.node, ScriptedServer.pool)
+    return Client(engine, tmp_path, ScriptedServer.pool)
 
 
 @pytest.fixture
-def client4(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Client:
+def client4(engine: Engine, tmp_path: Path) -> Client:
     """Run it over NFSv4.1."""
-    return Client(engine, tmp_path, request.node, ScriptedServer.pool4)
+    return Client(engine, tmp_path, ScriptedServer.pool4)
 
 
 @pytest.fixture
@@ -130,94 +290,20 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-@pytest.fixture
-def paths() -> Iterator[ScriptedServer]:
-    """Yield one with two addresses."""
-    with ScriptedServer(addresses=TWO_ADDRESSES) as running:
-        yield running
+# --- jobs ---
 
 
-def soundly(_: Call) -> Answer | None:
-    """Answer all calls as a sound server does."""
-    return None
-
-
-@dataclass(frozen=True)
-class Case:
-    """One run: what the server does and has, and the jobs; `url` are arguments of the pool.
-
-    `during` is called while fio runs, for example to tell it to end.
-    """
-
-    hook: Hook = soundly
-    options: Options = field(default_factory=dict)
-    arguments: Sequence[str] = ()
-    files: Mapping[str, bytes] = field(default_factory=lambda: {"r": bytes(64 * KIB)})
-    rtmax: int = MIB
-    wtmax: int = MIB
-    url: Mapping[str, object] = field(default_factory=dict)
-    addresses: Sequence[str] = TWO_ADDRESSES[:1]
-    receive_buffer: int | None = None
-    during: Callable[[ScriptedServer, FioProcess], object] | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run has left."""
-
-    server: ScriptedServer
-    result: FioResult
-
-
-Outcomes = Mapping[str, Outcome]
-
-
-def fixture_of_runs(cases: Mapping[str, Case]) -> Callable[..., Outcomes]:
-    """Make a fixture that runs all cases, _AT_ONCE at a time, and gives their outcomes."""
-
-    @pytest.fixture(scope="module")
-    def outcomes(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-        folder = tmp_path_factory.mktemp("runs")
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            runs = {
-                name: pool.submit(_run, engine, folder / str(number), case)
-                for number, (name, case) in enumerate(cases.items())
-            }
-        return {name: run.result() for name, run in runs.items()}
-
-    fixture: Callable[..., Outcomes] = outcomes
-    return fixture
-
-
-def _run(engine: Engine, folder: Path, case: Case) -> Outcome:
-    """Run a case, whole in one thread: its processes end with that."""
-    scripted = ScriptedServer(
-        case.hook,
-        export=Export(rtmax=case.rtmax, wtmax=case.wtmax),
-        addresses=case.addresses,
-        receive_buffer=case.receive_buffer,
-    )
-    with scripted as server:
-        for name, content in case.files.items():
-            server.create(name, content)
-        pool = server.pool(**case.url)
-        with start_fio(engine, folder, pool, case.arguments, case.options) as process:
-            if case.during:
-                case.during(server, process)
-            return Outcome(server, process.result(SECONDS))
-
-
-def read_and_write(hook: Hook, **options: Option) -> Case:
+def read_and_write(hook: Hook, **words: Any) -> Case:
     """Make a case of two jobs at once, "r" that reads a file "r" and "w" that writes one."""
     jobs = sections(r={"rw": "read", "filename": "r"}, w={"rw": "write", "filename": "w"})
-    return Case(hook, options, jobs)
+    return case(hook, arguments=jobs, **words)
 
 
-def reading(hook: Hook, block: int = 4 * KIB, size: int = 64 * KIB, **options: Option) -> Case:
+def reading(*hooks: Hook, block: int = 4 * KIB, size: int = 64 * KIB, **words: Any) -> Case:
     """Make a case of a job that reads "f" and verifies each block."""
     verify: Options = {"verify": "pattern", "verify_pattern": "%o"}
-    job = {**READING, "bs": block, "size": size, **verify, **options}
-    return Case(hook, job, files={"f": numbered(size, block)})
+    job = {**READING, "bs": block, "size": size, **verify, **words}
+    return case(*hooks, **job, files={"f": numbered(size, block)})
 
 
 def numbered(size: int, block: int) -> bytes:
@@ -239,11 +325,6 @@ def replay_files(folder: Path, names: Sequence[str], *lines: str) -> dict[str, O
 
 
 # --- servers ---
-
-
-def last_of(number: int, answer: Answer, procedure: Procedure) -> Hook:
-    """Make a hook that leaves the first calls unanswered, and answers the last of them so."""
-    return first_of(on(procedure, answer, nth=number), on(procedure, NEVER, first=number - 1))
 
 
 def first_of(*hooks: Hook) -> Hook:

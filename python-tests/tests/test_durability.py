@@ -1,49 +1,45 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is durable when, by real fio: stable_how, COMMIT of several files.
+"""What is durable when, by real fio: stable_how, COMMIT of several files, and hold_writes=SIZE.
 
-What a server loses, and what syncs wait for, is in test_scenarios.py and test_scenarios_files.py.
+What a server loses, and what syncs wait for, is in test_scenarios.py and test_scenarios_files.py;
+real servers that are killed are in the fault matrix.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import signal
+from itertools import chain, pairwise
+from pathlib import Path
 
 import pytest
+from engine_helpers import Place, eventually, fixture_of_places, refused
 from scripted_jobs import (
     BLOCKS,
     KIB,
-    Case,
+    NEVER,
+    TWO_ADDRESSES,
     Client,
     Options,
-    Outcomes,
-    failed,
-    fixture_of_runs,
-    soundly,
+    Outcome,
+    Run,
+    case,
+    go,
+    replay,
+    replay_files,
+    runs,
     undisturbed,
 )
 
+from nfsmulti.fiorun import FioProcess
 from nfsmulti.processes import run
-from servers.scripted import (
-    Answer,
-    Call,
-    Nfs,
-    ScriptedServer,
-    Stable,
-    on,
-)
+from servers.scripted import Answer, Call, Nfs, ScriptedServer, Stable, on
 
 pytestmark = pytest.mark.sanitized
+place = fixture_of_places("nfs", "mount")
 
-
-# --- durability ---
-
-
-def test_a_loss_ends_the_job(client: Client, server: ScriptedServer) -> None:
-    server.hooks.append(on(Nfs.COMMIT, Answer(do=ScriptedServer.new_verifier), nth=1))
-    failed(client(server), f'{64 * KIB} bytes of "f" may be lost', error=errno.EIO)
-
-
+_FORGETS = Answer(do=ScriptedServer.new_verifier)
+_HOLD: Options = {"hold_writes": "1m", "verify": "crc32c"}
 _STABLE: dict[str, tuple[Options, Stable]] = {
     "by default": ({}, Stable.UNSTABLE),
     "data_sync": ({"stable": "data_sync"}, Stable.DATA_SYNC),
@@ -54,49 +50,217 @@ _STABLE: dict[str, tuple[Options, Stable]] = {
     "sync=dsync, file_sync": ({"sync": "dsync", "stable": "file_sync"}, Stable.FILE_SYNC),
 }
 
-stables = fixture_of_runs({name: Case(soundly, options) for name, (options, _) in _STABLE.items()})
+
+@runs({name: case(**options, expected=stable) for name, (options, stable) in _STABLE.items()})
+def test_how_writes_ask(ran: Outcome) -> None:
+    stable = ran.case.expected
+    undisturbed(ran.result)
+    assert [call.stable for call in ran.calls(Nfs.WRITE)] == [stable] * BLOCKS
+    assert len(ran.calls(Nfs.COMMIT)) == (stable is Stable.UNSTABLE)
+    assert len(ran.server.durable("f")) == 64 * KIB
 
 
-@pytest.mark.parametrize("name", _STABLE)
-def test_how_writes_ask(stables: Outcomes, name: str) -> None:
-    server, (_, stable) = stables[name].server, _STABLE[name]
-    undisturbed(stables[name].result)
-    assert [call.stable for call in server.calls(Nfs.WRITE)] == [stable] * BLOCKS
-    assert len(server.calls(Nfs.COMMIT)) == (stable is Stable.UNSTABLE)
-    assert len(server.durable("f")) == 64 * KIB
+def test_a_loss_ends_the_job(job: Run) -> None:
+    says = f'{64 * KIB} bytes of "f" may be lost'
+    job(on(Nfs.COMMIT, _FORGETS, nth=1), error=errno.EIO, says=says)
 
 
-def test_syncfs_commits_every_file_at_once(client: Client, server: ScriptedServer) -> None:
+def test_syncfs_commits_every_file_at_once(job: Run) -> None:
     """No COMMIT is answered before all are there; closing the files then owes nothing."""
     if "No such" in run(["fio", "--cmdhelp=end_syncfs"], timeout=60).stderr:
         pytest.skip("this fio has no end_syncfs: 3.42 is the first")
-    server.hooks.append(on(Nfs.COMMIT, Answer(hold=3)))
-    undisturbed(client(server, filename="a:b:c", size="192k", end_syncfs=1))
-    commits = server.calls(Nfs.COMMIT)
+    ran = job(on(Nfs.COMMIT, Answer(hold=3)), filename="a:b:c", size="192k", end_syncfs=1)
+    undisturbed(ran.result)
+    commits = ran.calls(Nfs.COMMIT)
     assert sorted(call.file for call in commits) == ["a", "b", "c"]
     answers = [call.answered for call in commits if call.answered is not None]
     assert max(call.time for call in commits) < min(answers)
 
 
-# --- several paths ---
-
-_ADDRESSES = tuple(f"127.0.0.{number}" for number in range(1, 5))
+# --- hold_writes ---
 
 
-@pytest.fixture
-def four() -> Iterator[ScriptedServer]:
-    """Yield one server with four addresses."""
-    with ScriptedServer(addresses=_ADDRESSES) as running:
-        yield running
+def test_reads_pass_a_write_that_waits_for_room(job: Run, tmp_path: Path) -> None:
+    """No COMMIT is answered before all of them are. Calls are told apart by their numbers."""
+    reads = set[int]()
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs.READ:
+            reads.add(call.xid)
+        return NEVER if call.procedure is Nfs.COMMIT and len(reads) < 8 else None
+
+    writes = (f"write {number * 4096} 4096" for number in range(5))
+    log = (*writes, *(f"read {32768 + number * 4096} 4096" for number in range(8)))
+    insistent: Options = {"soft": 1, "timeo": 5, "retrans": 20}
+    options = {"hold_writes": "16k", "iodepth": 16, **insistent, **replay(tmp_path, *log)}
+    ran = job(hook, **options, files={"f": bytes(64 * KIB)})
+    assert len(reads) == 8
+    assert ran.server.durable("f") == ran.server.content("f")
 
 
-def test_verifiers_are_kept_per_path(client: Client, four: ScriptedServer) -> None:
-    """The nodes of a cluster may have one each: nothing is lost while each keeps to its own."""
+@pytest.mark.parametrize("names", [("f", "f"), ("f", "./f")], ids=["one name", "two names"])
+def test_overlapping_writes_go_out_again_in_their_order(
+    job: Run, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """A WRITE over another that is under way waits for its reply; those beside it do not."""
+    slow = on(Nfs.WRITE, Answer(delay=0.02), after=2 * BLOCKS)
+    slowest = on(Nfs.WRITE, Answer(delay=0.5), nth=2 * BLOCKS + 1)
+    used = sorted(set(names))
+    writes = (
+        f"{names[number // 4 % 2]} write {number % 4 * 4096} 4096" for number in range(2 * BLOCKS)
+    )
+    lines = [f"{name} open" for name in used], writes, [f"{name} close" for name in used]
+    log = {**replay_files(tmp_path, used, *chain(*lines)), "hold_writes": "1m", "iodepth": 8}
+    ran = job(on(Nfs.COMMIT, _FORGETS, nth=1), slowest, slow, **log, files={"f": bytes(16 * KIB)})
+    again = ran.calls(Nfs.WRITE)[2 * BLOCKS :]
+    assert len(again) == 2 * BLOCKS
+    for offset in range(0, 16 * KIB, 4 * KIB):
+        for first, second in pairwise(call for call in again if call.offset == offset):
+            assert first.answered is not None
+            assert first.answered <= second.time
+    assert again[0].answered is not None
+    assert again[1].time < again[0].answered
 
-    def own_verifier(call: Call) -> Answer | None:
+
+def test_a_name_that_is_closed_leaves_what_was_written_last(job: Run, tmp_path: Path) -> None:
+    """The file has another name, whose older WRITE is lost and written again."""
+    newest: list[bytes] = []
+    keep = Answer(do=lambda server: newest.append(server.content("f")))
+    opens, writes = ("./f open", "f open"), ("f write 0 4096", "./f write 0 4096")
+    lines = (*opens, *writes, "./f close", "f close")
+    log = {**replay_files(tmp_path, ["f", "./f"], *lines), "hold_writes": "1m", "iodepth": 1}
+    hooks = on(Nfs.COMMIT, keep, nth=1), on(Nfs.COMMIT, _FORGETS, nth=2)
+    ran = job(*hooks, **log, files={"f": bytes(8 * KIB)})
+    assert newest == [ran.server.durable("f")]
+
+
+def test_paths_with_verifiers_of_their_own(job: Run) -> None:
+    """One node of a cluster restarts: all that is held goes out again, each over its path.
+
+    The first of the other node's writes are durable by then, and nothing older is held. While each
+    keeps to its own verifier nothing is lost.
+    """
+    lives = dict.fromkeys(TWO_ADDRESSES, 0)
+
+    def verifier(call: Call) -> Answer | None:
         if call.procedure not in (Nfs.WRITE, Nfs.COMMIT):
             return None
-        return Answer(verifier=call.server[0].encode()[-8:])
+        if call.procedure is Nfs.COMMIT and call.server[0] == TWO_ADDRESSES[1]:
+            lives[TWO_ADDRESSES[1]] = restarts
+        life = lives[call.server[0]]
+        return Answer(verifier=call.server[0].encode()[-7:] + bytes([life]))
 
-    four.hooks.append(own_verifier)
-    undisturbed(client(four, spread="roundrobin", fsync=4))
+    restarts = 0
+    undisturbed(job(verifier, addresses=TWO_ADDRESSES, spread="roundrobin", fsync=4).result)
+    restarts = 1
+    ran = job(verifier, **_HOLD, addresses=TWO_ADDRESSES, spread="roundrobin")
+    assert [line.rewritten_bytes for line in ran.stats] == [28 * KIB, 32 * KIB]
+    assert len(ran.calls(Nfs.COMMIT)) == 4
+
+
+def test_a_file_that_is_closed_meanwhile_is_replayed_first(job: Run) -> None:
+    """The job's last I/O is a READ, which is answered while its WRITEs go out again."""
+    seen: set[int] = set()
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs.READ:
+            return Answer(delay=0.6)
+        if call.procedure is not Nfs.WRITE:
+            return None
+        if call.offset in seen:
+            return Answer(delay=1.5)
+        seen.add(call.offset)
+        return _FORGETS if len(seen) == 2 else None
+
+    mixed: Options = {"rw": "randrw", "size": "32k", "hold_writes": "1m"}
+    durable = job(hook, **mixed, files={"f": bytes(32 * KIB)}).server.durable("f")
+    assert seen
+    assert all(any(durable[offset : offset + 4 * KIB]) for offset in seen)
+
+
+def _mixed(server: ScriptedServer, folder: Path) -> str:
+    """Return a pool of a server and a directory that have the same file."""
+    folder.mkdir()
+    (folder / "f").write_bytes(bytes(128 * KIB))
+    server.create("f", bytes(128 * KIB))
+    return f"{server.url()},{folder}"
+
+
+_TURNS: Options = {
+    "spread": "roundrobin", "iodepth": 1, "end_fsync": 1, "hold_writes": "1m",
+}  # fmt: skip
+
+
+def test_a_mount_beside_it_is_still_synced(
+    client: Client, server: ScriptedServer, tmp_path: Path
+) -> None:
+    """Its kernel has what went through it, whatever the server of the other path has lost."""
+    server.hooks.append(on(Nfs.WRITE, _FORGETS, nth=8))
+    result = client(server, pool=_mixed(server, tmp_path / "mount"), size="60k", **_TURNS)
+    assert result.status == 0
+    assert [line.commits > 0 for line in result.stats] == [True, True]
+
+
+def test_nothing_goes_out_again_through_a_mount(
+    client: Client, server: ScriptedServer, tmp_path: Path
+) -> None:
+    """The server goes while data is written again, and comes back: no mount stands in for it."""
+    seen: set[int] = set()
+    gone: list[ScriptedServer] = []
+
+    def leave(running: ScriptedServer) -> None:
+        go(running)
+        gone.append(running)
+        running.later(2.0, running.accept)
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is not Nfs.WRITE:
+            return None
+        if call.offset in seen and not gone:
+            return Answer(reply=False, do=leave)
+        seen.add(call.offset)
+        return _FORGETS if len(seen) == 7 else None
+
+    server.hooks.append(hook)
+    pool = _mixed(server, tmp_path / "mount")
+    options: Options = {**_TURNS, "failover": 1, "direct": 1, "rw": "randwrite"}
+    assert client(server, pool=pool, **options).status == 0
+    assert gone
+
+
+def test_a_job_that_is_stopped_meanwhile_ends(job: Run) -> None:
+    """hard: nothing of what is written again is answered."""
+
+    def stop(server: ScriptedServer, process: FioProcess) -> None:
+        eventually(lambda: len(server.calls(Nfs.WRITE)) > BLOCKS)
+        process.signal(signal.SIGTERM)
+
+    hooks = on(Nfs.COMMIT, _FORGETS, nth=1), on(Nfs.WRITE, NEVER, after=BLOCKS)
+    ran = job(*hooks, hold_writes="1m", during=stop, error=None)
+    assert ran.result.status not in (0, None)
+    assert any('65536 bytes of "f" may be lost' in line for line in ran.said())
+
+
+def test_a_file_that_is_removed_owes_no_commit(job: Run) -> None:
+    ran = job(hold_writes="1m", unlink=1)
+    undisturbed(ran.result)
+    assert ran.calls(Nfs.COMMIT) == []
+
+
+def test_a_hold_that_is_too_small_or_too_large_is_refused(
+    client: Client, server: ScriptedServer
+) -> None:
+    assert client(server, hold_writes="all").status not in (0, None)  # no size at all
+    assert server.calls() == []
+    for value in ("1p", "-1"):
+        refused(client(server, hold_writes=value), "not enough memory for it")
+    line = refused(client(server, hold_writes=4095), "a write of this job has up to 4096 bytes")
+    assert "hold_writes=4095: " in line
+    assert server.calls(Nfs.WRITE) == []
+
+
+def test_readers_and_mounts_ignore_a_hold(place: Place) -> None:
+    place.random("f", 64 * KIB)
+    undisturbed(place.fio(rw="read", bs="4k", filename="f", hold_writes="1"))
+    if place.kind == "mount":
+        undisturbed(place.fio(rw="write", bs="4k", size="64k", filename="g", hold_writes="4k"))

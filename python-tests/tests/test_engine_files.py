@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A job's files: their sizes, their layout, their names and their end.
+"""A job's I/O as with psync, and its files: their layout, their names and their end.
 
 Where fio's own psync engine gives the figures to expect, it is run beside.
 """
@@ -40,32 +40,87 @@ def _is_random(content: bytes) -> bool:
     return len(zlib.compress(content)) > 0.95 * len(content) and len(set(blocks)) == len(blocks)
 
 
-# --- sizes ---
+# --- what psync does ---
+
+_AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and what they share
+    "modes": ("--iodepth=8 --bs=16k --size=1m", {
+        **{mode: {"rw": mode} for mode in ("read", "write", "randread", "randwrite", "randrw")},
+        "rw": {"rw": "rw"}, "readwrite": {"rw": "readwrite"},
+        "mix": {"rw": "randrw", "rwmixread": 80},
+    }),
+    "block sizes": ("--iodepth=8 --size=1m", {
+        "small": {"rw": "randrw", "bs": 512},
+        "odd": {"rw": "write", "bs": 3000},
+        "whole": {"rw": "write", "bs": "1m"},
+        "range": {"rw": "randrw", "bsrange": "512-128k"},
+        "unaligned": {"rw": "randrw", "bsrange": "512-128k", "bs_unaligned": 1},
+        "split": {"rw": "randrw", "bssplit": "4k/50:64k/50"},
+        "directions": {"rw": "randrw", "bs": "4k,64k"},
+        "large": {"rw": "rw", "bs": "4m", "size": "16m"},
+    }),
+    "patterns": ("--iodepth=8 --bs=4k --size=1m", {
+        "nomap": {"rw": "randread", "norandommap": 1},
+        "strided": {"rw": "read", "zonemode": "strided", "zonesize": "64k", "zoneskip": "64k"},
+        "skip": {"rw": "read:4k"},
+        "loops": {"rw": "read", "loops": 3},
+        "more": {"rw": "randread", "io_size": "3m"},
+        "less": {"rw": "randread", "io_size": "100k"},
+        "number": {"rw": "read", "number_ios": 5},
+        "overlap": {"rw": "randwrite", "serialize_overlap": 1, "norandommap": 1},
+        "aligned": {"rw": "randwrite", "bs": "3k", "blockalign": "8k"},
+        "kinds": {"rw": "randrw", "bs": "4k,16k", "bs_is_seq_rand": 1},
+    }),
+    "sizes, offsets and parts": ("--bs=64k --numjobs=2", {  # of files that are there, or not
+        "whole": {"rw": "read", "filename": "a"},
+        "rest": {"rw": "read", "filename": "b", "offset": "1m"},
+        "part": {"rw": "read", "filename": "c", "offset": "64k", "size": "128k"},
+        "behind": {"rw": "read", "filename": "d", "offset": "2m", "size": "2m", "overwrite": 1},
+        "half": {"rw": "read", "filename": "e", "size": "50%"},
+        "quarter": {"rw": "read", "filename": "f", "offset": "75%"},
+        "longer": {"rw": "read", "filename": "g", "size": "4m", "overwrite": 1},
+        "filesize": {"rw": "read", "filename": "h", "filesize": "1m"},
+        "again": {"rw": "read", "filename": "i", "size": "1m", "io_size": "2m"},
+        "overwrite": {"rw": "write", "filename": "j", "filesize": "1m"},
+        "extend": {"rw": "write", "filename": "k", "offset": "2m", "size": "2m"},
+        "new": {"rw": "write", "filename": "l", "filesize": "1m"},
+        "jobs": {"rw": "write", "filename": "m", "size": "1m", "offset_increment": "1m"},
+    }),
+    "several files": ("--bs=16k --size=1m", {
+        "write": {"rw": "write", "nrfiles": 4},
+        "read": {"rw": "read", "nrfiles": 4},
+        "list": {"rw": "read", "filename": "x:y:z", "size": "3m"},
+        "few": {"rw": "randrw", "nrfiles": 16, "openfiles": 3, "file_service_type": "random"},
+        "one": {"rw": "write", "nrfiles": 4, "openfiles": 1, "file_service_type": "sequential"},
+        "sized": {"rw": "read", "nrfiles": 3, "filesize": "256k", "size": "768k"},
+        # Each file's size is drawn from the range, not a share of size=.
+        "drawn": {"rw": "read", "bs": "4k", "nrfiles": 5, "filesize": "4k-64k", "size": "128k"},
+    }),
+    "unlink": ("--bs=64k --size=1m", {
+        "write": {"rw": "write", "unlink": 1},
+        "read": {"rw": "read", "unlink": 1},
+        "loops": {"rw": "write", "unlink": 1, "loops": 3},
+        "each": {"rw": "write", "unlink_each_loop": 1, "loops": 3},
+        "many": {"rw": "randrw", "unlink": 1, "nrfiles": 8},
+        "kept": {"rw": "write"},
+    }),
+}  # fmt: skip
 
 
-def test_sizes_offsets_and_parts_are_as_with_psync(place: Place, tmp_path: Path) -> None:
-    jobs = sections(
-        whole={"rw": "read", "filename": "a"},
-        rest={"rw": "read", "filename": "b", "offset": "1m"},
-        part={"rw": "read", "filename": "c", "offset": "64k", "size": "128k"},
-        behind={"rw": "read", "filename": "d", "offset": "2m", "size": "2m", "overwrite": 1},
-        half={"rw": "read", "filename": "e", "size": "50%"},
-        quarter={"rw": "read", "filename": "f", "offset": "75%"},
-        longer={"rw": "read", "filename": "g", "size": "4m", "overwrite": 1},
-        filesize={"rw": "read", "filename": "h", "filesize": "1m"},
-        again={"rw": "read", "filename": "i", "size": "1m", "io_size": "2m"},
-        overwrite={"rw": "write", "filename": "j", "filesize": "1m"},
-        extend={"rw": "write", "filename": "k", "offset": "2m", "size": "2m"},
-        new={"rw": "write", "filename": "l", "filesize": "1m"},
-        jobs={"rw": "write", "filename": "m", "size": "1m", "offset_increment": "1m"},
-    )
-    files = dict.fromkeys("abcdefghijk", b"x" * 3_000_064)
-    for name, content in files.items():
-        place.write(name, content)
-    jobs = ["--bs=64k", *jobs, "--numjobs=2"]
-    expected, sizes = psync(tmp_path / "psync", jobs, files)
-    assert figures(done(place.fio(arguments=jobs))) == figures(expected)
-    assert place.sizes() == sizes
+@pytest.mark.parametrize("name", _AS_PSYNC)
+def test_jobs_are_as_with_psync(place: Place, tmp_path: Path, name: str) -> None:
+    """The same bytes and I/Os; psync works at depth 1, whatever it is.
+
+    And files of the same sizes, where writers fill theirs: fio makes psync's beforehand.
+    """
+    common, jobs = _AS_PSYNC[name]
+    words, there = [*common.split(), *sections(**jobs)], "abcdefghijk" if "parts" in name else ""
+    files = dict.fromkeys(there, b"x" * 3_000_064)
+    for file, content in files.items():
+        place.write(file, content)
+    expected, sizes = psync(tmp_path / "psync", words, files)
+    assert figures(done(place.fio(arguments=words))) == figures(expected)
+    assert place.sizes() == sizes or "iodepth" in common
+    assert sizes
 
 
 # --- layout ---
@@ -196,23 +251,6 @@ def test_create_only_lays_out_and_does_no_io(mounted: Place) -> None:
 # --- several files, and their names ---
 
 
-def test_several_files_are_as_with_psync(place: Place, tmp_path: Path) -> None:
-    jobs = sections(
-        write={"rw": "write", "nrfiles": 4},
-        read={"rw": "read", "nrfiles": 4},
-        list={"rw": "read", "filename": "x:y:z", "size": "3m"},
-        few={"rw": "randrw", "nrfiles": 16, "openfiles": 3, "file_service_type": "random"},
-        one={"rw": "write", "nrfiles": 4, "openfiles": 1, "file_service_type": "sequential"},
-        sized={"rw": "read", "nrfiles": 3, "filesize": "256k", "size": "768k"},
-        # Each file's size is drawn from the range, not a share of size=.
-        drawn={"rw": "read", "bs": "4k", "nrfiles": 5, "filesize": "4k-64k", "size": "128k"},
-    )
-    jobs = ["--bs=16k", "--size=1m", *jobs]
-    expected, sizes = psync(tmp_path / "psync", jobs)
-    assert figures(done(place.fio(arguments=jobs))) == figures(expected)
-    assert place.sizes() == sizes
-
-
 def test_one_file_of_the_server_under_several_names(place: Place) -> None:
     """A name given twice, and a hard link: no OPEN or CLOSE of one disturbs another's I/O."""
     place.random("f", 65536)
@@ -229,19 +267,15 @@ def test_one_file_of_the_server_under_several_names(place: Place) -> None:
 
 
 def test_folders_of_a_name_are_made(place: Place) -> None:
-    done(place.fio(rw="write", bs="64k", size="64k", filename="a/b/c"))
-    done(place.fio(rw="read", bs="64k", size="64k", filename="a/b/d"))
-    assert place.names() == ["a/b/c", "a/b/d"]
-
-
-def test_a_name_says_nothing_by_a_second_slash_or_a_dot(place: Place) -> None:
-    for name in ("a//b", "./a/b", "a/./b"):
+    """A second slash or a dot says nothing; absolute names are below a mount, or the export."""
+    for name in ("a/b/c", "a//b/c", "./a/b/c", "a/./b/c"):
         done(place.fio(rw="write", bs="64k", size="64k", filename=name))
-    assert place.names() == ["a/b"]
+    absolute = f"{place.paths[1]}/a/b/d" if place.kind == "mount" else "/a/b/d"
+    done(place.fio(rw="read", bs="64k", size="64k", filename=absolute))
+    assert place.names() == ["a/b/c", "a/b/d"]
     if place.kind != "mount":
         done(place.fio(rw="write", bs=1, size=2, filename="a/./bd/", metadata=1, tree_depth=0))
-        assert place.names()[0] == "a/b"
-        assert len(place.names()) == 3
+        assert len(place.names()) == 4
 
 
 def test_names_with_blanks_and_other_letters(exported: Place) -> None:
@@ -284,30 +318,7 @@ def test_why_a_read_is_beyond_the_end_of_file(mounted: Place, tmp_path: Path, na
     assert "a READ beyond the end of file" in refused(result, words)
 
 
-def test_absolute_names(place: Place) -> None:
-    """Below a mount, or the export."""
-    place.random("d/f", 65536)
-    name = f"{place.paths[1]}/d/f" if place.kind == "mount" else "/d/f"
-    assert done(place.fio(rw="read", bs="4k", filename=name)).bytes("read") == 65536
-
-
 # --- their end ---
-
-
-def test_unlink_is_as_with_psync(place: Place, tmp_path: Path) -> None:
-    jobs = sections(
-        write={"rw": "write", "unlink": 1},
-        read={"rw": "read", "unlink": 1},
-        loops={"rw": "write", "unlink": 1, "loops": 3},
-        each={"rw": "write", "unlink_each_loop": 1, "loops": 3},
-        many={"rw": "randrw", "unlink": 1, "nrfiles": 8},
-        kept={"rw": "write"},
-    )
-    jobs = ["--bs=64k", "--size=1m", *jobs]
-    expected, sizes = psync(tmp_path / "psync", jobs)
-    assert figures(done(place.fio(arguments=jobs))) == figures(expected)
-    assert place.sizes() == sizes
-    assert list(sizes) != []
 
 
 def test_unlink_takes_the_servers_file_and_not_a_local_one(exported: Place) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Reads and writes: every mode and block size, verified data, depths, rates, times and memory.
+"""Reads and writes: verified data, depths, rates, times and memory.
 
-Where fio's own psync engine gives the figures to expect, it is run beside. What rsize= and wsize=
-do is in test_replies.py, and so is data that fails its verification.
+Modes and block sizes are in test_engine_files.py, where psync gives the figures to expect; what
+rsize= and wsize= do, and data that fails its verification, in test_replies.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,12 @@ from engine_helpers import (
     figures,
     fixture_of_places,
     job_of,
-    psync,
     refused,
     sections,
 )
-from scripted_jobs import Client, Options, preloaded, replay, replay_files, undisturbed
+from scripted_jobs import Options, Run, preloaded, replay, replay_files, undisturbed
 
-from nfsmulti.fiorun import Option
+from nfsmulti.fiorun import FioProcess, Option
 from servers.scripted import Answer, Nfs, Nfs4, Procedure, ScriptedServer, Terms, on
 
 place = fixture_of_places("nfs", "mount")
@@ -39,56 +39,7 @@ mounted = fixture_of_places("mount")
 _MIB = 1 << 20
 
 
-def _as_psync(place: Place, folder: Path, *common: str, **jobs: dict[str, Option]) -> None:
-    """Expect the same bytes and I/Os as with psync, which works at depth 1."""
-    words = [*common, *sections(**jobs)]
-    expected, _ = psync(folder / "psync", words)
-    assert figures(done(place.fio(arguments=["--iodepth=8", *words]))) == figures(expected)
-
-
-# --- what is read and written ---
-
-
-def test_modes_are_as_with_psync(exported: Place, tmp_path: Path) -> None:
-    modes = ("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw")
-    jobs: dict[str, dict[str, Option]] = {mode: {"rw": mode} for mode in modes}
-    jobs["mix"] = {"rw": "randrw", "rwmixread": 80}
-    _as_psync(exported, tmp_path, "--bs=16k", "--size=1m", **jobs)
-
-
-def test_block_sizes_are_as_with_psync(place: Place, tmp_path: Path) -> None:
-    _as_psync(
-        place,
-        tmp_path,
-        "--size=1m",
-        small={"rw": "randrw", "bs": 512},
-        odd={"rw": "write", "bs": 3000},
-        whole={"rw": "write", "bs": "1m"},
-        range={"rw": "randrw", "bsrange": "512-128k"},
-        unaligned={"rw": "randrw", "bsrange": "512-128k", "bs_unaligned": 1},
-        split={"rw": "randrw", "bssplit": "4k/50:64k/50"},
-        directions={"rw": "randrw", "bs": "4k,64k"},
-        large={"rw": "rw", "bs": "4m", "size": "16m"},
-    )
-
-
-def test_patterns_are_as_with_psync(exported: Place, tmp_path: Path) -> None:
-    _as_psync(
-        exported,
-        tmp_path,
-        "--size=1m",
-        "--bs=4k",
-        nomap={"rw": "randread", "norandommap": 1},
-        strided={"rw": "read", "zonemode": "strided", "zonesize": "64k", "zoneskip": "64k"},
-        skip={"rw": "read:4k"},
-        loops={"rw": "read", "loops": 3},
-        more={"rw": "randread", "io_size": "3m"},
-        less={"rw": "randread", "io_size": "100k"},
-        number={"rw": "read", "number_ios": 5},
-        overlap={"rw": "randwrite", "serialize_overlap": 1, "norandommap": 1},
-        aligned={"rw": "randwrite", "bs": "3k", "blockalign": "8k"},
-        kinds={"rw": "randrw", "bs": "4k,16k", "bs_is_seq_rand": 1},
-    )
+# --- what is refused ---
 
 
 def test_trimming_is_refused(mounted: Place) -> None:
@@ -154,7 +105,7 @@ def test_busy_poll(place: Place) -> None:
     assert [job["read"]["total_ios"] for job in report.jobs] == [128, 128]
 
 
-def test_verify_while_writing_and_by_threads_of_its_own(exported: Place) -> None:
+def test_verify_while_writing_by_threads_of_its_own_and_in_any_memory(exported: Place) -> None:
     jobs = sections(
         backlog={"verify_backlog": 32, "bs": "4k", "filename": "a"},
         asynchronous={"verify_async": 2, "bs": "4k", "filename": "b"},
@@ -163,6 +114,7 @@ def test_verify_while_writing_and_by_threads_of_its_own(exported: Place) -> None
         ranges={"bsrange": "1k-256k", "filename": "e"},
         spread={"bs": "8k", "spread": "queue", "nconnect": 4, "filename": "f"},
         overlap={"bs": "8k", "norandommap": 1, "serialize_overlap": 1, "filename": "g"},
+        **{kind: {"mem": kind, "bs": "8k"} for kind in ("malloc", "shm", "mmap", "mmapshared")},
     )
     words = ["--rw=randwrite", "--verify=crc32c", "--iodepth=16", "--size=2m", *jobs]
     done(exported.fio(arguments=words))
@@ -242,22 +194,21 @@ def _log(folder: Path, *entries: str | int) -> Options:
     return {"read_iolog": str(log), "rw": "randrw"}
 
 
-@pytest.mark.parametrize("case", _SLEEPS)
-def test_all_has_left_before_fio_sleeps(client: Client, tmp_path: Path, case: str) -> None:
+@pytest.mark.parametrize("name", _SLEEPS)
+def test_all_has_left_before_fio_sleeps(job: Run, tmp_path: Path, name: str) -> None:
     """By fio 3.33, which asks for no completions until its log goes on."""
-    entries, options, wanted = _SLEEPS[case]
+    entries, options, wanted = _SLEEPS[name]
     log = _log(tmp_path, "f add", 1, "f open", *entries, _HOUR, "f read 0 4096", "f close")
-    with ScriptedServer(terms=Terms(slots=1), receive_buffer=64 << 10) as server:
-        server.create("f", bytes(8 << 20))
-        pool = server.pool4() if case == "slots" else None
 
-        def calls() -> Counter[Procedure]:
-            return Counter(call.procedure for call in server.calls(*wanted))
+    def during(server: ScriptedServer, process: FioProcess) -> None:
+        eventually(lambda: Counter(call.procedure for call in server.calls(*wanted)) == wanted)
+        process.signal(signal.SIGINT)
+        ends(process)
 
-        with client.start(server, pool=pool, **{**options, **log}) as process:
-            eventually(lambda: calls() == wanted)
-            process.signal(signal.SIGINT)
-            ends(process)
+    server = {"terms": partial(Terms, slots=1), "receive_buffer": 64 << 10}
+    files, version = {"f": bytes(8 << 20)}, 4 if name == "slots" else 3
+    words = {**server, "files": files, "version": version, **options, **log}
+    job(**words, during=during, error=None)
 
 
 @pytest.mark.parametrize("depth", [1, 64])
@@ -285,15 +236,15 @@ def test_a_log_closes_and_opens_files_between(place: Place, tmp_path: Path) -> N
     assert place.sizes() == dict.fromkeys("fgh", 4096)
 
 
-def test_io_has_left_before_another_file_is_opened(client: Client, server: ScriptedServer) -> None:
+def test_io_has_left_before_another_file_is_opened(job: Run) -> None:
     """The READ of the first is not kept back while the LOOKUP of the second is not answered."""
-    server.hooks.append(on(Nfs.LOOKUP, Answer(delay=0.3)))
-    for name in "fg":
-        server.create(name, bytes(4096))
-    undisturbed(client(server, filename="f:g", size="8k", rw="read"))
-    answered = server.calls(Nfs.LOOKUP)[-1].answered
+    files = {name: bytes(4096) for name in "fg"}
+    late = on(Nfs.LOOKUP, Answer(delay=0.3))
+    ran = job(late, filename="f:g", size="8k", rw="read", files=files)
+    undisturbed(ran.result)
+    answered = ran.calls(Nfs.LOOKUP)[-1].answered
     assert answered is not None
-    assert server.calls(Nfs.READ)[0].time < answered
+    assert ran.calls(Nfs.READ)[0].time < answered
 
 
 # --- time ---
@@ -334,13 +285,7 @@ def test_latencies_are_split_where_the_call_goes_out(exported: Place) -> None:
     assert total == pytest.approx(read["lat_ns"]["mean"], rel=0.05)
 
 
-# --- memory, threads and O_DIRECT ---
-
-
-def test_memory(exported: Place) -> None:
-    jobs = sections(**{kind: {"mem": kind} for kind in ("malloc", "shm", "mmap", "mmapshared")})
-    words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--iodepth=8", "--verify=crc32c", *jobs]
-    done(exported.fio(arguments=words))
+# --- O_DIRECT ---
 
 
 def _needs_o_direct(folder: Path) -> None:

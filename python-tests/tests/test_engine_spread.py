@@ -2,8 +2,7 @@
 """How I/O is laid over paths and connections: the stats file and the trace prove what is promised.
 
 Places have 4 paths. Connection c of a job lies on the c mod P-th of the paths that the job uses.
-How connections take turns is in test_spread.py, where stripes lie in test_scenarios_files.py, what
-localaddr= binds in test_refusals.py and test_terms.py.
+Where stripes lie is in test_scenarios_files.py, what localaddr= binds in test_refusals.py.
 """
 
 from __future__ import annotations

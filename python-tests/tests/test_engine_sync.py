@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Durability: which of fio's options bring a COMMIT (an fsync of a mount), and when.
 
-What is on the wire is in test_durability.py, replayed logs are in test_lost_calls.py, and which
-files and paths are committed is in test_scenarios.py and test_scenarios_files.py.
+What is on the wire is in test_durability.py, and replayed logs are in test_replies.py.
 """
 
 from __future__ import annotations

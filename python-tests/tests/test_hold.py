@@ -92,17 +92,6 @@ def test_the_memory_of_what_is_durable_is_used_again(testlib: CData) -> None:
 # --- what is settled, and what is lost ---
 
 
-def test_what_was_written_after_a_restart_is_not_lost_with_it(hold: Hold) -> None:
-    ledger = zeros("ledger")
-    _write(hold, b"a", ledger)
-    sent = hold.clock
-    _write(hold, b"b", ledger, _NEW)
-    hold.committed(ledger, sent, _OLD)
-    assert not hold.lost
-    hold.committed(ledger, hold.clock, _NEW)
-    assert _contents(hold) == []
-
-
 def test_a_write_whose_parts_lie_in_two_lives_is_lost(hold: Hold) -> None:
     ledger = zeros("ledger")
     extent = hold.take(0, 0, b"ab")
@@ -133,15 +122,6 @@ def test_what_failed_is_not_kept(hold: Hold) -> None:
     assert _contents(hold) == []
     assert ledger.held == 0
     assert not hold.lost
-
-
-def test_what_fails_the_second_time_is_lost(hold: Hold) -> None:
-    _write(hold, b"a", zeros("ledger"))
-    (extent,) = hold.held()
-    hold.again(extent)
-    hold.finished(extent, failed=True)
-    assert hold.lost
-    assert _contents(hold) == [b"a"]
 
 
 def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:

@@ -7,17 +7,17 @@ import errno
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 from engine_c import CData, zeros
 from engine_helpers import Place, done, fixture_of_places, job_of, refused, said, sections
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_jobs import Client, failed
+from scripted_jobs import Outcome, Run, case, runs
 
 from nfsmulti.fiorun import FioResult, OperationStats, Option
-from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, on
+from servers.scripted import Answer, Nfs, Nfs4, Status, on
 
 place = fixture_of_places("nfs", "nfs4")
 nfs = fixture_of_places("nfs")
@@ -79,12 +79,11 @@ def test_figures_of_each_kind_of_operation(place: Place) -> None:
         assert f" {kind}: {found[kind].ops} done, 0 errors, IOPS=" in result.messages
 
 
-def test_latencies_hold_the_servers_delay(client: Client, server: ScriptedServer) -> None:
+def test_latencies_hold_the_servers_delay(job: Run) -> None:
     delay = 0.1
-    job: dict[str, Option] = {**_JOB, "size": 32, "pool": server.url()}
-    done(client(server, **{**job, "rw": "write"}))
-    server.hooks.append(on(Nfs.GETATTR, Answer(delay=delay)))
-    result = client(server, **{**job, "rw": "randread"})
+    there = {f"tree/d0/e{number:x}": b"" for number in range(32)}
+    read = {**_JOB, "size": 32, "rw": "randread", "files": there}
+    result = job(on(Nfs.GETATTR, Answer(delay=delay)), **read).result
     (line,) = _by_kind(result).values()
     assert line.ops == 32
     assert delay * 1e6 <= line.mean_us <= result.seconds * 1e6
@@ -114,7 +113,6 @@ _LEFT = re.compile(
     r"meta_mix: beside the job's entries (\d+) files and (\d+) directories are left; "
     r"(\d+) removals found none and made one first"
 )
-_ONE_BY_ONE: dict[str, Option] = {"iodepth": 1, "trace": 1}
 
 
 def _left(result: FioResult) -> tuple[int, int, int]:
@@ -136,7 +134,8 @@ def _expect_share(part: int, of: int, share: float) -> None:
 
 def test_operations_by_weight(place: Place) -> None:
     size = 2000
-    result = place.fio(**{**_JOB, "size": size, "meta_mix": _MIX})
+    spread: dict[str, Option] = {"nconnect": 2, "spread": "stripe", "stripe_size": 50}
+    result = place.fio(**{**_JOB, **spread, "size": size, "meta_mix": _MIX})
     report, found = done(result), _by_kind(result)
     assert said(result) == []
     files, directories, made_first = _left(result)
@@ -158,15 +157,23 @@ def test_operations_by_weight(place: Place) -> None:
 
 
 def test_the_same_seed_draws_the_same_operations(place: Place) -> None:
-    def operations(**options: Option) -> list[str]:
-        result = place.fio(**{**_JOB, **_ONE_BY_ONE}, meta_mix=_MIX, **options)
+    """Of which removals take the oldest first."""
+
+    def operations(**options: Option) -> list[tuple[str, str]]:
+        result = place.fio(**{**_JOB, "iodepth": 1, "trace": 1}, meta_mix=_MIX, **options)
         done(result)
-        return re.findall(r'"tree" (\w+) \d+@', result.messages)
+        return re.findall(r'"tree" (\w+) \d+@(\d+)', result.messages)
+
+    def names(drawn: list[tuple[str, str]]) -> list[str]:
+        return [operation for operation, _ in drawn]
 
     first = operations()
-    assert operations() == first
-    assert operations(randseed=7) != first
-    assert operations(randrepeat=0) != first
+    assert names(operations()) == names(first) != names(operations(randseed=7))
+    assert names(operations(randrepeat=0)) != names(first)
+    created = [entry for operation, entry in first if operation == "create"]
+    removed = [entry for operation, entry in first if operation == "remove"]
+    assert removed == created[: len(removed)]
+    assert len(removed) > 10
 
 
 @pytest.mark.parametrize(("make", "remove"), [("create", "remove"), ("mkdir", "rmdir")])
@@ -187,16 +194,6 @@ def test_what_is_not_there_is_made_before_it_is_removed(
     assert len(beside) == 60 == sum(_left(result))
 
 
-def test_the_oldest_is_removed_first(place: Place) -> None:
-    result = place.fio(**{**_JOB, **_ONE_BY_ONE, "rw": "randwrite"}, meta_mix="create:6,remove:4")
-    done(result)
-    traced = re.findall(r'"tree" (create|remove) \d+@(\d+)', result.messages)
-    created = [entry for operation, entry in traced if operation == "create"]
-    removed = [entry for operation, entry in traced if operation == "remove"]
-    assert removed == created[: len(removed)]
-    assert len(removed) > 20
-
-
 def test_jobs_that_share_directories_do_not_meet(place: Place) -> None:
     """Nor do they meet what an earlier run has left; files are opened again by each loop."""
     job: dict[str, Option] = {**_JOB, "meta_mix": _MIX, "numjobs": 3, "loops": 2}
@@ -207,13 +204,6 @@ def test_jobs_that_share_directories_do_not_meet(place: Place) -> None:
         assert said(result) == []
         left += sum(int(found[0]) for found in _LEFT.findall(result.messages))
     assert (len(_names(place)[0]), len(_names(place)[1])) == (_ENTRIES, left)
-
-
-def test_over_several_connections(place: Place) -> None:
-    spread: dict[str, Option] = {"nconnect": 2, "spread": "stripe", "stripe_size": 50}
-    result = place.fio(**_JOB, **spread, meta_mix=_MIX)
-    _by_kind(result)
-    assert len(_names(place)[1]) == _left(result)[0]
 
 
 @pytest.mark.parametrize(
@@ -231,73 +221,74 @@ def test_a_mix_that_fits_its_job(place: Place, mix: str, how: dict[str, Option])
     assert _names(place)[1] == []
 
 
+_WRITE_40: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
+
+
 @pytest.mark.sanitized
-def test_a_new_entry_that_cannot_be_made(client: Client, server: ScriptedServer) -> None:
+def test_a_new_entry_that_cannot_be_made(job: Run) -> None:
     """The removal for which it was to be made does not follow."""
-    server.hooks.append(on(Nfs.CREATE, Answer(act=False, status=Status.NOSPC), after=10))
-    job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
-    result = client(server, **job, meta_mix="remove:1")
-    name = server.calls(Nfs.CREATE)[10].file.removeprefix("tree/")
-    words = f'create of entry "{name}" below "tree": No space left on device'
-    failed(result, words, "no room for more", error=errno.ENOSPC)
-    found = {line.operation: (line.ops, line.errors) for line in result.operations}
+    full = on(Nfs.CREATE, Answer(act=False, status=Status.NOSPC), after=10)
+    says = ("No space left on device", "no room for more")
+    ran = job(full, **_WRITE_40, meta_mix="remove:1", error=errno.ENOSPC, says=says)
+    name = ran.calls(Nfs.CREATE)[10].file.removeprefix("tree/")
+    assert f'create of entry "{name}" below "tree": No space left' in ran.result.messages
+    found = {line.operation: (line.ops, line.errors) for line in ran.result.operations}
     assert found == {"create": (10, 1), "remove": (10, 0)}
-    (told,) = (line for line in said(result) if " done, " in line)
+    (told,) = (line for line in ran.said() if " done, " in line)
     assert " create: 10 done, 1 errors" in told
 
 
 @pytest.mark.sanitized
-def test_a_notice_names_the_new_entry(client: Client, server: ScriptedServer) -> None:
+def test_a_notice_names_the_new_entry(job: Run) -> None:
     """By what its directory shows: its number means nothing to anybody."""
-    server.hooks.append(on(Nfs.CREATE, Answer(attributes=2), nth=3))
-    job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
-    result = client(server, **job, meta_mix="create:1")
-    name = server.calls(Nfs.CREATE)[2].file.removeprefix("tree/")
+    odd = on(Nfs.CREATE, Answer(attributes=2), nth=3)
+    ran = job(odd, **_WRITE_40, meta_mix="create:1", error=errno.EPROTO)
+    name = ran.calls(Nfs.CREATE)[2].file.removeprefix("tree/")
     words = f'CREATE of entry "{name}" below "tree": the reply contradicts'
-    failed(result, words, error=errno.EPROTO)
+    assert words in ran.result.messages
 
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("version", [3, 4])
-def test_calls_that_are_lost(client: Client, server: ScriptedServer, version: int) -> None:
+def test_calls_that_are_lost(job: Run, version: int) -> None:
     """They were carried out: what is counted is what the server has in the end."""
     lost = Answer(reply=False, end="reset")
     make, remove = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
-    job: dict[str, Option] = {**_JOB, "tree_depth": 0, "size": 100}
-    pool = server.url_of(version)
-    done(client(server, **{**job, "rw": "write"}, pool=pool))
-    server.hooks += [on(make, lost, after=100, every=9), on(remove, lost, every=9)]
-    result = client(server, **job, pool=pool, meta_mix="getattr:1,create:3,remove:2")
-    assert sum(line.errors for line in result.operations) == 0
-    done(result)
-    assert sum(line.reconnects for line in result.stats) >= 3
-    made = {call.file for call in server.calls(make) if "/n" in call.file}
-    gone = {call.file for call in server.calls(remove)}
+    mixed = {**_JOB, "tree_depth": 0, "size": 100, "meta_mix": "getattr:1,create:3,remove:2"}
+    there = {f"tree/e{number:x}": b"" for number in range(100)}
+    hooks = on(make, lost, every=9), on(remove, lost, every=9)
+    ran = job(*hooks, version=version, files=there, **mixed)
+    assert sum(line.errors for line in ran.result.operations) == 0
+    assert sum(line.reconnects for line in ran.stats) >= 3
+    made = {call.file for call in ran.calls(make) if "/n" in call.file}
+    gone = {call.file for call in ran.calls(remove)}
     assert gone < made
-    assert len(made - gone) == _left(result)[0]
+    assert len(made - gone) == _left(ran.result)[0]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"meta_mix": "getattr"}, ['"getattr"', "getattr:70,lookup:20"]),
-        ({"meta_mix": "getattr:0,create:1"}, ['"getattr:0"', "from 1 to"]),
-        ({"meta_mix": "getattr:1.5,create:1"}, ['"getattr:1.5"', "from 1 to"]),
-        ({"meta_mix": "getattr:99999999999999999999"}, ["from 1 to"]),
-        ({"meta_mix": "getattr:1,rename:1"}, ['"rename:1"', "operation of a mix"]),
-        ({"meta_mix": "getattr:1,stat:1"}, ['"stat:1"', "operation of a mix"]),
-        ({"meta_mix": "getattr:1,getattr:2"}, ['"getattr:2"', "twice"]),
-        ({"meta_mix": "getattr:1,create:1", "rw": "randread"}, ["need rw=randrw", "rw=randread"]),
-        ({"meta_mix": "getattr:1"}, ["need rw=randread"]),
-        ({"meta_mix": "create:1"}, ["need rw=randwrite"]),
-        ({"meta_mix": "getattr:1,create:1", "rwmixread": 60}, ["rwmixread=50", "rwmixread=60"]),
-        ({"meta_mix": "getattr:1,create:1", "rwmixwrite": 60}, ["rwmixread=50", "rwmixread=40"]),
-        ({"meta_mix": "getattr:999,create:1"}, ["999 of 1000", "one in a hundred"]),
-        ({"meta_mix": "getattr:1,create:1", "meta_read": "lookup"}, ["leave meta_read="]),
-    ],
+@runs(
+    {
+        str(options): case(**{**_JOB, **options}, refused=("meta_mix=", *words))
+        for options, words in (
+            ({"meta_mix": "getattr"}, ('"getattr"', "getattr:70,lookup:20")),
+            ({"meta_mix": "getattr:0,create:1"}, ('"getattr:0"', "from 1 to")),
+            ({"meta_mix": "getattr:1.5,create:1"}, ('"getattr:1.5"', "from 1 to")),
+            ({"meta_mix": "getattr:99999999999999999999"}, ("from 1 to",)),
+            ({"meta_mix": "getattr:1,rename:1"}, ('"rename:1"', "operation of a mix")),
+            ({"meta_mix": "getattr:1,stat:1"}, ('"stat:1"', "operation of a mix")),
+            ({"meta_mix": "getattr:1,getattr:2"}, ('"getattr:2"', "twice")),
+            ({"meta_mix": "getattr:1,create:1", "rw": "randread"}, ("rw=randrw", "rw=randread")),
+            ({"meta_mix": "getattr:1"}, ("need rw=randread",)),
+            ({"meta_mix": "create:1"}, ("need rw=randwrite",)),
+            ({"meta_mix": "getattr:1,create:1", "rwmixread": 60}, ("=50", "rwmixread=60")),
+            ({"meta_mix": "getattr:1,create:1", "rwmixwrite": 60}, ("=50", "rwmixread=40")),
+            ({"meta_mix": "getattr:999,create:1"}, ("999 of 1000", "one in a hundred")),
+            ({"meta_mix": "getattr:1,create:1", "meta_read": "lookup"}, ("leave meta_read=",)),
+        )
+    }
 )
-def test_refusals(nfs: Place, options: Mapping[str, Option], words: Sequence[str]) -> None:
-    refused(nfs.fio(**{**_JOB, **options}), "meta_mix=", *words)
+def test_refusals(ran: Outcome) -> None:
+    assert ran.calls(Nfs.LOOKUP) == []
 
 
 def test_open_in_a_mix_is_nfsv4s_alone(place: Place) -> None:

@@ -9,8 +9,8 @@ import signal
 import stat
 import struct
 import threading
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from engine_helpers import (
@@ -24,7 +24,15 @@ from engine_helpers import (
     sections,
     stderr_of,
 )
-from scripted_jobs import TWO_ADDRESSES, Client, failed, first_of
+from scripted_jobs import (
+    TWO_ADDRESSES,
+    Client,
+    Outcome,
+    Run,
+    case,
+    first_of,
+    runs,
+)
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from servers.scripted import (
@@ -57,11 +65,21 @@ _READ: dict[str, Option] = {**_JOB, "rw": "randread"}
 _VERIFY: dict[str, Option] = {**_READ, "meta_verify": 1}
 
 
+_CREATE: dict[int, Procedure] = {3: Nfs.CREATE, 4: Nfs4.OPEN}
+_LOST = Answer(reply=False, end="reset")  # carried out
+_UNHEARD = Answer(act=False, reply=False, end="reset")
+
+
 def _entries(place: Place, of: str = "tree") -> dict[str, Path]:
     """Return what lies below the directories of a tree, by name: no name may be there twice."""
     found = [Path(top, name) for top, _, names in os.walk(place.files / of) for name in names]
     assert len({path.name for path in found}) == len(found)
     return {path.name: path for path in found}
+
+
+def _made(count: int) -> dict[str, bytes]:
+    """Return the first entries, as a scripted server has them."""
+    return {f"tree/d{number // 50:x}/e{number:x}": b"" for number in range(count)}
 
 
 def _done(result: FioResult) -> int:
@@ -75,9 +93,6 @@ def _operations(result: FioResult) -> tuple[int, int]:
     operations = _done(result)
     assert said(result) == []
     return operations, sum(line.lookups for line in result.stats)
-
-
-both_versions = pytest.mark.parametrize("version", [3, 4])
 
 
 # --- what each operation does ---
@@ -98,13 +113,6 @@ def test_creates_of_what_is_there(place: Place) -> None:
     (line,) = said(again)
     assert "create of entry" in line
     assert "meta_write=remove" in line
-
-
-@both_versions
-def test_a_tree_in_the_export_itself(client: Client, server: ScriptedServer, version: int) -> None:
-    """A name that has no components."""
-    job: dict[str, Option] = {**_WRITE, "size": 10, "filename": "."}
-    assert _operations(client(server, pool=server.url_of(version), **job))[0] == 10
 
 
 @pytest.mark.parametrize("depth", [0, 8])
@@ -166,10 +174,9 @@ _STAT = {1, 3, 4, 8, 20, 33, 35, 36, 37, 41, 45, 47, 52, 53}  # RFC 8881, 5.6 an
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("what", ["getattr", "lookup"])
-def test_nfs4_asks_for_what_stat_tells(client: Client, server: ScriptedServer, what: str) -> None:
-    job: dict[str, Option] = {**_READ, "size": 20, "meta_read": what}
-    done(client(server, **job, pool=server.url4()))
-    assert server.calls(Nfs4.GETATTR)[-1].wanted == _STAT
+def test_nfs4_asks_for_what_stat_tells(job: Run, what: str) -> None:
+    ran = job(version=4, **{**_READ, "size": 20, "meta_read": what})
+    assert ran.calls(Nfs4.GETATTR)[-1].wanted == _STAT
 
 
 def test_a_layout_makes_the_entries_of_its_job_alone(exported: Place) -> None:
@@ -188,7 +195,7 @@ def test_what_may_not_be_laid_out(exported: Place, words: list[str]) -> None:
 
 
 @pytest.mark.full
-def test_a_layout_tells_what_it_does(client: Client, server: ScriptedServer) -> None:
+def test_a_layout_tells_what_it_does(job: Run) -> None:
     """One that lasts, because the server asks to wait, also tells how far it has come."""
     told = threading.Event()
     later = Answer(act=False, status=Status.JUKEBOX)
@@ -196,13 +203,12 @@ def test_a_layout_tells_what_it_does(client: Client, server: ScriptedServer) -> 
     def wait(call: Call) -> Answer | None:
         return later if call.procedure is Nfs.CREATE and not told.is_set() else None
 
-    server.hooks.append(wait)
-    with client.start(server, **{**_READ, "size": 60}) as process:
+    def during(_: ScriptedServer, process: FioProcess) -> None:
         eventually(lambda: " % done" in stderr_of(process))
         told.set()
-        result = client.finish(process)
-    done(result)
-    lines = [line for line in result.messages.splitlines() if "entries of" in line]
+
+    ran = job(wait, during=during, **{**_READ, "size": 60})
+    lines = [line for line in ran.result.messages.splitlines() if "entries of" in line]
     begins, goes_on = lines[:2]  # how far it has come is told again where it lasts longer
     assert '"tree": 60 files in 2 directories: looking them up' in begins
     assert '"tree": 0 % done, 0 entries/s' in goes_on
@@ -282,145 +288,124 @@ def test_readdir_lists_the_directory_of_its_entry(place: Place) -> None:
     assert _operations(place.fio(**job)) == (20, 0)
 
 
+_LIST: dict[str, Option] = {
+    **_READ, "size": 20, "iodepth": 1, "number_ios": 1, "meta_read": "readdir",
+}  # fmt: skip
+_SHORT: dict[str, Option] = {"timeo": 15, "retrans": 1}
 _READDIR: dict[int, Procedure] = {3: Nfs.READDIR, 4: Nfs4.READDIR}
-_PAGE = Answer(limit=7)
-_EMPTY = Answer(limit=0, eof=0)
+_PAGE, _EMPTY = Answer(limit=7), Answer(limit=0, eof=0)
+_PAGES = on((Nfs.READDIR, Nfs4.READDIR), _PAGE)
+_KEEPS_FORGETTING = {"error": errno.EIO, "says": "keeps forgetting the cookies"}
+_NOWHERE = {"error": errno.EPROTO, "says": "the listing does not advance"}
 
 
-def _start_list(
-    client: Client, server: ScriptedServer, version: int, **options: Option
-) -> FioProcess:
-    """List a directory of 20 once, of which a server may give 7 to a page; NFSv3's has 2 more."""
-    job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1, "number_ios": 1, **options}
-    return client.start(server, **job, pool=server.url_of(version), meta_read="readdir")
+def _fails(version: int, status: str, **which: int) -> Hook:
+    failure = Status4[status] if version == 4 else Status[status]
+    return on(_READDIR[version], Answer(act=False, status=failure), **which)
 
 
-def _list(client: Client, server: ScriptedServer, version: int, **options: Option) -> FioResult:
-    with _start_list(client, server, version, **options) as process:
-        return client.finish(process)
+def _beyond_the_first(hook: Hook) -> Hook:
+    return lambda call: hook(call) if call.offset else None
 
 
-@pytest.mark.sanitized
-@both_versions
-def test_a_listing_goes_on_from_its_cookie(client: Client, version: int) -> None:
-    """And a page that is lost is asked for again."""
-    procedure = _READDIR[version]
-    lost = on(procedure, Answer(limit=7, reply=False, end="reset"), nth=2)
-    with ScriptedServer(lost, on(procedure, _PAGE)) as server:
-        assert _done(_list(client, server, version)) == 1
-        assert [call.offset for call in server.calls(procedure)][:4] == [0, 9, 9, 16]
-
-
-@pytest.mark.sanitized
-@pytest.mark.parametrize(("version", "how"), [(3, {"soft": 1}), (4, {})])
-def test_a_server_that_forgets_cookies(
-    client: Client, version: int, how: dict[str, Option]
-) -> None:
-    """Of a directory that stays as it is: the listing begins anew, but not for ever."""
-    procedure, forgotten = (
-        _READDIR[version],
-        Status4.NOT_SAME if version == 4 else Status.BAD_COOKIE,
-    )
-    forget = Answer(act=False, status=forgotten)
-
-    def forgets(call: Call) -> Answer | None:
-        late = call.nth == 2 or len(listed) > 0
-        return forget if call.procedure is procedure and call.offset and late else None
-
-    listed = list[FioResult]()
-    with ScriptedServer(forgets, on(procedure, _PAGE)) as server:
-        listed.append(_list(client, server, version, **how))
-        assert _operations(listed[0]) == (1, 0)
-        result = _list(client, server, version, timeo=15, retrans=1, **how)
-        name = "NFS4ERR_NOT_SAME" if version == 4 else "NFS3ERR_BAD_COOKIE"
-        failed(result, name, "keeps forgetting the cookies", error=errno.EIO)
-
-
-@pytest.mark.sanitized
-def test_a_directory_that_changes_while_it_is_listed(client: Client) -> None:
-    """And whose cookies then mean nothing any more: soft has a limit, hard a signal."""
-    changes = [0]
+def _changes(last: int) -> Hook:
+    """Make a hook: another name is there with each page up to the last, and cookies are old."""
 
     def change(server: ScriptedServer) -> None:
-        changes[0] += 1
+        server.export.files.verifies_cookies = True
         directory = as_directory(server.export.files.find("tree/d0"))
-        directory.children[f"new{changes[0]}"] = directory.children["e0"]
+        directory.children[f"new{len(directory.children)}"] = directory.children["e0"]
 
     def hook(call: Call) -> Answer | None:
-        if call.procedure is not Nfs4.READDIR:
-            return None
-        return Answer(limit=7, do=change if call.nth < last else None)
+        changes = change if call.nth < last else None
+        return Answer(limit=7, do=changes) if call.procedure is Nfs4.READDIR else None
 
-    with ScriptedServer(hook) as server:
-        server.export.files.verifies_cookies = True
-        last = 30
-        assert _operations(_list(client, server, 4)) == (1, 0)
-        assert changes == [29]
-        last = 1 << 30
-        result = _list(client, server, 4, timeo=15, retrans=1, soft=1)
-        failed(result, "keeps forgetting the cookies", error=errno.EIO)
-        before = len(server.calls(Nfs4.READDIR))
-        with _start_list(client, server, 4, timeo=15, retrans=1) as process:
-            eventually(lambda: len(server.calls(Nfs4.READDIR)) > before + 50)
-            process.signal(signal.SIGINT)
-            assert client.finish(process).status is not None
+    return hook
+
+
+def _stop_a_long_one(server: ScriptedServer, process: FioProcess) -> None:
+    eventually(lambda: len(server.calls(Nfs4.READDIR)) > 50)
+    process.signal(signal.SIGINT)
+
+
+# A directory of 20 is listed once, of which a server may give 7 to a page; NFSv3's has 2 more. What
+# is expected of the pages' cookies.
+_LISTINGS = {
+    **{
+        f"goes on from its cookie, v{version}": case(
+            on(_READDIR[version], Answer(limit=7, reply=False, end="reset"), nth=2),
+            _PAGES,
+            version=version,
+            **_LIST,
+            expected=lambda asked: asked[:4] == [0, 9, 9, 16],
+        )
+        for version in (3, 4)
+    },
+    "a cookie is forgotten": case(
+        _fails(3, "BAD_COOKIE", nth=2), _PAGES, **_LIST, soft=1, quiet=True
+    ),
+    "a cookie is forgotten, v4": case(
+        _fails(4, "NOT_SAME", nth=2), _PAGES, version=4, **_LIST, quiet=True
+    ),
+    "all cookies are": case(
+        _beyond_the_first(_fails(3, "BAD_COOKIE")), _PAGES, **_LIST, **_SHORT, soft=1,
+        **_KEEPS_FORGETTING,
+    ),
+    "all cookies are, v4, hard": case(
+        _beyond_the_first(_fails(4, "NOT_SAME")), _PAGES, version=4, **_LIST, **_SHORT,
+        error=errno.EIO, says=("NFS4ERR_NOT_SAME", "keeps forgetting the cookies"),
+    ),
+    "the directory changes 29 times": case(
+        _changes(30), version=4, **_LIST, quiet=True, expected=lambda asked: len(asked) > 30
+    ),
+    "it changes for ever, soft": case(
+        _changes(1 << 30), version=4, **_LIST, **_SHORT, soft=1, **_KEEPS_FORGETTING
+    ),
+    "it changes until a signal comes": case(
+        _changes(1 << 30), version=4, **_LIST, **_SHORT, during=_stop_a_long_one, error=None
+    ),
+    # As nfs-ganesha answers when a name is removed: the same page again, but not for ever.
+    **{
+        f"{status} {times} times, v{version}": case(
+            _fails(version, status, after=1, first=times + 1),
+            _PAGES,
+            version=version,
+            **_LIST,
+            error=0 if times == 3 else getattr(errno, f"E{status}"),
+            says="readdir of entry",
+            expected=lambda asked, times=times: set(asked[1 : times + 1]) == {9},
+        )
+        for version, status, times in (
+            (3, "NOENT", 3), (4, "STALE", 3), (3, "STALE", 1000), (4, "NOENT", 1000),
+        )
+    },
+    "names are removed on every page": case(
+        on(Nfs.READDIR, _PAGE, every=8), _fails(3, "NOENT"), **{**_LIST, "size": 40},
+        quiet=True, expected=lambda asked: len(asked) > 16,
+    ),
+    "one cookie for all": case(on(Nfs.READDIR, Answer(limit=7, length=9)), **_LIST, **_NOWHERE),
+    "no cookie, v4": case(
+        on(Nfs4.READDIR, Answer(limit=7, length=0)), version=4, **_LIST, **_NOWHERE
+    ),
+    "no page has a name": case(
+        on(Nfs.READDIR, _EMPTY), **_LIST, error=errno.EPROTO, says="8 pages in a row have no name"
+    ),
+    "each eighth page has names, v4": case(
+        on(Nfs4.READDIR, _PAGE, every=8), on(Nfs4.READDIR, _EMPTY), version=4, **_LIST,
+        expected=lambda asked: asked == sorted(8 * asked[::8]),
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize(
-    ("version", "error", "times"),
-    [(3, "NOENT", 3), (4, "STALE", 3), (3, "STALE", 1000), (4, "NOENT", 1000)],
-)
-def test_a_name_is_removed_while_the_server_lists(
-    client: Client, version: int, error: str, times: int
-) -> None:
-    """As nfs-ganesha answers then: the same page is asked for again, but not for ever."""
-    procedure = _READDIR[version]
-    gone = Answer(act=False, status=Status4[error] if version == 4 else Status[error])
-    late = on(procedure, gone, after=1, first=times + 1)
-    with ScriptedServer(late, on(procedure, _PAGE)) as server:
-        result = _list(client, server, version)
-        if times == 3:
-            assert _operations(result)[0] == 1
-        else:
-            failed(result, "readdir of entry", error=getattr(errno, f"E{error}"))
-        assert {call.offset for call in server.calls(procedure)[1 : times + 1]} == {9}
-
-
-@pytest.mark.sanitized
-def test_names_are_removed_on_every_page(client: Client) -> None:
-    """Each page has a bound of its own: a long listing may meet many removals."""
-    gone = Answer(act=False, status=Status.NOENT)
-    with ScriptedServer(on(Nfs.READDIR, _PAGE, every=8), on(Nfs.READDIR, gone)) as server:
-        assert _operations(_list(client, server, 3, size=40, number_ios=1)) == (1, 0)
-        assert len(server.calls(Nfs.READDIR)) > 16
-
-
-@pytest.mark.sanitized
-@pytest.mark.parametrize(
-    ("version", "answer", "words"),
-    [
-        (3, Answer(limit=7, length=9), "the listing does not advance"),
-        (4, Answer(limit=7, length=0), "the listing does not advance"),
-        (3, _EMPTY, "8 pages in a row have no name"),
-    ],
-)
-def test_a_listing_that_does_not_advance(
-    client: Client, version: int, answer: Answer, words: str
-) -> None:
-    with ScriptedServer(on(_READDIR[version], answer)) as server:
-        failed(_list(client, server, version), words, error=errno.EPROTO)
-
-
-@pytest.mark.sanitized
-def test_pages_without_a_name(client: Client) -> None:
-    """Seven at the beginning and seven after each page that has names: the same is asked again."""
-    pages = on(Nfs4.READDIR, _PAGE, every=8), on(Nfs4.READDIR, _EMPTY)
-    with ScriptedServer(*pages) as server:
-        assert _done(_list(client, server, 4)) == 1
-        asked = [call.offset for call in server.calls(Nfs4.READDIR)]
-        assert len(asked) % 8 == 0
-        assert asked == sorted(8 * asked[::8])
+@runs(_LISTINGS)
+def test_a_listing(ran: Outcome) -> None:
+    if ran.case.error is None:
+        assert ran.result.status is not None
+    elif not ran.case.error:
+        assert _done(ran.result) == 1
+    asked = [call.offset for call in ran.calls(Nfs.READDIR, Nfs4.READDIR)]
+    assert ran.case.expected is None or ran.case.expected(asked)
 
 
 # --- pools and jobs ---
@@ -516,90 +501,20 @@ def test_verify_sees_what_an_entry_is(place: Place) -> None:
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize("what", ["getattr", "lookup"])
-def test_verify_where_lookup_brings_no_attributes(
-    client: Client, server: ScriptedServer, what: str
-) -> None:
+def test_verify_where_lookup_brings_no_attributes(job: Run) -> None:
     """RFC 1813, 3.3.3: obj_attributes is optional. GETATTR's are not."""
-    job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1}
-    done(client(server, **job))
-    server.hooks.append(on(Nfs.LOOKUP, Answer(attributes=0)))
-    result = client(server, **job, meta_verify=1, meta_read=what)
-    if what == "getattr":
-        assert _operations(result)[0] == 20
-    else:
-        failed(result, "of a type that the server's LOOKUP does not report", error=errno.EILSEQ)
-
-
-@pytest.mark.sanitized
-def test_verify_where_a_listing_begins_anew(client: Client, server: ScriptedServer) -> None:
-    """What it brought before does not count."""
-    job: dict[str, Option] = {**_READ, "size": 40}
-    done(client(server, **job))
-    forgets = Answer(act=False, status=Status.BAD_COOKIE)
-    server.hooks += [on(Nfs.READDIR, forgets, nth=3), on(Nfs.READDIR, _PAGE)]
-    assert _operations(client(server, **job, meta_verify=1))[0] == 40
-
-
-@pytest.mark.sanitized
-def test_verify_asks_for_what_a_session_takes(client4: Client) -> None:
-    """Also with one call at a time, as a session for names has."""
-    with ScriptedServer(terms=Terms(max_response=2048)) as server:
-        job: dict[str, Option] = {**_READ, "iodepth": 1, "tree_depth": 0}
-        done(client4(server, **job))
-        assert _operations(client4(server, **job, meta_verify=1))[0] == _ENTRIES
+    bare = on(Nfs.LOOKUP, Answer(attributes=0))
+    verify = {**_VERIFY, "size": 20, "iodepth": 1, "files": _made(20)}
+    assert _operations(job(bare, **verify, meta_read="getattr").result)[0] == 20
+    untold = "of a type that the server's LOOKUP does not report"
+    job(bare, **verify, meta_read="lookup", error=errno.EILSEQ, says=untold)
 
 
 # --- calls that are lost, by scripted servers ---
 
 
-@pytest.mark.sanitized
-def test_entries_survive_resets(client: Client, paths: ScriptedServer) -> None:
-    """Made, verified and removed in 12 directories, which are opened under resets as well."""
-    size = 600
-    paths.hooks += [on(one, _LOST, every=50) for one in (Nfs4.LOOKUP, Nfs4.OPEN, Nfs4.REMOVE)]
-    paths.hooks += [on(one, _LOST, every=5) for one in (Nfs4.CREATE, Nfs4.READDIR)]
-    job: dict[str, Option] = {**_JOB, "size": size, "spread": "roundrobin", "nconnect": 2}
-    for how in (
-        {"rw": "write"},
-        {"rw": "read", "meta_verify": 1},
-        {"rw": "write", "meta_write": "remove"},
-    ):
-        result = client(paths, **{**job, **how}, pool=paths.pool4())
-        assert _done(result) == size
-        assert sum(line.reconnects for line in result.stats)
-
-
-@pytest.mark.sanitized
-@pytest.mark.parametrize("end", ["close", "reset"])
-def test_soft_ends_where_a_directory_is_not_opened(
-    client: Client, server: ScriptedServer, end: Literal["close", "reset"]
-) -> None:
-    """A connection that is lost is no denial, whichever way it ends."""
-    server.hooks.append(on(Nfs.MKDIR, Answer(act=False, reply=False, end=end)))
-    result = client(server, **{**_WRITE, "soft": 1, "timeo": 5, "retrans": 0})
-    assert result.status
-    (line,) = (line for line in said(result) if "cannot open the directory" in line)
-    assert os.strerror(errno.ETIMEDOUT) in line
-    server.hooks.clear()
-    later = Answer(act=False, status=Status.JUKEBOX)
-    lost = Answer(act=False, reply=False, end=end)
-    so_far = len(server.calls(Nfs.MKDIR))
-    server.hooks += [on(Nfs.MKDIR, lost, first=so_far + 3), on(Nfs.MKDIR, later, nth=so_far + 4)]
-    result = client(server, **_WRITE)
-    assert _done(result) == _ENTRIES
-    assert [line for line in said(result) if "cannot" in line] == []
-
-
-_LOST = Answer(reply=False, end="reset")  # carried out
-_UNHEARD = Answer(act=False, reply=False, end="reset")
-
-
-def _dies_at(procedure: Nfs | Nfs4, *, act: bool = False) -> Hook:
-    """Make a hook: the second address is gone when it gets such a call, which is not answered.
-
-    `act`: it has carried it out.
-    """
+def _dies_at(procedure: Nfs | Nfs4) -> Hook:
+    """Make a hook: the second address is gone when it gets such a call, which is not answered."""
 
     def lose(server: ScriptedServer) -> None:
         server.refuse(TWO_ADDRESSES[1])
@@ -607,77 +522,16 @@ def _dies_at(procedure: Nfs | Nfs4, *, act: bool = False) -> Hook:
 
     def hook(call: Call) -> Answer | None:
         dies = call.procedure is procedure and call.server[0] == TWO_ADDRESSES[1]
-        return Answer(act=act, reply=False, do=lose) if dies else None
+        return Answer(act=False, reply=False, do=lose) if dies else None
 
     return hook
 
 
-@pytest.mark.sanitized
-@pytest.mark.parametrize("procedure", [Nfs.CREATE, Nfs.REMOVE])
-def test_a_lost_call_that_is_then_to_wait(
-    client: Client, server: ScriptedServer, procedure: Nfs
-) -> None:
-    """It was carried out, and the server asks the next copy to come later: that is remembered."""
-    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1}
-    if procedure is Nfs.REMOVE:
-        done(client(server, **job))
-    later = Answer(act=False, status=Status.JUKEBOX)
-    server.hooks += [on(procedure, _LOST, nth=5), on(procedure, later, nth=6)]
-    operation = "create" if procedure is Nfs.CREATE else "remove"
-    assert _done(client(server, **job, meta_write=operation)) == 20
-
-
-def _did_well(server: ScriptedServer, operation: Nfs4) -> int:
-    return sum(not call.status for call in server.calls(operation))
-
-
-@pytest.mark.sanitized
-@pytest.mark.parametrize("what", ["create", "open"])
-def test_a_delegation_goes_back(client: Client, what: str) -> None:
-    """One that the server gives against the wish; the reply to DELEGRETURN may be lost as well."""
-    with ScriptedServer(terms=Terms(delegates=True)) as server:
-        if what == "open":
-            for number in range(40):
-                server.create(f"tree/d0/e{number:x}")
-        server.hooks.append(on(Nfs4.DELEGRETURN, _LOST, every=10))
-        job: dict[str, Option] = {**(_WRITE if what == "create" else _READ), "size": 40}
-        job |= {"iodepth": 1, "meta_read": "open", "pool": server.url4()}
-        assert _done(client(server, **job)) == 40
-        assert _did_well(server, Nfs4.DELEGRETURN) == _did_well(server, Nfs4.OPEN) == 40
-
-
-@pytest.mark.sanitized
-@pytest.mark.parametrize(("what", "delegates"), [("create", False), ("open", True)])
-def test_a_server_that_takes_no_close_by_the_current_stateid(
-    client4: Client, what: str, delegates: bool
-) -> None:
-    """It refuses one; from then on CLOSE has a compound of its own, which may have to wait."""
-    terms = Terms(current_stateid=False, delegates=delegates)
-    later = Answer(status=Status4.DELAY)
-    with ScriptedServer(on(Nfs4.CLOSE, later, nth=5), terms=terms) as server:
-        if what == "open":
-            for number in range(40):
-                server.create(f"tree/d0/e{number:x}")
-        job: dict[str, Option] = {**_JOB, "rw": "write" if what == "create" else "randread"}
-        job |= {"size": 40, "iodepth": 1, "meta_read": "open"}
-        assert _operations(client4(server, **job)) == (40, 0)
-        told = [call.status for call in server.calls(Nfs4.CLOSE)]
-        assert told == [Status4.BAD_STATEID, *[0] * 3, Status4.DELAY, *[0] * 37]
-        assert _did_well(server, Nfs4.OPEN) == 40
-        assert _did_well(server, Nfs4.DELEGRETURN) == 40 * delegates
-
-
-@pytest.mark.full
-@pytest.mark.sanitized
-def test_a_path_dies_before_a_delegation_goes_back(client: Client) -> None:
-    """The file is created: another path finds it, which is no error.
-
-    A DELEGRETURN that was to wait first says nothing of that.
-    """
+def _delays_what_follows_an_open() -> Hook:
+    """Make a hook: DELAY of SEQUENCE; with one I/O under way, a delegation's return follows."""
     opened = set[tuple[tuple[str, int], int]]()
 
-    def delays(call: Call) -> Answer | None:
-        """Answer what follows an OPEN by DELAY of SEQUENCE: with one I/O under way, its return."""
+    def hook(call: Call) -> Answer | None:
         connection = (call.server, call.connection)
         if call.procedure is Nfs4.OPEN:
             opened.add(connection)
@@ -686,63 +540,183 @@ def test_a_path_dies_before_a_delegation_goes_back(client: Client) -> None:
         opened.remove(connection)
         return Answer(status=Status4.DELAY)
 
-    hook = first_of(delays, _dies_at(Nfs4.DELEGRETURN))
-    with ScriptedServer(hook, addresses=TWO_ADDRESSES, terms=Terms(delegates=True)) as server:
-        job: dict[str, Option] = {**_WRITE, "size": 40, "failover": 1, "timeo": 5, "iodepth": 1}
-        result = client(server, **job, spread="roundrobin", pool=server.pool4())
-        assert _done(result) == 40
-        assert sum(line.reissues for line in result.stats) > 0
+    return hook
+
+
+def _did_well(ran: Outcome, operation: Nfs4) -> int:
+    return sum(not call.status for call in ran.calls(operation))
+
+
+def _took_over(ran: Outcome) -> bool:
+    return sum(line.reissues for line in ran.stats) > 0
+
+
+def _delegations_went_back(ran: Outcome) -> bool:
+    return _did_well(ran, Nfs4.DELEGRETURN) == _did_well(ran, Nfs4.OPEN) == 40
+
+
+def _refused_one_close(ran: Outcome) -> bool:
+    told = [call.status for call in ran.calls(Nfs4.CLOSE)]
+    delegated = 40 if ran.case.terms().delegates else 0
+    return (
+        told == [Status4.BAD_STATEID, *[0] * 3, Status4.DELAY, *[0] * 37]
+        and (_did_well(ran, Nfs4.OPEN), _did_well(ran, Nfs4.DELEGRETURN)) == (40, delegated)
+        and ran.said() == []
+    )
+
+
+_LATER = Answer(act=False, status=Status.JUKEBOX)
+_TWO = {"addresses": TWO_ADDRESSES, "failover": 1, "timeo": 5, "spread": "roundrobin"}
+_20: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1}
+_40: dict[str, Option] = {**_20, "size": 40}
+_OPEN_40 = {**_40, "rw": "randread", "meta_read": "open", "files": _made(40), "version": 4}
+_WAIT_TO_CLOSE = on(Nfs4.CLOSE, Answer(status=Status4.DELAY), nth=5)
+_GIVES = {"terms": partial(Terms, delegates=True), "version": 4}
+_LOSES_RETURNS = on(Nfs4.DELEGRETURN, _LOST, every=10)
+
+# What is expected to hold, if that is not all, of jobs that do all their operations.
+_COME_THROUGH = {
+    # A name that has no components.
+    "a tree in the export itself": case(**{**_20, "filename": "."}, quiet=True),
+    "a tree in the export itself, v4": case(**{**_20, "filename": "."}, version=4, quiet=True),
+    "a listing that begins anew is verified": case(  # what it brought before does not count
+        _fails(3, "BAD_COOKIE", nth=3), _PAGES, **{**_VERIFY, "size": 40}, files=_made(40),
+        quiet=True,
+    ),
+    "a directory, a connection lost and then told to wait": case(
+        on(Nfs.MKDIR, _UNHEARD, first=2), on(Nfs.MKDIR, _LATER, nth=3), **_20,
+        expected=lambda ran: "cannot" not in "".join(ran.said()),
+    ),
+    # One that the server gives against the wish; the reply to DELEGRETURN may be lost as well.
+    "a create's delegation goes back": case(
+        _LOSES_RETURNS, **_GIVES, **_40, expected=_delegations_went_back
+    ),
+    "an open's delegation goes back": case(
+        _LOSES_RETURNS, **{**_OPEN_40, **_GIVES}, expected=_delegations_went_back
+    ),
+    # From the first refusal on CLOSE has a compound of its own, which may have to wait.
+    "no CLOSE by the current stateid, of a create": case(
+        _WAIT_TO_CLOSE, version=4, terms=partial(Terms, current_stateid=False), **_40,
+        expected=_refused_one_close,
+    ),
+    "no CLOSE by the current stateid, of an open": case(
+        _WAIT_TO_CLOSE, **_OPEN_40, terms=partial(Terms, current_stateid=False, delegates=True),
+        expected=_refused_one_close,
+    ),
+    # The file is created: another path finds it. A DELEGRETURN that waits first says nothing else.
+    "a path dies before a delegation goes back": case(
+        first_of(_delays_what_follows_an_open(), _dies_at(Nfs4.DELEGRETURN)),
+        **_GIVES, **_40, **_TWO, expected=_took_over,
+    ),
+    "others' file, a CREATE not heard": case(
+        on(Nfs.CREATE, _UNHEARD, nth=6), **_20, files={"tree/d0/e5": b""}
+    ),
+    "others' file, an OPEN lost, v4": case(
+        on(Nfs4.OPEN, _LOST, nth=6), **_20, files={"tree/d0/e5": b""}, version=4
+    ),
+    "a server that goes on behind a failure": case(  # its LOOKUPs find nothing first
+        terms=partial(Terms, goes_on=True), version=4, **{**_20, "rw": "randread"}
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize(("operation", "procedure"), [("link", Nfs.LINK), ("create", Nfs.CREATE)])
-def test_a_call_that_a_lost_path_carried_out(
-    client: Client, operation: str, procedure: Nfs
-) -> None:
-    """The other path may look the entry up first, and finds what the call has made."""
-    with ScriptedServer(_dies_at(procedure, act=True), addresses=TWO_ADDRESSES) as server:
-        job: dict[str, Option] = {**_WRITE, "size": 40, "failover": 1, "timeo": 5}
-        result = client(server, **job, meta_write=operation, spread="roundrobin")
-        assert _done(result) == 40
-        assert sum(line.reissues for line in result.stats) > 0
+@runs(_COME_THROUGH)
+def test_jobs_that_come_through(ran: Outcome) -> None:
+    assert _done(ran.result) == ran.case.options["size"]
+    assert ran.case.expected is None or ran.case.expected(ran)
+
+
+def _gone(server: ScriptedServer) -> None:
+    files = server.export.files
+    gone = as_directory(files.find("tree/d1"))
+    for name in list(gone.children):
+        files.remove(gone, name)
+    files.remove(as_directory(files.find("tree")), "d1")
+
+
+_THERE = "it is there already"
+_FAIL = {
+    # Where the first copy was not heard NFSv4.1's slot tells so.
+    "others' file, an OPEN not heard, v4": case(
+        on(Nfs4.OPEN, _UNHEARD, nth=6), **_20, files={"tree/d0/e5": b""}, version=4,
+        error=errno.EEXIST, says=("create of entry 5", _THERE),
+    ),
+    # And whose compound went well, as its last operation did.
+    "a server that goes on behind a failure": case(
+        terms=partial(Terms, goes_on=True), version=4, **_20, files=_made(20),
+        error=errno.EEXIST, says=("NFS4ERR_EXIST", _THERE),
+    ),
+    "a directory that is denied, hard": case(
+        on(Nfs.MKDIR, Answer(act=False, rpc=denied(AuthStat.TOOWEAK))), **_WRITE,
+        error=errno.EACCES,
+        says=("the server denied the credentials", "reserved source port"),
+    ),
+    # A connection that is lost is no denial, whichever way it ends.
+    **{
+        f"a directory that is not opened, soft, {end}": case(
+            on(Nfs.MKDIR, Answer(act=False, reply=False, end=end)),
+            **_WRITE, soft=1, timeo=5, retrans=0, error=errno.ETIMEDOUT,
+            says=("cannot open the directory", os.strerror(errno.ETIMEDOUT)),
+        )
+        for end in ("close", "reset")
+    },
+    # Its handle is stale for good: it is looked up once, and the message says so.
+    **{
+        f"a directory that is gone, v{version}": case(
+            on(create, Answer(do=_gone), nth=70), version=version, **{**_WRITE, "iodepth": 1},
+            error=errno.ENOENT,
+            says=("does not find that directory again", "its directory is gone"),
+        )
+        for version, create in _CREATE.items()
+    },
+}  # fmt: skip
 
 
 @pytest.mark.sanitized
-def test_hard_does_not_wait_for_a_server_that_denies_a_directory(
-    client: Client, server: ScriptedServer
-) -> None:
-    server.hooks.append(on(Nfs.MKDIR, Answer(act=False, rpc=denied(AuthStat.TOOWEAK))))
-    result = client(server, **_WRITE)
-    failed(result, "the server denied the credentials", "reserved source port", error=errno.EACCES)
+@runs(_FAIL)
+def test_jobs_that_fail(ran: Outcome) -> None:
+    assert ran.said()
 
 
+_NO_ROOM, _FEWER = "no room for more entries", "use a smaller dir_entries="
+_MLINK = 31  # NFS3ERR_MLINK
+
+
+# What a server makes no more entries with, after the tenth.
 @pytest.mark.sanitized
-@pytest.mark.parametrize(
-    ("version", "first", "told"),
-    [(3, "unheard", False), (4, "unheard", True), (4, "lost", False)],
+@runs(
+    {
+        f"{status} in {depth} directories, v{version}": case(
+            on(_CREATE[version], Answer(act=False, status=status), after=10),
+            **{**_WRITE, "size": 40, "tree_depth": depth},
+            version=version,
+            error=error,
+            says=words,
+        )
+        for version, depth, status, error, words in (
+            (3, 1, Status.NOSPC, errno.ENOSPC, _NO_ROOM),
+            (4, 1, Status.DQUOT, errno.EDQUOT, _NO_ROOM),
+            (3, 1, Status.FBIG, errno.EFBIG, _FEWER),
+            (4, 1, _MLINK, errno.EMLINK, _FEWER),
+            (3, 0, _MLINK, errno.EMLINK, "use tree_depth=1"),
+            (4, 1, Status.ROFS, errno.EROFS, "over this export?"),
+            (3, 1, Status.ACCES, errno.EACCES, "may this user do that here"),
+        )
+    }
 )
-def test_a_file_of_others_whose_create_is_sent_twice(
-    client: Client, server: ScriptedServer, version: int, first: str, told: bool
-) -> None:
-    """Where the first copy was not heard NFSv4.1's slot tells so."""
-    server.create("tree/d0/e5")
-    create = Nfs4.OPEN if version == 4 else Nfs.CREATE
-    server.hooks.append(on(create, _UNHEARD if first == "unheard" else _LOST, nth=6))
-    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1}
-    result = client(server, **job, pool=server.url_of(version))
-    if told:
-        failed(result, "create of entry 5", "it is there already", error=errno.EEXIST)
-    else:
-        done(result)
+def test_a_server_that_makes_no_more_entries(ran: Outcome) -> None:
+    """What it has made before is counted, by fio as well."""
+    assert len(ran.said()) == 1
+    assert sum(line.meta_ops for line in ran.stats) == 10
+    assert ran.result.report is not None
+    assert [job["write"]["io_bytes"] for job in ran.result.report.jobs] == [10]
 
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("status", ["DELAY", "BADSESSION"])
-def test_an_entry_that_is_there_is_an_error_after_a_refusal(
-    client: Client, server: ScriptedServer, status: str
-) -> None:
+def test_an_entry_that_is_there_is_an_error_after_a_refusal(job: Run, status: str) -> None:
     """A call that SEQUENCE refuses has made nothing: what is there is not its own."""
-    server.create("tree/e0", b"")
     met = set[int]()
 
     def refuse(call: Call) -> Answer | None:
@@ -752,67 +726,59 @@ def test_an_entry_that_is_there_is_an_error_after_a_refusal(
         met.add(call.connection)
         return Answer(status=Status4[status])
 
-    server.hooks.append(refuse)
-    job: dict[str, Option] = {**_WRITE, "size": 1, "tree_depth": 0}
-    failed_io(client(server, pool=server.url4(), **job), "File exists")
-    (create,) = server.calls(Nfs4.OPEN)
-    asked = server.calls(Nfs4.SEQUENCE)
+    words = {**_WRITE, "size": 1, "tree_depth": 0, "files": {"tree/e0": b""}, "version": 4}
+    ran = job(refuse, **words, error=errno.EEXIST, says="File exists")
+    (create,) = ran.calls(Nfs4.OPEN)
+    asked = ran.calls(Nfs4.SEQUENCE)
     told = [call.status for call in asked if call.connection == create.connection]
     assert told == [Status4[status], 0]  # there was nothing else to refuse
 
 
-@pytest.mark.sanitized
-def test_a_handle_that_is_stale_is_looked_up_again(client: Client, server: ScriptedServer) -> None:
-    stale = Answer(act=False, status=Status.STALE)
-    server.hooks.append(on(Nfs.GETATTR, stale, after=20, every=7))
-    result = client(server, **{**_JOB, "size": 40, "iodepth": 1}, rw="randread")
-    operations, lookups = _operations(result)
-    assert operations == 40
-    assert lookups > 40
-
-
-@pytest.mark.sanitized
-@pytest.mark.parametrize(
-    ("procedure", "how"),
-    [
-        (Nfs.READDIR, {"rw": "read", "meta_read": "readdir"}),
-        (Nfs.CREATE, {"offset": 1}),
-        (Nfs.LINK, {"meta_write": "link"}),
-        (Nfs4.SETATTR, {"meta_write": "setattr"}),
-    ],
-    ids=str,
-)
-def test_a_refusal_without_what_follows_its_status(
-    client: Client, server: ScriptedServer, procedure: Procedure, how: dict[str, Option]
-) -> None:
-    """Of NFSv3 that are attributes: the status counts, and only that operation fails."""
-    server.create("e0")
-    job: dict[str, Option] = {**_WRITE, "size": 1, "tree_depth": 0, "filename": ".", **how}
-    version = 4 if isinstance(procedure, Nfs4) else 3
-    done(client(server, **{**job, "rw": "read", "offset": 0}, pool=server.url_of(version)))
+def _without_attributes(procedure: Procedure) -> Hook:
+    """Make a hook: that procedure about an entry is refused by a status alone."""
     short = Answer(results=struct.pack(">I", Status.INVAL))
 
     def hook(call: Call) -> Answer | None:
         about_entry = call.file in ("e0", "e1") or procedure is Nfs.READDIR
         return short if call.procedure is procedure and about_entry else None
 
-    server.hooks.append(hook)
-    result = client(server, **job, pool=server.url_of(version))
-    failed(result, f"NFS{version}ERR_INVAL", error=errno.EINVAL)
-    assert not any(line.reconnects for line in result.stats)
-    if version == 3:
-        assert f'{procedure.name} of entry "e' in result.messages
-        assert "NFS3ERR_INVAL, and its reply is too short" in result.messages
+    return hook
 
 
 @pytest.mark.sanitized
-def test_a_server_that_goes_on_behind_an_operation_that_failed(client4: Client) -> None:
-    """And whose compound went well, as its last operation did."""
-    with ScriptedServer(terms=Terms(goes_on=True)) as server:
-        job: dict[str, Option] = {**_JOB, "size": 20}
-        done(client4(server, **job, rw="randread"))  # its LOOKUPs find nothing first
-        again = client4(server, **{**job, "rw": "write", "iodepth": 1})
-        failed(again, "NFS4ERR_EXIST", "it is there already", error=errno.EEXIST)
+@runs(
+    {
+        str(procedure): case(
+            _without_attributes(procedure),
+            **{**_20, "size": 1, "tree_depth": 0, "filename": ".", "files": {"e0": b""}, **how},
+            version=4 if isinstance(procedure, Nfs4) else 3,
+            error=errno.EINVAL,
+            says="ERR_INVAL",
+            expected=procedure,
+        )
+        for procedure, how in (
+            (Nfs.READDIR, {"rw": "read", "meta_read": "readdir"}),
+            (Nfs.CREATE, {"offset": 1}),
+            (Nfs.LINK, {"meta_write": "link"}),
+            (Nfs4.SETATTR, {"meta_write": "setattr"}),
+        )
+    }
+)
+def test_a_refusal_without_what_follows_its_status(ran: Outcome) -> None:
+    """Of NFSv3 that are attributes: the status counts, and only that operation fails."""
+    assert not any(line.reconnects for line in ran.stats)
+    if ran.case.version == 3:
+        assert f'{ran.case.expected.name} of entry "e' in ran.result.messages
+        assert "NFS3ERR_INVAL, and its reply is too short" in ran.result.messages
+
+
+@pytest.mark.sanitized
+def test_verify_asks_for_what_a_session_takes(client4: Client) -> None:
+    """Also with one call at a time, as a session for names has."""
+    with ScriptedServer(terms=Terms(max_response=2048)) as server:
+        job: dict[str, Option] = {**_READ, "iodepth": 1, "tree_depth": 0}
+        done(client4(server, **job))
+        assert _operations(client4(server, **job, meta_verify=1))[0] == _ENTRIES
 
 
 @pytest.mark.sanitized
@@ -830,54 +796,6 @@ def test_a_server_that_forgets_handles(client4: Client, server: ScriptedServer) 
         {"rw": "write", "filename": "."},
     ):
         assert _operations(client4(server, **{**_JOB, **how}))[0] == _ENTRIES
-
-
-@pytest.mark.sanitized
-@both_versions
-def test_a_directory_that_is_gone(client: Client, server: ScriptedServer, version: int) -> None:
-    """Its handle is stale for good: it is looked up once, and the message says so."""
-
-    def remove(server: ScriptedServer) -> None:
-        files = server.export.files
-        gone = as_directory(files.find("tree/d1"))
-        for name in list(gone.children):
-            files.remove(gone, name)
-        files.remove(as_directory(files.find("tree")), "d1")
-
-    create = Nfs4.OPEN if version == 4 else Nfs.CREATE
-    server.hooks.append(on(create, Answer(do=remove), nth=70))
-    result = client(server, pool=server.url_of(version), **{**_WRITE, "iodepth": 1})
-    words = "does not find that directory again", "its directory is gone"
-    failed(result, *words, error=errno.ENOENT)
-
-
-@pytest.mark.sanitized
-@pytest.mark.parametrize(
-    ("version", "status", "error", "words"),
-    [
-        (3, Status.NOSPC, errno.ENOSPC, "no room for more entries"),
-        (4, Status.DQUOT, errno.EDQUOT, "no room for more entries"),
-        (3, Status.FBIG, errno.EFBIG, "use a smaller dir_entries="),
-        (4, 31, errno.EMLINK, "use a smaller dir_entries="),  # NFS3ERR_MLINK
-        (3, 31, errno.EMLINK, "use tree_depth=1"),
-        (4, Status.ROFS, errno.EROFS, "over this export?"),
-        (3, Status.ACCES, errno.EACCES, "may this user do that here"),
-    ],
-)
-def test_a_server_that_makes_no_more_entries(
-    client: Client, server: ScriptedServer, version: int, status: int, error: int, words: str
-) -> None:
-    """What it has made before is counted, by fio as well."""
-    create = Nfs4.OPEN if version == 4 else Nfs.CREATE
-    server.hooks.append(on(create, Answer(act=False, status=status), after=10))
-    depth = 0 if "tree_depth" in words else 1
-    job: dict[str, Option] = {**_WRITE, "size": 40, "tree_depth": depth}
-    result = client(server, **job, pool=server.url_of(version))
-    failed(result, words, error=error)
-    assert len(said(result)) == 1
-    assert sum(line.meta_ops for line in result.stats) == 10
-    assert result.report is not None
-    assert [job["write"]["io_bytes"] for job in result.report.jobs] == [10]
 
 
 @pytest.mark.parametrize(
@@ -898,29 +816,31 @@ def test_a_directory_that_cannot_be_made(exported: Place, name: str, words: str)
 # --- refusals ---
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"verify": "crc32c", "bs": "4k", "size": "40k"}, ["verify="]),
-        ({"bs": "1,2"}, ["bs"]),
-        ({"bsrange": "1-4"}, ["bs"]),
-        ({"bs": 7}, ["whole numbers of entries"]),
-        ({"unlink": 1}, ["meta_write=remove"]),
-        ({"hold_writes": "1m"}, ["hold_writes"]),
-        ({"rw": "randrw"}, ["a job of their own"]),
-        ({"rw": "randrw", "meta_write": "rename"}, ["meta_write=setattr"]),
-        ({"rw": "trimwrite"}, ["use rw=trim"]),
-        ({"rw": "trim", "meta_write": "rename"}, ["a trim removes entries", "rmdir"]),
-        ({"rw": "trim", "meta_verify": 1}, ["a job that only reads"]),
-        ({"rw": "trim", "bs": "1,1,2"}, ["bs"]),
-        ({"size": "1t"}, ["do not fit into this machine's memory"]),
-        ({"meta_verify": 1}, ["a job that only reads"]),
-        ({"meta_verify": 1, "rw": "read", "meta_read": "access"}, ["getattr and lookup"]),
-        ({"meta_verify": 1, "rw": "randread", "meta_mix": "getattr:1"}, ["no meta_mix"]),
-        ({"metadata": 0, "meta_verify": 1}, ["need metadata=1"]),
-        ({"metadata": 0, "meta_mix": "open:1"}, ["need metadata=1"]),
-    ],
+@runs(
+    {
+        str(options): case(**{**_WRITE, **options}, refused=("metadata=1", words))
+        for options, words in (
+            ({"verify": "crc32c", "bs": "4k", "size": "40k"}, "verify="),
+            ({"bs": "1,2"}, "bs"),
+            ({"bsrange": "1-4"}, "bs"),
+            ({"bs": 7}, "whole numbers of entries"),
+            ({"unlink": 1}, "meta_write=remove"),
+            ({"hold_writes": "1m"}, "hold_writes"),
+            ({"rw": "randrw"}, "a job of their own"),
+            ({"rw": "randrw", "meta_write": "rename"}, "meta_write=setattr"),
+            ({"rw": "trimwrite"}, "use rw=trim"),
+            ({"rw": "trim", "meta_write": "rename"}, "removes entries: set meta_write=rmdir"),
+            ({"rw": "trim", "meta_verify": 1}, "a job that only reads"),
+            ({"rw": "trim", "bs": "1,1,2"}, "bs"),
+            ({"size": "1t"}, "do not fit into this machine's memory"),
+            ({"meta_verify": 1}, "a job that only reads"),
+            ({"meta_verify": 1, "rw": "read", "meta_read": "access"}, "getattr and lookup"),
+            ({"meta_verify": 1, "rw": "randread", "meta_mix": "getattr:1"}, "no meta_mix"),
+            ({"metadata": 0, "meta_verify": 1}, "need metadata=1"),
+            ({"metadata": 0, "meta_mix": "open:1"}, "need metadata=1"),
+        )
+    }
 )
-def test_refusals(exported: Place, options: dict[str, Option], words: list[str]) -> None:
-    """Before any server is asked, whatever its version."""
-    refused(exported.fio(**{**_WRITE, **options}), "metadata=1", *words)
+def test_refusals(ran: Outcome) -> None:
+    """Before a server is asked for any name, whatever its version."""
+    assert ran.calls(Nfs.LOOKUP) == []

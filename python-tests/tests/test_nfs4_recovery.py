@@ -1,30 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""NFSv4.1's recovery (RFC 8881, 2.10 and 8): what is lost is asked for again, or told.
+"""NFSv4.1 (RFC 8881): what is lost is asked for again, or told; what a job's connections share.
 
 What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 """
 
 from __future__ import annotations
 
+import errno
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from functools import partial
 
 import pytest
-from engine_helpers import done, refused, said
+from engine_helpers import done, said
 from scripted_jobs import (
     BLOCKS,
+    NEVER,
     TWO_ADDRESSES,
     Case,
     Client,
-    Outcomes,
-    fixture_of_runs,
-    last_of,
+    Options,
+    Outcome,
+    Run,
+    case,
+    failed,
+    runs,
 )
 
 from nfsmulti.calls import Hyper, xdr
-from nfsmulti.fiorun import FioResult, Option
 from servers.scripted import (
+    DATA4,
     Answer,
     Call,
     Claim,
@@ -39,306 +44,245 @@ from servers.scripted import (
 
 pytestmark = pytest.mark.sanitized
 
-DEPTH = 8  # of the job
-DATA_SESSION = 3  # its first CREATE_SESSION for data: names have theirs before
-VERIFIED: dict[str, Option] = {"verify": "crc32c", "end_fsync": 1}
+_DEPTH = 8  # of the job
+_DATA_SESSION = 3  # its first CREATE_SESSION for data: names have theirs before
+_VERIFIED = {"version": 4, "verify": "crc32c", "end_fsync": 1}
+_TURNS: Options = {"nconnect": 2, "spread": "roundrobin"}
+# Two connections on each path, and all of them in use.
+_ALL: Options = {"rw": "randwrite", "verify": "crc32c", **_TURNS}
+_TWO = {"addresses": TWO_ADDRESSES, "version": 4}
+_LOST = Answer(reply=False, end="reset")
+_DELAYS = Answer(status=Status4.DELAY)
+_ENDS_SESSIONS = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=_DEPTH)
 
 
-def keeps_nothing(server: ScriptedServer) -> None:
+def _keeps_nothing(server: ScriptedServer) -> None:
     """Expect that the server holds nothing of ours any more."""
     left = (len(server.opens()), len(server.sessions()), len(server.clients()))
     assert left == (0, 0, 0), "opens, sessions and clients are left"
 
 
-def well(result: FioResult) -> None:
-    """Expect that a job notices nothing."""
-    done(result)
-    assert said(result) == []
+def _data_sessions(ran: Outcome) -> int:
+    """Count the sessions that READ, WRITE and COMMIT came over."""
+    return len({call.session for call in ran.calls(*DATA4)})
 
 
-def claims(server: ScriptedServer, file: str = "f") -> list[Claim | None]:
-    """Return how a file was opened, each time that it was."""
-    return [call.claim for call in server.calls(Nfs4.OPEN) if call.file == file and not call.status]
+# --- jobs that come through, and leave nothing behind ---
+
+_LATER = (
+    Nfs4.CREATE_SESSION, Nfs4.EXCHANGE_ID, Nfs4.DESTROY_SESSION, Nfs4.DESTROY_CLIENTID, Nfs4.CLOSE,
+)  # fmt: skip
+_LAST = (Nfs4.CLOSE, Nfs4.BIND_CONN_TO_SESSION, Nfs4.DESTROY_SESSION, Nfs4.DESTROY_CLIENTID)
+_RESTART = Answer(do=ScriptedServer.restart, act=False, reply=False)
 
 
-def reclaims(server: ScriptedServer) -> list[Claim | None]:
-    """Return how opens were made again."""
-    return [claim for claim in claims(server) if claim is not Claim.NULL]
+def _next_session(status: Status4, told: int, times: int) -> Case:
+    """Make a case: a confirmed client's next CREATE_SESSION is refused, and EXCHANGE_ID says that.
+
+    RFC 8881, 18.35.3: nothing. NOSPC takes the number of its CREATE_SESSION, DELAY does not.
+    """
+    last = _DATA_SESSION + times
+    again = on(Nfs4.CREATE_SESSION, Answer(status=status), first=last, after=_DATA_SESSION)
+    terms = partial(Terms, next_session=told)
+    return case(_ENDS_SESSIONS, again, **_VERIFIED, terms=terms, expected=4 + 2 * times)
 
 
-def place(call: Call) -> tuple[bytes, int | None, int]:
-    """Return slot and number of a call."""
-    return call.session, call.slot, call.sequence
+@runs(
+    {
+        "an open whose reply is lost": case(on(Nfs4.OPEN, _LOST, nth=1), **_VERIFIED),
+        "a restart before a new file is closed": case(
+            on(Nfs4.CLOSE, _RESTART, nth=1), **_VERIFIED
+        ),
+        "a slow server at the end": case(on(_LAST, Answer(delay=0.3)), **_VERIFIED, nconnect=2),
+        # Also that of names, which rest for longer than a soft call may take.
+        "time runs from when a call is sent": case(
+            on((Nfs4.WRITE, Nfs4.CLOSE), Answer(delay=0.3)),
+            version=4, timeo=30, retrans=0, soft=1, iodepth=1, quiet=True,
+        ),
+        # Twice by each of those; others are in test_scenarios_nfs4.py.
+        "asked to wait": case(
+            *(on(one, _DELAYS, first=2) for one in _LATER), **_VERIFIED, quiet=True
+        ),
+        "jobs that set their own files up": case(version=4, create_serialize=0, numjobs=2),
+        "jobs that do no more": case(version=4, create_serialize=0, numjobs=2, create_only=1),
+        "DELAY, told 0": _next_session(Status4.DELAY, 0, 1),
+        "DELAY, told 1": _next_session(Status4.DELAY, 1, 2),
+        "NOSPC, told 0": _next_session(Status4.NOSPC, 0, 2),
+        "NOSPC, told 1": _next_session(Status4.NOSPC, 1, 1),
+    }
+)  # fmt: skip
+def test_what_leaves_nothing_behind(ran: Outcome) -> None:
+    _keeps_nothing(ran.server)
+    if ran.case.expected:
+        assert len(ran.calls(Nfs4.CREATE_SESSION)) < _DATA_SESSION + ran.case.expected
 
 
-# --- connections that are lost ---
-
-
-def test_calls_whose_replies_are_gone_are_made_anew(client4: Client) -> None:
+def test_calls_whose_replies_are_gone_are_made_anew(job: Run) -> None:
     """RETRY_UNCACHED_REP behind SEQUENCE: the slot's next number, and the same bytes.
 
     That of SEQUENCE itself is in test_scenarios_nfs4.py.
     """
-    hook = last_of(DEPTH, Answer(reply=False, end="reset"), procedure=Nfs4.WRITE)
-    with ScriptedServer(hook) as server:
-        done(client4(server, **VERIFIED))
-        calls = server.calls(Nfs4.WRITE)
-        first = calls[:DEPTH]
-        asked = server.calls(Nfs4.SEQUENCE)
-        replayed = {place(call) for call in asked if call.status == Status4.RETRY_UNCACHED_REP}
-        assert replayed == {place(call) for call in first}
-        assert len({place(call) for call in calls}) == len(calls)
-        times = Counter(call.offset for call in calls)
-        assert {at for at, count in times.items() if count == 2} == {c.offset for c in first}
-        assert len(calls) == BLOCKS + DEPTH
-        assert len({call.session for call in calls}) == 1
-        keeps_nothing(server)
+    lost = on(Nfs4.WRITE, _LOST, nth=_DEPTH), on(Nfs4.WRITE, NEVER, first=_DEPTH - 1)
+    ran = job(*lost, **_VERIFIED)
+    calls = ran.calls(Nfs4.WRITE)
+    asked = Counter(call.status for call in ran.calls(Nfs4.SEQUENCE))
+    times = Counter(call.offset for call in calls)
+    assert asked[Status4.RETRY_UNCACHED_REP] == _DEPTH
+    assert {at for at, count in times.items() if count == 2} == {c.offset for c in calls[:_DEPTH]}
+    assert len({(call.slot, call.sequence) for call in calls}) == len(calls) == BLOCKS + _DEPTH
+    assert _data_sessions(ran) == 1
 
 
-def test_an_open_whose_reply_is_lost_is_not_made_twice(client4: Client) -> None:
-    """Its reply is kept in the slot, and comes from there."""
-    hook = on(Nfs4.OPEN, Answer(reply=False, end="reset"), nth=1)
-    with ScriptedServer(hook) as server:
-        done(client4(server, **VERIFIED))
-        assert sum(call.replayed for call in server.calls(Nfs4.SEQUENCE)) == 1
-        keeps_nothing(server)
-
-
-def test_what_an_earlier_copy_has_removed_is_removed(client4: Client) -> None:
+def test_what_an_earlier_copy_has_removed_is_removed(job: Run) -> None:
     """The second copy has a slot of another session, and finds no file (NOENT)."""
     lost = Answer(do=ScriptedServer.end_sessions, reply=False, end="reset")
-    with ScriptedServer(on(Nfs4.REMOVE, lost, nth=1)) as server:
-        done(client4(server, unlink=1, **VERIFIED))
-        first, again, *_ = server.calls(Nfs4.REMOVE)
-        assert (first.status, again.status) == (Status4.OK, Status4.NOENT)
-        assert first.session != again.session
+    first, again, *_ = job(on(Nfs4.REMOVE, lost, nth=1), unlink=1, **_VERIFIED).calls(Nfs4.REMOVE)
+    assert (first.status, again.status) == (Status4.OK, Status4.NOENT)
+    assert first.session != again.session
 
 
-# --- sessions that are lost ---
-
-
-def test_a_session_that_is_refused_for_a_while(client4: Client) -> None:
+def test_a_session_that_is_refused_for_a_while(job: Run) -> None:
     """The same CREATE_SESSION again would get the same answer, which the server keeps."""
-    refusals = 3
-    lose = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=DEPTH)
-    with ScriptedServer(lose) as server:
-        told = list[Call]()
+    begun, told = list[Call](), list[Call]()
 
-        def refuse(call: Call) -> Answer | None:
-            begun = len(server.calls(Nfs4.WRITE)) >= DEPTH and len(told) < refusals
-            if not begun or call.procedure is not Nfs4.CREATE_SESSION:
-                return None
-            told.append(call)
-            return Answer(status=Status4.NOSPC)
+    def refuse(call: Call) -> Answer | None:
+        if call.procedure is Nfs4.WRITE and call.nth == _DEPTH:
+            begun.append(call)
+        if not begun or call.procedure is not Nfs4.CREATE_SESSION or len(told) == 3:
+            return None
+        told.append(call)
+        return Answer(status=Status4.NOSPC)
 
-        server.hooks.append(refuse)
-        result = client4(server, **VERIFIED)
-        done(result)
-        why, stops, resumes = said(result)
-        assert "NFS4ERR_NOSPC" in why
-        assert "connection lost" in stops
-        assert "server OK" in resumes
-        assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 2
-        keeps_nothing(server)
+    ran = job(refuse, _ENDS_SESSIONS, **_VERIFIED)
+    why, stops, resumes = ran.said()
+    assert "NFS4ERR_NOSPC" in why
+    assert "connection lost" in stops
+    assert "server OK" in resumes
+    assert _data_sessions(ran) == 2
+    _keeps_nothing(ran.server)
 
 
-def grants_anothers(server: ScriptedServer, times: int) -> Hook:
-    """Make a hook: a job's second connection is granted the first one's session so many times.
+@pytest.mark.parametrize("times", [1, 20])
+def test_a_session_that_is_anothers_is_not_taken(
+    client4: Client, server: ScriptedServer, times: int
+) -> None:
+    """As from a slow server, which has told two connections one number for CREATE_SESSION.
 
-    As by a slow server, which has told both one number for CREATE_SESSION.
+    A server that has one for all is asked three times more; one I/O gets on with one session.
     """
 
-    def hook(call: Call) -> Answer | None:
-        second = DATA_SESSION < call.nth <= DATA_SESSION + times
+    def grants_anothers(call: Call) -> Answer | None:
+        second = _DATA_SESSION < call.nth <= _DATA_SESSION + times
         if call.procedure is not Nfs4.CREATE_SESSION or not second:
             return None
         (client,) = server.clients()
         assert client.created is not None
         return Answer(act=False, results=bytes(4) + client.created[1])
 
-    return hook
-
-
-def test_a_session_that_is_anothers_is_not_taken(client4: Client, server: ScriptedServer) -> None:
-    server.hooks.append(grants_anothers(server, 1))
-    well(client4(server, nconnect=2, **VERIFIED))
-    assert len(server.calls(Nfs4.CREATE_SESSION)) == DATA_SESSION + 2
+    server.hooks.append(grants_anothers)
+    result = client4(server, nconnect=2, size="64k" if times == 1 else "4k")
+    done(result)
+    assert said(result) == []
+    assert len(server.calls(Nfs4.CREATE_SESSION)) == _DATA_SESSION + (2 if times == 1 else 1 + 3)
     pairs = {(call.session, call.connection) for call in server.calls(Nfs4.WRITE)}
-    assert len(pairs) == len({session for session, _ in pairs}) == 2
-    keeps_nothing(server)
+    assert len(pairs) == len({session for session, _ in pairs}) == (2 if times == 1 else 1)
+    _keeps_nothing(server)
 
 
-def test_a_server_that_has_one_session_for_all(client4: Client, server: ScriptedServer) -> None:
-    """It is asked three times more, and no more than that; one I/O gets on with one session."""
-    server.hooks.append(grants_anothers(server, 20))
-    well(client4(server, nconnect=2, size="4k"))
-    assert len(server.calls(Nfs4.CREATE_SESSION)) == DATA_SESSION + 1 + 3
-    keeps_nothing(server)
-
-
-@pytest.mark.parametrize(
-    ("status", "told", "times"),
-    [
-        (Status4.DELAY, 0, 1),
-        (Status4.DELAY, 1, 2),
-        (Status4.NOSPC, 0, 2),
-        (Status4.NOSPC, 1, 1),
-    ],
-)
-def test_what_a_confirmed_client_is_told_of_its_next_session(
-    client4: Client, status: Status4, told: int, times: int
-) -> None:
-    """RFC 8881, 18.35.3: nothing. NOSPC takes the number of its CREATE_SESSION, DELAY does not."""
-    begun = Answer(do=ScriptedServer.end_sessions)
-    last = DATA_SESSION + times
-    again = on(Nfs4.CREATE_SESSION, Answer(status=status), first=last, after=DATA_SESSION)
-    lost = on(Nfs4.WRITE, begun, nth=DEPTH)
-    with ScriptedServer(lost, again, terms=Terms(next_session=told)) as server:
-        done(client4(server, **VERIFIED))
-        assert len(server.calls(Nfs4.CREATE_SESSION)) < DATA_SESSION + 4 + 2 * times
-        keeps_nothing(server)
-
-
-# --- a server that starts again ---
-
-RESTARTS = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
-# A client of ours is idle then, which would reclaim only with its next call.
-ENDS_GRACE = on(Nfs4.RECLAIM_COMPLETE, Answer(do=ScriptedServer.end_grace))
-SYNC: dict[str, Option] = {"stable": "file_sync", "verify": "crc32c"}
-
-
-def test_a_restart_before_a_new_file_is_closed(client4: Client) -> None:
-    """Nothing is open any more."""
-    restart = Answer(do=ScriptedServer.restart, act=False, reply=False)
-    with ScriptedServer(on(Nfs4.CLOSE, restart, nth=1)) as server:
-        done(client4(server, **VERIFIED))
-        keeps_nothing(server)
-
-
-def test_delegations_go_back(client4: Client) -> None:
+def test_delegations_go_back(job: Run) -> None:
     """Those that the server gives against the wish, also where a file is opened again."""
-    with ScriptedServer(RESTARTS, ENDS_GRACE, terms=Terms(delegates=True)) as server:
-        done(client4(server, **SYNC))
-        assert reclaims(server) == [Claim.PREVIOUS]
-        given, returned = server.calls(Nfs4.OPEN), server.calls(Nfs4.DELEGRETURN)
-        assert sum(not call.status for call in given) == len(returned)
-        assert [call.status for call in returned] == [0] * len(returned)
+    restarts = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
+    # A client of ours is idle then, which would reclaim only with its next call.
+    ends_grace = on(Nfs4.RECLAIM_COMPLETE, Answer(do=ScriptedServer.end_grace))
+    terms = partial(Terms, delegates=True)
+    ran = job(restarts, ends_grace, version=4, terms=terms, stable="file_sync", verify="crc32c")
+    given = [call for call in ran.calls(Nfs4.OPEN) if not call.status]
+    assert [call.claim for call in given if call.claim is not Claim.NULL] == [Claim.PREVIOUS]
+    assert [call.status for call in ran.calls(Nfs4.DELEGRETURN)] == [0] * len(given)
 
 
-# --- leases and opens that are lost ---
-
-
-def test_a_retry_with_the_stateid_of_an_earlier_open(client4: Client) -> None:
-    """It has the same bytes (RFC 8881, 2.10.6.1.3); its refusal says nothing of the later OPEN.
-
-    One connection is lost with a WRITE that the server has not got. It comes back only when the
-    other one, whose WRITE was refused, has opened the file again and uses that.
-    """
-    refuses = Answer(act=False, reply=False, end="reset", do=ScriptedServer.refuse)
-    with ScriptedServer(
-        on(Nfs4.WRITE, refuses, nth=1),
-        on(Nfs4.WRITE, Answer(do=ScriptedServer.revoke), nth=2),
-        on(Nfs4.WRITE, Answer(do=ScriptedServer.accept), nth=3),
-    ) as server:
-        done(client4(server, nconnect=2, spread="roundrobin", iodepth=2, **VERIFIED))
-        lost, refused, opened, *_ = calls = server.calls(Nfs4.WRITE)
-        assert refused.connection == opened.connection != lost.connection
-        again = [call for call in calls if call.xid == lost.xid]
-        assert [place(call) for call in again] == [place(lost)] * 2
-        assert [call.status for call in again] == [None, Status4.ADMIN_REVOKED]
-        assert reclaims(server) == [Claim.FH]
-        keeps_nothing(server)
-
-
-_FHEXPIRED = 10014
-
-
-@pytest.mark.parametrize("status", [Status4.STALE, _FHEXPIRED])
-def test_an_export_whose_handle_is_forgotten(client4: Client, status: int) -> None:
+@pytest.mark.parametrize("status", [Status4.STALE, 10014], ids=["STALE", "FHEXPIRED"])
+def test_an_export_whose_handle_is_forgotten(job: Run, status: int) -> None:
     """Names are asked about by it: it is looked up again from the root, each time here."""
     turns = itertools.cycle((Answer(status=status), None))
 
     def hook(call: Call) -> Answer | None:
         return next(turns) if call.procedure is Nfs4.PUTFH and not call.file else None
 
-    with ScriptedServer(hook) as server:
-        well(client4(server, **VERIFIED, unlink=1, filename="d/f"))
-        keeps_nothing(server)
-        assert next(turns), "as many were forgotten as known"
+    _keeps_nothing(job(hook, **_VERIFIED, unlink=1, filename="d/f", quiet=True).server)
+    assert next(turns), "as many were forgotten as known"
 
 
-# --- a server that wants to be asked later ---
-
-LATER = (
-    Nfs4.CREATE_SESSION, Nfs4.EXCHANGE_ID, Nfs4.DESTROY_SESSION, Nfs4.DESTROY_CLIENTID, Nfs4.CLOSE,
-)  # fmt: skip
-
-
-def test_asked_to_wait(client4: Client) -> None:
-    """Twice by each of those; others are in test_scenarios_nfs4.py."""
-    delays = [on(one, Answer(status=Status4.DELAY), first=2) for one in LATER]
-    with ScriptedServer(*delays) as server:
-        well(client4(server, **VERIFIED))
-        assert {call.procedure for call in server.calls(*LATER) if call.nth > 2} == {*LATER}
-        keeps_nothing(server)
-
-
-# --- slots ---
-
-
-def slots_of(calls: Sequence[Call]) -> set[int | None]:
-    """Return the slots that calls came by."""
-    return {call.slot for call in calls}
-
-
-def test_a_slot_table_that_shrinks_and_grows(client4: Client) -> None:
+def test_a_slot_table_that_shrinks_and_grows(job: Run) -> None:
     """Slots beyond the target lie idle; those that come back begin with the number 1."""
-    shrink, grow, blocks = 32, 160, 256
+    shrink, grow = 32, 160
 
-    def retarget(call: Call) -> None:
-        if call.procedure is Nfs4.WRITE and call.nth in (shrink, grow):
-            server.terms.target = 1 if call.nth == shrink else None
+    def target(highest: int | None) -> Answer:
+        return Answer(do=lambda server: setattr(server.terms, "target", highest))
 
-    with ScriptedServer(retarget) as server:
-        done(client4(server, size="1m", **VERIFIED))
-        calls = server.calls(Nfs4.WRITE)
-        assert len(calls) == blocks
-        settled = shrink + 2 * DEPTH
-        assert slots_of(calls[:shrink]) == set(range(DEPTH))
-        assert slots_of(calls[settled:grow]) == {0, 1}
-        assert slots_of(calls[grow + DEPTH :]) == set(range(DEPTH))
-        assert len({call.session for call in calls}) == 1
-        keeps_nothing(server)
+    hooks = on(Nfs4.WRITE, target(1), nth=shrink), on(Nfs4.WRITE, target(None), nth=grow)
+    ran = job(*hooks, size="1m", **_VERIFIED)
+    slots = [call.slot for call in ran.calls(Nfs4.WRITE)]
+    assert len(slots) == 256
+    assert set(slots[:shrink]) == set(slots[grow + _DEPTH :]) == set(range(_DEPTH))
+    assert set(slots[shrink + 2 * _DEPTH : grow]) == {0, 1}
+    assert _data_sessions(ran) == 1
+
+
+def test_a_client_id_may_be_zero(job: Run) -> None:
+    """It is a number as any other (RFC 8881, 3.3): both paths are one client by it."""
+    asked = dict[bool, Counter[Procedure]]()
+    for zero in (False, True):
+        ran = job(**_TWO, terms=partial(Terms, zero_id=zero), **_TURNS, quiet=True)
+        _keeps_nothing(ran.server)
+        setup = (Nfs4.EXCHANGE_ID, Nfs4.CREATE_SESSION, Nfs4.DESTROY_CLIENTID)
+        asked[zero] = Counter(one.procedure for one in ran.calls(*setup))
+    assert asked[True] == asked[False]
 
 
 # --- refusals ---
 
-
-def test_a_session_that_is_never_granted(client4: Client) -> None:
-    """The one for data: names had an answer."""
-    never = on(Nfs4.CREATE_SESSION, Answer(act=False, reply=False), after=DATA_SESSION - 1)
-    with ScriptedServer(never) as server:
-        refused(client4(server, timeo=10, retrans=0), "no reply to session set-up")
+_TOO_SOON: Options = {"timeo": 10, "retrans": 0}
+_NO_SESSION = on(Nfs4.CREATE_SESSION, NEVER, after=_DATA_SESSION - 1)  # for data
 
 
-def test_an_export_that_is_not_answered_for(client4: Client) -> None:
-    """Nothing is told of its path, which may be right."""
-    with ScriptedServer(on(Nfs4.LOOKUP, Answer(act=False, reply=False))) as server:
-        *_, why = said(client4(server, timeo=10, retrans=0))
-        assert why.endswith("/export: cannot find the export: the server does not answer")
-
-
-def test_a_port_that_answers_in_another_protocol(client4: Client) -> None:
-    with ScriptedServer(on(Nfs4.EXCHANGE_ID, Answer(raw=b"HTTP/1.1 400 "))) as server:
-        refused(client4(server), "the server's messages are broken", "the NFS server running there")
-
-
-@pytest.mark.parametrize(
-    ("status", "word"), [(Status4.TOOSMALL, "rsize"), (Status4.NOSPC, "nconnect")]
+@runs(
+    {
+        "a session that is never granted": case(
+            _NO_SESSION, version=4, **_TOO_SOON, refused="no reply to session set-up"
+        ),
+        "another protocol": case(
+            on(Nfs4.EXCHANGE_ID, Answer(raw=b"HTTP/1.1 400 ")),
+            version=4,
+            refused=("the server's messages are broken", "the NFS server running there"),
+        ),
+        "no room in messages": case(
+            on(Nfs4.CREATE_SESSION, Answer(status=Status4.TOOSMALL)),
+            version=4,
+            refused=("CREATE_SESSION", "NFS4ERR_TOOSMALL", "rsize"),
+        ),
+        "no room for sessions": case(
+            on(Nfs4.CREATE_SESSION, Answer(status=Status4.NOSPC)),
+            version=4,
+            refused=("CREATE_SESSION", "NFS4ERR_NOSPC", "nconnect"),
+        ),
+    }
 )
-def test_a_server_that_refuses_a_session(client4: Client, status: Status4, word: str) -> None:
-    with ScriptedServer(on(Nfs4.CREATE_SESSION, Answer(status=status))) as server:
-        refused(client4(server), "CREATE_SESSION", f"NFS4ERR_{status.name}", word)
+def test_what_is_refused(ran: Outcome) -> None:
+    assert ran.calls(Nfs4.WRITE) == []
+
+
+def test_an_export_that_is_not_answered_for(job: Run) -> None:
+    """Nothing is told of its path, which may be right."""
+    ran = job(on(Nfs4.LOOKUP, NEVER), version=4, **_TOO_SOON, error=None)
+    assert ran.said()[-1].endswith("/export: cannot find the export: the server does not answer")
+
+
+def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:
+    with ScriptedServer() as server:
+        result = client(server, pool=server.pool4().replace("/export", "/export/nowhere"))
+        assert result.status not in (0, None)
+        assert not server.clients()
 
 
 _ID_ZERO = Answer(act=False, results=xdr(0, Hyper(0), 1, 0x10000, 0, Hyper(0), b"a", b"a", 0))
@@ -353,7 +297,7 @@ def _from_data(hook: Hook) -> Hook:
     begun = list[Call]()
 
     def later(call: Call) -> Answer | None:
-        if call.procedure is Nfs4.CREATE_SESSION and call.nth == DATA_SESSION:
+        if call.procedure is Nfs4.CREATE_SESSION and call.nth == _DATA_SESSION:
             begun.append(call)
         return hook(call) if begun else None
 
@@ -379,77 +323,135 @@ _REFUSED_DATA: dict[str, Hook] = {
         for status in (Status4.BADSESSION, Status4.SEQ_MISORDERED, Status4.RETRY_UNCACHED_REP)
     },
 }  # fmt: skip
-_SOFT: dict[str, Option] = {"timeo": 10, "retrans": 0, "soft": 1}
-refusals = fixture_of_runs(
+
+
+@runs(
     {
-        words: Case(hook, _SOFT, url={"version": "4.1"})
+        words: case(hook, version=4, **_TOO_SOON, soft=1, error=None, expected=words)
         for words, hook in {
             **_REFUSED,
             **{words: _from_data(hook) for words, hook in _REFUSED_DATA.items()},
         }.items()
     }
 )
-
-
-@pytest.mark.parametrize("words", [*_REFUSED, *_REFUSED_DATA])
-def test_what_is_refused_for_ever_is_asked_ever_more_slowly(refusals: Outcomes, words: str) -> None:
+def test_what_is_refused_for_ever_is_asked_ever_more_slowly(ran: Outcome) -> None:
     """By some dozens of calls, and not by some ten thousand; the job tells what was refused."""
-    outcome = refusals[words]
-    assert outcome.result.status not in (0, None), outcome.result.messages
-    calls = Counter(call.procedure for call in outcome.server.calls())
+    assert ran.result.status not in (0, None)
+    calls = Counter(call.procedure for call in ran.calls())
     assert calls.total() < 400, calls
-    assert words in outcome.result.messages
+    assert ran.case.expected in ran.result.messages
 
 
-def test_a_client_id_may_be_zero(client4: Client) -> None:
-    """It is a number as any other (RFC 8881, 3.3): both paths are one client by it."""
-    asked = dict[bool, Counter[Procedure]]()
-    for zero in (False, True):
-        with ScriptedServer(addresses=TWO_ADDRESSES, terms=Terms(zero_id=zero)) as server:
-            well(client4(server, nconnect=2, spread="roundrobin", **VERIFIED))
-            keeps_nothing(server)
-            setup = (Nfs4.EXCHANGE_ID, Nfs4.CREATE_SESSION, Nfs4.DESTROY_CLIENTID)
-            asked[zero] = Counter(one.procedure for one in server.calls() if one.procedure in setup)
-    assert asked[True] == asked[False]
+# --- what connections share, a client ID or a session (2.10.5) ---
 
 
-# --- the end ---
+def test_a_session_for_each_connection_under_one_client_id(job: Run) -> None:
+    ran = job(**_TWO, **_ALL, quiet=True)
+    assert _data_sessions(ran) == 4
+    destroyed = [call for call in ran.calls(Nfs4.DESTROY_CLIENTID) if call.status == 0]
+    assert len(destroyed) == 2  # of the process that sets up, and of the job
+    _keeps_nothing(ran.server)
 
 
-def test_a_slow_server_is_told_all_the_same(client4: Client) -> None:
-    """Each answer has its time, however many there are."""
-    last = (Nfs4.CLOSE, Nfs4.BIND_CONN_TO_SESSION, Nfs4.DESTROY_SESSION, Nfs4.DESTROY_CLIENTID)
-    with ScriptedServer(on(last, Answer(delay=0.3))) as server:
-        done(client4(server, nconnect=2, **VERIFIED))
-        keeps_nothing(server)
+def test_one_session_over_all_addresses(job: Run) -> None:
+    ran = job(**_TWO, **_ALL, trunking="session", quiet=True)
+    assert _data_sessions(ran) == 1
+    assert {call.server[0] for call in ran.calls(*DATA4)} == {*TWO_ADDRESSES}
 
 
-# --- soft ---
+def test_another_connection_renews_where_one_cannot(job: Run) -> None:
+    """The first idle connection is lost with its renewal; the lease is that of the client."""
+    first, second = TWO_ADDRESSES
+    written: list[Call] = []  # what the client waits for, idle
+    lost: list[Call] = []
+    renewed: list[Call] = []
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs4.WRITE and call.server[0] == second and not renewed:
+            written.append(call)
+            return Answer(act=False, reply=False)
+        if call.procedure is not Nfs4.SEQUENCE or not written or call.slot == written[0].slot:
+            return None
+        if not lost:
+            lost.append(call)
+            return Answer(do=lambda it: it.refuse(first), act=False, reply=False, end="reset")
+        if not renewed:
+            renewed.append(call)
+            return Answer(do=ScriptedServer.accept, end="reset")
+        return None
+
+    terms = partial(Terms, lease=1)
+    ran = job(hook, **_TWO, terms=terms, trunking="session", spread="roundrobin", iodepth=1)
+    assert [call.server[0] for call in (*lost, *renewed)] == [first, second]
+    assert _data_sessions(ran) == 1
 
 
-def test_time_runs_from_when_a_call_is_sent(client4: Client) -> None:
-    """Also that of names, which rest for longer than a soft call may take, and are then asked."""
-    late = Answer(delay=0.3)
-    with ScriptedServer(on((Nfs4.WRITE, Nfs4.CLOSE), late)) as server:
-        result = client4(server, timeo=30, retrans=0, soft=1, iodepth=1)
-        done(result)
-        assert said(result) == []
-        keeps_nothing(server)
+@pytest.mark.parametrize(
+    ("trunking", "nconnect"), [("session", 2), ("clientid", 2), ("clientid", 1)]
+)
+def test_a_server_that_ties_opens_to_a_session(job: Run, trunking: str, nconnect: int) -> None:
+    """Names have one of their own: opened again over that for data, a file can be used there."""
+    opened = dict[str, bytes]()
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs4.OPEN:
+            opened[call.file] = call.session
+        tied = call.procedure not in DATA4 or call.session == opened["f"]
+        return None if tied else Answer(status=Status4.BAD_STATEID)
+
+    options = {**_ALL, "nconnect": nconnect, "trunking": trunking, "version": 4}
+    ran = job(hook, **options, error=None)
+    if _data_sessions(ran) == 1:
+        done(ran.result)
+        assert ran.said() == []
+    else:
+        failed(ran.result, "NFS4ERR_BAD_STATEID", "trunking=session", error=errno.EIO)
+    assert not ran.server.sessions()
 
 
-# --- what a call that was given up, or refused, leaves behind ---
+def test_an_address_that_no_session_spans_is_told(job: Run) -> None:
+    terms = partial(Terms, minor_ids={TWO_ADDRESSES[1]: 9})
+    ran = job(**_TWO, terms=terms, trunking="session", **_ALL)
+    assert any("trunking=session: the server does not span" in line for line in ran.said())
+    assert _data_sessions(ran) == 1 + 2
 
 
-def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:
-    with ScriptedServer() as server:
-        result = client(server, pool=server.pool4().replace("/export", "/export/nowhere"))
-        assert result.status not in (0, None)
-        assert not server.clients()
+def test_another_server_is_an_error(client: Client) -> None:
+    with ScriptedServer() as one, ScriptedServer(addresses=TWO_ADDRESSES[1:]) as other:
+        result = client(one, pool=f"{one.pool4()},{other.pool4()}", trunking="session", **_ALL)
+    assert result.status not in (0, None)
+    assert any("this is another server" in line for line in said(result))
 
 
-@pytest.mark.parametrize("only", [0, 1])
-def test_jobs_that_set_their_own_files_up_leave_nothing(
-    client4: Client, server: ScriptedServer, only: int
-) -> None:
-    done(client4(server, create_serialize=0, numjobs=2, create_only=only))
-    keeps_nothing(server)
+def test_calls_beyond_the_slots_wait_and_that_is_told(job: Run) -> None:
+    ran = job(version=4, terms=partial(Terms, slots=2), rw="read", size="4m")
+    waited = [line for line in ran.said() if "the server grants a session 2 slots" in line]
+    assert len(waited) == 2, "the job, and before it the lay-out"
+    assert all(line.startswith("nfsmulti: job: ") for line in waited)
+    assert {call.slot for call in ran.calls(Nfs4.SEQUENCE)} == {0, 1}
+
+
+def test_an_open_that_no_slot_is_left_for_gets_another_session(client4: Client) -> None:
+    """One connection's call keeps the last slot, as it waits for an OPEN, which waits for a slot.
+
+    The server takes the other slot back with the answer by which the file is to be opened again.
+    """
+    lost = Answer(act=False, reply=False, end="reset")
+    with ScriptedServer(addresses=TWO_ADDRESSES, terms=Terms(slots=2)) as server:
+
+        def hook(call: Call) -> Answer | None:
+            if call.procedure is Nfs4.SEQUENCE and call.slot == 1:
+                server.terms.target = 0
+            written = server.calls(Nfs4.WRITE)
+            if call.procedure is not Nfs4.WRITE or call.session != written[0].session:
+                return None
+            return Answer(status=Status4.BAD_STATEID) if call.slot == 1 else lost
+
+        server.hooks.append(hook)
+        options: Options = {"trunking": "session", "spread": "roundrobin", "iodepth": 2}
+        done(client4(server, **_TOO_SOON, **options))
+        calls = server.calls(Nfs4.WRITE)
+        first = [call for call in calls if call.session == calls[0].session]
+        assert {(call.slot, call.server[0]) for call in first} == set(enumerate(TWO_ADDRESSES))
+        assert len({call.session for call in server.calls(*DATA4)}) == 2
+        _keeps_nothing(server)

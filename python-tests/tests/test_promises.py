@@ -16,13 +16,14 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from itertools import cycle
+from functools import partial
+from itertools import accumulate, cycle
 from pathlib import Path
 
 import pytest
-from engine_helpers import cpu_seconds, done, eventually, family, job_of, said, sections, stderr_of
+from engine_helpers import cpu_seconds, eventually, family, job_of, sections, stderr_of
 from limits import Within
 from scripted_jobs import (
     KIB,
@@ -34,14 +35,14 @@ from scripted_jobs import (
     Case,
     Client,
     Options,
-    Outcomes,
+    Outcome,
+    Run,
+    case,
     covers_once,
-    failed,
-    first_of,
-    fixture_of_runs,
     go,
-    numbered,
     preloaded,
+    reading,
+    runs,
     start_fio,
 )
 
@@ -78,8 +79,8 @@ def _end_once_it_says(words: str) -> Callable[[ScriptedServer, FioProcess], None
 
 # --- told when nothing has been sent yet, or nothing has come in full ---
 
-_TRICKLE = on(Nfs.READ, Answer(chunk=100, pause=1.0))
 _TRICKLES: Options = {"rw": "read", "iodepth": 1, "filename": "r", "timeo": 2}
+_trickle = partial(case, on(Nfs.READ, Answer(chunk=100, pause=1.0)), **_TRICKLES)
 _told = _end_once_it_says("server not responding, still trying")
 
 
@@ -89,31 +90,20 @@ def _reads_no_data(call: Call) -> Answer | None:
     return Answer(do=ScriptedServer.stop_reading) if last else None
 
 
-halves = fixture_of_runs(
+@runs(
     {
-        "the server does not read": Case(
-            _reads_no_data,
-            {"bs": "16m", "wsize": "16m", "size": "64m", "iodepth": 1, "timeo": 2},
-            wtmax=16 * MIB,
-            receive_buffer=64 * KIB,
-            during=_told,
+        "the server does not read": case(
+            _reads_no_data, bs="16m", wsize="16m", size="64m", iodepth=1, timeo=2,
+            wtmax=16 * MIB, receive_buffer=64 * KIB, during=_told, error=None,
         ),
-        "the reply trickles": Case(_TRICKLE, _TRICKLES, during=_told),
-        "soft": Case(_TRICKLE, {**_TRICKLES, "soft": 1, "retrans": 1}),
+        "the reply trickles": _trickle(during=_told, error=None),
+        "the reply trickles, soft": _trickle(soft=1, retrans=1, error=errno.ETIMEDOUT),
     }
-)
-
-
-@pytest.mark.parametrize("name", ["the server does not read", "the reply trickles"])
-def test_hard_tells_of_what_is_half_done(halves: Outcomes, name: str) -> None:
+)  # fmt: skip
+def test_hard_tells_of_what_is_half_done_and_soft_fails(ran: Outcome) -> None:
     """The only call is still on its way out, or its answer has begun to come."""
-    result = halves[name].result
-    assert result.status not in (0, None)
-    assert result.messages.count("not responding") == 1
-
-
-def test_soft_fails_a_reply_that_trickles(halves: Outcomes) -> None:
-    failed(halves["soft"].result, error=errno.ETIMEDOUT)
+    assert ran.result.status not in (0, None)
+    assert ran.case.error or ran.result.messages.count("not responding") == 1
 
 
 # --- hard: what ends a job all the same ---
@@ -166,52 +156,42 @@ def _ended_by(number: signal.Signals) -> Callable[[ScriptedServer, FioProcess], 
     return during
 
 
+def _hanging(name: str, number: signal.Signals | None = None, **options: object) -> Case:
+    during = _ended_by(number) if number else None
+    says = "that the server did not answer: the run is ending"
+    job = _hanging_job(name, **options)
+    return case(_HANGING[name], **job, during=during, error=errno.EINTR, says=says)
+
+
 _ENDINGS: dict[str, Case] = {
+    **{f"{name}, SIGINT": _hanging(name, signal.SIGINT) for name in _HANGING},
+    **{f"{name}, runtime": _hanging(name, runtime=3) for name in ("gone", "full")},
     **{
-        f"{name}, SIGINT": Case(hook, _hanging_job(name), during=_ended_by(signal.SIGINT))
-        for name, hook in _HANGING.items()
-    },
-    **{
-        f"{name}, runtime": Case(hook, _hanging_job(name, runtime=3))
-        for name, hook in _HANGING.items()
-        if name in ("gone", "full")
-    },
-    **{
-        f"{name}, failover, SIGTERM": Case(
-            _HANGING[name], _hanging_job(name, failover=1), during=_ended_by(signal.SIGTERM)
-        )
+        f"{name}, failover, SIGTERM": _hanging(name, signal.SIGTERM, failover=1)
         for name in ("silent", "gone", "full")
     },
     # One that is not polled waits within its read.
-    "silent, one connection, SIGTERM": Case(
-        _HANGING["silent"],
-        _hanging_job("silent", nconnect=1, timeo=600),
-        during=_ended_by(signal.SIGTERM),
-    ),
-    "silent, a thread, SIGINT": Case(
-        _HANGING["silent"], _hanging_job("silent", thread=1), during=_ended_by(signal.SIGINT)
-    ),
+    "one connection, SIGTERM": _hanging("silent", signal.SIGTERM, nconnect=1, timeo=600),
+    "a thread, SIGINT": _hanging("silent", signal.SIGINT, thread=1),
 }
 # A tick of 0.1 s has a few on each connection; what spins has 100,000 a second.
 _SYSCALLS_MAX = 2000
 
-endings = fixture_of_runs(_ENDINGS)
 
-
-@pytest.mark.parametrize("name", _ENDINGS)
-def test_signals_and_runtime_end_a_hard_job(endings: Outcomes, name: str) -> None:
+@runs(_ENDINGS)
+def test_signals_and_runtime_end_a_hard_job(ran: Outcome) -> None:
     """However it hangs, and although the server never answers; nor has it spun meanwhile.
 
     What was in flight is an error. What was written before counts, and may be lost: no COMMIT came.
     """
-    result = endings[name].result
-    failed(result, "that the server did not answer: the run is ending", error=errno.EINTR)
-    assert result.report is not None
-    written = result.report.bytes("write")
-    assert sum(line.write_bytes for line in result.stats) == written == lost_bytes(result.messages)
-    in_flight = result.report.operations("write") - written // (4 * KIB) or 1  # the COMMIT
-    assert f"giving up {in_flight} calls" in result.messages
-    assert sum(line.syscalls for line in result.stats) < _SYSCALLS_MAX, "it has spun"
+    report = ran.result.report
+    assert report is not None
+    written = report.bytes("write")
+    assert sum(line.write_bytes for line in ran.stats) == written
+    assert lost_bytes(ran.result.messages) == written
+    in_flight = report.operations("write") - written // (4 * KIB) or 1  # the COMMIT
+    assert f"giving up {in_flight} calls" in ran.result.messages
+    assert sum(line.syscalls for line in ran.stats) < _SYSCALLS_MAX, "it has spun"
 
 
 @pytest.mark.timing
@@ -273,42 +253,46 @@ def test_a_signal_ends_a_job_of_many_silent_paths_within_5_seconds(
             assert client.finish(process).status not in (0, None)
 
 
-@pytest.mark.parametrize("more", [{}, {"exitall": 1}], ids=["alone", "exitall"])
-def test_a_signal_ends_a_job_that_opens(
-    client: Client, server: ScriptedServer, more: Options
-) -> None:
-    """Its runtime, which has not begun then, does not hide the signal, whatever the clock says.
+def _stop_at(*procedures: Procedure) -> Callable[[ScriptedServer, FioProcess], None]:
+    """Make what tells a job to end when the server has got such a call."""
 
-    It gives up 2 s after the signal: 8 s before MOUNT would give up by itself and say so.
-    """
-    server.hooks.append(on(Mount.MNT, NEVER))
-    alone: Options = {"create_serialize": 0}  # else fio asks before the job opens
-    with client.start(server, runtime=1, clocksource="clock_gettime", **alone, **more) as process:
-        server.wait_for(lambda: bool(server.calls(Mount.MNT)))
+    def during(server: ScriptedServer, process: FioProcess) -> None:
+        server.wait_for(lambda: len(server.calls(*procedures)) > 0)
         process.signal(signal.SIGTERM)
-        result = client.finish(process)
-    assert result.status not in (0, None)
-    assert "the server does not answer" not in result.messages
+
+    return during
 
 
-@pytest.mark.parametrize("version", [3, 4])
-def test_a_signal_ends_a_job_that_lays_its_file_out(client: Client, version: int) -> None:
-    """What is half laid out goes if the server answers soon: it does not."""
-    silent = on((Nfs.WRITE, Nfs4.WRITE), Answer(reply=False, do=_fall_silent))
-    with (
-        ScriptedServer(silent) as server,
-        client.start(server, pool=server.pool_of(version), exitall=1, **READING) as process,
-    ):
-        server.wait_for(lambda: len(server.calls(Nfs.WRITE, Nfs4.WRITE)) > 0)
-        process.signal(signal.SIGTERM)
-        result = client.finish(process)
-    assert result.status not in (0, None)
-    assert "the server does not answer" not in result.messages
+_SILENT_WRITE = on((Nfs.WRITE, Nfs4.WRITE), Answer(reply=False, do=_fall_silent))
+_lays_out = partial(case, _SILENT_WRITE, during=_stop_at(Nfs.WRITE, Nfs4.WRITE), error=None)
+# It has its own file to set up, or else fio would ask before it opens.
+_opens = partial(
+    case,
+    on(Mount.MNT, NEVER),
+    runtime=1,
+    create_serialize=0,
+    during=_stop_at(Mount.MNT),
+    error=None,
+)
 
 
-def test_a_job_that_is_forked_while_a_thread_sets_its_files_up(
-    engine: Engine, tmp_path: Path
-) -> None:
+@runs(
+    {
+        # Its runtime, which has not begun then, does not hide the signal, whatever the clock says.
+        # It gives up 2 s after the signal: 8 s before MOUNT would give up by itself and say so.
+        "opens": _opens(),
+        "opens, exitall": _opens(exitall=1),
+        # What is half laid out goes if the server answers soon: it does not.
+        "lays its file out": _lays_out(exitall=1, **READING),
+        "lays its file out, v4": _lays_out(version=4, exitall=1, **READING),
+    }
+)
+def test_a_signal_ends_a_job_that_has_not_begun(ran: Outcome) -> None:
+    assert ran.result.status not in (0, None)
+    assert "the server does not answer" not in ran.result.messages
+
+
+def test_a_job_that_is_forked_while_a_thread_sets_its_files_up(job: Run) -> None:
     """It does not wait for what that thread has, and nobody in its process will ever let go.
 
     It waits for a job that the server keeps until the thread lays its file out; and the thread is
@@ -319,18 +303,15 @@ def test_a_job_that_is_forked_while_a_thread_sets_its_files_up(
         before={"filename": "r"},
         process={"filename": "p", "wait_for": "before"},
     )
+    begun = set[str]()
 
     def keep(call: Call) -> Answer | None:
-        asked = any(one.file == "p" for one in server.calls())
-        too_soon = not asked if call.procedure is Nfs.WRITE else not server.calls(Nfs.WRITE)
-        waits = call.procedure in (Nfs.READ, Nfs.WRITE) and too_soon
+        begun.add("WRITE" if call.procedure is Nfs.WRITE else call.file)
+        waits = call.procedure is Nfs.WRITE and "p" not in begun
+        waits = waits or (call.procedure is Nfs.READ and "WRITE" not in begun)
         return Answer(status=Status.JUKEBOX) if waits else None
 
-    with ScriptedServer(keep) as server:
-        server.create("r", bytes(64 * KIB))
-        options = {**READING, "create_serialize": 0}
-        with start_fio(engine, tmp_path, server.pool(), jobs, options) as process:
-            done(process.result(SECONDS))
+    job(keep, arguments=jobs, **READING, create_serialize=0)
 
 
 _RUNTIME: Options = {"runtime": 1, "time_based": 1, "rate_iops": 50}
@@ -345,61 +326,49 @@ _SLOW: dict[Procedure, Options] = {
     Nfs.WRITE: {**_RUNTIME, "iodepth": 1},
     Nfs.CREATE: {"runtime": 1, "metadata": 1, "bs": 1, "size": 8, "iodepth": 1},
 }
-_SLOW_COMMIT: dict[str, tuple[Options, Sequence[str]]] = {
-    "COMMIT": (_RUNTIME, ()),
-    "hold, failover": ({**_RUNTIME, "hold_writes": "64k", "failover": 1}, ()),
-    "a job that sets its own files up": ({**_TO_ITS_END, "create_serialize": 0}, ()),
-    "exitall": (
-        {**_FOR_LONG, "exitall": 1},
-        sections(w={"filename": "f"}, r={**READING, "filename": "r", "runtime": 1}),
-    ),
-    "steadystate": ({**_FOR_LONG, "steadystate": "iops:90%", "steadystate_duration": 1}, ()),
-}
-
 _READS_FAIL = on(Nfs.READ, Answer(status=Status.IO))
 _THEN_READS_FAIL = on(Nfs.WRITE, Answer(do=lambda server: server.hooks.append(_READS_FAIL)), nth=9)
+_late = partial(case, _LATE[Nfs.COMMIT], quiet=True)
 
-slow_ends = fixture_of_runs(
+
+@runs(
     {
-        **{
-            name: Case(_LATE[Nfs.COMMIT], options, arguments)
-            for name, (options, arguments) in _SLOW_COMMIT.items()
-        },
-        **{procedure.name: Case(_LATE[procedure], _SLOW[procedure]) for procedure in _SLOW},
-        "exitall_on_error": Case(
-            first_of(_LATE[Nfs.COMMIT], _THEN_READS_FAIL),
-            {**_FOR_LONG, "exitall_on_error": 1},
-            sections(w={"filename": "f"}, r={**READING, "filename": "r"}),
+        "COMMIT": _late(**_RUNTIME),
+        # With a full hold, WRITEs that have not begun wait behind that COMMIT.
+        "hold, failover": _late(**_RUNTIME, hold_writes="64k", failover=1),
+        "a job that sets its own files up": _late(**_TO_ITS_END, create_serialize=0),
+        "exitall": _late(
+            arguments=sections(w={"filename": "f"}, r={**READING, "filename": "r", "runtime": 1}),
+            **_FOR_LONG,
+            exitall=1,
         ),
+        "steadystate": _late(**_FOR_LONG, steadystate="iops:90%", steadystate_duration=1),
+        **{
+            procedure.name: case(_LATE[procedure], **options, quiet=True)
+            for procedure, options in _SLOW.items()
+        },
     }
 )
+def test_a_jobs_end_waits_for_a_server_that_is_slow(ran: Outcome) -> None:
+    """It takes longer than one that is gone would be given."""
+    if "metadata" not in ran.case.options:
+        assert ran.server.durable("f") == ran.server.content("f")
 
 
-@pytest.mark.parametrize("name", [*_SLOW_COMMIT, *(procedure.name for procedure in _SLOW)])
-def test_a_jobs_end_waits_for_a_server_that_is_slow(slow_ends: Outcomes, name: str) -> None:
-    """It takes longer than one that is gone would be given.
-
-    With a full hold, WRITEs that have not begun wait behind that COMMIT.
-    """
-    server, result = slow_ends[name].server, slow_ends[name].result
-    done(result)
-    assert said(result) == []
-    if name != Nfs.CREATE.name:
-        assert server.durable("f") == server.content("f")
-
-
-def test_a_jobs_error_ends_others_as_their_runtime_does(slow_ends: Outcomes) -> None:
+def test_a_jobs_error_ends_others_as_their_runtime_does(job: Run) -> None:
     """That job alone has failed, and no other is said to have lost anything."""
-    run = slow_ends["exitall_on_error"]
-    server, result = run.server, run.result
-    assert result.status == 1, result.messages
-    assert result.report is not None, result.output
-    assert {job["jobname"]: job["error"] for job in result.report.jobs} == {"w": 0, "r": errno.EIO}
-    (line,) = said(result)
+    jobs = sections(w={"filename": "f"}, r={**READING, "filename": "r"})
+    hooks = _LATE[Nfs.COMMIT], _THEN_READS_FAIL
+    ran = job(*hooks, arguments=jobs, **_FOR_LONG, exitall_on_error=1, error=None)
+    assert ran.result.status == 1
+    report = ran.result.report
+    assert report is not None
+    assert {job["jobname"]: job["error"] for job in report.jobs} == {"w": 0, "r": errno.EIO}
+    (line,) = ran.said()
     assert "NFS3ERR_IO" in line
-    moved = sum(call.moved for call in server.calls(Nfs.WRITE))
-    assert job_of(result.report, "w")["write"]["io_bytes"] == moved
-    assert server.durable("f") == server.content("f")
+    moved = sum(call.moved for call in ran.calls(Nfs.WRITE))
+    assert job_of(report, "w")["write"]["io_bytes"] == moved
+    assert ran.server.durable("f") == ran.server.content("f")
 
 
 _CLOCK = """\
@@ -430,39 +399,34 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 """
 
 
-def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(job: Run) -> None:
     """The end of another job is its end, and SIGUSR2 puts its clock forward."""
-    forward = preloaded(engine, tmp_path, _CLOCK)
     jobs = sections(
         w={"filename": "a:b", "openfiles": 1, "file_service_type": "sequential"},
         r={**READING, "filename": "r"},
     )
-
-    def opens() -> int:
-        return sum(call.file == "b" for call in server.calls(Nfs4.OPEN))
+    asked = list[Call]()
 
     def never(call: Call) -> Answer | None:
         """Keep the other job at its READs until this one asks for its second file."""
-        waits = call.procedure is Nfs4.READ and not opens()
         refused = call.procedure is Nfs4.OPEN and call.file == "b"
+        asked.extend([call] * refused)
+        waits = call.procedure is Nfs4.READ and not asked
         return Answer(status=Status4.DELAY) if waits or refused else None
 
-    with ScriptedServer(never) as server:
-        server.create("r", bytes(64 * KIB))
-        folder, pool = tmp_path / "fio", server.pool4()
-        with start_fio(forward, folder, pool, jobs, {"exitall": 1}) as process:
-            server.wait_for(lambda: opens() > 0)
-            eventually(lambda: len(family(process.pid)) == 1)
-            asked = opens()
-            # One may be under way, and the next due: the engine looks at its end before a third.
-            server.wait_for(lambda: opens() > asked + 2)
-            (job,) = family(process.pid)
-            os.kill(job, signal.SIGUSR2)
-            result = process.result(SECONDS)
-    assert result.status not in (0, None)
-    assert 'cannot create "b": Interrupted' in result.messages
+    def during(server: ScriptedServer, process: FioProcess) -> None:
+        server.wait_for(lambda: len(asked) > 0)
+        eventually(lambda: len(family(process.pid)) == 1)
+        so_far = len(asked)
+        # One may be under way, and the next due: the engine looks at its end before a third.
+        server.wait_for(lambda: len(asked) > so_far + 2)
+        (writer,) = family(process.pid)
+        os.kill(writer, signal.SIGUSR2)
+
+    words = {"before": _CLOCK, "during": during, "arguments": jobs, "error": None}
+    ran = job(never, version=4, **words, exitall=1)
+    assert ran.result.status not in (0, None)
+    assert 'cannot create "b": Interrupted' in ran.result.messages
 
 
 # A kernel that answers nothing until all is cancelled, and then that it did half of each WRITE.
@@ -532,100 +496,92 @@ def test_what_a_mount_gave_up_does_not_go_on(engine: Engine, tmp_path: Path) -> 
 _NAMES = (Nfs.LOOKUP, Nfs.MKDIR, Nfs.CREATE, Nfs.REMOVE, Nfs.FSINFO)
 
 
-@pytest.mark.sanitized
-def test_names_are_asked_for_again(client: Client) -> None:
+def test_names_are_asked_for_again(job: Run) -> None:
     """The server puts the first three calls of each kind off, and FSINFO of a file."""
     later = [on(procedure, Answer(status=Status.JUKEBOX), first=3) for procedure in _NAMES]
-    with ScriptedServer(*later, on(Nfs.FSINFO, Answer(status=Status.JUKEBOX), nth=5)) as server:
-        result = client(server, **READING, filename="d/f", unlink=1)
-        done(result)
-        assert said(result) == []
-        assert not server.all_durable()
-        assert {call.procedure for call in server.calls(*_NAMES) if call.nth > 3} == {*_NAMES}
+    of_a_file = on(Nfs.FSINFO, Answer(status=Status.JUKEBOX), nth=5)
+    ran = job(*later, of_a_file, **READING, filename="d/f", unlink=1, files={}, quiet=True)
+    assert not ran.server.all_durable()
+    assert {call.procedure for call in ran.calls(*_NAMES) if call.nth > 3} == {*_NAMES}
 
 
-@pytest.mark.sanitized
-@pytest.mark.parametrize("procedure", [Nfs.LOOKUP, Nfs.FSINFO])
-def test_names_that_are_put_off_for_ever(client: Client, procedure: Nfs) -> None:
-    """That is told once, and a signal ends it. The export is asked about by FSINFO."""
-    with ScriptedServer(on(procedure, Answer(status=Status.JUKEBOX))) as server:
-        with client.start(server, **READING, soft=1, timeo=30, retrans=0) as process:
-            _end_once_it_says("keeps asking to wait (NFS3ERR_JUKEBOX)")(server, process)
-            result = client.finish(process)
-        assert result.status not in (0, None)
-        assert result.messages.count("keeps asking to wait") == 1
-        first, *again = (call.time for call in server.calls(procedure))
-        _ever_more_rarely(first, again, longest=5.0)
+@runs(
+    {
+        procedure.name: case(
+            on(procedure, Answer(status=Status.JUKEBOX)),
+            **READING,
+            soft=1,
+            timeo=30,
+            retrans=0,
+            during=_end_once_it_says("keeps asking to wait (NFS3ERR_JUKEBOX)"),
+            error=None,
+            expected=procedure,
+        )
+        for procedure in (Nfs.LOOKUP, Nfs.FSINFO)  # the latter is of the export
+    }
+)
+def test_names_that_are_put_off_for_ever(ran: Outcome) -> None:
+    """That is told once, and a signal ends it. Waits double from 0.1 s, and have no end before."""
+    assert ran.result.status not in (0, None)
+    assert ran.result.messages.count("keeps asking to wait") == 1
+    first, *again = (call.time for call in ran.calls(ran.case.expected))
+    least = accumulate((0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 9))
+    assert all(at >= first + wait for at, wait in zip(again, least, strict=False))
 
 
-def _ever_more_rarely(since: float, times: Sequence[float], longest: float) -> None:
-    """Expect that nothing came before waits that double from 0.1 s to `longest`, one after another.
-
-    `since` is when the first wait began, or earlier. The sum holds however late a time was taken.
-    """
-    wait = 0.1
-    for when in times:
-        since += wait
-        assert when >= since
-        wait = min(2 * wait, longest)
-
-
-def test_what_fails_while_a_file_is_laid_out(client: Client, server: ScriptedServer) -> None:
-    server.hooks.append(on(Nfs.WRITE, Answer(status=Status.NOSPC), nth=3))
-    result = client(server, **READING, bs="64k", size="4m")
-    third = server.calls(Nfs.WRITE)[2]
+def test_what_fails_while_a_file_is_laid_out(job: Run) -> None:
+    full = on(Nfs.WRITE, Answer(status=Status.NOSPC), nth=3)
+    ran = job(full, **READING, bs="64k", size="4m", error=None)
+    third = ran.calls(Nfs.WRITE)[2]
     at = f'/export: laying out "f": WRITE at {third.offset}: No space left on device'
-    (line,) = said(result)
+    (line,) = ran.said()
     assert f"{at}: NFS3ERR_NOSPC: the file system is full" in line
 
 
 # --- hostile servers: replies to others' calls ---
 
 
-def test_data_that_answers_another_call_is_found_out(
-    client: Client, server: ScriptedServer
-) -> None:
-    """A reply to a READ bears the number of another READ that is outstanding."""
-    server.create("f", numbered(64 * KIB, 4 * KIB))
+def _exchange() -> Hook:
+    """Make a hook: a reply to a READ bears the number of another READ that is outstanding."""
     first = list[int]()
 
-    def exchange(call: Call) -> Answer | None:
+    def hook(call: Call) -> Answer | None:
         if call.procedure is not Nfs.READ:
             return None
         first.append(call.xid)
         return NEVER if call.nth == 1 else Answer(xid=first[0]) if call.nth == 2 else None
 
-    server.hooks.append(exchange)
-    verify: Options = {"verify": "pattern", "verify_pattern": "%o"}
-    failed(client(server, rw="read", timeo=5, **verify), error=errno.EILSEQ)
+    return hook
 
 
-def test_of_a_block_that_an_end_of_file_cuts_fio_asks_for_the_rest(
-    client: Client, server: ScriptedServer
-) -> None:
+@runs({"": reading(_exchange(), timeo=5, error=errno.EILSEQ)})
+def test_data_that_answers_another_call_is_found_out(ran: Outcome) -> None:
+    assert ran.calls(Nfs.READ)
+
+
+def test_of_a_block_that_an_end_of_file_cuts_fio_asks_for_the_rest(job: Run) -> None:
     """A block that is missing as a whole is an error: test_replies.py."""
-    server.create("f", bytes(64 * KIB))
-    server.hooks.append(on(Nfs.READ, Answer(limit=2 * KIB, eof=1), nth=5))
-    assert done(client(server, rw="read", iodepth=1)).bytes("read") <= 64 * KIB
-    covers_once(server.calls(Nfs.READ), 64 * KIB)
+    short = on(Nfs.READ, Answer(limit=2 * KIB, eof=1), nth=5)
+    ran = job(short, rw="read", filename="r", iodepth=1)
+    assert sum(line.read_bytes for line in ran.stats) <= 64 * KIB
+    covers_once(ran.calls(Nfs.READ), 64 * KIB)
 
 
 # --- failover: while a file is laid out ---
 
 
-class _SilentFrom:
-    """A hook: the second address answers none of its calls from the first of a kind on."""
+def _silent_from(*silent: Nfs) -> Hook:
+    """Make a hook: the second address answers none of its calls from the first of a kind on."""
+    begun = list[Call]()
 
-    def __init__(self, *silent: Nfs):
-        self.begun = False
-        self._silent = silent
-
-    def __call__(self, call: Call) -> Answer | None:
-        """Leave a call unanswered, if it is one of those."""
-        if call.server[0] != TWO_ADDRESSES[1] or call.procedure not in self._silent:
+    def hook(call: Call) -> Answer | None:
+        if call.server[0] != TWO_ADDRESSES[1] or call.procedure not in silent:
             return None
-        self.begun = self.begun or call.procedure is self._silent[0]
-        return Answer(act=False, reply=False) if self.begun else None
+        if call.procedure is silent[0]:
+            begun.append(call)
+        return Answer(act=False, reply=False) if begun else None
+
+    return hook
 
 
 def _second_finds_nothing(call: Call) -> Answer | None:
@@ -633,39 +589,28 @@ def _second_finds_nothing(call: Call) -> Answer | None:
     return Answer(status=Status.IO) if lost else None
 
 
-_LAYING_OUT: Options = {"rw": "read", "bs": "64k", "failover": 1, "timeo": 20}
-_SILENCES: Mapping[str, _SilentFrom] = {
-    "silent at a WRITE": _SilentFrom(Nfs.WRITE, Nfs.COMMIT, Nfs.NULL),
-    "silent at a COMMIT": _SilentFrom(Nfs.COMMIT, Nfs.NULL),
-}
-
-layouts = fixture_of_runs(
-    {
-        **{
-            name: Case(hook, {**_LAYING_OUT, "size": "4m"}, addresses=TWO_ADDRESSES)
-            for name, hook in _SILENCES.items()
-        },
-        "finds nothing": Case(
-            _second_finds_nothing,
-            {**_LAYING_OUT, "size": "256k", "filename": "x:y"},
-            addresses=TWO_ADDRESSES,
-        ),
-    }
+_lays_out_by_two = partial(
+    case, addresses=TWO_ADDRESSES, rw="read", bs="64k", size="4m", failover=1, timeo=20
 )
 
 
-@pytest.mark.parametrize("name", _SILENCES)
-def test_a_file_is_laid_out_by_the_paths_that_are_left(layouts: Outcomes, name: str) -> None:
-    """One of two falls silent at a WRITE, or at the COMMIT of what it took."""
-    server = layouts[name].server
-    done(layouts[name].result)
-    assert len(server.durable("f")) == 4 * MIB
-    assert server.durable("f") == server.content("f")
-    assert _SILENCES[name].begun
-
-
-def test_files_are_laid_out_without_a_path_that_cannot_find_them(layouts: Outcomes) -> None:
-    """What was found out of a path for one file is nothing that the next waits for."""
-    server = layouts["finds nothing"].server
-    done(layouts["finds nothing"].result)
-    assert len(server.durable("x")) == len(server.durable("y")) == 128 * KIB
+@runs(
+    {
+        "silent at a WRITE": _lays_out_by_two(
+            _silent_from(Nfs.WRITE, Nfs.COMMIT, Nfs.NULL), expected=Nfs.WRITE
+        ),
+        "silent at a COMMIT": _lays_out_by_two(
+            _silent_from(Nfs.COMMIT, Nfs.NULL), expected=Nfs.COMMIT
+        ),
+        # What was found out of a path for one file is nothing that the next waits for.
+        "finds nothing": _lays_out_by_two(
+            _second_finds_nothing, filename="x:y", expected=Nfs.LOOKUP
+        ),
+    }
+)
+def test_files_are_laid_out_by_the_paths_that_are_left(ran: Outcome) -> None:
+    """One of two falls silent at a WRITE, or at the COMMIT of what it took, or finds no file."""
+    names = str(ran.case.options.get("filename", "f")).split(":")
+    assert sum(len(ran.server.durable(name)) for name in names) == 4 * MIB
+    assert all(ran.server.durable(name) == ran.server.content(name) for name in names)
+    assert any(call.server[0] == TWO_ADDRESSES[1] for call in ran.calls(ran.case.expected))

@@ -7,60 +7,91 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from conftest import needs_privileges
+from conftest import FioRunner, needs_privileges, started_lab
 from engine_helpers import done, refused, said
-from scripted_jobs import KIB, NEVER, SECONDS, Client, Options, preloaded, start_fio
+from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options, Run
 
-from nfsmulti.fiorun import Engine
+from nfsmulti.fiorun import Engine, Fio
+from nfsmulti.lab import LabConfig, Limits
+from nfsmulti.processes import run
 from servers.scripted import DATA, DATA4, Answer, Mount, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized
 
+_TURNS: Options = {"nconnect": 2, "spread": "roundrobin"}
+
 
 @pytest.mark.parametrize("end", ["reset", "close"])
 def test_a_new_connection_comes_from_the_same_port(
-    client: Client, server: ScriptedServer, end: Literal["reset", "close"]
+    job: Run, end: Literal["reset", "close"]
 ) -> None:
-    """By it knfsd's reply cache knows a WRITE that is sent again."""
+    """By it knfsd's reply cache knows a WRITE that is sent again; and from the same address."""
     lose = Answer(reply=False, end=end)
-    server.hooks.append(on(Nfs.WRITE, lose, nth=5))
-    server.hooks.append(on(Nfs.WRITE, lose, nth=12))
-    result = client(server, nconnect=2, spread="roundrobin")
-    done(result)
-    assert sum(line.reconnects for line in result.stats) == 2
-    calls = server.calls(*DATA)
+    url = {"localaddr": "127.0.0.8+127.0.0.9"}
+    ran = job(on(Nfs.WRITE, lose, nth=5), on(Nfs.WRITE, lose, nth=12), url=url, **_TURNS)
+    assert sum(line.reconnects for line in ran.stats) == 2
+    calls = ran.calls(*DATA)
     assert len({call.connection for call in calls}) == 4
-    assert len({call.client for call in calls}) == 2
+    places = {call.client for call in calls}
+    assert sorted(address for address, _ in places) == ["127.0.0.8", "127.0.0.9"]
 
 
-def test_local_addresses_do_not_change_with_a_new_connection(
-    client: Client, server: ScriptedServer
-) -> None:
-    server.hooks.append(on(Nfs.WRITE, Answer(reply=False, end="reset"), nth=5))
-    pool = server.pool(localaddr="127.0.0.8+127.0.0.9")
-    done(client(server, pool=pool))
-    assert {call.client[0] for call in server.calls(*DATA)} == {"127.0.0.8"}
-
-
-def test_a_null_reply_may_come_in_pieces(client: Client, server: ScriptedServer) -> None:
+def test_a_null_reply_may_come_in_pieces(job: Run) -> None:
     """Not even its first, of 8 bytes, is a reply that nobody waits for."""
-    server.hooks.append(on(Nfs.NULL, Answer(chunk=8, pause=0.05)))
-    server.hooks.append(on(Nfs.WRITE, NEVER, nth=5))
-    result = client(server, failover=1, timeo=30, nconnect=2, spread="roundrobin")
-    done(result)
-    assert [call for call in server.calls(Nfs.NULL) if call.connection > 0], "nobody was asked"
-    assert sum(line.stale_replies for line in result.stats) == 0
+    pieces = on(Nfs.NULL, Answer(chunk=8, pause=0.05))
+    ran = job(pieces, on(Nfs.WRITE, NEVER, nth=5), failover=1, timeo=30, **_TURNS)
+    assert [call for call in ran.calls(Nfs.NULL) if call.connection > 0], "nobody was asked"
+    assert sum(line.stale_replies for line in ran.stats) == 0
 
 
-def test_a_connection_that_brings_bytes_is_kept(client: Client, server: ScriptedServer) -> None:
+def test_a_connection_that_brings_bytes_is_kept(job: Run) -> None:
     """A long reply comes slowly: what waits behind it is no reason to connect anew."""
-    server.create("f", bytes(64 * KIB))
     # For longer than the second call and its retransmission are given, 1.2 s and 2.4 s.
-    server.hooks.append(on(Nfs.READ, Answer(chunk=256, pause=0.3), nth=1))
-    result = client(server, rw="read", iodepth=2, timeo=12, retrans=1)
-    done(result)
-    assert sum(line.reconnects for line in result.stats) == 0
+    slow = on(Nfs.READ, Answer(chunk=256, pause=0.3), nth=1)
+    ran = job(slow, rw="read", filename="r", iodepth=2, timeo=12, retrans=1)
+    assert sum(line.reconnects for line in ran.stats) == 0
 
+
+# --- failover=1: what needs names or a link; the rest is in test_scenarios_failover.py ---
+
+# Of 2 MiB: 64 KiB blocks, half of them by each path. A path is dead after 4 s of silence, which no
+# path has by chance, however busy the machine.
+_FAILOVER: Options = {
+    "failover": 1, "spread": "stripe", "bs": "64k", "size": "2m", "iodepth": 8,
+    "verify": "crc32c", "timeo": 40,
+}  # fmt: skip
+
+
+def test_a_path_that_is_dead_from_the_start(client: Client) -> None:
+    """The first one, which is asked first for names; another is in the fault matrix."""
+    first, second = TWO_ADDRESSES
+    with ScriptedServer(addresses=TWO_ADDRESSES) as server:
+        server.refuse(first)
+        result = client(server, **_FAILOVER)
+    done(result)
+    assert {call.server[0] for call in server.calls(Nfs.WRITE)} == {second}
+    assert any(f"{first}:" in line and "cannot reach port" in line for line in said(result))
+
+
+@pytest.mark.full
+def test_a_probe_waits_for_the_data_before_it(
+    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A slow link is no silence: a path that takes data is asked again when it has taken it."""
+    with started_lab(LabConfig(addresses=2, limits=Limits(link="4mbit"))) as lab:
+        # Deep queues before a slow link would make TCP send twice what is only late.
+        shallow = "echo 4096 32768 65536 >/proc/sys/net/ipv4/tcp_wmem"
+        run(lab.command(["sh", "-c", shallow]), timeout=60).check()
+        fio = Fio(engine, enter=lab.command([]), env=lab.environment)
+        slow = FioRunner(fio, lab.pool, tmp_path, request.node)
+        job = {**_FAILOVER, "bs": "1m", "size": "6m", "iodepth": 6, "verify": None}
+        # Each path's replies come every 4 s or so.
+        result = slow(rw="write", filename="slow", **{**job, "timeo": 24})
+    done(result)
+    assert "does not answer" not in "".join(said(result))
+
+
+# --- connections that cannot be had ---
 
 # A kernel that takes the first connections, and then refuses the next few.
 _FULL = """\
@@ -85,40 +116,27 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 
 
 @pytest.mark.parametrize("failures", [4, 1 << 20])
-def test_a_connection_that_epoll_does_not_take(
-    engine: Engine, server: ScriptedServer, tmp_path: Path, failures: int
-) -> None:
+def test_a_connection_that_epoll_does_not_take(job: Run, failures: int) -> None:
     """It is asked again, and the replies are seen meanwhile."""
-    nconnect = 2
-    server.hooks.append(on(Nfs.WRITE, Answer(reply=False, end="reset"), nth=5))
-    source = _FULL.replace("CONNECTIONS", str(nconnect)).replace("FAILURES", str(failures))
-    full, folder = preloaded(engine, tmp_path, source), tmp_path / "fio"
-    options = {"nconnect": nconnect, "spread": "roundrobin", "iodepth": 2}
-    with start_fio(full, folder, server.pool(), (), options) as process:
-        result = process.result(SECONDS)
-    done(result)
+    lost = on(Nfs.WRITE, Answer(reply=False, end="reset"), nth=5)
+    full = _FULL.replace("CONNECTIONS", "2").replace("FAILURES", str(failures))
+    ran = job(lost, before=full, iodepth=2, **_TURNS)
     words = "cannot add a connection to epoll: No space left"
-    assert sum(words in line for line in said(result)) == 1
+    assert sum(words in line for line in ran.said()) == 1
 
 
 # --- what a process remembers ---
 
 
 @pytest.mark.parametrize("thread", [0, 1])
-def test_all_jobs_share_one_answer_of_mount(
-    client: Client, server: ScriptedServer, thread: int
-) -> None:
-    done(client(server, numjobs=8, thread=thread))
-    assert len(server.calls(Mount.MNT)) == 1
+def test_all_jobs_share_one_answer_of_mount(job: Run, thread: int) -> None:
+    assert len(job(numjobs=8, thread=thread).calls(Mount.MNT)) == 1
 
 
-def test_mount_is_asked_anew_where_its_answer_is_stale(
-    client: Client, server: ScriptedServer
-) -> None:
+def test_mount_is_asked_anew_where_its_answer_is_stale(job: Run) -> None:
     """The job asks for the limits of the root that fio has got before it."""
-    server.hooks.append(on(Nfs.FSINFO, Answer(status=Status.STALE), nth=2))
-    done(client(server))
-    assert len(server.calls(Mount.MNT)) == 2
+    stale = on(Nfs.FSINFO, Answer(status=Status.STALE), nth=2)
+    assert len(job(stale).calls(Mount.MNT)) == 2
 
 
 def test_localaddr_is_not_mounts(client: Client, server: ScriptedServer) -> None:
@@ -170,16 +188,13 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 
 @pytest.mark.parametrize(("thread", "later", "reserved"), [(0, 0, False), (1, 20, True)])
 def test_reserved_ports_that_are_taken_are_not_tried_by_each_connection(
-    engine: Engine, server: ScriptedServer, tmp_path: Path, thread: int, later: int, reserved: bool
+    job: Run, thread: int, later: int, reserved: bool
 ) -> None:
     """The first one tries all 512; the others of all jobs look again some seconds later."""
     needs_privileges()
-    source = _TAKEN.replace("TRIES", "512").replace("LATER", str(later))
-    taken, folder = preloaded(engine, tmp_path, source), tmp_path / "fio"
-    options: Options = {"nconnect": 4, "spread": "roundrobin", "numjobs": 4, "thread": thread}
-    with start_fio(taken, folder, server.pool4(), (), options) as process:
-        done(process.result(SECONDS))
-    calls = server.calls(*DATA4)
+    taken = _TAKEN.replace("TRIES", "512").replace("LATER", str(later))
+    jobs: Options = {"nconnect": 4, "spread": "roundrobin", "numjobs": 4, "thread": thread}
+    calls = job(before=taken, version=4, **jobs).calls(*DATA4)
     assert len({call.connection for call in calls}) == 16
     assert {call.client[1] < 1024 for call in calls} == {reserved}
 
@@ -218,12 +233,6 @@ int poll(struct pollfd *polls, nfds_t count, int timeout)
 
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("nth", range(1, 7))
-def test_a_slow_client_is_no_silent_server(
-    engine: Engine, server: ScriptedServer, tmp_path: Path, version: int, nth: int
-) -> None:
+def test_a_slow_client_is_no_silent_server(job: Run, version: int, nth: int) -> None:
     """For whom it has ten seconds: MOUNT, names, connections that open."""
-    still = preloaded(engine, tmp_path, _STANDS_STILL.replace("NTH", str(nth)))
-    with start_fio(still, tmp_path / "fio", server.pool_of(version), (), {}) as process:
-        result = process.result(SECONDS)
-    done(result)
-    assert said(result) == []
+    job(before=_STANDS_STILL.replace("NTH", str(nth)), version=version, quiet=True)

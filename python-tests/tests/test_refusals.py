@@ -12,22 +12,9 @@ from pathlib import Path
 import pytest
 from conftest import missing
 from engine_helpers import done, refused, said
-from scripted_jobs import (
-    BOTH,
-    SECONDS,
-    Case,
-    Client,
-    Outcomes,
-    failed,
-    fixture_of_runs,
-    preloaded,
-    read_and_write,
-    start_fio,
-    undisturbed,
-)
+from scripted_jobs import BOTH, Case, Client, Outcome, Run, case, read_and_write, runs, undisturbed
 
 from nfsmulti.errors import MissingError
-from nfsmulti.fiorun import Engine, FioResult
 from servers.scripted import (
     DATA,
     SOUND,
@@ -59,40 +46,22 @@ pytestmark = pytest.mark.sanitized
 # Their names and errnos are in test_codec.py, and so are those of what RPC says.
 _STATUSES: dict[int, int] = {Status.NOSPC: errno.ENOSPC, 12345: errno.EIO}
 
-statuses = fixture_of_runs(
-    {str(status): read_and_write(on(BOTH, Answer(status=status), nth=5)) for status in _STATUSES}
-)
 
-
-@pytest.mark.parametrize(("status", "error"), _STATUSES.items())
-def test_statuses_are_reported_as_such(statuses: Outcomes, status: int, error: int) -> None:
-    server, result = statuses[str(status)].server, statuses[str(status)].result
-    word = "NFS3ERR_NOSPC" if status == Status.NOSPC else "an unknown nfsstat3"
-    path, reason = f"127.0.0.1:{server.nfs_port}:/export", os.strerror(error)
-    of_fio = [f"{reason}: {side} offset=16384" for side in ("read", "write")]
-    failed(result, f'{path}: READ of "r" at 16384: {reason}: {word}', *of_fio, error=error)
-
-
-_NAMES: dict[str, tuple[Procedure, Status, int]] = {
-    "MNT ACCES": (Mount.MNT, Status.ACCES, errno.EACCES),
-    "MNT NOENT": (Mount.MNT, Status.NOENT, errno.EINVAL),  # ENOENT is of a file
-    "LOOKUP STALE": (Nfs.LOOKUP, Status.STALE, errno.ESTALE),
-    "CREATE ROFS": (Nfs.CREATE, Status.ROFS, errno.EROFS),
-    "CREATE NOSPC": (Nfs.CREATE, Status.NOSPC, errno.ENOSPC),
-}
-
-names = fixture_of_runs(
+@runs(
     {
-        name: Case(on(procedure, Answer(status=status)))
-        for name, (procedure, status, _) in _NAMES.items()
+        str(status): read_and_write(
+            on(BOTH, Answer(status=status), nth=5),
+            error=error,
+            says=[f"{os.strerror(error)}: {side} offset=16384" for side in ("read", "write")],
+            expected="NFS3ERR_NOSPC" if status == Status.NOSPC else "an unknown nfsstat3",
+        )
+        for status, error in _STATUSES.items()
     }
 )
-
-
-@pytest.mark.parametrize("name", _NAMES)
-def test_statuses_of_names_are_reported_as_such(names: Outcomes, name: str) -> None:
-    _, status, error = _NAMES[name]
-    failed(names[name].result, f"ERR_{status.name}", error=error)
+def test_statuses_are_reported_as_such(ran: Outcome) -> None:
+    path, reason = f"127.0.0.1:{ran.server.nfs_port}:/export", os.strerror(ran.case.error or 0)
+    line = f'{path}: READ of "r" at 16384: {reason}: {ran.case.expected}'
+    assert line in ran.result.messages
 
 
 def _stale_root(call: Call) -> Answer | None:
@@ -100,45 +69,53 @@ def _stale_root(call: Call) -> Answer | None:
     return Answer(act=False, status=Status.STALE) if by_root else None
 
 
-def test_an_export_that_is_gone_is_no_missing_file(client: Client, client4: Client) -> None:
-    """Its handle is stale, and its path leads nowhere: nothing says that the file is not there."""
-    gone = on((Mount.MNT, Nfs4.LOOKUP), Answer(act=False, status=Status.NOENT), after=1)
-    for run in (client, client4):
-        with ScriptedServer(_stale_root, gone) as server:
-            server.create("f", bytes(64 * 1024))
-            failed(run(server), "the server has forgotten the export", error=errno.ESTALE)
-            assert not server.calls(Nfs.CREATE)
-            assert not server.calls(Nfs4.OPEN)
+def _gone(status: Status, **words: object) -> Case:
+    """Make a case: the export is not there any more, or closed, and its file is."""
+    gone = on((Mount.MNT, Nfs4.LOOKUP), Answer(act=False, status=status), after=1)
+    files = {"f": bytes(64 << 10)}
+    return case(_stale_root, gone, files=files, says="the server has forgotten the export", **words)
 
 
-def test_an_export_that_is_closed_has_no_remedy_for_a_file(client: Client) -> None:
-    closed = on(Mount.MNT, Answer(act=False, status=Status.ACCES), after=1)
-    with ScriptedServer(_stale_root, closed) as server:
-        server.create("f", bytes(64 * 1024))
-        result = client(server)
-        failed(result, "the server has forgotten the export", error=errno.EACCES)
-        assert "xprtsec" not in result.messages
+@runs(
+    {
+        **{
+            f"{procedure.name} {status.name}": case(
+                on(procedure, Answer(status=status)), error=error, says=f"ERR_{status.name}"
+            )
+            for procedure, status, error in (
+                (Mount.MNT, Status.ACCES, errno.EACCES),
+                (Mount.MNT, Status.NOENT, errno.EINVAL),  # ENOENT is of a file
+                (Nfs.LOOKUP, Status.STALE, errno.ESTALE),
+                (Nfs.CREATE, Status.ROFS, errno.EROFS),
+                (Nfs.CREATE, Status.NOSPC, errno.ENOSPC),
+            )
+        },
+        # A file is removed between its exclusive CREATE and the SETATTR that completes it.
+        "SETATTR STALE": case(
+            on(Nfs.SETATTR, Answer(act=False, status=Status.STALE)),
+            error=errno.ESTALE,
+            says="ERR_STALE",
+            expected=lambda ran: len(ran.calls(Mount.MNT)) == 1,
+        ),
+        # An export's handle is stale, and its path leads nowhere: the file may be there.
+        "a stale export": _gone(Status.NOENT, error=errno.ESTALE),
+        "a stale export, v4": _gone(Status.NOENT, error=errno.ESTALE, version=4),
+        "a closed export": _gone(Status.ACCES, error=errno.EACCES),
+    }
+)
+def test_statuses_of_names_are_reported_as_such(ran: Outcome) -> None:
+    assert ran.case.expected is None or ran.case.expected(ran)
 
 
-def test_a_file_that_is_stale_is_no_stale_export(client: Client) -> None:
-    """It is removed between its exclusive CREATE and the SETATTR that completes it."""
-    gone = on(Nfs.SETATTR, Answer(act=False, status=Status.STALE))
-    with ScriptedServer(gone) as server:
-        failed(client(server, filename="f", rw="write"), "ERR_STALE", error=errno.ESTALE)
-        assert len(server.calls(Mount.MNT)) == 1
-
-
-def test_a_directory_that_is_there_is_not_made(client: Client, server: ScriptedServer) -> None:
+def test_a_directory_that_is_there_is_not_made(job: Run) -> None:
     """A server may check the permission to make it first: "a" belongs to somebody else."""
-    server.create("a/x")
 
     def refuse(call: Call) -> Answer | None:
         own = call.procedure is Nfs.MKDIR and call.file == "a"
         return Answer(status=Status.ACCES) if own else None
 
-    server.hooks.append(refuse)
-    done(client(server, filename="a/b/f"))
-    assert [call.file for call in server.calls(Nfs.MKDIR)] == ["a/b"]
+    ran = job(refuse, filename="a/b/f", files={"a/x": b""})
+    assert [call.file for call in ran.calls(Nfs.MKDIR)] == ["a/b"]
 
 
 _REFUSALS: dict[str, tuple[bytes, int, str]] = {
@@ -153,28 +130,20 @@ _REFUSALS: dict[str, tuple[bytes, int, str]] = {
     ),
 }  # fmt: skip
 
-refusals = fixture_of_runs(
+
+@runs(
     {
-        name: read_and_write(on(BOTH, Answer(act=False, rpc=rpc), after=2))
-        for name, (rpc, _, _) in _REFUSALS.items()
+        name: read_and_write(
+            on(BOTH, Answer(act=False, rpc=rpc), after=2), error=error, expected=(name, words)
+        )
+        for name, (rpc, error, words) in _REFUSALS.items()
     }
 )
-
-
-def said_by(result: FioResult, job: str) -> list[str]:
-    return [line for line in said(result) if line.startswith(f"nfsmulti: {job}: ")]
-
-
-@pytest.mark.parametrize("name", _REFUSALS)
-def test_calls_that_are_not_accepted(refusals: Outcomes, name: str) -> None:
-    result, (_, error, words) = refusals[name].result, _REFUSALS[name]
-    failed(result, error=error)
+def test_calls_that_are_not_accepted(ran: Outcome) -> None:
+    """One line is enough, however many calls were outstanding."""
     for job, procedure in (("r", "READ"), ("w", "WRITE")):
-        lines = said_by(result, job)
-        assert f": {procedure}: " in lines[0]
-        assert words in lines[0]
-        assert name in lines[0]
-        assert len(lines) == 1, "one line is enough, however many calls were outstanding"
+        (line,) = (line for line in ran.said() if line.startswith(f"nfsmulti: {job}: "))
+        assert all(word in line for word in (f": {procedure}: ", *ran.case.expected))
 
 
 # What a server says to NFSv4.1's first call.
@@ -194,34 +163,52 @@ _NO_CLIENT_IDS: dict[str, tuple[Terms, Answer, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", _NO_CLIENT_IDS)
-def test_servers_that_refuse_a_client_id(client: Client, name: str) -> None:
-    terms, answer, words = _NO_CLIENT_IDS[name]
-    with ScriptedServer(on(Nfs4.EXCHANGE_ID, answer), terms=terms) as server:
-        refused(client(server, pool=server.url4()), "/export: EXCHANGE_ID: ", words)
-        assert not server.clients()
+@runs(
+    {
+        name: case(
+            on(Nfs4.EXCHANGE_ID, answer),
+            version=4,
+            terms=lambda terms=terms: terms,
+            refused=("/export: EXCHANGE_ID: ", words),
+        )
+        for name, (terms, answer, words) in _NO_CLIENT_IDS.items()
+    }
+)
+def test_servers_that_refuse_a_client_id(ran: Outcome) -> None:
+    assert not ran.server.clients()
 
 
 _ROOT, _PATH = "the server's root", '"export" of the export\'s path'
+_NO_PATH = "No such file or directory): use the path within"
 _ALLOWED = "Permission denied): does the export allow this host, this user and sec=sys?"
 
 
-@pytest.mark.parametrize(
-    ("operation", "status", "where", "words"),
-    [
-        (Nfs4.PUTROOTFH, Status4.ACCESS, _ROOT, _ALLOWED),
-        (Nfs4.GETATTR, Status4.ACCESS, _ROOT, _ALLOWED),
-        (Nfs4.LOOKUP, Status4.ACCESS, _PATH, _ALLOWED),
-        (Nfs4.LOOKUP, Status4.NOENT, _PATH, "No such file or directory): use the path within"),
-        (Nfs4.LOOKUP, Status4.SERVERFAULT, _PATH, " error)"),
-    ],
+@runs(
+    {
+        f"{operation.name} {status.name}": case(
+            on(operation, Answer(status=status)),
+            version=4,
+            refused=f"/export: {where}: NFS4ERR_{status.name} ({words}",
+            expected=words,
+        )
+        for operation, status, where, words in (
+            (Nfs4.PUTROOTFH, Status4.ACCESS, _ROOT, _ALLOWED),
+            (Nfs4.GETATTR, Status4.ACCESS, _ROOT, _ALLOWED),
+            (Nfs4.LOOKUP, Status4.ACCESS, _PATH, _ALLOWED),
+            (
+                Nfs4.LOOKUP,
+                Status4.NOENT,
+                _PATH,
+                _NO_PATH,
+            ),
+            (Nfs4.LOOKUP, Status4.SERVERFAULT, _PATH, "Remote I/O error)"),
+        )
+    }
 )
-def test_servers_that_refuse_their_root_or_the_export(
-    client4: Client, operation: Nfs4, status: Status4, where: str, words: str
-) -> None:
-    with ScriptedServer(on(operation, Answer(status=status))) as server:
-        line = refused(client4(server), f"/export: {where}: NFS4ERR_{status.name} (", words)
-        assert ("?" in line, "pseudo" in line) == (words is _ALLOWED, "use the path" in words)
+def test_servers_that_refuse_their_root_or_the_export(ran: Outcome) -> None:
+    (line,) = ran.said()
+    words = ran.case.expected
+    assert ("?" in line, "pseudo" in line) == (words is _ALLOWED, "use the path" in words)
 
 
 def test_the_version_as_an_option(client: Client, server: ScriptedServer) -> None:
@@ -253,16 +240,16 @@ _NO_RESERVED_PORTS = (
 @pytest.mark.parametrize(
     "where", [DATA, (Nfs.LOOKUP,), (Mount.MNT,)], ids=["data", "names", "mount"]
 )
-def test_unprivileged_ports_are_refused(
-    client: Client, server: ScriptedServer, where: tuple[Procedure, ...]
-) -> None:
+def test_unprivileged_ports_are_refused(job: Run, where: tuple[Procedure, ...]) -> None:
     first_free = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()
     if os.geteuid() or int(first_free) < 1024:
         pytest.skip("whether a port below 1024 is to be had cannot be chosen here")
-    server.hooks.append(lambda call: reserved_ports_only(call) if call.procedure in where else None)
-    done(client(server))
-    assert {call.client[1] < 1024 for call in server.calls(*DATA)} == {True}
-    refused(client(server, enter=_NO_RESERVED_PORTS), "reserved")
+
+    def hook(call: Call) -> Answer | None:
+        return reserved_ports_only(call) if call.procedure in where else None
+
+    assert {call.client[1] < 1024 for call in job(hook).calls(*DATA)} == {True}
+    job(hook, enter=_NO_RESERVED_PORTS, refused="reserved")
 
 
 _BLAMED = "is that the export's path, and does it allow this host?"
@@ -290,19 +277,21 @@ _HOSTILE_NAMES: dict[str, tuple[Procedure, Answer, *tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 
-hostile_names = fixture_of_runs({name: Case(on(*row[:2])) for name, row in _HOSTILE_NAMES.items()})
 
-
-@pytest.mark.parametrize("name", _HOSTILE_NAMES)
-def test_hostile_replies_about_names(hostile_names: Outcomes, name: str) -> None:
-    server, (_, _, *words) = hostile_names[name].server, _HOSTILE_NAMES[name]
-    cannot = f"127.0.0.1:{server.nfs_port}:/export: cannot "
-    result = hostile_names[name].result
-    assert result.status
-    (line,) = (line for line in said(result) if cannot in line)
+@runs(
+    {
+        name: case(on(procedure, answer), error=None, expected=words)
+        for name, (procedure, answer, *words) in _HOSTILE_NAMES.items()
+    }
+)
+def test_hostile_replies_about_names(ran: Outcome) -> None:
+    words = ran.case.expected
+    cannot = f"127.0.0.1:{ran.server.nfs_port}:/export: cannot "
+    assert ran.result.status
+    (line,) = (line for line in ran.said() if cannot in line)
     assert all(word in line for word in words), line
     assert (_BLAMED in line) == (_BLAMED in words)
-    assert not server.calls(*DATA)
+    assert not ran.calls(*DATA)
 
 
 _RDMA_DEVICE = """
@@ -321,59 +310,49 @@ int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_
 """
 
 
-def test_tls_is_no_remedy_over_rdma(engine: Engine, server: ScriptedServer, tmp_path: Path) -> None:
-    server.hooks.append(on(Nfs.LOOKUP, Answer(status=Status.ACCES)))
-    folder, engine = tmp_path / "fio", preloaded(engine, tmp_path, _RDMA_DEVICE)
-    with start_fio(engine, folder, server.pool(), (), {"proto": "rdma"}) as process:
-        line = refused(process.result(SECONDS))
-    assert line.endswith("NFS3ERR_ACCES")
+def test_tls_is_no_remedy_over_rdma(job: Run) -> None:
+    denies = on(Nfs.LOOKUP, Answer(status=Status.ACCES))
+    ran = job(denies, before=_RDMA_DEVICE, proto="rdma", error=None)
+    assert refused(ran.result).endswith("NFS3ERR_ACCES")
 
 
 # --- who calls, and from where ---
 
 
-def test_credentials(client: Client, server: ScriptedServer) -> None:
+def test_credentials(job: Run) -> None:
     """The caller's own groups go with its own user and group alone; with names as with data."""
     groups, enter = tuple(os.getgroups()[:16]), list[str]()
     if os.geteuid() == 0:
         groups, enter = (4, 5, 77777), ["setpriv", "--groups", "4,5,77777", "--"]
-    undisturbed(client(server, enter=enter))
-    (seen,) = {call.credentials for call in server.calls()}
-    assert (seen.uid, seen.gid, seen.gids) == (os.geteuid(), os.getegid(), groups)
-    assert seen.machine == os.uname().nodename[:64]
-    undisturbed(client(server, pool=server.pool(uid=1234, gid=4294967294), enter=enter))
-    (later,) = {call.credentials for call in server.calls()} - {seen}
-    assert (later.uid, later.gid, later.gids) == (1234, 4294967294, ())
+    own, others = job(enter=enter), job(enter=enter, url={"uid": 1234, "gid": 4294967294})
+    for ran, expected in (
+        (own, (os.geteuid(), os.getegid(), groups)),
+        (others, (1234, 4294967294, ())),
+    ):
+        undisturbed(ran.result)
+        (seen,) = {call.credentials for call in ran.calls()}
+        assert (seen.uid, seen.gid, seen.gids) == expected
+        assert seen.machine == os.uname().nodename[:64]
 
 
-def test_of_many_groups_the_first_16_are_sent(client: Client, server: ScriptedServer) -> None:
+def test_of_many_groups_the_first_16_are_sent(job: Run) -> None:
     if os.geteuid() != 0:
         missing(MissingError("not root: groups cannot be set"))
     groups = tuple(range(1000, 1300))
-    enter = ["setpriv", "--groups", ",".join(map(str, groups)), "--"]
-    result = client(server, enter=enter, nconnect=2)
-    done(result)
-    (line,) = said(result)
+    ran = job(enter=["setpriv", "--groups", ",".join(map(str, groups)), "--"], nconnect=2)
+    (line,) = ran.said()
     assert "you have 300 groups, of which the first 16 are sent" in line
-    assert {call.credentials.gids for call in server.calls(*DATA)} == {groups[:16]}
+    assert {call.credentials.gids for call in ran.calls(*DATA)} == {groups[:16]}
 
 
-def test_local_addresses_are_bound_in_turn(client: Client, server: ScriptedServer) -> None:
-    addresses = "127.0.0.2+127.0.0.3"
-    result = client(server, nconnect=4, spread="roundrobin", localaddr=addresses)
-    undisturbed(result)
-    first = sorted(server.calls(Nfs.WRITE), key=lambda call: call.offset)[:4]
+def test_local_addresses_are_bound_in_turn(job: Run) -> None:
+    ran = job(nconnect=4, spread="roundrobin", localaddr="127.0.0.2+127.0.0.3")
+    undisturbed(ran.result)
+    first = sorted(ran.calls(Nfs.WRITE), key=lambda call: call.offset)[:4]
     expected = ["127.0.0.2", "127.0.0.3"] * 2
     assert [call.client[0] for call in first] == expected
     assert len({call.client for call in first}) == 4
-    assert [line.local.split(":")[0] for line in result.stats] == expected
-
-
-def test_a_connection_that_the_server_closes(client4: Client, server: ScriptedServer) -> None:
-    server.hooks.append(on(Nfs4.EXCHANGE_ID, Answer(reply=False, end="close")))
-    line = refused(client4(server))
-    assert f"cannot connect to port {server.nfs_port}: Connection reset by peer" in line
-    assert line.endswith(": the server closes the connection: its log says why")
+    assert [line.local.split(":")[0] for line in ran.stats] == expected
 
 
 _UNREACHABLE = """
@@ -388,11 +367,19 @@ ssize_t send(int fd, const void *bytes, size_t length, int flags)
 """
 
 
-def test_a_connection_that_cannot_be_sent_over(
-    engine: Engine, server: ScriptedServer, tmp_path: Path
-) -> None:
-    """The cause is told, as where receiving fails."""
-    folder, pool = tmp_path / "fio", server.pool4()
-    with start_fio(preloaded(engine, tmp_path, _UNREACHABLE), folder, pool, (), {}) as process:
-        line = refused(process.result(SECONDS))
-    assert f"cannot connect to port {server.nfs_port}: No route to host" in line
+@runs(
+    {
+        "the server closes it": case(
+            on(Nfs4.EXCHANGE_ID, Answer(reply=False, end="close")),
+            version=4,
+            error=None,
+            expected="Connection reset by peer: the server closes the connection: its log says why",
+        ),
+        # The cause is told, as where receiving fails.
+        "it cannot be sent over": case(
+            before=_UNREACHABLE, version=4, error=None, expected="No route to host"
+        ),
+    }
+)
+def test_a_connection_that_cannot_be_made(ran: Outcome) -> None:
+    refused(ran.result, f"cannot connect to port {ran.server.nfs_port}: {ran.case.expected}")

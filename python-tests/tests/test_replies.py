@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""NFSv3 over TCP: replies however they come, short, in other sizes, and from hostile servers.
+"""NFSv3 over TCP: replies however they come, short, in other sizes, dropped, and hostile ones.
 
 What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 """
@@ -7,13 +7,21 @@ What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 from __future__ import annotations
 
 import errno
-import random
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
-from engine_helpers import done, said, sections
+from engine_helpers import (
+    Place,
+    done,
+    eventually,
+    fixture_of_places,
+    job_of,
+    refused,
+    said,
+    sections,
+    stderr_of,
+)
 from scripted_jobs import (
     BOTH,
     KIB,
@@ -21,12 +29,14 @@ from scripted_jobs import (
     Case,
     Client,
     Options,
-    Outcomes,
+    Outcome,
+    Run,
+    case,
     covers_once,
-    failed,
-    fixture_of_runs,
     read_and_write,
     reading,
+    replay,
+    runs,
     undisturbed,
 )
 
@@ -39,6 +49,7 @@ from servers.scripted import (
     Nfs,
     Nfs4,
     ScriptedServer,
+    Stable,
     Status,
     Terms,
     accepted,
@@ -49,19 +60,18 @@ from servers.scripted import (
 )
 
 pytestmark = pytest.mark.sanitized
-
-# Blocks of every size and alignment, all of them read back and verified.
-MIXTURE: Options = {
-    "bsrange": "512-64k", "bs_unaligned": 1, "size": "256k", "iodepth": 16, "verify": "crc32c",
-}  # fmt: skip
+exported = fixture_of_places("nfs", "nfs4")
+mounted = fixture_of_places("mount")
 
 
 # --- replies however they come ---
 
-_RANDOM_SIZES = tuple(random.Random(3).choices(range(3000), k=200))
+# Blocks of every size and alignment, all of them read back and verified.
+_MIXTURE: Options = {
+    "bsrange": "512-64k", "bs_unaligned": 1, "size": "256k", "iodepth": 16, "verify": "crc32c",
+}  # fmt: skip
 _DELIVERIES: dict[str, Answer] = {
     "out of order": Answer(hold=5),
-    "fragments of any size": Answer(fragments=_RANDOM_SIZES),
     "no attributes": Answer(attributes=0),
     "end of file not told": Answer(eof=0),
 }
@@ -74,25 +84,24 @@ _STALE: dict[str, Answer] = {
     ),
 }
 
-deliveries = fixture_of_runs(
-    {name: Case(on(DATA, answer), MIXTURE) for name, answer in {**_DELIVERIES, **_STALE}.items()}
+
+@runs(
+    {
+        name: case(on(DATA, answer), **_MIXTURE, expected=name in _STALE)
+        for name, answer in {**_DELIVERIES, **_STALE}.items()
+    }
 )
+def test_deliveries(ran: Outcome) -> None:
+    undisturbed(ran.result)
+    written = done(ran.result).bytes("write")
+    covers_once(ran.calls(Nfs.WRITE), written)
+    covers_once(ran.calls(Nfs.READ), written)
+    assert ran.server.durable("f") == ran.server.content("f")
+    stale = ran.stats[0].stale_replies
+    assert stale > len(ran.calls(Nfs.WRITE)) if ran.case.expected else stale == 0
 
 
-@pytest.mark.parametrize("name", [*_DELIVERIES, *_STALE])
-def test_deliveries(deliveries: Outcomes, name: str) -> None:
-    server, result = deliveries[name].server, deliveries[name].result
-    undisturbed(result)
-    covers_once(server.calls(Nfs.WRITE), done(result).bytes("write"))
-    covers_once(server.calls(Nfs.READ), done(result).bytes("write"))
-    assert server.durable("f") == server.content("f")
-    stale = result.stats[0].stale_replies
-    assert stale > len(server.calls(Nfs.WRITE)) if name in _STALE else stale == 0
-
-
-def test_a_call_waits_for_others_while_a_reply_comes_in(
-    client: Client, server: ScriptedServer
-) -> None:
+def test_a_call_waits_for_others_while_a_reply_comes_in(job: Run) -> None:
     """But no longer than for one tick of 0.1 s, although here more and more of replies comes in.
 
     Each piece that the server sends has the rest of one reply, which makes room for a call, and the
@@ -115,10 +124,10 @@ def test_a_call_waits_for_others_while_a_reply_comes_in(
         raw = b"".join(replies[:pieces])
         return Answer(raw=raw, chunk=len(replies[0]) + 1000, pause=pause)
 
-    server.hooks.append(in_pieces)
-    server.create("f", bytes(48 * size))
-    undisturbed(client(server, rw="read", bs=size, size=48 * size, iodepth=depth))
-    last, *new = server.calls(Nfs.READ)[depth - 1 : depth + pieces]
+    files = {"f": bytes(48 * size)}
+    ran = job(in_pieces, rw="read", bs=size, size=48 * size, iodepth=depth, files=files)
+    undisturbed(ran.result)
+    last, *new = ran.calls(Nfs.READ)[depth - 1 : depth + pieces]
     assert last.answered is not None
     waits = [call.time - last.time - number * pause for number, call in enumerate(new)]
     assert max(waits) > 0.09, "none has waited"
@@ -131,115 +140,68 @@ _VERIFY_FAILED = "verify failed at file f offset 16384"
 # The answer to the fifth READ of a job at depth 1; errno and words.
 _MISSING: dict[str, tuple[Answer, int, str]] = {
     "end of file": (Answer(limit=0, eof=1), errno.EIO, "READ beyond the end of file"),
-    "nothing, and no end of file": (Answer(limit=0, eof=0), errno.EIO, "neither data nor the end of file"),
+    "nothing, and no end of file": (
+        Answer(limit=0, eof=0),
+        errno.EIO,
+        "neither data nor the end of file",
+    ),
     "end of file in a block": (Answer(limit=1024, eof=1), errno.EILSEQ, _VERIFY_FAILED),
     "other data": (Answer(spoil=True), errno.EILSEQ, _VERIFY_FAILED),
+    "a loss within it": (Answer(cut=2 * KIB, end="close"), 0, ""),
 }
 
-missing_data = fixture_of_runs(
+
+@runs(
     {
-        name: reading(on(Nfs.READ, answer, nth=5), iodepth=1)
-        for name, (answer, *_) in _MISSING.items()
+        name: reading(on(Nfs.READ, answer, nth=5), iodepth=1, error=error, says=words)
+        for name, (answer, error, words) in _MISSING.items()
     }
 )
-
-
-@pytest.mark.parametrize("name", _MISSING)
-def test_what_does_not_come_is_an_error(missing_data: Outcomes, name: str) -> None:
-    _, error, words = _MISSING[name]
-    failed(missing_data[name].result, words, error=error)
+def test_what_does_not_come_is_an_error(ran: Outcome) -> None:
+    """But where it comes when the call is sent again."""
+    if not ran.case.error:
+        fifth, again = ran.calls(Nfs.READ)[4:6]
+        assert (again.xid, again.offset) == (fifth.xid, fifth.offset)
+        assert (again.connection, ran.stats[0].reconnects) == (fifth.connection + 1, 1)
 
 
 # --- sizes ---
 
 
-@dataclass(frozen=True)
-class Split:
-    """What a server offers and a user asks for, and the counts that READ and WRITE then have."""
-
-    rtmax: int
-    wtmax: int
-    options: Options
-    reads: set[int]
-    writes: set[int]
-    block: int = 256 * KIB
-    url: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def case(self) -> Case:
-        """Two blocks, written and verified."""
-        size = {"bs": self.block, "size": 2 * self.block}
-        options = {**size, "verify": "crc32c", **self.options}
-        return Case(options=options, rtmax=self.rtmax, wtmax=self.wtmax, url=self.url)
+def _split(reads: set[int], writes: set[int], *, block: int = 256 * KIB, **words: object) -> Case:
+    """Make a case of two blocks, written and verified, with the counts of READ and WRITE."""
+    expected = {Nfs.READ: reads, Nfs.WRITE: writes}
+    size = {"bs": block, "size": 2 * block}
+    return case(**size, verify="crc32c", **words, expected=expected)
 
 
-_SPLITS = {
-    "as the server offers": Split(64 * KIB, 32 * KIB, {}, {64 * KIB}, {32 * KIB}),
-    "as the user asks": Split(MIB, MIB, {"rsize": "16k", "wsize": "8k"}, {16 * KIB}, {8 * KIB}),
-    "odd": Split(
-        MIB, MIB, {"rsize": 10007, "wsize": 5003}, {10007, 256 * KIB % 10007},
-        {5003, 256 * KIB % 5003},
-    ),
-    "a mebibyte by itself": Split(4 * MIB, 4 * MIB, {}, {MIB}, {MIB}, 4 * MIB),
-    "more where asked for": Split(
-        4 * MIB, 4 * MIB, {"rsize": "4m", "wsize": "4m"}, {4 * MIB}, {4 * MIB}, 4 * MIB
-    ),
-    "boundless": Split(2**32 - 1, 2**32 - 1, {}, {MIB}, {MIB}, 4 * MIB),
-    "the path's own words": Split(
-        MIB, MIB, {"rsize": "1m", "wsize": "1m"}, {8 * KIB}, {4 * KIB}, 64 * KIB,
-        {"rsize": "8k", "wsize": 4096},
-    ),
-}  # fmt: skip
-
-splits = fixture_of_runs({name: split.case for name, split in _SPLITS.items()})
+_LARGE = {"rtmax": 4 * MIB, "wtmax": 4 * MIB, "block": 4 * MIB}
+_BOUNDLESS = {"rtmax": 2**32 - 1, "wtmax": 2**32 - 1, "block": 4 * MIB}
 
 
-@pytest.mark.parametrize("name", _SPLITS)
-def test_blocks_are_split(splits: Outcomes, name: str) -> None:
-    server, split = splits[name].server, _SPLITS[name]
-    undisturbed(splits[name].result)
-    for procedure, counts in ((Nfs.READ, split.reads), (Nfs.WRITE, split.writes)):
-        covers_once(server.calls(procedure), 2 * split.block)
-        assert {call.count for call in server.calls(procedure)} == counts
-
-
-_ODD = (101, 103, 4097)  # fio verifies nothing smaller than its header
-_PATTERN = bytes(range(1, 251))
-
-
-def odd_content(block: int) -> bytes:
-    return (_PATTERN * (block // len(_PATTERN) + 1))[:block] * 20
-
-
-odd_sizes = fixture_of_runs(
+@runs(
     {
-        str(block): Case(
-            options={
-                "bs": block, "size": block * 20, "verify": "pattern",
-                "verify_pattern": "0x" + _PATTERN[:block].hex(),
-            },
-            arguments=sections(
-                w={"rw": "write", "filename": "w"}, r={"rw": "read", "filename": "r"}
-            ),
-            files={"r": odd_content(block)},
-        )
-        for block in _ODD
+        "as the server offers": _split({64 * KIB}, {32 * KIB}, rtmax=64 * KIB, wtmax=32 * KIB),
+        "as the user asks": _split({16 * KIB}, {8 * KIB}, rsize="16k", wsize="8k"),
+        "odd": _split(
+            {10007, 256 * KIB % 10007}, {5003, 256 * KIB % 5003}, rsize=10007, wsize=5003
+        ),
+        "a mebibyte by itself": _split({MIB}, {MIB}, **_LARGE),
+        "more where asked for": _split({4 * MIB}, {4 * MIB}, **_LARGE, rsize="4m", wsize="4m"),
+        "boundless": _split({MIB}, {MIB}, **_BOUNDLESS),
+        "the path's own words": _split(
+            {8 * KIB}, {4 * KIB}, rsize="1m", wsize="1m", url={"rsize": "8k", "wsize": 4096}
+        ),
     }
-)  # fmt: skip
+)
+def test_blocks_are_split(ran: Outcome) -> None:
+    undisturbed(ran.result)
+    for procedure, counts in ran.case.expected.items():
+        covers_once(ran.calls(procedure), done(ran.result).bytes("write"))
+        assert {call.count for call in ran.calls(procedure)} == counts
 
 
-@pytest.mark.parametrize("block", _ODD)
-def test_odd_sizes(odd_sizes: Outcomes, block: int) -> None:
-    """Whatever the pad: what is written is on the server, and comes back."""
-    server = odd_sizes[str(block)].server
-    undisturbed(odd_sizes[str(block)].result)
-    assert server.durable("w") == odd_content(block)
-    for file in "rw":
-        covers_once((call for call in server.calls(Nfs.READ) if call.file == file), block * 20)
-    assert {call.count for call in server.calls(*BOTH)} == {block}
-
-
-def own_limits(rtmax: int, wtmax: int) -> Hook:
+def _own_limits(rtmax: int, wtmax: int) -> Hook:
     """Make a hook that lets FSINFO of a file tell other limits than that of the export's root."""
 
     def hook(call: Call) -> Answer | None:
@@ -251,38 +213,176 @@ def own_limits(rtmax: int, wtmax: int) -> Hook:
     return hook
 
 
-_OFFERS = "offers READs of {} bytes and WRITEs of {}: 0 counts as no limit"
-_NO_LIMITS: dict[str, tuple[Case, str]] = {
-    "rtmax 0": (Case(rtmax=0), _OFFERS.format(0, MIB)),
-    "rtmax 0 at the second look": (Case(own_limits(0, MIB)), _OFFERS.format(0, MIB)),
-    "wtmax 0 at the second look": (Case(own_limits(MIB, 0)), _OFFERS.format(MIB, 0)),
-}
-
-limits = fixture_of_runs({name: case for name, (case, _) in _NO_LIMITS.items()})
-
-
-@pytest.mark.parametrize("name", _NO_LIMITS)
-def test_a_limit_of_0_is_none(limits: Outcomes, name: str) -> None:
-    result = limits[name].result
-    done(result)
-    (line,) = set(said(result))
-    assert _NO_LIMITS[name][1] in line
+@runs(
+    {
+        "rtmax 0": case(rtmax=0, expected=(0, MIB)),
+        "rtmax 0 at the second look": case(_own_limits(0, MIB), expected=(0, MIB)),
+        "wtmax 0 at the second look": case(_own_limits(MIB, 0), expected=(MIB, 0)),
+    }
+)
+def test_a_limit_of_0_is_none(ran: Outcome) -> None:
+    (line,) = set(ran.said())
+    reads, writes = ran.case.expected
+    assert f"offers READs of {reads} bytes and WRITEs of {writes}: 0 counts as no limit" in line
 
 
-@pytest.mark.sanitized
-def test_an_nfsv4_server_need_not_tell_its_limits(client: Client) -> None:
+def test_an_nfsv4_server_need_not_tell_its_limits(job: Run) -> None:
     """What a session's messages carry is the limit then: here a READ of 60 KiB."""
-    terms, block = Terms(max_response=61 * KIB, tells_limits=False), 256 * KIB
-    with ScriptedServer(terms=terms) as server:
-        done(client(server, pool=server.url4(), bs=block, size=block, verify="crc32c"))
-        assert {call.count for call in server.calls(Nfs4.READ)} == {60 * KIB, 16 * KIB}
+    mute = {"terms": lambda: Terms(max_response=61 * KIB, tells_limits=False), "version": 4}
+    ran = job(**mute, bs=256 * KIB, size=256 * KIB, verify="crc32c")
+    assert {call.count for call in ran.calls(Nfs4.READ)} == {60 * KIB, 16 * KIB}
 
 
-def test_the_smallest_limits_serve(client: Client, server: ScriptedServer) -> None:
-    server.hooks.append(own_limits(512, 100))
-    undisturbed(client(server, verify="crc32c"))
-    assert {call.count for call in server.calls(Nfs.READ)} == {512}
-    assert {call.count for call in server.calls(Nfs.WRITE)} == {100, 4096 % 100}
+def test_the_smallest_limits_serve(job: Run) -> None:
+    ran = job(_own_limits(512, 100), verify="crc32c")
+    undisturbed(ran.result)
+    assert {call.count for call in ran.calls(Nfs.READ)} == {512}
+    assert {call.count for call in ran.calls(Nfs.WRITE)} == {100, 4096 % 100}
+
+
+# --- replies at odd moments ---
+
+
+def test_a_server_that_does_not_read_for_a_while(job: Run) -> None:
+    def rest(server: ScriptedServer) -> None:
+        server.stop_reading()
+        server.later(0.3, server.read_again)
+
+    hook = on(Nfs.WRITE, Answer(do=rest), nth=3)
+    large: Options = {"bs": "1m", "size": "32m", "iodepth": 32, "verify": "crc32c"}
+    ran = job(hook, receive_buffer=64 * KIB, **large)
+    undisturbed(ran.result)
+    assert len({call.xid for call in ran.calls(Nfs.WRITE)}) == 32
+
+
+def test_a_reply_to_a_call_that_has_not_left(client: Client) -> None:
+    """A server can guess the number of a call that it has not got; to answer it breaks the rules.
+
+    Numbers hold generation and slot, so those of one batch at depth 32 are 65 apart. The server
+    reads no more than the first of 32 WRITEs of a mebibyte, far from all that the socket takes.
+    """
+    depth, guessed = 32, list[int]()
+
+    def guess(call: Call) -> Answer | None:
+        if call.procedure is not Nfs.WRITE or call.nth > 1:
+            return None
+        guessed.append((call.xid + (depth - 2) * (2 * depth + 1)) % 2**32)
+        results = struct.pack(">5I", 0, 0, 0, MIB, Stable.FILE_SYNC) + bytes(8)
+        reply = struct.pack(">6I", guessed[0], 1, 0, 0, 0, 0) + results
+        return Answer(do=ScriptedServer.stop_reading, raw=mark(len(reply)) + reply)
+
+    with ScriptedServer(guess, receive_buffer=64 * KIB) as server:
+        with client.start(server, bs="1m", size="32m", iodepth=depth, verify="crc32c") as process:
+            eventually(lambda: guessed and "messages are broken" in stderr_of(process))
+            server.read_again()
+            result = client.finish(process)
+        done(result)
+        assert [line.reconnects for line in result.stats] == [1]
+        assert guessed[0] in {call.xid for call in server.calls(Nfs.WRITE)[1:]}
+
+
+def test_a_log_is_replayed_to_its_end(job: Run, tmp_path: Path) -> None:
+    """What is under way at its last line must be finished, though fio asks for no completions."""
+    lines = (f"write {offset} 4096" for offset in range(0, 64 * KIB, 4 * KIB))
+    ran = job(**replay(tmp_path, *lines), files={"f": bytes(64 * KIB)})
+    covers_once(ran.calls(Nfs.WRITE), 64 * KIB)
+    assert ran.server.durable("f") == ran.server.content("f")
+
+
+def test_a_reply_that_trickles_while_nothing_can_be_sent(job: Run, tmp_path: Path) -> None:
+    """Its call is overdue and waits to be sent again, behind as many writes as the socket queues.
+
+    The server reads nothing meanwhile, and the reply is complete before the call has gone out.
+    """
+    writes = 64
+    log = replay(
+        tmp_path,
+        f"read {64 * MIB} {MIB}",
+        *(f"write {number * 256 * KIB} {256 * KIB}" for number in range(writes)),
+        *(f"read {number * 4096} 4096" for number in range(100)),
+    )
+
+    def rest(server: ScriptedServer) -> None:
+        server.stop_reading()
+        server.later(1.0, server.read_again)
+
+    trickle = on(Nfs.READ, Answer(do=rest, chunk=64 * KIB, pause=0.04), nth=1)
+    large: Options = {"bs": "1m", "size": "65m", "iodepth": writes + 1, "timeo": 1}
+    server = {"receive_buffer": 64 * KIB, "files": {"f": bytes(65 * MIB)}}
+    ran = job(trickle, **server, **large, **log)
+    assert len({call.offset for call in ran.calls(Nfs.WRITE)}) == writes
+
+
+# --- discard=1: data that is dropped in the kernel ---
+
+
+def test_what_is_dropped_is_counted_and_told(exported: Place) -> None:
+    jobs = sections(long={"bs": "64k"}, short={"bs": "16k", "stonewall": None})
+    result = exported.fio(rw="read", size="8m", filename="f", discard=1, arguments=jobs)
+    report, dropped = done(result), {"long": 0, "short": 0}
+    for line in result.stats:
+        dropped[line.job] += line.discarded_bytes
+    assert {job_of(report, name)["read"]["io_bytes"] for name in dropped} == {8 * MIB}
+    assert 4 * MIB < dropped["long"] <= 8 * MIB
+    assert dropped["short"] == 0
+    told = f"READ payload was dropped in the kernel, not copied: {dropped['long'] / 2**30:.2f} GiB"
+    assert f"long: discard=1: {told}" in result.messages
+    assert "short: discard=1: nothing was dropped: READs below 32 KiB are copied" in result.messages
+
+
+_LESS = struct.pack(">5I", Status.OK, 0, 64 * KIB, 0, 64 * KIB) + bytes(60 * KIB)
+# How READs are answered; the errno and words that the job ends with.
+_ANSWERS: dict[str, tuple[Hook, int, str]] = {
+    "as usual": (on(Nfs.READ, Answer()), 0, ""),
+    "fragments that end in the data": (on(Nfs.READ, Answer(fragments=(33_333, 1, MIB))), 0, ""),
+    "short": (on(Nfs.READ, Answer(limit=40_000)), 0, ""),
+    "twice": (on(Nfs.READ, Answer(repeat=(0,))), 0, ""),
+    "lost within the data": (on(Nfs.READ, Answer(cut=40 * KIB, end="close"), nth=3), 0, ""),
+    "less than its count": (on(Nfs.READ, Answer(results=_LESS)), errno.EPROTO, "the protocol"),
+    "an error": (on(Nfs.READ, Answer(status=Status.IO)), errno.EIO, "NFS3ERR_IO"),
+    "end of file": (on(Nfs.READ, Answer(limit=0, eof=1)), errno.EIO, "beyond the end of file"),
+}
+_LARGE_READS: Options = {"rw": "read", "bs": 64 * KIB, "size": MIB}
+
+
+@runs(
+    {
+        f"{name}, discard={discard}": case(
+            hook, **_LARGE_READS, discard=discard, files={"f": bytes(MIB)}, error=error, says=words,
+            expected=name == "lost within the data",
+        )
+        for name, (hook, error, words) in _ANSWERS.items()
+        for discard in (0, 1)
+    }
+)  # fmt: skip
+def test_it_comes_and_fails_as_what_is_copied(ran: Outcome) -> None:
+    if not ran.case.error:
+        (line,) = ran.stats
+        discard = int(str(ran.case.options["discard"]))
+        assert done(ran.result).bytes("read") == MIB
+        assert (line.read_bytes, line.errors) == (MIB, 0)
+        assert line.reconnects == ran.case.expected
+        assert discard * MIB / 2 <= line.discarded_bytes <= discard * line.bytes_received
+
+
+def test_it_is_refused_before_a_server_is_asked(client: Client, server: ScriptedServer) -> None:
+    refusals: tuple[tuple[str, Options, str], ...] = (
+        ("", {"verify": "crc32c"}, "verify= checks: leave one of them out"),
+        (",/tmp", {}, "discard=1 is for TCP in clear: name the mount's export (nfs://...)"),
+        ("", {"proto": "rdma"}, "use proto=tcp, or leave discard=1 out"),
+        ("&xprtsec=tls", {}, "use xprtsec=none, or leave discard=1 out"),
+        ("", {"security": "krb5p"}, "use krb5 or sys, or leave discard=1 out"),
+    )
+    for more, options, words in refusals:
+        refused(client(server, pool=server.pool() + more, rw="read", discard=1, **options), words)
+    assert server.calls() == []
+
+
+def test_a_later_job_is_refused_before_its_file_is_laid_out(mounted: Place) -> None:
+    jobs = sections(plain={"filename": "a"}, dropping={"filename": "b", "discard": 1})
+    result = mounted.fio(pool=mounted.paths[0], rw="read", size="64k", arguments=jobs)
+    refused(result, "dropping: ", "name the mount's export (nfs://...)")
+    assert mounted.names() == ["a"]
 
 
 # --- hostile servers ---
@@ -290,7 +390,7 @@ def test_the_smallest_limits_serve(client: Client, server: ScriptedServer) -> No
 _TOO_SHORT = (errno.EPROTO, "the reply is too short")
 _CONTRADICTS = (errno.EPROTO, "contradicts the call or itself")
 _SILENT = (errno.ETIMEDOUT, "no answer within")
-_GONE = (errno.ETIMEDOUT, "connection lost")
+_PATIENCE: Options = {"soft": 1, "timeo": 5, "retrans": 1}  # where silence is expected
 # What all READs and WRITEs but the first four are answered with; the errno and words to expect.
 # Which replies and records are none is in test_codec.py.
 _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
@@ -312,42 +412,31 @@ _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
     "much more than was asked": (Answer(extra=2 * MIB, count=2**32 - 1), _CONTRADICTS),
     "fragments without end": (Answer(raw=mark(0, last=False) * 20000), _SILENT),
 }
-# Those that READ and WRITE have apart. More that contradict themselves are in test_codec.py.
-_HOSTILE_READS: dict[str, tuple[Answer, tuple[int, str]]] = {
-    "data that is not there": (Answer(cut=200, end="close"), _GONE),
-}
-_HOSTILE_WRITES: dict[str, tuple[Answer, tuple[int, str]]] = {
-    "more than was sent": (Answer(count=4097), _CONTRADICTS),
-}
 
 
-def _patience(expected: tuple[int, str]) -> Options:
-    """Let a job give up soon only where that is what is expected: replies may be late."""
-    if expected not in (_SILENT, _GONE):
-        return {}
-    # What is lost must not have been silent for so long before.
-    return {"soft": 1, "timeo": 5 if expected == _SILENT else 15, "retrans": 1}
-
-
-hostile = fixture_of_runs(
+@runs(
     {
         **{
-            name: read_and_write(on(BOTH, answer, after=4), **_patience(expected))
-            for name, (answer, expected) in _HOSTILE.items()
+            name: read_and_write(
+                on(BOTH, answer, after=4),
+                **(_PATIENCE if end == _SILENT else {}),
+                error=end[0],
+                says=end[1],
+            )
+            for name, (answer, end) in _HOSTILE.items()
         },
-        **{
-            name: reading(on(Nfs.READ, answer, after=4), **_patience(expected))
-            for name, (answer, expected) in _HOSTILE_READS.items()
-        },
-        **{
-            name: Case(on(Nfs.WRITE, answer, after=4), _patience(expected))
-            for name, (answer, expected) in _HOSTILE_WRITES.items()
-        },
+        "data that is not there": reading(
+            on(Nfs.READ, Answer(cut=200, end="close"), after=4),
+            soft=1,
+            timeo=15,
+            retrans=1,  # what is lost must not be silent before
+            error=errno.ETIMEDOUT,
+            says="connection lost",
+        ),
+        "more than was sent": case(
+            on(Nfs.WRITE, Answer(count=4097), after=4), error=errno.EPROTO, says=_CONTRADICTS[1]
+        ),
     }
 )
-
-
-@pytest.mark.parametrize("name", [*_HOSTILE, *_HOSTILE_READS, *_HOSTILE_WRITES])
-def test_hostile_replies(hostile: Outcomes, name: str) -> None:
-    _, (error, words) = {**_HOSTILE, **_HOSTILE_READS, **_HOSTILE_WRITES}[name]
-    failed(hostile[name].result, words, error=error)
+def test_hostile_replies(ran: Outcome) -> None:
+    assert said(ran.result)

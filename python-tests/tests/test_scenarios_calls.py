@@ -16,6 +16,7 @@ pytestmark = pytest.mark.sanitized
 _W, _R = Nfs.WRITE, Nfs.READ
 _DEPTH = 8
 _SOFT: dict[str, object] = {"soft": True, "retrans": 0}
+_LONG = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 5]
 
 
 # --- calls that are sent again ---
@@ -62,17 +63,6 @@ def test_a_path_is_told_of_each_time_that_it_stops(scenario: Scenarios) -> None:
     assert ran.said("server OK") == 2
 
 
-def test_connections_that_are_closed_at_once_are_opened_ever_more_rarely(
-    scenario: Scenarios,
-) -> None:
-    ran = scenario(on(_W, _CLOSES, after=4, last=12), depth=1)
-    calls = ran.calls(_W)[4:13]
-    waits = [(later.time - earlier.time) / SECOND for earlier, later in pairwise(calls)]
-    assert not ran.error
-    assert len({call.connection for call in calls}) == len(calls)
-    assert waits == pytest.approx([0.0, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0], abs=0.15)
-
-
 def test_a_call_is_sent_again_with_its_number(scenario: Scenarios) -> None:
     ran = scenario(on(_W, MUTE, nth=1), timeo=5)
     first, again = ran.calls(_W)[0], ran.calls(_W)[-1]
@@ -82,13 +72,39 @@ def test_a_call_is_sent_again_with_its_number(scenario: Scenarios) -> None:
     assert ran.said("server not responding, still trying") == ran.said("server OK") == 1
 
 
-def test_calls_are_sent_again_after_longer_and_longer(scenario: Scenarios) -> None:
-    """nfs(5), timeo: each time-out is longer than the last by as much. The tick is 0.1 s."""
-    ran = scenario(on(_W, MUTE, last=4), depth=1, timeo=2)
-    copies = ran.calls(_W)[:5]
-    waits = [(later.time - earlier.time) / SECOND for earlier, later in pairwise(copies)]
-    assert len({call.xid for call in copies}) == 1
-    assert waits == pytest.approx([0.2, 0.4, 0.6, 0.8], abs=0.15)
+# What becomes of WRITEs behind so many, up to one; terms, and the waits that are expected then.
+_WAITS: dict[str, tuple[Fate, int, int, dict[str, object], list[float]]] = {
+    # nfs(5), timeo: each time-out is longer than the last by as much.
+    "sent again": (MUTE, 0, 4, {"timeo": 2}, [0.2, 0.4, 0.6, 0.8]),
+    "connections that are closed": (_CLOSES, 4, 12, {}, [0.0, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]),
+    # NFSv3 servers say GRACE, too.
+    "JUKEBOX": ({"status": Status.JUKEBOX}, 0, 3, {}, [0.1, 0.2, 0.4]),
+    "GRACE": ({"status": 10013}, 0, 3, {}, [0.1, 0.2, 0.4]),
+    # Each 5 s at the last, which is told once.
+    "JUKEBOX for long": ({"status": Status.JUKEBOX}, 0, 10, {}, _LONG),
+    "JUKEBOX for long, soft": (
+        {"status": Status.JUKEBOX}, 0, 10, {"timeo": 30, **_SOFT}, _LONG,
+    ),
+    "JUKEBOX and an end": ({"status": Status.JUKEBOX, "end": End.CLOSE}, 0, 10, {}, _LONG),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _WAITS)
+def test_calls_go_out_again_after_longer_and_longer(scenario: Scenarios, name: str) -> None:
+    """The tick is 0.1 s. One that was put off is another call each time."""
+    fate, after, last, terms, expected = _WAITS[name]
+    ran = scenario(on(_W, fate, after=after, last=last), depth=1, **terms)
+    calls = ran.calls(_W)[after : last + 1]
+    waits = [(later.time - earlier.time) / SECOND for earlier, later in pairwise(calls)]
+    assert not ran.error
+    assert waits == pytest.approx(expected, abs=0.15)
+    assert len({call.offset for call in calls}) == 1
+    assert len({call.xid for call in calls}) == (last + 1 if "status" in fate else 1)
+    assert len(ran.calls(_W)) == BLOCKS + last - after
+    if fate is _CLOSES:
+        assert len({call.connection for call in calls}) == len(calls)
+    if "status" in fate:
+        assert ran.said("keeps asking to wait (NFS3ERR_JUKEBOX)") == (last == 10)
 
 
 def test_a_major_timeout_takes_a_new_connection(scenario: Scenarios) -> None:
@@ -99,37 +115,6 @@ def test_a_major_timeout_takes_a_new_connection(scenario: Scenarios) -> None:
     assert first.xid == again.xid == renewed.xid
     assert first.connection == again.connection != renewed.connection
     assert ran.result.reconnects == 1
-
-
-@pytest.mark.parametrize("status", [Status.JUKEBOX, 10013], ids=["JUKEBOX", "GRACE"])
-def test_what_asks_for_patience_is_asked_again_later(scenario: Scenarios, status: int) -> None:
-    """By other xids, 0.1 s later, then twice as late each time. NFSv3 servers say GRACE, too."""
-    ran = scenario(on(_W, {"status": status}, last=3), depth=1)
-    copies = ran.calls(_W)[:4]
-    waits = [(later.time - earlier.time) / SECOND for earlier, later in pairwise(copies)]
-    assert (ran.error, ran.lines, len(ran.calls(_W))) == ("", [], BLOCKS + 3)
-    assert len({call.xid for call in copies}) == 4
-    assert {call.offset for call in copies} == {0}
-    assert waits == pytest.approx([0.1, 0.2, 0.4], abs=0.15)
-
-
-_ASKS: dict[str, tuple[Fate, dict[str, object]]] = {
-    "hard": ({}, {}),
-    "soft": ({}, {"timeo": 30, **_SOFT}),
-    "and an end": ({"end": End.CLOSE}, {}),
-}
-
-
-@pytest.mark.parametrize("name", _ASKS)
-def test_a_server_that_asks_for_patience_for_long(scenario: Scenarios, name: str) -> None:
-    """It is told once, and the server is asked ever more rarely: each 5 s at the last."""
-    fate, terms = _ASKS[name]
-    ran = scenario(on(_W, {"status": Status.JUKEBOX, **fate}, last=10), depth=1, **terms)
-    calls = ran.calls(_W)[:11]
-    waits = [(later.time - earlier.time) / SECOND for earlier, later in pairwise(calls)]
-    assert not ran.error
-    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 5], abs=0.15)
-    assert ran.said("keeps asking to wait (NFS3ERR_JUKEBOX)") == 1
 
 
 def test_a_server_that_asks_for_patience_is_told_of_by_the_sixth_time(scenario: Scenarios) -> None:

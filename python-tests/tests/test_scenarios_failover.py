@@ -111,37 +111,47 @@ def test_a_long_call_is_no_silence(scenario: Scenarios) -> None:
     assert len({call.address for call in ran.calls(_W) if call.offset == 3 * BLOCK}) == 1
 
 
-@pytest.mark.parametrize("fate", [UNHEARD, {"unserved": True}], ids=["silent", "without NFS"])
-def test_a_path_that_shows_no_life_is_not_taken_back(scenario: Scenarios, fate: Fate) -> None:
-    """It can be connected to, but NULL is answered with an error, or not at all."""
-    slow = on(_W, {"delay": SECOND}, address=_FIRST)
-    hooks = on(_NULL, fate, address=_SECOND, after=1), _silent(_SECOND, 3)
-    ran = scenario(*hooks, slow, **_PATHS, depth=2)
+_DEAD, _BACK = "does not answer", "answers again"
+_BROKEN: Fate = {"is_call": True}
+_DIES: Fate = {"act": Act.REFUSE_ADDRESS, "restarts": True}
+_SLOW = on(_W, {"delay": SECOND}, address=_FIRST)
+
+# What befalls the second path, or both; terms, and how often what is said.
+_SURVIVED: dict[str, tuple[list[Hook], dict[str, object], dict[str, int]]] = {
+    # It can be connected to, but NULL is answered with an error, or not at all.
+    **{
+        f"no life: {name}": (
+            [on(_NULL, fate, address=_SECOND, after=1), _silent(_SECOND, 3), _SLOW],
+            {"depth": 2}, {"go to other paths": 1, _BACK: 0},
+        )
+        for name, fate in {"silent": UNHEARD, "without NFS": {"unserved": True}}.items()
+    },
+    # What its server says, to NULL too, is no reply; the other path goes on.
+    "the protocol is broken": (
+        [on(kind, _BROKEN, address=_SECOND) for kind in (_W, _NULL)], {},
+        {"path 1: the server broke the protocol 3 times": 1, _DEAD: 1},
+    ),
+    # Even where it gives up as soon as a path is known to be dead.
+    "soft": ([_silent(_SECOND, 5)], {"soft": True, "retrans": 0}, {_DEAD: 1}),
+    # Its WRITEs are answered, and nothing after them: their COMMIT goes where it can.
+    "silent at its COMMIT": ([_silent(_SECOND, BLOCKS // 2)], {}, {"may be lost": 0}),
+    "both, hard": ([_silent(path, 3, until=6) for path in (_FIRST, _SECOND)], {}, {}),
+    # The server behind the paths has lost everything meanwhile.
+    "a hold": ([on(_C, _DIES, nth=1)], {"hold": 1 << 20}, {"all held data is durable now": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _SURVIVED)
+def test_what_another_path_makes_good(scenario: Scenarios, name: str) -> None:
+    hooks, terms, said = _SURVIVED[name]
+    ran = scenario(*hooks, **_PATHS, **terms)
     _came_through(ran)
-    assert len([call for call in ran.calls(_NULL) if call.address == _SECOND]) > 1
-    assert ran.said("go to other paths") == 1
-    assert ran.said("answers again") == 0
-
-
-def test_a_path_that_breaks_the_protocol_is_left(scenario: Scenarios) -> None:
-    """What its server says, to NULL too, is no reply; the other path goes on."""
-    broken: Fate = {"is_call": True}
-    ran = scenario(*(on(kind, broken, address=_SECOND) for kind in (_W, _NULL)), **_PATHS)
-    _came_through(ran)
-    assert ran.said("path 1: the server broke the protocol 3 times") == 1
-    assert ran.said("path 1: does not answer") == 1
-
-
-def test_soft_fails_nothing_while_another_path_lives(scenario: Scenarios) -> None:
-    """Even where it gives up as soon as a path is known to be dead."""
-    _came_through(scenario(_silent(_SECOND, 5), **_PATHS, soft=True, retrans=0))
-
-
-def test_what_a_dead_path_wrote_is_committed_by_another(scenario: Scenarios) -> None:
-    """Its WRITEs are answered, and nothing after them: their COMMIT goes where it can."""
-    ran = scenario(_silent(_SECOND, BLOCKS // 2), **_PATHS)
-    _came_through(ran)
-    assert [call.address for call in _commits(ran)] == [_FIRST] * 2
+    assert {text: ran.said(text) for text in said} == said
+    if name.startswith("no life"):
+        assert len([call for call in ran.calls(_NULL) if call.address == _SECOND]) > 1
+    if name == "silent at its COMMIT":
+        assert [call.address for call in _commits(ran)] == [_FIRST] * 2
+    assert ran.result.rewritten == (BLOCKS * BLOCK if "hold" in terms else 0)
 
 
 @pytest.mark.parametrize(("after", "lost"), [(2, _W), (4, _C)], ids=["WRITE", "COMMIT"])
@@ -169,10 +179,6 @@ def test_the_last_path_gives_up_as_soft_says(scenario: Scenarios) -> None:
     assert ran.error == "ETIMEDOUT"
 
 
-def test_the_last_path_waits_as_hard_says(scenario: Scenarios) -> None:
-    _came_through(scenario(_silent(_FIRST, 3, until=6), _silent(_SECOND, 3, until=6), **_PATHS))
-
-
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_call_that_was_asked_to_wait_leaves_a_dead_path(
     scenario: Scenarios, version: int
@@ -194,11 +200,3 @@ def test_a_call_that_was_asked_to_wait_leaves_a_dead_path(
     copies = [call.address for call in ran.calls(write) if call.offset == asked[0]]
     _came_through(ran)
     assert copies == [_SECOND] * waits + [_FIRST]
-
-
-def test_a_survivor_writes_again_what_a_dead_path_wrote(scenario: Scenarios) -> None:
-    """hold_writes, and the server behind the paths has lost everything meanwhile."""
-    dies = on(_C, {"act": Act.REFUSE_ADDRESS, "restarts": True}, nth=1)
-    ran = scenario(dies, **_PATHS, hold=1 << 20)
-    _came_through(ran)
-    assert ran.result.rewritten >= BLOCKS * BLOCK

@@ -109,28 +109,21 @@ def test_a_block_is_cut_into_segments(scenario: Scenarios, reads: bool) -> None:
     assert max(call.time for call in calls) < min(call.answered for call in calls)
 
 
-_ORDERS = pytest.mark.parametrize("late", [2, 3], ids=["the third first", "the second first"])
+@pytest.mark.parametrize("late", [2, 3], ids=["the third first", "the second first"])
+def test_a_block_ends_where_its_first_short_or_failed_segment_does(
+    scenario: Scenarios, late: int
+) -> None:
+    """The file ends in the second of four segments; of two errors the one that came first counts.
 
-
-@_ORDERS
-def test_a_block_ends_where_its_first_short_segment_ends(scenario: Scenarios, late: int) -> None:
-    """The file ends in the second of four segments, and so before the third."""
+    The third segment's is EIO.
+    """
     ends = _SEGMENT + 300
     ran = scenario(on(_R, _LATE, nth=late), reads=True, size=ends, **_IN_FOUR)
     assert (ran.error, ran.result.moved, ran.result.sound) == ("", ends, True)
     assert len(ran.calls(_R)) == 4
-
-
-@_ORDERS
-def test_of_two_errors_a_block_has_the_one_that_came_first(scenario: Scenarios, late: int) -> None:
-    """The third segment's is EIO."""
-
-    def hook(call: CData) -> Fate | None:
-        status = {2: Status.ACCES, 3: Status.IO}.get(call.nth)
-        wait = _LATE if call.nth == late else {}
-        return {**wait, "status": status} if status else None
-
-    ran = scenario(hook, reads=True, **_IN_FOUR)
+    fates: dict[int, Fate] = {2: {"status": Status.ACCES}, 3: {"status": Status.IO}}
+    fates[late] = {**fates[late], **_LATE}
+    ran = scenario(*(on(_R, fate, nth=nth) for nth, fate in fates.items()), reads=True, **_IN_FOUR)
     assert ran.error == ("EIO" if late == 2 else "EACCES")
 
 
@@ -196,6 +189,16 @@ def test_replies_in_fragments(scenario: Scenarios, name: str, version: int) -> N
     assert scenario(_FRAGMENTS[name], **terms).result.durable
 
 
+@pytest.mark.parametrize("block", [1, 101, 103, 4093])
+def test_odd_sizes(scenario: Scenarios, block: int) -> None:
+    """Whatever the pad: what is written is on the server, and comes back."""
+    for reads in (False, True):
+        ran = scenario(reads=reads, blocks=4, block=block)
+        assert (ran.error, ran.lines, ran.result.sound) == ("", [], True)
+        assert {call.count for call in ran.calls(_R, _W)} == {block}
+        assert reads or ran.result.durable
+
+
 # --- the scenario itself ---
 
 
@@ -204,14 +207,7 @@ def test_replies_in_fragments(scenario: Scenarios, name: str, version: int) -> N
     [
         ({"version": 2}, "version is 3 or 4"),
         ({"depth": 33}, "depth is 1 to 32"),
-        ({"paths": 4}, "paths is 1 to 3"),
-        ({"nconnect": 17}, "nconnect 1 to 16"),
-        ({"timeo": 0}, "timeo is at least 1"),
-        ({"slots": 65}, "slots 64 at most"),
-        ({"spread": 4}, "spread is of enum spread_policy"),
-        ({"stable": 3}, "stable of enum io_stable"),
         ({"files": 3}, "blocks a multiple of it"),
-        ({"block": 4097}, "block is 1 to 4096"),
         ({"blocks": 17}, "32 KiB of all files at most"),
     ],
 )

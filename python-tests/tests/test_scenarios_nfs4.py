@@ -97,29 +97,96 @@ def test_calls_that_the_server_is_still_at_are_asked_for_again(
 # --- sessions that are lost ---
 
 
-@pytest.mark.parametrize(
-    ("status", "reconnected"),
-    [
-        (Status4.BADSLOT, False),
-        (Status4.DEADSESSION, False),
-        (Status4.SEQ_MISORDERED, False),
-        (Status4.SEQ_FALSE_RETRY, False),
-        (Status4.DEADSESSION, True),
-    ],
-    ids=str,
-)
-def test_another_session_takes_over(
-    scenario: Scenarios, status: Status4, reconnected: bool
-) -> None:
-    """Whatever the server says of the old one, it is not left there.
+_RESET_AT = on(_W, {**MUTE, "end": End.RESET}, nth=_DEPTH)
+_RESTART = on(_W, _RESTARTS, nth=10)
 
-    Over a new connection, which the session does not know yet, neither.
-    """
-    resets = [on(_W, {**MUTE, "end": End.RESET}, nth=_DEPTH)] if reconnected else []
-    ran = scenario(*resets, on(_S, {"status": status}, nth=9), version=4)
+
+# Hooks, terms, whether anything is said, the sessions of data, and how the file was opened again: F
+# by its handle, P by the claim of before a restart, x in vain; C is RECLAIM_COMPLETE.
+_Recovery = tuple[list[Hook], dict[str, object], bool, int, str]
+_SYNC: dict[str, object] = {"stable": 2}
+_RECOVERIES: dict[str, _Recovery] = {
+    # Whatever the server says of the old session, it is not left there; over a new connection,
+    # which the session does not know yet, neither.
+    **{
+        status.name: ([on(_S, {"status": status}, nth=9)], {}, False, 2, "")
+        for status in (
+            Status4.BADSLOT, Status4.DEADSESSION, Status4.SEQ_MISORDERED, Status4.SEQ_FALSE_RETRY,
+        )
+    },
+    "DEADSESSION, over a new connection": (
+        [_RESET_AT, on(_S, {"status": Status4.DEADSESSION}, nth=9)], {}, True, 2, "",
+    ),
+    "the session was ended": ([on(_S, _END_SESSIONS, nth=9)], {}, False, 2, ""),
+    # By a connection that the server knows already, where it will not bind any.
+    "a session that cannot be bound": (
+        [
+            on(_S, {"status": Status4.SEQ_MISORDERED}, nth=9),
+            on(Nfs4.BIND_CONN_TO_SESSION, {"status": Status4.NOTSUPP}),
+        ],
+        {}, False, 2, "",
+    ),
+    # The client, its session and its open are made again. The server says so, or that it does not
+    # know the session (0).
+    **{
+        f"an expired lease, {status}": (
+            [on(_S, {**_EXPIRE, "status": status}, nth=9)], {}, False, 2, "xCF",
+        )
+        for status in (0, Status4.EXPIRED, Status4.STALE_CLIENTID)
+    },
+    # Within the grace period, which RECLAIM_COMPLETE ends; and once more before that.
+    "a restart": ([_RESTART], _SYNC, True, 2, "PC"),
+    "a restart while opens are reclaimed": (
+        [_RESTART, on(Nfs4.RECLAIM_COMPLETE, _RESTARTS, nth=1)], _SYNC, True, 2, "PCPC",
+    ),
+    "a grace period that is over": (
+        [_RESTART, on(_O, {"status": Status4.NO_GRACE}, nth=1)], _SYNC, True, 2, "xCF",
+    ),
+    "a READ's open was revoked": (
+        [on(Nfs4.READ, {**_REVOKE, "status": Status4.ADMIN_REVOKED}, nth=5)], {"reads": True},
+        False, 1, "F",
+    ),
+    **{
+        f"a WRITE's open: {status.name}": (
+            [on(_W, {**_REVOKE, "status": status}, nth=5)], {}, False, 1, "F",
+        )
+        for status in (Status4.BAD_STATEID, Status4.OLD_STATEID, Status4.EXPIRED)
+    },
+    # Told twice to wait. The open is lost, so that there is one during I/O.
+    **{
+        f"{operation.name}: {status.name}": (
+            [on(_W, _REVOKE, nth=5), on(operation, {"status": status}, last=2)], {}, False, 1,
+            "xxF" if operation is _O else "F",
+        )
+        for operation, status in (
+            (_S, Status4.DELAY), (Nfs4.COMMIT, Status4.DELAY), (_O, Status4.DELAY),
+            (_O, Status4.GRACE),
+        )
+    },
+}  # fmt: skip
+
+
+def _letter(call: CData) -> str:
+    if call.procedure == Nfs4.RECLAIM_COMPLETE.value:
+        return "C"
+    return "x" if call.status else {Claim.FH.value: "F", Claim.PREVIOUS.value: "P"}[call.claim]
+
+
+@pytest.mark.parametrize("name", _RECOVERIES)
+def test_what_is_lost_is_made_again(scenario: Scenarios, name: str) -> None:
+    hooks, terms, told, sessions, opened = _RECOVERIES[name]
+    ran = scenario(*hooks, version=4, **terms)
     _came_through(ran)
-    assert (bool(ran.lines), ran.result.reconnects) == (reconnected, reconnected)
-    assert (_sessions(ran), _claims(ran)) == (2, [])
+    assert (ran.result.sound, bool(ran.lines)) == (True, told)
+    assert len({call.session for call in ran.calls(_W, Nfs4.READ)}) == sessions
+    assert "".join(_letter(call) for call in ran.calls(_O, Nfs4.RECLAIM_COMPLETE)) == opened
+
+
+def test_a_server_that_wants_connections_bound(scenario: Scenarios) -> None:
+    """Which refuses SEQUENCE over the new one until that is bound."""
+    ran = scenario(_RESET_AT, version=4, binds=True)
+    _came_through(ran)
+    assert len(ran.calls(Nfs4.BIND_CONN_TO_SESSION)) == 1
 
 
 def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
@@ -137,42 +204,6 @@ def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
     _came_through(ran)
     assert {_place(call) for call in calls[5:7]} == {_place(call) for call in calls[7:9]}
     assert _sessions(ran) == 2
-
-
-def test_a_session_that_the_server_has_ended(scenario: Scenarios) -> None:
-    ran = scenario(on(_S, _END_SESSIONS, nth=9), version=4)
-    _came_through(ran)
-    assert (ran.lines, _sessions(ran), _claims(ran)) == ([], 2, [])
-
-
-def test_a_server_that_wants_connections_bound(scenario: Scenarios) -> None:
-    """Which refuses SEQUENCE over the new one until that is bound."""
-    ran = scenario(on(_W, {**MUTE, "end": End.RESET}, nth=_DEPTH), version=4, binds=True)
-    _came_through(ran)
-    assert len(ran.calls(Nfs4.BIND_CONN_TO_SESSION)) == 1
-
-
-@pytest.mark.parametrize("status", [0, Status4.EXPIRED, Status4.STALE_CLIENTID], ids=str)
-def test_an_expired_lease(scenario: Scenarios, status: int) -> None:
-    """The client, its session and its open are made again: by the file's handle.
-
-    The server says so, or that it does not know the session (0).
-    """
-    ran = scenario(on(_S, {**_EXPIRE, "status": status}, nth=9), version=4)
-    _came_through(ran)
-    assert (ran.lines, _sessions(ran), _claims(ran)) == ([], 2, [Claim.FH.value])
-
-
-def test_a_session_that_cannot_be_bound_is_replaced(scenario: Scenarios) -> None:
-    """By a connection that the server knows already, where it will not bind any."""
-    ran = scenario(
-        on(_S, {"status": Status4.SEQ_MISORDERED}, nth=9),
-        on(Nfs4.BIND_CONN_TO_SESSION, {"status": Status4.NOTSUPP}),
-        version=4,
-    )
-    _came_through(ran)
-    assert (ran.lines, _sessions(ran)) == ([], 2)
-    assert ran.calls(Nfs4.BIND_CONN_TO_SESSION)
 
 
 @pytest.mark.parametrize(
@@ -216,58 +247,7 @@ def test_a_shared_session_outlives_a_path_that_held_all_slots(scenario: Scenario
     assert [call.address for call in ran.calls(_W)] == [1] * BLOCKS
 
 
-# --- a server that starts again ---
-
-
-def test_opens_are_reclaimed_after_a_restart(scenario: Scenarios) -> None:
-    """Within the grace period, and before RECLAIM_COMPLETE ends it."""
-    ran = scenario(on(_W, _RESTARTS, nth=10), version=4, stable=2)
-    since = [call.procedure for call in ran.calls(_O, Nfs4.RECLAIM_COMPLETE)]
-    _came_through(ran)
-    assert _claims(ran) == [Claim.PREVIOUS.value]
-    assert since == [_O.value, Nfs4.RECLAIM_COMPLETE.value]
-
-
-def test_a_restart_while_opens_are_reclaimed(scenario: Scenarios) -> None:
-    """And once more before that is done."""
-    again = on(Nfs4.RECLAIM_COMPLETE, _RESTARTS, nth=1)
-    ran = scenario(on(_W, _RESTARTS, nth=10), again, version=4, stable=2)
-    _came_through(ran)
-    assert _claims(ran) == [Claim.PREVIOUS.value] * 2
-
-
-def test_a_grace_period_that_is_over(scenario: Scenarios) -> None:
-    """What cannot be reclaimed is opened by its handle, after RECLAIM_COMPLETE."""
-    over = on(_O, {"status": Status4.NO_GRACE}, nth=1)
-    ran = scenario(on(_W, _RESTARTS, nth=10), over, version=4, stable=2)
-    since = [call.procedure for call in ran.calls(_O, Nfs4.RECLAIM_COMPLETE)]
-    _came_through(ran)
-    assert _claims(ran) == [Claim.FH.value]
-    assert since == [_O.value, Nfs4.RECLAIM_COMPLETE.value, _O.value]
-
-
 # --- opens that are lost ---
-
-
-@pytest.mark.parametrize(
-    ("operation", "status"),
-    [
-        (Nfs4.READ, Status4.ADMIN_REVOKED),
-        (_W, Status4.BAD_STATEID),
-        (_W, Status4.OLD_STATEID),
-        (_W, Status4.EXPIRED),
-    ],
-    ids=str,
-)
-def test_an_open_that_is_lost_is_made_again(
-    scenario: Scenarios, operation: Nfs4, status: Status4
-) -> None:
-    lose = on(operation, {**_REVOKE, "status": status}, nth=5)
-    ran = scenario(lose, version=4, reads=operation is Nfs4.READ)
-    _came_through(ran)
-    assert ran.result.sound
-    assert (ran.lines, _claims(ran)) == ([], [Claim.FH.value])
-    assert len({call.session for call in ran.calls(operation)}) == 1
 
 
 def test_a_file_that_cannot_be_opened_again_fails(scenario: Scenarios) -> None:
@@ -297,22 +277,6 @@ def test_an_open_that_is_refused_for_ever_ends_the_job(
     assert ran.said(use) == ran.said(f'{operation.name} of "file" at 0: ') == 1
     assert _claims(ran) == [Claim.FH.value]
     assert not ran.keeps
-
-
-# --- a server that wants to be asked later ---
-
-
-@pytest.mark.parametrize(
-    ("operation", "status"),
-    [(_S, Status4.DELAY), (Nfs4.COMMIT, Status4.DELAY), (_O, Status4.DELAY), (_O, Status4.GRACE)],
-    ids=str,
-)
-def test_asked_to_wait(scenario: Scenarios, operation: Nfs4, status: Status4) -> None:
-    """The open is lost, so that there is one during I/O."""
-    ran = scenario(on(_W, _REVOKE, nth=5), on(operation, {"status": status}, last=2), version=4)
-    _came_through(ran)
-    assert ran.lines == []
-    assert ran.calls(operation)[0].status == ran.calls(operation)[1].status == status
 
 
 # --- soft ---

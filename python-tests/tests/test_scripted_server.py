@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The scripted server itself: sound NFS where no hook speaks, and faults as they are ordered.
+"""The scripted server itself: only what would hide a fault of the engine if it were wrong.
 
-Only what would mislead the tests that use it: most of it fails there as well.
+That it is sound and strict, and that it sends what is ordered where nothing else shows that.
 """
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import socket
 import struct
-import time
 from collections.abc import Callable, Iterator
-from typing import Self
 
 import pytest
 from nfs41_client import Client41, Held, op
@@ -21,10 +18,7 @@ from nfsmulti.calls import Fixed, Results, RpcClient, RpcError, xdr
 from servers.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
 
 SECONDS = 60.0
-NFS, MOUNT = 100003, 100005
-
-
-# --- sound ---
+NFS = 100003
 
 
 @pytest.fixture
@@ -83,37 +77,13 @@ def test_v41_a_slot_answers_again(server: ScriptedServer, client41: Client41) ->
     first = client41.call(*put, cache=True)
     assert client41.again(*put, cache=True) == first
     assert client41.again(*other, cache=True).status == Status4.SEQ_FALSE_RETRY
-    first = client41.call(*other)
+    client41.call(*other)
     again = client41.again(*other)
     assert [one[1] for one in again.results] == [Status4.OK, Status4.RETRY_UNCACHED_REP]
-    server.terms.uncached_at_sequence = True
-    assert [one[1] for one in client41.again(*other).results] == [Status4.RETRY_UNCACHED_REP]
     client41.sequences[0] += 2
     assert client41.again(*other).status == Status4.SEQ_MISORDERED
-    client41.sequences[0] -= 1
-    assert client41.again(*other).status == Status4.OK
-    told = server.calls(Nfs4.SEQUENCE)[-7:]
-    assert [one.replayed for one in told] == [True, *[False] * 6]
-    assert [one.status for one in told[2:6]] == [0, *[Status4.RETRY_UNCACHED_REP] * 2, 10063]
-    assert len(server.calls(Nfs4.WRITE)) == 3  # what the slot answers is not carried out
-
-
-def test_v41_the_slot_table_changes(server: ScriptedServer) -> None:
-    server.terms.slots = 4
-    with Client41(server.nfs_port) as client:
-        assert client.begin() == Status4.OK
-        assert client.channel[-1] == 4
-        assert client.call(slot=4).status == Status4.BADSLOT
-        assert client.call(slot=3).of(Nfs4.SEQUENCE)["target"] == 3
-        server.terms.target = 1
-        assert client.call(slot=0, highest=3).of(Nfs4.SEQUENCE)["target"] == 1
-        assert client.call(slot=3).status == Status4.OK  # not before the client knows
-        assert client.call(slot=0).of(Nfs4.SEQUENCE)["highest"] == 1
-        assert client.call(slot=3).status == Status4.BADSLOT
-        server.terms.target = 5
-        assert client.call(slot=0).of(Nfs4.SEQUENCE)["target"] == 5
-        client.sequences[3] = 0  # the slot is a new one
-        assert client.call(slot=3).status == client.call(slot=5).status == Status4.OK
+    assert client41.call(slot=64).status == Status4.BADSLOT
+    assert len(server.calls(Nfs4.WRITE)) == 2  # what the slot answers is not carried out
 
 
 def test_v41_stateids(server: ScriptedServer, client41: Client41) -> None:
@@ -124,12 +94,6 @@ def test_v41_stateids(server: ScriptedServer, client41: Client41) -> None:
     assert client41.call(*reader.read(0, 1)).status == Status4.OLD_STATEID
     made_up = Held(writer.handle, writer.stateid[:-1] + b"?")
     assert client41.call(*made_up.read(0, 1)).status == Status4.BAD_STATEID
-    for special in (bytes(16), b"\xff" * 16):
-        assert client41.call(*Held(writer.handle, special).read(0, 1)).status == Status4.OK
-    server.revoke()
-    assert client41.call(*writer.write(0, b"z")).status == Status4.ADMIN_REVOKED
-    assert client41.call().of(Nfs4.SEQUENCE)["flags"] == 0x20
-    writer = client41.opened("f")
     assert client41.call(*writer.write(0, b"z")).status == Status4.OK
     assert client41.call(*writer.close()).status == Status4.OK
     assert client41.call(*writer.write(0, b"z")).status == Status4.BAD_STATEID
@@ -154,78 +118,14 @@ def test_v41_restart(server: ScriptedServer, client41: Client41) -> None:
     assert client41.call(*file.reclaim(client41.client)).status == Status4.NO_GRACE
 
 
-def test_v41_grace_lasts_for_all(server: ScriptedServer, client41: Client41) -> None:
-    server.create("f")
-    with Client41(server.nfs_port, owner=b"another") as other:
-        assert other.begin() == Status4.OK
-        server.restart()
-        client41.connect()
-        assert client41.begin() == Status4.OK
-        assert client41.open("f").status == Status4.GRACE
-        server.end_grace()
-        assert client41.open("f").status == Status4.OK
-
-
-def test_v41_a_lease_lapses(server: ScriptedServer, client41: Client41) -> None:
-    client41.opened("f", create=True)
-    server.terms.lapses, server.terms.lease = True, 0
-    assert client41.call().status == Status4.BADSESSION
-    assert client41.create_session(2) == Status4.STALE_CLIENTID
-    assert [*server.opens(), *server.clients()] == []
-
-
-def test_v41_statuses_as_ordered() -> None:
-    hooks = (
-        on(Nfs4.READ, Answer(status=Status4.DELAY), first=2),
-        on(Nfs4.CREATE_SESSION, Answer(status=Status4.TOOSMALL), first=1),
-        on(Nfs4.SEQUENCE, Answer(status=Status4.DEADSESSION), nth=6),
-    )
-    with ScriptedServer(*hooks) as server, Client41(server.nfs_port) as client:
-        assert client.begin() == Status4.TOOSMALL
-        assert client.create_session(1) == Status4.TOOSMALL  # again
-        assert client.create_session(2) == Status4.OK
-        server.create("f", b"x")
-        assert client.open("f").status == Status4.GRACE  # RECLAIM_COMPLETE has not come
-        client.call(op(Nfs4.RECLAIM_COMPLETE, 0))
-        get = client.opened("f").read(0, 1)
-        for _ in range(2):
-            assert client.call(*get).status == Status4.DELAY
-        assert client.call(*get).status == Status4.DEADSESSION
-        assert client.call(*get).of(Nfs4.READ) == (True, b"x")
-        statuses = [call.status for call in server.calls(Nfs4.READ)]
-        assert statuses == [Status4.DELAY, Status4.DELAY, 0]
-
-
-def test_v41_data_faults() -> None:
-    hooks = (
-        on(Nfs4.READ, Answer(limit=1, eof=0), nth=1),
-        on(Nfs4.READ, Answer(extra=2), nth=2),
-        on(Nfs4.WRITE, Answer(limit=1, committed=0, verifier=b"8 bytes!")),
-    )
-    with ScriptedServer(*hooks) as server, Client41(server.nfs_port) as client:
-        assert client.begin() == Status4.OK
-        server.create("f", b"0123")
-        file = client.opened("f")
-        assert client.call(*file.read(0, 4)).of(Nfs4.READ) == (False, b"0")
-        assert client.call(*file.read(2, 2)).of(Nfs4.READ) == (True, b"23\xee\xee")
-        put = file.write(0, b"ab", Stable.FILE_SYNC)
-        assert client.call(*put).of(Nfs4.WRITE) == (1, 0, b"8 bytes!")
-        assert (server.content("f"), server.durable("f")) == (b"a123", b"0123")
-
-
 def test_v41_places_and_sizes(server: ScriptedServer, client41: Client41) -> None:
-    server.terms.bind_first = True
-    bind = op(Nfs4.BIND_CONN_TO_SESSION, Fixed(client41.session), 3, 0)
-    client41.connect()
-    assert client41.call().status == Status4.CONN_NOT_BOUND_TO_SESSION
-    assert client41.compound(bind).status == Status4.OK
     root = op(Nfs4.PUTROOTFH)
     assert client41.compound(root).status == Status4.OP_NOT_IN_SESSION
     assert client41.call(op(Nfs4.SEQUENCE)).status == Status4.SEQUENCE_POS
+    bind = op(Nfs4.BIND_CONN_TO_SESSION, Fixed(client41.session), 3, 0)
     assert client41.compound(bind, root).status == Status4.NOT_ONLY_OP
     assert client41.call(*[root] * 16).status == Status4.TOO_MANY_OPS
     assert client41.call(xdr(1)).status == Status4.OP_ILLEGAL
-    assert client41.call(xdr(7)).status == Status4.NOTSUPP  # DELEGPURGE
     assert client41.call(root, xdr(Nfs4.LOOKUP.value, 99)).status == Status4.BADXDR
     file = client41.opened("f", create=True)
     server.terms.max_response = 512
@@ -238,78 +138,29 @@ def test_v41_places_and_sizes(server: ScriptedServer, client41: Client41) -> Non
 # --- on the wire ---
 
 
-class Wire:
-    """A raw connection to the NFS port."""
-
-    def __init__(self, server: ScriptedServer):
-        self._socket = socket.create_connection(("127.0.0.1", server.nfs_port), SECONDS)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def null(self, *xids: int) -> None:
-        """Call NULL, for which the reply is reply(xid); all the calls arrive at once."""
-        calls = [struct.pack(">10I", xid, 0, 2, NFS, 3, 0, 0, 0, 0, 0) for xid in xids]
-        self._socket.sendall(b"".join(mark(len(call)) + call for call in calls))
-
-    def receive(self, count: int) -> bytes:
-        """Take so many bytes, which must come."""
-        data = b""
-        while len(data) < count:
-            part = self._socket.recv(count - len(data))
-            assert part, "the server has ended the connection"
-            data += part
-        return data
-
-    def silent(self) -> bool:
-        """Whether nothing more comes for a while."""
-        self._socket.settimeout(0.1)
-        try:
-            return not self._socket.recv(1)
-        except TimeoutError:
-            return True
-        finally:
-            self._socket.settimeout(SECONDS)
-
-
-def reply(xid: int) -> bytes:
+def _reply(xid: int) -> bytes:
     """Return the message that answers NULL."""
     return struct.pack(">6I", xid, 1, 0, 0, 0, 0)
 
 
-WHOLE = mark(24) + reply(7)
+def _null(server: ScriptedServer, calls: int, expected: bytes) -> None:
+    """Call NULL so many times, by one message: that must come back."""
+    nulls = [struct.pack(">10I", xid, 0, 2, NFS, 3, 0, 0, 0, 0, 0) for xid in range(1, calls + 1)]
+    with socket.create_connection(("127.0.0.1", server.nfs_port), SECONDS) as wire:
+        wire.sendall(b"".join(mark(len(null)) + null for null in nulls))
+        assert wire.makefile("rb").read(len(expected)) == expected
 
 
 def test_fragments() -> None:
-    sizes = on(Nfs.NULL, Answer(fragments=(20, 0, 3)))
-    parts = ((20, 0, 20), (0, 20, 20), (3, 20, 23), (1, 23, 24))
-    with ScriptedServer(sizes) as server, Wire(server) as wire:
-        wire.null(7)
-        for size, begin, end in parts:
-            assert wire.receive(4 + size) == mark(size, last=end == 24) + reply(7)[begin:end]
-        assert wire.silent()
-
-
-def test_reset() -> None:
-    with (
-        ScriptedServer(on(Nfs.NULL, Answer(reply=False, end="reset"), nth=3)) as server,
-        Wire(server) as wire,
-    ):
-        wire.null(1, 2)
-        wire.receive(2 * len(WHOLE))
-        wire.null(3)
-        with pytest.raises(ConnectionResetError):
-            wire.receive(1)
+    parts = ((0, 20), (20, 20), (20, 23), (23, 24))
+    fragments = (mark(end - at, last=end == 24) + _reply(1)[at:end] for at, end in parts)
+    with ScriptedServer(on(Nfs.NULL, Answer(fragments=(20, 0, 3)))) as server:
+        _null(server, 1, b"".join(fragments))
 
 
 def test_held_replies_come_in_reverse() -> None:
-    with ScriptedServer(on(Nfs.NULL, Answer(hold=3))) as server, Wire(server) as wire:
-        wire.null(1, 2, 3, 4)
-        expected = b"".join(mark(24) + reply(xid) for xid in (3, 2, 1, 4))
-        assert wire.receive(len(expected)) == expected
+    with ScriptedServer(on(Nfs.NULL, Answer(hold=3))) as server:
+        _null(server, 4, b"".join(mark(24) + _reply(xid) for xid in (3, 2, 1, 4)))
 
 
 def test_an_exception_of_a_hook_is_raised_at_the_end() -> None:
@@ -317,66 +168,6 @@ def test_an_exception_of_a_hook_is_raised_at_the_end() -> None:
         raise AssertionError(f"no {call.procedure} wanted")
 
     server = ScriptedServer(hook).__enter__()
-    with Wire(server) as wire:
-        wire.null(7)
-        assert wire.receive(28) == WHOLE
+    _null(server, 1, mark(24) + _reply(1))
     with pytest.raises(AssertionError, match=r"no Nfs\.NULL wanted"):
         server.__exit__(None)
-
-
-# --- what happens to it ---
-
-
-def connects(server: ScriptedServer, seconds: float = 0.3) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", server.nfs_port), seconds).close()
-    except TimeoutError:
-        return False
-    return True
-
-
-def test_stall_and_accept(server: ScriptedServer) -> None:
-    with Wire(server) as wire:
-        for _ in range(2):  # a connection that is there goes on
-            wire.null(7)
-            assert wire.receive(28) == WHOLE
-            server.stall()
-            assert not connects(server)
-        server.accept()
-        assert connects(server, SECONDS)
-
-
-def test_restart_takes_its_time(server: ScriptedServer) -> None:
-    begin = time.monotonic()
-    server.restart(down=0.3)
-    while True:
-        with contextlib.suppress(ConnectionRefusedError):
-            connects(server)
-            break
-    assert time.monotonic() - begin >= 0.3
-
-
-def test_stop_reading(server: ScriptedServer) -> None:
-    with Wire(server) as wire:
-        wire.null(1)
-        wire.receive(28)
-        server.stop_reading()
-        wire.null(2)  # the receive that was under way takes this one
-        wire.receive(28)
-        wire.null(3)
-        assert wire.silent()
-        server.read_again()
-        assert wire.receive(28) == mark(24) + reply(3)
-
-
-def test_it_always_ends() -> None:
-    """Nothing that is under way holds it, and nobody listens any more."""
-    slow = on(Nfs.NULL, Answer(delay=60), nth=1)
-    held = on(Nfs.NULL, Answer(hold=9))
-    with ScriptedServer(slow, held) as server, Wire(server) as wire:
-        wire.null(1, 2)
-        server.wait_for(lambda: len(server.calls()) == 2)
-        server.stop_reading()
-        server.stall()
-    with pytest.raises(ConnectionRefusedError):
-        connects(server)

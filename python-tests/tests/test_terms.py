@@ -10,8 +10,7 @@ from __future__ import annotations
 import errno
 
 from engine_c import CONSTANTS, CData, ffi, terms_rows, text, zeros
-from engine_helpers import done
-from scripted_jobs import KIB, NEVER, Case, Outcomes, failed, fixture_of_runs
+from scripted_jobs import KIB, NEVER, Run
 
 from servers.scripted import Nfs, on
 
@@ -91,30 +90,24 @@ _RIGHT = {
     "xprtsec": "none", "sec": "sys",
 }  # fmt: skip
 
-beside = fixture_of_runs(
-    {
-        "where and how": Case(
-            options={**_WRONG, "bs": "64k", "size": "256k", "verify": "crc32c"}, url=_RIGHT
-        ),
-        "soft": Case(
-            on(Nfs.WRITE, NEVER),
-            {"hard": 1, "timeo": 600, "retrans": 9},
-            url={"soft": 1, "timeo": 5, "retrans": 1},
-        ),
-    }
-)
 
-
-def test_a_url_beside_options_says_where_and_how(beside: Outcomes) -> None:
+def test_a_url_beside_options_says_where_and_how(job: Run) -> None:
     """Its ports are the server's, the options' are nobody's."""
-    run = beside["where and how"]
-    done(run.result)
-    reads, writes = run.server.calls(Nfs.READ), run.server.calls(Nfs.WRITE)
+    ran = job(**_WRONG, bs="64k", size="256k", verify="crc32c", url=_RIGHT)
+    reads, writes = ran.calls(Nfs.READ), ran.calls(Nfs.WRITE)
     assert {call.count for call in reads} == {16 * KIB}
     assert {call.count for call in writes} == {32 * KIB}
     assert {call.client[0] for call in reads + writes} == {"127.0.0.7"}
 
 
-def test_soft_in_a_url_gives_up_beside_hard(beside: Outcomes) -> None:
+def test_soft_in_a_url_gives_up_beside_hard(job: Run) -> None:
+    url = {"soft": 1, "timeo": 5, "retrans": 1}
     why = "no answer within 1.0 s (timeo 0.5 s, retrans 1, soft)"
-    failed(beside["soft"].result, why, error=errno.ETIMEDOUT)
+    silent = on(Nfs.WRITE, NEVER)
+    job(silent, hard=1, timeo=600, retrans=9, url=url, error=errno.ETIMEDOUT, says=why)
+
+
+def test_hard_in_a_url_goes_on_beside_soft(job: Run) -> None:
+    url = {"hard": 1, "timeo": 3}
+    ran = job(on(Nfs.WRITE, NEVER, nth=1), soft=1, timeo=600, retrans=0, url=url)
+    assert sum(line.retransmissions for line in ran.stats) >= 1

@@ -476,8 +476,15 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 """
 
 
-def _kernel(*, has_tls: bool = True) -> str:
-    return f"#define HAS_TLS {has_tls:d}\n{_KERNEL}"
+@pytest.fixture
+def on_kernel(engine: Engine, tmp_path: Path) -> Callable[[str], Client]:
+    """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
+
+    def client_on(source: str) -> Client:
+        kernel = preloaded(engine, tmp_path, source)
+        return Client(kernel, tmp_path, ScriptedServer.pool)
+
+    return client_on
 
 
 @pytest.mark.parametrize(

@@ -289,8 +289,8 @@ class ScriptedServer:
 
     # --- what may happen to it ---
 
-    def restart(self, down: float = 0.0) -> None:
-        """Lose what was not committed and all connections; answer again after `down` seconds.
+    def restart(self) -> None:
+        """Lose what was not committed and all connections.
 
         NFSv4.1's clients, sessions and opens are forgotten. A grace period begins for the clients
         that there were: it ends when each has sent RECLAIM_COMPLETE, after Terms.grace seconds, or
@@ -300,9 +300,6 @@ class ScriptedServer:
         def die() -> None:
             self.export.files.restart()
             self._compounds.restart()
-            if down:
-                self.refuse()
-                self.later(down, self.accept)
             self.reset_connections()
 
         self._do(die)
@@ -315,17 +312,9 @@ class ScriptedServer:
         """End the grace period of a restart."""
         self._do(self._compounds.sessions.end_grace)
 
-    def expire(self) -> None:
-        """Forget all clients of NFSv4.1 with all they have, as where their leases have ended."""
-        self._do(self._compounds.expire)
-
     def end_sessions(self) -> None:
         """Forget all sessions of NFSv4.1, but no client."""
         self._do(lambda: self._compounds.sessions.sessions.clear())
-
-    def revoke(self) -> None:
-        """Revoke all that clients of NFSv4.1 have open."""
-        self._do(self._compounds.opens.revoke)
 
     def reset_connections(self) -> None:
         """End all connections by RST."""

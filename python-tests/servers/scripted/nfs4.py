@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Collection
 from dataclasses import astuple, dataclass, field
 
@@ -67,7 +66,6 @@ _ALONE = {
     Nfs4.DESTROY_CLIENTID,
 }  # where no SEQUENCE goes before
 _REPLY_HEADERS = 36  # of RPC and COMPOUND with an empty tag
-_ADMIN_STATE_REVOKED = 0x20  # SEQ4_STATUS_
 _CONN_BACK_CHAN = 2
 _BOUND = {1: 1, 2: 2, 3: 3, 7: 3}  # as asked for: fore, back, fore or both, back or both
 _NO_DELEGATION, _READ_DELEGATION = 0, 1
@@ -175,16 +173,6 @@ class Compounds:
             it.slot.reply = results if it.sequence.cache or it.operations == 1 else None
         return results
 
-    def forget(self, client: Client) -> None:
-        """Forget a client with all it has."""
-        self.opens.forget(client)
-        self.sessions.forget(client)
-
-    def expire(self) -> None:
-        """Forget all clients with all they have."""
-        for client in list(self.sessions.clients.values()):
-            self.forget(client)
-
     def restart(self) -> None:
         """Begin another life."""
         self.sessions.restart()
@@ -256,23 +244,15 @@ class Compounds:
     def _sequence(self, it: Compound) -> bytes:
         asked, terms, call = it.arguments, self.terms, it.call
         session = self.sessions.session(asked.session)
-        if self.sessions.lapsed(session.client):
-            self.forget(session.client)
-            raise NfsError(Status4.BADSESSION)
-        if terms.bind_first and it.connection not in session.connections:
-            raise NfsError(Status4.CONN_NOT_BOUND_TO_SESSION)
         if it.operations > session.fore.max_operations:
             raise NfsError(Status4.TOO_MANY_OPS)
         if it.size > session.fore.max_request:
             raise NfsError(Status4.REQ_TOO_BIG)
         slot = session.slot(asked.slot)
         it.again = self.sessions.is_again(slot, asked.sequence, it.request)
-        session.client.renewed = time.monotonic()
         if it.again:
             call.replayed = slot.reply is not None
             call.status = 0 if call.replayed else Status4.RETRY_UNCACHED_REP
-            if not call.replayed and terms.uncached_at_sequence:
-                raise NfsError(Status4.RETRY_UNCACHED_REP)
             it.replay = slot.reply
         else:
             target = session.fore.slots - 1 if terms.target is None else terms.target
@@ -280,8 +260,7 @@ class Compounds:
         session.connections.add(it.connection)
         it.session, it.slot = session, slot
         told = session.highest if slot.told is None else slot.told
-        flags = _ADMIN_STATE_REVOKED if self.opens.revoked(session.client) else 0
-        return xdr(Fixed(session.id), asked.sequence, asked.slot, session.highest, told, flags)
+        return xdr(Fixed(session.id), asked.sequence, asked.slot, session.highest, told, 0)
 
     # --- clients and sessions ---
 

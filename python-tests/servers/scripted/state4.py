@@ -34,10 +34,7 @@ class Terms:
     target: int | None = None  # SEQUENCE's target_highest_slotid; None: the last slot granted
     max_response: int = _MESSAGE
     lease: int = 90  # seconds
-    lapses: bool = False  # whether a client that has been silent for a lease is forgotten
     grace: float = 90.0  # seconds after a restart, unless all clients have reclaimed before
-    bind_first: bool = False  # whether SEQUENCE needs BIND_CONN_TO_SESSION on a new connection
-    uncached_at_sequence: bool = False  # SEQUENCE says RETRY_UNCACHED_REP, not what follows it
     next_session: int | None = None  # EXCHANGE_ID's eir_sequenceid once confirmed; None: the next
     goes_on: bool = False  # whether a compound goes on behind an operation that failed
     current_stateid: bool = True  # whether that of OPEN may be named by those behind it
@@ -69,7 +66,6 @@ class Client:
     sequence: int = 0  # of CREATE_SESSION
     created: tuple[int, bytes] | None = None  # the last CREATE_SESSION's status and results
     reclaimed: bool = False  # RECLAIM_COMPLETE has come
-    renewed: float = field(default_factory=time.monotonic)
 
 
 @dataclass(eq=False)
@@ -149,13 +145,6 @@ class Sessions:
     def _has_session(self, client: Client) -> bool:
         return any(session.client is client for session in self.sessions.values())
 
-    def forget(self, client: Client) -> None:
-        """Forget a client and its sessions."""
-        self.clients.pop(client.id, None)
-        self.sessions = {
-            key: session for key, session in self.sessions.items() if session.client is not client
-        }
-
     # --- sessions ---
 
     def is_new(self, client: Client, sequence: int) -> bool:
@@ -196,10 +185,6 @@ class Sessions:
         if request != slot.request:
             raise NfsError(Status4.SEQ_FALSE_RETRY)
         return True
-
-    def lapsed(self, client: Client) -> bool:
-        """Whether a client's lease has ended."""
-        return self.terms.lapses and time.monotonic() > client.renewed + self.terms.lease
 
     # --- restart and grace ---
 
@@ -257,7 +242,6 @@ class Open:
     file: File
     access: int
     seqid: int = 1
-    revoked: bool = False
 
     @property
     def stateid(self) -> Stateid:
@@ -277,8 +261,7 @@ class Opens:
     def open(self, client: Client, file: File, wanted: Arguments) -> Open:
         """Open a file, or open it further where the owner has it open."""
         for one in self.all.values():
-            held = one.file is file and not one.revoked
-            if held and (one.client, one.owner) == (client, wanted.owner):
+            if (one.file, one.client, one.owner) == (file, client, wanted.owner):
                 one.access |= wanted.access
                 one.seqid += 1
                 return one
@@ -303,8 +286,6 @@ class Opens:
         found = self.all.get(stateid.other)
         if found is None or found.client is not client or stateid.seqid > found.seqid:
             raise NfsError(Status4.BAD_STATEID)
-        if found.revoked:
-            raise NfsError(Status4.ADMIN_REVOKED)
         if stateid.seqid not in (0, found.seqid):
             raise NfsError(Status4.OLD_STATEID)
         return found
@@ -317,18 +298,9 @@ class Opens:
         if not found.access & access:
             raise NfsError(Status4.OPENMODE)
 
-    def revoke(self) -> None:
-        """Revoke all opens."""
-        for one in self.all.values():
-            one.revoked = True
-
     def close(self, stateid: Stateid, client: Client) -> None:
         """Close what a stateid stands for."""
         del self.all[self.find(stateid, client).other]
-
-    def revoked(self, client: Client) -> bool:
-        """Whether something of a client was revoked."""
-        return any(one.revoked and one.client is client for one in self.all.values())
 
     def forget(self, client: Client) -> None:
         """Forget all that a client has open."""
