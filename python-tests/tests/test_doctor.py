@@ -302,11 +302,12 @@ def test_the_own_groups_are_asked_for_too(monkeypatch: pytest.MonkeyPatch) -> No
     """As the engine does: the first 16, with this process's own user and group alone."""
     monkeypatch.setattr("os.getgroups", lambda: list(range(1000, 1020)))
     with ScriptedServer() as server:
-        for user in (None, (os.getuid(), os.getgid()), (1234, 5)):
+        own = (os.getuid(), os.getgid())
+        for user in (None, own, (1234, 5), (1234, own[1]), (own[0], 5)):
             with RpcClient("127.0.0.1", server.nfs_port, NFS, 3, user=user) as client:
                 client.call(0)
         groups = [call.credentials.gids for call in server.calls()]
-    assert groups == [tuple(range(1000, 1016))] * 2 + [()]
+    assert groups == [tuple(range(1000, 1016))] * 2 + [()] * 3
 
 
 def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:
