@@ -109,9 +109,9 @@ class Tls:
         self.server, self.proxy, self.made = server, proxy, made
         self._client, self.finish = client, client.finish
 
-    def on_kernel(self, engine: Engine, folder: Path, item: pytest.Item, source: str) -> Tls:
+    def on_kernel(self, engine: Engine, folder: Path, source: str) -> Tls:
         """Return the same with functions in C that stand before the C library's."""
-        client = Client(preloaded(engine, folder, source), folder, item, ScriptedServer.pool)
+        client = Client(preloaded(engine, folder, source), folder, ScriptedServer.pool)
         return Tls(client, self.server, self.proxy, self.made)
 
     def path(self, **arguments: object) -> str:
@@ -142,9 +142,9 @@ OnKernel = Callable[[str], Tls]
 
 
 @pytest.fixture
-def on_kernel(tls: Tls, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> OnKernel:
+def on_kernel(tls: Tls, engine: Engine, tmp_path: Path) -> OnKernel:
     """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
-    return lambda source: tls.on_kernel(engine, tmp_path, request.node, source)
+    return lambda source: tls.on_kernel(engine, tmp_path, source)
 
 
 # --- what works ---
@@ -476,15 +476,8 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 """
 
 
-@pytest.fixture
-def on_kernel(engine: Engine, tmp_path: Path) -> Callable[[str], Client]:
-    """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
-
-    def client_on(source: str) -> Client:
-        kernel = preloaded(engine, tmp_path, source)
-        return Client(kernel, tmp_path, ScriptedServer.pool)
-
-    return client_on
+def _kernel(*, has_tls: bool = True) -> str:
+    return f"#define HAS_TLS {has_tls:d}\n{_KERNEL}"
 
 
 @pytest.mark.parametrize(
