@@ -182,6 +182,13 @@ def test_a_server_that_breaks_the_protocol_is_given_up(
     assert ran.said("the server broke the protocol 3 times") == 1
 
 
+def test_a_server_that_breaks_the_protocol_now_and_then_is_kept(scenario: Scenarios) -> None:
+    """Five times, and a reply after each: three in a row would be too many."""
+    ran = scenario(on(_W, {"is_call": True}, every=4), depth=1)
+    assert (ran.error, ran.result.durable) == ("", True)
+    assert ran.result.reconnects == 5
+
+
 # --- parts ---
 
 
