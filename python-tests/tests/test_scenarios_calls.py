@@ -91,6 +91,15 @@ def test_calls_are_sent_again_after_longer_and_longer(scenario: Scenarios) -> No
     assert waits == pytest.approx([0.2, 0.4, 0.6, 0.8], abs=0.15)
 
 
+def test_a_copy_that_has_not_left_when_its_call_is_answered_never_does(
+    scenario: Scenarios,
+) -> None:
+    """Its buffer is fio's again, so the connection is closed. A WRITE takes 0.1 s to leave."""
+    ran = scenario(on(_W, {"delay": 3 * SECOND // 20}, nth=1), depth=1, timeo=2, window=1)
+    assert (ran.error, ran.result.durable, len(ran.calls(_W))) == ("", True, BLOCKS)
+    assert (ran.result.reconnects, ran.result.retransmissions) == (1, 1)
+
+
 def test_a_major_timeout_takes_a_new_connection(scenario: Scenarios) -> None:
     """nfs(5), hard: a connection that has gone silent is not asked for ever."""
     ran = scenario(on(_W, MUTE, after=4, last=6), depth=1, timeo=10, retrans=1)
