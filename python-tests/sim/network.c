@@ -55,6 +55,7 @@ static struct {
 	struct link_end *ends[256];
 	uint32_t count;
 	bool reads; /* a client has, of late */
+	bool interrupted;
 } net;
 
 void network_begin(const struct network_terms *terms, const struct network_server *server)
@@ -240,6 +241,13 @@ static ssize_t result_of(ssize_t result)
 	return -1;
 }
 
+/* The errno of a call that can move nothing: each second one a signal has ended. */
+static int nothing(void)
+{
+	net.interrupted = !net.interrupted;
+	return net.interrupted ? -EINTR : -EAGAIN;
+}
+
 static ssize_t take(struct link_end *end, const struct iovec *spans, size_t count)
 {
 	enum { PIECE = 64 << 10 };
@@ -253,7 +261,7 @@ static ssize_t take(struct link_end *end, const struct iovec *spans, size_t coun
 		return -ECONNRESET;
 	room = min_of(room, 1 + world_random(PIECE));
 	if (!room)
-		return -EAGAIN;
+		return nothing();
 	delivery = new_delivery(end, true, room);
 	for (size_t i = 0; i < count && length < room; i++) {
 		size_t part = min_of(spans[i].iov_len, room - length);
@@ -275,7 +283,7 @@ static ssize_t give(struct link_end *end, const struct iovec *space, size_t coun
 
 	if (!most) {
 		end->told = end->ended;
-		return end->lost ? -ECONNRESET : end->ended ? 0 : -EAGAIN;
+		return end->lost ? -ECONNRESET : end->ended ? 0 : nothing();
 	}
 	for (size_t i = 0; i < count && length < most; i++) {
 		size_t part = min_of(space[i].iov_len, most - length);

@@ -140,7 +140,7 @@ bool scenario_job_begin(const struct scenario *scenario)
 			 .uncached = scenario->uncached,
 			 .slots = scenario->slots},
 	};
-	const struct network_terms quick = {.latency = MSEC / 10};
+	const struct network_terms quick = {.latency = MSEC / 10, .window = scenario->window};
 	const struct security_terms security = {0};
 	bool opens;
 

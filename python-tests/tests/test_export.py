@@ -225,11 +225,13 @@ tail -n 1 removed
 
 
 @both_versions
-def test_a_removal_ends_at_another_file_system(version: int) -> None:
+@pytest.mark.parametrize("more", [1, 1 << 32], ids=["minor", "major"])
+def test_a_removal_ends_at_another_file_system(version: int, more: int) -> None:
+    """NFSv4 tells a file system by two numbers."""
     with ScriptedServer() as server:
         for name in ("run/0/file", "run/a/other/file", "run/z"):
             server.create(name, b"12")
-        server.export.files.find("run/a/other").fsid += 1
+        server.export.files.find("run/a/other").fsid += more
         url = server.url_of(version)
         export.make(url, "run/mark")
         assert export.usage(url, "run") == export.Usage(entries=6, bytes=4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import struct
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -340,7 +341,56 @@ def test_effective_inline(testlib: CData) -> None:
         assert (both.send, both.receive) == (send, receive)
 
 
-# --- a server that refuses ---
+# --- a server that refuses, or says what is not so ---
+
+
+def _compiled(name: str, folder: Path, *more: str) -> str:
+    """Compile a program of python-tests/rdma/ with files of the engine; return its path."""
+    compiler = shutil.which("cc") or missing(MissingError("there is no C compiler"))
+    program = str(folder / name)
+    flags = ["-D_GNU_SOURCE", f"-I{ROOT / 'engine'}", "-o", program]
+    run([compiler, *flags, str(PYTHON_TESTS / f"rdma/{name}.c"), *more], timeout=60).check()
+    return program
+
+
+def _written(count: int) -> bytes:
+    """Return a reply whose server says that it has written so many bytes."""
+    chunk = _CHUNK.replace(words("00000200"), struct.pack(">I", count))
+    return _HEAD + _NONE + chunk + _NONE + _RPC
+
+
+_DATA = b"\x11" + bytes(510) + b"\x99"
+_INLINE = _HEAD + _NONE * 3 + _RPC
+_ELSEWHERE = f"{errno.EPROTO}: the reply's data is not where it says"
+# A reply, the bytes that its RPC message names, where these belong, and what comes of it.
+_PLACED: dict[str, tuple[bytes, int, int, str]] = {
+    "all": (_written(512), 512, 0, "taken, 0000"),
+    "a part": (_written(100), 100, 0, "taken, 0000"),
+    "less than named": (_written(100), 512, 0, _ELSEWHERE),
+    "more than named": (_written(512), 100, 0, _ELSEWHERE),
+    "for another place": (_written(512), 512, 8, _ELSEWHERE),
+    "inline": (_INLINE + _DATA, 512, 0, "taken, 1199"),
+    "inline, less than named": (_INLINE + _DATA[:508], 512, 0, _ELSEWHERE),
+    "none": (_INLINE, 512, 0, _ELSEWHERE),
+}
+
+
+def test_data_is_where_the_reply_says(build_dir: Path, tmp_path: Path) -> None:
+    """What the server has not written is old bytes of the buffer, and no data."""
+    if not (build_dir / "nfsmulti-rdma").exists():
+        missing(MissingError("the engine was built without libibverbs and librdmacm"))
+    sources = [
+        str(ROOT / "engine" / name)
+        for name in (
+            "transport/address.c", "transport/rdma_link.c", "transport/rdma_memory.c",
+            "wire/rpcrdma.c",
+        )
+    ]  # fmt: skip
+    program = _compiled("placed", tmp_path, *sources, "-lrdmacm", "-libverbs")
+    for name, (sent, named, behind, outcome) in _PLACED.items():
+        (tmp_path / "reply").write_bytes(sent)
+        argv = [program, str(tmp_path / "reply"), str(named), str(behind)]
+        assert run(argv, timeout=60).check().stdout == outcome, name
 
 
 def test_a_request_that_the_transport_refuses_ends(tmp_path: Path) -> None:
@@ -348,12 +398,9 @@ def test_a_request_that_the_transport_refuses_ends(tmp_path: Path) -> None:
 
     The server may have carried it out: what it was numbered by is not to be used again.
     """
-    engine, program = ROOT / "engine", tmp_path / "refused"
-    compiler = shutil.which("cc") or missing(MissingError("there is no C compiler"))
+    engine = ROOT / "engine"
     sources = [*engine.glob("client/*.c"), *engine.glob("stats/*.c")]
     sources.append(engine / "wire/message.c")
-    flags = ["-D_GNU_SOURCE", f"-I{engine}", "-o", str(program)]
-    files = [str(PYTHON_TESTS / "rdma/refused.c"), *map(str, sources)]
-    run([compiler, *flags, *files, "-lm"], timeout=60).check()
-    said = run([str(program)], timeout=60).check().stdout
+    program = _compiled("refused", tmp_path, *map(str, sources), "-lm")
+    said = run([program], timeout=60).check().stdout
     assert said == f"SEQUENCE: ERR_CHUNK given up {errno.EREMOTEIO}"

@@ -107,6 +107,15 @@ def test_calls_go_out_again_after_longer_and_longer(scenario: Scenarios, name: s
         assert ran.said("keeps asking to wait (NFS3ERR_JUKEBOX)") == (last == 10)
 
 
+def test_a_copy_that_has_not_left_when_its_call_is_answered_never_does(
+    scenario: Scenarios,
+) -> None:
+    """Its buffer is fio's again, so the connection is closed. A WRITE takes 0.1 s to leave."""
+    ran = scenario(on(_W, {"delay": 3 * SECOND // 20}, nth=1), depth=1, timeo=2, window=1)
+    assert (ran.error, ran.result.durable, len(ran.calls(_W))) == ("", True, BLOCKS)
+    assert (ran.result.reconnects, ran.result.retransmissions) == (1, 1)
+
+
 def test_a_major_timeout_takes_a_new_connection(scenario: Scenarios) -> None:
     """nfs(5), hard: a connection that has gone silent is not asked for ever."""
     ran = scenario(on(_W, MUTE, after=4, last=6), depth=1, timeo=10, retrans=1)
@@ -165,6 +174,13 @@ def test_a_server_that_breaks_the_protocol_is_given_up(
     ran = scenario(on(_W, {"is_call": True}, after=4), depth=1, **terms)
     assert (ran.error, len({call.connection for call in ran.calls(_W)})) == ("EPROTO", 3)
     assert ran.said("the server broke the protocol 3 times") == 1
+
+
+def test_a_server_that_breaks_the_protocol_now_and_then_is_kept(scenario: Scenarios) -> None:
+    """Five times, and a reply after each: three in a row would be too many."""
+    ran = scenario(on(_W, {"is_call": True}, every=4), depth=1)
+    assert (ran.error, ran.result.durable) == ("", True)
+    assert ran.result.reconnects == 5
 
 
 # --- parts ---

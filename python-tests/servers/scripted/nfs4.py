@@ -370,7 +370,7 @@ class Compounds:
             Attribute.TYPE: (node.kind,),
             Attribute.CHANGE: (change_of(node),),
             Attribute.SIZE: (Hyper(node.size),),
-            Attribute.FSID: (Hyper(fsid), Hyper(0)),
+            Attribute.FSID: tuple(map(Hyper, divmod(fsid, 1 << 32))),
             Attribute.LEASE_TIME: (self.terms.lease,),
             Attribute.FILEHANDLE: (node.handle,),
             Attribute.FILEID: (Hyper(node.fileid),),
