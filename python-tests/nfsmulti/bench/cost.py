@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts
+from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import KINDS, MOST_ROWS, Answer, varying
-from nfsmulti.report.cells import Measure
+from nfsmulti.report.measures import Take
 from nfsmulti.report.story import (
     Judged,
     Plot,
@@ -341,15 +341,15 @@ class Pair:
         return f"{self.workload}{_MARK if self.is_full else ''}"
 
     @property
-    def cost(self) -> Measure:
+    def cost(self) -> Take:
         """How CPU time per operation is taken."""
         return cells.cpu_measure([*self.ours, *self.theirs])
 
     def ratio(self, figure: Figure) -> Ratio | None:
         """Return a figure of ours as a ratio to theirs; None where no repeat has both."""
-        measures = {"cpu": self.cost, "rate": cells.iops, "p50": _p50}
+        figures: dict[str, Take] = {"cpu": self.cost, "rate": measures.IOPS, "p50": _p50}
         of_logs = Ratio.median_of_logs if self.beside == OTHER else Ratio.of_logs
-        return cells.ratio(self.ours, self.theirs, measures[figure], of_logs)
+        return cells.ratio(self.ours, self.theirs, figures[figure], of_logs)
 
     def value(self) -> float:
         """Return the ratio of CPU time per operation, by which workloads are ranked."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.bench import cost
-from nfsmulti.report import cells, charts
+from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
@@ -117,7 +117,9 @@ def waits_of(summary: Summary) -> dict[str, Waits]:
         if own := cells.having(summary, **case.factors):
             service = cells.percentile_of(own, 50) or 0
             found.setdefault(case.users, users_see(round(1000 * service), case.depth))
-            found[case.name] = merged(side.response for cell in own for side in cells.sides(cell))
+            found[case.name] = merged(
+                side.response for cell in own for side in measures.sides(cell)
+            )
     return found
 
 
@@ -156,9 +158,9 @@ def _tell(summary: Summary) -> Story:
 
 
 def _table(summary: Summary, found: Mapping[str, Waits]) -> Table:
+    every = {case.name: cells.having(summary, **case.factors) for case in CASES}
     rates = {
-        case.name: texts.measured(cells.sample(cells.having(summary, **case.factors), cells.iops))
-        for case in CASES
+        name: texts.measured(cells.sample(those, measures.IOPS)) for name, those in every.items()
     }
     rows = [
         [name, *(texts.number(ms(waits, at)) for at in _PERCENTS), rates.get(name, f"{RATE:,}")]

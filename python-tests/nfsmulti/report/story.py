@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.report import cells
+from nfsmulti.report import cells, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.stats import FEWEST, Ratio
 from nfsmulti.summary import Cell, Factor, Summary
@@ -327,7 +327,7 @@ def named(words: str, name: str) -> str:
 # both, paired by repeat; over all cells, geometric means.
 
 _SHOWN = 2  # variants in the headline
-_MEASURES = {"throughput": cells.bandwidth, "p99": cells.p99_us}
+_MEASURES = {"throughput": measures.MB_PER_S, "p99": measures.P99}
 
 
 def _against(
@@ -346,7 +346,7 @@ def _against(
         rows += [[name, one, *_ratios(over[one], under[one])] for one in over if one in under]
         if over.keys() & under.keys():
             rows.append([name, "all cells together", *_ratios(those, base)])
-            ratio = cells.ratio(those, base, cells.bandwidth)
+            ratio = cells.ratio(those, base, measures.MB_PER_S)
             told = f"{texts.times(ratio)} times the throughput with {name}"
             words.append(told if ratio else f"{name} moved nothing")
     if not rows:

@@ -21,9 +21,10 @@ from pathlib import PurePath
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
-from nfsmulti.report import cells, charts, conditions, curves, scaling
+from nfsmulti.report import cells, charts, conditions, curves, measures, scaling
 from nfsmulti.report.answer import Answer, discards, extent, fewest, varying
 from nfsmulti.report.curves import Axis, Curve
+from nfsmulti.report.measures import Take
 from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.scenario import (
     FOR_HARNESS,
@@ -269,12 +270,12 @@ def _calls(drawn: Sequence[Curve]) -> list[Section]:
     return [Section("Calls of the mounts", [words], points=points)] * bool(points)
 
 
-def _cpu(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
+def _cpu(drawn: Sequence[Curve]) -> tuple[str, Take]:
     """Return whose CPU time per operation is told, and how: fio's jobs' if no more is known."""
     measure = cells.cpu_measure(
         cell for curve in drawn for group in curve.cells.values() for cell in group
     )
-    machine = measure is cells.machine_cpu_us
+    machine = measure is measures.MACHINE_CPU
     return "the whole machine" if machine else "fio's jobs", measure
 
 
@@ -288,11 +289,11 @@ def _name(curve: Curve, drawn: Sequence[Curve]) -> str:
     return cells.words(differing) or _NAMES.get(str(curve.levels["transport"]), "")
 
 
-def _throughput(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
+def _throughput(drawn: Sequence[Curve]) -> tuple[str, Take]:
     """Return the unit of throughput, and how it is taken: IOPS of small blocks, else MB/s."""
     if not str(drawn[0].levels["workload"]).startswith("64k"):
-        return "IOPS", cells.iops
-    return "MB/s", cells.mb_per_s
+        return "IOPS", measures.IOPS
+    return "MB/s", measures.MB_PER_S
 
 
 def _plots(drawn: list[Curve]) -> list[Plot]:

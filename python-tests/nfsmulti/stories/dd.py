@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
-from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report import cells, charts, conditions, measures
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.curves import Axis, Curve, ends_table
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
@@ -126,7 +126,7 @@ def _client(summary: Summary, client: str) -> str:
 
 def _time(summary: Summary, rate: Sample, streams: int) -> str:
     """Return what every stream takes for its 838,860,800 bytes at the rate of all together."""
-    seconds = f"{summary.hosts * streams * _BYTES / rate.mean:.2f} s"
+    seconds = f"{summary.hosts * streams * _BYTES / 1e6 / rate.mean:.2f} s"
     return f"{seconds} (extrapolated)" if summary.quick else seconds
 
 
@@ -149,7 +149,7 @@ def beside(summary: Summary) -> list[Beside]:
         each = f"{streams} stream{'' if streams == 1 else 's'}{conditions.on_each(summary)}"
         ours = texts.MISSING
         if rate:
-            ours = f"{_time(summary, rate, streams)}, {texts.mean(rate, 'MB/s', 1e6)}"
+            ours = f"{_time(summary, rate, streams)}, {texts.mean(rate, 'MB/s')}"
         our_ratio = curve.gain(streams, 1) if ratio else None
         name = f"{_ORIGINALS[original]} ({_WHERE[client]}), {direction}, {each}"
         rows.append(Beside(name, theirs, ours, ratio, our_ratio))
@@ -198,7 +198,7 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
     else:
         written = [_curve(summary, one, "write") for one in clients]
         fastest = max((one.mean(count) for one in written for count in one.counts), default=None)
-        words = f"{texts.number(fastest and fastest / 1e6)} MB/s written at most"
+        words = f"{texts.number(fastest)} MB/s written at most"
         words += f"; 1 stream and {_STREAMS} were not both measured"
     named = [
         (f"{direction}{f', {_WHERE[one]}' if len(clients) > 1 else ''}", curve)
@@ -214,7 +214,7 @@ def _plot(summary: Summary, client: str) -> Plot:
     figure, axes = charts.panel(title, "streams, each on a connection", "MB/s, all streams")
     dotted, drawn = "", {}
     for way in ("write", "read"):
-        found = _curve(summary, client, way).samples(cells.mb_per_s)
+        found = _curve(summary, client, way).samples(measures.MB_PER_S)
         drawn[way] = {count: rate for count, rate in found.items() if rate}
     every = [rate for points in drawn.values() for rate in points.values()]
     highest = max(map(charts.highest, every), default=1.0)

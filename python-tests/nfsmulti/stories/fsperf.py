@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report import cells, charts, conditions, curves
+from nfsmulti.report import cells, charts, conditions, curves, measures
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.curves import Axis, Curve, ends_table
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
@@ -206,7 +206,7 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
     named = [(_clients(summary)[client], _curve(summary, client)) for client in clients]
     told = next((_told(summary, client) for client in clients if _gain(summary, client)), "")
     if not told:
-        rate = texts.measured(named[0][1].rate(1), 1e6)
+        rate = texts.measured(named[0][1].rate(1))
         told = f"{rate} MB/s over one path; it and several were not both measured."
     links = {conditions.limits(summary, _place(client)).get("link") for client in clients}
     parts = [
@@ -261,7 +261,7 @@ def findings(summary: Summary) -> list[Finding]:
 def _scaling_plot(summary: Summary, client: str) -> Plot:
     name = _clients(summary)[client]
     named = [(spread, _curve(summary, client, spread)) for spread in ("roundrobin", "stripe")]
-    figure = curves.draw(named, name, "MB/s", cells.mb_per_s, doublings=False)
+    figure = curves.draw(named, name, "MB/s", measures.MB_PER_S, doublings=False)
     caption = f"{name}: bandwidth against the number of paths; {charts.REPEATS}."
     return Plot(f"paths-{_file(client)}", caption, figure)
 

@@ -22,9 +22,10 @@ from collections.abc import Iterable, Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
-from nfsmulti.report import cells, charts, conditions, curves, scaling
+from nfsmulti.report import cells, charts, conditions, curves, measures, scaling
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.curves import Axis, Curve
+from nfsmulti.report.measures import Take
 from nfsmulti.report.story import (
     Finding,
     Plot,
@@ -186,13 +187,13 @@ def _peer(cell: CellSpec) -> CellSpec:
 
 _FACTORS = ("limits", "operation", "version", "client", "jobs", "depth", "nconnect")
 _UNIT = "operations/s"
-_DEPTHS_AXIS = Axis("depth", cells.iops, _UNIT, 1.0)
+_DEPTHS_AXIS = Axis("depth", measures.IOPS, _UNIT)
 _NCONNECT_AXIS = dataclasses.replace(_DEPTHS_AXIS, name="nconnect")
 # What this project wants beside fio's engines on a mount: times their operations, and their CPU.
 _WANTED = (
-    ("create", cells.iops, 2.0),
-    ("lookup", cells.iops, 3.0),
-    ("lookup", cells.machine_cpu_us, 0.5),
+    ("create", measures.IOPS, 2.0),
+    ("lookup", measures.IOPS, 3.0),
+    ("lookup", measures.MACHINE_CPU, 0.5),
 )
 _NO_MOUNT = "no kernel mount: --mounts makes one"
 _NOT_BOTH = "no cell of nfsmulti, or none on the kernel mount, is done"
@@ -280,7 +281,7 @@ def _headline(drawn: Sequence[Curve], pairs: _Pairs) -> str:
     counts = sorted({scaling.chosen(curve) for curve in against_depth})
     at = f" with {' to '.join(map(str, (counts[0], counts[-1])[: len(counts)]))} in flight"
     words = f"{texts.several(rates)}{at}"
-    ratios = [pair.ratio(cells.iops) for pair in pairs.values()]
+    ratios = [pair.ratio(measures.IOPS) for pair in pairs.values()]
     if times := [f"{ratio.value:.3g}" for ratio in ratios if ratio]:
         return f"{words}: {texts.several(times[:3])} times the kernel mount."
     if all(one.end is scaling.End.KNEE for one in found):
@@ -306,7 +307,7 @@ class _Pair:
     depth: int
     nconnect: int
 
-    def ratio(self, measure: cells.Measure) -> Ratio | None:
+    def ratio(self, measure: Take) -> Ratio | None:
         """Return the engine's figure in times the peer's."""
         return cells.ratio(self.ours, self.theirs, measure)
 
@@ -345,7 +346,7 @@ def _pairs(summary: Summary) -> _Pairs:
 
 
 def _mean(found: Iterable[Cell]) -> float:
-    rate = cells.sample(found, cells.iops)
+    rate = cells.sample(found, measures.IOPS)
     return rate.mean if rate else 0.0
 
 
@@ -367,11 +368,11 @@ def findings(summary: Summary) -> list[Finding]:
 
 
 def _finding(
-    summary: Summary, operation: str, version: Factor, measure: cells.Measure, limit: float
+    summary: Summary, operation: str, version: Factor, measure: Take, limit: float
 ) -> Finding:
     pair = _beside_peer(summary, operation, version)
     ratio = pair.ratio(measure) if pair else None
-    cpu = measure is not cells.iops
+    cpu = measure is not measures.IOPS
     peer = OPERATIONS[operation].peer
     planned = any(
         cell.factors["client"] == peer and cell.factors["version"] == version
@@ -393,7 +394,7 @@ def _finding(
 
 def _fastest(summary: Summary, operation: str) -> Sample | None:
     groups = cells.by_name(cells.having(summary, operation=operation, client=ENGINE))
-    return cells.sample(max(groups.values(), key=_mean, default=[]), cells.iops)
+    return cells.sample(max(groups.values(), key=_mean, default=[]), measures.IOPS)
 
 
 def _ours(summary: Summary, operation: str) -> str:
@@ -434,9 +435,9 @@ def _peers_table(pairs: _Pairs) -> Table:
         peer = pair.theirs[0].factors
         rows.append([
             operation if len({key[1] for key in pairs}) == 1 else f"{operation} v{version}",
-            *(texts.measured(cells.sample(side, cells.iops)) for side in (pair.ours, pair.theirs)),
+            *(texts.measured(cells.sample(of, measures.IOPS)) for of in (pair.ours, pair.theirs)),
             str(peer["jobs"]),
-            *map(texts.times, map(pair.ratio, (cells.iops, cells.machine_cpu_us))),
+            *map(texts.times, map(pair.ratio, (measures.IOPS, measures.MACHINE_CPU))),
         ])  # fmt: skip
     headings = [
         "op/s", "nfsmulti", "kernel mount", "mount's jobs", "times the mount",
@@ -446,8 +447,7 @@ def _peers_table(pairs: _Pairs) -> Table:
 
 
 def _p99_ms(cell: Cell) -> float | None:
-    wait = cells.p99_us(cell)
-    return wait and wait / 1000
+    return measures.P99(cell)
 
 
 def _plots(drawn: list[Curve]) -> list[Plot]:
@@ -455,9 +455,9 @@ def _plots(drawn: list[Curve]) -> list[Plot]:
     plots = []
     for version in dict.fromkeys(str(curve.levels["version"]) for curve in drawn):
         for axis, what, unit, measure in (
-            ("depth", "Operations", _UNIT, cells.iops),
-            ("nconnect", "Operations", _UNIT, cells.iops),
-            ("depth", "CPU per operation", "µs of the whole machine", cells.machine_cpu_us),
+            ("depth", "Operations", _UNIT, measures.IOPS),
+            ("nconnect", "Operations", _UNIT, measures.IOPS),
+            ("depth", "CPU per operation", "µs of the whole machine", measures.MACHINE_CPU),
             ("depth", "Latency, p99", "latency p99, ms", _p99_ms),
         ):
             named = [

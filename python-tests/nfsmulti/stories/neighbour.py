@@ -172,7 +172,7 @@ def _fell_behind_by(levels: Sequence[_Level]) -> str:
 def _wait_us(cell: Cell, percent: float) -> float | None:
     """Give a percentile of what a reader waits; None where it read too little, or fell behind."""
     if not cell.arrivals:
-        return cells.told_us([cell.read], percent)
+        return cells.told_us([cell], percent, "read")
     return None if _fell_behind(cell) else loads.told_us([cell], percent)
 
 
@@ -211,7 +211,7 @@ def _bulk(cell: Cell) -> Figures | None:
 
 def _rate(cell: Cell) -> float | None:
     side = _bulk(cell)
-    return side.bytes_per_s if side else None
+    return side.bytes_per_s / 1e6 if side else None
 
 
 def beside(summary: Summary) -> list[Beside]:
@@ -222,7 +222,7 @@ def beside(summary: Summary) -> list[Beside]:
         for level in measured or [_Level("", [])]:
             sample = cells.sample(level.of(workload), _rate)
             name = f"{figure}; {level.name}" if level.name else figure
-            ours = texts.mean(sample, "MB/s", 1e6)
+            ours = texts.mean(sample, "MB/s")
             rows.append(Beside(name, theirs, ours))
     return rows
 
@@ -230,7 +230,7 @@ def beside(summary: Summary) -> list[Beside]:
 def findings(summary: Summary) -> list[Finding]:
     """Return the one figure that every run measures, which has no ratio."""
     rates = [(level, cells.sample(level.of("writer"), _rate)) for level in _levels(summary)]
-    ours = [f"{texts.mean(rate, 'MB/s', 1e6)}{level.under}" for level, rate in rates if rate]
+    ours = [f"{texts.mean(rate, 'MB/s')}{level.under}" for level, rate in rates if rate]
     here = "; ".join(ours) or texts.MISSING
     return [Finding("sequential write, buffered", "4844 MB/s", here, _JUDGED)]
 
@@ -328,7 +328,7 @@ def _percentile_plot(levels: Sequence[_Level]) -> Plot:
     named = [
         (
             _and(where, level.name),
-            [cells.told_us([cell.read for cell in found], p) for p in _PERCENTS],
+            [cells.told_us(found, p, "read") for p in _PERCENTS],
         )
         for level in levels
         for where, end in _WHERE.items()

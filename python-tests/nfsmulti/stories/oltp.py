@@ -18,10 +18,10 @@ from collections.abc import Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import ADDRESSES, Mount
-from nfsmulti.report import cells, charts, conditions, curves
+from nfsmulti.report import cells, charts, conditions, curves, measures
 from nfsmulti.report.answer import Answer
-from nfsmulti.report.cells import Measure
 from nfsmulti.report.curves import Axis, Curve
+from nfsmulti.report.measures import Take
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
 from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.stats import Ratio
@@ -86,9 +86,9 @@ def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> 
 _JUDGED = untestable("there is no SAN here to compare it with")
 _KINDS = {"one": "one connection", "pool": "several connections", "mount": "kernel mount"}
 
-_WHOSE: dict[Measure, str] = {cells.machine_cpu_us: "machine", cells.jobs_cpu_us: "fio's jobs"}
+_WHOSE: dict[Take, str] = {measures.MACHINE_CPU: "machine", measures.JOBS_CPU: "fio's jobs"}
 
-_AXIS = Axis("concurrency", cells.iops, "IOPS", 1.0)
+_AXIS = Axis("concurrency", measures.IOPS, "IOPS")
 _Kinds = dict[str, Curve]
 
 
@@ -105,14 +105,14 @@ def _curves(summary: Summary) -> _Kinds:
     return {kind: Curve.along(_AXIS, cells.having(summary, connections=kind)) for kind in _KINDS}
 
 
-def _to_one(kinds: _Kinds, kind: str, at: int, measure: Measure) -> Ratio | None:
+def _to_one(kinds: _Kinds, kind: str, at: int, measure: Take) -> Ratio | None:
     """Return a figure as a multiple of one connection's; None for one connection itself."""
     over, under = (kinds[which].at(at) for which in (kind, "one"))
     return cells.ratio(over, under, measure) if kind != "one" else None
 
 
 def _p50_us(found: Sequence[Cell]) -> float | None:
-    return cells.latency_us([cell.read for cell in found], 50)
+    return cells.percentile_of(found, 50, "read")
 
 
 def _alone(one: Curve) -> str:
@@ -130,8 +130,8 @@ def beside(summary: Summary) -> list[Beside]:
         # The highest concurrency that both had.
         at = max({*kinds["one"].counts} & {*kinds[kind].counts}, default=0)
         for name, cost in (
-            ("fio's jobs", cells.jobs_cpu_us),
-            ("the machine", cells.machine_cpu_us),
+            ("fio's jobs", measures.JOBS_CPU),
+            ("the machine", measures.MACHINE_CPU),
         ):
             sample = cells.sample(kinds[kind].at(at), cost)
             what = f"CPU per operation of {name}: {_KINDS[kind]} to one connection"
@@ -164,7 +164,7 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(kinds: _Kinds, cost: Measure) -> Answer:
+def _answer(kinds: _Kinds, cost: Take) -> Answer:
     """Tell what each kind does in times one connection, at the highest concurrency of all."""
     measured = {kind: curve for kind, curve in kinds.items() if curve.counts}
     names, shared = _names(kinds), set.intersection(*({*one.counts} for one in measured.values()))
@@ -173,7 +173,7 @@ def _answer(kinds: _Kinds, cost: Measure) -> Answer:
     for kind, curve in measured.items():
         at = counts[kind] = max(shared or curve.counts)
         median = _p50_us(curve.at(at))
-        gain, dearer = (_to_one(kinds, kind, at, measure) for measure in (cells.iops, cost))
+        gain, dearer = (_to_one(kinds, kind, at, measure) for measure in (measures.IOPS, cost))
         own = "1" if kind == "one" else None
         rows.append([
             names[kind], texts.measured(curve.rate(at)), own or texts.marked(gain),
@@ -193,12 +193,12 @@ def _answer(kinds: _Kinds, cost: Measure) -> Answer:
     return Answer(f"{words}.", Table([first, *headings], rows))
 
 
-def _plots(kinds: _Kinds, cost: Measure) -> list[Plot]:
+def _plots(kinds: _Kinds, cost: Take) -> list[Plot]:
     """Draw response against throughput, and what an operation costs."""
     names = _names(kinds)
     named = [(names[kind], curve) for kind, curve in kinds.items() if curve.counts]
     axes, title = ("IOPS", "read latency, median, ms"), "Response against throughput"
-    response = curves.latency(named, title, axes, cells.iops, _p50_us, charts.logarithmic, 3)
+    response = curves.latency(named, title, axes, measures.IOPS, _p50_us, charts.logarithmic, 3)
     caption = (
         "Median read response against IOPS, both on logarithmic axes; the numbers are the"
         " I/Os in flight."

@@ -19,7 +19,7 @@ from operator import attrgetter
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report import cells, charts, conditions, measures
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
 from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
@@ -118,7 +118,7 @@ _LIKE = {
     "tcp-pool": "tcp-mount",
 }
 _SOFTWARE_RDMA = "RDMA is emulated in software (rdma_rxe): do not compare it with TCP."
-_COSTS = {"fio's jobs": cells.jobs_cpu_us, "machine": cells.machine_cpu_us}
+_COSTS = {"fio's jobs": measures.JOBS_CPU, "machine": measures.MACHINE_CPU}
 _JUDGED = untestable(
     "a bandwidth was published and no ratio: it takes 40 Gbit/s adapters and the same command"
 )
@@ -140,7 +140,7 @@ def _told(summary: Summary) -> tuple[str, list[Cell]]:
 
 
 def _rate(found: Sequence[Cell]) -> Sample | None:
-    return cells.sample(found, cells.bandwidth)
+    return cells.sample(found, measures.MB_PER_S)
 
 
 def _of_jobs(found: Sequence[Cell], figure: _Figure) -> list[Sample]:
@@ -189,8 +189,8 @@ def _total(found: Sequence[Cell]) -> str:
     rate = _rate(found)
     if rate is None:
         return texts.MISSING
-    operations = texts.mean(cells.sample(found, cells.iops), "IOPS")
-    return f"{texts.mean(rate, 'MB/s', 1e6)}, {operations}"
+    operations = texts.mean(cells.sample(found, measures.IOPS), "IOPS")
+    return f"{texts.mean(rate, 'MB/s')}, {operations}"
 
 
 def findings(summary: Summary) -> list[Finding]:
@@ -227,7 +227,7 @@ def _answer(summary: Summary, transports: _Transports) -> Answer:
         return Answer("No transport that this report knows was measured.")
     best = max(means, key=lambda name: means[name])
     gains = {
-        name: cells.ratio(transports.get(name, []), transports.get(mount, []), cells.bandwidth)
+        name: cells.ratio(transports.get(name, []), transports.get(mount, []), measures.MB_PER_S)
         for name, mount in _LIKE.items()
     }
     told = [
@@ -237,16 +237,14 @@ def _answer(summary: Summary, transports: _Transports) -> Answer:
     ]
     words = f"{', '.join(told)}: nfsmulti's MB/s against the kernel mount's, NFSv3"
     if not told:
-        words = f"{texts.number(means[best] / 1e6)} MB/s at most: {_TRANSPORTS[best]}"
+        words = f"{texts.number(means[best])} MB/s at most: {_TRANSPORTS[best]}"
     rows = []
     for name, found in transports.items():
-        p50, p99 = (
-            cells.latency_us([cell.read for cell in found], percent) for percent in (50, 99)
-        )
+        p50, p99 = (cells.percentile_of(found, percent, "read") for percent in (50, 99))
         rows.append([
-            _TRANSPORTS[name], texts.measured(_rate(found), 1e6),
+            _TRANSPORTS[name], texts.measured(_rate(found)),
             *(texts.number(at and at / 1000) for at in (p50, p99)),
-            texts.mean(cells.sample(found, cells.machine_cpu_us)),
+            texts.mean(cells.sample(found, measures.MACHINE_CPU)),
             "1" if "mount" in name else texts.marked(gains.get(name)),
         ])  # fmt: skip
     headings = ["", "MB/s", "p50, ms", "p99, ms", "machine CPU, µs/op", "times the kernel mount"]
@@ -261,7 +259,7 @@ def _below_bars(transports: _Transports) -> list[str]:
 
 
 def _rate_plot(transports: _Transports) -> Plot:
-    series = [cells.sample(found, cells.mb_per_s) for found in transports.values()]
+    series = [cells.sample(found, measures.MB_PER_S) for found in transports.values()]
     figure = charts.bars(
         "Bandwidth of all jobs", "MB/s", _below_bars(transports), {"bandwidth": series}
     )
@@ -272,7 +270,7 @@ def _rate_plot(transports: _Transports) -> Plot:
 def _latency_plot(transports: _Transports) -> Plot:
     percents = (50, 95, 99, 99.9)
     named = [
-        (_TRANSPORTS[name], [cells.latency_us([cell.read for cell in found], p) for p in percents])
+        (_TRANSPORTS[name], [cells.percentile_of(found, p, "read") for p in percents])
         for name, found in transports.items()
     ]
     figure = charts.percentiles("Completion latency", percents, named)

@@ -21,10 +21,10 @@ from collections.abc import Collection, Sequence
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Kerberos, LabConfig
-from nfsmulti.report import cells, charts, curves
+from nfsmulti.report import cells, charts, curves, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
-from nfsmulti.report.cells import Measure
 from nfsmulti.report.curves import Axis, Curve
+from nfsmulti.report.measures import Take
 from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.scenario import (
     OWN,
@@ -156,7 +156,7 @@ class _Workload:
 
     name: str
     found: Sequence[Cell]
-    client_us: Measure
+    client_us: Take
     proxied: bool  # what goes over TLS
 
     @property
@@ -182,7 +182,7 @@ class _Workload:
     @property
     def axis(self) -> Axis:
         """Small blocks are counted."""
-        counted = Axis("connections", cells.iops, "IOPS", 1.0)
+        counted = Axis("connections", measures.IOPS, "IOPS")
         return counted if self.name.startswith("4k") else Axis("connections")
 
     def curve(self, flavor: str, client: str = _ENGINE) -> Curve:
@@ -191,7 +191,7 @@ class _Workload:
         found = [one for one in self.found if levels.items() <= one.factors.items()]
         return Curve.along(self.axis, found)
 
-    def ratio(self, flavor: str, client: str, at: int, measure: Measure) -> Ratio | None:
+    def ratio(self, flavor: str, client: str, at: int, measure: Take) -> Ratio | None:
         """Return a figure in times that of the first flavor by the engine; None for its own."""
         base = self.clients[0]
         if (flavor, client) == base:
@@ -228,33 +228,20 @@ def _shared(summary: Summary) -> bool:
 
 def _engine_us(cell: Cell) -> float | None:
     """Return the CPU time of fio's jobs per I/O; a kernel mount works beside them."""
-    return cells.jobs_cpu_us(cell) if cell.factors["client"] == _ENGINE else None
+    return measures.JOBS_CPU(cell) if cell.factors["client"] == _ENGINE else None
 
 
 def _rest_us(cell: Cell) -> float | None:
     """Return the machine's CPU time per I/O but for its server's, where that is told apart."""
-    machine, server = cells.machine_cpu_us(cell), _server_us(cell)
+    machine, server = measures.MACHINE_CPU(cell), measures.SERVER_CPU(cell)
     return machine - server if machine and server else None
 
 
-def _crypto_us(cell: Cell) -> float | None:
-    """Return what of that the engine itself spent on encryption and checksums."""
-    return cell.crypto_s / cell.ops * 1e6 if cell.crypto_s and cell.ops else None
-
-
-def _server_us(cell: Cell) -> float | None:
-    """Return the server's CPU time per I/O in µs, where it was asked."""
-    seconds = max((side.seconds for side in cells.sides(cell)), default=0.0)
-    if not (cell.server and cell.server.cpu_percent and cell.ops):
-        return None
-    return cell.server.cpu_percent / 100 * cell.server.processors * seconds / cell.ops * 1e6
-
-
-def _s_per_gib(measure: Measure) -> Measure:
+def _s_per_gib(measure: Take) -> Take:
     """Return how CPU seconds per GiB are taken of what gives µs per I/O."""
 
     def seconds(cell: Cell) -> float | None:
-        us, moved = measure(cell), sum(side.bytes for side in cells.sides(cell))
+        us, moved = measure(cell), sum(side.bytes for side in measures.sides(cell))
         return us / 1e6 * cell.ops / moved * (1 << 30) if us and moved else None
 
     return seconds
@@ -285,7 +272,7 @@ def _answer(told: _Workload, *, lost: bool) -> Answer:
         ratio = functools.partial(told.ratio, flavor, client)
         own = "1" if not rows else None
         gain = ratio(told.least, told.axis.measure), ratio(told.most, told.axis.measure)
-        rates = [texts.measured(curve.rate(told.least), told.axis.scale), *map(texts.marked, gain)]
+        rates = [texts.measured(curve.rate(told.least)), *map(texts.marked, gain)]
         if not told.tells_rate(flavor):
             rates = [MISSING] * 3
         cost = cells.sample(curve.at(told.least), told.client_us)
@@ -321,7 +308,7 @@ def _headline(told: _Workload) -> str:
     dearest = max(costs, key=lambda one: costs[one])
     what = _WORDS.get(told.name, told.name)
     words = f"{dearest} costs {costs[dearest]:.1f} times the CPU of {base} per {what}"
-    server = told.ratio(dearest, _ENGINE, told.least, _server_us)
+    server = told.ratio(dearest, _ENGINE, told.least, measures.SERVER_CPU)
     if server and told.tells_rate(dearest):
         words += f" (server: {server.value:.1f})"
     other = next((one for one in ("tls", "krb5p") if one in costs and one != dearest), "")
@@ -342,8 +329,8 @@ def _table(told: _Workload) -> Table:
         ratio = functools.partial(told.ratio, flavor, client, at)
         own = "1" if not rows else None
         rates = [
-            texts.mean(cells.sample(found, cells.iops)),
-            texts.mean(cells.sample(found, cells.mb_per_s)),
+            texts.mean(cells.sample(found, measures.IOPS)),
+            texts.mean(cells.sample(found, measures.MB_PER_S)),
             own or texts.marked(ratio(told.axis.measure)),
         ]
         client_cost, server_cost = (
@@ -352,17 +339,17 @@ def _table(told: _Workload) -> Table:
                 own or texts.marked(ratio(us)),
                 texts.mean(cells.sample(found, _s_per_gib(us))),
             ]
-            for us in (told.client_us, _server_us)
+            for us in (told.client_us, measures.SERVER_CPU)
         )
         if not told.tells_rate(flavor):  # nor does the proxy's work count
             rates = server_cost = [MISSING] * 3
-        crypto = texts.mean(cells.sample(found, _crypto_us))
+        crypto = texts.mean(cells.sample(found, measures.MEASURES["crypto µs/op"]))
         rows.append([_words(flavor, client), *rates, *client_cost, crypto, *server_cost])
     times = f"times {base}"
     headings = ["", "IOPS", "MB/s", times]
     headings += ["client CPU, µs/op", f"client, {times}", "client, s/GiB", "of it crypto, µs/op"]
     headings += ["server CPU, µs/op", f"server, {times}", "server, s/GiB"]
-    kept = len(headings) if any(map(_server_us, told.found)) else len(headings) - 3
+    kept = len(headings) if any(map(measures.SERVER_CPU, told.found)) else len(headings) - 3
     title = f"{told.name}, {told.connections(at)}"
     return Table(headings[:kept], [row[:kept] for row in rows], title)
 
@@ -401,14 +388,14 @@ def _plots(told: _Workload) -> list[Plot]:
     return plots
 
 
-def _measure_of(axis: Axis) -> Measure:
-    return cells.iops if axis.unit == "IOPS" else cells.mb_per_s
+def _measure_of(axis: Axis) -> Take:
+    return measures.IOPS if axis.unit == "IOPS" else measures.MB_PER_S
 
 
 def _cost_plot(told: _Workload) -> Plot:
     flavors = [flavor for flavor, client in told.clients if client == _ENGINE]
 
-    def drawn(client: str, measure: Measure, of: Collection[str]) -> list[Sample | None]:
+    def drawn(client: str, measure: Take, of: Collection[str]) -> list[Sample | None]:
         return [
             cells.sample(told.curve(one, client).at(told.least), measure) if one in of else None
             for one in flavors
@@ -417,7 +404,7 @@ def _cost_plot(told: _Workload) -> Plot:
     series = {
         "client": drawn(_ENGINE, told.client_us, flavors),
         "client, kernel mount": drawn(_MOUNT, told.client_us, flavors),
-        "server": drawn(_ENGINE, _server_us, [*filter(told.tells_rate, flavors)]),
+        "server": drawn(_ENGINE, measures.SERVER_CPU, [*filter(told.tells_rate, flavors)]),
     }
     title = f"CPU time per {_WORDS.get(told.name, told.name)}"
     figure = charts.bars(title, "µs", flavors, {k: v for k, v in series.items() if any(v)})
@@ -425,8 +412,8 @@ def _cost_plot(told: _Workload) -> Plot:
 
 
 def _reading(summary: Summary, told: _Workload) -> list[str]:
-    machines: dict[Measure, str] = {
-        cells.machine_cpu_us: "its whole machine",
+    machines: dict[Take, str] = {
+        measures.MACHINE_CPU: "its whole machine",
         _rest_us: "its machine but for the server",
     }
     client = machines.get(told.client_us, "fio's jobs")

@@ -22,10 +22,10 @@ from functools import partial
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report import cells, charts, conditions, curves
+from nfsmulti.report import cells, charts, conditions, curves, measures
 from nfsmulti.report.answer import Answer
-from nfsmulti.report.cells import Measure
 from nfsmulti.report.curves import Axis, Curve
+from nfsmulti.report.measures import Take
 from nfsmulti.report.story import (
     Finding,
     Judged,
@@ -157,7 +157,7 @@ def _ratio(
     workload: str,
     over: tuple[str, int],
     under: tuple[str, int],
-    measure: Measure = cells.iops,
+    measure: Take = measures.IOPS,
 ) -> Ratio | None:
     """Return a figure of a mode with so many threads as a multiple of another's."""
     sides = _find(summary, workload, *over), _find(summary, workload, *under)
@@ -230,7 +230,10 @@ def _from_cache(summary: Summary) -> bool:
 def tell(summary: Summary) -> Story:
     """Tell how throughput and its cost grow with threads here."""
     workloads = [name for name, of in _WORKLOADS.items() if cells.having(summary, **of)]
-    plotted = {"IOPS": cells.iops, "CPU per operation, µs": cells.cpu_measure(summary.done)}
+    plotted: dict[str, Take] = {
+        "IOPS": measures.IOPS,
+        "CPU per operation, µs": cells.cpu_measure(summary.done),
+    }
     sections = [
         Section(one.capitalize(), plots=[_plot(summary, one, *what) for what in plotted.items()])
         for one in workloads
@@ -259,7 +262,9 @@ def _answer(summary: Summary, workloads: Sequence[str]) -> Answer:
     most = max(_threads(summary), default=0)
     rows, rates, gains = [], [], []
     for workload in workloads:
-        found = [cells.sample(_find(summary, workload, mode, most), cells.iops) for mode in _MODES]
+        found = [
+            cells.sample(_find(summary, workload, mode, most), measures.IOPS) for mode in _MODES
+        ]
         times = [_gain(summary, workload, other, most) for other in _DIRECT]
         rows.append([workload, *map(texts.measured, found), *map(texts.marked, times)])
         rates += found
@@ -286,13 +291,13 @@ def _answer(summary: Summary, workloads: Sequence[str]) -> Answer:
     return Answer(f"{words}.", Table(headings, rows), caveats)
 
 
-def _plot(summary: Summary, workload: str, unit: str, measure: Measure) -> Plot:
+def _plot(summary: Summary, workload: str, unit: str, measure: Take) -> Plot:
     found = {mode: cells.having(summary, **_WORKLOADS[workload], mode=mode) for mode in _MODES}
     named = [(mode, Curve.along(Axis("threads"), those)) for mode, those in found.items()]
     what = unit.partition(",")[0]
     title = f"{workload.capitalize()}: {what} by threads"
     figure = curves.draw(named, title, unit, measure, columns=3)
-    dips = _dips(summary, workload) if measure is cells.iops else ()
+    dips = _dips(summary, workload) if measure is measures.IOPS else ()
     name = f"{workload} {what.partition(' ')[0]}".lower().replace(" ", "-")
     return Plot(name, " ".join([f"{title}; {charts.REPEATS}.", *dips]), figure)
 
@@ -305,10 +310,10 @@ def _dips(summary: Summary, workload: str) -> Iterator[str]:
             ratio = _ratio(summary, workload, *sides)
             if ratio is None or ratio.above(1) is not False or ratio.value > _DIP:
                 continue
-            busy = cells.sample(_find(summary, workload, *sides[0]), cells.processors_busy)
+            busy = cells.sample(_find(summary, workload, *sides[0]), measures.PROCESSORS)
             dearer = _ratio(summary, workload, *sides, cells.cpu_measure(summary.done))
             why = "there is CPU left, so the threads wait"
-            if dearer and busy and busy.mean >= _FULL:
+            if dearer and busy and busy.mean >= 100 * _FULL:
                 why = f"an operation takes {dearer.value:.2f} times the CPU, and no more is free"
             yield (
                 f"{mode.capitalize()} I/O falls to {ratio.value:.2f} times from {fewer} to {more}"

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.paths import as_typed
-from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report import cells, charts, conditions, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.story import (
     Beside,
@@ -142,11 +142,11 @@ def _beside(summary: Summary) -> list[Beside]:
     reads = {size: cells.planned(summary, direction="read", buffer=size) for size, _ in _READS}
     rows = []
     for buffer, theirs in _READS:
-        rate, largest = cells.sample(reads[buffer], cells.bandwidth), buffer == 131072
+        rate, largest = cells.sample(reads[buffer], measures.MB_PER_S), buffer == 131072
         what = f"{'best ' if largest else ''}read, buffers of {buffer}; {_OURS}"
         wanted = None if largest else theirs / 118
-        ratio = None if largest else cells.ratio(reads[buffer], reads[131072], cells.bandwidth)
-        ours = texts.mean(rate, "MB/s", 1e6)
+        ratio = None if largest else cells.ratio(reads[buffer], reads[131072], measures.MB_PER_S)
+        ours = texts.mean(rate, "MB/s")
         rows.append(Beside(what, f"{theirs} MB/s", ours, wanted, ratio))
     for transfer, seconds in _READ_TIMES:
         found = cells.having(summary, direction="read", buffer=131072, transfer=transfer)
@@ -158,20 +158,19 @@ def _beside(summary: Summary) -> list[Beside]:
 
 def _seconds(cell: Cell) -> float | None:
     """Return the time of one transfer; a cell that was lengthened makes several."""
-    longest = max((side.seconds for side in cells.sides(cell)), default=None)
-    return longest / cell.times if longest else None
+    return measures.longest_s(cell) / cell.times or None
 
 
 def _writes(summary: Summary) -> list[Beside]:
     ranked = _ranked(summary, "write")
     best = ranked[0] if ranked else []
     thirtieth = ranked[_TOP - 1] if len(ranked) >= _TOP else []
-    rate, last = (cells.sample(found, cells.bandwidth) for found in (best, thirtieth))
+    rate, last = (cells.sample(found, measures.MB_PER_S) for found in (best, thirtieth))
     what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
-    first = Beside(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s", 1e6))
+    first = Beside(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s"))
     what, theirs = "the 30th best write, to the best", f"{_THIRTIETH_WRITE} MB/s"
-    ratio = cells.ratio(thirtieth, best, cells.bandwidth)
-    ours, wanted = texts.mean(last, "MB/s", 1e6), _THIRTIETH_WRITE / _BEST_WRITE
+    ratio = cells.ratio(thirtieth, best, measures.MB_PER_S)
+    ours, wanted = texts.mean(last, "MB/s"), _THIRTIETH_WRITE / _BEST_WRITE
     return [first, Beside(what, theirs, ours, wanted, ratio)]
 
 
@@ -179,7 +178,7 @@ def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
     """Return the repeats of each combination of factors, the fastest first."""
 
     def speed(group: list[Cell]) -> float:
-        rate = cells.sample(group, cells.bandwidth)
+        rate = cells.sample(group, measures.MB_PER_S)
         return rate.mean if rate else 0.0
 
     groups = cells.by_name(cells.having(summary, direction=direction))
@@ -212,10 +211,10 @@ class _Speed:
         return [cell for cell in self._cells if levels.items() <= cell.factors.items()]
 
     def sample(self, levels: _Levels) -> Sample | None:
-        """Return the geometric mean of their bytes per second in each repeat."""
+        """Return the geometric mean of their MB/s in each repeat."""
         logs: dict[int, list[float]] = {}
         for cell in self.at(levels):
-            if cell.status == "done" and (rate := cells.bandwidth(cell)):
+            if cell.status == "done" and (rate := measures.MB_PER_S(cell)):
                 logs.setdefault(cell.repeat, []).append(math.log(rate))
         return Sample.of(math.exp(fmean(each)) for each in logs.values())
 
@@ -239,14 +238,14 @@ class _Speed:
         both = [(pairs[0][key], pairs[1][key]) for key in pairs[0] if key in pairs[1]]
         if both and over.get(self._in_turn) == under.get(self._in_turn):
             return Ratio.paired(*zip(*both, strict=True))
-        return cells.ratio(self.at(over), self.at(under), cells.bandwidth)
+        return cells.ratio(self.at(over), self.at(under), measures.MB_PER_S)
 
     def _rates(self, levels: _Levels) -> dict[tuple[object, ...], float]:
-        """Return the bytes per second of cells at some levels, by repeat and other levels."""
+        """Return the MB/s of cells at some levels, by repeat and other levels."""
         return {
             (cell.repeat, *(at for name, at in cell.factors.items() if name not in levels)): rate
             for cell in self.at(levels)
-            if cell.status == "done" and (rate := cells.bandwidth(cell))
+            if cell.status == "done" and (rate := measures.MB_PER_S(cell))
         }
 
     def pairs(self, factor: str) -> list[Ratio]:
@@ -308,9 +307,9 @@ def findings(summary: Summary) -> list[Finding]:
 
 
 def _link(summary: Summary) -> float | None:
-    """Return what the lab's own link carries, in bytes/s; None on a user's pool."""
+    """Return what the lab's own link carries, in MB/s; None on a user's pool."""
     rate = conditions.limits(summary, "1gbit").get("link")
-    return parse_rate(rate) / 8 if rate else None
+    return parse_rate(rate) / 8e6 if rate else None
 
 
 def _mattering_little(speed: _Speed, factor: str) -> Judged:
@@ -352,7 +351,7 @@ def _on_link(
     link: float | None,
     compared: Collection[Factor] | None = None,
 ) -> Judged:
-    """Say so where a lab's link, in bytes/s, makes the `compared` levels alike by being full."""
+    """Say so where a lab's link, in MB/s, makes the `compared` levels alike by being full."""
     if not link or judged.verdict is not Verdict.REPRODUCED:
         return judged
     means = speed.means(factor)
@@ -401,8 +400,8 @@ def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
     names: dict[str, list[str]] = {}
     for way in _WAYS:
         if ranked := _ranked(summary, way):
-            rate = cells.sample(ranked[0], cells.bandwidth)
-            names.setdefault(texts.mean(rate, "MB/s", 1e6), []).append(f"{way}s")
+            rate = cells.sample(ranked[0], measures.MB_PER_S)
+            names.setdefault(texts.mean(rate, "MB/s"), []).append(f"{way}s")
     rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
     matter = dict.fromkeys(_label(name) for one in speeds for name in one.mattering)
     end = "too few runs to tell what matters"
@@ -484,11 +483,7 @@ def _draw(axes: Axes, speed: _Speed, across: str, lines: str = "") -> None:
     for number, of in enumerate(speed.levels[lines] if lines else [""]):
         fixed = {lines: of} if lines else {}
         found = [speed.sample({**fixed, across: level}) for level in levels]
-        points = [
-            (float(place), Sample(tuple(rate / 1e6 for rate in one.values)))
-            for place, one in enumerate(found)
-            if one
-        ]
+        points = [(float(place), one) for place, one in enumerate(found) if one]
         charts.line(axes, number, str(of), points)
     axes.set_xticks(range(len(levels)), [str(level) for level in levels])
     if max(len(str(level)) for level in levels) > 5:
