@@ -14,7 +14,7 @@ from nfsmulti import texts
 from nfsmulti.lab import Fit, Limits
 from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import Answer
-from nfsmulti.report.story import Judged, Plot, Report, Section, Story, Verdict, judge
+from nfsmulti.report.story import Judged, Plot, Report, Section, Told, Verdict, judge
 from nfsmulti.scenario import CellSpec, timed
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Cell, Factor, Summary
@@ -257,7 +257,7 @@ def _plot(found: Sequence[Outcome]) -> Plot:
     return Plot("bandwidth", f"Bandwidth of each workload; {charts.REPEATS}.", figure)
 
 
-def _tell(summary: Summary) -> Story:
+def _tell(summary: Summary) -> Told:
     found = outcomes(summary)
     ratios = [f"{one.ratio.value:.2f} ({one.workload.name})" for one in found if one.ratio]
     headline = f"{texts.several(ratios) or 'No'} times the bandwidth of one connection."
@@ -278,7 +278,7 @@ def _tell(summary: Summary) -> Story:
         f"{one.workload.name}: {one.workload.many.words}, in times what {one.workload.one.words}."
         for one in found
     ]
-    return Story(
+    return Told(
         Answer(headline, table, list(filter(None, map(trouble, found)))), [section], reading
     )
 

@@ -24,7 +24,7 @@ from nfsmulti.report.story import (
     Plot,
     Report,
     Section,
-    Story,
+    Told,
     Verdict,
     as_wanted,
     beyond,
@@ -381,10 +381,10 @@ def _rank(engine: str) -> int:
     return known.index(engine) if engine in known else len(known)
 
 
-def _tell(summary: Summary) -> Story:
+def _tell(summary: Summary) -> Told:
     pairs = pairs_of(summary)
     if not pairs:
-        return Story(Answer("No other engine has run beside nfsmulti: nothing can be compared."))
+        return Told(Answer("No other engine has run beside nfsmulti: nothing can be compared."))
     chief = pairs[0].beside
     held = [one for one in pairs if one.beside == chief]
     sections = [Section("Plots", plots=_plots(held)), *_targets(summary, pairs)]
@@ -401,7 +401,7 @@ def _tell(summary: Summary) -> Story:
         )
     whose = str(summary.place.get(chief) or _WHOSE.get(chief, chief))
     answer = Answer(_headline(held, whose), _answer_table(pairs, held), caveats)
-    return Story(answer, sections, _READING[summary.scenario])
+    return Told(answer, sections, _READING[summary.scenario])
 
 
 def _headline(held: Sequence[Pair], whose: str) -> str:

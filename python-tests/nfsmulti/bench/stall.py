@@ -16,7 +16,7 @@ from nfsmulti import texts
 from nfsmulti.bench import cost
 from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import Answer
-from nfsmulti.report.story import Plot, Report, Section, Story
+from nfsmulti.report.story import Plot, Report, Section, Told
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Sample, merged, percentile_ns
 from nfsmulti.summary import Factor, Summary
@@ -140,7 +140,7 @@ def draw(axes: Axes, found: Mapping[str, Waits]) -> None:
     charts.legend(axes, columns=3)
 
 
-def _tell(summary: Summary) -> Story:
+def _tell(summary: Summary) -> Told:
     found = waits_of(summary)
     first = {cell.factors["clock"]: cell.command for cell in reversed(summary.done)}
     sections = [Section("The command of each clock", lines=[*first.values()], folded=True)]
@@ -154,7 +154,7 @@ def _tell(summary: Summary) -> Story:
         draw(axes, found)
         caption = "Depth 64, arrivals at random. The rarer an I/O is, the more room it has."
         sections.insert(0, Section("Plot", plots=[Plot("percentiles", caption, figure)]))
-    return Story(Answer(headline, _table(summary, found), _doubts(found)), sections, _READING)
+    return Told(Answer(headline, _table(summary, found), _doubts(found)), sections, _READING)
 
 
 def _table(summary: Summary, found: Mapping[str, Waits]) -> Table:

@@ -16,7 +16,7 @@ from nfsmulti.report import cells, charts, loads, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer, fewest, varying
 from nfsmulti.report.loads import Curve
 from nfsmulti.report.measures import Take
-from nfsmulti.report.story import Plot, Section, Story
+from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.stats import Sample, mean_us, merged, percentile_us
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import MISSING, Table
@@ -58,12 +58,12 @@ _WHERE = (
 _ON_HOSTS = "Not told by --hosts: what the engine took for each connection stays on the hosts."
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell how much load keeps the response within the limit, or where the knee is."""
     every = loads.curves(summary)
     groups = [list(those) for _, those in itertools.groupby(every, lambda one: one.workload)]
     best = _best(groups[0])
-    return Story(
+    return Told(
         answer=Answer(
             f"{groups[0][0].workload}: " * (len(groups) > 1) + _headline(groups[0]),
             _loads_table(best, short=True) if len(every) == 1 else _table(groups),

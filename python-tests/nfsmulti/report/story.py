@@ -80,7 +80,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Story:
+class Told:
     """What a run shows: the answer, then what it rests on."""
 
     answer: Answer
@@ -104,7 +104,7 @@ class Report:
     name: str
     about: str
     factors: tuple[str, ...] | None
-    tell: Callable[[Summary], Story]
+    tell: Callable[[Summary], Told]
     beside: Callable[[Summary], list[Beside]] = field(default=lambda _: [])
     findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
     names: Callable[[Summary], Mapping[str, str]] = field(default=lambda _: {})
@@ -242,7 +242,7 @@ def findings(report: Report, summary: Summary) -> list[Finding]:
     ]
 
 
-def tell(report: Report, summary: Summary) -> Story:
+def tell(report: Report, summary: Summary) -> Told:
     """Tell the story, once for each combination of further factors; one cell must be done.
 
     What they are worth follows, where there are several.
@@ -255,7 +255,7 @@ def tell(report: Report, summary: Summary) -> Story:
         sections.insert(0, against)
     if len(told) > 1:
         answer = _of_all([(name, story.answer) for name, story in told], against)
-    return Story(
+    return Told(
         answer=answer,
         sections=sections,
         reading=told[0][1].reading,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePath
@@ -25,7 +24,7 @@ from nfsmulti.report import cells, charts, conditions, curves, measures, scaling
 from nfsmulti.report.answer import Answer, discards, extent, fewest, varying
 from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.measures import Take
-from nfsmulti.report.story import Plot, Report, Section, Story
+from nfsmulti.report.story import Plot, Report, Section, Told
 from nfsmulti.scenario import (
     FOR_HARNESS,
     OWN,
@@ -33,29 +32,23 @@ from nfsmulti.scenario import (
     STAMPS,
     CellSpec,
     GuestPlace,
-    OwnPool,
     Place,
-    Scale,
-    Scenario,
     mount_options,
     timed,
-    ways,
 )
-from nfsmulti.summary import Factor, Summary
+from nfsmulti.story import At, Factor, Story
+from nfsmulti.summary import Factor as Level
+from nfsmulti.summary import Summary
 from nfsmulti.units import parse_rate
 
 # --- what runs ---
 
-WORKLOADS: Mapping[str, dict[str, Factor]] = {
+WORKLOADS: Mapping[str, dict[str, Level]] = {
     **PLAIN_WORKLOADS,
     "8k-oltp": {"rw": "randrw", "rwmixread": 67, "bs": "8k"},
 }
 _WORKLOAD = "64k-read"
 
-_NCONNECT, _QUICK_NCONNECT = (1, 2, 4, 8, 16), (1, 2, 4, 8)
-_JOBS, _QUICK_JOBS = (1, 4), (1,)
-_BYTES, _QUICK_BYTES, _TINY_BYTES = 1 << 30, 128 << 20, 16 << 20
-_PROBE_SECONDS, _PROBE_CONNECTIONS = 2.0, 4
 _GUEST = "guest"
 _PLACES: dict[str, Place] = {
     "capped": LabConfig(
@@ -66,81 +59,32 @@ _PLACES: dict[str, Place] = {
 }
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    choice = scale.choice
-    kernel = choice.mounts or "rdma" in choice.protocols
-    places = [_GUEST] if kernel else [name for name in _PLACES if name != _GUEST]
-    found = []
-    for place, way in itertools.product(places, ways(choice)):
-        found += _cells_of(scale, place, *way)
-    return found
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    choice = scale.choice
-    if not pool.urls:
-        return [], ["connections need URLs in the pool: a directory has those of its mount"]
-    said = ["directories: theirs are those of their mounts"] if pool.mounts else []
-    found = []
-    for way in ways(choice, pool):
-        found += _cells_of(scale, OWN, *way, pool.urls)
-    return found, said
-
-
-def _cells_of(
-    scale: Scale, place: str, proto: str, version: str, query: str, paths: int = 1
-) -> list[CellSpec]:
-    """Return the cells of a transport and version, by the engine, and by mounts if asked for."""
-    choice = scale.choice
-    nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
-    jobs = choice.jobs or (_QUICK_JOBS if scale.quick else _JOBS)
-    (workload,) = choice.workloads or (_WORKLOAD,)
-    found = []
-    for each, number in itertools.product(jobs, nconnect):
-        cell = _cell(workload, scale, (place, proto, version, each, number))
-        options = {**cell.options, "nconnect": number, "spread": "roundrobin"}
-        options |= {"discard": 1} if choice.discard else {}
-        found.append(dataclasses.replace(cell, query=query, paths=paths, options=options))
-        if choice.mounts:
-            factors = {**cell.factors, "transport": f"{proto}-mount"}
-            mounting = mount_options(proto, version, number)
-            mounted = dataclasses.replace(cell, factors=factors, mount_options=mounting)
-            found.append(_on_mounts(mounted, paths))
-    return found
-
-
-def _on_mounts(cell: CellSpec, paths: int) -> CellSpec:
-    """Return a cell of kernel mounts. Over several, the engine spreads each job's I/O."""
-    if paths == 1:
-        return dataclasses.replace(cell, client="mount")
-    options = {**cell.options, "spread": "roundrobin"}
-    return dataclasses.replace(cell, client="mounts", paths=paths, options=options)
-
-
-def _cell(workload: str, scale: Scale, levels: tuple[str, str, str, int, int]) -> CellSpec:
-    """Return a cell at the levels of all factors but the workload, which comes last."""
-    seconds = scale.seconds(2, 10)
-    size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES if scale.quick else _BYTES
-    options = {**WORKLOADS[workload], STAMPS: 1}
+def _job(at: At) -> CellSpec:
+    size, seconds = at.size(16 << 20, 128 << 20, 1 << 30), at.seconds(2, 10)
     return CellSpec(
-        factors=dict(zip(_FACTORS, (*levels, workload), strict=True)),
-        place=levels[0],
-        jobfile="connections.fio",
-        options={**options, "numjobs": levels[3], "size": size, **timed(seconds)},
-        seconds=seconds,
+        {}, "", "connections.fio",
+        {**WORKLOADS[at.workload], STAMPS: 1, "numjobs": at.jobs, "size": size, **timed(seconds),
+         "nconnect": at.nconnect, "spread": "roundrobin",
+         **({"discard": 1} if at.scale.choice.discard else {})},
+        seconds,
+        query=at.query,
+        paths=at.pool.urls,
         files={"nfsmulti-connections": size},
+    )  # fmt: skip
+
+
+def _mounted(cell: CellSpec, at: At) -> CellSpec:
+    """Return a cell of kernel mounts. Over several, the engine spreads each job's I/O."""
+    alone = cell.paths == 1
+    gone = {"nconnect", "discard", *(["spread"] if alone else [])}
+    return dataclasses.replace(
+        cell,
+        factors={**cell.factors, "transport": f"{at.proto}-mount"},
+        client="mount" if alone else "mounts",
+        options={name: value for name, value in cell.options.items() if name not in gone},
+        query="",
+        mount_options=mount_options(at.proto, at.version, at.nconnect),
     )
-
-
-def _probes(scale: Scale) -> dict[str, CellSpec]:
-    seconds = scale.cell_seconds or _PROBE_SECONDS
-    once = dataclasses.replace(scale.choice, nconnect=(_PROBE_CONNECTIONS,), jobs=(1,))
-    cells_of_one = _cells(dataclasses.replace(scale, choice=once))
-    cell = next((cell for cell in cells_of_one if cell.place == "capped"), None)
-    if cell is None:
-        return {}
-    options = {**cell.options, **timed(seconds)}
-    return {"capped": dataclasses.replace(cell, options=options, seconds=seconds)}
 
 
 # --- what it tells ---
@@ -160,10 +104,10 @@ _SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
 _MOUNT_BY = ("mount", "-t", "nfs", "-o")
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell where each curve ends, and what the transports, versions and jobs differ in."""
     drawn = _curves(summary)
-    return Story(
+    return Told(
         answer=dataclasses.replace(_answer(drawn), caveats=_of_client(drawn, summary)),
         sections=[Section("Plots", plots=_plots(drawn)), *_calls(drawn)],
         reading=[
@@ -390,12 +334,23 @@ _REPORT = Report(
     tell=tell,
 )
 
-SCENARIO = Scenario(
-    _PLACES,
-    _cells,
-    _own_cells,
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    place="limits",
+    factors={
+        "limits": Factor(),
+        "transport": Factor(),
+        "version": Factor(),
+        "jobs": Factor([1, 4], quick=[1], asked="jobs"),
+        "nconnect": Factor([1, 2, 4, 8, 16], quick=[1, 2, 4, 8], asked="nconnect"),
+        "workload": Factor([_WORKLOAD], asked="workloads"),
+    },
+    job=_job,
+    twin=_mounted,
+    probe=("capped", {"jobs": 1, "nconnect": 4}),
+    without_urls="connections need URLs in the pool: a directory has those of its mount",
+    left_out=lambda _, pool: ["directories: theirs are those of their mounts"] * bool(pool.mounts),
     repeats=5,
     quick_repeats=5,
-    probes=_probes,
-    report=_REPORT,
 )

@@ -22,10 +22,12 @@ from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import cells, charts, conditions, measures
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.curves import Axis, Curve, ends_table
-from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
-from nfsmulti.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
+from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Told, judge
+from nfsmulti.scenario import CellSpec, timed
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.summary import Factor, Summary
+from nfsmulti.story import At, Factor, Story
+from nfsmulti.summary import Factor as Level
+from nfsmulti.summary import Summary
 
 # --- what runs ---
 
@@ -41,48 +43,21 @@ _PLACES = {
 }
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    return [cell for client in _PLACES for cell in _cells_of(client, client, scale, _STREAMS)]
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    said = "capped and uncapped are limits of the lab: your pool has its own (client=pool)"
-    return _cells_of("pool", OWN, scale, pool.paths), [said]
-
-
-def _cells_of(client: str, place: str, scale: Scale, paths: int) -> list[CellSpec]:
-    streams: Sequence[int] = (1, 2, _STREAMS) if scale.quick else range(1, _STREAMS + 1)
-    return [
-        _cell(client, place, scale, direction, count, min(count, paths))
-        for direction in ("write", "read")
-        for count in streams
-    ]
-
-
-def _cell(
-    client: str, place: str, scale: Scale, direction: str, streams: int, paths: int
-) -> CellSpec:
-    whole = not scale.quick and scale.cell_seconds is None
-    options: dict[str, Factor | None] = {"numjobs": streams}
+def _job(at: At) -> CellSpec:
+    whole = not at.scale.quick and at.scale.cell_seconds is None
+    options: dict[str, Level | None] = {"numjobs": at.streams}
     if whole:
-        rate = min(streams * _CAP, _LINK) if client == "capped" else _LINK
-        size, seconds = _BYTES, streams * _BYTES / rate
+        rate = min(at.streams * _CAP, _LINK) if at.client == "capped" else _LINK
+        size, seconds = _BYTES, at.streams * _BYTES / rate
     else:
-        seconds = scale.seconds(4, 0)
-        size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES
+        size, seconds = at.size(1 << 20, 128 << 20, _BYTES), at.seconds(4, 0)
         options |= {"size": size, **timed(seconds)}
-    files = (
-        {f"nfsmulti-dd.{number}": size for number in range(streams)} if direction == "read" else {}
-    )
+    reading = range(at.streams if at.direction == "read" else 0)
     return CellSpec(
-        factors={"client": client, "direction": direction, "streams": streams},
-        place=place,
-        jobfile=f"dd-{direction}.fio",
-        options=options,
-        seconds=seconds,
-        paths=paths,
-        files=files,
-    )
+        {}, "", f"dd-{at.direction}.fio", options, seconds,
+        paths=min(at.streams, at.pool.paths),
+        files={f"nfsmulti-dd.{number}": size for number in reading},
+    )  # fmt: skip
 
 
 # --- what it tells ---
@@ -164,10 +139,10 @@ def findings(summary: Summary) -> list[Finding]:
     return [Finding(what, theirs, f"{gain.text} times" if gain else texts.MISSING, judged)]
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell what one stream and several do here."""
     clients = [str(client) for client in cells.levels(summary.done, "client")]
-    return Story(
+    return Told(
         answer=_answer(summary, clients),
         sections=[Section("Plots", plots=[_plot(summary, client) for client in clients])],
         reading=[
@@ -248,4 +223,17 @@ _REPORT = Report(
     names=lambda _: _WHERE,
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    place="client",
+    factors={
+        "client": Factor(),
+        "direction": Factor(["write", "read"]),
+        "streams": Factor(range(1, _STREAMS + 1), quick=[1, 2, _STREAMS]),
+    },
+    job=_job,
+    left_out=lambda *_: [
+        "capped and uncapped are limits of the lab: your pool has its own (client=pool)"
+    ],
+)

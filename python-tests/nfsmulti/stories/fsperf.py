@@ -15,8 +15,8 @@ Factors: client (nfs3, nfs4.1, mount-v3, mount-v4.1), paths, spread (job, stripe
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
@@ -24,26 +24,23 @@ from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions, curves, measures
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.curves import Axis, Curve, ends_table
-from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
+from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Told, judge
 from nfsmulti.scenario import (
-    OWN,
     CellSpec,
-    Client,
     GuestPlace,
     OwnPool,
     Place,
     Scale,
-    Scenario,
     timed,
 )
 from nfsmulti.stats import Ratio
-from nfsmulti.summary import Factor, Summary
+from nfsmulti.story import At, Factor, Story
+from nfsmulti.summary import Factor as Level
+from nfsmulti.summary import Summary
 
 # --- what runs ---
 
 _PATHS = 4
-_PROBE_SECONDS = 2.0
-_BYTES, _GUEST_BYTES = 2 << 30, 64 << 20
 
 
 def _mounts(version: str) -> tuple[Mount, ...]:
@@ -64,61 +61,46 @@ _LAB = LabConfig(
 _PLACES: dict[str, Place] = {"lab": _LAB, "guest": _GUEST}
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    clients = [("nfs3", "lab"), ("nfs4.1", "lab"), *((name, "guest") for name in _GUEST.mounts)]
-    return [cell for client, place in clients for cell in _cells_of(client, place, scale, _PATHS)]
+def _clients_of(at: At) -> list[str]:
+    pool = at.pool
+    if not at.own:
+        return ["nfs3", "nfs4.1"] if at.place == "lab" else [*_GUEST.mounts]
+    mounted = f"mount-v{pool.version}" if pool.version else "mount"
+    return [f"nfs{pool.url_version}"] * bool(pool.urls) + [mounted] * bool(pool.mounts)
 
 
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    found, said = [], []
-    if pool.urls:
-        found += _cells_of(f"nfs{pool.url_version}", OWN, scale, min(_PATHS, pool.urls))
-    if pool.mounts:
-        client = f"mount-v{pool.version}" if pool.version else "mount"
-        found += _cells_of(client, OWN, scale, min(_PATHS, pool.mounts))
-    else:
-        said.append("mount-v3 and mount-v4.1 need kernel mounts: add their directories to the pool")
-    if (most := max(pool.urls, pool.mounts)) < _PATHS:
-        said.append(f"{most + 1} to {_PATHS} paths: the pool has {most}")
-    return found, said
+def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
+    """Yield one path, and several in each way to spread over them."""
+    for client in factors["client"].at(where):
+        here = where.pool.urls if str(client).startswith("nfs") else where.pool.mounts
+        most = min(_PATHS, here) if where.own else _PATHS
+        yield {"client": client, "paths": 1, "spread": "job"}
+        several = [2, 4] if where.scale.quick else range(2, most + 1)
+        counts = dict.fromkeys(min(count, most) for count in several) if most > 1 else ()
+        for paths, spread in itertools.product(counts, ["stripe", "roundrobin"]):
+            yield {"client": client, "paths": paths, "spread": spread}
 
 
-def _cells_of(client: str, place: str, scale: Scale, most: int) -> list[CellSpec]:
-    several = [2, 4] if scale.quick else range(2, most + 1)
-    counts = dict.fromkeys(min(count, most) for count in several) if most > 1 else ()
-    ways = [(1, "job")]
-    ways += [(paths, spread) for paths in counts for spread in ("stripe", "roundrobin")]
-    return [_cell(client, place, scale, paths, spread) for paths, spread in ways]
+def _left_out(_: Scale, pool: OwnPool) -> list[str]:
+    most = max(pool.urls, pool.mounts)
+    return ["mount-v3 and mount-v4.1 need kernel mounts: add their directories to the pool"] * (
+        not pool.mounts
+    ) + [f"{most + 1} to {_PATHS} paths: the pool has {most}"] * (most < _PATHS)
 
 
-def _cell(client: str, place: str, scale: Scale, paths: int, spread: str) -> CellSpec:
-    seconds = scale.seconds(4, 20)
-    mounted = not client.startswith("nfs")
-    size = _GUEST_BYTES if place == "guest" or scale.cell_seconds else _BYTES
-    options: dict[str, Factor | None] = {"spread": spread, "size": size, **timed(seconds)}
-    kind: Client = "mounts" if mounted else "pool"
+def _job(at: At) -> CellSpec:
+    seconds, mounted = at.seconds(4, 20), not at.client.startswith("nfs")
+    size = 64 << 20 if at.place == "guest" or at.scale.cell_seconds else 2 << 30
     return CellSpec(
-        factors={"client": client, "paths": paths, "spread": spread},
-        place=place,
-        jobfile="fsperf.fio",
-        options=options,
-        seconds=seconds,
-        client=kind,
-        query="version=4.1" if (client, place) == ("nfs4.1", "lab") else "",
-        mounts=client if mounted else "",
-        paths=paths,
+        {}, "", "fsperf.fio",
+        {"spread": at.spread, "size": size, **timed(seconds)},
+        seconds,
+        client="mounts" if mounted else "pool",
+        query="version=4.1" if (at.client, at.place) == ("nfs4.1", "lab") else "",
+        mounts=at.client if mounted else "",
+        paths=at.paths,
         files={"nfsmulti-fsperf": size},
-    )
-
-
-def _probes(scale: Scale) -> dict[str, CellSpec]:
-    seconds = scale.cell_seconds or _PROBE_SECONDS
-    cell = _cell("nfs3", "lab", scale, _PATHS, "roundrobin")
-    return {
-        "lab": dataclasses.replace(
-            cell, options={**cell.options, **timed(seconds)}, seconds=seconds
-        )
-    }
+    )  # fmt: skip
 
 
 # --- what it tells ---
@@ -184,11 +166,11 @@ def beside(summary: Summary) -> list[Beside]:
     return rows
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell what several paths do for one reader here."""
     clients = [client for client in _clients(summary) if cells.having(summary, client=client)]
     sections = [Section("Plots", plots=[_scaling_plot(summary, client) for client in clients])]
-    return Story(
+    return Told(
         answer=_answer(summary, clients),
         sections=sections,
         reading=[
@@ -280,4 +262,12 @@ _REPORT = Report(
     names=_clients,
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, probes=_probes, report=_REPORT)
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    factors={"client": Factor(_clients_of), "paths": Factor(), "spread": Factor()},
+    combinations=_combinations,
+    job=_job,
+    probe=("lab", {"client": "nfs3", "paths": _PATHS, "spread": "roundrobin"}),
+    left_out=_left_out,
+)

@@ -18,7 +18,7 @@ filedelete), jobs, depth, nconnect.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
@@ -31,26 +31,25 @@ from nfsmulti.report.story import (
     Plot,
     Report,
     Section,
-    Story,
+    Told,
     as_wanted,
     beyond,
     untestable,
 )
 from nfsmulti.scenario import (
-    OWN,
     CellSpec,
     Entries,
     GuestPlace,
     OwnPool,
     Place,
     Scale,
-    Scenario,
     mount_options,
     timed,
-    ways,
 )
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.story import ONE_URL, At, Factor, Story
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import MISSING, Table
 
 # --- what runs ---
@@ -61,7 +60,7 @@ class _Operation:
     """A job file, what it is given, and fio's engine that does the same, "" where there is none."""
 
     jobfile: str
-    options: dict[str, Factor | None]
+    options: dict[str, Level | None]
     entries: Entries
     peer: str
     many: str  # in a sentence
@@ -81,8 +80,7 @@ OPERATIONS = {
 }
 ENGINE = "engine"
 MOST = 1 << 20  # entries of a cell that makes them; those that it has no time for are not made
-_DEPTH, _DEPTHS, _QUICK_DEPTHS = 32, (1, 8, 32, 128), (1, 32, 128)
-_NCONNECT, _QUICK_NCONNECT = (1, 2, 4, 8), (1, 4)
+_DEPTH = 32
 _PEER_JOBS = (1, 4, 16, _DEPTH)  # in the end as many calls under way as the engine has
 _USED_PER_S = 2000  # entries that are asked for: again and again by the engine, once by filestat
 _PEER_FILES_PER_S = 5000  # of all jobs together: where a mount makes more, a cell ends early
@@ -92,95 +90,65 @@ _LAB, _GUEST = "lab", "guest"
 _PLACES: dict[str, Place] = {_LAB: LabConfig(addresses=1), _GUEST: GuestPlace()}
 
 
-def size_of(entries: int) -> dict[str, Factor | None]:
+def size_of(entries: int) -> dict[str, Level | None]:
     """Return the size of a job on so many entries: 1 KiB stands for one, as in fio's logs."""
     return {"size": f"{entries}k"}
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    place, found = _GUEST if scale.choice.mounts else _LAB, []
-    for _, version, query in ways(scale.choice):
-        found += _cells_of(scale, place, version, query)
-    return found
+def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
+    """Yield each depth with the fewest connections, and one depth with more; and a mount's jobs."""
+    operations, depths, connections = (
+        [*factors[name].at(where)] for name in ("operation", "depth", "nconnect")
+    )
+    depth = _DEPTH if _DEPTH in depths else max(map(int, depths))
+    levels = [(one, connections[0]) for one in depths]
+    levels += [(depth, number) for number in connections[1:]]
+    for operation in map(str, operations):
+        known: dict[str, Level] = {"operation": operation, "client": ENGINE, "jobs": 1}
+        yield from ({**known, "depth": each, "nconnect": number} for each, number in levels)
+        peer = OPERATIONS[operation].peer if where.scale.choice.mounts else ""
+        if peer:
+            known |= {"client": peer, "depth": 1, "nconnect": min(map(int, connections))}
+            yield from ({**known, "jobs": jobs} for jobs in _PEER_JOBS)
 
 
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    if not pool.urls:
-        return [], ["metadata operations need URLs in the pool"]
-    said = ["directories: the operations go to URLs alone"] if pool.mounts else []
-    paths = 1 if scale.choice.mounts else pool.urls
-    if paths < pool.urls:
-        said.append("URLs after the first: a mount has one, and is compared with the same")
-    found = []
-    for _, version, query in ways(scale.choice, pool):
-        found += _cells_of(scale, OWN, version, query, paths)
-    return found, said
-
-
-def _cells_of(scale: Scale, place: str, version: str, query: str, paths: int = 1) -> list[CellSpec]:
-    """Return the cells of one version: of the engine, and of fio's own engines on a mount."""
-    choice = scale.choice
-    depths = choice.depths or (_QUICK_DEPTHS if scale.quick else _DEPTHS)
-    nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
-    depth = _DEPTH if _DEPTH in depths else max(depths)
-    levels = [(one, nconnect[0]) for one in depths]
-    levels += [(depth, number) for number in nconnect[1:]]
-    found = []
-    for operation in choice.workloads or OPERATIONS:
-        for each, number in levels:
-            cell = _cell(scale, (place, operation, version, ENGINE, 1, each, number))
-            found.append(dataclasses.replace(cell, query=query, paths=paths))
-        if choice.mounts and (peer := OPERATIONS[operation].peer):
-            for jobs in _PEER_JOBS:
-                peers = (place, operation, version, peer, jobs, 1, min(nconnect))
-                found.append(_peer(_cell(scale, peers)))
-    return found
-
-
-def _cell(scale: Scale, levels: tuple[str, str, str, str, int, int, int]) -> CellSpec:
-    """Return a cell at the levels of all factors; of fio's own engine it is what _peer() makes."""
-    place, operation, _, _, _, depth, nconnect = levels
-    what, seconds = OPERATIONS[operation], scale.seconds(1, 10)
-    options: dict[str, Factor | None] = {
-        "metadata": 1, **what.options, "bs": "1k", "tree_depth": 0, "iodepth": depth,
-        "nconnect": nconnect, "spread": "roundrobin",
+def _job(at: At) -> CellSpec:
+    """Return a cell of the engine, or of fio's own engine, each of whose jobs has one call."""
+    what, seconds = OPERATIONS[at.operation], at.seconds(1, 10)
+    options: dict[str, Level | None] = {
+        "metadata": 1, **what.options, "bs": "1k", "tree_depth": 0, "iodepth": at.depth,
+        "nconnect": at.nconnect, "spread": "roundrobin",
     }  # fmt: skip
     if what.entries == "makes":
         options |= {"runtime": timed(seconds)["runtime"], **size_of(MOST)}
     elif what.entries == "uses":
         options |= {**timed(seconds), **size_of(round(_USED_PER_S * seconds))}
-    return CellSpec(
-        factors=dict(zip(_FACTORS, levels, strict=True)),
-        place=place,
-        jobfile=what.jobfile,
-        options=options,
-        seconds=seconds,
-        entries=what.entries,
-    )
-
-
-def _peer(cell: CellSpec) -> CellSpec:
-    """Make of the engine's cell that of fio's own engine, each of whose jobs has one call."""
-    jobs, nconnect = (int(cell.factors[name]) for name in ("jobs", "nconnect"))
+    paths = 1 if at.scale.choice.mounts else at.pool.urls
+    cell = CellSpec({}, "", what.jobfile, options, seconds, entries=what.entries)
+    if at.client == ENGINE:
+        return dataclasses.replace(cell, query=at.query, paths=paths)
     each = _PEER_FILES_PER_S if cell.entries == "makes" else _REMOVED_PER_S
-    files = round((_USED_PER_S if cell.entries == "uses" else each) * cell.seconds)
+    files = round((_USED_PER_S if cell.entries == "uses" else each) * seconds)
     timed_job = ("norandommap", "size", "time_based", "runtime")
-    gone: dict[str, Factor | None] = dict.fromkeys([*cell.options, *timed_job])
-    options: dict[str, Factor | None] = {
-        **gone, "ioengine": cell.factors["client"], "numjobs": jobs, "bs": "1k", "filesize": "1k",
-        "rw": "read" if cell.entries == "uses" else "write", "nrfiles": max(1, files // jobs),
-        "openfiles": 1, "fallocate": "none",
-    }  # fmt: skip
-    if cell.entries == "makes":
-        options["runtime"] = cell.options["runtime"]
-    mounting = mount_options("tcp", str(cell.factors["version"]), nconnect)
+    gone: dict[str, Level | None] = dict.fromkeys([*options, *timed_job])
+    mounting = mount_options("tcp", at.version, at.nconnect)
     return dataclasses.replace(
         cell,
         client="mount",
-        options=options,
+        options={
+            **gone, "ioengine": at.client, "numjobs": at.jobs, "bs": "1k", "filesize": "1k",
+            "rw": "read" if cell.entries == "uses" else "write", "openfiles": 1,
+            "fallocate": "none", "nrfiles": max(1, files // at.jobs),
+            **({"runtime": options["runtime"]} if cell.entries == "makes" else {}),
+        },
         mount_options=mounting.removesuffix(",nconnect=1"),  # which older kernels do not know
         prerun=_FORGET if cell.entries == "uses" else "",
-    )
+    )  # fmt: skip
+
+
+def _left_out(scale: Scale, pool: OwnPool) -> list[str]:
+    said = ["directories: the operations go to URLs alone"] * bool(pool.mounts)
+    return said + [ONE_URL] * (scale.choice.mounts and pool.urls > 1)
 
 
 # --- what it tells ---
@@ -206,7 +174,7 @@ _RATE = untestable(
 )
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell for each operation where it stops growing, and what fio's own engines do on a mount."""
     drawn, pairs = _curves(summary), _pairs(summary)
     depths, peers = _depth_table(drawn), _peers_table(pairs)
@@ -214,7 +182,7 @@ def tell(summary: Summary) -> Story:
     sections = [Section("Plots", plots=_plots(drawn))]
     if pairs and by_depth:
         sections.append(Section("Beside fio's own engines on a kernel mount", tables=[peers]))
-    return Story(
+    return Told(
         answer=Answer(
             _headline(drawn, pairs),
             depths if by_depth else peers,
@@ -255,7 +223,7 @@ def _curves(summary: Summary) -> list[Curve]:
     for axis, other in ((_DEPTHS_AXIS, "nconnect"), (_NCONNECT_AXIS, "depth")):
         every = curves.curves(cells.having(summary, client=ENGINE), axis)
         every.sort(key=lambda one: (-len(one.counts), int(one.levels[other])))
-        longest: dict[tuple[Factor, ...], Curve] = {}
+        longest: dict[tuple[Level, ...], Curve] = {}
         for curve in every:
             longest.setdefault(_key(curve), curve)
         found += [one for one in longest.values() if len(one.counts) > 1 or other == "nconnect"]
@@ -312,10 +280,10 @@ class _Pair:
         return cells.ratio(self.ours, self.theirs, measure)
 
 
-_Pairs = dict[tuple[str, Factor], _Pair]
+_Pairs = dict[tuple[str, Level], _Pair]
 
 
-def _beside_peer(summary: Summary, operation: str, version: Factor) -> _Pair | None:
+def _beside_peer(summary: Summary, operation: str, version: Level) -> _Pair | None:
     """Return the engine's cells that are compared, and those of the peer's best jobs.
 
     Both have as few connections as were measured.
@@ -368,7 +336,7 @@ def findings(summary: Summary) -> list[Finding]:
 
 
 def _finding(
-    summary: Summary, operation: str, version: Factor, measure: Take, limit: float
+    summary: Summary, operation: str, version: Level, measure: Take, limit: float
 ) -> Finding:
     pair = _beside_peer(summary, operation, version)
     ratio = pair.ratio(measure) if pair else None
@@ -425,7 +393,7 @@ def _depth_table(drawn: Sequence[Curve]) -> Table:
     return Table(headings, rows[:MOST_ROWS])
 
 
-def _key(curve: Curve) -> tuple[Factor, ...]:
+def _key(curve: Curve) -> tuple[Level, ...]:
     return curve.levels["limits"], curve.levels["operation"], curve.levels["version"]
 
 
@@ -483,4 +451,22 @@ _REPORT = Report(
     findings=findings,
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT, lengthens=False)
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    place="limits",
+    factors={
+        "limits": Factor(),
+        "operation": Factor([*OPERATIONS], asked="workloads"),
+        "version": Factor(),
+        "client": Factor(),
+        "jobs": Factor(),
+        "depth": Factor([1, 8, 32, 128], quick=[1, 32, 128], asked="depths"),
+        "nconnect": Factor([1, 2, 4, 8], quick=[1, 4], asked="nconnect"),
+    },
+    combinations=_combinations,
+    job=_job,
+    without_urls="metadata operations need URLs in the pool",
+    left_out=_left_out,
+    lengthens=False,
+)

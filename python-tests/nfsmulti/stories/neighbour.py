@@ -9,7 +9,7 @@ measures what readers lose beside a bulk writer, for which we know of no publish
 A reader has one I/O under way, as fast as the server answers, or reads by a clock of its own. Each
 workload is a set of jobs of one jobfile, which run at once.
 
-Factor: workload. All others, such as a server's setting, are levels under which that is told: the
+Level: workload. All others, such as a server's setting, are levels under which that is told: the
 answer lies in how they compare.
 """
 
@@ -29,13 +29,14 @@ from nfsmulti.report.story import (
     Plot,
     Report,
     Section,
-    Story,
+    Told,
     parts,
     untestable,
 )
-from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
+from nfsmulti.scenario import CellSpec, GuestPlace, timed
 from nfsmulti.stats import FEWEST, Ratio, Sample
-from nfsmulti.summary import Cell, Factor, Figures, Summary
+from nfsmulti.story import At, Factor, Story
+from nfsmulti.summary import Cell, Figures, Summary
 from nfsmulti.texts import Table
 
 # --- what runs ---
@@ -52,7 +53,6 @@ WORKLOADS = {
     "sequential-readers": ["sequential-readers"],
     "random-readers": ["random-readers"],
 }
-_QUICK = ("readers", "writer", "readers-beside-writer")
 _JOBS = 4  # of most workloads; the writer beside the readers is one more
 _BYTES, _QUICK_BYTES = 1 << 30, 64 << 20
 _GUEST_DIFFERS = (
@@ -63,36 +63,20 @@ _GUEST_DIFFERS = (
 _PLACES = {"guest": GuestPlace(differs=_GUEST_DIFFERS)}
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    return [_cell("guest", scale, name, 1, _QUICK_BYTES) for name in _names(scale)]
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    size = _QUICK_BYTES if scale.quick or scale.cell_seconds else _BYTES
-    paths = min(_JOBS + 1, pool.urls or pool.mounts)
-    return [_cell(OWN, scale, name, paths, size) for name in _names(scale)], []
-
-
-def _names(scale: Scale) -> list[str]:
-    return [name for name in WORKLOADS if not scale.quick or name in _QUICK]
-
-
-def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> CellSpec:
-    seconds = scale.seconds(10, 30)
-    options: dict[str, Factor | None] = {"size": size, **timed(seconds)}
-    jobs = WORKLOADS[workload]
-    bulk = 1 if "writer" in jobs else _JOBS if not workload.startswith("readers") else 0
-    files = {"nfsmulti-readers": size} if workload.startswith("readers") else {}
+def _job(at: At) -> CellSpec:
+    seconds, jobs = at.seconds(10, 30), WORKLOADS[at.workload]
+    size = at.size(_QUICK_BYTES, _QUICK_BYTES, _BYTES) if at.own else _QUICK_BYTES
+    readers = at.workload.startswith("readers")
+    bulk = 1 if "writer" in jobs else 0 if readers else _JOBS
+    files = {"nfsmulti-readers": size} if readers else {}
     return CellSpec(
-        factors={"workload": workload},
-        place=place,
-        jobfile="neighbour.fio",
+        {}, "", "neighbour.fio",
+        {"size": size, **timed(seconds)},
+        seconds,
         jobs=jobs,
-        options=options,
-        seconds=seconds,
-        paths=paths,
+        paths=min(_JOBS + 1, at.pool.urls or at.pool.mounts) if at.own else 1,
         files={**files, **{f"nfsmulti-bulk.{number}": size for number in range(bulk)}},
-    )
+    )  # fmt: skip
 
 
 # --- what it tells ---
@@ -235,10 +219,10 @@ def findings(summary: Summary) -> list[Finding]:
     return [Finding("sequential write, buffered", "4844 MB/s", here, _JUDGED)]
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell what a bulk writer does to readers, under each level."""
     levels = _levels(summary)
-    return Story(
+    return Told(
         answer=_answer(levels),
         sections=[
             Section(
@@ -366,4 +350,12 @@ _REPORT = Report(
     names=lambda _: _CALLED,
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, repeats=5, report=_REPORT)
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    factors={
+        "workload": Factor([*WORKLOADS], quick=["readers", "writer", "readers-beside-writer"])
+    },
+    job=_job,
+    repeats=5,
+)

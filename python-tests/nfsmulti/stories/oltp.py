@@ -22,63 +22,47 @@ from nfsmulti.report import cells, charts, conditions, curves, measures
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.measures import Take
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
-from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Told, untestable
+from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
 from nfsmulti.stats import Ratio
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.story import At, Factor, Story
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import Table
 
 # --- what runs ---
 
-_CONCURRENCY, _QUICK_CONCURRENCY = (1, 2, 4, 8, 16, 32, 64), (1, 8, 32)
-_BYTES, _QUICK_BYTES = 256 << 20, 64 << 20
 _POOL_CONNECTIONS = 8  # at least so many, on all paths together
 _MOUNT = Mount("/mnt/tcp3", ("vers=3", "proto=tcp"))
 _PLACES = {"guest": GuestPlace({"mount": (_MOUNT,)})}
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    return _cells_in("guest", scale, ("one", "pool", "mount"), len(ADDRESSES))
+def _kinds(at: At) -> list[str]:
+    return ["one", "pool"] * bool(at.pool.urls) + ["mount"] * bool(at.pool.mounts)
 
 
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    kinds, said = [], []
-    if pool.urls:
-        kinds += ["one", "pool"]
-    else:
-        said.append("one and pool need URLs in the pool")
-    if pool.mounts:
-        kinds.append("mount")
-    else:
-        said.append("mount needs a kernel mount: add its directory to the pool")
-    return _cells_in(OWN, scale, kinds, pool.urls), said
+def _left_out(_: Scale, pool: OwnPool) -> list[str]:
+    return ["one and pool need URLs in the pool"] * (not pool.urls) + [
+        "mount needs a kernel mount: add its directory to the pool"
+    ] * (not pool.mounts)
 
 
-def _cells_in(place: str, scale: Scale, kinds: Sequence[str], paths: int) -> list[CellSpec]:
-    return [
-        _cell(place, scale, kind, concurrency, paths)
-        for kind in kinds
-        for concurrency in (_QUICK_CONCURRENCY if scale.quick else _CONCURRENCY)
-    ]
-
-
-def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> CellSpec:
-    seconds = scale.seconds(4, 20)
-    size = _QUICK_BYTES if scale.quick else _BYTES
-    options: dict[str, Factor | None] = {"iodepth": concurrency, "size": size, **timed(seconds)}
-    if kind == "pool":
+def _job(at: At) -> CellSpec:
+    seconds, size = at.seconds(4, 20), 64 << 20 if at.scale.quick else 256 << 20
+    paths = at.pool.urls if at.own else len(ADDRESSES)
+    options: dict[str, Level | None] = {
+        "iodepth": at.concurrency, "size": size, **timed(seconds)
+    }  # fmt: skip
+    if at.connections == "pool":
         options |= {"nconnect": -(-_POOL_CONNECTIONS // paths), "spread": "roundrobin"}
+    mounted = at.connections == "mount"
     return CellSpec(
-        factors={"connections": kind, "concurrency": concurrency},
-        place=place,
-        jobfile="oltp.fio",
-        options=options,
-        seconds=seconds,
-        client="mount" if kind == "mount" else "pool",
-        mounts="mount" if kind == "mount" else "",
-        paths=paths if kind == "pool" else 1,
+        {}, "", "oltp.fio", options, seconds,
+        client="mount" if mounted else "pool",
+        mounts="mount" if mounted else "",
+        paths=paths if at.connections == "pool" else 1,
         files={"nfsmulti-oltp": size},
-    )
+    )  # fmt: skip
 
 
 # --- what it tells ---
@@ -148,11 +132,11 @@ def findings(summary: Summary) -> list[Finding]:
     return [Finding(what, "under 0.1 ms more", _alone(_curves(summary)["one"]), _JUDGED)]
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell what more connections do for a database's mix here, and what they cost."""
     kinds, cost = _curves(summary), cells.cpu_measure(summary.done)
     where = f",{on_each}" if (on_each := conditions.on_each(summary)) else ""
-    return Story(
+    return Told(
         answer=_answer(kinds, cost),
         sections=[Section("Plots", plots=_plots(kinds, cost))],
         reading=[
@@ -221,4 +205,13 @@ _REPORT = Report(
     names=lambda summary: _names(_curves(summary)),
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    factors={
+        "connections": Factor(_kinds),
+        "concurrency": Factor([1, 2, 4, 8, 16, 32, 64], quick=[1, 8, 32]),
+    },
+    job=_job,
+    left_out=_left_out,
+)

@@ -8,7 +8,7 @@ mean completion latency; usr 3.7 to 4.7 %, sys 24 to 36 % of a core per job.
 
 Four jobs read a small file, which the server has in memory: that measures the transport.
 
-Factor: transport (rdma-pool, rdma-pool-v4.1, tcp-pool, tcp-pool-v4.1, rdma-mount-v3,
+Level: transport (rdma-pool, rdma-pool-v4.1, tcp-pool, tcp-pool-v4.1, rdma-mount-v3,
 rdma-mount-v4.1, tcp-mount, pool).
 """
 
@@ -21,15 +21,15 @@ from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions, measures
 from nfsmulti.report.answer import Answer
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
-from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Told, untestable
+from nfsmulti.scenario import CellSpec, GuestPlace, timed
 from nfsmulti.stats import Sample
+from nfsmulti.story import At, Factor, Story
 from nfsmulti.summary import Cell, JobRow, Summary
 from nfsmulti.texts import Table
 
 # --- what runs ---
 
-_FILES = {"nfsmulti-randread": 10_000_000}
 _JOBS = 4
 _POOLS = {
     "rdma-pool": "proto=rdma",
@@ -68,32 +68,18 @@ _PLACES = {
 }
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    pools = [_cell(name, "guest", scale, query=query) for name, query in _POOLS.items()]
-    return [*pools, *(_cell(name, "guest", scale, mounts=name) for name in _MOUNTS)]
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    said = f"{', '.join([*_POOLS, *_MOUNTS])} are transports of the lab: your pool has its own"
-    return [_cell("pool", OWN, scale, paths=min(_JOBS, pool.paths))], [said]
-
-
-def _cell(
-    transport: str, place: str, scale: Scale, *, query: str = "", mounts: str = "", paths: int = 1
-) -> CellSpec:
-    seconds = scale.seconds(4, 30)
+def _job(at: At) -> CellSpec:
+    seconds, mounted = at.seconds(4, 30), at.transport in _MOUNTS
     return CellSpec(
-        factors={"transport": transport},
-        place=place,
-        jobfile="randread.fio",
-        options={"numjobs": _JOBS, **timed(seconds)},
-        seconds=seconds,
-        client="mount" if mounts else "pool",
-        mounts=mounts,
-        query=query,
-        paths=paths,
-        files=_FILES,
-    )
+        {}, "", "randread.fio",
+        {"numjobs": _JOBS, **timed(seconds)},
+        seconds,
+        client="mount" if mounted else "pool",
+        mounts=at.transport if mounted else "",
+        query=_POOLS.get(at.transport, ""),
+        paths=min(_JOBS, at.pool.paths) if at.own else 1,
+        files={"nfsmulti-randread": 10_000_000},
+    )  # fmt: skip
 
 
 # --- what it tells ---
@@ -200,10 +186,10 @@ def findings(summary: Summary) -> list[Finding]:
     return [Finding(what, "4381 MB/s, 66.8k IOPS", _total(found), _JUDGED)]
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell what each transport does here."""
     transports = _measured(summary)
-    return Story(
+    return Told(
         answer=_answer(summary, transports),
         sections=[
             Section(
@@ -297,4 +283,12 @@ _REPORT = Report(
     names=lambda _: _TRANSPORTS,
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    factors={"transport": Factor(lambda at: ["pool"] if at.own else [*_POOLS, *_MOUNTS])},
+    job=_job,
+    left_out=lambda *_: [
+        f"{', '.join([*_POOLS, *_MOUNTS])} are transports of the lab: your pool has its own"
+    ],
+)

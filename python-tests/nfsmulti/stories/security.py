@@ -25,35 +25,31 @@ from nfsmulti.report import cells, charts, curves, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.measures import Take
-from nfsmulti.report.story import Plot, Report, Section, Story
+from nfsmulti.report.story import Plot, Report, Section, Told
 from nfsmulti.scenario import (
-    OWN,
     PLAIN_WORKLOADS,
     CellSpec,
     Choice,
     OwnPool,
     Place,
     Scale,
-    Scenario,
     mount_options,
     timed,
-    ways,
 )
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.story import ONE_URL, At, Factor, Story
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import MISSING, Table
 
 # --- what runs ---
 
-WORKLOADS: dict[str, dict[str, Factor]] = {
+WORKLOADS: dict[str, dict[str, Level]] = {
     **PLAIN_WORKLOADS,
     "1m-read": {"rw": "read", "bs": "1m"},
 }
-_QUICK_WORKLOADS = ("64k-read", "64k-write")
 _SEC, _XPRTSEC = ("sys", "krb5", "krb5i", "krb5p"), ("none", "tls", "mtls")
-_NCONNECT, _QUICK_NCONNECT = (1, 4, 8), (1, 4)
 _DEPTH = 32  # of all jobs together: connections alone make the difference
-_BYTES, _QUICK_BYTES, _TINY_BYTES = 1 << 30, 128 << 20, 16 << 20
 _FILE = "nfsmulti-security"
 _ENGINE, _MOUNT = "engine", "mount"
 _LAB = "lab"
@@ -73,65 +69,44 @@ def _name(sec: str, xprtsec: str) -> str:
     return "+".join(words) or "sys"
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    if scale.choice.mounts:
+def _job(at: At) -> CellSpec:
+    """Return a job for each connection, a thread of its own."""
+    size, seconds = at.size(16 << 20, 128 << 20, 1 << 30), at.seconds(2, 5)
+    sec, xprtsec = next(one for one in _flavors(at.scale.choice) if _name(*one) == at.flavor)
+    asked = at.query if at.own else "version=4.1"
+    return CellSpec(
+        {}, "", "security.fio",
+        {**WORKLOADS[at.workload], "numjobs": at.connections,
+         "iodepth": max(1, _DEPTH // at.connections), "size": size, **timed(seconds)},
+        seconds,
+        paths=1 if at.scale.choice.mounts else at.pool.urls,
+        query=f"{asked}&sec={sec}&xprtsec={xprtsec}".removeprefix("&"),
+        files={_FILE: size},
+        optional=at.flavor,
+    )  # fmt: skip
+
+
+def _mounted(cell: CellSpec, at: At) -> CellSpec:
+    """Return a cell on a kernel mount of the same flavor, and with as many connections."""
+    if not at.own:
         raise HarnessError(
             "--mounts: the lab has no kernel client with Kerberos or TLS",
             "give the --pool of a server that this machine can mount",
         )
-    return _cells_of(scale, _LAB, "version=4.1")
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    if not pool.urls:
-        return [], ["security needs URLs in the pool: a directory has that of its mount"]
-    said = ["directories: theirs is that of their mounts"] if pool.mounts else []
-    paths = 1 if scale.choice.mounts else pool.urls
-    if paths < pool.urls:
-        said.append("URLs after the first: a mount has one, and is compared with the same")
-    ((proto, version, query),) = ways(Choice(), pool)
-    mounting = functools.partial(mount_options, proto, version)
-    found = _cells_of(scale, OWN, query, paths)
-    if scale.choice.mounts:
-        found = [one for cell in found for one in (cell, _mounted(cell, mounting))]
-    return found, said
-
-
-def _cells_of(scale: Scale, place: str, query: str, paths: int = 1) -> list[CellSpec]:
-    choice, quick = scale.choice, scale.quick
-    workloads = choice.workloads or (_QUICK_WORKLOADS if quick else tuple(WORKLOADS))
-    nconnect = choice.nconnect or (_QUICK_NCONNECT if quick else _NCONNECT)
-    size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES if quick else _BYTES
-    seconds = scale.seconds(2, 5)
-    found = []
-    for security, workload, number in itertools.product(_flavors(choice), workloads, nconnect):
-        flavor, (sec, xprtsec) = _name(*security), security
-        options = {"numjobs": number, "iodepth": max(1, _DEPTH // number), "size": size}
-        cell = CellSpec(
-            factors=dict(zip(_FACTORS, (flavor, _ENGINE, workload, number), strict=True)),
-            place=place,
-            jobfile="security.fio",
-            options={**WORKLOADS[workload], **options, **timed(seconds)},
-            seconds=seconds,
-            paths=paths,
-            query=f"{query}&sec={sec}&xprtsec={xprtsec}".removeprefix("&"),
-            files={_FILE: size},
-            optional=flavor,
-        )
-        found.append(cell)
-    return found
-
-
-def _mounted(cell: CellSpec, mounting: functools.partial[str]) -> CellSpec:
-    """Return a cell on a kernel mount of the same flavor, and with as many connections."""
+    mounting = mount_options(at.proto, at.version, at.connections)
     security = ",".join(cell.query.split("&")[-2:])
     return dataclasses.replace(
         cell,
         factors={**cell.factors, "client": _MOUNT},
         client="mount",
-        mount_options=f"{mounting(cell.factors['connections'])},{security}",
+        mount_options=f"{mounting},{security}",
         optional=f"{cell.optional}, {_MOUNT}",
     )
+
+
+def _left_out(scale: Scale, pool: OwnPool) -> list[str]:
+    said = ["directories: theirs is that of their mounts"] * bool(pool.mounts)
+    return said + [ONE_URL] * (scale.choice.mounts and pool.urls > 1)
 
 
 # --- what it tells ---
@@ -247,10 +222,10 @@ def _s_per_gib(measure: Take) -> Take:
     return seconds
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell what each flavor costs beside sys in clear, or the first that was measured."""
     found = _workloads(summary)
-    return Story(
+    return Told(
         answer=_answer(found[0], lost=bool(_not_measured(summary).points)),
         sections=[
             Section("Every flavor", words=_tls(summary), tables=[_table(one) for one in found]),
@@ -437,4 +412,18 @@ def _reading(summary: Summary, told: _Workload) -> list[str]:
 
 _REPORT = Report("security", __doc__, factors=_FACTORS, tell=tell)
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, repeats=5, report=_REPORT)
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    factors={
+        "flavor": Factor(lambda at: [_name(*one) for one in _flavors(at.scale.choice)]),
+        "client": Factor([_ENGINE]),
+        "workload": Factor([*WORKLOADS], quick=["64k-read", "64k-write"], asked="workloads"),
+        "connections": Factor([1, 4, 8], quick=[1, 4], asked="nconnect"),
+    },
+    job=_job,
+    twin=_mounted,
+    without_urls="security needs URLs in the pool: a directory has that of its mount",
+    left_out=_left_out,
+    repeats=5,
+)

@@ -32,15 +32,17 @@ from nfsmulti.report.story import (
     Plot,
     Report,
     Section,
-    Story,
+    Told,
     Verdict,
     beyond,
     untestable,
     weakest,
 )
-from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
+from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
 from nfsmulti.stats import Ratio
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.story import At, Factor, Story
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import Table
 
 # --- what runs ---
@@ -52,7 +54,6 @@ _WORKLOADS = {
     for pattern in ("sequential", "random")
     for direction in ("read", "write")
 }
-_THREADS, _QUICK_THREADS = (1, 8, 32), (1, 16)
 _BYTES = 256 << 20
 # The publication's RPCs had 32 KiB.
 _MOUNT = Mount("/mnt/tcp3", ("vers=3", "proto=tcp", "rsize=32768", "wsize=32768"))
@@ -67,64 +68,45 @@ _PLACES = {
 }
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    return _cells_in("guest", scale, _MODES, 1, _BYTES)
+def _size(scale: Scale, pool: OwnPool) -> int:
+    """Return what twice the client's memory takes, on a user's pool, unless a quick look is."""
+    return _BYTES if scale.quick else max(_BYTES, 2 * pool.memory >> 20 << 20)
 
 
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    paths = pool.urls or pool.mounts
+def _left_out(scale: Scale, pool: OwnPool) -> list[str]:
     if not pool.mounts:
-        said = "buffered and direct need a kernel mount: add its directory to the pool"
-        return _cells_in(OWN, scale, ["concurrent"], paths, _BYTES), [said]
-    whole = max(_BYTES, 2 * pool.memory >> 20 << 20)
-    if not scale.quick:
-        return _cells_in(OWN, scale, _MODES, paths, whole), []
-    said = (
+        return ["buffered and direct need a kernel mount: add its directory to the pool"]
+    whole = _size(Scale(), pool)
+    return [
         f"a file of twice this client's memory (--size={whole >> 20}m): its page cache may answer"
         f" buffered reads of --quick's {_BYTES >> 20} MiB"
-    )
-    return _cells_in(OWN, scale, _MODES, paths, _BYTES), [said]
+    ] * scale.quick
 
 
-def _cells_in(
-    place: str, scale: Scale, modes: Sequence[str], paths: int, size: int
-) -> list[CellSpec]:
-    return [
-        _cell(place, scale, {"mode": mode, **workload, "threads": threads}, paths, size)
-        for mode in modes
-        for workload in _WORKLOADS.values()
-        for threads in (_QUICK_THREADS if scale.quick else _THREADS)
-    ]
-
-
-def _cell(place: str, scale: Scale, factors: dict[str, Factor], paths: int, size: int) -> CellSpec:
-    seconds = scale.seconds(3, 4)
-    threads, mode = int(factors["threads"]), str(factors["mode"])
-    sequential = factors["pattern"] == "sequential"
-    options: dict[str, Factor | None] = {
-        "numjobs": threads, "size": size, "direct": _DIRECT.get(mode, 1), **timed(seconds)
+def _job(at: At) -> CellSpec:
+    seconds, mounted = at.seconds(3, 4), at.mode in _DIRECT
+    size = _size(at.scale, at.pool) if at.pool.mounts else _BYTES
+    sequential = at.pattern == "sequential"
+    options: dict[str, Level | None] = {
+        "numjobs": at.threads, "size": size, "direct": _DIRECT.get(at.mode, 1), **timed(seconds)
     }  # fmt: skip
-    if sequential and threads > 1:
-        options |= {"size": size // threads, "offset_increment": size // threads}
-    if factors["direction"] == "write":
+    if sequential and at.threads > 1:
+        options |= {"size": size // at.threads, "offset_increment": size // at.threads}
+    if at.direction == "write":
         # What is written counts when it is on the server, and replaces what is there.
         options |= {"rw": "write" if sequential else "randwrite", "end_fsync": 1, "overwrite": 1}
-    mounted = mode in _DIRECT
     if mounted:
         options["ioengine"] = "psync"
+    paths = at.pool.urls or at.pool.mounts
     return CellSpec(
-        factors=factors,
-        place=place,
-        jobfile=f"sio-{factors['pattern']}.fio",
-        options=options,
-        seconds=seconds,
+        {}, "", f"sio-{at.pattern}.fio", options, seconds,
         client="mount" if mounted else "pool",
         mounts="mount" if mounted else "",
-        paths=1 if mounted else min(paths, threads),
+        paths=1 if mounted else min(paths, at.threads),
         files={"nfsmulti-sio": size},
         # Each connects first: without a common begin the first would be done before the last.
-        prerun=":" if threads > 1 else "",
-    )
+        prerun=":" if at.threads > 1 else "",
+    )  # fmt: skip
 
 
 # --- what it tells ---
@@ -227,7 +209,7 @@ def _from_cache(summary: Summary) -> bool:
     return ratio is not None and ratio.above(_CACHED) is True
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell how throughput and its cost grow with threads here."""
     workloads = [name for name, of in _WORKLOADS.items() if cells.having(summary, **of)]
     plotted: dict[str, Take] = {
@@ -238,7 +220,7 @@ def tell(summary: Summary) -> Story:
         Section(one.capitalize(), plots=[_plot(summary, one, *what) for what in plotted.items()])
         for one in workloads
     ]
-    return Story(
+    return Told(
         answer=_answer(summary, workloads),
         sections=sections,
         reading=[
@@ -329,4 +311,15 @@ _REPORT = Report(
     findings=findings,
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    factors={
+        "mode": Factor(lambda at: _MODES if at.pool.mounts else ["concurrent"]),
+        "pattern": Factor(["sequential", "random"]),
+        "direction": Factor(["read", "write"]),
+        "threads": Factor([1, 8, 32], quick=[1, 16]),
+    },
+    job=_job,
+    left_out=_left_out,
+)

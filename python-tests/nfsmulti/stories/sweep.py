@@ -22,7 +22,7 @@ import functools
 import itertools
 import math
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -38,15 +38,17 @@ from nfsmulti.report.story import (
     Plot,
     Report,
     Section,
-    Story,
+    Told,
     Verdict,
     named,
     parts,
     weakest,
 )
-from nfsmulti.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
+from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import FEWEST, Ratio, Sample, holm
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.story import At, Factor, Story
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_rate
 
@@ -55,62 +57,33 @@ if TYPE_CHECKING:
 
 # --- what runs ---
 
-_MB = 1 << 20
 _LINK = 117e6  # bytes/s that a link of 1 Gbit/s leaves
-_TINY_TRANSFERS = (1, 2, 4)
-
-_LEVELS: dict[str, Sequence[Factor]] = {
-    "direction": ("read", "write"),
-    "sync": ("sync", "async"),
-    "mount": ("soft", "hard"),
-    "buffer": (16384, 32768, 65536, 131072),
-}
-_TRANSFERS, _QUICK_TRANSFERS = (1024, 2048, 4096), (64, 128, 256)
+_TRANSFERS = [1024, 2048, 4096]
+_WAYS = ("read", "write")
 
 _PLACES = {"1gbit": LabConfig(addresses=1, limits=Limits(link="1gbit"))}
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    return _cells_in("1gbit", scale)
+def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
+    levels = {name: one.at(where) for name, one in factors.items()}
+    for numbers in itertools.product(*(range(len(values)) for values in levels.values())):
+        if not where.scale.quick or sum(numbers) % 2 == 0:
+            yield {name: levels[name][at] for name, at in zip(levels, numbers, strict=True)}
 
 
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    if not pool.urls:
-        said = "a kernel mount has the options it was mounted with: give a pool of URLs"
-        return [], [said]
-    return _cells_in(OWN, scale), []
+def _transfers(at: At) -> list[int]:
+    return [1, 2, 4] if at.scale.cell_seconds else [64, 128, 256] if at.scale.quick else _TRANSFERS
 
 
-def _cells_in(place: str, scale: Scale) -> list[CellSpec]:
-    transfers = _QUICK_TRANSFERS if scale.quick else _TRANSFERS
-    levels = {**_LEVELS, "transfer": _TINY_TRANSFERS if scale.cell_seconds else transfers}
-    numbered = itertools.product(*(range(len(values)) for values in levels.values()))
-    return [
-        _cell(place, {name: levels[name][i] for name, i in zip(levels, numbers, strict=True)})
-        for numbers in numbered
-        if not scale.quick or sum(numbers) % 2 == 0
-    ]
-
-
-def _cell(place: str, factors: dict[str, Factor]) -> CellSpec:
-    size = int(factors["transfer"]) * _MB
-    buffer, reading = factors["buffer"], factors["direction"] == "read"
+def _job(at: At) -> CellSpec:
+    size = at.transfer << 20
     return CellSpec(
-        factors=factors,
-        place=place,
-        jobfile="sweep.fio",
-        options={
-            "rw": factors["direction"],
-            "bs": buffer,
-            "rsize": buffer,
-            "wsize": buffer,
-            "size": size,
-            "sync": int(factors["sync"] == "sync"),
-            str(factors["mount"]): 1,
-        },
-        seconds=size / _LINK,
-        files={"nfsmulti-sweep": size} if reading else {},
-    )
+        {}, "", "sweep.fio",
+        {"rw": at.direction, "bs": at.buffer, "rsize": at.buffer, "wsize": at.buffer, "size": size,
+         "sync": int(at.sync == "sync"), at.mount: 1},
+        size / _LINK,
+        files={"nfsmulti-sweep": size} if at.direction == "read" else {},
+    )  # fmt: skip
 
 
 # --- what it tells ---
@@ -119,7 +92,6 @@ _BY_CONSTRUCTION = (
     "Where all levels that are compared fill the lab's link to nine tenths or more, that they are"
     " alike is reproduced by construction: the link lets none be faster."
 )
-_WAYS = ("read", "write")
 _TOP = 30
 _FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
 _OURS = "ours: mean of all settings"
@@ -193,7 +165,7 @@ _FLAT = 0.05  # a plateau's levels differ by less than that
 _KNEE = 32768
 _FULL = 0.9  # of what a lab's link carries, headers and all
 
-_Levels = Mapping[str, Factor]
+_Levels = Mapping[str, Level]
 
 
 class _Speed:
@@ -223,7 +195,7 @@ class _Speed:
         found = self.sample(levels)
         return found.mean if found else 0.0
 
-    def means(self, factor: str) -> dict[Factor, float]:
+    def means(self, factor: str) -> dict[Level, float]:
         """Return the same at each level of a factor."""
         return {level: self.mean({factor: level}) for level in self.levels[factor]}
 
@@ -349,7 +321,7 @@ def _on_link(
     speed: _Speed,
     factor: str,
     link: float | None,
-    compared: Collection[Factor] | None = None,
+    compared: Collection[Level] | None = None,
 ) -> Judged:
     """Say so where a lab's link, in MB/s, makes the `compared` levels alike by being full."""
     if not link or judged.verdict is not Verdict.REPRODUCED:
@@ -362,10 +334,10 @@ def _on_link(
     return Judged(Verdict.BY_CONSTRUCTION, why)
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell which settings are the best here, and which matter at all."""
     speeds, of_server = _speeds(summary), summary.setting
-    return Story(
+    return Told(
         answer=_answer(summary, speeds),
         sections=[
             Section(
@@ -509,7 +481,7 @@ def _label(name: str) -> str:
 # together, by the product of both directions' speeds. A setting whose best level is not shown to be
 # better than its default stays at the default.
 
-_DEFAULTS: dict[str, Factor] = {
+_DEFAULTS: dict[str, Level] = {
     "sync": "async",
     "mount": "hard",
     "spread": "job",
@@ -529,7 +501,7 @@ _MEASURED = (
     "The settings were measured with nfsmulti, one request at a time. A kernel mount reads ahead"
     " and writes behind: measure there too."
 )
-_Settings = dict[str, Factor]
+_Settings = dict[str, Level]
 
 
 def _best_section(speeds: Sequence[_Speed], of_server: str) -> Section:
@@ -555,7 +527,7 @@ def _best_section(speeds: Sequence[_Speed], of_server: str) -> Section:
     return Section(title, words, lines=[*lines, *_lines(best, of_server)])
 
 
-def _settings(speed: _Speed) -> dict[str, list[Factor]]:
+def _settings(speed: _Speed) -> dict[str, list[Level]]:
     """Return the factors that can be chosen, with their levels."""
     return {name: levels for name, levels in speed.levels.items() if name != _WORK}
 
@@ -634,4 +606,17 @@ _REPORT = Report(
     findings=findings,
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT, lengthens=False)
+STORY = Story(
+    report=_REPORT,
+    places=_PLACES,
+    factors={
+        "direction": Factor(_WAYS),
+        "sync": Factor(["sync", "async"]),
+        "mount": Factor(["soft", "hard"]),
+        "buffer": Factor([16384, 32768, 65536, 131072]),
+        "transfer": Factor(_transfers),
+    },
+    combinations=_combinations,
+    job=_job,
+    without_urls="a kernel mount has the options it was mounted with: give a pool of URLs",
+)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a story is: the factors that are varied, what fio runs at each combination, and where.
+
+It starts, reads and computes nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nfsmulti.report.story import Report
+from nfsmulti.scenario import OWN, CellSpec, Choice, GuestPlace, OwnPool, Place, Scale, timed, ways
+from nfsmulti.summary import Factor as Level
+
+_PROBE_SECONDS = 2.0
+# What a run on a user's pool leaves out, in several stories.
+ONE_URL = "URLs after the first: a mount has one, and is compared with the same"
+
+
+@dataclass(frozen=True)
+class At:
+    """One combination, as a job is asked for it: `at.streams`; where it runs, and how much of it.
+
+    `pool` is what there is: a user's, or what the lab's place has. `query` asks its URLs for the
+    transport and version that were chosen.
+    """
+
+    levels: dict[str, Level]
+    scale: Scale
+    place: str
+    pool: OwnPool
+    proto: str = ""
+    version: str = ""
+    query: str = ""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the level of a factor."""
+        try:
+            return self.__dict__["levels"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def own(self) -> bool:
+        """Whether it runs on a pool of the user."""
+        return self.place == OWN
+
+    def seconds(self, quick: float, full: float) -> float:
+        """Return a cell's time."""
+        return self.scale.seconds(quick, full)
+
+    def size(self, tiny: int, quick: int, full: int) -> int:
+        """Return a file's size; `tiny` is for the harness's own tests."""
+        return tiny if self.scale.cell_seconds else quick if self.scale.quick else full
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What is varied; `quick` thins the levels, `asked` is the field of Choice instead of them."""
+
+    levels: Sequence[Level] | Callable[[At], Sequence[Level]] = ()
+    quick: Sequence[Level] = ()
+    asked: str = ""
+
+    def at(self, where: At) -> Sequence[Level]:
+        """Return the levels that are run."""
+        chosen = getattr(where.scale.choice, self.asked) if self.asked else ()
+        found = chosen or (self.quick if where.scale.quick else ()) or self.levels
+        return found(where) if callable(found) else found
+
+
+def every(factors: Mapping[str, Factor], where: At) -> Iterable[dict[str, Level]]:
+    """Return each combination of all factors, but of those that are known: the place and such."""
+    given = {name: one.at(where) for name, one in factors.items() if name not in where.levels}
+    return [dict(zip(given, levels, strict=True)) for levels in itertools.product(*given.values())]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """One story: a page, and a command `run NAME`.
+
+    `job` returns what fio runs at a combination: at each, or at those that `combinations` returns.
+    A level that it gives itself is what pages call it.
+    The factor `place` says where. A factor `version` varies as was chosen, `transport` likewise;
+    such a story runs in the guest where it takes a kernel. `twin` returns the same cell on kernel
+    mounts, for --mounts. `probe` is the place whose limits are fitted to the machine, and the
+    levels of what is run there without limits. On a user's pool `without_urls` says why nothing
+    runs there without URLs, and `left_out` what else does not.
+    """
+
+    report: Report
+    places: Mapping[str, Place]
+    place: str = ""
+    factors: Mapping[str, Factor]
+    job: Callable[[At], CellSpec]
+    combinations: Callable[[Mapping[str, Factor], At], Iterable[Mapping[str, Level]]] = every
+    twin: Callable[[CellSpec, At], CellSpec | None] | None = None
+    probe: tuple[str, Mapping[str, Level]] = ("", {})
+    without_urls: str = ""
+    left_out: Callable[[Scale, OwnPool], Sequence[str]] = lambda *_: ()
+    repeats: int = 3
+    quick_repeats: int = 3  # the fewest that give an interval
+    lengthens: bool = True  # not where the size of a transfer is a factor, or their number costs
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.report.name
+
+    def cells(self, scale: Scale) -> list[CellSpec]:
+        """Return what is run in its places of the lab."""
+        kernel = scale.choice.mounts or "rdma" in scale.choice.protocols
+        found = []
+        for name, place in self.places.items():
+            guest = isinstance(place, GuestPlace)
+            if "version" not in self.factors or guest == kernel:
+                pool = OwnPool(1, 1) if guest else OwnPool(getattr(place, "addresses", 1), 0)
+                found += self._cells(scale, name, pool)
+        return found
+
+    def own_cells(self, scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+        """Return what is run on a user's pool, and in a line each what is not."""
+        if self.without_urls and not pool.urls:
+            return [], [self.without_urls]
+        return self._cells(scale, OWN, pool), [*self.left_out(scale, pool)]
+
+    def _cells(self, scale: Scale, place: str, pool: OwnPool) -> list[CellSpec]:
+        chooses = "version" in self.factors
+        choice = scale.choice if chooses and pool.urls else Choice()
+        found = []
+        for proto, version, query in ways(choice, pool if place == OWN else None):
+            known = {self.place: place} if self.place else {}
+            chosen = {"transport": proto, "version": version} if chooses else {}
+            known |= {name: level for name, level in chosen.items() if name in self.factors}
+            where = At({**known}, scale, place, pool, proto, version, query)
+            for levels in self.combinations(self.factors, where):
+                in_order = {name: {**known, **levels}[name] for name in self.factors}
+                found += self._at(replace(where, levels=in_order))
+        return found
+
+    def _at(self, at: At) -> list[CellSpec]:
+        cell = self.job(at)
+        cell = replace(cell, factors={**at.levels, **cell.factors}, place=at.place)
+        twin = self.twin(cell, at) if self.twin and at.scale.choice.mounts else None
+        return [cell, twin] if twin else [cell]
+
+    def probes(self, scale: Scale) -> dict[str, CellSpec]:
+        """Return what is run to see what the machine carries without a place's limits."""
+        place, levels = self.probe
+        first = next((one for one in self.cells(scale) if one.place == place), None)
+        if first is None:
+            return {}
+        seconds = scale.cell_seconds or _PROBE_SECONDS
+        at = {**first.factors, **levels}
+        pool = OwnPool(getattr(self.places[place], "addresses", 1), 0)
+        cell = self.job(At(at, scale, place, pool, query=first.query))
+        options = {**cell.options, **timed(seconds)}
+        return {place: replace(cell, factors=at, place=place, options=options, seconds=seconds)}
