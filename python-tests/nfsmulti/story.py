@@ -6,16 +6,24 @@ It starts, reads and computes nothing.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from nfsmulti.report.story import Report
 from nfsmulti.scenario import OWN, CellSpec, Choice, GuestPlace, OwnPool, Place, Scale, timed, ways
-from nfsmulti.summary import Factor as Level
+from nfsmulti.summary import Factor as Level_
+from nfsmulti.texts import Table
+
+if TYPE_CHECKING:
+    from nfsmulti.report.measures import Take
+    from nfsmulti.report.story import Finding, Section
+    from nfsmulti.report.told import Run
 
 _PROBE_SECONDS = 2.0
+Level = Level_  # of a factor
 # What a run on a user's pool leaves out, in several stories.
 ONE_URL = "URLs after the first: a mount has one, and is compared with the same"
 
@@ -78,6 +86,155 @@ def every(factors: Mapping[str, Factor], where: At) -> Iterable[dict[str, Level]
     return [dict(zip(given, levels, strict=True)) for levels in itertools.product(*given.values())]
 
 
+# --- what is shown ---
+
+Levels = Mapping[str, Level]  # levels of some factors: where a figure is taken
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: a figure of each row, at some further levels; of all repeats together if `pooled`.
+
+    With `to` it is the ratio to the figure at these levels, which may depend on the row's; None: a
+    row has none. `plain` is not marked where it may be 1.
+    """
+
+    heading: str
+    measure: str
+    at: Levels = field(default_factory=dict)
+    to: Levels | Callable[[Levels], Levels | None] | None = None
+    pooled: bool = False
+    interval: bool = True
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: a row for each combination of some factors' levels, or for each that is named."""
+
+    rows: Sequence[str] | Callable[[Run], Mapping[str, Levels]]
+    columns: Sequence[Column] | Callable[[Run], Sequence[Column]]
+    corner: str | Callable[[Run], str] = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """A table of what one of a factor does, and the most, for each combination of other factors.
+
+    `rows` are in the order of their words; `one` is what the factor counts.
+    """
+
+    along: str
+    one: str
+    rows: Sequence[str]
+    where: Levels = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Plots of measures over a factor that counts: one for each combination of `panels`' levels.
+
+    A line stands for each level of `lines`, or each that is named. "p99 ms : MB/s" is one over the
+    other, of all repeats together, with `log` axes. `ideal`: as many times 1 is dotted.
+    """
+
+    along: str
+    lines: str | Mapping[str, Sequence[Level]]
+    measures: Sequence[str] = ("MB/s",)
+    panels: Sequence[str] = ()
+    log: bool = False
+    ideal: bool = False
+    doublings: bool = True
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Plots of measures at each level of a factor: those of one plot side by side."""
+
+    factor: str
+    plots: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """A plot of the percentiles of latency: a line for each level of a factor."""
+
+    factor: str
+    ways: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A published figure, and ours at these levels; `ratio` is theirs to that at `of`.
+
+    `{where}` stands for the place's words, `{hosts}` for "on each of 2 hosts".
+    """
+
+    what: str
+    theirs: str
+    at: Levels | None = None
+    ratio: float | None = None
+    of: Levels | None = None
+    ours: Callable[[Run, Levels], str] | None = None
+    measure: str = "MB/s"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What somebody found, or this project `wants`: a ratio of the figures at two places.
+
+    It is held to half of `gain`, theirs, as far as the limits of `place` allow that for `most`
+    paths; or must be `above` or `below` a limit. `why`: it cannot be tested here.
+    """
+
+    what: str
+    said: str
+    over: Levels | None = None
+    under: Levels | None = None
+    measure: str = "MB/s"
+    gain: float = 0.0
+    place: str = ""
+    most: int = 1
+    above: float = 0.0
+    below: float = 0.0
+    wanted: bool = False
+    why: str = ""
+    ours: Callable[[Run, Levels], str] | None = None
+
+
+# What cannot be said with these: a function of few lines in the story.
+Plugin = Callable[["Run"], "Sequence[Section]"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a run of a story shows. The first of `answer`'s tables is the answer's.
+
+    `stands` names levels that stand for any other: a user's own pool for each place of a lab.
+    `names` is what levels are called. `caveats`, `more`, `ending` and `findings` add what a
+    story alone has. `any_factors`: it tells further factors itself.
+    """
+
+    asks: str
+    published: str = ""
+    names: Mapping[str, str] | Callable[[Run], Mapping[str, str]] = field(default_factory=dict)
+    stands: Levels = field(default_factory=dict)
+    figures: Mapping[str, Take] = field(default_factory=dict)
+    headline: Callable[[Run], str] = lambda _: ""
+    table: Grid | Ends | Callable[[Run], Table] = lambda _: Table((), ())
+    caveats: Callable[[Run], Sequence[str]] = lambda _: ()
+    plots: Sequence[Lines | Bars | Percentiles] = ()
+    more: Plugin = lambda _: ()
+    ending: Plugin = lambda _: ()
+    beside: Sequence[Beside] | Callable[[Run], Iterable[Beside]] = ()
+    claims: Sequence[Claim] | Callable[[Run], Iterable[Claim]] = ()
+    findings: Callable[[Run], Iterable[Finding]] = lambda _: ()
+    reading: Sequence[str] | Callable[[Run], Sequence[str]] = ()
+    differs: str = ""
+    any_factors: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Story:
     """One story: a page, and a command `run NAME`.
@@ -91,7 +248,9 @@ class Story:
     runs there without URLs, and `left_out` what else does not.
     """
 
-    report: Report
+    name: str
+    page: Page = Page("")
+    own_report: Report | None = None
     places: Mapping[str, Place]
     place: str = ""
     factors: Mapping[str, Factor]
@@ -105,10 +264,12 @@ class Story:
     quick_repeats: int = 3  # the fewest that give an interval
     lengthens: bool = True  # not where the size of a transfer is a factor, or their number costs
 
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.report.name
+    @functools.cached_property
+    def report(self) -> Report:
+        """What tells of its runs."""
+        from nfsmulti.report import told  # which imports this
+
+        return self.own_report or told.report_of(self)
 
     def cells(self, scale: Scale) -> list[CellSpec]:
         """Return what is run in its places of the lab."""

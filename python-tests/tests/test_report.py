@@ -502,13 +502,13 @@ def test_sio_does_not_judge_what_the_clients_cache_answers() -> None:
         (64, "there is CPU left, so the threads wait"),
     ],
 )
-def test_sio_explains_a_dip_beside_its_plot(processors: int, why: str) -> None:
+def test_sio_explains_a_dip(processors: int, why: str) -> None:
     made = made_runs.Maker("sio")
     for threads, rate, cost in ((1, 2e8, 20), (8, 4e8, 20), (32, 2e8, 40)):
         factors: dict[str, Factor] = {"mode": "direct", "pattern": "random", "direction": "read"}
         factors["threads"] = threads
         made.add(factors, read=rate, cpu_us=cost, jobs=threads, processors=processors)
-    said = r"Random reads: IOPS .*? Direct I/O falls to 0\.(49|50|51) times from 8 to 32 threads: "
+    said = r"Random reads, direct: 0\.(49|50|51) times from 8 to 32 threads: "
     assert re.search(said + why, report_of(made.summary()))
 
 
@@ -863,7 +863,7 @@ def test_cells_that_differ_in_another_factor_are_no_repeats() -> None:
     )
     assert [number for number, _ in rows] == ["1", "4"]
     assert "## Plots; nconnect 4" in text
-    assert "(plots/scaling-pool-nconnect-4.png)" in text
+    assert "(plots/bandwidth-no-caps-of-the-lab-nconnect-4.png)" in text
 
 
 def test_a_further_factor_is_told_by_its_ratio_paired_by_repeat() -> None:

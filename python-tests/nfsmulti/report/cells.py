@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti import texts
-from nfsmulti.report.measures import JOBS_CPU, MACHINE_CPU, Take, latency_us, sides
+from nfsmulti.report.measures import JOBS_CPU, MACHINE_CPU, Measure, Take, latency_us, sides
 from nfsmulti.stats import Ratio, Sample, by_repeat, mean_us, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Summary
 
@@ -199,7 +199,7 @@ def _by_repeat(
     return found
 
 
-def cpu_measure(run: Iterable[Cell]) -> Take:
+def cpu_measure(run: Iterable[Cell]) -> Measure:
     """Return how CPU time per I/O is taken: the machine's where a cell has it, else of fio's jobs.
 
     The two are never taken together: a ratio of one to the other says nothing.

@@ -31,7 +31,9 @@ class Axis:
     @property
     def label(self) -> str:
         """Its name in a plot."""
-        return {"nconnect": "connections", "concurrency": "in flight"}.get(self.name, self.name)
+        return {"nconnect": "connections", "concurrency": "I/Os in flight"}.get(
+            self.name, self.name
+        )
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,15 @@ Take = Callable[[Cell], float | None]
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure of a cell, None where it was not taken; `words` are those of a plot's title."""
+    """A figure of a cell, None where it was not taken; `words` are those of a plot's title.
+
+    `pooled` takes a percentile of all I/Os of several cells together.
+    """
 
     name: str
     words: str
     take: Take
+    pooled: Callable[[Sequence[Cell]], float | None] | None = None
 
     def __call__(self, cell: Cell) -> float | None:
         """Take it."""
@@ -51,14 +55,24 @@ def latency_us(figures: Sequence[Figures], percent: float) -> float | None:
     return percentile_us(merged(side.bins for side in figures), percent)
 
 
-def _each(name: str, words: str, take: Callable[[list[Figures]], float | None]) -> list[Measure]:
+def _each(
+    name: str, words: str, take: Callable[[list[Figures]], float | None], *, pools: bool = False
+) -> list[Measure]:
     """Return a figure of both directions together; and of each, where a cell moved data in both."""
 
     def of(*ways: str) -> Measure:
         def taken(cell: Cell) -> float | None:
             return take(sides(cell, *ways)) if len(sides(cell)) > len(ways) else None
 
-        return Measure(" ".join([*ways, name]), words, taken)
+        def pooled(found: Sequence[Cell]) -> float | None:
+            return take([side for cell in found for side in sides(cell, *ways)])
+
+        return Measure(
+            " ".join([*ways, name]),
+            " of ".join([words, *(f"{way}s" for way in ways)]),
+            taken,
+            pooled if pools else None,
+        )
 
     return [of(), *map(of, WAYS)]
 
@@ -126,7 +140,7 @@ MEASURES = {one.name: one for one in (
     *_each("IOPS", "I/Os per second", _sum("iops")),
     *_each("mean ms", "latency, mean", _mean_ms),
     *(one for at in (50, 95, 99, 99.9)
-      for one in _each(f"p{at:g} ms", f"latency, p{at:g}", _percentile(at))),
+      for one in _each(f"p{at:g} ms", f"latency, p{at:g}", _percentile(at), pools=True)),
     *_each("I/Os", "I/Os", _sum("ops")),
     *_each("bytes", "bytes", _sum("bytes")),
     Measure("run time s", "run time", longest_s),

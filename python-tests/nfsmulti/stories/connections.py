@@ -335,7 +335,8 @@ _REPORT = Report(
 )
 
 STORY = Story(
-    report=_REPORT,
+    name="connections",
+    own_report=_REPORT,
     places=_PLACES,
     place="limits",
     factors={

@@ -1,70 +1,58 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fsperf: one reader over four paths.
 
-Published: SAP HANA's `fsperf -t read -m throughput -f 2g -b 64k`, one process that reads a 2 GiB
-file in 64 KiB blocks asynchronously, from a NetApp FAS8060 to RHEL over 10 GbE; the volume is
-mounted from four LIFs on one port, and each I/O goes to the next mount. NFSv3: 718 MB/s over one
-mount, 1100 MB/s over four (1.53 times); NFSv4: 523 and 1094 MB/s (2.09 times).
-
 The lab has the limits of the story, 9.4 Gbit/s for the link and 6.2 Gbit/s for a connection, or as
 much of them as the machine can carry. An emulated processor is far from that: the guest has an
 eightieth of them.
-
-Factors: client (nfs3, nfs4.1, mount-v3, mount-v4.1), paths, spread (job, stripe, roundrobin).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report import cells, charts, conditions, curves, measures
-from nfsmulti.report.answer import Answer
-from nfsmulti.report.curves import Axis, Curve, ends_table
-from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Told, judge
-from nfsmulti.scenario import (
-    CellSpec,
-    GuestPlace,
-    OwnPool,
-    Place,
-    Scale,
-    timed,
-)
-from nfsmulti.stats import Ratio
-from nfsmulti.story import At, Factor, Story
-from nfsmulti.summary import Factor as Level
-from nfsmulti.summary import Summary
+from nfsmulti.report import conditions
+from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
+from nfsmulti.story import At, Beside, Claim, Ends, Factor, Level, Levels, Lines, Page, Story
 
-# --- what runs ---
+if TYPE_CHECKING:
+    from nfsmulti.report.told import Run
 
-_PATHS = 4
+PATHS = 4
+CLIENTS = {
+    "nfs3": "nfsmulti, NFSv3",
+    "nfs4.1": "nfsmulti, NFSv4.1",
+    "mount-v3": "kernel mounts, NFSv3",
+    "mount-v4.1": "kernel mounts, NFSv4.1",
+}
+NO_GAIN = 1.02  # times: more paths that give less are not needed
 
 
 def _mounts(version: str) -> tuple[Mount, ...]:
     """Return a mount in each of the guest's client namespaces (run/place.py)."""
     options = (f"vers={version}", "proto=tcp")
-    return tuple(Mount(f"/mnt/v{version}-{number}", options) for number in range(1, _PATHS + 1))
+    return tuple(Mount(f"/mnt/v{version}-{number}", options) for number in range(1, PATHS + 1))
 
 
-_GUEST = GuestPlace(
+GUEST = GuestPlace(
     mounts={f"mount-v{version}": _mounts(version) for version in ("3", "4.1")},
     link="118mbit",
     per_mount="78mbit",
 )
-_LAB = LabConfig(
-    addresses=_PATHS,
+LAB = LabConfig(
+    addresses=PATHS,
     limits=Limits(link="9400mbit", per_address="6200mbit", assured="1gbit", burst="2m"),
 )
-_PLACES: dict[str, Place] = {"lab": _LAB, "guest": _GUEST}
 
 
-def _clients_of(at: At) -> list[str]:
+def _clients(at: At) -> list[str]:
     pool = at.pool
     if not at.own:
-        return ["nfs3", "nfs4.1"] if at.place == "lab" else [*_GUEST.mounts]
+        return ["nfs3", "nfs4.1"] if at.place == "lab" else [*GUEST.mounts]
     mounted = f"mount-v{pool.version}" if pool.version else "mount"
     return [f"nfs{pool.url_version}"] * bool(pool.urls) + [mounted] * bool(pool.mounts)
 
@@ -73,7 +61,7 @@ def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str
     """Yield one path, and several in each way to spread over them."""
     for client in factors["client"].at(where):
         here = where.pool.urls if str(client).startswith("nfs") else where.pool.mounts
-        most = min(_PATHS, here) if where.own else _PATHS
+        most = min(PATHS, here) if where.own else PATHS
         yield {"client": client, "paths": 1, "spread": "job"}
         several = [2, 4] if where.scale.quick else range(2, most + 1)
         counts = dict.fromkeys(min(count, most) for count in several) if most > 1 else ()
@@ -83,12 +71,13 @@ def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str
 
 def _left_out(_: Scale, pool: OwnPool) -> list[str]:
     most = max(pool.urls, pool.mounts)
-    return ["mount-v3 and mount-v4.1 need kernel mounts: add their directories to the pool"] * (
-        not pool.mounts
-    ) + [f"{most + 1} to {_PATHS} paths: the pool has {most}"] * (most < _PATHS)
+    mounts = "mount-v3 and mount-v4.1 need kernel mounts: add their directories to the pool"
+    few = f"{most + 1} to {PATHS} paths: the pool has {most}"
+    return [mounts] * (not pool.mounts) + [few] * (most < PATHS)
 
 
-def _job(at: At) -> CellSpec:
+def job(at: At) -> CellSpec:
+    """Return one reader, over `at.paths` paths."""
     seconds, mounted = at.seconds(4, 20), not at.client.startswith("nfs")
     size = 64 << 20 if at.place == "guest" or at.scale.cell_seconds else 2 << 30
     return CellSpec(
@@ -103,171 +92,114 @@ def _job(at: At) -> CellSpec:
     )  # fmt: skip
 
 
-# --- what it tells ---
-
-_CLIENTS = {
-    "nfs3": "nfsmulti, NFSv3",
-    "nfs4.1": "nfsmulti, NFSv4.1",
-    "mount-v3": "kernel mounts, NFSv3",
-    "mount-v4.1": "kernel mounts, NFSv4.1",
-}
-_NO_GAIN = 1.02
-_NFS3, _NFS4 = (718, 1100), (523, 1094)  # MB/s over one mount and over four
+def _at(client: Level, paths: int) -> Levels:
+    return {"client": client, "spread": "roundrobin", "paths": paths}
 
 
-def _clients(summary: Summary) -> dict[str, str]:
-    """Return all clients, published ones first, with what they are called."""
-    measured = [str(client) for client in cells.levels(summary.done, "client")]
-    return {**_CLIENTS, **{name: name for name in measured if name not in _CLIENTS}}
-
-
-def _published(client: str) -> tuple[int, int]:
-    return _NFS4 if "4." in client else _NFS3
-
-
-def _published_ratio(client: str) -> float:
-    one, many = _published(client)
-    return many / one
-
-
-def _most(summary: Summary, client: str) -> int:
+def _most(run: Run, client: str) -> int:
     """Return the number of paths to hold against four: four, or the most there are."""
-    counts = cells.counts(cells.having(summary, client=client), "paths")
-    return _PATHS if _PATHS in counts or not counts else max(counts)
+    counts = run.counts("paths", {"client": client})
+    return PATHS if PATHS in counts or not counts else max(counts)
 
 
-def _curve(summary: Summary, client: str, spread: str = "roundrobin") -> Curve:
-    """Return a client's rate by the number of paths; over one every spread is the same."""
-    found = [
-        cell
-        for cell in cells.having(summary, client=client)
-        if cell.factors["spread"] == spread or cell.factors["paths"] == 1
-    ]
-    return Curve.along(Axis("paths"), found)
+def _published(run: Run) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    """Yield each client with its words, and what was published of its version, in MB/s."""
+    every = dict.fromkeys([*CLIENTS, *map(str, run.levels("client"))])
+    for client in every:
+        yield client, run.words({"client": client}), (523, 1094) if "4." in client else (718, 1100)
 
 
-def _gain(summary: Summary, client: str) -> Ratio | None:
-    """Return the rate over the most paths as a multiple of that over one."""
-    most = _most(summary, client)
-    return _curve(summary, client).gain(most, 1) if most > 1 else None
+def beside(run: Run) -> Iterator[Beside]:
+    """Yield the published table."""
+    for client, words, (one, several) in _published(run):
+        most = _most(run, client)
+        yield Beside(f"{words}, 1 path", f"{one} MB/s", _at(client, 1))
+        what, there = f"{words}, {most} paths by round robin", _at(client, most)
+        base = _at(client, 1) if most > 1 else None
+        yield Beside(what, f"{several:,} MB/s", there if base else None, several / one, base)
 
 
-def beside(summary: Summary) -> list[Beside]:
-    """Return the published table beside ours, the kernel's clients and nfsmulti."""
-    rows = []
-    for client, words in _clients(summary).items():
-        (one, many), most = _published(client), _most(summary, client)
-        curve = _curve(summary, client)
-        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", curve.text(1)))
-        there = curve.text(most) if most > 1 else texts.MISSING
-        name = f"{words}, {most} paths by round robin"
-        ratio = _published_ratio(client)
-        rows.append(Beside(name, f"{many:,} MB/s", there, ratio, _gain(summary, client)))
-    return rows
-
-
-def tell(summary: Summary) -> Told:
-    """Tell what several paths do for one reader here."""
-    clients = [client for client in _clients(summary) if cells.having(summary, client=client)]
-    sections = [Section("Plots", plots=[_scaling_plot(summary, client) for client in clients])]
-    return Told(
-        answer=_answer(summary, clients),
-        sections=sections,
-        reading=[
-            "A ratio near the number of paths means that the connection was the limit; a rate near"
-            " the link's, that the link is the limit now; a ratio near 1, that something else is:"
-            " the server, its disks, or the client's processor.",
-            "Jain's index is 1 where all paths carry the same, and 1/n where one carries all.",
-            RULE,
-        ],
-    )
-
-
-def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
-    """Tell what the most paths read in times one, of the first client that has both."""
-    named = [(_clients(summary)[client], _curve(summary, client)) for client in clients]
-    told = next((_told(summary, client) for client in clients if _gain(summary, client)), "")
-    if not told:
-        rate = texts.measured(named[0][1].rate(1))
-        told = f"{rate} MB/s over one path; it and several were not both measured."
-    links = {conditions.limits(summary, _place(client)).get("link") for client in clients}
-    parts = [
-        f"The {name} ran at {fit.part}: this machine carries no more."
-        for name, fit in conditions.fits(summary).items()
-        if fit.fraction < 1
-    ]
-    if len(links - {None}) > 1:
-        parts.append("Mounts ran over a slower link in the guest: compare ratios, not MB/s.")
-    return Answer(told, ends_table(named, "path"), parts)
-
-
-def _told(summary: Summary, client: str) -> str:
-    """Tell how many paths are enough: the fewest to which the most add less than 2 %."""
-    curve, more = _curve(summary, client), ""
-    _, *fewer, most = curve.counts
-    enough = most
-    for paths in reversed(fewer):
-        ratio = curve.gain(most, paths)
-        if ratio and ratio.above(_NO_GAIN) is False:
-            enough, more = paths, "; more gain nothing"
-    gain = curve.gain(enough, 1)
-    assert gain
-    full = conditions.full_link(summary, _place(client), curve.mean(enough))
-    words = f"{curve.text(enough)} over {enough} paths, {gain.value:.2f} times 1 path"
-    return f"{words} ({_clients(summary)[client]}){more}{full}."
+def claims(run: Run) -> Iterator[Claim]:
+    """Yield the gain of several paths, for each client."""
+    for client, words, (one, several) in _published(run):
+        most = _most(run, client)
+        what = f"{most} paths by round robin read more than one: {words}"
+        over = _at(client, most) if most > 1 else None
+        yield Claim(what, f"{several / one:.2f} times", over, _at(client, 1), gain=several / one,
+                    place=_place(client), most=PATHS)  # fmt: skip
 
 
 def _place(client: str) -> str:
     return "lab" if client.startswith("nfs") else "guest"
 
 
-def _judged(summary: Summary, client: str) -> Judged:
-    allowed = conditions.allowed(summary, _place(client))
-    most_here = None if allowed is None else min(allowed, _PATHS)
-    return judge(_gain(summary, client), _published_ratio(client), most_here)
+def headline(run: Run) -> str:
+    """Tell how many paths are enough: the fewest to which the most add less than 2 %."""
+    clients = [str(client) for client in run.levels("client")]
+    for client in clients:
+        curve = run.curve("paths", {"client": client, "spread": "roundrobin"})
+        counts = curve.counts
+        if len(counts) < 2 or counts[0] != 1:
+            continue
+        *fewer, enough = counts[1:]
+        none = [
+            n for n in fewer if (gain := curve.gain(counts[-1], n)) and gain.above(NO_GAIN) is False
+        ]
+        more = "; more gain nothing" if none else ""
+        enough = min([*none, enough])
+        gain = curve.gain(enough, 1)
+        full = conditions.full_link(run.summary, _place(client), curve.mean(enough))
+        assert gain
+        words = f"{curve.text(enough)} over {enough} paths, {gain.value:.2f} times 1 path"
+        return f"{words} ({run.words({'client': client})}){more}{full}."
+    rate = texts.measured(run.sample("MB/s", _at(clients[0], 1)))
+    return f"{rate} MB/s over one path; it and several were not both measured."
 
 
-def findings(summary: Summary) -> list[Finding]:
-    """Return the gain of several paths, for each client."""
-    found = []
-    for client, words in _clients(summary).items():
-        most = _most(summary, client)
-        gain = _gain(summary, client)
-        what = f"{most} paths by round robin read more than one: {words}"
-        ours = f"{gain.text} times" if gain else texts.MISSING
-        theirs = f"{_published_ratio(client):.2f} times"
-        found.append(Finding(what, theirs, ours, _judged(summary, client)))
-    return found
+def caveats(run: Run) -> list[str]:
+    """Say which limits were fitted to the machine, and that two places are not one."""
+    places = {_place(str(client)) for client in run.levels("client")}
+    links = {conditions.limits(run.summary, place).get("link") for place in places}
+    slower = "Mounts ran over a slower link in the guest: compare ratios, not MB/s."
+    return [
+        f"The {name} ran at {fit.part}: this machine carries no more."
+        for name, fit in conditions.fits(run.summary).items()
+        if fit.fraction < 1
+    ] + [slower] * (len(links - {None}) > 1)
 
 
-def _scaling_plot(summary: Summary, client: str) -> Plot:
-    name = _clients(summary)[client]
-    named = [(spread, _curve(summary, client, spread)) for spread in ("roundrobin", "stripe")]
-    figure = curves.draw(named, name, "MB/s", measures.MB_PER_S, doublings=False)
-    caption = f"{name}: bandwidth against the number of paths; {charts.REPEATS}."
-    return Plot(f"paths-{_file(client)}", caption, figure)
-
-
-def _file(client: str) -> str:
-    return client.replace(".", "-")
-
-
-_REPORT = Report(
-    "fsperf",
-    __doc__,
-    factors=("client", "paths", "spread"),
+PAGE = Page(
+    asks="one reader over four paths",
+    published="SAP HANA's `fsperf -t read -m throughput -f 2g -b 64k`, one process that reads a 2"
+    " GiB file in 64 KiB blocks asynchronously, from a NetApp FAS8060 to RHEL over 10 GbE; the"
+    " volume is mounted from four LIFs on one port, and each I/O goes to the next mount. NFSv3:"
+    " 718 MB/s over one mount, 1100 MB/s over four (1.53 times); NFSv4: 523 and 1094 MB/s (2.09"
+    " times).",
+    names=CLIENTS,
+    stands={"spread": "job"},  # over one path every spread is the same
+    headline=headline,
+    table=Ends("paths", "path", rows=["client"], where={"spread": "roundrobin"}),
+    caveats=caveats,
+    plots=[
+        Lines("paths", {"spread": ["roundrobin", "stripe"]}, panels=["client"], doublings=False)
+    ],
     beside=beside,
-    tell=tell,
-    findings=findings,
-    names=_clients,
+    claims=claims,
+    reading=[
+        "A ratio near the number of paths means that the connection was the limit; a rate near"
+        " the link's, that the link is the limit now; a ratio near 1, that something else is:"
+        " the server, its disks, or the client's processor.",
+        "Jain's index is 1 where all paths carry the same, and 1/n where one carries all.",
+    ],
 )
 
 STORY = Story(
-    report=_REPORT,
-    places=_PLACES,
-    factors={"client": Factor(_clients_of), "paths": Factor(), "spread": Factor()},
+    name="fsperf",
+    page=PAGE,
+    places={"lab": LAB, "guest": GUEST},
+    factors={"client": Factor(_clients), "paths": Factor(), "spread": Factor()},
     combinations=_combinations,
-    job=_job,
-    probe=("lab", {"client": "nfs3", "paths": _PATHS, "spread": "roundrobin"}),
+    job=job,
+    probe=("lab", {"client": "nfs3", "paths": PATHS, "spread": "roundrobin"}),
     left_out=_left_out,
 )

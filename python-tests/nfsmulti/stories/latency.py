@@ -90,7 +90,8 @@ _REPORT = Report(
 )
 
 STORY = Story(
-    report=_REPORT,
+    name="latency",
+    own_report=_REPORT,
     places=_PLACES,
     place="limits",
     factors={

@@ -452,7 +452,8 @@ _REPORT = Report(
 )
 
 STORY = Story(
-    report=_REPORT,
+    name="metadata",
+    own_report=_REPORT,
     places=_PLACES,
     place="limits",
     factors={

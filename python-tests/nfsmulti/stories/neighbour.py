@@ -351,7 +351,8 @@ _REPORT = Report(
 )
 
 STORY = Story(
-    report=_REPORT,
+    name="neighbour",
+    own_report=_REPORT,
     places=_PLACES,
     factors={
         "workload": Factor([*WORKLOADS], quick=["readers", "writer", "readers-beside-writer"])

@@ -413,7 +413,8 @@ def _reading(summary: Summary, told: _Workload) -> list[str]:
 _REPORT = Report("security", __doc__, factors=_FACTORS, tell=tell)
 
 STORY = Story(
-    report=_REPORT,
+    name="security",
+    own_report=_REPORT,
     places=_PLACES,
     factors={
         "flavor": Factor(lambda at: [_name(*one) for one in _flavors(at.scale.choice)]),

@@ -607,7 +607,8 @@ _REPORT = Report(
 )
 
 STORY = Story(
-    report=_REPORT,
+    name="sweep",
+    own_report=_REPORT,
     places=_PLACES,
     factors={
         "direction": Factor(_WAYS),
