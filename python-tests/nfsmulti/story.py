@@ -135,14 +135,15 @@ class Ends:
 class Lines:
     """Plots of measures over a factor that counts: one for each combination of `panels`' levels.
 
-    A line stands for each level of `lines`, or each that is named. "p99 ms : MB/s" is one over the
-    other, of all repeats together, with `log` axes. `ideal`: as many times 1 is dotted.
+    A line stands for each combination of `lines`, or each level that is named. "p99 ms : MB/s" is
+    one over the other, of all repeats together, with `log` axes. `ideal` dots as many times 1.
     """
 
     along: str
-    lines: str | Mapping[str, Sequence[Level]]
+    lines: Sequence[str] | Mapping[str, Sequence[Level]]
     measures: Sequence[str] = ("MB/s",)
-    panels: Sequence[str] = ()
+    panels: Sequence[str] | Mapping[str, Sequence[Level]] = ()
+    at: Levels | Callable[[Run], Levels] = field(default_factory=dict)
     log: bool = False
     ideal: bool = False
     doublings: bool = True
@@ -150,10 +151,11 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bars:
-    """Plots of measures at each level of a factor: those of one plot side by side."""
+    """A plot of figures at each level of a factor, side by side; its title is the first one's."""
 
     factor: str
-    plots: Sequence[Sequence[str]]
+    series: Sequence[Column]
+    of: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -203,28 +205,29 @@ class Claim:
     ours: Callable[[Run, Levels], str] | None = None
 
 
+Shown = Lines | Bars | Percentiles
 # What cannot be said with these: a function of few lines in the story.
 Plugin = Callable[["Run"], "Sequence[Section]"]
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a run of a story shows. The first of `answer`'s tables is the answer's.
+    """What a run of a story shows; `about` begins with its title, and with what was published.
 
-    `stands` names levels that stand for any other: a user's own pool for each place of a lab.
-    `names` is what levels are called. `caveats`, `more`, `ending` and `findings` add what a
-    story alone has. `any_factors`: it tells further factors itself.
+    `names` is what levels are called. `stands` has levels that stand for any other: a user's own
+    pool for each place of a lab. `figures` are the story's own, or instead of others. `caveats`,
+    `more`, `ending` and `findings` add what a story alone has. `any_factors`: it tells further
+    factors itself.
     """
 
-    asks: str
-    published: str = ""
+    about: str
     names: Mapping[str, str] | Callable[[Run], Mapping[str, str]] = field(default_factory=dict)
     stands: Levels = field(default_factory=dict)
-    figures: Mapping[str, Take] = field(default_factory=dict)
+    figures: Callable[[Run], Mapping[str, Take]] = lambda _: {}
     headline: Callable[[Run], str] = lambda _: ""
     table: Grid | Ends | Callable[[Run], Table] = lambda _: Table((), ())
     caveats: Callable[[Run], Sequence[str]] = lambda _: ()
-    plots: Sequence[Lines | Bars | Percentiles] = ()
+    plots: Sequence[Shown] | Callable[[Run], Sequence[Shown]] = ()
     more: Plugin = lambda _: ()
     ending: Plugin = lambda _: ()
     beside: Sequence[Beside] | Callable[[Run], Iterable[Beside]] = ()
@@ -249,7 +252,7 @@ class Story:
     """
 
     name: str
-    page: Page = Page("")
+    page: Page = field(default_factory=lambda: Page(""))
     own_report: Report | None = None
     places: Mapping[str, Place]
     place: str = ""

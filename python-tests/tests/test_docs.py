@@ -23,8 +23,9 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
 from nfsmulti.report import cells, documents, measures, messages
-from nfsmulti.report.measures import SERVER_CPU
+from nfsmulti.report.told import Run
 from nfsmulti.stories import SCENARIOS, security
+from nfsmulti.story import Levels
 from nfsmulti.summary import Cell, Summary
 
 DOCS = ROOT / "docs"
@@ -278,11 +279,11 @@ def _p99_ms(line: str) -> str:
 
 def _dearer(flavor: str, workload: str = "64k-read", *, server: bool = False) -> str:
     """Return what a flavor takes in times the CPU of sys, as the tables have it."""
-    (told,) = (one for one in security._workloads(_run("security")) if one.name == workload)
-    if server and not told.tells_rate(flavor):
-        return ""
-    measure = SERVER_CPU if server else told.client_us
-    return texts.marked(told.ratio(flavor, "engine", told.least, measure)).rstrip("?")
+    run = Run(SCENARIOS["security"], _run("security"))
+    at: Levels = {"workload": workload, "client": "engine", "connections": 1}
+    sides = ({**at, "flavor": one} for one in (flavor, "sys"))
+    ratio = run.ratio(security.SERVER if server else security.CLIENT, *sides)
+    return texts.marked(ratio).rstrip("?") if ratio else ""
 
 
 def _dear(flavor: str) -> str:

@@ -863,7 +863,7 @@ def test_cells_that_differ_in_another_factor_are_no_repeats() -> None:
     )
     assert [number for number, _ in rows] == ["1", "4"]
     assert "## Plots; nconnect 4" in text
-    assert "(plots/bandwidth-no-caps-of-the-lab-nconnect-4.png)" in text
+    assert "(plots/bandwidth-no-caps-of-the-lab-streams-nconnect-4.png)" in text
 
 
 def test_a_further_factor_is_told_by_its_ratio_paired_by_repeat() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from nfsmulti.story import (
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import MISSING, Table
+from nfsmulti.units import parse_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,8 +55,13 @@ class Run:
 
     def measure(self, name: str) -> Take:
         """Return how a figure is taken, by its name."""
-        own = self.story.page.figures
-        return self.cost if name == CPU else own[name] if name in own else measures.MEASURES[name]
+        own = self.figures.get(name)
+        return own or (self.cost if name == CPU else measures.MEASURES[name])
+
+    @cached_property
+    def figures(self) -> Mapping[str, Take]:
+        """The figures of the story's own."""
+        return self.story.page.figures(self)
 
     @property
     def hosts(self) -> str:
@@ -106,10 +112,15 @@ class Run:
         """Return the levels that were measured: as the story has them, others behind these."""
         found = cells.levels(self.at(at or {}), factor)
         own = self.story.factors[factor].levels if factor in self.story.factors else ()
-        order = [*self.names, *(() if callable(own) else own)]
+        order: list[object] = [*self.names, *(() if callable(own) else own)]
+        order += self.story.places if factor == self.story.place else ()
         if all(isinstance(level, int) for level in found):
             return found
         return sorted(found, key=lambda one: order.index(one) if one in order else len(order))
+
+    def table(self, shown: Grid | Ends) -> Table:
+        """Lay a table out."""
+        return table_of(self, shown)
 
     def counts(self, factor: str, at: Levels | None = None) -> list[int]:
         """Return the levels of a factor that counts something, by size."""
@@ -125,6 +136,19 @@ class Run:
     def varying(self, factors: Iterable[str]) -> list[str]:
         """Return the factors of which several levels were measured; else the first."""
         return [one for one in factors if len(self.levels(one)) > 1] or [*factors][:1]
+
+    def curves(self, along: str, measure: str = "MB/s") -> list[Curve]:
+        """Return a curve for each combination of all other factors."""
+        every = self.combinations(*(name for name in self.story.factors if name != along))
+        found = [(one, self.curve(along, one, measure)) for one in every]
+        return [replace(curve, levels=one, link=self.link(one)) for one, curve in found]
+
+    def link(self, levels: Levels) -> int | None:
+        """Return the rate of the link that a place is known to have, in bit/s."""
+        if links := self.summary.place.get("links"):
+            return int(sum(links.values()))
+        rate = conditions.limits(self.summary, str(levels.get(self.story.place))).get("link")
+        return parse_rate(rate) if rate else None
 
     def curve(self, along: str, levels: Levels, measure: str = "MB/s") -> Curve:
         """Return what was measured along a factor that counts."""
@@ -182,11 +206,12 @@ def _figure(run: Run, column: Column, levels: Levels) -> str:
 
 def _plots(run: Run) -> list[Plot]:
     found = []
-    for shown in run.story.page.plots:
+    plots = run.story.page.plots
+    for shown in plots(run) if callable(plots) else plots:
         if isinstance(shown, Lines):
             found += _lines(run, shown)
         elif isinstance(shown, Bars):
-            found += [_bars(run, shown.factor, names) for names in shown.plots]
+            found.append(_bars(run, shown))
         else:
             found.append(_percentiles(run, shown))
     return found
@@ -206,30 +231,38 @@ def _unit(measure: str) -> str:
     return f"latency {measure.replace(' ', ', ')}" if measure.endswith(" ms") else measure
 
 
+def _each(run: Run, of: Sequence[str] | Mapping[str, Sequence[Level]]) -> list[dict[str, Level]]:
+    if isinstance(of, Mapping):
+        return [{name: one} for name, several in of.items() for one in several]
+    return run.combinations(*of)
+
+
 def _named(run: Run, shown: Lines, panel: Levels, measure: str) -> list[tuple[str, Curve]]:
-    if isinstance(shown.lines, str):
-        levels: Mapping[str, Sequence[Level]] = {shown.lines: run.levels(shown.lines, panel)}
-    else:
-        levels = shown.lines
-    ((factor, several),) = levels.items()
+    every = _each(run, shown.lines)
+    told = [name for name in run.varying(shown.lines) if name not in panel]
+    at = shown.at(run) if callable(shown.at) else shown.at
     named = [
-        (run.words({factor: one}), run.curve(shown.along, {**panel, factor: one}, measure))
-        for one in several
+        (
+            run.words({name: one[name] for name in told}),
+            run.curve(shown.along, {**at, **one, **panel}, measure),
+        )
+        for one in every
+        if panel.items() & one.items() == {*one.items()} & {*panel.items()}
     ]
     return [(name, curve) for name, curve in named if curve.counts]
 
 
 def _lines(run: Run, shown: Lines) -> list[Plot]:
     found = []
-    for panel, measure in itertools.product(run.combinations(*shown.panels), shown.measures):
+    for panel, measure in itertools.product(_each(run, shown.panels), shown.measures):
         y, _, x = measure.partition(" : ")
         named = _named(run, shown, panel, x or y)
-        if not named:
-            continue
+        if all(len(curve.counts) < 2 for _, curve in named):
+            continue  # a point is no line
         label = named[0][1].axis.label
         of = run.words(panel)
         title = f"{_title(run, y)}, {of}" if of else _title(run, y)
-        name = _file(f"{title} {x}")
+        name = _file(f"{title} {x or shown.along}")
         if x:
             scale = charts.logarithmic if shown.log else charts.from_origin
             wait = partial(_pooled, y)
@@ -264,12 +297,21 @@ def _ideal(axes: Axes, lines: Sequence[tuple[str, Mapping[int, Sample | None]]])
     charts.legend(axes)
 
 
-def _bars(run: Run, factor: str, names: Sequence[str]) -> Plot:
-    every = run.levels(factor)
-    title = _title(run, names[0]).partition(" of ")[0]
-    series = {one: [run.sample(one, {factor: level}) for level in every] for one in names}
-    below = [run.words({factor: level}).replace(",", "").replace(" ", "\n") for level in every]
-    figure = charts.bars(title, names[0].rpartition(" ")[2], below, series)
+def _bars(run: Run, shown: Bars) -> Plot:
+    every, first = run.levels(shown.factor, shown.of), shown.series[0].measure
+    title = _title(run, first).partition(" of the ")[0].removesuffix(" of fio's jobs")
+    title = ", ".join(filter(None, (title, run.words(shown.of))))
+    series = {
+        one.heading: [
+            run.sample(one.measure, {**shown.of, **one.at, shown.factor: level}) for level in every
+        ]
+        for one in shown.series
+    }
+    series = {name: those for name, those in series.items() if any(those)}
+    below = [
+        run.words({shown.factor: level}).replace(",", "").replace(" ", "\n") for level in every
+    ]
+    figure = charts.bars(title, first.rpartition(" ")[2], below, series)
     return Plot(_file(title), f"{title}; {charts.REPEATS}.", figure)
 
 
@@ -355,10 +397,9 @@ def _tell(story: Story, summary: Summary) -> Told:
 def report_of(story: Story) -> Report:
     """Return the report of a story that is data."""
     shown = story.page
-    published = f"Published: {shown.published}" if shown.published else ""
     return Report(
         story.name,
-        f"{story.name}: {shown.asks}.\n\n{published}",
+        shown.about,
         factors=None if shown.any_factors else tuple(story.factors),
         tell=partial(_tell, story),
         beside=partial(_beside, story),

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """dd: one stream against five.
 
+Published: `dd` of 838,860,800 bytes in blocks of 8192, written and read back, from AIX and Linux
+clients to a RHEL 6.8 server over 1 Gbit/s Ethernet (NFSv3, TCP, rsize = wsize = 32768). AIX wrote
+19.4 MB/s with one stream and 72 MB/s with five at once; Linux wrote 139 MB/s and read 98.0 MB/s
+with one. The limit was per connection.
+
 capped is the story's AIX client, whose connections do not get beyond a rate of their own; uncapped
 is its Linux client, for which the link alone is the limit.
 """
@@ -75,11 +80,7 @@ def time_and_rate(run: Run, at: Levels) -> str:
 
 
 PAGE = Page(
-    asks="one stream against five",
-    published="`dd` of 838,860,800 bytes in blocks of 8192, written and read back, from AIX and"
-    " Linux clients to a RHEL 6.8 server over 1 Gbit/s Ethernet (NFSv3, TCP, rsize = wsize ="
-    " 32768). AIX wrote 19.4 MB/s with one stream and 72 MB/s with five at once; Linux wrote 139"
-    " MB/s and read 98.0 MB/s with one. The limit was per connection.",
+    about=__doc__,
     names={
         "capped": "each address capped",
         "uncapped": "only the link capped",
@@ -88,7 +89,7 @@ PAGE = Page(
     stands={"client": "pool"},
     headline=headline,
     table=Ends("streams", "stream", rows=["direction", "client"]),
-    plots=[Lines("streams", "direction", panels=["client"], ideal=True, doublings=False)],
+    plots=[Lines("streams", ["direction"], panels=["client"], ideal=True, doublings=False)],
     claims=[
         Claim("five streams write more than one: the limit is per connection",
               "3.71 times (19.4 to 72 MB/s)", FIVE, ONE, gain=72 / 19.4, place="capped", most=5),

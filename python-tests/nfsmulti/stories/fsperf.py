@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fsperf: one reader over four paths.
 
+Published: SAP HANA's `fsperf -t read -m throughput -f 2g -b 64k`, one process that reads a 2 GiB
+file in 64 KiB blocks asynchronously, from a NetApp FAS8060 to RHEL over 10 GbE; the volume is
+mounted from four LIFs on one port, and each I/O goes to the next mount. NFSv3: 718 MB/s over one
+mount, 1100 MB/s over four (1.53 times); NFSv4: 523 and 1094 MB/s (2.09 times).
+
 The lab has the limits of the story, 9.4 Gbit/s for the link and 6.2 Gbit/s for a connection, or as
 much of them as the machine can carry. An emulated processor is far from that: the guest has an
 eightieth of them.
@@ -169,12 +174,7 @@ def caveats(run: Run) -> list[str]:
 
 
 PAGE = Page(
-    asks="one reader over four paths",
-    published="SAP HANA's `fsperf -t read -m throughput -f 2g -b 64k`, one process that reads a 2"
-    " GiB file in 64 KiB blocks asynchronously, from a NetApp FAS8060 to RHEL over 10 GbE; the"
-    " volume is mounted from four LIFs on one port, and each I/O goes to the next mount. NFSv3:"
-    " 718 MB/s over one mount, 1100 MB/s over four (1.53 times); NFSv4: 523 and 1094 MB/s (2.09"
-    " times).",
+    about=__doc__,
     names=CLIENTS,
     stands={"spread": "job"},  # over one path every spread is the same
     headline=headline,

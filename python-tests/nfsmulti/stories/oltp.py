@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """oltp: a database's mix.
 
+Published: Oracle 10.1 OLTP on AIX 5.3 and a NetApp FAS880 (2005), about two reads to a write in
+blocks of 8 KiB, over NFS, iSCSI and Fibre Channel: transactions, host CPU, protocol efficiency (CPU
+per transaction, NFS = 1.0) and block-read response, where 8 KiB reads took under 0.1 ms longer over
+NFS than over the SAN.
+
 Each cell is one job, whose iodepth is the concurrency: connections alone make the difference.
 """
 
@@ -138,16 +143,12 @@ def beside(run: Run) -> Iterator[Beside]:
 
 
 PAGE = Page(
-    asks="a database's mix",
-    published="Oracle 10.1 OLTP on AIX 5.3 and a NetApp FAS880 (2005), about two reads to a write"
-    " in blocks of 8 KiB, over NFS, iSCSI and Fibre Channel: transactions, host CPU, protocol"
-    " efficiency (CPU per transaction, NFS = 1.0) and block-read response, where 8 KiB reads took"
-    " under 0.1 ms longer over NFS than over the SAN.",
+    about=__doc__,
     names=names,
     headline=headline,
     table=Grid(rows, columns, in_flight),
-    plots=[Lines("concurrency", "connections", ["read p50 ms : IOPS"], log=True),
-           Lines("concurrency", "connections", [CPU])],
+    plots=[Lines("concurrency", ["connections"], ["read p50 ms : IOPS"], log=True),
+           Lines("concurrency", ["connections"], [CPU])],
     beside=beside,
     claims=[
         Claim("reads of 8 KiB take little longer over NFS than over a SAN", "under 0.1 ms more",

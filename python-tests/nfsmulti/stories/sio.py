@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """sio: concurrency by I/O mode.
 
+Published: concurrent I/O for NFS on AIX 5.3 ML-03 and a NetApp FAS880 (2005): one 256 MiB file,
+NFSv3, TCP, 32 KiB RPCs, Gigabit Ethernet, MTU 1500. Concurrent I/O was no gain, or a loss, for one
+sequential thread, and a large gain over buffered and direct I/O at high concurrency; CPU per
+operation rose with contention on the one TCP socket.
+
 buffered and direct are a kernel mount, which all threads share; concurrent gives each thread a
 connection of its own. The file has twice the client's memory: its page cache cannot stand in for
 NFS. A sequential thread has its own part of the file, round and round.
@@ -227,11 +232,7 @@ def dips(run: Run) -> list[Section]:
 
 
 PAGE = Page(
-    asks="concurrency by I/O mode",
-    published="concurrent I/O for NFS on AIX 5.3 ML-03 and a NetApp FAS880 (2005): one 256 MiB"
-    " file, NFSv3, TCP, 32 KiB RPCs, Gigabit Ethernet, MTU 1500. Concurrent I/O was no gain, or a"
-    " loss, for one sequential thread, and a large gain over buffered and direct I/O at high"
-    " concurrency; CPU per operation rose with contention on the one TCP socket.",
+    about=__doc__,
     headline=headline,
     table=Grid(
         lambda run: {name: WORKLOADS[name] for name in _measured(run)},
@@ -239,7 +240,7 @@ PAGE = Page(
         lambda run: f"IOPS, {_most(run)} threads",
     ),
     caveats=caveats,
-    plots=[Lines("threads", "mode", ["IOPS", CPU], panels=["pattern", "direction"])],
+    plots=[Lines("threads", ["mode"], ["IOPS", CPU], panels=["pattern", "direction"])],
     more=dips,
     findings=findings,
     reading=[
