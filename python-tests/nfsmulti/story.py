@@ -214,10 +214,10 @@ Plugin = Callable[["Run"], "Sequence[Section]"]
 class Page:
     """What a run of a story shows; `about` begins with its title, and with what was published.
 
-    `names` is what levels are called. `stands` has levels that stand for any other: a user's own
-    pool for each place of a lab. `figures` are the story's own, or instead of others. `caveats`,
-    `more`, `ending` and `findings` add what a story alone has. `any_factors`: it tells further
-    factors itself.
+    `names` is what levels are called, and each level of a factor, such as "{} KiB reads". `stands`
+    has levels that stand for any other: a user's own pool for each place of a lab. `figures` are
+    the story's own, or instead of others. `caveats`, `more`, `ending` and `findings` add what a
+    story alone has. `any_factors`: it tells further factors itself.
     """
 
     about: str

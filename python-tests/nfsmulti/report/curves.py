@@ -27,6 +27,7 @@ class Axis:
     name: str = "nconnect"
     measure: Take = measures.MB_PER_S
     unit: str = "MB/s"
+    each: str = ""  # what a level is called, such as "{} KiB reads"
 
     @property
     def label(self) -> str:
@@ -97,6 +98,8 @@ class Curve:
     def words(self, count: int) -> str:
         """Name a count by all connections that it makes: "8 connections", "depth 32"."""
         every = self.connections(count) if self.axis.label == "connections" else None
+        if self.axis.each:
+            return self.axis.each.format(count)
         if every is None:
             return f"{self.axis.name} {count}"
         capped = "capped " if self.levels.get("limits") == "capped" else ""

@@ -151,7 +151,8 @@ def verdict(curve: Curve) -> str:
 
 
 def _at(curve: Curve, count: int) -> str:
-    return f"{'with' if curve.axis.name == 'nconnect' else 'at'} {curve.words(count)}"
+    counted = curve.axis.each or curve.axis.name == "nconnect"
+    return f"{'with' if counted else 'at'} {curve.words(count)}"
 
 
 def chosen(curve: Curve) -> int:

@@ -76,7 +76,10 @@ class Run:
 
     def words(self, levels: Levels) -> str:
         """Name a combination, as every table and plot does."""
-        return cells.words(levels, self.names)
+        own = {
+            name: self.names[name].format(at) for name, at in levels.items() if name in self.names
+        }
+        return cells.words({**levels, **own}, self.names)
 
     def at(self, levels: Levels) -> list[Cell]:
         """Return the cells at some levels that are done; see Page.stands."""
@@ -152,7 +155,9 @@ class Run:
 
     def curve(self, along: str, levels: Levels, measure: str = "MB/s") -> Curve:
         """Return what was measured along a factor that counts."""
-        return Curve.along(Axis(along, self.measure(measure), measure), self.at(levels))
+        return Curve.along(
+            Axis(along, self.measure(measure), measure, self.names.get(along, "")), self.at(levels)
+        )
 
 
 # --- tables ---

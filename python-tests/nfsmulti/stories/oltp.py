@@ -106,7 +106,8 @@ def in_flight(run: Run) -> str:
 def headline(run: Run) -> str:
     """Tell the fastest kind, and each in times one connection."""
     every = rows(run)
-    rates = {name: rate.mean for name, at in every.items() if (rate := run.sample("IOPS", at))}
+    found = {name: run.sample("IOPS", at) for name, at in every.items()}
+    rates = {name: rate.mean if rate else 0.0 for name, rate in found.items()}
     gains = {
         name: texts.times_in_words(gain)
         for name, at in every.items()
