@@ -19,8 +19,10 @@ from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
     from nfsmulti.report.measures import Take
-    from nfsmulti.report.story import Finding, Section
+    from nfsmulti.report.story import Beside as TheirsAndOurs
+    from nfsmulti.report.story import Finding, Section, Told
     from nfsmulti.report.told import Run
+    from nfsmulti.summary import Summary
 
 _PROBE_SECONDS = 2.0
 Level = Level_  # of a factor
@@ -96,7 +98,8 @@ class Column:
     """A column: a figure of each row, at some further levels; of all repeats together if `pooled`.
 
     With `to` it is the ratio to the figure at these levels, which may depend on the row's; None: a
-    row has none. `plain` is not marked where it may be 1.
+    row has none. `plain` is not marked where it may be 1. What is `whole` is missing where a repeat
+    lacks it.
     """
 
     heading: str
@@ -106,6 +109,7 @@ class Column:
     pooled: bool = False
     interval: bool = True
     plain: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,19 +155,23 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bars:
-    """A plot of figures at each level of a factor, side by side; its title is the first one's."""
+    """A plot of figures at each level of a factor, or at those that are named, side by side.
 
-    factor: str
+    Its title is that of the first figure.
+    """
+
+    factor: str | Mapping[str, Levels]
     series: Sequence[Column]
     of: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Percentiles:
-    """A plot of the percentiles of latency: a line for each level of a factor."""
+    """A plot of the percentiles of latency: a line for each level of a factor, or each named."""
 
-    factor: str
+    factor: str | Mapping[str, Levels]
     ways: Sequence[str] = ()
+    percents: Sequence[float] = (50, 95, 99, 99.9)
 
 
 @dataclass(frozen=True)
@@ -217,7 +225,8 @@ class Page:
     `names` is what levels are called, and each level of a factor, such as "{} KiB reads". `stands`
     has levels that stand for any other: a user's own pool for each place of a lab. `figures` are
     the story's own, or instead of others. `caveats`, `more`, `ending` and `findings` add what a
-    story alone has. `any_factors`: it tells further factors itself.
+    story alone has. `any_factors`: it tells further factors itself. `tell` stands
+    for all that is said before what was published; `over_time` chooses the cells that are drawn so.
     """
 
     about: str
@@ -230,12 +239,14 @@ class Page:
     plots: Sequence[Shown] | Callable[[Run], Sequence[Shown]] = ()
     more: Plugin = lambda _: ()
     ending: Plugin = lambda _: ()
-    beside: Sequence[Beside] | Callable[[Run], Iterable[Beside]] = ()
+    beside: Sequence[Beside] | Callable[[Run], Iterable[Beside | TheirsAndOurs]] = ()
     claims: Sequence[Claim] | Callable[[Run], Iterable[Claim]] = ()
     findings: Callable[[Run], Iterable[Finding]] = lambda _: ()
     reading: Sequence[str] | Callable[[Run], Sequence[str]] = ()
     differs: str = ""
     any_factors: bool = False
+    tell: Callable[[Summary], Told] | None = None
+    over_time: Callable[[Summary], Summary] = lambda summary: summary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,8 +263,7 @@ class Story:
     """
 
     name: str
-    page: Page = field(default_factory=lambda: Page(""))
-    own_report: Report | None = None
+    page: Page
     places: Mapping[str, Place]
     place: str = ""
     factors: Mapping[str, Factor]
@@ -272,7 +282,7 @@ class Story:
         """What tells of its runs."""
         from nfsmulti.report import told  # which imports this
 
-        return self.own_report or told.report_of(self)
+        return told.report_of(self)
 
     def cells(self, scale: Scale) -> list[CellSpec]:
         """Return what is run in its places of the lab."""

@@ -680,7 +680,7 @@ def test_neighbour_tells_no_percentile_of_the_fast_repeats_alone() -> None:
         plot.figure
         for section in SCENARIOS["neighbour"].report.tell(summary).sections
         for plot in section.plots
-        if plot.name == "levels"
+        if plot.name == "readers-p99"
     ]
     assert len(levels.axes[0].patches) == 3  # bars, of two workloads under two levels
 

@@ -96,6 +96,14 @@ class Run:
         """Return a figure at some levels, of each repeat."""
         return cells.sample(self.at(levels), self.measure(measure))
 
+    def whole(self, measure: str, levels: Levels) -> Sample | None:
+        """Return the same; None where a repeat lacks it.
+
+        These are the slow ones: without them it would be a sample of the fast ones alone.
+        """
+        values = [*map(self.measure(measure), self.at(levels))]
+        return None if None in values else self.sample(measure, levels)
+
     def pooled(self, measure: str, levels: Levels) -> float | None:
         """Return a percentile at some levels, of all repeats together."""
         pooled = measures.MEASURES[measure].pooled
@@ -252,7 +260,7 @@ def _named(run: Run, shown: Lines, panel: Levels, measure: str) -> list[tuple[st
             run.curve(shown.along, {**at, **one, **panel}, measure),
         )
         for one in every
-        if panel.items() & one.items() == {*one.items()} & {*panel.items()}
+        if all(one.get(name, level) == level for name, level in panel.items())
     ]
     return [(name, curve) for name, curve in named if curve.counts]
 
@@ -303,34 +311,39 @@ def _ideal(axes: Axes, lines: Sequence[tuple[str, Mapping[int, Sample | None]]])
 
 
 def _bars(run: Run, shown: Bars) -> Plot:
-    every, first = run.levels(shown.factor, shown.of), shown.series[0].measure
+    every, first = _levels(run, shown.factor, shown.of), shown.series[0].measure
     title = _title(run, first).partition(" of the ")[0].removesuffix(" of fio's jobs")
     title = ", ".join(filter(None, (title, run.words(shown.of))))
     series = {
         one.heading: [
-            run.sample(one.measure, {**shown.of, **one.at, shown.factor: level}) for level in every
+            (run.whole if one.whole else run.sample)(one.measure, {**at, **one.at})
+            for at in every.values()
         ]
         for one in shown.series
     }
     series = {name: those for name, those in series.items() if any(those)}
-    below = [
-        run.words({shown.factor: level}).replace(",", "").replace(" ", "\n") for level in every
-    ]
+    below = [name.replace(",", "").replace(" ", "\n") for name in every]
     figure = charts.bars(title, first.rpartition(" ")[2], below, series)
     return Plot(_file(title), f"{title}; {charts.REPEATS}.", figure)
 
 
+def _levels(
+    run: Run, of: str | Mapping[str, Levels], at: Levels | None = None
+) -> Mapping[str, Levels]:
+    """Return the levels of a factor by their words, or those that are named."""
+    if isinstance(of, str):
+        return {run.words({of: one}): {**(at or {}), of: one} for one in run.levels(of, at)}
+    return of
+
+
 def _percentiles(run: Run, shown: Percentiles) -> Plot:
-    percents = (50, 95, 99, 99.9)
+    every = {name: run.at(at) for name, at in _levels(run, shown.factor).items()}
     named = [
-        (
-            run.words({shown.factor: level}),
-            [cells.percentile_of(there, p, *shown.ways) for p in percents],
-        )
-        for level in run.levels(shown.factor)
-        if (there := run.at({shown.factor: level}))
+        (name, [cells.told_us(there, percent, *shown.ways) for percent in shown.percents])
+        for name, there in every.items()
+        if there
     ]
-    figure = charts.percentiles("Completion latency", percents, named)
+    figure = charts.percentiles("Completion latency", shown.percents, named)
     caption = "Percentiles of latency, of all jobs and repeats together (log scale)."
     return Plot("latency", caption, figure)
 
@@ -344,7 +357,9 @@ def _beside(story: Story, summary: Summary) -> list[page.Beside]:
     return [_beside_one(run, one) for one in (given(run) if callable(given) else given)]
 
 
-def _beside_one(run: Run, one: Beside) -> page.Beside:
+def _beside_one(run: Run, one: Beside | page.Beside) -> page.Beside:
+    if isinstance(one, page.Beside):
+        return one
     place = run.story.place
     there = [*run.levels(place, one.at), (one.at or {}).get(place, "")] if place else [""]
     what = one.what.format(where=run.words({place: there[0]}), hosts=run.hosts)
@@ -383,6 +398,8 @@ def _finding(run: Run, one: Claim) -> page.Finding:
 
 def _tell(story: Story, summary: Summary) -> Told:
     run, shown = Run(story, summary), story.page
+    if shown.tell:
+        return shown.tell(summary)
     given = shown.table
     table = table_of(run, given) if isinstance(given, Grid | Ends) else given(run)
     reading = shown.reading(run) if callable(shown.reading) else shown.reading
@@ -410,4 +427,5 @@ def report_of(story: Story) -> Report:
         beside=partial(_beside, story),
         findings=partial(_findings, story),
         names=lambda summary: Run(story, summary).names,
+        over_time=shown.over_time,
     )

@@ -4,9 +4,6 @@
 Nothing was published with it. Each configuration first runs as fast as it can, its peak;
 then I/O arrives by a clock of its own, at parts of that peak in a random order. A workload is a job
 file, one below jobfiles/latency or a user's.
-
-Factors: limits (lab, guest, pool), transport (tcp, rdma, each with -mount, directory), version,
-jobs, nconnect, workload, load (per cent of the peak, or that itself).
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from pathlib import Path
 
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import loads, response
-from nfsmulti.report.story import Report
 from nfsmulti.scenario import (
     MIXED,
     STAMPS,
@@ -28,7 +24,7 @@ from nfsmulti.scenario import (
     mount_options,
     timed,
 )
-from nfsmulti.story import At, Factor, Story
+from nfsmulti.story import At, Factor, Page, Story
 from nfsmulti.summary import Factor as Level
 
 _FACTORS = ("limits", "transport", "version", "jobs", "nconnect", "workload", loads.FACTOR)
@@ -85,13 +81,11 @@ def _mounted(cell: CellSpec, at: At) -> CellSpec | None:
     )
 
 
-_REPORT = Report(
-    "latency", __doc__, factors=_FACTORS, tell=response.tell, over_time=response.at_limits
-)
+PAGE = Page(about=__doc__, tell=response.tell, over_time=response.at_limits)
 
 STORY = Story(
     name="latency",
-    own_report=_REPORT,
+    page=PAGE,
     places=_PLACES,
     place="limits",
     factors={

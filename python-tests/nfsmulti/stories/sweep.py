@@ -10,9 +10,6 @@ published; this finds yours.
 Every combination runs, in a random order. The quick form is half of them: those whose levels'
 numbers add up to an even one. Each level of a factor then meets each level of two others equally
 often.
-
-Factors: direction, sync, mount (hard, soft), buffer (bytes), transfer (MB of 2^20 bytes), and
-others that were asked for.
 """
 
 from __future__ import annotations
@@ -36,7 +33,6 @@ from nfsmulti.report.story import (
     Finding,
     Judged,
     Plot,
-    Report,
     Section,
     Told,
     Verdict,
@@ -46,7 +42,7 @@ from nfsmulti.report.story import (
 )
 from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import FEWEST, Ratio, Sample, holm
-from nfsmulti.story import At, Factor, Story
+from nfsmulti.story import At, Factor, Page, Story
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import Table
@@ -597,18 +593,17 @@ def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
     ]
 
 
-_REPORT = Report(
-    "sweep",
-    __doc__,
-    factors=None,
-    beside=beside,
+PAGE = Page(
+    about=__doc__,
+    any_factors=True,
     tell=tell,
-    findings=findings,
+    beside=lambda run: beside(run.summary),
+    findings=lambda run: findings(run.summary),
 )
 
 STORY = Story(
     name="sweep",
-    own_report=_REPORT,
+    page=PAGE,
     places=_PLACES,
     factors={
         "direction": Factor(_WAYS),
