@@ -24,7 +24,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.folders import run_folder
 from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.paths import COMMAND, RESULTS, shown
-from nfsmulti.report import cells, pages
+from nfsmulti.report import measures, pages
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Target
 from nfsmulti.run.plan import PlannedCell, name_of, ordered
@@ -150,13 +150,15 @@ class _Run:
         workload = self.workload
         specs = [cell_of(workload, side, FIT_SECONDS) for side in SIDES]
         probes = [PlannedCell(f"{name_of(spec.factors)}-fit", 0, 0, spec) for spec in specs]
-        one, many = (cells.bandwidth(self._cell(probe)) or 0.0 for probe in probes)
+        one, many = (measures.MB_PER_S(self._cell(probe)) or 0.0 for probe in probes)
         carried = min(many, one * parse_rate(workload.link) / parse_rate(workload.cap))
-        limits = fit(carried, link=workload.link, cap=workload.cap, paths=workload.connections)
+        limits = fit(
+            1e6 * carried, link=workload.link, cap=workload.cap, paths=workload.connections
+        )
         part = "" if workload.per_connection else f", {limits.part}"
         self.meter.console.print(
-            f"{workload.name}: without limits this machine carries {one / 1e6:,.0f} MB/s on one"
-            f" connection, {many / 1e6:,.0f} MB/s on {workload.connections}; each"
+            f"{workload.name}: without limits this machine carries {one:,.0f} MB/s on one"
+            f" connection, {many:,.0f} MB/s on {workload.connections}; each"
             f" {workload.capped} is capped at {rate_text(limits.cap)}{part}",
             markup=False,
         )

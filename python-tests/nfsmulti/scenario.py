@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a scenario is: combinations of factors, what fio runs for each and where, and its report.
-
-A scenario starts, reads and writes nothing.
-"""
+"""What fio runs for a combination of factors, where, and what of it a user chooses."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from nfsmulti.calls import RDMA_PORT
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report.story import Report
 from nfsmulti.summary import Factor
 
 # What the harness gives fio for itself: none of it is the workload's.
@@ -202,31 +198,6 @@ class Scale:
     def seconds(self, quick: float, full: float) -> float:
         """Return a cell's time: `quick` or `full`, unless another was given."""
         return self.cell_seconds or (quick if self.quick else full)
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A published story. `cells` gives what is run in `places`, `own_cells` what on a user's pool.
-
-    `own_cells` also says in a line each what it leaves out. `report` has what a run has to tell.
-    `lengthens`: a cell may be lengthened; not where the size of a transfer is a factor, or how
-    many files there are changes what each costs. `probes` gives the labs whose limits are fitted to
-    the machine, each with what is run in it without limits to see what that carries.
-    """
-
-    places: Mapping[str, Place]
-    cells: Callable[[Scale], list[CellSpec]]
-    own_cells: Callable[[Scale, OwnPool], tuple[list[CellSpec], list[str]]]
-    report: Report
-    repeats: int = 3
-    quick_repeats: int = 3  # the fewest that give an interval
-    lengthens: bool = True
-    probes: Callable[[Scale], dict[str, CellSpec]] = field(default=lambda _: {})
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.report.name
 
 
 def timed(seconds: float) -> dict[str, Factor | None]:

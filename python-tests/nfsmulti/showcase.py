@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from nfsmulti import texts
 from nfsmulti.lab import Fit, Limits
-from nfsmulti.report import cells, charts
+from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import Answer
-from nfsmulti.report.story import Judged, Plot, Report, Section, Story, Verdict, judge
+from nfsmulti.report.story import Judged, Plot, Report, Section, Told, Verdict, judge
 from nfsmulti.scenario import CellSpec, timed
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Cell, Factor, Summary
@@ -177,7 +177,7 @@ class Outcome:
     @property
     def ratio(self) -> Ratio | None:
         """The bandwidth of many connections as a multiple of one's."""
-        return cells.ratio(self.many, self.one, cells.bandwidth)
+        return cells.ratio(self.many, self.one, measures.MB_PER_S)
 
     @property
     def judged(self) -> Judged:
@@ -203,7 +203,7 @@ def outcomes(summary: Summary) -> list[Outcome]:
 
 
 def _rate(repeats: Sequence[Cell]) -> Sample | None:
-    return cells.sample(repeats, cells.bandwidth)
+    return cells.sample(repeats, measures.MB_PER_S)
 
 
 def trouble(outcome: Outcome) -> str:
@@ -234,13 +234,13 @@ def _reaches(outcome: Outcome, fit: Fit) -> list[tuple[str, str]]:
 
 
 def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> tuple[str, str]:
-    part = found.mean * 8 / limit if (found := _rate(side)) else 0.0
+    part = found.mean * 8e6 / limit if (found := _rate(side)) else 0.0
     if part >= _REACHED:
         return f"{who} {has} reached {name}", ""
-    busy = cells.sample(side, cells.processors_busy)
-    cores = f"{busy.mean:.0%} of {side[0].processors} cores were busy" if busy else ""
+    busy = cells.sample(side, measures.PROCESSORS)
+    cores = f"{busy.mean:.0f}% of {side[0].processors} cores were busy" if busy else ""
     why = f": no reason was found{f' ({cores})' if cores else ''}"
-    if busy and busy.mean >= _BUSY:
+    if busy and busy.mean >= 100 * _BUSY:
         others = "fio, its servers and whatever else runs here"
         why = f": the processors are the limit, {cores} with {others}"
     return f"{who} stayed at {part:.0%} of {name}", why
@@ -249,7 +249,7 @@ def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> t
 def _plot(found: Sequence[Outcome]) -> Plot:
     sides = {"one": [one.one for one in found], "several": [one.many for one in found]}
     series = {
-        name: [cells.sample(side, cells.mb_per_s) for side in those]
+        name: [cells.sample(side, measures.MB_PER_S) for side in those]
         for name, those in sides.items()
     }
     names = [one.workload.name for one in found]
@@ -257,14 +257,14 @@ def _plot(found: Sequence[Outcome]) -> Plot:
     return Plot("bandwidth", f"Bandwidth of each workload; {charts.REPEATS}.", figure)
 
 
-def _tell(summary: Summary) -> Story:
+def _tell(summary: Summary) -> Told:
     found = outcomes(summary)
     ratios = [f"{one.ratio.value:.2f} ({one.workload.name})" for one in found if one.ratio]
     headline = f"{texts.several(ratios) or 'No'} times the bandwidth of one connection."
     rows = [
         [
             one.workload.name,
-            *(texts.measured(_rate(side), 1e6) for side in (one.one, one.many)),
+            *(texts.measured(_rate(side)) for side in (one.one, one.many)),
             texts.times(one.ratio),
             one.workload.said,
             one.judged.verdict,
@@ -278,7 +278,7 @@ def _tell(summary: Summary) -> Story:
         f"{one.workload.name}: {one.workload.many.words}, in times what {one.workload.one.words}."
         for one in found
     ]
-    return Story(
+    return Told(
         Answer(headline, table, list(filter(None, map(trouble, found)))), [section], reading
     )
 

@@ -57,11 +57,11 @@ def number(value: float | None) -> str:
     return f"{value:,.{max(0, min(places, 6))}f}"
 
 
-def mean(sample: Sample | None, unit: str = "", scale: float = 1.0) -> str:
-    """Write a sample's mean, divided by `scale`, with its unit."""
+def mean(sample: Sample | None, unit: str = "") -> str:
+    """Write a sample's mean with its unit."""
     if sample is None:
         return MISSING
-    return f"{number(sample.mean / scale)} {unit}".strip()
+    return f"{number(sample.mean)} {unit}".strip()
 
 
 def ratio(found: Ratio | None) -> str:
@@ -69,13 +69,13 @@ def ratio(found: Ratio | None) -> str:
     return found.text if found else MISSING
 
 
-def measured(sample: Sample | None, scale: float = 1.0) -> str:
+def measured(sample: Sample | None) -> str:
     """Write a mean with half of its 95 % interval: "561 ± 2"; without one from few repeats."""
     if sample is None:
         return MISSING
     if sample.interval is None:
-        return number(sample.mean / scale)
-    return _with_half(sample.mean / scale, (sample.interval[1] - sample.mean) / scale, 6)
+        return number(sample.mean)
+    return _with_half(sample.mean, sample.interval[1] - sample.mean, 6)
 
 
 _LOPSIDED = 1.2  # times the ratio: its upper half is then a fifth wider than its lower

@@ -418,9 +418,18 @@ def security_factors(
     }  # fmt: skip
 
 
+def readsize(repeats: int = 5, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run whose link is full from 64 KiB on."""
+    made = Maker("readsize", repeats, slower, seed)
+    for kib, rate in ((4, 2e8), (16, 5e8), (64, 1.1e9), (256, 1.12e9), (1024, 1.1e9)):
+        factors: dict[str, Factor] = {"version": "3", "nconnect": 1, "kib": kib}
+        made.add(factors, read=rate, block=kib << 10)
+    return dataclasses.replace(made.summary(), place={"kind": "lab", "pool": "", "limits": {}})
+
+
 _EVERY = (
     *(dd, fsperf, randread, sio, oltp, sweep, neighbour, connections, metadata, latency),
-    security,
+    *(readsize, security),
 )
 RUNS = {run.__name__: run for run in _EVERY}
 

@@ -22,8 +22,10 @@ from nfsmulti.bench import stall
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import cells, documents, messages
+from nfsmulti.report import cells, documents, measures, messages
+from nfsmulti.report.told import Run
 from nfsmulti.stories import SCENARIOS, security
+from nfsmulti.story import Levels
 from nfsmulti.summary import Cell, Summary
 
 DOCS = ROOT / "docs"
@@ -245,20 +247,20 @@ def _capped() -> dict[int, list[Cell]]:
 def _row(count: int) -> str:
     """Return a row of README's text: MB/s, times one connection, p99 and CPU."""
     every = _capped()
-    gain = cells.ratio(every[count], every[1], cells.bandwidth)
+    gain = cells.ratio(every[count], every[1], measures.MB_PER_S)
     p99, cpu = (
-        cells.percentile_of(every[count], 99), cells.sample(every[count], cells.machine_cpu_us)
+        cells.percentile_of(every[count], 99), cells.sample(every[count], measures.MACHINE_CPU)
     )  # fmt: skip
     assert gain
     assert p99
     times = "1" if count == 1 else f"{gain.value:.2f}"
-    rate = texts.mean(cells.sample(every[count], cells.mb_per_s))
+    rate = texts.mean(cells.sample(every[count], measures.MB_PER_S))
     return " ".join([str(count), rate, times, texts.number(p99 / 1000), texts.mean(cpu)])
 
 
 def _gains() -> str:
     every = _capped()
-    gains = [cells.ratio(of, every[1], cells.bandwidth) for of in every.values()]
+    gains = [cells.ratio(of, every[1], measures.MB_PER_S) for of in every.values()]
     told = texts.several([f"{gain.value:.1f}" for gain in gains if gain])
     return f"{told} times with {texts.several([*map(str, every)])} connections"
 
@@ -277,11 +279,11 @@ def _p99_ms(line: str) -> str:
 
 def _dearer(flavor: str, workload: str = "64k-read", *, server: bool = False) -> str:
     """Return what a flavor takes in times the CPU of sys, as the tables have it."""
-    (told,) = (one for one in security._workloads(_run("security")) if one.name == workload)
-    if server and not told.tells_rate(flavor):
-        return ""
-    measure = security._server_us if server else told.client_us
-    return texts.marked(told.ratio(flavor, "engine", told.least, measure)).rstrip("?")
+    run = Run(SCENARIOS["security"], _run("security"))
+    at: Levels = {"workload": workload, "client": "engine", "connections": 1}
+    sides = ({**at, "flavor": one} for one in (flavor, "sys"))
+    ratio = run.ratio(security.SERVER if server else security.CLIENT, *sides)
+    return texts.marked(ratio).rstrip("?") if ratio else ""
 
 
 def _dear(flavor: str) -> str:
@@ -292,7 +294,7 @@ def _dear(flavor: str) -> str:
 
 def _lookups(jobs: int) -> str:
     found = cells.having(_run("metadata"), operation="lookup", client="filestat", jobs=jobs)
-    return texts.mean(cells.sample(found, cells.iops))
+    return texts.mean(cells.sample(found, measures.IOPS))
 
 
 # What is quoted, with a group for each figure, and how each is made from the run's kept figures.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from nfsmulti import texts
-from nfsmulti.report import cells
+from nfsmulti.report import cells, measures
 from nfsmulti.report.story import Judged, Verdict, as_wanted, beyond, judge, weakest
 from nfsmulti.stats import Ratio, Sample, holm, jain, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Figures
@@ -112,14 +112,14 @@ def _block(repeat: int, rate: float, **factors: Factor) -> Cell:
 def test_cells_are_paired_by_their_repeat() -> None:
     over = [_block(3, 30), _block(1, 2), _block(2, 10), _block(4, 7)]
     under = [_block(1, 1), _block(2, 5), _block(3, 15), _block(5, 9)]
-    ratio = cells.ratio(over, under, cells.bandwidth)
+    ratio = cells.ratio(over, under, measures.MB_PER_S)
     assert ratio is not None
     assert ratio.n == 3
     assert ratio.value == pytest.approx(2)
-    assert cells.ratio([_block(1, 1)], [_block(2, 1)], cells.bandwidth) is None
-    assert cells.ratio([_block(1, 0)], [_block(1, 1)], cells.bandwidth) is None
+    assert cells.ratio([_block(1, 1)], [_block(2, 1)], measures.MB_PER_S) is None
+    assert cells.ratio([_block(1, 0)], [_block(1, 1)], measures.MB_PER_S) is None
     two = [_block(1, 2, paths=2), _block(1, 8, paths=3)]
-    several = cells.ratio(two, [_block(1, 2, paths=1)], cells.bandwidth)
+    several = cells.ratio(two, [_block(1, 2, paths=1)], measures.MB_PER_S)
     assert several is not None
     assert several.value == pytest.approx(2)
 
@@ -138,7 +138,7 @@ def test_cells_are_paired_with_their_like() -> None:
         ratio = cells.ratio(
             [cell for number, cell in enumerate(over) if number not in over_lacks],
             [cell for number, cell in enumerate(under) if number not in under_lacks],
-            cells.bandwidth,
+            measures.MB_PER_S,
         )
         assert ratio is not None
         assert ratio.value == pytest.approx(2)
@@ -149,13 +149,15 @@ def test_a_pair_that_repeats_lack_neither_shifts_the_ratio_nor_adds_scatter() ->
     gains = {"small": 2, "large": 4}
     over = [_block(n, gain, many=1, size=size) for size, gain in gains.items() for n in (1, 2, 3)]
     under = [_block(n, 1, many=0, size=size) for size in gains for n in (1, 2, 3)]
-    balanced, lacking = (cells.ratio(found, under, cells.bandwidth) for found in (over, over[:-2]))
+    balanced, lacking = (
+        cells.ratio(found, under, measures.MB_PER_S) for found in (over, over[:-2])
+    )
     assert balanced
     assert lacking
     assert lacking.value == pytest.approx(balanced.value)
     assert lacking.n == 3
     assert lacking.spread == pytest.approx(0)
-    once = cells.ratio([over[0], over[4]], under, cells.bandwidth)  # nothing tells how these vary
+    once = cells.ratio([over[0], over[4]], under, measures.MB_PER_S)  # nothing tells how these vary
     assert once
     assert once.value == pytest.approx(balanced.value)
     assert once.low is None
@@ -172,12 +174,12 @@ def test_of_cells_without_their_like_whole_repeats_are_paired() -> None:
         for buffer, times, half in ((2, 2, ((0, 0), (1, 1))), (1, 1, ((0, 1), (1, 0))))
     )
     for lacking, n in ((6, 3), (5, 2)):
-        ratio = cells.ratio(over[:lacking], under, cells.bandwidth)
+        ratio = cells.ratio(over[:lacking], under, measures.MB_PER_S)
         assert ratio is not None
         assert ratio.value == pytest.approx(2)
         assert ratio.n == n
     failed = [dataclasses.replace(cell, read=None) for cell in over[1::2]]
-    assert cells.ratio([*over[::2], *failed], under, cells.bandwidth) is None
+    assert cells.ratio([*over[::2], *failed], under, measures.MB_PER_S) is None
 
 
 def test_a_design_with_likes_stays_one_where_those_failed() -> None:
@@ -185,7 +187,7 @@ def test_a_design_with_likes_stays_one_where_those_failed() -> None:
     under = [_block(1, 1, a=2, size=0), _block(1, 2, a=2, size=1)]
     over[0] = dataclasses.replace(over[0], read=None)
     under[1] = dataclasses.replace(under[1], read=None)
-    assert cells.ratio(over, under, cells.bandwidth) is None
+    assert cells.ratio(over, under, measures.MB_PER_S) is None
 
 
 @pytest.mark.parametrize(("drift", "ever_faster"), [(0.3, False), in_full(0.15, True)])
@@ -205,11 +207,11 @@ def test_a_drift_between_blocks_does_not_hide_the_ratio(drift: float, ever_faste
             pair = (math.exp(shift + rng.gauss(0, 0.04)) for _ in range(2))
             over.append(_block(repeat, true * next(pair)))
             under.append(_block(repeat, next(pair)))
-        samples = [cells.sample(side, cells.bandwidth) for side in (over, under)]
+        samples = [cells.sample(side, measures.MB_PER_S) for side in (over, under)]
         assert samples[0] is not None
         assert samples[1] is not None
         for kind, ratio in (
-            ("paired", cells.ratio(over, under, cells.bandwidth)),
+            ("paired", cells.ratio(over, under, measures.MB_PER_S)),
             ("unpaired", Ratio.unpaired(samples[0], samples[1])),
         ):
             assert ratio is not None

@@ -14,6 +14,7 @@ import summary_schema
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT, shown
 from nfsmulti.report import rows
+from nfsmulti.report.measures import MEASURES
 from nfsmulti.summary import FILE, Arrivals, Cell, Figures, JobRow, Parts, Summary
 
 READ = Figures(10, 40960, 2.0, 5.0, 20480.0, 100.0, 90.0, 150.0, 190.0, 199.0, {"90000": 10})
@@ -39,11 +40,14 @@ def test_cells_are_rows_for_other_programs(tmp_path: Path) -> None:
     rows.write(SUMMARY, tmp_path)
     with (tmp_path / rows.FILE).open(newline="") as file:
         done, failed = csv.DictReader(file)
-    assert (done["id"], done["factor_streams"], done["read_p999_us"]) == ("a-1", "1", "199.0")
-    assert (done["write_ops"], failed["status"], failed["why"]) == ("", "failed", "no server")
+    assert (done["id"], done["factor_streams"], done["p99.9 ms"]) == ("a-1", "1", "0.09")
+    assert (failed["MB/s"], failed["status"], failed["why"]) == ("", "failed", "no server")
+    assert not {name for name in done if name.startswith(("write", "lag", "response", "service"))}
+
+
+def test_each_column_is_described() -> None:
     page = (ROOT / "docs/reports.md").read_text()
-    assert [name for name in done if f"`{name}`" not in page] == ["factor_streams"]
-    assert not {*rows.OF_ARRIVALS, *rows.OF_WAITS, *rows.OF_PARTS} & {*done}
+    assert not [name for name in (*rows.OF_CELL, *MEASURES) if f"`{name}`" not in page]
 
 
 def test_a_row_says_what_became_of_arrivals(tmp_path: Path) -> None:
@@ -54,11 +58,11 @@ def test_a_row_says_what_became_of_arrivals(tmp_path: Path) -> None:
     rows.write(dataclasses.replace(SUMMARY, cells=[cell, DONE]), tmp_path)
     with (tmp_path / rows.FILE).open(newline="") as file:
         there, closed = csv.DictReader(file)
-    names = [*rows.OF_ARRIVALS, *rows.OF_WAITS]
-    assert all(f"`{name}`" in (ROOT / "docs/reports.md").read_text() for name in names)
-    found = ["1000.5", "990.0", "False", "300", "7", "2.0", "70.0", "40.0", "80.0"]
-    assert [there[name] for name in names] == found
-    assert {closed[name] for name in names} == {""}
+    told = {"due IOPS": "1000.5", "IOPS in time": "990.0", "sustained": "False", "due": "300",
+            "dropped": "7", "lag p50 ms": "0.002", "lag p99 ms": "0.07",
+            "response p50 ms": "0.04", "response p99 ms": "0.08"}  # fmt: skip
+    assert {name: there[name] for name in told} == told
+    assert {closed[name] for name in told} == {""}
 
 
 def test_a_row_has_service_and_wake_up_where_the_kernel_stamped_replies(tmp_path: Path) -> None:
@@ -67,9 +71,9 @@ def test_a_row_has_service_and_wake_up_where_the_kernel_stamped_replies(tmp_path
     rows.write(dataclasses.replace(SUMMARY, cells=cells), tmp_path)
     with (tmp_path / rows.FILE).open(newline="") as file:
         there, none = csv.DictReader(file)
-    assert all(f"`{name}`" in (ROOT / "docs/reports.md").read_text() for name in rows.OF_PARTS)
-    assert [there[name] for name in rows.OF_PARTS] == ["2.0", "70.0", "0.1", "0.3"]
-    assert {none[name] for name in rows.OF_PARTS} == {""}
+    names = [f"{what} p{at} ms" for what in ("service", "wake-up") for at in (50, 99)]
+    assert [there[name] for name in names] == ["0.002", "0.07", "0.0001", "0.0003"]
+    assert {none[name] for name in names} == {""}
 
 
 def test_fields_of_a_later_harness_are_dropped(tmp_path: Path) -> None:

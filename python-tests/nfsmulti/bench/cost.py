@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts
+from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import KINDS, MOST_ROWS, Answer, varying
-from nfsmulti.report.cells import Measure
+from nfsmulti.report.measures import Take
 from nfsmulti.report.story import (
     Judged,
     Plot,
     Report,
     Section,
-    Story,
+    Told,
     Verdict,
     as_wanted,
     beyond,
@@ -341,15 +341,15 @@ class Pair:
         return f"{self.workload}{_MARK if self.is_full else ''}"
 
     @property
-    def cost(self) -> Measure:
+    def cost(self) -> Take:
         """How CPU time per operation is taken."""
         return cells.cpu_measure([*self.ours, *self.theirs])
 
     def ratio(self, figure: Figure) -> Ratio | None:
         """Return a figure of ours as a ratio to theirs; None where no repeat has both."""
-        measures = {"cpu": self.cost, "rate": cells.iops, "p50": _p50}
+        figures: dict[str, Take] = {"cpu": self.cost, "rate": measures.IOPS, "p50": _p50}
         of_logs = Ratio.median_of_logs if self.beside == OTHER else Ratio.of_logs
-        return cells.ratio(self.ours, self.theirs, measures[figure], of_logs)
+        return cells.ratio(self.ours, self.theirs, figures[figure], of_logs)
 
     def value(self) -> float:
         """Return the ratio of CPU time per operation, by which workloads are ranked."""
@@ -381,10 +381,10 @@ def _rank(engine: str) -> int:
     return known.index(engine) if engine in known else len(known)
 
 
-def _tell(summary: Summary) -> Story:
+def _tell(summary: Summary) -> Told:
     pairs = pairs_of(summary)
     if not pairs:
-        return Story(Answer("No other engine has run beside nfsmulti: nothing can be compared."))
+        return Told(Answer("No other engine has run beside nfsmulti: nothing can be compared."))
     chief = pairs[0].beside
     held = [one for one in pairs if one.beside == chief]
     sections = [Section("Plots", plots=_plots(held)), *_targets(summary, pairs)]
@@ -401,7 +401,7 @@ def _tell(summary: Summary) -> Story:
         )
     whose = str(summary.place.get(chief) or _WHOSE.get(chief, chief))
     answer = Answer(_headline(held, whose), _answer_table(pairs, held), caveats)
-    return Story(answer, sections, _READING[summary.scenario])
+    return Told(answer, sections, _READING[summary.scenario])
 
 
 def _headline(held: Sequence[Pair], whose: str) -> str:

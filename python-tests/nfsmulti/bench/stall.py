@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.bench import cost
-from nfsmulti.report import cells, charts
+from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import Answer
-from nfsmulti.report.story import Plot, Report, Section, Story
+from nfsmulti.report.story import Plot, Report, Section, Told
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Sample, merged, percentile_ns
 from nfsmulti.summary import Factor, Summary
@@ -117,7 +117,9 @@ def waits_of(summary: Summary) -> dict[str, Waits]:
         if own := cells.having(summary, **case.factors):
             service = cells.percentile_of(own, 50) or 0
             found.setdefault(case.users, users_see(round(1000 * service), case.depth))
-            found[case.name] = merged(side.response for cell in own for side in cells.sides(cell))
+            found[case.name] = merged(
+                side.response for cell in own for side in measures.sides(cell)
+            )
     return found
 
 
@@ -138,7 +140,7 @@ def draw(axes: Axes, found: Mapping[str, Waits]) -> None:
     charts.legend(axes, columns=3)
 
 
-def _tell(summary: Summary) -> Story:
+def _tell(summary: Summary) -> Told:
     found = waits_of(summary)
     first = {cell.factors["clock"]: cell.command for cell in reversed(summary.done)}
     sections = [Section("The command of each clock", lines=[*first.values()], folded=True)]
@@ -152,13 +154,13 @@ def _tell(summary: Summary) -> Story:
         draw(axes, found)
         caption = "Depth 64, arrivals at random. The rarer an I/O is, the more room it has."
         sections.insert(0, Section("Plot", plots=[Plot("percentiles", caption, figure)]))
-    return Story(Answer(headline, _table(summary, found), _doubts(found)), sections, _READING)
+    return Told(Answer(headline, _table(summary, found), _doubts(found)), sections, _READING)
 
 
 def _table(summary: Summary, found: Mapping[str, Waits]) -> Table:
+    every = {case.name: cells.having(summary, **case.factors) for case in CASES}
     rates = {
-        case.name: texts.measured(cells.sample(cells.having(summary, **case.factors), cells.iops))
-        for case in CASES
+        name: texts.measured(cells.sample(those, measures.IOPS)) for name, those in every.items()
     }
     rows = [
         [name, *(texts.number(ms(waits, at)) for at in _PERCENTS), rates.get(name, f"{RATE:,}")]

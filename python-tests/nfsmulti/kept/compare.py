@@ -25,7 +25,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.kept.forms import SIGNIFICANT, TOGETHER, WRITERS, Comparison, Exit, Row, Side, largest
 from nfsmulti.kept.pairs import Pair, lost, pairs, unmatched, why_not, without
 from nfsmulti.kept.reliability import doubts, purposes, refuse_unknown
-from nfsmulti.report import cells, conditions, loads
+from nfsmulti.report import conditions, loads, measures
 from nfsmulti.report.answer import ran
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
 from nfsmulti.summary import Cell, Summary
@@ -47,9 +47,7 @@ class Figure(StrEnum):
 
     def of(self, cell: Cell) -> float | None:
         """Measure a cell, in the figure's unit."""
-        measure, _, scale = _UNITS["operations" if self._counts(cell) else self]
-        value = measure(cell)
-        return None if value is None else value / scale
+        return _UNITS["operations" if self._counts(cell) else self][0](cell)
 
     def unit(self, cell: Cell) -> str:
         """Return the unit of that."""
@@ -66,10 +64,10 @@ class Figure(StrEnum):
 
 
 _UNITS = {
-    "operations": (cells.iops, "ops/s", 1.0),
-    Figure.THROUGHPUT: (cells.bandwidth, "MB/s", 1e6),
-    Figure.P99: (cells.p99_us, "ms", 1e3),
-    Figure.CPU: (cells.jobs_cpu_us, "µs", 1.0),
+    "operations": (measures.IOPS, "ops/s"),
+    Figure.THROUGHPUT: (measures.MB_PER_S, "MB/s"),
+    Figure.P99: (measures.P99, "ms"),
+    Figure.CPU: (measures.JOBS_CPU, "µs"),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import cells, conditions
-from nfsmulti.report.cells import Measure
+from nfsmulti.report.measures import Take
 from nfsmulti.stats import Sample
 from nfsmulti.summary import Cell, Factor, Summary
 
@@ -27,7 +27,7 @@ class Pair:
     a: list[Cell]
     b: list[Cell]
 
-    def samples(self, measure: Measure) -> tuple[Sample, Sample] | None:
+    def samples(self, measure: Take) -> tuple[Sample, Sample] | None:
         """Return a figure's repeats in B and in A; None where one of them lacks it."""
         b, a = (cells.sample(side, measure) for side in (self.b, self.a))
         if a is None or b is None or min(a.values + b.values) <= 0:

@@ -19,7 +19,7 @@ from typing import Any
 
 from nfsmulti import texts
 from nfsmulti.paths import COMMAND
-from nfsmulti.report import cells
+from nfsmulti.report import cells, measures
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_size, size_text
@@ -129,13 +129,13 @@ def of_point(done: Sequence[Cell]) -> Answer | None:
         return None
     metadata = "operation" in done[0].factors
     unit = "operations/s" if metadata else "IOPS"
-    rates = {} if metadata else {"MB/s": (cells.sample(done, cells.bandwidth), 1e6)}
-    rates[unit] = cells.sample(done, cells.iops), 1.0
-    told = [texts.mean(rate, unit, scale) for unit, (rate, scale) in rates.items()]
+    rates = {} if metadata else {"MB/s": cells.sample(done, measures.MB_PER_S)}
+    rates[unit] = cells.sample(done, measures.IOPS)
+    told = [texts.mean(rate, unit) for unit, rate in rates.items()]
     waits = [cells.percentile_of(done, percent) for percent in (50, 99)]
     cost = cells.sample(done, cells.cpu_measure(done))
     row = [
-        *(texts.measured(rate, scale) for rate, scale in rates.values()),
+        *map(texts.measured, rates.values()),
         *(texts.number(wait and wait / 1000) for wait in waits), texts.mean(cost),
     ]  # fmt: skip
     headings = [*rates, "p50, ms", "p99, ms", "CPU, µs/op"]
@@ -190,7 +190,7 @@ def _full(summary: Summary, *, emulated: bool) -> list[str]:
     """Say whose processors were full, in how many cells; a lab's client and server share them."""
     done, lab = summary.done, "lab" in str(summary.place.get("kind"))
     served = [one.server for one in done if one.server and not lab]
-    here = [cell for cell in done if (cells.processors_busy(cell) or 0) >= _FULL]
+    here = [cell for cell in done if (measures.PROCESSORS(cell) or 0) >= 100 * _FULL]
     own = cells.wake_up(here)
     full = {
         "Client and server shared" if lab else "The client had": [one.processors for one in here],
@@ -354,7 +354,7 @@ def _protocols(summary: Summary) -> str:
 
 def _times(done: Sequence[Cell]) -> str:
     repeats = max((cell.repeat for cell in done), default=0)
-    seconds = [max((side.seconds for side in cells.sides(cell)), default=0.0) for cell in done]
+    seconds = [measures.longest_s(cell) for cell in done]
     found = statistics.median(seconds) if seconds else 0.0
     return (
         f"{repeats} \N{MULTIPLICATION SIGN} {found:.0f} s" if found >= 1 else f"{repeats} repeats"

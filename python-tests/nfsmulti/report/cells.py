@@ -12,10 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti import texts
+from nfsmulti.report.measures import JOBS_CPU, MACHINE_CPU, Measure, Take, latency_us, sides
 from nfsmulti.stats import Ratio, Sample, by_repeat, mean_us, merged, percentile_us
-from nfsmulti.summary import Cell, Factor, Figures, Summary
-
-Measure = Callable[[Cell], float | None]
+from nfsmulti.summary import Cell, Factor, Summary
 
 
 def in_lab(summary: Summary) -> bool:
@@ -142,8 +141,8 @@ def counts(cells: Iterable[Cell], factor: str) -> list[int]:
     return sorted({int(cell.factors[factor]) for cell in cells if factor in cell.factors})
 
 
-def sample(cells: Iterable[Cell], measure: Measure) -> Sample | None:
-    """Measure each cell; those that lack the figure, or are not done, are left out."""
+def sample(cells: Iterable[Cell], measure: Take) -> Sample | None:
+    """Take each cell; those that lack the figure, or are not done, are left out."""
     values = (measure(cell) for cell in cells if cell.status == "done")
     return Sample.of(value for value in values if value is not None)
 
@@ -154,7 +153,7 @@ _Key = frozenset[tuple[str, Factor]]
 def ratio(
     over: Iterable[Cell],
     under: Iterable[Cell],
-    measure: Measure,
+    measure: Take,
     of_logs: Callable[[Sequence[float]], Ratio] = Ratio.of_logs,
 ) -> Ratio | None:
     """Return a figure's ratio, paired by repeat; None where no repeat has it on both sides.
@@ -190,7 +189,7 @@ def _key(cell: Cell, varied: Collection[str]) -> _Key:
 
 
 def _by_repeat(
-    cells: Iterable[Cell], measure: Measure, varied: Collection[str]
+    cells: Iterable[Cell], measure: Take, varied: Collection[str]
 ) -> dict[int, dict[_Key, float]]:
     """Return the figures of each repeat, by the factors that are varied."""
     found: dict[int, dict[_Key, float]] = {}
@@ -200,48 +199,12 @@ def _by_repeat(
     return found
 
 
-def sides(cell: Cell) -> list[Figures]:
-    """Return the figures of the directions that a cell has moved data in."""
-    return [side for side in (cell.read, cell.write) if side and side.ops]
-
-
-def bandwidth(cell: Cell) -> float | None:
-    """Return bytes per second, both directions together."""
-    return sum(side.bytes_per_s for side in sides(cell)) or None
-
-
-def mb_per_s(cell: Cell) -> float | None:
-    """Return the same in MB/s."""
-    rate = bandwidth(cell)
-    return rate and rate / 1e6
-
-
-def p99_us(cell: Cell) -> float | None:
-    """Return the 99th percentile of clat, both directions together, in µs."""
-    return percentile_of([cell], 99)
-
-
-def iops(cell: Cell) -> float | None:
-    """Return I/Os per second, both directions together."""
-    return sum(side.iops for side in sides(cell)) or None
-
-
-def jobs_cpu_us(cell: Cell) -> float | None:
-    """Return the CPU time of fio's jobs per I/O, in µs."""
-    return cell.cpu_s / cell.ops * 1e6 if cell.ops and cell.cpu_s else None
-
-
-def machine_cpu_us(cell: Cell) -> float | None:
-    """Return the whole machine's CPU time per I/O, in µs; None where it was not taken."""
-    return cell.machine_cpu_s / cell.ops * 1e6 if cell.ops and cell.machine_cpu_s else None
-
-
 def cpu_measure(run: Iterable[Cell]) -> Measure:
     """Return how CPU time per I/O is taken: the machine's where a cell has it, else of fio's jobs.
 
     The two are never taken together: a ratio of one to the other says nothing.
     """
-    return machine_cpu_us if any(map(machine_cpu_us, run)) else jobs_cpu_us
+    return MACHINE_CPU if any(map(MACHINE_CPU, run)) else JOBS_CPU
 
 
 # The part of the processors from which on other programs' work is told, and a reason for doubt.
@@ -264,36 +227,15 @@ def others_busy(done: Sequence[Cell]) -> float | None:
     return statistics.median(found) if found and len(found) >= _DISTURBED_RUN * len(done) else None
 
 
-def processors_busy(cell: Cell) -> float | None:
-    """Return the part of all processors' time that was worked; None where it was not taken."""
-    seconds = max((side.seconds for side in sides(cell)), default=0) * cell.processors
-    return cell.machine_cpu_s / seconds if cell.machine_cpu_s and seconds else None
-
-
-def busiest(cell: Cell) -> float | None:
-    """Return the busiest job's part of a core, in per cent."""
-    return max((job.usr_percent + job.sys_percent for job in cell.jobs), default=None)
-
-
-def percentile_of(cells: Iterable[Cell], percent: float) -> float | None:
-    """Return a percentile of clat of several cells, both directions together, in µs."""
-    return latency_us([side for cell in cells for side in sides(cell)], percent)
+def percentile_of(cells: Iterable[Cell], percent: float, *ways: str) -> float | None:
+    """Return a percentile of clat of several cells together, of all directions or some, in µs."""
+    return latency_us([side for cell in cells for side in sides(cell, *ways)], percent)
 
 
 def shares(cells: Sequence[Cell]) -> dict[str, float]:
     """Return the part of all bytes that each path has carried, the mean of the cells."""
     paths = dict.fromkeys(path for cell in cells for path in cell.paths)
     return {path: sum(cell.paths.get(path, 0.0) for cell in cells) / len(cells) for path in paths}
-
-
-def latency_us(figures: Sequence[Figures | None], percent: float) -> float | None:
-    """Return a percentile of clat of several repeats or directions, by their bins together."""
-    found = [side for side in figures if side and side.ops]
-    if any(not side.bins for side in found):
-        # Without bins only one alone can tell, in fio's own words.
-        own = {50: "p50_us", 95: "p95_us", 99: "p99_us", 99.9: "p999_us"}.get(percent)
-        return getattr(found[0], own) if own and len(found) == 1 else None
-    return percentile_us(merged(side.bins for side in found), percent)
 
 
 # --- whose a response is, where the kernel stamped replies, or counted calls of mounts ---
@@ -354,15 +296,16 @@ def enough(ops: int, percent: float) -> bool:
     return ops * (100 - percent) >= BEYOND * 100 - 1e-6
 
 
-def told_us(figures: Sequence[Figures | None], percent: float) -> float | None:
+def told_us(found: Iterable[Cell], percent: float, *ways: str) -> float | None:
     """Return the same percentile where enough I/Os lie beyond it."""
-    ops = sum(side.ops for side in figures if side)
+    figures = [side for cell in found for side in sides(cell, *ways)]
+    ops = sum(side.ops for side in figures)
     return latency_us(figures, percent) if enough(ops, percent) else None
 
 
-def columns(figure: Sample | None, scale: float = 1.0) -> list[str]:
-    """Write a figure for a table: its mean, divided by `scale`, its CV in per cent, and n."""
-    return [texts.mean(figure, scale=scale), texts.cv(figure), texts.count(figure)]
+def columns(figure: Sample | None) -> list[str]:
+    """Write a figure for a table: its mean, its CV in per cent, and n."""
+    return [texts.mean(figure), texts.cv(figure), texts.count(figure)]
 
 
 def by_count(found: Sequence[Cell], factor: str) -> dict[int, list[Cell]]:

@@ -147,9 +147,9 @@ def allowed(summary: Summary, place: str) -> float | None:
 
 
 def full_link(summary: Summary, place: str, rate: float) -> str:
-    """Say that a place's link is full where `rate`, in bytes/s, takes nine tenths of it, or ""."""
+    """Say that a place's link is full where `rate`, in MB/s, takes nine tenths of it, or ""."""
     link = limits(summary, place).get("link")
-    full = link and 0.9 <= 8 * rate / parse_rate(link) <= 1
+    full = link and 0.9 <= 8e6 * rate / parse_rate(link) <= 1
     return f": the {texts.rate_text(parse_rate(link))} link is full" if link and full else ""
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts
+from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import MOST_ROWS, varying
-from nfsmulti.report.cells import Measure
+from nfsmulti.report.measures import Take
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Cell, Factor
 from nfsmulti.texts import Table
@@ -22,17 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Axis:
-    """What rises along a curve, such as nconnect, and the rate that is told, in `scale` units."""
+    """What rises along a curve, such as nconnect, and the rate that is told."""
 
     name: str = "nconnect"
-    measure: Measure = cells.bandwidth
+    measure: Take = measures.MB_PER_S
     unit: str = "MB/s"
-    scale: float = 1e6
+    each: str = ""  # what a level is called, such as "{} KiB reads"
 
     @property
     def label(self) -> str:
         """Its name in a plot."""
-        return {"nconnect": "connections", "concurrency": "in flight"}.get(self.name, self.name)
+        return {"nconnect": "connections", "concurrency": "I/Os in flight"}.get(
+            self.name, self.name
+        )
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,14 @@ class Curve:
         return self.cells.get(count, [])
 
     def rate(self, count: int) -> Sample | None:
-        """Return what the axis measures, as bytes per second."""
+        """Return what the axis measures."""
         return cells.sample(self.at(count), self.axis.measure)
 
     def text(self, count: int) -> str:
         """Write that with its unit."""
-        return texts.mean(self.rate(count), self.axis.unit, self.axis.scale)
+        return texts.mean(self.rate(count), self.axis.unit)
 
-    def samples(self, measure: Measure) -> dict[int, Sample | None]:
+    def samples(self, measure: Take) -> dict[int, Sample | None]:
         """Return a figure at each count, for a plot."""
         return {self.total(at): cells.sample(self.at(at), measure) for at in self.counts}
 
@@ -96,6 +98,8 @@ class Curve:
     def words(self, count: int) -> str:
         """Name a count by all connections that it makes: "8 connections", "depth 32"."""
         every = self.connections(count) if self.axis.label == "connections" else None
+        if self.axis.each:
+            return self.axis.each.format(count)
         if every is None:
             return f"{self.axis.name} {count}"
         capped = "capped " if self.levels.get("limits") == "capped" else ""
@@ -123,7 +127,7 @@ def draw(
     named: Named,
     title: str,
     unit: str,
-    measure: Measure,
+    measure: Take,
     columns: int = 2,
     *,
     doublings: bool = True,
@@ -139,7 +143,7 @@ def ends_table(named: Named, one: str) -> Table:
     rows = []
     for name, curve in named:
         most = max(curve.counts)
-        rates = (texts.measured(curve.rate(count), curve.axis.scale) for count in (1, most))
+        rates = (texts.measured(curve.rate(count)) for count in (1, most))
         gain = curve.gain(most, 1) if most > 1 else None
         rows.append([name, str(most), *rates, texts.times(gain)])
     counts = {row[1] for row in rows}
@@ -153,7 +157,7 @@ def latency(
     named: Named,
     title: str,
     units: tuple[str, str],
-    measure: Measure,
+    measure: Take,
     wait_us: Callable[[list[Cell]], float | None],
     scale: Callable[[Axes], None] = charts.from_origin,
     columns: int = 2,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from nfsmulti import texts
-from nfsmulti.report import cells
+from nfsmulti.report import cells, measures
 from nfsmulti.report.story import Section
 from nfsmulti.stats import Sample, jain, merged, percentile_us
 from nfsmulti.summary import Cell, Figures, Summary
@@ -75,8 +75,8 @@ def _sides(found: Sequence[Cell], way: str) -> list[Figures]:
 def _figures(found: Sequence[Cell], way: str) -> list[str]:
     """Return the figures of one direction; CPU time and processors are of both."""
     sides = _sides(found, way)
-    rate = Sample.of(side.bytes_per_s for side in sides)
-    waits = [cells.told_us(sides, percent) for percent in _PERCENTS]
+    rate = Sample.of(side.bytes_per_s / 1e6 for side in sides)
+    waits = [cells.told_us(found, percent, way) for percent in _PERCENTS]
     lats = [_lat_us(found, way, percent) for percent in _OF_LAT]
     paths = [cell for cell in found if any(cell.paths.values())]
     if max((len(cell.paths) for cell in paths), default=0) < 2:
@@ -84,13 +84,13 @@ def _figures(found: Sequence[Cell], way: str) -> list[str]:
     shares = [f"{100 * part:.1f}" for part in cells.shares(paths).values()] if paths else []
     index = [cell.jain or jain(cell.paths.values()) for cell in paths]
     return [
-        texts.mean(rate, scale=1e6), texts.mean(Sample.of(side.iops for side in sides)),
+        texts.mean(rate), texts.mean(Sample.of(side.iops for side in sides)),
         texts.cv(rate), texts.count(rate),
         *(texts.number(wait and wait / 1000) for wait in (*lats, *waits)),
-        texts.mean(cells.sample(found, cells.jobs_cpu_us)),
-        texts.mean(cells.sample(found, cells.machine_cpu_us)),
-        texts.mean(cells.sample(found, cells.busiest)),
-        texts.mean(cells.sample(found, cells.processors_busy), scale=0.01),
+        texts.mean(cells.sample(found, measures.JOBS_CPU)),
+        texts.mean(cells.sample(found, measures.MACHINE_CPU)),
+        texts.mean(cells.sample(found, measures.BUSIEST)),
+        texts.mean(cells.sample(found, measures.PROCESSORS)),
         texts.mean(cells.sample(found, lambda cell: cell.calls_per_op)),
         f"{fmean(index):.4f}" if index else MISSING,
         ", ".join(shares) or MISSING,

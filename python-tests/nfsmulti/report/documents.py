@@ -25,7 +25,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import RESULTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import cells, charts, messages
+from nfsmulti.report import cells, charts, measures, messages
 from nfsmulti.stats import Ratio
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table, rate_text
@@ -76,7 +76,7 @@ def _draw_pool(axes: Axes, run: Summary, link: int, cap: int) -> None:
             raise HarnessError(f"{_POOL}: the picture shows one {factor}, and this run has several")
     counts = cells.counts(capped, "nconnect")
     found = {count: cells.having(run, limits=_LIMITS, jobs=1, nconnect=count) for count in counts}
-    ratios = [cells.ratio(found[n], found[counts[0]], cells.bandwidth) for n in counts]
+    ratios = [cells.ratio(found[n], found[counts[0]], measures.MB_PER_S) for n in counts]
     values = [ratio.value for ratio in ratios if ratio]
     if not values or len(values) < len(counts):
         raise HarnessError(f"{_POOL}: no cells with a cap on each connection")

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nfsmulti import texts
-from nfsmulti.report import cells, scaling
-from nfsmulti.report.cells import Measure
+from nfsmulti.report import cells, measures, scaling
 from nfsmulti.report.curves import Curve as Counted
+from nfsmulti.report.measures import Take
 from nfsmulti.stats import Ratio, Sample, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.units import Slo
@@ -96,7 +96,7 @@ class Curve:
     @property
     def peak(self) -> Sample | None:
         """The I/Os per second of the closed loop."""
-        return cells.sample(self.cells.get(0, []), cells.iops)
+        return cells.sample(self.cells.get(0, []), measures.IOPS)
 
     def sustained(self, load: int) -> list[Cell]:
         """Return the repeats in which a load was sustained, if these are most of them."""
@@ -118,7 +118,7 @@ class Curve:
         """Each repeat's sustained points, by rate; those with too few I/Os are left out."""
         return self._points(lambda cell: told_us([cell], self.slo.percent))
 
-    def _points(self, measure: Measure) -> dict[int, list[_Point]]:
+    def _points(self, measure: Take) -> dict[int, list[_Point]]:
         found: dict[int, list[_Point]] = {}
         for cell in (one for load in self.loads for one in self.sustained(load)):
             rate, wait = achieved(cell), measure(cell)
@@ -126,7 +126,7 @@ class Curve:
                 found.setdefault(cell.repeat, []).append((rate, wait))
         return {repeat: sorted(those) for repeat, those in found.items()}
 
-    def by_repeat(self, measure: Measure) -> dict[int, Sample]:
+    def by_repeat(self, measure: Take) -> dict[int, Sample]:
         """Return a figure of each repeat at the median rate of each load, inf beyond its highest.
 
         Repeats reach other rates at a load, which is a part of their own peaks: each tells by the
@@ -213,7 +213,7 @@ def _bins(cell: Cell, what: str) -> list[dict[str, int]]:
         return []
     if what == "lag":
         return [cell.arrivals.lag]
-    return [side.response for side in cells.sides(cell)]
+    return [side.response for side in measures.sides(cell)]
 
 
 # --- the load within a limit, and the knee ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nfsmulti.report import cells, charts
+from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import served
 from nfsmulti.report.story import Plot, Section
 from nfsmulti.summary import Cell, Summary
@@ -45,7 +45,7 @@ def _chosen(summary: Summary, names: Mapping[str, str]) -> list[tuple[str, Cell]
 
     groups = cells.by_name(done, label)
     shown = [(name, max(found, key=_troubles)) for name, found in groups.items()]
-    ranked = sorted(shown, key=lambda one: (-_troubles(one[1]), -(cells.bandwidth(one[1]) or 0)))
+    ranked = sorted(shown, key=lambda one: (-_troubles(one[1]), -(measures.MB_PER_S(one[1]) or 0)))
     return [one for one in shown if one in ranked[:_MOST]]
 
 

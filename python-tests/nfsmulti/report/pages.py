@@ -18,7 +18,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import portable, shown, write_whole
 from nfsmulti.report import cells, charts, conditions, details, overtime, rows
 from nfsmulti.report.answer import EMULATED, Answer, caveats, next_command, of_point, ran
-from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
+from nfsmulti.report.story import Beside, Finding, Report, Section, Told, beside, findings, tell
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
 from nfsmulti.terminal import visible
@@ -43,7 +43,7 @@ _FIGURES = (
     f" least {cells.BEYOND} I/Os took longer. CPU per operation “of fio's jobs” leaves out what the"
     " kernel does for a mount outside of them; “of the machine” is all, a server on it included."
 )
-_NOTHING = Story(Answer("No cell of this run has finished: there is nothing to report yet."))
+_NOTHING = Told(Answer("No cell of this run has finished: there is nothing to report yet."))
 
 
 def write(folder: Path, *, published: bool = False) -> str:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts, loads
+from nfsmulti.report import cells, charts, loads, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer, fewest, varying
 from nfsmulti.report.loads import Curve
-from nfsmulti.report.story import Plot, Section, Story
+from nfsmulti.report.measures import Take
+from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.stats import Sample, mean_us, merged, percentile_us
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import MISSING, Table
@@ -57,12 +58,12 @@ _WHERE = (
 _ON_HOSTS = "Not told by --hosts: what the engine took for each connection stays on the hosts."
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell how much load keeps the response within the limit, or where the knee is."""
     every = loads.curves(summary)
     groups = [list(those) for _, those in itertools.groupby(every, lambda one: one.workload)]
     best = _best(groups[0])
-    return Story(
+    return Told(
         answer=Answer(
             f"{groups[0][0].workload}: " * (len(groups) > 1) + _headline(groups[0]),
             _loads_table(best, short=True) if len(every) == 1 else _table(groups),
@@ -206,14 +207,14 @@ def _column(curve: Curve, us: _Us) -> dict[int, str]:
     return found
 
 
-def _response(percent: float, what: str = "response") -> cells.Measure:
+def _response(percent: float, what: str = "response") -> Take:
     return lambda cell: loads.told_us([cell], percent, what)
 
 
 def _service_us(held: Sequence[Cell]) -> float | None:
     if bins := cells.parts(held).get("service"):
         return percentile_us(bins, 99) if cells.enough(bins.total(), 99) else None
-    return cells.told_us([side for cell in held for side in cells.sides(cell)], 99)
+    return cells.told_us(held, 99)
 
 
 def _caveats(groups: Sequence[Sequence[Curve]], every: Sequence[Curve]) -> list[str]:
@@ -348,18 +349,18 @@ def _parts_plot(curve: Curve) -> list[Plot]:
     return [Plot("parts", caption, figure)]
 
 
-def _mean(part: str) -> cells.Measure:
+def _mean(part: str) -> Take:
     def mean(cell: Cell) -> float | None:
         bins = cells.parts([cell]) or {
             "lag": merged([cell.arrivals.lag] if cell.arrivals else []),
-            "service": merged(side.bins for side in cells.sides(cell)),
+            "service": merged(side.bins for side in measures.sides(cell)),
         }
         return mean_us(bins.get(part, {}))
 
     return mean
 
 
-def _points(curve: Curve, measure: cells.Measure) -> list[tuple[float, Sample]]:
+def _points(curve: Curve, measure: Take) -> list[tuple[float, Sample]]:
     """Return a figure in ms by the rate that was reached, where a load was sustained."""
     return [
         (rate.median, Sample(tuple(us / 1000 for us in wait.values)))

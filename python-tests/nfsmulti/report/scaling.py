@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from nfsmulti import texts
-from nfsmulti.report import cells
+from nfsmulti.report import cells, measures
 from nfsmulti.report.curves import Curve
+from nfsmulti.report.measures import MEASURES
 from nfsmulti.stats import Ratio
 from nfsmulti.summary import Cell
 
@@ -92,12 +93,12 @@ def limit(curve: Curve, count: int) -> str:
     Processors that other programs kept busy before are not called full: the page warns of these.
     """
     found = curve.cells[max(curve.counts[curve.counts.index(count) :], key=curve.mean)]
-    fullest = _mean(max((s.bytes_per_s for s in cells.sides(cell)), default=0) for cell in found)
+    fullest = _mean(max((s.bytes_per_s for s in measures.sides(cell)), default=0) for cell in found)
     if curve.link and 8 * fullest / curve.link >= FULL:
         return "the link is full"
     busy, others = (
-        _mean(part for cell in found if (part := measure(cell)) is not None)
-        for measure in (cells.processors_busy, lambda cell: cell.others_busy)
+        _mean(percent / 100 for cell in found if (percent := MEASURES[name](cell)) is not None)
+        for name in ("processors %", "others %")
     )
     if busy >= _BUSY and others < cells.DISTURBED:
         own = cells.wake_up(found)
@@ -112,7 +113,7 @@ def limit(curve: Curve, count: int) -> str:
 
 def core(found: Iterable[Cell]) -> float:
     """Return which part of a core the busiest job takes."""
-    return _mean((cells.busiest(cell) or 0) / 100 for cell in found)
+    return _mean((measures.BUSIEST(cell) or 0) / 100 for cell in found)
 
 
 def _mean(parts: Iterable[float]) -> float:
@@ -141,7 +142,7 @@ def verdict(curve: Curve) -> str:
         return f"{reached}, {words}: still rising{full and f'; {why}'}."
     if not alike(curve):
         return f"{reached}; {curve.total(found.since)} to {curve.words(found.at)} may be enough."
-    rates = [curve.mean(count) / curve.axis.scale for count in (found.since, found.at)]
+    rates = [curve.mean(count) for count in (found.since, found.at)]
     spread = " to ".join(map(texts.number, sorted(rates)))
     return (
         f"No measurable difference between {curve.words(found.since)} and {curve.words(found.at)}"
@@ -150,7 +151,8 @@ def verdict(curve: Curve) -> str:
 
 
 def _at(curve: Curve, count: int) -> str:
-    return f"{'with' if curve.axis.name == 'nconnect' else 'at'} {curve.words(count)}"
+    counted = curve.axis.each or curve.axis.name == "nconnect"
+    return f"{'with' if counted else 'at'} {curve.words(count)}"
 
 
 def chosen(curve: Curve) -> int:

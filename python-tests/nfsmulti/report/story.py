@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.report import cells
+from nfsmulti.report import cells, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.stats import FEWEST, Ratio
 from nfsmulti.summary import Cell, Factor, Summary
@@ -80,7 +80,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Story:
+class Told:
     """What a run shows: the answer, then what it rests on."""
 
     answer: Answer
@@ -104,7 +104,7 @@ class Report:
     name: str
     about: str
     factors: tuple[str, ...] | None
-    tell: Callable[[Summary], Story]
+    tell: Callable[[Summary], Told]
     beside: Callable[[Summary], list[Beside]] = field(default=lambda _: [])
     findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
     names: Callable[[Summary], Mapping[str, str]] = field(default=lambda _: {})
@@ -242,7 +242,7 @@ def findings(report: Report, summary: Summary) -> list[Finding]:
     ]
 
 
-def tell(report: Report, summary: Summary) -> Story:
+def tell(report: Report, summary: Summary) -> Told:
     """Tell the story, once for each combination of further factors; one cell must be done.
 
     What they are worth follows, where there are several.
@@ -255,7 +255,7 @@ def tell(report: Report, summary: Summary) -> Story:
         sections.insert(0, against)
     if len(told) > 1:
         answer = _of_all([(name, story.answer) for name, story in told], against)
-    return Story(
+    return Told(
         answer=answer,
         sections=sections,
         reading=told[0][1].reading,
@@ -327,7 +327,7 @@ def named(words: str, name: str) -> str:
 # both, paired by repeat; over all cells, geometric means.
 
 _SHOWN = 2  # variants in the headline
-_MEASURES = {"throughput": cells.bandwidth, "p99": cells.p99_us}
+_MEASURES = {"throughput": measures.MB_PER_S, "p99": measures.P99}
 
 
 def _against(
@@ -346,7 +346,7 @@ def _against(
         rows += [[name, one, *_ratios(over[one], under[one])] for one in over if one in under]
         if over.keys() & under.keys():
             rows.append([name, "all cells together", *_ratios(those, base)])
-            ratio = cells.ratio(those, base, cells.bandwidth)
+            ratio = cells.ratio(those, base, measures.MB_PER_S)
             told = f"{texts.times(ratio)} times the throughput with {name}"
             words.append(told if ratio else f"{name} moved nothing")
     if not rows:

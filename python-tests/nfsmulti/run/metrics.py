@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.paths import write_whole
-from nfsmulti.report import cells
+from nfsmulti.report import measures
 from nfsmulti.run.live import TROUBLES, Counts, Live, added, totals
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record, Watcher
@@ -119,10 +119,10 @@ class Metrics(Watcher, Collector):
             for name in TROUBLES:
                 add(f"path_{name}", counts.get(name, 0), path=path)
         if self._last:
-            found = cells.percentile_of([self._last], 99)
-            add("last_bytes_per_second", cells.bandwidth(self._last), cell=self._last.id)
-            add("last_operations_per_second", cells.iops(self._last), cell=self._last.id)
-            add("last_p99_seconds", found / 1e6 if found else None, cell=self._last.id)
+            found, rate = (one(self._last) for one in (measures.P99, measures.MB_PER_S))
+            add("last_bytes_per_second", rate and rate * 1e6, cell=self._last.id)
+            add("last_operations_per_second", measures.IOPS(self._last), cell=self._last.id)
+            add("last_p99_seconds", found and found / 1000, cell=self._last.id)
         yield from (one for one in samples.values() if one.samples)
 
     def _write(self, seconds: float, now: Live | None) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats, FioReport, FioResult
 from nfsmulti.paths import JOBFILES
-from nfsmulti.report import cells
+from nfsmulti.report import cells, measures
 from nfsmulti.report.loads import FACTOR, PEAK
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs, name_of
 from nfsmulti.run.record import one_line
@@ -66,7 +66,7 @@ def at_load(planned: PlannedCell, done: Sequence[Cell], seed: int) -> PlannedCel
     if not spec.load:
         return planned
     peak = next((one for one in _alike(planned, done) if one.factors[FACTOR] == PEAK), None)
-    rate = cells.iops(peak) if peak and peak.status == "done" else None
+    rate = measures.IOPS(peak) if peak and peak.status == "done" else None
     if not peak or not rate:
         why = f": {peak.why}" if peak and peak.why else ""
         raise HarnessError(f"the peak that its load is a part of could not be measured{why}")

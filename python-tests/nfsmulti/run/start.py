@@ -26,9 +26,10 @@ from nfsmulti.run.offered import peaks_first
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
 from nfsmulti.run.record import Record, changed, now_text, write_machine
-from nfsmulti.scenario import CellSpec, Choice, GuestPlace, Scale, Scenario
+from nfsmulti.scenario import CellSpec, Choice, GuestPlace, Scale
 from nfsmulti.stats import MOST_TIMES
 from nfsmulti.stories import SCENARIOS
+from nfsmulti.story import Story
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
@@ -113,7 +114,7 @@ def begin(results: Path, plan: Plan, place: dict[str, Any]) -> Record:
     return record
 
 
-def _scenario(request: Request, name: str) -> Scenario:
+def _scenario(request: Request, name: str) -> Story:
     """Return the scenario. Raises HarnessError where it cannot run as it was asked for."""
     if not re.fullmatch(r"[\w.-]*", request.label):
         raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
@@ -152,7 +153,7 @@ def _newest(folder: Path) -> Path:
     raise NothingToRunError(f"{folder} holds no unfinished run", "start one without --resume")
 
 
-def _specs(scenario: Scenario, request: Request, scale: Scale) -> tuple[list[CellSpec], list[str]]:
+def _specs(scenario: Story, request: Request, scale: Scale) -> tuple[list[CellSpec], list[str]]:
     left_out: list[str] = []
     if request.pool:
         offers = OnPool(request.pool, request.server_command).offers
@@ -189,7 +190,7 @@ def _cell_seconds() -> float | None:
         raise HarnessError(f"{_CELL_SECONDS}={given}: not a number of seconds") from None
 
 
-def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
+def _place(scenario: Story, plan: Plan) -> dict[str, Any]:
     """Return the summary's `place`: its kind, and its limits, by place where there are several."""
     if plan.pool:
         hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}

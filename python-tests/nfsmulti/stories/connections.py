@@ -4,222 +4,119 @@
 Nothing was published with it: it asks what more connections give on a server, and where that stops.
 In the lab a connection has a cap and four fill the link (capped), or nothing is limited and the
 processors are what ends it (uncapped). RDMA and kernel mounts need the kernel lab (guest).
-
-Factors: limits (capped, uncapped, guest, pool), transport (tcp, rdma, and each with -mount),
-version, jobs, nconnect, workload.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
-from nfsmulti.report import cells, charts, conditions, curves, scaling
-from nfsmulti.report.answer import Answer, discards, extent, fewest, varying
-from nfsmulti.report.curves import Axis, Curve
-from nfsmulti.report.story import Plot, Report, Section, Story
+from nfsmulti.report import cells, scaling
+from nfsmulti.report.answer import discards, extent, fewest, varying
+from nfsmulti.report.measures import P99
+from nfsmulti.report.story import Section
 from nfsmulti.scenario import (
     FOR_HARNESS,
-    OWN,
     PLAIN_WORKLOADS,
     STAMPS,
     CellSpec,
     GuestPlace,
-    OwnPool,
-    Place,
-    Scale,
-    Scenario,
     mount_options,
     timed,
-    ways,
 )
-from nfsmulti.summary import Factor, Summary
-from nfsmulti.units import parse_rate
+from nfsmulti.story import At, Factor, Level, Lines, Page, Story
+from nfsmulti.texts import Table
 
-# --- what runs ---
+if TYPE_CHECKING:
+    from nfsmulti.report.curves import Curve
+    from nfsmulti.report.told import Run
 
-WORKLOADS: Mapping[str, dict[str, Factor]] = {
+WORKLOADS: Mapping[str, dict[str, Level]] = {
     **PLAIN_WORKLOADS,
     "8k-oltp": {"rw": "randrw", "rwmixread": 67, "bs": "8k"},
 }
-_WORKLOAD = "64k-read"
-
-_NCONNECT, _QUICK_NCONNECT = (1, 2, 4, 8, 16), (1, 2, 4, 8)
-_JOBS, _QUICK_JOBS = (1, 4), (1,)
-_BYTES, _QUICK_BYTES, _TINY_BYTES = 1 << 30, 128 << 20, 16 << 20
-_PROBE_SECONDS, _PROBE_CONNECTIONS = 2.0, 4
-_GUEST = "guest"
-_PLACES: dict[str, Place] = {
-    "capped": LabConfig(
-        addresses=1, limits=Limits(link="9400mbit", per_connection="2500mbit", burst="2m")
-    ),
-    "uncapped": LabConfig(addresses=1),
-    _GUEST: GuestPlace(),
-}
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    choice = scale.choice
-    kernel = choice.mounts or "rdma" in choice.protocols
-    places = [_GUEST] if kernel else [name for name in _PLACES if name != _GUEST]
-    found = []
-    for place, way in itertools.product(places, ways(choice)):
-        found += _cells_of(scale, place, *way)
-    return found
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    choice = scale.choice
-    if not pool.urls:
-        return [], ["connections need URLs in the pool: a directory has those of its mount"]
-    said = ["directories: theirs are those of their mounts"] if pool.mounts else []
-    found = []
-    for way in ways(choice, pool):
-        found += _cells_of(scale, OWN, *way, pool.urls)
-    return found, said
-
-
-def _cells_of(
-    scale: Scale, place: str, proto: str, version: str, query: str, paths: int = 1
-) -> list[CellSpec]:
-    """Return the cells of a transport and version, by the engine, and by mounts if asked for."""
-    choice = scale.choice
-    nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
-    jobs = choice.jobs or (_QUICK_JOBS if scale.quick else _JOBS)
-    (workload,) = choice.workloads or (_WORKLOAD,)
-    found = []
-    for each, number in itertools.product(jobs, nconnect):
-        cell = _cell(workload, scale, (place, proto, version, each, number))
-        options = {**cell.options, "nconnect": number, "spread": "roundrobin"}
-        options |= {"discard": 1} if choice.discard else {}
-        found.append(dataclasses.replace(cell, query=query, paths=paths, options=options))
-        if choice.mounts:
-            factors = {**cell.factors, "transport": f"{proto}-mount"}
-            mounting = mount_options(proto, version, number)
-            mounted = dataclasses.replace(cell, factors=factors, mount_options=mounting)
-            found.append(_on_mounts(mounted, paths))
-    return found
-
-
-def _on_mounts(cell: CellSpec, paths: int) -> CellSpec:
-    """Return a cell of kernel mounts. Over several, the engine spreads each job's I/O."""
-    if paths == 1:
-        return dataclasses.replace(cell, client="mount")
-    options = {**cell.options, "spread": "roundrobin"}
-    return dataclasses.replace(cell, client="mounts", paths=paths, options=options)
-
-
-def _cell(workload: str, scale: Scale, levels: tuple[str, str, str, int, int]) -> CellSpec:
-    """Return a cell at the levels of all factors but the workload, which comes last."""
-    seconds = scale.seconds(2, 10)
-    size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES if scale.quick else _BYTES
-    options = {**WORKLOADS[workload], STAMPS: 1}
+def job(at: At) -> CellSpec:
+    """Return a cell in which each of `at.jobs` has `at.nconnect` connections on each path."""
+    size, seconds = at.size(16 << 20, 128 << 20, 1 << 30), at.seconds(2, 10)
     return CellSpec(
-        factors=dict(zip(_FACTORS, (*levels, workload), strict=True)),
-        place=levels[0],
-        jobfile="connections.fio",
-        options={**options, "numjobs": levels[3], "size": size, **timed(seconds)},
-        seconds=seconds,
+        {}, "", "connections.fio",
+        {**WORKLOADS[at.workload], STAMPS: 1, "numjobs": at.jobs, "size": size, **timed(seconds),
+         "nconnect": at.nconnect, "spread": "roundrobin",
+         **({"discard": 1} if at.scale.choice.discard else {})},
+        seconds,
+        query=at.query,
+        paths=at.pool.urls,
         files={"nfsmulti-connections": size},
+    )  # fmt: skip
+
+
+def _mounted(cell: CellSpec, at: At) -> CellSpec:
+    """Return a cell of kernel mounts. Over several, the engine spreads each job's I/O."""
+    alone = cell.paths == 1
+    gone = {"nconnect", "discard", *(["spread"] if alone else [])}
+    return dataclasses.replace(
+        cell,
+        factors={**cell.factors, "transport": f"{at.proto}-mount"},
+        client="mount" if alone else "mounts",
+        options={name: value for name, value in cell.options.items() if name not in gone},
+        query="",
+        mount_options=mount_options(at.proto, at.version, at.nconnect),
     )
 
 
-def _probes(scale: Scale) -> dict[str, CellSpec]:
-    seconds = scale.cell_seconds or _PROBE_SECONDS
-    once = dataclasses.replace(scale.choice, nconnect=(_PROBE_CONNECTIONS,), jobs=(1,))
-    cells_of_one = _cells(dataclasses.replace(scale, choice=once))
-    cell = next((cell for cell in cells_of_one if cell.place == "capped"), None)
-    if cell is None:
-        return {}
-    options = {**cell.options, **timed(seconds)}
-    return {"capped": dataclasses.replace(cell, options=options, seconds=seconds)}
-
-
-# --- what it tells ---
-
-_FACTORS = ("limits", "transport", "version", "jobs", "nconnect", "workload")
-_NAMES = {
-    "tcp": "TCP",
-    "rdma": "RDMA",
-    "tcp-mount": "the kernel's mount over TCP",
-    "rdma-mount": "the kernel's mount over RDMA",
-}
-_KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
-_MOST_LINES = 6  # in one plot
+KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
+MOST_LINES = 6  # in one plot
 # Of fio's command line, what is not pasted: `overwrite` is for files of the run's own.
-_OURS = FOR_HARNESS | {STAMPS, "output", "output-format", "name", "overwrite"}
-_SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
-_MOUNT_BY = ("mount", "-t", "nfs", "-o")
+OURS = FOR_HARNESS | {STAMPS, "output", "output-format", "name", "overwrite"}
+OTHERS = ("limits", "transport", "version", "jobs", "workload")
 
 
-def tell(summary: Summary) -> Story:
-    """Tell where each curve ends, and what the transports, versions and jobs differ in."""
-    drawn = _curves(summary)
-    return Story(
-        answer=dataclasses.replace(_answer(drawn), caveats=_of_client(drawn, summary)),
-        sections=[Section("Plots", plots=_plots(drawn)), *_calls(drawn)],
-        reading=[
-            scaling.RULE,
-            "nconnect is the number of connections that each job has on each path; a kernel mount"
-            " has as many for all jobs together. Of a pool of several URLs each is mounted, and"
-            " this engine spreads each job's I/O over the mounts; on one mount fio's libaio does"
-            " it. Each job has 64 I/Os in flight, whatever nconnect is.",
-            *conditions.differences(summary, "In the lab, the servers are on the same machine."),
-        ],
-        ending=[_lines(summary, drawn)],
-    )
+def curves(run: Run) -> list[Curve]:
+    """Return a curve for each place, transport, version and number of jobs."""
+    return run.curves("nconnect")
 
 
-def _curves(summary: Summary) -> list[Curve]:
-    """Return the measured curves, in the order of places, transports, versions and jobs."""
-    found = sorted(curves.curves(summary.done, Axis()), key=_order)
-    return [
-        dataclasses.replace(one, link=_link(summary, str(one.levels["limits"]))) for one in found
-    ]
+def name(curve: Curve, run: Run) -> str:
+    """Name a curve by the levels in which those of this run differ, one alone by its transport."""
+    differing = {one: curve.levels[one] for one in OTHERS if len(run.levels(one)) > 1}
+    kinds = {"tcp": "TCP", "rdma": "RDMA"}
+    proto, _, mount = str(curve.levels["transport"]).partition("-")
+    alone = kinds.get(proto, "")
+    return run.words(differing) or (f"the kernel's mount over {alone}" if mount else alone)
 
 
-def _order(curve: Curve) -> tuple[int, int, str, int]:
-    levels = curve.levels
-    places, names = [*_PLACES, OWN], list(_NAMES)
-    place, name = str(levels["limits"]), str(levels["transport"])
-    at = names.index(name) if name in names else len(names)
-    return places.index(place), at, str(levels["version"]), int(levels["jobs"])
+def unit(run: Run) -> str:
+    """Return how throughput is taken: IOPS of small blocks, else MB/s."""
+    return "MB/s" if str(run.levels("workload")[0]).startswith("64k") else "IOPS"
 
 
-def _link(summary: Summary, place: str) -> int | None:
-    """Return the rate of the link that a place is known to have, in bit/s."""
-    if links := summary.place.get("links"):
-        return int(sum(links.values()))
-    rate = conditions.limits(summary, place).get("link")
-    return parse_rate(rate) if rate else None
+def table(run: Run) -> Table:
+    """Lay out, below each other, some counts of each curve: as many as there is room for."""
+    drawn = curves(run)
 
-
-def _answer(drawn: list[Curve]) -> Answer:
-    """Tell where the curves end."""
-    (unit, measure), (_, cost) = _throughput(drawn), _cpu(drawn)
+    def least(curve: Curve) -> int:
+        return curve.counts[0]
 
     def rows(pick: Callable[[Curve], Collection[int]]) -> list[list[str]]:
-        found = []
-        for curve in drawn:
-            lowest = curve.counts[0]
-            for count in sorted(pick(curve)):
-                those = curve.cells[count]
-                connections = curve.connections(count)
-                p99 = cells.percentile_of(those, 99)
-                found.append([
-                    _name(curve, drawn), str(connections or f"nconnect {count}"),
-                    texts.measured(cells.sample(those, measure)),
-                    "1" if count == lowest else texts.times(curve.gain(count, lowest)),
-                    texts.number(p99 and p99 / 1000), texts.mean(cells.sample(those, cost)),
-                ])  # fmt: skip
-        return found
+        return [
+            [
+                name(curve, run), str(curve.connections(count) or f"nconnect {count}"),
+                texts.measured(cells.sample(curve.at(count), run.measure(unit(run)))),
+                "1" if count == least(curve) else texts.times(curve.gain(count, least(curve))),
+                texts.number(P99.pooled(curve.at(count)) if P99.pooled else None),
+                texts.mean(cells.sample(curve.at(count), run.cost)),
+            ]
+            for curve in drawn for count in sorted(pick(curve))
+        ]  # fmt: skip
 
     few = fewest(
         functools.partial(rows, pick)
@@ -229,14 +126,14 @@ def _answer(drawn: list[Curve]) -> Answer:
             lambda curve: {scaling.chosen(curve)},
         )
     )
-    least = extent(str(one.connections(one.counts[0]) or "the fewest") for one in drawn)
-    times = f"times {least} connection{'' if least == '1' else 's'}"
-    headings = ["", "connections", unit, times, "p99, ms", "CPU, µs/op"]
-    return Answer(_headline(drawn), varying(headings, few, 1))
+    fewest_of = extent(str(one.connections(one.counts[0]) or "the fewest") for one in drawn)
+    times = f"times {fewest_of} connection{'' if fewest_of == '1' else 's'}"
+    return varying(["", "connections", unit(run), times, "p99, ms", "CPU, µs/op"], few, 1)
 
 
-def _headline(drawn: Sequence[Curve]) -> str:
+def headline(run: Run) -> str:
     """Say where the first curve ends, and what the first of another place reaches."""
+    drawn = curves(run)
     said = scaling.verdict(drawn[0])
     places = {str(one.levels["limits"]): one for one in reversed(drawn)}
     del places[str(drawn[0].levels["limits"])]
@@ -246,12 +143,12 @@ def _headline(drawn: Sequence[Curve]) -> str:
     return said
 
 
-def _of_client(drawn: Sequence[Curve], summary: Summary) -> list[str]:
+def caveats(run: Run) -> list[str]:
     """Say whether a client that discards is the limit, and what shows whether another one is."""
-    reads = [one for one in drawn if {"tcp", _WORKLOAD} <= {*one.levels.values()}]
+    reads = [one for one in curves(run) if {"tcp", "64k-read"} <= {*one.levels.values()}]
     chosen = [one.cells[scaling.chosen(one)] for one in reads]
     core = max(map(scaling.core, chosen), default=0.0)
-    if not discards(summary):
+    if not discards(run.summary):
         said = "A core is full: with `--discard` (over TCP in clear) it need not copy what is read."
         return [said] * (core >= scaling.FULL)
     busy = f"the busiest job takes {100 * core:.0f} % of its core"
@@ -261,87 +158,27 @@ def _of_client(drawn: Sequence[Curve], summary: Summary) -> list[str]:
     return [] if shared else [f"This client is not the limit: {busy}."]
 
 
-def _calls(drawn: Sequence[Curve]) -> list[Section]:
+def calls(run: Run) -> list[Section]:
     """Say where mounts' calls spent their time, each curve with the connections that are chosen."""
-    told = {_name(one, drawn): cells.mounted(one.cells[scaling.chosen(one)]) for one in drawn}
-    points = [f"{name}: {said}." for name, said in told.items() if said]
+    told = {name(one, run): cells.mounted(one.cells[scaling.chosen(one)]) for one in curves(run)}
+    points = [f"{whose}: {said}." for whose, said in told.items() if said]
     words = "By /proc/self/mountstats, which has no percentiles: see docs/arrivals.md."
     return [Section("Calls of the mounts", [words], points=points)] * bool(points)
 
 
-def _cpu(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
-    """Return whose CPU time per operation is told, and how: fio's jobs' if no more is known."""
-    measure = cells.cpu_measure(
-        cell for curve in drawn for group in curve.cells.values() for cell in group
-    )
-    machine = measure is cells.machine_cpu_us
-    return "the whole machine" if machine else "fio's jobs", measure
-
-
-def _name(curve: Curve, drawn: Sequence[Curve]) -> str:
-    """Name a curve by the levels in which those of this run differ, one alone by its transport."""
-    differing = {
-        name: level
-        for name, level in curve.levels.items()
-        if len({one.levels[name] for one in drawn}) > 1
-    }
-    return cells.words(differing) or _NAMES.get(str(curve.levels["transport"]), "")
-
-
-def _throughput(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
-    """Return the unit of throughput, and how it is taken: IOPS of small blocks, else MB/s."""
-    if not str(drawn[0].levels["workload"]).startswith("64k"):
-        return "IOPS", cells.iops
-    return "MB/s", cells.mb_per_s
-
-
-def _plots(drawn: list[Curve]) -> list[Plot]:
+def plots(run: Run) -> list[Lines]:
     """Draw all curves; those of each number of jobs for themselves where they are many."""
-    jobs = list(dict.fromkeys(int(curve.levels["jobs"]) for curve in drawn))
-    if len(drawn) <= _MOST_LINES or len(jobs) == 1:
-        return _plots_of(drawn, "", "")
-    return [
-        plot
-        for number in jobs
-        for plot in _plots_of(
-            [curve for curve in drawn if curve.levels["jobs"] == number],
-            f"-jobs{number}",
-            f", {number} job{'s' if number > 1 else ''}",
-        )
-    ]
+    panels = ["jobs"] if len(curves(run)) > MOST_LINES and len(run.levels("jobs")) > 1 else []
+    shown = [unit(run), "CPU µs/op", f"p99 ms : {unit(run)}"]
+    return [Lines("nconnect", OTHERS, shown, panels=panels)]
 
 
-def _plots_of(drawn: list[Curve], suffix: str, of_jobs: str) -> list[Plot]:
-    whose, cost = _cpu(drawn)
-    plots = []
-    for name, title, unit, measure in (
-        ("throughput", "Throughput", *_throughput(drawn)),
-        ("cpu", "CPU per operation", f"µs of {whose}", cost),
-    ):
-        named = [(_name(one, drawn), one) for one in drawn]
-        figure = curves.draw(named, f"{title}{of_jobs}", unit, measure)
-        caption = f"{title}{of_jobs} against connections; {charts.REPEATS}."
-        plots.append(Plot(f"{name}{suffix}", caption, figure))
-    return [*plots, _latency_plot(drawn, suffix, of_jobs)]
-
-
-def _latency_plot(drawn: list[Curve], suffix: str, of_jobs: str) -> Plot:
-    unit, measure = _throughput(drawn)
-    title = f"Latency against throughput{of_jobs}"
-    named = [(_name(one, drawn), one) for one in drawn]
-    axes = unit, "latency p99, ms"
-    figure = curves.latency(
-        named, title, axes, measure, lambda found: cells.percentile_of(found, 99)
-    )
-    caption = f"p99 of latency against throughput{of_jobs}; the numbers are connections."
-    return Plot(f"latency{suffix}", caption, figure)
-
-
-def _lines(summary: Summary, drawn: list[Curve]) -> Section:
+def to_paste(run: Run) -> list[Section]:
     """Return what to mount with and a job for fio: of the first curve that is as good as any there.
 
-    There is the first place.
+    "There" is the first place.
     """
+    drawn, summary = curves(run), run.summary
     here = [curve for curve in drawn if curve.levels["limits"] == drawn[0].levels["limits"]]
     rates = [curve.mean(scaling.chosen(curve)) for curve in here]
     best = here[next(n for n, rate in enumerate(rates) if scaling.GAIN * rate >= max(rates))]
@@ -349,52 +186,78 @@ def _lines(summary: Summary, drawn: list[Curve]) -> Section:
     transport = str(best.levels["transport"])
     proto = transport.removesuffix("-mount")
     each = at if proto != transport else at * int(best.levels["jobs"])  # a mount is all jobs'
-    version, most = str(best.levels["version"]), min(each, _KERNELS_MOST)
+    version, most = str(best.levels["version"]), min(each, KERNELS_MOST)
     options = mount_options(proto, version, most, locks=True)
-    given = {name: values[-1] for name, values in cells.given(best.cells[at][0]).items()}
-    pools = [
-        pools[-1]
-        for curve in here
-        if (pools := cells.given(curve.cells[curve.counts[0]][0]).get("pool"))
-    ]
-    pool = pools[0] if pools and summary.place.get("kind") == "pool" else _SERVER
+    given = {option: values[-1] for option, values in cells.given(best.cells[at][0]).items()}
+    own = summary.place.get("kind") == "pool"
+    pools = [cells.given(one.cells[one.counts[0]][0]).get("pool") for one in here if own]
+    pool = next((one[-1] for one in pools if one), "nfs://SERVER/EXPORT")
     urls = pool.split(",")
-    folders = [f"{_MOUNT}/{n}" for n in range(1, len(urls) + 1)] if len(urls) > 1 else [_MOUNT]
+    folders = [f"/mnt/{n}" for n in range(1, len(urls) + 1)] if len(urls) > 1 else ["/mnt"]
     if "pool" in given:
         given["pool"] = pool
     elif given.get("ioengine", "").startswith("external:"):  # over several mounts
         given["pool"] = ",".join(folders)
     else:
-        given["directory"] = _MOUNT
+        given["directory"] = "/mnt"
     if "filename" in given:  # not the run's, nor in its directory, which goes with it
         given["filename"] = PurePath(given["filename"]).name.removeprefix("nfsmulti-")
-    job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
+    job = [f"{option}={value}" for option, value in given.items() if option not in OURS]
     mounts = [
-        shlex.join([*_MOUNT_BY, mount_ports(url, options), mount_source(url), folder])
-        for url, folder in zip(urls, folders, strict=True)
+        shlex.join(["mount", "-t", "nfs", "-o", mount_ports(url, options), mount_source(url), to])
+        for url, to in zip(urls, folders, strict=True)
     ]
-    fewest_alike = ", the fewest that are not shown to be worse" if scaling.alike(best) else ""
-    words = f"For {best.words(at)}{fewest_alike}; a kernel mount has {_KERNELS_MOST} at most."
+    alike = ", the fewest that are not shown to be worse" if scaling.alike(best) else ""
+    words = f"For {best.words(at)}{alike}; a kernel mount has {KERNELS_MOST} at most."
     words += " Choose a `filename` of your own."
     if summary.place.get("hosts"):
-        file = f"`{best.cells[at][0].folder}/host1.fio`"
-        return Section("Lines to paste", [f"{words} The job for fio is {file}."], lines=mounts)
-    return Section("Lines to paste", [words], lines=[*mounts, "", "[connections]", *job])
+        words += f" The job for fio is `{best.cells[at][0].folder}/host1.fio`."
+        return [Section("Lines to paste", [words], lines=mounts)]
+    return [Section("Lines to paste", [words], lines=[*mounts, "", "[connections]", *job])]
 
 
-_REPORT = Report(
-    "connections",
-    __doc__,
-    factors=_FACTORS,
-    tell=tell,
+PAGE = Page(
+    about=__doc__,
+    headline=headline,
+    table=table,
+    caveats=caveats,
+    plots=plots,
+    more=calls,
+    ending=to_paste,
+    reading=[
+        scaling.RULE,
+        "nconnect is the number of connections that each job has on each path; a kernel mount"
+        " has as many for all jobs together. Of a pool of several URLs each is mounted, and"
+        " this engine spreads each job's I/O over the mounts; on one mount fio's libaio does"
+        " it. Each job has 64 I/Os in flight, whatever nconnect is.",
+    ],
+    differs="In the lab, the servers are on the same machine.",
 )
 
-SCENARIO = Scenario(
-    _PLACES,
-    _cells,
-    _own_cells,
+STORY = Story(
+    name="connections",
+    page=PAGE,
+    places={
+        "capped": LabConfig(
+            addresses=1, limits=Limits(link="9400mbit", per_connection="2500mbit", burst="2m")
+        ),
+        "uncapped": LabConfig(addresses=1),
+        "guest": GuestPlace(),
+    },
+    place="limits",
+    factors={
+        "limits": Factor(),
+        "transport": Factor(["tcp", "rdma", "tcp-mount", "rdma-mount"]),
+        "version": Factor(),
+        "jobs": Factor([1, 4], quick=[1], asked="jobs"),
+        "nconnect": Factor([1, 2, 4, 8, 16], quick=[1, 2, 4, 8], asked="nconnect"),
+        "workload": Factor(["64k-read"], asked="workloads"),
+    },
+    job=job,
+    twin=_mounted,
+    probe=("capped", {"jobs": 1, "nconnect": 4}),
+    without_urls="connections need URLs in the pool: a directory has those of its mount",
+    left_out=lambda _, pool: ["directories: theirs are those of their mounts"] * bool(pool.mounts),
     repeats=5,
     quick_repeats=5,
-    probes=_probes,
-    report=_REPORT,
 )

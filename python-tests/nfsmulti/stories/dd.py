@@ -8,244 +8,134 @@ with one. The limit was per connection.
 
 capped is the story's AIX client, whose connections do not get beyond a rate of their own; uncapped
 is its Linux client, for which the link alone is the limit.
-
-Factors: client (capped, uncapped), direction (write, read), streams.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
-from nfsmulti.report import cells, charts, conditions
-from nfsmulti.report.answer import Answer
-from nfsmulti.report.curves import Axis, Curve, ends_table
-from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
-from nfsmulti.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
-from nfsmulti.stats import Ratio, Sample
-from nfsmulti.summary import Factor, Summary
+from nfsmulti.scenario import CellSpec, timed
+from nfsmulti.story import At, Beside, Claim, Ends, Factor, Levels, Lines, Page, Story
 
-# --- what runs ---
+if TYPE_CHECKING:
+    from nfsmulti.report.told import Run
 
-_STREAMS = 5
-_CLEAR = 2.0  # times one stream: what shows that the connection is the limit
-_BYTES = 838_860_800  # dd's own: count=102400 bs=8192
-_QUICK_BYTES, _TINY_BYTES = 128 << 20, 1 << 20
-_LINK, _CAP = 118e6, 14.2e6  # bytes/s that the lab's limits leave
-
-_PLACES = {
-    "capped": LabConfig(addresses=_STREAMS, limits=Limits(link="1gbit", per_address="120mbit")),
-    "uncapped": LabConfig(addresses=_STREAMS, limits=Limits(link="1gbit")),
-}
+BYTES = 838_860_800  # dd's own: count=102400 bs=8192
+LINK, CAP = 118e6, 14.2e6  # bytes/s that the lab's limits leave
+CLEAR = 2.0  # times one stream: what shows that the connection is the limit
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    return [cell for client in _PLACES for cell in _cells_of(client, client, scale, _STREAMS)]
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    said = "capped and uncapped are limits of the lab: your pool has its own (client=pool)"
-    return _cells_of("pool", OWN, scale, pool.paths), [said]
-
-
-def _cells_of(client: str, place: str, scale: Scale, paths: int) -> list[CellSpec]:
-    streams: Sequence[int] = (1, 2, _STREAMS) if scale.quick else range(1, _STREAMS + 1)
-    return [
-        _cell(client, place, scale, direction, count, min(count, paths))
-        for direction in ("write", "read")
-        for count in streams
-    ]
-
-
-def _cell(
-    client: str, place: str, scale: Scale, direction: str, streams: int, paths: int
-) -> CellSpec:
-    whole = not scale.quick and scale.cell_seconds is None
-    options: dict[str, Factor | None] = {"numjobs": streams}
-    if whole:
-        rate = min(streams * _CAP, _LINK) if client == "capped" else _LINK
-        size, seconds = _BYTES, streams * _BYTES / rate
-    else:
-        seconds = scale.seconds(4, 0)
-        size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES
-        options |= {"size": size, **timed(seconds)}
-    files = (
-        {f"nfsmulti-dd.{number}": size for number in range(streams)} if direction == "read" else {}
-    )
+def job(at: At) -> CellSpec:
+    """Return a job of `at.streams` streams, each with a file, a path and a request of its own."""
+    size, seconds = at.size(1 << 20, 128 << 20, BYTES), at.seconds(4, 0)
+    options = {"numjobs": at.streams, "size": size, **timed(seconds)}
+    if not at.scale.quick and at.scale.cell_seconds is None:  # all bytes, however long that takes
+        rate = min(at.streams * CAP, LINK) if at.client == "capped" else LINK
+        options, seconds = {"numjobs": at.streams}, at.streams * BYTES / rate
+    reading = range(at.streams if at.direction == "read" else 0)
     return CellSpec(
-        factors={"client": client, "direction": direction, "streams": streams},
-        place=place,
-        jobfile=f"dd-{direction}.fio",
-        options=options,
-        seconds=seconds,
-        paths=paths,
-        files=files,
+        {}, "", f"dd-{at.direction}.fio", options, seconds,
+        paths=min(at.streams, at.pool.paths),
+        files={f"nfsmulti-dd.{number}": size for number in reading},
+    )  # fmt: skip
+
+
+def _at(client: str, direction: str, streams: int) -> Levels:
+    return {"client": client, "direction": direction, "streams": streams}
+
+
+ONE, FIVE = _at("capped", "write", 1), _at("capped", "write", 5)
+
+
+def headline(run: Run) -> str:
+    """Tell what the most streams write in times one, and where the link alone is the limit."""
+    gain, here = run.ratio("MB/s", FIVE, ONE), run.levels("client", FIVE)
+    if gain is None:
+        every = [run.sample("MB/s", {"direction": "write", "streams": n}) for n in range(1, 6)]
+        fastest = max((one.mean for one in every if one), default=None)
+        return (
+            f"{texts.number(fastest)} MB/s written at most; 1 stream and 5 were not both measured."
+        )
+    words = (
+        f"{run.text('MB/s', FIVE)} written by 5 streams{run.hosts}, {gain.value:.3g} times 1 stream"
     )
+    if here == ["capped"]:
+        other = run.ratio("MB/s", _at("uncapped", "write", 5), _at("uncapped", "write", 1))
+        words += " where each address is capped"
+        words += f"; {other.value:.2f} times where only the link is" if other else ""
+    elif gain.above(CLEAR):
+        words += ": each connection has a limit of its own"
+    return f"{words}."
 
 
-# --- what it tells ---
+def time_and_rate(run: Run, at: Levels) -> str:
+    """Write what every stream takes for dd's own bytes at the rate of all together, and that."""
+    if not (rate := run.sample("MB/s", at)):
+        return texts.MISSING
+    seconds = run.summary.hosts * int(at["streams"]) * BYTES / 1e6 / rate.mean
+    told = " (extrapolated)" if run.summary.quick else ""
+    return f"{seconds:.2f} s{told}, {texts.mean(rate, 'MB/s')}"
 
-_PUBLISHED_RATIO = 72 / 19.4
-_POOL = "pool"
-_WHERE = {
-    "capped": "each address capped",
-    "uncapped": "only the link capped",
-    _POOL: "no caps of the lab",
-}
-_ORIGINALS = {"capped": "AIX", "uncapped": "Linux"}
 
-# client, direction, streams: published text, ratio to one stream
-_PUBLISHED = (
-    ("capped", "write", 1, "43.20 s, 19.4 MB/s", None),
-    # Less than five times one stream, and than the link: here five times the cap fits into it.
-    ("capped", "write", _STREAMS, "55 s, 72 MB/s in sum", _PUBLISHED_RATIO),
-    ("capped", "read", 1, "30.86 s, 27.2 MB/s", None),
-    # More than 1 Gbit/s carries: that clock stopped before all was sent, ours after COMMIT.
-    ("uncapped", "write", 1, "6.02 s, 139 MB/s, in part into the client's cache", None),
-    ("uncapped", "read", 1, "8.56 s, 98.0 MB/s", None),
+PAGE = Page(
+    about=__doc__,
+    names={
+        "capped": "each address capped",
+        "uncapped": "only the link capped",
+        "pool": "no caps of the lab",
+    },
+    stands={"client": "pool"},
+    headline=headline,
+    table=Ends("streams", "stream", rows=["direction", "client"]),
+    plots=[Lines("streams", ["direction"], panels=["client"], ideal=True, doublings=False)],
+    claims=[
+        Claim("five streams write more than one: the limit is per connection",
+              "3.71 times (19.4 to 72 MB/s)", FIVE, ONE, gain=72 / 19.4, place="capped", most=5),
+    ],
+    beside=[
+        Beside(f"{whose} ({{where}}), {direction}, {words}{{hosts}}", theirs,
+               _at(client, direction, streams), ratio, ONE if ratio else None, time_and_rate)
+        for whose, client, direction, words, streams, theirs, ratio in (
+            ("AIX", "capped", "write", "1 stream", 1, "43.20 s, 19.4 MB/s", None),
+            # Less than five times one stream, and than the link: here five caps fit into it.
+            ("AIX", "capped", "write", "5 streams", 5, "55 s, 72 MB/s in sum", 72 / 19.4),
+            ("AIX", "capped", "read", "1 stream", 1, "30.86 s, 27.2 MB/s", None),
+            # More than 1 Gbit/s carries: that clock stopped before all was sent, ours after COMMIT.
+            ("Linux", "uncapped", "write", "1 stream", 1,
+             "6.02 s, 139 MB/s, in part into the client's cache", None),
+            ("Linux", "uncapped", "read", "1 stream", 1, "8.56 s, 98.0 MB/s", None),
+        )
+    ] + [
+        Beside("FTP over the same link", "100 MB/s"),
+        Beside("the server's own disk, 8,388,608,000 bytes", "4.20 s, 2.0 GB/s"),
+    ],
+    reading=[
+        "Rates are of all streams together. The time is what each stream takes for the 838,860,800"
+        " bytes of the original dd, at that rate. In a quick run it is extrapolated from a few"
+        " seconds.",
+        "A stream is one job with one request of 8 KiB at a time, and has a connection of its own."
+        " Where the sum grows along a dotted line, the connection is the limit; where it becomes"
+        " flat, the link or the server is.",
+    ],
+)  # fmt: skip
+
+STORY = Story(
+    name="dd",
+    page=PAGE,
+    places={
+        "capped": LabConfig(addresses=5, limits=Limits(link="1gbit", per_address="120mbit")),
+        "uncapped": LabConfig(addresses=5, limits=Limits(link="1gbit")),
+    },
+    place="client",
+    factors={
+        "client": Factor(),
+        "direction": Factor(["write", "read"]),
+        "streams": Factor(range(1, 6), quick=[1, 2, 5]),
+    },
+    job=job,
+    left_out=lambda *_: [
+        "capped and uncapped are limits of the lab: your pool has its own (client=pool)"
+    ],
 )
-_UNMEASURED = (
-    Beside("FTP over the same link", "100 MB/s"),
-    Beside("the server's own disk, 8,388,608,000 bytes", "4.20 s, 2.0 GB/s"),
-)
-
-
-def _curve(summary: Summary, client: str, direction: str) -> Curve:
-    """Return the rate of all streams together, by their number."""
-    found = cells.having(summary, client=client, direction=direction)
-    return Curve.along(Axis("streams"), found)
-
-
-def _client(summary: Summary, client: str) -> str:
-    """Return the client that stands beside a published one: a user's pool is both."""
-    measured = cells.having(summary, client=client)
-    return _POOL if not measured and cells.having(summary, client=_POOL) else client
-
-
-def _time(summary: Summary, rate: Sample, streams: int) -> str:
-    """Return what every stream takes for its 838,860,800 bytes at the rate of all together."""
-    seconds = f"{summary.hosts * streams * _BYTES / rate.mean:.2f} s"
-    return f"{seconds} (extrapolated)" if summary.quick else seconds
-
-
-def _published_gain(summary: Summary) -> tuple[str, Ratio | None, Judged]:
-    """Return whose gain stands beside the published one, the gain, and its verdict."""
-    client = _client(summary, "capped")
-    gain = _curve(summary, client, "write").gain(_STREAMS, 1)
-    allowed = conditions.allowed(summary, "capped")
-    most = None if allowed is None else min(allowed, _STREAMS)
-    return client, gain, judge(gain, _PUBLISHED_RATIO, most)
-
-
-def beside(summary: Summary) -> list[Beside]:
-    """Return the published table beside ours."""
-    rows = []
-    for original, direction, streams, theirs, ratio in _PUBLISHED:
-        client = _client(summary, original)
-        curve = _curve(summary, client, direction)
-        rate = curve.rate(streams)
-        each = f"{streams} stream{'' if streams == 1 else 's'}{conditions.on_each(summary)}"
-        ours = texts.MISSING
-        if rate:
-            ours = f"{_time(summary, rate, streams)}, {texts.mean(rate, 'MB/s', 1e6)}"
-        our_ratio = curve.gain(streams, 1) if ratio else None
-        name = f"{_ORIGINALS[original]} ({_WHERE[client]}), {direction}, {each}"
-        rows.append(Beside(name, theirs, ours, ratio, our_ratio))
-    return [*rows, *_UNMEASURED]
-
-
-def findings(summary: Summary) -> list[Finding]:
-    """Return the one finding: the limit is each connection's."""
-    _, gain, judged = _published_gain(summary)
-    what = "five streams write more than one: the limit is per connection"
-    theirs = f"{_PUBLISHED_RATIO:.2f} times (19.4 to 72 MB/s)"
-    return [Finding(what, theirs, f"{gain.text} times" if gain else texts.MISSING, judged)]
-
-
-def tell(summary: Summary) -> Story:
-    """Tell what one stream and several do here."""
-    clients = [str(client) for client in cells.levels(summary.done, "client")]
-    return Story(
-        answer=_answer(summary, clients),
-        sections=[Section("Plots", plots=[_plot(summary, client) for client in clients])],
-        reading=[
-            "Rates are of all streams together. The time is what each stream takes for the"
-            " 838,860,800 bytes of the original dd, at that rate. In a quick run it is"
-            " extrapolated from a few seconds.",
-            "A stream is one job with one request of 8 KiB at a time, and has a connection of its"
-            " own. Where the sum grows along a dotted line, the connection is the limit; where"
-            " it becomes flat, the link or the server is.",
-            RULE,
-        ],
-    )
-
-
-def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
-    """Tell what the most streams write in times one, and each direction of each client beside."""
-    client, gain, _ = _published_gain(summary)
-    if gain:
-        rate = _curve(summary, client, "write").text(_STREAMS)
-        end = f"{conditions.on_each(summary)}, {gain.value:.3g} times 1 stream"
-        words = f"{rate} written by {_STREAMS} streams{end}"
-        other = _curve(summary, "uncapped", "write").gain(_STREAMS, 1)
-        if client == "capped":
-            words += " where each address is capped"
-            words += f"; {other.value:.2f} times where only the link is" if other else ""
-        elif gain.above(_CLEAR):
-            words += ": each connection has a limit of its own"
-    else:
-        written = [_curve(summary, one, "write") for one in clients]
-        fastest = max((one.mean(count) for one in written for count in one.counts), default=None)
-        words = f"{texts.number(fastest and fastest / 1e6)} MB/s written at most"
-        words += f"; 1 stream and {_STREAMS} were not both measured"
-    named = [
-        (f"{direction}{f', {_WHERE[one]}' if len(clients) > 1 else ''}", curve)
-        for one in clients
-        for direction in ("write", "read")
-        if (curve := _curve(summary, one, direction)).counts
-    ]
-    return Answer(f"{words}.", ends_table(named, "stream"))
-
-
-def _plot(summary: Summary, client: str) -> Plot:
-    title = f"Streams, {_WHERE[client]}"
-    figure, axes = charts.panel(title, "streams, each on a connection", "MB/s, all streams")
-    dotted, drawn = "", {}
-    for way in ("write", "read"):
-        found = _curve(summary, client, way).samples(cells.mb_per_s)
-        drawn[way] = {count: rate for count, rate in found.items() if rate}
-    every = [rate for points in drawn.values() for rate in points.values()]
-    highest = max(map(charts.highest, every), default=1.0)
-    for number, (direction, points) in enumerate(drawn.items()):
-        if not points:
-            continue
-        charts.line(axes, number, direction, [*points.items()])
-        one = points[1].mean if 1 in points else math.inf
-        ideal = {count: one * count for count in points if one * count <= charts.ROOM * highest}
-        if len(ideal) > 1:
-            colour, label = charts.COLOURS[number], f"times 1 {direction} stream"
-            dotted = "; dotted: as many times 1 stream"
-            axes.plot([*ideal], [*ideal.values()], ":", color=colour, label=label)
-    axes.set_xticks(sorted({1}.union(*drawn.values())))
-    charts.from_zero(axes, highest)
-    charts.legend(axes)
-    return Plot(
-        f"scaling-{client}",
-        f"{title}: rate of all streams against their number; {charts.REPEATS}{dotted}.",
-        figure,
-    )
-
-
-_REPORT = Report(
-    "dd",
-    __doc__,
-    factors=("client", "direction", "streams"),
-    beside=beside,
-    tell=tell,
-    findings=findings,
-    names=lambda _: _WHERE,
-)
-
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)

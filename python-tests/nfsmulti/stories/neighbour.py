@@ -9,36 +9,29 @@ measures what readers lose beside a bulk writer, for which we know of no publish
 A reader has one I/O under way, as fast as the server answers, or reads by a clock of its own. Each
 workload is a set of jobs of one jobfile, which run at once.
 
-Factor: workload. All others, such as a server's setting, are levels under which that is told: the
+Level: workload. All others, such as a server's setting, are levels under which that is told: the
 answer lies in how they compare.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts, conditions, loads
-from nfsmulti.report.answer import MOST_ROWS, Answer, served
-from nfsmulti.report.story import (
-    Beside,
-    Finding,
-    Plot,
-    Report,
-    Section,
-    Story,
-    parts,
-    untestable,
-)
-from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
+from nfsmulti.report import cells, conditions, loads
+from nfsmulti.report.answer import MOST_ROWS, served
+from nfsmulti.report.measures import Measure
+from nfsmulti.report.story import parts
+from nfsmulti.scenario import CellSpec, GuestPlace, timed
 from nfsmulti.stats import FEWEST, Ratio, Sample
-from nfsmulti.summary import Cell, Factor, Figures, Summary
+from nfsmulti.story import At, Bars, Beside, Claim, Column, Factor, Levels, Page, Percentiles, Story
 from nfsmulti.texts import Table
 
-# --- what runs ---
+if TYPE_CHECKING:
+    from nfsmulti.report.told import Run
+    from nfsmulti.summary import Cell
 
 # The jobs of each workload, by their names in the jobfile.
 WORKLOADS = {
@@ -52,7 +45,6 @@ WORKLOADS = {
     "sequential-readers": ["sequential-readers"],
     "random-readers": ["random-readers"],
 }
-_QUICK = ("readers", "writer", "readers-beside-writer")
 _JOBS = 4  # of most workloads; the writer beside the readers is one more
 _BYTES, _QUICK_BYTES = 1 << 30, 64 << 20
 _GUEST_DIFFERS = (
@@ -60,310 +52,269 @@ _GUEST_DIFFERS = (
     " of 64 MiB in a server's memory.",
     "Client and server share the guest's processor: a writer's client takes part of it as well.",
 )
-_PLACES = {"guest": GuestPlace(differs=_GUEST_DIFFERS)}
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    return [_cell("guest", scale, name, 1, _QUICK_BYTES) for name in _names(scale)]
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    size = _QUICK_BYTES if scale.quick or scale.cell_seconds else _BYTES
-    paths = min(_JOBS + 1, pool.urls or pool.mounts)
-    return [_cell(OWN, scale, name, paths, size) for name in _names(scale)], []
-
-
-def _names(scale: Scale) -> list[str]:
-    return [name for name in WORKLOADS if not scale.quick or name in _QUICK]
-
-
-def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> CellSpec:
-    seconds = scale.seconds(10, 30)
-    options: dict[str, Factor | None] = {"size": size, **timed(seconds)}
-    jobs = WORKLOADS[workload]
-    bulk = 1 if "writer" in jobs else _JOBS if not workload.startswith("readers") else 0
-    files = {"nfsmulti-readers": size} if workload.startswith("readers") else {}
+def job(at: At) -> CellSpec:
+    """Return the jobs of a workload, which run at once."""
+    seconds, jobs = at.seconds(10, 30), WORKLOADS[at.workload]
+    size = at.size(_QUICK_BYTES, _QUICK_BYTES, _BYTES) if at.own else _QUICK_BYTES
+    readers = at.workload.startswith("readers")
+    bulk = 1 if "writer" in jobs else 0 if readers else _JOBS
+    files = {"nfsmulti-readers": size} if readers else {}
     return CellSpec(
-        factors={"workload": workload},
-        place=place,
-        jobfile="neighbour.fio",
+        {}, "", "neighbour.fio",
+        {"size": size, **timed(seconds)},
+        seconds,
         jobs=jobs,
-        options=options,
-        seconds=seconds,
-        paths=paths,
+        paths=min(_JOBS + 1, at.pool.urls or at.pool.mounts) if at.own else 1,
         files={**files, **{f"nfsmulti-bulk.{number}": size for number in range(bulk)}},
-    )
+    )  # fmt: skip
 
 
-# --- what it tells ---
-
-_BESIDE = "-beside-writer"
-_WHERE = {"alone": "", "beside the writer": _BESIDE}  # readers are, by the end of their workload
-_READERS = {"readers": "full-speed readers", "readers-limited": "readers at 100 IOPS"}
-_SHORT = {"readers": "full speed", "readers-limited": "100 IOPS each"}
-_CALLED = {f"{one}{_WHERE[at]}": f"{_SHORT[one]}, {at}" for one in _SHORT for at in _WHERE}
-_PERCENTS = (50, 99, 99.9, 99.99)
-_TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
-_DRAWN = 99
-_JUDGED = untestable("a bandwidth was published and no ratio: it takes NVMe and 1024 nfsd threads")
+BESIDE = "-beside-writer"
+WHERE = {"alone": "", "beside the writer": BESIDE}  # readers are, by the end of their workload
+READERS = {"readers": "full-speed readers", "readers-limited": "readers at 100 IOPS"}
+SHORT = {"readers": "full speed", "readers-limited": "100 IOPS each"}
+BULK = "bulk MB/s"
+TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
 # What was published, in MB/s, of which workload of ours.
-_PUBLISHED = (
+PUBLISHED = (
     ("sequential write", "4844 MB/s, buffered", "writer"),
     ("several writers", "9636 MB/s, buffered", "writers"),
     ("random write", "590 MB/s under dontcache, 1561 MB/s after a patch", "random-writers"),
 )
 
 
-@dataclass(frozen=True)
-class _Level:
-    """The cells under one combination of all factors but the workload; `name` is "" for none."""
-
-    name: str
-    all: list[Cell]
-
-    def of(self, workload: str) -> list[Cell]:
-        return [cell for cell in self.all if cell.factors["workload"] == workload]
-
-    @property
-    def under(self) -> str:
-        """The words for a sentence."""
-        return f" with {self.name}" if self.name else ""
-
-
-_Named = tuple[_Level, Ratio | None]
-
-
-def _levels(summary: Summary) -> list[_Level]:
-    """Split the cells that are done; there is one level at least."""
-    done = dataclasses.replace(summary, cells=summary.done)
-    return [
-        _Level(served(name, summary.setting), part.cells)
+def levels(run: Run) -> dict[str, Levels]:
+    """Return each combination of the further factors, by its name; one, "", without any."""
+    done = dataclasses.replace(run.summary, cells=run.summary.done)
+    return {
+        served(name, run.summary.setting): {
+            factor: at for factor, at in part.cells[0].factors.items() if factor != "workload"
+        }
         for name, part in parts(("workload",), done)
-    ]
+        if part.cells
+    }
 
 
-def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Ratio | None:
-    """Return a ratio of percentiles, by repeat; None where a cell read too little for that."""
-    if not _sample(over, percent) or not _sample(under, percent):
-        return None
-    return cells.ratio(over, under, lambda cell: _wait_us(cell, percent))
-
-
-def _fell_behind(cell: Cell) -> bool:
+def fell_behind(cell: Cell) -> bool:
     """Tell whether readers that read by a clock could not keep to it."""
     return cell.arrivals is not None and not cell.arrivals.sustained
 
 
-def _fell_behind_by(levels: Sequence[_Level]) -> str:
-    """Say what they reached of what was due."""
-    found = [
-        cell.arrivals
-        for level in levels
-        for cell in level.all
-        if cell.arrivals and _fell_behind(cell)
-    ]
-    least = min(found, key=lambda one: one.achieved / one.offered)
-    return (
-        f"\N{EN DASH}: readers fell behind: {least.achieved:,.0f} of {least.offered:,.0f} IOPS"
-        " were answered."
-    )
+def wait(percent: int) -> Measure:
+    """Return how a percentile of what readers wait is taken; None where they fell behind.
 
-
-def _wait_us(cell: Cell, percent: float) -> float | None:
-    """Give a percentile of what a reader waits; None where it read too little, or fell behind."""
-    if not cell.arrivals:
-        return cells.told_us([cell.read], percent)
-    return None if _fell_behind(cell) else loads.told_us([cell], percent)
-
-
-def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
-    """Return a percentile of each repeat in ms; None where one read too little for that.
-
-    These are the slow ones: without them it would be a sample of the fast ones alone.
+    Nor is it told where they read too little.
     """
-    values = [_wait_us(cell, percent) for cell in found]
-    return None if None in values else Sample.of(one / 1000 for one in values if one)
+
+    def taken(cell: Cell) -> float | None:
+        if not cell.arrivals:
+            us = cells.told_us([cell], percent, "read")
+        else:
+            us = None if fell_behind(cell) else loads.told_us([cell], percent)
+        return us and us / 1000
+
+    return Measure(f"p{percent} wait ms", f"readers' p{percent}", taken)
 
 
-def _told(
-    levels: Sequence[_Level], sides: Callable[[_Level], tuple[list[Cell], list[Cell]]]
-) -> tuple[float, list[_Named]]:
-    """Return the first percentile that is told under every level, or else the last; its ratios.
+def bulk(cell: Cell) -> float | None:
+    """Return the MB/s of the side that moves bulk."""
+    side = cell.write or cell.read
+    return side.bytes_per_s / 1e6 if side else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """Readers alone and beside the writer, under some levels; `name` is theirs."""
+
+    run: Run
+    name: str
+    readers: str
+    levels: Levels
+
+    def at(self, workload: str) -> Levels:
+        """Return where a workload was measured."""
+        return {**self.levels, "workload": workload}
+
+    @property
+    def sides(self) -> tuple[Levels, Levels]:
+        """Readers beside the writer, and alone."""
+        return self.at(self.readers + BESIDE), self.at(self.readers)
+
+    @property
+    def held(self) -> bool:
+        """Whether readers kept to their clock."""
+        return not any(fell_behind(cell) for side in self.sides for cell in self.run.at(side))
+
+    def ratio(self, percent: int) -> Ratio | None:
+        """Return how much longer they wait beside the writer."""
+        known = all(self.waits(percent))
+        return self.run.ratio(f"p{percent} wait ms", *self.sides) if known else None
+
+    def waits(self, percent: int) -> list[Sample | None]:
+        """Return what they wait beside the writer and alone."""
+        return [self.run.whole(f"p{percent} wait ms", side) for side in self.sides]
+
+    @property
+    def kept(self) -> Ratio | None:
+        """What the writer keeps of its speed."""
+        return self.run.ratio(BULK, self.sides[0], self.at("writer"))
+
+
+def pairs(run: Run, readers: str) -> tuple[int, list[Pair]]:
+    """Return the readers under each level, and the percentile that is told of all, or the last.
 
     A level under which readers fell behind has none.
     """
-    held = [
-        level
-        for level in levels
-        if not any(map(_fell_behind, [*sides(level)[0], *sides(level)[1]]))
-    ]
-    for percent in _TOLD:
-        found = [(level, _paired(*sides(level), percent)) for level in levels]
-        if all(ratio for level, ratio in found if level in held):
-            break
-    return percent, found
+    every = [Pair(run, name, readers, at) for name, at in levels(run).items()]
+    both = [one for one in every if all(map(run.at, one.sides))]
+    tells = (at for at in TOLD if all(one.ratio(at) for one in both if one.held))
+    return next(tells, TOLD[-1]), both
 
 
-def _bulk(cell: Cell) -> Figures | None:
-    """Return the side that moves bulk."""
-    return cell.write or cell.read
-
-
-def _rate(cell: Cell) -> float | None:
-    side = _bulk(cell)
-    return side.bytes_per_s if side else None
-
-
-def beside(summary: Summary) -> list[Beside]:
-    """Return what was published beside ours, under each level."""
-    rows = []
-    for figure, theirs, workload in _PUBLISHED:
-        measured = [level for level in _levels(summary) if level.of(workload)]
-        for level in measured or [_Level("", [])]:
-            sample = cells.sample(level.of(workload), _rate)
-            name = f"{figure}; {level.name}" if level.name else figure
-            ours = texts.mean(sample, "MB/s", 1e6)
-            rows.append(Beside(name, theirs, ours))
-    return rows
-
-
-def findings(summary: Summary) -> list[Finding]:
-    """Return the one figure that every run measures, which has no ratio."""
-    rates = [(level, cells.sample(level.of("writer"), _rate)) for level in _levels(summary)]
-    ours = [f"{texts.mean(rate, 'MB/s', 1e6)}{level.under}" for level, rate in rates if rate]
-    here = "; ".join(ours) or texts.MISSING
-    return [Finding("sequential write, buffered", "4844 MB/s", here, _JUDGED)]
-
-
-def tell(summary: Summary) -> Story:
-    """Tell what a bulk writer does to readers, under each level."""
-    levels = _levels(summary)
-    return Story(
-        answer=_answer(levels),
-        sections=[
-            Section(
-                "Plots",
-                plots=[
-                    _percentile_plot(levels),
-                    *_level_plot(levels),
-                ],
-            ),
-        ],
-        reading=[
-            "Readers read 4 KiB: at full speed with one read under way, or 100 times a second by a"
-            " clock of their own, whatever became of the reads before; these wait from the instant"
-            " at which a read is due, and up to 64 are under way. The bulk writer has 16 of 1 MiB."
-            f" Each job has a connection of its own{conditions.on_each(summary)}.",
-            "Waits in the first table are means of the repeats' percentiles, as their ratios are."
-            " Ratios are paired: each compares two cells of the same repeat, of which both have the"
-            f" percentile. An interval needs {FEWEST} repeats; where it spans 1, there is no"
-            " measurable difference.",
-            "dontcache is a way of caching of Linux's server from 6.18 on, which `--setting` can"
-            " set there. Unless it does, our writes are as the server caches them by default.",
-            *conditions.differences(summary, conditions.KERNEL_LAB),
-        ],
-    )
-
-
-def _beside_and_alone(readers: str, level: _Level) -> tuple[list[Cell], list[Cell]]:
-    return level.of(readers + _BESIDE), level.of(readers)
-
-
-def _answer(levels: Sequence[_Level]) -> Answer:
-    """Tell how much longer readers wait beside the writer, under each level."""
-    rows, percents, told = [], [], ""
-    for readers, name in _READERS.items():
-        both = [one for one in levels if one.of(readers) and one.of(readers + _BESIDE)]
-        if not both:
+def headline(run: Run) -> str:
+    """Tell how much longer readers wait beside the writer, where that is shown."""
+    measured = False
+    for readers, name in READERS.items():
+        percent, every = pairs(run, readers)
+        measured |= bool(every)
+        ratios = {one.name: ratio for one in every if (ratio := one.ratio(percent))}
+        if not ratios:
             continue
-        percent, ratios = _told(both, functools.partial(_beside_and_alone, readers))
-        percents.append(f"p{percent:g}")
-        kept = {
-            one.name: cells.ratio(one.of(readers + _BESIDE), one.of("writer"), _rate)
-            for one in both
-        }
-        if not told and any(ratio for _, ratio in ratios):
-            told = _told_of(name, percent, ratios, texts.span([*kept.values()]))
-        for level, ratio in ratios:
-            alone, beside = (level.of(readers + end) for end in _WHERE.values())
-            waits = [_sample(found, percent) for found in (alone, beside)]
+        shown = {level: one for level, one in ratios.items() if not one.spans_one}
+        what = f"the p{percent:g} for {name} beside a bulk writer"
+        told = f"No measurable difference in {what}"
+        if shown:
+            told = f"{texts.span([*shown.values()])} times {what}"
+            told += f" with {texts.several([*shown])}" if len(shown) < len(every) else ""
+        kept = texts.span([one.kept for one in every])
+        return told + (f", which keeps {kept} of its speed." if kept else ".")
+    if measured:
+        return "Too few reads in a repeat to tell what a bulk writer does to them."
+    return "No readers were measured both alone and beside the writer."
+
+
+def table(run: Run) -> Table:
+    """Lay out what readers wait alone and beside the writer, and what that keeps of its speed."""
+    rows, percents = [], []
+    for readers in READERS:
+        percent, every = pairs(run, readers)
+        percents += [f"p{percent:g}"] * bool(every)
+        for one in every:
+            beside, alone = one.waits(percent)
             rows.append([
-                _and(_SHORT[readers], level.name),
-                *map(texts.measured, waits),
-                texts.marked(ratio),
-                texts.marked(kept[level.name]),
+                ", ".join(filter(None, (SHORT[readers], one.name))),
+                texts.measured(alone), texts.measured(beside),
+                texts.marked(one.ratio(percent)), texts.marked(one.kept),
             ])  # fmt: skip
     if not rows:
-        return Answer("No readers were measured both alone and beside the writer.")
-    told = told or "Too few reads in a repeat to tell what a bulk writer does to them."
-    wait = "/".join(dict.fromkeys(percents))
+        return Table((), ())
+    which = "/".join(dict.fromkeys(percents))
     headings = [
-        "readers", f"{wait} alone, ms", f"{wait} beside writer, ms", f"{wait}, times alone",
+        "readers", f"{which} alone, ms", f"{which} beside writer, ms", f"{which}, times alone",
         "writer's MB/s, times alone",
     ]  # fmt: skip
-    caveats = [texts.MAY_BE_ONE] if any("?" in cell for row in rows for cell in row) else []
-    if any(map(_fell_behind, (cell for level in levels for cell in level.all))):
-        caveats.insert(0, _fell_behind_by(levels))
-    return Answer(told, Table(headings, rows[:MOST_ROWS]), caveats)
+    return Table(headings, rows[:MOST_ROWS])
 
 
-def _told_of(name: str, percent: float, ratios: Sequence[_Named], kept: str) -> str:
-    """Say how much longer readers wait, where that is shown."""
-    shown = [one for one in ratios if one[1] and not one[1].spans_one]
-    what = f"the p{percent:g} for {name} beside a bulk writer"
-    told = f"No measurable difference in {what}"
-    if shown:
-        told = f"{texts.span([ratio for _, ratio in shown])} times {what}"
-        if len(shown) < len(ratios):
-            told += f" with {texts.several([level.name for level, _ in shown])}"
-    return told + (f", which keeps {kept} of its speed." if kept else ".")
+def caveats(run: Run) -> list[str]:
+    """Say which readers fell behind, and that a ratio may be 1."""
+    rows = table(run).rows
+    late = [one.arrivals for one in run.summary.done if one.arrivals and fell_behind(one)]
+    least = min(late, key=lambda one: one.achieved / one.offered, default=None)
+    return [
+        f"\N{EN DASH}: readers fell behind: {one.achieved:,.0f} of {one.offered:,.0f} IOPS"
+        " were answered."
+        for one in [least]
+        if one and rows
+    ] + [texts.MAY_BE_ONE] * any("?" in cell for row in rows for cell in row)
 
 
-def _and(words: str, level: str) -> str:
-    return ", ".join(filter(None, (words, level)))
+def under(name: str) -> str:
+    """Return a level's words for a sentence."""
+    return f" with {name}" if name else ""
 
 
-def _percentile_plot(levels: Sequence[_Level]) -> Plot:
-    """Draw the readers alone and beside the writer, under each level."""
-    named = [
-        (
-            _and(where, level.name),
-            [cells.told_us([cell.read for cell in found], p) for p in _PERCENTS],
-        )
-        for level in levels
-        for where, end in _WHERE.items()
-        if (found := level.of(f"readers{end}"))
-    ]
-    figure = charts.percentiles("Readers' completion latency", _PERCENTS, named)
-    caption = "Percentiles of the readers' latency, of all jobs and repeats together (log scale)."
-    return Plot("percentiles", caption, figure)
+def beside(run: Run) -> Iterator[Beside]:
+    """Yield what was published, under each level."""
+    for figure, theirs, workload in PUBLISHED:
+        every = {name: {**at, "workload": workload} for name, at in levels(run).items()}
+        measured = {name: at for name, at in every.items() if run.at(at)}
+        for name, at in measured.items():
+            yield Beside("; ".join(filter(None, (figure, name))), theirs, at, measure=BULK)
+        if not measured:
+            yield Beside(figure, theirs)
 
 
-def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
-    """Draw the p99 against the levels; nothing where there is one alone."""
-    if len(levels) < 2:
-        return []
-    series = {
-        where: [_sample(level.of(f"readers{end}"), _DRAWN) for level in levels]
-        for where, end in _WHERE.items()
+def written(run: Run, _: Levels) -> str:
+    """Write what the writer reaches under each level."""
+    rates = {
+        name: rate
+        for name, at in levels(run).items()
+        if (rate := run.sample(BULK, {**at, "workload": "writer"}))
     }
-    names = [level.name for level in levels]
-    figure = charts.bars(f"Readers' p{_DRAWN}", f"latency p{_DRAWN}, ms", names, series)
-    caption = (
-        f"Mean of the repeats' p{_DRAWN}; {charts.REPEATS}. A bar is missing where a repeat read"
-        " too little for it."
-    )
-    return [Plot("levels", caption, figure)]
+    ours = [f"{texts.mean(rate, 'MB/s')}{under(name)}" for name, rate in rates.items()]
+    return "; ".join(ours) or texts.MISSING
 
 
-_REPORT = Report(
-    "neighbour",
-    __doc__,
-    factors=None,
+def plots(run: Run) -> list[Percentiles | Bars]:
+    """Draw readers alone and beside the writer under each level; bars where there are several."""
+    every = levels(run)
+    lines: Mapping[str, Levels] = {
+        ", ".join(filter(None, (where, name))): {**at, "workload": f"readers{end}"}
+        for name, at in every.items()
+        for where, end in WHERE.items()
+    }
+    found: list[Percentiles | Bars] = [Percentiles(lines, ["read"], (50, 99, 99.9, 99.99))]
+    bars = [
+        Column(where, "p99 wait ms", {"workload": f"readers{end}"}, whole=True)
+        for where, end in WHERE.items()
+    ]
+    return found + [Bars(every, bars)] * (len(every) > 1)
+
+
+def reading(run: Run) -> Sequence[str]:
+    """Say what readers and the writer do."""
+    return [
+        "Readers read 4 KiB: at full speed with one read under way, or 100 times a second by a"
+        " clock of their own, whatever became of the reads before; these wait from the instant"
+        " at which a read is due, and up to 64 are under way. The bulk writer has 16 of 1 MiB."
+        f" Each job has a connection of its own{run.hosts}.",
+        "Waits in the first table are means of the repeats' percentiles, as their ratios are."
+        " Ratios are paired: each compares two cells of the same repeat, of which both have the"
+        f" percentile. An interval needs {FEWEST} repeats; where it spans 1, there is no"
+        " measurable difference.",
+        "dontcache is a way of caching of Linux's server from 6.18 on, which `--setting` can"
+        " set there. Unless it does, our writes are as the server caches them by default.",
+    ]
+
+
+PAGE = Page(
+    about=__doc__,
+    names={f"{one}{WHERE[at]}": f"{SHORT[one]}, {at}" for one in SHORT for at in WHERE},
+    any_factors=True,
+    figures=lambda _: {BULK: bulk, **{f"p{at} wait ms": wait(at) for at in TOLD}},
+    headline=headline,
+    table=table,
+    caveats=caveats,
+    plots=plots,
     beside=beside,
-    tell=tell,
-    findings=findings,
-    names=lambda _: _CALLED,
-)
+    claims=[
+        Claim("sequential write, buffered", "4844 MB/s", ours=written,
+              why="a bandwidth was published and no ratio: it takes NVMe and 1024 nfsd threads")
+    ],
+    reading=reading,
+    differs=conditions.KERNEL_LAB,
+)  # fmt: skip
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, repeats=5, report=_REPORT)
+STORY = Story(
+    name="neighbour",
+    page=PAGE,
+    places={"guest": GuestPlace(differs=_GUEST_DIFFERS)},
+    factors={
+        "workload": Factor([*WORKLOADS], quick=["readers", "writer", "readers-beside-writer"])
+    },
+    job=job,
+    repeats=5,
+)

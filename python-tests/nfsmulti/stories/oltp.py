@@ -7,218 +7,172 @@ per transaction, NFS = 1.0) and block-read response, where 8 KiB reads took unde
 NFS than over the SAN.
 
 Each cell is one job, whose iodepth is the concurrency: connections alone make the difference.
-
-Factors: connections (one, pool, mount), concurrency.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import ADDRESSES, Mount
-from nfsmulti.report import cells, charts, conditions, curves
-from nfsmulti.report.answer import Answer
-from nfsmulti.report.cells import Measure
-from nfsmulti.report.curves import Axis, Curve
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
-from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
-from nfsmulti.stats import Ratio
-from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import Table
-
-# --- what runs ---
-
-_CONCURRENCY, _QUICK_CONCURRENCY = (1, 2, 4, 8, 16, 32, 64), (1, 8, 32)
-_BYTES, _QUICK_BYTES = 256 << 20, 64 << 20
-_POOL_CONNECTIONS = 8  # at least so many, on all paths together
-_MOUNT = Mount("/mnt/tcp3", ("vers=3", "proto=tcp"))
-_PLACES = {"guest": GuestPlace({"mount": (_MOUNT,)})}
-
-
-def _cells(scale: Scale) -> list[CellSpec]:
-    return _cells_in("guest", scale, ("one", "pool", "mount"), len(ADDRESSES))
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    kinds, said = [], []
-    if pool.urls:
-        kinds += ["one", "pool"]
-    else:
-        said.append("one and pool need URLs in the pool")
-    if pool.mounts:
-        kinds.append("mount")
-    else:
-        said.append("mount needs a kernel mount: add its directory to the pool")
-    return _cells_in(OWN, scale, kinds, pool.urls), said
-
-
-def _cells_in(place: str, scale: Scale, kinds: Sequence[str], paths: int) -> list[CellSpec]:
-    return [
-        _cell(place, scale, kind, concurrency, paths)
-        for kind in kinds
-        for concurrency in (_QUICK_CONCURRENCY if scale.quick else _CONCURRENCY)
-    ]
-
-
-def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> CellSpec:
-    seconds = scale.seconds(4, 20)
-    size = _QUICK_BYTES if scale.quick else _BYTES
-    options: dict[str, Factor | None] = {"iodepth": concurrency, "size": size, **timed(seconds)}
-    if kind == "pool":
-        options |= {"nconnect": -(-_POOL_CONNECTIONS // paths), "spread": "roundrobin"}
-    return CellSpec(
-        factors={"connections": kind, "concurrency": concurrency},
-        place=place,
-        jobfile="oltp.fio",
-        options=options,
-        seconds=seconds,
-        client="mount" if kind == "mount" else "pool",
-        mounts="mount" if kind == "mount" else "",
-        paths=paths if kind == "pool" else 1,
-        files={"nfsmulti-oltp": size},
-    )
-
-
-# --- what it tells ---
-
-_JUDGED = untestable("there is no SAN here to compare it with")
-_KINDS = {"one": "one connection", "pool": "several connections", "mount": "kernel mount"}
-
-_WHOSE: dict[Measure, str] = {cells.machine_cpu_us: "machine", cells.jobs_cpu_us: "fio's jobs"}
-
-_AXIS = Axis("concurrency", cells.iops, "IOPS", 1.0)
-_Kinds = dict[str, Curve]
-
-
-def _names(kinds: _Kinds) -> dict[str, str]:
-    """Name each kind, with how many connections several are where a command tells."""
-    for cell in itertools.chain(*kinds["pool"].cells.values()):
-        if (every := cell.connections) and every > 1:
-            return {**_KINDS, "pool": f"{every} connections"}
-    return _KINDS
-
-
-def _curves(summary: Summary) -> _Kinds:
-    """Return what each kind of connections did; one that was not measured has no counts."""
-    return {kind: Curve.along(_AXIS, cells.having(summary, connections=kind)) for kind in _KINDS}
-
-
-def _to_one(kinds: _Kinds, kind: str, at: int, measure: Measure) -> Ratio | None:
-    """Return a figure as a multiple of one connection's; None for one connection itself."""
-    over, under = (kinds[which].at(at) for which in (kind, "one"))
-    return cells.ratio(over, under, measure) if kind != "one" else None
-
-
-def _p50_us(found: Sequence[Cell]) -> float | None:
-    return cells.latency_us([cell.read for cell in found], 50)
-
-
-def _alone(one: Curve) -> str:
-    """Return one connection's p50 of reads at its lowest concurrency."""
-    median = _p50_us(one.at(min(one.counts, default=0)))
-    return f"{texts.number(median / 1000)} ms (p50) over NFS alone" if median else texts.MISSING
-
-
-def beside(summary: Summary) -> list[Beside]:
-    """Return what was published beside ours: costs are relative to one connection."""
-    kinds = _curves(summary)
-    what = "protocol efficiency: CPU per transaction, NFS"
-    rows = [Beside(what, "1.0 (the scale)", "1.0: one connection", their_ratio=1.0)]
-    for kind in ("pool", "mount"):
-        # The highest concurrency that both had.
-        at = max({*kinds["one"].counts} & {*kinds[kind].counts}, default=0)
-        for name, cost in (
-            ("fio's jobs", cells.jobs_cpu_us),
-            ("the machine", cells.machine_cpu_us),
-        ):
-            sample = cells.sample(kinds[kind].at(at), cost)
-            what = f"CPU per operation of {name}: {_KINDS[kind]} to one connection"
-            ours = texts.mean(sample, "µs")
-            ratio = _to_one(kinds, kind, at, cost)
-            rows.append(Beside(what, texts.MISSING, ours, our_ratio=ratio))
-    what = "8 KiB read response, NFS over SAN"
-    return [*rows, Beside(what, "under 0.1 ms more", _alone(kinds["one"]))]
-
-
-def findings(summary: Summary) -> list[Finding]:
-    """Return what was published of NFS beside a SAN."""
-    what = "reads of 8 KiB take little longer over NFS than over a SAN"
-    return [Finding(what, "under 0.1 ms more", _alone(_curves(summary)["one"]), _JUDGED)]
-
-
-def tell(summary: Summary) -> Story:
-    """Tell what more connections do for a database's mix here, and what they cost."""
-    kinds, cost = _curves(summary), cells.cpu_measure(summary.done)
-    where = f",{on_each}" if (on_each := conditions.on_each(summary)) else ""
-    return Story(
-        answer=_answer(kinds, cost),
-        sections=[Section("Plots", plots=_plots(kinds, cost))],
-        reading=[
-            "IOPS are reads and writes together, of 8 KiB each, two to one. Concurrency is I/Os"
-            f" in flight, all jobs together{where}.",
-            "The curve rises to the right while there is capacity left, and turns upwards where"
-            " more concurrency buys only waiting.",
-        ],
-    )
-
-
-def _answer(kinds: _Kinds, cost: Measure) -> Answer:
-    """Tell what each kind does in times one connection, at the highest concurrency of all."""
-    measured = {kind: curve for kind, curve in kinds.items() if curve.counts}
-    names, shared = _names(kinds), set.intersection(*({*one.counts} for one in measured.values()))
-    rows, rates, counts = [], {}, {}
-    gains: dict[str, str] = {}
-    for kind, curve in measured.items():
-        at = counts[kind] = max(shared or curve.counts)
-        median = _p50_us(curve.at(at))
-        gain, dearer = (_to_one(kinds, kind, at, measure) for measure in (cells.iops, cost))
-        own = "1" if kind == "one" else None
-        rows.append([
-            names[kind], texts.measured(curve.rate(at)), own or texts.marked(gain),
-            texts.number(median and median / 1000), own or texts.marked(dearer),
-        ])  # fmt: skip
-        rates[kind] = curve.mean(at)
-        gains |= {kind: texts.times_in_words(gain)} if gain else {}
-    best = max(rates, key=lambda kind: rates[kind])
-    words = f"{texts.number(rates[best])} IOPS over {names[best]} with {counts[best]} in flight"
-    words += "" if gains else "; nothing to compare with was measured"
-    words += f", {gains.pop(best)} one connection" if best in gains else ""
-    told = [f"{names[kind]}: {gain}" for kind, gain in gains.items()]
-    words = "; ".join([words, *([", ".join(told)] if told else [])])
-    first = f"{' or '.join(sorted({*map(str, counts.values())}))} in flight"
-    headings = ["IOPS", "times one connection", "read p50, ms"]
-    headings += [f"CPU/op ({_WHOSE[cost]}), times one connection"]
-    return Answer(f"{words}.", Table([first, *headings], rows))
-
-
-def _plots(kinds: _Kinds, cost: Measure) -> list[Plot]:
-    """Draw response against throughput, and what an operation costs."""
-    names = _names(kinds)
-    named = [(names[kind], curve) for kind, curve in kinds.items() if curve.counts]
-    axes, title = ("IOPS", "read latency, median, ms"), "Response against throughput"
-    response = curves.latency(named, title, axes, cells.iops, _p50_us, charts.logarithmic, 3)
-    caption = (
-        "Median read response against IOPS, both on logarithmic axes; the numbers are the"
-        " I/Os in flight."
-    )
-    title = f"CPU per operation ({_WHOSE[cost]})"
-    cpu = curves.draw(named, title, "µs", cost, columns=3)
-    return [
-        Plot("curve", caption, response),
-        Plot("cpu", f"{title} against I/Os in flight; {charts.REPEATS}.", cpu),
-    ]
-
-
-_REPORT = Report(
-    "oltp",
-    __doc__,
-    factors=("connections", "concurrency"),
-    beside=beside,
-    tell=tell,
-    findings=findings,
-    names=lambda summary: _names(_curves(summary)),
+from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
+from nfsmulti.story import (
+    At,
+    Beside,
+    Claim,
+    Column,
+    Factor,
+    Grid,
+    Level,
+    Levels,
+    Lines,
+    Page,
+    Story,
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)
+if TYPE_CHECKING:
+    from nfsmulti.report.told import Run
+
+CONNECTIONS = 8  # of the pool: at least so many, on all paths together
+KINDS = {"one": "one connection", "pool": "several connections", "mount": "kernel mount"}
+ONE = {"connections": "one"}
+CPU = "CPU µs/op"
+
+
+def _left_out(_: Scale, pool: OwnPool) -> list[str]:
+    urls = "one and pool need URLs in the pool"
+    mount = "mount needs a kernel mount: add its directory to the pool"
+    return [urls] * (not pool.urls) + [mount] * (not pool.mounts)
+
+
+def job(at: At) -> CellSpec:
+    """Return a job with `at.concurrency` I/Os in flight, on `at.connections`."""
+    seconds, size = at.seconds(4, 20), 64 << 20 if at.scale.quick else 256 << 20
+    paths = at.pool.urls if at.own else len(ADDRESSES)
+    options: dict[str, Level | None] = {"iodepth": at.concurrency, "size": size, **timed(seconds)}
+    if at.connections == "pool":
+        options |= {"nconnect": -(-CONNECTIONS // paths), "spread": "roundrobin"}
+    mounted = at.connections == "mount"
+    return CellSpec(
+        {}, "", "oltp.fio", options, seconds,
+        client="mount" if mounted else "pool",
+        mounts="mount" if mounted else "",
+        paths=paths if at.connections == "pool" else 1,
+        files={"nfsmulti-oltp": size},
+    )  # fmt: skip
+
+
+def names(run: Run) -> Mapping[str, str]:
+    """Name each kind, with how many connections several are where a command tells."""
+    every = (cell.connections for cell in run.at({"connections": "pool"}))
+    several = next((f"{one} connections" for one in every if one and one > 1), KINDS["pool"])
+    return {**KINDS, "pool": several}
+
+
+def rows(run: Run) -> dict[str, Levels]:
+    """Return each kind at the highest concurrency of all, or else its own."""
+    counts = {
+        str(kind): run.counts("concurrency", {"connections": kind})
+        for kind in run.levels("connections")
+    }
+    shared = set.intersection(*map(set, counts.values()))
+    return {
+        run.words({"connections": kind}): {
+            "connections": kind, "concurrency": max(shared or each)
+        }
+        for kind, each in counts.items()
+    }  # fmt: skip
+
+
+def columns(run: Run) -> list[Column]:
+    """Return the rate, the wait and the cost of each kind, beside one connection."""
+    whose = "machine" if run.cost.name.startswith("machine") else "fio's jobs"
+    return [
+        Column("IOPS", "IOPS"),
+        Column("times one connection", "IOPS", to=ONE),
+        Column("read p50, ms", "read p50 ms", pooled=True),
+        Column(f"CPU/op ({whose}), times one connection", CPU, to=ONE),
+    ]
+
+
+def in_flight(run: Run) -> str:
+    """Say at which concurrency the table tells of each kind."""
+    counts = {str(at["concurrency"]) for at in rows(run).values()}
+    return f"{' or '.join(sorted(counts))} in flight"
+
+
+def headline(run: Run) -> str:
+    """Tell the fastest kind, and each in times one connection."""
+    every = rows(run)
+    found = {name: run.sample("IOPS", at) for name, at in every.items()}
+    rates = {name: rate.mean if rate else 0.0 for name, rate in found.items()}
+    gains = {
+        name: texts.times_in_words(gain)
+        for name, at in every.items()
+        if at["connections"] != "one" and (gain := run.ratio("IOPS", at, {**at, **ONE}))
+    }
+    best = max(rates, key=lambda name: rates[name])
+    words = (
+        f"{texts.number(rates[best])} IOPS over {best} with {every[best]['concurrency']} in flight"
+    )
+    words += "" if gains else "; nothing to compare with was measured"
+    words += f", {gains.pop(best)} one connection" if best in gains else ""
+    told = ", ".join(f"{name}: {gain}" for name, gain in gains.items())
+    return f"{'; '.join(filter(None, (words, told)))}."
+
+
+def alone(run: Run, _: Levels) -> str:
+    """Return one connection's p50 of reads at its lowest concurrency."""
+    least: Levels = {**ONE, "concurrency": min(run.counts("concurrency", ONE), default=0)}
+    median = run.pooled("read p50 ms", least)
+    return f"{texts.number(median)} ms (p50) over NFS alone" if median else texts.MISSING
+
+
+def beside(run: Run) -> Iterator[Beside]:
+    """Yield what was published: costs are relative to one connection."""
+    yield Beside("protocol efficiency: CPU per transaction, NFS", "1.0 (the scale)", ratio=1.0,
+                 ours=lambda *_: "1.0: one connection")  # fmt: skip
+    for kind, whose in itertools.product(("pool", "mount"), ("fio's jobs", "the machine")):
+        one, other = ({*run.counts("concurrency", {"connections": of})} for of in ("one", kind))
+        at: Levels = {"connections": kind, "concurrency": max(one & other, default=0)}
+        what = f"CPU per operation of {whose}: {KINDS[kind]} to one connection"
+        measure = "machine CPU µs/op" if whose == "the machine" else "jobs CPU µs/op"
+        yield Beside(what, texts.MISSING, at, of={**at, **ONE}, measure=measure)
+    yield Beside("8 KiB read response, NFS over SAN", "under 0.1 ms more", ours=alone)
+
+
+PAGE = Page(
+    about=__doc__,
+    names=names,
+    headline=headline,
+    table=Grid(rows, columns, in_flight),
+    plots=[Lines("concurrency", ["connections"], ["read p50 ms : IOPS"], log=True),
+           Lines("concurrency", ["connections"], [CPU])],
+    beside=beside,
+    claims=[
+        Claim("reads of 8 KiB take little longer over NFS than over a SAN", "under 0.1 ms more",
+              why="there is no SAN here to compare it with", ours=alone)
+    ],
+    reading=lambda run: [
+        "IOPS are reads and writes together, of 8 KiB each, two to one. Concurrency is I/Os in"
+        f" flight, all jobs together{',' * bool(run.hosts)}{run.hosts}.",
+        "The curve rises to the right while there is capacity left, and turns upwards where more"
+        " concurrency buys only waiting.",
+    ],
+)  # fmt: skip
+
+STORY = Story(
+    name="oltp",
+    page=PAGE,
+    places={"guest": GuestPlace({"mount": (Mount("/mnt/tcp3", ("vers=3", "proto=tcp")),)})},
+    factors={
+        "connections": Factor(
+            lambda at: ["one", "pool"] * bool(at.pool.urls) + ["mount"] * bool(at.pool.mounts)
+        ),
+        "concurrency": Factor([1, 2, 4, 8, 16, 32, 64], quick=[1, 8, 32]),
+    },
+    job=job,
+    left_out=_left_out,
+)

@@ -5,9 +5,6 @@ Nothing was published with it that could be repeated: vendors give a percentage 
 of several connections with Kerberos nobody says anything. Each workload runs under each flavor,
 sys in clear among them, on one connection and on several. Each has a job of its own, since a
 thread's crypto is one core's.
-
-Factors: flavor (sys, krb5, krb5i, krb5p; tls, mtls; both, as krb5p+tls), client (engine, mount),
-workload, connections.
 """
 
 from __future__ import annotations
@@ -16,48 +13,49 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Kerberos, LabConfig
-from nfsmulti.report import cells, charts, curves
-from nfsmulti.report.answer import MOST_ROWS, Answer
-from nfsmulti.report.cells import Measure
-from nfsmulti.report.curves import Axis, Curve
-from nfsmulti.report.story import Plot, Report, Section, Story
+from nfsmulti.report import measures
+from nfsmulti.report.measures import MACHINE_CPU, MEASURES, SERVER_CPU, Take
+from nfsmulti.report.story import Section
 from nfsmulti.scenario import (
-    OWN,
     PLAIN_WORKLOADS,
     CellSpec,
     Choice,
     OwnPool,
-    Place,
     Scale,
-    Scenario,
     mount_options,
     timed,
-    ways,
 )
-from nfsmulti.stats import Ratio, Sample
-from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import MISSING, Table
+from nfsmulti.story import (
+    ONE_URL,
+    At,
+    Bars,
+    Column,
+    Factor,
+    Grid,
+    Level,
+    Levels,
+    Lines,
+    Page,
+    Story,
+)
 
-# --- what runs ---
+if TYPE_CHECKING:
+    from nfsmulti.report.told import Run
+    from nfsmulti.stats import Ratio
+    from nfsmulti.summary import Cell, Summary
 
-WORKLOADS: dict[str, dict[str, Factor]] = {
+WORKLOADS: dict[str, dict[str, Level]] = {
     **PLAIN_WORKLOADS,
     "1m-read": {"rw": "read", "bs": "1m"},
 }
-_QUICK_WORKLOADS = ("64k-read", "64k-write")
 _SEC, _XPRTSEC = ("sys", "krb5", "krb5i", "krb5p"), ("none", "tls", "mtls")
-_NCONNECT, _QUICK_NCONNECT = (1, 4, 8), (1, 4)
 _DEPTH = 32  # of all jobs together: connections alone make the difference
-_BYTES, _QUICK_BYTES, _TINY_BYTES = 1 << 30, 128 << 20, 16 << 20
 _FILE = "nfsmulti-security"
 _ENGINE, _MOUNT = "engine", "mount"
-_LAB = "lab"
-_PLACES: dict[str, Place] = {_LAB: LabConfig(addresses=1, kerberos=Kerberos(), xprtsec="tls:mtls")}
 
 
 def _flavors(choice: Choice) -> list[tuple[str, str]]:
@@ -73,381 +71,305 @@ def _name(sec: str, xprtsec: str) -> str:
     return "+".join(words) or "sys"
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    if scale.choice.mounts:
+def job(at: At) -> CellSpec:
+    """Return a job for each connection, a thread of its own."""
+    size, seconds = at.size(16 << 20, 128 << 20, 1 << 30), at.seconds(2, 5)
+    sec, xprtsec = next(one for one in _flavors(at.scale.choice) if _name(*one) == at.flavor)
+    asked = at.query if at.own else "version=4.1"
+    return CellSpec(
+        {}, "", "security.fio",
+        {**WORKLOADS[at.workload], "numjobs": at.connections,
+         "iodepth": max(1, _DEPTH // at.connections), "size": size, **timed(seconds)},
+        seconds,
+        paths=1 if at.scale.choice.mounts else at.pool.urls,
+        query=f"{asked}&sec={sec}&xprtsec={xprtsec}".removeprefix("&"),
+        files={_FILE: size},
+        optional=at.flavor,
+    )  # fmt: skip
+
+
+def _mounted(cell: CellSpec, at: At) -> CellSpec:
+    """Return a cell on a kernel mount of the same flavor, and with as many connections."""
+    if not at.own:
         raise HarnessError(
             "--mounts: the lab has no kernel client with Kerberos or TLS",
             "give the --pool of a server that this machine can mount",
         )
-    return _cells_of(scale, _LAB, "version=4.1")
-
-
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    if not pool.urls:
-        return [], ["security needs URLs in the pool: a directory has that of its mount"]
-    said = ["directories: theirs is that of their mounts"] if pool.mounts else []
-    paths = 1 if scale.choice.mounts else pool.urls
-    if paths < pool.urls:
-        said.append("URLs after the first: a mount has one, and is compared with the same")
-    ((proto, version, query),) = ways(Choice(), pool)
-    mounting = functools.partial(mount_options, proto, version)
-    found = _cells_of(scale, OWN, query, paths)
-    if scale.choice.mounts:
-        found = [one for cell in found for one in (cell, _mounted(cell, mounting))]
-    return found, said
-
-
-def _cells_of(scale: Scale, place: str, query: str, paths: int = 1) -> list[CellSpec]:
-    choice, quick = scale.choice, scale.quick
-    workloads = choice.workloads or (_QUICK_WORKLOADS if quick else tuple(WORKLOADS))
-    nconnect = choice.nconnect or (_QUICK_NCONNECT if quick else _NCONNECT)
-    size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES if quick else _BYTES
-    seconds = scale.seconds(2, 5)
-    found = []
-    for security, workload, number in itertools.product(_flavors(choice), workloads, nconnect):
-        flavor, (sec, xprtsec) = _name(*security), security
-        options = {"numjobs": number, "iodepth": max(1, _DEPTH // number), "size": size}
-        cell = CellSpec(
-            factors=dict(zip(_FACTORS, (flavor, _ENGINE, workload, number), strict=True)),
-            place=place,
-            jobfile="security.fio",
-            options={**WORKLOADS[workload], **options, **timed(seconds)},
-            seconds=seconds,
-            paths=paths,
-            query=f"{query}&sec={sec}&xprtsec={xprtsec}".removeprefix("&"),
-            files={_FILE: size},
-            optional=flavor,
-        )
-        found.append(cell)
-    return found
-
-
-def _mounted(cell: CellSpec, mounting: functools.partial[str]) -> CellSpec:
-    """Return a cell on a kernel mount of the same flavor, and with as many connections."""
+    mounting = mount_options(at.proto, at.version, at.connections)
     security = ",".join(cell.query.split("&")[-2:])
     return dataclasses.replace(
         cell,
         factors={**cell.factors, "client": _MOUNT},
         client="mount",
-        mount_options=f"{mounting(cell.factors['connections'])},{security}",
+        mount_options=f"{mounting},{security}",
         optional=f"{cell.optional}, {_MOUNT}",
     )
 
 
-# --- what it tells ---
+def _left_out(scale: Scale, pool: OwnPool) -> list[str]:
+    said = ["directories: theirs is that of their mounts"] * bool(pool.mounts)
+    return said + [ONE_URL] * (scale.choice.mounts and pool.urls > 1)
 
-_FACTORS = ("flavor", "client", "workload", "connections")
-_ORDER = [_name(sec, xprtsec) for xprtsec in _XPRTSEC for sec in _SEC]
-_TOLD = "64k-read"  # in the answer
-_WORDS = {
+
+ENGINE: Levels = {"client": _ENGINE}
+WORDS = {
     "4k-randread": "4 KiB read",
     "64k-read": "64 KiB read",
     "64k-write": "64 KiB write",
     "1m-read": "1 MiB read",
 }
-_PROXIED = "The lab's TLS is a proxy in Python, which limits it: no rate of TLS is told."
+CLIENT, SERVER = "client CPU µs/op", SERVER_CPU.name
+PROXIED = "The lab's TLS is a proxy in Python, which limits it: no rate of TLS is told."
 _BEFORE_REASON = re.compile(r"^fio: status \d+: (nfsmulti: )?(security: )?")
 _LOOPBACK = re.compile(r"//(127\.|\[::1\])")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Workload:
-    """What a run did of one workload, and how the client's CPU time per I/O is taken."""
-
-    name: str
-    found: Sequence[Cell]
-    client_us: Measure
-    proxied: bool  # what goes over TLS
-
-    @property
-    def clients(self) -> list[tuple[str, str]]:
-        """Each flavor with its client, those of the engine first; others are held to the first."""
-        every = {(str(one.factors["flavor"]), str(one.factors["client"])) for one in self.found}
-        return sorted(every, key=lambda one: (one[1] != _ENGINE, _place_of(one[0])))
-
-    @property
-    def least(self) -> int:
-        """The fewest connections."""
-        return min(cells.counts(self.found, "connections"))
-
-    @property
-    def most(self) -> int:
-        """The most."""
-        return max(cells.counts(self.found, "connections"))
-
-    def connections(self, at: int) -> str:
-        """Return how many connections there are at a level of that factor, in words."""
-        return self.curve(*self.clients[0]).words(at)
-
-    @property
-    def axis(self) -> Axis:
-        """Small blocks are counted."""
-        counted = Axis("connections", cells.iops, "IOPS", 1.0)
-        return counted if self.name.startswith("4k") else Axis("connections")
-
-    def curve(self, flavor: str, client: str = _ENGINE) -> Curve:
-        """Return what a flavor did at each number of connections."""
-        levels = {"flavor": flavor, "client": client}
-        found = [one for one in self.found if levels.items() <= one.factors.items()]
-        return Curve.along(self.axis, found)
-
-    def ratio(self, flavor: str, client: str, at: int, measure: Measure) -> Ratio | None:
-        """Return a figure in times that of the first flavor by the engine; None for its own."""
-        base = self.clients[0]
-        if (flavor, client) == base:
-            return None
-        return cells.ratio(self.curve(flavor, client).at(at), self.curve(*base).at(at), measure)
-
-    def tells_rate(self, flavor: str) -> bool:
-        """Tell whether a flavor's rates are the server's."""
-        return not (self.proxied and "tls" in flavor)
-
-
-def _place_of(flavor: str) -> int:
-    return _ORDER.index(flavor)
-
-
-def _workloads(summary: Summary) -> list[_Workload]:
-    """Return what was measured, the one that the answer tells of first."""
-    lab = summary.place.get("kind") != "pool"
-    measure = _engine_us if _shared(summary) else cells.cpu_measure(summary.done)
-    if summary.place.get("apart"):
-        measure = _rest_us
-    names = cells.levels(summary.done, "workload")
-    return [
-        _Workload(str(name), cells.having(summary, workload=name), measure, proxied=lab)
-        for name in sorted(names, key=lambda one: one != _TOLD)
-    ]
-
-
-def _shared(summary: Summary) -> bool:
+def shared(summary: Summary) -> bool:
     """Tell whether client and server are one machine."""
     place, pool = summary.place, str(summary.place.get("pool") or "")
     return place.get("kind") != "pool" or "apart" in place or bool(_LOOPBACK.search(pool))
 
 
-def _engine_us(cell: Cell) -> float | None:
-    """Return the CPU time of fio's jobs per I/O; a kernel mount works beside them."""
-    return cells.jobs_cpu_us(cell) if cell.factors["client"] == _ENGINE else None
+def whose(run: Run) -> tuple[str, Take]:
+    """Return whose CPU time is the client's, and how it is taken.
+
+    A kernel mount works beside fio's jobs, which are then no measure of it.
+    """
+
+    def of_jobs(cell: Cell) -> float | None:
+        return measures.JOBS_CPU(cell) if cell.factors["client"] == _ENGINE else None
+
+    def rest(cell: Cell) -> float | None:
+        machine, server = MACHINE_CPU(cell), SERVER_CPU(cell)
+        return machine - server if machine and server else None
+
+    if run.summary.place.get("apart"):
+        return "its machine but for the server", rest
+    if shared(run.summary):
+        return "fio's jobs", of_jobs
+    return "its whole machine" if run.cost is MACHINE_CPU else "fio's jobs", run.cost
 
 
-def _rest_us(cell: Cell) -> float | None:
-    """Return the machine's CPU time per I/O but for its server's, where that is told apart."""
-    machine, server = cells.machine_cpu_us(cell), _server_us(cell)
-    return machine - server if machine and server else None
+def figures(run: Run) -> dict[str, Take]:
+    """Return the client's and the server's CPU time, and no rate where the lab's proxy limits it.
+
+    Nor does the proxy's work count.
+    """
+    lab, client = run.summary.place.get("kind") != "pool", whose(run)[1]
+
+    def told(take: Take) -> Take:
+        return lambda cell: None if lab and "tls" in str(cell.factors["flavor"]) else take(cell)
+
+    def s_per_gib(take: Take) -> Take:
+        def seconds(cell: Cell) -> float | None:
+            us, moved = take(cell), MEASURES["bytes"](cell)
+            return us / 1e6 * cell.ops / moved * (1 << 30) if us and moved else None
+
+        return seconds
+
+    server = told(SERVER_CPU)
+    return {
+        CLIENT: client, "client s/GiB": s_per_gib(client),
+        SERVER: server, "server s/GiB": s_per_gib(server),
+        **{name: told(MEASURES[name]) for name in ("MB/s", "IOPS")},
+    }  # fmt: skip
 
 
-def _crypto_us(cell: Cell) -> float | None:
-    """Return what of that the engine itself spent on encryption and checksums."""
-    return cell.crypto_s / cell.ops * 1e6 if cell.crypto_s and cell.ops else None
+def workloads(run: Run) -> list[str]:
+    """Return what was measured, the one that the answer tells of first."""
+    return sorted(map(str, run.levels("workload")), key=lambda one: one != "64k-read")
 
 
-def _server_us(cell: Cell) -> float | None:
-    """Return the server's CPU time per I/O in µs, where it was asked."""
-    seconds = max((side.seconds for side in cells.sides(cell)), default=0.0)
-    if not (cell.server and cell.server.cpu_percent and cell.ops):
-        return None
-    return cell.server.cpu_percent / 100 * cell.server.processors * seconds / cell.ops * 1e6
+def unit(workload: str) -> str:
+    """Return how throughput is taken: small blocks are counted."""
+    return "IOPS" if workload.startswith("4k") else "MB/s"
 
 
-def _s_per_gib(measure: Measure) -> Measure:
-    """Return how CPU seconds per GiB are taken of what gives µs per I/O."""
+def flavors(run: Run, workload: str) -> dict[str, Levels]:
+    """Return each flavor, those of the engine first; others are held to the first."""
+    every = [
+        {"workload": workload, **one}
+        for one in run.combinations("client", "flavor")
+        if run.at({"workload": workload, **one})
+    ]
+    return {f"{one['flavor']}{', kernel mount' * (one['client'] == _MOUNT)}": one for one in every}
 
-    def seconds(cell: Cell) -> float | None:
-        us, moved = measure(cell), sum(side.bytes for side in cells.sides(cell))
-        return us / 1e6 * cell.ops / moved * (1 << 30) if us and moved else None
 
-    return seconds
+def base(run: Run, workload: str) -> Levels:
+    """Return the flavor that others are held to."""
+    return next(iter(flavors(run, workload).values()))
 
 
-def tell(summary: Summary) -> Story:
-    """Tell what each flavor costs beside sys in clear, or the first that was measured."""
-    found = _workloads(summary)
-    return Story(
-        answer=_answer(found[0], lost=bool(_not_measured(summary).points)),
-        sections=[
-            Section("Every flavor", words=_tls(summary), tables=[_table(one) for one in found]),
-            _not_measured(summary),
-            Section("Plots", plots=[plot for one in found for plot in _plots(one)]),
-        ],
-        reading=_reading(summary, found[0]),
+def ends(run: Run, workload: str) -> tuple[tuple[Level, str], tuple[Level, str]]:
+    """Return the fewest connections and the most, with their words."""
+    curve = run.curve("connections", base(run, workload))
+    counts = run.counts("connections", {"workload": workload})
+    few, many = (
+        (at, curve.words(at) if at in curve.counts else f"{at} connections")
+        for at in (counts[0], counts[-1])
+    )
+    return few, many
+
+
+def columns(run: Run) -> list[Column]:
+    """Return what a flavor costs on the fewest connections, and what it reaches on the most."""
+    workload = workloads(run)[0]
+    first, rate = base(run, workload), unit(workload)
+    (few, _), (many, words) = ends(run, workload)
+    at, times = {"connections": few}, f"times {first['flavor']}"
+    to = {"flavor": first["flavor"], "client": first["client"]}
+    found = [
+        Column(rate, rate, at),
+        Column(times, rate, at, {**to, **at}),
+        Column("client CPU, µs/op", CLIENT, at, interval=False),
+        Column(f"CPU, {times}", CLIENT, at, {**to, **at}),
+    ]
+    most = {"connections": many}
+    return found + [Column(f"{rate} with {words}, {times}", rate, most, {**to, **most})] * (
+        many != few
     )
 
 
-def _answer(told: _Workload, *, lost: bool) -> Answer:
-    """Tell of one workload: what a flavor costs on one connection, and reaches on the most."""
-    base, _ = told.clients[0]
-    unit = told.axis.unit
-    times = f"times {base}"
-    rows: list[list[str]] = []
-    for flavor, client in told.clients:
-        curve = told.curve(flavor, client)
-        ratio = functools.partial(told.ratio, flavor, client)
-        own = "1" if not rows else None
-        gain = ratio(told.least, told.axis.measure), ratio(told.most, told.axis.measure)
-        rates = [texts.measured(curve.rate(told.least), told.axis.scale), *map(texts.marked, gain)]
-        if not told.tells_rate(flavor):
-            rates = [MISSING] * 3
-        cost = cells.sample(curve.at(told.least), told.client_us)
-        dearer = ratio(told.least, told.client_us)
-        rows.append([
-            _words(flavor, client), rates[0], own or rates[1], texts.mean(cost),
-            own or texts.marked(dearer), own or rates[2],
-        ])  # fmt: skip
-    headings = ["", unit, times, "client CPU, µs/op", f"CPU, {times}"]
-    headings += [f"{unit} with {told.connections(told.most)}, {times}"]
-    kept = 6 if told.most > told.least else 5
-    table = Table(headings[:kept], [row[:kept] for row in rows[:MOST_ROWS]])
-    caveats = ["Flavors that were not measured are listed below, with the reason."] if lost else []
-    caveats += [_PROXIED] if any(not told.tells_rate(one) for one, _ in told.clients) else []
-    return Answer(_headline(told), table, caveats)
-
-
-def _words(flavor: str, client: str) -> str:
-    return flavor if client == _ENGINE else f"{flavor}, kernel mount"
-
-
-def _headline(told: _Workload) -> str:
-    """Say what the dearest flavor costs, and TLS, and what the first reaches with connections."""
-    base, _ = told.clients[0]
-    costs = {
-        flavor: cost.value
-        for flavor, client in told.clients
-        if client == _ENGINE
-        if (cost := told.ratio(flavor, client, told.least, told.client_us))
-    }
-    if not costs:
-        return f"Only {base} was measured: there is nothing to compare it with."
-    dearest = max(costs, key=lambda one: costs[one])
-    what = _WORDS.get(told.name, told.name)
-    words = f"{dearest} costs {costs[dearest]:.1f} times the CPU of {base} per {what}"
-    server = told.ratio(dearest, _ENGINE, told.least, _server_us)
-    if server and told.tells_rate(dearest):
-        words += f" (server: {server.value:.1f})"
-    other = next((one for one in ("tls", "krb5p") if one in costs and one != dearest), "")
-    words += f", {other.replace('tls', 'TLS')} {costs[other]:.1f}" if other else ""
-    reached = told.ratio(dearest, _ENGINE, told.most, told.axis.measure)
-    if told.most > told.least and reached and told.tells_rate(dearest):
-        part = f"{100 * reached.value:.0f} % of {base}"
-        words += f"; with {told.connections(told.most)} {dearest} reaches {part}"
-    return f"{words}."
-
-
-def _table(told: _Workload) -> Table:
+def every_flavor(run: Run) -> list[Section]:
     """Lay out what each flavor does and costs on the fewest connections."""
-    at, (base, _) = told.least, told.clients[0]
-    rows: list[list[str]] = []
-    for flavor, client in told.clients:
-        found = told.curve(flavor, client).at(at)
-        ratio = functools.partial(told.ratio, flavor, client, at)
-        own = "1" if not rows else None
-        rates = [
-            texts.mean(cells.sample(found, cells.iops)),
-            texts.mean(cells.sample(found, cells.mb_per_s)),
-            own or texts.marked(ratio(told.axis.measure)),
-        ]
-        client_cost, server_cost = (
-            [
-                texts.mean(cells.sample(found, us)),
-                own or texts.marked(ratio(us)),
-                texts.mean(cells.sample(found, _s_per_gib(us))),
-            ]
-            for us in (told.client_us, _server_us)
+    tables = []
+    for workload in workloads(run):
+        first, rate, (few, words) = base(run, workload), unit(workload), ends(run, workload)[0]
+        at, times = {"connections": few}, f"times {first['flavor']}"
+        to = {"flavor": first["flavor"], "client": first["client"], **at}
+
+        def mean(heading: str, measure: str, at: Levels = at) -> Column:
+            return Column(heading, measure, at, interval=False)
+
+        shown = [
+            mean("IOPS", "IOPS"), mean("MB/s", "MB/s"), Column(times, rate, at, to),
+            mean("client CPU, µs/op", CLIENT), Column(f"client, {times}", CLIENT, at, to),
+            mean("client, s/GiB", "client s/GiB"), mean("of it crypto, µs/op", "crypto µs/op"),
+        ]  # fmt: skip
+        if any(map(SERVER_CPU, run.at({"workload": workload}))):
+            shown += [
+                mean("server CPU, µs/op", SERVER), Column(f"server, {times}", SERVER, at, to),
+                mean("server, s/GiB", "server s/GiB"),
+            ]  # fmt: skip
+        title = f"{workload}, {words}"
+        tables.append(
+            run.table(Grid(functools.partial(flavors, workload=workload), shown, title=title))
         )
-        if not told.tells_rate(flavor):  # nor does the proxy's work count
-            rates = server_cost = [MISSING] * 3
-        crypto = texts.mean(cells.sample(found, _crypto_us))
-        rows.append([_words(flavor, client), *rates, *client_cost, crypto, *server_cost])
-    times = f"times {base}"
-    headings = ["", "IOPS", "MB/s", times]
-    headings += ["client CPU, µs/op", f"client, {times}", "client, s/GiB", "of it crypto, µs/op"]
-    headings += ["server CPU, µs/op", f"server, {times}", "server, s/GiB"]
-    kept = len(headings) if any(map(_server_us, told.found)) else len(headings) - 3
-    title = f"{told.name}, {told.connections(at)}"
-    return Table(headings[:kept], [row[:kept] for row in rows], title)
-
-
-def _tls(summary: Summary) -> list[str]:
-    """Say by which cipher calls went over TLS, and who encrypted."""
     beside = "; its work is in the jobs' system calls, and not in what is told of crypto"
-    found = sorted({cell.tls for cell in summary.done if cell.tls})
-    return [f"TLS: {one}{beside if 'kTLS' in one else ''}." for one in found]
+    ciphers = sorted({cell.tls for cell in run.summary.done if cell.tls})
+    said = [f"TLS: {one}{beside if 'kTLS' in one else ''}." for one in ciphers]
+    return [Section("Every flavor", said, tables), not_measured(run.summary)]
 
 
-def _not_measured(summary: Summary) -> Section:
+def not_measured(summary: Summary) -> Section:
     """List what the server lacks, or this client, with the reason in the engine's words."""
     why = {
-        _words(str(cell.factors["flavor"]), str(cell.factors["client"])): cell.why or ""
+        f"{cell.factors['flavor']}{', kernel mount' * (cell.factors['client'] == _MOUNT)}": cell.why
         for cell in summary.cells
         if cell.status == "skipped"
     }
-    points = [f"{name}: {_BEFORE_REASON.sub('', one)}" for name, one in why.items()]
+    points = [f"{name}: {_BEFORE_REASON.sub('', one or '')}" for name, one in why.items()]
     return Section("Not measured", points=points)
 
 
-def _plots(told: _Workload) -> list[Plot]:
+def headline(run: Run) -> str:
+    """Say what the dearest flavor costs, and TLS, and what the first reaches with connections."""
+    workload = workloads(run)[0]
+    first = base(run, workload)
+    (few, _), (many, words) = ends(run, workload)
+
+    def times(flavor: str, measure: str, connections: Level) -> Ratio | None:
+        over, under = (
+            {**first, "flavor": one, "connections": connections}
+            for one in (flavor, first["flavor"])
+        )
+        return run.ratio(measure, over, under) if over != under else None
+
+    every = map(str, run.levels("flavor", {"workload": workload, **ENGINE}))
+    costs = {one: cost.value for one in every if (cost := times(one, CLIENT, few))}
+    if not costs:
+        return f"Only {first['flavor']} was measured: there is nothing to compare it with."
+    dearest = max(costs, key=lambda one: costs[one])
+    what = WORDS.get(workload, workload)
+    said = f"{dearest} costs {costs[dearest]:.1f} times the CPU of {first['flavor']} per {what}"
+    server = times(dearest, SERVER, few)
+    said += f" (server: {server.value:.1f})" if server else ""
+    other = next((one for one in ("tls", "krb5p") if one in costs and one != dearest), "")
+    said += f", {other.replace('tls', 'TLS')} {costs[other]:.1f}" if other else ""
+    reached = times(dearest, unit(workload), many)
+    if many != few and reached:
+        part = f"{100 * reached.value:.0f} % of {first['flavor']}"
+        said += f"; with {words} {dearest} reaches {part}"
+    return f"{said}."
+
+
+def caveats(run: Run) -> list[str]:
+    """Say which flavors are told of below, and whose rates are not told."""
+    lost = bool(not_measured(run.summary).points)
+    lab = run.summary.place.get("kind") != "pool"
+    tls = any("tls" in str(one) for one in run.levels("flavor"))
+    said = "Flavors that were not measured are listed below, with the reason."
+    return [said] * lost + [PROXIED] * (lab and tls)
+
+
+def plots(run: Run) -> list[Bars | Lines]:
     """Draw what an operation costs on the fewest connections, and rates over connections."""
-    plots = [_cost_plot(told)]
-    named = [
-        (_words(flavor, client), told.curve(flavor, client))
-        for flavor, client in told.clients
-        if told.tells_rate(flavor)
-    ]
-    if told.most > told.least:
-        title = f"{_WORDS.get(told.name, told.name)}s over connections"
-        figure = curves.draw(named, title, told.axis.unit, _measure_of(told.axis), 3)
-        caption = f"{title}, each with a job of its own; {charts.REPEATS}."
-        plots.append(Plot(f"connections-{told.name}", caption, figure))
-    return plots
+    found: list[Bars | Lines] = []
+    for one in workloads(run):
+        at: Levels = {"connections": ends(run, one)[0][0], **ENGINE}
+        mounted = {**at, "client": _MOUNT}
+        series = [Column("client", CLIENT, at), Column("client, kernel mount", CLIENT, mounted),
+                  Column("server", SERVER, at)]  # fmt: skip
+        found.append(Bars("flavor", series, {"workload": one}))
+        found.append(Lines("connections", ["flavor", "client"], [unit(one)], {"workload": [one]}))
+    return found
 
 
-def _measure_of(axis: Axis) -> Measure:
-    return cells.iops if axis.unit == "IOPS" else cells.mb_per_s
-
-
-def _cost_plot(told: _Workload) -> Plot:
-    flavors = [flavor for flavor, client in told.clients if client == _ENGINE]
-
-    def drawn(client: str, measure: Measure, of: Collection[str]) -> list[Sample | None]:
-        return [
-            cells.sample(told.curve(one, client).at(told.least), measure) if one in of else None
-            for one in flavors
-        ]
-
-    series = {
-        "client": drawn(_ENGINE, told.client_us, flavors),
-        "client, kernel mount": drawn(_MOUNT, told.client_us, flavors),
-        "server": drawn(_ENGINE, _server_us, [*filter(told.tells_rate, flavors)]),
-    }
-    title = f"CPU time per {_WORDS.get(told.name, told.name)}"
-    figure = charts.bars(title, "µs", flavors, {k: v for k, v in series.items() if any(v)})
-    return Plot(f"cpu-{told.name}", f"{title}; {charts.REPEATS}.", figure)
-
-
-def _reading(summary: Summary, told: _Workload) -> list[str]:
-    machines: dict[Measure, str] = {
-        cells.machine_cpu_us: "its whole machine",
-        _rest_us: "its machine but for the server",
-    }
-    client = machines.get(told.client_us, "fio's jobs")
-    words = [
-        f"The client's CPU time is that of {client}: the workload, TCP and crypto. Ratios are"
-        " paired by repeat.",
+def reading(run: Run) -> list[str]:
+    """Say whose CPU time is told."""
+    place = run.summary.place
+    alone = place.get("kind") != "pool" or "apart" in place
+    server = any(cell.server for cell in run.at({"workload": workloads(run)[0]}))
+    return [
+        f"The client's CPU time is that of {whose(run)[0]}: the workload, TCP and crypto. Ratios"
+        " are paired by repeat.",
         f"Each connection has a job of its own, a thread; all together have {_DEPTH} I/Os in"
         " flight.",
-    ]
-    if any(cell.server for cell in told.found):
-        alone = summary.place.get("kind") != "pool" or "apart" in summary.place
-        whose = "processes" if alone else "whole machine"
-        words.append(f"The server's CPU time is that of its {whose}.")
-    if _shared(summary):
-        words.append(
+        *[f"The server's CPU time is that of its {'processes' if alone else 'whole machine'}."]
+        * server,
+        *[
             "Client and server share the processors of one machine: where these are full, rates"
             " compare the cost of both."
-        )
-    return words
+        ]
+        * shared(run.summary),
+    ]
 
 
-_REPORT = Report("security", __doc__, factors=_FACTORS, tell=tell)
+PAGE = Page(
+    about=__doc__,
+    names={_name(sec, xprtsec): _name(sec, xprtsec) for xprtsec in _XPRTSEC for sec in _SEC},
+    figures=figures,
+    headline=headline,
+    table=Grid(lambda run: flavors(run, workloads(run)[0]), columns),
+    caveats=caveats,
+    plots=plots,
+    more=every_flavor,
+    reading=reading,
+)
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, repeats=5, report=_REPORT)
+STORY = Story(
+    name="security",
+    page=PAGE,
+    places={"lab": LabConfig(addresses=1, kerberos=Kerberos(), xprtsec="tls:mtls")},
+    factors={
+        "flavor": Factor(lambda at: [_name(*one) for one in _flavors(at.scale.choice)]),
+        "client": Factor([_ENGINE]),
+        "workload": Factor([*WORKLOADS], quick=["64k-read", "64k-write"], asked="workloads"),
+        "connections": Factor([1, 4, 8], quick=[1, 4], asked="nconnect"),
+    },
+    job=job,
+    twin=_mounted,
+    without_urls="security needs URLs in the pool: a directory has that of its mount",
+    left_out=_left_out,
+    repeats=5,
+)

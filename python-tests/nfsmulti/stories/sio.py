@@ -9,192 +9,131 @@ operation rose with contention on the one TCP socket.
 buffered and direct are a kernel mount, which all threads share; concurrent gives each thread a
 connection of its own. The file has twice the client's memory: its page cache cannot stand in for
 NFS. A sequential thread has its own part of the file, round and round.
-
-Factors: mode (buffered, direct, concurrent), pattern (sequential, random), direction, threads.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report import cells, charts, conditions, curves
-from nfsmulti.report.answer import Answer
-from nfsmulti.report.cells import Measure
-from nfsmulti.report.curves import Axis, Curve
-from nfsmulti.report.story import (
-    Finding,
-    Judged,
-    Plot,
-    Report,
-    Section,
-    Story,
-    Verdict,
-    beyond,
-    untestable,
-    weakest,
-)
-from nfsmulti.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
-from nfsmulti.stats import Ratio
-from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import Table
+from nfsmulti.report import conditions
+from nfsmulti.report.story import Finding, Judged, Section, Verdict, beyond, untestable, weakest
+from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
+from nfsmulti.story import At, Column, Factor, Grid, Level, Levels, Lines, Page, Story
 
-# --- what runs ---
+if TYPE_CHECKING:
+    from nfsmulti.report.told import Run
+    from nfsmulti.stats import Ratio
 
-_MODES = ("buffered", "direct", "concurrent")
-_DIRECT = {"buffered": 0, "direct": 1}
-_WORKLOADS = {
+DIRECT = {"buffered": 0, "direct": 1}
+MODES = [*DIRECT, "concurrent"]
+WORKLOADS: dict[str, Levels] = {
     f"{pattern} {direction}s": {"pattern": pattern, "direction": direction}
     for pattern in ("sequential", "random")
     for direction in ("read", "write")
 }
-_THREADS, _QUICK_THREADS = (1, 8, 32), (1, 16)
-_BYTES = 256 << 20
-# The publication's RPCs had 32 KiB.
-_MOUNT = Mount("/mnt/tcp3", ("vers=3", "proto=tcp", "rsize=32768", "wsize=32768"))
-_GUEST_DIFFERS = (
+BYTES = 256 << 20
+CPU = "CPU µs/op"
+HIGH = 16  # threads from which on concurrency is high
+# The publication names no figures, so these are ours: what is no gain, and what is a large one.
+NO_GAIN, LARGE = 1.05, 1.5
+CACHEABLE, CACHED = "random reads", 2  # times direct: the cache answers more than it can hold
+VARIED = 0.3  # half of an interval, in times the mean, from which on it is warned of
+DIP = 0.9  # times what fewer threads do, from which on down it is explained
+FULL = 95  # % of the processors, from which on they are the limit
+GUEST_DIFFERS = (
     "Published over a link of 1 Gbit/s with an MTU of 1500: here client and server are one guest,"
     " whose loopback has no limit.",
     "Published with AIX as the client, whose direct I/O holds a lock for each file.",
-    f"The client has {_BYTES >> 21} MiB of memory, page cache included, by a control group.",
+    f"The client has {BYTES >> 21} MiB of memory, page cache included, by a control group.",
 )
-_PLACES = {
-    "guest": GuestPlace({"mount": (_MOUNT,)}, client_memory=_BYTES // 2, differs=_GUEST_DIFFERS)
-}
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    return _cells_in("guest", scale, _MODES, 1, _BYTES)
+def _size(scale: Scale, pool: OwnPool) -> int:
+    """Return what twice the client's memory takes, on a user's pool, unless a quick look is."""
+    return BYTES if scale.quick else max(BYTES, 2 * pool.memory >> 20 << 20)
 
 
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    paths = pool.urls or pool.mounts
+def _left_out(scale: Scale, pool: OwnPool) -> list[str]:
     if not pool.mounts:
-        said = "buffered and direct need a kernel mount: add its directory to the pool"
-        return _cells_in(OWN, scale, ["concurrent"], paths, _BYTES), [said]
-    whole = max(_BYTES, 2 * pool.memory >> 20 << 20)
-    if not scale.quick:
-        return _cells_in(OWN, scale, _MODES, paths, whole), []
-    said = (
-        f"a file of twice this client's memory (--size={whole >> 20}m): its page cache may answer"
-        f" buffered reads of --quick's {_BYTES >> 20} MiB"
-    )
-    return _cells_in(OWN, scale, _MODES, paths, _BYTES), [said]
-
-
-def _cells_in(
-    place: str, scale: Scale, modes: Sequence[str], paths: int, size: int
-) -> list[CellSpec]:
+        return ["buffered and direct need a kernel mount: add its directory to the pool"]
+    whole = _size(Scale(), pool)
     return [
-        _cell(place, scale, {"mode": mode, **workload, "threads": threads}, paths, size)
-        for mode in modes
-        for workload in _WORKLOADS.values()
-        for threads in (_QUICK_THREADS if scale.quick else _THREADS)
-    ]
+        f"a file of twice this client's memory (--size={whole >> 20}m): its page cache may answer"
+        f" buffered reads of --quick's {BYTES >> 20} MiB"
+    ] * scale.quick
 
 
-def _cell(place: str, scale: Scale, factors: dict[str, Factor], paths: int, size: int) -> CellSpec:
-    seconds = scale.seconds(3, 4)
-    threads, mode = int(factors["threads"]), str(factors["mode"])
-    sequential = factors["pattern"] == "sequential"
-    options: dict[str, Factor | None] = {
-        "numjobs": threads, "size": size, "direct": _DIRECT.get(mode, 1), **timed(seconds)
+def job(at: At) -> CellSpec:
+    """Return `at.threads` jobs in a mode."""
+    seconds, mounted = at.seconds(3, 4), at.mode in DIRECT
+    size = _size(at.scale, at.pool) if at.pool.mounts else BYTES
+    sequential = at.pattern == "sequential"
+    options: dict[str, Level | None] = {
+        "numjobs": at.threads, "size": size, "direct": DIRECT.get(at.mode, 1), **timed(seconds)
     }  # fmt: skip
-    if sequential and threads > 1:
-        options |= {"size": size // threads, "offset_increment": size // threads}
-    if factors["direction"] == "write":
+    if sequential and at.threads > 1:
+        options |= {"size": size // at.threads, "offset_increment": size // at.threads}
+    if at.direction == "write":
         # What is written counts when it is on the server, and replaces what is there.
         options |= {"rw": "write" if sequential else "randwrite", "end_fsync": 1, "overwrite": 1}
-    mounted = mode in _DIRECT
     if mounted:
         options["ioengine"] = "psync"
     return CellSpec(
-        factors=factors,
-        place=place,
-        jobfile=f"sio-{factors['pattern']}.fio",
-        options=options,
-        seconds=seconds,
+        {}, "", f"sio-{at.pattern}.fio", options, seconds,
         client="mount" if mounted else "pool",
         mounts="mount" if mounted else "",
-        paths=1 if mounted else min(paths, threads),
+        paths=1 if mounted else min(at.pool.urls or at.pool.mounts, at.threads),
         files={"nfsmulti-sio": size},
         # Each connects first: without a common begin the first would be done before the last.
-        prerun=":" if threads > 1 else "",
-    )
+        prerun=":" if at.threads > 1 else "",
+    )  # fmt: skip
 
 
-# --- what it tells ---
-
-_DIFFERS = (
-    "The original's server was a filer with disks, over Gigabit Ethernet with an MTU of 1500."
-    f" {conditions.KERNEL_LAB}"
-)
-_HIGH = 16  # threads from which on concurrency is high
-# The publication names no figures, so these are ours: what is no gain, and what is a large one.
-_NO_GAIN, _LARGE = 1.05, 1.5
-_LARGE_GAIN = "a large gain"
-_CACHEABLE = "random reads"
-_CACHED = 2  # times direct reads: the cache then answers more than the half that it can hold
-_VARIED = 0.3  # half of an interval, in times the mean, from which on it is warned of
-_DIP = 0.9  # times what fewer threads do, from which on down it is explained
-_FULL = 0.95  # of the processors' time, from which on they are the limit
-
-
-def _find(summary: Summary, workload: str, mode: str, threads: int) -> list[Cell]:
-    return cells.having(summary, **_WORKLOADS[workload], mode=mode, threads=threads)
-
-
-def _threads(summary: Summary) -> list[int]:
-    return cells.counts(summary.done, "threads")
+def _most(run: Run) -> int:
+    return max(run.counts("threads"), default=0)
 
 
 def _ratio(
-    summary: Summary,
-    workload: str,
-    over: tuple[str, int],
-    under: tuple[str, int],
-    measure: Measure = cells.iops,
+    run: Run, workload: str, over: tuple[str, int], under: tuple[str, int], measure: str = "IOPS"
 ) -> Ratio | None:
     """Return a figure of a mode with so many threads as a multiple of another's."""
-    sides = _find(summary, workload, *over), _find(summary, workload, *under)
-    return cells.ratio(*sides, measure) if over != under else None
+    sides = ({**WORKLOADS[workload], "mode": mode, "threads": n} for mode, n in (over, under))
+    return run.ratio(measure, *sides) if over != under else None
 
 
-def _gain(summary: Summary, workload: str, other: str, threads: int) -> Ratio | None:
+def _gain(run: Run, workload: str, other: str, threads: int) -> Ratio | None:
     """Return concurrent I/O as a multiple of another mode's."""
-    return _ratio(summary, workload, ("concurrent", threads), (other, threads))
+    return _ratio(run, workload, ("concurrent", threads), (other, threads))
 
 
-def findings(summary: Summary) -> list[Finding]:
+def findings(run: Run) -> Iterator[Finding]:
     """Judge the published findings; one of several workloads has the verdict of the weakest."""
-    most = max(_threads(summary), default=0)
-    many = f"{most or 'most'} threads"
-    found = []
-    for other in _DIRECT:
+    most = _most(run)
+    for other in DIRECT:
         name = f"concurrent against {other}"
-        alone = {one: _gain(summary, one, other, 1) for one in _WORKLOADS if "sequential" in one}
-        judge = partial(beyond, limit=_NO_GAIN, below=True)
-        found.append(_finding(f"{name}, 1 thread", "no gain, or a loss", alone, judge))
-        gains = {one: _gain(summary, one, other, most) for one in _WORKLOADS}
-        if other == "buffered" and _from_cache(summary):
-            gains[_CACHEABLE] = None
-        judge = partial(_large_gain, other=other, threads=most)
-        found.append(_finding(f"{name}, {many}", _LARGE_GAIN, gains, judge))
-    cost = cells.cpu_measure(summary.done)
-    rises = {one: _ratio(summary, one, ("direct", most), ("direct", 1), cost) for one in _WORKLOADS}
-    name = f"CPU per operation on one mount, {many} against 1"
-    return [*found, _finding(name, "rises", rises, partial(beyond, limit=1))]
+        alone = {one: _gain(run, one, other, 1) for one in WORKLOADS if "sequential" in one}
+        yield _finding(
+            f"{name}, 1 thread", "no gain, or a loss", alone,
+            lambda gain: beyond(gain, NO_GAIN, below=True),
+        )  # fmt: skip
+        gains = {one: _gain(run, one, other, most) for one in WORKLOADS}
+        if other == "buffered" and _from_cache(run):
+            gains[CACHEABLE] = None
+        judge = functools.partial(_large_gain, other=other, threads=most)
+        yield _finding(f"{name}, {most or 'most'} threads", "a large gain", gains, judge)
+    name = f"CPU per operation on one mount, {most or 'most'} threads against 1"
+    rises = {one: _ratio(run, one, ("direct", most), ("direct", 1), CPU) for one in WORKLOADS}
+    yield _finding(name, "rises", rises, lambda rise: beyond(rise, 1))
 
 
 def _finding(
-    name: str,
-    theirs: str,
-    ratios: Mapping[str, Ratio | None],
-    judge: Callable[[Ratio | None], Judged],
+    name: str, theirs: str, ratios: dict[str, Ratio | None], judge: Callable[[Ratio | None], Judged]
 ) -> Finding:
     """Judge by the workloads that were measured; name the one that decides where they differ."""
     found = {workload: ratio for workload, ratio in ratios.items() if ratio}
@@ -209,119 +148,134 @@ def _finding(
 
 def _large_gain(gain: Ratio | None, other: str, threads: int) -> Judged:
     """Judge what concurrent I/O gains over another mode at high concurrency."""
-    if threads < _HIGH:
-        return Judged(Verdict.INCONCLUSIVE, f"it needs {_HIGH} threads or more")
+    if threads < HIGH:
+        return Judged(Verdict.INCONCLUSIVE, f"it needs {HIGH} threads or more")
     if other == "direct":
         return untestable("AIX's direct I/O locks each file, and Linux's does not")
-    return beyond(gain, _LARGE)
+    return beyond(gain, LARGE)
 
 
-def _from_cache(summary: Summary) -> bool:
+def _from_cache(run: Run) -> bool:
     """Tell whether the client's page cache answered most buffered reads in the server's place.
 
     Read-ahead does not help random reads: where they do far more than those of O_DIRECT on the same
     mount, the server did not see them. It happens where the file was chosen smaller.
     """
-    most = max(_threads(summary), default=0)
-    ratio = _ratio(summary, _CACHEABLE, ("buffered", most), ("direct", most))
-    return ratio is not None and ratio.above(_CACHED) is True
+    most = _most(run)
+    ratio = _ratio(run, CACHEABLE, ("buffered", most), ("direct", most))
+    return ratio is not None and ratio.above(CACHED) is True
 
 
-def tell(summary: Summary) -> Story:
-    """Tell how throughput and its cost grow with threads here."""
-    workloads = [name for name, of in _WORKLOADS.items() if cells.having(summary, **of)]
-    plotted = {"IOPS": cells.iops, "CPU per operation, µs": cells.cpu_measure(summary.done)}
-    sections = [
-        Section(one.capitalize(), plots=[_plot(summary, one, *what) for what in plotted.items()])
-        for one in workloads
-    ]
-    return Story(
-        answer=_answer(summary, workloads),
-        sections=sections,
-        reading=[
-            "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
-            " all threads on it; concurrent: a connection of the pool for each thread. Sequential"
-            " I/Os have 32 KiB, random ones 8 KiB; writes count when they are on the server.",
-            "The file has twice the client's memory, unless --quick or --size chose a smaller one:"
-            " its page cache answers half of random buffered reads at most.",
-            "CPU per operation is the machine's, with a server that runs on it; where that was not"
-            " taken, that of fio's jobs alone. It is left out where fio's start and end are too"
-            " large a part of it.",
-            "A gain counts as none if its whole interval lies below 5 %, as large if it lies above"
-            " 1.5 times; an interval that spans the limit is inconclusive.",
-            *conditions.differences(summary, _DIFFERS),
-        ],
-    )
+def _measured(run: Run) -> list[str]:
+    return [name for name, at in WORKLOADS.items() if run.at(at)]
 
 
-def _answer(summary: Summary, workloads: Sequence[str]) -> Answer:
-    """Tell what each mode does with the most threads, and concurrent I/O in times the others."""
-    most = max(_threads(summary), default=0)
-    rows, rates, gains = [], [], []
-    for workload in workloads:
-        found = [cells.sample(_find(summary, workload, mode, most), cells.iops) for mode in _MODES]
-        times = [_gain(summary, workload, other, most) for other in _DIRECT]
-        rows.append([workload, *map(texts.measured, found), *map(texts.marked, times)])
-        rates += found
-        gains += times
-    told = []
-    for other in _DIRECT:
-        spans = texts.span([_gain(summary, workload, other, most) for workload in workloads])
-        told += [f"{spans} times {other}"] if spans else []
-    words = f"{texts.several(told) or 'No other'} I/O: concurrent, {most} threads"
-    if summary.place.get("kind") != "pool":  # whose page does not show what was published
-        large = next(one for one in findings(summary) if one.theirs == _LARGE_GAIN)
+def headline(run: Run) -> str:
+    """Tell concurrent I/O in times the other modes, with the most threads."""
+    most = _most(run)
+    spans = {
+        one: texts.span([_gain(run, name, one, most) for name in _measured(run)]) for one in DIRECT
+    }
+    told = texts.several([f"{times} times {other}" for other, times in spans.items() if times])
+    words = f"{told or 'No other'} I/O: concurrent, {most} threads"
+    if run.summary.place.get("kind") != "pool":  # whose page does not show what was published
+        large = next(one for one in findings(run) if one.theirs == "a large gain")
         words += f"; the published large gain is {large.judged.verdict}"
-    varied = max(
-        (one.interval[1] / one.mean - 1 for one in rates if one and one.interval), default=0
-    )
-    caveats = []
-    if _from_cache(summary):
-        caveats.append("Buffered random reads came out of the client's page cache, not over NFS.")
-    if varied > _VARIED:
-        caveats.append(f"Repeats vary: intervals are up to ± {100 * varied:.0f} %.")
-    if any(gain and gain.spans_one for gain in gains):
-        caveats.append(texts.MAY_BE_ONE)
-    headings = [f"IOPS, {most} threads", *_MODES, *(f"times {other}" for other in _DIRECT)]
-    return Answer(f"{words}.", Table(headings, rows), caveats)
+    return f"{words}."
 
 
-def _plot(summary: Summary, workload: str, unit: str, measure: Measure) -> Plot:
-    found = {mode: cells.having(summary, **_WORKLOADS[workload], mode=mode) for mode in _MODES}
-    named = [(mode, Curve.along(Axis("threads"), those)) for mode, those in found.items()]
-    what = unit.partition(",")[0]
-    title = f"{workload.capitalize()}: {what} by threads"
-    figure = curves.draw(named, title, unit, measure, columns=3)
-    dips = _dips(summary, workload) if measure is cells.iops else ()
-    name = f"{workload} {what.partition(' ')[0]}".lower().replace(" ", "-")
-    return Plot(name, " ".join([f"{title}; {charts.REPEATS}.", *dips]), figure)
+def columns(run: Run) -> list[Column]:
+    """Return what each mode does with the most threads, and concurrent I/O in times the others."""
+    at: dict[str, Levels] = {mode: {"mode": mode, "threads": _most(run)} for mode in MODES}
+    return [Column(mode, "IOPS", at[mode]) for mode in MODES] + [
+        Column(f"times {other}", "IOPS", at["concurrent"], to=at[other]) for other in DIRECT
+    ]
 
 
-def _dips(summary: Summary, workload: str) -> Iterator[str]:
+def caveats(run: Run) -> list[str]:
+    """Warn of the page cache, and of figures that vary."""
+    most, said = _most(run), []
+    if _from_cache(run):
+        said.append("Buffered random reads came out of the client's page cache, not over NFS.")
+    every = [
+        run.sample("IOPS", {**WORKLOADS[name], "mode": mode, "threads": most})
+        for name, mode in itertools.product(_measured(run), MODES)
+    ]
+    varied = [one.interval[1] / one.mean - 1 for one in every if one and one.interval]
+    if max(varied, default=0) > VARIED:
+        said.append(f"Repeats vary: intervals are up to ± {100 * max(varied):.0f} %.")
+    gains = [_gain(run, *of, most) for of in itertools.product(_measured(run), DIRECT)]
+    return said + [texts.MAY_BE_ONE] * any(gain and gain.spans_one for gain in gains)
+
+
+def dips(run: Run) -> list[Section]:
     """Say where more threads do less, and whether that is work or waiting."""
-    for mode in _MODES:
-        for fewer, more in itertools.pairwise(_threads(summary)):
+    points = []
+    for workload, mode in itertools.product(_measured(run), MODES):
+        for fewer, more in itertools.pairwise(run.counts("threads")):
             sides = (mode, more), (mode, fewer)
-            ratio = _ratio(summary, workload, *sides)
-            if ratio is None or ratio.above(1) is not False or ratio.value > _DIP:
+            ratio = _ratio(run, workload, *sides)
+            if ratio is None or ratio.above(1) is not False or ratio.value > DIP:
                 continue
-            busy = cells.sample(_find(summary, workload, *sides[0]), cells.processors_busy)
-            dearer = _ratio(summary, workload, *sides, cells.cpu_measure(summary.done))
+            busy = run.sample(
+                "processors %", {**WORKLOADS[workload], "mode": mode, "threads": more}
+            )
+            dearer = _ratio(run, workload, *sides, CPU)
             why = "there is CPU left, so the threads wait"
-            if dearer and busy and busy.mean >= _FULL:
+            if dearer and busy and busy.mean >= FULL:
                 why = f"an operation takes {dearer.value:.2f} times the CPU, and no more is free"
-            yield (
-                f"{mode.capitalize()} I/O falls to {ratio.value:.2f} times from {fewer} to {more}"
+            points.append(
+                f"{workload.capitalize()}, {mode}: {ratio.value:.2f} times from {fewer} to {more}"
                 f" threads: {why}."
             )
+    return [Section("Where more threads do less", points=points)] * bool(points)
 
 
-_REPORT = Report(
-    "sio",
-    __doc__,
-    factors=("mode", "pattern", "direction", "threads"),
-    tell=tell,
+PAGE = Page(
+    about=__doc__,
+    headline=headline,
+    table=Grid(
+        lambda run: {name: WORKLOADS[name] for name in _measured(run)},
+        columns,
+        lambda run: f"IOPS, {_most(run)} threads",
+    ),
+    caveats=caveats,
+    plots=[Lines("threads", ["mode"], ["IOPS", CPU], panels=["pattern", "direction"])],
+    more=dips,
     findings=findings,
+    reading=[
+        "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
+        " all threads on it; concurrent: a connection of the pool for each thread. Sequential"
+        " I/Os have 32 KiB, random ones 8 KiB; writes count when they are on the server.",
+        "The file has twice the client's memory, unless --quick or --size chose a smaller one:"
+        " its page cache answers half of random buffered reads at most.",
+        "CPU per operation is the machine's, with a server that runs on it; where that was not"
+        " taken, that of fio's jobs alone. It is left out where fio's start and end are too"
+        " large a part of it.",
+        "A gain counts as none if its whole interval lies below 5 %, as large if it lies above"
+        " 1.5 times; an interval that spans the limit is inconclusive.",
+    ],
+    differs="The original's server was a filer with disks, over Gigabit Ethernet with an MTU of"
+    f" 1500. {conditions.KERNEL_LAB}",
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT)
+STORY = Story(
+    name="sio",
+    page=PAGE,
+    places={
+        "guest": GuestPlace(
+            # The publication's RPCs had 32 KiB.
+            {"mount": (Mount("/mnt/tcp3", ("vers=3", "proto=tcp", "rsize=32768", "wsize=32768")),)},
+            client_memory=BYTES // 2,
+            differs=GUEST_DIFFERS,
+        )
+    },
+    factors={
+        "mode": Factor(lambda at: MODES if at.pool.mounts else ["concurrent"]),
+        "pattern": Factor(["sequential", "random"]),
+        "direction": Factor(["read", "write"]),
+        "threads": Factor([1, 8, 32], quick=[1, 16]),
+    },
+    job=job,
+    left_out=_left_out,
+)

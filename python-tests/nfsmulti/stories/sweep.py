@@ -10,9 +10,6 @@ published; this finds yours.
 Every combination runs, in a random order. The quick form is half of them: those whose levels'
 numbers add up to an even one. Each level of a factor then meets each level of two others equally
 often.
-
-Factors: direction, sync, mount (hard, soft), buffer (bytes), transfer (MB of 2^20 bytes), and
-others that were asked for.
 """
 
 from __future__ import annotations
@@ -22,31 +19,32 @@ import functools
 import itertools
 import math
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.paths import as_typed
-from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report import cells, charts, conditions, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.story import (
     Beside,
     Finding,
     Judged,
     Plot,
-    Report,
     Section,
-    Story,
+    Told,
     Verdict,
     named,
     parts,
     weakest,
 )
-from nfsmulti.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
+from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import FEWEST, Ratio, Sample, holm
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.story import At, Factor, Page, Story
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_rate
 
@@ -55,62 +53,33 @@ if TYPE_CHECKING:
 
 # --- what runs ---
 
-_MB = 1 << 20
 _LINK = 117e6  # bytes/s that a link of 1 Gbit/s leaves
-_TINY_TRANSFERS = (1, 2, 4)
-
-_LEVELS: dict[str, Sequence[Factor]] = {
-    "direction": ("read", "write"),
-    "sync": ("sync", "async"),
-    "mount": ("soft", "hard"),
-    "buffer": (16384, 32768, 65536, 131072),
-}
-_TRANSFERS, _QUICK_TRANSFERS = (1024, 2048, 4096), (64, 128, 256)
+_TRANSFERS = [1024, 2048, 4096]
+_WAYS = ("read", "write")
 
 _PLACES = {"1gbit": LabConfig(addresses=1, limits=Limits(link="1gbit"))}
 
 
-def _cells(scale: Scale) -> list[CellSpec]:
-    return _cells_in("1gbit", scale)
+def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
+    levels = {name: one.at(where) for name, one in factors.items()}
+    for numbers in itertools.product(*(range(len(values)) for values in levels.values())):
+        if not where.scale.quick or sum(numbers) % 2 == 0:
+            yield {name: levels[name][at] for name, at in zip(levels, numbers, strict=True)}
 
 
-def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    if not pool.urls:
-        said = "a kernel mount has the options it was mounted with: give a pool of URLs"
-        return [], [said]
-    return _cells_in(OWN, scale), []
+def _transfers(at: At) -> list[int]:
+    return [1, 2, 4] if at.scale.cell_seconds else [64, 128, 256] if at.scale.quick else _TRANSFERS
 
 
-def _cells_in(place: str, scale: Scale) -> list[CellSpec]:
-    transfers = _QUICK_TRANSFERS if scale.quick else _TRANSFERS
-    levels = {**_LEVELS, "transfer": _TINY_TRANSFERS if scale.cell_seconds else transfers}
-    numbered = itertools.product(*(range(len(values)) for values in levels.values()))
-    return [
-        _cell(place, {name: levels[name][i] for name, i in zip(levels, numbers, strict=True)})
-        for numbers in numbered
-        if not scale.quick or sum(numbers) % 2 == 0
-    ]
-
-
-def _cell(place: str, factors: dict[str, Factor]) -> CellSpec:
-    size = int(factors["transfer"]) * _MB
-    buffer, reading = factors["buffer"], factors["direction"] == "read"
+def _job(at: At) -> CellSpec:
+    size = at.transfer << 20
     return CellSpec(
-        factors=factors,
-        place=place,
-        jobfile="sweep.fio",
-        options={
-            "rw": factors["direction"],
-            "bs": buffer,
-            "rsize": buffer,
-            "wsize": buffer,
-            "size": size,
-            "sync": int(factors["sync"] == "sync"),
-            str(factors["mount"]): 1,
-        },
-        seconds=size / _LINK,
-        files={"nfsmulti-sweep": size} if reading else {},
-    )
+        {}, "", "sweep.fio",
+        {"rw": at.direction, "bs": at.buffer, "rsize": at.buffer, "wsize": at.buffer, "size": size,
+         "sync": int(at.sync == "sync"), at.mount: 1},
+        size / _LINK,
+        files={"nfsmulti-sweep": size} if at.direction == "read" else {},
+    )  # fmt: skip
 
 
 # --- what it tells ---
@@ -119,7 +88,6 @@ _BY_CONSTRUCTION = (
     "Where all levels that are compared fill the lab's link to nine tenths or more, that they are"
     " alike is reproduced by construction: the link lets none be faster."
 )
-_WAYS = ("read", "write")
 _TOP = 30
 _FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
 _OURS = "ours: mean of all settings"
@@ -142,11 +110,11 @@ def _beside(summary: Summary) -> list[Beside]:
     reads = {size: cells.planned(summary, direction="read", buffer=size) for size, _ in _READS}
     rows = []
     for buffer, theirs in _READS:
-        rate, largest = cells.sample(reads[buffer], cells.bandwidth), buffer == 131072
+        rate, largest = cells.sample(reads[buffer], measures.MB_PER_S), buffer == 131072
         what = f"{'best ' if largest else ''}read, buffers of {buffer}; {_OURS}"
         wanted = None if largest else theirs / 118
-        ratio = None if largest else cells.ratio(reads[buffer], reads[131072], cells.bandwidth)
-        ours = texts.mean(rate, "MB/s", 1e6)
+        ratio = None if largest else cells.ratio(reads[buffer], reads[131072], measures.MB_PER_S)
+        ours = texts.mean(rate, "MB/s")
         rows.append(Beside(what, f"{theirs} MB/s", ours, wanted, ratio))
     for transfer, seconds in _READ_TIMES:
         found = cells.having(summary, direction="read", buffer=131072, transfer=transfer)
@@ -158,20 +126,19 @@ def _beside(summary: Summary) -> list[Beside]:
 
 def _seconds(cell: Cell) -> float | None:
     """Return the time of one transfer; a cell that was lengthened makes several."""
-    longest = max((side.seconds for side in cells.sides(cell)), default=None)
-    return longest / cell.times if longest else None
+    return measures.longest_s(cell) / cell.times or None
 
 
 def _writes(summary: Summary) -> list[Beside]:
     ranked = _ranked(summary, "write")
     best = ranked[0] if ranked else []
     thirtieth = ranked[_TOP - 1] if len(ranked) >= _TOP else []
-    rate, last = (cells.sample(found, cells.bandwidth) for found in (best, thirtieth))
+    rate, last = (cells.sample(found, measures.MB_PER_S) for found in (best, thirtieth))
     what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
-    first = Beside(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s", 1e6))
+    first = Beside(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s"))
     what, theirs = "the 30th best write, to the best", f"{_THIRTIETH_WRITE} MB/s"
-    ratio = cells.ratio(thirtieth, best, cells.bandwidth)
-    ours, wanted = texts.mean(last, "MB/s", 1e6), _THIRTIETH_WRITE / _BEST_WRITE
+    ratio = cells.ratio(thirtieth, best, measures.MB_PER_S)
+    ours, wanted = texts.mean(last, "MB/s"), _THIRTIETH_WRITE / _BEST_WRITE
     return [first, Beside(what, theirs, ours, wanted, ratio)]
 
 
@@ -179,7 +146,7 @@ def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
     """Return the repeats of each combination of factors, the fastest first."""
 
     def speed(group: list[Cell]) -> float:
-        rate = cells.sample(group, cells.bandwidth)
+        rate = cells.sample(group, measures.MB_PER_S)
         return rate.mean if rate else 0.0
 
     groups = cells.by_name(cells.having(summary, direction=direction))
@@ -194,7 +161,7 @@ _FLAT = 0.05  # a plateau's levels differ by less than that
 _KNEE = 32768
 _FULL = 0.9  # of what a lab's link carries, headers and all
 
-_Levels = Mapping[str, Factor]
+_Levels = Mapping[str, Level]
 
 
 class _Speed:
@@ -212,10 +179,10 @@ class _Speed:
         return [cell for cell in self._cells if levels.items() <= cell.factors.items()]
 
     def sample(self, levels: _Levels) -> Sample | None:
-        """Return the geometric mean of their bytes per second in each repeat."""
+        """Return the geometric mean of their MB/s in each repeat."""
         logs: dict[int, list[float]] = {}
         for cell in self.at(levels):
-            if cell.status == "done" and (rate := cells.bandwidth(cell)):
+            if cell.status == "done" and (rate := measures.MB_PER_S(cell)):
                 logs.setdefault(cell.repeat, []).append(math.log(rate))
         return Sample.of(math.exp(fmean(each)) for each in logs.values())
 
@@ -224,7 +191,7 @@ class _Speed:
         found = self.sample(levels)
         return found.mean if found else 0.0
 
-    def means(self, factor: str) -> dict[Factor, float]:
+    def means(self, factor: str) -> dict[Level, float]:
         """Return the same at each level of a factor."""
         return {level: self.mean({factor: level}) for level in self.levels[factor]}
 
@@ -239,14 +206,14 @@ class _Speed:
         both = [(pairs[0][key], pairs[1][key]) for key in pairs[0] if key in pairs[1]]
         if both and over.get(self._in_turn) == under.get(self._in_turn):
             return Ratio.paired(*zip(*both, strict=True))
-        return cells.ratio(self.at(over), self.at(under), cells.bandwidth)
+        return cells.ratio(self.at(over), self.at(under), measures.MB_PER_S)
 
     def _rates(self, levels: _Levels) -> dict[tuple[object, ...], float]:
-        """Return the bytes per second of cells at some levels, by repeat and other levels."""
+        """Return the MB/s of cells at some levels, by repeat and other levels."""
         return {
             (cell.repeat, *(at for name, at in cell.factors.items() if name not in levels)): rate
             for cell in self.at(levels)
-            if cell.status == "done" and (rate := cells.bandwidth(cell))
+            if cell.status == "done" and (rate := measures.MB_PER_S(cell))
         }
 
     def pairs(self, factor: str) -> list[Ratio]:
@@ -308,9 +275,9 @@ def findings(summary: Summary) -> list[Finding]:
 
 
 def _link(summary: Summary) -> float | None:
-    """Return what the lab's own link carries, in bytes/s; None on a user's pool."""
+    """Return what the lab's own link carries, in MB/s; None on a user's pool."""
     rate = conditions.limits(summary, "1gbit").get("link")
-    return parse_rate(rate) / 8 if rate else None
+    return parse_rate(rate) / 8e6 if rate else None
 
 
 def _mattering_little(speed: _Speed, factor: str) -> Judged:
@@ -350,9 +317,9 @@ def _on_link(
     speed: _Speed,
     factor: str,
     link: float | None,
-    compared: Collection[Factor] | None = None,
+    compared: Collection[Level] | None = None,
 ) -> Judged:
-    """Say so where a lab's link, in bytes/s, makes the `compared` levels alike by being full."""
+    """Say so where a lab's link, in MB/s, makes the `compared` levels alike by being full."""
     if not link or judged.verdict is not Verdict.REPRODUCED:
         return judged
     means = speed.means(factor)
@@ -363,10 +330,10 @@ def _on_link(
     return Judged(Verdict.BY_CONSTRUCTION, why)
 
 
-def tell(summary: Summary) -> Story:
+def tell(summary: Summary) -> Told:
     """Tell which settings are the best here, and which matter at all."""
     speeds, of_server = _speeds(summary), summary.setting
-    return Story(
+    return Told(
         answer=_answer(summary, speeds),
         sections=[
             Section(
@@ -401,8 +368,8 @@ def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
     names: dict[str, list[str]] = {}
     for way in _WAYS:
         if ranked := _ranked(summary, way):
-            rate = cells.sample(ranked[0], cells.bandwidth)
-            names.setdefault(texts.mean(rate, "MB/s", 1e6), []).append(f"{way}s")
+            rate = cells.sample(ranked[0], measures.MB_PER_S)
+            names.setdefault(texts.mean(rate, "MB/s"), []).append(f"{way}s")
     rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
     matter = dict.fromkeys(_label(name) for one in speeds for name in one.mattering)
     end = "too few runs to tell what matters"
@@ -484,11 +451,7 @@ def _draw(axes: Axes, speed: _Speed, across: str, lines: str = "") -> None:
     for number, of in enumerate(speed.levels[lines] if lines else [""]):
         fixed = {lines: of} if lines else {}
         found = [speed.sample({**fixed, across: level}) for level in levels]
-        points = [
-            (float(place), Sample(tuple(rate / 1e6 for rate in one.values)))
-            for place, one in enumerate(found)
-            if one
-        ]
+        points = [(float(place), one) for place, one in enumerate(found) if one]
         charts.line(axes, number, str(of), points)
     axes.set_xticks(range(len(levels)), [str(level) for level in levels])
     if max(len(str(level)) for level in levels) > 5:
@@ -514,7 +477,7 @@ def _label(name: str) -> str:
 # together, by the product of both directions' speeds. A setting whose best level is not shown to be
 # better than its default stays at the default.
 
-_DEFAULTS: dict[str, Factor] = {
+_DEFAULTS: dict[str, Level] = {
     "sync": "async",
     "mount": "hard",
     "spread": "job",
@@ -534,7 +497,7 @@ _MEASURED = (
     "The settings were measured with nfsmulti, one request at a time. A kernel mount reads ahead"
     " and writes behind: measure there too."
 )
-_Settings = dict[str, Factor]
+_Settings = dict[str, Level]
 
 
 def _best_section(speeds: Sequence[_Speed], of_server: str) -> Section:
@@ -560,7 +523,7 @@ def _best_section(speeds: Sequence[_Speed], of_server: str) -> Section:
     return Section(title, words, lines=[*lines, *_lines(best, of_server)])
 
 
-def _settings(speed: _Speed) -> dict[str, list[Factor]]:
+def _settings(speed: _Speed) -> dict[str, list[Level]]:
     """Return the factors that can be chosen, with their levels."""
     return {name: levels for name, levels in speed.levels.items() if name != _WORK}
 
@@ -630,13 +593,26 @@ def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
     ]
 
 
-_REPORT = Report(
-    "sweep",
-    __doc__,
-    factors=None,
-    beside=beside,
+PAGE = Page(
+    about=__doc__,
+    any_factors=True,
     tell=tell,
-    findings=findings,
+    beside=lambda run: beside(run.summary),
+    findings=lambda run: findings(run.summary),
 )
 
-SCENARIO = Scenario(_PLACES, _cells, _own_cells, report=_REPORT, lengthens=False)
+STORY = Story(
+    name="sweep",
+    page=PAGE,
+    places=_PLACES,
+    factors={
+        "direction": Factor(_WAYS),
+        "sync": Factor(["sync", "async"]),
+        "mount": Factor(["soft", "hard"]),
+        "buffer": Factor([16384, 32768, 65536, 131072]),
+        "transfer": Factor(_transfers),
+    },
+    combinations=_combinations,
+    job=_job,
+    without_urls="a kernel mount has the options it was mounted with: give a pool of URLs",
+)

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One report for every story: its tables, plots, published figures and findings, from its data."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from nfsmulti import texts
+from nfsmulti.report import cells, charts, conditions, curves, measures
+from nfsmulti.report import story as page
+from nfsmulti.report.answer import MOST_ROWS, Answer
+from nfsmulti.report.curves import Axis, Curve
+from nfsmulti.report.measures import Measure, Take
+from nfsmulti.report.story import Plot, Report, Section, Told
+from nfsmulti.stats import Ratio, Sample
+from nfsmulti.story import (
+    Bars,
+    Beside,
+    Claim,
+    Column,
+    Ends,
+    Grid,
+    Levels,
+    Lines,
+    Percentiles,
+    Story,
+)
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Factor as Level
+from nfsmulti.texts import MISSING, Table
+from nfsmulti.units import parse_rate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CPU = "CPU µs/op"  # the machine's where a cell of the run has it, else that of fio's jobs
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run under its story: what its tables, plots and sentences take figures of."""
+
+    story: Story
+    summary: Summary
+
+    @cached_property
+    def cost(self) -> Measure:
+        """How CPU time per operation is taken."""
+        return cells.cpu_measure(self.summary.done)
+
+    def measure(self, name: str) -> Take:
+        """Return how a figure is taken, by its name."""
+        own = self.figures.get(name)
+        return own or (self.cost if name == CPU else measures.MEASURES[name])
+
+    @cached_property
+    def figures(self) -> Mapping[str, Take]:
+        """The figures of the story's own."""
+        return self.story.page.figures(self)
+
+    @property
+    def hosts(self) -> str:
+        """The words behind a number of jobs where each of several hosts ran so many."""
+        return conditions.on_each(self.summary)
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What levels are called."""
+        given = self.story.page.names
+        return given(self) if callable(given) else given
+
+    def words(self, levels: Levels) -> str:
+        """Name a combination, as every table and plot does."""
+        own = {
+            name: self.names[name].format(at) for name, at in levels.items() if name in self.names
+        }
+        return cells.words({**levels, **own}, self.names)
+
+    def at(self, levels: Levels) -> list[Cell]:
+        """Return the cells at some levels that are done; see Page.stands."""
+        stands = self.story.page.stands.items()
+        wanted = levels.items()
+
+        def fits(cell: Cell, factor: str, level: Level) -> bool:
+            there = cell.factors.get(factor)
+            return there == level or (factor, there) in stands
+
+        return [one for one in self.summary.done if all(fits(one, *pair) for pair in wanted)]
+
+    def sample(self, measure: str, levels: Levels) -> Sample | None:
+        """Return a figure at some levels, of each repeat."""
+        return cells.sample(self.at(levels), self.measure(measure))
+
+    def whole(self, measure: str, levels: Levels) -> Sample | None:
+        """Return the same; None where a repeat lacks it.
+
+        These are the slow ones: without them it would be a sample of the fast ones alone.
+        """
+        values = [*map(self.measure(measure), self.at(levels))]
+        return None if None in values else self.sample(measure, levels)
+
+    def pooled(self, measure: str, levels: Levels) -> float | None:
+        """Return a percentile at some levels, of all repeats together."""
+        pooled = measures.MEASURES[measure].pooled
+        assert pooled
+        return pooled(self.at(levels))
+
+    def text(self, measure: str, levels: Levels) -> str:
+        """Write its mean with its unit."""
+        unit = measure.rpartition(" ")[2].removesuffix("/op")
+        return texts.mean(self.sample(measure, levels), unit)
+
+    def ratio(self, measure: str, over: Levels, under: Levels) -> Ratio | None:
+        """Return a figure at some levels in times that at others, paired by repeat."""
+        return cells.ratio(self.at(over), self.at(under), self.measure(measure))
+
+    def levels(self, factor: str, at: Levels | None = None) -> list[Level]:
+        """Return the levels that were measured: as the story has them, others behind these."""
+        found = cells.levels(self.at(at or {}), factor)
+        own = self.story.factors[factor].levels if factor in self.story.factors else ()
+        order: list[object] = [*self.names, *(() if callable(own) else own)]
+        order += self.story.places if factor == self.story.place else ()
+        if all(isinstance(level, int) for level in found):
+            return found
+        return sorted(found, key=lambda one: order.index(one) if one in order else len(order))
+
+    def table(self, shown: Grid | Ends) -> Table:
+        """Lay a table out."""
+        return table_of(self, shown)
+
+    def counts(self, factor: str, at: Levels | None = None) -> list[int]:
+        """Return the levels of a factor that counts something, by size."""
+        return cells.counts(self.at(at or {}), factor)
+
+    def combinations(self, *factors: str) -> list[dict[str, Level]]:
+        """Return each combination of some factors that was measured, in this order."""
+        every = itertools.product(*(self.levels(name) for name in factors))
+        found = [dict(zip(factors, levels, strict=True)) for levels in every]
+        there = {tuple(map(cell.factors.get, factors)) for cell in self.summary.done}
+        return [one for one in found if tuple(one.values()) in there]
+
+    def varying(self, factors: Iterable[str]) -> list[str]:
+        """Return the factors of which several levels were measured; else the first."""
+        return [one for one in factors if len(self.levels(one)) > 1] or [*factors][:1]
+
+    def curves(self, along: str, measure: str = "MB/s") -> list[Curve]:
+        """Return a curve for each combination of all other factors."""
+        every = self.combinations(*(name for name in self.story.factors if name != along))
+        found = [(one, self.curve(along, one, measure)) for one in every]
+        return [replace(curve, levels=one, link=self.link(one)) for one, curve in found]
+
+    def link(self, levels: Levels) -> int | None:
+        """Return the rate of the link that a place is known to have, in bit/s."""
+        if links := self.summary.place.get("links"):
+            return int(sum(links.values()))
+        rate = conditions.limits(self.summary, str(levels.get(self.story.place))).get("link")
+        return parse_rate(rate) if rate else None
+
+    def curve(self, along: str, levels: Levels, measure: str = "MB/s") -> Curve:
+        """Return what was measured along a factor that counts."""
+        return Curve.along(
+            Axis(along, self.measure(measure), measure, self.names.get(along, "")), self.at(levels)
+        )
+
+
+# --- tables ---
+
+
+def table_of(run: Run, shown: Grid | Ends) -> Table:
+    """Lay a table out."""
+    if isinstance(shown, Ends):
+        named = run.varying(shown.rows)
+        by_place = sorted(shown.rows, key=[*run.story.factors].index)
+        rows = [
+            (
+                run.words({name: one[name] for name in named}),
+                run.curve(shown.along, {**one, **shown.where}),
+            )
+            for one in run.combinations(*by_place)
+        ]
+        return curves.ends_table(rows, shown.one)
+    columns = shown.columns(run) if callable(shown.columns) else shown.columns
+    if callable(shown.rows):
+        rows_of = shown.rows(run)
+    else:
+        rows_of = {run.words(one): one for one in run.combinations(*shown.rows)}
+    found = [[_figure(run, one, levels) for levels in rows_of.values()] for one in columns]
+    kept = [n for n, one in enumerate(columns) if not one.to or {*found[n]} - {"1", MISSING}]
+    corner = shown.corner(run) if callable(shown.corner) else shown.corner
+    return Table(
+        [corner, *(columns[n].heading for n in kept)],
+        [[name, *(found[n][row] for n in kept)] for row, name in enumerate(rows_of)][:MOST_ROWS],
+        shown.title,
+    )
+
+
+def _figure(run: Run, column: Column, levels: Levels) -> str:
+    over = {**levels, **column.at}
+    if column.pooled:
+        return texts.number(run.pooled(column.measure, over))
+    if not column.to:
+        write = texts.measured if column.interval else texts.mean
+        return write(run.sample(column.measure, over))
+    to = column.to(levels) if callable(column.to) else column.to
+    if to is None:
+        return MISSING
+    if (under := {**levels, **to}) == over:
+        return "1"
+    return (texts.times if column.plain else texts.marked)(run.ratio(column.measure, over, under))
+
+
+# --- plots ---
+
+
+def _plots(run: Run) -> list[Plot]:
+    found = []
+    plots = run.story.page.plots
+    for shown in plots(run) if callable(plots) else plots:
+        if isinstance(shown, Lines):
+            found += _lines(run, shown)
+        elif isinstance(shown, Bars):
+            found.append(_bars(run, shown))
+        else:
+            found.append(_percentiles(run, shown))
+    return found
+
+
+def _title(run: Run, measure: str) -> str:
+    own = run.measure(measure)
+    words = own.words if isinstance(own, Measure) else measure
+    return words[0].upper() + words[1:]
+
+
+def _file(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _unit(measure: str) -> str:
+    return f"latency {measure.replace(' ', ', ')}" if measure.endswith(" ms") else measure
+
+
+def _each(run: Run, of: Sequence[str] | Mapping[str, Sequence[Level]]) -> list[dict[str, Level]]:
+    if isinstance(of, Mapping):
+        return [{name: one} for name, several in of.items() for one in several]
+    return run.combinations(*of)
+
+
+def _named(run: Run, shown: Lines, panel: Levels, measure: str) -> list[tuple[str, Curve]]:
+    every = _each(run, shown.lines)
+    told = [name for name in run.varying(shown.lines) if name not in panel]
+    at = shown.at(run) if callable(shown.at) else shown.at
+    named = [
+        (
+            run.words({name: one[name] for name in told}),
+            run.curve(shown.along, {**at, **one, **panel}, measure),
+        )
+        for one in every
+        if all(one.get(name, level) == level for name, level in panel.items())
+    ]
+    return [(name, curve) for name, curve in named if curve.counts]
+
+
+def _lines(run: Run, shown: Lines) -> list[Plot]:
+    found = []
+    for panel, measure in itertools.product(_each(run, shown.panels), shown.measures):
+        y, _, x = measure.partition(" : ")
+        named = _named(run, shown, panel, x or y)
+        if all(len(curve.counts) < 2 for _, curve in named):
+            continue  # a point is no line
+        label = named[0][1].axis.label
+        of = run.words(panel)
+        title = f"{_title(run, y)}, {of}" if of else _title(run, y)
+        name = _file(f"{title} {x or shown.along}")
+        if x:
+            scale = charts.logarithmic if shown.log else charts.from_origin
+            wait = partial(_pooled, y)
+            figure = curves.latency(named, title, (x, _unit(y)), run.measure(x), wait, scale, 3)
+            found.append(Plot(name, f"{title} against {x}; the numbers are {label}.", figure))
+            continue
+        take = run.measure(y)
+        unit = take.name if isinstance(take, Measure) else y
+        figure = curves.draw(named, title, unit, take, 3, doublings=shown.doublings)
+        if shown.ideal:
+            _ideal(figure.axes[0], [(name, curve.samples(take)) for name, curve in named])
+        dotted = "; dotted: as many times 1" if shown.ideal else ""
+        found.append(Plot(name, f"{title} against {label}; {charts.REPEATS}{dotted}.", figure))
+    return found
+
+
+def _pooled(measure: str, found: list[Cell]) -> float | None:
+    pooled = measures.MEASURES[measure].pooled
+    ms = pooled(found) if pooled else None
+    return ms and ms * 1000
+
+
+def _ideal(axes: Axes, lines: Sequence[tuple[str, Mapping[int, Sample | None]]]) -> None:
+    """Dot as many times what one does, as far as the plot goes."""
+    most = max(charts.highest(one) for _, points in lines for one in points.values() if one)
+    for number, (name, points) in enumerate(lines):
+        one = points.get(1)
+        far = {at: one.mean * at for at in points if one and one.mean * at <= charts.ROOM * most}
+        if len(far) > 1:
+            colour, label = charts.COLOURS[number], f"times 1, {name}"
+            axes.plot([*far], [*far.values()], ":", color=colour, label=label)
+    charts.legend(axes)
+
+
+def _bars(run: Run, shown: Bars) -> Plot:
+    every, first = _levels(run, shown.factor, shown.of), shown.series[0].measure
+    title = _title(run, first).partition(" of the ")[0].removesuffix(" of fio's jobs")
+    title = ", ".join(filter(None, (title, run.words(shown.of))))
+    series = {
+        one.heading: [
+            (run.whole if one.whole else run.sample)(one.measure, {**at, **one.at})
+            for at in every.values()
+        ]
+        for one in shown.series
+    }
+    series = {name: those for name, those in series.items() if any(those)}
+    below = [name.replace(",", "").replace(" ", "\n") for name in every]
+    figure = charts.bars(title, first.rpartition(" ")[2], below, series)
+    return Plot(_file(title), f"{title}; {charts.REPEATS}.", figure)
+
+
+def _levels(
+    run: Run, of: str | Mapping[str, Levels], at: Levels | None = None
+) -> Mapping[str, Levels]:
+    """Return the levels of a factor by their words, or those that are named."""
+    if isinstance(of, str):
+        return {run.words({of: one}): {**(at or {}), of: one} for one in run.levels(of, at)}
+    return of
+
+
+def _percentiles(run: Run, shown: Percentiles) -> Plot:
+    every = {name: run.at(at) for name, at in _levels(run, shown.factor).items()}
+    named = [
+        (name, [cells.told_us(there, percent, *shown.ways) for percent in shown.percents])
+        for name, there in every.items()
+        if there
+    ]
+    figure = charts.percentiles("Completion latency", shown.percents, named)
+    caption = "Percentiles of latency, of all jobs and repeats together (log scale)."
+    return Plot("latency", caption, figure)
+
+
+# --- what was published ---
+
+
+def _beside(story: Story, summary: Summary) -> list[page.Beside]:
+    run = Run(story, summary)
+    given = story.page.beside
+    return [_beside_one(run, one) for one in (given(run) if callable(given) else given)]
+
+
+def _beside_one(run: Run, one: Beside | page.Beside) -> page.Beside:
+    if isinstance(one, page.Beside):
+        return one
+    place = run.story.place
+    there = [*run.levels(place, one.at), (one.at or {}).get(place, "")] if place else [""]
+    what = one.what.format(where=run.words({place: there[0]}), hosts=run.hosts)
+    gain = run.ratio(one.measure, one.at, one.of) if one.at and one.of else None
+    return page.Beside(what, one.theirs, _ours(run, one, one.at), one.ratio, gain)
+
+
+def _ours(run: Run, one: Beside | Claim, at: Levels | None) -> str:
+    if one.ours:
+        return one.ours(run, at or {})
+    return run.text(one.measure, at) if at else MISSING
+
+
+def _findings(story: Story, summary: Summary) -> list[page.Finding]:
+    run = Run(story, summary)
+    given = story.page.claims
+    claims = given(run) if callable(given) else given
+    return [*(_finding(run, one) for one in claims), *story.page.findings(run)]
+
+
+def _finding(run: Run, one: Claim) -> page.Finding:
+    if one.why:
+        return page.Finding(one.what, one.said, _ours(run, one, one.over), page.untestable(one.why))
+    gain = run.ratio(one.measure, one.over, one.under) if one.over and one.under else None
+    if one.gain:
+        allowed = conditions.allowed(run.summary, one.place)
+        judged = page.judge(gain, one.gain, allowed and min(allowed, one.most))
+    else:
+        judged = page.beyond(gain, one.above or one.below, below=bool(one.below))
+    judged = page.as_wanted(judged) if one.wanted else judged
+    return page.Finding(one.what, one.said, f"{gain.text} times" if gain else MISSING, judged)
+
+
+# --- all of it ---
+
+
+def _tell(story: Story, summary: Summary) -> Told:
+    run, shown = Run(story, summary), story.page
+    if shown.tell:
+        return shown.tell(summary)
+    given = shown.table
+    table = table_of(run, given) if isinstance(given, Grid | Ends) else given(run)
+    reading = shown.reading(run) if callable(shown.reading) else shown.reading
+    claims = shown.claims(run) if callable(shown.claims) else shown.claims
+    return Told(
+        answer=Answer(shown.headline(run), table, [*shown.caveats(run)]),
+        sections=[Section("Plots", plots=_plots(run)), *shown.more(run)],
+        reading=[
+            *reading,
+            *([page.RULE] if any(one.gain for one in claims) else []),
+            *(conditions.differences(summary, shown.differs) if shown.differs else []),
+        ],
+        ending=shown.ending(run),
+    )
+
+
+def report_of(story: Story) -> Report:
+    """Return the report of a story that is data."""
+    shown = story.page
+    return Report(
+        story.name,
+        shown.about,
+        factors=None if shown.any_factors else tuple(story.factors),
+        tell=partial(_tell, story),
+        beside=partial(_beside, story),
+        findings=partial(_findings, story),
+        names=lambda summary: Run(story, summary).names,
+        over_time=shown.over_time,
+    )

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a story is: the factors that are varied, what fio runs at each combination, and where.
+
+It starts, reads and computes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from nfsmulti.report.story import Report
+from nfsmulti.scenario import OWN, CellSpec, Choice, GuestPlace, OwnPool, Place, Scale, timed, ways
+from nfsmulti.summary import Factor as Level_
+from nfsmulti.texts import Table
+
+if TYPE_CHECKING:
+    from nfsmulti.report.measures import Take
+    from nfsmulti.report.story import Beside as TheirsAndOurs
+    from nfsmulti.report.story import Finding, Section, Told
+    from nfsmulti.report.told import Run
+    from nfsmulti.summary import Summary
+
+_PROBE_SECONDS = 2.0
+Level = Level_  # of a factor
+# What a run on a user's pool leaves out, in several stories.
+ONE_URL = "URLs after the first: a mount has one, and is compared with the same"
+
+
+@dataclass(frozen=True)
+class At:
+    """One combination, as a job is asked for it: `at.streams`; where it runs, and how much of it.
+
+    `pool` is what there is: a user's, or what the lab's place has. `query` asks its URLs for the
+    transport and version that were chosen.
+    """
+
+    levels: dict[str, Level]
+    scale: Scale
+    place: str
+    pool: OwnPool
+    proto: str = ""
+    version: str = ""
+    query: str = ""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the level of a factor."""
+        try:
+            return self.__dict__["levels"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    @property
+    def own(self) -> bool:
+        """Whether it runs on a pool of the user."""
+        return self.place == OWN
+
+    def seconds(self, quick: float, full: float) -> float:
+        """Return a cell's time."""
+        return self.scale.seconds(quick, full)
+
+    def size(self, tiny: int, quick: int, full: int) -> int:
+        """Return a file's size; `tiny` is for the harness's own tests."""
+        return tiny if self.scale.cell_seconds else quick if self.scale.quick else full
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What is varied; `quick` thins the levels, `asked` is the field of Choice instead of them."""
+
+    levels: Sequence[Level] | Callable[[At], Sequence[Level]] = ()
+    quick: Sequence[Level] = ()
+    asked: str = ""
+
+    def at(self, where: At) -> Sequence[Level]:
+        """Return the levels that are run."""
+        chosen = getattr(where.scale.choice, self.asked) if self.asked else ()
+        found = chosen or (self.quick if where.scale.quick else ()) or self.levels
+        return found(where) if callable(found) else found
+
+
+def every(factors: Mapping[str, Factor], where: At) -> Iterable[dict[str, Level]]:
+    """Return each combination of all factors, but of those that are known: the place and such."""
+    given = {name: one.at(where) for name, one in factors.items() if name not in where.levels}
+    return [dict(zip(given, levels, strict=True)) for levels in itertools.product(*given.values())]
+
+
+# --- what is shown ---
+
+Levels = Mapping[str, Level]  # levels of some factors: where a figure is taken
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: a figure of each row, at some further levels; of all repeats together if `pooled`.
+
+    With `to` it is the ratio to the figure at these levels, which may depend on the row's; None: a
+    row has none. `plain` is not marked where it may be 1. What is `whole` is missing where a repeat
+    lacks it.
+    """
+
+    heading: str
+    measure: str
+    at: Levels = field(default_factory=dict)
+    to: Levels | Callable[[Levels], Levels | None] | None = None
+    pooled: bool = False
+    interval: bool = True
+    plain: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: a row for each combination of some factors' levels, or for each that is named."""
+
+    rows: Sequence[str] | Callable[[Run], Mapping[str, Levels]]
+    columns: Sequence[Column] | Callable[[Run], Sequence[Column]]
+    corner: str | Callable[[Run], str] = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """A table of what one of a factor does, and the most, for each combination of other factors.
+
+    `rows` are in the order of their words; `one` is what the factor counts.
+    """
+
+    along: str
+    one: str
+    rows: Sequence[str]
+    where: Levels = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Plots of measures over a factor that counts: one for each combination of `panels`' levels.
+
+    A line stands for each combination of `lines`, or each level that is named. "p99 ms : MB/s" is
+    one over the other, of all repeats together, with `log` axes. `ideal` dots as many times 1.
+    """
+
+    along: str
+    lines: Sequence[str] | Mapping[str, Sequence[Level]]
+    measures: Sequence[str] = ("MB/s",)
+    panels: Sequence[str] | Mapping[str, Sequence[Level]] = ()
+    at: Levels | Callable[[Run], Levels] = field(default_factory=dict)
+    log: bool = False
+    ideal: bool = False
+    doublings: bool = True
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A plot of figures at each level of a factor, or at those that are named, side by side.
+
+    Its title is that of the first figure.
+    """
+
+    factor: str | Mapping[str, Levels]
+    series: Sequence[Column]
+    of: Levels = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """A plot of the percentiles of latency: a line for each level of a factor, or each named."""
+
+    factor: str | Mapping[str, Levels]
+    ways: Sequence[str] = ()
+    percents: Sequence[float] = (50, 95, 99, 99.9)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A published figure, and ours at these levels; `ratio` is theirs to that at `of`.
+
+    `{where}` stands for the place's words, `{hosts}` for "on each of 2 hosts".
+    """
+
+    what: str
+    theirs: str
+    at: Levels | None = None
+    ratio: float | None = None
+    of: Levels | None = None
+    ours: Callable[[Run, Levels], str] | None = None
+    measure: str = "MB/s"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What somebody found, or this project `wants`: a ratio of the figures at two places.
+
+    It is held to half of `gain`, theirs, as far as the limits of `place` allow that for `most`
+    paths; or must be `above` or `below` a limit. `why`: it cannot be tested here.
+    """
+
+    what: str
+    said: str
+    over: Levels | None = None
+    under: Levels | None = None
+    measure: str = "MB/s"
+    gain: float = 0.0
+    place: str = ""
+    most: int = 1
+    above: float = 0.0
+    below: float = 0.0
+    wanted: bool = False
+    why: str = ""
+    ours: Callable[[Run, Levels], str] | None = None
+
+
+Shown = Lines | Bars | Percentiles
+# What cannot be said with these: a function of few lines in the story.
+Plugin = Callable[["Run"], "Sequence[Section]"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a run of a story shows; `about` begins with its title, and with what was published.
+
+    `names` is what levels are called, and each level of a factor, such as "{} KiB reads". `stands`
+    has levels that stand for any other: a user's own pool for each place of a lab. `figures` are
+    the story's own, or instead of others. `caveats`, `more`, `ending` and `findings` add what a
+    story alone has. `any_factors`: it tells further factors itself. `tell` stands
+    for all that is said before what was published; `over_time` chooses the cells that are drawn so.
+    """
+
+    about: str
+    names: Mapping[str, str] | Callable[[Run], Mapping[str, str]] = field(default_factory=dict)
+    stands: Levels = field(default_factory=dict)
+    figures: Callable[[Run], Mapping[str, Take]] = lambda _: {}
+    headline: Callable[[Run], str] = lambda _: ""
+    table: Grid | Ends | Callable[[Run], Table] = lambda _: Table((), ())
+    caveats: Callable[[Run], Sequence[str]] = lambda _: ()
+    plots: Sequence[Shown] | Callable[[Run], Sequence[Shown]] = ()
+    more: Plugin = lambda _: ()
+    ending: Plugin = lambda _: ()
+    beside: Sequence[Beside] | Callable[[Run], Iterable[Beside | TheirsAndOurs]] = ()
+    claims: Sequence[Claim] | Callable[[Run], Iterable[Claim]] = ()
+    findings: Callable[[Run], Iterable[Finding]] = lambda _: ()
+    reading: Sequence[str] | Callable[[Run], Sequence[str]] = ()
+    differs: str = ""
+    any_factors: bool = False
+    tell: Callable[[Summary], Told] | None = None
+    over_time: Callable[[Summary], Summary] = lambda summary: summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """One story: a page, and a command `run NAME`.
+
+    `job` returns what fio runs at a combination: at each, or at those that `combinations` returns.
+    A level that it gives itself is what pages call it.
+    The factor `place` says where. A factor `version` varies as was chosen, `transport` likewise;
+    such a story runs in the guest where it takes a kernel. `twin` returns the same cell on kernel
+    mounts, for --mounts. `probe` is the place whose limits are fitted to the machine, and the
+    levels of what is run there without limits. On a user's pool `without_urls` says why nothing
+    runs there without URLs, and `left_out` what else does not.
+    """
+
+    name: str
+    page: Page
+    places: Mapping[str, Place]
+    place: str = ""
+    factors: Mapping[str, Factor]
+    job: Callable[[At], CellSpec]
+    combinations: Callable[[Mapping[str, Factor], At], Iterable[Mapping[str, Level]]] = every
+    twin: Callable[[CellSpec, At], CellSpec | None] | None = None
+    probe: tuple[str, Mapping[str, Level]] = ("", {})
+    without_urls: str = ""
+    left_out: Callable[[Scale, OwnPool], Sequence[str]] = lambda *_: ()
+    repeats: int = 3
+    quick_repeats: int = 3  # the fewest that give an interval
+    lengthens: bool = True  # not where the size of a transfer is a factor, or their number costs
+
+    @functools.cached_property
+    def report(self) -> Report:
+        """What tells of its runs."""
+        from nfsmulti.report import told  # which imports this
+
+        return told.report_of(self)
+
+    def cells(self, scale: Scale) -> list[CellSpec]:
+        """Return what is run in its places of the lab."""
+        kernel = scale.choice.mounts or "rdma" in scale.choice.protocols
+        found = []
+        for name, place in self.places.items():
+            guest = isinstance(place, GuestPlace)
+            if "version" not in self.factors or guest == kernel:
+                pool = OwnPool(1, 1) if guest else OwnPool(getattr(place, "addresses", 1), 0)
+                found += self._cells(scale, name, pool)
+        return found
+
+    def own_cells(self, scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+        """Return what is run on a user's pool, and in a line each what is not."""
+        if self.without_urls and not pool.urls:
+            return [], [self.without_urls]
+        return self._cells(scale, OWN, pool), [*self.left_out(scale, pool)]
+
+    def _cells(self, scale: Scale, place: str, pool: OwnPool) -> list[CellSpec]:
+        chooses = "version" in self.factors
+        choice = scale.choice if chooses and pool.urls else Choice()
+        found = []
+        for proto, version, query in ways(choice, pool if place == OWN else None):
+            known = {self.place: place} if self.place else {}
+            chosen = {"transport": proto, "version": version} if chooses else {}
+            known |= {name: level for name, level in chosen.items() if name in self.factors}
+            where = At({**known}, scale, place, pool, proto, version, query)
+            for levels in self.combinations(self.factors, where):
+                in_order = {name: {**known, **levels}[name] for name in self.factors}
+                found += self._at(replace(where, levels=in_order))
+        return found
+
+    def _at(self, at: At) -> list[CellSpec]:
+        cell = self.job(at)
+        cell = replace(cell, factors={**at.levels, **cell.factors}, place=at.place)
+        twin = self.twin(cell, at) if self.twin and at.scale.choice.mounts else None
+        return [cell, twin] if twin else [cell]
+
+    def probes(self, scale: Scale) -> dict[str, CellSpec]:
+        """Return what is run to see what the machine carries without a place's limits."""
+        place, levels = self.probe
+        first = next((one for one in self.cells(scale) if one.place == place), None)
+        if first is None:
+            return {}
+        seconds = scale.cell_seconds or _PROBE_SECONDS
+        at = {**first.factors, **levels}
+        pool = OwnPool(getattr(self.places[place], "addresses", 1), 0)
+        cell = self.job(At(at, scale, place, pool, query=first.query))
+        options = {**cell.options, **timed(seconds)}
+        return {place: replace(cell, factors=at, place=place, options=options, seconds=seconds)}

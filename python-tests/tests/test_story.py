@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Stories as data: the cells that follow from one, the figures of a cell, and the pages of all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nfsmulti.paths import PYTHON_TESTS, RESULTS, portable
+from nfsmulti.report import conditions, pages
+from nfsmulti.report.measures import MEASURES
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import OWN, CellSpec, Choice, OwnPool, Scale
+from nfsmulti.stories import SCENARIOS
+from nfsmulti.story import At, Column, Factor, Grid, Page, Story
+from nfsmulti.summary import Cell, Figures, JobRow, Server, Summary
+from nfsmulti.texts import MISSING
+
+# --- the cells of a story ---
+
+
+def _job(at: At) -> CellSpec:
+    return CellSpec({}, "", "a.fio", {"numjobs": at.jobs}, at.seconds(1, 5), query=at.query)
+
+
+def _twin(cell: CellSpec, at: At) -> CellSpec | None:
+    return cell if at.jobs == 1 else None
+
+
+STORY = Story(
+    name="made",
+    page=Page("made: a story of a test.\n\nPublished: nothing."),
+    places={},
+    place="limits",
+    factors={
+        "limits": Factor(),
+        "version": Factor(),
+        "jobs": Factor([1, 2, 4], quick=[1, 4], asked="jobs"),
+        "way": Factor(lambda at: ["read"] * at.pool.urls),
+    },
+    job=_job,
+    twin=_twin,
+    without_urls="it needs URLs",
+    left_out=lambda _, pool: ["directories"] * bool(pool.mounts),
+)
+
+
+def _levels(scale: Scale) -> list[list[object]]:
+    cells, _ = STORY.own_cells(scale, OwnPool(1, 0))
+    return [[*cell.factors.values()] for cell in cells]
+
+
+def test_cells_are_every_combination_in_the_order_of_the_factors() -> None:
+    assert _levels(Scale()) == [[OWN, "3", jobs, "read"] for jobs in (1, 2, 4)]
+    assert _levels(Scale(quick=True)) == [[OWN, "3", jobs, "read"] for jobs in (1, 4)]
+    both = Choice(versions=("3", "4.1"), jobs=(8,))
+    assert _levels(Scale(choice=both)) == [[OWN, "3", 8, "read"], [OWN, "4.1", 8, "read"]]
+
+
+def test_mounts_are_measured_beside_the_cells_that_have_a_twin() -> None:
+    assert [one[2] for one in _levels(Scale(choice=Choice(mounts=True)))] == [1, 1, 2, 4]
+
+
+def test_a_job_knows_its_place_how_much_is_run_and_what_urls_are_asked_for() -> None:
+    (cell,), said = STORY.own_cells(
+        Scale(choice=Choice(versions=("4.1",), jobs=(1,))), OwnPool(1, 2)
+    )
+    assert (cell.place, cell.seconds, cell.query, said) == (OWN, 5, "version=4.1", ["directories"])
+    assert STORY.own_cells(Scale(), OwnPool(0, 1)) == ([], ["it needs URLs"])
+
+
+def test_a_story_imports_nothing_that_draws_or_computes() -> None:
+    script = "import sys, nfsmulti.stories; print(*sys.modules)"
+    env = {"PYTHONPATH": str(PYTHON_TESTS)}
+    loaded = subprocess.check_output([sys.executable, "-c", script], env=env, text=True).split()
+    assert not {"numpy", "scipy", "matplotlib", "jinja2"} & {*loaded}
+
+
+# --- figures ---
+
+READ = Figures(
+    1000, 8_192_000, 2.0, 500.0, 4_096_000.0, 300.0, 0, 0, 0, 0, {"200000": 980, "5000000": 20}
+)
+WRITE = Figures(3000, 3_072_000, 4.0, 750.0, 768_000.0, 100.0, 0, 0, 0, 0, {"100000": 3000})
+JOB = JobRow("t", 0, 0, 0, 0, 0, 0, 0, 0, 30.0, 12.5)
+CELL = Cell(
+    "a-1", {"way": "both"}, 1, "done", "a", "fio", read=READ, write=WRITE, cpu_s=0.08,
+    machine_cpu_s=0.4, processors=2, others_busy=0.25, jobs=[JOB], crypto_s=0.04,
+    server=Server(50.0, 4, 0, 0),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MB/s", 4.864),
+        ("read MB/s", 4.096),
+        ("write IOPS", 750),
+        ("IOPS", 1250),
+        ("p99 ms", 0.2),
+        ("read p99 ms", 5),
+        ("write p99 ms", 0.1),
+        ("read mean ms", 0.3),
+        ("bytes", 11_264_000),
+        ("run time s", 4),
+        ("jobs CPU µs/op", 20),
+        ("machine CPU µs/op", 100),
+        ("server CPU µs/op", 2000),
+        ("crypto µs/op", 10),
+        ("busiest job %", 42.5),
+        ("processors %", 5),
+        ("others %", 25),
+        ("server %", 50),
+    ],
+)
+def test_a_figure_has_the_unit_in_its_name(name: str, value: float) -> None:
+    assert MEASURES[name](CELL) == pytest.approx(value)
+
+
+def _run(page: Page) -> Run:
+    cells = [
+        Cell(
+            f"{way}-{repeat}", {"way": way}, repeat, "done", "a", "fio",
+            read=Figures(1, 1, 1.0, rate, rate * 1e6, 0, 0, 0, 0, 0),
+        )
+        for way, rates in (("one", (10.0, 11.0)), ("two", (20.0, 22.0)), ("own", (30.0,)))
+        for repeat, rate in enumerate(rates, start=1)
+    ]  # fmt: skip
+    story = Story(
+        name="made", page=page, places={}, factors={"way": Factor(["two", "one"])}, job=_job
+    )
+    return Run(story, Summary("made", "", "", "", False, "", {}, cells))
+
+
+def test_a_table_has_a_row_for_each_level_in_the_storys_order() -> None:
+    one = {"way": "one"}
+    columns = [
+        Column("MB/s", "MB/s"),
+        Column("times", "MB/s", to=one),
+        Column("some", "MB/s", to=lambda at: one if at["way"] == "two" else None),
+        Column("none", "p99 ms", to=one),  # of which no row has a figure
+    ]
+    table = _run(Page("", names={"own": "mine"})).table(Grid(["way"], columns, "way"))
+    assert table.headings == ["way", "MB/s", "times", "some"]
+    assert [row[0] for row in table.rows] == ["mine", "two", "one"]
+    assert [row[1] for row in table.rows] == ["30.0", "21.0", "10.5"]
+    assert [row[2:] for row in table.rows] == [["3.00", MISSING], ["2.00", "2.00"], ["1", MISSING]]
+
+
+def test_a_level_may_stand_for_any_other() -> None:
+    run = _run(Page("", stands={"way": "own"}))
+    assert [one.id for one in run.at({"way": "one"})] == ["one-1", "one-2", "own-1"]
+    assert run.text("MB/s", {"way": "own"}) == "30.0 MB/s"
+
+
+# --- pages ---
+
+_RUNS = {file.parent for file in (RESULTS / "reference").glob("*/summary.json*")}
+_REFERENCES = sorted(one for one in _RUNS if one.name.partition("-")[0] in SCENARIOS)
+
+
+@pytest.mark.parametrize("folder", _REFERENCES, ids=lambda folder: folder.name)
+def test_the_page_of_a_reference_run_is_as_it_was_committed(folder: Path) -> None:
+    summary = Summary.load(folder)
+    report = pages.REPORTS[summary.scenario]
+    values = pages.contents(report, summary, conditions.load(folder), published=False)
+    text = pages.render(pages.TEMPLATES[pages.MARKDOWN], values)
+    assert portable(text) == (folder / pages.MARKDOWN).read_text()
+
+
+def test_each_story_of_this_project_has_one_golden_page() -> None:
+    assert {*SCENARIOS} - {Summary.load(one).scenario for one in _REFERENCES} == {"readsize"}
