@@ -57,8 +57,8 @@ class Case:
     that stand before the C library's.
     """
 
-    hooks: Hook | Sequence[Hook] = ()
-    options: Options = field(default_factory=dict)
+    hooks: Sequence[Hook]
+    options: Options
     arguments: Sequence[str] = ()
     files: Mapping[str, bytes] = field(default_factory=lambda: {"r": bytes(64 * KIB)})
     rtmax: int = MIB
@@ -84,7 +84,7 @@ _MEMBERS = {one.name for one in fields(Case)}
 def case(*hooks: Hook, **words: Any) -> Case:
     """Make a Case: words are its members, or else options of the job."""
     members = {name: words.pop(name) for name in _MEMBERS & words.keys()}
-    return Case(hooks=hooks, options=words, **members)
+    return Case(hooks, words, **members)
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,8 @@ def preloaded(engine: Engine, folder: Path, source: str) -> Engine:
 
 def _run(engine: Engine, folder: Path, case: Case) -> Outcome:
     """Run a case, whole in one thread: its processes end with that."""
-    hooks = case.hooks if isinstance(case.hooks, Sequence) else (case.hooks,)
     scripted = ScriptedServer(
-        *hooks,
+        *case.hooks,
         export=Export(rtmax=case.rtmax, wtmax=case.wtmax),
         addresses=case.addresses,
         terms=case.terms(),
@@ -202,8 +201,8 @@ def run_all(
             folder = tmp_path_factory.mktemp("runs")
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 runs = {
-                    name: pool.submit(_run, engine, folder / str(number), case)
-                    for number, (name, case) in enumerate(cases.items())
+                    name: pool.submit(_run, engine, folder / str(number), one)
+                    for number, (name, one) in enumerate(cases.items())
                 }
             tables[id(cases)] = {name: run.result() for name, run in runs.items()}
         return tables[id(cases)]

@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the engine promises of servers that fail, promise by promise, on scripted servers.
+"""What the engine promises of servers that fail, where it needs signals, runtimes or fio's files.
 
-What lies elsewhere:
-- calls sent again with their xid, on a new connection too, soft, refusals, what is told of a path
-  that stops, and a server that asks to wait: test_scenarios_calls.py;
-- failover: test_scenarios_failover.py, and over RDMA test_rdma.py;
-- durability, also with a hold of what was written: test_scenarios.py;
-- short counts, and replies that contradict themselves: test_replies.py;
-- statuses and refusals: test_refusals.py;
-- reading beyond the end of a file: test_engine_files.py, and in parts: test_replies.py.
+Calls sent again, failover and durability are scenarios: test_scenarios*.py.
 """
 
 from __future__ import annotations

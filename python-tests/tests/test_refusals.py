@@ -280,7 +280,7 @@ _HOSTILE_NAMES: dict[str, tuple[Procedure, Answer, *tuple[str, ...]]] = {
 
 @runs(
     {
-        name: case(on(procedure, answer), error=None, expected=words)
+        name: case(on(procedure, answer), timeo=20, retrans=0, error=None, expected=words)
         for name, (procedure, answer, *words) in _HOSTILE_NAMES.items()
     }
 )
