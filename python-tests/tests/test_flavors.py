@@ -19,7 +19,7 @@ from servers.tls_proxy import Fault, TlsProxy
 
 _NONE, _SYS, _KRB5, _KRB5P, _UNKNOWN = 0, 1, 390003, 390005, 390009  # pseudo flavors
 
-_both_versions = pytest.mark.parametrize("version", [None, "4.1"])
+_KERBEROS = " ".join(KERBEROS_FLAVORS)
 
 
 # --- what servers list ---
@@ -83,24 +83,18 @@ def _words(lab: Lab, flavor: str) -> str:
     return f"sec={flavor}{more}"
 
 
-@_both_versions
-def test_a_flavor_that_the_export_takes(realm: Lab, version: str | None) -> None:
-    kerberos = " ".join(KERBEROS_FLAVORS)
+@pytest.mark.parametrize("version", [None, "4.1"])
+def test_flavors_of_a_real_server(realm: Lab, version: str | None) -> None:
+    """One that it does not take: it is asked by AUTH_SYS all the same, and serves nothing else."""
     status, said, _ = _doctor(_path(realm, EXPORT.name, version, "sys"))
-    assert (status, said) == (0, [f"ok takes sys {kerberos}; no TLS"])
+    assert (status, said) == (0, [f"ok takes sys {_KERBEROS}; no TLS"])
     status, said, _ = _doctor(_path(realm, SECRET.name, version, "krb5i"))
-    assert (status, said) == (0, [f"ok takes {kerberos}; no TLS"])
-
-
-@_both_versions
-def test_a_flavor_that_it_does_not_take(realm: Lab, version: str | None) -> None:
-    """It is asked by AUTH_SYS all the same, of which it serves nothing else."""
+    assert (status, said) == (0, [f"ok takes {_KERBEROS}; no TLS"])
     status, (refused, takes), remedies = _doctor(_path(realm, SECRET.name, version, "sys"))
     assert status == 1
     assert refused.startswith("fail cannot be used: ")
-    assert takes == f"fail takes {' '.join(KERBEROS_FLAVORS)}, not the pool's sys; no TLS"
-    own = f"it takes {' '.join(KERBEROS_FLAVORS)}: name one that it takes by sec= in the path"
-    assert own in remedies
+    assert takes == f"fail takes {_KERBEROS}, not the pool's sys; no TLS"
+    assert f"it takes {_KERBEROS}: name one that it takes by sec= in the path" in remedies
 
 
 def test_a_server_that_answers_no_auth_sys(realm: Lab) -> None:
@@ -114,7 +108,7 @@ def test_a_server_that_answers_no_auth_sys(realm: Lab) -> None:
         path = f"nfs://{proxy.address}:{proxy.port}/{SECRET.name}?version=4.1"
         _, said, _ = _doctor(f"{path}&{_words(realm, 'krb5p')}")
         status, refused, _ = _doctor(path)
-    assert said == [f"ok takes {' '.join(KERBEROS_FLAVORS)}; no TLS"]
+    assert said == [f"ok takes {_KERBEROS}; no TLS"]
     assert status == 1
     (line,) = refused
     assert line.startswith("fail cannot be used: ")
@@ -145,4 +139,4 @@ def test_a_ticket_that_is_missing_hides_nothing(realm: Lab) -> None:
     """The export is asked without one."""
     status, said, _ = _doctor(f"{realm.path(0, export=SECRET.name, version='4.1')}&sec=krb5")
     assert status == 1
-    assert said[-1] == f"ok takes {' '.join(KERBEROS_FLAVORS)}; no TLS"
+    assert said[-1] == f"ok takes {_KERBEROS}; no TLS"
