@@ -296,7 +296,7 @@ _READDIR: dict[int, Procedure] = {3: Nfs.READDIR, 4: Nfs4.READDIR}
 _PAGE, _EMPTY = Answer(limit=7), Answer(limit=0, eof=0)
 _PAGES = on((Nfs.READDIR, Nfs4.READDIR), _PAGE)
 _KEEPS_FORGETTING = {"error": errno.EIO, "says": "keeps forgetting the cookies"}
-_NOWHERE = {"error": errno.EPROTO, "says": "the listing does not advance"}
+_NOWHERE = {"error": errno.EPROTO, "says": "the listing neither advances nor ends"}
 
 
 def _fails(version: int, status: str, **which: int) -> Hook:
