@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -189,15 +190,32 @@ def test_a_session_that_is_anothers_is_not_taken(
     _keeps_nothing(server)
 
 
+_RESTARTS = (
+    on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10),
+    # A client of ours is idle then, which would reclaim only with its next call.
+    on(Nfs4.RECLAIM_COMPLETE, Answer(do=ScriptedServer.end_grace)),
+)
+_SYNC: Options = {"stable": "file_sync", "verify": "crc32c"}
+
+
+def _again(given: Sequence[Call]) -> list[Claim | None]:
+    """Return how opens were made again."""
+    return [call.claim for call in given if not call.status and call.claim is not Claim.NULL]
+
+
+def test_a_restarted_server_may_give_the_client_id_again(job: Run) -> None:
+    """Unconfirmed: that shows the restart. The open is reclaimed, and sessions count anew."""
+    ran = job(*_RESTARTS, version=4, terms=partial(Terms, zero_id=True), **_SYNC)
+    assert _again(ran.calls(Nfs4.OPEN)) == [Claim.PREVIOUS]
+    assert Status4.SEQ_MISORDERED not in {call.status for call in ran.calls(Nfs4.CREATE_SESSION)}
+    _keeps_nothing(ran.server)
+
+
 def test_delegations_go_back(job: Run) -> None:
     """Those that the server gives against the wish, also where a file is opened again."""
-    restarts = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
-    # A client of ours is idle then, which would reclaim only with its next call.
-    ends_grace = on(Nfs4.RECLAIM_COMPLETE, Answer(do=ScriptedServer.end_grace))
-    terms = partial(Terms, delegates=True)
-    ran = job(restarts, ends_grace, version=4, terms=terms, stable="file_sync", verify="crc32c")
+    ran = job(*_RESTARTS, version=4, terms=partial(Terms, delegates=True), **_SYNC)
     given = [call for call in ran.calls(Nfs4.OPEN) if not call.status]
-    assert [call.claim for call in given if call.claim is not Claim.NULL] == [Claim.PREVIOUS]
+    assert _again(given) == [Claim.PREVIOUS]
     assert [call.status for call in ran.calls(Nfs4.DELEGRETURN)] == [0] * len(given)
 
 

@@ -531,6 +531,20 @@ def test_what_fails_while_a_file_is_laid_out(job: Run) -> None:
     assert f"{at}: NFS3ERR_NOSPC: the file system is full" in line
 
 
+@pytest.mark.parametrize("address", TWO_ADDRESSES)
+def test_what_is_lost_while_a_file_is_laid_out(job: Run, address: str) -> None:
+    """A COMMIT over one of two paths, whichever it is, shows another write verifier."""
+
+    def restarted(call: Call) -> Answer | None:
+        commits = call.procedure is Nfs.COMMIT and call.server[0] == address
+        return Answer(verifier=b"restarts") if commits else None
+
+    lost = 'laying out "f": the server lost data that was not committed'
+    two = {"addresses": TWO_ADDRESSES, "files": {}}
+    ran = job(restarted, **READING, bs="64k", size="4m", **two, refused=lost)
+    assert not ran.server.all_durable(), "the file is not taken back"
+
+
 # --- hostile servers: replies to others' calls ---
 
 

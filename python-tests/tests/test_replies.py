@@ -26,6 +26,7 @@ from scripted_jobs import (
     BOTH,
     KIB,
     MIB,
+    TWO_ADDRESSES,
     Case,
     Client,
     Options,
@@ -233,8 +234,32 @@ def test_an_nfsv4_server_need_not_tell_its_limits(job: Run) -> None:
     assert {call.count for call in ran.calls(Nfs4.READ)} == {60 * KIB, 16 * KIB}
 
 
-def test_the_smallest_limits_serve(job: Run) -> None:
-    ran = job(_own_limits(512, 100), verify="crc32c")
+@pytest.mark.parametrize("small", [3, 4])
+def test_the_smallest_session_limits_all(job: Run, small: int) -> None:
+    """Of two connections' sessions for data, the third and fourth, either one."""
+    block, terms = 256 * KIB, Terms(tells_limits=False)
+
+    def grant(call: Call) -> None:
+        if call.procedure is Nfs4.CREATE_SESSION:
+            terms.max_request = terms.max_response = 61 * KIB if call.nth == small else 2 * MIB
+
+    two: Options = {"nconnect": 2, "bs": block, "size": 2 * block, "verify": "crc32c"}
+    ran = job(grant, version=4, terms=lambda: terms, spread="roundrobin", **two)
+    for calls in (ran.calls(Nfs4.READ), ran.calls(Nfs4.WRITE)):
+        assert {call.count for call in calls} == {60 * KIB, 16 * KIB}
+        assert len({call.session for call in calls}) == 2
+
+
+@pytest.mark.parametrize("address", TWO_ADDRESSES)
+def test_the_smallest_limits_serve(job: Run, address: str) -> None:
+    """Those of one path, whichever it is, hold for all."""
+    small = _own_limits(512, 100)
+
+    def of_one_path(call: Call) -> Answer | None:
+        return small(call) if call.server[0] == address else None
+
+    two = {"addresses": TWO_ADDRESSES, "spread": "roundrobin"}
+    ran = job(of_one_path, **two, verify="crc32c")
     undisturbed(ran.result)
     assert {call.count for call in ran.calls(Nfs.READ)} == {512}
     assert {call.count for call in ran.calls(Nfs.WRITE)} == {100, 4096 % 100}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from simulated import (
     BLOCK,
@@ -86,8 +88,18 @@ def test_what_is_durable_is_not_lost(scenario: Scenarios, name: str) -> None:
     assert {call.stable for call in ran.calls(_W)} <= {terms.get("stable", Stable.UNSTABLE)}
 
 
-def test_writes_that_are_less_durable_than_asked(scenario: Scenarios) -> None:
-    ran = scenario(on(_W, {"committed": 1}, nth=3), stable=_FILE_SYNC)
+@pytest.mark.parametrize(
+    ("stable", "committed"),
+    [
+        (Stable.DATA_SYNC, Stable.UNSTABLE),
+        (Stable.FILE_SYNC, Stable.UNSTABLE),
+        (Stable.FILE_SYNC, Stable.DATA_SYNC),
+    ],
+)
+def test_writes_that_are_less_durable_than_asked(
+    scenario: Scenarios, stable: Stable, committed: Stable
+) -> None:
+    ran = scenario(on(_W, {"committed": 1 + int(committed)}, nth=3), stable=int(stable))
     assert ran.error == "EIO"
     assert ran.said("the server made it less durable than stable= asks for") == 1
 
@@ -174,6 +186,23 @@ def test_nothing_else_is_written_before_it_is_replayed(scenario: Scenarios) -> N
     blocks = [call.offset // BLOCK for call in ran.calls(_W)]
     assert not ran.error
     assert blocks == [*range(9), *range(9), *range(9, BLOCKS)]  # in their order
+
+
+def test_a_server_that_restarts_now_and_then_is_not_given_up(scenario: Scenarios) -> None:
+    """It loses each pair of blocks twice: only rounds in a row count, and each loss is told."""
+    pairs, newest, lost = 20, 0, Counter[int]()
+
+    def hook(call: CData) -> Fate | None:
+        nonlocal newest
+        if call.procedure == _W.value:
+            newest = max(newest, call.offset)
+            return None
+        lost[newest] += 1
+        return FORGETS if lost[newest] <= 2 else None
+
+    ran = scenario(hook, block=512, blocks=2 * pairs, depth=1, fsync=2, **_WHOLE)
+    assert (ran.error, ran.result.rewritten) == ("", 2 * 2 * pairs * 512)
+    assert ran.said("write verifier changed") == ran.said("is durable now") == pairs
 
 
 _STUBBORN: dict[str, tuple[list[Hook], dict[str, object], int, int]] = {  # blocks, and rounds

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from simulated import BLOCKS, MUTE, SECOND, UNHEARD, Act, CData, End, Fate, Hook, Ran, Scenarios, on
@@ -245,6 +246,17 @@ def test_a_shared_session_outlives_a_path_that_held_all_slots(scenario: Scenario
     ran = scenario(hook, version=4, slots=_DEPTH, **two)
     assert (ran.error, ran.result.durable, held) == ("", True, _DEPTH)
     assert [call.address for call in ran.calls(_W)] == [1] * BLOCKS
+
+
+# --- the lease ---
+
+
+def test_an_idle_client_renews_its_lease(scenario: Scenarios) -> None:
+    """Each 30 s, a third of the server's lease, while a WRITE is under way for 5 minutes."""
+    ran = scenario(on(_W, {"delay": 300 * SECOND}, nth=BLOCKS), version=4, timeo=6000)
+    times = [call.time for call in ran.calls(_S)]
+    _came_through(ran)
+    assert max(later - before for before, later in pairwise(times)) <= 31 * SECOND
 
 
 # --- opens that are lost ---

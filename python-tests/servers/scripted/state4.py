@@ -32,6 +32,7 @@ class Terms:
     minors: tuple[int, ...] = (1, 2)  # none: version 4 is PROG_MISMATCH
     slots: int = 64
     target: int | None = None  # SEQUENCE's target_highest_slotid; None: the last slot granted
+    max_request: int = _MESSAGE
     max_response: int = _MESSAGE
     lease: int = 90  # seconds
     grace: float = 90.0  # seconds after a restart, unless all clients have reclaimed before
@@ -159,7 +160,7 @@ class Sessions:
         """Make a session, which is granted no more than is wanted."""
         terms = self.terms
         fore = Channel(
-            min(wanted.max_request, _MESSAGE),
+            min(wanted.max_request, terms.max_request),
             min(wanted.max_response, terms.max_response),
             min(wanted.max_cached, _HEADERS),
             min(wanted.max_operations, _OPERATIONS),
