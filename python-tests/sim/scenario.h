@@ -74,7 +74,7 @@ struct scenario {
 	uint32_t nconnect;
 	uint32_t spread;      /* of enum spread_policy */
 	uint32_t stripe;      /* bytes; 0: two blocks */
-	bool uncached, binds; /* NFSv4.1: as in struct server4_terms */
+	bool uncached, binds; /* NFSv4.1: as in struct clients_terms */
 	uint32_t slots;
 	bool trace;
 	scenario_decide decide;
