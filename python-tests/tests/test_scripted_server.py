@@ -86,15 +86,13 @@ def test_v41_a_slot_answers_again(server: ScriptedServer, client41: Client41) ->
     first = client41.call(*other)
     again = client41.again(*other)
     assert [one[1] for one in again.results] == [Status4.OK, Status4.RETRY_UNCACHED_REP]
-    server.terms.uncached_at_sequence = True
-    assert [one[1] for one in client41.again(*other).results] == [Status4.RETRY_UNCACHED_REP]
     client41.sequences[0] += 2
     assert client41.again(*other).status == Status4.SEQ_MISORDERED
     client41.sequences[0] -= 1
     assert client41.again(*other).status == Status4.OK
-    told = server.calls(Nfs4.SEQUENCE)[-7:]
-    assert [one.replayed for one in told] == [True, *[False] * 6]
-    assert [one.status for one in told[2:6]] == [0, *[Status4.RETRY_UNCACHED_REP] * 2, 10063]
+    told = server.calls(Nfs4.SEQUENCE)[-6:]
+    assert [one.replayed for one in told] == [True, *[False] * 5]
+    assert [one.status for one in told[2:5]] == [0, Status4.RETRY_UNCACHED_REP, 10063]
     assert len(server.calls(Nfs4.WRITE)) == 3  # what the slot answers is not carried out
 
 
@@ -166,14 +164,6 @@ def test_v41_grace_lasts_for_all(server: ScriptedServer, client41: Client41) -> 
         assert client41.open("f").status == Status4.OK
 
 
-def test_v41_a_lease_lapses(server: ScriptedServer, client41: Client41) -> None:
-    client41.opened("f", create=True)
-    server.terms.lapses, server.terms.lease = True, 0
-    assert client41.call().status == Status4.BADSESSION
-    assert client41.create_session(2) == Status4.STALE_CLIENTID
-    assert [*server.opens(), *server.clients()] == []
-
-
 def test_v41_statuses_as_ordered() -> None:
     hooks = (
         on(Nfs4.READ, Answer(status=Status4.DELAY), first=2),
@@ -214,10 +204,7 @@ def test_v41_data_faults() -> None:
 
 
 def test_v41_places_and_sizes(server: ScriptedServer, client41: Client41) -> None:
-    server.terms.bind_first = True
     bind = op(Nfs4.BIND_CONN_TO_SESSION, Fixed(client41.session), 3, 0)
-    client41.connect()
-    assert client41.call().status == Status4.CONN_NOT_BOUND_TO_SESSION
     assert client41.compound(bind).status == Status4.OK
     root = op(Nfs4.PUTROOTFH)
     assert client41.compound(root).status == Status4.OP_NOT_IN_SESSION

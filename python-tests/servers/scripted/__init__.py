@@ -293,7 +293,7 @@ class ScriptedServer:
         """Lose what was not committed and all connections; answer again after `down` seconds.
 
         NFSv4.1's clients, sessions and opens are forgotten. A grace period begins for the clients
-        that there were: it ends when each has sent RECLAIM_COMPLETE, after Terms.grace seconds, or
+        that there were: it ends when each has sent RECLAIM_COMPLETE, or
         by end_grace().
         """
 
@@ -314,10 +314,6 @@ class ScriptedServer:
     def end_grace(self) -> None:
         """End the grace period of a restart."""
         self._do(self._compounds.sessions.end_grace)
-
-    def expire(self) -> None:
-        """Forget all clients of NFSv4.1 with all they have, as where their leases have ended."""
-        self._do(self._compounds.expire)
 
     def end_sessions(self) -> None:
         """Forget all sessions of NFSv4.1, but no client."""
@@ -410,7 +406,7 @@ class ScriptedServer:
                 raise _UnheardError
             return call, answer
 
-        it = Compound(connection.number, connection.server[0], rpc.credentials, rpc.arguments)
+        it = Compound(connection.server[0], rpc.credentials, rpc.arguments)
         try:
             results = self._compounds.run(it, answer, ask)
         except _UnheardError:

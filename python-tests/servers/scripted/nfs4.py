@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Collection
 from dataclasses import astuple, dataclass, field
 
@@ -79,7 +78,6 @@ _USE_NON_PNFS, _CONFIRMED = 0x10000, 0x80000000  # EXCHGID4_FLAG_
 class Compound:
     """One compound that is being carried out: who calls, and what operations leave to the next."""
 
-    connection: int
     address: str  # of the server
     caller: Credentials
     source: Unpacker  # of what is still to be read
@@ -175,16 +173,6 @@ class Compounds:
             it.slot.reply = results if it.sequence.cache or it.operations == 1 else None
         return results
 
-    def forget(self, client: Client) -> None:
-        """Forget a client with all it has."""
-        self.opens.forget(client)
-        self.sessions.forget(client)
-
-    def expire(self) -> None:
-        """Forget all clients with all they have."""
-        for client in list(self.sessions.clients.values()):
-            self.forget(client)
-
     def restart(self) -> None:
         """Begin another life."""
         self.sessions.restart()
@@ -256,28 +244,19 @@ class Compounds:
     def _sequence(self, it: Compound) -> bytes:
         asked, terms, call = it.arguments, self.terms, it.call
         session = self.sessions.session(asked.session)
-        if self.sessions.lapsed(session.client):
-            self.forget(session.client)
-            raise NfsError(Status4.BADSESSION)
-        if terms.bind_first and it.connection not in session.connections:
-            raise NfsError(Status4.CONN_NOT_BOUND_TO_SESSION)
         if it.operations > session.fore.max_operations:
             raise NfsError(Status4.TOO_MANY_OPS)
         if it.size > session.fore.max_request:
             raise NfsError(Status4.REQ_TOO_BIG)
         slot = session.slot(asked.slot)
         it.again = self.sessions.is_again(slot, asked.sequence, it.request)
-        session.client.renewed = time.monotonic()
         if it.again:
             call.replayed = slot.reply is not None
             call.status = 0 if call.replayed else Status4.RETRY_UNCACHED_REP
-            if not call.replayed and terms.uncached_at_sequence:
-                raise NfsError(Status4.RETRY_UNCACHED_REP)
             it.replay = slot.reply
         else:
             target = session.fore.slots - 1 if terms.target is None else terms.target
             session.retarget(slot, asked.highest, target)
-        session.connections.add(it.connection)
         it.session, it.slot = session, slot
         told = session.highest if slot.told is None else slot.told
         flags = _ADMIN_STATE_REVOKED if self.opens.revoked(session.client) else 0
@@ -317,7 +296,7 @@ class Compounds:
     def _new_session(self, it: Compound, client: Client) -> bytes:
         asked = it.arguments
         client.confirmed = True
-        session = self.sessions.create(client, asked.fore, it.connection)
+        session = self.sessions.create(client, asked.fore)
         flags = asked.flags & _CONN_BACK_CHAN  # on which nothing ever comes
         head = xdr(Fixed(session.id), asked.sequence, flags)
         return head + _channel_attrs4(session.fore) + _channel_attrs4(asked.back)
@@ -326,7 +305,6 @@ class Compounds:
         session = self.sessions.session(it.arguments.session)
         if it.arguments.kind not in _BOUND:
             raise NfsError(Status4.INVAL)
-        session.connections.add(it.connection)
         return xdr(Fixed(session.id), _BOUND[it.arguments.kind], False)
 
     def _destroy_session(self, it: Compound) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import secrets
-import time
 from dataclasses import dataclass, field
 
 from servers.scripted.call import OTHER_SIZE, Arguments, Channel, Stateid
@@ -34,10 +33,6 @@ class Terms:
     target: int | None = None  # SEQUENCE's target_highest_slotid; None: the last slot granted
     max_response: int = _MESSAGE
     lease: int = 90  # seconds
-    lapses: bool = False  # whether a client that has been silent for a lease is forgotten
-    grace: float = 90.0  # seconds after a restart, unless all clients have reclaimed before
-    bind_first: bool = False  # whether SEQUENCE needs BIND_CONN_TO_SESSION on a new connection
-    uncached_at_sequence: bool = False  # SEQUENCE says RETRY_UNCACHED_REP, not what follows it
     next_session: int | None = None  # EXCHANGE_ID's eir_sequenceid once confirmed; None: the next
     goes_on: bool = False  # whether a compound goes on behind an operation that failed
     current_stateid: bool = True  # whether that of OPEN may be named by those behind it
@@ -69,7 +64,6 @@ class Client:
     sequence: int = 0  # of CREATE_SESSION
     created: tuple[int, bytes] | None = None  # the last CREATE_SESSION's status and results
     reclaimed: bool = False  # RECLAIM_COMPLETE has come
-    renewed: float = field(default_factory=time.monotonic)
 
 
 @dataclass(eq=False)
@@ -81,7 +75,6 @@ class Session:
     fore: Channel
     highest: int
     slots: dict[int, Slot] = field(default_factory=dict)
-    connections: set[int] = field(default_factory=set)  # those bound to it, by number
 
     def slot(self, number: int) -> Slot:
         """Return a slot."""
@@ -110,7 +103,6 @@ class Sessions:
         self.clients: dict[int, Client] = {}
         self.sessions: dict[bytes, Session] = {}
         self.reclaimable: set[bytes] = set()  # owners of before the restart
-        self._grace_ends = 0.0
         self._numbers = itertools.count(1)
         self._boot = secrets.randbits(31) << 32
         self.major_id = secrets.token_hex(8).encode()
@@ -149,13 +141,6 @@ class Sessions:
     def _has_session(self, client: Client) -> bool:
         return any(session.client is client for session in self.sessions.values())
 
-    def forget(self, client: Client) -> None:
-        """Forget a client and its sessions."""
-        self.clients.pop(client.id, None)
-        self.sessions = {
-            key: session for key, session in self.sessions.items() if session.client is not client
-        }
-
     # --- sessions ---
 
     def is_new(self, client: Client, sequence: int) -> bool:
@@ -166,7 +151,7 @@ class Sessions:
             raise NfsError(Status4.SEQ_MISORDERED)
         return True
 
-    def create(self, client: Client, wanted: Channel, connection: int) -> Session:
+    def create(self, client: Client, wanted: Channel) -> Session:
         """Make a session, which is granted no more than is wanted."""
         terms = self.terms
         fore = Channel(
@@ -177,7 +162,7 @@ class Sessions:
             min(max(wanted.slots, 1), terms.slots),
         )
         number = client.id.to_bytes(8, "big") + next(self._numbers).to_bytes(8, "big")
-        session = Session(number, client, fore, fore.slots - 1, connections={connection})
+        session = Session(number, client, fore, fore.slots - 1)
         self.sessions[number] = session
         return session
 
@@ -197,22 +182,17 @@ class Sessions:
             raise NfsError(Status4.SEQ_FALSE_RETRY)
         return True
 
-    def lapsed(self, client: Client) -> bool:
-        """Whether a client's lease has ended."""
-        return self.terms.lapses and time.monotonic() > client.renewed + self.terms.lease
-
     # --- restart and grace ---
 
     def restart(self) -> None:
         """Forget all in another life, and begin a grace period for the clients there were."""
         awaited = self.reclaimable if self.in_grace() else set()
         self.reclaimable = awaited | {one.owner for one in self.clients.values() if one.reclaimed}
-        self._grace_ends = time.monotonic() + self.terms.grace
         self.clients, self.sessions = {}, {}
 
     def in_grace(self) -> bool:
         """Whether clients may reclaim what they had, and others must wait."""
-        return bool(self.reclaimable) and time.monotonic() < self._grace_ends
+        return bool(self.reclaimable)
 
     def end_grace(self) -> None:
         """End the grace period."""
