@@ -150,7 +150,7 @@ static void put_off(void)
 
 	world_tell("ending: the server asks to wait%s", setup ? ", before I/O" : "");
 	if (setup)
-		server4_forget_client();
+		clients_forget(&server_clients);
 	server.terms.delay_in = 1;
 	sim_job.terms.punctual = false; /* soft: to be asked to wait is no silence */
 	begin_all();

@@ -163,10 +163,7 @@ bool job_set_up(const struct server_terms *fails)
 {
 	const struct server_terms well = {
 		.down = 1,
-		.nfs4 = {.binds = fails->nfs4.binds,
-			 .spans = fails->nfs4.spans,
-			 .uncached = fails->nfs4.uncached,
-			 .slots = fails->nfs4.slots},
+		.nfs4 = {.clients = fails->nfs4.clients},
 		.gss = contexts_heal(fails->gss),
 	};
 	const struct network_terms quiet = {.latency = MSEC};
@@ -408,8 +405,7 @@ static struct server_terms server_terms(void)
 				.resize_in = rarely(100),
 				.busy_in = rarely(100),
 				.closes_apart = !world_random(4),
-				.binds = world_random(2),
-				.spans = world_random(4),
+				.clients = {.binds = world_random(2), .spans = world_random(4)},
 			},
 	};
 }

@@ -41,9 +41,9 @@ static void act(enum scenario_act what, uint32_t address)
 	switch (what) {
 	case SCENARIO_NOTHING: break;
 	case SCENARIO_REFUSE: network_listen(false); break;
-	case SCENARIO_EXPIRE: server4_forget_client(); break;
-	case SCENARIO_REVOKE: server4_forget_opens(); break;
-	case SCENARIO_SESSIONS: server4_forget_sessions(); break;
+	case SCENARIO_EXPIRE: clients_forget(&server_clients); break;
+	case SCENARIO_REVOKE: clients_forget_opens(&server_clients); break;
+	case SCENARIO_SESSIONS: clients_forget_sessions(&server_clients); break;
 	case SCENARIO_REFUSE_ADDRESS: network_refuse(address); break;
 	}
 }

@@ -135,10 +135,10 @@ const char *scenario_job_refusal(const struct scenario *terms)
 bool scenario_job_begin(const struct scenario *scenario)
 {
 	const struct server_terms well = {
-		.nfs4 = {.binds = scenario->binds,
-			 .spans = true,
-			 .uncached = scenario->uncached,
-			 .slots = scenario->slots},
+		.nfs4 = {.clients = {.binds = scenario->binds,
+				     .spans = true,
+				     .uncached = scenario->uncached,
+				     .slots = scenario->slots}},
 	};
 	const struct network_terms quick = {.latency = MSEC / 10, .window = scenario->window};
 	const struct security_terms security = {0};

@@ -108,8 +108,8 @@ void server_heal(void)
 	server.terms = (struct server_terms){
 		.eager_in = server.terms.eager_in,
 		.nfs4 = {.closes_apart = server.terms.nfs4.closes_apart,
-			 .binds = server.terms.nfs4.binds,
-			 .spans = server.terms.nfs4.spans},
+			 .clients = {.binds = server.terms.nfs4.clients.binds,
+				     .spans = server.terms.nfs4.clients.spans}},
 		.gss = contexts_heal(server.terms.gss),
 	};
 	come_up(NULL);
@@ -121,8 +121,8 @@ struct reply {
 	struct link_end *end; /* NULL: its connection is gone */
 	struct reply *next;
 	struct xdr_out out;
-	struct server4_slot *slot; /* that it is of, or NULL */
-	uint32_t use;		   /* of the slot */
+	struct slot *slot; /* that it is of, or NULL */
+	uint32_t use;	   /* of the slot */
 	struct scenario_fate fate;
 	struct scenario_call *call; /* that it answers, or NULL */
 	uint8_t bytes[RECORD_MARK_SIZE + CALL_ROOM];
@@ -181,7 +181,7 @@ static void send_reply(void *context)
 	if (reply->fate.is_call)
 		memset(reply->bytes + RECORD_MARK_SIZE + sizeof(uint32_t), 0, sizeof(uint32_t));
 	if (reply->slot)
-		server4_end_reply(reply->slot, reply->use, reply->end);
+		clients_end_reply(reply->slot, reply->use, reply->end);
 	if (reply->end) {
 		scenario_answered(reply->call);
 		send_record(reply, length);
@@ -357,20 +357,11 @@ static void answer(struct xdr_in *in, struct xdr_out *out, uint32_t procedure,
 		in->at = in->end;
 }
 
-uint32_t server_sum(struct xdr_in call)
-{
-	uint32_t sum = 2166136261u; /* FNV-1a, by words */
-
-	while (!call.bad)
-		sum = (sum ^ xdr_get_u32(&call)) * 16777619u;
-	return sum;
-}
-
 /* Of as much as Linux's server looks at. */
 static uint32_t sum_of(struct xdr_in call)
 {
 	call.end = call.at + min_of(call.end - call.at, (ptrdiff_t)256);
-	return server_sum(call);
+	return call_sum(call);
 }
 
 static void read_call(struct xdr_in *in, struct arguments *call)
@@ -434,18 +425,22 @@ static void answer3(struct reply *reply, const struct arguments *call, struct xd
 static void answer4(struct reply *reply, const struct rpc_call *call, struct xdr_in *in)
 {
 	const struct connection *connection = *network_context(reply->end);
-	const struct server4_connection from = {connection->number, network_address(reply->end)};
-	struct server4_answer answer = {.out = &reply->out, .fate = &reply->fate, .xid = call->xid};
+	struct server4_answer answer = {.out = &reply->out,
+					.fate = &reply->fate,
+					.came = {.version = 4,
+						 .xid = call->xid,
+						 .connection = connection->number,
+						 .address = network_address(reply->end)}};
 	uint8_t *results = reply->out.at;
 
 	world_tell("server: xid %08x", call->xid);
 	if (call->procedure == NFS4_NULL)
 		return;
-	server4_answer(&from, in, &answer);
+	server4_answer(in, &answer);
 	reply->slot = answer.slot;
 	reply->call = answer.call;
 	if (reply->slot)
-		reply->use = server4_begin_reply(reply->slot, results,
+		reply->use = clients_begin_reply(&server_clients, reply->slot, results,
 						 (uint32_t)(reply->out.at - results));
 }
 
@@ -462,7 +457,7 @@ static void end_reply(struct reply *reply, uint32_t xid)
 		world_tell("server: the reply to xid %08x is lost", xid);
 		world.failures[FAILED_REPLY]++;
 		if (reply->slot)
-			server4_end_reply(reply->slot, reply->use, false);
+			clients_end_reply(reply->slot, reply->use, false);
 		end_connection(reply);
 		forget_reply(reply);
 	} else if (reply->fate.delay) {

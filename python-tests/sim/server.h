@@ -64,8 +64,6 @@ void server_forget(void);
 /* By chance: the call is to be sent again later. */
 bool server_delays(void);
 struct limits server_limits(void);
-/* A call that comes again has the same. */
-uint32_t server_sum(struct xdr_in call);
 /* From now on nothing fails any more, and answers are fast; a server that is down comes up. */
 void server_heal(void);
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/clients.h"
 #include "scenario.h"
 #include "wire/xdr.h"
 
@@ -19,46 +20,25 @@ struct server4_terms {
 	uint64_t resize_in;	    /* the slot table gets another size */
 	uint64_t busy_in;	    /* SEQUENCE gets NFS4ERR_DELAY */
 	bool closes_apart;	    /* CLOSE does not take the current stateid */
-	bool binds;		    /* SEQUENCE does not bind its connection (2.10.3.1) */
-	bool spans;		    /* sessions span addresses (2.10.5) */
-	bool uncached;		    /* no reply is kept */
-	uint32_t slots;		    /* of a session; 0: by chance */
+	struct clients_terms clients;
 };
-
-/* What a slot has to remember of the call that it carries: the owner's to give back. */
-struct server4_slot;
 
 void server4_begin(void);
 void server4_restart(void);
 
-/* Where a call comes from: the connection's number, and the address that it leads to. */
-struct server4_connection {
-	uint32_t number, address;
-};
-
-/* An answer: the caller sets the first members. */
+/* An answer: the caller sets the first members, with where the call comes from. */
 struct server4_answer {
 	struct xdr_out *out;
 	struct scenario_fate *fate; /* gets what becomes of the message */
-	uint32_t xid;
-	struct server4_slot *slot;  /* that the call came over, or NULL */
+	struct scenario_call came;  /* what is the same for each operation */
+	struct slot *slot;	    /* that the call came over, or NULL */
 	struct scenario_call *call; /* its last operation, or NULL */
 };
 
 /* Answers the compound in `in`. */
-void server4_answer(const struct server4_connection *from, struct xdr_in *in,
-		    struct server4_answer *answer);
+void server4_answer(struct xdr_in *in, struct server4_answer *answer);
 
 /* What the server still keeps of its clients, or "": "sessions". */
 const char *server4_keeps(void);
-/* The client, its opens, or its sessions are forgotten. */
-void server4_forget_client(void);
-void server4_forget_opens(void);
-void server4_forget_sessions(void);
 
-/*
- * The reply to the call that `slot` carries is there: these results; returns a number by which it
- * is ended. Then it has left, or never does.
- */
-uint32_t server4_begin_reply(struct server4_slot *slot, const uint8_t *results, uint32_t length);
-void server4_end_reply(struct server4_slot *slot, uint32_t number, bool left);
+extern struct clients server_clients;

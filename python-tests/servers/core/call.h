@@ -3,14 +3,15 @@
  * call.h - one call of a server for tests: MOUNT and epoll are the sink's, time and faults the
  * simulator's; what NFSv3 (serve3.h) and NFSv4.1 (serve4.h) read and write is the same for both.
  *
- * What there is of files and of clients, each front has: it defines the functions of files.h and
- * clients.h. Nothing here is kept from one call to the next.
+ * What there is of files, each front has: it defines the functions of files.h. NFSv4.1's clients
+ * are kept in clients.h. Nothing here is kept from one call to the next.
  */
 #pragma once
 
 #include "wire/xdr.h"
 
-struct front; /* a front's own, for its functions */
+struct front;	/* a front's own, for its functions */
+struct clients; /* clients.h */
 
 struct limits {
 	uint32_t read_max, write_max; /* rtmax and wtmax */
@@ -27,6 +28,11 @@ struct nfs_call {
 	struct xdr_out *out;  /* gets the results, all but READ's data */
 	const uint8_t *data;  /* what is to be sent behind these; the sink's is nowhere */
 	uint32_t data_length; /* without its pad */
+
+	/* NFSv4.1's */
+	struct clients *clients;
+	uint32_t connection, address; /* the former's number, and where it leads to */
+	struct slot *slot;	      /* that carries the call, where replies are kept; or NULL */
 };
 
 /* RPC's header (RFC 5531, 9). */
@@ -50,6 +56,16 @@ static inline bool rpc_get_call(struct xdr_in *in, struct rpc_call *call)
 	*call = (struct rpc_call){be32toh(words[0]), be32toh(words[3]), be32toh(words[4]),
 				  be32toh(words[5])};
 	return in->bad || (words[1] == CALL && words[2] == htobe32(RPC_VERSION));
+}
+
+/* A call that comes again has the same. */
+static inline uint32_t call_sum(struct xdr_in call)
+{
+	uint32_t sum = 2166136261u; /* FNV-1a, by words */
+
+	while (!call.bad)
+		sum = (sum ^ xdr_get_u32(&call)) * 16777619u;
+	return sum;
 }
 
 /* A credential and a verifier: anybody may do anything. */

@@ -45,23 +45,23 @@ static void put_session_id(struct xdr_out *out, struct session_id id)
 
 static uint32_t do_exchange_id(struct compound *compound)
 {
+	const struct clients *clients = compound->call->clients;
+	const uint32_t length = (uint32_t)strlen(clients->name);
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
 	const uint8_t *owner = in->at;
-	struct exchange exchange;
 
 	xdr_get_u64(in); /* verifier */
 	xdr_skip(in, xdr_get_u32(in));
-	clients_exchange(compound->call->front, owner, (size_t)(in->at - owner), &exchange);
+	xdr_put_u64(out, clients_exchange(compound->call, owner, (size_t)(in->at - owner)));
 	xdr_skip(in, 3 * 4); /* flags, protection, implementation */
-	xdr_put_u64(out, exchange.client);
-	xdr_put_u32(out, exchange.sequence);
-	xdr_put_u32(out, EXCHGID4_FLAG_USE_NON_PNFS | (exchange.confirmed ? NFS4_CONFIRMED : 0u));
+	xdr_put_u32(out, clients->sequence);
+	xdr_put_u32(out, EXCHGID4_FLAG_USE_NON_PNFS | (clients->confirmed ? NFS4_CONFIRMED : 0u));
 	xdr_put_u32(out, SP4_NONE);
-	xdr_put_u64(out, exchange.minor);
-	xdr_put_opaque(out, exchange.server, (uint32_t)strlen(exchange.server));
-	xdr_put_opaque(out, exchange.server, (uint32_t)strlen(exchange.server)); /* scope */
-	xdr_put_u32(out, 0); /* implementation */
+	xdr_put_u64(out, clients->terms->spans ? 0 : compound->call->address); /* minor */
+	xdr_put_opaque(out, clients->name, length);
+	xdr_put_opaque(out, clients->name, length); /* scope */
+	xdr_put_u32(out, 0);			    /* implementation */
 	return NFS4_OK;
 }
 
@@ -98,7 +98,7 @@ static uint32_t do_create_session(struct compound *compound)
 	if (in->bad)
 		return NFS4ERR_STALE_CLIENTID;
 	in->at = in->end; /* the back channel's program and credentials */
-	status = clients_create_session(compound->call->front, client, sequence, &slots, &id);
+	status = clients_create_session(compound->call, client, sequence, &slots, &id);
 	put_session_id(&id_at, id);
 	xdr_put_u32(&slots_at, slots);
 	return status;
@@ -116,19 +116,19 @@ static uint32_t do_bind_connection(struct compound *compound)
 	put_session_id(compound->out, id);
 	xdr_put_u32(compound->out, CDFS4_FORE);
 	xdr_put_u32(compound->out, false);
-	return clients_bind_session(compound->call->front, id);
+	return clients_bind_session(compound->call, id);
 }
 
 static uint32_t do_destroy_session(struct compound *compound)
 {
 	struct session_id id = get_session_id(compound->in);
 
-	return compound->in->bad ? NFS4_OK : clients_destroy_session(compound->call->front, id);
+	return compound->in->bad ? NFS4_OK : clients_destroy_session(compound->call, id);
 }
 
 static uint32_t do_destroy_client(struct compound *compound)
 {
-	return clients_destroy(compound->call->front, xdr_get_u64(compound->in));
+	return clients_destroy(compound->call, xdr_get_u64(compound->in));
 }
 
 static uint32_t do_sequence(struct compound *compound)
@@ -144,7 +144,7 @@ static uint32_t do_sequence(struct compound *compound)
 				    (uint64_t)be32toh(words[2]) << 32 | be32toh(words[3])};
 	sequence.sequence = be32toh(words[SEQUENCE]);
 	sequence.slot = be32toh(words[SLOT]);
-	status = clients_sequence(compound->call->front, begin, &sequence);
+	status = clients_sequence(compound->call, &begin, &sequence);
 	compound->kept = sequence.kept;
 	compound->kept_length = sequence.kept_length;
 	words[HIGHEST_SLOT] = htobe32(sequence.slots - 1);
@@ -156,7 +156,7 @@ static uint32_t do_sequence(struct compound *compound)
 static uint32_t do_reclaim_complete(struct compound *compound)
 {
 	xdr_get_u32(compound->in);
-	return clients_reclaim_complete(compound->call->front);
+	return clients_reclaim_complete(compound->call);
 }
 
 /* --- file handles and names --- */
@@ -375,7 +375,7 @@ static uint32_t open_name(struct compound *compound, const struct how *how)
 static uint32_t open_claimed(struct compound *compound, const struct how *how)
 {
 	enum nfs4_claim claim = (enum nfs4_claim)xdr_get_u32(compound->in);
-	uint32_t status = clients_may_open(compound->call->front, claim);
+	uint32_t status = clients_may_open(compound->call, claim);
 
 	if (status)
 		return status;
@@ -403,7 +403,7 @@ static uint32_t do_open(struct compound *compound)
 		return status;
 	if (files_attributes(compound->file).type == FILE_DIRECTORY)
 		return NFS4ERR_ISDIR;
-	compound->stateid = clients_open(compound->call->front, compound->file);
+	compound->stateid = clients_open(compound->call, compound->file);
 	put_stateid(out, &compound->stateid);
 	put_change(out);
 	xdr_put_u32(out, 0); /* flags: need not be confirmed */
@@ -421,7 +421,7 @@ static uint32_t do_close(struct compound *compound)
 	xdr_get_u32(compound->in); /* sequence */
 	stateid = get_stateid(compound);
 	put_stateid(compound->out, &closed);
-	return clients_close(compound->call->front, compound->file, &stateid);
+	return clients_close(compound->call, compound->file, &stateid);
 }
 
 /* --- data --- */
@@ -436,7 +436,7 @@ static uint32_t do_read(struct compound *compound)
 	read.length = xdr_get_u32(call->in);
 	if (call->in->bad)
 		return NFS4_OK;
-	status = clients_use(call->front, compound->file, &stateid);
+	status = clients_use(call, compound->file, &stateid);
 	status = status ?: files_read(call->front, compound->file, &read);
 	if (status)
 		return status;
@@ -460,7 +460,7 @@ static uint32_t do_write(struct compound *compound)
 		return NFS4_OK;
 	if (write.length > call->limits->write_max)
 		return NFS4ERR_INVAL;
-	status = clients_use(call->front, compound->file, &stateid);
+	status = clients_use(call, compound->file, &stateid);
 	status = status ?: files_write(call->front, compound->file, &write);
 	xdr_put_u32(call->out, write.length);
 	xdr_put_u32(call->out, write.stable);
@@ -543,7 +543,6 @@ static uint32_t check(const struct compound *compound, uint32_t operation, uint3
 static uint32_t answer_operation(struct compound *compound, uint32_t index, uint32_t count)
 {
 	struct xdr_out *out = compound->out, status_at;
-	struct front *front = compound->call->front;
 	uint32_t operation = xdr_get_u32(compound->in);
 	bool legal = operation >= NFS4_FIRST && operation <= NFS4_LAST;
 	uint32_t status;
@@ -555,7 +554,9 @@ static uint32_t answer_operation(struct compound *compound, uint32_t index, uint
 		status = NFS4ERR_REP_TOO_BIG;
 	else
 		status = legal ? check(compound, operation, index, count) : NFS4ERR_OP_ILLEGAL;
-	status = status ?: clients_begin(front, (enum nfs4_operation)operation, compound->file);
+	status = status
+			 ?: front_begin(compound->call, (enum nfs4_operation)operation,
+					compound->file);
 	status = status ?: operations[operation].serve(compound);
 	if (compound->in->bad)
 		return status;
@@ -565,7 +566,7 @@ static uint32_t answer_operation(struct compound *compound, uint32_t index, uint
 		if (operation == NFS4_SETATTR && !compound->call->limits->terse)
 			attributes_put_set(out, 0); /* nothing was set */
 	}
-	clients_end(front, (enum nfs4_operation)operation, status);
+	front_end(compound->call, (enum nfs4_operation)operation, status);
 	return status;
 }
 

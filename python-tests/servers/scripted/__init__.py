@@ -293,7 +293,7 @@ class ScriptedServer:
         """Lose what was not committed and all connections.
 
         NFSv4.1's clients, sessions and opens are forgotten. A grace period begins for the clients
-        that there were: it ends when each has sent RECLAIM_COMPLETE, after Terms.grace seconds, or
+        that there were: it ends when each has sent RECLAIM_COMPLETE, or
         by end_grace().
         """
 
@@ -399,7 +399,7 @@ class ScriptedServer:
                 raise _UnheardError
             return call, answer
 
-        it = Compound(connection.number, connection.server[0], rpc.credentials, rpc.arguments)
+        it = Compound(connection.server[0], rpc.credentials, rpc.arguments)
         try:
             results = self._compounds.run(it, answer, ask)
         except _UnheardError:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from xdrlib3 import Unpacker
 
 from servers.scripted.protocol import (
-    REPLY,
     SESSION_ID_SIZE,
     VERIFIER_SIZE,
     Attribute,
@@ -126,7 +125,6 @@ class Delivery:
     reply: bool = True  # False: nothing goes back
     rpc: bytes | None = None  # what protocol.accepted(), denied() or rpc_mismatch() give
     xid: int | None = None
-    message_type: int = REPLY
     delay: float = 0.0  # seconds
     hold: int = 0  # wait until so many replies are held on the connection; the last goes out first
     fragments: tuple[int, ...] = ()  # their sizes, over and over; none: one fragment

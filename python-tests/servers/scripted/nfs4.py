@@ -77,7 +77,6 @@ _USE_NON_PNFS, _CONFIRMED = 0x10000, 0x80000000  # EXCHGID4_FLAG_
 class Compound:
     """One compound that is being carried out: who calls, and what operations leave to the next."""
 
-    connection: int
     address: str  # of the server
     caller: Credentials
     source: Unpacker  # of what is still to be read
@@ -257,7 +256,6 @@ class Compounds:
         else:
             target = session.fore.slots - 1 if terms.target is None else terms.target
             session.retarget(slot, asked.highest, target)
-        session.connections.add(it.connection)
         it.session, it.slot = session, slot
         told = session.highest if slot.told is None else slot.told
         return xdr(Fixed(session.id), asked.sequence, asked.slot, session.highest, told, 0)
@@ -296,7 +294,7 @@ class Compounds:
     def _new_session(self, it: Compound, client: Client) -> bytes:
         asked = it.arguments
         client.confirmed = True
-        session = self.sessions.create(client, asked.fore, it.connection)
+        session = self.sessions.create(client, asked.fore)
         flags = asked.flags & _CONN_BACK_CHAN  # on which nothing ever comes
         head = xdr(Fixed(session.id), asked.sequence, flags)
         return head + _channel_attrs4(session.fore) + _channel_attrs4(asked.back)
@@ -305,7 +303,6 @@ class Compounds:
         session = self.sessions.session(it.arguments.session)
         if it.arguments.kind not in _BOUND:
             raise NfsError(Status4.INVAL)
-        session.connections.add(it.connection)
         return xdr(Fixed(session.id), _BOUND[it.arguments.kind], False)
 
     def _destroy_session(self, it: Compound) -> None:

@@ -139,7 +139,7 @@ class Connection:
             return accepted(AcceptStat.GARBAGE_ARGS)
         rest = accepted(AcceptStat.SUCCESS, results) if how.rpc is None else how.rpc
         xid = rpc.xid if how.xid is None else how.xid
-        delivery = self._deliver(call, how, message(xid, rest, how.message_type))
+        delivery = self._deliver(call, how, message(xid, rest))
         if how.delay or how.repeat or how.pause:
             self._later(delivery)
         else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import secrets
-import time
 from dataclasses import dataclass, field
 
 from servers.scripted.call import OTHER_SIZE, Arguments, Channel, Stateid
@@ -35,7 +34,6 @@ class Terms:
     max_request: int = _MESSAGE
     max_response: int = _MESSAGE
     lease: int = 90  # seconds
-    grace: float = 90.0  # seconds after a restart, unless all clients have reclaimed before
     next_session: int | None = None  # EXCHANGE_ID's eir_sequenceid once confirmed; None: the next
     goes_on: bool = False  # whether a compound goes on behind an operation that failed
     current_stateid: bool = True  # whether that of OPEN may be named by those behind it
@@ -78,7 +76,6 @@ class Session:
     fore: Channel
     highest: int
     slots: dict[int, Slot] = field(default_factory=dict)
-    connections: set[int] = field(default_factory=set)  # those bound to it, by number
 
     def slot(self, number: int) -> Slot:
         """Return a slot."""
@@ -107,7 +104,6 @@ class Sessions:
         self.clients: dict[int, Client] = {}
         self.sessions: dict[bytes, Session] = {}
         self.reclaimable: set[bytes] = set()  # owners of before the restart
-        self._grace_ends = 0.0
         self._numbers = itertools.count(1)
         self._boot = secrets.randbits(31) << 32
         self.major_id = secrets.token_hex(8).encode()
@@ -156,7 +152,7 @@ class Sessions:
             raise NfsError(Status4.SEQ_MISORDERED)
         return True
 
-    def create(self, client: Client, wanted: Channel, connection: int) -> Session:
+    def create(self, client: Client, wanted: Channel) -> Session:
         """Make a session, which is granted no more than is wanted."""
         terms = self.terms
         fore = Channel(
@@ -167,7 +163,7 @@ class Sessions:
             min(max(wanted.slots, 1), terms.slots),
         )
         number = client.id.to_bytes(8, "big") + next(self._numbers).to_bytes(8, "big")
-        session = Session(number, client, fore, fore.slots - 1, connections={connection})
+        session = Session(number, client, fore, fore.slots - 1)
         self.sessions[number] = session
         return session
 
@@ -193,12 +189,11 @@ class Sessions:
         """Forget all in another life, and begin a grace period for the clients there were."""
         awaited = self.reclaimable if self.in_grace() else set()
         self.reclaimable = awaited | {one.owner for one in self.clients.values() if one.reclaimed}
-        self._grace_ends = time.monotonic() + self.terms.grace
         self.clients, self.sessions = {}, {}
 
     def in_grace(self) -> bool:
         """Whether clients may reclaim what they had, and others must wait."""
-        return bool(self.reclaimable) and time.monotonic() < self._grace_ends
+        return bool(self.reclaimable)
 
     def end_grace(self) -> None:
         """End the grace period."""

@@ -21,7 +21,7 @@
 #include "core/attributes4.h"
 #include "files.h"
 #include "replies.h"
-#include "sessions.h"
+#include "service.h"
 #include "util.h"
 #include "worker.h"
 
@@ -231,7 +231,8 @@ static void say_ready(int listener)
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		fail("cannot tell where it listens");
 	snprintf(owner, sizeof(owner), "nfs-sink %.50s:%.10s", host, port);
-	sessions_init(owner);
+	if (!service_init(owner))
+		fail("no memory");
 	printf("{\"address\": \"%s\", \"nfsport\": %s, \"mountport\": %s}\n", host, port, port);
 	fflush(stdout);
 }

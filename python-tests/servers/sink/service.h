@@ -10,7 +10,7 @@
 #include "core/call.h"
 #include "counts.h"
 
-enum { SINK_MAGIC = 0x73696e6b }; /* in handles and stateids */
+enum { SINK_MAGIC = 0x73696e6b }; /* in handles */
 
 /* A serving thread's. */
 struct front {
@@ -19,6 +19,12 @@ struct front {
 	uint64_t time; /* that each call takes, ns; 0: no more than it does */
 	uint64_t free; /* when the thread is done with what it has begun */
 };
+
+/*
+ * Before any call is served; `name`: this server's, at whose addresses sessions are one's. False:
+ * there is no memory.
+ */
+bool service_init(const char *name);
 
 /*
  * Answers the call whose record begins at `in`, all of it if `whole`; leaves `in` behind what
