@@ -192,7 +192,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Claim:
-    """What somebody found, or this project `wants`: a ratio of the figures at two places.
+    """What somebody found, or this project wants (`wanted`): a ratio of the figures at two places.
 
     It is held to half of `gain`, theirs, as far as the limits of `place` allow that for `most`
     paths; or must be `above` or `below` a limit. `why`: it cannot be tested here.

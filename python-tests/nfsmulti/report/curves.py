@@ -3,21 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts, measures
+from nfsmulti.report import cells, measures
 from nfsmulti.report.answer import MOST_ROWS, varying
 from nfsmulti.report.measures import Take
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Cell, Factor
 from nfsmulti.texts import Table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -32,9 +27,8 @@ class Axis:
     @property
     def label(self) -> str:
         """Its name in a plot."""
-        return {"nconnect": "connections", "concurrency": "I/Os in flight"}.get(
-            self.name, self.name
-        )
+        words = {"nconnect": "connections", "concurrency": "I/Os in flight"}
+        return words.get(self.name) or self.each.format("").strip() or self.name
 
 
 @dataclass(frozen=True)
@@ -106,39 +100,7 @@ class Curve:
         return f"{every} {capped}connection{'' if every == 1 else 's'}"
 
 
-def curves(found: Iterable[Cell], axis: Axis) -> list[Curve]:
-    """Return a curve of each combination of the other factors, in the order of first use."""
-    groups: dict[tuple[tuple[str, Factor], ...], list[Cell]] = {}
-    for cell in found:
-        others = ((name, level) for name, level in cell.factors.items() if name != axis.name)
-        groups.setdefault(tuple(others), []).append(cell)
-    return [
-        Curve(dict(levels), cells.by_count(those, axis.name), axis=axis)
-        for levels, those in groups.items()
-    ]
-
-
-# --- how they are shown ---
-
-Named = Sequence[tuple[str, Curve]]  # curves of one axis
-
-
-def draw(
-    named: Named,
-    title: str,
-    unit: str,
-    measure: Take,
-    columns: int = 2,
-    *,
-    doublings: bool = True,
-) -> Figure:
-    """Draw curves by what `measure` gives in `unit`, over `doublings` of the axis."""
-    lines = [(name, curve.samples(measure)) for name, curve in named]
-    label = named[0][1].axis.label
-    return charts.lines(title, label, unit, lines, columns, doublings=doublings)
-
-
-def ends_table(named: Named, one: str) -> Table:
+def ends_table(named: Sequence[tuple[str, Curve]], one: str) -> Table:
     """Lay out each curve's rate at 1 and at its most, called `one` and that with an s."""
     rows = []
     for name, curve in named:
@@ -151,22 +113,3 @@ def ends_table(named: Named, one: str) -> Table:
     unit = named[0][1].axis.unit if named else ""
     headings = ["", f"{one}s", f"1 {one}, {unit}", f"{most_of_all}, {unit}", f"times 1 {one}"]
     return varying(headings, rows[:MOST_ROWS], 2)
-
-
-def latency(
-    named: Named,
-    title: str,
-    units: tuple[str, str],
-    measure: Take,
-    wait_us: Callable[[list[Cell]], float | None],
-    scale: Callable[[Axes], None] = charts.from_origin,
-    columns: int = 2,
-) -> Figure:
-    """Draw curves as latency in ms against a rate, each point with its count."""
-    drawn: dict[str, dict[int, tuple[float, float]]] = {}
-    for name, curve in named:
-        for count in curve.counts:
-            rate, wait = cells.sample(curve.at(count), measure), wait_us(curve.at(count))
-            if rate and wait:
-                drawn.setdefault(name, {})[curve.total(count)] = rate.mean, wait / 1000
-    return charts.numbered(title, *units, drawn, scale, columns)

@@ -277,25 +277,32 @@ def _lines(run: Run, shown: Lines) -> list[Plot]:
         title = f"{_title(run, y)}, {of}" if of else _title(run, y)
         name = _file(f"{title} {x or shown.along}")
         if x:
+            points = {each: _over(run, curve, x, y) for each, curve in named}
             scale = charts.logarithmic if shown.log else charts.from_origin
-            wait = partial(_pooled, y)
-            figure = curves.latency(named, title, (x, _unit(y)), run.measure(x), wait, scale, 3)
+            figure = charts.numbered(title, x, _unit(y), points, scale, 3)
             found.append(Plot(name, f"{title} against {x}; the numbers are {label}.", figure))
             continue
         take = run.measure(y)
         unit = take.name if isinstance(take, Measure) else y
-        figure = curves.draw(named, title, unit, take, 3, doublings=shown.doublings)
+        drawn = [(each, curve.samples(take)) for each, curve in named]
+        figure = charts.lines(title, label, unit, drawn, 3, doublings=shown.doublings)
         if shown.ideal:
-            _ideal(figure.axes[0], [(name, curve.samples(take)) for name, curve in named])
+            _ideal(figure.axes[0], drawn)
         dotted = "; dotted: as many times 1" if shown.ideal else ""
         found.append(Plot(name, f"{title} against {label}; {charts.REPEATS}{dotted}.", figure))
     return found
 
 
-def _pooled(measure: str, found: list[Cell]) -> float | None:
-    pooled = measures.MEASURES[measure].pooled
-    ms = pooled(found) if pooled else None
-    return ms and ms * 1000
+def _over(run: Run, curve: Curve, x: str, y: str) -> dict[int, tuple[float, float]]:
+    """Return one figure over another at each count: a percentile is of all repeats together."""
+    wait = measures.MEASURES[y].pooled
+    return {
+        curve.total(count): (rate.mean, ms)
+        for count in curve.counts
+        if (rate := cells.sample(curve.at(count), run.measure(x)))
+        and wait
+        and (ms := wait(curve.at(count)))
+    }
 
 
 def _ideal(axes: Axes, lines: Sequence[tuple[str, Mapping[int, Sample | None]]]) -> None:

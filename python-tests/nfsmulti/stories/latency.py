@@ -20,17 +20,13 @@ from nfsmulti.scenario import (
     STAMPS,
     CellSpec,
     GuestPlace,
-    Place,
     mount_options,
     timed,
 )
 from nfsmulti.story import At, Factor, Page, Story
 from nfsmulti.summary import Factor as Level
 
-_FACTORS = ("limits", "transport", "version", "jobs", "nconnect", "workload", loads.FACTOR)
 _WORKLOAD, _METADATA = "latency/4k-randread.fio", "software-build"
-_LAB, _GUEST = "lab", "guest"
-_PLACES: dict[str, Place] = {_LAB: LabConfig(addresses=1), _GUEST: GuestPlace()}
 _DIRECTORY = "directory"
 
 
@@ -86,7 +82,7 @@ PAGE = Page(about=__doc__, tell=response.tell, over_time=response.at_limits)
 STORY = Story(
     name="latency",
     page=PAGE,
-    places=_PLACES,
+    places={"lab": LabConfig(addresses=1), "guest": GuestPlace()},
     place="limits",
     factors={
         "limits": Factor(),

@@ -1,0 +1,550 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a full factorial tells: the best of its settings, and what each setting is worth.
+
+It is sweep's, whose published figures stand here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from nfsmulti import texts
+from nfsmulti.paths import as_typed
+from nfsmulti.report import cells, charts, conditions, measures
+from nfsmulti.report.answer import MOST_ROWS, Answer
+from nfsmulti.report.story import (
+    Beside,
+    Finding,
+    Judged,
+    Plot,
+    Section,
+    Told,
+    Verdict,
+    named,
+    parts,
+    weakest,
+)
+from nfsmulti.stats import FEWEST, Ratio, Sample, holm
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Factor as Level
+from nfsmulti.texts import Table
+from nfsmulti.units import parse_rate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WAYS = ("read", "write")
+_BY_CONSTRUCTION = (
+    "Where all levels that are compared fill the lab's link to nine tenths or more, that they are"
+    " alike is reproduced by construction: the link lets none be faster."
+)
+_TOP = 30
+_FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
+_OURS = "ours: mean of all settings"
+_READS = ((131072, 118), (65536, 117), (32768, 117))  # buffer, MB/s
+_READ_TIMES = ((1024, "9.137 s"), (2048, "18.274 s"), (4096, "36.547 s"))
+_BEST_WRITE, _THIRTIETH_WRITE = 84.1, 82.5
+
+
+def beside(summary: Summary) -> list[Beside]:
+    """Return the published figures beside ours, once for each combination of further factors."""
+    return [
+        dataclasses.replace(row, figure=named(row.figure, levels))
+        for levels, part in parts(_FACTORS, summary)
+        for row in _beside(part)
+    ]
+
+
+def _beside(summary: Summary) -> list[Beside]:
+    """Return the published figures beside ours; ratios are to buffers of 131072."""
+    reads = {size: cells.planned(summary, direction="read", buffer=size) for size, _ in _READS}
+    rows = []
+    for buffer, theirs in _READS:
+        rate, largest = cells.sample(reads[buffer], measures.MB_PER_S), buffer == 131072
+        what = f"{'best ' if largest else ''}read, buffers of {buffer}; {_OURS}"
+        wanted = None if largest else theirs / 118
+        ratio = None if largest else cells.ratio(reads[buffer], reads[131072], measures.MB_PER_S)
+        ours = texts.mean(rate, "MB/s")
+        rows.append(Beside(what, f"{theirs} MB/s", ours, wanted, ratio))
+    for transfer, seconds in _READ_TIMES:
+        found = cells.having(summary, direction="read", buffer=131072, transfer=transfer)
+        time = cells.sample(found, _seconds)
+        what = f"read of {transfer} MB, buffers of 131072"
+        rows.append(Beside(what, seconds, texts.mean(time, "s")))
+    return [*rows, *_writes(summary)]
+
+
+def _seconds(cell: Cell) -> float | None:
+    """Return the time of one transfer; a cell that was lengthened makes several."""
+    return measures.longest_s(cell) / cell.times or None
+
+
+def _writes(summary: Summary) -> list[Beside]:
+    ranked = _ranked(summary, "write")
+    best = ranked[0] if ranked else []
+    thirtieth = ranked[_TOP - 1] if len(ranked) >= _TOP else []
+    rate, last = (cells.sample(found, measures.MB_PER_S) for found in (best, thirtieth))
+    what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
+    first = Beside(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s"))
+    what, theirs = "the 30th best write, to the best", f"{_THIRTIETH_WRITE} MB/s"
+    ratio = cells.ratio(thirtieth, best, measures.MB_PER_S)
+    ours, wanted = texts.mean(last, "MB/s"), _THIRTIETH_WRITE / _BEST_WRITE
+    return [first, Beside(what, theirs, ours, wanted, ratio)]
+
+
+def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
+    """Return the repeats of each combination of factors, the fastest first."""
+
+    def speed(group: list[Cell]) -> float:
+        rate = cells.sample(group, measures.MB_PER_S)
+        return rate.mean if rate else 0.0
+
+    groups = cells.by_name(cells.having(summary, direction=direction))
+    return sorted(groups.values(), key=speed, reverse=True)
+
+
+# A factor that cannot be chosen: it is the work.
+_WORK = "transfer"
+_SIGNIFICANT = 0.05
+_ALIKE = 0.02  # two settings are alike where their speeds differ by less
+_FLAT = 0.05  # a plateau's levels differ by less than that
+_KNEE = 32768
+_FULL = 0.9  # of what a lab's link carries, headers and all
+
+_Levels = Mapping[str, Level]
+
+
+class _Speed:
+    """One direction's speed, and what its factors are worth: `levels` has those with several."""
+
+    def __init__(self, name: str, summary: Summary):
+        self.name, self._cells = name, cells.planned(summary, direction=name)
+        self._in_turn = summary.setting  # in one order in each repeat: whole blocks of cells
+        done = [cell for cell in self._cells if cell.status == "done"]
+        every = {one: cells.levels(done, one) for one in cells.varying(done)}
+        self.levels = {one: found for one, found in every.items() if len(found) > 1}
+
+    def at(self, levels: _Levels) -> list[Cell]:
+        """Return the cells at some levels."""
+        return [cell for cell in self._cells if levels.items() <= cell.factors.items()]
+
+    def sample(self, levels: _Levels) -> Sample | None:
+        """Return the geometric mean of their MB/s in each repeat."""
+        logs: dict[int, list[float]] = {}
+        for cell in self.at(levels):
+            if cell.status == "done" and (rate := measures.MB_PER_S(cell)):
+                logs.setdefault(cell.repeat, []).append(math.log(rate))
+        return Sample.of(math.exp(fmean(each)) for each in logs.values())
+
+    def mean(self, levels: _Levels) -> float:
+        """Return the mean of that, 0 for none."""
+        found = self.sample(levels)
+        return found.mean if found else 0.0
+
+    def means(self, factor: str) -> dict[Level, float]:
+        """Return the same at each level of a factor."""
+        return {level: self.mean({factor: level}) for level in self.levels[factor]}
+
+    def ratio(self, over: _Levels, under: _Levels) -> Ratio | None:
+        """Return the speed at some levels in times that at others.
+
+        Each pair of cells of one repeat counts that differ in nothing else. Each repeat counts once
+        where no cell has its like, and for a setting of the server, since what changes from block
+        to block of its cells falls on it alone.
+        """
+        pairs = self._rates(over), self._rates(under)
+        both = [(pairs[0][key], pairs[1][key]) for key in pairs[0] if key in pairs[1]]
+        if both and over.get(self._in_turn) == under.get(self._in_turn):
+            return Ratio.paired(*zip(*both, strict=True))
+        return cells.ratio(self.at(over), self.at(under), measures.MB_PER_S)
+
+    def _rates(self, levels: _Levels) -> dict[tuple[object, ...], float]:
+        """Return the MB/s of cells at some levels, by repeat and other levels."""
+        return {
+            (cell.repeat, *(at for name, at in cell.factors.items() if name not in levels)): rate
+            for cell in self.at(levels)
+            if cell.status == "done" and (rate := measures.MB_PER_S(cell))
+        }
+
+    def pairs(self, factor: str) -> list[Ratio]:
+        """Return the ratios of each two levels of a factor that have one."""
+        pairs = itertools.combinations(self.levels[factor], 2)
+        found = (self.ratio({factor: one}, {factor: other}) for one, other in pairs)
+        return [one for one in found if one]
+
+    def span(self, factor: str) -> float:
+        """Return by what part the best level exceeds the worst."""
+        means = self.means(factor).values()
+        return max(means) / min(means) - 1
+
+    @functools.cached_property
+    def p(self) -> dict[str, float]:
+        """The p of each factor whose levels have intervals, corrected for the number of tests."""
+        tested = {
+            name: [one.p for one in self.pairs(name) if one.p is not None] for name in self.levels
+        }
+        least = {name: min(1.0, len(found) * min(found)) for name, found in tested.items() if found}
+        return dict(zip(least, holm([*least.values()]), strict=True))
+
+    @property
+    def mattering(self) -> list[str]:
+        """The factors whose effect is shown, and large enough to care."""
+        return [one for one, p in self.p.items() if p < _SIGNIFICANT and self.span(one) >= _ALIKE]
+
+    def matters_little(self, factor: str) -> bool:
+        """Tell whether each level is shown to be like every other."""
+        found = self.pairs(factor)
+        return bool(found) and all(one.within(_ALIKE) for one in found)
+
+
+def _speeds(summary: Summary) -> list[_Speed]:
+    """Return each direction that was run under several levels of a factor."""
+    return [one for way in _WAYS if (one := _Speed(way, summary)).levels]
+
+
+def findings(summary: Summary) -> list[Finding]:
+    """Judge the plateau of each direction, and that sync and mount matter little."""
+    speeds, link = {one.name: one for one in _speeds(summary)}, _link(summary)
+    judged = [
+        _on_link(_mattering_little(speed, factor), speed, factor, link)
+        for factor in ("sync", "mount")
+        for speed in speeds.values()
+    ]
+    run = [way for way in _WAYS if cells.having(summary, direction=way)]
+    judged += [Judged(Verdict.INCONCLUSIVE, "too few runs")] * (len(run) - len(speeds))
+    lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
+    ours = lowest.why if judged else texts.MISSING
+    if judged:
+        why = "the weakest of four verdicts: sync or async, hard or soft; reads and writes"
+        lowest = Judged(lowest.verdict, why)
+    return [
+        _plateau(speeds.get("read"), "reads", "117, 117, 118 MB/s", link),
+        _plateau(speeds.get("write"), "writes", "flat", link),
+        Finding("sync or async, soft or hard", "matter little", ours, lowest),
+    ]
+
+
+def _link(summary: Summary) -> float | None:
+    """Return what the lab's own link carries, in MB/s; None on a user's pool."""
+    rate = conditions.limits(summary, "1gbit").get("link")
+    return parse_rate(rate) / 8e6 if rate else None
+
+
+def _mattering_little(speed: _Speed, factor: str) -> Judged:
+    """Judge whether a factor matters little: each of its levels is within 2 % of every other."""
+    if factor not in speed.p:
+        return Judged(Verdict.INCONCLUSIVE, "too few runs")
+    size = f"{speed.name}s: {100 * speed.span(factor):.1f} %"
+    if speed.matters_little(factor):
+        return Judged(Verdict.REPRODUCED, f"{size}, shown to be under {100 * _ALIKE:g} %")
+    kind = Verdict.NOT if factor in speed.mattering else Verdict.INCONCLUSIVE
+    return Judged(kind, f"{size}, p {texts.p_value(speed.p[factor])}")
+
+
+def _plateau(speed: _Speed | None, what: str, theirs: str, link: float | None) -> Finding:
+    """Judge whether buffers from 32768 up are alike: each lies within what is flat of that one."""
+    what = f"{what} are flat for buffers from 32768 up"
+    buffers = [at for at in (speed.levels if speed else {}).get("buffer", []) if int(at) >= _KNEE]
+    knee = {"buffer": _KNEE}
+    ratios = {at: speed.ratio({"buffer": at}, knee) for at in buffers[1:]} if speed else {}
+    found = {at: one for at, one in ratios.items() if one}
+    if not speed or _KNEE not in buffers or not found:
+        judged = Judged(Verdict.NOT_MEASURED, "too few runs, or buffers")
+        return Finding(what, theirs, texts.MISSING, judged)
+    limits = 1 + _FLAT, 1 / (1 + _FLAT)
+    far = [at for at, one in found.items() if one.above(limits[0]) or one.above(limits[1]) is False]
+    judged = Judged(Verdict.INCONCLUSIVE, f"the intervals span {100 * _FLAT:g} %")
+    if all(one.within(_FLAT) for one in found.values()):
+        judged = Judged(Verdict.REPRODUCED, f"all intervals lie within {100 * _FLAT:g} %")
+    elif far:
+        judged = Judged(Verdict.NOT, f"{far[0]} differs by more than {100 * _FLAT:g} %")
+    ours = ", ".join(f"{at}: {one.text}" for at, one in found.items())
+    return Finding(what, theirs, ours, _on_link(judged, speed, "buffer", link, buffers))
+
+
+def _on_link(
+    judged: Judged,
+    speed: _Speed,
+    factor: str,
+    link: float | None,
+    compared: Collection[Level] | None = None,
+) -> Judged:
+    """Say so where a lab's link, in MB/s, makes the `compared` levels alike by being full."""
+    if not link or judged.verdict is not Verdict.REPRODUCED:
+        return judged
+    means = speed.means(factor)
+    filled = min(means[at] for at in compared or means) / link
+    if filled < _FULL:
+        return judged
+    why = f"{judged.why}; the lab's link is {100 * filled:.0f} % full at each level"
+    return Judged(Verdict.BY_CONSTRUCTION, why)
+
+
+def tell(summary: Summary) -> Told:
+    """Tell which settings are the best here, and which matter at all."""
+    speeds, of_server = _speeds(summary), summary.setting
+    return Told(
+        answer=_answer(summary, speeds),
+        sections=[
+            Section(
+                "Plots",
+                plots=[plot for one in speeds for plot in _plots(one)],
+                folded=not any(one.mattering for one in speeds),
+            ),
+        ],
+        reading=[
+            "The span is by how much the best level of a setting exceeds its worst. File size, or"
+            " transfer, is in MB of 2^20 bytes, as the original has it; buffer is rsize and wsize.",
+            _MEASURED,
+            "Two levels are compared by pairs of cells of one repeat that are alike otherwise: a"
+            " geometric mean of the pairs' ratios, with its interval. What changes from one repeat"
+            " to the next does not count. In a quick sweep, where no cell has its like, and for a"
+            f" setting of the server, each repeat counts once; an interval takes {FEWEST}.",
+            "A setting is said to matter where p, corrected for all pairs of levels and, by Holm,"
+            f" for all settings, is below {_SIGNIFICANT:g}, and its best level is"
+            f" {100 * _ALIKE:g} % or more above its worst; to have no effect where each level is"
+            f" within {100 * _ALIKE:g} % of every other with its whole interval. All else is"
+            " inconclusive: finding no difference shows nothing.",
+            f"A plateau is shown where every buffer from {_KNEE} up is within {100 * _FLAT:g} % of"
+            f" {_KNEE} with its whole interval.",
+            *([_BY_CONSTRUCTION] if _link(summary) else []),
+        ],
+        ending=[_best_section(speeds, of_server)],
+    )
+
+
+def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
+    """Tell the best of each direction, and what each setting is worth."""
+    names: dict[str, list[str]] = {}
+    for way in _WAYS:
+        if ranked := _ranked(summary, way):
+            rate = cells.sample(ranked[0], measures.MB_PER_S)
+            names.setdefault(texts.mean(rate, "MB/s"), []).append(f"{way}s")
+    rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
+    matter = dict.fromkeys(_label(name) for one in speeds for name in one.mattering)
+    end = "too few runs to tell what matters"
+    if speeds:
+        end = "no setting is shown to matter"
+        end = f"what matters is {texts.several([*matter])}" if matter else end
+    every = dict.fromkeys(name for one in speeds for name in one.levels)
+    rows = [[_label(factor), *(_worth(one, factor) for one in speeds)] for factor in every]
+    words, caveats = f"{rates or 'Nothing'} at most; {end}", []
+    if speeds and not matter and not any(_CHANCE in cell for row in rows for cell in row):
+        slowest = min(
+            rate for one in speeds for name in one.levels for rate in one.means(name).values()
+        )
+        full = conditions.full_link(summary, "1gbit", slowest)
+        words = f"{rates} whatever the setting (within {100 * _ALIKE:g} %){full}"
+        caveats = ["A faster link may show differences."] if full else []
+    headings = ["", *(f"{one.name}s" for one in speeds)]
+    title = "By how much the best level is faster than the worst"
+    table = Table(headings, rows[:MOST_ROWS], title, text_columns=len(headings))
+    return Answer(f"{words}.", table, caveats)
+
+
+_CHANCE = "may be chance"
+
+
+def _worth(speed: _Speed, factor: str) -> str:
+    """Say by how much a factor's best level exceeds its worst, and whether that is shown."""
+    if factor not in speed.levels:
+        return texts.MISSING
+    told = _CHANCE
+    if factor in speed.mattering:
+        told = "matters"
+    elif speed.matters_little(factor):
+        told = "no effect"
+    return f"{100 * speed.span(factor):.1f} %, {told}"
+
+
+# --- its plots ---
+
+_PANEL_WIDTH = 2.6  # inches
+_PANELS_A_ROW = 3
+
+
+_ALONE = f"mean speed at each level, over all levels of the other settings; {charts.REPEATS}."
+_PAIRS = (
+    f"mean speed of two settings together; {charts.REPEATS}. Parallel lines mean that they do not"
+    " change each other's effect."
+)
+
+
+def _plots(speed: _Speed) -> list[Plot]:
+    """Draw each factor alone, and each pair of them."""
+    alone, plots = [(name,) for name in speed.levels], []
+    for title, groups, a_row, width, caption in (
+        ("Main effects", alone, len(alone), _PANEL_WIDTH, _ALONE),
+        (
+            "Interactions",
+            [*itertools.combinations(speed.levels, 2)],
+            _PANELS_A_ROW,
+            1.25 * _PANEL_WIDTH,
+            _PAIRS,
+        ),
+    ):
+        if groups:
+            rows = [min(a_row, len(groups) - start) for start in range(0, len(groups), a_row)]
+            figure, panels = charts.panels(f"{title}, {speed.name}s", rows, width)
+            for axes, factors in zip(panels, groups, strict=True):
+                _draw(axes, speed, *sorted(factors, key=lambda one: -len(speed.levels[one])))
+            panels[0].set_ylabel("MB/s, geometric mean")
+            charts.from_zero(panels[0])
+            name = f"{title} {speed.name}".lower().replace(" ", "-")
+            plots.append(Plot(name, f"{speed.name.capitalize()}s: {caption}", figure, wide=True))
+    return plots
+
+
+def _draw(axes: Axes, speed: _Speed, across: str, lines: str = "") -> None:
+    """Draw the means over the levels of a factor, a line for each level of the other, if any."""
+    levels = speed.levels[across]
+    for number, of in enumerate(speed.levels[lines] if lines else [""]):
+        fixed = {lines: of} if lines else {}
+        found = [speed.sample({**fixed, across: level}) for level in levels]
+        points = [(float(place), one) for place, one in enumerate(found) if one]
+        charts.line(axes, number, str(of), points)
+    axes.set_xticks(range(len(levels)), [str(level) for level in levels])
+    if max(len(str(level)) for level in levels) > 5:
+        axes.tick_params(axis="x", labelsize=0.8 * charts.FONT_SIZE)
+    axes.margins(x=0.2)
+    axes.set_xlabel(_label(across))
+    if lines:
+        axes.legend(title=_label(lines), fontsize=8, title_fontsize=8, loc="lower right")
+
+
+def _label(name: str) -> str:
+    """Name a factor for people."""
+    return {
+        "sync": "sync or async",
+        "mount": "hard or soft",
+        "buffer": "rsize and wsize",
+        "transfer": "file size",
+    }.get(name, name)
+
+
+# --- the best settings, as lines to paste, and what they are worth ---
+# One mount serves both directions: rsize is chosen for reads and wsize for writes, all else
+# together, by the product of both directions' speeds. A setting whose best level is not shown to be
+# better than its default stays at the default.
+
+_DEFAULTS: dict[str, Level] = {
+    "sync": "async",
+    "mount": "hard",
+    "spread": "job",
+    "stable": "unstable",
+    "nconnect": 1,
+    "version": 3,
+    "nfsvers": 3,
+    "proto": "tcp",
+}
+_STABLE = {"sync": "file_sync", "async": "unstable"}
+_SOFT = (
+    "The best mount is soft: if a server is silent for longer than timeo and retrans allow, I/O"
+    " fails, and nfs(5) warns of lost data. Use hard where data matters."
+)
+_APART = "Each is shown to be better than its default; they were not measured together."
+_MEASURED = (
+    "The settings were measured with nfsmulti, one request at a time. A kernel mount reads ahead"
+    " and writes behind: measure there too."
+)
+_Settings = dict[str, Level]
+
+
+def _best_section(speeds: Sequence[_Speed], of_server: str) -> Section:
+    """Return the best settings as lines to paste. Directions that tell nothing have no say.
+
+    `of_server` is the factor that is the server's setting, and no option of a client.
+    """
+    judged = [one for one in speeds if _settings(one)]
+    title = "The best settings for this server"
+    if not judged:
+        return Section(title, ["Too few runs to name any."])
+    default = {one.name: _default(one) for one in judged}
+    best = {one.name: {**default[one.name], **_better(one, judged)} for one in judged}
+    lines = ["# the default", *_lines(default, of_server)]
+    if best == default:
+        return Section(title, ["No setting is shown to be better than the default."], lines=lines)
+    gains = [(one.name, one.ratio(best[one.name], default[one.name])) for one in judged]
+    told = [f"{gain.text} ({name}s)" for name, gain in gains if gain]
+    words = [f"{texts.several(told)} times the default." if told else _APART]
+    if any(settings.get("mount") == "soft" for settings in best.values()):
+        words.append(_SOFT)
+    lines += ["", "# the best as measured, where it is better than the default"]
+    return Section(title, words, lines=[*lines, *_lines(best, of_server)])
+
+
+def _settings(speed: _Speed) -> dict[str, list[Level]]:
+    """Return the factors that can be chosen, with their levels."""
+    return {name: levels for name, levels in speed.levels.items() if name != _WORK}
+
+
+def _default(speed: _Speed) -> _Settings:
+    """Return the default among the levels that were run: async, hard, the largest buffer."""
+    return {
+        name: next(
+            (level for level in levels if level == _DEFAULTS.get(name)),
+            levels[-1] if name == "buffer" else levels[0],
+        )
+        for name, levels in _settings(speed).items()
+    }
+
+
+def _better(speed: _Speed, every: Sequence[_Speed]) -> _Settings:
+    """Return the best level of each setting for which it is shown to be better than the default.
+
+    What all directions share is the best for all of them, and kept where one of them shows it. p is
+    corrected for having looked at all levels of all settings.
+    """
+    found, default = {}, _default(speed)
+    for name, levels in _settings(speed).items():
+        sides = [speed] if name == "buffer" else [one for one in every if name in one.levels]
+        best = max(levels, key=lambda at: math.prod(one.mean({name: at}) for one in sides))
+        ratios = [one.ratio({name: best}, {name: default[name]}) for one in sides]
+        looked_at = sum(len(those) - 1 for those in _settings(speed).values())
+        if best != default[name] and any(
+            one.value > 1 and one.p is not None and looked_at * one.p < _SIGNIFICANT
+            for one in ratios
+            if one
+        ):
+            found[name] = best
+    return found
+
+
+def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
+    """Write settings as a mount line and as the engine's options."""
+    shared = next(iter(chosen.values()))
+    sizes = [
+        f"{option}={chosen[direction]['buffer']}"
+        for direction, option in (("read", "rsize"), ("write", "wsize"))
+        if "buffer" in chosen.get(direction, {})
+    ]
+    rest = {name: value for name, value in shared.items() if name not in ("buffer", of_server)}
+    version = rest.get("version", rest.get("nfsvers", 3))
+    mount = [f"vers={version}", f"proto={rest.get('proto', 'tcp')}", *sizes]
+    engine = [f"--{size}" for size in sizes]
+    for name, value in rest.items():
+        if name == "mount":
+            mount.append(str(value))
+            engine.append(f"--{value}=1")
+        elif name == "sync":
+            mount.append(str(value))
+            if "stable" not in rest:  # a factor of its own, which says more
+                engine.append(f"--stable={_STABLE.get(str(value), value)}")
+        else:
+            mount += [f"nconnect={value}"] if name == "nconnect" else []
+            # fio's command line has a --version of its own.
+            engine.append(f"--{'nfsvers' if name == 'version' else name}={value}")
+    server = [f"# on the server: {of_server}={shared[of_server]}"] if of_server in shared else []
+    return [
+        *server,
+        f"mount -t nfs -o {shlex.quote(','.join(mount))} SERVER:/EXPORT /mnt",
+        as_typed("fio --ioengine=external:./build/libnfsmulti.so --pool=nfs://SERVER/EXPORT")
+        + f" {shlex.join(engine)} JOBFILE",
+    ]
