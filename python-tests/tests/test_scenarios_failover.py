@@ -154,6 +154,23 @@ def test_what_another_path_makes_good(scenario: Scenarios, name: str) -> None:
     assert ran.result.rewritten == (BLOCKS * BLOCK if "hold" in terms else 0)
 
 
+def test_a_path_that_broke_the_protocol_comes_back(scenario: Scenarios) -> None:
+    """Once its server answers: three of its replies to WRITEs were none."""
+    broken = list[CData]()
+
+    def hook(call: CData) -> Fate | None:
+        if call.address != _SECOND or call.procedure != _W.value or len(broken) == 3:
+            return None
+        broken.append(call)
+        return _BROKEN
+
+    ran = scenario(hook, _SLOW, **_PATHS, depth=2)
+    _came_through(ran)
+    assert ran.said("path 1: the server broke the protocol 3 times") == ran.said(_BACK) == 1
+    later = Counter(call.address for call in ran.calls(_W) if call.time > broken[-1].time)
+    assert later[_SECOND] > 0
+
+
 @pytest.mark.parametrize(("after", "lost"), [(2, _W), (4, _C)], ids=["WRITE", "COMMIT"])
 def test_a_path_commits_over_what_it_has_left(scenario: Scenarios, after: int, lost: Nfs) -> None:
     """One of its two connections is dead, both of the other path's live: its COMMIT stays with it.
