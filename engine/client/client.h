@@ -40,7 +40,7 @@ static inline bool client_reply_asks_to_wait(const struct client_reply *reply)
 }
 
 struct rpc_client {
-	/* Set by the owner before client_init(); pointers outlive the client. The rest is zero. */
+	/* Set by the owner before client_init(); pointees outlive the client. The rest is zero. */
 	const struct protocol *protocol;
 	struct rpc_credentials *credentials;
 	void *server; /* the protocol's state of the server */

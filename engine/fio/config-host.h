@@ -4,7 +4,7 @@
  *
  * fio's headers expect this file in front of every source (-include). An engine needs only the
  * macros below, which are the same on any Linux with glibc: it needs neither fio's ./configure nor
- * the packages that this looks for. abi.c detects a wrong macro that has moved members of struct
+ * the packages the script looks for. abi.c detects a wrong macro that has moved members of struct
  * thread_options.
  */
 #pragma once

@@ -54,7 +54,7 @@ static void forget(void)
 	kept.terms = kept.job = NULL;
 }
 
-/* Closes nothing while a thread uses the paths, as one that fio leaves behind at its end may. */
+/* Closes nothing while a thread uses the paths: at its end fio may leave such a thread behind. */
 void setup_leave(void)
 {
 	if (pthread_mutex_trylock(&kept.lock))
@@ -85,7 +85,7 @@ __attribute__((constructor)) static void leave_before_fork(void)
 	pthread_atfork(leave_all, NULL, begin_anew);
 }
 
-/* Logs ignored arguments, but not those that the last job had, too. */
+/* Logs ignored arguments, unless they are exactly those that were logged last. */
 static void tell_ignored(const struct pool *pool)
 {
 	static char told[POOL_IGNORED_MAX];
@@ -162,8 +162,8 @@ static int fail(struct thread_data *td, int error, const char *what)
 
 /*
  * The size that fio is to have for a missing file. Without filesize= fio then gives the file a
- * share of size=. From a range of filesize= fio draws a size, as for psync, unless this function
- * returns one within the range. A single filesize= is needed as it is, for offset=50%.
+ * share of size=. From a range of filesize= fio draws a size, as for psync, unless the size it
+ * has is within the range: so it gets 0. A single filesize= it gets as it is, for offset=50%.
  */
 static uint64_t missing_size(const struct thread_data *td)
 {
@@ -267,7 +267,7 @@ static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 }
 
 /* True where a file that the job verifies must not be laid out: a short one, or with verify_only or
- * verify_state_load a missing one. An earlier job may be about to write any other missing file. */
+ * verify_state_load a missing one. Any other is laid out, as an earlier job may yet write it. */
 static bool is_evidence(const struct thread_data *td, bool missing)
 {
 	return job_verifies(td) && !td->o.create_only &&

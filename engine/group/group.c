@@ -41,8 +41,8 @@ static int update_epoll(const struct group *group, struct conn *conn)
 	return 0;
 }
 
-/* Calls epoll_pwait2(2), which glibc has since 2.35, as a bare system call. Before Linux 5.11,
- * which lacks the call, the wait ends up to 1 ms before job.wake_at. */
+/* Calls epoll_pwait2(2), which glibc has since 2.35, as a bare system call. Linux before
+ * 5.11 lacks the call: there the wait ends up to 1 ms before job.wake_at. */
 static int wait_for_events(const struct group *group, struct epoll_event *events)
 {
 	struct timespec slice = {0};
@@ -265,7 +265,7 @@ static int watch_conns(struct group *group)
 	return error;
 }
 
-/* Calls ready() of each connection that is not ready; `polls` and *pending are of the rest. */
+/* Calls ready() of each connection not ready yet; polls[] gets the *pending that still are not. */
 static int ask_conns(struct group *group, struct pollfd *polls, uint32_t *pending)
 {
 	*pending = 0;

@@ -124,7 +124,7 @@ static inline bool ledger_unsettled(const struct ledger *ledger)
 	return ledger->unstable || ledger->committing || ledger->held;
 }
 
-/* True where a new COMMIT would cover no more than this one, which may not be sent yet. */
+/* True where a new COMMIT would cover no more than this one, which may still be unsent. */
 static inline bool ledger_covered(const struct ledger *ledger, const struct ledger_commit *commit)
 {
 	return !commit->number || (commit->number == ledger->commits && !ledger->unstable);

@@ -145,8 +145,8 @@ static inline void meta_fill_arguments(const struct call *call, uint32_t reply_m
 }
 
 /*
- * True where an earlier copy of the answered call may have been carried out. NFSv4.1: no copy with
- * this slot's sequence number was, else the answer would be NFS4ERR_RETRY_UNCACHED_REP.
+ * True where an earlier copy of the answered call may have been carried out. NFSv4.1: only one of
+ * another slot or sequence: for the same ones the answer is NFS4ERR_RETRY_UNCACHED_REP.
  */
 static inline bool meta_sent_before(const struct call *call)
 {

@@ -313,8 +313,8 @@ int mount3_explain(const struct path *path, int error, enum answer answer, const
 		return error;
 	}
 	if (!answer && error == -ENOTCONN) /* all ports can be reached */
-		otherwise = ": the connection was lost: did the server restart? Some end those of "
-			    "hosts that their export list lacks";
+		otherwise = ": the connection was lost: did the server restart? Some servers close "
+			    "it where their export list lacks the host";
 	else if (!answer && error == -ETIMEDOUT)
 		otherwise = ": timeo= and retrans= give it longer";
 	path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error), otherwise);
@@ -353,8 +353,8 @@ static int explain(const struct path *path, int error, enum answer answer, const
 	if (*errno_remedy(-reason)) /* the fault is this machine's */
 		return mount3_explain(path, reason, answer, "", errno_remedy(-reason));
 	path->job.log(
-		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
-		"right where no rpcbind answers? version=4.1 needs neither rpcbind nor MOUNT",
+		"%s: cannot reach port %u: %s: is the server up, and if it has no rpcbind, are "
+		"nfsport= and mountport= right? version=4.1 needs neither rpcbind nor MOUNT",
 		label, port, strerror(-reason));
 	return reason;
 }
@@ -394,8 +394,8 @@ struct known {
 	atomic_bool refused; /* the server has refused `root` since */
 };
 
-/* fio mounts before it forks its jobs, or makes their threads. Only the head of the list changes,
- * atomically: a lock might be held during a fork. */
+/* fio mounts before it forks its jobs, or makes their threads. Only the head of the list and
+ * `refused` change, atomically: a lock might be held during a fork. */
 static _Atomic(struct known *) all_known;
 
 /* A text of all that the answer depends on, for free(); NULL: no memory. */

@@ -183,7 +183,7 @@ static int create(struct names *names, const struct nfs_handle *directory, struc
 /*
  * Sends a request whose result does not matter, unless the job is over. `since`: when teardown
  * began. Waits at most 2.5 s for the reply, and 10 s for all replies; in a stopped run, which has
- * waited for the server before, 0.5 s and 2 s. (An interrupted nfsmulti-export has not waited.)
+ * waited for the server before (nfsmulti-export need not have), 0.5 s and 2 s.
  */
 static void tell(struct names *names, struct nfs4_request *request, uint64_t since)
 {
@@ -300,7 +300,7 @@ static void destroy_session(struct names *names, const struct nfs4_session *sess
 	tell(names, &request, since);
 }
 
-/* Destroys the session in use last: DESTROY_CLIENTID needs its channel, but no session. */
+/* The session in use is destroyed last: DESTROY_CLIENTID needs its channel, but no session. */
 static void destroy_all(struct names *names, uint64_t since)
 {
 	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;

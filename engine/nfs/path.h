@@ -93,8 +93,8 @@ static inline uint64_t path_detour_time(const struct path_config *config)
 
 /*
  * Nanoseconds to wait for one answer about names over one connection: before the first file is open
- * setup_time, since nobody wants to wait three minutes for a server that is not there; then a major
- * time-out (nfs(5), retrans), and one more for each connection that has timed out.
+ * setup_time; then path_detour_time() with a stand-in, else a major time-out (nfs(5), retrans), and
+ * over a hard path one more for each connection that has timed out, at most 600 s in all.
  */
 static inline uint64_t path_names_timeout(const struct path *path)
 {
@@ -117,5 +117,5 @@ static inline unsigned int path_port(const struct path *path, bool rdma)
 /* Both ends of a connection; `turn` chooses one of the local addresses. */
 struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn);
 
-/* A random number: the generation of a client's first xid. */
+/* A random number: for a client's first xid, and for the verifier of exclusive CREATEs. */
 uint32_t path_random(void);

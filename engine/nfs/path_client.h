@@ -22,8 +22,8 @@ int path_client_init(struct rpc_client *rpc);
 void path_client_free(struct rpc_client *rpc);
 
 /*
- * client_ready(), but tries up to five channels in a row if the next may succeed. -ETIMEDOUT:
- * session set-up had no answer for path_names_timeout(). Errors are logged.
+ * client_ready(), but tries up to five channels in a row if the next may succeed. -ETIMEDOUT
+ * or -EREMOTEIO: no answer, or only refusals, for path_names_timeout(). Errors are logged.
  */
 int path_client_ready(struct rpc_client *rpc);
 

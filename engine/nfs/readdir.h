@@ -52,7 +52,7 @@ static inline bool listing_changed(const struct listing *listing)
 }
 
 /*
- * Called when the server has forgotten its cookies. Returns since how many nanoseconds it does so.
+ * Called when the server has forgotten its cookies. Returns how many nanoseconds ago it began to.
  * With `patient` that time starts again when the directory has changed.
  */
 static inline uint64_t listing_forgotten(struct listing *listing, uint64_t now, bool patient)

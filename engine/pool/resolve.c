@@ -64,8 +64,8 @@ static int resolve_path(struct pool *resolved, const struct pool_path *path, poo
 	if (answer->count > POOL_PATHS_MAX - resolved->count)
 		return pool_refuse(
 			err, path->column,
-			"with its addresses '%.80s' makes more than %d paths, the most that "
-			"a pool has",
+			"'%.80s' has so many addresses that the pool gets more than %d paths, "
+			"the most that a pool has",
 			path->label, POOL_PATHS_MAX);
 	for (unsigned int i = 0; i < answer->count; i++) {
 		struct pool_path copy;

@@ -26,7 +26,7 @@ struct terms {
 	unsigned int first_path; /* counted from 0 */
 	unsigned int spread, spread_reads, spread_writes;
 	unsigned long long stripe_size; /* bytes; 0: the job's largest block */
-	unsigned int version;		/* NFSv4's minor version, VERSION_40; 0: NFSv3 */
+	unsigned int version;		/* NFSv4's minor version, or VERSION_40; 0: NFSv3 */
 	unsigned int proto;		/* enum mount_proto */
 	unsigned int port, mountport;	/* 0: ask rpcbind */
 	unsigned int rdmaport;
@@ -159,7 +159,7 @@ static inline bool terms_over_rdma(const struct terms *terms)
 /* A job's defaults: numbers have their preset, choices are 0. */
 void terms_init(struct terms *terms);
 
-/* Copies strings, too. False: out of memory, and terms_free() frees the strings of `to`. */
+/* Copies strings, too. False: out of memory: the caller frees the strings by terms_free(to). */
 bool terms_copy(struct terms *to, const struct terms *from);
 void terms_free(struct terms *terms);
 

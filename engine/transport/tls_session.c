@@ -424,7 +424,7 @@ bool tls_session_pending(const struct tls_session *session)
 	       gnutls_record_check_pending(session->gnutls);
 }
 
-/* Receive no more than the spans have room for: the rest stays in the socket. */
+/* As much as the spans have room for, but at least a record: the rest stays in the socket. */
 static uint32_t worth_receiving(const struct iovec *spans, int count)
 {
 	size_t room = 0;

@@ -3,7 +3,7 @@
  * credentials.h - authenticates calls, and verifies replies: one table for each flavor of
  * authentication (RFC 5531, 8.2).
  *
- * A flavor's structure begins with a struct rpc_credentials. Its maker owns it, until all its calls
+ * A flavor's structure begins with a struct rpc_credentials. Its maker keeps it until all its calls
  * have ended. No function waits longer than 2 ms; only making a context allocates.
  */
 #pragma once

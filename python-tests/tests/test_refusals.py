@@ -253,7 +253,7 @@ def test_unprivileged_ports_are_refused(job: Run, where: tuple[Procedure, ...]) 
 
 
 _BLAMED = "is that the export's path, and does it allow this host?"
-_RESTARTED = "the connection was lost: did the server restart? Some end those of hosts"
+_RESTARTED = "the connection was lost: did the server restart? Some servers close it"
 _NO_VERSION, _NO_PROGRAM = (
     Answer(rpc=accepted(stat)) for stat in (AcceptStat.PROG_MISMATCH, AcceptStat.PROG_UNAVAIL)
 )
