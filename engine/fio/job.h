@@ -63,7 +63,7 @@ struct replay {
 	struct request request; /* the replay's WRITEs or COMMITs, or COMMITs that make room */
 	uint64_t oldest, next;	/* the WRITEs under way are of extents oldest to next-1 */
 	uint32_t rounds;	/* times that all held data was written again */
-	uint32_t unexplained;	/* rounds in a row in which data was lost, but no connection */
+	uint32_t unexplained;	/* rounds in a row that lost data while no connection broke */
 	uint64_t reconnects;	/* of all connections, when the round began */
 	const char *label;	/* the path that messages name */
 	int broken;		/* the errno for which the job gave up writing; 0: none */

@@ -89,8 +89,8 @@ void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t
 /* Drops the extents of a file. */
 void hold_forget(struct hold *hold, uint32_t file);
 
-/* Drops the extents of a file that has another number, `twin`. Durable ones become `twin`'s, since
- * a replay has to write them again over older ones. */
+/* Drops the extents of a file whose other number is `twin`, but gives that the durable ones,
+ * since a replay has to write them again over older ones. */
 void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin);
 
 /* Extent `number`, from hold->first on and below hold->end. */

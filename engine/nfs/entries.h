@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * entries.h - the entries that a metadata job works on: their names, the tree of directories that
- * holds them, and the handles that one path knows of both.
+ * holds them, and the handles of entries and directories that one path knows.
  *
  * An entry is a number. Its name and its directory follow from that alone, so that a later job
  * finds what an earlier one has made. Directories are found, or made, when the tree is opened; the

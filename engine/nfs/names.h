@@ -71,7 +71,7 @@ struct names_item {
 	bool resent;	    /* a copy other than the answered one may have been carried out */
 };
 
-/* The same operation on many items. What may be NULL says so. */
+/* The same operation on many items. A member that may be NULL says so. */
 struct names_batch {
 	enum meta_op op;
 	const struct nfs_handle *directory;
@@ -104,8 +104,8 @@ int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle
  * and its handle was found again; else the error for the caller to return. */
 int names_find_again(struct names *names, const struct nfs_handle *asked, int error);
 
-/* Sends one of the protocol's own requests, and waits until `deadline`. Without stop() it does not
- * extend the deadline for a server that asks to wait, or wait for one that refuses connections. */
+/* Sends one of the protocol's own requests, and waits until `deadline`. Without stop() it neither
+ * extends the deadline for a server that asks to wait, nor waits where connections are refused. */
 int names_request(struct names *names, struct rpc_request *request);
 int names_request_until(struct names *names, struct rpc_request *request, uint64_t deadline,
 			bool (*stop)(void));

@@ -22,7 +22,7 @@ struct tls_credentials {
 	gnutls_certificate_credentials_t x509;
 };
 
-/* Bytes in a buffer: at[from … to) are unused. */
+/* Bytes in a buffer: at[from … to) are still to be used. */
 struct tls_bytes {
 	uint8_t *at;
 	uint32_t from, to;
