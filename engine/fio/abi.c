@@ -22,8 +22,8 @@ struct expected {
 
 #define OFF(member) offsetof(struct thread_options, member)
 
-/* All members of struct thread_options that the engine reads must be listed. The others are spread
- * over the structure, so that a member inserted anywhere moves a listed one. */
+/* Must list all members of struct thread_options that the engine reads. It also lists some that are
+ * spread over the structure, so that a member inserted anywhere moves a listed one. */
 static const struct expected expected[] = {
 	{"name", 1, OFF(name)},
 	{"directory", 1, OFF(directory)},

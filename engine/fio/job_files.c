@@ -18,7 +18,7 @@ static bool waits_for_any(const struct job *job, int error)
 	return false;
 }
 
-/* Calls `what` for the first path; with failover for each until one answers, also by ENOENT. */
+/* Calls `what` for the first usable path; with failover for each until success or -ENOENT. */
 static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
 		       const char *name)
 {
@@ -110,7 +110,7 @@ static bool owes(const struct job *job, uint32_t file)
 }
 
 /* Drops the extents of a file that is being closed. If another open file of the job is the same
- * file at the server and has extents, too, the durable ones pass to that one. */
+ * file at the server and has extents, too, it takes over the closed one's durable extents. */
 static void let_go(struct job *job, uint32_t file)
 {
 	for (uint64_t number = job->hold.first; number < job->hold.end; number++) {

@@ -291,7 +291,7 @@ int job_commit(struct thread_data *td)
 	return 0;
 }
 
-/* True where the I/O that is_due() turned away is due now: fio must offer that I/O again. */
+/* True where it is time for fio to offer the I/O again that is_due() turned away. */
 static bool woken(const struct job *job)
 {
 	uint64_t wake_at = job->group.job.wake_at;
@@ -350,7 +350,7 @@ enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 	return FIO_Q_QUEUED;
 }
 
-/* arrival_batch=: sleeps, with replies unread, until the next I/O is due, if that is soon. */
+/* arrival_batch=: sleeps, with replies unread, until fio must offer the next I/O, if soon. */
 static void wait_for_batch(struct job *job)
 {
 	uint64_t wake_at = job->group.job.wake_at;

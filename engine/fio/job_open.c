@@ -19,7 +19,7 @@ enum {
 	CALL_GUESS = 1 << 20, /* bytes of one call, before the server's limit is known */
 	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
 	FRESH_SHARE = 8,      /* mounts: with more than 1/8 of iodepth unsent, a disk would idle */
-	FRESH_LATE = 32,      /* arrival clock: I/Os are late already, at most 32 wait unsent */
+	FRESH_LATE = 32,      /* arrival clock: I/Os that come are due: at most 32 wait unsent */
 	DISCARD_MIN =
 		32768, /* bytes of a READ: for fewer, the system call costs more than it saves */
 };
@@ -34,7 +34,7 @@ static uint32_t largest_block(const struct thread_data *td)
 	return (uint32_t)max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]);
 }
 
-/* With spread=job reads or writes use the job's own path only, even if the others use all. */
+/* With spread=job a direction uses the job's own path only, even if the other uses all paths. */
 static struct spread make_spread(struct job *job, unsigned int own)
 {
 	const struct terms *eo = job_options(job);

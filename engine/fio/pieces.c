@@ -112,7 +112,7 @@ static bool may_share(const struct path_file *file, const struct request *reques
 	       ledger_covered(&file->ledger, &latest->commit->covered);
 }
 
-/* Submits the COMMIT to connection number `path`: the first connections are one on each path. */
+/* Submits the COMMIT to connection number `path`, the first one on the path of that number. */
 static void submit_commit(struct job *job, struct request *request, uint32_t path, uint32_t file)
 {
 	struct path_file *path_file = &job->used[path]->files[file];

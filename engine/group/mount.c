@@ -14,8 +14,8 @@
 #include "group/path.h"
 #include "util.h"
 
-/* One ring serves all mounts of a job. The job's files and, once fio's buffers are known, its
- * memory are registered with the ring; if the kernel refuses that, I/O works without. */
+/* One ring serves all mounts of a job. The job's files and, with direct=1, fio's buffers are
+ * registered with the ring; if the kernel refuses that, I/O works without. */
 struct mount_ring {
 	struct io_uring ring;
 	unsigned int users;

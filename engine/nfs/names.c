@@ -123,7 +123,7 @@ int names_fail(struct names *names, int error, const char *words)
 
 static int give_up(struct names *names, int error, const char *words)
 {
-	names->rpc.log->handed_over(&names->rpc); /* other connections log their own */
+	names->rpc.log->handed_over(&names->rpc); /* other connections may log trouble */
 	client_abort(&names->rpc, -error);
 	names->given_up = error != -EINTR; /* after a stop, teardown still informs the server */
 	return names_fail(names, error, words);
@@ -164,7 +164,7 @@ static int time_out(struct names *names, uint32_t epoch)
 
 /* --- waiting --- */
 
-/* The most setup_times that a server may ask to wait before the first file is open: by default 2
+/* Before the first file is open, a server may ask to wait for so many setup_times: by default for 2
  * minutes, longer than a grace period. */
 enum { SETUPS_MAX = 12 };
 
@@ -193,7 +193,7 @@ static int begin_waiting(struct names *names, uint64_t deadline, struct waiting 
 	return 0;
 }
 
-/* The server has asked to wait until the deadline. */
+/* The server has kept asking to wait, up to the deadline. */
 static int give_up_waiting(struct names *names, const char *about)
 {
 	const char *status = names->rpc.reply.result.status;
@@ -554,7 +554,7 @@ int names_limits(struct names *names, const struct nfs_handle *handle, struct me
 
 /* --- asked again --- */
 
-/* True if the server did not answer. Any other error is the server's answer. */
+/* True if the server did not answer, and the run was not stopped. */
 static bool is_lost(const struct path *path, int error)
 {
 	switch (-error) {
@@ -601,7 +601,7 @@ static int ask_once(struct path *path, struct question *question)
 	return question->ask(path->names, question);
 }
 
-/* The log of retries, whose reason was logged before: logs nothing. */
+/* Stands in for the job's log while a question is asked again: logs nothing. */
 __attribute__((format(printf, 1, 2))) static void say_nothing(const char *format, ...)
 {
 }

@@ -6,9 +6,9 @@
 
 enum { SEQUENCE_WORDS = 5 };
 enum { EXCHANGE_USE_NON_PNFS = 0x10000 }; /* RFC 8881, 18.35.1 */
-enum { PROTECT_NONE = 0 };		  /* the same: SP4_NONE */
+enum { PROTECT_NONE = 0 };		  /* SP4_NONE, there as well */
 enum { BOUND_FORE = 1, BOUND_BOTH = 3 };  /* 18.34.2 */
-enum { CALLBACK_PROGRAM = 0x40000000 };	  /* transient (RFC 5531, 8.3.1) */
+enum { CALLBACK_PROGRAM = 0x40000000 };	  /* transient (RFC 5531, 8.3) */
 
 /* Where a call stores its values in a template: from SESSION_AT on, and in the last bytes. */
 enum {
@@ -147,7 +147,7 @@ void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result
 	sequence->sequence = word_at(words, 0);
 	sequence->slot = word_at(words, 1);
 	sequence->highest_slot = word_at(words, 2);
-	sequence->target_highest_slot = word_at(words, 3); /* and flags */
+	sequence->target_highest_slot = word_at(words, 3); /* flags follow, unread */
 }
 
 void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs_handle *handle)
@@ -177,7 +177,7 @@ void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation oper
 	xdr_put_u64(&out, 0); /* offset */
 	xdr_put_u32(&out, 0); /* count, or `stable` */
 	if (operation == NFS4_WRITE)
-		xdr_put_u32(&out, 0); /* of the data that follows */
+		xdr_put_u32(&out, 0); /* length of the data that follows */
 	template->operation = operation;
 	template->length = out.at - template->bytes;
 }

@@ -148,7 +148,7 @@ int nfs4_client_attach(struct rpc_client *rpc)
 	return 0;
 }
 
-/* Keeps a session that the server may still have in the client's list, for teardown. */
+/* A session that the server may still have stays in the client's list, for teardown. */
 void nfs4_client_detach(struct rpc_client *rpc)
 {
 	struct nfs4_state *state = rpc->state;
@@ -482,8 +482,8 @@ static bool next_request(struct nfs4_state *state)
 }
 
 /*
- * True if another connection has the turn to set up. A turn ends after a second without progress:
- * the job polls either its connection for names or those for data, not both.
+ * True if another connection has the turn to set up. For other sessions a turn ends a second after
+ * its latest call: the job polls either its connection for names or those for data, not both.
  */
 static bool is_busy(const struct nfs4_client *client, const struct rpc_client *rpc)
 {

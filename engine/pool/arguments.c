@@ -183,7 +183,7 @@ static bool has_word(const char *words, struct span word)
 	return found;
 }
 
-/* Refuses a word that is an option of the job, such as nconnect, which only mount(8) takes. */
+/* Refuses a word that is an option of the whole job, such as nconnect, and not of a path. */
 static int refuse_of_job(const struct scanner *list, const struct term *term, const char *value)
 {
 	for (const struct term_value *one = term->values; value && one->word; one++)

@@ -113,7 +113,7 @@ int ktls_begin(int fd, gnutls_session_t session)
 		return -ENOTSUP;
 	if (give_keys(fd, session, cipher, TLS_TX))
 		return -ECONNABORTED;
-	/* Servers seldom pad: the kernel decrypts into place, and a second time after padding. */
+	/* Servers seldom pad: the kernel decrypts into place, and only padded records twice. */
 	setsockopt(fd, SOL_TLS, TLS_RX_EXPECT_NO_PAD, &no_pad, sizeof(no_pad));
 	return 0;
 }
@@ -170,7 +170,7 @@ static int judge_alert(const uint8_t *alert, size_t length, char *why)
 	return -ECONNABORTED;
 }
 
-/* A server may send only session tickets, which are not used, beside data. */
+/* Beside data a server may send session tickets, which are not used, and KeyUpdate. */
 static int judge_handshake(const uint8_t *at, size_t length, uint32_t *ticket)
 {
 	enum { HEADER = 4 }; /* type, length in three bytes */

@@ -343,8 +343,8 @@ static int tls_receive(struct rpc_channel *channel, bool wait)
 }
 
 /*
- * Computed from the socket's unacknowledged ciphertext, which is longer than its plaintext. So the
- * result is never too high, except by a record that kTLS holds back, and never falls.
+ * The socket's unacknowledged ciphertext is longer than its plaintext: the result is never too
+ * high, except by a record that kTLS holds back. max_of() keeps it from falling.
  */
 static uint64_t tls_acknowledged(const struct rpc_channel *channel)
 {

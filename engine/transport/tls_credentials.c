@@ -161,7 +161,7 @@ void tls_why_certificate(char *why, gnutls_session_t session)
 	if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
 		what = "is signed by an algorithm too weak: the server needs a new one";
 	else if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
-		; /* an untrusted issuer outranks every other finding */
+		; /* an untrusted issuer outranks all findings below */
 	else if (status & (GNUTLS_CERT_SIGNER_NOT_CA | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE))
 		what = "is signed by a certificate that may not sign it (basicConstraints, "
 		       "keyUsage or nameConstraints): the server needs a new one";

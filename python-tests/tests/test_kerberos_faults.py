@@ -252,7 +252,7 @@ def test_a_context_that_cannot_be_made(client: Client, proxy: RecordProxy, name:
 def test_a_server_without_the_key(client: Client, kerberos: Lab) -> None:
     kerberos.kdc.add("nfs/other.test")
     result = client(**VERIFIED, server_principal="nfs@other.test")
-    refused(result, "denied the context (AUTH_REJECTEDCRED)", "with the key of nfs@other.test?")
+    refused(result, "denied the context (AUTH_REJECTEDCRED)", "have the key of nfs@other.test?")
 
 
 def test_a_server_without_kerberos(client: Client, kerberos: Lab) -> None:
