@@ -27,10 +27,10 @@ static const struct decoder *chosen;
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Takes the decoder's name out of the arguments. */
+/* Takes the decoder's name out of the arguments; the processes that libFuzzer starts inherit it. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	const char *name = *argc > 1 ? (*argv)[1] : "";
+	const char *given = getenv("FUZZ_DECODER"), *name = given ?: *argc > 1 ? (*argv)[1] : "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(decoders); i++)
 		if (!strcmp(decoders[i].name, name))
@@ -41,6 +41,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 			fprintf(stderr, "  %s\n", decoders[i].name);
 		exit(2);
 	}
+	if (given)
+		return 0;
+	setenv("FUZZ_DECODER", name, 1);
 	(*argv)[1] = (*argv)[0];
 	++*argv;
 	--*argc;

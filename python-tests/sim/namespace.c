@@ -55,7 +55,7 @@ uint32_t files_find(const uint8_t *handle, uint32_t length, object_t *file)
 	if (length != sizeof(*file))
 		return STATUS_STALE;
 	memcpy(file, handle, length);
-	return has_name(*file) ? 0 : STATUS_STALE;
+	return *file >= TYPES && has_name(*file) ? 0 : STATUS_STALE;
 }
 
 void files_put_handle(struct xdr_out *out, object_t file)

@@ -113,7 +113,7 @@ static void judge(const struct scenario_call *call, enum nfs4_operation operatio
 			       call->sequence);
 	if (operation == NFS4_SEQUENCE && status == NFS4ERR_SEQ_MISORDERED)
 		world_violated("slot %u: number %u is not the next", call->slot, call->sequence);
-	if (operation == NFS4_DESTROY_CLIENTID || operation == NFS4_EXCHANGE_ID)
+	if (!status && (operation == NFS4_DESTROY_CLIENTID || operation == NFS4_EXCHANGE_ID))
 		destroyed = operation == NFS4_DESTROY_CLIENTID;
 	for (int i = 0; operation == NFS4_CREATE_SESSION && i < SESSIONS; i++)
 		sessions += server_clients.sessions[i].number != 0;

@@ -99,10 +99,10 @@ uint32_t clients_destroy(struct nfs_call *call, uint64_t id)
 	struct clients *clients = call->clients;
 	bool any = false;
 
-	if (clients->keeps)
-		return NFS4_OK;
 	if (!is_known(clients, id))
 		return NFS4ERR_STALE_CLIENTID;
+	if (clients->keeps) /* names and data are one client: both destroy it */
+		return NFS4_OK;
 	pthread_mutex_lock(&clients->lock);
 	for (uint32_t i = 0; i < clients->session_count; i++)
 		any |= clients->sessions[i].number && clients->sessions[i].client == id;
@@ -153,7 +153,8 @@ static struct session *new_session(struct clients *clients, uint64_t client, uin
 	struct session *session = place_of_session(clients);
 	uint32_t most = clients->terms->slots;
 
-	most = most ?: 1 + (uint32_t)random_below(clients, clients->slot_count);
+	most = min_of(most ?: 1 + (uint32_t)random_below(clients, clients->slot_count),
+		      clients->slot_count);
 	slots = min_of(max_of(slots, 1u), most);
 	atomic_store(&session->number, 0);
 	session->client = client;
@@ -265,10 +266,12 @@ static __attribute__((noinline)) uint32_t take_and_keep(struct nfs_call *call,
 		return take_again(call, slot, in, sequence);
 	if (sequence->sequence != slot->sequence + 1)
 		return NFS4ERR_SEQ_MISORDERED;
+	slot->results = slot->results ?: malloc(CLIENTS_REPLY_MAX);
+	if (!slot->results)
+		abort();
 	status = front_take_slot(call, session, slot);
 	if (status)
 		return status;
-	slot->results = slot->results ?: malloc(CLIENTS_REPLY_MAX);
 	slot->use = ++call->clients->uses;
 	slot->pending = slot->length = 0;
 	slot->answered = slot->uncached = false;
@@ -378,7 +381,10 @@ uint32_t clients_close(struct nfs_call *call, uint64_t file, const struct statei
 	struct clients *clients = call->clients;
 	uint32_t status = clients_use(call, file, stateid);
 
-	if (!status && clients->keeps && stateid->words[2] == clients->instance)
+	if (!status && stateid->words[2] != clients->instance)
+		return NFS4ERR_BAD_STATEID; /* a special one, which is no open's (RFC 8881, 8.2.3)
+					     */
+	if (!status && clients->keeps)
 		clients->opens[stateid->words[3] % CLIENTS_OPENS].number = 0;
 	return status;
 }

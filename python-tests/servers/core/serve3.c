@@ -338,7 +338,7 @@ static const struct {
 void refuse_nfs3(uint32_t procedure, struct xdr_out *out, uint32_t status)
 {
 	xdr_put_u32(out, status);
-	for (uint32_t i = 0; i < procedures[procedure].words; i++)
+	for (uint32_t i = 0; procedure <= NFS3_COMMIT && i < procedures[procedure].words; i++)
 		xdr_put_u32(out, 0);
 }
 

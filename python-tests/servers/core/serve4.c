@@ -487,6 +487,7 @@ enum rules {
 	ALONE = 1 << 1,	    /* not behind SEQUENCE */
 	OF_FILE = 1 << 2,   /* needs a current file handle */
 	WITH_DATA = 1 << 3, /* the last one */
+	OF_SAVED = 1 << 4,  /* needs a saved file handle */
 };
 
 static const struct {
@@ -499,7 +500,7 @@ static const struct {
 	[NFS4_CREATE] = {do_create, OF_FILE},
 	[NFS4_GETATTR] = {do_get_attributes, OF_FILE},
 	[NFS4_GETFH] = {do_get_handle, OF_FILE},
-	[NFS4_LINK] = {do_link, OF_FILE},
+	[NFS4_LINK] = {do_link, OF_FILE | OF_SAVED},
 	[NFS4_LOOKUP] = {do_lookup, OF_FILE},
 	[NFS4_OPEN] = {do_open, OF_FILE},
 	[NFS4_PUTFH] = {do_put_handle, 0},
@@ -507,7 +508,7 @@ static const struct {
 	[NFS4_READ] = {do_read, OF_FILE | WITH_DATA},
 	[NFS4_READDIR] = {do_readdir, OF_FILE},
 	[NFS4_REMOVE] = {do_remove, OF_FILE},
-	[NFS4_RENAME] = {do_rename, OF_FILE},
+	[NFS4_RENAME] = {do_rename, OF_FILE | OF_SAVED},
 	[NFS4_SAVEFH] = {do_save_handle, OF_FILE},
 	[NFS4_SETATTR] = {do_set_attributes, OF_FILE},
 	[NFS4_WRITE] = {do_write, OF_FILE | WITH_DATA},
@@ -536,6 +537,8 @@ static uint32_t check(const struct compound *compound, uint32_t operation, uint3
 		return NFS4ERR_NOT_ONLY_OP;
 	if (rule & OF_FILE && compound->file == NO_FILE)
 		return NFS4ERR_NOFILEHANDLE;
+	if (rule & OF_SAVED && compound->saved == NO_FILE)
+		return NFS4ERR_NOFILEHANDLE;
 	return rule & WITH_DATA && index + 1 < count ? NFS4ERR_NOTSUPP : NFS4_OK;
 }
 
@@ -563,7 +566,7 @@ static uint32_t answer_operation(struct compound *compound, uint32_t index, uint
 	if (status) {
 		*out = status_at;
 		xdr_put_u32(out, status);
-		if (operation == NFS4_SETATTR && !compound->call->limits->terse)
+		if (operation == NFS4_SETATTR)
 			attributes_put_set(out, 0); /* nothing was set */
 	}
 	front_end(compound->call, (enum nfs4_operation)operation, status);
