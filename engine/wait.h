@@ -24,8 +24,8 @@ static inline struct patience patience_begin(uint64_t now, uint64_t time)
 }
 
 /*
- * Called before each wait for a slice. Returns the nanoseconds for which this process did not run,
- * if more than three slices passed since the last call, else 0: not silence of the server.
+ * Called before each wait for a slice. If more than three slices passed since the last call, this
+ * process did not run: returns the nanoseconds, which are no silence of the server. Else 0.
  */
 static inline uint64_t time_away(uint64_t *looked, uint64_t now)
 {

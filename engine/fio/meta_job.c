@@ -35,7 +35,7 @@ static bool is_read(enum meta_op op)
 	return op < META_CREATE;
 }
 
-/* A mix may have operations that keep the job's entries: those that make or remove use others. */
+/* A mix may have operations that leave the job's entries there: it makes and removes others. */
 static bool may_be_mixed(enum meta_op op)
 {
 	return is_read(op) || op == META_CREATE || op == META_REMOVE || op == META_MKDIR ||
@@ -300,7 +300,7 @@ static bool note_made(struct meta_job *meta, struct meta_request *request, const
 		return false;
 	made = &meta->made[io_u->file->fileno][kind];
 	if (request->removes == request->op) {
-		/* If memory for its number is missing, the entry is left at the end. */
+		/* Without memory for its number, no removal finds the entry: it stays. */
 		if (made->count != made->size || grow(made))
 			made->entries[(made->first + made->count++) % made->size] = request->entry;
 		return false;

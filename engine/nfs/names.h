@@ -68,7 +68,7 @@ struct names_item {
 	struct meta_identity identity;
 	int error;	    /* a negative errno */
 	const char *status; /* that error in the server's words, or NULL */
-	bool resent;	    /* a copy other than the answered one may have been carried out */
+	bool resent;	    /* an unanswered copy of its call may have been carried out */
 };
 
 /* The same operation on many items. A member that may be NULL says so. */
@@ -79,7 +79,7 @@ struct names_batch {
 	uint32_t count;
 	bool (*wants)(const struct names_item *item); /* NULL: all */
 	/* fill() sets arguments other than directory and name; take() stores results that an item
-	 * cannot hold. Both may be NULL. */
+	 * cannot hold; listed() gets names. All three may be NULL. */
 	void (*fill)(struct meta_arguments *arguments, void *context);
 	void (*take)(const struct meta_result *result, void *context);
 	void (*listed)(struct meta_request *request, const struct readdir_page *page);
@@ -120,7 +120,7 @@ int names_walk(struct names *names, struct nfs_handle *at, const char *path, boo
 /* The same, through the last component as well; *at does not change where `path` has none. */
 int names_walk_all(struct names *names, struct nfs_handle *at, const char *path, bool make,
 		   char **last);
-/* From the export to the directory that holds `name`, and its name there. -EINVAL: it has none. */
+/* Finds the directory that holds `name`; *last: its last component. -EINVAL: it has none. */
 int names_find(struct names *names, const char *name, bool make, struct nfs_handle *directory,
 	       char **last);
 
@@ -130,8 +130,8 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
  * A question to the server. If its client gives up, another client asks again. (A client
  * reconnects by itself.) Once a file or directory of the path is open, `hard` asks until
  * path_job's stop(), and `soft` for as long as an I/O may take (nfs(5)); with failover a path gives
- * up sooner if others can stand in for it. Before that, the question is asked once more, unless
- * the server did not answer.
+ * up sooner if others can stand in for it. Before anything is open, the question is asked once
+ * more, unless the server did not answer.
  */
 struct question {
 	int (*ask)(struct names *names, struct question *question);

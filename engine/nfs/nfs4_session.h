@@ -21,7 +21,7 @@ struct nfs4_session {
 	uint8_t id[NFS4_SESSIONID];
 	bool alive;		/* the server has not said that it forgot the session */
 	bool needs_reset;	/* must be replaced: a call was given up, or sequences differ */
-	uint32_t epoch;		/* number of this session, from 1; calls keep that of their slot */
+	uint32_t epoch;		/* number of this session, from 1; calls copy it with a slot */
 	uint32_t wanted, slots; /* requested; granted */
 	bool names;		/* a session for names; the server caches replies to changes */
 	uint32_t highest;	/* the highest slot that the server accepts now */

@@ -52,7 +52,7 @@ struct transport_counters {
 	uint64_t registrations; /* of memory, including the connection's own */
 };
 
-/* The connection that the counters belong to. Any bytes in strings are escaped. */
+/* The connection that the counters belong to. Strings may have any bytes. */
 struct counters_label {
 	uint32_t connection; /* within the job, from 0 */
 	const char *path;    /* as the pool names it */

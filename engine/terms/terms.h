@@ -75,7 +75,7 @@ enum term_kind {
 	TERM_BYTES,	/* unsigned long long; only of jobs */
 	TERM_CHOICE,	/* unsigned int, one of `values` */
 	TERM_SWITCH,	/* unsigned int, 0 or 1; only of jobs */
-	TERM_FLAG,	/* unsigned int: WORD sets `least`, which is 0 or 1; WORD=0 the other */
+	TERM_FLAG,	/* unsigned int, 0 or 1: WORD sets `least`; a path's WORD=0 the other */
 	TERM_TEXT,	/* char * */
 	TERM_ADDRESSES, /* char *: literal addresses, joined by '+' */
 	TERM_GONE,	/* a former option: refused with `help` */
@@ -94,7 +94,7 @@ struct term {
 	enum term_kind kind;
 	uint32_t least, most;
 	enum term_needs needs;
-	/* Words of a path's argument; messages use the first. NULL: only of jobs. */
+	/* Its words in a path, with blanks between; messages use the first. NULL: only of jobs. */
 	const char *in_path;
 	const char *unit;   /* for messages */
 	const char *preset; /* a job's default; NULL: the default is 0 or NULL */

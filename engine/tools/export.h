@@ -80,7 +80,7 @@ int export_remove(struct export *export, const struct export_dir *dir, struct na
 int export_make(struct export *export, const struct export_dir *dir, char *name);
 
 /* Opens `item`, a directory that export_look() has found; export_leave() closes it. A mount point
- * gives -EXDEV, without words, unless `across`; over NFS only item->identity shows one. */
+ * gives -EXDEV, without words, unless `across`; over NFS it is no error: see item->identity. */
 int export_enter(struct export *export, const struct export_dir *dir, const struct names_item *item,
 		 bool across, struct export_dir *child);
 /* Goes from `child` up to `dir`, which has `identity`, and opens `dir` again if it was closed. */
@@ -89,7 +89,7 @@ int export_back(struct export *export, const struct export_dir *child,
 /* Closes a descriptor, unless it is the root's. */
 void export_leave(const struct export *export, struct export_dir *dir);
 
-/* --- a kernel mount, or any directory, by plain system calls: export_mount.c. 0 or an errno --- */
+/* --- a kernel mount, or any directory, by plain system calls: export_mount.c. 0 or -errno --- */
 
 int mount_find_facts(int directory, struct export_facts *facts);
 

@@ -49,7 +49,7 @@ static bool add_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int coun
 	return true;
 }
 
-/* Writes the HMAC of parts and `last`; it begins with the checksum. Always resets `hmac`. */
+/* Writes the HMAC of parts and `last`: the checksum is its beginning. Always resets `hmac`. */
 static bool sum_parts(gnutls_hmac_hd_t hmac, const struct iovec *parts, int count, const void *last,
 		      size_t last_length, uint8_t sum[KRB5_HMAC_MAX])
 {

@@ -259,7 +259,7 @@ static bool wrap_end(struct rpc_credentials *credentials)
 	return made;
 }
 
-/* Encrypts arguments and data into the arena, and keeps the arguments there until wrap_end(). */
+/* Encrypts arguments and data into the arena. A copy of the arguments stays for wrap_end(). */
 static bool wrap_privacy(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			 struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data)
 {
