@@ -133,7 +133,7 @@ def verdict(curve: Curve) -> str:
     if found.end is End.SINGLE:
         return f"{reached}; only that was measured."
     if found.end is End.KNEE:
-        return f"{reached}; more gain nothing{full}."
+        return f"{reached}; {'larger ones' if curve.axis.each else 'more'} gain nothing{full}."
     last = curve.counts[-1]
     if found.end is End.RISING:
         gain = curve.gain(last, curve.counts[-2])

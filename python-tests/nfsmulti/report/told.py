@@ -183,6 +183,7 @@ def table_of(run: Run, shown: Grid | Ends) -> Table:
             )
             for one in run.combinations(*by_place)
         ]
+        rows = [one for one in rows if one[1].counts]
         return curves.ends_table(rows, shown.one)
     columns = shown.columns(run) if callable(shown.columns) else shown.columns
     if callable(shown.rows):
@@ -194,7 +195,7 @@ def table_of(run: Run, shown: Grid | Ends) -> Table:
     corner = shown.corner(run) if callable(shown.corner) else shown.corner
     return Table(
         [corner, *(columns[n].heading for n in kept)],
-        [[name, *(found[n][row] for n in kept)] for row, name in enumerate(rows_of)][:MOST_ROWS],
+        [[name, *(found[n][row] for n in kept)] for row, name in enumerate(rows_of)],
         shown.title,
     )
 
@@ -224,7 +225,7 @@ def _plots(run: Run) -> list[Plot]:
         if isinstance(shown, Lines):
             found += _lines(run, shown)
         elif isinstance(shown, Bars):
-            found.append(_bars(run, shown))
+            found += _bars(run, shown)
         else:
             found.append(_percentiles(run, shown))
     return found
@@ -317,7 +318,7 @@ def _ideal(axes: Axes, lines: Sequence[tuple[str, Mapping[int, Sample | None]]])
     charts.legend(axes)
 
 
-def _bars(run: Run, shown: Bars) -> Plot:
+def _bars(run: Run, shown: Bars) -> list[Plot]:
     every, first = _levels(run, shown.factor, shown.of), shown.series[0].measure
     title = _title(run, first).partition(" of the ")[0].removesuffix(" of fio's jobs")
     title = ", ".join(filter(None, (title, run.words(shown.of))))
@@ -329,9 +330,11 @@ def _bars(run: Run, shown: Bars) -> Plot:
         for one in shown.series
     }
     series = {name: those for name, those in series.items() if any(those)}
+    if not series:
+        return []
     below = [name.replace(",", "").replace(" ", "\n") for name in every]
     figure = charts.bars(title, first.rpartition(" ")[2], below, series)
-    return Plot(_file(title), f"{title}; {charts.REPEATS}.", figure)
+    return [Plot(_file(title), f"{title}; {charts.REPEATS}.", figure)]
 
 
 def _levels(
@@ -369,7 +372,7 @@ def _beside_one(run: Run, one: Beside | page.Beside) -> page.Beside:
         return one
     place = run.story.place
     there = [*run.levels(place, one.at), (one.at or {}).get(place, "")] if place else [""]
-    what = one.what.format(where=run.words({place: there[0]}), hosts=run.hosts)
+    what = one.what.replace("{where}", run.words({place: there[0]})).replace("{hosts}", run.hosts)
     gain = run.ratio(one.measure, one.at, one.of) if one.at and one.of else None
     return page.Beside(what, one.theirs, _ours(run, one, one.at), one.ratio, gain)
 
@@ -409,6 +412,7 @@ def _tell(story: Story, summary: Summary) -> Told:
         return shown.tell(summary)
     given = shown.table
     table = table_of(run, given) if isinstance(given, Grid | Ends) else given(run)
+    table = replace(table, rows=table.rows[:MOST_ROWS])
     reading = shown.reading(run) if callable(shown.reading) else shown.reading
     claims = shown.claims(run) if callable(shown.claims) else shown.claims
     return Told(

@@ -53,7 +53,8 @@ def headline(run: Run) -> str:
     """Tell what the most streams write in times one, and where the link alone is the limit."""
     gain, here = run.ratio("MB/s", FIVE, ONE), run.levels("client", FIVE)
     if gain is None:
-        every = [run.sample("MB/s", {"direction": "write", "streams": n}) for n in range(1, 6)]
+        writes = [{**one, "direction": "write"} for one in run.combinations("client", "streams")]
+        every = [run.sample("MB/s", one) for one in writes]
         fastest = max((one.mean for one in every if one), default=None)
         return (
             f"{texts.number(fastest)} MB/s written at most; 1 stream and 5 were not both measured."

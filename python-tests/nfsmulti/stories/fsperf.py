@@ -152,9 +152,9 @@ def headline(run: Run) -> str:
         ]
         more = "; more gain nothing" if none else ""
         enough = min([*none, enough])
-        gain = curve.gain(enough, 1)
+        if not (gain := curve.gain(enough, 1)):
+            continue
         full = conditions.full_link(run.summary, _place(client), curve.mean(enough))
-        assert gain
         words = f"{curve.text(enough)} over {enough} paths, {gain.value:.2f} times 1 path"
         return f"{words} ({run.words({'client': client})}){more}{full}."
     rate = texts.measured(run.sample("MB/s", _at(clients[0], 1)))
