@@ -58,7 +58,7 @@ def _failed(source: Path, work: Path, tests: Sequence[str]) -> bool:
 
 def main(build: Path, numbers: Sequence[int]) -> int:
     """Try those faults, or all; return how many were not found."""
-    faults = [Fault(**fault) for fault in json.loads(_LIST.read_text())]
+    faults = [Fault(**fault) for fault in json.loads(_LIST.read_text())["faults"]]
     if numbers:
         faults = [fault for fault in faults if fault.id in numbers]
     missed = 0
