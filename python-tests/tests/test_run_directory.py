@@ -10,7 +10,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -58,6 +58,15 @@ def export(tmp_path: Path) -> Path:
 def _fill(folder: Path) -> None:
     for name in _names():
         (folder / name).write_text(f"mine: {name}\n")
+
+
+@pytest.fixture
+def filled(lab: Lab) -> Iterator[Lab]:
+    """Yield the session's lab with such files, which other tests do not find."""
+    _fill(lab.export_dir)
+    yield lab
+    for name in _names():
+        (lab.export_dir / name).unlink()
 
 
 def _state(folder: Path) -> Mapping[str, str]:
@@ -166,17 +175,16 @@ def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
     ],
 )
 def test_run_changes_no_file_of_a_server(
-    tmp_path: Path, lab: Lab, words: tuple[str, ...], version: str
+    tmp_path: Path, filled: Lab, words: tuple[str, ...], version: str
 ) -> None:
-    _fill(lab.export_dir)
-    before = _state(lab.export_dir)
-    pool = f"--pool={lab.path(0)},{lab.path(1)}"
+    before = _state(filled.export_dir)
+    pool = f"--pool={filled.path(0)},{filled.path(1)}"
     if version == "4.1":  # of servers that have no MOUNT
         pool = re.sub(r"mountport=\d+", "mountport=1", pool)
-    done = _run_in_lab(lab, tmp_path / "results", *words, "--repeat=1", pool)
+    done = _run_in_lab(filled, tmp_path / "results", *words, "--repeat=1", pool)
     assert done.status == 0, done.stdout + done.stderr
     assert re.search(rf"NFSv{re.escape(version)} over TCP, READ \d+ KiB, .* free", done.stdout)
-    assert _state(lab.export_dir) == before
+    assert _state(filled.export_dir) == before
 
 
 _REFUSED = {
