@@ -40,7 +40,6 @@ from nfsmulti.units import parse_rate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WAYS = ("read", "write")
 _BY_CONSTRUCTION = (
     "Where all levels that are compared fill the lab's link to nine tenths or more, that they are"
     " alike is reproduced by construction: the link lets none be faster."
@@ -206,7 +205,7 @@ class _Speed:
 
 def _speeds(summary: Summary) -> list[_Speed]:
     """Return each direction that was run under several levels of a factor."""
-    return [one for way in _WAYS if (one := _Speed(way, summary)).levels]
+    return [one for way in measures.WAYS if (one := _Speed(way, summary)).levels]
 
 
 def findings(summary: Summary) -> list[Finding]:
@@ -217,7 +216,7 @@ def findings(summary: Summary) -> list[Finding]:
         for factor in ("sync", "mount")
         for speed in speeds.values()
     ]
-    run = [way for way in _WAYS if cells.having(summary, direction=way)]
+    run = [way for way in measures.WAYS if cells.having(summary, direction=way)]
     judged += [Judged(Verdict.INCONCLUSIVE, "too few runs")] * (len(run) - len(speeds))
     lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
     ours = lowest.why if judged else texts.MISSING
@@ -323,7 +322,7 @@ def tell(summary: Summary) -> Told:
 def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
     """Tell the best of each direction, and what each setting is worth."""
     names: dict[str, list[str]] = {}
-    for way in _WAYS:
+    for way in measures.WAYS:
         if ranked := _ranked(summary, way):
             rate = cells.sample(ranked[0], measures.MB_PER_S)
             names.setdefault(texts.mean(rate, "MB/s"), []).append(f"{way}s")

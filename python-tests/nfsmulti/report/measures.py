@@ -15,6 +15,7 @@ from nfsmulti.stats import merged, percentile_us
 from nfsmulti.summary import Cell, Figures
 
 WAYS = ("read", "write")
+CPU = "CPU µs/op"  # of the machine where a cell of the run has it, else of fio's jobs
 Take = Callable[[Cell], float | None]
 
 

@@ -15,7 +15,7 @@ from nfsmulti.report import cells, charts, conditions, curves, measures
 from nfsmulti.report import story as page
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.curves import Axis, Curve
-from nfsmulti.report.measures import Measure, Take
+from nfsmulti.report.measures import CPU, Measure, Take
 from nfsmulti.report.story import Plot, Report, Section, Told
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.story import (
@@ -37,8 +37,6 @@ from nfsmulti.units import parse_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-CPU = "CPU µs/op"  # the machine's where a cell of the run has it, else that of fio's jobs
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
 from nfsmulti.report import cells, scaling
 from nfsmulti.report.answer import discards, extent, fewest, varying
-from nfsmulti.report.measures import P99
+from nfsmulti.report.measures import CPU, P99
 from nfsmulti.report.story import Section
 from nfsmulti.scenario import (
     FOR_HARNESS,
@@ -169,7 +169,7 @@ def calls(run: Run) -> list[Section]:
 def plots(run: Run) -> list[Lines]:
     """Draw all curves; those of each number of jobs for themselves where they are many."""
     panels = ["jobs"] if len(curves(run)) > MOST_LINES and len(run.levels("jobs")) > 1 else []
-    shown = [unit(run), "CPU µs/op", f"p99 ms : {unit(run)}"]
+    shown = [unit(run), CPU, f"p99 ms : {unit(run)}"]
     return [Lines("nconnect", OTHERS, shown, panels=panels)]
 
 

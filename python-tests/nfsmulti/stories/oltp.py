@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import ADDRESSES, Mount
+from nfsmulti.report.measures import CPU
 from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
 from nfsmulti.story import (
     At,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 CONNECTIONS = 8  # of the pool: at least so many, on all paths together
 KINDS = {"one": "one connection", "pool": "several connections", "mount": "kernel mount"}
 ONE = {"connections": "one"}
-CPU = "CPU µs/op"
 
 
 def _left_out(_: Scale, pool: OwnPool) -> list[str]:

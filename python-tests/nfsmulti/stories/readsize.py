@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import scaling
+from nfsmulti.report.measures import CPU
 from nfsmulti.scenario import CellSpec, timed
 from nfsmulti.story import At, Column, Factor, Grid, Lines, Page, Story
 
@@ -43,7 +44,7 @@ STORY = Story(
         names={"kib": "{} KiB reads", "nconnect": "nconnect={}"},
         headline=lambda run: scaling.verdict(run.curves("kib")[0]),
         table=Grid(["version", "nconnect"], columns, corner="MB/s"),
-        plots=[Lines("kib", ["version", "nconnect"], ["MB/s", "CPU µs/op", "p99 ms : MB/s"])],
+        plots=[Lines("kib", ["version", "nconnect"], ["MB/s", CPU, "p99 ms : MB/s"])],
         reading=["Where several were measured, the answer tells of the first row."],
     ),
     places={"lab": LabConfig(addresses=1)},

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import conditions
+from nfsmulti.report.measures import CPU
 from nfsmulti.report.story import Finding, Judged, Section, Verdict, beyond, untestable, weakest
 from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
 from nfsmulti.story import At, Column, Factor, Grid, Level, Levels, Lines, Page, Story
@@ -38,7 +39,6 @@ WORKLOADS: dict[str, Levels] = {
     for direction in ("read", "write")
 }
 BYTES = 256 << 20
-CPU = "CPU µs/op"
 HIGH = 16  # threads from which on concurrency is high
 # The publication names no figures, so these are ours: what is no gain, and what is a large one.
 NO_GAIN, LARGE = 1.05, 1.5
