@@ -44,7 +44,7 @@ struct call {
 	uint32_t tries;		/* transmissions of this xid */
 	uint32_t delays;	/* how often the call was delayed */
 	uint32_t denials;	/* contexts denied in a row over this channel */
-	uint64_t since;		/* when this xid was first sent; 0: not yet */
+	uint64_t since;		/* when this xid was first sent, or (soft) found waiting */
 	uint64_t last_sent;	/* when it was last sent on this channel; 0: not yet */
 	uint64_t resume_at;	/* when a delayed call is sent again */
 	uint64_t position;	/* the call is sent once the channel's sent() reaches this */

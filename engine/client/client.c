@@ -272,7 +272,7 @@ int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
 	return link_open(&rpc->link);
 }
 
-/* One step towards a connected channel; client_ready()'s results. */
+/* One step towards a connected channel. 0: connected; -EINPROGRESS: not yet; else failed. */
 static int connect_channel(struct rpc_client *rpc)
 {
 	bool again = rpc->link.was_up, came_up;

@@ -110,21 +110,21 @@ void client_free(struct rpc_client *rpc);
 /* Begins to connect. Returns 0 or a negative errno; client_close() may be called after both. */
 int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
 		const struct rpc_terms *terms);
-/* Closes the connection; outstanding calls end without a result. */
+/* Closes the channel. Calls in the client's lists stay there, unfinished. */
 void client_close(struct rpc_client *rpc);
 
 /* Takes one step towards a channel that is connected and prepared for I/O. Returns 0 (ready),
  * -EINPROGRESS or another negative errno, already logged where rpc->setup_error is set. */
 int client_ready(struct rpc_client *rpc);
 
-/* Takes an I/O or a request, which the next flush sends. Its result has any error. */
+/* Takes an I/O or a request, which the next flush sends. Any error is in its result. */
 void client_submit(struct rpc_client *rpc, struct conn_io *io);
 void client_request(struct rpc_client *rpc, struct rpc_request *request);
 
 /* Sends submitted calls without blocking; may postpone them while a reply is partly received. */
 void client_flush(struct rpc_client *rpc);
 
-/* For client_reap() and client/ only: its two cases, a connected channel and none. */
+/* The two cases of client_reap(), a connected channel and none; only it and client/ call them. */
 void client_receive(struct rpc_client *rpc, bool wait);
 void client_await_link(struct rpc_client *rpc, bool wait);
 
@@ -172,8 +172,8 @@ static inline bool call_is_context(const struct call *call)
 	return call->request && call->request == &call->rpc->context;
 }
 
-/* Ends the context at the server, if the server has sent anything within the last second. Waits
- * for the reply, 100 ms at most. */
+/* Ends the context at the server, if the server owes no reply and was heard within the last second.
+ * Waits for the reply, 100 ms at most. */
 void client_take_leave(struct rpc_client *rpc);
 
 /* The call that the server keeps refusing, and its status: "CREATE_SESSION: NFS4ERR_DELAY". NULL:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* disconnect.c - what a lost channel's calls do: wait for the next one, fail, or go back. */
+/* disconnect.c - what a lost channel's calls do: wait for the next channel, fail, or move away. */
 #include <errno.h>
 
 #include "client/internal.h"
 
-/* After this many channels in a row broken by bad messages, others take over, or I/O fails. */
+/* After bad messages break so many channels in a row, other connections take over or I/O fails. */
 enum { BROKEN_MAX = 3 };
 
 void client_close(struct rpc_client *rpc)

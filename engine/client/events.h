@@ -23,7 +23,7 @@ enum client_role {
 struct client_events {
 	enum client_role (*role)(const struct rpc_client *rpc);
 
-	/* client_health() may have changed: the owner calls it at once. */
+	/* client_health() may have changed: the owner calls it after this callback. */
 	void (*health_changed)(struct rpc_client *rpc);
 
 	/* The I/O has its result; the owner owns the I/O again. */
@@ -70,7 +70,7 @@ struct client_log {
 	void (*rpc_error)(struct rpc_client *rpc, const struct call *call);
 	void (*failed)(struct rpc_client *rpc, const struct call *call);
 
-	/* Session set-up fails with `error`, here a positive errno. */
+	/* Set-up of a session or Kerberos context fails with `error`, here a positive errno. */
 	void (*unprepared)(struct rpc_client *rpc, const struct call *call, int error);
 
 	/* The transport reports that it or the server could not handle the call. */

@@ -30,7 +30,7 @@ struct conn_io {
 	enum io_stable stable; /* IO_WRITE */
 	uint32_t file;	       /* the number given to open_file() */
 	uint32_t length;
-	uint64_t offset; /* IO_META: the entry's number; its length is 0 */
+	uint64_t offset; /* IO_META: the entry's number, with length 0 */
 	uint8_t *buffer;
 	void *owner;
 	struct meta_io *meta;	  /* IO_META: the operation (nfs/meta_io.h) */

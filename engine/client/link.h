@@ -74,7 +74,7 @@ static inline short link_poll_events(const struct link *link)
 	return POLLIN | POLLOUT;
 }
 
-/* Nanoseconds since the channel was lost; 0: one is connected. */
+/* Nanoseconds since the channel was lost; `now` if none was ever up; 0: one is up. */
 static inline uint64_t link_down_for(const struct link *link, uint64_t now)
 {
 	return link->up || now < link->down_since ? 0 : now - link->down_since;

@@ -4,7 +4,7 @@
 
 #include "client/internal.h"
 
-/* Contexts in a row that one call, or session set-up, may be denied before it fails. */
+/* How many contexts in a row may be denied to one call, or session set-up, before it fails. */
 enum { DENIALS_MAX = 8 };
 
 void client_receive(struct rpc_client *rpc, bool wait)
@@ -234,7 +234,7 @@ static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *
 	return (int)(header + lead + head);
 }
 
-/* Counts and drops a reply that answers no outstanding call. */
+/* Counts and drops a reply that answers no outstanding call, or is not the server's. */
 static int ignore(struct rpc_client *rpc, const struct rpc_reply *message)
 {
 	rpc->reply.call = NULL;

@@ -224,7 +224,7 @@ static bool queue_waiting(struct rpc_client *rpc)
 	return took;
 }
 
-/* -ECONNABORTED: the channel takes no call any more, and none of its calls is unanswered. */
+/* -ECONNABORTED also if the channel takes no more calls, and all its calls are answered. */
 static int flush(struct rpc_client *rpc)
 {
 	const struct rpc_flavor *flavor = rpc->credentials->flavor;
@@ -265,9 +265,9 @@ void client_send(struct rpc_client *rpc)
 }
 
 /*
- * A send costs the client as much as receiving 64 KiB. So while a reply is partly received, and
- * more calls will follow soon, new calls are coalesced: up to a quarter of the calls at the server,
- * or an eighth if it has starved. client_tick() bounds the wait if the reply stalls.
+ * A send costs the client as much as receiving 64 KiB. So while a reply is partly received, new
+ * calls are coalesced: up to a quarter of the outstanding I/Os, or an eighth if the server has
+ * waited for this client (starved). client_tick() bounds the wait if the reply stalls.
  */
 void client_flush(struct rpc_client *rpc)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * config-host.h - what fio's ./configure would have written.
+ * config-host.h - stands in for the file that fio's ./configure writes.
  *
  * fio's headers expect this file in front of every source (-include). An engine needs only the
  * macros below, which are the same on any Linux with glibc: it needs neither fio's ./configure nor

@@ -4,8 +4,8 @@
  *
  * A job ends because a signal told it to, or because its runtime is over: fio sets td->terminate in
  * both cases. After a signal the job ends soon, whatever the server does. After its runtime the job
- * lets I/O under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. So
- * does a job that exitall, exitall_on_error or steadystate may end, even after a signal.
+ * lets I/O under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. A job
+ * that exitall, exitall_on_error or steadystate may end lets I/O finish even after a signal.
  *
  * When fio's main process ends, for any reason, jobs that are processes end as after SIGTERM.
  */
@@ -24,7 +24,7 @@ void deadline_end(void);
 /* True where a signal told the job to end, as far as fio's state shows. */
 bool deadline_told(void);
 
-/* True where waits for names must end: 2 s after a signal, or a minute after the runtime. */
+/* True where waits for names must end: 2 s after a signal (setup: 0 s), 60 s after the runtime. */
 bool deadline_passed(void);
 
 /* True 4 s after a signal: then the job does not even close its state at the server. */

@@ -114,7 +114,7 @@ void get_ioengine(struct ioengine_ops **ops)
 {
 	char why[ABI_WHY_MAX];
 
-	job_log_begin(); /* fio calls it for each job, and by the last call has opened --output */
+	job_log_begin(); /* fio calls us for each job, and by the last call has opened --output */
 	*ops = NULL;	 /* fio then says "not loadable" and exits with 1 */
 	if (abi_check(why, sizeof(why)))
 		job_log("%s", why);

@@ -29,8 +29,8 @@ int job_invalidate(struct job *job, struct fio_file *f);
 /* --- job_stats.c: what connections and metadata operations did --- */
 
 /*
- * Appends a JSON line per connection, and one per kind of metadata operation, to stats_file=. Logs
- * a summary for people, with a line per kind where there are several.
+ * Appends JSON lines to stats_file=: one per connection, kind of metadata operation, arrival clock
+ * and message, one for rx_timestamps=. Logs a summary, with a line per kind if there are several.
  */
 void job_stats_report(struct job *job);
 

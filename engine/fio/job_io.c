@@ -291,7 +291,7 @@ int job_commit(struct thread_data *td)
 	return 0;
 }
 
-/* True where it is time for fio to offer the I/O again that is_due() turned away. */
+/* True where it is time for fio to offer again the I/O that is_due() turned away. */
 static bool woken(const struct job *job)
 {
 	uint64_t wake_at = job->group.job.wake_at;

@@ -2,7 +2,7 @@
 /*
  * job_io.h - fio's hooks for I/O: queue, commit, getevents, event. job_queue() cuts an I/O into
  * pieces; job_commit() or job_getevents() sends them, and job_getevents() takes the replies. Only
- * pieces.c submits I/O to the connections.
+ * pieces.c submits this I/O to connections.
  */
 #pragma once
 

@@ -41,7 +41,7 @@ struct refusal {
 /* Logs `what` and the first given refusal's `why`. Returns -EINVAL, or 0 if none is given. */
 int job_refuse(const char *what, const struct refusal *refusals, size_t count);
 
-/* --- why an I/O on data failed, and what to do: one line for all I/Os with the reason --- */
+/* --- why an I/O on data failed, and what to do: one line for all I/Os with one reason --- */
 
 /* ": " and what to do about a positive errno, or "". */
 const char *failure_remedy(enum io_op op, int error);

@@ -19,7 +19,7 @@ enum {
 	CALL_GUESS = 1 << 20, /* bytes of one call, before the server's limit is known */
 	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
 	FRESH_SHARE = 8,      /* mounts: with more than 1/8 of iodepth unsent, a disk would idle */
-	FRESH_LATE = 32,      /* arrival clock: I/Os that come are due: at most 32 wait unsent */
+	FRESH_LATE = 32,      /* arrival clock: I/Os come only when due: at most 32 wait unsent */
 	DISCARD_MIN =
 		32768, /* bytes of a READ: for fewer, the system call costs more than it saves */
 };

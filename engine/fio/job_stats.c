@@ -50,6 +50,7 @@ static int write_text(const char *path, int flags, const char *text, size_t size
 
 	if (fd < 0)
 		return -errno;
+	errno = 0;
 	written = write(fd, text, size);
 	if (!(flags & O_APPEND) && written == (ssize_t)size && ftruncate(fd, written))
 		written = -1;
@@ -273,8 +274,8 @@ static void tell_left(const struct job *job)
 	if (!meta || !meta->mix.beside ||
 	    !(meta_mix_does(&meta->mix, META_CREATE) || meta_mix_does(&meta->mix, META_MKDIR)))
 		return;
-	job_log_summary("meta_mix: beside the job's entries %" PRIu64 " files and %" PRIu64
-			" directories are left; %" PRIu64 " removals found none and made one first",
+	job_log_summary("meta_mix: beside the job's entries, %" PRIu64 " files and %" PRIu64
+			" directories are left; %" PRIu64 " removals had to make an entry first",
 			meta_job_left(meta, MADE_FILES), meta_job_left(meta, MADE_DIRECTORIES),
 			meta->made_first);
 }

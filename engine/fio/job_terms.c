@@ -133,8 +133,8 @@ int terms_check(struct thread_data *td)
 		{td->o.read_iolog_chunked,
 		 "read_iolog_chunked is not supported: fio would find some files and larger "
 		 "blocks only while the job runs: leave it out"},
-		{td->o.pre_read, "pre_read is not supported: fio reads local files for it: let a "
-				 "job before this one read them (stonewall)"},
+		{td->o.pre_read, "pre_read is not supported: fio would read local files: let a "
+				 "job before this one read the pool's (stonewall)"},
 	};
 
 	if (required && strcmp(required, NFSMULTI_VERSION)) {

@@ -7,9 +7,9 @@
  * write that of meta_write=, and a trim removes an entry; with meta_mix= reads and writes do
  * operations of the mix.
  *
- * With meta_mix= a job makes and removes entries beside its own, so that its reads always find
- * theirs. A removal takes the oldest entry that the job has made beside them; if there is none, the
- * I/O makes one first, and counts as two operations.
+ * With meta_mix= a job makes and removes entries beside its own, so that each read finds its entry.
+ * A removal takes the oldest entry that the job has made beside its own; if there is none, the I/O
+ * makes one first, and counts as two operations.
  */
 #pragma once
 

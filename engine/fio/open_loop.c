@@ -87,7 +87,7 @@ static int check_conflicts(const struct thread_data *td, const char *clock)
 	return job_refuse(what, conflicts, ARRAY_SIZE(conflicts));
 }
 
-/* Logs which options that good figures need are missing, for the first of numjobs= only. */
+/* Logs the options that good figures need and the job lacks, for the first of numjobs= only. */
 static void say_missing(const struct thread_data *td, const char *clock)
 {
 	const struct thread_options *o = &td->o;

@@ -3,9 +3,9 @@
  * open_loop.h - connects a job's arrival clock (stats/arrivals.h, arrival_rate=) to fio.
  *
  * fio keeps an I/O that is not due (FIO_Q_BUSY), so that the engine has nothing unsent when the run
- * ends. The engine sets start_time to the instant at which the I/O was due, and issue_time to the
- * sending. So fio's slat is the lag, clat is the service time, and lat is the response time that a
- * user would see.
+ * ends. The engine sets start_time to when the I/O was due, and issue_time to when it was sent. So
+ * fio's slat is the lag, clat is the service time, and lat is the response time that a user would
+ * see.
  *
  * All instants are by fio's clock, fio_gettime(), which is not CLOCK_MONOTONIC.
  */
@@ -17,14 +17,14 @@
 
 struct open_loop_io {
 	uint64_t due; /* the instant at which the I/O was due; 0: it was sent at once */
-	uint64_t lag; /* nanoseconds from `due` to its sending */
+	uint64_t lag; /* nanoseconds from `due` until it was sent */
 };
 
 struct open_loop {
 	const struct thread_data *td;
 	struct arrivals arrivals;
 	uint64_t origin;	   /* when the first schedule began */
-	uint64_t started;	   /* td->start when the present schedule began */
+	uint64_t started;	   /* td->start, as follow_fio() last saw it */
 	bool filled;		   /* the latest I/O has filled iodepth */
 	bool over;		   /* the job is ending: nothing more is due */
 	struct open_loop_io ios[]; /* by io_u->index */

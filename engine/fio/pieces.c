@@ -46,7 +46,7 @@ static inline void submit(struct job *job, struct request *request, struct conn_
 	io->status = NULL;
 	io->owner = request;
 	request->pieces++;
-	io->load_conn = connection; /* even if dead: it must not look idle */
+	io->load_conn = connection; /* also a dead one, which must not look idle */
 	if (job->load)
 		spread_load_add(job->load, connection, load_of(io));
 	group_submit(&job->group, connection, io);
@@ -112,7 +112,7 @@ static bool may_share(const struct path_file *file, const struct request *reques
 	       ledger_covered(&file->ledger, &latest->commit->covered);
 }
 
-/* Submits the COMMIT to connection number `path`, the first one on the path of that number. */
+/* Shares the latest COMMIT, or submits one to connection number `path`, the path's first one. */
 static void submit_commit(struct job *job, struct request *request, uint32_t path, uint32_t file)
 {
 	struct path_file *path_file = &job->used[path]->files[file];

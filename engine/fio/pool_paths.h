@@ -19,7 +19,7 @@ struct pool_paths {
 	struct entries_terms entries;
 };
 
-/* Finds the pool of a job with files 0 to file_count-1; opens no path. 0 or an errno, logged. */
+/* Finds the pool of a job with files 0 to file_count-1; opens no path. 0, or -errno. */
 int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count);
 void pool_paths_close(struct pool_paths *paths);
 

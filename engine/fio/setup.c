@@ -25,7 +25,7 @@ static struct {
 	pthread_mutex_t lock; /* thread=1 with create_serialize=0 comes here from several threads */
 	char *terms;	      /* terms_text() of the job that opened the paths */
 	char *job;	      /* the name of the last job that used the paths */
-	int error; /* why there are no paths; logged once, though fio asks for each job */
+	int error; /* why there are no paths; logged once, though fio asks for each file */
 	struct pool_paths paths;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -54,7 +54,7 @@ static void forget(void)
 	kept.terms = kept.job = NULL;
 }
 
-/* Closes nothing while a thread uses the paths: at its end fio may leave such a thread behind. */
+/* Closes nothing while a thread uses the paths: such a thread may still run when fio exits. */
 void setup_leave(void)
 {
 	if (pthread_mutex_trylock(&kept.lock))
@@ -161,9 +161,9 @@ static int fail(struct thread_data *td, int error, const char *what)
 }
 
 /*
- * The size that fio is to have for a missing file. Without filesize= fio then gives the file a
- * share of size=. From a range of filesize= fio draws a size, as for psync, unless the size it
- * has is within the range: so it gets 0. A single filesize= it gets as it is, for offset=50%.
+ * The size that fio gets for a missing file. Without filesize= fio then gives the file a share of
+ * size=. With a range of filesize= fio draws a size, as for psync, unless the size it got is within
+ * the range: so it gets 0. With a single filesize= fio gets that size: offset=50% needs it.
  */
 static uint64_t missing_size(const struct thread_data *td)
 {
@@ -248,7 +248,7 @@ static int await_others(struct file_task *task, uint64_t wanted, uint64_t *size)
 	return error;
 }
 
-/* Lays out the rest of a short file, if this job may change it. The file may be anybody's. */
+/* Lays out the rest of a short file, whoever made the file, if this job may change it. */
 static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
 {
 	bool others = !task->td->o.create_serialize || is_backend;

@@ -4,9 +4,8 @@
  * the job's own process, after init): to find the sizes of files, and to lay out files that a job
  * wants to read and that are missing or too short.
  *
- * The setup opens paths of its own, and keeps them from file to file until a file needs another
- * pool or setup_leave() is called: before each fork, when a job begins or ends, and at a process's
- * end.
+ * The setup opens paths of its own, and keeps them until a file needs others or setup_leave() is
+ * called: before each fork, when a job begins, opens a file or ends, and at a process's end.
  */
 #pragma once
 
@@ -36,8 +35,8 @@ int layout_write(struct thread_data *td, struct path **paths, uint32_t path_coun
 
 /*
  * Makes missing directories below directory `name`, looks up the entries from `first` to before
- * `end`, and makes missing ones by `make`: over all the given paths, `iodepth` at once, but at
- * least 16. The paths' terms say where entries lie, and whether any may be made;
+ * `end`, and makes missing ones by `make`: over all the given paths, `iodepth` at once, but 16 to
+ * 1024. The paths' terms say where entries lie, and whether any may be made;
  * if not, a missing entry is -ENOENT. 0 or a negative errno, logged (-EINTR: the run was stopped).
  */
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,

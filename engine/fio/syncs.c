@@ -84,7 +84,7 @@ bool syncs_end(struct job *job, struct request *sync)
 /* --- hold_writes: held data is written again --- */
 
 enum {
-	/* Rounds in a row that lose data, but no connection: the server seems to change its
+	/* Rounds in a row that lose data while no connection breaks: the server seems to change its
 	 * verifier without a restart. */
 	UNEXPLAINED_MAX = 3,
 	ROUNDS_MAX = 16, /* rounds in all: a server that restarts in each makes no progress */

@@ -17,9 +17,9 @@ void syncs_write_ends(struct job *job, const struct request *write);
 void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t count);
 
 /*
- * Called when the COMMITs of a sync are answered. False where they show that held data is lost: the
- * sync is pending again, and is submitted after the replay. True where the sync is over: its error,
- * if any, has failed the job.
+ * Called when the COMMITs of a sync are answered. False where held data is lost: the sync is
+ * pending again, and is submitted after the replay. True where the sync is over: its error, if any,
+ * has failed the job.
  */
 bool syncs_end(struct job *job, struct request *sync);
 

@@ -61,7 +61,7 @@ struct conn_job {
 	/* The memory of the I/Os' data, for registration: fio's and the hold's, if known. */
 	struct iovec buffers[RPC_BUFFERS];
 	struct mount_ring *ring; /* mount.c's: one serves all mounts of the job */
-	bool rdma;		 /* paths may use RDMA: never before a fork */
+	bool rdma;		 /* paths may use RDMA; unset in the setup */
 	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
 	struct rdma_memory *memory;  /* group.c's: for RDMA devices; NULL: no RDMA */
 	void (*ticked)(void *owner); /* called every 100 ms while there is I/O, or NULL */
@@ -126,13 +126,13 @@ struct conn_ops {
 	 * cannot return its I/O. */
 	void (*hand_over)(struct conn *conn);
 
-	/* Ends every outstanding I/O with `error`; their buffers are not touched afterwards. */
+	/* Ends every outstanding I/O with `error`. Only a hung mount may still touch buffers. */
 	void (*abort)(struct conn *conn, int error);
 
 	/* The addresses of both ends: strings of at least CONN_NAME bytes. */
 	void (*names)(const struct conn *conn, char *local, char *remote);
 
-	/* Closes at once. The caller first reaps or aborts outstanding I/O: it gets no result. */
+	/* Closes at once. The caller reaps or aborts I/O before: close() gives it no result. */
 	void (*close)(struct conn *conn);
 };
 

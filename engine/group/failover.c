@@ -55,8 +55,8 @@ bool failover_give_path_up(struct group *group, uint32_t path)
 	return true;
 }
 
-/* True where `conn` is the best substitute for `dead`: for a COMMIT one on the same path, whose
- * WRITEs the COMMIT covers; for data one on another path. */
+/* True where `conn` is the best substitute for `dead`: for a COMMIT, one on the same path, since
+ * COMMIT covers WRITEs of that path; for other I/O, one on another path. */
 static bool suits(const struct conn *conn, const struct conn *dead, const struct conn_io *io)
 {
 	if (io->op == IO_COMMIT)

@@ -42,7 +42,7 @@ static int update_epoll(const struct group *group, struct conn *conn)
 }
 
 /* Calls epoll_pwait2(2), which glibc has since 2.35, as a bare system call. Linux before
- * 5.11 lacks the call: there the wait ends up to 1 ms before job.wake_at. */
+ * 5.11 lacks the call: there the wait ends early, by less than 1 ms. */
 static int wait_for_events(const struct group *group, struct epoll_event *events)
 {
 	struct timespec slice = {0};
@@ -265,7 +265,7 @@ static int watch_conns(struct group *group)
 	return error;
 }
 
-/* Calls ready() of each connection not ready yet; polls[] gets the *pending that still are not. */
+/* Asks the connections if they are ready; polls[] gets those that are not: *pending of them. */
 static int ask_conns(struct group *group, struct pollfd *polls, uint32_t *pending)
 {
 	*pending = 0;

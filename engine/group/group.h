@@ -46,7 +46,7 @@ bool group_unsent(const struct group *group);
 /* Collects completions in job.finished. `wait`: blocks until there is one, at most 100 ms. */
 void group_reap(struct group *group, bool wait);
 
-/* The most bytes that one I/O may carry over any path. Valid once a file is open. */
+/* The most bytes that one I/O may carry over every usable path. Valid once a file is open. */
 uint32_t group_io_max(const struct group *group, enum io_op op);
 
 /* True where any connection with outstanding I/O has a reachable host (connection.h). */
@@ -65,7 +65,7 @@ void group_close_file(struct group *group, uint32_t number);
 /* Declares silent connections dead and requeues their I/O; revives those that answer again. */
 void failover_look(struct group *group);
 
-/* The connection that takes a dead one's I/O, each in turn; if there is none, the dead one. */
+/* The next connection, in turn, to take a dead one's I/O; if there is none, the dead one. */
 struct conn *failover_choose(struct group *group, uint32_t dead, const struct conn_io *io);
 
 /* Declares an unusable connection dead. False: no failover, the last one, or a mount's. */

@@ -42,7 +42,7 @@ struct hold {
 	struct hold_extent *extents; /* number n is extents[n mod extent_max] */
 	uint64_t extent_max;
 	uint64_t first, end; /* the numbers in use: first to end-1 */
-	uint64_t clock;	     /* counts WRITEs that were answered */
+	uint64_t clock;	     /* counts WRITEs that have ended */
 	uint64_t under_way;  /* extents of which a WRITE is outstanding */
 	bool lost;	     /* a server has lost held data, or may have lost it */
 	uint64_t uncovered;  /* bytes answered since hold_begin_commit(), and not settled */
@@ -89,8 +89,8 @@ void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t
 /* Drops the extents of a file. */
 void hold_forget(struct hold *hold, uint32_t file);
 
-/* Drops the extents of a file whose other number is `twin`, but gives that the durable ones,
- * since a replay has to write them again over older ones. */
+/* Drops the extents of a file, except the durable ones: these go to `twin`, the file's other
+ * number, since a replay has to write them again over older ones. */
 void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin);
 
 /* Extent `number`, from hold->first on and below hold->end. */

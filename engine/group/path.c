@@ -50,7 +50,7 @@ static int open_mount(struct path *path)
 	return path->directory;
 }
 
-/* Sets an export's credentials and TLS terms, without a call to the server. 0 or an errno. */
+/* Sets an export's credentials and TLS terms, without a call to the server. 0 or -errno. */
 static int set_security(struct path *path)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT; /* set before the jobs are forked */
@@ -246,7 +246,7 @@ static int step(void *context, const char *name, bool make, struct nfs_handle *f
 	return question_ask(context, &question);
 }
 
-/* Sets where later LOOKUPs of the tree begin: in NFSv3 at a handle, in NFSv4 at the root. */
+/* Sets where the tree's LOOKUPs begin: in NFSv3 at the export, in NFSv4 at the server's root. */
 static int find_root(struct path *path, struct entries *entries, const char *name)
 {
 	const char *export = path->config.terms.version ? path->config.export : "";

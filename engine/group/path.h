@@ -31,7 +31,7 @@ struct path_file {
 
 /*
  * Refuses options of TLS or Kerberos without effect, since nobody would notice that the security is
- * missing: those of the job that no path uses, and those of a path that it does not use itself.
+ * missing: a job's where no path uses TLS or Kerberos, and a path's where that path does not.
  * Refuses options that need TCP without TLS if a path lacks it. 0, or a negative errno, logged.
  */
 int path_config_check(const struct terms *job, const struct pool *pool, path_log *log);

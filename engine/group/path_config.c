@@ -107,7 +107,7 @@ static const char *rdma_refusal(const struct path_config *config)
 #endif
 }
 
-/* Checked early, since the layout works without RDMA and would be for nothing. */
+/* Checked before the layout, which needs no RDMA, but would be useless without it. */
 static const char *device_refusal(const struct path_config *config)
 {
 	glob_t devices = {0};
@@ -251,7 +251,7 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 	return error;
 }
 
-/* Refuses terms that need `needs` (TLS or Kerberos) where `term`, which turns that on, is 0. */
+/* Refuses terms that need TLS or Kerberos (`needs`) where `term` leaves that off. */
 static int check_used(const struct terms *job, const struct pool *pool, enum term_needs needs,
 		      const struct term *term, const char *refusal, path_log *log)
 {
@@ -274,7 +274,7 @@ static int check_used(const struct terms *job, const struct pool *pool, enum ter
 	return -EINVAL;
 }
 
-/* How to make a path TCP without TLS, as `term` needs; NULL: the path suits already. */
+/* How to make a path suit `term`, which needs TCP in clear; NULL: it suits already. */
 static const char *clear_refusal(const struct term *term, const struct terms *job,
 				 const struct pool_path *path)
 {

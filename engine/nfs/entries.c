@@ -122,8 +122,8 @@ void entries_note_directory(struct entries *entries, uint64_t entry,
 }
 
 /*
- * Component *number of a path, where "." does not count. NULL: the path has too few, and *number is
- * less by how many it has.
+ * Component *number of a path, where "." does not count. NULL: the path has too few; their number
+ * is then subtracted from *number.
  */
 static const char *component(const char *path, uint32_t *number, int *length)
 {

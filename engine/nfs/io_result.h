@@ -37,7 +37,7 @@ static inline enum disposition judge_write(const struct call *call,
 		return call_fail(result, EIO, "the server took no data");
 	if (io_result->committed < call->io->stable)
 		return call_fail(result, EIO,
-				 "the server made it less durable than stable= asks for");
+				 "the server made data less durable than stable= asks for");
 	return io_result->count == call_rest(call) ? CALL_DONE : CALL_PARTIAL;
 }
 

@@ -25,7 +25,7 @@ static bool trouble_begins(struct rpc_client *rpc)
 	return first;
 }
 
-/* True where the server answers again after the path was in trouble. */
+/* True where this ends the trouble that was logged for the path. */
 static bool trouble_ends(struct rpc_client *rpc)
 {
 	bool resumed = rpc->told.in_trouble && path_of(rpc)->stall_logged;
@@ -206,7 +206,7 @@ static void delayed(struct rpc_client *rpc, const struct call *call)
 
 static void gave_up(struct rpc_client *rpc)
 {
-	tell(rpc, "the server broke the protocol %u times running: giving up", rpc->broken);
+	tell(rpc, "the server broke the protocol %u times in a row: giving up", rpc->broken);
 }
 
 const struct client_log log_once = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * meta.h - what NFSv3 and NFSv4 share (what only one of them has says so): a file handle, the
+ * meta.h - what NFSv3 and NFSv4 share (a comment says what only one of them has): a handle, the
  * results of READ, WRITE and COMMIT, and metadata operations with their arguments and results. An
  * operation works on one entry of a directory (nfs/entries.h).
  */
@@ -47,7 +47,7 @@ static inline const char *meta_name(enum meta_op op)
 	return names[op];
 }
 
-/* What an entry is: its ftype3 (RFC 1813, 2.5), which nfs_ftype4 has too, and its size. */
+/* What an entry is: its ftype3 (RFC 1813, 2.6), which nfs_ftype4 has too, and its size. */
 enum meta_type {
 	META_TYPE_FILE = 1,
 	META_TYPE_DIRECTORY = 2,
@@ -141,8 +141,8 @@ struct meta_arguments {
 
 	/* NFSv4: META_OPEN, META_CREATE. */
 	uint64_t client;       /* the client ID */
-	const void *owner;     /* of the open, owner_length bytes: */
-	uint32_t owner_length; /* calls under way at once want different ones */
+	const void *owner;     /* of the open: calls under way at once want different ones */
+	uint32_t owner_length; /* bytes */
 	bool closes;	       /* CLOSE is to follow */
 };
 

@@ -4,8 +4,8 @@
  * same in NFSv3 and NFSv4. No socket, nothing blocks.
  *
  * One operation may take several calls. An operation on the entry's handle begins with a LOOKUP
- * where the handle is not known, as in any NFS client. An entry's stale handle is looked up again,
- * once; its directory's, once too, by a LOOKUP for each name on the way from the root. A rename or
+ * where the handle is not known, as in any NFS client. A stale handle is looked up again, once over
+ * each path; a directory's by a LOOKUP for each name on the way from the root. A rename or
  * a removal that does not find the entry's first name takes the other name. A directory is listed
  * by as many calls as it takes, and again from its start if the server forgets its cookies.
  *
@@ -24,8 +24,8 @@
 
 /*
  * A metadata operation on a handle, or a name in a directory, over either version of NFS. It is not
- * for a job's entries, and does not handle lost replies: the caller finds out whether a copy whose
- * reply was lost was carried out.
+ * for a job's entries, and does not handle lost replies: the caller finds out whether a copy
+ * without a reply was carried out.
  */
 struct meta_request {
 	struct rpc_request base; /* with `meta` set */
@@ -145,8 +145,8 @@ static inline void meta_fill_arguments(const struct call *call, uint32_t reply_m
 }
 
 /*
- * True where an earlier copy of the answered call may have been carried out. NFSv4.1: only one of
- * another slot or sequence: for the same ones the answer is NFS4ERR_RETRY_UNCACHED_REP.
+ * True where an earlier copy of the answered call may have been carried out. NFSv4.1: only a copy
+ * with another slot or sequence; a repeated one gets NFS4ERR_RETRY_UNCACHED_REP.
  */
 static inline bool meta_sent_before(const struct call *call)
 {

@@ -31,8 +31,8 @@ struct meta_io {
 
 	/* nfs/meta_call.h's: the next call, or the one under way. */
 	uint32_t sends;	      /* transmissions of the operation itself, not of a LOOKUP before it */
-	bool looks_up;	      /* the call is a LOOKUP of the entry */
-	bool finds_directory; /* the call is for the handle of the entry's directory */
+	bool looks_up;	      /* the call is a LOOKUP */
+	bool finds_directory; /* that LOOKUP is of a directory on the way to the entry */
 	bool maybe_removed;   /* an earlier copy of a removal may have been carried out */
 	enum handle_state handle_state, directory_state; /* of the entry, and of its directory */
 	const struct path

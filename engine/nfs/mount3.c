@@ -61,10 +61,10 @@ static const struct refusal {
 	 "the server denied the call: it may want a reserved source port (run as root, or export "
 	 "with \"insecure\") or other credentials than AUTH_SYS"},
 	{"Server responded: Program version mismatch", -EPROTONOSUPPORT,
-	 "the server has no NFSv3 (PROG_MISMATCH): version=4.1"},
+	 "the server has no NFSv3 (PROG_MISMATCH): use version=4.1"},
 	{"Server responded: Program not available", -EPROTONOSUPPORT,
-	 "there is no NFSv3, or no MOUNT, on this port (PROG_UNAVAIL): version=4.1, or are "
-	 "nfsport= and mountport= right?"},
+	 "there is no NFSv3, or no MOUNT, on this port (PROG_UNAVAIL): are nfsport= and "
+	 "mountport= right? Or use version=4.1"},
 	{"Server responded: Procedure not available", -EOPNOTSUPP,
 	 "the server lacks the procedure (PROC_UNAVAIL)"},
 	{"Server responded: Garbage arguments", -EINVAL,
@@ -251,17 +251,16 @@ enum { RPCBIND = 111 };
 static const char *remedy(void)
 {
 	return geteuid()
-		       ? "is that the export's path, and does it allow this host? As another user "
-			 "than root the source port is not a reserved one: the export then needs "
-			 "\"insecure\""
+		       ? "is that the export's path, and does it allow this host? Only root has a "
+			 "reserved source port: for other users the export needs \"insecure\""
 		       : "is that the export's path, and does it allow this host?";
 }
 
 static const char *source(const struct path *path)
 {
 	return path->config.local_count
-		       ? ". MOUNT does not come from localaddr, but from the address that the "
-			 "system chooses: is that one allowed?"
+		       ? " (MOUNT does not come from localaddr, but from the address that the "
+			 "system chooses: is that one allowed?)"
 		       : "";
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* mount3.h - what NFSv3 asks other programs: the export's root from MOUNT (RFC 1813, 5), and
- * ports from the port mapper (RFC 1833), through libnfs. */
+/* mount3.h - asks, through libnfs, for what NFSv3 itself does not tell: the export's root, from
+ * MOUNT (RFC 1813, 5), and ports, from the port mapper (RFC 1833). */
 #pragma once
 
 #include "nfs/status.h"
@@ -19,13 +19,13 @@ struct path;
  */
 int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors);
 
-/* Called when the server no longer knows this root, or its port: MOUNT is asked again. */
+/* Called when this root, or NFS's port found with it, is out of date: MOUNT is asked again. */
 void mount3_refused(const struct nfs_handle *root);
 
 /*
  * Logs that MOUNT, or the first NFS call after it, failed with `error`: why, and what to do.
  * `answer`: who reported it, in the words `why` ("": strerror()'s). `otherwise`: advice
- * to use where the error itself suggests none. Returns `error`.
+ * to add; a stop, a lost connection and a time-out have their own. Returns `error`.
  */
 int mount3_explain(const struct path *path, int error, enum answer answer, const char *why,
 		   const char *otherwise);

@@ -164,8 +164,8 @@ static int time_out(struct names *names, uint32_t epoch)
 
 /* --- waiting --- */
 
-/* Before the first file is open, a server may ask to wait for so many setup_times: by default for 2
- * minutes, longer than a grace period. */
+/* Before the first file is open, a server may ask to wait for this many setup_times: by default
+ * for 2 minutes, longer than a grace period. */
 enum { SETUPS_MAX = 12 };
 
 struct waiting {

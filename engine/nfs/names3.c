@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* names3.c - names in NFSv3 alone: MOUNT, and exclusive creates. */
+/* names3.c - what names need in NFSv3 only: MOUNT, and exclusive creates. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -40,7 +40,7 @@ static const char *export_hint(int error)
 		return ": use the path within the server's pseudo file system, from showmount or "
 		       "its configuration (Pseudo, fsid=0)";
 	case -EACCES:
-	case -EPERM: return ": does the export allow this host, this user and sec=sys?";
+	case -EPERM: return ": does the export allow this host, this user and this sec=?";
 	default: return "";
 	}
 }
@@ -183,7 +183,7 @@ static int create(struct names *names, const struct nfs_handle *directory, struc
 /*
  * Sends a request whose result does not matter, unless the job is over. `since`: when teardown
  * began. Waits at most 2.5 s for the reply, and 10 s for all replies; in a stopped run, which has
- * waited for the server before (nfsmulti-export need not have), 0.5 s and 2 s.
+ * usually waited for the server before, 0.5 s and 2 s.
  */
 static void tell(struct names *names, struct nfs4_request *request, uint64_t since)
 {
@@ -197,7 +197,7 @@ static void tell(struct names *names, struct nfs4_request *request, uint64_t sin
 }
 
 /*
- * False for a dead path while other paths go on. At the end it is asked, too: its server may answer
+ * False for a dead path, except in a stopped run: then its server is asked, since it may answer
  * for names, if not for data. State that is not returned ends with the lease.
  * `names` may be NULL.
  */
@@ -270,7 +270,7 @@ static void close_file(struct names *names, void *state)
 /* --- limits --- */
 
 /* Bytes of data in one call: at most `offered`, and what a message of `message` bytes can carry.
- * Each may be 0, unknown: a server need not return its limit (RFC 8881, 5.6). */
+ * Each may be 0, unknown: a server need not return its limit (RFC 8881, 5.7). */
 static uint32_t fitting(uint32_t offered, uint32_t message)
 {
 	uint32_t room =
@@ -329,8 +329,8 @@ static void destroy_all(struct names *names, uint64_t since)
 	tell(names, &request, since);
 }
 
-/* Destroys the client's state at the server, in at most 10 s, or 2 s in a stopped run. Stops at
- * the first missing answer. */
+/* Destroys the path's sessions, with its last path the client, at the server, in at most 10 s, or
+ * 2 s in a stopped run. Stops at the first missing answer. */
 static void teardown(struct path *path)
 {
 	if (may_ask(path->names))

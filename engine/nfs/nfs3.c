@@ -157,7 +157,7 @@ static void put_name(struct xdr_out *out, const char *name)
 	xdr_put_opaque(out, name, (uint32_t)strlen(name));
 }
 
-/* At most 248 bytes with names of 32. */
+/* At most 208 bytes with names of 32. */
 static void put_meta(struct xdr_out *out, const struct meta_arguments *arguments)
 {
 	enum meta_op op = arguments->op;

@@ -334,7 +334,7 @@ void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, ui
 	put_channel(compound, fore);
 	put_channel(compound, &back);
 	xdr_put_u32(out, CALLBACK_PROGRAM);
-	xdr_put_u32(out, 1); /* way of callback security: */
+	xdr_put_u32(out, 1); /* one csa_sec_parms: */
 	xdr_put_u32(out, 0); /* AUTH_NONE */
 }
 

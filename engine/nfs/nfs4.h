@@ -195,7 +195,7 @@ void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_r
 
 /* --- nfsstat4 (RFC 8881, 15.1) --- */
 
-/* The values that a client acts on; status.h has the others. */
+/* The values that a client acts on; status.c has all of them. */
 enum nfs4_status {
 	NFS4_OK = 0,
 	NFS4ERR_NOENT = 2,

@@ -9,7 +9,7 @@
 
 #include "client/client.h"
 
-enum { LEASE_PARTS = 3 }; /* an idle client renews its lease after a third of it */
+enum { LEASE_PARTS = 3 }; /* an idle session renews the lease after a third of it */
 enum { NAMES_SLOTS = 8 }; /* slots of a session for names: the server caches their replies */
 
 /* --- a job's clients --- */
@@ -268,7 +268,7 @@ static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 
 /*
  * EXCHANGE_ID's sequence is meaningless once the client ID is confirmed (RFC 8881, 18.35.3). We
- * still use it if our latest CREATE_SESSIONs may explain it, or if our own count is wrong.
+ * still use it if it differs from our count only by CREATE_SESSIONs in doubt, or if ours is wrong.
  */
 static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange_result *result)
 {
@@ -482,8 +482,8 @@ static bool next_request(struct nfs4_state *state)
 }
 
 /*
- * True if another connection has the turn to set up. For other sessions a turn ends a second after
- * its latest call: the job polls either its connection for names or those for data, not both.
+ * True if another connection has the turn to set up. Other sessions wait at most a second after the
+ * turn's latest call: its connection may be unpolled, as the job polls names or data, not both.
  */
 static bool is_busy(const struct nfs4_client *client, const struct rpc_client *rpc)
 {

@@ -42,7 +42,7 @@ enum { NFS4_OWNER_MAX = 128 };
 /*
  * An open file of a path. Each has its own open-owner, since two of a job's files may be the same
  * file at the server (hard links, a name given twice): OPENs of one owner and file share a stateid,
- * which each OPEN replaces and the first CLOSE ends (RFC 8881, 9.1.4).
+ * which each OPEN replaces and the first CLOSE ends (RFC 8881, 9.9).
  */
 struct nfs4_file {
 	TAILQ_ENTRY(nfs4_file) link; /* in path->files */
@@ -97,16 +97,16 @@ struct nfs4_client {
 	uint32_t sequence;     /* of the next CREATE_SESSION */
 	uint32_t ahead;	       /* CREATE_SESSIONs in `sequence` that gave no session */
 	bool sequence_unknown; /* `sequence` is wrong: EXCHANGE_ID gives the right one */
-	bool known;	       /* the server has not said that it forgot `id` */
+	bool known;	       /* `id` and `sequence` may be used; else EXCHANGE_ID is next */
 	bool reclaims;	       /* after a restart: reclaim opens first, in the grace period */
-	uint32_t answers;      /* answers to EXCHANGE_ID and CREATE_SESSION taken */
+	uint32_t answers;      /* answers that were taken, to EXCHANGE_ID and CREATE_SESSION */
 	bool complete;	       /* RECLAIM_COMPLETE is answered */
 	uint32_t epochs;       /* sessions created */
 	bool closes_apart;     /* the server refuses CLOSE by the current stateid */
 	uint32_t lease_time;   /* seconds; 0: not known yet */
 	/* Bytes of the longest messages that all data sessions accept; 0: not known yet. */
 	uint32_t request_max, response_max;
-	uint64_t waited;	       /* calls that found no slot, over all ended sessions */
+	uint64_t waited;	       /* calls that found no slot, in ended data sessions */
 	uint32_t slots;		       /* of the ended sessions */
 	struct rpc_client *busy;       /* the connection that may set up now */
 	struct nfs4_session *creating; /* its CREATE_SESSION may have been carried out */
@@ -169,7 +169,7 @@ int nfs4_path_check_trunking(struct nfs4_path *path);
 /* Frees the state of `path`, whose connections are closed. */
 void nfs4_path_free(struct path *path);
 
-/* Sets the stateid (zeros with open=none) and encodes the calls; the rest of `file` is set. */
+/* Sets the stateid (zeros with open=none) and encodes the calls. The caller sets the rest. */
 void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid,
 			     uint64_t now);
 
@@ -181,5 +181,5 @@ void nfs4_client_detach(struct rpc_client *rpc);
 enum preparation nfs4_client_prepare(struct rpc_client *rpc, struct rpc_request **request);
 void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 			 const struct call_result *result);
-/* An idle client renews its lease, over any connection that is prepared. */
+/* Renews the lease where the session is idle and the connection prepared. */
 void nfs4_client_tick(struct rpc_client *rpc, uint64_t now);

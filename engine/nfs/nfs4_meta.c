@@ -11,7 +11,7 @@ enum { SECINFO_CURRENT_FH = 0 };	     /* 18.45.1 */
 enum { SHARE_WANT_NO_DELEGATION = 0x400 };   /* RFC 8881, 18.16.1 */
 enum { OPEN_NOCREATE = 0, OPEN_CREATE = 1 }; /* the same */
 enum { CREATE_GUARDED = 1 };		     /* the same */
-enum { SET_TO_SERVER_TIME = 0 };	     /* 3.2: time_how4 */
+enum { SET_TO_SERVER_TIME = 0 };	     /* 3.3.2: time_how4 */
 enum { ACCESS_ALL = 0x3f };		     /* 18.1.1 */
 
 /* 18.16.2: open_delegation_type4, why_no_delegation4, limit_by4 */
@@ -341,7 +341,7 @@ static void put_open(struct nfs4_compound *compound, const struct meta_arguments
 	nfs4_put_open(compound, &open);
 }
 
-/* Puts the operation itself; not GETATTR, which the caller puts, also after other operations. */
+/* Puts the operation itself. The caller puts GETATTR, alone or behind other operations. */
 static void put_operation(struct nfs4_compound *compound, const struct meta_arguments *arguments)
 {
 	static const struct nfs4_stateid anonymous;

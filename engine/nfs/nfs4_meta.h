@@ -16,7 +16,7 @@ void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
 void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name);
 void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
 
-/* 5.6 and 5.7: the attributes that we request, and one that we set. */
+/* 5.6 and 5.7: the attributes that we request or set. */
 enum nfs4_attribute {
 	NFS4_ATTR_TYPE = 1,
 	NFS4_ATTR_CHANGE = 3,
@@ -44,7 +44,7 @@ enum nfs4_attribute {
 	NFS4_ATTR_TIME_MODIFY_SET = 54,
 };
 
-enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
+enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* nfs_ftype4 */
 /* The attributes that the client uses. */
 struct nfs4_attributes {
 	struct meta_kind kind;
@@ -85,7 +85,7 @@ void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
 void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 
-/* 18.1: the rights that the server grants, of those that it supports. 18.23 */
+/* 18.1: the rights that the server grants, of those that it supports. 18.23: a page of names. */
 uint32_t nfs4_get_access(struct nfs4_results *results);
 void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
 

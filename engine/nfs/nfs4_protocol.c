@@ -112,7 +112,7 @@ static void release(struct rpc_client *rpc, struct call *call, bool answered)
 
 	nfs4_session_release(&state->session, call, answered);
 	if (!answered && state->session.needs_reset)
-		state->unbound = true; /* the next channel is bound to the session, and ends it */
+		state->unbound = true; /* set-up binds the next channel, then ends the session */
 }
 
 static bool slot_valid(const struct rpc_client *rpc, const struct call *call)
@@ -138,7 +138,7 @@ static void put_io(struct xdr_out *out, const struct call *call)
 
 /*
  * Writes the open-owner of a call: one for each slot of each session. Two OPENs of one owner and
- * file would share a stateid, which the first CLOSE ends (RFC 8881, 9.1.4).
+ * file would share a stateid, which the first CLOSE ends (RFC 8881, 9.9).
  */
 static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 			  const struct nfs4_sequence *sequence)
@@ -207,7 +207,7 @@ static bool changes(const struct call *call)
 	}
 }
 
-/* Puts any compound but READ, WRITE and COMMIT. The server caches the replies to changes. */
+/* Puts any compound but READ, WRITE and COMMIT. For names the server caches replies to changes. */
 static void put_compound(struct xdr_out *out, const struct call *call)
 {
 	const struct nfs4_session *session = &state_of(call)->session;
@@ -254,7 +254,7 @@ static void denied(struct call *call)
 
 /* --- answers --- */
 
-#define ANEW " as soon as it was opened again: does the server tie opens to a session?"
+#define ANEW " as soon as the file was opened again: does the server tie opens to a session?"
 #define UNUSABLE(status)                                                \
 	(trunks ? "NFS4ERR_" #status ANEW " Use open=none or version=3" \
 		: "NFS4ERR_" #status ANEW " Use trunking=session, open=none or version=3")
@@ -361,7 +361,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 	return call_fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
 }
 
-/* Reads SEQUENCE's results. False: SEQUENCE failed with *status, and no results follow. */
+/* Reads SEQUENCE's results. False: SEQUENCE failed with *status, or more bytes are needed. */
 static bool read_sequence(struct nfs4_results *results, struct call *call, uint32_t *status)
 {
 	const struct nfs4_session *session = &state_of(call)->session;
@@ -403,7 +403,7 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 
 /*
  * Further calls return what a finished operation left at the server: an open whose CLOSE was
- * refused, or not in the compound, and a delegation that OPEN had declined. The operation counts as
+ * refused, or not in the compound, and a delegation that OPEN did not want. The operation counts as
  * sent: if the path is given up before those calls are answered, another path repeats the
  * operation, and finds it done.
  */

@@ -18,7 +18,7 @@ static inline bool readable(const struct nfs4_results *results)
 	return !results->broken && !results->in->bad;
 }
 
-/* Sets `broken` unless `sound`, except past the end of the message. */
+/* Sets `broken` if not `sound`; does nothing past the end of the message. */
 static inline void require(struct nfs4_results *results, bool sound)
 {
 	if (!sound && !results->in->bad)

@@ -59,7 +59,7 @@ void nfs4_session_release(struct nfs4_session *session, struct call *call, bool 
 	call->epoch = 0;
 	if (!current)
 		return;
-	/* SEQUENCE refused a retransmission: an earlier copy may still advance the slot. */
+	/* No answer, or SEQUENCE refused a retransmission: a copy may still advance the slot. */
 	if (!answered || (call->tries > 1 && !call->slot_used)) {
 		session->needs_reset = true;
 		return;

@@ -11,7 +11,7 @@ struct rpc_address path_address(const struct path *path, bool rdma, unsigned int
 	struct rpc_address address = {
 		.remote = config->remote,
 		.remote_length = config->remote_length,
-		.reserved_port = !rdma, /* servers take RDMA from any: it needs privileges anyway */
+		.reserved_port = !rdma, /* RDMA needs privileges anyway: servers take any port */
 	};
 
 	rpc_set_port(&address.remote, (uint16_t)path_port(path, rdma));

@@ -23,7 +23,7 @@ struct path_config {
 	struct terms terms;	/* the path's arguments and the job's options; owns its strings */
 	char *label;		/* the path's name in messages */
 	char *dir;		/* a kernel mount; NULL: NFS from user space */
-	char *address, *export; /* literal address, for MOUNT */
+	char *address, *export; /* literal address, for MOUNT; export's path */
 	struct sockaddr_storage remote;
 	socklen_t remote_length;
 	struct sockaddr_storage
@@ -67,15 +67,15 @@ struct path {
 	bool at_work;		  /* a file has been opened: names wait as long as I/O does */
 	bool mount_known;	  /* NFSv3: the root handle is from an earlier MOUNT call */
 	uint64_t create_verifier; /* NFSv3: exclusive CREATE's */
-	uint32_t retries;	  /* connections on which the current question timed out */
+	uint32_t retries;	  /* how often the current question was asked again */
 	unsigned int connections; /* opened so far: chooses the next local address */
 
-	/* log_once.c's: logged for all connections, until the server answers again. */
+	/* log_once.c's: logged for all connections. An answer resets all but delay_logged. */
 	bool stall_logged;   /* the server has stopped answering */
 	bool expiry_logged;  /* soft: an I/O has timed out */
 	bool refusal_logged; /* connecting again fails */
 	bool delay_logged;   /* the server keeps asking to wait */
-	char no_context[96]; /* the start of the message why there is no Kerberos context */
+	char no_context[96]; /* the start of the last logged reason why there is no context */
 	uint32_t dead;	     /* failover: connections that are dead */
 };
 
@@ -94,7 +94,7 @@ static inline uint64_t path_detour_time(const struct path_config *config)
 /*
  * Nanoseconds to wait for one answer about names over one connection: before the first file is open
  * setup_time; then path_detour_time() with a stand-in, else a major time-out (nfs(5), retrans), and
- * over a hard path one more for each connection that has timed out, at most 600 s in all.
+ * over a hard path one more for each time that the question was asked again, at most 600 s in all.
  */
 static inline uint64_t path_names_timeout(const struct path *path)
 {

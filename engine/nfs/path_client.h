@@ -22,8 +22,8 @@ int path_client_init(struct rpc_client *rpc);
 void path_client_free(struct rpc_client *rpc);
 
 /*
- * client_ready(), but tries up to five channels in a row if the next may succeed. -ETIMEDOUT
- * or -EREMOTEIO: no answer, or only refusals, for path_names_timeout(). Errors are logged.
+ * client_ready(), but tries up to five channels in a row if the next may succeed. -ETIMEDOUT: no
+ * answer, or only refusals (-EREMOTEIO before at_work), for path_names_timeout(). Logs errors.
  */
 int path_client_ready(struct rpc_client *rpc);
 
@@ -39,7 +39,7 @@ void path_credentials_close(struct rpc_client *rpc);
 /* Bytes of the longest reply head; with krb5i and krb5p of a whole reply, to verify it first. */
 uint32_t path_head_max(const struct path *path);
 
-/* --- TLS (RFC 9289), where its configuration says so (xprtsec) --- */
+/* --- TLS (RFC 9289), where the path's xprtsec asks for it --- */
 
 /* Reads the credentials: 0, or a negative errno with the reason logged. */
 int path_tls_open(struct path *path);

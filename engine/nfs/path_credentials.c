@@ -101,8 +101,8 @@ int path_tls_open(struct path *path)
 		return error;
 	}
 	if (!config->terms.version && !atomic_flag_test_and_set(&said))
-		path->job.log("%s: xprtsec=%s: NFSv3's MOUNT goes in clear, since "
-			      "servers have no TLS for it; all other calls go over TLS",
+		path->job.log("%s: xprtsec=%s: NFSv3's MOUNT goes in clear, as rpcbind "
+			      "does, since servers have no TLS for them; NFS uses TLS",
 			      config->label, word);
 	path->tls_terms = (struct tls_terms){
 		.credentials = path->tls,

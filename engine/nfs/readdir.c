@@ -44,7 +44,7 @@ static bool get_entry(struct xdr_in *in, bool nfs4, struct readdir_entry *entry)
 	return true;
 }
 
-/* Reads the bool before each entry, after the last, and eof. False: it is neither 0 nor 1. */
+/* Reads one bool: before an entry, after the last entry, or eof. False: neither 0 nor 1. */
 static bool get_flag(struct xdr_in *in, bool *flag)
 {
 	uint32_t value = xdr_get_u32(in);

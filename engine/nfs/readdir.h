@@ -92,8 +92,8 @@ static inline const char *listing_stuck(struct listing *listing, uint32_t names,
 
 enum {
 	READDIR_BYTES = 32 * 1024, /* of results that one READDIR requests, if they fit */
-	READDIR_ROOM = 176, /* bytes for headers, Kerberos's, too, and what a compound has before
-			       the results */
+	READDIR_ROOM = 176, /* bytes for headers (also Kerberos's), and for what a compound has
+			       before the results */
 	READDIR_BYTES_MIN = 512,
 	READDIR_NAME_MAX = 1024, /* bytes, ours: no file system has longer names */
 };

@@ -47,6 +47,6 @@ struct flavors {
 /* Adds a flavor by its number in MOUNT: RPC's (RFC 5531, 8.2), or a pseudo flavor (RFC 2623). */
 void flavors_add(struct flavors *flavors, uint32_t number);
 
-/* The pseudo flavor of a mechanism (its OID, without ASN.1's tag and length) and service of
- * RPCSEC_GSS; RPCSEC_GSS's own number where a job cannot use it. */
+/* The pseudo flavor of RPCSEC_GSS's mechanism `oid` (without ASN.1's tag and length) and `service`;
+ * RPCSEC_GSS's own number where a job cannot use them. */
 uint32_t flavors_pseudo(const void *oid, size_t length, uint32_t service);

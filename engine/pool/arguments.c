@@ -160,7 +160,7 @@ static int read_term(struct reading *reading)
 	}
 }
 
-/* Refuses rdmaport= beside another proto= than rdma: it would have no effect. */
+/* Refuses rdmaport= beside a proto= other than rdma and rdma6: it would have no effect. */
 static int check_rdma(const struct reading *reading)
 {
 	const struct terms *terms = &reading->path->terms;
@@ -190,7 +190,7 @@ static int refuse_of_job(const struct scanner *list, const struct term *term, co
 		if (term_refuses(term, one) && !strcmp(value, one->word))
 			return scanner_refuse(list, list->at, "%s=%s%s", term->word, value,
 					      term->refusal);
-	return scanner_refuse(list, list->at, "a job option: --%s=%s", term->word,
+	return scanner_refuse(list, list->at, "give it as a job option: --%s=%s", term->word,
 			      value ?: "VALUE");
 }
 

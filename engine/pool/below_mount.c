@@ -56,7 +56,7 @@ int check_components(struct scanner name, const char *what)
 	return 0;
 }
 
-/* Removes its mount from an absolute name or, in a pool without mounts, the leading slashes. */
+/* Strips an absolute name of its mount or, in a pool without mounts, of its leading slashes. */
 static int strip(const struct pool *pool, struct scanner *name)
 {
 	const struct pool_path *mount = pool_first_mount(pool);

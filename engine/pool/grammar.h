@@ -4,8 +4,8 @@
  * a pool's text (list, host, arguments), copy and free a path's strings, and find the mount that
  * holds a file.
  *
- * A scanner has a position in a text and an end, maybe before the text's own end, that it never
- * passes. It also keeps where the text begins, so that each refusal can name a column.
+ * A scanner has a position in a text, and an end that it never passes: the text's, or an earlier
+ * one. It also keeps where the text begins, so that each refusal can name a column.
  */
 #pragma once
 
@@ -87,12 +87,12 @@ struct host {
 	struct span before, after;
 	bool ranged;
 	uint32_t first, last;
-	int digits; /* a number has at least as many digits as `first` as written */
+	int digits; /* of `first`, as written: shorter numbers get zeros in front */
 };
 
 /* Stops behind the host: at ':' or the scanner's end. */
 int host_read(struct scanner *authority, struct host *host);
-unsigned int host_count(const struct host *host); /* saturates above POOL_PATHS_MAX */
+unsigned int host_count(const struct host *host); /* at most POOL_PATHS_MAX + 1 */
 /* Sets *name to the host with number first + index; the caller frees it. */
 int host_name(const struct scanner *scanner, const struct host *host, unsigned int index,
 	      char **name);

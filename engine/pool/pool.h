@@ -52,8 +52,8 @@ struct pool_path {
 	socklen_t addr_len;	      /* 0 before pool_resolve() */
 	/*
 	 * How messages name the path: "/mnt/a", "10.0.0.1:/export", "[fe80::1%eth0]:/export", or
-	 * "10.0.0.1:2049:/export" where the path names a port. The same address twice has one
-	 * label.
+	 * "10.0.0.1:2049:/export" where the path names a port. A path that is given twice has
+	 * the same label twice.
 	 */
 	char *label;
 	size_t column; /* where the path begins in the text, for later refusals */

@@ -62,11 +62,10 @@ static int resolve_path(struct pool *resolved, const struct pool_path *path, poo
 	if (failed)
 		return failed;
 	if (answer->count > POOL_PATHS_MAX - resolved->count)
-		return pool_refuse(
-			err, path->column,
-			"'%.80s' has so many addresses that the pool gets more than %d paths, "
-			"the most that a pool has",
-			path->label, POOL_PATHS_MAX);
+		return pool_refuse(err, path->column,
+				   "'%.80s' has too many addresses: a pool has at most %d paths, "
+				   "one for each address",
+				   path->label, POOL_PATHS_MAX);
 	for (unsigned int i = 0; i < answer->count; i++) {
 		struct pool_path copy;
 

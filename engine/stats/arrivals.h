@@ -46,7 +46,7 @@ struct arrivals {
 	} trend;
 
 	/* Sums over ended schedules. */
-	uint64_t span;	    /* nanoseconds until the last completion in time */
+	uint64_t span;	    /* nanoseconds measured: up to the cut, or to the last completion */
 	uint64_t scheduled; /* nanoseconds that the schedules lasted */
 	uint64_t dropped;   /* arrivals that were due by the end and never sent */
 	uint64_t late;	    /* how long the oldest dropped one had waited, in the last schedule */

@@ -70,10 +70,10 @@ void counters_write(FILE *out, const struct line_job *job, const struct counters
 
 struct operations {
 	uint64_t errors;	  /* failed operations, not in `latency` */
-	struct histogram latency; /* of successful operations, from submission to the end */
+	struct histogram latency; /* of successful operations, since they were sent or due */
 };
 
-/* One line of the stats file. `name`: "getattr"; `span`: nanoseconds that they took in all. */
+/* One line of the stats file. `span`: nanoseconds from the job's first operation to its last. */
 void operations_write(FILE *out, const struct line_job *job, const char *name, uint64_t span,
 		      const struct operations *operations);
 

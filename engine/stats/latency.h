@@ -59,7 +59,7 @@ struct response;
 /* The spans of an I/O, one after the other. */
 struct latency {
 	struct histogram lag; /* from due to sent; only with arrival_rate= */
-	/* Waiting in the job: for slots, credits, the hold, a socket; or until it failed. */
+	/* Waiting in the job: for slots, credits, the hold, a socket; or until the I/O failed. */
 	struct histogram wait;
 	struct histogram rtt;	   /* of each call: on the wire and at the server */
 	struct response *response; /* rtt's parts; NULL: without rx_timestamps= */
@@ -93,21 +93,21 @@ void latency_write(FILE *out, const char *prefix, const struct histogram *histog
 /*
  * --- rx_timestamps=: the parts of a response ---
  *
- * Service is the time from sending a call until the kernel has its reply: that of network and
- * server. Wake-up is the time from then until the job takes the reply. The kernel stamps a receive
- * (transport.h, rpc_channel). If it brings several replies, service is an upper bound, and wake-up
- * a lower bound.
+ * Service is the time from sending a call until the kernel has its reply: the network's and the
+ * server's. Wake-up is the time from then until the job takes the reply. The kernel stamps each
+ * receive (transport.h, rpc_channel). If a receive brings several replies, service is an upper
+ * bound, and wake-up a lower bound.
  */
 
 /* All 0 at first. */
 struct response {
-	struct histogram lag; /* only in a job with an arrival clock: struct latency's */
+	struct histogram lag;		   /* only in a job's sum: the `lag` of struct latency */
 	struct histogram service, wake_up; /* of each reply; their sum is its rtt */
 	uint64_t shared;  /* replies that came after another one in the same receive */
 	uint64_t clamped; /* replies without a stamp, or with an impossible one */
 
 	/* The latest receive. */
-	uint64_t age; /* nanoseconds since the kernel got it; 0: no valid stamp */
+	uint64_t age; /* nanoseconds since the kernel got it; 0 without a valid stamp */
 	bool sound;   /* the stamp is valid */
 	bool used;    /* it has brought a reply */
 };

@@ -43,6 +43,6 @@ enum meta_op {
 	META_REMOVE,  /* a file or a symbolic link, by one of its names */
 	META_RMDIR,
 	META_FSSTAT, /* of the file system that a directory lies in, by its handle */
-	META_FSINFO, /* the largest READ and WRITE there, by a handle */
-	META_ROOT,   /* NFSv4: the same as META_FSINFO, of the server's root, which has no handle */
+	META_FSINFO, /* the largest READ and WRITE of a file or directory, by its handle */
+	META_ROOT,   /* NFSv4: META_FSINFO of the server's root, by PUTROOTFH; finds its handle */
 };

@@ -131,7 +131,7 @@ const struct term terms_table[] = {
 		 "have (default: the host as the pool names it)"},
 	{CHOICE("ktls", ktls), .shared = true, .needs = NEEDS_TLS, .preset = "auto",
 	 .values = {{"auto", KTLS_AUTO, "By the kernel where it can"},
-		    {"1", KTLS_ON, "By the kernel, or not at all"},
+		    {"1", KTLS_ON, "By the kernel, or connecting fails"},
 		    {"0", KTLS_OFF, "By GnuTLS"}},
 	 .help = "xprtsec=tls, mtls: who encrypts and decrypts"},
 	{CHOICE("security", security), .in_path = "sec", .preset = "sys",
@@ -195,7 +195,7 @@ const struct term terms_table[] = {
 	 .help = "Microseconds that a due I/O waits for others, to be sent together; "
 		 "a reply waits at most twice this time"},
 	{SWITCH("metadata", metadata), .shared = true, .preset = "0",
-	 .help = "Each I/O is one operation on one entry of a directory, the job's file: "
+	 .help = "Each I/O is one operation on one entry; the job's file is a directory; "
 		 "the entry's number is offset / bs"},
 	{CHOICE("meta_read", meta_read), .preset = "getattr",
 	 .values = {{"getattr", META_GETATTR, "GETATTR, by the entry's handle"},
@@ -237,10 +237,10 @@ const struct term terms_table[] = {
 	 .help = "Refuse to run unless the engine is of this version: for jobs that are "
 		 "sent to other hosts"},
 	{TEXT("stats_file", stats_file),
-	 .help = "At the job's end, append one JSON line per connection, per kind of "
-		 "metadata operation, per arrival clock and per message of the job"},
+	 .help = "At the job's end, append JSON lines: one per connection, kind of metadata "
+		 "operation, arrival clock and message of the job, and one for rx_timestamps"},
 	{TEXT("live_file", live_file),
-	 .help = "Once a second while replies arrive, rewrite each job's local file FILE.NUMBER: "
+	 .help = "Once a second while there is I/O, rewrite each job's local file FILE.NUMBER: "
 		 "one JSON line per connection"},
 	{SWITCH("trace", trace), .preset = "0",
 	 .help = "Print one line per operation on stderr (also by the environment's "

@@ -96,7 +96,7 @@ int export_find_facts(struct export *export, struct export_facts *facts)
 	if (!is_mount(export))
 		return ask_facts(export, facts);
 	error = mount_find_facts(export->root.fd, facts);
-	return error ? export_fail(export, "attributes of", path->config.dir, error, NULL) : 0;
+	return error ? export_fail(export, "find attributes of", path->config.dir, error, NULL) : 0;
 }
 
 void export_items_free(struct export_items *items)
@@ -122,7 +122,7 @@ static void take_names(struct page_taker *taker, const struct readdir_page *page
 	struct readdir_entry entry;
 	char *at;
 
-	export_items_free(items); /* from a reply that was refused after it was read */
+	export_items_free(items); /* an earlier reply's, which was read and then refused */
 	items->items = calloc(page->count ?: 1, sizeof(*items->items));
 	items->names = at = malloc(bytes ?: 1);
 	taker->failed = !items->items || !at;

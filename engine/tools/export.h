@@ -96,7 +96,7 @@ int mount_find_facts(int directory, struct export_facts *facts);
 /* export_list() of a mount. */
 int mount_list(int directory, struct export_listing *listing, struct export_items *items);
 
-/* LOOKUP, MKDIR, REMOVE and RMDIR. -EINTR is stop()'s; other errors are the items'. */
+/* LOOKUP, MKDIR, REMOVE and RMDIR. -EINTR: stop() was true; other errors are in the items. */
 int mount_run(int directory, const struct names_batch *batch, bool (*stop)(void));
 
 /* The directory above `child`; -ESTALE where it is not `identity` any more. */
@@ -123,7 +123,7 @@ int tree_make(struct export *export, const char *name);
 /* Calls `each` for all that lies in directory `name`; "" is the export's root. */
 int tree_list(struct export *export, const char *name, void (*each)(const struct names_item *item));
 
-/* Counts all entries below directory `name`. */
+/* Counts all entries below directory `name` in its file system. */
 int tree_usage(struct export *export, const char *name, struct tree_count *count);
 
 /*

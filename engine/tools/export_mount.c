@@ -60,7 +60,7 @@ static int read_names(DIR *stream, struct export_items *items, size_t *bytes)
 	return items->count < PAGE_NAMES ? -errno : 0;
 }
 
-/* Opens the directory for each page: the listings of a deep tree would hold many descriptors. */
+/* Opens the directory for each page: else listings of a deep tree would hold many descriptors. */
 static int take_names(int directory, struct export_listing *listing, struct export_items *items)
 {
 	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error;

@@ -109,7 +109,7 @@ int tree_make(struct export *export, const char *name)
 	return error;
 }
 
-/* Lists the next page of names, and what each is; -ENOENT: it was removed meanwhile. */
+/* Lists the next page of names, and finds what each is. Item's -ENOENT: removed meanwhile. */
 static int next_page(struct export *export, const struct export_dir *dir,
 		     struct export_listing *listing, struct export_items *items)
 {
@@ -149,7 +149,7 @@ int tree_list(struct export *export, const char *name, void (*each)(const struct
 	return error;
 }
 
-/* A directory on the way down, and its page: the items before `next` are done. */
+/* A directory on the way down, and its page; `next`: the first item not looked at yet. */
 struct level {
 	struct export_dir dir;
 	struct meta_identity identity;
@@ -161,7 +161,7 @@ struct level {
 	uint32_t left_count;
 };
 
-/* A walk through all entries below a directory, the deepest first; memory limits the depth. */
+/* A walk through all entries below a directory, of any depth; a removal takes the deepest first. */
 struct walk {
 	struct export *export;
 	struct tree_count *count;
@@ -171,7 +171,7 @@ struct walk {
 	unsigned int depth;
 	uint32_t left; /* entries that cannot be removed */
 	int left_error;
-	char left_words[sizeof(((struct export *)NULL)->error)]; /* why the first cannot be */
+	char left_words[sizeof(((struct export *)NULL)->error)]; /* why the first of `left` stays */
 };
 
 static struct level *lowest(const struct walk *walk)
@@ -277,8 +277,8 @@ static int end_item(struct walk *walk, struct level *level, struct names_item *i
 }
 
 /*
- * Removes what is left of a page. If it removed names, the listing starts again: the server's
- * cookies may be invalid. If all names of the page were gone before, the listing goes on.
+ * Ends a page; a removal removes what is left of it. If it removed any, the listing starts again:
+ * the server's cookies may be invalid. If it removed none, the listing goes on.
  */
 static int end_page(struct walk *walk)
 {
@@ -419,7 +419,7 @@ static int go_through(struct walk *walk)
 			error = go_up(walk);
 	}
 	if (error == -ENOMEM)
-		export_fail(walk->export, "remember", "what lies there", error, NULL);
+		export_fail(walk->export, "walk through", "the directory", error, NULL);
 	while (walk->depth)
 		drop_level(walk);
 	if (!error && walk->left)

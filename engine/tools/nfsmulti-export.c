@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfsmulti-export - looks at the paths of a pool with the engine's own client, so that scripts need
- * no client, and see what a job would see.
+ * nfsmulti-export - looks at the paths of a pool, and makes and removes directories there, with the
+ * engine's own client: scripts need no other, and see what a job would see.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -30,16 +30,16 @@ static const char usage[] =
 	"Asks the paths of a pool (as nfsmulti-pool reads it) by the engine's own client, and\n"
 	"prints lines of JSON. DIR is relative to the export or mount.\n"
 	"\n"
-	"  info    each path: version, bytes of one READ and WRITE, room, rights, identity, or\n"
-	"          \"error\" and \"remedy\", and exit status 1; and the security flavors that its\n"
-	"          export takes, or \"flavors_error\"\n"
-	"  make    one new directory: not there before, it must then be seen over each path\n"
+	"  info    each path: version, bytes of one READ and WRITE, room, rights and identity;\n"
+	"          or \"error\" and \"remedy\", with exit status 1. Also the security flavors\n"
+	"          that its export takes, or \"flavors_error\"\n"
+	"  make    one new directory, under a free name; then checks that each path shows it\n"
 	"  list    what lies in a directory, over the first path of POOL\n"
 	"  usage   entries and bytes below a directory\n"
-	"  remove  a directory and all below it: what was removed, each second, and at the\n"
-	"          end. Nothing there is no error.\n"
-	"          Only where DIR holds a directory MARK, whose name is its maker's secret:\n"
-	"          it goes last. remove-empty removes an empty DIR, and remove-unmarked any\n"
+	"  remove  a directory and all below it. Prints what was removed, each second, and\n"
+	"          at the end. A missing DIR is no error.\n"
+	"          DIR must hold a directory MARK, a name that only the maker of DIR knows:\n"
+	"          MARK goes last. remove-empty removes an empty DIR, and remove-unmarked any\n"
 	"          DIR, with all that anybody has in it\n"
 	"\n"
 	"Exit status: 0, 1 with the reason on standard error, 2 for a wrong command line; 3 with\n"
@@ -246,8 +246,8 @@ static const char *remedy_for(const struct pool_path *path, int error)
 		return error == -EACCES ? "run as a user who may use the directory"
 					: "mount the export there";
 	if (is_unreachable(error))
-		return "is the server up, does its firewall let the port through, and is it the "
-		       "right one (nfsport=, mountport=)?";
+		return "is the server up, does its firewall let the port through, and is the port "
+		       "right (nfsport=, mountport=)?";
 	switch (error) {
 	case -EACCES:
 	case -EPERM:

@@ -21,7 +21,7 @@ static const char usage[] =
 	"link_layer, mtu (bytes). With a literal IPv4 or IPv6 ADDRESS and a PORT it connects as "
 	"the\n"
 	"engine does, and prints the device, the server's inline thresholds (bytes, RFC 8797;\n"
-	"1024 where the server says none) and the time that connecting took.\n"
+	"1024 where the server sends none) and the time that connecting took.\n"
 	"\n"
 	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
 
@@ -70,7 +70,7 @@ static int print_devices(void)
 	return status;
 }
 
-/* Asks for the least that a server accepts: one Send and one Receive, of the least bytes. */
+/* Asks for the least: one Send and one Receive, each of RPCRDMA_INLINE_MIN bytes. */
 static int begin_to_connect(struct rdma_link *link, struct ibv_pd **pd)
 {
 	const struct rpcrdma_inline mine = {RPCRDMA_INLINE_MIN, RPCRDMA_INLINE_MIN};

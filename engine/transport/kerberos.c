@@ -13,7 +13,7 @@
 
 #include "util.h"
 
-/* With a cached ticket a step takes 0.2 ms: waiting for it beats a look at the next tick. */
+/* With a cached ticket a step takes 0.2 ms: a short wait ends sooner than the next tick comes. */
 enum { PATIENCE_NS = 2000000 };
 
 struct kerberos {
@@ -69,7 +69,7 @@ static void start_step(struct making *making)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* True if the thread has finished, now or within PATIENCE_NS. */
+/* True if the thread has finished. Waits for that once per step, PATIENCE_NS at most. */
 static bool is_done(struct making *making)
 {
 	struct timespec until;
@@ -116,7 +116,7 @@ static bool copy(char **to, const char *text)
 	return *to || !text;
 }
 
-/* With a keytab tickets stay in this process's memory, in one cache per principal. */
+/* With a keytab and no ccache, tickets stay in this process: a cache per principal and keytab. */
 static bool copy_ccache(char **to, const struct kerberos_terms *terms)
 {
 	if (terms->ccache || !terms->keytab)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * kerberos.h - Kerberos as a mechanism of RPCSEC_GSS. The system's GSS-API library makes contexts;
- * wire/krb5_token.h makes messages' tokens, which are compared with the library's for each new
- * context. Needs the library and GnuTLS at build time (HAVE_GSS).
+ * wire/krb5_token.h makes messages' tokens. For each new context, sample tokens of both are
+ * compared. Needs the library and GnuTLS at build time (HAVE_GSS).
  *
  * The library may wait half a minute for the KDC, so it runs in its own thread, which may outlive
  * the mechanism.

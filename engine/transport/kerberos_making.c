@@ -27,8 +27,8 @@ static bool no_ticket(OM_uint32 major, OM_uint32 minor)
 static const char *remedy(const struct making *making, OM_uint32 major, OM_uint32 minor)
 {
 	switch ((krb5_error_code)minor) {
-	case KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN: return ": server_principal= names another";
-	case KRB5KDC_ERR_C_PRINCIPAL_UNKNOWN: return ": principal= names another";
+	case KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN: return ": name another by server_principal=";
+	case KRB5KDC_ERR_C_PRINCIPAL_UNKNOWN: return ": name another by principal=";
 	case KRB5_PARSE_MALFORMED:
 		return ": write principal=USER@REALM, and server_principal=nfs@HOST or "
 		       "nfs/HOST@REALM";
@@ -44,8 +44,8 @@ static const char *remedy(const struct making *making, OM_uint32 major, OM_uint3
 	case KRB5KRB_AP_ERR_SKEW:
 	case KRB5KRB_AP_ERR_TKT_NYV:
 	case KRB5_KDCREP_SKEW:
-		return ": set the clocks here, at the KDC and at the server: they may differ by "
-		       "300 s (clockskew in krb5.conf)";
+		return ": set the clocks here, at the KDC and at the server: they must agree "
+		       "within 300 s (clockskew in krb5.conf)";
 	case KRB5_CC_FORMAT:
 	case KRB5_CCACHE_BADVNO:
 	case KRB5_CC_UNKNOWN_TYPE:

@@ -9,7 +9,7 @@ enum {
 	SETTLE = 32,  /* receives before a new part shows its effect */
 	TRIAL = 256,  /* receives: some milliseconds */
 	HOLD = 16384, /* receives: a tenth of a second or more */
-	AWAKE = 32,   /* receives per sleep, at least, of a thread that is busy */
+	AWAKE = 32,   /* a thread that does more receives than this per sleep is busy */
 };
 
 static void enter(struct portion *portion, uint32_t part, int phase, uint32_t until)

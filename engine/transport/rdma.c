@@ -53,7 +53,7 @@ struct rdma {
 	struct ibv_mr *buffers_mr;
 	uint32_t send_size;
 
-	/* calls[order[0 … outstanding)] are sent, the others free; order is a permutation. */
+	/* calls[order[0 … outstanding)] are in use, the others free; order is a permutation. */
 	struct rdma_call calls[CALLS_MAX];
 	uint32_t xids[CALLS_MAX]; /* of calls; an array of their own, which each reply searches */
 	uint16_t order[CALLS_MAX];
@@ -267,7 +267,7 @@ static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8
 
 /*
  * Requests a completion, which covers all sends before it, once per quarter of the calls that may
- * be outstanding. So half of the queue is always free for new calls.
+ * be outstanding. So answered calls do not fill more than half of the queue.
  */
 static void chain(struct rdma *rdma, struct rdma_call *call, uint8_t *start, uint32_t length)
 {
@@ -356,7 +356,7 @@ static void free_call(struct rdma *rdma, uint32_t at)
 	rdma->order[rdma->outstanding] = freed;
 }
 
-/* Copies inline data to the owner's buffer. False: the reply lacks data that it names. */
+/* Copies inline data to the owner's buffer. False: the data is not where the reply says. */
 static bool take_data(const struct rdma_call *call, const struct rpc_bulk *bulk, uint64_t written,
 		      const uint8_t *rest, uint32_t rest_length)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * rdma_link.h - a reliable connected queue pair to one server, made by librdmacm, with its
- * completion queue and a descriptor to wait for both. Nothing here blocks.
+ * completion queue and one descriptor for the events of both. Nothing here blocks.
  *
  * The order is open, progress until RESOLVED, build, post Receives, connect, progress until
  * CONNECTED. Functions return 0 or a negative errno.

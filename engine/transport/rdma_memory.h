@@ -4,7 +4,7 @@
  * device (in its protection domain), for all of the job's connections.
  *
  * Not shared between threads. A device's protection domain and its registrations stay until the
- * device is gone, or until rdma_memory_free(), before which all connections are closed.
+ * device is gone, or until rdma_memory_free(). The caller first closes all connections.
  */
 #pragma once
 
@@ -26,16 +26,16 @@ struct rdma_memory;
 typedef void (*rdma_log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Makes a job's memory. Most bulk data lies in buffers[RPC_BUFFERS], which the caller owns, and may
- * set later, before it first describes data. Other data is registered by the page at its first use,
+ * Makes a job's memory. Most bulk data lies in buffers[RPC_BUFFERS]: the caller owns the array, and
+ * fills it before rdma_device_describe(). Other data is registered by the page at its first use,
  * and must stay mapped until rdma_memory_free(). NULL: out of memory.
  */
 struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log);
 void rdma_memory_free(struct rdma_memory *memory);
 
 /*
- * Finds or adds the job's device for `verbs`, and counts one user more; NULL with errno set.
- * `memory` owns the device. A user calls release() once its queue pair on the device is gone. The
+ * Finds or adds the job's device for `verbs`, and counts one more user; NULL with errno set.
+ * `memory` owns the device. A user calls release() after its queue pair on the device is gone. The
  * last release() of a device that is `gone` frees the device, before librdmacm closes `verbs`.
  */
 struct rdma_device *rdma_memory_device(struct rdma_memory *memory, struct ibv_context *verbs);

@@ -16,7 +16,7 @@
 #include "util.h"
 
 enum {
-	STREAM_CALLS_MAX = 128, /* calls that one write carries at most */
+	STREAM_CALLS_MAX = 128, /* WRITEs in one write() at most; READs may be more */
 	STREAM_SPANS_MAX = 2 * STREAM_CALLS_MAX + 1,
 };
 

@@ -21,7 +21,7 @@ static void set(int fd, int level, int option, int value)
 	setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/* Binds to the owner's address and a port, where one of them is given (0: any port). */
+/* Binds to address->local and `port`, where either is given (port 0: any). */
 static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
 {
 	struct sockaddr_storage local = address->local;

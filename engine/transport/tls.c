@@ -233,7 +233,7 @@ static int tls_connected(struct rpc_channel *channel)
 		error = step(tls);
 	if (error == -EAGAIN || error == -EINTR)
 		return -EINPROGRESS;
-	/* Linux's server closes, without an alert, after a handshake of more than 5 s. */
+	/* Linux's server closes, without an alert, after a handshake of over 5 s: try again. */
 	if (tls->stage >= STAGE_HANDSHAKE && (error == -ECONNRESET || error == -EPIPE))
 		return -EKEYEXPIRED;
 	return error;

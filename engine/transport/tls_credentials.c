@@ -159,7 +159,7 @@ void tls_why_certificate(char *why, gnutls_session_t session)
 	const char *what = "is not trusted: set tls_ca= to the authority that signed it";
 
 	if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
-		what = "is signed by an algorithm too weak: the server needs a new one";
+		what = "is signed by too weak an algorithm: the server needs a new one";
 	else if (status & GNUTLS_CERT_SIGNER_NOT_FOUND)
 		; /* an untrusted issuer outranks all findings below */
 	else if (status & (GNUTLS_CERT_SIGNER_NOT_CA | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE))

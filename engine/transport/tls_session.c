@@ -29,7 +29,7 @@ enum {
 static const uint64_t RECORDS_WORN = 1 << 24, RECORDS_MAX = (1 << 24) + (1 << 22);
 
 /*
- * Asking the kernel for its record count takes system calls, which also bring the keys. A record
+ * Asking the kernel for its record count takes system calls, which also copy the keys. A record
  * has at least one byte: with n records left until RECORDS_WORN the kernel is asked again after n
  * bytes, but never sooner than after ASKED_AFTER bytes.
  */
@@ -118,7 +118,7 @@ static ssize_t push(gnutls_transport_ptr_t context, const void *from, size_t siz
 	return (ssize_t)size;
 }
 
-/* Sends the ciphertext. 0, or a negative errno: the server may have sent an alert, unread. */
+/* Sends the ciphertext. 0, or a negative errno, not kept: an unread alert may tell the reason. */
 static int flush(struct tls_session *session)
 {
 	struct tls_bytes *out = &session->out;
@@ -274,8 +274,8 @@ static int check_mutual(struct tls_session *session)
 	if (!session->mutual || (gnutls_certificate_client_get_request_status(session->gnutls) &&
 				 gnutls_certificate_get_ours(session->gnutls)))
 		return 0;
-	return refuse(session, "the server asks for no client's certificate: turn mutual TLS on "
-			       "there, or use xprtsec=tls");
+	return refuse(session, "the server does not ask for the client's certificate: turn "
+			       "mutual TLS on there, or use xprtsec=tls");
 }
 
 int tls_session_handshake(struct tls_session *session)
@@ -303,7 +303,7 @@ int tls_session_to_kernel(struct tls_session *session)
 			 "the server takes shorter TLS records than the kernel makes: use ktls=0");
 	else if (tls_session_unsent(session))
 		snprintf(session->why, RPC_WHY_MAX,
-			 "the end of the TLS handshake has not left yet: use ktls=0");
+			 "the end of the TLS handshake is not sent yet: use ktls=0");
 	else if ((error = ktls_begin(session->fd, session->gnutls)))
 		snprintf(session->why, RPC_WHY_MAX,
 			 "the kernel does not take the keys of %s: use ktls=0",
@@ -333,7 +333,7 @@ struct cursor {
 	size_t used;
 };
 
-/* Takes up to `most` bytes off the first span that is not empty; NULL: all are empty. */
+/* Takes up to `most` bytes off the first span that is not empty; NULL: none is, or most is 0. */
 static const uint8_t *take(struct cursor *cursor, size_t most, size_t *length)
 {
 	const uint8_t *bytes;
@@ -434,7 +434,7 @@ static uint32_t worth_receiving(const struct iovec *spans, int count)
 	return (uint32_t)min_of(max_of(room, (size_t)RECORD_ROOM), (size_t)IN_MAX);
 }
 
-/* Fills the spans from the records received so far. */
+/* Fills the spans from records; receives from the socket at most once. */
 static ssize_t decrypt(struct tls_session *session, const struct iovec *spans, int count)
 {
 	struct cursor cursor = {spans, count, 0};

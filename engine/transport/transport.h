@@ -93,7 +93,7 @@ struct rpc_terms {
 	struct rpc_address address;
 	/*
 	 * TCP: the local port, by which a server's reply cache recognizes a call that is sent
-	 * again. open() tries this port first, unless it is 0, and stores its own. May be NULL.
+	 * again. open() tries it first, unless it is 0, and stores the one it got. May be NULL.
 	 */
 	uint16_t *source_port;
 	/* RPC_WHY_MAX bytes for why a channel failed, if an errno is not enough. May be NULL,
@@ -151,7 +151,7 @@ struct rpc_channel_ops {
 	/*
 	 * Queues the call `xid`, whose head was written after begin(), with its bulk data. Returns
 	 * the channel's position at the end of the call: once sent() reaches it the call was sent.
-	 * 0: the data cannot be moved (the reason is logged), and nothing is queued.
+	 * 0: the data cannot be moved (why: logged, or in terms->why), and nothing is queued.
 	 */
 	uint64_t (*queue)(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
 			  const struct rpc_payload *data);

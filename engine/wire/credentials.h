@@ -125,8 +125,8 @@ struct rpc_flavor {
 	/*
 	 * Returns the number of bytes before the wrapped results, so that a READ's data can be
 	 * received into place before the reply is complete. The reply has `length` bytes behind its
-	 * header; `in` has the first of them. 0: the results are not `results` bytes long, or their
-	 * length is not known yet.
+	 * header; `in` has the first of them. 0: not possible, as where the results are not
+	 * `results` bytes long, or not yet.
 	 */
 	uint32_t (*lead)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			 struct xdr_in in, uint32_t length, uint32_t results);

@@ -83,8 +83,8 @@ static enum rpc_context_state fail(struct gss_context *context, const char *why)
 }
 
 /*
- * Plans to replace a context some time before its end, if the next one may last longer. If this one
- * lasts no longer than the last, it is used until the server denies it.
+ * Plans to replace a context some time before its end, if the next one may end later. If this one
+ * ends no later than the last one, it is used until the server denies it.
  */
 static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lifetime)
 {
@@ -98,7 +98,7 @@ static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lif
 }
 
 /*
- * Checks the reply that completes the context with the context's own keys. Calls sent with the
+ * With the new context's keys, checks the reply that completes the context. Calls sent with the
  * earlier context are answered with that context.
  */
 static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)

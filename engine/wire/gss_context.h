@@ -38,14 +38,14 @@ struct gss_context {
 	struct gss_mechanism *mechanism;
 	struct security_counters *counters; /* of the connection */
 
-	enum gss_state state; /* of the next context while it is made, else of the present one */
+	enum gss_state state; /* of the present context, or of the next while calls wait for it */
 	bool usable;	      /* the present context was neither denied nor has expired */
 	bool renewing;	      /* the mechanism is making the next context */
 	bool put_off;	      /* making it failed: wait before the next try */
 	uint32_t number;      /* contexts made so far */
 	struct gss_window window;
 	struct gss_handle handle, next_handle;
-	uint64_t began; /* when making it began */
+	uint64_t began; /* when the latest context was begun */
 	uint64_t renew_at, expires;
 	uint32_t denials; /* contexts in a row that the server denied */
 	char error[400];

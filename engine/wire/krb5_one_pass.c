@@ -86,7 +86,7 @@ INLINE void sum_chunks(struct state *states, const uint8_t *const *chunks, int l
 	}
 }
 
-/* Ends the SHA-1 of the `summed` bytes, after at most a chunk more: `rest`. */
+/* Ends the SHA-1: `state` is of `summed` bytes, and `rest`, at most a chunk, follows them. */
 INSTRUCTIONS static void end_sum(struct state state, uint64_t summed, const uint8_t *rest,
 				 size_t length, uint8_t sum[20])
 {

@@ -60,8 +60,8 @@ bool krb5_wrap_end(struct krb5_keys *keys);
 bool krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token, uint32_t length,
 		 uint8_t **plain, uint32_t *plain_length);
 
-/* Returns KRB5_WRAP_FRONT if the token is neither rotated nor has filler; 0 if it is or has, or if
- * its header is not there yet. */
+/* Returns KRB5_WRAP_FRONT if the token is not rotated and has no filler; else, or while its header
+ * is incomplete, 0. */
 uint32_t krb5_wrap_front(const uint8_t *token, uint32_t have);
 /* krb5_unwrap() of such a token in at most KRB5_PARTS_MAX parts. All bytes before the plaintext lie
  * in the first part, all bytes behind it in the last one. */

@@ -72,8 +72,8 @@ void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, c
  * --- NULL calls over a stream ---
  *
  * A client asks for TLS by a probe (RFC 9289, 4.1): a NULL call whose credential has the flavor
- * AUTH_TLS, to which the reply's verifier is STARTTLS. A NULL call without credentials, over TLS,
- * then asks whether the server accepts the client.
+ * AUTH_TLS. To accept, the server replies with the verifier STARTTLS. A NULL call without
+ * credentials, over TLS, then asks whether the server accepts the client.
  */
 
 enum { NULL_CALL_SIZE = 44, NULL_REPLY_MAX = 512 }; /* with their record marks */

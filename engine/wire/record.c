@@ -52,8 +52,8 @@ bool record_takes_portion(const struct record_reader *reader)
 }
 
 /*
- * How many bytes to read into the stage. If all bytes on their way were read, client and server
- * would wait for one another. Bytes that fit into STAGE_LEAST, such as 8 READs of 4 KiB, are read
+ * How many bytes to read into the stage. If it took all bytes on their way, client and server would
+ * work in turn. Bytes that fit into STAGE_LEAST, such as 8 READs of 4 KiB, are read
  * together: reading halves would cost more than the waits.
  */
 static uint32_t readahead(const struct record_reader *reader)

@@ -4,9 +4,9 @@
  * replies.
  *
  * The reader says where the next bytes belong; the caller puts them there. Heads are read ahead
- * into a stage. Bulk data that has not arrived yet goes straight to where the handler wants it, or
- * is dropped; the bytes behind it go into the stage by the same system call. Only a part of the
- * bytes on their way is read ahead: the client works on that while the server works on the rest.
+ * into a stage. Bulk data that has not arrived yet is dropped, or goes straight to where the
+ * handler wants it, and the same system call reads the bytes behind it into the stage. Only a part
+ * of the bytes on their way is read ahead: the client handles it while the server does the rest.
  * Fragments may have any size, even 0. Pure: no sockets. Even a hostile stream cannot make the
  * reader write outside its stage and the bulk buffers.
  */
@@ -66,7 +66,7 @@ int record_space(struct record_reader *reader, struct iovec space[2]);
 /*
  * `length` bytes, at least 1, were put into record_space()'s entries: handles every reply that they
  * complete. 0, or a negative errno: -EMSGSIZE (a message longer than message_max), -EBADMSG (a
- * message that ends too early, or a head that does not end), or what the handler returned.
+ * message that ends too early, or a head longer than head_max), or what the handler returned.
  */
 int record_took(struct record_reader *reader, uint32_t length);
 

@@ -36,7 +36,7 @@ struct rpc_reply {
 	uint32_t have;		/* bytes received */
 	bool whole;		/* the reply has no more bytes than these */
 	uint32_t length;	/* of the whole reply; 0: not known */
-	/* Not 0: this is the second call, without the bulk data, which came after the first `cut`
+	/* Not 0: the second reply(), without the bulk data, which came after the first `cut`
 	 * bytes, and is in place. */
 	uint32_t cut;
 };
@@ -47,9 +47,9 @@ struct rpc_bulk {
 	uint32_t length;
 	void *token; /* handed back to finished() */
 	/*
-	 * Once the data is in place, calls reply() again with the reply's other bytes: this second
-	 * call sets the token, and cannot ask for more bytes. Only for a reply of known length,
-	 * with at most RPC_STREAM_HEAD_MAX other bytes.
+	 * True: once the data is in place, the channel calls reply() again with the other bytes;
+	 * this second reply() sets the token, and cannot ask for more bytes. Only for a reply of
+	 * known length, with at most RPC_STREAM_HEAD_MAX other bytes.
 	 */
 	bool again;
 };
@@ -62,7 +62,7 @@ struct rpc_handler {
 	 * server broke the protocol, and the channel fails with that errno.
 	 */
 	int (*reply)(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
-	/* The bulk data is in place. Called once for each reply() that gave a token. */
+	/* The bulk data is in place. Called at most once for each reply() that gave a token. */
 	void (*finished)(void *context, void *token);
 	/*
 	 * The transport refused the call `xid`, or received a reply that cannot be used: the call

@@ -93,8 +93,8 @@ void rpcrdma_decode_reply(struct xdr_in *in, struct rpcrdma_reply *reply);
 /*
  * Sets *bytes to how many bytes the server wrote into the chunk that a call offered, by the reply's
  * Write list (4.3.2): 0 if the list is empty, as in a reply without data. False, *bytes invalid:
- * the list is not the call's, has more bytes than were offered, or has a gap: bytes in a segment
- * after one that is not full.
+ * the list has another count of segments, a segment longer than offered, or a gap: bytes in a
+ * segment after one that is not full.
  */
 bool rpcrdma_written(const struct rpcrdma_chunk *offered, const struct rpcrdma_chunk *returned,
 		     uint64_t *bytes);

@@ -22,7 +22,7 @@ struct rpcsec_gss {
 	struct rpcsec_gss_terms terms;
 
 	uint32_t matched;	    /* the sequence number of the latest verified reply */
-	bool earlier;		    /* that reply used the context before the present one */
+	bool earlier;		    /* the reply being checked used the former context */
 	uint8_t tail[RPC_TAIL_MAX]; /* of the latest call */
 	uint8_t *arena;		    /* privacy: encrypted calls until they are sent */
 	uint32_t arena_size, arena_used;
@@ -376,7 +376,7 @@ static uint32_t longest_call(const struct rpcsec_gss *gss)
 	return gss->terms.data_max + 2 * RPC_STREAM_HEAD_MAX + GSS_WRAP_MAX;
 }
 
-/* Empties the arena: all encrypted calls were sent. */
+/* Empties the arena: its calls were sent, or the connection is lost. */
 static void clear_arena(struct rpcsec_gss *gss)
 {
 	wrap_end(&gss->context.base);

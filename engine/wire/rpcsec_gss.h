@@ -4,8 +4,8 @@
  * arguments, results and data, by any mechanism of GSS-API. Each client has its own credentials and
  * context (gss_context.h).
  *
- * NULL calls have no credentials. A context that expires soon, or that the server has forgotten, is
- * replaced once the calls sent with it are answered.
+ * NULL calls have no credentials, unless they make or destroy a context. A context that expires
+ * soon, or that the server has forgotten, is replaced; the old one still verifies late replies.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
 /*
  * xdr.h - bounded cursors over XDR (RFC 4506), one for writing and one for reading.
  *
- * A cursor that is asked for more than it holds turns bad and stays bad: it stores nothing and
- * yields zeros from then on, so a whole message is encoded or decoded first and checked once.
+ * A cursor that is asked for more than it holds turns bad and stays bad: from then on it stores
+ * nothing and its numbers are 0. So a whole message is encoded or decoded, and checked once.
  */
 #pragma once
 

@@ -38,7 +38,7 @@ _READ_KEYTAB = "name a file that you may read"
 _IN_KEYTAB = "name one of the keytab's principals by principal=: klist -k lists them"
 _SERVER_KEY = (
     "is there such a principal (kadmin: addprinc -randkey nfs/HOST)? Its host is the one that the"
-    " pool names; server_principal= names another"
+    " pool names; name another by server_principal="
 )
 
 

@@ -110,8 +110,8 @@ def test_each_job_has_lines_of_its_own(place: Place, thread: int) -> None:
 
 _MIX = "getattr:50,lookup:15,readdir:5,setattr:5,create:15,remove:10"
 _LEFT = re.compile(
-    r"meta_mix: beside the job's entries (\d+) files and (\d+) directories are left; "
-    r"(\d+) removals found none and made one first"
+    r"meta_mix: beside the job's entries, (\d+) files and (\d+) directories are left; "
+    r"(\d+) removals had to make an entry first"
 )
 
 

@@ -180,7 +180,7 @@ def test_servers_that_refuse_a_client_id(ran: Outcome) -> None:
 
 _ROOT, _PATH = "the server's root", '"export" of the export\'s path'
 _NO_PATH = "No such file or directory): use the path within"
-_ALLOWED = "Permission denied): does the export allow this host, this user and sec=sys?"
+_ALLOWED = "Permission denied): does the export allow this host, this user and this sec=?"
 
 
 @runs(

@@ -101,7 +101,7 @@ def test_writes_that_are_less_durable_than_asked(
 ) -> None:
     ran = scenario(on(_W, {"committed": 1 + int(committed)}, nth=3), stable=int(stable))
     assert ran.error == "EIO"
-    assert ran.said("the server made it less durable than stable= asks for") == 1
+    assert ran.said("the server made data less durable than stable= asks for") == 1
 
 
 # --- syncs ---

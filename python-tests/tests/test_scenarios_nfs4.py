@@ -285,7 +285,9 @@ def test_an_open_that_is_refused_for_ever_ends_the_job(
     ran = scenario(refuses, version=4, depth=1, reads=reads, trunks=trunks)
     use = "open=none or version=3" if trunks else "trunking=session, open=none"
     assert ran.error == "EIO"
-    assert ran.said("as soon as it was opened again") == ran.said(f"NFS4ERR_{status.name}") == 1
+    assert (
+        ran.said("as soon as the file was opened again") == ran.said(f"NFS4ERR_{status.name}") == 1
+    )
     assert ran.said(use) == ran.said(f'{operation.name} of "file" at 0: ') == 1
     assert _claims(ran) == [Claim.FH.value]
     assert not ran.keeps

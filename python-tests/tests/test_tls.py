@@ -533,7 +533,7 @@ _NOT_FOR_KERNEL: dict[str, tuple[dict[str, object], str, str]] = {
         {"short_records": True}, "",
         "the server takes shorter TLS records than the kernel makes: use ktls=0",
     ),
-    "unsent": ({}, _FULL_SOCKET, "the end of the TLS handshake has not left yet: use ktls=0"),
+    "unsent": ({}, _FULL_SOCKET, "the end of the TLS handshake is not sent yet: use ktls=0"),
 }  # fmt: skip
 
 
@@ -700,7 +700,7 @@ def test_a_client_whom_the_server_refuses(tls: Tls, which: str) -> None:
 def test_a_server_that_asks_for_no_certificate_is_none_for_mtls(tls: Tls) -> None:
     """Nobody is to measure plain TLS and believe that it was mutual."""
     line = refused(tls(pool=tls.path(xprtsec="mtls"), **own(tls.made.client)))
-    assert "the server asks for no client's certificate" in line
+    assert "the server does not ask for the client's certificate" in line
 
 
 _URL = "nfs://127.0.0.1/x?version=4.1"
