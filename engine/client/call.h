@@ -32,7 +32,7 @@ struct rpc_request {
 };
 
 struct call {
-	/* Exactly one of these is set, except in the liveness probe (a NULL call). */
+	/* One of io and request is set, except in the liveness probe (a NULL call). */
 	struct conn_io *io;
 	struct rpc_request *request;
 	struct rpc_client *rpc; /* NULL: the call is free */

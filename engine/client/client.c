@@ -187,7 +187,7 @@ static bool is_replaced(enum client_role role)
 	return role == CLIENT_REPLACED || role == CLIENT_ABANDONED;
 }
 
-/* If other connections can take over, failover handles and reports overdue calls instead. */
+/* If other connections can take over, failover reports silence, and `soft` fails no call. */
 static void watch_server(struct rpc_client *rpc, uint64_t now, enum client_role role)
 {
 	if (rpc->probed)

@@ -160,7 +160,7 @@ static inline uint64_t client_unprepared_for(const struct rpc_client *rpc)
 	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
 }
 
-/* Nanoseconds spent waiting for a context so far, from the KDC and then the server; 0: no wait. */
+/* Nanoseconds that the mechanism has been making a context, such as at the KDC; 0: it is not. */
 static inline uint64_t client_without_context_for(const struct rpc_client *rpc)
 {
 	return rpc->context_awaited ? rpc->clock->now - rpc->context_awaited : 0;

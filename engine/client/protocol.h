@@ -86,7 +86,7 @@ struct protocol {
 
 	/*
 	 * Encodes the RPC header and arguments, without a WRITE's data, into `out` (RPC_HEAD_MAX
-	 * bytes). The call's I/O continues at io->done. Returns where the arguments begin.
+	 * bytes or more). The call's I/O continues at io->done. Returns where the arguments begin.
 	 */
 	uint8_t *(*encode)(struct xdr_out *out, struct call *call,
 			   struct rpc_credentials *credentials);

@@ -137,8 +137,8 @@ static enum disposition judge_verdict(const struct rpc_client *rpc, struct xdr_i
 	}
 }
 
-/* Checks the verifier, which each accepted reply has, even an error (RFC 2203, 5.3.3.2), except the
- * reply that makes the context. */
+/* Checks the verifier of an accepted reply, even of an error (RFC 2203, 5.3.3.2); not of the reply
+ * that makes the context. */
 static enum rpc_belief believe(const struct rpc_client *rpc, const struct client_reply *reply)
 {
 	struct rpc_credentials *credentials = rpc->credentials;
@@ -158,8 +158,8 @@ static bool is_unverified_error(const struct rpc_reply_header *header)
  * Judges a reply; in->bad: more bytes are needed. False: the reply is not the server's: ignore it.
  *
  * nfs-ganesha checks program, version and procedure before credentials, and sends these errors
- * without a verifier. Like denials, which have no verifier either, anybody could send them: so they
- * count as denials, and the server is asked for another context.
+ * without a verifier. Anybody could send them, and denials, which have none either: so they count
+ * as denials, and the server is asked for another context.
  */
 static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply)
 {
@@ -211,8 +211,8 @@ static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 
 /*
  * Called when more bytes are needed. For a reply to unwrap, lead() recognizes a complete READ by
- * the reply's length: the data is received into place, and then judged with the rest. All other
- * replies are received whole. Returns what client_reply_begins() does.
+ * the reply's length: the data is received into place, and then judged with the rest. Any other
+ * reply to unwrap is received whole. Returns what client_reply_begins() does.
  */
 static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *message,
 			  const uint8_t *results, struct rpc_bulk *bulk)

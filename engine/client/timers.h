@@ -54,7 +54,7 @@ static inline bool timer_overdue(const struct call *call, const struct rpc_timin
 }
 
 /* The delay of a call that was delayed `delays` times before. RFC 1813, 2.6: after NFS3ERR_JUKEBOX
- * "wait some amount of time and then try the request with a new RPC transaction ID". */
+ * "wait and then try the request with a new RPC transaction ID". */
 static inline uint64_t timer_delay(uint32_t delays)
 {
 	uint32_t doublings = min_of(delays, 6u);

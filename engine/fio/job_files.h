@@ -14,7 +14,7 @@ void job_close(struct job *job);
 /* 0 or a negative errno, logged. */
 int job_open_file(struct job *job, struct fio_file *f);
 
-/* Closes a file, after it has made all written data durable. 0 or a negative errno, logged. */
+/* Makes all written data of a file durable, and closes it. 0 or a negative errno, logged. */
 int job_close_file(struct job *job, struct fio_file *f);
 
 /* Closes files that fio left open because they had I/O in flight. A failure fails the job. */

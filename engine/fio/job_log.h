@@ -46,6 +46,6 @@ int job_refuse(const char *what, const struct refusal *refusals, size_t count);
 /* ": " and what to do about a positive errno, or "". */
 const char *failure_remedy(enum io_op op, int error);
 
-/* Logs why a request failed, unless the same error was logged before: for this path, or, for an
- * error of the export, for any path. fio itself logs a line for each io_u. */
+/* Logs why a request failed: 16 reasons of a job at most, and each error once for a path, or, for
+ * an error of the export, once for all paths. fio itself logs a line for each io_u. */
 void failure_say(struct job *job, const struct request *request);

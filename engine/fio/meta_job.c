@@ -35,7 +35,7 @@ static bool is_read(enum meta_op op)
 	return op < META_CREATE;
 }
 
-/* A mix may have operations that keep the job's own entries: it makes and removes only others. */
+/* A mix leaves the job's own entries in place: it makes and removes only others. */
 static bool may_be_mixed(enum meta_op op)
 {
 	return is_read(op) || op == META_CREATE || op == META_REMOVE || op == META_MKDIR ||

@@ -7,7 +7,7 @@
  * fio's slat is the lag, clat is the service time, and lat is the response time that a user would
  * see.
  *
- * All instants are by fio's clock, fio_gettime(), which is not CLOCK_MONOTONIC.
+ * All instants are by fio's clock, fio_gettime(), which need not be CLOCK_MONOTONIC.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct open_loop {
 	uint64_t origin;	   /* when the first schedule began */
 	uint64_t started;	   /* td->start, as follow_fio() last saw it */
 	bool filled;		   /* the latest I/O has filled iodepth */
-	bool over;		   /* the job is ending: nothing more is due */
+	bool over;		   /* the job is ending: no later arrival is dropped */
 	struct open_loop_io ios[]; /* by io_u->index */
 };
 
@@ -59,7 +59,7 @@ void open_loop_finished(struct open_loop *open, const struct io_u *io_u);
 /* fio collects completions: iodepth has room again. */
 void open_loop_collected(struct open_loop *open);
 
-/* The job is to end: from now on nothing is due. */
+/* The job is to end: arrivals due from now on do not count as dropped. */
 void open_loop_over(struct open_loop *open);
 
 /* No I/O is under way any more: calls arrivals_end(). */

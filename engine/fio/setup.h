@@ -35,8 +35,8 @@ int layout_write(struct thread_data *td, struct path **paths, uint32_t path_coun
 
 /*
  * Makes missing directories below directory `name`, looks up the entries from `first` to before
- * `end`, and makes missing ones by `make`: over all the given paths, `iodepth` at once, but 16 to
- * 1024. The paths' terms say where entries lie, and whether any may be made;
+ * `end`, and makes missing ones by `make`: over all the given paths, `iodepth` at once, at least
+ * 16 and at most 1024. The paths' terms say where entries lie, and whether any may be made;
  * if not, a missing entry is -ENOENT. 0 or a negative errno, logged (-EINTR: the run was stopped).
  */
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,

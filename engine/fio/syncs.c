@@ -183,8 +183,8 @@ static void end(struct job *job)
 	job->replay.request.error = 0;
 }
 
-/* Counts held data as lost in the ledgers, so that the next sync, or the close, reports the loss.
- * Empties the hold. From now on the job writes nothing. */
+/* After a round, counts held data as lost in the ledgers, so that the next sync, or the close,
+ * reports the loss. Empties the hold. From now on the job writes nothing. */
 static void give_up(struct job *job, int error)
 {
 	struct hold *hold = &job->hold;
@@ -212,7 +212,7 @@ static void conclude(struct job *job)
 
 	if (error) {
 		replay->label = replay->request.label;
-		job_log("%s: hold_writes: writing again failed: %s: the job writes no more",
+		job_log("%s: hold_writes: a WRITE or COMMIT failed: %s: the job writes no more",
 			replay->label, strerror(error));
 		give_up(job, error);
 		return;

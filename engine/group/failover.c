@@ -13,7 +13,7 @@ static bool retire(struct conn *conn)
 		return false;
 	conn->ops->hand_over(conn);
 	if (!conn->path->dead++)
-		path_log(conn, "does not answer: %u calls go to other paths", outstanding);
+		path_log(conn, "does not answer: %u calls or more go to other paths", outstanding);
 	conn->dead = true;
 	conn->job->alive--;
 	return true;

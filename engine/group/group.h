@@ -24,8 +24,8 @@ struct group {
 /*
  * Opens `per_path` connections on each path, and waits until all are ready (with failover: until
  * each is ready or dead). Before the call, the caller sets io_count, file_count, writes, direct,
- * rdma, inline_max, failover, busy_poll, punctual, spin, stamps, hold, ticked and log in
- * group->job, unless they are 0; buffers may follow until the first I/O. The paths stay the
+ * rdma, inline_max, failover, busy_poll, punctual, spin, stamps, hold, ticked, owner and log
+ * in group->job, unless they are 0; buffers may follow until the first I/O. The paths stay the
  * caller's. 0, or a negative errno with the reason logged and nothing left open; -EINTR where
  * stop() returned true.
  */
@@ -43,7 +43,7 @@ void group_flush(struct group *group);
 /* True where some flushed data is not sent yet: group_reap() sends it. */
 bool group_unsent(const struct group *group);
 
-/* Collects completions in job.finished. `wait`: blocks until there is one, at most 100 ms. */
+/* Collects completions in job.finished. `wait`: blocks until something comes, at most 100 ms. */
 void group_reap(struct group *group, bool wait);
 
 /* The most bytes that one I/O may carry over every usable path. Valid once a file is open. */

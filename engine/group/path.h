@@ -49,9 +49,9 @@ int path_open(struct path **path, struct path_config *config, const struct path_
 void path_close(struct path *path);
 
 /*
- * Asks the server which security flavors the export takes. The call itself uses the flavor
- * config->terms.security, which need not be one of them. `flavors` must be all zeros. Takes over
- * config's strings and array. Not for a mount.
+ * Asks the server which security flavors the export takes: in NFSv3 by MOUNT with AUTH_SYS, in
+ * NFSv4 with config->terms.security, which need not be one of them. `flavors` must be all zeros.
+ * Takes over config's strings and array. Not for a mount.
  */
 int path_flavors(struct path_config *config, const struct path_job *job, struct flavors *flavors);
 

@@ -3,8 +3,8 @@
  * entries.h - the entries that a metadata job works on: their names, the tree of directories that
  * holds them, and the handles of entries and directories that one path knows.
  *
- * An entry is a number. Its name and its directory follow from that alone, so that a later job
- * finds what an earlier one has made. Directories are found, or made, when the tree is opened; the
+ * An entry is a number. Its name and its directory follow from that and the terms, so that a later
+ * job finds what an earlier one made. Directories are found, or made, when the tree is opened; the
  * handle of an entry is known once it was looked up or created. No sockets; only step() may
  * block.
  *
@@ -44,8 +44,8 @@ struct entries {
 };
 
 /*
- * Finds directory `name`; with `make`, makes it where it is missing. The directory above it exists.
- * 0 or a negative errno.
+ * Finds directory `name`; with `make`, makes it where it is missing. The directory above it exists,
+ * except that the top's may be missing, too. 0 or a negative errno.
  */
 typedef int entries_step(void *context, const char *name, bool make, struct nfs_handle *found);
 

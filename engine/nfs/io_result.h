@@ -10,7 +10,7 @@
 #include "client/protocol.h"
 #include "nfs/meta.h"
 
-/* The I/O fails with `error`, a positive errno; `fault` is that of struct call_result. */
+/* The call fails with `error`, a positive errno; `fault` is that of struct call_result. */
 static inline enum disposition call_fail(struct call_result *result, int error, const char *fault)
 {
 	result->error = error;

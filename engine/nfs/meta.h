@@ -33,7 +33,7 @@ enum { COMPONENT_MAX = 256, ENTRY_NAME_MAX = 32 };
 
 enum { META_OPS = META_RMDIR + 1 }; /* that a job may have: each is about an entry */
 
-/* The name of the option's value: "getattr". */
+/* The operation's word in options: "getattr". */
 static inline const char *meta_name(enum meta_op op)
 {
 	static const char *const names[META_OPS] = {
@@ -129,7 +129,7 @@ struct meta_arguments {
 	enum meta_op op;
 	struct nfs_handle handle;	    /* where meta_by_handle(): the entry's */
 	const struct nfs_handle *directory; /* that holds it */
-	char name[COMPONENT_MAX];	    /* the entry's there, where it is not named by handle */
+	char name[COMPONENT_MAX];	    /* in `directory`, unless meta_by_handle() */
 	char other[ENTRY_NAME_MAX];	    /* META_RENAME, META_LINK: the new one */
 	const struct listing *listing;	    /* META_READDIR: the listing that it continues */
 	uint32_t bytes;			    /* META_READDIR: most bytes of results */

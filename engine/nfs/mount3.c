@@ -360,7 +360,7 @@ static int explain(const struct path *path, int error, enum answer answer, const
 
 /* --- one question, from connecting to words --- */
 
-/* Without UMOUNT: libnfs 4.0.0 can hang in it, and RFC 1813 (5.2.3) makes it advisory. */
+/* Without UMNT: libnfs 4.0.0 can hang in it, and RFC 1813 (5.2.3) makes it advisory. */
 static int ask(struct path *path, struct nfs_handle *root, struct flavors *flavors)
 {
 	struct mount mount = {

@@ -4,9 +4,9 @@
  * own, whatever transport READ, WRITE and COMMIT use. Up to NAMES_CALLS questions are under way at
  * once, in NFSv4.1 no more than the session has slots. Both versions ask by a struct meta_request.
  *
- * All functions wait: for the answer, a time-out (path_names_timeout()), or path_job's stop(),
- * whichever comes first. A server that asks to wait is asked again; before the first file is open,
- * for at most twelve setup_times. They return 0 or a negative errno, with words in names->error.
+ * All functions wait: for the answer, path_job's stop() or path_names_timeout(); once a file is
+ * open and no other path can stand in, as long as I/O. A server that asks to wait is asked again,
+ * before that for 12 setup_times. They return 0 or a negative errno, with words in names->error.
  * -EINTR: stop() returned true. names->given_up: the server did not answer, and nothing more is
  * asked over this connection. Any other errno is the server's answer, or a name is unusable.
  *

@@ -181,9 +181,9 @@ static int create(struct names *names, const struct nfs_handle *directory, struc
 /* --- returning state to the server --- */
 
 /*
- * Sends a request whose result does not matter, unless the job is over. `since`: when teardown
- * began. Waits at most 2.5 s for the reply, and 10 s for all replies; in a stopped run, which has
- * usually waited for the server before, 0.5 s and 2 s.
+ * Sends a request whose result does not matter, unless the job is over. `since`: when the first of
+ * its series was sent. Waits at most 2.5 s for the reply, and 10 s for the series; in a stopped
+ * run, which has usually waited for the server before, 0.5 s and 2 s.
  */
 static void tell(struct names *names, struct nfs4_request *request, uint64_t since)
 {
@@ -329,8 +329,8 @@ static void destroy_all(struct names *names, uint64_t since)
 	tell(names, &request, since);
 }
 
-/* Destroys the path's sessions, with its last path the client, at the server, in at most 10 s, or
- * 2 s in a stopped run. Stops at the first missing answer. */
+/* Destroys at the server the path's sessions, and after the client's last path the client, in at
+ * most 10 s, or 2 s in a stopped run. Stops at the first missing answer. */
 static void teardown(struct path *path)
 {
 	if (may_ask(path->names))

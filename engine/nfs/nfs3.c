@@ -403,7 +403,7 @@ static enum disposition refused(struct call_result *result, uint32_t status)
 
 /*
  * After a status that is not 0 only attributes follow, which nobody reads: the status counts even
- * where they are malformed. `sound` is what nfs3_decode() returned.
+ * where they are malformed. `sound` is what the decoder returned.
  */
 static bool is_sound(struct xdr_in *in, uint32_t status, bool sound, struct call_result *result)
 {

@@ -10,7 +10,7 @@ enum { PROTECT_NONE = 0 };		  /* SP4_NONE, there as well */
 enum { BOUND_FORE = 1, BOUND_BOTH = 3 };  /* 18.34.2 */
 enum { CALLBACK_PROGRAM = 0x40000000 };	  /* transient (RFC 5531, 8.3) */
 
-/* Where a call stores its values in a template: from SESSION_AT on, and in the last bytes. */
+/* Where a call, a copy of a template, has its own values: from SESSION_AT on, and at its end. */
 enum {
 	SESSION_AT = 4 * sizeof(uint32_t), /* tag, minor version, operations, SEQUENCE */
 	NUMBERS_AT = SESSION_AT + NFS4_SESSIONID,

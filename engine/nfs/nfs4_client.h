@@ -70,7 +70,7 @@ struct nfs4_state {
 	struct nfs4_request setup; /* the latest request of prepare() */
 	bool asked;		   /* `setup` is unanswered, or its answer was not taken */
 	uint32_t asked_after;	   /* the client's `answers`, when `setup` was asked */
-	int shared;		   /* replies in a row with another connection's session */
+	int shared;		   /* CREATE_SESSIONs in a row that gave another's session */
 	struct nfs4_file
 		*reopening; /* the file that `setup` opens, or whose delegation it returns */
 };
@@ -95,7 +95,7 @@ struct nfs4_client {
 	uint64_t id;	       /* client ID: any number, even 0 (RFC 8881, 3.3) */
 	bool named;	       /* `id` is set */
 	uint32_t sequence;     /* of the next CREATE_SESSION */
-	uint32_t ahead;	       /* CREATE_SESSIONs in `sequence` that gave no session */
+	uint32_t ahead;	       /* CREATE_SESSIONs that `sequence` counts, but gave no session */
 	bool sequence_unknown; /* `sequence` is wrong: EXCHANGE_ID gives the right one */
 	bool known;	       /* `id` and `sequence` may be used; else EXCHANGE_ID is next */
 	bool reclaims;	       /* after a restart: reclaim opens first, in the grace period */

@@ -109,8 +109,8 @@ struct nfs4_meta_result {
 	struct nfs4_open_result opened; /* META_OPEN, META_CREATE */
 };
 
-/* Reads the results after SEQUENCE's; returns the first status that is not 0. `root`: the compound
- * began with PUTROOTFH, not PUTFH; `closes`: it had a CLOSE. */
+/* Reads the results after SEQUENCE's; returns the first status that is not 0, except CLOSE's.
+ * `root`: the compound began with PUTROOTFH, not PUTFH; `closes`: it had a CLOSE. */
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root, bool closes,
 		       struct nfs4_meta_result *result);
 

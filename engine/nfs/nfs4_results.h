@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs4_results.h - decodes the values in NFSv4.1's results, for nfs4.c and nfs4_meta.c. After a
- * contradiction, or past the end of the message, all values are 0.
+ * contradiction, or past the end of the message, numbers are 0, and no bytes are copied.
  */
 #pragma once
 

@@ -26,7 +26,7 @@ struct nfs4_session {
 	bool names;		/* a session for names; the server caches replies to changes */
 	uint32_t highest;	/* the highest slot that the server accepts now */
 	uint32_t target;	/* the highest slot that the server wants used */
-	uint64_t waited;	/* calls that found no slot */
+	uint64_t waited;	/* times that a call found no slot */
 	uint64_t used_at;	/* when a call with a slot was last sent */
 	uint32_t sequence[NFS4_SLOTS_MAX];
 	uint64_t busy[NFS4_SLOTS_MAX / 64];

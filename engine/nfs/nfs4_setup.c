@@ -141,7 +141,7 @@ bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status)
 	case NFS4_SECINFO:
 	case NFS4_SECINFO_NO_NAME: return false;
 	case NFS4_BIND_CONN_TO_SESSION: /* with needs_reset the session is destroyed next anyway */
-		if (!request->session->needs_reset) /* else the server may have forgotten it */
+		if (!request->session->needs_reset) /* the server may have forgotten it */
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 		break;
 	case NFS4_OPEN: /* reopening: one file's failure must not stop the others */

@@ -92,9 +92,9 @@ static inline uint64_t path_detour_time(const struct path_config *config)
 }
 
 /*
- * Nanoseconds to wait for one answer about names over one connection: before the first file is open
- * setup_time; then path_detour_time() with a stand-in, else a major time-out (nfs(5), retrans), and
- * over a hard path one more for each time that the question was asked again, at most 600 s in all.
+ * Nanoseconds to wait for MOUNT, a ready connection, or (names_deadline()) an answer about names:
+ * before the first file is open setup_time; then path_detour_time() with a stand-in, else a major
+ * time-out (nfs(5)), and over a hard path one more each time a question is repeated, at most 600 s.
  */
 static inline uint64_t path_names_timeout(const struct path *path)
 {

@@ -6,7 +6,7 @@
 #include "nfs/version.h"
 #include "wait.h"
 
-enum { CHANNELS_MAX = 5 }; /* tries in a row, if the next channel may succeed */
+enum { CHANNELS_MAX = 5 }; /* tried in a row, while each fails with -EKEYEXPIRED */
 
 struct rpc_client path_client(struct path *path)
 {

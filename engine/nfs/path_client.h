@@ -32,7 +32,7 @@ int path_client_await(struct rpc_client *rpc);
 
 /* --- security (path_credentials.c) --- */
 
-/* Sets rpc->credentials: 0 or -ENOMEM. The caller has set events and counters. */
+/* Sets rpc->credentials: 0 or -ENOMEM. The caller has set server and counters. */
 int path_credentials_open(struct rpc_client *rpc);
 void path_credentials_close(struct rpc_client *rpc);
 

@@ -22,7 +22,7 @@ enum nfs3_special {
 	NFS3_STATUS_JUKEBOX = 10008,
 };
 
-/* Some NFSv3 servers also return it while clients reclaim locks (RFC 7530, 13.1.9). */
+/* Some NFSv3 servers also return GRACE while clients reclaim locks (RFC 7530, 13.1.9). */
 enum nfs4_special { NFS4_STATUS_GRACE = 10013 };
 
 /* The errno of a status; 0 for NFS3_OK and NFS4_OK, EIO for a value that the RFC lacks. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* host.c - the host of a URL: a name, an IPv4 or [IPv6] address, or a range of the first two. */
+/* host.c - the host of a URL: a name or IPv4 address, a range of either, or an [IPv6] address. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>

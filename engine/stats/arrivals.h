@@ -55,8 +55,8 @@ struct arrivals {
 
 void arrivals_init(struct arrivals *arrivals, const struct arrivals_terms *terms);
 
-/* Ends the present schedule, and begins a new one. The first arrival is due after the gap of an I/O
- * of `bytes`. */
+/* Ends the present schedule, and begins a new one. The first arrival is due after a random time,
+ * scaled by the gap of an I/O of `bytes`. */
 void arrivals_begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes);
 
 /* Called at the end of a ramp: arrivals before `now` do not count. The schedule goes on. */

@@ -26,9 +26,9 @@ struct counters {
 	uint64_t rewritten_bytes;	 /* held data written again, part of write_bytes */
 	uint64_t retransmissions;	 /* calls sent again, with their xid */
 	uint64_t reconnects;		 /* connections made after the first */
-	uint64_t reissues;		 /* calls taken over from a path that failed */
+	uint64_t reissues;		 /* I/Os taken over from a dead connection */
 	uint64_t stale_replies;		 /* replies to no outstanding call, dropped */
-	uint64_t errors;		 /* calls that ended in an error */
+	uint64_t errors;		 /* I/Os that ended in an error */
 	struct security_counters security;
 };
 

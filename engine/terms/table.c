@@ -98,7 +98,7 @@ const struct term terms_table[] = {
 	{NUMBER("timeo", timeo, 1, 6000), .in_path = "timeo", .unit = " (tenths of a second)",
 	 .preset = "600",
 	 .help = "Tenths of a second to wait for a reply before the call is sent again "
-		 "(NFSv4: over another connection)"},
+		 "(NFSv4: over a new connection)"},
 	{NUMBER("retrans", retrans, 0, 1000), .in_path = "retrans", .preset = "2",
 	 .help = "Times a call is sent again before the client reconnects (hard) or the "
 		 "I/O fails (soft)"},

@@ -94,7 +94,7 @@ struct term {
 	enum term_kind kind;
 	uint32_t least, most;
 	enum term_needs needs;
-	/* Its words in a path, with blanks between; messages use the first. NULL: only of jobs. */
+	/* Its words in a path, with blanks between; JSON uses the first. NULL: only of jobs. */
 	const char *in_path;
 	const char *unit;   /* for messages */
 	const char *preset; /* a job's default; NULL: the default is 0 or NULL */
@@ -166,8 +166,8 @@ void terms_free(struct terms *terms);
 /* A path's own terms, and its job's for the rest. The strings stay with their owners. */
 struct terms terms_over(const struct terms *path, const struct terms *job);
 
-/* One string, for the caller to free, of all terms that decide where a job's paths lead and whether
- * they are refused: jobs with the same string share paths. NULL: out of memory. */
+/* One string, for the caller to free, of all terms but pool= that decide where a job's paths lead
+ * and whether they are refused: only jobs with the same string share paths. NULL: no memory. */
 char *terms_key(const struct terms *job);
 
 /* True if `terms` set any term with these needs. */

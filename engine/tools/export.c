@@ -122,7 +122,7 @@ static void take_names(struct page_taker *taker, const struct readdir_page *page
 	struct readdir_entry entry;
 	char *at;
 
-	export_items_free(items); /* an earlier reply's, which was read and then refused */
+	export_items_free(items); /* those of an earlier reply, refused after it was read */
 	items->items = calloc(page->count ?: 1, sizeof(*items->items));
 	items->names = at = malloc(bytes ?: 1);
 	taker->failed = !items->items || !at;

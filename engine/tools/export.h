@@ -76,7 +76,7 @@ int export_look(struct export *export, const struct export_dir *dir, struct name
 int export_remove(struct export *export, const struct export_dir *dir, struct names_item *items,
 		  uint32_t count, bool directories);
 
-/* A new directory; -EEXIST where its name is taken. */
+/* Makes a directory; -EEXIST where its name is taken. */
 int export_make(struct export *export, const struct export_dir *dir, char *name);
 
 /* Opens `item`, a directory that export_look() has found; export_leave() closes it. A mount point

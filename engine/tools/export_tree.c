@@ -109,7 +109,7 @@ int tree_make(struct export *export, const char *name)
 	return error;
 }
 
-/* Lists the next page of names, and finds what each is. Item's -ENOENT: removed meanwhile. */
+/* Lists the next page of names, and finds what each is. An item's -ENOENT: removed meanwhile. */
 static int next_page(struct export *export, const struct export_dir *dir,
 		     struct export_listing *listing, struct export_items *items)
 {
@@ -429,7 +429,7 @@ static int go_through(struct walk *walk)
 	return error ?: walk->left_error;
 }
 
-/* Walks through directory `name`. For a removal a missing directory is no error. */
+/* Walks through directory `name`. A removal accepts that `name`, but not its parent, is missing. */
 static int walk_through(struct walk *walk, const char *name)
 {
 	char copy[NAME_ROOM], *last;

@@ -402,7 +402,7 @@ static int open_all(struct run *run, const char *name)
 		error = tree_find(&run->exports[i], name, &found);
 		if (!error)
 			return refuse_existing(run, i, name);
-		if (error != -ENOENT || *run->exports[i].error) /* or one above is missing */
+		if (error != -ENOENT || *run->exports[i].error) /* or a parent is missing */
 			return failed(run, i);
 	}
 	return 0;
@@ -447,7 +447,7 @@ static void take_back(struct run *run, const char *name)
 
 	interrupted = 0;
 	snprintf(why, sizeof(why), "%s", said);
-	/* After a time-out names must connect again. */
+	/* After a time-out the path's names need a new connection. */
 	if (path->config.dir || !path_names_ready(path)) {
 		export_open(&run->exports[0], path);
 		if (!tree_remove(&run->exports[0], name, "", &count))
@@ -550,7 +550,7 @@ static const struct command *find_command(int argc, char **argv)
 	return NULL;
 }
 
-/* A second signal ends the process at once; the first also ends a wait for a mount. */
+/* A second signal of the same kind ends the process at once, even in a wait for a hung mount. */
 static void take_signals(void)
 {
 	struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};

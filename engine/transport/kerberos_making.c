@@ -123,8 +123,8 @@ static gss_name_t import(const char *text, gss_OID type)
 }
 
 /*
- * Returns the cache that the library would choose for this server. We do not let the library
- * choose, since MIT's 1.20.1 crashes on a default cache that it cannot read.
+ * Returns the cache that the library would choose for this server. Without a principal we do not
+ * let the library choose, since MIT's 1.20.1 crashes on a default cache that it cannot read.
  */
 static char *choose_cache(const char *server)
 {

@@ -158,7 +158,7 @@ static int post_receive(struct rdma *rdma, uint32_t index)
 	return -ibv_post_recv(rdma->link.id->qp, &work, &bad);
 }
 
-/* Makes the connection's buffers and queues on the device, and posts Receives. */
+/* Makes the connection's buffers and queues, posts Receives, and begins to connect. */
 static int prepare(struct rdma *rdma)
 {
 	uint32_t receives;

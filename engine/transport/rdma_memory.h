@@ -35,8 +35,8 @@ void rdma_memory_free(struct rdma_memory *memory);
 
 /*
  * Finds or adds the job's device for `verbs`, and counts one more user; NULL with errno set.
- * `memory` owns the device. A user calls release() after its queue pair on the device is gone. The
- * last release() of a device that is `gone` frees the device, before librdmacm closes `verbs`.
+ * `memory` owns the device. A user calls release() once its queue pair is destroyed. If any user
+ * passed `gone` (a removed device), the last release() frees it, before librdmacm closes `verbs`.
  */
 struct rdma_device *rdma_memory_device(struct rdma_memory *memory, struct ibv_context *verbs);
 void rdma_device_release(struct rdma_device *device, bool gone);

@@ -118,7 +118,7 @@ static ssize_t push(gnutls_transport_ptr_t context, const void *from, size_t siz
 	return (ssize_t)size;
 }
 
-/* Sends the ciphertext. 0, or a negative errno, not kept: an unread alert may tell the reason. */
+/* Sends the ciphertext. 0, or a negative errno; leaves `failed`: an unread alert may say why. */
 static int flush(struct tls_session *session)
 {
 	struct tls_bytes *out = &session->out;
@@ -333,7 +333,7 @@ struct cursor {
 	size_t used;
 };
 
-/* Takes up to `most` bytes off the first span that is not empty; NULL: none is, or most is 0. */
+/* Takes up to `most` bytes off the first span that has any; NULL: none has, or `most` is 0. */
 static const uint8_t *take(struct cursor *cursor, size_t most, size_t *length)
 {
 	const uint8_t *bytes;

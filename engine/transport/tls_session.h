@@ -35,7 +35,7 @@ struct tls_session {
 	char *why; /* RPC_WHY_MAX bytes */
 
 	struct in6_addr address;	 /* the server's certificate must have it */
-	gnutls_typed_vdata_st wanted[2]; /* what GnuTLS, which keeps no copy, checks there */
+	gnutls_typed_vdata_st wanted[2]; /* what GnuTLS checks in the certificate, without a copy */
 
 	struct tls_bytes in, out; /* ciphertext */
 	uint8_t *record;	  /* buffer for a record whose bytes lie in several spans */

@@ -75,7 +75,7 @@ struct tls_terms {
 	enum tls_ktls ktls;
 	bool rekeyed;	  /* a server changed a channel's keys: KTLS_AUTO now uses GnuTLS */
 	bool mutual;	  /* the server must ask for the client's certificate */
-	const char *name; /* or address, that the server's certificate must have */
+	const char *name; /* name or address that the server's certificate must have */
 	uint32_t program, version; /* of the probe and the NULL call */
 };
 
@@ -202,7 +202,7 @@ struct rpc_channel_ops {
 
 struct rpc_channel {
 	int fd;		   /* to poll, from open() until close() */
-	uint32_t head_max; /* bytes of the longest reply head that it takes, once connected */
+	uint32_t head_max; /* bytes of a reply head that it takes at least, once connected */
 	struct transport_counters *counters; /* the owner's */
 	bool starved; /* the server has waited for this client: send a few calls at a time */
 	/*

@@ -90,7 +90,7 @@ struct rpc_context_ops {
 	/* The connection is lost: no call will be answered. */
 	void (*lost)(struct rpc_credentials *credentials);
 
-	/* The server denied the call. True: step() must make a new context. */
+	/* The server denied the call. True: it may be sent again, with the context of step(). */
 	bool (*denied)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		       uint32_t auth_stat);
 
@@ -125,8 +125,8 @@ struct rpc_flavor {
 	/*
 	 * Returns the number of bytes before the wrapped results, so that a READ's data can be
 	 * received into place before the reply is complete. The reply has `length` bytes behind its
-	 * header; `in` has the first of them. 0: not possible, as where the results are not
-	 * `results` bytes long, or not yet.
+	 * header; `in` has the first of them. 0: more bytes are needed, or it is not possible, as
+	 * where the results are not `results` bytes long.
 	 */
 	uint32_t (*lead)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			 struct xdr_in in, uint32_t length, uint32_t results);

@@ -197,7 +197,7 @@ const char *gss_context_error(const struct rpc_credentials *credentials)
 bool gss_context_answered(struct rpc_credentials *credentials,
 			  const struct rpc_reply_header *header, struct xdr_in *in)
 {
-	enum { CONTINUE_NEEDED = 1 }; /* RFC 2743, 1.2.1.1: errors are in the upper half */
+	enum { CONTINUE_NEEDED = 1 }; /* RFC 2744, 3.9.1: errors are in the upper half */
 	struct gss_context *context = context_of(credentials);
 	struct gss_mechanism *mechanism = context->mechanism;
 	const struct rpc_verifier *verifier = &header->verifier;

@@ -39,7 +39,7 @@ struct gss_context {
 	struct security_counters *counters; /* of the connection */
 
 	enum gss_state state; /* of the present context, or of the next while calls wait for it */
-	bool usable;	      /* the present context was neither denied nor has expired */
+	bool usable;	      /* there is a present context, and it was not denied */
 	bool renewing;	      /* the mechanism is making the next context */
 	bool put_off;	      /* making it failed: wait before the next try */
 	uint32_t number;      /* contexts made so far */

@@ -105,7 +105,7 @@ struct krb5_side_keys {
 	gnutls_hmac_hd_t sign;	   /* Kc of usage "sign": MIC tokens */
 	gnutls_hmac_hd_t seal;	   /* Ki of usage "seal": Wrap tokens */
 	gnutls_cipher_hd_t cipher; /* Ke of usage "seal" */
-	/* Ke and Ki, where the processor has instructions for SHA-1; NULL: GnuTLS wraps. */
+	/* Ke and Ki, for RFC 3962 on a processor with AES and SHA; NULL: GnuTLS wraps. */
 	struct one_pass_keys *one_pass;
 };
 

@@ -4,8 +4,8 @@
  * replies.
  *
  * The reader says where the next bytes belong; the caller puts them there. Heads are read ahead
- * into a stage. Bulk data that has not arrived yet is dropped, or goes straight to where the
- * handler wants it, and the same system call reads the bytes behind it into the stage. Only a part
+ * into a stage. Bulk data that is not there yet goes straight to where the handler wants it, and
+ * the same call reads the bytes behind it into the stage; unwanted data is dropped. Only a part
  * of the bytes on their way is read ahead: the client handles it while the server does the rest.
  * Fragments may have any size, even 0. Pure: no sockets. Even a hostile stream cannot make the
  * reader write outside its stage and the bulk buffers.
@@ -51,7 +51,7 @@ int record_reader_init(struct record_reader *reader, const struct rpc_handler *h
 		       uint32_t message_max, uint32_t head_max);
 void record_reader_free(struct record_reader *reader);
 
-/* A call has been sent: one more reply is on its way. */
+/* A call is queued: one more reply is to come. */
 static inline void record_expect(struct record_reader *reader)
 {
 	reader->expected++;

@@ -36,8 +36,8 @@ struct rpc_reply {
 	uint32_t have;		/* bytes received */
 	bool whole;		/* the reply has no more bytes than these */
 	uint32_t length;	/* of the whole reply; 0: not known */
-	/* Not 0: the second reply(), without the bulk data, which came after the first `cut`
-	 * bytes, and is in place. */
+	/* Not 0: a second reply() (rpc_bulk.again). The bulk data is in place: `message` lacks it;
+	 * it came after the first `cut` bytes. */
 	uint32_t cut;
 };
 

@@ -235,7 +235,7 @@ def test_what_cannot_be_replayed_is_reported(scenario: Scenarios, name: str) -> 
     hook, why = _HOPELESS[name]
     ran = scenario(on(_C, FORGETS, nth=1), hook, **_WHOLE, **_SOON)
     assert ran.error == "EIO"
-    assert ran.said(f"writing again failed: {why}") == 1
+    assert ran.said(f"a WRITE or COMMIT failed: {why}") == 1
     assert ran.said(f'{BLOCKS * BLOCK} bytes of "file" may be lost') == 1
 
 
@@ -274,7 +274,7 @@ def test_commit_begins_at_half_of_the_hold(scenario: Scenarios) -> None:
 def test_a_commit_that_makes_room_and_fails_is_reported(scenario: Scenarios) -> None:
     ran = scenario(on(_C, {"status": Status.STALE}), hold=8 * BLOCK, depth=1)
     assert ran.error == "ESTALE"
-    assert ran.said("writing again failed: Stale file handle") == 1
+    assert ran.said("a WRITE or COMMIT failed: Stale file handle") == 1
     assert ran.said('bytes of "file" may be lost') == 1
     assert len(ran.calls(_W)) < BLOCKS
 
