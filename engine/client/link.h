@@ -41,7 +41,7 @@ int link_step(struct link *link, bool *came_up);
 /* Closes the channel, if there is one. `owed`: calls sent over it are unanswered. */
 void link_close(struct link *link, bool owed);
 
-/* Schedules the next channel. The pause doubles each time, until link_answered() resets it. */
+/* Schedules the next channel. The pause grows from 0 to 1 s, until link_answered() resets it. */
 void link_retry_later(struct link *link);
 static inline void link_answered(struct link *link)
 {

@@ -113,7 +113,7 @@ static int check_command_line(void)
 	return error;
 }
 
-/* True, and logged, where the option has a value that the engine no longer supports. */
+/* True, and logged, where the option has a value that the engine refuses. */
 static bool refused(const struct term *term, const struct terms *terms)
 {
 	const struct term_value *value = term_value(term, *term_number(term, terms));

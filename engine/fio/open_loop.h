@@ -26,7 +26,7 @@ struct open_loop {
 	uint64_t origin;	   /* when the first schedule began */
 	uint64_t started;	   /* td->start, as follow_fio() last saw it */
 	bool filled;		   /* the latest I/O has filled iodepth */
-	bool over;		   /* the job is ending: no later arrival is dropped */
+	bool over;		   /* the job is ending: later arrivals do not count as dropped */
 	struct open_loop_io ios[]; /* by io_u->index */
 };
 

@@ -38,7 +38,7 @@ static inline void durability_committed(struct conn_io *io, const uint8_t verifi
 
 	if (!hold)
 		return;
-	/* hold_committed() skips an extent that was answered in full after the COMMIT was sent. */
+	/* The ledger's loss counts, too: hold_committed() skips extents answered in full later. */
 	hold->lost |= lost;
 	hold_committed(hold, io->commit->ledger, io->commit->covered.clock, verifier);
 }

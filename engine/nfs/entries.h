@@ -60,7 +60,7 @@ void entries_close(struct entries *entries);
 /* The number of a further entry in the directory of the job's `entry`: one for each `turn`. */
 uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint64_t turn);
 
-/* The directories that hold the job's entries. */
+/* The number of directories that hold the job's entries. */
 uint64_t entries_directories(const struct entries_terms *terms);
 
 /* The directory that holds an entry. */

@@ -37,7 +37,7 @@ struct meta_io {
 	enum handle_state handle_state, directory_state; /* of the entry, and of its directory */
 	const struct path
 		*renewed_over;	  /* the path whose handle of the entry was looked up again */
-	struct nfs_handle handle; /* of length 0: not known; see `way` */
+	struct nfs_handle handle; /* of the directory that the walk has reached; see `way` */
 	struct {		  /* the walk from the root to the entry's directory: */
 		const struct path *path; /* the path that it goes over */
 		uint32_t depth;		 /* names walked so far; `handle` is the last one's */

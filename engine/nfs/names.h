@@ -5,10 +5,10 @@
  * once, in NFSv4.1 no more than the session has slots. Both versions ask by a struct meta_request.
  *
  * All functions wait: for the answer, path_job's stop() or path_names_timeout(); once a file is
- * open and no other path can stand in, as long as I/O. A server that asks to wait is asked again,
- * before that for 12 setup_times. They return 0 or a negative errno, with words in names->error.
- * -EINTR: stop() returned true. names->given_up: the server did not answer, and nothing more is
- * asked over this connection. Any other errno is the server's answer, or a name is unusable.
+ * open and no other path can stand in, as long as I/O. A server that asks to wait is asked again;
+ * before the first file is open, for 12 setup_times. They return 0 or a negative errno, with words
+ * in names->error. -EINTR: stop() returned true. names->given_up: the server did not answer, and
+ * nothing more is asked over this connection. Any other errno: its answer, or an unusable name.
  *
  * Names are relative to the export, "a/b/c"; empty components and "." are left out, and no symbolic
  * link is followed.
@@ -48,7 +48,7 @@ int names_connect(struct names **names, struct path *path);
 
 /* Opens path->names; opens them again after given_up, or if they found no export. */
 int path_names_ready(struct path *path);
-/* Closes path->names at once. */
+/* Closes path->names, but ends no session at the server. */
 void path_close_names(struct path *path);
 
 /* Closes the connection until the next question. */
@@ -66,7 +66,7 @@ struct names_item {
 	struct meta_kind kind;	  /* of type 0: not known */
 	struct meta_identity identity;
 	int error;	    /* a negative errno */
-	const char *status; /* that error in the server's words, or NULL */
+	const char *status; /* the server's status, or other words why it failed; or NULL */
 	bool resent;	    /* an unanswered copy of its call may have been carried out */
 };
 

@@ -96,7 +96,7 @@ void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in);
 /*
  * Goes on to the next result, which must be `operation`'s, and returns its status (nfsstat4). After
  * 0 the caller reads the body by the operation's function, if there is one; after another status
- * there is no body. If no result is left, because the server refused the whole compound, returns
+ * it reads none. If no result is left, because the server refused the whole compound, returns
  * the compound's status.
  */
 uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation operation);
@@ -152,7 +152,7 @@ void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation oper
 			uint32_t minor, const struct nfs_handle *handle,
 			const struct nfs4_stateid *stateid);
 
-/* Writes a call, which ignores sequence->cache. The caller adds a WRITE's data and pad. */
+/* Writes a call; ignores sequence->cache. The caller adds a WRITE's data and pad. */
 void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out,
 		       const struct nfs4_sequence *sequence, const struct nfs4_range *range);
 
@@ -162,7 +162,7 @@ void nfs4_get_commit(struct nfs4_results *results, struct io_result *commit);
 
 /* --- clients and sessions --- */
 
-/* A server's identity: the same from all addresses of a server (RFC 8881, 2.10.5). */
+/* A server's identity (RFC 8881, 2.10.5): only `minor` may differ between its addresses. */
 struct nfs4_server {
 	uint64_t minor;
 	uint32_t major_length, scope_length;
@@ -188,7 +188,7 @@ struct nfs4_session_result {
 	uint8_t session[NFS4_SESSIONID];
 	struct nfs4_channel fore; /* as granted */
 };
-/* Also asks for a back channel, since servers require one: unused, without callback security. */
+/* Also describes a back channel, as servers require, but asks for no connection to carry it. */
 void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, uint32_t sequence,
 			     const struct nfs4_channel *fore);
 void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session);

@@ -95,7 +95,7 @@ struct nfs4_client {
 	uint64_t id;	       /* client ID: any number, even 0 (RFC 8881, 3.3) */
 	bool named;	       /* `id` is set */
 	uint32_t sequence;     /* of the next CREATE_SESSION */
-	uint32_t ahead;	       /* CREATE_SESSIONs that `sequence` counts, but gave no session */
+	uint32_t ahead;	       /* CREATE_SESSIONs counted in `sequence` that gave no session */
 	bool sequence_unknown; /* `sequence` is wrong: EXCHANGE_ID gives the right one */
 	bool known;	       /* `id` and `sequence` may be used; else EXCHANGE_ID is next */
 	bool reclaims;	       /* after a restart: reclaim opens first, in the grace period */

@@ -207,7 +207,7 @@ static bool changes(const struct call *call)
 	}
 }
 
-/* Puts any compound but READ, WRITE and COMMIT. For names the server caches replies to changes. */
+/* Puts any compound but put_io()'s. In a session for names, replies to changes are cached. */
 static void put_compound(struct xdr_out *out, const struct call *call)
 {
 	const struct nfs4_session *session = &state_of(call)->session;

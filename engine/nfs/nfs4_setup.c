@@ -35,7 +35,7 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 	nfs4_put_create_session(compound, request->client->id, request->client->sequence, &fore);
 }
 
-/* True if the operation is on a file; the others are about the client or a session. */
+/* True if the operation is on a file or directory; others are on the client or a session. */
 static bool by_handle(enum nfs4_operation operation)
 {
 	switch (operation) {

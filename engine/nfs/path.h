@@ -74,9 +74,9 @@ struct path {
 	bool stall_logged;   /* the server has stopped answering */
 	bool expiry_logged;  /* soft: an I/O has timed out */
 	bool refusal_logged; /* connecting again fails */
-	bool delay_logged;   /* the server keeps asking to wait */
+	bool delay_logged;   /* the server keeps asking to wait, or refusing a call */
 	char no_context[96]; /* the start of the last logged reason why there is no context */
-	uint32_t dead;	     /* failover: connections that are dead */
+	uint32_t dead;	     /* failover.c's: connections that are dead */
 };
 
 /* failover: another path can take over. */

@@ -92,7 +92,7 @@ struct term {
 	const char *help; /* for fio and docs/options.md; NULL: only of paths */
 	size_t at;	  /* the member's offset; TERM_GONE has no member: sizeof(struct terms) */
 	enum term_kind kind;
-	uint32_t least, most;
+	uint32_t least, most; /* a job's TERM_NUMBER: `most` 0 is no limit */
 	enum term_needs needs;
 	/* Its words in a path, with blanks between; JSON uses the first. NULL: only of jobs. */
 	const char *in_path;
@@ -156,7 +156,7 @@ static inline bool terms_over_rdma(const struct terms *terms)
 	return terms->proto == MOUNT_RDMA || terms->proto == MOUNT_RDMA6;
 }
 
-/* A job's defaults: numbers have their preset, choices are 0. */
+/* A job's defaults for its paths: numbers have their preset, choices are 0. */
 void terms_init(struct terms *terms);
 
 /* Copies strings, too. False: out of memory: the caller frees the strings by terms_free(to). */

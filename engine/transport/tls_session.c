@@ -118,7 +118,7 @@ static ssize_t push(gnutls_transport_ptr_t context, const void *from, size_t siz
 	return (ssize_t)size;
 }
 
-/* Sends the ciphertext. 0, or a negative errno; leaves `failed`: an unread alert may say why. */
+/* Sends the ciphertext. 0, or a negative errno, not stored in `failed`: an alert may say why. */
 static int flush(struct tls_session *session)
 {
 	struct tls_bytes *out = &session->out;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * transport.h - an RPC channel: one transport session to one server, which sends calls and receives
- * replies.
+ * transport.h - an RPC channel sends calls to one server, and receives the replies, over one
+ * transport session.
  *
  * A channel handles messages and bulk data, and is independent of NFS. The owner numbers its calls
  * by xid, and gets each reply through `struct rpc_handler`. Channels block only where a function

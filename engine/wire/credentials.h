@@ -162,8 +162,8 @@ struct auth_sys {
 	uint8_t bytes[AUTH_SYS_ROOM];
 };
 
-/* Sets this process's machine name, ids and first AUTH_SYS_GIDS_MAX groups. Returns the number of
- * all its groups. */
+/* Fills in this process's machine name, ids and first AUTH_SYS_GIDS_MAX groups. Returns how many
+ * groups it has. */
 uint32_t auth_sys_own_ids(struct auth_sys_ids *ids);
 
 void auth_sys_init(struct auth_sys *auth, const struct auth_sys_ids *ids);

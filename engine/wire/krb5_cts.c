@@ -140,7 +140,7 @@ static void step(struct place *place, size_t length, uint8_t *out, const uint8_t
 	}
 }
 
-/* Decrypts contiguous blocks together, and a block split over two parts in a copy. */
+/* Decrypts contiguous blocks together, and a block split over parts in a copy. */
 static bool decrypt_blocks(gnutls_cipher_hd_t cipher, struct place place, size_t length)
 {
 	bool decrypted = true;

@@ -52,8 +52,8 @@ bool record_takes_portion(const struct record_reader *reader)
 }
 
 /*
- * How many bytes to read into the stage. If it took all bytes on their way, client and server would
- * work in turn. Bytes that fit into STAGE_LEAST, such as 8 READs of 4 KiB, are read
+ * How many bytes to read into the stage. If one receive took all bytes on their way, client and
+ * server would work in turn. Bytes that fit into STAGE_LEAST, such as 8 READs of 4 KiB, are read
  * together: reading halves would cost more than the waits.
  */
 static uint32_t readahead(const struct record_reader *reader)
@@ -109,7 +109,7 @@ int record_space(struct record_reader *reader, struct iovec space[2])
 	return 1;
 }
 
-/* Takes the mark at `at` off the stream. */
+/* Reads the mark at `at`; the caller removes it. */
 static int open_fragment(struct record_reader *reader, uint32_t at)
 {
 	uint32_t mark, length;

@@ -85,8 +85,8 @@ struct gss_mechanism_ops {
 	/* Bytes before the plaintext of a token, of which `have` bytes are there. 0: the token is
 	 * rotated or has filler (RFC 4121, 4.2), so unwrap() is needed, or `have` is too little. */
 	uint32_t (*wrap_front)(const uint8_t *token, uint32_t have);
-	/* unwrap() of such a token, in place in at most three parts. The last part has all that is
-	 * behind the plaintext. */
+	/* unwrap() of a token whose wrap_front() is not 0, in place in at most three parts. The
+	 * last part has all that is behind the plaintext. */
 	bool (*unwrap_parts)(struct gss_mechanism *mechanism, bool earlier,
 			     const struct iovec *parts, int count);
 
