@@ -122,7 +122,7 @@ static bool should_reconnect(const struct rpc_client *rpc, const struct call *ca
 	return silent && call->tries > timing->retrans;
 }
 
-/* False while the call is still being sent, or its reply received. */
+/* False while the channel is still sending the call, or receiving its reply. */
 static bool can_retransmit(const struct rpc_client *rpc, const struct call *call)
 {
 	const struct link *link = &rpc->link;

@@ -158,8 +158,8 @@ static bool is_unverified_error(const struct rpc_reply_header *header)
  * Judges a reply; in->bad: more bytes are needed. False: the reply is not the server's: ignore it.
  *
  * nfs-ganesha checks program, version and procedure before credentials, and sends these errors
- * without a verifier. Anybody could send them, and denials, which have none either: so they count
- * as denials, and the server is asked for another context.
+ * without a verifier. An error without a verifier may be forged, but so may a denial, which never
+ * has one: so judge() treats these errors as denials, and asks for another context.
  */
 static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client_reply *reply)
 {

@@ -133,8 +133,8 @@ int terms_check(struct thread_data *td)
 		{td->o.read_iolog_chunked,
 		 "read_iolog_chunked is not supported: fio would find some files and larger "
 		 "blocks only while the job runs: leave it out"},
-		{td->o.pre_read, "pre_read is not supported: fio would read local files: let a "
-				 "job before this one read the pool's (stonewall)"},
+		{td->o.pre_read, "pre_read is not supported: fio would read local files: let "
+				 "an earlier job read the pool's, and set stonewall in this one"},
 	};
 
 	if (required && strcmp(required, NFSMULTI_VERSION)) {
@@ -176,7 +176,7 @@ static void say_pool(const char *what, const char *text, const struct pool_error
 
 static const char *const environments[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
 
-/* Finds pool `name`, or if that is NULL `file`'s pool, by the first variable that has one. */
+/* Finds pool `name`, or the pool of `file` if `name` is NULL, in the first variable that has it. */
 static int look_up(const char *name, const char *file, struct pool *pool,
 		   struct pool_error errs[ARRAY_SIZE(environments)])
 {

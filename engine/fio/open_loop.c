@@ -124,8 +124,8 @@ int open_loop_check(const struct thread_data *td)
 		return -EINVAL;
 	}
 	if (number < 1 || number > rate.max) {
-		job_log("%s=%s: give the %s per second and job, of all directions together, a "
-			"number from 1 to %lld; without it an I/O is sent when a reply has come",
+		job_log("%s=%s: set it to this job's %s per second, all directions together: "
+			"a number from 1 to %lld; without it an I/O is sent when a reply has come",
 			rate.option, rate.text, rate.what, rate.max);
 		return -EINVAL;
 	}

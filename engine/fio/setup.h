@@ -4,8 +4,8 @@
  * the job's own process, after init): to find the sizes of files, and to lay out files that a job
  * wants to read and that are missing or too short.
  *
- * The setup opens paths of its own, and keeps them until a file needs others or setup_leave() is
- * called: before each fork, when a job begins, opens a file or ends, and at a process's end.
+ * The setup keeps paths of its own open until a file needs others, or setup_leave() closes them:
+ * before each fork; when a job begins, opens a file or ends; and at a process's end.
  */
 #pragma once
 

@@ -15,7 +15,7 @@ struct group {
 	/* private */
 	struct conn **dirty; /* those with I/O submitted since their last flush */
 	uint32_t dirty_count;
-	int epoll_fd;  /* negative: none needed, the first connection waits for all */
+	int epoll_fd;  /* negative: not needed, since the first connection's reap() waits for all */
 	bool unpolled; /* logged: epoll refuses a connection */
 	uint64_t last_tick;
 	uint32_t detours; /* failover.c's: I/Os of dead connections that went to another */

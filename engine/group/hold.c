@@ -74,7 +74,7 @@ struct hold_extent *hold_take(struct hold *hold, uint32_t file, uint64_t offset,
 	return extent;
 }
 
-/* Frees the oldest extents, up to the first that is not settled. */
+/* Frees the oldest extents, up to the first that is not settled, or is still under way. */
 static void trim_settled(struct hold *hold)
 {
 	while (hold->first < hold->end) {

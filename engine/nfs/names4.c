@@ -197,9 +197,9 @@ static void tell(struct names *names, struct nfs4_request *request, uint64_t sin
 }
 
 /*
- * False for a dead path, except in a stopped run: then its server is asked, since it may answer
- * for names, if not for data. State that is not returned ends with the lease.
- * `names` may be NULL.
+ * False while a connection of the path is dead, except in a stopped run: then the server is asked,
+ * since it may answer for names, if not for data. Also false if `names` is NULL, or has given up.
+ * State that is not returned ends with the lease.
  */
 static bool may_ask(const struct names *names)
 {

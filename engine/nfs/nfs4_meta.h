@@ -97,7 +97,7 @@ void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
  * also returns a delegation, if the server gives one against our wish.
  */
 
-/* The NFSv4 operation that messages name for `op`. */
+/* The NFSv4 operation that carries out `op`; error messages name it. */
 enum nfs4_operation nfs4_meta_operation(enum meta_op op);
 
 void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *arguments);

@@ -93,8 +93,8 @@ static inline uint64_t path_detour_time(const struct path_config *config)
 
 /*
  * Nanoseconds to wait for MOUNT, a ready connection, or (names_deadline()) an answer about names:
- * before the first file is open setup_time; then path_detour_time() with a stand-in, else a major
- * time-out (nfs(5)), and over a hard path one more each time a question is repeated, at most 600 s.
+ * setup_time until the first file is open. Then path_detour_time() with a stand-in; without one a
+ * major time-out (nfs(5)), and if hard one more for each repetition of the question, up to 600 s.
  */
 static inline uint64_t path_names_timeout(const struct path *path)
 {

@@ -31,8 +31,8 @@ struct nfs_version {
 	 */
 	int (*flavors)(struct names **names, struct path *path, struct flavors *flavors);
 
-	/* Creates an empty file, item->name. -EEXIST: the name is taken. If item->resent is set, an
-	 * earlier copy of the call may have made the file, whatever the error. */
+	/* Creates an empty file, item->name. -EEXIST: the name is taken. If item->resent is set,
+	 * the call or an earlier copy of it may have made the file, whatever the error. */
 	int (*create)(struct names *names, const struct nfs_handle *directory,
 		      struct names_item *item);
 	/* Bounds the server's limits by what one message carries. NULL: no bound. */

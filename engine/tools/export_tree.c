@@ -10,7 +10,7 @@
 
 enum {
 	NAME_ROOM = 4096,
-	OPEN_LEVELS_MAX = 64, /* levels of a mount that have a descriptor at a time */
+	OPEN_LEVELS_MAX = 64, /* levels of a mount that stay open during work below them */
 	LEFT_MAX = 1000,      /* a removal gives up after so many entries that it cannot remove */
 };
 
