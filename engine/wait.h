@@ -25,7 +25,7 @@ static inline struct patience patience_begin(uint64_t now, uint64_t time)
 
 /*
  * Called before each wait for a slice. If more than three slices passed since the last call, this
- * process did not run: returns that time less a slice, which is no silence of the server. Else 0.
+ * process did not run: returns that time less a slice: the server was not silent then. Else 0.
  */
 static inline uint64_t time_away(uint64_t *looked, uint64_t now)
 {

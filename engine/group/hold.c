@@ -94,7 +94,7 @@ static void disown(struct hold_extent *extent)
 	extent->ledger = NULL;
 }
 
-/* The bytes that an extent counts for: small ones fill hold->extents before hold->memory. */
+/* The bytes that an extent counts for; a small one counts more, as hold->extents may fill first. */
 static uint64_t room_of(const struct hold_extent *extent)
 {
 	return max_of(extent->length, (uint32_t)HOLD_EXTENT_BYTES);

@@ -150,7 +150,7 @@ struct meta_result {
 	struct nfs_handle found;       /* of the object looked up or made; length 0: not returned */
 	struct meta_kind kind;	       /* GETATTR; LOOKUP, if the server returns attributes */
 	struct readdir_page page;      /* READDIR */
-	struct meta_identity identity; /* GETATTR */
+	struct meta_identity identity; /* as `kind` */
 	uint32_t access;	       /* ACCESS: of enum meta_access */
 	struct meta_room room;	       /* FSSTAT */
 	struct meta_limits limits;     /* FSINFO, ROOT */

@@ -483,7 +483,7 @@ static bool next_request(struct nfs4_state *state)
 
 /*
  * True if another connection is setting up. Other sessions wait at most a second after its latest
- * call: nobody may be polling that connection, since the job polls names or data, not both.
+ * call: perhaps nobody polls that connection, since the job polls names or data, not both.
  */
 static bool is_busy(const struct nfs4_client *client, const struct rpc_client *rpc)
 {

@@ -70,7 +70,7 @@ struct path {
 	uint32_t retries;	  /* how often the current question was asked again */
 	unsigned int connections; /* opened so far: chooses the next local address */
 
-	/* log_once.c's: logged for all connections. An answer resets all but delay_logged. */
+	/* log_once.c's, once per path. After trouble an answer resets all but delay_logged. */
 	bool stall_logged;   /* the server has stopped answering */
 	bool expiry_logged;  /* soft: an I/O has timed out */
 	bool refusal_logged; /* connecting again fails */

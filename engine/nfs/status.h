@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * status.h - turns nfsstat3 (RFC 1813, 2.6) and nfsstat4 (RFC 8881, 15.1) into errnos and names,
- * and the numbers of security flavors into words of sec=.
+ * and the numbers of security flavors into values of enum path_sec.
  */
 #pragma once
 
