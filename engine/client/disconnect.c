@@ -4,7 +4,7 @@
 
 #include "client/internal.h"
 
-/* After bad messages break so many channels in a row, other connections take over or I/O fails. */
+/* Once bad messages have broken this many channels in a row, others take over or I/O fails. */
 enum { BROKEN_MAX = 3 };
 
 void client_close(struct rpc_client *rpc)

@@ -194,8 +194,8 @@ static void judge_too_short(struct client_reply *reply)
 }
 
 /*
- * Refuses a reply to a call that has not been sent. If an earlier copy was sent, the reply is to
- * that copy: then the channel is closed before it sends the second copy, whose buffer is now free.
+ * Refuses a reply to a call not sent yet. If an earlier copy was sent, the reply is to that copy,
+ * and ends the call: the channel closes before it sends the second copy from a freed buffer.
  */
 static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 {
@@ -210,9 +210,9 @@ static int check_order(const struct rpc_client *rpc, struct client_reply *reply)
 }
 
 /*
- * Called when more bytes are needed. For a reply to unwrap, lead() recognizes a complete READ by
- * the reply's length: the data is received into place, and then judged with the rest. Any other
- * reply to unwrap is received whole. Returns what client_reply_begins() does.
+ * Called when more bytes are needed. If the reply must be unwrapped, lead() recognizes a complete
+ * READ by the reply's length: the data is received into place, and then judged with the rest. Any
+ * other such reply is received whole. Returns what client_reply_begins() does.
  */
 static int begin_in_place(const struct rpc_client *rpc, const struct rpc_reply *message,
 			  const uint8_t *results, struct rpc_bulk *bulk)

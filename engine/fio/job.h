@@ -95,8 +95,8 @@ struct job {
 	uint64_t sequence;		     /* the number of the last write or sync */
 
 	/*
-	 * The descriptor that fio gets for each file: with fsync_on_close it calls fsync(2) on the
-	 * descriptor when it closes a file during the run. job_close_file() then sends the COMMITs.
+	 * The descriptor that fio gets for each file: with fsync_on_close fio itself calls fsync(2)
+	 * on it when fio closes a file during the run. job_close_file() then sends the COMMITs.
 	 */
 	int placeholder;
 	uint32_t discard_min; /* READs of at least this many bytes discard data; UINT32_MAX: none */

@@ -252,7 +252,7 @@ struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fi
 	return terms;
 }
 
-/* Chooses the entry beside the job's own that the I/O makes or removes. A new one is in the
+/* Chooses which entry, not one of the job's own, the I/O makes or removes. A new one is in the
  * directory of the entry that fio chose. */
 static void go_beside(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
 		      enum made_kind kind)

@@ -79,7 +79,7 @@ static void begin_anew(void)
 	kept.paths = (struct pool_paths){0};
 }
 
-/* Closes paths before a fork: fio has no hook for setup's end, and its servers end by _exit(). */
+/* Closes paths before a fork: fio has no hook for setup's end, and fio --server ends by _exit(). */
 __attribute__((constructor)) static void leave_before_fork(void)
 {
 	pthread_atfork(leave_all, NULL, begin_anew);
@@ -162,8 +162,8 @@ static int fail(struct thread_data *td, int error, const char *what)
 
 /*
  * The size that fio gets for a missing file. Without filesize= fio then gives the file a share of
- * size=. With a range of filesize= fio draws a size, as for psync, unless the size it got is within
- * the range: so it gets 0. With a single filesize= fio gets that size: offset=50% needs it.
+ * size=. With a range of filesize= fio gets 0: it keeps a size within the range, and draws another
+ * for any other, as for psync. With a single filesize= fio gets that size: offset=50% needs it.
  */
 static uint64_t missing_size(const struct thread_data *td)
 {

@@ -129,7 +129,7 @@ void path_close(struct path *path)
 		return;
 	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
 		path_close_file(path, i);
-	if (path->state) /* after the files: a reconnect would reopen lost ones */
+	if (path->state) /* after the files: else a reconnect here would reopen lost ones */
 		path->version->teardown(path);
 	free(path->files);
 	path_close_names(path);

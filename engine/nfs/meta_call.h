@@ -146,7 +146,7 @@ static inline void meta_fill_arguments(const struct call *call, uint32_t reply_m
 
 /*
  * True where an earlier copy of the answered call may have been carried out. NFSv4.1: only a copy
- * with another slot or sequence; a repeated one gets NFS4ERR_RETRY_UNCACHED_REP.
+ * with another slot or sequence; after one with the same this copy gets RETRY_UNCACHED_REP.
  */
 static inline bool meta_sent_before(const struct call *call)
 {

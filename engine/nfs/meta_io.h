@@ -35,10 +35,9 @@ struct meta_io {
 	bool finds_directory; /* that LOOKUP is of a directory on the way to the entry */
 	bool maybe_removed;   /* an earlier copy of a removal may have been carried out */
 	enum handle_state handle_state, directory_state; /* of the entry, and of its directory */
-	const struct path
-		*renewed_over;	  /* the path whose handle of the entry was looked up again */
-	struct nfs_handle handle; /* of the directory that the walk has reached; see `way` */
-	struct {		  /* the walk from the root to the entry's directory: */
+	const struct path *renewed_over; /* the path over which that handle was looked up again */
+	struct nfs_handle handle;	 /* of the directory that the walk has reached; see `way` */
+	struct {			 /* the walk from the root to the entry's directory: */
 		const struct path *path; /* the path that it goes over */
 		uint32_t depth;		 /* names walked so far; `handle` is the last one's */
 	} way;

@@ -72,7 +72,7 @@ static int create(struct names *names, const struct nfs_handle *directory, struc
 	};
 	int error = names_ask(names, &batch, item);
 
-	item->resent = !error; /* the verifier shows whether an earlier copy made the file */
+	item->resent = !error; /* EEXIST: not by an earlier copy, whose verifier would match */
 	if (error == -EOPNOTSUPP) {
 		batch.fill = NULL;
 		return names_ask(names, &batch, item);

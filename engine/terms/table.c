@@ -223,8 +223,8 @@ const struct term terms_table[] = {
 		 "in getattr:70,lookup:20,readdir:5,create:3,remove:2, with rw=randrw. "
 		 "The engine sets rwmixread from the weights, in whole per cent"},
 	{SWITCH("meta_verify", meta_verify), .preset = "0",
-	 .help = "metadata=1, jobs that read: before the job begins, check by READDIR that "
-		 "each entry is there once, and then that each is what meta_write= makes"},
+	 .help = "metadata=1, jobs that read: check by READDIR, before the job begins, that each "
+		 "entry is there once; and at each read, that it is what meta_write= makes"},
 	{NUMBER("dir_entries", dir_entries, 2, 0), .shared = true, .preset = "1000",
 	 .help = "metadata=1: entries of one directory"},
 	{NUMBER("tree_depth", tree_depth, 0, 8), .shared = true, .preset = "1",

@@ -255,8 +255,8 @@ static bool make_keys(struct making *making, gss_buffer_set_t key, const gss_buf
 
 	if (krb5_keys_new(&making->keys, enctype, secret->value, secret->length, subkey)) {
 		snprintf(making->error, sizeof(making->error),
-			 "the context's encryption type is number %u, but only AES is supported "
-			 "(17 to 20): set permitted_enctypes in krb5.conf",
+			 "cannot use the context's encryption type, number %u; supported is AES, "
+			 "17 to 20: set permitted_enctypes in krb5.conf",
 			 enctype);
 		return false;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* ktls.c - gives keys to the kernel, and handles the records that it does not. */
+/* ktls.c - gives keys to the kernel, and handles the records that the kernel leaves to us. */
 #include "transport/tls_session.h"
 
 #include <endian.h>

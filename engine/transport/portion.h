@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * portion.h - which part of the small replies on their way one receive takes: a half, a quarter or
- * an eighth.
+ * portion.h - how much one receive takes of the small replies that are on their way: a half, a
+ * quarter or an eighth.
  *
  * A half costs least while the server has other work meanwhile. If the server sleeps between
  * batches, server and client wait for each other in turn. No part suits all windows, so the best is

@@ -266,8 +266,8 @@ static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8
 }
 
 /*
- * Requests a completion, which covers all sends before it, once per quarter of the calls that may
- * be outstanding. So answered calls do not fill more than half of the queue.
+ * Adds the call's send to the chain. Once per calls_max / 4 sends it requests a completion, which
+ * covers all sends before it: so answered calls do not fill more than half of the queue.
  */
 static void chain(struct rdma *rdma, struct rdma_call *call, uint8_t *start, uint32_t length)
 {

@@ -37,7 +37,7 @@ static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
 }
 
 /*
- * The kernel's autotuning opens the receive window this wide in some runs only; in the others the
+ * The kernel's autotuning opens the receive window to WIDE in some runs only; in the others the
  * window falls to zero, and READs of 64 KiB reach half their IOPS. SO_RCVLOWAT opens the window
  * from the start, as far as net.ipv4.tcp_rmem allows, and keeps autotuning (tcp_set_rcvlowat()),
  * which SO_RCVBUF would end. Must be called after the SYN: before it, older kernels cap the window

@@ -85,7 +85,7 @@ struct rpc_context_ops {
 	/* The call will be sent again: its number no longer holds back the window, but may still
 	 * be answered. */
 	void (*overdue)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp);
-	/* The call was answered, or will not be answered by its stamp's numbers. */
+	/* The call was answered, or no reply to its stamp's numbers is awaited any more. */
 	void (*release)(struct rpc_credentials *credentials, struct rpc_stamp *stamp);
 	/* The connection is lost: no call will be answered. */
 	void (*lost)(struct rpc_credentials *credentials);
@@ -130,8 +130,8 @@ struct rpc_flavor {
 	 */
 	uint32_t (*lead)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			 struct xdr_in in, uint32_t length, uint32_t results);
-	/* unwrap() for such a reply: *in lacks the data, which came right before `behind`. Sets *in
-	 * to the results before the data. */
+	/* unwrap() for such a reply: *in lacks the data, whose place is right before `behind`. Sets
+	 * *in to the results before the data. */
 	bool (*unwrap_around)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 			      struct xdr_in *in, const struct iovec *data, const uint8_t *behind);
 

@@ -83,8 +83,8 @@ static enum rpc_context_state fail(struct gss_context *context, const char *why)
 }
 
 /*
- * Plans to replace a context some time before its end, if the next one may end later. If this one
- * ends no later than the last one, it is used until the server denies it.
+ * Plans to replace a context some time before its end. But if it ends no later than the one before
+ * it, nor would the next one: then it is used until the server denies it.
  */
 static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lifetime)
 {

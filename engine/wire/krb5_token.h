@@ -46,7 +46,7 @@ bool krb5_mic_ok(struct krb5_keys *keys, enum krb5_side side, const struct iovec
 
 /*
  * Encrypts `parts`, which do not change, into `token`, which is longer by krb5_wrap_size() bytes.
- * The work may be left for the side's next message: parts and token must stay valid until
+ * May put off the work until the side's next message: parts and token must stay valid until
  * krb5_wrap_end(). False: the crypto library failed.
  */
 bool krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
