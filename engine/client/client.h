@@ -29,7 +29,7 @@ struct client_reply {
 	struct rpc_reply_header header;
 	enum disposition disposition;
 	struct call_result result;
-	bool premature;	    /* it came before the call was sent again: close the channel */
+	bool premature;	    /* it answers an earlier copy of a call now queued: close the channel */
 	bool unread;	    /* its checksum is wrong: the call may have been carried out, or not */
 	const uint8_t *cut; /* what follows READ data received in place; NULL: no such data */
 };
@@ -142,7 +142,7 @@ void client_tick(struct rpc_client *rpc);
 
 /* The server's health, as far as this connection can tell. */
 enum client_health {
-	CLIENT_UNKNOWN, /* no answer yet, but not long enough to count as silent */
+	CLIENT_UNKNOWN, /* no answer yet, for too short a time to count as silent */
 	CLIENT_ANSWERS,
 	CLIENT_SILENT, /* unanswered probe, no connection, no context, or broken messages */
 };

@@ -11,7 +11,7 @@
  * the old connection.
  */
 static const uint64_t CONNECT_TIME = 5 * SEC;
-/* Added for TLS: Linux's server gives up a handshake after 5 s, and begins to count after us. */
+/* Added for TLS: Linux's server gives up a handshake after 5 s, which begin later than ours. */
 static const uint64_t HANDSHAKE_TIME = 2500 * MSEC;
 static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = SEC;
 

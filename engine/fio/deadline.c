@@ -58,7 +58,7 @@ static void note_forker(void)
 }
 
 /* Uses SIGKILL, since until fio lets its jobs begin, they have nothing to lose, and only a signal
- * ends their wait for fio. The child of a fio server is no job: that child forks the jobs. */
+ * ends their wait for fio. Leaves out a fio server's child, which forks the jobs, and its jobs. */
 static void begin_as_child(void)
 {
 	if (!is_backend)

@@ -24,7 +24,7 @@ void deadline_end(void);
 /* True where a signal told the job to end, as far as fio's state shows. */
 bool deadline_told(void);
 
-/* True where waits for names must end: 2 s after a signal (setup: 0); after the runtime in 60 s. */
+/* True: waits for names end 2 s after a signal (setup: 0), 60 s after the first past runtime. */
 bool deadline_passed(void);
 
 /* True 4 s after a signal: then the job does not even close its state at the server. */

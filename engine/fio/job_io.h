@@ -12,7 +12,7 @@
 enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u);
 
 /*
- * Called after each I/O that fio queues: sends I/Os that must not wait for getevents(). If fio may
+ * Called after iodepth_batch= I/Os: sends those that must not wait for getevents(). If fio may
  * sleep next, blocks until all is sent; a sync is sent only after the writes before it. Returns 0.
  */
 int job_commit(struct thread_data *td);

@@ -24,7 +24,7 @@ enum {
 /*
  * A pass works on one file, over all given paths at once, with one connection on each. A piece's
  * number is an offset in bytes, an entry's number or, for COMMITs, a path's. An idle I/O belongs to
- * the pass, an I/O in a callback to the callback, and after pass_submit() to a connection
+ * the pass, an I/O in a callback to the callback, and a submitted one to a connection
  * (connection.h). No callback may block.
  */
 struct pass {
@@ -36,7 +36,7 @@ struct pass {
 	uint8_t *buffers; /* of layout_write(): BLOCK bytes for each I/O */
 	bool tells;	  /* pieces are entries: every 10 seconds the progress is logged */
 	/* Called when an I/O has its result. True: it submitted the I/O again for the same piece.
-	 * False: the piece is done, or with io->error has failed. NULL: always false. */
+	 * False: the piece is done, or has failed if io->error is set. NULL: always false. */
 	bool (*goes_on)(struct pass *pass, struct conn_io *io);
 
 	struct group group;

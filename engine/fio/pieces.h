@@ -13,7 +13,7 @@ bool pieces_room(const struct job *job, const struct request *request);
 
 /*
  * Submits the rest of a request, as far as there are idle ios and, for a WRITE, room in the hold.
- * True where all is submitted. A COMMIT request with no COMMIT due then has no piece outstanding.
+ * True where all is submitted; if no COMMIT was due, a COMMIT request then has no pieces.
  */
 bool pieces_submit(struct job *job, struct request *request);
 

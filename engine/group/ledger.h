@@ -68,8 +68,8 @@ static inline bool ledger_same(const uint8_t a[LEDGER_VERIFIER], const uint8_t b
 	return !memcmp(a, b, LEDGER_VERIFIER);
 }
 
-/* True where a later COMMIT has succeeded with the same verifier: that made all bytes durable that
- * were answered before, so that this COMMIT's failure loses none. */
+/* True where a later COMMIT has succeeded with the same verifier: it made durable all bytes that
+ * were answered before it, so that this COMMIT's failure loses none. */
 static inline bool ledger_settled(const struct ledger *ledger, const struct ledger_commit *commit)
 {
 	return commit->number < ledger->settled &&

@@ -251,7 +251,7 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 	return error;
 }
 
-/* Refuses terms that need TLS or Kerberos (`needs`) where `term` leaves that off. */
+/* Refuses terms that need TLS or Kerberos (`needs`) where `term` does not turn it on. */
 static int check_used(const struct terms *job, const struct pool *pool, enum term_needs needs,
 		      const struct term *term, const char *refusal, path_log *log)
 {

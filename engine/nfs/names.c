@@ -223,7 +223,7 @@ static int await(struct names *names, struct waiting *waiting)
 	if (patience_over(&waiting->patience, clock_read(&names->clock)))
 		return names->clock.now > wait_end ? give_up_waiting(names, waiting->about)
 						   : time_out(names, waiting->epoch);
-	/* A client logs a link that is down only while it has I/O. Names have none. */
+	/* Only while it has I/O does a client log that its link is down. Names have none. */
 	if (at_work && !rpc->link.up &&
 	    names->clock.now - max_of(waiting->begun, rpc->link.down_since) > DOWN_MAX)
 		rpc->log->silent(rpc);
@@ -270,7 +270,7 @@ struct many {
 	struct names_call calls[NAMES_CALLS];
 };
 
-/* Asks about the item. False: the item needs no question. */
+/* Asks about the item. False: it needs no question, or its name is too long. */
 static bool ask(struct names *names, const struct names_batch *batch, struct names_item *item,
 		struct meta_request *request)
 {
@@ -362,7 +362,7 @@ int names_run(struct names *names, const struct names_batch *batch, bool patient
 			error = begin_waiting(names, names_deadline(names), &waiting);
 		error = error ?: await(names, &waiting);
 	}
-	for (uint32_t i = 0; error && i < NAMES_CALLS; i++) /* the other calls have no answer */
+	for (uint32_t i = 0; error && i < NAMES_CALLS; i++) /* calls left unanswered */
 		if (many.calls[i].item)
 			many.calls[i].item->resent |= many.calls[i].request.base.resent;
 	return error;

@@ -22,8 +22,8 @@ int path_client_init(struct rpc_client *rpc);
 void path_client_free(struct rpc_client *rpc);
 
 /*
- * client_ready(), but tries up to five channels in a row if the next may succeed. -ETIMEDOUT: no
- * answer, or only refusals (-EREMOTEIO before at_work), for path_names_timeout(). Logs errors.
+ * client_ready(), but tries up to five channels in a row if the next may succeed. Logs errors. No
+ * answer for path_names_timeout(): -ETIMEDOUT; only refusals: the same, -EREMOTEIO before at_work.
  */
 int path_client_ready(struct rpc_client *rpc);
 

@@ -97,8 +97,8 @@ int pool_by_file(const char *env, const char *file, struct pool *pool, const cha
 
 /*
  * Resolves `host`, a name or an address; writes up to `max` IPv4 or IPv6 addresses with port 0 and
- * returns their number, or a negative errno with the resolver's own words in `why`. family is
- * AF_UNSPEC or AF_INET6.
+ * returns their number, or a negative errno with the resolver's own words in `why`. pool_resolve()
+ * gives AF_UNSPEC or AF_INET6 as `family`.
  */
 typedef int (*pool_resolver)(const char *host, int family, struct sockaddr_storage *addrs,
 			     unsigned int max, char *why, size_t why_size);
@@ -111,7 +111,7 @@ int pool_getaddrinfo(const char *host, int family, struct sockaddr_storage *addr
 /*
  * Gives every NFS path its address. A host with several addresses becomes one path per address, in
  * the resolver's order, where the host's path was; the labels show the address instead of the name.
- * May be called only once. Returns 0, or with *err and *pool as it was: -EHOSTUNREACH where a host
+ * May be called only once. Returns 0, or fills *err and leaves *pool: -EHOSTUNREACH where a host
  * has no address, -EINVAL where the pool grows over POOL_PATHS_MAX, -ENOMEM.
  */
 int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *err);

@@ -27,8 +27,8 @@ struct spread_piece {
 struct spread_load;
 
 /*
- * Spreads over `count` connections: first, first + step, … spread_cut() changes `next` and reads
- * `load`; the rest is set once.
+ * Spreads over `count` connections: first, first + step, and so on. spread_cut() changes `next`,
+ * and reads `load`; the rest is set once.
  */
 struct spread {
 	enum spread_policy policy;

@@ -190,7 +190,7 @@ int null_call_space(struct null_call *null, struct iovec *space)
 
 	if (null->have >= RECORD_MARK_SIZE) {
 		memcpy(&mark, null->reply, RECORD_MARK_SIZE);
-		mark = be32toh(mark) ^ RECORD_LAST_FRAGMENT; /* not the last: looks too long */
+		mark = be32toh(mark) ^ RECORD_LAST_FRAGMENT; /* without it: looks too long */
 		if (mark > NULL_REPLY_MAX - RECORD_MARK_SIZE)
 			return -EPROTO;
 		length += mark;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * reply.h - a call's bulk data, and the handler to which replies go as they arrive: first the head,
- * then the bulk data. Bulk data is the one long opaque of a message: WRITE's and READ's data.
+ * then the bulk data: the one long opaque of a message, such as WRITE's and READ's data.
  */
 #pragma once
 
