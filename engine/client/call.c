@@ -138,7 +138,7 @@ static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_
 	io->done += result->count;
 }
 
-/* Delays a call that was delayed *times times before. Returns when it is sent again. */
+/* Delays a call, after *times earlier delays. Returns the time when it is sent again. */
 static uint64_t put_off(struct rpc_client *rpc, const struct call *call, uint32_t *times,
 			uint64_t wait_max)
 {

@@ -50,7 +50,7 @@ struct conn_io {
 	void *state;		   /* the protocol's state of the file */
 	TAILQ_ENTRY(conn_io) link; /* the owner uses it too, while it owns the I/O */
 	uint64_t sent;		   /* when it was first sent, by the client's clock; 0: not yet */
-	uint64_t last_sent;	   /* mount.c: when it was submitted to the kernel */
+	uint64_t last_sent;	   /* mount.c: when it was put into the ring */
 };
 
 /* Removes and returns the first I/O; NULL: the list is empty. */

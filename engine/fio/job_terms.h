@@ -21,7 +21,7 @@ static inline const struct terms *options_of(const struct thread_data *td)
 /* Refuses options that the engine does not support. 0 or a negative errno. */
 int terms_check(struct thread_data *td);
 
-/* Fills in and resolves the pool that pool= or, without it, the job's files name. 0 or -errno. */
+/* Fills in the pool that pool= or else the job's files give, and resolves it. 0 or -errno. */
 int terms_pool(struct thread_data *td, struct pool *pool);
 
 /* Fills in the terms of a path, for path_open() to take over. 0 or a negative errno. */

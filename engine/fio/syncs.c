@@ -183,7 +183,7 @@ static void end(struct job *job)
 	job->replay.request.error = 0;
 }
 
-/* After a round, counts held data as lost in the ledgers, so that the next sync, or the close,
+/* If a round has begun, counts held data as lost in the ledgers: the next sync, or the close,
  * reports the loss. Empties the hold. From now on the job writes nothing. */
 static void give_up(struct job *job, int error)
 {

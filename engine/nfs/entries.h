@@ -23,7 +23,7 @@ enum {
 
 struct entries_terms {
 	uint64_t count;		/* the job's entries have numbers below this */
-	uint32_t per_directory; /* most entries, and subdirectories (top: no limit) */
+	uint32_t per_directory; /* entries, or subdirectories, at most (top: no limit) */
 	uint32_t depth; /* levels of directories below the top; 0: the top has all entries */
 	bool shared;	/* other jobs have entries in these directories: names differ by `job` */
 	uint32_t job;	/* of this job, where `shared` */

@@ -4,8 +4,8 @@
  * own, whatever transport READ, WRITE and COMMIT use. Up to NAMES_CALLS questions are under way at
  * once, in NFSv4.1 no more than the session has slots. Both versions ask by a struct meta_request.
  *
- * All functions wait: for the answer, path_job's stop() or path_names_timeout(); once a file is
- * open and no other path can stand in, as long as I/O. A server that asks to wait is asked again;
+ * All functions wait for the answer, until path_job's stop() or path_names_timeout(); with a file
+ * open and no stand-in path, as long as I/O does. A server that asks to wait is asked again;
  * before the first file is open, for 12 setup_times. They return 0 or a negative errno, with words
  * in names->error. -EINTR: stop() returned true. names->given_up: the server did not answer, and
  * nothing more is asked over this connection. Any other errno: its answer, or an unusable name.
@@ -129,8 +129,8 @@ int names_find(struct names *names, const char *name, bool make, struct nfs_hand
  * A question to the server. If its client gives up, another client asks again. (A client
  * reconnects by itself.) Once a file or directory of the path is open, `hard` asks until
  * path_job's stop(), and `soft` for as long as an I/O may take (nfs(5)); with failover a path gives
- * up sooner if others can stand in for it. Before anything is open, the question is asked once
- * more, unless the server did not answer.
+ * up sooner if others can stand in for it. Before anything is open, the question is asked again
+ * only once, and not after a time-out.
  */
 struct question {
 	int (*ask)(struct names *names, struct question *question);

@@ -98,7 +98,7 @@ struct nfs4_client {
 	uint32_t ahead;	       /* CREATE_SESSIONs counted in `sequence` that gave no session */
 	bool sequence_unknown; /* `sequence` is wrong: EXCHANGE_ID gives the right one */
 	bool known;	       /* `id` and `sequence` may be used; else EXCHANGE_ID is next */
-	bool reclaims;	       /* after a restart: reclaim opens first, in the grace period */
+	bool reclaims;	       /* after a restart: OPENs are reclaimed first, in the grace period */
 	uint32_t answers;      /* answers that were taken, to EXCHANGE_ID and CREATE_SESSION */
 	bool complete;	       /* RECLAIM_COMPLETE is answered */
 	uint32_t epochs;       /* sessions created */

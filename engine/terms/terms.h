@@ -75,7 +75,7 @@ enum term_kind {
 	TERM_BYTES,	/* unsigned long long; only of jobs */
 	TERM_CHOICE,	/* unsigned int, one of `values` */
 	TERM_SWITCH,	/* unsigned int, 0 or 1; only of jobs */
-	TERM_FLAG,	/* unsigned int, 0 or 1: WORD sets `least`, WORD=0 (in a path) the other */
+	TERM_FLAG,	/* unsigned int, 0 or 1: `least` by WORD, the other by WORD=0 (in a path) */
 	TERM_TEXT,	/* char * */
 	TERM_ADDRESSES, /* char *: literal addresses, joined by '+' */
 	TERM_GONE,	/* a former option: refused with `help` */

@@ -43,15 +43,15 @@ void rdma_device_release(struct rdma_device *device, bool gone);
 struct ibv_pd *rdma_device_pd(const struct rdma_device *device);
 
 /*
- * Registers the caller's own message buffers, which no peer reaches. NULL with errno set, and the
- * reason logged. The caller calls ibv_dereg_mr().
+ * Registers the caller's own message buffers, which no peer reaches. NULL with errno set; only a
+ * device's first refusal is logged. The caller calls ibv_dereg_mr().
  */
 struct ibv_mr *rdma_device_register(struct rdma_device *device, void *at, size_t length);
 
 /*
  * Names `length` bytes of bulk data at `at` by the device's keys, in as few segments as possible.
- * Returns the number of new registrations, or a negative errno with the reason logged: -EMSGSIZE
- * where the bytes lie in more regions than a chunk has segments, else the system's refusal.
+ * Returns the number of new registrations, or a negative errno: -EMSGSIZE, logged, where the bytes
+ * lie in more regions than a chunk has segments; -ENOMEM; or a refusal, logged as above.
  */
 int rdma_device_describe(struct rdma_device *device, const void *at, uint32_t length,
 			 struct rpcrdma_chunk *chunk);

@@ -290,8 +290,8 @@ static void tls_close(struct rpc_channel *channel, bool abort)
 
 /* --- connected --- */
 
-/* Counts bytes once encrypted: the server may answer them before the rest of their batch is sent.
- */
+/* Counts bytes as sent when they are encrypted: the server may answer some of them before the rest
+ * of their batch is sent. */
 static uint64_t tls_sent(const struct rpc_channel *channel)
 {
 	return stream_sent(channel) + tls_of(channel)->session.taken;
