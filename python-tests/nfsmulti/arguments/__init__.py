@@ -30,8 +30,8 @@ for _taker in (SHARED["scenario"], COMMANDS["history"]["options"]):
     _taker["SCENARIO"] = {"of": _names, "help": ", ".join(_names)}
 # What the front end does itself.
 _FRONT_END = ("build", "package", "uninstall")
-# What says where a run is, or was begun: without them it is in a lab.
-_NO_DEFAULT = ("pool", "lab", "resume")
+# What says where a run is, or was begun, or that there is none: without them it is in a lab.
+_NO_DEFAULT = ("pool", "lab", "resume", "dry_run")
 
 
 @dataclass(frozen=True)

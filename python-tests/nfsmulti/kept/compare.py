@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from statistics import geometric_mean
@@ -36,6 +36,7 @@ _NAMED = 3  # cells that failed; more are counted
 class Figure(StrEnum):
     """Bytes or metadata operations per second, p99 of clat, CPU time of the jobs per I/O.
 
+    Of a cell that reads and writes, p99 of each: the slower ones alone would make a p99 of both.
     Of `run latency` others: the response's percentile at one load, and the load within the limit.
     """
 
@@ -43,10 +44,12 @@ class Figure(StrEnum):
     LOAD = "load"
     RESPONSE = "response"
     P99 = "p99"
+    READS_P99 = "read p99"
+    WRITES_P99 = "write p99"
     CPU = "cpu"
 
     def of(self, cell: Cell) -> float | None:
-        """Measure a cell, in the figure's unit."""
+        """Measure a cell, in the figure's unit; None where it has no such figure."""
         return _UNITS["operations" if self._counts(cell) else self][0](cell)
 
     def unit(self, cell: Cell) -> str:
@@ -63,10 +66,10 @@ class Figure(StrEnum):
         return self is Figure.THROUGHPUT and "operation" in cell.factors
 
 
-_UNITS = {
+_UNITS: Mapping[str, tuple[measures.Take, str]] = {
     "operations": (measures.IOPS, "ops/s"),
     Figure.THROUGHPUT: (measures.MB_PER_S, "MB/s"),
-    Figure.P99: (measures.P99, "ms"),
+    **{name: (measure, "ms") for name, measure in measures.P99_OF_EACH.items()},
     Figure.CPU: (measures.JOBS_CPU, "µs"),
 }
 
@@ -214,7 +217,7 @@ def compare(
         if a.scenario == "latency":
             rows = at_loads(a, b, limit, tested=tested)
         else:
-            figures = [Figure(name) for name in judge or [Figure.THROUGHPUT]]
+            figures = [one for name in judge or [Figure.THROUGHPUT] for one in _of(Figure(name))]
             rows = trials(pairs(a, b), figures, limit, tested=tested)
         if not rows:
             _refuse("no load was sustained in both", written, b.scenario)
@@ -240,6 +243,12 @@ def compare(
         text = WRITERS[written](found)
     print(text)
     sys.exit(found.exit)
+
+
+def _of(judged: Figure) -> Sequence[Figure]:
+    """Return the figures that a word of --judge stands for."""
+    each = (Figure.READS_P99, Figure.WRITES_P99)
+    return (judged, *each) if judged is Figure.P99 else (judged,)
 
 
 def _chosen(runs: Sequence[Path], results: Path) -> tuple[Path, Path]:

@@ -327,7 +327,7 @@ def named(words: str, name: str) -> str:
 # both, paired by repeat; over all cells, geometric means.
 
 _SHOWN = 2  # variants in the headline
-_MEASURES = {"throughput": measures.MB_PER_S, "p99": measures.P99}
+_MEASURES: Mapping[str, measures.Take] = {"throughput": measures.MB_PER_S, **measures.P99_OF_EACH}
 
 
 def _against(
@@ -339,19 +339,26 @@ def _against(
     """
     (first, base), *others = variants
     words, rows = [], []
+    shown = {
+        name: measure
+        for name, measure in _MEASURES.items()
+        if any(measure(cell) for _, those in variants for cell in those)
+    }
     own = functools.partial(_own, known=known)  # names a cell by its scenario's own factors
     under = cells.by_name(base, own)
     for name, those in others:
         over = cells.by_name(those, own)
-        rows += [[name, one, *_ratios(over[one], under[one])] for one in over if one in under]
+        rows += [
+            [name, one, *_ratios(over[one], under[one], shown)] for one in over if one in under
+        ]
         if over.keys() & under.keys():
-            rows.append([name, "all cells together", *_ratios(those, base)])
+            rows.append([name, "all cells together", *_ratios(those, base, shown)])
             ratio = cells.ratio(those, base, measures.MB_PER_S)
             told = f"{texts.times(ratio)} times the throughput with {name}"
             words.append(told if ratio else f"{name} moved nothing")
     if not rows:
         return None
-    headings = ["", "cell", *(f"{measure} : that of {first}" for measure in _MEASURES)]
+    headings = ["", "cell", *(f"{measure} : that of {first}" for measure in shown)]
     words = [f"{'; '.join(words[:_SHOWN])}, against {first}."]
     return Section(f"Against {first}", words, [Table(headings, rows, text_columns=2)])
 
@@ -360,5 +367,7 @@ def _own(cell: Cell, known: Sequence[str]) -> str:
     return cells.text({name: at for name, at in cell.factors.items() if name in known})
 
 
-def _ratios(over: Sequence[Cell], under: Sequence[Cell]) -> list[str]:
-    return [texts.ratio(cells.ratio(over, under, measure)) for measure in _MEASURES.values()]
+def _ratios(
+    over: Sequence[Cell], under: Sequence[Cell], shown: Mapping[str, measures.Take]
+) -> list[str]:
+    return [texts.ratio(cells.ratio(over, under, measure)) for measure in shown.values()]

@@ -19,7 +19,7 @@ from nfsmulti.run.amounts import Amounts, cached
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.offered import job_of
 from nfsmulti.run.place import OnPool
-from nfsmulti.run.record import Record
+from nfsmulti.run.record import Record, expected_seconds
 from nfsmulti.scenario import Choice
 from nfsmulti.screen import Screen
 from nfsmulti.stories import SCENARIOS, security
@@ -65,6 +65,10 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
         for one, _ in plans:
             if one.pool:
                 preflight.check(one, OnPool(one.pool), lambda *_: None)  # the run says it again
+        if "dry_run" in given:
+            for one, _ in plans:
+                _tell(one)
+            return
         records = [start.begin(folder, *one) for one in plans]
     again = f"{COMMAND} run {scenario} --resume"
     again += f" --results {shlex.quote(shown(folder))}" if folder != RESULTS else ""
@@ -181,6 +185,17 @@ def _all_of(names: list[str], begin: Callable[[str], _Begun]) -> list[_Begun]:
     if not found:
         raise HarnessError("nothing is left to run")
     return found
+
+
+def _tell(one: plan.Plan) -> None:
+    """Say what a run would do: its cells in their order, and how long they take together."""
+    seconds = expected_seconds(one.cells, runner.guests(one))
+    _out.print(f"{one.scenario}: {len(one.cells)} cells, about {duration_text(seconds)}")
+    for line in one.left_out:
+        _out.print(f"  left out: {line}")
+    for cell in one.cells:
+        _out.print(f"  {cell.order} {cell.id}")
+    _out.print(f"Run them: {one.command.replace(' --dry-run', '')}")
 
 
 def _carry_out_all(records: list[Record], again: str, metrics: Path | None = None) -> int:

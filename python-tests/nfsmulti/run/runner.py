@@ -32,6 +32,7 @@ from nfsmulti.run.metrics import Metrics
 from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Target, split_pool
 from nfsmulti.run.plan import (
     PLAIN,
+    Plan,
     PlannedCell,
     Setting,
     decided,
@@ -212,7 +213,7 @@ def expected(record: Record) -> float:
     """Estimate the seconds that the cells take that are not done."""
     done = {cell.id for cell in record.cells if cell.status in ("done", "skipped")}
     left = [cell for cell in record.plan.cells if cell.id not in done]
-    return expected_seconds(left, _guests(record))
+    return expected_seconds(left, guests(record.plan))
 
 
 def carry_out(
@@ -233,7 +234,7 @@ def carry_out(
     record.retry()
     left = record.waiting()
     out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
-    with Meter(out, left, len(plan.cells), _guests(record)) as meter:
+    with Meter(out, left, len(plan.cells), guests(plan)) as meter:
         watcher = Metrics(metrics, record, meter) if metrics else meter
         for name in plan.places:
             try:
@@ -288,8 +289,9 @@ def _run_on_pool(record: Record, engine: Engine, watcher: Watcher) -> None:
         run_in_place(record, OWN, make, engine, watcher)
 
 
-def _guests(record: Record) -> set[str]:
-    scenario = SCENARIOS.get(record.plan.scenario)  # None: a bench's
+def guests(plan: Plan) -> set[str]:
+    """Return the places of a run that are kernel labs."""
+    scenario = SCENARIOS.get(plan.scenario)  # None: a bench's
     places = scenario.places if scenario else {}
     return {name for name, place in places.items() if isinstance(place, GuestPlace)}
 
