@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
@@ -15,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import call_harness
 from engine_helpers import eventually
 
 from nfsmulti.arguments import COMMANDS, told_first, understand
@@ -74,7 +72,7 @@ def machine(tmp_path: Path) -> Machine:
 @pytest.fixture
 def bare_machine(machine: Machine) -> Machine:
     """Return a machine without our packages, where apt-get would be noticed."""
-    some = "echo 'ii  gcc'; echo 'rc  fio'; echo 'ii  cmake'"
+    some = "echo 'ii  gcc'; echo 'rc  fio'; echo 'ii  fio-tools'; echo 'ii  cmake'"
     machine.program("dpkg-query", f'{some}; [ "$*" = "-W -f \\${{Version}} dpkg" ]')
     machine.program("apt-get", "echo apt-get was run >&2; exit 9")
     return machine
@@ -108,7 +106,9 @@ def test_usage_and_help_name_every_command_and_install_nothing(fresh_clone: Mach
     assert re.fullmatch(r"nfsmulti \d+\.\d+\.\d+\n", fresh_clone.run("--version").stdout)
 
 
-def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone: Machine) -> None:
+def test_what_is_mistyped_is_said_last_before_anything_is_installed(
+    fresh_clone: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
     leave = "leave it out; --factors crosses the cells of any scenario"
     for words, last in (
         ("frobnicate", "there is no command 'frobnicate'"),
@@ -137,12 +137,18 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
         ("demo now", "demo: 'now' is one word too many"),
         ("lab exec", "lab exec: the command to run is missing: write it after --"),
     ):
-        # Most in this process, which spares a start of Python.
-        call = fresh_clone.run if words in ("frobnicate", "run dd --repet 4") else call_harness
-        done = call(*words.split())
+        with pytest.raises(SystemExit) as end:
+            understand(words.split())
+        said = capsys.readouterr()
+        assert (end.value.code, said.out) == (2, ""), words
+        assert said.err.splitlines()[-1].startswith("nfsmulti: "), words
+        assert said.err.endswith(f"{last}\n"), words
+    for words in ("frobnicate", "run dd --repet 4"):
+        done = fresh_clone.run(*words.split())
         assert (done.status, done.stdout) == (2, ""), words
-        assert done.stderr.splitlines()[-1].startswith("nfsmulti: "), words
-        assert done.stderr.endswith(f"{last}\n"), words
+        assert re.match(r"nfsmulti: .*there is no", done.stderr.splitlines()[-1]), words
+    for words in ("soak --paths=2", "soak --paths=16", "lab kernel --timeout=1 -- true"):
+        understand(words.split())  # the limits themselves are taken
 
 
 def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
@@ -384,47 +390,32 @@ def _waiting(machine: Machine, used: Path, said: Path) -> Process:
     return process
 
 
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
 def test_who_waits_is_told_for_whom_and_ends_by_a_signal(
-    used_machine: Machine, used: Path, tmp_path: Path
+    used_machine: Machine, used: Path, tmp_path: Path, shell: str
 ) -> None:
+    """What another front end was called with may do nothing to this terminal."""
     used_machine.packages()
     began, go = tmp_path / "began", tmp_path / "go"
     used_machine.program(
         "cmake", f"touch {began}; while [ ! -e {go} ]; do sleep 0.05; done; exit 7"
     )
-    argv = [str(used / "nfsmulti"), "build", "--no-install", "-DX=1"]
+    text = (used / "nfsmulti").read_text()
+    (used / "nfsmulti").write_text(text.replace("#!/bin/sh", f"#!/usr/bin/env -S {shell}", 1))
+    argv = [str(used / "nfsmulti"), "build", "--no-install", "-DX=\x1b]0;a\x07b\udcff\n\x1b[2J"]
     variables = {"PATH": used_machine.path, "NFSMULTI_BUILD_DIR": ""}
     said = tmp_path / "said"
     with Process(argv, env=variables) as holder:
         eventually(began.exists, _SECONDS)
+        line = f"waiting for another ./nfsmulti (process {holder.pid}: build -DX=]0;ab)"
         for number in (signal.SIGTERM, signal.SIGINT):
             with _waiting(used_machine, used, said) as process:
                 process.signal(number)
                 assert process.wait(_SECONDS) == 128 + number
-            line = f"waiting for another ./nfsmulti (process {holder.pid}: build -DX=1)"
             assert said.read_text() == f"nfsmulti: {line}\n"
         with _waiting(used_machine, used, said) as process:
             go.touch()
             assert (holder.wait(_SECONDS), process.wait(_SECONDS)) == (7, 7)
-
-
-@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
-def test_what_stands_in_a_lock_reaches_no_terminal(
-    used_machine: Machine, used: Path, tmp_path: Path, shell: str
-) -> None:
-    used_machine.packages()
-    used_machine.program("cmake", "exit 7")
-    text = (used / "nfsmulti").read_text()
-    (used / "nfsmulti").write_text(text.replace("#!/bin/sh", f"#!/usr/bin/env -S {shell}", 1))
-    said = tmp_path / "said"
-    lock = used / "build/.lock"
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        lock.write_bytes(b"process 1: \x1b]0;a\x07b\xff\n\x1b[2J")
-        process = _waiting(used_machine, used, said)
-    with process:
-        assert process.wait(_SECONDS) == 7
-    assert said.read_text() == "nfsmulti: waiting for another ./nfsmulti (process 1: ]0;ab)\n"
 
 
 def test_a_command_builds_what_it_needs_and_tells_how_far_it_is(
@@ -467,56 +458,45 @@ def test_a_command_builds_what_it_needs_and_tells_how_far_it_is(
 _IMPORTED = ("jinja2", "matplotlib", "prometheus_client", "psutil", "rich", "scipy")
 
 
-def _pythons(folder: Path, *, lacking: str = "") -> dict[str, str]:
-    """Return what lets every Python find all that a run imports, but for one."""
-    for name in _IMPORTED:
-        (folder / f"{name}.py").touch()
-    lacks = f"import sys; sys.modules['{lacking}'] = None" if lacking else ""
-    (folder / "sitecustomize.py").write_text(lacks)  # of which find_spec() says that it has none
-    return {"PYTHONPATH": str(folder), "CI": ""}
-
-
-def test_a_run_takes_the_systems_python_where_that_has_what_it_imports(
+def test_a_run_takes_the_systems_python_or_names_two_remedies(
     used_machine: Machine, used: Path, tmp_path: Path
 ) -> None:
+    """It takes that which has all that a run imports; here no registry has what it lacks."""
     used_machine.packages()
     used_machine.program("cmake", "")
     _with_python(used)
     _with_arguments(used)
     (used / "build/Makefile").touch()
-    shutil.rmtree(used / "build/venv")
-    done = used_machine.run("run", "dd", "--lab", env=_pythons(tmp_path))
-    assert done.stdout == "-m nfsmulti run dd --lab\n"
-    assert not (used / "build/venv").exists()
-
-
-@pytest.mark.parametrize("lacking", _IMPORTED)
-def test_without_a_registry_of_python_packages_there_are_two_remedies(
-    used_machine: Machine, used: Path, tmp_path: Path, lacking: str
-) -> None:
-    used_machine.packages()
-    _with_python(used)
-    _with_arguments(used)
     wheels, lock = tmp_path / "wheels", "python-tests/requirements-harness.lock"
     wheels.mkdir()
     (used / lock).write_text(f"nothing==1 --hash=sha256:{'0' * 64}\n")
     venv = used / "build/venv"
     shutil.rmtree(venv)
-    if lacking != _IMPORTED[0]:
-        venv.touch()  # the first has pip fail; that nothing can be made there is known sooner
-    env = _pythons(tmp_path, lacking=lacking)
-    done = used_machine.run("report", "DIR", "--wheels", str(wheels), env=env)
-    assert (done.status, done.stdout) == (1, "")
-    *_, failed, packages, files = done.stderr.splitlines()
-    assert failed == (
-        f"nfsmulti: pip could not install {lock}; see build/pip.log. If this host cannot reach the"
-        " registry of Python packages:"
-    )
+    for name in _IMPORTED:
+        (tmp_path / f"{name}.py").touch()
+    env = {"PYTHONPATH": str(tmp_path), "CI": ""}
     named = " ".join(f"python3-{name.replace('_', '-')}" for name in _IMPORTED)
-    assert packages == f"nfsmulti:   sudo apt-get install --no-install-recommends {named}"
-    assert files == (
-        "nfsmulti:   or give the files of these packages: --wheels DIR (docs/offline.md)"
+    said = (
+        f"nfsmulti: pip could not install {lock}; see build/pip.log. If this host cannot reach the"
+        " registry of Python packages:",
+        f"nfsmulti:   sudo apt-get install --no-install-recommends {named}",
+        "nfsmulti:   or give the files of these packages: --wheels DIR (docs/offline.md)",
     )
+    for lacking in _IMPORTED:
+        # find_spec() says of it that there is none.
+        lacks = f"import sys; sys.modules['{lacking}'] = None"
+        (tmp_path / "sitecustomize.py").write_text(lacks)
+        done = used_machine.run("report", "DIR", "--wheels", str(wheels), env=env)
+        assert (done.status, done.stdout) == (1, ""), lacking
+        assert done.stderr.splitlines()[-3:] == [*said], lacking
+        if lacking == _IMPORTED[0]:  # pip has failed: that nothing can be made is known sooner
+            shutil.rmtree(venv)
+            venv.touch()
+    venv.unlink()
+    (tmp_path / "sitecustomize.py").unlink()
+    done = used_machine.run("run", "dd", "--lab", env=env)
+    assert done.stdout == "-m nfsmulti run dd --lab\n"
+    assert not venv.exists()
 
 
 def test_a_folder_of_wheels_must_be_there(machine: Machine, tmp_path: Path) -> None:
