@@ -38,11 +38,14 @@ _HOSTS = 4
 # --- names ---
 
 
-def test_hosts_are_read() -> None:
+def test_hosts_are_read_and_named_to_fio() -> None:
     assert parse_hosts("a,root@b:9000") == [Host("a", "a"), Host("b", "root@b", 9000)]
     twice = [Host("10.0.0.1", "10.0.0.1"), Host("10.0.0.1", "10.0.0.1", 9000)]
     assert parse_hosts("10.0.0.1, 10.0.0.1:9000") == twice
     assert parse_hosts("[FD00::1]:9000") == [Host("fd00::1", "fd00::1", 9000)]
+    assert Host("a", "a").client_option == "ip:a,8765"
+    assert Host("fd00::1", "x", 9).client_option == "ip6:fd00::1,9"
+    assert (Host("fd00::1", "x", 9).text, Host("fd00::1", "x").text) == ("[fd00::1]:9", "[fd00::1]")
 
 
 def test_what_is_no_host_is_refused() -> None:
@@ -59,12 +62,6 @@ def test_an_engine_that_fios_client_drops_is_refused() -> None:
     # Other commands of fio are not.
     refuse_dropped_engine(["fio", "--ioengine=nfsmulti", "job.fio"])
     refuse_dropped_engine(["fio", "--client=a", "job.fio"])
-
-
-def test_fio_names() -> None:
-    assert Host("a", "a").client_option == "ip:a,8765"
-    assert Host("fd00::1", "x", 9).client_option == "ip6:fd00::1,9"
-    assert (Host("fd00::1", "x", 9).text, Host("fd00::1", "x").text) == ("[fd00::1]:9", "[fd00::1]")
 
 
 # --- job files ---
