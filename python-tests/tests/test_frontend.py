@@ -188,36 +188,27 @@ def test_a_command_asks_for_the_packages_of_its_servers(machine: Machine) -> Non
     assert "apt-get install" not in machine.run("demo").stderr
 
 
-@pytest.fixture
-def foreign_machine(tmp_path: Path) -> Machine:
-    """Return a machine without dpkg, fio and two libraries; its programs are on PATH alone."""
+def test_other_systems_are_told_in_debians_words(tmp_path: Path) -> None:
+    """Fedora has dpkg for those who make Debian's packages: without any it is no Debian."""
     folder = tmp_path / "bin"
     folder.mkdir()
     lacking = {"apt-get", "dpkg-query", "fio", "ganesha.nfsd", "pkg-config", "sudo"}
     for program in Path("/usr/bin").iterdir():
         if program.name not in lacking:
             (folder / program.name).symlink_to(program)
-    machine = Machine(folder, path=str(folder))
+    machine = Machine(folder, path=str(folder))  # its programs are on PATH alone
     machine.program("pkg-config", "case $2 in libnfs | librdmacm) exit 1 ;; esac")
-    return machine
-
-
-def test_other_systems_are_told_in_debians_words(foreign_machine: Machine) -> None:
-    """Fedora has dpkg for those who make Debian's packages: without any it is no Debian."""
-    for name, script in {
-        "dnf": "echo something was installed >&2",
-        "apt-get": "echo something was installed >&2",
-        "gcc": "exit 0",
-        "cmake": "exit 0",
-    }.items():
-        foreign_machine.program(name, script)
+    for name in ("gcc", "cmake"):
+        machine.program(name, "exit 0")
+    for name in ("dnf", "apt-get"):
+        machine.program(name, "echo something was installed >&2")
     line = (
         "nfsmulti: missing, by the names of Debian's packages: fio libnfs-dev librdmacm-dev: needed"
         " by ./nfsmulti build to build the engine and run the harness; only Debian has been tried\n"
     )
-    without_dpkg = foreign_machine.run("build")
-    foreign_machine.program("dpkg-query", "exit 1")
-    for done in (without_dpkg, foreign_machine.run("build")):
+    without_dpkg = machine.run("build")
+    machine.program("dpkg-query", "exit 1")
+    for done in (without_dpkg, machine.run("build")):
         assert (done.status, done.stderr) == (1, line)
 
 
