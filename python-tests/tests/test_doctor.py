@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import call_harness
+from conftest import call_harness, in_full
 
-from nfsmulti import calls, doctor, machine
+from nfsmulti import doctor, machine
 from nfsmulti.calls import NFS, RpcClient
 from nfsmulti.doctor import joined
 from nfsmulti.lab import Lab
@@ -377,15 +377,14 @@ def test_a_machine_is_busy_only_if_it_stays_so(monkeypatch: pytest.MonkeyPatch) 
         assert not [*left]
 
 
-def test_a_port_that_accepts_and_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", ["4.1", in_full("3")])
+def test_a_port_that_accepts_and_stays_silent(version: str) -> None:
     """Not a firewall's doing, whose ports accept nothing."""
-    monkeypatch.setattr(calls, "_TIMEOUT_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        for words in ("version=4.1", f"mountport={port}"):
-            pool = f"nfs://127.0.0.1:{port}/export?{words}&soft&timeo=1&retrans=0"
-            remedy = _examine_here(pool).remedy("cannot be used")
-            assert "accepts connections and stays silent" in remedy
+        mount = f"mountport={port}" if version == "3" else f"version={version}"
+        found = _examine_here(f"nfs://127.0.0.1:{port}/export?{mount}&soft&timeo=1&retrans=0")
+    assert "accepts connections and stays silent" in found.remedy("cannot be used")
 
 
 def test_the_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:

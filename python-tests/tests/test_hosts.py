@@ -237,9 +237,9 @@ def test_a_host_that_cannot_take_part_is_named(
 
 
 @pytest.mark.full
-def test_run_on_four_hosts(many: Lab, hosts: list[Host], engine: Engine, tmp_path: Path) -> None:
+def test_run_on_two_hosts(many: Lab, hosts: list[Host], engine: Engine, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "nfsmulti", "run", "dd", "--quick", "--repeat=1"]
-    names = ",".join(host.name for host in hosts)
+    names = ",".join(host.name for host in hosts[:2])
     argv += ["--pool", many.pool, "--hosts", names, "--results", str(tmp_path / "results")]
     env = {"PYTHONPATH": str(PYTHON_TESTS), "NFSMULTI_CELL_SECONDS": "0.3"}
     env["NFSMULTI_BUILD_DIR"] = str(engine.library.parent)
@@ -250,10 +250,10 @@ def test_run_on_four_hosts(many: Lab, hosts: list[Host], engine: Engine, tmp_pat
     assert len(summary.done) == len(summary.cells) == 6, done.stdout
     for cell in summary.cells:
         per_host = Counter(job.host for job in cell.jobs)
-        assert per_host == {host.name: cell.factors["streams"] for host in hosts}
+        assert per_host == {host.name: cell.factors["streams"] for host in hosts[:2]}
         assert cell.machine_cpu_s is None
     (one,) = (cell for cell in summary.cells if cell.id == "write-streams1-r1")
-    pools = [(folder / one.folder / f"host{number}.fio").read_text() for number in range(1, 5)]
+    pools = [(folder / one.folder / f"host{number}.fio").read_text() for number in (1, 2)]
     assert all(f"first_path={number}\n" in pool for number, pool in enumerate(pools))
     assert all(pool.count("nfs://") == 4 for pool in pools)
 
