@@ -101,7 +101,7 @@ def _block(repeat: int, rate: float, **factors: Factor) -> Cell:
 def _ratio(over: list[Cell], under: list[Cell]) -> tuple[float, int] | None:
     """Return the ratio of their rates, and of how many pairs it is."""
     found = cells.ratio(over, under, measures.MB_PER_S)
-    return found and (round(found.value, 9), found.n)
+    return None if found is None else (round(found.value, 9), found.n)
 
 
 def test_cells_are_paired_by_their_repeat() -> None:
