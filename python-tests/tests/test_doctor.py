@@ -231,6 +231,7 @@ def test_nfsv4_has_one_port(diagnoses: dict[str, Diagnosis]) -> None:
     limits = "NFS v4.1 over TCP, READ up to 1048576 bytes, WRITE up to 1048576; asked from a"
     assert found.about(limits).startswith(f"ok all 2 paths: {limits}")
     assert found.about("lead to the same files") == "ok all 2 paths lead to the same files"
+    assert found.about("NFSv3") == "ok all 2 paths: the server also offers NFSv3 (version=3)"
     assert not [finding for finding in found.findings if "MOUNT" in finding]
     assert found.status == 0
     silent = diagnoses["NFSv4.1's own port"]
