@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from conftest import run_harness
+from engine_helpers import eventually
 from rich.console import Console
 
+from nfsmulti import paths
 from nfsmulti.fiorun import Engine
-from nfsmulti.processes import find
+from nfsmulti.processes import Completed, Process, find
 from nfsmulti.run import start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Target
@@ -20,6 +26,8 @@ from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell
 
 QUIET = Console(quiet=True)
+SHORT = {"NFSMULTI_CELL_SECONDS": "0.2", "PYTHONPATH": str(paths.PYTHON_TESTS)}
+_SECONDS = 240.0
 
 # Stands for a fio that works until a cell of its own number, where it gives a report or hangs.
 _FIO = """\
@@ -47,6 +55,29 @@ def staged_fio(folder: Path, number: int, does: str) -> str:
     (programs / "fio").write_text(_FIO.format(number=number, does=does, fio=find("fio")))
     (programs / "fio").chmod(0o755)
     return f"{programs}:{os.environ['PATH']}"
+
+
+def run_quick(results: Path, *words: str) -> Completed:
+    """Run a scenario with short cells."""
+    where = ["--quick", "--results", str(results)]
+    return run_harness("run", *words, *where, env=SHORT, timeout=_SECONDS)
+
+
+@contextlib.contextmanager
+def hanging_run(
+    folder: Path, number: int, *words: str, enter: Sequence[str] = ()
+) -> Iterator[Process]:
+    """Yield a run after the words `enter`, whose fio of this number, warm-ups included, hangs.
+
+    It has `folder`/results, and prints to `folder`/said.
+    """
+    # Where the tests were started in the background, SIGINT would be ignored.
+    argv = [*enter, "env", "--default-signal=INT", sys.executable, "-m", "nfsmulti", "run"]
+    argv += [*words, "--quick", "--results", str(folder / "results")]
+    env = {**SHORT, "PATH": staged_fio(folder, number, HANG)}
+    with (folder / "said").open("wb") as said, Process(argv, env=env, stdout=said) as process:
+        eventually((folder / f"bin/fio.{number}").exists, _SECONDS)
+        yield process
 
 
 def own_cells(name: str, scale: Scale) -> list[CellSpec]:

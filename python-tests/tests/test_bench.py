@@ -237,11 +237,6 @@ def test_a_run_that_failed_is_left_out_and_told(tmp_path: Path) -> None:
 # --- tables ---
 
 
-def test_a_table_as_markdown() -> None:
-    text = Table(["", "IOPS"], [["a", "1"]], "t").markdown()
-    assert text == "**t**\n\n|  | IOPS |\n| :-- | --: |\n| a | 1 |\n"
-
-
 def test_words_of_a_table_wrap_and_are_not_cut() -> None:
     table = Table(["cell", "IOPS"], [["a word " * 20, "1,000,000"]], text_wraps=True)
     out = Console(width=40)
@@ -294,14 +289,6 @@ def test_a_run_against_the_sink(tmp_path: Path, version: str) -> None:
     assert 0 < (found.server.cpu_percent or 0) <= 100
     assert "_log" not in found.command  # whose cost would be ours
     assert [*tmp_path.glob("cells/one/*.log")] == []
-
-
-def test_metadata_operations_move_no_data(tmp_path: Path) -> None:
-    found = _on_sink(_case("getattr d32"), OURS, tmp_path)
-    assert found.status == "done", found.why
-    assert found.read
-    assert found.read.iops > 0
-    assert found.read.bytes_per_s == 0
 
 
 # It completes all I/O by itself, and has a server where it is told to.
@@ -426,10 +413,10 @@ def test_a_bench_leaves_its_report(tmp_path: Path) -> None:
     words = ["--quick", "--repeat", "1", "--case", "getattr d32", "--results", str(tmp_path)]
     call_harness("bench", "client-cost", *words).check()
     data = json.loads((tmp_path / "summary.json").read_text())
-    assert {cell["factors"]["engine"]: cell["status"] for cell in data["cells"]} == {
-        OURS: "done",
-        DATA: "done",
-    }
+    found = {cell["factors"]["engine"]: cell for cell in data["cells"]}
+    assert {name: cell["status"] for name, cell in found.items()} == {OURS: "done", DATA: "done"}
+    assert found[OURS]["read"]["iops"] > 0
+    assert found[OURS]["read"]["bytes_per_s"] == 0  # of a metadata operation
     text = (tmp_path / "report.md").read_text()
     assert re.search(r"^\d+ % of the CPU per operation of a READ's, getattr", text, re.MULTILINE)
     assert re.search(r"^taskset .*fio .*--ioengine=\S+ .*--meta_read=getattr", text, re.MULTILINE)

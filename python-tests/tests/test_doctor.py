@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import call_harness
+from conftest import call_harness, in_full
 
 from nfsmulti import doctor, machine
 from nfsmulti.calls import NFS, RpcClient
@@ -46,10 +46,12 @@ class Diagnosis:
         return self.remedies[self.about(words)] or ""
 
 
-# One process examines all pools: most of a doctor's time is Python's to load itself.
+# One process examines all pools, and waits for no look at the processors.
 _EXAMINE = """\
 import json, sys
 from conftest import call_harness
+from nfsmulti import doctor
+doctor.others_busy = float
 for pool in sys.argv[1:]:
     done = call_harness("doctor", "--json", "--pool", pool)
     print(json.dumps([done.status, json.loads(done.stdout)]))
@@ -63,6 +65,11 @@ def _examine(lab: Lab, *pools: str, before: tuple[str, ...] = ()) -> list[Diagno
         argv, env={"PYTHONPATH": f"{PYTHON_TESTS}:{PYTHON_TESTS}/tests"}, timeout=240
     ).check()
     return [_diagnosis(*json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def _examine_here(pool: str) -> Diagnosis:
+    done = call_harness("doctor", "--json", "--pool", pool)
+    return _diagnosis(done.status, json.loads(done.stdout))
 
 
 def _diagnosis(status: int | None, findings: list[dict[str, str | None]]) -> Diagnosis:
@@ -138,60 +145,42 @@ def test_other_ways_to_a_server(diagnoses: dict[str, Diagnosis]) -> None:
     assert diagnoses["rpcbind"].about("/export: NFS v3 over TCP").startswith("ok")
 
 
-# A pool, words of a finding, how that begins and the job ends, and what is in its remedy.
+# A pool, words of a finding, how that begins, and what is in its remedy.
+_NOT_THE_SAME = "and 10.77.0.2:22049:/small do not lead to the same files"
 _FOUND = (
-    ("read-only", "NFS3ERR_ROFS", "warn", 0, "export it read-write"),
-    ("squashed", "NFS3ERR_ACCES", "warn", 0, "no_root_squash"),
-    ("read-only 4.1", "NFS4ERR_ROFS", "warn", 0, "export it read-write"),
-    ("squashed 4.1", "NFS4ERR_ACCESS", "warn", 0, "no_root_squash"),
-    ("wrong export 4.1", "/nowhere: cannot be used", "fail", 1, "name an export"),
-    (
-        "wrong export",
-        "/nowhere: cannot be used",
-        "fail",
-        1,
-        "the server exports /export, /ro",
-    ),
-    (
-        "different files",
-        "and 10.77.0.2:22049:/small do not lead to the same files",
-        "fail 10.77.0.1:22049:/export",
-        1,
-        "",
-    ),
-    (
-        "different files 4.1",
-        "and 10.77.0.2:22049:/small do not lead to the same files",
-        "fail 10.77.0.1:22049:/export",
-        1,
-        "",
-    ),
-    ("different mounts", "do not lead to the same files", "fail", 1, "one file system"),
-    ("read-only and another", "not the same files as on", "fail 10.77.0.2", 1, "check the"),
+    ("read-only", "NFS3ERR_ROFS", "warn", "export it read-write"),
+    ("squashed", "NFS3ERR_ACCES", "warn", "no_root_squash"),
+    ("read-only 4.1", "NFS4ERR_ROFS", "warn", "export it read-write"),
+    ("squashed 4.1", "NFS4ERR_ACCESS", "warn", "no_root_squash"),
+    ("wrong export 4.1", "/nowhere: cannot be used", "fail", "name an export"),
+    ("wrong export", "/nowhere: cannot be used", "fail", "the server exports /export, /ro"),
+    ("different files", _NOT_THE_SAME, "fail 10.77.0.1:22049:/export", ""),
+    ("different files 4.1", _NOT_THE_SAME, "fail 10.77.0.1:22049:/export", ""),
+    ("different mounts", "do not lead to the same files", "fail", "one file system"),
+    ("read-only and another", "not the same files as on", "fail 10.77.0.2", "check the"),
     (
         "refused port",
         "port 1: Connection refused",
-        "fail 10.77.0.1:1:/export: cannot be used",
-        1,
-        "does its firewall let the port through",
+        "fail 10.77.0.1:1:/export: cannot be",
+        "firewall",
     ),
-    ("unreachable", "10.77.0.99", "fail", 1, "is the server up"),
-    ("malformed", "--pool: column 8", "fail", 1, ""),
-    ("unknown name", "cannot resolve 'nosuch.invalid'", "fail", 1, "getent ahosts nosuch.invalid"),
-    ("job's option", "a job option: --nconnect=4", "fail", 1, ""),
-    ("keytab in clear", "server_principal= need Kerberos: give security=", "fail --pool", 1, ""),
-    ("no question mark", "&nconnect=4: cannot be used", "fail", 1, "'?' begins a URL's arguments"),
-    ("directories", "/none: cannot be used", "fail", 1, "mount the export there"),
-    ("directories", "not checked: whether all paths lead", "warn", 1, "mend the paths"),
+    ("unreachable", "10.77.0.99", "fail", "is the server up"),
+    ("malformed", "--pool: column 8", "fail", ""),
+    ("unknown name", "cannot resolve 'nosuch.invalid'", "fail", "getent ahosts nosuch.invalid"),
+    ("job's option", "a job option: --nconnect=4", "fail", ""),
+    ("keytab in clear", "server_principal= need Kerberos: give security=", "fail --pool", ""),
+    ("no question mark", "&nconnect=4: cannot be used", "fail", "'?' begins a URL's arguments"),
+    ("directories", "/none: cannot be used", "fail", "mount the export there"),
+    ("directories", "not checked: whether all paths lead", "warn", "mend the paths"),
 )
 
 
 def test_what_is_wrong_with_a_pool(diagnoses: dict[str, Diagnosis], mount: Path) -> None:
-    for pool, words, begins, status, remedy in _FOUND:
+    for pool, words, begins, remedy in _FOUND:
         found = diagnoses[pool]
         assert found.about(words).startswith(begins), pool
         assert remedy in found.remedy(words), pool
-        assert found.status == status, pool
+        assert found.status == any(one.startswith("fail ") for one in found.findings), pool
     assert diagnoses["one directory"].about(f"{mount}: uid 0 gid 0 may create").startswith("ok")
 
 
@@ -242,6 +231,7 @@ def test_nfsv4_has_one_port(diagnoses: dict[str, Diagnosis]) -> None:
     limits = "NFS v4.1 over TCP, READ up to 1048576 bytes, WRITE up to 1048576; asked from a"
     assert found.about(limits).startswith(f"ok all 2 paths: {limits}")
     assert found.about("lead to the same files") == "ok all 2 paths lead to the same files"
+    assert found.about("NFSv3") == "ok all 2 paths: the server also offers NFSv3 (version=3)"
     assert not [finding for finding in found.findings if "MOUNT" in finding]
     assert found.status == 0
     silent = diagnoses["NFSv4.1's own port"]
@@ -275,8 +265,7 @@ _OTHERS: dict[str, tuple[Terms, Answer, str, str]] = {
 )
 def test_a_server_of_nfsv3_is_asked_for_nfsv4_1(minors: tuple[int, ...], said: str) -> None:
     with ScriptedServer(terms=Terms(minors=minors)) as server:
-        done = call_harness("doctor", "--json", "--pool", server.url())
-        found = _diagnosis(done.status, json.loads(done.stdout))
+        found = _examine_here(server.url())
     assert found.about("NFSv4.1") == (f"ok 127.0.0.1:{server.nfs_port}:/export: the server {said}")
 
 
@@ -291,8 +280,7 @@ def test_what_holds_for_some_paths_is_said_once_with_their_labels() -> None:
 def test_servers_that_do_not_serve_nfsv4_1(case: str) -> None:
     terms, answer, words, remedy = _OTHERS[case]
     with ScriptedServer(on(tuple(Nfs4), answer), terms=terms) as server:
-        done = call_harness("doctor", "--json", "--pool", server.url4())
-    found = _diagnosis(done.status, json.loads(done.stdout))
+        found = _examine_here(server.url4())
     assert found.about(words).startswith(f"fail 127.0.0.1:{server.nfs_port}:/export: ")
     assert remedy in found.remedy(words)
     assert found.status == 1
@@ -390,15 +378,14 @@ def test_a_machine_is_busy_only_if_it_stays_so(monkeypatch: pytest.MonkeyPatch) 
         assert not [*left]
 
 
-def test_a_port_that_accepts_and_stays_silent() -> None:
+@pytest.mark.parametrize("version", ["4.1", in_full("3")])
+def test_a_port_that_accepts_and_stays_silent(version: str) -> None:
     """Not a firewall's doing, whose ports accept nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        for words in ("version=4.1", f"mountport={port}"):
-            pool = f"nfs://127.0.0.1:{port}/export?{words}&soft&timeo=1&retrans=0"
-            done = call_harness("doctor", "--json", "--pool", pool)
-            found = _diagnosis(done.status, json.loads(done.stdout))
-            assert "accepts connections and stays silent" in found.remedy("cannot be used")
+        mount = f"mountport={port}" if version == "3" else f"version={version}"
+        found = _examine_here(f"nfs://127.0.0.1:{port}/export?{mount}&soft&timeo=1&retrans=0")
+    assert "accepts connections and stays silent" in found.remedy("cannot be used")
 
 
 def test_the_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
@@ -17,15 +16,14 @@ from pathlib import Path
 import pytest
 from engine_helpers import eventually
 
-from nfsmulti.arguments import COMMANDS
+from nfsmulti.arguments import COMMANDS, told_first, understand
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import Completed, Process, find, run
 
-_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
+_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs rpcbind"
 _MEMORY_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-mem"
-_KERBEROS_PACKAGES = "krb5-kdc krb5-admin-server krb5-user"
 _SECONDS = 240.0
-_KERNEL_PACKAGES = "qemu-system-x86 nfs-common nfs-kernel-server"
+_KERNEL_PACKAGES = "qemu-system-x86 nfs-common nfs-kernel-server rpcbind"
 
 
 class Machine:
@@ -74,18 +72,10 @@ def machine(tmp_path: Path) -> Machine:
 @pytest.fixture
 def bare_machine(machine: Machine) -> Machine:
     """Return a machine without our packages, where apt-get would be noticed."""
-    some = "echo 'ii  gcc'; echo 'rc  fio'; echo 'ii  cmake'"
+    some = "echo 'ii  gcc'; echo 'rc  fio'; echo 'ii  fio-tools'; echo 'ii  cmake'"
     machine.program("dpkg-query", f'{some}; [ "$*" = "-W -f \\${{Version}} dpkg" ]')
     machine.program("apt-get", "echo apt-get was run >&2; exit 9")
     return machine
-
-
-def test_usage_lists_every_command(machine: Machine) -> None:
-    for arguments in ((), ("--help",), ("-h",), ("help",)):
-        done = machine.run(*arguments)
-        assert done.status == 0, arguments
-        commands = {command.split()[0] for command in COMMANDS} | {"build", "package", "uninstall"}
-        assert all(f"\n  {command} " in done.stdout for command in commands), arguments
 
 
 @pytest.fixture
@@ -101,8 +91,13 @@ def fresh_clone(bare_machine: Machine, tmp_path: Path) -> Iterator[Machine]:
     assert set(root.rglob("*")) == before
 
 
-def test_help_of_a_command_installs_nothing(fresh_clone: Machine) -> None:
-    for command in (*COMMANDS, "build", "package", "uninstall"):
+def test_usage_and_help_name_every_command_and_install_nothing(fresh_clone: Machine) -> None:
+    commands = (*COMMANDS, "build", "package", "uninstall")
+    for arguments in ((), ("--help",), ("-h",), ("help",)):
+        done = fresh_clone.run(*arguments)
+        assert done.status == 0, arguments
+        assert all(f"\n  {command.split()[0]} " in done.stdout for command in commands), arguments
+    for command in commands:
         done = fresh_clone.run(*command.split(), "--help")
         assert (done.status, done.stderr) == (0, ""), command
         assert done.stdout.startswith(f"usage: ./nfsmulti {command}"), command
@@ -111,44 +106,27 @@ def test_help_of_a_command_installs_nothing(fresh_clone: Machine) -> None:
     assert re.fullmatch(r"nfsmulti \d+\.\d+\.\d+\n", fresh_clone.run("--version").stdout)
 
 
-def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone: Machine) -> None:
+def test_what_is_mistyped_is_said_last_before_anything_is_installed(
+    fresh_clone: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
     leave = "leave it out; --factors crosses the cells of any scenario"
     for words, last in (
         ("frobnicate", "there is no command 'frobnicate'"),
-        ("rum", "there is no command 'rum': did you mean run?"),
         ("pakage", "there is no command 'pakage': did you mean package?"),
         ("lab strat", "lab has no command 'strat': did you mean start?"),
-        ("run conections", "did you mean connections?"),
-        (
-            "lab kernel --guest=uml -- true",
-            "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out",
-        ),
+        ("lab kernel --guest=uml -- true", "the kernel lab has one kernel, so leave it out"),
         ("faults --only STALE", "--only is gone since 0.7.0: use --filter"),
         ("compare --format junit", "--format junit is gone since 0.7.0: use --format json"),
         ("compare --format=junit", "--format junit is gone since 0.7.0: use --format json"),
         ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),
         ("run dd --repeat=no", "run: --repeat: 'no' is not a whole number from 1 on"),
         ("run dd --pool=", "run: --pool: there is nothing behind it"),
-        ("clean --pool=", "clean: --pool: there is nothing behind it"),
-        (
-            "run dd --depth 0",
-            "--depth: '0': give numbers from 1 to 65536, each once, such as 1,4,8",
-        ),
-        (
-            "run dd --jobs 1,1",
-            "--jobs: '1,1': give numbers from 1 to 256, each once, such as 1,4,8",
-        ),
+        ("run dd --depth 0", "'0': give numbers from 1 to 65536, each once, such as 1,4,8"),
+        ("run dd --jobs 1,1", "'1,1': give numbers from 1 to 256, each once, such as 1,4,8"),
         ("run dd --proto udp", "run: --proto: 'udp': give tcp or rdma, each once"),
         ("compare --judge p9", "--judge: 'p9' is none of throughput, p99, cpu: did you mean p99?"),
-        (
-            "run dd --mounts",
-            "run: --mounts: only for connections, metadata, latency and security, not for dd: "
-            + leave,
-        ),
-        (
-            "run all --jobs=2",
-            f"run: --jobs: only for connections and latency, not for all: {leave}",
-        ),
+        ("run dd --mounts", f"connections, metadata, latency and security, not for dd: {leave}"),
+        ("run all --jobs=2", f"--jobs: only for connections and latency, not for all: {leave}"),
         ("soak --paths 17", "soak: --paths: '17' is not a whole number from 2 to 16"),
         ("lab start --addresses=100", "--addresses: '100' is not a whole number from 1 to 99"),
         ("lab start --link=fast", "'fast' is not a rate: write it like 120mbit or 9.4gbit"),
@@ -161,10 +139,18 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
         ("demo now", "demo: 'now' is one word too many"),
         ("lab exec", "lab exec: the command to run is missing: write it after --"),
     ):
+        with pytest.raises(SystemExit) as end:
+            understand(words.split())
+        said = capsys.readouterr()
+        assert (end.value.code, said.out) == (2, ""), words
+        assert said.err.splitlines()[-1].startswith("nfsmulti: "), words
+        assert said.err.endswith(f"{last}\n"), words
+    for words in ("frobnicate", "run dd --repet 4"):
         done = fresh_clone.run(*words.split())
         assert (done.status, done.stdout) == (2, ""), words
-        assert done.stderr.splitlines()[-1].startswith("nfsmulti: "), words
-        assert done.stderr.endswith(f"{last}\n"), words
+        assert re.match(r"nfsmulti: .*there is no", done.stderr.splitlines()[-1]), words
+    for words in ("soak --paths=2", "soak --paths=16", "lab kernel --timeout=1 -- true"):
+        understand(words.split())  # the limits themselves are taken
 
 
 def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
@@ -178,77 +164,70 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
     assert "apt-get was run" not in done.stderr
 
 
-def test_lab_packages_are_asked_for_by_the_lab(machine: Machine) -> None:
+def test_a_command_asks_for_the_packages_of_its_servers(machine: Machine) -> None:
+    """A user's servers need no rpcbind, and a demo without namespaces none of NFS."""
+    machine.user()
+    machine.packages(all_but="nf*|qemu-*|krb5-*|rpcbind")
+    machine.program("cmake", "exit 7")
+    kerberos = "krb5-kdc krb5-admin-server krb5-user"
     for words, packages in (
         ("lab start", _MEMORY_LAB_PACKAGES),
         ("lab kernel -- true", _KERNEL_PACKAGES),
-        ("lab kernel --sec krb5p -- true", f"{_KERNEL_PACKAGES} {_KERBEROS_PACKAGES}"),
+        ("lab kernel --sec krb5p -- true", f"{_KERNEL_PACKAGES} {kerberos}"),
         ("lab run --per-connection=1gbit -- true", f"{_MEMORY_LAB_PACKAGES} nftables"),
         ("lab run -- sh --per-connection", _MEMORY_LAB_PACKAGES),
-        ("lab start --sec krb5p", f"{_MEMORY_LAB_PACKAGES} {_KERBEROS_PACKAGES}"),
+        ("lab start --sec krb5p", f"{_MEMORY_LAB_PACKAGES} {kerberos}"),
         ("run dd --quick", _LAB_PACKAGES),
         ("run --quick fsperf", f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"),
+        ("demo", f"{_MEMORY_LAB_PACKAGES} nftables"),
     ):
-        assert _asked_for(machine, words) == packages, words
+        machine.program("unshare", "exit 0")
+        done = machine.run(*words.split())
+        assert done.status == 1, words
+        assert done.stderr.endswith(f" --no-install-recommends {packages}\n"), words
+    machine.program("unshare", "exit 1")
+    assert _MEMORY_LAB_PACKAGES in machine.run("lab", "run", "--", "true").stderr
+    assert "apt-get install" not in machine.run("demo").stderr
 
 
-def _asked_for(machine: Machine, words: str) -> str:
-    machine.user()
-    machine.packages(all_but="nf*|qemu-*|krb5-*")
-    done = machine.run(*words.split())
-    assert done.status == 1
-    return done.stderr.rstrip("\n").split("--no-install-recommends ")[-1]
-
-
-@pytest.fixture
-def foreign_machine(tmp_path: Path) -> Machine:
-    """Return a machine without dpkg, fio and two libraries; its programs are on PATH alone."""
+def test_other_systems_are_told_in_debians_words(tmp_path: Path) -> None:
+    """Fedora has dpkg for those who make Debian's packages: without any it is no Debian."""
     folder = tmp_path / "bin"
     folder.mkdir()
     lacking = {"apt-get", "dpkg-query", "fio", "ganesha.nfsd", "pkg-config", "sudo"}
     for program in Path("/usr/bin").iterdir():
         if program.name not in lacking:
             (folder / program.name).symlink_to(program)
-    machine = Machine(folder, path=str(folder))
+    machine = Machine(folder, path=str(folder))  # its programs are on PATH alone
     machine.program("pkg-config", "case $2 in libnfs | librdmacm) exit 1 ;; esac")
-    return machine
-
-
-def test_other_systems_are_told_in_debians_words(foreign_machine: Machine) -> None:
-    """Fedora has dpkg for those who make Debian's packages: without any it is no Debian."""
-    for name, script in {
-        "dnf": "echo something was installed >&2",
-        "apt-get": "echo something was installed >&2",
-        "gcc": "exit 0",
-        "cmake": "exit 0",
-    }.items():
-        foreign_machine.program(name, script)
+    for name in ("gcc", "cmake"):
+        machine.program(name, "exit 0")
+    for name in ("dnf", "apt-get"):
+        machine.program(name, "echo something was installed >&2")
     line = (
         "nfsmulti: missing, by the names of Debian's packages: fio libnfs-dev librdmacm-dev: needed"
         " by ./nfsmulti build to build the engine and run the harness; only Debian has been tried\n"
     )
-    without_dpkg = foreign_machine.run("build")
-    foreign_machine.program("dpkg-query", "exit 1")
-    for done in (without_dpkg, foreign_machine.run("build")):
+    without_dpkg = machine.run("build")
+    machine.program("dpkg-query", "exit 1")
+    for done in (without_dpkg, machine.run("build")):
         assert (done.status, done.stderr) == (1, line)
 
 
-def test_failed_installation_gives_the_line_to_type(bare_machine: Machine) -> None:
-    bare_machine.user('shift; [ "$1" = true ] || { echo E: no network; exit 100; }')
-    done = bare_machine.run("build")
-    assert done.status == 1
-    assert "E: no network" in done.stderr
-    assert "or try:\nnfsmulti:   apt-get install --no-install-recommends " in done.stderr
-
-
-def test_what_apt_is_called_for_is_said_before(bare_machine: Machine, tmp_path: Path) -> None:
+def test_what_apt_is_called_for_is_said_before_and_how_it_failed(
+    bare_machine: Machine, tmp_path: Path
+) -> None:
     words, then = tmp_path / "words", tmp_path / "then"
-    bare_machine.user(f'shift; [ "$1" = true ] || {{ cp {words} {then}; exit 9; }}')
-    bare_machine.run("build", stderr=words)
+    failing = f"cp {words} {then}; echo E: no network; exit 100"
+    bare_machine.user(f'shift; [ "$1" = true ] || {{ {failing}; }}')
+    assert bare_machine.run("build", stderr=words).status == 1
     (line,) = then.read_text().splitlines()
     assert line.startswith("nfsmulti: apt-get installs ")
     assert "libnfs-dev" in line
     assert ": needed by ./nfsmulti build to build the engine" in line
+    after = words.read_text()
+    assert "E: no network" in after
+    assert "or try:\nnfsmulti:   apt-get install --no-install-recommends " in after
 
 
 def test_no_install_names_what_is_missing(bare_machine: Machine) -> None:
@@ -287,12 +266,11 @@ def test_a_run_says_first_that_it_is_in_a_lab(bare_machine: Machine) -> None:
         ("run dd --resume", None),
         ("history dd", None),
     ):
-        done = bare_machine.run(*words.split(), "--no-install")
-        first, *_ = done.stderr.splitlines()
-        told = f"starts a lab on this machine, for about {minutes} minutes"
-        assert (told in first) == bool(minutes), words
-        assert ("--pool=nfs://SERVER/EXPORT" in done.stderr) == bool(minutes), words
-        assert done.status == 1
+        told = told_first(understand(words.split()))
+        assert (f"starts a lab on this machine, for about {minutes} " in told) == bool(minutes)
+        assert ("--pool=nfs://SERVER/EXPORT" in told) == bool(minutes), words
+    first, *_ = bare_machine.run("run", "dd", "--no-install").stderr.splitlines()
+    assert first == told_first(understand(["run", "dd"]))
 
 
 @pytest.mark.parametrize("user", [True, False])
@@ -308,23 +286,6 @@ def test_a_demo_says_first_what_it_will_be(bare_machine: Machine, *, user: bool)
     assert ("sudo" in second) == user
     assert "nfs-ganesha" not in " ".join(others)
     assert done.status == 1
-
-
-def test_a_user_needs_no_rpcbind(machine: Machine) -> None:
-    machine.packages(all_but="nfs-ganesha*|rpcbind|nftables")
-    machine.program("id", "echo 1000")
-    machine.program("cmake", "exit 7")
-    for words, permitted, named in (
-        ("lab run -- true", True, ["nfs-ganesha nfs-ganesha-mem"]),
-        ("lab run -- true", False, ["nfs-ganesha nfs-ganesha-mem"]),
-        ("demo", True, ["nfs-ganesha nfs-ganesha-mem nftables"]),
-        ("demo", False, []),
-    ):
-        machine.program("unshare", "exit 0" if permitted else "exit 1")
-        done = machine.run(*words.split(), "--no-install")
-        lines = [line for line in done.stderr.splitlines() if "apt-get install" in line]
-        assert [line.split("--no-install-recommends ")[1] for line in lines] == named, words
-        assert done.status == 1
 
 
 def test_no_install_fetches_no_source_of_fio(machine: Machine, tmp_path: Path) -> None:
@@ -364,6 +325,8 @@ def used_machine(tmp_path: Path, used: Path) -> Machine:
 def test_uninstall_removes_what_was_made_and_names_packages(
     used_machine: Machine, used: Path, tmp_path: Path
 ) -> None:
+    misused = used_machine.run("uninstall", "--all")
+    assert (misused.status, misused.stderr.partition("\n")[0]) == (2, "usage: ./nfsmulti uninstall")
     done = used_machine.run("uninstall")
     assert done.status == 0, done.stderr
     assert "\nnfsmulti:   sudo apt-get remove --autoremove fio libnfs-dev\n" in done.stderr
@@ -379,22 +342,23 @@ def _refused(done: Completed) -> str:
     return done.stderr
 
 
-def test_uninstall_refuses_labs(used_machine: Machine, used: Path) -> None:
+def test_uninstall_refuses_what_is_in_use(used_machine: Machine, used: Path) -> None:
+    """Awk reads mounts that are made up; a blank in a path is escaped there."""
+    program, mounts = used / "build/nfs-sink", used.parent / "mountinfo"
+    shutil.copy(find("cat"), program)
+    with subprocess.Popen([program], stdin=subprocess.PIPE) as process:
+        said = _refused(used_machine.run("uninstall"))
+    assert said == f"nfsmulti: process {process.pid} still runs out of build/: end it first\n"
+    below = str(used / "build/an export").replace(" ", "\\040")
+    mounts.write_text(f"1 0 8:1 / / rw - ext4 x rw\n2 1 0:5 / {below} rw - nfs4 nas:/v rw\n")
+    used_machine.program("awk", f'exec {find("awk")} "$1" {mounts}')
+    said = _refused(used_machine.run("uninstall"))
+    assert said.endswith("/build/an export is mounted below build/: unmount it first\n")
     state = used / "build/lab/ab12/state.json"
     state.parent.mkdir(parents=True)
     state.write_text('{\n\t"held": true\n}\n')
-    said = "nfsmulti: the lab ab12 is there: ./nfsmulti lab stop --all first\n"
-    assert _refused(used_machine.run("uninstall")) == said
-    assert state.exists()
-
-
-def test_uninstall_refuses_processes_out_of_build(used_machine: Machine, used: Path) -> None:
-    program = used / "build/nfs-sink"
-    shutil.copy(find("cat"), program)
-    with subprocess.Popen([program], stdin=subprocess.PIPE) as process:
-        done = used_machine.run("uninstall")
-    said = f"nfsmulti: process {process.pid} still runs out of build/: end it first\n"
-    assert _refused(done) == said
+    said = _refused(used_machine.run("uninstall"))
+    assert said == "nfsmulti: the lab ab12 is there: ./nfsmulti lab stop --all first\n"
     assert program.exists()
 
 
@@ -419,47 +383,32 @@ def _waiting(machine: Machine, used: Path, said: Path) -> Process:
     return process
 
 
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
 def test_who_waits_is_told_for_whom_and_ends_by_a_signal(
-    used_machine: Machine, used: Path, tmp_path: Path
+    used_machine: Machine, used: Path, tmp_path: Path, shell: str
 ) -> None:
+    """What another front end was called with may do nothing to this terminal."""
     used_machine.packages()
     began, go = tmp_path / "began", tmp_path / "go"
     used_machine.program(
         "cmake", f"touch {began}; while [ ! -e {go} ]; do sleep 0.05; done; exit 7"
     )
-    argv = [str(used / "nfsmulti"), "build", "--no-install", "-DX=1"]
+    text = (used / "nfsmulti").read_text()
+    (used / "nfsmulti").write_text(text.replace("#!/bin/sh", f"#!/usr/bin/env -S {shell}", 1))
+    argv = [str(used / "nfsmulti"), "build", "--no-install", "-DX=\x1b]0;a\x07b\udcff\n\x1b[2J"]
     variables = {"PATH": used_machine.path, "NFSMULTI_BUILD_DIR": ""}
     said = tmp_path / "said"
     with Process(argv, env=variables) as holder:
         eventually(began.exists, _SECONDS)
+        line = f"waiting for another ./nfsmulti (process {holder.pid}: build -DX=]0;ab)"
         for number in (signal.SIGTERM, signal.SIGINT):
             with _waiting(used_machine, used, said) as process:
                 process.signal(number)
                 assert process.wait(_SECONDS) == 128 + number
-            line = f"waiting for another ./nfsmulti (process {holder.pid}: build -DX=1)"
             assert said.read_text() == f"nfsmulti: {line}\n"
         with _waiting(used_machine, used, said) as process:
             go.touch()
             assert (holder.wait(_SECONDS), process.wait(_SECONDS)) == (7, 7)
-
-
-@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
-def test_what_stands_in_a_lock_reaches_no_terminal(
-    used_machine: Machine, used: Path, tmp_path: Path, shell: str
-) -> None:
-    used_machine.packages()
-    used_machine.program("cmake", "exit 7")
-    text = (used / "nfsmulti").read_text()
-    (used / "nfsmulti").write_text(text.replace("#!/bin/sh", f"#!/usr/bin/env -S {shell}", 1))
-    said = tmp_path / "said"
-    lock = used / "build/.lock"
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        lock.write_bytes(b"process 1: \x1b]0;a\x07b\xff\n\x1b[2J")
-        process = _waiting(used_machine, used, said)
-    with process:
-        assert process.wait(_SECONDS) == 7
-    assert said.read_text() == "nfsmulti: waiting for another ./nfsmulti (process 1: ]0;ab)\n"
 
 
 def test_a_command_builds_what_it_needs_and_tells_how_far_it_is(
@@ -502,56 +451,45 @@ def test_a_command_builds_what_it_needs_and_tells_how_far_it_is(
 _IMPORTED = ("jinja2", "matplotlib", "prometheus_client", "psutil", "rich", "scipy")
 
 
-def _pythons(folder: Path, *, lacking: str = "") -> dict[str, str]:
-    """Return what lets every Python find all that a run imports, but for one."""
-    for name in _IMPORTED:
-        (folder / f"{name}.py").touch()
-    lacks = f"import sys; sys.modules['{lacking}'] = None" if lacking else ""
-    (folder / "sitecustomize.py").write_text(lacks)  # of which find_spec() says that it has none
-    return {"PYTHONPATH": str(folder), "CI": ""}
-
-
-def test_a_run_takes_the_systems_python_where_that_has_what_it_imports(
+def test_a_run_takes_the_systems_python_or_names_two_remedies(
     used_machine: Machine, used: Path, tmp_path: Path
 ) -> None:
+    """It takes that which has all that a run imports; here no registry has what it lacks."""
     used_machine.packages()
     used_machine.program("cmake", "")
     _with_python(used)
     _with_arguments(used)
     (used / "build/Makefile").touch()
-    shutil.rmtree(used / "build/venv")
-    done = used_machine.run("run", "dd", "--lab", env=_pythons(tmp_path))
-    assert done.stdout == "-m nfsmulti run dd --lab\n"
-    assert not (used / "build/venv").exists()
-
-
-@pytest.mark.parametrize("lacking", _IMPORTED)
-def test_without_a_registry_of_python_packages_there_are_two_remedies(
-    used_machine: Machine, used: Path, tmp_path: Path, lacking: str
-) -> None:
-    used_machine.packages()
-    _with_python(used)
-    _with_arguments(used)
     wheels, lock = tmp_path / "wheels", "python-tests/requirements-harness.lock"
     wheels.mkdir()
     (used / lock).write_text(f"nothing==1 --hash=sha256:{'0' * 64}\n")
     venv = used / "build/venv"
     shutil.rmtree(venv)
-    if lacking != _IMPORTED[0]:
-        venv.touch()  # the first has pip fail; that nothing can be made there is known sooner
-    env = _pythons(tmp_path, lacking=lacking)
-    done = used_machine.run("report", "DIR", "--wheels", str(wheels), env=env)
-    assert (done.status, done.stdout) == (1, "")
-    *_, failed, packages, files = done.stderr.splitlines()
-    assert failed == (
-        f"nfsmulti: pip could not install {lock}; see build/pip.log. If this host cannot reach the"
-        " registry of Python packages:"
-    )
+    for name in _IMPORTED:
+        (tmp_path / f"{name}.py").touch()
+    env = {"PYTHONPATH": str(tmp_path), "CI": ""}
     named = " ".join(f"python3-{name.replace('_', '-')}" for name in _IMPORTED)
-    assert packages == f"nfsmulti:   sudo apt-get install --no-install-recommends {named}"
-    assert files == (
-        "nfsmulti:   or give the files of these packages: --wheels DIR (docs/offline.md)"
+    said = (
+        f"nfsmulti: pip could not install {lock}; see build/pip.log. If this host cannot reach the"
+        " registry of Python packages:",
+        f"nfsmulti:   sudo apt-get install --no-install-recommends {named}",
+        "nfsmulti:   or give the files of these packages: --wheels DIR (docs/offline.md)",
     )
+    for lacking in _IMPORTED:
+        # find_spec() says of it that there is none.
+        lacks = f"import sys; sys.modules['{lacking}'] = None"
+        (tmp_path / "sitecustomize.py").write_text(lacks)
+        done = used_machine.run("report", "DIR", "--wheels", str(wheels), env=env)
+        assert (done.status, done.stdout) == (1, ""), lacking
+        assert done.stderr.splitlines()[-3:] == [*said], lacking
+        if lacking == _IMPORTED[0]:  # pip has failed: that nothing can be made is known sooner
+            shutil.rmtree(venv)
+            venv.touch()
+    venv.unlink()
+    (tmp_path / "sitecustomize.py").unlink()
+    done = used_machine.run("run", "dd", "--lab", env=env)
+    assert done.stdout == "-m nfsmulti run dd --lab\n"
+    assert not venv.exists()
 
 
 def test_a_folder_of_wheels_must_be_there(machine: Machine, tmp_path: Path) -> None:
@@ -575,13 +513,6 @@ def test_a_lock_file_has_what_is_required() -> None:
         assert [pin for pin in pins if f"\n{pin} " not in locked] == []
 
 
-def test_uninstall_has_no_options(used_machine: Machine, used: Path) -> None:
-    done = used_machine.run("uninstall", "--all")
-    assert done.status == 2
-    assert done.stderr.startswith("usage: ./nfsmulti uninstall\n")
-    assert (used / "build").exists()
-
-
 def test_package_ends_with_the_line_that_installs(used_machine: Machine, used: Path) -> None:
     packed = used / "build/package/nfsmulti_1_all.deb"
     packed.parent.mkdir()
@@ -590,17 +521,6 @@ def test_package_ends_with_the_line_that_installs(used_machine: Machine, used: P
     used_machine.program("cmake", f'case "$*" in *"--target package") touch {packed} ;; esac')
     done = used_machine.run("package", "--no-install")
     assert done.stdout.endswith(f"Install with:\n  sudo apt install {packed}\n"), done.stderr
-
-
-def test_uninstall_refuses_what_is_mounted_below(used_machine: Machine, used: Path) -> None:
-    """Awk reads mounts that are made up; a blank in a path is escaped there."""
-    below = str(used / "build/an export").replace(" ", "\\040")
-    made = used.parent / "mountinfo"
-    made.write_text(f"1 0 8:1 / / rw - ext4 x rw\n2 1 0:5 / {below} rw - nfs4 nas:/v rw\n")
-    used_machine.program("awk", f'exec {find("awk")} "$1" {made}')
-    said = _refused(used_machine.run("uninstall"))
-    assert said.endswith("/build/an export is mounted below build/: unmount it first\n")
-    assert (used / "build").exists()
 
 
 def test_what_apt_has_installed_is_written_down(used_machine: Machine, used: Path) -> None:
@@ -678,17 +598,14 @@ def installed_machine(tmp_path: Path) -> Machine:
     return machine
 
 
-def test_what_needs_sources_is_refused_without_them(installed_machine: Machine) -> None:
+def test_an_installed_harness_refuses_what_needs_sources_or_a_compiler(
+    installed_machine: Machine, tmp_path: Path
+) -> None:
+    """Fio's own nfs engine is built where the distribution's fio has none."""
     why = "needs the project's sources, and this nfsmulti is a package's: run it in a clone"
     for command in ("test", "faults", "build", "package", "fio-releases"):
         done = installed_machine.run(command)
         assert (done.status, done.stderr) == (1, f"nfsmulti: {command} {why}\n")
-
-
-def test_an_installed_client_cost_needs_a_compiler(
-    installed_machine: Machine, tmp_path: Path
-) -> None:
-    """Its yardstick, fio's own nfs engine, is built where the distribution's fio has none."""
     installed_machine.packages(all_but="gcc")
     env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = installed_machine.run("bench", "client-cost", "--no-install", env=env)
@@ -696,7 +613,7 @@ def test_an_installed_client_cost_needs_a_compiler(
     assert done.stderr.endswith("  sudo apt-get install --no-install-recommends gcc\n")
 
 
-def test_an_installed_harness_writes_to_the_users_cache(
+def test_an_installed_harness_has_its_own_name_and_writes_to_the_users_cache(
     installed_machine: Machine, tmp_path: Path
 ) -> None:
     """The engine is where the package put it, and nothing is built."""
@@ -706,35 +623,27 @@ def test_an_installed_harness_writes_to_the_users_cache(
         "import os, sys\n"
         "print(os.environ['NFSMULTI_STATE_DIR'], os.environ['NFSMULTI_BUILD_DIR'], sys.argv[1:])\n"
     )
-    before = sorted(package.rglob("*"))
-    done = installed_machine.run("doctor", env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    before, env = sorted(package.rglob("*")), {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    usage = installed_machine.run("help", env=env).stdout
+    assert usage.startswith("usage: nfsmulti COMMAND")
+    assert "./nfsmulti" not in usage
+    assert f" {state}/.\n" in usage
+    done = installed_machine.run("doctor", env=env)
     assert done.stdout == f"{state} {package}/build ['doctor']\n", done.stderr
     assert not (state / "venv").exists()
     assert sorted(package.rglob("*")) == before
 
 
-def test_an_installed_harness_is_called_by_its_name(
-    installed_machine: Machine, tmp_path: Path
-) -> None:
-    done = installed_machine.run("help", env={"XDG_CACHE_HOME": str(tmp_path)})
-    assert done.stdout.startswith("usage: nfsmulti COMMAND")
-    assert "./nfsmulti" not in done.stdout
-    assert f" {tmp_path}/nfsmulti/.\n" in done.stdout
-
-
-@pytest.mark.parametrize("module", ["doctor", "run.clean", "lab.commands"])
-def test_a_lab_host_needs_no_package_of_python(module: str) -> None:
-    """-S leaves out all that is not Python's own: rich, scipy and what else a report takes."""
-    argv = [sys.executable, "-S", "-c", f"import nfsmulti.{module}"]
-    run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()
-
-
-def test_what_runs_and_reports_imports_no_more_than_is_asked_for() -> None:
-    """Of Python packages: xdrlib3 and what else the tests' servers take is not there."""
+def test_commands_import_no_more_python_packages_than_are_asked_for() -> None:
+    """A lab's host has none (-S); a run's has none that only the tests' servers take."""
     own = ("test", "faults", "fio-releases")
     called = {
         table["call"].partition(":")[0] for name, table in COMMANDS.items() if name not in own
     }
     lacks = "import sys; sys.modules.update(dict.fromkeys(['xdrlib3', 'cffi', 'pytest']))"
-    argv = [sys.executable, "-c", f"{lacks}; import {', '.join(sorted(called))}"]
-    run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()
+    for words in (
+        ["-S", "-c", "import nfsmulti.doctor, nfsmulti.run.clean, nfsmulti.lab.commands"],
+        ["-c", f"{lacks}; import {', '.join(sorted(called))}"],
+    ):
+        env = {"PYTHONPATH": str(PYTHON_TESTS)}
+        run([sys.executable, *words], timeout=60, env=env).check()

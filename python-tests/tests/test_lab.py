@@ -43,13 +43,10 @@ def _nfs_versions(lab: Lab, address: str, enter: list[str] | None = None) -> lis
     return versions
 
 
-def test_every_address_serves(lab: Lab) -> None:
+def test_every_address_serves_and_has_its_text(lab: Lab) -> None:
     addresses = [server.endpoint.address for server in lab.servers]
     assert addresses == ["10.77.0.1", "10.77.0.2", "10.77.0.3", "10.77.0.4", "fd77::1"]
     assert all(_nfs_versions(lab, address) == [3, 4] for address in addresses)
-
-
-def test_pool_texts(lab: Lab) -> None:
     assert lab.path(1, export="ro") == "nfs://10.77.0.2/ro?nfsport=22049&mountport=22050"
     assert lab.pool_of(2) == f"{lab.path(0)},{lab.path(1)}"
     assert lab.pool == lab.pool_of(4)

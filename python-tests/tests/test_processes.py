@@ -64,9 +64,6 @@ def test_output_and_status() -> None:
     assert (done.status, done.stdout, done.stderr) == (3, "in", "err\n")
     with pytest.raises(CommandError, match=r"(?s)exit 3.*failed \(3\).*err"):
         done.check()
-
-
-def test_signal_is_negative_status() -> None:
     assert run(["sh", "-c", "kill -TERM $$"], timeout=60).status == -signal.SIGTERM
 
 

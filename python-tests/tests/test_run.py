@@ -9,31 +9,40 @@ import io
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
 import made_runs
 import psutil
 import pytest
-from conftest import call_harness, in_full, or_skip, refusal, run_harness
+from conftest import call_harness, or_skip, refusal, run_harness
 from engine_helpers import eventually
 from made_runs import report_of
 from rich.console import Console
-from run_helpers import HANG, QUIET, REPORT, begun, made_record, own_cells, run_one, staged_fio
+from run_helpers import (
+    QUIET,
+    REPORT,
+    SHORT,
+    begun,
+    hanging_run,
+    made_record,
+    own_cells,
+    run_one,
+    staged_fio,
+)
 
 from nfsmulti import paths
 from nfsmulti.arguments import COMMANDS
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab import LabConfig
+from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import inside, run_in_guest
-from nfsmulti.processes import Completed, Process, run
+from nfsmulti.processes import run
 from nfsmulti.report import pages
 from nfsmulti.report.pages import REPORTS
 from nfsmulti.run import command, runner, start
@@ -43,13 +52,11 @@ from nfsmulti.run.place import InGuest, InLab, OnPool, Target
 from nfsmulti.run.plan import Plan, PlannedCell, ordered, warm_ups
 from nfsmulti.run.record import Record, Watcher, waiting_cell, write_place
 from nfsmulti.run.runner import ProgressStream, run_in_guests
-from nfsmulti.scenario import CellSpec, GuestPlace, Scale
+from nfsmulti.scenario import GuestPlace, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.units import parse_rate
 
 _SECONDS = 240.0
-_SHORT = {"NFSMULTI_CELL_SECONDS": "0.2"}
 
 
 @pytest.fixture
@@ -58,12 +65,6 @@ def mount(tmp_path: Path) -> str:
     folder = tmp_path / "mount"
     folder.mkdir()
     return str(folder)
-
-
-def _run(results: Path, *words: str, env: Mapping[str, str] | None = None) -> Completed:
-    return run_harness(
-        "run", *words, "--results", str(results), env={**_SHORT, **(env or {})}, timeout=_SECONDS
-    )
 
 
 def _only(results: Path, scenario: str = "dd") -> Path:
@@ -75,77 +76,41 @@ def _statuses(folder: Path) -> Counter[str]:
     return Counter(cell.status for cell in Summary.load(folder).cells)
 
 
-def test_pool_runs_every_cell_and_leaves_what_fio_said(tmp_path: Path, mount: str) -> None:
-    done = _run(tmp_path, "oltp", "--pool", mount, "--quick", "--label", "own")
-    assert done.status == 0, done.stderr
-    assert "left out: one and pool need URLs" in done.stdout
-    folder = _only(tmp_path, "oltp")
-    assert folder.name.endswith("Z-own")
-    summary = Summary.load(folder)
-    assert summary.place["kind"] == "pool"
-    assert summary.ended
-    assert _statuses(folder) == {"done": 9}
-    assert {cell.repeat for cell in summary.cells} == {1, 2, 3}
-    for cell in summary.cells:
-        kept = folder / cell.folder
-        assert json.loads((kept / "fio.json").read_text())["jobs"]
-        assert (kept / "stderr").exists()
-        assert (kept / "command").read_text().strip() == cell.command
-        for side in (cell.read, cell.write):
-            assert side is not None
-            assert sum(side.bins.values()) == side.ops
-        assert len(cell.jobs) == 1
-    assert "<html" in (folder / "report.html").read_text()
-    answer = (folder / "report.md").read_text().partition("## The answer")[2].split("\n\n")[1]
-    assert answer in " ".join(done.stdout.split())
-    environment = json.loads((folder / "environment.json").read_text())
-    assert environment["machine"]["engine_sha256"]
-    assert environment["pool"]["sysctls"]["net.ipv4.tcp_rmem"]
-    assert "finished" in refusal("run", "oltp", str(folder), "--resume")
-
-
 def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) -> None:
-    words = ["run", "dd", "--pool", mount, "--quick", "--repeat", "1", "--results", str(tmp_path)]
-    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": staged_fio(tmp_path, 9, HANG)}
-    with Process([sys.executable, "-m", "nfsmulti", *words], env=env) as process:
-        eventually((tmp_path / "bin/fio.9").exists, _SECONDS)  # six warm-ups before
+    results = tmp_path / "results"
+    # After three warm-ups and a cell.
+    with hanging_run(tmp_path, 5, "oltp", "--pool", mount, "--repeat=1") as process:
         process.signal(signal.SIGKILL)
         process.wait(_SECONDS)
-    folder = _only(tmp_path)
+    folder = _only(results, "oltp")
     # Its fio has the folder among its words, and ends with the harness.
     eventually(lambda: run(["pgrep", "-f", str(folder)], timeout=20).status, _SECONDS)
     before = Summary.load(folder)
     kept = {cell.id: (folder / cell.folder / "fio.json") for cell in before.done}
     written = {name: file.stat().st_mtime_ns for name, file in kept.items()}
-    assert len(kept) == 2
+    assert len(kept) == 1
     (left,) = Path(mount).iterdir()
-    assert f"{left.name}/ is removed" in call_harness("clean", "--results", str(tmp_path)).stdout
+    assert f"{left.name}/ is removed" in call_harness("clean", "--results", str(results)).stdout
     assert not list(Path(mount).iterdir())
-    done = _run(tmp_path, "dd", "--resume")
+    done = run_harness(
+        "run", "oltp", "--resume", "--results", str(results), env=SHORT, timeout=_SECONDS
+    )
     assert done.status == 0, done.stdout + done.stderr
     after = Summary.load(folder)
-    assert _statuses(folder) == {"done": 6}
+    assert _statuses(folder) == {"done": 3}
     assert [cell.id for cell in after.cells] == [cell.id for cell in before.cells]
     assert {name: file.stat().st_mtime_ns for name, file in kept.items()} == written
-    again = refusal("run", "dd", "--resume", "--results", str(tmp_path))
+    again = refusal("run", "oltp", "--resume", "--results", str(results))
     assert "holds no unfinished run" in again
 
 
 def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
-    # Where the tests were started in the background, SIGINT would be ignored.
-    argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti"]
-    argv += ["run", "dd", "--pool", mount, "--quick"]
-    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": staged_fio(tmp_path, 8, HANG)}
-    with (
-        (tmp_path / "said").open("w+b") as said,
-        Process([*argv, "--results", str(tmp_path)], env=env, stdout=said) as process,
-    ):
-        eventually((tmp_path / "bin/fio.8").exists, _SECONDS)
+    with hanging_run(tmp_path, 4, "oltp", "--pool", mount) as process:  # after the warm-ups
         process.signal(signal.SIGINT)
         assert process.wait(_SECONDS) == 130
-    folder = _only(tmp_path)
+    folder = _only(tmp_path / "results", "oltp")
     text = (tmp_path / "said").read_text()
-    assert f"stopped; continue with: ./nfsmulti run dd --resume {paths.shown(folder)}" in text
+    assert f"stopped; continue with: ./nfsmulti run oltp --resume {paths.shown(folder)}" in text
     assert _statuses(folder)["failed"] == 0
     assert not list(Path(mount).iterdir())
 
@@ -164,46 +129,35 @@ def test_cell_of_broken_json_fails(
     assert "\n" not in (cell.why or "")
 
 
-@pytest.mark.full
-def test_failed_cell_leaves_the_others_and_is_run_again(tmp_path: Path, mount: str) -> None:
-    env = {"PATH": staged_fio(tmp_path, 4, REPORT.format(said="broken"))}  # three warm-ups before
-    results = tmp_path / "results"
-    done = _run(results, "oltp", "--pool", mount, "--quick", "--repeat", "1", env=env)
-    assert done.status == 1, done.stderr
-    assert "1 of 3 cells failed" in done.stdout
-    folder = _only(results, "oltp")
-    assert _statuses(folder) == {"done": 2, "failed": 1}
-    again = _run(results, "oltp", "--resume", str(folder))
-    assert again.status == 0, again.stdout + again.stderr
-    assert _statuses(folder) == {"done": 3}
-
-
-@pytest.mark.parametrize("warming", [False, in_full(True)])
-def test_dead_server_fails_its_cell_and_the_rest_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warming: bool
+def test_dead_server_fails_its_cell_which_a_resumed_run_repeats(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`lab` is there for its skip alone."""
     killed: list[str] = []
+    said = io.StringIO()
 
     class Dying(InLab):
-        """A lab whose server is killed while its first cell runs, or warms up."""
+        """A lab whose server is killed while its first cell runs."""
 
         def trouble(self) -> str | None:
-            if not killed and (warming or (record.folder / record.cells[0].folder).exists()):
+            if not killed and (record.folder / record.cells[0].folder).exists():
                 self._lab.servers[0].kill()
                 killed.append("once")
             return super().trouble()
 
     monkeypatch.setattr(runner, "InLab", Dying)
-    specs = [spec for spec in SCENARIOS["dd"].cells(Scale(True, 2)) if _of(spec, "uncapped", 1)]
-    record = made_record(tmp_path / "run", "dd", specs)
-    with or_skip():
-        runner.carry_out(record, QUIET)
+    monkeypatch.setattr(command, "_out", Console(file=said, width=400))
+    record = made_record(tmp_path / "run", "dd", SCENARIOS["dd"].cells(Scale(True, 1))[:2])
+    assert command._carry_out_all([record], "") == 1
+    again = f"./nfsmulti run dd --resume {paths.shown(record.folder)}"
+    assert f"1 of 2 cells failed; run them again with: {again}\n" in said.getvalue()
     first, second = Summary.load(record.folder).cells
-    why = f"{'in its warm-up: ' if warming else ''}the server on 10.77.0.1 has died"
-    assert (first.status, first.why) == ("failed", why)
-    assert warming or "--output-format=json+" in first.command
+    assert (first.status, first.why) == ("failed", "the server on 10.77.0.1 has died")
+    assert "--output-format=json+" in first.command
     assert (second.status, second.why) == ("done", None)
-    assert not record.waiting()
+    assert command._carry_out_all([Record.resume(record.folder)], "") == 0
+    repeated, kept = Summary.load(record.folder).cells
+    assert (repeated.status, kept) == ("done", second)
 
 
 def test_each_combination_warms_up_first_and_counts_for_nothing(
@@ -265,10 +219,9 @@ def test_a_file_that_an_earlier_cell_left_shorter_is_laid_out(tmp_path: Path, mo
     assert file.stat().st_size == 1 << 20
 
 
-@pytest.fixture
-def half(tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch) -> Record:
-    """Return a run of which one place, the first, does not start."""
-
+def test_place_that_does_not_start_leaves_the_others_and_a_report(
+    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Half(OnPool):
         """Stands for a lab: there is none with caps."""
 
@@ -283,22 +236,19 @@ def half(tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch) -> Record:
 
     monkeypatch.setattr(runner, "InLab", Half)
     monkeypatch.setattr(command, "_out", QUIET)
-    return made_record(tmp_path / "run", "dd", SCENARIOS["dd"].cells(Scale(True, 0.2)))
-
-
-def test_place_that_does_not_start_leaves_the_others_and_a_report(
-    half: Record, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert half.plan.places[0] == "capped"
-    assert command._carry_out_all([half], "") == 1
+    specs = SCENARIOS["dd"].cells(Scale(True, 0.2))
+    some = [spec for spec in specs if spec.factors["streams"] == 1]
+    record = made_record(tmp_path / "run", "dd", some)
+    assert record.plan.places == ["capped", "uncapped"]
+    assert command._carry_out_all([record], "") == 1
     assert "no caps today" in capsys.readouterr().err
-    after = Summary.load(half.folder)
+    after = Summary.load(record.folder)
     assert {(c.factors["client"], c.status) for c in after.cells} == {
         ("capped", "waiting"),
         ("uncapped", "done"),
     }
     assert not after.ended
-    assert (half.folder / "report.md").exists()
+    assert (record.folder / "report.md").exists()
 
 
 def test_report_that_fails_ends_no_other_run(
@@ -370,31 +320,6 @@ def test_labs_limits_are_fitted_once(
     pages.write(record.folder)
     told = (record.folder / "report.md").read_text()
     assert "At a third of the full rates: this machine carries" in told
-
-
-@pytest.mark.full
-def test_lab_is_measured_without_limits_before_it_has_some(tmp_path: Path) -> None:
-    scale = Scale(True, 4)  # to less than 1 MB/s, as in a stall, nothing is fitted
-    scenario = SCENARIOS["fsperf"]
-    specs = [spec for spec in scenario.cells(scale) if spec.place == "lab" and spec.paths == 1]
-    plan = dataclasses.replace(
-        made_record(tmp_path / "plan", "fsperf", specs).plan, probes=scenario.probes(scale)
-    )
-    record = Record.begin(tmp_path / "run", plan, {})
-    with or_skip():
-        runner.carry_out(record, QUIET)
-    assert {str(cell.factors["client"]): cell.status for cell in record.cells} == {
-        "nfs3": "done",
-        "nfs4.1": "done",
-    }
-    fit = record.fit("lab")
-    assert fit is not None
-    links = json.loads((record.folder / "environment.json").read_text())["lab"]["links"]
-    (limits,) = [link["limits"] for link in links if link["name"].startswith("v1")]
-    (whole,) = [line for line in limits if " htb 1:1 " in line]
-    ceiling = re.search(r" ceil (\S+)bit ", whole)
-    assert ceiling
-    assert parse_rate(f"{ceiling[1].lower()}bit") == pytest.approx(fit.link, rel=0.001)
 
 
 @pytest.mark.full
@@ -501,11 +426,10 @@ def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
     assert call_harness("run", "nosuch").status == 2
 
 
-@pytest.mark.parametrize("rw", ["randread", "rw"])
-def test_cell_that_moved_data_the_other_way_fails(tmp_path: Path, mount: str, rw: str) -> None:
+def test_cell_that_moved_data_the_other_way_fails(tmp_path: Path, mount: str) -> None:
     spec = own_cells("dd", Scale(True, 0.2))[0]
     assert spec.factors["direction"] == "write"
-    other = dataclasses.replace(spec, options={**spec.options, "rw": rw})
+    other = dataclasses.replace(spec, options={**spec.options, "rw": "rw"})
     cell = run_one(made_record(tmp_path / "run", "dd", [other]), OnPool(mount))
     assert cell.status == "failed"
     assert cell.why == "fio did read in a cell whose direction is write"
@@ -575,10 +499,6 @@ def test_two_runs_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
     record.skip(record.plan.cells[0], "it is done")
     with other.claimed():
         assert other.cells[0].why == "it is done"
-
-
-def _of(spec: CellSpec, client: str, streams: int) -> bool:
-    return (spec.factors["client"], spec.factors["streams"]) == (client, streams)
 
 
 def test_history_takes_all_that_has_pages() -> None:

@@ -14,22 +14,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from conftest import call_harness, in_full, run_harness
-from engine_helpers import eventually
-from run_helpers import HANG, begun, staged_fio
+from conftest import call_harness, in_full, refusal, run_harness
+from run_helpers import SHORT, begun, hanging_run, run_quick
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
-from nfsmulti.processes import Completed, Process, run
+from nfsmulti.processes import Completed, run
 from nfsmulti.run import directory, start
 from nfsmulti.run.directory import FILE, Leftover, new_name, run_directory
 from nfsmulti.run.plan import jobfile_jobs
+from nfsmulti.summary import Summary
 from servers.scripted import Answer, Nfs, ScriptedServer, Status, on
 
 _SECONDS = 240.0
 _LARGE = 1 << 20
-_SHORT = {"NFSMULTI_CELL_SECONDS": "0.2"}
 
 
 def _names() -> list[str]:
@@ -110,25 +109,45 @@ def _make_foreign(folder: Path) -> None:
     folder.joinpath(*["deep"] * 200).mkdir(parents=True)
 
 
-def _run(results: Path, *words: str, env: Mapping[str, str] | None = None) -> Completed:
-    where = ["--quick", "--results", str(results)]
-    return run_harness("run", *words, *where, env={**_SHORT, **(env or {})}, timeout=_SECONDS)
-
-
-@pytest.mark.parametrize("scenario", ["dd", in_full("randread")])
-def test_run_changes_no_file_that_is_there(tmp_path: Path, export: Path, scenario: str) -> None:
+def test_run_leaves_what_fio_said_and_changes_no_file_that_is_there(
+    tmp_path: Path, export: Path
+) -> None:
     before = _state(export)
-    done = _run(tmp_path / "results", scenario, "--repeat=1", f"--pool={export}")
+    done = run_quick(tmp_path, "oltp", f"--pool={export}", "--repeat=2", "--label=own")
     assert done.status == 0, done.stdout + done.stderr
     assert re.search(r"its files go to nfsmulti-\S+/ \(up to .*removed at the end", done.stdout)
     assert _state(export) == before
+    assert "left out: one and pool need URLs" in done.stdout
+    (folder,) = (tmp_path / "oltp").iterdir()
+    assert folder.name.endswith("Z-own")
+    summary = Summary.load(folder)
+    assert summary.place["kind"] == "pool"
+    assert summary.ended
+    assert [cell.status for cell in summary.cells] == ["done"] * 6
+    assert {cell.repeat for cell in summary.cells} == {1, 2}
+    for cell in summary.cells:
+        kept = folder / cell.folder
+        assert json.loads((kept / "fio.json").read_text())["jobs"]
+        assert (kept / "stderr").exists()
+        assert (kept / "command").read_text().strip() == cell.command
+        for side in (cell.read, cell.write):
+            assert side is not None
+            assert sum(side.bins.values()) == side.ops
+        assert len(cell.jobs) == 1
+    assert "<html" in (folder / "report.html").read_text()
+    answer = (folder / "report.md").read_text().partition("## The answer")[2].split("\n\n")[1]
+    assert answer in " ".join(done.stdout.split())
+    environment = json.loads((folder / "environment.json").read_text())
+    assert environment["machine"]["engine_sha256"]
+    assert environment["pool"]["sysctls"]["net.ipv4.tcp_rmem"]
+    assert "finished" in refusal("run", "oltp", str(folder), "--resume")
 
 
 def _run_in_lab(lab: Lab, results: Path, *words: str) -> Completed:
     """Run as a client of the lab."""
     argv = lab.command([sys.executable, "-m", "nfsmulti", "run", *words, "--quick"])
     argv += ["--results", str(results)]
-    return run(argv, timeout=_SECONDS, env={**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS)})
+    return run(argv, timeout=_SECONDS, env=SHORT)
 
 
 @pytest.mark.parametrize("version", ["mount", "3", "4.1"])
@@ -140,16 +159,11 @@ def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
     pool = str(export) if version == "mount" else lab.path(0, version=version)
     enter = [] if version == "mount" else lab.command([])
     export.mkdir(exist_ok=True)
-    foreign, results = export / "foreign", tmp_path / "results"
+    foreign = export / "foreign"
     _make_foreign(foreign)
     try:
         before = _state(foreign)
-        harness = [*enter, sys.executable, "-m", "nfsmulti"]
-        where = [f"--pool={pool}", f"--results={results}"]
-        env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS)}
-        slow = {**env, "PATH": staged_fio(tmp_path, 4, HANG)}
-        with Process([*harness, "run", "dd", "--quick", *where], env=slow) as process:
-            eventually((tmp_path / "bin/fio.4").exists, _SECONDS)
+        with hanging_run(tmp_path, 4, "dd", f"--pool={pool}", enter=enter) as process:
             process.signal(signal.SIGKILL)
             assert process.wait(_SECONDS) == -signal.SIGKILL
         assert _state(foreign) == before
@@ -158,8 +172,10 @@ def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
         (left / "link").symlink_to("../foreign")
         (left / "deep/up").parent.mkdir()
         (left / "deep/up").symlink_to("../../foreign", target_is_directory=True)
-        for words in (where, [*where, "--all"]):
-            run([*harness, "clean", *words], timeout=_SECONDS, env=env).check()
+        clean = [*enter, sys.executable, "-m", "nfsmulti", "clean", f"--pool={pool}"]
+        for words in ([], ["--all"]):
+            argv = [*clean, f"--results={tmp_path / 'results'}", *words]
+            run(argv, timeout=_SECONDS, env=SHORT).check()
             assert not left.exists()
         assert _state(foreign) == before
     finally:
@@ -188,9 +204,10 @@ def test_run_changes_no_file_of_a_server(
 
 
 _REFUSED = {
-    "read-only": (["ro"], "this user may make none there"),
-    "no room": (["small"], "the run needs .* are free"),
-    "no export": (["none"], "/none: cannot be used: .*(MNT3ERR_ACCES|NFS4ERR_NOENT)"),
+    "read-only": ("dd", ["ro"], "this user may make none there"),
+    "no room": ("dd", ["small"], "the run needs .* are free"),
+    "no export": ("dd", ["none"], "/none: cannot be used: .*(MNT3ERR_ACCES|NFS4ERR_NOENT)"),
+    "different files": ("metadata", ["export", "small"], "/export and 10.*/small do not lead to"),
 }
 
 
@@ -199,27 +216,18 @@ _REFUSED = {
 def test_run_that_cannot_be_is_refused_before_its_first_cell(
     tmp_path: Path, lab: Lab, name: str, version: str
 ) -> None:
-    exports, why = _REFUSED[name]
+    scenario, exports, why = _REFUSED[name]
     before = _state(lab.volume("export")), _state(lab.volume("small"))
     pool = ",".join(
         lab.path(number, export=export, version=version) for number, export in enumerate(exports)
     )
-    done = _run_in_lab(lab, tmp_path / "results", "dd", f"--pool={pool}")
+    done = _run_in_lab(lab, tmp_path / "results", scenario, f"--pool={pool}")
     assert done.status == 1, done.stdout + done.stderr
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("nfsmulti: "))
     assert re.search(why, line), line
-    assert not (tmp_path / "results").exists()
+    # That files differ is found as the run's directory is made.
+    assert (tmp_path / "results").exists() == (name == "different files")
     assert (_state(lab.volume("export")), _state(lab.volume("small"))) == before
-
-
-@pytest.mark.parametrize("version", ["4.1", in_full("3")])
-def test_paths_to_different_files_are_refused(tmp_path: Path, lab: Lab, version: str) -> None:
-    pool = f"{lab.path(0, version=version)},{lab.path(1, export='small', version=version)}"
-    done = _run_in_lab(lab, tmp_path / "results", "metadata", f"--pool={pool}")
-    assert done.status == 1, done.stdout + done.stderr
-    assert re.search(r"10\.77\.0\.1:22049:/export and 10\S+/small do not lead to the", done.stderr)
-    assert not list(lab.volume("small").glob("nfsmulti-*"))
-    assert not list(lab.export_dir.glob("nfsmulti-2*"))
 
 
 def test_a_run_whose_pool_has_gone_stays_to_be_resumed(tmp_path: Path, export: Path) -> None:
@@ -255,7 +263,7 @@ def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None
     (export / renamed).mkdir()
     before = _state(export)
     words = [f"--pool={export}", "--repeat=1", "--keep", "--directory=kept"]
-    done = _run(results, "dd", *words)
+    done = run_quick(results, "oltp", *words)
     assert done.status == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1]
     clean = f"./nfsmulti clean --pool={export} --results {paths.shown(results)}"
@@ -263,7 +271,7 @@ def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None
     other = export / "nfsmulti-20260101T000000Z-0123abcd"  # of another machine, it may be
     other.mkdir()
     cleaned = call_harness("clean", f"--pool={export}", "--results", str(results))
-    assert re.search(r"^kept/ is removed \(7 entries, ", cleaned.stdout), cleaned.stdout
+    assert re.search(r"^kept/ is removed \(3 entries, ", cleaned.stdout), cleaned.stdout
     assert f"{other.name}/ stays: " in cleaned.stdout
     assert renamed not in cleaned.stdout + cleaned.stderr
     every = ("clean", f"--pool={export}", "--results", str(results), "--all")
@@ -276,6 +284,18 @@ def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None
     cleaned = call_harness(*every, other.name)
     assert f"{other.name}/ is removed" in cleaned.stdout
     assert _state(export) == before
+
+
+@pytest.fixture
+def noted(tmp_path: Path) -> Path:
+    """Return the folder of a run, in which it notes its directory."""
+    folder = tmp_path / "results/dd/run"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _cleaned(folder: Path) -> Completed:
+    return call_harness("clean", "--results", str(folder / "results"))
 
 
 _MARK = "nfsmulti-mark-0123456789abcdef0123456789abcdef"
@@ -299,80 +319,40 @@ _CRAFTED: dict[str, tuple[object, str]] = {
     "half a character": ({**_NOTE, "pool": "/\ud800"}, "its pool is none that"),
     "no bytes": ({**_NOTE, "bytes": -1}, ".bytes: -1 is below 0"),
     "an array": ([_NOTE], "is not an object"),
-    "none there": (_NOTE, '"home" is not the directory that was made'),
-    "a file": (_NOTE, '"home" is not the directory that was made'),
-    "a link": (_NOTE, '"home" is not the directory that was made'),
+    "none there": (_NOTE, "home/ is NOT removed: "),
     "a run's name": ({**_NOTE, "directory": "nfsmulti-20260101T000000Z-0123abcd"}, "is not the"),
 }
 
 
 @pytest.mark.parametrize("name", _CRAFTED)
-def test_a_note_is_no_proof(tmp_path: Path, export: Path, name: str) -> None:
+def test_a_note_is_no_proof(tmp_path: Path, export: Path, noted: Path, name: str) -> None:
     """Whoever hands on a folder of results can write a note."""
     note, why = _CRAFTED[name]
-    folder = tmp_path / "results/dd/run"
-    folder.mkdir(parents=True)
     (export / "home/alice").mkdir(parents=True)
     (export / "home/file").write_text("mine")
     (export / "nfsmulti-20260101T000000Z-0123abcd").mkdir()
-    if name == "a file":
-        (export / "home" / _MARK).write_text("")
-    elif name == "a link":
-        (export / "home" / _MARK).symlink_to("alice")
     if isinstance(note, dict):
         note = {"pool": str(export), **note}
-    (folder / FILE).write_text(json.dumps(note))
+    (noted / FILE).write_text(json.dumps(note))
     before = _state(export)
     for _ in range(2):  # removed by nothing that the first has done
-        done = call_harness("clean", "--results", str(tmp_path / "results"))
+        done = _cleaned(tmp_path)
         assert done.status == 1, done.stdout
         (line,) = done.stdout.splitlines()
         assert why in line
         assert _state(export) == before
 
 
-def test_a_note_that_is_a_link_is_refused(tmp_path: Path, export: Path) -> None:
+def test_a_note_that_is_a_link_is_refused(tmp_path: Path, export: Path, noted: Path) -> None:
     """The run that it leads to may be going on."""
-    live, other = tmp_path / "live", tmp_path / "results/dd/run"
-    for folder in (live, other):
-        folder.mkdir(parents=True)
+    live = tmp_path / "live"
+    live.mkdir()
     with run_directory(live, str(export), "kept", 0, keep=True):
-        (other / FILE).symlink_to(live / FILE)
-        done = call_harness("clean", "--results", str(tmp_path / "results"))
+        (noted / FILE).symlink_to(live / FILE)
+        done = _cleaned(tmp_path)
         assert done.status == 1
         assert "a link, which no run makes" in done.stdout
         assert (export / "kept").is_dir()
-
-
-def test_a_removal_that_ended_early_is_finished(tmp_path: Path, export: Path) -> None:
-    """The mark goes last: it is there after all else has gone."""
-    folder = tmp_path / "results/dd/run"
-    folder.mkdir(parents=True)
-    before = _state(export)
-    with run_directory(folder, str(export), "kept", 0, keep=True):
-        (export / "kept/file").write_text("ours")
-    (mark,) = (one for one in (export / "kept").iterdir() if one.is_dir())
-    assert re.fullmatch(r"nfsmulti-mark-[0-9a-f]{32}", mark.name)
-    (export / "kept/file").unlink()
-    done = call_harness("clean", "--results", str(tmp_path / "results"))
-    assert done.status == 0, done.stdout
-    assert _state(export) == before
-
-
-def test_directory_that_somebody_made_in_its_place_stays(tmp_path: Path, export: Path) -> None:
-    folder = tmp_path / "results/dd/run"
-    folder.mkdir(parents=True)
-    with run_directory(folder, str(export), "kept", 0, keep=True):
-        pass
-    shutil.rmtree(export / "kept")
-    (export / "kept").mkdir()
-    (export / "kept/mine").write_text("mine")
-    before = _state(export)
-    done = call_harness("clean", "--results", str(tmp_path / "results"))
-    assert done.status == 1
-    assert "NOT removed: " in done.stdout
-    assert '"kept" is not the directory that was made' in done.stdout
-    assert _state(export) == before
 
 
 def test_a_long_removal_is_told(
@@ -389,26 +369,19 @@ def test_a_long_removal_is_told(
 
 
 def test_server_that_has_gone_keeps_what_the_last_line_names(tmp_path: Path, export: Path) -> None:
-    results, away = tmp_path / "results", tmp_path / "away"
+    away = tmp_path / "away"
     before = _state(export)
-    argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti", "run", "dd", "--quick"]
-    argv += [f"--pool={export}", "--results", str(results)]
-    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": staged_fio(tmp_path, 4, HANG)}
-    with (
-        (tmp_path / "said").open("w+b") as said,
-        Process(argv, env=env, stdout=said) as process,
-    ):
-        eventually((tmp_path / "bin/fio.4").exists, _SECONDS)
+    with hanging_run(tmp_path, 4, "dd", f"--pool={export}") as process:
         export.rename(away)
         process.signal(signal.SIGINT)
         assert process.wait(_SECONDS) == 130
-    (run_folder,) = (results / "dd").iterdir()
+    (run_folder,) = (tmp_path / "results/dd").iterdir()
     last = (tmp_path / "said").read_text().splitlines()[-1]
     assert re.fullmatch(
         r"nfsmulti-\S+/ stays on the server \(up to \d.*\); remove it with: \S+ clean .*", last
     )
     assert (run_folder / FILE).exists()
-    assert call_harness("clean", "--results", str(results)).status == 1
+    assert _cleaned(tmp_path).status == 1
     away.rename(export)
-    assert call_harness("clean", "--results", str(results)).status == 0
+    assert _cleaned(tmp_path).status == 0
     assert _state(export) == before

@@ -116,20 +116,19 @@ def test_quick_leaves_out_what_needs_more_than_the_engine(parts: Parts) -> None:
 
 
 def test_full_runs_the_guest_beside_the_rest_and_timing_last_and_alone(parts: Parts) -> None:
+    """Each test once: marks are evaluated as pytest does."""
     assert call_harness("test", "--full").status == 0
     order = ["guest begins", *(f"{name} is built" for name in ("asan", "tsan", "clang"))]
     order += ["tests begins", "tests ends", "sanitizers begins", "sanitizers ends", "guest ends"]
     assert parts.events == [*order, "timing begins", "timing ends"]
-    assert "full" not in _chosen(parts.run["tests"])
     assert "--build=asan" in parts.run["sanitizers"]
     assert parts.env["sanitizers"]["LD_PRELOAD"] == "libasan.so"
     assert "-n" not in [*parts.run["guest"], *parts.run["timing"]]
-
-
-def test_full_with_options_leaves_builds_to_the_tests_that_need_them(parts: Parts) -> None:
-    assert call_harness("test", "--full", "-k", "pool").status == 0
-    assert not [event for event in parts.events if event.endswith("is built")]
-    assert list(parts.run) == ["guest", "tests", "sanitizers", "timing"]
+    marks = [_chosen(parts.run[name]) for name in ("guest", "tests", "timing")]
+    for test in ("", "full", "kernel_lab", "timing", "sanitized", "full kernel_lab"):
+        names = dict.fromkeys(("full", "kernel_lab", "timing", "sanitized"), False)
+        names |= dict.fromkeys(test.split(), True)
+        assert sum(bool(eval(mark, {}, names)) for mark in marks) == 1, test
 
 
 def _files(command: list[str]) -> set[str]:
@@ -137,15 +136,19 @@ def _files(command: list[str]) -> set[str]:
 
 
 def test_parts_of_few_tests_load_their_files_alone(parts: Parts) -> None:
-    """All that have their mark; the user's options may name others."""
+    """All that have their mark; the user's options may name others, and build nothing before."""
     assert call_harness("test", "--full").status == 0
     assert _files(parts.run["timing"]) == {"test_engine_bad_input.py", "test_promises.py"}
     sanitized, guest = (_files(parts.run[name]) for name in ("sanitizers", "guest"))
     assert {"test_rdma.py", "test_tls.py"} <= guest
     assert "test_sim.py" in sanitized - guest
     assert "test_checks.py" not in sanitized
+    parts.events.clear()
+    parts.run.clear()
     assert call_harness("test", "--full", "-k", "pool").status == 0
+    assert list(parts.run) == ["guest", "tests", "sanitizers", "timing"]
     assert not any(map(_files, parts.run.values()))
+    assert not [event for event in parts.events if event.endswith("is built")]
 
 
 def test_an_interrupt_lets_each_part_that_runs_end_itself(parts: Parts) -> None:
@@ -154,16 +157,6 @@ def test_an_interrupt_lets_each_part_that_runs_end_itself(parts: Parts) -> None:
         _Session([]).everything()
     ends = [f"{name} {what}" for name in ("tests", "guest") for what in ("is interrupted", "ends")]
     assert parts.events[-5:] == ["tests begins", *ends]
-
-
-def test_marks_of_full_choose_each_test_once(parts: Parts) -> None:
-    """Of the parts on the engine as users have it; marks are evaluated as pytest does."""
-    call_harness("test", "--full")
-    marks = [_chosen(parts.run[name]) for name in ("guest", "tests", "timing")]
-    for test in ("", "full", "kernel_lab", "timing", "sanitized", "full kernel_lab"):
-        names = dict.fromkeys(("full", "kernel_lab", "timing", "sanitized"), False)
-        names |= dict.fromkeys(test.split(), True)
-        assert sum(bool(eval(mark, {}, names)) for mark in marks) == 1, test
 
 
 # --- outcomes ---
