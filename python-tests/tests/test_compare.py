@@ -192,6 +192,27 @@ def test_other_figures_are_judged_where_asked_for(tmp_path: Path) -> None:
     assert "worse: all cells together cpu 2.0" in done.stdout
 
 
+def test_reads_of_a_mix_are_judged_beside_slower_writes(tmp_path: Path) -> None:
+    def times(way: Figures | None, factor: int) -> Figures | None:
+        return way and dataclasses.replace(
+            way, bins={str(factor * int(ns)): count for ns, count in way.bins.items()}
+        )
+
+    def run(seed: int, slower: int) -> Summary:
+        made = made_runs.oltp(seed=seed)
+        cells = [
+            dataclasses.replace(cell, read=times(cell.read, slower), write=times(cell.write, 100))
+            for cell in made.cells
+        ]
+        return dataclasses.replace(made, cells=cells)
+
+    a, b = run(1, 1), run(2, 2)
+    assert _compare(tmp_path, a, b).status == 0
+    done = _compare(tmp_path, a, b, "--judge", "p99")
+    assert done.status == 10
+    assert re.findall(r"worse: all cells together (.*p99) 1\.9", done.stdout) == ["read p99"]
+
+
 def test_one_run_of_each_has_no_interval(tmp_path: Path) -> None:
     a, b = made_runs.dd(1), made_runs.dd(1, seed=2)
     done = _compare(tmp_path, a, b)

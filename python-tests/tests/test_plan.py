@@ -23,7 +23,7 @@ from nfsmulti.run import command
 from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
-from nfsmulti.run.start import Request, resumed
+from nfsmulti.run.start import Request, planned, resumed
 from nfsmulti.scenario import GuestPlace, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Summary
@@ -203,6 +203,18 @@ def test_order_is_random_and_the_seed_s() -> None:
         there = [name_of(cell.spec.factors) for cell in one if cell.repeat == repeat]
         assert sorted(there) == sorted(names)
         assert there != names
+
+
+def test_a_dry_run_tells_the_cells_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.run("dd", [], quick=True, dry_run=True, seed=1, results=tmp_path)
+    first, *cells, last = capsys.readouterr().out.splitlines()
+    plan, _ = planned(Request(quick=True, seed=1), "dd")
+    assert first.startswith(f"dd: {len(plan.cells)} cells, about 0:")
+    assert cells == [f"  {cell.order} {cell.id}" for cell in plan.cells]
+    assert last.startswith("Run them: ")
+    assert not any(tmp_path.iterdir())
 
 
 def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
