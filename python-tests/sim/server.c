@@ -361,7 +361,7 @@ static void answer(struct xdr_in *in, struct xdr_out *out, uint32_t procedure,
 static uint32_t sum_of(struct xdr_in call)
 {
 	call.end = call.at + min_of(call.end - call.at, (ptrdiff_t)256);
-	return call_sum(call);
+	return words_sum(call);
 }
 
 static void read_call(struct xdr_in *in, struct arguments *call)
