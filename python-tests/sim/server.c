@@ -18,7 +18,7 @@
 #include "world.h"
 
 enum { CALL_ROOM = SERVER_FILE + 1024 };
-enum { XID = 4, REPLY_HEADER = 24 }; /* bytes of a reply, the latter up to its results */
+enum { XID = 4 }; /* bytes of a reply */
 
 struct server server;
 
