@@ -248,14 +248,6 @@ class FileSystem:
             raise NfsError(Status.NOTEMPTY)
         self._drop(directory, name)
 
-    def rename(self, source: Directory, name: str, target: Directory, new_name: str) -> None:
-        """Return a file another name, which must be free."""
-        file = as_file(self.lookup(source, name))
-        file.path = self._free_path(target, new_name)
-        del source.children[name]
-        target.children[new_name] = file
-        source.changed = target.changed = time.time()
-
     def files(self) -> list[File]:
         """Return all files."""
         return [node for node in list(self._nodes.values()) if isinstance(node, File)]

@@ -274,7 +274,7 @@ class Compounds:
 
     def _create_session(self, it: Compound) -> bytes:
         asked, answer = it.arguments, it.answer
-        client = self.sessions.client(asked.client)
+        client = self.sessions.client(asked.client_id)
         if answer.status in (Status4.DELAY, Status4.STALE_CLIENTID):
             raise NfsError(answer.status)  # which no slot remembers
         if self.sessions.is_new(client, asked.sequence):
@@ -310,7 +310,7 @@ class Compounds:
         del self.sessions.sessions[session.id]
 
     def _destroy_clientid(self, it: Compound) -> None:
-        self.opens.forget(self.sessions.destroy_client(it.arguments.client))
+        self.opens.forget(self.sessions.destroy_client(it.arguments.client_id))
 
     def _reclaim_complete(self, it: Compound) -> None:
         if not it.arguments.one_fs:
