@@ -420,7 +420,7 @@ class ScriptedServer:
             server=connection.server,
             credentials=rpc.credentials,
             nth=nth,
-            file=self._compounds.names.path_of(asked, it.node if it else None),
+            file=self.export.files.path_of(asked, it.node if it else None),
         )
         if it is not None and it.sequence is not None:
             place = it.sequence.session, it.sequence.slot, it.sequence.sequence
