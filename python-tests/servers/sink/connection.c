@@ -147,26 +147,13 @@ static int answer_record(struct connection *connection)
 	return 1;
 }
 
-/* Lets the time pass that a call takes. It begins where the last one's has ended. */
-static void take_time(struct front *front)
-{
-	front->free += front->time;
-	while (clock_now() < front->free)
-		;
-}
-
-/* Answers all whole calls at hand; one, and gives 1, where each takes a time of its own. */
+/* Answers all whole calls at hand. */
 static int answer_staged(struct connection *connection)
 {
 	int error = 1;
 
-	while (error > 0 && !connection->skip) {
+	while (error > 0 && !connection->skip)
 		error = answer_record(connection);
-		if (error > 0 && connection->front->time) {
-			take_time(connection->front);
-			return 1;
-		}
-	}
 	return error < 0 ? error : 0;
 }
 
@@ -181,7 +168,7 @@ int connection_serve(struct connection *connection)
 
 		if (error)
 			return error;
-		if (answered == -EAGAIN || answered > 0) /* there is room again, or more at hand */
+		if (answered == -EAGAIN) /* there is room again */
 			continue;
 		if (answered || !full)
 			return answered;
