@@ -343,7 +343,6 @@ static struct holder *new_holder(const struct rpc_client *rpc)
 }
 
 int __real_path_credentials_open(struct rpc_client *rpc);
-int __wrap_path_credentials_open(struct rpc_client *rpc);
 int __wrap_path_credentials_open(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
@@ -361,7 +360,6 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 	return 0;
 }
 
-void __wrap_path_credentials_close(struct rpc_client *rpc);
 void __wrap_path_credentials_close(struct rpc_client *rpc)
 {
 	if (find_holder(rpc->credentials))
@@ -373,9 +371,6 @@ void __real_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program,
 			    struct rpc_stamp *stamp);
 void __wrap_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
 			    uint32_t procedure, struct rpc_credentials *credentials,
-			    struct rpc_stamp *stamp);
-void __wrap_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
-			    uint32_t procedure, struct rpc_credentials *credentials,
 			    struct rpc_stamp *stamp)
 {
 	__real_rpc_encode_call(out, xid, program, version, procedure, credentials, stamp);
@@ -383,7 +378,6 @@ void __wrap_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program,
 }
 
 int __real_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
-int __wrap_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
 int __wrap_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk)
 {
 	int head = __real_client_reply_begins(context, reply, bulk);
