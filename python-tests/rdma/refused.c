@@ -18,7 +18,7 @@ static int begin_opening(struct rpc_channel **opened, const struct rpc_terms *gi
 	return 0;
 }
 
-static int connected(struct rpc_channel *one)
+static int is_well(struct rpc_channel *one)
 {
 	return 0;
 }
@@ -48,20 +48,10 @@ static uint64_t sent(const struct rpc_channel *one)
 	return 1;
 }
 
-static int flush(struct rpc_channel *one)
-{
-	return 0;
-}
-
 static int receive(struct rpc_channel *one, bool wait)
 {
 	terms.handler->refused(terms.handler->context, last, EREMOTEIO, "ERR_CHUNK");
 	return 0;
-}
-
-static bool receiving(const struct rpc_channel *one)
-{
-	return false;
 }
 
 static void end(struct rpc_channel *one, bool abort)
@@ -70,14 +60,13 @@ static void end(struct rpc_channel *one, bool abort)
 
 static const struct rpc_channel_ops transport = {
 	.open = begin_opening,
-	.connected = connected,
+	.connected = is_well,
 	.poll_events = poll_events,
 	.begin = begin,
 	.queue = queue,
 	.sent = sent,
-	.flush = flush,
+	.flush = is_well,
 	.receive = receive,
-	.receiving = receiving,
 	.close = end,
 };
 
@@ -93,11 +82,6 @@ static const char *operation(const struct call *call)
 	return "SEQUENCE";
 }
 
-static bool acquire(struct rpc_client *rpc, struct call *call)
-{
-	return true;
-}
-
 static void release(struct rpc_client *rpc, struct call *call, bool answered)
 {
 	printf(answered ? " answered" : " given up");
@@ -106,7 +90,6 @@ static void release(struct rpc_client *rpc, struct call *call, bool answered)
 static const struct protocol protocol = {
 	.encode = encode,
 	.operation = operation,
-	.acquire = acquire,
 	.release = release,
 };
 static const struct rpc_flavor flavor;

@@ -82,16 +82,6 @@ class Record:
         return self.word(9) if self.is_gss else None
 
     @property
-    def gss_number(self) -> int:
-        """The sequence number of a call with Kerberos's credentials."""
-        return self.word(10)
-
-    @property
-    def gss_handle(self) -> bytes:
-        """The handle of the context that a call is made by."""
-        return self.data[52 : 52 + self.word(12)]
-
-    @property
     def is_init(self) -> bool:
         """Whether it makes a context, or answers such a call."""
         return (self.call or self).gss_procedure == INIT

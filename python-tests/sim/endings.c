@@ -44,7 +44,7 @@ static uint64_t soft_limit(void)
 
 	if (terms->failover) /* each path may be the last */
 		turns *= terms->path_count;
-	return turns * (limit_soft() + limit_connect());
+	return turns * (limit_soft() + LIMIT_CONNECT);
 }
 
 /* soft: all fail in their time. hard: none ends until the job is told to. */
@@ -62,7 +62,7 @@ static void gone(void)
 				       job_outstanding());
 		return;
 	}
-	pass(2 * limit_soft() + limit_connect());
+	pass(2 * limit_soft() + LIMIT_CONNECT);
 	sim_job.td.terminate = true;
 	world.creeps = true; /* the engine waits by itself */
 	since = world.clock.now;
@@ -90,7 +90,7 @@ static void one_is_left(void)
 		network_cut(i, true);
 	sim_job.terms.soft = false; /* the workload's: an I/O that fails is a violation */
 	begin_all();
-	pass(3 * limit_connect());
+	pass(3 * LIMIT_CONNECT);
 	if (job_outstanding())
 		world_violated("%u I/Os wait for paths that are dead", job_outstanding());
 	sim_job.terms.soft = soft;
@@ -136,7 +136,7 @@ static void away(void)
 	server.terms.lose_call_in = 1;
 	begin_all();
 	pass(world_apart(20 * terms->timing.timeo));
-	come_back(limit_copy(world.clock.now - since, 0) + (terms->nfs4 ? limit_connect() : 0));
+	come_back(limit_copy(world.clock.now - since, 0) + (terms->nfs4 ? LIMIT_CONNECT : 0));
 }
 
 /*
@@ -155,7 +155,7 @@ static void put_off(void)
 	sim_job.terms.punctual = false; /* soft: to be asked to wait is no silence */
 	begin_all();
 	pass(20 * SEC + world_apart(40 * SEC));
-	come_back(setup ? limit_setup_delay() : limit_delay());
+	come_back(setup ? LIMIT_SETUP_DELAY : LIMIT_DELAY);
 }
 
 void ending_run(void)

@@ -283,8 +283,6 @@ gnutls_cipher_algorithm_t gnutls_cipher_get(gnutls_session_t session)
 
 /* No files are read. */
 int __wrap_tls_credentials_new(struct tls_credentials **credentials, const struct tls_files *files,
-			       char *why);
-int __wrap_tls_credentials_new(struct tls_credentials **credentials, const struct tls_files *files,
 			       char *why)
 {
 	*credentials = calloc(1, sizeof(**credentials));
@@ -293,8 +291,6 @@ int __wrap_tls_credentials_new(struct tls_credentials **credentials, const struc
 
 /* xids are the same for the same seed. */
 void __real_null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint32_t version,
-			   bool probe);
-void __wrap_null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint32_t version,
 			   bool probe);
 void __wrap_null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint32_t version,
 			   bool probe)

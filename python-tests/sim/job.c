@@ -304,7 +304,7 @@ static uint64_t most_after(uint32_t number)
 	uint64_t unanswered = healed > since ? healed - since : 0;
 	uint64_t wait = limit_copy(unanswered, losses() - ios[number].losses);
 
-	return wait + limit_copy(0, 0) + limit_delay() + limit_connect();
+	return wait + limit_copy(0, 0) + LIMIT_DELAY + LIMIT_CONNECT;
 }
 
 static void check_alive(void)

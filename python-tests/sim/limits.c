@@ -29,18 +29,3 @@ uint64_t limit_copy(uint64_t unanswered, uint64_t losses)
 	wait += losses * timeo;
 	return wait < longest ? wait : longest;
 }
-
-uint64_t limit_delay(void)
-{
-	return 5 * SEC;
-}
-
-uint64_t limit_setup_delay(void)
-{
-	return SEC;
-}
-
-uint64_t limit_connect(void)
-{
-	return 10 * SEC;
-}

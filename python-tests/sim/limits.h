@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include <stdint.h>
+#include "clock.h"
 
 /* "retrans": a soft call fails when timeo, and as much again for each retransmission, is over. */
 uint64_t limit_soft(void);
@@ -18,9 +18,9 @@ uint64_t limit_soft(void);
 uint64_t limit_copy(uint64_t unanswered, uint64_t losses);
 
 /* A call that was asked to come later, by NFS3ERR_JUKEBOX or NFS4ERR_DELAY, waits no longer. */
-uint64_t limit_delay(void);
+static const uint64_t LIMIT_DELAY = 5 * SEC;
 /* The same, where all calls wait for it. */
-uint64_t limit_setup_delay(void);
+static const uint64_t LIMIT_SETUP_DELAY = SEC;
 
 /* Until a connection is there again, and a session: the terms do not say it. */
-uint64_t limit_connect(void);
+static const uint64_t LIMIT_CONNECT = 10 * SEC;

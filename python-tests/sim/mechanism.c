@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokens.h"
 #include "util.h"
 #include "world.h"
 
@@ -19,7 +18,7 @@ void kdc_heal(void)
 
 static struct mechanism *mechanism_of(struct gss_mechanism *base)
 {
-	return container_of(base, struct mechanism, base);
+	return container_of(base, struct mechanism, tokens.base);
 }
 
 /* --- making a context --- */
@@ -102,8 +101,8 @@ static void take_context(struct mechanism *mechanism, struct gss_step *step)
 	uint64_t now = world.clock.now;
 
 	mechanism->state = IDLE;
-	mechanism->earlier = mechanism->key;
-	mechanism->key = mechanism->next_key;
+	mechanism->tokens.earlier = mechanism->tokens.key;
+	mechanism->tokens.key = mechanism->next_key;
 	mechanism->made = now;
 	mechanism->lifetime = mechanism->ticket_end == UINT64_MAX
 				      ? UINT64_MAX
@@ -130,67 +129,6 @@ static enum gss_progress progress(struct gss_mechanism *base, struct gss_step *s
 	}
 }
 
-/* --- messages --- */
-
-static uint64_t key_of(struct gss_mechanism *base)
-{
-	const struct mechanism *mechanism = mechanism_of(base);
-
-	if (!mechanism->key)
-		world_violated("a mechanism is asked for tokens when it has no context");
-	return mechanism->key;
-}
-
-static uint64_t server_key_of(struct gss_mechanism *base, bool earlier)
-{
-	return token_server_key(earlier ? mechanism_of(base)->earlier : key_of(base));
-}
-
-static uint32_t mic_size(const struct gss_mechanism *base)
-{
-	return TOKEN_MIC;
-}
-
-static uint32_t wrap_size(const struct gss_mechanism *base)
-{
-	return TOKEN_WRAP;
-}
-
-static bool mic(struct gss_mechanism *base, const struct iovec *parts, int count, uint8_t *to)
-{
-	token_mic(token_client_key(key_of(base)), parts, count, to);
-	return true;
-}
-
-static bool wrap(struct gss_mechanism *base, const struct iovec *parts, int count, uint8_t *to)
-{
-	token_wrap(token_client_key(key_of(base)), parts, count, to);
-	return true;
-}
-
-static bool verify(struct gss_mechanism *base, bool earlier, const struct iovec *parts, int count,
-		   const uint8_t *token, uint32_t length)
-{
-	return token_mic_ok(server_key_of(base, earlier), parts, count, token, length);
-}
-
-static bool unwrap(struct gss_mechanism *base, bool earlier, uint8_t *token, uint32_t length,
-		   uint8_t **plain, uint32_t *plain_length)
-{
-	return token_unwrap(server_key_of(base, earlier), token, length, plain, plain_length);
-}
-
-static uint32_t wrap_front(const uint8_t *token, uint32_t have)
-{
-	return TOKEN_WRAP;
-}
-
-static bool unwrap_parts(struct gss_mechanism *base, bool earlier, const struct iovec *parts,
-			 int count)
-{
-	return token_unwrap_parts(server_key_of(base, earlier), parts, count);
-}
-
 /* --- making and ending --- */
 
 static void end(struct gss_mechanism *base)
@@ -203,23 +141,15 @@ static void end(struct gss_mechanism *base)
 
 struct mechanism *mechanism_new(void)
 {
-	static const struct gss_mechanism_ops ops = {
-		.begin = begin,
-		.feed = feed,
-		.progress = progress,
-		.mic_size = mic_size,
-		.wrap_size = wrap_size,
-		.mic = mic,
-		.wrap = wrap,
-		.verify = verify,
-		.unwrap = unwrap,
-		.wrap_front = wrap_front,
-		.unwrap_parts = unwrap_parts,
-		.free = end,
-	};
+	static struct gss_mechanism_ops ops;
 	struct mechanism *mechanism = calloc(1, sizeof(*mechanism));
 
+	ops = token_ops;
+	ops.begin = begin;
+	ops.feed = feed;
+	ops.progress = progress;
+	ops.free = end;
 	if (mechanism)
-		mechanism->base.ops = &ops;
+		mechanism->tokens.base.ops = &ops;
 	return mechanism;
 }

@@ -8,10 +8,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "wire/rpcsec_gss.h"
+#include "tokens.h"
 
 struct kdc_terms {
 	uint64_t lifetime; /* nanoseconds of a ticket; 0: it has no end */
@@ -34,11 +31,10 @@ void kdc_heal(void);
 enum mechanism_state { IDLE, WORKS, TELLS, WAITS_FOR_REPLY, HAS_MADE, HAS_FAILED };
 
 struct mechanism {
-	struct gss_mechanism base;
+	struct token_mechanism tokens;
 	enum mechanism_state state, next; /* when its work is done */
 	uint64_t work_until, ticket_end;
 	uint64_t half, next_key; /* of that one's key; 0: it is not known yet */
-	uint64_t key, earlier;	 /* of the context, and the one before; 0: there is none */
 	uint64_t made, lifetime; /* of the context */
 	uint64_t token[256];
 	uint32_t token_length;

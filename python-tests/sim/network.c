@@ -301,13 +301,11 @@ static ssize_t give(struct link_end *end, const struct iovec *space, size_t coun
 	return (ssize_t)length;
 }
 
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	return result_of(take(end_of(fd), message->msg_iov, message->msg_iovlen));
 }
 
-ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
 {
 	const struct iovec span = {(void *)bytes, length};
@@ -315,13 +313,11 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
 	return result_of(take(end_of(fd), &span, 1));
 }
 
-ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 {
 	return result_of(give(end_of(fd), message->msg_iov, message->msg_iovlen));
 }
 
-ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
 ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
 {
 	const struct iovec space = {bytes, length};
@@ -332,7 +328,6 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
 }
 
 /* A client that always sleeps, so that all portions are tried. */
-struct portion_sample __wrap_portion_sample(uint64_t bytes);
 struct portion_sample __wrap_portion_sample(uint64_t bytes)
 {
 	return (struct portion_sample){world.clock.now, bytes, bytes};

@@ -181,7 +181,7 @@ void security_check_dropped(uint64_t key, uint32_t number)
 	struct holder *holder;
 
 	LIST_FOREACH (holder, &holders, link)
-		if (holder->mechanism->key == key)
+		if (holder->mechanism->tokens.key == key)
 			for_each_sent(holder, check_not_awaited, number);
 }
 
@@ -189,7 +189,7 @@ static void note_context(struct holder *holder, uint32_t context)
 {
 	holder->keys[1] = holder->keys[0];
 	holder->contexts[1] = holder->contexts[0];
-	holder->keys[0] = holder->mechanism->key;
+	holder->keys[0] = holder->mechanism->tokens.key;
 	holder->contexts[0] = context;
 	holder->latest = 0;
 }
@@ -224,9 +224,9 @@ static void context_begins(struct mechanism *mechanism)
 	uint32_t epoch = moves_data(holder) ? holder->rpc->link.epoch : 0;
 
 	world_tell("client: begins a context");
-	if (mechanism->key && (ends || holder->denied == mechanism->key))
+	if (mechanism->tokens.key && (ends || holder->denied == mechanism->tokens.key))
 		;
-	else if (mechanism->key && holder->keys[0] == mechanism->key)
+	else if (mechanism->tokens.key && holder->keys[0] == mechanism->tokens.key)
 		world_violated("a context is replaced that is good");
 	else if (epoch && epoch == holder->epoch)
 		world_violated("a context is begun again over the same connection");
@@ -290,7 +290,8 @@ static bool is_known(const struct holder *holder, const struct call *call)
 {
 	uint64_t key = key_of(holder, call);
 
-	return key && (key == holder->mechanism->key || key == holder->mechanism->earlier);
+	return key &&
+	       (key == holder->mechanism->tokens.key || key == holder->mechanism->tokens.earlier);
 }
 
 /* A reply was taken for a call's, or thrown away. */
@@ -304,7 +305,7 @@ static void check_reply(const struct rpc_client *rpc, const struct rpc_reply *me
 	rpc_decode_reply(&in, &header);
 	call = call_find(&rpc->calls, rpc, header.xid);
 	if (holder && header.verdict == RPC_AUTH_ERROR)
-		holder->denied = holder->mechanism->key;
+		holder->denied = holder->mechanism->tokens.key;
 	if (!holder || !call || call_is_context(call) || header.verdict != RPC_SUCCESS ||
 	    call == rpc->probe || in.bad)
 		return;
@@ -342,7 +343,6 @@ static struct holder *new_holder(const struct rpc_client *rpc)
 }
 
 int __real_path_credentials_open(struct rpc_client *rpc);
-int __wrap_path_credentials_open(struct rpc_client *rpc);
 int __wrap_path_credentials_open(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
@@ -354,13 +354,12 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 
 	if (!terms.service)
 		return __real_path_credentials_open(rpc);
-	terms.mechanism = &new_holder(rpc)->mechanism->base;
+	terms.mechanism = &new_holder(rpc)->mechanism->tokens.base;
 	if (rpcsec_gss_new(&rpc->credentials, &terms))
 		abort();
 	return 0;
 }
 
-void __wrap_path_credentials_close(struct rpc_client *rpc);
 void __wrap_path_credentials_close(struct rpc_client *rpc)
 {
 	if (find_holder(rpc->credentials))
@@ -372,9 +371,6 @@ void __real_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program,
 			    struct rpc_stamp *stamp);
 void __wrap_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
 			    uint32_t procedure, struct rpc_credentials *credentials,
-			    struct rpc_stamp *stamp);
-void __wrap_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
-			    uint32_t procedure, struct rpc_credentials *credentials,
 			    struct rpc_stamp *stamp)
 {
 	__real_rpc_encode_call(out, xid, program, version, procedure, credentials, stamp);
@@ -382,7 +378,6 @@ void __wrap_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program,
 }
 
 int __real_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
-int __wrap_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
 int __wrap_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk)
 {
 	int head = __real_client_reply_begins(context, reply, bulk);

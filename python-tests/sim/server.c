@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "core/attributes4.h"
 #include "core/files.h"
@@ -17,7 +18,7 @@
 #include "world.h"
 
 enum { CALL_ROOM = SERVER_FILE + 1024 };
-enum { XID = 4, REPLY_HEADER = 24 }; /* bytes of a reply, the latter up to its results */
+enum { XID = 4 }; /* bytes of a reply */
 
 struct server server;
 
@@ -118,8 +119,8 @@ void server_heal(void)
 /* --- replies --- */
 
 struct reply {
+	LIST_ENTRY(reply) link;
 	struct link_end *end; /* NULL: its connection is gone */
-	struct reply *next;
 	struct xdr_out out;
 	struct slot *slot; /* that it is of, or NULL */
 	uint32_t use;	   /* of the slot */
@@ -128,16 +129,14 @@ struct reply {
 	uint8_t bytes[RECORD_MARK_SIZE + CALL_ROOM];
 };
 
-static struct reply *replies;
+static LIST_HEAD(, reply) replies;
 
 static void forget_reply(void *context)
 {
-	struct reply **at = &replies;
+	struct reply *reply = context;
 
-	while (*at != context)
-		at = &(*at)->next;
-	*at = (*at)->next;
-	free(context);
+	LIST_REMOVE(reply, link);
+	free(reply);
 }
 
 static void end_connection(const struct reply *reply)
@@ -198,8 +197,7 @@ static struct reply *begin_reply(struct link_end *end, uint32_t xid)
 	reply->slot = NULL;
 	reply->call = NULL;
 	reply->fate = (struct scenario_fate){0};
-	reply->next = replies;
-	replies = reply;
+	LIST_INSERT_HEAD(&replies, reply, link);
 	reply->out = (struct xdr_out){reply->bytes + RECORD_MARK_SIZE,
 				      reply->bytes + sizeof(reply->bytes), false};
 	rpc_put_accepted(&reply->out, xid, ACCEPT_SUCCESS);
@@ -361,7 +359,7 @@ static void answer(struct xdr_in *in, struct xdr_out *out, uint32_t procedure,
 static uint32_t sum_of(struct xdr_in call)
 {
 	call.end = call.at + min_of(call.end - call.at, (ptrdiff_t)256);
-	return call_sum(call);
+	return words_sum(call);
 }
 
 static void read_call(struct xdr_in *in, struct arguments *call)
@@ -536,22 +534,20 @@ static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 
 /* A call that waits for one. */
 struct waiting {
+	LIST_ENTRY(waiting) link;
 	struct link_end *end; /* NULL: its connection is gone, and the call with it */
-	struct waiting *next;
 	size_t length;
 	uint8_t bytes[];
 };
 
-static struct waiting *waiting;
+static LIST_HEAD(, waiting) all_waiting;
 
 static void forget_waiting(void *context)
 {
-	struct waiting **at = &waiting;
+	struct waiting *one = context;
 
-	while (*at != context)
-		at = &(*at)->next;
-	*at = (*at)->next;
-	free(context);
+	LIST_REMOVE(one, link);
+	free(one);
 }
 
 static void take_up(void *context)
@@ -571,9 +567,9 @@ static void wait_for_thread(struct link_end *end, const uint8_t *bytes, size_t l
 	if (world_chance(server.terms.gss.overtake_in))
 		most *= 10;
 	contexts_note_arrival(bytes, (uint32_t)length);
-	*one = (struct waiting){.end = end, .next = waiting, .length = length};
+	*one = (struct waiting){.end = end, .length = length};
 	memcpy(one->bytes, bytes, length);
-	waiting = one;
+	LIST_INSERT_HEAD(&all_waiting, one, link);
 	world_plan(world_random(most), take_up, forget_waiting, one);
 }
 
@@ -582,11 +578,13 @@ static void wait_for_thread(struct link_end *end, const uint8_t *bytes, size_t l
 static void gone(struct link_end *end)
 {
 	void **context = network_context(end);
+	struct reply *reply;
+	struct waiting *one;
 
-	for (struct reply *reply = replies; reply; reply = reply->next)
+	LIST_FOREACH (reply, &replies, link)
 		if (reply->end == end)
 			reply->end = NULL;
-	for (struct waiting *one = waiting; one; one = one->next)
+	LIST_FOREACH (one, &all_waiting, link)
 		if (one->end == end)
 			one->end = NULL;
 	free(*context);

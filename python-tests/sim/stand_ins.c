@@ -38,14 +38,12 @@ uint64_t utime_since_now(const struct timespec *since)
 /* --- chance and time --- */
 
 /* Replaces the engine's: xids are the same for the same seed. */
-uint32_t __wrap_path_random(void);
 uint32_t __wrap_path_random(void)
 {
 	return (uint32_t)world_random(UINT32_MAX);
 }
 
 /* The same: all time is the world's, whoever asks. */
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
 	*now = (struct timespec){.tv_sec = (time_t)(world.clock.now / SEC),
@@ -55,14 +53,12 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 
 /* And nothing waits. */
 int __real_poll(struct pollfd *polls, nfds_t count, int timeout);
-int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *polls, nfds_t count, int timeout)
 {
 	return __real_poll(polls, count, 0);
 }
 
 int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
-int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
 	return __real_epoll_wait(epoll, events, most, 0);

@@ -6,9 +6,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/uio.h>
+#include "wire/rpcsec_gss.h"
 
 enum { TOKEN_MIC = 8, TOKEN_WRAP = 8 }; /* bytes of a MIC, and those that a message grows by */
 
@@ -33,3 +31,10 @@ bool token_unwrap(uint64_t key, uint8_t *token, uint32_t length, uint8_t **plain
 		  uint32_t *plain_length);
 /* The same of a token in three parts at most; the first has more than TOKEN_WRAP bytes. */
 bool token_unwrap_parts(uint64_t key, const struct iovec *parts, int count);
+
+/* A mechanism's beginning, of which token_ops has what protects messages. */
+struct token_mechanism {
+	struct gss_mechanism base;
+	uint64_t key, earlier; /* of the context, and the one before; 0: there is none */
+};
+extern const struct gss_mechanism_ops token_ops;

@@ -55,16 +55,26 @@ void world_begin(uint64_t seed, bool trace)
 	world = (struct world){
 		.clock.read = read_time, .random = seed, .apart = ~seed, .trace = trace};
 	world.clock.now = SEC;
+	TAILQ_INIT(&world.events);
+}
+
+static struct event take_first(void)
+{
+	struct event *first = TAILQ_FIRST(&world.events), event = *first;
+
+	TAILQ_REMOVE(&world.events, first, link);
+	free(first);
+	return event;
 }
 
 void world_end(void)
 {
-	for (uint32_t i = 0; i < world.count; i++)
-		if (world.events[i].forget)
-			world.events[i].forget(world.events[i].context);
-	free(world.events);
-	world.events = NULL;
-	world.count = world.room = 0;
+	while (!TAILQ_EMPTY(&world.events)) {
+		struct event event = take_first();
+
+		if (event.forget)
+			event.forget(event.context);
+	}
 }
 
 /* splitmix64 (Steele, Lea and Flood, 2014). */
@@ -92,58 +102,28 @@ bool world_chance(uint64_t one_in)
 	return one_in && !world_random(one_in);
 }
 
-/* --- the heap --- */
-
-static bool before(const struct event *a, const struct event *b)
-{
-	return a->at != b->at ? a->at < b->at : a->number < b->number;
-}
-
-static void swap(uint32_t a, uint32_t b)
-{
-	struct event kept = world.events[a];
-
-	world.events[a] = world.events[b];
-	world.events[b] = kept;
-}
+/* --- events --- */
 
 void world_plan(uint64_t after, void (*what)(void *), void (*forget)(void *), void *context)
 {
-	uint32_t i = world.count++;
+	struct event *event = malloc(sizeof(*event));
+	struct event *before = TAILQ_LAST(&world.events, events);
 
-	if (world.count > world.room) {
-		world.room = world.room ? 2 * world.room : 64;
-		world.events = realloc(world.events, world.room * sizeof(*world.events));
-		if (!world.events)
-			abort();
-	}
-	world.events[i] =
-		(struct event){world.clock.now + after, world.planned++, what, forget, context};
-	for (; i && before(&world.events[i], &world.events[(i - 1) / 2]); i = (i - 1) / 2)
-		swap(i, (i - 1) / 2);
-}
-
-static struct event take_first(void)
-{
-	struct event first = world.events[0];
-	uint32_t i = 0, least;
-
-	world.events[0] = world.events[--world.count];
-	for (;;) {
-		least = i;
-		for (uint32_t child = 2 * i + 1; child <= 2 * i + 2 && child < world.count; child++)
-			if (before(&world.events[child], &world.events[least]))
-				least = child;
-		if (least == i)
-			return first;
-		swap(i, least);
-		i = least;
-	}
+	if (!event)
+		abort();
+	*event = (struct event){
+		.at = world.clock.now + after, .what = what, .forget = forget, .context = context};
+	while (before && before->at > event->at)
+		before = TAILQ_PREV(before, events, link);
+	if (before)
+		TAILQ_INSERT_AFTER(&world.events, before, event, link);
+	else
+		TAILQ_INSERT_HEAD(&world.events, event, link);
 }
 
 uint64_t world_next(void)
 {
-	return world.count ? world.events[0].at : UINT64_MAX;
+	return TAILQ_EMPTY(&world.events) ? UINT64_MAX : TAILQ_FIRST(&world.events)->at;
 }
 
 void world_pass(uint64_t until)

@@ -7,13 +7,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "clock.h"
 
 /* An event: `what` is called when its time has come, unless the world ends before that. */
 struct event {
-	uint64_t at;	 /* nanoseconds */
-	uint64_t number; /* events of one instant happen in the order in which they were planned */
+	TAILQ_ENTRY(event) link;
+	uint64_t at; /* nanoseconds */
 	void (*what)(void *context);
 	void (*forget)(void *context); /* instead, at the end of the world; NULL: nothing to do */
 	void *context;
@@ -36,12 +37,11 @@ enum failure {
 };
 
 struct world {
-	struct clock clock;   /* the world's time */
-	uint64_t random;      /* what the next chance is made of */
-	uint64_t apart;	      /* the same, of world_apart() */
-	struct event *events; /* a heap */
-	uint32_t count, room;
-	uint64_t planned;
+	struct clock clock; /* the world's time */
+	uint64_t random;    /* what the next chance is made of */
+	uint64_t apart;	    /* the same, of world_apart() */
+	/* In the order in which they happen: those of one instant as they were planned. */
+	TAILQ_HEAD(events, event) events;
 	uint64_t failures[FAILURES];
 	char violation[200]; /* the first thing that does not hold; "": all does */
 	bool trace;

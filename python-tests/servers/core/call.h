@@ -58,13 +58,13 @@ static inline bool rpc_get_call(struct xdr_in *in, struct rpc_call *call)
 	return in->bad || (words[1] == CALL && words[2] == htobe32(RPC_VERSION));
 }
 
-/* A call that comes again has the same. */
-static inline uint32_t call_sum(struct xdr_in call)
+/* The same of the same words, such as of a call that comes again. */
+static inline uint32_t words_sum(struct xdr_in words)
 {
 	uint32_t sum = 2166136261u; /* FNV-1a, by words */
 
-	while (!call.bad)
-		sum = (sum ^ xdr_get_u32(&call)) * 16777619u;
+	while (!words.bad)
+		sum = (sum ^ xdr_get_u32(&words)) * 16777619u;
 	return sum;
 }
 

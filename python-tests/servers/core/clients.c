@@ -65,28 +65,19 @@ static uint64_t random_below(const struct clients *clients, uint64_t below)
 
 /* --- clients --- */
 
-static uint32_t hash_of(const uint8_t *bytes, size_t length)
-{
-	uint32_t hash = 2166136261u; /* FNV-1a */
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ bytes[i]) * 16777619u;
-	return hash;
-}
-
 static bool is_known(const struct clients *clients, uint64_t id)
 {
 	return clients->keeps ? id && id == clients->client : id >> 32 == clients->instance;
 }
 
 /* Where clients are not kept, each has one ID at all addresses, and another after it restarts. */
-uint64_t clients_exchange(struct nfs_call *call, const uint8_t *owner, size_t length)
+uint64_t clients_exchange(struct nfs_call *call, struct xdr_in owner)
 {
 	struct clients *clients = call->clients;
 	const uint64_t instance = (uint64_t)clients->instance << 32;
 
 	if (!clients->keeps)
-		return instance | hash_of(owner, length);
+		return instance | words_sum(owner);
 	if (!clients->client) {
 		clients->client = instance | (1 + clients->sessions_made);
 		clients->sequence = 1 + (uint32_t)random_below(clients, 1000);
@@ -233,7 +224,7 @@ uint32_t clients_destroy_session(struct nfs_call *call, struct session_id id)
 static uint32_t take_again(struct nfs_call *call, struct slot *slot, const struct xdr_in *in,
 			   struct sequence *sequence)
 {
-	if (in->end - in->at != slot->call_length || call_sum(*in) != slot->call_sum)
+	if (in->end - in->at != slot->call_length || words_sum(*in) != slot->call_sum)
 		return NFS4ERR_SEQ_FALSE_RETRY;
 	if (slot->pending && !slot->length)
 		return NFS4ERR_DELAY; /* the first copy has not been answered */
@@ -276,7 +267,7 @@ static __attribute__((noinline)) uint32_t take_and_keep(struct nfs_call *call,
 	slot->pending = slot->length = 0;
 	slot->answered = slot->uncached = false;
 	slot->call_length = (uint32_t)(in->end - in->at);
-	slot->call_sum = call_sum(*in);
+	slot->call_sum = words_sum(*in);
 	call->slot = slot;
 	return take(session, slot, sequence);
 }

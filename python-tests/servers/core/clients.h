@@ -93,7 +93,7 @@ void clients_end_reply(struct slot *slot, uint32_t number, bool left);
 /* --- operations: those that return a number return an nfsstat4 --- */
 
 /* Who asks: a client ID. `owner`: the client's verifier and name, as it sent them. */
-uint64_t clients_exchange(struct nfs_call *call, const uint8_t *owner, size_t length);
+uint64_t clients_exchange(struct nfs_call *call, struct xdr_in owner);
 uint32_t clients_destroy(struct nfs_call *call, uint64_t id);
 
 struct session_id {

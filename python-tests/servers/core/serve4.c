@@ -49,11 +49,12 @@ static uint32_t do_exchange_id(struct compound *compound)
 	const uint32_t length = (uint32_t)strlen(clients->name);
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
-	const uint8_t *owner = in->at;
+	struct xdr_in owner = *in;
 
 	xdr_get_u64(in); /* verifier */
 	xdr_skip(in, xdr_get_u32(in));
-	xdr_put_u64(out, clients_exchange(compound->call, owner, (size_t)(in->at - owner)));
+	owner.end = in->at;
+	xdr_put_u64(out, clients_exchange(compound->call, owner));
 	xdr_skip(in, 3 * 4); /* flags, protection, implementation */
 	xdr_put_u32(out, clients->sequence);
 	xdr_put_u32(out, EXCHGID4_FLAG_USE_NON_PNFS | (clients->confirmed ? NFS4_CONFIRMED : 0u));

@@ -29,7 +29,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from servers.scripted.call import Arguments, Call, Delivery, Results, decode
@@ -362,17 +362,11 @@ class ScriptedServer:
         if threading.current_thread() is self._thread:
             action()
             return
-        done: Future[None] = Future()
 
-        def act() -> None:
-            try:
-                action()
-                done.set_result(None)
-            except BaseException as error:
-                done.set_exception(error)
+        async def act() -> None:
+            action()
 
-        self._loop.call_soon_threadsafe(act)
-        done.result(_STOP_SECONDS)
+        asyncio.run_coroutine_threadsafe(act(), self._loop).result(_STOP_SECONDS)
 
     # --- its connections' Host ---
 
@@ -418,6 +412,7 @@ class ScriptedServer:
         """Log a call or an operation of a compound, and ask the hooks."""
         nth = self._counts[procedure] = self._counts.get(procedure, 0) + 1
         call = Call(
+            **vars(replace(asked, data=b"")),
             procedure=procedure,
             xid=rpc.xid,
             connection=connection.number,
@@ -425,12 +420,7 @@ class ScriptedServer:
             server=connection.server,
             credentials=rpc.credentials,
             nth=nth,
-            file=self._compounds.names.path_of(asked, it.node if it else None),
-            offset=asked.offset,
-            count=asked.count,
-            stable=asked.stable,
-            claim=asked.claim,
-            wanted=asked.wanted,
+            file=self.export.files.path_of(asked, it.node if it else None),
         )
         if it is not None and it.sequence is not None:
             place = it.sequence.session, it.sequence.slot, it.sequence.sequence

@@ -62,13 +62,13 @@ class Creation:
     verifier: bytes = b""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Arguments:
     """The arguments of a procedure or operation, as far as it has them."""
 
     handle: bytes = b""
     name: str = ""
-    to_handle: bytes = b""  # RENAME, LINK
+    to_handle: bytes = b""  # LINK
     to_name: str = ""
     offset: int = 0  # READDIR: the cookie
     count: int = 0  # READDIR: the bytes of results that the caller takes; ACCESS: what is asked for
@@ -85,7 +85,7 @@ class Arguments:
     claim: Claim | None = None
     owner: bytes = b""  # EXCHANGE_ID: of the client; OPEN: the open-owner
     verifier: bytes = b""
-    client: int = 0
+    client_id: int = 0
     session: bytes = b""
     flags: int = 0
     sequence: int = 0
@@ -144,11 +144,12 @@ class Delivery:
 # --- what the log keeps ---
 
 
-@dataclass(eq=False)
-class Call:
-    """A call that the server has got, as its log keeps it.
+@dataclass(eq=False, kw_only=True)
+class Call(Arguments):
+    """A call that the server has got, as its log keeps it: with its arguments, but no data.
 
-    NFSv4.1: one for COMPOUND, and one for each of its operations that the server came to.
+    NFSv4.1: one for COMPOUND, and one for each of its operations that the server came to. Of these
+    `session`, `slot` and `sequence` are their SEQUENCE's.
     """
 
     procedure: Procedure
@@ -159,19 +160,11 @@ class Call:
     credentials: Credentials
     nth: int  # its number among the calls of this procedure, from 1
     file: str = ""  # relative to the export; "?" for a stale handle
-    offset: int = 0
-    count: int = 0
-    stable: Stable = Stable.UNSTABLE
     moved: int = 0  # bytes that READ or WRITE moved, as far as the server is concerned
     time: float = field(default_factory=time.monotonic)
     answered: float | None = None  # when the reply was handed to the kernel
 
     # NFSv4.1's operations alone
-    session: bytes = b""
-    slot: int | None = None
-    sequence: int = 0
-    claim: Claim | None = None  # OPEN's
-    wanted: frozenset[int] = frozenset()  # GETATTR: the attributes
     status: int | None = None  # what it ended with; RETRY_UNCACHED_REP is SEQUENCE's
     replayed: bool = False  # SEQUENCE: the slot's reply went out again, nothing was carried out
 
@@ -193,7 +186,6 @@ _LAYOUTS: dict[Procedure, str] = {
     Nfs.MKDIR: "opaque handle, string name, sattr3 settable",
     Nfs.REMOVE: "opaque handle, string name",
     Nfs.RMDIR: "opaque handle, string name",
-    Nfs.RENAME: "opaque handle, string name, opaque to_handle, string to_name",
     Nfs.LINK: "opaque handle, opaque to_handle, string to_name",
     Nfs.READDIR: "opaque handle, uhyper offset, verifier verifier, uint count",
     Nfs.FSSTAT: "opaque handle",
@@ -218,11 +210,11 @@ _LAYOUTS: dict[Procedure, str] = {
     Nfs4.WRITE: "stateid4 stateid, uhyper offset, stable_how stable, opaque data",
     Nfs4.BIND_CONN_TO_SESSION: "sessionid4 session, uint kind, bool",
     Nfs4.EXCHANGE_ID: "verifier verifier, opaque owner, uint flags, state_protect4, nfs_impl_id4",
-    Nfs4.CREATE_SESSION: "uhyper client, uint sequence, uint flags, channel_attrs4 fore,"
+    Nfs4.CREATE_SESSION: "uhyper client_id, uint sequence, uint flags, channel_attrs4 fore,"
     " channel_attrs4 back, uint, flavors",
     Nfs4.DESTROY_SESSION: "sessionid4 session",
     Nfs4.SEQUENCE: "sessionid4 session, uint sequence, uint slot, uint highest, bool cache",
-    Nfs4.DESTROY_CLIENTID: "uhyper client",
+    Nfs4.DESTROY_CLIENTID: "uhyper client_id",
     Nfs4.RECLAIM_COMPLETE: "bool one_fs",
 }
 

@@ -151,23 +151,34 @@ class FileSystem:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._nodes: dict[bytes, Node] = {}
+        self.nodes: dict[bytes, Node] = {}
         self.keeps: int | None = None  # handles: those used last, the others are stale; None: all
         self._kept: dict[bytes, None] = {}
         self.verifies_cookies = False  # READDIR's, whose verifier changes with the directory
         self.verifier = secrets.token_bytes(VERIFIER_SIZE)
         self.root = Directory(next(self._numbers), "", 0o777, 0, 0)
-        self._nodes[self.root.handle] = self.root
+        self.nodes[self.root.handle] = self.root
 
     def node(self, handle: bytes) -> Node:
         """Return what a handle stands for, whether it still has a name or not."""
         if len(handle) != _HANDLE_SIZE:
             raise NfsError(Status.BADHANDLE)
         forgotten = self.keeps is not None and handle not in (*self._kept, self.root.handle)
-        if handle not in self._nodes or forgotten:
+        if handle not in self.nodes or forgotten:
             raise NfsError(Status.STALE)
-        self.tell(self._nodes[handle])
-        return self._nodes[handle]
+        self.tell(self.nodes[handle])
+        return self.nodes[handle]
+
+    def path_of(self, asked: Arguments, node: Node | None) -> str:
+        """Return the file that a call is about; `node` is NFSv4.1's current one, "?" is stale."""
+        try:
+            node = self.node(asked.handle) if asked.handle else node
+        except NfsError:
+            return "?"
+        path = "" if node is None else node.path
+        if not asked.name:
+            return path
+        return f"{path.rstrip('/')}/{asked.name}" if path else asked.name
 
     def tell(self, node: Node) -> bytes:
         """Return the handle of a node to a client: it is one that is kept."""
@@ -248,17 +259,9 @@ class FileSystem:
             raise NfsError(Status.NOTEMPTY)
         self._drop(directory, name)
 
-    def rename(self, source: Directory, name: str, target: Directory, new_name: str) -> None:
-        """Return a file another name, which must be free."""
-        file = as_file(self.lookup(source, name))
-        file.path = self._free_path(target, new_name)
-        del source.children[name]
-        target.children[new_name] = file
-        source.changed = target.changed = time.time()
-
     def files(self) -> list[File]:
         """Return all files."""
-        return [node for node in list(self._nodes.values()) if isinstance(node, File)]
+        return [node for node in list(self.nodes.values()) if isinstance(node, File)]
 
     def restart(self) -> None:
         """Begin another life: what was not committed is gone, and the write verifier is new."""
@@ -285,14 +288,14 @@ class FileSystem:
         path = self._free_path(directory, name)
         node = kind(next(self._numbers), path, mode, caller.uid, caller.gid)
         node.set(wanted)
-        directory.children[name] = self._nodes[node.handle] = node
+        directory.children[name] = self.nodes[node.handle] = node
         directory.changed = time.time()
         return node
 
     def _drop(self, directory: Directory, name: str) -> None:
         node = directory.children.pop(name)
         if node not in directory.children.values():  # links are in one directory
-            del self._nodes[node.handle]
+            del self.nodes[node.handle]
         directory.changed = time.time()
 
 
@@ -316,38 +319,16 @@ class Export:
 _FIRST_NUMBER = 1 << 62  # no file has such a high one
 
 
-class Names:
-    """The names and handles of a server: a directory for each component, then the files.
+def above(export: Export) -> Directory:
+    """Make a directory for each component of the export's path, which leads to the files.
 
-    The path of a directory above the export begins with "/"; that of a file is the export's.
+    Its own path begins with "/"; that of a file is relative to the export.
     """
-
-    def __init__(self, export: Export):
-        self._files = export.files
-        self._above: dict[bytes, Directory] = {}
-        self.root = export.files.root
-        components = [part for part in export.path.split("/") if part]
-        for depth in reversed(range(len(components))):
-            path = "/" + "/".join(components[:depth])
-            directory = Directory(_FIRST_NUMBER + depth, path, 0o755, 0, 0)
-            directory.children[components[depth]] = self.root
-            self._above[directory.handle] = self.root = directory
-
-    def node(self, handle: bytes) -> Node:
-        """Return what a handle stands for."""
-        return self._above.get(handle) or self._files.node(handle)
-
-    def leads(self, node: Node) -> bool:
-        """Whether a node is a directory above the export, which nobody can change."""
-        return node.handle in self._above
-
-    def path_of(self, arguments: Arguments, node: Node | None = None) -> str:
-        """Return the file that a call is about; `node` is NFSv4.1's current one, "?" is stale."""
-        try:
-            node = self.node(arguments.handle) if arguments.handle else node
-        except NfsError:
-            return "?"
-        path = "" if node is None else node.path
-        if not arguments.name:
-            return path
-        return f"{path.rstrip('/')}/{arguments.name}" if path else arguments.name
+    root = export.files.root
+    components = [part for part in export.path.split("/") if part]
+    for depth in reversed(range(len(components))):
+        path = "/" + "/".join(components[:depth])
+        directory = Directory(_FIRST_NUMBER + depth, path, 0o755, 0, 0, fsid=0)
+        directory.children[components[depth]] = root
+        export.files.nodes[directory.handle] = root = directory
+    return root

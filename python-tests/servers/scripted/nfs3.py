@@ -40,7 +40,6 @@ _ATTRIBUTES_OF_FAILURE: dict[Procedure, int] = {
     Nfs.READDIR: 1,
     Nfs.FSSTAT: 1,
     Nfs.FSINFO: 1,
-    Nfs.RENAME: 4,
     Nfs.LINK: 3,
 }
 _WCC_DATA = 2
@@ -184,13 +183,6 @@ class Task:
         checked(self._files.lookup(directory, self._arguments.name))
         self._files.remove(directory, self._arguments.name)
         return self._wcc(directory, before)
-
-    def _rename(self) -> bytes:
-        (source, before), asked = self._directory(), self._arguments
-        target = self._files.directory(asked.to_handle)
-        target_before = _before(target)
-        self._files.rename(source, asked.name, target, asked.to_name)
-        return self._wcc(source, before) + self._wcc(target, target_before)
 
     def _link(self) -> bytes:
         file = self._files.file(self._arguments.handle)

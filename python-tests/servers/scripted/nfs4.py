@@ -16,8 +16,8 @@ from servers.scripted.files import (
     Directory,
     Export,
     File,
-    Names,
     Node,
+    above,
     as_directory,
     as_file,
 )
@@ -137,7 +137,7 @@ class Compounds:
 
     def __init__(self, export: Export, terms: Terms):
         self._export, self._files, self.terms = export, export.files, terms
-        self.names = Names(export)
+        self._root = above(export)
         self.sessions, self.opens = Sessions(terms), Opens()
 
     def run(self, it: Compound, whole: Results, ask: Ask) -> bytes:
@@ -274,7 +274,7 @@ class Compounds:
 
     def _create_session(self, it: Compound) -> bytes:
         asked, answer = it.arguments, it.answer
-        client = self.sessions.client(asked.client)
+        client = self.sessions.client(asked.client_id)
         if answer.status in (Status4.DELAY, Status4.STALE_CLIENTID):
             raise NfsError(answer.status)  # which no slot remembers
         if self.sessions.is_new(client, asked.sequence):
@@ -310,7 +310,7 @@ class Compounds:
         del self.sessions.sessions[session.id]
 
     def _destroy_clientid(self, it: Compound) -> None:
-        self.opens.forget(self.sessions.destroy_client(it.arguments.client))
+        self.opens.forget(self.sessions.destroy_client(it.arguments.client_id))
 
     def _reclaim_complete(self, it: Compound) -> None:
         if not it.arguments.one_fs:
@@ -319,10 +319,10 @@ class Compounds:
     # --- handles and attributes ---
 
     def _putrootfh(self, it: Compound) -> None:
-        it.go(self.names.root)
+        it.go(self._root)
 
     def _putfh(self, it: Compound) -> None:
-        it.go(self.names.node(it.arguments.handle))
+        it.go(self._files.node(it.arguments.handle))
 
     def _savefh(self, it: Compound) -> None:
         it.saved = it.current()
@@ -362,12 +362,12 @@ class Compounds:
     def _attributes(self, node: Node) -> dict[int, tuple[int | str | bytes, ...]]:
         """Return those that clients ask for."""
         export, (seconds, nanoseconds) = self._export, nfstime(node.changed)
-        fsid, changed = 0 if self.names.leads(node) else node.fsid, (Hyper(seconds), nanoseconds)
+        changed = (Hyper(seconds), nanoseconds)
         known: dict[int, tuple[int | str | bytes, ...]] = {
             Attribute.TYPE: (node.kind,),
             Attribute.CHANGE: (change_of(node),),
             Attribute.SIZE: (Hyper(node.size),),
-            Attribute.FSID: tuple(map(Hyper, divmod(fsid, 1 << 32))),
+            Attribute.FSID: tuple(map(Hyper, divmod(node.fsid, 1 << 32))),
             Attribute.LEASE_TIME: (self.terms.lease,),
             Attribute.FILEHANDLE: (node.handle,),
             Attribute.FILEID: (Hyper(node.fileid),),
@@ -389,7 +389,7 @@ class Compounds:
         return known
 
     def _setattr(self, it: Compound) -> bytes:
-        node, wanted = self._changeable(it.current()), it.arguments.settable
+        node, wanted = it.current(), it.arguments.settable
         if Attribute.SIZE in wanted:
             self._check(it, as_file(node), Share.WRITE)
         node.set(wanted)
@@ -397,14 +397,9 @@ class Compounds:
 
     # --- names ---
 
-    def _changeable(self, node: Node) -> Node:
-        if self.names.leads(node):
-            raise NfsError(Status4.ROFS)
-        return node
-
     def _directory(self, it: Compound) -> tuple[Directory, Hyper]:
         """Return the current directory, which is to change, and its change attribute before."""
-        return as_directory(self._changeable(it.current())), change_of(it.current())
+        return as_directory(it.current()), change_of(it.current())
 
     def _create(self, it: Compound) -> bytes:
         (directory, before), asked = self._directory(it), it.arguments
@@ -460,7 +455,6 @@ class Compounds:
         directory, asked = as_directory(it.current()), it.arguments
         if asked.creation is None:
             return as_file(self._files.lookup(directory, asked.name))
-        self._changeable(directory)
         return self._files.create_as(directory, asked.name, it.caller, asked.creation)
 
     def _close(self, it: Compound) -> bytes:

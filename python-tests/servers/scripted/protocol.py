@@ -181,7 +181,6 @@ class Nfs(Enum):
     MKDIR = 9
     REMOVE = 12
     RMDIR = 13
-    RENAME = 14
     LINK = 15
     READDIR = 16
     FSSTAT = 18

@@ -8,16 +8,14 @@
 
 #include "replies.h"
 #include "util.h"
+#include "wire/record.h"
 
 enum {
-	MARK = 4,
 	HEAD_MAX = 4096,       /* no call has a longer one */
 	STAGE = 256 * 1024,    /* many small calls by one receive */
 	BULKY = 16 * 1024,     /* data from here on is thrown away unread, so … */
 	AHEAD_OF_BULKY = 1024, /* … no more than the next head is read ahead */
 };
-
-#define LAST_FRAGMENT 0x80000000u
 
 struct connection {
 	int fd;
@@ -110,7 +108,7 @@ static void begin_skip(struct connection *connection, uint32_t length, uint32_t 
 {
 	uint32_t rest = length - used, part;
 
-	connection->from += MARK + used;
+	connection->from += RECORD_MARK_SIZE + used;
 	part = min_of(rest, staged(connection));
 	connection->from += part;
 	connection->skip = rest - part;
@@ -125,13 +123,14 @@ static int answer_record(struct connection *connection)
 	const uint8_t *start = connection->stage + connection->from;
 	struct xdr_in call = {start, connection->stage + connection->to, false};
 	uint32_t mark = xdr_get_u32(&call);
-	uint32_t length = mark & ~LAST_FRAGMENT;
+	uint32_t length = mark & ~RECORD_LAST_FRAGMENT;
 	uint32_t have = call.end - call.at;
 
 	if (call.bad)
 		return 0;
 	/* Nobody's client splits its calls into fragments. */
-	if (!(mark & LAST_FRAGMENT) || length > connection->front->limits.write_max + HEAD_MAX)
+	if (!(mark & RECORD_LAST_FRAGMENT) ||
+	    length > connection->front->limits.write_max + HEAD_MAX)
 		return -EPROTO;
 	if (!replies_begin(&connection->replies, &connection->head))
 		return -EAGAIN;
@@ -144,30 +143,17 @@ static int answer_record(struct connection *connection)
 		connection->ahead = STAGE;
 		return have < length && have < HEAD_MAX ? 0 : -EPROTO;
 	}
-	begin_skip(connection, length, call.at - start - MARK);
+	begin_skip(connection, length, call.at - start - RECORD_MARK_SIZE);
 	return 1;
 }
 
-/* Lets the time pass that a call takes. It begins where the last one's has ended. */
-static void take_time(struct front *front)
-{
-	front->free += front->time;
-	while (clock_now() < front->free)
-		;
-}
-
-/* Answers all whole calls at hand; one, and gives 1, where each takes a time of its own. */
+/* Answers all whole calls at hand. */
 static int answer_staged(struct connection *connection)
 {
 	int error = 1;
 
-	while (error > 0 && !connection->skip) {
+	while (error > 0 && !connection->skip)
 		error = answer_record(connection);
-		if (error > 0 && connection->front->time) {
-			take_time(connection->front);
-			return 1;
-		}
-	}
 	return error < 0 ? error : 0;
 }
 
@@ -182,7 +168,7 @@ int connection_serve(struct connection *connection)
 
 		if (error)
 			return error;
-		if (answered == -EAGAIN || answered > 0) /* there is room again, or more at hand */
+		if (answered == -EAGAIN) /* there is room again */
 			continue;
 		if (answered || !full)
 			return answered;

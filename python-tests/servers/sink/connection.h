@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * connection.h - a client's connection: bytes in, calls answered in the order of their arrival,
- * replies out. All replies to what has arrived together leave together, unless each call is to take
- * a time of its own.
+ * replies out. All replies to what has arrived together leave together.
  */
 #pragma once
 

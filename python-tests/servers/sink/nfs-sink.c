@@ -32,12 +32,10 @@ struct options {
 	unsigned int threads;
 	int cpus[THREADS_MAX];
 	unsigned int cpu_count;
-	struct limits limits;
 	uint64_t file_size;
 	uint64_t pacing; /* bytes/s of each connection; 0: no limit */
-	uint64_t time;	 /* ns that each call takes */
-	struct stall stall;
-	bool spin, count;
+	bool count;
+	struct worker_config worker; /* but for its processor */
 };
 
 struct sink {
@@ -63,8 +61,6 @@ static const char usage[] =
 	"  --pacing BYTES      the most that each connection is sent in a second, headers "
 	"included\n"
 	"                      (default: no limit)\n"
-	"  --time US           take so long for each call, one after the other (default: no\n"
-	"                      longer than it does)\n"
 	"  --stall MS:EVERY    stop answering for MS at the end of each EVERY milliseconds\n"
 	"  --spin              poll for calls and never sleep: a client on the same machine\n"
 	"                      then pays for no wake-ups, as it pays for none elsewhere\n"
@@ -140,7 +136,6 @@ static void parse_options(struct options *options, int argc, char **argv)
 		{"wtmax", required_argument, NULL, 'w'},
 		{"file-size", required_argument, NULL, 'f'},
 		{"pacing", required_argument, NULL, 'P'},
-		{"time", required_argument, NULL, 'T'},
 		{"stall", required_argument, NULL, 'S'},
 		{"spin", no_argument, NULL, 's'},
 		{"count", no_argument, NULL, 'n'},
@@ -155,13 +150,16 @@ static void parse_options(struct options *options, int argc, char **argv)
 		case 'p': options->port = optarg; break;
 		case 't': options->threads = number("threads", 1, THREADS_MAX); break;
 		case 'c': parse_cpus(options, optarg); break;
-		case 'r': options->limits.read_max = number("rtmax", 512, REPLY_DATA_MAX); break;
-		case 'w': options->limits.write_max = number("wtmax", 512, REPLY_DATA_MAX); break;
+		case 'r':
+			options->worker.limits.read_max = number("rtmax", 512, REPLY_DATA_MAX);
+			break;
+		case 'w':
+			options->worker.limits.write_max = number("wtmax", 512, REPLY_DATA_MAX);
+			break;
 		case 'f': options->file_size = number("file-size", 0, INT64_MAX); break;
 		case 'P': options->pacing = number("pacing", 1000, INT64_MAX); break;
-		case 'T': options->time = number("time", 1, UINT32_MAX) * (MSEC / 1000); break;
-		case 'S': parse_stall(&options->stall, optarg); break;
-		case 's': options->spin = true; break;
+		case 'S': parse_stall(&options->worker.stall, optarg); break;
+		case 's': options->worker.spin = true; break;
 		case 'n': options->count = true; break;
 		case 'h': fputs(usage, stdout); exit(0);
 		default: fputs(usage, stderr); exit(2);
@@ -287,19 +285,15 @@ static void take_signal(const struct sink *sink, int signals)
 
 static void start_workers(struct sink *sink)
 {
-	struct options *options = &sink->options;
+	const struct options *options = &sink->options;
+	struct worker_config config = options->worker;
 
-	options->stall.begun = clock_now();
+	config.stall.begun = clock_now();
 	for (unsigned int i = 0; i < options->threads; i++) {
-		struct worker_config config = {
-			.limits = options->limits,
-			.time = options->time,
-			.stall = options->stall,
-			.spin = options->spin,
-			.cpu = options->cpu_count ? options->cpus[i % options->cpu_count] : -1,
-		};
-		int error = worker_start(&sink->workers[i], &config);
+		int error;
 
+		config.cpu = options->cpu_count ? options->cpus[i % options->cpu_count] : -1;
+		error = worker_start(&sink->workers[i], &config);
 		if (error)
 			fail("cannot start a thread on processor %d: %s", config.cpu,
 			     strerror(-error));
@@ -313,14 +307,14 @@ int main(int argc, char **argv)
 			{
 				.address = "127.0.0.1",
 				.port = "0",
-				.limits = {.read_max = 1 << 20, .write_max = 1 << 20},
 				.file_size = 1ull << 40,
+				.worker.limits = {.read_max = 1 << 20, .write_max = 1 << 20},
 			},
 	};
 	struct pollfd polled[2];
 
 	parse_options(&sink.options, argc, argv);
-	sink.options.limits.attributes = attributes_all();
+	sink.options.worker.limits.attributes = attributes_all();
 	files_init(sink.options.file_size);
 	polled[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
 	start_workers(&sink);

@@ -5,11 +5,10 @@
 #include <sys/socket.h>
 
 #include "util.h"
+#include "wire/record.h"
 
-enum { MARK = 4, AREA = 64 * 1024, PAD_MAX = 3 };
+enum { AREA = 64 * 1024, PAD_MAX = 3 };
 enum { SPANS_MAX_OF_REPLY = 1 + (REPLY_DATA_MAX + PAD_MAX + AREA - 1) / AREA };
-
-#define LAST_FRAGMENT 0x80000000u
 
 static const uint8_t area[AREA] __attribute__((aligned(4096)));
 
@@ -18,9 +17,9 @@ bool replies_begin(struct replies *replies, struct xdr_out *head)
 	if (replies_empty(replies))
 		replies->first = replies->last = replies->heads_used = 0;
 	if (replies->last + SPANS_MAX_OF_REPLY > REPLIES_SPANS ||
-	    replies->heads_used + MARK + REPLY_HEAD_MAX > REPLIES_HEADS)
+	    replies->heads_used + RECORD_MARK_SIZE + REPLY_HEAD_MAX > REPLIES_HEADS)
 		return false;
-	head->at = replies->heads + replies->heads_used + MARK;
+	head->at = replies->heads + replies->heads_used + RECORD_MARK_SIZE;
 	head->end = head->at + REPLY_HEAD_MAX;
 	head->bad = false;
 	return true;
@@ -58,9 +57,9 @@ void replies_add(struct replies *replies, const struct xdr_out *head, uint32_t d
 	uint8_t *start = replies->heads + replies->heads_used;
 	uint32_t length = head->at - start;
 	uint32_t padded = data + xdr_pad(data);
-	uint32_t mark = htobe32((length - MARK + padded) | LAST_FRAGMENT);
+	uint32_t mark = htobe32((length - RECORD_MARK_SIZE + padded) | RECORD_LAST_FRAGMENT);
 
-	memcpy(start, &mark, MARK);
+	memcpy(start, &mark, RECORD_MARK_SIZE);
 	replies->heads_used += length;
 	add_head(replies, start, length);
 	add_data(replies, padded);

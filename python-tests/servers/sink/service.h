@@ -16,8 +16,6 @@ enum { SINK_MAGIC = 0x73696e6b }; /* in handles */
 struct front {
 	struct limits limits;
 	struct counts *counts;
-	uint64_t time; /* that each call takes, ns; 0: no more than it does */
-	uint64_t free; /* when the thread is done with what it has begun */
 };
 
 /*

@@ -53,27 +53,14 @@ static void sit_out(struct worker *worker)
 	nanosleep(&rest, NULL);
 }
 
-enum { EVENTS = 64 };
-
-/* Where each call takes a time of its own, one at hand begins when the last one's has ended. */
-static int wait_for_calls(struct worker *worker, struct epoll_event *events)
-{
-	int count = worker->front.time ? epoll_wait(worker->epoll, events, EVENTS, 0) : 0;
-
-	if (count > 0)
-		return count;
-	count = epoll_wait(worker->epoll, events, EVENTS, worker->patience);
-	worker->front.free = clock_now();
-	return count;
-}
-
 static void *work(void *argument)
 {
+	enum { EVENTS = 64 };
 	struct worker *worker = argument;
 	struct epoll_event events[EVENTS];
 
 	for (;;) {
-		int count = wait_for_calls(worker, events);
+		int count = epoll_wait(worker->epoll, events, EVENTS, worker->patience);
 		uint64_t begin;
 
 		if (count <= 0)
@@ -94,10 +81,7 @@ int worker_start(struct worker *worker, const struct worker_config *config)
 	int error;
 
 	*worker = (struct worker){
-		.front = {.limits = config->limits,
-			  .counts = &worker->counts,
-			  .time = config->time,
-			  .free = clock_now()},
+		.front = {.limits = config->limits, .counts = &worker->counts},
 		.stall = config->stall,
 		.epoll = epoll_create1(EPOLL_CLOEXEC),
 		.patience = config->spin ? 0 : -1,

@@ -25,7 +25,6 @@ struct worker {
 
 struct worker_config {
 	struct limits limits;
-	uint64_t time; /* ns that each call takes */
 	struct stall stall;
 	bool spin; /* poll for calls, never sleep */
 	int cpu;   /* the only processor to run on, or -1 */
