@@ -152,3 +152,9 @@ def test_every_file_names_its_licence() -> None:
         and "SPDX-License-Identifier: GPL-2.0-only" not in file.read_text()[:200]
     ]
     assert not nameless
+
+
+def test_faults_are_of_this_source() -> None:
+    """Each text stands once where it says: python-tests/faults.py puts another one there."""
+    for fault in json.loads((ROOT / "python-tests/faults.json").read_text())["faults"]:
+        assert (ROOT / fault["file"]).read_text().count(fault["old"]) == 1, fault["old"]

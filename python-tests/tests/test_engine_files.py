@@ -272,10 +272,11 @@ def test_folders_of_a_name_are_made(place: Place) -> None:
         done(place.fio(rw="write", bs="64k", size="64k", filename=name))
     absolute = f"{place.paths[1]}/a/b/d" if place.kind == "mount" else "/a/b/d"
     done(place.fio(rw="read", bs="64k", size="64k", filename=absolute))
-    assert place.names() == ["a/b/c", "a/b/d"]
+    done(place.fio(rw="write", bs="64k", size="64k", filename="a/e/f"))
+    assert place.names() == ["a/b/c", "a/b/d", "a/e/f"]
     if place.kind != "mount":
         done(place.fio(rw="write", bs=1, size=2, filename="a/./bd/", metadata=1, tree_depth=0))
-        assert len(place.names()) == 4
+        assert len(place.names()) == 5
 
 
 def test_names_with_blanks_and_other_letters(exported: Place) -> None:

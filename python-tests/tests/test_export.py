@@ -16,6 +16,7 @@ import pytest
 from engine_helpers import Place, fixture_of_places
 
 from nfsmulti import export
+from nfsmulti.calls import xdr
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS, built
 from nfsmulti.processes import Completed, run
@@ -256,6 +257,14 @@ def test_what_a_server_does_not_tell(version: int) -> None:
         assert found.may_write is (None if version == 4 else True)
         with pytest.raises(HarnessError, match=r'make directory "run": NFS[34]ERR_ROFS'):
             export.make(server.url_of(version), "run")
+
+
+def test_a_right_of_two_is_none() -> None:
+    """READ without LOOKUP, and MODIFY without EXTEND."""
+    some = Answer(results=xdr(0, 0, 0x05))
+    with ScriptedServer(on(Nfs.ACCESS, some)) as server:
+        (found,) = export.info(server.url())
+        assert (found.may_read, found.may_write) == (False, False)
 
 
 @both_versions

@@ -114,6 +114,18 @@ def test_a_part_that_a_commit_finds_lost(hold: Hold) -> None:
     assert hold.lost
 
 
+def test_a_part_whose_commit_failed_is_kept(hold: Hold) -> None:
+    """The rest of its WRITE is still under way: the next COMMIT is to cover all."""
+    ledger = zeros("ledger")
+    extent = hold.take(0, 0, b"ab")
+    hold.wrote(extent, ledger, _OLD)
+    hold.commit_failed(ledger, hold.clock)
+    hold.wrote(extent, ledger, _OLD)
+    hold.finished(extent)
+    assert _contents(hold) == [b"ab"]
+    assert ledger.held == 1
+
+
 def test_what_failed_is_not_kept(hold: Hold) -> None:
     ledger = zeros("ledger")
     hold.finished(hold.take(0, 0, b"a"), failed=True)

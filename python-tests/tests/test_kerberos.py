@@ -70,6 +70,20 @@ def test_data_is_what_was_written(client: Client, kerberos: Lab, flavor: str, ve
     assert key not in result.output.encode(errors="surrogateescape")
 
 
+def test_two_principals_of_one_keytab(client: Client, kerberos: Lab, tmp_path: Path) -> None:
+    """Each path has tickets of its own principal."""
+    keytab = tmp_path / "keytab"
+    keytab.write_bytes(kerberos.kdc.keytab.read_bytes())
+    kerberos.kdc.add("carol", keytab)
+    done(client(**_SMALL))
+    users = kerberos.kdc.principal, "carol"
+    pool = ",".join(f"{client.path('3')}&principal={user}" for user in users)
+    job: dict[str, Option] = {**_SMALL, "rw": "read", "spread": "roundrobin", "principal": None}
+    result = client(**job, pool=pool, keytab=str(keytab))
+    done(result)
+    assert [line.read_ops for line in result.stats] == [8, 8]
+
+
 @pytest.mark.parametrize("enctype", ENCTYPES[1:])
 def test_each_encryption_type(local_fio: FioRunner, tmp_path: Path, enctype: str) -> None:
     with realm(Kerberos(enctypes=(enctype,))) as lab:

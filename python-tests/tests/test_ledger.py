@@ -103,6 +103,12 @@ _ACTIONS = st.sampled_from(
 @example([("write", 5), ("begin", 1), ("write", 7), ("restart", 1), ("fail", 1)])
 @example([("write", 5), *[("begin", 1)] * 2, ("end_latest", 1), ("restart", 1), ("end", 1)])
 @example([("write", 5), *[("begin", 1)] * 2, ("undo", 1), ("end", 1), ("restart", 1)])
+@example(
+    [
+        *(("write", 5), ("begin", 1), ("restart", 1)),  # the COMMIT comes to another server
+        *(("write", 7), ("begin", 1), ("end_latest", 1), ("end", 1)),
+    ]
+)
 def test_no_loss_is_overlooked(testlib: CData, story: list[tuple[str, int]]) -> None:
     """With the next COMMIT all that is gone has been told, and no more than must be."""
     model = LedgerModel(testlib)

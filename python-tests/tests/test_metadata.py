@@ -576,6 +576,11 @@ _LOSES_RETURNS = on(Nfs4.DELEGRETURN, _LOST, every=10)
 
 # What is expected to hold, if that is not all, of jobs that do all their operations.
 _COME_THROUGH = {
+    "directories that are full": case(
+        **{**_40, "dir_entries": 20}, quiet=True,
+        expected=lambda ran: [c.file for c in ran.calls(Nfs.MKDIR)]
+        == ["tree", "tree/d0", "tree/d1"],
+    ),
     # A name that has no components.
     "a tree in the export itself": case(**{**_20, "filename": "."}, quiet=True),
     "a tree in the export itself, v4": case(**{**_20, "filename": "."}, version=4, quiet=True),

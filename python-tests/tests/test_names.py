@@ -93,6 +93,12 @@ def test_a_lost_connection_for_names_is_no_error(ran: Outcome) -> None:
     assert not [line for line in ran.said() if "cannot" in line]
 
 
+def test_the_connection_for_names_ends_when_all_files_are_open(job: Run) -> None:
+    """The name of the file that is removed goes over another one, behind that for data."""
+    ran = job(unlink=1)
+    assert ran.calls(Nfs.REMOVE)[-1].connection > ran.calls(Nfs.WRITE)[-1].connection
+
+
 # --- creates of which an earlier copy may have been carried out ---
 
 

@@ -42,6 +42,7 @@ from servers.scripted import (
     Terms,
     on,
 )
+from servers.scripted.protocol import Share
 
 pytestmark = pytest.mark.sanitized
 
@@ -52,6 +53,7 @@ _TURNS: Options = {"nconnect": 2, "spread": "roundrobin"}
 # Two connections on each path, and all of them in use.
 _ALL: Options = {"rw": "randwrite", "verify": "crc32c", **_TURNS}
 _TWO = {"addresses": TWO_ADDRESSES, "version": 4}
+_BOTH = Share.READ | Share.WRITE
 _LOST = Answer(reply=False, end="reset")
 _DELAYS = Answer(status=Status4.DELAY)
 _ENDS_SESSIONS = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=_DEPTH)
@@ -116,6 +118,24 @@ def test_what_leaves_nothing_behind(ran: Outcome) -> None:
     _keeps_nothing(ran.server)
     if ran.case.expected:
         assert len(ran.calls(Nfs4.CREATE_SESSION)) < _DATA_SESSION + ran.case.expected
+
+
+@pytest.mark.parametrize(
+    ("rw", "name", "access"), [("read", "r", Share.READ), ("write", "new", _BOTH)]
+)
+def test_a_file_is_open_once_and_for_what_the_job_does(
+    job: Run, rw: str, name: str, access: Share
+) -> None:
+    found: list[int] = []
+    look = Answer(do=lambda server: found.extend(one.access for one in server.opens()))
+    job(on((Nfs4.READ, Nfs4.WRITE), look, nth=1), rw=rw, filename=name, version=4)
+    assert found == [access]
+
+
+def test_a_file_that_is_not_opened_is_not_opened_again(job: Run) -> None:
+    restarts = on(Nfs4.READ, _RESTART, nth=_DEPTH)
+    ran = job(restarts, rw="read", filename="r", version=4, open="none")
+    assert ran.calls(Nfs4.OPEN) == []
 
 
 def test_calls_whose_replies_are_gone_are_made_anew(job: Run) -> None:

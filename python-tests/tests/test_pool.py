@@ -455,8 +455,10 @@ def test_tool_resolves(tool: Tool) -> None:
         {**nfs("::1"), "address": "::1"},
         mount("/mnt/a"),
     ]
-    unresolved = {"/mnt/ä,^nfs://127.0.0.[1-2]/x?proto=tcp6": ("cannot resolve '127.0.0.1'",)}
-    check_refused(unresolved, lambda pool: tool("--resolve", pool))
+    for proto in ("tcp6", "rdma6"):
+        unresolved = f"/mnt/ä,^nfs://127.0.0.[1-2]/x?proto={proto}"
+        refused = {unresolved: ("cannot resolve '127.0.0.1'",)}
+        check_refused(refused, lambda pool: tool("--resolve", pool))
 
 
 # ---- nfsmulti-pool ----

@@ -199,6 +199,35 @@ def test_reserved_ports_that_are_taken_are_not_tried_by_each_connection(
     assert {call.client[1] < 1024 for call in calls} == {reserved}
 
 
+# A connection to the server has the first port that is tried, in TIME_WAIT.
+_IN_TIME_WAIT = """\
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+	static int tries;
+	struct sockaddr_in local = {0};
+	socklen_t size = sizeof(local);
+
+	getsockname(fd, (struct sockaddr *)&local, &size);
+	if (local.sin_port && !tries++) {
+		errno = EADDRNOTAVAIL;
+		return -1;
+	}
+	return (int)syscall(SYS_connect, fd, address, length);
+}
+"""
+
+
+def test_a_reserved_port_in_time_wait_is_followed_by_the_next(job: Run) -> None:
+    needs_privileges()
+    calls = job(before=_IN_TIME_WAIT, version=4).calls()
+    assert all(call.client[1] < 1024 for call in calls)
+
+
 # A client that is not run for 20 s, in the nth wait for something.
 _STANDS_STILL = """\
 #include <poll.h>

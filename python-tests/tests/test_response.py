@@ -44,6 +44,14 @@ def _response(result: FioResult) -> Mapping[str, Any]:
     return response
 
 
+def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed(testlib: CData) -> None:
+    histogram = zeros("histogram")
+    for value in (10, 20):
+        testlib.histogram_add(histogram, value)
+    told = [testlib.histogram_percentile(histogram, percent) for percent in (0, 50, 51, 100)]
+    assert told == [10, 10, 20, 20]
+
+
 def test_a_late_answer_is_service(client: Client, server: ScriptedServer) -> None:
     server.hooks.append(on(Nfs.READ, Answer(delay=0.05)))
     response = _response(client(server, **_READS, iodepth=1))

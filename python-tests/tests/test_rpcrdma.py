@@ -375,8 +375,8 @@ _PLACED: dict[str, tuple[bytes, int, int, str]] = {
 }
 
 
-def test_data_is_where_the_reply_says(build_dir: Path, tmp_path: Path) -> None:
-    """What the server has not written is old bytes of the buffer, and no data."""
+def _channel(name: str, build_dir: Path, folder: Path) -> str:
+    """Compile a program of python-tests/rdma/ that has the channel; return its path."""
     if not (build_dir / "nfsmulti-rdma").exists():
         missing(MissingError("the engine was built without libibverbs and librdmacm"))
     sources = [
@@ -386,11 +386,23 @@ def test_data_is_where_the_reply_says(build_dir: Path, tmp_path: Path) -> None:
             "wire/rpcrdma.c",
         )
     ]  # fmt: skip
-    program = _compiled("placed", tmp_path, *sources, "-lrdmacm", "-libverbs")
+    return _compiled(name, folder, *sources, "-lrdmacm", "-libverbs")
+
+
+def test_data_is_where_the_reply_says(build_dir: Path, tmp_path: Path) -> None:
+    """What the server has not written is old bytes of the buffer, and no data."""
+    program = _channel("placed", build_dir, tmp_path)
     for name, (sent, named, behind, outcome) in _PLACED.items():
         (tmp_path / "reply").write_bytes(sent)
         argv = [program, str(tmp_path / "reply"), str(named), str(behind)]
         assert run(argv, timeout=60).check().stdout == outcome, name
+
+
+def test_calls_keep_to_credits_and_replies_to_what_the_server_sends(
+    build_dir: Path, tmp_path: Path
+) -> None:
+    program = _channel("bounds", build_dir, tmp_path)
+    assert run([program], timeout=60).check().stdout == "1, 0, 100, 0"
 
 
 def test_a_request_that_the_transport_refuses_ends(tmp_path: Path) -> None:

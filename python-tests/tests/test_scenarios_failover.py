@@ -76,6 +76,14 @@ def test_a_path_that_falls_silent(scenario: Scenarios) -> None:
     assert sorted(call.offset // BLOCK for call in answered) == list(range(BLOCKS))
 
 
+def test_a_path_that_refuses_connections(scenario: Scenarios) -> None:
+    """It is down for a second, whatever is tried meanwhile, and then looked at."""
+    gone: Fate = {**UNHEARD, "act": Act.REFUSE_ADDRESS, "end": End.RESET}
+    ran = scenario(on(_W, gone, address=_SECOND), **_PATHS)
+    _came_through(ran)
+    assert 1 < max(call.answered for call in ran.calls(_W)) / SECOND < 1.5
+
+
 @pytest.mark.parametrize("spread", _SPREADS)
 def test_a_path_that_comes_back_is_used_again(scenario: Scenarios, spread: str) -> None:
     """It answers its second probe; meanwhile the first is slow, or all would be done."""

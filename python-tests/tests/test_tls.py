@@ -179,6 +179,8 @@ def test_data_is_what_was_written(
     assert all(line.handshake_mean_us > 0 for line in result.stats)
     words = "TLS: 4 connections with AES-256-GCM, 0 by kTLS, 4 handshakes (msec): avg="
     assert words in result.messages
+    (cpu,) = re.findall(r"crypto: \d+ % of the job's CPU, .* s of (.*) s", result.messages)
+    assert float(cpu) > 0
     assert {one.protocol for one in proxy.handshakes} == {"sunrpc"}
     names = {one.subject for one in proxy.handshakes}
     assert names == {((("commonName", "client"),),) if mutual else None}
