@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from scripted_jobs import Outcome, Run, case, runs
 
 from nfsmulti.fiorun import FioResult, OperationStats, Option
-from servers.scripted import Answer, Nfs, Nfs4, Status, on
+from servers.scripted import Answer, Nfs, Status, on
 
 place = fixture_of_places("nfs", "nfs4")
 nfs = fixture_of_places("nfs")
@@ -30,16 +29,20 @@ _JOB: dict[str, Option] = {
 _PERCENTILES = ("p50_us", "p95_us", "p99_us", "p99_9_us", "p99_99_us", "max_us")
 
 
+def _expect_sound(line: OperationStats) -> None:
+    latencies = [getattr(line, name) for name in _PERCENTILES]
+    assert latencies == sorted(latencies)
+    assert bool(line.ops) == (line.iops > 0) == (line.mean_us > 0)
+    assert line.mean_us <= line.max_us
+
+
 def _by_kind(result: FioResult) -> dict[str, OperationStats]:
     """Return the figures of a run's only job, and expect them to be sound."""
     done(result)
     found = {line.operation: line for line in result.operations}
     assert len(found) == len(result.operations)
     for line in found.values():
-        latencies = [getattr(line, name) for name in _PERCENTILES]
-        assert latencies == sorted(latencies)
-        assert bool(line.ops) == (line.iops > 0) == (line.mean_us > 0)
-        assert line.mean_us <= line.max_us
+        _expect_sound(line)
     return found
 
 
@@ -67,43 +70,33 @@ def test_no_value_is_too_large(testlib: CData) -> None:
     assert testlib.histogram_percentile(histogram, 50) >= 2**43
 
 
-def test_figures_of_each_kind_of_operation(place: Place) -> None:
-    result = place.fio(**_JOB, meta_write="setattr", rwmixread=70)
-    found = _by_kind(result)
-    assert set(found) == {"getattr", "setattr"}
+def test_each_job_has_figures_of_each_kind_of_operation(place: Place) -> None:
+    thread = int(place.kind == "nfs4")
+    result = place.fio(**_JOB, meta_write="setattr", rwmixread=70, numjobs=4, thread=thread)
     report = done(result)
-    assert found["getattr"].ops == report.operations("read")
-    assert found["setattr"].ops == report.operations("write")
     assert said(result) == []
-    for kind in found:
-        assert f" {kind}: {found[kind].ops} done, 0 errors, IOPS=" in result.messages
+    expected = {(job, kind) for job in range(4) for kind in ("getattr", "setattr")}
+    assert {(line.job_number, line.operation) for line in result.operations} == expected
+    assert len(result.operations) == len(expected)
+    done_by_fio = {"getattr": report.operations("read"), "setattr": report.operations("write")}
+    for kind, operations in done_by_fio.items():
+        lines = [line for line in result.operations if line.operation == kind]
+        assert sum(line.ops for line in lines) == operations
+        for line in lines:
+            _expect_sound(line)
+            assert f" {kind}: {line.ops} done, 0 errors, IOPS=" in result.messages
+    assert sum(line.ops for line in result.operations) == 4 * _ENTRIES
 
 
 def test_latencies_hold_the_servers_delay(job: Run) -> None:
+    """Where a removal has to make an entry first, the CREATE's delay is not the REMOVE's."""
     delay = 0.1
-    there = {f"tree/d0/e{number:x}": b"" for number in range(32)}
-    read = {**_JOB, "size": 32, "rw": "randread", "files": there}
-    result = job(on(Nfs.GETATTR, Answer(delay=delay)), **read).result
-    (line,) = _by_kind(result).values()
-    assert line.ops == 32
-    assert delay * 1e6 <= line.mean_us <= result.seconds * 1e6
-    assert " getattr: " not in result.messages  # of a single kind fio tells all there is
-
-
-@pytest.mark.parametrize("thread", [0, 1])
-def test_each_job_has_lines_of_its_own(place: Place, thread: int) -> None:
-    result = place.fio(**_JOB, meta_write="setattr", numjobs=4, thread=thread)
-    done(result)
-    lines = [json.loads(line) for line in (result.folder / "stats.jsonl").read_text().splitlines()]
-    kinds = [
-        (line["job_number"], line.get("operation", "connection"))
-        for line in lines
-        if line.get("kind") != "message"
-    ]
-    assert sorted(kinds) == sorted(
-        (number, kind) for number in range(4) for kind in ("connection", "getattr", "setattr")
-    )
-    assert sum(line.ops for line in result.operations) == 4 * _ENTRIES
+    removals = {**_JOB, "size": 32, "rw": "randwrite", "meta_mix": "remove:1"}
+    result = job(on(Nfs.CREATE, Answer(delay=delay)), **removals).result
+    found = _by_kind(result)
+    assert {kind: line.ops for kind, line in found.items()} == {"create": 32, "remove": 32}
+    assert delay * 1e6 <= found["create"].mean_us <= result.seconds * 1e6
+    assert found["remove"].p50_us < found["create"].p50_us
 
 
 # --- meta_mix ---
@@ -156,54 +149,57 @@ def test_operations_by_weight(place: Place) -> None:
     assert files == found["create"].ops - found["remove"].ops
 
 
-def test_the_same_seed_draws_the_same_operations(place: Place) -> None:
-    """Of which removals take the oldest first."""
+def _traced(place: Place, **options: Option) -> list[tuple[str, str]]:
+    """Run a job of one I/O at a time; return each operation and its entry."""
+    result = place.fio(**{**_JOB, "iodepth": 1, "trace": 1, **options})
+    done(result)
+    return re.findall(r'"tree" (\w+) \d+@(\d+)', result.messages)
 
-    def operations(**options: Option) -> list[tuple[str, str]]:
-        result = place.fio(**{**_JOB, "iodepth": 1, "trace": 1}, meta_mix=_MIX, **options)
-        done(result)
-        return re.findall(r'"tree" (\w+) \d+@(\d+)', result.messages)
 
-    def names(drawn: list[tuple[str, str]]) -> list[str]:
-        return [operation for operation, _ in drawn]
+def test_the_same_seed_draws_the_same_operations(nfs: Place) -> None:
+    def names(**options: Option) -> list[str]:
+        return [operation for operation, _ in _traced(nfs, meta_mix=_MIX, **options)]
 
-    first = operations()
-    assert names(operations()) == names(first) != names(operations(randseed=7))
-    assert names(operations(randrepeat=0)) != names(first)
-    created = [entry for operation, entry in first if operation == "create"]
-    removed = [entry for operation, entry in first if operation == "remove"]
+    first = names()
+    assert names() == first != names(randseed=7)
+    assert names(randrepeat=0) != first
+
+
+def test_removals_take_the_oldest_first(nfs: Place) -> None:
+    """Also once so many are there that the list of them has grown (from 1,024)."""
+    traced = _traced(nfs, meta_mix="create:3,remove:1", rw="randwrite", size=3000)
+    created = [entry for operation, entry in traced if operation == "create"]
+    removed = [entry for operation, entry in traced if operation == "remove"]
     assert removed == created[: len(removed)]
-    assert len(removed) > 10
+    assert len(created) > 2 * len(removed) > 1000
 
 
 @pytest.mark.parametrize(("make", "remove"), [("create", "remove"), ("mkdir", "rmdir")])
-def test_what_is_not_there_is_made_before_it_is_removed(
-    place: Place, make: str, remove: str
-) -> None:
+def test_what_is_not_there_is_made_before_it_is_removed(nfs: Place, make: str, remove: str) -> None:
     """One at a time, every removal finds nothing: its I/O is two operations."""
     job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 60}
-    result = place.fio(**job, meta_mix=f"{remove}:1")
+    result = nfs.fio(**job, meta_mix=f"{remove}:1")
     found = _by_kind(result)
     assert {name: line.ops for name, line in found.items()} == {make: 60, remove: 60}
     assert _left(result) == (0, 0, 60)
-    assert _names(place) == ([], [])
-    result = place.fio(**job, meta_mix=f"{make}:1")
+    assert _names(nfs) == ([], [])
+    result = nfs.fio(**job, meta_mix=f"{make}:1")
     assert _by_kind(result)[make].ops == 60
-    own, beside = _names(place)
+    own, beside = _names(nfs)
     assert own == []
     assert len(beside) == 60 == sum(_left(result))
 
 
-def test_jobs_that_share_directories_do_not_meet(place: Place) -> None:
+def test_jobs_that_share_directories_do_not_meet(nfs: Place) -> None:
     """Nor do they meet what an earlier run has left; files are opened again by each loop."""
     job: dict[str, Option] = {**_JOB, "meta_mix": _MIX, "numjobs": 3, "loops": 2}
     left = 0
     for _ in range(2):
-        result = place.fio(**job)
+        result = nfs.fio(**job)
         done(result)
         assert said(result) == []
         left += sum(int(found[0]) for found in _LEFT.findall(result.messages))
-    assert (len(_names(place)[0]), len(_names(place)[1])) == (_ENTRIES, left)
+    assert (len(_names(nfs)[0]), len(_names(nfs)[1])) == (_ENTRIES, left)
 
 
 @pytest.mark.parametrize(
@@ -214,11 +210,14 @@ def test_jobs_that_share_directories_do_not_meet(place: Place) -> None:
         ("getattr:2,setattr:1", {"rwmixread": 67}),  # as the weights have it
     ],
 )
-def test_a_mix_that_fits_its_job(place: Place, mix: str, how: dict[str, Option]) -> None:
-    result = place.fio(**{**_JOB, **how, "meta_mix": mix})
-    assert sum(line.ops for line in _by_kind(result).values()) == _ENTRIES
+def test_a_mix_that_fits_its_job(nfs: Place, mix: str, how: dict[str, Option]) -> None:
+    result = nfs.fio(**{**_JOB, **how, "meta_mix": mix})
+    found = _by_kind(result)
+    assert sum(line.ops for line in found.values()) == _ENTRIES
+    for kind in found:  # of a single kind fio tells all there is
+        assert (f" {kind}: " in result.messages) == (len(found) > 1)
     assert said(result) == []
-    assert _names(place)[1] == []
+    assert _names(nfs)[1] == []
 
 
 _WRITE_40: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
@@ -246,24 +245,6 @@ def test_a_notice_names_the_new_entry(job: Run) -> None:
     name = ran.calls(Nfs.CREATE)[2].file.removeprefix("tree/")
     words = f'CREATE of entry "{name}" below "tree": the reply contradicts'
     assert words in ran.result.messages
-
-
-@pytest.mark.sanitized
-@pytest.mark.parametrize("version", [3, 4])
-def test_calls_that_are_lost(job: Run, version: int) -> None:
-    """They were carried out: what is counted is what the server has in the end."""
-    lost = Answer(reply=False, end="reset")
-    make, remove = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
-    mixed = {**_JOB, "tree_depth": 0, "size": 100, "meta_mix": "getattr:1,create:3,remove:2"}
-    there = {f"tree/e{number:x}": b"" for number in range(100)}
-    hooks = on(make, lost, every=9), on(remove, lost, every=9)
-    ran = job(*hooks, version=version, files=there, **mixed)
-    assert sum(line.errors for line in ran.result.operations) == 0
-    assert sum(line.reconnects for line in ran.stats) >= 3
-    made = {call.file for call in ran.calls(make) if "/n" in call.file}
-    gone = {call.file for call in ran.calls(remove)}
-    assert gone < made
-    assert len(made - gone) == _left(ran.result)[0]
 
 
 @runs(
