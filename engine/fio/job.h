@@ -5,7 +5,7 @@
  * Each of fio's io_us becomes a request. A request is cut at stripe boundaries into pieces (struct
  * conn_io) of at most one call's bytes, and is complete when all its pieces are. job_open()
  * allocates both. The source files form layers; each calls only those named before it:
- * job_log, open_loop, pieces, syncs, job_io, job_files, job_open.
+ * job_log, open_loop, pieces, syncs, job_io, job_files, job_stats, job_open.
  */
 #pragma once
 

@@ -39,7 +39,7 @@ static inline bool replay_active(const struct job *job)
 	return job->hold.lost || job->replay.stage != REPLAY_NONE;
 }
 
-/* True where COMMITs that make room are due or outstanding. */
+/* True where COMMITs that make room, or a replay's own calls, are due or outstanding. */
 static inline bool replay_makes_room(const struct job *job)
 {
 	return request_busy(&job->replay.request);

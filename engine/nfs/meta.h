@@ -141,7 +141,7 @@ struct meta_arguments {
 
 	/* NFSv4: META_OPEN, META_CREATE. */
 	uint64_t client;       /* the client ID */
-	const void *owner;     /* of the open: one for each call under way; READDIR: listed()'s */
+	const void *owner;     /* the open's, one for each call; READDIR, NFSv3 too: listed()'s */
 	uint32_t owner_length; /* bytes */
 	bool closes;	       /* CLOSE is to follow */
 };

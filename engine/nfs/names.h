@@ -4,11 +4,11 @@
  * own, whatever transport READ, WRITE and COMMIT use. Up to NAMES_CALLS questions are under way at
  * once, in NFSv4.1 no more than the session has slots. Both versions ask by a struct meta_request.
  *
- * All functions wait for the answer, until path_job's stop() or path_names_timeout(); with a file
- * open and no stand-in path, as long as I/O does. A server that asks to wait is asked again;
- * before the first file is open, for 12 setup_times. They return 0 or a negative errno, with words
- * in names->error. -EINTR: stop() returned true. names->given_up: the server did not answer, and
- * nothing more is asked over this connection. Any other errno: its answer, or an unusable name.
+ * All functions wait for the answer, until path_job's stop() or path_names_timeout(); where a file
+ * is open and no path can stand in, they wait as long as I/O does. A server that asks to wait is
+ * asked again; before the first file is open, for 12 setup_times. They return 0 or a negative
+ * errno, with words in names->error. -EINTR: stop() returned true. If names->given_up is set, the
+ * server did not answer, and is asked no more here. Any other: its answer, or an unusable name.
  *
  * Names are relative to the export, "a/b/c"; empty components and "." are left out, and no symbolic
  * link is followed.
@@ -103,8 +103,8 @@ int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle
  * and its handle was found again; else the error for the caller to return. */
 int names_find_again(struct names *names, const struct nfs_handle *asked, int error);
 
-/* Sends one of the protocol's own requests, and waits until `deadline`. Without stop() it neither
- * extends the deadline for a server that asks to wait, nor waits where connections are refused. */
+/* Sends one of the protocol's own requests. names_request_until() waits until `deadline`: without
+ * stop(), no longer for a server that asks to wait, and not at all for one that refuses us. */
 int names_request(struct names *names, struct rpc_request *request);
 int names_request_until(struct names *names, struct rpc_request *request, uint64_t deadline,
 			bool (*stop)(void));
@@ -112,14 +112,14 @@ int names_request_until(struct names *names, struct rpc_request *request, uint64
 /* --- walking --- */
 
 /* Walks down from *at through all components of `path` but the last. *last is that last one, in
- * names->room; NULL: `path` has no component. After an error *last is the one that failed. With
- * `make` missing directories are made. */
+ * names->room; NULL: `path` has no component. After an error *last is the one that failed.
+ * `make`: makes missing directories. */
 int names_walk(struct names *names, struct nfs_handle *at, const char *path, bool make,
 	       char **last);
 /* The same, through the last component as well; *at does not change where `path` has none. */
 int names_walk_all(struct names *names, struct nfs_handle *at, const char *path, bool make,
 		   char **last);
-/* Finds the directory that holds `name`; *last: its last component. -EINVAL: it has none. */
+/* Finds the directory that holds `name`; *last: name's last component. -EINVAL: there is none. */
 int names_find(struct names *names, const char *name, bool make, struct nfs_handle *directory,
 	       char **last);
 

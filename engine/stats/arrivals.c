@@ -6,11 +6,11 @@
 #include "stats/json_line.h"
 #include "stats/latency.h"
 
-static const double GROWTH = 0.01; /* allowed growth of responses per time of the schedule */
+static const double GROWTH = 0.01; /* responses may grow by this share of the time that passed */
 
 enum {
 	FEWEST = 8,    /* I/Os that show a trend */
-	LATE_PART = 10 /* dropped I/O may have waited for 1/LATE_PART of the schedule */
+	LATE_PART = 10 /* sustained: dropped I/O waited for at most 1/LATE_PART of the schedule */
 };
 
 /* A number in (0, 1], by SplitMix64 (Steele, Lea, Flood 2014), which takes any seed. */

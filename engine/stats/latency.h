@@ -58,7 +58,7 @@ struct response;
 
 /* The spans of an I/O, one after the other. */
 struct latency {
-	struct histogram lag; /* from due to sent; only with arrival_rate= or arrival_bw= */
+	struct histogram lag; /* from due to issue_time; only with arrival_rate= or arrival_bw= */
 	/* Waiting in the job: for slots, credits, the hold, a socket; or until the I/O failed. */
 	struct histogram wait;
 	struct histogram rtt;	   /* of each call: on the wire and at the server */

@@ -67,8 +67,8 @@ int tls_session_handshake(struct tls_session *session);
 /*
  * Hands the session to the kernel, right after the handshake. 0: the socket now sends and receives
  * plaintext, and tls_session_write() and tls_session_read() must not be used any more. -ENOTSUP,
- * with a reason in `why`, or -ENOTCONN (see ktls_begin()): the session stays as it was. -EBUSY: the
- * same, and data was already received. Another negative errno: the session has failed.
+ * with a reason in `why`, -ENOTCONN (see ktls_begin()), or -EBUSY (data was already received): the
+ * session stays as it was. Another negative errno: the session has failed.
  */
 int tls_session_to_kernel(struct tls_session *session);
 

@@ -6,7 +6,7 @@
  * The reader says where the next bytes belong; the caller puts them there. Heads are read ahead
  * into a stage. Bulk data that is not there yet goes straight to where the handler wants it, and
  * the same receive takes the bytes behind it into the stage; unwanted data is dropped. Only a part
- * of the bytes on their way is read ahead: the client handles it while the server does the rest.
+ * of the bytes on their way is read ahead: the client handles it while the server sends the rest.
  * Fragments may have any size, even 0. Pure: no sockets. Even a hostile stream cannot make the
  * reader write outside its stage and the bulk buffers.
  */
