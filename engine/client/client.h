@@ -52,6 +52,7 @@ struct rpc_client {
 	struct latency *latency; /* the client records rtt and response */
 	uint32_t calls_max;	 /* I/Os and requests at once */
 	uint32_t first_xid;	 /* random: the reply cache may still hold an earlier run's xids */
+	uint32_t own; /* not 0: it is a client of its own (nclients=), of this number from 1 on */
 
 	struct link link;
 	struct rpc_handler handler;

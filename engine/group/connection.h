@@ -42,6 +42,8 @@ struct conn_job {
 	uint32_t io_count;   /* the most I/Os submitted at once, up to 65536 */
 	uint32_t file_count; /* open_file() takes numbers below this */
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
+	uint32_t clients;    /* nclients=: each connection is a client of its own; 0: one has all */
+	uint32_t client_depth; /* nclients=: I/Os that a connection has at the server at once */
 	struct io_list finished;
 	bool failover;		 /* a silent connection is dead: others take its I/O */
 	bool news;		 /* failover: group.c must look for dead connections */
@@ -83,8 +85,9 @@ static inline uint64_t conn_job_slice(const struct conn_job *job)
 }
 
 struct conn_ops {
-	/* Begins to open a connection. 0, or a negative errno, logged, and nothing to close. */
-	int (*open)(struct conn **conn, struct path *path, struct conn_job *job);
+	/* Begins to open connection `number`. 0, or a negative errno, logged, and nothing to close.
+	 */
+	int (*open)(struct conn **conn, struct path *path, struct conn_job *job, uint32_t number);
 
 	/* 0: ready for I/O; -EINPROGRESS: not yet; another errno: failed. NULL: always 0. */
 	int (*ready)(struct conn *conn);
@@ -132,6 +135,10 @@ struct conn_ops {
 	/* The addresses of both ends: strings of at least CONN_NAME bytes. */
 	void (*names)(const struct conn *conn, char *local, char *remote);
 
+	/* nclients: one step of telling the server that the client ends, without outstanding I/O.
+	 * 0: it is told, or cannot be; -EINPROGRESS: not yet. NULL: always 0. */
+	int (*leave)(struct conn *conn);
+
 	/* Closes at once. The caller first reaps or aborts outstanding I/O: it gets no result. */
 	void (*close)(struct conn *conn);
 };
@@ -143,10 +150,10 @@ struct conn {
 	const char *transport_name; /* "tcp", "rdma", "mount" */
 	struct path *path;
 	struct conn_job *job;
-	uint32_t number;	    /* within the job; group.c sets it after open() */
+	uint32_t number;	    /* within the job */
 	uint32_t outstanding;	    /* I/Os submitted and not finished */
 	const uint32_t *poll_epoch; /* changes whenever poll_fd() may have changed */
-	bool ready;		    /* group.c's: ready() need not be called again */
+	bool ready;		    /* group.c's: ready(), or leave(), need not be called again */
 	bool dirty;		    /* group.c's: I/O was submitted since the last flush */
 	uint32_t polled_epoch;	    /* group.c's: poll_epoch and poll_events() that epoll has */
 	short polled_events;

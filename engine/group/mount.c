@@ -360,7 +360,7 @@ static void mount_abort(struct conn *conn, int error)
 
 /* --- opening --- */
 
-static int mount_open(struct conn **conn, struct path *path, struct conn_job *job)
+static int mount_open(struct conn **conn, struct path *path, struct conn_job *job, uint32_t number)
 {
 	static const uint32_t never_changes;
 	struct mount_conn *mount = calloc(1, sizeof(*mount));

@@ -53,7 +53,8 @@ struct nfs4_file {
 	enum nfs4_access access;
 	struct nfs4_path *path;
 	bool stateless; /* open=none: a special stateid is used */
-	bool lost;	/* the server has forgotten the OPEN: it must be repeated */
+	bool lost;	/* the server has forgotten the OPEN, or never had one: it is sent next */
+	bool closing;	/* nclients=: CLOSE is sent next */
 	uint32_t gone;	/* status of the failed attempt to open it again; 0: none failed */
 	bool delegated; /* opening it again gave `delegation`, which must be returned */
 	struct nfs4_stateid delegation;
@@ -64,6 +65,7 @@ struct nfs4_file {
 struct nfs4_state {
 	struct nfs4_session session;
 	struct nfs4_client *client;
+	struct nfs4_path *mine;	   /* path->state, or that of a client of its own (nclients=) */
 	struct path *path;	   /* NULL: closed, but the session is not destroyed yet */
 	unsigned int users;	   /* connections */
 	bool unbound;		   /* BIND_CONN_TO_SESSION is due */
@@ -75,7 +77,7 @@ struct nfs4_state {
 		*reopening; /* the file that `setup` opens, or whose delegation it returns */
 };
 
-/* path->state. */
+/* A path to a client's server: path->state, and one more for each client of nclients=. */
 struct nfs4_path {
 	LIST_ENTRY(nfs4_path) link;    /* in client->paths */
 	TAILQ_HEAD(, nfs4_file) files; /* that are open */
@@ -87,8 +89,12 @@ struct nfs4_path {
 };
 
 struct nfs4_client {
-	LIST_ENTRY(nfs4_client) link; /* in job->clients */
+	LIST_ENTRY(nfs4_client) link; /* in job->clients, unless it is of one connection's own */
 	struct nfs4_job *job;
+	bool own;	   /* nclients=: it is the client of one connection, which ends it */
+	bool leaving;	   /* own: all that the server keeps of it is returned */
+	const char *owner; /* co_ownerid */
+	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
 	LIST_HEAD(, nfs4_path) paths;
 	LIST_HEAD(, nfs4_session) sessions; /* in use, or to be destroyed by teardown */
 	struct nfs4_server server;
@@ -126,7 +132,8 @@ static inline bool nfs4_file_is_meant(const struct nfs4_file *file, const struct
 	       !memcmp(call->stateid, file->stateid.bytes, NFS4_STATEID);
 }
 
-/* All clients of a job. They send the same verifier and owner to each server. */
+/* All clients of a job. They send the same verifier and owner to each server, except those of
+ * nclients=. */
 struct nfs4_job {
 	LIST_HEAD(, nfs4_client) clients;
 	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
@@ -175,6 +182,14 @@ void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *
 
 /* Called before `file` is freed, since an OPEN of it may be unanswered. */
 void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file);
+
+/* --- clients of one connection's own (nclients=): struct nfs_version has what these do --- */
+
+int nfs4_own_file(struct rpc_client *rpc, uint32_t number, const void *file, void **own);
+void nfs4_close_own_file(struct rpc_client *rpc, void *own);
+void nfs4_leave(struct rpc_client *rpc);
+
+/* --- struct protocol --- */
 
 int nfs4_client_attach(struct rpc_client *rpc);
 void nfs4_client_detach(struct rpc_client *rpc);
