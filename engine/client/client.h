@@ -141,6 +141,10 @@ static inline void client_reap(struct rpc_client *rpc, bool wait)
 /* Handles time-outs and reconnects. The owner must call it about every 100 ms. */
 void client_tick(struct rpc_client *rpc);
 
+/* When client_tick() has something to do, by the clock, unless work is submitted or client_reap()
+ * called before; 0: within 100 ms. */
+uint64_t client_due(const struct rpc_client *rpc);
+
 /* The server's health, as far as this connection can tell. */
 enum client_health {
 	CLIENT_UNKNOWN, /* no answer yet, but not long enough to count as silent */

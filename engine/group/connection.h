@@ -119,6 +119,10 @@ struct conn_ops {
 	/* Handles time-outs and reconnects, about every 100 ms. NULL: there are none. */
 	void (*tick)(struct conn *conn);
 
+	/* nclients: when tick() has something to do, by job->clock, unless I/O is submitted or
+	 * reap() called before; 0: at the next tick. */
+	uint64_t (*due)(const struct conn *conn);
+
 	/* The server's health, as far as the connection can tell. NULL: it never can. */
 	enum client_health (*health)(const struct conn *conn);
 

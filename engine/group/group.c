@@ -58,10 +58,18 @@ static int wait_for_events(const struct group *group, struct epoll_event *events
 	return (int)ready;
 }
 
+/* Notes when the tick of a connection is due that was used. */
+static inline void note_due(struct group *group, const struct conn *conn)
+{
+	if (group->due)
+		group->due[conn->number] = conn->ops->due(conn);
+}
+
 static void reap_ready(struct group *group, struct conn *conn)
 {
 	conn->ops->reap(conn, false);
 	update_epoll(group, conn);
+	note_due(group, conn);
 }
 
 static void reap_polled(struct group *group, bool wait)
@@ -79,25 +87,53 @@ static void reap_polled(struct group *group, bool wait)
 	}
 }
 
-static void tick(struct group *group)
+/* Has epoll wait for a connection that a tick may have replaced. */
+static void watch_again(struct group *group, struct conn *conn)
 {
-	group->last_tick = group->job.clock.now;
+	int error = update_epoll(group, conn);
+
+	if (!error)
+		return;
+	if (!group->unpolled)
+		group->job.log("%s: cannot add a connection to epoll: %s: its replies are "
+			       "read up to 100 ms late",
+			       conn->path->config.label, strerror(-error));
+	group->unpolled = true;
+	conn->ops->reap(conn, false);
+}
+
+/* nclients: of thousands of clients, few have anything to do at a tick. */
+static void tick_due(struct group *group)
+{
+	uint64_t now = group->job.clock.now;
+
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		struct conn *conn = group->conns[i];
+
+		if (group->due[i] > now)
+			continue;
+		conn->ops->tick(conn);
+		watch_again(group, conn);
+		note_due(group, conn);
+	}
+}
+
+static void tick_all(struct group *group)
+{
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		if (group->conns[i]->ops->tick)
 			group->conns[i]->ops->tick(group->conns[i]);
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		struct conn *conn = group->conns[i];
-		int error = update_epoll(group, conn);
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		watch_again(group, group->conns[i]);
+}
 
-		if (!error)
-			continue;
-		if (!group->unpolled)
-			group->job.log("%s: cannot add a connection to epoll: %s: its replies are "
-				       "read up to 100 ms late",
-				       conn->path->config.label, strerror(-error));
-		group->unpolled = true;
-		conn->ops->reap(conn, false);
-	}
+static void tick(struct group *group)
+{
+	group->last_tick = group->job.clock.now;
+	if (group->due)
+		tick_due(group);
+	else
+		tick_all(group);
 	if (group->job.failover)
 		group->job.news = true; /* a connection may have become silent */
 	if (group->job.ticked)
@@ -189,6 +225,7 @@ void group_flush(struct group *group)
 		conn->dirty = false;
 		conn->ops->flush(conn);
 		update_epoll(group, conn);
+		note_due(group, conn);
 	}
 	group->dirty_count = 0;
 }
@@ -339,22 +376,21 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 		.step = step,
 		.most = group->job.clients ? min_of(count, (uint32_t)CLIENTS_AT_ONCE) : count,
 	};
+	struct patience patience = patience_begin(clock_now(), time);
 	int error = 0;
 
 	awaited.polls = calloc(count, sizeof(*awaited.polls));
 	if (!awaited.polls)
 		return -ENOMEM;
 	while (!error) {
-		struct patience patience = patience_begin(clock_now(), time ?: WAIT_NO_DEADLINE);
 		uint32_t done = awaited.done;
 
-		do
-			error = step_conns(group, &awaited);
-		while (!error && awaited.pending && awaited.done == done &&
-		       !(error = wait_slice(awaited.polls, awaited.pending, time ? &patience : NULL,
-					    stop)));
-		if (!awaited.pending)
+		error = step_conns(group, &awaited);
+		if (error || !awaited.pending)
 			break;
+		if (awaited.done != done)
+			patience = patience_begin(clock_now(), time);
+		error = wait_slice(awaited.polls, awaited.pending, time ? &patience : NULL, stop);
 	}
 	free(awaited.polls);
 	return error;
@@ -425,7 +461,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	clock_read(&group->job.clock);
 	group->conns = calloc(count, sizeof(*group->conns));
 	group->dirty = calloc(count, sizeof(*group->dirty));
-	error = group->conns && group->dirty ? 0 : -ENOMEM;
+	group->due = group->job.clients ? calloc(count, sizeof(*group->due)) : NULL;
+	error = group->conns && group->dirty && !group->due == !group->job.clients ? 0 : -ENOMEM;
 	error = error ?: open_memory(group) ?: open_conns(group)
 			?: await_conns(group, make_ready, 0, stop) ?: watch_conns(group);
 	if (error && group->job.clients)
@@ -450,8 +487,10 @@ void group_close(struct group *group)
 		close(group->epoll_fd);
 	free(group->conns);
 	free(group->dirty);
+	free(group->due);
 	group->conns = NULL;
 	group->dirty = NULL;
+	group->due = NULL;
 	group->epoll_fd = -1;
 }
 

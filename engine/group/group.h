@@ -19,6 +19,7 @@ struct group {
 	int epoll_fd;  /* negative: none needed, the first connection waits for all */
 	bool unpolled; /* logged: epoll refuses a connection */
 	uint64_t last_tick;
+	uint64_t *due; /* nclients: when the tick of each connection is due; NULL: at each tick */
 	uint32_t detours; /* failover.c's: I/Os of dead connections that went to another */
 };
 

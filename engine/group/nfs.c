@@ -267,6 +267,11 @@ static void nfs_tick(struct conn *conn)
 		submit_excess(nfs);
 }
 
+static uint64_t nfs_due(const struct conn *conn)
+{
+	return client_due(rpc_of(conn));
+}
+
 static enum client_health nfs_health(const struct conn *conn)
 {
 	return client_health(rpc_of(conn));
@@ -316,6 +321,7 @@ const struct conn_ops conn_nfs = {
 	.poll_fd = nfs_poll_fd,
 	.poll_events = nfs_poll_events,
 	.tick = nfs_tick,
+	.due = nfs_due,
 	.health = nfs_health,
 	.reachable = nfs_reachable,
 	.hand_over = nfs_hand_over,

@@ -81,7 +81,7 @@ static struct nfs4_path *new_own(const struct nfs4_path *names, uint32_t own)
 
 	if (!mine)
 		return NULL;
-	mine->client->own = true;
+	mine->client->own = own;
 	mine->client->owner = mine->owner;
 	mine->client->lease_time = names->client->lease_time;
 	for (size_t i = 0; i < sizeof(own); i++)
@@ -719,17 +719,33 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 
 /* --- the lease --- */
 
+/*
+ * The clients of nclients= begin at almost the same time. If they also fell idle together, all
+ * would renew their leases together: so the first renewal of each comes early by a part of its own.
+ */
+uint64_t nfs4_client_due(const struct rpc_client *rpc)
+{
+	const struct nfs4_state *state = rpc->state;
+	const struct nfs4_client *client = state->client;
+	uint64_t time = client->lease_time * SEC / LEASE_PARTS;
+
+	if (!time)
+		return UINT64_MAX;
+	if (client->own && !client->renewed) /* a share of 0 to 1, evenly spread (Knuth) */
+		time = time * (client->own * 2654435761u >> 16) >> 16;
+	return state->session.used_at + time;
+}
+
 /* Each connection of a shared session has a renewal of its own: a lost connection keeps its renewal
  * until it is connected again. */
 void nfs4_client_tick(struct rpc_client *rpc, uint64_t now)
 {
 	struct nfs4_state *state = rpc->state;
 	struct nfs4_request *renewal = rpc->renewal;
-	uint64_t lease = state->client->lease_time * SEC;
 
-	if (!renewal->base.done || !lease || !rpc->prepared ||
-	    now - state->session.used_at < lease / LEASE_PARTS)
+	if (!renewal->base.done || !rpc->prepared || now < nfs4_client_due(rpc))
 		return;
+	state->client->renewed = true;
 	nfs4_ask(renewal, NFS4_SEQUENCE, state->client, NULL);
 	client_request(rpc, &renewal->base);
 }

@@ -91,9 +91,11 @@ struct nfs4_path {
 struct nfs4_client {
 	LIST_ENTRY(nfs4_client) link; /* in job->clients, unless it is of one connection's own */
 	struct nfs4_job *job;
-	bool own;	   /* nclients=: it is the client of one connection, which ends it */
-	bool leaving;	   /* own: all that the server keeps of it is returned */
-	const char *owner; /* co_ownerid */
+	uint32_t
+		own; /* nclients=: not 0: it is the client of the connection of that number alone */
+	bool renewed;			 /* own: its lease was renewed once */
+	bool leaving;			 /* own: all that the server keeps of it is returned */
+	const char *owner;		 /* co_ownerid */
 	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
 	LIST_HEAD(, nfs4_path) paths;
 	LIST_HEAD(, nfs4_session) sessions; /* in use, or to be destroyed by teardown */
@@ -198,3 +200,4 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 			 const struct call_result *result);
 /* An idle client renews its lease, over any connection that is prepared. */
 void nfs4_client_tick(struct rpc_client *rpc, uint64_t now);
+uint64_t nfs4_client_due(const struct rpc_client *rpc);

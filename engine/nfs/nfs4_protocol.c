@@ -550,4 +550,5 @@ const struct protocol nfs4_protocol = {
 	.denied = denied,
 	.recover = nfs4_client_recover,
 	.tick = nfs4_client_tick,
+	.due = nfs4_client_due,
 };

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ from engine_helpers import (
     refused,
     traces,
 )
-from scripted_jobs import KIB, READING, Client, Run
+from scripted_jobs import KIB, NEVER, READING, Client, Run
 
 from nfsmulti.bench.sink import Sink
-from nfsmulti.fiorun import Engine, Fio, Option
+from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
 from nfsmulti.lab import Lab, LabConfig
-from servers.scripted import Answer, Call, Claim, Nfs, Nfs4, ScriptedServer, on
+from servers.scripted import Answer, Call, Claim, Nfs, Nfs4, ScriptedServer, Terms, on
 
 exported = fixture_of_places("nfs", "nfs4")
 exported4 = fixture_of_places("nfs4")
@@ -145,6 +146,47 @@ def test_each_client_reclaims_after_a_restart(job: Run) -> None:
     said = Counter(call.credentials.machine for call in outcome.calls(Nfs4.RECLAIM_COMPLETE))
     assert [said[name] for name in names[1:]] == [2, 2, 2]
     assert outcome.server.clients() == []
+
+
+# --- what is due, by deadlines ---
+
+
+@pytest.mark.parametrize("options", [{"timeo": 5}, {"timeo": 5, "retrans": 0, "soft": 1}])
+def test_a_call_without_a_reply_is_sent_again(job: Run, options: dict[str, Option]) -> None:
+    """Or has failed, with soft."""
+    error = errno.ETIMEDOUT if "soft" in options else 0
+    silent = on(Nfs.READ, NEVER, nth=3)
+    outcome = job(silent, nclients=2, filename="r", error=error, **{**READING, **options})
+    again = Counter(call.offset for call in outcome.calls(Nfs.READ))
+    assert max(again.values()) == (1 if error else 2)
+
+
+def test_idle_clients_renew_their_leases_and_connect_again(job: Run) -> None:
+    """The first one waits for replies that never come."""
+    idle = ["m1", "m2", "m3"]
+
+    def more(server: ScriptedServer) -> Callable[[], bool]:
+        """Wait for five more calls of each."""
+
+        def sequences() -> Counter[str]:
+            return Counter(call.credentials.machine for call in server.calls(Nfs4.SEQUENCE))
+
+        before = sequences()
+        return lambda: all(sequences()[name] > before[name] + 5 for name in idle)
+
+    def during(server: ScriptedServer, process: FioProcess) -> None:
+        server.wait_for(lambda: bool(server.calls(Nfs4.READ)))
+        server.wait_for(more(server))
+        server.reset_connections()
+        server.wait_for(more(server))
+        process.signal(signal.SIGTERM)
+
+    outcome = job(
+        on(Nfs4.READ, NEVER), version=4, nclients=4, client_name="m%d", filename="r",
+        terms=lambda: Terms(lease=1), during=during, error=None, **{**READING, "iodepth": 1},
+    )  # fmt: skip
+    used = {(call.credentials.machine, call.connection) for call in outcome.calls(Nfs4.SEQUENCE)}
+    assert [sum(name == machine for machine, _ in used) for name in idle] == [2, 2, 2]
 
 
 # --- what they cannot have ---
