@@ -39,7 +39,7 @@ static void write_conn(FILE *out, const struct line_job *job, const struct conn 
 	};
 
 	conn->ops->names(conn, local, remote);
-	counters_write(out, job, &label, &conn->counters, &conn->transport, &conn->latency);
+	counters_write(out, job, &label, &conn->counters, &conn->transport, conn->latency);
 }
 
 /* Calls write(2) once: with O_APPEND the lines of jobs that end together do not mix. */
@@ -260,7 +260,7 @@ static void tell_response(struct job *job)
 	if (!job->response)
 		return;
 	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-		response_join(job->response, &job->group.conns[i]->latency);
+		response_join(job->response, job->group.conns[i]->latency);
 	response_tell(line, job->response);
 	job_log_summary("%s", line);
 }

@@ -63,7 +63,10 @@ struct conn_job {
 	/* The memory of the I/Os' data, for registration: fio's and the hold's, if known. */
 	struct iovec buffers[RPC_BUFFERS];
 	struct mount_ring *ring; /* mount.c's: one serves all mounts of the job */
-	bool rdma;		 /* paths may use RDMA: never before a fork */
+	/* group.c's: by connection. The kernel allocates their pages, a dozen each, at first use.
+	 */
+	struct latency *latencies;
+	bool rdma;	     /* paths may use RDMA: never before a fork */
 	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
 	struct rdma_memory *memory;  /* group.c's: for RDMA devices; NULL: no RDMA */
 	void (*ticked)(void *owner); /* called every 100 ms while there is I/O, or NULL */
@@ -164,7 +167,7 @@ struct conn {
 	bool dead; /* failover: gets no I/O until it answers again */
 	struct counters counters;
 	struct transport_counters transport;
-	struct latency latency;
+	struct latency *latency; /* in job->latencies */
 };
 
 /* submit() has taken `io`. */

@@ -462,7 +462,11 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->conns = calloc(count, sizeof(*group->conns));
 	group->dirty = calloc(count, sizeof(*group->dirty));
 	group->due = group->job.clients ? calloc(count, sizeof(*group->due)) : NULL;
-	error = group->conns && group->dirty && !group->due == !group->job.clients ? 0 : -ENOMEM;
+	group->job.latencies = calloc(count, sizeof(*group->job.latencies));
+	error = group->conns && group->dirty && group->job.latencies &&
+				!group->due == !group->job.clients
+			? 0
+			: -ENOMEM;
 	error = error ?: open_memory(group) ?: open_conns(group)
 			?: await_conns(group, make_ready, 0, stop) ?: watch_conns(group);
 	if (error && group->job.clients)
@@ -488,9 +492,11 @@ void group_close(struct group *group)
 	free(group->conns);
 	free(group->dirty);
 	free(group->due);
+	free(group->job.latencies);
 	group->conns = NULL;
 	group->dirty = NULL;
 	group->due = NULL;
+	group->job.latencies = NULL;
 	group->epoll_fd = -1;
 }
 

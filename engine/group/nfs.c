@@ -97,6 +97,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),
 		.calls_max = nfs->rpc.calls_max,
+		.queue_max = job->clients ? 2 * job->client_depth + 2 : 0,
 		.stamps = job->stamps,
 		.memory = job->memory,
 		.inline_max = job->inline_max,
@@ -134,13 +135,14 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job,
 		.path = path,
 		.job = job,
 		.number = number,
-		.latency.response = job->stamps ? nfs->response : NULL,
+		.latency = &job->latencies[number],
 	};
+	nfs->conn.latency->response = job->stamps ? nfs->response : NULL;
 	nfs->rpc = path_client(path);
 	nfs->rpc.events = &events;
 	nfs->rpc.clock = &job->clock;
 	nfs->rpc.counters = &nfs->conn.counters;
-	nfs->rpc.latency = &nfs->conn.latency;
+	nfs->rpc.latency = nfs->conn.latency;
 	nfs->rpc.calls_max = job->io_count;
 	TAILQ_INIT(&nfs->excess);
 	error = job->clients && !make_own(nfs) ? -ENOMEM : path_client_init(&nfs->rpc);

@@ -154,8 +154,12 @@ void nfs4_path_free(struct path *path)
 
 static struct nfs4_state *new_state(struct rpc_client *rpc)
 {
+	uint32_t wanted =
+		min_of(rpc->calls_max, (uint32_t)(rpc->names ? NAMES_SLOTS : NFS4_SLOTS_MAX));
+	uint32_t most = rpc->own ? wanted : NFS4_SLOTS_MAX; /* of thousands, none needs more */
 	struct nfs4_path *mine = state_of(rpc->server);
-	struct nfs4_state *state = mine ? calloc(1, sizeof(*state)) : NULL;
+	struct nfs4_state *state =
+		mine ? calloc(1, sizeof(*state) + most * sizeof(*state->sequences)) : NULL;
 
 	if (state && rpc->own && !(mine = new_own(mine, rpc->own))) {
 		free(state);
@@ -167,8 +171,9 @@ static struct nfs4_state *new_state(struct rpc_client *rpc)
 	state->client = mine->client;
 	state->path = rpc->server;
 	state->session.names = rpc->names;
-	state->session.wanted =
-		min_of(rpc->calls_max, (uint32_t)(rpc->names ? NAMES_SLOTS : NFS4_SLOTS_MAX));
+	state->session.wanted = wanted;
+	state->session.slots_max = most;
+	state->session.sequence = state->sequences;
 	LIST_INSERT_HEAD(&mine->client->sessions, &state->session, link);
 	return state;
 }

@@ -74,7 +74,8 @@ struct nfs4_state {
 	uint32_t asked_after;	   /* the client's `answers`, when `setup` was asked */
 	int shared;		   /* replies in a row with another connection's session */
 	struct nfs4_file
-		*reopening; /* the file that `setup` opens, or whose delegation it returns */
+		*reopening;   /* the file that `setup` opens, or whose delegation it returns */
+	uint32_t sequences[]; /* the session's */
 };
 
 /* A path to a client's server: path->state, and one more for each client of nclients=. */
