@@ -504,6 +504,7 @@ static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_c
 	state->reopening = file;
 	nfs4_ask(&state->setup, NFS4_OPEN, state->client, NULL);
 	state->setup.handle = file->handle;
+	state->setup.first = state->client->own && claim == NFS4_CLAIM_FH && !file->opened_at;
 	state->setup.open = (struct nfs4_open){
 		.client = state->client->id,
 		.owner = file->owner,

@@ -27,6 +27,7 @@ struct nfs4_request {
 	const char *name;
 	struct nfs4_stateid stateid;
 	struct nfs4_open open;
+	bool first; /* OPEN by CLAIM_FH: the file was never open, so that a refusal is an error */
 	uint32_t status; /* the server's: 0, or one that nfs4_tolerates() */
 	struct nfs_handle found;
 	union {

@@ -143,7 +143,7 @@ bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status)
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 		break;
 	case NFS4_OPEN: /* reopening: one file's failure must not stop the others */
-		if (request->open.claim == NFS4_CLAIM_NULL)
+		if (request->open.claim == NFS4_CLAIM_NULL || request->first)
 			return false;
 	/* fall through */
 	case NFS4_CLOSE: /* a refusal is accepted: the server may have forgotten the state */

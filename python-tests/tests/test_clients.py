@@ -27,7 +27,7 @@ from scripted_jobs import KIB, NEVER, READING, Client, Run
 from nfsmulti.bench.sink import Sink
 from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
 from nfsmulti.lab import Lab, LabConfig
-from servers.scripted import Answer, Call, Claim, Nfs, Nfs4, ScriptedServer, Terms, on
+from servers.scripted import Answer, Call, Claim, Nfs, Nfs4, ScriptedServer, Status4, Terms, on
 
 exported = fixture_of_places("nfs", "nfs4")
 exported4 = fixture_of_places("nfs4")
@@ -67,6 +67,14 @@ def test_clients_write_over_two_addresses(exported: Place) -> None:
     done(result)
     assert [line.path for line in result.stats] == [exported.labels[n % 2] for n in range(5)]
     assert all(line.write_ops for line in result.stats)
+
+
+def test_clients_have_metadata_operations(exported: Place) -> None:
+    words: dict[str, Option] = {"rw": "write", "bs": 1, "size": 64, "iodepth": 8, "metadata": 1}
+    result = exported.fio(pool=exported.paths[0], nclients=4, filename="d", **words)
+    done(result)
+    assert [line.meta_ops for line in result.stats] == [16] * 4
+    done(exported.fio(pool=exported.paths[0], nclients=4, filename="d", **{**words, "rw": "read"}))
 
 
 def test_the_server_knows_each_client_and_none_afterwards(exported4: Place, lab: Lab) -> None:
@@ -146,6 +154,21 @@ def test_each_client_reclaims_after_a_restart(job: Run) -> None:
     said = Counter(call.credentials.machine for call in outcome.calls(Nfs4.RECLAIM_COMPLETE))
     assert [said[name] for name in names[1:]] == [2, 2, 2]
     assert outcome.server.clients() == []
+
+
+def test_a_client_that_cannot_open_its_file_ends_the_job(job: Run) -> None:
+    """Before the first I/O. The others leave; what the server keeps of this one ends by itself."""
+
+    def deny(call: Call) -> Answer | None:
+        third = call.procedure is Nfs4.OPEN and call.credentials.machine == "m2"
+        return Answer(status=Status4.ACCESS) if third else None
+
+    outcome = job(
+        deny, version=4, nclients=4, client_name="m%d", filename="r", error=None,
+        refused="OPEN: Permission denied: NFS4ERR_ACCESS", **READING,
+    )  # fmt: skip
+    assert outcome.calls(Nfs4.READ) == []
+    assert (len(outcome.server.clients()), outcome.server.opens()) == (1, [])
 
 
 # --- what is due, by deadlines ---
