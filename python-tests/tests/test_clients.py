@@ -55,6 +55,15 @@ def test_each_io_is_the_next_clients(exported: Place) -> None:
     assert len(reads) == 64
     assert {one.connection - one.offset // (4 * KIB) % _CLIENTS for one in reads} == {0}
     assert len({line.local for line in result.stats}) == len(result.stats) == _CLIENTS
+    told = "clients: 8 of 8 served, 8 to 8 operations each, Jain's index 1.0000"
+    assert told in result.messages
+
+
+def test_clients_that_were_not_served_are_told(exported: Place) -> None:
+    result = exported.fio(pool=exported.paths[0], nclients=_CLIENTS, **{**_PAGES, "size": "24k"})
+    done(result)
+    told = "clients: 6 of 8 served, 0 to 1 operations each, Jain's index 0.7500"
+    assert told in result.messages
 
 
 def test_clients_write_over_two_addresses(exported: Place) -> None:
