@@ -314,8 +314,9 @@ static int make_ready(struct group *group, uint32_t number)
 	int error = group->conns[number] ? 0 : open_conn(group, number);
 	struct conn *conn = group->conns[number];
 
-	if (!error && conn->ops->ready)
-		error = conn->ops->ready(conn);
+	if (error)
+		return error;
+	error = conn->ops->ready ? conn->ops->ready(conn) : 0;
 	return error && error != -EINPROGRESS && failover_do_without(group, conn) ? 0 : error;
 }
 

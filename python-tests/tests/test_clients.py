@@ -180,6 +180,32 @@ def test_a_client_that_cannot_open_its_file_ends_the_job(job: Run) -> None:
     assert (len(outcome.server.clients()), outcome.server.opens()) == (1, [])
 
 
+_FEW_PORTS = """
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+int connect(int fd, const struct sockaddr *to, socklen_t length)
+{
+	static int calls;
+	int (*real)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "connect");
+
+	if (to->sa_family != AF_INET || calls++ < 40)
+		return real(fd, to, length);
+	errno = EADDRNOTAVAIL;
+	return -1;
+}
+"""
+
+
+def test_a_machine_without_ports_takes_fewer_clients(job: Run) -> None:
+    outcome = job(nclients=64, before=_FEW_PORTS, filename="r", error=None, **READING)
+    opening, taken = outcome.said()
+    assert "cannot open a connection: " in opening
+    assert " of 64 clients: use fewer" in taken
+    assert outcome.result.status == 1
+
+
 # --- what is due, by deadlines ---
 
 
