@@ -97,7 +97,6 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),
 		.calls_max = nfs->rpc.calls_max,
-		.queue_max = job->clients ? 2 * job->client_depth + 2 : 0,
 		.stamps = job->stamps,
 		.memory = job->memory,
 		.inline_max = job->inline_max,

@@ -8,24 +8,15 @@
 
 #include "wait.h"
 
-enum { BEHIND_DATA = 4 + RPC_TAIL_MAX /* pad and tail */ };
-
-/* Makes room for the calls of one send. False: out of memory. */
-static bool make_room(struct stream *stream, uint32_t queue_max)
-{
-	const uint32_t most = STREAM_CALLS_MAX, calls = min_of(queue_max ?: most, most);
-
-	stream->spans_max = 2 * calls + 1;
-	stream->heads_max = calls * (RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX) + BEHIND_DATA;
-	stream->spans = malloc(stream->spans_max * sizeof(*stream->spans) + stream->heads_max);
-	stream->heads = (uint8_t *)(stream->spans + stream->spans_max);
-	return stream->spans;
-}
+enum {
+	BEHIND_DATA = 4 + RPC_TAIL_MAX, /* pad and tail */
+	HEADS_MAX = STREAM_CALLS_MAX * (RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX) + BEHIND_DATA,
+};
 
 static void free_buffers(struct stream *stream)
 {
 	record_reader_free(&stream->reader);
-	free(stream->spans);
+	free(stream->heads);
 }
 
 int stream_open(struct stream *stream, const struct stream_io *io, const struct rpc_terms *terms)
@@ -34,9 +25,9 @@ int stream_open(struct stream *stream, const struct stream_io *io, const struct 
 	stream->base.head_max = RPC_REPLY_HEAD_MAX;
 	stream->io = io;
 	portion_init(&stream->portion);
-	if (!make_room(stream, terms->queue_max) ||
-	    record_reader_init(&stream->reader, terms->handler, terms->reply_max,
-			       terms->head_max ?: RPC_REPLY_HEAD_MAX))
+	stream->heads = malloc(HEADS_MAX);
+	if (!stream->heads || record_reader_init(&stream->reader, terms->handler, terms->reply_max,
+						 terms->head_max ?: RPC_REPLY_HEAD_MAX))
 		stream->base.fd = -ENOMEM;
 	else
 		stream->base.fd = tcp_connect(&terms->address, terms->source_port);
@@ -108,9 +99,8 @@ bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
 
 	if (!unsent(stream))
 		stream->first = stream->last = stream->heads_used = 0;
-	if (stream->last + 3 > stream->spans_max ||
-	    stream->heads_used + RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX + BEHIND_DATA >
-		    stream->heads_max)
+	if (stream->last + 3 > STREAM_SPANS_MAX ||
+	    stream->heads_used + RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX + BEHIND_DATA > HEADS_MAX)
 		return false;
 	head->at = stream->heads + stream->heads_used + RECORD_MARK_SIZE;
 	head->end = head->at + RPC_STREAM_HEAD_MAX;

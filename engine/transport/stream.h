@@ -15,7 +15,10 @@
 #include "wire/record.h"
 #include "util.h"
 
-enum { STREAM_CALLS_MAX = 128 }; /* calls that one write carries at most */
+enum {
+	STREAM_CALLS_MAX = 128, /* calls that one write carries at most */
+	STREAM_SPANS_MAX = 2 * STREAM_CALLS_MAX + 1,
+};
 
 struct stream;
 
@@ -41,10 +44,10 @@ struct stream {
 	bool stamps; /* the socket has SO_TIMESTAMPNS */
 
 	/* Sending: spans[first … last) are unsent, in order; heads lie in one buffer. */
-	struct iovec *spans;
-	uint32_t first, last, spans_max;
-	uint8_t *heads; /* in memory behind the spans */
-	uint32_t heads_used, heads_max;
+	struct iovec spans[STREAM_SPANS_MAX];
+	uint32_t first, last;
+	uint8_t *heads;
+	uint32_t heads_used;
 	uint64_t queued, sent; /* positions in the outgoing stream */
 
 	struct record_reader reader;

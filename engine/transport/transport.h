@@ -105,7 +105,6 @@ struct rpc_terms {
 	/* TCP, TLS: bytes of the longest head of a reply; 0: RPC_REPLY_HEAD_MAX. */
 	uint32_t head_max;
 	uint32_t calls_max; /* calls outstanding at once */
-	uint32_t queue_max; /* TCP, TLS: calls queued at once; 0: as many as one send may carry */
 	bool stamps;	    /* TCP: rpc_channel's stamp is wanted */
 
 	/* RDMA only */
