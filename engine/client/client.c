@@ -335,6 +335,18 @@ void client_tick(struct rpc_client *rpc)
 		client_send(rpc);
 }
 
+uint64_t client_due(const struct rpc_client *rpc)
+{
+	const struct call *oldest = TAILQ_FIRST(&rpc->sent);
+	uint64_t silence = min_of(rpc->timing->timeo, UNHEARD_MAX);
+	uint64_t due = rpc->protocol->due ? rpc->protocol->due(rpc) : UINT64_MAX;
+
+	if (!rpc->link.up || !rpc->prepared || rpc->probed || !TAILQ_EMPTY(&rpc->waiting) ||
+	    !TAILQ_EMPTY(&rpc->delayed) || (oldest && rpc->timing->soft))
+		return 0;
+	return oldest ? min_of(due, oldest->last_sent + silence) : due;
+}
+
 void client_await_link(struct rpc_client *rpc, bool wait)
 {
 	const struct link *link = &rpc->link;

@@ -52,6 +52,7 @@ struct rpc_client {
 	struct latency *latency; /* the client records rtt and response */
 	uint32_t calls_max;	 /* I/Os and requests at once */
 	uint32_t first_xid;	 /* random: the reply cache may still hold an earlier run's xids */
+	uint32_t own; /* not 0: it is a client of its own (nclients=), of this number from 1 on */
 
 	struct link link;
 	struct rpc_handler handler;
@@ -139,6 +140,10 @@ static inline void client_reap(struct rpc_client *rpc, bool wait)
 
 /* Handles time-outs and reconnects. The owner must call it about every 100 ms. */
 void client_tick(struct rpc_client *rpc);
+
+/* When client_tick() has something to do, by the clock, unless work is submitted or client_reap()
+ * called before; 0: within 100 ms. */
+uint64_t client_due(const struct rpc_client *rpc);
 
 /* The server's health, as far as this connection can tell. */
 enum client_health {

@@ -107,10 +107,12 @@ struct protocol {
 	/*
 	 * recover() notes which state the server has lost, so that prepare() recovers it. NULL: the
 	 * protocol never returns CALL_RECOVER. tick() is called about every 100 ms. NULL: unused.
+	 * due(): when tick() has something to do, unless calls are sent before. NULL: never.
 	 */
 	void (*recover)(struct rpc_client *rpc, const struct call *call,
 			const struct call_result *result);
 	void (*tick)(struct rpc_client *rpc, uint64_t now);
+	uint64_t (*due)(const struct rpc_client *rpc);
 };
 
 /* Bytes that the call's I/O has still to move. */

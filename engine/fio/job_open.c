@@ -34,6 +34,13 @@ static uint32_t largest_block(const struct thread_data *td)
 	return (uint32_t)max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]);
 }
 
+static uint32_t conn_count(const struct job *job)
+{
+	const struct terms *eo = job_options(job);
+
+	return eo->nclients ?: job->group.path_count * eo->nconnect;
+}
+
 /* With spread=job a direction uses the job's own path only, even if the other uses all paths. */
 static struct spread make_spread(struct job *job, unsigned int own)
 {
@@ -42,7 +49,7 @@ static struct spread make_spread(struct job *job, unsigned int own)
 	struct spread spread = {
 		.policy = policy_of(eo, own),
 		.step = 1,
-		.count = all * eo->nconnect,
+		.count = conn_count(job),
 		.stripe_size = eo->stripe_size ?: largest_block(job->td),
 		.load = job->load,
 	};
@@ -50,7 +57,7 @@ static struct spread make_spread(struct job *job, unsigned int own)
 	if (spread.policy == SPREAD_JOB) {
 		spread.first = terms_path_of_job(job->td, all);
 		spread.step = all;
-		spread.count = eo->nconnect;
+		spread.count = (spread.count - 1 - spread.first) / all + 1;
 	}
 	return spread;
 }
@@ -103,7 +110,7 @@ static bool open_load(struct job *job)
 	if (policy_of(eo, eo->spread_reads) != SPREAD_QUEUE &&
 	    policy_of(eo, eo->spread_writes) != SPREAD_QUEUE)
 		return true;
-	job->load = spread_load_new(job->group.path_count * eo->nconnect);
+	job->load = spread_load_new(conn_count(job));
 	return job->load;
 }
 
@@ -162,6 +169,8 @@ static int allocate(struct job *job)
 	job->group.job = (struct conn_job){
 		.io_count = ios,
 		.file_count = o->nr_files,
+		.clients = eo->nclients,
+		.client_depth = eo->client_depth ?: max_of(depth / (eo->nclients ?: 1), 1u),
 		.writes = td_write(td) && !job_verifies(td),
 		.direct = o->odirect,
 		.failover = eo->failover,
@@ -187,6 +196,12 @@ static int open_paths(struct job *job)
 	uint32_t count = one ? 1 : job->paths.pool.count;
 	int error;
 
+	if (eo->nclients && eo->nclients < count) {
+		job_log("nclients=%u is less than the pool's %u paths: give more clients, or use "
+			"spread=job",
+			eo->nclients, count);
+		return -EINVAL;
+	}
 	job->used = calloc(count, sizeof(*job->used));
 	if (!job->used)
 		return -ENOMEM;
@@ -205,6 +220,7 @@ static int open_job(struct job *job)
 	struct thread_data *td = job->td;
 	int error = terms_check(td) ?: pool_paths_init(&job->paths, td, td->o.nr_files);
 
+	job->paths.clients = job_options(job)->nclients;
 	error = error ?: metadata_check_pool(td, &job->paths.pool);
 	if (!error)
 		error = open_paths(job);

@@ -39,7 +39,7 @@ static void write_conn(FILE *out, const struct line_job *job, const struct conn 
 	};
 
 	conn->ops->names(conn, local, remote);
-	counters_write(out, job, &label, &conn->counters, &conn->transport, &conn->latency);
+	counters_write(out, job, &label, &conn->counters, &conn->transport, conn->latency);
 }
 
 /* Calls write(2) once: with O_APPEND the lines of jobs that end together do not mix. */
@@ -149,6 +149,33 @@ static void summarise(const struct job *job)
 			count, count == 1 ? "" : "s", job->group.path_count,
 			job->group.path_count == 1 ? "" : "s", done, sum.retransmissions,
 			sum.reconnects, sum.errors);
+}
+
+/*
+ * nclients: logs how many clients were served, and how evenly. Jain's index is 1 where all did the
+ * same, and 1/N where one did all; as it hides a few starved ones, there are the extremes, too.
+ */
+static void tell_clients(const struct job *job)
+{
+	uint32_t clients = job->group.job.clients, served = 0;
+	uint64_t least = UINT64_MAX, most = 0;
+	double sum = 0, squares = 0;
+
+	if (!clients)
+		return;
+	for (uint32_t i = 0; i < clients; i++) {
+		const struct counters *one = &job->group.conns[i]->counters;
+		uint64_t done = one->read_ops + one->write_ops + one->meta_ops;
+
+		served += done > 0;
+		least = min_of(least, done);
+		most = max_of(most, done);
+		sum += (double)done;
+		squares += (double)done * (double)done;
+	}
+	job_log_summary("clients: %" PRIu32 " of %" PRIu32 " served, %" PRIu64 " to %" PRIu64
+			" operations each, Jain's index %.4f",
+			served, clients, least, most, sum > 0 ? sum * sum / clients / squares : 0);
 }
 
 /* Logs how much data discard=1 kept from fio's buffers. */
@@ -261,7 +288,7 @@ static void tell_response(struct job *job)
 	if (!job->response)
 		return;
 	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-		response_join(job->response, &job->group.conns[i]->latency);
+		response_join(job->response, job->group.conns[i]->latency);
 	response_tell(line, job->response);
 	job_log_summary("%s", line);
 }
@@ -289,6 +316,7 @@ void job_stats_report(struct job *job)
 	if (job->open)
 		open_loop_end(job->open);
 	summarise(job);
+	tell_clients(job);
 	tell_discarded(job);
 	tell_tls(job);
 	for (enum path_sec sec = SEC_KRB5; sec <= SEC_KRB5P; sec++)

@@ -14,6 +14,7 @@
 #include "pool/pool.h"
 #include "pool/spread.h"
 #include "util.h"
+#include "wire/credentials.h"
 
 struct fio_option engine_option_table[TERMS_MAX];
 
@@ -124,6 +125,41 @@ static bool refused(const struct term *term, const struct terms *terms)
 	return true;
 }
 
+/* Refuses what many clients in one job cannot have. */
+static int check_clients(const struct thread_data *td)
+{
+	enum { BESIDE = 64 }; /* files that fio and the engine have open besides */
+	enum { NUMBER = 10 }; /* digits of a client's number */
+	const struct terms *eo = options_of(td);
+	const char *name = eo->client_name ?: "";
+	const struct refusal refusals[] = {
+		{eo->client_depth && !eo->nclients,
+		 "client_depth= is for many clients: give nclients= too, or leave it out"},
+		{strlen(name) > AUTH_SYS_MACHINE_MAX - NUMBER,
+		 "client_name= is longer than 54 characters: give a shorter one"},
+		{eo->nclients > 1 && *name && !strstr(name, "%d"),
+		 "client_name= would be the name of all clients: put %d into it, for their "
+		 "numbers"},
+		{eo->nclients && eo->nconnect > 1,
+		 "nclients= and nconnect=: each client has one connection: leave nconnect= out"},
+		{eo->nclients && eo->trunking,
+		 "nclients= and trunking=session: each client has a session of its own: leave "
+		 "trunking= out"},
+		{eo->nclients && eo->failover,
+		 "nclients= and failover=1: no client does another's I/O: leave failover= out"},
+	};
+	uint64_t needed = eo->nclients * (td->o.use_thread ? td->o.numjobs : 1ull) + BESIDE;
+	struct rlimit limit;
+
+	if (job_refuse("", refusals, ARRAY_SIZE(refusals)))
+		return -EINVAL;
+	if (!eo->nclients || getrlimit(RLIMIT_NOFILE, &limit) || needed <= limit.rlim_cur)
+		return 0;
+	job_log("nclients=%u needs %llu open files, and a process may open %llu: raise ulimit -n",
+		eo->nclients, (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+	return -EMFILE;
+}
+
 int terms_check(struct thread_data *td)
 {
 	const char *required = options_of(td)->require_version;
@@ -163,7 +199,8 @@ int terms_check(struct thread_data *td)
 		job_log("discard=1 drops the data that verify= checks: leave one of them out");
 		return -EINVAL;
 	}
-	return check_command_line() ?: open_loop_check(td) ?: metadata_check(td);
+	return check_command_line() ?: check_clients(td)
+					       ?: open_loop_check(td) ?: metadata_check(td);
 }
 
 static void say_pool(const char *what, const char *text, const struct pool_error *err)

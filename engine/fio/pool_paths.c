@@ -47,6 +47,8 @@ static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32
 		.file_count = paths->file_count,
 		.entries = eo->metadata ? &paths->entries : NULL,
 		.failover = eo->failover && paths->pool.count > 1,
+		.clients = paths->clients,
+		.first_client = terms_job_number(td) * max_of(eo->nclients, 1u),
 		.stop = deadline_passed,
 		.over = deadline_over,
 		.log = job_log,

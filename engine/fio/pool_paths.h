@@ -14,7 +14,8 @@ struct pool_paths {
 		int failed;	   /* why it could not be opened, 0 or a negative errno */
 	} * open;		   /* for each path of the pool */
 	uint32_t file_count;
-	void *state; /* path_job.state, of all paths */
+	uint32_t clients; /* set by the owner: path_job's */
+	void *state;	  /* path_job.state, of all paths */
 	/* metadata=1: the owner sets entries.count before it opens a file. */
 	struct entries_terms entries;
 };

@@ -42,6 +42,8 @@ struct conn_job {
 	uint32_t io_count;   /* the most I/Os submitted at once, up to 65536 */
 	uint32_t file_count; /* open_file() takes numbers below this */
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
+	uint32_t clients;    /* nclients=: each connection is a client of its own; 0: one has all */
+	uint32_t client_depth; /* nclients=: I/Os that a connection has at the server at once */
 	struct io_list finished;
 	bool failover;		 /* a silent connection is dead: others take its I/O */
 	bool news;		 /* failover: group.c must look for dead connections */
@@ -61,7 +63,10 @@ struct conn_job {
 	/* The memory of the I/Os' data, for registration: fio's and the hold's, if known. */
 	struct iovec buffers[RPC_BUFFERS];
 	struct mount_ring *ring; /* mount.c's: one serves all mounts of the job */
-	bool rdma;		 /* paths may use RDMA; unset in the setup */
+	/* group.c's: by connection. The kernel allocates their pages, a dozen each, at first use.
+	 */
+	struct latency *latencies;
+	bool rdma;	     /* paths may use RDMA; unset in the setup */
 	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
 	struct rdma_memory *memory;  /* group.c's: for RDMA devices; NULL: no RDMA */
 	void (*ticked)(void *owner); /* called every 100 ms while there is I/O, or NULL */
@@ -83,8 +88,9 @@ static inline uint64_t conn_job_slice(const struct conn_job *job)
 }
 
 struct conn_ops {
-	/* Begins to open a connection. 0, or a negative errno, logged, and nothing to close. */
-	int (*open)(struct conn **conn, struct path *path, struct conn_job *job);
+	/* Begins to open connection `number`. 0, or a negative errno, logged, and nothing to close.
+	 */
+	int (*open)(struct conn **conn, struct path *path, struct conn_job *job, uint32_t number);
 
 	/* 0: ready for I/O; -EINPROGRESS: not yet; another errno: failed. NULL: always 0. */
 	int (*ready)(struct conn *conn);
@@ -116,6 +122,10 @@ struct conn_ops {
 	/* Handles time-outs and reconnects, about every 100 ms. NULL: there are none. */
 	void (*tick)(struct conn *conn);
 
+	/* nclients: when tick() has something to do, by job->clock, unless I/O is submitted or
+	 * reap() called before; 0: at the next tick. */
+	uint64_t (*due)(const struct conn *conn);
+
 	/* The server's health, as far as the connection can tell. NULL: it never can. */
 	enum client_health (*health)(const struct conn *conn);
 
@@ -132,6 +142,10 @@ struct conn_ops {
 	/* The addresses of both ends: strings of at least CONN_NAME bytes. */
 	void (*names)(const struct conn *conn, char *local, char *remote);
 
+	/* nclients: one step of telling the server that the client ends, without outstanding I/O.
+	 * 0: it is told, or cannot be; -EINPROGRESS: not yet. NULL: always 0. */
+	int (*leave)(struct conn *conn);
+
 	/* Closes at once. The caller reaps or aborts I/O before: close() gives it no result. */
 	void (*close)(struct conn *conn);
 };
@@ -143,17 +157,17 @@ struct conn {
 	const char *transport_name; /* "tcp", "rdma", "mount" */
 	struct path *path;
 	struct conn_job *job;
-	uint32_t number;	    /* within the job; group.c sets it after open() */
+	uint32_t number;	    /* within the job */
 	uint32_t outstanding;	    /* I/Os submitted and not finished */
 	const uint32_t *poll_epoch; /* changes whenever poll_fd() may have changed */
-	bool ready;		    /* group.c's: ready() need not be called again */
+	bool ready;		    /* group.c's: ready(), or leave(), need not be called again */
 	bool dirty;		    /* group.c's: I/O was submitted since the last flush */
 	uint32_t polled_epoch;	    /* group.c's: poll_epoch and poll_events() that epoll has */
 	short polled_events;
 	bool dead; /* failover: gets no I/O until it answers again */
 	struct counters counters;
 	struct transport_counters transport;
-	struct latency latency;
+	struct latency *latency; /* in job->latencies */
 };
 
 /* submit() has taken `io`. */

@@ -58,10 +58,18 @@ static int wait_for_events(const struct group *group, struct epoll_event *events
 	return (int)ready;
 }
 
+/* Notes when the tick of a connection is due that was used. */
+static inline void note_due(struct group *group, const struct conn *conn)
+{
+	if (group->due)
+		group->due[conn->number] = conn->ops->due(conn);
+}
+
 static void reap_ready(struct group *group, struct conn *conn)
 {
 	conn->ops->reap(conn, false);
 	update_epoll(group, conn);
+	note_due(group, conn);
 }
 
 static void reap_polled(struct group *group, bool wait)
@@ -79,25 +87,53 @@ static void reap_polled(struct group *group, bool wait)
 	}
 }
 
-static void tick(struct group *group)
+/* Has epoll wait for a connection that a tick may have replaced. */
+static void watch_again(struct group *group, struct conn *conn)
 {
-	group->last_tick = group->job.clock.now;
+	int error = update_epoll(group, conn);
+
+	if (!error)
+		return;
+	if (!group->unpolled)
+		group->job.log("%s: cannot add a connection to epoll: %s: its replies are "
+			       "read up to 100 ms late",
+			       conn->path->config.label, strerror(-error));
+	group->unpolled = true;
+	conn->ops->reap(conn, false);
+}
+
+/* nclients: of thousands of clients, few have anything to do at a tick. */
+static void tick_due(struct group *group)
+{
+	uint64_t now = group->job.clock.now;
+
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		struct conn *conn = group->conns[i];
+
+		if (group->due[i] > now)
+			continue;
+		conn->ops->tick(conn);
+		watch_again(group, conn);
+		note_due(group, conn);
+	}
+}
+
+static void tick_all(struct group *group)
+{
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		if (group->conns[i]->ops->tick)
 			group->conns[i]->ops->tick(group->conns[i]);
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		struct conn *conn = group->conns[i];
-		int error = update_epoll(group, conn);
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		watch_again(group, group->conns[i]);
+}
 
-		if (!error)
-			continue;
-		if (!group->unpolled)
-			group->job.log("%s: cannot add a connection to epoll: %s: its replies are "
-				       "read up to 100 ms late",
-				       conn->path->config.label, strerror(-error));
-		group->unpolled = true;
-		conn->ops->reap(conn, false);
-	}
+static void tick(struct group *group)
+{
+	group->last_tick = group->job.clock.now;
+	if (group->due)
+		tick_due(group);
+	else
+		tick_all(group);
 	if (group->job.failover)
 		group->job.news = true; /* a connection may have become silent */
 	if (group->job.ticked)
@@ -189,6 +225,7 @@ void group_flush(struct group *group)
 		conn->dirty = false;
 		conn->ops->flush(conn);
 		update_epoll(group, conn);
+		note_due(group, conn);
 	}
 	group->dirty_count = 0;
 }
@@ -233,18 +270,22 @@ void group_abort(struct group *group, int error)
 
 /* --- opening --- */
 
+static int open_conn(struct group *group, uint32_t number)
+{
+	struct path *path = group->paths[number % group->path_count];
+	const struct conn_ops *ops = path->config.dir ? &conn_mount : &conn_nfs;
+
+	return ops->open(&group->conns[number], path, &group->job, number);
+}
+
+/* Begins to open all connections at once; those of nclients= are opened by and by. */
 static int open_conns(struct group *group)
 {
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		struct path *path = group->paths[i % group->path_count];
-		const struct conn_ops *ops = path->config.dir ? &conn_mount : &conn_nfs;
-		int error = ops->open(&group->conns[i], path, &group->job);
+	int error = 0;
 
-		if (error)
-			return error;
-		group->conns[i]->number = i;
-	}
-	return 0;
+	for (uint32_t i = 0; !error && !group->job.clients && i < group->job.conn_count; i++)
+		error = open_conn(group, i);
+	return error;
 }
 
 static int watch_conns(struct group *group)
@@ -265,41 +306,109 @@ static int watch_conns(struct group *group)
 	return error;
 }
 
-/* Asks the connections if they are ready; polls[] gets those that are not: *pending of them. */
-static int ask_conns(struct group *group, struct pollfd *polls, uint32_t *pending)
-{
-	*pending = 0;
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		struct conn *conn = group->conns[i];
-		int error = conn->ready || !conn->ops->ready ? 0 : conn->ops->ready(conn);
+/* One step of opening a connection, or of leaving: 0, -EINPROGRESS, or another negative errno. */
+typedef int group_step(struct group *group, uint32_t number);
 
-		if (error == -EINPROGRESS)
-			polls[(*pending)++] = (struct pollfd){
+static int make_ready(struct group *group, uint32_t number)
+{
+	int error = group->conns[number] ? 0 : open_conn(group, number);
+	struct conn *conn = group->conns[number];
+
+	if (error)
+		return error;
+	error = conn->ops->ready ? conn->ops->ready(conn) : 0;
+	return error && error != -EINPROGRESS && failover_do_without(group, conn) ? 0 : error;
+}
+
+static int leave(struct group *group, uint32_t number)
+{
+	struct conn *conn = group->conns[number];
+
+	return conn && conn->ops->leave ? conn->ops->leave(conn) : 0;
+}
+
+static bool is_done(const struct group *group, uint32_t number)
+{
+	return group->conns[number] && group->conns[number]->ready;
+}
+
+/* Connections that are being opened, or are leaving. */
+struct awaited {
+	group_step *step;
+	struct pollfd *polls; /* of the `pending` connections that have begun and are not done */
+	uint32_t pending, most;
+	uint32_t done;
+};
+
+/* Takes a step with each connection that is not done, until `most` are pending. */
+static int step_conns(struct group *group, struct awaited *awaited)
+{
+	awaited->pending = 0;
+	for (uint32_t i = 0; i < group->job.conn_count && awaited->pending < awaited->most; i++) {
+		struct conn *conn;
+		int error = is_done(group, i) ? 0 : awaited->step(group, i);
+
+		conn = group->conns[i];
+		if (error == -EINPROGRESS) {
+			awaited->polls[awaited->pending++] = (struct pollfd){
 				.fd = conn->ops->poll_fd(conn),
 				.events = conn->ops->poll_events(conn),
 			};
-		else if (error && !failover_do_without(group, conn))
+		} else if (error) {
 			return error;
-		else
+		} else if (conn && !conn->ready) {
 			conn->ready = true;
+			awaited->done++;
+		}
 	}
 	return 0;
 }
 
-static int await_conns(struct group *group, bool (*stop)(void))
+/*
+ * Takes steps until all connections are done: with nclients= a few at a time, since servers queue
+ * few new connections. `time`: nanoseconds to wait for the next one to be done; 0: the steps end by
+ * themselves.
+ */
+static int await_conns(struct group *group, group_step *step, uint64_t time, bool (*stop)(void))
 {
-	struct pollfd *polls = calloc(group->job.conn_count, sizeof(*polls));
-	uint32_t pending = 0;
-	int error = polls ? 0 : -ENOMEM;
+	enum { CLIENTS_AT_ONCE = 128 };
+	uint32_t count = group->job.conn_count;
+	struct awaited awaited = {
+		.step = step,
+		.most = group->job.clients ? min_of(count, (uint32_t)CLIENTS_AT_ONCE) : count,
+	};
+	struct patience patience = patience_begin(clock_now(), time);
+	int error = 0;
 
+	awaited.polls = calloc(count, sizeof(*awaited.polls));
+	if (!awaited.polls)
+		return -ENOMEM;
 	while (!error) {
-		error = ask_conns(group, polls, &pending);
-		if (error || !pending)
+		uint32_t done = awaited.done;
+
+		error = step_conns(group, &awaited);
+		if (error || !awaited.pending)
 			break;
-		error = wait_slice(polls, pending, NULL, stop);
+		if (awaited.done != done)
+			patience = patience_begin(clock_now(), time);
+		error = wait_slice(awaited.polls, awaited.pending, time ? &patience : NULL, stop);
 	}
-	free(polls);
+	free(awaited.polls);
 	return error;
+}
+
+/*
+ * nclients: lets all clients tell the server that they end, for as long as one after the other is
+ * done within 2.5 s, or 0.5 s in a stopped run.
+ */
+static void leave_all(struct group *group)
+{
+	const struct path_job *job = &group->paths[0]->job;
+
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		if (group->conns[i])
+			group->conns[i]->ready = false;
+	await_conns(group, leave, (job->stop() ? 500 : 2500) * MSEC, NULL);
 }
 
 /* Sets job.memory, where a path uses RDMA. 0 or a negative errno. */
@@ -319,13 +428,26 @@ static int open_memory(struct group *group)
 #endif
 }
 
+/* nclients: servers that take fewer clients take the first ones. */
+static void say_opened(const struct group *group)
+{
+	uint32_t opened = 0;
+
+	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
+		opened += is_done(group, i);
+	group->job.log("the server has taken %u of %u clients: use fewer, or let it take more "
+		       "connections",
+		       opened, group->job.clients);
+}
+
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void))
 {
-	uint32_t count = path_count * per_path;
+	uint32_t count = group->job.clients ?: path_count * per_path;
 	int error;
 
 	group->paths = paths;
+	group->stop = stop;
 	group->path_count = path_count;
 	group->epoll_fd = -1;
 	group->job.clock.read = group->job.clock.read ?: clock_monotonic;
@@ -340,9 +462,16 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	clock_read(&group->job.clock);
 	group->conns = calloc(count, sizeof(*group->conns));
 	group->dirty = calloc(count, sizeof(*group->dirty));
-	error = group->conns && group->dirty ? 0 : -ENOMEM;
+	group->due = group->job.clients ? calloc(count, sizeof(*group->due)) : NULL;
+	group->job.latencies = calloc(count, sizeof(*group->job.latencies));
+	error = group->conns && group->dirty && group->job.latencies &&
+				!group->due == !group->job.clients
+			? 0
+			: -ENOMEM;
 	error = error ?: open_memory(group) ?: open_conns(group)
-			?: await_conns(group, stop) ?: watch_conns(group);
+			?: await_conns(group, make_ready, 0, stop) ?: watch_conns(group);
+	if (error && error != -EINTR && group->job.clients)
+		say_opened(group);
 	if (error)
 		group_close(group);
 	return error;
@@ -350,6 +479,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 
 void group_close(struct group *group)
 {
+	if (group->job.clients && group->conns)
+		leave_all(group);
 	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
 		if (group->conns[i])
 			group->conns[i]->ops->close(group->conns[i]);
@@ -361,8 +492,12 @@ void group_close(struct group *group)
 		close(group->epoll_fd);
 	free(group->conns);
 	free(group->dirty);
+	free(group->due);
+	free(group->job.latencies);
 	group->conns = NULL;
 	group->dirty = NULL;
+	group->due = NULL;
+	group->job.latencies = NULL;
 	group->epoll_fd = -1;
 }
 
@@ -383,6 +518,14 @@ static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t n
 	return path_open_file(path, number, name, group->job.writes);
 }
 
+/* nclients: each client opens the file by its own connection. */
+static int await_opens(struct group *group)
+{
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		group->conns[i]->ready = false;
+	return await_conns(group, make_ready, 0, group->stop);
+}
+
 int group_open_file(struct group *group, uint32_t number, const char *name)
 {
 	int error = 0;
@@ -392,6 +535,8 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 	for (uint32_t i = 0; !error && i < group->job.conn_count; i++)
 		if (group->conns[i]->ops->open_file)
 			error = group->conns[i]->ops->open_file(group->conns[i], number);
+	if (!error && group->job.clients)
+		error = await_opens(group);
 	if (error)
 		group_close_file(group, number);
 	return error;

@@ -13,21 +13,23 @@ struct group {
 	uint32_t path_count;
 
 	/* private */
+	bool (*stop)(void);  /* group_open()'s */
 	struct conn **dirty; /* those with I/O submitted since their last flush */
 	uint32_t dirty_count;
 	int epoll_fd;  /* negative: not needed, since the first connection's reap() waits for all */
 	bool unpolled; /* logged: epoll refuses a connection */
 	uint64_t last_tick;
+	uint64_t *due; /* nclients: when the tick of each connection is due; NULL: at each tick */
 	uint32_t detours; /* failover.c's: I/Os of dead connections that went to another */
 };
 
 /*
- * Opens `per_path` connections on each path, and waits until all are ready (with failover: until
- * each is ready or dead). Before the call, the caller sets io_count, file_count, writes, direct,
- * rdma, inline_max, failover, busy_poll, punctual, spin, stamps, hold, ticked, owner and log
- * in group->job, unless they are 0; buffers may follow until the first I/O. The paths stay the
- * caller's. 0, or a negative errno with the reason logged and nothing left open; -EINTR where
- * stop() returned true.
+ * Opens `per_path` connections on each path, or with job.clients that many in all, and waits until
+ * all are ready (with failover: until each is ready or dead). Before the call, the caller sets
+ * io_count, file_count, clients, client_depth, writes, direct, rdma, inline_max, failover,
+ * busy_poll, punctual, spin, stamps, hold, ticked, owner and log in group->job, unless they are 0;
+ * buffers may follow until the first I/O. The paths stay the caller's. 0, or a negative errno with
+ * the reason logged and nothing left open; -EINTR where stop() returned true.
  */
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void));

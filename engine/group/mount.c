@@ -234,7 +234,7 @@ static void count(struct conn_io *io, int moved)
 	struct counters *counters = &io->conn->counters;
 	struct ledger *ledger = &io->conn->path->files[io->file].ledger;
 
-	histogram_add(&io->conn->latency.rtt, io->conn->job->clock.now - io->last_sent);
+	histogram_add(&io->conn->latency->rtt, io->conn->job->clock.now - io->last_sent);
 	switch (io->op) {
 	case IO_READ:
 		counters->read_ops++;
@@ -360,7 +360,7 @@ static void mount_abort(struct conn *conn, int error)
 
 /* --- opening --- */
 
-static int mount_open(struct conn **conn, struct path *path, struct conn_job *job)
+static int mount_open(struct conn **conn, struct path *path, struct conn_job *job, uint32_t number)
 {
 	static const uint32_t never_changes;
 	struct mount_conn *mount = calloc(1, sizeof(*mount));
@@ -374,6 +374,8 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 		.poll_epoch = &never_changes,
 		.path = path,
 		.job = job,
+		.number = number,
+		.latency = &job->latencies[number],
 	};
 	TAILQ_INIT(&mount->sent);
 	mount->fds = malloc(job->file_count * sizeof(*mount->fds));

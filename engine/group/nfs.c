@@ -8,17 +8,25 @@
 #include "group/durability.h"
 #include "group/path.h"
 #include "nfs/path_client.h"
+#include "nfs/version.h"
 #include "stats/latency.h"
 
 struct nfs_conn {
 	struct conn conn;
 	struct rpc_client rpc;
+	void **files;	       /* nclients: the client's state of each file; NULL: the path's */
+	struct io_list excess; /* I/Os that wait until the client has fewer at the server */
 	struct response response[]; /* one, where the job has stamps; else none */
 };
 
+static struct nfs_conn *nfs_of(const struct conn *conn)
+{
+	return container_of(conn, struct nfs_conn, conn);
+}
+
 static struct rpc_client *rpc_of(const struct conn *conn)
 {
-	return &container_of(conn, struct nfs_conn, conn)->rpc;
+	return &nfs_of(conn)->rpc;
 }
 
 static struct conn *conn_of(const struct rpc_client *rpc)
@@ -73,7 +81,8 @@ static void nfs_close(struct conn *conn)
 	client_take_leave(rpc_of(conn));
 	client_close(rpc_of(conn));
 	path_client_free(rpc_of(conn));
-	free(container_of(conn, struct nfs_conn, conn));
+	free(nfs_of(conn)->files);
+	free(nfs_of(conn));
 }
 
 static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *transport)
@@ -87,7 +96,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.counters = &conn->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),
-		.calls_max = job->io_count,
+		.calls_max = nfs->rpc.calls_max,
 		.stamps = job->stamps,
 		.memory = job->memory,
 		.inline_max = job->inline_max,
@@ -97,7 +106,19 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 	return client_open(&nfs->rpc, transport, &terms);
 }
 
-static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
+/* nclients: the connection is to be a client of its own. False: out of memory. */
+static bool make_own(struct nfs_conn *nfs)
+{
+	const struct conn_job *job = nfs->conn.job;
+
+	nfs->rpc.own = nfs->conn.number + 1;
+	nfs->rpc.calls_max = job->client_depth;
+	if (nfs->conn.path->version->own_file)
+		nfs->files = calloc(job->file_count, sizeof(*nfs->files));
+	return nfs->files || !nfs->conn.path->version->own_file;
+}
+
+static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job, uint32_t number)
 {
 	const struct rpc_channel_ops *transport = transport_for(path, job);
 	struct nfs_conn *nfs = calloc(1, sizeof(*nfs) + job->stamps * sizeof(struct response));
@@ -112,16 +133,20 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 		.poll_epoch = &nfs->rpc.link.epoch,
 		.path = path,
 		.job = job,
-		.latency.response = job->stamps ? nfs->response : NULL,
+		.number = number,
+		.latency = &job->latencies[number],
 	};
+	nfs->conn.latency->response = job->stamps ? nfs->response : NULL;
 	nfs->rpc = path_client(path);
 	nfs->rpc.events = &events;
 	nfs->rpc.clock = &job->clock;
 	nfs->rpc.counters = &nfs->conn.counters;
-	nfs->rpc.latency = &nfs->conn.latency;
+	nfs->rpc.latency = nfs->conn.latency;
 	nfs->rpc.calls_max = job->io_count;
-	error = path_client_init(&nfs->rpc);
+	TAILQ_INIT(&nfs->excess);
+	error = job->clients && !make_own(nfs) ? -ENOMEM : path_client_init(&nfs->rpc);
 	if (error) {
+		free(nfs->files);
 		free(nfs);
 		return error;
 	}
@@ -148,13 +173,58 @@ static int nfs_ready(struct conn *conn)
 	return error;
 }
 
+static int nfs_open_file(struct conn *conn, uint32_t file)
+{
+	struct nfs_conn *nfs = nfs_of(conn);
+	const void *state = conn->path->files[file].state;
+
+	if (!nfs->files || !state) /* metadata=1 opens no file */
+		return 0;
+	return conn->path->version->own_file(&nfs->rpc, file, state, &nfs->files[file]);
+}
+
+static void nfs_close_file(struct conn *conn, uint32_t file)
+{
+	struct nfs_conn *nfs = nfs_of(conn);
+
+	if (!nfs->files || !nfs->files[file])
+		return;
+	conn->path->version->close_own_file(&nfs->rpc, nfs->files[file]);
+	nfs->files[file] = NULL;
+}
+
+static int nfs_leave(struct conn *conn)
+{
+	struct rpc_client *rpc = rpc_of(conn);
+
+	if (!conn->path->version->leave || !rpc->link.up)
+		return 0;
+	conn->path->version->leave(rpc);
+	return client_ready(rpc) == -EINPROGRESS ? -EINPROGRESS : 0;
+}
+
 static void nfs_submit(struct conn *conn, struct conn_io *io)
 {
 	const struct path_file *file = &conn->path->files[io->file];
+	struct nfs_conn *nfs = nfs_of(conn);
 
 	io->state = io->op == IO_META ? file->entries : file->state;
+	if (nfs->files && io->op != IO_META)
+		io->state = nfs->files[io->file];
 	conn_began(conn, io);
-	client_submit(rpc_of(conn), io);
+	if (nfs->rpc.outstanding < nfs->rpc.calls_max)
+		client_submit(&nfs->rpc, io);
+	else
+		TAILQ_INSERT_TAIL(&nfs->excess, io, link);
+}
+
+static void submit_excess(struct nfs_conn *nfs)
+{
+	struct conn_io *io;
+
+	while (nfs->rpc.outstanding < nfs->rpc.calls_max && (io = io_list_take(&nfs->excess)))
+		client_submit(&nfs->rpc, io);
+	client_flush(&nfs->rpc);
 }
 
 static void nfs_flush(struct conn *conn)
@@ -166,13 +236,17 @@ static bool nfs_unsent(const struct conn *conn)
 {
 	const struct rpc_client *rpc = rpc_of(conn);
 
-	return !TAILQ_EMPTY(&rpc->waiting) ||
+	return !TAILQ_EMPTY(&rpc->waiting) || !TAILQ_EMPTY(&nfs_of(conn)->excess) ||
 	       (rpc->link.up && link_poll_events(&rpc->link) & POLLOUT);
 }
 
 static void nfs_reap(struct conn *conn, bool wait)
 {
-	client_reap(rpc_of(conn), wait);
+	struct nfs_conn *nfs = nfs_of(conn);
+
+	client_reap(&nfs->rpc, wait);
+	if (!TAILQ_EMPTY(&nfs->excess))
+		submit_excess(nfs);
 }
 
 static int nfs_poll_fd(const struct conn *conn)
@@ -187,7 +261,16 @@ static short nfs_poll_events(const struct conn *conn)
 
 static void nfs_tick(struct conn *conn)
 {
-	client_tick(rpc_of(conn));
+	struct nfs_conn *nfs = nfs_of(conn);
+
+	client_tick(&nfs->rpc); /* which may end calls by time-outs */
+	if (!TAILQ_EMPTY(&nfs->excess))
+		submit_excess(nfs);
+}
+
+static uint64_t nfs_due(const struct conn *conn)
+{
+	return client_due(rpc_of(conn));
 }
 
 static enum client_health nfs_health(const struct conn *conn)
@@ -207,7 +290,14 @@ static void nfs_hand_over(struct conn *conn)
 
 static void nfs_abort(struct conn *conn, int error)
 {
-	client_abort(rpc_of(conn), error);
+	struct nfs_conn *nfs = nfs_of(conn);
+	struct conn_io *io;
+
+	client_abort(&nfs->rpc, error);
+	while ((io = io_list_take(&nfs->excess))) {
+		io->error = error;
+		conn_finish(io);
+	}
 }
 
 static void nfs_names(const struct conn *conn, char *local, char *remote)
@@ -223,6 +313,8 @@ static void nfs_names(const struct conn *conn, char *local, char *remote)
 const struct conn_ops conn_nfs = {
 	.open = nfs_open,
 	.ready = nfs_ready,
+	.open_file = nfs_open_file,
+	.close_file = nfs_close_file,
 	.submit = nfs_submit,
 	.flush = nfs_flush,
 	.unsent = nfs_unsent,
@@ -230,10 +322,12 @@ const struct conn_ops conn_nfs = {
 	.poll_fd = nfs_poll_fd,
 	.poll_events = nfs_poll_events,
 	.tick = nfs_tick,
+	.due = nfs_due,
 	.health = nfs_health,
 	.reachable = nfs_reachable,
 	.hand_over = nfs_hand_over,
 	.abort = nfs_abort,
 	.names = nfs_names,
+	.leave = nfs_leave,
 	.close = nfs_close,
 };

@@ -38,6 +38,8 @@ void path_rest(struct path *path)
 {
 	if (path->names && !path->version->teardown) /* NFSv4's teardown() needs the connection */
 		names_rest(path->names);
+	else if (path->names && path->job.clients)
+		path->version->rest(path);
 }
 
 static int open_mount(struct path *path)
@@ -66,6 +68,7 @@ static int set_security(struct path *path)
 			      config->label, groups, AUTH_SYS_GIDS_MAX);
 	ids->uid = config->uid;
 	ids->gid = config->gid;
+	path_client_name(path, path->job.first_client, ids->machine);
 	auth_sys_init(&path->credentials, ids);
 	return path_tls_open(path);
 }

@@ -78,5 +78,6 @@ bool path_same_file(const struct path *path, uint32_t a, uint32_t b);
 /* Clears the error state that a former group's connections, now closed, have left. */
 void path_forget_troubles(struct path *path);
 
-/* Closes the connection for names until it is needed again; NFSv4 keeps the connection. */
+/* Closes the connection for names until it is needed again; NFSv4 keeps the connection, except
+ * with nclients=. */
 void path_rest(struct path *path);

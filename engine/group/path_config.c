@@ -288,6 +288,8 @@ static const char *clear_refusal(const struct term *term, const struct terms *jo
 		return "use xprtsec=none";
 	if (term == TERM(discard) && terms.security > SEC_KRB5)
 		return "krb5i and krb5p check the data that is read: use krb5 or sys";
+	if (term == TERM(nclients) && terms.security != SEC_SYS)
+		return "its clients have no principals of their own: use security=sys";
 	return NULL;
 }
 
@@ -295,12 +297,14 @@ static int check_clear(const struct terms *job, const struct pool *pool, const s
 		       path_log *log)
 {
 	for (unsigned int i = 0; *term_number(term, job) && i < pool->count; i++) {
-		const char *refusal = clear_refusal(term, job, &pool->paths[i]);
+		const char *refusal = clear_refusal(term, job, &pool->paths[i]), *value;
+		char room[TERM_ROOM];
 
 		if (!refusal)
 			continue;
-		log("%s: %s=1 is for TCP in clear: %s, or leave %s=1 out", pool->paths[i].label,
-		    term->word, refusal, term->word);
+		value = term_text(term, job, room);
+		log("%s: %s=%s is for TCP in clear: %s, or leave %s=%s out", pool->paths[i].label,
+		    term->word, value, refusal, term->word, value);
 		return -EPROTONOSUPPORT;
 	}
 	return 0;

@@ -243,7 +243,8 @@ static int open_file(struct names *names, uint32_t number, const char *name, boo
 	snprintf(file->owner, sizeof(file->owner), "%s %u", mine->owner, number);
 	file->access = writes ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ;
 	file->path = mine;
-	file->stateless = names->path->config.terms.stateless;
+	/* nclients: each client opens the file itself. */
+	file->stateless = names->path->config.terms.stateless || names->path->job.clients;
 	error = open_by_name(names, name, file);
 	if (error) {
 		free(file);
@@ -339,6 +340,17 @@ static void teardown(struct path *path)
 	nfs4_path_free(path);
 }
 
+/* The next question makes the client known again: lease and files stay. */
+static void rest(struct path *path)
+{
+	struct nfs4_client *client = ((struct nfs4_path *)path->state)->client;
+
+	if (may_ask(path->names))
+		destroy_all(path->names, clock_read(&path->names->clock));
+	path_close_names(path);
+	client->named = client->known = client->complete = false;
+}
+
 /* --- struct nfs_version --- */
 
 static const struct nfs_handle *handle_of(const void *file)
@@ -358,4 +370,8 @@ const struct nfs_version nfs_version_4 = {
 	.close_file = close_file,
 	.handle = handle_of,
 	.teardown = teardown,
+	.own_file = nfs4_own_file,
+	.close_own_file = nfs4_close_own_file,
+	.leave = nfs4_leave,
+	.rest = rest,
 };

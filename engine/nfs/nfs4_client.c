@@ -36,20 +36,12 @@ static struct nfs4_job *job_of(struct path *path)
 	return job;
 }
 
-/*
- * The state of `path`, made at the first call; NULL: out of memory. Each path begins with a client
- * of its own; adopt() joins those that lead to one server.
- */
-static struct nfs4_path *state_of(struct path *path)
+/* A path with a client; NULL: out of memory. */
+static struct nfs4_path *new_path(struct path *path, struct nfs4_job *job)
 {
-	struct nfs4_job *job = job_of(path);
-	struct nfs4_path *mine = path->state;
-	struct nfs4_client *client;
+	struct nfs4_path *mine = calloc(1, sizeof(*mine));
+	struct nfs4_client *client = calloc(1, sizeof(*client));
 
-	if (mine || !job)
-		return mine;
-	mine = calloc(1, sizeof(*mine));
-	client = calloc(1, sizeof(*client));
 	if (!mine || !client) {
 		free(mine);
 		free(client);
@@ -60,9 +52,40 @@ static struct nfs4_path *state_of(struct path *path)
 	mine->client = client;
 	snprintf(mine->owner, sizeof(mine->owner), "%s %u", job->owner, ++job->paths);
 	client->job = job;
-	LIST_INSERT_HEAD(&job->clients, client, link);
+	client->owner = job->owner;
+	memcpy(client->verifier, job->verifier, sizeof(client->verifier));
 	LIST_INSERT_HEAD(&client->paths, mine, link);
+	return mine;
+}
+
+/*
+ * The state of `path`, made at the first call; NULL: out of memory. Each path begins with a client
+ * of its own; adopt() joins those that lead to one server.
+ */
+static struct nfs4_path *state_of(struct path *path)
+{
+	struct nfs4_job *job = job_of(path);
+	struct nfs4_path *mine = path->state;
+
+	if (mine || !job || !(mine = new_path(path, job)))
+		return mine;
+	LIST_INSERT_HEAD(&job->clients, mine->client, link);
 	path->state = mine;
+	return mine;
+}
+
+/* nclients=: the state of connection number `own` alone. Its owner is the prefix of its opens'. */
+static struct nfs4_path *new_own(const struct nfs4_path *names, uint32_t own)
+{
+	struct nfs4_path *mine = new_path(names->path, names->client->job);
+
+	if (!mine)
+		return NULL;
+	mine->client->own = own;
+	mine->client->owner = mine->owner;
+	mine->client->lease_time = names->client->lease_time;
+	for (size_t i = 0; i < sizeof(own); i++)
+		mine->client->verifier[i] ^= (uint8_t)(own >> 8 * i);
 	return mine;
 }
 
@@ -74,8 +97,28 @@ static void free_client(struct nfs4_client *client)
 		LIST_REMOVE(session, link);
 		free(container_of(session, struct nfs4_state, session));
 	}
-	LIST_REMOVE(client, link);
+	if (!client->own)
+		LIST_REMOVE(client, link);
 	free(client);
+}
+
+static void free_own_file(struct nfs4_file *file)
+{
+	nfs4_client_forget_file(file->path->client, file);
+	TAILQ_REMOVE(&file->path->files, file, link);
+	free(file);
+}
+
+static void free_own(struct nfs4_path *mine)
+{
+	struct nfs4_file *file, *next;
+
+	for (file = TAILQ_FIRST(&mine->files); file; file = next) {
+		next = TAILQ_NEXT(file, link);
+		free(file);
+	}
+	free_client(mine->client);
+	free(mine);
 }
 
 void nfs4_path_free(struct path *path)
@@ -111,16 +154,26 @@ void nfs4_path_free(struct path *path)
 
 static struct nfs4_state *new_state(struct rpc_client *rpc)
 {
+	uint32_t wanted =
+		min_of(rpc->calls_max, (uint32_t)(rpc->names ? NAMES_SLOTS : NFS4_SLOTS_MAX));
+	uint32_t most = rpc->own ? wanted : NFS4_SLOTS_MAX; /* of thousands, none needs more */
 	struct nfs4_path *mine = state_of(rpc->server);
-	struct nfs4_state *state = mine ? calloc(1, sizeof(*state)) : NULL;
+	struct nfs4_state *state =
+		mine ? calloc(1, sizeof(*state) + most * sizeof(*state->sequences)) : NULL;
 
+	if (state && rpc->own && !(mine = new_own(mine, rpc->own))) {
+		free(state);
+		return NULL;
+	}
 	if (!state)
 		return NULL;
+	state->mine = mine;
 	state->client = mine->client;
 	state->path = rpc->server;
 	state->session.names = rpc->names;
-	state->session.wanted =
-		min_of(rpc->calls_max, (uint32_t)(rpc->names ? NAMES_SLOTS : NFS4_SLOTS_MAX));
+	state->session.wanted = wanted;
+	state->session.slots_max = most;
+	state->session.sequence = state->sequences;
 	LIST_INSERT_HEAD(&mine->client->sessions, &state->session, link);
 	return state;
 }
@@ -163,8 +216,14 @@ void nfs4_client_detach(struct rpc_client *rpc)
 	if (client->shared == state)
 		client->shared = NULL;
 	if (state->session.waited && !rpc->names) {
-		client->waited += state->session.waited;
-		client->slots = state->session.slots;
+		struct nfs4_path *path = state->path->state;
+
+		path->client->waited += state->session.waited;
+		path->client->slots = state->session.slots;
+	}
+	if (client->own) {
+		free_own(state->mine);
+		return;
 	}
 	if (state->session.alive || client->creating == &state->session)
 		return;
@@ -192,7 +251,7 @@ static struct nfs4_file *find_file(const struct nfs4_client *client,
 
 static bool lose_file(struct nfs4_file *file)
 {
-	file->lost = !file->stateless;
+	file->lost = !file->stateless && !file->closing;
 	file->delegated = false;
 	return false;
 }
@@ -200,6 +259,11 @@ static bool lose_file(struct nfs4_file *file)
 static bool is_lost(struct nfs4_file *file)
 {
 	return file->lost;
+}
+
+static bool is_closing(struct nfs4_file *file)
+{
+	return file->closing;
 }
 
 static bool is_delegated(struct nfs4_file *file)
@@ -256,7 +320,7 @@ static bool same_server(const struct nfs4_server *a, const struct nfs4_server *b
 static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 {
 	struct nfs4_client *own = state->client;
-	struct nfs4_path *path = state->path->state;
+	struct nfs4_path *path = state->mine;
 
 	LIST_REMOVE(path, link);
 	LIST_INSERT_HEAD(&client->paths, path, link);
@@ -287,8 +351,8 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 {
 	struct nfs4_client *client = state->client, *other;
 
-	((struct nfs4_path *)state->path->state)->server_minor = result->server.minor;
-	if (!client->named)
+	state->mine->server_minor = result->server.minor;
+	if (!client->named && !client->own)
 		LIST_FOREACH (other, &client->job->clients, link) {
 			if (other->named && other->id == result->client &&
 			    same_server(&other->server, &result->server)) {
@@ -416,8 +480,13 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 			state->reopening->delegated = false;
 		state->reopening = NULL;
 		break;
+	case NFS4_CLOSE:
+		if (state->reopening)
+			free_own_file(state->reopening);
+		break;
 	case NFS4_RECLAIM_COMPLETE: state->client->complete = true; break;
 	case NFS4_DESTROY_SESSION: state->session.alive = false; break;
+	case NFS4_DESTROY_CLIENTID: state->client->named = false; break;
 	case NFS4_BIND_CONN_TO_SESSION:
 		state->unbound = false;
 		if (request->status && !state->session.needs_reset)
@@ -435,6 +504,7 @@ static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_c
 	state->reopening = file;
 	nfs4_ask(&state->setup, NFS4_OPEN, state->client, NULL);
 	state->setup.handle = file->handle;
+	state->setup.first = state->client->own && claim == NFS4_CLAIM_FH && !file->opened_at;
 	state->setup.open = (struct nfs4_open){
 		.client = state->client->id,
 		.owner = file->owner,
@@ -442,6 +512,34 @@ static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_c
 		.access = file->access,
 		.claim = claim,
 	};
+}
+
+/* Sets up a CLOSE, or a DELEGRETURN. */
+static void give_back(struct nfs4_state *state, struct nfs4_file *file,
+		      enum nfs4_operation operation, const struct nfs4_stateid *stateid)
+{
+	state->reopening = file;
+	nfs4_ask(&state->setup, operation, state->client, NULL);
+	state->setup.handle = file->handle;
+	state->setup.stateid = *stateid;
+}
+
+/* The same as next_request(), for a client of one connection's own that ends. */
+static bool next_farewell(struct nfs4_state *state)
+{
+	struct nfs4_client *client = state->client;
+	struct nfs4_session *session = &state->session;
+	struct nfs4_file *file = find_file(client, is_closing);
+
+	if (session->alive && !session->needs_reset && file)
+		give_back(state, file, NFS4_CLOSE, &file->stateid);
+	else if (session->alive)
+		nfs4_ask(&state->setup, NFS4_DESTROY_SESSION, client, session);
+	else if (client->named)
+		nfs4_ask(&state->setup, NFS4_DESTROY_CLIENTID, client, NULL);
+	else
+		return false;
+	return true;
 }
 
 /*
@@ -454,6 +552,8 @@ static bool next_request(struct nfs4_state *state)
 	struct nfs4_session *session = &state->session;
 	struct nfs4_file *file;
 
+	if (client->leaving)
+		return next_farewell(state);
 	if (session->alive && state->unbound) {
 		nfs4_ask(&state->setup, NFS4_BIND_CONN_TO_SESSION, client, session);
 	} else if (session->alive && session->needs_reset) {
@@ -471,10 +571,9 @@ static bool next_request(struct nfs4_state *state)
 	} else if (file) {
 		reopen(state, file, NFS4_CLAIM_FH);
 	} else if ((file = find_file(client, is_delegated))) {
-		state->reopening = file;
-		nfs4_ask(&state->setup, NFS4_DELEGRETURN, client, NULL);
-		state->setup.handle = file->handle;
-		state->setup.stateid = file->delegation;
+		give_back(state, file, NFS4_DELEGRETURN, &file->delegation);
+	} else if ((file = find_file(client, is_closing))) {
+		give_back(state, file, NFS4_CLOSE, &file->stateid);
 	} else {
 		return false;
 	}
@@ -550,6 +649,52 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 	}
 }
 
+/* --- clients of one connection's own --- */
+
+int nfs4_own_file(struct rpc_client *rpc, uint32_t number, const void *file, void **out)
+{
+	static const struct nfs4_stateid special;
+	struct nfs4_state *state = rpc->state;
+	struct nfs4_file *own = calloc(1, sizeof(*own));
+	const struct nfs4_file *found = file;
+
+	if (!own)
+		return -ENOMEM;
+	snprintf(own->owner, sizeof(own->owner), "%s %u", state->mine->owner, number);
+	own->handle = found->handle;
+	own->access = found->access;
+	own->path = state->mine;
+	own->stateless = state->path->config.terms.stateless;
+	if (own->stateless)
+		nfs4_client_file_opened(own, &special, 0);
+	lose_file(own);
+	TAILQ_INSERT_TAIL(&state->mine->files, own, link);
+	rpc->prepared = false;
+	*out = own;
+	return 0;
+}
+
+void nfs4_close_own_file(struct rpc_client *rpc, void *file)
+{
+	struct nfs4_file *own = file;
+
+	if (own->stateless || own->lost || own->gone) {
+		free_own_file(own);
+		return;
+	}
+	own->closing = true;
+	rpc->prepared = false;
+}
+
+void nfs4_leave(struct rpc_client *rpc)
+{
+	struct nfs4_state *state = rpc->state;
+
+	if (!state->client->leaving)
+		rpc->prepared = false;
+	state->client->leaving = true;
+}
+
 /* --- trunking --- */
 
 int nfs4_path_check_trunking(struct nfs4_path *mine)
@@ -580,17 +725,33 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 
 /* --- the lease --- */
 
+/*
+ * The clients of nclients= begin at almost the same time. If they also fell idle together, all
+ * would renew their leases together: so the first renewal of each comes early by a part of its own.
+ */
+uint64_t nfs4_client_due(const struct rpc_client *rpc)
+{
+	const struct nfs4_state *state = rpc->state;
+	const struct nfs4_client *client = state->client;
+	uint64_t time = client->lease_time * SEC / LEASE_PARTS;
+
+	if (!time)
+		return UINT64_MAX;
+	if (client->own && !client->renewed) /* a share of 0 to 1, evenly spread (Knuth) */
+		time = time * (client->own * 2654435761u >> 16) >> 16;
+	return state->session.used_at + time;
+}
+
 /* Each connection of a shared session has a renewal of its own: a lost connection keeps its renewal
  * until it is connected again. */
 void nfs4_client_tick(struct rpc_client *rpc, uint64_t now)
 {
 	struct nfs4_state *state = rpc->state;
 	struct nfs4_request *renewal = rpc->renewal;
-	uint64_t lease = state->client->lease_time * SEC;
 
-	if (!renewal->base.done || !lease || !rpc->prepared ||
-	    now - state->session.used_at < lease / LEASE_PARTS)
+	if (!renewal->base.done || !rpc->prepared || now < nfs4_client_due(rpc))
 		return;
+	state->client->renewed = true;
 	nfs4_ask(renewal, NFS4_SEQUENCE, state->client, NULL);
 	client_request(rpc, &renewal->base);
 }

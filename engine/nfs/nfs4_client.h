@@ -27,6 +27,7 @@ struct nfs4_request {
 	const char *name;
 	struct nfs4_stateid stateid;
 	struct nfs4_open open;
+	bool first; /* OPEN by CLAIM_FH: the file was never open, so that a refusal is an error */
 	uint32_t status; /* the server's: 0, or one that nfs4_tolerates() */
 	struct nfs_handle found;
 	union {
@@ -53,7 +54,8 @@ struct nfs4_file {
 	enum nfs4_access access;
 	struct nfs4_path *path;
 	bool stateless; /* open=none: a special stateid is used */
-	bool lost;	/* the server has forgotten the OPEN: it must be repeated */
+	bool lost;	/* the server has forgotten the OPEN, or never had one: it is sent next */
+	bool closing;	/* nclients=: CLOSE is sent next */
 	uint32_t gone;	/* status of the failed attempt to open it again; 0: none failed */
 	bool delegated; /* opening it again gave `delegation`, which must be returned */
 	struct nfs4_stateid delegation;
@@ -64,6 +66,7 @@ struct nfs4_file {
 struct nfs4_state {
 	struct nfs4_session session;
 	struct nfs4_client *client;
+	struct nfs4_path *mine;	   /* path->state, or that of a client of its own (nclients=) */
 	struct path *path;	   /* NULL: closed, but the session is not destroyed yet */
 	unsigned int users;	   /* connections */
 	bool unbound;		   /* BIND_CONN_TO_SESSION is due */
@@ -72,10 +75,11 @@ struct nfs4_state {
 	uint32_t asked_after;	   /* the client's `answers`, when `setup` was asked */
 	int shared;		   /* CREATE_SESSIONs in a row that gave another's session */
 	struct nfs4_file
-		*reopening; /* the file that `setup` opens, or whose delegation it returns */
+		*reopening;   /* the file that `setup` opens, or whose delegation it returns */
+	uint32_t sequences[]; /* the session's */
 };
 
-/* path->state. */
+/* A path to a client's server: path->state, and one more for each client of nclients=. */
 struct nfs4_path {
 	LIST_ENTRY(nfs4_path) link;    /* in client->paths */
 	TAILQ_HEAD(, nfs4_file) files; /* that are open */
@@ -87,8 +91,14 @@ struct nfs4_path {
 };
 
 struct nfs4_client {
-	LIST_ENTRY(nfs4_client) link; /* in job->clients */
+	LIST_ENTRY(nfs4_client) link; /* in job->clients, unless it is of one connection's own */
 	struct nfs4_job *job;
+	uint32_t
+		own; /* nclients=: not 0: it is the client of the connection of that number alone */
+	bool renewed;			 /* own: its lease was renewed once */
+	bool leaving;			 /* own: all that the server keeps of it is returned */
+	const char *owner;		 /* co_ownerid */
+	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
 	LIST_HEAD(, nfs4_path) paths;
 	LIST_HEAD(, nfs4_session) sessions; /* in use, or to be destroyed by teardown */
 	struct nfs4_server server;
@@ -126,7 +136,8 @@ static inline bool nfs4_file_is_meant(const struct nfs4_file *file, const struct
 	       !memcmp(call->stateid, file->stateid.bytes, NFS4_STATEID);
 }
 
-/* All clients of a job. They send the same verifier and owner to each server. */
+/* All clients of a job. They send the same verifier and owner to each server, except those of
+ * nclients=. */
 struct nfs4_job {
 	LIST_HEAD(, nfs4_client) clients;
 	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
@@ -176,6 +187,14 @@ void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *
 /* Called before `file` is freed, since an OPEN of it may be unanswered. */
 void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file);
 
+/* --- clients of one connection's own (nclients=): struct nfs_version has what these do --- */
+
+int nfs4_own_file(struct rpc_client *rpc, uint32_t number, const void *file, void **own);
+void nfs4_close_own_file(struct rpc_client *rpc, void *own);
+void nfs4_leave(struct rpc_client *rpc);
+
+/* --- struct protocol --- */
+
 int nfs4_client_attach(struct rpc_client *rpc);
 void nfs4_client_detach(struct rpc_client *rpc);
 enum preparation nfs4_client_prepare(struct rpc_client *rpc, struct rpc_request **request);
@@ -183,3 +202,4 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 			 const struct call_result *result);
 /* Renews the lease where the session is idle and the connection prepared. */
 void nfs4_client_tick(struct rpc_client *rpc, uint64_t now);
+uint64_t nfs4_client_due(const struct rpc_client *rpc);

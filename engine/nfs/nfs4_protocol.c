@@ -153,7 +153,7 @@ static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 static void put_meta(struct nfs4_compound *compound, const struct call *call,
 		     const struct nfs4_sequence *sequence)
 {
-	const struct nfs4_path *mine = meta_path(call)->state;
+	const struct nfs4_path *mine = state_of(call)->mine;
 	const struct link *link = &call->rpc->link;
 	uint32_t reply_max = link->channel->head_max;
 	struct meta_arguments arguments;
@@ -280,7 +280,7 @@ static const char *unusable(uint32_t status, bool trunks)
 static enum disposition stateid_refused(struct call *call, uint32_t status,
 					struct call_result *result)
 {
-	const struct nfs4_path *mine = meta_path(call)->state;
+	const struct nfs4_path *mine = state_of(call)->mine;
 	const struct nfs4_file *file = nfs4_file_of(call);
 
 	if (!nfs4_file_is_meant(file, call))
@@ -410,7 +410,7 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 static enum disposition give_back(const struct call *call, const struct nfs4_meta_result *meta,
 				  enum disposition disposition)
 {
-	const struct nfs4_path *mine = meta_path(call)->state;
+	const struct nfs4_path *mine = state_of(call)->mine;
 	struct conn_io *io = call->io;
 	bool open = nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN &&
 		    (!io->meta->closes || meta->close);
@@ -550,4 +550,5 @@ const struct protocol nfs4_protocol = {
 	.denied = denied,
 	.recover = nfs4_client_recover,
 	.tick = nfs4_client_tick,
+	.due = nfs4_client_due,
 };

@@ -12,7 +12,7 @@ void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 	session->alive = true;
 	session->needs_reset = false;
 	session->epoch = epoch;
-	session->slots = min_of(granted->fore.slots, (uint32_t)NFS4_SLOTS_MAX);
+	session->slots = min_of(granted->fore.slots, session->slots_max);
 	session->highest = session->target = session->slots - 1;
 	memset(session->busy, 0, sizeof(session->busy));
 	for (uint32_t i = 0; i < session->slots; i++)

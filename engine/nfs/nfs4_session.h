@@ -28,8 +28,9 @@ struct nfs4_session {
 	uint32_t target;	/* the highest slot that the server wants used */
 	uint64_t waited;	/* times that a call found no slot */
 	uint64_t used_at;	/* when a call with a slot was last sent */
-	uint32_t sequence[NFS4_SLOTS_MAX];
 	uint64_t busy[NFS4_SLOTS_MAX / 64];
+	uint32_t slots_max; /* set by the owner, as is the room for `sequence` */
+	uint32_t *sequence; /* of each slot */
 };
 
 /* Begins the session that CREATE_SESSION has granted. */

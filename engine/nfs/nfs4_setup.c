@@ -57,16 +57,14 @@ bool nfs4_is_sequenced(enum nfs4_operation operation)
 void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	enum nfs4_operation operation = request->operation;
-	const struct nfs4_job *job;
 	struct xdr_out *out = compound->out;
 
 	if (by_handle(operation))
 		nfs4_put_handle(compound, &request->handle);
 	switch (operation) {
 	case NFS4_EXCHANGE_ID:
-		job = request->client->job;
-		nfs4_put_exchange_id(compound, job->verifier, job->owner,
-				     (uint32_t)strlen(job->owner));
+		nfs4_put_exchange_id(compound, request->client->verifier, request->client->owner,
+				     (uint32_t)strlen(request->client->owner));
 		break;
 	case NFS4_CREATE_SESSION: put_create_session(request, compound); break;
 	case NFS4_BIND_CONN_TO_SESSION: /* 18.34: the fore channel; RDMA is not switched on later */
@@ -145,7 +143,7 @@ bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status)
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 		break;
 	case NFS4_OPEN: /* reopening: one file's failure must not stop the others */
-		if (request->open.claim == NFS4_CLAIM_NULL)
+		if (request->open.claim == NFS4_CLAIM_NULL || request->first)
 			return false;
 	/* fall through */
 	case NFS4_CLOSE: /* a refusal is accepted: the server may have forgotten the state */

@@ -41,9 +41,11 @@ struct path_job {
 	uint32_t file_count; /* files are numbered from 0 */
 	/* For a metadata job, whose files are directories of entries. NULL: files hold data. */
 	const struct entries_terms *entries;
-	bool failover;	    /* others can stand in for this path */
-	bool (*stop)(void); /* true: the run was stopped: wait for nothing */
-	bool (*over)(void); /* true: send the server nothing more. NULL: never */
+	bool failover;	       /* others can stand in for this path */
+	uint32_t clients;      /* nclients=: the job's connections are clients of their own; or 0 */
+	uint32_t first_client; /* the first one's number, for client_name= */
+	bool (*stop)(void);    /* true: the run was stopped: wait for nothing */
+	bool (*over)(void);    /* true: send the server nothing more. NULL: never */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 	void **state; /* the protocol's, of all paths of the job: NULL at first */
 	uint64_t (*clock)(const struct clock *clock); /* NULL: CLOCK_MONOTONIC */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * path_client.h - an RPC client of a path's server, for I/O or for names, with its log and
- * security: AUTH_SYS, shared by all clients of a path, or Kerberos, with a context per client
- * (sec=), and TLS (xprtsec=).
+ * security: AUTH_SYS, shared by all clients of a path except those of nclients=, or Kerberos, with
+ * a context per client (sec=), and TLS (xprtsec=).
  */
 #pragma once
 
@@ -31,6 +31,10 @@ int path_client_ready(struct rpc_client *rpc);
 int path_client_await(struct rpc_client *rpc);
 
 /* --- security (path_credentials.c) --- */
+
+/* Writes client_name= with the client's number; without client_name= leaves `name` as it is. */
+void path_client_name(const struct path *path, uint32_t number,
+		      char name[AUTH_SYS_MACHINE_MAX + 1]);
 
 /* Sets rpc->credentials: 0 or -ENOMEM. The caller has set server and counters. */
 int path_credentials_open(struct rpc_client *rpc);

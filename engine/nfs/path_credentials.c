@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "nfs/nfs3.h"
 #include "nfs/version.h"
@@ -13,6 +15,39 @@ uint32_t path_head_max(const struct path *path)
 	bool wraps = path->config.terms.security >= SEC_KRB5I;
 
 	return RPC_REPLY_HEAD_MAX + (wraps ? path->config.rsize : 0);
+}
+
+void path_client_name(const struct path *path, uint32_t number, char name[AUTH_SYS_MACHINE_MAX + 1])
+{
+	const char *form = path->config.terms.client_name;
+	const char *place = form ? strstr(form, "%d") : NULL;
+
+	if (place)
+		snprintf(name, AUTH_SYS_MACHINE_MAX + 1, "%.*s%u%s", (int)(place - form), form,
+			 number, place + strlen("%d"));
+	else if (form)
+		snprintf(name, AUTH_SYS_MACHINE_MAX + 1, "%s", form);
+}
+
+/* nclients=: AUTH_SYS, with a machine's name for each client. */
+static int open_own(struct rpc_client *rpc)
+{
+	const struct path *path = rpc->server;
+	struct auth_sys *auth = malloc(sizeof(*auth));
+	struct auth_sys_ids ids = path->ids;
+
+	if (!auth)
+		return -ENOMEM;
+	path_client_name(path, path->job.first_client + rpc->own - 1, ids.machine);
+	auth_sys_init(auth, &ids);
+	rpc->credentials = &auth->base;
+	return 0;
+}
+
+static void close_own(struct rpc_client *rpc)
+{
+	if (rpc->credentials)
+		free(container_of(rpc->credentials, struct auth_sys, base));
 }
 
 #ifdef HAVE_GSS
@@ -41,6 +76,8 @@ int path_credentials_open(struct rpc_client *rpc)
 	};
 	int error;
 
+	if (rpc->own)
+		return open_own(rpc);
 	if (config->terms.security == SEC_SYS) {
 		rpc->credentials = &path->credentials.base;
 		return 0;
@@ -53,7 +90,9 @@ void path_credentials_close(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
 
-	if (rpc->credentials && rpc->credentials != &path->credentials.base)
+	if (rpc->own)
+		close_own(rpc);
+	else if (rpc->credentials && rpc->credentials != &path->credentials.base)
 		rpcsec_gss_free(rpc->credentials);
 }
 #else
@@ -61,12 +100,16 @@ int path_credentials_open(struct rpc_client *rpc)
 {
 	struct path *path = rpc->server;
 
+	if (rpc->own)
+		return open_own(rpc);
 	rpc->credentials = &path->credentials.base; /* path_config.c refuses Kerberos */
 	return 0;
 }
 
 void path_credentials_close(struct rpc_client *rpc)
 {
+	if (rpc->own)
+		close_own(rpc);
 }
 #endif
 

@@ -13,6 +13,7 @@ struct names;
 struct names_item;
 struct nfs_handle;
 struct path;
+struct rpc_client;
 
 struct nfs_version {
 	const struct protocol *protocol;
@@ -47,6 +48,18 @@ struct nfs_version {
 
 	/* Tells the server that the path ends, and frees path->state. NULL: there is no state. */
 	void (*teardown)(struct path *path);
+
+	/*
+	 * nclients: clients of one connection's own; all NULL where the server keeps no state.
+	 * own_file() makes the client's state of a file that the path has open: the file is opened
+	 * over the client's connection before its next I/O, and closed after close_own_file().
+	 * leave(): the connection is ready again once the server keeps nothing of its client.
+	 * rest(): ends the client for names, until the next question.
+	 */
+	int (*own_file)(struct rpc_client *rpc, uint32_t number, const void *file, void **own);
+	void (*close_own_file)(struct rpc_client *rpc, void *own);
+	void (*leave)(struct rpc_client *rpc);
+	void (*rest)(struct path *path);
 };
 
 /* nfs3.c's and nfs4_protocol.c's. */

@@ -23,6 +23,9 @@ struct terms {
 	void *pad; /* fio keeps the thread_data here */
 	char *pool;
 	unsigned int nconnect;
+	unsigned int nclients; /* 0: the job is one client */
+	unsigned int client_depth;
+	char *client_name;
 	unsigned int first_path; /* counted from 0 */
 	unsigned int spread, spread_reads, spread_writes;
 	unsigned long long stripe_size; /* bytes; 0: the job's largest block */

@@ -41,7 +41,7 @@ Latency = Literal["slat", "clat", "lat"]
 SUMMARY = re.compile(
     r"nfsmulti: .*("
     r"\d+ connections? on \d+ paths?:|"
-    r"\w+: \d+ done, 0 errors|"
+    r"clients: \d+ of \d+ served|\w+: \d+ done, 0 errors|"
     r"TLS: \d+ connections? with|Kerberos: \d+ connections? with|crypto: \d+ %|"
     r"meta_mix: beside the job's entries|discard=1: (READ payload|nothing) was dropped|"
     r"arrivals: (not )?sustained|"

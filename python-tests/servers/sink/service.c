@@ -19,7 +19,7 @@ static struct clients clients;
 /* Replies are not kept: a call that comes again is told so. No open is kept. */
 bool service_init(const char *name)
 {
-	enum { SESSIONS = 4096, SLOTS = 1024 };
+	enum { SESSIONS = 32768, SLOTS = 1024 };
 	static const struct clients_terms terms = {.spans = true, .slots = SLOTS};
 	struct timespec now;
 

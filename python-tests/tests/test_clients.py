@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""nclients=: one job that is many NFS clients, each with a connection of its own."""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import started_lab
+from engine_helpers import (
+    Place,
+    Traced,
+    done,
+    ends,
+    eventually,
+    fixture_of_places,
+    refused,
+    traces,
+)
+from scripted_jobs import KIB, NEVER, READING, Client, Run
+
+from nfsmulti.bench.sink import Sink
+from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
+from nfsmulti.lab import Lab, LabConfig
+from servers.scripted import Answer, Call, Claim, Nfs, Nfs4, ScriptedServer, Status4, Terms, on
+
+exported = fixture_of_places("nfs", "nfs4")
+exported4 = fixture_of_places("nfs4")
+
+_CLIENTS = 8
+_MANY, _SECONDS = 1000, 60.0
+_PAGES: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "256k", "iodepth": _CLIENTS}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Yield a lab of this file's own: the clients that its server knows are counted."""
+    with started_lab(LabConfig(addresses=2)) as running:
+        yield running
+
+
+# --- nfs-ganesha ---
+
+
+def test_each_io_is_the_next_clients(exported: Place) -> None:
+    pool = exported.paths[0]
+    result = exported.fio(pool=pool, nclients=_CLIENTS, trace=1, **_PAGES)
+    done(result)
+    reads = [one for one in Traced.read(result.stderr) if one.operation == "READ"]
+    assert len(reads) == 64
+    assert {one.connection - one.offset // (4 * KIB) % _CLIENTS for one in reads} == {0}
+    assert len({line.local for line in result.stats}) == len(result.stats) == _CLIENTS
+    told = "clients: 8 of 8 served, 8 to 8 operations each, Jain's index 1.0000"
+    assert told in result.messages
+
+
+def test_clients_that_were_not_served_are_told(exported: Place) -> None:
+    result = exported.fio(pool=exported.paths[0], nclients=_CLIENTS, **{**_PAGES, "size": "24k"})
+    done(result)
+    told = "clients: 6 of 8 served, 0 to 1 operations each, Jain's index 0.7500"
+    assert told in result.messages
+
+
+def test_clients_write_over_two_addresses(exported: Place) -> None:
+    """Five clients of two paths, with syncs, and one file beside another; each has its turn."""
+    pool = ",".join(exported.paths[:2])
+    result = exported.fio(
+        pool=pool, nclients=5, spread="roundrobin", nrfiles=2, rw="randwrite", bs="16k", size="4m",
+        iodepth=16, verify="crc32c", fsync=16,
+    )  # fmt: skip
+    done(result)
+    assert [line.path for line in result.stats] == [exported.labels[n % 2] for n in range(5)]
+    assert all(line.write_ops for line in result.stats)
+
+
+def test_clients_have_metadata_operations(exported: Place) -> None:
+    words: dict[str, Option] = {"rw": "write", "bs": 1, "size": 64, "iodepth": 8, "metadata": 1}
+    result = exported.fio(pool=exported.paths[0], nclients=4, filename="d", **words)
+    done(result)
+    assert [line.meta_ops for line in result.stats] == [16] * 4
+    done(exported.fio(pool=exported.paths[0], nclients=4, filename="d", **{**words, "rw": "read"}))
+
+
+def test_the_server_knows_each_client_and_none_afterwards(exported4: Place, lab: Lab) -> None:
+    """The client that has asked for names is gone while they are at work; SIGTERM ends all."""
+    words: dict[str, Option] = {**_PAGES, "time_based": 1, "runtime": 300, "trace": 1}
+    with exported4.fio.start(pool=exported4.paths[0], nclients=_CLIENTS, **words) as process:
+        eventually(lambda: traces(process) > 100)
+        assert len(lab.servers[0].clients) == _CLIENTS
+        process.signal(signal.SIGTERM)
+        ends(process)
+        exported4.fio.finish(process)
+    assert lab.servers[0].clients == []
+
+
+# --- who they are ---
+
+
+def _by_machine(calls: list[Call]) -> dict[str, set[bytes]]:
+    """Return the sessions that each machine has used."""
+    found = defaultdict[str, set[bytes]](set)
+    for call in calls:
+        found[call.credentials.machine].add(call.session)
+    return found
+
+
+def test_a_session_and_a_name_are_one_clients_alone(job: Run) -> None:
+    """Two jobs: the clients of the second one go on where the first one's end."""
+    names = {f"m{number}.lan" for number in range(4)}
+    outcome = job(
+        version=4, nclients=2, client_name="m%d.lan", numjobs=2, filename="r", iodepth=2, **READING
+    )
+    sessions = _by_machine(outcome.calls(Nfs4.READ))
+    assert set(sessions) == names
+    assert len(set.union(*sessions.values())) == len(names)
+    opens = [call for call in outcome.calls(Nfs4.OPEN) if call.claim is Claim.FH]
+    assert Counter(call.credentials.machine for call in opens) == dict.fromkeys(names, 1)
+    server = outcome.server
+    assert (server.clients(), server.sessions(), server.opens()) == ([], [], [])
+
+
+def test_clients_of_version_3_have_names(job: Run) -> None:
+    outcome = job(nclients=3, client_name="m%d", filename="r", **READING)
+    calls = outcome.calls(Nfs.READ)
+    assert {call.credentials.machine for call in calls} == {"m0", "m1", "m2"}
+    assert len({call.connection for call in calls}) == 3
+
+
+def test_jobs_have_names_without_nclients(job: Run) -> None:
+    outcome = job(numjobs=2, client_name="host%d", filename="r", **READING)
+    machines = {call.credentials.machine for call in outcome.calls(Nfs.READ)}
+    assert machines == {"host0", "host1"}
+
+
+def test_a_client_has_no_more_at_the_server_than_client_depth(job: Run) -> None:
+    """Further I/Os wait in the job. A session has a slot for each, and three for other calls."""
+    outcome = job(
+        version=4, nclients=2, client_depth=1, iodepth=8, filename="r", size="64k", rw="read"
+    )
+    slots = {call.slot for call in outcome.calls(Nfs4.READ)}
+    assert slots == {0}
+    assert Counter(call.credentials.machine for call in outcome.calls(Nfs4.READ)).total() == 16
+
+
+def test_each_client_reclaims_after_a_restart(job: Run) -> None:
+    """Once: the grace period ends when all have, and each has said so once in either life."""
+    restart = on(Nfs4.READ, Answer(do=ScriptedServer.restart, reply=False), nth=20)
+    outcome = job(
+        restart, version=4, nclients=4, client_name="m%d", iodepth=4, filename="r", loops=4,
+        timeo=50, **READING,
+    )  # fmt: skip
+    claims = Counter(
+        (call.credentials.machine, call.claim) for call in outcome.calls(Nfs4.OPEN)
+        if call.claim is Claim.PREVIOUS
+    )  # fmt: skip
+    names = [f"m{number}" for number in range(4)]
+    assert claims == {(name, Claim.PREVIOUS): 1 for name in names}
+    said = Counter(call.credentials.machine for call in outcome.calls(Nfs4.RECLAIM_COMPLETE))
+    assert [said[name] for name in names[1:]] == [2, 2, 2]
+    assert outcome.server.clients() == []
+
+
+def test_a_client_that_cannot_open_its_file_ends_the_job(job: Run) -> None:
+    """Before the first I/O. The others leave; what the server keeps of this one ends by itself."""
+
+    def deny(call: Call) -> Answer | None:
+        third = call.procedure is Nfs4.OPEN and call.credentials.machine == "m2"
+        return Answer(status=Status4.ACCESS) if third else None
+
+    outcome = job(
+        deny, version=4, nclients=4, client_name="m%d", filename="r", error=None,
+        refused="OPEN: Permission denied: NFS4ERR_ACCESS", **READING,
+    )  # fmt: skip
+    assert outcome.calls(Nfs4.READ) == []
+    assert (len(outcome.server.clients()), outcome.server.opens()) == (1, [])
+
+
+_FEW_PORTS = """
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+int connect(int fd, const struct sockaddr *to, socklen_t length)
+{
+	static int calls;
+	int (*real)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "connect");
+
+	if (to->sa_family != AF_INET || calls++ < 40)
+		return real(fd, to, length);
+	errno = EADDRNOTAVAIL;
+	return -1;
+}
+"""
+
+
+def test_a_machine_without_ports_takes_fewer_clients(job: Run) -> None:
+    outcome = job(nclients=64, before=_FEW_PORTS, filename="r", error=None, **READING)
+    opening, taken = outcome.said()
+    assert "cannot open a connection: " in opening
+    assert " of 64 clients: use fewer" in taken
+    assert outcome.result.status == 1
+
+
+# --- what is due, by deadlines ---
+
+
+@pytest.mark.parametrize("options", [{"timeo": 5}, {"timeo": 5, "retrans": 0, "soft": 1}])
+def test_a_call_without_a_reply_is_sent_again(job: Run, options: dict[str, Option]) -> None:
+    """Or has failed, with soft."""
+    error = errno.ETIMEDOUT if "soft" in options else 0
+    silent = on(Nfs.READ, NEVER, nth=3)
+    outcome = job(silent, nclients=2, filename="r", error=error, **{**READING, **options})
+    again = Counter(call.offset for call in outcome.calls(Nfs.READ))
+    assert max(again.values()) == (1 if error else 2)
+
+
+def test_idle_clients_renew_their_leases_and_connect_again(job: Run) -> None:
+    """The first one waits for replies that never come."""
+    idle = ["m1", "m2", "m3"]
+
+    def more(server: ScriptedServer) -> Callable[[], bool]:
+        """Wait for five more calls of each."""
+
+        def sequences() -> Counter[str]:
+            return Counter(call.credentials.machine for call in server.calls(Nfs4.SEQUENCE))
+
+        before = sequences()
+        return lambda: all(sequences()[name] > before[name] + 5 for name in idle)
+
+    def during(server: ScriptedServer, process: FioProcess) -> None:
+        server.wait_for(lambda: bool(server.calls(Nfs4.READ)))
+        server.wait_for(more(server))
+        server.reset_connections()
+        server.wait_for(more(server))
+        process.signal(signal.SIGTERM)
+
+    outcome = job(
+        on(Nfs4.READ, NEVER), version=4, nclients=4, client_name="m%d", filename="r",
+        terms=lambda: Terms(lease=1), during=during, error=None, **{**READING, "iodepth": 1},
+    )  # fmt: skip
+    used = {(call.credentials.machine, call.connection) for call in outcome.calls(Nfs4.SEQUENCE)}
+    assert [sum(name == machine for machine, _ in used) for name in idle] == [2, 2, 2]
+
+
+# --- what they cannot have ---
+
+
+_SHORT_OF_FILES = ["sh", "-c", 'ulimit -n 67; exec "$@"', "sh"]
+
+
+def test_refusals_come_before_the_first_call(client: Client, server: ScriptedServer) -> None:
+    refusals: list[tuple[dict[str, Any], str]] = [
+        ({"nconnect": 2}, "each client has one connection"),
+        ({"trunking": "session"}, "each client has a session of its own"),
+        ({"failover": 1}, "no client does another's I/O"),
+        ({"client_name": "host"}, "put %d into it"),
+        ({"client_name": "x" * 55}, "longer than 54 characters"),
+        ({"security": "krb5"}, "nclients=4 is for TCP in clear: its clients have no principals"),
+        ({"xprtsec": "tls"}, "nclients=4 is for TCP in clear: use xprtsec=none"),
+        ({"proto": "rdma"}, "nclients=4 is for TCP in clear: use proto=tcp"),
+        ({"pool": "/tmp"}, "nclients=4 is for TCP in clear: name the mount's export"),
+        ({"enter": _SHORT_OF_FILES}, "nclients=4 needs 68 open files, and a process may open 67"),
+        ({"nclients": None, "client_depth": 2}, "give nclients= too"),
+    ]
+    for options, words in refusals:
+        refused(client(server, **{"nclients": 4, **options}), words)
+    assert server.calls() == []
+    pool = f"{server.url()},{server.url()},{server.url()}"
+    refused(
+        client(server, pool=pool, spread="queue", nclients=2),
+        "nclients=2 is less than the pool's 3 paths",
+    )
+
+
+# --- a thousand ---
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_a_thousand_clients(engine: Engine, build_dir: Path, tmp_path: Path, version: str) -> None:
+    enter = ["sh", "-c", 'ulimit -n 2048; exec "$@"', "sh"]
+    with Sink(folder=build_dir) as sink:
+        url = f"nfs://{sink.address}:{sink.port}/export?version={version}&mountport={sink.port}"
+        options: dict[str, Option] = {
+            "nclients": _MANY, "rw": "randread", "bs": "4k", "size": "64m", "iodepth": _MANY,
+            "filename": "f",
+        }  # fmt: skip
+        with Fio(engine, enter).start(tmp_path / "fio", pool=url, options=options) as process:
+            result = process.result(_SECONDS)
+        counts = sink.stop()
+    done(result)
+    assert len({line.local for line in result.stats}) == _MANY
+    assert all(line.read_ops for line in result.stats)
+    if version == "4.1":
+        assert counts.nfs4["OPEN"] == counts.nfs4["CLOSE"] == _MANY
+        assert counts.nfs4["DESTROY_CLIENTID"] == counts.nfs4["EXCHANGE_ID"]
