@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 import made_runs
 import pytest
 from conftest import needs_privileges, or_skip, refusal
-from made_runs import Maker, metadata_factors, report_of
+from made_runs import Maker, changed, metadata_factors, report_of
 from run_helpers import QUIET, REPORT, begun, staged_fio
 
 from nfsmulti import export
@@ -187,13 +187,21 @@ def test_verdict_says_where_it_stops_and_what_is_full() -> None:
     assert "link" not in text.split("## Reading")[0].split("## The answer")[1].split("| finding")[0]
 
 
-def test_mounts_are_compared_at_their_best_and_judged() -> None:
-    made = Maker("metadata", 3)
-    made.add(metadata_factors("create", 32, place="guest"), write=9000 * 1024, block=1024)
-    for jobs, rate in ((1, 1000), (4, 3000), (16, 2500)):
+def _creates(engine: dict[int, int], mounts: dict[int, int], repeats: int = 3) -> Summary:
+    """Make a run of creates/s: of the engine by nconnect, on mounts by jobs."""
+    made = Maker("metadata", repeats)
+    for nconnect, rate in engine.items():
+        factors = metadata_factors("create", 32, nconnect, place="guest")
+        made.add(factors, write=rate * 1024, block=1024)
+    for jobs, rate in mounts.items():
         factors = metadata_factors("create", 1, place="guest", client="filecreate", jobs=jobs)
         made.add(factors, write=rate * 1024, block=1024)
-    text = report_of(made.summary())
+    return made.summary()
+
+
+def test_mounts_are_compared_at_their_best_and_judged() -> None:
+    summary = _creates({1: 9000}, {1: 1000, 4: 3000, 16: 2500})
+    text = report_of(summary)
     assert re.search(
         r"[\d,]+ creates/s with 32 in flight: (3(\.0\d)?|2\.9\d) times the kernel mount\.", text
     )
@@ -201,36 +209,24 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
     assert re.search(row, text)
     assert "⚠ Both sides ran on the same client; on the mount, a job makes one call at a" in text
     assert "the first stat of a file asks the server" in text
-    judged = [one.judged.verdict for one in _METADATA.report.findings(made.summary())]
+    judged = [one.judged.verdict for one in _METADATA.report.findings(summary)]
     assert judged == [Verdict.MET, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
 
 
 def test_a_mount_that_was_measured_in_other_repeats_is_said() -> None:
-    made = Maker("metadata", 2)
-    made.add(metadata_factors("create", 32, place="guest"), write=9000 * 1024, block=1024)
-    factors = metadata_factors("create", 1, place="guest", client="filecreate", jobs=4)
-    made.add(factors, write=3000 * 1024, block=1024)
-    summary = dataclasses.replace(made.summary(), cells=[made.cells[0], made.cells[3]])
+    run = _creates({1: 9000}, {4: 3000}, repeats=2)
+    summary = dataclasses.replace(run, cells=[run.cells[0], run.cells[3]])
     row = r"\| create \| [\d,]+ \| [\d,]+ \| 4 \| \W \| \W \|"
     assert re.search(row, report_of(summary))
 
 
 def test_the_fewest_connections_are_compared_and_failed_cells_are_said() -> None:
-    made = Maker("metadata", 3)
-    for nconnect in (4, 8):
-        factors = metadata_factors("create", 32, nconnect, place="guest")
-        made.add(factors, write=9000 * 1024, block=1024)
-    factors = metadata_factors("create", 1, place="guest", client="filecreate")
-    made.add(factors, write=3000 * 1024, block=1024)
-    summary = made.summary()
+    summary = _creates({4: 9000, 8: 9000}, {1: 3000})
     first = _METADATA.report.findings(summary)[0]
     assert "create at depth 32, nconnect=4 beside fio's filecreate" in first.what
     assert first.judged.verdict == Verdict.MET
-    failed = [
-        dataclasses.replace(cell, status="failed") if cell.factors["client"] != "engine" else cell
-        for cell in summary.cells
-    ]
-    first = _METADATA.report.findings(dataclasses.replace(summary, cells=failed))[0]
+    failed = changed(summary, lambda cell: cell.factors["client"] != "engine", status="failed")
+    first = _METADATA.report.findings(failed)[0]
     assert first.judged.why == "no cell of nfsmulti, or none on the kernel mount, is done"
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import made_runs
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal
-from made_runs import report_of
+from made_runs import changed, only, placed, report_of
 from run_helpers import QUIET, made_record
 
 from nfsmulti.errors import HarnessError
@@ -280,49 +280,41 @@ def test_the_page_of_a_lab() -> None:
 def test_the_page_tells_who_encrypts() -> None:
     made = made_runs.security()
     assert " TLS: AES-256-GCM, by GnuTLS. " in _page(made)
-    cells = [
-        dataclasses.replace(cell, tls=cell.tls.replace("GnuTLS", "the kernel (kTLS)"))
-        for cell in made.cells
-    ]
+    kernels = changed(made, tls=lambda cell: cell.tls.replace("GnuTLS", "the kernel (kTLS)"))
     words = "TLS: AES-256-GCM, by the kernel (kTLS); its work is in the jobs' system calls"
-    assert words in _page(dataclasses.replace(made, cells=cells))
+    assert words in _page(kernels)
 
 
 def test_on_a_pool_the_rates_of_tls_are_told_and_the_machine_is_the_client() -> None:
-    text = _page(made_runs.security(kind="pool"))
+    """Unless it is a guest, whose own server is told from its client."""
+    pool = made_runs.security(kind="pool")
+    text = _page(pool)
     assert "proxy in Python" not in text
     assert "The client's CPU time is that of its whole machine" in text
     assert re.search(r"\| tls \| \d+ ± \d+ \| 0\.2\d", text)
     assert re.search(r"\| sys \| \d+ ± \d+ \| 1 \| 37\.\d \|", text)  # 2.5 times fio's jobs
-
-
-def test_a_mount_on_the_servers_machine_has_no_cpu_time() -> None:
-    """The machine's would be the server's, too, and fio's jobs are not all of the mount's."""
-    made = made_runs.security(kind="pool")
-    mounted = [
-        dataclasses.replace(cell, factors={**cell.factors, "client": "mount"})
-        for cell in made.cells
-        if cell.factors["flavor"] in ("sys", "krb5p")
-    ]
-    both = dataclasses.replace(made, cells=[*made.cells, *mounted])
-    assert re.search(r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| 18\d \| 5\.", _page(both))
-    here = dataclasses.replace(both, place={**made.place, "pool": "nfs://127.0.0.161/export"})
-    assert re.search(r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| - \| - \|", _page(here))
-
-
-def test_a_guests_own_server_is_told_from_its_client() -> None:
-    made = made_runs.security(kind="pool")
-    text = _page(dataclasses.replace(made, place={**made.place, "apart": True}))
+    text = _page(placed(pool, apart=True))
     assert re.search(r"\| sys \| \d+ ± \d+ \| 1 \| 17\.\d \|", text)  # of 37, the server has 20
     assert "The client's CPU time is that of its machine but for the server" in text
     assert "The server's CPU time is that of its processes" in text
 
 
+def test_a_mount_on_the_servers_machine_has_no_cpu_time() -> None:
+    """The machine's would be the server's, too, and fio's jobs are not all of the mount's."""
+    made = made_runs.security(kind="pool")
+    mounted = changed(
+        only(made, lambda cell: cell.factors["flavor"] in ("sys", "krb5p")),
+        factors=lambda cell: {**cell.factors, "client": "mount"},
+    )
+    both = dataclasses.replace(made, cells=[*made.cells, *mounted.cells])
+    row = r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| "
+    assert re.search(rf"{row}18\d \| 5\.", _page(both))
+    here = placed(both, pool="nfs://127.0.0.161/export")
+    assert re.search(rf"{row}- \| - \|", _page(here))
+
+
 def test_without_sys_the_first_is_what_others_are_held_to() -> None:
-    made = made_runs.security()
-    cells = [cell for cell in made.cells if cell.factors["flavor"] != "sys"]
-    text = _page(dataclasses.replace(made, cells=cells))
-    assert re.search(r"krb5p costs 4\.\d times the CPU of krb5 per 64 KiB read", text)
-    alone = [cell for cell in cells if cell.factors["flavor"] == "krb5"]
-    text = _page(dataclasses.replace(made, cells=alone))
-    assert "Only krb5 was measured" in text
+    run = only(made_runs.security(), lambda cell: cell.factors["flavor"] != "sys")
+    assert re.search(r"krb5p costs 4\.\d times the CPU of krb5 per 64 KiB read", _page(run))
+    alone = only(run, lambda cell: cell.factors["flavor"] == "krb5")
+    assert "Only krb5 was measured" in _page(alone)
