@@ -260,8 +260,8 @@ def sweep(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
         (16384, 32768, 65536, 131072), (1024, 2048, 4096),
     ):  # fmt: skip
         rate = (117e6 if direction == "read" else 84e6) * (0.92 if buffer == 16384 else 1)
-        factors = {"direction": direction, "sync": sync, "mount": mount, "buffer": buffer}
-        made.add({**factors, "transfer": transfer}, rate=rate, block=1 << 20)
+        factors: dict[str, Factor] = {"direction": direction, "sync": sync, "mount": mount}
+        made.add({**factors, "buffer": buffer, "transfer": transfer}, rate=rate, block=1 << 20)
     return made.summary()
 
 

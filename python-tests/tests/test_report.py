@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -118,20 +119,13 @@ def test_a_rows_name_stays_readable_beside_wide_intervals(
     assert ("intervals: see the page" in lines) == told
 
 
-def test_published_findings_are_on_the_page_of_an_own_pool_where_asked_for() -> None:
-    own = placed(made_runs.dd(), kind="pool")
-    assert "## Published" not in report_of(own)
-    asked = dataclasses.replace(own, command=f"{own.command} --published")
-    assert "## Published" in report_of(asked)
-
-
 @pytest.mark.parametrize("name", made_runs.RUNS)
 def test_a_part_of_a_run_makes_a_report(name: str) -> None:
     """Any one cell; one point, which gives its number; single runs, which have no intervals."""
     run = made_runs.RUNS[name]()
     first, last = run.cells[0], run.cells[-1]
     for one in (first, last):
-        assert not _NO_FIGURE.search(report_of(only(run, lambda cell, one=one: cell is one)))
+        assert not _NO_FIGURE.search(report_of(dataclasses.replace(run, cells=[one])))
     point = report_of(only(run, lambda cell: cell.factors == first.factors))
     unit = "operations/s" if name == "metadata" else r"MB/s, [\d,.]+ IOPS"
     assert re.search(rf"## The answer [\d,.]+ {unit}: one point was measured\.", point)
@@ -265,13 +259,190 @@ def test_environment_may_be_missing_and_must_not_be_broken(tmp_path: Path) -> No
         write(tmp_path)
 
 
-# --- dd ---
+# --- what pages say ---
 
 
-@pytest.mark.parametrize(("quick", "told"), [(False, ""), (True, r" \(extrapolated\)")])
-def test_dd_says_where_a_time_is_extrapolated(quick: bool, told: str) -> None:
-    text = report_of(dataclasses.replace(made_runs.dd(), quick=quick))
-    assert re.search(rf"72 MB/s in sum, 3\.71 times \| 57\.\d\d s{told}, 7\d\.\d MB/s", text)
+def _sio(rates: dict[str, float], *threads: int, pattern: str = "random", **more: Any) -> Summary:
+    """Make a run of sio that reads, at these rates by mode."""
+    made = made_runs.Maker("sio")
+    for (mode, rate), at in product(rates.items(), threads):
+        factors: dict[str, Factor] = {"mode": mode, "pattern": pattern, "direction": "read"}
+        made.add({**factors, "threads": at}, read=rate, jobs=at, **more)
+    return made.summary()
+
+
+def _joined(*runs: Summary) -> Summary:
+    return dataclasses.replace(runs[0], cells=[cell for run in runs for cell in run.cells])
+
+
+def _page(promise: str, run: Summary, *said: str, never: str = "$^") -> Any:
+    """Return a row: patterns that the page of a run has, and one that it has not."""
+    return pytest.param(run, said, never, id=promise)
+
+
+def _run(scenario: str, *cells: tuple[Any, Any], **more: Any) -> Summary:
+    made = made_runs.Maker(scenario)
+    for factors, figures in cells:
+        made.add(factors, **figures, **more)
+    return made.summary()
+
+
+def _served(*levels: Factor) -> Summary:
+    """Make a run of neighbour under two values of a setting of the server."""
+    at = dict(zip((8, 64), levels, strict=True))
+    run = changed(
+        made_runs.neighbour(),
+        factors=lambda cell: {**cell.factors, "threads": at[cell.factors["threads"]]},
+    )
+    return placed(run, setting={"name": "threads", "values": [*levels]})
+
+
+def _dip(processors: int) -> Summary:
+    """Make a run of sio in which 32 threads do less than eight."""
+    return _joined(*(
+        _sio({"direct": rate}, threads, cpu_us=cost, processors=processors)
+        for threads, rate, cost in ((1, 2e8, 20), (8, 4e8, 20), (32, 2e8, 40))
+    ))  # fmt: skip
+
+
+def _few_reads(number: int) -> Summary:
+    readers = ("readers", "readers-beside-writer")
+    cells: list[Any] = [({"workload": one}, {"read": 2e6, "block": 4096}) for one in readers]
+    few = _run("neighbour", *cells)
+    return changed(few, read=lambda cell: dataclasses.replace(cell.read, ops=number))
+
+
+_DD = made_runs.dd()
+_OWN = placed(_DD, kind="pool")
+_TIME = r"72 MB/s in sum, 3\.71 times \| 57\.\d\d s{}, 7\d\.\d MB/s"
+_WRITE: dict[str, Factor] = {"client": "pool", "direction": "write"}
+_DD_POOL, _TWO_HOSTS = (
+    dataclasses.replace(made, place={"kind": "lab"})
+    for made in (
+        _run("dd", ({**_WRITE, "streams": 1}, {"write": 200e6}),
+             ({**_WRITE, "streams": 5}, {"write": 900e6})),
+        _run("dd", ({**_WRITE, "streams": 1}, {"write": 2 * 800 << 20})),
+    )
+)  # fmt: skip
+_TWO_PATHS = _run(
+    "fsperf",
+    ({"client": "nfs3", "paths": 2, "spread": "roundrobin"},
+     {"read": 1e9, "paths": {"a": 0.75, "b": 0.25}}),
+)  # fmt: skip
+_CACHED = _sio({"buffered": 3e8, "direct": 3e7, "concurrent": 2.5e7}, 32)
+_ONE_KIND = _run(
+    "oltp",
+    *(({"connections": "one", "concurrency": at}, {"read": 2e7, "write": 1e7}) for at in (1, 8)),
+)
+_NO_DIFFERENCE = r"No measurable difference in the {} for full-speed readers beside a bulk writer\."
+_DIP = r"Random reads, direct: 0\.(49|50|51) times from 8 to 32 threads: "
+_IN_A_ROW = "sequential"
+_HOSTS = ["h1", "h2"]
+_EACH = "on each of 2 hosts"
+_LABS_OWN = ("tmpfs", "MTU", "no wire")
+
+
+@pytest.mark.parametrize(
+    ("run", "said", "never"),
+    [
+        _page("an own pool has nothing published", _OWN, never="## Published"),
+        _page("unless that is asked for",
+              dataclasses.replace(_OWN, command=f"{_OWN.command} --published"), "## Published"),
+        _page("dd's time is measured", _DD, _TIME.format("")),
+        _page("or extrapolated", dataclasses.replace(_DD, quick=True),
+              _TIME.format(r" \(extrapolated\)")),
+        _page("both published clients stand beside dd without caps", _DD_POOL,
+              r"written by 5 streams, 4\.\d+ times 1 stream: each",
+              r"AIX \(no caps of the lab\), write, 5 streams \| 55 s, 72 MB/s in sum, 3\.71 times",
+              r"Linux \(no caps of the lab\), write, 1 stream \| 6\.02 s, 139 MB/s, in part"),
+        _page("Jain's index where the run did not count it", _TWO_PATHS,
+              r"\| 0\.8000 \| 75\.0, 25\.0 \|"),
+        _page("a path's share is of all repeats", changed(
+              _TWO_PATHS, lambda cell: cell.repeat == 3, paths={"b": 1.0}), r"\| 50\.0, 50\.0 \|"),
+        _page("fsperf on a pool takes the most paths there are", _run("fsperf", *(
+              ({"client": "mount-v4.2", "paths": paths, "spread": spread}, {"read": 5e8 * paths})
+              for paths, spread in ((1, "job"), (2, "stripe"), (2, "roundrobin")))),
+              r"MB/s over 2 paths, (2\.0|1\.9)\d times 1 path \(mount-v4\.2\)\.",
+              r"\| mount-v4\.2, 2 paths by round robin \| 1,094 MB/s, 2\.09 times \|",
+              never="2 paths by stripe"),
+        _page("the published mount stands beside randread on a pool",
+              _run("randread", ({"transport": "pool"}, {"read": 3e9}), block=65536, jobs=4),
+              r"bandwidth, all four jobs: nfsmulti \| 4178 MiB/s"),
+        _page("a gain is above the limit with its whole interval",
+              _sio({"buffered": 2e8, "direct": 1e8, "concurrent": 1.5e8}, 1, pattern="sequential"),
+              r"against buffered, 1 thread \| reproduced \| no gain, or a loss \|",
+              r"against direct, 1 thread \| not reproduced \| no gain, or a loss \|"),
+        _page("4 threads are no high concurrency", _sio({"buffered": 1e8, "concurrent": 4e8}, 4),
+              r"against buffered, 4 threads \| inconclusive \| a large gain \|"),
+        _page("16 are", _sio({"buffered": 1e8, "concurrent": 4e8}, 16),
+              r"against buffered, 16 threads \| reproduced \| a large gain \|"),
+        _page("what the client's cache answers is not judged", _CACHED,
+              r"against buffered, 32 threads \| not measured \| a large gain \|",
+              "⚠ Buffered random reads came out of the client's page cache, not over NFS\\."),
+        _page("the rest is",
+              _joined(_CACHED, _sio({"buffered": 3e8, "concurrent": 3e8}, 32, pattern=_IN_A_ROW)),
+              r"\| sequential reads (1\.0|0\.9)[^,|]*\| the interval lies below 1\.50 \|"),
+        _page("CPU of two kinds is not taken together", changed(
+              _sio({"direct": 1e8}, 1, 32), lambda cell: cell.factors["threads"] == 1,
+              machine_cpu_s=None, cpu_s=lambda cell: 0.0 if cell.repeat == 1 else cell.cpu_s),
+              r"\| CPU per operation on one mount, 32 .*? \| not measured \| rises \|"),
+        _page("a dip is work", _dip(1), rf"{_DIP}an operation takes (1\.9|2\.0)\d times the CPU"),
+        _page("or waiting", _dip(64), rf"{_DIP}there is CPU left, so the threads wait"),
+        _page("percentiles are of all repeats together", changed(
+              only(_ONE_KIND, lambda cell: cell.factors["concurrency"] == 1 and cell.repeat < 3),
+              read=lambda cell: dataclasses.replace(
+                  cell.read, bins={"1000000": 98} if cell.repeat == 1 else {"9000000": 2})),
+              r"\| 1\.00 \| 9\.00 \| 9\.00 \|"),  # p50, p99, p99.9
+        _page("oltp without a second kind compares nothing", _ONE_KIND,
+              r"; nothing to compare with was measured\."),
+        _page("p99 of enough reads", _few_reads(2000), _NO_DIFFERENCE.format("p99")),
+        _page("p50 of fewer", _few_reads(300), _NO_DIFFERENCE.format("p50")),
+        _page("none of four", _few_reads(4), "Too few reads in a repeat"),
+        _page("a server has so many threads", _served(1, 64), r"full speed, 1 server thread \|",
+              r"full speed, 64 server threads \|", "1 or 64 server threads"),
+        _page("or threads that are so", _served("cached", "dontcache"),
+              r"full speed, server threads cached \|", r"full speed, server threads dontcache \|",
+              never="cached or dontcache server threads"),
+        *(_page(f"a file of {size} bytes as one types it",
+                changed(made_runs.dd(1), command=f"fio --size={size}"), rf"file of {told} \(fits")
+          for size, told in ((10_000_000, "10 MB"), (1 << 30, "1 GiB"), (800 << 20, "800 MiB"),
+                             (12_345_678, r"11\.8 MiB"))),
+        _page("what runs on each host: dd", placed(_DD, hosts=_HOSTS),
+              f"written by 5 streams {_EACH}, ", rf"AIX \(.*\), write, 5 streams {_EACH} \| "),
+        _page("randread", placed(made_runs.randread(), hosts=_HOSTS),
+              rf"NFSv3 {_EACH}\.", f"bandwidth, all four jobs {_EACH}: kernel mount"),
+        _page("oltp", placed(made_runs.oltp(), hosts=_HOSTS),
+              rf"in flight, all jobs together, {_EACH}\."),
+        _page("dd's time is that of all hosts' streams", placed(_TWO_HOSTS, hosts=_HOSTS),
+              r"AIX \(no caps of the lab\), write, 1 stream [^|]*\|[^|]*\| (1\.0|0\.9)\d s,"),
+        *(_page(f"what the kernel lab does otherwise: {one.scenario}", one, *_LABS_OWN)
+          for one in (made_runs.sio(), made_runs.randread())),
+        _page("which a pool does not", placed(made_runs.sio(), kind="pool"), never="no wire"),
+        _page("at which part of its rates a lab was measured", placed(made_runs.dd(1), fitted={
+              "capped": {"carried": 1051846259.481, "link": 3133000000, "cap": 833000000,
+                         "assured": 1, "fraction": 1 / 3}}, differs=["No link.", "No disk."]),
+              r"\| place \| rates capped \| At a third of the full rates: this machine carries"
+              r" 1,052 MB/s\. \|", r"\| place \| differs \| No link\. No disk\. \|",
+              never="1051846259"),
+    ],
+)  # fmt: skip
+def test_what_a_page_says(run: Summary, said: tuple[str, ...], never: str) -> None:
+    text = report_of(run)
+    assert [one for one in said if not re.search(one, text)] == []
+    assert not re.search(never, text)
+
+
+def test_hosts_are_shown_each_and_in_sum() -> None:
+    made = made_runs.Maker("dd", repeats=2)
+    made.add({"client": "pool", "direction": "write", "streams": 2}, write=300e6, jobs=2)
+    jobs = [
+        dataclasses.replace(job, host=host, write_bytes_per_s=rate)
+        for job, host, rate in zip(made.cells[0].jobs, _HOSTS, (100e6, 200e6), strict=True)
+    ]
+    text = report_of(changed(made.summary(), jobs=jobs))
+    for host, rate in (("h1", 100), ("h2", 200), ("in sum", 300)):
+        row = f"| client pool, direction write, streams 2 | {host} | {rate} | 0.0 | 2 |"
+        assert row in text
 
 
 # --- fsperf ---
@@ -297,17 +468,6 @@ def test_fsperf_says_where_its_limits_rule_a_published_ratio_out() -> None:
         assert re.search(rf"more than one: nfsmulti, NFSv3 \| {kind} \|", text)
 
 
-def test_fsperf_gives_jains_index_and_each_path_its_own_share() -> None:
-    """Where the run did not count them; a path that carried nothing in a repeat counts as well."""
-    factors: dict[str, Factor] = {"client": "nfs3", "paths": 2, "spread": "roundrobin"}
-    made = made_runs.Maker("fsperf")
-    made.add(factors, read=1e9, paths={"a": 0.75, "b": 0.25})
-    run = made.summary()
-    assert "| 0.8000 | 75.0, 25.0 |" in report_of(run)
-    run = changed(run, paths=lambda cell: {"b": 1.0} if cell.repeat == 3 else {"a": 0.5, "b": 0.5})
-    assert "| 33.3, 66.7 |" in report_of(run)
-
-
 # --- sio ---
 
 
@@ -318,19 +478,6 @@ def test_sio_says_which_of_the_published_findings_are_found() -> None:
     own = report_of(placed(made_runs.sio(), kind="pool"))
     assert re.search(rf"{said}\.", own)  # whose page does not show what was published
     assert len(re.findall(r"\| reproduced \| (no gain|a large|rises)", text)) == 4
-
-
-def _sio(rates: dict[str, float], *threads: int, pattern: str = "random", **more: Any) -> Summary:
-    """Make a run of sio that reads, at these rates by mode."""
-    made = made_runs.Maker("sio")
-    for (mode, rate), at in product(rates.items(), threads):
-        factors: dict[str, Factor] = {"mode": mode, "pattern": pattern, "direction": "read"}
-        made.add({**factors, "threads": at}, read=rate, jobs=at, **more)
-    return made.summary()
-
-
-def _joined(*runs: Summary) -> Summary:
-    return dataclasses.replace(runs[0], cells=[cell for run in runs for cell in run.cells])
 
 
 def test_sio_tells_nothing_where_the_interval_is_too_wide() -> None:
@@ -350,114 +497,9 @@ def test_sio_tells_nothing_where_the_interval_is_too_wide() -> None:
     assert re.search(told, text)
 
 
-def _times(rates: dict[tuple[str, int], tuple[int, ...]], cell: Cell) -> int:
+def _times(rates: Mapping[tuple[str, int], tuple[int, ...]], cell: Cell) -> int:
     at = (str(cell.factors["mode"]), int(cell.factors["threads"]))
     return rates[at][cell.repeat - 1]
-
-
-def test_sio_takes_no_cpu_of_two_kinds_together() -> None:
-    run = changed(
-        _sio({"direct": 1e8}, 1, 32),
-        lambda cell: cell.factors["threads"] == 1,
-        machine_cpu_s=None,
-        cpu_s=lambda cell: 0.0 if cell.repeat == 1 else cell.cpu_s,
-    )
-    row = r"\| CPU per operation on one mount, 32 .*? \| not measured \| rises \|"
-    assert re.search(row, report_of(run))
-
-
-_CACHED = _sio({"buffered": 3e8, "direct": 3e7, "concurrent": 2.5e7}, 32)
-
-
-@pytest.mark.parametrize(
-    ("run", "told"),
-    [
-        # A gain lies above the limit with its whole interval.
-        (_sio({"buffered": 2e8, "direct": 1e8, "concurrent": 1.5e8}, 1, pattern="sequential"),
-         ["against buffered, 1 thread | reproduced | no gain, or a loss |",
-          "against direct, 1 thread | not reproduced | no gain, or a loss |"]),
-        (_sio({"buffered": 1e8, "concurrent": 4e8}, 4),
-         ["against buffered, 4 threads | inconclusive | a large gain |"]),
-        # What the client's cache answers is not judged.
-        (_CACHED, ["against buffered, 32 threads | not measured | a large gain |"]),
-        (_joined(_CACHED, _sio({"buffered": 3e8, "concurrent": 3e8}, 32, pattern="sequential")),
-         ["| the interval lies below 1.50 |",
-          "⚠ Buffered random reads came out of the client's page cache, not over NFS."]),
-    ],
-    ids=["one-thread", "few-threads", "cache", "cache-and-sequential"],
-)  # fmt: skip
-def test_sio_judges_gains(run: Summary, told: list[str]) -> None:
-    text = report_of(run)
-    assert [words for words in told if words not in text] == []
-
-
-@pytest.mark.parametrize(
-    ("processors", "why"),
-    [
-        (1, r"an operation takes (1\.9|2\.0)\d times the CPU"),
-        (64, "there is CPU left, so the threads wait"),
-    ],
-)
-def test_sio_explains_a_dip(processors: int, why: str) -> None:
-    parts = [
-        _sio({"direct": rate}, threads, cpu_us=cost, processors=processors)
-        for threads, rate, cost in ((1, 2e8, 20), (8, 4e8, 20), (32, 2e8, 40))
-    ]
-    said = r"Random reads, direct: 0\.(49|50|51) times from 8 to 32 threads: "
-    assert re.search(said + why, report_of(_joined(*parts)))
-
-
-# --- oltp ---
-
-
-def test_oltps_percentiles_are_of_all_repeats_together() -> None:
-    made = made_runs.Maker("oltp", repeats=2)
-    made.add({"connections": "one", "concurrency": 1}, read=2e7, write=1e7)
-    bins = {1: {"1000000": 98}, 2: {"9000000": 2}}
-    run = changed(
-        made.summary(),
-        read=lambda cell: dataclasses.replace(cell.read, bins=bins[cell.repeat]),
-    )
-    assert "| 1.00 | 9.00 | 9.00 |" in report_of(run)  # p50, p99, p99.9
-
-
-def test_without_a_second_kind_oltp_has_nothing_to_compare() -> None:
-    made = made_runs.Maker("oltp")
-    for concurrency in (1, 8):
-        made.add({"connections": "one", "concurrency": concurrency}, read=2e7, write=1e7)
-    assert "; nothing to compare with was measured." in report_of(made.summary())
-
-
-# --- a user's own pool ---
-
-
-def test_randread_of_a_users_pool_stands_beside_the_published_mount() -> None:
-    made = made_runs.Maker("randread")
-    made.add({"transport": "pool"}, read=3e9, block=65536, jobs=4)
-    assert "bandwidth, all four jobs: nfsmulti | 4178 MiB/s" in report_of(made.summary())
-
-
-def test_dd_on_a_users_pool_stands_beside_both_published_clients() -> None:
-    made = made_runs.Maker("dd")
-    for streams, rate in ((1, 200e6), (5, 900e6)):
-        made.add({"client": "pool", "direction": "write", "streams": streams}, write=rate)
-    text = report_of(made.summary({"kind": "lab"}))
-    assert re.search(r"written by 5 streams, 4\.\d+ times 1 stream: each", text)
-    assert "Published" not in report_of(made.summary({"kind": "pool"}))
-    assert (
-        "| AIX (no caps of the lab), write, 5 streams | 55 s, 72 MB/s in sum, 3.71 times |" in text
-    )
-    assert "| Linux (no caps of the lab), write, 1 stream | 6.02 s, 139 MB/s, in part" in text
-
-
-def test_fsperf_on_a_users_pool_takes_the_most_paths_there_are() -> None:
-    made = made_runs.Maker("fsperf")
-    for paths, spread in ((1, "job"), (2, "stripe"), (2, "roundrobin")):
-        made.add({"client": "mount-v4.2", "paths": paths, "spread": spread}, read=500e6 * paths)
-    text = report_of(made.summary())
-    assert re.search(r"MB/s over 2 paths, (2\.0|1\.9)\d times 1 path \(mount-v4\.2\)\.", text)
-    assert re.search(r"\| mount-v4\.2, 2 paths by round robin \| 1,094 MB/s, 2\.09 times \|", text)
-    assert "2 paths by stripe" not in text  # which nobody published
 
 
 # --- neighbour ---
@@ -476,51 +518,6 @@ def test_neighbour_answers_with_the_paired_ratio_under_each_setting() -> None:
     assert re.search(
         r"\| full speed, threads 8 \| \S+ ± \S+ \| \S+ ± \S+ \| \d\.\d\d [^|]*\|", text
     )
-
-
-@pytest.mark.parametrize(
-    ("levels", "told", "together"),
-    [
-        ({8: 1, 64: 64}, ("1 server thread", "64 server threads"), True),
-        ({8: "cached", 64: "dontcache"},
-         ("server threads cached", "server threads dontcache"), False),
-    ],
-)  # fmt: skip
-def test_what_the_server_was_set_to_is_told_as_one_says_it(
-    levels: dict[Factor, Factor], told: tuple[str, str], together: bool
-) -> None:
-    run = changed(
-        placed(made_runs.neighbour(), setting={"name": "threads", "values": [*levels.values()]}),
-        factors=lambda cell: {**cell.factors, "threads": levels[cell.factors["threads"]]},
-    )
-    text = report_of(run)
-    assert [row for row in told if f"full speed, {row} |" not in text] == []
-    assert ("1 or 64 server threads" in text) == together
-
-
-@pytest.mark.parametrize(
-    ("size", "told"),
-    [(10_000_000, "10 MB"), (1 << 30, "1 GiB"), (800 << 20, "800 MiB"), (12_345_678, "11.8 MiB")],
-)
-def test_a_files_size_is_told_as_one_types_it(size: int, told: str) -> None:
-    run = changed(made_runs.dd(1), command=f"fio --size={size}")
-    assert f"file of {told} (fits" in report_of(run)
-
-
-_NO_DIFFERENCE = "No measurable difference in the {} for full-speed readers beside a bulk writer."
-
-
-@pytest.mark.parametrize(
-    ("reads", "told"),
-    [(2000, _NO_DIFFERENCE.format("p99")), (300, _NO_DIFFERENCE.format("p50")),
-     (4, "Too few reads in a repeat")],
-)  # fmt: skip
-def test_neighbour_tells_no_percentile_of_too_few_reads(reads: int, told: str) -> None:
-    made = made_runs.Maker("neighbour")
-    for workload in ("readers", "readers-beside-writer"):
-        made.add({"workload": workload}, read=4096 * 2000 / 4, block=4096)
-    few = changed(made.summary(), read=lambda cell: dataclasses.replace(cell.read, ops=reads))
-    assert told in report_of(few)
 
 
 def _last(cell: Cell) -> bool:
@@ -660,17 +657,6 @@ def test_lines_over_time_are_called_as_in_tables() -> None:
     assert "writer, 8 server threads" in series
 
 
-def test_conditions_have_sentences_and_no_bare_numbers_of_a_fit() -> None:
-    fitted = {"carried": 1051846259.481, "link": 3133000000, "cap": 833000000, "assured": 1}
-    place = {"kind": "lab", "fitted": {"capped": {**fitted, "fraction": 1 / 3}}}
-    place |= {"differs": ["No link.", "No disk."]}
-    text = report_of(dataclasses.replace(made_runs.dd(repeats=1), place=place))
-    carried = "At a third of the full rates: this machine carries 1,052 MB/s."
-    assert f"| place | rates capped | {carried} |" in text
-    assert "1051846259" not in text
-    assert "| place | differs | No link. No disk. |" in text
-
-
 def test_the_servers_cells_are_in_the_order_in_which_one_looks_them_up() -> None:
     """Not in the random order in which they ran."""
     told = Server(cpu_percent=97.0, processors=8, dirty_bytes=0, cached_bytes=0)
@@ -685,14 +671,6 @@ def test_limits_of_several_places_are_told_in_short() -> None:
     summary = placed(made_runs.dd(repeats=1), pool="", limits=limits)
     assert conditions.in_short(summary) == "lab: link 1 Gbit/s, each address 120 Mbit/s (capped)"
     assert conditions.in_short(dataclasses.replace(summary, place={})) == "unknown place"
-
-
-@pytest.mark.parametrize("name", ["sio", "randread"])
-def test_what_the_kernel_lab_does_otherwise_is_told(name: str) -> None:
-    summary = made_runs.RUNS[name]()
-    told = ("tmpfs", "MTU", "no wire")
-    assert not [words for words in told if words not in report_of(summary)]
-    assert "no wire" not in report_of(placed(summary, kind="pool"))
 
 
 # --- more factors, and more hosts ---
@@ -735,41 +713,3 @@ def test_a_further_factor_is_told_by_its_ratio_paired_by_repeat() -> None:
     row = r"\| threads 16 \| client pool, direction write, streams 5 \| (2\.0|1\.9)\d \|"
     assert re.search(row, part)  # two pairs give no interval
     assert re.search(r"\| threads 16 \| all cells together \| (2\.0|1\.9)\d \(", part)
-
-
-def test_hosts_are_shown_each_and_in_sum() -> None:
-    made = made_runs.Maker("dd", repeats=2)
-    made.add({"client": "pool", "direction": "write", "streams": 2}, write=300e6, jobs=2)
-    jobs = [
-        dataclasses.replace(job, host=host, write_bytes_per_s=rate)
-        for job, host, rate in zip(made.cells[0].jobs, ("h1", "h2"), (100e6, 200e6), strict=True)
-    ]
-    text = report_of(changed(made.summary(), jobs=jobs))
-    for host, rate in (("h1", 100), ("h2", 200), ("in sum", 300)):
-        row = f"| client pool, direction write, streams 2 | {host} | {rate} | 0.0 | 2 |"
-        assert row in text
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        (
-            "dd",
-            ["written by 5 streams {}, ", "| AIX (each address capped), write, 5 streams {} | "],
-        ),
-        ("randread", ["NFSv3 {}.", "bandwidth, all four jobs {}: kernel mount"]),
-        ("oltp", ["in flight, all jobs together, {}."]),
-    ],
-)
-def test_what_runs_on_each_of_several_hosts_is_told_so(name: str, told: list[str]) -> None:
-    text = report_of(placed(made_runs.RUNS[name](), hosts=["h1", "h2"]))
-    assert [one for one in told if one.format("on each of 2 hosts") not in text] == []
-
-
-def test_dds_time_is_that_of_all_hosts_streams() -> None:
-    made = made_runs.Maker("dd", repeats=1)
-    made.add({"client": "pool", "direction": "write", "streams": 1}, write=2 * 838_860_800)
-    text = report_of(made.summary({"kind": "lab", "hosts": ["h1", "h2"]}))
-    row = re.search(r"AIX \(no caps of the lab\), write, 1 stream [^|]*\|[^|]*\| (\S+) s,", text)
-    assert row
-    assert 0.9 < float(row[1]) < 1.1
