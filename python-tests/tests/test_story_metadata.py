@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 
 import made_runs
 import pytest
-from conftest import needs_privileges, or_skip, refusal
+from conftest import needs_privileges, or_skip
 from made_runs import Maker, changed, metadata_factors, report_of
 from run_helpers import QUIET, REPORT, begun, staged_fio
 
@@ -106,22 +106,6 @@ def test_what_is_compared_with_a_mount_has_one_url_as_well() -> None:
     cells, said = _METADATA.own_cells(Scale(choice=Choice((1,), mounts=True)), own)
     assert {cell.paths for cell in cells} == {1}
     assert said == ["URLs after the first: a mount has one, and is compared with the same"]
-
-
-_BOTH = "4k-randread,64k-read"
-
-
-def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
-    pool = ["--pool", "nfs://127.0.0.1/a"]
-    for words, said in (
-        (["--workload", "64k-read"], "--workload 64k-read: give create or getattr or lookup or"),
-        ([*pool, "--hosts", "a"], "metadata runs on this machine only: leave out --hosts"),
-        (["--pool", str(tmp_path)], "metadata operations need URLs in the pool"),
-        (["--resume", "--depth", "2"], "--depth cannot change that"),
-    ):
-        results = str(tmp_path / "results")
-        assert said in refusal("run", "metadata", *words, "--results", results), words
-    assert f"--workload {_BOTH}: give 4k-" in refusal("run", "connections", "--workload", _BOTH)
 
 
 # --- the entries of a cell ---

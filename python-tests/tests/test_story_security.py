@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import made_runs
 import pytest
-from conftest import call_harness, needs_privileges, or_skip, refusal
+from conftest import call_harness, needs_privileges, or_skip
 from made_runs import changed, only, placed, report_of
 from run_helpers import QUIET, made_record
 
@@ -98,24 +98,6 @@ def test_a_mount_has_the_flavor_and_as_many_connections() -> None:
     assert {cell.paths for cell in cells} == {1}
     assert cells[3].mount_options == "vers=4.1,proto=tcp,nconnect=4,sec=krb5p,xprtsec=tls"
     assert cells[3].optional != cells[2].optional  # a client may lack what the other has
-
-
-def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
-    for words, said in (
-        (["--workload", "8k-oltp"], "--workload 8k-oltp: give 4k-randread or 64k-read or"),
-        (["--mounts"], "--mounts: the lab has no kernel client with Kerberos or TLS"),
-        (["--pool", "nfs://127.0.0.1/a", "--hosts", "a"], "security runs on this machine only"),
-        (["--pool", str(tmp_path)], "security needs URLs in the pool"),
-        (["--resume", "--sec", "krb5"], "--sec cannot change that"),
-    ):
-        assert said in refusal("run", "security", *words)
-    for words, said in (
-        (["security", "--sec", "krb5,none"], "'krb5,none': give sys or krb5 or krb5i or krb5p"),
-        (["connections", "--xprtsec", "tls"], "--xprtsec: only for security, not for connections"),
-    ):
-        done = call_harness("run", *words)
-        assert done.status == 2
-        assert said in done.stderr
 
 
 # --- what the server lacks ---
