@@ -270,15 +270,6 @@ def test_a_cell_has_one_number_of_connections_everywhere(
 # --- the report ---
 
 
-def test_report_tells_where_it_stops_in_each_place() -> None:
-    text = report_of(made_runs.connections())
-    first = r"## The answer 1,1\d\d MB/s with 4 capped connections; more gain nothing: the link is"
-    assert re.search(rf"{first} full; uncapped [\d,]+ MB/s with \d+ connections?\. \| ", text)
-    assert re.search(r"\| capped \| 4 \| 1,1\d\d ± \d+ \| 3\.\d\d ± 0\.\d\d \|", text)
-    assert "mount -t nfs -o vers=3,proto=tcp,nconnect=4 SERVER:/EXPORT /mnt" in text
-    assert "Published figures and ours" not in text
-
-
 def test_other_transports_and_failed_counts_are_told() -> None:
     made = Maker("connections", 5)
     for transport, rate, cost in (

@@ -240,25 +240,6 @@ def _page(summary: Summary) -> str:
     return report_of(summary).replace(MISSING, "-")
 
 
-def test_the_page_of_a_lab() -> None:
-    text = _page(made_runs.security())
-    assert re.search(
-        r"## The answer krb5p costs [45]\.\d times the CPU of sys per 64 KiB read"
-        r" \(server: [\d.]+\), TLS 3\.\d; with 4 connections krb5p reaches 6\d % of sys\.",
-        text,
-    )
-    assert re.search(
-        r"\| krb5p \| \d+ ± \d+ \| 0\.20 [^|]+ \| 7[45]\.\d \| [45]\.\d\d [^|]+ \| 0\.[56]", text
-    )
-    assert "64k-read, 1 connection" in text
-    assert "4k-randread, 1 connection" in text
-    assert "- mtls: 10.77.0.1:/export: the server asks for no certificate" in text
-    assert "⚠ The lab's TLS is a proxy in Python" in text
-    # What went through the proxy has no rates, and no server's time, but the client's.
-    (row,) = re.findall(r"\| (tls \| - \| - \| - \| [^-]+ \| - \| - \| -) \|", text)[:1]
-    assert "3.5" in row
-
-
 def test_the_page_tells_who_encrypts() -> None:
     made = made_runs.security()
     assert " TLS: AES-256-GCM, by GnuTLS. " in _page(made)
