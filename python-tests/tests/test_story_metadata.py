@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -164,18 +165,24 @@ def test_verdict_says_where_it_stops_and_what_is_full() -> None:
     assert re.search(
         r"16,\d+ creates/s, .* and 16,\d+ removes/s with 32 in flight; more gain nothing\.", text
     )
+    assert "| 128 in flight | 4 connections, times 1 |" in text
     row = r"\| create \| (1,0|9)\d\S* ± \d+ \| [78],\d+ ± \d+ \| 16,\d+ ± \d+ \|"
-    assert re.search(row, text)
+    assert re.search(rf"{row} [^|]+\| (0\.99|1\.0\d) ± ", text)
     assert "MB/s" not in text.split("## Conditions")[0].replace(" MB/s are 10^6", "")
     assert re.fullmatch(r"[\d,]+ operations/s", record.said(summary.cells[0]))
     assert "link" not in text.split("## Reading")[0].split("## The answer")[1].split("| finding")[0]
 
 
-def _creates(engine: dict[int, int], mounts: dict[int, int], repeats: int = 3) -> Summary:
+def _creates(
+    engine: dict[int, int],
+    mounts: dict[int, int],
+    repeats: int = 3,
+    depths: tuple[int, ...] = (32,),
+) -> Summary:
     """Make a run of creates/s: of the engine by nconnect, on mounts by jobs."""
     made = Maker("metadata", repeats)
-    for nconnect, rate in engine.items():
-        factors = metadata_factors("create", 32, nconnect, place="guest")
+    for (nconnect, rate), depth in product(engine.items(), depths):
+        factors = metadata_factors("create", depth, nconnect, place="guest")
         made.add(factors, write=rate * 1024, block=1024)
     for jobs, rate in mounts.items():
         factors = metadata_factors("create", 1, place="guest", client="filecreate", jobs=jobs)
@@ -205,7 +212,7 @@ def test_a_mount_that_was_measured_in_other_repeats_is_said() -> None:
 
 
 def test_the_fewest_connections_are_compared_and_failed_cells_are_said() -> None:
-    summary = _creates({4: 9000, 8: 9000}, {1: 3000})
+    summary = _creates({4: 9000, 8: 9000}, {1: 3000}, depths=(8, 32, 128))
     first = _METADATA.report.findings(summary)[0]
     assert "create at depth 32, nconnect=4 beside fio's filecreate" in first.what
     assert first.judged.verdict == Verdict.MET
