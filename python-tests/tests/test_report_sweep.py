@@ -18,18 +18,22 @@ from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Factor, Summary
 
 _SWEEP = SCENARIOS["sweep"]
-_BUFFERS = (16384, 32768, 65536, 131072)
+
+
+_TWO_BUFFERS: tuple[Factor, ...] = (65536, 131072)
 
 
 def made_sweep(
-    speed: Callable[[dict[str, Factor]], float], /, repeats: int = 3, **extra: tuple[Factor, ...]
+    speed: Callable[[dict[str, Factor]], float], /, repeats: int = 3, **more: tuple[Factor, ...]
 ) -> Summary:
-    """Make a sweep of a server of which `speed` gives the MB/s."""
+    """Make a sweep of a server of which `speed` gives the MB/s; `more` has other levels."""
     made = made_runs.Maker("sweep", repeats)
-    names = ["direction", "sync", "mount", "buffer", "transfer", *extra]
-    levels = (("read", "write"), ("sync", "async"), ("soft", "hard"), _BUFFERS, (64,))
-    for values in product(*levels, *extra.values()):
-        factors: dict[str, Factor] = dict(zip(names, values, strict=True))
+    levels: dict[str, tuple[Factor, ...]] = {
+        "direction": ("read", "write"), "sync": ("sync", "async"), "mount": ("soft", "hard"),
+        "buffer": (16384, 32768, 65536, 131072), "transfer": (64,), **more,
+    }  # fmt: skip
+    for values in product(*levels.values()):
+        factors = dict(zip(levels, values, strict=True))
         made.add(factors, rate=speed(factors) * 1e6, block=1 << 20)
     return made.summary()
 
@@ -122,7 +126,7 @@ def test_nconnect_and_version_are_in_the_answer_its_plots_and_the_lines() -> Non
         both = factors["nconnect"] == 4 and factors["version"] == "4.1"
         return 100 * (1.5 if factors["nconnect"] == 4 else 1) * (1.2 if both else 1)
 
-    summary = made_sweep(speed, nconnect=(1, 4), version=(3, "4.1"))
+    summary = made_sweep(speed, nconnect=(1, 4), version=(3, "4.1"), buffer=_TWO_BUFFERS)
     text = report_of(summary)
     assert "at most; what matters is nconnect and version." in text
     plots = [plot for one in _SWEEP.report.tell(summary).sections for plot in one.plots]
@@ -155,7 +159,9 @@ def _under_threads(summary: Summary) -> str:
 
 
 def test_setting_of_the_server_is_no_option_of_fio() -> None:
-    summary = made_sweep(lambda factors: 100 * float(factors["threads"]), 3, threads=(1, 8))
+    summary = made_sweep(
+        lambda factors: 100 * float(factors["threads"]), threads=(1, 8), buffer=_TWO_BUFFERS
+    )
     text = _under_threads(summary)
     assert "at most; what matters is threads." in text
     assert "# on the server: threads=8 mount -t nfs" in _end(text)
@@ -163,7 +169,7 @@ def test_setting_of_the_server_is_no_option_of_fio() -> None:
 
 
 def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
-    made = made_sweep(lambda _: 100, 3, threads=(1, 8))
+    made = made_sweep(lambda _: 100, threads=(1, 8))
     drift = {(1, 8): 1.06, (2, 8): 0.99, (3, 8): 1.02}
     run = _drifting(made, lambda cell: drift.get((cell.repeat, int(cell.factors["threads"])), 1.0))
     assert "at most; no setting is shown to matter." in _under_threads(run)
@@ -172,7 +178,9 @@ def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
 
 
 def test_a_level_that_few_repeats_have_costs_itself_alone() -> None:
-    made = made_sweep(lambda at: 100 * float(at["threads"]), 3, threads=(1, 8, 64))
+    made = made_sweep(
+        lambda at: 100 * float(at["threads"]), threads=(1, 8, 64), buffer=_TWO_BUFFERS
+    )
     left = only(made, lambda cell: cell.factors["threads"] != 64 or cell.repeat == 1)
     text = _under_threads(left)
     assert "at most; what matters is threads." in text
@@ -184,7 +192,7 @@ def test_stable_is_given_once() -> None:
     def speed(factors: dict[str, Factor]) -> float:
         return 100 * (1.2 if factors["stable"] == "data_sync" else 1)
 
-    end = _end(report_of(made_sweep(speed, stable=("unstable", "data_sync"))))
+    end = _end(report_of(made_sweep(speed, stable=("unstable", "data_sync"), buffer=_TWO_BUFFERS)))
     best = end[end.index("# the best as measured") : end.rindex("JOBFILE")]
     assert re.findall(r"--stable=(\w+)", best) == ["data_sync"]
 
