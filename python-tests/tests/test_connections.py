@@ -569,20 +569,21 @@ def test_mount_goes_to_the_ports_of_its_path() -> None:
         assert mount_ports("nfs://a/b", options) == options
 
 
-def test_pool_that_fails_under_more_connections_keeps_its_curve(tmp_path: Path) -> None:
+def test_pool_that_fails_under_more_connections_keeps_its_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As where the client may have too few open files for them."""
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
     results = ["--results", str(tmp_path)]
-    env = {"NFSMULTI_CELL_SECONDS": "0.3", "PYTHONPATH": str(paths.PYTHON_TESTS)}
-    harness = [sys.executable, "-m", "nfsmulti", "run", "connections"]
-    words = ["--quick", "--nconnect", "1,2,128", "--jobs", "1", "--repeat", "1"]
-    few = ["prlimit", "--nofile=100:100"]
+    few = ["prlimit", "--nofile=100:100", sys.executable, "-m", "nfsmulti", "run", "connections"]
+    words = ["--quick", "--nconnect", "1,2,128", "--jobs", "1", "--repeat", "1", *results]
+    env = {"PYTHONPATH": str(paths.PYTHON_TESTS)}
     with ScriptedServer() as server:
-        pool = ["--pool", server.pool()]
-        done = run([*few, *harness, *pool, *words, *results], env=env, timeout=_SECONDS)
+        done = run([*few, "--pool", server.pool(), *words], env=env, timeout=_SECONDS)
         (folder,) = (tmp_path / "connections").iterdir()
         failed = _statuses(folder)
         told = (folder / "report.md").read_text()
-        again = run([*harness, "--resume", *results], env=env, timeout=_SECONDS)
+        again = call_harness("run", "connections", "--resume", *results)
         assert not server.all_durable()
     assert done.status == 1, done.stdout + done.stderr
     assert failed == {1: "done", 2: "done", 128: "failed"}
