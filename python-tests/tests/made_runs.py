@@ -11,7 +11,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ PLACE = {
     "pool": "nfs://10.77.0.[1-5]/export",
     "limits": {"link": "1gbit", "per_address": "120mbit"},
 }
+UNLIMITED = {"kind": "lab", "pool": "", "limits": {}}
 ENVIRONMENT = {
     "kernel": "6.1.0-35-amd64",
     "fio": "fio-3.33",
@@ -69,6 +70,7 @@ class Maker:
         *,
         read: float = 0,
         write: float = 0,
+        rate: float = 0,
         block: int = 8192,
         mean_us: float = 400,
         cpu_us: float = 20,
@@ -78,12 +80,17 @@ class Maker:
         paths: Mapping[str, float] | None = None,
         over_time: bool = False,
     ) -> None:
-        """Add the repeats of a cell; rates in bytes per second, CPU in µs per I/O."""
+        """Add the repeats of a cell; rates in bytes per second, CPU in µs per I/O.
+
+        `rate` is that of the direction that the factors name.
+        """
+        ways = {"read": read, "write": write}
+        ways |= {str(factors["direction"]): rate} if rate else {}
         for repeat in range(1, self.repeats + 1):
             sides = {
-                side: figures(self.rng, self.noisy(rate, noise) / self.slower, block, mean_us)
-                for side, rate in (("read", read), ("write", write))
-                if rate
+                way: figures(self.rng, self.noisy(at, noise) / self.slower, block, mean_us)
+                for way, at in ways.items()
+                if at
             }
             ops = sum(side.ops for side in sides.values())
             rates = {side: figure.bytes_per_s / jobs for side, figure in sides.items()}
@@ -116,12 +123,35 @@ class Maker:
         name = "-".join(str(value) for value in factors.values())
         self.cells.append(Cell(name, factors, 1, status, f"cells/{name}", "fio", why))
 
-    def summary(self, label: str = "made") -> Summary:
+    def summary(self, place: Mapping[str, Any] = PLACE) -> Summary:
         command = f"./nfsmulti run {self.scenario} --lab --repeat {self.repeats}"
         return Summary(
-            self.scenario, label, "2026-11-20T17:00:00Z", "2026-11-20T17:20:00Z", False,
-            command, PLACE, self.cells,
+            self.scenario, "made", "2026-11-20T17:00:00Z", "2026-11-20T17:20:00Z", False,
+            command, dict(place), self.cells,
         )  # fmt: skip
+
+
+def only(summary: Summary, where: Callable[[Cell], bool]) -> Summary:
+    """Return a run with some of its cells."""
+    return dataclasses.replace(summary, cells=[*filter(where, summary.cells)])
+
+
+def changed(
+    summary: Summary, where: Callable[[Cell], bool] = lambda _: True, **fields: Any
+) -> Summary:
+    """Return a run of which some cells, or all, have other fields: values, or what a cell gives."""
+
+    def change(cell: Cell) -> Cell:
+        found = {name: to(cell) if callable(to) else to for name, to in fields.items()}
+        return dataclasses.replace(cell, **found)
+
+    cells = [change(cell) if where(cell) else cell for cell in summary.cells]
+    return dataclasses.replace(summary, cells=cells)
+
+
+def placed(summary: Summary, **place: Any) -> Summary:
+    """Return a run that was made in another place, or under other conditions there."""
+    return dataclasses.replace(summary, place={**summary.place, **place})
 
 
 def faster(cell: Cell, times: float) -> Cell:
@@ -153,12 +183,8 @@ def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     for direction, streams in product(("write", "read"), range(1, 6)):
         for client, one in (("capped", 14.5e6), ("uncapped", 105e6)):
             rate = min(one * streams, 117e6)
-            made.add(
-                {"client": client, "direction": direction, "streams": streams},
-                read=rate if direction == "read" else 0,
-                write=rate if direction == "write" else 0,
-                jobs=streams,
-            )
+            factors: dict[str, Factor] = {"client": client, "direction": direction}
+            made.add({**factors, "streams": streams}, rate=rate, jobs=streams)
     return made.summary()
 
 
@@ -201,8 +227,7 @@ def sio(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
             rate = 2000 * block * min(threads, most)
             made.add(
                 {"mode": mode, "pattern": pattern, "direction": side, "threads": threads},
-                read=rate if side == "read" else 0,
-                write=rate if side == "write" else 0,
+                rate=rate,
                 block=block,
                 cpu_us=20 * (1 + threads / 64),
                 jobs=threads,
@@ -235,15 +260,8 @@ def sweep(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
         (16384, 32768, 65536, 131072), (1024, 2048, 4096),
     ):  # fmt: skip
         rate = (117e6 if direction == "read" else 84e6) * (0.92 if buffer == 16384 else 1)
-        made.add(
-            {
-                "direction": direction, "sync": sync, "mount": mount,
-                "buffer": buffer, "transfer": transfer,
-            },
-            read=rate if direction == "read" else 0,
-            write=rate if direction == "write" else 0,
-            block=1 << 20,
-        )  # fmt: skip
+        factors: dict[str, Factor] = {"direction": direction, "sync": sync, "mount": mount}
+        made.add({**factors, "buffer": buffer, "transfer": transfer}, rate=rate, block=1 << 20)
     return made.summary()
 
 
@@ -259,11 +277,7 @@ def neighbour(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
             factors: dict[str, Factor] = {"workload": workload, "threads": threads}
             made.add(factors, read=read, write=write, block=4096, mean_us=mean, jobs=4)
     seconds = {"p50_us": [400.0, None, 410.0], "p99_us": [900.0, None, 950.0]}
-    cells = [
-        dataclasses.replace(cell, read_over_time=seconds) if cell.read else cell
-        for cell in made.cells
-    ]
-    return dataclasses.replace(made.summary(), cells=cells)
+    return changed(made.summary(), lambda cell: cell.read is not None, read_over_time=seconds)
 
 
 def connections(repeats: int = 5, slower: float = 1.0, seed: int = 1) -> Summary:
@@ -281,8 +295,7 @@ def connections(repeats: int = 5, slower: float = 1.0, seed: int = 1) -> Summary
             paths={"10.77.0.1": 1.0},
         )
     rates = {"capped": {"link": "9400mbit", "per_connection": "2500mbit"}}
-    place = {"kind": "lab", "pool": "", "limits": rates}
-    return dataclasses.replace(made.summary(), place=place)
+    return made.summary({**UNLIMITED, "limits": rates})
 
 
 def connections_factors(
@@ -314,7 +327,7 @@ def metadata(repeats: int = 3, slower: float = 1.0, seed: int = 1, cpu_us: float
             processors=2,
             paths={"10.77.0.1": 0.0},
         )
-    return dataclasses.replace(made.summary(), place={"kind": "lab", "pool": "", "limits": {}})
+    return made.summary(UNLIMITED)
 
 
 def metadata_factors(
@@ -349,8 +362,7 @@ def latency(
                 _arrived(made, cell, peak * load / 100, peak, slower)
                 for cell in made.cells[-repeats:]
             ]
-    summary = dataclasses.replace(made.summary(), place={"kind": "lab", "pool": "", "limits": {}})
-    return dataclasses.replace(summary, place={**summary.place, "slo": slo})
+    return made.summary({**UNLIMITED, "slo": slo})
 
 
 def _arrived(made: Maker, cell: Cell, offered: float, peak: float, slower: float) -> Cell:
@@ -358,8 +370,8 @@ def _arrived(made: Maker, cell: Cell, offered: float, peak: float, slower: float
     achieved = cell.read.iops if cell.read else 0.0
     mean_us = 50 * slower / max(0.02, 1 - achieved / peak)
     bins: Counter[int] = Counter()
-    for at in range(4000):  # the quantiles of an exponential distribution
-        bins[round(-mean_us * math.log(1 - (at + 0.5) / 4000) * 1000)] += 5
+    for at in range(500):  # the quantiles of an exponential distribution
+        bins[round(-mean_us * math.log(1 - (at + 0.5) / 500) * 1000)] += 40
     spans = {name: {"mean_us": us, "p50_us": us, "p99_us": 3 * us}
              for name, us in (("lag", mean_us - 50), ("wait", 1.0), ("rtt", 49.0))}  # fmt: skip
     arrivals = Arrivals(
@@ -406,7 +418,7 @@ def security(repeats: int = 3, slower: float = 1.0, seed: int = 1, kind: str = "
     why = "fio: status 1: nfsmulti: security: 10.77.0.1:/export: the server asks for no certificate"
     made.unrun(security_factors("mtls", "64k-read", 1), "skipped", why)
     pool = "nfs://10.77.0.1/export" if kind == "pool" else ""
-    return dataclasses.replace(made.summary(), place={"kind": kind, "pool": pool, "limits": {}})
+    return made.summary({"kind": kind, "pool": pool, "limits": {}})
 
 
 def security_factors(
@@ -424,7 +436,7 @@ def readsize(repeats: int = 5, slower: float = 1.0, seed: int = 1) -> Summary:
     for kib, rate in ((4, 2e8), (16, 5e8), (64, 1.1e9), (256, 1.12e9), (1024, 1.1e9)):
         factors: dict[str, Factor] = {"version": "3", "nconnect": 1, "kib": kib}
         made.add(factors, read=rate, block=kib << 10)
-    return dataclasses.replace(made.summary(), place={"kind": "lab", "pool": "", "limits": {}})
+    return made.summary(UNLIMITED)
 
 
 _EVERY = (
@@ -432,9 +444,3 @@ _EVERY = (
     *(readsize, security),
 )
 RUNS = {run.__name__: run for run in _EVERY}
-
-
-def every() -> Iterator[tuple[str, Summary]]:
-    """Yield a run of every scenario, by name."""
-    for name, make in RUNS.items():
-        yield name, make()

@@ -13,11 +13,12 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import made_runs
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal
-from made_runs import Maker, connections_factors, report_of
+from made_runs import Maker, changed, connections_factors, report_of
 from rich.console import Console
 from run_helpers import QUIET, begun
 
@@ -38,7 +39,7 @@ from nfsmulti.run.place import OnPool, asked
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import Choice, OwnPool, Scale, mount_options
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Parts, Summary
+from nfsmulti.summary import Cell, JobRow, Parts, Summary
 from servers.scripted import ScriptedServer
 
 _CONNECTIONS = SCENARIOS["connections"]
@@ -60,104 +61,85 @@ def _curve(
         made.add(
             factors, read=rate, block=65536, cpu_us=cpu_us, jobs=jobs, processors=2, noise=noise
         )
-    cells: dict[int, list[Cell]] = {}
-    for cell in made.cells:
-        rows = cell.jobs
-        if core is not None:
-            rows = [dataclasses.replace(row, usr_percent=core, sys_percent=0) for row in rows]
-        cells.setdefault(int(cell.factors["nconnect"]), []).append(
-            dataclasses.replace(cell, jobs=rows)
-        )
     levels = {n: v for n, v in connections_factors(1, jobs=jobs).items() if n != "nconnect"}
-    return Curve(levels, cells, link)
+    curve = Curve(levels, cells_of.by_count(made.cells, "nconnect"), link)
+    return curve if core is None else _with(curve, jobs=lambda cell: _busy(cell, core))
+
+
+def _busy(cell: Cell, percent: float) -> list[JobRow]:
+    return [dataclasses.replace(row, usr_percent=percent, sys_percent=0) for row in cell.jobs]
+
+
+def _with(curve: Curve, **fields: Any) -> Curve:
+    """Return a curve whose cells have other fields."""
+    cells = [cell for found in curve.cells.values() for cell in found]
+    other = changed(dataclasses.replace(made_runs.connections(1), cells=cells), **fields)
+    return dataclasses.replace(curve, cells=cells_of.by_count(other.cells, "nconnect"))
 
 
 # --- the knee, and the limit ---
 
 
-def test_knee_is_where_a_cap_s_connections_fill_the_link() -> None:
-    curve = _curve(_CAPPED, link=_LINK)
-    assert knee(curve) == scaling.Knee(End.KNEE, 4, 4)
-    assert re.fullmatch(
-        r"1,1\d\d MB/s with 4 connections; more gain nothing: the link is full\.",
-        verdict(curve),
-    )
+@pytest.mark.parametrize(
+    ("curve", "end", "said"),
+    [
+        (_curve(_CAPPED, link=_LINK), (End.KNEE, 4, 4),
+         r"1,1\d\d MB/s with 4 connections; more gain nothing: the link is full\."),
+        (_curve(_RISING), (End.RISING, 16, 16),
+         r"\d+ MB/s with 16 .*, (2\.0|1\.9)\d times that of 8 connections: still rising\."),
+        (_curve({4: 1e9}), (End.SINGLE, 4, 4), r".* with 4 connections; only that was measured\."),
+    ],
+    ids=["a knee", "rising", "one count"],
+)  # fmt: skip
+def test_a_curve_ends_at_its_knee_or_rises(
+    curve: Curve, end: tuple[End, int, int], said: str
+) -> None:
+    assert knee(curve) == scaling.Knee(*end)
+    assert re.fullmatch(said, verdict(curve))
 
 
-def test_curve_that_still_rises_has_no_knee() -> None:
-    curve = _curve(_RISING)
-    assert knee(curve) == scaling.Knee(End.RISING, 16, 16)
-    said = verdict(curve)
-    assert re.match(
-        r"\d+ MB/s with 16 connections, (2\.0|1\.9)\d times that of 8 connections: still rising",
-        said,
-    )
+_WAKING = Parts({}, {"2000000": 100}, {"40000": 98, "3500000": 2})
+_FULL = _curve(_FLAT, cpu_us=114)
 
 
-def test_limit_is_what_was_measured_to_be_full() -> None:
-    for curve, said in (
-        (_curve(_FLAT, cpu_us=114), ": this client's processors are 8"),
-        (_curve(_FLAT, core=97), ": one core is full: a job keeps it 97 % busy."),
-        (_curve(_FLAT, link=_LINK), "gain nothing."),
-    ):
-        assert re.match(r"\d+ MB/s with 1 connection; more gain nothing", verdict(curve))
-        assert said in verdict(curve)
+@pytest.mark.parametrize(
+    ("curve", "said"),
+    [
+        (_FULL, r": this client's processors are 8\d % busy"),
+        (_with(_FULL, others_busy=0.04), r": this client's processors are \d+ % busy"),
+        (_with(_FULL, parts=_WAKING),
+         r": this client's processors are \d+ % busy \(wake-up p99 3\.50 ms\)"),
+        (_with(_FULL, others_busy=0.6), ""),
+        (_with(_curve(_FLAT, cpu_us=114, core=97), others_busy=0.2), ": one core is full.*"),
+        (_curve(_FLAT, core=97), ": one core is full: a job keeps it 97 % busy"),
+        (_curve(_FLAT, link=_LINK), ""),
+    ],
+)  # fmt: skip
+def test_limit_is_what_was_measured_to_be_full(curve: Curve, said: str) -> None:
+    """Processors that others keep busy are not; a client that is the limit shows its wake-up."""
+    assert re.fullmatch(rf"\d+ MB/s with 1 connection; more gain nothing{said}\.", verdict(curve))
 
 
-def test_processors_that_others_keep_busy_are_not_called_the_limit() -> None:
-    full, page = _curve(_FLAT, cpu_us=114), made_runs.connections()
-    for others, said, warned in (
-        (0.04, r"gain nothing: this client's processors are \d+ % busy\.", False),
-        (0.6, r"gain nothing\.", True),
-    ):
-        beside = {
-            count: [dataclasses.replace(cell, others_busy=others) for cell in found]
-            for count, found in full.cells.items()
-        }
-        assert re.search(said, verdict(dataclasses.replace(full, cells=beside)))
-        cells = [dataclasses.replace(cell, others_busy=others) for cell in page.cells]
-        text = report_of(dataclasses.replace(page, cells=cells))
-        assert ("60 % busy with other work before every cell" in text) is warned
-
-
-def test_a_client_that_is_the_limit_shows_its_wake_up() -> None:
-    """And so does one that other programs keep busy."""
-    parts = Parts({}, {"2000000": 100}, {"40000": 98, "3500000": 2})
-    full = _curve(_FLAT, cpu_us=114)
-    cells = {
-        count: [dataclasses.replace(cell, parts=parts) for cell in found]
-        for count, found in full.cells.items()
-    }
-    said = verdict(dataclasses.replace(full, cells=cells))
-    assert re.search(r"processors are \d+ % busy \(wake-up p99 3\.50 ms\)\.", said)
-    page = made_runs.connections()
-    busy = [dataclasses.replace(cell, others_busy=0.6, parts=parts) for cell in page.cells]
-    text = report_of(dataclasses.replace(page, cells=busy))
-    assert "60 % busy with other work before every cell (wake-up p99 3.50 ms): rerun" in text
-
-
-def test_a_full_core_is_a_limit_beside_other_programs() -> None:
-    curve = _curve(_FLAT, cpu_us=114, core=97)
-    cells = {
-        count: [dataclasses.replace(cell, others_busy=0.2) for cell in found]
-        for count, found in curve.cells.items()
-    }
-    assert "one core is full" in verdict(dataclasses.replace(curve, cells=cells))
-
-
-def test_page_says_whether_a_client_that_discards_is_the_limit() -> None:
-    for core, words, said in (
-        (97, "", "A core is full: with `--discard` (over TCP in clear) it need not copy"),
-        (
-            97,
-            "--discard",
-            "and more brought. ⚠ Even so the busiest job takes 97 % of its core: more jobs",
-        ),
-        (40, "--discard", "This client is not the limit: the busiest job takes 40 % of its core."),
-    ):
-        made = [cell for found in _curve(_FLAT, core=core).cells.values() for cell in found]
-        page = dataclasses.replace(made_runs.connections(), cells=made, command=f"run {words}")
-        assert said in report_of(page)
+@pytest.mark.parametrize(
+    ("fields", "core", "words", "said", "told"),
+    [
+        ({"others_busy": 0.04}, 50, "", "busy with other work", False),
+        ({"others_busy": 0.6}, 50, "", "60 % busy with other work before every cell: rerun", True),
+        ({"others_busy": 0.6, "parts": _WAKING}, 50, "",
+         "60 % busy with other work before every cell (wake-up p99 3.50 ms): rerun", True),
+        ({}, 97, "", "A core is full: with `--discard` (over TCP in clear) it need not copy", True),
+        ({}, 97, "--discard",
+         "and more brought. ⚠ Even so the busiest job takes 97 % of its core: more jobs", True),
+        ({}, 40, "--discard",
+         "This client is not the limit: the busiest job takes 40 % of its core.", True),
+    ],
+)  # fmt: skip
+def test_page_says_whether_this_client_is_the_limit(
+    fields: dict[str, Any], core: float, words: str, said: str, told: bool
+) -> None:
+    made = [cell for found in _curve(_FLAT, core=core).cells.values() for cell in found]
+    page = dataclasses.replace(made_runs.connections(), cells=made, command=f"run {words}")
+    assert (said in report_of(changed(page, **fields))) is told
 
 
 def test_noise_says_what_is_known() -> None:
@@ -170,7 +152,6 @@ def test_noise_says_what_is_known() -> None:
             verdict(noisy),
         )
     assert knee(_curve(_CAPPED, repeats=2)).end is End.UNTOLD
-    assert "with 4 connections; only that was measured." in verdict(_curve({4: 1e9}))
 
 
 def test_repeats_that_failed_are_missed_where_they_would_be_pairs() -> None:
@@ -193,14 +174,12 @@ def test_connections_are_those_of_all_jobs_and_paths() -> None:
     curve = _curve({1: 1e9, 2: 1e9}, jobs=4)
     assert curve.words(2) == "8 connections"
     for mounts, count in (((), 2), (("/m/1", "/m/2"), 4)):
-        mounted = [
-            dataclasses.replace(
-                cell, factors={**cell.factors, "transport": "tcp-mount"},
-                paths=dict.fromkeys(mounts, 0.5),
-            )
-            for cell in curve.cells[2]
-        ]  # fmt: skip
-        assert Curve(curve.levels, {2: mounted}).words(2) == f"{count} connections"
+        mounted = _with(
+            curve,
+            factors=lambda cell: {**cell.factors, "transport": "tcp-mount"},
+            paths=dict.fromkeys(mounts, 0.5),
+        )
+        assert mounted.words(2) == f"{count} connections"
 
 
 @pytest.mark.parametrize(
@@ -236,17 +215,14 @@ def test_a_cell_has_one_number_of_connections_everywhere(
 ) -> None:
     """All connections of its jobs together, wherever a number is called that."""
     parts = {f"10.77.0.{path}": 1 / paths for path in range(1, paths + 1)}
-    run = made_runs.RUNS[name]()
-    cells = [
-        dataclasses.replace(
-            cell,
-            # A job of security has one path, as spread=job has it; the others spread theirs.
-            paths=parts if name != "security" else dict.fromkeys([*parts][: len(cell.jobs)], 1.0),
-            over_time=[1e6, 1e6, 1e6],
-        )
-        for cell in run.cells
-    ]
-    run = dataclasses.replace(run, cells=cells)
+    run = changed(
+        made_runs.RUNS[name](),
+        # A job of security has one path, as spread=job has it; the others spread theirs.
+        paths=lambda cell: (
+            parts if name != "security" else dict.fromkeys([*parts][: len(cell.jobs)], 1.0)
+        ),
+        over_time=[1e6, 1e6, 1e6],
+    )
     made = {
         cell.id: int(cell.factors.get("connections", 0))
         or paths * int(cell.factors["nconnect"]) * int(cell.factors["jobs"])
@@ -294,15 +270,6 @@ def test_a_cell_has_one_number_of_connections_everywhere(
 # --- the report ---
 
 
-def test_report_tells_where_it_stops_in_each_place() -> None:
-    text = report_of(made_runs.connections())
-    first = r"## The answer 1,1\d\d MB/s with 4 capped connections; more gain nothing: the link is"
-    assert re.search(rf"{first} full; uncapped [\d,]+ MB/s with \d+ connections?\. \| ", text)
-    assert re.search(r"\| capped \| 4 \| 1,1\d\d ± \d+ \| 3\.\d\d ± 0\.\d\d \|", text)
-    assert "mount -t nfs -o vers=3,proto=tcp,nconnect=4 SERVER:/EXPORT /mnt" in text
-    assert "Published figures and ours" not in text
-
-
 def test_other_transports_and_failed_counts_are_told() -> None:
     made = Maker("connections", 5)
     for transport, rate, cost in (
@@ -315,13 +282,15 @@ def test_other_transports_and_failed_counts_are_told() -> None:
             parts = {"10.0.0.1": 0.6, "10.0.0.2": 0.4}
             made.add(factors, read=rate * count / 4, block=65536, cpu_us=cost, paths=parts)
     urls = "nfs://10.0.0.1/vol%201?port=9;id,nfs://10.0.0.2/vol%201"
-    words = (
-        f"env A=b fio --ioengine=external:/e.so '--pool={urls}' --nconnect=4 --spread=roundrobin"
-    )
-    made.cells = [dataclasses.replace(cell, command=words) for cell in made.cells]
+    words = f"env A=b fio --ioengine=external:/e.so '--pool={urls}' --nconnect=4"
     made.unrun(connections_factors(16), "failed", "cannot connect: too many")
     place = {"kind": "pool", "pool": "nas", "limits": {}, "links": {"eth0": 10**10}}
-    text = report_of(dataclasses.replace(made.summary(), place=place))
+    done = changed(
+        made.summary(place),
+        lambda cell: cell.status == "done",
+        command=f"{words} --spread=roundrobin",
+    )
+    text = report_of(done)
     assert re.search(r"\d MB/s with 8 connections, .* times that of 2 connections: still", text)
     assert re.search(r"\| rdma \| 8 \| 9\d\d ± ", text)
     assert re.search(r"\| tcp-mount \| 8 \| 4\d\d ± ", text)
@@ -349,16 +318,14 @@ def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> N
     made = Maker("connections", 5)
     for count in (1, 4):
         made.add(connections_factors(count), read=900e6, block=65536)
-    made.cells = [
-        dataclasses.replace(
-            cell,
-            command="fio --output=/r/fio.json --client=a /r/host1.fio --client=b /r/host2.fio",
-            jobs=[dataclasses.replace(row, host=host) for row in cell.jobs for host in ("a", "b")],
-        )
-        for cell in made.cells
-    ]
-    place = {"kind": "pool", "pool": "nas", "limits": {}, "hosts": ["a", "b"]}
-    text = report_of(dataclasses.replace(made.summary(), place=place))
+    run = changed(
+        made.summary({"kind": "pool", "pool": "nas", "limits": {}, "hosts": ["a", "b"]}),
+        command="fio --output=/r/fio.json --client=a /r/host1.fio --client=b /r/host2.fio",
+        jobs=lambda cell: [
+            dataclasses.replace(row, host=host) for row in cell.jobs for host in ("a", "b")
+        ],
+    )
+    text = report_of(run)
     assert "MB/s with nconnect 1; more gain nothing" in text
     assert "The job for fio is `cells/" in text
     lines = "mount -t nfs -o vers=3,proto=tcp,nconnect=1 SERVER:/EXPORT /mnt"
@@ -402,24 +369,61 @@ def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
     assert asked("/mnt/a", dataclasses.replace(cell, query="")) == "/mnt/a"
 
 
-def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+_POOL = "--pool nfs://127.0.0.1/a"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("connections --workload create", "--workload create: give 4k-randread or 64k-read or"),
+        ("connections --workload 4k-randread,64k-read", "--workload 4k-randread,64k-read: give 4k"),
+        (f"connections {_POOL} --proto rdma", "--proto rdma: no RDMA device"),
+        ("connections --discard --mounts", "--discard with --mounts: the kernel can drop long"),
+        (f"connections --discard {_POOL}?sec=krb5i", "--discard with krb5i: "),
+        (f"connections {_POOL} --mounts", "--mounts: mounting needs root (not root)"),
+        (f"connections {_POOL} --mounts --hosts a", "leave out --hosts"),
+        ("connections --pool FOLDER", "connections need URLs in the pool"),
+        ("connections --resume --nconnect 2 --mounts", "--nconnect, --mounts cannot change that"),
+        ("metadata --workload 64k-read", "--workload 64k-read: give create or getattr or lookup"),
+        (f"metadata {_POOL} --hosts a", "metadata runs on this machine only: leave out --hosts"),
+        ("metadata --pool FOLDER", "metadata operations need URLs in the pool"),
+        ("metadata --resume --depth 2", "--depth cannot change that"),
+        ("security --workload 8k-oltp", "--workload 8k-oltp: give 4k-randread or 64k-read or"),
+        ("security --mounts", "--mounts: the lab has no kernel client with Kerberos or TLS"),
+        (f"security {_POOL} --hosts a", "security runs on this machine only"),
+        ("security --pool FOLDER", "security needs URLs in the pool"),
+        ("security --resume --sec krb5", "--sec cannot change that"),
+        ("latency --workload none.fio", "--workload none.fio: give 4k-randread, 64k-read, "),
+        ("latency --workload create", "--workload create: give 4k-randread, 64k-read, "),
+        ("latency --resume --load 50", "--load cannot change that"),
+    ],
+)  # fmt: skip
+def test_bad_choices_are_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+) -> None:
     monkeypatch.setattr(
         start, "rdma_devices", lambda *, wanted: iter([fail("no RDMA device", "load it")])
     )
     monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
-    pool = ["--pool", "nfs://127.0.0.1/a"]
-    for words, said in (
-        (["--workload", "create"], "--workload create: give 4k-randread or 64k-read or"),
-        ([*pool, "--proto", "rdma"], "--proto rdma: no RDMA device"),
-        (["--discard", "--mounts"], "--discard with --mounts: the kernel can drop long READs"),
-        (["--discard", "--pool", "nfs://127.0.0.1/a?sec=krb5i"], "--discard with krb5i: "),
-        ([*pool, "--mounts"], "--mounts: mounting needs root (not root)"),
-        ([*pool, "--mounts", "--hosts", "a"], "leave out --hosts"),
-        (["--pool", str(tmp_path)], "connections need URLs in the pool"),
-        (["--resume", "--nconnect", "2", "--mounts"], "--nconnect, --mounts cannot change that"),
-    ):
-        results = str(tmp_path / "results")
-        assert said in refusal("run", "connections", *words, "--results", results), words
+    monkeypatch.chdir(tmp_path)
+    given = words.replace("FOLDER", str(tmp_path)).split()
+    assert said in refusal("run", *given, "--results", "results")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("latency --slo p99", "'p99' is not a limit of latency: write it like p99:1ms"),
+        ("latency --slo p100:1ms", "'p100:1ms' is not a limit"),
+        ("latency --load 50,250", "give numbers from 1 to 200, each once"),
+        ("latency --arrival-process even", "'even' is none of poisson, fixed"),
+        ("security --sec krb5,none", "'krb5,none': give sys or krb5 or krb5i or krb5p"),
+        ("connections --xprtsec tls", "--xprtsec: only for security, not for connections"),
+    ],
+)
+def test_mistyped_choices_are_wrong_usage(words: str, said: str) -> None:
+    done = call_harness("run", *words.split())
+    assert (done.status, said in done.stderr) == (2, True)
 
 
 def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -486,16 +490,13 @@ def test_lines_to_paste_mount_each_url_where_mounts_of_all_are_the_best() -> Non
     made = Maker("connections", 3)
     made.add(connections_factors(1, transport="tcp-mount"), read=2e9)
     made.add(connections_factors(1), read=1e9)
-    start = "fio --ioengine=external:engine.so --write_bw_log=bw --name=connections"
-    of_engine = f"{start} --pool=nfs://10.0.0.1/v,nfs://10.0.0.2/v --filename=connections"
-    of_mounts = f"env IOTRAP_MOUNT_POOLS=mounts:/m1/,/m2/ {start} --filename=/m1/connections"
-    cells = [
-        dataclasses.replace(
-            cell, command=of_engine if cell.factors["transport"] == "tcp" else of_mounts
-        )
-        for cell in made.cells
-    ]
-    summary = dataclasses.replace(made.summary(), cells=cells, place={"kind": "pool"})
+    fio = "fio --ioengine=external:engine.so --write_bw_log=bw --name=connections"
+    of_engine = f"{fio} --pool=nfs://10.0.0.1/v,nfs://10.0.0.2/v --filename=connections"
+    of_mounts = f"env IOTRAP_MOUNT_POOLS=mounts:/m1/,/m2/ {fio} --filename=/m1/connections"
+    summary = changed(
+        made.summary({"kind": "pool"}),
+        command=lambda cell: of_engine if cell.factors["transport"] == "tcp" else of_mounts,
+    )
     lines = _CONNECTIONS.report.tell(summary).ending[0].lines
     assert lines == [
         "mount -t nfs -o vers=3,proto=tcp,nconnect=1 10.0.0.1:/v /mnt/1",
@@ -515,15 +516,10 @@ def test_lines_to_paste_follow_from_the_answer_and_name_no_file_of_a_run() -> No
         made.add(connections_factors(count), read=rate, block=65536, noise=0.1)
     words = "fio --ioengine=external:e.so --pool=nfs://10.0.0.1/v --overwrite=1"
     file = "nfsmulti-0a1b2c3d/nfsmulti-connections"
-    cells = [
-        dataclasses.replace(
-            cell,
-            command=f"{words} --nconnect={cell.factors['nconnect']} --filename={file}",
-        )
-        for cell in made.cells
-    ]
-    place = {"kind": "pool", "pool": "nfs://10.0.0.1/v", "limits": {}}
-    run = dataclasses.replace(made.summary(), cells=cells, place=place)
+    run = changed(
+        made.summary({"kind": "pool", "pool": "nfs://10.0.0.1/v", "limits": {}}),
+        command=lambda cell: f"{words} --nconnect={cell.factors['nconnect']} --filename={file}",
+    )
     story = _CONNECTIONS.report.tell(run)
     said = "No measurable difference between 4 connections and 16 connections"
     assert story.answer.headline.startswith(said), story.answer.headline
@@ -541,8 +537,7 @@ def test_lines_to_paste_have_nothing_of_the_run_s_folder(tmp_path: Path) -> None
     words = command_of(spec, pool, Engine(Path("engine.so")), tmp_path)
     made = Maker("connections", 3)
     made.add(connections_factors(1), read=1e9)
-    cells = [dataclasses.replace(cell, command=shlex.join(words)) for cell in made.cells]
-    summary = dataclasses.replace(made.summary(), cells=cells)
+    summary = changed(made.summary(), command=shlex.join(words))
     lines = _CONNECTIONS.report.tell(summary).ending[0].lines
     assert "rw=read" in lines
     assert not [line for line in lines if str(tmp_path) in line or "log_" in line]
@@ -574,26 +569,27 @@ def test_mount_goes_to_the_ports_of_its_path() -> None:
         assert mount_ports("nfs://a/b", options) == options
 
 
-def test_pool_that_fails_under_more_connections_keeps_its_curve(tmp_path: Path) -> None:
+def test_pool_that_fails_under_more_connections_keeps_its_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As where the client may have too few open files for them."""
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
     results = ["--results", str(tmp_path)]
-    env = {"NFSMULTI_CELL_SECONDS": "0.3", "PYTHONPATH": str(paths.PYTHON_TESTS)}
-    harness = [sys.executable, "-m", "nfsmulti", "run", "connections"]
-    words = ["--quick", "--nconnect", "1,2,256", "--jobs", "1", "--repeat", "1"]
-    few = ["prlimit", "--nofile=100:100"]
+    few = ["prlimit", "--nofile=100:100", sys.executable, "-m", "nfsmulti", "run", "connections"]
+    words = ["--quick", "--nconnect", "1,2,128", "--jobs", "1", "--repeat", "1", *results]
+    env = {"PYTHONPATH": str(paths.PYTHON_TESTS)}
     with ScriptedServer() as server:
-        pool = ["--pool", server.pool()]
-        done = run([*few, *harness, *pool, *words, *results], env=env, timeout=_SECONDS)
+        done = run([*few, "--pool", server.pool(), *words], env=env, timeout=_SECONDS)
         (folder,) = (tmp_path / "connections").iterdir()
         failed = _statuses(folder)
         told = (folder / "report.md").read_text()
-        again = run([*harness, "--resume", *results], env=env, timeout=_SECONDS)
+        again = call_harness("run", "connections", "--resume", *results)
         assert not server.all_durable()
     assert done.status == 1, done.stdout + done.stderr
-    assert failed == {1: "done", 2: "done", 256: "failed"}
-    assert "failed and are missing: all with nconnect 256." in told
+    assert failed == {1: "done", 2: "done", 128: "failed"}
+    assert "failed and are missing: all with nconnect 128." in told
     assert again.status == 0, again.stdout + again.stderr
-    assert _statuses(folder) == {1: "done", 2: "done", 256: "done"}
+    assert _statuses(folder) == {1: "done", 2: "done", 128: "done"}
 
 
 def _statuses(folder: Path) -> dict[int, str]:

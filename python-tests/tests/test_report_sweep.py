@@ -10,29 +10,31 @@ from itertools import product
 
 import made_runs
 import pytest
-from made_runs import faster, report_of
+from made_runs import faster, only, placed, report_of
 
 from nfsmulti.run.plan import crossed
 from nfsmulti.scenario import Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Factor, Summary
+from nfsmulti.summary import Cell, Factor, Summary
 
 _SWEEP = SCENARIOS["sweep"]
-_BUFFERS = (16384, 32768, 65536, 131072)
+
+
+_TWO_BUFFERS: tuple[Factor, ...] = (65536, 131072)
 
 
 def made_sweep(
-    speed: Callable[[dict[str, Factor]], float], /, repeats: int = 3, **extra: tuple[Factor, ...]
+    speed: Callable[[dict[str, Factor]], float], /, repeats: int = 3, **more: tuple[Factor, ...]
 ) -> Summary:
-    """Make a sweep of a server of which `speed` gives the MB/s."""
+    """Make a sweep of a server of which `speed` gives the MB/s; `more` has other levels."""
     made = made_runs.Maker("sweep", repeats)
-    names = ["direction", "sync", "mount", "buffer", "transfer", *extra]
-    levels = (("read", "write"), ("sync", "async"), ("soft", "hard"), _BUFFERS, (64,))
-    for values in product(*levels, *extra.values()):
-        factors: dict[str, Factor] = dict(zip(names, values, strict=True))
-        rate = speed(factors) * 1e6
-        reads = factors["direction"] == "read"
-        made.add(factors, read=rate if reads else 0, write=0 if reads else rate, block=1 << 20)
+    levels: dict[str, tuple[Factor, ...]] = {
+        "direction": ("read", "write"), "sync": ("sync", "async"), "mount": ("soft", "hard"),
+        "buffer": (16384, 32768, 65536, 131072), "transfer": (64,), **more,
+    }  # fmt: skip
+    for values in product(*levels.values()):
+        factors = dict(zip(levels, values, strict=True))
+        made.add(factors, rate=speed(factors) * 1e6, block=1 << 20)
     return made.summary()
 
 
@@ -40,30 +42,32 @@ def _end(text: str) -> str:
     return text[text.index("## The best settings") : text.index("## Published")]
 
 
-@pytest.fixture(scope="module")
-def flat() -> str:
-    """Return the report of a server that is flat from 32768 up, nothing else mattering."""
-    return report_of(made_runs.sweep())
+def _drifting(run: Summary, drift: Callable[[Cell], float]) -> Summary:
+    cells = [faster(cell, drift(cell)) for cell in run.cells]
+    return dataclasses.replace(run, cells=cells)
 
 
-def test_what_matters_is_the_buffer_alone(flat: str) -> None:
-    assert "MB/s writes at most; what matters is rsize and wsize." in flat
-    assert re.search(r"\| rsize and wsize \| \d+\.\d %, matters \| \d+\.\d %, matters \|", flat)
-    assert re.search(r"\| sync or async \| \d\.\d %, no effect \| \d\.\d %, no effect \|", flat)
-    assert "may be chance" not in flat
-
-
-def test_default_does_as_well_where_nothing_is_better(flat: str) -> None:
-    assert "No setting is shown to be better than the default." in _end(flat)
-    lines = _end(flat)[_end(flat).index("# the default") :]
+def test_the_page_of_a_server_that_is_flat_from_32768_up() -> None:
+    """The buffer alone matters, and no setting is better than the default."""
+    text = report_of(made_runs.sweep())
+    assert "MB/s writes at most; what matters is rsize and wsize." in text
+    assert re.search(r"\| rsize and wsize \| \d+\.\d %, matters \| \d+\.\d %, matters \|", text)
+    assert re.search(r"\| sync or async \| \d\.\d %, no effect \| \d\.\d %, no effect \|", text)
+    assert "may be chance" not in text
+    assert "No setting is shown to be better than the default." in _end(text)
+    lines = _end(text)[_end(text).index("# the default") :]
     assert "rsize=131072,wsize=131072,async,hard SERVER:/EXPORT /mnt" in lines
     assert "# the best" not in lines
+    published = (
+        r"\| best read, buffers of 131072; ours: mean of all settings \| 118 MB/s \| 11\d MB/s"
+    )
+    assert re.search(published, text)
+    assert "| read of 4096 MB, buffers of 131072 | 36.547 s | 4.00 s |" in text
 
 
 def test_a_drift_between_repeats_hides_nothing() -> None:
     made = made_sweep(lambda factors: 1.03 * 100 if factors["sync"] == "sync" else 100)
-    drifting = [faster(cell, 2**cell.repeat) for cell in made.cells]
-    text = report_of(dataclasses.replace(made, cells=drifting))
+    text = report_of(_drifting(made, lambda cell: 2**cell.repeat))
     assert "at most; what matters is sync or async." in text
 
 
@@ -73,9 +77,8 @@ def test_what_fills_the_labs_link_is_alike_by_construction() -> None:
             return 84
         return 60 if factors["buffer"] == 16384 else 119
 
-    made = made_sweep(speed, 3)
-    place = {"kind": "lab", "pool": "", "limits": {"link": "1gbit"}}
-    found = _SWEEP.report.findings(dataclasses.replace(made, place=place))
+    lab = {"kind": "lab", "pool": "", "limits": {"link": "1gbit"}}
+    found = _SWEEP.report.findings(placed(made_sweep(speed), **lab))
     assert [(one.what, one.judged.verdict.value) for one in found] == [
         ("reads are flat for buffers from 32768 up", "reproduced by construction"),
         ("writes are flat for buffers from 32768 up", "reproduced"),
@@ -83,26 +86,17 @@ def test_what_fills_the_labs_link_is_alike_by_construction() -> None:
     ]
     assert "the lab's link is 95 % full at each level" in found[0].judged.why
 
-    made = dataclasses.replace(made_sweep(lambda _: 119, 3), place=place)
-    text = report_of(made)
+    text = report_of(placed(made_sweep(lambda _: 119), **lab))
     assert " whatever the setting (within 2 %): the 1 Gbit/s link is full." in text
     assert "⚠ A faster link may show differences." in text
 
 
 def test_a_direction_that_cannot_be_told_leaves_the_verdict_on_both_open() -> None:
-    made = made_sweep(lambda _: 100, 3)
-    cells = [cell for cell in made.cells if cell.factors["direction"] == "read"]
+    made = made_sweep(lambda _: 100)
+    reads = only(made, lambda cell: cell.factors["direction"] == "read").cells
     for more, verdict in (([], "reproduced"), (made.cells[-1:], "inconclusive")):
-        summary = dataclasses.replace(made, cells=[*cells, *more])
-        assert _SWEEP.report.findings(summary)[-1].judged.verdict.value == verdict
-
-
-def test_published_figures_stand_beside_ours(flat: str) -> None:
-    assert re.search(
-        r"\| best read, buffers of 131072; ours: mean of all settings \| 118 MB/s \| 11\d MB/s",
-        flat,
-    )
-    assert "| read of 4096 MB, buffers of 131072 | 36.547 s | 4.00 s |" in flat
+        some = dataclasses.replace(made, cells=[*reads, *more])
+        assert _SWEEP.report.findings(some)[-1].judged.verdict.value == verdict
 
 
 def test_best_settings_are_lines_to_paste() -> None:
@@ -132,7 +126,7 @@ def test_nconnect_and_version_are_in_the_answer_its_plots_and_the_lines() -> Non
         both = factors["nconnect"] == 4 and factors["version"] == "4.1"
         return 100 * (1.5 if factors["nconnect"] == 4 else 1) * (1.2 if both else 1)
 
-    summary = made_sweep(speed, nconnect=(1, 4), version=(3, "4.1"))
+    summary = made_sweep(speed, nconnect=(1, 4), version=(3, "4.1"), buffer=_TWO_BUFFERS)
     text = report_of(summary)
     assert "at most; what matters is nconnect and version." in text
     plots = [plot for one in _SWEEP.report.tell(summary).sections for plot in one.plots]
@@ -152,47 +146,43 @@ def test_a_quick_sweep_tells_its_effects_in_half_of_all_cells() -> None:
     made = made_runs.Maker("sweep", 3)
     for spec in crossed(_SWEEP.cells(Scale(True)), {"nconnect": (1, 4)}):
         gain = 1.5 if (spec.factors["nconnect"], spec.factors["sync"]) == (4, "async") else 1
-        side = str(spec.factors["direction"])
-        rates = {"read": 0.0, "write": 0.0, side: 80e6 * gain}
-        made.add(spec.factors, read=rates["read"], write=rates["write"])
+        made.add(spec.factors, rate=80e6 * gain)
     text = report_of(made.summary())
     assert "at most; what matters is sync or async and nconnect." in text
     assert re.search(r"interactions-read\.png", text)
     assert "async,hard,nconnect=4 SERVER:/EXPORT /mnt" in _end(text)
 
 
-def _under_threads(summary: Summary) -> Summary:
-    """Say that the run's factor threads was a setting of the server."""
-    place = {**summary.place, "setting": {"name": "threads", "values": [1, 8, 64]}}
-    return dataclasses.replace(summary, place=place)
+def _under_threads(summary: Summary) -> str:
+    """Return the page of a run whose factor threads was a setting of the server."""
+    return report_of(placed(summary, setting={"name": "threads", "values": [1, 8, 64]}))
 
 
 def test_setting_of_the_server_is_no_option_of_fio() -> None:
-    summary = made_sweep(lambda factors: 100 * float(factors["threads"]), 3, threads=(1, 8))
-    text = report_of(_under_threads(summary))
+    summary = made_sweep(
+        lambda factors: 100 * float(factors["threads"]), threads=(1, 8), buffer=_TWO_BUFFERS
+    )
+    text = _under_threads(summary)
     assert "at most; what matters is threads." in text
     assert "# on the server: threads=8 mount -t nfs" in _end(text)
     assert "--threads" not in _end(text)
 
 
 def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
-    made = made_sweep(lambda _: 100, 3, threads=(1, 8))
+    made = made_sweep(lambda _: 100, threads=(1, 8))
     drift = {(1, 8): 1.06, (2, 8): 0.99, (3, 8): 1.02}
-    drifting = [
-        faster(cell, drift.get((cell.repeat, int(cell.factors["threads"])), 1))
-        for cell in made.cells
-    ]
-    text = report_of(_under_threads(dataclasses.replace(made, cells=drifting)))
-    assert "at most; no setting is shown to matter." in text
-    once = [cell for cell in drifting if cell.repeat == 1]
-    text = report_of(_under_threads(dataclasses.replace(made, cells=once)))
-    assert re.search(r"\| threads \| 6\.\d %, may be chance \|", text)
+    run = _drifting(made, lambda cell: drift.get((cell.repeat, int(cell.factors["threads"])), 1.0))
+    assert "at most; no setting is shown to matter." in _under_threads(run)
+    once = _under_threads(only(run, lambda cell: cell.repeat == 1))
+    assert re.search(r"\| threads \| 6\.\d %, may be chance \|", once)
 
 
 def test_a_level_that_few_repeats_have_costs_itself_alone() -> None:
-    made = made_sweep(lambda at: 100 * float(at["threads"]), 3, threads=(1, 8, 64))
-    left = [cell for cell in made.cells if cell.factors["threads"] != 64 or cell.repeat == 1]
-    text = report_of(_under_threads(dataclasses.replace(made, cells=left)))
+    made = made_sweep(
+        lambda at: 100 * float(at["threads"]), threads=(1, 8, 64), buffer=_TWO_BUFFERS
+    )
+    left = only(made, lambda cell: cell.factors["threads"] != 64 or cell.repeat == 1)
+    text = _under_threads(left)
     assert "at most; what matters is threads." in text
     assert "# on the server: threads=1 " in _end(text)
     assert "# on the server: threads=64" not in _end(text)
@@ -202,7 +192,7 @@ def test_stable_is_given_once() -> None:
     def speed(factors: dict[str, Factor]) -> float:
         return 100 * (1.2 if factors["stable"] == "data_sync" else 1)
 
-    end = _end(report_of(made_sweep(speed, stable=("unstable", "data_sync"))))
+    end = _end(report_of(made_sweep(speed, stable=("unstable", "data_sync"), buffer=_TWO_BUFFERS)))
     best = end[end.index("# the best as measured") : end.rindex("JOBFILE")]
     assert re.findall(r"--stable=(\w+)", best) == ["data_sync"]
 
@@ -218,8 +208,7 @@ def test_levels_of_further_factors_stand_beside_the_published_figures_apart() ->
 def test_noise_shows_no_plateau() -> None:
     summary = made_sweep(lambda _: 100)
     rng = made_runs.Maker("noise").rng
-    noisy = [faster(cell, rng.uniform(0.5, 2)) for cell in summary.cells]
-    text = report_of(dataclasses.replace(summary, cells=noisy))
+    text = report_of(_drifting(summary, lambda _: rng.uniform(0.5, 2)))
     assert re.search(r"reads are flat for buffers from 32768 up \| (inconclusive|not rep)", text)
     assert "at most; no setting is shown to matter." in text
     assert text.count("%, may be chance") == 6
@@ -233,10 +222,10 @@ def test_a_fraction_has_main_effects() -> None:
         for name, value in cell.factors.items():
             known = indices.setdefault(name, [])
             known += [value] if value not in known else []
-    third = [
-        cell
-        for cell in summary.cells
-        if sum(indices[name].index(value) for name, value in cell.factors.items()) % 3 == 0
-    ]
-    text = report_of(dataclasses.replace(summary, cells=third))
-    assert "at most; what matters is rsize and wsize." in text
+    third = only(
+        summary,
+        lambda cell: (
+            sum(indices[name].index(value) for name, value in cell.factors.items()) % 3 == 0
+        ),
+    )
+    assert "at most; what matters is rsize and wsize." in report_of(third)

@@ -6,13 +6,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
 
 import made_runs
 import pytest
-from conftest import needs_privileges, or_skip, refusal
-from made_runs import Maker, metadata_factors, report_of
+from conftest import needs_privileges, or_skip
+from made_runs import Maker, changed, metadata_factors, report_of
 from run_helpers import QUIET, REPORT, begun, staged_fio
 
 from nfsmulti import export
@@ -108,22 +109,6 @@ def test_what_is_compared_with_a_mount_has_one_url_as_well() -> None:
     assert said == ["URLs after the first: a mount has one, and is compared with the same"]
 
 
-_BOTH = "4k-randread,64k-read"
-
-
-def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
-    pool = ["--pool", "nfs://127.0.0.1/a"]
-    for words, said in (
-        (["--workload", "64k-read"], "--workload 64k-read: give create or getattr or lookup or"),
-        ([*pool, "--hosts", "a"], "metadata runs on this machine only: leave out --hosts"),
-        (["--pool", str(tmp_path)], "metadata operations need URLs in the pool"),
-        (["--resume", "--depth", "2"], "--depth cannot change that"),
-    ):
-        results = str(tmp_path / "results")
-        assert said in refusal("run", "metadata", *words, "--results", results), words
-    assert f"--workload {_BOTH}: give 4k-" in refusal("run", "connections", "--workload", _BOTH)
-
-
 # --- the entries of a cell ---
 
 
@@ -180,20 +165,34 @@ def test_verdict_says_where_it_stops_and_what_is_full() -> None:
     assert re.search(
         r"16,\d+ creates/s, .* and 16,\d+ removes/s with 32 in flight; more gain nothing\.", text
     )
+    assert "| 128 in flight | 4 connections, times 1 |" in text
     row = r"\| create \| (1,0|9)\d\S* ± \d+ \| [78],\d+ ± \d+ \| 16,\d+ ± \d+ \|"
-    assert re.search(row, text)
+    assert re.search(rf"{row} [^|]+\| (0\.99|1\.0\d) ± ", text)
     assert "MB/s" not in text.split("## Conditions")[0].replace(" MB/s are 10^6", "")
     assert re.fullmatch(r"[\d,]+ operations/s", record.said(summary.cells[0]))
     assert "link" not in text.split("## Reading")[0].split("## The answer")[1].split("| finding")[0]
 
 
-def test_mounts_are_compared_at_their_best_and_judged() -> None:
-    made = Maker("metadata", 3)
-    made.add(metadata_factors("create", 32, place="guest"), write=9000 * 1024, block=1024)
-    for jobs, rate in ((1, 1000), (4, 3000), (16, 2500)):
+def _creates(
+    engine: dict[int, int],
+    mounts: dict[int, int],
+    repeats: int = 3,
+    depths: tuple[int, ...] = (32,),
+) -> Summary:
+    """Make a run of creates/s: of the engine by nconnect, on mounts by jobs."""
+    made = Maker("metadata", repeats)
+    for (nconnect, rate), depth in product(engine.items(), depths):
+        factors = metadata_factors("create", depth, nconnect, place="guest")
+        made.add(factors, write=rate * 1024, block=1024)
+    for jobs, rate in mounts.items():
         factors = metadata_factors("create", 1, place="guest", client="filecreate", jobs=jobs)
         made.add(factors, write=rate * 1024, block=1024)
-    text = report_of(made.summary())
+    return made.summary()
+
+
+def test_mounts_are_compared_at_their_best_and_judged() -> None:
+    summary = _creates({1: 9000}, {1: 1000, 4: 3000, 16: 2500})
+    text = report_of(summary)
     assert re.search(
         r"[\d,]+ creates/s with 32 in flight: (3(\.0\d)?|2\.9\d) times the kernel mount\.", text
     )
@@ -201,36 +200,24 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
     assert re.search(row, text)
     assert "⚠ Both sides ran on the same client; on the mount, a job makes one call at a" in text
     assert "the first stat of a file asks the server" in text
-    judged = [one.judged.verdict for one in _METADATA.report.findings(made.summary())]
+    judged = [one.judged.verdict for one in _METADATA.report.findings(summary)]
     assert judged == [Verdict.MET, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
 
 
 def test_a_mount_that_was_measured_in_other_repeats_is_said() -> None:
-    made = Maker("metadata", 2)
-    made.add(metadata_factors("create", 32, place="guest"), write=9000 * 1024, block=1024)
-    factors = metadata_factors("create", 1, place="guest", client="filecreate", jobs=4)
-    made.add(factors, write=3000 * 1024, block=1024)
-    summary = dataclasses.replace(made.summary(), cells=[made.cells[0], made.cells[3]])
+    run = _creates({1: 9000}, {4: 3000}, repeats=2)
+    summary = dataclasses.replace(run, cells=[run.cells[0], run.cells[3]])
     row = r"\| create \| [\d,]+ \| [\d,]+ \| 4 \| \W \| \W \|"
     assert re.search(row, report_of(summary))
 
 
 def test_the_fewest_connections_are_compared_and_failed_cells_are_said() -> None:
-    made = Maker("metadata", 3)
-    for nconnect in (4, 8):
-        factors = metadata_factors("create", 32, nconnect, place="guest")
-        made.add(factors, write=9000 * 1024, block=1024)
-    factors = metadata_factors("create", 1, place="guest", client="filecreate")
-    made.add(factors, write=3000 * 1024, block=1024)
-    summary = made.summary()
+    summary = _creates({4: 9000, 8: 9000}, {1: 3000}, depths=(8, 32, 128))
     first = _METADATA.report.findings(summary)[0]
     assert "create at depth 32, nconnect=4 beside fio's filecreate" in first.what
     assert first.judged.verdict == Verdict.MET
-    failed = [
-        dataclasses.replace(cell, status="failed") if cell.factors["client"] != "engine" else cell
-        for cell in summary.cells
-    ]
-    first = _METADATA.report.findings(dataclasses.replace(summary, cells=failed))[0]
+    failed = changed(summary, lambda cell: cell.factors["client"] != "engine", status="failed")
+    first = _METADATA.report.findings(failed)[0]
     assert first.judged.why == "no cell of nfsmulti, or none on the kernel mount, is done"
 
 

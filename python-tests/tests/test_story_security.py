@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import made_runs
 import pytest
-from conftest import call_harness, needs_privileges, or_skip, refusal
-from made_runs import report_of
+from conftest import call_harness, needs_privileges, or_skip
+from made_runs import changed, only, placed, report_of
 from run_helpers import QUIET, made_record
 
 from nfsmulti.errors import HarnessError
@@ -98,24 +98,6 @@ def test_a_mount_has_the_flavor_and_as_many_connections() -> None:
     assert {cell.paths for cell in cells} == {1}
     assert cells[3].mount_options == "vers=4.1,proto=tcp,nconnect=4,sec=krb5p,xprtsec=tls"
     assert cells[3].optional != cells[2].optional  # a client may lack what the other has
-
-
-def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
-    for words, said in (
-        (["--workload", "8k-oltp"], "--workload 8k-oltp: give 4k-randread or 64k-read or"),
-        (["--mounts"], "--mounts: the lab has no kernel client with Kerberos or TLS"),
-        (["--pool", "nfs://127.0.0.1/a", "--hosts", "a"], "security runs on this machine only"),
-        (["--pool", str(tmp_path)], "security needs URLs in the pool"),
-        (["--resume", "--sec", "krb5"], "--sec cannot change that"),
-    ):
-        assert said in refusal("run", "security", *words)
-    for words, said in (
-        (["security", "--sec", "krb5,none"], "'krb5,none': give sys or krb5 or krb5i or krb5p"),
-        (["connections", "--xprtsec", "tls"], "--xprtsec: only for security, not for connections"),
-    ):
-        done = call_harness("run", *words)
-        assert done.status == 2
-        assert said in done.stderr
 
 
 # --- what the server lacks ---
@@ -258,71 +240,44 @@ def _page(summary: Summary) -> str:
     return report_of(summary).replace(MISSING, "-")
 
 
-def test_the_page_of_a_lab() -> None:
-    text = _page(made_runs.security())
-    assert re.search(
-        r"## The answer krb5p costs [45]\.\d times the CPU of sys per 64 KiB read"
-        r" \(server: [\d.]+\), TLS 3\.\d; with 4 connections krb5p reaches 6\d % of sys\.",
-        text,
-    )
-    assert re.search(
-        r"\| krb5p \| \d+ ± \d+ \| 0\.20 [^|]+ \| 7[45]\.\d \| [45]\.\d\d [^|]+ \| 0\.[56]", text
-    )
-    assert "64k-read, 1 connection" in text
-    assert "4k-randread, 1 connection" in text
-    assert "- mtls: 10.77.0.1:/export: the server asks for no certificate" in text
-    assert "⚠ The lab's TLS is a proxy in Python" in text
-    # What went through the proxy has no rates, and no server's time, but the client's.
-    (row,) = re.findall(r"\| (tls \| - \| - \| - \| [^-]+ \| - \| - \| -) \|", text)[:1]
-    assert "3.5" in row
-
-
 def test_the_page_tells_who_encrypts() -> None:
     made = made_runs.security()
     assert " TLS: AES-256-GCM, by GnuTLS. " in _page(made)
-    cells = [
-        dataclasses.replace(cell, tls=cell.tls.replace("GnuTLS", "the kernel (kTLS)"))
-        for cell in made.cells
-    ]
+    kernels = changed(made, tls=lambda cell: cell.tls.replace("GnuTLS", "the kernel (kTLS)"))
     words = "TLS: AES-256-GCM, by the kernel (kTLS); its work is in the jobs' system calls"
-    assert words in _page(dataclasses.replace(made, cells=cells))
+    assert words in _page(kernels)
 
 
 def test_on_a_pool_the_rates_of_tls_are_told_and_the_machine_is_the_client() -> None:
-    text = _page(made_runs.security(kind="pool"))
+    """Unless it is a guest, whose own server is told from its client."""
+    pool = made_runs.security(kind="pool")
+    text = _page(pool)
     assert "proxy in Python" not in text
     assert "The client's CPU time is that of its whole machine" in text
     assert re.search(r"\| tls \| \d+ ± \d+ \| 0\.2\d", text)
     assert re.search(r"\| sys \| \d+ ± \d+ \| 1 \| 37\.\d \|", text)  # 2.5 times fio's jobs
-
-
-def test_a_mount_on_the_servers_machine_has_no_cpu_time() -> None:
-    """The machine's would be the server's, too, and fio's jobs are not all of the mount's."""
-    made = made_runs.security(kind="pool")
-    mounted = [
-        dataclasses.replace(cell, factors={**cell.factors, "client": "mount"})
-        for cell in made.cells
-        if cell.factors["flavor"] in ("sys", "krb5p")
-    ]
-    both = dataclasses.replace(made, cells=[*made.cells, *mounted])
-    assert re.search(r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| 18\d \| 5\.", _page(both))
-    here = dataclasses.replace(both, place={**made.place, "pool": "nfs://127.0.0.161/export"})
-    assert re.search(r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| - \| - \|", _page(here))
-
-
-def test_a_guests_own_server_is_told_from_its_client() -> None:
-    made = made_runs.security(kind="pool")
-    text = _page(dataclasses.replace(made, place={**made.place, "apart": True}))
+    text = _page(placed(pool, apart=True))
     assert re.search(r"\| sys \| \d+ ± \d+ \| 1 \| 17\.\d \|", text)  # of 37, the server has 20
     assert "The client's CPU time is that of its machine but for the server" in text
     assert "The server's CPU time is that of its processes" in text
 
 
+def test_a_mount_on_the_servers_machine_has_no_cpu_time() -> None:
+    """The machine's would be the server's, too, and fio's jobs are not all of the mount's."""
+    made = made_runs.security(kind="pool")
+    mounted = changed(
+        only(made, lambda cell: cell.factors["flavor"] in ("sys", "krb5p")),
+        factors=lambda cell: {**cell.factors, "client": "mount"},
+    )
+    both = dataclasses.replace(made, cells=[*made.cells, *mounted.cells])
+    row = r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| "
+    assert re.search(rf"{row}18\d \| 5\.", _page(both))
+    here = placed(both, pool="nfs://127.0.0.161/export")
+    assert re.search(rf"{row}- \| - \|", _page(here))
+
+
 def test_without_sys_the_first_is_what_others_are_held_to() -> None:
-    made = made_runs.security()
-    cells = [cell for cell in made.cells if cell.factors["flavor"] != "sys"]
-    text = _page(dataclasses.replace(made, cells=cells))
-    assert re.search(r"krb5p costs 4\.\d times the CPU of krb5 per 64 KiB read", text)
-    alone = [cell for cell in cells if cell.factors["flavor"] == "krb5"]
-    text = _page(dataclasses.replace(made, cells=alone))
-    assert "Only krb5 was measured" in text
+    run = only(made_runs.security(), lambda cell: cell.factors["flavor"] != "sys")
+    assert re.search(r"krb5p costs 4\.\d times the CPU of krb5 per 64 KiB read", _page(run))
+    alone = only(run, lambda cell: cell.factors["flavor"] == "krb5")
+    assert "Only krb5 was measured" in _page(alone)

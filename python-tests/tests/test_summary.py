@@ -50,30 +50,22 @@ def test_each_column_is_described() -> None:
     assert not [name for name in (*rows.OF_CELL, *MEASURES) if f"`{name}`" not in page]
 
 
-def test_a_row_says_what_became_of_arrivals(tmp_path: Path) -> None:
+def test_a_row_says_what_became_of_arrivals_and_of_stamped_replies(tmp_path: Path) -> None:
     bins = {"2000": 98, "70000": 2}
     came = Arrivals(1000.5, 990.0, False, due=300, dropped=7, lag=bins)
+    parts = Parts({}, bins, {"100": 60, "300": 40})
     sides = [dataclasses.replace(READ, response={str(us * 1000): 10}) for us in (40, 80)]
-    cell = dataclasses.replace(DONE, read=sides[0], write=sides[1], arrivals=came)
+    cell = dataclasses.replace(DONE, read=sides[0], write=sides[1], arrivals=came, parts=parts)
+    told = {"due IOPS": "1000.5", "IOPS in time": "990.0", "sustained": "False", "due": "300",
+            "dropped": "7", "lag p50 ms": "0.002", "lag p99 ms": "0.07",
+            "response p50 ms": "0.04", "response p99 ms": "0.08",
+            "service p50 ms": "0.002", "service p99 ms": "0.07",
+            "wake-up p50 ms": "0.0001", "wake-up p99 ms": "0.0003"}  # fmt: skip
     rows.write(dataclasses.replace(SUMMARY, cells=[cell, DONE]), tmp_path)
     with (tmp_path / rows.FILE).open(newline="") as file:
         there, closed = csv.DictReader(file)
-    told = {"due IOPS": "1000.5", "IOPS in time": "990.0", "sustained": "False", "due": "300",
-            "dropped": "7", "lag p50 ms": "0.002", "lag p99 ms": "0.07",
-            "response p50 ms": "0.04", "response p99 ms": "0.08"}  # fmt: skip
     assert {name: there[name] for name in told} == told
     assert {closed[name] for name in told} == {""}
-
-
-def test_a_row_has_service_and_wake_up_where_the_kernel_stamped_replies(tmp_path: Path) -> None:
-    parts = Parts({}, {"2000": 98, "70000": 2}, {"100": 60, "300": 40})
-    cells = [dataclasses.replace(DONE, parts=parts), DONE]
-    rows.write(dataclasses.replace(SUMMARY, cells=cells), tmp_path)
-    with (tmp_path / rows.FILE).open(newline="") as file:
-        there, none = csv.DictReader(file)
-    names = [f"{what} p{at} ms" for what in ("service", "wake-up") for at in (50, 99)]
-    assert [there[name] for name in names] == ["0.002", "0.07", "0.0001", "0.0003"]
-    assert {none[name] for name in names} == {""}
 
 
 def test_fields_of_a_later_harness_are_dropped(tmp_path: Path) -> None:
