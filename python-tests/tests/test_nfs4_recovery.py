@@ -15,7 +15,6 @@ from functools import partial
 import pytest
 from engine_helpers import done, said
 from scripted_jobs import (
-    BLOCKS,
     NEVER,
     TWO_ADDRESSES,
     Case,
@@ -118,49 +117,12 @@ def test_what_leaves_nothing_behind(ran: Outcome) -> None:
         assert len(ran.calls(Nfs4.CREATE_SESSION)) < _DATA_SESSION + ran.case.expected
 
 
-def test_calls_whose_replies_are_gone_are_made_anew(job: Run) -> None:
-    """RETRY_UNCACHED_REP behind SEQUENCE: the slot's next number, and the same bytes.
-
-    That of SEQUENCE itself is in test_scenarios_nfs4.py.
-    """
-    lost = on(Nfs4.WRITE, _LOST, nth=_DEPTH), on(Nfs4.WRITE, NEVER, first=_DEPTH - 1)
-    ran = job(*lost, **_VERIFIED)
-    calls = ran.calls(Nfs4.WRITE)
-    asked = Counter(call.status for call in ran.calls(Nfs4.SEQUENCE))
-    times = Counter(call.offset for call in calls)
-    assert asked[Status4.RETRY_UNCACHED_REP] == _DEPTH
-    assert {at for at, count in times.items() if count == 2} == {c.offset for c in calls[:_DEPTH]}
-    assert len({(call.slot, call.sequence) for call in calls}) == len(calls) == BLOCKS + _DEPTH
-    assert _data_sessions(ran) == 1
-
-
 def test_what_an_earlier_copy_has_removed_is_removed(job: Run) -> None:
     """The second copy has a slot of another session, and finds no file (NOENT)."""
     lost = Answer(do=ScriptedServer.end_sessions, reply=False, end="reset")
     first, again, *_ = job(on(Nfs4.REMOVE, lost, nth=1), unlink=1, **_VERIFIED).calls(Nfs4.REMOVE)
     assert (first.status, again.status) == (Status4.OK, Status4.NOENT)
     assert first.session != again.session
-
-
-def test_a_session_that_is_refused_for_a_while(job: Run) -> None:
-    """The same CREATE_SESSION again would get the same answer, which the server keeps."""
-    begun, told = list[Call](), list[Call]()
-
-    def refuse(call: Call) -> Answer | None:
-        if call.procedure is Nfs4.WRITE and call.nth == _DEPTH:
-            begun.append(call)
-        if not begun or call.procedure is not Nfs4.CREATE_SESSION or len(told) == 3:
-            return None
-        told.append(call)
-        return Answer(status=Status4.NOSPC)
-
-    ran = job(refuse, _ENDS_SESSIONS, **_VERIFIED)
-    why, stops, resumes = ran.said()
-    assert "NFS4ERR_NOSPC" in why
-    assert "connection lost" in stops
-    assert "server OK" in resumes
-    assert _data_sessions(ran) == 2
-    _keeps_nothing(ran.server)
 
 
 @pytest.mark.parametrize("times", [1, 20])

@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import pytest
-from conftest import FioRunner, needs_privileges, started_lab
+from conftest import needs_privileges
 from engine_helpers import done, refused, said
 from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options, Run
 
-from nfsmulti.fiorun import Engine, Fio
-from nfsmulti.lab import LabConfig, Limits
-from nfsmulti.processes import run
 from servers.scripted import DATA, DATA4, Answer, Mount, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized
@@ -52,7 +48,7 @@ def test_a_connection_that_brings_bytes_is_kept(job: Run) -> None:
     assert sum(line.reconnects for line in ran.stats) == 0
 
 
-# --- failover=1: what needs names or a link; the rest is in test_scenarios_failover.py ---
+# --- failover=1: what needs names; the rest is in test_scenarios_failover.py ---
 
 # Of 2 MiB: 64 KiB blocks, half of them by each path. A path is dead after 4 s of silence, which no
 # path has by chance, however busy the machine.
@@ -71,24 +67,6 @@ def test_a_path_that_is_dead_from_the_start(client: Client) -> None:
     done(result)
     assert {call.server[0] for call in server.calls(Nfs.WRITE)} == {second}
     assert any(f"{first}:" in line and "cannot reach port" in line for line in said(result))
-
-
-@pytest.mark.full
-def test_a_probe_waits_for_the_data_before_it(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    """A slow link is no silence: a path that takes data is asked again when it has taken it."""
-    with started_lab(LabConfig(addresses=2, limits=Limits(link="4mbit"))) as lab:
-        # Deep queues before a slow link would make TCP send twice what is only late.
-        shallow = "echo 4096 32768 65536 >/proc/sys/net/ipv4/tcp_wmem"
-        run(lab.command(["sh", "-c", shallow]), timeout=60).check()
-        fio = Fio(engine, enter=lab.command([]), env=lab.environment)
-        slow = FioRunner(fio, lab.pool, tmp_path, request.node)
-        job = {**_FAILOVER, "bs": "1m", "size": "6m", "iodepth": 6, "verify": None}
-        # Each path's replies come every 4 s or so.
-        result = slow(rw="write", filename="slow", **{**job, "timeo": 24})
-    done(result)
-    assert "does not answer" not in "".join(said(result))
 
 
 # --- connections that cannot be had ---
