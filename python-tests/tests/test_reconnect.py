@@ -35,27 +35,20 @@ def test_a_new_connection_comes_from_the_same_port(
 def test_a_null_reply_may_come_in_pieces(job: Run) -> None:
     """Not even its first, of 8 bytes, is a reply that nobody waits for."""
     pieces = on(Nfs.NULL, Answer(chunk=8, pause=0.05))
-    ran = job(pieces, on(Nfs.WRITE, NEVER, nth=5), failover=1, timeo=30, **_TURNS)
+    ran = job(pieces, on(Nfs.WRITE, NEVER, nth=5), failover=1, timeo=10, **_TURNS)
     assert [call for call in ran.calls(Nfs.NULL) if call.connection > 0], "nobody was asked"
     assert sum(line.stale_replies for line in ran.stats) == 0
 
 
 def test_a_connection_that_brings_bytes_is_kept(job: Run) -> None:
     """A long reply comes slowly: what waits behind it is no reason to connect anew."""
-    # For longer than the second call and its retransmission are given, 1.2 s and 2.4 s.
-    slow = on(Nfs.READ, Answer(chunk=256, pause=0.3), nth=1)
-    ran = job(slow, rw="read", filename="r", iodepth=2, timeo=12, retrans=1)
+    # For longer than the second call and its retransmission are given, 0.6 s and 1.2 s.
+    slow = on(Nfs.READ, Answer(chunk=256, pause=0.15), nth=1)
+    ran = job(slow, rw="read", filename="r", iodepth=2, timeo=6, retrans=1)
     assert sum(line.reconnects for line in ran.stats) == 0
 
 
 # --- failover=1: what needs names; the rest is in test_scenarios_failover.py ---
-
-# Of 2 MiB: 64 KiB blocks, half of them by each path. A path is dead after 4 s of silence, which no
-# path has by chance, however busy the machine.
-_FAILOVER: Options = {
-    "failover": 1, "spread": "stripe", "bs": "64k", "size": "2m", "iodepth": 8,
-    "verify": "crc32c", "timeo": 40,
-}  # fmt: skip
 
 
 def test_a_path_that_is_dead_from_the_start(client: Client) -> None:
@@ -63,7 +56,7 @@ def test_a_path_that_is_dead_from_the_start(client: Client) -> None:
     first, second = TWO_ADDRESSES
     with ScriptedServer(addresses=TWO_ADDRESSES) as server:
         server.refuse(first)
-        result = client(server, **_FAILOVER)
+        result = client(server, failover=1, spread="stripe", verify="crc32c")
     done(result)
     assert {call.server[0] for call in server.calls(Nfs.WRITE)} == {second}
     assert any(f"{first}:" in line and "cannot reach port" in line for line in said(result))
