@@ -242,15 +242,32 @@ def test_a_rate_is_sustained_where_responses_do_not_grow(
             assert clock.state.dropped == clock.state.late == 0
 
 
+def _grow(clock: Clock, count: int) -> None:
+    """Serve arrivals each of which is sent 0.2 ms later than the one before."""
+    for number, due in enumerate(clock.take(count)):
+        clock.call("sent", due, due + number * 200_000)
+        clock.call("finished", due, due + number * 200_000)
+
+
 def test_each_loop_counts(testlib: CData) -> None:
-    """What grows in each and begins anew with the next has grown."""
+    """What grows in each and begins anew with the next has grown, also where the last is even."""
     clock = Clock(testlib, 1000, fixed=True)
     for start in (100, 200, 300, 400):
-        for number, due in enumerate(clock.take(500)):
-            clock.call("sent", due, due + number * 200_000)
-            clock.call("finished", due, due + number * 200_000)
+        _grow(clock, 500)
         clock.call("begin", start * _SEC, 4096)
+    clock.serve(500)
+    clock.end(cut=False)
     assert not clock.call("sustained")
+
+
+def test_each_loop_begins_anew(testlib: CData) -> None:
+    """A loop whose responses are longer than those of the one before it has not grown."""
+    clock = Clock(testlib, 1000, fixed=True)
+    clock.serve(100)
+    clock.call("begin", 100 * _SEC, 4096)
+    clock.serve(1000, lag=_SEC)
+    clock.end(cut=False)
+    assert clock.call("sustained")
 
 
 def test_a_schedule_ends_with_its_job(testlib: CData) -> None:
@@ -269,18 +286,31 @@ def test_a_schedule_ends_with_its_job(testlib: CData) -> None:
 
 
 def test_a_ramp_is_not_counted(testlib: CData) -> None:
+    """Nor that responses grew, what was dropped, or that the depth was used up."""
     clock = Clock(testlib, 1000, fixed=True)
-    clock.serve(100, lag=50)
+    clock.call("freed", _SEC // 20)
+    _grow(clock, 100)
+    clock.call("look", _SEC)
+    clock.end()
+    assert clock.state.dropped > 800
+    assert clock.state.crowded > 0
+    assert not clock.call("sustained")
+    clock.call("begin", _SEC, 4096)
+    clock.serve(100)
     (straggler,) = clock.take(1)
     begun = straggler + 1
     clock.call("measure", begun)
     clock.call("sent", straggler, straggler + 9000)
     clock.call("finished", straggler, straggler + 9000)
-    clock.serve(10, lag=3)
-    clock.call("look", begun + 5 * _SEC)
+    clock.serve(1000, lag=_SEC)
+    ends = clock.state.due - 1
+    clock.call("look", ends)
     clock.end()
-    assert (clock.state.lag.count, clock.state.lag.max, clock.state.finished) == (10, 3, 10)
-    assert clock.state.span == 5 * _SEC
+    assert (clock.state.lag.count, clock.state.lag.max) == (1000, _SEC)
+    assert clock.state.finished == clock.state.in_time == 1000
+    assert clock.state.span == clock.state.scheduled == ends - begun
+    assert (clock.state.crowded, clock.state.dropped) == (0, 0)
+    assert clock.call("sustained"), "responses were even since the ramp"
 
 
 def test_loops_add_up(testlib: CData) -> None:
@@ -300,13 +330,14 @@ def test_loops_add_up(testlib: CData) -> None:
 def test_the_line_for_people(testlib: CData) -> None:
     line = ffi.new("char[]", 512)
     clock = Clock(testlib, 1000, fixed=True)
-    clock.serve(100, lag=5000)
+    clock.serve(90, lag=5000)
+    clock.serve(10, lag=50_000)
     clock.call("look", _SEC // 10)
     clock.end()
     testlib.arrivals_tell(line, clock.state)
     said = text(line)
     assert said.startswith("arrivals: sustained: offered 1000.0/s, achieved 1000.0/s; 100 due")
-    assert "100 sent, 0 dropped; lag (usec): p50=5.0, p99=5.0, max=5.0, at the end=0.0" in said
+    assert "100 sent, 0 dropped; lag (usec): p50=5.0, p99=49.9, max=50.0, at the end=0.0" in said
     behind = Clock(testlib, 2000, fixed=True)
     _Server(0.001).run(behind, 1)
     testlib.arrivals_tell(line, behind.state)

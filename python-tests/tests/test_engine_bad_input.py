@@ -149,6 +149,7 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         "timeo": (0, "timeo: min value out of range"),
         "port": (65536, "port: max value out of range"),
         "stable": ("perhaps", "valid values"),
+        "arrival_process": ("uniform", "valid values"),
         "stripes": (4, "stripes"),
         "namespace": ("rdma", "namespace>: it is gone: names always go over TCP; leave it out"),
         "gss_context": ("job", "each connection has a context of its own, so leave it out"),

@@ -6,7 +6,9 @@ Where fio's own psync engine gives the figures to expect, it is run beside.
 
 from __future__ import annotations
 
+import functools
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ from engine_helpers import (
 )
 from scripted_jobs import replay
 
-from nfsmulti.fiorun import Engine, Fio, Option
+from nfsmulti.fiorun import Engine, Fio, FioReport, Option
 from nfsmulti.lab import Lab
 
 place = fixture_of_places("nfs", "nfs4", "mount")
@@ -42,13 +44,13 @@ def _is_random(content: bytes) -> bool:
 
 # --- what psync does ---
 
+_Psync = tuple[list[str], dict[str, bytes], FioReport, dict[str, int]]
+
 _AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and what they share
-    "modes": ("--iodepth=8 --bs=16k --size=1m", {
+    "directions, blocks and patterns": ("--iodepth=8 --bs=4k --size=1m", {
         **{mode: {"rw": mode} for mode in ("read", "write", "randread", "randwrite", "randrw")},
-        "rw": {"rw": "rw"}, "readwrite": {"rw": "readwrite"},
+        "rw": {"rw": "rw"},
         "mix": {"rw": "randrw", "rwmixread": 80},
-    }),
-    "block sizes": ("--iodepth=8 --size=1m", {
         "small": {"rw": "randrw", "bs": 512},
         "odd": {"rw": "write", "bs": 3000},
         "whole": {"rw": "write", "bs": "1m"},
@@ -57,8 +59,6 @@ _AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and 
         "split": {"rw": "randrw", "bssplit": "4k/50:64k/50"},
         "directions": {"rw": "randrw", "bs": "4k,64k"},
         "large": {"rw": "rw", "bs": "4m", "size": "16m"},
-    }),
-    "patterns": ("--iodepth=8 --bs=4k --size=1m", {
         "nomap": {"rw": "randread", "norandommap": 1},
         "strided": {"rw": "read", "zonemode": "strided", "zonesize": "64k", "zoneskip": "64k"},
         "skip": {"rw": "read:4k"},
@@ -106,20 +106,31 @@ _AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and 
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def as_psync(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], _Psync]:
+    """Run a table's jobs by psync, once: gives its words, the files there are, and what it left."""
+
+    @functools.cache
+    def run_psync(name: str) -> _Psync:
+        common, jobs = _AS_PSYNC[name]
+        files = dict.fromkeys("abcdefghijk" if "parts" in name else "", b"x" * 3_000_064)
+        words = [*common.split(), *sections(**jobs)]
+        return words, files, *psync(tmp_path_factory.mktemp("psync") / "files", words, files)
+
+    return run_psync
+
+
 @pytest.mark.parametrize("name", _AS_PSYNC)
-def test_jobs_are_as_with_psync(place: Place, tmp_path: Path, name: str) -> None:
+def test_jobs_are_as_with_psync(place: Place, as_psync: Callable[[str], _Psync], name: str) -> None:
     """The same bytes and I/Os; psync works at depth 1, whatever it is.
 
     And files of the same sizes, where writers fill theirs: fio makes psync's beforehand.
     """
-    common, jobs = _AS_PSYNC[name]
-    words, there = [*common.split(), *sections(**jobs)], "abcdefghijk" if "parts" in name else ""
-    files = dict.fromkeys(there, b"x" * 3_000_064)
+    words, files, expected, sizes = as_psync(name)
     for file, content in files.items():
         place.write(file, content)
-    expected, sizes = psync(tmp_path / "psync", words, files)
     assert figures(done(place.fio(arguments=words))) == figures(expected)
-    assert place.sizes() == sizes or "iodepth" in common
+    assert place.sizes() == sizes or "patterns" in name
     assert sizes
 
 
@@ -176,21 +187,21 @@ _VERIFYING: dict[str, dict[str, Option]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", _VERIFYING)
-def test_what_is_verified_stays_as_it_was(export: Place, name: str) -> None:
+def test_what_is_verified_stays_as_it_was(export: Place) -> None:
     """A write that was interrupted leaves less than its size: that is read, and nothing added."""
     job: dict[str, Option] = {"bs": "64k", "size": "1m", "verify": "crc32c", "filename": "f"}
     done(export.fio(rw="write", io_size="256k", do_verify=0, verify_state_save=1, **job))
-    before, options = (export.files / "f").read_bytes(), _VERIFYING[name]
+    before = (export.files / "f").read_bytes()
     assert len(before) == 256 << 10
-    result = export.fio(**job, **{"verify_state_save": 0, **options})
-    if "verify_state_load" in options:
-        assert done(result).bytes("read") == 256 << 10
-    elif name != "mixes":  # which verifies what it has not written: fio's mix is another then
-        failed_io(result, "a READ beyond the end of file: less was written than this job verifies")
-        assert result.report is not None
-        assert result.report.bytes("read") == 256 << 10
-    assert (export.files / "f").read_bytes() == before
+    for name, options in _VERIFYING.items():
+        result = export.fio(**job, **{"verify_state_save": 0, **options})
+        if "verify_state_load" in options:
+            assert done(result).bytes("read") == 256 << 10
+        elif name != "mixes":  # which verifies what it has not written: fio's mix differs then
+            failed_io(result, "a READ beyond the end of file: less was written than this job")
+            assert result.report is not None
+            assert result.report.bytes("read") == 256 << 10
+        assert (export.files / "f").read_bytes() == before
 
 
 def test_nothing_is_made_to_be_verified(exported: Place) -> None:
@@ -268,23 +279,15 @@ def test_one_file_of_the_server_under_several_names(place: Place) -> None:
 
 def test_folders_of_a_name_are_made(place: Place) -> None:
     """A second slash or a dot says nothing; absolute names are below a mount, or the export."""
-    for name in ("a/b/c", "a//b/c", "./a/b/c", "a/./b/c"):
-        done(place.fio(rw="write", bs="64k", size="64k", filename=name))
     absolute = f"{place.paths[1]}/a/b/d" if place.kind == "mount" else "/a/b/d"
-    done(place.fio(rw="read", bs="64k", size="64k", filename=absolute))
+    same = ["a/b/c", "a//b/c", "./a/b/c", "a/./b/c"]
+    names = [*same, absolute, "with blank", "Größe", "100%", 'quo"te', "back\\slash"]
+    done(place.fio(rw="write", bs="64k", size=f"{64 * len(names)}k", filename=":".join(names)))
+    assert place.sizes() == dict.fromkeys(sorted(["a/b/c", "a/b/d", *names[5:]]), 64 << 10)
     done(place.fio(rw="write", bs="64k", size="64k", filename="a/e/f"))
-    assert place.names() == ["a/b/c", "a/b/d", "a/e/f"]
     if place.kind != "mount":
         done(place.fio(rw="write", bs=1, size=2, filename="a/./bd/", metadata=1, tree_depth=0))
-        assert len(place.names()) == 5
-
-
-def test_names_with_blanks_and_other_letters(exported: Place) -> None:
-    names = ["with blank", "Größe", "100%", 'quo"te', "back\\slash"]
-    for name in names:
-        exported.random(name, 65536)
-    report = done(exported.fio(rw="read", bs="4k", filename=":".join(names)))
-    assert report.bytes("read") == 65536 * len(names)
+        assert len(place.names()) == 3 + 5 + 2
 
 
 def test_a_symbolic_link(export: Place) -> None:

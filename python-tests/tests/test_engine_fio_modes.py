@@ -21,7 +21,6 @@ from nfsmulti.lab.lab import free_ports
 from nfsmulti.processes import Process, run
 
 exported = fixture_of_places("nfs")
-export = fixture_of_places("nfs", "nfs4")
 mounted = fixture_of_places("mount")
 
 _MIB = 1 << 20
@@ -74,16 +73,26 @@ def _job_file(place: Place, folder: Path, name: str, *options: str) -> Path:
     return file
 
 
-def test_two_servers(export: Place, tmp_path: Path) -> None:
-    """Each counts its own jobs: job k of a server is on path k mod P. One has an arrival clock."""
-    write = _job_file(export, tmp_path, "a", "rw=write", "numjobs=5")
+def test_two_servers(exported: Place, tmp_path: Path) -> None:
+    """Each counts its own jobs: job k of a server is on path k mod P. One has an arrival clock.
+
+    What a server says reaches its client, for people and for programs.
+    """
+    write = _job_file(exported, tmp_path, "a", "rw=write", "numjobs=5")
     verify = ["rw=randwrite", "verify=crc32c", "iodepth=8", "spread=stripe", "stripe_size=20k"]
-    stripe = _job_file(export, tmp_path, "b", *verify)
-    clock = _job_file(export, tmp_path, "c", "rw=randread", "arrival_rate=1k", "lat_percentiles=1")
-    with _servers(export, tmp_path) as clients:
+    stripe = _job_file(exported, tmp_path, "b", *verify)
+    clock = _job_file(
+        exported, tmp_path, "c", "rw=randread", "arrival_rate=1k", "lat_percentiles=1"
+    )
+    wrong = _job_file(exported, tmp_path, "d", "rw=read", "pool=/no/such/folder")
+    with _servers(exported, tmp_path) as clients:
         words = [clients[0], str(write), clients[1], str(stripe)]
-        completed = export.raw(*words, "--output-format=json", env=_CLIENT)
-        timed = export.raw(clients[0], str(clock), env=_CLIENT)
+        completed = exported.raw(*words, "--output-format=json", env=_CLIENT)
+        refused = [
+            exported.raw(clients[1], str(wrong), *output, env=_CLIENT)
+            for output in ([], ["--output-format=json"])
+        ]
+        timed = exported.raw(clients[0], str(clock), env=_CLIENT)
     assert completed.status == 0, completed.stdout + completed.stderr
     (report,) = _jsons(completed.stdout)
     assert isinstance(report["client_stats"], list)
@@ -91,21 +100,14 @@ def test_two_servers(export: Place, tmp_path: Path) -> None:
     assert all(job["error"] == 0 for job in report["client_stats"])
     lines = ConnectionStats.read(tmp_path / "stats-a")
     paths = {line.job_number: line.path for line in lines}
-    assert paths == {number: export.labels[number % 4] for number in range(5)}
+    assert paths == {number: exported.labels[number % 4] for number in range(5)}
     striped = ConnectionStats.read(tmp_path / "stats-b")
-    assert [line.path for line in striped] == export.labels
+    assert [line.path for line in striped] == exported.labels
     assert sum(line.write_bytes for line in striped) == _MIB
-    assert len(export.names()) == 7
+    assert len(exported.names()) == 7
     assert [line.sent for line in ArrivalStats.read(tmp_path / "stats-c")] == [64]
     assert "nfsmulti: c: arrivals: " in timed.stdout
-
-
-def test_what_a_server_says_reaches_its_client(exported: Place, tmp_path: Path) -> None:
-    wrong = _job_file(exported, tmp_path, "a", "rw=read", "pool=/no/such/folder")
-    with _servers(exported, tmp_path) as clients:
-        completed = exported.raw(clients[0], str(wrong), env=_CLIENT)
-        json_too = exported.raw(clients[1], str(wrong), "--output-format=json", env=_CLIENT)
-    for one in (completed, json_too):
+    for one in refused:
         assert one.status == 1
         said = [line for line in (one.stdout + one.stderr).splitlines() if "nfsmulti: " in line]
         assert any("/no/such/folder: cannot open the mount" in line for line in said)

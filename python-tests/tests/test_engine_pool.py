@@ -44,28 +44,14 @@ def test_pools_of_both_variables(mounted: Place) -> None:
     """Each knows its own names; NFSMULTI_POOLS comes first where both know one."""
     paths, labels = mounted.paths, mounted.labels
     env = {
-        "NFSMULTI_POOLS": _pools(few=paths[1:3], both=paths[:1]),
+        "NFSMULTI_POOLS": _pools(both=paths[:2]),
         "IOTRAP_MOUNT_POOLS": _pools(all=paths, both=paths[1:2]),
     }
-    job = {**_JOB, "filename": "f", "spread": "roundrobin"}
-    for name, found in (("few", labels[1:3]), ("all", labels), ("both", labels[:1])):
-        result = mounted.fio(pool=name, env=env, **job)
+    for name, found in (("both", labels[:2]), ("all", labels)):
+        result = mounted.fio(pool=name, env=env, filename="f", spread="roundrobin", **_JOB)
         done(result)
         assert [line.path for line in result.stats] == found
         assert said(result) == []
-    result = mounted.fio(pool="all", env={**env, "NFSMULTI_POOLS": ""}, **job)
-    done(result)
-    assert [line.path for line in result.stats] == labels
-
-
-def test_unknown_name_is_refused_with_those_there_are(mounted: Place) -> None:
-    env = {"NFSMULTI_POOLS": _pools(fast=mounted.paths, slow=mounted.paths)}
-    result = mounted.fio(pool="quick", env=env, filename="f", **_JOB)
-    refused(result, "NFSMULTI_POOLS", "no pool is named 'quick'", "known: fast slow")
-    result = mounted.fio(pool="quick", env={"NFSMULTI_POOLS": ""}, filename="f", **_JOB)
-    refused(result, "quick", "known: none")
-    result = mounted.fio(pool="quick", filename="f", **_JOB)
-    refused(result, "pool=quick", "neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set")
 
 
 # --- IOTRAP_MOUNT_POOLS, as its users have it ---
@@ -100,20 +86,6 @@ def test_several_files_of_one_pool_and_of_two(mounted: Place) -> None:
     assert mounted.names() == ["f0", "f1"]
 
 
-def test_file_that_lies_in_no_pool(mounted: Place) -> None:
-    env = {"IOTRAP_MOUNT_POOLS": _pools(a=mounted.paths)}
-    for name in ("relative", "/elsewhere/f"):
-        result = mounted.fio(pool=None, env=env, filename=name, **_JOB)
-        refused(result, "no pool", "give pool=", f'"{name}"')
-
-
-def test_without_any_pool(mounted: Place, tmp_path: Path) -> None:
-    refused(mounted.fio(pool=None, filename="f", **_JOB), "no pool: give pool=")
-    (tmp_path / "empty").mkdir()
-    for none in ({"nrfiles": 0}, {"opendir": str(tmp_path / "empty")}):
-        refused(mounted.fio(pool=None, **none, **_JOB), "no pool: give pool=: the job has no file")
-
-
 @pytest.mark.parametrize("thread", [0, 1])
 def test_a_bad_pool_is_told_once(mounted: Place, thread: int) -> None:
     """Not by each job, whatever its name."""
@@ -123,10 +95,34 @@ def test_a_bad_pool_is_told_once(mounted: Place, thread: int) -> None:
     assert line.startswith("nfsmulti: a: pool: column 16: the export is missing")
 
 
-def test_broken_variable_is_refused_with_the_place(mounted: Place) -> None:
-    env = {"IOTRAP_MOUNT_POOLS": "b:/tmp b:/var"}
-    result = mounted.fio(pool="b", env=env, filename="f", **_JOB)
-    refused(result, "IOTRAP_MOUNT_POOLS", "column 8", "named twice")
+_NO_FILE = "no pool: give pool=: the job has no file"
+# The pool's name, the variables, what else the job has, and the words by which it is refused.
+_REFUSED: dict[str, tuple[str | None, dict[str, str], dict[str, Option], list[str]]] = {
+    "an unknown name": (
+        "quick", {"NFSMULTI_POOLS": "fast:/tmp"}, {},
+        ["NFSMULTI_POOLS", "no pool is named 'quick'", "known: fast"],
+    ),
+    "a name, and no variable": (
+        "quick", {}, {}, ["pool=quick", "neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set"],
+    ),
+    "a broken variable": (
+        "b", {"IOTRAP_MOUNT_POOLS": "b:/tmp b:/var"}, {},
+        ["IOTRAP_MOUNT_POOLS", "column 8", "named twice"],
+    ),
+    "a file in no pool": (
+        None, {"IOTRAP_MOUNT_POOLS": "a:/tmp"}, {"filename": "/elsewhere/f"},
+        ["no pool", "give pool=", '"/elsewhere/f"'],
+    ),
+    "no pool": (None, {}, {}, ["no pool: give pool="]),
+    "no file": (None, {}, {"filename": None, "nrfiles": 0}, [_NO_FILE]),
+    "no file in a folder": (None, {}, {"filename": None, "opendir": "."}, [_NO_FILE]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _REFUSED)
+def test_a_job_without_a_pool_is_refused(mounted: Place, name: str) -> None:
+    pool, env, options, words = _REFUSED[name]
+    refused(mounted.fio(pool=pool, env=env, **{**_JOB, "filename": "f", **options}), *words)
     assert mounted.names() == []
 
 

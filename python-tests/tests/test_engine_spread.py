@@ -154,6 +154,8 @@ def test_spread_reads_and_spread_writes(exported: Place) -> None:
     )
     result = exported.fio(rw="rw", bs="4k", size="1m", iodepth=4, arguments=jobs)
     done(result)
+    connections = Counter(line.job for line in result.stats)
+    assert (connections["job"], connections["reads"], connections["writes"]) == (1, 4, 4)
 
     def shares(name: str, direction: str) -> list[float]:
         lines = [line for line in result.stats if line.job == name]
@@ -178,13 +180,6 @@ def test_spread_reads_and_spread_writes(exported: Place) -> None:
     # The reads are on the job's own path: how busy that is for a write, the server decides.
     queue = shares("least", "write")
     assert all(queue[path] > 0 for path in (0, 1, 3))
-
-
-def test_connections_are_opened_where_a_direction_needs_them(mounted: Place) -> None:
-    jobs = sections(one={}, all={"spread_reads": "queue"}, some={"nconnect": 2})
-    result = mounted.fio(rw="rw", arguments=jobs, **_JOB)
-    done(result)
-    assert Counter(line.job for line in result.stats) == {"one": 1, "all": 4, "some": 2}
 
 
 # --- many connections, and where they come from ---

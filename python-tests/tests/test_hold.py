@@ -136,6 +136,40 @@ def test_what_failed_is_not_kept(hold: Hold) -> None:
     assert not hold.lost
 
 
+@pytest.mark.parametrize("operation", ["WRITE", "COMMIT"])
+def test_what_fails_when_it_is_written_again_is_lost(hold: Hold, operation: str) -> None:
+    """It is kept, to be written once more, or told of."""
+    ledger = zeros("ledger")
+    _write(hold, b"a", ledger)
+    hold.begin_replay()
+    (extent,) = hold.held()
+    hold.again(extent)
+    if operation == "COMMIT":
+        hold.wrote(extent, ledger, _NEW)
+    hold.finished(extent, failed=operation == "WRITE")
+    if operation == "COMMIT":
+        hold.commit_failed(ledger, hold.clock)
+    assert hold.lost
+    assert _contents(hold) == [b"a"]
+
+
+def test_a_commit_tells_nothing_of_what_is_answered_later(hold: Hold) -> None:
+    """Whether it succeeds or fails. Part of a WRITE that is under way was answered before."""
+    ledger = zeros("ledger")
+    _write(hold, b"a", ledger)
+    sent = hold.clock
+    _write(hold, b"b", ledger)
+    extent = hold.take(0, 0, b"cd")
+    hold.wrote(extent, ledger, _OLD)
+    hold.committed(ledger, sent, _OLD)
+    assert _contents(hold) == [b"b", b"cd"]
+    hold.commit_failed(ledger, sent)
+    hold.finished(extent)
+    assert _contents(hold) == [b"b", b"cd"]
+    assert ledger.held == len(_contents(hold))
+    assert not hold.lost
+
+
 def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
     """Its memory is in use until the WRITE has ended."""
     ledger, other = zeros("ledger"), zeros("ledger")
@@ -143,10 +177,12 @@ def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
     _write(hold, b"b", other, file=1)
     hold.forget(0)
     assert _contents(hold) == [b"a", b"b"]
+    assert (ledger.held, other.held) == (0, 1)
+    assert hold.begin_replay() == len(b"b")
     hold.wrote(extent, ledger, _OLD)
     hold.finished(extent)
     assert _contents(hold) == [b"b"]
-    assert (ledger.held, other.held) == (0, 1)
+    assert ledger.held == 0
 
 
 # --- what waits for a COMMIT ---
@@ -155,6 +191,10 @@ def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
 def test_small_writes_count_for_the_extents_that_they_use_up(hold: Hold) -> None:
     _write(hold, b"a", zeros("ledger"))
     assert hold.uncovered == CONSTANTS.HOLD_EXTENT_BYTES
+    for _ in range(hold.extent_max - 1):
+        assert hold.room(1)
+        hold.take(0, 0, b"a")
+    assert not hold.room(1), "there is memory, and no extent"
 
 
 # --- a job and its server ---

@@ -9,13 +9,11 @@ from __future__ import annotations
 import errno
 import itertools
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 
 import pytest
 from engine_helpers import done, said
 from scripted_jobs import (
-    BLOCKS,
     NEVER,
     TWO_ADDRESSES,
     Case,
@@ -56,6 +54,7 @@ _TWO = {"addresses": TWO_ADDRESSES, "version": 4}
 _BOTH = Share.READ | Share.WRITE
 _LOST = Answer(reply=False, end="reset")
 _DELAYS = Answer(status=Status4.DELAY)
+_FHEXPIRED = 10014
 _ENDS_SESSIONS = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=_DEPTH)
 
 
@@ -138,49 +137,12 @@ def test_a_file_that_is_not_opened_is_not_opened_again(job: Run) -> None:
     assert ran.calls(Nfs4.OPEN) == []
 
 
-def test_calls_whose_replies_are_gone_are_made_anew(job: Run) -> None:
-    """RETRY_UNCACHED_REP behind SEQUENCE: the slot's next number, and the same bytes.
-
-    That of SEQUENCE itself is in test_scenarios_nfs4.py.
-    """
-    lost = on(Nfs4.WRITE, _LOST, nth=_DEPTH), on(Nfs4.WRITE, NEVER, first=_DEPTH - 1)
-    ran = job(*lost, **_VERIFIED)
-    calls = ran.calls(Nfs4.WRITE)
-    asked = Counter(call.status for call in ran.calls(Nfs4.SEQUENCE))
-    times = Counter(call.offset for call in calls)
-    assert asked[Status4.RETRY_UNCACHED_REP] == _DEPTH
-    assert {at for at, count in times.items() if count == 2} == {c.offset for c in calls[:_DEPTH]}
-    assert len({(call.slot, call.sequence) for call in calls}) == len(calls) == BLOCKS + _DEPTH
-    assert _data_sessions(ran) == 1
-
-
 def test_what_an_earlier_copy_has_removed_is_removed(job: Run) -> None:
     """The second copy has a slot of another session, and finds no file (NOENT)."""
     lost = Answer(do=ScriptedServer.end_sessions, reply=False, end="reset")
     first, again, *_ = job(on(Nfs4.REMOVE, lost, nth=1), unlink=1, **_VERIFIED).calls(Nfs4.REMOVE)
     assert (first.status, again.status) == (Status4.OK, Status4.NOENT)
     assert first.session != again.session
-
-
-def test_a_session_that_is_refused_for_a_while(job: Run) -> None:
-    """The same CREATE_SESSION again would get the same answer, which the server keeps."""
-    begun, told = list[Call](), list[Call]()
-
-    def refuse(call: Call) -> Answer | None:
-        if call.procedure is Nfs4.WRITE and call.nth == _DEPTH:
-            begun.append(call)
-        if not begun or call.procedure is not Nfs4.CREATE_SESSION or len(told) == 3:
-            return None
-        told.append(call)
-        return Answer(status=Status4.NOSPC)
-
-    ran = job(refuse, _ENDS_SESSIONS, **_VERIFIED)
-    why, stops, resumes = ran.said()
-    assert "NFS4ERR_NOSPC" in why
-    assert "connection lost" in stops
-    assert "server OK" in resumes
-    assert _data_sessions(ran) == 2
-    _keeps_nothing(ran.server)
 
 
 @pytest.mark.parametrize("times", [1, 20])
@@ -215,40 +177,36 @@ _RESTARTS = (
     # A client of ours is idle then, which would reclaim only with its next call.
     on(Nfs4.RECLAIM_COMPLETE, Answer(do=ScriptedServer.end_grace)),
 )
-_SYNC: Options = {"stable": "file_sync", "verify": "crc32c"}
-
-
-def _again(given: Sequence[Call]) -> list[Claim | None]:
-    """Return how opens were made again."""
-    return [call.claim for call in given if not call.status and call.claim is not Claim.NULL]
 
 
 def test_a_restarted_server_may_give_the_client_id_again(job: Run) -> None:
-    """Unconfirmed: that shows the restart. The open is reclaimed, and sessions count anew."""
-    ran = job(*_RESTARTS, version=4, terms=partial(Terms, zero_id=True), **_SYNC)
-    assert _again(ran.calls(Nfs4.OPEN)) == [Claim.PREVIOUS]
+    """Unconfirmed: that shows the restart. The open is reclaimed, and sessions count anew.
+
+    Delegations go back, which the server gives against the wish, also as it reclaims the open.
+    """
+    terms = partial(Terms, zero_id=True, delegates=True)
+    ran = job(*_RESTARTS, version=4, terms=terms, stable="file_sync", verify="crc32c")
+    opens = [call for call in ran.calls(Nfs4.OPEN) if not call.status]
+    again = [call.claim for call in opens if call.claim is not Claim.NULL]
+    assert again == [Claim.PREVIOUS]
+    assert [call.status for call in ran.calls(Nfs4.DELEGRETURN)] == [0] * len(opens)
     assert Status4.SEQ_MISORDERED not in {call.status for call in ran.calls(Nfs4.CREATE_SESSION)}
     _keeps_nothing(ran.server)
 
 
-def test_delegations_go_back(job: Run) -> None:
-    """Those that the server gives against the wish, also where a file is opened again."""
-    ran = job(*_RESTARTS, version=4, terms=partial(Terms, delegates=True), **_SYNC)
-    given = [call for call in ran.calls(Nfs4.OPEN) if not call.status]
-    assert _again(given) == [Claim.PREVIOUS]
-    assert [call.status for call in ran.calls(Nfs4.DELEGRETURN)] == [0] * len(given)
-
-
-@pytest.mark.parametrize("status", [Status4.STALE, 10014], ids=["STALE", "FHEXPIRED"])
-def test_an_export_whose_handle_is_forgotten(job: Run, status: int) -> None:
+def test_an_export_whose_handle_is_forgotten(job: Run) -> None:
     """Names are asked about by it: it is looked up again from the root, each time here."""
-    turns = itertools.cycle((Answer(status=status), None))
+    forgets = (Answer(status=status) for status in (Status4.STALE, _FHEXPIRED))
+    turns = itertools.cycle(step for answer in forgets for step in (answer, None))
 
     def hook(call: Call) -> Answer | None:
         return next(turns) if call.procedure is Nfs4.PUTFH and not call.file else None
 
-    _keeps_nothing(job(hook, **_VERIFIED, unlink=1, filename="d/f", quiet=True).server)
-    assert next(turns), "as many were forgotten as known"
+    ran = job(hook, **_VERIFIED, unlink=1, filename="d/f", quiet=True)
+    statuses = [call.status for call in ran.calls(Nfs4.PUTFH) if not call.file]
+    assert statuses[:4] == [Status4.STALE, 0, _FHEXPIRED, 0]
+    assert len(statuses) % 2 == 0, "as many were forgotten as known"
+    _keeps_nothing(ran.server)
 
 
 def test_a_slot_table_that_shrinks_and_grows(job: Run) -> None:
@@ -265,17 +223,6 @@ def test_a_slot_table_that_shrinks_and_grows(job: Run) -> None:
     assert set(slots[:shrink]) == set(slots[grow + _DEPTH :]) == set(range(_DEPTH))
     assert set(slots[shrink + 2 * _DEPTH : grow]) == {0, 1}
     assert _data_sessions(ran) == 1
-
-
-def test_a_client_id_may_be_zero(job: Run) -> None:
-    """It is a number as any other (RFC 8881, 3.3): both paths are one client by it."""
-    asked = dict[bool, Counter[Procedure]]()
-    for zero in (False, True):
-        ran = job(**_TWO, terms=partial(Terms, zero_id=zero), **_TURNS, quiet=True)
-        _keeps_nothing(ran.server)
-        setup = (Nfs4.EXCHANGE_ID, Nfs4.CREATE_SESSION, Nfs4.DESTROY_CLIENTID)
-        asked[zero] = Counter(one.procedure for one in ran.calls(*setup))
-    assert asked[True] == asked[False]
 
 
 # --- refusals ---
@@ -310,12 +257,6 @@ def test_what_is_refused(ran: Outcome) -> None:
     assert ran.calls(Nfs4.WRITE) == []
 
 
-def test_an_export_that_is_not_answered_for(job: Run) -> None:
-    """Nothing is told of its path, which may be right."""
-    ran = job(on(Nfs4.LOOKUP, NEVER), version=4, **_TOO_SOON, error=None)
-    assert ran.said()[-1].endswith("/export: cannot find the export: the server does not answer")
-
-
 def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:
     with ScriptedServer() as server:
         result = client(server, pool=server.pool4().replace("/export", "/export/nowhere"))
@@ -343,6 +284,8 @@ def _from_data(hook: Hook) -> Hook:
 
 
 _REFUSED: dict[str, Hook] = {
+    # Nothing is told of its path, which may be right.
+    "/export: cannot find the export: the server does not answer\n": on(Nfs4.LOOKUP, NEVER),
     "CREATE_SESSION: NFS4ERR_STALE_CLIENTID": on(Nfs4.EXCHANGE_ID, _ID_ZERO),
     **{
         f"{one.name}: NFS4ERR_{status.name}": _refuse(one, status)
@@ -383,18 +326,33 @@ def test_what_is_refused_for_ever_is_asked_ever_more_slowly(ran: Outcome) -> Non
 # --- what connections share, a client ID or a session (2.10.5) ---
 
 
-def test_a_session_for_each_connection_under_one_client_id(job: Run) -> None:
-    ran = job(**_TWO, **_ALL, quiet=True)
-    assert _data_sessions(ran) == 4
+# Terms of the server, trunking, and the sessions that data comes over.
+_SHARED: dict[str, tuple[partial[Terms], str, int]] = {
+    "a session for each connection": (partial(Terms), "clientid", 4),
+    # It is a number as any other (RFC 8881, 3.3).
+    "a client ID of zero": (partial(Terms, zero_id=True), "clientid", 4),
+    "one session over all addresses": (partial(Terms), "session", 1),
+    "an address that no session spans": (
+        partial(Terms, minor_ids={TWO_ADDRESSES[1]: 9}), "session", 1 + 2,
+    ),
+}  # fmt: skip
+
+
+@runs(
+    {
+        name: case(**_TWO, **_ALL, terms=terms, trunking=trunking, expected=(name, sessions))
+        for name, (terms, trunking, sessions) in _SHARED.items()
+    }
+)
+def test_what_a_jobs_connections_share(ran: Outcome) -> None:
+    """There is one client ID: of the process that sets up, and of the job."""
+    name, sessions = ran.case.expected
     destroyed = [call for call in ran.calls(Nfs4.DESTROY_CLIENTID) if call.status == 0]
-    assert len(destroyed) == 2  # of the process that sets up, and of the job
-    _keeps_nothing(ran.server)
-
-
-def test_one_session_over_all_addresses(job: Run) -> None:
-    ran = job(**_TWO, **_ALL, trunking="session", quiet=True)
-    assert _data_sessions(ran) == 1
+    told = ["trunking=session: the server does not span" in line for line in ran.said()]
+    assert (_data_sessions(ran), len(destroyed)) == (sessions, 2)
     assert {call.server[0] for call in ran.calls(*DATA4)} == {*TWO_ADDRESSES}
+    assert told == ([True] if name == "an address that no session spans" else [])
+    _keeps_nothing(ran.server)
 
 
 def test_another_connection_renews_where_one_cannot(job: Run) -> None:
@@ -445,13 +403,6 @@ def test_a_server_that_ties_opens_to_a_session(job: Run, trunking: str, nconnect
     else:
         failed(ran.result, "NFS4ERR_BAD_STATEID", "trunking=session", error=errno.EIO)
     assert not ran.server.sessions()
-
-
-def test_an_address_that_no_session_spans_is_told(job: Run) -> None:
-    terms = partial(Terms, minor_ids={TWO_ADDRESSES[1]: 9})
-    ran = job(**_TWO, terms=terms, trunking="session", **_ALL)
-    assert any("trunking=session: the server does not span" in line for line in ran.said())
-    assert _data_sessions(ran) == 1 + 2
 
 
 def test_another_server_is_an_error(client: Client) -> None:

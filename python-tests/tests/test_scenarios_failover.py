@@ -119,6 +119,14 @@ def test_a_long_call_is_no_silence(scenario: Scenarios) -> None:
     assert len({call.address for call in ran.calls(_W) if call.offset == 3 * BLOCK}) == 1
 
 
+def test_a_probe_waits_for_the_data_before_it(scenario: Scenarios) -> None:
+    """A slow link is no silence: a WRITE takes 0.2 s to leave, and 0.1 s without a reply is."""
+    ran = scenario(**{**_PATHS, "timeo": 1}, window=1, blocks=8, block=2 * BLOCK)
+    _came_through(ran)
+    assert ran.lines == []
+    assert ran.calls(_NULL)
+
+
 _DEAD, _BACK = "does not answer", "answers again"
 _BROKEN: Fate = {"is_call": True}
 _DIES: Fate = {"act": Act.REFUSE_ADDRESS, "restarts": True}

@@ -119,6 +119,10 @@ _RECOVERIES: dict[str, _Recovery] = {
         [_RESET_AT, on(_S, {"status": Status4.DEADSESSION}, nth=9)], {}, True, 2, "",
     ),
     "the session was ended": ([on(_S, _END_SESSIONS, nth=9)], {}, False, 2, ""),
+    # The call is made anew: the slot's next number.
+    "a call's reply is gone, behind SEQUENCE": (
+        [on(_W, {"status": Status4.RETRY_UNCACHED_REP}, nth=5)], {}, False, 1, "",
+    ),
     # By a connection that the server knows already, where it will not bind any.
     "a session that cannot be bound": (
         [
@@ -188,6 +192,15 @@ def test_a_server_that_wants_connections_bound(scenario: Scenarios) -> None:
     ran = scenario(_RESET_AT, version=4, binds=True)
     _came_through(ran)
     assert len(ran.calls(Nfs4.BIND_CONN_TO_SESSION)) == 1
+
+
+def test_a_session_that_is_refused_for_a_while(scenario: Scenarios) -> None:
+    refused = on(Nfs4.CREATE_SESSION, {"status": Status4.NOSPC}, last=3)
+    ran = scenario(on(_S, _END_SESSIONS, nth=9), refused, version=4)
+    _came_through(ran)
+    assert len(ran.lines) == 3
+    assert ran.said("NFS4ERR_NOSPC") == ran.said("connection lost") == ran.said("server OK") == 1
+    assert _sessions(ran) == 2
 
 
 def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
