@@ -62,7 +62,7 @@ static inline uint64_t timer_delay(uint32_t delays)
 	return min_of(DELAY_FIRST << doublings, DELAY_LAST);
 }
 
-/* A server that owes replies is probed after this silence, and is silent after twice that. */
+/* A server that owes replies is probed after this time, and counts as silent after twice that. */
 static inline uint64_t timer_silence(const struct rpc_timing *timing)
 {
 	return min_of(timing->timeo, 5 * SEC) / 2;

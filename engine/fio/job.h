@@ -41,7 +41,7 @@ struct request {
 	const char *label;	/* the path that failed */
 	const char *status;	/* the server's name of the error, or NULL */
 	bool told;		/* the reason is logged already */
-	struct meta_kind found; /* IO_META: the meta_io's found */
+	struct meta_kind found; /* IO_META, EILSEQ: the entry's real type and size */
 
 	uint64_t issued; /* clock_now() when it was sent, or began to wait for a connection */
 

@@ -35,7 +35,7 @@ static int64_t load_of(const struct conn_io *io)
 	return io->op == IO_META ? 1 : io->length;
 }
 
-/* The caller has set file, offset, length and buffer. */
+/* The caller has set file, offset and length, and for a READ or WRITE the buffer. */
 static inline void submit(struct job *job, struct request *request, struct conn_io *io,
 			  uint32_t connection)
 {
@@ -46,7 +46,7 @@ static inline void submit(struct job *job, struct request *request, struct conn_
 	io->status = NULL;
 	io->owner = request;
 	request->pieces++;
-	io->load_conn = connection; /* also a dead one, which must not look idle */
+	io->load_conn = connection; /* even a dead one: it must not look idle to the spread */
 	if (job->load)
 		spread_load_add(job->load, connection, load_of(io));
 	group_submit(&job->group, connection, io);

@@ -38,7 +38,7 @@ static inline void durability_committed(struct conn_io *io, const uint8_t verifi
 
 	if (!hold)
 		return;
-	/* The ledger's loss counts, too: hold_committed() skips what finished after `covered`. */
+	/* The ledger may show more loss: hold_committed() skips what finished after `covered`. */
 	hold->lost |= lost;
 	hold_committed(hold, io->commit->ledger, io->commit->covered.clock, verifier);
 }

@@ -55,7 +55,7 @@ static int open_mount(struct path *path)
 /* Sets an export's credentials and TLS terms, without a call to the server. 0 or -errno. */
 static int set_security(struct path *path)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT; /* set before the jobs are forked */
+	static atomic_flag said = ATOMIC_FLAG_INIT; /* setup sets it, before jobs are forked */
 	const struct path_config *config = &path->config;
 	struct auth_sys_ids *ids = &path->ids;
 	uint32_t groups = auth_sys_own_ids(ids);
@@ -132,7 +132,7 @@ void path_close(struct path *path)
 		return;
 	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
 		path_close_file(path, i);
-	if (path->state) /* after the files: else a reconnect here would reopen lost ones */
+	if (path->state) /* after the files: a reconnect would reopen files that lost their state */
 		path->version->teardown(path);
 	free(path->files);
 	path_close_names(path);

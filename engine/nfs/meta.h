@@ -141,7 +141,7 @@ struct meta_arguments {
 
 	/* NFSv4: META_OPEN, META_CREATE. */
 	uint64_t client;       /* the client ID */
-	const void *owner;     /* the open's, one for each call; READDIR, NFSv3 too: listed()'s */
+	const void *owner;     /* open-owner, one for each call; READDIR, NFSv3 too: for listed() */
 	uint32_t owner_length; /* bytes */
 	bool closes;	       /* CLOSE is to follow */
 };

@@ -6,9 +6,9 @@
  *
  * All functions wait for the answer, until path_job's stop() or path_names_timeout(); where a file
  * is open and no path can stand in, they wait as long as I/O does. A server that asks to wait is
- * asked again; before the first file is open, for 12 setup_times. They return 0 or a negative
- * errno, with words in names->error. -EINTR: stop() returned true. If names->given_up is set, the
- * server did not answer, and is asked no more here. Any other: its answer, or an unusable name.
+ * asked again: before the first file is open, for at most 12 * setup_time. They return 0 or a
+ * negative errno, with words in names->error. -EINTR: stop() returned true. names->given_up set:
+ * the server did not answer, and is asked no more. Any other errno: its answer, or a bad name.
  *
  * Names are relative to the export, "a/b/c"; empty components and "." are left out, and no symbolic
  * link is followed.
@@ -103,8 +103,8 @@ int names_ask_name(struct names *names, enum meta_op op, const struct nfs_handle
  * and its handle was found again; else the error for the caller to return. */
 int names_find_again(struct names *names, const struct nfs_handle *asked, int error);
 
-/* Sends one of the protocol's own requests. names_request_until() waits until `deadline`: without
- * stop(), no longer for a server that asks to wait, and not at all for one that refuses us. */
+/* Sends one of the protocol's own requests. names_request_until() waits until `deadline`; with
+ * `stop` NULL, asking to wait does not extend that, and a refused connection ends the wait. */
 int names_request(struct names *names, struct rpc_request *request);
 int names_request_until(struct names *names, struct rpc_request *request, uint64_t deadline,
 			bool (*stop)(void));

@@ -18,7 +18,7 @@ static const char usage[] =
 	"\n"
 	"Prints each path of a pool as one line of JSON. POOL is a comma-separated list of\n"
 	"absolute directories and URLs, nfs://HOST[:PORT]/EXPORT[?ARG=VALUE&...], as in\n"
-	"nfs://10.0.0.[1-4]/vol1?version=4.1; each line has the path's own arguments.\n"
+	"nfs://10.0.0.[1-4]/vol1?version=4.1; each line has its URL's arguments.\n"
 	"NAME is a pool's name in NFSMULTI_POOLS or else IOTRAP_MOUNT_POOLS:\n"
 	"NAME:PATH,PATH,... NAME:PATH,...\n"
 	"\n"

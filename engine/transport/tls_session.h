@@ -44,9 +44,9 @@ struct tls_session {
 	uint32_t in_most; /* bytes that the next receive takes at most */
 	bool may_wait;	  /* the next receive may wait */
 	bool may_receive; /* the next read may receive */
-	bool ended;	  /* the server has closed the socket */
-	bool closed;	  /* the server has ended the stream */
-	bool mutual;	  /* tls_terms' */
+	bool ended;	  /* recv(2) returned 0 */
+	bool closed;	  /* the server has sent close_notify */
+	bool mutual;	  /* the server must ask for the client's certificate */
 	bool limited;	  /* the server has a lower record size limit (RFC 8449) */
 	bool in_kernel;	  /* the kernel has the keys, and moves all bytes */
 	uint32_t ticket;  /* ktls_judge()'s */
