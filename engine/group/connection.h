@@ -97,10 +97,13 @@ struct conn_ops {
 
 	/*
 	 * Opens file `file` on this connection, after path_open_file(). 0 or a negative errno,
-	 * logged. At close_file() no I/O is outstanding on the file. Both are NULL where
+	 * logged. At close_file() no I/O is outstanding on the file. All three are NULL where
 	 * connections keep no state of a file.
 	 */
 	int (*open_file)(struct conn *conn, uint32_t file);
+	/* A step of that: 0: all files are open; -EINPROGRESS: not yet, perhaps as the connection
+	 * is being made again; another errno, logged: the server refuses. */
+	int (*opened)(struct conn *conn);
 	void (*close_file)(struct conn *conn, uint32_t file);
 
 	/* Takes over an I/O. Never blocks, never fails: an error comes as the I/O's result. */

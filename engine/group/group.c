@@ -58,7 +58,7 @@ static int wait_for_events(const struct group *group, struct epoll_event *events
 	return (int)ready;
 }
 
-/* Notes when the tick of a connection is due that was used. */
+/* Notes when the tick of a connection is due next, after the connection was used. */
 static inline void note_due(struct group *group, const struct conn *conn)
 {
 	if (group->due)
@@ -157,12 +157,14 @@ static void reissue(struct group *group)
 
 static void reap_once(struct group *group, bool wait)
 {
-	if (group->epoll_fd < 0)
+	if (group->epoll_fd < 0) {
 		group->conns[0]->ops->reap(group->conns[0], wait);
-	else if (!wait && group->job.conn_count == 1)
+		note_due(group, group->conns[0]);
+	} else if (!wait && group->job.conn_count == 1) {
 		reap_ready(group, group->conns[0]); /* epoll would find no other */
-	else
+	} else {
 		reap_polled(group, wait);
+	}
 }
 
 /* Polls for completions without sleeping, for busy_poll or until wake_at. True where a completion
@@ -265,7 +267,8 @@ bool group_reachable(const struct group *group)
 void group_abort(struct group *group, int error)
 {
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		group->conns[i]->ops->abort(group->conns[i], error);
+		if (!group->job.clients || group->conns[i]->outstanding) /* the others can leave */
+			group->conns[i]->ops->abort(group->conns[i], error);
 }
 
 /* --- opening --- */
@@ -318,6 +321,12 @@ static int make_ready(struct group *group, uint32_t number)
 		return error;
 	error = conn->ops->ready ? conn->ops->ready(conn) : 0;
 	return error && error != -EINPROGRESS && failover_do_without(group, conn) ? 0 : error;
+}
+
+static int opened(struct group *group, uint32_t number)
+{
+	clock_read(&group->job.clock);
+	return group->conns[number]->ops->opened(group->conns[number]);
 }
 
 static int leave(struct group *group, uint32_t number)
@@ -380,7 +389,7 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 	struct patience patience = patience_begin(clock_now(), time);
 	int error = 0;
 
-	awaited.polls = calloc(count, sizeof(*awaited.polls));
+	awaited.polls = calloc(max_of(count, 1u), sizeof(*awaited.polls));
 	if (!awaited.polls)
 		return -ENOMEM;
 	while (!error) {
@@ -399,7 +408,7 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 
 /*
  * nclients: lets all clients tell the server that they end, for as long as one after the other is
- * done within 2.5 s, or 0.5 s in a stopped run.
+ * done within 2.5 s, or 0.5 s in a stopped run, whose end also ends this.
  */
 static void leave_all(struct group *group)
 {
@@ -408,7 +417,7 @@ static void leave_all(struct group *group)
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		if (group->conns[i])
 			group->conns[i]->ready = false;
-	await_conns(group, leave, (job->stop() ? 500 : 2500) * MSEC, NULL);
+	await_conns(group, leave, (job->stop() ? 500 : 2500) * MSEC, job->over);
 }
 
 /* Sets job.memory, where a path uses RDMA. 0 or a negative errno. */
@@ -518,12 +527,29 @@ static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t n
 	return path_open_file(path, number, name, group->job.writes);
 }
 
-/* nclients: each client opens the file by its own connection. */
+/* nclients: each client opens the file by its own connection. Until the job's first file is open,
+ * servers may ask to wait as often as for names; then I/O and opens wait for the same time. */
 static int await_opens(struct group *group)
 {
+	uint64_t time = PATH_SETUPS_MAX * group->paths[0]->config.setup_time;
+	int error;
+
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		group->conns[i]->ready = false;
-	return await_conns(group, make_ready, 0, group->stop);
+	error = await_conns(group, opened, group->opened ? 0 : time, group->stop);
+	if (error == -ETIMEDOUT)
+		group->job.log("nclients=%u: for %llu s no client could open its file: is the "
+			       "server in its grace period, or overloaded?",
+			       group->job.clients, (unsigned long long)(time / SEC));
+	group->opened = group->opened || !error;
+	return error;
+}
+
+/* nclients: the next tick looks at all clients, whose files have changed. */
+static void make_due(const struct group *group)
+{
+	if (group->due)
+		memset(group->due, 0, group->job.conn_count * sizeof(*group->due));
 }
 
 int group_open_file(struct group *group, uint32_t number, const char *name)
@@ -537,6 +563,7 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 			error = group->conns[i]->ops->open_file(group->conns[i], number);
 	if (!error && group->job.clients)
 		error = await_opens(group);
+	make_due(group);
 	if (error)
 		group_close_file(group, number);
 	return error;
@@ -549,4 +576,5 @@ void group_close_file(struct group *group, uint32_t number)
 			group->conns[i]->ops->close_file(group->conns[i], number);
 	for (uint32_t i = 0; i < group->path_count; i++)
 		path_close_file(group->paths[i], number);
+	make_due(group);
 }

@@ -268,9 +268,26 @@ static void nfs_tick(struct conn *conn)
 		submit_excess(nfs);
 }
 
+static int nfs_opened(struct conn *conn)
+{
+	struct nfs_conn *nfs = nfs_of(conn);
+	int error;
+
+	if (!nfs->files)
+		return 0;
+	nfs_reap(conn, false);
+	nfs_tick(conn);
+	error = nfs->rpc.setup_error;
+	if (error)
+		client_close(&nfs->rpc);
+	return error ?: nfs->rpc.prepared ? 0 : -EINPROGRESS;
+}
+
 static uint64_t nfs_due(const struct conn *conn)
 {
-	return client_due(rpc_of(conn));
+	const struct rpc_client *rpc = rpc_of(conn);
+
+	return TAILQ_EMPTY(&nfs_of(conn)->excess) || rpc->outstanding ? client_due(rpc) : 0;
 }
 
 static enum client_health nfs_health(const struct conn *conn)
@@ -314,6 +331,7 @@ const struct conn_ops conn_nfs = {
 	.open = nfs_open,
 	.ready = nfs_ready,
 	.open_file = nfs_open_file,
+	.opened = nfs_opened,
 	.close_file = nfs_close_file,
 	.submit = nfs_submit,
 	.flush = nfs_flush,

@@ -164,10 +164,6 @@ static int time_out(struct names *names, uint32_t epoch)
 
 /* --- waiting --- */
 
-/* Before the first file is open, a server may ask to wait for this many setup_times: by default
- * for 2 minutes, longer than a grace period. */
-enum { SETUPS_MAX = 12 };
-
 struct waiting {
 	struct patience patience;
 	bool (*stop)(void); /* NULL: nobody needs the answer, as for a CLOSE */
@@ -210,8 +206,9 @@ static int await(struct names *names, struct waiting *waiting)
 {
 	struct rpc_client *rpc = &names->rpc;
 	bool at_work = names->path->at_work;
-	uint64_t wait_end = at_work ? WAIT_NO_DEADLINE
-				    : waiting->begun + SETUPS_MAX * names->path->config.setup_time;
+	uint64_t wait_end =
+		at_work ? WAIT_NO_DEADLINE
+			: waiting->begun + PATH_SETUPS_MAX * names->path->config.setup_time;
 
 	client_flush(rpc);
 	if (waiting->stop && waiting->stop())

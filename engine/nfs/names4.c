@@ -301,12 +301,23 @@ static void destroy_session(struct names *names, const struct nfs4_session *sess
 	tell(names, &request, since);
 }
 
+/* True where no other path needs the client: with nclients=, those that rest do not. */
+static bool is_last(const struct nfs4_path *mine)
+{
+	const struct nfs4_path *one;
+
+	LIST_FOREACH (one, &mine->client->paths, link)
+		if (one != mine && (one->path->names || !one->path->job.clients))
+			return false;
+	return true;
+}
+
 /* The session in use is destroyed last: DESTROY_CLIENTID needs its channel, but no session. */
 static void destroy_all(struct names *names, uint64_t since)
 {
 	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
 	struct nfs4_state *own = names->rpc.state, *state;
-	bool last = LIST_FIRST(&client->paths) && !LIST_NEXT(LIST_FIRST(&client->paths), link);
+	bool last = is_last(names->path->state);
 	uint32_t lease_time = client->lease_time;
 	struct nfs4_session *session;
 	struct nfs4_request request;
@@ -344,11 +355,13 @@ static void teardown(struct path *path)
 static void rest(struct path *path)
 {
 	struct nfs4_client *client = ((struct nfs4_path *)path->state)->client;
+	bool last = is_last(path->state);
 
 	if (may_ask(path->names))
 		destroy_all(path->names, clock_read(&path->names->clock));
 	path_close_names(path);
-	client->named = client->known = client->complete = false;
+	if (last)
+		client->named = client->known = client->complete = false;
 }
 
 /* --- struct nfs_version --- */

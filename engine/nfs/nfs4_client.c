@@ -215,7 +215,7 @@ void nfs4_client_detach(struct rpc_client *rpc)
 		return;
 	if (client->shared == state)
 		client->shared = NULL;
-	if (state->session.waited && !rpc->names) {
+	if (state->session.waited && !rpc->names && !client->own) {
 		struct nfs4_path *path = state->path->state;
 
 		path->client->waited += state->session.waited;
@@ -531,7 +531,9 @@ static bool next_farewell(struct nfs4_state *state)
 	struct nfs4_session *session = &state->session;
 	struct nfs4_file *file = find_file(client, is_closing);
 
-	if (session->alive && !session->needs_reset && file)
+	if (session->alive && state->unbound)
+		nfs4_ask(&state->setup, NFS4_BIND_CONN_TO_SESSION, client, session);
+	else if (session->alive && !session->needs_reset && file)
 		give_back(state, file, NFS4_CLOSE, &file->stateid);
 	else if (session->alive)
 		nfs4_ask(&state->setup, NFS4_DESTROY_SESSION, client, session);
@@ -564,7 +566,8 @@ static bool next_request(struct nfs4_state *state)
 	} else if (!session->alive) {
 		client->creating = session;
 		nfs4_ask(&state->setup, NFS4_CREATE_SESSION, client, session);
-	} else if ((file = find_file(client, is_lost)) && client->reclaims) {
+	} else if ((file = find_file(client, is_lost)) && client->reclaims &&
+		   (file->opened_at || !client->own)) {
 		reopen(state, file, NFS4_CLAIM_PREVIOUS);
 	} else if (!client->complete) {
 		nfs4_ask(&state->setup, NFS4_RECLAIM_COMPLETE, client, NULL);
@@ -676,12 +679,14 @@ int nfs4_own_file(struct rpc_client *rpc, uint32_t number, const void *file, voi
 
 void nfs4_close_own_file(struct rpc_client *rpc, void *file)
 {
+	struct nfs4_state *state = rpc->state;
 	struct nfs4_file *own = file;
 
-	if (own->stateless || own->lost || own->gone) {
+	if (own->stateless || own->gone || (own->lost && state->reopening != own)) {
 		free_own_file(own);
 		return;
 	}
+	own->lost = false; /* an OPEN under way is answered first */
 	own->closing = true;
 	rpc->prepared = false;
 }
@@ -690,9 +695,11 @@ void nfs4_leave(struct rpc_client *rpc)
 {
 	struct nfs4_state *state = rpc->state;
 
-	if (!state->client->leaving)
-		rpc->prepared = false;
+	if (state->client->leaving)
+		return;
 	state->client->leaving = true;
+	state->unbound = state->unbound || rpc->counters->reconnects;
+	rpc->prepared = false;
 }
 
 /* --- trunking --- */

@@ -37,6 +37,10 @@ struct path_config {
 	uint32_t uid, gid;
 };
 
+/* Before the first file is open, a server may ask to wait for this many setup_times: by default
+ * for 2 minutes, longer than a grace period. */
+enum { PATH_SETUPS_MAX = 12 };
+
 struct path_job {
 	uint32_t file_count; /* files are numbered from 0 */
 	/* For a metadata job, whose files are directories of entries. NULL: files hold data. */

@@ -219,19 +219,17 @@ static void put_facts(const struct export *export, const struct export_facts *fa
 /* True where this process may bind a reserved port, which many servers require. */
 static bool may_reserve_port(void)
 {
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error = EADDRINUSE;
+	const struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_port = htons(RESERVED_PORTS - 1),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool refused = bind(fd, (const struct sockaddr *)&address, sizeof(address)) &&
+		       errno == EACCES; /* a port that is taken gives another errno */
 
-	for (uint16_t port = RESERVED_PORTS - 1; error == EADDRINUSE && port >= 512; port--) {
-		const struct sockaddr_in address = {
-			.sin_family = AF_INET,
-			.sin_port = htons(port),
-			.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-		};
-
-		error = bind(fd, (const struct sockaddr *)&address, sizeof(address)) ? errno : 0;
-	}
 	close(fd);
-	return !error;
+	return !refused;
 }
 
 static bool is_unreachable(int error)

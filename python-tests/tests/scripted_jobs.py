@@ -39,6 +39,10 @@ JOB: Options = {
 }  # fmt: skip
 BLOCKS = 16  # of that job
 READING: Options = {"rw": "read"}  # of a file of 64 KiB
+# What begins a command without the right to reserved ports.
+NO_RESERVED_PORTS = (
+    "setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service", "--",
+)  # fmt: skip
 
 
 # --- one run ---

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -22,12 +23,23 @@ from engine_helpers import (
     refused,
     traces,
 )
-from scripted_jobs import KIB, NEVER, READING, Client, Run
+from scripted_jobs import KIB, NEVER, NO_RESERVED_PORTS, READING, Client, Run
 
 from nfsmulti.bench.sink import Sink
 from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
-from nfsmulti.lab import Lab, LabConfig
-from servers.scripted import Answer, Call, Claim, Nfs, Nfs4, ScriptedServer, Status4, Terms, on
+from nfsmulti.lab import Instances, Lab, LabConfig
+from servers.scripted import (
+    Answer,
+    Call,
+    Claim,
+    Nfs,
+    Nfs4,
+    ScriptedServer,
+    Status,
+    Status4,
+    Terms,
+    on,
+)
 
 exported = fixture_of_places("nfs", "nfs4")
 exported4 = fixture_of_places("nfs4")
@@ -40,7 +52,7 @@ _PAGES: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "256k", "iodepth"
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """Yield a lab of this file's own: the clients that its server knows are counted."""
-    with started_lab(LabConfig(addresses=2)) as running:
+    with started_lab(LabConfig(addresses=2, instances=Instances.ONE)) as running:
         yield running
 
 
@@ -66,7 +78,7 @@ def test_clients_that_were_not_served_are_told(exported: Place) -> None:
     assert told in result.messages
 
 
-def test_clients_write_over_two_addresses(exported: Place) -> None:
+def test_clients_write_over_two_addresses(exported: Place, lab: Lab) -> None:
     """Five clients of two paths, with syncs, and one file beside another; each has its turn."""
     pool = ",".join(exported.paths[:2])
     result = exported.fio(
@@ -76,6 +88,8 @@ def test_clients_write_over_two_addresses(exported: Place) -> None:
     done(result)
     assert [line.path for line in result.stats] == [exported.labels[n % 2] for n in range(5)]
     assert all(line.write_ops for line in result.stats)
+    if exported.kind == "nfs4":
+        assert lab.servers[0].clients == []
 
 
 def test_clients_have_metadata_operations(exported: Place) -> None:
@@ -219,6 +233,35 @@ def test_a_call_without_a_reply_is_sent_again(job: Run, options: dict[str, Optio
     assert max(again.values()) == (1 if error else 2)
 
 
+@pytest.mark.parametrize("version", [3, 4])
+def test_one_client_is_back_at_once(job: Run, version: int) -> None:
+    """After a closed connection, and a server that asks to wait: long before timeo has passed."""
+    reads = Nfs4.READ if version == 4 else Nfs.READ
+    puts_off = Answer(status=Status4.DELAY if version == 4 else Status.JUKEBOX)
+    outcome = job(
+        on(reads, puts_off, nth=3), on(reads, Answer(reply=False, end="close"), nth=6),
+        version=version, nclients=1, filename="r", runtime=10, **{**READING, "iodepth": 1},
+    )  # fmt: skip
+    assert len(outcome.calls(reads)) == 16 + 2
+
+
+def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(job: Run) -> None:
+    """loops=: each client opens it anew. The server closes all connections at the first CLOSE."""
+    closed: list[object] = []
+
+    def close_all(server: ScriptedServer) -> None:
+        if not closed:
+            closed.append(True)
+            server.reset_connections()
+
+    outcome = job(
+        on(Nfs4.CLOSE, Answer(do=close_all)), version=4, nclients=4, filename="r", loops=3,
+        **READING,
+    )  # fmt: skip
+    assert closed
+    assert outcome.server.clients() == []
+
+
 def test_idle_clients_renew_their_leases_and_connect_again(job: Run) -> None:
     """The first one waits for replies that never come."""
     idle = ["m1", "m2", "m3"]
@@ -243,6 +286,7 @@ def test_idle_clients_renew_their_leases_and_connect_again(job: Run) -> None:
         on(Nfs4.READ, NEVER), version=4, nclients=4, client_name="m%d", filename="r",
         terms=lambda: Terms(lease=1), during=during, error=None, **{**READING, "iodepth": 1},
     )  # fmt: skip
+    assert len(outcome.server.clients()) == 1  # the others have left
     used = {(call.credentials.machine, call.connection) for call in outcome.calls(Nfs4.SEQUENCE)}
     assert [sum(name == machine for machine, _ in used) for name in idle] == [2, 2, 2]
 
@@ -283,6 +327,8 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_a_thousand_clients(engine: Engine, build_dir: Path, tmp_path: Path, version: str) -> None:
     enter = ["sh", "-c", 'ulimit -n 2048; exec "$@"', "sh"]
+    if os.geteuid() == 0:  # other tests need reserved ports
+        enter = [*NO_RESERVED_PORTS, *enter]
     with Sink(folder=build_dir) as sink:
         url = f"nfs://{sink.address}:{sink.port}/export?version={version}&mountport={sink.port}"
         options: dict[str, Option] = {

@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 from conftest import missing
 from engine_helpers import done, refused, said
-from scripted_jobs import BOTH, Case, Client, Outcome, Run, case, read_and_write, runs, undisturbed
+from scripted_jobs import (
+    BOTH,
+    NO_RESERVED_PORTS,
+    Case,
+    Client,
+    Outcome,
+    Run,
+    case,
+    read_and_write,
+    runs,
+    undisturbed,
+)
 
 from nfsmulti.errors import MissingError
 from servers.scripted import (
@@ -232,11 +243,6 @@ def test_nfsv4_ignores_the_port_of_mount(client: Client, server: ScriptedServer)
     assert not server.calls(*Mount)
 
 
-_NO_RESERVED_PORTS = (
-    "setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service", "--",
-)  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "where", [DATA, (Nfs.LOOKUP,), (Mount.MNT,)], ids=["data", "names", "mount"]
 )
@@ -249,7 +255,7 @@ def test_unprivileged_ports_are_refused(job: Run, where: tuple[Procedure, ...]) 
         return reserved_ports_only(call) if call.procedure in where else None
 
     assert {call.client[1] < 1024 for call in job(hook).calls(*DATA)} == {True}
-    job(hook, enter=_NO_RESERVED_PORTS, refused="reserved")
+    job(hook, enter=NO_RESERVED_PORTS, refused="reserved")
 
 
 _BLAMED = "is that the export's path, and does it allow this host?"
