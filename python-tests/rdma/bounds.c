@@ -27,6 +27,7 @@ int main(void)
 	none = rdma_begin(&rdma.base, &head);
 	printf("%d, %d, ", one, none);
 	fflush(stdout);
-	printf("%u, %u", place_data(&rdma, &header, message, RPC_HEAD, &read), header.write.count);
+	printf("%u, ", place_data(&rdma, &header, message, RPC_HEAD, &read));
+	printf("%u", header.write.count);
 	return 0;
 }

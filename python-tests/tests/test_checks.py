@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import or_skip
 
-from nfsmulti.paths import BUILD, ROOT
+from nfsmulti.paths import BUILD, PYTHON_TESTS, ROOT
 from nfsmulti.processes import find, run
 
 _SECONDS = 3600.0  # clang-tidy takes minutes of two idle processors
@@ -155,6 +155,15 @@ def test_every_file_names_its_licence() -> None:
 
 
 def test_faults_are_of_this_source() -> None:
-    """Each text stands once where it says: python-tests/faults.py puts another one there."""
+    """Each text stands once where it says, and its finders are there: python-tests/faults.py."""
     for fault in json.loads((ROOT / "python-tests/faults.json").read_text())["faults"]:
         assert (ROOT / fault["file"]).read_text().count(fault["old"]) == 1, fault["old"]
+        assert fault["new"] != fault["old"], fault["old"]
+        finders = fault["found_by"]
+        assert finders, fault["old"]
+        for file, _, name in (
+            one.partition("::") for one in finders if finders != ["nfsmulti-sim"]
+        ):
+            assert f"def {name}(" in (PYTHON_TESTS / "tests" / file).read_text() or not name, (
+                finders
+            )

@@ -264,10 +264,12 @@ def test_a_run_says_first_that_it_is_in_a_lab(bare_machine: Machine) -> None:
         ("run dd --lab", None),
         ("run dd --pool=nfs://127.0.0.1/a", None),
         ("run dd --resume", None),
+        ("run dd --dry-run", None),
         ("history dd", None),
     ):
         told = told_first(understand(words.split()))
-        assert (f"starts a lab on this machine, for about {minutes} " in told) == bool(minutes)
+        about = f"starts a lab on this machine, for about {minutes} "
+        assert (about in told) == bool(minutes), words
         assert ("--pool=nfs://SERVER/EXPORT" in told) == bool(minutes), words
     first, *_ = bare_machine.run("run", "dd", "--no-install").stderr.splitlines()
     assert first == told_first(understand(["run", "dd"]))

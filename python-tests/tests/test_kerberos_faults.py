@@ -341,6 +341,21 @@ def forgotten(client: Client, proxy: RecordProxy) -> Fault:
     return fault
 
 
+def test_the_kdc_is_gone_for_a_while(client: Client, forgotten: Fault) -> None:
+    """With hard the job waits, and goes on when it is back."""
+    with client.start(**GOING_ON, **client.tickets) as process:
+        eventually(lambda: traces(process) > 10)
+        client.log_in()
+        client.kdc.stop()
+        forgotten.times = 1
+        eventually(lambda: "does the KDC run" in stderr_of(process))
+        client.kdc.start()
+        goes_on(process)
+        result = client.ended(process)
+    assert [(line.contexts, line.errors) for line in result.stats] == [(2, 0)]
+    assert told(result)[-1].endswith("server OK")
+
+
 def test_soft_without_a_kdc(client: Client, forgotten: Fault) -> None:
     """The job goes on without the KDC, and without the server's ticket, while it needs neither."""
     with client.start(**GOING_ON, **client.tickets, soft=1, timeo=30, retrans=0) as process:
@@ -353,17 +368,27 @@ def test_soft_without_a_kdc(client: Client, forgotten: Fault) -> None:
     failed_io(result, "Connection timed out", "no answer within 3.0 s", "does the KDC run")
 
 
-def test_sigterm_with_a_silent_kdc(client: Client, forgotten: Fault) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"thread": 1}, "the run is ending"),
+        ({"soft": 1, "timeo": 30, "retrans": 0}, "no answer within 3.0 s"),
+    ],
+)
+def test_a_silent_kdc_keeps_no_job(
+    client: Client, forgotten: Fault, options: dict[str, Option], words: str
+) -> None:
     """The library waits for it, and says so after half a minute."""
-    with client.start(**GOING_ON, **client.tickets, thread=1) as process:
+    with client.start(**GOING_ON, **client.tickets, **options) as process:
         eventually(lambda: traces(process) > 10)
         client.log_in()
         client.kdc.pause()
         forgotten.times = 1
         eventually(lambda: forgotten.met)
-        process.signal(signal.SIGTERM)
+        if "thread" in options:
+            process.signal(signal.SIGTERM)
         result = client.finish(process)
-    assert "the run is ending" in result.messages
+    assert words in result.messages
     assert "Cannot contact any KDC" not in result.messages
 
 

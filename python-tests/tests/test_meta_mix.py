@@ -288,3 +288,17 @@ def test_a_refused_open_refuses_no_other_job(nfs: Place) -> None:
     refused(result, "nfsmulti: a: ", "NFSv3 has no OPEN")
     assert result.report is not None
     assert job_of(result.report, "b")["read"]["total_ios"] == _ENTRIES
+
+
+@pytest.mark.sanitized
+def test_calls_that_are_lost(job: Run) -> None:
+    """They were carried out: what is counted is what the server has in the end."""
+    lost = Answer(reply=False, end="reset")
+    mixed = {**_JOB, "tree_depth": 0, "size": 100, "meta_mix": "getattr:1,create:3,remove:2"}
+    there = {f"tree/e{number:x}": b"" for number in range(100)}
+    ran = job(on(Nfs.CREATE, lost, every=9), on(Nfs.REMOVE, lost, every=9), files=there, **mixed)
+    assert sum(line.errors for line in ran.result.operations) == 0
+    made = {call.file for call in ran.calls(Nfs.CREATE) if "/n" in call.file}
+    gone = {call.file for call in ran.calls(Nfs.REMOVE)}
+    assert gone < made
+    assert len(made - gone) == _left(ran.result)[0]

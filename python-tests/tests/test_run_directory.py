@@ -319,7 +319,7 @@ _CRAFTED: dict[str, tuple[object, str]] = {
     "half a character": ({**_NOTE, "pool": "/\ud800"}, "its pool is none that"),
     "no bytes": ({**_NOTE, "bytes": -1}, ".bytes: -1 is below 0"),
     "an array": ([_NOTE], "is not an object"),
-    "none there": (_NOTE, "home/ is NOT removed: "),
+    "none there": (_NOTE, '"home" is not the directory that was made'),
     "a run's name": ({**_NOTE, "directory": "nfsmulti-20260101T000000Z-0123abcd"}, "is not the"),
 }
 
