@@ -170,7 +170,8 @@ static int allocate(struct job *job)
 		.io_count = ios,
 		.file_count = o->nr_files,
 		.clients = eo->nclients,
-		.client_depth = eo->client_depth ?: max_of(depth / (eo->nclients ?: 1), 1u),
+		.client_depth =
+			min_of(eo->client_depth, ios) ?: max_of(depth / (eo->nclients ?: 1), 1u),
 		.writes = td_write(td) && !job_verifies(td),
 		.direct = o->odirect,
 		.failover = eo->failover,

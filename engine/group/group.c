@@ -286,7 +286,9 @@ static int open_conns(struct group *group)
 {
 	int error = 0;
 
-	for (uint32_t i = 0; !error && !group->job.clients && i < group->job.conn_count; i++)
+	if (group->job.clients)
+		return 0;
+	for (uint32_t i = 0; !error && i < group->job.conn_count; i++)
 		error = open_conn(group, i);
 	return error;
 }
@@ -538,9 +540,10 @@ static int await_opens(struct group *group)
 		group->conns[i]->ready = false;
 	error = await_conns(group, opened, group->opened ? 0 : time, group->stop);
 	if (error == -ETIMEDOUT)
-		group->job.log("nclients=%u: for %llu s no client could open its file: is the "
-			       "server in its grace period, or overloaded?",
-			       group->job.clients, (unsigned long long)(time / SEC));
+		group->job.log(
+			"nclients=%u: for %llu s no client could open its file: use fewer, or "
+			"wait until the server's grace period is over",
+			group->job.clients, (unsigned long long)(time / SEC));
 	group->opened = group->opened || !error;
 	return error;
 }
