@@ -347,6 +347,7 @@ static bool is_done(const struct group *group, uint32_t number)
 struct awaited {
 	group_step *step;
 	struct pollfd *polls; /* of the `pending` connections that have begun and are not done */
+	uint32_t first;	      /* all before this one are done */
 	uint32_t pending, most;
 	uint32_t done;
 };
@@ -354,8 +355,12 @@ struct awaited {
 /* Takes a step with each connection that is not done, until `most` are pending. */
 static int step_conns(struct group *group, struct awaited *awaited)
 {
+	uint32_t count = group->job.conn_count;
+
+	while (awaited->first < count && is_done(group, awaited->first))
+		awaited->first++;
 	awaited->pending = 0;
-	for (uint32_t i = 0; i < group->job.conn_count && awaited->pending < awaited->most; i++) {
+	for (uint32_t i = awaited->first; i < count && awaited->pending < awaited->most; i++) {
 		struct conn *conn;
 		int error = is_done(group, i) ? 0 : awaited->step(group, i);
 
@@ -541,7 +546,7 @@ static int await_opens(struct group *group)
 	error = await_conns(group, opened, group->opened ? 0 : time, group->stop);
 	if (error == -ETIMEDOUT)
 		group->job.log(
-			"nclients=%u: for %llu s no client could open its file: use fewer, or "
+			"nclients=%u: for %llu s no more clients opened a file: use fewer, or "
 			"wait until the server's grace period is over",
 			group->job.clients, (unsigned long long)(time / SEC));
 	group->opened = group->opened || !error;

@@ -271,16 +271,23 @@ static void nfs_tick(struct conn *conn)
 static int nfs_opened(struct conn *conn)
 {
 	struct nfs_conn *nfs = nfs_of(conn);
-	int error;
+	struct rpc_client *rpc = &nfs->rpc;
+	bool was_up = rpc->link.up;
 
 	if (!nfs->files)
 		return 0;
 	nfs_reap(conn, false);
-	nfs_tick(conn);
-	error = nfs->rpc.setup_error;
-	if (error)
-		client_close(&nfs->rpc);
-	return error ?: nfs->rpc.prepared ? 0 : -EINPROGRESS;
+	if (was_up && rpc->setup_error) { /* else the error is of an earlier channel */
+		int error = rpc->setup_error;
+
+		client_close(rpc);
+		return error;
+	}
+	nfs_tick(conn); /* may connect again, which clears setup_error */
+	if (link_down_for(&rpc->link, rpc->clock->now) >
+	    DOWN_MAX) /* logged elsewhere only with I/O */
+		rpc->log->silent(rpc);
+	return rpc->prepared ? 0 : -EINPROGRESS;
 }
 
 static uint64_t nfs_due(const struct conn *conn)

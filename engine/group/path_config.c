@@ -289,7 +289,7 @@ static const char *clear_refusal(const struct term *term, const struct terms *jo
 	if (term == TERM(discard) && terms.security > SEC_KRB5)
 		return "krb5i and krb5p check the data that is read: use krb5 or sys";
 	if (term == TERM(nclients) && terms.security != SEC_SYS)
-		return "its clients have no principals of their own: use security=sys";
+		return "each client would need a principal: use security=sys";
 	return NULL;
 }
 

@@ -686,6 +686,8 @@ void nfs4_close_own_file(struct rpc_client *rpc, void *file)
 		free_own_file(own);
 		return;
 	}
+	state->setup.first =
+		state->setup.first && state->reopening != own; /* nobody waits for it */
 	own->lost = false; /* an OPEN under way is answered first */
 	own->closing = true;
 	rpc->prepared = false;
@@ -695,6 +697,8 @@ void nfs4_leave(struct rpc_client *rpc)
 {
 	struct nfs4_state *state = rpc->state;
 
+	if (!state->client->leaving || state->setup.operation == NFS4_OPEN)
+		rpc->setup_at = 0; /* what the server asked to wait for is not sent again */
 	if (state->client->leaving)
 		return;
 	state->client->leaving = true;

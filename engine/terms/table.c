@@ -40,14 +40,14 @@ const struct term terms_table[] = {
 	 .help = "Connections that a job opens on each path"},
 	{NUMBER("nclients", nclients, 1, 16384), .needs = NEEDS_CLEAR,
 	 .help = "The job is this many NFS clients, each with one connection and, in NFSv4, "
-		 "with an owner, a session and opens of its own; I/O goes to them in turn "
+		 "with a client ID, session and opens of its own; they get I/O in turn "
 		 "(default: it is one client, with nconnect connections)"},
 	{NUMBER("client_depth", client_depth, 1, 65535),
-	 .help = "nclients: I/Os that a client has at the server at once; more wait for it "
+	 .help = "nclients: most I/Os that a client has at the server at once; others wait "
 		 "(default: iodepth/nclients, at least 1)"},
 	{TEXT("client_name", client_name), .shared = true,
-	 .help = "AUTH_SYS: the machine's name that servers get. %d in it is the client's "
-		 "number, counted through the jobs (default: this machine's name)"},
+	 .help = "AUTH_SYS: the machine name to send. %d in it becomes the client's "
+		 "number, counted over all jobs (default: this machine's name)"},
 	{NUMBER("first_path", first_path, 0, 65535), .preset = "0",
 	 .help = "spread=job: the path of the first job, counted from 0, so that jobs on "
 		 "several hosts begin on different ones"},

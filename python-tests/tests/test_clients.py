@@ -189,7 +189,39 @@ def test_a_client_that_cannot_open_its_file_ends_the_job(job: Run) -> None:
         refused="OPEN: Permission denied: NFS4ERR_ACCESS", **READING,
     )  # fmt: skip
     assert outcome.calls(Nfs4.READ) == []
+    opens = [call for call in outcome.calls(Nfs4.OPEN) if call.claim is Claim.FH]
+    assert Counter(call.credentials.machine for call in opens)["m2"] == 1
     assert (len(outcome.server.clients()), outcome.server.opens()) == (1, [])
+
+
+def test_clients_that_may_all_not_open_the_file_leave(job: Run) -> None:
+    """But for the first that hears so."""
+
+    def deny(call: Call) -> Answer | None:
+        own = call.procedure is Nfs4.OPEN and call.claim is Claim.FH
+        return Answer(status=Status4.ACCESS) if own else None
+
+    outcome = job(
+        deny, version=4, nclients=16, filename="r", error=None, refused="NFS4ERR_ACCESS", **READING
+    )
+    assert len(outcome.server.clients()) <= 1
+
+
+def test_clients_leave_a_server_in_its_grace_period(job: Run) -> None:
+    def wait(call: Call) -> Answer | None:
+        own = call.procedure is Nfs4.OPEN and call.claim is Claim.FH
+        return Answer(status=Status4.GRACE) if own else None
+
+    def during(server: ScriptedServer, process: FioProcess) -> None:
+        def asked_often() -> bool:
+            opens = [call for call in server.calls(Nfs4.OPEN) if call.claim is Claim.FH]
+            return len(opens) > 4 * 4
+
+        server.wait_for(asked_often)
+        process.signal(signal.SIGTERM)
+
+    outcome = job(wait, version=4, nclients=4, filename="r", during=during, error=None, **READING)
+    assert outcome.server.clients() == []
 
 
 _FEW_PORTS = """
@@ -302,7 +334,10 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         ({"failover": 1}, "no client does another's I/O"),
         ({"client_name": "host"}, "put %d into it"),
         ({"client_name": "x" * 55}, "longer than 54 characters"),
-        ({"security": "krb5"}, "nclients=4 is for TCP in clear: its clients have no principals"),
+        (
+            {"security": "krb5"},
+            "nclients=4 is for TCP in clear: each client would need a principal",
+        ),
         ({"xprtsec": "tls"}, "nclients=4 is for TCP in clear: use xprtsec=none"),
         ({"proto": "rdma"}, "nclients=4 is for TCP in clear: use proto=tcp"),
         ({"pool": "/tmp"}, "nclients=4 is for TCP in clear: name the mount's export"),
