@@ -249,7 +249,11 @@ static void free_job(struct job *job)
 	free(job->writes);
 	free(job->fresh);
 	free(job->done);
+	if (job->open)
+		histogram_free(&job->open->arrivals.lag);
 	free(job->open);
+	if (job->response)
+		response_free(job->response);
 	free(job->response);
 	meta_job_free(job->meta);
 	free(job);

@@ -240,6 +240,8 @@ void meta_job_free(struct meta_job *meta)
 	for (uint32_t i = 0; meta->made && i < meta->td->o.nr_files; i++)
 		for (int kind = 0; kind < MADE_KINDS; kind++)
 			free(meta->made[i][kind].entries);
+	for (int op = 0; op < META_OPS; op++)
+		histogram_free(&meta->operations[op].latency);
 	free(meta->made);
 	free(meta);
 }

@@ -498,8 +498,10 @@ void group_close(struct group *group)
 	if (group->job.clients && group->conns)
 		leave_all(group);
 	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
-		if (group->conns[i])
+		if (group->conns[i]) {
+			latency_free(group->conns[i]->latency);
 			group->conns[i]->ops->close(group->conns[i]);
+		}
 #ifdef HAVE_RDMA
 	rdma_memory_free(group->job.memory);
 	group->job.memory = NULL;

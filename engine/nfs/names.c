@@ -20,6 +20,7 @@ void names_rest(struct names *names)
 	client_take_leave(&names->rpc);
 	client_close(&names->rpc);
 	path_client_free(&names->rpc);
+	latency_free(&names->latency);
 	names->connects = false;
 }
 

@@ -95,7 +95,7 @@ void arrivals_measure(struct arrivals *arrivals, uint64_t now)
 	arrivals->grew = false;
 	arrivals->trend = (struct arrivals_trend){0};
 	arrivals->crowded = arrivals->finished = 0;
-	arrivals->lag = (struct histogram){0};
+	histogram_free(&arrivals->lag);
 }
 
 void arrivals_look(struct arrivals *arrivals, uint64_t now)

@@ -1,22 +1,52 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "stats/latency.h"
 
+#include <stdlib.h>
+
 #include "stats/json_line.h"
 #include "util.h"
 
-enum { PER_OCTAVE = 1 << HISTOGRAM_BITS };
-
 extern inline uint32_t histogram_bin(uint64_t value);
+extern inline void histogram_count(struct histogram *histogram, uint32_t bin);
 extern inline void histogram_add(struct histogram *histogram, uint64_t value);
 
 uint64_t histogram_value(uint32_t bin)
 {
 	uint32_t shift;
 
-	if (bin < 2 * PER_OCTAVE)
+	if (bin < 2 * HISTOGRAM_PART)
 		return bin;
 	shift = (bin >> HISTOGRAM_BITS) - 1;
 	return ((uint64_t)(bin - (shift << HISTOGRAM_BITS)) << shift) + (1ull << (shift - 1));
+}
+
+uint64_t *histogram_new_part(struct histogram *histogram, uint32_t part)
+{
+	return histogram->parts[part] = calloc(HISTOGRAM_PART, sizeof(**histogram->parts));
+}
+
+void histogram_free(struct histogram *histogram)
+{
+	for (uint32_t part = 0; part < HISTOGRAM_PARTS; part++)
+		free(histogram->parts[part]);
+	*histogram = (struct histogram){0};
+}
+
+static uint64_t counted(const struct histogram *histogram, uint32_t bin)
+{
+	const uint64_t *part = histogram->parts[bin / HISTOGRAM_PART];
+
+	return part ? part[bin % HISTOGRAM_PART] : 0;
+}
+
+static void join_part(struct histogram *sum, const struct histogram *one, uint32_t part)
+{
+	uint64_t *bins = sum->parts[part];
+
+	if (!one->parts[part] || (!bins && !(bins = histogram_new_part(sum, part))))
+		return;
+	for (uint32_t bin = 0; bin < HISTOGRAM_PART; bin++)
+		bins[bin] += one->parts[part][bin];
 }
 
 void histogram_join(struct histogram *sum, const struct histogram *one)
@@ -24,8 +54,8 @@ void histogram_join(struct histogram *sum, const struct histogram *one)
 	sum->count += one->count;
 	sum->sum += one->sum;
 	sum->max = max_of(sum->max, one->max);
-	for (uint32_t bin = 0; bin < HISTOGRAM_BINS; bin++)
-		sum->bins[bin] += one->bins[bin];
+	for (uint32_t part = 0; part < HISTOGRAM_PARTS; part++)
+		join_part(sum, one, part);
 }
 
 uint64_t histogram_mean(const struct histogram *histogram)
@@ -39,7 +69,7 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 	uint64_t seen = 0;
 
 	for (uint32_t bin = 0; bin < HISTOGRAM_BINS; bin++) {
-		seen += histogram->bins[bin];
+		seen += counted(histogram, bin);
 		if (seen && (double)seen >= wanted)
 			return min_of(histogram_value(bin), histogram->max);
 	}
@@ -57,6 +87,22 @@ void latency_write(FILE *out, const char *prefix, const struct histogram *histog
 			microseconds(
 				histogram_percentile(histogram, latency_percentiles[i].percent)));
 	fprintf(out, "\"%smax_us\": %.3f, ", prefix, microseconds(histogram->max));
+}
+
+void latency_free(struct latency *latency)
+{
+	histogram_free(&latency->lag);
+	histogram_free(&latency->wait);
+	histogram_free(&latency->rtt);
+	if (latency->response)
+		response_free(latency->response);
+}
+
+void response_free(struct response *response)
+{
+	histogram_free(&response->lag);
+	histogram_free(&response->service);
+	histogram_free(&response->wake_up);
 }
 
 void response_received(struct response *response, uint64_t stamp, uint64_t now)
@@ -93,9 +139,9 @@ static void write_span(FILE *out, const char *word, const struct histogram *span
 	latency_write(out, word, span);
 	fprintf(out, "\"%sbins\": {", word);
 	for (uint32_t bin = 0; bin < HISTOGRAM_BINS; bin++)
-		if (span->bins[bin]) {
+		if (counted(span, bin)) {
 			fprintf(out, "%s\"%" PRIu64 "\": %" PRIu64, comma, histogram_value(bin),
-				span->bins[bin]);
+				counted(span, bin));
 			comma = ", ";
 		}
 	fputs("}, ", out);

@@ -10,27 +10,45 @@
  * 1 %. */
 enum {
 	HISTOGRAM_BITS = 6, /* bits after a value's leading 1 that choose its bin */
+	HISTOGRAM_PART = 1 << HISTOGRAM_BITS, /* bins of a power of two */
 	HISTOGRAM_TOP = 44, /* values from 2^44 ns (five hours) on are in the last bin */
-	HISTOGRAM_BINS = (HISTOGRAM_TOP - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS,
+	HISTOGRAM_PARTS = HISTOGRAM_TOP - HISTOGRAM_BITS + 1,
+	HISTOGRAM_BINS = HISTOGRAM_PARTS * HISTOGRAM_PART,
 };
 
-/* All 0 at first. Values are nanoseconds. */
+/*
+ * All 0 at first; histogram_free() ends it. Values are nanoseconds. Most connections' latencies lie
+ * within a few powers of two, so parts are allocated at first use: with nclients= there are
+ * thousands of histograms.
+ */
 struct histogram {
 	uint64_t count, sum, max;
-	uint64_t bins[HISTOGRAM_BINS];
+	uint64_t *parts[HISTOGRAM_PARTS]; /* HISTOGRAM_PART bins each; NULL: all are 0 */
 };
+
+/* Frees the parts, and makes all 0. */
+void histogram_free(struct histogram *histogram);
+
+/* Allocates a part. NULL: out of memory; its values then count only in count, sum and max. */
+uint64_t *histogram_new_part(struct histogram *histogram, uint32_t part);
 
 /* Values below 2^HISTOGRAM_BITS have a bin each; a larger value's leading bits choose its bin. */
 inline uint32_t histogram_bin(uint64_t value)
 {
 	uint32_t shift;
 
-	if (value < 1u << HISTOGRAM_BITS)
-		return (uint32_t)value;
 	if (value >> HISTOGRAM_TOP)
 		return HISTOGRAM_BINS - 1;
-	shift = 63 - (uint32_t)__builtin_clzll(value) - HISTOGRAM_BITS;
+	shift = 63 - (uint32_t)__builtin_clzll(value | HISTOGRAM_PART) - HISTOGRAM_BITS;
 	return (shift << HISTOGRAM_BITS) + (uint32_t)(value >> shift);
+}
+
+inline void histogram_count(struct histogram *histogram, uint32_t bin)
+{
+	uint64_t *part = histogram->parts[bin / HISTOGRAM_PART];
+
+	if (part || (part = histogram_new_part(histogram, bin / HISTOGRAM_PART)))
+		part[bin % HISTOGRAM_PART]++;
 }
 
 /* Inline: called for each I/O. */
@@ -40,7 +58,7 @@ inline void histogram_add(struct histogram *histogram, uint64_t value)
 	histogram->sum += value;
 	if (value > histogram->max)
 		histogram->max = value;
-	histogram->bins[histogram_bin(value)]++;
+	histogram_count(histogram, histogram_bin(value));
 }
 
 /* The middle of a bin's values. */
@@ -65,6 +83,9 @@ struct latency {
 	struct response *response; /* rtt's parts; NULL: without rx_timestamps= */
 };
 
+/* Frees all histograms. */
+void latency_free(struct latency *latency);
+
 /* Counts a wait; 0, the most frequent, without a search for its bin. */
 static inline void latency_waited(struct latency *latency, uint64_t nanoseconds)
 {
@@ -72,7 +93,7 @@ static inline void latency_waited(struct latency *latency, uint64_t nanoseconds)
 		histogram_add(&latency->wait, nanoseconds);
 	} else {
 		latency->wait.count++;
-		latency->wait.bins[0]++;
+		histogram_count(&latency->wait, 0);
 	}
 }
 
@@ -111,6 +132,8 @@ struct response {
 	bool sound;   /* the stamp is valid */
 	bool used;    /* it has brought a reply */
 };
+
+void response_free(struct response *response);
 
 /*
  * Called when bytes that the kernel got at `stamp` are received at `now`, both CLOCK_REALTIME: if
