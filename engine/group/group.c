@@ -502,6 +502,7 @@ void group_close(struct group *group)
 			latency_free(group->conns[i]->latency);
 			group->conns[i]->ops->close(group->conns[i]);
 		}
+	rpc_loans_free(&group->job.loans);
 #ifdef HAVE_RDMA
 	rdma_memory_free(group->job.memory);
 	group->job.memory = NULL;

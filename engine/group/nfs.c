@@ -65,7 +65,7 @@ static const struct client_events events = {
 	.commit_failed = durability_commit_failed,
 };
 
-/* Without job->memory, as during layout, an RDMA path uses TCP. */
+/* Without job->memory, as during layout, an RDMA path uses TCP. With nclients= all are in clear. */
 static const struct rpc_channel_ops *transport_for(const struct path *path,
 						   const struct conn_job *job)
 {
@@ -73,7 +73,7 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 	if (path->config.rdma && job->memory)
 		return &rpc_rdma;
 #endif
-	return path_transport(path);
+	return job->clients ? &rpc_tcp_lent : path_transport(path);
 }
 
 static void nfs_close(struct conn *conn)
@@ -98,6 +98,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.head_max = path_head_max(path),
 		.calls_max = nfs->rpc.calls_max,
 		.stamps = job->stamps,
+		.loans = job->clients ? &conn->job->loans : NULL,
 		.memory = job->memory,
 		.inline_max = job->inline_max,
 		.tls = &path->tls_terms,

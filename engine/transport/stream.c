@@ -13,34 +13,54 @@ enum {
 	HEADS_MAX = STREAM_CALLS_MAX * (RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX) + BEHIND_DATA,
 };
 
-static void free_buffers(struct stream *stream)
+static struct stream_buffers *new_buffers(uint32_t reply_head_max)
 {
-	record_reader_free(&stream->reader);
-	free(stream->heads);
+	struct stream_buffers *buffers = malloc(sizeof(*buffers) + HEADS_MAX);
+	uint8_t *stage = malloc(record_stage_size(reply_head_max));
+
+	if (buffers && stage) {
+		buffers->stage = stage;
+		return buffers;
+	}
+	free(buffers);
+	free(stage);
+	return NULL;
+}
+
+static void free_buffers(struct stream_buffers *buffers)
+{
+	if (buffers)
+		free(buffers->stage);
+	free(buffers);
 }
 
 int stream_open(struct stream *stream, const struct stream_io *io, const struct rpc_terms *terms)
 {
+	uint32_t head_max = terms->head_max ?: RPC_REPLY_HEAD_MAX;
+
 	stream->base.counters = terms->counters;
 	stream->base.head_max = RPC_REPLY_HEAD_MAX;
 	stream->io = io;
 	portion_init(&stream->portion);
-	stream->heads = malloc(HEADS_MAX);
-	if (!stream->heads || record_reader_init(&stream->reader, terms->handler, terms->reply_max,
-						 terms->head_max ?: RPC_REPLY_HEAD_MAX))
-		stream->base.fd = -ENOMEM;
-	else
-		stream->base.fd = tcp_connect(&terms->address, terms->source_port);
+	stream->loans = terms->loans;
+	if (!stream->loans && !(stream->buffers = new_buffers(head_max)))
+		return -ENOMEM;
+	record_reader_init(&stream->reader, terms->handler, terms->reply_max, head_max,
+			   stream->buffers ? stream->buffers->stage : NULL);
+	stream->base.fd = tcp_connect(&terms->address, terms->source_port);
 	if (stream->base.fd >= 0)
 		return 0;
-	free_buffers(stream);
+	free_buffers(stream->buffers);
 	return stream->base.fd;
 }
 
 void stream_close(struct stream *stream, bool at_once)
 {
 	tcp_socket_close(stream->base.fd, at_once);
-	free_buffers(stream);
+	if (stream->loans && stream->buffers)
+		SLIST_INSERT_HEAD(stream->loans, stream->buffers, link);
+	else
+		free_buffers(stream->buffers);
 }
 
 /* --- the socket --- */
@@ -102,21 +122,22 @@ bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
 	if (stream->last + 3 > STREAM_SPANS_MAX ||
 	    stream->heads_used + RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX + BEHIND_DATA > HEADS_MAX)
 		return false;
-	head->at = stream->heads + stream->heads_used + RECORD_MARK_SIZE;
+	head->at = stream->buffers->heads + stream->heads_used + RECORD_MARK_SIZE;
 	head->end = head->at + RPC_STREAM_HEAD_MAX;
 	head->bad = false;
 	return true;
 }
 
 /* Appends bytes to be sent; where they follow the last span in memory they lengthen that span. */
-static void add_span(struct stream *stream, void *bytes, uint32_t length)
+static inline void add_span(struct stream *stream, void *bytes, uint32_t length)
 {
-	struct iovec *last = unsent(stream) ? &stream->spans[stream->last - 1] : NULL;
+	struct iovec *spans = stream->buffers->spans;
+	struct iovec *last = unsent(stream) ? &spans[stream->last - 1] : NULL;
 
 	if (last && (uint8_t *)last->iov_base + last->iov_len == bytes)
 		last->iov_len += length;
 	else
-		stream->spans[stream->last++] = (struct iovec){bytes, length};
+		spans[stream->last++] = (struct iovec){bytes, length};
 }
 
 uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
@@ -124,7 +145,7 @@ uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xd
 {
 	struct stream *stream = stream_of(channel);
 	uint32_t length = data->incoming ? 0 : data->length, pad = xdr_pad(length);
-	uint8_t *start = stream->heads + stream->heads_used;
+	uint8_t *start = stream->buffers->heads + stream->heads_used;
 	uint32_t head_length = head->at - start; /* with the mark */
 	uint32_t behind = pad + data->tail_length;
 	uint32_t message = head_length - RECORD_MARK_SIZE + length + behind;
@@ -157,7 +178,7 @@ static void drop_spans(struct stream *stream, size_t length)
 {
 	stream->sent += length;
 	while (length) {
-		struct iovec *span = &stream->spans[stream->first];
+		struct iovec *span = &stream->buffers->spans[stream->first];
 		size_t part = min_of(length, span->iov_len);
 
 		span->iov_base = (uint8_t *)span->iov_base + part;
@@ -179,7 +200,7 @@ int stream_flush(struct rpc_channel *channel)
 	struct stream *stream = stream_of(channel);
 
 	while (unsent(stream)) {
-		ssize_t length = stream->io->write(stream, &stream->spans[stream->first],
+		ssize_t length = stream->io->write(stream, &stream->buffers->spans[stream->first],
 						   (int)(stream->last - stream->first));
 
 		if (length < 0)
@@ -300,6 +321,80 @@ const struct rpc_channel_ops rpc_tcp = {
 	.sent = stream_sent,
 	.flush = stream_flush,
 	.receive = stream_receive,
+	.receiving = stream_receiving,
+	.names = tcp_socket_names,
+	.unheard = tcp_socket_unheard,
+	.acknowledged = tcp_acknowledged,
+	.close = tcp_close,
+};
+
+/* --- the same, with buffers that are lent --- */
+
+/* False: out of memory. */
+static bool borrow(struct stream *stream)
+{
+	struct stream_buffers *buffers = stream->buffers ?: SLIST_FIRST(stream->loans);
+
+	if (!buffers)
+		buffers = new_buffers(stream->reader.head_max);
+	else if (!stream->buffers)
+		SLIST_REMOVE_HEAD(stream->loans, link);
+	stream->buffers = buffers;
+	stream->reader.stage = buffers ? buffers->stage : NULL;
+	return buffers;
+}
+
+/* Keeps them while a call is partly sent, or the head of a reply partly received. */
+static void give_back(struct stream *stream)
+{
+	if (!stream->buffers || unsent(stream) || !record_stage_is_empty(&stream->reader))
+		return;
+	SLIST_INSERT_HEAD(stream->loans, stream->buffers, link);
+	stream->buffers = NULL;
+}
+
+static bool lent_begin(struct rpc_channel *channel, struct xdr_out *head)
+{
+	return borrow(stream_of(channel)) && stream_begin(channel, head);
+}
+
+static int lent_flush(struct rpc_channel *channel)
+{
+	int error = stream_flush(channel);
+
+	give_back(stream_of(channel));
+	return error;
+}
+
+static int lent_receive(struct rpc_channel *channel, bool wait)
+{
+	int error = borrow(stream_of(channel)) ? stream_receive(channel, wait) : -ENOMEM;
+
+	give_back(stream_of(channel));
+	return error;
+}
+
+void rpc_loans_free(struct rpc_loans *loans)
+{
+	struct stream_buffers *buffers;
+
+	while ((buffers = SLIST_FIRST(loans))) {
+		SLIST_REMOVE_HEAD(loans, link);
+		free_buffers(buffers);
+	}
+}
+
+const struct rpc_channel_ops rpc_tcp_lent = {
+	.name = "tcp",
+	.traits = RPC_DROPS_DATA,
+	.open = tcp_open,
+	.connected = tcp_connected,
+	.poll_events = stream_poll_events,
+	.begin = lent_begin,
+	.queue = stream_queue,
+	.sent = stream_sent,
+	.flush = lent_flush,
+	.receive = lent_receive,
 	.receiving = stream_receiving,
 	.names = tcp_socket_names,
 	.unheard = tcp_socket_unheard,

@@ -20,6 +20,14 @@ enum {
 	STREAM_SPANS_MAX = 2 * STREAM_CALLS_MAX + 1,
 };
 
+/* What a stream sends from, and receives into. */
+struct stream_buffers {
+	SLIST_ENTRY(stream_buffers) link; /* in the loans, while no stream has it */
+	struct iovec spans[STREAM_SPANS_MAX];
+	uint8_t *stage;
+	uint8_t heads[];
+};
+
 struct stream;
 
 /*
@@ -43,10 +51,11 @@ struct stream {
 	const struct stream_io *io;
 	bool stamps; /* the socket has SO_TIMESTAMPNS */
 
+	struct stream_buffers *buffers; /* NULL: lent to another stream */
+	struct rpc_loans *loans;	/* NULL: the buffers are the stream's own */
+
 	/* Sending: spans[first … last) are unsent, in order; heads lie in one buffer. */
-	struct iovec spans[STREAM_SPANS_MAX];
 	uint32_t first, last;
-	uint8_t *heads;
 	uint32_t heads_used;
 	uint64_t queued, sent; /* positions in the outgoing stream */
 

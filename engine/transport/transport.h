@@ -17,6 +17,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
 #include "stats/counters.h"
@@ -81,6 +82,13 @@ struct tls_terms {
 
 /* --- channels --- */
 
+/*
+ * Buffers that TCP channels of one job lend each other: of thousands, few are in the middle of a
+ * call or a reply. All 0 at first. Freed once the channels are closed.
+ */
+SLIST_HEAD(rpc_loans, stream_buffers);
+void rpc_loans_free(struct rpc_loans *loans);
+
 struct rdma_memory;
 
 /* Where most bulk data lies: fio's buffers, and the copies that hold_writes keeps. */
@@ -104,8 +112,9 @@ struct rpc_terms {
 	uint32_t reply_max; /* bytes: a longer reply fails the channel with -EMSGSIZE */
 	/* TCP, TLS: bytes of the longest head of a reply; 0: RPC_REPLY_HEAD_MAX. */
 	uint32_t head_max;
-	uint32_t calls_max; /* calls outstanding at once */
-	bool stamps;	    /* TCP: rpc_channel's stamp is wanted */
+	uint32_t calls_max;	 /* calls outstanding at once */
+	bool stamps;		 /* TCP: rpc_channel's stamp is wanted */
+	struct rpc_loans *loans; /* rpc_tcp_lent only */
 
 	/* RDMA only */
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
@@ -216,6 +225,7 @@ struct rpc_channel {
 };
 
 extern const struct rpc_channel_ops rpc_tcp;
+extern const struct rpc_channel_ops rpc_tcp_lent; /* has buffers only while it needs them */
 #ifdef HAVE_TLS
 extern const struct rpc_channel_ops rpc_tls;
 #endif

@@ -2,36 +2,31 @@
 #include "wire/record.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "util.h"
 
 enum {
-	LONG_HEAD = 1024,	 /* a longer head is a listing's */
-	STAGE = 128 * 1024,	 /* many small replies by one receive */
-	STAGE_LEAST = 40 * 1024, /* the least that is read ahead: see readahead() */
-	PART_LEAST = 8 * 1024,	 /* the same for portions smaller than half */
-	BULKY = 16 * 1024,	 /* bytes: longer replies are received into place */
-	READAHEAD_BULKY = 4096,	 /* bytes behind a bulky reply: heads, but little bulk data */
+	LONG_HEAD = 1024,	/* a longer head is a listing's */
+	STAGE = 128 * 1024,	/* many small replies by one receive */
+	PART_LEAST = 8 * 1024,	/* RECORD_STAGE_LEAST for portions smaller than half */
+	READAHEAD_BULKY = 4096, /* bytes behind a bulky reply: heads, but little bulk data */
 };
 
-int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
-		       uint32_t message_max, uint32_t head_max)
+uint32_t record_stage_size(uint32_t head_max)
+{
+	return max_of((uint32_t)STAGE, head_max + 2 * RECORD_MARK_SIZE);
+}
+
+void record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
+			uint32_t message_max, uint32_t head_max, uint8_t *stage)
 {
 	memset(reader, 0, sizeof(*reader));
 	reader->handler = handler;
 	reader->message_max = message_max;
 	reader->head_max = head_max;
 	reader->portion = 2;
-	reader->stage = malloc(max_of((uint32_t)STAGE, head_max + 2 * RECORD_MARK_SIZE));
-	return reader->stage ? 0 : -ENOMEM;
-}
-
-void record_reader_free(struct record_reader *reader)
-{
-	free(reader->stage);
-	reader->stage = NULL;
+	reader->stage = stage;
 }
 
 static uint32_t staged(const struct record_reader *reader)
@@ -39,30 +34,23 @@ static uint32_t staged(const struct record_reader *reader)
 	return reader->to - reader->from;
 }
 
-static uint64_t on_its_way(const struct record_reader *reader)
+bool record_stage_is_empty(const struct record_reader *reader)
 {
-	return (uint64_t)reader->expected * reader->reply_size;
-}
-
-bool record_takes_portion(const struct record_reader *reader)
-{
-	const uint64_t least = reader->portion > 2 ? STAGE_LEAST : 2 * STAGE_LEAST;
-
-	return reader->reply_size < BULKY && on_its_way(reader) > least;
+	return !staged(reader) && !reader->kept;
 }
 
 /*
  * How many bytes to read into the stage. If one receive took all bytes on their way, client and
- * server would work in turn. Bytes that fit into STAGE_LEAST, such as 8 READs of 4 KiB, are read
- * together: reading halves would cost more than the waits.
+ * server would work in turn. Bytes that fit into RECORD_STAGE_LEAST, such as 8 READs of 4 KiB, are
+ * read together: reading halves would cost more than the waits.
  */
 static uint32_t readahead(const struct record_reader *reader)
 {
 	bool smaller = reader->portion > 2 && record_takes_portion(reader);
-	uint64_t part = on_its_way(reader) / (smaller ? reader->portion : 2);
-	uint64_t least = smaller ? PART_LEAST : STAGE_LEAST;
+	uint64_t part = record_on_its_way(reader) / (smaller ? reader->portion : 2);
+	uint64_t least = smaller ? PART_LEAST : RECORD_STAGE_LEAST;
 
-	if (reader->reply_size >= BULKY)
+	if (reader->reply_size >= RECORD_BULKY)
 		return READAHEAD_BULKY;
 	return (uint32_t)min_of(max_of(part, least), (uint64_t)STAGE);
 }

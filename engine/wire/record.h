@@ -16,7 +16,11 @@
 
 #include "wire/reply.h"
 
-enum { RECORD_MARK_SIZE = 4 };
+enum {
+	RECORD_MARK_SIZE = 4,
+	RECORD_STAGE_LEAST = 40 * 1024, /* bytes: the least that is read ahead */
+	RECORD_BULKY = 16 * 1024,	/* bytes: longer replies are received into place */
+};
 #define RECORD_LAST_FRAGMENT 0x80000000u /* in a mark; the rest is the fragment's length */
 
 /* The part of a message that the reader reads. */
@@ -45,11 +49,17 @@ struct record_reader {
 	uint32_t kept; /* bytes before `from`: a head that will be handed over again */
 };
 
-/* 0, or -ENOMEM. The handler must outlive the reader. A head may have up to head_max bytes, for
- * which memory is reserved. */
-int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
-		       uint32_t message_max, uint32_t head_max);
-void record_reader_free(struct record_reader *reader);
+/* The bytes of a stage, for heads of up to head_max bytes. */
+uint32_t record_stage_size(uint32_t head_max);
+
+/*
+ * The handler must outlive the reader. The caller owns the stage; between record_took() and
+ * record_space() it may set reader->stage to another one while record_stage_is_empty().
+ */
+void record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
+			uint32_t message_max, uint32_t head_max, uint8_t *stage);
+
+bool record_stage_is_empty(const struct record_reader *reader);
 
 /* A call is queued: one more reply is to come. */
 static inline void record_expect(struct record_reader *reader)
@@ -70,8 +80,19 @@ int record_space(struct record_reader *reader, struct iovec space[2]);
  */
 int record_took(struct record_reader *reader, uint32_t length);
 
+/* Bytes of the replies on their way. */
+static inline uint64_t record_on_its_way(const struct record_reader *reader)
+{
+	return (uint64_t)reader->expected * reader->reply_size;
+}
+
 /* True where `portion` limits what is read ahead. */
-bool record_takes_portion(const struct record_reader *reader);
+static inline bool record_takes_portion(const struct record_reader *reader)
+{
+	const uint64_t least = reader->portion > 2 ? RECORD_STAGE_LEAST : 2 * RECORD_STAGE_LEAST;
+
+	return record_on_its_way(reader) > least && reader->reply_size < RECORD_BULKY;
+}
 
 /* True where a reply has begun and not ended. */
 static inline bool record_is_midway(const struct record_reader *reader)

@@ -105,6 +105,13 @@ static uint32_t receive(struct record_reader *reader, const uint8_t *data, uint3
 	return taken;
 }
 
+/* An empty stage may be lent to others, who write into it. */
+static void lend_stage(const struct record_reader *reader)
+{
+	if (record_stage_is_empty(reader))
+		memset(reader->stage, 0xEE, 1024);
+}
+
 /* What it ended with. */
 static int feed(struct record_reader *reader, const uint8_t *sizes, const uint8_t *data,
 		uint32_t length)
@@ -119,6 +126,7 @@ static int feed(struct record_reader *reader, const uint8_t *sizes, const uint8_
 		error = record_took(reader, taken);
 		if (error)
 			return error;
+		lend_stage(reader);
 		data += taken;
 		length -= taken;
 	}
@@ -131,10 +139,12 @@ static uint64_t read_stream(const uint8_t *data, uint32_t size, bool drops)
 	struct receiver receiver = {.drops = drops, .seen = 1};
 	const struct rpc_handler handler = {on_reply, on_finished, NULL, &receiver};
 	struct record_reader reader;
+	uint8_t *stage = malloc(record_stage_size(RPC_REPLY_HEAD_MAX));
 
-	expect(!record_reader_init(&reader, &handler, MESSAGE_MAX, RPC_REPLY_HEAD_MAX));
+	expect(stage);
+	record_reader_init(&reader, &handler, MESSAGE_MAX, RPC_REPLY_HEAD_MAX, stage);
 	receiver.seen ^= (uint64_t)feed(&reader, data, data + TURNS, size - TURNS);
-	record_reader_free(&reader);
+	free(stage);
 	free(receiver.bulk);
 	return receiver.seen;
 }

@@ -48,17 +48,26 @@ class Records:
         self._handler = ffi.new("struct rpc_handler *", self._callbacks)
         self.reader, self._space = zeros("record_reader"), ffi.new("struct iovec[2]")
         most = lib.RPC_REPLY_HEAD_MAX
-        assert lib.record_reader_init(self.reader, self._handler, message_max, most) == 0
+        self._size = lib.record_stage_size(most)
+        self._stage = ffi.new("uint8_t[]", self._size)
+        lib.record_reader_init(self.reader, self._handler, message_max, most, self._stage)
 
     def feed(self, data: bytes, part: int) -> int:
         """Receive the data in parts of at most so many bytes; give the errno that ends it, or 0."""
         at, error = 0, 0
         while at < len(data) and not error:
+            self._lend_stage()
             taken = self._receive(data[at : at + part])
             error = self._lib.record_took(self.reader, taken)
             assert all(one.bulk.intact for one in self.seen)
             at += taken
         return -int(error)
+
+    def _lend_stage(self) -> None:
+        """Give an empty stage to others, who write into it, and the reader another."""
+        if self._lib.record_stage_is_empty(self.reader):
+            self._stage = ffi.new("uint8_t[]", bytes([0xEE]) * self._size)
+            self.reader.stage = self._stage
 
     def room_for(self, expected: int) -> int:
         """How much is received at once while so many replies are on their way."""
@@ -96,7 +105,6 @@ class Records:
 def reading(lib: CData, message_max: int = _MESSAGE_MAX) -> Iterator[Records]:
     records = Records(lib, message_max)
     yield records
-    lib.record_reader_free(records.reader)
 
 
 def test_half_of_what_is_expected_is_received_at_once(testlib: CData) -> None:
