@@ -235,14 +235,13 @@ static int open_file(struct names *names, uint32_t number, const char *name, boo
 		     void **out)
 {
 	struct nfs4_path *mine = names->path->state;
-	struct nfs4_file *file = calloc(1, sizeof(*file));
+	struct nfs4_file *file = nfs4_client_new_file(mine);
 	int error;
 
 	if (!file)
 		return -ENOMEM;
 	snprintf(file->owner, sizeof(file->owner), "%s %u", mine->owner, number);
 	file->access = writes ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ;
-	file->path = mine;
 	/* nclients: each client opens the file itself. */
 	file->stateless = names->path->config.terms.stateless || names->path->job.clients;
 	error = open_by_name(names, name, file);

@@ -36,6 +36,17 @@ static struct nfs4_job *job_of(struct path *path)
 	return job;
 }
 
+static void free_job(struct nfs4_job *job)
+{
+	struct nfs4_known_server *server;
+
+	while ((server = SLIST_FIRST(&job->servers))) {
+		SLIST_REMOVE_HEAD(&job->servers, link);
+		free(server);
+	}
+	free(job);
+}
+
 /* A path with a client; NULL: out of memory. */
 static struct nfs4_path *new_path(struct path *path, struct nfs4_job *job)
 {
@@ -144,7 +155,7 @@ void nfs4_path_free(struct path *path)
 		free_client(client);
 	if (LIST_EMPTY(&job->clients)) {
 		*path->job.state = NULL;
-		free(job);
+		free_job(job);
 	}
 	path->state = NULL;
 	free(mine);
@@ -271,6 +282,18 @@ static bool is_delegated(struct nfs4_file *file)
 	return file->delegated;
 }
 
+struct nfs4_file *nfs4_client_new_file(struct nfs4_path *path)
+{
+	struct nfs4_file *file =
+		calloc(1, sizeof(*file) + (IO_COMMIT + 1) * sizeof(*file->own_calls));
+
+	if (!file)
+		return NULL;
+	file->path = path;
+	file->calls = file->own_calls;
+	return file;
+}
+
 void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid,
 			     uint64_t now)
 {
@@ -280,8 +303,8 @@ void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *
 	file->stateid = *stateid;
 	file->opened_at = now;
 	file->lost = false;
-	for (enum io_op op = IO_READ; op <= IO_COMMIT; op++)
-		nfs4_template_make(&file->calls[op], operations[op],
+	for (enum io_op op = IO_READ; op <= IO_COMMIT && file->calls == file->own_calls; op++)
+		nfs4_template_make(&file->own_calls[op], operations[op],
 				   file->path->path->config.terms.version, &file->handle, stateid);
 }
 
@@ -309,13 +332,6 @@ static void lose_state(struct nfs4_client *client)
 	client->reclaims = true;
 }
 
-static bool same_server(const struct nfs4_server *a, const struct nfs4_server *b)
-{
-	return a->major_length == b->major_length && a->scope_length == b->scope_length &&
-	       !memcmp(a->major, b->major, a->major_length) &&
-	       !memcmp(a->scope, b->scope, a->scope_length);
-}
-
 /* Moves the path of `state` to `client`, since both have the same server. */
 static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 {
@@ -334,7 +350,7 @@ static void adopt(struct nfs4_state *state, struct nfs4_client *client)
  * EXCHANGE_ID's sequence is meaningless once the client ID is confirmed (RFC 8881, 18.35.3). We
  * still use it if it differs from our count only by CREATE_SESSIONs in doubt, or if ours is wrong.
  */
-static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange_result *result)
+static void take_sequence(struct nfs4_client *client, const struct nfs4_exchanged *result)
 {
 	bool confirmed =
 		client->named && client->id == result->client && result->flags & NFS4_CONFIRMED;
@@ -347,15 +363,15 @@ static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange
 	client->sequence_unknown = false;
 }
 
-static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_result *result)
+static void exchanged(struct nfs4_state *state, const struct nfs4_exchanged *result)
 {
 	struct nfs4_client *client = state->client, *other;
 
-	state->mine->server_minor = result->server.minor;
+	state->mine->server_minor = result->minor;
 	if (!client->named && !client->own)
 		LIST_FOREACH (other, &client->job->clients, link) {
 			if (other->named && other->id == result->client &&
-			    same_server(&other->server, &result->server)) {
+			    other->server == result->server) {
 				adopt(state, other);
 				return;
 			}
@@ -665,6 +681,7 @@ int nfs4_own_file(struct rpc_client *rpc, uint32_t number, const void *file, voi
 		return -ENOMEM;
 	snprintf(own->owner, sizeof(own->owner), "%s %u", state->mine->owner, number);
 	own->handle = found->handle;
+	own->calls = found->calls;
 	own->access = found->access;
 	own->path = state->mine;
 	own->stateless = state->path->config.terms.stateless;
@@ -720,7 +737,7 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 		oldest = client;
 	LIST_FOREACH (one, &oldest->paths, link)
 		first = one;
-	if (!same_server(&mine->client->server, &first->client->server)) {
+	if (mine->client->server != first->client->server) {
 		path->job.log("%s: trunking=session: this is another server than %s leads to "
 			      "(server_owner, RFC 8881, 2.10.5): use trunking=clientid",
 			      path->config.label, first->path->config.label);

@@ -16,6 +16,20 @@
 #include "nfs/nfs4_session.h"
 #include "nfs/path.h"
 
+/* A server of a job, by its owner and scope: `minor` is that of the address first asked. */
+struct nfs4_known_server {
+	SLIST_ENTRY(nfs4_known_server) link; /* in job->servers */
+	struct nfs4_server server;
+};
+
+/* EXCHANGE_ID's result, with a pointer in place of two names of up to 1 KiB. */
+struct nfs4_exchanged {
+	uint64_t client;
+	uint32_t sequence, flags;
+	uint64_t minor;
+	const struct nfs4_known_server *server;
+};
+
 /* A compound without I/O: a struct rpc_request with NFSv4's own members. */
 struct nfs4_request {
 	struct rpc_request base;
@@ -33,7 +47,7 @@ struct nfs4_request {
 	union {
 		struct nfs4_open_result opened;
 		struct flavors flavors;
-		struct nfs4_exchange_result exchanged;
+		struct nfs4_exchanged exchanged;
 		struct nfs4_session_result granted;
 	};
 };
@@ -50,7 +64,6 @@ struct nfs4_file {
 	struct nfs_handle handle;
 	char owner[NFS4_OWNER_MAX + 16];
 	struct nfs4_stateid stateid;
-	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, with this handle and stateid */
 	enum nfs4_access access;
 	struct nfs4_path *path;
 	bool stateless; /* open=none: a special stateid is used */
@@ -60,6 +73,9 @@ struct nfs4_file {
 	bool delegated; /* opening it again gave `delegation`, which must be returned */
 	struct nfs4_stateid delegation;
 	uint64_t opened_at; /* by its client's clock */
+	/* By enum io_op, with this handle: its own, or with nclients= those of the path's file. */
+	const struct nfs4_template *calls;
+	struct nfs4_template own_calls[];
 };
 
 /* A session: of one connection, or of all that share it under trunking=session. */
@@ -101,7 +117,7 @@ struct nfs4_client {
 	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
 	LIST_HEAD(, nfs4_path) paths;
 	LIST_HEAD(, nfs4_session) sessions; /* in use, or to be destroyed by teardown */
-	struct nfs4_server server;
+	const struct nfs4_known_server *server;
 	uint64_t id;	       /* client ID: any number, even 0 (RFC 8881, 3.3) */
 	bool named;	       /* `id` is set */
 	uint32_t sequence;     /* of the next CREATE_SESSION */
@@ -140,6 +156,7 @@ static inline bool nfs4_file_is_meant(const struct nfs4_file *file, const struct
  * nclients=. */
 struct nfs4_job {
 	LIST_HEAD(, nfs4_client) clients;
+	SLIST_HEAD(, nfs4_known_server) servers;
 	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
 	char owner[96];
 	unsigned int paths; /* numbers given out so far */
@@ -179,6 +196,9 @@ int nfs4_path_check_trunking(struct nfs4_path *path);
 
 /* Frees the state of `path`, whose connections are closed. */
 void nfs4_path_free(struct path *path);
+
+/* A file of `path` that is not open yet; NULL: out of memory. */
+struct nfs4_file *nfs4_client_new_file(struct nfs4_path *path);
 
 /* Sets the stateid (zeros with open=none) and encodes the calls. The caller sets the rest. */
 void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid,

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+#include <stdlib.h>
+
 #include "nfs/nfs4_client.h"
 
 enum {
@@ -100,6 +102,49 @@ void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *
 
 /* --- results --- */
 
+static bool is_same(const struct nfs4_server *a, const struct nfs4_server *b)
+{
+	return a->major_length == b->major_length && a->scope_length == b->scope_length &&
+	       !memcmp(a->major, b->major, a->major_length) &&
+	       !memcmp(a->scope, b->scope, a->scope_length);
+}
+
+/* The job's one structure of this server, so that equal servers have equal pointers; NULL: out of
+ * memory. */
+static const struct nfs4_known_server *known_server(struct nfs4_job *job,
+						    const struct nfs4_server *server)
+{
+	struct nfs4_known_server *known;
+
+	SLIST_FOREACH(known, &job->servers, link)
+	if (is_same(&known->server, server))
+		return known;
+	known = malloc(sizeof(*known));
+	if (known) {
+		known->server = *server;
+		SLIST_INSERT_HEAD(&job->servers, known, link);
+	}
+	return known;
+}
+
+static void get_exchange_id(struct nfs4_request *request, struct nfs4_results *results)
+{
+	struct nfs4_exchanged *exchanged = &request->exchanged;
+	struct nfs4_exchange_result result;
+
+	nfs4_get_exchange_id(results, &result);
+	if (results->in->bad || results->broken)
+		return;
+	*exchanged = (struct nfs4_exchanged){
+		.client = result.client,
+		.sequence = result.sequence,
+		.flags = result.flags,
+		.minor = result.server.minor,
+		.server = known_server(request->client->job, &result.server),
+	};
+	results->broken = !exchanged->server;
+}
+
 uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results)
 {
 	enum nfs4_operation operation = request->operation;
@@ -116,7 +161,7 @@ uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *res
 	if (status)
 		return status;
 	switch (operation) {
-	case NFS4_EXCHANGE_ID: nfs4_get_exchange_id(results, &request->exchanged); break;
+	case NFS4_EXCHANGE_ID: get_exchange_id(request, results); break;
 	case NFS4_CREATE_SESSION: nfs4_get_create_session(results, &request->granted); break;
 	case NFS4_SECINFO:
 	case NFS4_SECINFO_NO_NAME: nfs4_get_secinfo(results, &request->flavors); break;

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ from engine_helpers import (
 from scripted_jobs import KIB, NEVER, NO_RESERVED_PORTS, READING, Client, Run
 
 from nfsmulti.bench.sink import Sink
-from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import Lab, LabConfig
 from servers.scripted import (
     Answer,
@@ -357,21 +358,33 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
 # --- a thousand ---
 
 
-@pytest.mark.parametrize("version", ["3", "4.1"])
-def test_a_thousand_clients(engine: Engine, build_dir: Path, tmp_path: Path, version: str) -> None:
+def _clients_of_sink(
+    engine: Engine, folder: Path, sink: Sink, version: str, clients: int
+) -> tuple[FioResult, int]:
+    """Return what a job of a thousand's depth says, and its largest memory in KiB."""
+    status = folder.with_suffix(".status")
     enter = ["sh", "-c", 'ulimit -n 2048; exec "$@"', "sh"]
     if os.geteuid() == 0:  # other tests need reserved ports
         enter = [*NO_RESERVED_PORTS, *enter]
-    with Sink(folder=build_dir) as sink:
-        url = f"nfs://{sink.address}:{sink.port}/export?version={version}&mountport={sink.port}"
-        options: dict[str, Option] = {
-            "nclients": _MANY, "rw": "randread", "bs": "4k", "size": "64m", "iodepth": _MANY,
-            "filename": "f",
-        }  # fmt: skip
-        with Fio(engine, enter).start(tmp_path / "fio", pool=url, options=options) as process:
-            result = process.result(_SECONDS)
-        counts = sink.stop()
+    url = f"nfs://{sink.address}:{sink.port}/export?version={version}&mountport={sink.port}"
+    options: dict[str, Option] = {
+        "nclients": clients, "rw": "randread", "bs": "4k", "size": "64m", "iodepth": _MANY,
+        "filename": "f", "exec_postrun": f"cp /proc/$PPID/status {status} #",
+    }  # fmt: skip
+    with Fio(engine, enter).start(folder, pool=url, options=options) as process:
+        result = process.result(_SECONDS)
     done(result)
+    (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())
+    return result, int(peak)
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_a_thousand_clients(engine: Engine, build_dir: Path, tmp_path: Path, version: str) -> None:
+    with Sink(folder=build_dir) as sink:
+        _, base = _clients_of_sink(engine, tmp_path / "one", sink, version, 1)
+        result, peak = _clients_of_sink(engine, tmp_path / "many", sink, version, _MANY)
+        counts = sink.stop()
+    assert (peak - base) / (_MANY - 1) < 16
     assert len({line.local for line in result.stats}) == _MANY
     assert all(line.read_ops for line in result.stats)
     if version == "4.1":
