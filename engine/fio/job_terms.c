@@ -306,6 +306,24 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 	return error;
 }
 
+/* Refuses a number for each client (uid=N+) in a job of one client. */
+static int check_each(const struct terms *eo, const struct pool *pool)
+{
+	for (unsigned int i = 0; !eo->nclients && i < pool->count; i++) {
+		const struct pool_path *path = &pool->paths[i];
+
+		for_each_term (term) {
+			if (!term_is_each(term, &path->terms))
+				continue;
+			job_log("%s: %s=%u+ is for many clients: give nclients= too, or leave '+' "
+				"out",
+				path->label, term->word, *term_number(term, &path->terms));
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 int terms_pool(struct thread_data *td, struct pool *pool)
 {
 	const struct terms *eo = options_of(td);
@@ -326,7 +344,7 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 	error = pool_resolve(pool, pool_getaddrinfo, &err);
 	if (error)
 		job_log("pool: %s", err.reason);
-	error = error ?: path_config_check(eo, pool, job_log);
+	error = error ?: check_each(eo, pool) ?: path_config_check(eo, pool, job_log);
 	if (error)
 		pool_free(pool);
 	return error;

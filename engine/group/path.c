@@ -60,15 +60,14 @@ static int set_security(struct path *path)
 	struct auth_sys_ids *ids = &path->ids;
 	uint32_t groups = auth_sys_own_ids(ids);
 
-	if (ids->uid != config->uid || ids->gid != config->gid)
+	if (ids->uid != config->uid || ids->gid != config->gid ||
+	    term_is_each(TERM(uid), &config->terms) || term_is_each(TERM(gid), &config->terms))
 		ids->gid_count = 0; /* another user has other groups */
 	else if (groups > AUTH_SYS_GIDS_MAX && !atomic_flag_test_and_set(&said))
 		path->job.log("%s: you have %u groups, of which the first %u are sent: AUTH_SYS "
 			      "has room for no more",
 			      config->label, groups, AUTH_SYS_GIDS_MAX);
-	ids->uid = config->uid;
-	ids->gid = config->gid;
-	path_client_name(path, path->job.first_client, ids->machine);
+	path_client_ids(path, path->job.first_client, ids);
 	auth_sys_init(&path->credentials, ids);
 	return path_tls_open(path);
 }

@@ -32,9 +32,9 @@ int path_client_await(struct rpc_client *rpc);
 
 /* --- security (path_credentials.c) --- */
 
-/* Writes client_name= with the client's number; without client_name= leaves `name` as it is. */
-void path_client_name(const struct path *path, uint32_t number,
-		      char name[AUTH_SYS_MACHINE_MAX + 1]);
+/* Sets the user, the group and, with client_name=, the machine of client `number`; leaves the
+ * other groups as they are. */
+void path_client_ids(const struct path *path, uint32_t number, struct auth_sys_ids *ids);
 
 /* Sets rpc->credentials: 0 or -ENOMEM. The caller has set server and counters. */
 int path_credentials_open(struct rpc_client *rpc);

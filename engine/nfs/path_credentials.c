@@ -17,7 +17,8 @@ uint32_t path_head_max(const struct path *path)
 	return RPC_REPLY_HEAD_MAX + (wraps ? path->config.rsize : 0);
 }
 
-void path_client_name(const struct path *path, uint32_t number, char name[AUTH_SYS_MACHINE_MAX + 1])
+static void write_name(const struct path *path, uint32_t number,
+		       char name[AUTH_SYS_MACHINE_MAX + 1])
 {
 	const char *form = path->config.terms.client_name;
 	const char *place = form ? strstr(form, "%d") : NULL;
@@ -29,7 +30,22 @@ void path_client_name(const struct path *path, uint32_t number, char name[AUTH_S
 		snprintf(name, AUTH_SYS_MACHINE_MAX + 1, "%s", form);
 }
 
-/* nclients=: AUTH_SYS, with a machine's name for each client. */
+static uint32_t id_of(const struct path *path, const struct term *term, uint32_t id,
+		      uint32_t number)
+{
+	return id + (term_is_each(term, &path->config.terms) ? number : 0);
+}
+
+void path_client_ids(const struct path *path, uint32_t number, struct auth_sys_ids *ids)
+{
+	const struct path_config *config = &path->config;
+
+	write_name(path, number, ids->machine);
+	ids->uid = id_of(path, TERM(uid), config->uid, number);
+	ids->gid = id_of(path, TERM(gid), config->gid, number);
+}
+
+/* nclients=: AUTH_SYS, with a machine's name for each client, and perhaps a user and group. */
 static int open_own(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
@@ -38,7 +54,7 @@ static int open_own(struct rpc_client *rpc)
 
 	if (!auth)
 		return -ENOMEM;
-	path_client_name(path, path->job.first_client + rpc->own - 1, ids.machine);
+	path_client_ids(path, path->job.first_client + rpc->own - 1, &ids);
 	auth_sys_init(auth, &ids);
 	rpc->credentials = &auth->base;
 	return 0;

@@ -21,6 +21,10 @@
 #define TEXT(name, member)	.word = (name), .kind = TERM_TEXT, AT(member, char *)
 #define GONE(name)		.word = (name), .kind = TERM_GONE, .at = sizeof(struct terms)
 
+/* Clients' numbers are below 2^31: no sum with one is -1, or wraps to 0, which is root. */
+#define EACH_ID_MOST INT32_MAX
+#define EACH_ID_UNIT ", or up to 2147483647 and a plus sign"
+
 #define SPREAD_VALUES(base)                                                            \
 	{                                                                              \
 		{"job", (base) + SPREAD_JOB, "One path per job"},                      \
@@ -122,8 +126,9 @@ const struct term terms_table[] = {
 	 .help = "Addresses to connect from, in turn, joined by '+'. For MOUNT, rpcbind and "
 		 "KDCs the system chooses the address"},
 	{NUMBER("uid", uid, 0, UINT32_MAX - 1), /* (uid_t)-1 says "no user" */
-	 .in_path = "uid"},
-	{NUMBER("gid", gid, 0, UINT32_MAX - 1), .in_path = "gid"},
+	 .in_path = "uid", .each_most = EACH_ID_MOST, .unit = EACH_ID_UNIT},
+	{NUMBER("gid", gid, 0, UINT32_MAX - 1), .in_path = "gid", .each_most = EACH_ID_MOST,
+	 .unit = EACH_ID_UNIT},
 	{CHOICE("xprtsec", xprtsec), .in_path = "xprtsec", .preset = "none",
 	 .values = {{"none", XPRTSEC_NONE, "None"},
 		    {"tls", XPRTSEC_TLS, "TLS 1.3 (RFC 9289)"},

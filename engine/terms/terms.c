@@ -80,6 +80,7 @@ struct terms terms_over(const struct terms *path, const struct terms *job)
 			memcpy((char *)&all + term->at, (const char *)path + term->at,
 			       term_is_text(term) ? sizeof(char *) : sizeof(unsigned int));
 	memcpy(all.given, path->given, sizeof(all.given));
+	memcpy(all.each, path->each, sizeof(all.each));
 	return all;
 }
 
@@ -126,6 +127,8 @@ void terms_print(FILE *out, const struct terms *path)
 			terms_print_string(out, key, term_text(term, path, room));
 		else if (term->kind == TERM_FLAG)
 			fprintf(out, ", \"soft\": %s", path->soft ? "true" : "false");
+		else if (term_is_each(term, path))
+			fprintf(out, ", \"%s\": \"%s+\"", key, term_text(term, path, room));
 		else
 			fprintf(out, ", \"%s\": %s", key, term_text(term, path, room));
 	}

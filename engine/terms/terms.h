@@ -70,6 +70,7 @@ struct terms {
 	unsigned int trace;
 
 	bool given[TERMS_MAX]; /* by row: the path itself names the term */
+	bool each[TERMS_MAX];  /* by row: "N+": client n of nclients= has N + n */
 };
 
 enum term_kind {
@@ -96,6 +97,7 @@ struct term {
 	size_t at;	  /* the member's offset; TERM_GONE has no member: sizeof(struct terms) */
 	enum term_kind kind;
 	uint32_t least, most; /* a job's TERM_NUMBER: `most` 0 is no limit */
+	uint32_t each_most;   /* not 0: a path may give "N+" (terms->each), N up to this */
 	enum term_needs needs;
 	/* Its words in a path, with blanks between; JSON uses the first. NULL: only of jobs. */
 	const char *in_path;
@@ -124,6 +126,12 @@ static inline bool term_given(const struct term *term, const struct terms *terms
 	return terms->given[term - terms_table];
 }
 void term_give(const struct term *term, struct terms *terms);
+
+/* True if each client of nclients= has a number of its own. */
+static inline bool term_is_each(const struct term *term, const struct terms *terms)
+{
+	return terms->each[term - terms_table];
+}
 
 /* The term's member in `terms`. */
 static inline unsigned int *term_number(const struct term *term, const struct terms *terms)

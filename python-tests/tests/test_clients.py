@@ -33,6 +33,7 @@ from servers.scripted import (
     Answer,
     Call,
     Claim,
+    Credentials,
     Nfs,
     Nfs4,
     ScriptedServer,
@@ -142,6 +143,26 @@ def test_clients_of_version_3_have_names(job: Run) -> None:
     calls = outcome.calls(Nfs.READ)
     assert {call.credentials.machine for call in calls} == {"m0", "m1", "m2"}
     assert len({call.connection for call in calls}) == 3
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_user_and_a_group_are_one_clients_alone(job: Run, version: int) -> None:
+    """Two jobs: the clients of the second one go on. Names are asked as the first client of each.
+
+    No client has the further groups of this process.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    outcome = job(
+        version=version, nclients=3, numjobs=2, filename="r", iodepth=3, client_name="m%d",
+        url={"uid": f"{uid}+", "gid": f"{gid}+"},
+        enter=[] if uid else ["setpriv", "--groups", "5,6", "--"],
+        **READING,
+    )  # fmt: skip
+    calls = outcome.calls(Nfs4.READ if version == 4 else Nfs.READ)
+    who = {call.credentials for call in calls}
+    assert who == {Credentials(f"m{n}", uid + n, gid + n, ()) for n in range(6)}
+    names = outcome.calls(Nfs4.LOOKUP, Nfs.LOOKUP)
+    assert {call.credentials.uid for call in names} == {uid, uid + 3}
 
 
 def test_jobs_have_names_without_nclients(job: Run) -> None:
@@ -347,6 +368,8 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
     ]
     for options, words in refusals:
         refused(client(server, **{"nclients": 4, **options}), words)
+    alone = server.url(uid="10000+")
+    refused(client(server, pool=alone), "uid=10000+ is for many clients: give nclients= too")
     assert server.calls() == []
     pool = f"{server.url()},{server.url()},{server.url()}"
     refused(

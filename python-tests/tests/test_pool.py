@@ -125,6 +125,7 @@ ACCEPTED: dict[str, list[Json]] = {
             localaddr="10.0.0.7+fe80::1%eth0",
         )
     ],
+    "nfs://h/x?uid=2147483647+&gid=0+": [nfs("h", uid="2147483647+", gid="0+")],
     "nfs://h/x?version=3&vers=3&nfsvers=3": [nfs("h", version="3")],
     "nfs://h/x?rsize=32K&wsize=64m": [nfs("h", rsize=32768, wsize=64 << 20)],
     "nfs://h/x?rsize=65536k&wsize=1M": [nfs("h", rsize=64 << 20, wsize=1 << 20)],
@@ -244,6 +245,8 @@ _REFUSED: dict[str, Words] = {
     "nfs://h/x?soft=^2": ("soft", "=1 or =0"),
     "nfs://h/x?hard&^soft": ("hard and soft", "contradict"),
     "nfs://h/x?uid=^4294967295": ("0 to 4294967294",),
+    "nfs://h/x?uid=^2147483648+": ("up to 2147483647 and a plus sign",),
+    "nfs://h/x?port=^7+": ("port is a number from 1 to 65535",),
     "nfs://h/x?gid=^root": ("gid", "number"),
     "nfs://h/x?gid=^%zz": ("two hexadecimal digits",),
     "nfs://h/x?localaddr=^10.0.0.1+": ("localaddr", "'+'"),
@@ -476,7 +479,8 @@ def test_tool_shows_the_column(tool: Tool) -> None:
     done = tool("/mnt/ä,nfs://h/x?uid=x")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        "nfsmulti-pool: column 23: uid is a number from 0 to 4294967294",
+        "nfsmulti-pool: column 23: uid is a number from 0 to 4294967294, or up to 2147483647 "
+        "and a plus sign",
         "  /mnt/ä,nfs://h/x?uid=x",
         "                       ^",
     ]
