@@ -486,7 +486,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 			: -ENOMEM;
 	error = error ?: open_memory(group) ?: open_conns(group)
 			?: await_conns(group, make_ready, 0, stop) ?: watch_conns(group);
-	if (error && error != -EINTR && group->job.clients)
+	if (error && error != -EINTR && error != -EADDRINUSE && group->job.clients)
 		say_opened(group);
 	if (error)
 		group_close(group);

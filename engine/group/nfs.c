@@ -91,8 +91,8 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 	struct path *path = conn->path;
 	const struct conn_job *job = conn->job;
 	struct rpc_terms terms = {
-		.address =
-			path_address(path, transport->traits & RPC_MOVES_DATA, path->connections++),
+		.address = path_address(path, transport->traits & RPC_MOVES_DATA,
+					job->clients ? conn->number : path->connections++),
 		.counters = &conn->transport,
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),

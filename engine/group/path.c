@@ -2,6 +2,7 @@
 #include "group/path.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,29 @@ static int open_mount(struct path *path)
 	path->job.log("%s: cannot open the mount: %s%s", path->config.label,
 		      strerror(-path->directory), errno_remedy(-path->directory));
 	return path->directory;
+}
+
+/* Refuses a local address, among those of all connections, that is not this machine's. */
+static int check_locals(const struct path *path)
+{
+	const struct path_config *config = &path->config;
+	uint32_t count = config->terms.nclients ?: config->terms.nconnect;
+
+	for (uint32_t i = 0; config->local_count && i < count; i++) {
+		const struct rpc_address address = path_address(path, config->rdma, i);
+		char text[NI_MAXHOST] = "?";
+
+		if (rpc_address_test(&address.local) != -EADDRNOTAVAIL)
+			continue;
+		getnameinfo((const struct sockaddr *)&address.local, config->remote_length, text,
+			    sizeof(text), NULL, 0, NI_NUMERICHOST);
+		path->job.log("%s: localaddr=%s: %s is not this machine's: use addresses that are, "
+			      "or make a prefix local that no other machine has (ip route add "
+			      "local PREFIX/LENGTH dev lo)",
+			      config->label, config->terms.localaddr, text);
+		return -EADDRNOTAVAIL;
+	}
+	return 0;
 }
 
 /* Sets an export's credentials and TLS terms, without a call to the server. 0 or -errno. */
@@ -104,7 +128,7 @@ int path_open(struct path **out, struct path_config *config, const struct path_j
 	if (path->config.dir)
 		error = open_mount(path);
 	else
-		error = set_security(path) ?: path_names_ready(path);
+		error = check_locals(path) ?: set_security(path) ?: path_names_ready(path);
 	if (error) {
 		path_close(path);
 		return error;

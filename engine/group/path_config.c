@@ -13,27 +13,42 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Reads one part of localaddr=. NULL, or why it is refused. */
+static const char *read_local(const char *text, int family, struct address_range *range, char *why,
+			      size_t why_size)
+{
+	const char *refusal = address_range_read(text, range);
+
+	if (refusal && range->count)
+		return refusal;
+	if (refusal) { /* it may be a name, or have a zone */
+		if (pool_getaddrinfo(text, family, &range->first, 1, why, why_size) < 1)
+			return why;
+		range->count = 1;
+	}
+	return range->first.ss_family == family ? NULL
+						: "of another family than the server's address";
+}
+
 static int add_local(const char *text, path_log *log, struct path_config *config)
 {
-	struct sockaddr_storage address, *grown;
-	int family = config->remote.ss_family;
-	char why[128];
-	int count = pool_getaddrinfo(text, family, &address, 1, why, sizeof(why));
+	struct address_range range, *grown;
+	char room[128];
+	const char *why = read_local(text, config->remote.ss_family, &range, room, sizeof(room));
 
-	if (count < 1 || address.ss_family != family) {
-		log("localaddr=%s: \"%s\": %s", config->terms.localaddr, text,
-		    count < 1 ? why : "of another family than the server's address");
+	if (why) {
+		log("localaddr=%s: \"%s\": %s", config->terms.localaddr, text, why);
 		return -EINVAL;
 	}
 	grown = reallocarray(config->locals, config->local_count + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
 	config->locals = grown;
-	config->locals[config->local_count++] = address;
+	config->locals[config->local_count++] = range;
 	return 0;
 }
 
-/* Reads "address+address+…" into config->locals. */
+/* Reads "part+part+…" into config->locals. */
 static int read_locals(path_log *log, struct path_config *config)
 {
 	char *list, *rest, *one;

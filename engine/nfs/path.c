@@ -15,8 +15,10 @@ struct rpc_address path_address(const struct path *path, bool rdma, unsigned int
 	};
 
 	rpc_set_port(&address.remote, (uint16_t)path_port(path, rdma));
+	if (path->job.clients)
+		turn += path->job.first_client;
 	if (config->local_count)
-		address.local = config->locals[turn % config->local_count];
+		address.local = address_in_turn(config->locals, config->local_count, turn);
 	return address;
 }
 

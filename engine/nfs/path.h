@@ -26,8 +26,7 @@ struct path_config {
 	char *address, *export; /* literal address, for MOUNT; export's path */
 	struct sockaddr_storage remote;
 	socklen_t remote_length;
-	struct sockaddr_storage
-		*locals; /* local addresses, bound in turn; none: the kernel chooses */
+	struct address_range *locals; /* bound in turn; none: the kernel chooses */
 	unsigned int local_count;
 	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
 	bool rdma;			   /* data goes over RDMA */
@@ -120,7 +119,8 @@ static inline unsigned int path_port(const struct path *path, bool rdma)
 	return rdma ? path->config.terms.rdmaport : path->config.nfs_port;
 }
 
-/* Both ends of a connection; `turn` chooses one of the local addresses. */
+/* Both ends of a connection; `turn` chooses one of the local addresses. With nclients= it is the
+ * client's number in the job. */
 struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn);
 
 /* A random number: for a client's first xid, and for the verifier of exclusive CREATEs. */

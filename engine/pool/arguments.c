@@ -123,13 +123,16 @@ static int check_addresses(const struct reading *reading)
 	struct scanner value = scanner_over(reading->value, NULL);
 
 	do {
-		struct span address = scanner_until(&value, "+");
+		struct span one = scanner_until(&value, "+");
+		struct address_range range;
+		const char *why = address_range_in(one, &range);
 
-		if (!address_is_valid(address))
+		if (why && !address_is_valid(one))
 			return scanner_refuse(reading->list, reading->at,
-					      "'%s' is not an address: %s is one IPv4 or IPv6 "
-					      "address, or several joined by '+'",
-					      QUOTE(address), reading->name);
+					      "'%s' is %s: %s takes addresses, ranges "
+					      "(10.0.0.1-10.0.0.9) and prefixes (10.0.1.0/24), "
+					      "joined by '+'",
+					      QUOTE(one), why, reading->name);
 	} while (scanner_take(&value, '+'));
 	return 0;
 }

@@ -23,6 +23,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include "terms/terms.h"
@@ -127,3 +128,20 @@ int pool_relative_name(const struct pool *pool, const char *file, const char **r
 		       struct pool_error *err);
 
 void pool_free(struct pool *pool);
+
+/* Addresses in a row, `count` of them, that differ in their last 32 bits. */
+struct address_range {
+	struct sockaddr_storage first;
+	uint32_t count;
+};
+
+/*
+ * Reads ADDRESS, FIRST-LAST, or PREFIX/LENGTH: all of the prefix but its first and last address,
+ * where it has more than two. NULL, or why the text is none of them; range->count is then 0 where
+ * it does not begin with an address.
+ */
+const char *address_range_read(const char *text, struct address_range *range);
+
+/* Address number `turn` of all ranges, one behind the other and again from the first one on. */
+struct sockaddr_storage address_in_turn(const struct address_range *ranges, uint32_t count,
+					uint32_t turn);

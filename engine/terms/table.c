@@ -123,8 +123,9 @@ const struct term terms_table[] = {
 	{SWITCH("failover", failover), .shared = true, .preset = "0",
 	 .help = "While a path does not answer, move its I/O to the other paths"},
 	{ADDRESSES("localaddr", localaddr), .in_path = "localaddr",
-	 .help = "Addresses to connect from, in turn, joined by '+'. For MOUNT, rpcbind and "
-		 "KDCs the system chooses the address"},
+	 .help = "Addresses to connect from, in turn: addresses, ranges (10.0.0.1-10.0.0.9) "
+		 "and prefixes (10.0.1.0/24), joined by '+'. For MOUNT, rpcbind and KDCs the "
+		 "system chooses the address"},
 	{NUMBER("uid", uid, 0, UINT32_MAX - 1), /* (uid_t)-1 says "no user" */
 	 .in_path = "uid", .each_most = EACH_ID_MOST, .unit = EACH_ID_UNIT},
 	{NUMBER("gid", gid, 0, UINT32_MAX - 1), .in_path = "gid", .each_most = EACH_ID_MOST,

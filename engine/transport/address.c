@@ -2,9 +2,11 @@
 /* address.c - an end of a connection as text, and back. */
 #include "transport/transport.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 void rpc_address_text(const struct sockaddr *address, char *text, size_t size)
 {
@@ -17,6 +19,17 @@ void rpc_address_text(const struct sockaddr *address, char *text, size_t size)
 		snprintf(text, size, "?");
 	else
 		snprintf(text, size, six ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+int rpc_address_test(const struct sockaddr_storage *local)
+{
+	int fd = socket(local->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
+
+	if (fd < 0)
+		return -errno;
+	error = bind(fd, (const struct sockaddr *)local, sizeof(*local)) ? -errno : 0;
+	close(fd);
+	return error;
 }
 
 int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,

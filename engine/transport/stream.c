@@ -2,7 +2,10 @@
 #include "transport/stream.h"
 
 #include <errno.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +37,19 @@ static void free_buffers(struct stream_buffers *buffers)
 	free(buffers);
 }
 
+static void say_no_port(const struct rpc_address *address, char *why)
+{
+	char local[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "this machine's address", remote[80];
+
+	getnameinfo((const struct sockaddr *)&address->local, address->remote_length, local,
+		    sizeof(local), NULL, 0, NI_NUMERICHOST);
+	rpc_address_text((const struct sockaddr *)&address->remote, remote, sizeof(remote));
+	snprintf(why, RPC_WHY_MAX,
+		 "no port is free from %s to %s: give more addresses (localaddr=A+B), or use fewer "
+		 "connections",
+		 local, remote);
+}
+
 int stream_open(struct stream *stream, const struct stream_io *io, const struct rpc_terms *terms)
 {
 	uint32_t head_max = terms->head_max ?: RPC_REPLY_HEAD_MAX;
@@ -50,6 +66,8 @@ int stream_open(struct stream *stream, const struct stream_io *io, const struct 
 	stream->base.fd = tcp_connect(&terms->address, terms->source_port);
 	if (stream->base.fd >= 0)
 		return 0;
+	if (stream->base.fd == -EADDRINUSE && terms->why)
+		say_no_port(&terms->address, terms->why);
 	free_buffers(stream->buffers);
 	return stream->base.fd;
 }

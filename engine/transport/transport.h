@@ -43,6 +43,10 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 /* "address:port" or "[address]:port", or "?" if it is no internet address. */
 void rpc_address_text(const struct sockaddr *address, char *text, size_t size);
 
+/* Tests whether sockets may have this address: 0, or bind(2)'s negative errno (-EADDRNOTAVAIL: it
+ * is not this machine's). Sends nothing. */
+int rpc_address_test(const struct sockaddr_storage *local);
+
 /* Reads a literal address and a port's number. 0, or getaddrinfo(3)'s error, for gai_strerror(). */
 int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,
 		     socklen_t *length);

@@ -146,21 +146,22 @@ def test_clients_of_version_3_have_names(job: Run) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_user_and_a_group_are_one_clients_alone(job: Run, version: int) -> None:
+def test_a_user_a_group_and_an_address_are_one_clients_alone(job: Run, version: int) -> None:
     """Two jobs: the clients of the second one go on. Names are asked as the first client of each.
 
-    No client has the further groups of this process.
+    There are fewer addresses than clients; no client has the further groups of this process.
     """
     uid, gid = os.geteuid(), os.getegid()
     outcome = job(
         version=version, nclients=3, numjobs=2, filename="r", iodepth=3, client_name="m%d",
-        url={"uid": f"{uid}+", "gid": f"{gid}+"},
+        url={"uid": f"{uid}+", "gid": f"{gid}+", "localaddr": "127.0.1.0/30+127.0.2.5-127.0.2.6"},
         enter=[] if uid else ["setpriv", "--groups", "5,6", "--"],
         **READING,
     )  # fmt: skip
+    addresses = ["127.0.1.1", "127.0.1.2", "127.0.2.5", "127.0.2.6"]
     calls = outcome.calls(Nfs4.READ if version == 4 else Nfs.READ)
-    who = {call.credentials for call in calls}
-    assert who == {Credentials(f"m{n}", uid + n, gid + n, ()) for n in range(6)}
+    who = {(call.credentials, call.client[0]) for call in calls}
+    assert who == {(Credentials(f"m{n}", uid + n, gid + n, ()), addresses[n % 4]) for n in range(6)}
     names = outcome.calls(Nfs4.LOOKUP, Nfs.LOOKUP)
     assert {call.credentials.uid for call in names} == {uid, uid + 3}
 
@@ -264,11 +265,14 @@ int connect(int fd, const struct sockaddr *to, socklen_t length)
 """
 
 
-def test_a_machine_without_ports_takes_fewer_clients(job: Run) -> None:
-    outcome = job(nclients=64, before=_FEW_PORTS, filename="r", error=None, **READING)
-    opening, taken = outcome.said()
-    assert "cannot open a connection: " in opening
-    assert " of 64 clients: use fewer" in taken
+@pytest.mark.parametrize("source", ["this machine's address", "127.0.0.9"])
+def test_a_machine_without_ports_takes_fewer_clients(job: Run, source: str) -> None:
+    url = {"localaddr": source} if source[0].isdigit() else {}
+    outcome = job(nclients=64, before=_FEW_PORTS, filename="r", url=url, error=None, **READING)
+    (opening,) = outcome.said()
+    server = f"127.0.0.1:{outcome.server.nfs_port}"
+    assert f"cannot open a connection: no port is free from {source} to {server}: " in opening
+    assert opening.endswith("give more addresses (localaddr=A+B), or use fewer connections")
     assert outcome.result.status == 1
 
 
@@ -370,6 +374,10 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         refused(client(server, **{"nclients": 4, **options}), words)
     alone = server.url(uid="10000+")
     refused(client(server, pool=alone), "uid=10000+ is for many clients: give nclients= too")
+    foreign = {"localaddr": "127.0.0.8+192.0.2.0/24", "nclients": 4}
+    words = "192.0.2.1 is not this machine's"
+    refused(client(server, **foreign), words)
+    refused(client(server, **{**foreign, "nclients": None, "nconnect": 4}), words)
     assert server.calls() == []
     pool = f"{server.url()},{server.url()},{server.url()}"
     refused(

@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,12 @@ ACCEPTED: dict[str, list[Json]] = {
             localaddr="10.0.0.7+fe80::1%eth0",
         )
     ],
-    "nfs://h/x?uid=2147483647+&gid=0+": [nfs("h", uid="2147483647+", gid="0+")],
+    "nfs://h/x?uid=2147483647+&gid=0+&localaddr=10.0.1.0/24+10.0.0.1-10.0.0.9+fd00::/64": [
+        nfs(
+            "h", uid="2147483647+", gid="0+",
+            localaddr="10.0.1.0/24+10.0.0.1-10.0.0.9+fd00::/64",
+        )
+    ],
     "nfs://h/x?version=3&vers=3&nfsvers=3": [nfs("h", version="3")],
     "nfs://h/x?rsize=32K&wsize=64m": [nfs("h", rsize=32768, wsize=64 << 20)],
     "nfs://h/x?rsize=65536k&wsize=1M": [nfs("h", rsize=64 << 20, wsize=1 << 20)],
@@ -259,6 +264,8 @@ _REFUSED: dict[str, Words] = {
     "nfs://h/x?server_principal=^": ("server_principal needs a value",),
     "nfs://h/x?localaddr=^eth0": ("'eth0'", "localaddr"),
     "nfs://h/x?localaddr=^" + "1" * 300: ("localaddr",),
+    "nfs://h/x?localaddr=^10.0.0.1-10.0.0.300": ("not a range",),
+    "nfs://h/x?localaddr=^10.0.1.1/24": ("'10.0.1.1/24' is not a prefix",),
 }
 
 
@@ -462,6 +469,72 @@ def test_tool_resolves(tool: Tool) -> None:
         unresolved = f"/mnt/ä,^nfs://127.0.0.[1-2]/x?proto={proto}"
         refused = {unresolved: ("cannot resolve '127.0.0.1'",)}
         check_refused(refused, lambda pool: tool("--resolve", pool))
+
+
+# ---- local addresses ----
+
+
+def _ranges(lib: CData, *written: str) -> CData:
+    ranges = ffi.new("struct address_range[]", len(written))
+    for number, one in enumerate(written):
+        assert lib.address_range_read(one.encode(), ffi.addressof(ranges, number)) == ffi.NULL
+    return ranges
+
+
+def _in_turn(lib: CData, turns: Iterable[int], *written: str) -> list[str]:
+    ranges, found = _ranges(lib, *written), []
+    for turn in turns:
+        address = lib.address_in_turn(ranges, len(written), turn)
+        binary = bytes(ffi.buffer(address.rest))  # behind the port; IPv6: and behind flowinfo
+        six = address.ss_family == socket.AF_INET6
+        packed = binary[6:22] if six else binary[2:6]
+        found.append(socket.inet_ntop(address.ss_family, packed))
+    return found
+
+
+def test_addresses_of_ranges_and_prefixes_have_their_turns(testlib: CData) -> None:
+    for written, count, first, last in (
+        ("10.0.0.7", 1, "10.0.0.7", "10.0.0.7"),
+        ("10.0.0.254-10.0.1.2", 5, "10.0.0.254", "10.0.1.2"),
+        ("0.0.0.0-255.255.255.255", 2**32 - 1, "0.0.0.0", "255.255.255.254"),
+        ("10.0.1.0/24", 254, "10.0.1.1", "10.0.1.254"),
+        ("10.0.0.4/31", 2, "10.0.0.4", "10.0.0.5"),
+        ("10.0.0.5/32", 1, "10.0.0.5", "10.0.0.5"),
+        ("0.0.0.0/0", 2**32 - 2, "0.0.0.1", "255.255.255.254"),
+        ("fd00::ffff:ffff-fd00::ffff:ffff", 1, "fd00::ffff:ffff", "fd00::ffff:ffff"),
+        ("fd00::/126", 2, "fd00::1", "fd00::2"),
+        ("fd00::/64", 2**32 - 2, "fd00::1", "fd00::ffff:fffe"),
+    ):
+        ranges = _ranges(testlib, written)
+        assert ranges[0].count == count, written
+        assert _in_turn(testlib, (0, count - 1, count), written) == [first, last, first], written
+    several = "10.0.0.7", "10.0.1.1-10.0.1.2", "10.0.2.8/30"
+    expected = ["10.0.0.7", "10.0.1.1", "10.0.1.2", "10.0.2.9", "10.0.2.10"]
+    assert _in_turn(testlib, range(11), *several) == [*expected * 2, expected[0]]
+
+
+def test_what_is_no_range_of_addresses(testlib: CData) -> None:
+    """A count of 0: it may be a name."""
+    for written, count, why in (
+        ("node-1", 0, "not an address"),
+        ("fe80::1%eth0-1", 0, "not an address"),
+        ("", 0, "not an address"),
+        ("1" * 45, 0, "not an address"),
+        ("10.0.0.2-10.0.0.1", 1, "not a range"),
+        ("10.0.0.1-", 1, "not a range"),
+        ("10.0.0.1-fd00::1", 1, "not a range"),
+        ("fd00::1-fd00::1:0:0:2", 1, "not a range"),
+        ("10.0.0.1-10.0.0.2-10.0.0.3", 1, "not a range"),
+        ("10.0.0.1/33", 1, "not a prefix"),
+        ("10.0.0.1/", 1, "not a prefix"),
+        ("10.0.0.0/24x", 1, "not a prefix"),
+        ("10.0.0.0/24/8", 1, "not a prefix"),
+        ("10.0.0.1/31", 1, "not a prefix"),
+        ("fd00:0:0:0:1::/64", 1, "not a prefix"),
+    ):
+        found = zeros("address_range")
+        assert why in text(testlib.address_range_read(written.encode(), found)), written
+        assert found.count == count, written
 
 
 # ---- nfsmulti-pool ----
