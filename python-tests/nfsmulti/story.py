@@ -19,8 +19,7 @@ from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
     from nfsmulti.report.measures import Take
-    from nfsmulti.report.story import Beside as TheirsAndOurs
-    from nfsmulti.report.story import Finding, Section, Told
+    from nfsmulti.report.story import Finding, PublishedFigure, Section, Told
     from nfsmulti.report.told import Run
     from nfsmulti.summary import Summary
 
@@ -239,7 +238,7 @@ class Page:
     plots: Sequence[Shown] | Callable[[Run], Sequence[Shown]] = ()
     more: Plugin = lambda _: ()
     ending: Plugin = lambda _: ()
-    beside: Sequence[Beside] | Callable[[Run], Iterable[Beside | TheirsAndOurs]] = ()
+    beside: Sequence[Beside] | Callable[[Run], Iterable[Beside | PublishedFigure]] = ()
     claims: Sequence[Claim] | Callable[[Run], Iterable[Claim]] = ()
     findings: Callable[[Run], Iterable[Finding]] = lambda _: ()
     reading: Sequence[str] | Callable[[Run], Sequence[str]] = ()

@@ -53,7 +53,7 @@ def test_rows_and_pages_tell_means_of_mounts_alone(tmp_path: Path) -> None:
     rows.write(run, tmp_path)
     with (tmp_path / rows.FILE).open(newline="") as file:
         there, none = csv.DictReader(file)
-    told = {"read calls": "3000.0", "read lag ms": "0.1", "read service ms": "2.1"}
+    told = {"read calls": "3000", "read lag ms": "0.1", "read service ms": "2.1"}
     assert told | {"read wake-up ms": "0.0205"} == {
         name: there[name] for name in there if name.startswith("read") and none[name] == ""
     }

@@ -41,6 +41,7 @@ def test_cells_are_rows_for_other_programs(tmp_path: Path) -> None:
     with (tmp_path / rows.FILE).open(newline="") as file:
         done, failed = csv.DictReader(file)
     assert (done["id"], done["factor_streams"], done["p99.9 ms"]) == ("a-1", "1", "0.09")
+    assert (done["I/Os"], done["bytes"]) == ("10", "40960")  # counts have no decimals
     assert (failed["MB/s"], failed["status"], failed["why"]) == ("", "failed", "no server")
     assert not {name for name in done if name.startswith(("write", "lag", "response", "service"))}
 

@@ -247,8 +247,7 @@ def compare(
 
 def _of(judged: Figure) -> Sequence[Figure]:
     """Return the figures that a word of --judge stands for."""
-    each = (Figure.READS_P99, Figure.WRITES_P99)
-    return (judged, *each) if judged is Figure.P99 else (judged,)
+    return [*map(Figure, measures.P99_OF_EACH)] if judged is Figure.P99 else [judged]
 
 
 def _chosen(runs: Sequence[Path], results: Path) -> tuple[Path, Path]:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""All that was measured of each cell, in one table, whatever the scenario."""
+"""All that was measured of each cell, in one table, whatever the scenario.
+
+A figure that cells.csv has, too, has its name there.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,7 @@ from nfsmulti.summary import Cell, Figures, Summary
 from nfsmulti.texts import MISSING, Table
 
 _PERCENTS, _OF_LAT = (50, 99, 99.9, 99.99), (50, 99)  # of clat, and of lat where fio kept it
-_FIGURES = (
-    "MB/s", "IOPS", "CV %", "n", *(f"lat p{percent}, ms" for percent in _OF_LAT),
-    *(f"p{percent:g}, ms" for percent in _PERCENTS),
-    "CPU of fio's jobs, µs/op", "of the machine, µs/op", "busiest job, % of a core",
-    "processors busy, %", "system calls/op", "Jain's index",
-)  # fmt: skip
+_OF_BOTH = ("jobs CPU µs/op", "machine CPU µs/op", "busiest job %", "processors %", "calls/op")
 _SHARES, _WAY = "share of each path, %", "reads or writes"
 
 
@@ -35,31 +33,31 @@ def _table(done: Sequence[Cell]) -> Table:
     counts = [name for name in factors if name not in words]
     if all(cell.connections for cell in done):
         counts = [*dict.fromkeys(name for cell in done for name in cells.told(cell, counts))]
-    headings = [*words, _WAY, *counts, *_FIGURES, _SHARES]
     rows = [
-        [*_levels(found[0], words), way, *_levels(found[0], counts), *_figures(found, way)]
+        _levels(found[0], words) | {_WAY: way} | _levels(found[0], counts) | _figures(found, way)
         for found in cells.by_name(done).values()
         for way in ("read", "write")
         if any(_sides(found, way))
     ]
+    columns = dict.fromkeys(name for row in rows for name in row)
     nothing = [{MISSING}, {"read"}, {"write"}]
-    left_out = {headings[at] for at in range(len(headings)) if {row[at] for row in rows} in nothing}
+    left_out = {name for name in columns if {row[name] for row in rows} in nothing}
     if "operation" in done[0].factors:
         left_out |= {_WAY, "MB/s"}
     if "direction" in words:
         left_out.add(_WAY)
-    kept = [at for at, heading in enumerate(headings) if heading not in left_out]
+    kept = [name for name in columns if name not in left_out]
     return Table(
-        [headings[at] for at in kept],
-        [[row[at] for at in kept] for row in rows],
-        text_columns=sum(at <= len(words) for at in kept),
+        kept,
+        [[row[name] for name in kept] for row in rows],
+        text_columns=sum(name in (*words, _WAY) for name in kept),
         ending_text_columns=int(_SHARES not in left_out),
     )
 
 
-def _levels(cell: Cell, factors: Sequence[str]) -> list[str]:
+def _levels(cell: Cell, factors: Sequence[str]) -> dict[str, str]:
     told = {**cell.factors, **cells.told(cell, cell.factors)}
-    return [str(told.get(name, MISSING)) for name in factors]
+    return {name: str(told.get(name, MISSING)) for name in factors}
 
 
 def _counts(done: Sequence[Cell], factor: str) -> bool:
@@ -72,29 +70,27 @@ def _sides(found: Sequence[Cell], way: str) -> list[Figures]:
     return [side for side in sides if side and side.ops]
 
 
-def _figures(found: Sequence[Cell], way: str) -> list[str]:
-    """Return the figures of one direction; CPU time and processors are of both."""
+def _figures(found: Sequence[Cell], way: str) -> dict[str, str]:
+    """Return the figures of one direction, by heading; CPU time and processors are of both."""
     sides = _sides(found, way)
     rate = Sample.of(side.bytes_per_s / 1e6 for side in sides)
-    waits = [cells.told_us(found, percent, way) for percent in _PERCENTS]
-    lats = [_lat_us(found, way, percent) for percent in _OF_LAT]
+    waits = {f"lat p{percent} ms": _lat_us(found, way, percent) for percent in _OF_LAT}
+    waits |= {f"p{percent:g} ms": cells.told_us(found, percent, way) for percent in _PERCENTS}
     paths = [cell for cell in found if any(cell.paths.values())]
     if max((len(cell.paths) for cell in paths), default=0) < 2:
         paths = []
     shares = [f"{100 * part:.1f}" for part in cells.shares(paths).values()] if paths else []
     index = [cell.jain or jain(cell.paths.values()) for cell in paths]
-    return [
-        texts.mean(rate), texts.mean(Sample.of(side.iops for side in sides)),
-        texts.cv(rate), texts.count(rate),
-        *(texts.number(wait and wait / 1000) for wait in (*lats, *waits)),
-        texts.mean(cells.sample(found, measures.JOBS_CPU)),
-        texts.mean(cells.sample(found, measures.MACHINE_CPU)),
-        texts.mean(cells.sample(found, measures.BUSIEST)),
-        texts.mean(cells.sample(found, measures.PROCESSORS)),
-        texts.mean(cells.sample(found, lambda cell: cell.calls_per_op)),
-        f"{fmean(index):.4f}" if index else MISSING,
-        ", ".join(shares) or MISSING,
-    ]  # fmt: skip
+    return {
+        "MB/s": texts.mean(rate),
+        "IOPS": texts.mean(Sample.of(side.iops for side in sides)),
+        "CV %": texts.cv(rate),
+        "n": texts.count(rate),
+        **{name: texts.number(wait and wait / 1000) for name, wait in waits.items()},
+        **{name: texts.mean(cells.sample(found, measures.MEASURES[name])) for name in _OF_BOTH},
+        "Jain": f"{fmean(index):.4f}" if index else MISSING,
+        _SHARES: ", ".join(shares) or MISSING,
+    }
 
 
 def _lat_us(found: Sequence[Cell], way: str, percent: float) -> float | None:

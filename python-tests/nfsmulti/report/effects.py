@@ -20,10 +20,10 @@ from nfsmulti.paths import as_typed
 from nfsmulti.report import cells, charts, conditions, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.story import (
-    Beside,
     Finding,
     Judged,
     Plot,
+    PublishedFigure,
     Section,
     Told,
     Verdict,
@@ -45,23 +45,25 @@ _BY_CONSTRUCTION = (
     " alike is reproduced by construction: the link lets none be faster."
 )
 _TOP = 30
-_FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
 _OURS = "ours: mean of all settings"
 _READS = ((131072, 118), (65536, 117), (32768, 117))  # buffer, MB/s
 _READ_TIMES = ((1024, "9.137 s"), (2048, "18.274 s"), (4096, "36.547 s"))
 _BEST_WRITE, _THIRTIETH_WRITE = 84.1, 82.5
 
 
-def beside(summary: Summary) -> list[Beside]:
-    """Return the published figures beside ours, once for each combination of further factors."""
+def beside(summary: Summary, factors: Sequence[str]) -> list[PublishedFigure]:
+    """Return the published figures beside ours, once for each combination of further factors.
+
+    `factors` are those of the publication.
+    """
     return [
         dataclasses.replace(row, figure=named(row.figure, levels))
-        for levels, part in parts(_FACTORS, summary)
+        for levels, part in parts(factors, summary)
         for row in _beside(part)
     ]
 
 
-def _beside(summary: Summary) -> list[Beside]:
+def _beside(summary: Summary) -> list[PublishedFigure]:
     """Return the published figures beside ours; ratios are to buffers of 131072."""
     reads = {size: cells.planned(summary, direction="read", buffer=size) for size, _ in _READS}
     rows = []
@@ -71,12 +73,12 @@ def _beside(summary: Summary) -> list[Beside]:
         wanted = None if largest else theirs / 118
         ratio = None if largest else cells.ratio(reads[buffer], reads[131072], measures.MB_PER_S)
         ours = texts.mean(rate, "MB/s")
-        rows.append(Beside(what, f"{theirs} MB/s", ours, wanted, ratio))
+        rows.append(PublishedFigure(what, f"{theirs} MB/s", ours, wanted, ratio))
     for transfer, seconds in _READ_TIMES:
         found = cells.having(summary, direction="read", buffer=131072, transfer=transfer)
         time = cells.sample(found, _seconds)
         what = f"read of {transfer} MB, buffers of 131072"
-        rows.append(Beside(what, seconds, texts.mean(time, "s")))
+        rows.append(PublishedFigure(what, seconds, texts.mean(time, "s")))
     return [*rows, *_writes(summary)]
 
 
@@ -85,17 +87,17 @@ def _seconds(cell: Cell) -> float | None:
     return measures.longest_s(cell) / cell.times or None
 
 
-def _writes(summary: Summary) -> list[Beside]:
+def _writes(summary: Summary) -> list[PublishedFigure]:
     ranked = _ranked(summary, "write")
     best = ranked[0] if ranked else []
     thirtieth = ranked[_TOP - 1] if len(ranked) >= _TOP else []
     rate, last = (cells.sample(found, measures.MB_PER_S) for found in (best, thirtieth))
     what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
-    first = Beside(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s"))
+    first = PublishedFigure(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s"))
     what, theirs = "the 30th best write, to the best", f"{_THIRTIETH_WRITE} MB/s"
     ratio = cells.ratio(thirtieth, best, measures.MB_PER_S)
     ours, wanted = texts.mean(last, "MB/s"), _THIRTIETH_WRITE / _BEST_WRITE
-    return [first, Beside(what, theirs, ours, wanted, ratio)]
+    return [first, PublishedFigure(what, theirs, ours, wanted, ratio)]
 
 
 def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:

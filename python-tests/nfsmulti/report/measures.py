@@ -78,8 +78,12 @@ def _each(
     return [of(), *map(of, WAYS)]
 
 
-def _sum(name: str, scale: float = 1.0) -> Callable[[list[Figures]], float | None]:
-    return lambda found: sum(getattr(side, name) for side in found) / scale or None
+def _sum(name: str) -> Callable[[list[Figures]], float | None]:
+    return lambda found: sum(getattr(side, name) for side in found) or None
+
+
+def _mb_per_s(found: list[Figures]) -> float | None:
+    return sum(side.bytes_per_s for side in found) / 1e6 or None
 
 
 def _percentile(percent: float) -> Callable[[list[Figures]], float | None]:
@@ -127,17 +131,18 @@ def _processors(cell: Cell) -> float | None:
     return 100 * cell.machine_cpu_s / seconds if cell.machine_cpu_s and seconds else None
 
 
-def _of_mounts(way: str, name: str, scale: float) -> Take:
-    def taken(cell: Cell) -> float | None:
-        calls = cell.mount_calls.get(way)
-        return getattr(calls, name) / scale if calls else None
+def _of_mounts(way: str, name: str) -> Callable[[Cell], Any]:
+    return lambda cell: getattr(cell.mount_calls.get(way), name, None)
 
-    return taken
+
+def _mean_of_mounts(way: str, name: str) -> Take:
+    taken = _of_mounts(way, f"{name}_mean_us")
+    return lambda cell: _ms(taken(cell))
 
 
 # In the order of the columns.
 MEASURES = {one.name: one for one in (
-    *_each("MB/s", "bandwidth", _sum("bytes_per_s", 1e6)),
+    *_each("MB/s", "bandwidth", _mb_per_s),
     *_each("IOPS", "I/Os per second", _sum("iops")),
     *_each("mean ms", "latency, mean", _mean_ms),
     *(one for at in (50, 95, 99, 99.9)
@@ -171,10 +176,11 @@ MEASURES = {one.name: one for one in (
       for at in (50, 99)),
     *(Measure(f"{words} p{at} ms", f"{words}, p{at}", _waits("parts", name, at))
       for name, words in (("service", "service"), ("wake_up", "wake-up")) for at in (50, 99)),
-    *(Measure(f"{way} {name}", f"{way} {name} of mounts", _of_mounts(way, field, scale))
-      for way in WAYS for name, field, scale in (
-          ("calls", "calls", 1), ("lag ms", "lag_mean_us", 1e3),
-          ("service ms", "service_mean_us", 1e3), ("wake-up ms", "wake_up_mean_us", 1e3))),
+    *(Measure(f"{way} {name}", f"{way} {name} of mounts", take)
+      for way in WAYS for name, take in (
+          ("calls", _of_mounts(way, "calls")), ("lag ms", _mean_of_mounts(way, "lag")),
+          ("service ms", _mean_of_mounts(way, "service")),
+          ("wake-up ms", _mean_of_mounts(way, "wake_up")))),
 )}  # fmt: skip
 MB_PER_S, IOPS, P99 = (MEASURES[name] for name in ("MB/s", "IOPS", "p99 ms"))
 JOBS_CPU, MACHINE_CPU, SERVER_CPU = (

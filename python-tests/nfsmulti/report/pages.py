@@ -18,7 +18,16 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import portable, shown, write_whole
 from nfsmulti.report import cells, charts, conditions, details, overtime, rows
 from nfsmulti.report.answer import EMULATED, Answer, caveats, next_command, of_point, ran
-from nfsmulti.report.story import Beside, Finding, Report, Section, Told, beside, findings, tell
+from nfsmulti.report.story import (
+    Finding,
+    PublishedFigure,
+    Report,
+    Section,
+    Told,
+    beside,
+    findings,
+    tell,
+)
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
 from nfsmulti.terminal import visible
@@ -179,7 +188,7 @@ def findings_table(found: Sequence[Finding]) -> Table:
     return Table(_FINDING, rows, text_columns=len(_FINDING))
 
 
-def beside_table(rows: Sequence[Beside]) -> Table:
+def beside_table(rows: Sequence[PublishedFigure]) -> Table:
     """Lay published figures and ours side by side."""
     cells = [
         [

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PublishedFigure:
     """A published figure beside ours. Ratios are many connections to one."""
 
     figure: str
@@ -105,7 +105,7 @@ class Report:
     about: str
     factors: tuple[str, ...] | None
     tell: Callable[[Summary], Told]
-    beside: Callable[[Summary], list[Beside]] = field(default=lambda _: [])
+    beside: Callable[[Summary], list[PublishedFigure]] = field(default=lambda _: [])
     findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
     names: Callable[[Summary], Mapping[str, str]] = field(default=lambda _: {})
     over_time: Callable[[Summary], Summary] = field(default=lambda summary: summary)
@@ -224,7 +224,7 @@ def _open(ours: Ratio, limit: float) -> Judged:
 # of each other, and must not be taken together.
 
 
-def beside(report: Report, summary: Summary) -> list[Beside]:
+def beside(report: Report, summary: Summary) -> list[PublishedFigure]:
     """Return the published figures beside ours, once for each combination of further factors."""
     return [
         replace(row, figure=named(row.figure, name))

@@ -359,20 +359,20 @@ def _percentiles(run: Run, shown: Percentiles) -> Plot:
 # --- what was published ---
 
 
-def _beside(story: Story, summary: Summary) -> list[page.Beside]:
+def _beside(story: Story, summary: Summary) -> list[page.PublishedFigure]:
     run = Run(story, summary)
     given = story.page.beside
     return [_beside_one(run, one) for one in (given(run) if callable(given) else given)]
 
 
-def _beside_one(run: Run, one: Beside | page.Beside) -> page.Beside:
-    if isinstance(one, page.Beside):
+def _beside_one(run: Run, one: Beside | page.PublishedFigure) -> page.PublishedFigure:
+    if isinstance(one, page.PublishedFigure):
         return one
     place = run.story.place
     there = [*run.levels(place, one.at), (one.at or {}).get(place, "")] if place else [""]
     what = one.what.replace("{where}", run.words({place: there[0]})).replace("{hosts}", run.hosts)
     gain = run.ratio(one.measure, one.at, one.of) if one.at and one.of else None
-    return page.Beside(what, one.theirs, _ours(run, one, one.at), one.ratio, gain)
+    return page.PublishedFigure(what, one.theirs, _ours(run, one, one.at), one.ratio, gain)
 
 
 def _ours(run: Run, one: Beside | Claim, at: Levels | None) -> str:

@@ -191,11 +191,16 @@ def _tell(one: plan.Plan) -> None:
     """Say what a run would do: its cells in their order, and how long they take together."""
     seconds = expected_seconds(one.cells, runner.guests(one))
     _out.print(f"{one.scenario}: {len(one.cells)} cells, about {duration_text(seconds)}")
-    for line in one.left_out:
-        _out.print(f"  left out: {line}")
+    _say_left_out(one)
     for cell in one.cells:
         _out.print(f"  {cell.order} {cell.id}")
     _out.print(f"Run them: {one.command.replace(' --dry-run', '')}")
+
+
+def _say_left_out(one: plan.Plan) -> None:
+    """Say what the scenario has and this run has not, and why."""
+    for line in one.left_out:
+        _out.print(f"  left out: {line}")
 
 
 def _carry_out_all(records: list[Record], again: str, metrics: Path | None = None) -> int:
@@ -222,8 +227,7 @@ def _carry_out_all(records: list[Record], again: str, metrics: Path | None = Non
 def _one(record: Record, metrics: Path | None) -> int:
     """Carry out a run and say how it went; gives its exit status."""
     _out.print(f"{record.plan.scenario}: {shown(record.folder)}")
-    for line in record.plan.left_out:
-        _out.print(f"  left out: {line}")
+    _say_left_out(record.plan)
     if line := cached([cell.spec for cell in record.plan.cells], record.summary):
         _out.print(f"  {line}")
     status = 0

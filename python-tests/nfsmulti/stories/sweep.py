@@ -51,7 +51,7 @@ STORY = Story(
         about=__doc__,
         any_factors=True,
         tell=effects.tell,
-        beside=lambda run: effects.beside(run.summary),
+        beside=lambda run: effects.beside(run.summary, [*run.story.factors]),
         findings=lambda run: effects.findings(run.summary),
     ),
     places={"1gbit": LabConfig(addresses=1, limits=Limits(link="1gbit"))},
