@@ -252,9 +252,9 @@ class Page:
 class Story:
     """One story: a page, and a command `run NAME`.
 
-    `job` returns what fio runs at a combination: at each, or at those that `combinations` returns.
-    A level that it gives itself is what pages call it.
-    The factor `place` says where. A factor `version` varies as was chosen, `transport` likewise;
+    `job` returns what fio runs at a combination: at each, or at those that `combinations` returns,
+    of which some may have those of `of_some`, too. A level that it gives itself is what pages call
+    it. The factor `place` says where. A factor `version` varies as was chosen, `transport` too;
     such a story runs in the guest where it takes a kernel. `twin` returns the same cell on kernel
     mounts, for --mounts. `probe` is the place whose limits are fitted to the machine, and the
     levels of what is run there without limits. On a user's pool `without_urls` says why nothing
@@ -266,6 +266,7 @@ class Story:
     places: Mapping[str, Place]
     place: str = ""
     factors: Mapping[str, Factor]
+    of_some: Sequence[str] = ()
     job: Callable[[At], CellSpec]
     combinations: Callable[[Mapping[str, Factor], At], Iterable[Mapping[str, Level]]] = every
     twin: Callable[[CellSpec, At], CellSpec | None] | None = None
@@ -311,7 +312,7 @@ class Story:
             where = At({**known}, scale, place, pool, proto, version, query)
             for levels in self.combinations(self.factors, where):
                 in_order = {name: {**known, **levels}[name] for name in self.factors}
-                found += self._at(replace(where, levels=in_order))
+                found += self._at(replace(where, levels={**in_order, **levels}))
         return found
 
     def _at(self, at: At) -> list[CellSpec]:

@@ -25,6 +25,7 @@ from run_helpers import QUIET, begun
 from nfsmulti import machine, paths
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
+from nfsmulti.kept.pairs import why_not
 from nfsmulti.machine import fail
 from nfsmulti.pool import CellMounts, mount_ports, mount_source
 from nfsmulti.processes import find, run
@@ -170,6 +171,27 @@ def test_a_dip_does_not_rule_out_fewer_connections() -> None:
     assert knee(curve) == scaling.Knee(End.UNTOLD, 4, 1)
 
 
+def test_one_connection_on_one_path_is_the_base_of_several() -> None:
+    made = Maker("connections", 5)
+    paths = {"10.0.0.1": 0.5, "10.0.0.2": 0.5}
+    command = "fio --ioengine=external:/e.so --spread=roundrobin --pool=nfs://10.0.0.1/v"
+    for count, rate in ((1, 800e6), (2, 1200e6)):
+        made.add(connections_factors(count), read=rate, block=65536, paths=paths)
+    place = {"kind": "pool", "pool": "nas", "limits": {}}
+    older = changed(made.summary(place), command=f"{command},nfs://10.0.0.2/v")
+    made.add({**connections_factors(1), "paths": 1}, read=400e6, block=65536, paths={"10.0.0.1": 1})
+    alone = changed(made.summary(place), command=command).cells[len(older.cells) :]
+    run = dataclasses.replace(older, cells=[*older.cells, *alone])
+    text = report_of(run)
+    assert " with 4 connections, 1.49 times that of 2 connections: still rising" in text
+    assert re.search(r"TCP \| 1 \| 400 ± 3 \| 1 \| .* TCP \| 4 \| 1,191 ± 13 \| 2\.98 ± 0", text)
+    assert "mount -t nfs -o vers=3,proto=tcp,nconnect=2 10.0.0.2:/v /mnt/2" in text
+    assert why_not(older, run) is None
+    curve = Curve({}, cells_of.by_count(alone, "nconnect"))
+    hosts = _with(curve, jobs=lambda cell: [dataclasses.replace(cell.jobs[0], host="a")])
+    assert hosts.words(1) == "nconnect 1 on one path"
+
+
 def test_connections_are_those_of_all_jobs_and_paths() -> None:
     curve = _curve({1: 1e9, 2: 1e9}, jobs=4)
     assert curve.words(2) == "8 connections"
@@ -244,7 +266,8 @@ def test_a_cell_has_one_number_of_connections_everywhere(
     chosen = Choice(nconnect=(1, 4), jobs=(1, 4))
     for spec in SCENARIOS[name].own_cells(Scale(True, choice=chosen), OwnPool(paths, 0))[0]:
         levels = {key: int(spec.factors.get(key, 1)) for key in ("connections", "nconnect", "jobs")}
-        planned = math.prod(levels.values()) * (paths if name != "security" else 1)
+        over = int(spec.factors.get("paths", paths))
+        planned = math.prod(levels.values()) * (over if name != "security" else 1)
         one = cells_of.words({"connections": planned})
         assert record.planned_connections(PlannedCell("a", 1, 1, spec)) == one
         meter = record.Meter(Console(file=io.StringIO()), [], 1, set())
@@ -339,13 +362,13 @@ def test_choice_makes_the_cells() -> None:
     chosen = Choice((1, 8), ("tcp", "rdma"), ("4.1",), (2,), mounts=True, workloads=("8k-oltp",))
     cells, said = _CONNECTIONS.own_cells(Scale(choice=chosen), OwnPool(urls=2, mounts=0))
     assert said == []
-    assert [(c.factors["transport"], c.factors["nconnect"]) for c in cells] == [
-        (name, count)
+    assert [(c.factors["transport"], c.factors["nconnect"], c.paths) for c in cells] == [
+        (name, count, paths)
         for proto in ("tcp", "rdma")
-        for count in (1, 8)
+        for count, paths in ((1, 1), (1, 2), (8, 2))
         for name in (proto, f"{proto}-mount")
     ]
-    engine, mount = cells[2:4]
+    engine, mount = cells[4:6]
     assert mount_options("rdma", "4.2", 2) == "vers=4.2,proto=rdma,port=20049,nconnect=2"
     assert mount_options("mixed", "mixed", 2) == "nconnect=2"
     assert (engine.query, engine.paths) == ("proto=tcp&version=4.1", 2)

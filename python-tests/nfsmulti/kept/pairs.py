@@ -98,11 +98,16 @@ def _kind(run: Summary) -> dict[str, Any]:
     """Return what two runs that are compared have in common, by what that is."""
     return {
         "scenarios": run.scenario,
-        "factors": ", ".join(sorted({name for cell in run.cells for name in cell.factors})),
+        "factors": ", ".join(sorted(_of_all(run.cells))),
         "lengths": "quick" if run.quick else "full",
         "numbers of hosts": run.hosts,
         **{f"places ({name})": run.place.get(name, old) for name, old in _PLACE.items()},
     }
+
+
+def _of_all(found: Sequence[Cell]) -> set[str]:
+    """Return the factors that all cells have; some have another, as one connection on one path."""
+    return set.intersection(*({*cell.factors} for cell in found)) if found else set()
 
 
 def _unfinished(a: Summary, b: Summary) -> int:

@@ -309,6 +309,13 @@ def columns(figure: Sample | None) -> list[str]:
 
 
 def by_count(found: Sequence[Cell], factor: str) -> dict[int, list[Cell]]:
-    """Group cells by a factor that counts something, by size."""
-    every = counts(found, factor)
-    return {at: [cell for cell in found if cell.factors[factor] == at] for at in every}
+    """Group cells by a factor that counts something, by size.
+
+    Where some cells use fewer `paths` than others, nconnect counts the connections on all of them.
+    """
+    over_paths = factor == "nconnect" and any("paths" in cell.factors for cell in found)
+    groups: dict[int, list[Cell]] = {}
+    for cell in found:
+        level = int(cell.factors[factor])
+        groups.setdefault(level * max(1, len(cell.paths)) if over_paths else level, []).append(cell)
+    return dict(sorted(groups.items()))

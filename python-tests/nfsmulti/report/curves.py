@@ -95,7 +95,9 @@ class Curve:
         if self.axis.each:
             return self.axis.each.format(count)
         if every is None:
-            return f"{self.axis.name} {count}"
+            levels = self.cells[count][0].factors
+            one_path = " on one path" if {"nconnect", "paths"} <= levels.keys() else ""
+            return f"{self.axis.name} {levels[self.axis.name]}{one_path}"
         capped = "capped " if self.levels.get("limits") == "capped" else ""
         return f"{every} {capped}connection{'' if every == 1 else 's'}"
 

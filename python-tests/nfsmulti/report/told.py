@@ -431,7 +431,7 @@ def report_of(story: Story) -> Report:
     return Report(
         story.name,
         shown.about,
-        factors=None if shown.any_factors else tuple(story.factors),
+        factors=None if shown.any_factors else (*story.factors, *story.of_some),
         tell=partial(_tell, story),
         beside=partial(_beside, story),
         findings=partial(_findings, story),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from nfsmulti.scenario import (
     mount_options,
     timed,
 )
-from nfsmulti.story import At, Factor, Level, Lines, Page, Story
+from nfsmulti.story import At, Factor, Level, Lines, Page, Story, every
 from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
@@ -44,6 +44,14 @@ WORKLOADS: Mapping[str, dict[str, Level]] = {
 }
 
 
+def combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
+    """Yield every combination, and of several paths first one connection on one of them."""
+    for levels in every(factors, where):
+        if where.pool.urls > 1 and levels["nconnect"] == 1:
+            yield {**levels, "paths": 1}
+        yield levels
+
+
 def job(at: At) -> CellSpec:
     """Return a cell in which each of `at.jobs` has `at.nconnect` connections on each path."""
     size, seconds = at.size(16 << 20, 128 << 20, 1 << 30), at.seconds(2, 10)
@@ -54,7 +62,7 @@ def job(at: At) -> CellSpec:
          **({"discard": 1} if at.scale.choice.discard else {})},
         seconds,
         query=at.query,
-        paths=at.pool.urls,
+        paths=int(at.levels.get("paths", at.pool.urls)),
         files={"nfsmulti-connections": size},
     )  # fmt: skip
 
@@ -109,7 +117,7 @@ def table(run: Run) -> Table:
     def rows(pick: Callable[[Curve], Collection[int]]) -> list[list[str]]:
         return [
             [
-                name(curve, run), str(curve.connections(count) or f"nconnect {count}"),
+                name(curve, run), str(curve.connections(count) or curve.words(count)),
                 texts.measured(cells.sample(curve.at(count), run.measure(unit(run)))),
                 "1" if count == least(curve) else texts.times(curve.gain(count, least(curve))),
                 texts.number(P99.pooled(curve.at(count)) if P99.pooled else None),
@@ -185,12 +193,13 @@ def to_paste(run: Run) -> list[Section]:
     at = scaling.chosen(best)
     transport = str(best.levels["transport"])
     proto = transport.removesuffix("-mount")
-    each = at if proto != transport else at * int(best.levels["jobs"])  # a mount is all jobs'
+    each = int(best.at(at)[0].factors["nconnect"])
+    each *= 1 if proto != transport else int(best.levels["jobs"])  # a mount is all jobs'
     version, most = str(best.levels["version"]), min(each, KERNELS_MOST)
     options = mount_options(proto, version, most, locks=True)
     given = {option: values[-1] for option, values in cells.given(best.cells[at][0]).items()}
     own = summary.place.get("kind") == "pool"
-    pools = [cells.given(one.cells[one.counts[0]][0]).get("pool") for one in here if own]
+    pools = [cells.given(cell).get("pool") for one in here if own for cell in one.at(at)]
     pool = next((one[-1] for one in pools if one), "nfs://SERVER/EXPORT")
     urls = pool.split(",")
     folders = [f"/mnt/{n}" for n in range(1, len(urls) + 1)] if len(urls) > 1 else ["/mnt"]
@@ -253,6 +262,8 @@ STORY = Story(
         "nconnect": Factor([1, 2, 4, 8, 16], quick=[1, 2, 4, 8], asked="nconnect"),
         "workload": Factor(["64k-read"], asked="workloads"),
     },
+    of_some=["paths"],
+    combinations=combinations,
     job=job,
     twin=_mounted,
     probe=("capped", {"jobs": 1, "nconnect": 4}),
