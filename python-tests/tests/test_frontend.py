@@ -107,8 +107,10 @@ def test_usage_and_help_name_every_command_and_install_nothing(fresh_clone: Mach
 
 
 def test_what_is_mistyped_is_said_last_before_anything_is_installed(
-    fresh_clone: Machine, capsys: pytest.CaptureFixture[str]
+    fresh_clone: Machine, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("= 1")
     leave = "leave it out; --factors crosses the cells of any scenario"
     for words, last in (
         ("frobnicate", "there is no command 'frobnicate'"),
@@ -137,6 +139,8 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
         ("lab kernel --timeout 0", "lab kernel: --timeout: '0' is not a number from 1 on"),
         ("run", "run: the following arguments are required: SCENARIO"),
         ("demo now", "demo: 'now' is one word too many"),
+        ("run dd --config /none", "--config /none: [Errno 2] No such file or directory: '/none'"),
+        (f"run dd --config {file}", f"--config {file}: Invalid statement (at line 1, column 1)"),
         ("lab exec", "lab exec: the command to run is missing: write it after --"),
     ):
         with pytest.raises(SystemExit) as end:
@@ -164,10 +168,12 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
     assert "apt-get was run" not in done.stderr
 
 
-def test_a_command_asks_for_the_packages_of_its_servers(machine: Machine) -> None:
+def test_a_command_asks_for_the_packages_of_its_servers(machine: Machine, tmp_path: Path) -> None:
     """A user's servers need no rpcbind, and a demo without namespaces none of NFS."""
     machine.user()
     machine.packages(all_but="nf*|qemu-*|krb5-*|rpcbind")
+    file = tmp_path / "run.toml"
+    file.write_text("mounts = true")
     machine.program("cmake", "exit 7")
     kerberos = "krb5-kdc krb5-admin-server krb5-user"
     for words, packages in (
@@ -179,12 +185,18 @@ def test_a_command_asks_for_the_packages_of_its_servers(machine: Machine) -> Non
         ("lab start --sec krb5p", f"{_MEMORY_LAB_PACKAGES} {kerberos}"),
         ("run dd --quick", _LAB_PACKAGES),
         ("run --quick fsperf", f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"),
+        ("run connections", f"{_LAB_PACKAGES} nftables"),
+        ("run latency --proto=tcp,rdma", _KERNEL_PACKAGES),
+        (f"run connections --config {file}", _KERNEL_PACKAGES),
         ("demo", f"{_MEMORY_LAB_PACKAGES} nftables"),
     ):
         machine.program("unshare", "exit 0")
         done = machine.run(*words.split())
         assert done.status == 1, words
         assert done.stderr.endswith(f" --no-install-recommends {packages}\n"), words
+    file.write_text('pool = "nfs://nas/export"')
+    for words in ("run dd --pool=nfs://nas/export", f"run dd --config={file}"):
+        assert "apt-get install" not in machine.run(*words.split()).stderr, words
     machine.program("unshare", "exit 1")
     assert _MEMORY_LAB_PACKAGES in machine.run("lab", "run", "--", "true").stderr
     assert "apt-get install" not in machine.run("demo").stderr

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from run_helpers import begun, made_record, own_cells
 
-from nfsmulti.arguments import MINUTES
+from nfsmulti.arguments import MINUTES, config, understand
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES
@@ -215,6 +216,23 @@ def test_a_dry_run_tells_the_cells_and_writes_nothing(
     assert cells == [f"  {cell.order} {cell.id}" for cell in plan.cells]
     assert last.startswith("Run them: ")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_run_keeps_its_options_in_a_file_that_another_takes(tmp_path: Path) -> None:
+    """What the command line gives beside it counts, and the run's own command has both."""
+    line = "run connections --pool nfs://a/b?x=1 --nconnect=1,8 --factors spread=job,queue hard=0,1"
+    request = Request(quick=True, command=f"./nfsmulti {line} --quick --label=w --dry-run")
+    file = begun(tmp_path, request, "connections").folder / config.FILE
+    seed = re.search(r'^seed = "(\d+)"$', file.read_text(), re.MULTILINE)
+    assert seed
+    given = understand(shlex.split(f"{line} --quick --label=w --seed {seed[1]}")).values
+    read = understand(["run", "connections", "--config", str(file)]).values
+    assert {**read, "line": ""} == {**given, "line": ""}
+    assert understand(shlex.split(read["line"])[1:]).values == read
+    file.write_text("repeat = 2\nmounts = true\nnconnect = [2, 4]\nquick = false\n")
+    both = understand(["run", "connections", "--repeat=7", f"--config={file}"]).values
+    chosen = {name: both[name] for name in ("repeat", "mounts", "nconnect", "quick")}
+    assert chosen == {"repeat": 7, "mounts": True, "nconnect": (2, 4), "quick": False}
 
 
 def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:

@@ -72,6 +72,15 @@ def told_first(understood: Understood) -> str:
     )
 
 
+def status_of(understood: Understood) -> int:
+    """Return what ./nfsmulti goes on by: 10, but 11 for a run on a pool, 12 for one in a guest."""
+    given = understood.values
+    if understood.function != COMMANDS["run"]["call"]:
+        return 10
+    guest = given["mounts"] or "rdma" in (given["proto"] or ())
+    return 11 if given["pool"] else 12 if guest else 10
+
+
 def _group(name: str, word: str, inner: Sequence[str]) -> None:
     """List the commands of `lab` or `bench`, and end."""
     if word not in ("", "-h", "--help"):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`python3 -m nfsmulti.arguments COMMAND ...`: ends with status 10 if ./nfsmulti is to go on."""
+"""`python3 -m nfsmulti.arguments COMMAND ...`: ends with status_of() if ./nfsmulti is to go on."""
 
 import sys
 
-from nfsmulti.arguments import told_first, understand
+from nfsmulti.arguments import status_of, told_first, understand
 from nfsmulti.terminal import guard
 
 guard()
-if line := told_first(understand(sys.argv[1:])):
+understood = understand(sys.argv[1:])
+if line := told_first(understood):
     print(line, file=sys.stderr)
-sys.exit(10)
+sys.exit(status_of(understood))

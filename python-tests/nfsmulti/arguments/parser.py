@@ -7,12 +7,14 @@ import argparse
 import difflib
 import functools
 import itertools
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from nfsmulti.arguments import config
 from nfsmulti.paths import COMMAND, RESULTS, as_typed
 from nfsmulti.units import Slo, parse_rate, parse_seconds, parse_size
 
@@ -100,7 +102,7 @@ class Parser(argparse.ArgumentParser):
 
     def understood(self, words: Sequence[str]) -> dict[str, object]:
         """Return the arguments' values by name. Ends the process for --help and for bad usage."""
-        words, command = list(words), []
+        words, command = self._configured(list(words)), []
         if self.rest and "--" in words:
             at = words.index("--")
             words, command = words[:at], words[at + 1 :]
@@ -116,6 +118,8 @@ class Parser(argparse.ArgumentParser):
             if not command:
                 self.error("the command to run is missing: write it after --")
             given["command"] = command
+        if given.pop("config", words) is not words:  # which words have taken in
+            given["line"] = shlex.join([*self.prog.split(), *words])
         for name, takers in self._only.items():
             if given[name] != self.get_default(name) and given["scenario"] not in takers:
                 who = " and ".join(filter(None, (", ".join(takers[:-1]), takers[-1])))
@@ -124,6 +128,21 @@ class Parser(argparse.ArgumentParser):
                     " leave it out; --factors crosses the cells of any scenario"
                 )
         return given
+
+    def _configured(self, words: list[str]) -> list[str]:
+        """Return a command line with what --config FILE says, before what is given beside it."""
+        if "--config" not in self._option_string_actions:
+            return words
+        alone = argparse.ArgumentParser(self.prog, add_help=False, allow_abbrev=False)
+        alone.error = self.error  # type: ignore[method-assign]
+        alone.add_argument("--config", type=Path)
+        given, others = alone.parse_known_args(words)
+        try:
+            said = config.words(given.config) if given.config else []
+        except (OSError, ValueError) as error:
+            self.error(f"--config {given.config}: {error}")
+        scenario = [] if not others or others[0].startswith("-") else [others.pop(0)]
+        return [*scenario, *said, *others]
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong last, where it is seen."""

@@ -42,7 +42,7 @@ _WORKLOADS: Mapping[str, Collection[str]] = {
     "security": security.WORKLOADS,
 }
 # What says nothing of the run itself.
-_BESIDE = ("resume", "results", "metrics")
+_BESIDE = ("resume", "results", "metrics", "line")
 
 
 def run(scenario: str, more: Sequence[str], **values: Any) -> None:
@@ -132,7 +132,7 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
     return start.Request(
         **{name: given[name] for name in _AS_GIVEN if name in given},
         factors=plan.parse_factors([*given.get("factors", ()), *more]),
-        command=shlex.join([COMMAND, *sys.argv[1:]]),
+        command=given.get("line", ""),
         setting=plan.parse_setting(setting, command, get),
         choice=Choice(
             nconnect=given.get("nconnect", ()),

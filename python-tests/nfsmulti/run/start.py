@@ -7,17 +7,21 @@ import dataclasses
 import os
 import re
 import secrets
+import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nfsmulti import machine
+from nfsmulti.arguments import COMMANDS, SHARED, config
+from nfsmulti.arguments.parser import Parser
 from nfsmulti.errors import HarnessError
 from nfsmulti.folders import run_folder
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
 from nfsmulti.machine import Level, links, rdma_devices
+from nfsmulti.paths import write_whole
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
 from nfsmulti.run.amounts import Amounts, file_bytes, server_memory
@@ -110,6 +114,11 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
 def begin(results: Path, plan: Plan, place: dict[str, Any]) -> Record:
     """Begin a run that was planned, below `results`."""
     record = Record.begin(run_folder(results / plan.scenario, plan.label), plan, place)
+    if plan.command:
+        words = shlex.split(plan.command)
+        parser = Parser("run", COMMANDS["run"], SHARED)
+        config_text = config.text(parser, words[words.index("run") + 1 :])
+        write_whole(record.folder / config.FILE, config_text)
     write_machine(record.folder)
     return record
 

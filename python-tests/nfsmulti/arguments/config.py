@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A run's options as a TOML file: `run SCENARIO --config FILE`; each run keeps its own as run.toml.
+
+A key is an option without its dashes, and true stands for one without a value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+FILE = "run.toml"
+# What says nothing of the run itself, or is no option of its command line.
+_BESIDE = ("config", "resume", "dry_run", "as_json", "help")
+
+
+def words(file: Path) -> list[str]:
+    """Return the words of a command line that say the same. Raises OSError or ValueError."""
+    with file.open("rb") as stream:
+        table = tomllib.load(stream)
+    return [word for name, value in table.items() for word in _words(f"--{name}", value)]
+
+
+def _words(option: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):  # such as factors: {spread = ["job", "queue"]}
+        for name, levels in value.items():
+            yield f"{option}={name}={_joined(levels)}"
+    elif value is True:
+        yield option
+    elif value is not False:
+        yield f"{option}={_joined(value)}"
+
+
+def _joined(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def text(parser: argparse.ArgumentParser, line: Sequence[str]) -> str:
+    """Return such a file of a command line that the parser takes."""
+    options = [one for one in parser._actions if one.option_strings and one.dest not in _BESIDE]
+    for one in parser._actions:
+        one.type = one.choices = None
+    given = vars(parser.parse_known_intermixed_args(line)[0])
+    lines = []
+    for one in options:
+        if (value := given[one.dest]) and value != one.default:
+            pairs = (pair.partition("=") for pair in value) if isinstance(value, list) else ()
+            told = ", ".join(f"{json.dumps(name)} = {json.dumps(at)}" for name, _, at in pairs)
+            name = one.option_strings[0].removeprefix("--")
+            lines.append(f"{name} = {f'{{ {told} }}' if told else json.dumps(value)}\n")
+    return "".join(lines)
