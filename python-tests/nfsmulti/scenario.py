@@ -132,7 +132,7 @@ class Choice:
 
     Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` are
     metadata's, `loads` in per cent, `slo` and `process`, that of arrivals, are latency's, `sec` and
-    `xprtsec` security's, `discard` connections'.
+    `xprtsec` security's, `discard` connections', `clients` clients'.
     """
 
     nconnect: tuple[int, ...] = ()
@@ -148,6 +148,7 @@ class Choice:
     sec: tuple[str, ...] = ()
     xprtsec: tuple[str, ...] = ()
     discard: bool = False
+    clients: tuple[int, ...] = ()
 
 
 # What workloads that several scenarios have give fio; a name begins with the block size.

@@ -134,6 +134,20 @@ class MountCalls:
 
 
 @dataclass(frozen=True)
+class Clients:
+    """What became of a cell's NFS clients, each with a connection of its own (nclients).
+
+    `served` of the `asked` have done I/O. `slowest` is the part of all clients' mean operations
+    that the slowest one has done, `jain` Jain's index of these.
+    """
+
+    asked: int
+    served: int
+    slowest: float
+    jain: float
+
+
+@dataclass(frozen=True)
 class Cell:
     """One cell. `status` is "waiting" until it ran; `why` says in one line why it failed.
 
@@ -155,6 +169,7 @@ class Cell:
     answer. It ran `times` its planned length (or moved its data so many times), and `settled` tells
     whether its two halves agreed (see stats.py), None where nothing was written down of that.
     `parts` are of its responses, where the kernel stamped replies; `mount_calls` by read and write.
+    `clients` are of a cell of many NFS clients.
     """
 
     id: str
@@ -192,6 +207,7 @@ class Cell:
     arrivals: Arrivals | None = None
     parts: Parts | None = None
     mount_calls: dict[str, MountCalls] = field(default_factory=dict)
+    clients: Clients | None = None
 
     @property
     def connections(self) -> int | None:
@@ -202,7 +218,7 @@ class Cell:
         """
         if any(job.host for job in self.jobs):
             return None
-        options = r"--(nconnect|numjobs|spread\w*|failover|directory|pool)=(\S+)"
+        options = r"--(nconnect|nclients|numjobs|spread\w*|failover|directory|pool)=(\S+)"
         at: dict[str, Factor] = {**dict(re.findall(options, self.command)), **self.factors}
         paths, each = max(len(self.paths), 1), str(at.get("nconnect", ""))
         kinds = " ".join(str(at.get(name)) for name in ("client", "transport", "connections"))
@@ -213,6 +229,8 @@ class Cell:
             own = each.isdecimal() and at.get("transport") != "directory"
             return paths * int(each) if own else None
         jobs = max(1, len(self.jobs), *(int(at.get(name, 1)) for name in ("jobs", "numjobs")))
+        if "nclients" in at:
+            return jobs * int(at["nclients"])
         spreads = {at.get(name, "job") for name in ("spread", "spread_reads", "spread_writes")}
         one = spreads == {"job"} and str(at.get("failover", 0)) in ("0", "False")
         return jobs * (1 if one else paths) * int(each or 1)

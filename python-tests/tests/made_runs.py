@@ -19,7 +19,18 @@ from typing import Any
 from nfsmulti.report import pages
 from nfsmulti.stats import percentile_us
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Arrivals, Cell, Factor, Figures, JobRow, Parts, Server, Status, Summary
+from nfsmulti.summary import (
+    Arrivals,
+    Cell,
+    Clients,
+    Factor,
+    Figures,
+    JobRow,
+    Parts,
+    Server,
+    Status,
+    Summary,
+)
 
 PLACE = {
     "kind": "lab",
@@ -439,8 +450,22 @@ def readsize(repeats: int = 5, slower: float = 1.0, seed: int = 1) -> Summary:
     return made.summary(UNLIMITED)
 
 
+def clients(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run whose server is busy from 10 clients on, and starves one of 1,000."""
+    made = Maker("clients", repeats, slower, seed)
+    for count, iops, slowest in ((1, 20e3, 1.0), (10, 80e3, 0.99), (100, 82e3, 0.97),
+                                 (1000, 81e3, 0.125)):  # fmt: skip
+        factors: dict[str, Factor] = {"version": "4.1", "clients": count}
+        made.add(factors, read=iops * 4096, block=4096, mean_us=count / iops * 1e6)
+        made.cells[-repeats:] = [
+            dataclasses.replace(cell, clients=Clients(count, count, slowest, 0.9995))
+            for cell in made.cells[-repeats:]
+        ]
+    return made.summary(UNLIMITED)
+
+
 _EVERY = (
     *(dd, fsperf, randread, sio, oltp, sweep, neighbour, connections, metadata, latency),
-    *(readsize, security),
+    *(readsize, security, clients),
 )
 RUNS = {run.__name__: run for run in _EVERY}

@@ -28,6 +28,7 @@ _OWN = {
     "neighbour": {"depth", "bs"},
     "metadata": {"size", "bs", "depth"},
     "security": {"depth"},
+    "clients": {"depth"},
     "readsize": {"bs", "depth"},
 }
 _GIVEN: dict[str, Any] = {"size": 64 << 20, "depth": 7, "bs": 12288}

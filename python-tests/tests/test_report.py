@@ -32,7 +32,7 @@ from nfsmulti.summary import Cell, Factor, Server, Summary
 from nfsmulti.texts import Table
 
 _PHONE = 390
-_NOTHING_PUBLISHED = ("connections", "latency", "readsize", "security")
+_NOTHING_PUBLISHED = ("clients", "connections", "latency", "readsize", "security")
 _LABEL = "<b>tested</b>"
 _NO_FIGURE = re.compile(r"\b(nan|NaN|None|inf)\b")
 

@@ -176,6 +176,10 @@ MEASURES = {one.name: one for one in (
       for at in (50, 99)),
     *(Measure(f"{words} p{at} ms", f"{words}, p{at}", _waits("parts", name, at))
       for name, words in (("service", "service"), ("wake_up", "wake-up")) for at in (50, 99)),
+    Measure("clients served", "clients that are served", _of("clients", "served")),
+    Measure("slowest client %", "operations of the slowest client, of the mean of all",
+            lambda cell: 100 * cell.clients.slowest if cell.clients else None),
+    Measure("clients' Jain", "Jain's index over clients", _of("clients", "jain")),
     *(Measure(f"{way} {name}", f"{way} {name} of mounts", take)
       for way in WAYS for name, take in (
           ("calls", _of_mounts(way, "calls")), ("lag ms", _mean_of_mounts(way, "lag")),

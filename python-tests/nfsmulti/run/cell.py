@@ -34,7 +34,7 @@ from nfsmulti.fiorun import (
 )
 from nfsmulti.hosts import Host
 from nfsmulti.pool import not_in_clear, read_pool
-from nfsmulti.run import live, mountstats, offered, series, watch
+from nfsmulti.run import clients, live, mountstats, offered, series, watch
 from nfsmulti.run.live import Live, Sampler
 from nfsmulti.run.place import Target
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
@@ -132,6 +132,7 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
             crypto_s=_crypto_s(result.stats, report.cpu_seconds()),
             tls=_tls(result.stats),
             parts=_parts(result.responses),
+            clients=clients.figures(result.stats),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is malformed: {error!r}") from None

@@ -14,7 +14,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.report import pages
-from nfsmulti.run import plan, preflight, runner, start
+from nfsmulti.run import clients, plan, preflight, runner, start
 from nfsmulti.run.amounts import Amounts, cached
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.offered import job_of
@@ -23,6 +23,7 @@ from nfsmulti.run.record import Record, expected_seconds
 from nfsmulti.scenario import Choice
 from nfsmulti.screen import Screen
 from nfsmulti.stories import SCENARIOS, security
+from nfsmulti.stories.clients import MOST_UNASKED
 from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.texts import duration_text
@@ -69,6 +70,9 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
             for one, _ in plans:
                 _tell(one)
             return
+        for one, _ in plans:
+            if one.pool and "yes" not in given:
+                _ask(clients.most(one))
         records = [start.begin(folder, *one) for one in plans]
     again = f"{COMMAND} run {scenario} --resume"
     again += f" --results {shlex.quote(shown(folder))}" if folder != RESULTS else ""
@@ -110,6 +114,17 @@ def _check_discard(given: Mapping[str, Any]) -> None:
         )
 
 
+def _ask(many: int) -> None:
+    """Ask whether a user's server is to have so many clients. Raises HarnessError if it is not."""
+    if many <= MOST_UNASKED:
+        return
+    what = f"{many:,} clients are more than a server in use may have room for"
+    if not sys.stdin.isatty():
+        raise HarnessError(what, "use --yes if this one is for tests")
+    if input(f"{what}. Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise HarnessError("nothing was run", "use fewer --clients")
+
+
 def _named(*options: str) -> str:
     return ", ".join(f"--{name.replace('_', '-')}" for name in options)
 
@@ -148,6 +163,7 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
             process=given.get("arrival_process", ""),
             sec=given.get("sec", ()),
             xprtsec=given.get("xprtsec", ()),
+            clients=given.get("clients", ()),
         ),
         amounts=Amounts(**amounts),
     )
