@@ -209,6 +209,16 @@ class ConnectionStats(_Line):
     # Of either
     crypto_ms: float = 0.0
 
+    # Of clients (nclients) alone
+    client: int | None = None
+    client_name: str = ""
+    begun_at_us: int = 0
+    first_io_at_us: int | None = None
+    outages: int = 0
+    lost_at_us: list[int] = field(default_factory=list)
+    back_at_us: list[int | None] = field(default_factory=list)
+    answered_at_us: list[int | None] = field(default_factory=list)
+
     # RDMA's alone
     credits: int = 0
     rnr_errors: int = 0

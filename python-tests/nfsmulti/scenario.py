@@ -48,9 +48,10 @@ class CellSpec:
     where it fails, so does the cell. `fio` is the program. Where there is a `patience`, jobs that
     do I/O for so many seconds beyond their time are killed, and what fio then reports counts; a
     cell that fails has so many `tries`. With a `load` I/O arrives by a clock: at so many per cent
-    of what the cell without one has reached. One with a `warm_up` has run before, for nothing. What
-    a server may lack is named by `optional`: where the first warm-up of such cells fails, all of
-    them are skipped, for its reason.
+    of what the cell without one has reached. One with a `warm_up` has run before, for nothing. With
+    a `restart` the server is restarted in the middle, by this command of the shell, or by the lab
+    (OWN_SERVER). What a server may lack is named by `optional`: where the first warm-up of such
+    cells fails, all of them are skipped, for its reason.
     """
 
     factors: dict[str, Factor]
@@ -73,6 +74,7 @@ class CellSpec:
     load: int = 0
     warm_up: bool = True
     optional: str = ""
+    restart: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ class OwnPool:
 
 # Where a cell runs on a pool of the user.
 OWN = "pool"
+# What restarts a lab's server, where no command does.
+OWN_SERVER = "the lab's own server"
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,8 @@ class Choice:
 
     Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` are
     metadata's, `loads` in per cent, `slo` and `process`, that of arrivals, are latency's, `sec` and
-    `xprtsec` security's, `discard` connections', `clients` clients'.
+    `xprtsec` security's, `discard` connections', `clients` and
+    `restart` clients'.
     """
 
     nconnect: tuple[int, ...] = ()
@@ -149,6 +154,7 @@ class Choice:
     xprtsec: tuple[str, ...] = ()
     discard: bool = False
     clients: tuple[int, ...] = ()
+    restart: str = ""
 
 
 # What workloads that several scenarios have give fio; a name begins with the block size.

@@ -148,6 +148,24 @@ class Clients:
 
 
 @dataclass(frozen=True)
+class Restart:
+    """What a server's restart in the middle of a cell did to its clients; times in s, sorted.
+
+    It was done `took_s` after its begin. `back_s` has for each of the `known` clients, which lost
+    their connections, the time from that begin to the first I/O that was answered after it. As many
+    `new` ones began when it was done; `waited_s` is each one's time from its own begin to its first
+    I/O. What never came is not there. `absent` clients were there before it, and never again.
+    """
+
+    took_s: float
+    known: int
+    back_s: list[float]
+    absent: int = 0
+    new: int = 0
+    waited_s: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Cell:
     """One cell. `status` is "waiting" until it ran; `why` says in one line why it failed.
 
@@ -169,7 +187,8 @@ class Cell:
     answer. It ran `times` its planned length (or moved its data so many times), and `settled` tells
     whether its two halves agreed (see stats.py), None where nothing was written down of that.
     `parts` are of its responses, where the kernel stamped replies; `mount_calls` by read and write.
-    `clients` are of a cell of many NFS clients.
+    `clients` are of a cell of many NFS clients, `restart` of one in which their server was
+    restarted.
     """
 
     id: str
@@ -208,6 +227,7 @@ class Cell:
     parts: Parts | None = None
     mount_calls: dict[str, MountCalls] = field(default_factory=dict)
     clients: Clients | None = None
+    restart: Restart | None = None
 
     @property
     def connections(self) -> int | None:

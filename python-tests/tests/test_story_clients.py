@@ -3,21 +3,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Any
 
 import made_runs
+import numpy
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal
-from made_runs import report_of
+from made_runs import changed, report_of
 
 from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.report import recovery
+from nfsmulti.report.measures import MEASURES
+from nfsmulti.report.told import Run
 from nfsmulti.run import clients
-from nfsmulti.summary import Clients, Summary
+from nfsmulti.stories import SCENARIOS
+from nfsmulti.summary import Cell, Clients, Restart, Summary
 from servers.scripted import ScriptedServer
 
-_SHORT = {"NFSMULTI_CELL_SECONDS": "0.5"}
+_SECONDS = "NFSMULTI_CELL_SECONDS"
 
 # --- what became of a cell's clients ---
 
@@ -54,7 +60,65 @@ def test_the_answer_tells_of_the_most_clients_how_many_are_served_and_how_evenly
     assert rows == [f"{n} of {n} clients" for n in ("1", "10", "100", "1,000")]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("restart s", 2.5), ("half back s", 3.2), ("all back s", 4.1), ("new wait s", 15.6)],
+)
+def test_figures_of_a_restart_are_seconds(name: str, value: float) -> None:
+    """None where a client is not back: the others' figure would be that of the fast ones."""
+    restart = Restart(2.5, 3, [3.1, 3.2, 4.1], new=2, waited_s=[15.5, 15.6])
+    cell = Cell("a", {}, 1, "done", "a", "fio", restart=restart)
+    assert MEASURES[name](cell) == value
+    late = dataclasses.replace(restart, known=6, new=3)
+    missing = MEASURES[name](dataclasses.replace(cell, restart=late))
+    assert missing == {"restart s": 2.5, "half back s": 4.1}.get(name)
+
+
+@pytest.mark.parametrize(
+    ("restart", "told"),
+    [
+        (
+            Restart(2.5, 300, [3.0] * 299 + [4.1], absent=5, new=2, waited_s=[15.5, 15.6]),
+            "After a restart 300 of 300 clients were back in 4.10 s; new ones waited 15.6 s,"
+            " because 5 did not return.",
+        ),
+        (
+            Restart(2.5, 300, [3.0] * 299, new=2, waited_s=[5.4, 5.5]),
+            "After a restart 299 of 300 clients were back; new ones waited 5.50 s.",
+        ),
+        (
+            Restart(2.5, 300, [3.0] * 300, new=2, waited_s=[5.4]),
+            "After a restart 300 of 300 clients were back in 3.00 s; new ones were not served in"
+            " time.",
+        ),
+    ],
+)
+def test_the_answer_after_a_restart(restart: Restart, told: str) -> None:
+    summary = changed(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000,
+                      restart=restart)  # fmt: skip
+    assert told in report_of(summary)
+
+
+def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> None:
+    """The curves count from the begin of the restart."""
+    restart = Restart(2.5, 2, [3.0, 4.0], new=2, waited_s=[15.0, 15.5])
+    cell = Cell("a", {"clients": 2}, 1, "done", "a", "fio", restart=restart)
+    run = Run(SCENARIOS["clients"], Summary("clients", "", "", "", False, "", {}, [cell]))
+    (section,) = recovery.sections(run, {"2 clients": {"clients": 2}})
+    axes = section.plots[0].figure.axes[0]
+    curves = {line.get_label(): numpy.asarray(line.get_xdata()).tolist() for line in axes.lines}
+    assert curves["known clients"] == [0.0, 3.0, 4.0]
+    assert curves["new clients"] == [2.5, 17.5, 18.0]
+    band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
+    assert [band.x0, band.x1] == pytest.approx([2.5, 17.5])
+
+
 # --- before it runs ---
+
+
+def test_a_restart_on_a_users_server_needs_a_command() -> None:
+    words = ["run", "clients", "--pool=nfs://127.0.0.1/x", "--restart"]
+    assert "--restart needs a command" in refusal(*words)
 
 
 def test_more_clients_than_a_server_in_use_may_take_need_a_yes(tmp_path: Path) -> None:
@@ -82,11 +146,38 @@ def _ran(folder: Path, *words: str) -> Summary:
 
 
 def test_a_run_in_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in _SHORT.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(_SECONDS, "0.5")
     summary = _ran(tmp_path, "--clients=2,20", "--version=4.1")
     counts = {cell.factors["clients"]: cell.clients for cell in summary.done}
     assert {count: (one.asked, one.served) for count, one in counts.items() if one} == {
         2: (2, 2), 20: (20, 20),
     }  # fmt: skip
     assert {cell.connections for cell in summary.done} == {2, 20}
+
+
+def test_a_restart_in_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All clients come back; new ones begin when the server is there again."""
+    monkeypatch.setenv(_SECONDS, "6")
+    (cell,) = _ran(tmp_path, "--clients=20", "--version=4.1", "--restart").done
+    restart = cell.restart
+    assert restart
+    assert (restart.known, len(restart.back_s), len(restart.waited_s)) == (20, 20, restart.new)
+    assert restart.took_s <= restart.back_s[0]
+
+
+def test_a_restart_that_fails_ends_the_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(_SECONDS, "0.5")
+    with ScriptedServer() as server:
+        words = [
+            f"--pool={server.pool()}",
+            "--clients=2",
+            "--restart",
+            "echo it is gone >&2; exit 3",
+        ]
+        done = call_harness(
+            "run", "clients", "--quick", "--repeat=1", f"--results={tmp_path}", *words
+        )
+    assert done.status == 1
+    assert "--restart 'echo it is gone >&2; exit 3' failed (3); it said: it is gone" in done.stdout

@@ -124,8 +124,11 @@ def varying(headings: Sequence[str], rows: Sequence[Sequence[str]], text_columns
 
 
 def of_point(done: Sequence[Cell]) -> Answer | None:
-    """Return the number of a run that measured one point alone; None where it has several."""
-    if len(cells.by_name(done)) != 1:
+    """Return the number of a run that measured one point alone; None where it has several.
+
+    Clients of one number are told by their story.
+    """
+    if len(cells.by_name(done)) != 1 or any(cell.clients for cell in done):
         return None
     metadata = "operation" in done[0].factors
     unit = "operations/s" if metadata else "IOPS"

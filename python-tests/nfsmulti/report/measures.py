@@ -7,6 +7,7 @@ What a page, a terminal or another command tells is one of these, or a mean or r
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -140,6 +141,23 @@ def _mean_of_mounts(way: str, name: str) -> Take:
     return lambda cell: _ms(taken(cell))
 
 
+def _back(part: float) -> Take:
+    """Return how the time is taken until so many clients were back; None where they never are."""
+
+    def taken(cell: Cell) -> float | None:
+        found = cell.restart
+        count = math.ceil(part * found.known) if found else 0
+        return found.back_s[count - 1] if found and 0 < count <= len(found.back_s) else None
+
+    return taken
+
+
+def _waited(cell: Cell) -> float | None:
+    """Return how long the last new client waited after a restart; None where one still does."""
+    found = cell.restart
+    return found.waited_s[-1] if found and 0 < found.new <= len(found.waited_s) else None
+
+
 # In the order of the columns.
 MEASURES = {one.name: one for one in (
     *_each("MB/s", "bandwidth", _mb_per_s),
@@ -180,6 +198,10 @@ MEASURES = {one.name: one for one in (
     Measure("slowest client %", "operations of the slowest client, of the mean of all",
             lambda cell: 100 * cell.clients.slowest if cell.clients else None),
     Measure("clients' Jain", "Jain's index over clients", _of("clients", "jain")),
+    Measure("restart s", "restart: until the server was there again", _of("restart", "took_s")),
+    Measure("half back s", "restart: until half of the clients were back", _back(0.5)),
+    Measure("all back s", "restart: until all clients were back", _back(1.0)),
+    Measure("new wait s", "restart: until all new clients were served", _waited),
     *(Measure(f"{way} {name}", f"{way} {name} of mounts", take)
       for way in WAYS for name, take in (
           ("calls", _of_mounts(way, "calls")), ("lag ms", _mean_of_mounts(way, "lag")),

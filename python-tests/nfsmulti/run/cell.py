@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import secrets
 import shlex
 import shutil
@@ -35,6 +36,7 @@ from nfsmulti.fiorun import (
 from nfsmulti.hosts import Host
 from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.run import clients, live, mountstats, offered, series, watch
+from nfsmulti.run.clients import Restarting
 from nfsmulti.run.live import Live, Sampler
 from nfsmulti.run.place import Target
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
@@ -77,18 +79,23 @@ def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tic
             mounts = [] if place.remote else mountstats.folders(argv)
             before = mountstats.sums(mounts)
             client = Watch(place.client, _POLL_SECONDS, place.cpus)
-            with Watch(place.ask, place.interval) as server, client:
-                result = _watched(argv, sampler, place, spec, tick)
+            restarting = Restarting(spec, place, work, functools.partial(_begun, place, engine))
+            with restarting, Watch(place.ask, place.interval) as server, client:
+                result = _watched(argv, sampler, place, spec, tick, restarting)
+                restart = None if trouble(result) else restarting.told(result.stats)
             if place.remote:
                 place.remote.check_complete(result)
             after = mountstats.sums(mounts)
             cell = measured(cell, _forgiven(result, spec), client)
+            cell = dataclasses.replace(cell, restart=restart)
         assert result.report is not None
         came = offered.arrivals(asked, result, result.report)
         cell = dataclasses.replace(cell, arrivals=came)
         cell = _in_time(cell, asked, sampler, result.report, place.remote is None)
-        told = server.figures(watch.window(work, result.report))
-        cell = dataclasses.replace(cell, others_busy=others, server=told, server_why=server.why)
+        if not spec.restart:  # by which a server's counters begin anew
+            told = server.figures(watch.window(work, result.report))
+            cell = dataclasses.replace(cell, server=told, server_why=server.why)
+        cell = dataclasses.replace(cell, others_busy=others)
         cell = dataclasses.replace(cell, mount_calls=mountstats.means(before, after))
         cell = place.told(cell)
     except (HarnessError, OSError) as error:
@@ -191,8 +198,18 @@ def _most_seconds(spec: CellSpec) -> float:
     return _PATIENCE * spec.seconds + _SPARE_SECONDS + sum(spec.files.values()) / _LAID_OUT
 
 
+def _begun(place: Target, engine: Engine, spec: CellSpec, folder: Path) -> FioProcess:
+    """Start a fio beside a cell's own."""
+    return FioProcess(command(spec, place, engine, folder), folder)
+
+
 def _watched(
-    argv: list[str], sampler: Sampler, place: Target, spec: CellSpec, tick: Tick
+    argv: list[str],
+    sampler: Sampler,
+    place: Target,
+    spec: CellSpec,
+    tick: Tick,
+    restarting: Restarting,
 ) -> FioResult:
     """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
     told, limit = 0.0, _most_seconds(spec)
@@ -203,7 +220,8 @@ def _watched(
             if passed - told >= live.SECONDS:
                 tick(passed, sampler.take())
                 told = passed
-            if why := place.trouble():
+            restarting.poll()
+            if not restarting.down and (why := place.trouble()):
                 raise HarnessError(why)
             if spec.patience and _overdue(sampler.folder, spec):
                 _kill(jobs_of(process))  # fio itself then ends, and reports what they had done

@@ -1,15 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The NFS clients of a cell: who was served, and how evenly."""
+"""The NFS clients of a cell: who was served, how evenly, and what a restart of the server did.
+
+The restart begins after a third of the cell's time. What is told of it is by CLOCK_MONOTONIC, which
+all processes of a machine share. New clients are another fio, which begins when the server is there
+again; it may outlast the cell's own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
 
-from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import ConnectionStats, FioProcess, FioResult
+from nfsmulti.run import watch
+from nfsmulti.run.place import Target
 from nfsmulti.run.plan import Plan
+from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import jain
-from nfsmulti.stories.clients import JOB
-from nfsmulti.summary import Clients
+from nfsmulti.stories.clients import JOB, NEW
+from nfsmulti.summary import Clients, Factor, Restart
+
+_PART = 3  # of the cell's time
+_POLL_SECONDS = 0.1
+_LAST_SECONDS = 300.0  # that new clients may wait beyond the cell: three default grace periods
 
 
 def most(plan: Plan) -> int:
@@ -29,3 +47,84 @@ def figures(stats: Sequence[ConnectionStats]) -> Clients | None:
         slowest=min(ops) * len(ops) / sum(ops),
         jain=jain(ops),
     )
+
+
+class Restarting:
+    """Restarts the server in the middle of a cell, if it is to be: one step at each poll().
+
+    `start` begins a fio for some cell, in a folder. While the server is `down`, it is no trouble
+    that it does not run. What it has begun ends with it.
+    """
+
+    def __init__(
+        self, spec: CellSpec, place: Target, folder: Path,
+        start: Callable[[CellSpec, Path], FioProcess],
+    ):  # fmt: skip
+        self._spec, self._place, self._folder, self._start = spec, place, folder, start
+        self._others = contextlib.ExitStack()
+        self._began = self._took = 0.0
+        self._new: FioProcess | None = None
+        self.down = False
+        self._steps = self._all_steps() if spec.restart else iter(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._others.close()
+
+    def poll(self) -> None:
+        """Go on. Raises HarnessError where the server could not be restarted."""
+        next(self._steps, None)
+
+    def _all_steps(self) -> Iterator[None]:
+        while watch.seconds_of_io(self._folder) < self._spec.seconds / _PART:
+            yield
+        self.down, self._began = True, time.monotonic()
+        yield from self._place.restart(self._spec.restart)
+        self.down, self._took = False, time.monotonic() - self._began
+        self._new = self._begin("new", NEW, number_ios=NEW, runtime=None, time_based=None)
+
+    def _begin(self, name: str, clients: int, **more: Factor | None) -> FioProcess:
+        """Start so many clients more beside those of the cell, with some options of their own."""
+        options = {**self._spec.options, **more, "nclients": clients, "iodepth": clients}
+        spec = dataclasses.replace(self._spec, options=options, jobs=[JOB])
+        return self._others.enter_context(self._start(spec, self._folder / name))
+
+    def told(self, stats: Sequence[ConnectionStats]) -> Restart | None:
+        """Wait for the new clients, and return what was found. Raises HarnessError."""
+        if not self._spec.restart:
+            return None
+        if not self._new:
+            raise HarnessError("the cell ended before the server was restarted", "use --runtime")
+        new = self._new.result(_LAST_SECONDS)
+        lost = [line for line in stats if line.job == JOB and _lost(line, self._began)]
+        return Restart(
+            took_s=round(self._took, 3),
+            known=len(lost),
+            back_s=_seconds(map(_back, lost), self._began),
+            new=NEW,
+            waited_s=_waits(new),
+        )
+
+
+def _lost(line: ConnectionStats, began: float) -> bool:
+    """Tell whether a client lost its connection since then."""
+    return bool(line.lost_at_us) and line.lost_at_us[-1] >= began * 1e6
+
+
+def _back(line: ConnectionStats) -> int | None:
+    """Return when its first I/O was answered again, or, if it had none, when it could do I/O."""
+    answered = line.answered_at_us[-1]
+    return line.back_at_us[-1] if answered is None else answered
+
+
+def _seconds(at_us: Iterable[int | None], since: float) -> list[float]:
+    """Return how long after a moment others were, those that never came left out."""
+    return sorted(round(one / 1e6 - since, 3) for one in at_us if one is not None)
+
+
+def _waits(fio: FioResult) -> list[float]:
+    """Return how long each client of a fio waited for its first I/O."""
+    came = [(one.begun_at_us, one.first_io_at_us) for one in fio.stats]
+    return sorted(round((first - begun) / 1e6, 3) for begun, first in came if first is not None)

@@ -20,7 +20,7 @@ from nfsmulti.run.directory import Leftover
 from nfsmulti.run.offered import job_of
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import Record, expected_seconds
-from nfsmulti.scenario import Choice
+from nfsmulti.scenario import OWN_SERVER, Choice
 from nfsmulti.screen import Screen
 from nfsmulti.stories import SCENARIOS, security
 from nfsmulti.stories.clients import MOST_UNASKED
@@ -114,6 +114,16 @@ def _check_discard(given: Mapping[str, Any]) -> None:
         )
 
 
+def _restart(given: Mapping[str, Any]) -> str:
+    """Return what restarts the server. Raises HarnessError where nobody knows."""
+    command = str(given.get("restart", ""))
+    if command == OWN_SERVER and "pool" in given:
+        raise HarnessError(
+            "--restart needs a command", "--restart 'ssh nas systemctl restart nfs-server'"
+        )
+    return command
+
+
 def _ask(many: int) -> None:
     """Ask whether a user's server is to have so many clients. Raises HarnessError if it is not."""
     if many <= MOST_UNASKED:
@@ -164,6 +174,7 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
             sec=given.get("sec", ()),
             xprtsec=given.get("xprtsec", ()),
             clients=given.get("clients", ()),
+            restart=_restart(given),
         ),
         amounts=Amounts(**amounts),
     )

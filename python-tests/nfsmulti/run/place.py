@@ -8,7 +8,9 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, Self
@@ -23,9 +25,9 @@ from nfsmulti.lab.network import Network, batch
 from nfsmulti.machine import memory, versions
 from nfsmulti.paths import COMMAND, write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, mounts, pool_lines
-from nfsmulti.processes import run
+from nfsmulti.processes import Process, last_words, run
 from nfsmulti.run.watch import Ask, by_clock, by_command, local, of_processes
-from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool
+from nfsmulti.scenario import OWN_SERVER, CellSpec, GuestPlace, OwnPool
 from nfsmulti.summary import Cell
 
 # The engine's names of one option, and two that exclude each other: a cell's take away a path's.
@@ -38,6 +40,8 @@ _UNUSED = {
     "xprtsec=none": {"tls_ca", "tls_name", *_OWN_TLS},
     "xprtsec=tls": _OWN_TLS,
 }
+_RESTART_SECONDS = 600.0  # that a user's restart may take
+_DOWN_SECONDS = 2.0  # that a lab's servers are away
 # What nfsmulti-pool says of a path beside its arguments.
 _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
 
@@ -93,6 +97,21 @@ class Target(Protocol):
         """Tell why it serves no longer, None while it does, or where nobody knows."""
         return None
 
+    def restart(self, command: str) -> Iterator[None]:
+        """Restart its server, a step at a time, by a command of the shell. Raises HarnessError."""
+        with tempfile.TemporaryFile() as said:
+            words = ["sh", "-c", command]
+            with Process(words, stdout=said, stderr=said) as process:
+                until = time.monotonic() + _RESTART_SECONDS
+                while (status := process.wait(0)) is None and time.monotonic() < until:
+                    yield
+            if status:
+                said.seek(0)
+                what = last_words(said.read().decode(errors="replace"), lines=1)
+                raise HarnessError(f"--restart '{command}' failed ({status}); {what}")
+        if status is None:
+            raise HarnessError(f"--restart '{command}' did not end within {_RESTART_SECONDS:.0f} s")
+
     def servers(self) -> list[str]:
         """Say what is known of its servers, for the reader of a report."""
         ...
@@ -134,6 +153,19 @@ class InLab(Target):
         if not self._lab.config.memory:
             write_files(self._lab.export_dir, spec.files)
         return spec
+
+    def restart(self, command: str) -> Iterator[None]:
+        """Kill its servers and start them again, where no other command is given."""
+        if command != OWN_SERVER:
+            yield from super().restart(command)
+            return
+        for server in self._lab.servers:
+            server.kill()
+        until = time.monotonic() + _DOWN_SECONDS
+        while time.monotonic() < until:
+            yield
+        for server in self._lab.servers:
+            server.start()
 
     def trouble(self) -> str | None:
         """Tell which server has died."""

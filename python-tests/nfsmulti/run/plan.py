@@ -258,7 +258,7 @@ def warmed(warm_up: PlannedCell, cells: Sequence[PlannedCell]) -> PlannedCell:
 def _short(spec: CellSpec) -> CellSpec:
     seconds = min(spec.seconds, WARM_UP_SECONDS)
     options = {**spec.options, "runtime": f"{round(seconds * 1000)}ms"}
-    return dataclasses.replace(spec, options=options, seconds=seconds)
+    return dataclasses.replace(spec, options=options, seconds=seconds, restart="")
 
 
 def name_of(factors: Mapping[str, Factor]) -> str:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a server's restart did to its clients: when they were back, those it knew and new ones.
+
+New clients wait for the grace period's end. It ends early once all that the server knew are back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nfsmulti import texts
+from nfsmulti.report import charts
+from nfsmulti.report.story import Plot, Section
+from nfsmulti.story import Column, Levels
+from nfsmulti.summary import Cell, Restart
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from nfsmulti.report.told import Run
+
+COLUMNS = [
+    Column("server away, s", "restart s"),
+    Column("half back, s", "half back s"),
+    Column("all back, s", "all back s"),
+    Column("new ones wait, s", "new wait s"),
+]
+READING = [
+    "A client is back when an I/O of it is answered; the time counts from the begin of the restart."
+    " New clients begin when the restart is done, and their wait counts from there.",
+]
+_GRACE_SECONDS = 1.0  # less is no grace period that new clients notice
+_MOST = 4  # plots
+
+
+def found(run: Run, at: Levels) -> list[Restart]:
+    """Return the restarts at some levels."""
+    return [cell.restart for cell in run.at(at) if cell.restart]
+
+
+def back(restarts: Sequence[Restart]) -> str:
+    """Say how many clients were back, in the worst repeat: "299 of 300 clients"."""
+    worst = min(restarts, key=lambda one: len(one.back_s) - one.known)
+    return f"{len(worst.back_s):,} of {worst.known:,} clients"
+
+
+def headline(run: Run, at: Levels) -> str:
+    """Tell when known clients were back, what new ones waited, and for whom."""
+    restarts = found(run, at)
+    told = f"After a restart {back(restarts)} were back"
+    if all_back := run.whole("all back s", at):
+        told += f" in {texts.number(all_back.mean)} s"
+    if waited := run.whole("new wait s", at):
+        told += f"; new ones waited {texts.number(waited.mean)} s"
+    elif any(one.new for one in restarts):
+        told += "; new ones were not served in time"
+    absent = max(one.absent for one in restarts)
+    return told + (f", because {absent:,} did not return." if absent else ".")
+
+
+def sections(run: Run, rows: dict[str, Levels]) -> list[Section]:
+    """Return a plot for each row that has restarts: the share of its clients that was back."""
+    drawn = [(name, run.at(at)) for name, at in rows.items() if found(run, at)]
+    plots = [_plot(name, cells) for name, cells in drawn[:_MOST]]
+    return [Section("After the restart", plots=plots)] if plots else []
+
+
+def _plot(name: str, cells: Sequence[Cell]) -> Plot:
+    restarts = [cell.restart for cell in cells if cell.restart]
+    figure, axes = charts.panel(f"Clients served again: {name}", "s after the restart began", "%")
+    known = [at for one in restarts for at in one.back_s]
+    _share(axes, 0, "known clients", known, sum(one.known for one in restarts), 0.0)
+    begun = min(one.took_s for one in restarts)
+    new = [one.took_s + wait for one in restarts for wait in one.waited_s]
+    if new:
+        _share(axes, 1, "new clients", new, sum(one.new for one in restarts), begun)
+    if new and min(new) - begun > _GRACE_SECONDS:
+        axes.axvspan(
+            begun, min(new), color=charts.PALE, alpha=0.25, linewidth=0,
+            label="grace period, as new clients see it",
+        )  # fmt: skip
+    axes.set_xlim(0)
+    charts.from_zero(axes, 100)
+    charts.legend(axes)
+    caption = f"{name}: the share that was served again, all repeats together."
+    return Plot(f"restart-{name.replace(' ', '-').replace(',', '')}", caption, figure)
+
+
+def _share(
+    axes: Axes, number: int, label: str, at: Sequence[float], count: int, begun: float
+) -> None:
+    """Draw which share of so many clients was served at each time."""
+    look = charts.style(number)
+    times = sorted(at)
+    shares = [100 * (place + 1) / count for place in range(len(times))]
+    axes.step(
+        [begun, *times], [0.0, *shares], where="post", label=label, color=look["color"],
+        linestyle=look["linestyle"],
+    )  # fmt: skip
+    if times:
+        last = f"{label}: {shares[-1]:.0f} % at {texts.number(times[-1])} s"
+        charts.hover(axes, times[-1], shares[-1], last)
