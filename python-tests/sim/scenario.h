@@ -50,6 +50,7 @@ struct scenario_fate {
 	uint32_t fragment;  /* the reply's record is cut into fragments of so many bytes; 0: one */
 	uint32_t committed; /* WRITE: 1 + the reply's stable_how; 0: as was asked */
 	uint64_t delay;	    /* ns until the reply leaves */
+	uint64_t cut;	    /* ns for which the call's address is out of reach from now on */
 	enum scenario_end end; /* of the connection, with the reply, or without one */
 	enum scenario_act act;
 };

@@ -7,7 +7,7 @@ import errno
 from itertools import pairwise
 
 import pytest
-from simulated import BLOCK, BLOCKS, MUTE, SECOND, UNHEARD, Act, End, Fate, Scenarios, on
+from simulated import BLOCK, BLOCKS, MUTE, SECOND, UNHEARD, Act, End, Fate, Hook, Scenarios, on
 
 from servers.scripted import Nfs, Nfs4, Stable, Status
 
@@ -131,6 +131,28 @@ def test_a_server_that_asks_for_patience_is_told_of_by_the_sixth_time(scenario: 
     for times, lines in ((5, 0), (6, 1)):
         ran = scenario(on(_W, {"status": Status.JUKEBOX}, last=times), depth=1)
         assert ran.said("keeps asking to wait (NFS3ERR_JUKEBOX)") == lines, times
+
+
+_RESTARTS = on(Nfs4.WRITE, {"restarts": True}, nth=2)
+_CUT: Fate = {"cut": 17 * SECOND}
+
+# What befalls a call; NFS's version, and how many new connections that takes.
+_UNREACHED: dict[str, tuple[list[Hook], int, int]] = {
+    "for 14 s": ([on(_W, {"cut": 14 * SECOND}, nth=4)], 3, 0),
+    "for 17 s": ([on(_W, _CUT, nth=4)], 3, 1),
+    "for 17 s, v4": ([on(Nfs4.WRITE, _CUT, nth=4)], 4, 1),
+    "before the session": ([_RESTARTS, on(Nfs4.CREATE_SESSION, _CUT, nth=1)], 4, 2),
+    "it acknowledges": ([on(_W, {"delay": 30 * SECOND}, nth=4)], 3, 0),
+}
+
+
+@pytest.mark.parametrize("name", _UNREACHED)
+def test_a_host_that_is_out_of_reach_is_connected_to_anew(scenario: Scenarios, name: str) -> None:
+    """After 15 s: TCP would send ever more slowly. One that acknowledges is waited for."""
+    hooks, version, reconnects = _UNREACHED[name]
+    ran = scenario(*hooks, depth=1, version=version, stable=int(Stable.FILE_SYNC))
+    assert (ran.error, ran.result.durable) == ("", True)
+    assert ran.result.reconnects == reconnects
 
 
 _SILENT: dict[str, Fate] = {"silent": MUTE, "gone": {**UNHEARD, "act": Act.REFUSE}}
