@@ -35,8 +35,11 @@ def _response(result: FioResult) -> Mapping[str, Any]:
     (response,) = (line for line in lines if line.get("kind") == "response")
     connections = [line for line in lines if "kind" not in line]
     assert response["replies"] == sum(line["read_ops"] for line in connections)
-    for word in ("service", "wake_up"):
-        assert sum(response[f"{word}_bins"].values()) == response["replies"]
+    for word in (name for name in ("lag", "service", "wake_up") if f"{name}_bins" in response):
+        bins = {int(ns): count for ns, count in response[f"{word}_bins"].items()}
+        mean_us = sum(ns * count for ns, count in bins.items()) / response["replies"] / 1e3
+        assert sum(bins.values()) == response["replies"]
+        assert response[f"{word}_mean_us"] == pytest.approx(mean_us, rel=0.01, abs=0.001)
     for line in connections:  # means are whole nanoseconds
         parts = line["service_mean_us"] + line["wake_up_mean_us"]
         assert parts == pytest.approx(line["rtt_mean_us"], rel=0, abs=0.0025)
