@@ -375,10 +375,14 @@ _PLACED: dict[str, tuple[bytes, int, int, str]] = {
 }
 
 
-def _channel(name: str, build_dir: Path, folder: Path) -> str:
-    """Compile a program of python-tests/rdma/ that has the channel; return its path."""
+def _needs_rdma(build_dir: Path) -> None:
     if not (build_dir / "nfsmulti-rdma").exists():
         missing(MissingError("the engine was built without libibverbs and librdmacm"))
+
+
+def _channel(name: str, build_dir: Path, folder: Path) -> str:
+    """Compile a program of python-tests/rdma/ that has the channel; return its path."""
+    _needs_rdma(build_dir)
     sources = [
         str(ROOT / "engine" / name)
         for name in (
@@ -403,6 +407,14 @@ def test_calls_keep_to_credits_and_replies_to_what_the_server_sends(
 ) -> None:
     program = _channel("bounds", build_dir, tmp_path)
     assert run([program], timeout=60).check().stdout == "1, 0, 100, 0"
+
+
+def test_each_device_has_keys_of_its_own(build_dir: Path, tmp_path: Path) -> None:
+    """And one that was removed is there anew: what its connections had ends with the last."""
+    _needs_rdma(build_dir)
+    program = _compiled("devices", tmp_path)
+    said = run([program], timeout=60).check().stdout
+    assert said == "1 2 1 | 1 by 1 | 2 by 1 | 1 by 0 | 2 segments | 3 2 | 1 | 3 2"
 
 
 def test_a_request_that_the_transport_refuses_ends(tmp_path: Path) -> None:
