@@ -24,7 +24,7 @@ from engine_helpers import (
     refused,
     traces,
 )
-from scripted_jobs import KIB, NEVER, NO_RESERVED_PORTS, READING, Client, Run
+from scripted_jobs import KIB, NEVER, NO_RESERVED_PORTS, READING, Client, Outcome, Run
 
 from nfsmulti.bench.sink import Sink
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
@@ -318,6 +318,11 @@ def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(job: Run
     assert outcome.server.clients() == []
 
 
+def _over(outcome: Outcome, operation: Nfs4) -> set[tuple[bytes, int]]:
+    """Return the sessions of an operation's calls, and the connections that they came over."""
+    return {(call.session, call.connection) for call in outcome.calls(operation)}
+
+
 def test_idle_clients_renew_their_leases_and_connect_again(job: Run) -> None:
     """The first one waits for replies that never come."""
     idle = ["m1", "m2", "m3"]
@@ -345,6 +350,8 @@ def test_idle_clients_renew_their_leases_and_connect_again(job: Run) -> None:
     assert len(outcome.server.clients()) == 1  # the others have left
     used = {(call.credentials.machine, call.connection) for call in outcome.calls(Nfs4.SEQUENCE)}
     assert [sum(name == machine for machine, _ in used) for name in idle] == [2, 2, 2]
+    # Over a connection that is not bound, DESTROY_SESSION may be refused (RFC 8881, 18.37.3).
+    assert _over(outcome, Nfs4.DESTROY_SESSION) == _over(outcome, Nfs4.BIND_CONN_TO_SESSION)
 
 
 # --- what they cannot have ---
