@@ -7,6 +7,7 @@ import errno
 import os
 import random
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,12 @@ from conftest import missing
 from engine_helpers import done, refused, said
 from scripted_jobs import (
     BOTH,
+    KIB,
     NO_RESERVED_PORTS,
+    READING,
     Case,
     Client,
+    Options,
     Outcome,
     Run,
     case,
@@ -28,6 +32,7 @@ from scripted_jobs import (
 from nfsmulti.errors import MissingError
 from servers.scripted import (
     DATA,
+    DATA4,
     SOUND,
     AcceptStat,
     Answer,
@@ -127,6 +132,31 @@ def test_a_directory_that_is_there_is_not_made(job: Run) -> None:
 
     ran = job(refuse, filename="a/b/f", files={"a/x": b""})
     assert [call.file for call in ran.calls(Nfs.MKDIR)] == ["a/b"]
+
+
+def _forbidden(call: Call) -> Answer | None:
+    asks = call.procedure in (Nfs.LOOKUP, Nfs4.LOOKUP)
+    return Answer(act=False, status=Status.ACCES) if asks and call.name == "a" else None
+
+
+# A file of the rest of the name is there.
+_on_the_way = partial(case, filename="a/b/f", files={"b/f": bytes(64 * KIB)})
+_MISSING: Options = {**READING, "allow_file_create": 0}
+_missing = partial(_on_the_way, **_MISSING, error=errno.EINVAL, says='"a/b/f" does not exist')
+_closed = partial(_on_the_way, _forbidden, error=errno.EACCES, says="Permission denied")
+
+
+@runs(
+    {
+        "missing": _missing(),
+        "missing, v4": _missing(version=4),
+        "forbidden": _closed(),
+        "forbidden, v4": _closed(version=4),
+    }
+)
+def test_a_name_ends_at_a_directory_that_cannot_be_entered(ran: Outcome) -> None:
+    """Whatever is behind it is not looked for in the directory before."""
+    assert not ran.calls(*DATA, *DATA4, Nfs.CREATE, Nfs.MKDIR, Nfs4.CREATE)
 
 
 _REFUSALS: dict[str, tuple[bytes, int, str]] = {
