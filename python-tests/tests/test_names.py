@@ -12,11 +12,12 @@ import signal
 import sys
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import pytest
 from conftest import needs_privileges
 from engine_helpers import done, eventually, stderr_of
-from scripted_jobs import TWO_ADDRESSES, Client, Outcome, Run, case, go, runs
+from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcome, Run, case, go, runs
 
 from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.paths import PYTHON_TESTS
@@ -190,9 +191,32 @@ def _silent(*procedures: Procedure, first: int | None = None) -> Hook:
     return hook
 
 
+def _silent_once_each(procedure: Procedure) -> Hook:
+    """Make a hook: no address answers its first question after a READ or a COMMIT."""
+    asked = dict[str, int]()
+    begun = False
+
+    def hook(call: Call) -> Answer | None:
+        nonlocal begun
+        begun = begun or call.procedure in (Nfs.READ, Nfs.COMMIT)
+        if not begun or call.procedure is not procedure:
+            return None
+        return _UNHEARD if asked.setdefault(call.server[0], call.xid) == call.xid else None
+
+    return hook
+
+
 _SHORT: Mapping[str, Option] = {**_ONE_BY_ONE, "timeo": 5, "retrans": 0}
 _PATIENT: Mapping[str, Option] = {"timeo": 70, "retrans": 1}
 _THERE = {f"f{number}": bytes(16 << 10) for number in range(_FILES)}
+
+
+def _of_all(procedure: Procedure, **words: Any) -> Case:
+    return case(
+        _silent_once_each(procedure),
+        **{**_SHORT, "failover": 1, "spread": "roundrobin", **words},
+        addresses=TWO_ADDRESSES,
+    )
 
 
 # The server is silent for longer than 5 s, which names once had at the least, or than 10 s.
@@ -200,16 +224,10 @@ _THERE = {f"f{number}": bytes(16 << 10) for number in range(_FILES)}
     {
         "MNT": case(on(Mount.MNT, _LATE, nth=1), **_PATIENT),
         "EXCHANGE_ID": case(on(Nfs4.EXCHANGE_ID, _LATE, nth=1), **_PATIENT, version=4),
-        # Each path is given up after 5 s, and the last one nevertheless asked again.
-        "LOOKUP to open, of all paths": case(
-            _silent(Nfs.LOOKUP, first=2),
-            **_SHORT,
-            failover=1,
-            spread="roundrobin",
-            rw="read",
-            files=_THERE,
-            addresses=TWO_ADDRESSES,
-        ),
+        # Each path is given up after 5 s, and the last one, or the first, nevertheless asked again.
+        "LOOKUP to open, of all paths": _of_all(Nfs.LOOKUP, rw="read", files=_THERE),
+        "LOOKUP to make, of all paths": _of_all(Nfs.LOOKUP),
+        "REMOVE, of all paths": _of_all(Nfs.REMOVE),
         "the first LOOKUP, soft": case(
             on(Nfs.LOOKUP, Answer(delay=2.5), nth=1), soft=1, timeo=20, retrans=0
         ),
@@ -221,6 +239,9 @@ _THERE = {f"f{number}": bytes(16 << 10) for number in range(_FILES)}
 def test_a_server_that_stalls_is_waited_for(ran: Outcome) -> None:
     """Within a job by `hard`; before the first file is open by what timeo and retrans add up to."""
     assert ran.calls(Nfs.WRITE, Nfs.READ, Nfs4.WRITE)
+    if "failover" in ran.case.options:
+        unheard = [one for one in ran.calls(Nfs.LOOKUP, Nfs.REMOVE) if not one.answered]
+        assert {call.server[0] for call in unheard} == {*TWO_ADDRESSES}
 
 
 def _stop_once_asked_thrice(server: ScriptedServer, process: FioProcess) -> None:
