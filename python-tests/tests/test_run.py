@@ -41,7 +41,7 @@ from nfsmulti.arguments import COMMANDS
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Lab, LabConfig
-from nfsmulti.lab.guest import inside, run_in_guest
+from nfsmulti.lab.guest import GuestConfig, inside, run_in_guest
 from nfsmulti.processes import run
 from nfsmulti.report import pages
 from nfsmulti.report.pages import REPORTS
@@ -322,6 +322,26 @@ def test_labs_limits_are_fitted_once(
     assert "At a third of the full rates: this machine carries" in told
 
 
+def test_a_guest_has_time_for_all_cells_that_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many cells of one length have twice the time, but for what a boot takes."""
+    found: list[float] = []
+
+    def ended(_: object, config: GuestConfig, **__: object) -> int:
+        found.append(config.timeout)
+        raise HarnessError("no boot")
+
+    monkeypatch.setattr(runner, "run_in_guest", ended)
+    cells = SCENARIOS["randread"].cells(Scale(True, 100))[:1]
+    for count in (1, 2, 3):
+        record = made_record(tmp_path / str(count), "randread", cells, repeats=count)
+        with pytest.raises(HarnessError, match="no boot"):
+            run_in_guests(record, "guest", GuestPlace(), Watcher())
+    one, two, three = found
+    assert three - two == two - one > 100  # s: a cell's I/O alone takes as long
+
+
 @pytest.mark.full
 @pytest.mark.timeout(1800)  # a boot
 def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(
@@ -448,6 +468,16 @@ def test_run_goes_on_with_the_engine_it_began_with(tmp_path: Path, mount: str) -
     file.write_text("{")
     with pytest.raises(HarnessError, match=r"environment\.json: no JSON: Expecting"):
         start.resumed(tmp_path, folder, "randread")
+
+
+@pytest.mark.parametrize("part", ["cells", "cells/{cell}"])
+def test_run_whose_cells_lead_elsewhere_is_not_taken_up(tmp_path: Path, part: str) -> None:
+    record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 1))[:1])
+    folder = record.folder / part.format(cell=record.cells[0].id)
+    folder.parent.mkdir(exist_ok=True)
+    folder.symlink_to(tmp_path)
+    with pytest.raises(HarnessError, match=f"{folder.name} is a link, and a run's own are none"):
+        Record.resume(record.folder)
 
 
 def test_link_whose_driver_fails_has_no_speed(

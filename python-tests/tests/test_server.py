@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+import threading
 from pathlib import Path
 
 import made_runs
@@ -36,6 +37,22 @@ def test_figures_are_those_between_the_samples() -> None:
         pass
     assert told.why is None
     assert told.figures(None) == Server(75.0, 2, 5 << 10, 30 << 10)
+
+
+def test_a_watch_asks_as_often_as_its_place_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float | None] = []
+
+    class Waits(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return len(waits) > 2
+
+    watching = Watch(watch.local, 0.1)
+    monkeypatch.setattr(watching, "_end", Waits())
+    with watching:
+        pass
+    assert waits == [0.1] * 3  # s
+    assert len(watching.samples) == 4
 
 
 @pytest.mark.parametrize(
