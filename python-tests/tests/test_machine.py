@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nfsmulti.machine import versions
+from nfsmulti.machine import device, versions
 from nfsmulti.processes import find, run
 
 
@@ -33,3 +33,14 @@ def test_a_libnfs_of_no_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert versions()["libnfs"] == str(tmp_path / "libnfs.so.99")
     (tmp_path / "libnfs.so.99").unlink()
     assert versions()["libnfs"] == "not found"
+
+
+@pytest.mark.parametrize(
+    ("speed", "rate"), [("25000\n", 25 * 10**9), ("-1\n", None), ("0\n", None)]
+)
+def test_a_device_may_not_know_its_rate(
+    speed: str, rate: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bit/s, of Mbit/s; a virtual machine's often tells -1."""
+    monkeypatch.setattr(Path, "read_text", lambda _: speed)
+    assert device("127.0.0.1") == (("lo", rate) if rate else None)

@@ -20,7 +20,7 @@ from typing import IO, Any, Self
 import made_runs
 import psutil
 import pytest
-from conftest import call_harness, or_skip, refusal, run_harness
+from conftest import call_harness, needs_privileges, or_skip, refusal, run_harness
 from engine_helpers import eventually
 from made_runs import report_of
 from rich.console import Console
@@ -491,6 +491,19 @@ def test_link_whose_driver_fails_has_no_speed(
     links = json.loads((tmp_path / "environment.json").read_text())["pool"]["links"]
     assert "lo" in {link["name"] for link in links}
     assert {link["speed_mbit"] for link in links} == {None}
+
+
+def test_sysctls_are_those_of_the_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network's: of where the clients of a place are, and not of this process."""
+    needs_privileges()
+    own = 'echo 4096 5000 6000 >/proc/sys/net/ipv4/tcp_rmem; exec "$@"'
+    place = OnPool("/mnt")
+    monkeypatch.setattr(place, "enter", ["unshare", "--net", "sh", "-ec", own, "sh"])
+    write_place(tmp_path, "pool", place)
+    told = json.loads((tmp_path / "environment.json").read_text())["pool"]
+    assert told["sysctls"]["net.ipv4.tcp_rmem"].split() == ["4096", "5000", "6000"]
 
 
 def test_command_of_a_run_gives_its_order_again(tmp_path: Path, mount: str) -> None:
