@@ -102,6 +102,14 @@ def test_each_job_takes_the_time_as_its_io_begins_and_ends(tmp_path: Path, scena
     assert asked
     assert cell.status == "done", cell.why
     assert cell.others_busy is not None
+    report = FioReport.parse((work / cell.folder / "fio.json").read_text())
+    assert report
+    told = report.jobs
+    assert [(job.usr_percent, job.sys_percent) for job in cell.jobs] == [
+        (job["usr_cpu"], job["sys_cpu"]) for job in told
+    ]
+    assert cell.usr_percent == pytest.approx(sum(job["usr_cpu"] for job in told))
+    assert cell.sys_percent == pytest.approx(sum(job["sys_cpu"] for job in told))
     begins = (work / cell.folder / "cpu.begin").read_text().splitlines()
     assert len(begins) == spec.options["numjobs"]
     assert before.uptime <= min(map(float, begins))
