@@ -363,6 +363,7 @@ _EACH = "on each of 2 hosts"
               for paths, spread in ((1, "job"), (2, "stripe"), (2, "roundrobin")))),
               r"MB/s over 2 paths, (2\.0|1\.9)\d times 1 path \(mount-v4\.2\)\.",
               r"\| mount-v4\.2, 2 paths by round robin \| 1,094 MB/s, 2\.09 times \|",
+              r"\| 2 paths by round robin read more than one: mount-v4\.2 \| ",
               never="2 paths by stripe"),
         _page("the published mount stands beside randread on a pool",
               _run("randread", ({"transport": "pool"}, {"read": 3e9}), block=65536, jobs=4),

@@ -25,6 +25,7 @@ from nfsmulti.run import directory, start
 from nfsmulti.run.directory import FILE, Leftover, new_name, run_directory
 from nfsmulti.run.plan import jobfile_jobs
 from nfsmulti.summary import Summary
+from nfsmulti.terminal import Lines
 from servers.scripted import Answer, Nfs, ScriptedServer, Status, on
 
 _SECONDS = 240.0
@@ -366,6 +367,18 @@ def test_a_long_removal_is_told(
     ):
         server.create("kept/file", b"ours")
     assert capsys.readouterr().out == "removing kept/: 0 entries so far\n"
+
+
+def test_a_terminal_has_no_line_of_a_removal_that_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Lines, "is_terminal", True)
+    (tmp_path / "export").mkdir()
+    with run_directory(tmp_path, str(tmp_path / "export"), "kept", 0, keep=False):
+        pass
+    *_, shown, last = capsys.readouterr().out.split("\r\x1b[K")
+    assert "removing kept/" in shown
+    assert last == ""
 
 
 def test_server_that_has_gone_keeps_what_the_last_line_names(tmp_path: Path, export: Path) -> None:

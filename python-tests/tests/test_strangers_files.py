@@ -77,6 +77,7 @@ _BROKEN = {
     "a long integer": (_changed('"repeat": 1', f'"repeat": {"9" * 5000}'), "too large a number"),
     "below 0": (_changed('"repeat": 1', '"repeat": -1'), ".cells[0].repeat: -1 is below 0"),
     "a text": (_changed('"repeat": 1', '"repeat": "x"'), ".repeat: 'x' is not an integer"),
+    "no list": (_changed('"cells": [', '"cells": 5, "_": ['), ".cells: 5 is not a list"),
     "no text": (_changed('"id": "', '"id": [], "_": "'), ".id: [] is not a text"),
     "an unknown word": (_changed('"done"', '"gone"'), ".status: 'gone' is unknown"),
     "a member less": (_changed('"ops": ', '"oops": '), ".cells[0].write: it lacks ops"),
