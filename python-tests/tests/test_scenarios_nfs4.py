@@ -118,6 +118,14 @@ _RECOVERIES: dict[str, _Recovery] = {
     "DEADSESSION, over a new connection": (
         [_RESET_AT, on(_S, {"status": Status4.DEADSESSION}, nth=9)], {}, True, 2, "",
     ),
+    # SEQUENCE refuses a call's second copy: the first may still come, and take the slot's number.
+    "a copy over a connection that is not bound": (
+        [
+            *_lost(MUTE),
+            on(_S, {"status": Status4.CONN_NOT_BOUND_TO_SESSION}, nth=9),
+        ],
+        {}, True, 2, "",
+    ),
     "the session was ended": ([on(_S, _END_SESSIONS, nth=9)], {}, False, 2, ""),
     # The call is made anew: the slot's next number.
     "a call's reply is gone, behind SEQUENCE": (
