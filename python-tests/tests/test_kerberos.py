@@ -115,6 +115,45 @@ def test_one_session_for_all_connections(client: Client) -> None:
     done(client(**_VERIFIED, security="krb5i", trunking="session"))
 
 
+# Of three readings of a thread's CPU time, the last two lie 1 ms further apart than the first two.
+_EACH_TAKES_1_MS = """\
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static long readings, ms;
+
+	if (clock != CLOCK_THREAD_CPUTIME_ID)
+		return (int)syscall(SYS_clock_gettime, clock, now);
+	ms += ++readings;
+	*now = (struct timespec){ms / 1000, ms % 1000 * 1000000};
+	return 0;
+}
+"""
+
+
+# What is done for a call and its reply: MICs of header and verifier, with krb5i of arguments and
+# results; krb5p encrypts these, and looks for unfinished ciphers at each of two flushes.
+_PIECES = {"krb5": 2, "krb5i": 4, "krb5p": 6}
+
+
+@pytest.mark.parametrize("flavor", _PIECES)
+def test_all_cryptography_is_timed(
+    kerberos: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest, flavor: str
+) -> None:
+    """Of WRITEs and of READs; every 17th piece stands for all."""
+    fio = Fio(preloaded(engine, tmp_path, _EACH_TAKES_1_MS))
+    client = Client(kerberos, FioRunner(fio, "", tmp_path, request.node), tmp_path)
+    job: dict[str, Option] = {"rw": "write", "bs": "4k", "size": "2m", "verify": "crc32c"}
+    result = client(**job, verify_state_save=0, filename="f", security=flavor)
+    done(result)
+    (line,) = result.stats
+    calls = line.read_ops + line.write_ops
+    assert line.crypto_ms / calls == pytest.approx(_PIECES[flavor], abs=0.1)
+
+
 def test_within_tls(client: Client, kerberos: Lab, tmp_path: Path) -> None:
     """Both at once: the server's principal is that of the host in the pool."""
     endpoint, made = kerberos.server(0).endpoint, Certificates(tmp_path)
