@@ -114,6 +114,8 @@ static void enter(struct rpc_client *rpc, struct conn_io *io, const struct call_
 {
 	struct counters *counters = rpc->counters;
 
+	if (counters->outages.awaited)
+		outages_answered(&counters->outages, rpc->heard);
 	switch (io->op) {
 	case IO_READ:
 		counters->read_ops++;

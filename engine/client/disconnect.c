@@ -55,6 +55,8 @@ void client_lose(struct rpc_client *rpc, int error)
 
 	rpc->lost = error;
 	client_close(rpc);
+	if (was_up)
+		outages_lost(&rpc->counters->outages, rpc->link.down_since);
 	wait_again(rpc);
 	link_retry_later(&rpc->link);
 	if (rpc->outstanding && rpc->events->role(rpc) != CLIENT_REPLACED) {

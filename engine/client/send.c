@@ -169,6 +169,7 @@ static bool prepare(struct rpc_client *rpc)
 		case PREPARED:
 			rpc->prepared = true;
 			rpc->setup_denials = rpc->setup_refusals = 0;
+			outages_up(&rpc->counters->outages, rpc->clock->now, rpc->outstanding);
 			break;
 		case PREPARE_ASK: send_setup(rpc, request); break;
 		case PREPARE_WAIT: break;

@@ -12,7 +12,9 @@
 
 #include "open_loop.h"
 #include "job_log.h"
+#include "nfs/path_client.h"
 #include "stats/arrivals.h"
+#include "stats/clients.h"
 #include "stats/counters.h"
 #include "stats/json_line.h"
 #include "stats/latency.h"
@@ -22,10 +24,19 @@ static struct line_job line_job(const struct job *job)
 	return (struct line_job){job->td->o.name, terms_job_number(job->td)};
 }
 
+/* nclients: the client's number, counted over all jobs. */
+static uint32_t client_number(const struct conn *conn)
+{
+	return conn->path->job.first_client + conn->number;
+}
+
 static void write_conn(FILE *out, const struct line_job *job, const struct conn *conn)
 {
 	const struct path_config *config = &conn->path->config;
 	char local[CONN_NAME], remote[CONN_NAME];
+	struct auth_sys_ids ids = conn->path->ids;
+	const struct client_label client = {client_number(conn),
+					    config->terms.client_name ? ids.machine : ""};
 	const struct counters_label label = {
 		.connection = conn->number,
 		.path = config->label,
@@ -36,9 +47,11 @@ static void write_conn(FILE *out, const struct line_job *job, const struct conn 
 				   : term_value(TERM(security), config->terms.security)->word,
 		.xprtsec =
 			config->dir ? NULL : term_value(TERM(xprtsec), config->terms.xprtsec)->word,
+		.client = conn->job->clients ? &client : NULL,
 	};
 
 	conn->ops->names(conn, local, remote);
+	path_client_ids(conn->path, client.number, &ids);
 	counters_write(out, job, &label, &conn->counters, &conn->transport, conn->latency);
 }
 
@@ -151,31 +164,42 @@ static void summarise(const struct job *job)
 			sum.reconnects, sum.errors);
 }
 
-/*
- * nclients: logs how many clients were served, and how evenly. Jain's index is 1 where all did the
- * same, and 1/N where one did all; as it hides a few starved ones, there are the extremes, too.
- */
+/* `why` has room for CONN_TROUBLE bytes. */
+static struct client_figures figures_of(const struct conn *conn, char *why)
+{
+	const struct counters *counters = &conn->counters;
+
+	snprintf(why, CONN_TROUBLE, "no I/O to do: give the job more I/O, or use fewer clients");
+	if (counters->errors || !outages_over(&counters->outages))
+		conn->ops->trouble(conn, why);
+	return (struct client_figures){
+		.number = client_number(conn),
+		.operations = counters->read_ops + counters->write_ops + counters->meta_ops,
+		.errors = counters->errors,
+		.rtt = &conn->latency->rtt,
+		.outages = &counters->outages,
+		.why = why,
+	};
+}
+
+static void say(const char *line)
+{
+	job_log_summary("%s", line);
+}
+
+/* nclients: logs how clients were served, and how they came through outages. */
 static void tell_clients(const struct job *job)
 {
-	uint32_t clients = job->group.job.clients, served = 0;
-	uint64_t least = UINT64_MAX, most = 0;
-	double sum = 0, squares = 0;
+	uint32_t count = job->group.job.clients;
+	struct client_figures *clients = calloc(count, sizeof(*clients));
+	char *whys = calloc(count, CONN_TROUBLE);
 
-	if (!clients)
-		return;
-	for (uint32_t i = 0; i < clients; i++) {
-		const struct counters *one = &job->group.conns[i]->counters;
-		uint64_t done = one->read_ops + one->write_ops + one->meta_ops;
-
-		served += done > 0;
-		least = min_of(least, done);
-		most = max_of(most, done);
-		sum += (double)done;
-		squares += (double)done * (double)done;
-	}
-	job_log_summary("clients: %" PRIu32 " of %" PRIu32 " served, %" PRIu64 " to %" PRIu64
-			" operations each, Jain's index %.4f",
-			served, clients, least, most, sum > 0 ? sum * sum / clients / squares : 0);
+	for (uint32_t i = 0; clients && whys && i < count; i++)
+		clients[i] = figures_of(job->group.conns[i], whys + (size_t)i * CONN_TROUBLE);
+	if (clients && whys)
+		clients_tell(clients, count, say);
+	free(clients);
+	free(whys);
 }
 
 /* Logs how much data discard=1 kept from fio's buffers. */
@@ -316,7 +340,8 @@ void job_stats_report(struct job *job)
 	if (job->open)
 		open_loop_end(job->open);
 	summarise(job);
-	tell_clients(job);
+	if (job->group.job.clients)
+		tell_clients(job);
 	tell_discarded(job);
 	tell_tls(job);
 	for (enum path_sec sec = SEC_KRB5; sec <= SEC_KRB5P; sec++)

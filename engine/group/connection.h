@@ -146,6 +146,9 @@ struct conn_ops {
 	/* The addresses of both ends: strings of at least CONN_NAME bytes. */
 	void (*names)(const struct conn *conn, char *local, char *remote);
 
+	/* nclients: writes why I/O is not answered, with a remedy, to CONN_TROUBLE bytes. */
+	void (*trouble)(const struct conn *conn, char *text);
+
 	/* nclients: one step of telling the server that the client ends, without outstanding I/O.
 	 * 0: it is told, or cannot be; -EINPROGRESS: not yet. NULL: always 0. */
 	int (*leave)(struct conn *conn);
@@ -154,7 +157,8 @@ struct conn_ops {
 	void (*close)(struct conn *conn);
 };
 
-#define CONN_NAME 128
+#define CONN_NAME    128
+#define CONN_TROUBLE 160
 
 struct conn {
 	const struct conn_ops *ops;

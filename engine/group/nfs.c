@@ -138,6 +138,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job,
 		.latency = &job->latencies[number],
 	};
 	nfs->conn.latency->response = job->stamps ? nfs->response : NULL;
+	outages_begin(&nfs->conn.counters.outages, job->clock.read(&job->clock));
 	nfs->rpc = path_client(path);
 	nfs->rpc.events = &events;
 	nfs->rpc.clock = &job->clock;
@@ -335,6 +336,26 @@ static void nfs_names(const struct conn *conn, char *local, char *remote)
 		snprintf(local, CONN_NAME, "-"), snprintf(remote, CONN_NAME, "-");
 }
 
+static void nfs_trouble(const struct conn *conn, char *text)
+{
+	const struct rpc_client *rpc = rpc_of(conn);
+	const char *refusal = client_refusal(rpc);
+
+	if (refusal)
+		snprintf(text, CONN_TROUBLE,
+			 "refused (%s): use fewer clients, or wait until the server's grace "
+			 "period is over",
+			 refusal);
+	else if (!outages_over(&conn->counters.outages))
+		snprintf(text, CONN_TROUBLE,
+			 "connection lost (%s): let the server take more connections, or use fewer "
+			 "clients",
+			 link_failure(&rpc->link, rpc->lost));
+	else
+		snprintf(text, CONN_TROUBLE,
+			 "I/O that failed or was not answered: see the lines above");
+}
+
 const struct conn_ops conn_nfs = {
 	.open = nfs_open,
 	.ready = nfs_ready,
@@ -354,6 +375,7 @@ const struct conn_ops conn_nfs = {
 	.hand_over = nfs_hand_over,
 	.abort = nfs_abort,
 	.names = nfs_names,
+	.trouble = nfs_trouble,
 	.leave = nfs_leave,
 	.close = nfs_close,
 };

@@ -43,6 +43,15 @@ static void write_crypto(FILE *out, const struct counters *counters,
 		fprintf(out, "\"crypto_ms\": %.3f, ", microseconds(total) / 1e3);
 }
 
+static void write_client(FILE *out, const struct client_label *client,
+			 const struct outages *outages)
+{
+	line_number(out, "client", client->number);
+	if (*client->name)
+		line_string(out, "client_name", client->name);
+	outages_write(out, outages);
+}
+
 void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
 		    const struct counters *counters, const struct transport_counters *transport,
 		    const struct latency *latency)
@@ -57,6 +66,8 @@ void counters_write(FILE *out, const struct line_job *job, const struct counters
 		line_string(out, "sec", label->sec);
 	if (label->xprtsec)
 		line_string(out, "xprtsec", label->xprtsec);
+	if (label->client)
+		write_client(out, label->client, &counters->outages);
 	if (transport->handshakes)
 		write_tls(out, transport);
 	if (counters->security.enctype)
@@ -84,12 +95,12 @@ void counters_write(FILE *out, const struct line_job *job, const struct counters
 	line_number(out, "stale_replies", counters->stale_replies);
 	line_number(out, "errors", counters->errors);
 	if (latency->lag.count)
-		latency_write(out, "lag_", &latency->lag);
-	latency_write(out, "wait_", &latency->wait);
-	latency_write(out, "rtt_", &latency->rtt);
+		latency_write(out, "lag_", &latency->lag, label->client);
+	latency_write(out, "wait_", &latency->wait, label->client);
+	latency_write(out, "rtt_", &latency->rtt, label->client);
 	if (latency->response) {
-		latency_write(out, "service_", &latency->response->service);
-		latency_write(out, "wake_up_", &latency->response->wake_up);
+		latency_write(out, "service_", &latency->response->service, label->client);
+		latency_write(out, "wake_up_", &latency->response->wake_up, label->client);
 	}
 	line_end(out);
 }
@@ -104,7 +115,7 @@ void operations_write(FILE *out, const struct line_job *job, const char *name, u
 	line_number(out, "ops", latency->count);
 	line_number(out, "errors", operations->errors);
 	fprintf(out, "\"iops\": %.3f, ", per_second(latency->count, span));
-	latency_write(out, "", latency);
+	latency_write(out, "", latency, false);
 	line_end(out);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "stats/latency.h"
+#include "stats/outages.h"
 #include "stats/sampled_time.h"
 
 /* Kerberos, of one connection. */
@@ -30,6 +31,7 @@ struct counters {
 	uint64_t stale_replies;		 /* replies to no outstanding call, dropped */
 	uint64_t errors;		 /* I/Os that ended in an error */
 	struct security_counters security;
+	struct outages outages; /* told of with nclients= */
 };
 
 /* The transport of one connection. */
@@ -52,16 +54,23 @@ struct transport_counters {
 	uint64_t registrations; /* of memory, including the connection's own */
 };
 
+/* nclients=: the client that a connection is. */
+struct client_label {
+	uint32_t number;  /* client_name='s %d */
+	const char *name; /* client_name=; "": not given */
+};
+
 /* The connection that the counters belong to. Strings may have any bytes. */
 struct counters_label {
 	uint32_t connection; /* within the job, from 0 */
 	const char *path;    /* as the pool names it */
 	const char *local, *remote;
-	const char *transport;	   /* "tcp", "mount", or "rdma", which has more counters */
-	const char *sec, *xprtsec; /* nfs(5); NULL: a kernel mount's */
+	const char *transport;		   /* "tcp", "mount", or "rdma", which has more counters */
+	const char *sec, *xprtsec;	   /* nfs(5); NULL: a kernel mount's */
+	const struct client_label *client; /* NULL: without nclients= */
 };
 
-/* One line of the stats file. */
+/* One line of the stats file. Those of clients are many, and so have fewer percentiles. */
 void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
 		    const struct counters *counters, const struct transport_counters *transport,
 		    const struct latency *latency);

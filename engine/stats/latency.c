@@ -79,13 +79,17 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 const struct latency_percentile latency_percentiles[LATENCY_PERCENTILES] = {
 	{50, "p50_us"}, {95, "p95_us"}, {99, "p99_us"}, {99.9, "p99_9_us"}, {99.99, "p99_99_us"}};
 
-void latency_write(FILE *out, const char *prefix, const struct histogram *histogram)
+void latency_write(FILE *out, const char *prefix, const struct histogram *histogram, bool brief)
 {
 	fprintf(out, "\"%smean_us\": %.3f, ", prefix, microseconds(histogram_mean(histogram)));
-	for (int i = 0; i < LATENCY_PERCENTILES; i++)
+	for (int i = 0; i < LATENCY_PERCENTILES; i++) {
+		double percent = latency_percentiles[i].percent;
+
+		if (brief && percent != 50 && percent != 99)
+			continue;
 		fprintf(out, "\"%s%s\": %.3f, ", prefix, latency_percentiles[i].key,
-			microseconds(
-				histogram_percentile(histogram, latency_percentiles[i].percent)));
+			microseconds(histogram_percentile(histogram, percent)));
+	}
 	fprintf(out, "\"%smax_us\": %.3f, ", prefix, microseconds(histogram->max));
 }
 
@@ -136,7 +140,7 @@ static void write_span(FILE *out, const char *word, const struct histogram *span
 {
 	const char *comma = "";
 
-	latency_write(out, word, span);
+	latency_write(out, word, span, false);
 	fprintf(out, "\"%sbins\": {", word);
 	for (uint32_t bin = 0; bin < HISTOGRAM_BINS; bin++)
 		if (counted(span, bin)) {

@@ -107,9 +107,9 @@ extern const struct latency_percentile latency_percentiles[LATENCY_PERCENTILES];
 
 /*
  * Members of a line (json_line.h), in microseconds: mean, percentiles and maximum. `prefix` begins
- * their keys: "rtt_" gives "rtt_mean_us".
+ * their keys: "rtt_" gives "rtt_mean_us". `brief`: of percentiles, p50 and p99 alone.
  */
-void latency_write(FILE *out, const char *prefix, const struct histogram *histogram);
+void latency_write(FILE *out, const char *prefix, const struct histogram *histogram, bool brief);
 
 /*
  * --- rx_timestamps=: the parts of a response ---

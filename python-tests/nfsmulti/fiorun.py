@@ -41,7 +41,7 @@ Latency = Literal["slat", "clat", "lat"]
 SUMMARY = re.compile(
     r"nfsmulti: .*("
     r"\d+ connections? on \d+ paths?:|"
-    r"clients: \d+ of \d+ served|\w+: \d+ done, 0 errors|"
+    r"clients: \d+ of \d+ (served|lost)|\w+: \d+ done, 0 errors|"
     r"TLS: \d+ connections? with|Kerberos: \d+ connections? with|crypto: \d+ %|"
     r"meta_mix: beside the job's entries|discard=1: (READ payload|nothing) was dropped|"
     r"arrivals: (not )?sustained|"
@@ -209,7 +209,8 @@ class ConnectionStats(_Line):
     # Of either
     crypto_ms: float = 0.0
 
-    # Of clients (nclients) alone
+    # Of clients (nclients) alone; instants are of time.monotonic(), in µs. The newest outages, the
+    # oldest of them first.
     client: int | None = None
     client_name: str = ""
     begun_at_us: int = 0

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import signal
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,6 +79,7 @@ def test_clients_that_were_not_served_are_told(exported: Place) -> None:
     done(result)
     told = "clients: 6 of 8 served, 0 to 1 operations each, Jain's index 0.7500"
     assert told in result.messages
+    assert "clients: 2 not served: no I/O to do: give the job more I/O" in result.messages
 
 
 def test_clients_write_over_two_addresses(exported: Place) -> None:
@@ -198,6 +200,46 @@ def test_each_client_reclaims_after_a_restart(job: Run) -> None:
     said = Counter(call.credentials.machine for call in outcome.calls(Nfs4.RECLAIM_COMPLETE))
     assert [said[name] for name in names[1:]] == [2, 2, 2]
     assert outcome.server.clients() == []
+
+
+def test_what_a_client_has_been_through_is_told(job: Run) -> None:
+    """On the clock of time.monotonic(), which times what else happens on this host."""
+    reads, restarted = Counter[str](), list[int]()
+
+    def restart(server: ScriptedServer) -> None:
+        restarted.append(time.monotonic_ns() // 1000)
+        server.restart()
+
+    def once_all_have_read(call: Call) -> Answer | None:
+        if call.procedure is not Nfs4.READ or restarted:
+            return None
+        reads[call.credentials.machine] += 1
+        answered = len(reads) == 4 and min(reads.values()) > 1
+        return Answer(do=restart, reply=False) if answered else None
+
+    begun = time.monotonic_ns() // 1000
+    outcome = job(
+        once_all_have_read, version=4, numjobs=2, nclients=2, client_name="m%d.lan", iodepth=2,
+        filename="r", time_based=1, runtime=2, **READING,
+    )  # fmt: skip
+    ended = time.monotonic_ns() // 1000
+    lines = sorted(outcome.stats, key=lambda line: line.client or 0)
+    assert [(line.client, line.client_name) for line in lines] == [
+        (number, f"m{number}.lan") for number in range(4)
+    ]
+    for line in lines:
+        [lost], [back], [answered] = line.lost_at_us, line.back_at_us, line.answered_at_us
+        assert line.first_io_at_us
+        assert back
+        assert answered
+        times = [begun, line.begun_at_us, line.first_io_at_us, lost, back, answered, ended]
+        assert times == sorted(times)
+        assert restarted[0] <= lost
+        assert line.outages == 1
+    told = "clients: 2 of 2 lost their connection; back within 1, 5, 10, 30, 90 s: "
+    assert outcome.result.messages.count(told) == 2
+    raw = (outcome.result.folder / "stats.jsonl").read_text().splitlines()
+    assert max(len(line) for line in raw if '"client": ' in line) < KIB
 
 
 def test_a_client_that_cannot_open_its_file_ends_the_job(job: Run) -> None:

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is kept of a client's outages, and what a job's last lines tell of all clients.
+
+The clock is an argument, in nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from engine_c import CData, ffi, text, zeros
+
+pytestmark = pytest.mark.sanitized
+
+_SEC, _MSEC, _USEC = 10**9, 10**6, 10**3
+
+# What happens to a client: its name, and its instant; whether I/O waits.
+_Event = tuple[str, int] | tuple[str, int, bool]
+
+
+def _lived(lib: CData, events: Sequence[_Event]) -> CData:
+    """Return the outages of a client to which that happened."""
+    outages = zeros("outages")
+    lib.outages_begin(outages, 1)
+    lib.outages_up(outages, 1, True)
+    for name, *values in events:
+        getattr(lib, f"outages_{name}")(outages, *values)
+    return outages
+
+
+def _kept(lib: CData, outages: CData) -> list[tuple[int, int, int]]:
+    """Return when it was lost, back and answered, each time."""
+    found = [lib.outages_get(outages, n) for n in range(lib.outages_kept(outages))]
+    return [(one.lost, one.back, one.answered) for one in found]
+
+
+def _outage(lost: int, answered: int) -> list[_Event]:
+    return [("lost", lost), ("up", lost + 1, True), ("answered", answered)]
+
+
+# --- one client's ---
+
+
+def test_a_connection_lost_before_an_answer_is_of_the_same_outage(testlib: CData) -> None:
+    one = _lived(testlib, [
+        ("answered", 5), ("lost", 10), ("lost", 11), ("up", 20, True), ("lost", 30),
+        ("up", 40, True), ("up", 41, True), ("answered", 50), ("answered", 60),
+    ])  # fmt: skip
+    assert _kept(testlib, one) == [(10, 40, 50)]
+    assert (one.count, one.first_io, one.longest) == (1, 5, 40)
+
+
+def test_a_client_without_io_is_back_before_its_next_answer(testlib: CData) -> None:
+    one = _lived(testlib, [
+        ("lost", 10), ("up", 20, False), ("lost", 30), ("up", 45, False), ("answered", 90)
+    ])  # fmt: skip
+    assert _kept(testlib, one) == [(10, 20, 0), (30, 45, 90)]
+    assert (one.count, one.first_io, one.longest) == (2, 90, 15)
+
+
+def test_what_is_lost_while_it_begins_is_no_outage(testlib: CData) -> None:
+    one = zeros("outages")
+    testlib.outages_begin(one, 1)
+    testlib.outages_lost(one, 2)
+    assert one.count == 0
+    assert testlib.outages_over(one)
+
+
+def test_the_newest_outages_are_kept(testlib: CData) -> None:
+    """And of all the longest; the last one lasts, though it was back for a while."""
+    events = [event for begin in range(100, 600, 100) for event in _outage(begin, begin + 9)]
+    lasts: list[_Event] = [("lost", 900), ("up", 910, True), ("lost", 920)]
+    one = _lived(testlib, [*_outage(10, 90), *events, *lasts])
+    assert _kept(testlib, one) == [(400, 401, 409), (500, 501, 509), (900, 0, 0)]
+    assert (one.count, one.longest) == (7, 80)
+    assert not testlib.outages_over(one)
+
+
+# --- the last lines ---
+
+
+@dataclass(frozen=True)
+class Client:
+    """One client's figures; `rtt` in microseconds."""
+
+    operations: int = 1
+    rtt: int = 100
+    events: Sequence[_Event] = ()
+    why: str = "?"
+
+
+def _figures(lib: CData, clients: Sequence[Client]) -> tuple[CData, list[Any]]:
+    """Return struct client_figures of each, numbered from 10, and what they point to."""
+    figures, kept = ffi.new("struct client_figures[]", len(clients)), list[Any]()
+    for number, (client, one) in enumerate(zip(clients, figures, strict=True)):
+        rtt, outages = zeros("histogram"), _lived(lib, client.events)
+        why = ffi.new("char[]", client.why.encode())
+        for _ in range(client.operations):
+            lib.histogram_add(rtt, client.rtt * _USEC)
+        one.number, one.operations, one.rtt = 10 + number, client.operations, rtt
+        one.outages, one.why = outages, why
+        kept += [rtt, outages, why]
+    return figures, kept
+
+
+Tell = Callable[..., list[str]]
+
+
+@pytest.fixture
+def tell(testlib: CData) -> Tell:
+    """Return the lines that are told of clients."""
+
+    def lines_of(*clients: Client) -> list[str]:
+        figures, _kept = _figures(testlib, clients)
+        lines = list[str]()
+        say = ffi.callback("void(const char *)", lambda line: lines.append(text(line)))
+        testlib.clients_tell(figures, len(clients), say)
+        return lines
+
+    return lines_of
+
+
+def test_the_slowest_client_is_told_where_all_did_the_same(tell: Tell) -> None:
+    assert tell(Client(4), Client(4, rtt=50), Client(4, rtt=7000)) == [
+        "clients: 3 of 3 served, 4 to 4 operations each, Jain's index 1.0000; p50 (usec): 49.9"
+        " (client 11) to 6979.6 (client 12)"
+    ]
+
+
+def test_how_soon_clients_are_back(tell: Tell) -> None:
+    """Each by its longest outage; a share of those that lost their connection."""
+    _, line, _ = tell(
+        Client(),
+        Client(events=[*_outage(10 * _SEC, 11 * _SEC), *_outage(20 * _SEC, 20 * _SEC + 5)]),
+        Client(events=_outage(10 * _SEC, 14_132 * _MSEC)),
+        Client(events=_outage(10 * _SEC, 50 * _SEC)),
+        Client(events=[*_outage(15 * _SEC, 16 * _SEC), ("lost", 60 * _SEC)]),
+    )
+    assert line == (
+        "clients: 4 of 5 lost their connection; back within 1, 5, 10, 30, 90 s: 25.0, 50.0, 50.0,"
+        " 50.0, 75.0 %; slowest: client 13 after 40.000 s; not back: 1 of them"
+    )
+
+
+def test_a_cause_has_one_line(tell: Tell) -> None:
+    away: list[_Event] = [("lost", 10)]
+    lines = tell(
+        Client(), Client(0, why="refused"), Client(why="refused", events=away),
+        Client(0, why="silent"), Client(0, why="refused"),
+    )  # fmt: skip
+    assert lines[2:] == [
+        "clients: 2 not served: refused", "clients: 1 not back: refused",
+        "clients: 1 not served: silent",
+    ]  # fmt: skip
+
+
+def test_a_job_without_io_tells_no_causes(tell: Tell) -> None:
+    assert tell(Client(0, events=[("lost", 10)])) == [
+        "clients: 0 of 1 served, 0 to 0 operations each, Jain's index 0.0000"
+    ]
