@@ -169,7 +169,7 @@ static struct client_figures figures_of(const struct conn *conn, char *why)
 {
 	const struct counters *counters = &conn->counters;
 
-	snprintf(why, CONN_TROUBLE, "no I/O to do: give the job more I/O, or use fewer clients");
+	snprintf(why, CONN_TROUBLE, "no I/O came to them: give the job more, or use fewer clients");
 	if (counters->errors || !outages_over(&counters->outages))
 		conn->ops->trouble(conn, why);
 	return (struct client_figures){

@@ -444,16 +444,56 @@ static int open_memory(struct group *group)
 #endif
 }
 
-/* nclients: servers that take fewer clients take the first ones. */
-static void say_opened(const struct group *group)
+static void drop_conn(struct group *group, uint32_t number)
 {
+	struct conn *conn = group->conns[number];
+
+	group->conns[number] = NULL;
+	latency_free(conn->latency);
+	conn->ops->close(conn);
+}
+
+/* nclients: a step after a client has failed: those that have begun go on, and others that fail are
+ * dropped. */
+static int go_on(struct group *group, uint32_t number)
+{
+	struct conn *conn = group->conns[number];
+	int error = conn ? conn->ops->ready(conn) : 0;
+
+	if (!error || error == -EINPROGRESS)
+		return error;
+	drop_conn(group, number);
+	return 0;
+}
+
+static __attribute__((format(printf, 1, 2))) void say_nothing(const char *format, ...)
+{
+}
+
+/*
+ * nclients: says how many the server takes, the first of which failed with `error`. That is known
+ * once those have come to an end that were being opened beside that one; the reason has been told.
+ */
+static void say_opened(struct group *group, int error)
+{
+	void (*log)(const char *, ...) = group->paths[0]->job.log;
+	bool reset = error == -ECONNRESET || error == -EPIPE;
 	uint32_t opened = 0;
 
-	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
+	for (uint32_t i = 0; i < group->path_count; i++)
+		group->paths[i]->job.log = say_nothing;
+	await_conns(group, go_on, 2500 * MSEC, group->stop);
+	for (uint32_t i = 0; i < group->path_count; i++)
+		group->paths[i]->job.log = log;
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		opened += is_done(group, i);
-	group->job.log("the server has taken %u of %u clients: use fewer, or let it take more "
-		       "connections",
-		       opened, group->job.clients);
+	if (opened && reset)
+		group->job.log("%u of %u clients were served: raise the server's limit of "
+			       "connections (nfs-ganesha: RPC_Max_Connections), or use nclients=%u",
+			       opened, group->job.clients, opened);
+	else if (opened)
+		group->job.log("%u of %u clients were served: use nclients=%u", opened,
+			       group->job.clients, opened);
 }
 
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
@@ -486,8 +526,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 			: -ENOMEM;
 	error = error ?: open_memory(group) ?: open_conns(group)
 			?: await_conns(group, make_ready, 0, stop) ?: watch_conns(group);
-	if (error && error != -EINTR && error != -EADDRINUSE && group->job.clients)
-		say_opened(group);
+	if (error && error != -EINTR && error != -EADDRINUSE && group->job.clients && group->conns)
+		say_opened(group, error);
 	if (error)
 		group_close(group);
 	return error;
@@ -498,10 +538,8 @@ void group_close(struct group *group)
 	if (group->job.clients && group->conns)
 		leave_all(group);
 	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
-		if (group->conns[i]) {
-			latency_free(group->conns[i]->latency);
-			group->conns[i]->ops->close(group->conns[i]);
-		}
+		if (group->conns[i])
+			drop_conn(group, i);
 	rpc_loans_free(&group->job.loans);
 #ifdef HAVE_RDMA
 	rdma_memory_free(group->job.memory);

@@ -346,10 +346,10 @@ static void nfs_trouble(const struct conn *conn, char *text)
 			 "refused (%s): use fewer clients, or wait until the server's grace "
 			 "period is over",
 			 refusal);
-	else if (!outages_over(&conn->counters.outages))
+	else if (!conn->counters.outages.up)
 		snprintf(text, CONN_TROUBLE,
-			 "connection lost (%s): let the server take more connections, or use fewer "
-			 "clients",
+			 "connection lost (%s): see whether the server runs, and takes more "
+			 "connections",
 			 link_failure(&rpc->link, rpc->lost));
 	else
 		snprintf(text, CONN_TROUBLE,

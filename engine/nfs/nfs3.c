@@ -6,6 +6,7 @@
 #include "nfs/nfs3.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "client/client.h"
 #include "nfs/io_result.h"
@@ -315,7 +316,7 @@ bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, uint32_t *status,
 /* True for a metadata operation: an I/O, or a request of names.h. */
 static bool is_meta(const struct call *call)
 {
-	return call->request || (call->io && call->io->op == IO_META);
+	return call->request ? call->request->meta : call->io && call->io->op == IO_META;
 }
 
 static enum meta_op operation_of(const struct call *call)
@@ -384,10 +385,10 @@ static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_creden
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials,
 			&call->stamp);
 	arguments = out->at;
-	if (call->request)
-		put_meta(out, &meta_request_of(call)->arguments);
-	else if (call->io)
+	if (call->io)
 		put_io(out, call);
+	else if (is_meta(call))
+		put_meta(out, &meta_request_of(call)->arguments);
 	return arguments;
 }
 
@@ -437,7 +438,7 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	uint32_t status;
 	bool sound, is_data = !is_meta(call);
 
-	if (!call->io && !call->request)
+	if (!call->io && !is_meta(call))
 		return CALL_DONE;
 	sound = is_data ? nfs3_decode(in, procedure_of(call), &status, &data)
 			: nfs3_decode_meta(in, operation_of(call), &status, &meta);
@@ -452,11 +453,37 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	return status ? refused(result, status) : meta_request_take(call, &meta);
 }
 
+/*
+ * nclients: a client's connection is good once the server has answered a NULL call: a server that
+ * takes no more clients accepts their connections, and closes them.
+ */
+
+static int attach(struct rpc_client *rpc)
+{
+	if (rpc->own)
+		rpc->state = calloc(1, sizeof(struct rpc_request));
+	return rpc->own && !rpc->state ? -ENOMEM : 0;
+}
+
+static void detach(struct rpc_client *rpc)
+{
+	free(rpc->state);
+}
+
+static enum preparation prepare(struct rpc_client *rpc, struct rpc_request **request)
+{
+	*request = rpc->state;
+	return !rpc->state || rpc->answered ? PREPARED : PREPARE_ASK;
+}
+
 const struct protocol nfs3_protocol = {
 	.program = NFS_PROGRAM,
 	.version = NFS_V3,
 	.read_head = NFS3_READ_HEAD,
 	.operation = operation,
+	.attach = attach,
+	.detach = detach,
+	.prepare = prepare,
 	.encode = encode,
 	.decode = decode,
 	.denied = meta_denied,

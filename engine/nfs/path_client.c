@@ -95,8 +95,11 @@ int path_client_ready(struct rpc_client *rpc)
 	if (client_without_context_for(rpc) > timeout)
 		return rpc->setup_error = lacks_context(rpc);
 	if (client_unprepared_for(rpc) > timeout) {
-		path->job.log("%s: no reply to session set-up (EXCHANGE_ID, CREATE_SESSION): is "
-			      "the server starting, or overloaded?",
+		path->job.log(rpc->protocol->sends_once
+				      ? "%s: no reply to session set-up (EXCHANGE_ID, "
+					"CREATE_SESSION): is the server starting, or overloaded?"
+				      : "%s: no reply to a NULL call: is the server starting, or "
+					"overloaded?",
 			      path->config.label);
 		return rpc->setup_error = -ETIMEDOUT;
 	}

@@ -35,6 +35,7 @@ from servers.scripted import (
     Call,
     Claim,
     Credentials,
+    Mount,
     Nfs,
     Nfs4,
     ScriptedServer,
@@ -79,7 +80,7 @@ def test_clients_that_were_not_served_are_told(exported: Place) -> None:
     done(result)
     told = "clients: 6 of 8 served, 0 to 1 operations each, Jain's index 0.7500"
     assert told in result.messages
-    assert "clients: 2 not served: no I/O to do: give the job more I/O" in result.messages
+    assert "clients: 2 not served: no I/O came to them: give the job more" in result.messages
 
 
 def test_clients_write_over_two_addresses(exported: Place) -> None:
@@ -316,6 +317,62 @@ def test_a_machine_without_ports_takes_fewer_clients(job: Run, source: str) -> N
     assert f"cannot open a connection: no port is free from {source} to {server}: " in opening
     assert opening.endswith("give more addresses (localaddr=A+B), or use fewer connections")
     assert outcome.result.status == 1
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_server_that_takes_fewer_clients_is_told(job: Run, version: int) -> None:
+    """It closes the other connections: the first that fails comes before some that are served."""
+    taken, for_names = 12, 2
+
+    def full(call: Call) -> Answer | None:
+        beyond = call.procedure not in set(Mount) and call.connection >= for_names + taken
+        return Answer(act=False, reply=False, end="reset") if beyond else None
+
+    outcome = job(
+        full, version=version, nclients=32, filename="r", error=None, enter=NO_RESERVED_PORTS,
+        **READING,
+    )  # fmt: skip
+    opening, served = outcome.said()
+    assert "Connection reset by peer: the server closes the connection: its log says" in opening
+    assert f"{taken} of 32 clients were served: raise the server's limit of conn" in served
+    assert f"(nfs-ganesha: RPC_Max_Connections), or use nclients={taken}" in served
+    assert outcome.calls(Nfs.READ, Nfs4.READ) == []
+    assert outcome.result.status == 1
+
+
+def test_a_server_that_answers_no_client_is_told(job: Run) -> None:
+    """It takes their connections, and MOUNT has said where the file is."""
+    job(
+        on(Nfs.NULL, NEVER), nclients=2, filename="r", timeo=1, retrans=0, error=None,
+        refused="no reply to a NULL call: is the server starting, or overloaded?", **READING,
+    )  # fmt: skip
+
+
+def test_why_clients_are_not_served_is_told(job: Run) -> None:
+    """A line for each cause: one gets no reply, one is put off, one's connections are closed."""
+    closed: list[object] = []
+
+    def hinder(call: Call) -> Answer | None:
+        machine, reads = call.credentials.machine, call.procedure is Nfs4.READ
+        if machine == "m2" and (reads or closed):
+            closed.append(True)
+            return Answer(reply=False, end="reset")
+        answers = {"m0": NEVER, "m1": Answer(status=Status4.DELAY)}
+        return answers.get(machine) if reads else None
+
+    def during(server: ScriptedServer, process: FioProcess) -> None:
+        server.wait_for(lambda: len(server.calls(Nfs4.READ)) > 4 and len(closed) > 1)
+        process.signal(signal.SIGTERM)
+
+    outcome = job(
+        hinder, version=4, nclients=4, client_name="m%d", filename="r", during=during, error=None,
+        **{**READING, "iodepth": 4},
+    )  # fmt: skip
+    causes = sorted(one for one in outcome.said() if " not served: " in one)
+    words = ["I/O that failed or was not answered", "connection lost (", "refused (READ: NFS4ERR_"]
+    assert len(causes) == len(words)
+    for cause, word in zip(causes, words, strict=True):
+        assert f"clients: 1 not served: {word}" in cause
 
 
 # --- what is due, by deadlines ---

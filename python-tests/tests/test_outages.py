@@ -118,6 +118,8 @@ def tell(testlib: CData) -> Tell:
         lines = list[str]()
         say = ffi.callback("void(const char *)", lambda line: lines.append(text(line)))
         testlib.clients_tell(figures, len(clients), say)
+        for one in figures:
+            testlib.histogram_free(one.rtt)
         return lines
 
     return lines_of
