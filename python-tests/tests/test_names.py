@@ -120,9 +120,28 @@ def _asked_anew() -> Hook:
     return hook
 
 
+def _lost_and_asked_anew() -> Hook:
+    """Make a hook: a CREATE is carried out, and its first session, or xid, has no more answers."""
+    sessions = 0
+    lost: Call | None = None
+
+    def hook(call: Call) -> Answer | None:
+        nonlocal sessions, lost
+        sessions += call.procedure is Nfs4.CREATE_SESSION
+        if not lost and (call.procedure is Nfs4.OPEN or on(Nfs.CREATE, _LOST, nth=2)(call)):
+            lost = call
+            return _LOST
+        of_first = call.procedure is Nfs4.SEQUENCE and sessions == 1
+        again = lost and (of_first or call.xid == lost.xid)
+        return _ENDED if again else None
+
+    return hook
+
+
 _NO_EXCLUSIVE = Answer(act=False, status=Status.NOTSUPP)
 _RESET = Answer(act=False, reply=False, end="reset")
 _LOST_WITH_ITS_SESSION = Answer(reply=False, end="reset", do=ScriptedServer.end_sessions)
+_SOON: Mapping[str, Option] = {"timeo": 10, "retrans": 0}  # asked anew after 5 s
 _create = partial(case, rw="read", filename="a/f")
 _strangers = partial(
     _create, version=4, error=errno.EINVAL, says="does not change an existing file"
@@ -137,6 +156,10 @@ _strangers = partial(
         "NFSv4.1, another session": _create(
             on(Nfs4.OPEN, _LOST_WITH_ITS_SESSION, nth=1), version=4
         ),
+        "NFSv3, GUARDED, asked anew": _create(
+            on(Nfs.CREATE, _NO_EXCLUSIVE, nth=1), _lost_and_asked_anew(), **_SOON
+        ),
+        "NFSv4.1, asked anew": _create(_lost_and_asked_anew(), version=4, **_SOON),
         "NFSv4.1, not heard": _strangers(
             on(Nfs4.OPEN, _RESET, nth=1), on(Nfs4.OPEN, Answer(do=_theirs), nth=2)
         ),
@@ -146,7 +169,7 @@ _strangers = partial(
             on(Nfs4.OPEN, Answer(do=_theirs), nth=3),
         ),
         "NFSv4.1, not sent": _strangers(
-            _asked_anew(), on(Nfs4.OPEN, Answer(do=_theirs), nth=1), timeo=10, retrans=0
+            _asked_anew(), on(Nfs4.OPEN, Answer(do=_theirs), nth=1), **_SOON
         ),
     }
 )
