@@ -18,7 +18,7 @@ from conftest import FioRunner, started_lab
 from engine_helpers import done, eventually, failed_io, refused, said, stderr_of, traces
 from kerberos_client import Client, realm
 
-from nfsmulti.calls import xdr
+from nfsmulti.calls import marked, xdr
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from nfsmulti.lab import Kerberos, Lab, LabConfig
 from servers.record_proxy import (
@@ -143,6 +143,80 @@ def test_what_is_denied_for_ever(
     result = client("3", **VERIFIED)
     refused(result, *words)
     assert [line.contexts for line in result.stats] == [4]
+
+
+class _LateReply:
+    """It denies a call, and sends the reply to one before when the next context is in use.
+
+    A torn reply's first half comes with the reply that makes the context.
+    """
+
+    def __init__(self, *, reads: bool, torn: bool):
+        self._reads, self._torn = reads, torn
+        self._late: Record | None = None
+        self._denied = self._asked = False
+        self.sent = False
+        self._rest, self._waiting = b"", list[Record]()
+
+    def _is_meant(self, reply: Record) -> bool:
+        return reply.is_bulk if self._reads else reply.call is not None and reply.call.is_bulk
+
+    def calls(self, call: Record) -> list[bytes]:
+        if self.sent or not self._late or call.connection is not self._late.connection:
+            return passed(call)
+        if not self._denied:
+            self._denied = True
+            return call.deny(CREDPROBLEM)
+        if self._asked:
+            self._send()
+        self._asked = self._asked or call.is_init
+        return passed(call)
+
+    def _send(self) -> None:
+        assert self._late
+        self.sent, connection = True, self._late.connection
+        connection.send_stream(connection.client, self._rest or marked(self._late.data))
+        for reply in self._waiting:
+            reply.go_on()
+
+    def replies(self, reply: Record) -> list[bytes]:
+        if not self._late and self._is_meant(reply):
+            self._late = reply
+            return []
+        if not self._late or self.sent or reply.connection is not self._late.connection:
+            return passed(reply)
+        if self._rest:
+            self._waiting.append(reply)
+            return []
+        if not (self._torn and reply.is_init):
+            return passed(reply)
+        late = marked(self._late.data)
+        first, self._rest = late[: len(late) // 2], late[len(late) // 2 :]
+        reply.connection.send_stream(reply.connection.client, marked(reply.data) + first)
+        return []
+
+
+@pytest.mark.parametrize(
+    ("rw", "flavor", "torn"),
+    [
+        ("randwrite", "krb5i", False),
+        ("randwrite", "krb5p", False),
+        ("randread", "krb5p", False),
+        # Its data is received where it belongs.
+        ("randread", "krb5p", True),
+    ],
+)
+def test_a_reply_to_a_call_of_the_context_before(
+    client: Client, proxy: RecordProxy, rw: str, flavor: str, torn: bool
+) -> None:
+    """It is read by the keys of that context."""
+    done(client(**VERIFIED, security=flavor))
+    late = _LateReply(reads=rw == "randread", torn=torn)
+    proxy.calls, proxy.replies = late.calls, late.replies
+    result = client(**{**VERIFIED, "rw": rw}, security=flavor)
+    done(result)
+    (line,) = result.stats
+    assert (late.sent, line.contexts, line.errors, line.retransmissions) == (True, 2, 0, 0)
 
 
 def test_a_call_is_denied_for_ever(client: Client, proxy: RecordProxy) -> None:
