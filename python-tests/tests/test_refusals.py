@@ -85,6 +85,19 @@ def _stale_root(call: Call) -> Answer | None:
     return Answer(act=False, status=Status.STALE) if by_root else None
 
 
+def _fails_behind(first: Nfs4, second: Nfs4) -> Case:
+    """Make a case: an operation behind one that was carried out, in its compound, fails."""
+    before: Procedure | None = None
+
+    def hook(call: Call) -> Answer | None:
+        nonlocal before
+        fails = before is first and call.procedure is second
+        before = call.procedure
+        return Answer(act=False, status=Status4.SERVERFAULT) if fails else None
+
+    return case(hook, version=4, error=errno.EREMOTEIO, says="NFS4ERR_SERVERFAULT")
+
+
 def _gone(status: Status, **words: object) -> Case:
     """Make a case: the export is not there any more, or closed, and its file is."""
     gone = on((Mount.MNT, Nfs4.LOOKUP), Answer(act=False, status=status), after=1)
@@ -106,6 +119,8 @@ def _gone(status: Status, **words: object) -> Case:
                 (Nfs.CREATE, Status.NOSPC, errno.ENOSPC),
             )
         },
+        "OPEN, then GETFH": _fails_behind(Nfs4.OPEN, Nfs4.GETFH),
+        "LOOKUP, then GETATTR": _fails_behind(Nfs4.GETFH, Nfs4.GETATTR),
         # A file is removed between its exclusive CREATE and the SETATTR that completes it.
         "SETATTR STALE": case(
             on(Nfs.SETATTR, Answer(act=False, status=Status.STALE)),
