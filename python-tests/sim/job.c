@@ -168,6 +168,7 @@ bool job_set_up(const struct server_terms *fails)
 	};
 	const struct network_terms quiet = {.latency = MSEC};
 	const struct job_terms *terms = &sim_job.terms;
+	struct group *group = &sim_job.engine.group;
 	bool opens;
 
 	memset(ios, 0, sizeof(ios));
@@ -179,9 +180,10 @@ bool job_set_up(const struct server_terms *fails)
 	fill_engine(terms);
 	world.creeps = true;
 	opens = paths_open(paths, terms) &&
-		!group_open(&sim_job.engine.group, paths, terms->path_count, terms->per_path,
-			    paths_stop);
+		!group_open(group, paths, terms->path_count, terms->per_path, paths_stop);
 	world.creeps = false;
+	if (opens && group->job.alive != group->job.conn_count)
+		world_violated("a path whose server is well is given up before it is connected");
 	for (uint32_t i = 0; i < terms->path_count; i++)
 		paths[i]->at_work = true;
 	return opens;
