@@ -10,7 +10,7 @@ from conftest import needs_privileges
 from engine_helpers import done, refused, said
 from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options, Run
 
-from servers.scripted import DATA, DATA4, Answer, Mount, Nfs, ScriptedServer, Status, on
+from servers.scripted import DATA, DATA4, Answer, Call, Mount, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -60,6 +60,19 @@ def test_a_path_that_is_dead_from_the_start(client: Client) -> None:
     done(result)
     assert {call.server[0] for call in server.calls(Nfs.WRITE)} == {second}
     assert any(f"{first}:" in line and "cannot reach port" in line for line in said(result))
+
+
+def test_a_path_that_takes_no_connection_for_data(job: Run) -> None:
+    """The second one, which refuses connections behind its first for names."""
+    first, second = TWO_ADDRESSES
+
+    def refuse(call: Call) -> Answer | None:
+        names = call.procedure is Nfs.FSINFO and call.server[0] == second
+        return Answer(do=lambda server: server.refuse(second)) if names else None
+
+    ran = job(refuse, addresses=TWO_ADDRESSES, failover=1, **_TURNS)
+    assert {call.server[0] for call in ran.calls(Nfs.WRITE)} == {first}
+    assert sum(f"{second}:" in line and "does not answer" in line for line in ran.said()) == 1
 
 
 # --- connections that cannot be had ---
