@@ -125,6 +125,21 @@ static bool refused(const struct term *term, const struct terms *terms)
 	return true;
 }
 
+/* Refuses negative numbers where 0 is allowed: fio itself takes them. */
+static int check_numbers(const struct terms *terms)
+{
+	for_each_term (term) {
+		bool of_job = term->kind == TERM_NUMBER && term->help && term->most;
+
+		if (!of_job || *term_number(term, terms) <= term->most)
+			continue;
+		job_log("%s=%d is out of range: give a number from %u to %u", term->word,
+			(int)*term_number(term, terms), term->preset ? term->least : 0, term->most);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* Refuses what many clients in one job cannot have. */
 static int check_clients(const struct thread_data *td)
 {
@@ -199,7 +214,7 @@ int terms_check(struct thread_data *td)
 		job_log("discard=1 drops the data that verify= checks: leave one of them out");
 		return -EINVAL;
 	}
-	return check_command_line() ?: check_clients(td)
+	return check_command_line() ?: check_numbers(options_of(td)) ?: check_clients(td)
 					       ?: open_loop_check(td) ?: metadata_check(td);
 }
 

@@ -52,6 +52,8 @@ const struct term terms_table[] = {
 	{TEXT("client_name", client_name), .shared = true,
 	 .help = "AUTH_SYS: the machine name to send. %d in it becomes the client's "
 		 "number, counted over all jobs (default: this machine's name)"},
+	/* fio would say "Did you mean client?", and its --client=4 talks to a host of that name. */
+	{GONE("clients"), .help = "it is nclients= here; leave clients= out"},
 	{NUMBER("first_path", first_path, 0, 65535), .preset = "0",
 	 .help = "spread=job: the path of the first job, counted from 0, so that jobs on "
 		 "several hosts begin on different ones"},

@@ -82,7 +82,7 @@ enum term_kind {
 	TERM_FLAG,	/* unsigned int, 0 or 1: `least` by WORD, the other by WORD=0 (in a path) */
 	TERM_TEXT,	/* char * */
 	TERM_ADDRESSES, /* char *: literal addresses, joined by '+' */
-	TERM_GONE,	/* a former option: refused with `help` */
+	TERM_GONE,	/* a former option, or a likely mistake for one: refused with `help` */
 };
 
 /* What a path needs for a term to have an effect. */
