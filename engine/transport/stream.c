@@ -44,10 +44,7 @@ static void say_no_port(const struct rpc_address *address, char *why)
 	getnameinfo((const struct sockaddr *)&address->local, address->remote_length, local,
 		    sizeof(local), NULL, 0, NI_NUMERICHOST);
 	rpc_address_text((const struct sockaddr *)&address->remote, remote, sizeof(remote));
-	snprintf(why, RPC_WHY_MAX,
-		 "no port is free from %s to %s: give more addresses (localaddr=A+B), or use fewer "
-		 "connections",
-		 local, remote);
+	snprintf(why, RPC_WHY_MAX, "no port is free from %s to %s", local, remote);
 }
 
 int stream_open(struct stream *stream, const struct stream_io *io, const struct rpc_terms *terms)

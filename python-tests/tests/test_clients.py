@@ -290,6 +290,13 @@ def test_clients_leave_a_server_in_its_grace_period(job: Run) -> None:
     assert outcome.server.clients() == []
 
 
+def test_a_server_that_takes_fewer_clients_is_named(job: Run) -> None:
+    full = on(Nfs4.CREATE_SESSION, Answer(do=ScriptedServer.refuse), nth=8)
+    outcome = job(full, version=4, nclients=256, filename="r", error=None, **READING)
+    assert outcome.result.status == 1
+    assert re.search(r"the server has taken \d+ of 256 clients: use fewer", outcome.said()[-1])
+
+
 _FEW_PORTS = """
 #include <dlfcn.h>
 #include <errno.h>
@@ -315,7 +322,7 @@ def test_a_machine_without_ports_takes_fewer_clients(job: Run, source: str) -> N
     (opening,) = outcome.said()
     server = f"127.0.0.1:{outcome.server.nfs_port}"
     assert f"cannot open a connection: no port is free from {source} to {server}: " in opening
-    assert opening.endswith("give more addresses (localaddr=A+B), or use fewer connections")
+    assert opening.endswith("give more addresses (localaddr=A+B), use fewer connections, or wait")
     assert outcome.result.status == 1
 
 
@@ -475,6 +482,7 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         ({"pool": "/tmp"}, "nclients=4 is for TCP in clear: name the mount's export"),
         ({"enter": _SHORT_OF_FILES}, "nclients=4 needs 68 open files, and a process may open 67"),
         ({"nclients": None, "client_depth": 2}, "give nclients= too"),
+        ({"nclients": -1}, "nclients=-1 is out of range: give a number from 0 to 16384"),
     ]
     for options, words in refusals:
         refused(client(server, **{"nclients": 4, **options}), words)
@@ -490,6 +498,13 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         client(server, pool=pool, spread="queue", nclients=2),
         "nclients=2 is less than the pool's 3 paths",
     )
+
+
+def test_clients_is_no_option(client: Client, server: ScriptedServer) -> None:
+    """It would be taken for fio's own --client, which talks to a host."""
+    result = client(server, clients=4)
+    assert result.status == 1
+    assert "Option <clients>: it is nclients= here; leave clients= out" in result.messages
 
 
 # --- a thousand ---
