@@ -147,6 +147,8 @@ static int allocate(struct job *job)
 		return -ENOMEM;
 	job->spread[IO_READ] = make_spread(job, eo->spread_reads);
 	job->spread[IO_WRITE] = make_spread(job, eo->spread_writes);
+	job->one_spread =
+		eo->nclients && policy_of(eo, eo->spread_reads) == policy_of(eo, eo->spread_writes);
 	ios = count_ios(job);
 	job->requests = calloc(depth + 1, sizeof(*job->requests));
 	job->writes = calloc(o->nr_files, sizeof(*job->writes));

@@ -52,11 +52,16 @@ static inline void submit(struct job *job, struct request *request, struct conn_
 	group_submit(&job->group, connection, io);
 }
 
+static inline struct spread *spread_of(struct job *job, enum io_op op)
+{
+	return &job->spread[job->one_spread ? IO_READ : op];
+}
+
 static void submit_transfer(struct job *job, struct request *request, struct conn_io *io)
 {
 	struct spread_piece *piece = &request->piece;
 
-	spread_cut(&job->spread[request->op], request->offset, request->left,
+	spread_cut(spread_of(job, request->op), request->offset, request->left,
 		   job->io_max[request->op], !request->begun, piece);
 	request->begun = true;
 	request->offset += piece->length;
@@ -79,8 +84,8 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	const struct io_u *io_u = request->io_u;
 	uint32_t entry = (uint32_t)io_u->xfer_buflen;
 
-	spread_cut(&job->spread[io_u->ddir == DDIR_READ ? IO_READ : IO_WRITE], io_u->offset, entry,
-		   entry, true, &request->piece);
+	spread_cut(spread_of(job, io_u->ddir == DDIR_READ ? IO_READ : IO_WRITE), io_u->offset,
+		   entry, entry, true, &request->piece);
 	request->left = 0;
 	*io->meta = (struct meta_io){
 		.op = request->meta.op,

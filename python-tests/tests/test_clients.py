@@ -25,7 +25,7 @@ from engine_helpers import (
     refused,
     traces,
 )
-from scripted_jobs import KIB, NEVER, NO_RESERVED_PORTS, READING, Client, Outcome, Run
+from scripted_jobs import BOTH, KIB, NEVER, NO_RESERVED_PORTS, READING, Client, Outcome, Run
 
 from nfsmulti.bench.sink import Sink
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
@@ -167,6 +167,22 @@ def test_a_user_a_group_and_an_address_are_one_clients_alone(job: Run, version: 
     assert who == {(Credentials(f"m{n}", uid + n, gid + n, ()), addresses[n % 4]) for n in range(6)}
     names = outcome.calls(Nfs4.LOOKUP, Nfs.LOOKUP)
     assert {call.credentials.uid for call in names} == {uid, uid + 3}
+
+
+@pytest.mark.parametrize("options", [{}, {"rw": "randrw", "loops": 3, "iodepth": 3}])
+@pytest.mark.parametrize("version", [3, 4])
+def test_as_many_files_as_clients_are_one_clients_each(
+    job: Run, version: int, options: dict[str, Option]
+) -> None:
+    """Files of one size: fio goes from file to file as the engine goes from client to client."""
+    words = {"rw": "write", "filesize": "16k", "size": "64k", "nrfiles": 4, **options}
+    there = dict.fromkeys("abcd", bytes(16 * KIB)) if options else {}
+    outcome = job(
+        version=version, nclients=4, client_name="m%d", filename="a:b:c:d", files=there, **words
+    )
+    data = (Nfs4.READ, Nfs4.WRITE) if version == 4 else BOTH
+    users = {(call.file, call.credentials.machine) for call in outcome.calls(*data)}
+    assert users == {("a", "m0"), ("b", "m1"), ("c", "m2"), ("d", "m3")}
 
 
 def test_jobs_have_names_without_nclients(job: Run) -> None:
