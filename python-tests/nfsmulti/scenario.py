@@ -50,8 +50,9 @@ class CellSpec:
     cell that fails has so many `tries`. With a `load` I/O arrives by a clock: at so many per cent
     of what the cell without one has reached. One with a `warm_up` has run before, for nothing. With
     a `restart` the server is restarted in the middle, by this command of the shell, or by the lab
-    (OWN_SERVER). What a server may lack is named by `optional`: where the first warm-up of such
-    cells fails, all of them are skipped, for its reason.
+    (OWN_SERVER). `own` are options of single jobs, by name, which win over those of all. What a
+    server may lack is named by `optional`: where the first warm-up of such cells fails, all of them
+    are skipped, for its reason.
     """
 
     factors: dict[str, Factor]
@@ -75,6 +76,7 @@ class CellSpec:
     warm_up: bool = True
     optional: str = ""
     restart: str = ""
+    own: dict[str, dict[str, Factor | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,8 @@ class Choice:
 
     Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` are
     metadata's, `loads` in per cent, `slo` and `process`, that of arrivals, are latency's, `sec` and
-    `xprtsec` security's, `discard` connections', `clients` and
-    `restart` clients'.
+    `xprtsec` security's, `discard` connections', all behind it
+    clients'.
     """
 
     nconnect: tuple[int, ...] = ()
@@ -155,6 +157,8 @@ class Choice:
     discard: bool = False
     clients: tuple[int, ...] = ()
     restart: str = ""
+    neighbours: tuple[int, ...] = ()
+    rates: tuple[int, ...] = ()
 
 
 # What workloads that several scenarios have give fio; a name begins with the block size.

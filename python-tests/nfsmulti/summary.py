@@ -238,7 +238,7 @@ class Cell:
         """
         if any(job.host for job in self.jobs):
             return None
-        options = r"--(nconnect|nclients|numjobs|spread\w*|failover|directory|pool)=(\S+)"
+        options = r"--(nconnect|numjobs|spread\w*|failover|directory|pool)=(\S+)"
         at: dict[str, Factor] = {**dict(re.findall(options, self.command)), **self.factors}
         paths, each = max(len(self.paths), 1), str(at.get("nconnect", ""))
         kinds = " ".join(str(at.get(name)) for name in ("client", "transport", "connections"))
@@ -249,8 +249,8 @@ class Cell:
             own = each.isdecimal() and at.get("transport") != "directory"
             return paths * int(each) if own else None
         jobs = max(1, len(self.jobs), *(int(at.get(name, 1)) for name in ("jobs", "numjobs")))
-        if "nclients" in at:
-            return jobs * int(at["nclients"])
+        if self.clients:
+            return self.clients.asked + int(at.get("neighbours", 0))
         spreads = {at.get(name, "job") for name in ("spread", "spread_reads", "spread_writes")}
         one = spreads == {"job"} and str(at.get("failover", 0)) in ("0", "False")
         return jobs * (1 if one else paths) * int(each or 1)

@@ -455,7 +455,8 @@ def clients(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     made = Maker("clients", repeats, slower, seed)
     for count, iops, slowest in ((1, 20e3, 1.0), (10, 80e3, 0.99), (100, 82e3, 0.97),
                                  (1000, 81e3, 0.125)):  # fmt: skip
-        factors: dict[str, Factor] = {"version": "4.1", "clients": count}
+        factors: dict[str, Factor] = {"version": "4.1", "neighbours": 0, "rate": 0}
+        factors["clients"] = count
         made.add(factors, read=iops * 4096, block=4096, mean_us=count / iops * 1e6)
         made.cells[-repeats:] = [
             dataclasses.replace(cell, clients=Clients(count, count, slowest, 0.9995))

@@ -12,15 +12,17 @@ import made_runs
 import numpy
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal
-from made_runs import changed, report_of
+from made_runs import changed, only, report_of
 
 from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.report import recovery
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.told import Run
 from nfsmulti.run import clients
+from nfsmulti.scenario import Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Clients, Restart, Summary
+from nfsmulti.stories.clients import figures
+from nfsmulti.summary import Arrivals, Cell, Clients, Figures, Restart, Summary
 from servers.scripted import ScriptedServer
 
 _SECONDS = "NFSMULTI_CELL_SECONDS"
@@ -58,6 +60,35 @@ def test_the_answer_tells_of_the_most_clients_how_many_are_served_and_how_evenly
     )  # fmt: skip
     rows = re.findall(r"\| ([\d,]+ of [\d,]+ clients) \| [\d,]+ ± ", text)
     assert rows == [f"{n} of {n} clients" for n in ("1", "10", "100", "1,000")]
+
+
+def test_the_answer_beside_busy_connections_is_what_clients_wait_there() -> None:
+    """The neighbours' writes are not the clients'."""
+    alone, beside = made_runs.clients(), made_runs.clients()
+    factors = {"version": "4.1", "neighbours": 8, "rate": 0, "clients": 1000}
+
+    def slower(cell: Cell) -> Figures | None:
+        bins = {str(3 * int(ns)): n for ns, n in cell.read.bins.items()} if cell.read else {}
+        return cell.read and dataclasses.replace(cell.read, bins=bins)
+
+    beside = changed(only(beside, lambda cell: cell.factors["clients"] == 1000), factors=factors,
+                     read=slower, write=lambda cell: cell.read)  # fmt: skip
+    summary = dataclasses.replace(alone, cells=[*alone.cells, *beside.cells])
+    assert re.search(
+        r"Beside 8 busy connections 1,000 of 1,000 clients wait 3\.00 times as long"
+        r" \(p50 3\d\.\d ms, 1\d\.\d ms alone\)\.", report_of(summary),
+    )  # fmt: skip
+
+
+def test_what_arrives_by_a_clock_waits_from_when_it_was_due() -> None:
+    """Where the rate was not held there is no wait to tell."""
+    waits = figures(Run(SCENARIOS["clients"], made_runs.clients()))["p99 ms"]
+    cell = made_runs.clients().cells[-1]
+    assert cell.read
+    read = dataclasses.replace(cell.read, response={"7000000": 1000})
+    held = dataclasses.replace(cell, read=read, arrivals=Arrivals(100, 100, sustained=True))
+    assert waits(held) == 7.0
+    assert waits(dataclasses.replace(held, arrivals=Arrivals(100, 90, sustained=False))) is None
 
 
 @pytest.mark.parametrize(
@@ -116,6 +147,16 @@ def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> No
 # --- before it runs ---
 
 
+def test_a_rate_is_each_clients_and_neighbours_have_none() -> None:
+    choice = Choice(clients=(100,), neighbours=(8,), rates=(10,))
+    alone, beside = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(1, 0))[0]
+    assert (alone.jobs, beside.jobs) == (["clients"], ["clients", "neighbours"])
+    assert alone.own["clients"]["arrival_rate"] == beside.own["clients"]["arrival_rate"] == 1000
+    neighbours = beside.own["neighbours"]
+    assert (neighbours["nclients"], neighbours["nconnect"]) == (0, 8)
+    assert "arrival_rate" not in {**neighbours, **beside.options}
+
+
 def test_a_restart_on_a_users_server_needs_a_command() -> None:
     words = ["run", "clients", "--pool=nfs://127.0.0.1/x", "--restart"]
     assert "--restart needs a command" in refusal(*words)
@@ -153,6 +194,16 @@ def test_a_run_in_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         2: (2, 2), 20: (20, 20),
     }  # fmt: skip
     assert {cell.connections for cell in summary.done} == {2, 20}
+
+
+def test_a_run_beside_neighbours_in_the_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(_SECONDS, "0.5")
+    summary = _ran(tmp_path, "--clients=4", "--neighbour=2", "--rate=100")
+    counts = {cell.connections: cell.write is not None for cell in summary.done}
+    assert counts == {4: False, 6: True}
+    assert {cell.arrivals.due > 0 for cell in summary.done if cell.arrivals} == {True}
 
 
 def test_a_restart_in_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

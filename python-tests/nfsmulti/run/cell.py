@@ -312,6 +312,7 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
     options = dict(spec.options)
     jobs = {
         name: {key: value for key, value in own.items() if key not in spec.options}
+        | spec.own.get(name, {})
         for name, own in jobfile_jobs(spec.jobfile, spec.jobs).items()
     }
     if spec.files and not place.remote and _only_read(options, jobs):

@@ -88,7 +88,7 @@ class Restarting:
     def _begin(self, name: str, clients: int, **more: Factor | None) -> FioProcess:
         """Start so many clients more beside those of the cell, with some options of their own."""
         options = {**self._spec.options, **more, "nclients": clients, "iodepth": clients}
-        spec = dataclasses.replace(self._spec, options=options, jobs=[JOB])
+        spec = dataclasses.replace(self._spec, options=options, jobs=[JOB], own={})
         return self._others.enter_context(self._start(spec, self._folder / name))
 
     def told(self, stats: Sequence[ConnectionStats]) -> Restart | None:

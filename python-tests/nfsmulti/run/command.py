@@ -175,6 +175,8 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
             xprtsec=given.get("xprtsec", ()),
             clients=given.get("clients", ()),
             restart=_restart(given),
+            neighbours=given.get("neighbour", ()),
+            rates=given.get("rate", ()),
         ),
         amounts=Amounts(**amounts),
     )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """clients: how many NFS clients a server serves, and how evenly.
 
-Nothing was published with it. One machine is many clients; each has one read of 4 KiB under way.
+Nothing was published with it. One machine is many clients; each has one read of 4 KiB under way, or
+reads by a clock. Their neighbours are busy connections of one client more, which writes.
 """
 
 from __future__ import annotations
@@ -9,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from nfsmulti import texts
 from nfsmulti.lab import LabConfig
-from nfsmulti.report import recovery
-from nfsmulti.scenario import OWN, CellSpec, timed
+from nfsmulti.report import cells, recovery
+from nfsmulti.report.measures import MEASURES, Take
+from nfsmulti.scenario import OWN, STAMPS, CellSpec, timed
 from nfsmulti.story import At, Column, Factor, Grid, Level, Levels, Lines, Page, Story, every
 
 if TYPE_CHECKING:
     from nfsmulti.report.told import Run
+    from nfsmulti.summary import Cell
 
-JOB = "clients"  # of the job file
+JOB, NEIGHBOURS = "clients", "neighbours"  # of the job file
 NEW = 5  # clients that come after a restart
 # More, on a server that is not the lab's, want a user's consent.
 MOST_UNASKED = 256
+_DOUBTFUL = 0.1  # the part of the mean that this machine adds
+_WAITING = 4  # I/Os that each client may have under way where a clock decides
 _LAB, _GRACE = "lab", "lab-grace"
 
 
@@ -36,19 +42,38 @@ def _combinations(factors: Mapping[str, Factor], at: At) -> Iterable[Mapping[str
     return every(factors, at) if at.place in (OWN, place) else ()
 
 
+_PERCENTILES: dict[str, Level | None] = {
+    "lat_percentiles": 1, "clat_percentiles": 1, "slat_percentiles": 1,
+}  # fmt: skip
+
+
+def _own(at: At) -> dict[str, dict[str, Level | None]]:
+    """Return what the clients' job alone has, and what their neighbours'."""
+    found: dict[str, dict[str, Level | None]] = {}
+    if at.rate:
+        found[JOB] = {"arrival_rate": at.rate * at.clients, **_PERCENTILES}
+    if at.neighbours:
+        depth = 4 * at.neighbours
+        found[NEIGHBOURS] = {"nclients": 0, "client_depth": 0, STAMPS: 0, "nconnect": at.neighbours,
+                             "iodepth": depth}  # fmt: skip
+    return found
+
+
 def job(at: At) -> CellSpec:
-    """Return random reads of so many clients."""
+    """Return random reads of so many clients, and what their neighbours write."""
     restart, size = at.scale.choice.restart, at.size(16 << 20, 128 << 20, 1 << 30)
     seconds = at.seconds(15, 30) if restart else at.seconds(5, 15)
+    jobs, depth = [JOB, NEIGHBOURS][: 2 if at.neighbours else 1], _WAITING if at.rate else 1
     return CellSpec(
         {}, "", "clients.fio",
-        {"nclients": at.clients, "iodepth": at.clients, "client_depth": 1, "spread": "roundrobin",
-         "size": size, **timed(seconds)},
+        {"nclients": at.clients, "iodepth": depth * at.clients, "client_depth": depth,
+         "spread": "roundrobin", "size": size, STAMPS: 1, **timed(seconds)},
         seconds,
-        jobs=[JOB],
+        jobs=jobs,
+        own=_own(at),
         query=at.query,
         paths=min(at.clients, at.pool.urls),
-        files={"nfsmulti-clients": size},
+        files={f"nfsmulti-{one}": size for one in jobs},
         restart=restart,
     )  # fmt: skip
 
@@ -79,6 +104,9 @@ def headline(run: Run) -> str:
     at = {**first, "clients": max(run.counts("clients", first))}
     if recovery.found(run, at):
         return recovery.headline(run, at)
+    like = {name: level for name, level in at.items() if name != "neighbours"}
+    if beside := max(run.counts("neighbours", like), default=0):
+        return _beside(run, at, {**at, "neighbours": beside})
     slowest = run.sample("slowest client %", at)
     part = f"; the slowest does {slowest.mean:.0f} % of the mean" if slowest else ""
     rates = f"{run.text('IOPS', at)}, p99 {run.text('p99 ms', at)}"
@@ -90,21 +118,70 @@ _COLUMNS = [
     Column("slowest, % of the mean", "slowest client %"),
     Column("Jain's index", "clients' Jain"),
 ]
-_DRAWN = ["IOPS", "p99 ms", "slowest client %"]
+_LINES, _DRAWN = ["version", "neighbours", "rate"], ["IOPS", "p99 ms", "slowest client %"]
+_NAMES = {"neighbours": "{} busy neighbours", "rate": "{} IOPS each"}
 
 
 def _restarted(run: Run) -> bool:
     return any(cell.restart for cell in run.summary.done)
 
 
+def _beside(run: Run, alone: Levels, beside: Levels) -> str:
+    """Tell what clients wait beside busy connections."""
+    found = run.ratio("p50 ms", beside, alone)
+    waits = f"p50 {run.text('p50 ms', beside)}, {run.text('p50 ms', alone)} alone"
+    longer = f"{texts.times_in_words(found)} as long" if found else "too little to tell"
+    return (
+        f"Beside {beside['neighbours']} busy connections {_served(run, beside)} wait {longer}"
+        f" ({waits})."
+    )
+
+
+def _waits(percent: int) -> Take:
+    """Return how the clients' percentile is taken: of what arrives by a clock, of responses."""
+
+    def taken(cell: Cell) -> float | None:
+        if cell.arrivals:
+            fits = cell.arrivals.sustained
+            return MEASURES[f"response p{percent} ms"](cell) if fits else None
+        us = cells.told_us([cell], percent, "read")
+        return us and us / 1000
+
+    return taken
+
+
+def figures(run: Run) -> dict[str, Take]:
+    """Return those of the clients, who read: their neighbours write."""
+    return {
+        "IOPS": lambda cell: cell.read.iops if cell.read else None,
+        "p50 ms": _waits(50),
+        "p99 ms": _waits(99),
+    }
+
+
+def caveats(run: Run) -> list[str]:
+    """Say where rates were not held, and where this machine is what clients wait for."""
+    found = run.summary.done
+    said = []
+    if any(cell.arrivals and not cell.arrivals.sustained for cell in found):
+        said.append("Where the rate was not sustained there is no p50 or p99.")
+    most = cells.having(run.summary, clients=max(run.counts("clients")))
+    added, words = cells.whose(most)
+    if added > _DOUBTFUL:
+        said.append(f"Not the server's alone: {words}.")
+    return said
+
+
 STORY = Story(
     name="clients",
     page=Page(
         about=__doc__,
-        names={"clients": "{} clients"},
+        names={"clients": "{} clients", **_NAMES},
+        figures=figures,
         headline=headline,
+        caveats=caveats,
         table=lambda run: run.table(Grid(rows, recovery.COLUMNS if _restarted(run) else _COLUMNS)),
-        plots=lambda run: () if _restarted(run) else [Lines("clients", ["version"], _DRAWN)],
+        plots=lambda run: () if _restarted(run) else [Lines("clients", _LINES, _DRAWN)],
         more=lambda run: recovery.sections(run, rows(run)),
         reading=[
             "A client is served if it has done I/O. Jain's index is 1 if all did equally much; of"
@@ -116,6 +193,8 @@ STORY = Story(
     places={_LAB: LabConfig(addresses=1), _GRACE: LabConfig(addresses=1, lease=15)},
     factors={
         "version": Factor(),
+        "neighbours": Factor(lambda at: [0, *at.scale.choice.neighbours]),
+        "rate": Factor([0], asked="rates"),
         "clients": Factor(_levels, asked="clients"),
     },
     combinations=_combinations,
