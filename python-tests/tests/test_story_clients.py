@@ -114,6 +114,11 @@ def test_figures_of_a_restart_are_seconds(name: str, value: float) -> None:
             " because 5 did not return.",
         ),
         (
+            Restart(2.5, 300, [3.0] * 300, absent=5, new=2, waited_s=[0.1, 0.1]),
+            "After a restart 300 of 300 clients were back in 3.00 s; new ones waited 0.100 s;"
+            " 5 did not return.",
+        ),
+        (
             Restart(2.5, 300, [3.0] * 299, new=2, waited_s=[5.4, 5.5]),
             "After a restart 299 of 300 clients were back; new ones waited 5.50 s.",
         ),
@@ -160,6 +165,7 @@ def test_a_rate_is_each_clients_and_neighbours_have_none() -> None:
 def test_a_restart_on_a_users_server_needs_a_command() -> None:
     words = ["run", "clients", "--pool=nfs://127.0.0.1/x", "--restart"]
     assert "--restart needs a command" in refusal(*words)
+    assert "give --restart too" in refusal("run", "clients", "--absent=1%")
 
 
 def test_more_clients_than_a_server_in_use_may_take_need_a_yes(tmp_path: Path) -> None:
@@ -207,13 +213,18 @@ def test_a_run_beside_neighbours_in_the_lab(
 
 
 def test_a_restart_in_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All clients come back; new ones begin when the server is there again."""
+    """All clients come back but those that were killed; new ones come when the server does."""
     monkeypatch.setenv(_SECONDS, "6")
-    (cell,) = _ran(tmp_path, "--clients=20", "--version=4.1", "--restart").done
+    words = ["--clients=20", "--version=4.1", "--restart", "--absent=10%"]
+    (cell,) = _ran(tmp_path, *words).done
     restart = cell.restart
     assert restart
     assert (restart.known, len(restart.back_s), len(restart.waited_s)) == (20, 20, restart.new)
     assert restart.took_s <= restart.back_s[0]
+    (absent,) = tmp_path.glob("clients/*/cells/*/absent")
+    assert restart.absent == 2
+    assert (absent / "cpu.begin").read_text()
+    assert ConnectionStats.read(absent / "stats.jsonl") == []  # as they were killed
 
 
 def test_a_restart_that_fails_ends_the_cell(

@@ -273,6 +273,7 @@ KINDS: Mapping[str, Callable[..., Callable[[str], Any]]] = {
     "RUNS": _runs,
     "CPU": functools.partial(number, 0),
     **dict.fromkeys(("PERCENT", "SECONDS"), functools.partial(number, least=0, kind=float)),
+    "N%": lambda **limits: lambda word: number(0, kind=float, **limits)(word.removesuffix("%")),
     "N,...": numbers,
     "NAME,...": lambda: lambda word: tuple(word.split(",")),
     "pN:TIME": functools.partial(checked_by, lambda text: Slo.parse(text).us),

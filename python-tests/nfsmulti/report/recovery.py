@@ -56,7 +56,15 @@ def headline(run: Run, at: Levels) -> str:
     elif any(one.new for one in restarts):
         told += "; new ones were not served in time"
     absent = max(one.absent for one in restarts)
-    return told + (f", because {absent:,} did not return." if absent else ".")
+    held_up = any(one.waited_s and _in_grace(one) for one in restarts)
+    why = ", because" if held_up else ";"
+    return told + (f"{why} {absent:,} did not return." if absent else ".")
+
+
+def _in_grace(one: Restart) -> bool:
+    """Tell whether new clients waited longer than it took all others to come back."""
+    back_s = max(one.back_s, default=0.0) - one.took_s
+    return min(one.waited_s) > max(back_s, 0.0) + _GRACE_SECONDS
 
 
 def sections(run: Run, rows: dict[str, Levels]) -> list[Section]:

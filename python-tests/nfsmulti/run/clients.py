@@ -78,12 +78,26 @@ class Restarting:
         next(self._steps, None)
 
     def _all_steps(self) -> Iterator[None]:
-        while watch.seconds_of_io(self._folder) < self._spec.seconds / _PART:
+        # As a thread it goes with its fio at once, without a word to the server.
+        many = self._spec.absent
+        leaving = self._begin("absent", many, thread=1) if many else None
+        while not self._under_way(leaving):
             yield
+        if leaving:
+            leaving.kill()
         self.down, self._began = True, time.monotonic()
         yield from self._place.restart(self._spec.restart)
         self.down, self._took = False, time.monotonic() - self._began
         self._new = self._begin("new", NEW, number_ios=NEW, runtime=None, time_based=None)
+
+    def _under_way(self, leaving: FioProcess | None) -> bool:
+        """Tell whether it is time for the restart. Raises HarnessError if clients are missing."""
+        if leaving and (status := leaving.wait(0)) is not None:
+            why = leaving.result(0).reason
+            raise HarnessError(f"the clients that are to leave have left before ({status}): {why}")
+        if leaving and not watch.seconds_of_io(leaving.folder):
+            return False
+        return watch.seconds_of_io(self._folder) >= self._spec.seconds / _PART
 
     def _begin(self, name: str, clients: int, **more: Factor | None) -> FioProcess:
         """Start so many clients more beside those of the cell, with some options of their own."""
@@ -103,6 +117,7 @@ class Restarting:
             took_s=round(self._took, 3),
             known=len(lost),
             back_s=_seconds(map(_back, lost), self._began),
+            absent=self._spec.absent,
             new=NEW,
             waited_s=_waits(new),
         )

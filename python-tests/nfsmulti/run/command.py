@@ -93,6 +93,8 @@ def _check(scenario: str, given: Mapping[str, Any]) -> None:
             raise HarnessError(f"{_named(name)} needs a --pool: it is for servers of yours")
     if "discard" in given:
         _check_discard(given)
+    if "absent" in given and "restart" not in given:
+        raise HarnessError("--absent is of a restart: give --restart too")
     if scenario == "all" and given.keys() >= {"directory", "keep"}:
         raise HarnessError("--directory with --keep is of one run, and all are several")
     if "resume" in given and (words := _named(*(one for one in given if one not in _BESIDE))):
@@ -177,6 +179,7 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
             restart=_restart(given),
             neighbours=given.get("neighbour", ()),
             rates=given.get("rate", ()),
+            absent=given.get("absent", 0.0),
         ),
         amounts=Amounts(**amounts),
     )

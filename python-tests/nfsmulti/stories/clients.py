@@ -7,6 +7,7 @@ reads by a clock. Their neighbours are busy connections of one client more, whic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,7 @@ def job(at: At) -> CellSpec:
         paths=min(at.clients, at.pool.urls),
         files={f"nfsmulti-{one}": size for one in jobs},
         restart=restart,
+        absent=math.ceil(at.clients * at.scale.choice.absent / 100),
     )  # fmt: skip
 
 
