@@ -50,10 +50,10 @@ class CellSpec:
     cell that fails has so many `tries`. With a `load` I/O arrives by a clock: at so many per cent
     of what the cell without one has reached. One with a `warm_up` has run before, for nothing. With
     a `restart` the server is restarted in the middle, by this command of the shell, or by the lab
-    (OWN_SERVER), right after as many clients as are `absent` were killed. `own` are options of
-    single jobs, by name, which win over those of all. What a server may lack is named by
-    `optional`: where the first warm-up of such cells fails, all of them are skipped, for its
-    reason.
+    (OWN_SERVER), right after as many clients as are `absent` were killed. Of a `partial` cell the
+    server may take fewer clients. `own` are options of single jobs, by name, which win over those
+    of all. What a server may lack is named by `optional`: where the first warm-up of such cells
+    fails, all of them are skipped, for its reason.
     """
 
     factors: dict[str, Factor]
@@ -78,6 +78,7 @@ class CellSpec:
     optional: str = ""
     restart: str = ""
     absent: int = 0
+    partial: bool = False
     own: dict[str, dict[str, Factor | None]] = field(default_factory=dict)
 
 
@@ -162,6 +163,7 @@ class Choice:
     neighbours: tuple[int, ...] = ()
     rates: tuple[int, ...] = ()
     absent: float = 0.0
+    partial: bool = False
 
 
 # What workloads that several scenarios have give fio; a name begins with the block size.

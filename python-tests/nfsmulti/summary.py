@@ -138,13 +138,15 @@ class Clients:
     """What became of a cell's NFS clients, each with a connection of its own (nclients).
 
     `served` of the `asked` have done I/O. `slowest` is the part of all clients' mean operations
-    that the slowest one has done, `jain` Jain's index of these.
+    that the slowest one has done, `jain` Jain's index of these. Where the server took no more, and
+    `why` says how, all this is of those that it took.
     """
 
     asked: int
     served: int
     slowest: float
     jain: float
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -250,7 +252,8 @@ class Cell:
             return paths * int(each) if own else None
         jobs = max(1, len(self.jobs), *(int(at.get(name, 1)) for name in ("jobs", "numjobs")))
         if self.clients:
-            return self.clients.asked + int(at.get("neighbours", 0))
+            taken = self.clients.served if self.clients.why else self.clients.asked
+            return taken + int(at.get("neighbours", 0))
         spreads = {at.get(name, "job") for name in ("spread", "spread_reads", "spread_writes")}
         one = spreads == {"job"} and str(at.get("failover", 0)) in ("0", "False")
         return jobs * (1 if one else paths) * int(each or 1)

@@ -223,6 +223,7 @@ def test_a_server_that_cannot_register_is_started_once_more(tmp_path: Path, refu
         volumes=None,
         lease=None,
         kdc=None,
+        connections=10_000,
         folder=tmp_path,
         enter=[str(script)],
         started=lambda _: None,

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import made_runs
 import numpy
 import pytest
-from conftest import call_harness, needs_privileges, or_skip, refusal
+from conftest import call_harness, needs_privileges, or_skip, refusal, started_lab
 from made_runs import changed, only, report_of
 
 from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.lab import LabConfig
+from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.processes import run
 from nfsmulti.report import recovery
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.told import Run
@@ -149,6 +153,28 @@ def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> No
     assert [band.x0, band.x1] == pytest.approx([2.5, 17.5])
 
 
+def test_clients_that_a_server_does_not_take_are_told_with_what_it_does_to_them() -> None:
+    why = "10.0.0.1:/vol1: connection lost with 1 calls outstanding (Connection reset by peer)"
+    summary = changed(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000,
+                      clients=Clients(1000, 123, 0.99, 1.0, why))  # fmt: skip
+    text = report_of(summary)
+    assert "123 of 1,000 clients are served; the server resets the others: let it take" in text
+    assert {cell.connections for cell in summary.cells} == {1, 10, 100, 123}
+
+
+@pytest.mark.parametrize(("taken", "guess", "tries"), [(37, 0, 7), (38, 38, 1), (37, 38, 7)])
+def test_the_most_clients_that_work_are_found_by_halves(taken: int, guess: int, tries: int) -> None:
+    """Or at once, by what a run that failed has served."""
+    tried: list[int] = []
+
+    def works(count: int) -> bool:
+        tried.append(count)
+        return count <= taken
+
+    assert clients.most_that_work(works, 100, guess) == taken
+    assert len(tried) <= tries
+
+
 # --- before it runs ---
 
 
@@ -243,3 +269,17 @@ def test_a_restart_that_fails_ends_the_cell(
         )
     assert done.status == 1
     assert "--restart 'echo it is gone >&2; exit 3' failed (3); it said: it is gone" in done.stdout
+
+
+def test_a_server_that_takes_fewer_clients(tmp_path: Path) -> None:
+    """nfs-ganesha counts some sockets of its own. Without --partial such a cell fails."""
+    with started_lab(LabConfig(addresses=1, connections=12)) as lab:
+        words = ["--clients=16", "--quick", "--repeat=1", f"--results={tmp_path}"]
+        argv = [sys.executable, "-m", "nfsmulti", "run", "clients", *words]
+        argv = lab.command([*argv, f"--pool={lab.path(0, version='4.1')}"])
+        env = {"PYTHONPATH": str(PYTHON_TESTS), _SECONDS: "0.5"}
+        assert run(argv, timeout=100, env=env).status == 1
+        done = run([*argv, "--partial"], timeout=100, env=env)
+    assert done.status == 0, done.stdout + done.stderr
+    (told,) = re.findall(r"(\d+) of 16 clients are served; the server resets", done.stdout)
+    assert 8 <= int(told) <= 12

@@ -38,7 +38,7 @@ NFS_CORE_PARAM {
 	Enable_UDP = false;
 	Enable_NLM = false;
 	Enable_RQUOTA = false;
-	RPC_Max_Connections = 10000;
+	RPC_Max_Connections = $connections;
 	mount_path_pseudo = true;
 	Plugins_Dir = "$plugins";
 	$tolerant
@@ -163,6 +163,7 @@ def _configuration(
     lease: int | None,
     recovery: Path,
     kdc: Kdc | None,
+    connections: int,
 ) -> str:
     """Return the text of ganesha-config(8)."""
     fsal, protocols = ("VFS", "3, 4") if volumes else ("MEM", "4")
@@ -191,6 +192,7 @@ def _configuration(
         tolerant=_TOLERANT if six else "",
         strict=_STRICT if six else "",
         recovery=recovery,
+        connections=connections,
         sec=", ".join(kdc.config.sec) if kdc else "sys",
         kerberos=_KERBEROS.substitute(keytab=kdc.server_keytab, folder=recovery)
         if kdc
@@ -206,8 +208,8 @@ class Server:
     `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
     folder of the exported file systems, as it is seen from there, or None for one that keeps its
     files in memory and speaks NFSv4 alone; `folder` takes its own; `started` is told of each new
-    process. `lease` is LabConfig's, `kdc` the lab's, if it has one. On all of the machine's
-    addresses it serves this machine alone.
+    process. `lease` and `connections` are LabConfig's, `kdc` the lab's, if it has one. On all of
+    the machine's addresses it serves this machine alone.
     """
 
     def __init__(
@@ -218,6 +220,7 @@ class Server:
         volumes: Path | None,
         lease: int | None,
         kdc: Kdc | None,
+        connections: int,
         folder: Path,
         enter: Sequence[str],
         started: Callable[[Process], None],
@@ -230,7 +233,7 @@ class Server:
         self.log.touch()
         file = folder / "ganesha.conf"
         file.write_text(
-            _configuration(endpoint, exports, volumes, lease, self._recovery, kdc),
+            _configuration(endpoint, exports, volumes, lease, self._recovery, kdc, connections),
             errors="surrogateescape",
         )
         self._env = {**kdc.environment, **_NO_REPLAY_CACHE} if kdc else {}

@@ -85,7 +85,7 @@ class LabConfig:
     With `lease`, NFSv4's lease and the grace period after a restart last so many seconds; else
     there is no grace period. With `kerberos` it has a realm of its own. Where
     `xprtsec` is tls, mtls or tls:mtls (exports(5)), its pools lead through a proxy that speaks
-    that.
+    that. A server takes so many `connections`.
     """
 
     addresses: int = 4
@@ -100,6 +100,7 @@ class LabConfig:
     lease: int | None = None
     kerberos: Kerberos | None = None
     xprtsec: str = "none"
+    connections: int = 10_000
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
@@ -492,6 +493,7 @@ class Lab:
                 volumes=None if self.config.memory else _VOLUMES,
                 lease=self.config.lease,
                 kdc=self._kdc,
+                connections=self.config.connections,
                 folder=self.folder / name,
                 enter=enter,
                 started=functools.partial(self._note, name),

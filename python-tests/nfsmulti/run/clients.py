@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Self
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats, FioProcess, FioResult
+from nfsmulti.fiorun import ConnectionStats, FioProcess, FioResult, Options
 from nfsmulti.run import watch
 from nfsmulti.run.place import Target
-from nfsmulti.run.plan import Plan
-from nfsmulti.scenario import CellSpec
+from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell
+from nfsmulti.scenario import CellSpec, timed
 from nfsmulti.stats import jain
 from nfsmulti.stories.clients import JOB, NEW
-from nfsmulti.summary import Clients, Factor, Restart
+from nfsmulti.summary import Cell, Clients, Factor, Restart
 
 _PART = 3  # of the cell's time
 _POLL_SECONDS = 0.1
@@ -47,6 +47,69 @@ def figures(stats: Sequence[ConnectionStats]) -> Clients | None:
         slowest=min(ops) * len(ops) / sum(ops),
         jain=jain(ops),
     )
+
+
+# --- a server that takes fewer clients ---
+
+
+def as_many_as_are_taken(
+    planned: PlannedCell, failed: Cell, run: Callable[[PlannedCell], Cell], folder: Path
+) -> Cell:
+    """Find by short runs how many clients the server takes, then run the cell with these.
+
+    A cell that `failed` may tell how many it has served. `folder` is that of the run. Returns
+    `failed` where the server serves nobody.
+    """
+    asked = int(planned.spec.options["nclients"] or 0)
+
+    def works(count: int) -> bool:
+        return run(_with(planned, count, timed(WARM_UP_SECONDS))).status == "done"
+
+    count = most_that_work(works, asked, _served(failed, folder))
+    cell = run(_with(planned, count, {})) if count else failed
+    if not cell.clients:
+        return failed
+    why = (failed.why or "").rpartition("nfsmulti: ")[2]
+    return dataclasses.replace(
+        cell, clients=dataclasses.replace(cell.clients, asked=asked, why=why)
+    )
+
+
+def most_that_work(works: Callable[[int], bool], asked: int, guess: int) -> int:
+    """Return the most clients that work, of fewer than were asked for; the guess, if it works."""
+    if guess and works(guess):
+        return guess
+    least, most = 0, (guess or asked) - 1
+    while least < most:
+        middle = (least + most + 1) // 2
+        if works(middle):
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def _with(planned: PlannedCell, count: int, more: Options) -> PlannedCell:
+    """Return a cell of so many clients, with more options."""
+    spec = planned.spec
+    asked, depth = (int(spec.options[name] or 0) for name in ("nclients", "client_depth"))
+    options = {**spec.options, **more, "nclients": count, "iodepth": depth * count}
+    own = {
+        job: {name: _part(name, at, count / asked) for name, at in given.items()}
+        for job, given in spec.own.items()
+    }
+    return dataclasses.replace(planned, spec=dataclasses.replace(spec, options=options, own=own))
+
+
+def _part(name: str, at: Factor | None, part: float) -> Factor | None:
+    """Return an option of fewer clients: they have a part of the rate."""
+    return round(part * float(at)) if name == "arrival_rate" and at else at
+
+
+def _served(cell: Cell, folder: Path) -> int:
+    """Return how many clients a cell has served that failed, 0 where nobody knows."""
+    found = figures(ConnectionStats.read(folder / cell.folder / "stats.jsonl"))
+    return found.served if found else 0
 
 
 class Restarting:

@@ -180,6 +180,7 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
             neighbours=given.get("neighbour", ()),
             rates=given.get("rate", ()),
             absent=given.get("absent", 0.0),
+            partial="partial" in given,
         ),
         amounts=Amounts(**amounts),
     )

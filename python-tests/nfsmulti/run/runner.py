@@ -24,7 +24,7 @@ from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
 from nfsmulti.paths import write_whole
 from nfsmulti.processes import end_politely
-from nfsmulti.run import offered, preflight
+from nfsmulti.run import clients, offered, preflight
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.directory import Leftover, new_name, run_directory
 from nfsmulti.run.live import Live
@@ -193,6 +193,10 @@ class _Runs:
             shutil.rmtree(kept, ignore_errors=True)
         return longer
 
+    def _try(self, planned: PlannedCell) -> Cell:
+        """Run what may have to be run again."""
+        return run_cell(planned, self.place, self.engine, self.record.folder, self.watcher.tick)
+
     def _probe(self, planned: PlannedCell) -> Cell:
         """Run a cell that counts for nothing."""
         cell = run_cell(planned, self.place, self.engine, self.record.folder, lambda *_: None)
@@ -206,6 +210,8 @@ class _Runs:
             cell = run_cell(longer, self.place, self.engine, self.record.folder, self.watcher.tick)
             if cell.status == "done":
                 break
+        if cell.status != "done" and longer.spec.partial:
+            cell = clients.as_many_as_are_taken(longer, cell, self._try, self.record.folder)
         return dataclasses.replace(cell, times=times)
 
 

@@ -76,6 +76,8 @@ def job(at: At) -> CellSpec:
         paths=min(at.clients, at.pool.urls),
         files={f"nfsmulti-{one}": size for one in jobs},
         restart=restart,
+        partial=at.scale.choice.partial,
+        warm_up=not at.scale.choice.partial,
         absent=math.ceil(at.clients * at.scale.choice.absent / 100),
     )  # fmt: skip
 
@@ -109,6 +111,8 @@ def headline(run: Run) -> str:
     like = {name: level for name, level in at.items() if name != "neighbours"}
     if beside := max(run.counts("neighbours", like), default=0):
         return _beside(run, at, {**at, "neighbours": beside})
+    if why := [cell.clients.why for cell in run.at(at) if cell.clients and cell.clients.why]:
+        return f"{_served(run, at)} are served; {_refused(why[0])}."
     slowest = run.sample("slowest client %", at)
     part = f"; the slowest does {slowest.mean:.0f} % of the mean" if slowest else ""
     rates = f"{run.text('IOPS', at)}, p99 {run.text('p99 ms', at)}"
@@ -126,6 +130,22 @@ _NAMES = {"neighbours": "{} busy neighbours", "rate": "{} IOPS each"}
 
 def _restarted(run: Run) -> bool:
     return any(cell.restart for cell in run.summary.done)
+
+
+# How a server refuses clients, by the engine's words; and what to do.
+_REFUSALS = {
+    "reset by peer": "resets the others",
+    "closed": "closes the others' connections",
+    "refused": "refuses the others",
+    "answer": "does not answer the others",
+}
+_REMEDY = "let it take more connections (nfs-ganesha: RPC_Max_Connections; nfsd: threads)"
+
+
+def _refused(why: str) -> str:
+    """Say what the server does to those that it does not serve, and what to do."""
+    found = (said for words, said in _REFUSALS.items() if words in why)
+    return f"the server {next(found, 'does not serve the others')}: {_REMEDY}"
 
 
 def _beside(run: Run, alone: Levels, beside: Levels) -> str:
