@@ -139,6 +139,14 @@ def test_the_answer_after_a_restart(restart: Restart, told: str) -> None:
     assert told in report_of(summary)
 
 
+def test_a_repeat_in_which_a_client_never_returned_leaves_no_time_until_all_were_back() -> None:
+    """Of the other repeats it would be that of the lucky ones."""
+    whole, short = Restart(2.5, 3, [3.0, 3.0, 4.0]), Restart(2.5, 3, [3.0, 3.0])
+    summary = changed(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000,
+                      restart=lambda cell: short if cell.repeat == 2 else whole)  # fmt: skip
+    assert "After a restart 2 of 3 clients were back." in report_of(summary)
+
+
 def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> None:
     """The curves count from the begin of the restart."""
     restart = Restart(2.5, 2, [3.0, 4.0], new=2, waited_s=[15.0, 15.5])
@@ -191,6 +199,7 @@ def test_a_rate_is_each_clients_and_neighbours_have_none() -> None:
 def test_a_restart_on_a_users_server_needs_a_command() -> None:
     words = ["run", "clients", "--pool=nfs://127.0.0.1/x", "--restart"]
     assert "--restart needs a command" in refusal(*words)
+    assert "clients runs on this machine only" in refusal(*words[:3], "--hosts=a")
     assert "give --restart too" in refusal("run", "clients", "--absent=1%")
 
 

@@ -38,7 +38,7 @@ from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.run import clients, live, mountstats, offered, series, watch
 from nfsmulti.run.clients import Restarting
 from nfsmulti.run.live import Live, Sampler
-from nfsmulti.run.place import Target
+from nfsmulti.run.place import RESTART_SECONDS, Target
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
 from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.run.watch import Watch
@@ -195,7 +195,8 @@ def _check_direction(cell: Cell, report: FioReport) -> None:
 
 
 def _most_seconds(spec: CellSpec) -> float:
-    return _PATIENCE * spec.seconds + _SPARE_SECONDS + sum(spec.files.values()) / _LAID_OUT
+    laid_out, restart = sum(spec.files.values()) / _LAID_OUT, RESTART_SECONDS if spec.restart else 0
+    return _PATIENCE * spec.seconds + _SPARE_SECONDS + laid_out + restart
 
 
 def _begun(place: Target, engine: Engine, spec: CellSpec, folder: Path) -> FioProcess:

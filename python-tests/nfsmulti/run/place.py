@@ -40,7 +40,7 @@ _UNUSED = {
     "xprtsec=none": {"tls_ca", "tls_name", *_OWN_TLS},
     "xprtsec=tls": _OWN_TLS,
 }
-_RESTART_SECONDS = 600.0  # that a user's restart may take
+RESTART_SECONDS = 600.0  # that a user's restart may take
 _DOWN_SECONDS = 2.0  # that a lab's servers are away
 # What nfsmulti-pool says of a path beside its arguments.
 _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
@@ -102,7 +102,7 @@ class Target(Protocol):
         with tempfile.TemporaryFile() as said:
             words = ["sh", "-c", command]
             with Process(words, stdout=said, stderr=said) as process:
-                until = time.monotonic() + _RESTART_SECONDS
+                until = time.monotonic() + RESTART_SECONDS
                 while (status := process.wait(0)) is None and time.monotonic() < until:
                     yield
             if status:
@@ -110,7 +110,7 @@ class Target(Protocol):
                 what = last_words(said.read().decode(errors="replace"), lines=1)
                 raise HarnessError(f"--restart '{command}' failed ({status}); {what}")
         if status is None:
-            raise HarnessError(f"--restart '{command}' did not end within {_RESTART_SECONDS:.0f} s")
+            raise HarnessError(f"--restart '{command}' did not end within {RESTART_SECONDS:.0f} s")
 
     def servers(self) -> list[str]:
         """Say what is known of its servers, for the reader of a report."""

@@ -39,7 +39,8 @@ from nfsmulti.story import Story
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
 _SECONDS = 20.0
 _ENDED = ("done", "skipped")
-_HERE_ALONE = ("metadata", "security")  # where entries, or credentials, are
+# Where entries or credentials are, or what is told of clients.
+_HERE_ALONE = ("metadata", "security", "clients")
 # Options that a kernel mount does not take from the engine.
 _OF_URLS = {*VERSION_NAMES, "proto", "rsize", "wsize"}
 
