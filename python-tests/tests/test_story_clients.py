@@ -84,6 +84,13 @@ def test_the_answer_beside_busy_connections_is_what_clients_wait_there() -> None
     )  # fmt: skip
 
 
+def test_iops_are_those_of_the_clients_not_of_their_neighbours() -> None:
+    iops = figures(Run(SCENARIOS["clients"], made_runs.clients()))["IOPS"]
+    cell = made_runs.clients().cells[-1]
+    assert cell.read
+    assert iops(dataclasses.replace(cell, write=cell.read)) == cell.read.iops
+
+
 def test_what_arrives_by_a_clock_waits_from_when_it_was_due() -> None:
     """Where the rate was not held there is no wait to tell."""
     waits = figures(Run(SCENARIOS["clients"], made_runs.clients()))["p99 ms"]
