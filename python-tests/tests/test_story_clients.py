@@ -23,6 +23,7 @@ from nfsmulti.report import recovery
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.told import Run
 from nfsmulti.run import clients
+from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.stories.clients import figures
@@ -188,6 +189,29 @@ def test_the_most_clients_that_work_are_found_by_halves(taken: int, guess: int, 
 
     assert clients.most_that_work(works, 100, guess) == taken
     assert len(tried) <= tries
+
+
+def test_clients_that_the_engine_says_are_taken_are_tried_first(tmp_path: Path) -> None:
+    """Then the cell runs with these, each of which has its part of the rate."""
+    choice = Choice(clients=(100,), rates=(10,), partial=True)
+    (spec,), _ = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(1, 0))
+    why = "fio: status 1: nfsmulti: clients: connection lost (Connection reset by peer)"
+    failed = Cell("a", spec.factors, 1, "failed", "cells/a", "fio", why)
+    (tmp_path / "cells/a").mkdir(parents=True)
+    said = "nfsmulti: clients: 37 of 100 clients were served: raise the server's limit\n"
+    (tmp_path / "cells/a/stderr").write_text(said)
+    tried: list[list[object]] = []
+
+    def run_it(planned: PlannedCell) -> Cell:
+        options = {**planned.spec.options, **planned.spec.own["clients"]}
+        names = ("nclients", "iodepth", "arrival_rate", "runtime")
+        tried.append([options[name] for name in names])
+        return dataclasses.replace(failed, status="done", clients=Clients(37, 37, 1.0, 1.0))
+
+    found = clients.as_many_as_are_taken(PlannedCell("a", 1, 1, spec), failed, run_it, tmp_path)
+    assert tried == [[37, 148, 370, "2000ms"], [37, 148, 370, "15000ms"]]
+    why = "clients: connection lost (Connection reset by peer)"
+    assert found.clients == Clients(100, 37, 1.0, 1.0, why)
 
 
 # --- before it runs ---

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -56,7 +57,7 @@ def as_many_as_are_taken(
 ) -> Cell:
     """Find by short runs how many clients the server takes, then run the cell with these.
 
-    A cell that `failed` may tell how many it has served. `folder` is that of the run. Returns
+    Of the cell that `failed` the engine may tell how many. `folder` is that of the run. Returns
     `failed` where the server serves nobody.
     """
     asked = int(planned.spec.options["nclients"] or 0)
@@ -64,7 +65,7 @@ def as_many_as_are_taken(
     def works(count: int) -> bool:
         return run(_with(planned, count, timed(WARM_UP_SECONDS))).status == "done"
 
-    count = most_that_work(works, asked, _served(failed, folder))
+    count = most_that_work(works, asked, _taken(folder / failed.folder / "stderr"))
     cell = run(_with(planned, count, {})) if count else failed
     if not cell.clients:
         return failed
@@ -105,10 +106,11 @@ def _part(name: str, at: Factor | None, part: float) -> Factor | None:
     return round(part * float(at)) if name == "arrival_rate" and at else at
 
 
-def _served(cell: Cell, folder: Path) -> int:
-    """Return how many clients a cell has served that failed, 0 where nobody knows."""
-    found = figures(ConnectionStats.read(folder / cell.folder / "stats.jsonl"))
-    return found.served if found else 0
+def _taken(log: Path) -> int:
+    """Return how many clients the server has taken, as the engine says, 0 where it does not."""
+    said = log.read_text(errors="replace") if log.exists() else ""
+    found = re.search(r"nfsmulti: .*: (\d+) of \d+ clients were served", said)
+    return int(found[1]) if found else 0
 
 
 class Restarting:
