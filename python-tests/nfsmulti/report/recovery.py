@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nfsmulti.report.told import Run
 
-COLUMNS = [
+_COLUMNS = [
     Column("server away, s", "restart s"),
     Column("half back, s", "half back s"),
     Column("all back, s", "all back s"),
@@ -32,6 +32,11 @@ READING = [
 ]
 _GRACE_SECONDS = 1.0  # less is no grace period that new clients notice
 _MOST = 4  # plots
+
+
+def columns(run: Run) -> Sequence[Column]:
+    """Return those of a table of restarts, none where there were none."""
+    return _COLUMNS if found(run, {}) else ()
 
 
 def found(run: Run, at: Levels) -> list[Restart]:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Self
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats, FioProcess, FioResult, Options
+from nfsmulti.fiorun import ConnectionStats, FioProcess, FioResult
 from nfsmulti.run import watch
 from nfsmulti.run.place import Target
-from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell
-from nfsmulti.scenario import CellSpec, timed
+from nfsmulti.run.plan import Plan, PlannedCell
+from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import jain
 from nfsmulti.stories.clients import JOB, NEW
 from nfsmulti.summary import Cell, Clients, Factor, Restart
@@ -55,62 +55,33 @@ def figures(stats: Sequence[ConnectionStats]) -> Clients | None:
 def as_many_as_are_taken(
     planned: PlannedCell, failed: Cell, run: Callable[[PlannedCell], Cell], folder: Path
 ) -> Cell:
-    """Find by short runs how many clients the server takes, then run the cell with these.
+    """Run a cell that `failed` with as many clients as the server takes, as the engine says.
 
-    Of the cell that `failed` the engine may tell how many. `folder` is that of the run. Returns
-    `failed` where the server serves nobody.
+    `folder` is that of the run. Returns `failed` where the engine says nothing of the kind.
     """
-    asked = int(planned.spec.options["nclients"] or 0)
-
-    def works(count: int) -> bool:
-        return run(_with(planned, count, timed(WARM_UP_SECONDS))).status == "done"
-
-    count = most_that_work(works, asked, _taken(folder / failed.folder / "stderr"))
-    cell = run(_with(planned, count, {})) if count else failed
-    if not cell.clients:
-        return failed
-    why = (failed.why or "").rpartition("nfsmulti: ")[2]
-    return dataclasses.replace(
-        cell, clients=dataclasses.replace(cell.clients, asked=asked, why=why)
-    )
-
-
-def most_that_work(works: Callable[[int], bool], asked: int, guess: int) -> int:
-    """Return the most clients that work, of fewer than were asked for; the guess, if it works."""
-    if guess and works(guess):
-        return guess
-    least, most = 0, (guess or asked) - 1
-    while least < most:
-        middle = (least + most + 1) // 2
-        if works(middle):
-            least = middle
-        else:
-            most = middle - 1
-    return least
-
-
-def _with(planned: PlannedCell, count: int, more: Options) -> PlannedCell:
-    """Return a cell of so many clients, with more options."""
-    spec = planned.spec
-    asked, depth = (int(spec.options[name] or 0) for name in ("nclients", "client_depth"))
-    options = {**spec.options, **more, "nclients": count, "iodepth": depth * count}
-    own = {
-        job: {name: _part(name, at, count / asked) for name, at in given.items()}
-        for job, given in spec.own.items()
-    }
-    return dataclasses.replace(planned, spec=dataclasses.replace(spec, options=options, own=own))
-
-
-def _part(name: str, at: Factor | None, part: float) -> Factor | None:
-    """Return an option of fewer clients: they have a part of the rate."""
-    return round(part * float(at)) if name == "arrival_rate" and at else at
-
-
-def _taken(log: Path) -> int:
-    """Return how many clients the server has taken, as the engine says, 0 where it does not."""
+    log = folder / failed.folder / "stderr"
     said = log.read_text(errors="replace") if log.exists() else ""
-    found = re.search(r"nfsmulti: .*: (\d+) of \d+ clients were served", said)
-    return int(found[1]) if found else 0
+    taken = re.search(r"nfsmulti: .*: (\d+) of (\d+) clients were served", said)
+    if not taken:
+        return failed
+    count, asked = map(int, taken.groups())
+    cell = run(_with(planned, count, asked))
+    if not cell.clients:
+        return cell
+    why = (failed.why or "").rpartition("nfsmulti: ")[2]
+    served = dataclasses.replace(cell.clients, asked=asked, why=why)
+    return dataclasses.replace(cell, clients=served)
+
+
+def _with(planned: PlannedCell, count: int, asked: int) -> PlannedCell:
+    """Return a cell of fewer clients than were asked for, which have their part of the rate."""
+    spec, own = planned.spec, dict(planned.spec.own)
+    depth = int(spec.options["client_depth"] or 1) * count
+    if JOB in own:
+        rate = int(own[JOB]["arrival_rate"] or 0) * count // asked
+        own[JOB] = {**own[JOB], "arrival_rate": rate}
+    options = {**spec.options, "nclients": count, "iodepth": depth}
+    return dataclasses.replace(planned, spec=dataclasses.replace(spec, options=options, own=own))
 
 
 class Restarting:

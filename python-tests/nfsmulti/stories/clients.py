@@ -128,24 +128,11 @@ _LINES, _DRAWN = ["version", "neighbours", "rate"], ["IOPS", "p99 ms", "slowest 
 _NAMES = {"neighbours": "{} busy neighbours", "rate": "{} IOPS each"}
 
 
-def _restarted(run: Run) -> bool:
-    return any(cell.restart for cell in run.summary.done)
-
-
-# How a server refuses clients, by the engine's words; and what to do.
-_REFUSALS = {
-    "reset by peer": "resets the others",
-    "closed": "closes the others' connections",
-    "refused": "refuses the others",
-    "answer": "does not answer the others",
-}
-_REMEDY = "let it take more connections (nfs-ganesha: RPC_Max_Connections; nfsd: threads)"
-
-
 def _refused(why: str) -> str:
-    """Say what the server does to those that it does not serve, and what to do."""
-    found = (said for words, said in _REFUSALS.items() if words in why)
-    return f"the server {next(found, 'does not serve the others')}: {_REMEDY}"
+    """Say what the server does to those that it does not serve, by the engine's words."""
+    what = "resets the others" if "reset by peer" in why else "does not serve the others"
+    more = "let it take more connections (nfs-ganesha: RPC_Max_Connections; nfsd: threads)"
+    return f"the server {what}: {more}"
 
 
 def _beside(run: Run, alone: Levels, beside: Levels) -> str:
@@ -183,15 +170,12 @@ def figures(run: Run) -> dict[str, Take]:
 
 def caveats(run: Run) -> list[str]:
     """Say where rates were not held, and where this machine is what clients wait for."""
-    found = run.summary.done
-    said = []
-    if any(cell.arrivals and not cell.arrivals.sustained for cell in found):
-        said.append("Where the rate was not sustained there is no p50 or p99.")
-    most = cells.having(run.summary, clients=max(run.counts("clients")))
-    added, words = cells.whose(most)
-    if added > _DOUBTFUL:
-        said.append(f"Not the server's alone: {words}.")
-    return said
+    lost = any(one.arrivals and not one.arrivals.sustained for one in run.summary.done)
+    added, words = cells.whose(run.at({"clients": max(run.counts("clients"))}))
+    return [
+        *["Where the rate was not sustained there is no p50 or p99."] * lost,
+        *[f"Not the server's alone: {words}."] * (added > _DOUBTFUL),
+    ]
 
 
 STORY = Story(
@@ -202,8 +186,8 @@ STORY = Story(
         figures=figures,
         headline=headline,
         caveats=caveats,
-        table=lambda run: run.table(Grid(rows, recovery.COLUMNS if _restarted(run) else _COLUMNS)),
-        plots=lambda run: () if _restarted(run) else [Lines("clients", _LINES, _DRAWN)],
+        table=lambda run: run.table(Grid(rows, recovery.columns(run) or _COLUMNS)),
+        plots=lambda run: [] if recovery.columns(run) else [Lines("clients", _LINES, _DRAWN)],
         more=lambda run: recovery.sections(run, rows(run)),
         reading=[
             "A client is served if it has done I/O. Jain's index is 1 if all did equally much; of"
