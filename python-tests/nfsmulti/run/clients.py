@@ -27,7 +27,6 @@ from nfsmulti.stories.clients import JOB, NEW
 from nfsmulti.summary import Cell, Clients, Factor, Restart
 
 _PART = 3  # of the cell's time
-_POLL_SECONDS = 0.1
 _LAST_SECONDS = 300.0  # that new clients may wait beyond the cell: three default grace periods
 
 
@@ -147,6 +146,8 @@ class Restarting:
         if not self._new:
             raise HarnessError("the cell ended before the server was restarted", "use --runtime")
         new = self._new.result(_LAST_SECONDS)
+        if new.status:
+            raise HarnessError(f"clients that came after the restart: {new.reason}")
         lost = [line for line in stats if line.job == JOB and _lost(line, self._began)]
         return Restart(
             took_s=round(self._took, 3),
