@@ -371,7 +371,8 @@ def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
     assert "is its own baseline" in call_harness("compare", *there).stderr
     shutil.rmtree(older)
     lost = _kept(tmp_path, "20261123T170000Z", made_runs.oltp())
-    assert call_harness("baseline", "set", str(lost), *there).status == 0
+    chosen = json.loads(call_harness("baseline", "set", str(lost), *there, "--json").stdout)
+    assert (chosen["run"], chosen["busy"]) == (shown(lost), False)
     shutil.rmtree(lost)
     _kept(tmp_path, "20261124T170000Z", made_runs.oltp())
     twice = call_harness("compare", str(first), str(first), *there)

@@ -207,14 +207,18 @@ def test_order_is_random_and_the_seed_s() -> None:
 
 
 def test_a_dry_run_tells_the_cells_and_writes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(command._out, "stderr", False)  # which --json changes
     command.run("dd", [], quick=True, dry_run=True, seed=1, results=tmp_path)
     first, *cells, last = capsys.readouterr().out.splitlines()
     plan, _ = planned(Request(quick=True, seed=1), "dd")
     assert first.startswith(f"dd: {len(plan.cells)} cells, about 0:")
     assert cells == [f"  {cell.order} {cell.id}" for cell in plan.cells]
     assert last.startswith("Run them: ")
+    command.run("dd", [], quick=True, dry_run=True, seed=1, results=tmp_path, as_json=True)
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
+    assert [cell["id"] for cell in told["cells"]] == [cell.id for cell in plan.cells]
     assert not any(tmp_path.iterdir())
 
 

@@ -92,10 +92,16 @@ def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) 
     (left,) = Path(mount).iterdir()
     assert f"{left.name}/ is removed" in call_harness("clean", "--results", str(results)).stdout
     assert not list(Path(mount).iterdir())
-    done = run_harness(
-        "run", "oltp", "--resume", "--results", str(results), env=SHORT, timeout=_SECONDS
-    )
+    again = ("run", "oltp", "--resume", "--results", str(results), "--json")
+    done = run_harness(*again, env=SHORT, timeout=_SECONDS)
     assert done.status == 0, done.stdout + done.stderr
+    (told,) = json.loads(done.stdout)["runs"]
+    assert (told["folder"], told["cells"]) == (paths.shown(folder), {"done": 3})
+    assert f"\n{told['answer']}\n" in (folder / "report.md").read_text()
+    assert (told["left_on_server"], paths.shown(folder / "report.html") in done.stderr) == (
+        None,
+        True,
+    )
     after = Summary.load(folder)
     assert _statuses(folder) == {"done": 3}
     assert [cell.id for cell in after.cells] == [cell.id for cell in before.cells]
@@ -257,7 +263,7 @@ def test_report_that_fails_ends_no_other_run(
     def broken(folder: Path) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("nfsmulti.report.pages.write", broken)
+    monkeypatch.setattr("nfsmulti.report.pages.written", broken)
     monkeypatch.setattr(command, "_out", QUIET)
     runs = []
     for name in ("dd", "randread"):

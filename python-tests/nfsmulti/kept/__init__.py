@@ -81,15 +81,20 @@ def shown_run(folder: Path) -> str:
     return shown(folder.resolve())
 
 
-def set_baseline(folder: Path, results: Path) -> None:
+def set_baseline(folder: Path, results: Path, *, as_json: bool) -> None:
     """Make a run the baseline of its scenario. Raises HarnessError where nothing of it is done."""
     run = Summary.load(folder)
     if not run.done:
         raise HarnessError(f"{shown(folder)}: no cell of this run is done", "choose another run")
     file = results / run.scenario / _BASELINE
     write_whole(file, os.path.relpath(folder.resolve(), file.parent.resolve()) + "\n", results)
+    busy = bool(cells.others_busy(run.done))
+    if as_json:
+        told = {"scenario": run.scenario, "run": shown_run(folder), "busy": busy}
+        print(json.dumps(told, indent="\t"))
+        return
     print(f"The baseline of {run.scenario} is {shown_run(folder)}.")
-    if cells.others_busy(run.done):
+    if busy:
         print("It was on a busy machine: no comparison with it is a verdict. Rerun it when idle.")
 
 

@@ -56,7 +56,12 @@ _NOTHING = Told(Answer("No cell of this run has finished: there is nothing to re
 
 
 def write(folder: Path, *, published: bool = False) -> str:
-    """Write a run's report beside its summary.json, and give what a terminal shows of it.
+    """Write a run's report, and give what a terminal shows of it; see written()."""
+    return written(folder, published=published)[1]
+
+
+def written(folder: Path, *, published: bool = False) -> tuple[Answer, str]:
+    """Write a run's report beside its summary.json; give its answer, and how a terminal shows it.
 
     Raises HarnessError where the summary cannot be read. Findings that were published are left out
     of a page on a user's own pool, unless `published`.
@@ -70,7 +75,8 @@ def write(folder: Path, *, published: bool = False) -> str:
     values = contents(report, summary, conditions.load(folder), published=published)
     save(folder, **values)
     rows.write(summary, folder)
-    return told(folder, values["answer"], next_command(summary, str(shown(folder))))
+    answer, after = values["answer"], next_command(summary, str(shown(folder)))
+    return answer, told(folder, answer, after)
 
 
 def save(folder: Path, **values: Any) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -21,7 +22,22 @@ from nfsmulti.texts import amount
 _out = Lines()
 
 
-def clean(pool: str | None, results: Path, names: Sequence[str], *, everything: bool) -> None:
+class _Told:
+    """What became of each directory: said at once, or at the end as JSON."""
+
+    def __init__(self, *, as_json: bool):
+        self.as_json, self.found = as_json, dict[str, dict[str, str]]()
+
+    def say(self, directory: str, became: str, text: str) -> None:
+        """Tell that it was removed, stays, is missing, or that removing it failed; and why."""
+        self.found[directory] = {"became": became, "text": text}
+        if not self.as_json:
+            _out.print(text)
+
+
+def clean(
+    pool: str | None, results: Path, names: Sequence[str], *, everything: bool, as_json: bool
+) -> None:
     """Remove what the runs that are kept here have left; with --all only `names`, on --pool.
 
     What is named goes whoever has made it: only that has no proof on the server.
@@ -36,23 +52,23 @@ def clean(pool: str | None, results: Path, names: Sequence[str], *, everything: 
             "remove it by hand if it is yours",
         )
     there = _directories(pool) if pool else set()
-    known: set[str] = set()
+    told = _Told(as_json=as_json)
     failed = False
     for file in sorted(results.glob(f"*/*/{FILE}")):
         try:
             left = _noted(file.parent, pool, there)
         except HarnessError as error:
             if not names:
-                _out.print(str(error))
+                told.say(shown(file.parent), "failed", str(error))
                 failed = True
             continue
         if left and (not names or left.directory in names):
-            known.add(left.directory)
-            failed |= not _removed(file.parent, left, names)
-    for name in sorted({*(names or filter(is_name, there))} - known):
-        known.add(name)
-        failed |= not _removed_other(pool or "", name, names, everything)
-    if not known and not failed:
+            failed |= not _removed(told, file.parent, left, names)
+    for name in sorted({*(names or filter(is_name, there))} - told.found.keys()):
+        failed |= not _removed_other(told, pool or "", name, names, everything)
+    if as_json:
+        print(json.dumps(told.found, indent="\t"))
+    elif not told.found:
         _out.print("no run has left anything" + ("" if pool else f" (in {shown(results)})"))
     sys.exit(failed)
 
@@ -72,24 +88,27 @@ def _paths_of(pool: str) -> set[str]:
     return {path.partition("?")[0] for path in split_pool(pool)}
 
 
-def _removed(run: Path, left: Leftover, names: Collection[str]) -> bool:
+def _removed(told: _Told, run: Path, left: Leftover, names: Collection[str]) -> bool:
     """Remove what a run has left, unless it is going on; tells whether it is gone."""
     with claimed(run) as idle:
         if not idle:
-            _out.print(f"{left.directory}/ stays: its run is going on ({shown(run)})")
+            text = f"{left.directory}/ stays: its run is going on ({shown(run)})"
+            told.say(left.directory, "stays", text)
             return True
         try:
             gone = left.remove(run, unmarked=left.directory in names)
         except HarnessError as error:
-            _say_kept(left.directory, error)
+            _say_kept(told, left.directory, error)
             return False
     if gone is None:
-        _out.print(
+        told.say(
+            left.directory,
+            "missing",
             f"{left.directory}/ is not there: is that export mounted, and is it the same server?"
-            f" If it was removed by hand: rm {shlex.quote(shown(run / FILE))}"
+            f" If it was removed by hand: rm {shlex.quote(shown(run / FILE))}",
         )
         return False
-    _say_removed(left.directory, gone)
+    _say_removed(told, left.directory, gone)
     return True
 
 
@@ -98,11 +117,15 @@ def _directories(pool: str) -> set[str]:
     return {entry.name for entry in export.listing(pool) if entry.type == "directory"}
 
 
-def _removed_other(pool: str, name: str, names: Collection[str], everything: bool) -> bool:
+def _removed_other(
+    told: _Told, pool: str, name: str, names: Collection[str], everything: bool
+) -> bool:
     """Remove, where it is named, or only tell what looks like a run's and is of none kept here."""
     if name not in names:
         command = f"{COMMAND} clean --pool={shlex.quote(pool)} --all {name}"
-        _out.print(
+        told.say(
+            name,
+            "stays",
             f"{name}/ stays: its run is not kept here, and may be going on elsewhere;"
             f" if it is yours: {command}",
         )
@@ -110,21 +133,22 @@ def _removed_other(pool: str, name: str, names: Collection[str], everything: boo
     try:
         gone = export.remove_unmarked(pool, name)
     except HarnessError as error:
-        _say_kept(name, error)
+        _say_kept(told, name, error)
         return False
     if not gone.entries:
-        _out.print(f"{name}/ is not there")
+        told.say(name, "missing", f"{name}/ is not there")
         return False
-    _say_removed(name, gone)
+    _say_removed(told, name, gone)
     return True
 
 
-def _say_kept(directory: str, error: HarnessError) -> None:
+def _say_kept(told: _Told, directory: str, error: HarnessError) -> None:
     unknown = isinstance(error, export.UnmarkedError) and is_name(directory)
     hint = f"; if it is yours: clean --pool=POOL --all {directory}" if unknown else ""
-    _out.print(f"{directory}/ is NOT removed: {error}{hint}")
+    told.say(directory, "failed", f"{directory}/ is NOT removed: {error}{hint}")
 
 
-def _say_removed(directory: str, gone: export.Usage) -> None:
+def _say_removed(told: _Told, directory: str, gone: export.Usage) -> None:
     much = f"{gone.entries:,} {'entry' if gone.entries == 1 else 'entries'}"
-    _out.print(f"{directory}/ is removed ({much}, {amount(gone.bytes)})")
+    text = f"{directory}/ is removed ({much}, {amount(gone.bytes)})"
+    told.say(directory, "removed", text)

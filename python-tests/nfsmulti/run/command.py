@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import functools
+import json
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,7 +45,7 @@ _WORKLOADS: Mapping[str, Collection[str]] = {
     "security": security.WORKLOADS,
 }
 # What says nothing of the run itself.
-_BESIDE = ("resume", "results", "metrics", "line")
+_BESIDE = ("resume", "results", "metrics", "line", "as_json")
 
 
 def run(scenario: str, more: Sequence[str], **values: Any) -> None:
@@ -54,6 +56,7 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
         for name, value in values.items()
         if value is not None and value is not False and value not in ("", ())
     }
+    _out.stderr = "as_json" in given  # which alone is printed then
     _check(scenario, given)
     every = scenario == "all"
     chosen = _published() if every else [scenario]
@@ -67,8 +70,7 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
             if one.pool:
                 preflight.check(one, OnPool(one.pool), lambda *_: None)  # the run says it again
         if "dry_run" in given:
-            for one, _ in plans:
-                _tell(one)
+            _tell([one for one, _ in plans], as_json="as_json" in given)
             return
         for one, _ in plans:
             if one.pool and "yes" not in given:
@@ -76,7 +78,12 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
         records = [start.begin(folder, *one) for one in plans]
     again = f"{COMMAND} run {scenario} --resume"
     again += f" --results {shlex.quote(shown(folder))}" if folder != RESULTS else ""
-    sys.exit(_carry_out_all(records, again if every else "", given.get("metrics")))
+    try:
+        status = _carry_out_all(records, again if every else "", given.get("metrics"))
+    finally:
+        if "as_json" in given:
+            print(json.dumps({"runs": [*map(_ended, records)]}, indent="\t"))
+    sys.exit(status)
 
 
 def _published() -> list[str]:
@@ -220,14 +227,40 @@ def _all_of(names: list[str], begin: Callable[[str], _Begun]) -> list[_Begun]:
     return found
 
 
-def _tell(one: plan.Plan) -> None:
-    """Say what a run would do: its cells in their order, and how long they take together."""
-    seconds = expected_seconds(one.cells, runner.guests(one))
-    _out.print(f"{one.scenario}: {len(one.cells)} cells, about {duration_text(seconds)}")
-    _say_left_out(one)
-    for cell in one.cells:
-        _out.print(f"  {cell.order} {cell.id}")
-    _out.print(f"Run them: {one.command.replace(' --dry-run', '')}")
+def _tell(plans: Sequence[plan.Plan], *, as_json: bool) -> None:
+    """Say what runs would do: their cells in order, and how long they take together."""
+    if as_json:
+        print(json.dumps({"runs": [*map(_planned, plans)]}, indent="\t"))
+        return
+    for one in plans:
+        seconds = expected_seconds(one.cells, runner.guests(one))
+        _out.print(f"{one.scenario}: {len(one.cells)} cells, about {duration_text(seconds)}")
+        _say_left_out(one)
+        for cell in one.cells:
+            _out.print(f"  {cell.order} {cell.id}")
+        _out.print(f"Run them: {one.command.replace(' --dry-run', '')}")
+
+
+def _planned(one: plan.Plan) -> dict[str, Any]:
+    """Return what a run would do, for other programs."""
+    return {
+        "scenario": one.scenario,
+        "seconds": round(expected_seconds(one.cells, runner.guests(one))),
+        "left_out": one.left_out,
+        "cells": [{"id": cell.id, "factors": cell.spec.factors} for cell in one.cells],
+    }
+
+
+def _ended(record: Record) -> dict[str, Any]:
+    """Return what became of a run, for other programs; its folder has all figures."""
+    left = Leftover.of(record.folder)
+    return {
+        "scenario": record.plan.scenario,
+        "folder": shown(record.folder),
+        "answer": record.answer,
+        "cells": Counter(cell.status for cell in record.cells),
+        "left_on_server": left and left.directory,
+    }
 
 
 def _say_left_out(one: plan.Plan) -> None:
@@ -294,12 +327,13 @@ def _reported(record: Record) -> int:
     """Write the report and say its answer. What goes wrong with it is no reason to stop others."""
     folder = shown(record.folder)
     try:
-        answer = pages.write(record.folder)
+        answer, text = pages.written(record.folder)
     except Exception as error:  # whatever it is: the figures are safe, and other runs wait
         print(f"nfsmulti: {folder}: no report: {error!r}", file=sys.stderr)
         _out.print(f"{folder} holds summary.json, each fio's output")
         return 1
-    _out.print(f"\n{answer}")
+    record.answer = answer.headline
+    _out.print(f"\n{text}")
     return 0
 
 

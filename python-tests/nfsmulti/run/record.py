@@ -32,10 +32,11 @@ from nfsmulti.summary import Cell, Summary
 
 
 class Record:
-    """The plan and the summary of the run in `folder`."""
+    """The plan and the summary of the run in `folder`, and its page's answer once there is one."""
 
     def __init__(self, folder: Path, plan: Plan, summary: Summary):
         self.folder, self.plan, self._summary = folder, plan, summary
+        self.answer = ""
 
     @classmethod
     def begin(cls, folder: Path, plan: Plan, place: dict[str, Any]) -> Record:
