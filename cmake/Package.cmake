@@ -88,7 +88,9 @@ set(CPACK_RPM_HARNESS_PACKAGE_DESCRIPTION "${harness_description}")
 set(CPACK_RPM_HARNESS_PACKAGE_REQUIRES "${CPACK_PACKAGE_NAME} = ${CPACK_PACKAGE_VERSION}, python3 >= 3.11")
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
 	"/usr/${CMAKE_INSTALL_LIBDIR}" "/usr/${CMAKE_INSTALL_LIBDIR}/fio"
-	"/usr/${CMAKE_INSTALL_LIBEXECDIR}" /usr/share/man
+	"/usr/${CMAKE_INSTALL_LIBEXECDIR}" /usr/share/bash-completion
+	/usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/vendor-completions
+	/usr/share/man
 	/usr/share/man/man1 /usr/share/man/man7)
 
 if(deb_fio)

@@ -518,12 +518,13 @@ def test_a_folder_of_wheels_must_be_there(machine: Machine, tmp_path: Path) -> N
 
 def test_a_lock_file_has_what_is_required() -> None:
     """What is required is changed there, and the lock is made by the command at its head."""
-    wanted = ""
-    for name in ("requirements-harness", "requirements"):  # the latter includes the former
-        wanted += (PYTHON_TESTS / f"{name}.txt").read_text()
+    for name in ("requirements-package", "requirements-harness", "requirements"):
+        wanted = (PYTHON_TESTS / f"{name}.txt").read_text()
+        for other in re.findall(r"^-r (\S+)", wanted, re.MULTILINE):
+            wanted += (PYTHON_TESTS / other).read_text()
         locked = (PYTHON_TESTS / f"{name}.lock").read_text()
         pins = re.findall(r"^\S+==\S+", wanted, re.MULTILINE)
-        assert len(pins) > 5
+        assert pins
         assert [pin for pin in pins if f"\n{pin} " not in locked] == []
 
 
@@ -535,6 +536,32 @@ def test_package_ends_with_the_line_that_installs(used_machine: Machine, used: P
     used_machine.program("cmake", f'case "$*" in *"--target package") touch {packed} ;; esac')
     done = used_machine.run("package", "--no-install")
     assert done.stdout.endswith(f"Install with:\n  sudo apt install {packed}\n"), done.stderr
+    assert "no shell completion in the package: pip could not install shtab; see" in done.stderr
+    _with_python(used)  # the tests' environment, which has it
+    assert used_machine.run("package", "--no-install").stderr == ""
+    made = (used / "build/package/completion/zsh").read_text()
+    assert made == "-B -m nfsmulti.arguments.completion zsh\n"
+
+
+def test_a_shell_completes_commands_options_and_their_words(tmp_path: Path) -> None:
+    made = {}
+    for shell in ("bash", "zsh"):
+        words = [sys.executable, "-m", "nfsmulti.arguments.completion", shell]
+        made[shell] = run(words, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)}).check().stdout
+    assert made["zsh"].startswith("#compdef nfsmulti\n")
+    (tmp_path / "bash").write_text(made["bash"])
+    (tmp_path / "base").mkdir()
+    script = 'source ./bash; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _shtab_nfsmulti'
+    for line, found in (
+        ("nfsmulti pack", "package"),
+        ("nfsmulti run con", "connections"),
+        ("nfsmulti run dd --metr", "--metrics"),
+        ("nfsmulti lab stat", "status"),
+        ("nfsmulti lab kernel --xprtsec m", "mtls"),
+        ("nfsmulti report ba", "base"),
+    ):
+        argv = ["bash", "-c", f'{script}; echo "${{COMPREPLY[*]}}"', "bash", *line.split()]
+        assert run(argv, timeout=60, cwd=tmp_path).stdout == f"{found}\n", line
 
 
 def test_what_apt_has_installed_is_written_down(used_machine: Machine, used: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import or_skip
 
-from nfsmulti.paths import JOBFILES, ROOT, build_dir
+from nfsmulti.paths import JOBFILES, PYTHON_TESTS, ROOT, build_dir
 from nfsmulti.processes import find, locked, run
 
 pytestmark = pytest.mark.full
@@ -29,6 +29,11 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with locked(build_dir() / "packing"):
         # The version is that of the commit at the last configuration.
         run(["cmake", str(build_dir())], timeout=_SECONDS).check()
+        (build_dir() / "completion").mkdir(exist_ok=True)
+        for shell in ("bash", "zsh"):
+            words = [sys.executable, "-m", "nfsmulti.arguments.completion", shell]
+            made = run(words, timeout=_SECONDS, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()
+            (build_dir() / "completion" / shell).write_text(made.stdout)
         packing = ["cpack", "-G", "DEB", "-B", str(folder)]
         run(packing, timeout=_SECONDS, cwd=build_dir()).check()
     return {_control(file, "Package"): file for file in folder.glob("*.deb")}
@@ -85,6 +90,8 @@ def test_it_has_programs_jobfiles_and_manual(unpacked: Path) -> None:
     there = {file.relative_to(folder) for file in folder.rglob("*") if file.is_file()}
     assert there == {file.relative_to(JOBFILES) for file in JOBFILES.rglob("*.fio")}
     assert (usr / "share/man/man7/nfsmulti.7.gz").exists()
+    assert (usr / "share/bash-completion/completions/nfsmulti").stat().st_size
+    assert (usr / "share/zsh/vendor-completions/_nfsmulti").stat().st_size
 
 
 def test_links_of_its_documents_resolve(unpacked: Path) -> None:

@@ -29,7 +29,7 @@ for _taker in (SHARED["scenario"], COMMANDS["history"]["options"]):
     _names = [*STORIES, *_taker["SCENARIO"]["of"]]
     _taker["SCENARIO"] = {"of": _names, "help": ", ".join(_names)}
 # What the front end does itself.
-_FRONT_END = ("build", "package", "uninstall")
+FRONT_END = ("build", "package", "uninstall")
 # What says where a run is, or was begun, or that there is none: without them it is in a lab.
 _NO_DEFAULT = ("pool", "lab", "resume", "dry_run")
 
@@ -52,7 +52,7 @@ def understand(words: Sequence[str]) -> Understood:
             _group(name, second, inner)
         name = f"{name} {second}"
     if name not in COMMANDS:
-        known = {*_FRONT_END, *(one.partition(" ")[0] for one in COMMANDS)}
+        known = {*FRONT_END, *(one.partition(" ")[0] for one in COMMANDS)}
         _refuse(f"there is no command '{name}'{guess(name, known)}", f"{COMMAND} --help")
     table = COMMANDS[name]
     values = Parser(name, table, SHARED).understood(words[2 if inner else 1 :])

@@ -93,7 +93,8 @@ class Parser(argparse.ArgumentParser):
             about["action"] = "store_true"
         else:
             shown = value or f"{{{','.join(about['of'])}}}"
-            about |= {"metavar": shown, "type": _reader(value, about)}
+            choices = None if "," in shown and value else about.get("of")  # each a whole value
+            about |= {"metavar": shown, "type": _reader(value, about), "choices": choices}
             if about.get("nargs") == "*":
                 about["default"] = []
         added = group.add_argument(option, **about)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`python3 -m nfsmulti.arguments.completion bash`: prints what completes the command in a shell.
+
+By shtab, out of the parsers that read the arguments. The packages have it for bash and zsh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import shtab
+
+from nfsmulti.arguments import COMMANDS, FRONT_END, SHARED
+from nfsmulti.arguments.parser import Parser
+
+_PATHS = {
+    **dict.fromkeys(("DIR", "RUN"), shtab.DIRECTORY),
+    **dict.fromkeys(("FILE", "FILE.c", "FILE.so"), shtab.FILE),
+}
+
+
+def whole() -> argparse.ArgumentParser:
+    """Return a parser of every command."""
+    root = argparse.ArgumentParser("nfsmulti")
+    root.add_argument("--version", action="store_true", help="Print the version.")
+    root.add_argument("--no-install", action="store_true", help="Never call apt.")
+    root.add_argument("--wheels", metavar="DIR", help="Where pip takes packages from.")
+    below: dict[str, Any] = {"": root.add_subparsers(parser_class=_parser)}
+    for name in (*COMMANDS, *FRONT_END):
+        group, _, word = name.rpartition(" ")
+        if group not in below:
+            parser = below[""].add_parser(group, table=None, help=f"{group} has commands.")
+            below[group] = parser.add_subparsers(parser_class=_parser)
+        table = COMMANDS.get(name)
+        told = table["help"].partition("\n")[0] if table else ""
+        below[group].add_parser(word, table=table, help=told)
+    return root
+
+
+def _parser(prog: str, table: dict[str, Any] | None) -> argparse.ArgumentParser:
+    """Return the parser of a command; of one without a table it takes nothing."""
+    if table is None:
+        return argparse.ArgumentParser(prog)
+    made = Parser(prog.removeprefix("nfsmulti "), table, SHARED)
+    for action in made._actions:
+        if action.metavar in _PATHS:
+            action.complete = _PATHS[str(action.metavar)]  # type: ignore[attr-defined]
+    return made
+
+
+if __name__ == "__main__":
+    print(shtab.complete(whole(), sys.argv[1]))
