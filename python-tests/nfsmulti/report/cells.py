@@ -296,8 +296,13 @@ def enough(ops: int, percent: float) -> bool:
     return ops * (100 - percent) >= BEYOND * 100 - 1e-6
 
 
+def bins_us(bins: Counter[int], percent: float) -> float | None:
+    """Return a percentile of bins in µs, where enough I/Os lie beyond it."""
+    return percentile_us(bins, percent) if enough(bins.total(), percent) else None
+
+
 def told_us(found: Iterable[Cell], percent: float, *ways: str) -> float | None:
-    """Return the same percentile where enough I/Os lie beyond it."""
+    """Return the same of clat, of all directions or some."""
     figures = [side for cell in found for side in sides(cell, *ways)]
     ops = sum(side.ops for side in figures)
     return latency_us(figures, percent) if enough(ops, percent) else None

@@ -12,7 +12,7 @@ from statistics import fmean
 from nfsmulti import texts
 from nfsmulti.report import cells, measures
 from nfsmulti.report.story import Section
-from nfsmulti.stats import Sample, jain, merged, percentile_us
+from nfsmulti.stats import Sample, jain, merged
 from nfsmulti.summary import Cell, Figures, Summary
 from nfsmulti.texts import MISSING, Table
 
@@ -97,5 +97,4 @@ def _lat_us(found: Sequence[Cell], way: str, percent: float) -> float | None:
     """Return a percentile of fio's lat; None where it kept none, or a rate was not held."""
     if any(cell.arrivals and not cell.arrivals.sustained for cell in found):
         return None
-    bins = merged(side.response for side in _sides(found, way))
-    return percentile_us(bins, percent) if cells.enough(bins.total(), percent) else None
+    return cells.bins_us(merged(side.response for side in _sides(found, way)), percent)

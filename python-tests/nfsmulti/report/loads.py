@@ -18,7 +18,7 @@ from nfsmulti import texts
 from nfsmulti.report import cells, measures, scaling
 from nfsmulti.report.curves import Curve as Counted
 from nfsmulti.report.measures import Take
-from nfsmulti.stats import Ratio, Sample, merged, percentile_us
+from nfsmulti.stats import Ratio, Sample, merged
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.units import Slo
 
@@ -204,8 +204,7 @@ def achieved(cell: Cell) -> float | None:
 
 def told_us(found: Iterable[Cell], percent: float, what: str = "response") -> float | None:
     """Return a percentile of all I/O, of the response or the "lag", where enough took longer."""
-    bins = merged(one for cell in found for one in _bins(cell, what))
-    return percentile_us(bins, percent) if cells.enough(bins.total(), percent) else None
+    return cells.bins_us(merged(one for cell in found for one in _bins(cell, what)), percent)
 
 
 def _bins(cell: Cell, what: str) -> list[dict[str, int]]:

@@ -17,7 +17,7 @@ from nfsmulti.report.answer import MOST_ROWS, Answer, fewest, varying
 from nfsmulti.report.loads import Curve
 from nfsmulti.report.measures import Take
 from nfsmulti.report.story import Plot, Section, Told
-from nfsmulti.stats import Sample, mean_us, merged, percentile_us
+from nfsmulti.stats import Sample, mean_us, merged
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import MISSING, Table
 from nfsmulti.units import Slo
@@ -212,9 +212,8 @@ def _response(percent: float, what: str = "response") -> Take:
 
 
 def _service_us(held: Sequence[Cell]) -> float | None:
-    if bins := cells.parts(held).get("service"):
-        return percentile_us(bins, 99) if cells.enough(bins.total(), 99) else None
-    return cells.told_us(held, 99)
+    bins = cells.parts(held).get("service")
+    return cells.bins_us(bins, 99) if bins else cells.told_us(held, 99)
 
 
 def _caveats(groups: Sequence[Sequence[Curve]], every: Sequence[Curve]) -> list[str]:
