@@ -27,27 +27,25 @@ def whole() -> argparse.ArgumentParser:
     root.add_argument("--version", action="store_true", help="Print the version.")
     root.add_argument("--no-install", action="store_true", help="Never call apt.")
     root.add_argument("--wheels", metavar="DIR", help="Where pip takes packages from.")
-    below: dict[str, Any] = {"": root.add_subparsers(parser_class=_parser)}
+    groups: dict[str, Any] = {"": root.add_subparsers(parser_class=_Command)}
     for name in (*COMMANDS, *FRONT_END):
         group, _, word = name.rpartition(" ")
-        if group not in below:
-            parser = below[""].add_parser(group, table=None, help=f"{group} has commands.")
-            below[group] = parser.add_subparsers(parser_class=_parser)
-        table = COMMANDS.get(name)
-        told = table["help"].partition("\n")[0] if table else ""
-        below[group].add_parser(word, table=table, help=told)
+        if group not in groups:
+            parser = groups[""].add_parser(group, table={"help": ""}, help=f"{group} COMMAND")
+            groups[group] = parser.add_subparsers(parser_class=_Command)
+        table = COMMANDS.get(name, {"help": ""})
+        groups[group].add_parser(word, table=table, help=table["help"].partition("\n")[0])
     return root
 
 
-def _parser(prog: str, table: dict[str, Any] | None) -> argparse.ArgumentParser:
-    """Return the parser of a command; of one without a table it takes nothing."""
-    if table is None:
-        return argparse.ArgumentParser(prog)
-    made = Parser(prog.removeprefix("nfsmulti "), table, SHARED)
-    for action in made._actions:
-        if action.metavar in _PATHS:
-            action.complete = _PATHS[str(action.metavar)]  # type: ignore[attr-defined]
-    return made
+class _Command(Parser):
+    """The parser of a command, whose files and folders a shell completes; see argparse."""
+
+    def __init__(self, prog: str, table: dict[str, Any]):
+        super().__init__(prog.removeprefix("nfsmulti "), table, SHARED)
+        for action in self._actions:
+            if action.metavar in _PATHS:
+                action.complete = _PATHS[str(action.metavar)]  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":
