@@ -28,6 +28,7 @@ from nfsmulti.pool import PoolPath, ask_rdma, read_pool
 from nfsmulti.report.cells import DISTURBED
 from nfsmulti.run.watch import others_busy, processors
 from nfsmulti.terminal import Lines
+from nfsmulti.texts import counted
 
 _TROUBLE = (RpcError, OSError, EOFError)
 _CONNECT_SECONDS = 5.0
@@ -68,7 +69,7 @@ def _verdict(findings: Sequence[Finding]) -> str:
     """Count what is to be done."""
     levels = Counter(finding.level for finding in findings)
     counts = [
-        f"{number} {word}{'s' * (number != 1)}"
+        counted(number, word)
         for level, word in ((Level.WARN, "warning"), (Level.FAIL, "failure"))
         if (number := levels[level])
     ]

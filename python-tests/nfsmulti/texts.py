@@ -21,10 +21,15 @@ def rate_text(bits: int) -> str:
     return f"{bits / 1e9:g} Gbit/s" if bits >= 10**9 else f"{bits / 1e6:g} Mbit/s"
 
 
+def counted(number: int, noun: str) -> str:
+    """Write how many there are: "1 cell", "2 cells"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def amount(count: int) -> str:
     """Write a number of bytes with the unit that suits it: 512 bytes, 1.2 kB, 2.0 GB."""
     if count < 1000:
-        return f"{count} byte{'s' * (count != 1)}"
+        return counted(count, "byte")
     power = min(math.floor(math.log10(count)) // 3, len(_UNITS))
     return f"{count / 1000**power:,.1f} {_UNITS[power - 1]}"
 

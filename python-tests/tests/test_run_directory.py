@@ -242,7 +242,7 @@ def test_a_run_whose_pool_has_gone_stays_to_be_resumed(tmp_path: Path, export: P
     assert done.status == 1
     said = rf"nfsmulti: {export}: cannot be used: .*\n  .*mount the export there"
     assert re.search(said, done.stderr), done.stderr
-    again = f"cells were not run; continue with: ./nfsmulti run dd --resume {paths.shown(folder)}\n"
+    again = f"cells left to run; continue with: ./nfsmulti run dd --resume {paths.shown(folder)}\n"
     assert again in done.stdout
     assert _state(folder) == before
 

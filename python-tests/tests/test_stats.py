@@ -289,6 +289,7 @@ def test_a_finding_of_several_has_the_verdict_of_the_weakest() -> None:
 
 
 def test_figures_are_written_with_half_of_their_interval() -> None:
+    assert [texts.counted(n, "cell") for n in (0, 1, 2)] == ["0 cells", "1 cell", "2 cells"]
     assert texts.measured(Sample((99.0, 100.0, 101.0))) == "100 ± 2"
     assert texts.measured(Sample((99.0, 101.0))) == "100"  # an interval needs three
     assert texts.measured(None) == texts.times(None) == texts.MISSING

@@ -29,6 +29,7 @@ from nfsmulti.report import conditions, loads, measures
 from nfsmulti.report.answer import ran
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
 from nfsmulti.summary import Cell, Summary
+from nfsmulti.texts import counted
 
 _NAMED = 3  # cells that failed; more are counted
 
@@ -232,7 +233,8 @@ def compare(
             why = doubts((a, b), environments, allow)
         notes = purposes((a, b), environments)
         if alone := unmatched(a, b):
-            notes.append(f"{alone} combinations of factors ran in only one of the two runs.")
+            what = counted(alone, "combination")
+            notes.append(f"{what} of factors ran in only one of the two runs.")
         first, second = (
             Side(kept.shown_run(folder), run.label, run.started)
             for folder, run in zip(folders, (a, b), strict=True)

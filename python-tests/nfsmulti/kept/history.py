@@ -161,4 +161,5 @@ def _why(newest: Summary, run: Summary) -> str | None:
     if why := why_not(newest, run):
         return why
     missing = unmatched(newest, run)
-    return f"{missing} combinations of factors differ from the newest run's" if missing else None
+    what = texts.counted(missing, "combination")
+    return f"{what} of factors ran in this or the newest run alone" if missing else None

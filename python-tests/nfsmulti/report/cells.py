@@ -72,7 +72,7 @@ def words(factors: Mapping[str, Factor], names: Mapping[str, str] | None = None)
     for name, level in factors.items():
         at = (names or {}).get(str(level), str(level))
         if name in _COUNTED and at.isdecimal():
-            found.append(f"{at} {_COUNTED[name]}{'' if at == '1' else 's'}")
+            found.append(texts.counted(int(at), _COUNTED[name]))
         elif name == "version":
             found.append(f"NFSv{at}")
         else:

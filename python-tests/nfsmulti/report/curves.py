@@ -99,7 +99,7 @@ class Curve:
             one_path = " on one path" if {"nconnect", "paths"} <= levels.keys() else ""
             return f"{self.axis.name} {levels[self.axis.name]}{one_path}"
         capped = "capped " if self.levels.get("limits") == "capped" else ""
-        return f"{every} {capped}connection{'' if every == 1 else 's'}"
+        return texts.counted(every, f"{capped}connection")
 
 
 def ends_table(named: Sequence[tuple[str, Curve]], one: str) -> Table:

@@ -212,7 +212,7 @@ def untestable(why: str) -> Judged:
 
 def _open(ours: Ratio, limit: float) -> Judged:
     """Say how many repeats would tell, if they varied as those that were made."""
-    made = f"{ours.n} repeat{'' if ours.n == 1 else 's'}"
+    made = texts.counted(ours.n, "repeat")
     if not ours.spread:
         return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval needs {FEWEST}", FEWEST)
     needed = ours.pairs_to_tell(limit)

@@ -28,7 +28,7 @@ from nfsmulti.stories import SCENARIOS, security
 from nfsmulti.stories.clients import MOST_UNASKED
 from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
-from nfsmulti.texts import duration_text
+from nfsmulti.texts import counted, duration_text
 
 _out = Screen(soft_wrap=True)
 _INTERRUPTED = 130
@@ -306,7 +306,7 @@ def _one(record: Record, metrics: Path | None) -> int:
         status = max(status, _reported(record))
     again = _resume_line(record)
     if left := len(record.waiting()):
-        _out.print(f"{left} cells were not run; continue with: {again}")
+        _out.print(f"{counted(left, 'cell')} left to run; continue with: {again}")
     if failed := len(record.failed):
         _out.print(
             f"{failed} of {len(record.cells)} cells failed; run them again with: {again}",
