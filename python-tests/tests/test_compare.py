@@ -558,7 +558,7 @@ def test_history_is_of_one_scenario(word: str, near: str) -> None:
     done = call_harness("history", word)
     assert done.status == 2
     assert re.search(
-        rf"'{re.escape(word)}' is none of connections, .*, stall{re.escape(near)}\n$", done.stderr
+        rf"'{re.escape(word)}' is none of clients, .*, stall{re.escape(near)}\n$", done.stderr
     )
 
 
