@@ -34,7 +34,6 @@ from servers.scripted import (
     Answer,
     Call,
     Claim,
-    Credentials,
     Mount,
     Nfs,
     Nfs4,
@@ -44,6 +43,7 @@ from servers.scripted import (
     Terms,
     on,
 )
+from servers.scripted.protocol import Credentials
 
 exported = fixture_of_places("nfs", "nfs4")
 exported4 = fixture_of_places("nfs4")
@@ -504,7 +504,7 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         refused(client(server, **{"nclients": 4, **options}), words)
     alone = server.url(uid="10000+")
     refused(client(server, pool=alone), "uid=10000+ is for many clients: give nclients= too")
-    foreign = {"localaddr": "127.0.0.8+192.0.2.0/24", "nclients": 4}
+    foreign: dict[str, Option] = {"localaddr": "127.0.0.8+192.0.2.0/24", "nclients": 4}
     words = "192.0.2.1 is not this machine's"
     refused(client(server, **foreign), words)
     refused(client(server, **{**foreign, "nclients": None, "nconnect": 4}), words)

@@ -104,8 +104,8 @@ def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) 
     assert _statuses(folder) == {"done": 3}
     assert [cell.id for cell in after.cells] == [cell.id for cell in before.cells]
     assert {name: file.stat().st_mtime_ns for name, file in kept.items()} == written
-    again = refusal("run", "oltp", "--resume", "--results", str(results))
-    assert "holds no unfinished run" in again
+    said = refusal("run", "oltp", "--resume", "--results", str(results))
+    assert "holds no unfinished run" in said
 
 
 def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:

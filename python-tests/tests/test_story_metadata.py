@@ -50,8 +50,8 @@ def test_choice_makes_the_cells() -> None:
     assert {(cell.query, cell.paths) for cell in cells} == {("version=3", 2), ("version=4.1", 2)}
     deep = Choice((1, 4), depths=(64, 8, 16), workloads=("create",))  # 32 is not among them
     cells = _METADATA.cells(Scale(choice=deep))
-    levels = [(cell.factors["depth"], cell.factors["nconnect"]) for cell in cells]
-    assert levels == [(64, 1), (8, 1), (16, 1), (64, 4)]
+    pairs = [(cell.factors["depth"], cell.factors["nconnect"]) for cell in cells]
+    assert pairs == [(64, 1), (8, 1), (16, 1), (64, 4)]
     two = Choice((1,), depths=(8,), workloads=("remove", "create"))
     cells = _METADATA.cells(Scale(choice=two))
     assert [cell.factors["operation"] for cell in cells] == ["remove", "create"]
