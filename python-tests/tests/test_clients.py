@@ -306,13 +306,6 @@ def test_clients_leave_a_server_in_its_grace_period(job: Run) -> None:
     assert outcome.server.clients() == []
 
 
-def test_a_server_that_takes_fewer_clients_is_named(job: Run) -> None:
-    full = on(Nfs4.CREATE_SESSION, Answer(do=ScriptedServer.refuse), nth=8)
-    outcome = job(full, version=4, nclients=256, filename="r", error=None, **READING)
-    assert outcome.result.status == 1
-    assert re.search(r"the server has taken \d+ of 256 clients: use fewer", outcome.said()[-1])
-
-
 _FEW_PORTS = """
 #include <dlfcn.h>
 #include <errno.h>
