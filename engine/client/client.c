@@ -267,7 +267,13 @@ int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
 		.refused = client_call_refused,
 		.context = rpc,
 	};
-	rpc->link = (struct link){.ops = ops, .terms = *terms, .clock = rpc->clock};
+	rpc->link = (struct link){
+		.ops = ops,
+		.terms = *terms,
+		.clock = rpc->clock,
+		.jitter = rpc->timing->jitter,
+		.random = rpc->own ?: rpc->first_xid,
+	};
 	rpc->link.terms.handler = &rpc->handler;
 	return link_open(&rpc->link);
 }

@@ -52,7 +52,8 @@ struct rpc_client {
 	struct latency *latency; /* the client records rtt and response */
 	uint32_t calls_max;	 /* I/Os and requests at once */
 	uint32_t first_xid;	 /* random: the reply cache may still hold an earlier run's xids */
-	uint32_t own; /* not 0: it is a client of its own (nclients=), of this number from 1 on */
+	uint32_t own; /* not 0: a client of its own (nclients=), of this number from 1 on over all
+			 jobs */
 
 	struct link link;
 	struct rpc_handler handler;

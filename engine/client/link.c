@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "client/timers.h"
 #include "util.h"
 
 /*
@@ -13,7 +14,6 @@
 static const uint64_t CONNECT_TIME = 5 * SEC;
 /* Added for TLS: Linux's server gives up a handshake after 5 s, which begin later than ours. */
 static const uint64_t HANDSHAKE_TIME = 2500 * MSEC;
-static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = SEC;
 
 int link_open(struct link *link)
 {
@@ -70,9 +70,10 @@ void link_close(struct link *link, bool owed)
 
 void link_retry_later(struct link *link)
 {
-	link->retry_at = link->clock->read(link->clock) + link->retry_delay;
-	link->retry_delay =
-		link->retry_delay ? min_of(2 * link->retry_delay, RETRY_LAST) : RETRY_FIRST;
+	uint64_t pause = link->jitter ? timer_jitter(&link->random) : link->retry_delay;
+
+	link->retry_at = link->clock->read(link->clock) + pause;
+	link->retry_delay = timer_backoff(link->retry_delay);
 }
 
 const char *link_failure(const struct link *link, int error)

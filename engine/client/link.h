@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * link.h - keeps one channel to the server connected: after a loss it opens the next channel from
- * the same address and port. The pauses between attempts grow. A link has no callbacks, and never
- * blocks. Errors are negative errnos.
+ * the same address and port. The pauses between attempts grow, or are random. A link has no
+ * callbacks, and never blocks. Errors are negative errnos.
  */
 #pragma once
 
@@ -23,13 +23,16 @@ struct link {
 	bool was_up;		     /* this channel or an earlier one has been connected */
 	struct patience connecting;
 	uint64_t retry_at, retry_delay;
+	bool jitter;	 /* set by the owner: the pauses are random */
+	uint32_t random; /* the generator's state */
 	uint64_t down_since;
 	uint32_t epoch;	       /* counts openings and closings of channels */
 	char why[RPC_WHY_MAX]; /* the transport's text why the latest channel failed, or empty */
 };
 
 /* Begins to connect. Returns 0 or a negative errno. The owner first sets ops, terms (but not its
- * source_port and why) and clock; what these point to must outlive the link. */
+ * source_port and why) and clock, perhaps jitter and random; what these point to must outlive the
+ * link. */
 int link_open(struct link *link);
 
 /*
@@ -41,7 +44,8 @@ int link_step(struct link *link, bool *came_up);
 /* Closes the channel, if there is one. `owed`: calls sent over it are unanswered. */
 void link_close(struct link *link, bool owed);
 
-/* Schedules the next channel. The pause grows from 0 to 1 s, until link_answered() resets it. */
+/* Schedules the next channel. The pause grows from 0 to 1 s, until link_answered() resets it; or
+ * with jitter it is random. */
 void link_retry_later(struct link *link);
 static inline void link_answered(struct link *link)
 {

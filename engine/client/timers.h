@@ -13,7 +13,12 @@ struct rpc_timing {
 	uint64_t timeo;
 	unsigned int retrans;
 	bool soft;
+	bool jitter; /* reconnect=jitter */
 };
+
+/* The longest pause before a lost connection is made again; without jitter the second one, as there
+ * is none before the first attempt. */
+static const uint64_t RETRY_LAST = SEC, RETRY_FIRST = 100 * MSEC;
 
 /* The first and the longest delay before a refused call is sent again. */
 static const uint64_t DELAY_FIRST = 100 * MSEC, DELAY_LAST = 5 * SEC;
@@ -60,6 +65,25 @@ static inline uint64_t timer_delay(uint32_t delays)
 	uint32_t doublings = min_of(delays, 6u);
 
 	return min_of(DELAY_FIRST << doublings, DELAY_LAST);
+}
+
+/* The pause that follows one of `pause`. */
+static inline uint64_t timer_backoff(uint64_t pause)
+{
+	return pause ? min_of(2 * pause, RETRY_LAST) : RETRY_FIRST;
+}
+
+/*
+ * A random pause. `state` is the generator's. Its numbers are mixed by MurmurHash3's finalizer, so
+ * that states that follow each other, as the numbers of clients do, give unrelated pauses.
+ */
+static inline uint64_t timer_jitter(uint32_t *state)
+{
+	uint32_t mixed = *state += 0x9e3779b9;
+
+	mixed = (mixed ^ mixed >> 16) * 0x85ebca6b;
+	mixed = (mixed ^ mixed >> 13) * 0xc2b2ae35;
+	return RETRY_LAST * (mixed ^ mixed >> 16) >> 32;
 }
 
 /* A server that owes replies is probed after this time, and counts as silent after twice that. */

@@ -112,7 +112,7 @@ static bool make_own(struct nfs_conn *nfs)
 {
 	const struct conn_job *job = nfs->conn.job;
 
-	nfs->rpc.own = nfs->conn.number + 1;
+	nfs->rpc.own = nfs->conn.path->job.first_client + nfs->conn.number + 1;
 	nfs->rpc.calls_max = job->client_depth;
 	if (nfs->conn.path->version->own_file)
 		nfs->files = calloc(job->file_count, sizeof(*nfs->files));

@@ -54,7 +54,7 @@ static int open_own(struct rpc_client *rpc)
 
 	if (!auth)
 		return -ENOMEM;
-	path_client_ids(path, path->job.first_client + rpc->own - 1, &ids);
+	path_client_ids(path, rpc->own - 1, &ids);
 	auth_sys_init(auth, &ids);
 	rpc->credentials = &auth->base;
 	return 0;

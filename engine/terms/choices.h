@@ -25,6 +25,9 @@ enum spread_policy { SPREAD_JOB, SPREAD_ROUNDROBIN, SPREAD_QUEUE, SPREAD_STRIPE 
 /* spread_reads, spread_writes: 0: as spread; else enum spread_policy plus 1. */
 enum { SPREAD_AS_SPREAD = 0 };
 
+/* reconnect: the pauses between connections; not given: jitter with nclients, else backoff. */
+enum reconnect { RECONNECT_NOT_GIVEN, RECONNECT_BACKOFF, RECONNECT_JITTER };
+
 enum arrival_process { ARRIVAL_POISSON, ARRIVAL_FIXED };
 
 /* RFC 1813, 3.3, and RFC 8881, 18, have a procedure or an operation for each. */

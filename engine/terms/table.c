@@ -118,6 +118,11 @@ const struct term terms_table[] = {
 	{NUMBER("retrans", retrans, 0, 1000), .in_path = "retrans", .preset = "2",
 	 .help = "Times a call is sent again before the client reconnects (hard) or the "
 		 "I/O fails (soft)"},
+	{CHOICE("reconnect", reconnect), .shared = true,
+	 .values = {{"backoff", RECONNECT_BACKOFF, "At once, then after pauses of 0.1 to 1 s"},
+		    {"jitter", RECONNECT_JITTER, "After a random part of a second"}},
+	 .help = "When a lost connection is made again (default: backoff; with nclients "
+		 "jitter, so that thousands do not return in step)"},
 	{FLAG("hard", soft, 0), .in_path = "hard",
 	 .help = "Retry for ever when the server does not answer (the default)"},
 	{FLAG("soft", soft, 1), .in_path = "soft",

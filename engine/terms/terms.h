@@ -37,6 +37,7 @@ struct terms {
 	unsigned int rsize, wsize; /* bytes; 0: the server's maximum, at most 1 MiB */
 	unsigned int timeo;	   /* tenths of a second */
 	unsigned int retrans;
+	unsigned int reconnect; /* enum reconnect */
 	unsigned int soft;
 	unsigned int failover;
 	char *localaddr; /* one address, or several joined by "+" */

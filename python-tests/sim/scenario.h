@@ -64,7 +64,7 @@ typedef void (*scenario_decide)(void *context, const struct scenario_call *call,
  */
 struct scenario {
 	uint32_t version; /* 3 or 4 */
-	bool reads, soft, failover, trunks, goes_on;
+	bool reads, soft, failover, trunks, goes_on, jitter;
 	uint32_t files;			    /* 1 to 4 */
 	uint32_t blocks, block;		    /* of all files: their number, and bytes of each */
 	uint32_t size;			    /* bytes of each file at the server; 0: as has room */

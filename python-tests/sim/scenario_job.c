@@ -158,6 +158,7 @@ bool scenario_job_begin(const struct scenario *scenario)
 		.hold = scenario->hold,
 		.timing = {.timeo = scenario->timeo * 100 * MSEC,
 			   .retrans = scenario->retrans,
+			   .jitter = scenario->jitter,
 			   .soft = scenario->soft},
 		.scenario = scenario,
 	};

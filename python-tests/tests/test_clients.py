@@ -416,6 +416,21 @@ def test_one_client_is_back_at_once(job: Run, version: int) -> None:
     assert len(outcome.calls(reads)) == 16 + 2
 
 
+@pytest.mark.parametrize("options", [{}, {"reconnect": "backoff"}], ids=["jitter", "backoff"])
+def test_clients_do_not_return_in_step(job: Run, options: dict[str, Option]) -> None:
+    """Each after a pause of its own: the seventh's is 0.1 s, the third's 0.9 s. Or all at once."""
+    outcome = job(
+        on(Nfs.READ, Answer(do=ScriptedServer.reset_connections), nth=7),
+        on(Nfs.READ, NEVER, first=6),
+        nclients=7, client_name="m%d", filename="r", **{**READING, "iodepth": 7}, **options,
+    )  # fmt: skip
+    calls = outcome.calls(Nfs.READ)[7:]
+    returned = list(dict.fromkeys(call.credentials.machine for call in calls))
+    assert sorted(returned) == [f"m{number}" for number in range(7)]
+    jitter = returned.index("m6") < returned.index("m2")
+    assert jitter == (not options)
+
+
 def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(job: Run) -> None:
     """loops=: each client opens it anew. The server closes all connections at the first CLOSE."""
     closed: list[object] = []

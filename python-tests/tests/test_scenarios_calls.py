@@ -199,6 +199,27 @@ def test_a_server_that_breaks_the_protocol_is_given_up(
     assert ran.said("the server broke the protocol 3 times") == 1
 
 
+def test_connections_with_jitter_return_one_after_the_other(scenario: Scenarios) -> None:
+    """Within a second, and a tick; without jitter all would return in the first tick."""
+
+    def spread(**terms: object) -> tuple[int, int]:
+        """Return how many connections return, and in how many tenths of a second."""
+        restart = on(_W, {"restarts": True}, nth=1)
+        ran = scenario(restart, nconnect=16, blocks=32, block=512, depth=32, **terms)
+        assert (ran.error, ran.result.durable) == ("", True)
+        returned: dict[int, int] = {}
+        for call in ran.calls(_W)[1:]:
+            returned.setdefault(call.connection, call.time)
+        back = [time - ran.calls(_W)[0].time for time in returned.values()]
+        assert max(back) < 1.2 * SECOND
+        return len(back), len({time * 10 // SECOND for time in back})
+
+    assert spread() == (16, 1)
+    connections, tenths = spread(jitter=True)
+    assert connections == 16
+    assert tenths > 6
+
+
 def test_a_server_that_breaks_the_protocol_now_and_then_is_kept(scenario: Scenarios) -> None:
     """Five times, and a reply after each: three in a row would be too many."""
     ran = scenario(on(_W, {"is_call": True}, every=4), depth=1)

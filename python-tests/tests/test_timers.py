@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from engine_c import CData, ffi
 
@@ -11,6 +13,7 @@ pytestmark = pytest.mark.sanitized
 ffi.cdef("bool timers_overdue(uint64_t, uint32_t, uint64_t);")
 ffi.cdef("bool timers_expired(uint64_t, unsigned int, bool, uint64_t);")
 ffi.cdef("uint64_t timers_delay(uint32_t, bool);")
+ffi.cdef("uint64_t timers_pause(bool, uint32_t, uint32_t);")
 _MS, _S = 1_000_000, 1_000_000_000  # in ns
 
 
@@ -51,3 +54,17 @@ def test_a_call_that_is_put_off_waits_twice_as_long_up_to_5_s(testlib: CData) ->
     assert [testlib.timers_delay(times, False) for times in range(8)] == doubled + longest
     assert testlib.timers_delay(2**32 - 1, False) == 5 * _S
     assert [testlib.timers_delay(times, True) for times in range(5)] == [*doubled, _S]  # session
+
+
+def test_the_pauses_between_connections_double_up_to_1_s(testlib: CData) -> None:
+    pauses = [0, *(100 * _MS << times for times in range(4)), _S, _S]
+    assert [testlib.timers_pause(False, 1, earlier) for earlier in range(7)] == pauses
+
+
+@pytest.mark.parametrize("earlier", range(8))
+def test_clients_with_jitter_are_spread_evenly_over_1_s(testlib: CData, earlier: int) -> None:
+    """So are their later attempts: of 1,000 about 100 are in each tenth of a second."""
+    pauses = [testlib.timers_pause(True, client, earlier) for client in range(1, 1001)]
+    tenths = Counter(pause * 10 // _S for pause in pauses)
+    assert sorted(tenths) == list(range(10))
+    assert min(tenths.values()) > 60

@@ -5,6 +5,7 @@
 bool timers_overdue(uint64_t timeo, uint32_t tries, uint64_t now);
 bool timers_expired(uint64_t timeo, unsigned int retrans, bool soft, uint64_t now);
 uint64_t timers_delay(uint32_t delays, bool setup);
+uint64_t timers_pause(bool jitter, uint32_t client, uint32_t earlier);
 
 bool timers_overdue(uint64_t timeo, uint32_t tries, uint64_t now)
 {
@@ -26,4 +27,14 @@ bool timers_expired(uint64_t timeo, unsigned int retrans, bool soft, uint64_t no
 uint64_t timers_delay(uint32_t delays, bool setup)
 {
 	return min_of(timer_delay(delays), setup ? SETUP_DELAY_LAST : DELAY_LAST);
+}
+
+/* The pause of a client before its next connection, after so many earlier ones. */
+uint64_t timers_pause(bool jitter, uint32_t client, uint32_t earlier)
+{
+	uint64_t pause = jitter ? timer_jitter(&client) : 0;
+
+	while (earlier--)
+		pause = jitter ? timer_jitter(&client) : timer_backoff(pause);
+	return pause;
 }
