@@ -347,6 +347,8 @@ uint64_t client_due(const struct rpc_client *rpc)
 	uint64_t silence = min_of(rpc->timing->timeo, UNHEARD_MAX);
 	uint64_t due = rpc->protocol->due ? rpc->protocol->due(rpc) : UINT64_MAX;
 
+	if (!rpc->link.channel && rpc->link.retry_at < rpc->clock->now + WAIT_SLICE_MS * MSEC)
+		return rpc->link.retry_at;
 	if (!rpc->link.up || !rpc->prepared || rpc->probed || !TAILQ_EMPTY(&rpc->waiting) ||
 	    !TAILQ_EMPTY(&rpc->delayed) || (oldest && rpc->timing->soft))
 		return 0;

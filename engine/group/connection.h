@@ -127,7 +127,7 @@ struct conn_ops {
 	void (*tick)(struct conn *conn);
 
 	/* nclients: when tick() has something to do, by job->clock, unless I/O is submitted or
-	 * reap() called before; 0: at the next tick. */
+	 * reap() called before; 0: within 100 ms. */
 	uint64_t (*due)(const struct conn *conn);
 
 	/* The server's health, as far as the connection can tell. NULL: it never can. */

@@ -16,6 +16,9 @@ enum { EVENTS = 64 };
 
 static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
 
+/* nclients: a tick looks at the deadlines of all, so there is none for some time after another. */
+static const uint64_t CLIENT_TICK = 10 * MSEC;
+
 /* --- waiting for several connections at once --- */
 
 /* Registers a connection's events with epoll. The kernel itself removes a closed descriptor. */
@@ -41,6 +44,16 @@ static int update_epoll(const struct group *group, struct conn *conn)
 	return 0;
 }
 
+/* How long a wait may sleep: nclients until the next client's deadline. */
+static int slice_ms(const struct group *group)
+{
+	uint64_t now = group->job.clock.now;
+
+	if (!group->due || group->next_due >= now + TICK)
+		return WAIT_SLICE_MS;
+	return group->next_due > now ? (int)((group->next_due - now) / MSEC) + 1 : 0;
+}
+
 /* Calls epoll_pwait2(2), which glibc has since 2.35, as a bare system call. Linux before
  * 5.11 lacks the call: there the wait ends early, by less than 1 ms. */
 static int wait_for_events(const struct group *group, struct epoll_event *events)
@@ -49,7 +62,7 @@ static int wait_for_events(const struct group *group, struct epoll_event *events
 	long ready;
 
 	if (!group->job.wake_at)
-		return epoll_wait(group->epoll_fd, events, EVENTS, WAIT_SLICE_MS);
+		return epoll_wait(group->epoll_fd, events, EVENTS, slice_ms(group));
 	slice.tv_nsec = (long)conn_job_slice(&group->job);
 	ready = syscall(SYS_epoll_pwait2, group->epoll_fd, events, EVENTS, &slice, NULL, 0);
 	if (ready < 0 && errno == ENOSYS)
@@ -58,11 +71,24 @@ static int wait_for_events(const struct group *group, struct epoll_event *events
 	return (int)ready;
 }
 
-/* Notes when the tick of a connection is due next, after the connection was used. */
+/* Has the next tick come when a connection's is due, or soon afterwards. */
+static void note_next(struct group *group, uint64_t due)
+{
+	group->next_due = min_of(group->next_due, max_of(due, group->job.clock.now + CLIENT_TICK));
+}
+
+/* Notes when the tick of a connection is due next, after the connection was used. A deadline within
+ * TICK stays, even if the connection is used all the time. */
 static inline void note_due(struct group *group, const struct conn *conn)
 {
-	if (group->due)
-		group->due[conn->number] = conn->ops->due(conn);
+	uint64_t due, *noted;
+
+	if (!group->due)
+		return;
+	due = conn->ops->due(conn);
+	noted = &group->due[conn->number];
+	*noted = due ?: min_of(*noted, group->job.clock.now + TICK);
+	note_next(group, *noted);
 }
 
 static void reap_ready(struct group *group, struct conn *conn)
@@ -107,13 +133,17 @@ static void tick_due(struct group *group)
 {
 	uint64_t now = group->job.clock.now;
 
+	group->next_due = UINT64_MAX;
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
 
-		if (group->due[i] > now)
+		if (group->due[i] > now) {
+			note_next(group, group->due[i]);
 			continue;
+		}
 		conn->ops->tick(conn);
 		watch_again(group, conn);
+		group->due[i] = UINT64_MAX;
 		note_due(group, conn);
 	}
 }
@@ -195,6 +225,8 @@ void group_reap(struct group *group, bool wait)
 		clock_read(&group->job.clock);
 	if (group->job.clock.now - group->last_tick >= TICK)
 		tick(group);
+	else if (group->due && group->job.clock.now >= group->next_due)
+		tick_due(group);
 	if (group->job.news) { /* only with failover */
 		group->job.news = false;
 		failover_look(group);
@@ -595,10 +627,11 @@ static int await_opens(struct group *group)
 }
 
 /* nclients: the next tick looks at all clients, whose files have changed. */
-static void make_due(const struct group *group)
+static void make_due(struct group *group)
 {
 	if (group->due)
 		memset(group->due, 0, group->job.conn_count * sizeof(*group->due));
+	group->next_due = 0;
 }
 
 int group_open_file(struct group *group, uint32_t number, const char *name)

@@ -20,8 +20,9 @@ struct group {
 	bool unpolled; /* logged: epoll refuses a connection */
 	uint64_t last_tick;
 	uint64_t *due; /* nclients: when the tick of each connection is due; NULL: at each tick */
-	bool opened;   /* nclients: all clients have opened a file */
-	uint32_t detours; /* failover.c's: I/Os of dead connections that went to another */
+	uint64_t next_due; /* nclients: when the first of them is, but never within CLIENT_TICK */
+	bool opened;	   /* nclients: all clients have opened a file */
+	uint32_t detours;  /* failover.c's: I/Os of dead connections that went to another */
 };
 
 /*

@@ -106,6 +106,8 @@ void scenario_fill_job(struct job *engine, const struct scenario *scenario)
 		engine->io_max[op] =
 			(op == IO_READ ? scenario->rsize : scenario->wsize) ?: scenario->block;
 	}
+	engine->group.job.clients = scenario->nclients;
+	engine->group.job.client_depth = scenario->depth / (scenario->nclients ?: scenario->depth);
 	engine->fresh_max = scenario->depth;
 	engine->stable = (enum io_stable)scenario->stable;
 }
@@ -118,6 +120,9 @@ const char *scenario_job_refusal(const struct scenario *terms)
 		return "depth is 1 to 32";
 	if (!terms->paths || terms->paths > PATHS_MAX || !terms->nconnect || terms->nconnect > 16)
 		return "paths is 1 to 3, nconnect 1 to 16";
+	if (terms->nclients &&
+	    (terms->version == 4 || terms->nclients != terms->paths * terms->nconnect))
+		return "nclients is paths * nconnect, with NFSv3";
 	if (!terms->timeo || terms->slots > 64)
 		return "timeo is at least 1, slots 64 at most";
 	if (terms->spread > SPREAD_STRIPE || terms->stable > IO_FILE_SYNC)
@@ -174,6 +179,8 @@ bool scenario_job_begin(const struct scenario *scenario)
 		fill(server.memory, 0, SERVER_FILE);
 		fill(server.disk, 0, SERVER_FILE);
 	}
+	if (scenario->nclients)
+		sim_job.tick = MSEC; /* clients have deadlines, which group.c waits for */
 	clock_read(&sim_job.engine.group.job.clock);
 	return opens;
 }
