@@ -64,8 +64,7 @@ struct conn_job {
 	/* The memory of the I/Os' data, for registration: fio's and the hold's, if known. */
 	struct iovec buffers[RPC_BUFFERS];
 	struct mount_ring *ring; /* mount.c's: one serves all mounts of the job */
-	/* group.c's: by connection. The kernel allocates their pages, a dozen each, at first use.
-	 */
+	/* group.c's: by connection */
 	struct latency *latencies;
 	bool rdma;	     /* paths may use RDMA; unset in the setup */
 	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -218,6 +219,20 @@ def test_connections_with_jitter_return_one_after_the_other(scenario: Scenarios)
     assert together[-1] - together[0] < 0.01
     assert apart[-1] - apart[0] > 0.5
     assert apart[-1] < 1.2
+
+
+@pytest.mark.parametrize(
+    ("hooks", "terms"),
+    [((), {"window": 300}), ((on(_R, {"fragment": 5}),), {"reads": True})],
+    ids=["sent", "received"],
+)
+def test_clients_that_lend_each_other_buffers_keep_what_is_partly_there(
+    scenario: Scenarios, hooks: Sequence[Hook], terms: dict[str, object]
+) -> None:
+    """A window of 300 bytes cuts calls; a reply in fragments of 5 bytes comes in many parts."""
+    ran = scenario(*hooks, nconnect=8, nclients=8, depth=16, **terms)
+    assert (ran.error, ran.result.durable, ran.result.sound) == ("", True, True)
+    assert ran.result.reconnects == 0
 
 
 # Of 16 clients, in seconds: they follow from the clients' numbers, and so are the same in each run.
