@@ -185,7 +185,7 @@ class Beside:
     at: Levels | None = None
     ratio: float | None = None
     of: Levels | None = None
-    ours: Callable[[Run, Levels], str] | None = None
+    ours: str | Callable[[Run, Levels], str] = ""
     measure: str = "MB/s"
 
 
@@ -209,7 +209,7 @@ class Claim:
     below: float = 0.0
     wanted: bool = False
     why: str = ""
-    ours: Callable[[Run, Levels], str] | None = None
+    ours: str | Callable[[Run, Levels], str] = ""
 
 
 Shown = Lines | Bars | Percentiles

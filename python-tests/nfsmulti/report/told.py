@@ -376,9 +376,8 @@ def _beside_one(run: Run, one: Beside | page.PublishedFigure) -> page.PublishedF
 
 
 def _ours(run: Run, one: Beside | Claim, at: Levels | None) -> str:
-    if one.ours:
-        return one.ours(run, at or {})
-    return run.text(one.measure, at) if at else MISSING
+    own = one.ours if isinstance(one.ours, str) else one.ours(run, at or {})
+    return own or (run.text(one.measure, at) if at else MISSING)
 
 
 def _findings(story: Story, summary: Summary) -> list[page.Finding]:

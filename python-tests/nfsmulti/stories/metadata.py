@@ -298,7 +298,7 @@ def claims(run: Run) -> Iterator[Claim]:
             f"none; wanted: {bound} {limit:g} times",
             ours, theirs, measure, wanted=True,
             above=0 if cpu else limit, below=limit if cpu else 0,
-            why="" if pair else why, ours=lambda *_: texts.MISSING,
+            why="" if pair else why, ours=texts.MISSING,
         )  # fmt: skip
     for what, said, operation in PUBLISHED if every else ():
         groups = cells.by_name(run.at({"operation": operation, **OWN}))
@@ -306,7 +306,7 @@ def claims(run: Run) -> Iterator[Claim]:
         best = max(rates, key=lambda one: one.mean, default=None)
         text = texts.mean(best, f"{OPERATIONS[operation].many}/s")
         yield Claim(
-            what, said, ours=lambda *_, text=text: text,
+            what, said, ours=text,
             why="a rate was published and no ratio: it takes the same hardware, client and server",
         )  # fmt: skip
 

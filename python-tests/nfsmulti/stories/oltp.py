@@ -133,7 +133,7 @@ def alone(run: Run, _: Levels) -> str:
 def beside(run: Run) -> Iterator[Beside]:
     """Yield what was published: costs are relative to one connection."""
     yield Beside("protocol efficiency: CPU per transaction, NFS", "1.0 (the scale)", ratio=1.0,
-                 ours=lambda *_: "1.0: one connection")  # fmt: skip
+                 ours="1.0: one connection")  # fmt: skip
     for kind, whose in itertools.product(("pool", "mount"), ("fio's jobs", "the machine")):
         one, other = ({*run.counts("concurrency", {"connections": of})} for of in ("one", kind))
         at: Levels = {"connections": kind, "concurrency": max(one & other, default=0)}

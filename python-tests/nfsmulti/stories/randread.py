@@ -125,13 +125,13 @@ def beside(run: Run) -> Iterator[Beside]:
     ):
         each = ", ".join(map(texts.mean, of_jobs(run, figure)))
         ours = f"{each} {unit}" if each else texts.MISSING
-        yield Beside(f"{what}, per job: {name}", theirs, ours=lambda *_, ours=ours: ours)
+        yield Beside(f"{what}, per job: {name}", theirs, ours=ours)
     for percent, theirs in ((50, "318 to 375 µs"), (99, "1,400 to 3,700 µs")):
         every = [at for one in of_jobs(run, attrgetter(f"p{percent}_us")) for at in one.values]
         ends = dict.fromkeys(texts.number(pick(every)) for pick in (min, max) if every)
         ours = f"{' to '.join(ends)} µs" if ends else texts.MISSING
         what = f"completion latency, p{percent}, per job: {name}"
-        yield Beside(what, theirs, ours=lambda *_, ours=ours: ours)
+        yield Beside(what, theirs, ours=ours)
 
 
 def headline(run: Run) -> str:
