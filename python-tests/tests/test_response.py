@@ -48,11 +48,17 @@ def _response(result: FioResult) -> Mapping[str, Any]:
 
 
 def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed(testlib: CData) -> None:
-    histogram = zeros("histogram")
-    for value in (10, 20):
-        testlib.histogram_add(histogram, value)
-    told = [testlib.histogram_percentile(histogram, percent) for percent in (0, 50, 51, 100)]
-    assert told == [10, 10, 20, 20]
+    """The largest is neither the first nor the last; of one connection, or of three."""
+    alone, joined = zeros("histogram"), zeros("histogram")
+    for value in (10, 20, 10):
+        one = zeros("histogram")
+        testlib.histogram_add(alone, value)
+        testlib.histogram_add(one, value)
+        testlib.histogram_join(joined, one)
+    for histogram in (alone, joined):
+        told = [testlib.histogram_percentile(histogram, percent) for percent in (0, 66, 67, 100)]
+        assert told == [10, 10, 20, 20]
+        assert histogram.max == 20
 
 
 def test_a_late_answer_is_service(client: Client, server: ScriptedServer) -> None:
