@@ -174,6 +174,18 @@ def test_directories_that_are_not_the_same(tmp_path: Path) -> None:
     assert list(first.iterdir()) == []
 
 
+def test_file_numbers_of_two_versions_may_differ() -> None:
+    """Two servers stand for one: the second one's directory is there once the first has made it."""
+    with ScriptedServer() as first, ScriptedServer() as second:
+        second.create("other", b"")
+        made = Answer(do=lambda _: second.create("run/file", b""))
+        first.hooks.append(on(Nfs.MKDIR, made))
+        with pytest.raises(export.DifferentFilesError):
+            export.make(f"{first.url()},{second.url()}", "run")
+        export.remove_unmarked(second.url(), "run")
+        export.make(f"{first.url()},{second.url_of(4)}", "run")
+
+
 _DEEP = 1500  # levels
 
 
