@@ -63,8 +63,10 @@ static inline uint32_t words_sum(struct xdr_in words)
 {
 	uint32_t sum = 2166136261u; /* FNV-1a, by words */
 
-	while (!words.bad)
+	while (!words.bad) {
 		sum = (sum ^ xdr_get_u32(&words)) * 16777619u;
+		sum ^= sum >> 15; /* else the high bytes of two words may cancel each other */
+	}
 	return sum;
 }
 
