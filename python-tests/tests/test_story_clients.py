@@ -122,21 +122,21 @@ def test_figures_of_a_restart_are_seconds(name: str, value: float) -> None:
     [
         (
             Restart(2.5, 300, [3.0] * 299 + [4.1], absent=5, new=2, waited_s=[15.5, 15.6]),
-            "After a restart 300 of 300 clients were back in 4.10 s; new ones waited 15.6 s,"
+            "300 of 300 clients were back 4.10 s after a restart; new ones waited 15.6 s,"
             " because 5 did not return.",
         ),
         (
             Restart(2.5, 300, [3.0] * 300, absent=5, new=2, waited_s=[0.1, 0.1]),
-            "After a restart 300 of 300 clients were back in 3.00 s; new ones waited 0.100 s;"
+            "300 of 300 clients were back 3.00 s after a restart; new ones waited 0.100 s;"
             " 5 did not return.",
         ),
         (
             Restart(2.5, 300, [3.0] * 299, new=2, waited_s=[5.4, 5.5]),
-            "After a restart 299 of 300 clients were back; new ones waited 5.50 s.",
+            "299 of 300 clients were back after a restart; new ones waited 5.50 s.",
         ),
         (
             Restart(2.5, 300, [3.0] * 300, new=2, waited_s=[5.4]),
-            "After a restart 300 of 300 clients were back in 3.00 s; new ones were not served in"
+            "300 of 300 clients were back 3.00 s after a restart; new ones were not served in"
             " time.",
         ),
     ],
@@ -152,7 +152,7 @@ def test_a_repeat_in_which_a_client_never_returned_leaves_no_time_until_all_were
     whole, short = Restart(2.5, 3, [3.0, 3.0, 4.0]), Restart(2.5, 3, [3.0, 3.0])
     summary = changed(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000,
                       restart=lambda cell: short if cell.repeat == 2 else whole)  # fmt: skip
-    assert "After a restart 2 of 3 clients were back." in report_of(summary)
+    assert "2 of 3 clients were back after a restart." in report_of(summary)
 
 
 def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> None:
@@ -295,7 +295,7 @@ def test_a_restart_that_fails_ends_the_cell(
             "run", "clients", "--quick", "--repeat=1", f"--results={tmp_path}", *words
         )
     assert done.status == 1
-    assert "--restart 'echo it is gone >&2; exit 3' failed (3); it said: it is gone" in done.stdout
+    assert "--restart 'echo it is gone >&2; exit 3' failed (3): it is gone" in done.stdout
 
 
 def test_a_server_that_takes_fewer_clients(tmp_path: Path) -> None:

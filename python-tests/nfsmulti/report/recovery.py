@@ -53,9 +53,9 @@ def back(restarts: Sequence[Restart]) -> str:
 def headline(run: Run, at: Levels) -> str:
     """Tell when known clients were back, what new ones waited, and for whom."""
     restarts = found(run, at)
-    told = f"After a restart {back(restarts)} were back"
-    if all_back := run.whole("all back s", at):
-        told += f" in {texts.number(all_back.mean)} s"
+    all_back = run.whole("all back s", at)
+    told = f"{back(restarts)} were back"
+    told += f" {texts.number(all_back.mean)} s after a restart" if all_back else " after a restart"
     if waited := run.whole("new wait s", at):
         told += f"; new ones waited {texts.number(waited.mean)} s"
     elif any(one.new for one in restarts):

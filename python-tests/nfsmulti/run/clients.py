@@ -128,7 +128,10 @@ class Restarting:
         """Tell whether it is time for the restart. Raises HarnessError if clients are missing."""
         if leaving and (status := leaving.wait(0)) is not None:
             why = leaving.result(0).reason
-            raise HarnessError(f"the clients that are to leave have left before ({status}): {why}")
+            raise HarnessError(
+                f"the clients that are to leave have left before ({status}): {why}",
+                "see whether the server takes more clients",
+            )
         if leaving and not watch.seconds_of_io(leaving.folder):
             return False
         return watch.seconds_of_io(self._folder) >= self._spec.seconds / _PART
@@ -147,7 +150,10 @@ class Restarting:
             raise HarnessError("the cell ended before the server was restarted", "use --runtime")
         new = self._new.result(_LAST_SECONDS)
         if new.status:
-            raise HarnessError(f"clients that came after the restart: {new.reason}")
+            raise HarnessError(
+                f"clients that came after the restart: {new.reason}",
+                "see whether the server takes more clients",
+            )
         lost = [line for line in stats if line.job == JOB and _lost(line, self._began)]
         return Restart(
             took_s=round(self._took, 3),

@@ -25,7 +25,7 @@ from nfsmulti.lab.network import Network, batch
 from nfsmulti.machine import memory, versions
 from nfsmulti.paths import COMMAND, write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, mounts, pool_lines
-from nfsmulti.processes import Process, last_words, run
+from nfsmulti.processes import Process, run
 from nfsmulti.run.watch import Ask, by_clock, by_command, local, of_processes
 from nfsmulti.scenario import OWN_SERVER, CellSpec, GuestPlace, OwnPool
 from nfsmulti.summary import Cell
@@ -107,10 +107,16 @@ class Target(Protocol):
                     yield
             if status:
                 said.seek(0)
-                what = last_words(said.read().decode(errors="replace"), lines=1)
-                raise HarnessError(f"--restart '{command}' failed ({status}); {what}")
+                last = said.read().decode(errors="replace").strip().splitlines()[-1:]
+                raise HarnessError(
+                    ": ".join([f"--restart '{command}' failed ({status})", *last]),
+                    "give a command that ends with status 0 when the server is back",
+                )
         if status is None:
-            raise HarnessError(f"--restart '{command}' did not end within {RESTART_SECONDS:.0f} s")
+            raise HarnessError(
+                f"--restart '{command}' did not end within {RESTART_SECONDS:.0f} s",
+                "give a command that ends when the server is back",
+            )
 
     def servers(self) -> list[str]:
         """Say what is known of its servers, for the reader of a report."""
