@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Put faults into the engine, one after the other: its tests find each.
+"""Put faults into the engine and the harness, one after the other: tests find each.
 
 Run as a program, by the Python of the tests, with the folder of a build and perhaps numbers of
 faults in faults.json, from 1. A fault is found if what it names fails: tests, or nfsmulti-sim
@@ -27,7 +27,7 @@ _SECONDS = 900  # what takes as long does not end
 
 @dataclass(frozen=True)
 class Fault:
-    """A file of the engine, a text that stands there once, and what stands there instead."""
+    """A file of the source, a text that stands there once, and what stands there instead."""
 
     file: str
     old: str
