@@ -178,6 +178,14 @@ def test_clients_that_a_server_does_not_take_are_told_with_what_it_does_to_them(
     assert {cell.connections for cell in summary.cells} == {1, 10, 100, 123}
 
 
+@pytest.mark.parametrize(("restart", "held"), [("", None), ("reboot", "64m")])
+def test_neighbours_keep_what_a_restart_may_lose(restart: str, held: str | None) -> None:
+    """Or lost data would end their job, and the cell."""
+    choice = Choice(clients=(10,), neighbours=(8,), restart=restart)
+    *_, beside = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(1, 0))[0]
+    assert beside.own["neighbours"]["hold_writes"] == held
+
+
 def test_a_cell_runs_with_as_many_clients_as_the_engine_says(tmp_path: Path) -> None:
     """Which have their part of the rate."""
     choice = Choice(clients=(100,), rates=(10,), partial=True)

@@ -54,9 +54,11 @@ def _own(at: At) -> dict[str, dict[str, Level | None]]:
     if at.rate:
         found[JOB] = {"arrival_rate": at.rate * at.clients, **_PERCENTILES}
     if at.neighbours:
-        depth = 4 * at.neighbours
-        found[NEIGHBOURS] = {"nclients": 0, "client_depth": 0, STAMPS: 0, "nconnect": at.neighbours,
-                             "iodepth": depth}  # fmt: skip
+        found[NEIGHBOURS] = {
+            "nclients": 0, "client_depth": 0, STAMPS: 0, "nconnect": at.neighbours,
+            "iodepth": 4 * at.neighbours,
+            "hold_writes": "64m" if at.scale.choice.restart else None,  # else a restart ends it
+        }  # fmt: skip
     return found
 
 
@@ -174,7 +176,7 @@ def caveats(run: Run) -> list[str]:
     added, _ = cells.whose(run.at({"clients": max(run.counts("clients"))}))
     return [
         *["Where the rate was not sustained there is no p50 or p99."] * lost,
-        *[f"Not the server's alone: this client adds {added:.0%} of the mean."]
+        *[f"Not the server's alone: this client adds {100 * added:.0f} % of the mean."]
         * (added > _DOUBTFUL),
     ]
 
