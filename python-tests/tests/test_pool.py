@@ -252,6 +252,7 @@ _REFUSED: dict[str, Words] = {
     "nfs://h/x?uid=^4294967295": ("0 to 4294967294",),
     "nfs://h/x?uid=^2147483648+": ("up to 2147483647 and a plus sign",),
     "nfs://h/x?port=^7+": ("port is a number from 1 to 65535",),
+    "nfs://h/x?retrans=^0+": ("retrans is a number from 0 to 1000",),
     "nfs://h/x?gid=^root": ("gid", "number"),
     "nfs://h/x?gid=^%zz": ("two hexadecimal digits",),
     "nfs://h/x?localaddr=^10.0.0.1+": ("localaddr", "'+'"),
