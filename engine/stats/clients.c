@@ -66,8 +66,8 @@ static const uint64_t WITHIN[] = {1 * SEC, 5 * SEC, 10 * SEC, 30 * SEC, 90 * SEC
 enum { WITHINS = sizeof(WITHIN) / sizeof(*WITHIN) };
 
 struct returns {
-	uint32_t away, not_back; /* clients that lost their connection, and those still without */
-	double within[WITHINS];	 /* clients; in the end per cent of those away */
+	uint32_t away, not_back;  /* clients that lost their connection, and those still without */
+	uint32_t within[WITHINS]; /* clients that were back within that time */
 	const struct client_figures *slowest; /* of those that are back; NULL: none is */
 };
 
@@ -88,9 +88,13 @@ static struct returns count_returns(const struct client_figures *clients, uint32
 		if (!returns.slowest || outages->longest > returns.slowest->outages->longest)
 			returns.slowest = &clients[i];
 	}
-	for (int n = 0; returns.away && n < WITHINS; n++)
-		returns.within[n] *= 100.0 / returns.away;
 	return returns;
+}
+
+/* Rounded down: 100 % is all of them. */
+static double per_cent(uint32_t count, uint32_t all)
+{
+	return (double)(1000ull * count / all) / 10;
 }
 
 static bool tell_returns(char *line, const struct client_figures *clients, uint32_t count)
@@ -103,8 +107,9 @@ static bool tell_returns(char *line, const struct client_figures *clients, uint3
 	used = snprintf(line, CLIENTS_LINE,
 			"clients: %" PRIu32 " of %" PRIu32 " lost their connection; back within "
 			"1, 5, 10, 30, 90 s: %.1f, %.1f, %.1f, %.1f, %.1f %%",
-			all.away, count, all.within[0], all.within[1], all.within[2], all.within[3],
-			all.within[4]);
+			all.away, count, per_cent(all.within[0], all.away),
+			per_cent(all.within[1], all.away), per_cent(all.within[2], all.away),
+			per_cent(all.within[3], all.away), per_cent(all.within[4], all.away));
 	if (all.slowest)
 		used += snprintf(line + used, (size_t)(CLIENTS_LINE - used),
 				 "; slowest: client %" PRIu32 " after %.3f s", all.slowest->number,

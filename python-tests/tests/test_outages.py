@@ -147,6 +147,12 @@ def test_how_soon_clients_are_back(tell: Tell) -> None:
     )
 
 
+def test_not_all_of_many_are_100_per_cent(tell: Tell) -> None:
+    back, away = (Client(events=_outage(10 * _SEC, end * _SEC)) for end in (11, 200))
+    _, line = tell(*[back] * 4999, away)
+    assert "90 s: 99.9, 99.9, 99.9, 99.9, 99.9 %" in line
+
+
 def test_a_cause_has_one_line(tell: Tell) -> None:
     away: list[_Event] = [("lost", 10)]
     lines = tell(
