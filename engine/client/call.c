@@ -303,6 +303,13 @@ static void take_time(struct rpc_client *rpc)
 	response_received(rpc->latency->response, rpc->link.channel->stamp, nanoseconds_of(&now));
 }
 
+static void note_rtt(struct latency *latency, uint64_t rtt)
+{
+	histogram_add(&latency->rtt, rtt);
+	if (latency->response)
+		response_add(latency->response, rtt);
+}
+
 void client_reply_finished(void *context, void *token)
 {
 	struct rpc_client *rpc = context;
@@ -326,9 +333,8 @@ void client_reply_finished(void *context, void *token)
 		setup_answered(rpc, call);
 		return;
 	}
-	histogram_add(&rpc->latency->rtt, rpc->heard - call->last_sent);
-	if (rpc->latency->response)
-		response_add(rpc->latency->response, rpc->heard - call->last_sent);
+	if (call->io)
+		note_rtt(rpc->latency, rpc->heard - call->last_sent);
 	TAILQ_REMOVE(&rpc->sent, call, link);
 	answered(rpc, call);
 }

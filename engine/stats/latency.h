@@ -79,7 +79,7 @@ struct latency {
 	struct histogram lag; /* from due to issue_time; only with arrival_rate= or arrival_bw= */
 	/* Waiting in the job: for slots, credits, the hold, a socket; or until the I/O failed. */
 	struct histogram wait;
-	struct histogram rtt;	   /* of each call: on the wire and at the server */
+	struct histogram rtt;	   /* of each call of I/O: on the wire and at the server */
 	struct response *response; /* rtt's parts; NULL: without rx_timestamps= */
 };
 

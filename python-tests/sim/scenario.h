@@ -86,7 +86,7 @@ struct scenario {
 
 struct scenario_result {
 	int error; /* a positive errno: of the first I/O that failed, or of the sync at the end */
-	uint32_t reconnects, retransmissions, lines, calls;
+	uint32_t reconnects, retransmissions, rtts, lines, calls;
 	uint64_t took;		  /* ns of I/O, with the sync */
 	uint64_t moved;		  /* bytes of the blocks, as far as they were read or written */
 	uint64_t lost, rewritten; /* bytes: that were reported lost; that were written again */
