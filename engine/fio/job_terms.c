@@ -2,6 +2,7 @@
 #include "job_terms.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,16 +126,29 @@ static bool refused(const struct term *term, const struct terms *terms)
 	return true;
 }
 
+/* The most that a job may give. 0: it is no number, or has no limit. */
+static unsigned long long most_of(const struct term *term)
+{
+	if (term->kind == TERM_BYTES)
+		return LLONG_MAX;
+	return term->kind == TERM_NUMBER || term->kind == TERM_SIZE ? term->most : 0;
+}
+
 /* Refuses negative numbers where 0 is allowed: fio itself takes them. */
 static int check_numbers(const struct terms *terms)
 {
 	for_each_term (term) {
-		bool of_job = term->kind == TERM_NUMBER && term->help && term->most;
+		unsigned long long most = most_of(term);
+		long long number;
 
-		if (!of_job || *term_number(term, terms) <= term->most)
+		if (!most)
 			continue;
-		job_log("%s=%d is out of range: give a number from %u to %u", term->word,
-			(int)*term_number(term, terms), term->preset ? term->least : 0, term->most);
+		number = term->kind == TERM_BYTES ? (long long)*term_bytes(term, terms)
+						  : (int)*term_number(term, terms);
+		if ((unsigned long long)number <= most)
+			continue;
+		job_log("%s=%lld is out of range: give a number from %u to %llu", term->word,
+			number, term->preset ? term->least : 0, most);
 		return -EINVAL;
 	}
 	return 0;

@@ -140,6 +140,11 @@ static inline unsigned int *term_number(const struct term *term, const struct te
 	return (unsigned int *)((char *)terms + term->at);
 }
 
+static inline unsigned long long *term_bytes(const struct term *term, const struct terms *terms)
+{
+	return (unsigned long long *)((char *)terms + term->at);
+}
+
 static inline char **term_string(const struct term *term, const struct terms *terms)
 {
 	return (char **)((char *)terms + term->at);

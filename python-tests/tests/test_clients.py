@@ -507,6 +507,8 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         ({"enter": _SHORT_OF_FILES}, "nclients=4 needs 68 open files, and a process may open 67"),
         ({"nclients": None, "client_depth": 2}, "give nclients= too"),
         ({"nclients": -1}, "nclients=-1 is out of range: give a number from 0 to 16384"),
+        ({"wsize": -1}, "wsize=-1 is out of range: give a number from 0 to 67108864"),
+        ({"stripe_size": -1}, "stripe_size=-1 is out of range: give a number from 0 to "),
     ]
     for options, words in refusals:
         refused(client(server, **{"nclients": 4, **options}), words)

@@ -252,8 +252,7 @@ def test_a_hold_that_is_too_small_or_too_large_is_refused(
 ) -> None:
     assert client(server, hold_writes="all").status not in (0, None)  # no size at all
     assert server.calls() == []
-    for value in ("1p", "-1"):
-        refused(client(server, hold_writes=value), "not enough memory for it")
+    refused(client(server, hold_writes="1p"), "not enough memory for it")
     line = refused(client(server, hold_writes=4095), "a write of this job has up to 4096 bytes")
     assert "hold_writes=4095: " in line
     assert server.calls(Nfs.WRITE) == []
