@@ -508,6 +508,10 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         ({"nclients": None, "client_depth": 2}, "give nclients= too"),
         ({"nclients": -1}, "nclients=-1 is out of range: give a number from 0 to 16384"),
         ({"wsize": -1}, "wsize=-1 is out of range: give a number from 0 to 67108864"),
+        (
+            {"nclients": None, "reconnect": "jitter", "failover": 1},
+            "a pause of up to a second is time enough to give a path up: leave reconnect= out",
+        ),
         ({"stripe_size": -1}, "stripe_size=-1 is out of range: give a number from 0 to "),
     ]
     for options, words in refusals:
