@@ -52,11 +52,8 @@ static void write_client(FILE *out, const struct client_label *client,
 	outages_write(out, outages);
 }
 
-void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
-		    const struct counters *counters, const struct transport_counters *transport,
-		    const struct latency *latency)
+static void write_label(FILE *out, const struct counters_label *label)
 {
-	line_begin(out, NULL, job);
 	line_number(out, "connection", label->connection);
 	line_string(out, "path", label->path);
 	line_string(out, "local", label->local);
@@ -66,13 +63,10 @@ void counters_write(FILE *out, const struct line_job *job, const struct counters
 		line_string(out, "sec", label->sec);
 	if (label->xprtsec)
 		line_string(out, "xprtsec", label->xprtsec);
-	if (label->client)
-		write_client(out, label->client, &counters->outages);
-	if (transport->handshakes)
-		write_tls(out, transport);
-	if (counters->security.enctype)
-		write_kerberos(out, &counters->security);
-	write_crypto(out, counters, transport);
+}
+
+static void write_done(FILE *out, const struct counters *counters)
+{
 	line_number(out, "read_ops", counters->read_ops);
 	line_number(out, "read_bytes", counters->read_bytes);
 	line_number(out, "write_ops", counters->write_ops);
@@ -81,27 +75,58 @@ void counters_write(FILE *out, const struct line_job *job, const struct counters
 	line_number(out, "meta_ops", counters->meta_ops);
 	line_number(out, "lookups", counters->lookups);
 	line_number(out, "rewritten_bytes", counters->rewritten_bytes);
+}
+
+static void write_transport(FILE *out, const struct transport_counters *transport)
+{
 	line_number(out, "syscalls", transport->syscalls);
 	line_number(out, "bytes_sent", transport->bytes_sent);
 	line_number(out, "bytes_received", transport->bytes_received);
 	line_number(out, "discarded_bytes", transport->bytes_discarded);
 	line_number(out, "sends", transport->sends);
 	line_number(out, "receives", transport->receives);
-	if (!strcmp(label->transport, "rdma"))
-		write_rdma(out, transport);
+}
+
+static void write_trouble(FILE *out, const struct counters *counters)
+{
 	line_number(out, "retransmissions", counters->retransmissions);
 	line_number(out, "reconnects", counters->reconnects);
 	line_number(out, "reissues", counters->reissues);
 	line_number(out, "stale_replies", counters->stale_replies);
 	line_number(out, "errors", counters->errors);
+}
+
+static void write_spans(FILE *out, const struct latency *latency, bool brief)
+{
 	if (latency->lag.count)
-		latency_write(out, "lag_", &latency->lag, label->client);
-	latency_write(out, "wait_", &latency->wait, label->client);
-	latency_write(out, "rtt_", &latency->rtt, label->client);
+		latency_write(out, "lag_", &latency->lag, brief);
+	latency_write(out, "wait_", &latency->wait, brief);
+	latency_write(out, "rtt_", &latency->rtt, brief);
 	if (latency->response) {
-		latency_write(out, "service_", &latency->response->service, label->client);
-		latency_write(out, "wake_up_", &latency->response->wake_up, label->client);
+		latency_write(out, "service_", &latency->response->service, brief);
+		latency_write(out, "wake_up_", &latency->response->wake_up, brief);
 	}
+}
+
+void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
+		    const struct counters *counters, const struct transport_counters *transport,
+		    const struct latency *latency)
+{
+	line_begin(out, NULL, job);
+	write_label(out, label);
+	if (label->client)
+		write_client(out, label->client, &counters->outages);
+	if (transport->handshakes)
+		write_tls(out, transport);
+	if (counters->security.enctype)
+		write_kerberos(out, &counters->security);
+	write_crypto(out, counters, transport);
+	write_done(out, counters);
+	write_transport(out, transport);
+	if (!strcmp(label->transport, "rdma"))
+		write_rdma(out, transport);
+	write_trouble(out, counters);
+	write_spans(out, latency, label->client);
 	line_end(out);
 }
 
