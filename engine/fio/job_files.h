@@ -35,8 +35,8 @@ int job_invalidate(struct job *job, struct fio_file *f);
 void job_stats_report(struct job *job);
 
 /*
- * conn_job.ticked(): once a second writes a JSON line per connection to the file that live_file=
- * names, with a dot and the job's number appended. A failure is logged once, and the job goes on
- * without the file.
+ * conn_job.ticked(): once a second writes a JSON line per path to the file that live_file= names,
+ * with a dot and the job's number appended. A failure is logged once, and the job goes on without
+ * the file.
  */
 void job_stats_live(void *job);

@@ -71,12 +71,26 @@ static int write_text(const char *path, int flags, const char *text, size_t size
 	return written == (ssize_t)size ? 0 : -(errno ?: ENOSPC);
 }
 
-static void write_conns(FILE *out, const struct job *job)
+/* One of a path, not of a connection: with nclients= there are thousands of these, and the thread
+ * that does the I/O writes the file. */
+static void write_paths(FILE *out, const struct job *job)
 {
 	const struct line_job label = line_job(job);
 
-	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-		write_conn(out, &label, job->group.conns[i]);
+	for (uint32_t path = 0; path < job->group.path_count; path++) {
+		struct counters sum = {0};
+		uint64_t replies = 0, time = 0;
+
+		for (uint32_t i = path; i < job->group.job.conn_count; i += job->group.path_count) {
+			const struct conn *conn = job->group.conns[i];
+
+			counters_add(&sum, &conn->counters);
+			replies += conn->latency->rtt.count;
+			time += conn->latency->rtt.sum;
+		}
+		counters_write_path(out, &label, job->used[path]->config.label, &sum,
+				    (double)time / (double)max_of(replies, (uint64_t)1));
+	}
 }
 
 static void write_all(FILE *out, const struct job *job)
@@ -84,7 +98,8 @@ static void write_all(FILE *out, const struct job *job)
 	const struct line_job label = line_job(job);
 	const struct meta_job *meta = job->meta;
 
-	write_conns(out, job);
+	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
+		write_conn(out, &label, job->group.conns[i]);
 	for (int op = 0; meta && op < META_OPS; op++)
 		if (meta_mix_does(&meta->mix, (enum meta_op)op))
 			operations_write(out, &label, meta_name((enum meta_op)op),
@@ -125,7 +140,7 @@ void job_stats_live(void *owner)
 		return;
 	job->live_at = job->group.job.clock.now;
 	length = snprintf(path, sizeof(path), "%s.%" PRIu32, live_file, terms_job_number(job->td));
-	error = length < (int)sizeof(path) ? write_lines(job, path, 0, write_conns) : -ENAMETOOLONG;
+	error = length < (int)sizeof(path) ? write_lines(job, path, 0, write_paths) : -ENAMETOOLONG;
 	job->live_failed = error != 0;
 	if (error)
 		job_log("cannot write live_file=%s: %s", live_file, strerror(-error));
@@ -137,18 +152,8 @@ static void summarise(const struct job *job)
 	struct counters sum = {0};
 	char done[128];
 
-	for (uint32_t i = 0; i < count; i++) {
-		const struct counters *one = &job->group.conns[i]->counters;
-
-		sum.read_ops += one->read_ops;
-		sum.write_ops += one->write_ops;
-		sum.commits += one->commits;
-		sum.meta_ops += one->meta_ops;
-		sum.lookups += one->lookups;
-		sum.retransmissions += one->retransmissions;
-		sum.reconnects += one->reconnects;
-		sum.errors += one->errors;
-	}
+	for (uint32_t i = 0; i < count; i++)
+		counters_add(&sum, &job->group.conns[i]->counters);
 	if (job_options(job)->metadata)
 		snprintf(done, sizeof(done),
 			 "%" PRIu64 " metadata operations, %" PRIu64 " LOOKUPs before them",

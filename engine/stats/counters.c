@@ -6,6 +6,23 @@
 #include "stats/json_line.h"
 #include "stats/latency.h"
 
+void counters_add(struct counters *sum, const struct counters *one)
+{
+	sum->read_ops += one->read_ops;
+	sum->read_bytes += one->read_bytes;
+	sum->write_ops += one->write_ops;
+	sum->write_bytes += one->write_bytes;
+	sum->commits += one->commits;
+	sum->meta_ops += one->meta_ops;
+	sum->lookups += one->lookups;
+	sum->rewritten_bytes += one->rewritten_bytes;
+	sum->retransmissions += one->retransmissions;
+	sum->reconnects += one->reconnects;
+	sum->reissues += one->reissues;
+	sum->stale_replies += one->stale_replies;
+	sum->errors += one->errors;
+}
+
 static void write_rdma(FILE *out, const struct transport_counters *transport)
 {
 	line_number(out, "credits", transport->credits);
@@ -127,6 +144,17 @@ void counters_write(FILE *out, const struct line_job *job, const struct counters
 		write_rdma(out, transport);
 	write_trouble(out, counters);
 	write_spans(out, latency, label->client);
+	line_end(out);
+}
+
+void counters_write_path(FILE *out, const struct line_job *job, const char *path,
+			 const struct counters *sum, double rtt_mean)
+{
+	line_begin(out, "path", job);
+	line_string(out, "path", path);
+	write_done(out, sum);
+	write_trouble(out, sum);
+	fprintf(out, "\"rtt_mean_us\": %.3f, ", rtt_mean / 1e3);
 	line_end(out);
 }
 

@@ -34,6 +34,9 @@ struct counters {
 	struct outages outages; /* told of with nclients= */
 };
 
+/* Adds another connection's, but for security and outages. */
+void counters_add(struct counters *sum, const struct counters *one);
+
 /* The transport of one connection. */
 struct transport_counters {
 	uint64_t syscalls;
@@ -74,6 +77,10 @@ struct counters_label {
 void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
 		    const struct counters *counters, const struct transport_counters *transport,
 		    const struct latency *latency);
+
+/* One line of live_file=: the connections of a path together. `rtt_mean`: nanoseconds. */
+void counters_write_path(FILE *out, const struct line_job *job, const char *path,
+			 const struct counters *sum, double rtt_mean);
 
 /* --- a job's metadata operations of one kind --- */
 

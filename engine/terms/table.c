@@ -264,7 +264,7 @@ const struct term terms_table[] = {
 		 "operation, arrival clock and message of the job, and one for rx_timestamps"},
 	{TEXT("live_file", live_file),
 	 .help = "Once a second while there is I/O, rewrite each job's local file FILE.NUMBER: "
-		 "one JSON line per connection"},
+		 "one JSON line per path"},
 	{SWITCH("trace", trace), .preset = "0",
 	 .help = "Print one line per operation on stderr (also by the environment's "
 		 "IOTRAP_TRACE)"},

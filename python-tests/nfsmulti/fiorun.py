@@ -147,26 +147,18 @@ class _Line:
 
 
 @dataclass(frozen=True)
-class ConnectionStats(_Line):
-    """What one connection of one job has done, as far as the harness uses it."""
+class PathStats(_Line):
+    """What one job's connections of one path have done so far: a line of live_file."""
 
+    kind: ClassVar[str | None] = "path"
     job: str
     job_number: int
-    connection: int
     path: str
-    local: str
-    remote: str
-    transport: str
     read_ops: int
     read_bytes: int
     write_ops: int
     write_bytes: int
     commits: int
-    syscalls: int
-    bytes_sent: int
-    bytes_received: int
-    sends: int
-    receives: int
     meta_ops: int
     lookups: int
     rewritten_bytes: int
@@ -176,6 +168,27 @@ class ConnectionStats(_Line):
     stale_replies: int
     errors: int
     rtt_mean_us: float
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of data in both directions."""
+        return self.read_bytes + self.write_bytes
+
+
+@dataclass(frozen=True)
+class ConnectionStats(PathStats):
+    """What one connection of one job has done, as far as the harness uses it."""
+
+    kind = None
+    connection: int
+    local: str
+    remote: str
+    transport: str
+    syscalls: int
+    bytes_sent: int
+    bytes_received: int
+    sends: int
+    receives: int
     rtt_max_us: float
 
     # Of engines that tell them
@@ -225,11 +238,6 @@ class ConnectionStats(_Line):
     rnr_errors: int = 0
     retry_errors: int = 0
     registrations: int = 0
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of data in both directions."""
-        return self.read_bytes + self.write_bytes
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_c import CData, ffi, zeros
 from engine_helpers import (
     Place,
     Traced,
@@ -27,7 +28,7 @@ from engine_helpers import (
 from scripted_jobs import Run, go
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats, FioResult, OperationStats, Option
+from nfsmulti.fiorun import FioResult, OperationStats, Option, PathStats
 from nfsmulti.lab import Lab
 from nfsmulti.paths import ROOT
 from servers.scripted import Answer, Nfs, Nfs4, Terms, on
@@ -106,16 +107,30 @@ def test_documents_name_every_key() -> None:
     assert [key for key in keys if f"`{key}`" not in text] == []
 
 
+def test_a_paths_counters_are_its_connections_sums(testlib: CData) -> None:
+    total, one = zeros("counters"), zeros("counters")
+    members = ffi.typeof("struct counters").fields
+    numbers = [name for name, member in members if member.type.kind == "primitive"]
+    for value, name in enumerate(numbers, start=1):
+        setattr(one, name, value)
+    for _ in range(2):
+        testlib.counters_add(total, one)
+    expected = {name: 2 * value for value, name in enumerate(numbers, start=1)}
+    assert {name: getattr(total, name) for name in numbers} == expected
+
+
 def test_a_live_file_is_replaced_while_the_job_runs(mounted: Place, tmp_path: Path) -> None:
     live = tmp_path / "live"
-    job: dict[str, Option] = {**_READ, "numjobs": 2, "thread": 1, "live_file": str(live)}
+    job: dict[str, Option] = {
+        **_READ, "nconnect": 2, "numjobs": 2, "thread": 1, "live_file": str(live),
+    }  # fmt: skip
     files = [Path(f"{live}.{number}") for number in range(2)]
 
     def reads() -> list[int]:
         found = []
         for file in files:
             with contextlib.suppress(HarnessError):  # it is being written
-                found += [line.read_ops for line in ConnectionStats.read(file)]
+                found += [line.read_ops for line in PathStats.read(file)]
         return found
 
     with mounted.fio.start(**job, time_based=1, runtime=600) as process:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.fiorun import PathStats
 from nfsmulti.texts import number, time_text
 
 OPTION = "live_file"
@@ -33,12 +33,12 @@ _BARS = "▁▂▃▄▅▆▇█"
 Counts = dict[str, float]
 
 
-def totals(lines: Iterable[ConnectionStats]) -> dict[str, Counts]:
-    """Add up what each path's connections did."""
+def totals(lines: Iterable[PathStats]) -> dict[str, Counts]:
+    """Add up what was done by path, by lines of paths or of connections."""
     return added({line.path: _counts(line)} for line in lines)
 
 
-def _counts(line: ConnectionStats) -> Counts:
+def _counts(line: PathStats) -> Counts:
     ops = line.read_ops + line.write_ops + line.commits + line.meta_ops + line.lookups
     counts = {"bytes": line.bytes, "ops": ops, "ns": round(line.rtt_mean_us * 1000 * ops)}
     return {**counts, **{name: getattr(line, name) for name in TROUBLES}}
@@ -124,7 +124,7 @@ class Sampler:
         """Look again; None where there is nothing yet, or never will be."""
         for file in self.folder.glob(f"{OPTION}.*"):
             with contextlib.suppress(HarnessError):  # it is being written: the next look has it
-                at, paths = file.stat().st_mtime, totals(ConnectionStats.read(file))
+                at, paths = file.stat().st_mtime, totals(PathStats.read(file))
                 known = self._files.get(file)
                 if known is None:
                     self._files[file] = _File(at, paths, {})
