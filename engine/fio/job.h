@@ -74,12 +74,12 @@ struct job {
 	struct pool_paths paths;
 	struct path **used; /* the pool's paths that the job uses: group.path_count of them */
 	struct group group;
-	struct spread spread[2]; /* by IO_READ and IO_WRITE */
-	bool one_spread;    /* nclients: reads and writes take turns together, in spread[IO_READ] */
-	uint32_t io_max[2]; /* bytes of one piece, by IO_READ and IO_WRITE */
+	struct spread spread[2];  /* by IO_READ and IO_WRITE */
+	uint32_t io_max[2];	  /* bytes of one piece, by IO_READ and IO_WRITE */
 	struct spread_load *load; /* NULL: no spread policy needs it */
 	enum io_stable stable;
 	bool trace;
+	bool one_spread; /* nclients: reads and writes take turns together, in spread[IO_READ] */
 
 	struct hold hold; /* without hold_writes: all zeros, and group.job.hold is NULL */
 	struct replay replay;

@@ -344,7 +344,7 @@ static enum nfs3_procedure procedure_of(const struct call *call)
 
 	if (is_meta(call))
 		return of_meta[operation_of(call)];
-	return call->io ? of_io[call->io->op] : NFS3_NULL;
+	return call->io && !call->request ? of_io[call->io->op] : NFS3_NULL;
 }
 
 static const char *operation(const struct call *call)

@@ -129,10 +129,10 @@ const char *address_range_read(const char *text, struct address_range *range)
 struct sockaddr_storage address_in_turn(const struct address_range *ranges, uint32_t count,
 					uint32_t turn)
 {
-	uint64_t total = 0, place;
+	uint64_t total = ranges->count, place;
 	struct sockaddr_storage address;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 1; i < count; i++)
 		total += ranges[i].count;
 	place = turn % total;
 	while (place >= ranges->count)

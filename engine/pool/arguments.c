@@ -66,8 +66,8 @@ static int read_number(struct reading *reading)
 	uint32_t number;
 	bool read = scanner_number(&value, term->most, &number);
 	unsigned int shift = is_size ? take_unit(&value) : 0;
-	bool each = read && term->each_most && number <= term->each_most &&
-		    scanner_take(&value, '+');
+	bool each =
+		read && term->each_most && number <= term->each_most && scanner_take(&value, '+');
 
 	reading->path->terms.each[term - terms_table] = each;
 	if (read && number >= term->least && number <= term->most >> shift && scanner_done(&value))

@@ -23,7 +23,8 @@
 enum {
 	TURNS = 16,
 	WORDS = 8,
-	HEAD_MASK = 0xffff,
+	/* A head is below RPC_REPLY_HEAD_MAX: a longer one is refused, unless it comes at once. */
+	HEAD_MASK = 0x7fff,
 	BULK_MASK = 0x7fff,
 	MESSAGE_MAX = 40000,
 };
