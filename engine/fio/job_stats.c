@@ -24,7 +24,7 @@ static struct line_job line_job(const struct job *job)
 	return (struct line_job){job->td->o.name, terms_job_number(job->td)};
 }
 
-/* nclients: the client's number, counted over all jobs. */
+/* nclients: the client's number, counted over all jobs of the same nclients. */
 static uint32_t client_number(const struct conn *conn)
 {
 	return conn->path->job.first_client + conn->number;

@@ -51,7 +51,7 @@ const struct term terms_table[] = {
 		 "(default: iodepth/nclients, at least 1)"},
 	{TEXT("client_name", client_name), .shared = true,
 	 .help = "AUTH_SYS: the machine name to send. %d in it becomes the client's "
-		 "number, counted over all jobs (default: this machine's name)"},
+		 "number, counted over all jobs of that nclients (default: this machine's name)"},
 	/* fio would say "Did you mean client?", and its --client=4 talks to a host of that name. */
 	{GONE("clients"), .help = "it is nclients= here; leave clients= out"},
 	{NUMBER("first_path", first_path, 0, 65535), .preset = "0",
