@@ -16,9 +16,9 @@ struct rpc_timing {
 	bool jitter; /* reconnect=jitter */
 };
 
-/* The longest pause before a lost connection is made again; without jitter the second one, as there
- * is none before the first attempt. */
-static const uint64_t RETRY_LAST = SEC, RETRY_FIRST = 100 * MSEC;
+/* RETRY_FIRST: backoff's pause before the second attempt to connect again; there is none before the
+ * first. RETRY_LAST: the longest pause, also of jitter. */
+static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = SEC;
 
 /* The first and the longest delay before a refused call is sent again. */
 static const uint64_t DELAY_FIRST = 100 * MSEC, DELAY_LAST = 5 * SEC;

@@ -145,7 +145,8 @@ struct conn_ops {
 	/* The addresses of both ends: strings of at least CONN_NAME bytes. */
 	void (*names)(const struct conn *conn, char *local, char *remote);
 
-	/* nclients: writes why I/O is not answered, with a remedy, to CONN_TROUBLE bytes. */
+	/* nclients: writes why I/O is not answered, with a remedy, to CONN_TROUBLE bytes. NULL for
+	 * mounts, which nclients refuses. */
 	void (*trouble)(const struct conn *conn, char *text);
 
 	/* nclients: one step of telling the server that the client ends, without outstanding I/O.

@@ -116,9 +116,9 @@ static const struct nfs4_known_server *known_server(struct nfs4_job *job,
 {
 	struct nfs4_known_server *known;
 
-	SLIST_FOREACH(known, &job->servers, link)
-	if (is_same(&known->server, server))
-		return known;
+	SLIST_FOREACH (known, &job->servers, link)
+		if (is_same(&known->server, server))
+			return known;
 	known = malloc(sizeof(*known));
 	if (known) {
 		known->server = *server;

@@ -52,7 +52,9 @@ struct stream {
 	bool stamps; /* the socket has SO_TIMESTAMPNS */
 
 	struct stream_buffers *buffers; /* NULL: lent to another stream */
-	struct rpc_loans *loans;	/* NULL: the buffers are the stream's own */
+	/* NULL: the buffers are the stream's own. Else begin(), flush() and receive() must be
+	 * rpc_tcp_lent's, which borrow buffers and give them back. */
+	struct rpc_loans *loans;
 
 	/* Sending: spans[first … last) are unsent, in order; heads lie in one buffer. */
 	uint32_t first, last;

@@ -88,7 +88,8 @@ struct tls_terms {
 
 /*
  * Buffers that TCP channels of one job lend each other: of thousands, few are in the middle of a
- * call or a reply. All 0 at first. Freed once the channels are closed.
+ * call or a reply. All 0 at first. Freed once the channels are closed. All these channels have one
+ * head_max, by which the buffers are sized.
  */
 SLIST_HEAD(rpc_loans, stream_buffers);
 void rpc_loans_free(struct rpc_loans *loans);
