@@ -352,7 +352,9 @@ uint64_t client_due(const struct rpc_client *rpc)
 	if (!rpc->link.up || !rpc->prepared || rpc->probed || !TAILQ_EMPTY(&rpc->waiting) ||
 	    !TAILQ_EMPTY(&rpc->delayed) || (oldest && rpc->timing->soft))
 		return 0;
-	return oldest ? min_of(due, oldest->last_sent + silence) : due;
+	if (oldest)
+		due = min_of(due, oldest->last_sent + silence);
+	return due > rpc->clock->now ? due : 0; /* past: the tick has looked, and waits on */
 }
 
 void client_await_link(struct rpc_client *rpc, bool wait)

@@ -55,6 +55,7 @@ static struct {
 	struct link_end *ends[256];
 	uint32_t count;
 	bool reads; /* a client has, of late */
+	uint32_t asked_unheard;
 	bool interrupted;
 } net;
 
@@ -381,6 +382,7 @@ uint64_t tcp_socket_unheard(const struct rpc_channel *channel)
 {
 	const struct link_end *end = end_of(channel->fd);
 
+	net.asked_unheard++;
 	return net.cut[end->address] ? world.clock.now - net.cut_since[end->address] : 0;
 }
 
@@ -408,6 +410,11 @@ void tcp_socket_close(int fd, bool at_once)
 	end->fd = -1;
 	release(end);
 	close(fd);
+}
+
+uint32_t network_asked_unheard(void)
+{
+	return net.asked_unheard;
 }
 
 bool network_is_read(void)

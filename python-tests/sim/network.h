@@ -53,6 +53,9 @@ void network_heal(void);
 /* A client has read since this was asked last, and there is more. */
 bool network_is_read(void);
 
+/* The times that clients asked since when an address was not heard. */
+uint32_t network_asked_unheard(void);
+
 /* Sends bytes to the client. */
 void network_send(struct link_end *end, const void *bytes, size_t length);
 

@@ -87,8 +87,9 @@ struct scenario {
 struct scenario_result {
 	int error; /* a positive errno: of the first I/O that failed, or of the sync at the end */
 	uint32_t reconnects, retransmissions, rtts, lines, calls;
-	uint64_t took;		  /* ns of I/O, with the sync */
-	uint64_t moved;		  /* bytes of the blocks, as far as they were read or written */
+	uint32_t unheard; /* times that the engine asked since when an address was not heard */
+	uint64_t took;	  /* ns of I/O, with the sync */
+	uint64_t moved;	  /* bytes of the blocks, as far as they were read or written */
 	uint64_t lost, rewritten; /* bytes: that were reported lost; that were written again */
 	bool durable, sound;	  /* all that was written is; all that was read is what was there */
 	const char *keeps;	  /* what the server keeps of NFSv4.1's clients afterwards, or "" */

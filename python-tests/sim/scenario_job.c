@@ -231,6 +231,7 @@ void scenario_job_run(struct scenario_result *result)
 	}
 	world.creeps = false;
 	count();
+	result->unheard = network_asked_unheard();
 	result->durable = is_durable();
 }
 

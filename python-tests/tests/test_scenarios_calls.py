@@ -249,6 +249,14 @@ def test_each_client_with_jitter_returns_at_its_own_time(scenario: Scenarios) ->
     assert max(map(abs, late)) < 0.02
 
 
+def test_clients_of_a_silent_server_wait_in_ticks_of_100_ms(scenario: Scenarios) -> None:
+    """Their deadline of 15 s has passed; until timeo has, each looks ten times a second."""
+    ran = scenario(on(_W, UNHEARD, last=16), nconnect=16, nclients=16, depth=16, timeo=600)
+    assert (ran.error, ran.result.durable, ran.result.retransmissions) == ("", True, 16)
+    silent = 60 - 15  # seconds
+    assert 9 * silent < ran.result.unheard / 16 < 11 * silent
+
+
 def test_a_server_that_breaks_the_protocol_now_and_then_is_kept(scenario: Scenarios) -> None:
     """Five times, and a reply after each: three in a row would be too many."""
     ran = scenario(on(_W, {"is_call": True}, every=4), depth=1)
