@@ -32,6 +32,8 @@ static int bind_to(int fd, const struct rpc_address *address, uint16_t port)
 		local.ss_family = address->remote.ss_family;
 	if (port) /* a connection in TIME_WAIT may have it */
 		set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	else /* connect() chooses it: connections to another server may have the same */
+		set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
 	rpc_set_port(&local, port);
 	return bind(fd, (struct sockaddr *)&local, address->remote_length);
 }

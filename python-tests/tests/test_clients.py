@@ -25,7 +25,17 @@ from engine_helpers import (
     refused,
     traces,
 )
-from scripted_jobs import BOTH, KIB, NEVER, NO_RESERVED_PORTS, READING, Client, Outcome, Run
+from scripted_jobs import (
+    BOTH,
+    KIB,
+    NEVER,
+    NO_RESERVED_PORTS,
+    READING,
+    TWO_ADDRESSES,
+    Client,
+    Outcome,
+    Run,
+)
 
 from nfsmulti.bench.sink import Sink
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
@@ -333,6 +343,35 @@ def test_a_machine_without_ports_takes_fewer_clients(job: Run, source: str) -> N
     assert f"cannot open a connection: no port is free from {source} to {server}: " in opening
     assert opening.endswith("give more addresses (localaddr=A+B), use fewer connections, or wait")
     assert outcome.result.status == 1
+
+
+# Each socket has 20 ports (Linux before 6.3: all).
+_TWENTY_PORTS = """
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+int socket(int family, int type, int protocol)
+{
+	enum { LOCAL_PORT_RANGE = 51 };
+	int (*real)(int, int, int) = dlsym(RTLD_NEXT, "socket");
+	uint32_t range = 47019u << 16 | 47000;
+	int fd = real(family, type, protocol);
+
+	setsockopt(fd, IPPROTO_IP, LOCAL_PORT_RANGE, &range, sizeof(range));
+	return fd;
+}
+"""
+
+
+def test_a_local_address_has_all_ports_for_each_server(job: Run) -> None:
+    """Beside the clients, names have connections."""
+    outcome = job(
+        nclients=32, before=_TWENTY_PORTS, addresses=TWO_ADDRESSES, enter=NO_RESERVED_PORTS,
+        url={"localaddr": "127.9.8.7"}, spread="roundrobin", filename="r", **READING,
+    )  # fmt: skip
+    assert len({line.local for line in outcome.stats}) <= 20 < len(outcome.stats)
 
 
 @pytest.mark.parametrize("version", [3, 4])
