@@ -58,8 +58,9 @@ static int check_locals(const struct path *path)
 {
 	const struct path_config *config = &path->config;
 	uint32_t count = config->terms.nclients ?: config->terms.nconnect;
+	uint64_t most = config->local_count ? addresses_in(config->locals, config->local_count) : 0;
 
-	for (uint32_t i = 0; config->local_count && i < count; i++) {
+	for (uint32_t i = 0; i < count && i < most; i++) {
 		const struct rpc_address address = path_address(path, config->rdma, i);
 		char text[NI_MAXHOST] = "?";
 

@@ -126,15 +126,21 @@ const char *address_range_read(const char *text, struct address_range *range)
 	return address_range_in(span_over(text), range);
 }
 
-struct sockaddr_storage address_in_turn(const struct address_range *ranges, uint32_t count,
-					uint32_t turn)
+uint64_t addresses_in(const struct address_range *ranges, uint32_t count)
 {
-	uint64_t total = ranges->count, place;
-	struct sockaddr_storage address;
+	uint64_t total = ranges->count;
 
 	for (uint32_t i = 1; i < count; i++)
 		total += ranges[i].count;
-	place = turn % total;
+	return total;
+}
+
+struct sockaddr_storage address_in_turn(const struct address_range *ranges, uint32_t count,
+					uint32_t turn)
+{
+	uint64_t place = turn % addresses_in(ranges, count);
+	struct sockaddr_storage address;
+
 	while (place >= ranges->count)
 		place -= (ranges++)->count;
 	address = ranges->first;

@@ -142,6 +142,9 @@ struct address_range {
  */
 const char *address_range_read(const char *text, struct address_range *range);
 
+/* How many addresses all ranges have, of which there is at least one. */
+uint64_t addresses_in(const struct address_range *ranges, uint32_t count);
+
 /* Address number `turn` of all ranges, one behind the other and again from the first one on. */
 struct sockaddr_storage address_in_turn(const struct address_range *ranges, uint32_t count,
 					uint32_t turn);
