@@ -64,6 +64,9 @@ static inline const char *errno_remedy(int error)
 	case ENOSPC: return ": the file system is full: make room there, or use a smaller size=";
 	case EDQUOT: return ": the user's quota is used up: raise it, or use a smaller size=";
 	case EROFS: return ": the export is read-only: allow writing there, or only read (rw=read)";
+	case EADDRNOTAVAIL:
+		return ": this machine has no address of the server's family: give it one, or use "
+		       "another of the server's addresses";
 	case EADDRINUSE:
 		return ": ports of closed connections rest for a minute: give more addresses "
 		       "(localaddr=A+B), use fewer connections, or wait";

@@ -32,6 +32,17 @@ int rpc_address_test(const struct sockaddr_storage *local)
 	return error;
 }
 
+bool rpc_address_has_source(const struct sockaddr_storage *remote)
+{
+	int fd = socket(remote->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool has = fd < 0 || !connect(fd, (const struct sockaddr *)remote, sizeof(*remote)) ||
+		   errno != EADDRNOTAVAIL;
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
 int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,
 		     socklen_t *length)
 {

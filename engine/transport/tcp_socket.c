@@ -71,8 +71,11 @@ static int connect_from(const struct rpc_address *address, uint16_t port)
 	} else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS) {
 		widen_window(fd);
 		return fd;
-	} else { /* a connection to this server, in TIME_WAIT, may have the port */
-		error = errno == EADDRNOTAVAIL ? -EADDRINUSE : -errno;
+	} else {
+		error = -errno;
+		/* A connection to this server, in TIME_WAIT, may have the port. */
+		if (error == -EADDRNOTAVAIL && rpc_address_has_source(&address->remote))
+			error = -EADDRINUSE;
 	}
 	close(fd);
 	return error;

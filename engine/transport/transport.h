@@ -47,6 +47,9 @@ void rpc_address_text(const struct sockaddr *address, char *text, size_t size);
  * is not this machine's). Sends nothing. */
 int rpc_address_test(const struct sockaddr_storage *local);
 
+/* False: this machine has no address to connect to that one from. Sends nothing. */
+bool rpc_address_has_source(const struct sockaddr_storage *remote);
+
 /* Reads a literal address and a port's number. 0, or getaddrinfo(3)'s error, for gai_strerror(). */
 int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,
 		     socklen_t *length);

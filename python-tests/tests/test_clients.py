@@ -325,8 +325,10 @@ int connect(int fd, const struct sockaddr *to, socklen_t length)
 {
 	static int calls;
 	int (*real)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "connect");
+	int type = 0;
 
-	if (to->sa_family != AF_INET || calls++ < 40)
+	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof(type)});
+	if (to->sa_family != AF_INET || type != SOCK_STREAM || calls++ < 40)
 		return real(fd, to, length);
 	errno = EADDRNOTAVAIL;
 	return -1;

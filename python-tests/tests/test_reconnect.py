@@ -109,6 +109,12 @@ def test_a_connection_that_epoll_does_not_take(job: Run, failures: int) -> None:
     assert sum(words in line for line in ran.said()) == 1
 
 
+def test_a_machine_without_an_address_is_told_so(client: Client, server: ScriptedServer) -> None:
+    """It has no network, so no ::1 either, and all ports."""
+    alone = client(server, pool="nfs://[::1]/x?version=4.1", enter=["unshare", "--net"])
+    refused(alone, "Cannot assign requested address: this machine has no address of the server's")
+
+
 # --- what a process remembers ---
 
 
