@@ -21,13 +21,30 @@ void rpc_address_text(const struct sockaddr *address, char *text, size_t size)
 		snprintf(text, size, six ? "[%s]:%s" : "%s:%s", host, port);
 }
 
+static bool is_one_hosts(const struct sockaddr_storage *address)
+{
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)address)->sin6_addr;
+	in_addr_t four = ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr);
+
+	if (address->ss_family == AF_INET6)
+		return !IN6_IS_ADDR_UNSPECIFIED(six) && !IN6_IS_ADDR_MULTICAST(six);
+	return four != INADDR_ANY && !IN_MULTICAST(four);
+}
+
 int rpc_address_test(const struct sockaddr_storage *local)
 {
-	int fd = socket(local->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
+	const struct sockaddr *address = (const struct sockaddr *)local;
+	int fd, error = 0;
 
+	if (!is_one_hosts(local))
+		return -EADDRNOTAVAIL;
+	fd = socket(local->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	error = bind(fd, (const struct sockaddr *)local, sizeof(*local)) ? -errno : 0;
+	if (bind(fd, address, sizeof(*local)))
+		error = -errno;
+	else if (connect(fd, address, sizeof(*local)) && errno == EACCES) /* a broadcast address */
+		error = -EADDRNOTAVAIL;
 	close(fd);
 	return error;
 }

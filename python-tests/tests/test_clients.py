@@ -559,10 +559,11 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         refused(client(server, **{"nclients": 4, **options}), words)
     alone = server.url(uid="10000+")
     refused(client(server, pool=alone), "uid=10000+ is for many clients: give nclients= too")
-    foreign: dict[str, Option] = {"localaddr": "127.0.0.8+192.0.2.0/24", "nclients": 4}
-    words = "192.0.2.1 is not this machine's"
-    refused(client(server, **foreign), words)
-    refused(client(server, **{**foreign, "nclients": None, "nconnect": 4}), words)
+    for foreign in ("192.0.2.1", "127.255.255.255", "224.0.0.1", "0.0.0.0"):
+        local: dict[str, Option] = {"localaddr": f"127.0.0.8+{foreign}"}
+        words = f"{foreign} is not this machine's"
+        refused(client(server, nclients=4, **local), words)
+        refused(client(server, nconnect=4, **local), words)
     assert server.calls() == []
     pool = f"{server.url()},{server.url()},{server.url()}"
     refused(
