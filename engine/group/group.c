@@ -78,14 +78,15 @@ static void note_next(struct group *group, uint64_t due)
 }
 
 /* Notes when the tick of a connection is due next, after the connection was used. A deadline within
- * TICK stays, even if the connection is used all the time. */
+ * TICK stays, even if the connection is used all the time. Once epoll has refused a connection, all
+ * ticks come every TICK: one of them reads the replies. */
 static inline void note_due(struct group *group, const struct conn *conn)
 {
 	uint64_t due, *noted;
 
 	if (!group->due)
 		return;
-	due = conn->ops->due(conn);
+	due = group->unpolled ? 0 : conn->ops->due(conn);
 	noted = &group->due[conn->number];
 	*noted = due ?: min_of(*noted, group->job.clock.now + TICK);
 	note_next(group, *noted);

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from conftest import needs_privileges
 from engine_helpers import done, refused, said
-from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options, Run
+from scripted_jobs import BLOCKS, NEVER, TWO_ADDRESSES, Client, Options, Run
 
 from servers.scripted import DATA, DATA4, Answer, Call, Mount, Nfs, ScriptedServer, Status, on
 
@@ -109,9 +109,20 @@ def test_a_connection_that_epoll_does_not_take(job: Run, failures: int) -> None:
     assert sum(words in line for line in ran.said()) == 1
 
 
+def test_a_client_that_epoll_does_not_take(job: Run) -> None:
+    """Its reply is seen long before timeo, when the call would be sent again."""
+    lost = on(Nfs.WRITE, Answer(reply=False, end="reset"), nth=5)
+    full = _FULL.replace("CONNECTIONS", "4").replace("FAILURES", str(1 << 20))
+    ran = job(lost, before=full, nclients=4, iodepth=4, timeo=20)
+    assert "cannot add a connection to epoll: No space left" in ran.result.messages
+    assert len(ran.calls(Nfs.WRITE)) == BLOCKS + 1
+
+
 def test_a_machine_without_an_address_is_told_so(client: Client, server: ScriptedServer) -> None:
     """It has no network, so no ::1 either, and all ports."""
-    alone = client(server, pool="nfs://[::1]/x?version=4.1", enter=["unshare", "--net"])
+    alone = client(
+        server, pool="nfs://[::1]/x?version=4.1", enter=["unshare", "--map-root-user", "--net"]
+    )
     refused(alone, "Cannot assign requested address: this machine has no address of the server's")
 
 
