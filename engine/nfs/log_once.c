@@ -22,6 +22,7 @@ static bool trouble_begins(struct rpc_client *rpc)
 
 	rpc->told.in_trouble = true;
 	path_of(rpc)->stall_logged |= first;
+	path_of(rpc)->refusal_logged &= !first;
 	return first;
 }
 
@@ -32,6 +33,7 @@ static bool trouble_ends(struct rpc_client *rpc)
 
 	rpc->told.in_trouble = false;
 	path_of(rpc)->stall_logged &= !resumed;
+	path_of(rpc)->refusal_logged &= !resumed;
 	return resumed;
 }
 
@@ -70,7 +72,7 @@ static void expired(struct rpc_client *rpc)
 
 static void answered(struct rpc_client *rpc)
 {
-	path_of(rpc)->expiry_logged = path_of(rpc)->refusal_logged = false;
+	path_of(rpc)->expiry_logged = false;
 	path_of(rpc)->no_context[0] = '\0';
 	if (trouble_ends(rpc))
 		tell(rpc, "server OK");

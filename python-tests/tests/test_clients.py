@@ -472,6 +472,39 @@ def test_clients_do_not_return_in_step(job: Run, options: dict[str, Option]) -> 
     assert jitter == (not options)
 
 
+# Of the connections behind the first 24, two fail, and one succeeds; a client tries two ports.
+_HALF_THE_PORTS = """
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+int connect(int fd, const struct sockaddr *to, socklen_t length)
+{
+	static int calls;
+	int (*real)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "connect");
+	int type = 0;
+
+	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof(type)});
+	if (to->sa_family != AF_INET || type != SOCK_STREAM || calls++ < 24 || calls % 3 == 0)
+		return real(fd, to, length);
+	errno = EADDRNOTAVAIL;
+	return -1;
+}
+"""
+
+
+def test_clients_that_cannot_return_are_told_of_in_a_few_lines(job: Run) -> None:
+    """Beside those that do: a line before the first answer, and one after it."""
+    outcome = job(
+        on(Nfs.READ, Answer(do=ScriptedServer.reset_connections), nth=16),
+        on(Nfs.READ, NEVER, first=15),
+        nclients=16, before=_HALF_THE_PORTS, enter=NO_RESERVED_PORTS, filename="r",
+        **{**READING, "iodepth": 16},
+    )  # fmt: skip
+    refusals = [line for line in outcome.said() if "cannot connect again: no port is" in line]
+    assert 1 <= len(refusals) <= 2
+
+
 def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(job: Run) -> None:
     """loops=: each client opens it anew. The server closes all connections at the first CLOSE."""
     closed: list[object] = []
