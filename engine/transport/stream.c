@@ -370,12 +370,15 @@ static void give_back(struct stream *stream)
 
 static bool lent_begin(struct rpc_channel *channel, struct xdr_out *head)
 {
-	return borrow(stream_of(channel)) && stream_begin(channel, head);
+	struct stream *stream = stream_of(channel);
+
+	stream->no_memory = !borrow(stream);
+	return !stream->no_memory && stream_begin(channel, head);
 }
 
 static int lent_flush(struct rpc_channel *channel)
 {
-	int error = stream_flush(channel);
+	int error = stream_of(channel)->no_memory ? -ENOMEM : stream_flush(channel);
 
 	give_back(stream_of(channel));
 	return error;

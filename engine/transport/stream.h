@@ -55,6 +55,7 @@ struct stream {
 	/* NULL: the buffers are the stream's own. Else begin(), flush() and receive() must be
 	 * rpc_tcp_lent's, which borrow buffers and give them back. */
 	struct rpc_loans *loans;
+	bool no_memory; /* begin() found no buffers: flush() fails */
 
 	/* Sending: spans[first … last) are unsent, in order; heads lie in one buffer. */
 	uint32_t first, last;
