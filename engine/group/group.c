@@ -334,13 +334,17 @@ static int watch_conns(struct group *group)
 		return 0;
 	group->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (group->epoll_fd < 0)
-		return -errno;
+		error = -errno;
 	for (uint32_t i = 0; i < group->job.conn_count && !error; i++) {
 		struct conn *conn = group->conns[i];
 
 		conn->polled_epoch = *conn->poll_epoch - 1; /* not in epoll yet */
 		error = update_epoll(group, conn);
 	}
+	if (error)
+		group->job.log("epoll cannot watch the connections: %s: use fewer, or raise the "
+			       "limit (ulimit -n, sysctl fs.epoll.max_user_watches)",
+			       strerror(-error));
 	return error;
 }
 
@@ -504,8 +508,8 @@ static __attribute__((format(printf, 1, 2))) void say_nothing(const char *format
 }
 
 /*
- * nclients: says how many the server takes, the first of which failed with `error`. That is known
- * once those have come to an end that were being opened beside that one; the reason has been told.
+ * nclients: says how many were served, where one has failed with `error`. That is known once those
+ * have come to an end that were being opened beside that one; the reason has been told.
  */
 static void say_opened(struct group *group, int error)
 {
@@ -520,11 +524,13 @@ static void say_opened(struct group *group, int error)
 		group->paths[i]->job.log = log;
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		opened += is_done(group, i);
-	if (opened && reset)
+	if (!opened || opened == group->job.clients) /* all: the fault is this machine's */
+		return;
+	if (reset)
 		group->job.log("%u of %u clients were served: raise the server's limit of "
 			       "connections (nfs-ganesha: RPC_Max_Connections), or use nclients=%u",
 			       opened, group->job.clients, opened);
-	else if (opened)
+	else
 		group->job.log("%u of %u clients were served: use nclients=%u", opened,
 			       group->job.clients, opened);
 }
@@ -559,7 +565,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 			: -ENOMEM;
 	error = error ?: open_memory(group) ?: open_conns(group)
 			?: await_conns(group, make_ready, 0, stop) ?: watch_conns(group);
-	if (error && error != -EINTR && error != -EADDRINUSE && group->job.clients && group->conns)
+	if (error && error != -EINTR && group->job.clients && group->conns)
 		say_opened(group, error);
 	if (error)
 		group_close(group);

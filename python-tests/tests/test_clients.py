@@ -340,11 +340,31 @@ int connect(int fd, const struct sockaddr *to, socklen_t length)
 def test_a_machine_without_ports_takes_fewer_clients(job: Run, source: str) -> None:
     url = {"localaddr": source} if source[0].isdigit() else {}
     outcome = job(nclients=64, before=_FEW_PORTS, filename="r", url=url, error=None, **READING)
-    (opening,) = outcome.said()
+    opening, served = outcome.said()
     server = f"127.0.0.1:{outcome.server.nfs_port}"
     assert f"cannot open a connection: no port is free from {source} to {server}: " in opening
     assert opening.endswith("give more addresses (localaddr=A+B), use fewer connections, or wait")
+    assert re.search(r": 3\d of 64 clients were served: use nclients=3\d$", served)
     assert outcome.result.status == 1
+
+
+_NO_EPOLL = """
+#include <errno.h>
+
+int epoll_create1(int flags)
+{
+	errno = EMFILE;
+	return -1;
+}
+"""
+
+
+def test_a_job_that_cannot_wait_for_its_clients_counts_none(job: Run) -> None:
+    """All were served: fewer would be no remedy."""
+    outcome = job(nclients=4, before=_NO_EPOLL, filename="r", error=None, **READING)
+    assert outcome.result.status == 1
+    (line,) = outcome.said()
+    assert "epoll cannot watch the connections: Too many open files: use fewer" in line
 
 
 # Each socket has 20 ports (Linux before 6.3: all).
