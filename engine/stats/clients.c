@@ -2,6 +2,7 @@
 #include "stats/clients.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "stats/json_line.h"
@@ -94,7 +95,7 @@ static struct returns count_returns(const struct client_figures *clients, uint32
 /* Rounded down: 100 % is all of them. */
 static double per_cent(uint32_t count, uint32_t all)
 {
-	return (double)(1000ull * count / all) / 10;
+	return floor(1000.0 * count / all) / 10;
 }
 
 static bool tell_returns(char *line, const struct client_figures *clients, uint32_t count)
