@@ -67,15 +67,15 @@ static inline uint64_t timer_delay(uint32_t delays)
 	return min_of(DELAY_FIRST << doublings, DELAY_LAST);
 }
 
-/* The pause that follows one of `pause`. */
+/* The pause before the next attempt, after a pause of `pause`; 0: there was none. */
 static inline uint64_t timer_backoff(uint64_t pause)
 {
 	return pause ? min_of(2 * pause, RETRY_LAST) : RETRY_FIRST;
 }
 
 /*
- * A random pause. `state` is the generator's. Its numbers are mixed by MurmurHash3's finalizer, so
- * that states that follow each other, as the numbers of clients do, give unrelated pauses.
+ * A random pause, below RETRY_LAST. `state` is the generator's. MurmurHash3's finalizer mixes it,
+ * so that consecutive states, such as the numbers of clients, give unrelated pauses.
  */
 static inline uint64_t timer_jitter(uint32_t *state)
 {

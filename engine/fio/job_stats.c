@@ -192,7 +192,7 @@ static void say(const char *line)
 	job_log_summary("%s", line);
 }
 
-/* nclients: logs how clients were served, and how they came through outages. */
+/* nclients: logs how many clients were served, how evenly, and how soon they were back. */
 static void tell_clients(const struct job *job)
 {
 	uint32_t count = job->group.job.clients;

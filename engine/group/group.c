@@ -16,7 +16,7 @@ enum { EVENTS = 64 };
 
 static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
 
-/* nclients: a tick looks at the deadlines of all, so there is none for some time after another. */
+/* nclients: a tick looks at the deadlines of all clients, so the next one comes this much later. */
 static const uint64_t CLIENT_TICK = 10 * MSEC;
 
 /* --- waiting for several connections at once --- */
@@ -44,7 +44,7 @@ static int update_epoll(const struct group *group, struct conn *conn)
 	return 0;
 }
 
-/* How long a wait may sleep: nclients until the next client's deadline. */
+/* How long a wait may sleep: with nclients at most until the next client's deadline. */
 static int slice_ms(const struct group *group)
 {
 	uint64_t now = group->job.clock.now;
@@ -71,7 +71,7 @@ static int wait_for_events(const struct group *group, struct epoll_event *events
 	return (int)ready;
 }
 
-/* Has the next tick come when a connection's is due, or soon afterwards. */
+/* Schedules the next tick for this connection's deadline, but not before CLIENT_TICK is over. */
 static void note_next(struct group *group, uint64_t due)
 {
 	group->next_due = min_of(group->next_due, max_of(due, group->job.clock.now + CLIENT_TICK));
@@ -114,7 +114,7 @@ static void reap_polled(struct group *group, bool wait)
 	}
 }
 
-/* Has epoll wait for a connection that a tick may have replaced. */
+/* Registers a connection again whose descriptor a tick may have replaced. */
 static void watch_again(struct group *group, struct conn *conn)
 {
 	int error = update_epoll(group, conn);
@@ -129,7 +129,7 @@ static void watch_again(struct group *group, struct conn *conn)
 	conn->ops->reap(conn, false);
 }
 
-/* nclients: of thousands of clients, few have anything to do at a tick. */
+/* nclients: ticks only the clients that are due: of thousands, few are. */
 static void tick_due(struct group *group)
 {
 	uint64_t now = group->job.clock.now;
@@ -300,7 +300,7 @@ bool group_reachable(const struct group *group)
 void group_abort(struct group *group, int error)
 {
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		if (!group->job.clients || group->conns[i]->outstanding) /* the others can leave */
+		if (!group->job.clients || group->conns[i]->outstanding) /* idle ones can leave */
 			group->conns[i]->ops->abort(group->conns[i], error);
 }
 
@@ -314,7 +314,7 @@ static int open_conn(struct group *group, uint32_t number)
 	return ops->open(&group->conns[number], path, &group->job, number);
 }
 
-/* Begins to open all connections at once; those of nclients= are opened by and by. */
+/* Begins to open all connections at once. With nclients= await_conns() opens a few at a time. */
 static int open_conns(struct group *group)
 {
 	int error = 0;
@@ -419,8 +419,8 @@ static int step_conns(struct group *group, struct awaited *awaited)
 
 /*
  * Takes steps until all connections are done: with nclients= a few at a time, since servers queue
- * few new connections. `time`: nanoseconds to wait for the next one to be done; 0: the steps end by
- * themselves.
+ * few new connections. `time`: gives up if no further connection is done for so many nanoseconds;
+ * 0: no limit, since the steps end by themselves.
  */
 static int await_conns(struct group *group, group_step *step, uint64_t time, bool (*stop)(void))
 {
@@ -451,8 +451,8 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 }
 
 /*
- * nclients: lets all clients tell the server that they end, for as long as one after the other is
- * done within 2.5 s, or 0.5 s in a stopped run, whose end also ends this.
+ * nclients: has all clients tell the server that they leave. Gives up when none finishes for 2.5 s
+ * (0.5 s in a stopped run), and when nothing more may be sent (path_job.over).
  */
 static void leave_all(struct group *group)
 {
@@ -490,8 +490,8 @@ static void drop_conn(struct group *group, uint32_t number)
 	conn->ops->close(conn);
 }
 
-/* nclients: a step after a client has failed: those that have begun go on, and others that fail are
- * dropped. */
+/* nclients: a step of opening after a client has failed: opens no more clients, goes on with those
+ * that have begun, and drops each that fails. */
 static int go_on(struct group *group, uint32_t number)
 {
 	struct conn *conn = group->conns[number];
@@ -614,8 +614,8 @@ static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t n
 	return path_open_file(path, number, name, group->job.writes);
 }
 
-/* nclients: each client opens the file by its own connection. Until the job's first file is open,
- * servers may ask to wait as often as for names; then I/O and opens wait for the same time. */
+/* nclients: each client opens the file by its own connection. For the job's first file, the wait is
+ * limited as for names (PATH_SETUPS_MAX); for later files it is as long as that of I/O. */
 static int await_opens(struct group *group)
 {
 	uint64_t time = PATH_SETUPS_MAX * group->paths[0]->config.setup_time;
@@ -633,7 +633,7 @@ static int await_opens(struct group *group)
 	return error;
 }
 
-/* nclients: the next tick looks at all clients, whose files have changed. */
+/* nclients: the next tick looks at all clients, since their files have changed. */
 static void make_due(struct group *group)
 {
 	if (group->due)

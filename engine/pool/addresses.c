@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* addresses.c - addresses in a row: one, FIRST-LAST, or PREFIX/LENGTH without its first and last.
- */
+/* addresses.c - ranges of addresses: ADDRESS, FIRST-LAST, or PREFIX/LENGTH, whose first and last
+ * address are left out if the prefix has more than two. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static uint32_t bits_of(const struct sockaddr_storage *address)
 	return address->ss_family == AF_INET6 ? 128 : 32;
 }
 
-/* Where the last 32 bits are, in which the addresses of a range differ. */
+/* The address's last 32 bits, the only ones in which the addresses of a range differ. */
 static uint8_t *low_bytes(struct sockaddr_storage *address)
 {
 	return bytes_of(address) + bits_of(address) / 8 - sizeof(uint32_t);
@@ -69,7 +69,7 @@ static bool ends_in_zeros(struct sockaddr_storage *address, uint32_t from)
 	return true;
 }
 
-/* The scanner is behind the '/'. */
+/* Reads the length of a prefix; the scanner is behind the '/'. */
 static bool read_prefix(struct scanner *scanner, struct address_range *range)
 {
 	uint32_t bits = bits_of(&range->first), length;
@@ -87,7 +87,7 @@ static bool read_prefix(struct scanner *scanner, struct address_range *range)
 	return true;
 }
 
-/* The scanner is behind the '-'. */
+/* Reads the last address of a range; the scanner is behind the '-'. */
 static bool read_last(struct scanner *scanner, struct address_range *range)
 {
 	struct sockaddr_storage last;

@@ -67,7 +67,7 @@ static const uint64_t WITHIN[] = {1 * SEC, 5 * SEC, 10 * SEC, 30 * SEC, 90 * SEC
 enum { WITHINS = sizeof(WITHIN) / sizeof(*WITHIN) };
 
 struct returns {
-	uint32_t away, not_back;  /* clients that lost their connection, and those still without */
+	uint32_t away, not_back;  /* clients that lost their connection; those not back */
 	uint32_t within[WITHINS]; /* clients that were back within that time */
 	const struct client_figures *slowest; /* of those that are back; NULL: none is */
 };
@@ -134,7 +134,7 @@ static bool is_alike(const struct client_figures *one, const struct client_figur
 	       !strcmp(one->why, other->why);
 }
 
-/* Clients from `at` on that are like this one; 0: an earlier one is. */
+/* How many clients are like client `at`; 0 if an earlier one is: it has counted them. */
 static uint32_t count_alike(const struct client_figures *clients, uint32_t count, uint32_t at)
 {
 	uint32_t first = 0, alike = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* clients.h - what a job's last lines tell of its clients (nclients=): a line for each matter,
+/* clients.h - a job's last lines about its clients (nclients=): a line for each question below,
  * never one for each client. */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "stats/outages.h"
 
 struct client_figures {
-	uint32_t number;     /* client_label's */
+	uint32_t number;     /* as in struct client_label */
 	uint64_t operations; /* answered without an error: a client with none was not served */
 	uint64_t errors;     /* I/Os that failed */
 	const struct histogram *rtt;
@@ -19,13 +19,13 @@ struct client_figures {
 };
 
 /*
- * Has each line said, without a newline:
- * - how many were served, and how evenly: Jain's index is 1 where all did the same, and 1/N where
- * one did all. It hides a few starved ones, and says nothing where the job gives all of them as
- * many I/Os: so the slowest and the fastest are told, too;
+ * Calls say() with each line, without a newline:
+ * - how many were served, and how evenly: Jain's index is 1 if all did the same, and 1/N if one did
+ * all. It hides a few starved clients, and shows nothing if the job gives each the same number of
+ * I/Os: so the line also names the slowest and the fastest client;
  * - how many lost their connection, and how soon they were back: each by its longest outage;
  * - why clients were not served, or are not back, and how many.
- * Of a job that did no I/O, which has told why, the first line alone.
+ * If the job did no I/O, only the first line: the job has already logged why.
  */
 enum { CLIENTS_LINE = 384 };
 void clients_tell(const struct client_figures *clients, uint32_t count,

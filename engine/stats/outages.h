@@ -2,10 +2,10 @@
 /*
  * outages.h - when a client of nclients= first did I/O, and when it could do none.
  *
- * An outage begins when a client that could do I/O loses its connection, and ends when the server
- * answers an I/O, or, where the client has none to do, as soon as it could do I/O: connections that
- * are lost before that are part of the same outage. Times are nanoseconds of the caller's clock,
- * not 0; 0: it has not happened.
+ * An outage begins when a client that can do I/O loses its connection. It ends when the server
+ * answers an I/O or, if the client has none to do, as soon as the client can send I/O again. A
+ * connection that is lost before that belongs to the same outage. Times are nanoseconds of the
+ * caller's clock; 0: it has not happened.
  */
 #pragma once
 
@@ -17,14 +17,14 @@ enum { OUTAGES_KEPT = 3 };
 
 struct outage {
 	uint64_t lost;
-	uint64_t back;	   /* I/O could be sent again: the latest time before the answer */
-	uint64_t answered; /* the first I/O after that was answered */
-	bool waited;	   /* there was I/O to do at `back` */
+	uint64_t back;	   /* I/O could be sent again; the last such time, if there were several */
+	uint64_t answered; /* an I/O was answered, for the first time since then */
+	bool waited;	   /* at `back` there was I/O to do */
 };
 
-/* All 0 at first, which is also good for connections of which nothing is told. */
+/* All 0 at first. Connections that are not reported need no outages_begin(). */
 struct outages {
-	bool awaited; /* outages_answered() is due: at the first I/O, and in an outage */
+	bool awaited; /* the next answer must call outages_answered(): the first, or after a loss */
 	bool up;      /* I/O can be sent */
 	uint32_t count;
 	uint64_t begun;			  /* when the client first began to connect */
@@ -51,12 +51,12 @@ static inline uint64_t outage_end(const struct outage *outage)
 	return outage->waited ? outage->answered : outage->back;
 }
 
-/* True where no outage lasts. */
+/* True if no outage is going on. */
 bool outages_over(const struct outages *outages);
 
 /* How many outages are kept; kept outage `number`, from 0, the oldest first. */
 uint32_t outages_kept(const struct outages *outages);
 const struct outage *outages_get(const struct outages *outages, uint32_t number);
 
-/* The client's members of its line of the stats file (json_line.h), in microseconds. */
+/* Writes the outages into the client's line of the stats file (json_line.h), in microseconds. */
 void outages_write(FILE *out, const struct outages *outages);

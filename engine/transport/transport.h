@@ -91,9 +91,9 @@ struct tls_terms {
 /* --- channels --- */
 
 /*
- * Buffers that TCP channels of one job lend each other: of thousands, few are in the middle of a
- * call or a reply. All 0 at first. Freed once the channels are closed. All these channels have one
- * head_max, by which the buffers are sized.
+ * Buffers that the TCP channels of one job share: of thousands of channels, few are in the middle
+ * of a call or a reply. All 0 at first. Free them once the channels are closed. All these channels
+ * have one head_max, by which the buffers are sized.
  */
 SLIST_HEAD(rpc_loans, stream_buffers);
 void rpc_loans_free(struct rpc_loans *loans);
@@ -119,7 +119,7 @@ struct rpc_terms {
 	const struct rpc_handler *handler;
 	struct transport_counters *counters; /* the owner's, kept across reconnects */
 	uint32_t reply_max; /* bytes: a longer reply fails the channel with -EMSGSIZE */
-	/* TCP, TLS: bytes of the longest head of a reply; 0: RPC_REPLY_HEAD_MAX. */
+	/* TCP, TLS: the longest head of a reply, in bytes; 0: RPC_REPLY_HEAD_MAX. */
 	uint32_t head_max;
 	uint32_t calls_max;	 /* calls outstanding at once */
 	bool stamps;		 /* TCP: rpc_channel's stamp is wanted */
@@ -220,7 +220,7 @@ struct rpc_channel_ops {
 
 struct rpc_channel {
 	int fd;		   /* to poll, from open() until close() */
-	uint32_t head_max; /* bytes of a reply head that it takes at least, once connected */
+	uint32_t head_max; /* bytes: a reply's head may be this long, once connected */
 	struct transport_counters *counters; /* the owner's */
 	bool starved; /* the server has waited for this client: send a few calls at a time */
 	/*
@@ -234,7 +234,7 @@ struct rpc_channel {
 };
 
 extern const struct rpc_channel_ops rpc_tcp;
-extern const struct rpc_channel_ops rpc_tcp_lent; /* has buffers only while it needs them */
+extern const struct rpc_channel_ops rpc_tcp_lent; /* borrows from `loans` while it needs buffers */
 #ifdef HAVE_TLS
 extern const struct rpc_channel_ops rpc_tls;
 #endif
