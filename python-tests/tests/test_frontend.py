@@ -111,6 +111,8 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
 ) -> None:
     file = tmp_path / "run.toml"
     file.write_text("= 1")
+    yes = tmp_path / "yes.toml"
+    yes.write_text("yes = true")
     leave = "leave it out; --factors crosses the cells of any scenario"
     for words, last in (
         ("frobnicate", "there is no command 'frobnicate'"),
@@ -141,6 +143,7 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
         ("demo now", "demo: 'now' is one word too many"),
         ("run dd --config /none", "--config /none: [Errno 2] No such file or directory: '/none'"),
         (f"run dd --config {file}", f"--config {file}: Invalid statement (at line 1, column 1)"),
+        (f"run dd --config {yes}", "yes answers for one server: give --yes on the command line"),
         ("lab exec", "lab exec: the command to run is missing: write it after --"),
     ):
         with pytest.raises(SystemExit) as end:

@@ -15,13 +15,15 @@ from typing import Any
 
 FILE = "run.toml"
 # What says nothing of the run itself, or is no option of its command line.
-_BESIDE = ("config", "resume", "dry_run", "as_json", "help")
+_BESIDE = ("config", "resume", "dry_run", "as_json", "help", "yes")
 
 
 def words(file: Path) -> list[str]:
     """Return the words of a command line that say the same. Raises OSError or ValueError."""
     with file.open("rb") as stream:
         table = tomllib.load(stream)
+    if "yes" in table:  # it is of one server, and the command line may name another
+        raise ValueError("yes answers for one server: give --yes on the command line")
     return [word for name, value in table.items() for word in _words(f"--{name}", value)]
 
 
