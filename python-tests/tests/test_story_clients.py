@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import pty
 import re
 import sys
 from pathlib import Path
@@ -15,6 +18,7 @@ import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal, started_lab
 from made_runs import changed, only, report_of
 
+from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.lab import LabConfig
 from nfsmulti.paths import PYTHON_TESTS
@@ -22,7 +26,7 @@ from nfsmulti.processes import run
 from nfsmulti.report import recovery
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.told import Run
-from nfsmulti.run import clients
+from nfsmulti.run import clients, command
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
@@ -31,6 +35,7 @@ from nfsmulti.summary import Arrivals, Cell, Clients, Figures, Restart, Summary
 from servers.scripted import ScriptedServer
 
 _SECONDS = "NFSMULTI_CELL_SECONDS"
+_MANY = "300 clients are more than a server in use may have room for"
 
 # --- what became of a cell's clients ---
 
@@ -232,10 +237,22 @@ def test_a_restart_on_a_users_server_needs_a_command() -> None:
 def test_more_clients_than_a_server_in_use_may_take_need_a_yes(tmp_path: Path) -> None:
     with ScriptedServer() as server:
         words = ["clients", "--clients=300", f"--pool={server.pool()}", f"--results={tmp_path}"]
-        assert "300 clients are more than a server in use may have room for" in refusal(
-            "run", *words
-        )
+        assert _MANY in refusal("run", *words)
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(("typed", "goes_on"), [("y\n", True), ("\n", False), ("\x04", False)])
+def test_the_question_is_asked_on_stderr_and_an_end_of_input_is_a_no(
+    typed: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stdout it would be in the output of --json."""
+    terminal, ours = pty.openpty()
+    with os.fdopen(terminal, "wb", 0) as user, os.fdopen(ours) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        user.write(typed.encode())
+        with contextlib.nullcontext() if goes_on else pytest.raises(HarnessError, match="nothing"):
+            command._ask(300)
+    assert capsys.readouterr() == ("", f"{_MANY}. Go on? [y/N] ")
 
 
 # --- a run ---

@@ -137,10 +137,15 @@ def _ask(many: int) -> None:
     """Ask whether a user's server is to have so many clients. Raises HarnessError if it is not."""
     if many <= MOST_UNASKED:
         return
-    what = f"{many:,} clients are more than a server in use may have room for"
+    refused = HarnessError(
+        f"{many:,} clients are more than a server in use may have room for",
+        "use --yes if this one is for tests",
+    )
     if not sys.stdin.isatty():
-        raise HarnessError(what, "use --yes if this one is for tests")
-    if input(f"{what}. Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise refused
+    # On stdout it would stand in the output of --json.
+    print(f"{refused.what}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise HarnessError("nothing was run", "use fewer --clients")
 
 
