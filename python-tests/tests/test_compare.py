@@ -30,6 +30,8 @@ from nfsmulti.paths import PYTHON_TESTS, shown
 from nfsmulti.processes import Completed, Process
 from nfsmulti.report import charts
 from nfsmulti.report.answer import MOST_ROWS
+from nfsmulti.run.start import Request, planned
+from nfsmulti.scenario import Choice
 from nfsmulti.summary import Cell, Figures, Status, Summary
 
 
@@ -284,6 +286,17 @@ def test_runs_are_compared_with_their_like_alone(
 ) -> None:
     a = placed(_only(_A, 1), hosts=["a"])
     assert why_not(a, b(a)) == why
+
+
+def test_runs_in_which_the_server_restarts_are_compared_with_their_like_alone() -> None:
+    """An outage inside lowers each figure."""
+    choices = Choice(), Choice(restart="reboot"), Choice(restart="reboot", absent=1.0)
+    quiet, restarted, absent = (
+        placed(made_runs.clients(), **planned(Request(choice=choice), "clients")[1])
+        for choice in choices
+    )
+    assert why_not(quiet, restarted) == "their places (restart) differ: none and reboot"
+    assert why_not(restarted, absent) == "their places (absent) differ: none and 1.0"
 
 
 def test_runs_are_compared_over_a_factor_that_differs(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from nfsmulti.summary import Cell, Factor, Summary
 
 # Of summary.place, what makes figures of another kind, and what an older summary means.
 _PLACE: dict[str, Any] = {"kind": None, "limits": None, "guest": "qemu", "files": None}
-_PLACE |= {"amounts": None}
+_PLACE |= {"amounts": None, "restart": None, "absent": None}
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,13 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
     )
     factors = {name: list(values) for name, values in request.factors.items()}
     setting = dataclasses.asdict(plan.setting) if plan.setting else {}
-    chosen = {"factors": factors, "setting": setting, "server_command": plan.server_command}
+    chosen: dict[str, Any] = {
+        "factors": factors,
+        "setting": setting,
+        "server_command": plan.server_command,
+    }
     chosen |= {"amounts": request.amounts.given, "slo": request.choice.slo}
+    chosen |= {"restart": request.choice.restart, "absent": request.choice.absent}
     return plan, _place(scenario, plan) | {name: one for name, one in chosen.items() if one}
 
 
