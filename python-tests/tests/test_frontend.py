@@ -113,6 +113,8 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
     file.write_text("= 1")
     yes = tmp_path / "yes.toml"
     yes.write_text("yes = true")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
     leave = "leave it out; --factors crosses the cells of any scenario"
     for words, last in (
         ("frobnicate", "there is no command 'frobnicate'"),
@@ -144,6 +146,7 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
         ("run dd --config /none", "--config /none: [Errno 2] No such file or directory: '/none'"),
         (f"run dd --config {file}", f"--config {file}: Invalid statement (at line 1, column 1)"),
         (f"run dd --config {yes}", "yes answers for one server: give --yes on the command line"),
+        (f"run dd --config {pipe}", "a pipe can be read once alone: give a regular file"),
         ("lab exec", "lab exec: the command to run is missing: write it after --"),
     ):
         with pytest.raises(SystemExit) as end:

@@ -20,6 +20,8 @@ _BESIDE = ("config", "resume", "dry_run", "as_json", "help", "yes")
 
 def words(file: Path) -> list[str]:
     """Return the words of a command line that say the same. Raises OSError or ValueError."""
+    if file.exists() and not file.is_file():  # ./nfsmulti reads it, and then the harness
+        raise ValueError("a pipe can be read once alone: give a regular file")
     with file.open("rb") as stream:
         table = tomllib.load(stream)
     if "yes" in table:  # it is of one server, and the command line may name another
