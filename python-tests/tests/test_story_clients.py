@@ -18,6 +18,7 @@ import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal, started_lab
 from made_runs import changed, only, report_of
 
+from nfsmulti.arguments import understand
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.lab import LabConfig
@@ -238,6 +239,9 @@ def test_more_clients_than_a_server_in_use_may_take_need_a_yes(tmp_path: Path) -
     with ScriptedServer() as server:
         words = ["clients", "--clients=300", f"--pool={server.pool()}", f"--results={tmp_path}"]
         assert _MANY in refusal("run", *words)
+        others = ["run", "connections", *words[2:], "--factors", "nclients=300"]
+        assert f"{_MANY}\n  use --yes" in refusal(*others)
+    assert understand([*others, "--yes"]).values["yes"]
     assert not [*tmp_path.iterdir()]
 
 
