@@ -496,7 +496,7 @@ def test_each_url_of_a_pool_is_mounted_and_the_engine_spreads_over_them(
     _fake_mount(tmp_path, monkeypatch)
     chosen = Choice(nconnect=(1,), versions=("3",), protocols=("tcp",), jobs=(1,), mounts=True)
     pool = OnPool("nfs://10.0.0.[1-2]/vol")
-    *_, engine, mounts = _CONNECTIONS.own_cells(Scale(True, choice=chosen), pool.offers)[0]
+    _, first, engine, mounts = _CONNECTIONS.own_cells(Scale(True, choice=chosen), pool.offers)[0]
     with pool:
         words = command_of(mounts, pool, Engine(Path("engine.so")), tmp_path)
     made = [line[-2:] for line in _told(tmp_path) if line[0] == "mount"]
@@ -506,6 +506,8 @@ def test_each_url_of_a_pool_is_mounted_and_the_engine_spreads_over_them(
     assert f"--filename={one}/nfsmulti-connections" in words
     assert "--spread=roundrobin" in words
     assert engine.paths == mounts.paths == 2
+    assert (first.client, first.paths) == ("mounts", 1)  # the same engine as what is held against
+    assert first.options["spread"] == "roundrobin"
     assert [line[1] for line in _told(tmp_path) if line[0] == "umount"] == [two, one]
 
 

@@ -68,8 +68,11 @@ def job(at: At) -> CellSpec:
 
 
 def _mounted(cell: CellSpec, at: At) -> CellSpec:
-    """Return a cell of kernel mounts. Over several, the engine spreads each job's I/O."""
-    alone = cell.paths == 1
+    """Return a cell of kernel mounts. Of several URLs the engine does all I/O, of one fio's libaio.
+
+    The cell on the first of several, which others are held against, is the engine's too.
+    """
+    alone = at.pool.urls == 1
     gone = {"nconnect", "discard", *(["spread"] if alone else [])}
     return dataclasses.replace(
         cell,
@@ -237,8 +240,8 @@ PAGE = Page(
         scaling.RULE,
         "nconnect is the number of connections that each job has on each path; a kernel mount"
         " has as many for all jobs together. Of a pool of several URLs each is mounted, and"
-        " this engine spreads each job's I/O over the mounts; on one mount fio's libaio does"
-        " it. Each job has 64 I/Os in flight, whatever nconnect is.",
+        " this engine spreads each job's I/O over the mounts; on the mount of a single URL fio's"
+        " libaio does it. Each job has 64 I/Os in flight, whatever nconnect is.",
     ],
     differs="In the lab, the servers are on the same machine.",
 )
