@@ -288,12 +288,30 @@ def test_a_run_says_first_that_it_is_in_a_lab(bare_machine: Machine) -> None:
         ("run dd --dry-run", None),
         ("history dd", None),
     ):
-        told = told_first(understand(words.split()))
+        told = "".join(told_first(understand(words.split())))
         about = f"starts a lab on this machine, for about {minutes} "
         assert (about in told) == bool(minutes), words
         assert ("--pool=nfs://SERVER/EXPORT" in told) == bool(minutes), words
     first, *_ = bare_machine.run("run", "dd", "--no-install").stderr.splitlines()
-    assert first == told_first(understand(["run", "dd"]))
+    assert [first] == told_first(understand(["run", "dd"]))
+
+
+def test_a_run_says_first_which_commands_a_file_has_it_run(
+    bare_machine: Machine, tmp_path: Path
+) -> None:
+    """What the command line gives instead is not run, and no newline makes a line of its own."""
+    file = tmp_path / "run.toml"
+    file.write_text(
+        'pool = "nfs://nas/export"\nset = "rm -r /\\nnfsmulti: done"\nget = "uptime"\n'
+        'server-command = "ssh nas"\nrestart = "reboot"\nlabel = "ls"\n'
+    )
+    words = ["run", "clients", f"--config={file}", "--get", "true", "--no-install"]
+    done = bare_machine.run(*words)
+    assert [line for line in done.stderr.splitlines() if "from --config" in line] == [
+        "nfsmulti: a command from --config: --set=rm -r /\\nnfsmulti: done",
+        "nfsmulti: a command from --config: --server-command=ssh nas",
+        "nfsmulti: a command from --config: --restart=reboot",
+    ]
 
 
 @pytest.mark.parametrize("user", [True, False])

@@ -18,6 +18,7 @@ from typing import Any
 
 from nfsmulti.arguments.parser import Parser, guess
 from nfsmulti.paths import COMMAND
+from nfsmulti.terminal import visible
 
 _HERE = Path(__file__).parent
 # What there is, by the command's words.
@@ -36,10 +37,14 @@ _NO_DEFAULT = ("pool", "lab", "resume", "dry_run")
 
 @dataclass(frozen=True)
 class Understood:
-    """A command line: the function that carries it out, as MODULE:NAME, and its arguments."""
+    """A command line: the function that carries it out, as MODULE:NAME, and its arguments.
+
+    `commands` are options of the file of --config that run something.
+    """
 
     function: str
     values: dict[str, Any]
+    commands: Sequence[str] = ()
 
 
 def understand(words: Sequence[str]) -> Understood:
@@ -55,21 +60,28 @@ def understand(words: Sequence[str]) -> Understood:
         known = {*FRONT_END, *(one.partition(" ")[0] for one in COMMANDS)}
         _refuse(f"there is no command '{name}'{guess(name, known)}", f"{COMMAND} --help")
     table = COMMANDS[name]
-    values = Parser(name, table, SHARED).understood(words[2 if inner else 1 :])
-    return Understood(table["call"], values)
+    parser = Parser(name, table, SHARED)
+    values = parser.understood(words[2 if inner else 1 :])
+    return Understood(table["call"], values, parser.commands)
 
 
-def told_first(understood: Understood) -> str:
-    """Return what is said of a command line before anything is made for it; "" where nothing is."""
+def told_first(understood: Understood) -> list[str]:
+    """Return the lines that are said of a command line before anything is made for it."""
+    said = [visible(one, line=True) for one in understood.commands]
+    return [f"nfsmulti: a command from --config: {one}" for one in said] + _place(understood)
+
+
+def _place(understood: Understood) -> list[str]:
+    """Say that a run is in a lab, where the command line does not name a place."""
     given = understood.values
     if understood.function != COMMANDS["run"]["call"] or any(map(given.get, _NO_DEFAULT)):
-        return ""
+        return []
     name = given["scenario"]
-    return (
+    return [
         f"nfsmulti: run {name} starts a lab on this machine, for about"
         f" {MINUTES[name][given['quick']]} minutes if no other option changes that; to run on a"
         " server of yours: --pool=nfs://SERVER/EXPORT"
-    )
+    ]
 
 
 def status_of(understood: Understood) -> int:

@@ -8,6 +8,6 @@ from nfsmulti.terminal import guard
 
 guard()
 understood = understand(sys.argv[1:])
-if line := told_first(understood):
+for line in told_first(understood):
     print(line, file=sys.stderr)
 sys.exit(status_of(understood))

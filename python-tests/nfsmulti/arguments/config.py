@@ -17,6 +17,9 @@ FILE = "run.toml"
 # What says nothing of the run itself, or is no option of its command line.
 _BESIDE = ("config", "resume", "dry_run", "as_json", "help", "yes")
 
+# Those whose values are commands.
+_COMMANDS = ("--set", "--get", "--server-command", "--restart")
+
 
 def words(file: Path) -> list[str]:
     """Return the words of a command line that say the same. Raises OSError or ValueError."""
@@ -27,6 +30,13 @@ def words(file: Path) -> list[str]:
     if "yes" in table:  # it is of one server, and the command line may name another
         raise ValueError("yes answers for one server: give --yes on the command line")
     return [word for name, value in table.items() for word in _words(f"--{name}", value)]
+
+
+def commands(said: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Return the words of a file that are commands, but for what the command line gives instead."""
+    instead = {word.partition("=")[0] for word in given}
+    options = {*_COMMANDS} - instead
+    return [word for word in said if "=" in word and word.partition("=")[0] in options]
 
 
 def _words(option: str, value: Any) -> Iterator[str]:

@@ -61,6 +61,7 @@ class Parser(argparse.ArgumentParser):
         )
         self.name = name
         self.rest, self.passes_on = (table.get(key, False) for key in ("rest", "passes_on"))
+        self.commands: list[str] = []  # of the file of --config
         self._only: dict[str, Sequence[str]] = {}
         for title, section in table.items():
             if isinstance(section, dict):
@@ -142,6 +143,7 @@ class Parser(argparse.ArgumentParser):
             said = config.words(given.config) if given.config else []
         except (OSError, ValueError) as error:
             self.error(f"--config {given.config}: {error}")
+        self.commands = config.commands(said, others)
         scenario = [] if not others or others[0].startswith("-") else [others.pop(0)]
         return [*scenario, *said, *others]
 
