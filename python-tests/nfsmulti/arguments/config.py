@@ -63,7 +63,12 @@ def text(parser: argparse.ArgumentParser, line: Sequence[str]) -> str:
     for one in options:
         if (value := given[one.dest]) and value != one.default:
             pairs = (pair.partition("=") for pair in value) if isinstance(value, list) else ()
-            told = ", ".join(f"{json.dumps(name)} = {json.dumps(at)}" for name, _, at in pairs)
+            told = ", ".join(f"{_quoted(name)} = {_quoted(at)}" for name, _, at in pairs)
             name = one.option_strings[0].removeprefix("--")
-            lines.append(f"{name} = {f'{{ {told} }}' if told else json.dumps(value)}\n")
+            lines.append(f"{name} = {f'{{ {told} }}' if told else _quoted(value)}\n")
     return "".join(lines)
+
+
+def _quoted(value: str | bool) -> str:
+    r"""Return a TOML value. Of JSON's only \ud83d and the like are none, and a bare DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
