@@ -240,6 +240,24 @@ def test_a_run_keeps_its_options_in_a_file_that_another_takes(tmp_path: Path) ->
     assert chosen == {"repeat": 7, "mounts": True, "nconnect": (2, 4), "quick": False}
 
 
+@pytest.mark.parametrize(
+    ("kept", "given", "place"),
+    [
+        ('pool = "nfs://a/b"', "--lab", (None, True)),
+        ("lab = true", "--pool=nfs://c/d", ("nfs://c/d", False)),
+        ("lab = true", "--seed=1", (None, True)),
+    ],
+)
+def test_the_command_lines_place_stands_instead_of_the_files(
+    kept: str, given: str, place: tuple[str | None, bool], tmp_path: Path
+) -> None:
+    file = tmp_path / config.FILE
+    file.write_text(f"quick = true\n{kept}\n")
+    read = understand(["run", "dd", given, "--config", str(file)]).values
+    assert (read["pool"], read["lab"]) == place
+    assert read["quick"]
+
+
 def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
     for name, scenario in SCENARIOS.items():
         record = made_record(tmp_path / name, name, scenario.cells(Scale(True)))

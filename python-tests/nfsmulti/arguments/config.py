@@ -19,6 +19,8 @@ _BESIDE = ("config", "resume", "dry_run", "as_json", "help", "yes")
 
 # Those whose values are commands.
 _COMMANDS = ("--set", "--get", "--server-command", "--restart")
+# Either says where a run is.
+_PLACES = {"--pool", "--lab"}
 
 
 def words(file: Path) -> list[str]:
@@ -32,11 +34,20 @@ def words(file: Path) -> list[str]:
     return [word for name, value in table.items() for word in _words(f"--{name}", value)]
 
 
+def under(given: Sequence[str], said: Sequence[str]) -> list[str]:
+    """Return the words of a file without its place, where the command line gives one."""
+    gone = _PLACES if _PLACES & _options(given) else set()
+    return [word for word in said if not gone & _options([word])]
+
+
 def commands(said: Sequence[str], given: Sequence[str]) -> list[str]:
     """Return the words of a file that are commands, but for what the command line gives instead."""
-    instead = {word.partition("=")[0] for word in given}
-    options = {*_COMMANDS} - instead
-    return [word for word in said if "=" in word and word.partition("=")[0] in options]
+    options = {*_COMMANDS} - _options(given)
+    return [word for word in said if "=" in word and options & _options([word])]
+
+
+def _options(given: Sequence[str]) -> set[str]:
+    return {word.partition("=")[0] for word in given}
 
 
 def _words(option: str, value: Any) -> Iterator[str]:

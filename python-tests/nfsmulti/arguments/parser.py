@@ -143,6 +143,7 @@ class Parser(argparse.ArgumentParser):
             said = config.words(given.config) if given.config else []
         except (OSError, ValueError) as error:
             self.error(f"--config {given.config}: {error}")
+        said = config.under(others, said)
         self.commands = config.commands(said, others)
         scenario = [] if not others or others[0].startswith("-") else [others.pop(0)]
         return [*scenario, *said, *others]
