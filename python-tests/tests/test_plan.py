@@ -219,7 +219,19 @@ def test_a_dry_run_tells_the_cells_and_writes_nothing(
     command.run("dd", [], quick=True, dry_run=True, seed=1, results=tmp_path, as_json=True)
     (told,) = json.loads(capsys.readouterr().out)["runs"]
     assert [cell["id"] for cell in told["cells"]] == [cell.id for cell in plan.cells]
+    assert told["restarts"] == 0
     assert not any(tmp_path.iterdir())
+
+
+def test_a_dry_run_tells_how_often_it_would_restart_the_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command._out, "stderr", False)
+    asked = {"clients": (1, 10), "repeat": 3, "restart": "reboot", "results": tmp_path}
+    command.run("clients", [], dry_run=True, **asked)
+    assert "\n  restarts the server 6 times\n" in capsys.readouterr().out
+    command.run("clients", [], dry_run=True, as_json=True, **asked)
+    assert json.loads(capsys.readouterr().out)["runs"][0]["restarts"] == 6
 
 
 def test_a_run_keeps_its_options_in_a_file_that_another_takes(tmp_path: Path) -> None:

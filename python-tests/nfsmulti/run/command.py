@@ -240,10 +240,17 @@ def _tell(plans: Sequence[plan.Plan], *, as_json: bool) -> None:
     for one in plans:
         seconds = expected_seconds(one.cells, runner.guests(one))
         _out.print(f"{one.scenario}: {len(one.cells)} cells, about {duration_text(seconds)}")
+        if restarts := _restarts(one):
+            _out.print(f"  restarts the server {counted(restarts, 'time')}")
         _say_left_out(one)
         for cell in one.cells:
             _out.print(f"  {cell.order} {cell.id}")
         _out.print(f"Run them: {one.command.replace(' --dry-run', '')}")
+
+
+def _restarts(one: plan.Plan) -> int:
+    """Count the cells in which a run restarts its server."""
+    return sum(bool(cell.spec.restart) for cell in one.cells)
 
 
 def _planned(one: plan.Plan) -> dict[str, Any]:
@@ -252,6 +259,7 @@ def _planned(one: plan.Plan) -> dict[str, Any]:
         "scenario": one.scenario,
         "seconds": round(expected_seconds(one.cells, runner.guests(one))),
         "left_out": one.left_out,
+        "restarts": _restarts(one),
         "cells": [{"id": cell.id, "factors": cell.spec.factors} for cell in one.cells],
     }
 
