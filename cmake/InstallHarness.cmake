@@ -22,11 +22,9 @@ install(DIRECTORY python-tests/nfsmulti python-tests/servers DESTINATION "${shar
 	PATTERN "*.sh" PERMISSIONS ${executable})
 install_link("${share}/nfsmulti" "${CMAKE_INSTALL_BINDIR}/nfsmulti")
 
-# Where ./nfsmulti package could make it.
+# Where ./nfsmulti package could make it; Package.cmake has zsh's.
 install(FILES "${CMAKE_BINARY_DIR}/completion/bash" OPTIONAL RENAME nfsmulti
 	DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
-install(FILES "${CMAKE_BINARY_DIR}/completion/zsh" OPTIONAL RENAME _nfsmulti
-	DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions")
 
 install(TARGETS nfs-sink RUNTIME DESTINATION "${libexec}")
 install_link("${libexec}" "${share}/build")

@@ -89,7 +89,7 @@ set(CPACK_RPM_HARNESS_PACKAGE_REQUIRES "${CPACK_PACKAGE_NAME} = ${CPACK_PACKAGE_
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
 	"/usr/${CMAKE_INSTALL_LIBDIR}" "/usr/${CMAKE_INSTALL_LIBDIR}/fio"
 	"/usr/${CMAKE_INSTALL_LIBEXECDIR}" /usr/share/bash-completion
-	/usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/vendor-completions
+	/usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions
 	/usr/share/man
 	/usr/share/man/man1 /usr/share/man/man7)
 
@@ -131,11 +131,16 @@ install(CODE [[
 		file(WRITE "${page}" "${text}")
 	endforeach()
 ]] COMPONENT engine)
+# Where zsh looks for the completion of what packages bring.
+set(zsh site-functions)
 if(CPACK_GENERATOR STREQUAL "DEB")
 	install_doc(${CPACK_PACKAGE_NAME} engine)
 	install_doc(nfsmulti harness)
+	set(zsh vendor-completions)
 else()
 	install(FILES COPYING DESTINATION "${doc}" COMPONENT engine)
 endif()
+install(FILES "${CMAKE_BINARY_DIR}/completion/zsh" OPTIONAL RENAME _nfsmulti
+	DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/${zsh}" COMPONENT harness)
 
 include(CPack)

@@ -13,6 +13,7 @@ from conftest import or_skip
 
 from nfsmulti.paths import JOBFILES, PYTHON_TESTS, ROOT, build_dir
 from nfsmulti.processes import find, locked, run
+from nfsmulti.testrun import configuring
 
 pytestmark = pytest.mark.full
 
@@ -92,6 +93,17 @@ def test_it_has_programs_jobfiles_and_manual(unpacked: Path) -> None:
     assert (usr / "share/man/man7/nfsmulti.7.gz").exists()
     assert (usr / "share/bash-completion/completions/nfsmulti").stat().st_size
     assert (usr / "share/zsh/vendor-completions/_nfsmulti").stat().st_size
+
+
+def test_zsh_completes_where_fio_is_an_rpms(tmp_path: Path) -> None:
+    """Debian's zsh alone looks in vendor-completions."""
+    rpm = tmp_path / "rpm"
+    rpm.write_text("#!/bin/sh\necho 3.41-1.fc43\n")
+    rpm.chmod(0o700)
+    build = tmp_path / "build"
+    run([*configuring(build), f"-DRPM={rpm}", "-DDPKG_QUERY=/bin/false"], timeout=_SECONDS).check()
+    installs = (build / "cmake_install.cmake").read_text()
+    assert re.findall(r"share/zsh/[\w-]+", installs) == ["share/zsh/site-functions"]
 
 
 def test_links_of_its_documents_resolve(unpacked: Path) -> None:
