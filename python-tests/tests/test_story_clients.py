@@ -9,18 +9,21 @@ import os
 import pty
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import made_runs
 import numpy
+import psutil
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal, started_lab
+from engine_helpers import eventually
 from made_runs import changed, only, report_of
 
 from nfsmulti.arguments import understand
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.fiorun import ConnectionStats, FioProcess
 from nfsmulti.lab import LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import run
@@ -28,6 +31,8 @@ from nfsmulti.report import recovery
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.told import Run
 from nfsmulti.run import clients, command
+from nfsmulti.run.clients import Restarting
+from nfsmulti.run.place import OnPool, Target
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
@@ -213,6 +218,72 @@ def test_a_cell_runs_with_as_many_clients_as_the_engine_says(tmp_path: Path) -> 
     assert tried == [[37, 148, 370]]
     why = "clients: connection lost (Connection reset by peer)"
     assert found.clients == Clients(100, 37, 1.0, 1.0, why)
+
+
+# --- a restart, and the cell's end ---
+
+
+class _Slow(OnPool):
+    """A place whose server is there again after so many steps."""
+
+    def __init__(self) -> None:
+        super().__init__("nfs://127.0.0.1/x")
+        self.left = 3
+
+    def restart(self, _: str) -> Iterator[None]:
+        """Count them."""
+        while self.left:
+            yield
+            self.left -= 1
+
+
+def _restarting(folder: Path, place: Target, command: str = "reboot") -> Restarting:
+    """Return the restart of a cell whose jobs are under way; its new clients do nothing."""
+    (folder / "cpu.begin").write_text("0.0\n")
+    (spec,), _ = SCENARIOS["clients"].own_cells(
+        Scale(choice=Choice(clients=(10,), restart=command)), OwnPool(1, 0)
+    )
+    return Restarting(spec, place, folder, lambda _, own: FioProcess(["true"], own))
+
+
+def _end_by(error: BaseException, restarting: Restarting, began: Path | None = None) -> None:
+    """End a cell, whose restart has begun, by an error."""
+    with restarting:
+        restarting.poll()
+        if began:
+            eventually(lambda: began.exists() and began.read_text(), 10)
+        raise error
+
+
+def test_a_cell_that_fails_leaves_no_restart_half_done(tmp_path: Path) -> None:
+    """The next cell needs the server; what failed needs no new clients."""
+    place = _Slow()
+    restarting = _restarting(tmp_path, place)
+    with pytest.raises(HarnessError, match="fio"):
+        _end_by(HarnessError("fio has died"), restarting)
+    assert (place.left, (tmp_path / "new").exists()) == (0, False)
+
+
+def test_a_restart_that_outlives_the_cells_fio_is_waited_for(tmp_path: Path) -> None:
+    """A server answers before the command that started it ends."""
+    with _restarting(tmp_path, _Slow()) as restarting:
+        restarting.poll()
+        found = restarting.told([])
+    assert found
+    assert found.took_s > 0
+    assert (tmp_path / "new").exists()
+
+
+def test_a_restart_that_ctrl_c_ends_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pid = tmp_path / "pid"
+    place, hangs = OnPool("nfs://127.0.0.1/x"), f"echo $$ >{pid}; exec sleep 1000"
+    restarting = _restarting(tmp_path, place, hangs)
+    with pytest.raises(KeyboardInterrupt):
+        _end_by(KeyboardInterrupt(), restarting, pid)
+    assert re.search(r"interrupted\W+see whether the server runs", capsys.readouterr().err)
+    assert not psutil.pid_exists(int(pid.read_text()))
 
 
 # --- before it runs ---

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -27,6 +27,7 @@ from nfsmulti.stories.clients import JOB, NEW
 from nfsmulti.summary import Cell, Clients, Factor, Restart
 
 _PART = 3  # of the cell's time
+_POLL_SECONDS = 0.1
 _LAST_SECONDS = 300.0  # that new clients may wait beyond the cell: three default grace periods
 
 
@@ -87,7 +88,8 @@ class Restarting:
     """Restarts the server in the middle of a cell, if it is to be: one step at each poll().
 
     `start` begins a fio for some cell, in a folder. While the server is `down`, it is no trouble
-    that it does not run. What it has begun ends with it.
+    that it does not run. Its end waits for that of the restart, since the next cell needs a server,
+    and raises HarnessError where the restart fails; a signal ends the restart, too.
     """
 
     def __init__(
@@ -99,19 +101,30 @@ class Restarting:
         self._began = self._took = 0.0
         self._new: FioProcess | None = None
         self.down = False
-        self._steps = self._all_steps() if spec.restart else iter(())
+        self._steps = self._all_steps()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._others.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._others, contextlib.closing(self._steps):
+            if not kind or issubclass(kind, Exception):
+                self._finish()
 
     def poll(self) -> None:
         """Go on. Raises HarnessError where the server could not be restarted."""
         next(self._steps, None)
+        self._begin_new()
 
-    def _all_steps(self) -> Iterator[None]:
+    def _finish(self) -> None:
+        """Wait for the end of a restart that has begun. Raises HarnessError where it fails."""
+        if self.down:
+            for _ in self._steps:
+                time.sleep(_POLL_SECONDS)
+
+    def _all_steps(self) -> Generator[None]:
+        if not self._spec.restart:
+            return
         # As a thread it goes with its fio at once, without a word to the server.
         many = self._spec.absent
         leaving = self._begin("absent", many, thread=1) if many else None
@@ -122,7 +135,11 @@ class Restarting:
         self.down, self._began = True, time.monotonic()
         yield from self._place.restart(self._spec.restart)
         self.down, self._took = False, time.monotonic() - self._began
-        self._new = self._begin("new", NEW, number_ios=NEW, runtime=None, time_based=None)
+
+    def _begin_new(self) -> None:
+        """Start the new clients once, when the restart is done."""
+        if self._took and not self._new:
+            self._new = self._begin("new", NEW, number_ios=NEW, runtime=None, time_based=None)
 
     def _under_way(self, leaving: FioProcess | None) -> bool:
         """Tell whether it is time for the restart. Raises HarnessError if clients are missing."""
@@ -143,9 +160,14 @@ class Restarting:
         return self._others.enter_context(self._start(spec, self._folder / name))
 
     def told(self, stats: Sequence[ConnectionStats]) -> Restart | None:
-        """Wait for the new clients, and return what was found. Raises HarnessError."""
+        """Wait for the restart and the new clients, and return what was found; HarnessError.
+
+        The cell's fio may end right before the command does: it is done as soon as the server is.
+        """
         if not self._spec.restart:
             return None
+        self._finish()
+        self._begin_new()
         if not self._new:
             raise HarnessError("the cell ended before the server was restarted", "use --runtime")
         new = self._new.result(_LAST_SECONDS)

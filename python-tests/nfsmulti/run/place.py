@@ -8,12 +8,13 @@ import dataclasses
 import os
 import re
 import shlex
+import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import IO, Any, Protocol, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
 from nfsmulti.errors import HarnessError
@@ -98,13 +99,17 @@ class Target(Protocol):
         return None
 
     def restart(self, command: str) -> Iterator[None]:
-        """Restart its server, a step at a time, by a command of the shell. Raises HarnessError."""
+        """Restart its server, a step at a time, by a command of the shell. Raises HarnessError.
+
+        A signal ends the command, or whoever closes this before it is done, which is then said.
+        """
         with tempfile.TemporaryFile() as said:
-            words = ["sh", "-c", command]
-            with Process(words, stdout=said, stderr=said) as process:
-                until = time.monotonic() + RESTART_SECONDS
-                while (status := process.wait(0)) is None and time.monotonic() < until:
-                    yield
+            try:
+                status = yield from _ended(["sh", "-c", command], said)
+            except (GeneratorExit, KeyboardInterrupt, SystemExit):
+                error = HarnessError("--restart was interrupted", "see whether the server runs")
+                print(f"nfsmulti: {error}", file=sys.stderr)
+                raise
             if status:
                 said.seek(0)
                 last = said.read().decode(errors="replace").strip().splitlines()[-1:]
@@ -121,6 +126,15 @@ class Target(Protocol):
     def servers(self) -> list[str]:
         """Say what is known of its servers, for the reader of a report."""
         ...
+
+
+def _ended(words: Sequence[str], said: IO[bytes]) -> Generator[None, None, int | None]:
+    """Run a restart, a step at a time; gives its status, None where it takes too long."""
+    with Process(words, stdout=said, stderr=said) as process:
+        until = time.monotonic() + RESTART_SECONDS
+        while (status := process.wait(0)) is None and time.monotonic() < until:
+            yield
+    return status
 
 
 class InLab(Target):
