@@ -33,7 +33,7 @@ from nfsmulti.report.told import Run
 from nfsmulti.run import clients, command
 from nfsmulti.run.clients import Restarting
 from nfsmulti.run.place import OnPool, Target
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.scenario import Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.stories.clients import figures
@@ -304,6 +304,28 @@ def test_a_restart_on_a_users_server_needs_a_command() -> None:
     assert "--restart needs a command" in refusal(*words)
     assert "clients runs on this machine only" in refusal(*words[:3], "--hosts=a")
     assert "give --restart too" in refusal("run", "clients", "--absent=1%")
+
+
+@pytest.mark.parametrize(
+    ("most", "jobs", "choice"),
+    [
+        (256, None, Choice(clients=(10, 256))),
+        (256 + 256 + 5, None, Choice(clients=(256,), restart="reboot", absent=100)),
+        (8 * 200, 8, Choice(clients=(200,))),
+        (100 + 2 * 64, None, Choice(clients=(100,), neighbours=(64,))),
+    ],
+)
+def test_all_that_a_server_has_to_take_is_asked_about(
+    most: int, jobs: int | None, choice: Choice
+) -> None:
+    """Clients of each job, those beside them, and the neighbours' connections on each path."""
+    specs, _ = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(2, 0))
+    specs = [
+        dataclasses.replace(one, options={**one.options, "numjobs": jobs}) if jobs else one
+        for one in specs
+    ]
+    plan = Plan("clients", "", True, "", "", 1, None, [], ordered(specs, 1, seed=1))
+    assert clients.most(plan) == most
 
 
 def test_more_clients_than_a_server_in_use_may_take_need_a_yes(tmp_path: Path) -> None:

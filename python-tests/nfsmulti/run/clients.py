@@ -23,7 +23,7 @@ from nfsmulti.run.place import Target
 from nfsmulti.run.plan import Plan, PlannedCell
 from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import jain
-from nfsmulti.stories.clients import JOB, NEW
+from nfsmulti.stories.clients import JOB, NEIGHBOURS, NEW
 from nfsmulti.summary import Cell, Clients, Factor, Restart
 
 _PART = 3  # of the cell's time
@@ -32,8 +32,17 @@ _LAST_SECONDS = 300.0  # that new clients may wait beyond the cell: three defaul
 
 
 def most(plan: Plan) -> int:
-    """Return how many clients a run's server has at a time, at most."""
-    return max(int(cell.spec.options.get("nclients") or 0) for cell in plan.cells)
+    """Return how many clients, and connections of neighbours, a run's server has, at most."""
+    return max(_together(cell.spec) for cell in plan.cells)
+
+
+def _together(spec: CellSpec) -> int:
+    """Count those of a cell, with the clients that leave at its restart, or come after it."""
+    count = int(spec.options.get("nclients") or 0)
+    if NEIGHBOURS in spec.jobs:
+        count += int(spec.own[NEIGHBOURS]["nconnect"] or 1) * spec.paths
+    beside = spec.absent + NEW if spec.restart else 0
+    return count * int(spec.options.get("numjobs") or 1) + beside
 
 
 def figures(stats: Sequence[ConnectionStats]) -> Clients | None:
@@ -155,7 +164,8 @@ class Restarting:
 
     def _begin(self, name: str, clients: int, **more: Factor | None) -> FioProcess:
         """Start so many clients more beside those of the cell, with some options of their own."""
-        options = {**self._spec.options, **more, "nclients": clients, "iodepth": clients}
+        own = {"nclients": clients, "iodepth": clients, "numjobs": None}
+        options = {**self._spec.options, **more, **own}
         spec = dataclasses.replace(self._spec, options=options, jobs=[JOB], own={})
         return self._others.enter_context(self._start(spec, self._folder / name))
 
