@@ -34,7 +34,7 @@ from nfsmulti.run import clients, command
 from nfsmulti.run.clients import Restarting
 from nfsmulti.run.place import OnPool, Target
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
-from nfsmulti.scenario import Choice, OwnPool, Scale
+from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.stories.clients import figures
 from nfsmulti.summary import Arrivals, Cell, Clients, Figures, Restart, Summary
@@ -198,9 +198,9 @@ def test_neighbours_keep_what_a_restart_may_lose(restart: str, held: str | None)
 
 
 def test_a_cell_runs_with_as_many_clients_as_the_engine_says(tmp_path: Path) -> None:
-    """Which have their part of the rate."""
+    """Which have their part of the rate, and use no more paths than they are."""
     choice = Choice(clients=(100,), rates=(10,), partial=True)
-    (spec,), _ = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(1, 0))
+    (spec,), _ = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(40, 0))
     why = "fio: status 1: nfsmulti: clients: connection lost (Connection reset by peer)"
     failed = Cell("a", spec.factors, 1, "failed", "cells/a", "fio", why)
     (tmp_path / "cells/a").mkdir(parents=True)
@@ -211,11 +211,11 @@ def test_a_cell_runs_with_as_many_clients_as_the_engine_says(tmp_path: Path) -> 
     def run_it(planned: PlannedCell) -> Cell:
         options = {**planned.spec.options, **planned.spec.own["clients"]}
         names = ("nclients", "iodepth", "arrival_rate")
-        tried.append([options[name] for name in names])
+        tried.append([planned.spec.paths, *(options[name] for name in names)])
         return dataclasses.replace(failed, status="done", clients=Clients(37, 37, 1.0, 1.0))
 
     found = clients.as_many_as_are_taken(PlannedCell("a", 1, 1, spec), failed, run_it, tmp_path)
-    assert tried == [[37, 148, 370]]
+    assert tried == [[37, 37, 148, 370]]
     why = "clients: connection lost (Connection reset by peer)"
     assert found.clients == Clients(100, 37, 1.0, 1.0, why)
 
@@ -284,6 +284,28 @@ def test_a_restart_that_ctrl_c_ends_is_said(
         _end_by(KeyboardInterrupt(), restarting, pid)
     assert re.search(r"interrupted\W+see whether the server runs", capsys.readouterr().err)
     assert not psutil.pid_exists(int(pid.read_text()))
+
+
+def test_clients_beside_a_restart_use_no_more_paths_than_they_are(tmp_path: Path) -> None:
+    """The engine refuses fewer clients than paths. They are one job's, whatever the cell's are."""
+    specs, _ = SCENARIOS["clients"].own_cells(
+        Scale(choice=Choice(clients=(100,), restart="reboot", absent=1)), OwnPool(6, 0)
+    )
+    spec = dataclasses.replace(specs[0], options={**specs[0].options, "numjobs": 8})
+    begun: dict[str, tuple[object, ...]] = {}
+
+    def start(spec: CellSpec, folder: Path) -> FioProcess:
+        options = spec.options
+        begun[folder.name] = (spec.paths, options["nclients"], options["numjobs"])
+        process = FioProcess(["sleep", "1000"], folder)
+        (folder / "cpu.begin").write_text("0.0\n")
+        return process
+
+    (tmp_path / "cpu.begin").write_text("0.0\n")
+    with Restarting(spec, _Slow(), tmp_path, start) as restarting:
+        while "new" not in begun:
+            restarting.poll()
+    assert begun == {"absent": (1, 1, None), "new": (5, 5, None)}
 
 
 # --- before it runs ---

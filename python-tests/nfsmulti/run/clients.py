@@ -90,7 +90,9 @@ def _with(planned: PlannedCell, count: int, asked: int) -> PlannedCell:
         rate = int(own[JOB]["arrival_rate"] or 0) * count // asked
         own[JOB] = {**own[JOB], "arrival_rate": rate}
     options = {**spec.options, "nclients": count, "iodepth": depth}
-    return dataclasses.replace(planned, spec=dataclasses.replace(spec, options=options, own=own))
+    paths = min(count, spec.paths)  # the engine refuses fewer clients than paths
+    fewer = dataclasses.replace(spec, options=options, own=own, paths=paths)
+    return dataclasses.replace(planned, spec=fewer)
 
 
 class Restarting:
@@ -166,7 +168,8 @@ class Restarting:
         """Start so many clients more beside those of the cell, with some options of their own."""
         own = {"nclients": clients, "iodepth": clients, "numjobs": None}
         options = {**self._spec.options, **more, **own}
-        spec = dataclasses.replace(self._spec, options=options, jobs=[JOB], own={})
+        paths = min(clients, self._spec.paths)
+        spec = dataclasses.replace(self._spec, options=options, jobs=[JOB], own={}, paths=paths)
         return self._others.enter_context(self._start(spec, self._folder / name))
 
     def told(self, stats: Sequence[ConnectionStats]) -> Restart | None:
