@@ -28,6 +28,7 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import run
 from nfsmulti.report import recovery
+from nfsmulti.report.answer import of_point
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.told import Run
 from nfsmulti.run import clients, command
@@ -46,7 +47,7 @@ _MANY = "300 clients are more than a server in use may have room for"
 # --- what became of a cell's clients ---
 
 
-def _line(job: str = "clients", ops: int = 0, **more: Any) -> ConnectionStats:
+def _line(ops: int = 0, **more: Any) -> ConnectionStats:
     """Return a connection's line; what is not given is 0, or nothing."""
     fields = ConnectionStats.__dataclass_fields__.items()
     none = {
@@ -54,15 +55,16 @@ def _line(job: str = "clients", ops: int = 0, **more: Any) -> ConnectionStats:
         for name, one in fields
         if one.type in ("str", "int", "float")
     }
-    return ConnectionStats(**{**none, "job": job, "read_ops": ops, **more})
+    return ConnectionStats(**{**none, "job": "clients", "read_ops": ops, **more})
 
 
 def test_the_slowest_client_is_told_in_parts_of_the_mean_beside_jains_index() -> None:
-    """Other jobs' connections are nobody's clients."""
-    lines = [_line(ops=30), _line(ops=10), _line(ops=0), _line("neighbours", 900)]
+    """Connections of jobs without nclients are nobody's clients, whatever the job is called."""
+    lines = [_line(ops=ops, client=n) for n, ops in enumerate((30, 10, 0))]
+    lines.append(_line(ops=900))
     assert clients.figures(lines) == Clients(3, 2, 0.0, 1600 / 3000)
     assert clients.figures(lines[:2]) == Clients(2, 2, 0.5, 0.8)
-    assert clients.figures([_line("job", 5)]) is None
+    assert clients.figures(lines[3:]) is None
 
 
 # --- the page ---
@@ -76,6 +78,13 @@ def test_the_answer_tells_of_the_most_clients_how_many_are_served_and_how_evenly
     )  # fmt: skip
     rows = re.findall(r"\| ([\d,]+ of [\d,]+ clients) \| [\d,]+ ± ", text)
     assert rows == [f"{n} of {n} clients" for n in ("1", "10", "100", "1,000")]
+
+
+def test_clients_of_a_workload_of_ones_own_are_one_point() -> None:
+    """Only this story tells of clients; of another, a run of one cell has its number."""
+    cell = dataclasses.replace(made_runs.clients().cells[0], factors={"workload": "mine"})
+    assert of_point([cell])
+    assert of_point(made_runs.clients().cells[:3]) is None
 
 
 def test_the_answer_beside_busy_connections_is_what_clients_wait_there() -> None:

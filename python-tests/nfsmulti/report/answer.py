@@ -128,7 +128,7 @@ def of_point(done: Sequence[Cell]) -> Answer | None:
 
     Clients of one number are told by their story.
     """
-    if len(cells.by_name(done)) != 1 or any(cell.clients for cell in done):
+    if len(cells.by_name(done)) != 1 or "clients" in done[0].factors:
         return None
     metadata = "operation" in done[0].factors
     unit = "operations/s" if metadata else "IOPS"

@@ -47,7 +47,8 @@ def _together(spec: CellSpec) -> int:
 
 def figures(stats: Sequence[ConnectionStats]) -> Clients | None:
     """Return what became of a cell's clients; None without any, or where nothing was told."""
-    ops = [one.read_ops + one.write_ops + one.meta_ops for one in stats if one.job == JOB]
+    lines = [one for one in stats if one.client is not None]
+    ops = [one.read_ops + one.write_ops + one.meta_ops for one in lines]
     if not any(ops):
         return None
     return Clients(
