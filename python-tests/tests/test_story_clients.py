@@ -9,7 +9,7 @@ import os
 import pty
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -162,17 +162,57 @@ def test_figures_of_a_restart_are_seconds(name: str, value: float) -> None:
     ],
 )
 def test_the_answer_after_a_restart(restart: Restart, told: str) -> None:
-    summary = changed(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000,
-                      restart=restart)  # fmt: skip
-    assert told in report_of(summary)
+    assert told in report_of(_restarted(lambda _: restart))
+
+
+def _restarted(restart: Callable[[Cell], Restart], clients: int = 300) -> Summary:
+    """Make a run of so many clients, whose server was restarted in each repeat."""
+    run = only(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000)
+    return changed(run, restart=restart, clients=Clients(clients, clients, 1.0, 1.0),
+                   factors=lambda cell: {**cell.factors, "clients": clients})  # fmt: skip
 
 
 def test_a_repeat_in_which_a_client_never_returned_leaves_no_time_until_all_were_back() -> None:
     """Of the other repeats it would be that of the lucky ones."""
     whole, short = Restart(2.5, 3, [3.0, 3.0, 4.0]), Restart(2.5, 3, [3.0, 3.0])
-    summary = changed(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000,
-                      restart=lambda cell: short if cell.repeat == 2 else whole)  # fmt: skip
+    summary = _restarted(lambda cell: short if cell.repeat == 2 else whole, clients=3)
     assert "2 of 3 clients were back after a restart." in report_of(summary)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Restart(2.5, 300, [3.0] * 300, absent=5, new=2, waited_s=[0.1, 0.1]),
+        Restart(2.5, 300, [3.0] * 299, absent=5, new=2, waited_s=[15.5, 15.6]),
+    ],
+)
+def test_absent_clients_are_no_reason_where_a_repeat_has_another(other: Restart) -> None:
+    """Its new clients did not wait, or one that it knew did not return either."""
+    held_up = Restart(2.5, 300, [3.0] * 300, absent=5, new=2, waited_s=[15.5, 15.6])
+    text = report_of(_restarted(lambda cell: other if cell.repeat == 2 else held_up))
+    assert re.search(r"new ones waited 1\d\.\d s; 5 did not return\.", text)
+
+
+def test_a_restart_that_no_client_noticed_is_none_of_this_server() -> None:
+    idle, whole = Restart(0.1, 0, [], new=2, waited_s=[0.1, 0.1]), Restart(2.5, 300, [3.0] * 300)
+    doubt = ": does --restart restart this server, and end when it is back?"
+    text = report_of(_restarted(lambda _: idle))
+    assert f"No client lost its connection{doubt}" in text
+    assert "300 clients, none of which lost its connection" in text
+    text = report_of(_restarted(lambda cell: idle if cell.repeat == 2 else whole))
+    assert f"No client lost its connection in 1 of 3 repeats{doubt}" in text
+
+
+def test_clients_that_kept_their_connection_are_counted_beside_those_that_lost_it() -> None:
+    """Or rows of several numbers of clients would be one."""
+    restart = Restart(2.5, 90, [3.0] * 90)
+    summaries = [_restarted(lambda _: restart, clients=n) for n in (100, 1000)]
+    cells = [cell for one in summaries for cell in one.cells]
+    text = report_of(dataclasses.replace(summaries[0], cells=cells))
+    told = "90 of 90 clients that lost the connection ({} in all)"
+    assert f"{told.format('1,000')} were back 3.00 s after a restart." in text
+    rows = re.findall(r"\| (90 of [^|]*) \|", text)
+    assert rows == [told.format(count) for count in ("100", "1,000")]
 
 
 def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> None:

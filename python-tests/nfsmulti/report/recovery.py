@@ -6,6 +6,7 @@ New clients wait for the grace period's end. It ends early once all that the ser
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,10 @@ _COLUMNS = [
     Column("new ones wait, s", "new wait s"),
 ]
 READING = [
-    "A client is back when an I/O of it is answered; the time counts from the begin of the restart."
+    "A client is back when an I/O of it is answered; the time counts from the start of the restart."
     " New clients begin when the restart is done, and their wait counts from there.",
 ]
+_DOUBT = "does --restart restart this server, and end when it is back?"
 _GRACE_SECONDS = 1.0  # less is no grace period that new clients notice
 _MOST = 4  # plots
 
@@ -44,37 +46,61 @@ def found(run: Run, at: Levels) -> list[Restart]:
     return [cell.restart for cell in run.at(at) if cell.restart]
 
 
-def back(restarts: Sequence[Restart]) -> str:
-    """Say how many clients were back, in the worst repeat: "299 of 300 clients"."""
-    worst = min(restarts, key=lambda one: len(one.back_s) - one.known)
-    return f"{len(worst.back_s):,} of {worst.known:,} clients"
+def part(there: int, of: int) -> str:
+    """Write how many there are of so many: "299 of 300 clients"."""
+    return f"{there:,} of {of:,} client{'s' * (of != 1)}"
+
+
+def back(run: Run, at: Levels) -> str:
+    """Say how many clients were back, in the worst repeat: "299 of 300 clients".
+
+    Those that lost no connection need not come back. Where there are any, the number of all is
+    named, too, by which rows differ.
+    """
+    cells = [(_asked(cell), cell.restart) for cell in run.at(at) if cell.restart]
+    cells = [one for one in cells if one[1].known] or cells
+    asked, worst = min(cells, key=lambda one: (len(one[1].back_s) - one[1].known, one[1].known))
+    if not worst.known:
+        return f"{asked:,} client{'s' * (asked != 1)}, none of which lost its connection"
+    more = f" that lost the connection ({asked:,} in all)" if worst.known < asked else ""
+    return part(len(worst.back_s), worst.known) + more
+
+
+def _asked(cell: Cell) -> int:
+    return cell.clients.asked if cell.clients else int(cell.factors["clients"])
 
 
 def headline(run: Run, at: Levels) -> str:
     """Tell when known clients were back, what new ones waited, and for whom."""
     restarts = found(run, at)
+    if idle := sum(not one.known for one in restarts):
+        where = f" in {idle} of {len(restarts)} repeats" if idle < len(restarts) else ""
+        return f"No client lost its connection{where}: {_DOUBT}"
     all_back = run.whole("all back s", at)
-    told = f"{back(restarts)} were back"
+    alone = all(one.known == 1 for one in restarts)
+    told = f"{back(run, at)} {'was' if alone else 'were'} back"
     told += f" {texts.number(all_back.mean)} s after a restart" if all_back else " after a restart"
     if waited := run.whole("new wait s", at):
         told += f"; new ones waited {texts.number(waited.mean)} s"
     elif any(one.new for one in restarts):
         told += "; new ones were not served in time"
     absent = max(one.absent for one in restarts)
-    held_up = any(one.waited_s and _in_grace(one) for one in restarts)
-    why = ", because" if held_up else ";"
+    why = ", because" if all(map(_held_up, restarts)) else ";"
     return told + (f"{why} {absent:,} did not return." if absent else ".")
 
 
-def _in_grace(one: Restart) -> bool:
-    """Tell whether new clients waited longer than it took all others to come back."""
+def _held_up(one: Restart) -> bool:
+    """Tell whether new clients waited for those alone that did not return: all others were back."""
+    if not one.waited_s or len(one.back_s) < one.known:
+        return False
     back_s = max(one.back_s, default=0.0) - one.took_s
     return min(one.waited_s) > max(back_s, 0.0) + _GRACE_SECONDS
 
 
 def sections(run: Run, rows: dict[str, Levels]) -> list[Section]:
-    """Return a plot for each row that has restarts: the share of its clients that was back."""
-    drawn = [(name, run.at(at)) for name, at in rows.items() if found(run, at)]
+    """Return a plot for each row in which clients were lost: the share that was back."""
+    lost = [name for name, at in rows.items() if any(one.known for one in found(run, at))]
+    drawn = [(name, run.at(rows[name])) for name in lost]
     plots = [_plot(name, cells) for name, cells in drawn[:_MOST]]
     return [Section("After the restart", plots=plots)] if plots else []
 
@@ -97,7 +123,7 @@ def _plot(name: str, cells: Sequence[Cell]) -> Plot:
     charts.from_zero(axes, 100)
     charts.legend(axes)
     caption = f"{name}: the share that was served again, all repeats together."
-    return Plot(f"restart-{name.replace(' ', '-').replace(',', '')}", caption, figure)
+    return Plot("restart-" + "-".join(re.findall(r"[\w.]+", name)), caption, figure)
 
 
 def _share(

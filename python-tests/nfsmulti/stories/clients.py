@@ -86,8 +86,8 @@ def job(at: At) -> CellSpec:
 
 def _served(run: Run, at: Levels) -> str:
     """Say how many clients are served, or back after a restart: "1,023 of 2,000 clients"."""
-    if restarts := recovery.found(run, at):
-        return recovery.back(restarts)
+    if recovery.found(run, at):
+        return recovery.back(run, at)
     least = run.sample("clients served", at)
     return f"{min(least.values) if least else 0:,.0f} of {at['clients']:,} clients"
 
