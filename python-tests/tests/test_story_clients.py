@@ -76,8 +76,40 @@ def test_the_answer_tells_of_the_most_clients_how_many_are_served_and_how_evenly
         r"1,000 of 1,000 clients are served: 8\d,\d{3} IOPS, p99 \d+\.\d ms; the slowest does 12 %"
         r" of the mean\.", text,
     )  # fmt: skip
-    rows = re.findall(r"\| ([\d,]+ of [\d,]+ clients) \| [\d,]+ ± ", text)
-    assert rows == [f"{n} of {n} clients" for n in ("1", "10", "100", "1,000")]
+    rows = re.findall(r"\| ([\d,]+ of [\d,]+ clients?) \| [\d,]+ ± ", text)
+    assert rows == ["1 of 1 client", *(f"{n} of {n} clients" for n in ("10", "100", "1,000"))]
+
+
+def _beside(alone: Summary, **fields: Any) -> Summary:
+    """Add the cells of 1,000 clients beside 8 busy connections, with other fields."""
+    most = only(alone, lambda cell: cell.factors["clients"] == 1000)
+    more = changed(most, factors=lambda cell: {**cell.factors, "neighbours": 8}, **fields)
+    return dataclasses.replace(alone, cells=[*alone.cells, *more.cells])
+
+
+def test_the_answer_is_of_the_rate_where_it_is_not_held() -> None:
+    """There is no wait to tell then, alone or beside busy connections."""
+    held, lost = (Arrivals(100, 90, sustained=one) for one in (True, False))
+    alone = changed(made_runs.clients(), arrivals=lost,
+                    factors=lambda cell: {**cell.factors, "rate": 90})  # fmt: skip
+    said = r"1,000 of 1,000 clients are served, but not at the rate of 90 IOPS each: 8\d,\d+ IOPS"
+    assert re.search(rf"{said}; the slowest does 12 % of the mean\.", report_of(alone))
+    even = f"Even without busy connections {said}"
+    assert re.search(even, report_of(_beside(alone, arrivals=lost)))
+    alone = changed(alone, arrivals=held)
+    text = report_of(_beside(alone, arrivals=lost))
+    assert re.search(rf"Beside 8 busy connections {said}\.", text)
+
+
+def test_how_many_clients_are_served_is_not_guessed() -> None:
+    """Without the engine's lines nobody knows; repeats that differ are both named."""
+    text = report_of(changed(made_runs.clients(), clients=None))
+    assert "An unknown number of 1,000 clients are served: 8" in text
+    some = Clients(1000, 123, 0.99, 1.0)
+    text = report_of(changed(
+        made_runs.clients(), lambda cell: (cell.factors["clients"], cell.repeat) == (1000, 2),
+        clients=some))  # fmt: skip
+    assert "123 to 1,000 of 1,000 clients are served" in text
 
 
 def test_clients_of_a_workload_of_ones_own_are_one_point() -> None:
@@ -89,16 +121,12 @@ def test_clients_of_a_workload_of_ones_own_are_one_point() -> None:
 
 def test_the_answer_beside_busy_connections_is_what_clients_wait_there() -> None:
     """The neighbours' writes are not the clients'."""
-    alone, beside = made_runs.clients(), made_runs.clients()
-    factors = {"version": "4.1", "neighbours": 8, "rate": 0, "clients": 1000}
 
     def slower(cell: Cell) -> Figures | None:
         bins = {str(3 * int(ns)): n for ns, n in cell.read.bins.items()} if cell.read else {}
         return cell.read and dataclasses.replace(cell.read, bins=bins)
 
-    beside = changed(only(beside, lambda cell: cell.factors["clients"] == 1000), factors=factors,
-                     read=slower, write=lambda cell: cell.read)  # fmt: skip
-    summary = dataclasses.replace(alone, cells=[*alone.cells, *beside.cells])
+    summary = _beside(made_runs.clients(), read=slower, write=lambda cell: cell.read)
     assert re.search(
         r"Beside 8 busy connections 1,000 of 1,000 clients wait 3\.00 times as long"
         r" \(p50 3\d\.\d ms, 1\d\.\d ms alone\)\.", report_of(summary),

@@ -46,9 +46,9 @@ def found(run: Run, at: Levels) -> list[Restart]:
     return [cell.restart for cell in run.at(at) if cell.restart]
 
 
-def part(there: int, of: int) -> str:
+def part(there: str, of: int) -> str:
     """Write how many there are of so many: "299 of 300 clients"."""
-    return f"{there:,} of {of:,} client{'s' * (of != 1)}"
+    return f"{there} of {of:,} client{'s' * (of != 1)}"
 
 
 def back(run: Run, at: Levels) -> str:
@@ -57,16 +57,17 @@ def back(run: Run, at: Levels) -> str:
     Those that lost no connection need not come back. Where there are any, the number of all is
     named, too, by which rows differ.
     """
-    cells = [(_asked(cell), cell.restart) for cell in run.at(at) if cell.restart]
+    cells = [(asked(cell), cell.restart) for cell in run.at(at) if cell.restart]
     cells = [one for one in cells if one[1].known] or cells
-    asked, worst = min(cells, key=lambda one: (len(one[1].back_s) - one[1].known, one[1].known))
+    every, worst = min(cells, key=lambda one: (len(one[1].back_s) - one[1].known, one[1].known))
     if not worst.known:
-        return f"{asked:,} client{'s' * (asked != 1)}, none of which lost its connection"
-    more = f" that lost the connection ({asked:,} in all)" if worst.known < asked else ""
-    return part(len(worst.back_s), worst.known) + more
+        return f"{every:,} client{'s' * (every != 1)}, none of which lost its connection"
+    more = f" that lost the connection ({every:,} in all)" if worst.known < every else ""
+    return part(f"{len(worst.back_s):,}", worst.known) + more
 
 
-def _asked(cell: Cell) -> int:
+def asked(cell: Cell) -> int:
+    """Return how many clients a cell was to have."""
     return cell.clients.asked if cell.clients else int(cell.factors["clients"])
 
 

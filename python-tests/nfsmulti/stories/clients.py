@@ -85,11 +85,20 @@ def job(at: At) -> CellSpec:
 
 
 def _served(run: Run, at: Levels) -> str:
-    """Say how many clients are served, or back after a restart: "1,023 of 2,000 clients"."""
+    """Say how many clients are served, or back after a restart: "1,023 of 2,000 clients".
+
+    Repeats may differ in it: "123 to 1,000 of 1,000 clients".
+    """
     if recovery.found(run, at):
         return recovery.back(run, at)
-    least = run.sample("clients served", at)
-    return f"{min(least.values) if least else 0:,.0f} of {at['clients']:,} clients"
+    found = run.sample("clients served", at)
+    ends = sorted({min(found.values), max(found.values)}) if found else []
+    there = " to ".join(f"{one:,.0f}" for one in ends) or "an unknown number"
+    return recovery.part(there, _asked(run, at))
+
+
+def _asked(run: Run, at: Levels) -> int:
+    return max(map(recovery.asked, run.at(at)))
 
 
 def rows(run: Run) -> dict[str, Levels]:
@@ -114,11 +123,23 @@ def headline(run: Run) -> str:
     if beside := max(run.counts("neighbours", like), default=0):
         return _beside(run, at, {**at, "neighbours": beside})
     if why := [cell.clients.why for cell in run.at(at) if cell.clients and cell.clients.why]:
-        return f"{_served(run, at)} are served; {_refused(why[0])}."
+        return f"{_are_served(run, at)}; {_refused(why[0])}."
     slowest = run.sample("slowest client %", at)
     part = f"; the slowest does {slowest.mean:.0f} % of the mean" if slowest else ""
-    rates = f"{run.text('IOPS', at)}, p99 {run.text('p99 ms', at)}"
-    return f"{_served(run, at)} are served: {rates}{part}."
+    rates = _late(run, at) or f": {run.text('IOPS', at)}, p99 {run.text('p99 ms', at)}"
+    said = f"{_are_served(run, at)}{rates}{part}."
+    return said[0].upper() + said[1:]
+
+
+def _are_served(run: Run, at: Levels) -> str:
+    return f"{_served(run, at)} {'is' if _asked(run, at) == 1 else 'are'} served"
+
+
+def _late(run: Run, at: Levels) -> str:
+    """Say how many I/Os were done where a repeat did not hold the rate; "" where all did."""
+    if all(cell.arrivals is None or cell.arrivals.sustained for cell in run.at(at)):
+        return ""
+    return f", but not at the rate of {at['rate']:,} IOPS each: {run.text('IOPS', at)}"
 
 
 _COLUMNS = [
@@ -139,13 +160,16 @@ def _refused(why: str) -> str:
 
 def _beside(run: Run, alone: Levels, beside: Levels) -> str:
     """Tell what clients wait beside busy connections."""
+    if late := _late(run, alone):
+        return f"Even without busy connections {_are_served(run, alone)}{late}."
+    begin = f"Beside {beside['neighbours']} busy connections "
+    if late := _late(run, beside):
+        return f"{begin}{_are_served(run, beside)}{late}."
     found = run.ratio("p50 ms", beside, alone)
     waits = f"p50 {run.text('p50 ms', beside)}, {run.text('p50 ms', alone)} alone"
     longer = f"{texts.times_in_words(found)} as long" if found else "too little to tell"
-    return (
-        f"Beside {beside['neighbours']} busy connections {_served(run, beside)} wait {longer}"
-        f" ({waits})."
-    )
+    wait = "waits" if _asked(run, beside) == 1 else "wait"
+    return f"{begin}{_served(run, beside)} {wait} {longer} ({waits})."
 
 
 def _waits(percent: int) -> Take:
