@@ -141,8 +141,8 @@ class Choice:
 
     Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` are
     metadata's, `loads` in per cent, `slo` and `process`, that of arrivals, are latency's, `sec` and
-    `xprtsec` security's, `discard` connections', all behind it
-    clients'.
+    `xprtsec` security's, `discard` connections'. The members after `discard` are those of the
+    scenario clients.
     """
 
     nconnect: tuple[int, ...] = ()
