@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a server's restart did to its clients: when they were back, those it knew and new ones.
 
-New clients wait for the grace period's end. It ends early once all that the server knew are back.
+In NFSv4 new ones wait for the grace period's end, which may come early if all others are back.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ READING = [
 ]
 _DOUBT = "does --restart restart this server, and end when it is back?"
 _GRACE_SECONDS = 1.0  # less is no grace period that new clients notice
-_MOST = 4  # plots
+_MOST = 4  # plots, of the first rows
 
 
 def columns(run: Run) -> Sequence[Column]:
-    """Return those of a table of restarts, none where there were none."""
+    """Return the columns of a table of restarts; none if the run has no restart."""
     return _COLUMNS if found(run, {}) else ()
 
 
@@ -72,7 +72,7 @@ def asked(cell: Cell) -> int:
 
 
 def headline(run: Run, at: Levels) -> str:
-    """Tell when known clients were back, what new ones waited, and for whom."""
+    """Tell when known clients were back, how long new ones waited, and for how many absent ones."""
     restarts = found(run, at)
     if idle := sum(not one.known for one in restarts):
         where = f" in {idle} of {len(restarts)} repeats" if idle < len(restarts) else ""

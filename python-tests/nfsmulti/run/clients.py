@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The NFS clients of a cell: who was served, how evenly, and what a restart of the server did.
 
-The restart begins after a third of the cell's time. What is told of it is by CLOCK_MONOTONIC, which
-all processes of a machine share. New clients are another fio, which begins when the server is there
-again; it may outlast the cell's own.
+The restart begins after a third of the cell's time. All its times are of CLOCK_MONOTONIC, which all
+processes of a machine share. New clients are another fio, which begins when the restart is done; it
+may outlast the cell's own fio.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from nfsmulti.stats import jain
 from nfsmulti.stories.clients import JOB, NEIGHBOURS, NEW
 from nfsmulti.summary import Cell, Clients, Factor, Restart
 
-_PART = 3  # of the cell's time
+_PART = 3  # the restart begins after 1/3 of the cell's time
 _POLL_SECONDS = 0.1
-_LAST_SECONDS = 300.0  # that new clients may wait beyond the cell: three default grace periods
+_LAST_SECONDS = 300.0  # that new clients may wait beyond the cell: over three default grace periods
 
 
 def most(plan: Plan) -> int:
@@ -46,7 +46,7 @@ def _together(spec: CellSpec) -> int:
 
 
 def figures(stats: Sequence[ConnectionStats]) -> Clients | None:
-    """Return what became of a cell's clients; None without any, or where nothing was told."""
+    """Return what became of a cell's clients; None if there are none, or none did anything."""
     lines = [one for one in stats if one.client is not None]
     ops = [one.read_ops + one.write_ops + one.meta_ops for one in lines]
     if not any(ops):
@@ -65,9 +65,9 @@ def figures(stats: Sequence[ConnectionStats]) -> Clients | None:
 def as_many_as_are_taken(
     planned: PlannedCell, failed: Cell, run: Callable[[PlannedCell], Cell], folder: Path
 ) -> Cell:
-    """Run a cell that `failed` with as many clients as the server takes, as the engine says.
+    """Run a cell that `failed` again, with as many clients as the engine says the server takes.
 
-    `folder` is that of the run. Returns `failed` where the engine says nothing of the kind.
+    `folder` is that of the run. Returns `failed` if the engine has not said how many.
     """
     log = folder / failed.folder / "stderr"
     said = log.read_text(errors="replace") if log.exists() else ""
@@ -84,7 +84,7 @@ def as_many_as_are_taken(
 
 
 def _with(planned: PlannedCell, count: int, asked: int) -> PlannedCell:
-    """Return a cell of fewer clients than were asked for, which have their part of the rate."""
+    """Return the cell with fewer clients than were asked for; each client keeps its rate."""
     spec, own = planned.spec, dict(planned.spec.own)
     depth = int(spec.options["client_depth"] or 1) * count
     if JOB in own:
@@ -124,7 +124,7 @@ class Restarting:
                 self._finish()
 
     def poll(self) -> None:
-        """Go on. Raises HarnessError where the server could not be restarted."""
+        """Take the next step. Raises HarnessError if the server could not be restarted."""
         next(self._steps, None)
         self._begin_new()
 
@@ -137,7 +137,7 @@ class Restarting:
     def _all_steps(self) -> Generator[None]:
         if not self._spec.restart:
             return
-        # As a thread it goes with its fio at once, without a word to the server.
+        # As a thread the job dies with its fio: its clients cannot tell the server that they leave.
         many = self._spec.absent
         leaving = self._begin("absent", many, thread=1) if many else None
         while not self._under_way(leaving):
@@ -154,7 +154,7 @@ class Restarting:
             self._new = self._begin("new", NEW, number_ios=NEW, runtime=None, time_based=None)
 
     def _under_way(self, leaving: FioProcess | None) -> bool:
-        """Tell whether it is time for the restart. Raises HarnessError if clients are missing."""
+        """Tell whether to restart now. Raises HarnessError if the absent clients have ended."""
         if leaving and (status := leaving.wait(0)) is not None:
             why = leaving.result(0).reason
             raise HarnessError(
@@ -166,7 +166,7 @@ class Restarting:
         return watch.seconds_of_io(self._folder) >= self._spec.seconds / _PART
 
     def _begin(self, name: str, clients: int, **more: Factor | None) -> FioProcess:
-        """Start so many clients more beside those of the cell, with some options of their own."""
+        """Start this many more clients beside those of the cell, with options of their own."""
         own = {"nclients": clients, "iodepth": clients, "numjobs": None}
         options = {**self._spec.options, **more, **own}
         paths = min(clients, self._spec.paths)
@@ -202,18 +202,18 @@ class Restarting:
 
 
 def _lost(line: ConnectionStats, began: float) -> bool:
-    """Tell whether a client lost its connection since then."""
+    """Tell whether a client lost its connection after the restart `began`."""
     return bool(line.lost_at_us) and line.lost_at_us[-1] >= began * 1e6
 
 
 def _back(line: ConnectionStats) -> int | None:
-    """Return when its first I/O was answered again, or, if it had none, when it could do I/O."""
+    """Return when an I/O was answered again; if none was, when one could be sent; None: never."""
     answered = line.answered_at_us[-1]
     return line.back_at_us[-1] if answered is None else answered
 
 
 def _seconds(at_us: Iterable[int | None], since: float) -> list[float]:
-    """Return how long after a moment others were, those that never came left out."""
+    """Return how many seconds after `since` each came, sorted, without those that never came."""
     return sorted(round(one / 1e6 - since, 3) for one in at_us if one is not None)
 
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 JOB, NEIGHBOURS = "clients", "neighbours"  # of the job file
 NEW = 5  # clients that come after a restart
-# More, on a server that is not the lab's, want a user's consent.
+# More clients than these on a --pool need the user's consent.
 MOST_UNASKED = 256
-_DOUBTFUL = 0.1  # the part of the mean that this machine adds
-_WAITING = 4  # I/Os that each client may have under way where a clock decides
+_DOUBTFUL = 0.1  # a caveat says so if this machine adds more than this part of the mean
+_WAITING = 4  # I/Os that each client may have under way if a clock sends them (--rate)
 _LAB, _GRACE = "lab", "lab-grace"
 
 
@@ -38,7 +38,7 @@ def _levels(at: At) -> Sequence[Level]:
 
 
 def _combinations(factors: Mapping[str, Factor], at: At) -> Iterable[Mapping[str, Level]]:
-    """Return all, in the place that has a grace period where the server is restarted."""
+    """Return all, for a pool or the lab: with a short grace period if the server is restarted."""
     place = _GRACE if at.scale.choice.restart else _LAB
     return every(factors, at) if at.place in (OWN, place) else ()
 
@@ -49,7 +49,7 @@ _PERCENTILES: dict[str, Level | None] = {
 
 
 def _own(at: At) -> dict[str, dict[str, Level | None]]:
-    """Return what the clients' job alone has, and what their neighbours'."""
+    """Return the options of the clients' job alone, and of their neighbours' job alone."""
     found: dict[str, dict[str, Level | None]] = {}
     if at.rate:
         found[JOB] = {"arrival_rate": at.rate * at.clients, **_PERCENTILES}
@@ -57,13 +57,13 @@ def _own(at: At) -> dict[str, dict[str, Level | None]]:
         found[NEIGHBOURS] = {
             "nclients": 0, "client_depth": 0, STAMPS: 0, "nconnect": at.neighbours,
             "iodepth": 4 * at.neighbours,
-            "hold_writes": "64m" if at.scale.choice.restart else None,  # else a restart ends it
+            "hold_writes": "64m" if at.scale.choice.restart else None,  # or a restart ends the job
         }  # fmt: skip
     return found
 
 
 def job(at: At) -> CellSpec:
-    """Return random reads of so many clients, and what their neighbours write."""
+    """Return a cell: random reads of the clients, and writes of their neighbours if any."""
     restart, size = at.scale.choice.restart, at.size(16 << 20, 128 << 20, 1 << 30)
     seconds = at.seconds(15, 30) if restart else at.seconds(5, 15)
     jobs, depth = [JOB, NEIGHBOURS][: 2 if at.neighbours else 1], _WAITING if at.rate else 1
@@ -102,7 +102,7 @@ def _asked(run: Run, at: Levels) -> int:
 
 
 def rows(run: Run) -> dict[str, Levels]:
-    """Return each number of clients, by how many of them are served."""
+    """Return the levels of each row; its name says how many clients are served."""
     others = [name for name in run.story.factors if name != "clients"]
     varied = [name for name in run.varying(others) if len(run.levels(name)) > 1]
     return {
@@ -114,7 +114,7 @@ def rows(run: Run) -> dict[str, Levels]:
 
 
 def headline(run: Run) -> str:
-    """Tell of the most clients that were measured, of the first row."""
+    """Answer for the most clients, at the first level of each other factor."""
     first = run.combinations(*(name for name in run.story.factors if name != "clients"))[0]
     at = {**first, "clients": max(run.counts("clients", first))}
     if recovery.found(run, at):
@@ -152,14 +152,14 @@ _NAMES = {"neighbours": "{} busy neighbours", "rate": "{} IOPS each"}
 
 
 def _refused(why: str) -> str:
-    """Say what the server does to those that it does not serve, by the engine's words."""
+    """Say what the server does to clients that it does not serve, as the engine's words tell."""
     what = "resets the others" if "reset by peer" in why else "does not serve the others"
     more = "let it take more connections (nfs-ganesha: RPC_Max_Connections; nfsd: threads)"
     return f"the server {what}: {more}"
 
 
 def _beside(run: Run, alone: Levels, beside: Levels) -> str:
-    """Tell what clients wait beside busy connections."""
+    """Tell how long clients wait beside busy connections."""
     if late := _late(run, alone):
         return f"Even without busy connections {_are_served(run, alone)}{late}."
     begin = f"Beside {beside['neighbours']} busy connections "
@@ -173,7 +173,7 @@ def _beside(run: Run, alone: Levels, beside: Levels) -> str:
 
 
 def _waits(percent: int) -> Take:
-    """Return how the clients' percentile is taken: of what arrives by a clock, of responses."""
+    """Return how to take the clients' percentile: with arrivals by a clock, that of responses."""
 
     def taken(cell: Cell) -> float | None:
         if cell.arrivals:
@@ -186,7 +186,7 @@ def _waits(percent: int) -> Take:
 
 
 def figures(run: Run) -> dict[str, Take]:
-    """Return those of the clients, who read: their neighbours write."""
+    """Return the clients' figures, those of reads: their neighbours write."""
     return {
         "IOPS": lambda cell: cell.read.iops if cell.read else None,
         "p50 ms": _waits(50),
@@ -195,7 +195,7 @@ def figures(run: Run) -> dict[str, Take]:
 
 
 def caveats(run: Run) -> list[str]:
-    """Say where rates were not held, and where this machine is what clients wait for."""
+    """Say if a rate was not sustained, and if clients also wait for this machine."""
     lost = any(one.arrivals and not one.arrivals.sustained for one in run.summary.done)
     added, _ = cells.whose(run.at({"clients": max(run.counts("clients"))}))
     return [
