@@ -85,28 +85,43 @@ def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tic
                 restart = None if trouble(result) else restarting.told(result.stats)
             if place.remote:
                 place.remote.check_complete(result)
-            after = mountstats.sums(mounts)
+            calls = mountstats.means(before, mountstats.sums(mounts))
             cell = measured(cell, _forgiven(result, spec), client)
-            cell = dataclasses.replace(cell, restart=restart)
-        assert result.report is not None
-        came = offered.arrivals(asked, result, result.report)
-        cell = dataclasses.replace(cell, arrivals=came)
-        cell = _in_time(cell, asked, sampler, result.report, place.remote is None)
-        if not spec.restart:  # by which a server's counters begin anew
-            told = server.figures(watch.window(work, result.report))
-            cell = dataclasses.replace(cell, server=told, server_why=server.why)
-        cell = dataclasses.replace(cell, others_busy=others)
-        cell = dataclasses.replace(cell, mount_calls=mountstats.means(before, after))
+        cell = dataclasses.replace(cell, restart=restart, others_busy=others, mount_calls=calls)
+        cell = _told(cell, asked, result, sampler, server, place.remote is None)
         cell = place.told(cell)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
+    cell = _brought(cell, work, folder)
+    return dataclasses.replace(cell, command=shlex.join(argv))
+
+
+def _brought(cell: Cell, work: Path, folder: Path) -> Cell:
+    """Bring what fio left to the folder of its cell, which fails where that cannot be done."""
     try:
         if work != folder and work.exists():
             shutil.copytree(work, folder)
             shutil.rmtree(work)
     except OSError as error:  # copytree's own has a list of errors, and more than a line
-        cell = dataclasses.replace(cell, status="failed", why=one_line(f"{folder}: {error}"))
-    return dataclasses.replace(cell, command=shlex.join(argv))
+        return dataclasses.replace(cell, status="failed", why=one_line(f"{folder}: {error}"))
+    return cell
+
+
+def _told(
+    cell: Cell, spec: CellSpec, result: FioResult, sampler: Sampler, server: Watch, here: bool
+) -> Cell:
+    """Fill in what fio's logs tell of a cell that was measured, and what was seen of its server.
+
+    Raises HarnessError where the logs cannot be read.
+    """
+    report = result.report
+    assert report is not None
+    cell = dataclasses.replace(cell, arrivals=offered.arrivals(spec, result, report))
+    cell = _in_time(cell, spec, sampler, report, here)
+    if spec.restart:  # by which a server's counters begin anew
+        return cell
+    seen = server.figures(watch.window(sampler.folder, report))
+    return dataclasses.replace(cell, server=seen, server_why=server.why)
 
 
 def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
