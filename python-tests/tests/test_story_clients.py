@@ -42,7 +42,7 @@ from nfsmulti.summary import Arrivals, Cell, Clients, Figures, Restart, Summary
 from servers.scripted import ScriptedServer
 
 _SECONDS = "NFSMULTI_CELL_SECONDS"
-_MANY = "300 clients are more than a server in use may have room for"
+_MANY = "300 connections are more than a server in use may have room for"
 
 # --- what became of a cell's clients ---
 

@@ -134,11 +134,11 @@ def _restart(given: Mapping[str, Any]) -> str:
 
 
 def _ask(many: int) -> None:
-    """Ask whether a user's server is to have so many clients. Raises HarnessError if it is not."""
+    """Ask whether a user's server is to have so many connections. Raises HarnessError if not."""
     if many <= MOST_UNASKED:
         return
     refused = HarnessError(
-        f"{many:,} clients are more than a server in use may have room for",
+        f"{many:,} connections are more than a server in use may have room for",
         "use --yes if this one is for tests",
     )
     if not sys.stdin.isatty():
