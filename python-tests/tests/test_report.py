@@ -129,7 +129,7 @@ def test_a_part_of_a_run_makes_a_report(name: str) -> None:
     point = report_of(only(run, lambda cell: cell.factors == first.factors))
     unit = "operations/s" if name == "metadata" else r"MB/s, [\d,.]+ IOPS"
     told = rf"[\d,.]+ {unit}: one point was measured\."
-    told = r"1 of 1 clients are served: [\d,.]+ IOPS" if name == "clients" else told
+    told = r"1 of 1 client is served: [\d,.]+ IOPS" if name == "clients" else told
     assert re.search(rf"## The answer {told}", point)
     once = report_of(only(run, lambda cell: cell.repeat == 1))
     assert not _NO_FIGURE.search(once)
