@@ -503,25 +503,20 @@ static int go_on(struct group *group, uint32_t number)
 	return 0;
 }
 
-static __attribute__((format(printf, 1, 2))) void say_nothing(const char *format, ...)
-{
-}
-
 /*
  * nclients: says how many were served, where one has failed with `error`. That is known once those
  * have come to an end that were being opened beside that one; the reason has been told.
  */
 static void say_opened(struct group *group, int error)
 {
-	void (*log)(const char *, ...) = group->paths[0]->job.log;
 	bool reset = error == -ECONNRESET || error == -EPIPE;
 	uint32_t opened = 0;
 
 	for (uint32_t i = 0; i < group->path_count; i++)
-		group->paths[i]->job.log = say_nothing;
+		group->paths[i]->quiet = true;
 	await_conns(group, go_on, 2500 * MSEC, group->stop);
 	for (uint32_t i = 0; i < group->path_count; i++)
-		group->paths[i]->job.log = log;
+		group->paths[i]->quiet = false;
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		opened += is_done(group, i);
 	if (!opened || opened == group->job.clients) /* all: the fault is this machine's */

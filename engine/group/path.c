@@ -48,8 +48,8 @@ static int open_mount(struct path *path)
 	path->directory = directory_open(path->config.dir);
 	if (path->directory >= 0)
 		return 0;
-	path->job.log("%s: cannot open the mount: %s%s", path->config.label,
-		      strerror(-path->directory), errno_remedy(-path->directory));
+	path_say(path, "cannot open the mount: %s%s", strerror(-path->directory),
+		 errno_remedy(-path->directory));
 	return path->directory;
 }
 
@@ -68,10 +68,11 @@ static int check_locals(const struct path *path)
 			continue;
 		getnameinfo((const struct sockaddr *)&address.local, config->remote_length, text,
 			    sizeof(text), NULL, 0, NI_NUMERICHOST);
-		path->job.log("%s: localaddr=%s: %s is not this machine's: use addresses that are, "
-			      "or make a prefix local that no other machine has (ip route add "
-			      "local PREFIX/LENGTH dev lo)",
-			      config->label, config->terms.localaddr, text);
+		path_say(path,
+			 "localaddr=%s: %s is not this machine's: use addresses that are, "
+			 "or make a prefix local that no other machine has (ip route add "
+			 "local PREFIX/LENGTH dev lo)",
+			 config->terms.localaddr, text);
 		return -EADDRNOTAVAIL;
 	}
 	return 0;
@@ -89,9 +90,10 @@ static int set_security(struct path *path)
 	    term_is_each(TERM(uid), &config->terms) || term_is_each(TERM(gid), &config->terms))
 		ids->gid_count = 0; /* another user has other groups */
 	else if (groups > AUTH_SYS_GIDS_MAX && !atomic_flag_test_and_set(&said))
-		path->job.log("%s: you have %u groups, of which the first %u are sent: AUTH_SYS "
-			      "has room for no more",
-			      config->label, groups, AUTH_SYS_GIDS_MAX);
+		path_say(path,
+			 "you have %u groups, of which the first %u are sent: AUTH_SYS "
+			 "has room for no more",
+			 groups, AUTH_SYS_GIDS_MAX);
 	path_client_ids(path, path->job.first_client, ids);
 	auth_sys_init(&path->credentials, ids);
 	return path_tls_open(path);
@@ -202,8 +204,8 @@ static int name_failed(struct path *path, const char *what, const char *name, in
 {
 	const char *words = error_words(path);
 
-	path->job.log("%s: cannot %s \"%s\": %s%s%s%s", path->config.label, what, name,
-		      strerror(-error), *words ? ": " : "", words, name_remedy(path, error));
+	path_say(path, "cannot %s \"%s\": %s%s%s%s", what, name, strerror(-error),
+		 *words ? ": " : "", words, name_remedy(path, error));
 	return error;
 }
 
@@ -316,14 +318,15 @@ static int find_limits(struct path *path, struct question *file)
 	int error = question_ask(path, &question);
 
 	if (error) {
-		path->job.log("%s: the server does not report its transfer sizes: %s",
-			      path->config.label, error_words(path));
+		path_say(path, "the server does not report its transfer sizes: %s",
+			 error_words(path));
 		return error;
 	}
 	if (!limits.read_max || !limits.write_max)
-		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: 0 counts "
-			      "as no limit, as in Linux; rsize= and wsize= set one",
-			      path->config.label, limits.read_max, limits.write_max);
+		path_say(path,
+			 "the server offers READs of %u bytes and WRITEs of %u: 0 counts "
+			 "as no limit, as in Linux; rsize= and wsize= set one",
+			 limits.read_max, limits.write_max);
 	path->read_max = min_of(path->config.rsize, limits.read_max ?: UINT32_MAX);
 	path->write_max = min_of(path->config.wsize, limits.write_max ?: UINT32_MAX);
 	return 0;

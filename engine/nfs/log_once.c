@@ -7,8 +7,7 @@
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
 
-#define tell(rpc, format, ...) \
-	(path_of(rpc)->job.log("%s: " format, path_of(rpc)->config.label, ##__VA_ARGS__))
+#define tell(rpc, ...) path_say(path_of(rpc), __VA_ARGS__)
 
 static struct path *path_of(const struct rpc_client *rpc)
 {

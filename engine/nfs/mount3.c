@@ -303,12 +303,10 @@ static const char *not_registered(const struct path_config *config)
 int mount3_explain(const struct path *path, int error, enum answer answer, const char *why,
 		   const char *otherwise)
 {
-	const char *label = path->config.label;
-
 	if (error == -EINTR || blames_export(error, answer)) {
-		path->job.log("%s: cannot mount: %s: %s%s", label, why,
-			      error == -EINTR ? "the run was stopped" : remedy(),
-			      error == -EINTR ? "" : otherwise);
+		path_say(path, "cannot mount: %s: %s%s", why,
+			 error == -EINTR ? "the run was stopped" : remedy(),
+			 error == -EINTR ? "" : otherwise);
 		return error;
 	}
 	if (!answer && error == -ENOTCONN) /* all ports can be reached */
@@ -316,7 +314,7 @@ int mount3_explain(const struct path *path, int error, enum answer answer, const
 			    "it where their export list lacks the host";
 	else if (!answer && error == -ETIMEDOUT)
 		otherwise = ": timeo= and retrans= give it longer";
-	path->job.log("%s: cannot mount: %s%s", label, *why ? why : strerror(-error), otherwise);
+	path_say(path, "cannot mount: %s%s", *why ? why : strerror(-error), otherwise);
 	return error;
 }
 
@@ -329,18 +327,17 @@ int mount3_explain(const struct path *path, int error, enum answer answer, const
 static int explain(const struct path *path, int error, enum answer answer, const char *why,
 		   uint16_t peer)
 {
-	const char *label = path->config.label;
 	unsigned int port;
 	int reason;
 
 	if (error == -EINTR || blames_export(error, answer))
 		return mount3_explain(path, error, answer, why, source(path));
 	if (peer == RPCBIND) {
-		path->job.log(
-			"%s: cannot mount: the server's rpcbind gave no port for %s: does it "
-			"serve NFSv3? Name the ports (nfsport=, mountport=), or use version=4.1, "
-			"which needs neither rpcbind nor MOUNT",
-			label, not_registered(&path->config));
+		path_say(path,
+			 "cannot mount: the server's rpcbind gave no port for %s: does it "
+			 "serve NFSv3? Name the ports (nfsport=, mountport=), or use version=4.1, "
+			 "which needs neither rpcbind nor MOUNT",
+			 not_registered(&path->config));
 		return -ECONNREFUSED; /* as if nothing listened: a restart may end that */
 	}
 	port = answer ? 0 : unreachable_port(path, &reason);
@@ -351,10 +348,10 @@ static int explain(const struct path *path, int error, enum answer answer, const
 				      answer ? source(path) : " (libnfs)");
 	if (*errno_remedy(-reason)) /* the fault is this machine's */
 		return mount3_explain(path, reason, answer, "", errno_remedy(-reason));
-	path->job.log(
-		"%s: cannot reach port %u: %s: is the server up, and if it has no rpcbind, are "
-		"nfsport= and mountport= right? version=4.1 needs neither rpcbind nor MOUNT",
-		label, port, strerror(-reason));
+	path_say(path,
+		 "cannot reach port %u: %s: is the server up, and if it has no rpcbind, are "
+		 "nfsport= and mountport= right? version=4.1 needs neither rpcbind nor MOUNT",
+		 port, strerror(-reason));
 	return reason;
 }
 

@@ -90,8 +90,8 @@ static int begin_opening(struct names *names)
 	names->connects = true;
 	error = client_open(&names->rpc, path_transport(path), &terms);
 	if (error)
-		path->job.log("%s: cannot open a connection: %s%s", path->config.label,
-			      link_failure(&names->rpc.link, error), errno_remedy(-error));
+		path_say(path, "cannot open a connection: %s%s",
+			 link_failure(&names->rpc.link, error), errno_remedy(-error));
 	return error;
 }
 
@@ -599,22 +599,16 @@ static int ask_once(struct path *path, struct question *question)
 	return question->ask(path->names, question);
 }
 
-/* Stands in for the job's log while a question is asked again: logs nothing. */
-__attribute__((format(printf, 1, 2))) static void say_nothing(const char *format, ...)
-{
-}
-
 /* Asks again, after a pause that grows like a delayed call's; the first time without a pause. */
 static int ask_again(struct path *path, struct question *question)
 {
-	const struct path_job job = path->job;
 	uint64_t pause = path->retries > 1 ? timer_delay(path->retries - 2) : 0;
 	int error;
 
 	path_close_names(path);
-	path->job.log = say_nothing;
-	error = wait_until(clock_now() + pause, job.stop) ?: ask_once(path, question);
-	path->job.log = job.log;
+	path->quiet = true;
+	error = wait_until(clock_now() + pause, path->job.stop) ?: ask_once(path, question);
+	path->quiet = false;
 	return error;
 }
 
@@ -627,9 +621,8 @@ int question_ask(struct path *path, struct question *question)
 	while (goes_on(path, question, begun, error)) {
 		/* One lost connection is no trouble; a time-out, or a second failure, is. */
 		if (!told && (path->retries || error == -ETIMEDOUT)) {
-			path->job.log("%s: cannot %s \"%s\" yet: %s: still trying",
-				      path->config.label, question->what, question->name,
-				      strerror(-error));
+			path_say(path, "cannot %s \"%s\" yet: %s: still trying", question->what,
+				 question->name, strerror(-error));
 			told = true;
 		}
 		path->retries++;
@@ -637,6 +630,6 @@ int question_ask(struct path *path, struct question *question)
 	}
 	path->retries = 0;
 	if (told && !error)
-		path->job.log("%s: server OK", path->config.label);
+		path_say(path, "server OK");
 	return error;
 }

@@ -51,14 +51,14 @@ static int export_failed(const struct names *names, const char *name, int error)
 	const struct path *path = names->path;
 
 	if (error == -ETIMEDOUT || error == -EINTR) /* no answer: the path may be right */
-		path->job.log("%s: cannot find the export: %s", path->config.label,
-			      error == -EINTR ? "the run was stopped" : names->error);
+		path_say(path, "cannot find the export: %s",
+			 error == -EINTR ? "the run was stopped" : names->error);
 	else if (name)
-		path->job.log("%s: \"%s\" of the export's path: %s (%s)%s", path->config.label,
-			      name, names->error, strerror(-error), export_hint(error));
+		path_say(path, "\"%s\" of the export's path: %s (%s)%s", name, names->error,
+			 strerror(-error), export_hint(error));
 	else
-		path->job.log("%s: the server's root: %s (%s)%s", path->config.label, names->error,
-			      strerror(-error), export_hint(error));
+		path_say(path, "the server's root: %s (%s)%s", names->error, strerror(-error),
+			 export_hint(error));
 	return error;
 }
 

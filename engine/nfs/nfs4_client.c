@@ -147,10 +147,11 @@ void nfs4_path_free(struct path *path)
 	}
 	LIST_REMOVE(mine, link);
 	if (LIST_EMPTY(&client->paths) && client->waited)
-		path->job.log("%s: the server grants a session %u slot%s, and calls waited for one "
-			      "%llu times: use a lower iodepth or a higher nconnect",
-			      path->config.label, client->slots, client->slots == 1 ? "" : "s",
-			      (unsigned long long)client->waited);
+		path_say(path,
+			 "the server grants a session %u slot%s, and calls waited for one "
+			 "%llu times: use a lower iodepth or a higher nconnect",
+			 client->slots, client->slots == 1 ? "" : "s",
+			 (unsigned long long)client->waited);
 	if (LIST_EMPTY(&client->paths))
 		free_client(client);
 	if (LIST_EMPTY(&job->clients)) {
@@ -738,16 +739,18 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 	LIST_FOREACH (one, &oldest->paths, link)
 		first = one;
 	if (mine->client->server != first->client->server) {
-		path->job.log("%s: trunking=session: this is another server than %s leads to "
-			      "(server_owner, RFC 8881, 2.10.5): use trunking=clientid",
-			      path->config.label, first->path->config.label);
+		path_say(path,
+			 "trunking=session: this is another server than %s leads to "
+			 "(server_owner, RFC 8881, 2.10.5): use trunking=clientid",
+			 first->path->config.label);
 		return -EINVAL;
 	}
 	mine->trunks = mine->client == first->client && mine->server_minor == first->server_minor;
 	if (!mine->trunks)
-		path->job.log("%s: trunking=session: the server does not span a session over this "
-			      "address and %s (RFC 8881, 2.10.5): trunking=clientid here",
-			      path->config.label, first->path->config.label);
+		path_say(path,
+			 "trunking=session: the server does not span a session over this "
+			 "address and %s (RFC 8881, 2.10.5): trunking=clientid here",
+			 first->path->config.label);
 	return 0;
 }
 

@@ -75,6 +75,8 @@ struct path {
 	uint32_t retries;	  /* how often the current question was asked again */
 	unsigned int connections; /* opened so far: chooses the next local address */
 
+	bool quiet; /* path_say() says nothing: a step is taken again whose failure was told */
+
 	/* log_once.c's, once per path. After trouble an answer resets all but delay_logged. */
 	bool stall_logged;   /* the server has stopped answering */
 	bool expiry_logged;  /* soft: an I/O has timed out */
@@ -83,6 +85,11 @@ struct path {
 	char no_context[96]; /* the start of the last logged reason why there is no context */
 	uint32_t dead;	     /* failover.c's: connections that are dead */
 };
+
+/* Logs a line about the path, by its label, unless it is quiet. */
+#define path_say(path, format, ...) \
+	((path)->quiet ? (void)0    \
+		       : (path)->job.log("%s: " format, (path)->config.label, ##__VA_ARGS__))
 
 /* failover: another path can take over. */
 static inline bool path_has_stand_in(const struct path *path)

@@ -47,18 +47,16 @@ static void log_failure(const struct rpc_client *rpc, int error)
 		remedy = "";
 	else if (!rdma && (error == -ECONNRESET || error == -EPIPE))
 		remedy = ": the server closes the connection: its log says why";
-	path->job.log("%s: cannot connect to %s %u: %s%s", path->config.label,
-		      rdma ? "RDMA port" : "port", path_port(path, rdma),
-		      link_failure(&rpc->link, error), remedy);
+	path_say(path, "cannot connect to %s %u: %s%s", rdma ? "RDMA port" : "port",
+		 path_port(path, rdma), link_failure(&rpc->link, error), remedy);
 }
 
 static int lacks_context(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
 
-	path->job.log("%s: Kerberos: the KDC does not answer: is it up, and is krb5.conf "
-		      "(KRB5_CONFIG) right?",
-		      path->config.label);
+	path_say(path, "Kerberos: the KDC does not answer: is it up, and is krb5.conf "
+		       "(KRB5_CONFIG) right?");
 	return -ETIMEDOUT;
 }
 
@@ -67,8 +65,8 @@ static int refused(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
 
-	path->job.log("%s: %s, %u times in a row: the server offers no session", path->config.label,
-		      rpc->refusal_words, rpc->setup_refusals);
+	path_say(path, "%s, %u times in a row: the server offers no session", rpc->refusal_words,
+		 rpc->setup_refusals);
 	return rpc->setup_error = path->at_work ? -ETIMEDOUT : -EREMOTEIO;
 }
 
@@ -95,12 +93,9 @@ int path_client_ready(struct rpc_client *rpc)
 	if (client_without_context_for(rpc) > timeout)
 		return rpc->setup_error = lacks_context(rpc);
 	if (client_unprepared_for(rpc) > timeout) {
-		path->job.log(rpc->protocol->sends_once
-				      ? "%s: no reply to session set-up (EXCHANGE_ID, "
-					"CREATE_SESSION): is the server starting, or overloaded?"
-				      : "%s: no reply to a NULL call: is the server starting, or "
-					"overloaded?",
-			      path->config.label);
+		path_say(path, "no reply to %s: is the server starting, or overloaded?",
+			 rpc->protocol->sends_once ? "session set-up (EXCHANGE_ID, CREATE_SESSION)"
+						   : "a NULL call");
 		return rpc->setup_error = -ETIMEDOUT;
 	}
 	if (rpc->setup_refusals && rpc->clock->now - rpc->setup_since > timeout)
@@ -131,8 +126,7 @@ int path_client_await(struct rpc_client *rpc)
 	else if (stopped == -ETIMEDOUT && *rpc->link.why)
 		log_failure(rpc, stopped);
 	else if (stopped)
-		path->job.log("%s: port %u: %s", path->config.label, path->config.nfs_port,
-			      stopped == -EINTR ? "the run was stopped"
-						: "the server does not answer");
+		path_say(path, "port %u: %s", path->config.nfs_port,
+			 stopped == -EINTR ? "the run was stopped" : "the server does not answer");
 	return stopped ?: error;
 }

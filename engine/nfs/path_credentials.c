@@ -156,13 +156,14 @@ int path_tls_open(struct path *path)
 		error = tls_credentials_new(&path->tls, &files, why);
 	}
 	if (error) {
-		path->job.log("%s: xprtsec=%s: %s", config->label, word, why);
+		path_say(path, "xprtsec=%s: %s", word, why);
 		return error;
 	}
 	if (!config->terms.version && !atomic_flag_test_and_set(&said))
-		path->job.log("%s: xprtsec=%s: NFSv3's MOUNT goes in clear, as rpcbind "
-			      "does, since servers have no TLS for them; NFS uses TLS",
-			      config->label, word);
+		path_say(path,
+			 "xprtsec=%s: NFSv3's MOUNT goes in clear, as rpcbind "
+			 "does, since servers have no TLS for them; NFS uses TLS",
+			 word);
 	path->tls_terms = (struct tls_terms){
 		.credentials = path->tls,
 		.ktls = config->terms.ktls,
