@@ -418,9 +418,9 @@ static int step_conns(struct group *group, struct awaited *awaited)
 }
 
 /*
- * Takes steps until all connections are done: with nclients= a few at a time, since servers queue
- * few new connections. `time`: gives up if no further connection is done for so many nanoseconds;
- * 0: no limit, since the steps end by themselves.
+ * Takes steps until all connections are done, from the first on: with nclients= a few at a time,
+ * since servers queue few new connections. `time`: gives up if no further connection is done for so
+ * many nanoseconds; 0: no limit, since the steps end by themselves.
  */
 static int await_conns(struct group *group, group_step *step, uint64_t time, bool (*stop)(void))
 {
@@ -436,6 +436,9 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 	awaited.polls = calloc(max_of(count, 1u), sizeof(*awaited.polls));
 	if (!awaited.polls)
 		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		if (group->conns[i])
+			group->conns[i]->ready = false;
 	while (!error) {
 		uint32_t done = awaited.done;
 
@@ -458,9 +461,6 @@ static void leave_all(struct group *group)
 {
 	const struct path_job *job = &group->paths[0]->job;
 
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		if (group->conns[i])
-			group->conns[i]->ready = false;
 	await_conns(group, leave, (job->stop() ? 500 : 2500) * MSEC, job->over);
 }
 
@@ -614,11 +614,8 @@ static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t n
 static int await_opens(struct group *group)
 {
 	uint64_t time = PATH_SETUPS_MAX * group->paths[0]->config.setup_time;
-	int error;
+	int error = await_conns(group, opened, group->opened ? 0 : time, group->stop);
 
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		group->conns[i]->ready = false;
-	error = await_conns(group, opened, group->opened ? 0 : time, group->stop);
 	if (error == -ETIMEDOUT)
 		group->job.log(
 			"nclients=%u: for %llu s no more clients opened a file: use fewer, or "
@@ -647,9 +644,10 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 			error = group->conns[i]->ops->open_file(group->conns[i], number);
 	if (!error && group->job.clients)
 		error = await_opens(group);
-	make_due(group);
 	if (error)
 		group_close_file(group, number);
+	else
+		make_due(group);
 	return error;
 }
 
