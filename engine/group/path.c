@@ -64,7 +64,7 @@ static int check_locals(const struct path *path)
 		const struct rpc_address address = path_address(path, config->rdma, i);
 		char text[NI_MAXHOST] = "?";
 
-		if (rpc_address_test(&address.local) != -EADDRNOTAVAIL)
+		if (rpc_address_is_ours(&address.local))
 			continue;
 		getnameinfo((const struct sockaddr *)&address.local, config->remote_length, text,
 			    sizeof(text), NULL, 0, NI_NUMERICHOST);

@@ -31,33 +31,30 @@ static bool is_one_hosts(const struct sockaddr_storage *address)
 	return four != INADDR_ANY && !IN_MULTICAST(four);
 }
 
-int rpc_address_test(const struct sockaddr_storage *local)
+/* Binds a UDP socket (`from` NULL: does not), and connects it, which sends nothing. 0 or -errno. */
+static int probe(const struct sockaddr_storage *from, const struct sockaddr_storage *to)
 {
-	const struct sockaddr *address = (const struct sockaddr *)local;
-	int fd, error = 0;
+	int fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
 
-	if (!is_one_hosts(local))
-		return -EADDRNOTAVAIL;
-	fd = socket(local->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	if (bind(fd, address, sizeof(*local)))
+	if ((from && bind(fd, (const struct sockaddr *)from, sizeof(*from))) ||
+	    connect(fd, (const struct sockaddr *)to, sizeof(*to)))
 		error = -errno;
-	else if (connect(fd, address, sizeof(*local)) && errno == EACCES) /* a broadcast address */
-		error = -EADDRNOTAVAIL;
 	close(fd);
 	return error;
 }
 
+bool rpc_address_is_ours(const struct sockaddr_storage *local)
+{
+	int error = is_one_hosts(local) ? probe(local, local) : -EADDRNOTAVAIL;
+
+	return error != -EADDRNOTAVAIL && error != -EACCES; /* EACCES: a broadcast address */
+}
+
 bool rpc_address_has_source(const struct sockaddr_storage *remote)
 {
-	int fd = socket(remote->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool has = fd < 0 || !connect(fd, (const struct sockaddr *)remote, sizeof(*remote)) ||
-		   errno != EADDRNOTAVAIL;
-
-	if (fd >= 0)
-		close(fd);
-	return has;
+	return probe(NULL, remote) != -EADDRNOTAVAIL;
 }
 
 int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,

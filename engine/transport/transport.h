@@ -43,10 +43,10 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 /* "address:port" or "[address]:port", or "?" if it is no internet address. */
 void rpc_address_text(const struct sockaddr *address, char *text, size_t size);
 
-/* Tests whether TCP sockets may connect from this address: 0, or bind(2)'s negative errno
- * (-EADDRNOTAVAIL: it is not this machine's, or a broadcast or multicast address, or the
- * unspecified one, which bind(2) takes and connect(2) replaces). Sends nothing. */
-int rpc_address_test(const struct sockaddr_storage *local);
+/* False: TCP sockets cannot connect from this address: it is not this machine's, or a broadcast or
+ * multicast address, or the unspecified one, which bind(2) takes and connect(2) replaces. Sends
+ * nothing. */
+bool rpc_address_is_ours(const struct sockaddr_storage *local);
 
 /* False: this machine has no address to connect to that one from. Sends nothing. */
 bool rpc_address_has_source(const struct sockaddr_storage *remote);
