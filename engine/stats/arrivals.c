@@ -203,7 +203,7 @@ void arrivals_write(FILE *out, const struct line_job *job, const struct arrivals
 	fprintf(out, "\"seconds\": %.6f, \"offered\": %.3f, \"achieved\": %.3f, ",
 		(double)arrivals->span / 1e9, offered(arrivals), achieved(arrivals));
 	fprintf(out, "\"depth_used_up\": %.6f, ", crowded_share(arrivals));
-	latency_write(out, "lag_", &arrivals->lag, false);
+	latency_write(out, "lag_", &arrivals->lag, latency_percentiles);
 	fprintf(out, "\"lag_end_us\": %.3f, \"sustained\": %s, ", microseconds(arrivals->late),
 		arrivals_sustained(arrivals) ? "true" : "false");
 	line_end(out);

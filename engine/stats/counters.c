@@ -113,15 +113,16 @@ static void write_trouble(FILE *out, const struct counters *counters)
 	line_number(out, "errors", counters->errors);
 }
 
-static void write_spans(FILE *out, const struct latency *latency, bool brief)
+static void write_spans(FILE *out, const struct latency *latency,
+			const struct latency_percentile *percentiles)
 {
 	if (latency->lag.count)
-		latency_write(out, "lag_", &latency->lag, brief);
-	latency_write(out, "wait_", &latency->wait, brief);
-	latency_write(out, "rtt_", &latency->rtt, brief);
+		latency_write(out, "lag_", &latency->lag, percentiles);
+	latency_write(out, "wait_", &latency->wait, percentiles);
+	latency_write(out, "rtt_", &latency->rtt, percentiles);
 	if (latency->response) {
-		latency_write(out, "service_", &latency->response->service, brief);
-		latency_write(out, "wake_up_", &latency->response->wake_up, brief);
+		latency_write(out, "service_", &latency->response->service, percentiles);
+		latency_write(out, "wake_up_", &latency->response->wake_up, percentiles);
 	}
 }
 
@@ -143,7 +144,7 @@ void counters_write(FILE *out, const struct line_job *job, const struct counters
 	if (!strcmp(label->transport, "rdma"))
 		write_rdma(out, transport);
 	write_trouble(out, counters);
-	write_spans(out, latency, label->client);
+	write_spans(out, latency, label->client ? latency_client_percentiles : latency_percentiles);
 	line_end(out);
 }
 
@@ -168,7 +169,7 @@ void operations_write(FILE *out, const struct line_job *job, const char *name, u
 	line_number(out, "ops", latency->count);
 	line_number(out, "errors", operations->errors);
 	fprintf(out, "\"iops\": %.3f, ", per_second(latency->count, span));
-	latency_write(out, "", latency, false);
+	latency_write(out, "", latency, latency_percentiles);
 	line_end(out);
 }
 
@@ -182,9 +183,9 @@ void operations_tell(char line[OPERATIONS_LINE], const char *name, uint64_t span
 		name, latency->count, operations->errors, per_second(latency->count, span),
 		microseconds(histogram_mean(latency)));
 
-	for (int i = 0; i < LATENCY_PERCENTILES && used < OPERATIONS_LINE; i++)
+	for (const struct latency_percentile *one = latency_percentiles;
+	     one->key && used < OPERATIONS_LINE; one++)
 		used += snprintf(line + used, OPERATIONS_LINE - (size_t)used, ", p%g=%.1f",
-				 latency_percentiles[i].percent,
-				 microseconds(histogram_percentile(
-					 latency, latency_percentiles[i].percent)));
+				 one->percent,
+				 microseconds(histogram_percentile(latency, one->percent)));
 }

@@ -73,7 +73,7 @@ struct counters_label {
 	const struct client_label *client; /* NULL: without nclients= */
 };
 
-/* One line of the stats file. Those of clients are many, and so have fewer percentiles. */
+/* One line of the stats file. */
 void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
 		    const struct counters *counters, const struct transport_counters *transport,
 		    const struct latency *latency);

@@ -76,20 +76,20 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 	return histogram->max;
 }
 
-const struct latency_percentile latency_percentiles[LATENCY_PERCENTILES] = {
-	{50, "p50_us"}, {95, "p95_us"}, {99, "p99_us"}, {99.9, "p99_9_us"}, {99.99, "p99_99_us"}};
+const struct latency_percentile latency_percentiles[] = {
+	{50, "p50_us"},	    {95, "p95_us"},	  {99, "p99_us"},
+	{99.9, "p99_9_us"}, {99.99, "p99_99_us"}, {0, NULL},
+};
+const struct latency_percentile latency_client_percentiles[] = {
+	{50, "p50_us"}, {99, "p99_us"}, {0, NULL}};
 
-void latency_write(FILE *out, const char *prefix, const struct histogram *histogram, bool brief)
+void latency_write(FILE *out, const char *prefix, const struct histogram *histogram,
+		   const struct latency_percentile *percentiles)
 {
 	fprintf(out, "\"%smean_us\": %.3f, ", prefix, microseconds(histogram_mean(histogram)));
-	for (int i = 0; i < LATENCY_PERCENTILES; i++) {
-		double percent = latency_percentiles[i].percent;
-
-		if (brief && percent != 50 && percent != 99)
-			continue;
-		fprintf(out, "\"%s%s\": %.3f, ", prefix, latency_percentiles[i].key,
-			microseconds(histogram_percentile(histogram, percent)));
-	}
+	for (; percentiles->key; percentiles++)
+		fprintf(out, "\"%s%s\": %.3f, ", prefix, percentiles->key,
+			microseconds(histogram_percentile(histogram, percentiles->percent)));
 	fprintf(out, "\"%smax_us\": %.3f, ", prefix, microseconds(histogram->max));
 }
 
@@ -140,7 +140,7 @@ static void write_span(FILE *out, const char *word, const struct histogram *span
 {
 	const char *comma = "";
 
-	latency_write(out, word, span, false);
+	latency_write(out, word, span, latency_percentiles);
 	fprintf(out, "\"%sbins\": {", word);
 	for (uint32_t bin = 0; bin < HISTOGRAM_BINS; bin++)
 		if (counted(span, bin)) {

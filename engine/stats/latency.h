@@ -97,19 +97,20 @@ static inline void latency_waited(struct latency *latency, uint64_t nanoseconds)
 	}
 }
 
-/* The percentiles in reports, with the ends of their keys in the stats file. */
+/* The percentiles of a line, with the ends of their keys in the stats file; the last key is NULL.
+ * The lines of clients (nclients=) are many, and so have fewer. */
 struct latency_percentile {
 	double percent;
 	const char *key;
 };
-enum { LATENCY_PERCENTILES = 5 };
-extern const struct latency_percentile latency_percentiles[LATENCY_PERCENTILES];
+extern const struct latency_percentile latency_percentiles[], latency_client_percentiles[];
 
 /*
  * Members of a line (json_line.h), in microseconds: mean, percentiles and maximum. `prefix` begins
- * their keys: "rtt_" gives "rtt_mean_us". `brief`: of percentiles, p50 and p99 alone.
+ * their keys: "rtt_" gives "rtt_mean_us".
  */
-void latency_write(FILE *out, const char *prefix, const struct histogram *histogram, bool brief);
+void latency_write(FILE *out, const char *prefix, const struct histogram *histogram,
+		   const struct latency_percentile *percentiles);
 
 /*
  * --- rx_timestamps=: the parts of a response ---
