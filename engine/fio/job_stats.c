@@ -203,6 +203,8 @@ static void tell_clients(const struct job *job)
 		clients[i] = figures_of(job->group.conns[i], whys + (size_t)i * CONN_TROUBLE);
 	if (clients && whys)
 		clients_tell(clients, count, say);
+	else
+		job_log("clients: no memory for the lines about them: use fewer clients");
 	free(clients);
 	free(whys);
 }
