@@ -2,7 +2,6 @@
 #include "job_terms.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,10 +43,9 @@ static void make(struct fio_option *option, const struct term *term)
 	if (term->kind == TERM_FLAG)
 		option->neg =
 			!term->least; /* hard clears soft: the later one counts, as in nfs(5) */
-	if (term->kind == TERM_NUMBER) {
+	if (term->kind == TERM_NUMBER)
 		option->minval = term->preset ? (int)term->least : 0;
-		option->maxval = term->most;
-	}
+	option->maxval = term->most;
 	for (int i = 0; term->values[i].word; i++)
 		option->posval[i] = (struct value_pair){
 			.ival = term->values[i].word,
@@ -126,29 +124,20 @@ static bool refused(const struct term *term, const struct terms *terms)
 	return true;
 }
 
-/* The most that a job may give. 0: it is no number, or has no limit. */
-static unsigned long long most_of(const struct term *term)
-{
-	if (term->kind == TERM_BYTES)
-		return LLONG_MAX;
-	return term->kind == TERM_NUMBER || term->kind == TERM_SIZE ? term->most : 0;
-}
-
-/* Refuses negative numbers where 0 is allowed: fio itself takes them. */
+/* Refuses negative numbers, which fio takes where the least is 0. It refuses all other wrong ones.
+ */
 static int check_numbers(const struct terms *terms)
 {
 	for_each_term (term) {
-		unsigned long long most = most_of(term);
-		long long number;
+		long long number = 0;
 
-		if (!most)
+		if (term->kind == TERM_BYTES)
+			number = (long long)*term_bytes(term, terms);
+		else if (term->kind == TERM_NUMBER || term->kind == TERM_SIZE)
+			number = (int)*term_number(term, terms);
+		if (number >= 0)
 			continue;
-		number = term->kind == TERM_BYTES ? (long long)*term_bytes(term, terms)
-						  : (int)*term_number(term, terms);
-		if ((unsigned long long)number <= most)
-			continue;
-		job_log("%s=%lld is out of range: give a number from %u to %llu", term->word,
-			number, term->preset ? term->least : 0, most);
+		job_log("%s=%lld is negative: give a number from 0 on", term->word, number);
 		return -EINVAL;
 	}
 	return 0;

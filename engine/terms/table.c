@@ -53,7 +53,7 @@ const struct term terms_table[] = {
 	 .help = "AUTH_SYS: the machine name to send. %d in it becomes the client's "
 		 "number, counted over all jobs of that nclients (default: this machine's name)"},
 	/* fio would say "Did you mean client?", and its --client=4 talks to a host of that name. */
-	{GONE("clients"), .help = "it is nclients= here; leave clients= out"},
+	{GONE("clients"), .help = "use nclients= instead"},
 	{NUMBER("first_path", first_path, 0, 65535), .preset = "0",
 	 .help = "spread=job: the path of the first job, counted from 0, so that jobs on "
 		 "several hosts begin on different ones"},

@@ -148,6 +148,7 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         "spread": ("evenly", "valid values"),
         "timeo": (0, "timeo: min value out of range"),
         "port": (65536, "port: max value out of range"),
+        "rsize": ("65m", "rsize: max value out of range"),
         "stable": ("perhaps", "valid values"),
         "arrival_process": ("uniform", "valid values"),
         "stripes": (4, "stripes"),
