@@ -574,7 +574,6 @@ void group_close(struct group *group)
 	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
 		if (group->conns[i])
 			drop_conn(group, i);
-	rpc_loans_free(&group->job.loans);
 #ifdef HAVE_RDMA
 	rdma_memory_free(group->job.memory);
 	group->job.memory = NULL;

@@ -65,7 +65,7 @@ static const struct client_events events = {
 	.commit_failed = durability_commit_failed,
 };
 
-/* Without job->memory, as during layout, an RDMA path uses TCP. With nclients= all are in clear. */
+/* Without job->memory, as during layout, an RDMA path uses TCP. */
 static const struct rpc_channel_ops *transport_for(const struct path *path,
 						   const struct conn_job *job)
 {
@@ -73,13 +73,14 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 	if (path->config.rdma && job->memory)
 		return &rpc_rdma;
 #endif
-	return job->clients ? &rpc_tcp_lent : path_transport(path);
+	return path_transport(path);
 }
 
 static void nfs_close(struct conn *conn)
 {
 	client_take_leave(rpc_of(conn));
 	client_close(rpc_of(conn));
+	rpc_loans_free(&conn->path->loans);
 	path_client_free(rpc_of(conn));
 	free(nfs_of(conn)->files);
 	free(nfs_of(conn));
@@ -98,7 +99,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.head_max = path_head_max(path),
 		.calls_max = nfs->rpc.calls_max,
 		.stamps = job->stamps,
-		.loans = job->clients ? &conn->job->loans : NULL,
+		.loans = job->clients ? &path->loans : NULL,
 		.memory = job->memory,
 		.inline_max = job->inline_max,
 		.tls = &path->tls_terms,

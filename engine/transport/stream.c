@@ -78,6 +78,49 @@ void stream_close(struct stream *stream, bool at_once)
 		free_buffers(stream->buffers);
 }
 
+/* --- buffers that are lent --- */
+
+/* False: out of memory. */
+static bool borrow(struct stream *stream)
+{
+	struct stream_buffers *buffers = stream->buffers;
+
+	if (buffers)
+		return true;
+	if ((buffers = SLIST_FIRST(stream->loans)))
+		SLIST_REMOVE_HEAD(stream->loans, link);
+	else
+		buffers = new_buffers(stream->reader.head_max);
+	stream->buffers = buffers;
+	stream->reader.stage = buffers ? buffers->stage : NULL;
+	return buffers;
+}
+
+static bool unsent(const struct stream *stream)
+{
+	return stream->first != stream->last;
+}
+
+/* Keeps them while a call is partly sent, or the head of a reply partly received. */
+static void give_back(struct stream *stream)
+{
+	if (!stream->loans || !stream->buffers || unsent(stream) ||
+	    !record_stage_is_empty(&stream->reader))
+		return;
+	SLIST_INSERT_HEAD(stream->loans, stream->buffers, link);
+	stream->buffers = NULL;
+}
+
+void rpc_loans_free(struct rpc_loans *loans)
+{
+	struct stream_buffers *buffers;
+
+	while ((buffers = SLIST_FIRST(loans))) {
+		SLIST_REMOVE_HEAD(loans, link);
+		free_buffers(buffers);
+	}
+}
+
 /* --- the socket --- */
 
 /* send(2) costs less for one span; the heads of READs in a row form one span. */
@@ -122,19 +165,15 @@ ssize_t stream_recv(struct stream *stream, struct iovec *space, int count, bool 
 
 /* --- sending --- */
 
-static bool unsent(const struct stream *stream)
-{
-	return stream->first != stream->last;
-}
-
 /* A call takes at most three spans: head, bulk data, and pad and tail, which join the next head. */
 bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
 {
 	struct stream *stream = stream_of(channel);
 
+	stream->no_memory = !borrow(stream);
 	if (!unsent(stream))
 		stream->first = stream->last = stream->heads_used = 0;
-	if (stream->last + 3 > STREAM_SPANS_MAX ||
+	if (stream->no_memory || stream->last + 3 > STREAM_SPANS_MAX ||
 	    stream->heads_used + RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX + BEHIND_DATA > HEADS_MAX)
 		return false;
 	head->at = stream->buffers->heads + stream->heads_used + RECORD_MARK_SIZE;
@@ -214,6 +253,8 @@ int stream_flush(struct rpc_channel *channel)
 {
 	struct stream *stream = stream_of(channel);
 
+	if (stream->no_memory)
+		return -ENOMEM;
 	while (unsent(stream)) {
 		ssize_t length = stream->io->write(stream, &stream->buffers->spans[stream->first],
 						   (int)(stream->last - stream->first));
@@ -224,6 +265,7 @@ int stream_flush(struct rpc_channel *channel)
 		channel->counters->bytes_sent += length;
 		drop_spans(stream, length);
 	}
+	give_back(stream);
 	return 0;
 }
 
@@ -257,6 +299,8 @@ int stream_receive(struct rpc_channel *channel, bool wait)
 	bool behind, much;
 	int error;
 
+	if (!borrow(stream))
+		return -ENOMEM;
 	if (wait && unsent(stream)) { /* the server may wait for us to send or to receive */
 		struct pollfd poll_fd = {.fd = stream->base.fd, .events = POLLIN | POLLOUT};
 
@@ -273,7 +317,10 @@ int stream_receive(struct rpc_channel *channel, bool wait)
 	}
 	stream->base.starved = much && stream->portion.part > PORTION_HALF;
 	error = receive_once(stream, wait, &behind);
-	return error || !behind ? error : receive_once(stream, false, &behind);
+	if (!error && behind)
+		error = receive_once(stream, false, &behind);
+	give_back(stream);
+	return error;
 }
 
 bool stream_receiving(const struct rpc_channel *channel)
@@ -336,83 +383,6 @@ const struct rpc_channel_ops rpc_tcp = {
 	.sent = stream_sent,
 	.flush = stream_flush,
 	.receive = stream_receive,
-	.receiving = stream_receiving,
-	.names = tcp_socket_names,
-	.unheard = tcp_socket_unheard,
-	.acknowledged = tcp_acknowledged,
-	.close = tcp_close,
-};
-
-/* --- the same, with buffers that are lent --- */
-
-/* False: out of memory. */
-static bool borrow(struct stream *stream)
-{
-	struct stream_buffers *buffers = stream->buffers ?: SLIST_FIRST(stream->loans);
-
-	if (!buffers)
-		buffers = new_buffers(stream->reader.head_max);
-	else if (!stream->buffers)
-		SLIST_REMOVE_HEAD(stream->loans, link);
-	stream->buffers = buffers;
-	stream->reader.stage = buffers ? buffers->stage : NULL;
-	return buffers;
-}
-
-/* Keeps them while a call is partly sent, or the head of a reply partly received. */
-static void give_back(struct stream *stream)
-{
-	if (!stream->buffers || unsent(stream) || !record_stage_is_empty(&stream->reader))
-		return;
-	SLIST_INSERT_HEAD(stream->loans, stream->buffers, link);
-	stream->buffers = NULL;
-}
-
-static bool lent_begin(struct rpc_channel *channel, struct xdr_out *head)
-{
-	struct stream *stream = stream_of(channel);
-
-	stream->no_memory = !borrow(stream);
-	return !stream->no_memory && stream_begin(channel, head);
-}
-
-static int lent_flush(struct rpc_channel *channel)
-{
-	int error = stream_of(channel)->no_memory ? -ENOMEM : stream_flush(channel);
-
-	give_back(stream_of(channel));
-	return error;
-}
-
-static int lent_receive(struct rpc_channel *channel, bool wait)
-{
-	int error = borrow(stream_of(channel)) ? stream_receive(channel, wait) : -ENOMEM;
-
-	give_back(stream_of(channel));
-	return error;
-}
-
-void rpc_loans_free(struct rpc_loans *loans)
-{
-	struct stream_buffers *buffers;
-
-	while ((buffers = SLIST_FIRST(loans))) {
-		SLIST_REMOVE_HEAD(loans, link);
-		free_buffers(buffers);
-	}
-}
-
-const struct rpc_channel_ops rpc_tcp_lent = {
-	.name = "tcp",
-	.traits = RPC_DROPS_DATA,
-	.open = tcp_open,
-	.connected = tcp_connected,
-	.poll_events = stream_poll_events,
-	.begin = lent_begin,
-	.queue = stream_queue,
-	.sent = stream_sent,
-	.flush = lent_flush,
-	.receive = lent_receive,
 	.receiving = stream_receiving,
 	.names = tcp_socket_names,
 	.unheard = tcp_socket_unheard,

@@ -51,11 +51,9 @@ struct stream {
 	const struct stream_io *io;
 	bool stamps; /* the socket has SO_TIMESTAMPNS */
 
-	struct stream_buffers *buffers; /* NULL: lent to another stream */
-	/* NULL: the buffers are the stream's own. Else begin(), flush() and receive() must be
-	 * rpc_tcp_lent's, which borrow buffers and give them back. */
-	struct rpc_loans *loans;
-	bool no_memory; /* begin() found no buffers: flush() fails */
+	struct stream_buffers *buffers; /* NULL: the stream has none now */
+	struct rpc_loans *loans;	/* it borrows buffers, and gives them back; NULL: its own */
+	bool no_memory;			/* begin() found no buffers: flush() fails */
 
 	/* Sending: spans[first … last) are unsent, in order; heads lie in one buffer. */
 	uint32_t first, last;

@@ -91,9 +91,9 @@ struct tls_terms {
 /* --- channels --- */
 
 /*
- * Buffers that the TCP channels of one job share: of thousands of channels, few are in the middle
- * of a call or a reply. All 0 at first. Free them once the channels are closed. All these channels
- * have one head_max, by which the buffers are sized.
+ * Buffers that TCP and TLS channels share: of thousands of channels, few are in the middle of a
+ * call or a reply. All 0 at first. Free them once the channels are closed. All these channels have
+ * one head_max, by which the buffers are sized.
  */
 SLIST_HEAD(rpc_loans, stream_buffers);
 void rpc_loans_free(struct rpc_loans *loans);
@@ -123,7 +123,7 @@ struct rpc_terms {
 	uint32_t head_max;
 	uint32_t calls_max;	 /* calls outstanding at once */
 	bool stamps;		 /* TCP: rpc_channel's stamp is wanted */
-	struct rpc_loans *loans; /* rpc_tcp_lent only */
+	struct rpc_loans *loans; /* TCP, TLS: shared buffers; NULL: the channel has its own */
 
 	/* RDMA only */
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
@@ -234,7 +234,6 @@ struct rpc_channel {
 };
 
 extern const struct rpc_channel_ops rpc_tcp;
-extern const struct rpc_channel_ops rpc_tcp_lent; /* borrows from `loans` while it needs buffers */
 #ifdef HAVE_TLS
 extern const struct rpc_channel_ops rpc_tls;
 #endif
