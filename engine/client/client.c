@@ -343,6 +343,7 @@ void client_tick(struct rpc_client *rpc)
 
 uint64_t client_due(const struct rpc_client *rpc)
 {
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
 	const struct call *oldest = TAILQ_FIRST(&rpc->sent);
 	uint64_t silence = min_of(rpc->timing->timeo, UNHEARD_MAX);
 	uint64_t due = rpc->protocol->due ? rpc->protocol->due(rpc) : UINT64_MAX;
@@ -354,6 +355,8 @@ uint64_t client_due(const struct rpc_client *rpc)
 		return 0;
 	if (oldest)
 		due = min_of(due, oldest->last_sent + silence);
+	if (context)
+		due = min_of(due, context->renew_at(rpc->credentials));
 	return due > rpc->clock->now ? due : 0; /* past: the tick has looked, and waits on */
 }
 

@@ -35,8 +35,8 @@ static void write_conn(FILE *out, const struct line_job *job, const struct conn 
 	const struct path_config *config = &conn->path->config;
 	char local[CONN_NAME], remote[CONN_NAME];
 	struct auth_sys_ids ids = conn->path->ids;
-	const struct client_label client = {client_number(conn),
-					    config->terms.client_name ? ids.machine : ""};
+	bool named = config->terms.client_name && config->terms.security == SEC_SYS;
+	const struct client_label client = {client_number(conn), named ? ids.machine : ""};
 	const struct counters_label label = {
 		.connection = conn->number,
 		.path = config->label,

@@ -327,18 +327,30 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 	return error;
 }
 
-/* Refuses a number for each client (uid=N+) in a job of one client. */
+/* Why the clients of a path cannot have users of their own (uid=N+); NULL: they can. */
+static const char *each_refusal(const struct terms *eo, const struct terms *path)
+{
+	const struct terms terms = terms_over(path, eo);
+
+	if (!eo->nclients)
+		return "is for many clients: give nclients= too, or leave '+' out";
+	if (terms.security != SEC_SYS)
+		return "is for AUTH_SYS, since with Kerberos all clients are one principal: use "
+		       "sec=sys, or leave '+' out";
+	return NULL;
+}
+
 static int check_each(const struct terms *eo, const struct pool *pool)
 {
-	for (unsigned int i = 0; !eo->nclients && i < pool->count; i++) {
-		const struct pool_path *path = &pool->paths[i];
+	for (unsigned int i = 0; i < pool->count; i++) {
+		const struct terms *path = &pool->paths[i].terms;
+		const char *refusal = each_refusal(eo, path);
 
 		for_each_term (term) {
-			if (!term_is_each(term, &path->terms))
+			if (!refusal || !term_is_each(term, path))
 				continue;
-			job_log("%s: %s=%u+ is for many clients: give nclients= too, or leave '+' "
-				"out",
-				path->label, term->word, *term_number(term, &path->terms));
+			job_log("%s: %s=%u+ %s", pool->paths[i].label, term->word,
+				*term_number(term, path), refusal);
 			return -EINVAL;
 		}
 	}

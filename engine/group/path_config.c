@@ -291,9 +291,9 @@ static int check_used(const struct terms *job, const struct pool *pool, enum ter
 	return -EINVAL;
 }
 
-/* How to make a path suit `term`, which needs TCP in clear; NULL: it suits already. */
-static const char *clear_refusal(const struct term *term, const struct terms *job,
-				 const struct pool_path *path)
+/* How to make a path suit `term`, which needs TCP, perhaps in clear; NULL: it suits already. */
+static const char *tcp_refusal(const struct term *term, const struct terms *job,
+			       const struct pool_path *path)
 {
 	const struct terms terms = terms_over(&path->terms, job);
 
@@ -301,27 +301,26 @@ static const char *clear_refusal(const struct term *term, const struct terms *jo
 		return "name the mount's export (nfs://...)";
 	if (terms_over_rdma(&terms))
 		return "use proto=tcp";
-	if (terms.xprtsec != XPRTSEC_NONE)
+	if (term->needs == NEEDS_CLEAR && terms.xprtsec != XPRTSEC_NONE)
 		return "use xprtsec=none";
 	if (term == TERM(discard) && terms.security > SEC_KRB5)
 		return "krb5i and krb5p check the data that is read: use krb5 or sys";
-	if (term == TERM(nclients) && terms.security != SEC_SYS)
-		return "each client would need a principal: use security=sys";
 	return NULL;
 }
 
-static int check_clear(const struct terms *job, const struct pool *pool, const struct term *term,
-		       path_log *log)
+static int check_tcp(const struct terms *job, const struct pool *pool, const struct term *term,
+		     path_log *log)
 {
 	for (unsigned int i = 0; *term_number(term, job) && i < pool->count; i++) {
-		const char *refusal = clear_refusal(term, job, &pool->paths[i]), *value;
+		const char *refusal = tcp_refusal(term, job, &pool->paths[i]), *value;
 		char room[TERM_ROOM];
 
 		if (!refusal)
 			continue;
 		value = term_text(term, job, room);
-		log("%s: %s=%s is for TCP in clear: %s, or leave %s=%s out", pool->paths[i].label,
-		    term->word, value, refusal, term->word, value);
+		log("%s: %s=%s is for TCP%s: %s, or leave %s=%s out", pool->paths[i].label,
+		    term->word, value, term->needs == NEEDS_CLEAR ? " in clear" : "", refusal,
+		    term->word, value);
 		return -EPROTONOSUPPORT;
 	}
 	return 0;
@@ -339,7 +338,7 @@ int path_config_check(const struct terms *job, const struct pool *pool, path_log
 			    ?: check_used(job, pool, NEEDS_KERBEROS, TERM(security), kerberos, log);
 
 	for_each_term (term)
-		if (!error && term->needs == NEEDS_CLEAR)
-			error = check_clear(job, pool, term, log);
+		if (!error && term->needs >= NEEDS_TCP)
+			error = check_tcp(job, pool, term, log);
 	return error;
 }

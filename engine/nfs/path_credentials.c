@@ -9,6 +9,7 @@
 
 #include "nfs/nfs3.h"
 #include "nfs/version.h"
+#include "wire/rpcsec_gss.h"
 
 uint32_t path_head_max(const struct path *path)
 {
@@ -45,39 +46,35 @@ void path_client_ids(const struct path *path, uint32_t number, struct auth_sys_i
 	ids->gid = id_of(path, TERM(gid), config->gid, number);
 }
 
-/* nclients=: AUTH_SYS, with a machine's name for each client, and perhaps a user and group. */
-static int open_own(struct rpc_client *rpc)
+/* AUTH_SYS: the path's, or with nclients= of a machine, and perhaps a user and group, of its own.
+ */
+static int open_sys(struct rpc_client *rpc)
 {
-	const struct path *path = rpc->server;
-	struct auth_sys *auth = malloc(sizeof(*auth));
+	struct path *path = rpc->server;
+	struct auth_sys *auth = rpc->own ? malloc(sizeof(*auth)) : &path->credentials;
 	struct auth_sys_ids ids = path->ids;
 
 	if (!auth)
 		return -ENOMEM;
-	path_client_ids(path, rpc->own - 1, &ids);
-	auth_sys_init(auth, &ids);
+	if (rpc->own) {
+		path_client_ids(path, rpc->own - 1, &ids);
+		auth_sys_init(auth, &ids);
+	}
 	rpc->credentials = &auth->base;
 	return 0;
 }
 
-static void close_own(struct rpc_client *rpc)
-{
-	if (rpc->credentials)
-		free(container_of(rpc->credentials, struct auth_sys, base));
-}
-
 #ifdef HAVE_GSS
 #include "transport/kerberos.h"
-#include "wire/rpcsec_gss.h"
 
-int path_credentials_open(struct rpc_client *rpc)
+static int open_kerberos(struct rpc_client *rpc)
 {
 	static const enum gss_service services[] = {
 		[SEC_KRB5] = GSS_SERVICE_NONE,
 		[SEC_KRB5I] = GSS_SERVICE_INTEGRITY,
 		[SEC_KRB5P] = GSS_SERVICE_PRIVACY,
 	};
-	struct path *path = rpc->server;
+	const struct path *path = rpc->server;
 	const struct path_config *config = &path->config;
 	const struct kerberos_terms kerberos = {
 		.principal = config->terms.principal,
@@ -90,44 +87,33 @@ int path_credentials_open(struct rpc_client *rpc)
 		.counters = &rpc->counters->security,
 		.data_max = config->wsize,
 	};
-	int error;
+	int error = kerberos_new(&terms.mechanism, &kerberos);
 
-	if (rpc->own)
-		return open_own(rpc);
-	if (config->terms.security == SEC_SYS) {
-		rpc->credentials = &path->credentials.base;
-		return 0;
-	}
-	error = kerberos_new(&terms.mechanism, &kerberos);
 	return error ?: rpcsec_gss_new(&rpc->credentials, &terms);
 }
+#else
+static int open_kerberos(struct rpc_client *rpc)
+{
+	return -EPROTONOSUPPORT; /* path_config.c refuses Kerberos */
+}
+#endif
 
-void path_credentials_close(struct rpc_client *rpc)
+int path_credentials_open(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
 
-	if (rpc->own)
-		close_own(rpc);
-	else if (rpc->credentials && rpc->credentials != &path->credentials.base)
-		rpcsec_gss_free(rpc->credentials);
-}
-#else
-int path_credentials_open(struct rpc_client *rpc)
-{
-	struct path *path = rpc->server;
-
-	if (rpc->own)
-		return open_own(rpc);
-	rpc->credentials = &path->credentials.base; /* path_config.c refuses Kerberos */
-	return 0;
+	return path->config.terms.security == SEC_SYS ? open_sys(rpc) : open_kerberos(rpc);
 }
 
 void path_credentials_close(struct rpc_client *rpc)
 {
-	if (rpc->own)
-		close_own(rpc);
+	if (!rpc->credentials)
+		return;
+	if (rpc->credentials->flavor->context)
+		rpcsec_gss_free(rpc->credentials);
+	else if (rpc->own)
+		free(container_of(rpc->credentials, struct auth_sys, base));
 }
-#endif
 
 /* --- TLS --- */
 

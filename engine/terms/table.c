@@ -42,7 +42,7 @@ const struct term terms_table[] = {
 		 "IOTRAP_MOUNT_POOLS"},
 	{NUMBER("nconnect", nconnect, 1, 256), .preset = "1",
 	 .help = "Connections that a job opens on each path"},
-	{NUMBER("nclients", nclients, 1, 16384), .needs = NEEDS_CLEAR,
+	{NUMBER("nclients", nclients, 1, 16384), .needs = NEEDS_TCP,
 	 .help = "The job is this many NFS clients, each with one connection and, in NFSv4, "
 		 "with a client ID, session and opens of its own; they get I/O in turn "
 		 "(default: it is one client, with nconnect connections)"},

@@ -87,7 +87,7 @@ enum term_kind {
 };
 
 /* What a path needs for a term to have an effect. */
-enum term_needs { NEEDS_NOTHING, NEEDS_TLS, NEEDS_KERBEROS, NEEDS_CLEAR /* TCP without TLS */ };
+enum term_needs { NEEDS_NOTHING, NEEDS_TLS, NEEDS_KERBEROS, NEEDS_TCP, NEEDS_CLEAR /* no TLS */ };
 
 enum { TERM_VALUES_MAX = 10 };
 

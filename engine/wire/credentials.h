@@ -78,6 +78,8 @@ struct rpc_context_ops {
 	/* Called about every 100 ms while the connection is up. True: step() must make a context
 	 * before the next call is sent. */
 	bool (*due)(struct rpc_credentials *credentials, uint64_t now);
+	/* When due() next has something to do, unless the server denies a call before. */
+	uint64_t (*renew_at)(const struct rpc_credentials *credentials);
 
 	/* True if one more call may be sent. `sent`: all earlier calls were sent. */
 	bool (*room)(struct rpc_credentials *credentials, bool sent);

@@ -170,6 +170,14 @@ bool gss_context_due(struct rpc_credentials *credentials, uint64_t now)
 	return make(context, now) == RPC_CONTEXT_ASKS;
 }
 
+uint64_t gss_context_renew_at(const struct rpc_credentials *credentials)
+{
+	const struct gss_context *context =
+		container_of(credentials, const struct gss_context, base);
+
+	return context->window.next < NUMBER_MAX ? context->renew_at : 0;
+}
+
 enum rpc_context_state gss_context_step(struct rpc_credentials *credentials, uint64_t now)
 {
 	struct gss_context *context = context_of(credentials);

@@ -424,6 +424,7 @@ static const struct rpc_context_ops context_ops = {
 	.answered = gss_context_answered,
 	.error = gss_context_error,
 	.due = gss_context_due,
+	.renew_at = gss_context_renew_at,
 	.room = room,
 	.overdue = gss_context_overdue,
 	.release = gss_context_release,

@@ -74,6 +74,8 @@ struct scenario {
 	uint32_t stable;		    /* of enum io_stable */
 	uint32_t nconnect;
 	uint32_t nclients;    /* NFSv3: 0, or paths * nconnect; client_depth is depth / nclients */
+	uint32_t service;     /* Kerberos: of enum gss_service; 0: AUTH_SYS */
+	bool tls;	      /* on all paths */
 	uint32_t spread;      /* of enum spread_policy */
 	uint32_t stripe;      /* bytes; 0: two blocks */
 	bool uncached, binds; /* NFSv4.1: as in struct clients_terms */

@@ -139,14 +139,16 @@ const char *scenario_job_refusal(const struct scenario *terms)
 
 bool scenario_job_begin(const struct scenario *scenario)
 {
+	const uint32_t tls = scenario->tls ? (1u << scenario->paths) - 1 : 0;
 	const struct server_terms well = {
+		.gss = {.service = scenario->service, .window = 128},
 		.nfs4 = {.clients = {.binds = scenario->binds,
 				     .spans = true,
 				     .uncached = scenario->uncached,
 				     .slots = scenario->slots}},
 	};
 	const struct network_terms quick = {.latency = MSEC / 10, .window = scenario->window};
-	const struct security_terms security = {0};
+	const struct security_terms security = {.tls.paths = tls};
 	bool opens;
 
 	memset(&job, 0, sizeof(job));
@@ -161,6 +163,8 @@ bool scenario_job_begin(const struct scenario *scenario)
 		.per_path = scenario->nconnect,
 		.files = scenario->files,
 		.hold = scenario->hold,
+		.service = scenario->service,
+		.tls = tls,
 		.timing = {.timeo = scenario->timeo * 100 * MSEC,
 			   .retrans = scenario->retrans,
 			   .jitter = scenario->jitter,

@@ -591,13 +591,8 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         ({"failover": 1}, "no client does another's I/O"),
         ({"client_name": "host"}, "put %d into it"),
         ({"client_name": "x" * 55}, "longer than 54 characters"),
-        (
-            {"security": "krb5"},
-            "nclients=4 is for TCP in clear: each client would need a principal",
-        ),
-        ({"xprtsec": "tls"}, "nclients=4 is for TCP in clear: use xprtsec=none"),
-        ({"proto": "rdma"}, "nclients=4 is for TCP in clear: use proto=tcp"),
-        ({"pool": "/tmp"}, "nclients=4 is for TCP in clear: name the mount's export"),
+        ({"proto": "rdma"}, "nclients=4 is for TCP: use proto=tcp"),
+        ({"pool": "/tmp"}, "nclients=4 is for TCP: name the mount's export"),
         ({"enter": _SHORT_OF_FILES}, "nclients=4 needs 68 open files, and a process may open 67"),
         ({"nclients": None, "client_depth": 2}, "give nclients= too"),
         ({"nclients": -1}, "nclients=-1 is negative: give a number from 0 on"),
@@ -612,6 +607,8 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         refused(client(server, **{"nclients": 4, **options}), words)
     alone = server.url(uid="10000+")
     refused(client(server, pool=alone), "uid=10000+ is for many clients: give nclients= too")
+    words = "gid=7+ is for AUTH_SYS, since with Kerberos all clients are one principal: use sec=sys"
+    refused(client(server, pool=server.url(gid="7+", sec="krb5"), nclients=4), words)
     for foreign in ("192.0.2.1", "127.255.255.255", "224.0.0.1", "0.0.0.0"):
         local: dict[str, Option] = {"localaddr": f"127.0.0.8+{foreign}"}
         words = f"{foreign} is not this machine's"

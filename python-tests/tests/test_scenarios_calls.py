@@ -221,16 +221,20 @@ def test_connections_with_jitter_return_one_after_the_other(scenario: Scenarios)
     assert apart[-1] < 1.2
 
 
+@pytest.mark.parametrize("security", [{}, {"tls": True, "service": 3}], ids=["clear", "krb5p, tls"])
 @pytest.mark.parametrize(
     ("hooks", "terms"),
     [((), {"window": 300}), ((on(_R, {"fragment": 5}),), {"reads": True})],
     ids=["sent", "received"],
 )
 def test_clients_that_lend_each_other_buffers_keep_what_is_partly_there(
-    scenario: Scenarios, hooks: Sequence[Hook], terms: dict[str, object]
+    scenario: Scenarios,
+    hooks: Sequence[Hook],
+    terms: dict[str, object],
+    security: dict[str, object],
 ) -> None:
     """A window of 300 bytes cuts calls; a reply in fragments of 5 bytes comes in many parts."""
-    ran = scenario(*hooks, nconnect=8, nclients=8, depth=16, **terms)
+    ran = scenario(*hooks, nconnect=8, nclients=8, depth=16, **terms, **security)
     assert (ran.error, ran.result.durable, ran.result.sound) == ("", True, True)
     assert ran.result.reconnects == 0
 
