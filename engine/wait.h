@@ -46,18 +46,25 @@ static inline bool patience_over(struct patience *patience, uint64_t now)
 }
 
 /*
- * One round of a loop that waits: poll(2) for at most a slice. 0: look again; -EINTR: stop() says
- * so; -ETIMEDOUT: patience, by clock_now(), is over (NULL: never).
+ * One round of a loop that waits: poll(2) for at most `ms`. 0: look again; -EINTR: stop() says so;
+ * -ETIMEDOUT: patience, by clock_now(), is over (NULL: never).
  */
-static inline int wait_slice(struct pollfd *polls, nfds_t count, struct patience *patience,
-			     bool (*stop)(void))
+static inline int wait_part(struct pollfd *polls, nfds_t count, int ms, struct patience *patience,
+			    bool (*stop)(void))
 {
 	if (stop && stop())
 		return -EINTR;
 	if (patience && patience_over(patience, clock_now()))
 		return -ETIMEDOUT;
-	poll(polls, count, WAIT_SLICE_MS);
+	poll(polls, count, ms);
 	return 0;
+}
+
+/* The same, for at most a slice. */
+static inline int wait_slice(struct pollfd *polls, nfds_t count, struct patience *patience,
+			     bool (*stop)(void))
+{
+	return wait_part(polls, count, WAIT_SLICE_MS, patience, stop);
 }
 
 /* Sleeps until a time by clock_now(): 0, or -EINTR where stop() says so. */

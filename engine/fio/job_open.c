@@ -174,6 +174,7 @@ static int allocate(struct job *job)
 		.clients = eo->nclients,
 		.client_depth =
 			min_of(eo->client_depth, ios) ?: max_of(depth / (eo->nclients ?: 1), 1u),
+		.client_start = eo->client_start,
 		.writes = td_write(td) && !job_verifies(td),
 		.direct = o->odirect,
 		.failover = eo->failover,

@@ -44,6 +44,7 @@ struct conn_job {
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
 	uint32_t clients;    /* nclients=: each connection is a client of its own; 0: one has all */
 	uint32_t client_depth; /* nclients=: I/Os that a connection has at the server at once */
+	uint32_t client_start; /* nclients=: connections that begin in a second; 0: all at once */
 	struct io_list finished;
 	bool failover;		 /* a silent connection is dead: others take its I/O */
 	bool news;		 /* failover: group.c must look for dead connections */

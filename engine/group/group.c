@@ -16,6 +16,9 @@ enum { EVENTS = 64 };
 
 static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
 
+/* client_start=: while clients are to begin, one begins at most this much late. */
+enum { START_MS = 5 };
+
 /* nclients: a tick looks at the deadlines of all clients, so the next one comes this much later. */
 static const uint64_t CLIENT_TICK = 10 * MSEC;
 
@@ -348,16 +351,26 @@ static int watch_conns(struct group *group)
 	return error;
 }
 
-/* One step of opening a connection, or of leaving: 0, -EINPROGRESS, or another negative errno. */
+/* One step of opening a connection, or of leaving: 0, -EINPROGRESS, -EAGAIN (it may not begin yet,
+ * nor may those behind it), or another negative errno. */
 typedef int group_step(struct group *group, uint32_t number);
+
+/* client_start=: false: it is too soon for the connection to begin. */
+static bool may_begin(struct group *group, uint32_t number)
+{
+	uint64_t rate = group->job.client_start;
+
+	return !rate || number * SEC <= (clock_read(&group->job.clock) - group->began) * rate;
+}
 
 static int make_ready(struct group *group, uint32_t number)
 {
-	int error = group->conns[number] ? 0 : open_conn(group, number);
 	struct conn *conn = group->conns[number];
+	int error = conn ? 0 : may_begin(group, number) ? open_conn(group, number) : -EAGAIN;
 
 	if (error)
 		return error;
+	conn = group->conns[number];
 	error = conn->ops->ready ? conn->ops->ready(conn) : 0;
 	return error && error != -EINPROGRESS && failover_do_without(group, conn) ? 0 : error;
 }
@@ -387,6 +400,7 @@ struct awaited {
 	uint32_t first;	      /* all before this one are done */
 	uint32_t pending, most;
 	uint32_t done;
+	bool held; /* some may not begin yet */
 };
 
 /* Takes a step with each connection that is not done, until `most` are pending. */
@@ -397,10 +411,14 @@ static int step_conns(struct group *group, struct awaited *awaited)
 	while (awaited->first < count && is_done(group, awaited->first))
 		awaited->first++;
 	awaited->pending = 0;
+	awaited->held = false;
 	for (uint32_t i = awaited->first; i < count && awaited->pending < awaited->most; i++) {
 		struct conn *conn;
 		int error = is_done(group, i) ? 0 : awaited->step(group, i);
 
+		awaited->held = error == -EAGAIN;
+		if (awaited->held)
+			break;
 		conn = group->conns[i];
 		if (error == -EINPROGRESS) {
 			awaited->polls[awaited->pending++] = (struct pollfd){
@@ -443,11 +461,13 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 		uint32_t done = awaited.done;
 
 		error = step_conns(group, &awaited);
-		if (error || !awaited.pending)
+		if (error || !(awaited.pending || awaited.held))
 			break;
 		if (awaited.done != done)
 			patience = patience_begin(clock_now(), time);
-		error = wait_slice(awaited.polls, awaited.pending, time ? &patience : NULL, stop);
+		error = wait_part(awaited.polls, awaited.pending,
+				  awaited.held ? START_MS : WAIT_SLICE_MS, time ? &patience : NULL,
+				  stop);
 	}
 	free(awaited.polls);
 	return error;
@@ -549,7 +569,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	/* Mounts share a ring: the first connection waits for all. */
 	group->job.polled =
 		(count > 1 || group->job.punctual) && !path_all_mounts(paths, path_count);
-	clock_read(&group->job.clock);
+	group->began = clock_read(&group->job.clock);
 	group->conns = calloc(count, sizeof(*group->conns));
 	group->dirty = calloc(count, sizeof(*group->dirty));
 	group->due = group->job.clients ? calloc(count, sizeof(*group->due)) : NULL;

@@ -18,6 +18,7 @@ struct group {
 	uint32_t dirty_count;
 	int epoll_fd;  /* negative: not needed, since the first connection's reap() waits for all */
 	bool unpolled; /* logged: epoll refuses a connection */
+	uint64_t began; /* when group_open() did */
 	uint64_t last_tick;
 	uint64_t *due; /* nclients: when the tick of each connection is due; NULL: at each tick */
 	uint64_t next_due; /* nclients: when the first of them is, but never within CLIENT_TICK */
@@ -28,10 +29,10 @@ struct group {
 /*
  * Opens `per_path` connections on each path, or with job.clients that many in all, and waits until
  * all are ready (with failover: until each is ready or dead). Before the call, the caller sets
- * io_count, file_count, clients, client_depth, writes, direct, rdma, inline_max, failover,
- * busy_poll, punctual, spin, stamps, hold, ticked, owner and log in group->job, unless they are 0;
- * buffers may follow until the first I/O. The paths stay the caller's. 0, or a negative errno with
- * the reason logged and nothing left open; -EINTR where stop() returned true.
+ * io_count, file_count, clients, client_depth, client_start, writes, direct, rdma, inline_max,
+ * failover, busy_poll, punctual, spin, stamps, hold, ticked, owner and log in group->job, unless
+ * they are 0; buffers may follow until the first I/O. The paths stay the caller's. 0, or a negative
+ * errno with the reason logged and nothing left open; -EINTR where stop() returned true.
  */
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void));

@@ -49,6 +49,9 @@ const struct term terms_table[] = {
 	{NUMBER("client_depth", client_depth, 1, 65535),
 	 .help = "nclients: most I/Os that a client has at the server at once; others wait "
 		 "(default: iodepth/nclients, at least 1)"},
+	{NUMBER("client_start", client_start, 0, 100000), .preset = "0",
+	 .help = "nclients: clients that begin to connect in a second (0: all at once, as after "
+		 "a power failure)"},
 	{TEXT("client_name", client_name), .shared = true,
 	 .help = "AUTH_SYS: the machine name to send. %d in it becomes the client's "
 		 "number, counted over all jobs of that nclients (default: this machine's name)"},

@@ -73,12 +73,13 @@ struct scenario {
 	uint32_t timeo, retrans;	    /* as in nfs(5): tenths of a second */
 	uint32_t stable;		    /* of enum io_stable */
 	uint32_t nconnect;
-	uint32_t nclients;    /* NFSv3: 0, or paths * nconnect; client_depth is depth / nclients */
-	uint32_t service;     /* Kerberos: of enum gss_service; 0: AUTH_SYS */
-	bool tls;	      /* on all paths */
-	uint32_t spread;      /* of enum spread_policy */
-	uint32_t stripe;      /* bytes; 0: two blocks */
-	bool uncached, binds; /* NFSv4.1: as in struct clients_terms */
+	uint32_t nclients;     /* NFSv3: 0, or paths * nconnect; client_depth is depth / nclients */
+	uint32_t client_start; /* clients that begin in a second; 0: all at once */
+	uint32_t service;      /* Kerberos: of enum gss_service; 0: AUTH_SYS */
+	bool tls;	       /* on all paths */
+	uint32_t spread;       /* of enum spread_policy */
+	uint32_t stripe;       /* bytes; 0: two blocks */
+	bool uncached, binds;  /* NFSv4.1: as in struct clients_terms */
 	uint32_t slots;
 	uint32_t window; /* bytes on their way to the server, at most; 0: 256 KiB */
 	bool trace;
@@ -90,6 +91,7 @@ struct scenario_result {
 	int error; /* a positive errno: of the first I/O that failed, or of the sync at the end */
 	uint32_t reconnects, retransmissions, rtts, lines, calls;
 	uint32_t unheard; /* times that the engine asked since when an address was not heard */
+	uint64_t began;	  /* ns from the first connection's beginning to the last one's */
 	uint64_t took;	  /* ns of I/O, with the sync */
 	uint64_t moved;	  /* bytes of the blocks, as far as they were read or written */
 	uint64_t lost, rewritten; /* bytes: that were reported lost; that were written again */

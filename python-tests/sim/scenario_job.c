@@ -108,6 +108,7 @@ void scenario_fill_job(struct job *engine, const struct scenario *scenario)
 	}
 	engine->group.job.clients = scenario->nclients;
 	engine->group.job.client_depth = scenario->depth / (scenario->nclients ?: scenario->depth);
+	engine->group.job.client_start = scenario->client_start;
 	engine->fresh_max = scenario->depth;
 	engine->stable = (enum io_stable)scenario->stable;
 }
@@ -192,9 +193,12 @@ bool scenario_job_begin(const struct scenario *scenario)
 static void count(void)
 {
 	const struct group *group = &sim_job.engine.group;
+	uint64_t first = group->conns[0]->counters.outages.begun;
 
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		const struct counters *counters = &group->conns[i]->counters;
+
+		job.result->began = max_of(job.result->began, counters->outages.begun - first);
 
 		job.result->reconnects += (uint32_t)counters->reconnects;
 		job.result->retransmissions += (uint32_t)counters->retransmissions;

@@ -595,6 +595,7 @@ def test_refusals_come_before_the_first_call(client: Client, server: ScriptedSer
         ({"pool": "/tmp"}, "nclients=4 is for TCP: name the mount's export"),
         ({"enter": _SHORT_OF_FILES}, "nclients=4 needs 68 open files, and a process may open 67"),
         ({"nclients": None, "client_depth": 2}, "give nclients= too"),
+        ({"nclients": None, "client_start": 9}, "client_start= are for many clients: give nc"),
         ({"nclients": -1}, "nclients=-1 is negative: give a number from 0 on"),
         ({"wsize": -1}, "wsize=-1 is negative: give a number from 0 on"),
         (

@@ -253,6 +253,14 @@ def test_each_client_with_jitter_returns_at_its_own_time(scenario: Scenarios) ->
     assert max(map(abs, late)) < 0.02
 
 
+@pytest.mark.parametrize(("rate", "seconds"), [(0, 0), (10, 1.5)])
+def test_clients_begin_at_their_rate(scenario: Scenarios, rate: int, seconds: float) -> None:
+    """Sixteen of them; without a rate all at once."""
+    ran = scenario(nconnect=16, nclients=16, depth=16, client_start=rate)
+    assert (ran.error, ran.result.durable) == ("", True)
+    assert ran.result.began / SECOND == pytest.approx(seconds, abs=0.15)
+
+
 def test_clients_of_a_silent_server_wait_in_ticks_of_100_ms(scenario: Scenarios) -> None:
     """Their deadline of 15 s has passed; until timeo has, each looks ten times a second."""
     ran = scenario(on(_W, UNHEARD, last=16), nconnect=16, nclients=16, depth=16, timeo=600)

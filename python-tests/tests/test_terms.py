@@ -16,7 +16,7 @@ from servers.scripted import Nfs, on
 
 # What jobs that share paths may each have for themselves. setup.c compares their pools by itself.
 _A_JOBS_OWN = {
-    "pool", "nconnect", "nclients", "client_depth", "first_path", "spread", "spread_reads",
+    "pool", "nconnect", "nclients", "client_depth", "client_start", "first_path", "spread", "spread_reads",
     "spread_writes", "stripe_size",
     "inline", "gss_context", "stable", "hold_writes", "busy_poll", "arrival_rate", "arrival_bw",
     "arrival_process", "arrival_spin", "arrival_batch", "meta_read", "meta_write", "meta_mix",
