@@ -199,7 +199,7 @@ static void note_issued(struct job *job)
 
 static void send_fresh(struct job *job)
 {
-	if (!job->fresh_count && !job->group.dirty_count)
+	if (!job->fresh_count && TAILQ_EMPTY(&job->group.dirty))
 		return;
 	clock_read(&job->group.job.clock);
 	if (job->fresh_count)

@@ -52,7 +52,7 @@ static void write_conn(FILE *out, const struct line_job *job, const struct conn 
 
 	conn->ops->names(conn, local, remote);
 	path_client_ids(conn->path, client.number, &ids);
-	counters_write(out, job, &label, &conn->counters, &conn->transport, conn->latency);
+	counters_write(out, job, &label, &conn->counters, &conn->transport, &conn->latency);
 }
 
 /* Calls write(2) once: with O_APPEND the lines of jobs that end together do not mix. */
@@ -85,8 +85,8 @@ static void write_paths(FILE *out, const struct job *job)
 			const struct conn *conn = job->group.conns[i];
 
 			counters_add(&sum, &conn->counters);
-			replies += conn->latency->rtt.count;
-			time += conn->latency->rtt.sum;
+			replies += conn->latency.rtt.count;
+			time += conn->latency.rtt.sum;
 		}
 		counters_write_path(out, &label, job->used[path]->config.label, &sum,
 				    (double)time / (double)max_of(replies, (uint64_t)1));
@@ -98,8 +98,8 @@ static void write_all(FILE *out, const struct job *job)
 	const struct line_job label = line_job(job);
 	const struct meta_job *meta = job->meta;
 
-	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-		write_conn(out, &label, job->group.conns[i]);
+	for_each_conn (&job->group, conn)
+		write_conn(out, &label, conn);
 	for (int op = 0; meta && op < META_OPS; op++)
 		if (meta_mix_does(&meta->mix, (enum meta_op)op))
 			operations_write(out, &label, meta_name((enum meta_op)op),
@@ -152,8 +152,8 @@ static void summarise(const struct job *job)
 	struct counters sum = {0};
 	char done[128];
 
-	for (uint32_t i = 0; i < count; i++)
-		counters_add(&sum, &job->group.conns[i]->counters);
+	for_each_conn (&job->group, conn)
+		counters_add(&sum, &conn->counters);
 	if (job_options(job)->metadata)
 		snprintf(done, sizeof(done),
 			 "%" PRIu64 " metadata operations, %" PRIu64 " LOOKUPs before them",
@@ -181,7 +181,7 @@ static struct client_figures figures_of(const struct conn *conn, char *why)
 		.number = client_number(conn),
 		.operations = counters->read_ops + counters->write_ops + counters->meta_ops,
 		.errors = counters->errors,
-		.rtt = &conn->latency->rtt,
+		.rtt = &conn->latency.rtt,
 		.outages = &counters->outages,
 		.why = why,
 	};
@@ -199,12 +199,14 @@ static void tell_clients(const struct job *job)
 	struct client_figures *clients = calloc(count, sizeof(*clients));
 	char *whys = calloc(count, CONN_TROUBLE);
 
-	for (uint32_t i = 0; clients && whys && i < count; i++)
-		clients[i] = figures_of(job->group.conns[i], whys + (size_t)i * CONN_TROUBLE);
-	if (clients && whys)
+	if (clients && whys) {
+		for_each_conn (&job->group, conn)
+			clients[conn->number] =
+				figures_of(conn, whys + (size_t)conn->number * CONN_TROUBLE);
 		clients_tell(clients, count, say);
-	else
+	} else {
 		job_log("clients: no memory for the lines about them: use fewer clients");
+	}
 	free(clients);
 	free(whys);
 }
@@ -214,8 +216,8 @@ static void tell_discarded(const struct job *job)
 {
 	uint64_t bytes = 0;
 
-	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-		bytes += job->group.conns[i]->transport.bytes_discarded;
+	for_each_conn (&job->group, conn)
+		bytes += conn->transport.bytes_discarded;
 	if (bytes)
 		job_log_summary("discard=1: READ payload was dropped in the kernel, not copied: "
 				"%.2f GiB",
@@ -230,8 +232,8 @@ static void tell_tls(const struct job *job)
 	const struct transport_counters *last = NULL;
 	uint64_t count = 0, ktls = 0, time = 0, handshakes = 0;
 
-	for (uint32_t i = 0; i < job->group.job.conn_count; i++) {
-		const struct transport_counters *one = &job->group.conns[i]->transport;
+	for_each_conn (&job->group, conn) {
+		const struct transport_counters *one = &conn->transport;
 
 		if (!one->handshakes)
 			continue;
@@ -255,8 +257,7 @@ static void tell_kerberos(const struct job *job, enum path_sec sec)
 	const char *enctype = NULL;
 	uint64_t count = 0, time = 0, contexts = 0;
 
-	for (uint32_t i = 0; i < job->group.job.conn_count; i++) {
-		const struct conn *conn = job->group.conns[i];
+	for_each_conn (&job->group, conn) {
 		const struct security_counters *one = &conn->counters.security;
 
 		if (!one->enctype || conn->path->config.terms.security != sec)
@@ -280,9 +281,8 @@ static void tell_crypto(const struct job *job)
 	uint64_t crypto = 0, cpu;
 	struct rusage usage;
 
-	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-		crypto += job->group.conns[i]->transport.crypto.total +
-			  job->group.conns[i]->counters.security.crypto.total;
+	for_each_conn (&job->group, conn)
+		crypto += conn->transport.crypto.total + conn->counters.security.crypto.total;
 	if (!crypto || getrusage(RUSAGE_THREAD, &usage))
 		return;
 	cpu = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * SEC +
@@ -318,8 +318,8 @@ static void tell_response(struct job *job)
 	job->response = job->group.job.stamps ? calloc(1, sizeof(*job->response)) : NULL;
 	if (!job->response)
 		return;
-	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-		response_join(job->response, job->group.conns[i]->latency);
+	for_each_conn (&job->group, conn)
+		response_join(job->response, &conn->latency);
 	response_tell(line, job->response);
 	job_log_summary("%s", line);
 }

@@ -236,7 +236,7 @@ static void trace(const struct job *job, const struct conn_io *io)
 static void note_latency(const struct job *job, const struct request *request,
 			 const struct conn_io *io)
 {
-	struct latency *latency = io->conn->latency;
+	struct latency *latency = &io->conn->latency;
 	const struct open_loop_io *clock;
 	uint64_t until = io->sent ?: job->group.job.clock.now;
 

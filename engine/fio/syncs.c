@@ -111,8 +111,8 @@ static uint64_t reconnects(const struct job *job)
 {
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-		sum += job->group.conns[i]->counters.reconnects;
+	for_each_conn (&job->group, conn)
+		sum += conn->counters.reconnects;
 	return sum;
 }
 

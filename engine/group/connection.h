@@ -64,9 +64,7 @@ struct conn_job {
 	/* The memory of the I/Os' data, for registration: fio's and the hold's, if known. */
 	struct iovec buffers[RPC_BUFFERS];
 	struct mount_ring *ring; /* mount.c's: one serves all mounts of the job */
-	/* group.c's: by connection */
-	struct latency *latencies;
-	bool rdma;	     /* paths may use RDMA; unset in the setup */
+	bool rdma;		 /* paths may use RDMA; unset in the setup */
 	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
 	struct rdma_memory *memory;  /* group.c's: for RDMA devices; NULL: no RDMA */
 	void (*ticked)(void *owner); /* called every 100 ms while there is I/O, or NULL */
@@ -170,12 +168,13 @@ struct conn {
 	const uint32_t *poll_epoch; /* changes whenever poll_fd() may have changed */
 	bool ready;		    /* group.c's: ready(), or leave(), need not be called again */
 	bool dirty;		    /* group.c's: I/O was submitted since the last flush */
-	uint32_t polled_epoch;	    /* group.c's: poll_epoch and poll_events() that epoll has */
+	TAILQ_ENTRY(conn) dirty_link;
+	uint32_t polled_epoch; /* group.c's: poll_epoch and poll_events() that epoll has */
 	short polled_events;
 	bool dead; /* failover: gets no I/O until it answers again */
 	struct counters counters;
 	struct transport_counters transport;
-	struct latency *latency; /* in job->latencies */
+	struct latency latency;
 };
 
 /* submit() has taken `io`. */

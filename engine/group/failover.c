@@ -29,8 +29,7 @@ static void revive(struct conn *conn)
 
 void failover_look(struct group *group)
 {
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		struct conn *conn = group->conns[i];
+	for_each_conn (group, conn) {
 		enum client_health health =
 			conn->ops->health ? conn->ops->health(conn) : CLIENT_UNKNOWN;
 

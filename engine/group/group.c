@@ -154,11 +154,11 @@ static void tick_due(struct group *group)
 
 static void tick_all(struct group *group)
 {
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		if (group->conns[i]->ops->tick)
-			group->conns[i]->ops->tick(group->conns[i]);
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		watch_again(group, group->conns[i]);
+	for_each_conn (group, conn)
+		if (conn->ops->tick)
+			conn->ops->tick(conn);
+	for_each_conn (group, conn)
+		watch_again(group, conn);
 }
 
 static void tick(struct group *group)
@@ -247,7 +247,7 @@ uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *
 		conn = failover_choose(group, connection, io);
 	if (!conn->dirty) {
 		conn->dirty = true;
-		group->dirty[group->dirty_count++] = conn;
+		TAILQ_INSERT_TAIL(&group->dirty, conn, dirty_link);
 	}
 	conn->ops->submit(conn, io);
 	return conn->number;
@@ -255,23 +255,21 @@ uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *
 
 void group_flush(struct group *group)
 {
-	if (!group->dirty_count)
-		return;
-	for (uint32_t i = 0; i < group->dirty_count; i++) {
-		struct conn *conn = group->dirty[i];
+	struct conn *conn;
 
+	while ((conn = TAILQ_FIRST(&group->dirty))) {
+		TAILQ_REMOVE(&group->dirty, conn, dirty_link);
 		conn->dirty = false;
 		conn->ops->flush(conn);
 		update_epoll(group, conn);
 		note_due(group, conn);
 	}
-	group->dirty_count = 0;
 }
 
 bool group_unsent(const struct group *group)
 {
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		if (group->conns[i]->ops->unsent && group->conns[i]->ops->unsent(group->conns[i]))
+	for_each_conn (group, conn)
+		if (conn->ops->unsent && conn->ops->unsent(conn))
 			return true;
 	return false;
 }
@@ -291,20 +289,17 @@ uint32_t group_io_max(const struct group *group, enum io_op op)
 
 bool group_reachable(const struct group *group)
 {
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		const struct conn *conn = group->conns[i];
-
+	for_each_conn (group, conn)
 		if (conn->outstanding && (!conn->ops->reachable || conn->ops->reachable(conn)))
 			return true;
-	}
 	return false;
 }
 
 void group_abort(struct group *group, int error)
 {
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		if (!group->job.clients || group->conns[i]->outstanding) /* idle ones can leave */
-			group->conns[i]->ops->abort(group->conns[i], error);
+	for_each_conn (group, conn)
+		if (!group->job.clients || conn->outstanding) /* idle ones can leave */
+			conn->ops->abort(conn, error);
 }
 
 /* --- opening --- */
@@ -338,11 +333,9 @@ static int watch_conns(struct group *group)
 	group->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (group->epoll_fd < 0)
 		error = -errno;
-	for (uint32_t i = 0; i < group->job.conn_count && !error; i++) {
-		struct conn *conn = group->conns[i];
-
+	for_each_conn (group, conn) {
 		conn->polled_epoch = *conn->poll_epoch - 1; /* not in epoll yet */
-		error = update_epoll(group, conn);
+		error = error ?: update_epoll(group, conn);
 	}
 	if (error)
 		group->job.log("epoll cannot watch the connections: %s: use fewer, or raise the "
@@ -454,9 +447,9 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 	awaited.polls = calloc(max_of(count, 1u), sizeof(*awaited.polls));
 	if (!awaited.polls)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < count; i++)
-		if (group->conns[i])
-			group->conns[i]->ready = false;
+	for_each_conn (group, conn)
+		if (conn)
+			conn->ready = false;
 	while (!error) {
 		uint32_t done = awaited.done;
 
@@ -506,7 +499,7 @@ static void drop_conn(struct group *group, uint32_t number)
 	struct conn *conn = group->conns[number];
 
 	group->conns[number] = NULL;
-	latency_free(conn->latency);
+	latency_free(&conn->latency);
 	conn->ops->close(conn);
 }
 
@@ -537,8 +530,8 @@ static void say_opened(struct group *group, int error)
 	await_conns(group, go_on, 2500 * MSEC, group->stop);
 	for (uint32_t i = 0; i < group->path_count; i++)
 		group->paths[i]->quiet = false;
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		opened += is_done(group, i);
+	for_each_conn (group, conn)
+		opened += conn && conn->ready;
 	if (!opened || opened == group->job.clients) /* all: the fault is this machine's */
 		return;
 	if (reset)
@@ -561,6 +554,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->path_count = path_count;
 	group->epoll_fd = -1;
 	group->job.clock.read = group->job.clock.read ?: clock_monotonic;
+	TAILQ_INIT(&group->dirty);
 	TAILQ_INIT(&group->job.finished);
 	TAILQ_INIT(&group->job.requeued);
 	for (uint32_t i = 0; i < path_count; i++)
@@ -571,13 +565,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 		(count > 1 || group->job.punctual) && !path_all_mounts(paths, path_count);
 	group->began = clock_read(&group->job.clock);
 	group->conns = calloc(count, sizeof(*group->conns));
-	group->dirty = calloc(count, sizeof(*group->dirty));
 	group->due = group->job.clients ? calloc(count, sizeof(*group->due)) : NULL;
-	group->job.latencies = calloc(count, sizeof(*group->job.latencies));
-	error = group->conns && group->dirty && group->job.latencies &&
-				!group->due == !group->job.clients
-			? 0
-			: -ENOMEM;
+	error = group->conns && !group->due == !group->job.clients ? 0 : -ENOMEM;
 	error = error ?: open_memory(group) ?: open_conns(group)
 			?: await_conns(group, make_ready, 0, stop) ?: watch_conns(group);
 	if (error && error != -EINTR && group->job.clients && group->conns)
@@ -601,13 +590,9 @@ void group_close(struct group *group)
 	if (group->epoll_fd >= 0)
 		close(group->epoll_fd);
 	free(group->conns);
-	free(group->dirty);
 	free(group->due);
-	free(group->job.latencies);
 	group->conns = NULL;
-	group->dirty = NULL;
 	group->due = NULL;
-	group->job.latencies = NULL;
 	group->epoll_fd = -1;
 }
 
@@ -658,9 +643,9 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 
 	for (uint32_t i = 0; !error && i < group->path_count; i++)
 		error = open_on_path(group, i, number, name);
-	for (uint32_t i = 0; !error && i < group->job.conn_count; i++)
-		if (group->conns[i]->ops->open_file)
-			error = group->conns[i]->ops->open_file(group->conns[i], number);
+	for_each_conn (group, conn)
+		if (!error && conn->ops->open_file)
+			error = conn->ops->open_file(conn, number);
 	if (!error && group->job.clients)
 		error = await_opens(group);
 	if (error)
@@ -672,9 +657,9 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 
 void group_close_file(struct group *group, uint32_t number)
 {
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		if (group->conns[i]->ops->close_file)
-			group->conns[i]->ops->close_file(group->conns[i], number);
+	for_each_conn (group, conn)
+		if (conn->ops->close_file)
+			conn->ops->close_file(conn, number);
 	for (uint32_t i = 0; i < group->path_count; i++)
 		path_close_file(group->paths[i], number);
 	make_due(group);

@@ -13,9 +13,8 @@ struct group {
 	uint32_t path_count;
 
 	/* private */
-	bool (*stop)(void);  /* group_open()'s */
-	struct conn **dirty; /* those with I/O submitted since their last flush */
-	uint32_t dirty_count;
+	bool (*stop)(void);	  /* group_open()'s */
+	TAILQ_HEAD(, conn) dirty; /* those with I/O submitted since their last flush */
 	int epoll_fd;  /* negative: not needed, since the first connection's reap() waits for all */
 	bool unpolled; /* logged: epoll refuses a connection */
 	uint64_t began; /* when group_open() did */
@@ -25,6 +24,12 @@ struct group {
 	bool opened;	   /* nclients: all clients have opened a file */
 	uint32_t detours;  /* failover.c's: I/Os of dead connections that went to another */
 };
+
+/* Each connection in turn; NULL where it is not open. */
+#define for_each_conn(group, conn)                                                              \
+	for (struct conn **conn##_at = (group)->conns, *conn;                                   \
+	     conn##_at < (group)->conns + (group)->job.conn_count && (conn = *conn##_at, true); \
+	     conn##_at++)
 
 /*
  * Opens `per_path` connections on each path, or with job.clients that many in all, and waits until

@@ -234,7 +234,7 @@ static void count(struct conn_io *io, int moved)
 	struct counters *counters = &io->conn->counters;
 	struct ledger *ledger = &io->conn->path->files[io->file].ledger;
 
-	histogram_add(&io->conn->latency->rtt, io->conn->job->clock.now - io->last_sent);
+	histogram_add(&io->conn->latency.rtt, io->conn->job->clock.now - io->last_sent);
 	switch (io->op) {
 	case IO_READ:
 		counters->read_ops++;
@@ -375,7 +375,6 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 		.path = path,
 		.job = job,
 		.number = number,
-		.latency = &job->latencies[number],
 	};
 	TAILQ_INIT(&mount->sent);
 	mount->fds = malloc(job->file_count * sizeof(*mount->fds));

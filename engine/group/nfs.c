@@ -136,15 +136,14 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job,
 		.path = path,
 		.job = job,
 		.number = number,
-		.latency = &job->latencies[number],
 	};
-	nfs->conn.latency->response = job->stamps ? nfs->response : NULL;
+	nfs->conn.latency.response = job->stamps ? nfs->response : NULL;
 	outages_begin(&nfs->conn.counters.outages, job->clock.read(&job->clock));
 	nfs->rpc = path_client(path);
 	nfs->rpc.events = &events;
 	nfs->rpc.clock = &job->clock;
 	nfs->rpc.counters = &nfs->conn.counters;
-	nfs->rpc.latency = nfs->conn.latency;
+	nfs->rpc.latency = &nfs->conn.latency;
 	nfs->rpc.calls_max = job->io_count;
 	TAILQ_INIT(&nfs->excess);
 	error = job->clients && !make_own(nfs) ? -ENOMEM : path_client_init(&nfs->rpc);

@@ -203,7 +203,7 @@ static void count(void)
 		job.result->reconnects += (uint32_t)counters->reconnects;
 		job.result->retransmissions += (uint32_t)counters->retransmissions;
 		job.result->rewritten += counters->rewritten_bytes;
-		job.result->rtts += (uint32_t)group->conns[i]->latency->rtt.count;
+		job.result->rtts += (uint32_t)group->conns[i]->latency.rtt.count;
 	}
 }
 
