@@ -1,13 +1,66 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* clients.h - a job's last lines about its clients (nclients=): a line for each question below,
- * never one for each client. */
+/* clients.h - what the clients of nclients= have been through, and a job's last lines about them: a
+ * line for each question below, never one for each client. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "stats/latency.h"
-#include "stats/outages.h"
+
+/*
+ * --- when a client first did I/O, and when it could do none ---
+ *
+ * An outage begins when a client that can do I/O loses its connection. It ends when the server
+ * answers an I/O or, if the client has none to do, as soon as the client can send I/O again. A
+ * connection that is lost before that belongs to the same outage. Times are nanoseconds of the
+ * caller's clock; 0: it has not happened.
+ */
+
+enum { OUTAGES_KEPT = 3 };
+
+struct outage {
+	uint64_t lost;
+	uint64_t back;	   /* I/O could be sent again; the last such time, if there were several */
+	uint64_t answered; /* an I/O was answered, for the first time since then */
+	bool waited;	   /* at `back` there was I/O to do */
+};
+
+/* All 0 at first. Connections that are not reported need no outages_begin(). */
+struct outages {
+	bool awaited; /* the next answer must call outages_answered(): the first, or after a loss */
+	bool up;      /* I/O can be sent */
+	uint32_t count;
+	uint64_t begun;			  /* when the client first began to connect */
+	uint64_t first_io;		  /* when its first I/O was answered */
+	uint64_t longest;		  /* nanoseconds, of the outages that are over */
+	struct outage kept[OUTAGES_KEPT]; /* the newest: number n is kept[n % OUTAGES_KEPT] */
+};
+
+/* The client begins to connect, for the first time. */
+void outages_begin(struct outages *outages, uint64_t now);
+
+/* I/O can be sent; `waits`: there is I/O to do. May be called while the client is up. */
+void outages_up(struct outages *outages, uint64_t now, bool waits);
+
+/* The connection is lost. May be called before the client was up. */
+void outages_lost(struct outages *outages, uint64_t now);
+
+/* An I/O was answered without an error. */
+void outages_answered(struct outages *outages, uint64_t now);
+
+/* True if no outage is going on. */
+bool outages_over(const struct outages *outages);
+
+/* How many outages are kept; kept outage `number`, from 0, the oldest first. */
+uint32_t outages_kept(const struct outages *outages);
+const struct outage *outages_get(const struct outages *outages, uint32_t number);
+
+/* Writes the outages into the client's line of the stats file (json_line.h), in microseconds. */
+void outages_write(FILE *out, const struct outages *outages);
+
+/* --- all clients of a job --- */
 
 struct client_figures {
 	uint32_t number;     /* as in struct client_label */

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "stats/clients.h"
 #include "stats/latency.h"
-#include "stats/outages.h"
 #include "stats/sampled_time.h"
 
 /* Kerberos, of one connection. */
