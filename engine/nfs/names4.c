@@ -234,22 +234,20 @@ static int open_by_name(struct names *names, const char *name, struct nfs4_file 
 static int open_file(struct names *names, uint32_t number, const char *name, bool writes,
 		     void **out)
 {
-	struct nfs4_path *mine = names->path->state;
-	struct nfs4_file *file = nfs4_client_new_file(mine);
+	struct nfs4_file *file = nfs4_client_new_file(names->path->state, number, NULL);
 	int error;
 
 	if (!file)
 		return -ENOMEM;
-	snprintf(file->owner, sizeof(file->owner), "%s %u", mine->owner, number);
 	file->access = writes ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ;
 	/* nclients: each client opens the file itself. */
-	file->stateless = names->path->config.terms.stateless || names->path->job.clients;
+	file->stateless = file->stateless || names->path->job.clients;
 	error = open_by_name(names, name, file);
 	if (error) {
 		free(file);
 		return error;
 	}
-	TAILQ_INSERT_TAIL(&mine->files, file, link);
+	TAILQ_INSERT_TAIL(&file->path->files, file, link);
 	*out = file;
 	return 0;
 }
@@ -262,9 +260,7 @@ static void close_file(struct names *names, void *state)
 
 	if (!file->stateless && !file->lost && !file->gone && may_ask(names))
 		tell(names, &request, clock_read(&names->clock));
-	nfs4_client_forget_file(file->path->client, file);
-	TAILQ_REMOVE(&file->path->files, file, link);
-	free(file);
+	nfs4_client_free_file(file);
 }
 
 /* --- limits --- */

@@ -113,21 +113,12 @@ static void free_client(struct nfs4_client *client)
 	free(client);
 }
 
-static void free_own_file(struct nfs4_file *file)
-{
-	nfs4_client_forget_file(file->path->client, file);
-	TAILQ_REMOVE(&file->path->files, file, link);
-	free(file);
-}
-
 static void free_own(struct nfs4_path *mine)
 {
-	struct nfs4_file *file, *next;
+	struct nfs4_file *file;
 
-	for (file = TAILQ_FIRST(&mine->files); file; file = next) {
-		next = TAILQ_NEXT(file, link);
-		free(file);
-	}
+	while ((file = TAILQ_FIRST(&mine->files)))
+		nfs4_client_free_file(file);
 	free_client(mine->client);
 	free(mine);
 }
@@ -283,15 +274,18 @@ static bool is_delegated(struct nfs4_file *file)
 	return file->delegated;
 }
 
-struct nfs4_file *nfs4_client_new_file(struct nfs4_path *path)
+struct nfs4_file *nfs4_client_new_file(struct nfs4_path *path, uint32_t number,
+				       const struct nfs4_template *calls)
 {
-	struct nfs4_file *file =
-		calloc(1, sizeof(*file) + (IO_COMMIT + 1) * sizeof(*file->own_calls));
+	size_t own = calls ? 0 : (IO_COMMIT + 1) * sizeof(*calls);
+	struct nfs4_file *file = calloc(1, sizeof(*file) + own);
 
 	if (!file)
 		return NULL;
+	snprintf(file->owner, sizeof(file->owner), "%s %u", path->owner, number);
 	file->path = path;
-	file->calls = file->own_calls;
+	file->calls = calls ?: file->own_calls;
+	file->stateless = path->path->config.terms.stateless;
 	return file;
 }
 
@@ -309,16 +303,18 @@ void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *
 				   file->path->path->config.terms.version, &file->handle, stateid);
 }
 
-void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file)
+void nfs4_client_free_file(struct nfs4_file *file)
 {
 	struct nfs4_session *session;
 
-	LIST_FOREACH (session, &client->sessions, link) {
+	LIST_FOREACH (session, &file->path->client->sessions, link) {
 		struct nfs4_state *state = container_of(session, struct nfs4_state, session);
 
 		if (state->reopening == file)
 			state->reopening = NULL;
 	}
+	TAILQ_REMOVE(&file->path->files, file, link);
+	free(file);
 }
 
 /* The server has forgotten the client, with its sessions and opens. */
@@ -499,7 +495,7 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 		break;
 	case NFS4_CLOSE:
 		if (state->reopening)
-			free_own_file(state->reopening);
+			nfs4_client_free_file(state->reopening);
 		break;
 	case NFS4_RECLAIM_COMPLETE: state->client->complete = true; break;
 	case NFS4_DESTROY_SESSION: state->session.alive = false; break;
@@ -541,19 +537,16 @@ static void give_back(struct nfs4_state *state, struct nfs4_file *file,
 	state->setup.stateid = *stateid;
 }
 
-/* The same as next_request(), for a client of one connection's own that ends. */
+/* next_request() for a client that leaves, whose session is bound. */
 static bool next_farewell(struct nfs4_state *state)
 {
 	struct nfs4_client *client = state->client;
-	struct nfs4_session *session = &state->session;
 	struct nfs4_file *file = find_file(client, is_closing);
 
-	if (session->alive && state->unbound)
-		nfs4_ask(&state->setup, NFS4_BIND_CONN_TO_SESSION, client, session);
-	else if (session->alive && !session->needs_reset && file)
+	if (state->session.alive && file)
 		give_back(state, file, NFS4_CLOSE, &file->stateid);
-	else if (session->alive)
-		nfs4_ask(&state->setup, NFS4_DESTROY_SESSION, client, session);
+	else if (state->session.alive)
+		nfs4_ask(&state->setup, NFS4_DESTROY_SESSION, client, &state->session);
 	else if (client->named)
 		nfs4_ask(&state->setup, NFS4_DESTROY_CLIENTID, client, NULL);
 	else
@@ -571,12 +564,12 @@ static bool next_request(struct nfs4_state *state)
 	struct nfs4_session *session = &state->session;
 	struct nfs4_file *file;
 
-	if (client->leaving)
-		return next_farewell(state);
 	if (session->alive && state->unbound) {
 		nfs4_ask(&state->setup, NFS4_BIND_CONN_TO_SESSION, client, session);
 	} else if (session->alive && session->needs_reset) {
 		nfs4_ask(&state->setup, NFS4_DESTROY_SESSION, client, session);
+	} else if (client->leaving) {
+		return next_farewell(state);
 	} else if (!client->known ||
 		   (!session->alive && client->creating && client->creating != session)) {
 		nfs4_ask(&state->setup, NFS4_EXCHANGE_ID, client, NULL);
@@ -675,21 +668,17 @@ int nfs4_own_file(struct rpc_client *rpc, uint32_t number, const void *file, voi
 {
 	static const struct nfs4_stateid special;
 	struct nfs4_state *state = rpc->state;
-	struct nfs4_file *own = calloc(1, sizeof(*own));
 	const struct nfs4_file *found = file;
+	struct nfs4_file *own = nfs4_client_new_file(state->mine, number, found->calls);
 
 	if (!own)
 		return -ENOMEM;
-	snprintf(own->owner, sizeof(own->owner), "%s %u", state->mine->owner, number);
 	own->handle = found->handle;
-	own->calls = found->calls;
 	own->access = found->access;
-	own->path = state->mine;
-	own->stateless = state->path->config.terms.stateless;
 	if (own->stateless)
 		nfs4_client_file_opened(own, &special, 0);
 	lose_file(own);
-	TAILQ_INSERT_TAIL(&state->mine->files, own, link);
+	TAILQ_INSERT_TAIL(&own->path->files, own, link);
 	rpc->prepared = false;
 	*out = own;
 	return 0;
@@ -701,7 +690,7 @@ void nfs4_close_own_file(struct rpc_client *rpc, void *file)
 	struct nfs4_file *own = file;
 
 	if (own->stateless || own->gone || (own->lost && state->reopening != own)) {
-		free_own_file(own);
+		nfs4_client_free_file(own);
 		return;
 	}
 	state->setup.first =

@@ -197,15 +197,17 @@ int nfs4_path_check_trunking(struct nfs4_path *path);
 /* Frees the state of `path`, whose connections are closed. */
 void nfs4_path_free(struct path *path);
 
-/* A file of `path` that is not open yet; NULL: out of memory. */
-struct nfs4_file *nfs4_client_new_file(struct nfs4_path *path);
+/* File `number` of `path`, not open yet nor in its list, with `calls`, or NULL: calls of its own.
+ * NULL: out of memory. */
+struct nfs4_file *nfs4_client_new_file(struct nfs4_path *path, uint32_t number,
+				       const struct nfs4_template *calls);
 
 /* Sets the stateid (zeros with open=none) and encodes the calls. The caller sets the rest. */
 void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid,
 			     uint64_t now);
 
-/* Called before `file` is freed, since an OPEN of it may be unanswered. */
-void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file);
+/* Removes a file from its list, and frees it. An OPEN of it may be unanswered. */
+void nfs4_client_free_file(struct nfs4_file *file);
 
 /* --- clients of one connection's own (nclients=): struct nfs_version has what these do --- */
 
