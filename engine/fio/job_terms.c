@@ -181,18 +181,22 @@ static int check_clients(const struct thread_data *td)
 
 int terms_check(struct thread_data *td)
 {
-	const char *required = options_of(td)->require_version;
+	const struct terms *eo = options_of(td);
+	const char *required = eo->require_version;
+	unsigned long long block = max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]);
 	const struct refusal unsupported[] = {
 		{td->o.fill_device,
 		 "fill_device is not supported: give the bytes to write by size="},
 		{td->o.read_iolog_chunked,
 		 "read_iolog_chunked is not supported: fio would find some files and larger "
 		 "blocks only while the job runs: leave it out"},
-		{options_of(td)->failover && options_of(td)->reconnect == RECONNECT_JITTER,
+		{eo->failover && eo->reconnect == RECONNECT_JITTER,
 		 "reconnect=jitter and failover=1: a pause of up to a second is time enough to "
 		 "give a path up: leave reconnect= out"},
 		{td->o.pre_read, "pre_read is not supported: fio would read local files: let "
 				 "an earlier job read the pool's, and set stonewall in this one"},
+		{eo->discard && td->o.verify,
+		 "discard=1 drops the data that verify= checks: leave one of them out"},
 	};
 
 	if (required && strcmp(required, NFSMULTI_VERSION)) {
@@ -201,7 +205,7 @@ int terms_check(struct thread_data *td)
 			required, NFSMULTI_VERSION);
 		return -EINVAL;
 	}
-	if (!options_of(td)->metadata && (td_trim(td) || trims_as_it_verifies(td))) {
+	if (!eo->metadata && (td_trim(td) || trims_as_it_verifies(td))) {
 		job_log("%s%s: NFSv3 and NFSv4.1 have no operation that trims, and NFSv4.2's "
 			"DEALLOCATE is not used here: use reads and writes",
 			td_trim(td) ? "rw=" : "",
@@ -210,18 +214,13 @@ int terms_check(struct thread_data *td)
 	}
 	if (job_refuse("", unsupported, ARRAY_SIZE(unsupported)))
 		return -EOPNOTSUPP;
-	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
-		job_log("bs of %llu bytes: one block may have at most %llu",
-			max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
+	if (block > BLOCK_MAX) {
+		job_log("bs of %llu bytes: one block may have at most %llu", block, BLOCK_MAX);
 		return -EINVAL;
 	}
-	if (refused(TERM(gss_context), options_of(td)))
+	if (refused(TERM(gss_context), eo))
 		return -EINVAL;
-	if (options_of(td)->discard && td->o.verify) {
-		job_log("discard=1 drops the data that verify= checks: leave one of them out");
-		return -EINVAL;
-	}
-	return check_command_line() ?: check_numbers(options_of(td)) ?: check_clients(td)
+	return check_command_line() ?: check_numbers(eo) ?: check_clients(td)
 					       ?: open_loop_check(td) ?: metadata_check(td);
 }
 

@@ -161,27 +161,25 @@ int path_tls_open(struct path *path)
 	return 0;
 }
 
-void path_tls_close(struct path *path)
-{
-	tls_credentials_free(path->tls);
-}
-
-const struct rpc_channel_ops *path_transport(const struct path *path)
-{
-	return path->config.terms.xprtsec == XPRTSEC_NONE ? &rpc_tcp : &rpc_tls;
-}
 #else
 int path_tls_open(struct path *path)
 {
 	return 0; /* path_config.c refuses xprtsec= */
 }
+#endif
 
 void path_tls_close(struct path *path)
 {
+#ifdef HAVE_TLS
+	tls_credentials_free(path->tls);
+#endif
 }
 
 const struct rpc_channel_ops *path_transport(const struct path *path)
 {
+#ifdef HAVE_TLS
+	if (path->config.terms.xprtsec != XPRTSEC_NONE)
+		return &rpc_tls;
+#endif
 	return &rpc_tcp;
 }
-#endif
