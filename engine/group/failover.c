@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "group/group.h"
 
-#define path_log(conn, format, ...) \
-	((conn)->job->log("%s: " format, (conn)->path->config.label, ##__VA_ARGS__))
-
 /* Declares a connection dead, and requeues its I/O. False where the transport cannot do that. */
 static bool retire(struct conn *conn)
 {
@@ -13,7 +10,8 @@ static bool retire(struct conn *conn)
 		return false;
 	conn->ops->hand_over(conn);
 	if (!conn->path->dead++)
-		path_log(conn, "does not answer: %u calls or more go to other paths", outstanding);
+		path_say(conn->path, "does not answer: %u calls or more go to other paths",
+			 outstanding);
 	conn->dead = true;
 	conn->job->alive--;
 	return true;
@@ -24,7 +22,7 @@ static void revive(struct conn *conn)
 	conn->dead = false;
 	conn->job->alive++;
 	if (!--conn->path->dead)
-		path_log(conn, "answers again: it takes I/O again");
+		path_say(conn->path, "answers again: it takes I/O again");
 }
 
 void failover_look(struct group *group)

@@ -125,9 +125,10 @@ static void watch_again(struct group *group, struct conn *conn)
 	if (!error)
 		return;
 	if (!group->unpolled)
-		group->job.log("%s: cannot add a connection to epoll: %s: its replies are "
-			       "read up to 100 ms late",
-			       conn->path->config.label, strerror(-error));
+		path_say(conn->path,
+			 "cannot add a connection to epoll: %s: its replies are read up to 100 ms "
+			 "late",
+			 strerror(-error));
 	group->unpolled = true;
 	conn->ops->reap(conn, false);
 }

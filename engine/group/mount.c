@@ -381,7 +381,7 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 	if (mount->fds)
 		error = take_ring(job);
 	if (error) {
-		job->log("%s: cannot set up io_uring: %s%s", path->config.label, strerror(-error),
+		path_say(path, "cannot set up io_uring: %s%s", strerror(-error),
 			 error == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)"
 					 : errno_remedy(-error));
 		free(mount->fds);
@@ -414,10 +414,9 @@ static int mount_open_file(struct conn *conn, uint32_t file)
 	if (!conn->job->writes && (fd == -EROFS || fd == -EACCES || fd == -EPERM))
 		fd = directory_open_file(conn->path->directory, name, O_RDONLY | flags);
 	if (fd < 0) {
-		conn->job->log("%s: cannot open \"%s\": %s%s", conn->path->config.label, name,
-			       strerror(-fd),
-			       fd == -EINVAL && flags ? " (no O_DIRECT here: set direct=0)"
-						      : errno_remedy(-fd));
+		path_say(conn->path, "cannot open \"%s\": %s%s", name, strerror(-fd),
+			 fd == -EINVAL && flags ? " (no O_DIRECT here: set direct=0)"
+						: errno_remedy(-fd));
 		return fd;
 	}
 	mount_of(conn)->fds[file] = fd;

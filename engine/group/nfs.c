@@ -154,8 +154,8 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job,
 	}
 	error = open_client(nfs, transport);
 	if (error && !job->failover) {
-		job->log("%s: cannot open a connection%s: %s%s", path->config.label,
-			 rdma ? " over RDMA" : "", link_failure(&nfs->rpc.link, error),
+		path_say(path, "cannot open a connection%s: %s%s", rdma ? " over RDMA" : "",
+			 link_failure(&nfs->rpc.link, error),
 			 rdma ? ": does this machine have an RDMA device (rdma link), "
 				"and is rdma_ucm loaded?"
 			      : errno_remedy(-error));
