@@ -99,7 +99,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.head_max = path_head_max(path),
 		.calls_max = nfs->rpc.calls_max,
 		.stamps = job->stamps,
-		.loans = job->clients ? &path->loans : NULL,
+		.loans = &path->loans,
 		.memory = job->memory,
 		.inline_max = job->inline_max,
 		.tls = &path->tls_terms,

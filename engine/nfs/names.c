@@ -19,6 +19,7 @@ void names_rest(struct names *names)
 		return;
 	client_take_leave(&names->rpc);
 	client_close(&names->rpc);
+	rpc_loans_free(&names->path->loans);
 	path_client_free(&names->rpc);
 	latency_free(&names->latency);
 	names->connects = false;
@@ -70,6 +71,7 @@ static int begin_opening(struct names *names)
 		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.head_max = path_head_max(path),
 		.calls_max = NAMES_CALLS,
+		.loans = &path->loans,
 		.tls = &path->tls_terms,
 	};
 	int error;

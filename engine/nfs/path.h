@@ -62,7 +62,7 @@ struct path {
 	struct auth_sys credentials; /* `ids`, encoded */
 	struct tls_credentials *tls; /* NULL: calls go in clear */
 	struct tls_terms tls_terms;
-	struct rpc_loans loans;	      /* nclients=: the connections' buffers */
+	struct rpc_loans loans;	      /* the connections' buffers */
 	void *state;		      /* the protocol's */
 	struct names *names;	      /* NULL: not open */
 	int directory;		      /* of a mount, or -1 */

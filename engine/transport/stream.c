@@ -16,26 +16,60 @@ enum {
 	HEADS_MAX = STREAM_CALLS_MAX * (RECORD_MARK_SIZE + RPC_STREAM_HEAD_MAX) + BEHIND_DATA,
 };
 
+/* --- buffers --- */
+
+static bool unsent(const struct stream *stream)
+{
+	return stream->first != stream->last;
+}
+
 static struct stream_buffers *new_buffers(uint32_t reply_head_max)
 {
 	struct stream_buffers *buffers = malloc(sizeof(*buffers) + HEADS_MAX);
-	uint8_t *stage = malloc(record_stage_size(reply_head_max));
 
-	if (buffers && stage) {
-		buffers->stage = stage;
+	if (buffers && (buffers->stage = malloc(record_stage_size(reply_head_max))))
 		return buffers;
-	}
 	free(buffers);
-	free(stage);
 	return NULL;
 }
 
-static void free_buffers(struct stream_buffers *buffers)
+/* False: out of memory. */
+static bool borrow(struct stream *stream)
 {
+	struct stream_buffers *buffers = stream->buffers;
+
 	if (buffers)
-		free(buffers->stage);
-	free(buffers);
+		return true;
+	if ((buffers = SLIST_FIRST(stream->loans)))
+		SLIST_REMOVE_HEAD(stream->loans, link);
+	else
+		buffers = new_buffers(stream->reader.head_max);
+	stream->buffers = buffers;
+	stream->reader.stage = buffers ? buffers->stage : NULL;
+	return buffers;
 }
+
+/* Keeps them while a call is partly sent, or the head of a reply partly received. */
+static void give_back(struct stream *stream)
+{
+	if (!stream->buffers || unsent(stream) || !record_stage_is_empty(&stream->reader))
+		return;
+	SLIST_INSERT_HEAD(stream->loans, stream->buffers, link);
+	stream->buffers = NULL;
+}
+
+void rpc_loans_free(struct rpc_loans *loans)
+{
+	struct stream_buffers *buffers;
+
+	while ((buffers = SLIST_FIRST(loans))) {
+		SLIST_REMOVE_HEAD(loans, link);
+		free(buffers->stage);
+		free(buffers);
+	}
+}
+
+/* --- opening and closing --- */
 
 static void say_no_port(const struct rpc_address *address, char *why)
 {
@@ -56,69 +90,20 @@ int stream_open(struct stream *stream, const struct stream_io *io, const struct 
 	stream->io = io;
 	portion_init(&stream->portion);
 	stream->loans = terms->loans;
-	if (!stream->loans && !(stream->buffers = new_buffers(head_max)))
-		return -ENOMEM;
-	record_reader_init(&stream->reader, terms->handler, terms->reply_max, head_max,
-			   stream->buffers ? stream->buffers->stage : NULL);
+	record_reader_init(&stream->reader, terms->handler, terms->reply_max, head_max, NULL);
 	stream->base.fd = tcp_connect(&terms->address, terms->source_port);
 	if (stream->base.fd >= 0)
 		return 0;
 	if (stream->base.fd == -EADDRINUSE && terms->why)
 		say_no_port(&terms->address, terms->why);
-	free_buffers(stream->buffers);
 	return stream->base.fd;
 }
 
 void stream_close(struct stream *stream, bool at_once)
 {
 	tcp_socket_close(stream->base.fd, at_once);
-	if (stream->loans && stream->buffers)
+	if (stream->buffers)
 		SLIST_INSERT_HEAD(stream->loans, stream->buffers, link);
-	else
-		free_buffers(stream->buffers);
-}
-
-/* --- buffers that are lent --- */
-
-/* False: out of memory. */
-static bool borrow(struct stream *stream)
-{
-	struct stream_buffers *buffers = stream->buffers;
-
-	if (buffers)
-		return true;
-	if ((buffers = SLIST_FIRST(stream->loans)))
-		SLIST_REMOVE_HEAD(stream->loans, link);
-	else
-		buffers = new_buffers(stream->reader.head_max);
-	stream->buffers = buffers;
-	stream->reader.stage = buffers ? buffers->stage : NULL;
-	return buffers;
-}
-
-static bool unsent(const struct stream *stream)
-{
-	return stream->first != stream->last;
-}
-
-/* Keeps them while a call is partly sent, or the head of a reply partly received. */
-static void give_back(struct stream *stream)
-{
-	if (!stream->loans || !stream->buffers || unsent(stream) ||
-	    !record_stage_is_empty(&stream->reader))
-		return;
-	SLIST_INSERT_HEAD(stream->loans, stream->buffers, link);
-	stream->buffers = NULL;
-}
-
-void rpc_loans_free(struct rpc_loans *loans)
-{
-	struct stream_buffers *buffers;
-
-	while ((buffers = SLIST_FIRST(loans))) {
-		SLIST_REMOVE_HEAD(loans, link);
-		free_buffers(buffers);
-	}
 }
 
 /* --- the socket --- */

@@ -52,7 +52,7 @@ struct stream {
 	bool stamps; /* the socket has SO_TIMESTAMPNS */
 
 	struct stream_buffers *buffers; /* NULL: the stream has none now */
-	struct rpc_loans *loans;	/* it borrows buffers, and gives them back; NULL: its own */
+	struct rpc_loans *loans;	/* it borrows buffers, and gives them back */
 	bool no_memory;			/* begin() found no buffers: flush() fails */
 
 	/* Sending: spans[first … last) are unsent, in order; heads lie in one buffer. */

@@ -91,9 +91,9 @@ struct tls_terms {
 /* --- channels --- */
 
 /*
- * Buffers that TCP and TLS channels share: of thousands of channels, few are in the middle of a
- * call or a reply. All 0 at first. Free them once the channels are closed. All these channels have
- * one head_max, by which the buffers are sized.
+ * Buffers that the TCP and TLS channels of a path share: of thousands of channels, few are in the
+ * middle of a call or a reply. All 0 at first. rpc_loans_free() frees those that no channel has.
+ * All these channels have one head_max, by which the buffers are sized.
  */
 SLIST_HEAD(rpc_loans, stream_buffers);
 void rpc_loans_free(struct rpc_loans *loans);
@@ -123,7 +123,7 @@ struct rpc_terms {
 	uint32_t head_max;
 	uint32_t calls_max;	 /* calls outstanding at once */
 	bool stamps;		 /* TCP: rpc_channel's stamp is wanted */
-	struct rpc_loans *loans; /* TCP, TLS: shared buffers; NULL: the channel has its own */
+	struct rpc_loans *loans; /* TCP, TLS */
 
 	/* RDMA only */
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
