@@ -95,7 +95,6 @@ static int set_security(struct path *path)
 			 "has room for no more",
 			 groups, AUTH_SYS_GIDS_MAX);
 	path_client_ids(path, path->job.first_client, ids);
-	auth_sys_init(&path->credentials, ids);
 	return path_tls_open(path);
 }
 

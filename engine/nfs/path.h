@@ -59,7 +59,6 @@ struct path {
 	struct path_job job;
 	const struct nfs_version *version;
 	struct auth_sys_ids ids;     /* AUTH_SYS's user and groups */
-	struct auth_sys credentials; /* `ids`, encoded */
 	struct tls_credentials *tls; /* NULL: calls go in clear */
 	struct tls_terms tls_terms;
 	struct rpc_loans loans;	      /* the connections' buffers */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * path_client.h - an RPC client of a path's server, for I/O or for names, with its log and
- * security: AUTH_SYS, shared by all clients of a path except those of nclients=, or Kerberos, with
- * a context per client (sec=), and TLS (xprtsec=).
+ * security: AUTH_SYS or Kerberos (sec=), with a context per client, and TLS (xprtsec=).
  */
 #pragma once
 

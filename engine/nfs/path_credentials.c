@@ -46,20 +46,18 @@ void path_client_ids(const struct path *path, uint32_t number, struct auth_sys_i
 	ids->gid = id_of(path, TERM(gid), config->gid, number);
 }
 
-/* AUTH_SYS: the path's, or with nclients= of a machine, and perhaps a user and group, of its own.
- */
+/* AUTH_SYS; with nclients= of a machine, and perhaps a user and group, of the client's own. */
 static int open_sys(struct rpc_client *rpc)
 {
-	struct path *path = rpc->server;
-	struct auth_sys *auth = rpc->own ? malloc(sizeof(*auth)) : &path->credentials;
+	const struct path *path = rpc->server;
+	struct auth_sys *auth = malloc(sizeof(*auth));
 	struct auth_sys_ids ids = path->ids;
 
 	if (!auth)
 		return -ENOMEM;
-	if (rpc->own) {
+	if (rpc->own)
 		path_client_ids(path, rpc->own - 1, &ids);
-		auth_sys_init(auth, &ids);
-	}
+	auth_sys_init(auth, &ids);
 	rpc->credentials = &auth->base;
 	return 0;
 }
@@ -111,7 +109,7 @@ void path_credentials_close(struct rpc_client *rpc)
 		return;
 	if (rpc->credentials->flavor->context)
 		rpcsec_gss_free(rpc->credentials);
-	else if (rpc->own)
+	else
 		free(container_of(rpc->credentials, struct auth_sys, base));
 }
 

@@ -72,7 +72,6 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 		.clock = world.clock.read,
 	};
 	path->version = terms->nfs4 ? &nfs_version_4 : &nfs_version_3;
-	auth_sys_init(&path->credentials, &path->ids);
 	path->directory = -1;
 	path->files = calloc(terms->files, sizeof(*path->files));
 	for (uint32_t i = 0; i < terms->files; i++)

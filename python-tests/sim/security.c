@@ -360,10 +360,13 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 	return 0;
 }
 
+void __real_path_credentials_close(struct rpc_client *rpc);
 void __wrap_path_credentials_close(struct rpc_client *rpc)
 {
 	if (find_holder(rpc->credentials))
 		rpcsec_gss_free(rpc->credentials);
+	else
+		__real_path_credentials_close(rpc);
 }
 
 void __real_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
