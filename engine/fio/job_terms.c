@@ -124,8 +124,7 @@ static bool refused(const struct term *term, const struct terms *terms)
 	return true;
 }
 
-/* Refuses negative numbers, which fio takes where the least is 0. It refuses all other wrong ones.
- */
+/* Refuses negative numbers, which fio takes where the least is 0; fio refuses all others. */
 static int check_numbers(const struct terms *terms)
 {
 	for_each_term (term) {
