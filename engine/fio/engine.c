@@ -5,8 +5,7 @@
 
 #include "abi.h"
 #include "job_terms.h"
-#include "job_files.h"
-#include "job_io.h"
+#include "job.h"
 #include "job_log.h"
 #include "setup.h"
 

@@ -5,7 +5,8 @@
  * Each of fio's io_us becomes a request. A request is cut at stripe boundaries into pieces (struct
  * conn_io) of at most one call's bytes, and is complete when all its pieces are. job_open()
  * allocates both. The source files form layers; each calls only those named before it:
- * job_log, open_loop, pieces, syncs, job_io, job_files, job_stats, job_open.
+ * job_log, open_loop, pieces, syncs, job_io, job_files, job_stats, job_open. Below the structures
+ * are the functions of each, in this order.
  */
 #pragma once
 
@@ -57,7 +58,7 @@ static inline bool request_busy(const struct request *request)
 	return request->left || request->pieces;
 }
 
-/* The state of a replay of held data (syncs.h). */
+/* The state of a replay of held data (syncs.c). */
 struct replay {
 	enum { REPLAY_NONE, REPLAY_DRAIN, REPLAY_WRITE, REPLAY_COMMIT } stage;
 	struct request request; /* the replay's WRITEs or COMMITs, or COMMITs that make room */
@@ -92,7 +93,7 @@ struct job {
 	struct request *requests;	     /* by io_u->index; the last one is the engine's own */
 	struct request_list pending[IO_OPS]; /* requests not submitted in full, by op */
 	struct request_list syncs;	     /* syncs that wait for earlier writes */
-	uint32_t *writes;		     /* syncs.h's: writes under way, by file */
+	uint32_t *writes;		     /* syncs.c's: writes under way, by file */
 	uint64_t sequence;		     /* the number of the last write or sync */
 
 	/*
@@ -143,3 +144,159 @@ static inline bool job_verifies(const struct thread_data *td)
 {
 	return td->o.verify && (td->o.verify_only || !td_write(td));
 }
+
+/*
+ * --- pieces.c: cuts requests into pieces, submits these to the connections, takes the results ---
+ *
+ * All I/O of a running job passes here: fio's, syncs and replays. Nothing here waits.
+ */
+
+/* Makes `request` a COMMIT of `count` files from `file` on, over every path where one is due. */
+void pieces_commit(const struct job *job, struct request *request, uint32_t file, uint32_t count);
+
+/* True where the hold has room for the next piece of a request, or the request needs none. */
+bool pieces_room(const struct job *job, const struct request *request);
+
+/*
+ * Submits the rest of a request, as far as there are idle ios and, for a WRITE, room in the hold.
+ * True where all is submitted; if no COMMIT was due, a COMMIT request then has no pieces.
+ */
+bool pieces_submit(struct job *job, struct request *request);
+
+/* Submits a held extent once more, as a piece of `request`. There must be an idle io. */
+void pieces_replay(struct job *job, struct request *request, struct hold_extent *extent);
+
+/* Takes what the connections have finished. Returns the next request that is complete; NULL: none
+ * for now. */
+struct request *pieces_take(struct job *job);
+
+/* The name of an open file, or NULL: it is not open. */
+const char *job_file_name(const struct job *job, uint32_t file);
+
+/* True where two open files of the job are the same file at the server. */
+bool job_same_file(const struct job *job, uint32_t a, uint32_t b);
+
+/*
+ * --- syncs.c ---
+ *
+ * A sync waits for the writes that fio queued before it, then sends the COMMITs that are due on
+ * each path, and reports data that a server has lost.
+ */
+
+/* fio has queued a write. */
+void syncs_write_begins(struct job *job, struct request *write);
+/* The write is complete: syncs that waited only for it become pending. */
+void syncs_write_ends(struct job *job, const struct request *write);
+
+/*
+ * Begins a sync of `count` files from `file` on: the sync becomes pending when the writes before it
+ * are complete. Writes that are queued later do not delay it, as with fsync(2).
+ */
+void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t count);
+
+/*
+ * Called when the COMMITs of a sync are answered. False where held data is lost: the sync is
+ * pending again, and is submitted after the replay. True where the sync is over: its error, if any,
+ * has failed the job.
+ */
+bool syncs_end(struct job *job, struct request *sync);
+
+/*
+ * hold_writes: a changed write verifier shows that the server lost data that was not durable. Then
+ * the job waits for its WRITEs and COMMITs under way, writes all held data again, commits it, and
+ * goes on. During the replay no other WRITE or sync begins, but READs do. If replays keep losing
+ * data, the job gives up. Without a loss, COMMITs make room in the hold: they go out when answered
+ * WRITEs fill half of it, while new WRITEs use the other half.
+ */
+
+/* True where no WRITE or sync may begin. */
+static inline bool replay_active(const struct job *job)
+{
+	return job->hold.lost || job->replay.stage != REPLAY_NONE;
+}
+
+/* True where COMMITs that make room, or a replay's own calls, are due or outstanding. */
+static inline bool replay_makes_room(const struct job *job)
+{
+	return request_busy(&job->replay.request);
+}
+
+/* Continues the replay, without waiting, for a job with a hold. Sets replay.broken on giving up. */
+void replay_advance(struct job *job);
+
+/*
+ * --- job_io.c: fio's hooks for I/O: queue, commit, getevents, event ---
+ *
+ * job_queue() cuts an I/O into pieces; job_commit() or job_getevents() sends them, and
+ * job_getevents() takes the replies. Only pieces.c submits this I/O to connections.
+ */
+
+/* Queues an I/O; sends nothing of it yet. FIO_Q_BUSY: by the arrival clock the I/O is not due. */
+enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u);
+
+/*
+ * Called after iodepth_batch= I/Os: sends those that must not wait for getevents(). If fio may
+ * sleep next, blocks until all is sent; a sync is sent only after the writes before it. Returns 0.
+ */
+int job_commit(struct thread_data *td);
+
+/*
+ * Sends what was queued, waits until at least `min` I/Os are complete, and returns how many are.
+ * Returns sooner after `timeout`, unless that is NULL, or when an I/O has become due (arrival
+ * clock). -EIO where fewer than `min` are left to wait for.
+ */
+int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,
+		  const struct timespec *timeout);
+
+/* Takes the next complete I/O, of those that job_getevents() has counted. */
+struct io_u *job_event(struct thread_data *td, int number);
+
+/* Waits for all outstanding I/O: at the end of a replayed log fio leaves I/O in flight. A failed
+ * I/O fails the job. Afterwards fio may free its buffers. */
+void job_drain(struct job *job);
+
+/* Sends what fio has queued, and waits for I/O under way on one file, before the file is opened,
+ * closed or removed: at the end of a replayed log fio does so with I/O in flight. */
+void job_settle_file(struct job *job, uint32_t file);
+
+/* Makes one file durable and waits for that. 0 or a negative errno, logged. */
+int job_sync_file(struct job *job, uint32_t file);
+
+/* --- job_open.c, job_files.c: a job's beginning and end; its files, on all of its paths --- */
+
+/* 0 or a negative errno, logged. Sets td->io_ops_data to the job, on success only. */
+int job_open(struct thread_data *td);
+
+/* Makes the files that are still open durable, writes the statistics and frees the job. `job` may
+ * be NULL. */
+void job_close(struct job *job);
+
+/* 0 or a negative errno, logged. */
+int job_open_file(struct job *job, struct fio_file *f);
+
+/* Makes all written data of a file durable, and closes it. 0 or a negative errno, logged. */
+int job_close_file(struct job *job, struct fio_file *f);
+
+/* Closes files that fio left open because they had I/O in flight. A failure fails the job. */
+void job_close_left_open(struct job *job);
+
+/* Removes a file; an absent file is no error. 0 or a negative errno, logged. */
+int job_unlink(struct job *job, struct fio_file *f);
+
+/* Drops a file from the mounts' caches. 0 or a negative errno, logged. */
+int job_invalidate(struct job *job, struct fio_file *f);
+
+/* --- job_stats.c: what connections and metadata operations did --- */
+
+/*
+ * Appends JSON lines to stats_file=: one per connection, kind of metadata operation, arrival clock
+ * and message, one for rx_timestamps=. Logs a summary, with a line per kind if there are several.
+ */
+void job_stats_report(struct job *job);
+
+/*
+ * conn_job.ticked(): once a second writes a JSON line per path to the file that live_file= names,
+ * with a dot and the job's number appended. A failure is logged once, and the job goes on without
+ * the file.
+ */
+void job_stats_live(void *job);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "job_files.h"
+#include "job.h"
 
 #include <errno.h>
-
-#include "job_io.h"
-#include "pieces.h"
-#include "syncs.h"
 
 #include "nfs/names.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "job_io.h"
+#include "job.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,8 +8,6 @@
 #include "deadline.h"
 #include "job_log.h"
 #include "open_loop.h"
-#include "pieces.h"
-#include "syncs.h"
 #include "util.h"
 #include "wait.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "job_files.h"
+#include "job.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "deadline.h"
-#include "job_io.h"
 #include "open_loop.h"
 #include "nfs/meta_io.h"
 #include "job_log.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "job_files.h"
+#include "job.h"
 
 #include <errno.h>
 #include <fcntl.h>

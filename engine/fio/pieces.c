@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "pieces.h"
+#include "job.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "syncs.h"
+#include "job.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "job_log.h"
-#include "pieces.h"
 
 void syncs_write_begins(struct job *job, struct request *write)
 {

@@ -7,7 +7,7 @@
 
 #include "endings.h"
 #include "fio/job_terms.h"
-#include "fio/job_io.h"
+#include "fio/job.h"
 #include "fio/job_log.h"
 #include "limits.h"
 #include "nfs/meta_io.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fio/job_io.h"
+#include "fio/job.h"
 #include "network.h"
 #include "security.h"
 #include "tls_server.h"
