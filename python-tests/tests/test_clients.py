@@ -367,6 +367,25 @@ def test_a_job_that_cannot_wait_for_its_clients_counts_none(job: Run) -> None:
     assert "epoll cannot watch the connections: Too many open files: use fewer" in line
 
 
+# For why seven clients are not served, a line of 160 bytes each.
+_NO_MEMORY = """
+#include <stddef.h>
+
+void *__libc_calloc(size_t count, size_t size);
+
+void *calloc(size_t count, size_t size)
+{
+	return count == 7 && size == 160 ? NULL : __libc_calloc(count, size);
+}
+"""
+
+
+def test_a_job_without_memory_for_its_clients_lines_says_so(job: Run) -> None:
+    outcome = job(nclients=7, before=_NO_MEMORY, filename="r", **READING)
+    (line,) = outcome.said()
+    assert line.endswith("clients: no memory for the lines about them: use fewer clients")
+
+
 # Each socket has 20 ports (Linux before 6.3: all).
 _TWENTY_PORTS = """
 #include <dlfcn.h>
