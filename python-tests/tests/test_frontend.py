@@ -254,7 +254,7 @@ def test_what_apt_is_called_for_is_said_before_and_how_it_failed(
 def test_no_install_names_what_is_missing(bare_machine: Machine) -> None:
     bare_machine.program("sudo", "echo sudo was run >&2")
     reading = ("report DIR", "compare", "history dd", "baseline show")  # which needs no engine
-    commands = ("demo", "run dd", "test", "build", "bench mount", *reading)
+    commands = ("demo", "run dd", "test", "build", "bench stall", *reading)
     ways = [(words.split()[0], [*words.split(), "--no-install"], "0") for words in commands]
     ways += [("run", ["--no-install", "run", "dd"], "0"), ("run", ["run", "dd"], "1")]
     for command, words, variable in ways:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti bench: client-cost, mount and stall. The cells of their stories, in turn."""
+"""./nfsmulti bench: client-cost and stall. The cells of their stories, in turn."""
 
 from __future__ import annotations
 
@@ -9,32 +9,26 @@ import fnmatch
 import os
 import shlex
 import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
-
-import psutil
+from typing import Any, NamedTuple, TypeVar
 
 from nfsmulti.bench import cost, peers, stall
 from nfsmulti.bench.cost import Case, Timing
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine, FioProcess
+from nfsmulti.fiorun import Engine
 from nfsmulti.folders import own_folder
-from nfsmulti.paths import BUILD, COMMAND, RESULTS, shown, write_files
+from nfsmulti.paths import BUILD, COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import runner
-from nfsmulti.run.cell import command, jobs_of
 from nfsmulti.run.place import Target, asked
 from nfsmulti.run.plan import Plan, ordered
 from nfsmulti.run.record import Record, now_text, write_machine
 from nfsmulti.scenario import CellSpec
-from nfsmulti.screen import Screen, laid_out
+from nfsmulti.screen import Screen
 from nfsmulti.summary import Cell, Server
-from nfsmulti.texts import Table
 
 _out = Screen(soft_wrap=True)
 _SEED = 1  # of the order, in which the engines of a workload follow each other
@@ -49,12 +43,13 @@ class Options:
     """What every bench is told."""
 
     quick: bool
-    targets: bool = False
     repeat: int | None
     results: Path | None
     case: Sequence[str] | None
     listed: bool
     client_cpu: int | None
+    server_cpu: int | None
+    server_sleeps: bool = True
 
     @property
     def timing(self) -> Timing:
@@ -66,15 +61,14 @@ class Options:
         """Choose from these cases; --list ends here."""
         found = choose(cases, self.case or [])
         if self.listed:
-            _list(found, targets=self.targets)
+            print(*(case.name for case in found), sep="\n")
             raise SystemExit(0)
         return found
 
-
-@dataclass(frozen=True, kw_only=True)
-class _SinkOptions(Options):
-    server_cpu: int | None
-    server_sleeps: bool = True
+    def place(self, more: Sequence[str] = ()) -> OnSink:
+        """Return the sink, with options `more` of its own. Raises HarnessError."""
+        cores = choose_cores(self.client_cpu, self.server_cpu)
+        return OnSink(cores, sleeps=self.server_sleeps, more=more)
 
 
 def choose(cases: Sequence[_Case], patterns: Sequence[str]) -> list[_Case]:
@@ -87,20 +81,6 @@ def choose(cases: Sequence[_Case], patterns: Sequence[str]) -> list[_Case]:
         if not names:
             raise HarnessError(f"--case '{pattern}' matches no case", "--list shows their names")
     return [case for case in cases if not found or any(case.name in one for one in found.values())]
-
-
-def _list(cases: Sequence[Case], *, targets: bool) -> None:
-    """Show the cases by name, with their targets where these are asked for."""
-    rows = [
-        [
-            case.name,
-            *((bar.beside, cost.RATIOS.get(bar.figure, "calls/op"), bar.text) if bar else ()),
-        ]
-        for case in cases
-        for bar in (targets and case.bars) or [None]
-    ]
-    headings = ["case", *(["beside", "figure", "target"] if targets else [])]
-    _out.print(laid_out(Table(headings, rows, text_columns=len(headings))))
 
 
 # --- processors ---
@@ -190,81 +170,6 @@ class OnSink(Target):
         return {"kind": "loopback", "pool": self._name, **found}
 
 
-_TMPFS = Path("/dev/shm")
-
-
-class OnFiles(Target):
-    """A file on tmpfs, and one in a directory `disk`; both go at the end."""
-
-    def __init__(self, client: int, disk: Path):
-        self.enter, self.cpus, self._disk = ["taskset", "-c", str(client)], {client}, disk
-
-    def __enter__(self) -> Self:
-        if not _TMPFS.is_dir():
-            raise HarnessError(f"{_TMPFS} is missing, and the file in memory needs it")
-        self._disk.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as undo:
-            self._folders = {
-                place: Path(undo.enter_context(tempfile.TemporaryDirectory("", "nfsmulti-", where)))
-                for place, where in zip(cost.PLACES, (_TMPFS, self._disk), strict=True)
-            }
-            self._made = undo.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._made.close()
-
-    def prepare(self, spec: CellSpec) -> CellSpec:
-        """Write the file."""
-        write_files(self._folders[spec.place], spec.files)
-        return spec
-
-    def pool(self, spec: CellSpec) -> str:
-        """Return the folder that holds the cell's file."""
-        return str(self._folders[spec.place])
-
-    def mounts(self, spec: CellSpec) -> list[str]:
-        """Return the same."""
-        return [self.pool(spec)]
-
-    def servers(self) -> list[str]:
-        """There is none."""
-        return []
-
-
-# --- a job's memory ---
-
-_MEMORY_CASE = Case("randread", "4k", 128, connections=4)
-_MEMORY_TARGET = 2 << 20
-_UNTIL_MEASURED = Timing(60.0, 0.0, 1)  # it is ended once it was measured
-_MEASURE_SECONDS = 60.0
-_SETTLED_CPU_S = 0.3  # a job that has worked for so long has used all that it will use
-
-
-def memory(place: OnSink, folder: Path) -> int:
-    """Return the bytes that our job has beyond one of the null engine. Raises HarnessError."""
-    ours = cost.client_cost(_MEMORY_CASE, _UNTIL_MEASURED, None, None)[0]
-    alike = {name: at for name, at in ours.options.items() if name not in ("nconnect", "spread")}
-    null = dataclasses.replace(ours, client="other", options={"ioengine": "null", **alike})
-    with place:
-        return _private(ours, place, folder / "ours") - _private(null, place, folder / "null")
-
-
-def _private(spec: CellSpec, place: Target, folder: Path) -> int:
-    """Return the bytes that a job has for itself and has written to."""
-    deadline = time.monotonic() + _MEASURE_SECONDS
-    argv = command(place.prepare(spec), place, Engine.built(), folder)
-    with FioProcess(argv, folder) as process:
-        while time.monotonic() < deadline and process.running:
-            for job in jobs_of(process):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    times = job.cpu_times()
-                    if times.user + times.system > _SETTLED_CPU_S:
-                        return sum(mapping.private_dirty for mapping in job.memory_maps())
-            process.wait(0.02)
-    raise HarnessError("no job ran whose memory could be measured")
-
-
 # --- a bench ---
 
 
@@ -272,7 +177,7 @@ def measure(
     name: str,
     options: Options,
     specs: Sequence[CellSpec],
-    place: OnSink | OnFiles,
+    place: OnSink,
     about: Mapping[str, Any],
 ) -> None:
     """Run all cells, write what was found with its page, and show the answer.
@@ -304,13 +209,8 @@ def client_cost(
     yardstick: Path | None, engine: Path | None, option: Sequence[str] | None, **given: Any
 ) -> None:
     """Measure beside fio's own nfs engine, or another build of ours, run by run."""
-    options = _SinkOptions(**given)
+    options = Options(**given)
     builds = bool(engine or option)
-    if builds and options.targets:
-        raise HarnessError(
-            "--targets with --engine or --option: the targets are beside fio's own nfs engine",
-            "leave out --targets",
-        )
     if builds:
         pairs = cost.QUICK_PAIRS if options.quick else cost.PAIRS
         options = dataclasses.replace(options, repeat=options.repeat or pairs)
@@ -318,10 +218,9 @@ def client_cost(
     cases = options.chosen((*cost.CLIENT_COST, *more))
     own = peers.own_options(option or [])
     other = peers.other_build(engine or Engine.built().library) if builds else None
-    cores = choose_cores(options.client_cpu, options.server_cpu)
-    place = OnSink(cores, sleeps=options.server_sleeps)
-    scratch = BUILD / "bench"
-    limit = peers.yardstick(yardstick, scratch) if yardstick else None  # the peer takes minutes
+    place = options.place()
+    # First: the peer takes minutes.
+    limit = peers.yardstick(yardstick, BUILD / "bench") if yardstick else None
     plain = not builds and any(not case.version and not case.operation for case in cases)
     peer = peers.peer_fio(_out.print) if plain else None
     about = place.about
@@ -331,11 +230,6 @@ def client_cost(
         about[cost.OURS] = peers.fingerprint(Engine.built().library)
         which = f"{shown(engine)} ({peers.fingerprint(other)})" if engine else "the same build"
         about[cost.OTHER] = which + (f" without {', '.join(option)}" if option else "")
-    else:
-        used = memory(place, scratch / "memory") / 2**20
-        about[
-            f"a job's memory beyond fio's own and its buffers (target: {_MEMORY_TARGET >> 20} MiB)"
-        ] = f"{used:.2f} MiB"
     specs = [
         spec
         for case in cases
@@ -344,26 +238,11 @@ def client_cost(
     measure("client-cost", options, specs, place, about)
 
 
-def mount(disk: Path | None, **given: Any) -> None:
-    """Measure beside fio's io_uring engine, on the same file."""
-    options = Options(**given)
-    cases = options.chosen(cost.MOUNT)
-    cores, disk = choose_cores(options.client_cpu), disk or BUILD / "bench"
-    specs = [spec for case in cases for spec in cost.on_mount(case, options.timing)]
-    about = {
-        "kind": "pool",
-        "pool": f"files on {_TMPFS} and {shown(disk)}",
-        "client on processor": cores.client,
-    }
-    measure("mount", options, specs, OnFiles(cores.client, disk), about)
-
-
 def stalling(**given: Any) -> None:
     """Measure the latency of a server that stalls, by the arrival clock and by fio's rate."""
-    options = _SinkOptions(**given)
+    options = Options(**given)
     cases = options.chosen(stall.CASES)
-    cores = choose_cores(options.client_cpu, options.server_cpu)
-    place = OnSink(cores, sleeps=options.server_sleeps, more=stall.SINK)
+    place = options.place(stall.SINK)
     seconds = stall.QUICK_SECONDS if options.quick else stall.SECONDS
     specs = [stall.spec(case, seconds) for case in cases]
     measure("stall", options, specs, place, place.about)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""client-cost and mount: CPU per operation of the engine, beside other engines on the same work.
+"""client-cost: CPU per operation of the engine, beside other engines on the same work.
 
 Factors: workload, in words; engine (nfsmulti, another's name, or what of nfsmulti is otherwise).
-What is told are ratios, run by run. The developers' targets, which were set before anything was
-measured, are held against them where they are asked for.
+What is told are ratios, run by run. Until 0.7.0 there was also a bench `mount`, whose results have
+their pages still.
 """
 
 from __future__ import annotations
@@ -19,23 +19,14 @@ from nfsmulti import texts
 from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import KINDS, MOST_ROWS, Answer, varying
 from nfsmulti.report.measures import Take
-from nfsmulti.report.story import (
-    Judged,
-    Plot,
-    Report,
-    Section,
-    Told,
-    Verdict,
-    as_wanted,
-    beyond,
-)
+from nfsmulti.report.story import Plot, Report, Section, Told
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Ratio
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_size
 
-# --- what is measured, and what is asked of it ---
+# --- what is measured ---
 
 # What engines are called. OTHER is another build of ours, or ours without some options: a run's
 # place says which. SINGLE, V3 and DATA are the engine under test itself, otherwise than in the
@@ -43,43 +34,23 @@ from nfsmulti.units import parse_size
 OURS, PEER, YARDSTICK, IO_URING = "nfsmulti", "fio nfs", "plain sockets", "io_uring"
 OTHER = "other engine"
 SINGLE, V3, DATA = "one connection", "NFSv3", "READ"
-# Ratios of CPU time per operation, of operations per second and of latency; or our own system calls
-# per operation.
-Figure = Literal["cpu", "rate", "p50", "calls"]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A target, for a ratio `beside` another engine: the least for rates, the most for others."""
-
-    figure: Figure
-    limit: float
-    beside: str = PEER
-
-    @property
-    def text(self) -> str:
-        """The bar as it is shown."""
-        return f"{'≥' if self.figure == 'rate' else '≤'} {self.limit:g}"
-
-    def judged(self, ratio: Ratio | None) -> Judged:
-        """Hold a ratio against it."""
-        return as_wanted(beyond(ratio, self.limit, below=self.figure != "rate"))
+# Ratios of CPU time per operation, of operations per second and of latency.
+Figure = Literal["cpu", "rate", "p50"]
 
 
 @dataclass(frozen=True)
 class Case:
     """One workload: fio's rw, bs and iodepth, the depth being that of all connections together.
 
-    `place` is that of the file, where there is one. `version` is that of NFS where it is not 3.
-    `operation` is a metadata operation, which is made instead of each I/O.
+    One that runs `alone` is measured on one connection too. `version` is that of NFS where it is
+    not 3. `operation` is a metadata operation, which is made instead of each I/O.
     """
 
     rw: str
     bs: str
     depth: int
     connections: int = 1
-    bars: tuple[Bar, ...] = ()
-    place: str = ""
+    alone: bool = False
     version: str = ""
     operation: str = ""
 
@@ -87,12 +58,12 @@ class Case:
     def name(self) -> str:
         """A name in fio's words, such as "randread 4k d32", "… c4" or "… v4.1"."""
         what = [self.operation] if self.operation else [self.rw, self.bs]
-        words = [self.place, *what, f"d{self.depth}"]
+        words = [*what, f"d{self.depth}"]
         if self.connections > 1:
             words.append(f"c{self.connections}")
         if self.version:
             words.append(f"v{self.version}")
-        return " ".join(filter(None, words))
+        return " ".join(words)
 
     @property
     def words(self) -> str:
@@ -102,53 +73,27 @@ class Case:
             f"depth {self.depth}",
             f"{self.connections} connections" if self.connections > 1 else "",
             f"NFSv{self.version}" if self.version else "",
-            self.place and f"on {self.place}",
         ]
         return ", ".join(filter(None, [self.operation or f"{self.bs} {kind}", *more]))
 
 
-def _bars(cpu: float, rate: float | None = None, calls: float | None = None) -> tuple[Bar, ...]:
-    limits: list[tuple[Figure, float | None]] = [("cpu", cpu), ("rate", rate), ("calls", calls)]
-    return tuple(Bar(figure, limit) for figure, limit in limits if limit is not None)
-
-
-_YARDSTICK_BARS = (
-    Bar("cpu", 1.10, YARDSTICK),
-    Bar("rate", 0.95, YARDSTICK),
-    Bar("p50", 1.0, YARDSTICK),
-)
-# Of many connections beside one, at the same depth.
-_MANY_BARS = (Bar("cpu", 2.5, SINGLE), Bar("rate", 0.45, SINGLE))
-# Of NFSv4.1, which fio's nfs engine does not have, beside our own NFSv3.
-_VERSION_BARS = (Bar("cpu", 1.25, V3), Bar("rate", 0.85, V3))
-# Of a metadata operation, which fio's nfs engine has not, beside the I/O of this size.
-_METADATA_BARS = (Bar("cpu", 1.0, DATA),)
-
-# Bars beside the peer are for fio's nfs engine on the distribution's libnfs, on one connection.
-# Reads of 64 KiB and more have none for the rate: there the server is the limit.
 CLIENT_COST = (
-    Case("randread", "4k", 1, bars=_bars(0.80, 1.1)),
-    Case("randread", "4k", 8, bars=_bars(0.50, 1.2) + _YARDSTICK_BARS),
-    Case("randread", "4k", 32, bars=_bars(0.30, 2.6, calls=0.20) + _YARDSTICK_BARS),
-    Case("randread", "4k", 128, bars=_bars(0.22, 4.2) + _YARDSTICK_BARS),
-    Case("write", "4k", 32, bars=_bars(0.32, 1.9) + _YARDSTICK_BARS),
-    Case("write", "8k", 8, bars=_bars(0.65, 1.0)),
-    Case("write", "64k", 8, bars=_bars(0.33, 3.0) + _YARDSTICK_BARS),
-    Case("write", "1m", 8, bars=_bars(0.70, 1.3)),
-    Case("read", "64k", 8, bars=_bars(0.85) + _YARDSTICK_BARS),
-    Case("read", "1m", 8, bars=_bars(0.85)),
+    *(Case("randread", "4k", depth) for depth in (1, 8, 32, 128)),
+    *(Case("write", bs, depth) for bs, depth in (("4k", 32), ("8k", 8), ("64k", 8), ("1m", 8))),
+    *(Case("read", bs, 8) for bs in ("64k", "1m")),
     # The peer has one connection to a job, so that it takes as many jobs as connections.
     Case("randread", "4k", 128, connections=4),
     Case("write", "64k", 8, connections=4),
     Case("read", "64k", 8, connections=4),
-    Case("randread", "4k", 256, connections=64, bars=_MANY_BARS),
+    Case("randread", "4k", 256, connections=64, alone=True),
     Case("write", "64k", 64, connections=64),
     Case("read", "64k", 64, connections=64),
+    # fio's nfs engine has neither NFSv4.1 nor metadata.
     Case("randread", "4k", 1, version="4.1"),
-    Case("randread", "4k", 32, bars=_VERSION_BARS, version="4.1"),
+    Case("randread", "4k", 32, version="4.1"),
     Case("write", "4k", 32, version="4.1"),
     Case("read", "64k", 8, version="4.1"),
-    Case("randread", "4k", 32, bars=_METADATA_BARS, operation="getattr"),
+    Case("randread", "4k", 32, operation="getattr"),
 )
 # What two builds of our engine are compared on as well: which depths and sizes gain, which lose.
 SCAN = (
@@ -162,25 +107,11 @@ SCAN = (
     Case("read", "64k", 32),
     Case("read", "1m", 32),
 )
-PLACES = ("tmpfs", "disk")
-_MOUNT_BARS = (Bar("cpu", 1.03, IO_URING), Bar("rate", 0.97, IO_URING))
-MOUNT = tuple(
-    Case(rw, bs, depth, bars=_MOUNT_BARS, place=place)
-    for place in PLACES
-    for rw, bs, depth in (
-        ("randread", "4k", 1),
-        ("randread", "4k", 32),
-        ("randwrite", "4k", 32),
-        ("read", "64k", 8),
-        ("write", "1m", 8),
-    )
-)
-_CASES = {case.words: case for case in (*CLIENT_COST, *SCAN, *MOUNT)}
+_ORDER = {case.words: at for at, case in enumerate((*CLIENT_COST, *SCAN))}
 
 # --- what fio runs ---
 
-SINK = "nfs-sink"  # the place of all cells but those on files
-FILES = {"bench": 256 << 20}  # of `mount`
+SINK = "nfs-sink"  # the place of all cells
 _FILE = {"filename": "bench", "size": "1g"}  # nfs-sink has every file
 _ENTRIES = 64  # so few that nearly all calls are what is asked
 # The peer's jobs may hang at their end: after so many seconds more they never end.
@@ -230,7 +161,7 @@ def client_cost(
         found.append(_spec(case, YARDSTICK, timing, words, client="other"))
     if other:
         return found
-    if any(bar.beside == SINGLE for bar in case.bars):
+    if case.alone:
         found.append(_ours(case, timing, SINGLE, dataclasses.replace(case, connections=1)))
     if case.version:
         found.append(_ours(case, timing, V3, dataclasses.replace(case, version="")))
@@ -268,19 +199,8 @@ def _peer(case: Case, timing: Timing, fio: Path) -> CellSpec:
     )
 
 
-def on_mount(case: Case, timing: Timing) -> list[CellSpec]:
-    """Return what both engines run on a file."""
-    options: Options = {"filename": "bench", "size": FILES["bench"]}
-    options["direct"] = 1 if case.place == "disk" else None
-    timing = dataclasses.replace(timing, ramp=0)  # of which the machine's CPU time knows nothing
-    words = {**options, "ioengine": IO_URING}
-    theirs = _spec(case, IO_URING, timing, words, client="mount", files=FILES)
-    return [_spec(case, OURS, timing, options, files=FILES), theirs]
-
-
 def _spec(case: Case, engine: str, timing: Timing, options: Options, **more: Any) -> CellSpec:
     """Return a cell that keeps no log of how it went on, for that costs CPU time as well."""
-    kept = {"stats_file", "exec_prerun"} if case.place else {"stats_file"}
     own: Options = {
         "rw": case.rw,
         "bs": case.bs,
@@ -290,10 +210,10 @@ def _spec(case: Case, engine: str, timing: Timing, options: Options, **more: Any
     }
     return CellSpec(
         factors={"workload": case.words, "engine": engine},
-        place=case.place or SINK,
+        place=SINK,
         jobfile="",
         options={
-            **dict.fromkeys(sorted(FOR_HARNESS - kept)),
+            **dict.fromkeys(sorted(FOR_HARNESS - {"stats_file"})),
             "iodepth": case.depth,
             **options,
             **own,
@@ -363,7 +283,6 @@ def _p50(cell: Cell) -> float | None:
 
 def pairs_of(summary: Summary) -> list[Pair]:
     """Return all that can be compared, in the order of the cases."""
-    order = {words: at for at, words in enumerate(_CASES)}
     found = []
     for workload in cells.levels(summary.done, "workload"):
         own = cells.having(summary, workload=workload)
@@ -373,7 +292,7 @@ def pairs_of(summary: Summary) -> list[Pair]:
             pair = Pair(str(workload), engine, ours, theirs)
             if engine != OURS and pair.ratio("cpu"):
                 found.append(pair)
-    return sorted(found, key=lambda one: order.get(one.workload, len(order)))
+    return sorted(found, key=lambda one: _ORDER.get(one.workload, len(_ORDER)))
 
 
 def _rank(engine: str) -> int:
@@ -387,7 +306,7 @@ def _tell(summary: Summary) -> Told:
         return Told(Answer("No other engine has run beside nfsmulti: nothing can be compared."))
     chief = pairs[0].beside
     held = [one for one in pairs if one.beside == chief]
-    sections = [Section("Plots", plots=_plots(held)), *_targets(summary, pairs)]
+    sections = [Section("Plots", plots=_plots(held))]
     first = {cell.factors["engine"]: cell.command for cell in reversed(summary.done)}
     sections += [
         Section("Ratios to other engines", tables=[_ratios(pairs)], folded=True),
@@ -471,37 +390,6 @@ def _says(ratio: Ratio, figure: Figure) -> str:
     if ratio.spans_one is not False:
         return ""
     return "better" if (ratio.value > 1) == (figure == "rate") else "worse"
-
-
-def _targets(summary: Summary, pairs: Sequence[Pair]) -> list[Section]:
-    """Hold all targets against what was found, where they are asked for; the unmet ones first."""
-    if "--targets" not in summary.command.split():
-        return []
-    rows = [
-        _held_against(bar, one)
-        for one in pairs
-        for bar in (_CASES[one.workload].bars if one.workload in _CASES else ())
-        if bar.beside == one.beside
-    ]
-    rows.sort(key=lambda row: row[-1] != Verdict.NOT_MET)
-    met = sum(row[-1] == Verdict.MET for row in rows)
-    words = f"{met} of {len(rows)} targets are met; where an interval spans one, it is open."
-    headings = ["", "beside", "figure", "ratio", "target", "verdict"]
-    return [
-        Section("Targets", [words], [Table(headings, rows, text_columns=3, ending_text_columns=1)])
-    ]
-
-
-def _held_against(bar: Bar, pair: Pair) -> list[str]:
-    if bar.figure == "calls":  # how many: no interval is needed
-        calls = cells.sample(pair.ours, lambda cell: cell.calls_per_op)
-        what, found, ratio = "system calls", texts.mean(calls), None
-        if calls:
-            ratio = Ratio(calls.mean, calls.mean, calls.mean)
-    else:
-        what, ratio = RATIOS[bar.figure], pair.ratio(bar.figure)
-        found = texts.ratio(ratio)
-    return [pair.workload, pair.beside, what, found, bar.text, bar.judged(ratio).verdict]
 
 
 _RATIO = "A ratio is nfsmulti's figure ÷ the other engine's, run by run, with its 95 % interval."

@@ -240,7 +240,7 @@ def _watched(
             if not restarting.down and (why := place.trouble()):
                 raise HarnessError(why)
             if spec.patience and _overdue(sampler.folder, spec):
-                _kill(jobs_of(process))  # fio itself then ends, and reports what they had done
+                _kill(_jobs_of(process))  # fio itself then ends, and reports what they had done
             if passed > limit:
                 raise HarnessError(f"fio did not end within {limit:.0f} s")
         sampler.take()
@@ -248,7 +248,7 @@ def _watched(
         return process.result(0)
 
 
-def jobs_of(fio: FioProcess) -> list[psutil.Process]:
+def _jobs_of(fio: FioProcess) -> list[psutil.Process]:
     """Return the running jobs of a fio."""
     with contextlib.suppress(psutil.NoSuchProcess):  # where it has ended
         return psutil.Process(fio.pid).children()
