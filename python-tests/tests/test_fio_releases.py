@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio-releases: what it says of headers that the engine compiles with, or does not."""
+"""The engine for fio's releases: what is said of headers that it compiles with, or does not."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import call_harness, or_skip, refusal
+from conftest import or_skip
 from scripted_jobs import Client
 
-from nfsmulti import fioreleases
+from nfsmulti.bench.peers import compilations, headers_of
 from nfsmulti.errors import HarnessError
-from nfsmulti.fioreleases import check_clock, compilations, headers_of
 from nfsmulti.processes import find, run
 from servers.scripted import ScriptedServer
+from strangers import fio_releases
 
 
 def _git(folder: Path, *words: str) -> None:
@@ -52,12 +52,10 @@ def fios(tmp_path: Path) -> Path:
 
 @pytest.mark.full
 def test_each_release_is_compiled_and_complaints_end_it(
-    fios: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fios: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fioreleases, "_FOLDER", tmp_path / "trees")
-    done = call_harness("fio-releases", "--source", str(fios), *_RELEASES)
-    assert done.status == 1
-    error, warning, fits = done.stdout.splitlines()
+    assert fio_releases.main(["--source", str(fios), *_RELEASES], tmp_path / "trees") == 1
+    error, warning, fits = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"fio 3\.9: engine/fio/abi\.c:.*error: .*log_prio.*", error)
     assert re.fullmatch(r"fio 3\.10: engine/fio/engine\.c:.*error: .*incompatible.*", warning)
     assert fits == "fio 3.90: compiles without warnings"
@@ -65,14 +63,15 @@ def test_each_release_is_compiled_and_complaints_end_it(
 
 def test_a_release_that_is_not_there(fios: Path, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"cannot clone fio-4\.0 from .*/fios: .*fio-4\.0"):
-        fioreleases.fetch("4.0", str(fios), tmp_path / "trees")
-    assert "'latest' is not a fio release" in refusal("fio-releases", "latest")
+        fio_releases.fetch("4.0", str(fios), tmp_path / "trees")
+    with pytest.raises(HarnessError, match="'latest' is not a fio release"):
+        fio_releases.main(["latest"])
 
 
 def test_latencies_that_are_not_the_clocks_are_refused(
     client: Client, server: ScriptedServer
 ) -> None:
-    check_clock(client(server, rw="read", lat_percentiles=1, arrival_rate=5000))
+    fio_releases.check_clock(client(server, rw="read", lat_percentiles=1, arrival_rate=5000))
     closed = client(server, rw="read", lat_percentiles=1)
     with pytest.raises(HarnessError, match=r"fio .*: slat is not the lag, or lat not slat"):
-        check_clock(closed)
+        fio_releases.check_clock(closed)

@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti fio-releases: compile the engine for releases of fio, and run it in the newest.
+"""`python -m strangers.fio_releases [VERSION ...]`: compile the engine for releases of fio.
 
-And how the build compiles a file, which the yardstick of the benchmark asks for as well.
+A warning is an error. The engine then runs in the newest of them: random reads in a closed loop and
+by the arrival clock, and writes that fio verifies. Exit status 1 where any of this does not work.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import math
 import os
-import shlex
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nfsmulti.bench.peers import BEFORE_HEADERS, compilations, complaint
 from nfsmulti.bench.sink import Sink
-from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Direction, Engine, Fio, FioResult, Options
-from nfsmulti.paths import BUILD, ROOT, build_dir, shown
-from nfsmulti.processes import Completed, run
+from nfsmulti.paths import BUILD, ROOT, shown
+from nfsmulti.processes import end_politely, run
+from servers.scripted import ScriptedServer
 
+_SOURCE = "https://github.com/axboe/fio"
 _RELEASES = [f"3.{minor}" for minor in range(33, 43)]
 _FOLDER = BUILD / "fio-releases"
 _FETCH_SECONDS = 600.0
@@ -32,18 +36,22 @@ _BLOCKS = 1024  # of 4 KiB
 _CLOCK: Options = {"arrival_rate": 20000, "lat_percentiles": 1}
 
 
-def fio_releases(versions: Sequence[str], source: str) -> None:
-    """Compile the engine for each release, then run it in the newest."""
-    chosen = sorted(versions or _RELEASES, key=_order)
+def main(words: Sequence[str], folder: Path = _FOLDER) -> int:
+    """Try the releases that are named, or all, below `folder`; return the exit status."""
+    parser = argparse.ArgumentParser(prog="fio_releases")
+    parser.add_argument("versions", metavar="VERSION", nargs="*", default=_RELEASES)
+    parser.add_argument("--source", default=_SOURCE, help="a git repository that has fio's tags")
+    given = parser.parse_args(words)
+    chosen = sorted(given.versions, key=_order)
     failed = False
     for version in chosen:
-        tree = fetch(version, source, _FOLDER)
+        tree = fetch(version, given.source, folder)
         said = _compile_against(tree)
         print(f"fio {version}: {said or 'compiles without warnings'}", flush=True)
         failed |= said is not None
-    if failed:
-        raise SystemExit(1)
-    print(f"fio {chosen[-1]}: {_run_in(tree)}")
+    if not failed:
+        print(f"fio {chosen[-1]}: {_run_in(tree)}")
+    return int(failed)
 
 
 def _order(version: str) -> tuple[int, ...]:
@@ -79,7 +87,7 @@ def fetch(version: str, source: str, folder: Path) -> Path:
 def _compile_against(headers: Path) -> str | None:
     """Compile the engine's files against the headers of a fio; give the first complaint."""
     for argv in compilations():
-        argv[argv.index(_BEFORE_HEADERS) + 1] = str(headers)
+        argv[argv.index(BEFORE_HEADERS) + 1] = str(headers)
         argv[argv.index("-o") + 1] = os.devnull
         done = run([*argv, "-Werror"], timeout=_COMPILE_SECONDS)
         if done.status != 0:
@@ -98,8 +106,6 @@ def _run_in(tree: Path) -> str:
         late = _check(fio, build / "clock", sink.url, {"rw": "randread", "bs": "4k", **_CLOCK})
         reads = sink.stop().nfs["READ"]
     check_clock(late)
-    from servers.scripted import ScriptedServer  # which takes more than a bench has
-
     with ScriptedServer() as server:
         _check(fio, build / "write", server.pool(), {"rw": "write", "bs": "4k", "verify": "crc32c"})
     return f"runs: {reads} random reads, half of them by the clock; {_BLOCKS} writes, verified"
@@ -143,31 +149,9 @@ def check_clock(result: FioResult) -> None:
         )
 
 
-# --- how the build compiles the files that see fio's headers, for compiling with others like it ---
-
-CONFIG = ROOT / "engine" / "fio"  # holds the config-host.h that stands for fio's own
-_BEFORE_HEADERS = "-isystem"
-
-
-def compilations() -> list[list[str]]:
-    """Return the commands of the build folder, one for each file. Raises MissingError."""
-    file = build_dir() / "compile_commands.json"
-    if not file.exists():
-        raise MissingError(f"{file} is not there", "./nfsmulti build")
-    return [
-        shlex.split(entry["command"])
-        for entry in json.loads(file.read_text())
-        if Path(entry["file"]).parent == CONFIG
-    ]
-
-
-def headers_of(command: Sequence[str]) -> str:
-    """Return the folder of fio's headers that a command compiles with."""
-    return command[command.index(_BEFORE_HEADERS) + 1]
-
-
-def complaint(done: Completed) -> str:
-    """Return the first error of a compiler that failed, or else its last word."""
-    lines = done.stderr.strip().splitlines() or ["the compiler said nothing"]
-    first = next((line for line in lines if "error:" in line), lines[-1])
-    return first.replace(f"{ROOT}/", "")
+if __name__ == "__main__":
+    end_politely()
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except HarnessError as error:
+        sys.exit(f"fio_releases: {error}")
