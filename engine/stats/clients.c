@@ -22,31 +22,27 @@ static struct outage *latest(struct outages *outages)
 	return &outages->kept[(outages->count - 1) % OUTAGES_KEPT];
 }
 
-/* When an outage ended; 0: not yet. */
-static uint64_t end_of(const struct outage *outage)
-{
-	return outage->waited ? outage->answered : outage->back;
-}
-
 bool outages_over(const struct outages *outages)
 {
-	return !outages->count || end_of(outages_get(outages, outages_kept(outages) - 1));
+	return !outages->count || outages_get(outages, outages_kept(outages) - 1)->ended;
 }
 
-static void note_end(struct outages *outages)
+static void note_end(struct outages *outages, uint64_t now)
 {
-	const struct outage *outage = latest(outages);
+	struct outage *outage = latest(outages);
 
-	if (end_of(outage))
-		outages->longest = max_of(outages->longest, end_of(outage) - outage->lost);
+	if (outage->ended)
+		return;
+	outage->ended = now;
+	outages->longest = max_of(outages->longest, now - outage->lost);
 }
 
 void outages_up(struct outages *outages, uint64_t now, bool waits)
 {
 	if (!outages->up && !outages_over(outages)) {
 		latest(outages)->back = now;
-		latest(outages)->waited = waits;
-		note_end(outages);
+		if (!waits)
+			note_end(outages, now);
 	}
 	outages->up = true;
 }
@@ -73,7 +69,7 @@ void outages_answered(struct outages *outages, uint64_t now)
 	if (!outages->count || latest(outages)->answered)
 		return;
 	latest(outages)->answered = now;
-	note_end(outages);
+	note_end(outages, now);
 }
 
 uint32_t outages_kept(const struct outages *outages)
@@ -124,6 +120,7 @@ void outages_write(FILE *out, const struct outages *outages)
 	write_times(out, "lost_at_us", outages, offsetof(struct outage, lost));
 	write_times(out, "back_at_us", outages, offsetof(struct outage, back));
 	write_times(out, "answered_at_us", outages, offsetof(struct outage, answered));
+	write_times(out, "ended_at_us", outages, offsetof(struct outage, ended));
 }
 
 /* --- all clients together --- */

@@ -24,7 +24,7 @@ struct outage {
 	uint64_t lost;
 	uint64_t back;	   /* I/O could be sent again; the last such time, if there were several */
 	uint64_t answered; /* an I/O was answered, for the first time since then */
-	bool waited;	   /* at `back` there was I/O to do */
+	uint64_t ended;	   /* the outage was over: `answered` or, with nothing to do, `back` */
 };
 
 /* All 0 at first. Connections that are not reported need no outages_begin(). */

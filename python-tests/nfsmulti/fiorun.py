@@ -232,6 +232,7 @@ class ConnectionStats(PathStats):
     lost_at_us: list[int] = field(default_factory=list)
     back_at_us: list[int | None] = field(default_factory=list)
     answered_at_us: list[int | None] = field(default_factory=list)
+    ended_at_us: list[int | None] = field(default_factory=list)
 
     # RDMA's alone
     credits: int = 0

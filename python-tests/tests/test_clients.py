@@ -261,6 +261,7 @@ def test_what_a_client_has_been_through_is_told(job: Run) -> None:
         assert answered
         times = [begun, line.begun_at_us, line.first_io_at_us, lost, back, answered, ended]
         assert times == sorted(times)
+        assert line.ended_at_us == [answered]  # for I/O waited
         assert restarted[0] <= lost
         assert line.outages == 1
     told = "clients: 2 of 2 lost their connection; back within 1, 5, 10, 30, 90 s: "

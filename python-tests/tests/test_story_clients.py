@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -349,6 +350,24 @@ def test_a_restart_that_outlives_the_cells_fio_is_waited_for(tmp_path: Path) -> 
     assert found
     assert found.took_s > 0
     assert (tmp_path / "new").exists()
+
+
+def test_a_client_is_back_when_its_outage_ended_by_the_engines_own_count(tmp_path: Path) -> None:
+    """Not yet while I/O waits for an answer; if none does, as soon as one could be sent."""
+    lost = round(time.monotonic() * 1e6) + 10**9
+    lines = [
+        _line(lost_at_us=[lost], back_at_us=[lost + 1], answered_at_us=[answered],
+              ended_at_us=[ended], client=number)
+        for number, (answered, ended) in enumerate(
+            [(lost + 2_000_000, lost + 2_000_000), (None, None), (lost + 9_000_000, lost)]
+        )
+    ]  # fmt: skip
+    with _restarting(tmp_path, _Slow()) as restarting:
+        restarting.poll()
+        found = restarting.told(lines)
+    assert found
+    assert (found.known, len(found.back_s)) == (3, 2)
+    assert found.back_s[1] - found.back_s[0] == pytest.approx(2.0)
 
 
 def test_a_restart_that_ctrl_c_ends_is_said(

@@ -28,8 +28,9 @@ _COLUMNS = [
     Column("new ones wait, s", "new wait s"),
 ]
 READING = [
-    "A client is back when an I/O of it is answered; the time counts from the start of the restart."
-    " New clients begin when the restart is done, and their wait counts from there.",
+    "A client is back when an I/O of it is answered or, if it has none to do, when it could send"
+    " one; the time counts from the start of the restart. New clients begin when the restart is"
+    " done, and their wait counts from there.",
 ]
 _DOUBT = "does --restart restart this server, and end when it is back?"
 _GRACE_SECONDS = 1.0  # less is no grace period that new clients notice

@@ -194,7 +194,7 @@ class Restarting:
         return Restart(
             took_s=round(self._took, 3),
             known=len(lost),
-            back_s=_seconds(map(_back, lost), self._began),
+            back_s=_seconds((line.ended_at_us[-1] for line in lost), self._began),
             absent=self._spec.absent,
             new=NEW,
             waited_s=_waits(new),
@@ -204,12 +204,6 @@ class Restarting:
 def _lost(line: ConnectionStats, began: float) -> bool:
     """Tell whether a client lost its connection after the restart `began`."""
     return bool(line.lost_at_us) and line.lost_at_us[-1] >= began * 1e6
-
-
-def _back(line: ConnectionStats) -> int | None:
-    """Return when an I/O was answered again; if none was, when one could be sent; None: never."""
-    answered = line.answered_at_us[-1]
-    return line.back_at_us[-1] if answered is None else answered
 
 
 def _seconds(at_us: Iterable[int | None], since: float) -> list[float]:
