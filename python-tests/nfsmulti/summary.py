@@ -137,9 +137,10 @@ class MountCalls:
 class Clients:
     """What became of a cell's NFS clients, each with a connection of its own (nclients).
 
-    `served` of the `asked` have done I/O. `slowest` is the part of all clients' mean operations
-    that the slowest one has done, `jain` Jain's index of these. Where the server took no more, and
-    `why` says how, all this is of those that it took.
+    `served` of the `asked` have done I/O. `slowest` is the slowest client's operations as a part of
+    the mean of all clients, `jain` Jain's index of all clients' operations. If the server took
+    fewer clients, `why` says why, and `served`, `slowest` and `jain` are of the clients that it
+    took.
     """
 
     asked: int
@@ -153,10 +154,12 @@ class Clients:
 class Restart:
     """What a server's restart in the middle of a cell did to its clients; times in s, sorted.
 
-    It was done `took_s` after its begin. `back_s` has for each of the `known` clients, which lost
-    their connections, the time from that begin to the first I/O that was answered after it. As many
-    `new` ones began when it was done; `waited_s` is each one's time from its own begin to its first
-    I/O. What never came is not there. `absent` clients were there before it, and never again.
+    The restart was done `took_s` after it began. `known` clients lost their connections by it;
+    `back_s` has for each of them the time from the start of the restart until the client was back:
+    an I/O of it was answered, or it had none to do and could send one again. `new` clients began
+    when the restart was done; `waited_s` has for each of them the time from its own begin to its
+    first I/O. Clients that were never served are left out. `absent` clients were killed before the
+    restart.
     """
 
     took_s: float

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The NFS clients of a cell: who was served, how evenly, and what a restart of the server did.
 
-The restart begins after a third of the cell's time. All its times are of CLOCK_MONOTONIC, which all
-processes of a machine share. New clients are another fio, which begins when the restart is done; it
-may outlast the cell's own fio.
+The restart begins after a third of the cell's time. Its times are of CLOCK_MONOTONIC, which all
+processes of a machine share. The new clients are a second fio, which begins when the restart is
+done and may outlast the cell's own fio.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Restarting:
         if leaving and (status := leaving.wait(0)) is not None:
             why = leaving.result(0).reason
             raise HarnessError(
-                f"the clients that are to leave have left before ({status}): {why}",
+                f"the --absent clients ended before the restart ({status}): {why}",
                 "see whether the server takes more clients",
             )
         if leaving and not watch.seconds_of_io(leaving.folder):
@@ -183,11 +183,13 @@ class Restarting:
         self._finish()
         self._begin_new()
         if not self._new:
-            raise HarnessError("the cell ended before the server was restarted", "use --runtime")
+            raise HarnessError(
+                "the cell ended before the server was restarted", "use a longer --runtime"
+            )
         new = self._new.result(_LAST_SECONDS)
         if new.status:
             raise HarnessError(
-                f"clients that came after the restart: {new.reason}",
+                f"the clients that began after the restart failed: {new.reason}",
                 "see whether the server takes more clients",
             )
         lost = [line for line in stats if line.job == JOB and _lost(line, self._began)]

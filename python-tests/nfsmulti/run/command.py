@@ -101,7 +101,7 @@ def _check(scenario: str, given: Mapping[str, Any]) -> None:
     if "discard" in given:
         _check_discard(given)
     if "absent" in given and "restart" not in given:
-        raise HarnessError("--absent is of a restart: give --restart too")
+        raise HarnessError("--absent needs --restart", "give --restart too")
     if scenario == "all" and given.keys() >= {"directory", "keep"}:
         raise HarnessError("--directory with --keep is of one run, and all are several")
     if "resume" in given and (words := _named(*(one for one in given if one not in _BESIDE))):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """clients: how many NFS clients a server serves, and how evenly.
 
-Nothing was published with it. One machine is many clients; each has one read of 4 KiB under way, or
-reads by a clock. Their neighbours are busy connections of one client more, which writes.
+Nothing was published with it. One machine acts as many NFS clients. Each keeps one read of 4 KiB
+under way, or reads by a clock. Their neighbours are the busy connections of one more client, which
+writes.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 JOB, NEIGHBOURS = "clients", "neighbours"  # of the job file
 NEW = 5  # clients that come after a restart
-# More clients than these on a --pool need the user's consent.
+# More connections than these to a --pool need the user's consent.
 MOST_UNASKED = 256
-_DOUBTFUL = 0.1  # a caveat says so if this machine adds more than this part of the mean
+_DOUBTFUL = 0.1  # if this machine adds more than this part of the mean, a caveat says so
 _WAITING = 4  # I/Os that each client may have under way if a clock sends them (--rate)
 _LAB, _GRACE = "lab", "lab-grace"
 
@@ -38,7 +39,7 @@ def _levels(at: At) -> Sequence[Level]:
 
 
 def _combinations(factors: Mapping[str, Factor], at: At) -> Iterable[Mapping[str, Level]]:
-    """Return all, for a pool or the lab: with a short grace period if the server is restarted."""
+    """Return all on a pool, and in one lab: that with a short grace period if it is restarted."""
     place = _GRACE if at.scale.choice.restart else _LAB
     return every(factors, at) if at.place in (OWN, place) else ()
 
@@ -63,7 +64,7 @@ def _own(at: At) -> dict[str, dict[str, Level | None]]:
 
 
 def job(at: At) -> CellSpec:
-    """Return a cell: random reads of the clients, and writes of their neighbours if any."""
+    """Return a cell: the clients' random reads, and their neighbours' writes if there are any."""
     restart, size = at.scale.choice.restart, at.size(16 << 20, 128 << 20, 1 << 30)
     seconds = at.seconds(15, 30) if restart else at.seconds(5, 15)
     jobs, depth = [JOB, NEIGHBOURS][: 2 if at.neighbours else 1], _WAITING if at.rate else 1
@@ -87,7 +88,7 @@ def job(at: At) -> CellSpec:
 def _served(run: Run, at: Levels) -> str:
     """Say how many clients are served, or back after a restart: "1,023 of 2,000 clients".
 
-    Repeats may differ in it: "123 to 1,000 of 1,000 clients".
+    Where repeats differ, the fewest and the most are told: "123 to 1,000 of 1,000 clients".
     """
     if recovery.found(run, at):
         return recovery.back(run, at)
@@ -102,7 +103,7 @@ def _asked(run: Run, at: Levels) -> int:
 
 
 def rows(run: Run) -> dict[str, Levels]:
-    """Return the levels of each row; its name says how many clients are served."""
+    """Return the levels of each row, by its name, which says how many clients are served."""
     others = [name for name in run.story.factors if name != "clients"]
     varied = [name for name in run.varying(others) if len(run.levels(name)) > 1]
     return {
@@ -136,7 +137,7 @@ def _are_served(run: Run, at: Levels) -> str:
 
 
 def _late(run: Run, at: Levels) -> str:
-    """Say how many I/Os were done where a repeat did not hold the rate; "" where all did."""
+    """Say how many I/Os were done if a repeat did not hold the rate; "" if all did."""
     if all(cell.arrivals is None or cell.arrivals.sustained for cell in run.at(at)):
         return ""
     return f", but not at the rate of {at['rate']:,} IOPS each: {run.text('IOPS', at)}"
@@ -152,14 +153,14 @@ _NAMES = {"neighbours": "{} busy neighbours", "rate": "{} IOPS each"}
 
 
 def _refused(why: str) -> str:
-    """Say what the server does to clients that it does not serve, as the engine's words tell."""
+    """Say, from the engine's message, what the server does to clients that it does not serve."""
     what = "resets the others" if "reset by peer" in why else "does not serve the others"
     more = "let it take more connections (nfs-ganesha: RPC_Max_Connections; nfsd: threads)"
     return f"the server {what}: {more}"
 
 
 def _beside(run: Run, alone: Levels, beside: Levels) -> str:
-    """Tell how long clients wait beside busy connections."""
+    """Say how long clients wait beside busy connections."""
     if late := _late(run, alone):
         return f"Even without busy connections {_are_served(run, alone)}{late}."
     begin = f"Beside {beside['neighbours']} busy connections "
@@ -173,7 +174,7 @@ def _beside(run: Run, alone: Levels, beside: Levels) -> str:
 
 
 def _waits(percent: int) -> Take:
-    """Return how to take the clients' percentile: with arrivals by a clock, that of responses."""
+    """Return how the clients' percentile is taken: of responses if a clock sends the reads."""
 
     def taken(cell: Cell) -> float | None:
         if cell.arrivals:
@@ -186,7 +187,7 @@ def _waits(percent: int) -> Take:
 
 
 def figures(run: Run) -> dict[str, Take]:
-    """Return the clients' figures, those of reads: their neighbours write."""
+    """Return the clients' figures: those of the reads, for their neighbours only write."""
     return {
         "IOPS": lambda cell: cell.read.iops if cell.read else None,
         "p50 ms": _waits(50),
@@ -195,12 +196,12 @@ def figures(run: Run) -> dict[str, Take]:
 
 
 def caveats(run: Run) -> list[str]:
-    """Say if a rate was not sustained, and if clients also wait for this machine."""
+    """Warn if a rate was not sustained, and if clients also wait for this machine."""
     lost = any(one.arrivals and not one.arrivals.sustained for one in run.summary.done)
     added, _ = cells.whose(run.at({"clients": max(run.counts("clients"))}))
     return [
-        *["Where the rate was not sustained there is no p50 or p99."] * lost,
-        *[f"Not the server's alone: this client adds {100 * added:.0f} % of the mean."]
+        *["p50 and p99 are left out where the rate was not sustained."] * lost,
+        *[f"The latency is not the server's alone: this machine adds {100 * added:.0f} % of it."]
         * (added > _DOUBTFUL),
     ]
 
@@ -217,10 +218,10 @@ STORY = Story(
         plots=lambda run: [] if recovery.columns(run) else [Lines("clients", _LINES, _DRAWN)],
         more=lambda run: recovery.sections(run, rows(run)),
         reading=[
-            "A client is served if it has done I/O. Jain's index is 1 if all did equally much; of"
-            " many it hides a slow one, which the slowest client's part of the mean shows.",
+            "A client is served if it has done I/O. Jain's index is 1 if all clients did the same;"
+            " among many clients it hides a slow one, which the slowest client's figure shows.",
             *recovery.READING,
-            "Of several NFS versions the answer tells of the first, at its most clients.",
+            "With several NFS versions, the answer is about the first, at its most clients.",
         ],
     ),
     places={_LAB: LabConfig(addresses=1), _GRACE: LabConfig(addresses=1, lease=15)},
