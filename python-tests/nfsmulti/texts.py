@@ -34,14 +34,6 @@ def amount(count: int) -> str:
     return f"{count / 1000**power:,.1f} {_UNITS[power - 1]}"
 
 
-def time_text(nanoseconds: float) -> str:
-    """Write a latency with three digits and the unit that suits it."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.3g} {unit}"
-    return f"{nanoseconds:.0f} ns"
-
-
 def duration_text(seconds: float) -> str:
     """Write a time as h:mm:ss."""
     return str(datetime.timedelta(seconds=round(seconds)))

@@ -209,7 +209,7 @@ _SLOW_READS = changed(
         # One slow cell is found among others, which are not worse together.
         (dd(5), _mixed(dd(5, seed=2), dd(5, slower=1.5, seed=3),
                        client="capped", direction="write", streams=3), "", 10,
-         r" worse: capped, write, 3 streams 0\.6[^:]*$"),
+         r" worse: each address capped, write, 3 streams 0\.6[^:]*$"),
     ],
 )  # fmt: skip
 def test_what_a_comparison_says_and_how_it_exits(
@@ -258,7 +258,7 @@ def test_a_cell_or_a_repeat_that_fails_is_worse(tmp_path: Path, repeat: int, fai
     b = _changed(a, 5, repeat, "failed")
     done = _compare(tmp_path, a, b)
     assert done.status == 10
-    worse = "worse: capped, read, 5 streams: "
+    worse = "worse: each address capped, read, 5 streams: "
     assert f"{worse}{failed} of its 3 repeats failed in B" in done.stdout
     assert done.stdout.endswith("worse: 4 cells failed more often in B than in A\n")
     alone = "4 combinations of factors ran in only one of the two runs."
@@ -397,10 +397,12 @@ def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
     done = call_harness("compare", *there)
     assert done.status == 10
     assert re.match(
-        r"0\.6\d times A's throughput \(.*\) with capped, \w+, 3 streams: worse\.\n", done.stdout
+        r"0\.6\d times A's throughput \(.*\) with each address capped, \w+, 3\sstreams: worse\.\n",
+        done.stdout,
     )
     assert "\n\nA: 20261120T170000Z (2026-11-20 17:00 UTC)\n" in done.stdout
-    assert re.match(r"worse: capped, \w+, 3 streams 0\.6\d \(", done.stdout.splitlines()[-1])
+    last = done.stdout.splitlines()[-1]
+    assert re.match(r"worse: each address capped, \w+, 3 streams 0\.6\d \(", last)
 
 
 def _busy(summary: Summary, busy: float, every: int = 1) -> Summary:
@@ -490,7 +492,8 @@ def test_other_programs_read_the_verdict(tmp_path: Path) -> None:
     found = json.loads(_compare(tmp_path, a, b, "--format", "json").stdout)
     assert (found["verdict"], found["exit"], len(found["rows"])) == ("worse", 10, 21)
     row = found["rows"][0]
-    assert (row["cell"], row["unit"], row["says"]) == ("capped, read, 1 stream", "MB/s", "worse")
+    assert row["cell"] == "each address capped, read, 1 stream"
+    assert (row["unit"], row["says"]) == ("MB/s", "worse")
     assert row["low"] < row["b"] / row["a"] < row["high"]
     assert "**dd: worse**" in _compare(tmp_path, a, b, "--format", "markdown").stdout
 

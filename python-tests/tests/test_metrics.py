@@ -43,7 +43,7 @@ def test_documents_name_what_is_told_of_a_cell(tmp_path: Path) -> None:
     metrics = Metrics(file := tmp_path / "nfsmulti.prom", record, Watcher())
     counts = {"bytes": 4e6, "ops": 1000.0, "ns": 5e8, **dict.fromkeys(TROUBLES, 1.0)}
     now = Live({_PATH: counts}, {_PATH: counts})
-    assert now.text([1.0, 2.0, 4.0]).startswith("4.00 MB/s 1,000 IOPS 500 µs ▂▄█ 1 errors")
+    assert now.text([1.0, 2.0, 4.0]).startswith("4.00 MB/s 1,000 IOPS 0.500 ms ▂▄█ 1 error 1")
     metrics.begin(planned)
     metrics.tick(1.0, now)
     names = _names(file.read_text())

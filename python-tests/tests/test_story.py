@@ -3,18 +3,30 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import random
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
+import made_runs
 import pytest
+from conftest import call_harness
+from rich.console import Console
 
+from nfsmulti import texts
 from nfsmulti.paths import PYTHON_TESTS, RESULTS, portable
-from nfsmulti.report import conditions, pages
+from nfsmulti.report import cells, conditions, overtime, pages, rows
 from nfsmulti.report.measures import MEASURES
+from nfsmulti.report.naming import naming
 from nfsmulti.report.told import Run
+from nfsmulti.run.record import Meter
 from nfsmulti.scenario import OWN, CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.story import At, Column, Factor, Grid, Page, Story
@@ -156,6 +168,56 @@ def test_a_level_may_stand_for_any_other() -> None:
     run = _run(Page("", stands={"way": "own"}))
     assert [one.id for one in run.at({"way": "one"})] == ["one-1", "one-2", "own-1"]
     assert run.text("MB/s", {"way": "own"}) == "30.0 MB/s"
+
+
+# --- a cell's name and its figures, wherever they are told ---
+
+
+def _column(folder: Path, name: str, of: Sequence[Cell]) -> list[float]:
+    """Return a column of cells.csv for these cells."""
+    with (folder / rows.FILE).open() as file:
+        told = {row["id"]: row.get(name) for row in csv.DictReader(file)}
+    return [float(told[cell.id] or "nan") for cell in of]
+
+
+@pytest.mark.parametrize("name", made_runs.RUNS)
+def test_a_cell_has_one_name_and_one_figure_everywhere(tmp_path: Path, name: str) -> None:
+    """In its page's tables and plots, on the terminal, in cells.csv, compare and history."""
+    run = made_runs.changed(made_runs.RUNS[name](), over_time=[1e6, 1e6, 1e6])
+    folder = made_runs.saved(run, tmp_path / name / "20261120T170000Z")
+    rows.write(run, folder)
+    told, varied, called = Run(SCENARIOS[name], run), cells.varying(run.cells), naming(run)
+    groups = cells.by_name(run.done, called)
+    for own, group in groups.items():
+        assert own == told.words(cells.told(group[0], varied))
+    for cell in run.done:
+        out = io.StringIO()
+        Meter(Console(file=out, width=400), [], 1, set(), called).end(cell)
+        assert f" {called(cell)}, repeat {cell.repeat}: " in out.getvalue()
+        both = "read " if cell.read and cell.write else ""
+        for unit, words in (("MB/s", r"MB/s"), ("IOPS", r"(IOPS|operations/s)")):
+            figure = texts.number(*_column(folder, f"{both}{unit}", [cell]))
+            assert "operation" in cell.factors or re.search(rf" {figure} {words}", out.getvalue())
+
+    plots = overtime.section(run, pages.REPORTS[name].names(run)).plots
+    assert {text.get_text() for text in plots[0].figure.legends[0].get_texts()} <= {*groups}
+
+    if name != "latency":  # which is compared by loads, and named by report/loads.py
+        again = made_runs.saved(run, tmp_path / name / "20261121T170000Z")
+        line = ["compare", str(folder), str(again), "--format", "json", "--tolerance", "5"]
+        compared = {row["cell"]: row for row in json.loads(call_harness(*line).stdout)["rows"]}
+        assert {*compared} - {"all cells together"} == {*groups}
+        for own, group in groups.items():
+            unit = "IOPS" if "operation" in group[0].factors else "MB/s"
+            assert compared[own]["a"] == pytest.approx(fmean(_column(folder, unit, group)))
+
+    first = run.done[0]
+    alone = made_runs.only(run, lambda cell: cell.factors == first.factors)
+    made_runs.saved(alone, tmp_path / "alone" / name / "20261120T170000Z")
+    said = call_harness("history", name, "--results", str(tmp_path / "alone")).stdout
+    unit = "IOPS" if "operation" in first.factors else "MB/s"
+    mean = texts.number(fmean(_column(folder, unit, alone.done)))
+    assert said.startswith(f"{mean} {unit.replace('IOPS', 'operations/s')}: only one run counts")
 
 
 # --- pages ---

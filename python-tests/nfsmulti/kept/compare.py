@@ -68,7 +68,7 @@ class Figure(StrEnum):
 
 
 _UNITS: Mapping[str, tuple[measures.Take, str]] = {
-    "operations": (measures.IOPS, "ops/s"),
+    "operations": (measures.IOPS, "operations/s"),
     Figure.THROUGHPUT: (measures.MB_PER_S, "MB/s"),
     **{name: (measure, "ms") for name, measure in measures.P99_OF_EACH.items()},
     Figure.CPU: (measures.JOBS_CPU, "µs"),

@@ -11,6 +11,7 @@ from typing import Any
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import cells, conditions
 from nfsmulti.report.measures import Take
+from nfsmulti.report.naming import naming
 from nfsmulti.stats import Sample
 from nfsmulti.summary import Cell, Factor, Summary
 
@@ -149,9 +150,4 @@ def _name(cell: Cell) -> str:
 
 def _naming(a: Summary, b: Summary) -> Callable[[Cell], str]:
     """Return what names a cell without the factors that have one level in both runs."""
-    varied = cells.varying([*a.cells, *b.cells])
-
-    def named(cell: Cell) -> str:
-        return cells.words(cells.told(cell, varied)) or "the only cell"
-
-    return named
+    return naming(dataclasses.replace(b, cells=[*a.cells, *b.cells]))

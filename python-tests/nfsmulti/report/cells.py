@@ -67,10 +67,13 @@ _SWITCH = {"on", "off", "yes", "no", "none", "True", "False"}
 
 
 def words(factors: Mapping[str, Factor], names: Mapping[str, str] | None = None) -> str:
-    """Return factors as a page does: "capped, 1 job, 4 connections"; `names` has levels' own."""
-    found = []
+    """Return factors as a page does: "capped, 1 job, 4 connections".
+
+    `names` has the words of levels, and of all levels of a factor: "{} busy neighbours".
+    """
+    found, own = list[str](), names or {}
     for name, level in factors.items():
-        at = (names or {}).get(str(level), str(level))
+        at = own[name].format(level) if name in own else own.get(str(level), str(level))
         if name in _COUNTED and at.isdecimal():
             found.append(texts.counted(int(at), _COUNTED[name]))
         elif name == "version":

@@ -74,10 +74,7 @@ class Run:
 
     def words(self, levels: Levels) -> str:
         """Name a combination, as every table and plot does."""
-        own = {
-            name: self.names[name].format(at) for name, at in levels.items() if name in self.names
-        }
-        return cells.words({**levels, **own}, self.names)
+        return cells.words(levels, self.names)
 
     def at(self, levels: Levels) -> list[Cell]:
         """Return the cells at some levels that are done; see Page.stands."""

@@ -16,12 +16,13 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.report import pages
+from nfsmulti.report.naming import naming
 from nfsmulti.run import clients, plan, preflight, runner, start
 from nfsmulti.run.amounts import Amounts, cached
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.offered import job_of
 from nfsmulti.run.place import OnPool
-from nfsmulti.run.record import Record, expected_seconds
+from nfsmulti.run.record import Record, as_planned, called, expected_seconds, waiting_run
 from nfsmulti.scenario import OWN_SERVER, Choice
 from nfsmulti.screen import Screen
 from nfsmulti.stories import SCENARIOS, security
@@ -70,7 +71,7 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
             if one.pool:
                 preflight.check(one, OnPool(one.pool), lambda *_: None)  # the run says it again
         if "dry_run" in given:
-            _tell([one for one, _ in plans], as_json="as_json" in given)
+            _tell(plans, as_json="as_json" in given)
             return
         for one, _ in plans:
             if one.pool and "yes" not in given:
@@ -232,19 +233,20 @@ def _all_of(names: list[str], begin: Callable[[str], _Begun]) -> list[_Begun]:
     return found
 
 
-def _tell(plans: Sequence[plan.Plan], *, as_json: bool) -> None:
+def _tell(plans: Sequence[tuple[plan.Plan, dict[str, Any]]], *, as_json: bool) -> None:
     """Say what runs would do: their cells in order, and how long they take together."""
     if as_json:
-        print(json.dumps({"runs": [*map(_planned, plans)]}, indent="\t"))
+        print(json.dumps({"runs": [_planned(one) for one, _ in plans]}, indent="\t"))
         return
-    for one in plans:
+    for one, place in plans:
         seconds = expected_seconds(one.cells, runner.guests(one))
         _out.print(f"{one.scenario}: {len(one.cells)} cells, about {duration_text(seconds)}")
         if restarts := _restarts(one):
             _out.print(f"  restarts the server {counted(restarts, 'time')}")
         _say_left_out(one)
+        name = naming(waiting_run(one, place))
         for cell in one.cells:
-            _out.print(f"  {cell.order} {cell.id}")
+            _out.print(f"  {cell.order} {called(as_planned(cell), name)}")
         _out.print(f"Run them: {one.command.replace(' --dry-run', '')}")
 
 

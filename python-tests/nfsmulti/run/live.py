@@ -16,7 +16,7 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import PathStats
-from nfsmulti.texts import number, time_text
+from nfsmulti.texts import counted, number
 
 OPTION = "live_file"
 SECONDS = 1.0
@@ -80,14 +80,15 @@ class Live:
     def text(self, bandwidths: Sequence[float]) -> str:
         """Say it in a line, with a sparkline of the latest bandwidths."""
         rates = self.rates()
-        words = [f"{number(rates.bytes_per_s / 1e6)} MB/s", f"{rates.ops_per_s:,.0f} IOPS"]
+        words = [f"{number(rates.bytes_per_s / 1e6)} MB/s", f"{number(rates.ops_per_s)} IOPS"]
         if rates.latency_s:
-            words.append(time_text(rates.latency_s * 1e9))
+            words.append(f"{number(1000 * rates.latency_s)} ms")
         if any(bandwidths):
             most = max(bandwidths)
             words.append("".join(_BARS[int(7 * one / most)] for one in bandwidths))
-        found = ((sum(path[name] for path in self.paths.values()), name) for name in TROUBLES)
-        return " ".join([*words, *(f"{count:,.0f} {name}" for count, name in found if count)])
+        counts = {name: sum(path[name] for path in self.paths.values()) for name in TROUBLES}
+        words += [counted(int(n), name.removesuffix("s")) for name, n in counts.items() if n]
+        return " ".join(words)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,19 +23,23 @@ from nfsmulti.lab import Fit, Limits, guest
 from nfsmulti.machine import memory, processor, versions
 from nfsmulti.paths import shown, write_json
 from nfsmulti.processes import claimed, run
-from nfsmulti.report import cells, conditions
+from nfsmulti.report import conditions, measures
 from nfsmulti.run.live import Live
 from nfsmulti.run.place import Target
 from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell, jobfile_jobs, warm_ups
 from nfsmulti.screen import Bar
 from nfsmulti.summary import Cell, Summary
+from nfsmulti.texts import number
 
 
 class Record:
-    """The plan and the summary of the run in `folder`, and its page's answer once there is one."""
+    """The plan of the run in `folder`, its summary as it was last written, and its page's answer.
+
+    The answer is "" as long as there is none.
+    """
 
     def __init__(self, folder: Path, plan: Plan, summary: Summary):
-        self.folder, self.plan, self._summary = folder, plan, summary
+        self.folder, self.plan, self.summary = folder, plan, summary
         self.answer = ""
 
     @classmethod
@@ -43,18 +47,7 @@ class Record:
         """Make the folder of a new run, in which every cell waits; `place` is the summary's."""
         folder.mkdir(parents=True, exist_ok=True)
         plan.save(folder)
-        summary = Summary(
-            scenario=plan.scenario,
-            label=plan.label,
-            started=plan.started,
-            ended="",
-            quick=plan.quick,
-            command=plan.command,
-            place=place,
-            cells=[waiting_cell(cell) for cell in plan.cells],
-            warm_up_s=WARM_UP_SECONDS if warm_ups(plan.cells) else 0.0,
-            most_times=plan.most_times,
-        )
+        summary = waiting_run(plan, place)
         summary.save(folder)
         return cls(folder, plan, summary)
 
@@ -76,12 +69,7 @@ class Record:
     @property
     def cells(self) -> list[Cell]:
         """The cells, in the order of the plan."""
-        return self._summary.cells
-
-    @property
-    def summary(self) -> Summary:
-        """The summary as it was last written."""
-        return self._summary
+        return self.summary.cells
 
     @property
     def failed(self) -> list[Cell]:
@@ -90,16 +78,16 @@ class Record:
 
     def fit(self, place: str) -> Fit | None:
         """Return the limits that were fitted for a place; None where that was not done yet."""
-        fitted = self._summary.place.get("fitted", {}).get(place)
+        fitted = self.summary.place.get("fitted", {}).get(place)
         return Fit(**fitted) if fitted else None
 
     def set_fit(self, name: str, fit: Fit, limits: Limits) -> None:
         """Write down which limits a place has since they were fitted."""
-        place = self._summary.place
+        place = self.summary.place
         alone = len(self.plan.places) == 1
         self._save(
             dataclasses.replace(
-                self._summary,
+                self.summary,
                 place={
                     **place,
                     "limits": limits.rates if alone else {**place["limits"], name: limits.rates},
@@ -124,7 +112,7 @@ class Record:
     def set(self, cell: Cell) -> None:
         """Write down what became of a cell."""
         cells = [cell if cell.id == one.id else one for one in self.cells]
-        self._save(dataclasses.replace(self._summary, cells=cells))
+        self._save(dataclasses.replace(self.summary, cells=cells))
 
     def fail(self, cell: PlannedCell, why: str) -> Cell:
         """Write down that a cell could not be run."""
@@ -145,15 +133,15 @@ class Record:
             waiting_cell(plan) if plan.id in failed else cell
             for plan, cell in zip(self.plan.cells, self.cells, strict=True)
         ]
-        self._save(dataclasses.replace(self._summary, cells=cells, ended=""))
+        self._save(dataclasses.replace(self.summary, cells=cells, ended=""))
 
     def end(self) -> None:
         """Write down that nothing waits any more."""
-        self._save(dataclasses.replace(self._summary, ended=now_text()))
+        self._save(dataclasses.replace(self.summary, ended=now_text()))
 
     def reload(self) -> None:
         """Read again what another process has written."""
-        self._summary = Summary.load(self.folder)
+        self.summary = Summary.load(self.folder)
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
@@ -168,9 +156,25 @@ class Record:
             yield
 
     def _save(self, summary: Summary) -> None:
-        if summary != self._summary:
+        if summary != self.summary:
             summary.save(self.folder)
-        self._summary = summary
+        self.summary = summary
+
+
+def waiting_run(plan: Plan, place: dict[str, Any]) -> Summary:
+    """Return the summary of a run in which every cell waits."""
+    return Summary(
+        scenario=plan.scenario,
+        label=plan.label,
+        started=plan.started,
+        ended="",
+        quick=plan.quick,
+        command=plan.command,
+        place=place,
+        cells=[waiting_cell(cell) for cell in plan.cells],
+        warm_up_s=WARM_UP_SECONDS if warm_ups(plan.cells) else 0.0,
+        most_times=plan.most_times,
+    )
 
 
 def waiting_cell(cell: PlannedCell) -> Cell:
@@ -338,22 +342,30 @@ def expected_seconds(cells: Sequence[PlannedCell], guests: set[str]) -> float:
 
 
 class Meter(Bar, Watcher):
-    """The bar. It moves with time, since what a cell takes is known, and jumps at its end."""
+    """The bar. It moves with time, since what a cell takes is known, and jumps at its end.
 
-    def __init__(self, out: Console, cells: Sequence[PlannedCell], total: int, guests: set[str]):
+    `name` says what a cell is called.
+    """
+
+    def __init__(
+        self,
+        out: Console,
+        cells: Sequence[PlannedCell],
+        total: int,
+        guests: set[str],
+        name: Callable[[Cell], str] = lambda cell: cell.id,
+    ):
         super().__init__(out, "starting", expected_seconds(cells, guests))
-        self._total, self._guests = total, guests
+        self._total, self._guests, self._name = total, guests, name
         self._bandwidths: deque[float] = deque(maxlen=_SPARKS)
         self._seconds, self._done, self._place = 0.0, 0.0, f"{total}"
-        self._connections = ""
 
     def begin(self, cell: PlannedCell) -> None:
         """Show which cell runs."""
         self._seconds = _seconds_of(cell, self._guests)
         self._place = f"{cell.order}/{self._total}"
         self._bandwidths.clear()
-        self._connections = planned_connections(cell)
-        self.show(f"{self._place} {cell.id}")
+        self.show(f"{self._place} {called(as_planned(cell), self._name)}")
 
     def tick(self, seconds: float, now: Live | None) -> None:
         """Move on, up to where the cell should end, and show what it does."""
@@ -361,15 +373,14 @@ class Meter(Bar, Watcher):
             self._bandwidths.append(now.rates().bytes_per_s)
         self.show(
             done=self._done + min(seconds, self._seconds),
-            beside=f"{self._connections} {now.text(self._bandwidths)}".strip() if now else "",
+            beside=now.text(self._bandwidths) if now else "",
         )
 
     def end(self, cell: Cell) -> None:
         """Print what the cell has found, which of a warm-up does not count."""
         self.over()
         if cell.repeat:
-            name = ", ".join(filter(None, (cell.id, connections_of(cell))))
-            self.console.print(f"{self._place:>7} {name}: {said(cell)}")
+            self.console.print(f"{self._place:>7} {called(cell, self._name)}: {said(cell)}")
 
     def over(self) -> None:
         """Move to where the cell should end, without a line for it."""
@@ -382,8 +393,13 @@ class Meter(Bar, Watcher):
         self.console.print(f"  {line}")
 
 
-def planned_connections(cell: PlannedCell) -> str:
-    """Say how many connections a cell will make: see connections_of()."""
+def called(cell: Cell, name: Callable[[Cell], str]) -> str:
+    """Say which repeat of a cell it is, or that it is the warm-up; `name` is that of all."""
+    return f"{name(cell)}, {f'repeat {cell.repeat}' if cell.repeat else 'warm-up'}"
+
+
+def as_planned(cell: PlannedCell) -> Cell:
+    """Return a cell that has not run, with that by which its connections are counted."""
     spec = cell.spec
     jobs = jobfile_jobs(spec.jobfile, spec.jobs).values()
     number = sum(int({**own, **spec.options}.get("numjobs") or 1) for own in jobs)
@@ -391,32 +407,28 @@ def planned_connections(cell: PlannedCell) -> str:
     command = [f"--{name}={level}" for name, level in options.items() if level is not None]
     below = "/" if spec.client in ("mount", "mounts") else ""
     paths = {f"{below}{number}": 0.0 for number in range(spec.paths)}
-    found = dataclasses.replace(waiting_cell(cell), command=" ".join(command), paths=paths)
-    return connections_of(found)
-
-
-def connections_of(cell: Cell) -> str:
-    """Say how many connections a cell has, of a run that varies them; "" where that is unknown."""
-    varied = {"nconnect", "connections"} & cell.factors.keys()
-    return cells.words({"connections": cell.connections}) if varied and cell.connections else ""
+    return dataclasses.replace(waiting_cell(cell), command=" ".join(command), paths=paths)
 
 
 def said(cell: Cell) -> str:
     """Say in a few words what became of a cell."""
     if cell.status in ("failed", "skipped"):
         return f"{cell.status.upper()}: {cell.why}"
-    sides = [
-        f"{name} {side.bytes_per_s / 1e6:.1f} MB/s, {side.iops:,.0f} IOPS"
-        if "operation" not in cell.factors
-        else f"{side.iops:,.0f} operations/s"  # of metadata: they move no data
-        for name, side in (("read", cell.read), ("write", cell.write))
-        if side
-    ]
+    sides = [_rates(cell, way) for way in measures.WAYS if measures.sides(cell, way)]
     if cell.arrivals and not cell.arrivals.sustained:
-        sides.append(f"not sustained: {cell.arrivals.offered:,.0f} a second were offered")
+        sides.append(f"not sustained: {number(cell.arrivals.offered)} IOPS were offered")
     if cell.server_why:
         sides.append(f"no figures of the server: {cell.server_why}")
     return "; ".join(sides)
+
+
+def _rates(cell: Cell, way: str) -> str:
+    """Say how much a cell has read, or written; operations of metadata move no data."""
+    whose = f"{way} " if len(measures.sides(cell)) > 1 else ""
+    of_data, iops = (number(measures.MEASURES[f"{whose}{unit}"](cell)) for unit in ("MB/s", "IOPS"))
+    if "operation" in cell.factors:
+        return f"{iops} operations/s"
+    return f"{way} {of_data} MB/s, {iops} IOPS"
 
 
 def _seconds_of(cell: PlannedCell, guests: set[str]) -> float:

@@ -24,6 +24,7 @@ from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
 from nfsmulti.paths import write_whole
 from nfsmulti.processes import end_politely
+from nfsmulti.report.naming import naming
 from nfsmulti.run import clients, offered, preflight
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.directory import Leftover, new_name, run_directory
@@ -239,8 +240,12 @@ def carry_out(
     seconds = duration_text(expected(record))
     record.retry()
     left = record.waiting()
+
+    def named(cell: Cell) -> str:
+        return naming(record.summary)(cell)
+
     out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
-    with Meter(out, left, len(plan.cells), guests(plan)) as meter:
+    with Meter(out, left, len(plan.cells), guests(plan), named) as meter:
         watcher = Metrics(metrics, record, meter) if metrics else meter
         for name in plan.places:
             try:
