@@ -139,29 +139,29 @@ OWN_SERVER = "the lab's own server"
 class Choice:
     """What a user chose to measure; what is empty follows from the scenario, and where it is run.
 
-    Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` are
-    metadata's, `loads` in per cent, `slo` and `process`, that of arrivals, are latency's, `sec` and
-    `xprtsec` security's, `discard` connections'. The members after `discard` are those of the
-    scenario clients.
+    Each member is called as its option of `run`. Without `proto` and `version` a pool of the user
+    is what its URLs say. `depth` is metadata's, `load` in per cent, `slo` and `arrival_process` are
+    latency's, `sec` and `xprtsec` security's, `discard` connections'. The members after `discard`
+    are those of the scenario clients.
     """
 
     nconnect: tuple[int, ...] = ()
-    protocols: tuple[str, ...] = ()
-    versions: tuple[str, ...] = ()
+    proto: tuple[str, ...] = ()
+    version: tuple[str, ...] = ()
     jobs: tuple[int, ...] = ()
     mounts: bool = False
-    workloads: tuple[str, ...] = ()
-    depths: tuple[int, ...] = ()
-    loads: tuple[int, ...] = ()
+    workload: tuple[str, ...] = ()
+    depth: tuple[int, ...] = ()
+    load: tuple[int, ...] = ()
     slo: str = ""
-    process: str = ""
+    arrival_process: str = ""
     sec: tuple[str, ...] = ()
     xprtsec: tuple[str, ...] = ()
     discard: bool = False
     clients: tuple[int, ...] = ()
     restart: str = ""
-    neighbours: tuple[int, ...] = ()
-    rates: tuple[int, ...] = ()
+    neighbour: tuple[int, ...] = ()
+    rate: tuple[int, ...] = ()
     absent: float = 0.0
     partial: bool = False
 
@@ -183,9 +183,7 @@ def ways(choice: Choice, pool: OwnPool | None = None) -> Iterator[tuple[str, str
     """
     own = pool or OwnPool(urls=1, mounts=0)
     known = ("", "") if pool else (own.url_proto, own.url_version)
-    for proto, version in itertools.product(
-        choice.protocols or known[:1], choice.versions or known[1:]
-    ):
+    for proto, version in itertools.product(choice.proto or known[:1], choice.version or known[1:]):
         words = {"proto": proto, "version": version}
         query = "&".join(f"{name}={word}" for name, word in words.items() if word)
         yield proto or own.url_proto or MIXED, version or own.url_version or MIXED, query

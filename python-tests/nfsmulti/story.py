@@ -286,7 +286,7 @@ class Story:
 
     def cells(self, scale: Scale) -> list[CellSpec]:
         """Return what is run in its places of the lab."""
-        kernel = scale.choice.mounts or "rdma" in scale.choice.protocols
+        kernel = scale.choice.mounts or "rdma" in scale.choice.proto
         found = []
         for name, place in self.places.items():
             guest = isinstance(place, GuestPlace)

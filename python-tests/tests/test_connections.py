@@ -349,7 +349,7 @@ def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> N
 
 
 def test_choice_makes_the_cells() -> None:
-    chosen = Choice((1, 8), ("tcp", "rdma"), ("4.1",), (2,), mounts=True, workloads=("8k-oltp",))
+    chosen = Choice((1, 8), ("tcp", "rdma"), ("4.1",), (2,), mounts=True, workload=("8k-oltp",))
     cells, said = _CONNECTIONS.own_cells(Scale(choice=chosen), OwnPool(urls=2, mounts=0))
     assert said == []
     assert [(c.factors["transport"], c.factors["nconnect"], c.paths) for c in cells] == [
@@ -376,7 +376,7 @@ def test_choice_makes_the_cells() -> None:
 
 
 def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
-    cell = _CONNECTIONS.cells(Scale(choice=Choice(versions=("4.1",))))[0]
+    cell = _CONNECTIONS.cells(Scale(choice=Choice(version=("4.1",))))[0]
     path = "nfs://10.0.0.1/vol?proto=rdma&mountport=9&soft"
     assert asked(path, cell) == "nfs://10.0.0.1/vol?soft&proto=tcp&version=4.1"
     assert asked("/mnt/a", dataclasses.replace(cell, query="")) == "/mnt/a"
@@ -484,7 +484,7 @@ def test_each_url_of_a_pool_is_mounted_and_the_engine_spreads_over_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _fake_mount(tmp_path, monkeypatch)
-    chosen = Choice(nconnect=(1,), versions=("3",), protocols=("tcp",), jobs=(1,), mounts=True)
+    chosen = Choice(nconnect=(1,), version=("3",), proto=("tcp",), jobs=(1,), mounts=True)
     pool = OnPool("nfs://10.0.0.[1-2]/vol")
     _, first, engine, mounts = _CONNECTIONS.own_cells(Scale(True, choice=chosen), pool.offers)[0]
     with pool:

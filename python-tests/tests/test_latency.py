@@ -70,7 +70,7 @@ def _ended(planned: PlannedCell, *, sustained: bool = True, **more: Any) -> Cell
 
 
 def test_each_repeat_has_the_peak_of_a_configuration_and_then_its_loads_in_a_random_order() -> None:
-    plan = _plan(Choice(nconnect=(1, 4), loads=(10, 20, 30, 40, 50, 60)), 3)
+    plan = _plan(Choice(nconnect=(1, 4), load=(10, 20, 30, 40, 50, 60)), 3)
     assert [cell.order for cell in plan] == list(range(1, 43))
     orders = []
     for at in range(0, len(plan), 7):
@@ -87,7 +87,7 @@ def test_each_repeat_has_the_peak_of_a_configuration_and_then_its_loads_in_a_ran
 
 
 def test_a_load_is_a_part_of_its_own_peak_and_each_repeat_has_its_own_seed() -> None:
-    plan = _plan(Choice(nconnect=(1, 4), loads=(50,)))
+    plan = _plan(Choice(nconnect=(1, 4), load=(50,)))
     peaks = [cell for cell in plan if not cell.spec.load]
     others = [cell for cell in plan if cell.spec.load]
     row = _ended(peaks[0]).jobs[0]
@@ -103,7 +103,7 @@ def test_a_load_is_a_part_of_its_own_peak_and_each_repeat_has_its_own_seed() -> 
 def test_a_peak_that_cannot_be_measured_fails_its_loads_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    specs = _specs(Choice(loads=(20, 50)))
+    specs = _specs(Choice(load=(20, 50)))
     record = made_record(tmp_path / "run", "latency", specs, repeats=2)
 
     def run_cell(planned: PlannedCell, *_: object) -> Cell:
@@ -126,7 +126,7 @@ class _Quiet(Watcher):
 
 
 def test_after_the_first_load_that_is_not_sustained_only_one_more_is_run() -> None:
-    plan = {cell.spec.load: cell for cell in _plan(Choice(loads=(20, 40, 60, 80, 100)), 1)}
+    plan = {cell.spec.load: cell for cell in _plan(Choice(load=(20, 40, 60, 80, 100)), 1)}
     done = [_ended(plan[40]), _ended(plan[60], sustained=False)]
     assert not any(offered.pointless(plan[load], done) for load in (20, 80, 100))
     done.append(_ended(plan[100], sustained=False))
@@ -137,7 +137,7 @@ def test_after_the_first_load_that_is_not_sustained_only_one_more_is_run() -> No
 
 
 def test_a_skipped_load_neither_waits_nor_is_run_again(tmp_path: Path) -> None:
-    record = made_record(tmp_path / "run", "latency", _specs(Choice(loads=(20,))))
+    record = made_record(tmp_path / "run", "latency", _specs(Choice(load=(20,))))
     for planned in record.waiting():
         record.skip(planned, "20 % was not sustained")
     record.retry()
@@ -167,7 +167,7 @@ def _probes(waits: list[float], said: list[str]) -> tuple[offered.Probes, list[P
 def test_a_load_waits_until_a_probe_is_as_fast_as_the_fastest() -> None:
     said: list[str] = []
     probes, ran = _probes([100, 900, 160, 140], said)
-    peak, load, *_ = _plan(Choice(loads=(50,)), 1)
+    peak, load, *_ = _plan(Choice(load=(50,)), 1)
     probes.wait(peak)
     assert not ran
     probes.wait(load)
@@ -179,7 +179,7 @@ def test_a_load_waits_until_a_probe_is_as_fast_as_the_fastest() -> None:
 def test_a_server_that_never_catches_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     probes, _ = _probes([100, 900], said)
-    load = _plan(Choice(loads=(50,)), 1)[1]
+    load = _plan(Choice(load=(50,)), 1)[1]
     probes.wait(load)
     monkeypatch.setattr(offered, "_PATIENCE_SECONDS", -1.0)
     probes.wait(load)
@@ -558,8 +558,8 @@ def test_choice_makes_the_cells(tmp_path: Path) -> None:
     own = tmp_path / "mine.fio"
     own.write_text("[a]\nrw=read\nbs=4k\nsize=1m\n")
     chosen = Choice(
-        (1, 4), ("tcp",), ("4.1",), (2,), mounts=True, loads=(50,), process="fixed",
-        workloads=tuple(map(offered.job_of, ("8k-oltp", "software-build", str(own)))),
+        (1, 4), ("tcp",), ("4.1",), (2,), mounts=True, load=(50,), arrival_process="fixed",
+        workload=tuple(map(offered.job_of, ("8k-oltp", "software-build", str(own)))),
     )  # fmt: skip
     specs = _specs(chosen, OwnPool(urls=2, mounts=0))
     assert len(specs) == 2 * 2 * (2 + 1 + 2)

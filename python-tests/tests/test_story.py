@@ -70,7 +70,7 @@ def _levels(scale: Scale) -> list[list[object]]:
 def test_cells_are_every_combination_in_the_order_of_the_factors() -> None:
     assert _levels(Scale()) == [[OWN, "3", jobs, "read"] for jobs in (1, 2, 4)]
     assert _levels(Scale(quick=True)) == [[OWN, "3", jobs, "read"] for jobs in (1, 4)]
-    both = Choice(versions=("3", "4.1"), jobs=(8,))
+    both = Choice(version=("3", "4.1"), jobs=(8,))
     assert _levels(Scale(choice=both)) == [[OWN, "3", 8, "read"], [OWN, "4.1", 8, "read"]]
 
 
@@ -80,7 +80,7 @@ def test_mounts_are_measured_beside_the_cells_that_have_a_twin() -> None:
 
 def test_a_job_knows_its_place_how_much_is_run_and_what_urls_are_asked_for() -> None:
     (cell,), said = STORY.own_cells(
-        Scale(choice=Choice(versions=("4.1",), jobs=(1,))), OwnPool(1, 2)
+        Scale(choice=Choice(version=("4.1",), jobs=(1,))), OwnPool(1, 2)
     )
     assert (cell.place, cell.seconds, cell.query, said) == (OWN, 5, "version=4.1", ["directories"])
     assert STORY.own_cells(Scale(), OwnPool(0, 1)) == ([], ["it needs URLs"])

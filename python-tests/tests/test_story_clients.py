@@ -270,14 +270,14 @@ def test_clients_that_a_server_does_not_take_are_told_with_what_it_does_to_them(
 @pytest.mark.parametrize(("restart", "held"), [("", None), ("reboot", "64m")])
 def test_neighbours_keep_what_a_restart_may_lose(restart: str, held: str | None) -> None:
     """Or lost data would end their job, and the cell."""
-    choice = Choice(clients=(10,), neighbours=(8,), restart=restart)
+    choice = Choice(clients=(10,), neighbour=(8,), restart=restart)
     *_, beside = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(1, 0))[0]
     assert beside.own["neighbours"]["hold_writes"] == held
 
 
 def test_a_cell_runs_with_as_many_clients_as_the_engine_says(tmp_path: Path) -> None:
     """Which have their part of the rate, and use no more paths than they are."""
-    choice = Choice(clients=(100,), rates=(10,), partial=True)
+    choice = Choice(clients=(100,), rate=(10,), partial=True)
     (spec,), _ = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(40, 0))
     why = "fio: status 1: nfsmulti: clients: connection lost (Connection reset by peer)"
     failed = Cell("a", spec.factors, 1, "failed", "cells/a", "fio", why)
@@ -408,7 +408,7 @@ def test_clients_beside_a_restart_use_no_more_paths_than_they_are(tmp_path: Path
 
 
 def test_a_rate_is_each_clients_and_neighbours_have_none() -> None:
-    choice = Choice(clients=(100,), neighbours=(8,), rates=(10,))
+    choice = Choice(clients=(100,), neighbour=(8,), rate=(10,))
     alone, beside = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(1, 0))[0]
     assert (alone.jobs, beside.jobs) == (["clients"], ["clients", "neighbours"])
     assert alone.own["clients"]["arrival_rate"] == beside.own["clients"]["arrival_rate"] == 1000
@@ -430,7 +430,7 @@ def test_a_restart_on_a_users_server_needs_a_command() -> None:
         (256, None, Choice(clients=(10, 256))),
         (256 + 256 + 5, None, Choice(clients=(256,), restart="reboot", absent=100)),
         (8 * 200, 8, Choice(clients=(200,))),
-        (100 + 2 * 64, None, Choice(clients=(100,), neighbours=(64,))),
+        (100 + 2 * 64, None, Choice(clients=(100,), neighbour=(64,))),
     ],
 )
 def test_all_that_a_server_has_to_take_is_asked_about(

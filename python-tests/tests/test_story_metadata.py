@@ -40,7 +40,7 @@ _METADATA = SCENARIOS["metadata"]
 
 
 def test_choice_makes_the_cells() -> None:
-    chosen = Choice((1, 4), depths=(8, 32), versions=("3", "4.1"), workloads=("create",))
+    chosen = Choice((1, 4), depth=(8, 32), version=("3", "4.1"), workload=("create",))
     cells, said = _METADATA.own_cells(Scale(choice=chosen), OwnPool(urls=2, mounts=0))
     assert said == []
     levels = [(c.factors["version"], c.factors["depth"], c.factors["nconnect"]) for c in cells]
@@ -48,11 +48,11 @@ def test_choice_makes_the_cells() -> None:
     assert cells[2].options["iodepth"] == 32
     assert cells[2].options["nconnect"] == 4
     assert {(cell.query, cell.paths) for cell in cells} == {("version=3", 2), ("version=4.1", 2)}
-    deep = Choice((1, 4), depths=(64, 8, 16), workloads=("create",))  # 32 is not among them
+    deep = Choice((1, 4), depth=(64, 8, 16), workload=("create",))  # 32 is not among them
     cells = _METADATA.cells(Scale(choice=deep))
     pairs = [(cell.factors["depth"], cell.factors["nconnect"]) for cell in cells]
     assert pairs == [(64, 1), (8, 1), (16, 1), (64, 4)]
-    two = Choice((1,), depths=(8,), workloads=("remove", "create"))
+    two = Choice((1,), depth=(8,), workload=("remove", "create"))
     cells = _METADATA.cells(Scale(choice=two))
     assert [cell.factors["operation"] for cell in cells] == ["remove", "create"]
     plain = _METADATA.cells(Scale(quick=True))
@@ -64,7 +64,7 @@ def test_choice_makes_the_cells() -> None:
 def test_fio_s_own_engines_run_on_mounts_and_ask_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = _METADATA.cells(Scale(choice=Choice((1,), depths=(32,), mounts=True)))
+    cells = _METADATA.cells(Scale(choice=Choice((1,), depth=(32,), mounts=True)))
     assert {cell.place for cell in cells} == {"guest"}
     peers = [cell for cell in cells if cell.client == "mount"]
     found = Counter((cell.factors["operation"], cell.options["ioengine"]) for cell in peers)
@@ -257,7 +257,7 @@ def test_run_in_the_lab_leaves_nothing_behind(
     monkeypatch.setattr(Lab, "stop", look_and_stop)
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
     monkeypatch.setattr(command, "_out", QUIET)
-    choice = Choice((1,), versions=("4.1",), depths=(8,))
+    choice = Choice((1,), version=("4.1",), depth=(8,))
     record = begun(tmp_path, start.Request(repeat=1, choice=choice), "metadata")
     assert command._carry_out_all([record], "") == 0
     assert left == []

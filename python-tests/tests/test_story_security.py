@@ -50,7 +50,7 @@ def _own(choice: Choice, pool: OwnPool = _ONE, *, quick: bool = True) -> list[Ce
 def test_each_is_measured_beside_sys_in_clear(
     sec: tuple[str, ...], xprtsec: tuple[str, ...], flavors: list[str]
 ) -> None:
-    choice = Choice((1,), workloads=("64k-read",), sec=sec, xprtsec=xprtsec)
+    choice = Choice((1,), workload=("64k-read",), sec=sec, xprtsec=xprtsec)
     for cells in (_own(choice), _SECURITY.cells(Scale(choice=choice))):
         assert [cell.factors["flavor"] for cell in cells] == flavors
         assert cells[0].query.endswith("sec=sys&xprtsec=none")
@@ -58,14 +58,14 @@ def test_each_is_measured_beside_sys_in_clear(
 
 def test_who_encrypts_is_a_factor_with_a_baseline_in_clear() -> None:
     """Which the engine would refuse with it."""
-    choice = Choice((1,), workloads=("64k-read",), xprtsec=("tls",))
+    choice = Choice((1,), workload=("64k-read",), xprtsec=("tls",))
     cells = crossed(_own(choice), {"ktls": (0, 1)})
     found = [(c.factors["flavor"], c.factors["ktls"], c.options.get("ktls")) for c in cells]
     assert found == [("sys", 0, None), ("sys", 1, None), ("tls", 0, 0), ("tls", 1, 1)]
 
 
 def test_a_connection_has_a_job_of_its_own_and_all_have_one_depth() -> None:
-    cells = _own(Choice((1, 4, 8), workloads=("64k-read",), sec=("sys",)))
+    cells = _own(Choice((1, 4, 8), workload=("64k-read",), sec=("sys",)))
     assert [(c.options["numjobs"], c.options["iodepth"]) for c in cells] == [
         (1, 32),
         (4, 8),
@@ -79,7 +79,7 @@ def test_a_path_keeps_the_credentials_that_a_flavor_uses() -> None:
     tls, own = "tls_ca=ca&tls_name=n", "tls_cert=c&tls_key=k"
     path = f"nfs://nas/vol1?version=4.1&{keys}&{tls}&{own}&sec=krb5"
     every = ("none", "tls", "mtls")
-    choice = Choice((1,), workloads=("64k-read",), sec=("sys", "krb5p"), xprtsec=every)
+    choice = Choice((1,), workload=("64k-read",), sec=("sys", "krb5p"), xprtsec=every)
     found = {str(cell.factors["flavor"]): asked(path, cell) for cell in _own(choice)}
     kept = {"sys": "", "krb5p": f"&{keys}", "tls": f"&{tls}", "mtls": f"&{tls}&{own}"}
     kept |= {"krb5p+tls": f"&{keys}&{tls}", "krb5p+mtls": f"&{keys}&{tls}&{own}"}
@@ -92,7 +92,7 @@ def test_a_path_keeps_the_credentials_that_a_flavor_uses() -> None:
 
 
 def test_a_mount_has_the_flavor_and_as_many_connections() -> None:
-    choice = Choice((4,), workloads=("64k-read",), sec=("krb5p",), xprtsec=("tls",), mounts=True)
+    choice = Choice((4,), workload=("64k-read",), sec=("krb5p",), xprtsec=("tls",), mounts=True)
     cells = _own(choice, OwnPool(urls=2, mounts=0, url_version="4.1"))
     assert [cell.client for cell in cells] == ["pool", "mount"] * 2
     assert {cell.paths for cell in cells} == {1}
@@ -133,7 +133,7 @@ def test_what_a_server_lacks_is_a_line_and_no_failure(
 
 
 def test_the_runs_directory_is_made_by_what_the_server_has(tmp_path: Path) -> None:
-    choice = Choice((1,), workloads=("64k-read",), xprtsec=("tls",))
+    choice = Choice((1,), workload=("64k-read",), xprtsec=("tls",))
     record = made_record(tmp_path / "run", "security", _own(choice)[::-1])
     said: list[str] = []
     with ScriptedServer() as server:
@@ -147,7 +147,7 @@ def test_the_runs_directory_is_made_by_what_the_server_has(tmp_path: Path) -> No
 
 def test_a_server_that_has_nothing_of_it_fails_the_run(tmp_path: Path) -> None:
     """Nothing is then marked as skipped: the run can be resumed."""
-    specs = _own(Choice((1,), workloads=("64k-read",), sec=("sys",)))
+    specs = _own(Choice((1,), workload=("64k-read",), sec=("sys",)))
     record = made_record(tmp_path / "run", "security", specs)
     pool = OnPool("nfs://127.0.0.1:1/none?mountport=1")
     with pytest.raises(HarnessError, match=r"no cell can be run: .*refused"):
@@ -159,7 +159,7 @@ def test_a_later_warm_up_that_fails_leaves_the_cell_to_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the first one had, the server offers."""
-    specs = _own(Choice((1, 2), workloads=("64k-read",), sec=("sys",)))
+    specs = _own(Choice((1, 2), workload=("64k-read",), sec=("sys",)))
     record = made_record(tmp_path / "run", "security", specs)
     tried: list[str] = []
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import shlex
@@ -159,42 +160,24 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
     amounts = {
         name: given[name] for name in ("size", "runtime", "bs", "precondition") if name in given
     }
-    depths = given.get("depth", ())
-    if scenario != "metadata":
+    chosen = {one.name: given[one.name] for one in dataclasses.fields(Choice) if one.name in given}
+    if scenario != "metadata" and (depths := chosen.pop("depth", ())):
         if len(depths) > 1:
             numbers = ",".join(map(str, depths))
             raise HarnessError(
                 f"--depth {numbers}: give one number",
                 f"--factors iodepth={numbers} compares several",
             )
-        amounts["depth"], depths = next(iter(depths), None), ()
+        (amounts["depth"],) = depths
+    chosen["workload"] = _workloads(scenario, given.get("workload", ()))
+    chosen["restart"] = _restart(given)
     setting, command, get = (given.get(name, "") for name in ("setting", "set", "get"))
     return start.Request(
         **{name: given[name] for name in _AS_GIVEN if name in given},
         factors=plan.parse_factors([*given.get("factors", ()), *more]),
         command=given.get("line", ""),
         setting=plan.parse_setting(setting, command, get),
-        choice=Choice(
-            nconnect=given.get("nconnect", ()),
-            protocols=given.get("proto", ()),
-            versions=given.get("version", ()),
-            jobs=given.get("jobs", ()),
-            mounts="mounts" in given,
-            discard="discard" in given,
-            workloads=_workloads(scenario, given.get("workload", ())),
-            depths=depths,
-            loads=given.get("load", ()),
-            slo=given.get("slo", ""),
-            process=given.get("arrival_process", ""),
-            sec=given.get("sec", ()),
-            xprtsec=given.get("xprtsec", ()),
-            clients=given.get("clients", ()),
-            restart=_restart(given),
-            neighbours=given.get("neighbour", ()),
-            rates=given.get("rate", ()),
-            absent=given.get("absent", 0.0),
-            partial="partial" in given,
-        ),
+        choice=Choice(**chosen),
         amounts=Amounts(**amounts),
     )
 

@@ -260,7 +260,7 @@ def check_choice(choice: Choice, hosts: str) -> None:
     """Raise HarnessError where a user's pool cannot be used like that from this machine."""
     if choice.mounts:
         _check_mounts(hosts)
-    if "rdma" in choice.protocols and not hosts:
+    if "rdma" in choice.proto and not hosts:
         findings = list(rdma_devices(wanted=True))
         if all(finding.level is not Level.OK for finding in findings):
             raise HarnessError(f"--proto rdma: {findings[0].what}", findings[0].remedy)

@@ -227,8 +227,8 @@ STORY = Story(
     places={_LAB: LabConfig(addresses=1), _GRACE: LabConfig(addresses=1, lease=15)},
     factors={
         "version": Factor(),
-        "neighbours": Factor(lambda at: [0, *at.scale.choice.neighbours]),
-        "rate": Factor([0], asked="rates"),
+        "neighbours": Factor(lambda at: [0, *at.scale.choice.neighbour]),
+        "rate": Factor([0], asked="rate"),
         "clients": Factor(_levels, asked="clients"),
     },
     combinations=_combinations,

@@ -263,7 +263,7 @@ STORY = Story(
         "version": Factor(),
         "jobs": Factor([1, 4], quick=[1], asked="jobs"),
         "nconnect": Factor([1, 2, 4, 8, 16], quick=[1, 2, 4, 8], asked="nconnect"),
-        "workload": Factor(["64k-read"], asked="workloads"),
+        "workload": Factor(["64k-read"], asked="workload"),
     },
     of_some=["paths"],
     combinations=combinations,

@@ -48,7 +48,7 @@ def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str
 
 def _job(at: At) -> CellSpec:
     """Return a cell of a job file: a user's own says itself how large its files are."""
-    seconds, process = at.seconds(5, 15), at.scale.choice.process
+    seconds, process = at.seconds(5, 15), at.scale.choice.arrival_process
     size = at.size(16 << 20, 128 << 20, 1 << 30)
     own = Path(at.workload).is_absolute() or Path(at.workload).stem == _METADATA
     load = at.levels[loads.FACTOR]
@@ -90,8 +90,8 @@ STORY = Story(
         "version": Factor(),
         "jobs": Factor([1], asked="jobs"),
         "nconnect": Factor([1], asked="nconnect"),
-        "workload": Factor([_WORKLOAD], asked="workloads"),
-        loads.FACTOR: Factor(range(10, 120, 10), quick=range(20, 120, 20), asked="loads"),
+        "workload": Factor([_WORKLOAD], asked="workload"),
+        loads.FACTOR: Factor(range(10, 120, 10), quick=range(20, 120, 20), asked="load"),
     },
     combinations=_combinations,
     job=_job,

@@ -353,11 +353,11 @@ STORY = Story(
     place="limits",
     factors={
         "limits": Factor(),
-        "operation": Factor([*OPERATIONS], asked="workloads"),
+        "operation": Factor([*OPERATIONS], asked="workload"),
         "version": Factor(),
         "client": Factor(),
         "jobs": Factor(),
-        "depth": Factor([1, 8, 32, 128], quick=[1, 32, 128], asked="depths"),
+        "depth": Factor([1, 8, 32, 128], quick=[1, 32, 128], asked="depth"),
         "nconnect": Factor([1, 2, 4, 8], quick=[1, 4], asked="nconnect"),
     },
     combinations=_combinations,

@@ -364,7 +364,7 @@ STORY = Story(
     factors={
         "flavor": Factor(lambda at: [_name(*one) for one in _flavors(at.scale.choice)]),
         "client": Factor([_ENGINE]),
-        "workload": Factor([*WORKLOADS], quick=["64k-read", "64k-write"], asked="workloads"),
+        "workload": Factor([*WORKLOADS], quick=["64k-read", "64k-write"], asked="workload"),
         "connections": Factor([1, 4, 8], quick=[1, 4], asked="nconnect"),
     },
     job=job,
