@@ -299,14 +299,6 @@ def _served(*levels: Factor) -> Summary:
     return placed(run, setting={"name": "threads", "values": [*levels]})
 
 
-def _dip(processors: int) -> Summary:
-    """Make a run of sio in which 32 threads do less than eight."""
-    return _joined(*(
-        _sio({"direct": rate}, threads, cpu_us=cost, processors=processors)
-        for threads, rate, cost in ((1, 2e8, 20), (8, 4e8, 20), (32, 2e8, 40))
-    ))  # fmt: skip
-
-
 def _few_reads(number: int) -> Summary:
     readers = ("readers", "readers-beside-writer")
     cells: list[Any] = [({"workload": one}, {"read": 2e6, "block": 4096}) for one in readers]
@@ -337,7 +329,6 @@ _ONE_KIND = _run(
     *(({"connections": "one", "concurrency": at}, {"read": 2e7, "write": 1e7}) for at in (1, 8)),
 )
 _NO_DIFFERENCE = r"No measurable difference in the {} for full-speed readers beside a bulk writer\."
-_DIP = r"Random reads, direct: 0\.(49|50|51) times from 8 to 32 threads: "
 _IN_A_ROW = "sequential"
 _HOSTS = ["h1", "h2"]
 _EACH = "on each of 2 hosts"
@@ -388,8 +379,6 @@ _EACH = "on each of 2 hosts"
               _sio({"direct": 1e8}, 1, 32), lambda cell: cell.factors["threads"] == 1,
               machine_cpu_s=None, cpu_s=lambda cell: 0.0 if cell.repeat == 1 else cell.cpu_s),
               r"\| CPU per operation on one mount, 32 .*? \| not measured \| rises \|"),
-        _page("a dip is work", _dip(1), rf"{_DIP}an operation takes (1\.9|2\.0)\d times the CPU"),
-        _page("or waiting", _dip(64), rf"{_DIP}there is CPU left, so the threads wait"),
         _page("percentiles are of all repeats together", changed(
               only(_ONE_KIND, lambda cell: cell.factors["concurrency"] == 1 and cell.repeat < 3),
               read=lambda cell: dataclasses.replace(

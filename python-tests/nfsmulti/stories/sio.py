@@ -23,7 +23,7 @@ from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import conditions
 from nfsmulti.report.measures import CPU
-from nfsmulti.report.story import Finding, Judged, Section, Verdict, beyond, untestable, weakest
+from nfsmulti.report.story import Finding, Judged, Verdict, beyond, untestable, weakest
 from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
 from nfsmulti.story import At, Column, Factor, Grid, Level, Levels, Lines, Page, Story
 
@@ -44,8 +44,6 @@ HIGH = 16  # threads from which on concurrency is high
 NO_GAIN, LARGE = 1.05, 1.5
 CACHEABLE, CACHED = "random reads", 2  # times direct: the cache answers more than it can hold
 VARIED = 0.3  # half of an interval, in times the mean, from which on it is warned of
-DIP = 0.9  # times what fewer threads do, from which on down it is explained
-FULL = 95  # % of the processors, from which on they are the limit
 GUEST_DIFFERS = (
     "Published over a link of 1 Gbit/s with an MTU of 1500: here client and server are one guest,"
     " whose loopback has no limit.",
@@ -208,29 +206,6 @@ def caveats(run: Run) -> list[str]:
     return said + [texts.MAY_BE_ONE] * any(gain and gain.spans_one for gain in gains)
 
 
-def dips(run: Run) -> list[Section]:
-    """Say where more threads do less, and whether that is work or waiting."""
-    points = []
-    for workload, mode in itertools.product(_measured(run), MODES):
-        for fewer, more in itertools.pairwise(run.counts("threads")):
-            sides = (mode, more), (mode, fewer)
-            ratio = _ratio(run, workload, *sides)
-            if ratio is None or ratio.above(1) is not False or ratio.value > DIP:
-                continue
-            busy = run.sample(
-                "processors %", {**WORKLOADS[workload], "mode": mode, "threads": more}
-            )
-            dearer = _ratio(run, workload, *sides, CPU)
-            why = "there is CPU left, so the threads wait"
-            if dearer and busy and busy.mean >= FULL:
-                why = f"an operation takes {dearer.value:.2f} times the CPU, and no more is free"
-            points.append(
-                f"{workload.capitalize()}, {mode}: {ratio.value:.2f} times from {fewer} to {more}"
-                f" threads: {why}."
-            )
-    return [Section("Where more threads do less", points=points)] * bool(points)
-
-
 PAGE = Page(
     about=__doc__,
     headline=headline,
@@ -241,7 +216,6 @@ PAGE = Page(
     ),
     caveats=caveats,
     plots=[Lines("threads", ["mode"], ["IOPS", CPU], panels=["pattern", "direction"])],
-    more=dips,
     findings=findings,
     reading=[
         "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
