@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import shlex
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from nfsmulti import export
@@ -95,21 +96,13 @@ def _removed(told: _Told, run: Path, left: Leftover, names: Collection[str]) -> 
             text = f"{left.directory}/ stays: its run is going on ({shown(run)})"
             told.say(left.directory, "stays", text)
             return True
-        try:
-            gone = left.remove(run, unmarked=left.directory in names)
-        except HarnessError as error:
-            _say_kept(told, left.directory, error)
-            return False
-    if gone is None:
-        told.say(
+        return _gone(
+            told,
             left.directory,
-            "missing",
+            lambda: left.remove(run, unmarked=left.directory in names),
             f"{left.directory}/ is not there: is that export mounted, and is it the same server?"
             f" If it was removed by hand: rm {shlex.quote(shown(run / FILE))}",
         )
-        return False
-    _say_removed(told, left.directory, gone)
-    return True
 
 
 def _directories(pool: str) -> set[str]:
@@ -130,25 +123,25 @@ def _removed_other(
             f" if it is yours: {command}",
         )
         return not everything
+    remove = functools.partial(export.remove_unmarked, pool, name)
+    return _gone(told, name, remove, f"{name}/ is not there")
+
+
+def _gone(
+    told: _Told, directory: str, remove: Callable[[], export.Usage | None], missing: str
+) -> bool:
+    """Remove a directory, and say what became of it; tells whether it is gone."""
     try:
-        gone = export.remove_unmarked(pool, name)
+        gone = remove()
     except HarnessError as error:
-        _say_kept(told, name, error)
+        unknown = isinstance(error, export.UnmarkedError) and is_name(directory)
+        hint = f"; if it is yours: clean --pool=POOL --all {directory}" if unknown else ""
+        told.say(directory, "failed", f"{directory}/ is NOT removed: {error}{hint}")
         return False
-    if not gone.entries:
-        told.say(name, "missing", f"{name}/ is not there")
+    if not gone or not gone.entries:
+        told.say(directory, "missing", missing)
         return False
-    _say_removed(told, name, gone)
-    return True
-
-
-def _say_kept(told: _Told, directory: str, error: HarnessError) -> None:
-    unknown = isinstance(error, export.UnmarkedError) and is_name(directory)
-    hint = f"; if it is yours: clean --pool=POOL --all {directory}" if unknown else ""
-    told.say(directory, "failed", f"{directory}/ is NOT removed: {error}{hint}")
-
-
-def _say_removed(told: _Told, directory: str, gone: export.Usage) -> None:
     much = f"{gone.entries:,} {'entry' if gone.entries == 1 else 'entries'}"
     text = f"{directory}/ is removed ({much}, {amount(gone.bytes)})"
     told.say(directory, "removed", text)
+    return True

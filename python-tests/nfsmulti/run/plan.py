@@ -44,10 +44,10 @@ _ON_COMMAND_LINE = {"version": "nfsvers"}
 _SECONDS = 20.0  # that fio may take to answer
 # What goes into a shell's words without a quote.
 PLAIN = re.compile(r"[\w .:,+/@%-]+")
-# What the harness itself gives fio, or what a cell would be another one with.
 _GSS_CONTEXT_GONE = (
     "gss_context=job is gone since 0.7.0: each connection has a context of its own, so leave it out"
 )
+# What the harness itself gives fio, or what a cell would be another one with.
 _OURS = {"pool", "ioengine", "filename", "filename_format", "directory", "name"}
 _OURS |= FOR_HARNESS | {"exec_postrun", "bwavgtime", "loops"}
 # What all lengthening may add: this part of the run's own time, or so many seconds.

@@ -195,7 +195,7 @@ class _Runs:
         return longer
 
     def _try(self, planned: PlannedCell) -> Cell:
-        """Run what may have to be run again."""
+        """Run a cell once, of what may be several tries."""
         return run_cell(planned, self.place, self.engine, self.record.folder, self.watcher.tick)
 
     def _probe(self, planned: PlannedCell) -> Cell:
@@ -208,7 +208,7 @@ class _Runs:
         longer = lengthened(planned, times)
         self.watcher.begin(longer)
         for _ in range(planned.spec.tries):
-            cell = run_cell(longer, self.place, self.engine, self.record.folder, self.watcher.tick)
+            cell = self._try(longer)
             if cell.status == "done":
                 break
         if cell.status != "done" and longer.spec.partial:
