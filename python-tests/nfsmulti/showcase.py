@@ -1,291 +1,148 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""demo: three workloads on one connection and on several, under limits that a machine can carry.
+"""demo: one connection and several.
 
-Factors: workload, side (one, many).
+Published, as the stories dd and fsperf say: five streams of dd wrote 3.71 times what one did, and
+fsperf read 1.53 times as much over four paths as over one.
+
+The limits are those of the publications in their proportion, at a half (dd) or a tenth of their
+rates, which any machine carries.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.lab import Fit, Limits
-from nfsmulti.report import cells, charts, measures
-from nfsmulti.report.answer import Answer
-from nfsmulti.report.story import Judged, Plot, Report, Section, Told, Verdict, judge
+from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.scenario import CellSpec, timed
-from nfsmulti.stats import Ratio, Sample
-from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import Table, rate_text
+from nfsmulti.story import At, Bars, Claim, Column, Factor, Grid, Level, Levels, Page, Story
 
-# --- what runs ---
+if TYPE_CHECKING:
+    from nfsmulti.report.told import Run
 
-REPEATS = 3
+SECONDS = 3.0  # of each fio
 SIDES = ("one", "many")
-LAB = "lab"  # summary.place's kind where the servers are real ones
-
+RANDREAD = "randread"
 _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Side:
-    """One side of a comparison: in a sentence with its verb, and for fio."""
-
-    words: str
-    options: dict[str, Factor | None]
-    paths: int = 1
-
-
-@dataclass(frozen=True)
 class Workload:
-    """A jobfile, run with `options` and those of each side.
+    """A jobfile, run with `options` on one connection, and with those in `many` on several.
 
-    `link` and `cap` are limits in tc's words, which are lowered in their proportion to what the
-    machine can carry. Where they are a publication's, a cap holds for each path of the side `many`,
-    which is an address of a lab; otherwise `per_connection`. There are `connections` of them.
-    `files` must be there. `theirs` is the ratio to hold ours against, and `said` where it comes
-    from.
+    Those are over `paths`; `limits` hold for both sides. `gain` is the ratio that was published,
+    None where none was. `files` must be there.
     """
 
-    name: str
     jobfile: str
-    options: dict[str, Factor | None]
-    one: Side
-    many: Side
-    connections: int
-    link: str
-    cap: str
-    theirs: float
-    said: str
-    files: dict[str, int] = field(default_factory=dict)
-    per_connection: bool = False
-
-    @property
-    def capped(self) -> str:
-        """What a cap holds for."""
-        return "connection" if self.per_connection else "path"
-
-    def limits(self, fit: Fit) -> Limits:
-        """Return the limits to set: a link and a cap by address, or a cap on each connection."""
-        limits = fit.limits
-        if self.per_connection:
-            return Limits(per_connection=limits.per_address, burst=limits.burst)
-        return limits
+    options: Mapping[str, Level]
+    many: Mapping[str, Level]
+    limits: Limits
+    words: str
+    gain: float | None = None
+    paths: int = 1
+    files: Mapping[str, int] = field(default_factory=dict)
 
 
-_DD = Workload(
-    name="dd",
-    jobfile="dd-write.fio",
-    options={"size": 64 * _MIB},
-    one=Side("one stream does", {}),
-    many=Side("five streams on five paths write", {"numjobs": 5}, paths=5),
-    connections=5,
-    link="1gbit",
-    cap="200mbit",
-    theirs=72 / 19.4,
-    said="published 3.71",
-)
-_FSPERF = Workload(
-    name="fsperf",
-    jobfile="fsperf.fio",
-    options={"size": 256 * _MIB},
-    one=Side("it does on one path", {}),
-    many=Side("one reader reads on four paths", {"spread": "roundrobin"}, paths=4),
-    connections=4,
-    link="9400mbit",
-    cap="6200mbit",
-    theirs=1100 / 718,
-    said="published 1.53",
-    files={"nfsmulti-fsperf": 256 * _MIB},
-)
-# Where nothing is published, a "link" of twice all caps together only keeps these well below what
-# the machine carries: then they are reached beside other programs too.
-_RANDREAD = Workload(
-    name="randread",
-    jobfile="randread.fio",
-    options={"numjobs": 1},
-    one=Side("one does", {"nconnect": 1}),
-    many=Side(
-        "four connections to one address read",
-        {"nconnect": 4, "spread": "roundrobin"},
+WORKLOADS = {
+    "dd": Workload(
+        jobfile="dd-write.fio",
+        options={"size": 64 * _MIB},
+        many={"numjobs": 5},
+        limits=Limits(link="500mbit", per_address="100mbit", burst="2m"),
+        words="five streams on five paths",
+        gain=72 / 19.4,
+        paths=5,
     ),
-    connections=4,
-    link="18800mbit",
-    cap="2350mbit",
-    theirs=4.0,
-    said="caps allow 4.00",
-    files={"nfsmulti-randread": 10_000_000},
-    per_connection=True,
-)
-
-IN_LAB = (_DD, _FSPERF, _RANDREAD)
-
-# Pacing caps what a server sends on a connection: there are reads alone, and no link to share.
-ON_LOOPBACK = (
-    dataclasses.replace(
-        _DD,
-        jobfile="dd-read.fio",
-        many=dataclasses.replace(_DD.many, words="five streams on five paths read"),
-        link="2gbit",
-        theirs=5.0,
-        said="caps allow 5.00",
-        per_connection=True,
+    "fsperf": Workload(
+        jobfile="fsperf.fio",
+        options={"size": 64 * _MIB},
+        many={"spread": "roundrobin"},
+        limits=Limits(link="940mbit", per_address="620mbit", burst="2m"),
+        words="one reader on four paths",
+        gain=1100 / 718,
+        paths=4,
+        files={"nfsmulti-fsperf": 64 * _MIB},
     ),
-    dataclasses.replace(
-        _FSPERF, link="49600mbit", theirs=4.0, said=_RANDREAD.said, per_connection=True
+    RANDREAD: Workload(
+        jobfile="randread.fio",
+        options={"numjobs": 1, "nconnect": 1},
+        many={"nconnect": 4, "spread": "roundrobin"},
+        limits=Limits(per_connection="235mbit", burst="1m"),
+        words="four connections to one address",
+        files={"nfsmulti-randread": 10_000_000},
     ),
-    _RANDREAD,
-)
+}
 
 
-def cell_of(workload: Workload, side: str, seconds: float) -> CellSpec:
-    """Return what runs of a side for so long."""
-    chosen = workload.one if side == "one" else workload.many
+def job(at: At) -> CellSpec:
+    """Return one side of a workload."""
+    chosen, several = WORKLOADS[at.workload], at.side == "many"
     return CellSpec(
-        factors={"workload": workload.name, "side": side},
-        place=workload.name,
-        jobfile=workload.jobfile,
-        options={**workload.options, **chosen.options, **timed(seconds)},
-        seconds=seconds,
-        paths=chosen.paths,
-        files=workload.files,
-    )
+        {}, "", chosen.jobfile,
+        {**chosen.options, **(chosen.many if several else {}), **timed(SECONDS)},
+        SECONDS,
+        paths=chosen.paths if several else 1,
+        files={**chosen.files},
+    )  # fmt: skip
 
 
 # --- what it tells ---
 
-# The part of a limit in data, without headers, from which on it was reached, and the part of the
-# processors' time from which on these were busy.
-_REACHED, _BUSY = 0.85, 0.95
+
+def _measured(run: Run) -> Iterator[tuple[str, Workload, Levels, Levels]]:
+    """Yield each workload that was measured, with its name and both sides."""
+    for name in map(str, run.levels("workload")):
+        one, many = ({"workload": name, "side": side} for side in SIDES)
+        yield name, WORKLOADS[name], one, many
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The repeats of a workload's two sides, under the limits that `fit` has found.
-
-    `why` says in a line why it was not measured, None where it was.
-    """
-
-    workload: Workload
-    fit: Fit | None = None
-    one: Sequence[Cell] = ()
-    many: Sequence[Cell] = ()
-    why: str | None = None
-
-    @property
-    def ratio(self) -> Ratio | None:
-        """The bandwidth of many connections as a multiple of one's."""
-        return cells.ratio(self.many, self.one, measures.MB_PER_S)
-
-    @property
-    def judged(self) -> Judged:
-        """Whether it shows what it is there for, which only all repeats together can tell."""
-        allowed = None
-        if self.fit and not any(why for _, why in _reaches(self, self.fit)):
-            allowed = min(self.workload.connections, self.fit.link / self.fit.cap)
-        return judge(self.ratio, self.workload.theirs, allowed)
+def headline(run: Run) -> str:
+    """Tell the ratio of each workload."""
+    gains = [(name, run.ratio("MB/s", many, one)) for name, _, one, many in _measured(run)]
+    ratios = [f"{gain.value:.2f} ({name})" for name, gain in gains if gain]
+    return f"{texts.several(ratios) or 'No'} times the bandwidth of one connection."
 
 
-def outcomes(summary: Summary) -> list[Outcome]:
-    """Return what each workload of a demo has shown."""
-    found = []
-    for workload in IN_LAB if summary.place["kind"] == LAB else ON_LOOPBACK:
-        own = [cell for cell in summary.cells if cell.factors["workload"] == workload.name]
-        if why := next((cell.why for cell in own if cell.status == "failed"), None):
-            found.append(Outcome(workload, why=why))
-            continue
-        one, many = ([cell for cell in own if cell.factors["side"] == side] for side in SIDES)
-        fit = summary.place["fitted"].get(workload.name)
-        found.append(Outcome(workload, Fit(**fit) if fit else None, one, many))
+def rows(run: Run) -> dict[str, Levels]:
+    """Name the workloads, with what is to be seen of each."""
+    found: dict[str, Levels] = {}
+    for name, one, *_ in _measured(run):
+        published = f" (published: {one.gain:.2f})" if one.gain else ""
+        found[f"{name}: {one.words}{published}"] = {"workload": name}
     return found
 
 
-def _rate(repeats: Sequence[Cell]) -> Sample | None:
-    return cells.sample(repeats, measures.MB_PER_S)
+def claims(run: Run) -> Iterator[Claim]:
+    """Yield what was published."""
+    for name, one, single, many in _measured(run):
+        if one.gain:
+            what, said = f"{one.words} move more than one", f"{one.gain:.2f} times"
+            yield Claim(what, said, many, single, gain=one.gain, place=name, most=one.paths)
 
 
-def trouble(outcome: Outcome) -> str:
-    """Say why a workload does not show what it is there for; "" where it does, or did not run."""
-    name, verdict = outcome.workload.name, outcome.judged.verdict
-    shown = verdict in (Verdict.REPRODUCED, Verdict.BY_CONSTRUCTION)
-    if shown or outcome.ratio is None or outcome.fit is None:
-        return ""
-    if (repeats := min(len(outcome.one), len(outcome.many))) < REPEATS:
-        return f"{name}: there was time for {repeats} of {REPEATS} repeats on this machine."
-    found = [f"{text}{why}" for text, why in _reaches(outcome, outcome.fit) if why]
-    known = found and verdict is not Verdict.INCONCLUSIVE
-    return f"{name}: {found[0] if known else outcome.judged.why}."
+_BOTH = [Column("one", "MB/s", {"side": "one"}), Column("several", "MB/s", {"side": "many"})]
 
-
-def _reaches(outcome: Outcome, fit: Fit) -> list[tuple[str, str]]:
-    """Hold both sides against the limits that they can reach.
-
-    Gives how far each came, in words, and why it stayed below its limit, "" where it did not.
-    """
-    caps = outcome.workload.connections * fit.cap
-    whose, limit = ("the link's", fit.link) if fit.link < caps else ("all caps'", caps)
-    cap, several = f"its cap of {rate_text(fit.cap)}", f"{whose} {rate_text(limit)}"
-    return [
-        _reach(f"One {outcome.workload.capped}", "has", outcome.one, fit.cap, cap),
-        _reach("Several", "have", outcome.many, limit, several),
-    ]
-
-
-def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> tuple[str, str]:
-    part = found.mean * 8e6 / limit if (found := _rate(side)) else 0.0
-    if part >= _REACHED:
-        return f"{who} {has} reached {name}", ""
-    busy = cells.sample(side, measures.PROCESSORS)
-    cores = f"{busy.mean:.0f}% of {side[0].processors} cores were busy" if busy else ""
-    why = f": no reason was found{f' ({cores})' if cores else ''}"
-    if busy and busy.mean >= 100 * _BUSY:
-        others = "fio, its servers and whatever else runs here"
-        why = f": the processors are the limit, {cores} with {others}"
-    return f"{who} stayed at {part:.0%} of {name}", why
-
-
-def _plot(found: Sequence[Outcome]) -> Plot:
-    sides = {"one": [one.one for one in found], "several": [one.many for one in found]}
-    series = {
-        name: [cells.sample(side, measures.MB_PER_S) for side in those]
-        for name, those in sides.items()
-    }
-    names = [one.workload.name for one in found]
-    figure = charts.bars("One connection, and several", "MB/s", names, series)
-    return Plot("bandwidth", f"Bandwidth of each workload; {charts.REPEATS}.", figure)
-
-
-def _tell(summary: Summary) -> Told:
-    found = outcomes(summary)
-    ratios = [f"{one.ratio.value:.2f} ({one.workload.name})" for one in found if one.ratio]
-    headline = f"{texts.several(ratios) or 'No'} times the bandwidth of one connection."
-    rows = [
-        [
-            one.workload.name,
-            *(texts.measured(_rate(side)) for side in (one.one, one.many)),
-            texts.times(one.ratio),
-            one.workload.said,
-            one.judged.verdict,
-        ]
-        for one in found
-    ]
-    headings = ["", "one, MB/s", "several, MB/s", "times", "expected", "verdict"]
-    table = Table(headings, rows, ending_text_columns=2)
-    section = Section("Plots", plots=[_plot(found)])
-    reading = [
-        f"{one.workload.name}: {one.workload.many.words}, in times what {one.workload.one.words}."
-        for one in found
-    ]
-    return Told(
-        Answer(headline, table, list(filter(None, map(trouble, found)))), [section], reading
-    )
-
-
-REPORT = Report(
-    "demo",
-    "demo: one connection and several",
-    factors=("workload", "side"),
-    tell=_tell,
+STORY = Story(
+    name="demo",
+    page=Page(
+        about=__doc__,
+        headline=headline,
+        table=Grid(
+            rows,
+            [*_BOTH, Column("times", "MB/s", {"side": "many"}, to={"side": "one"}, plain=True)],
+            corner="MB/s",
+        ),
+        plots=[Bars("workload", _BOTH)],
+        claims=claims,
+    ),
+    places={
+        name: LabConfig(addresses=one.paths, limits=one.limits) for name, one in WORKLOADS.items()
+    },
+    place="workload",
+    factors={"workload": Factor([*WORKLOADS]), "side": Factor(SIDES)},
+    job=job,
 )
+REPORT = STORY.report

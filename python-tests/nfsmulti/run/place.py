@@ -152,10 +152,6 @@ class InLab(Target):
     def __exit__(self, *_: object) -> None:
         self._lab.stop()
 
-    def limit(self, limits: Limits) -> None:
-        """Set other limits, between two cells. Raises HarnessError."""
-        self._lab.limit(limits)
-
     def pool(self, spec: CellSpec) -> str:
         """Return the pool of the lab's first addresses, by the security that the cell asks for."""
         clear = not re.search(r"\bxprtsec=m?tls\b", spec.query)
