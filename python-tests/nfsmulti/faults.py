@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti faults: runs the tests of servers that fail, and writes their tables.
+"""./nfsmulti faults and soak: run tests of servers that fail, and tell what came of them.
 
-These are the fault matrix on real servers, and the scenarios in the simulator.
+Of faults these are the fault matrix on real servers, and the scenarios in the simulator.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -69,6 +70,41 @@ def faults(words: str, *, brief: bool, listed: bool, results: Path | None) -> No
 
 def _unknown(words: str) -> HarnessError:
     return HarnessError(f"--filter='{words}': no test's name has all these words", "see --list")
+
+
+SOAK = "NFSMULTI_SOAK"  # what is asked of the tests in test_soak.py, as JSON
+_PASS_SECONDS = 25  # a round, which writes and reads, is about a minute with what is between
+
+
+def soak(
+    minutes: int | None,
+    seed: int | None,
+    paths: int,
+    nfsvers: str,
+    entries: int | None,
+    results: Path | None,
+) -> None:
+    """Run the test that soaks data, or entries, for as long as is asked; its status is ours."""
+    if entries and (minutes, seed) != (None, None):
+        raise HarnessError("--entries makes each entry once: leave out --minutes and --seed")
+    with own_folder(results, RESULTS / "soak") as folder:
+        asked = {
+            "rounds": minutes or 20,
+            "seconds": _PASS_SECONDS,
+            "seed": 1 if seed is None else seed,
+            "paths": paths,
+            "version": None if nfsvers == "3" else nfsvers,
+            "entries": entries or 0,
+            "folder": str(folder),
+        }
+        # CI: what is missing is a failure.
+        env = {SOAK: json.dumps(asked), "CI": "true"}
+        part = testrun.Part("soak", "", testrun.files("test_soak.py"), env)
+        chosen = "test_entries_are" if entries else "test_data_are"
+        with testrun.under_way(part, ["-k", chosen, "-q", "-s", "--timeout=0"]) as process:
+            status = process.wait()
+    print(f"{shown(folder)} holds the sums, the faults of each pass and fio's output.")
+    sys.exit(status)
 
 
 # --- what pytest leaves of a test ---

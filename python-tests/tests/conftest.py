@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import pytest
 from engine_c import CData, ffi
 from hypothesis import HealthCheck, settings
+from lab_faults import Faults
 from simulated import Scenarios
 
 from nfsmulti import machine, paths
@@ -38,7 +39,6 @@ from nfsmulti.lab import (
     LabConfig,
     kernel_server,
 )
-from nfsmulti.lab.faults import Faults
 from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.testrun import variant

@@ -34,11 +34,11 @@ from engine_helpers import (
     said,
     sections,
 )
+from lab_faults import FaultKind, Faults
 from limits import Within
 
 from nfsmulti.fiorun import Engine, FioProcess, Option
 from nfsmulti.lab import Lab, LabConfig
-from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.machine import versions
 from nfsmulti.processes import run
 

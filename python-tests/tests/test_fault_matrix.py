@@ -17,9 +17,9 @@ import pytest
 from conftest import in_full, or_skip
 from fault_cells import Cell, Expected, Fault, Left, complaints, outcome
 from faulty_servers import ADDRESS_AWAY, LINK_DOWN, SERVER_AWAY, GuestFault, LabFault
+from lab_faults import FaultKind as Kind
 
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab.faults import FaultKind as Kind
 
 _SILENT = "server not responding, still trying"
 _STOPS = f"connection lost with|{_SILENT}"

@@ -471,7 +471,7 @@ def test_a_command_builds_what_it_needs_and_tells_how_far_it_is(
         ("doctor", " --target nfsmulti"),
         ("run dd --lab", " --target nfsmulti"),
         ("bench stall", " --target nfsmulti nfs-sink"),
-        ("soak", " --target nfsmulti nfs-sink"),
+        ("soak", ""),
         ("test", ""),
     ):
         done = used_machine.run(*words.split(), "--no-install", env={"CI": ""})

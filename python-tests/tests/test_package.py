@@ -144,7 +144,7 @@ def test_the_installed_harness_has_what_its_commands_import(unpacked: Path, tmp_
     )
     files = _asked(unpacked, tmp_path, asked).split()
     assert all(Path(file).is_relative_to(unpacked) for file in files)
-    assert any(file.endswith("soak.py") for file in files)
+    assert any(file.endswith("faults.py") for file in files)
 
 
 def test_the_installed_harness_finds_engine_and_jobfiles(unpacked: Path, tmp_path: Path) -> None:

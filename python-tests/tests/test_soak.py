@@ -1,42 +1,129 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti soak: its schedule, its faults, what it takes for wrong, and a minute of it."""
+"""Soaks: real servers whose paths fail and return at random, for as long as ./nfsmulti soak says.
+
+Without that, a short one.
+"""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import signal
-import sys
-from collections import Counter
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from conftest import FioRunner, call_harness, in_full, missing, namespaces, refusal
-from engine_helpers import done, eventually, family, running, traces
-from hypothesis import given, settings
+from conftest import FioRunner, call_harness, missing, refusal, started_lab
+from engine_helpers import done, eventually, traces
+from hypothesis import given as of
+from hypothesis import settings
 from hypothesis import strategies as st
-from rich.console import Console
+from lab_faults import FaultKind, Faults
+from soaking import BLOCK, Passes, prefix_of, schedule
 
-from nfsmulti import paths, soak
-from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fiorun import Engine, Fio, FioReport, FioResult, Option
+from nfsmulti import faults as commands
+from nfsmulti import testrun, typed
+from nfsmulti.errors import MissingError
+from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
-from nfsmulti.lab.faults import FaultKind, Faults
-from nfsmulti.lab.lab import live_labs
-from nfsmulti.lab.network import Network
-from nfsmulti.processes import Process
-from nfsmulti.screen import Bar
-from nfsmulti.soak import BLOCK, Passes, Totals, prefix_of, schedule
 from servers import judge
 
-_BYTES = ("written", "verified", "compared at the server")
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
 
 
+@dataclass(frozen=True)
+class _Soak:
+    """What is asked for. Seed 13 has faults of every kind, and kills servers in both passes."""
+
+    rounds: int = 1
+    seconds: int = 5  # of a pass
+    seed: int = 13
+    paths: int = 4
+    version: str | None = None
+    entries: int = 0
+    folder: str = ""
+
+
+@pytest.fixture
+def soak() -> _Soak:
+    """Return what ./nfsmulti soak asks for."""
+    return typed.read(_Soak, json.loads(os.environ.get(commands.SOAK, "{}")))
+
+
+def test_data_are_read_back_as_they_were_written(
+    soak: _Soak, engine: Engine, tmp_path: Path
+) -> None:
+    with started_lab(LabConfig(soak.paths)) as lab:
+        fio, folder = Fio(engine, enter=lab.command([])), Path(soak.folder or tmp_path)
+        passes = Passes(lab, lab.pool_of(soak.paths, version=soak.version), fio, folder)
+        passes.on_data(soak.rounds, soak.seed, soak.seconds)
+    sums = passes.sums
+    assert sum(sums[kind] for kind in FaultKind) > 3
+    assert all(sums[name] for name in ("reissues", "reconnects", "bytes written again"))
+
+
+def test_entries_are_made_found_and_removed_once(
+    soak: _Soak, engine: Engine, tmp_path: Path
+) -> None:
+    config = LabConfig(soak.paths, instances=Instances.ONE)
+    # So that a short pass takes more than a second, and has its reset.
+    more = {} if soak.entries else {"rate_iops": 1000}
+    with started_lab(config) as lab:
+        fio, folder = Fio(engine, enter=lab.command([])), Path(soak.folder or tmp_path)
+        passes = Passes(lab, lab.pool_of(soak.paths, version=soak.version or "4.1"), fio, folder)
+        passes.on_entries(soak.entries or 1500, more)
+    if not passes.sums[FaultKind.RESET]:
+        missing(MissingError("this kernel resets no connections (CONFIG_INET_DIAG_DESTROY)"))
+    assert passes.sums["reconnects"] > 0
+
+
+# --- the command ---
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen", "asked"),
+    [
+        (("--minutes=2", "--paths=3"), "test_data_are", _Soak(2, 25, 1, 3)),
+        (("--entries=7", "--nfsvers=4.2"), "test_entries_are", _Soak(20, 25, 1, 4, "4.2", 7)),
+    ],
+)
+def test_the_command_runs_one_of_these(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    chosen: str,
+    asked: _Soak,
+) -> None:
+    run: list[tuple[testrun.Part, Sequence[str]]] = []
+
+    @contextmanager
+    def under_way(part: testrun.Part, arguments: Sequence[str]) -> Iterator[SimpleNamespace]:
+        run.append((part, arguments))
+        yield SimpleNamespace(wait=lambda: 3)
+
+    monkeypatch.setattr(testrun, "under_way", under_way)
+    assert call_harness("soak", *words, f"--results={tmp_path / 'soak'}").status == 3
+    ((part, arguments),) = run
+    assert [*arguments][:2] == ["-k", chosen]
+    given = typed.read(_Soak, json.loads(part.env[commands.SOAK]))
+    assert replace(given, folder="") == asked
+    assert Path(given.folder) == tmp_path / "soak"
+
+
+def test_entries_take_no_time() -> None:
+    said = "--entries makes each entry once: leave out --minutes and --seed"
+    assert refusal("soak", "--entries=7", "--minutes=1") == said
+
+
+# --- what they are made of ---
+
+
 @settings(deadline=None)
-@given(st.integers(), st.integers(0, 1000), st.floats(0, 300), st.integers(2, 16))
+@of(st.integers(), st.integers(0, 1000), st.floats(0, 300), st.integers(2, 16))
 def test_schedule_leaves_a_path_whole(seed: int, number: int, seconds: float, count: int) -> None:
     faults = schedule(seed, number, seconds, count)
     assert faults == schedule(seed, number, seconds, count)
@@ -106,132 +193,3 @@ def test_what_is_not_what_was_written_is_found() -> None:
     turned = right[:777_777] + bytes([right[777_777] ^ 1]) + right[777_778:]
     assert wrong(turned, 7) == [777_777 // BLOCK * BLOCK]
     assert wrong(right[:-512], 7) == [size - BLOCK]
-
-
-def _result(status: int | None, messages: str = "") -> FioResult:
-    return FioResult([], status, 1.0, messages, "", None, [], Path("folder"))
-
-
-def _totals(written: int, verified: int) -> Totals:
-    counts = {"I/Os": 1, "bytes written": written, "bytes verified": verified}
-    return Totals(Counter(counts))
-
-
-def test_totals_tell_what_must_not_be() -> None:
-    sound = _totals(4096, 4096)
-    assert sound.good
-    assert not _totals(4096, 0).good
-    assert not Totals().good
-    sound.add("a", _result(0))
-    assert sound.good
-    lost = 'nfsmulti: t: 10.77.0.1:/export: 4096 bytes of "f" may be lost: the server did not'
-    sound.add("b", _result(1, lost))
-    assert sound.counts["bytes lost, as reported"] == 4096
-    assert "status 1" in sound.troubles[0]
-    hung = _totals(1, 1)
-    hung.add("c", _result(None))
-    assert "did not end" in hung.troubles[0]
-    assert not hung.good
-
-
-def test_counts_that_differ_are_troubles() -> None:
-    report = FioReport({"jobs": [{"write": {"io_bytes": 4096}}]})
-    totals = Totals()
-    totals.compare("write", 4096, replace(_result(0), report=report))
-    assert totals.troubles == ["write: 4096 bytes wanted, fio counts 4096, the engine 0"]
-
-
-def test_a_short_round(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`lab` is there for its skip alone: the soak has a lab of its own."""
-    monkeypatch.setattr(soak, "_PASS_SECONDS", 5)
-    # Its faults are of every kind, and servers are killed in both passes.
-    ended = call_harness("soak", "--minutes=1", "--seed=13", f"--results={tmp_path / 'soak'}")
-    assert ended.status == 0, ended.stdout + ended.stderr
-    found = json.loads((tmp_path / "soak/soak.json").read_text())
-    assert len({found[f"bytes {how}"] for how in _BYTES}) == 1
-    assert found["bytes lost, as reported"] == 0
-    assert found["faults injected"] > 3
-    assert found["calls reissued on other paths"] > 0
-    assert found["reconnects"] > 0
-    assert found["bytes held and written again"] > 0
-    assert "every byte is what was written" in ended.stdout
-
-
-def test_entries_are_made_found_and_removed_once(lab: Lab, engine: Engine, tmp_path: Path) -> None:
-    """`lab` is there for its skip alone: one server is behind all addresses here."""
-    totals = Totals()
-    with (
-        Lab(LabConfig(addresses=2, instances=Instances.ONE)) as one,
-        Bar(Console(quiet=True), "", None) as bar,
-    ):
-        fio = Fio(engine, enter=one.command([]))
-        pool = one.pool_of(2, version="4.1")
-        # So that a pass takes more than a second, and has its reset.
-        Passes(one, pool, fio, tmp_path, totals, bar).on_entries(1500, {"rate_iops": 1000})
-        if not totals.faults:
-            missing(MissingError("this kernel resets no connections (CONFIG_INET_DIAG_DESTROY)"))
-        assert totals.good, totals.troubles
-        assert totals.counts["reconnects"] > 0
-        done = [totals.counts[f"entries {how}"] for how in ("made", "verified", "removed")]
-        assert done == [1500] * 3
-        assert (totals.counts["I/Os"], totals.counts["bytes written"]) == (4500, 0)
-        (one.export_dir / "entries" / "left").touch()
-        totals = Totals()
-        Passes(one, pool, fio, tmp_path / "again", totals, bar).on_entries(40)
-    assert totals.troubles == ["after they were made the server has 41 entries, not 40"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, in_full(signal.SIGTERM)])
-def test_a_signal_ends_it_and_leaves_nothing(
-    lab: Lab, tmp_path: Path, number: signal.Signals
-) -> None:
-    # Where the tests were started in the background, SIGINT would be ignored.
-    argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti"]
-    argv += ["soak", "--paths=2", f"--results={tmp_path / 'soak'}"]
-    env = {"PYTHONPATH": str(paths.PYTHON_TESTS)}
-    with (
-        (tmp_path / "out").open("wb") as out,
-        Process(argv, env=env, stdout=out, stderr=out) as process,
-    ):
-        eventually((tmp_path / "soak/000-write/command").exists, 120)
-        below = family(process.pid)
-        (own,) = (state for state in live_labs() if state.owner.pid == process.pid)
-        process.signal(number)
-        status = process.wait(120)
-        said = (tmp_path / "out").read_text()
-    assert status in (1, 128 + number), said
-    assert below
-    eventually(lambda: not any(map(running, below)))
-    network = Network(own.id)
-    assert not {network.server, network.client} & namespaces()
-    assert not any(process.alive() for process in own.processes.values())
-    assert not own.folder.exists()
-
-
-def test_soak_that_cannot_go_on_leaves_what_it_found(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`lab` is there for its skip alone."""
-
-    def fail(*_: object) -> None:
-        raise HarnessError("no space")
-
-    monkeypatch.setattr(Passes, "on_data", fail)
-    with pytest.raises(HarnessError, match="no space"):
-        call_harness("soak", "--minutes=1", "--seed=3", "--paths=2", f"--results={tmp_path}")
-    left = json.loads((tmp_path / "soak.json").read_text())
-    assert left["seed"] == 3
-    assert left["troubles"] == ["ended early: no space"]
-
-
-def test_soaks_that_begin_in_one_second_have_a_folder_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_: object) -> None:
-        raise HarnessError("no lab")
-
-    monkeypatch.setattr("nfsmulti.soak.RESULTS", tmp_path)
-    monkeypatch.setattr("nfsmulti.soak.Lab", fail)
-    for _ in range(3):
-        assert refusal("soak") == "no lab"
-    assert len([*tmp_path.glob("soak/*/soak.json")]) == 3

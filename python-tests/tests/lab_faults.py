@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from nfsmulti.errors import HarnessError
-from nfsmulti.lab.lab import Lab
+from nfsmulti.lab import Lab
 from nfsmulti.processes import Completed, find, run
 
 _SECONDS = 60.0
@@ -33,39 +32,36 @@ class Faults:
     """Breaks and mends the paths of a lab that has namespaces.
 
     Each path has one fault at a time at most. Where one server is behind all addresses, KILL and
-    STOP break all paths. `present` has the paths that are broken. Raises MissingError where nft, ss
-    or sysctl is missing.
+    STOP break all paths. Raises MissingError where nft, ss or sysctl is missing.
     """
 
     def __init__(self, lab: Lab):
-        if lab.config.local:
-            raise HarnessError("faults of single paths need namespaces")
+        assert not lab.config.local
         for program in ("nft", "ss", "sysctl"):
             find(program)
         self._lab = lab
-        self.present: dict[int, FaultKind] = {}
+        self._present: dict[int, FaultKind] = {}
         # Else the first address of a subnet takes the others with it.
         self._on_server("sysctl", "-qw", "net.ipv4.conf.all.promote_secondaries=1").check()
 
     def begin(self, kind: FaultKind, path: int) -> bool:
         """Break the path, counted from 0; False where there was nothing to be broken."""
-        if path in self.present:
-            raise HarnessError(f"path {path} is broken already: {self.present[path]}")
+        assert path not in self._present
         if kind is FaultKind.RESET:
             # It prints what it has closed: nothing, without CONFIG_INET_DIAG_DESTROY.
             return bool(self._on_server("ss", "-HKtn", "src", self._address(path)).stdout.strip())
         self._acts(kind, path)[0]()
-        self.present[path] = kind
+        self._present[path] = kind
         return True
 
     def end(self, path: int) -> None:
         """Mend the path; one that is whole is no error."""
-        if kind := self.present.pop(path, None):
+        if kind := self._present.pop(path, None):
             self._acts(kind, path)[1]()
 
     def end_all(self) -> None:
         """Mend everything."""
-        for path in list(self.present):
+        for path in list(self._present):
             self.end(path)
 
     def _acts(self, kind: FaultKind, path: int) -> tuple[Callable[[], object], ...]:
