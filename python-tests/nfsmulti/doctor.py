@@ -18,7 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nfsmulti import calls, export, machine, tickets
+from nfsmulti import calls, export, machine
 from nfsmulti.calls import RpcClient, RpcError
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo
@@ -89,23 +89,11 @@ def _findings(pool: str | None) -> Iterator[Finding]:
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
     if any(path.xprtsec != "none" for path in paths):
         yield machine.kernel_tls()
-        yield from machine.cipher()
     if trouble:
         yield _no_pool(trouble)
-    for path in _by_tickets(paths):
-        yield tickets.check(path)
     if pool is not None and paths:
         yield from _servers(pool, paths, busy)
     yield from machine.capacity(path.address for path in paths if path.address)
-
-
-def _by_tickets(paths: Sequence[PoolPath]) -> Iterable[PoolPath]:
-    """Choose one path of those that ask for the same ticket: a host's addresses share it."""
-    kerberized = (path for path in paths if path.sec != "sys")
-    return {
-        (path.host, path.server_principal, path.principal, path.keytab, path.ccache): path
-        for path in kerberized
-    }.values()
 
 
 def _no_pool(error: HarnessError) -> Finding:

@@ -246,21 +246,6 @@ def kernel_tls() -> Finding:
     return ok(f"the kernel offers no TLS for sockets (kTLS): GnuTLS encrypts{otherwise}")
 
 
-def cipher() -> Iterator[Finding]:
-    """Tell what encryption for TLS takes at least, which OpenSSL's program measures in a second.
-
-    Nothing is told where that is missing, or says something else.
-    """
-    name = "AES-256-GCM"  # what GnuTLS offers first
-    speed = ["speed", "-mr", "-seconds", "1", "-bytes", "16384", "-evp", name.lower()]
-    with contextlib.suppress(ValueError):
-        rate = float(_said(["openssl", *speed], r"\+F:\d+:[^:]+:(\d+\.\d+)"))
-        yield ok(
-            f"{name} by OpenSSL: {rate / 2**30:.1f} GiB/s a core; TLS takes about"
-            f" {2**30 / rate:.2f} s of CPU per GiB for that alone"
-        )
-
-
 # --- TCP buffers and links ---
 
 

@@ -42,10 +42,6 @@ class PoolPath:
     rdmaport: int = RDMA_PORT
     xprtsec: str = "none"
     sec: str = "sys"
-    principal: str = ""
-    keytab: str = ""
-    ccache: str = ""
-    server_principal: str = ""
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
 

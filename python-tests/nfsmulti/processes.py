@@ -45,7 +45,6 @@ PACKAGES = {
     "kadmin.local": "krb5-admin-server",
     "kdb5_util": "krb5-kdc",
     "kinit": "krb5-user",
-    "klist": "krb5-user",
     "krb5kdc": "krb5-kdc",
     "kvno": "krb5-user",
     "mount.nfs": "nfs-common",

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import call_harness, in_full
+from kerberos_client import enter
 
 from nfsmulti import doctor, machine
 from nfsmulti.calls import NFS, RpcClient
@@ -434,27 +435,20 @@ def test_the_kernels_tls(
     assert found.level is Level.OK
 
 
-@pytest.mark.parametrize(
-    ("says", "told"),
-    [
-        (
-            "+H:16384\n+F:25:AES-256-GCM:4606967808.00",
-            ["4.3 GiB/s a core; TLS takes about 0.23 s of CPU per GiB for that alone"],
-        ),
-        ("speed: Unknown option: -seconds", []),
-        (None, []),  # there is no such program
-    ],
-)
-def test_what_the_cipher_of_tls_takes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str | None, told: list[str]
+def test_what_is_wrong_with_tickets_is_told(
+    kerberos: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if says:
-        (tmp_path / "openssl").write_text(f"#!/bin/sh\necho '{says}'\n")
-        (tmp_path / "openssl").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    else:
-        monkeypatch.setenv("PATH", str(tmp_path))
-    assert [one.what.partition(": ")[2] for one in machine.cipher()] == told
+    """In the engine's words, which say what to do."""
+    enter(kerberos, tmp_path, monkeypatch)
+    asked = f"{kerberos.path(0)}&sec=krb5p"
+    found = json.loads(call_harness("doctor", "--json", "--pool", asked).stdout)
+    (failed,) = (one for one in found if one["level"] == "fail")
+    said = f"{failed['what']} {failed['remedy']}"
+    assert "No credentials cache found" in said
+    assert "run kinit, or give keytab= and principal=" in said
+    kdc = kerberos.kdc
+    asked = f"{asked}&keytab={kdc.keytab}&principal={kdc.principal}"
+    assert call_harness("doctor", "--json", "--pool", asked).status == 0
 
 
 def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,22 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import missing, namespaces, or_skip, refusal, run_harness, started_lab
+from conftest import (
+    call_harness,
+    missing,
+    namespaces,
+    or_skip,
+    refusal,
+    run_harness,
+    started_lab,
+)
 
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
@@ -262,6 +271,30 @@ def test_command_line(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     # This session's own lab belongs to it.
     with pytest.raises(HarnessError, match="belongs to a running command"):
         commands.end(lab.state)
+
+
+@pytest.mark.usefixtures("kerberos")
+def test_the_printed_line_has_what_fio_needs() -> None:
+    """And what it leads to is there until the lab ends, with its process."""
+    name = f"realm{os.getpid()}"
+    words = ["--id", name, "--addresses", "1", "--sec", "krb5p", "--local"]
+    said = call_harness("lab", "start", *words).stdout
+    try:
+        (line,) = re.findall(r"^  try it +(.*)$", said, re.MULTILINE)
+        settings = dict(word.split("=", 1) for word in shlex.split(line) if "=" in word)
+        assert settings["--security"] == "krb5p"
+        kinit = ["kinit", "-k", "-t", settings["--keytab"], settings["--principal"]]
+        env = {name: settings[name] for name in ("KRB5_CONFIG", "KRB5CCNAME")}
+        run(kinit, timeout=60, env=env).check()
+        state = LabState.read(LABS / name)
+        assert state is not None
+        assert state.processes["kdc"].alive()
+        asked = run_harness("lab", "exec", "--id", name, "--", "sh", "-c", "echo $POOL").check()
+        assert f"&sec=krb5p&keytab={settings['--keytab']}&principal=alice%40" in asked.stdout
+    finally:
+        commands.stop(name, every=False)
+    assert not state.processes["kdc"].alive()
+    assert not Path(settings["--keytab"]).exists()
 
 
 def test_where_no_lab_is_there_is_nothing_to_stop(
