@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs on several hosts: namespaces with a fio --server each."""
+"""Runs on several hosts: addresses of one machine, with a fio --server each."""
 
 from __future__ import annotations
 
 import configparser
 import contextlib
 import dataclasses
-import functools
 import os
 import pwd
 import signal
@@ -151,33 +150,32 @@ def test_jobs_name_their_host_as_the_run_does() -> None:
 
 @pytest.fixture(scope="module")
 def many() -> Iterator[Lab]:
-    """Yield a lab with four hosts."""
-    with started_lab(LabConfig(addresses=4, hosts=_HOSTS)) as lab:
+    """Yield a lab whose client has the hosts' addresses."""
+    with started_lab(LabConfig(addresses=_HOSTS)) as lab:
         yield lab
 
 
 @pytest.fixture
 def hosts(many: Lab, engine: Engine, tmp_path: Path) -> Iterator[list[Host]]:
     """Yield the hosts, a fio --server on each."""
-    addresses = [many.network.host_address(number) for number in range(1, _HOSTS + 1)]
-    some = [Host(address, address) for address in addresses]
+    some = [Host(_address(number), _address(number)) for number in range(1, _HOSTS + 1)]
     with contextlib.ExitStack() as servers:
-        for number, host in enumerate(some, start=1):
-            log = servers.enter_context((tmp_path / f"server{number}").open("wb"))
-            argv = many.host_command(number, ["fio", f"--server={host.server_option}"])
+        for host in some:
+            log = servers.enter_context((tmp_path / f"server-{host.name}").open("wb"))
+            argv = many.command(["fio", f"--server=ip:{host.name},{host.port}"])
             process = Process(argv, env=engine.env, stdout=log, stderr=log, cwd=tmp_path)
             servers.enter_context(process)
-        for number in range(1, _HOSTS + 1):
-            eventually(functools.partial(_listens, many, number))
+        eventually(lambda: _listening(many, 8765) == _HOSTS)
         yield some
 
 
-def _listens(lab: Lab, number: int) -> bool:
-    return bool(_run_on(lab, number, ["ss", "-Hltn", "sport = 8765"]))
+def _address(number: int) -> str:
+    return f"10.77.0.{100 + number}"
 
 
-def _run_on(lab: Lab, number: int, argv: list[str]) -> str:
-    return run(lab.host_command(number, argv), timeout=60).check().stdout
+def _listening(lab: Lab, port: int) -> int:
+    """Count who listens at a port where clients are."""
+    return len(lab.run(["ss", "-Hltn", f"sport = {port}"]).check().stdout.splitlines())
 
 
 def _remote(lab: Lab, engine: Engine, hosts: list[Host]) -> RemoteFio:
@@ -277,7 +275,7 @@ mkdir -m 700 /mnt/home /mnt/home/.ssh
 mkdir /mnt/work
 cp "$2/id.pub" /mnt/home/.ssh/authorized_keys
 mount -t overlay -o "lowerdir=$1,upperdir=/mnt/home,workdir=/mnt/work" overlay "$1"
-exec dropbear -F -E -s -r "$2/host" -P ""
+exec dropbear -F -E -s -r "$2/host" -P "" -p "$3:22"
 """
 _SERVING = """\
 import sys
@@ -309,11 +307,11 @@ def sshd(many: Lab, tmp_path: Path) -> Iterator[Path]:
     wrapper.chmod(0o755)
     # What runs behind it ends by SIGHUP, which nohup, were the tests run by it, would have ignored.
     shell = ["env", "--default-signal=HUP", "unshare", "--mount"]
-    shell += ["sh", "-ec", _SSHD, "sh", home, str(keys)]
+    shell += ["sh", "-ec", _SSHD, "sh", home, str(keys), _address(1)]
     with (tmp_path / "sshd.log").open("wb") as log:
-        server = Process(many.host_command(1, shell), stdout=log, stderr=log)
+        server = Process(many.command(shell), stdout=log, stderr=log)
     with server:
-        eventually(lambda: _run_on(many, 1, ["ss", "-Hltn", "sport = 22"]))
+        eventually(lambda: _listening(many, 22))
         yield keys
 
 
@@ -325,20 +323,19 @@ def _serve(lab: Lab, path: Path, host: str, tmp_path: Path) -> Process:
 
 
 def test_a_server_is_started_by_ssh_and_ended(many: Lab, sshd: Path, tmp_path: Path) -> None:
-    host = many.network.host_address(1)
-    with _serve(many, sshd, f"root@{host}", tmp_path) as harness:
+    with _serve(many, sshd, f"root@{_address(1)}", tmp_path) as harness:
         eventually(lambda: "\n" in (tmp_path / "said").read_text())
         assert (tmp_path / "said").read_text() == "serving\n"
-        assert _listens(many, 1)
+        assert _listening(many, 8765)
         harness.signal(signal.SIGTERM)
         harness.wait(60)
-    eventually(lambda: not _listens(many, 1))
+    eventually(lambda: not _listening(many, 8765))
 
 
 def test_a_host_without_server_and_without_ssh_is_named(
     many: Lab, sshd: Path, tmp_path: Path
 ) -> None:
-    host = many.network.host_address(2)
+    host = _address(2)
     with _serve(many, sshd, host, tmp_path) as harness:
         assert harness.wait(60) == 0
     said = (tmp_path / "said").read_text()

@@ -75,8 +75,7 @@ class LabConfig:
 
     `local` serves on the machine's own loopback, 127.0.0.1 and up, instead of in namespaces.
     `ipv6` serves fd77::1 too. `size` is that of the main file system (a tmpfs; half of the memory
-    where None). `hosts` are client machines beside the usual one, a namespace each, for a lab that
-    is not local.
+    where None).
 
     `memory` is for those who may not export files: one nfs-ganesha that keeps them in its memory
     (FSAL_MEM) serves all addresses, by NFSv4.1 alone. Of each file it stores the first 2 MiB; what
@@ -95,7 +94,6 @@ class LabConfig:
     limits: Limits = field(default_factory=Limits)
     size: str | None = None
     exports: tuple[Export, ...] = (EXPORT,)
-    hosts: int = 0
     memory: bool = False
     lease: int | None = None
     kerberos: Kerberos | None = None
@@ -300,7 +298,7 @@ class Lab:
         with contextlib.ExitStack() as undo:
             self._claim(undo)
             if not self.config.local:
-                self.network.create(self.config.addresses, self.config.hosts)
+                self.network.create(self.config.addresses)
                 self.limit(self.config.limits)
             if not memory:
                 self._start_rpcbind(undo)
@@ -411,10 +409,6 @@ class Lab:
     def command(self, argv: Sequence[str]) -> list[str]:
         """Return the command that runs `argv` where clients run."""
         return [*self.state.enter, *argv]
-
-    def host_command(self, number: int, argv: Sequence[str]) -> list[str]:
-        """Return the command that runs `argv` on one of the further hosts, counted from 1."""
-        return [*self.network.enter(self.network.host(number)), *argv]
 
     def run(
         self,

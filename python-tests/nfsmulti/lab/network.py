@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A lab's network: limits of rates, and namespaces, a server's and a client's, joined by one link.
-
-Where there are further hosts, the server's end of the link is a bridge, and each host has a link to
-that; what the server's end limits holds for all of them together.
-"""
+"""A lab's network: limits of rates, and a server's and a client's namespace, joined by one link."""
 
 from __future__ import annotations
 
@@ -248,41 +244,22 @@ class Network:
         """The name of the client's namespace."""
         return f"nfsmulti-{self.id}-client"
 
-    def host(self, number: int) -> str:
-        """Return the name of a further host's namespace; they are counted from 1."""
-        return f"nfsmulti-{self.id}-host{number}"
-
-    @staticmethod
-    def host_address(number: int) -> str:
-        """Return the address of a further host."""
-        return f"10.77.0.{number + 200}"
-
     @staticmethod
     def addresses(count: int) -> list[tuple[str, str]]:
         """Return the server's addresses, IPv4 and IPv6 each."""
         return [(f"10.77.0.{number}", f"fd77::{number:x}") for number in range(1, count + 1)]
 
-    def create(self, count: int, hosts: int = 0) -> None:
-        """Make both namespaces with `count` addresses each, and further hosts with one each.
-
-        Raises CommandError.
-        """
-        names = [self.client, *(self.host(number) for number in range(1, hosts + 1))]
-        for name in (self.server, *names):
+    def create(self, count: int) -> None:
+        """Make both namespaces with `count` addresses each. Raises CommandError."""
+        for name in (self.server, self.client):
             run(["ip", "netns", "add", name], timeout=_SECONDS).check()
-        if hosts:
-            batch("ip", self.server, [f"link add {_SERVER_DEVICE} type bridge"])
-            for number, name in enumerate(names):
-                self._join(f"p{number}", name)
-                batch("ip", self.server, [f"link set p{number} master {_SERVER_DEVICE} up"])
-        else:
-            self._join(_SERVER_DEVICE, self.client)
+        ends = f"{_SERVER_DEVICE} netns {self.server} type veth peer name {_CLIENT_DEVICE}"
+        words = ["ip", "link", "add", *ends.split(), "netns", self.client]
+        run(words, timeout=_SECONDS).check()
         _bring_up(self.server, _SERVER_DEVICE, self.addresses(count))
         numbers = range(1, count + 1)
         own = [(f"10.77.0.{number + 100}", f"fd77::1:{number:x}") for number in numbers]
         _bring_up(self.client, _CLIENT_DEVICE, own)
-        for number in range(1, hosts + 1):
-            _bring_up(self.host(number), _CLIENT_DEVICE, [(self.host_address(number), "")])
 
     def limit(self, limits: Limits, count: int) -> None:
         """Limit what both ends send, in place of the limits that they have.
@@ -333,11 +310,6 @@ class Network:
         """Return each end's namespace and device, and what tc calls the server's address there."""
         return (self.server, _SERVER_DEVICE, "src"), (self.client, _CLIENT_DEVICE, "dst")
 
-    def _join(self, server_device: str, name: str) -> None:
-        """Lay a link from the server's namespace to another."""
-        link = f"{server_device} netns {self.server} type veth peer name {_CLIENT_DEVICE}"
-        run(["ip", "link", "add", *link.split(), "netns", name], timeout=_SECONDS).check()
-
 
 def batch(program: str, name: str | None, lines: Sequence[str]) -> None:
     """Run ip or tc on lines of its own commands, in a namespace or, without a name, here.
@@ -349,8 +321,8 @@ def batch(program: str, name: str | None, lines: Sequence[str]) -> None:
 
 
 def _bring_up(name: str, device: str, addresses: Sequence[tuple[str, str]]) -> None:
-    """Bring up a namespace's device with addresses, pairs of IPv4 and IPv6 or ""."""
+    """Bring up a namespace's device with addresses, pairs of IPv4 and IPv6."""
     lines = ["link set lo up", f"link set {device} up"]
     lines += [f"addr add {ipv4}/24 dev {device}" for ipv4, _ in addresses]
-    lines += [f"addr add {ipv6}/64 dev {device} nodad" for _, ipv6 in addresses if ipv6]
+    lines += [f"addr add {ipv6}/64 dev {device} nodad" for _, ipv6 in addresses]
     batch("ip", name, lines)
