@@ -442,15 +442,15 @@ def test_what_the_servers_programs_say_is_not_the_commands(
 ) -> None:
     """It is told where one does not start."""
 
-    def serves(_: Process) -> bool:
+    def serves(_: int) -> bool:
         return bool((tmp_path / "sh.log").read_text())
 
-    with kernel_server.running(["sh", "-c", "echo a >&2; exec sleep 1000"], serves, tmp_path):
+    with kernel_server.Program(["sh", "-c", "echo a >&2; exec sleep 1000"], serves, tmp_path):
         pass
-    said = "^the guest's sh did not start; sh said:\n  b$"
+    said = "^the guest's sh did not start; it said:\n  b$"
     with (
         pytest.raises(HarnessError, match=said),
-        kernel_server.running(["sh", "-c", "echo b >&2"], lambda _: False, tmp_path),
+        kernel_server.Program(["sh", "-c", "echo b >&2"], lambda _: False, tmp_path),
     ):
         pass
     assert capfd.readouterr() == ("", "")
@@ -467,7 +467,7 @@ def test_a_mount_that_does_not_come_up_is_told_in_its_own_words(
     monkeypatch.setattr(kernel_server, "run", denied)
     monkeypatch.setattr(kernel_server, "_SECONDS", 0.0)
     with (
-        kernel_server.Program(["sh", "-c", "exec sleep 1000"], tmp_path) as helper,
+        kernel_server.Program(["sh", "-c", "exec sleep 1000"], lambda _: True, tmp_path) as helper,
         pytest.raises(HarnessError) as failed,
     ):
         helper.mount(tmp_path / "mount", "vers=3", "sec=krb5")

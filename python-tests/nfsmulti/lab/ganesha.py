@@ -5,23 +5,22 @@ from __future__ import annotations
 
 import functools
 import re
-import signal
 import string
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.lab.daemon import Daemon
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc
-from nfsmulti.processes import Process, apt_line, last_words, run
+from nfsmulti.processes import Process, apt_line, run
 
-_READY = b"NFS SERVER INITIALIZED"
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
+_BEGUN = re.compile(rb"NFS SERVER INITIALIZED|" + _MISCONFIGURED)
 # Without D-Bus, which a lab has not, and without the keys of callbacks, which need none.
 _COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|FATAL) :")
 _UNREGISTERED = "Cannot register NFS"
-_READY_SECONDS = 60.0
+_SECONDS = 60.0
 _TAIL = 20  # lines of its log
 
 # NFSv3 needs an rpcbind to register with: the lab has its own where it serves that.
@@ -134,7 +133,7 @@ SECRET = Export("secret", sec=KERBEROS_FLAVORS)
 @functools.cache
 def _release() -> int:
     """Return the first number of its release."""
-    said = run(["ganesha.nfsd", "-v"], timeout=_READY_SECONDS).check().stdout
+    said = run(["ganesha.nfsd", "-v"], timeout=_SECONDS).check().stdout
     found = re.search(r"Release\s*=\s*V?(\d+)", said)
     return int(found[1]) if found else 0
 
@@ -202,14 +201,14 @@ def _configuration(
     )
 
 
-class Server:
+class Server(Daemon):
     """An nfs-ganesha that can be stopped, killed, paused and started again.
 
     `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
     folder of the exported file systems, as it is seen from there, or None for one that keeps its
-    files in memory and speaks NFSv4 alone; `folder` takes its own; `started` is told of each new
-    process. `lease` and `connections` are LabConfig's, `kdc` the lab's, if it has one. On all of
-    the machine's addresses it serves this machine alone.
+    files in memory and speaks NFSv4 alone; `folder` takes its own. `lease` and `connections` are
+    LabConfig's, `kdc` the lab's, if it has one. On all of the machine's addresses it serves this
+    machine alone.
     """
 
     def __init__(
@@ -225,30 +224,25 @@ class Server:
         enter: Sequence[str],
         started: Callable[[Process], None],
     ):
-        self.endpoint, self._started = endpoint, started
-        self.log, self._output = folder / "ganesha.log", folder / "ganesha.out"
-        self._process: Process | None = None
+        self.endpoint, self._begin = endpoint, 0
         self._recovery = folder / "recovery"
         self._recovery.mkdir(parents=True)
-        self.log.touch()
-        file = folder / "ganesha.conf"
+        log, file = folder / "ganesha.log", folder / "ganesha.conf"
+        log.touch()
         file.write_text(
             _configuration(endpoint, exports, volumes, lease, self._recovery, kdc, connections),
             errors="surrogateescape",
         )
-        self._env = {**kdc.environment, **_NO_REPLAY_CACHE} if kdc else {}
-        files = ["-f", str(file), "-L", str(self.log), "-p", str(folder / "pid")]
-        self._argv = [*enter, "ganesha.nfsd", "-F", *files]
-
-    @property
-    def running(self) -> bool:
-        """Whether the process runs (paused counts)."""
-        return self._process is not None and self._process.running
-
-    @property
-    def pid(self) -> int | None:
-        """The process id while it runs."""
-        return self._process.pid if self._process and self.running else None
+        files = ["-f", str(file), "-L", str(log), "-p", str(folder / "pid")]
+        super().__init__(
+            f"nfs-ganesha on {endpoint.address}",
+            [*enter, "ganesha.nfsd", "-F", *files],
+            folder / "ganesha.out",
+            lambda: bool(_BEGUN.search(self._logged_since(self._begin))),
+            log=log,
+            env={**kdc.environment, **_NO_REPLAY_CACHE} if kdc else {},
+            started=started,
+        )
 
     @property
     def clients(self) -> list[str]:
@@ -260,63 +254,32 @@ class Server:
 
         On a busy machine rpcbind may not take its ports at once: then it is started once more.
         """
-        if self.running:
-            return
-        said = self._try_to_start()
-        if _UNREGISTERED in said:
-            said = self._try_to_start()
-        if said:
-            raise HarnessError(f"nfs-ganesha on {self.endpoint.address} did not start; {said}")
+        try:
+            self._start_once()
+        except HarnessError as error:
+            if _UNREGISTERED not in error.what:
+                raise
+            self._start_once()
 
-    def _try_to_start(self) -> str:
-        """Start it; give what it complained of, "" where it serves."""
-        self.kill()
-        begin = self.log.stat().st_size
-        with self._output.open("wb") as output:
-            self._process = Process(self._argv, env=self._env, stdout=output, stderr=output)
-        self._started(self._process)
-        deadline = time.monotonic() + _READY_SECONDS
-        while _READY not in (logged := self._logged_since(begin)) or _MISCONFIGURED in logged:
-            ended = self._process.wait(0.02) is not None
-            if ended or _MISCONFIGURED in logged or time.monotonic() > deadline:
-                self.kill()
-                logged = self._logged_since(begin)
-                text = (self._complaints(logged).strip() or logged).decode(errors="replace")
-                return last_words(text, lines=_TAIL)
-        return ""
+    def _start_once(self) -> None:
+        if not self.running:
+            self._begin = self.log.stat().st_size
+        super().start()
+        if _MISCONFIGURED in self._logged_since(self._begin):
+            self.kill()
+            raise self.failed(f"{self.name} did not start")
 
-    def stop(self) -> None:
-        """End it with SIGTERM, as an administrator would."""
-        if self._process is not None:
-            self._process.end()
-
-    def kill(self) -> None:
-        """End it with SIGKILL, as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-
-    def pause(self) -> None:
-        """Stop it answering, its connections staying open."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it answer again."""
-        self._signal(signal.SIGCONT)
+    def said(self) -> str:
+        """Return what it wrote besides its log, and what it complains of there, or all of that."""
+        logged = self._logged_since(self._begin)
+        lines = [line for line in logged.splitlines() if _COMPLAINT.search(line)]
+        complaints = self.output.read_bytes() + b"\n".join(lines)
+        return (complaints.strip() or logged).decode(errors="replace")
 
     def log_tail(self, begin: int) -> str:
         """Return the last lines of its log, none from before the byte `begin`."""
         text = self._logged_since(begin).decode(errors="replace")
         return "\n".join(text.splitlines()[-_TAIL:])
-
-    def _complaints(self, logged: bytes) -> bytes:
-        """Return what it wrote besides its log, and what it complains of there."""
-        lines = [line for line in logged.splitlines() if _COMPLAINT.search(line)]
-        return self._output.read_bytes() + b"\n".join(lines)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if not self._process or not self.running:
-            raise HarnessError(f"nfs-ganesha on {self.endpoint.address} is not running")
-        self._process.signal(number)
 
     def _logged_since(self, begin: int) -> bytes:
         with self.log.open("rb") as log:

@@ -6,14 +6,13 @@ All lies in the lab's folder; no file of the system's is read or written.
 
 from __future__ import annotations
 
-import signal
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfsmulti.errors import HarnessError
-from nfsmulti.processes import Process, last_words, run
+from nfsmulti.lab.daemon import Daemon
+from nfsmulti.processes import Process, run
 
 REALM = "NFSMULTI.TEST"
 SERVER_NAME = "server.test"  # every server has a key by this name too, which need not resolve
@@ -93,13 +92,13 @@ class Kerberos:
     skew: int = 300
 
 
-class Kdc:
-    """The KDC of a realm, which can be stopped and started again.
+class Kdc(Daemon):
+    """The KDC of a realm.
 
     `hosts` are the servers' addresses: each has a key, nfs/HOST, in `server_keytab`. `keytab` is
     that of the user `principal`, whom servers take for root, who owns the exports' files.
     `environment` leads Kerberos' programs and libraries here, `admin` kadmin.local, too.
-    `options` are for fio's engine, `enter` and `started` are Server's.
+    `options` are for fio's engine, `enter` are the words before its command.
     """
 
     def __init__(
@@ -111,14 +110,12 @@ class Kdc:
         hosts: Sequence[str],
         folder: Path,
         enter: Sequence[str],
-        started: Callable[[Process], None],
+        started: Callable[[Process], None] = lambda _: None,
     ):
         self.config = config
         self.principal = f"alice@{REALM}"
         self.keytab, self.server_keytab = folder / "user.keytab", folder / "server.keytab"
-        self.idmap, self._log = folder / "idmapd.conf", folder / "kdc.log"
-        self._folder, self._enter, self._started = folder, enter, started
-        self._process: Process | None = None
+        self.idmap, self._folder = folder / "idmapd.conf", folder
         folder.mkdir()
         servers = [f"nfs/{host}@{REALM}" for host in (*hosts, SERVER_NAME)]
         self._write_files(address, port, [self.principal, *servers])
@@ -134,35 +131,21 @@ class Kdc:
         profile = {"KRB5_KDC_PROFILE": str(folder / "kdc.conf")}
         self.admin = {**self.environment, **profile}
         self._make_keys(servers)
+        super().__init__(
+            "the lab's KDC",
+            [*enter, "krb5kdc", "-n", "-r", REALM, "-P", str(folder / "pid")],
+            folder / "kdc.out",
+            lambda: _READY in self.log.read_bytes(),
+            log=folder / "kdc.log",
+            env=self.admin,
+            started=started,
+        )
 
     def start(self) -> None:
-        """Start and wait until it serves, or let go on what was paused.
-
-        Raises HarnessError with the log of one that does not serve.
-        """
-        if self._process is not None and self._process.running:
-            self._process.signal(signal.SIGCONT)
-            return
-        self._log.write_bytes(b"")
-        argv = [*self._enter, "krb5kdc", "-n", "-r", REALM, "-P", str(self._folder / "pid")]
-        with (self._folder / "kdc.out").open("wb") as output:
-            self._process = Process(argv, env=self.admin, stdout=output, stderr=output)
-        self._started(self._process)
-        if not self._process.comes_up(lambda: _READY in self._log.read_bytes(), _SECONDS):
-            self.stop()
-            logs = (Path(output.name), self._log)
-            said = last_words("\n".join(file.read_text(errors="replace") for file in logs))
-            raise HarnessError(f"the lab's KDC did not start; {said}")
-
-    def stop(self) -> None:
-        """End it: its port refuses connections then."""
-        if self._process is not None:
-            self._process.end()
-
-    def pause(self) -> None:
-        """Stop it answering; start() lets it go on."""
-        if self._process is not None:
-            self._process.signal(signal.SIGSTOP)
+        """Start it with an empty log, which tells whether it is up; see Daemon."""
+        if not self.running:
+            self.log.write_bytes(b"")
+        super().start()
 
     def add(self, principal: str, keytab: Path | None = None) -> None:
         """Add a principal, whose key is in `keytab` alone."""

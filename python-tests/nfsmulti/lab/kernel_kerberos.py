@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.lab.kerberos import SERVER_NAME, Kdc, Kerberos
-from nfsmulti.lab.kernel_server import NFSD, Program, exported, running
-from nfsmulti.processes import Process, find, run
+from nfsmulti.lab.kernel_server import NFSD, Program, exported
+from nfsmulti.processes import find, run
 
 _SECONDS = 60.0
 _KDC = ("127.0.0.160", 88)
@@ -42,7 +41,7 @@ def kernel_kerberos(config: Kerberos, folder: Path) -> Iterator[Kdc]:
 
     Mounts with sec= use the server's own key, and are root to the server.
     """
-    kdc = Kdc(config, *_KDC, hosts=ADDRESSES, folder=folder, enter=(), started=lambda _: None)
+    kdc = Kdc(config, *_KDC, hosts=ADDRESSES, folder=folder, enter=())
     Path("/etc/idmapd.conf").write_bytes(kdc.idmap.read_bytes())
     # rpc.gssd takes a server's name from its address.
     with Path("/etc/hosts").open("a") as hosts:
@@ -51,11 +50,10 @@ def kernel_kerberos(config: Kerberos, folder: Path) -> Iterator[Kdc]:
     with contextlib.ExitStack() as undo:
         undo.enter_context(_written(NFSD / "threads", _THREADS))
         undo.enter_context(_written(_LOADER, str(_loads_once(folder / "modprobe"))))
-        undo.callback(kdc.stop)
-        kdc.start()
-        undo.enter_context(_running(*_SERVER, kdc, folder))
+        undo.enter_context(kdc)
+        undo.enter_context(_program(*_SERVER, kdc, folder))
         argv, opened = _CLIENT
-        gssd = undo.enter_context(_running([*argv, str(kdc.server_keytab)], opened, kdc, folder))
+        gssd = undo.enter_context(_program([*argv, str(kdc.server_keytab)], opened, kdc, folder))
         undo.enter_context(_kept_mount(gssd, config.flavor, folder / "mount"))
         yield kdc
 
@@ -95,15 +93,13 @@ def _kept_mount(gssd: Program, flavor: str, folder: Path) -> Iterator[None]:
         run(["umount", "-l", str(folder)], timeout=_SECONDS)
 
 
-def _running(
-    argv: list[str], opened: str, kdc: Kdc, folder: Path
-) -> AbstractContextManager[Program]:
+def _program(argv: list[str], opened: str, kdc: Kdc, folder: Path) -> Program:
     env = {"KRB5_KTNAME": str(kdc.server_keytab), "KRB5RCACHENAME": "none:", **kdc.environment}
 
-    def serves(process: Process) -> bool:
-        files = Path(f"/proc/{process.pid}/fd")
+    def serves(pid: int) -> bool:
+        files = Path(f"/proc/{pid}/fd")
         with contextlib.suppress(FileNotFoundError):  # it has just been closed
             return any(opened in str(file.readlink()) for file in files.iterdir())
         return False
 
-    return running(argv, serves, folder, env)
+    return Program(argv, serves, folder, env)

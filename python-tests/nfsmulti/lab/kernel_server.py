@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.lab.daemon import Daemon
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, EXPORT_OPTIONS, Mount
-from nfsmulti.processes import Process, last_words, run
+from nfsmulti.processes import last_words, run
 
 NFSD = Path("/proc/fs/nfsd")
 _SECONDS = 60.0
@@ -39,18 +40,26 @@ def _export() -> None:
     run(words, timeout=_SECONDS).check()
 
 
-class Program(Process):
-    """A program that the kernel's NFS needs beside it; what it says is in NAME.log in `folder`."""
+class Program(Daemon):
+    """A program that the kernel's NFS needs beside it; what it says is in NAME.log in `folder`.
 
-    def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str] | None = None):
-        self._log = folder / f"{argv[0]}.log"
-        with self._log.open("wb") as log:
-            super().__init__(argv, env=env, stdout=log, stderr=log)
+    It is up when `serves` says so of its process id.
+    """
 
-    def until(self, ready: Callable[[], bool], otherwise: str) -> None:
-        """Wait until it is ready. Raises HarnessError with the end of what it has said."""
-        if not self.comes_up(ready, _SECONDS):
-            raise self._failed(otherwise)
+    def __init__(
+        self,
+        argv: Sequence[str],
+        serves: Callable[[int], bool],
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+    ):
+        super().__init__(
+            f"the guest's {argv[0]}",
+            argv,
+            folder / f"{argv[0]}.log",
+            lambda: serves(self.pid or 0),
+            env=env,
+        )
 
     def mount(self, folder: Path, *options: str) -> None:
         """Make the folder, and mount the export there, by the last address, with its help.
@@ -67,25 +76,10 @@ class Program(Process):
             said = last_words(done.stderr, words[0])
             return done.status == 0
 
-        if not self.comes_up(mounts, _SECONDS):
-            raise self._failed(f"the guest's kernel does not mount with {options[-1]}; {said}")
-
-    def _failed(self, what: str) -> HarnessError:
-        said = last_words(self._log.read_text(errors="replace"), self.argv[0])
-        return HarnessError(f"{what}; {said}")
-
-
-@contextlib.contextmanager
-def running(
-    argv: Sequence[str],
-    serves: Callable[[Process], bool],
-    folder: Path,
-    env: Mapping[str, str] | None = None,
-) -> Iterator[Program]:
-    """Run such a program until the end of the `with`; it is yielded once it serves."""
-    with Program(argv, folder, env) as program:
-        program.until(lambda: serves(program), f"the guest's {argv[0]} did not start")
-        yield program
+        assert self.process
+        if not self.process.comes_up(mounts, _SECONDS):
+            said = f"{said}; {last_words(self.said(), self._argv[0])}"
+            raise HarnessError(f"the guest's kernel does not mount with {options[-1]}; {said}")
 
 
 def stop() -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from nfsmulti.lab.certificates import NAME, Certificates, Pair
 from nfsmulti.lab.guest import ADDRESSES
-from nfsmulti.lab.kernel_server import Program, running
-from nfsmulti.processes import Process, run
+from nfsmulti.lab.kernel_server import Program
+from nfsmulti.processes import run
 
 _SECONDS = 60.0
 _GENERIC = 16  # the protocol of netlink by which the kernel asks for handshakes
@@ -25,7 +25,7 @@ def kernel_tls(folder: Path) -> Iterator[Certificates]:
     sides = {"client": made.client, "server": made.server}
     settings.write_text("".join(_side(name, pair, made) for name, pair in sides.items()))
     run(["modprobe", "tls"], timeout=_SECONDS).check()
-    with running(["tlshd", "--stderr", "--config", str(settings)], _listens, folder) as tlshd:
+    with Program(["tlshd", "--stderr", "--config", str(settings)], _listens, folder) as tlshd:
         _mount_once(tlshd, folder / "mount")
         yield made
 
@@ -50,10 +50,10 @@ def _mount_once(tlshd: Program, folder: Path) -> None:
     run(["umount", str(folder)], timeout=_SECONDS).check()
 
 
-def _listens(process: Process) -> bool:
+def _listens(pid: int) -> bool:
     """Tell whether it has joined a group: a kernel that finds none there refuses the connection."""
     _, *sockets = Path("/proc/net/netlink").read_text().splitlines()
     for _, protocol, port, groups, *_ in map(str.split, sockets):
-        if int(protocol) == _GENERIC and int(port) % _PIDS == process.pid and int(groups, 16):
+        if int(protocol) == _GENERIC and int(port) % _PIDS == pid and int(groups, 16):
             return True
     return False

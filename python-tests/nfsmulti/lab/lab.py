@@ -32,13 +32,14 @@ from typing import Any, Self
 
 from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.lab.daemon import Daemon
 from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, Endpoint, Export, Server
 from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.lab.tls import Tls
 from nfsmulti.paths import LABS, write_json
 from nfsmulti.pool import url_query
-from nfsmulti.processes import Completed, Identity, Process, find, last_words, locked, run
+from nfsmulti.processes import Completed, Identity, Process, find, locked, run
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")
@@ -48,7 +49,6 @@ _KDC_PORT = 8888
 _TLS_PORT = 22051
 _UNPRIVILEGED = 1024
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_RPCBIND_SECONDS = 60.0
 
 # Ganesha finds its file systems in /etc/mtab, which minimal systems lack, and takes no tmpfs from
 # there since its release 6: the lab's own file names another type.
@@ -272,7 +272,7 @@ class Lab:
         self._kdc: Kdc | None = None
         self._tls_ports: dict[str, int] = {}
         self._cleanup = contextlib.ExitStack()
-        self._anchor: Process | None = None
+        self._anchor: Daemon | None = None
         local, network = self.config.local, self.network
         self._at_server = [] if local else network.enter(network.server)
         # What other processes need to know to use this lab.
@@ -320,11 +320,8 @@ class Lab:
 
     def bring_back(self) -> None:
         """Start what was stopped or killed, and let go on what was paused."""
-        if self._kdc is not None:
-            self._kdc.start()
-        for server in self.servers:
-            server.start()
-            server.resume()
+        for one in (*([self._kdc] if self._kdc else []), *self.servers):
+            one.start()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -440,20 +437,15 @@ class Lab:
         lines += [_MTAB, "exec rpcbind -f"]
         unshare = ["unshare", "--mount", "--propagation=slave"]
         unshare += ["--net"] if self.config.local else []
-        log = undo.enter_context((self.folder / "rpcbind.out").open("wb"))
-        self._anchor = undo.enter_context(
-            Process(
-                [*self._at_server, *unshare, "--", "sh", "-ec", "\n".join(lines)],
-                env={"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
-                stdout=log,
-                stderr=log,
-            )
+        rpcbind = Daemon(
+            "the lab's rpcbind",
+            [*self._at_server, *unshare, "--", "sh", "-ec", "\n".join(lines)],
+            self.folder / "rpcbind.out",
+            lambda: _listens(f"/proc/{rpcbind.pid}/root/run/rpcbind.sock"),
+            env={"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
+            started=functools.partial(self._note, "rpcbind"),
         )
-        self._note("rpcbind", self._anchor)
-        ready = functools.partial(_listens, f"/proc/{self._anchor.pid}/root/run/rpcbind.sock")
-        if not self._anchor.comes_up(ready, _RPCBIND_SECONDS):
-            said = last_words(Path(log.name).read_text(errors="replace"))
-            raise HarnessError(f"the lab's rpcbind did not start; {said}")
+        self._anchor = undo.enter_context(rpcbind)
 
     def _start_kdc(self, config: Kerberos, undo: contextlib.ExitStack) -> None:
         address = self._addresses()[0]
@@ -467,9 +459,7 @@ class Lab:
             enter=self._at_server,
             started=functools.partial(self._note, "kdc"),
         )
-        undo.callback(kdc.stop)
-        kdc.start()
-        self._kdc = kdc
+        self._kdc = undo.enter_context(kdc)
         self.state.variables |= kdc.environment
         self.state.options |= kdc.options
 
@@ -492,9 +482,7 @@ class Lab:
                 enter=enter,
                 started=functools.partial(self._note, name),
             )
-            undo.callback(server.stop)
-            server.start()
-            self.servers.append(server)
+            self.servers.append(undo.enter_context(server))
 
     def _start_tls(self, undo: contextlib.ExitStack) -> None:
         ports = {}
@@ -508,8 +496,7 @@ class Lab:
             enter=self._at_server,
             started=functools.partial(self._note, "tls"),
         )
-        undo.callback(tls.stop)
-        tls.start()
+        undo.enter_context(tls)
         self._tls_ports = {address: port for address, (port, _) in ports.items()}
         self.state.options |= tls.options
 
