@@ -80,9 +80,8 @@ def test_statuses_are_reported_as_such(ran: Outcome) -> None:
     assert line in ran.result.messages
 
 
-def _stale_root(call: Call) -> Answer | None:
-    by_root = call.procedure is Nfs.LOOKUP or (call.procedure is Nfs4.PUTFH and not call.file)
-    return Answer(act=False, status=Status.STALE) if by_root else None
+def _by_root(call: Call) -> bool:
+    return call.procedure is Nfs.LOOKUP or (call.procedure is Nfs4.PUTFH and not call.file)
 
 
 def _fails_behind(first: Nfs4, second: Nfs4) -> Case:
@@ -98,11 +97,17 @@ def _fails_behind(first: Nfs4, second: Nfs4) -> Case:
     return case(hook, version=4, error=errno.EREMOTEIO, says="NFS4ERR_SERVERFAULT")
 
 
-def _gone(status: Status, **words: object) -> Case:
+def _gone(status: Status, handle: Status = Status.STALE, **words: object) -> Case:
     """Make a case: the export is not there any more, or closed, and its file is."""
+    refused = Answer(act=False, status=handle)
     gone = on((Mount.MNT, Nfs4.LOOKUP), Answer(act=False, status=status), after=1)
-    files = {"f": bytes(64 << 10)}
-    return case(_stale_root, gone, files=files, says="the server has forgotten the export", **words)
+    return case(
+        lambda call: refused if _by_root(call) else None,
+        gone,
+        files={"f": bytes(64 << 10)},
+        says="the server has forgotten the export",
+        **words,
+    )
 
 
 @runs(
@@ -112,11 +117,22 @@ def _gone(status: Status, **words: object) -> Case:
                 on(procedure, Answer(status=status)), error=error, says=f"ERR_{status.name}"
             )
             for procedure, status, error in (
-                (Mount.MNT, Status.ACCES, errno.EACCES),
-                (Mount.MNT, Status.NOENT, errno.EINVAL),  # ENOENT is of a file
                 (Nfs.LOOKUP, Status.STALE, errno.ESTALE),
                 (Nfs.CREATE, Status.ROFS, errno.EROFS),
                 (Nfs.CREATE, Status.NOSPC, errno.ENOSPC),
+            )
+        },
+        **{
+            f"MNT {status.name}": case(
+                on(Mount.MNT, Answer(status=status)),
+                error=error,
+                says=(f"MNT3ERR_{status.name}", "is that the export's path"),
+            )
+            for status, error in (
+                (Status.ACCES, errno.EACCES),
+                (Status.NOENT, errno.EINVAL),  # ENOENT is of a file
+                (Status.NOTDIR, errno.ENOTDIR),
+                (Status.PERM, errno.EPERM),
             )
         },
         "OPEN, then GETFH": _fails_behind(Nfs4.OPEN, Nfs4.GETFH),
@@ -130,6 +146,7 @@ def _gone(status: Status, **words: object) -> Case:
         ),
         # An export's handle is stale, and its path leads nowhere: the file may be there.
         "a stale export": _gone(Status.NOENT, error=errno.ESTALE),
+        "a bad handle": _gone(Status.NOENT, Status.BADHANDLE, error=errno.EBADF),
         "a stale export, v4": _gone(Status.NOENT, error=errno.ESTALE, version=4),
         "a closed export": _gone(Status.ACCES, error=errno.EACCES),
     }

@@ -112,7 +112,8 @@ _RECOVERIES: dict[str, _Recovery] = {
     **{
         status.name: ([on(_S, {"status": status}, nth=9)], {}, False, 2, "")
         for status in (
-            Status4.BADSLOT, Status4.DEADSESSION, Status4.SEQ_MISORDERED, Status4.SEQ_FALSE_RETRY,
+            Status4.BADSLOT, Status4.BAD_HIGH_SLOT, Status4.DEADSESSION, Status4.SEQ_MISORDERED,
+            Status4.SEQ_FALSE_RETRY,
         )
     },
     "DEADSESSION, over a new connection": (
@@ -163,7 +164,10 @@ _RECOVERIES: dict[str, _Recovery] = {
         f"a WRITE's open: {status.name}": (
             [on(_W, {**_REVOKE, "status": status}, nth=5)], {}, False, 1, "F",
         )
-        for status in (Status4.BAD_STATEID, Status4.OLD_STATEID, Status4.EXPIRED)
+        for status in (
+            Status4.BAD_STATEID, Status4.OLD_STATEID, Status4.STALE_STATEID, Status4.EXPIRED,
+            Status4.ADMIN_REVOKED, Status4.DELEG_REVOKED,
+        )
     },
     # Told twice to wait. The open is lost, so that there is one during I/O.
     **{
