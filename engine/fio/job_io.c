@@ -268,7 +268,7 @@ static bool fio_sleeps_next(const struct thread_data *td)
 	for (const struct flist_head *at = log->next; at != log; at = at->next) {
 		const struct io_piece *next = flist_entry(at, struct io_piece, list);
 
-		if (next->delay || next->ddir == DDIR_WAIT)
+		if (next->delay)
 			return true;
 		if (next->ddir != DDIR_INVAL) /* else a file is opened or closed */
 			return false;
