@@ -152,14 +152,13 @@ static void take_words(struct names *names, const struct rpc_request *request)
 		 request->status && request->fault ? ": " : "", request->fault ?: "");
 }
 
-/* `epoch`: the link's epoch when the question was sent. */
-static int time_out(struct names *names, uint32_t epoch)
+static int time_out(struct names *names)
 {
 	const struct rpc_client *rpc = &names->rpc;
 	bool ended = rpc->lost && rpc->lost != -ETIMEDOUT; /* by the other end */
 	const char *refusal = client_refusal(rpc);
 
-	if (!names->path->at_work && rpc->link.epoch != epoch && ended)
+	if (!names->path->at_work && ended)
 		return give_up(names, -ENOTCONN, link_failure(&rpc->link, rpc->lost));
 	return give_up(names, refusal && !names->path->at_work ? -EREMOTEIO : -ETIMEDOUT,
 		       refusal ?: "the server does not answer");
@@ -173,7 +172,6 @@ struct waiting {
 	bool patient;	    /* keeps waiting while the server refuses connections */
 	const char *about;  /* the name in question, or NULL */
 	uint64_t begun;	    /* when the wait began, or the latest answer came */
-	uint32_t epoch;	    /* the link's then */
 };
 
 static int begin_waiting(struct names *names, uint64_t deadline, struct waiting *waiting)
@@ -187,7 +185,7 @@ static int begin_waiting(struct names *names, uint64_t deadline, struct waiting 
 	set_timing(names);
 	waiting->begun = clock_read(&names->clock); /* clock.now may be out of date */
 	waiting->patience = (struct patience){.deadline = deadline, .looked = waiting->begun};
-	waiting->epoch = names->rpc.link.epoch;
+	names->rpc.lost = 0; /* an earlier question's connection is no reason */
 	waiting->patient = waiting->patient || (names->path->at_work && waiting->stop);
 	return 0;
 }
@@ -222,7 +220,7 @@ static int await(struct names *names, struct waiting *waiting)
 	/* A question lasts until wait_end only if the server has asked it to wait. */
 	if (patience_over(&waiting->patience, clock_read(&names->clock)))
 		return names->clock.now > wait_end ? give_up_waiting(names, waiting->about)
-						   : time_out(names, waiting->epoch);
+						   : time_out(names);
 	/* Only while it has I/O does a client log that its link is down. Names have none. */
 	if (at_work && !rpc->link.up &&
 	    names->clock.now - max_of(waiting->begun, rpc->link.down_since) > DOWN_MAX)
