@@ -106,7 +106,7 @@ def forge(client: ssl.SSLSocket) -> None:
     os.write(client.fileno(), FORGED)
 
 
-_RECORD_SIZE_LIMIT = ctypes.create_string_buffer(struct.pack(">H", 4097), 2)
+_RECORD_SIZE_LIMIT = ctypes.create_string_buffer(struct.pack(">H", 1 << 14), 2)  # the longest
 
 
 def _add_limit(_ssl: int, _type: int, _in: int, at: Any, length: Any, *_: int) -> int:

@@ -170,7 +170,8 @@ def test_reading_jobs_change_no_file_that_is_there(place: Place) -> None:
     before = {name: (place.files / name).read_bytes() for name in place.names()}
     job: dict[str, Option] = {"rw": "randread", "bs": "4k", "size": "1m"}
     for name in ("short", "empty"):
-        refused(place.fio(**job, filename=name), "a job that only reads does not change an")
+        names = f"by-{name}:{name}"  # it makes the first
+        refused(place.fio(**job, filename=names), "a job that only reads does not change an")
     done(place.fio(**job, filename="long"))
     done(place.fio(**job, filename="missing"))
     assert {name: (place.files / name).read_bytes() for name in before} == before

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import pytest
 from engine_helpers import Place, complaints, done, eventually, fixture_of_places, sections
 
 from nfsmulti.fiorun import ArrivalStats, ConnectionStats
@@ -255,19 +256,27 @@ def test_summary_lines(mounted: Place, tmp_path: Path) -> None:
 # --- another fio ---
 
 
-def test_an_engine_built_for_another_fio_is_refused(mounted: Place, tmp_path: Path) -> None:
-    """A copy of the library that says it was built for another version."""
+@pytest.mark.parametrize("what", ["version", "option", "offset"])
+def test_an_engine_built_for_another_fio_is_refused(
+    mounted: Place, tmp_path: Path, what: str
+) -> None:
+    """A copy of the library that expects another version, or another table of options."""
     version = run(["fio", "--version"], timeout=60).check().stdout.strip()
-    other = version[:-1] + ("0" if version[-1] != "0" else "1")
+    earlier = version[:-1] + ("0" if version[-1] != "0" else "1")
+    ours, other, told = {
+        "version": (version, earlier, f"built for {earlier}, but this is {version}"),
+        "option": ("log_prio", "log_pri0", "it has no option 'log_pri0'"),
+        "offset": ("log_prio", "filename", "its option 'filename' is at offset "),
+    }[what]
     library = tmp_path / "other.so"
     content = mounted.engine.library.read_bytes()
-    assert version.encode() + b"\0" in content
-    library.write_bytes(content.replace(version.encode() + b"\0", other.encode() + b"\0"))
+    assert ours.encode() + b"\0" in content
+    library.write_bytes(content.replace(ours.encode() + b"\0", other.encode() + b"\0"))
     words = [f"--ioengine=external:{library}", f"--pool={mounted.pool}", *_JOB]
     completed = mounted.raw(*words)
     assert completed.status == 1
     (line,) = complaints(completed.stdout + completed.stderr)
-    assert f"built for {other}, but this is {version}" in line
+    assert told in line
     assert "rebuild it: cmake " in line
     assert mounted.names() == []
 

@@ -335,6 +335,23 @@ int io_uring_submit(struct io_uring *ring)
 """
 
 
+_NO_RING = r"""
+#include <errno.h>
+#include <liburing.h>
+
+int io_uring_queue_init(unsigned int entries, struct io_uring *ring, unsigned int flags)
+{
+    return -EPERM;
+}
+"""
+
+
+def test_a_machine_that_forbids_io_uring(mounted: Place, tmp_path: Path) -> None:
+    forbidden = preloaded(mounted.engine, tmp_path, _NO_RING).env
+    result = mounted.fio(env=forbidden, rw="write", bs="4k", size="64k", filename="f")
+    refused(result, "cannot set up io_uring: Operation not permitted", "io_uring_disabled")
+
+
 @pytest.mark.parametrize("direct", [0, 1])
 def test_a_mount_is_asked_for_the_rest(mounted: Place, tmp_path: Path, direct: int) -> None:
     """Blocks of random content; with direct=1 their buffers are registered."""

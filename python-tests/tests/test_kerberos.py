@@ -92,7 +92,7 @@ def test_two_principals_of_one_keytab(client: Client, kerberos: Lab, tmp_path: P
     users = kerberos.kdc.principal, "carol"
     pool = ",".join(f"{client.path('3')}&principal={user}" for user in users)
     job: dict[str, Option] = {**_SMALL, "rw": "read", "spread": "roundrobin", "principal": None}
-    result = client(**job, pool=pool, keytab=str(keytab))
+    result = client(**job, pool=pool, keytab=f"WRFILE:{keytab}")  # of a type, for the library
     done(result)
     assert [line.read_ops for line in result.stats] == [8, 8]
 

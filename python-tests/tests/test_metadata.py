@@ -439,11 +439,14 @@ def test_verify_finds_what_is_missing(exported: Place) -> None:
         (found["e1"].parent / name).touch()
     assert _operations(exported.fio(**_VERIFY))[0] == _ENTRIES
     found["e5"].rename(found["e5"].parent / "r5")
-    elsewhere = found["eff"].rename(found["e7"].parent / "eff")  # which is none there
-    for number in (80, 200, 299):
+    # Neither is one where it is then.
+    before = found["eff"].rename(found["e7"].parent / "eff")
+    behind = found["e50"].rename(found["ec8"].parent / "e50")
+    for number in (200, 299):
         found[f"e{number:x}"].unlink()
     result = exported.fio(**_VERIFY)
-    elsewhere.unlink()
+    before.unlink()
+    behind.unlink()
     refused(result, '"tree": 300 entries, of which 4 missing: entry 80 is the first')
     assert not found["e50"].exists()
     for number in (5, 80, 200, 255, 299):

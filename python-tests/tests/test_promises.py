@@ -526,6 +526,7 @@ def test_what_fails_while_a_file_is_laid_out(job: Run) -> None:
     full = on(Nfs.WRITE, Answer(status=Status.NOSPC), nth=3)
     ran = job(full, **READING, bs="64k", size="4m", error=None)
     third = ran.calls(Nfs.WRITE)[2]
+    assert {call.connection for call in ran.calls(Nfs.WRITE)} == {third.connection}
     at = f'/export: laying out "f": WRITE at {third.offset}: No space left on device'
     (line,) = ran.said()
     assert f"{at}: NFS3ERR_NOSPC: the file system is full" in line

@@ -653,11 +653,11 @@ def test_a_certificate_that_is_nobodys_or_too_old(tls: Tls) -> None:
 
 def test_a_certificates_names_are_told_in_short(tls: Tls, tmp_path: Path) -> None:
     """Three of any number, and nothing that a terminal would obey."""
-    names = ["a\x1b]0;b\x07", 99 * "c", *(f"{n}.test" for n in range(99))]
+    names = ["a\x1b]0;b\x07", "127.0.0.9", 99 * "c", *(f"{n}.test" for n in range(99))]
     other = Certificates(tmp_path, names)
     tls.shows(other.server)
     line = refused(tls(tls_ca=str(other.authority.certificate)))
-    assert line.endswith(f": it has a?]0;b?, {40 * 'c'}, 0.test")
+    assert line.endswith(f": it has a?]0;b?, 127.0.0.9, {40 * 'c'}")
 
 
 # Who shows which certificate, by which version, and what the server says.
