@@ -666,7 +666,6 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 
 int nfs4_own_file(struct rpc_client *rpc, uint32_t number, const void *file, void **out)
 {
-	static const struct nfs4_stateid special;
 	struct nfs4_state *state = rpc->state;
 	const struct nfs4_file *found = file;
 	struct nfs4_file *own = nfs4_client_new_file(state->mine, number, found->calls);
@@ -675,9 +674,7 @@ int nfs4_own_file(struct rpc_client *rpc, uint32_t number, const void *file, voi
 		return -ENOMEM;
 	own->handle = found->handle;
 	own->access = found->access;
-	if (own->stateless)
-		nfs4_client_file_opened(own, &special, 0);
-	lose_file(own);
+	lose_file(own); /* a stateless file has the special stateid already: zeros */
 	TAILQ_INSERT_TAIL(&own->path->files, own, link);
 	rpc->prepared = false;
 	*out = own;
