@@ -139,10 +139,12 @@ def test_a_reply_with_the_body_of_another(
 def test_what_is_denied_for_ever(
     client: Client, proxy: RecordProxy, denied: Callable[[Record], list[bytes]], words: list[str]
 ) -> None:
-    proxy.calls = Fault(lambda call: call.is_bulk, denied, times=1000)
+    """Each call is sent once with each of four contexts."""
+    proxy.calls = fault = Fault(lambda call: call.is_bulk, denied, times=1000)
     result = client("3", **VERIFIED)
     refused(result, *words)
     assert [line.contexts for line in result.stats] == [4]
+    assert max(Counter(call.data[-512:] for call in fault.met).values()) == 4
 
 
 class _LateReply:

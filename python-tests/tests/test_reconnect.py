@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -10,6 +11,7 @@ from conftest import needs_privileges
 from engine_helpers import done, refused, said
 from scripted_jobs import BLOCKS, NEVER, TWO_ADDRESSES, Client, Options, Run
 
+from nfsmulti.lab.certificates import Certificates
 from servers.scripted import DATA, DATA4, Answer, Call, Mount, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized
@@ -118,11 +120,14 @@ def test_a_client_that_epoll_does_not_take(job: Run) -> None:
     assert len(ran.calls(Nfs.WRITE)) == BLOCKS + 1
 
 
-def test_a_machine_without_an_address_is_told_so(client: Client, server: ScriptedServer) -> None:
+@pytest.mark.parametrize("xprtsec", ["none", "tls"])
+def test_a_machine_without_an_address_is_told_so(
+    client: Client, server: ScriptedServer, tmp_path: Path, xprtsec: str
+) -> None:
     """It has no network, so no ::1 either, and all ports."""
-    alone = client(
-        server, pool="nfs://[::1]/x?version=4.1", enter=["unshare", "--map-root-user", "--net"]
-    )
+    options = Certificates(tmp_path).options(xprtsec) if xprtsec == "tls" else {}
+    enter = ["unshare", "--map-root-user", "--net"]
+    alone = client(server, pool="nfs://[::1]/x?version=4.1", enter=enter, **options)
     refused(alone, "Cannot assign requested address: this machine has no address of the server's")
 
 
