@@ -131,7 +131,7 @@ def test_jobs_are_listed_and_not_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("faults",), ("soak",), ("bench", "mount", "--quick")], ids=lambda words: words[0]
+    "words", [("faults",), ("soak",), ("bench", "stall", "--quick")], ids=lambda words: words[0]
 )
 def test_a_folder_has_one_run(tmp_path: Path, words: tuple[str, ...]) -> None:
     refused = f"{shown(tmp_path)} is not empty, or another run has it\n  name another --results"
