@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Prints the JSON schema of summary.json, as its classes have it: docs/summary.schema.json.
+"""The JSON schema of summary.json, as its classes have it: docs/summary.schema.json.
 
 A later harness may add fields, so that unknown ones are allowed.
 """
@@ -64,7 +64,3 @@ def _of_type(kind: Any, classes: dict[str, Any]) -> dict[str, Any]:
         return {"type": _PLAIN[kind]}
     _of_class(kind, classes)
     return {"$ref": f"#/$defs/{kind.__name__}"}
-
-
-if __name__ == "__main__":
-    print(text(), end="")

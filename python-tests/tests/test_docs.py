@@ -15,6 +15,8 @@ import pytest
 from conftest import call_harness
 from engine_c import CData, terms_rows, text, zeros
 
+import made_docs
+import messages
 import site_files
 from nfsmulti import texts
 from nfsmulti.arguments import COMMANDS, STORIES, understand
@@ -22,7 +24,7 @@ from nfsmulti.bench import stall
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import cells, documents, measures, messages
+from nfsmulti.report import cells, measures
 from nfsmulti.report.told import Run
 from nfsmulti.stories import SCENARIOS, security
 from nfsmulti.story import Levels
@@ -124,7 +126,7 @@ def test_commands_parse(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             _check_fio(words, work)
         elif words[0] == "./nfsmulti":
             _check_harness(words[1:], work)
-        elif words[0].startswith("build/docs/"):
+        elif words[0].startswith("build/"):
             assert Path(words[0]).name in _NOT_TRIED
         elif words[0].startswith("./build/"):
             assert (Engine.built().library.parent / words[0].removeprefix("./build/")).exists()
@@ -179,16 +181,16 @@ def test_help_is_wrapped_by_the_terminal_alone(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_pictures_show_the_reference_runs(tmp_path: Path) -> None:
-    """A reference run that came later: ./nfsmulti report --picture draws them again."""
-    for drawn in documents.write_pictures(tmp_path):
+    """A reference run that came later: made_docs.py draws them again."""
+    for drawn in made_docs.write_pictures(tmp_path):
         assert drawn.read_bytes() == (DOCS / drawn.name).read_bytes(), drawn.name
 
 
 def test_options_are_the_engines(tmp_path: Path) -> None:
-    """An option or a message that changed: ./nfsmulti report --options writes them again."""
-    files = (documents.PAGE, documents.MANUAL, documents.MESSAGES)
+    """An option or a message that changed: made_docs.py writes them again."""
+    files = (made_docs.PAGE, made_docs.MANUAL, made_docs.MESSAGES)
     copies = [Path(shutil.copy(file, tmp_path)) for file in files]
-    assert documents.write_options(*copies) == copies
+    assert made_docs.write_options(*copies) == copies
     for copy, file in zip(copies, files, strict=True):
         assert copy.read_text() == file.read_text(), file.name
 
@@ -199,7 +201,7 @@ def test_every_scenario_is_named_where_one_looks_for_it() -> None:
 
 
 def test_manual_names_every_job_file() -> None:
-    manual = documents.MANUAL.read_text()
+    manual = made_docs.MANUAL.read_text()
     assert [job.stem for job in ROOT.glob("jobfiles/*.fio") if job.stem not in manual] == []
 
 
@@ -267,7 +269,7 @@ def _gains() -> str:
 
 
 def _range(scale: int, places: int) -> str:
-    ratios = [scale * ratio.value for _, ratio in documents.cost_ratios()]
+    ratios = [scale * ratio.value for _, ratio in made_docs.cost_ratios()]
     assert len(ratios) == 10
     return f"{min(ratios):.{places}f} to {max(ratios):.{places}f}"
 
@@ -410,6 +412,6 @@ def test_composed_messages_are_listed(testlib: CData) -> None:
 
 
 def test_a_message_without_a_row_says_what_to_do() -> None:
-    """A new message: let it end with what to do (report/messages.py has the rule), or add a row."""
+    """A new message: let it end with what to do (messages.py has the rule), or add a row."""
     unlisted = messages.unlisted(_PAGE.read_text(), ROOT)
     assert [what for what, remedy in sorted(unlisted) if not remedy] == []

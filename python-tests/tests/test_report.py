@@ -19,7 +19,6 @@ from conftest import call_harness
 from made_runs import changed, only, placed, report_of
 from matplotlib.collections import LineCollection
 
-from nfsmulti import paths as places
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT, shown
@@ -44,13 +43,6 @@ def test_what_draws_and_computes_is_loaded_when_that_is_done() -> None:
     slow = {"jinja2", "matplotlib", "numpy", "scipy"}
     assert "nfsmulti" in done.check().stdout.split()
     assert not slow & set(done.stdout.split())
-
-
-def test_an_installed_harness_refuses_what_writes_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "_STATE", "/there")
-    for option in ("--options", "--picture", "--published"):
-        with pytest.raises(HarnessError, match=f"report {option} needs the project's sources"):
-            call_harness("report", option)
 
 
 # --- every scenario ---

@@ -32,7 +32,7 @@ def test_summary_round_trips(tmp_path: Path) -> None:
 
 
 def test_the_schema_is_that_of_the_code() -> None:
-    """build/venv/bin/python python-tests/summary_schema.py >docs/summary.schema.json."""
+    """A field that changed: made_docs.py writes it again."""
     assert (ROOT / "docs/summary.schema.json").read_text() == summary_schema.text()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti report: pages of runs, and what it makes of the documents."""
+"""./nfsmulti report: pages of runs."""
 
 from __future__ import annotations
 
@@ -7,25 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nfsmulti import kept, typed
-from nfsmulti.paths import RESULTS, needs_sources, shown
-from nfsmulti.report import documents, pages
+from nfsmulti.paths import RESULTS, shown
+from nfsmulti.report import pages
 
 
-def report(folders: Sequence[Path], *, published: bool, picture: bool, options: bool) -> None:
-    """Write what was asked for, and print where."""
-    if not (folders or published or picture or options):
-        folders = [kept.newest(RESULTS)]
-    of_all = published and not folders
-    for option, given in {"published": of_all, "picture": picture, "options": options}.items():
-        if given:
-            needs_sources(f"report --{option}")
-    for folder in folders:
+def report(folders: Sequence[Path], *, published: bool) -> None:
+    """Write the pages of these runs, or of the newest, and print where."""
+    for folder in folders or [kept.newest(RESULTS)]:
         with typed.understood(folder):
             pages.write(folder, published=published)
         print(shown((folder / pages.HTML).resolve()))
-    if of_all:
-        print(shown(pages.write_published(RESULTS)))
-    if picture:
-        print(*map(shown, documents.write_pictures()), sep="\n")
-    if options:
-        print(*map(shown, documents.write_options()), sep="\n")

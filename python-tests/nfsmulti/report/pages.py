@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The pages of a run: report.md, report.html and plots/; and results/README.md of all runs."""
+"""The pages of a run: report.md, report.html and plots/."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from nfsmulti.report.story import (
     tell,
 )
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import FILE, Summary
+from nfsmulti.summary import Summary
 from nfsmulti.terminal import visible
 from nfsmulti.texts import Table
 
@@ -42,7 +42,6 @@ REPORTS |= {"demo": showcase.REPORT, **cost.REPORTS, "stall": stall.REPORT}
 
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
 TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}
-README, REFERENCE = "README.md", "reference"
 _FINDING = ("finding", "verdict", "published", "here", "why")
 _FOLDER = Path(__file__).with_name("templates")
 _FIGURES = (
@@ -153,6 +152,11 @@ def _folded(section: Section) -> Section:
     return dataclasses.replace(section, folded=True)
 
 
+def nothing(scenario: str) -> Summary:
+    """Return a run of a scenario in which nothing was run."""
+    return Summary(scenario, "", "", "", False, "", {}, [])
+
+
 def _published(report: Report, summary: Summary) -> list[Section]:
     """Return the findings that were published, with the figures that they rest on."""
     tables = [findings_table(findings(report, summary)), beside_table(beside(report, summary))]
@@ -240,65 +244,3 @@ def _code(text: str) -> Markup:
         str(escape(text)).replace("± ", "±\N{NO-BREAK SPACE}").replace(" %", "\N{NO-BREAK SPACE}%")
     )
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", whole))
-
-
-# --- results/README.md ---
-
-
-def write_published(results: Path) -> Path:
-    """Write results/README.md from the runs in results/reference. Raises HarnessError."""
-    found = _references(results / REFERENCE)
-    values = {"findings": _findings_of_all(found), "runs": _runs_table(found)}
-    file = results / README
-    write_whole(file, render("published.md.j2", values))
-    return file
-
-
-def _references(folder: Path) -> dict[str, tuple[str, Summary]]:
-    """Return the reference run of each scenario, with its folder's name.
-
-    Of several of one scenario, that counts whose folder has the scenario's name.
-    """
-    found: dict[str, tuple[str, Summary]] = {}
-    for run in sorted({file.parent for file in folder.glob(f"*/{FILE}*")}):
-        summary, name = Summary.load(run), run.name
-        if summary.scenario not in REPORTS:
-            raise HarnessError(f"{run}: there is no report for scenario '{summary.scenario}'")
-        if name == summary.scenario or summary.scenario not in found:
-            found[summary.scenario] = name, summary
-    return found
-
-
-def _findings_of_all(found: dict[str, tuple[str, Summary]]) -> Table:
-    """Lay every published finding beside that of its reference run, with the verdict."""
-    rows = []
-    for scenario in SCENARIOS.values():
-        name, summary = found.get(scenario.name, ("", nothing(scenario.name)))
-        where = _link(name, scenario.name) if name else scenario.name
-        ours = findings_table(findings(scenario.report, summary))
-        rows += [[where, *row] for row in ours.rows]
-    headings = ["report", *_FINDING]
-    return Table(headings, rows, text_columns=len(headings))
-
-
-def _link(name: str, words: str) -> Markup:
-    return Markup(f"[{words}]({REFERENCE}/{name}/{MARKDOWN})")
-
-
-def nothing(scenario: str) -> Summary:
-    """Return a run of a scenario in which nothing was run."""
-    return Summary(scenario, "", "", "", False, "", {}, [])
-
-
-def _runs_table(found: dict[str, tuple[str, Summary]]) -> Table:
-    rows = [
-        [
-            _link(name, name),
-            texts.moment(summary.started),
-            f"{len(summary.done)} of {len(summary.cells)}",
-            conditions.in_short(summary) + (", quick" if summary.quick else ""),
-            f"`{summary.command}`",
-        ]
-        for name, summary in found.values()
-    ]
-    return Table(["run", "started", "cells done", "where", "command"], rows, text_columns=5)

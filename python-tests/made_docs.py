@@ -1,86 +1,98 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What commands make of the documents: README's pictures, the engine's options, and messages.
+"""Makes what is made of the documents: README's pictures, the options, messages and findings.
 
 The pictures are drawn out of the reference runs: what a pool gives, what the client costs, and what
-is reported of a server that stalls.
-Bars and their figures are ratios: times what one connection carries, and per cent of the CPU time
-that fio's nfs engine takes per operation. The ground is white, so that dark pages show it too;
-text stays legible on a phone, and in print a hatch tells the one connection apart.
+is reported of a server that stalls. Bars and their figures are ratios: times what one connection
+carries, and per cent of the CPU time that fio's nfs engine takes per operation. The ground is
+white, so that dark pages show it too; text stays legible on a phone, and in print a hatch tells the
+one connection apart.
 
 fio prints the engine's own table of options (--enghelp). What it does not say stands in
 docs/options.md, under a heading with the option's name; nfsmulti(7) takes it from there.
 docs/messages.md has, in tables made from the sources, the messages that no row by hand explains.
+results/README.md has all published figures beside those of the reference runs, and
+docs/summary.schema.json the fields of summary.json.
+
+    build/venv/bin/python3 python-tests/made_docs.py
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
+import messages
+import summary_schema
+from nfsmulti import texts
 from nfsmulti.bench import cost, stall
-from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import RESULTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import cells, charts, measures, messages
+from nfsmulti.report import cells, charts, conditions, measures, pages, story
 from nfsmulti.stats import Ratio
-from nfsmulti.summary import Summary
+from nfsmulti.stories import SCENARIOS
+from nfsmulti.summary import FILE, Summary
 from nfsmulti.texts import Table, rate_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 DOCS = ROOT / "docs"
+REFERENCE = "reference"
+
+# --- README's pictures ---
+
 _WIDTH = 4.2  # inches: two fit beside each other on GitHub, one on a phone
-_POOL, _COST, _STALL = (
-    RESULTS / f"reference/{of}" for of in ("connections", "client-cost", "stall")
-)
 _LIMITS = "capped"  # the half of the connections scenario where each connection has a cap
 
 
 def write_pictures(folder: Path = DOCS) -> list[Path]:
-    """Draw all. Raises HarnessError where a reference run lacks what they show."""
-    run = Summary.load(_POOL)
-    if not (limits := run.place.get("fitted", {}).get(_LIMITS)):
-        raise HarnessError(f"{_POOL}: no cells with a cap on each connection")
-    title = (
-        f"Throughput, times one connection\n(64k reads; cap of each: {rate_text(limits['cap'])})"
-    )
-    pool, (axes,) = charts.panels(title, [1], _WIDTH)
-    _draw_pool(axes, run, limits["link"], limits["cap"])
-    title = "CPU per operation, fio's nfs engine = 100 %\n(NFSv3, TCP, one connection; d: iodepth)"
-    cost, (axes,) = charts.panels(title, [1], _WIDTH)
-    _draw_cost(axes, cost_ratios())
-    title = f"Latency in ms at {stall.RATE:,} I/O/s, of a server\nthat stops for 0.5 s in every 5 s"
-    waits, (axes,) = charts.panels(title, [1], _WIDTH)
-    stall.draw(axes, stall.waits_of(Summary.load(_STALL)))
-    drawn = {"pool": pool, "cost": cost, "stall": waits}
-    return [_save(figure, folder / f"{name}.svg") for name, figure in drawn.items()]
+    """Draw all."""
+    pool, stalled = _reference("connections"), _reference("stall")
+    limits = pool.place["fitted"][_LIMITS]
+    of_pool = f"(64k reads; cap of each: {rate_text(limits['cap'])})"
+    of_stall = f"Latency in ms at {stall.RATE:,} I/O/s, of a server"
+    pictures: dict[str, tuple[str, Callable[[Axes], None]]] = {
+        "pool": (
+            f"Throughput, times one connection\n{of_pool}",
+            lambda axes: _draw_pool(axes, pool, limits["link"], limits["cap"]),
+        ),
+        "cost": (
+            "CPU per operation, fio's nfs engine = 100 %\n(NFSv3, TCP, one connection; d: iodepth)",
+            _draw_cost,
+        ),
+        "stall": (
+            f"{of_stall}\nthat stops for 0.5 s in every 5 s",
+            lambda axes: stall.draw(axes, stall.waits_of(stalled)),
+        ),
+    }
+    return [_draw(folder / f"{name}.svg", *picture) for name, picture in pictures.items()]
 
 
-def _save(figure: Figure, file: Path) -> Path:
+def _reference(name: str) -> Summary:
+    return Summary.load(RESULTS / REFERENCE / name)
+
+
+def _draw(file: Path, title: str, draw: Callable[[Axes], None]) -> Path:
+    figure, (axes,) = charts.panels(title, [1], _WIDTH)
+    draw(axes)
     text = charts.svg_of(figure, file.stem, {"hatch.linewidth": 0.6})
     file.write_text("".join(f"{line.rstrip()}\n" for line in text.splitlines()))
     return file
 
 
 def _draw_pool(axes: Axes, run: Summary, link: int, cap: int) -> None:
-    """Draw one job's throughput, in times that of the fewest connections; rates are in bit/s."""
-    capped = cells.having(run, limits=_LIMITS, jobs=1)
-    for factor in capped[0].factors if capped else ():
-        if factor != "nconnect" and len(cells.levels(capped, factor)) > 1:
-            raise HarnessError(f"{_POOL}: the picture shows one {factor}, and this run has several")
-    counts = cells.counts(capped, "nconnect")
-    found = {count: cells.having(run, limits=_LIMITS, jobs=1, nconnect=count) for count in counts}
-    ratios = [cells.ratio(found[n], found[counts[0]], measures.MB_PER_S) for n in counts]
+    """Draw one job's throughput, in times that of one connection; rates are in bit/s."""
+    found = cells.by_count(cells.having(run, limits=_LIMITS, jobs=1), "nconnect")
+    first = next(iter(found.values()))
+    ratios = [cells.ratio(those, first, measures.MB_PER_S) for those in found.values()]
     values = [ratio.value for ratio in ratios if ratio]
-    if not values or len(values) < len(counts):
-        raise HarnessError(f"{_POOL}: no cells with a cap on each connection")
-    bars = axes.bar([str(n) for n in counts], values, width=0.65, color=charts.COLOURS[0])
+    bars = axes.bar([str(n) for n in found], values, width=0.65, color=charts.COLOURS[0])
     bars[0].set(facecolor=charts.COLOURS[1], hatch="//", edgecolor="white")
     axes.bar_label(bars, [f"{value:.1f}x" for value in values], padding=3, fontweight="bold")
     axes.axhline(link / cap, color=charts.INK, linestyle=":", linewidth=1.4)
@@ -89,8 +101,9 @@ def _draw_pool(axes: Axes, run: Summary, link: int, cap: int) -> None:
     axes.set_xlabel("connections to one address (nconnect)")
 
 
-def _draw_cost(axes: Axes, ratios: Sequence[tuple[str, Ratio]]) -> None:
+def _draw_cost(axes: Axes) -> None:
     """Draw a bar for each ratio, in per cent, with its interval."""
+    ratios = cost_ratios()
     for row, (_, ratio) in enumerate(ratios):
         low, high = ratio.low or ratio.value, ratio.high or ratio.value
         error = [[100 * (ratio.value - low)], [100 * (high - ratio.value)]]
@@ -107,19 +120,15 @@ def _draw_cost(axes: Axes, ratios: Sequence[tuple[str, Ratio]]) -> None:
 
 def cost_ratios() -> list[tuple[str, Ratio]]:
     """Return our CPU per operation over fio's nfs engine's, of each case on one connection."""
-    pairs = cost.pairs_of(Summary.load(_COST))
-    found = [
+    return [
         (one.workload.replace(", depth ", ", d"), ratio)
-        for one in pairs
+        for one in cost.pairs_of(_reference("client-cost"))
         if one.beside == cost.PEER and "connections" not in one.workload
         if (ratio := one.ratio("cpu"))
     ]
-    if not found:
-        raise HarnessError(f"{_COST}: no case on one connection beside {cost.PEER}")
-    return found
 
 
-# --- the options ---
+# --- the options, and the messages ---
 
 
 PAGE, MANUAL = DOCS / "options.md", ROOT / "man/nfsmulti.7"
@@ -143,31 +152,24 @@ class Option:
 def write_options(
     page: Path = PAGE, manual: Path = MANUAL, explained: Path = MESSAGES
 ) -> list[Path]:
-    """Bring all in step with the engine and the sources. HarnessError without an engine built."""
-    options = _of_engine()
+    """Bring all in step with the engine, which must be built, and the sources."""
+    names = re.findall(r"^(\w+) +:", _ask(), re.MULTILINE)
+    options = [option for name in names if (option := _read(name, _ask(f",{name}")))]
     _replace(page, _IN_PAGE, _table(options))
     _replace(manual, _IN_MANUAL, _list(options, _details(page.read_text())))
     explained.write_text(messages.filled(explained.read_text(), ROOT))
     return [page, manual, explained]
 
 
-def _of_engine() -> list[Option]:
-    """Ask fio for the engine's options, without those that are gone."""
+def _ask(option: str = "") -> str:
     engine = Engine.built()
-    names = re.findall(r"^(\w+) +:", _ask(engine), re.MULTILINE)
-    if not names:
-        raise HarnessError(f"fio shows no options of {engine.library}: rebuild it for this fio")
-    found = [_read(name, _ask(engine, f",{name}")) for name in names]
-    return [option for option in found if option]
-
-
-def _ask(engine: Engine, option: str = "") -> str:
     library = engine.library
     argv = ["fio", f"--enghelp=./{library.name}{option}"]
     return run(argv, timeout=_SECONDS, cwd=library.parent, env=dict(engine.env)).check().stdout
 
 
 def _read(name: str, said: str) -> Option | None:
+    """Return an option; None where it is gone."""
     lines = dict(re.findall(r"^ *([\w ]+?): (.+)$", said, re.MULTILINE))
     if lines["type"] == "unsupported":
         return None
@@ -231,9 +233,82 @@ def _code(text: str) -> str:
 
 
 def _replace(file: Path, marks: tuple[str, str], text: str) -> None:
-    """Put a text between two lines of a file. Raises HarnessError where these are missing."""
-    before, begin, rest = file.read_text().partition(marks[0])
-    _, end, after = rest.partition(marks[1])
-    if not begin or not end:
-        raise HarnessError(f"{file}: it has no lines {marks[0].strip()} and {marks[1].strip()}")
-    file.write_text(before + begin + text + end + after)
+    """Put a text between two lines of a file."""
+    begin, end = marks
+    before, after = file.read_text().split(begin, 1)
+    file.write_text(f"{before}{begin}{text}{end}{after.split(end, 1)[1]}")
+
+
+# --- the published findings ---
+
+_HEAD = """\
+# Published findings and ours
+
+Each row is a finding: the published figure (or, for metadata, what this project wants), ours from
+the reference runs below, and the verdict, with the reason in the last column; `docs/reports.md`
+explains the verdicts. Ratios have their 95 % interval over the repeats. All figures and conditions
+are in the reports.
+
+`python-tests/made_docs.py` makes this page; the commands of the reference runs repeat them.
+"""
+_END = """\
+What the client itself costs per operation, beside fio's own nfs engine and beside plain sockets, is
+in [reference/client-cost](reference/client-cost/report.md).
+"""
+
+
+def write_findings(results: Path = RESULTS) -> Path:
+    """Write results/README.md from the runs in results/reference.
+
+    Of several runs of one scenario, that counts whose folder has the scenario's name.
+    """
+    found: dict[str, tuple[str, Summary]] = {}
+    for folder in sorted({file.parent for file in (results / REFERENCE).glob(f"*/{FILE}*")}):
+        summary = Summary.load(folder)
+        if folder.name == summary.scenario or summary.scenario not in found:
+            found[summary.scenario] = folder.name, summary
+    parts = [_HEAD, _findings(found).markdown(), "## The reference runs\n", _runs(found).markdown()]
+    file = results / "README.md"
+    file.write_text("\n".join([*parts, _END]))
+    return file
+
+
+def _findings(found: dict[str, tuple[str, Summary]]) -> Table:
+    """Lay every published finding beside that of its reference run, with the verdict."""
+    tables = []
+    for name, scenario in SCENARIOS.items():
+        folder, summary = found.get(name, ("", pages.nothing(name)))
+        where = _link(folder, name) if folder else name
+        judged = pages.findings_table(story.findings(scenario.report, summary))
+        tables.append((where, judged))
+    headings = ["report", *tables[0][1].headings]
+    rows = [[where, *row] for where, judged in tables for row in judged.rows]
+    return Table(headings, rows, text_columns=len(headings))
+
+
+def _runs(found: dict[str, tuple[str, Summary]]) -> Table:
+    rows = [
+        [
+            _link(folder, folder),
+            texts.moment(summary.started),
+            f"{len(summary.done)} of {len(summary.cells)}",
+            conditions.in_short(summary) + (", quick" if summary.quick else ""),
+            f"`{summary.command}`",
+        ]
+        for folder, summary in found.values()
+    ]
+    return Table(["run", "started", "cells done", "where", "command"], rows, text_columns=5)
+
+
+def _link(folder: str, words: str) -> Markup:
+    return Markup(f"[{words}]({REFERENCE}/{folder}/{pages.MARKDOWN})")
+
+
+def write_schema(file: Path = DOCS / "summary.schema.json") -> Path:
+    """Write the schema of summary.json."""
+    file.write_text(summary_schema.text())
+    return file
+
+
+if __name__ == "__main__":
+    print(*write_pictures(), *write_options(), write_findings(), write_schema(), sep="\n")

@@ -16,8 +16,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from nfsmulti.errors import HarnessError
-
 _LITERAL = r'"(?:[^"\\\n]|\\.)*"'
 _TEXT = re.compile(rf"{_LITERAL}(?:\s*(?:PRI[a-zA-Z0-9]+\s*)?{_LITERAL})*")
 _NO_TEXT = re.compile(r"/\*.*?\*/|^#include[^\n]*", re.DOTALL | re.MULTILINE)
@@ -37,7 +35,6 @@ _NO_MESSAGES = re.compile(
 )
 _FEWEST_BLANKS = 3  # in what counts as a message
 _OPTIONS = "engine/terms/table.c"  # whose texts are help
-_LISTED = re.compile(r"^\| (`.*?`) \| ", re.MULTILINE)
 _VERBS = (
     "add apt-get ask choose get give install leave let make mend mount name put raise rebuild "
     "remove run see set start try unmount use write"
@@ -45,17 +42,15 @@ _VERBS = (
 _REMEDY = re.compile(rf"(.*?[a-z].*?)[:;] ((?:{'|'.join(_VERBS.split())})\b.*)", re.DOTALL)
 _PART = re.compile(r"(<!-- made from (.+?) -->\n).*?(<!-- made end -->\n)", re.DOTALL)
 _HEAD = "| message | what it says to do |\n| :-- | :-- |\n"
-_SHELL = re.compile(r"\$\{[^}]*\}|\$\w+")
 
 
 def engine(folder: Path) -> Iterator[str]:
     """Yield the strings of C files, adjacent literals as one."""
     for file in sorted(folder.rglob("*.[ch]")):
-        yield from engine_file(file)
+        yield from _of_c(file)
 
 
-def engine_file(file: Path) -> Iterator[str]:
-    """Yield those of one file."""
+def _of_c(file: Path) -> Iterator[str]:
     code = _NO_TEXT.sub("", file.read_text())
     for literal in _TEXT.finditer(code):
         parts = re.findall(rf"{_LITERAL}|PRI[a-zA-Z0-9]+", literal[0])
@@ -79,14 +74,10 @@ def _texts(node: ast.AST) -> Iterator[str]:
         yield node.value
 
 
-def _name(function: ast.expr) -> str:
-    return function.id if isinstance(function, ast.Name) else ""
-
-
 def _refusals(file: Path) -> Iterator[tuple[str, str]]:
     """Yield what the harness's errors say and their remedies, of words that stand in the call."""
     for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Call) and node.args and _name(node.func) in _ERRORS:
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _ERRORS and node.args:
             remedy = "".join(text for one in node.args[1:2] for text in _texts(one))
             for text in _texts(node.args[0]):
                 yield text, remedy
@@ -94,7 +85,7 @@ def _refusals(file: Path) -> Iterator[tuple[str, str]]:
 
 def front_end(file: Path) -> str:
     """Return the shell script's text."""
-    return _SHELL.sub("…", file.read_text())
+    return re.sub(r"\$\{[^}]*\}|\$\w+", "…", file.read_text())
 
 
 def _split(message: str) -> tuple[str, str]:
@@ -105,16 +96,16 @@ def _split(message: str) -> tuple[str, str]:
 
 def listed(page: str) -> list[str]:
     """Return the messages that a page explains by hand: code in the first column of a table."""
-    rows = _LISTED.findall(_PART.sub("", page))
+    rows = re.findall(r"^\| (`.*?`) \| ", _PART.sub("", page), re.MULTILINE)
     return [one for row in rows for one in re.findall(r"`([^`]+)`", row)]
 
 
 def unlisted(page: str, root: Path) -> dict[tuple[str, str], str]:
     """Return what no row explains, what is wrong and what to do, and the source of each."""
     said, found = listed(page), {}
-    help_texts = set(engine_file(root / _OPTIONS))
+    help_texts = set(_of_c(root / _OPTIONS))
     for file in sorted((root / "engine").rglob("*.[ch]")):
-        for text in set(engine_file(file)) - help_texts:
+        for text in set(_of_c(file)) - help_texts:
             if not _NO_MESSAGES.match(text) and _counts(text, said):
                 found[_split(text)] = str(file.relative_to(root))
     for file in sorted((root / "python-tests/nfsmulti").rglob("*.py")):
@@ -133,8 +124,8 @@ def filled(page: str, root: Path) -> str:
     folders = [folder for part in _PART.finditer(page) for folder in part[2].split()]
     rows: dict[str, list[str]] = {}
     for (what, remedy), source in sorted(unlisted(page, root).items()):
-        if not (fitting := [folder for folder in folders if source.startswith(folder)]):
-            raise HarnessError(f"no table of messages is made from {source}", "name it above one")
+        fitting = [folder for folder in folders if source.startswith(folder)]
+        assert fitting, f"no table of messages is made from {source}: name it above one"
         rows.setdefault(max(fitting, key=len), []).append(f"| `{what}` | `{remedy}` |\n")
 
     def part(old: re.Match[str]) -> str:
