@@ -79,7 +79,7 @@ def _reference(name: str) -> Summary:
 
 
 def _draw(file: Path, title: str, draw: Callable[[Axes], None]) -> Path:
-    figure, (axes,) = charts.panels(title, [1], _WIDTH)
+    figure, (axes,) = charts.panels(title, 1, _WIDTH)
     draw(axes)
     text = charts.svg_of(figure, file.stem, {"hatch.linewidth": 0.6})
     file.write_text("".join(f"{line.rstrip()}\n" for line in text.splitlines()))

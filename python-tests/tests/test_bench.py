@@ -211,7 +211,7 @@ def test_a_run_that_failed_is_left_out_and_told(tmp_path: Path) -> None:
     found += [_cell(case, YARDSTICK, at, "failed" if at == 2 else "done") for at in (1, 2, 3)]
     assert "1 of 9 cells failed and are missing" in _page(tmp_path, found)
     text = (tmp_path / "report.md").read_text()
-    assert "engine plain sockets | 2 | signal 6 |" in text
+    assert "plain sockets | 2 | signal 6 |" in text
     assert re.search(
         r"^\| 4k writes, depth 32 \| plain sockets \| 0?1?\.\d\d \|", text, re.MULTILINE
     )

@@ -29,7 +29,6 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import run
 from nfsmulti.report import recovery
-from nfsmulti.report.answer import of_point
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.told import Run
 from nfsmulti.run import clients, command
@@ -111,13 +110,6 @@ def test_how_many_clients_are_served_is_not_guessed() -> None:
         made_runs.clients(), lambda cell: (cell.factors["clients"], cell.repeat) == (1000, 2),
         clients=some))  # fmt: skip
     assert "123 to 1,000 of 1,000 clients are served" in text
-
-
-def test_clients_of_a_workload_of_ones_own_are_one_point() -> None:
-    """Only this story tells of clients; of another, a run of one cell has its number."""
-    cell = dataclasses.replace(made_runs.clients().cells[0], factors={"workload": "mine"})
-    assert of_point([cell])
-    assert of_point(made_runs.clients().cells[:3]) is None
 
 
 def test_the_answer_beside_busy_connections_is_what_clients_wait_there() -> None:

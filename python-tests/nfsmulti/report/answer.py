@@ -41,11 +41,11 @@ class Answer:
     caveats: Sequence[str] = ()
     ran: str = ""
 
-    def terminal(self, width: int, grids: Sequence[Table] = ()) -> str:
-        """Lay it out for a terminal, wrapped at words, with `grids` below its table."""
-        tables = [_drawn(one, width) for one in (self.table, *grids) if one.rows]
+    def terminal(self, width: int) -> str:
+        """Lay it out for a terminal, wrapped at words."""
+        table = _drawn(self.table, width) if self.table.rows else ""
         caveats = "\n".join(wrapped(f"⚠ {one}", width, "  ") for one in self.caveats)
-        parts = [wrapped(self.headline, width), *tables, caveats, wrapped(self.ran, width)]
+        parts = [wrapped(self.headline, width), table, caveats, wrapped(self.ran, width)]
         return "\n\n".join(filter(None, parts))
 
 
@@ -123,26 +123,15 @@ def varying(headings: Sequence[str], rows: Sequence[Sequence[str]], text_columns
     )
 
 
-def of_point(done: Sequence[Cell]) -> Answer | None:
-    """Return the number of a run that measured one point alone; None where it has several.
+def labels(summary: Summary, names: Mapping[str, str]) -> Callable[[Cell], str]:
+    """Return what names a cell: by the factors in which the run's differ, as tables name levels."""
+    varied = cells.varying(summary.cells)
 
-    Clients of one number are told by their story.
-    """
-    if len(cells.by_name(done)) != 1 or "clients" in done[0].factors:
-        return None
-    metadata = "operation" in done[0].factors
-    unit = "operations/s" if metadata else "IOPS"
-    rates = {} if metadata else {"MB/s": cells.sample(done, measures.MB_PER_S)}
-    rates[unit] = cells.sample(done, measures.IOPS)
-    told = [texts.mean(rate, unit) for unit, rate in rates.items()]
-    waits = [cells.percentile_of(done, percent) for percent in (50, 99)]
-    cost = cells.sample(done, cells.cpu_measure(done))
-    row = [
-        *map(texts.measured, rates.values()),
-        *(texts.number(wait and wait / 1000) for wait in waits), texts.mean(cost),
-    ]  # fmt: skip
-    headings = [*rates, "p50, ms", "p99, ms", "CPU, µs/op"]
-    return Answer(f"{', '.join(told)}: one point was measured.", Table(headings, [row], "", 0))
+    def label(cell: Cell) -> str:
+        told = cells.words(cells.told(cell, varied), names)
+        return served(told, summary.setting) or "the only cell"
+
+    return label
 
 
 # --- what holds for the whole run ---
@@ -212,10 +201,8 @@ def _full(summary: Summary, *, emulated: bool) -> list[str]:
 
 def _lost(summary: Summary) -> str:
     """Name the levels of which no cell is done: ": all with nconnect 256"."""
-    failed: list[Cell] = []
-    others: list[Cell] = []
-    for cell in summary.cells:
-        (failed if cell.status == "failed" else others).append(cell)
+    failed = [cell for cell in summary.cells if cell.status == "failed"]
+    others = [cell for cell in summary.cells if cell.status != "failed"]
     lost = []
     for name in cells.varying(summary.cells):
         here = cells.levels(others, name)

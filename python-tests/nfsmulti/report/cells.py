@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti import texts
-from nfsmulti.report.measures import JOBS_CPU, MACHINE_CPU, Measure, Take, latency_us, sides
+from nfsmulti.report import measures
+from nfsmulti.report.measures import MEASURES, WAYS, Measure, Take, latency_us, sides
 from nfsmulti.stats import Ratio, Sample, by_repeat, mean_us, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Summary
 
@@ -21,17 +22,6 @@ def in_lab(summary: Summary) -> bool:
     """Whether a lab's own servers were measured: this machine's package is what they run."""
     kind = str(summary.place.get("kind")).split()
     return "lab" in kind or " lab exec " in summary.command
-
-
-def names(run: Iterable[Cell]) -> Callable[[Cell], str]:
-    """Return what names the cells of a run: by the factors in which they differ, else by all."""
-    told = varying(run)
-
-    def name(cell: Cell) -> str:
-        differing = {name: at for name, at in cell.factors.items() if name in told}
-        return text(differing or cell.factors) or cell.id
-
-    return name
 
 
 def varying(found: Iterable[Cell]) -> list[str]:
@@ -87,12 +77,19 @@ def words(factors: Mapping[str, Factor], names: Mapping[str, str] | None = None)
 def by_name(
     found: Sequence[Cell], name: Callable[[Cell], str] | None = None
 ) -> dict[str, list[Cell]]:
-    """Return the cells by what names() says, or `name`, sorted: numbers in names by size."""
-    groups: dict[str, list[Cell]] = {}
-    name = name or names(found)
+    """Return the cells by `name`, sorted: numbers in names by size.
+
+    Without it they are named by the factors in which they differ, else by all.
+    """
+    told, groups = varying(found), dict[str, list[Cell]]()
+
+    def by_factors(cell: Cell) -> str:
+        differing = {one: at for one, at in cell.factors.items() if one in told}
+        return text(differing or cell.factors) or cell.id
+
     for cell in found:
-        groups.setdefault(name(cell), []).append(cell)
-    return {key: groups[key] for key in sorted(groups, key=_by_words_and_numbers)}
+        groups.setdefault((name or by_factors)(cell), []).append(cell)
+    return dict(sorted(groups.items(), key=lambda one: _by_words_and_numbers(one[0])))
 
 
 def _by_words_and_numbers(name: str) -> list[tuple[int, str]]:
@@ -127,13 +124,8 @@ def given(cell: Cell) -> dict[str, list[str]]:
 
 
 def levels(cells: Iterable[Cell], factor: str) -> list[Factor]:
-    """Return the values of a factor, as ordered() has them."""
-    return ordered(cell.factors[factor] for cell in cells if factor in cell.factors)
-
-
-def ordered(levels: Iterable[Factor]) -> list[Factor]:
-    """Return each level once: numbers by size, names in the order of first use."""
-    found = list(dict.fromkeys(levels))
+    """Return each value of a factor once: numbers by size, names in the order of first use."""
+    found = list(dict.fromkeys(cell.factors[factor] for cell in cells if factor in cell.factors))
     if all(isinstance(value, int | float) for value in found):
         return sorted(found, key=float)
     return found
@@ -207,7 +199,7 @@ def cpu_measure(run: Iterable[Cell]) -> Measure:
 
     The two are never taken together: a ratio of one to the other says nothing.
     """
-    return MACHINE_CPU if any(map(MACHINE_CPU, run)) else JOBS_CPU
+    return measures.MACHINE_CPU if any(map(measures.MACHINE_CPU, run)) else measures.JOBS_CPU
 
 
 # The part of the processors from which on other programs' work is told, and a reason for doubt.
@@ -235,15 +227,14 @@ def percentile_of(cells: Iterable[Cell], percent: float, *ways: str) -> float | 
     return latency_us([side for cell in cells for side in sides(cell, *ways)], percent)
 
 
-def shares(cells: Sequence[Cell]) -> dict[str, float]:
-    """Return the part of all bytes that each path has carried, the mean of the cells."""
-    paths = dict.fromkeys(path for cell in cells for path in cell.paths)
-    return {path: sum(cell.paths.get(path, 0.0) for cell in cells) / len(cells) for path in paths}
+def pooled_ms(cells: Iterable[Cell], name: str) -> float | None:
+    """Return the same by the name of its measure, such as "read p99 ms"."""
+    *ways, percent, _ = name.split()
+    us = percentile_of(cells, float(percent[1:]), *ways)
+    return us and us / 1000
 
 
 # --- whose a response is, where the kernel stamped replies, or counted calls of mounts ---
-
-PARTS = ("lag", "service", "wake_up")
 
 
 def parts(found: Iterable[Cell]) -> dict[str, Counter[int]]:
@@ -251,7 +242,8 @@ def parts(found: Iterable[Cell]) -> dict[str, Counter[int]]:
     told = [cell.parts for cell in found]
     if not told or None in told:
         return {}
-    return {name: merged(getattr(one, name) for one in told) for name in PARTS}
+    names = ("lag", "service", "wake_up")
+    return {name: merged(getattr(one, name) for one in told) for name in names}
 
 
 def wake_up(found: Collection[Cell]) -> str:
@@ -263,13 +255,17 @@ def wake_up(found: Collection[Cell]) -> str:
 def mounted(found: Collection[Cell]) -> str:
     """Say how long mounts' calls took, "READ mean: lag 0.1 ms, …"; "" unless all cells know."""
     said = []
-    for way in ("read", "write"):
-        told = [cell.mount_calls[way] for cell in found if way in cell.mount_calls]
-        if told and len(told) == len(found):
-            each = {name: [getattr(one, f"{name}_mean_us") for one in told] for name in PARTS}
-            ms = {name: texts.number(statistics.median(us) / 1000) for name, us in each.items()}
-            words = ", ".join(f"{name.replace('_', '-')} {at} ms" for name, at in ms.items())
-            said.append(f"{way.upper()} mean: {words}")
+    for way in WAYS:
+        each = {
+            name: sample(found, MEASURES[f"{way} {name} ms"])
+            for name in ("lag", "service", "wake-up")
+        }
+        words = [
+            f"{name} {texts.number(one.median)} ms"
+            for name, one in each.items()
+            if one and one.n == len(found)
+        ]
+        said += [f"{way.upper()} mean: {', '.join(words)}"] * bool(words)
     return "; ".join(said)
 
 
@@ -282,11 +278,11 @@ def whose(found: Sequence[Cell]) -> tuple[float, str]:
         return 0.0, ""
     means = [[mean_us(bins[name]) or 0.0 for name in ("service", "wake_up")] for bins in each]
     added = statistics.median(own / (service + own or 1.0) for service, own in means)
-    said = (
-        f"{word} p99 {texts.number(statistics.median(us) / 1000)} ms"
-        for name, word in (("service", "service"), ("wake_up", "wake-up"))
-        if (us := [percentile_us(bins[name], 99) or 0.0 for bins in each])
-    )
+    said = [
+        f"{name} p99 {texts.number(one.median)} ms"
+        for name in ("service", "wake-up")
+        if (one := sample(found, MEASURES[f"{name} p99 ms"]))
+    ]
     return added, f"{', '.join(said)}: this client adds {100 * added:.2g} % of the mean"
 
 
@@ -309,11 +305,6 @@ def told_us(found: Iterable[Cell], percent: float, *ways: str) -> float | None:
     figures = [side for cell in found for side in sides(cell, *ways)]
     ops = sum(side.ops for side in figures)
     return latency_us(figures, percent) if enough(ops, percent) else None
-
-
-def columns(figure: Sample | None) -> list[str]:
-    """Write a figure for a table: its mean, its CV in per cent, and n."""
-    return [texts.mean(figure), texts.cv(figure), texts.count(figure)]
 
 
 def by_count(found: Sequence[Cell], factor: str) -> dict[int, list[Cell]]:

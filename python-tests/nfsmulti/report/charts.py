@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import io
-import itertools
 import math
 import re
 import textwrap
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
 INK, PALE = "#24292f", "#8c959f"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
@@ -41,9 +39,11 @@ _NAME = 28  # letters in a line of a row's name
 _MOST_MARKS = 12  # on a line
 _CLOSE = 20  # pixels between points whose numbers would overlap
 ROOM = 1.1  # times the highest value that is drawn
-Points = Mapping[int, Sample | None]  # along a line
 _LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
+    "axes.axisbelow": True,
     "axes.edgecolor": PALE,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
     "axes.labelcolor": INK,
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -62,23 +62,18 @@ _LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
 
 def panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     """Return an empty plot whose axes are named, with their units."""
-    figure, (axes,) = panels(title, [1], _WIDTH)
+    figure, (axes,) = panels(title, 1, _WIDTH)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure, axes
 
 
-def panels(title: str, rows: Sequence[int], width: float) -> tuple[Figure, list[Axes]]:
-    """Return empty plots in rows of so many, each `width` inches; they share the y axis."""
-    figure = _figures()(figsize=(width * max(rows), _HEIGHT * len(rows)), layout="constrained")
-    grid = figure.add_gridspec(len(rows), max(rows))
+def panels(title: str, number: int, width: float) -> tuple[Figure, list[Axes]]:
+    """Return so many empty plots side by side, each `width` inches; they share the y axis."""
+    figure = _figures()(figsize=(width * number, _HEIGHT), layout="constrained")
     axes: list[Axes] = []
-    for row, columns in enumerate(rows):
-        for column in range(columns):
-            shared = axes[0] if axes else None
-            axes.append(figure.add_subplot(grid[row, column], sharey=shared))
-            axes[-1].grid(axis="y")
-            axes[-1].set_axisbelow(True)
+    for place in range(1, number + 1):
+        axes.append(figure.add_subplot(1, number, place, sharey=axes[0] if axes else None))
     figure.suptitle(title, fontsize=11)
     return figure, axes
 
@@ -145,42 +140,32 @@ def line(
     _repeats(axes, points, look["color"], intervals=not medians)
 
 
-def bands(axes: Axes, xs: Sequence[float], named: Mapping[str, Sequence[float]]) -> None:
-    """Draw what adds up, each in a band upon those before it, over rising `xs`."""
-    looks = [COLOURS[number % len(COLOURS)] for number in range(len(named))]
-    drawn = axes.stackplot(xs, *named.values(), labels=[*named], colors=looks, alpha=0.75)
-    for band, hatch in zip(drawn, ("", "//", ".."), strict=False):
-        band.set(hatch=hatch, edgecolor="white")
-    for x, *values in zip(xs, *named.values(), strict=True):
-        for label, value, top in zip(named, values, itertools.accumulate(values), strict=True):
-            hover(axes, x, top, f"{label}: {texts.number(value)}")
-
-
 def hover(axes: Axes, x: float, y: float, words: str) -> None:
     """Return a point words that a browser shows beneath the pointer: see svg_of()."""
     axes.plot([x], [y], "o", markersize=12, alpha=0, gid=f"{_HOVER}{words}")
 
 
-def numbered(
+def lines(
     title: str,
     x: str,
     y: str,
-    named: Mapping[str, Mapping[int, tuple[float, float]]],
+    named: Mapping[str, Sequence[tuple[float, Sample]]],
     scale: Callable[[Axes], None],
     columns: int = 2,
+    *,
+    medians: bool = False,
 ) -> Figure:
-    """Plot lines by their labels, whose points have numbers; `scale` is from_origin() or such."""
+    """Plot lines by their labels; `scale` sets the axes up, when all is drawn."""
     figure, axes = panel(title, x, y)
     for number, (label, points) in enumerate(named.items()):
-        line(axes, number, label, [(at, Sample((value,))) for at, value in points.values()])
+        if points:
+            line(axes, number, label, points, medians=medians)
     scale(axes)
-    for number, points in enumerate(named.values()):
-        _write_numbers(axes, points, -1 if number % 2 else 1)
     legend(axes, columns=columns)
     return figure
 
 
-def _write_numbers(axes: Axes, points: Mapping[int, tuple[float, float]], side: int) -> None:
+def write_numbers(axes: Axes, points: Mapping[int, tuple[float, float]], side: int) -> None:
     """Write the numbers of points left (-1) or right (1) of them; those that would overlap, as one.
 
     A halo of the ground keeps them legible on a line.
@@ -246,52 +231,12 @@ def bars(
     return figure
 
 
-def lines(
-    title: str,
-    x: str,
-    y: str,
-    named: Sequence[tuple[str, Points]],
-    columns: int = 2,
-    *,
-    doublings: bool = True,
-) -> Figure:
-    """Plot lines, each with its label, over an x axis of `doublings`; what is None is left out."""
-    figure, axes = panel(title, x, y)
-    for number, (label, samples) in enumerate(named):
-        if points := [(at, one) for at, one in samples.items() if one]:
-            line(axes, number, label, points)
-    ticks = sorted({at for _, samples in named for at in samples})
-    if doublings:
-        axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-    from_zero(axes)
-    legend(axes, columns=columns)
-    return figure
-
-
-def percentiles(
-    title: str, percents: Sequence[float], named: Sequence[tuple[str, Sequence[float | None]]]
-) -> Figure:
-    """Plot percentiles of clat in µs, each line with its label, until the last that is told."""
-    figure, axes = panel(title, "percentile", "latency, ms")
-    drawn = 0
-    for number, (label, values) in enumerate(named):
-        points = [(at, Sample((one / 1000,))) for at, one in enumerate(values) if one]
-        line(axes, number, label, points)
-        drawn = max(drawn, len(points))
-    axes.set_xticks(range(drawn), [f"{percent:g}" for percent in percents[:drawn]])
-    logarithmic_y(axes)
-    legend(axes)
-    return figure
-
-
 def ratios(rows: Sequence[tuple[str, Ratio, str]], tolerated: float, what: str = "B / A") -> Figure:
     """Plot ratios with their intervals, a named row each: "worse", "better" or "" tells its mark.
 
     1 is no difference; grey is what is tolerated on both sides of it.
     """
-    figure, (axes,) = panels("", [1], _WIDTH)
+    figure, (axes,) = panels("", 1, _WIDTH)
     names = [textwrap.fill(name, _NAME) for name, _, _ in rows]
     figure.set_figheight(1.0 + 0.2 * len(rows) + 0.15 * len("\n".join(names).splitlines()))
     axes.axvspan(1 - tolerated, 1 + tolerated, color=PALE, alpha=0.2, linewidth=0)
@@ -308,6 +253,15 @@ def ratios(rows: Sequence[tuple[str, Ratio, str]], tolerated: float, what: str =
     axes.invert_yaxis()
     axes.set_xlabel(what)
     return figure
+
+
+def at_ticks(axes: Axes, ticks: Sequence[float], *, doublings: bool) -> None:
+    """Let x have these ticks alone, each as far from the next where they are `doublings`."""
+    if doublings:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    from_zero(axes)
 
 
 def logarithmic(axes: Axes) -> None:
@@ -333,11 +287,9 @@ def _round_numbers(axis: Axis) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def few_ticks() -> MaxNLocator:
-    """Return whole ticks that leave room for figures of several digits."""
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(5, integer=True)
+def few_ticks(axes: Axes) -> None:
+    """Let x have whole ticks that leave room for figures of several digits."""
+    axes.locator_params(axis="x", nbins=5, integer=True)
 
 
 def highest(sample: Sample) -> float:
@@ -353,11 +305,11 @@ def from_zero(axes: Axes, most: float | None = None) -> None:
 def from_origin(axes: Axes) -> None:
     """Let both axes begin at zero, with few ticks along x; to be called when all is drawn."""
     axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
-    axes.xaxis.set_major_locator(few_ticks())
+    few_ticks(axes)
     from_zero(axes)
 
 
-def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
+def legend(axes: Axes, columns: int = 2) -> None:
     """Name the lines below the plot, where they hide nothing."""
     figure = axes.get_figure()
     assert figure is not None
@@ -365,7 +317,7 @@ def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0)}
     if _has_outside():
         place = {"loc": "outside lower center"}
-    figure.legend(handles, labels, title=title, ncols=columns, fontsize=9, **place)
+    figure.legend(handles, labels, ncols=columns, fontsize=9, **place)
 
 
 def write(plot: Plot, folder: Path, within: Path) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Under which conditions a run was made: where (summary.place) and on what (environment.json).
 
-And what each host did meanwhile (`run --hosts`), and the server, where it was asked.
+And what each host did meanwhile (`run --hosts`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from nfsmulti import texts, typed
 from nfsmulti.lab import Fit
 from nfsmulti.paths import ROOT
 from nfsmulti.report import cells
+from nfsmulti.report.measures import WAYS
 from nfsmulti.report.story import Section
 from nfsmulti.stats import SETTLED_RULE, Sample
-from nfsmulti.summary import Cell, Server, Summary
+from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_rate
 
 FILE = "environment.json"
-# What the kernel lab does otherwise than every publication: for differences().
+# What the kernel lab does otherwise than every publication.
 KERNEL_LAB = (
     "The kernel lab is one guest, with client and server on the same processors"
     ", no wire between them (MTU and link are the guest's own), and a"
@@ -30,7 +31,6 @@ KERNEL_LAB = (
 )
 
 _SHOWN = 4  # of a list of more than twice as many
-_NAMED = 6  # cells of a kind; the rest is counted
 _ALL = "in sum"
 
 
@@ -68,28 +68,21 @@ def _of_own_server(summary: Summary) -> bool:
 
 
 def _lengths(summary: Summary) -> list[list[str]]:
-    """Return the rule by which cells are lengthened, and which were, or did not settle by it."""
+    """Return the rule by which cells are lengthened, and how many were, or did not settle by it."""
     if summary.most_times == 1:
         return []
-    first = {
-        name: min(found, key=lambda cell: cell.order)
-        for name, found in cells.by_name(summary.done).items()
+    groups = cells.by_name(summary.done).values()
+    first = [min(found, key=lambda cell: cell.order) for found in groups]
+    lengthened = sum(cell.times > 1 for cell in first)
+    unsettled = sum(cell.settled is False for cell in first)
+    found = {
+        "lengthened": (lengthened, "`times` above 1"),
+        "did not settle": (unsettled, "`settled` False"),
     }
-    lengthened = [f"{name}: {cell.times} times" for name, cell in first.items() if cell.times > 1]
-    unsettled = [name for name, cell in first.items() if cell.settled is False]
-    return [
-        ["length of cells", SETTLED_RULE],
-        ["lengthened", _few(lengthened, len(first))],
-        ["did not settle", _few(unsettled, len(first))],
+    return [["length of cells", SETTLED_RULE]] + [
+        [what, f"{n} of {len(first)}: those with {words} in cells.csv" if n else "none"]
+        for what, (n, words) in found.items()
     ]
-
-
-def _few(names: list[str], total: int) -> str:
-    """Count names, and give the first of them."""
-    if not names:
-        return "none"
-    more = f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{len(names)} of {total}: {'; '.join(names[:_NAMED])}{more}"
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -98,11 +91,6 @@ def load(folder: Path) -> dict[str, Any]:
         return typed.load_as(dict[str, Any], folder / FILE)
     except FileNotFoundError:
         return {}
-
-
-def differences(summary: Summary, words: str) -> list[str]:
-    """Return what the lab does otherwise; nothing on a user's pool, of which it is not true."""
-    return [] if summary.place.get("kind") == "pool" else [words]
 
 
 def in_short(summary: Summary) -> str:
@@ -139,18 +127,24 @@ def limits(summary: Summary, place: str) -> Mapping[str, str]:
     return dict(found.get(place, found))  # which are that place's own where the run has no other
 
 
+def link(summary: Summary, place: str) -> int | None:
+    """Return the rate of a place's link in bit/s; None where it has no limit."""
+    rate = limits(summary, place).get("link")
+    return parse_rate(rate) if rate else None
+
+
 def allowed(summary: Summary, place: str) -> float | None:
     """Return the largest gain of many paths that a place's limits allow; None without limits."""
-    found = limits(summary, place)
-    link, cap = found.get("link"), found.get("per_address") or found.get("per_mount")
-    return parse_rate(link) / parse_rate(cap) if link and cap else None
+    found, rate = limits(summary, place), link(summary, place)
+    cap = found.get("per_address") or found.get("per_mount")
+    return rate / parse_rate(cap) if rate and cap else None
 
 
 def full_link(summary: Summary, place: str, rate: float) -> str:
     """Say that a place's link is full where `rate`, in MB/s, takes nine tenths of it, or ""."""
-    link = limits(summary, place).get("link")
-    full = link and 0.9 <= 8e6 * rate / parse_rate(link) <= 1
-    return f": the {texts.rate_text(parse_rate(link))} link is full" if link and full else ""
+    most = link(summary, place)
+    full = most and 0.9 <= 8e6 * rate / most <= 1
+    return f": the {texts.rate_text(most)} link is full" if most and full else ""
 
 
 def fits(summary: Summary) -> dict[str, Fit]:
@@ -186,67 +180,33 @@ def flat(data: Any, name: str = "") -> list[list[str]]:
     return [[name, " ".join(str(data).replace(f"{ROOT}/", "").split())]]
 
 
-# --- what hosts and server did ---
+# --- what hosts did ---
 
 
-def on_each(summary: Summary) -> str:
-    """Return the words that follow a number of jobs where each of several hosts ran so many."""
-    return f" on each of {summary.hosts} hosts" if summary.hosts > 1 else ""
-
-
-def by_host(summary: Summary) -> Section | None:
-    """Lay out bytes per second and IOPS by host; None where one host ran it all."""
+def by_host(summary: Summary) -> list[Section]:
+    """Lay out bytes per second and IOPS by host, folded; nothing where one host ran it all."""
     hosts = sorted({job.host for cell in summary.done for job in cell.jobs if job.host})
     if len(hosts) < 2:
-        return None
+        return []
     rows = []
     for name, found in cells.by_name(summary.done).items():
         for host in (*hosts, _ALL):
             rate = Sample.of(_sum(cell, host, "bytes_per_s") / 1e6 for cell in found)
             operations = Sample.of(_sum(cell, host, "iops") for cell in found)
             rows.append([
-                name, host, *cells.columns(rate), texts.mean(operations), texts.cv(operations),
+                name, host, texts.mean(rate), texts.cv(rate), texts.count(rate),
+                texts.mean(operations), texts.cv(operations),
             ])  # fmt: skip
     headings = ["cell", "host", "MB/s", "CV %", "n", "IOPS", "CV %"]
     words = "Sums of each host's jobs, as its fio measured them; all hosts ran at once."
-    return Section("Each host", [words], [Table(headings, rows, text_columns=2)])
+    table = Table(headings, rows, text_columns=2)
+    return [Section("Each host", [words], [table], folded=True)]
 
 
 def _sum(cell: Cell, host: str, figure: str) -> float:
     return math.fsum(
-        getattr(job, f"{direction}_{figure}")
+        getattr(job, f"{way}_{figure}")
         for job in cell.jobs
         if host in (_ALL, job.host)
-        for direction in ("read", "write")
+        for way in WAYS
     )
-
-
-def of_server(summary: Summary) -> Section | None:
-    """Lay out processors, Dirty and Cached by cell; None where no server was asked."""
-    asked = [cell for cell in summary.done if cell.server or cell.server_why]
-    if not asked:
-        return None
-    kind = str(summary.place.get("kind"))
-    whose = " and of its processes alone" if kind == "lab" or summary.place.get("apart") else ""
-    words = [
-        f"CPU is in per cent of all processors of the server{whose}; Dirty and Cached are peaks"
-        " from its /proc/meminfo."
-    ]
-    if kind not in ("pool", "lab"):
-        words.append("Client and server are one machine here: the figures cover both.")
-    if untold := [cell.server_why for cell in asked if cell.server_why]:
-        words.append(f"{len(untold)} of {len(asked)} cells have no figures: {untold[0]}")
-    headings = ["cell", "processors", "CPU, %", "CV %", "n", "Dirty, MB", "Cached, MB"]
-    rows = []
-    for name, found in cells.by_name(asked).items():
-        told = [cell.server for cell in found if cell.server]
-        busy = cells.sample(found, lambda cell: cell.server.cpu_percent if cell.server else None)
-        rows.append([
-            name, str(told[0].processors) if told else texts.MISSING, *cells.columns(busy),
-            _highest(told, "dirty_bytes"), _highest(told, "cached_bytes"),
-        ])  # fmt: skip
-    return Section("The server", words, [Table(headings, rows)])
-
-
-def _highest(told: list[Server], figure: str) -> str:
-    return texts.number(max(getattr(one, figure) for one in told) / 1e6) if told else texts.MISSING

@@ -3,51 +3,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nfsmulti import texts
 from nfsmulti.report import cells, measures
-from nfsmulti.report.answer import MOST_ROWS, varying
 from nfsmulti.report.measures import Take
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Cell, Factor
-from nfsmulti.texts import Table
-
-
-@dataclass(frozen=True)
-class Axis:
-    """What rises along a curve, such as nconnect, and the rate that is told."""
-
-    name: str = "nconnect"
-    measure: Take = measures.MB_PER_S
-    unit: str = "MB/s"
-    each: str = ""  # what a level is called, such as "{} KiB reads"
-
-    @property
-    def label(self) -> str:
-        """Its name in a plot."""
-        words = {"nconnect": "connections", "concurrency": "I/Os in flight"}
-        return words.get(self.name) or self.each.format("").strip() or self.name
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What one workload did at each count on an axis, all other factors being alike: `levels`.
+    """What one workload did at each count of the factor `along`, the others being alike: `levels`.
 
     `cells` has those that are done, of each count that was asked for; `link` is the rate of the
-    link in bit/s, where it is known.
+    link in bit/s, where it is known. `measure` is the rate that is told, in `unit`; `each` what a
+    level is called, such as "{} KiB reads", "" for the factor's name.
     """
 
-    levels: dict[str, Factor]
-    cells: dict[int, list[Cell]]
+    levels: Mapping[str, Factor]
+    cells: Mapping[int, list[Cell]]
     link: int | None = None
-    axis: Axis = Axis()
+    along: str = "nconnect"
+    measure: Take = measures.MB_PER_S
+    unit: str = "MB/s"
+    each: str = ""
 
-    @classmethod
-    def along(cls, axis: Axis, found: Sequence[Cell]) -> Curve:
-        """Make a curve of cells whose other factors are alike."""
-        return cls({}, cells.by_count(found, axis.name), axis=axis)
+    @property
+    def label(self) -> str:
+        """What rises along it, in a plot."""
+        words = {"nconnect": "connections", "concurrency": "I/Os in flight"}
+        return words.get(self.along) or self.each.format("").strip() or self.along
 
     @property
     def counts(self) -> list[int]:
@@ -59,25 +46,25 @@ class Curve:
         return self.cells.get(count, [])
 
     def rate(self, count: int) -> Sample | None:
-        """Return what the axis measures."""
-        return cells.sample(self.at(count), self.axis.measure)
+        """Return the rate that is told."""
+        return cells.sample(self.at(count), self.measure)
 
     def text(self, count: int) -> str:
         """Write that with its unit."""
-        return texts.mean(self.rate(count), self.axis.unit)
+        return texts.mean(self.rate(count), self.unit)
 
     def samples(self, measure: Take) -> dict[int, Sample | None]:
         """Return a figure at each count, for a plot."""
         return {self.total(at): cells.sample(self.at(at), measure) for at in self.counts}
 
     def mean(self, count: int) -> float:
-        """Return the mean of that, 0 for none."""
+        """Return the mean of the rate, 0 for none."""
         rate = self.rate(count)
         return rate.mean if rate else 0.0
 
     def gain(self, more: int, fewer: int) -> Ratio | None:
         """Return the rate at `more` : that at `fewer`; None where one of them was not measured."""
-        return cells.ratio(self.at(more), self.at(fewer), self.axis.measure)
+        return cells.ratio(self.at(more), self.at(fewer), self.measure)
 
     def connections(self, count: int) -> int | None:
         """Return how many connections there are at a count; None where that is not known."""
@@ -86,32 +73,17 @@ class Curve:
 
     def total(self, count: int) -> int:
         """Return where a count stands in a plot: all connections, where these are known."""
-        every = self.connections(count) if self.axis.label == "connections" else None
+        every = self.connections(count) if self.label == "connections" else None
         return every or count
 
     def words(self, count: int) -> str:
         """Name a count by all connections that it makes: "8 connections", "depth 32"."""
-        every = self.connections(count) if self.axis.label == "connections" else None
-        if self.axis.each:
-            return self.axis.each.format(count)
+        if self.each:
+            return self.each.format(count)
+        every = self.connections(count) if self.label == "connections" else None
         if every is None:
             levels = self.cells[count][0].factors
             one_path = " on one path" if {"nconnect", "paths"} <= levels.keys() else ""
-            return f"{self.axis.name} {levels[self.axis.name]}{one_path}"
+            return f"{self.along} {levels[self.along]}{one_path}"
         capped = "capped " if self.levels.get("limits") == "capped" else ""
         return texts.counted(every, f"{capped}connection")
-
-
-def ends_table(named: Sequence[tuple[str, Curve]], one: str) -> Table:
-    """Lay out each curve's rate at 1 and at its most, called `one` and that with an s."""
-    rows = []
-    for name, curve in named:
-        most = max(curve.counts)
-        rates = (texts.measured(curve.rate(count)) for count in (1, most))
-        gain = curve.gain(most, 1) if most > 1 else None
-        rows.append([name, str(most), *rates, texts.times(gain)])
-    counts = {row[1] for row in rows}
-    most_of_all = f"{counts.pop()} {one}s" if len(counts) == 1 else f"all {one}s"
-    unit = named[0][1].axis.unit if named else ""
-    headings = ["", f"{one}s", f"1 {one}, {unit}", f"{most_of_all}, {unit}", f"times 1 {one}"]
-    return varying(headings, rows[:MOST_ROWS], 2)

@@ -12,8 +12,7 @@ import itertools
 import math
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from statistics import fmean
-from typing import TYPE_CHECKING
+from statistics import geometric_mean
 
 from nfsmulti import texts
 from nfsmulti.paths import as_typed
@@ -35,10 +34,6 @@ from nfsmulti.stats import FEWEST, Ratio, Sample, holm
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import Table
-from nfsmulti.units import parse_rate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _BY_CONSTRUCTION = (
     "Where all levels that are compared fill the lab's link to nine tenths or more, that they are"
@@ -68,36 +63,32 @@ def _beside(summary: Summary) -> list[PublishedFigure]:
     reads = {size: cells.planned(summary, direction="read", buffer=size) for size, _ in _READS}
     rows = []
     for buffer, theirs in _READS:
-        rate, largest = cells.sample(reads[buffer], measures.MB_PER_S), buffer == 131072
+        ours, largest = _mean(reads[buffer]), buffer == 131072
         what = f"{'best ' if largest else ''}read, buffers of {buffer}; {_OURS}"
         wanted = None if largest else theirs / 118
         ratio = None if largest else cells.ratio(reads[buffer], reads[131072], measures.MB_PER_S)
-        ours = texts.mean(rate, "MB/s")
         rows.append(PublishedFigure(what, f"{theirs} MB/s", ours, wanted, ratio))
-    for transfer, seconds in _READ_TIMES:
+    for transfer, published in _READ_TIMES:
         found = cells.having(summary, direction="read", buffer=131072, transfer=transfer)
-        time = cells.sample(found, _seconds)
         what = f"read of {transfer} MB, buffers of 131072"
-        rows.append(PublishedFigure(what, seconds, texts.mean(time, "s")))
-    return [*rows, *_writes(summary)]
+        ours = texts.mean(cells.sample(found, _seconds), "s")
+        rows.append(PublishedFigure(what, published, ours))
+    best, *others = _ranked(summary, "write") or [[]]
+    last = others[_TOP - 2] if len(others) > _TOP - 2 else []
+    ratio, wanted = cells.ratio(last, best, measures.MB_PER_S), _THIRTIETH_WRITE / _BEST_WRITE
+    what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
+    rows.append(PublishedFigure(what, f"{_BEST_WRITE} MB/s", _mean(best)))
+    what, published = "the 30th best write, to the best", f"{_THIRTIETH_WRITE} MB/s"
+    return [*rows, PublishedFigure(what, published, _mean(last), wanted, ratio)]
+
+
+def _mean(found: list[Cell]) -> str:
+    return texts.mean(cells.sample(found, measures.MB_PER_S), "MB/s")
 
 
 def _seconds(cell: Cell) -> float | None:
     """Return the time of one transfer; a cell that was lengthened makes several."""
     return measures.longest_s(cell) / cell.times or None
-
-
-def _writes(summary: Summary) -> list[PublishedFigure]:
-    ranked = _ranked(summary, "write")
-    best = ranked[0] if ranked else []
-    thirtieth = ranked[_TOP - 1] if len(ranked) >= _TOP else []
-    rate, last = (cells.sample(found, measures.MB_PER_S) for found in (best, thirtieth))
-    what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
-    first = PublishedFigure(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s"))
-    what, theirs = "the 30th best write, to the best", f"{_THIRTIETH_WRITE} MB/s"
-    ratio = cells.ratio(thirtieth, best, measures.MB_PER_S)
-    ours, wanted = texts.mean(last, "MB/s"), _THIRTIETH_WRITE / _BEST_WRITE
-    return [first, PublishedFigure(what, theirs, ours, wanted, ratio)]
 
 
 def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
@@ -113,11 +104,13 @@ def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
 
 # A factor that cannot be chosen: it is the work.
 _WORK = "transfer"
+_PLACE = "1gbit"  # the lab's
 _SIGNIFICANT = 0.05
 _ALIKE = 0.02  # two settings are alike where their speeds differ by less
 _FLAT = 0.05  # a plateau's levels differ by less than that
 _KNEE = 32768
 _FULL = 0.9  # of what a lab's link carries, headers and all
+_WIDTH = 2.6  # inches of a plot's panel
 
 _Levels = Mapping[str, Level]
 
@@ -138,11 +131,10 @@ class _Speed:
 
     def sample(self, levels: _Levels) -> Sample | None:
         """Return the geometric mean of their MB/s in each repeat."""
-        logs: dict[int, list[float]] = {}
-        for cell in self.at(levels):
-            if cell.status == "done" and (rate := measures.MB_PER_S(cell)):
-                logs.setdefault(cell.repeat, []).append(math.log(rate))
-        return Sample.of(math.exp(fmean(each)) for each in logs.values())
+        rates: dict[object, list[float]] = {}
+        for (repeat, *_), rate in self._rates(levels).items():
+            rates.setdefault(repeat, []).append(rate)
+        return Sample.of(map(geometric_mean, rates.values()))
 
     def mean(self, levels: _Levels) -> float:
         """Return the mean of that, 0 for none."""
@@ -212,7 +204,7 @@ def _speeds(summary: Summary) -> list[_Speed]:
 
 def findings(summary: Summary) -> list[Finding]:
     """Judge the plateau of each direction, and that sync and mount matter little."""
-    speeds, link = {one.name: one for one in _speeds(summary)}, _link(summary)
+    speeds, link = {one.name: one for one in _speeds(summary)}, conditions.link(summary, _PLACE)
     judged = [
         _on_link(_mattering_little(speed, factor), speed, factor, link)
         for factor in ("sync", "mount")
@@ -232,12 +224,6 @@ def findings(summary: Summary) -> list[Finding]:
     ]
 
 
-def _link(summary: Summary) -> float | None:
-    """Return what the lab's own link carries, in MB/s; None on a user's pool."""
-    rate = conditions.limits(summary, "1gbit").get("link")
-    return parse_rate(rate) / 8e6 if rate else None
-
-
 def _mattering_little(speed: _Speed, factor: str) -> Judged:
     """Judge whether a factor matters little: each of its levels is within 2 % of every other."""
     if factor not in speed.p:
@@ -249,7 +235,7 @@ def _mattering_little(speed: _Speed, factor: str) -> Judged:
     return Judged(kind, f"{size}, p {texts.p_value(speed.p[factor])}")
 
 
-def _plateau(speed: _Speed | None, what: str, theirs: str, link: float | None) -> Finding:
+def _plateau(speed: _Speed | None, what: str, theirs: str, link: int | None) -> Finding:
     """Judge whether buffers from 32768 up are alike: each lies within what is flat of that one."""
     what = f"{what} are flat for buffers from 32768 up"
     buffers = [at for at in (speed.levels if speed else {}).get("buffer", []) if int(at) >= _KNEE]
@@ -274,14 +260,14 @@ def _on_link(
     judged: Judged,
     speed: _Speed,
     factor: str,
-    link: float | None,
+    link: int | None,
     compared: Collection[Level] | None = None,
 ) -> Judged:
-    """Say so where a lab's link, in MB/s, makes the `compared` levels alike by being full."""
+    """Say so where a lab's link, in bit/s, makes the `compared` levels alike by being full."""
     if not link or judged.verdict is not Verdict.REPRODUCED:
         return judged
     means = speed.means(factor)
-    filled = min(means[at] for at in compared or means) / link
+    filled = 8e6 * min(means[at] for at in compared or means) / link
     if filled < _FULL:
         return judged
     why = f"{judged.why}; the lab's link is {100 * filled:.0f} % full at each level"
@@ -296,7 +282,7 @@ def tell(summary: Summary) -> Told:
         sections=[
             Section(
                 "Plots",
-                plots=[plot for one in speeds for plot in _plots(one)],
+                plots=[*map(_plot, speeds)],
                 folded=not any(one.mattering for one in speeds),
             ),
         ],
@@ -315,7 +301,7 @@ def tell(summary: Summary) -> Told:
             " inconclusive: finding no difference shows nothing.",
             f"A plateau is shown where every buffer from {_KNEE} up is within {100 * _FLAT:g} % of"
             f" {_KNEE} with its whole interval.",
-            *([_BY_CONSTRUCTION] if _link(summary) else []),
+            *([_BY_CONSTRUCTION] if conditions.link(summary, _PLACE) else []),
         ],
         ending=[_best_section(speeds, of_server)],
     )
@@ -326,8 +312,7 @@ def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
     names: dict[str, list[str]] = {}
     for way in measures.WAYS:
         if ranked := _ranked(summary, way):
-            rate = cells.sample(ranked[0], measures.MB_PER_S)
-            names.setdefault(texts.mean(rate, "MB/s"), []).append(f"{way}s")
+            names.setdefault(_mean(ranked[0]), []).append(f"{way}s")
     rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
     matter = dict.fromkeys(_label(name) for one in speeds for name in one.mattering)
     end = "too few runs to tell what matters"
@@ -341,7 +326,7 @@ def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
         slowest = min(
             rate for one in speeds for name in one.levels for rate in one.means(name).values()
         )
-        full = conditions.full_link(summary, "1gbit", slowest)
+        full = conditions.full_link(summary, _PLACE, slowest)
         words = f"{rates} whatever the setting (within {100 * _ALIKE:g} %){full}"
         caveats = ["A faster link may show differences."] if full else []
     headings = ["", *(f"{one.name}s" for one in speeds)]
@@ -365,59 +350,25 @@ def _worth(speed: _Speed, factor: str) -> str:
     return f"{100 * speed.span(factor):.1f} %, {told}"
 
 
-# --- its plots ---
-
-_PANEL_WIDTH = 2.6  # inches
-_PANELS_A_ROW = 3
-
-
-_ALONE = f"mean speed at each level, over all levels of the other settings; {charts.REPEATS}."
-_PAIRS = (
-    f"mean speed of two settings together; {charts.REPEATS}. Parallel lines mean that they do not"
-    " change each other's effect."
-)
-
-
-def _plots(speed: _Speed) -> list[Plot]:
-    """Draw each factor alone, and each pair of them."""
-    alone, plots = [(name,) for name in speed.levels], []
-    for title, groups, a_row, width, caption in (
-        ("Main effects", alone, len(alone), _PANEL_WIDTH, _ALONE),
-        (
-            "Interactions",
-            [*itertools.combinations(speed.levels, 2)],
-            _PANELS_A_ROW,
-            1.25 * _PANEL_WIDTH,
-            _PAIRS,
-        ),
-    ):
-        if groups:
-            rows = [min(a_row, len(groups) - start) for start in range(0, len(groups), a_row)]
-            figure, panels = charts.panels(f"{title}, {speed.name}s", rows, width)
-            for axes, factors in zip(panels, groups, strict=True):
-                _draw(axes, speed, *sorted(factors, key=lambda one: -len(speed.levels[one])))
-            panels[0].set_ylabel("MB/s, geometric mean")
-            charts.from_zero(panels[0])
-            name = f"{title} {speed.name}".lower().replace(" ", "-")
-            plots.append(Plot(name, f"{speed.name.capitalize()}s: {caption}", figure, wide=True))
-    return plots
-
-
-def _draw(axes: Axes, speed: _Speed, across: str, lines: str = "") -> None:
-    """Draw the means over the levels of a factor, a line for each level of the other, if any."""
-    levels = speed.levels[across]
-    for number, of in enumerate(speed.levels[lines] if lines else [""]):
-        fixed = {lines: of} if lines else {}
-        found = [speed.sample({**fixed, across: level}) for level in levels]
+def _plot(speed: _Speed) -> Plot:
+    """Draw the mean speed at each level of each factor."""
+    figure, panels = charts.panels(f"Main effects, {speed.name}s", len(speed.levels), _WIDTH)
+    for axes, (factor, levels) in zip(panels, speed.levels.items(), strict=True):
+        found = [speed.sample({factor: level}) for level in levels]
         points = [(float(place), one) for place, one in enumerate(found) if one]
-        charts.line(axes, number, str(of), points)
-    axes.set_xticks(range(len(levels)), [str(level) for level in levels])
-    if max(len(str(level)) for level in levels) > 5:
-        axes.tick_params(axis="x", labelsize=0.8 * charts.FONT_SIZE)
-    axes.margins(x=0.2)
-    axes.set_xlabel(_label(across))
-    if lines:
-        axes.legend(title=_label(lines), fontsize=8, title_fontsize=8, loc="lower right")
+        charts.line(axes, 0, "", points)
+        axes.set_xticks(range(len(levels)), [str(level) for level in levels])
+        if max(len(str(level)) for level in levels) > 5:
+            axes.tick_params(axis="x", labelsize=0.8 * charts.FONT_SIZE)
+        axes.margins(x=0.2)
+        axes.set_xlabel(_label(factor))
+    panels[0].set_ylabel("MB/s, geometric mean")
+    charts.from_zero(panels[0])
+    caption = (
+        f"{speed.name.capitalize()}s: mean speed at each level, over all levels of the other"
+        f" settings; {charts.REPEATS}."
+    )
+    return Plot(f"main effects {speed.name}", caption, figure, wide=True)
 
 
 def _label(name: str) -> str:

@@ -38,7 +38,7 @@ RULES = (
 _APART = 3.0  # times: repeats that differ more have no figure together
 _KNEE = Slo(99, math.inf)  # of a run without a limit
 
-_TRANSPORTS = {
+TRANSPORTS = {
     "tcp": "engine (TCP)",
     "rdma": "engine (RDMA)",
     "tcp-mount": "kernel mount (TCP)",
@@ -194,7 +194,7 @@ def named(every: Sequence[Curve]) -> list[str]:
     firsts = [next(iter(one.cells.values()))[0] for one in every]
     varied = [name for name in cells.varying(firsts) if name != FACTOR]
     varied.sort(key=lambda name: name != "workload")
-    return [cells.words(cells.told(one, varied), _TRANSPORTS) for one in firsts]
+    return [cells.words(cells.told(one, varied), TRANSPORTS) for one in firsts]
 
 
 def achieved(cell: Cell) -> float | None:
@@ -204,15 +204,17 @@ def achieved(cell: Cell) -> float | None:
 
 def told_us(found: Iterable[Cell], percent: float, what: str = "response") -> float | None:
     """Return a percentile of all I/O, of the response or the "lag", where enough took longer."""
-    return cells.bins_us(merged(one for cell in found for one in _bins(cell, what)), percent)
-
-
-def _bins(cell: Cell, what: str) -> list[dict[str, int]]:
-    if not cell.arrivals:
-        return []
-    if what == "lag":
-        return [cell.arrivals.lag]
-    return [side.response for side in measures.sides(cell)]
+    bins = [
+        one
+        for cell in found
+        if cell.arrivals
+        for one in (
+            [cell.arrivals.lag]
+            if what == "lag"
+            else [side.response for side in measures.sides(cell)]
+        )
+    ]
+    return cells.bins_us(merged(bins), percent)
 
 
 # --- the load within a limit, and the knee ---

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nfsmulti.stats import merged, percentile_us
+from nfsmulti.stats import jain, merged, percentile_us
 from nfsmulti.summary import Cell, Figures
 
 WAYS = ("read", "write")
@@ -22,15 +22,11 @@ Take = Callable[[Cell], float | None]
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure of a cell, None where it was not taken; `words` are those of a plot's title.
-
-    `pooled` takes a percentile of all I/Os of several cells together.
-    """
+    """A figure of a cell, None where it was not taken; `words` are those of a plot's title."""
 
     name: str
     words: str
     take: Take
-    pooled: Callable[[Sequence[Cell]], float | None] | None = None
 
     def __call__(self, cell: Cell) -> float | None:
         """Take it."""
@@ -57,23 +53,15 @@ def latency_us(figures: Sequence[Figures], percent: float) -> float | None:
     return percentile_us(merged(side.bins for side in figures), percent)
 
 
-def _each(
-    name: str, words: str, take: Callable[[list[Figures]], float | None], *, pools: bool = False
-) -> list[Measure]:
+def _each(name: str, words: str, take: Callable[[list[Figures]], float | None]) -> list[Measure]:
     """Return a figure of both directions together; and of each, where a cell moved data in both."""
 
     def of(*ways: str) -> Measure:
         def taken(cell: Cell) -> float | None:
             return take(sides(cell, *ways)) if len(sides(cell)) > len(ways) else None
 
-        def pooled(found: Sequence[Cell]) -> float | None:
-            return take([side for cell in found for side in sides(cell, *ways)])
-
         return Measure(
-            " ".join([*ways, name]),
-            " of ".join([words, *(f"{way}s" for way in ways)]),
-            taken,
-            pooled if pools else None,
+            " ".join([*ways, name]), " of ".join([words, *(f"{way}s" for way in ways)]), taken
         )
 
     return [of(), *map(of, WAYS)]
@@ -83,20 +71,12 @@ def _sum(name: str) -> Callable[[list[Figures]], float | None]:
     return lambda found: sum(getattr(side, name) for side in found) or None
 
 
-def _mb_per_s(found: list[Figures]) -> float | None:
-    return sum(side.bytes_per_s for side in found) / 1e6 or None
-
-
 def _percentile(percent: float) -> Callable[[list[Figures]], float | None]:
     return lambda found: _ms(latency_us(found, percent))
 
 
 def _ms(us: float | None) -> float | None:
     return us and us / 1000
-
-
-def _mean_ms(found: list[Figures]) -> float | None:
-    return _ms(found[0].mean_us) if len(found) == 1 else None
 
 
 def _of(part: str, name: str) -> Callable[[Cell], Any]:
@@ -132,6 +112,11 @@ def _processors(cell: Cell) -> float | None:
     return 100 * cell.machine_cpu_s / seconds if cell.machine_cpu_s and seconds else None
 
 
+def _jain(cell: Cell) -> float | None:
+    """Return what the run counted; an earlier version did not."""
+    return cell.jain or (jain(cell.paths.values()) if any(cell.paths.values()) else None)
+
+
 def _of_mounts(way: str, name: str) -> Callable[[Cell], Any]:
     return lambda cell: getattr(cell.mount_calls.get(way), name, None)
 
@@ -160,11 +145,12 @@ def _waited(cell: Cell) -> float | None:
 
 # In the order of the columns.
 MEASURES = {one.name: one for one in (
-    *_each("MB/s", "bandwidth", _mb_per_s),
+    *_each("MB/s", "bandwidth", lambda found: sum(s.bytes_per_s for s in found) / 1e6 or None),
     *_each("IOPS", "I/Os per second", _sum("iops")),
-    *_each("mean ms", "latency, mean", _mean_ms),
+    *_each("mean ms", "latency, mean",
+           lambda found: _ms(found[0].mean_us) if len(found) == 1 else None),
     *(one for at in (50, 95, 99, 99.9)
-      for one in _each(f"p{at:g} ms", f"latency, p{at:g}", _percentile(at), pools=True)),
+      for one in _each(f"p{at:g} ms", f"latency, p{at:g}", _percentile(at))),
     *_each("I/Os", "I/Os", _sum("ops")),
     *_each("bytes", "bytes", _sum("bytes")),
     Measure("run time s", "run time", longest_s),
@@ -182,8 +168,12 @@ MEASURES = {one.name: one for one in (
     Measure("others %", "processors that other programs had before",
             lambda cell: None if cell.others_busy is None else 100 * cell.others_busy),
     Measure("server %", "processors of the server", _of("server", "cpu_percent")),
+    Measure("server Dirty MB", "the server's Dirty, at most",
+            lambda cell: cell.server.dirty_bytes / 1e6 if cell.server else None),
+    Measure("server Cached MB", "the server's Cached, at most",
+            lambda cell: cell.server.cached_bytes / 1e6 if cell.server else None),
     Measure("calls/op", "system calls per operation", lambda cell: cell.calls_per_op),
-    Measure("Jain", "Jain's index over paths", lambda cell: cell.jain),
+    Measure("Jain", "Jain's index over paths", _jain),
     Measure("due IOPS", "I/Os per second that were due", _of("arrivals", "offered")),
     Measure("IOPS in time", "I/Os per second in time", _of("arrivals", "achieved")),
     Measure("sustained", "whether the rate was held", _of("arrivals", "sustained")),
@@ -218,4 +208,4 @@ P99_OF_EACH: Mapping[str, Take] = {
     "p99": lambda cell: P99(cell) if len(sides(cell)) == 1 else None,
     **{f"{way} p99": MEASURES[f"{way} p99 ms"] for way in WAYS},
 }
-PROCESSORS, BUSIEST = (MEASURES[name] for name in ("processors %", "busiest job %"))
+PROCESSORS = MEASURES["processors %"]

@@ -6,11 +6,11 @@ A repeat of each combination is drawn, of a few: where something went wrong, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nfsmulti.report import cells, charts, measures
-from nfsmulti.report.answer import served
+from nfsmulti.report.answer import labels
 from nfsmulti.report.story import Plot, Section
 from nfsmulti.summary import Cell, Summary
 
@@ -26,10 +26,16 @@ _MARKS = {"reconnect": "X", "failover": "D", "retransmission": "v", "delayed rep
 def section(summary: Summary, names: Mapping[str, str]) -> Section:
     """Return the plots; none of a run whose cells have no such figures. `names` are of levels."""
     found = _chosen(summary, names)
+    of: dict[tuple[str, str], Callable[[Cell], Sequence[float | None]]] = {
+        ("bandwidth", "MB/s"): lambda cell: [rate / 1e6 for rate in cell.over_time],
+        ("p99", "latency p99, ms"): _p99,
+        ("response", "mean, ms"): lambda cell: [
+            us and us / 1e3 for us in (cell.arrivals.over_time if cell.arrivals else ())
+        ],
+    }
     drawn = [
-        _plot("bandwidth", "MB/s", [(name, cell, _bandwidth(cell)) for name, cell in found]),
-        _plot("p99", "latency p99, ms", [(name, cell, _p99(cell)) for name, cell in found]),
-        _plot("response", "mean, ms", [(name, cell, _response(cell)) for name, cell in found]),
+        _plot(*what, [(name, cell, values(cell)) for name, cell in found])
+        for what, values in of.items()
     ]
     return Section("Over time", plots=[plot for plot in drawn if plot])
 
@@ -37,13 +43,7 @@ def section(summary: Summary, names: Mapping[str, str]) -> Section:
 def _chosen(summary: Summary, names: Mapping[str, str]) -> list[tuple[str, Cell]]:
     """Return a cell of each combination, at most so many, by the factors that differ."""
     done = [cell for cell in summary.done if max(len(cell.over_time), len(_p99(cell))) >= _FEWEST]
-    varied = cells.varying(done)
-
-    def label(cell: Cell) -> str:
-        told = cells.words(cells.told(cell, varied), names)
-        return served(told, summary.setting) or "all jobs"
-
-    groups = cells.by_name(done, label)
+    groups = cells.by_name(done, labels(summary, names))
     shown = [(name, max(found, key=_troubles)) for name, found in groups.items()]
     ranked = sorted(shown, key=lambda one: (-_troubles(one[1]), -(measures.MB_PER_S(one[1]) or 0)))
     return [one for one in shown if one in ranked[:_MOST]]
@@ -53,17 +53,9 @@ def _troubles(cell: Cell) -> int:
     return sum(map(len, cell.marks.values()))
 
 
-def _bandwidth(cell: Cell) -> list[float | None]:
-    return [rate / 1e6 for rate in cell.over_time]
-
-
 def _p99(cell: Cell) -> list[float | None]:
     found = (cell.read_over_time or cell.write_over_time).get("p99_us", [])
     return [None if value is None else value / 1e3 for value in found]
-
-
-def _response(cell: Cell) -> list[float | None]:
-    return [us and us / 1e3 for us in (cell.arrivals.over_time if cell.arrivals else [])]
 
 
 def _plot(
@@ -82,7 +74,7 @@ def _plot(
         )  # fmt: skip
         _mark(axes, label, cell, points)
     axes.set_xlim(0)
-    axes.xaxis.set_major_locator(charts.few_ticks())
+    charts.few_ticks(axes)
     (charts.from_zero if what == "bandwidth" else charts.logarithmic_y)(axes)
     charts.legend(axes, columns=1 if max(len(label) for label, _, _ in lines) > _LONG else 2)
     longest = max(cell.figure_s for _, cell, _ in lines)

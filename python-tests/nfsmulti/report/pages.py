@@ -17,7 +17,7 @@ from nfsmulti.bench import cost, stall
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import portable, shown, write_whole
 from nfsmulti.report import cells, charts, conditions, details, overtime, rows
-from nfsmulti.report.answer import EMULATED, Answer, caveats, next_command, of_point, ran
+from nfsmulti.report.answer import EMULATED, Answer, caveats, labels, next_command, ran
 from nfsmulti.report.story import (
     Finding,
     PublishedFigure,
@@ -72,33 +72,15 @@ def written(folder: Path, *, published: bool = False) -> tuple[Answer, str]:
     if report is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
     values = contents(report, summary, conditions.load(folder), published=published)
-    save(folder, **values)
-    rows.write(summary, folder)
-    answer, after = values["answer"], next_command(summary, str(shown(folder)))
-    return answer, told(folder, answer, after)
-
-
-def save(folder: Path, **values: Any) -> None:
-    """Write a page in both forms, and its plots beside it; page() names what it is made of."""
-    values = {"label": "", **values, "sections": list(filter(_holds_anything, values["sections"]))}
     plots = [plot for section in values["sections"] for plot in section.plots]
     svgs = {plot.name: charts.write(plot, folder / PLOTS, folder) for plot in plots}
-    for file, text in (
-        (MARKDOWN, render(TEMPLATES[MARKDOWN], values)),
-        (HTML, page(**values, svgs=svgs)),
-    ):
-        write_whole(folder / file, portable(text))
-
-
-def told(folder: Path, answer: Answer, after: str, grids: Sequence[Table] = ()) -> str:
-    """Return what a terminal shows of a page: the answer, where the page is, and what comes next.
-
-    `grids` are shown where they fit.
-    """
-    width, lines = shutil.get_terminal_size()
-    fits = sum(len(grid.rows) for grid in grids) < lines
-    text = answer.terminal(width, grids if fits else ())
-    return f"{text}\n\n{shown(folder / HTML)}\nNext: {after}"
+    write_whole(folder / MARKDOWN, portable(render(TEMPLATES[MARKDOWN], values)))
+    write_whole(folder / HTML, portable(page(**values, svgs=svgs)))
+    rows.write(summary, folder)
+    answer: Answer = values["answer"]
+    text = answer.terminal(shutil.get_terminal_size().columns)
+    after = next_command(summary, str(shown(folder)))
+    return answer, f"{text}\n\n{shown(folder / HTML)}\nNext: {after}"
 
 
 def contents(
@@ -108,30 +90,29 @@ def contents(
     story = tell(report, summary) if summary.done else _NOTHING
     guest = conditions.guest(environment)
     answer = dataclasses.replace(
-        of_point(summary.done) or story.answer,
+        story.answer,
         caveats=caveats(summary, story.answer.caveats, guest),
         ran=ran(summary, environment),
     )
     published |= "--published" in summary.command.split()
     shows = published or summary.place.get("kind") != "pool"
-    machines = filter(None, (conditions.by_host(summary), conditions.of_server(summary)))
+    names = report.names(summary)
     sections = [
         *(one for one in story.sections if not one.folded),
-        overtime.section(report.over_time(summary), report.names(summary)),
+        overtime.section(report.over_time(summary), names),
         *story.ending,
         *(_published(report, summary) if shows else []),
-        *_troubles(summary),
+        *_troubles(summary, names),
         *(one for one in story.sections if one.folded),
     ]
     if summary.done:
-        sections += [details.section(summary), *map(_folded, machines)]
+        sections += [details.section(summary, names), *conditions.by_host(summary)]
         points = [*story.reading, _FIGURES]
         sections.append(Section("How to read it", points=points, folded=True))
     sections += [
         Section("Conditions", tables=[conditions.table(summary, environment)], folded=True),
         Section("The command", lines=[summary.command], folded=True),
     ]
-    sections = [one for one in sections if _holds_anything(one)]
     when = texts.moment(summary.started) + (", quick" if summary.quick else "")
     own = "" if EMULATED in guest else guest  # else a caveat tells
     return {
@@ -139,17 +120,9 @@ def contents(
         "label": summary.label,
         "about": ". ".join(filter(None, (when, conditions.in_short(summary), own))) + ".",
         "answer": answer,
-        "sections": sections,
+        "sections": [one for one in sections if one.holds_anything],
         "data": rows.FILE,
     }
-
-
-def _holds_anything(one: Section) -> bool:
-    return bool(one.words or one.tables or one.plots or one.lines or one.points)
-
-
-def _folded(section: Section) -> Section:
-    return dataclasses.replace(section, folded=True)
 
 
 def nothing(scenario: str) -> Summary:
@@ -211,9 +184,9 @@ def beside_table(rows: Sequence[PublishedFigure]) -> Table:
     return Table(["figure", "published", "here"], cells, text_columns=3)
 
 
-def _troubles(summary: Summary) -> list[Section]:
+def _troubles(summary: Summary, names: Mapping[str, str]) -> list[Section]:
     """Tell of the cells that failed, and of those that did not run, which the answer counts."""
-    name, sections = cells.names(summary.cells), []
+    name, sections = labels(summary, names), []
     for status, title in (("failed", "Failed cells"), ("waiting", "Waiting cells")):
         found = [cell for cell in summary.cells if cell.status == status]
         rows = [[name(cell), str(cell.repeat), cell.why or texts.MISSING] for cell in found]

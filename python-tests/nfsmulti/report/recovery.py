@@ -6,7 +6,6 @@ In NFSv4 new ones wait for the grace period's end, which may come early if all o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,6 @@ from nfsmulti.story import Column, Levels
 from nfsmulti.summary import Cell, Restart
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from nfsmulti.report.told import Run
 
 _COLUMNS = [
@@ -110,12 +107,23 @@ def sections(run: Run, rows: dict[str, Levels]) -> list[Section]:
 def _plot(name: str, cells: Sequence[Cell]) -> Plot:
     restarts = [cell.restart for cell in cells if cell.restart]
     figure, axes = charts.panel(f"Clients served again: {name}", "s after the restart began", "%")
-    known = [at for one in restarts for at in one.back_s]
-    _share(axes, 0, "known clients", known, sum(one.known for one in restarts), 0.0)
     begun = min(one.took_s for one in restarts)
     new = [one.took_s + wait for one in restarts for wait in one.waited_s]
-    if new:
-        _share(axes, 1, "new clients", new, sum(one.new for one in restarts), begun)
+    shares = {
+        "known clients": (0.0, [at for one in restarts for at in one.back_s],
+                          sum(one.known for one in restarts)),
+        "new clients": (begun, new, sum(one.new for one in restarts)),
+    }  # fmt: skip
+    for number, (label, (since, at, count)) in enumerate(shares.items()):
+        look, times = charts.style(number), sorted(at)
+        parts = [100 * (place + 1) / count for place in range(len(times))]
+        if times:
+            axes.step(
+                [since, *times], [0.0, *parts], where="post", label=label, color=look["color"],
+                linestyle=look["linestyle"],
+            )  # fmt: skip
+            last = f"{label}: {parts[-1]:.0f} % at {texts.number(times[-1])} s"
+            charts.hover(axes, times[-1], parts[-1], last)
     if new and min(new) - begun > _GRACE_SECONDS:
         axes.axvspan(
             begun, min(new), color=charts.PALE, alpha=0.25, linewidth=0,
@@ -124,21 +132,6 @@ def _plot(name: str, cells: Sequence[Cell]) -> Plot:
     axes.set_xlim(0)
     charts.from_zero(axes, 100)
     charts.legend(axes)
-    caption = f"{name}: the share that was served again, all repeats together."
-    return Plot("restart-" + "-".join(re.findall(r"[\w.]+", name)), caption, figure)
-
-
-def _share(
-    axes: Axes, number: int, label: str, at: Sequence[float], count: int, begun: float
-) -> None:
-    """Draw which share of so many clients was served at each time."""
-    look = charts.style(number)
-    times = sorted(at)
-    shares = [100 * (place + 1) / count for place in range(len(times))]
-    axes.step(
-        [begun, *times], [0.0, *shares], where="post", label=label, color=look["color"],
-        linestyle=look["linestyle"],
-    )  # fmt: skip
-    if times:
-        last = f"{label}: {shares[-1]:.0f} % at {texts.number(times[-1])} s"
-        charts.hover(axes, times[-1], shares[-1], last)
+    return Plot(
+        f"restart {name}", f"{name}: the share that was served again, all repeats together.", figure
+    )

@@ -8,7 +8,7 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
@@ -31,7 +31,6 @@ _DOUBTFUL = 0.1  # the part of p50 from which on the generator's own lag is a re
 _Us = Callable[[Sequence[Cell]], float | None]
 _APART = "repeats differ more than threefold"
 _POOLED = "*: all repeats together, since one has too few I/Os"
-_ABOVE = 3  # times the response within the limit: bands, which need a scale from 0, end there
 _ROOM = 1.5  # times the highest, and below the lowest, of a logarithmic plot
 _X = "IOPS that were reached"
 _REPEATS = "lines go through the medians of the repeats, which are dots"
@@ -40,7 +39,8 @@ _SPANS = {
     "wait": "waiting for a connection",
     "rtt": "from sending to the reply",
 }
-_BANDS = {"lag": "lag", "service": "service", "wake_up": "wake-up"}
+_PARTS = {"lag": "lag", "service": "service", "wake_up": "wake-up"}
+_Lines = Mapping[str, Sequence[tuple[float, Sample]]]
 _SPLIT = (
     "The kernel's receive stamps split it further: service then ends when this client's kernel has"
     " the reply (network and server), and wake-up when the job takes it (this client)."
@@ -63,11 +63,12 @@ def tell(summary: Summary) -> Told:
     every = loads.curves(summary)
     groups = [list(those) for _, those in itertools.groupby(every, lambda one: one.workload)]
     best = _best(groups[0])
+    table = _loads_table(best, short=True) if len(every) == 1 else _table(groups)
     return Told(
         answer=Answer(
             f"{groups[0][0].workload}: " * (len(groups) > 1) + _headline(groups[0]),
-            _loads_table(best, short=True) if len(every) == 1 else _table(groups),
-            _caveats(groups, every),
+            table,
+            _caveats(every, table),
         ),
         sections=[
             Section("Plots", plots=[*map(_curve_plot, groups), *_parts_plot(best)]),
@@ -216,44 +217,48 @@ def _service_us(held: Sequence[Cell]) -> float | None:
     return cells.bins_us(bins, 99) if bins else cells.told_us(held, 99)
 
 
-def _caveats(groups: Sequence[Sequence[Curve]], every: Sequence[Curve]) -> list[str]:
-    said = _doubts(every)
-    unsure = len(every) > 1 and any("?" in row[-1] for row in _table(groups).rows)
-    return [*said, texts.MAY_BE_ONE] if unsure else said
+def _caveats(every: Sequence[Curve], table: Table) -> list[str]:
+    """Say what there is no figure of, and warn where much is this client's."""
+    apart = [one.name or "The run" for one in every if one.limit and one.limit.met and not one.good]
+    whose = "".join(apart) if len(apart) < 2 else f"{len(apart)} of {len(every)} configurations"
+    own, words = max(cells.whose(one.held) for one in every)
+    unsure = len(every) > 1 and any("?" in row[-1] for row in table.rows)
+    return [
+        *[f"{whose}: no figure, since {_APART}."] * bool(apart),
+        *_too_much(every),
+        *_late(every),
+        *[f"Not the server's alone: {words}."] * (own > _DOUBTFUL),
+        *[texts.MAY_BE_ONE] * unsure,
+    ]
 
 
-def _doubts(every: Sequence[Curve]) -> list[str]:
-    """Warn where much is this client's: its lag, but for want of depth, or its wake-up."""
+def _late(every: Sequence[Curve]) -> list[str]:
+    """Warn of the generator's own lag, but where that is for want of depth."""
     found = []
-    for curve in every:
-        for load in curve.loads:
-            held = [one for one in curve.sustained(load) if _has_depth(one)]
+    for one in every:
+        for load in one.loads:
+            held = [
+                cell
+                for cell in one.sustained(load)
+                if cell.arrivals and cell.arrivals.full < _DOUBTFUL
+            ]
             lag, wait = (cells.sample(held, _response(50, what)) for what in ("lag", "response"))
             if lag and wait and lag.median > _DOUBTFUL * wait.median:
                 found.append((lag.median / wait.median, load))
-    part, load = max(found, default=(0.0, 0))
-    late = f"The generator's own lag is up to {100 * part:.0f} % of p50 (at {load} % of the peak)."
-    apart = [one.name or "The run" for one in every if one.limit and one.limit.met and not one.good]
-    whose = "".join(apart) if len(apart) < 2 else f"{len(apart)} of {len(every)} configurations"
-    untold = f"{whose}: no figure, since {_APART}."
-    own, words = max(cells.whose(one.held) for one in every)
-    client = f"Not the server's alone: {words}."
-    said = [late] * bool(found) + [client] * (own > _DOUBTFUL)
-    return [*([untold] if apart else []), *_too_much(every), *said]
+    return [
+        f"The generator's own lag is up to {100 * part:.0f} % of p50 (at {load} % of the peak)."
+        for part, load in sorted(found)[-1:]
+    ]
 
 
 def _too_much(every: Sequence[Curve]) -> list[str]:
     """Warn where the lowest load was over the limit: how far it is good is then a guess."""
     found = [(one.over_at_once, one) for one in every if one.slo.given and one.over_at_once]
-    if not found:
-        return []
-    many, curve = max(found, key=lambda pair: pair[0])
-    those = f"{curve.loads[0]} %, in up to {many} of {len(curve.points)} repeats"
-    return [f"Over the limit already at {those}: offer less."]
-
-
-def _has_depth(cell: Cell) -> bool:
-    return bool(cell.arrivals and cell.arrivals.full < _DOUBTFUL)
+    return [
+        f"Over the limit already at {curve.loads[0]} %, in up to {many} of {len(curve.points)}"
+        " repeats: offer less."
+        for many, curve in sorted(found, key=lambda pair: -pair[0])[:1]
+    ]
 
 
 def _where(every: Sequence[Curve], *, remote: bool) -> Section:
@@ -294,58 +299,66 @@ def _span(span: str, figure: str, cell: Cell) -> float | None:
 
 def _curve_plot(group: Sequence[Curve]) -> Plot:
     """Draw a workload's curves: several percentiles of one, of several the one that counts."""
-    slo, names = group[0].slo, loads.named(group)
-    lines = [
-        (f"p{slo.percent:g}, {name}", curve, slo.percent)
-        for name, curve in zip(names, group, strict=True)
-    ][:_MOST_LINES]
+    slo, shown = group[0].slo, group[:_MOST_LINES]
+    lines = {
+        f"p{slo.percent:g}, {name}": _points(curve, _response(slo.percent))
+        for name, curve in zip(loads.named(group), shown, strict=False)
+    }
     if len(group) == 1:
-        lines = [(f"p{percent:g}", group[0], percent) for percent in _PERCENTS]
+        lines = {f"p{at:g}": _points(group[0], _response(at)) for at in _PERCENTS}
+
+    def scale(axes: Axes) -> None:
+        _cross_lost(axes, shown)
+        _fit(axes, lines, slo)
+
     title = f"Response against load: {group[0].workload}"
-    figure, axes = charts.panel(title, _X, "response, ms")
-    said = "not sustained"
-    for number, one in enumerate(group[:_MOST_LINES]):
-        lost = [cell for load in one.loads for cell in one.lost(load)]
-        if not lost:
-            continue
-        axes.plot(
-            [loads.achieved(cell) or 0 for cell in lost], [0.97] * len(lost), "x",
-            color=charts.style(number)["color"] if len(group) > 1 else charts.INK, clip_on=False,
-            transform=axes.get_xaxis_transform(), label=said,
-        )  # fmt: skip
-        said = ""
-    points = {label: _points(curve, _response(percent)) for label, curve, percent in lines}
-    _draw(axes, points, slo)
+    figure = charts.lines(title, _X, "response, ms", lines, scale, medians=True)
     caption = (
         f"{title}, where that was sustained; {_REPEATS}. Crosses at the top are rates that were"
         " reached where more was offered."
     )
-    return Plot(f"response-{group[0].workload}", caption, figure)
+    return Plot(f"response {group[0].workload}", caption, figure)
+
+
+def _cross_lost(axes: Axes, group: Sequence[Curve]) -> None:
+    """Mark at the top which rates were reached where a load was not sustained."""
+    said = "not sustained"
+    for number, one in enumerate(group):
+        rates = [loads.achieved(cell) or 0 for load in one.loads for cell in one.lost(load)]
+        if rates:
+            axes.plot(
+                rates, [0.97] * len(rates), "x",
+                color=charts.COLOURS[number] if len(group) > 1 else charts.INK, clip_on=False,
+                transform=axes.get_xaxis_transform(), label=said,
+            )  # fmt: skip
+            said = ""
+
+
+def _fit(axes: Axes, lines: _Lines, slo: Slo | None = None) -> None:
+    """Let the axes hold all repeats, and the limit."""
+    axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
+    charts.few_ticks(axes)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    samples = [sample for points in lines.values() for _, sample in points]
+    every = [value for one in samples for value in one.values if 0 < value < math.inf]
+    if slo and slo.given:
+        axes.axhline(slo.us / 1000, color=charts.INK, linestyle=":", label=slo.text)
+        every.append(slo.us / 1000)
+    if every:
+        axes.set_yscale("log")
+        axes.set_ylim(min(every) / _ROOM, max(every) * _ROOM)
+        charts.logarithmic_y(axes)
 
 
 def _parts_plot(curve: Curve) -> list[Plot]:
     """Draw what the mean response is made of; without stamps service ends with the I/O."""
-    found = {
-        band: {rate: sample.median for rate, sample in _points(curve, _mean(part))}
-        for part, band in _BANDS.items()
-    }
-    rates = sorted(found["service"])
-    if len(rates) < 2:
+    lines = {words: _points(curve, _mean(part)) for part, words in _PARTS.items()}
+    if len(lines["service"]) < 2:
         return []
     title = f"What the response is made of{curve.name and f': {curve.name}'}"
-    figure, axes = charts.panel(title, _X, "mean, ms")
-    bands = {band: [at.get(rate, 0.0) for rate in rates] for band, at in found.items() if at}
-    charts.bands(axes, rates, bands)
-    charts.from_origin(axes)
-    held = curve.rate(curve.limit.load) if curve.limit else None
-    if within := sum(at.get(held.median, 0.0) for at in found.values()) if held else 0.0:
-        axes.set_ylim(top=min(_ABOVE * within, axes.get_ylim()[1]))
-    charts.legend(axes, columns=3)
-    caption = (
-        f"{title}, up to {_ABOVE} times the response within the limit: means, since percentiles do"
-        " not add up; medians of the repeats."
-    )
-    return [Plot("parts", caption, figure)]
+    scale = functools.partial(_fit, lines=lines)
+    figure = charts.lines(title, _X, "mean, ms", lines, scale, 3, medians=True)
+    return [Plot("parts", f"{title}; means, since percentiles do not add up; {_REPEATS}.", figure)]
 
 
 def _mean(part: str) -> Take:
@@ -366,22 +379,3 @@ def _points(curve: Curve, measure: Take) -> list[tuple[float, Sample]]:
         for load, wait in curve.by_repeat(measure).items()
         if (rate := curve.rate(load)) and wait.median < math.inf
     ]
-
-
-def _draw(axes: Axes, lines: dict[str, list[tuple[float, Sample]]], slo: Slo | None = None) -> None:
-    """Draw lines; the scale holds all repeats."""
-    for number, (label, points) in enumerate(lines.items()):
-        charts.line(axes, number, label, points, medians=True)
-    axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
-    axes.xaxis.set_major_locator(charts.few_ticks())
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    samples = [sample for points in lines.values() for _, sample in points]
-    every = [value for one in samples for value in one.values if value < math.inf]
-    if slo and slo.given:
-        axes.axhline(slo.us / 1000, color=charts.INK, linestyle=":", label=slo.text)
-        every.append(slo.us / 1000)
-    if every:
-        axes.set_yscale("log")
-        axes.set_ylim(min(every) / _ROOM, max(every) * _ROOM)
-        charts.logarithmic_y(axes)
-    charts.legend(axes)

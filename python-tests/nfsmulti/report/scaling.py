@@ -8,16 +8,15 @@ smallest count that is enough, with none below it that could be.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from statistics import fmean
 
 from nfsmulti import texts
-from nfsmulti.report import cells, measures
+from nfsmulti.report import cells
 from nfsmulti.report.curves import Curve
-from nfsmulti.report.measures import MEASURES
-from nfsmulti.stats import Ratio
+from nfsmulti.report.measures import MEASURES, sides
 from nfsmulti.summary import Cell
 
 GAIN = 1.1  # what more connections must give to count
@@ -76,15 +75,11 @@ def knee(curve: Curve) -> Knee:
 
 def _enough(curve: Curve, count: int) -> bool | None:
     """Tell whether no larger count gives more; None where that is inconclusive."""
-    more = [gain.above(GAIN) if gain else None for gain in _gains(curve, count)]
+    gains = [curve.gain(more, count) for more in curve.counts if more > count]
+    more = [gain.above(GAIN) if gain else None for gain in gains]
     if True in more:
         return False
     return None if None in more else True
-
-
-def _gains(curve: Curve, count: int) -> list[Ratio | None]:
-    """Return what each larger count gives, in times that of `count`."""
-    return [curve.gain(more, count) for more in curve.counts if more > count]
 
 
 def limit(curve: Curve, count: int) -> str:
@@ -93,19 +88,13 @@ def limit(curve: Curve, count: int) -> str:
     Processors that other programs kept busy before are not called full: the page warns of these.
     """
     found = curve.cells[max(curve.counts[curve.counts.index(count) :], key=curve.mean)]
-    fullest = _mean(max((s.bytes_per_s for s in measures.sides(cell)), default=0) for cell in found)
+    fullest = fmean(max((s.bytes_per_s for s in sides(cell)), default=0) for cell in found)
     if curve.link and 8 * fullest / curve.link >= FULL:
         return "the link is full"
-    busy, others = (
-        _mean(percent / 100 for cell in found if (percent := MEASURES[name](cell)) is not None)
-        for name in ("processors %", "others %")
-    )
-    if busy >= _BUSY and others < cells.DISTURBED:
-        own = cells.wake_up(found)
-        return f"this client's processors are {_part(busy)} busy{own and f' ({own})'}"
-    told = [cell.server.cpu_percent for cell in found if cell.server]
-    server = _mean(percent / 100 for percent in told if percent is not None)
-    if server >= _BUSY:
+    if _mean(found, "processors %") >= _BUSY and _mean(found, "others %") < cells.DISTURBED:
+        own, busy = cells.wake_up(found), _part(_mean(found, "processors %"))
+        return f"this client's processors are {busy} busy{own and f' ({own})'}"
+    if (server := _mean(found, "server %")) >= _BUSY:
         return f"the server's processors are {_part(server)} busy"
     busiest = core(found)
     return f"one core is full: a job keeps it {_part(busiest)} busy" if busiest >= FULL else ""
@@ -113,12 +102,13 @@ def limit(curve: Curve, count: int) -> str:
 
 def core(found: Iterable[Cell]) -> float:
     """Return which part of a core the busiest job takes."""
-    return _mean((measures.BUSIEST(cell) or 0) / 100 for cell in found)
+    return _mean(found, "busiest job %")
 
 
-def _mean(parts: Iterable[float]) -> float:
-    found = list(parts)
-    return statistics.fmean(found) if found else 0.0
+def _mean(found: Iterable[Cell], name: str) -> float:
+    """Return the mean of a figure in per cent as a part, 0 where no cell has it."""
+    sample = cells.sample(found, MEASURES[name])
+    return sample.mean / 100 if sample else 0.0
 
 
 def _part(value: float) -> str:
@@ -133,7 +123,7 @@ def verdict(curve: Curve) -> str:
     if found.end is End.SINGLE:
         return f"{reached}; only that was measured."
     if found.end is End.KNEE:
-        return f"{reached}; {'larger ones' if curve.axis.each else 'more'} gain nothing{full}."
+        return f"{reached}; {'larger ones' if curve.each else 'more'} gain nothing{full}."
     last = curve.counts[-1]
     if found.end is End.RISING:
         gain = curve.gain(last, curve.counts[-2])
@@ -146,12 +136,12 @@ def verdict(curve: Curve) -> str:
     spread = " to ".join(map(texts.number, sorted(rates)))
     return (
         f"No measurable difference between {curve.words(found.since)} and {curve.words(found.at)}"
-        f" ({spread} {curve.axis.unit})."
+        f" ({spread} {curve.unit})."
     )
 
 
 def _at(curve: Curve, count: int) -> str:
-    counted = curve.axis.each or curve.axis.name == "nconnect"
+    counted = curve.each or curve.along == "nconnect"
     return f"{'with' if counted else 'at'} {curve.words(count)}"
 
 

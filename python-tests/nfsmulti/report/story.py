@@ -7,7 +7,6 @@ cells were crossed with more factors (`run --factors`): a story for each combina
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot: `name` is its file's, `caption` says what can be seen.
+    """A plot: a file's name is made of `name`, and `caption` says what can be seen.
 
     A `wide` one holds several panels: on a narrow screen it is scrolled, not shrunk.
     """
@@ -59,8 +58,9 @@ class Plot:
     wide: bool = False
 
     def __post_init__(self) -> None:
-        """Make a file's name of what may be levels of factors."""
-        object.__setattr__(self, "name", re.sub(r"[^\w.-]", "-", self.name))
+        """Make a file's name of what may be a title, or levels of factors."""
+        name = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+        object.__setattr__(self, "name", name)
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,11 @@ class Section:
     lines: Sequence[str] = ()
     points: Sequence[str] = ()
     folded: bool = False
+
+    @property
+    def holds_anything(self) -> bool:
+        """Whether there is more than the title."""
+        return any((self.words, self.tables, self.plots, self.lines, self.points))
 
 
 @dataclass(frozen=True)
@@ -243,32 +248,42 @@ def findings(report: Report, summary: Summary) -> list[Finding]:
 
 
 def tell(report: Report, summary: Summary) -> Told:
-    """Tell the story, once for each combination of further factors; one cell must be done.
-
-    What they are worth follows, where there are several.
-    """
+    """Tell the story, once for each combination of further factors; one cell must be done."""
     done = [(name, part) for name, part in parts(report.factors, summary) if part.done]
     told = [(name, report.tell(part)) for name, part in done]
-    answer = told[0][1].answer
-    sections = [one for name, story in told for one in _named(story.sections, name)]
-    if against := _against(report.factors or (), [(name, part.done) for name, part in done]):
-        sections.insert(0, against)
-    if len(told) > 1:
-        answer = _of_all([(name, story.answer) for name, story in told], against)
+    _, first = told[0]
     return Told(
-        answer=answer,
-        sections=sections,
-        reading=told[0][1].reading,
+        answer=_of_all(told, [part.done for _, part in done]) if len(told) > 1 else first.answer,
+        sections=[one for name, story in told for one in _named(story.sections, name)],
+        reading=first.reading,
         ending=[one for name, story in told for one in _named(story.ending, name)],
     )
 
 
-def _of_all(told: Sequence[tuple[str, Answer]], against: Section | None) -> Answer:
-    """Return one answer: what the other parts are worth against the first, and each one's own."""
-    headline = against.words[0] if against else f"{len(told)} variants; none compares."
-    rows = [[name, answer.headline] for name, answer in told[:MOST_ROWS]]
-    table = Table(["", "answer"], rows, text_columns=2)
-    return Answer(headline, table, [one for _, answer in told for one in answer.caveats])
+_IN_HEADLINE = 2  # variants
+_MEASURES: Mapping[str, measures.Take] = {"throughput": measures.MB_PER_S, **measures.P99_OF_EACH}
+
+
+def _of_all(told: Sequence[tuple[str, Told]], done: Sequence[Sequence[Cell]]) -> Answer:
+    """Return one answer: what each part is worth against the first, and what it answers itself.
+
+    Ratios are of the same cells, paired by repeat, and geometric means over these.
+    """
+    first, words, rows = told[0][0], [], []
+    shown = [one for one in _MEASURES if any(_MEASURES[one](cell) for of in done for cell in of)]
+    for (name, story), found in zip(told, done, strict=True):
+        ratios = [cells.ratio(found, done[0], _MEASURES[one]) for one in shown]
+        own = ["1" if found is done[0] else texts.times(one) for one in ratios]
+        rows.append([name, *own, story.answer.headline])
+        if found is not done[0] and (gain := cells.ratio(found, done[0], measures.MB_PER_S)):
+            words.append(f"{texts.times(gain)} times the throughput with {name}")
+    said = f"{'; '.join(words[:_IN_HEADLINE])}, against {first}."
+    headings = ["", *(f"{one}, times {first}" for one in shown), "answer"]
+    return Answer(
+        said if words else f"{len(told)} variants; none compares.",
+        Table(headings, rows[:MOST_ROWS], ending_text_columns=1),
+        [one for _, story in told for one in story.answer.caveats],
+    )
 
 
 def parts(known: Sequence[str] | None, summary: Summary) -> list[tuple[str, Summary]]:
@@ -300,7 +315,6 @@ def _named(sections: Sequence[Section], name: str) -> Sequence[Section]:
     """Add the name of a part to titles, and to the names of plots."""
     if not name:
         return sections
-    suffix = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return [
         replace(
             one,
@@ -308,7 +322,7 @@ def _named(sections: Sequence[Section], name: str) -> Sequence[Section]:
             plots=[
                 replace(
                     plot,
-                    name=f"{plot.name}-{suffix}",
+                    name=f"{plot.name} {name}",
                     caption=named(plot.caption.removesuffix("."), name),
                 )
                 for plot in one.plots
@@ -321,53 +335,3 @@ def _named(sections: Sequence[Section], name: str) -> Sequence[Section]:
 def named(words: str, name: str) -> str:
     """Add the name of a part to words; nothing where that has none."""
     return f"{words}; {name}" if name else words
-
-
-# What further factors are worth: each value against the first. Ratios are of the same cell under
-# both, paired by repeat; over all cells, geometric means.
-
-_SHOWN = 2  # variants in the headline
-_MEASURES: Mapping[str, measures.Take] = {"throughput": measures.MB_PER_S, **measures.P99_OF_EACH}
-
-
-def _against(
-    known: Sequence[str], variants: Sequence[tuple[str, Sequence[Cell]]]
-) -> Section | None:
-    """Return the ratios of all variants, each with its name, to the first.
-
-    `known` are the factors that all of them have. None where no cell is done in two of them.
-    """
-    (first, base), *others = variants
-    words, rows = [], []
-    shown = {
-        name: measure
-        for name, measure in _MEASURES.items()
-        if any(measure(cell) for _, those in variants for cell in those)
-    }
-    own = functools.partial(_own, known=known)  # names a cell by its scenario's own factors
-    under = cells.by_name(base, own)
-    for name, those in others:
-        over = cells.by_name(those, own)
-        rows += [
-            [name, one, *_ratios(over[one], under[one], shown)] for one in over if one in under
-        ]
-        if over.keys() & under.keys():
-            rows.append([name, "all cells together", *_ratios(those, base, shown)])
-            ratio = cells.ratio(those, base, measures.MB_PER_S)
-            told = f"{texts.times(ratio)} times the throughput with {name}"
-            words.append(told if ratio else f"{name} moved nothing")
-    if not rows:
-        return None
-    headings = ["", "cell", *(f"{measure} : that of {first}" for measure in shown)]
-    words = [f"{'; '.join(words[:_SHOWN])}, against {first}."]
-    return Section(f"Against {first}", words, [Table(headings, rows, text_columns=2)])
-
-
-def _own(cell: Cell, known: Sequence[str]) -> str:
-    return cells.text({name: at for name, at in cell.factors.items() if name in known})
-
-
-def _ratios(
-    over: Sequence[Cell], under: Sequence[Cell], shown: Mapping[str, measures.Take]
-) -> list[str]:
-    return [texts.ratio(cells.ratio(over, under, measure)) for measure in shown.values()]

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts, conditions, curves, measures
+from nfsmulti.report import cells, charts, conditions, measures
 from nfsmulti.report import story as page
-from nfsmulti.report.answer import MOST_ROWS, Answer
-from nfsmulti.report.curves import Axis, Curve
+from nfsmulti.report.answer import MOST_ROWS, Answer, varying
+from nfsmulti.report.curves import Curve
 from nfsmulti.report.measures import CPU, Measure, Take
 from nfsmulti.report.story import Plot, Report, Section, Told
 from nfsmulti.stats import Ratio, Sample
@@ -33,7 +32,6 @@ from nfsmulti.story import (
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import MISSING, Table
-from nfsmulti.units import parse_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,10 +49,11 @@ class Run:
         """How CPU time per operation is taken."""
         return cells.cpu_measure(self.summary.done)
 
-    def measure(self, name: str) -> Take:
+    def measure(self, name: str) -> Measure:
         """Return how a figure is taken, by its name."""
-        own = self.figures.get(name)
-        return own or (self.cost if name == CPU else measures.MEASURES[name])
+        if own := self.figures.get(name):
+            return own if isinstance(own, Measure) else Measure(name, name, own)
+        return self.cost if name == CPU else measures.MEASURES[name]
 
     @cached_property
     def figures(self) -> Mapping[str, Take]:
@@ -64,7 +63,8 @@ class Run:
     @property
     def hosts(self) -> str:
         """The words behind a number of jobs where each of several hosts ran so many."""
-        return conditions.on_each(self.summary)
+        hosts = self.summary.hosts
+        return f" on each of {hosts} hosts" if hosts > 1 else ""
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -101,9 +101,7 @@ class Run:
 
     def pooled(self, measure: str, levels: Levels) -> float | None:
         """Return a percentile at some levels, of all repeats together."""
-        pooled = measures.MEASURES[measure].pooled
-        assert pooled
-        return pooled(self.at(levels))
+        return cells.pooled_ms(self.at(levels), measure)
 
     def text(self, measure: str, levels: Levels) -> str:
         """Write its mean with its unit."""
@@ -126,7 +124,7 @@ class Run:
 
     def table(self, shown: Grid | Ends) -> Table:
         """Lay a table out."""
-        return table_of(self, shown)
+        return _ends(self, shown) if isinstance(shown, Ends) else _grid(self, shown)
 
     def counts(self, factor: str, at: Levels | None = None) -> list[int]:
         """Return the levels of a factor that counts something, by size."""
@@ -145,41 +143,47 @@ class Run:
 
     def curves(self, along: str, measure: str = "MB/s") -> list[Curve]:
         """Return a curve for each combination of all other factors."""
-        every = self.combinations(*(name for name in self.story.factors if name != along))
-        found = [(one, self.curve(along, one, measure)) for one in every]
-        return [replace(curve, levels=one, link=self.link(one)) for one, curve in found]
+        others = [name for name in self.story.factors if name != along]
+        return [self.curve(along, one, measure) for one in self.combinations(*others)]
 
     def link(self, levels: Levels) -> int | None:
         """Return the rate of the link that a place is known to have, in bit/s."""
         if links := self.summary.place.get("links"):
             return int(sum(links.values()))
-        rate = conditions.limits(self.summary, str(levels.get(self.story.place))).get("link")
-        return parse_rate(rate) if rate else None
+        return conditions.link(self.summary, str(levels.get(self.story.place)))
 
     def curve(self, along: str, levels: Levels, measure: str = "MB/s") -> Curve:
         """Return what was measured along a factor that counts."""
-        return Curve.along(
-            Axis(along, self.measure(measure), measure, self.names.get(along, "")), self.at(levels)
-        )
+        found, each = cells.by_count(self.at(levels), along), self.names.get(along, "")
+        take = self.measure(measure)
+        return Curve(levels, found, self.link(levels), along, take, measure, each)
 
 
 # --- tables ---
 
 
-def table_of(run: Run, shown: Grid | Ends) -> Table:
-    """Lay a table out."""
-    if isinstance(shown, Ends):
-        named = run.varying(shown.rows)
-        by_place = sorted(shown.rows, key=[*run.story.factors].index)
-        rows = [
-            (
-                run.words({name: one[name] for name in named}),
-                run.curve(shown.along, {**one, **shown.where}),
-            )
-            for one in run.combinations(*by_place)
-        ]
-        rows = [one for one in rows if one[1].counts]
-        return curves.ends_table(rows, shown.one)
+def _ends(run: Run, shown: Ends) -> Table:
+    """Lay out each curve's rate at 1 and at its most."""
+    named = run.varying(shown.rows)
+    rows: list[list[str]] = []
+    unit = ""
+    for levels in run.combinations(*sorted(shown.rows, key=[*run.story.factors].index)):
+        curve = run.curve(shown.along, {**levels, **shown.where})
+        if not curve.counts:
+            continue
+        most, unit = max(curve.counts), curve.unit
+        rates = (texts.measured(curve.rate(count)) for count in (1, most))
+        gain = curve.gain(most, 1) if most > 1 else None
+        name = run.words({one: levels[one] for one in named})
+        rows.append([name, str(most), *rates, texts.times(gain)])
+    one, counts = shown.one, {row[1] for row in rows}
+    most_of_all = f"{counts.pop()} {one}s" if len(counts) == 1 else f"all {one}s"
+    headings = ["", f"{one}s", f"1 {one}, {unit}", f"{most_of_all}, {unit}", f"times 1 {one}"]
+    return varying(headings, rows[:MOST_ROWS], 2)
+
+
+def _grid(run: Run, shown: Grid) -> Table:
+    """Lay out a figure of each row in each column; a ratio that all rows lack is no column."""
     columns = shown.columns(run) if callable(shown.columns) else shown.columns
     if callable(shown.rows):
         rows_of = shown.rows(run)
@@ -214,26 +218,21 @@ def _figure(run: Run, column: Column, levels: Levels) -> str:
 
 
 def _plots(run: Run) -> list[Plot]:
-    found = []
-    plots = run.story.page.plots
+    plots, found = run.story.page.plots, list[Plot | None]()
     for shown in plots(run) if callable(plots) else plots:
         if isinstance(shown, Lines):
-            found += _lines(run, shown)
+            each = itertools.product(_each(run, shown.panels), shown.measures)
+            found += [_lines(run, shown, *one) for one in each]
         elif isinstance(shown, Bars):
-            found += _bars(run, shown)
+            found.append(_bars(run, shown))
         else:
             found.append(_percentiles(run, shown))
-    return found
+    return [one for one in found if one]
 
 
 def _title(run: Run, measure: str) -> str:
-    own = run.measure(measure)
-    words = own.words if isinstance(own, Measure) else measure
+    words = run.measure(measure).words
     return words[0].upper() + words[1:]
-
-
-def _file(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def _unit(measure: str) -> str:
@@ -246,74 +245,77 @@ def _each(run: Run, of: Sequence[str] | Mapping[str, Sequence[Level]]) -> list[d
     return run.combinations(*of)
 
 
-def _named(run: Run, shown: Lines, panel: Levels, measure: str) -> list[tuple[str, Curve]]:
-    every = _each(run, shown.lines)
+def _named(run: Run, shown: Lines, panel: Levels, measure: str) -> dict[str, Curve]:
     told = [name for name in run.varying(shown.lines) if name not in panel]
     at = shown.at(run) if callable(shown.at) else shown.at
-    named = [
-        (
-            run.words({name: one[name] for name in told}),
-            run.curve(shown.along, {**at, **one, **panel}, measure),
+    named = {
+        run.words({name: one[name] for name in told}): run.curve(
+            shown.along, {**at, **one, **panel}, measure
         )
-        for one in every
+        for one in _each(run, shown.lines)
         if all(one.get(name, level) == level for name, level in panel.items())
-    ]
-    return [(name, curve) for name, curve in named if curve.counts]
+    }
+    return {name: curve for name, curve in named.items() if curve.counts}
 
 
-def _lines(run: Run, shown: Lines) -> list[Plot]:
-    found = []
-    for panel, measure in itertools.product(_each(run, shown.panels), shown.measures):
-        y, _, x = measure.partition(" : ")
-        named = _named(run, shown, panel, x or y)
-        if all(len(curve.counts) < 2 for _, curve in named):
-            continue  # a point is no line
-        label = named[0][1].axis.label
-        of = run.words(panel)
-        title = f"{_title(run, y)}, {of}" if of else _title(run, y)
-        name = _file(f"{title} {x or shown.along}")
-        if x:
-            points = {each: _over(run, curve, x, y) for each, curve in named}
-            scale = charts.logarithmic if shown.log else charts.from_origin
-            figure = charts.numbered(title, x, _unit(y), points, scale, 3)
-            found.append(Plot(name, f"{title} against {x}; the numbers are {label}.", figure))
-            continue
-        take = run.measure(y)
-        unit = take.name if isinstance(take, Measure) else y
-        drawn = [(each, curve.samples(take)) for each, curve in named]
-        figure = charts.lines(title, label, unit, drawn, 3, doublings=shown.doublings)
+def _lines(run: Run, shown: Lines, panel: Levels, measure: str) -> Plot | None:
+    """Draw a measure along a factor, or, as "p99 ms : MB/s" has it, one over another."""
+    y, _, x = measure.partition(" : ")
+    named = _named(run, shown, panel, x or y)
+    if all(len(curve.counts) < 2 for curve in named.values()):
+        return None  # a point is no line
+    label = next(iter(named.values())).label
+    of = run.words(panel)
+    title = f"{_title(run, y)}, {of}" if of else _title(run, y)
+    name = f"{title} {x or shown.along}"
+    if x:
+        numbered = {each: _over(run, curve, x, y) for each, curve in named.items()}
+        figure = charts.lines(
+            title, x, _unit(y),
+            {each: [(at, Sample((ms,))) for at, ms in one.values()]
+             for each, one in numbered.items()},
+            charts.logarithmic if shown.log else charts.from_origin, 3,
+        )  # fmt: skip
+        for number, points in enumerate(numbered.values()):
+            charts.write_numbers(figure.axes[0], points, -1 if number % 2 else 1)
+        return Plot(name, f"{title} against {x}; the numbers are {label}.", figure)
+    take = run.measure(y)
+    samples = {each: curve.samples(take) for each, curve in named.items()}
+    drawn = {each: [(at, one) for at, one in of.items() if one] for each, of in samples.items()}
+
+    def scale(axes: Axes) -> None:
+        ticks = sorted({at for of in samples.values() for at in of})
+        charts.at_ticks(axes, ticks, doublings=shown.doublings)
         if shown.ideal:
-            _ideal(figure.axes[0], drawn)
-        dotted = "; dotted: as many times 1" if shown.ideal else ""
-        found.append(Plot(name, f"{title} against {label}; {charts.REPEATS}{dotted}.", figure))
-    return found
+            _ideal(axes, drawn)
+
+    figure = charts.lines(title, label, take.name, drawn, scale, 3)
+    dotted = "; dotted: as many times 1" if shown.ideal else ""
+    return Plot(name, f"{title} against {label}; {charts.REPEATS}{dotted}.", figure)
 
 
 def _over(run: Run, curve: Curve, x: str, y: str) -> dict[int, tuple[float, float]]:
     """Return one figure over another at each count: a percentile is of all repeats together."""
-    wait = measures.MEASURES[y].pooled
     return {
         curve.total(count): (rate.mean, ms)
         for count in curve.counts
         if (rate := cells.sample(curve.at(count), run.measure(x)))
-        and wait
-        and (ms := wait(curve.at(count)))
+        and (ms := cells.pooled_ms(curve.at(count), y))
     }
 
 
-def _ideal(axes: Axes, lines: Sequence[tuple[str, Mapping[int, Sample | None]]]) -> None:
+def _ideal(axes: Axes, drawn: Mapping[str, Sequence[tuple[int, Sample]]]) -> None:
     """Dot as many times what one does, as far as the plot goes."""
-    most = max(charts.highest(one) for _, points in lines for one in points.values() if one)
-    for number, (name, points) in enumerate(lines):
-        one = points.get(1)
-        far = {at: one.mean * at for at in points if one and one.mean * at <= charts.ROOM * most}
+    most = charts.ROOM * max(charts.highest(one) for line in drawn.values() for _, one in line)
+    for number, (name, line) in enumerate(drawn.items()):
+        one = dict(line).get(1)
+        far = {at: one.mean * at for at, _ in line if one and one.mean * at <= most}
         if len(far) > 1:
             colour, label = charts.COLOURS[number], f"times 1, {name}"
             axes.plot([*far], [*far.values()], ":", color=colour, label=label)
-    charts.legend(axes)
 
 
-def _bars(run: Run, shown: Bars) -> list[Plot]:
+def _bars(run: Run, shown: Bars) -> Plot | None:
     every, first = _levels(run, shown.factor, shown.of), shown.series[0].measure
     title = _title(run, first).partition(" of the ")[0].removesuffix(" of fio's jobs")
     title = ", ".join(filter(None, (title, run.words(shown.of))))
@@ -326,10 +328,10 @@ def _bars(run: Run, shown: Bars) -> list[Plot]:
     }
     series = {name: those for name, those in series.items() if any(those)}
     if not series:
-        return []
+        return None
     below = [name.replace(",", "").replace(" ", "\n") for name in every]
     figure = charts.bars(title, first.rpartition(" ")[2], below, series)
-    return [Plot(_file(title), f"{title}; {charts.REPEATS}.", figure)]
+    return Plot(title, f"{title}; {charts.REPEATS}.", figure)
 
 
 def _levels(
@@ -342,13 +344,22 @@ def _levels(
 
 
 def _percentiles(run: Run, shown: Percentiles) -> Plot:
-    every = {name: run.at(at) for name, at in _levels(run, shown.factor).items()}
-    named = [
-        (name, [cells.told_us(there, percent, *shown.ways) for percent in shown.percents])
-        for name, there in every.items()
-        if there
-    ]
-    figure = charts.percentiles("Completion latency", shown.percents, named)
+    named = {
+        name: [
+            (float(place), Sample((us / 1000,)))
+            for place, percent in enumerate(shown.percents)
+            if (us := cells.told_us(there, percent, *shown.ways))
+        ]
+        for name, at in _levels(run, shown.factor).items()
+        if (there := run.at(at))
+    }
+
+    def scale(axes: Axes) -> None:
+        told = shown.percents[: max(map(len, named.values()), default=0)]
+        axes.set_xticks(range(len(told)), [f"{percent:g}" for percent in told])
+        charts.logarithmic_y(axes)
+
+    figure = charts.lines("Completion latency", "percentile", "latency, ms", named, scale)
     caption = "Percentiles of latency, of all jobs and repeats together (log scale)."
     return Plot("latency", caption, figure)
 
@@ -405,7 +416,7 @@ def _tell(story: Story, summary: Summary) -> Told:
     if shown.tell:
         return shown.tell(summary)
     given = shown.table
-    table = table_of(run, given) if isinstance(given, Grid | Ends) else given(run)
+    table = run.table(given) if isinstance(given, Grid | Ends) else given(run)
     table = replace(table, rows=table.rows[:MOST_ROWS])
     reading = shown.reading(run) if callable(shown.reading) else shown.reading
     claims = shown.claims(run) if callable(shown.claims) else shown.claims
@@ -415,7 +426,7 @@ def _tell(story: Story, summary: Summary) -> Told:
         reading=[
             *reading,
             *([page.RULE] if any(one.gain for one in claims) else []),
-            *(conditions.differences(summary, shown.differs) if shown.differs else []),
+            *([shown.differs] if shown.differs and summary.place.get("kind") != "pool" else []),
         ],
         ending=shown.ending(run),
     )

@@ -20,7 +20,7 @@ from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
 from nfsmulti.report import cells, scaling
 from nfsmulti.report.answer import discards, extent, fewest, varying
-from nfsmulti.report.measures import CPU, P99
+from nfsmulti.report.measures import CPU
 from nfsmulti.report.story import Section
 from nfsmulti.scenario import (
     FOR_HARNESS,
@@ -123,7 +123,7 @@ def table(run: Run) -> Table:
                 name(curve, run), str(curve.connections(count) or curve.words(count)),
                 texts.measured(cells.sample(curve.at(count), run.measure(unit(run)))),
                 "1" if count == least(curve) else texts.times(curve.gain(count, least(curve))),
-                texts.number(P99.pooled(curve.at(count)) if P99.pooled else None),
+                texts.number(cells.pooled_ms(curve.at(count), "p99 ms")),
                 texts.mean(cells.sample(curve.at(count), run.cost)),
             ]
             for curve in drawn for count in sorted(pick(curve))

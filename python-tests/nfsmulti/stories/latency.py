@@ -77,7 +77,7 @@ def _mounted(cell: CellSpec, at: At) -> CellSpec | None:
     )
 
 
-PAGE = Page(about=__doc__, tell=response.tell, over_time=response.at_limits)
+PAGE = Page(about=__doc__, names=loads.TRANSPORTS, tell=response.tell, over_time=response.at_limits)
 
 STORY = Story(
     name="latency",
