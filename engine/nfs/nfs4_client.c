@@ -547,6 +547,8 @@ static bool next_farewell(struct nfs4_state *state)
 		give_back(state, file, NFS4_CLOSE, &file->stateid);
 	else if (state->session.alive)
 		nfs4_ask(&state->setup, NFS4_DESTROY_SESSION, client, &state->session);
+	else if (file && client->known) /* CLOSE needs a session, and DESTROY_CLIENTID the CLOSE */
+		nfs4_ask(&state->setup, NFS4_CREATE_SESSION, client, &state->session);
 	else if (client->named)
 		nfs4_ask(&state->setup, NFS4_DESTROY_CLIENTID, client, NULL);
 	else

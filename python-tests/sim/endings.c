@@ -3,6 +3,7 @@
 
 #include "job.h"
 #include "limits.h"
+#include "nclients.h"
 #include "network.h"
 #include "world.h"
 
@@ -44,6 +45,8 @@ static uint64_t soft_limit(void)
 
 	if (terms->failover) /* each path may be the last */
 		turns *= terms->path_count;
+	if (terms->clients) /* one may have all of them, of which some wait for the others */
+		turns += terms->depth * JOB_PIECES_MAX / terms->client_depth;
 	return turns * (limit_soft() + LIMIT_CONNECT);
 }
 
@@ -57,12 +60,14 @@ static void gone(void)
 	begin_all();
 	if (sim_job.terms.soft) {
 		pass(soft_limit());
+		nclients_check_causes();
 		if (job_outstanding())
 			world_violated("%u soft I/Os wait for what never comes back",
 				       job_outstanding());
 		return;
 	}
 	pass(2 * limit_soft() + LIMIT_CONNECT);
+	nclients_check_causes();
 	sim_job.td.terminate = true;
 	world.creeps = true; /* the engine waits by itself */
 	since = world.clock.now;
@@ -131,12 +136,14 @@ static void away(void)
 	uint64_t since = world.clock.now;
 
 	world_tell("ending: a long silence");
-	if (is_plain() && !terms->nfs4 && world_apart(2)) /* set-up forgives such steps of time */
+	/* set-up forgives such steps of time, and clients take none */
+	if (is_plain() && !terms->nfs4 && !terms->clients && world_apart(2))
 		job_set_timeo((1 + world_apart(600)) * SEC);
 	server.terms.lose_call_in = 1;
 	begin_all();
 	pass(world_apart(20 * terms->timing.timeo));
-	come_back(limit_copy(world.clock.now - since, 0) + (terms->nfs4 ? LIMIT_CONNECT : 0));
+	come_back(limit_copy(world.clock.now - since, 0) +
+		  (terms->nfs4 || terms->clients ? LIMIT_CONNECT : 0));
 }
 
 /*

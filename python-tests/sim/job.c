@@ -10,9 +10,9 @@
 #include "fio/job.h"
 #include "fio/job_log.h"
 #include "limits.h"
+#include "nclients.h"
 #include "nfs/meta_io.h"
 #include "paths.h"
-#include "scenario_job.h"
 #include "security.h"
 #include "server.h"
 #include "tls_server.h"
@@ -57,14 +57,17 @@ void job_set_file(struct io_u *io_u, uint32_t file)
 
 /* --- the engine's job, as its job_open() makes it --- */
 
+static uint32_t count_conns(const struct job_terms *terms)
+{
+	return terms->clients ?: terms->path_count * terms->per_path;
+}
+
 static struct spread spread(const struct job_terms *terms)
 {
-	uint32_t count = terms->path_count * terms->per_path;
-
 	return (struct spread){
 		.policy = (enum spread_policy)world_random(SPREAD_STRIPE + 1),
 		.step = 1,
-		.count = count,
+		.count = count_conns(terms),
 		.stripe_size = PIECE_MIN + world_random(2 * IO_MAX),
 		.load = sim_job.engine.load,
 	};
@@ -139,17 +142,21 @@ static void fill_engine(const struct job_terms *terms)
 	job->group.job = (struct conn_job){
 		.io_count = count,
 		.file_count = terms->files,
+		.clients = terms->clients,
+		.client_depth = terms->client_depth,
 		.clock.read = world.clock.read,
 		.writes = true,
 		.failover = terms->failover,
 		.log = job_log,
 	};
 	job->group.path_count = terms->path_count;
-	job->load = spread_load_new(terms->path_count * terms->per_path);
+	job->load = spread_load_new(count_conns(terms));
 	for (enum io_op op = IO_READ; op <= IO_WRITE; op++) {
 		job->spread[op] = spread(terms);
 		job->io_max[op] = PIECE_MIN + (uint32_t)world_random(2 * IO_MAX);
 	}
+	job->one_spread =
+		terms->clients && job->spread[IO_READ].policy == job->spread[IO_WRITE].policy;
 	job->fresh_max = 1 + (uint32_t)world_random(terms->depth);
 	if (terms->hold && !hold_init(&job->hold, terms->hold))
 		job->group.job.hold = &job->hold;
@@ -157,6 +164,18 @@ static void fill_engine(const struct job_terms *terms)
 		job->stable = IO_FILE_SYNC;
 	if (terms->scenario)
 		scenario_fill_job(job, terms->scenario);
+}
+
+/* An OPEN of a name may stay, where what follows it in its compound was put off (metadata). */
+static bool leaves_nothing(const struct job_terms *terms)
+{
+	return terms->clients && !terms->metadata && !terms->scenario;
+}
+
+/* While the clock creeps: each of many clients reads it. */
+static uint64_t moment_of(const struct job_terms *terms)
+{
+	return MSEC / (terms->clients ?: 1);
 }
 
 bool job_set_up(const struct server_terms *fails)
@@ -174,27 +193,38 @@ bool job_set_up(const struct server_terms *fails)
 	memset(ios, 0, sizeof(ios));
 	sim_job.tick = TICK;
 	network_begin(&quiet, &tls_network);
-	server_begin(&well);
+	server_begin(&well, terms->clients);
 	server_divide(terms->files, terms->scenario ? terms->scenario->size : 0);
 	fill_td(&sim_job.td, terms);
 	fill_engine(terms);
 	world.creeps = true;
-	opens = paths_open(paths, terms) &&
-		!group_open(group, paths, terms->path_count, terms->per_path, paths_stop);
-	world.creeps = false;
+	opens = paths_open(paths, terms);
+	world.moment = moment_of(terms);
+	opens = opens &&
+		!group_open(group, paths, terms->path_count, terms->per_path, paths_stop) &&
+		nclients_open();
+	world.moment = MSEC;
 	if (opens && group->job.alive != group->job.conn_count)
 		world_violated("a path whose server is well is given up before it is connected");
-	for (uint32_t i = 0; i < terms->path_count; i++)
+	for (uint32_t i = 0; i < terms->path_count; i++) {
+		if (terms->clients)
+			path_rest(paths[i]);
 		paths[i]->at_work = true;
+	}
+	world.creeps = false;
 	return opens;
 }
 
 void job_tear_down(void)
 {
 	world.creeps = true;
+	world.moment = moment_of(&sim_job.terms);
+	nclients_close();
 	group_close(&sim_job.engine.group);
 	paths_close(paths, &sim_job.terms);
 	world.creeps = false;
+	if (leaves_nothing(&sim_job.terms) && *server4_keeps())
+		world_violated("the server keeps %s of a job that has ended", server4_keeps());
 	free_engine(&sim_job.engine);
 	security_end();
 	world_end();
@@ -210,15 +240,20 @@ static uint64_t losses(void)
 	       world.failures[FAILED_HANDSHAKE];
 }
 
-/* A sync waits for all I/Os that are outstanding, and for those that they wait for. */
+/* A sync waits for all I/Os that are outstanding, and for those that they wait for. One of many
+ * clients sends so many I/Os at once: further ones wait for these. */
 static void note_waits(uint32_t number)
 {
+	bool syncs = ddir_sync(ios[number].io_u.ddir), waits = syncs || sim_job.terms.clients;
+
 	ios[number].waits_since = world.clock.now;
 	ios[number].losses = losses();
-	for (uint32_t i = 0; i < sim_job.terms.depth && ddir_sync(ios[number].io_u.ddir); i++) {
-		if (!ios[i].busy || ios[i].waits_since >= ios[number].waits_since)
+	for (uint32_t i = 0; i < sim_job.terms.depth && waits; i++) {
+		uint64_t since = syncs ? ios[i].waits_since : ios[i].begun;
+
+		if (!ios[i].busy || since >= ios[number].waits_since)
 			continue;
-		ios[number].waits_since = ios[i].waits_since;
+		ios[number].waits_since = since;
 		ios[number].losses = ios[i].losses;
 	}
 }
@@ -288,6 +323,15 @@ static void take_one(struct io_u *io_u)
 
 /* --- the run --- */
 
+/* The next event; the engine waits no longer than a tick, and for its clients' deadlines. */
+static uint64_t next_step(void)
+{
+	const struct group *group = &sim_job.engine.group;
+	uint64_t next = min_of(world_next(), world.clock.now + sim_job.tick);
+
+	return group->due ? min_of(next, max_of(group->next_due, world.clock.now)) : next;
+}
+
 void job_step(void)
 {
 	int ended = job_getevents(&sim_job.td, sim_job.td.terminate, DEPTH_MAX, NULL);
@@ -295,7 +339,7 @@ void job_step(void)
 	for (int i = 0; i < ended; i++)
 		take_one(job_event(&sim_job.td, i));
 	if (ended <= 0 && !network_is_read())
-		world_pass(min_of(world_next(), world.clock.now + sim_job.tick));
+		world_pass(next_step());
 	clock_read(&sim_job.engine.group.job.clock);
 }
 
@@ -380,6 +424,7 @@ static void run_ios(uint32_t count, uint64_t cut_in)
 	if (!*world.violation)
 		sim_job.workload->settle();
 	ending_run();
+	nclients_return();
 }
 
 static uint64_t rarely(uint64_t most)
@@ -439,6 +484,21 @@ static struct job_terms job_terms(const struct server_terms *fails)
 	return terms;
 }
 
+/* Some jobs are many clients, as the options allow it; seeds that are kept for something are one.
+ */
+static void choose_clients(struct job_terms *terms, uint64_t seed)
+{
+	if (terms->failover || terms->service || terms->tls || terms->depth == 1 ||
+	    (seed % 5 != 1 && seed % 5 != 3))
+		return;
+	terms->clients = max_of(1 + (uint32_t)world_apart(SERVER_CLIENTS_MAX), terms->path_count);
+	terms->client_depth = max_of(terms->depth / terms->clients, 1u);
+	if (world_apart(2))
+		terms->client_depth = 1 + (uint32_t)world_apart(terms->depth);
+	terms->timing.jitter = world_apart(2);
+	terms->trunks = terms->punctual = false;
+}
+
 static void tell_terms(uint64_t seed, const struct job_terms *terms)
 {
 	static const char *const services[] = {
@@ -455,6 +515,9 @@ static void tell_terms(uint64_t seed, const struct job_terms *terms)
 		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
 		   terms->trunks ? ", one session" : "", services[terms->service] ?: "",
 		   terms->discards ? ", discarding" : "");
+	if (terms->clients)
+		world_tell("%u clients of depth %u%s", terms->clients, terms->client_depth,
+			   terms->timing.jitter ? ", with jitter" : "");
 	if (terms->tls)
 		world_tell("TLS over paths %#x%s", terms->tls, terms->mutual ? ", mutual" : "");
 }
@@ -487,6 +550,7 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	/* As the options allow it; one in five, of seeds that are kept for nothing else. */
 	sim_job.terms.discards = !sim_job.terms.metadata && !sim_job.terms.tls &&
 				 sim_job.terms.service <= GSS_SERVICE_NONE && (seed + 5) % 10 < 2;
+	choose_clients(&sim_job.terms, seed);
 	tls_server_begin(&security.tls);
 	security_begin(&security.kdc);
 	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;

@@ -34,7 +34,8 @@ struct job_terms {
 	bool full;     /* writes may find no room */
 	bool punctual; /* no I/O takes several calls in turn, each of which has its time */
 	uint32_t depth, path_count, per_path, files;
-	uint64_t hold; /* bytes; 0: none */
+	uint32_t clients, client_depth; /* nclients= and client_depth=, or 0 */
+	uint64_t hold;			/* bytes; 0: none */
 	struct rpc_timing timing;
 	uint32_t service; /* of enum gss_service; 0: AUTH_SYS */
 	bool changes;	  /* replies may be changed on their way */
@@ -64,6 +65,8 @@ uint64_t job_run(uint64_t seed, uint32_t ios, bool trace);
 
 /* Opens paths, what the workload has of them, and the group, while nothing fails. */
 bool job_set_up(const struct server_terms *fails);
+/* Sets the engine's part of a scenario's terms (scenario.c). */
+void scenario_fill_job(struct job *engine, const struct scenario *scenario);
 /* Closes all of it, and ends the world. */
 void job_tear_down(void);
 

@@ -45,6 +45,8 @@ struct delivery {
 
 TAILQ_HEAD(deliveries, delivery);
 
+enum { ENDS_MAX = 1024 };
+
 static struct {
 	struct network_terms terms;
 	const struct network_server *server;
@@ -52,7 +54,7 @@ static struct {
 	bool cut[ADDRESSES_MAX];
 	uint64_t cut_since[ADDRESSES_MAX];
 	struct deliveries held[ADDRESSES_MAX]; /* in their order, until the address is back */
-	struct link_end *ends[256];
+	struct link_end *ends[ENDS_MAX], *by_fd[ENDS_MAX];
 	uint32_t count;
 	bool reads; /* a client has, of late */
 	uint32_t asked_unheard;
@@ -227,10 +229,9 @@ void network_finish(struct link_end *end)
 
 static struct link_end *end_of(int fd)
 {
-	for (uint32_t i = 0; i < net.count; i++)
-		if (net.ends[i]->fd == fd)
-			return net.ends[i];
-	abort();
+	if (!net.by_fd[fd])
+		abort();
+	return net.by_fd[fd];
 }
 
 /* As a system call has it. */
@@ -361,6 +362,9 @@ int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
 	if (!end || net.count == ARRAY_SIZE(net.ends))
 		abort();
 	end->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (end->fd < 0 || end->fd >= ENDS_MAX)
+		abort();
+	net.by_fd[end->fd] = end;
 	end->address = ntohs(remote->sin_port) - 1u;
 	end->users = 2; /* the client, and the event */
 	net.ends[net.count++] = end;
@@ -407,6 +411,7 @@ void tcp_socket_close(int fd, bool at_once)
 	world_tell("address %u: the client closes", end->address);
 	leave_server(end);
 	end->lost = true;
+	net.by_fd[fd] = NULL;
 	end->fd = -1;
 	release(end);
 	close(fd);

@@ -15,6 +15,7 @@ struct scenario_call {
 	uint32_t nth;		     /* of its procedure since I/O began, from 1 */
 	uint64_t time, answered;     /* ns since I/O began; answered 0: no reply has left */
 	uint32_t xid, connection, address;
+	uint32_t client; /* nclients: which one's, from 1; 0: the job's own */
 	uint32_t file;	 /* READ, WRITE, COMMIT, OPEN: its number, from 0 */
 	uint64_t offset; /* READ, WRITE, COMMIT */
 	uint32_t count, stable;
@@ -73,7 +74,7 @@ struct scenario {
 	uint32_t timeo, retrans;	    /* as in nfs(5): tenths of a second */
 	uint32_t stable;		    /* of enum io_stable */
 	uint32_t nconnect;
-	uint32_t nclients;     /* NFSv3: 0, or paths * nconnect; client_depth is depth / nclients */
+	uint32_t nclients;     /* 0, or paths to depth; client_depth is depth / nclients */
 	uint32_t client_start; /* clients that begin in a second; 0: all at once */
 	uint32_t service;      /* Kerberos: of enum gss_service; 0: AUTH_SYS */
 	bool tls;	       /* on all paths */

@@ -10,6 +10,7 @@
 #include "client/internal.h"
 #include "group/connection.h"
 #include "job.h"
+#include "nclients.h"
 #include "nfs/path_client.h"
 #include "server.h"
 #include "tokens.h"
@@ -352,6 +353,8 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 		.data_max = path->config.wsize,
 	};
 
+	if (rpc->own)
+		nclients_note(rpc->own, rpc);
 	if (!terms.service)
 		return __real_path_credentials_open(rpc);
 	terms.mechanism = &new_holder(rpc)->mechanism->tokens.base;
@@ -363,6 +366,8 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 void __real_path_credentials_close(struct rpc_client *rpc);
 void __wrap_path_credentials_close(struct rpc_client *rpc)
 {
+	if (rpc->own)
+		nclients_note(rpc->own, NULL);
 	if (find_holder(rpc->credentials))
 		rpcsec_gss_free(rpc->credentials);
 	else

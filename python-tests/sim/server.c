@@ -25,13 +25,15 @@ struct server server;
 /* What the server keeps of a connection, and of a call that has not come in full. */
 struct connection {
 	uint32_t number; /* no other has it */
+	uint32_t client; /* 1 + the one whose calls it carries; 0: there were none */
 	uint8_t bytes[RECORD_MARK_SIZE + CALL_ROOM];
 	size_t have;
 };
 
 struct arguments {
 	struct rpc_call rpc;
-	uint32_t sum; /* of the whole */
+	uint32_t client; /* scenario_call's */
+	uint32_t sum;	 /* of the whole */
 };
 
 /*
@@ -49,14 +51,15 @@ static struct {
 	} replies[CACHED];
 } cache;
 
-void server_begin(const struct server_terms *terms)
+void server_begin(const struct server_terms *terms, uint32_t clients)
 {
 	memset(&server, 0, sizeof(server));
 	cache.count = 0;
 	namespace_begin();
 	server.terms = *terms;
+	server.clients = clients;
 	server_divide(1, 0);
-	server4_begin();
+	server4_begin(clients);
 	contexts_begin();
 	server.up = true;
 	server.verifier = world_random(UINT64_MAX);
@@ -272,6 +275,7 @@ uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
 {
 	if (server_delays())
 		return STATUS_DELAY;
+	server.moves[front->client]++;
 	read->length = length_of(read, front->fate);
 	read->end = read->offset + read->length >= server.size;
 	read->data = server.memory + server_place(namespace_file(file)) +
@@ -288,6 +292,7 @@ uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
 		return STATUS_DELAY;
 	if (!data || world_chance(server.terms.full_in))
 		return STATUS_NOSPC;
+	server.moves[front->client]++;
 	write->verifier = verifier_of(front->fate);
 	write->length = length_of(write, front->fate);
 	if (world_chance(server.terms.eager_in))
@@ -333,10 +338,11 @@ static bool moves_data(uint32_t procedure)
 	return procedure == NFS3_READ || procedure == NFS3_WRITE || procedure == NFS3_COMMIT;
 }
 
-static void answer(struct xdr_in *in, struct xdr_out *out, uint32_t procedure,
+static void answer(struct xdr_in *in, struct xdr_out *out, const struct arguments *arguments,
 		   const struct scenario_fate *fate)
 {
-	struct front front = {.in = in, .fate = fate};
+	const uint32_t procedure = arguments->rpc.procedure;
+	struct front front = {.in = in, .fate = fate, .client = arguments->client};
 	const struct limits limits = server_limits();
 	struct nfs_call call = {.front = &front, .limits = &limits, .in = in, .out = out};
 	struct xdr_in results = {out->at, out->end, false};
@@ -375,25 +381,33 @@ static bool is_lost(const struct scenario_fate *fate)
 	return fate->unheard || fate->restarts;
 }
 
-static void decide(struct reply *reply, const struct rpc_call *call, struct xdr_in in)
+/* Where a call comes from. */
+static struct scenario_call came(const struct reply *reply, const struct arguments *call)
 {
 	const struct connection *connection = *network_context(reply->end);
-	struct scenario_call received = {
-		.version = 3,
-		.procedure = call->procedure,
-		.xid = call->xid,
+
+	return (struct scenario_call){
+		.version = call->rpc.version,
+		.procedure = call->rpc.procedure,
+		.xid = call->rpc.xid,
+		.client = call->client,
 		.connection = connection->number,
 		.address = network_address(reply->end),
 	};
+}
+
+static void decide(struct reply *reply, const struct arguments *call, struct xdr_in in)
+{
+	struct scenario_call received = came(reply, call);
 	object_t file;
 
-	if (moves_data(call->procedure)) {
+	if (moves_data(received.procedure)) {
 		if (!get_handle(&in, &file))
 			received.file = namespace_file(file);
 		received.offset = xdr_get_u64(&in);
 		received.count = xdr_get_u32(&in);
 	}
-	if (call->procedure == NFS3_WRITE)
+	if (received.procedure == NFS3_WRITE)
 		received.stable = xdr_get_u32(&in);
 	reply->call = scenario_received(&received, &reply->fate);
 	if (reply->call)
@@ -405,7 +419,7 @@ static void answer3(struct reply *reply, const struct arguments *call, struct xd
 {
 	world_tell("server: xid %08x %s", call->rpc.xid,
 		   nfs3_procedure_name((enum nfs3_procedure)call->rpc.procedure));
-	decide(reply, &call->rpc, *in);
+	decide(reply, call, *in);
 	if (reply->fate.unserved) {
 		reply->out.at -= sizeof(uint32_t);
 		xdr_put_u32(&reply->out, ACCEPT_PROG_UNAVAIL);
@@ -416,23 +430,18 @@ static void answer3(struct reply *reply, const struct arguments *call, struct xd
 		in->at = in->end;
 		return;
 	}
-	answer(in, &reply->out, call->rpc.procedure, &reply->fate);
+	answer(in, &reply->out, call, &reply->fate);
 	keep(reply, call);
 }
 
-static void answer4(struct reply *reply, const struct rpc_call *call, struct xdr_in *in)
+static void answer4(struct reply *reply, const struct arguments *call, struct xdr_in *in)
 {
-	const struct connection *connection = *network_context(reply->end);
-	struct server4_answer answer = {.out = &reply->out,
-					.fate = &reply->fate,
-					.came = {.version = 4,
-						 .xid = call->xid,
-						 .connection = connection->number,
-						 .address = network_address(reply->end)}};
+	struct server4_answer answer = {
+		.out = &reply->out, .fate = &reply->fate, .came = came(reply, call)};
 	uint8_t *results = reply->out.at;
 
-	world_tell("server: xid %08x", call->xid);
-	if (call->procedure == NFS4_NULL)
+	world_tell("server: xid %08x", call->rpc.xid);
+	if (call->rpc.procedure == NFS4_NULL)
 		return;
 	server4_answer(in, &answer);
 	reply->slot = answer.slot;
@@ -470,7 +479,7 @@ static void answer_nfs(struct reply *reply, const struct arguments *call, struct
 	if (call->rpc.version == NFS_V3)
 		answer3(reply, call, in);
 	else
-		answer4(reply, &call->rpc, in);
+		answer4(reply, call, in);
 	if (in->bad || in->at != in->end) {
 		world_tell("server: a call that is none");
 		abort();
@@ -505,6 +514,36 @@ static bool answer_gss(struct reply *reply, struct arguments *call, const uint8_
 	return true;
 }
 
+/* AUTH_SYS: the client is the number in its machine's name, from 1; 0: that has none. */
+static uint32_t get_client(struct xdr_in credentials)
+{
+	enum { SYS = 1 };
+	uint32_t flavor = xdr_get_u32(&credentials), length;
+	char name[16] = "";
+	const uint8_t *bytes;
+
+	xdr_skip(&credentials, 2 * 4); /* length, stamp */
+	length = xdr_get_u32(&credentials);
+	bytes = xdr_skip(&credentials, length);
+	if (flavor != SYS || !bytes || !length || length >= sizeof(name))
+		return 0;
+	memcpy(name, bytes, length);
+	return 1 + (uint32_t)strtoul(name, NULL, 10) % SERVER_CLIENTS_MAX;
+}
+
+/* A connection is one client's; over NFSv4.1 the job's own asks for names. */
+static void judge_caller(struct link_end *end, const struct arguments *call)
+{
+	struct connection *connection = *network_context(end);
+
+	if (connection->client && connection->client != call->client + 1)
+		world_violated("client %u calls over the connection of client %u", call->client,
+			       connection->client - 1);
+	if (server.clients && !call->client && call->rpc.version == NFS_V3)
+		world_violated("a call is no client's");
+	connection->client = call->client + 1;
+}
+
 static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 {
 	struct xdr_in in = {bytes, bytes + length, false};
@@ -522,6 +561,8 @@ static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 		if (!answer_gss(reply, &call, bytes, &in))
 			return;
 	} else {
+		call.client = get_client(in);
+		judge_caller(end, &call);
 		rpc_skip_credentials(&in);
 		answer_nfs(reply, &call, &in);
 	}

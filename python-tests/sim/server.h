@@ -17,6 +17,7 @@
 #include "server4.h"
 
 enum { SERVER_FILE = 32 << 10 /* bytes of all files */, SERVER_FILES_MAX = 4 };
+enum { SERVER_CLIENTS_MAX = 64 };
 
 /* Each is one in so many calls; 0: it never happens. */
 struct server_terms {
@@ -38,6 +39,10 @@ struct server {
 	struct server_terms terms; /* may be set at any time */
 	bool up;
 	uint64_t verifier; /* of this incarnation */
+	uint32_t
+		clients; /* nclients=: each calls over a connection of its own; 0: there are none */
+	uint32_t moves[SERVER_CLIENTS_MAX +
+		       1]; /* READs and WRITEs that were carried out, by client */
 	uint32_t files;	   /* of equal room: each begins where the one before it ends */
 	uint32_t size;	   /* bytes of each, at most its room */
 	uint8_t memory[SERVER_FILE], disk[SERVER_FILE];
@@ -47,13 +52,15 @@ struct server {
 struct front {
 	struct xdr_in *in;
 	const struct scenario_fate *fate; /* of the call, or of the operation under way */
+	uint32_t client;		  /* that calls: scenario_call's */
 	struct compound *compound;	  /* NFSv4.1 */
 };
 
 extern struct server server;
 extern const struct network_server server_network;
 
-void server_begin(const struct server_terms *terms);
+/* `clients`: nclients=, or 0. */
+void server_begin(const struct server_terms *terms, uint32_t clients);
 /* Before anything is written: there are so many files, of `size` bytes each; 0: what they have room
  * for. */
 void server_divide(uint32_t files, uint32_t size);

@@ -2,6 +2,7 @@
 #include "server4.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/files.h"
 #include "core/serve4.h"
@@ -10,14 +11,13 @@
 #include "util.h"
 #include "world.h"
 
-enum { SLOTS = 64, SESSIONS = 32 };
+enum { SLOTS = 64, SESSIONS = 32, SESSIONS_MAX = 192, OPENS = 64 };
 
 static const uint64_t GRACE = 2 * SEC;
 
 struct clients server_clients;
 
 static uint64_t forgot_at;
-static bool destroyed; /* the client has said farewell */
 
 /* Of one compound. */
 struct compound {
@@ -29,21 +29,23 @@ struct compound {
 
 /* --- what is remembered --- */
 
-void server4_begin(void)
+void server4_begin(uint32_t count)
 {
 	struct clients *clients = &server_clients;
 
-	if (!clients->sessions && !clients_init(clients, SESSIONS, SLOTS))
+	if (!clients->sessions && !clients_init(clients, SESSIONS_MAX, SLOTS))
 		abort();
+	clients->session_count = SESSIONS + 2 * count;
+	clients->open_count = count ? CLIENTS_OPENS : OPENS;
 	clients_begin(clients);
 	clients->terms = &server.terms.nfs4.clients;
 	clients->name = "simulated";
 	clients->instance = 1;
-	clients->keeps = true; /* names and data are one client here */
+	clients->keeps = true;
+	clients->joins = count;
 	clients->grace = GRACE;
 	clients->random = world_random;
 	forgot_at = 0;
-	destroyed = false;
 }
 
 void server4_restart(void)
@@ -54,35 +56,58 @@ void server4_restart(void)
 
 const char *server4_keeps(void)
 {
-	for (int i = 0; i < SESSIONS; i++)
+	for (uint32_t i = 0; i < server_clients.session_count; i++)
 		if (server_clients.sessions[i].number)
 			return "sessions";
-	for (int i = 0; i < CLIENTS_OPENS; i++)
+	for (uint32_t i = 0; i < server_clients.open_count; i++)
 		if (server_clients.opens[i].number)
 			return "opens";
-	return server_clients.client && !destroyed ? "a client" : "";
+	for (uint32_t i = 0; i < server_clients.client_count; i++)
+		if (server_clients.all[i].id)
+			return "a client";
+	return "";
+}
+
+static void forget_client(void)
+{
+	uint32_t count = server_clients.client_count;
+	struct client *client = &server_clients.all[count > 1 ? world_apart(count) : 0];
+
+	world_tell("server: forgets client %u", client->user);
+	clients_forget_one(&server_clients, client);
 }
 
 static void forget_by_chance(void)
 {
 	if (world_chance(server.terms.nfs4.forget_session_in)) {
 		world_tell("server: forgets a session");
-		server_clients.sessions[world_random(SESSIONS)].number = 0;
+		server_clients.sessions[world_random(server_clients.session_count)].number = 0;
 	}
-	if (world_chance(server.terms.nfs4.forget_client_in)) {
-		world_tell("server: forgets the client");
-		clients_forget(&server_clients);
-	}
+	if (world_chance(server.terms.nfs4.forget_client_in))
+		forget_client();
 	/* An open that is refused right after it was made again ends the I/O: such a server has
 	 * none. */
 	if (world.clock.now > forgot_at + SEC && world_chance(server.terms.nfs4.forget_open_in)) {
 		forgot_at = world.clock.now;
 		world_tell("server: forgets an open");
-		server_clients.opens[world_random(CLIENTS_OPENS)].number = 0;
+		server_clients.opens[world_random(server_clients.open_count)].number = 0;
 	}
 }
 
 /* --- clients and sessions (core/clients.h) --- */
+
+/* Each of the job's clients has one name here, and no other sends that, or what belongs to it. */
+void front_uses(struct nfs_call *call, struct client *client)
+{
+	uint32_t caller = call->front->client;
+
+	if (client->user && client->user != caller + 1)
+		world_violated("client %u sends what is client %u's", caller, client->user - 1);
+	for (uint32_t i = 0; !client->user && i < server_clients.client_count; i++)
+		if (server_clients.all[i].user == caller + 1)
+			world_violated("client %u has two names", caller);
+	client->user = caller + 1;
+}
 
 uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct slot *slot)
 {
@@ -103,22 +128,27 @@ uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct 
 	return NFS4_OK;
 }
 
-/* What a client must not do, and what becomes of it. */
-static void judge(const struct scenario_call *call, enum nfs4_operation operation, uint32_t status)
+/* What a client must not do. */
+static void judge(const struct nfs_call *by, enum nfs4_operation operation, uint32_t status)
 {
+	const struct scenario_call *call = &by->front->compound->answer->came;
 	uint32_t sessions = 0;
 
+	/* One of many clients, with one session: once in the life of its ID (RFC 8881, 18.51.3),
+	 * unless it cannot know that it was heard. */
+	if (operation == NFS4_RECLAIM_COMPLETE && status == NFS4ERR_COMPLETE_ALREADY &&
+	    call->client && server_clients.all[by->client % CLIENTS_MAX].told)
+		world_violated("client %u sends RECLAIM_COMPLETE once more", call->client);
 	if (operation == NFS4_SEQUENCE && status == NFS4ERR_SEQ_FALSE_RETRY)
 		world_violated("slot %u was used for two calls with number %u", call->slot,
 			       call->sequence);
 	if (operation == NFS4_SEQUENCE && status == NFS4ERR_SEQ_MISORDERED)
 		world_violated("slot %u: number %u is not the next", call->slot, call->sequence);
-	if (!status && (operation == NFS4_DESTROY_CLIENTID || operation == NFS4_EXCHANGE_ID))
-		destroyed = operation == NFS4_DESTROY_CLIENTID;
-	for (int i = 0; operation == NFS4_CREATE_SESSION && i < SESSIONS; i++)
+	for (uint32_t i = 0; operation == NFS4_CREATE_SESSION && i < server_clients.session_count;
+	     i++)
 		sessions += server_clients.sessions[i].number != 0;
-	if (sessions == SESSIONS)
-		world_violated("the client keeps %d sessions", SESSIONS);
+	if (sessions == server_clients.session_count)
+		world_violated("the clients keep %u sessions", sessions);
 }
 
 /* --- the whole --- */
@@ -157,6 +187,10 @@ static void read_sequence(struct scenario_call *call, struct xdr_in in)
 
 static void read_transfer(struct scenario_call *call, struct xdr_in in)
 {
+	static const uint8_t special[NFS4_STATEID];
+
+	if (call->procedure != NFS4_COMMIT && !memcmp(in.at, special, sizeof(special)))
+		world_violated("client %u sends no open's stateid", call->client);
 	if (call->procedure != NFS4_COMMIT)
 		xdr_skip(&in, NFS4_STATEID);
 	call->offset = xdr_get_u64(&in);
@@ -211,7 +245,7 @@ void front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t st
 	const struct compound *compound = call->front->compound;
 
 	if (!compound->fate.status)
-		judge(&compound->answer->came, operation, status);
+		judge(call, operation, status);
 	if (compound->answer->call)
 		compound->answer->call->status = status;
 	if (!status)
@@ -223,7 +257,10 @@ void front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t st
 void server4_answer(struct xdr_in *in, struct server4_answer *answer)
 {
 	struct compound compound = {.answer = answer};
-	struct front front = {.in = in, .fate = &compound.fate, .compound = &compound};
+	struct front front = {.in = in,
+			      .fate = &compound.fate,
+			      .client = answer->came.client,
+			      .compound = &compound};
 	const struct limits limits = server_limits();
 	struct nfs_call call = {
 		.front = &front,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * server4.h - what the simulated server is over NFSv4.1 (RFC 8881): client IDs, sessions with their
- * slots, opens and a grace period, all of which a restart forgets.
+ * slots, opens and a grace period, all of which a restart forgets. What a client has may be sent by
+ * that client alone.
  */
 #pragma once
 
@@ -15,7 +16,7 @@
 /* One in so many calls, as in struct server_terms. */
 struct server4_terms {
 	uint64_t forget_session_in; /* NFS4ERR_BADSESSION */
-	uint64_t forget_client_in;  /* the client ID has expired, with all opens */
+	uint64_t forget_client_in;  /* a client ID has expired, with its opens */
 	uint64_t forget_open_in;    /* NFS4ERR_BAD_STATEID */
 	uint64_t resize_in;	    /* the slot table gets another size */
 	uint64_t busy_in;	    /* SEQUENCE gets NFS4ERR_DELAY */
@@ -23,7 +24,8 @@ struct server4_terms {
 	struct clients_terms clients;
 };
 
-void server4_begin(void);
+/* There will be so many clients beside the job's own. */
+void server4_begin(uint32_t clients);
 void server4_restart(void);
 
 /* An answer: the caller sets the first members, with where the call comes from. */

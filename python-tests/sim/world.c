@@ -42,7 +42,7 @@ static uint64_t read_time(const struct clock *clock)
 {
 	if (world.creeps) {
 		world.creeps = false; /* what happens meanwhile reads the clock as well */
-		world_pass(world.clock.now + MSEC);
+		world_pass(world.clock.now + world.moment);
 		world.creeps = true;
 	}
 	if (world.clock.now > time_max)
@@ -52,8 +52,11 @@ static uint64_t read_time(const struct clock *clock)
 
 void world_begin(uint64_t seed, bool trace)
 {
-	world = (struct world){
-		.clock.read = read_time, .random = seed, .apart = ~seed, .trace = trace};
+	world = (struct world){.clock.read = read_time,
+			       .random = seed,
+			       .apart = ~seed,
+			       .trace = trace,
+			       .moment = MSEC};
 	world.clock.now = SEC;
 	TAILQ_INIT(&world.events);
 }

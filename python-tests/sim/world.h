@@ -45,7 +45,8 @@ struct world {
 	uint64_t failures[FAILURES];
 	char violation[200]; /* the first thing that does not hold; "": all does */
 	bool trace;
-	bool creeps; /* each reading of the clock lets a moment pass: for code that waits */
+	bool creeps;	 /* each reading of the clock lets a moment pass: for code that waits */
+	uint64_t moment; /* nanoseconds; 1 ms at first */
 };
 
 /* The one that there is, from a job's begin to the next one's. */

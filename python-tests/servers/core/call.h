@@ -33,6 +33,7 @@ struct nfs_call {
 	struct clients *clients;
 	uint32_t connection, address; /* the former's number, and where it leads to */
 	struct slot *slot;	      /* that carries the call, where replies are kept; or NULL */
+	uint64_t client;	      /* the same: the one whose session the call came over; or 0 */
 };
 
 /* RPC's header (RFC 5531, 9). */

@@ -21,6 +21,7 @@ bool clients_init(struct clients *clients, uint32_t sessions, uint32_t slots)
 		return false;
 	for (uint32_t i = 0; i < sessions; i++)
 		clients->sessions[i].slot = all + (size_t)i * slots;
+	clients->open_count = CLIENTS_OPENS;
 	return !pthread_mutex_init(&clients->lock, NULL);
 }
 
@@ -35,18 +36,39 @@ void clients_forget_sessions(struct clients *clients)
 		clients->sessions[i].number = 0;
 }
 
+static void end_client(struct client *client)
+{
+	client->id = 0;
+	client->confirmed = client->reclaimed = client->told = false;
+	client->completed = NULL;
+	client->created = NULL;
+}
+
+void clients_forget_one(struct clients *clients, struct client *client)
+{
+	for (uint32_t i = 0; i < clients->session_count; i++)
+		if (clients->sessions[i].client == client->id)
+			clients->sessions[i].number = 0;
+	for (uint32_t i = 0; i < clients->open_count; i++)
+		if (clients->opens[i].client == client->id)
+			clients->opens[i].number = 0;
+	end_client(client);
+}
+
 void clients_forget(struct clients *clients)
 {
 	clients_forget_sessions(clients);
 	clients_forget_opens(clients);
-	clients->client = 0;
-	clients->confirmed = clients->reclaimed = false;
-	clients->created = NULL;
+	for (uint32_t i = 0; i < clients->client_count; i++)
+		end_client(&clients->all[i]);
 }
 
 void clients_begin(struct clients *clients)
 {
-	clients_forget(clients);
+	clients_forget_sessions(clients);
+	clients_forget_opens(clients);
+	memset(clients->all, 0, sizeof(clients->all));
+	clients->client_count = 0;
 	clients->sessions_made = clients->opens_made = clients->uses = 0;
 	clients->grace_until = 0;
 }
@@ -65,40 +87,85 @@ static uint64_t random_below(const struct clients *clients, uint64_t below)
 
 /* --- clients --- */
 
-static bool is_known(const struct clients *clients, uint64_t id)
+/* An ID ends with its client's place. NULL: no client that is kept has it. */
+static struct client *find_client(struct clients *clients, uint64_t id)
 {
-	return clients->keeps ? id && id == clients->client : id >> 32 == clients->instance;
+	struct client *client = &clients->all[id % CLIENTS_MAX];
+
+	return id && client->id == id ? client : NULL;
+}
+
+/* The same, for a call that names it, or uses what it has. */
+static struct client *find_used(struct nfs_call *call, uint64_t id)
+{
+	struct client *client = find_client(call->clients, id);
+
+	if (client)
+		front_uses(call, client);
+	return client;
+}
+
+static bool is_known(struct nfs_call *call, uint64_t id)
+{
+	return call->clients->keeps ? find_used(call, id) != NULL
+				    : id >> 32 == call->clients->instance;
+}
+
+static struct client *find_named(struct clients *clients, struct xdr_in owner)
+{
+	const uint32_t length = (uint32_t)(owner.end - owner.at);
+	struct client *client = clients->all, *end = client + clients->client_count;
+
+	while (client < end &&
+	       (client->name_length != length || memcmp(client->name, owner.at, length)))
+		client++;
+	if (client < end)
+		return client;
+	if (clients->client_count++ == CLIENTS_MAX || length > CLIENTS_NAME)
+		abort(); /* no test has so many */
+	client->name_length = length;
+	memcpy(client->name, owner.at, length);
+	return client;
 }
 
 /* Where clients are not kept, each has one ID at all addresses, and another after it restarts. */
-uint64_t clients_exchange(struct nfs_call *call, struct xdr_in owner)
+struct exchanged clients_exchange(struct nfs_call *call, struct xdr_in owner)
 {
 	struct clients *clients = call->clients;
 	const uint64_t instance = (uint64_t)clients->instance << 32;
+	struct client *client;
 
 	if (!clients->keeps)
-		return instance | words_sum(owner);
-	if (!clients->client) {
-		clients->client = instance | (1 + clients->sessions_made);
-		clients->sequence = 1 + (uint32_t)random_below(clients, 1000);
+		return (struct exchanged){instance | words_sum(owner), 1, false};
+	client = find_named(clients, owner);
+	if (!client->id) {
+		client->id = instance | ((1ull + clients->sessions_made) * CLIENTS_MAX +
+					 (uint64_t)(client - clients->all));
+		client->sequence = 1 + (uint32_t)random_below(clients, 1000);
 	}
-	return clients->client;
+	front_uses(call, client);
+	return (struct exchanged){client->id, client->sequence, client->confirmed};
 }
 
+/* RFC 8881, 18.50.3: not while it has sessions or opens. */
 uint32_t clients_destroy(struct nfs_call *call, uint64_t id)
 {
 	struct clients *clients = call->clients;
 	bool any = false;
 
-	if (!is_known(clients, id))
+	if (!is_known(call, id))
 		return NFS4ERR_STALE_CLIENTID;
-	if (clients->keeps) /* names and data are one client: both destroy it */
-		return NFS4_OK;
 	pthread_mutex_lock(&clients->lock);
 	for (uint32_t i = 0; i < clients->session_count; i++)
 		any |= clients->sessions[i].number && clients->sessions[i].client == id;
 	pthread_mutex_unlock(&clients->lock);
-	return any ? NFS4ERR_CLIENTID_BUSY : NFS4_OK;
+	for (uint32_t i = 0; clients->keeps && i < clients->open_count; i++)
+		any |= clients->opens[i].number && clients->opens[i].client == id;
+	if (any)
+		return NFS4ERR_CLIENTID_BUSY;
+	if (clients->keeps)
+		clients_forget_one(clients, find_client(clients, id));
+	return NFS4_OK;
 }
 
 /* --- sessions --- */
@@ -160,19 +227,22 @@ static struct session *new_session(struct clients *clients, uint64_t client, uin
 }
 
 /* That call may come again: then it gives the same session. NULL: it is misordered. */
-static struct session *create_session(struct clients *clients, uint64_t client, uint32_t sequence,
+static struct session *create_session(struct clients *clients, uint64_t id, uint32_t sequence,
 				      uint32_t slots)
 {
-	if (!clients->keeps)
-		return new_session(clients, client, slots);
-	if (sequence == clients->sequence) {
-		clients->sequence++;
-		clients->confirmed = true;
-		clients->created = new_session(clients, client, slots);
-	} else if (sequence + 1 != clients->sequence) {
+	struct client *client = clients->keeps ? find_client(clients, id) : NULL;
+
+	if (!client)
+		return new_session(clients, id, slots);
+	if (sequence == client->sequence) {
+		client->sequence++;
+		client->confirmed = true;
+		client->completed = NULL; /* another may get the place of that session */
+		client->created = new_session(clients, id, slots);
+	} else if (sequence + 1 != client->sequence) {
 		return NULL;
 	}
-	return clients->created && clients->created->number ? clients->created : NULL;
+	return client->created && client->created->number ? client->created : NULL;
 }
 
 uint32_t clients_create_session(struct nfs_call *call, uint64_t client, uint32_t sequence,
@@ -181,7 +251,7 @@ uint32_t clients_create_session(struct nfs_call *call, uint64_t client, uint32_t
 	struct clients *clients = call->clients;
 	struct session *session;
 
-	if (!is_known(clients, client))
+	if (!is_known(call, client))
 		return NFS4ERR_STALE_CLIENTID;
 	pthread_mutex_lock(&clients->lock);
 	session = create_session(clients, client, sequence, *slots);
@@ -203,6 +273,8 @@ uint32_t clients_bind_session(struct nfs_call *call, struct session_id id)
 	session = find_session(call->clients, id);
 	if (session)
 		bind_to(session, call->connection);
+	if (session && call->clients->keeps)
+		find_used(call, session->client);
 	pthread_mutex_unlock(&call->clients->lock);
 	return session ? NFS4_OK : NFS4ERR_BADSESSION;
 }
@@ -210,13 +282,20 @@ uint32_t clients_bind_session(struct nfs_call *call, struct session_id id)
 uint32_t clients_destroy_session(struct nfs_call *call, struct session_id id)
 {
 	struct session *session;
+	uint32_t status = NFS4_OK;
 
 	pthread_mutex_lock(&call->clients->lock);
 	session = find_session(call->clients, id);
-	if (session)
+	if (session && call->clients->keeps)
+		find_used(call, session->client);
+	if (!session)
+		status = NFS4ERR_BADSESSION;
+	else if (call->clients->terms->binds && !is_bound(session, call->connection))
+		status = NFS4ERR_CONN_NOT_BOUND_TO_SESSION; /* RFC 8881, 18.37.3 */
+	else
 		atomic_store(&session->number, 0);
 	pthread_mutex_unlock(&call->clients->lock);
-	return session ? NFS4_OK : NFS4ERR_BADSESSION;
+	return status;
 }
 
 /* --- slots --- */
@@ -251,8 +330,10 @@ static __attribute__((noinline)) uint32_t take_and_keep(struct nfs_call *call,
 							const struct xdr_in *in,
 							struct sequence *sequence)
 {
+	struct client *client = find_used(call, session->client);
 	uint32_t status;
 
+	call->client = session->client;
 	if (sequence->sequence == slot->sequence)
 		return take_again(call, slot, in, sequence);
 	if (sequence->sequence != slot->sequence + 1)
@@ -263,6 +344,8 @@ static __attribute__((noinline)) uint32_t take_and_keep(struct nfs_call *call,
 	status = front_take_slot(call, session, slot);
 	if (status)
 		return status;
+	if (client && client->completed == slot && !slot->uncached) /* it goes on over the slot */
+		client->told = true;
 	slot->use = ++call->clients->uses;
 	slot->pending = slot->length = 0;
 	slot->answered = slot->uncached = false;
@@ -325,24 +408,44 @@ void clients_end_reply(struct slot *slot, uint32_t number, bool left)
 
 uint32_t clients_may_open(struct nfs_call *call, enum nfs4_claim claim)
 {
-	const struct clients *clients = call->clients;
-	bool reclaims = claim == NFS4_CLAIM_PREVIOUS;
+	struct clients *clients = call->clients;
+	const struct client *client = find_client(clients, call->client);
 
 	if (!clients->keeps)
 		return NFS4_OK;
-	if (reclaims == (clients->now < clients->grace_until && !clients->reclaimed))
-		return NFS4_OK;
-	return reclaims ? NFS4ERR_NO_GRACE : NFS4ERR_GRACE;
+	if (!client)
+		return NFS4ERR_EXPIRED;
+	if (claim != NFS4_CLAIM_PREVIOUS) /* RFC 8881, 18.51.4 */
+		return client->reclaimed ? NFS4_OK : NFS4ERR_GRACE;
+	return clients->now < clients->grace_until && !client->reclaimed ? NFS4_OK
+									 : NFS4ERR_NO_GRACE;
 }
 
-struct stateid clients_open(struct nfs_call *call, uint64_t file)
+/* The number of the owner's open of that file, or 0. */
+static uint32_t find_open(const struct nfs_call *call, uint64_t file, uint32_t owner)
+{
+	const struct clients *clients = call->clients;
+
+	for (uint32_t i = 0; clients->joins && i < clients->open_count; i++) {
+		const struct clients_open *open = &clients->opens[i];
+
+		if (open->number && open->client == call->client && open->owner == owner &&
+		    open->file == file)
+			return open->number;
+	}
+	return 0;
+}
+
+struct stateid clients_open(struct nfs_call *call, uint64_t file, struct xdr_in owner)
 {
 	struct clients *clients = call->clients;
-	uint32_t number = (uint32_t)file;
+	uint32_t number = (uint32_t)file, sum;
 
 	if (clients->keeps) {
-		number = ++clients->opens_made;
-		clients->opens[number % CLIENTS_OPENS] = (struct clients_open){number, file};
+		sum = words_sum(owner);
+		number = find_open(call, file, sum) ?: ++clients->opens_made;
+		clients->opens[number % clients->open_count] =
+			(struct clients_open){number, sum, call->client, file};
 	}
 	return (struct stateid){{1, 0, clients->instance, number}};
 }
@@ -352,7 +455,7 @@ uint32_t clients_use(struct nfs_call *call, uint64_t file, const struct stateid 
 {
 	const struct clients *clients = call->clients;
 	const uint32_t *words = stateid->words, number = words[3];
-	const struct clients_open *open = &clients->opens[number % CLIENTS_OPENS];
+	const struct clients_open *open;
 
 	if (words[1] || words[2] != clients->instance) {
 		if ((words[0] & words[1] & words[2] & words[3]) == UINT32_MAX)
@@ -363,8 +466,11 @@ uint32_t clients_use(struct nfs_call *call, uint64_t file, const struct stateid 
 	}
 	if (!clients->keeps)
 		return number == file ? NFS4_OK : NFS4ERR_BAD_STATEID;
-	return number && open->number == number && open->file == file ? NFS4_OK
-								      : NFS4ERR_BAD_STATEID;
+	open = &clients->opens[number % clients->open_count];
+	if (!number || open->number != number || open->file != file)
+		return NFS4ERR_BAD_STATEID;
+	find_used(call, open->client);
+	return NFS4_OK;
 }
 
 uint32_t clients_close(struct nfs_call *call, uint64_t file, const struct stateid *stateid)
@@ -376,18 +482,21 @@ uint32_t clients_close(struct nfs_call *call, uint64_t file, const struct statei
 		return NFS4ERR_BAD_STATEID; /* a special one, which is no open's (RFC 8881, 8.2.3)
 					     */
 	if (!status && clients->keeps)
-		clients->opens[stateid->words[3] % CLIENTS_OPENS].number = 0;
+		clients->opens[stateid->words[3] % clients->open_count].number = 0;
 	return status;
 }
 
 uint32_t clients_reclaim_complete(struct nfs_call *call)
 {
-	struct clients *clients = call->clients;
+	struct client *client = find_client(call->clients, call->client);
 
-	if (!clients->keeps)
+	if (!call->clients->keeps)
 		return NFS4_OK;
-	if (clients->reclaimed)
+	if (!client)
+		return NFS4ERR_EXPIRED;
+	if (client->reclaimed)
 		return NFS4ERR_COMPLETE_ALREADY;
-	clients->reclaimed = true;
+	client->reclaimed = true;
+	client->completed = call->slot;
 	return NFS4_OK;
 }

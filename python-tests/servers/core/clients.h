@@ -3,10 +3,10 @@
  * clients.h - what a server of NFSv4.1 keeps of its clients (RFC 8881): client IDs, sessions with
  * their slots, opens, and a grace period. Time and chance are handed in.
  *
- * Either the one client is known with its replies and opens (`keeps`), or there are any number of
- * clients, and nothing but sessions is kept. This is safe for use by several threads, since a
- * session may span connections, and SEQUENCE takes no lock. The latest sessions are known, so that
- * clients which vanish leave nothing that has to be cleared away.
+ * Either clients are known with their replies and opens (`keeps`), up to CLIENTS_MAX, or there are
+ * any number of them, and nothing but sessions is kept. This is safe for use by several threads,
+ * since a session may span connections, and SEQUENCE takes no lock. The latest sessions are known,
+ * so that clients which vanish leave nothing that has to be cleared away.
  */
 #pragma once
 
@@ -15,7 +15,8 @@
 #include "core/call.h"
 #include "core/nfs4.h"
 
-enum { CLIENTS_OPENS = 64, CLIENTS_BOUND = 16, CLIENTS_REPLY_MAX = 512 };
+enum { CLIENTS_MAX = 128, CLIENTS_NAME = 160, CLIENTS_OPENS = 1024 };
+enum { CLIENTS_BOUND = 16, CLIENTS_REPLY_MAX = 512 };
 
 /* All but its number is for servers that keep replies. */
 struct slot {
@@ -39,6 +40,19 @@ struct session {
 	struct slot *slot;
 };
 
+/* Where clients are kept: one, whose place is its own also after it was forgotten. */
+struct client {
+	uint64_t id;	   /* 0: it is not known */
+	uint32_t user;	   /* the front's: whose it is */
+	uint32_t sequence; /* of the next CREATE_SESSION */
+	bool confirmed;
+	bool reclaimed, told;	      /* RECLAIM_COMPLETE was carried out, and it has the answer */
+	const struct slot *completed; /* that RECLAIM_COMPLETE came over */
+	struct session *created;      /* by the latest CREATE_SESSION */
+	uint32_t name_length;
+	uint8_t name[CLIENTS_NAME]; /* its verifier and owner, as it sent them */
+};
+
 struct clients_terms {
 	bool binds;	/* SEQUENCE does not bind its connection (2.10.3.1) */
 	bool spans;	/* sessions span addresses (2.10.5) */
@@ -51,22 +65,22 @@ struct clients {
 	const struct clients_terms *terms; /* may change at any time */
 	const char *name;    /* the server's: addresses where it is the same are one server's */
 	uint32_t instance;   /* differs from that of a server that ran before */
-	bool keeps;	     /* the one client, whoever asks, its replies and opens */
+	bool keeps;	     /* clients, their replies and opens */
+	bool joins;	     /* OPENs of one owner and file: they are one open (9.9) */
 	uint64_t now, grace; /* ns: now, and how long clients may reclaim after a restart */
 	uint64_t (*random)(uint64_t below); /* NULL: always 0 */
 
 	uint64_t grace_until;
 	uint32_t session_count, slot_count; /* rooms; slots: of each session */
+	uint32_t open_count, client_count;  /* the opens in use; clients that have a place */
 	uint32_t sessions_made, opens_made, uses;
-	uint64_t client;   /* 0: none */
-	uint32_t sequence; /* of the next CREATE_SESSION */
-	bool confirmed, reclaimed;
-	struct session *created; /* by the latest CREATE_SESSION */
 	struct session *sessions;
 	struct clients_open {
 		uint32_t number; /* 0: none */
-		uint64_t file;
+		uint32_t owner;	 /* the sum of its name */
+		uint64_t client, file;
 	} opens[CLIENTS_OPENS];
+	struct client all[CLIENTS_MAX];
 	pthread_mutex_t lock;
 };
 
@@ -75,7 +89,8 @@ bool clients_init(struct clients *clients, uint32_t sessions, uint32_t slots);
 /* All is as it was at first, but for what is the front's. */
 void clients_begin(struct clients *clients);
 void clients_restart(struct clients *clients);
-/* The client is forgotten with all that it has, or sessions or opens alone. */
+/* A client is forgotten with all that it has; all clients are, or their sessions or opens alone. */
+void clients_forget_one(struct clients *clients, struct client *client);
 void clients_forget(struct clients *clients);
 void clients_forget_sessions(struct clients *clients);
 void clients_forget_opens(struct clients *clients);
@@ -92,8 +107,13 @@ void clients_end_reply(struct slot *slot, uint32_t number, bool left);
 
 /* --- operations: those that return a number return an nfsstat4 --- */
 
-/* Who asks: a client ID. `owner`: the client's verifier and name, as it sent them. */
-uint64_t clients_exchange(struct nfs_call *call, struct xdr_in owner);
+struct exchanged {
+	uint64_t client;
+	uint32_t sequence; /* of the next CREATE_SESSION */
+	bool confirmed;
+};
+/* Who asks. `owner`: the client's verifier and name, as it sent them. */
+struct exchanged clients_exchange(struct nfs_call *call, struct xdr_in owner);
 uint32_t clients_destroy(struct nfs_call *call, uint64_t id);
 
 struct session_id {
@@ -122,7 +142,7 @@ struct stateid {
 	uint32_t words[4]; /* its sequence number first */
 };
 uint32_t clients_may_open(struct nfs_call *call, enum nfs4_claim claim);
-struct stateid clients_open(struct nfs_call *call, uint64_t file);
+struct stateid clients_open(struct nfs_call *call, uint64_t file, struct xdr_in owner);
 /* For a READ or WRITE of the file. */
 uint32_t clients_use(struct nfs_call *call, uint64_t file, const struct stateid *stateid);
 uint32_t clients_close(struct nfs_call *call, uint64_t file, const struct stateid *stateid);
@@ -136,3 +156,5 @@ uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint6
 void front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status);
 /* Where replies are kept, before a new call takes the slot; not 0: the slot does not count it. */
 uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct slot *slot);
+/* Where clients are kept: the call names one, by its owner or ID, or uses what it has. */
+void front_uses(struct nfs_call *call, struct client *client);

@@ -50,14 +50,16 @@ static uint32_t do_exchange_id(struct compound *compound)
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
 	struct xdr_in owner = *in;
+	struct exchanged exchanged;
 
 	xdr_get_u64(in); /* verifier */
 	xdr_skip(in, xdr_get_u32(in));
 	owner.end = in->at;
-	xdr_put_u64(out, clients_exchange(compound->call, owner));
+	exchanged = clients_exchange(compound->call, owner);
+	xdr_put_u64(out, exchanged.client);
 	xdr_skip(in, 3 * 4); /* flags, protection, implementation */
-	xdr_put_u32(out, clients->sequence);
-	xdr_put_u32(out, EXCHGID4_FLAG_USE_NON_PNFS | (clients->confirmed ? NFS4_CONFIRMED : 0u));
+	xdr_put_u32(out, exchanged.sequence);
+	xdr_put_u32(out, EXCHGID4_FLAG_USE_NON_PNFS | (exchanged.confirmed ? NFS4_CONFIRMED : 0u));
 	xdr_put_u32(out, SP4_NONE);
 	xdr_put_u64(out, clients->terms->spans ? 0 : compound->call->address); /* minor */
 	xdr_put_opaque(out, clients->name, length);
@@ -393,18 +395,21 @@ static uint32_t do_open(struct compound *compound)
 	enum { SEQUENCE_ACCESS_DENY_CLIENT = 4 + 4 + 4 + 8 };
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
+	struct xdr_in owner;
 	uint32_t status;
 	struct how how;
 
 	xdr_skip(in, SEQUENCE_ACCESS_DENY_CLIENT);
-	xdr_skip(in, xdr_get_u32(in)); /* owner */
+	owner = *in;
+	xdr_skip(in, xdr_get_u32(in));
+	owner.end = in->at;
 	status = get_how(in, &how);
 	status = status ?: open_claimed(compound, &how);
 	if (status)
 		return status;
 	if (files_attributes(compound->file).type == FILE_DIRECTORY)
 		return NFS4ERR_ISDIR;
-	compound->stateid = clients_open(compound->call, compound->file);
+	compound->stateid = clients_open(compound->call, compound->file, owner);
 	put_stateid(out, &compound->stateid);
 	put_change(out);
 	xdr_put_u32(out, 0); /* flags: need not be confirmed */

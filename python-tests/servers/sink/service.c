@@ -29,7 +29,6 @@ bool service_init(const char *name)
 	clients.instance = (uint32_t)(now.tv_sec * SEC + now.tv_nsec) ^ (uint32_t)getpid() << 16;
 	clients.terms = &terms;
 	clients.name = name;
-	clients.sequence = 1; /* which is not checked */
 	return true;
 }
 
@@ -47,6 +46,10 @@ void front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t st
 uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct slot *slot)
 {
 	return NFS4_OK;
+}
+
+void front_uses(struct nfs_call *call, struct client *client)
+{
 }
 
 enum mount_procedure { MOUNT_NULL = 0, MOUNT_MNT = 1, MOUNT_UMNT = 3, MOUNT_EXPORT = 5 };
