@@ -134,10 +134,15 @@ struct exchanged clients_exchange(struct nfs_call *call, struct xdr_in owner)
 	struct clients *clients = call->clients;
 	const uint64_t instance = (uint64_t)clients->instance << 32;
 	struct client *client;
+	uint64_t verifier;
 
 	if (!clients->keeps)
 		return (struct exchanged){instance | words_sum(owner), 1, false};
+	verifier = xdr_get_u64(&owner);
 	client = find_named(clients, owner);
+	if (client->id && client->verifier != verifier) /* it has begun anew (18.35.4) */
+		clients_forget_one(clients, client);
+	client->verifier = verifier;
 	if (!client->id) {
 		client->id = instance | ((1ull + clients->sessions_made) * CLIENTS_MAX +
 					 (uint64_t)(client - clients->all));

@@ -50,7 +50,8 @@ struct client {
 	const struct slot *completed; /* that RECLAIM_COMPLETE came over */
 	struct session *created;      /* by the latest CREATE_SESSION */
 	uint32_t name_length;
-	uint8_t name[CLIENTS_NAME]; /* its verifier and owner, as it sent them */
+	uint64_t verifier;	    /* of this incarnation */
+	uint8_t name[CLIENTS_NAME]; /* its owner, as it sent it */
 };
 
 struct clients_terms {
