@@ -431,12 +431,13 @@ static int step_conns(struct group *group, struct awaited *awaited)
 
 /*
  * Takes steps until all connections are done, from the first on: with nclients= a few at a time,
- * since servers queue few new connections. `time`: gives up if no further connection is done for so
- * many nanoseconds; 0: no limit, since the steps end by themselves.
+ * since servers queue few new connections, and Linux's closes the oldest of more than 64 that it
+ * does not know yet. `time`: gives up if no further connection is done for so many nanoseconds; 0:
+ * no limit, since the steps end by themselves.
  */
 static int await_conns(struct group *group, group_step *step, uint64_t time, bool (*stop)(void))
 {
-	enum { CLIENTS_AT_ONCE = 128 };
+	enum { CLIENTS_AT_ONCE = 48 };
 	uint32_t count = group->job.conn_count;
 	struct awaited awaited = {
 		.step = step,

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.kernel_lab
 
 _SECONDS = 240.0  # for whatever does not hang, on a slow machine too
 _KIB, _MIB = 1 << 10, 1 << 20
+_CLIENTS = 100  # more than the kernel takes at once
 # The export is the root of the server's pseudo file system (fsid=0).
 _PATHS = [f"nfs://{address}/?version=4.1" for address in ADDRESSES]
 _ONE, _BOTH = _PATHS[0], ",".join(_PATHS)
@@ -137,6 +138,19 @@ def test_slots(depth: int, in_flight: int, guest_fio: FioRunner) -> None:
         result = guest_fio.finish(process, _SECONDS)
     stopped_well(result)
     assert any("grants a session 160 slots" in line for line in said(result)) == (depth > in_flight)
+
+
+# --- many clients ---
+
+
+def test_each_client_is_one_of_the_servers(guest_fio: FioRunner) -> None:
+    """And the one that asked for names is not: it has left. So do all at the end."""
+    job = _endless(rw="randread", bs="4k", iodepth=_CLIENTS, nclients=_CLIENTS)
+    with guest_fio.start(pool=_ONE, **job) as process:
+        eventually(lambda: traces(process) > _CLIENTS, _SECONDS)
+        assert len(_clients()) == _CLIENTS
+        process.signal(signal.SIGINT)
+        stopped_well(guest_fio.finish(process, _SECONDS))
 
 
 # --- ends ---
