@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a server is put through: a verified write, metadata, and a restart in the middle of a write.
+"""What a server is put through: verified writes, of many clients too, metadata, and a restart.
 
 Each gives a Verdict, whose lines are the engine's and fio's where something fell short.
 """
@@ -35,6 +35,8 @@ _WRITE: Options = {
     "end_fsync": 1,
     "hard": 1,
 }
+_CLIENTS = 64
+_MANY: Options = {**_WRITE, "nconnect": None, "nclients": _CLIENTS, "iodepth": _CLIENTS}
 _RESTART: Options = {**_WRITE, "rate_iops": _WRITTEN_BEFORE, "hold_writes": "64m", "trace": 1}
 
 _ENTRIES = 5000
@@ -74,6 +76,16 @@ Trial = Callable[[Running, Engine, Path], Verdict]
 def verified_write(server: Running, engine: Engine, folder: Path) -> Verdict:
     """Write 32 MiB at random over two connections, with COMMITs, and read it back."""
     return _verified(Fio(engine).run(folder, pool=server.pool, options=_WRITE, timeout=_SECONDS))
+
+
+def many_clients(server: Running, engine: Engine, folder: Path) -> Verdict:
+    """Write and read the same by 64 clients, each of which has its share."""
+    result = Fio(engine).run(folder, pool=server.pool, options=_MANY, timeout=_SECONDS)
+    verdict = _verified(result)
+    served = sum(line.write_ops > 0 for line in result.stats)
+    if verdict.passed and served < _CLIENTS:
+        return Verdict(False, (f"{served} of {_CLIENTS} clients were served",))
+    return verdict
 
 
 def metadata(server: Running, engine: Engine, folder: Path) -> Verdict:
@@ -132,6 +144,7 @@ def _complaints(result: FioResult) -> list[str]:
 
 TRIALS: dict[str, Trial] = {
     "verified write": verified_write,
+    "64 clients": many_clients,
     "metadata": metadata,
     "restart": restart,
 }
