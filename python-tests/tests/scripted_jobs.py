@@ -29,6 +29,7 @@ SECONDS = 90.0  # for one fio: what takes longer hangs
 _AT_ONCE = 8
 BOTH = (Nfs.READ, Nfs.WRITE)
 TWO_ADDRESSES = ("127.0.0.1", "127.0.0.2")
+_HEADER = Path(__file__).with_name("preload.h")
 NEVER = Answer(reply=False)
 
 Options = Mapping[str, Option]
@@ -140,9 +141,9 @@ def start_fio(
 
 
 def preloaded(engine: Engine, folder: Path, source: str) -> Engine:
-    """Return the engine with functions in C that stand before the C library's."""
+    """Return the engine with functions in C that stand before the C library's; see preload.h."""
     folder.mkdir(exist_ok=True)
-    (folder / "before.c").write_text(source)
+    (folder / "before.c").write_text(f'#include "{_HEADER}"\n{source}')
     words = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "before.so", "before.c"]
     run(words, timeout=60, cwd=folder).check()
     loaded = f"{engine.env.get('LD_PRELOAD', '')} {folder / 'before.so'}"

@@ -319,30 +319,33 @@ def test_clients_leave_a_server_in_its_grace_period(job: Run) -> None:
     assert outcome.server.clients() == []
 
 
-_FEW_PORTS = """
-#include <dlfcn.h>
-#include <errno.h>
-#include <sys/socket.h>
-
+# A machine that has no port for a connection, by the number of those before it.
+_NO_PORT = """
 int connect(int fd, const struct sockaddr *to, socklen_t length)
 {
 	static int calls;
-	int (*real)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "connect");
 	int type = 0;
 
 	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof(type)});
-	if (to->sa_family != AF_INET || type != SOCK_STREAM || calls++ < 40)
-		return real(fd, to, length);
-	errno = EADDRNOTAVAIL;
-	return -1;
+	if (to->sa_family == AF_INET && type == SOCK_STREAM && fails(calls++)) {
+		errno = EADDRNOTAVAIL;
+		return -1;
+	}
+	return REAL(connect)(fd, to, length);
 }
 """
+
+
+def _no_port(fails: str) -> str:
+    """Return that machine, where connections fail whose number `n` is such."""
+    return f"static int fails(int n) {{ return {fails}; }}\n{_NO_PORT}"
 
 
 @pytest.mark.parametrize("source", ["this machine's address", "127.0.0.9"])
 def test_a_machine_without_ports_takes_fewer_clients(job: Run, source: str) -> None:
     url = {"localaddr": source} if source[0].isdigit() else {}
-    outcome = job(nclients=64, before=_FEW_PORTS, filename="r", url=url, error=None, **READING)
+    no_port = _no_port("n >= 40")
+    outcome = job(nclients=64, before=no_port, filename="r", url=url, error=None, **READING)
     opening, served = outcome.said()
     server = f"127.0.0.1:{outcome.server.nfs_port}"
     assert f"cannot open a connection: no port is free from {source} to {server}: " in opening
@@ -352,8 +355,6 @@ def test_a_machine_without_ports_takes_fewer_clients(job: Run, source: str) -> N
 
 
 _NO_EPOLL = """
-#include <errno.h>
-
 int epoll_create1(int flags)
 {
 	errno = EMFILE;
@@ -391,17 +392,11 @@ def test_a_job_without_memory_for_its_clients_lines_says_so(job: Run) -> None:
 
 # Each socket has 20 ports (Linux before 6.3: all).
 _TWENTY_PORTS = """
-#include <dlfcn.h>
-#include <netinet/in.h>
-#include <stdint.h>
-#include <sys/socket.h>
-
 int socket(int family, int type, int protocol)
 {
 	enum { LOCAL_PORT_RANGE = 51 };
-	int (*real)(int, int, int) = dlsym(RTLD_NEXT, "socket");
 	uint32_t range = 47019u << 16 | 47000;
-	int fd = real(family, type, protocol);
+	int fd = REAL(socket)(family, type, protocol);
 
 	setsockopt(fd, IPPROTO_IP, LOCAL_PORT_RANGE, &range, sizeof(range));
 	return fd;
@@ -514,33 +509,16 @@ def test_clients_do_not_return_in_step(job: Run, options: dict[str, Option]) -> 
     assert jitter == (not options)
 
 
-# Of the connections behind the first 24, two fail, and one succeeds; a client tries two ports.
-_HALF_THE_PORTS = """
-#include <dlfcn.h>
-#include <errno.h>
-#include <sys/socket.h>
-
-int connect(int fd, const struct sockaddr *to, socklen_t length)
-{
-	static int calls;
-	int (*real)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "connect");
-	int type = 0;
-
-	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof(type)});
-	if (to->sa_family != AF_INET || type != SOCK_STREAM || calls++ < 24 || calls % 3 == 0)
-		return real(fd, to, length);
-	errno = EADDRNOTAVAIL;
-	return -1;
-}
-"""
-
-
 def test_clients_that_cannot_return_are_told_of_in_a_few_lines(job: Run) -> None:
-    """Beside those that do: a line before the first answer, and one after it."""
+    """Beside those that do: a line before the first answer, and one after it.
+
+    Of the connections behind the first 24, two fail, and one succeeds; a client tries two ports.
+    """
+    no_port = _no_port("n >= 24 && (n + 1) % 3")
     outcome = job(
         on(Nfs.READ, Answer(do=ScriptedServer.reset_connections), nth=16),
         on(Nfs.READ, NEVER, first=15),
-        nclients=16, before=_HALF_THE_PORTS, enter=NO_RESERVED_PORTS, filename="r",
+        nclients=16, before=no_port, enter=NO_RESERVED_PORTS, filename="r",
         **{**READING, "iodepth": 16},
     )  # fmt: skip
     refusals = [line for line in outcome.said() if "cannot connect again: no port is" in line]

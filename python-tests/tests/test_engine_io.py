@@ -315,7 +315,6 @@ def test_direct_reads_the_tail_of_a_file(mounted: Place) -> None:
 
 # A kernel that is asked for half of what it was to do, each third time.
 _IN_PART = r"""
-#include <dlfcn.h>
 #include <liburing.h>
 
 static unsigned int asked;

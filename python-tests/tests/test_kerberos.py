@@ -45,10 +45,6 @@ _VERIFIED: dict[str, Option] = {
 _SMALL: dict[str, Option] = {"rw": "write", "size": "64k", "filename": "f"}
 _TICKETS: dict[str, Option] = {"keytab": None}  # kinit's, and no keys
 _AHEAD = """\
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <unistd.h>
-
 int gettimeofday(struct timeval *now, void *zone)
 {
 	int error = (int)syscall(SYS_gettimeofday, now, zone);
@@ -127,10 +123,6 @@ def test_one_session_for_all_connections(client: Client) -> None:
 
 # Of three readings of a thread's CPU time, the last two lie 1 ms further apart than the first two.
 _EACH_TAKES_1_MS = """\
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	static long readings, ms;

@@ -365,11 +365,6 @@ def test_a_jobs_error_ends_others_as_their_runtime_does(job: Run) -> None:
 
 
 _CLOCK = """\
-#include <signal.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 static volatile sig_atomic_t ahead;
 
 static void go_ahead(int number)
@@ -424,29 +419,21 @@ def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(job: Run
 
 # A kernel that answers nothing until all is cancelled, and then that it did half of each WRITE.
 _HALF = r"""
-#include <dlfcn.h>
-#include <errno.h>
 #include <liburing.h>
-#include <stdio.h>
-#include <time.h>
+
+#define URING(name) ((__typeof__(&name))dlsym(dlopen("liburing.so.2", RTLD_NOW), #name))
 
 static int cancelled;
 
-static void *real(const char *name)
-{
-    return dlsym(dlopen("liburing.so.2", RTLD_NOW), name);
-}
-
 int io_uring_submit(struct io_uring *ring)
 {
-    int (*submit)(struct io_uring *) = real("io_uring_submit");
     unsigned int last = (ring->sq.sqe_tail - 1) & *ring->sq.kring_mask;
 
     if (cancelled && io_uring_sq_ready(ring))
         fprintf(stderr, "submitted after all was given up\n");
     if (ring->sq.sqes[last].opcode == IORING_OP_ASYNC_CANCEL && !cancelled++)
         fprintf(stderr, "cancelled\n");
-    return submit(ring);
+    return URING(io_uring_submit)(ring);
 }
 
 int io_uring_wait_cqe_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
@@ -459,9 +446,7 @@ int io_uring_wait_cqe_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
 unsigned int io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **cqes,
                                      unsigned int count)
 {
-    unsigned int (*peek)(struct io_uring *, struct io_uring_cqe **, unsigned int) =
-        real("io_uring_peek_batch_cqe");
-    unsigned int ready = cancelled ? peek(ring, cqes, count) : 0;
+    unsigned int ready = cancelled ? URING(io_uring_peek_batch_cqe)(ring, cqes, count) : 0;
 
     for (unsigned int i = 0; i < ready; i++)
         if (cqes[i]->user_data && cqes[i]->res > 1)

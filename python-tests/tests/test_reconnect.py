@@ -81,12 +81,6 @@ def test_a_path_that_takes_no_connection_for_data(job: Run) -> None:
 
 # A kernel that takes the first connections, and then refuses the next few.
 _FULL = """\
-#include <errno.h>
-#include <stdatomic.h>
-#include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
 	static atomic_int added;
@@ -154,15 +148,6 @@ def test_localaddr_is_not_mounts(client: Client, server: ScriptedServer) -> None
 
 # A machine whose reserved ports are all taken, for as many tries as are told; and then it is later.
 _TAKEN = """\
-#include <arpa/inet.h>
-#include <errno.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 static atomic_int *tries;
 
 __attribute__((constructor)) static void share(void)
@@ -207,11 +192,6 @@ def test_reserved_ports_that_are_taken_are_not_tried_by_each_connection(
 
 # A connection to the server has the first port that is tried, in TIME_WAIT.
 _IN_TIME_WAIT = """\
-#include <errno.h>
-#include <netinet/in.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
 	static int tries;
@@ -236,11 +216,6 @@ def test_a_reserved_port_in_time_wait_is_followed_by_the_next(job: Run) -> None:
 
 # A client that is not run for 20 s, in the nth wait for something.
 _STANDS_STILL = """\
-#include <poll.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 static long still;
 
 int clock_gettime(clockid_t clock, struct timespec *now)

@@ -284,26 +284,14 @@ def test_nothing_goes_in_clear_where_tls_has_gone(tls: Tls) -> None:
 
 # The kernel is asked of their number, the last eight bytes of what it tells, now and then.
 _WORN_IN_KERNEL = """\
-#include <dlfcn.h>
-#include <endian.h>
-#include <linux/tls.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/socket.h>
-
 enum { LEFT = 10 };
-typedef int function(int, int, int, void *, socklen_t *);
 
 int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 {
-	static function *own;
+	int error = REAL(getsockopt)(fd, level, name, value, length);
 	uint64_t count;
 	uint8_t *at;
-	int error;
 
-	if (!own)
-		own = (function *)dlsym(RTLD_NEXT, "getsockopt");
-	error = own(fd, level, name, value, length);
 	if (error || level != SOL_TLS)
 		return error;
 	at = (uint8_t *)value + *length - sizeof(count);
@@ -328,32 +316,22 @@ def test_the_kernels_keys_are_not_used_for_too_long(on_kernel: OnKernel) -> None
 
 
 _SLOW_SOCKET = """
-#include <dlfcn.h>
-#include <errno.h>
-#include <sys/socket.h>
-#include <time.h>
-
-typedef ssize_t function(int, const void *, size_t, int);
-
 /* Of a batch 20000 bytes, and 20 ms later 20000 more: time for a server to answer the first. */
 ssize_t send(int fd, const void *bytes, size_t length, int flags)
 {
-	static function *own;
 	static long last;
 	struct timespec time;
 	long now;
 
-	if (!own)
-		own = (function *)dlsym(RTLD_NEXT, "send");
 	if (length <= 20000)
-		return own(fd, bytes, length, flags);
+		return REAL(send)(fd, bytes, length, flags);
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	now = time.tv_sec * 1000 + time.tv_nsec / 1000000;
 	errno = EAGAIN;
 	if (now < last + 20)
 		return -1;
 	last = now;
-	return own(fd, bytes, 20000, flags);
+	return REAL(send)(fd, bytes, 20000, flags);
 }
 """
 
@@ -448,14 +426,6 @@ def test_the_kernel_brings_alerts(tls: Tls) -> None:
 
 # A kernel that has TLS or not, and takes no keys.
 _KERNEL = """\
-#include <dlfcn.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
-typedef int function(int, int, int, const void *, socklen_t);
-
 int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
 	struct sockaddr_storage peer;
@@ -467,7 +437,7 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 		errno = level == SOL_TLS ? EINVAL : ENOENT;
 		return -1;
 	}
-	return ((function *)dlsym(RTLD_NEXT, "setsockopt"))(fd, level, name, value, length);
+	return REAL(setsockopt)(fd, level, name, value, length);
 }
 """
 
@@ -506,8 +476,7 @@ ssize_t send(int fd, const void *bytes, size_t length, int flags)
 	static int sent;
 
 	if (sent++ < 2)
-		return ((ssize_t (*)(int, const void *, size_t, int))dlsym(RTLD_NEXT, "send"))(
-			fd, bytes, length, flags);
+		return REAL(send)(fd, bytes, length, flags);
 	errno = EAGAIN;
 	return -1;
 }
