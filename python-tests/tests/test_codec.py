@@ -44,14 +44,17 @@ REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     with_verifier(0, b"v" * 400): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
     accepted(AcceptStat.PROG_UNAVAIL): ("RPC_PROG_UNAVAIL", 0, 0, 0, 93, "does not offer NFS"),
     with_verifier(2, b"v", struct.pack(">2I", 4, U32)): (
-        "RPC_PROG_MISMATCH", 0, 4, U32, errno.EPROTONOSUPPORT, "versions 4 to 4294967295, not 3",
+        "RPC_PROG_MISMATCH", 0, 4, U32, errno.EPROTONOSUPPORT,
+        "versions 4 to 4294967295, not 3 (PROG_MISMATCH): version= chooses another",
     ),
     accepted(AcceptStat.PROC_UNAVAIL): ("RPC_PROC_UNAVAIL", 0, 0, 0, 93, "lacks the procedure"),
     accepted(AcceptStat.GARBAGE_ARGS): ("RPC_GARBAGE_ARGS", 0, 0, 0, 22, "could not read"),
     accepted(AcceptStat.SYSTEM_ERR): ("RPC_SYSTEM_ERR", 0, 0, 0, 121, "ran out of some"),
     rpc_mismatch(3, 4): ("RPC_MISMATCH", 0, 3, 4, 93, "RPC versions 3 to 4"),
     denied(AuthStat.BADCRED): ("RPC_AUTH_ERROR", 1, 0, 0, errno.EACCES, "denied the credentials"),
-    denied(AuthStat.TOOWEAK): ("RPC_AUTH_ERROR", 5, 0, 0, errno.EACCES, "(AUTH_TOOWEAK)"),
+    denied(AuthStat.TOOWEAK): (
+        "RPC_AUTH_ERROR", 5, 0, 0, errno.EACCES, "(AUTH_TOOWEAK): it may want a reserved source",
+    ),
     struct.pack(">3I", 1, 1, U32): ("RPC_AUTH_ERROR", U32, 0, 0, errno.EACCES, "unknown auth_stat"),
 }  # fmt: skip
 _NO_REPLIES: dict[str, bytes] = {
@@ -275,3 +278,4 @@ def test_status_names(testlib: CData) -> None:
         assert text(testlib.nfs3_status_name(status)) == name
         word = own.get(status, f"E{status.name}")
         assert testlib.nfs3_errno(status) == (getattr(errno, word) if word else 0), name
+    assert text(testlib.nfs3_status_name(12345)) == "an unknown nfsstat3"

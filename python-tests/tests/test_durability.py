@@ -7,7 +7,6 @@ real servers that are killed are in the fault matrix.
 
 from __future__ import annotations
 
-import errno
 import signal
 from itertools import pairwise
 from pathlib import Path
@@ -58,11 +57,6 @@ def test_how_writes_ask(ran: Outcome) -> None:
     assert [call.stable for call in ran.calls(Nfs.WRITE)] == [stable] * BLOCKS
     assert len(ran.calls(Nfs.COMMIT)) == (stable is Stable.UNSTABLE)
     assert len(ran.server.durable("f")) == 64 * KIB
-
-
-def test_a_loss_ends_the_job(job: Run) -> None:
-    says = f'{64 * KIB} bytes of "f" may be lost'
-    job(on(Nfs.COMMIT, _FORGETS, nth=1), error=errno.EIO, says=says)
 
 
 def test_syncfs_commits_every_file_at_once(job: Run) -> None:

@@ -298,12 +298,6 @@ def test_hard_asks_for_a_name_until_a_signal_comes(job: Run, version: int) -> No
 # --- odd servers ---
 
 
-def test_a_server_of_small_transfers(job: Run) -> None:
-    """An rtmax below 8 KiB is one that the data has to fit."""
-    ran = job(verify="crc32c", rtmax=4096, wtmax=2048)
-    assert {call.count for call in ran.calls(Nfs.WRITE)} == {2048}
-
-
 _SERVE = """
 import signal
 from servers.scripted import ScriptedServer

@@ -34,7 +34,6 @@ from scripted_jobs import (
     covers_once,
     go,
     preloaded,
-    reading,
     runs,
     start_fio,
 )
@@ -531,29 +530,8 @@ def test_what_is_lost_while_a_file_is_laid_out(job: Run, address: str) -> None:
     assert not ran.server.all_durable(), "the file is not taken back"
 
 
-# --- hostile servers: replies to others' calls ---
-
-
-def _exchange() -> Hook:
-    """Make a hook: a reply to a READ bears the number of another READ that is outstanding."""
-    first = list[int]()
-
-    def hook(call: Call) -> Answer | None:
-        if call.procedure is not Nfs.READ:
-            return None
-        first.append(call.xid)
-        return NEVER if call.nth == 1 else Answer(xid=first[0]) if call.nth == 2 else None
-
-    return hook
-
-
-@runs({"": reading(_exchange(), timeo=5, error=errno.EILSEQ)})
-def test_data_that_answers_another_call_is_found_out(ran: Outcome) -> None:
-    assert ran.calls(Nfs.READ)
-
-
 def test_of_a_block_that_an_end_of_file_cuts_fio_asks_for_the_rest(job: Run) -> None:
-    """A block that is missing as a whole is an error: test_replies.py."""
+    """One that is missing as a whole is an error: test_replies.py."""
     short = on(Nfs.READ, Answer(limit=2 * KIB, eof=1), nth=5)
     ran = job(short, rw="read", filename="r", iodepth=1)
     assert sum(line.read_bytes for line in ran.stats) <= 64 * KIB

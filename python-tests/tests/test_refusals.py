@@ -14,7 +14,6 @@ import pytest
 from conftest import missing
 from engine_helpers import done, refused, said
 from scripted_jobs import (
-    BOTH,
     KIB,
     NO_RESERVED_PORTS,
     READING,
@@ -24,7 +23,6 @@ from scripted_jobs import (
     Outcome,
     Run,
     case,
-    read_and_write,
     runs,
     undisturbed,
 )
@@ -59,25 +57,7 @@ pytestmark = pytest.mark.sanitized
 
 # --- refusals ---
 
-# Their names and errnos are in test_codec.py, and so are those of what RPC says.
-_STATUSES: dict[int, int] = {Status.NOSPC: errno.ENOSPC, 12345: errno.EIO}
-
-
-@runs(
-    {
-        str(status): read_and_write(
-            on(BOTH, Answer(status=status), nth=5),
-            error=error,
-            says=[f"{os.strerror(error)}: {side} offset=16384" for side in ("read", "write")],
-            expected="NFS3ERR_NOSPC" if status == Status.NOSPC else "an unknown nfsstat3",
-        )
-        for status, error in _STATUSES.items()
-    }
-)
-def test_statuses_are_reported_as_such(ran: Outcome) -> None:
-    path, reason = f"127.0.0.1:{ran.server.nfs_port}:/export", os.strerror(ran.case.error or 0)
-    line = f'{path}: READ of "r" at 16384: {reason}: {ran.case.expected}'
-    assert line in ran.result.messages
+# The names and errnos of statuses are in test_codec.py, and so are those of what RPC says.
 
 
 def _by_root(call: Call) -> bool:
@@ -191,34 +171,6 @@ def test_a_name_ends_at_a_directory_that_cannot_be_entered(ran: Outcome) -> None
     assert not ran.calls(*DATA, *DATA4, Nfs.CREATE, Nfs.MKDIR, Nfs4.CREATE)
 
 
-_REFUSALS: dict[str, tuple[bytes, int, str]] = {
-    "AUTH_TOOWEAK": (denied(AuthStat.TOOWEAK), errno.EACCES, "it may want a reserved source port"),
-    "RPC_MISMATCH": (rpc_mismatch(3, 4), errno.EPROTONOSUPPORT, "RPC versions 3 to 4, not 2"),
-    "PROG_MISMATCH": (
-        accepted(AcceptStat.PROG_MISMATCH), errno.EPROTONOSUPPORT,
-        "the server offers NFS versions 4 to 4, not 3 (PROG_MISMATCH): version= chooses another",
-    ),
-    "GARBAGE_ARGS": (
-        accepted(AcceptStat.GARBAGE_ARGS), errno.EINVAL, "the server could not read the call",
-    ),
-}  # fmt: skip
-
-
-@runs(
-    {
-        name: read_and_write(
-            on(BOTH, Answer(act=False, rpc=rpc), after=2), error=error, expected=(name, words)
-        )
-        for name, (rpc, error, words) in _REFUSALS.items()
-    }
-)
-def test_calls_that_are_not_accepted(ran: Outcome) -> None:
-    """One line is enough, however many calls were outstanding."""
-    for job, procedure in (("r", "READ"), ("w", "WRITE")):
-        (line,) = (line for line in ran.said() if line.startswith(f"nfsmulti: {job}: "))
-        assert all(word in line for word in (f": {procedure}: ", *ran.case.expected))
-
-
 # What a server says to NFSv4.1's first call.
 _NO_CLIENT_IDS: dict[str, tuple[Terms, Answer, str]] = {
     "no NFSv4": (
@@ -268,12 +220,7 @@ _ALLOWED = "Permission denied): does the export allow this host, this user and t
             (Nfs4.PUTROOTFH, Status4.ACCESS, _ROOT, _ALLOWED),
             (Nfs4.GETATTR, Status4.ACCESS, _ROOT, _ALLOWED),
             (Nfs4.LOOKUP, Status4.ACCESS, _PATH, _ALLOWED),
-            (
-                Nfs4.LOOKUP,
-                Status4.NOENT,
-                _PATH,
-                _NO_PATH,
-            ),
+            (Nfs4.LOOKUP, Status4.NOENT, _PATH, _NO_PATH),
             (Nfs4.LOOKUP, Status4.SERVERFAULT, _PATH, "Remote I/O error)"),
         )
     }
@@ -284,25 +231,18 @@ def test_servers_that_refuse_their_root_or_the_export(ran: Outcome) -> None:
     assert ("?" in line, "pseudo" in line) == (words is _ALLOWED, "use the path" in words)
 
 
-def test_the_version_as_an_option(client: Client, server: ScriptedServer) -> None:
-    """On the command line under nfs(5)'s name: fio takes --version for itself."""
-    pool = f"nfs://127.0.0.1:{server.nfs_port}/export"
-    done(client(server, pool=pool, nfsvers="4.1"))
-    assert len(server.calls(Nfs4.WRITE)) == 16
-    assert not server.calls(*Nfs)
-    words = ("version=4.0", "no sessions", "use 4.1")
-    refused(client(server, pool=pool, nfsvers="4.0"), *words)
-
-
 def test_nfsv4_ignores_the_port_of_mount(client: Client, server: ScriptedServer) -> None:
-    """Said once, however many jobs and paths have one."""
+    """Said once, however many jobs and paths have one.
+
+    On the command line the version has nfs(5)'s name: fio takes --version for itself.
+    """
     both = ",".join([server.url4(mountport=7)] * 2)
     for words in ({"pool": both}, {"pool": server.url(), "nfsvers": "4.1", "mountport": 7}):
         result = client(server, spread="roundrobin", numjobs=2, **words)
         done(result)
         (line,) = said(result)
         assert line.endswith("mountport= is ignored: NFSv4 has no MOUNT")
-    assert not server.calls(*Mount)
+    assert not server.calls(*Mount, *Nfs)
 
 
 @pytest.mark.parametrize(

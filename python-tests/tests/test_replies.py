@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import struct
-from pathlib import Path
 
 import pytest
 from engine_helpers import (
@@ -36,7 +35,6 @@ from scripted_jobs import (
     covers_once,
     read_and_write,
     reading,
-    replay,
     runs,
     undisturbed,
 )
@@ -135,37 +133,6 @@ def test_a_call_waits_for_others_while_a_reply_comes_in(job: Run) -> None:
     assert new[0].time < last.answered - 1.5 * pause, "it has waited for the last piece"
 
 
-# --- data that is missing, or other; calls that move less are in test_scenarios_calls.py ---
-
-_VERIFY_FAILED = "verify failed at file f offset 16384"
-# The answer to the fifth READ of a job at depth 1; errno and words.
-_MISSING: dict[str, tuple[Answer, int, str]] = {
-    "end of file": (Answer(limit=0, eof=1), errno.EIO, "READ beyond the end of file"),
-    "nothing, and no end of file": (
-        Answer(limit=0, eof=0),
-        errno.EIO,
-        "neither data nor the end of file",
-    ),
-    "end of file in a block": (Answer(limit=1024, eof=1), errno.EILSEQ, _VERIFY_FAILED),
-    "other data": (Answer(spoil=True), errno.EILSEQ, _VERIFY_FAILED),
-    "a loss within it": (Answer(cut=2 * KIB, end="close"), 0, ""),
-}
-
-
-@runs(
-    {
-        name: reading(on(Nfs.READ, answer, nth=5), iodepth=1, error=error, says=words)
-        for name, (answer, error, words) in _MISSING.items()
-    }
-)
-def test_what_does_not_come_is_an_error(ran: Outcome) -> None:
-    """But where it comes when the call is sent again."""
-    if not ran.case.error:
-        fifth, again = ran.calls(Nfs.READ)[4:6]
-        assert (again.xid, again.offset) == (fifth.xid, fifth.offset)
-        assert (again.connection, ran.stats[0].reconnects) == (fifth.connection + 1, 1)
-
-
 # --- sizes ---
 
 
@@ -184,15 +151,9 @@ _BOUNDLESS = {"rtmax": 2**32 - 1, "wtmax": 2**32 - 1, "block": 4 * MIB}
     {
         "as the server offers": _split({64 * KIB}, {32 * KIB}, rtmax=64 * KIB, wtmax=32 * KIB),
         "as the user asks": _split({16 * KIB}, {8 * KIB}, rsize="16k", wsize="8k"),
-        "odd": _split(
-            {10007, 256 * KIB % 10007}, {5003, 256 * KIB % 5003}, rsize=10007, wsize=5003
-        ),
         "a mebibyte by itself": _split({MIB}, {MIB}, **_LARGE),
         "more where asked for": _split({4 * MIB}, {4 * MIB}, **_LARGE, rsize="4m", wsize="4m"),
         "boundless": _split({MIB}, {MIB}, **_BOUNDLESS),
-        "the path's own words": _split(
-            {8 * KIB}, {4 * KIB}, rsize="1m", wsize="1m", url={"rsize": "8k", "wsize": 4096}
-        ),
     }
 )
 def test_blocks_are_split(ran: Outcome) -> None:
@@ -306,30 +267,6 @@ def test_a_reply_to_a_call_that_has_not_left(client: Client) -> None:
         assert guessed[0] in {call.xid for call in server.calls(Nfs.WRITE)[1:]}
 
 
-def test_a_reply_that_trickles_while_nothing_can_be_sent(job: Run, tmp_path: Path) -> None:
-    """Its call is overdue and waits to be sent again, behind as many writes as the socket queues.
-
-    The server reads nothing meanwhile, and the reply is complete before the call has gone out.
-    """
-    writes = 64
-    log = replay(
-        tmp_path,
-        f"read {64 * MIB} {MIB}",
-        *(f"write {number * 256 * KIB} {256 * KIB}" for number in range(writes)),
-        *(f"read {number * 4096} 4096" for number in range(100)),
-    )
-
-    def rest(server: ScriptedServer) -> None:
-        server.stop_reading()
-        server.later(1.0, server.read_again)
-
-    trickle = on(Nfs.READ, Answer(do=rest, chunk=64 * KIB, pause=0.04), nth=1)
-    large: Options = {"bs": "1m", "size": "65m", "iodepth": writes + 1, "timeo": 1}
-    server = {"receive_buffer": 64 * KIB, "files": {"f": bytes(65 * MIB)}}
-    ran = job(trickle, **server, **large, **log)
-    assert len({call.offset for call in ran.calls(Nfs.WRITE)}) == writes
-
-
 # --- discard=1: data that is dropped in the kernel ---
 
 
@@ -358,7 +295,10 @@ _ANSWERS: dict[str, tuple[Hook, int, str]] = {
     "less than its count": (on(Nfs.READ, Answer(results=_LESS)), errno.EPROTO, "the protocol"),
     "an error": (on(Nfs.READ, Answer(status=Status.IO)), errno.EIO, "NFS3ERR_IO"),
     "end of file": (on(Nfs.READ, Answer(limit=0, eof=1)), errno.EIO, "beyond the end of file"),
-}
+    "nothing": (
+        on(Nfs.READ, Answer(limit=0, eof=0)), errno.EIO, "neither data nor the end of file",
+    ),
+}  # fmt: skip
 _LARGE_READS: Options = {"rw": "read", "bs": 64 * KIB, "size": MIB}
 
 

@@ -172,6 +172,13 @@ def test_soft_gives_up(scenario: Scenarios, timeo: int, retrans: int, name: str)
     assert len(copies) <= retrans + 1
 
 
+def test_clients_of_a_silent_server_give_up_as_soft_says(scenario: Scenarios) -> None:
+    """Each by its own deadline."""
+    ran = scenario(on(_W, MUTE), nconnect=8, nclients=8, timeo=3, **_SOFT)
+    assert ran.error == "ETIMEDOUT"
+    assert 0.3 <= ran.result.took / SECOND <= 0.5
+
+
 def test_patience_asked_for_is_no_silence(scenario: Scenarios) -> None:
     """Soft gives up a server that is silent for 3 s, not one that says "later" for 3.1 s."""
     late: Fate = {"delay": SECOND // 2}
@@ -322,6 +329,12 @@ def test_a_refusal_is_one_line_with_its_remedy(
     ran = scenario(on(operation, {"status": status}), reads=reads, nconnect=4)
     assert ran.error == errno.errorcode[error]
     assert ran.said(f"NFS3ERR_{status.name}: {remedy}") == ran.said(f"NFS3ERR_{status.name}") == 1
+
+
+def test_calls_that_rpc_does_not_accept_are_told_of_once(scenario: Scenarios) -> None:
+    """However many were outstanding."""
+    ran = scenario(on(_W, {"unserved": True}))
+    assert (ran.error, ran.said("PROG_UNAVAIL")) == ("EPROTONOSUPPORT", 1)
 
 
 @pytest.mark.parametrize("name", ["NOSPC", "DQUOT", "FBIG", "ROFS", "ACCES", "PERM"])
