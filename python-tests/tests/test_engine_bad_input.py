@@ -26,6 +26,7 @@ from engine_helpers import (
     ends,
     eventually,
     failed_io,
+    family,
     fixture_of_places,
     in_memory,
     place_in_lab,
@@ -33,6 +34,7 @@ from engine_helpers import (
     refused,
     said,
     sections,
+    sleeps,
 )
 from lab_faults import FaultKind, Faults
 from limits import Within
@@ -291,6 +293,15 @@ def test_interrupted_at_any_moment(place: Place) -> None:
                 process.wait(moments.uniform(0, longest))
                 _interrupted(place, process, number)
             empty(place.files)
+
+
+def test_interrupted_as_soon_as_it_has_begun(exported: Place) -> None:
+    """A signal between the last fork and the first I/O is not lost."""
+    job: Options = {"rw": "randread", "bs": "16k", "size": "1m", "filename": "f", "numjobs": 4}
+    with exported.fio.start(**job, iodepth=8, time_based=1, runtime=300) as process:
+        # Within fork() fio's handler would wait for malloc()'s lock for ever: main has to sleep.
+        eventually(lambda: len(family(process.pid)) == 4 and sleeps(process.pid))
+        _interrupted(exported, process, signal.SIGTERM)
 
 
 @pytest.fixture(params=["nfs", "mount"])

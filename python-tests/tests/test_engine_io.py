@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,14 @@ from engine_helpers import (
     ends,
     eventually,
     failed_io,
+    family,
     figures,
     fixture_of_places,
     job_of,
     refused,
     sections,
+    sleeps,
+    traces,
 )
 from scripted_jobs import Options, Run, preloaded, replay, replay_files, undisturbed
 
@@ -158,6 +162,15 @@ def test_batches(exported: Place) -> None:
     assert [job["read"]["total_ios"] for job in report.jobs] == [256] * 4
 
 
+def test_getevents_waits_for_the_minimum(place: Place) -> None:
+    """At least 16 of 64 at once are asked for, and nearly always had (the last ones aside)."""
+    job: Options = {"rw": "randread", "bs": "4k", "size": "8m", "filename": "f", "iodepth": 64}
+    batches: Options = {"iodepth_batch_complete_min": 16, "iodepth_batch_complete_max": 64}
+    complete = job_of(done(place.fio(**job, **batches)), "job")["iodepth_complete"]
+    assert complete["4"] + complete["8"] < 10
+    assert complete["0"] == 0
+
+
 # --- what fio does while I/O is queued ---
 
 _HOUR = 3600_000_000  # in a log, which has microseconds
@@ -273,6 +286,32 @@ def test_times_and_rates(exported: Place) -> None:
     assert job_of(report, "writer")["write"]["total_ios"] > 16
     for name, rate in (("cut", 50), ("rated", 100), ("counted", 100), ("thinking", 10)):
         assert 0 < reads[name] < 1.2 * rate * job_of(report, name)["job_runtime"] / 1000
+
+
+def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(exported: Place) -> None:
+    """Each write that fio counts is on the server, and nothing is in flight when it ends."""
+    job: Options = {"rw": "write", "bs": "64k", "size": "2g", "filename": "f", "iodepth": 32}
+    result = exported.fio(**job, runtime=1, rate="32m")
+    written = done(result).bytes("write")
+    assert exported.sizes() == {"f": written}
+    assert sum(line.write_bytes for line in result.stats) == written
+
+
+def test_waiting_for_time_costs_nothing(exported: Place) -> None:
+    job: Options = {"rw": "randread", "bs": "16k", "size": "1m", "iodepth": 8, "rate_iops": 1}
+    timed: Options = {"time_based": 1, "runtime": 300, "spread": "roundrobin", "nconnect": 4}
+    with exported.fio.start(**job, **timed, trace=1) as process:
+        eventually(lambda: traces(process))
+        eventually(lambda: _sleep(process))
+
+
+def _sleep(process: FioProcess) -> bool:
+    """Tell whether fio and its job sleep, at 40 looks in 0.2 s; one that polls never does."""
+    for _ in range(40):
+        time.sleep(0.005)
+        if not all(map(sleeps, (process.pid, *family(process.pid)))):
+            return False
+    return True
 
 
 # --- O_DIRECT ---

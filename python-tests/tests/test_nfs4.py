@@ -2,7 +2,7 @@
 """NFSv4.1 against a real server, nfs-ganesha: what NFSv3 can do, and what only sessions need.
 
 Sizes, layout, unlink, syncs and the stats file are tested with the other kinds of paths, in
-test_engine_files.py, test_engine_sync.py and test_engine_stats.py; servers and paths that go, and
+test_engine_files.py, test_durability.py and test_engine_stats.py; servers and paths that go, and
 leases, in test_scenarios_nfs4.py, test_scenarios_failover.py and the fault matrix.
 """
 
@@ -72,15 +72,6 @@ def test_verified_writes_without_open_and_by_another_minor_version(
     for options in ({"open": "none"}, {"pool": later}):
         done(exported.fio(**{"spread": "roundrobin", "nconnect": 2, **_VERIFIED, **options}))
         _leaves_nothing(lab)
-
-
-def test_blocks_are_cut(exported: Place) -> None:
-    """At the server's 1 MiB where nothing else is said, and at odd sizes."""
-    job: dict[str, Option] = {**_VERIFIED, "bs": "4m", "size": "16m", "verify_interval": "16k"}
-    result = exported.fio(filename="f", **job)
-    done(result)
-    assert [(line.read_ops, line.write_ops) for line in result.stats] == [(16, 16)]
-    done(exported.fio(rsize=3000, wsize=5000, stripe_size=7777, spread="stripe", **job))
 
 
 # --- the end ---
