@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The engine's NFSv4.1 on the kernel's server: over TCP and RDMA, and a server that restarts.
+"""The engine on the kernel's NFS: its mounts and its server, by both versions, over TCP and RDMA.
 
 Pools of several versions are in test_engine_pool.py, jobs that fail in test_nfs4.py.
 """
@@ -7,8 +7,10 @@ Pools of several versions are in test_engine_pool.py, jobs that fail in test_nfs
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from engine_helpers import (
     done,
     eventually,
     held_amid_writes,
+    mounted_at,
     said,
     stopped_well,
     traces,
@@ -30,6 +33,8 @@ from nfsmulti.fiorun import Option
 from nfsmulti.lab import kernel_server
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.processes import run
+from nfsmulti.run.place import InGuest
+from nfsmulti.scenario import CellSpec, GuestPlace
 from servers.scripted import Nfs4
 
 pytestmark = pytest.mark.kernel_lab
@@ -37,7 +42,7 @@ pytestmark = pytest.mark.kernel_lab
 _SECONDS = 240.0  # for whatever does not hang, on a slow machine too
 _KIB, _MIB = 1 << 10, 1 << 20
 _CLIENTS = 100  # more than the kernel takes at once
-# The export is the root of the server's pseudo file system (fsid=0).
+# For version 4 the export is the root of the server's pseudo file system (fsid=0).
 _PATHS = [f"nfs://{address}/?version=4.1" for address in ADDRESSES]
 _ONE, _BOTH = _PATHS[0], ",".join(_PATHS)
 
@@ -60,6 +65,134 @@ def _clients() -> list[str]:
     return [client for client in known if "nfsmulti" in client]
 
 
+@contextlib.contextmanager
+def _no_replies(which: str = "") -> Iterator[None]:
+    """Drop what the server sends, or what of that nft's words say."""
+    rule = f"chain out {{ type filter hook output priority 0; tcp sport 2049 {which} drop; }}"
+    table = f"table inet replies {{\n{rule}\n}}\n"
+    run(["nft", "-f", "-"], timeout=_SECONDS, stdin=table).check()
+    try:
+        yield
+    finally:
+        run(["nft", "delete", "table", "inet", "replies"], timeout=_SECONDS).check()
+
+
+# --- mounts, and NFSv3 ---
+
+# The mounts, and what the kernel must say of them.
+_MOUNTS = {
+    "vers=4.2,proto=tcp,nconnect=2": {"vers=4.2", "proto=tcp", "nconnect=2"},
+    "vers=3,proto=rdma": {"vers=3", "proto=rdma", "port=20049"},
+}
+_URLS = {
+    "tcp": [f"nfs://{address}{EXPORT}" for address in ADDRESSES],
+    "tcp6": [f"nfs://[fd02::15]{EXPORT}"],
+}
+
+_CHECKED: dict[str, Option] = {"verify": "crc32c", "size": "2m", "filename": "f"}
+
+Mounted = Callable[[str], contextlib.AbstractContextManager[list[Path]]]
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Mounted:
+    """Yield a function that mounts the export once per address."""
+
+    @contextlib.contextmanager
+    def mount(options: str) -> Iterator[list[Path]]:
+        with contextlib.ExitStack() as undo:
+            yield [
+                undo.enter_context(mounted_at(tmp_path / f"mount{n}", f"{options},address={one}"))
+                for n, one in enumerate(ADDRESSES)
+            ]
+
+    return mount
+
+
+def _mount_options(folder: Path) -> set[str]:
+    """Return the kernel's own words on a mount of NFS."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields, _, system = line.partition(" - ")
+        if fields.split()[4] == str(folder) and system.startswith("nfs"):
+            return set(system.split()[2].split(","))
+    raise AssertionError(f"{folder} is no mount of NFS")
+
+
+@pytest.mark.parametrize("options", _MOUNTS)
+def test_stripes_over_two_mounts_are_read_back(
+    options: str, mounted: Mounted, guest_fio: FioRunner
+) -> None:
+    with mounted(options) as folders:
+        for folder, address in zip(folders, ADDRESSES, strict=True):
+            assert _MOUNTS[options] <= _mount_options(folder)
+            # A client of version 4 notices that both are one server, and keeps to the first.
+            if "vers=3" in options:
+                assert f"addr={address}" in _mount_options(folder)
+        job: dict[str, Option] = {"rw": "write", "bs": "64k", "iodepth": 8, "direct": 1}
+        pool = ",".join(map(str, folders))
+        result = guest_fio(pool=pool, timeout=_SECONDS, spread="stripe", **job, **_CHECKED)
+        report = done(result)
+        assert (report.bytes("write"), report.bytes("read")) == (2 * _MIB, 2 * _MIB)
+        assert by_path(result.stats) == {str(folder): 16 for folder in folders}
+        assert (Path(EXPORT) / "f").stat().st_size == 2 * _MIB
+        (folders[0] / "f").unlink()
+
+
+def test_a_client_of_little_memory_caches_no_more_of_a_mount(tmp_path: Path) -> None:
+    most = 48 << 20
+    place = InGuest(GuestPlace(client_memory=most))
+    place.prepare(CellSpec({}, "", "", {}, 0, files={"cached": 2 * most}))
+    with mounted_at(tmp_path / "mount", "vers=3,proto=tcp") as folder, place:
+        read = ["dd", f"if={folder}/cached", "of=/dev/null", "bs=1M"]
+        run([*place.enter, *read], timeout=_SECONDS).check()
+        stat = Path("/sys/fs/cgroup/clients/memory.stat").read_text()
+    found = re.search(r"^file (\d+)$", stat, re.MULTILINE)
+    assert found
+    assert most / 2 < int(found[1]) <= most
+
+
+def test_the_server_from_user_space(guest_fio: FioRunner) -> None:
+    """By the names that a command finds in its environment, and over IPv6."""
+    job: dict[str, Option] = {"rw": "randwrite", "bs": "16k", "iodepth": 16, **_CHECKED}
+    for pool, proto in (("lab", "tcp"), ("one", "tcp"), (_URLS["tcp6"][0], "tcp6")):
+        spread: dict[str, Option] = {"proto": proto, "nconnect": 2, "spread": "roundrobin"}
+        result = guest_fio(pool=pool, timeout=_SECONDS, **spread, **job)
+        report = done(result)
+        assert (report.bytes("write"), report.bytes("read")) == (2 * _MIB, 2 * _MIB)
+        assert sum(by_path(result.stats).values()) == 128
+        assert len(by_path(result.stats)) == (2 if pool == "lab" else 1)
+        (Path(EXPORT) / "f").unlink()
+    assert os.environ["POOL"] == ",".join(_URLS["tcp"])
+
+
+def _reply_cache_hits() -> int:
+    """Count the calls that the server has answered as it had answered them before."""
+    lines = Path("/proc/net/rpc/nfsd").read_text().splitlines()
+    (hits,) = (line.split()[1] for line in lines if line.startswith("rc "))
+    return int(hits)
+
+
+def _connecting_anew() -> bool:
+    return bool(run(["ss", "-Htn", "state", "syn-sent"], timeout=_SECONDS).check().stdout)
+
+
+def test_the_reply_cache_knows_what_comes_again_over_a_new_connection(guest_fio: FioRunner) -> None:
+    """It knows a call by its xid, and by the client's address and port."""
+    before = _reply_cache_hits()
+    job: dict[str, Option] = {"rw": "write", "bs": "4k", "size": "2m", "filename": "again"}
+    job |= {"iodepth": 8, "rate_iops": 50, "time_based": 1, "runtime": 3600, "trace": 1}
+    with guest_fio.start(pool=_URLS["tcp"][0], timeo=10, retrans=1, **job) as process:
+        eventually(lambda: traces(process) > 8, _SECONDS)
+        with _no_replies():
+            eventually(_connecting_anew, _SECONDS)
+        written = traces(process)
+        eventually(lambda: traces(process) > written + 8, _SECONDS)
+        process.signal(signal.SIGTERM)
+        result = guest_fio.finish(process, _SECONDS)
+    assert sum(line.reconnects for line in result.stats) > 0
+    assert _reply_cache_hits() > before
+
+
 def _verified(size: int, **options: Option) -> dict[str, Option]:
     job: dict[str, Option] = {"rw": "randwrite", "verify": "crc32c", "size": size, "filename": "f"}
     return {**job, "iodepth": 16, **options}
@@ -72,7 +205,7 @@ def _endless(**options: Option) -> dict[str, Option]:
     return {**_verified(_MIB), "time_based": 1, "runtime": 3600, "trace": 1, **slow, **options}
 
 
-# --- data ---
+# --- NFSv4.1 ---
 
 
 @pytest.mark.parametrize(
@@ -96,12 +229,6 @@ def test_two_addresses(protocol: str, block: int, trunking: str, guest_fio: FioR
 
 
 # --- slots ---
-
-_LOSE_REPLIES = """\
-table inet replies {
-	chain out { type filter hook output priority 0; tcp sport 2049 meta length > 120 drop; }
-}
-"""
 
 
 def _done_by_the_server(operation: Nfs4) -> int:
@@ -127,11 +254,8 @@ def test_slots(depth: int, in_flight: int, guest_fio: FioRunner) -> None:
             return _done_by_the_server(Nfs4.READ) - before - traces(process)
 
         eventually(lambda: traces(process) > 8, _SECONDS)
-        run(["nft", "-f", "-"], timeout=_SECONDS, stdin=_LOSE_REPLIES).check()
-        try:
+        with _no_replies("meta length > 120"):
             eventually(lambda: outstanding() == in_flight, _SECONDS)
-        finally:
-            run(["nft", "delete", "table", "inet", "replies"], timeout=_SECONDS).check()
         done_before = traces(process)
         eventually(lambda: traces(process) > done_before + depth, _SECONDS)
         process.signal(signal.SIGINT)
