@@ -75,14 +75,7 @@ _RESULTS: dict[Nfs4, Callable[[Unpacker], Any]] = {
     Nfs4.OPEN: _open,
     Nfs4.CREATE_SESSION: _create_session,
     Nfs4.EXCHANGE_ID: _exchange,
-    Nfs4.ACCESS: lambda source: (source.unpack_uint(), source.unpack_uint()),
-    Nfs4.CREATE: lambda source: (
-        source.unpack_fopaque(20),
-        source.unpack_array(source.unpack_uint),
-    ),
-    Nfs4.REMOVE: lambda source: source.unpack_fopaque(20),
     Nfs4.GETFH: lambda source: source.unpack_opaque(),
-    Nfs4.GETATTR: lambda source: (source.unpack_array(source.unpack_uint), source.unpack_opaque()),
     Nfs4.CLOSE: lambda source: source.unpack_fopaque(16),
     Nfs4.READ: lambda source: (source.unpack_bool(), source.unpack_opaque()),
     Nfs4.WRITE: lambda source: (
@@ -131,8 +124,6 @@ class Client41:
             known = {one.value: one for one in Nfs4}.get(number, number)
             decode = _RESULTS.get(known) if isinstance(known, Nfs4) and not ended else None
             results.append((known, ended, decode(source) if decode else None))
-            if known is Nfs4.SETATTR:
-                source.unpack_array(source.unpack_uint)
         source.done()
         return Reply(status, results)
 
@@ -157,29 +148,22 @@ class Client41:
             self.sequences = {}
         return reply.status
 
-    def call(
-        self, *operations: bytes, slot: int = 0, highest: int | None = None, cache: bool = False
-    ) -> Reply:
+    def call(self, *operations: bytes, slot: int = 0, cache: bool = False) -> Reply:
         """Send operations behind the slot's next SEQUENCE."""
         self.sequences[slot] = self.sequences.get(slot, 0) + 1
-        reply = self.again(*operations, slot=slot, highest=highest, cache=cache)
+        reply = self.again(*operations, slot=slot, cache=cache)
         if reply.results and reply.results[0][1]:
             self.sequences[slot] -= 1
         return reply
 
-    def again(
-        self, *operations: bytes, slot: int = 0, highest: int | None = None, cache: bool = False
-    ) -> Reply:
+    def again(self, *operations: bytes, slot: int = 0, cache: bool = False) -> Reply:
         """Send operations behind the slot's last SEQUENCE."""
-        top = slot if highest is None else highest
-        words = (Fixed(self.session), self.sequences[slot], slot, top, cache)
+        words = (Fixed(self.session), self.sequences[slot], slot, slot, cache)
         return self.compound(op(Nfs4.SEQUENCE, *words), *operations)
 
-    def open(
-        self, name: str, access: int = READ | WRITE, create: bool = False, guarded: bool = False
-    ) -> Reply:
+    def open(self, name: str, access: int = READ | WRITE, create: bool = False) -> Reply:
         """OPEN a file of /export by name, which may make it, and get its handle."""
-        how = (1, guarded, 0, 0) if create else (0,)  # without attributes
+        how = (1, 0, 0, 0) if create else (0,)  # UNCHECKED, without attributes
         arguments = (0, access, 0, Hyper(self.client), b"o", *how, 0, name.encode())
         return self.call(*path("export"), op(Nfs4.OPEN, *arguments), op(Nfs4.GETFH))
 

@@ -59,6 +59,8 @@ Options = dict[str, Option]
 
 # --- the pool, the server and the file ---
 
+_TREE: Options = {"metadata": 1, "rw": "write", "bs": 1, "size": 300}
+_NO_TREE = 'cannot open the directory "'
 _TABLE: dict[str, tuple[Options, list[str]]] = {
     "refused NFS port": (
         {"pool": "nfs://10.77.0.1/export?nfsport=9&mountport=22050"},
@@ -96,6 +98,11 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
         {"filename": "\x1b[31m\x07\u202e\u00e4" + "n" * 256},
         ["\"\\x1b[31m\\x07\\xe2\\x80\\xae\u00e4nnn", "File name too long"],
     ),
+    "a tree with a name that is too long": (
+        {**_TREE, "filename": "n" * 256}, [f"{_NO_TREE}nnn", "File name too long"],
+    ),
+    "a tree that is a file": ({**_TREE, "filename": "file"}, [_NO_TREE, "Not a directory"]),
+    "a tree below a file": ({**_TREE, "filename": "file/t"}, [_NO_TREE, "Not a directory"]),
     "wrong path within the pseudo file system": (
         {"pool": f"nfs://10.77.0.1/export/no/such?{_V41}"},
         ["10.77.0.1:22049:/export/no/such", '"no" of the export\'s path', "NFS4ERR_NOENT"],

@@ -110,17 +110,6 @@ def test_flavors_of_a_mixed_pool(client: Client) -> None:
     assert told == ["1 connection with krb5", "2 connections with krb5p"]
 
 
-def test_metadata(client: Client) -> None:
-    """Names, and listings, are wrapped like data."""
-    job: dict[str, Option] = {"metadata": 1, "bs": 1, "size": 200, "filename": "tree"}
-    for how in ({"rw": "write"}, {"rw": "read", "meta_read": "readdir"}):
-        done(client(**job, **how, iodepth=8, security="krb5p"))
-
-
-def test_one_session_for_all_connections(client: Client) -> None:
-    done(client(**_VERIFIED, security="krb5i", trunking="session"))
-
-
 # Of three readings of a thread's CPU time, the last two lie 1 ms further apart than the first two.
 _EACH_TAKES_1_MS = """\
 int clock_gettime(clockid_t clock, struct timespec *now)

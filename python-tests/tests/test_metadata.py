@@ -753,21 +753,6 @@ def test_a_server_that_forgets_handles(client4: Client, server: ScriptedServer) 
         assert _operations(client4(server, **job))[0] == 100
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("n" * 256, "File name too long"),
-        ("file", "Not a directory"),
-        ("file/below", "Not a directory"),
-    ],
-)
-def test_a_directory_that_cannot_be_made(exported: Place, name: str, words: str) -> None:
-    exported.write("file", b"")
-    result = exported.fio(**{**_WRITE, "filename": name})
-    refused(result, f'cannot open the directory "{name}', words)
-    assert exported.names() == ["file"]
-
-
 # --- refusals ---
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from engine_helpers import eventually
 from nfs41_client import Client41, Held, Reply, op
-from xdrlib3 import Unpacker
 
 from nfsmulti import calls
 from nfsmulti.bench.sink import Sink
@@ -120,14 +119,6 @@ def test_reads_end_where_the_file_does(build_dir: Path) -> None:
         assert read(client, file, 10001, 1) == (True, b"")
 
 
-def test_a_handle_of_nobodys_has_a_file(client: Client41) -> None:
-    """For a client without MOUNT and LOOKUP."""
-    for handle in (b"FFFFFFFF", b"F" * 32, b""):
-        file = Held(handle, bytes(16))
-        assert read(client, file, 4096, 4096) == (False, bytes(4096))
-        assert client.call(*file.write(0, b"x")).status == Status4.OK
-
-
 def test_what_it_does_not_serve(sink: Sink, client: Client41) -> None:
     with RpcClient(_ADDRESS, sink.port, calls.NFS, 3) as version3:
         with pytest.raises(RpcError, match="accept status 3"):
@@ -200,37 +191,6 @@ def test_calls_that_come_in_parts_are_served_once(sink: Sink, client: Client41) 
     counts = sink.stop()
     assert counts.nfs4["SEQUENCE"] == 3
     assert counts.write_bytes == length
-
-
-def test_names_and_attributes(client: Client41) -> None:
-    root, make = op(Nfs4.PUTROOTFH), op(Nfs4.CREATE, 2, b"dir", 0, 0)
-    assert client.call(root, make).status == Status4.OK
-    made = client.open("made", create=True, guarded=True)
-    file = Held(made.of(Nfs4.GETFH), made.of(Nfs4.OPEN))
-    assert client.opened("made").handle == file.handle
-    assert client.open("made", create=True, guarded=True).status == Status4.EXIST
-    assert client.call(*file.reclaim(client.client)).of(Nfs4.OPEN) == file.stateid
-    put, size_is_512 = op(Nfs4.PUTFH, file.handle), xdr(1, 1 << 4, xdr(Hyper(512)))
-    cut = op(Nfs4.SETATTR, Fixed(file.stateid), Fixed(size_is_512))
-    assert client.call(put, cut).status == Status4.OK
-    asked = [0, 1, 2, 3, 4, 5, 8, 10, 20, 30, 31, 33]  # 5 is not served
-    bits = sum(1 << bit for bit in asked)
-    words, given = client.call(put, op(Nfs4.GETATTR, 2, bits & 0xFFFFFFFF, bits >> 32)).of(
-        Nfs4.GETATTR
-    )
-    served = bits & ~(1 << 5)
-    assert words == [served & 0xFFFFFFFF, served >> 32]
-    values = Unpacker(given)
-    word, hyper = values.unpack_uint, values.unpack_uhyper
-    values.unpack_array(word)
-    assert (word(), word(), hyper(), hyper(), hyper(), hyper()) == (1, 0, 512, 512, 1, 0)
-    assert word() > 0
-    hyper()
-    assert (hyper(), hyper(), word()) == (1 << 20, 1 << 20, 0o666)
-    values.done()
-    assert client.call(root, op(Nfs4.REMOVE, b"made")).status == Status4.OK
-    assert client.opened("made", create=True).handle != file.handle
-    assert client.open("dir").status == Status4.ISDIR
 
 
 def test_sessions(sink: Sink) -> None:
